@@ -1,0 +1,50 @@
+package lb
+
+// Full is what [Choose] returns when no candidate has room.
+const Full = -1
+
+// Choose returns the index of the candidate that costs least with the request on it, or [Full] when all are at their
+// cap:
+//
+//	cost(c) = c.Base + c.Slope * (load(c) + added) / c.Weight
+//
+// where load is what c carries over all owners and added what this request brings, both in the plan's unit. Counting
+// the request itself makes an idle endpoint of twice the weight win over an idle one of weight 1. Equal costs are
+// settled evenly by the plan's random bits. loads[i] belongs to p.Candidates[i].
+func Choose(p *Plan, loads []Load) int {
+	added := p.added()
+	ties, least := 0, 0.0
+	for i := range p.Candidates {
+		c := &p.Candidates[i]
+		if c.full(loads[i]) {
+			continue
+		}
+		cost := c.cost(loads[i].in(p.Unit) + added)
+		switch {
+		case ties == 0 || cost < least:
+			ties, least = 1, cost
+		case cost == least:
+			ties++
+		}
+	}
+	if ties == 0 {
+		return Full
+	}
+	skip := int(p.Tie % uint64(ties))
+	for i := range p.Candidates {
+		c := &p.Candidates[i]
+		if c.full(loads[i]) || c.cost(loads[i].in(p.Unit)+added) != least {
+			continue
+		}
+		if skip == 0 {
+			return i
+		}
+		skip--
+	}
+	return Full
+}
+
+func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }
+
+// cost is what the candidate costs with the given load on it, in the plan's unit.
+func (c *Candidate) cost(load float64) float64 { return c.Base + c.Slope*load/c.Weight }

@@ -1,0 +1,129 @@
+package lb
+
+import "time"
+
+// State is what the gateway says of an endpoint.
+type State uint8
+
+// The states of an endpoint, from the gateway's health checks, discovery and outlier detection.
+const (
+	Healthy   State = iota
+	Degraded        // usable when no healthy endpoint is left
+	Unhealthy       // failed the gateway's active health check, or marked so by discovery
+	Draining        // finishes what it has, takes nothing new
+	Ejected         // removed for a while by the gateway's outlier detection
+)
+
+// String returns the state's name as it appears in logs.
+func (s State) String() string {
+	switch s {
+	case Healthy:
+		return "healthy"
+	case Degraded:
+		return "degraded"
+	case Unhealthy:
+		return "unhealthy"
+	case Draining:
+		return "draining"
+	case Ejected:
+		return "ejected"
+	}
+	return "unknown"
+}
+
+// Endpoint is one model server of a cluster as the gateway sees it.
+type Endpoint struct {
+	Addr   string  // "ip:port", IPv6 in brackets: the address the gateway itself uses
+	Weight float64 // capacity relative to the other endpoints; 0 counts as 1
+	State  State
+}
+
+// View is the state of one cluster at one moment. It is shared and must not be changed once published; a change of the
+// cluster is a new View.
+type View struct {
+	Cluster   string
+	Endpoints []Endpoint
+}
+
+// Request is what a policy may know of a request.
+type Request struct {
+	PromptTokens int64  // estimated tokens of the prompt
+	OutputTokens int64  // tokens the request may generate, or the configured guess
+	Tie          uint64 // random bits that settle ties, so that a plan stays a pure function of its inputs
+}
+
+// Unit is what a plan counts as load.
+type Unit uint8
+
+// The units of load.
+const (
+	Requests Unit = iota // requests in flight
+	Tokens               // tokens in flight: prompt and expected output
+)
+
+// Load is the work in flight on one endpoint over all owners.
+type Load struct {
+	Requests int64
+	Tokens   int64
+}
+
+// in returns the load in the unit u.
+func (l Load) in(u Unit) float64 {
+	if u == Tokens {
+		return float64(l.Tokens)
+	}
+	return float64(l.Requests)
+}
+
+// Candidate is an endpoint a request may go to, and what load costs there.
+type Candidate struct {
+	Addr   string
+	Base   float64 // cost of choosing the endpoint, whatever its load
+	Slope  float64 // cost per unit of load and weight
+	Weight float64 // capacity; must be above 0
+	Cap    int64   // requests in flight at which the endpoint is full, 0 for no cap
+}
+
+// Plan is a policy's answer: where the request may go and what it adds while in flight. The candidates may be shared
+// between plans and must not be changed.
+type Plan struct {
+	Scope      string // what is counted together: the cluster's name
+	Candidates []Candidate
+	Unit       Unit
+	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
+	Tie        uint64 // random bits that settle ties between equal costs
+}
+
+// added returns what the plan's request adds to a load, in the plan's unit.
+func (p *Plan) added() float64 {
+	if p.Unit == Tokens {
+		return float64(p.Tokens)
+	}
+	return 1
+}
+
+// Policy turns one request and one view of the endpoints into a plan. It does no I/O and reads no clock: the same
+// inputs after the same observations give the same plan.
+type Policy interface {
+	// Plan returns the plan and ReasonChosen, or the reason why native balancing should take the request.
+	Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
+	// Observe tells how a request that was given to an endpoint went.
+	Observe(now time.Duration, cluster string, o Outcome)
+}
+
+// Verdict classifies the end of a request for the health of the endpoint that served it.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Neutral Verdict = iota // says nothing of the endpoint: the client left, or the gateway answered
+	Success
+	Overload // refused for want of room (429, 503): counts against the weight, never ejects
+	Failure  // 5xx, reset, refused connection, time-out
+)
+
+// Outcome is how a request went on the endpoint that served it.
+type Outcome struct {
+	Addr    string
+	Verdict Verdict
+}

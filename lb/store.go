@@ -1,0 +1,68 @@
+package lb
+
+import (
+	"errors"
+	"time"
+)
+
+// Errors of a store. Any other error means that the store cannot be reached or trusted at the moment.
+var (
+	// ErrFull says that every candidate of the plan is at its cap.
+	ErrFull = errors.New("lb: every candidate is at its cap")
+	// ErrReleased says that the lease was released before its reservation ran: nothing was counted.
+	ErrReleased = errors.New("lb: lease released before it was reserved")
+	// ErrContended says that other workers changed the counts faster than this one could.
+	ErrContended = errors.New("lb: too much contention on the counts")
+	// ErrNoRoom says that a table of the store is full.
+	ErrNoRoom = errors.New("lb: no room left in the store")
+	// ErrUnready says that the shared memory of the store was never prepared.
+	ErrUnready = errors.New("lb: shared memory is not prepared")
+)
+
+// LeaseID names a lease within its owner. An owner never uses an id twice.
+type LeaseID uint64
+
+// Grant is a successful reservation.
+type Grant struct {
+	Index int  // of the chosen candidate in the plan
+	Load  Load // of that endpoint over all owners, this request included
+}
+
+// Store counts the work in flight per endpoint over all its owners, and gives each request the cheapest endpoint in
+// one atomic step. One Store value belongs to one owner; stores that share a backend see each other's counts.
+//
+// Every count is held by a lease: the totals of an endpoint are the sum of the live leases of all owners, never less
+// than zero. now is monotonic and shared by all owners (for a remote store, its own clock rules instead). A Store is
+// used from one goroutine.
+type Store interface {
+	// Reserve chooses among the plan's candidates by the rule of [Choose] and counts the request there under id.
+	// done is called exactly once, possibly before Reserve returns. Reserving an id that is reserved already
+	// answers with its standing grant.
+	Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error))
+	// Amend corrects a lease: the request is now served by addr ("" leaves the endpoint) and counts for tokens.
+	// An unknown lease is left alone.
+	Amend(now time.Duration, id LeaseID, addr string, tokens int64)
+	// Release gives back what id still holds. It is idempotent, and may come before its Reserve has run: the
+	// reservation then answers [ErrReleased].
+	Release(now time.Duration, id LeaseID)
+	// Beat renews the owner, retries what could not be written before, and returns the leases of owners that have
+	// been silent for longer than the store's TTL. Call it about once a second.
+	Beat(now time.Duration) error
+}
+
+// KV is process-wide shared memory with compare-and-swap, as a gateway offers it to its plugins.
+//
+// Only an existing key can be swapped safely: setting with cas 0 overwrites, also when another worker has just created
+// the key. Keys that several workers write are therefore created before any worker runs.
+type KV interface {
+	// Get returns the value and its version; ErrNotFound when the key was never set. The value belongs to the caller.
+	Get(key string) (val []byte, cas uint32, err error)
+	// Set writes the value if the version is still cas, else returns ErrMismatch. cas 0 overwrites.
+	Set(key string, val []byte, cas uint32) error
+}
+
+// Errors of a KV.
+var (
+	ErrNotFound = errors.New("lb: no such key")
+	ErrMismatch = errors.New("lb: value has changed meanwhile")
+)
