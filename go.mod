@@ -3,8 +3,10 @@ module github.com/warmgate/warmgate
 go 1.24
 
 require (
-	github.com/higress-group/proxy-wasm-go-sdk v0.0.0-20251103120604-77e9cce339d2
-	github.com/tidwall/gjson v1.18.0
-	github.com/tetratelabs/wazero v1.9.0
 	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/higress-group/proxy-wasm-go-sdk v0.0.0-20251103120604-77e9cce339d2
+	github.com/tetratelabs/wazero v1.9.0
+	github.com/tidwall/gjson v1.18.0
 )
+
+require go.yaml.in/yaml/v3 v3.0.4 // indirect
