@@ -9,4 +9,8 @@ require (
 	github.com/tidwall/gjson v1.18.0
 )
 
-require go.yaml.in/yaml/v3 v3.0.4 // indirect
+require (
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.2.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.4 // indirect
+)
