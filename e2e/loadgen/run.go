@@ -1,0 +1,76 @@
+package loadgen
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// OpenLoop plays the requests at their due times and returns one sample for each, in the same order. Requests that are not
+// due before ctx ends are ErrNotSent. each, if not nil, is called with every sample as it completes, one call at a time.
+func (c *Client) OpenLoop(ctx context.Context, reqs []Request, each func(Sample)) []Sample {
+	out := make([]Sample, len(reqs))
+	collect := serialized(each)
+	var wg sync.WaitGroup
+	start := time.Now()
+	for i := range reqs {
+		q := &reqs[i]
+		if !sleep(ctx, time.Until(start.Add(q.Due))) {
+			out[i] = notSent(q)
+			continue
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			out[i] = c.Do(ctx, q, start)
+			collect(out[i])
+		}()
+	}
+	wg.Wait()
+	return out
+}
+
+// ClosedLoop plays the requests with a fixed number of users: each takes the next request as soon as its last one is
+// finished, whatever its due time. Durations count from the moment of sending. Samples are as in OpenLoop.
+func (c *Client) ClosedLoop(ctx context.Context, reqs []Request, users int, each func(Sample)) []Sample {
+	out := make([]Sample, len(reqs))
+	collect := serialized(each)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range max(1, users) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := next.Add(1) - 1; i < int64(len(reqs)); i = next.Add(1) - 1 {
+				q := reqs[i]
+				if ctx.Err() != nil {
+					out[i] = notSent(&q)
+					continue
+				}
+				q.Due = time.Since(start)
+				out[i] = c.Do(ctx, &q, start)
+				collect(out[i])
+			}
+		}()
+	}
+	wg.Wait()
+	return out
+}
+
+func notSent(q *Request) Sample {
+	return Sample{ID: q.ID, Due: q.Due, Error: ErrNotSent, MaxTokens: q.MaxTokens}
+}
+
+func serialized(f func(Sample)) func(Sample) {
+	if f == nil {
+		return func(Sample) {}
+	}
+	var mu sync.Mutex
+	return func(s Sample) {
+		mu.Lock()
+		defer mu.Unlock()
+		f(s)
+	}
+}

@@ -1,0 +1,135 @@
+package loadgen
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Arrivals says how the due times of an open-loop workload are spaced.
+type Arrivals string
+
+// The arrival processes.
+const (
+	Poisson  Arrivals = "poisson"  // exponential gaps: independent users
+	Constant Arrivals = "constant" // equal gaps
+)
+
+// Workload describes traffic. Requests expands it; the same Workload always expands to the same requests.
+type Workload struct {
+	Seed     uint64
+	Count    int      // number of requests
+	Rate     float64  // mean arrivals per second
+	Arrivals Arrivals // spacing of the arrivals; "" stands for Poisson
+	Model    string   // model named in each body; "" stands for "sim"
+	Prompt   Lengths  // prompt tokens
+	Output   Lengths  // answer tokens, sent as max_tokens
+	Stream   bool     // ask for server-sent events
+}
+
+// Request is one planned request.
+type Request struct {
+	ID        int
+	Due       time.Duration // intended start, counted from the start of the run
+	Body      []byte        // JSON body
+	Stream    bool          // the answer is expected as server-sent events that end with [DONE]
+	Prompt    int           // prompt tokens asked for
+	MaxTokens int           // answer tokens asked for
+	Upload    Upload        // how the body travels
+	Leave     Leave         // where the client gives up; the zero value stays to the end
+}
+
+// Requests expands the workload in order of due time.
+func (w Workload) Requests() ([]Request, error) {
+	if err := w.validate(); err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(w.Seed, 0x77617264))
+	model := w.Model
+	if model == "" {
+		model = "sim"
+	}
+	out := make([]Request, w.Count)
+	var due time.Duration
+	for i := range out {
+		q := Request{ID: i, Due: due, Stream: w.Stream, Prompt: w.Prompt.Draw(r), MaxTokens: w.Output.Draw(r)}
+		body, err := ChatBody(model, Text(r, q.Prompt), q.MaxTokens, q.Stream)
+		if err != nil {
+			return nil, err
+		}
+		q.Body = body
+		out[i] = q
+		due += w.gap(r)
+	}
+	return out, nil
+}
+
+func (w Workload) validate() error {
+	switch {
+	case w.Count <= 0:
+		return errors.New("loadgen: a workload needs a positive count")
+	case w.Rate <= 0:
+		return errors.New("loadgen: a workload needs a positive rate")
+	case w.Prompt == nil || w.Output == nil:
+		return errors.New("loadgen: a workload needs prompt and output lengths")
+	case w.Arrivals != "" && w.Arrivals != Poisson && w.Arrivals != Constant:
+		return fmt.Errorf("loadgen: unknown arrivals %q", w.Arrivals)
+	}
+	return nil
+}
+
+func (w Workload) gap(r *rand.Rand) time.Duration {
+	mean := float64(time.Second) / w.Rate
+	if w.Arrivals == Constant {
+		return time.Duration(mean)
+	}
+	return time.Duration(mean * r.ExpFloat64())
+}
+
+// Text returns n words of three letters, each followed by a blank: four bytes a word, the usual size of a token, so that
+// a server which estimates tokens from bytes and one which counts words agree.
+func Text(r *rand.Rand, n int) string {
+	const letters = "abcdefghijklmnop" // 16, so that 12 random bits make a word
+	b := make([]byte, 0, 4*n)
+	for range n {
+		x := r.Uint32()
+		b = append(b, letters[x&15], letters[x>>4&15], letters[x>>8&15], ' ')
+	}
+	return string(b)
+}
+
+type chatBody struct {
+	Model         string         `json:"model"`
+	Messages      []chatMessage  `json:"messages"`
+	MaxTokens     int            `json:"max_tokens"`
+	Stream        bool           `json:"stream"`
+	StreamOptions *streamOptions `json:"stream_options,omitempty"`
+	IgnoreEOS     bool           `json:"ignore_eos"`
+}
+
+type chatMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// ChatBody renders a chat completion request with one user message. The end-of-sequence token is ignored, as benchmarks of
+// real engines do, so that the answer has exactly maxTokens tokens.
+func ChatBody(model, content string, maxTokens int, stream bool) ([]byte, error) {
+	b := chatBody{
+		Model:     model,
+		Messages:  []chatMessage{{Role: "user", Content: content}},
+		MaxTokens: maxTokens,
+		Stream:    stream,
+		IgnoreEOS: true,
+	}
+	if stream {
+		b.StreamOptions = &streamOptions{IncludeUsage: true}
+	}
+	return json.Marshal(b)
+}

@@ -1,0 +1,165 @@
+package loadgen
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func chat(seed uint64) Workload {
+	return Workload{
+		Seed: seed, Count: 400, Rate: 100, Stream: true,
+		Prompt: LogNormal{Median: 100, Sigma: 1, Min: 4, Max: 2000},
+		Output: Pareto{Min: 8, Alpha: 1.3, Max: 400},
+	}
+}
+
+func TestSameSeedSameTraffic(t *testing.T) {
+	a, err := chat(1).Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := chat(1).Requests()
+	if !reflect.DeepEqual(a, b) {
+		t.Error("the same workload expanded to different requests")
+	}
+	c, _ := chat(2).Requests()
+	if reflect.DeepEqual(a, c) {
+		t.Error("another seed expanded to the same requests")
+	}
+}
+
+func TestRequestsMatchTheirBodies(t *testing.T) {
+	w := chat(3)
+	reqs, err := w.Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range reqs {
+		var b chatBody
+		if err := json.Unmarshal(q.Body, &b); err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		words := len(strings.Fields(b.Messages[0].Content))
+		if words != q.Prompt || b.MaxTokens != q.MaxTokens || !b.Stream || !b.StreamOptions.IncludeUsage {
+			t.Fatalf("request %d: %d words, max_tokens %d, want %d and %d", i, words, b.MaxTokens, q.Prompt, q.MaxTokens)
+		}
+		if i > 0 && q.Due < reqs[i-1].Due {
+			t.Fatalf("request %d is due before its predecessor", i)
+		}
+	}
+}
+
+func TestArrivals(t *testing.T) {
+	w := chat(4)
+	w.Arrivals = Constant
+	even, err := w.Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range even {
+		if q.Due != time.Duration(i)*10*time.Millisecond {
+			t.Fatalf("request %d due at %v", i, q.Due)
+		}
+	}
+	w.Arrivals, w.Count = Poisson, 5000
+	random, _ := w.Requests()
+	// The sum of 4999 exponential gaps has a standard deviation of 1.4 %; five of them are allowed.
+	if got := random[w.Count-1].Due.Seconds(); math.Abs(got-50) > 3.5 {
+		t.Errorf("5000 Poisson arrivals at 100/s took %.1f s", got)
+	}
+	short := 0
+	for i := 1; i < len(random); i++ {
+		if random[i].Due-random[i-1].Due < 10*time.Millisecond {
+			short++
+		}
+	}
+	if share := float64(short) / 4999; math.Abs(share-(1-1/math.E)) > 0.05 {
+		t.Errorf("%.2f of the gaps are below the mean, want %.2f", share, 1-1/math.E)
+	}
+}
+
+func TestWorkloadIsValidated(t *testing.T) {
+	for name, spoil := range map[string]func(*Workload){
+		"count":    func(w *Workload) { w.Count = 0 },
+		"rate":     func(w *Workload) { w.Rate = 0 },
+		"prompt":   func(w *Workload) { w.Prompt = nil },
+		"output":   func(w *Workload) { w.Output = nil },
+		"arrivals": func(w *Workload) { w.Arrivals = "bursty" },
+	} {
+		w := chat(1)
+		spoil(&w)
+		if _, err := w.Requests(); err == nil {
+			t.Errorf("bad %s was accepted", name)
+		}
+	}
+}
+
+func TestLengths(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want Lengths
+		low  int
+		high int
+		p50  float64 // analytic median
+		p99  float64 // analytic 99th percentile, before the cut
+	}{
+		{"64", Fixed(64), 64, 64, 64, 64},
+		{"lognormal:100,1.2,4,1200", LogNormal{100, 1.2, 4, 1200}, 4, 1200, 100, 100 * math.Exp(1.2*2.326)},
+		{"pareto:10,1.5,5000", Pareto{10, 1.5, 5000}, 10, 5000, 10 * math.Pow(2, 1/1.5), 10 * math.Pow(100, 1/1.5)},
+	} {
+		l, err := ParseLengths(tc.in)
+		if err != nil || l != tc.want {
+			t.Errorf("ParseLengths(%q) = %v, %v", tc.in, l, err)
+			continue
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		const n = 20000
+		below50, above99 := 0, 0
+		for range n {
+			x := l.Draw(r)
+			if x < tc.low || x > tc.high {
+				t.Fatalf("%s drew %d, outside %d..%d", tc.in, x, tc.low, tc.high)
+			}
+			if float64(x) <= tc.p50+0.5 {
+				below50++
+			}
+			if float64(x) > tc.p99+0.5 {
+				above99++
+			}
+		}
+		if tc.low == tc.high {
+			continue
+		}
+		if share := float64(below50) / n; math.Abs(share-0.5) > 0.03 {
+			t.Errorf("%s: share at or below the analytic median %.3f", tc.in, share)
+		}
+		if share := float64(above99) / n; tc.p99 < float64(tc.high) && math.Abs(share-0.01) > 0.004 {
+			t.Errorf("%s: share above the analytic p99 %.4f", tc.in, share)
+		}
+	}
+	for _, bad := range []string{"", "0", "-3", "x", "lognormal:1,2", "pareto:1,0,5", "pareto:1,NaN,5", "zipf:1,2,3", "lognormal:a,1,1,1"} {
+		if l, err := ParseLengths(bad); err == nil {
+			t.Errorf("ParseLengths(%q) = %v, want an error", bad, l)
+		}
+	}
+}
+
+func FuzzParseLengths(f *testing.F) {
+	for _, s := range []string{"1", "lognormal:100,1,4,1200", "pareto:10,1.5,500", "pareto:1e300,1e-9,9"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		l, err := ParseLengths(s)
+		if err != nil {
+			return
+		}
+		if n := l.Draw(rand.New(rand.NewPCG(1, 1))); n < 1 {
+			t.Errorf("%q drew %d", s, n)
+		}
+	})
+}
