@@ -1,0 +1,97 @@
+// Package config reads the plugin's configuration: JSON as the gateway hands it over, checked strictly and turned into
+// one [Config] per rule. It does no I/O, reads no clock and calls no gateway.
+//
+// The names and meanings of the keys are those of Higress's ai-load-balancer where it has them; keys of our own are in
+// snake_case. [Keys] lists every key with its default. A number stands for milliseconds where a duration is expected
+// and for bytes where a size is; a string carries its unit: "20ms", "256KiB".
+//
+// Nothing is ignored silently. A key that is unknown, written twice, of the wrong type or out of bounds fails the whole
+// configuration, and the error names every problem at once, so that one push is enough to put it right. What is
+// accepted but has no effect is reported by [Set.Warnings]. Neither errors nor warnings ever repeat a password.
+package config
+
+import "time"
+
+// Host is the kind of gateway the plugin runs in. Some keys are only valid on one of them.
+type Host int
+
+// The gateways.
+const (
+	Higress Host = iota // Higress, or another Envoy with its host calls
+	Envoy               // stock Envoy
+)
+
+// Config is the configuration of one rule, or of the global part. It must not be changed once parsed.
+type Config struct {
+	ID      int    // 0 for the global part, i for the i-th entry of `_rules_`, counted from 1
+	Enabled bool   // false leaves every request to the gateway's native balancing
+	Type    string // "endpoint": the candidates are the endpoints of one cluster
+	Policy  string // name of the policy; may be empty when Enabled is false
+
+	Unit        string // what counts as load: "requests" or "tokens"
+	MaxInflight int    // requests in flight per endpoint of weight 1, 0 for no cap
+	Overload    Overload
+	Weights     map[string]float64 // capacity by "ip:port", over what the gateway says; nil when none is set
+	Health      Health
+
+	MaxInspectBytes int           // how much of a request body is read for the decision
+	BodyTimeout     time.Duration // how long a request waits for its body before the headers decide
+	OutputTokens    int           // tokens expected of a request that does not limit its output
+	BytesPerToken   float64       // bytes of prompt text that make one token
+	LeaseTTL        time.Duration // silence after which the counts of a worker's VM are returned
+
+	DebugHeaders bool // answer with x-warmgate-* headers
+	Shadow       bool // decide and count, but let the gateway route
+	DetailLog    bool // log each decision
+
+	EnvoyCfg EnvoySource // where endpoints come from on stock Envoy
+	Redis    Redis       // parsed for Higress's sake; the embedded store does not use it
+
+	maxRequestCount int // Higress's name for MaxInflight, merged into it by check
+}
+
+// Overload is the answer to a request for which every endpoint is at its cap.
+type Overload struct {
+	Status     int           // HTTP status
+	RetryAfter time.Duration // told to the client in whole seconds, rounded up; 0 leaves the header out
+}
+
+// Health says when an endpoint that fails requests stops getting them, and how it comes back.
+type Health struct {
+	ConsecutiveFailures int           // failures in a row that eject an endpoint, 0 to never eject
+	EjectionTime        time.Duration // length of the first ejection; each further one is longer
+	MaxEjectionTime     time.Duration // longest ejection
+	MaxEjectionPercent  int           // share of a cluster's endpoints that may be ejected at once
+	SlowStart           time.Duration // time over which a new or returning endpoint reaches its full share, 0 for at once
+	PanicThreshold      int           // percent of healthy endpoints below which health is ignored, 0 for never
+}
+
+// EnvoySource says how the endpoints of a cluster are found on stock Envoy. Exactly one of AdminCluster and Endpoints
+// is set.
+type EnvoySource struct {
+	AdminCluster string        // name of the cluster that leads to Envoy's own admin interface
+	PollInterval time.Duration // how often it is asked
+	Endpoints    []StaticEndpoint
+}
+
+// StaticEndpoint is an endpoint written into the configuration.
+type StaticEndpoint struct {
+	Addr   string  // "ip:port", IPv6 in brackets and in its canonical form
+	Weight float64 // above 0
+}
+
+// Redis holds Higress's keys for a Redis service.
+type Redis struct {
+	ServiceFQDN string // name of the service, with a suffix like .static or .dns
+	ServicePort int    // 0 when not set
+	Username    string
+	Password    string
+	Timeout     time.Duration
+	Database    int
+}
+
+// String describes the service without its credentials, so that a Config printed by mistake shows no password.
+func (r Redis) String() string { return "redis service " + r.ServiceFQDN }
+
+// GoString is String, for the same reason.
+func (r Redis) GoString() string { return r.String() }

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a configuration. They bound the memory and time that a hostile or broken push can cost; real ones are
+// far below.
+const (
+	maxBytes  = 1 << 20
+	maxDepth  = 32
+	maxValues = 1 << 16
+)
+
+type kind uint8
+
+const (
+	kindNull kind = iota
+	kindBool
+	kindNumber
+	kindString
+	kindArray
+	kindObject
+)
+
+// String names the kind with its article, as errors use it.
+func (k kind) String() string {
+	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
+}
+
+// value is one JSON value.
+type value struct {
+	kind  kind
+	text  string   // a string's content without escapes; the source of a number, true or false
+	names []string // an object's keys in the order of the source, duplicates included
+	items []value  // an object's values, beside names, or an array's elements
+}
+
+// syntaxError is a place where the text stops being JSON. It never quotes the text, which may be a password.
+type syntaxError struct {
+	line, column int
+	what         string
+}
+
+func (e *syntaxError) Error() string {
+	return "not valid JSON at line " + strconv.Itoa(e.line) + ", column " + strconv.Itoa(e.column) + ": " + e.what
+}
+
+// reader parses JSON as RFC 8259 has it: no comments, no trailing commas, nothing after the value. Unlike common
+// decoders it keeps duplicate keys, which a strict configuration must refuse.
+type reader struct {
+	src    string
+	pos    int
+	values int
+}
+
+func parseJSON(src string) (value, error) {
+	r := &reader{src: src}
+	v, what := r.value(0)
+	if what == "" {
+		if r.space(); r.pos < len(src) {
+			what = "text after the end of the object"
+		}
+	}
+	if what != "" {
+		done := src[:min(r.pos, len(src))]
+		line := 1 + strings.Count(done, "\n")
+		return value{}, &syntaxError{line, utf8.RuneCountInString(done[strings.LastIndexByte(done, '\n')+1:]) + 1, what}
+	}
+	return v, nil
+}
+
+func (r *reader) space() {
+	for r.pos < len(r.src) {
+		switch r.src[r.pos] {
+		case ' ', '\t', '\n', '\r':
+			r.pos++
+		default:
+			return
+		}
+	}
+}
+
+// next skips white space and returns the byte there, 0 at the end of the text.
+func (r *reader) next() byte {
+	r.space()
+	if r.pos == len(r.src) {
+		return 0
+	}
+	return r.src[r.pos]
+}
+
+// value parses the value at the current position; the second result says what is wrong with it, "" for nothing.
+func (r *reader) value(depth int) (value, string) {
+	if r.values++; r.values > maxValues {
+		return value{}, "more than " + strconv.Itoa(maxValues) + " values"
+	}
+	if depth > maxDepth {
+		return value{}, "nested deeper than " + strconv.Itoa(maxDepth) + " levels"
+	}
+	switch c := r.next(); {
+	case c == '{':
+		return r.members(depth)
+	case c == '[':
+		return r.elements(depth)
+	case c == '"':
+		s, what := r.str()
+		return value{kind: kindString, text: s}, what
+	case c == '-' || c >= '0' && c <= '9':
+		return r.number()
+	case c == 0:
+		return value{}, "a value is missing"
+	}
+	for _, l := range literals {
+		if strings.HasPrefix(r.src[r.pos:], l.text) {
+			r.pos += len(l.text)
+			return l, ""
+		}
+	}
+	return value{}, "not the beginning of a value"
+}
+
+var literals = []value{{kind: kindBool, text: "true"}, {kind: kindBool, text: "false"}, {kind: kindNull, text: "null"}}
+
+func (r *reader) members(depth int) (value, string) {
+	v := value{kind: kindObject}
+	r.pos++
+	if r.next() == '}' {
+		r.pos++
+		return v, ""
+	}
+	for {
+		if r.next() != '"' {
+			return v, "a key in double quotes is missing"
+		}
+		name, what := r.str()
+		if what != "" {
+			return v, what
+		}
+		if r.next() != ':' {
+			return v, "a colon is missing after the key"
+		}
+		r.pos++
+		item, what := r.value(depth + 1)
+		if what != "" {
+			return v, what
+		}
+		v.names, v.items = append(v.names, name), append(v.items, item)
+		more, what := r.separator('}')
+		if !more {
+			return v, what
+		}
+	}
+}
+
+func (r *reader) elements(depth int) (value, string) {
+	v := value{kind: kindArray}
+	r.pos++
+	if r.next() == ']' {
+		r.pos++
+		return v, ""
+	}
+	for {
+		item, what := r.value(depth + 1)
+		if what != "" {
+			return v, what
+		}
+		v.items = append(v.items, item)
+		more, what := r.separator(']')
+		if !more {
+			return v, what
+		}
+	}
+}
+
+// separator steps over a comma (true) or over the closing bracket (false).
+func (r *reader) separator(closing byte) (bool, string) {
+	switch r.next() {
+	case ',':
+		r.pos++
+		return true, ""
+	case closing:
+		r.pos++
+		return false, ""
+	}
+	return false, "a comma or " + string(rune(closing)) + " is missing"
+}
+
+func (r *reader) number() (value, string) {
+	start := r.pos
+	if r.src[r.pos] == '-' {
+		r.pos++
+	}
+	whole := r.digits()
+	if whole == 0 || whole > 1 && r.src[r.pos-whole] == '0' {
+		return value{}, "not a number"
+	}
+	if r.pos < len(r.src) && r.src[r.pos] == '.' {
+		r.pos++
+		if r.digits() == 0 {
+			return value{}, "not a number"
+		}
+	}
+	if r.pos < len(r.src) && r.src[r.pos]|0x20 == 'e' {
+		r.pos++
+		if r.pos < len(r.src) && (r.src[r.pos] == '+' || r.src[r.pos] == '-') {
+			r.pos++
+		}
+		if r.digits() == 0 {
+			return value{}, "not a number"
+		}
+	}
+	return value{kind: kindNumber, text: r.src[start:r.pos]}, ""
+}
+
+func (r *reader) digits() int {
+	start := r.pos
+	for r.pos < len(r.src) && r.src[r.pos] >= '0' && r.src[r.pos] <= '9' {
+		r.pos++
+	}
+	return r.pos - start
+}

@@ -1,0 +1,217 @@
+package config
+
+import "time"
+
+// Key documents one key of the configuration.
+type Key struct {
+	Name    string // full path, as in errors: "lb_config.health.slow_start"
+	Type    string // what is accepted
+	Default string // JSON text; "" for none
+	Meaning string // one sentence
+}
+
+// Keys returns every key that is accepted, in the order of the documentation.
+func Keys() []Key {
+	list := make([]Key, len(keys))
+	for i := range keys {
+		list[i] = keys[i].Key
+	}
+	return list
+}
+
+// key is a key and what happens when it is met. set is nil for the keys of `_rules_`, which are no part of a Config.
+type key struct {
+	Key
+	set  setter
+	only only
+	idle string // why the key has no effect here, "" when it has
+}
+
+// only restricts a key to one kind of gateway.
+type only uint8
+
+const (
+	onAny only = iota
+	onEnvoy
+)
+
+const (
+	forRedis   = "has no effect: this version counts in the gateway's own memory, over the workers of one gateway only"
+	forPolicy  = "has no effect with lb_policy global_least_request"
+	millisType = "duration (number: ms)"
+)
+
+// keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
+var keys = []key{
+	{
+		Key{"enabled", "boolean", "true", "`false` leaves every request to the gateway's native balancing"},
+		flag(func(c *Config) *bool { return &c.Enabled }), onAny, "",
+	},
+	{
+		Key{"lb_type", "string", `"endpoint"`, "What is chosen among; `endpoint`: the endpoints of the request's cluster"},
+		choice(func(c *Config) *string { return &c.Type }, "endpoint"), onAny, "",
+	},
+	{
+		Key{"lb_policy", "string", "", "How the choice is made; required. `global_least_request`: least work in flight over all workers"},
+		choice(func(c *Config) *string { return &c.Policy }, "global_least_request"), onAny, "",
+	},
+
+	{
+		Key{"lb_config.unit", "string", `"requests"`, "What counts as work: `requests`, or `tokens` (prompt and expected output)"},
+		choice(func(c *Config) *string { return &c.Unit }, "requests", "tokens"), onAny, "",
+	},
+	{
+		Key{"lb_config.max_inflight", "integer", "0", "Requests in flight per endpoint of weight 1 above which requests are shed; 0: no cap"},
+		integer(0, 1e6, func(c *Config) *int { return &c.MaxInflight }), onAny, "",
+	},
+	{
+		Key{"lb_config.maxRequestCount", "integer", "", "Higress's name for `max_inflight`"},
+		integer(0, 1e6, func(c *Config) *int { return &c.maxRequestCount }), onAny, "",
+	},
+	{
+		Key{"lb_config.overload.status", "integer", "429", "Status of the answer when every endpoint is at its cap"},
+		integer(400, 599, func(c *Config) *int { return &c.Overload.Status }), onAny, "",
+	},
+	{
+		Key{"lb_config.overload.retry_after", millisType, `"1s"`, "Retry-After of that answer, rounded up to seconds; 0: none"},
+		duration(0, time.Hour, func(c *Config) *time.Duration { return &c.Overload.RetryAfter }), onAny, "",
+	},
+	{
+		Key{"lb_config.weights", "object", "", "Capacity of an endpoint relative to the others, by `ip:port`; over what the gateway says"},
+		setWeights, onAny, "",
+	},
+
+	{
+		Key{"lb_config.health.consecutive_failures", "integer", "5", "Failures in a row that eject an endpoint; 0: never"},
+		integer(0, 1000, func(c *Config) *int { return &c.Health.ConsecutiveFailures }), onAny, "",
+	},
+	{
+		Key{"lb_config.health.ejection_time", millisType, `"10s"`, "Length of the first ejection; each further one is longer"},
+		duration(100*time.Millisecond, time.Hour, func(c *Config) *time.Duration { return &c.Health.EjectionTime }), onAny, "",
+	},
+	{
+		Key{"lb_config.health.max_ejection_time", millisType, `"300s"`, "Longest ejection"},
+		duration(100*time.Millisecond, 24*time.Hour, func(c *Config) *time.Duration { return &c.Health.MaxEjectionTime }), onAny, "",
+	},
+	{
+		Key{"lb_config.health.max_ejection_percent", "integer", "50", "Share of a cluster's endpoints that may be ejected at once"},
+		integer(0, 100, func(c *Config) *int { return &c.Health.MaxEjectionPercent }), onAny, "",
+	},
+	{
+		Key{"lb_config.health.slow_start", millisType, `"30s"`, "Time over which a new or returning endpoint reaches its full share; 0: at once"},
+		duration(0, time.Hour, func(c *Config) *time.Duration { return &c.Health.SlowStart }), onAny, "",
+	},
+	{
+		Key{"lb_config.health.panic_threshold", "integer", "50", "Percent of healthy endpoints below which health is ignored; 0: never"},
+		integer(0, 100, func(c *Config) *int { return &c.Health.PanicThreshold }), onAny, "",
+	},
+
+	{
+		Key{"lb_config.max_inspect_bytes", "size (number: bytes)", "262144", "How much of a request body is read for the decision"},
+		size(1<<10, 8<<20, func(c *Config) *int { return &c.MaxInspectBytes }), onAny, "",
+	},
+	{
+		Key{"lb_config.body_timeout", millisType, `"250ms"`, "How long a request waits for its body before the headers decide"},
+		duration(time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.BodyTimeout }), onAny, "",
+	},
+	{
+		Key{"lb_config.output_tokens", "integer", "256", "Tokens expected of a request that does not limit its output"},
+		integer(0, 1e6, func(c *Config) *int { return &c.OutputTokens }), onAny, "",
+	},
+	{
+		Key{"lb_config.bytes_per_token", "number", "4", "Bytes of prompt text that make one token"},
+		number(0.1, 100, func(c *Config) *float64 { return &c.BytesPerToken }), onAny, "",
+	},
+	{
+		Key{"lb_config.lease_ttl", millisType, `"5s"`, "Silence of a worker after which what it counted is returned"},
+		duration(2*time.Second, 5*time.Minute, func(c *Config) *time.Duration { return &c.LeaseTTL }), onAny, "",
+	},
+
+	{
+		Key{"lb_config.debug_headers", "boolean", "false", "Tell endpoint, reason and load in `x-warmgate-*` response headers"},
+		flag(func(c *Config) *bool { return &c.DebugHeaders }), onAny, "",
+	},
+	{
+		Key{"lb_config.shadow", "boolean", "false", "Decide and count, but let the gateway route"},
+		flag(func(c *Config) *bool { return &c.Shadow }), onAny, "",
+	},
+	{
+		Key{"lb_config.enableDetailLog", "boolean", "false", "Log each decision"},
+		flag(func(c *Config) *bool { return &c.DetailLog }), onAny, "",
+	},
+
+	{
+		Key{"lb_config.envoy.admin_cluster", "string", "", "Stock Envoy: cluster of Envoy's own admin interface, where endpoints are read; this or `endpoints` is required"},
+		text(func(c *Config) *string { return &c.EnvoyCfg.AdminCluster }), onEnvoy, "",
+	},
+	{
+		Key{"lb_config.envoy.poll_interval", millisType, `"1s"`, "Stock Envoy: how often the admin interface is read"},
+		duration(100*time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.EnvoyCfg.PollInterval }), onEnvoy, "",
+	},
+	{
+		Key{"lb_config.envoy.endpoints", "array", "", "Stock Envoy: fixed endpoints, each `\"ip:port\"` or `{\"address\": \"ip:port\", \"weight\": 2}`"},
+		setEndpoints, onEnvoy, "",
+	},
+
+	{
+		Key{"lb_config.store", "string", `"local"`, "Where work in flight is counted; `local`: in the gateway's memory, over its workers"},
+		setStore, onAny, "",
+	},
+	{
+		Key{"lb_config.serviceFQDN", "string", "", "Redis service; accepted from a Higress configuration"},
+		secret(func(c *Config) *string { return &c.Redis.ServiceFQDN }), onAny, forRedis,
+	},
+	{
+		Key{"lb_config.servicePort", "integer", "", "Redis port"},
+		integer(0, 65535, func(c *Config) *int { return &c.Redis.ServicePort }), onAny, "",
+	},
+	{
+		Key{"lb_config.username", "string", "", "Redis user"},
+		secret(func(c *Config) *string { return &c.Redis.Username }), onAny, "",
+	},
+	{
+		Key{"lb_config.password", "string", "", "Redis password"},
+		secret(func(c *Config) *string { return &c.Redis.Password }), onAny, "",
+	},
+	{
+		Key{"lb_config.timeout", millisType, "3000", "Redis time limit"},
+		duration(0, 10*time.Minute, func(c *Config) *time.Duration { return &c.Redis.Timeout }), onAny, "",
+	},
+	{
+		Key{"lb_config.database", "integer", "0", "Redis database"},
+		integer(0, 65535, func(c *Config) *int { return &c.Redis.Database }), onAny, "",
+	},
+
+	{
+		Key{"lb_config.redisKeyTTL", "integer", "", "Higress, prefix_cache: seconds that a prefix is remembered"},
+		integer(0, 1e9, unused[int]), onAny, forPolicy,
+	},
+	{
+		Key{"lb_config.cleanInterval", "integer", "", "Higress: minutes between clean-ups of its Redis table"},
+		integer(0, 1e9, unused[int]), onAny, "has no effect: counts are leases here and need no clean-up",
+	},
+	{
+		Key{"lb_config.metric_policy", "string", "", "Higress, endpoint_metrics: `default`, `least` or `most`"},
+		choice(unused[string], "default", "least", "most"), onAny, forPolicy,
+	},
+	{
+		Key{"lb_config.target_metric", "string", "", "Higress, endpoint_metrics: the metric compared"},
+		text(unused[string]), onAny, forPolicy,
+	},
+	{
+		Key{"lb_config.rate_limit", "number or string", "", "Higress, endpoint_metrics: largest share of requests for one endpoint, 0 to 1"},
+		ratio, onAny, forPolicy,
+	},
+
+	{
+		Key{"_rules_", "array", "", "Configurations for some requests only, each with the keys above and at least one of the following; the first that matches holds, else the keys beside `_rules_`"},
+		nil, onAny, "",
+	},
+	{Key{"_rules_[]._match_route_", "array", "", "Names of routes"}, nil, onAny, ""},
+	{Key{"_rules_[]._match_route_prefix_", "array", "", "Beginnings of route names"}, nil, onAny, ""},
+	{Key{"_rules_[]._match_domain_", "array", "", "Host names, `*.example.com` and `api.*` included"}, nil, onAny, ""},
+	{Key{"_rules_[]._match_service_", "array", "", "Services, `name` or `name:port`; on stock Envoy also the name of a cluster"}, nil, onAny, ""},
+}
+
+// unused takes the value of a key that is checked but has no place in a Config.
+func unused[T any](*Config) *T { return new(T) }

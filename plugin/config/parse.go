@@ -1,0 +1,252 @@
+package config
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Parse checks a whole configuration. Its error names every problem, one line each: where it is, what was found and
+// what would be right.
+func Parse(raw []byte, h Host) (*Set, error) {
+	if len(raw) > maxBytes {
+		return nil, errors.New("config: " + strconv.Itoa(len(raw)) + " bytes, want at most " + strconv.Itoa(maxBytes))
+	}
+	if strings.TrimSpace(string(raw)) == "" {
+		return nil, errors.New("config: empty, want at least " + smallest(h))
+	}
+	root, err := parseJSON(string(raw))
+	if err != nil {
+		return nil, errors.New("config: " + err.Error())
+	}
+	if root.kind != kindObject {
+		return nil, errors.New("config: got " + root.kind.String() + ", want an object")
+	}
+	p := &parser{host: h, base: defaults(h)}
+	set := p.set(root)
+	if p.count > 0 {
+		return nil, p.err()
+	}
+	set.warnings = p.warnings
+	return set, nil
+}
+
+// smallest is the shortest configuration that is valid on the gateway.
+func smallest(h Host) string {
+	if h == Envoy {
+		return `{"lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"..."}}}`
+	}
+	return `{"lb_policy":"global_least_request"}`
+}
+
+// parser collects the problems of one configuration.
+type parser struct {
+	host     Host
+	base     Config // the defaults
+	problems []string
+	count    int // of problems, those not kept included
+	warnings []string
+}
+
+// maxProblems is how many problems, and how many warnings, are kept.
+const maxProblems = 50
+
+func (p *parser) bad(at, what string) {
+	if p.count++; p.count <= maxProblems {
+		p.problems = append(p.problems, at+": "+what)
+	}
+}
+
+func (p *parser) warn(at, what string) {
+	if len(p.warnings) < maxProblems {
+		p.warnings = append(p.warnings, at+" "+what)
+	}
+}
+
+func (p *parser) err() error {
+	noun := " problems"
+	if p.count == 1 {
+		noun = " problem"
+	}
+	text := "config: " + strconv.Itoa(p.count) + noun + "\n  " + strings.Join(p.problems, "\n  ")
+	if more := p.count - len(p.problems); more > 0 {
+		text += "\n  and " + strconv.Itoa(more) + " more"
+	}
+	return errors.New(text)
+}
+
+// defaults returns what the table says about keys that are not written.
+func defaults(h Host) Config {
+	var c Config
+	p := &parser{host: h}
+	for i := range keys {
+		if k := &keys[i]; k.Default != "" && k.set != nil {
+			v, err := parseJSON(k.Default)
+			if err != nil {
+				p.bad(k.Name, err.Error())
+				continue
+			}
+			k.set(p, &c, k.Name, v)
+		}
+	}
+	return c
+}
+
+// part is one Config under construction: the global part or one rule.
+type part struct {
+	*parser
+	Config
+	prefix  string          // of the part's keys in messages: "" or "_rules_[0]."
+	written map[string]bool // names of the keys met, good or bad
+}
+
+// config reads the keys of one part; the object's keys that skip names are left to the caller.
+func (p *parser) config(v value, id int, prefix string, skip func(name string) bool) Config {
+	pt := &part{parser: p, Config: p.base, prefix: prefix, written: map[string]bool{}}
+	pt.ID = id
+	pt.object("", v, skip)
+	pt.check()
+	return pt.Config
+}
+
+// object reads the keys of the section at path, "" for the top of the part.
+func (pt *part) object(path string, v value, skip func(name string) bool) {
+	seen := make(map[string]bool, len(v.names))
+	for i, name := range v.names {
+		if skip != nil && skip(name) {
+			continue
+		}
+		full := name
+		if path != "" {
+			full = path + "." + name
+		}
+		at := pt.prefix + clip(printable(full))
+		if seen[name] {
+			pt.bad(at, "written twice")
+			continue
+		}
+		seen[name] = true
+		pt.member(path, full, at, v.items[i])
+	}
+}
+
+func (pt *part) member(path, full, at string, v value) {
+	if k := find(full); k != nil && k.set != nil {
+		pt.written[full] = true
+		if k.only == onEnvoy && pt.host != Envoy {
+			pt.bad(at, "only valid on stock Envoy; Higress tells the endpoints by itself")
+			return
+		}
+		before := pt.count
+		k.set(pt.parser, &pt.Config, at, v)
+		if k.idle != "" && pt.count == before {
+			pt.warn(at, k.idle)
+		}
+		return
+	}
+	if !isSection(full) {
+		pt.bad(at, "unknown key"+pt.meant(path, full))
+		return
+	}
+	if v.kind != kindObject {
+		pt.bad(at, got(v)+", want an object")
+		return
+	}
+	pt.object(full, v, nil)
+}
+
+// meant names the key that was probably meant by the unknown key full: one like it in the same section, or the same
+// one in another.
+func (pt *part) meant(path, full string) string {
+	if pt.count >= maxProblems {
+		return "" // will not be shown
+	}
+	name := strings.TrimPrefix(full[len(path):], ".")
+	var here []string
+	elsewhere := ""
+	for i := range keys {
+		k := keys[i].Name
+		if rest, ok := cutSection(k, path); ok {
+			member, _, _ := strings.Cut(rest, ".")
+			here = append(here, member)
+		}
+		if last := k[strings.LastIndexByte(k, '.')+1:]; plain(last) == plain(clip(name)) && k != full {
+			elsewhere = k
+		}
+	}
+	if path == "" && pt.prefix != "" {
+		here = append(here, conditionKeys...)
+	}
+	if n := nearest(name, here); n != "" && n != name {
+		elsewhere = n
+	}
+	if elsewhere == "" {
+		return ""
+	}
+	return "; did you mean " + elsewhere + "?"
+}
+
+// cutSection cuts the section and its dot off a key's name.
+func cutSection(name, section string) (string, bool) {
+	if section == "" {
+		return name, true
+	}
+	return strings.CutPrefix(name, section+".")
+}
+
+// check holds the keys of a part against each other.
+func (pt *part) check() {
+	if !pt.Enabled {
+		return
+	}
+	if !pt.written["lb_policy"] {
+		pt.bad(pt.prefix+"lb_policy", `missing, want "global_least_request"`)
+	}
+	if pt.written["lb_config.maxRequestCount"] {
+		if pt.written["lb_config.max_inflight"] && pt.MaxInflight != pt.maxRequestCount {
+			pt.bad(pt.prefix+"lb_config.max_inflight", "got "+strconv.Itoa(pt.MaxInflight)+" and maxRequestCount "+
+				strconv.Itoa(pt.maxRequestCount)+", which is the same thing; want one of them")
+		}
+		pt.MaxInflight = pt.maxRequestCount
+	}
+	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
+		pt.bad(pt.prefix+"lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+
+			", want at least ejection_time, "+brief(pt.Health.EjectionTime))
+	}
+	if pt.host == Envoy {
+		admin, fixed := pt.written["lb_config.envoy.admin_cluster"], pt.written["lb_config.envoy.endpoints"]
+		switch {
+		case !admin && !fixed:
+			pt.bad(pt.prefix+"lb_config.envoy", "missing, want admin_cluster or endpoints: stock Envoy does not tell endpoints otherwise")
+		case admin && fixed:
+			pt.bad(pt.prefix+"lb_config.envoy", "got both admin_cluster and endpoints, want one of them")
+		}
+	}
+}
+
+func find(name string) *key {
+	for i := range keys {
+		if keys[i].Name == name {
+			return &keys[i]
+		}
+	}
+	return nil
+}
+
+func isSection(name string) bool {
+	for i := range keys {
+		if strings.HasPrefix(keys[i].Name, name) && strings.HasPrefix(keys[i].Name[len(name):], ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// printable escapes what would break a message out of its line.
+func printable(s string) string {
+	q := strconv.Quote(s)
+	if len(q) == len(s)+2 {
+		return s
+	}
+	return q
+}

@@ -1,0 +1,287 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The keys of a rule that say which requests it is for.
+const (
+	rulesKey     = "_rules_"
+	matchRoute   = "_match_route_"
+	matchPrefix  = "_match_route_prefix_"
+	matchDomain  = "_match_domain_"
+	matchService = "_match_service_"
+)
+
+var conditionKeys = []string{matchRoute, matchPrefix, matchDomain, matchService}
+
+// Set is a valid configuration: the rules in their order and the global part.
+type Set struct {
+	rules    []rule
+	byRoute  map[string]int // route name to the first rule that needs nothing but that route
+	others   []int          // the rules that byRoute does not stand for, in order
+	global   *Config
+	warnings []string
+	host     Host
+}
+
+// rule is a Config for some requests. The conditions follow Higress: routes outrank domains, domains outrank services,
+// services outrank route prefixes, and only routes and services are combined.
+type rule struct {
+	config   Config
+	routes   []string
+	prefixes []string
+	domains  []domain
+	services []string
+}
+
+// domain is a host name, or the beginning or end of one.
+type domain struct {
+	text        string
+	head, tails bool // text is a beginning; text is an end
+}
+
+// HasRules tells whether Match depends on its arguments. Without rules it returns the global part for any.
+func (s *Set) HasRules() bool { return len(s.rules) > 0 }
+
+// Warnings returns what was accepted but has no effect, one sentence each.
+func (s *Set) Warnings() []string { return s.warnings }
+
+// Match returns the configuration for a request by the names of its route and cluster and its :authority header: the
+// first rule that matches, else the global part, else nil. It does not allocate.
+func (s *Set) Match(route, cluster, authority string) *Config {
+	limit := len(s.rules)
+	if i, ok := s.byRoute[route]; ok {
+		limit = i
+	}
+	for _, i := range s.others {
+		if i > limit {
+			break
+		}
+		if s.rules[i].matches(route, cluster, authority, s.host) {
+			return &s.rules[i].config
+		}
+	}
+	if limit < len(s.rules) {
+		return &s.rules[limit].config
+	}
+	return s.global
+}
+
+func (r *rule) matches(route, cluster, authority string, h Host) bool {
+	switch {
+	case r.routes != nil:
+		return contains(r.routes, route) && r.matchesService(cluster, h)
+	case r.domains != nil:
+		return r.matchesDomain(withoutPort(authority))
+	case r.services != nil:
+		return r.matchesService(cluster, h)
+	}
+	for _, p := range r.prefixes {
+		if strings.HasPrefix(route, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *rule) matchesDomain(name string) bool {
+	for _, d := range r.domains {
+		switch {
+		case d.tails:
+			if strings.HasSuffix(name, d.text) {
+				return true
+			}
+		case d.head:
+			if strings.HasPrefix(name, d.text) {
+				return true
+			}
+		case d.text == name:
+			return true
+		}
+	}
+	return false
+}
+
+// matchesService compares with Higress's cluster names, outbound|port|subset|fqdn, and on stock Envoy, where names are
+// the operator's own, with the whole name.
+func (r *rule) matchesService(cluster string, h Host) bool {
+	port, fqdn, outbound := splitCluster(cluster)
+	for _, s := range r.services {
+		if h == Envoy && s == cluster {
+			return true
+		}
+		if !outbound {
+			continue
+		}
+		if s == fqdn {
+			return true
+		}
+		if colon := strings.LastIndexByte(s, ':'); colon >= 0 && s[:colon] == fqdn && s[colon+1:] == port {
+			return true
+		}
+	}
+	return false
+}
+
+// splitCluster takes outbound|port|subset|fqdn apart.
+func splitCluster(cluster string) (port, fqdn string, ok bool) {
+	if strings.Count(cluster, "|") != 3 {
+		return "", "", false
+	}
+	_, rest, _ := strings.Cut(cluster, "|")
+	port, rest, _ = strings.Cut(rest, "|")
+	_, fqdn, _ = strings.Cut(rest, "|")
+	return port, fqdn, true
+}
+
+// withoutPort cuts the port off an authority. A colon inside brackets belongs to an IPv6 address.
+func withoutPort(authority string) string {
+	colon := strings.LastIndexByte(authority, ':')
+	if colon < 0 || strings.LastIndexByte(authority, ']') > colon {
+		return authority
+	}
+	return authority[:colon]
+}
+
+func contains(list []string, s string) bool {
+	for _, item := range list {
+		if item == s {
+			return true
+		}
+	}
+	return false
+}
+
+// set reads the global part and the rules.
+func (p *parser) set(root value) *Set {
+	s := &Set{host: p.host}
+	isRules := func(name string) bool { return name == rulesKey }
+	var rules *value
+	own := 0 // keys of the global part
+	for i, name := range root.names {
+		switch {
+		case !isRules(name):
+			own++
+		case rules != nil:
+			p.bad(rulesKey, "written twice")
+		default:
+			rules = &root.items[i]
+		}
+	}
+	if rules != nil {
+		p.rules(s, *rules)
+	}
+	if own > 0 || rules == nil || rules.kind == kindArray && len(rules.items) == 0 {
+		c := p.config(root, 0, "", isRules)
+		s.global = &c
+	}
+	return s
+}
+
+func (p *parser) rules(s *Set, v value) {
+	if v.kind != kindArray {
+		p.bad(rulesKey, got(v)+", want an array of objects")
+		return
+	}
+	s.byRoute = make(map[string]int)
+	for i, item := range v.items {
+		at := rulesKey + "[" + strconv.Itoa(i) + "]"
+		if item.kind != kindObject {
+			p.bad(at, got(item)+", want an object")
+			continue
+		}
+		r := p.conditions(at, item)
+		r.config = p.config(item, i+1, at+".", isCondition)
+		s.add(r)
+	}
+}
+
+// add appends a rule and files it for Match.
+func (s *Set) add(r rule) {
+	i := len(s.rules)
+	s.rules = append(s.rules, r)
+	if r.routes == nil || r.services != nil {
+		s.others = append(s.others, i)
+		return
+	}
+	for _, name := range r.routes {
+		if _, taken := s.byRoute[name]; !taken {
+			s.byRoute[name] = i
+		}
+	}
+}
+
+func isCondition(name string) bool { return contains(conditionKeys, name) }
+
+// conditions reads what a rule is for.
+func (p *parser) conditions(at string, v value) rule {
+	lists := make(map[string][]string, len(conditionKeys))
+	for i, name := range v.names {
+		if !isCondition(name) {
+			continue
+		}
+		place := at + "." + name
+		if _, twice := lists[name]; twice {
+			p.bad(place, "written twice")
+			continue
+		}
+		lists[name] = p.names(place, v.items[i])
+	}
+	if len(lists) == 0 {
+		p.bad(at, "matches nothing, want at least one of "+strings.Join(conditionKeys, ", "))
+	}
+	r := rule{routes: lists[matchRoute], prefixes: lists[matchPrefix], services: lists[matchService]}
+	for _, name := range lists[matchDomain] {
+		r.domains = append(r.domains, newDomain(name))
+	}
+	p.outranked(at, &r)
+	return r
+}
+
+// outranked drops the conditions that Higress ignores beside stronger ones, and says so.
+func (p *parser) outranked(at string, r *rule) {
+	if r.domains != nil && r.routes != nil {
+		p.warn(at+"."+matchDomain, "is ignored beside "+matchRoute)
+		r.domains = nil
+	}
+	if r.services != nil && r.domains != nil {
+		p.warn(at+"."+matchService, "is ignored beside "+matchDomain)
+		r.services = nil
+	}
+	if r.prefixes != nil && (r.routes != nil || r.domains != nil || r.services != nil) {
+		p.warn(at+"."+matchPrefix, "is ignored beside the other conditions")
+		r.prefixes = nil
+	}
+}
+
+func newDomain(s string) domain {
+	if tail, ok := strings.CutPrefix(s, "*"); ok {
+		return domain{text: tail, tails: true}
+	}
+	if head, ok := strings.CutSuffix(s, "*"); ok {
+		return domain{text: head, head: true}
+	}
+	return domain{text: s}
+}
+
+// names reads a list of names; a single one may stand without brackets.
+func (p *parser) names(at string, v value) []string {
+	if v.kind == kindString {
+		v = value{kind: kindArray, items: []value{v}}
+	}
+	if v.kind != kindArray || len(v.items) == 0 {
+		p.bad(at, got(v)+", want a list of names")
+		return nil
+	}
+	list := make([]string, 0, len(v.items))
+	for i, item := range v.items {
+		if item.kind != kindString || item.text == "" {
+			p.bad(at+"["+strconv.Itoa(i)+"]", got(item)+", want a name")
+			continue
+		}
+		list = append(list, strings.Clone(item.text))
+	}
+	return list
+}
