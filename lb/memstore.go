@@ -1,0 +1,268 @@
+package lb
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const (
+	keyPrefix  = "warmgate/1/" // the 1 is the version of the layout: a change of it must not read the old values
+	tableSlots = 256           // scopes that one gateway can count
+	maxTokens  = 1 << 32       // of one lease: keeps sums far from overflow
+)
+
+// Prepare creates the keys of the embedded store in shared memory, unless they are there. It must run before any
+// worker runs, because creating a key is not a swap: see [KV].
+func Prepare(kv KV) error {
+	_, _, err := kv.Get(rosterKey)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("lb: preparing shared memory: %w", err)
+	}
+	for slot := range tableSlots {
+		if err := kv.Set(tableKey(slot), []byte{0}, 0); err != nil {
+			return fmt.Errorf("lb: preparing shared memory: %w", err)
+		}
+	}
+	if err := kv.Set(rosterKey, newRoster(), 0); err != nil {
+		return fmt.Errorf("lb: preparing shared memory: %w", err)
+	}
+	return nil
+}
+
+func tableKey(slot int) string { return keyPrefix + "table/" + strconv.Itoa(slot) }
+
+func sheetKey(slot, seat int) string {
+	return keyPrefix + "sheet/" + strconv.Itoa(slot) + "/" + strconv.Itoa(seat)
+}
+
+// MemStats counts what the embedded store had to do besides its work.
+type MemStats struct {
+	Retries   uint64 // swaps lost to another worker and tried again
+	Returned  uint64 // dead owners whose leases were returned
+	Corrected uint64 // tables whose totals differed from the sum over their owners
+}
+
+// MemStore is the embedded store: exact counts over all workers of one gateway, in the gateway's shared memory.
+//
+// Each scope is one value that holds the load of every endpoint, so that choosing and reserving are one
+// compare-and-swap. Each owner also keeps a sheet of what it holds, which only it writes; totals are the sum of the
+// sheets, and are set right from them when an owner dies.
+type MemStore struct {
+	Stats MemStats
+
+	kv     KV
+	owner  uint64
+	ttl    time.Duration
+	seat   int // -1 until the first reservation
+	scopes map[string]*scope
+	leases map[LeaseID]lease
+	// early holds releases that came before their reservation, and when to forget them.
+	early map[LeaseID]time.Duration
+	// late holds releases that could not be written.
+	late []LeaseID
+
+	loads  []Load   // scratch
+	hashes []uint64 // scratch
+}
+
+var _ Store = (*MemStore)(nil)
+
+// scope is what this owner knows of one scope.
+type scope struct {
+	name  string
+	slot  int
+	sheet sheet
+	// written says that the sheet in shared memory is this one.
+	written bool
+	// hashes of the rows of the table last written, to find the endpoints again once it has changed.
+	hashes []uint64
+	hashed uint32 // the generation of that table
+	// rows of the candidates last asked for, in the generation located.
+	asked   []Candidate
+	rows    []int
+	located uint32
+}
+
+type lease struct {
+	scope  *scope
+	row    int
+	index  int
+	tokens int64
+	load   Load
+}
+
+// NewMemStore returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique
+// among all owners, and not 0; an owner silent for longer than ttl loses its leases.
+func NewMemStore(kv KV, owner uint64, ttl time.Duration) *MemStore {
+	return &MemStore{
+		kv: kv, owner: owner, ttl: ttl, seat: -1,
+		scopes: map[string]*scope{}, leases: map[LeaseID]lease{}, early: map[LeaseID]time.Duration{},
+	}
+}
+
+// Reserve implements [Store].
+func (s *MemStore) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
+	if l, ok := s.leases[id]; ok {
+		done(Grant{Index: l.index, Load: l.load}, nil)
+		return
+	}
+	if _, ok := s.early[id]; ok {
+		delete(s.early, id)
+		done(Grant{}, ErrReleased)
+		return
+	}
+	done(s.reserve(now, id, p))
+}
+
+func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error) {
+	if len(p.Candidates) == 0 {
+		return Grant{}, ErrFull
+	}
+	sc := s.scope(p.Scope)
+	tokens := min(max(p.Tokens, 0), maxTokens)
+	var grant Grant
+	st, err := s.swap(now, sc, func(t table) (table, step, error) {
+		t, err := sc.locate(t, p.Candidates, &s.hashes)
+		if err != nil {
+			return nil, step{}, err
+		}
+		s.loads = s.loads[:0]
+		for _, row := range sc.rows {
+			s.loads = append(s.loads, t.load(row))
+		}
+		i := Choose(p, s.loads)
+		if i == Full {
+			return nil, step{}, ErrFull
+		}
+		grant = Grant{Index: i, Load: Load{s.loads[i].Requests + 1, s.loads[i].Tokens + tokens}}
+		return t, step{from: noRow, to: sc.rows[i], toTokens: tokens}, nil
+	})
+	if err != nil {
+		return Grant{}, err
+	}
+	s.leases[id] = lease{scope: sc, row: st.to, index: grant.Index, tokens: tokens, load: grant.Load}
+	return grant, nil
+}
+
+// Amend implements [Store].
+func (s *MemStore) Amend(now time.Duration, id LeaseID, addr string, tokens int64) {
+	l, ok := s.leases[id]
+	if !ok {
+		return
+	}
+	tokens = min(max(tokens, 0), maxTokens)
+	st, err := s.swap(now, l.scope, func(t table) (table, step, error) {
+		l = s.leases[id] // its row may have moved with the table
+		to := l.row
+		if addr != "" {
+			var err error
+			if t, to, err = rowOf(t, addr); err != nil {
+				return nil, step{}, err
+			}
+		}
+		return t, step{from: l.row, to: to, fromTokens: l.tokens, toTokens: tokens}, nil
+	})
+	if err == nil {
+		l.row, l.tokens = st.to, tokens
+		s.leases[id] = l
+	}
+}
+
+// Release implements [Store].
+func (s *MemStore) Release(now time.Duration, id LeaseID) {
+	if _, ok := s.leases[id]; !ok {
+		s.early[id] = now + s.ttl
+		return
+	}
+	if err := s.release(now, id); err != nil {
+		s.late = append(s.late, id)
+	}
+}
+
+func (s *MemStore) release(now time.Duration, id LeaseID) error {
+	l, ok := s.leases[id]
+	if !ok {
+		return nil
+	}
+	_, err := s.swap(now, l.scope, func(t table) (table, step, error) {
+		l = s.leases[id]
+		return t, step{from: l.row, to: noRow, fromTokens: l.tokens}, nil
+	})
+	if err == nil {
+		delete(s.leases, id)
+	}
+	return err
+}
+
+// Held returns the number of leases that this owner holds.
+func (s *MemStore) Held() int { return len(s.leases) }
+
+func (s *MemStore) scope(name string) *scope {
+	sc, ok := s.scopes[name]
+	if !ok {
+		sc = &scope{name: name, slot: -1, sheet: newSheet(s.owner)}
+		s.scopes[name] = sc
+	}
+	return sc
+}
+
+// locate finds the row of every candidate, and returns the table with rows for those that had none.
+func (sc *scope) locate(t table, cs []Candidate, scratch *[]uint64) (table, error) {
+	if sc.located == t.generation() && len(sc.asked) == len(cs) && &sc.asked[0] == &cs[0] {
+		return t, nil
+	}
+	hashes := (*scratch)[:0]
+	for i := range cs {
+		hashes = append(hashes, hashAddr(cs[i].Addr))
+	}
+	*scratch = hashes
+	at := make(map[uint64]int, t.rows())
+	for i := range t.rows() {
+		at[t.hash(i)] = i
+	}
+	for _, h := range hashes {
+		if _, ok := at[h]; ok {
+			continue
+		}
+		var err error
+		if t, err = t.withRows(hashes); err != nil {
+			return nil, err
+		}
+		for i := range t.rows() {
+			at[t.hash(i)] = i
+		}
+		break
+	}
+	sc.rows = sc.rows[:0]
+	for _, h := range hashes {
+		sc.rows = append(sc.rows, at[h])
+	}
+	sc.asked, sc.located = cs, t.generation()
+	return t, nil
+}
+
+// remember keeps the rows' hashes.
+func (sc *scope) remember(t table) {
+	sc.hashes = sc.hashes[:0]
+	for i := range t.rows() {
+		sc.hashes = append(sc.hashes, t.hash(i))
+	}
+	sc.hashed = t.generation()
+}
+
+func rowOf(t table, addr string) (table, int, error) {
+	h := hashAddr(addr)
+	if row := t.find(h); row != noRow {
+		return t, row, nil
+	}
+	t, err := t.withRows([]uint64{h})
+	if err != nil {
+		return nil, noRow, err
+	}
+	return t, t.find(h), nil
+}

@@ -1,0 +1,187 @@
+package lb
+
+import (
+	"errors"
+	"time"
+)
+
+// sweepEvery is the least time between two sweeps, whichever owner makes them.
+const sweepEvery = time.Second
+
+// Beat implements [Store]. An owner that never reserved may beat too: it then only looks after the others.
+func (s *MemStore) Beat(now time.Duration) error {
+	for id, forget := range s.early {
+		if now >= forget {
+			delete(s.early, id)
+		}
+	}
+	if s.seat >= 0 {
+		kept, err := s.sit(now)
+		if err != nil {
+			return err
+		}
+		if !kept {
+			s.assert(now)
+		}
+	}
+	late := s.late
+	s.late = nil
+	for _, id := range late {
+		s.Release(now, id)
+	}
+	return s.sweep(now)
+}
+
+// assert counts again what this owner holds, after its leases were returned.
+func (s *MemStore) assert(now time.Duration) {
+	for _, sc := range s.scopes {
+		// A step between no rows: what matters is the join that comes with it. When it fails, the next step or
+		// the next sweep finds the owner missing and does the same.
+		_, _ = s.swap(now, sc, func(t table) (table, step, error) {
+			return t, step{from: noRow, to: noRow}, nil
+		})
+	}
+}
+
+// sweep returns the leases of owners that have been silent for longer than the TTL, and sets totals right that are not
+// the sum over their owners. One owner a second does it, whoever comes first.
+func (s *MemStore) sweep(now time.Duration) error {
+	var seen roster
+	err := swapRoster(s.kv, func(r roster) (roster, error) {
+		seen = nil
+		if since := now - r.swept(); since >= 0 && since < sweepEvery {
+			return nil, nil
+		}
+		r.setSwept(now)
+		seen = r
+		return r, nil
+	})
+	if err != nil || seen == nil {
+		return err
+	}
+	seen = append(roster(nil), seen...)
+	for slot := range tableSlots {
+		if err := s.settle(slot, seen, now); err != nil && !errors.Is(err, errDamaged) {
+			return err
+		}
+	}
+	return s.unseat(now)
+}
+
+// unseat takes the dead owners off the roster: nothing is counted for them any more.
+func (s *MemStore) unseat(now time.Duration) error {
+	returned := uint64(0)
+	err := swapRoster(s.kv, func(r roster) (roster, error) {
+		returned = 0
+		for i := range r.seats() {
+			if r.owner(i) != 0 && now-r.beat(i) > s.ttl {
+				r.set(i, 0, 0)
+				returned++
+			}
+		}
+		if returned == 0 {
+			return nil, nil
+		}
+		return r, nil
+	})
+	if err == nil {
+		s.Stats.Returned += returned
+	}
+	return err
+}
+
+// settle makes the totals of one table the sum over the sheets of its live members, and removes the dead ones.
+func (s *MemStore) settle(slot int, r roster, now time.Duration) error {
+	for range swapTries {
+		t, cas, err := s.get(slot)
+		if err != nil || t == nil {
+			return err
+		}
+		sum, dead, ok := s.recount(slot, t, r, now)
+		if !ok {
+			continue // a member has taken a step since the table was read
+		}
+		if dead == 0 && string(sum) == string(t[:t.hashesAt()][t.rowsAt():]) {
+			return nil
+		}
+		fixed := t
+		for i := t.members() - 1; i >= 0 && dead > 0; i-- {
+			if !r.alive(t.member(i).owner(), now, s.ttl) {
+				fixed = fixed.withoutMember(i)
+			}
+		}
+		copy(fixed[fixed.rowsAt():], sum)
+		err = s.kv.Set(tableKey(slot), fixed, cas)
+		if errors.Is(err, ErrMismatch) {
+			s.Stats.Retries++
+			continue
+		}
+		if err == nil && dead == 0 {
+			s.Stats.Corrected++
+		}
+		return err
+	}
+	return nil // the next sweep will try again
+}
+
+// recount returns the rows as the sum over the sheets of the live members, and how many members are dead. It is
+// meaningful only if the table has not changed since it was read, which the caller's swap proves.
+func (s *MemStore) recount(slot int, t table, r roster, now time.Duration) (rows []byte, dead int, ok bool) {
+	rows = make([]byte, t.rows()*rowSize)
+	for i := range t.members() {
+		m := t.member(i)
+		if !r.alive(m.owner(), now, s.ttl) {
+			dead++
+			continue
+		}
+		val, _, err := s.kv.Get(sheetKey(slot, m.seat()))
+		sh := sheet(val)
+		if err != nil || !sh.check(m.owner()) {
+			return nil, 0, false
+		}
+		behind := m.seq() - sh.seq()
+		if behind > 1 {
+			return nil, 0, false
+		}
+		for j := range min(sh.rows(), t.rows()) {
+			addAt(rows, j, sh.load(j))
+		}
+		if behind == 1 {
+			m.last().apply(rows, t.rows())
+		}
+	}
+	return rows, dead, true
+}
+
+// Owners returns how many owners are alive.
+func (s *MemStore) Owners(now time.Duration) (int, error) {
+	alive := 0
+	err := swapRoster(s.kv, func(r roster) (roster, error) {
+		alive = 0
+		for i := range r.seats() {
+			if r.owner(i) != 0 && now-r.beat(i) <= s.ttl {
+				alive++
+			}
+		}
+		return nil, nil
+	})
+	return alive, err
+}
+
+// Loads appends the load of every given endpoint of the scope, over all owners, to dst.
+func (s *MemStore) Loads(scope string, addrs []string, dst []Load) ([]Load, error) {
+	_, t, _, err := s.probe(scope)
+	if err != nil {
+		return dst, err
+	}
+	for _, a := range addrs {
+		l := Load{}
+		if t != nil {
+			if row := t.find(hashAddr(a)); row != noRow {
+				l = t.load(row)
+			}
+		}
+		dst = append(dst, l)
+	}
+	return dst, nil
+}

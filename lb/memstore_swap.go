@@ -1,0 +1,186 @@
+package lb
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// swap changes the scope's table by one step of one lease, then writes the owner's sheet. change gets the table as it
+// is and returns it, possibly with more rows, and the step; it may be called several times. Its errors end the swap.
+func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table, step, error)) (step, error) {
+	for range swapTries {
+		t, cas, err := s.read(sc)
+		if err != nil {
+			return step{}, err
+		}
+		if t, err = s.join(now, sc, t); err != nil {
+			return step{}, err
+		}
+		t, st, err := change(t)
+		if err != nil {
+			sc.asked = nil // rows that change has added are not there
+			return step{}, err
+		}
+		t.apply(st)
+		t.member(t.memberOf(s.owner)).set(s.owner, s.seat, sc.sheet.seq()+1, st)
+		err = s.kv.Set(tableKey(sc.slot), t, cas)
+		if errors.Is(err, ErrMismatch) {
+			s.Stats.Retries++
+			if t.generation() == sc.located && t.generation() != sc.hashed {
+				sc.asked = nil // likewise
+			}
+			continue
+		}
+		if err != nil {
+			return step{}, fmt.Errorf("lb: writing the counts: %w", err)
+		}
+		sc.sheet = sc.sheet.grow(t.rows())
+		sc.sheet.record(sc.sheet.seq()+1, st)
+		if sc.hashed != t.generation() || len(sc.hashes) != t.rows() {
+			sc.remember(t)
+		}
+		s.write(sc)
+		return st, nil
+	}
+	return step{}, ErrContended
+}
+
+// write puts the owner's sheet into shared memory.
+func (s *MemStore) write(sc *scope) {
+	sc.written = s.kv.Set(sheetKey(sc.slot, s.seat), sc.sheet, 0) == nil
+}
+
+// join returns the table with this owner among its members. An owner that is not (its first lease here, or it was
+// silent for longer than the TTL and its leases were returned) asserts what it holds.
+func (s *MemStore) join(now time.Duration, sc *scope, t table) (table, error) {
+	if t.memberOf(s.owner) >= 0 {
+		if !sc.written {
+			s.write(sc)
+		}
+		return t, nil
+	}
+	if _, err := s.sit(now); err != nil {
+		return nil, err
+	}
+	t, err := s.remap(sc, t)
+	if err != nil {
+		return nil, err
+	}
+	s.write(sc)
+	if !sc.written {
+		return nil, fmt.Errorf("lb: writing what the owner holds failed")
+	}
+	t = t.withMember()
+	t.member(t.members()-1).set(s.owner, s.seat, sc.sheet.seq(), step{from: noRow, to: noRow})
+	sc.sheet.addTo(t, 1)
+	return t, nil
+}
+
+// sit puts the owner on the roster, or renews it there. It says whether the owner has kept its seat since the last time;
+// if not, its leases were returned and its sheets may be overwritten.
+func (s *MemStore) sit(now time.Duration) (kept bool, err error) {
+	seat := -1
+	err = swapRoster(s.kv, func(r roster) (roster, error) {
+		kept = s.seat >= 0 && s.seat < r.seats() && r.owner(s.seat) == s.owner
+		var err error
+		r, seat, err = r.seated(s.owner, s.seat, now)
+		return r, err
+	})
+	if err != nil || kept {
+		return kept, err
+	}
+	s.seat = seat
+	for _, sc := range s.scopes {
+		sc.written = false
+	}
+	return false, nil
+}
+
+// remap brings the owner's sheet and leases to the rows of t, which may be another table than the one they were
+// counted in.
+func (s *MemStore) remap(sc *scope, t table) (table, error) {
+	var held []uint64
+	for _, l := range s.leases {
+		if l.scope == sc && !slices.Contains(held, sc.hashes[l.row]) {
+			held = append(held, sc.hashes[l.row])
+		}
+	}
+	for _, h := range held {
+		if t.find(h) == noRow {
+			var err error
+			if t, err = t.withRows(held); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	fresh := newSheet(s.owner).grow(t.rows())
+	for id, l := range s.leases {
+		if l.scope == sc {
+			l.row = t.find(sc.hashes[l.row])
+			s.leases[id] = l
+			fresh.record(0, step{from: noRow, to: l.row, toTokens: l.tokens})
+		}
+	}
+	fresh.record(sc.sheet.seq(), step{from: noRow, to: noRow})
+	sc.sheet, sc.asked = fresh, nil
+	sc.remember(t)
+	return t, nil
+}
+
+// read returns the scope's table and its version, finding a slot for it when it has none.
+func (s *MemStore) read(sc *scope) (table, uint32, error) {
+	if sc.slot >= 0 {
+		t, cas, err := s.get(sc.slot)
+		if err != nil {
+			return nil, 0, err
+		}
+		if t != nil && t.isFor(sc.name) {
+			return t, cas, nil
+		}
+	}
+	slot, t, cas, err := s.probe(sc.name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if t == nil {
+		t = newTable(sc.name)
+	}
+	sc.slot, sc.written, sc.asked = slot, false, nil
+	return t, cas, nil
+}
+
+// probe returns the scope's slot and table: open addressing from the hash of its name. The table is nil when the scope
+// has none yet; the slot is then the one to take. Slots are never given back, so every worker finds the same.
+func (s *MemStore) probe(scope string) (slot int, t table, cas uint32, err error) {
+	start := int(hashAddr(scope) % tableSlots)
+	for i := range tableSlots {
+		slot = (start + i) % tableSlots
+		t, cas, err = s.get(slot)
+		switch {
+		case errors.Is(err, errDamaged):
+			continue
+		case err != nil || t == nil || t.isFor(scope):
+			return slot, t, cas, err
+		}
+	}
+	return 0, nil, 0, ErrNoRoom
+}
+
+// get returns the table in a slot, nil when the slot was never used.
+func (s *MemStore) get(slot int) (table, uint32, error) {
+	val, cas, err := s.kv.Get(tableKey(slot))
+	if errors.Is(err, ErrNotFound) {
+		return nil, 0, ErrUnready
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("lb: reading the counts: %w", err)
+	}
+	if len(val) <= 1 {
+		return nil, cas, nil
+	}
+	t := table(val)
+	return t, cas, t.check()
+}

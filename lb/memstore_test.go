@@ -1,0 +1,353 @@
+package lb_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// memory is shared memory as a gateway gives it: one lock, cas 0 overwrites.
+type memory struct {
+	mu     sync.Mutex
+	vals   map[string][]byte
+	cas    map[string]uint32
+	last   uint32
+	setErr func(key string) error // injected
+}
+
+func newMemory() *memory { return &memory{vals: map[string][]byte{}, cas: map[string]uint32{}} }
+
+func (m *memory) Get(key string) ([]byte, uint32, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.vals[key]
+	if !ok {
+		return nil, 0, lb.ErrNotFound
+	}
+	return slices.Clone(v), m.cas[key], nil
+}
+
+func (m *memory) Set(key string, val []byte, cas uint32) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.setErr != nil {
+		if err := m.setErr(key); err != nil {
+			return err
+		}
+	}
+	if _, ok := m.vals[key]; ok && cas != 0 && cas != m.cas[key] {
+		return lb.ErrMismatch
+	}
+	m.last++
+	m.vals[key], m.cas[key] = slices.Clone(val), m.last
+	return nil
+}
+
+// process is shared memory with owners numbered from 1.
+type process struct {
+	*memory
+	owners uint64
+}
+
+func newProcess(t testing.TB) *process {
+	t.Helper()
+	p := &process{memory: newMemory()}
+	if err := lb.Prepare(p.memory); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *process) NewOwner() lb.Store { return p.newOwner() }
+
+func (p *process) newOwner() *lb.MemStore {
+	p.owners++
+	return lb.NewMemStore(p.memory, p.owners, storetest.TTL)
+}
+
+func (p *process) Loads(scope string, addrs []string) []lb.Load {
+	loads, err := p.newOwner().Loads(scope, addrs, nil)
+	if err != nil {
+		panic(err)
+	}
+	return loads
+}
+
+func TestMemStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Backend { return newProcess(t) })
+}
+
+func TestPrepareKeepsWhatIsThere(t *testing.T) {
+	p, addrs := newProcess(t), storetest.Addrs(1)
+	reserve(t, p.newOwner(), 1, storetest.Even(addrs))
+	if err := lb.Prepare(p.memory); err != nil {
+		t.Fatal(err)
+	}
+	if l := p.Loads("llm", addrs); l[0].Requests != 1 {
+		t.Fatalf("a second Prepare left %+v", l[0])
+	}
+}
+
+func TestUnpreparedMemory(t *testing.T) {
+	s := lb.NewMemStore(newMemory(), 1, storetest.TTL)
+	s.Reserve(0, 1, storetest.Even(storetest.Addrs(1)), func(_ lb.Grant, err error) {
+		if !errors.Is(err, lb.ErrUnready) {
+			t.Errorf("reserving without prepared memory: %v", err)
+		}
+	})
+	if err := s.Beat(0); !errors.Is(err, lb.ErrUnready) {
+		t.Errorf("beating without prepared memory: %v", err)
+	}
+}
+
+func reserve(t testing.TB, s lb.Store, id lb.LeaseID, p *lb.Plan) lb.Grant {
+	t.Helper()
+	var grant lb.Grant
+	s.Reserve(time.Hour, id, p, func(g lb.Grant, err error) {
+		if err != nil {
+			t.Fatalf("reserve %d: %v", id, err)
+		}
+		grant = g
+	})
+	return grant
+}
+
+// A worker dies after any of its writes: whatever it had done must be gone within TTL + 1 s, and nothing else.
+func TestDeathAfterAnyWrite(t *testing.T) {
+	addrs := storetest.Addrs(3)
+	for writes := range 40 {
+		p := newProcess(t)
+		other := p.newOwner()
+		reserve(t, other, 1, storetest.Even(addrs[:1]))
+		dying, left := p.newOwner(), writes
+		p.setErr = func(string) error {
+			if left == 0 {
+				panic("dead")
+			}
+			left--
+			return nil
+		}
+		finished := live(dying, addrs)
+		p.setErr = nil
+		if finished && writes < 12 {
+			t.Fatalf("the worker needed only %d writes: nothing was tested", writes)
+		}
+		now := time.Hour
+		for range 7 {
+			now += time.Second
+			if err := other.Beat(now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := p.Loads("llm", addrs)
+		if want := []lb.Load{{Requests: 1}, {}, {}}; !slices.Equal(got, want) {
+			t.Fatalf("after death at write %d the loads are %v, want %v", writes, got, want)
+		}
+		if other.Stats.Corrected != 0 {
+			t.Fatalf("after death at write %d the totals were not the sum of the sheets", writes)
+		}
+	}
+}
+
+// live is a worker's life: reservations, amendments and releases. It says whether it survived.
+func live(s *lb.MemStore, addrs []string) (finished bool) {
+	defer func() { _ = recover() }()
+	plan := storetest.Even(addrs)
+	plan.Tokens = 100
+	for id := range lb.LeaseID(8) {
+		s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
+		if id%2 == 1 {
+			s.Amend(time.Hour, id-1, addrs[2], 10)
+			s.Release(time.Hour, id)
+		}
+		if id%4 == 3 {
+			_ = s.Beat(time.Hour)
+		}
+	}
+	return true
+}
+
+// All workers at once: no update is lost, and a burst is spread to within one request.
+func TestBurst(t *testing.T) {
+	const workers, each = 4, 250
+	p, addrs := newProcess(t), storetest.Addrs(8)
+	stores := make([]*lb.MemStore, workers)
+	for i := range stores {
+		stores[i] = p.newOwner()
+	}
+	together(stores, func(w int, s *lb.MemStore) {
+		plan := storetest.Even(addrs)
+		for id := range lb.LeaseID(each) {
+			plan.Tie = uint64(id)*2654435761 + uint64(w)
+			s.Reserve(time.Hour, id, plan, func(_ lb.Grant, err error) {
+				if err != nil {
+					t.Errorf("worker %d: %v", w, err)
+				}
+			})
+		}
+	})
+	var least, most, sum int64 = 1 << 40, 0, 0
+	for _, l := range p.Loads("llm", addrs) {
+		least, most, sum = min(least, l.Requests), max(most, l.Requests), sum+l.Requests
+	}
+	if sum != workers*each || most-least > 1 {
+		t.Fatalf("%d requests counted, between %d and %d per endpoint", sum, least, most)
+	}
+	together(stores, func(_ int, s *lb.MemStore) {
+		for id := range lb.LeaseID(each) {
+			s.Release(time.Hour, id)
+		}
+	})
+	for i, l := range p.Loads("llm", addrs) {
+		if l != (lb.Load{}) {
+			t.Fatalf("after the drain endpoint %d carries %+v", i, l)
+		}
+	}
+}
+
+func together(stores []*lb.MemStore, f func(int, *lb.MemStore)) {
+	var wg sync.WaitGroup
+	for w, s := range stores {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			f(w, s)
+		}()
+	}
+	wg.Wait()
+}
+
+// Writes that fail lose nothing for good: a reservation is refused, a release is made up for at the next beat.
+func TestFailingWrites(t *testing.T) {
+	p, addrs := newProcess(t), storetest.Addrs(2)
+	s := p.newOwner()
+	reserve(t, s, 1, storetest.Even(addrs[:1]))
+	p.setErr = func(string) error { return errors.New("out of order") }
+	s.Reserve(time.Hour, 2, storetest.Even(addrs), func(_ lb.Grant, err error) {
+		if err == nil {
+			t.Error("reserved although nothing can be written")
+		}
+	})
+	s.Release(time.Hour, 1)
+	p.setErr = nil
+	if err := s.Beat(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if l := p.Loads("llm", addrs); l[0] != (lb.Load{}) || l[1] != (lb.Load{}) {
+		t.Fatalf("after the beat: %v", l)
+	}
+}
+
+// Contention without end is an answer, not a hang.
+func TestContention(t *testing.T) {
+	p := newProcess(t)
+	s := p.newOwner()
+	reserve(t, s, 1, storetest.Even(storetest.Addrs(2)))
+	p.setErr = func(string) error { return lb.ErrMismatch }
+	s.Reserve(time.Hour, 2, storetest.Even(storetest.Addrs(2)), func(_ lb.Grant, err error) {
+		if !errors.Is(err, lb.ErrContended) {
+			t.Errorf("endless contention: %v", err)
+		}
+	})
+	if s.Stats.Retries == 0 {
+		t.Error("no retry was counted")
+	}
+}
+
+// Damage in shared memory is repaired from the sheets, and seen.
+func TestDamageIsCorrected(t *testing.T) {
+	p, addrs := newProcess(t), storetest.Addrs(2)
+	s := p.newOwner()
+	reserve(t, s, 1, storetest.Even(addrs[:1]))
+	for key, val := range p.vals {
+		if len(val) > 56 && key[:17] == "warmgate/1/table/" {
+			val[16+40] = 77 // the first row's requests
+		}
+	}
+	if l := p.Loads("llm", addrs); l[0].Requests != 77 {
+		t.Fatalf("the damage missed: %v", l)
+	}
+	if err := s.Beat(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if l := p.Loads("llm", addrs); l[0].Requests != 1 || s.Stats.Corrected != 1 {
+		t.Fatalf("after the beat: %v, corrected %d", l, s.Stats.Corrected)
+	}
+}
+
+// Every scope finds its own table until all slots are taken; then the answer is an error, not a wrong count.
+func TestManyScopes(t *testing.T) {
+	p, addrs := newProcess(t), storetest.Addrs(1)
+	a, b := p.newOwner(), p.newOwner()
+	plan := storetest.Even(addrs)
+	for i := range 256 {
+		plan.Scope = fmt.Sprintf("outbound|80||svc-%d.default.svc.cluster.local", i)
+		reserve(t, a, lb.LeaseID(i), plan)
+		reserve(t, b, lb.LeaseID(i), plan)
+		if l := p.Loads(plan.Scope, addrs); l[0].Requests != 2 {
+			t.Fatalf("scope %d: %v", i, l)
+		}
+	}
+	plan.Scope = "one too many"
+	a.Reserve(time.Hour, 999, plan, func(_ lb.Grant, err error) {
+		if !errors.Is(err, lb.ErrNoRoom) {
+			t.Errorf("scope 257: %v", err)
+		}
+	})
+}
+
+// Keys of shared memory cannot be deleted: their number must follow the owners alive, not all there ever were.
+func TestKeysAreBounded(t *testing.T) {
+	p, addrs := newProcess(t), storetest.Addrs(4)
+	keeper, now := p.newOwner(), time.Hour
+	reserve(t, keeper, 1, storetest.Even(addrs))
+	var after10 int
+	for life := range 60 {
+		s := p.newOwner()
+		reserveAt(t, s, now, 1, storetest.Even(addrs))
+		for range 7 {
+			now += time.Second
+			if err := keeper.Beat(now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if life == 10 {
+			after10 = len(p.vals)
+		}
+	}
+	if len(p.vals) != after10 {
+		t.Fatalf("%d keys after 60 owners, %d after 10", len(p.vals), after10)
+	}
+}
+
+func reserveAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, p *lb.Plan) {
+	t.Helper()
+	s.Reserve(now, id, p, func(_ lb.Grant, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkReserveRelease(b *testing.B) {
+	for _, n := range []int{8, 64, 512} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p := newProcess(b)
+			s, plan := p.newOwner(), storetest.Even(storetest.Addrs(n))
+			var id lb.LeaseID
+			b.ReportAllocs()
+			for b.Loop() {
+				id++
+				plan.Tie = uint64(id)
+				s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
+				s.Release(time.Hour, id)
+			}
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package lb
+
+import "encoding/binary"
+
+// A sheet is what one owner holds in one table, row by row. Only its owner writes it, so it needs no swap:
+//
+//	owner u64, seq u32, rows u32, then the rows as in a table
+type sheet []byte
+
+const sheetHeader = 16
+
+func newSheet(owner uint64) sheet {
+	s := make(sheet, sheetHeader)
+	binary.LittleEndian.PutUint64(s, owner)
+	return s
+}
+
+// check says whether s is a whole sheet of the owner.
+func (s sheet) check(owner uint64) bool {
+	return len(s) >= sheetHeader && binary.LittleEndian.Uint64(s) == owner && len(s) == sheetHeader+s.rows()*rowSize
+}
+
+func (s sheet) seq() uint32 { return binary.LittleEndian.Uint32(s[8:]) }
+func (s sheet) rows() int   { return int(binary.LittleEndian.Uint32(s[12:])) }
+
+func (s sheet) load(row int) Load { return loadAt(s[sheetHeader:], row) }
+
+// grow makes room for n rows.
+func (s sheet) grow(n int) sheet {
+	if n <= s.rows() {
+		return s
+	}
+	s = append(s, make([]byte, (n-s.rows())*rowSize)...)
+	binary.LittleEndian.PutUint32(s[12:], uint32(n))
+	return s
+}
+
+// record counts a step and gives the sheet the step's sequence number.
+func (s sheet) record(seq uint32, st step) {
+	st.apply(s[sheetHeader:], s.rows())
+	binary.LittleEndian.PutUint32(s[8:], seq)
+}
+
+// addTo counts everything on the sheet in the table, once (sign 1) or back (sign -1).
+func (s sheet) addTo(t table, sign int64) {
+	for i := range min(s.rows(), t.rows()) {
+		if l := s.load(i); l != (Load{}) {
+			t.add(i, Load{sign * l.Requests, sign * l.Tokens})
+		}
+	}
+}

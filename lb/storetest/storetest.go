@@ -1,0 +1,361 @@
+// Package storetest is the conformance suite of lb.Store: every store must pass it, and passing it is what makes a
+// store a store.
+package storetest
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// TTL is the owner time-out a backend must give its stores.
+const TTL = 5 * time.Second
+
+// Backend is what several stores share. A backend is used by one test only.
+type Backend interface {
+	// NewOwner returns the store of one more owner.
+	NewOwner() lb.Store
+	// Loads returns the load of each endpoint in the scope, over all owners.
+	Loads(scope string, addrs []string) []lb.Load
+}
+
+// Run runs the suite; open returns a fresh backend.
+func Run(t *testing.T, open func(t *testing.T) Backend) {
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, *world)
+	}{
+		{"takes the least loaded", testLeast},
+		{"sees the other owners", testShared},
+		{"keeps to the cap", testCap},
+		{"respects weights", testWeights},
+		{"counts tokens", testTokens},
+		{"settles ties evenly", testTies},
+		{"releases once", testReleaseOnce},
+		{"release may come first", testReleaseFirst},
+		{"reserving twice counts once", testReserveTwice},
+		{"amends", testAmend},
+		{"scopes are apart", testScopes},
+		{"endpoints come and go", testChurn},
+		{"returns a dead owner's leases", testDeadOwner},
+		{"a beating owner keeps its leases", testBeating},
+		{"a silent owner asserts its leases", testZombie},
+		{"a release while presumed dead", testZombieRelease},
+		{"random histories", testRandom},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, &world{t: t, Backend: open(t), now: time.Hour}) })
+	}
+}
+
+// world is a backend with a clock and the helpers of the suite.
+type world struct {
+	Backend
+	t   *testing.T
+	now time.Duration
+}
+
+// Addrs returns n endpoint addresses.
+func Addrs(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = "10.0." + string(rune('0'+i/100)) + "." + string(rune('0'+i/10%10)) + string(rune('0'+i%10)) + ":8000"
+	}
+	return out
+}
+
+// Even returns a plan over the addresses in which a request costs the same on each.
+func Even(addrs []string) *lb.Plan {
+	p := &lb.Plan{Scope: "llm"}
+	for _, a := range addrs {
+		p.Candidates = append(p.Candidates, lb.Candidate{Addr: a, Slope: 1, Weight: 1})
+	}
+	return p
+}
+
+// reserve reserves and expects an answer at once.
+func (w *world) reserve(s lb.Store, id lb.LeaseID, p *lb.Plan) (addr string, g lb.Grant, err error) {
+	w.t.Helper()
+	calls := 0
+	s.Reserve(w.now, id, p, func(got lb.Grant, e error) { g, err = got, e; calls++ })
+	if calls != 1 {
+		w.t.Fatalf("done was called %d times", calls)
+	}
+	if err == nil {
+		addr = p.Candidates[g.Index].Addr
+	}
+	return addr, g, err
+}
+
+// must reserves and fails the test on an error.
+func (w *world) must(s lb.Store, id lb.LeaseID, p *lb.Plan) string {
+	w.t.Helper()
+	addr, _, err := w.reserve(s, id, p)
+	if err != nil {
+		w.t.Fatalf("reserve %d: %v", id, err)
+	}
+	return addr
+}
+
+func (w *world) want(addrs []string, want ...int64) {
+	w.t.Helper()
+	var got []int64
+	for _, l := range w.Loads("llm", addrs) {
+		got = append(got, l.Requests)
+	}
+	if !slices.Equal(got, want) {
+		w.t.Fatalf("requests in flight are %v, want %v", got, want)
+	}
+}
+
+// pass lets time go by with every given store beating once a second.
+func (w *world) pass(d time.Duration, beating ...lb.Store) {
+	w.t.Helper()
+	for end := w.now + d; w.now < end; {
+		w.now += time.Second
+		for _, s := range beating {
+			if err := s.Beat(w.now); err != nil {
+				w.t.Fatalf("beat: %v", err)
+			}
+		}
+	}
+}
+
+func testLeast(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(3)
+	p := Even(addrs)
+	for id := range lb.LeaseID(30) {
+		p.Tie = uint64(id) * 7919
+		before := w.Loads("llm", addrs)
+		addr, g, err := w.reserve(s, id, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range before {
+			if l.Requests < g.Load.Requests-1 {
+				t.Fatalf("chose %s with %d in flight although the loads were %v", addr, g.Load.Requests-1, before)
+			}
+		}
+	}
+	w.want(addrs, 10, 10, 10)
+	for id := range lb.LeaseID(30) {
+		s.Release(w.now, id)
+	}
+	w.want(addrs, 0, 0, 0)
+}
+
+func testShared(t *testing.T, w *world) {
+	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
+	first := w.must(a, 1, Even(addrs))
+	if second := w.must(b, 1, Even(addrs)); second == first {
+		t.Fatalf("the second owner chose %s too, although it was busy", second)
+	}
+	w.want(addrs, 1, 1)
+	a.Release(w.now, 1)
+	b.Release(w.now, 1)
+	w.want(addrs, 0, 0)
+}
+
+func testCap(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(2)
+	p := Even(addrs)
+	p.Candidates[0].Cap, p.Candidates[1].Cap = 1, 2
+	for id := range lb.LeaseID(3) {
+		w.must(s, id, p)
+	}
+	if _, _, err := w.reserve(s, 9, p); !errors.Is(err, lb.ErrFull) {
+		t.Fatalf("over the cap: %v", err)
+	}
+	w.want(addrs, 1, 2)
+	s.Release(w.now, 9) // the refused one holds nothing
+	w.want(addrs, 1, 2)
+	s.Release(w.now, 0)
+	w.must(s, 10, p)
+	w.want(addrs, 1, 2)
+}
+
+func testWeights(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(2)
+	p := Even(addrs)
+	p.Candidates[1].Weight = 3
+	for id := range lb.LeaseID(40) {
+		w.must(s, id, p)
+	}
+	w.want(addrs, 10, 30)
+}
+
+func testTokens(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(2)
+	p := Even(addrs)
+	p.Unit, p.Tokens = lb.Tokens, 1000
+	big := w.must(s, 1, p)
+	p.Tokens = 100
+	for id := lb.LeaseID(2); id < 12; id++ {
+		if got := w.must(s, id, p); got == big {
+			t.Fatalf("request %d of 100 tokens went beside the one of 1000", id)
+		}
+	}
+	for i, l := range w.Loads("llm", addrs) {
+		if l.Tokens != 1000 {
+			t.Fatalf("endpoint %d carries %d tokens", i, l.Tokens)
+		}
+	}
+}
+
+func testTies(t *testing.T, w *world) {
+	const n, draws = 8, 1600
+	s, addrs := w.NewOwner(), Addrs(n)
+	p, counts, seed := Even(addrs), map[string]float64{}, uint64(1)
+	for id := range lb.LeaseID(draws) {
+		seed = seed*6364136223846793005 + 1442695040888963407
+		p.Tie = seed >> 16
+		counts[w.must(s, id, p)]++
+		s.Release(w.now, id)
+	}
+	chi2 := 0.0
+	for _, a := range addrs {
+		chi2 += math.Pow(counts[a]-draws/n, 2) / (draws / n)
+	}
+	if chi2 > 24.3 { // p = 0.001 at 7 degrees of freedom; the draws are the same each time
+		t.Fatalf("chi-squared %.1f over %v", chi2, counts)
+	}
+}
+
+func testReleaseOnce(_ *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(1)
+	w.must(s, 1, Even(addrs))
+	w.must(s, 2, Even(addrs))
+	for range 3 {
+		s.Release(w.now, 1)
+	}
+	w.want(addrs, 1)
+	s.Release(w.now, 77)
+	w.want(addrs, 1)
+}
+
+func testReleaseFirst(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(1)
+	s.Release(w.now, 1)
+	if _, _, err := w.reserve(s, 1, Even(addrs)); !errors.Is(err, lb.ErrReleased) {
+		t.Fatalf("a reservation after its release: %v", err)
+	}
+	w.want(addrs, 0)
+}
+
+func testReserveTwice(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(4)
+	p := Even(addrs)
+	first := w.must(s, 1, p)
+	p.Tie = 3
+	if again := w.must(s, 1, p); again != first {
+		t.Fatalf("the same lease was granted %s and then %s", first, again)
+	}
+	s.Release(w.now, 1)
+	w.want(addrs, 0, 0, 0, 0)
+}
+
+func testAmend(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(3)
+	p := Even(addrs[:2])
+	p.Tokens = 500
+	first := w.must(s, 1, p)
+	s.Amend(w.now, 1, "", 100)
+	if l := w.Loads("llm", []string{first})[0]; l != (lb.Load{Requests: 1, Tokens: 100}) {
+		t.Fatalf("after the prefill: %+v", l)
+	}
+	s.Amend(w.now, 1, addrs[2], 100) // a retry went to an endpoint that was no candidate
+	w.want(addrs, 0, 0, 1)
+	s.Amend(w.now, 99, addrs[0], 5)
+	s.Release(w.now, 1)
+	if l := w.Loads("llm", addrs); l[0] != (lb.Load{}) || l[1] != (lb.Load{}) || l[2] != (lb.Load{}) {
+		t.Fatalf("after the release: %v", l)
+	}
+}
+
+func testScopes(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(2)
+	p := Even(addrs)
+	w.must(s, 1, p)
+	p.Scope = "other"
+	w.must(s, 2, p)
+	w.must(s, 3, p)
+	for _, l := range w.Loads("other", addrs) {
+		if l.Requests != 1 {
+			t.Fatalf("scope other: %v", l)
+		}
+	}
+	s.Release(w.now, 1)
+	w.want(addrs, 0, 0)
+}
+
+func testChurn(_ *testing.T, w *world) {
+	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(60)
+	w.must(a, 1, Even(addrs[:1]))
+	for i := 1; i < 58; i++ { // a rolling replacement, seen by both owners in turn
+		id := lb.LeaseID(i + 1)
+		w.must(a, id, Even(addrs[i:i+2]))
+		w.must(b, id, Even(addrs[i:i+2]))
+		a.Release(w.now, id)
+		b.Release(w.now, id)
+	}
+	w.want(addrs[:3], 1, 0, 0)
+	w.must(b, 900, Even(addrs[57:59]))
+	a.Release(w.now, 1)
+	w.want(addrs[:3], 0, 0, 0)
+	b.Release(w.now, 900)
+	w.want(addrs[57:], 0, 0, 0)
+}
+
+func testDeadOwner(t *testing.T, w *world) {
+	dead, alive, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
+	for id := range lb.LeaseID(6) {
+		w.must(dead, id, Even(addrs))
+	}
+	w.must(alive, 1, Even(addrs[:1]))
+	w.pass(TTL-time.Second, alive)
+	w.want(addrs, 4, 3)
+	w.pass(2*time.Second, alive)
+	w.want(addrs, 1, 0)
+	alive.Release(w.now, 1)
+	w.want(addrs, 0, 0)
+}
+
+func testBeating(_ *testing.T, w *world) {
+	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
+	w.must(a, 1, Even(addrs))
+	w.must(b, 1, Even(addrs))
+	w.pass(10*TTL, a, b)
+	w.want(addrs, 1, 1)
+}
+
+func testZombie(_ *testing.T, w *world) {
+	z, other, addrs := w.NewOwner(), w.NewOwner(), Addrs(3)
+	w.must(z, 1, Even(addrs[:1]))
+	w.must(z, 2, Even(addrs[1:2]))
+	w.must(other, 1, Even(addrs[2:]))
+	w.pass(2*TTL, other)
+	w.want(addrs, 0, 0, 1)
+	w.pass(time.Second, z, other) // it was not dead, only stopped: one beat brings everything back
+	w.want(addrs, 1, 1, 1)
+	z.Release(w.now, 1)
+	z.Release(w.now, 2)
+	w.want(addrs, 0, 0, 1)
+}
+
+func testZombieRelease(_ *testing.T, w *world) {
+	z, other, late, addrs := w.NewOwner(), w.NewOwner(), w.NewOwner(), Addrs(2)
+	w.must(z, 1, Even(addrs[:1]))
+	w.must(z, 2, Even(addrs[:1]))
+	w.must(other, 1, Even(addrs[1:]))
+	w.pass(2*TTL, other)
+	w.must(late, 1, Even(addrs[:1])) // takes over whatever place the silent owner had
+	z.Release(w.now, 1)
+	w.want(addrs, 2, 1)
+	z.Release(w.now, 2)
+	w.want(addrs, 1, 1)
+	w.pass(2*TTL, z, other, late)
+	w.want(addrs, 1, 1)
+}

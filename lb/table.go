@@ -1,0 +1,214 @@
+package lb
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// A table holds the counts of one scope as one value of a [KV], so that choosing and reserving are one swap:
+//
+//	header   magic u32, generation u32, rows u16, members u16, scope length u16, 0 u16
+//	members  one per owner with leases here, memberSize bytes each: see member
+//	rows     requests u32, tokens u64: the sum over the members
+//	hashes   u64 per row: xxhash of the endpoint's address
+//	scope    the scope's name
+//
+// The generation changes whenever a row comes to stand for another endpoint, so that an owner may remember which row
+// is whose. A row is given to another endpoint only while it counts nothing.
+type table []byte
+
+const (
+	tableMagic  = 0x31544757 // "WGT1"
+	headerSize  = 16
+	memberSize  = 40
+	rowSize     = 12
+	hashSize    = 8
+	maxRows     = 4096
+	noRow       = 0xffff
+	rowsToSpare = 8
+)
+
+var errDamaged = errors.New("lb: damaged table in shared memory")
+
+func newTable(scope string) table {
+	t := make(table, headerSize, headerSize+len(scope))
+	binary.LittleEndian.PutUint32(t, tableMagic)
+	binary.LittleEndian.PutUint16(t[12:], uint16(len(scope)))
+	return append(t, scope...)
+}
+
+// check returns errDamaged unless the sections of t add up to its length. Only a checked table may be used.
+func (t table) check() error {
+	if len(t) < headerSize || binary.LittleEndian.Uint32(t) != tableMagic || len(t) != t.scopeAt()+t.scopeLen() {
+		return errDamaged
+	}
+	return nil
+}
+
+func (t table) generation() uint32  { return binary.LittleEndian.Uint32(t[4:]) }
+func (t table) rows() int           { return int(binary.LittleEndian.Uint16(t[8:])) }
+func (t table) members() int        { return int(binary.LittleEndian.Uint16(t[10:])) }
+func (t table) scopeLen() int       { return int(binary.LittleEndian.Uint16(t[12:])) }
+func (t table) rowsAt() int         { return headerSize + t.members()*memberSize }
+func (t table) hashesAt() int       { return t.rowsAt() + t.rows()*rowSize }
+func (t table) scopeAt() int        { return t.hashesAt() + t.rows()*hashSize }
+func (t table) isFor(s string) bool { return string(t[t.scopeAt():]) == s }
+
+func (t table) load(row int) Load { return loadAt(t[t.rowsAt():], row) }
+
+func (t table) hash(row int) uint64 {
+	return binary.LittleEndian.Uint64(t[t.hashesAt()+row*hashSize:])
+}
+
+// add changes the count of a row, never below zero.
+func (t table) add(row int, d Load) { addAt(t[t.rowsAt():], row, d) }
+
+// find returns the row of the endpoint with the given address hash, or noRow.
+func (t table) find(hash uint64) int {
+	for i := range t.rows() {
+		if t.hash(i) == hash {
+			return i
+		}
+	}
+	return noRow
+}
+
+// withRows returns t with a row for every given endpoint. Rows that count nothing and stand for none of them are given
+// away once there are many of those; else the table grows.
+func (t table) withRows(hashes []uint64) (table, error) {
+	wanted := make(map[uint64]bool, len(hashes))
+	for _, h := range hashes {
+		wanted[h] = true
+	}
+	var free []int
+	have := make(map[uint64]bool, t.rows())
+	for i := range t.rows() {
+		have[t.hash(i)] = true
+		if t.load(i) == (Load{}) && !wanted[t.hash(i)] {
+			free = append(free, i)
+		}
+	}
+	if len(free) < len(hashes)+rowsToSpare {
+		free = nil
+	}
+	out := append(table(nil), t...)
+	for _, h := range hashes {
+		if have[h] {
+			continue
+		}
+		have[h] = true
+		if len(free) > 0 {
+			binary.LittleEndian.PutUint64(out[out.hashesAt()+free[0]*hashSize:], h)
+			free = free[1:]
+			continue
+		}
+		if out.rows() >= maxRows {
+			return nil, ErrNoRoom
+		}
+		out = out.grown(h)
+	}
+	binary.LittleEndian.PutUint32(out[4:], t.generation()+1)
+	return out, nil
+}
+
+// grown returns t with one more row, for the endpoint of the given hash.
+func (t table) grown(hash uint64) table {
+	out := make(table, 0, len(t)+rowSize+hashSize)
+	out = append(out, t[:t.hashesAt()]...)
+	out = append(out, make([]byte, rowSize)...)
+	out = append(out, t[t.hashesAt():t.scopeAt()]...)
+	out = binary.LittleEndian.AppendUint64(out, hash)
+	out = append(out, t[t.scopeAt():]...)
+	binary.LittleEndian.PutUint16(out[8:], uint16(t.rows()+1))
+	return out
+}
+
+// A member is an owner that holds leases in the table. Its last step is kept as a write-ahead record: the owner swaps
+// the table first and writes its own row sheet after, so when it dies between the two, whoever returns its leases
+// knows from the sequence numbers that the step is in the table but not yet on the sheet.
+type member []byte
+
+// step is a change of one lease: from is what it counted before, to what it counts now; either row may be noRow.
+type step struct {
+	from, to             int
+	fromTokens, toTokens int64
+}
+
+func (t table) member(i int) member { return member(t[headerSize+i*memberSize:][:memberSize]) }
+
+func (m member) owner() uint64 { return binary.LittleEndian.Uint64(m) }
+func (m member) seq() uint32   { return binary.LittleEndian.Uint32(m[8:]) }
+func (m member) seat() int     { return int(binary.LittleEndian.Uint16(m[12:])) }
+
+func (m member) last() step {
+	return step{
+		from: int(binary.LittleEndian.Uint16(m[16:])), to: int(binary.LittleEndian.Uint16(m[18:])),
+		fromTokens: int64(binary.LittleEndian.Uint64(m[24:])), toTokens: int64(binary.LittleEndian.Uint64(m[32:])),
+	}
+}
+
+func (m member) set(owner uint64, seat int, seq uint32, s step) {
+	binary.LittleEndian.PutUint64(m, owner)
+	binary.LittleEndian.PutUint32(m[8:], seq)
+	binary.LittleEndian.PutUint16(m[12:], uint16(seat))
+	binary.LittleEndian.PutUint16(m[16:], uint16(s.from))
+	binary.LittleEndian.PutUint16(m[18:], uint16(s.to))
+	binary.LittleEndian.PutUint64(m[24:], uint64(s.fromTokens))
+	binary.LittleEndian.PutUint64(m[32:], uint64(s.toTokens))
+}
+
+// memberOf returns the index of the owner among the members, or -1.
+func (t table) memberOf(owner uint64) int {
+	for i := range t.members() {
+		if t.member(i).owner() == owner {
+			return i
+		}
+	}
+	return -1
+}
+
+// withMember returns t with one more, empty member at the end.
+func (t table) withMember() table {
+	out := make(table, 0, len(t)+memberSize)
+	out = append(out, t[:t.rowsAt()]...)
+	out = append(out, make([]byte, memberSize)...)
+	out = append(out, t[t.rowsAt():]...)
+	binary.LittleEndian.PutUint16(out[10:], uint16(t.members()+1))
+	return out
+}
+
+// withoutMember returns t without member i; the rows stay as they are.
+func (t table) withoutMember(i int) table {
+	at := headerSize + i*memberSize
+	out := append(append(table(nil), t[:at]...), t[at+memberSize:]...)
+	binary.LittleEndian.PutUint16(out[10:], uint16(t.members()-1))
+	return out
+}
+
+// apply counts the step in the rows.
+func (t table) apply(s step) { s.apply(t[t.rowsAt():], t.rows()) }
+
+// apply counts the step in an array of n rows.
+func (s step) apply(rows []byte, n int) {
+	if s.from < n {
+		addAt(rows, s.from, Load{-1, -s.fromTokens})
+	}
+	if s.to < n {
+		addAt(rows, s.to, Load{1, s.toTokens})
+	}
+}
+
+func loadAt(rows []byte, i int) Load {
+	r := rows[i*rowSize:]
+	return Load{int64(binary.LittleEndian.Uint32(r)), int64(binary.LittleEndian.Uint64(r[4:]))}
+}
+
+func addAt(rows []byte, i int, d Load) {
+	r, l := rows[i*rowSize:], loadAt(rows, i)
+	binary.LittleEndian.PutUint32(r, uint32(max(0, l.Requests+d.Requests)))
+	binary.LittleEndian.PutUint64(r[4:], uint64(max(0, l.Tokens+d.Tokens)))
+}
+
+func hashAddr(addr string) uint64 { return xxhash.Sum64String(addr) }
