@@ -1,0 +1,29 @@
+#!/bin/sh
+# Builds one artifact: build/wasm.sh envoy|higress [output]. Run by `make wasm` and by the test harness, so that what is
+# tested is what is shipped. The output is replaced by a rename: an Envoy that is loading the old file is not disturbed.
+set -eu
+cd "$(dirname "$0")/.."
+host=${1:?usage: build/wasm.sh envoy|higress [output]}
+out=${2:-build/out/warmgate-$host.wasm}
+budget=$((4 * 1024 * 1024))
+
+case $host in
+envoy) tags=envoy ;;
+higress) tags= ;;
+*) echo "wasm.sh: unknown host $host" >&2; exit 2 ;;
+esac
+
+mkdir -p "$(dirname "$out")"
+new=$out.new
+# Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $new is current.
+GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" -o "$new" ./plugin
+size=$(wc -c <"$new")
+if [ "$size" -gt "$budget" ]; then
+	echo "wasm.sh: $host is $size bytes, more than the budget of $budget" >&2
+	exit 1
+fi
+if ! cmp -s "$new" "$out"; then
+	cp "$new" "$out.tmp"
+	mv "$out.tmp" "$out"
+	echo "$out: $size bytes"
+fi

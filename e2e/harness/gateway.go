@@ -1,0 +1,221 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Options say how a gateway is started. The zero value is the shipped plain layout on the default Envoy with two workers,
+// the plugin as built from this tree and no endpoints.
+type Options struct {
+	Version   string     // of Envoy; "" means DefaultVersion or the binary that ENVOY names
+	Workers   int        // worker threads; 0 means 2
+	Hardened  bool       // use envoy-hardened.yaml and warmgate-hardened.yaml
+	NoPlugin  bool       // start with a filter that does nothing in the plugin's place
+	Module    string     // path of a Wasm module to load instead of Warmgate's own
+	Config    string     // plugin configuration, JSON; "" means the shipped one
+	Endpoints []Endpoint // model servers of the cluster llm
+	Policy    Policy     // balancing of the cluster; "" means Warmgate
+	LogLevel  string     // Envoy's; "" means warning
+
+	// Edit changes a shipped file before it is written, at the start and at every push. It is called with the file's name
+	// in the run folder: envoy.yaml, clusters.yaml, endpoints.yaml or warmgate.yaml. See Find, Set and Remove.
+	Edit func(file string, doc *yaml.Node) error
+}
+
+// Gateway is a running Envoy. Its methods may be called from several goroutines.
+type Gateway struct {
+	options Options
+	dir     string
+	addr    string
+	process *process
+	admin   *admin
+
+	mu      sync.Mutex // one push at a time
+	version int        // of the last pushed file
+	module  string     // of the last push
+}
+
+// startTimeout bounds the time until an Envoy answers: compiling the module takes 3 s alone and much more on a busy machine.
+const startTimeout = 120 * time.Second
+
+// Start renders the shipped configuration into a temporary folder and runs Envoy in it. It returns when the gateway takes
+// requests. The gateway runs until Stop, until ctx ends or until this program ends, whichever comes first.
+func Start(ctx context.Context, o Options) (*Gateway, error) {
+	binary, err := Envoy(ctx, o.Version)
+	if err != nil {
+		return nil, err
+	}
+	if o.Module == "" && !o.NoPlugin {
+		if o.Module, err = Wasm(ctx, HostEnvoy); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.MkdirTemp("", "warmgate-")
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{options: o, dir: dir, admin: newAdmin(dir), module: o.Module, version: 1}
+	if err := errors.Join(g.writeAll(), g.run(ctx, binary)); err != nil {
+		return nil, errors.Join(err, g.Stop())
+	}
+	context.AfterFunc(ctx, func() { g.Stop() })
+	ready, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := g.awaitReady(ready); err != nil {
+		return nil, errors.Join(fmt.Errorf("harness: Envoy does not start: %w\n%s", err, tail(g.Logs(), 2000)), g.Stop())
+	}
+	return g, nil
+}
+
+// writeAll renders the four files of the run folder.
+func (g *Gateway) writeAll() error {
+	o := &g.options
+	module, err := filepath.Abs(g.module)
+	if err != nil {
+		return err
+	}
+	g.module = module
+	pluginChange := func(doc *yaml.Node) error { return o.plugin(doc, g.version, g.module, o.Config) }
+	if o.NoPlugin {
+		pluginChange = func(doc *yaml.Node) error { return o.passThrough(doc, g.version) }
+	}
+	for name, change := range map[string]func(*yaml.Node) error{
+		bootstrapFile: o.bootstrap,
+		clustersFile:  func(doc *yaml.Node) error { return o.cluster(doc, g.version, o.Policy) },
+		endpointsFile: func(doc *yaml.Node) error { return o.endpoints(doc, g.version, o.Endpoints) },
+		pluginFile:    pluginChange,
+	} {
+		text, err := o.render(name, change)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(g.dir, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run starts the process. Envoy resolves the relative paths of the shipped files against the run folder.
+func (g *Gateway) run(ctx context.Context, binary string) error {
+	level := g.options.LogLevel
+	if level == "" {
+		level = "warning"
+	}
+	workers := g.options.Workers
+	if workers == 0 {
+		workers = 2
+	}
+	log, err := os.Create(filepath.Join(g.dir, "envoy.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	access, err := os.Create(filepath.Join(g.dir, "access.log"))
+	if err != nil {
+		return err
+	}
+	defer access.Close()
+	cmd := exec.Command(binary, "--config-path", bootstrapFile, "--concurrency", strconv.Itoa(workers),
+		"--use-dynamic-base-id", "--log-level", level, "--drain-time-s", "1")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = g.dir, access, log
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	g.process, err = startProcess(cmd)
+	return err
+}
+
+// awaitReady waits until Envoy is live and learns the port that the kernel gave to the listener.
+func (g *Gateway) awaitReady(ctx context.Context) error {
+	return poll(ctx, 20*time.Millisecond, func() (bool, error) {
+		if err := g.process.ended(); err != nil {
+			return false, err
+		}
+		if text, err := g.admin.get(ctx, "/ready"); err != nil || !strings.HasPrefix(text, "LIVE") {
+			return false, nil
+		}
+		text, err := g.admin.get(ctx, "/listeners?format=json")
+		if err != nil {
+			return false, err
+		}
+		g.addr, err = listenerAddr(text)
+		return err == nil, err
+	})
+}
+
+// listenerAddr finds the address of the listener main in the admin page /listeners.
+func listenerAddr(text string) (string, error) {
+	var page struct {
+		Listeners []struct {
+			Name  string `json:"name"`
+			Local struct {
+				Socket struct {
+					Address string `json:"address"`
+					Port    int    `json:"port_value"`
+				} `json:"socket_address"`
+			} `json:"local_address"`
+		} `json:"listener_statuses"`
+	}
+	if err := json.Unmarshal([]byte(text), &page); err != nil {
+		return "", fmt.Errorf("harness: admin /listeners: %w", err)
+	}
+	for _, l := range page.Listeners {
+		if l.Name == "main" && l.Local.Socket.Port != 0 {
+			return fmt.Sprintf("%s:%d", l.Local.Socket.Address, l.Local.Socket.Port), nil
+		}
+	}
+	return "", fmt.Errorf("harness: admin /listeners shows no listener main: %.200s", text)
+}
+
+// Addr returns ip:port of the listener.
+func (g *Gateway) Addr() string { return g.addr }
+
+// URL returns the listener's address as http://ip:port, without a slash at the end.
+func (g *Gateway) URL() string { return "http://" + g.addr }
+
+// PID returns Envoy's process id.
+func (g *Gateway) PID() int { return g.process.cmd.Process.Pid }
+
+// Dir returns the run folder: the rendered files, envoy.log, access.log and the admin socket. It is deleted by Stop.
+func (g *Gateway) Dir() string { return g.dir }
+
+// Logs returns what Envoy and the plugin have logged so far.
+func (g *Gateway) Logs() string { return g.read("envoy.log") }
+
+// AccessLog returns the access log so far. Envoy writes it in steps of up to a second.
+func (g *Gateway) AccessLog() string { return g.read("access.log") }
+
+func (g *Gateway) read(name string) string {
+	text, err := os.ReadFile(filepath.Join(g.dir, name))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Stop ends Envoy and deletes the run folder. Calling it again does nothing.
+func (g *Gateway) Stop() error {
+	if g.process != nil {
+		if err := g.process.stop(5 * time.Second); err != nil {
+			return err
+		}
+	}
+	g.admin.client.CloseIdleConnections()
+	return os.RemoveAll(g.dir)
+}
+
+// tail returns the last n bytes of text.
+func tail(text string, n int) string { return text[max(0, len(text)-n):] }

@@ -1,0 +1,195 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// probe builds the test plugin.
+func probe(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "probe.wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", out, "./testdata/probe")
+	cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build probe: %v\n%s", err, text)
+	}
+	return out
+}
+
+// upstreams starts n servers that answer with their own address.
+func upstreams(t *testing.T, n int) []Endpoint {
+	t.Helper()
+	var list []Endpoint
+	for range n {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.Context().Value(http.LocalAddrContextKey))
+		}))
+		t.Cleanup(s.Close)
+		list = append(list, Endpoint{Addr: s.Listener.Addr().String()})
+	}
+	return list
+}
+
+// get sends one request and returns its response with the body read.
+func get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s: %s", url, resp.Status, body)
+	}
+	return resp, string(body)
+}
+
+func TestGateway(t *testing.T) {
+	module := probe(t)
+	for _, o := range []Options{
+		{},
+		{Version: OldestVersion},
+	} {
+		t.Run(o.Version+map[bool]string{true: " hardened"}[o.Hardened], func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			defer cancel()
+			hosts := upstreams(t, 2)
+			o.Module, o.Config, o.Endpoints = module, "one", hosts[:1]
+			g, err := Start(ctx, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Stop()
+			t.Run("plugin", func(t *testing.T) { testPlugin(ctx, t, g) })
+			t.Run("endpoints", func(t *testing.T) { testEndpoints(ctx, t, g, hosts) })
+			t.Run("cluster", func(t *testing.T) { testCluster(ctx, t, g) })
+			t.Run("observe", func(t *testing.T) { testObserve(ctx, t, g) })
+		})
+	}
+}
+
+func testPlugin(ctx context.Context, t *testing.T, g *Gateway) {
+	for _, step := range []struct {
+		push    string
+		refused bool
+		want    string // of the header x-probe
+	}{
+		{"two", false, "two"},
+		{"bad", true, "two"},
+		{"two", false, "two"},
+		{`{"x":[1]}`, false, `{"x":[1]}`},
+	} {
+		err := g.PushPlugin(ctx, step.push)
+		var rejected *RejectedError
+		if errors.As(err, &rejected) != step.refused || (err != nil) != step.refused {
+			t.Fatalf("push %q: %v", step.push, err)
+		}
+		if step.refused && !strings.Contains(rejected.Log, `refused configuration "bad"`) {
+			t.Errorf("push %q: the error does not tell the plugin's words: %v", step.push, err)
+		}
+		for range 8 {
+			if resp, _ := get(t, g.URL()); resp.Header.Get("X-Probe") != step.want {
+				t.Errorf("after push %q: x-probe is %q, want %q", step.push, resp.Header.Get("X-Probe"), step.want)
+			}
+		}
+	}
+	if err := g.PushNoPlugin(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if resp, _ := get(t, g.URL()); resp.Header.Get("X-Probe") != "" {
+		t.Error("the plugin still runs after PushNoPlugin")
+	}
+	if err := g.PushPlugin(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	if resp, _ := get(t, g.URL()); !strings.Contains(resp.Header.Get("X-Probe"), `"lb_policy":"global_least_request"`) {
+		t.Errorf("the shipped configuration reaches the plugin as %q", resp.Header.Get("X-Probe"))
+	}
+}
+
+func testEndpoints(ctx context.Context, t *testing.T, g *Gateway, hosts []Endpoint) {
+	drained := Endpoint{Addr: hosts[0].Addr, Health: "DRAINING"}
+	for _, list := range [][]Endpoint{{hosts[1]}, {hosts[0]}, {drained, hosts[1]}, hosts} {
+		if err := g.PushEndpoints(ctx, list); err != nil {
+			t.Fatal(err)
+		}
+		want := list[len(list)-1].Addr
+		if _, got := get(t, g.URL()); got != want && len(list) == 1 {
+			t.Errorf("endpoints %v: served by %s", list, got)
+		}
+	}
+	text, err := g.Clusters(ctx)
+	if err != nil || !strings.Contains(text, "llm::"+hosts[1].Addr+"::rq_active::") {
+		t.Errorf("admin /clusters does not show %s: %v\n%s", hosts[1].Addr, err, text)
+	}
+	if err := g.PushEndpoints(ctx, []Endpoint{{Addr: "nonsense"}}); err == nil {
+		t.Error("an address without a port was pushed")
+	}
+}
+
+func testCluster(ctx context.Context, t *testing.T, g *Gateway) {
+	for _, policy := range []Policy{RoundRobin, LeastRequest, Warmgate} {
+		if err := g.PushCluster(ctx, policy); err != nil {
+			t.Fatal(err)
+		}
+		served := map[string]int{}
+		for range 20 {
+			_, host := get(t, g.URL())
+			served[host]++
+		}
+		if len(served) != 2 {
+			t.Errorf("%s: served by %v, want both endpoints", policy, served)
+		}
+	}
+	if err := g.PushCluster(ctx, "nonsense"); err == nil {
+		t.Error("an unknown policy was pushed")
+	}
+}
+
+func testObserve(ctx context.Context, t *testing.T, g *Gateway) {
+	before, err := g.Sum(ctx, `^http\.ingress\.downstream_rq_total$`)
+	if err != nil || before == 0 {
+		t.Fatalf("requests counted: %v, %v", before, err)
+	}
+	get(t, g.URL())
+	if after, err := g.Sum(ctx, `^http\.ingress\.downstream_rq_total$`); err != nil || after != before+1 {
+		t.Errorf("requests counted: %v, want %v (%v)", after, before+1, err)
+	}
+	if text, err := g.Prometheus(ctx); err != nil || !strings.Contains(text, "envoy_http_downstream_rq_total") {
+		t.Errorf("Prometheus page: %v, %.200s", err, text)
+	}
+	if cpu, err := g.CPU(); err != nil || cpu <= 0 || cpu > 5*time.Minute {
+		t.Errorf("CPU: %v, %v", cpu, err)
+	}
+	if rss, err := g.RSS(); err != nil || rss < 10<<20 || rss > 4<<30 {
+		t.Errorf("RSS: %v, %v", rss, err)
+	}
+}
+
+func TestStartTellsWhyItFailed(t *testing.T) {
+	_, err := Start(context.Background(), Options{NoPlugin: true, Edit: func(file string, doc *yaml.Node) error {
+		if file != "envoy.yaml" {
+			return nil
+		}
+		return Set(doc, "no_such_field", true)
+	}})
+	if err == nil || !strings.Contains(err.Error(), "no_such_field") {
+		t.Errorf("error does not name the cause: %v", err)
+	}
+}
