@@ -1,0 +1,166 @@
+// Package discovery turns what a gateway tells about its endpoints into [lb.Endpoint] values: the text of stock Envoy's
+// admin interface, the host list of Higress, and a digest of either that one VM writes and the others read. It does no
+// I/O; bytes come in, and whatever they hold, one bad host never hides the others.
+package discovery
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
+// every cluster for which skip, if given, is false. Clusters without endpoints that have an IP address and a port are
+// left out. The text may end anywhere: a last line without its end is ignored.
+func ParseClusters(text []byte, skip func(cluster string) bool) map[string][]lb.Endpoint {
+	clusters := make(map[string][]lb.Endpoint)
+	VisitClusters(text, skip, func(cluster string, e lb.Endpoint, _ int64) {
+		clusters[cluster] = append(clusters[cluster], e)
+	})
+	return clusters
+}
+
+// VisitClusters is ParseClusters with a function that is told each endpoint and the requests that Envoy has in flight
+// there, over all its workers and whoever sent them.
+func VisitClusters(text []byte, skip func(cluster string) bool, visit func(cluster string, e lb.Endpoint, active int64)) {
+	var h host
+	for {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			break
+		}
+		line := text[:end]
+		text = text[end+1:]
+		if !h.usable || !bytes.HasPrefix(line, h.prefix) {
+			prefix := hostPrefix(line)
+			if prefix == nil {
+				continue
+			}
+			h.emit(visit)
+			h.begin(prefix, skip)
+		}
+		if h.usable {
+			h.line(line[len(h.prefix):])
+		}
+	}
+	h.emit(visit)
+}
+
+// host is the endpoint whose lines are being read.
+type host struct {
+	prefix  []byte // of its lines: "cluster::ip:port::"
+	cluster string
+	skipped bool // what skip said of cluster
+	usable  bool // has an IP address, in a cluster that is wanted
+	known   bool // its health was seen
+
+	state    lb.State
+	priority bool // not of the first priority
+	weight   float64
+	active   int64
+}
+
+func (h *host) begin(prefix []byte, skip func(string) bool) {
+	cluster, addr := splitPrefix(prefix)
+	if string(cluster) != h.cluster || h.prefix == nil {
+		h.cluster = string(cluster)
+		h.skipped = skip != nil && skip(h.cluster)
+	}
+	*h = host{prefix: prefix, cluster: h.cluster, skipped: h.skipped, usable: !h.skipped && isAddress(addr), weight: 1}
+}
+
+// line reads "name::value". Names are told apart by their first bytes, since most lines are not wanted.
+func (h *host) line(s []byte) {
+	switch {
+	case len(s) < 4:
+	case s[0] == 'h':
+		if v, ok := bytes.CutPrefix(s, []byte("health_flags::")); ok {
+			h.state, h.known = stateOf(v), true
+		}
+	case s[0] == 'w':
+		if v, ok := bytes.CutPrefix(s, []byte("weight::")); ok {
+			if n, ok := decimal(v); ok && n > 0 {
+				h.weight = float64(n)
+			}
+		}
+	case s[0] == 'r' && s[3] == 'a':
+		if v, ok := bytes.CutPrefix(s, []byte("rq_active::")); ok {
+			h.active, _ = decimal(v)
+		}
+	case s[0] == 'p':
+		if v, ok := bytes.CutPrefix(s, []byte("priority::")); ok {
+			n, _ := decimal(v)
+			h.priority = n > 0
+		}
+	}
+}
+
+// emit reports a host that is complete enough: without a word about its health it is not known to be usable.
+func (h *host) emit(visit func(string, lb.Endpoint, int64)) {
+	if !h.usable || !h.known {
+		return
+	}
+	if h.priority && h.state == lb.Healthy {
+		h.state = lb.Degraded
+	}
+	_, addr := splitPrefix(h.prefix)
+	visit(h.cluster, lb.Endpoint{Addr: string(addr), Weight: h.weight, State: h.state}, h.active)
+}
+
+var separator = []byte("::")
+
+// hostPrefix returns the part of a line before "name::value", or nil when the line has another form. The address
+// behind the cluster's name may hold separators itself (IPv6), and so may the name; the name of a statistic may not.
+// Its value may (a host name), but only in lines that follow others of the same host, which share their prefix.
+func hostPrefix(line []byte) []byte {
+	value := bytes.LastIndex(line, separator)
+	if value < 0 {
+		return nil
+	}
+	name := bytes.LastIndex(line[:value], separator)
+	if name < 0 {
+		return nil
+	}
+	return line[:name+len(separator)]
+}
+
+// splitPrefix splits "cluster::address::".
+func splitPrefix(prefix []byte) (cluster, addr []byte) {
+	prefix = bytes.TrimSuffix(prefix, separator)
+	at := bytes.LastIndex(prefix, []byte("::["))
+	if at < 0 || bytes.IndexByte(prefix[at:], ']') < 0 {
+		at = bytes.LastIndex(prefix, separator)
+	}
+	if at < 0 {
+		return prefix, nil
+	}
+	return prefix[:at], prefix[at+len(separator):]
+}
+
+// isAddress tells "ip:port" from the path of a socket, an internal listener and the other words in its place.
+func isAddress(s []byte) bool {
+	colon := bytes.LastIndexByte(s, ':')
+	if colon < 2 {
+		return false
+	}
+	if n, ok := decimal(s[colon+1:]); !ok || n == 0 || n > 65535 {
+		return false
+	}
+	ip := s[:colon]
+	if ip[0] == '[' {
+		return ip[len(ip)-1] == ']' && bytes.IndexByte(ip, ':') > 0
+	}
+	for _, c := range ip {
+		if c != '.' && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return bytes.Count(ip, []byte(".")) == 3
+}
+
+// decimal parses a count.
+func decimal(s []byte) (int64, bool) {
+	n, err := strconv.ParseInt(string(s), 10, 64)
+	return n, err == nil && n >= 0
+}

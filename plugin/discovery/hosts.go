@@ -1,0 +1,115 @@
+package discovery
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// ErrHosts is returned when a host list is not in the encoding of the gateway.
+var ErrHosts = errors.New("discovery: host list is not a pair map")
+
+// ParseHosts reads the answer of Higress's get_upstream_hosts: a map from address to a JSON object, in the encoding of
+// Proxy-Wasm. Of the object only health_status counts; a host whose object cannot be read is unhealthy, a host without
+// a usable address is left out. The error is ErrHosts, when the map itself is broken.
+func ParseHosts(raw []byte) ([]lb.Endpoint, error) {
+	if len(raw) < 4 {
+		return nil, ErrHosts
+	}
+	count := int64(binary.LittleEndian.Uint32(raw))
+	sizes := raw[4:]
+	if count*8 > int64(len(sizes)) {
+		return nil, ErrHosts
+	}
+	data := sizes[count*8:]
+	endpoints := make([]lb.Endpoint, 0, count)
+	for ; count > 0; count-- {
+		addr, rest, ok := terminated(data, binary.LittleEndian.Uint32(sizes))
+		if !ok {
+			return nil, ErrHosts
+		}
+		info, rest, ok := terminated(rest, binary.LittleEndian.Uint32(sizes[4:]))
+		if !ok {
+			return nil, ErrHosts
+		}
+		sizes, data = sizes[8:], rest
+		if isAddress(addr) {
+			endpoints = append(endpoints, lb.Endpoint{Addr: string(addr), Weight: 1, State: HostState(info)})
+		}
+	}
+	return endpoints, nil
+}
+
+// terminated cuts size bytes and the NUL behind them off s.
+func terminated(s []byte, size uint32) (item, rest []byte, ok bool) {
+	if int64(size)+1 > int64(len(s)) {
+		return nil, nil, false
+	}
+	return s[:size], s[size+1:], s[size] == 0
+}
+
+// HostState reads health_status from the JSON object that Higress gives for a host. What cannot be read is unhealthy,
+// as for every plugin of Higress: only the word Healthy makes a host usable.
+func HostState(info []byte) lb.State {
+	status := member(info, "health_status")
+	switch {
+	case bytes.EqualFold(status, []byte("healthy")):
+		return lb.Healthy
+	case bytes.EqualFold(status, []byte("degraded")):
+		return lb.Degraded
+	case bytes.EqualFold(status, []byte("draining")):
+		return lb.Draining
+	}
+	return lb.Unhealthy
+}
+
+// member returns the content of a string member of a flat JSON object, nil if there is none. It looks at each string
+// once and unescapes none: the text of the engine's metrics, tens of kilobytes, is only stepped over.
+func member(object []byte, name string) []byte {
+	for {
+		key, rest, ok := quoted(object)
+		if !ok {
+			return nil
+		}
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+		if len(rest) == 0 || rest[0] != ':' {
+			object = rest // a string value, or no JSON
+			continue
+		}
+		object = bytes.TrimLeft(rest[1:], " \t\r\n")
+		if string(key) != name {
+			continue
+		}
+		if len(object) == 0 || object[0] != '"' {
+			return nil
+		}
+		value, _, _ := quoted(object)
+		return value
+	}
+}
+
+// quoted returns the content of the first string in s and what follows it.
+func quoted(s []byte) (content, rest []byte, ok bool) {
+	start := bytes.IndexByte(s, '"')
+	if start < 0 {
+		return nil, nil, false
+	}
+	s = s[start+1:]
+	for i := 0; ; {
+		quote := bytes.IndexByte(s[i:], '"')
+		if quote < 0 {
+			return nil, nil, false
+		}
+		i += quote
+		escapes := 0
+		for escapes < i && s[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return s[:i], s[i+1:], true
+		}
+		i++
+	}
+}

@@ -1,0 +1,47 @@
+package discovery
+
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// flagStates says what Envoy's health flags mean for new requests. A flag that is not listed comes from a newer Envoy;
+// it makes the endpoint a last resort. The flag pending_active_hc stands for a first health check that has no answer yet.
+var flagStates = map[string]lb.State{
+	"healthy":                        lb.Healthy,
+	"degraded_active_hc":             lb.Degraded,
+	"degraded_eds_health":            lb.Degraded,
+	"degraded_outlier_detection":     lb.Degraded,
+	"failed_outlier_check":           lb.Ejected,
+	"failed_active_hc":               lb.Unhealthy,
+	"failed_eds_health":              lb.Unhealthy,
+	"pending_active_hc":              lb.Unhealthy,
+	"active_hc_timeout":              lb.Unhealthy,
+	"excluded_via_immediate_hc_fail": lb.Unhealthy,
+	"eds_status_draining":            lb.Draining,
+	"pending_dynamic_removal":        lb.Draining,
+}
+
+// rank orders states by what outlives the other: an endpoint that is going away stays so when its health returns.
+var rank = [...]int{lb.Healthy: 0, lb.Degraded: 1, lb.Ejected: 2, lb.Unhealthy: 3, lb.Draining: 4}
+
+// stateOf reads "healthy" or flags like "/failed_active_hc/active_hc_timeout".
+func stateOf(flags []byte) lb.State {
+	state := lb.Healthy
+	for len(flags) > 0 {
+		var flag []byte
+		flag, flags, _ = bytes.Cut(flags, []byte("/"))
+		if len(flag) == 0 {
+			continue
+		}
+		s, ok := flagStates[string(flag)]
+		if !ok {
+			s = lb.Degraded
+		}
+		if rank[s] > rank[state] {
+			state = s
+		}
+	}
+	return state
+}
