@@ -1,0 +1,164 @@
+package vllmsim
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+)
+
+// answer writes one completion, whole or as a stream of server-sent events.
+type answer struct {
+	req      completionRequest
+	w        http.ResponseWriter
+	r        *http.Request
+	id       int64
+	created  int64
+	textSeed uint64
+	tokens   int
+	cached   int
+	reason   finish
+	buf      []byte
+}
+
+// begin sends the head of a stream, as vLLM does before the first token exists.
+func (a *answer) begin() {
+	h := a.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	a.w.WriteHeader(http.StatusOK)
+	a.flush()
+}
+
+// sendTokens streams the tokens from..to-1, an event each.
+func (a *answer) sendTokens(from, to int) {
+	a.buf = a.buf[:0]
+	for i := from; i < to; i++ {
+		if a.req.chat && i == 0 {
+			a.event(`{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}`)
+		}
+		a.head()
+		if a.req.chat {
+			a.add(`{"index":0,"delta":{"content":"`, wordOf(a.textSeed, i), `"},"logprobs":null,"finish_reason":`)
+		} else {
+			a.add(`{"index":0,"text":"`, wordOf(a.textSeed, i), `","logprobs":null,"finish_reason":`)
+		}
+		if i == a.tokens-1 {
+			a.add(`"`, string(a.reason), `","stop_reason":null}]}`, "\n\n")
+		} else {
+			a.add("null}]}\n\n")
+		}
+	}
+	a.write()
+	a.flush()
+}
+
+// end sends the usage, if asked for, and the end mark, and returns the status it counts as.
+func (a *answer) end() int {
+	a.buf = a.buf[:0]
+	if a.req.usage {
+		a.head()
+		a.add(`],`)
+		a.usage()
+		a.add("}\n\n")
+	}
+	a.add("data: [DONE]\n\n")
+	a.write()
+	if a.r.Context().Err() != nil {
+		return statusGone
+	}
+	return http.StatusOK
+}
+
+// sendWhole sends the answer as one JSON document.
+func (a *answer) sendWhole() int {
+	a.buf = append(a.buf[:0], '{')
+	if a.req.chat {
+		a.meta("chatcmpl-", "chat.completion")
+		a.add(`,"choices":[{"index":0,"message":{"role":"assistant","content":"`)
+	} else {
+		a.meta("cmpl-", "text_completion")
+		a.add(`,"choices":[{"index":0,"text":"`)
+	}
+	for i := range a.tokens {
+		a.buf = append(a.buf, wordOf(a.textSeed, i)...)
+	}
+	a.add(`"`)
+	if a.req.chat {
+		a.add(`}`)
+	}
+	a.add(`,"logprobs":null,"finish_reason":"`, string(a.reason), `","stop_reason":null}],`)
+	a.usage()
+	a.add(`}`)
+	return writeJSON(a.w, http.StatusOK, a.buf)
+}
+
+// sendAndReset cuts the answer off after n tokens with a connection reset.
+func (a *answer) sendAndReset(n int) int {
+	if a.req.stream {
+		a.begin()
+		a.sendTokens(0, n)
+	}
+	resetConnection(a.w)
+	return 0
+}
+
+// resetConnection sends a TCP reset, or RST_STREAM on HTTP/2.
+func resetConnection(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		// Without lingering, closing throws away what is unsent and resets.
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// event appends a whole event with one choice.
+func (a *answer) event(choice string) {
+	a.head()
+	a.add(choice, "]}\n\n")
+}
+
+// head appends an event up to the opening of its choices.
+func (a *answer) head() {
+	a.add(`data: {`)
+	if a.req.chat {
+		a.meta("chatcmpl-", "chat.completion.chunk")
+	} else {
+		a.meta("cmpl-", "text_completion")
+	}
+	a.add(`,"choices":[`)
+}
+
+func (a *answer) meta(prefix, object string) {
+	a.add(`"id":"`, prefix)
+	a.buf = strconv.AppendInt(a.buf, a.id, 16)
+	a.add(`","object":"`, object, `","created":`)
+	a.buf = strconv.AppendInt(a.buf, a.created, 10)
+	a.add(`,"model":`, a.req.model)
+}
+
+func (a *answer) usage() {
+	a.add(`"usage":{"prompt_tokens":`)
+	a.buf = strconv.AppendInt(a.buf, int64(a.req.promptLen), 10)
+	a.add(`,"total_tokens":`)
+	a.buf = strconv.AppendInt(a.buf, int64(a.req.promptLen+a.tokens), 10)
+	a.add(`,"completion_tokens":`)
+	a.buf = strconv.AppendInt(a.buf, int64(a.tokens), 10)
+	a.add(`,"prompt_tokens_details":{"cached_tokens":`)
+	a.buf = strconv.AppendInt(a.buf, int64(a.cached), 10)
+	a.add(`}}`)
+}
+
+func (a *answer) add(parts ...string) {
+	for _, p := range parts {
+		a.buf = append(a.buf, p...)
+	}
+}
+
+// write sends the buffer; a failure shows in the request's context.
+func (a *answer) write() { _, _ = a.w.Write(a.buf) }
+
+func (a *answer) flush() { _ = http.NewResponseController(a.w).Flush() }

@@ -1,0 +1,179 @@
+package vllmsim
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// statusGone is counted for a request whose client left before the end of the answer.
+const statusGone = 499
+
+// busyMessage is what vLLM tells a client when its waiting queue is full.
+const busyMessage = "The engine is currently busy and cannot accept new requests. Please try again later."
+
+// maxBody is the longest body a completion may have.
+const maxBody = 64 << 20
+
+// complete serves a chat or text completion and returns the status it counts as.
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int {
+	if r.Method != http.MethodPost {
+		return writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "Method Not Allowed")
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		if r.Context().Err() != nil {
+			return statusGone
+		}
+		return writeError(w, http.StatusBadRequest, "BadRequestError", err.Error())
+	}
+	req, err := parseRequest(body, chat, !s.cfg.Instant)
+	if err != nil {
+		return writeError(w, http.StatusBadRequest, "BadRequestError", err.Error())
+	}
+	if req.model == "" {
+		req.model = s.model
+	}
+	a := &answer{
+		req: req, w: w, r: r,
+		id:      s.started.UnixNano() + int64(s.ids.Add(1)),
+		created: s.started.Unix(),
+	}
+	if s.cfg.Instant {
+		return s.instant(a)
+	}
+	return s.generate(a)
+}
+
+// readBody returns the request body as a string.
+func readBody(w http.ResponseWriter, r *http.Request) (string, error) {
+	var b strings.Builder
+	if n := r.ContentLength; n > 0 {
+		b.Grow(int(min(n, maxBody)))
+	}
+	_, err := io.Copy(&b, http.MaxBytesReader(w, r.Body, maxBody))
+	return b.String(), err
+}
+
+// instant answers without the engine.
+func (s *Server) instant(a *answer) int {
+	n, why := answerLength(a.req.maxTokens, s.cfg.MaxModelLen, s.cfg.OutputTokens, s.cfg.Seed)
+	a.textSeed, a.tokens, a.reason = s.cfg.Seed, n, why
+	s.engine.instant(a.req.promptLen, n, why)
+	if reset := s.Tuning(); reset.Mode == ModeReset {
+		return a.sendAndReset(min(n, reset.ResetAfterTokens))
+	}
+	if !a.req.stream {
+		return a.sendWhole()
+	}
+	a.begin()
+	a.sendTokens(0, n)
+	return a.end()
+}
+
+// generate answers through the engine.
+func (s *Server) generate(a *answer) int {
+	room := s.cfg.MaxModelLen - a.req.promptLen
+	if room < max(1, a.req.maxTokens) {
+		return writeError(a.w, http.StatusBadRequest, "BadRequestError", fmt.Sprintf(
+			"This model's maximum context length is %d tokens. However, your request has %d input tokens and asks for %d.",
+			s.cfg.MaxModelLen, a.req.promptLen, a.req.maxTokens))
+	}
+	a.textSeed = mix(s.cfg.Seed ^ xxhash.Sum64(a.req.prompt))
+	a.tokens, a.reason = answerLength(a.req.maxTokens, room, s.cfg.OutputTokens, a.textSeed)
+	q := newSequence(a.req.prompt, a.req.salt, a.textSeed, a.tokens, a.reason)
+	if err := s.engine.submit(q); err != nil {
+		return writeError(a.w, http.StatusServiceUnavailable, "ServiceUnavailableError", busyMessage)
+	}
+	// Frees the sequence when the client leaves; after the end it does nothing.
+	defer s.engine.abort(q)
+	resetAt := -1
+	if t := s.Tuning(); t.Mode == ModeReset {
+		resetAt = min(t.ResetAfterTokens, a.tokens)
+	}
+	if a.req.stream {
+		a.begin()
+	}
+	sent := 0
+	for {
+		// ended before produced: once it is true produced is final.
+		ended := q.ended.Load()
+		have := int(q.produced.Load())
+		if resetAt >= 0 && have >= resetAt {
+			return a.sendAndReset(resetAt)
+		}
+		if a.req.stream && have > sent {
+			a.sendTokens(sent, have)
+			sent = have
+		}
+		if ended {
+			break
+		}
+		select {
+		case <-q.bell:
+		case <-a.r.Context().Done():
+			return statusGone
+		}
+	}
+	return s.conclude(a, q)
+}
+
+// conclude sends what follows the last token.
+func (s *Server) conclude(a *answer, q *sequence) int {
+	a.cached = q.cached
+	if a.req.stream {
+		return a.end()
+	}
+	if format := a.r.Header.Get("endpoint-load-metrics-format"); format != "" {
+		if v := s.engine.orca(format); v != "" {
+			a.w.Header().Set("endpoint-load-metrics", v)
+		}
+	}
+	return a.sendWhole()
+}
+
+// hang keeps a request until its client leaves or the server closes.
+func (s *Server) hang(r *http.Request) int {
+	// Only a body that has been read lets the server notice that the client has left.
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+	return statusGone
+}
+
+// orca is the load report of vLLM in the format asked for, or "" if it is unknown.
+func (e *engine) orca(format string) string {
+	e.mu.Lock()
+	waiting := pyFloat(float64(len(e.sched.waiting)))
+	usage := pyFloat(e.sched.cache.usage())
+	e.mu.Unlock()
+	switch strings.ToUpper(format) {
+	case "TEXT":
+		return "TEXT named_metrics.num_requests_waiting=" + waiting + ", named_metrics.kv_cache_usage_perc=" + usage
+	case "JSON":
+		return `JSON {"named_metrics": {"num_requests_waiting": ` + waiting + `, "kv_cache_usage_perc": ` + usage + `}}`
+	}
+	return ""
+}
+
+// instant counts a request answered without the scheduler.
+func (e *engine) instant(promptTokens, outputTokens int, why finish) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sched.stats.instant(promptTokens, outputTokens, why)
+}
+
+// pyFloat writes a number as Python's repr does: always with a point or an exponent.
+func pyFloat(v float64) string {
+	s := strconv.FormatFloat(v, 'g', -1, 64)
+	switch {
+	case s == "+Inf" || s == "NaN":
+		return s
+	case !strings.ContainsAny(s, ".e"):
+		return s + ".0"
+	}
+	return s
+}

@@ -1,0 +1,170 @@
+package vllmsim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// bytesPerToken is the length of a simulated token.
+const bytesPerToken = 4
+
+// Config describes one simulated server. A zero field takes the value DefaultConfig gives it.
+type Config struct {
+	// Index names the server among its peers; every reply carries it as x-sim-id.
+	Index int
+	// Seed decides text and length of the answers.
+	Seed uint64
+	// Model is the name /v1/models and the metrics show. Requests may name any model.
+	Model string
+	// MaxNumSeqs is how many sequences run at once (vLLM: --max-num-seqs).
+	MaxNumSeqs int
+	// MaxQueued is how many requests may wait beyond the running ones before the server
+	// answers 503 (vLLM: --max-num-queued-reqs). Negative means no limit.
+	MaxQueued int
+	// MaxBatchedTokens is the token budget of a step (vLLM: --max-num-batched-tokens).
+	MaxBatchedTokens int
+	// MaxModelLen is the longest prompt and answer together, in tokens.
+	MaxModelLen int
+	// BlockSize is the number of tokens of a KV block and NumBlocks how many there are.
+	BlockSize, NumBlocks int
+	// OutputTokens is the mean length of an answer to a request that sets no limit. A request
+	// with max_tokens gets exactly that many, as from a model that never wants to stop.
+	OutputTokens int
+	// Instant bypasses the engine: requests are answered at once without queue, KV cache or
+	// tokenised prompt (prompt tokens are body bytes / 4). It makes the server a cheap
+	// upstream for benchmarks of a proxy.
+	Instant bool
+	// Tuning is the initial speed and failure mode; the zero value means DefaultTuning.
+	Tuning Tuning
+	// Fleet, when set, watches this server together with others.
+	Fleet *Fleet
+}
+
+// DefaultConfig is a server of about the speed of a 7B model on one GPU with 16k tokens of KV
+// cache: 100 ms to prefill 2,000 tokens, 100 tokens a second for a lone sequence.
+func DefaultConfig() Config {
+	return Config{
+		Model:            "sim",
+		MaxNumSeqs:       16,
+		MaxQueued:        256,
+		MaxBatchedTokens: 2048,
+		MaxModelLen:      8192,
+		BlockSize:        16,
+		NumBlocks:        1024,
+		OutputTokens:     64,
+		Tuning:           DefaultTuning(),
+	}
+}
+
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	setDefault(&c.Model, d.Model)
+	setDefault(&c.MaxNumSeqs, d.MaxNumSeqs)
+	setDefault(&c.MaxQueued, d.MaxQueued)
+	setDefault(&c.MaxBatchedTokens, d.MaxBatchedTokens)
+	setDefault(&c.MaxModelLen, d.MaxModelLen)
+	setDefault(&c.BlockSize, d.BlockSize)
+	setDefault(&c.NumBlocks, d.NumBlocks)
+	setDefault(&c.OutputTokens, d.OutputTokens)
+	setDefault(&c.Tuning, d.Tuning)
+	// A sequence that could never fit would wait for ever.
+	c.MaxModelLen = min(c.MaxModelLen, c.BlockSize*c.NumBlocks)
+	return c
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Mode is how a server treats requests to its model.
+type Mode string
+
+// The modes. None of them touches /metrics or /sim/.
+const (
+	// ModeOK serves.
+	ModeOK Mode = "ok"
+	// ModeError answers Tuning.ErrorStatus at once.
+	ModeError Mode = "error"
+	// ModeHang accepts the request and never answers; /health stays well.
+	ModeHang Mode = "hang"
+	// ModeReset resets the connection after Tuning.ResetAfterTokens tokens of the answer.
+	ModeReset Mode = "reset"
+	// ModeSlow serves Tuning.SlowFactor times more slowly.
+	ModeSlow Mode = "slow"
+	// ModeSick serves, but /health answers 503.
+	ModeSick Mode = "sick"
+)
+
+// Tuning is what may be changed while the server runs, by SetTuning or POST /sim/config.
+// Times are in milliseconds at speed 1.
+type Tuning struct {
+	Mode             Mode    `json:"mode"`
+	ErrorStatus      int     `json:"error_status"`
+	ResetAfterTokens int     `json:"reset_after_tokens"`
+	SlowFactor       float64 `json:"slow_factor"`
+	// Speed divides every time: 2 is a server twice as fast.
+	Speed float64 `json:"speed"`
+	// PrefillOverheadMS is spent once per prompt, PrefillTokenMS per uncached prompt token.
+	PrefillOverheadMS float64 `json:"prefill_overhead_ms"`
+	PrefillTokenMS    float64 `json:"prefill_token_ms"`
+	// DecodeStepMS is spent once per step that decodes, DecodeSeqMS per sequence in it.
+	DecodeStepMS float64 `json:"decode_step_ms"`
+	DecodeSeqMS  float64 `json:"decode_seq_ms"`
+}
+
+// DefaultTuning is a healthy server with the times DefaultConfig describes.
+func DefaultTuning() Tuning {
+	t := NoLatency()
+	t.PrefillOverheadMS, t.PrefillTokenMS = 5, 0.05
+	t.DecodeStepMS, t.DecodeSeqMS = 9.5, 0.5
+	return t
+}
+
+// NoLatency is a healthy server whose steps take no time. Unlike Config.Instant it still queues
+// and caches.
+func NoLatency() Tuning {
+	return Tuning{Mode: ModeOK, ErrorStatus: 500, ResetAfterTokens: 1, SlowFactor: 10, Speed: 1}
+}
+
+// Validate reports every value that makes no sense.
+func (t Tuning) Validate() error {
+	var errs []error
+	switch t.Mode {
+	case ModeOK, ModeError, ModeHang, ModeReset, ModeSlow, ModeSick:
+	default:
+		errs = append(errs, fmt.Errorf("mode: %q is not one of ok, error, hang, reset, slow, sick", t.Mode))
+	}
+	if t.ErrorStatus < 400 || t.ErrorStatus > 599 {
+		errs = append(errs, fmt.Errorf("error_status: %d is not in 400..599", t.ErrorStatus))
+	}
+	if t.ResetAfterTokens < 0 {
+		errs = append(errs, errors.New("reset_after_tokens: negative"))
+	}
+	if !(t.SlowFactor > 0) || !(t.Speed > 0) {
+		errs = append(errs, errors.New("slow_factor and speed must be positive"))
+	}
+	for _, ms := range []float64{t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS} {
+		if !(ms >= 0) {
+			errs = append(errs, errors.New("times must not be negative"))
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stepTime is how long a step lasts.
+func (t Tuning) stepTime(s step) time.Duration {
+	ms := float64(s.started)*t.PrefillOverheadMS + float64(s.prefill)*t.PrefillTokenMS
+	if s.decodes > 0 {
+		ms += t.DecodeStepMS + float64(s.decodes)*t.DecodeSeqMS
+	}
+	ms /= t.Speed
+	if t.Mode == ModeSlow {
+		ms *= t.SlowFactor
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}

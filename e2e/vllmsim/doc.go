@@ -1,0 +1,32 @@
+// Package vllmsim is a simulated vLLM server: an OpenAI-compatible HTTP server whose
+// latency, queueing and metrics follow from a model of the engine instead of a GPU.
+//
+// # The model
+//
+// An engine runs steps. A step decodes one token for every running sequence and fills what
+// is left of its token budget with chunks of prompts (continuous batching with chunked
+// prefill, as vLLM's scheduler does). At most Config.MaxNumSeqs sequences run; the others
+// wait, first come, first served. A step takes
+//
+//	prefill overhead × prompts started + prefill per token × uncached prompt tokens
+//	  + decode step + decode per sequence × sequences decoding
+//
+// so a long prompt delays everybody's next token and a larger batch decodes more slowly.
+//
+// The KV cache is paged: blocks of Config.BlockSize tokens, each named by the hash of its
+// tokens and of all tokens before it. A prompt whose leading blocks are cached skips their
+// prefill. Blocks of finished sequences stay until the space is needed and are evicted least
+// recently used first. When no block is free new requests wait, and a running sequence that
+// cannot grow preempts the youngest one, which recomputes later.
+//
+// # Tokens
+//
+// There is no tokenizer: a token is four bytes of the rendered prompt, the last one possibly
+// fewer, and every generated token is four bytes of text. A conversation that sends an answer
+// back verbatim therefore finds it in the cache, as with a real engine.
+//
+// # Determinism
+//
+// Text and length of an answer depend on Config.Seed and the prompt alone, so equal servers
+// give equal answers. Times are real, so the interleaving of concurrent requests is not.
+package vllmsim

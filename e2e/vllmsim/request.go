@@ -1,0 +1,144 @@
+package vllmsim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/tidwall/gjson"
+)
+
+// completionRequest is what the simulation uses of a chat or completion request.
+type completionRequest struct {
+	chat      bool
+	model     string // as a JSON string, quotes included
+	prompt    []byte
+	promptLen int // tokens
+	stream    bool
+	usage     bool // stream_options.include_usage
+	maxTokens int  // 0: no limit given
+	salt      uint64
+}
+
+// parseRequest reads a request body. With promptToo false it only estimates the prompt's
+// length, and accepts a body without a prompt.
+func parseRequest(body string, chat, promptToo bool) (completionRequest, error) {
+	r := completionRequest{chat: chat}
+	if promptToo && !gjson.Valid(body) {
+		return r, errors.New("the body is not valid JSON")
+	}
+	var prompt, salt gjson.Result
+	var err error
+	gjson.Parse(body).ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "model":
+			r.model = v.Raw
+		case "stream":
+			r.stream = v.Bool()
+		case "stream_options":
+			r.usage = v.Get("include_usage").Bool()
+		case "max_tokens", "max_completion_tokens":
+			if r.maxTokens = int(v.Int()); v.Type != gjson.Null && r.maxTokens < 1 {
+				err = fmt.Errorf("%s must be at least 1, got %s", key.Str, v.Raw)
+			}
+		case "n":
+			if v.Int() > 1 {
+				err = errors.New("n > 1 is not simulated")
+			}
+		case "cache_salt":
+			salt = v
+		case "messages", "prompt":
+			if chat == (key.Str == "messages") {
+				prompt = v
+			}
+		}
+		return true
+	})
+	if err != nil || !promptToo {
+		r.promptLen = tokensOf(len(body))
+		return r, err
+	}
+	// Requests for different models (LoRA adapters) or with different salts share no cache.
+	r.salt = xxhash.Sum64String(r.model + "\x00" + salt.Str)
+	if chat {
+		r.prompt, err = renderChat(prompt)
+	} else {
+		r.prompt, err = renderPrompt(prompt)
+	}
+	r.promptLen = tokensOf(len(r.prompt))
+	return r, err
+}
+
+// renderChat applies a plain chat template: "role: content" a line, then "assistant: ".
+func renderChat(messages gjson.Result) ([]byte, error) {
+	if !messages.IsArray() || len(messages.Raw) < len(`[{}]`) {
+		return nil, errors.New("messages must be a non-empty array")
+	}
+	b := make([]byte, 0, len(messages.Raw)+16)
+	messages.ForEach(func(_, m gjson.Result) bool {
+		b = append(b, m.Get("role").Str...)
+		b = append(b, ": "...)
+		b = appendContent(b, m.Get("content"))
+		if calls := m.Get("tool_calls"); calls.Exists() {
+			b = append(b, calls.Raw...)
+		}
+		b = append(b, '\n')
+		return true
+	})
+	return append(b, "assistant: "...), nil
+}
+
+// appendContent appends a message's text. Parts that are not text stand as their JSON, so that
+// different images make different prompts.
+func appendContent(b []byte, content gjson.Result) []byte {
+	if !content.IsArray() {
+		return append(b, content.String()...)
+	}
+	content.ForEach(func(_, part gjson.Result) bool {
+		if text := part.Get("text"); text.Type == gjson.String {
+			b = append(b, text.Str...)
+		} else {
+			b = append(b, part.Raw...)
+		}
+		return true
+	})
+	return b
+}
+
+// renderPrompt takes a completion prompt: a string, token ids, or an array of one of them.
+func renderPrompt(p gjson.Result) ([]byte, error) {
+	if p.Type == gjson.String {
+		return []byte(p.Str), nil
+	}
+	if !p.IsArray() {
+		return nil, errors.New("prompt must be a string or an array")
+	}
+	items := p.Array()
+	if len(items) == 1 && (items[0].Type == gjson.String || items[0].IsArray()) {
+		return renderPrompt(items[0])
+	}
+	b := make([]byte, 0, len(items)*bytesPerToken)
+	for _, t := range items {
+		if t.Type != gjson.Number || t.Num < 0 || t.Num > math.MaxUint32 {
+			return nil, errors.New("prompt must hold one prompt: a string or token ids")
+		}
+		b = binary.LittleEndian.AppendUint32(b, uint32(t.Num))
+	}
+	return b, nil
+}
+
+// answerLength decides how many tokens the answer has and why it ends, given the room the
+// context leaves. Without a limit the length is drawn from an exponential distribution.
+func answerLength(limit, room, mean int, textSeed uint64) (int, finish) {
+	if limit > 0 {
+		return limit, finishLength
+	}
+	u := float64(mix(textSeed^0x1e4917)>>11) / (1 << 53)
+	n := 1 + int(-math.Log1p(-u)*float64(mean-1)+0.5)
+	if n > room {
+		return room, finishLength
+	}
+	return n, finishStop
+}

@@ -1,0 +1,124 @@
+package vllmsim
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// traffic counts requests and connections of a server.
+type traffic struct {
+	inflight, maxInflight, total atomic.Int64
+	connections                  atomic.Int64
+	last                         atomic.Pointer[LastRequest]
+
+	mu       sync.Mutex
+	statuses map[int]int64
+	handlers map[handlerKey]*handlerStats
+	latency  histogram // over all handlers
+}
+
+// LastRequest is the most recent request to the model, as the server saw it.
+type LastRequest struct {
+	Method  string      `json:"method"`
+	Path    string      `json:"path"`
+	Proto   string      `json:"proto"`
+	Host    string      `json:"host"`
+	Headers http.Header `json:"headers"`
+}
+
+// handlerKey and handlerStats feed the http_* families of /metrics.
+type handlerKey struct{ handler, method string }
+
+type handlerStats struct {
+	classes [6]int64 // by first digit of the status
+	inBytes float64
+	latency histogram
+}
+
+var (
+	handlerBounds = []float64{.1, .5, 1}
+	highrBounds   = []float64{
+		.01, .025, .05, .075, .1, .25, .5, .75,
+		1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 7.5, 10, 30, 60,
+	}
+)
+
+// clear forgets the counts of ended requests.
+func (t *traffic) clear() {
+	t.statuses = make(map[int]int64)
+	t.handlers = make(map[handlerKey]*handlerStats)
+	t.latency = newHistogram(highrBounds)
+}
+
+func (t *traffic) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clear()
+	t.total.Store(0)
+	t.maxInflight.Store(t.inflight.Load())
+	t.last.Store(nil)
+}
+
+// connState counts open connections. Hijacked ones have left the HTTP server's sight and are
+// counted through their request.
+func (t *traffic) connState(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		t.connections.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		t.connections.Add(-1)
+	}
+}
+
+// enter counts a request in and returns when.
+func (t *traffic) enter(r *http.Request) time.Time {
+	t.total.Add(1)
+	n := t.inflight.Add(1)
+	for {
+		m := t.maxInflight.Load()
+		if n <= m || t.maxInflight.CompareAndSwap(m, n) {
+			break
+		}
+	}
+	t.last.Store(&LastRequest{r.Method, r.URL.Path, r.Proto, r.Host, r.Header})
+	return time.Now()
+}
+
+// leave counts a request out. Status 0 is one that was answered with a reset.
+func (t *traffic) leave(r *http.Request, began time.Time, status int) {
+	seconds := time.Since(began).Seconds()
+	t.mu.Lock()
+	t.statuses[status]++
+	t.latency.observe(seconds)
+	if isModelPath(r.URL.Path) {
+		t.handler(r).count(r, status, seconds)
+	}
+	t.mu.Unlock()
+	t.inflight.Add(-1)
+}
+
+// isModelPath limits the labels of /metrics to routes vLLM has too.
+func isModelPath(path string) bool {
+	return path == "/v1/chat/completions" || path == "/v1/completions"
+}
+
+func (t *traffic) handler(r *http.Request) *handlerStats {
+	key := handlerKey{r.URL.Path, r.Method}
+	h := t.handlers[key]
+	if h == nil {
+		h = &handlerStats{latency: newHistogram(handlerBounds)}
+		t.handlers[key] = h
+	}
+	return h
+}
+
+func (h *handlerStats) count(r *http.Request, status int, seconds float64) {
+	if class := status / 100; class < len(h.classes) {
+		h.classes[class]++
+	}
+	h.inBytes += float64(max(0, r.ContentLength))
+	h.latency.observe(seconds)
+}
