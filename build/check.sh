@@ -1,0 +1,27 @@
+#!/bin/sh
+# The checks behind `make check`. Each prints what is wrong; the script runs all of them and fails if any did.
+set -u
+cd "$(dirname "$0")/.."
+tool="go tool -modfile=build/tools/go.mod"
+failed=
+
+check() {
+	echo "== $1"
+	shift
+	"$@" || failed=1
+}
+
+formatted() {
+	files=$($tool gofumpt -l -extra $(git ls-files '*.go')) || return 1
+	[ -z "$files" ] || { echo "not formatted by gofumpt -extra:"; echo "$files"; return 1; }
+}
+
+check gofumpt formatted
+check "go mod tidy" go mod tidy -diff
+check "go vet" go vet ./...
+check "go vet, stock Envoy" go vet -tags envoy ./plugin/...
+check "go vet, wasip1" env GOOS=wasip1 GOARCH=wasm go vet ./plugin/ ./lb/ ./plugin/config/ ./plugin/discovery/
+check staticcheck $tool staticcheck ./...
+check "staticcheck, stock Envoy" $tool staticcheck -tags envoy ./plugin/...
+check "lengths, layers, syntax, artifacts" go run ./build/check
+[ -z "$failed" ] || { echo "make check: failed" >&2; exit 1; }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	module = "github.com/warmgate/warmgate"
+	sdk    = "github.com/higress-group/proxy-wasm-go-sdk"
+)
+
+// pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM, and
+// the same input gives the same output.
+var pure = []string{"lb", "metrics", "redisclient", "plugin/config", "plugin/discovery"}
+
+// sdkFolders lists the only folders that may import the SDK: the plugin, and the one that it is measured against.
+var sdkFolders = []string{"plugin", "e2e/bench/overhead/readbody"}
+
+// impure lists what a pure folder's own code may not import: a way to the outside world.
+var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
+
+// clock lists the functions of package time that read the clock or wait. Time is an argument instead.
+var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
+
+// pkg is what `go list -json` tells of a package.
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// list returns the packages of the module. The plugin is listed as it is built: for wasip1, with both sets of build tags.
+func list() ([]pkg, error) {
+	var packages []pkg
+	for _, args := range [][]string{
+		{"./..."},
+		{"-tags", "envoy", "./plugin/..."},
+	} {
+		cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, args...)...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("go list: %w\n%s", err, stderr.Bytes())
+		}
+		for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+			var p pkg
+			if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("go list: %w", err)
+			}
+			packages = append(packages, p)
+		}
+	}
+	return packages, nil
+}
+
+// layers returns the imports that the folder rule forbids.
+func layers(packages []pkg) []string {
+	var problems []string
+	for _, p := range packages {
+		folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, sdk) && !slices.Contains(sdkFolders, folder) {
+				problems = append(problems, fmt.Sprintf("%s imports %s: only %s may", folder, imported, strings.Join(sdkFolders, ", ")))
+			}
+		}
+		if !pureFolder(folder + "/") {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if slices.Contains(impure, imported) {
+				problems = append(problems, fmt.Sprintf("%s imports %s: it must do no I/O", folder, imported))
+			}
+		}
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, sdk) && !slices.Contains(p.Imports, dep) {
+				problems = append(problems, fmt.Sprintf("%s depends on %s", folder, dep))
+			}
+		}
+	}
+	slices.Sort(problems)
+	return slices.Compact(problems)
+}
+
+// pureFolder tells whether the file lies in a pure folder.
+func pureFolder(file string) bool {
+	return slices.ContainsFunc(pure, func(folder string) bool { return strings.HasPrefix(file, folder+"/") })
+}
+
+// clockReads returns the uses of the clock in one Go file.
+func clockReads(name string, text []byte) []string {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var problems []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := selector.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clock, selector.Sel.Name) {
+			line := fset.Position(selector.Pos()).Line
+			problems = append(problems, fmt.Sprintf("%s:%d: time.%s in %s: time is an argument here", name, line, selector.Sel.Name, path.Dir(name)))
+		}
+		return true
+	})
+	return problems
+}

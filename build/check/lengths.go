@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+)
+
+// Longest file and function, in lines. A function is counted from its keyword to its closing brace, without its comment.
+const (
+	maxFileLines     = 400
+	maxFunctionLines = 60
+)
+
+// lengths returns the violations of the two limits in one Go file.
+func lengths(name string, text []byte) []string {
+	var problems []string
+	if n := bytes.Count(text, []byte("\n")); n > maxFileLines {
+		problems = append(problems, fmt.Sprintf("%s: %d lines, limit %d", name, n, maxFileLines))
+	}
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return append(problems, err.Error())
+	}
+	for _, decl := range file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		first, last := fset.Position(f.Pos()).Line, fset.Position(f.End()).Line
+		if n := last - first + 1; n > maxFunctionLines {
+			problems = append(problems, fmt.Sprintf("%s:%d: %s has %d lines, limit %d", name, first, f.Name.Name, n, maxFunctionLines))
+		}
+	}
+	return problems
+}

@@ -1,0 +1,69 @@
+// Command check holds the source tree to the rules that no ready-made tool knows: the length of files and functions, which
+// folder may import what, well-formed JSON and YAML, and the size and imports of the Wasm artifacts. It prints one line per
+// violation and exits with 1 if there is any. Run it in the module's root; `make check` does.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+func main() {
+	problems, err := run()
+	for _, p := range problems {
+		fmt.Println(p)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "check:", err)
+	}
+	if err != nil || len(problems) > 0 {
+		os.Exit(1)
+	}
+}
+
+// run returns all violations of the tree in the current directory.
+func run() ([]string, error) {
+	files, err := tracked()
+	if err != nil {
+		return nil, err
+	}
+	var problems []string
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case strings.HasSuffix(name, ".go"):
+			problems = append(problems, lengths(name, text)...)
+			if pureFolder(name) && !strings.HasSuffix(name, "_test.go") {
+				problems = append(problems, clockReads(name, text)...)
+			}
+		case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".yaml"), strings.HasSuffix(name, ".yml"):
+			problems = append(problems, syntax(name, text)...)
+		}
+	}
+	packages, err := list()
+	if err != nil {
+		return nil, err
+	}
+	problems = append(problems, layers(packages)...)
+	artifacts, err := artifacts("build/out")
+	return append(problems, artifacts...), err
+}
+
+// tracked returns the files that git tracks or would track, without those that are deleted in the working tree.
+func tracked() ([]string, error) {
+	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate").Output()
+	if err != nil {
+		return nil, fmt.Errorf("git ls-files: %w", err)
+	}
+	files := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return slices.DeleteFunc(files, func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || !info.Mode().IsRegular()
+	}), nil
+}
