@@ -1,0 +1,134 @@
+// Package bench holds what the benchmarks share: robust statistics over paired runs, the order of those runs, a
+// description of the machine, and tables.
+package bench
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Spread is the median of repeated measurements with the smallest and largest of them.
+type Spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+// SpreadOf returns the spread of xs, or the zero Spread if there are none. The median of an even number of values is the mean
+// of the two in the middle.
+func SpreadOf(xs []float64) Spread {
+	if len(xs) == 0 {
+		return Spread{}
+	}
+	s := slices.Clone(xs)
+	slices.SortFunc(s, cmp.Compare)
+	n := len(s)
+	return Spread{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1]}
+}
+
+// Ratios divides paired measurements run by run: num[i]/den[i] come from the same round, so a disturbance that lasts longer
+// than a round cancels out.
+func Ratios(num, den []float64) Spread {
+	n := min(len(num), len(den))
+	r := make([]float64, n)
+	for i := range r {
+		r[i] = num[i] / den[i]
+	}
+	return SpreadOf(r)
+}
+
+// Format renders the spread as "median (min..max)" with the given verb, for example "%.1f".
+func (s Spread) Format(verb string) string {
+	return fmt.Sprintf(verb+" ("+verb+".."+verb+")", s.Median, s.Min, s.Max)
+}
+
+// Order returns the order in which the n candidates run in a round: every candidate takes every place equally often over n
+// rounds, so that none profits from always running first.
+func Order(n, round int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = (i + round) % n
+	}
+	return order
+}
+
+// Machine describes the hardware and the operating system in one line.
+func Machine() string {
+	return fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), cpuModel(), kernel(), runtime.Version())
+}
+
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "model name"); ok {
+			return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), ":"))
+		}
+	}
+	return runtime.GOARCH
+}
+
+func kernel() string {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return runtime.GOOS
+	}
+	return "Linux " + strings.TrimSpace(string(release))
+}
+
+// Table is a table whose first column is left-aligned and whose others are right-aligned.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
+// Add appends a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Write prints the table in columns for a terminal.
+func (t *Table) Write(w io.Writer) error {
+	width := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		for i, c := range row {
+			width[i] = max(width[i], len([]rune(c)))
+		}
+	}
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		var b strings.Builder
+		for i, c := range row {
+			if pad := strings.Repeat(" ", width[i]-len([]rune(c))); i == 0 {
+				b.WriteString(c + pad)
+			} else {
+				b.WriteString("  " + pad + c)
+			}
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteMarkdown prints the table as Markdown.
+func (t *Table) WriteMarkdown(w io.Writer) error {
+	rule := make([]string, len(t.Head))
+	for i := range rule {
+		rule[i] = "---:"
+	}
+	rule[0] = "---"
+	for _, row := range append([][]string{t.Head, rule}, t.Rows...) {
+		if _, err := fmt.Fprintln(w, "| "+strings.Join(row, " | ")+" |"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

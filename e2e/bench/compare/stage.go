@@ -1,0 +1,182 @@
+// Package compare plays the same traffic against the same simulated servers behind one running gateway, under one balancing
+// policy after another.
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// Path is the route that traffic is sent to.
+const Path = "/v1/chat/completions"
+
+// DebugHeaders are the response headers by which Warmgate explains its decision.
+var DebugHeaders = []string{"x-warmgate-host", "x-warmgate-reason", "x-warmgate-load"}
+
+// Options describe a stage.
+type Options struct {
+	Workers int            // Envoy's worker threads
+	Speeds  []float64      // one server for each, 1 = the speed of Server.Tuning
+	Server  vllmsim.Config // what all servers have in common
+	Module  string         // Warmgate's Wasm module; "" = no stage for policies with a plugin
+	First   Policy         // policy at the start
+}
+
+// Stage is a gateway with simulated servers behind it.
+type Stage struct {
+	Gateway *harness.Gateway
+	Servers []*vllmsim.Server
+	Fleet   *vllmsim.Fleet
+	module  string
+	speeds  []float64
+	client  *loadgen.Client
+}
+
+// NewStage starts the servers and the gateway. Close ends them.
+func NewStage(ctx context.Context, o Options) (*Stage, error) {
+	s := &Stage{Fleet: vllmsim.NewFleet(), module: o.Module, speeds: o.Speeds}
+	var endpoints []harness.Endpoint
+	for i, speed := range o.Speeds {
+		cfg := o.Server
+		cfg.Index, cfg.Fleet = i, s.Fleet
+		cfg.Tuning.Speed = speed
+		srv := vllmsim.New(cfg)
+		if err := srv.Start("127.0.0.1:0"); err != nil {
+			return nil, errors.Join(fmt.Errorf("compare: %w", err), s.Close())
+		}
+		s.Servers = append(s.Servers, srv)
+		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // the speed is not told: equal weights
+	}
+	gateway, err := harness.Start(ctx, harness.Options{
+		Workers: o.Workers, Endpoints: endpoints, Policy: o.First.Cluster,
+		NoPlugin: o.First.Plugin == "", Module: o.Module, Config: o.First.Plugin,
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.Gateway = gateway
+	s.client = loadgen.NewClient(loadgen.Options{URL: gateway.URL() + Path, KeepHeaders: DebugHeaders, Timeout: 2 * time.Minute})
+	return s, s.awaitHealthy(ctx)
+}
+
+// awaitHealthy waits until the gateway has seen every server well: a comparison must not begin with Envoy in panic mode.
+func (s *Stage) awaitHealthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		healthy, err := s.Gateway.Sum(ctx, `^cluster\.llm\.membership_healthy$`)
+		if err == nil && int(healthy) == len(s.Servers) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("compare: %v of %d servers are healthy: %w", healthy, len(s.Servers), errors.Join(ctx.Err(), err))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Close stops the gateway and the servers.
+func (s *Stage) Close() error {
+	var errs []error
+	if s.client != nil {
+		s.client.Close()
+	}
+	if s.Gateway != nil {
+		errs = append(errs, s.Gateway.Stop())
+	}
+	for _, srv := range s.Servers {
+		errs = append(errs, srv.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Client returns the client that sends to the gateway.
+func (s *Stage) Client() *loadgen.Client { return s.client }
+
+// Speed returns the speed of server i.
+func (s *Stage) Speed(i int) float64 { return s.speeds[i] }
+
+// ServerAt returns the index of the server with the address ip:port, or -1.
+func (s *Stage) ServerAt(addr string) int {
+	for i, srv := range s.Servers {
+		if srv.Addr() == addr {
+			return i
+		}
+	}
+	return -1
+}
+
+// Inflight returns how many requests each server has now, from its own count.
+func (s *Stage) Inflight() []int {
+	out := make([]int, len(s.Servers))
+	for i, srv := range s.Servers {
+		out[i] = int(srv.State().Inflight)
+	}
+	return out
+}
+
+// Result is what one policy did with the traffic.
+type Result struct {
+	Policy    string             `json:"policy"`
+	Summary   loadgen.Summary    `json:"summary"`
+	Queued    float64            `json:"queued_request_seconds"` // time requests spent in the servers' queues, summed
+	Fleet     vllmsim.FleetState `json:"fleet"`
+	Imbalance float64            `json:"imbalance"`
+	Samples   []loadgen.Sample   `json:"-"`
+}
+
+// WhileFree returns the share of the time, 0..1, in which some server had requests queueing while another had a free slot.
+func (r *Result) WhileFree() float64 {
+	if r.Fleet.Seconds == 0 {
+		return 0
+	}
+	return r.Fleet.QueueingWhileFree / r.Fleet.Seconds
+}
+
+// Play resets the servers, plays the requests open loop to their end and returns what was seen. each is as for
+// loadgen.Client.OpenLoop.
+func (s *Stage) Play(ctx context.Context, p Policy, reqs []loadgen.Request, each func(loadgen.Sample)) Result {
+	for _, srv := range s.Servers {
+		srv.Reset()
+	}
+	s.Fleet.Reset()
+	samples := s.client.OpenLoop(ctx, reqs, each)
+	r := Result{
+		Policy: p.Name, Samples: samples, Fleet: s.Fleet.State(),
+		Summary: loadgen.Summarize(samples, loadgen.SLO{}), Imbalance: Imbalance(samples, len(s.Servers)),
+	}
+	for _, srv := range s.Servers {
+		r.Queued += srv.State().QueuedSeconds
+	}
+	return r
+}
+
+// Imbalance returns the mean number of requests in flight at the fullest of n servers over the mean of all: 1 is perfect, n
+// is everything on one. By Little's law a server's mean number in flight is the sum of the latencies it gave, over the
+// time, so the clients' own measurements tell it.
+func Imbalance(samples []loadgen.Sample, n int) float64 {
+	inflight := make([]float64, n)
+	var sum, most float64
+	for i := range samples {
+		id, err := strconv.Atoi(strings.TrimSpace(samples[i].Endpoint))
+		if err != nil || id < 0 || id >= n {
+			continue
+		}
+		inflight[id] += samples[i].Total.Seconds()
+		sum += samples[i].Total.Seconds()
+		most = max(most, inflight[id])
+	}
+	if sum == 0 {
+		return 0
+	}
+	return most / (sum / float64(n))
+}

@@ -1,0 +1,105 @@
+package compare
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+func TestImbalance(t *testing.T) {
+	at := func(endpoint string, total time.Duration) loadgen.Sample {
+		return loadgen.Sample{Endpoint: endpoint, Total: total}
+	}
+	for _, tc := range []struct {
+		name    string
+		samples []loadgen.Sample
+		want    float64
+	}{
+		{"nothing served", []loadgen.Sample{at("", time.Second)}, 0},
+		{"even", []loadgen.Sample{at("0", time.Second), at("1", time.Second)}, 1},
+		{"all on one", []loadgen.Sample{at("1", time.Second), at("1", time.Second)}, 2},
+		{"a fast server may take more requests", []loadgen.Sample{at("0", 2*time.Second), at("1", time.Second), at("1", time.Second)}, 1},
+		{"unknown endpoints do not count", []loadgen.Sample{at("0", time.Second), at("1", time.Second), at("9", time.Hour), at("x", time.Hour)}, 1},
+	} {
+		if got := Imbalance(tc.samples, 2); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestSwitchKeepsTraffic plays traffic under one native policy, switches to the other with requests under way, and holds
+// that none failed and that the counts of a play are its own.
+func TestSwitchKeepsTraffic(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Envoy")
+	}
+	ctx := context.Background()
+	s, err := NewStage(ctx, Options{
+		Workers: 2, Speeds: []float64{1, 2, 4}, First: RoundRobin,
+		Server: vllmsim.Config{MaxNumSeqs: 2, Tuning: vllmsim.NoLatency()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	pid := s.Gateway.PID()
+	reqs, err := loadgen.Workload{Seed: 1, Count: 300, Rate: 300, Stream: true, Prompt: loadgen.Fixed(20), Output: loadgen.Fixed(4)}.Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.Play(ctx, RoundRobin, reqs[:30], nil)
+	if first.Summary.OK != 30 || len(first.Summary.Endpoints) != 3 {
+		t.Fatalf("round robin: %+v", first.Summary)
+	}
+	for id, n := range first.Summary.Endpoints {
+		if n < 8 || n > 12 {
+			t.Errorf("round robin sent %d of 30 requests to server %s, want about 10", n, id)
+		}
+	}
+	switched := make(chan error, 1)
+	go func() { switched <- s.Switch(ctx, LeastRequest) }()
+	second := s.Play(ctx, LeastRequest, reqs, nil)
+	if err := <-switched; err != nil {
+		t.Fatal(err)
+	}
+	if second.Summary.OK != len(reqs) {
+		t.Errorf("during the switch: %+v", second.Summary)
+	}
+	if s.Gateway.PID() != pid {
+		t.Error("the gateway was restarted")
+	}
+	clusters, err := s.Gateway.Stats(ctx, `^cluster_manager\.cluster_(updated|modified)`)
+	if err != nil || len(clusters) == 0 {
+		t.Errorf("no trace of a changed cluster: %v, %v", clusters, err)
+	}
+	for i := range s.Servers {
+		if s.ServerAt(s.Servers[i].Addr()) != i {
+			t.Errorf("server %d is not found by its address", i)
+		}
+	}
+	if s.ServerAt("127.0.0.1:1") != -1 {
+		t.Error("an address nobody has was found")
+	}
+}
+
+func TestPolicyDescribesItself(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range []Policy{RoundRobin, LeastRequest, Warmgate} {
+		if d := p.Describe(); d == "" || seen[d] {
+			t.Errorf("%s is described as %q", p.Name, d)
+		} else {
+			seen[d] = true
+		}
+	}
+	if (RoundRobin.Plugin == "") != (RoundRobin.Cluster != harness.Warmgate) {
+		t.Error("a native policy must run without the plugin")
+	}
+}
