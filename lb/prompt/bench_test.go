@@ -1,0 +1,46 @@
+package prompt
+
+import (
+	"bytes"
+	"strconv"
+	"testing"
+)
+
+// chatBody returns a chat request of about size bytes: prose with line ends and quotes, in messages of 1 KiB.
+func chatBody(size int) []byte {
+	const sentence = `He said \"the cache is warm\" and went on, for quite a while, about blocks, prefixes and pages.\n`
+	var b bytes.Buffer
+	b.WriteString(`{"model":"meta-llama/Llama-3.1-8B-Instruct","stream":true,"messages":[{"role":"system","content":"Be brief."}`)
+	for i := 0; b.Len() < size-100; i++ {
+		role := [...]string{"user", "assistant"}[i%2]
+		b.WriteString(`,{"role":"` + role + `","content":"`)
+		for n := b.Len() + min(1024, size-100-b.Len()); b.Len() < n; {
+			b.WriteString(sentence)
+		}
+		b.WriteString(`"}`)
+	}
+	b.WriteString(`],"max_tokens":128,"temperature":0.7}`)
+	return b.Bytes()
+}
+
+func BenchmarkScan(b *testing.B) {
+	bodies := map[string][]byte{
+		"ids16KiB":  []byte(`{"model":"m","prompt":[` + string(bytes.Repeat([]byte("12345, "), 2340)) + `1]}`),
+		"tiny16KiB": []byte(`{"model":"m","messages":[` + string(bytes.Repeat([]byte(`{"role":"u","content":""},`), 630)) + `{}]}`),
+		"esc16KiB":  []byte(`{"model":"m","prompt":"` + string(bytes.Repeat([]byte(`\u4f60`), 2730)) + `"}`),
+	}
+	for _, kib := range []int{1, 16, 256} {
+		bodies["chat"+strconv.Itoa(kib)+"KiB"] = chatBody(kib << 10)
+	}
+	for name, body := range bodies {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Scan(body, true); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

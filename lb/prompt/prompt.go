@@ -1,0 +1,73 @@
+// Package prompt reads what the balancing of a request depends on from its JSON body: the model, the limits on the
+// output and how much text the prompt holds. It makes one pass over the bytes that were received, copies none of them,
+// and needs the same few kilobytes of memory whatever the body is.
+package prompt
+
+import "errors"
+
+// Errors of Scan. Both mean that nothing can be said about the request.
+var (
+	// ErrMalformed is returned for a body that is not one JSON object, or breaks the rules of JSON in what was received.
+	ErrMalformed = errors.New("prompt: body is not a JSON object")
+	// ErrAmbiguous is returned when a key that counts is there twice. JSON parsers differ in which one they take, so
+	// the model server may read another request than the one that was weighed.
+	ErrAmbiguous = errors.New("prompt: a key of the request is there twice")
+)
+
+// Shape is the API that a body is meant for, as far as the body tells.
+type Shape uint8
+
+// The shapes.
+const (
+	Unknown     Shape = iota
+	Chat              // OpenAI chat completions: messages
+	Completions       // OpenAI completions: prompt
+	Responses         // OpenAI responses: input, with messages or with keys of that API
+	Embeddings        // OpenAI embeddings: input
+	Rerank            // rerank and score: documents, or two texts
+	Anthropic         // Anthropic messages: messages with a system prompt beside them
+)
+
+var shapeNames = [...]string{"unknown", "chat", "completions", "responses", "embeddings", "rerank", "anthropic"}
+
+// String returns the shape's name as it appears in logs.
+func (s Shape) String() string {
+	if int(s) < len(shapeNames) {
+		return shapeNames[s]
+	}
+	return shapeNames[Unknown]
+}
+
+// Info is what a body says. What it does not say, or says in a value of the wrong type, is zero.
+type Info struct {
+	Model     []byte // part of the body unless the name is written with escapes
+	MaxTokens int    // limit on the tokens of one answer
+	Stream    bool
+	N         int // answers asked for
+	TextBytes int // bytes of text that the model reads, in UTF-8 and without escapes; media do not count
+	TokenIDs  int // tokens of a prompt given as numbers, on top of TextBytes
+	Shape     Shape
+}
+
+// maxCount bounds the numbers that are read, so that sums and products of them cannot overflow.
+const maxCount = 1 << 30
+
+// Scan reads a request body. With complete false the body is the beginning of a longer one, and Info says what is known
+// so far; running out of bytes is then no error. The time is linear in len(body), whatever its content.
+func Scan(body []byte, complete bool) (Info, error) {
+	s := scanner{body: body}
+	switch s.run() {
+	case malformed:
+		return Info{}, ErrMalformed
+	case ambiguous:
+		return Info{}, ErrAmbiguous
+	case ranOut:
+		if complete {
+			return Info{}, ErrMalformed
+		}
+		s.endField()
+	}
+	s.info.Shape = s.shape()
+	s.info.MaxTokens = s.maxTokens()
+	return s.info, nil
+}

@@ -1,0 +1,244 @@
+package prompt
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestScan(t *testing.T) {
+	tests := []struct {
+		name string
+		body string
+		want Info
+	}{
+		{
+			"chat",
+			`{"model":"llama","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}],"stream":true,"max_tokens":16,"n":2}`,
+			Info{Model: []byte("llama"), MaxTokens: 16, Stream: true, N: 2, TextBytes: len("systemBe brief.userHi"), Shape: Chat},
+		},
+		{
+			"white space everywhere",
+			" {\r\n\t\"model\" : \"m\" , \"messages\" : [ { \"content\" : \"ab\" } , \"c\" ] } \n",
+			Info{Model: []byte("m"), TextBytes: 3, Shape: Chat},
+		},
+		{
+			"parts and images",
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"input_audio","input_audio":{"data":"BBBB","format":"wav"}}]}]}`,
+			Info{Model: []byte("m"), TextBytes: len("userlook"), Shape: Chat},
+		},
+		{
+			"image inside a text",
+			`{"messages":["data:image/jpeg;base64,AAAA","data: 1, 2, 3"]}`,
+			Info{TextBytes: len("data: 1, 2, 3"), Shape: Chat},
+		},
+		{
+			"text behind an image in the same list",
+			`{"input":[{"image_url":"x"},"text"]}`,
+			Info{TextBytes: 4, Shape: Responses},
+		},
+		{
+			"tools count whole",
+			`{"messages":[],"tools":[{"name":"f"}]}`,
+			Info{TextBytes: len(`[{"name":"f"}]`), Shape: Chat},
+		},
+		{
+			"tool calls",
+			`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}],"content":null}]}`,
+			Info{TextBytes: len(`assistantf{"a":1}`), Shape: Chat},
+		},
+		{"completions, string", `{"model":"m","prompt":"abc"}`, Info{Model: []byte("m"), TextBytes: 3, Shape: Completions}},
+		{"completions, strings", `{"prompt":["ab","c"],"suffix":"d"}`, Info{TextBytes: 4, Shape: Completions}},
+		{"completions, tokens", `{"prompt":[1,22,-3]}`, Info{TokenIDs: 3, Shape: Completions}},
+		{"completions, lists of tokens", `{"prompt":[[1,2],[3]]}`, Info{TokenIDs: 3, Shape: Completions}},
+		{"embeddings", `{"input":["ab","c"]}`, Info{TextBytes: 3, Shape: Embeddings}},
+		{"responses, text", `{"input":"ab","instructions":"c","max_output_tokens":9}`, Info{TextBytes: 3, MaxTokens: 9, Shape: Responses}},
+		{"responses, messages", `{"input":[{"role":"user","content":"ab"}]}`, Info{TextBytes: 6, Shape: Responses}},
+		{"responses, continued", `{"input":"ab","previous_response_id":"r"}`, Info{TextBytes: 2, Shape: Responses}},
+		{"rerank", `{"query":"q","documents":["ab",{"text":"c"}]}`, Info{TextBytes: 4, Shape: Rerank}},
+		{"score", `{"text_1":"a","text_2":["b","c"]}`, Info{TextBytes: 3, Shape: Rerank}},
+		{
+			"anthropic",
+			`{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"ab"}],"max_tokens":5}`,
+			Info{TextBytes: 7, MaxTokens: 5, Shape: Anthropic},
+		},
+		{"anthropic by version", `{"anthropic_version":"v","messages":[]}`, Info{Shape: Anthropic}},
+		{"no prompt", `{"model":"m"}`, Info{Model: []byte("m")}},
+		{"empty object", `{}`, Info{}},
+
+		{"newest limit wins", `{"max_completion_tokens":3,"max_output_tokens":2,"max_tokens":1}`, Info{MaxTokens: 3}},
+		{"limit of null", `{"max_completion_tokens":null,"max_tokens":1}`, Info{MaxTokens: 1}},
+		{"limit as a float", `{"max_tokens":1.5e1}`, Info{MaxTokens: 15}},
+		{"negative limit", `{"max_tokens":-1}`, Info{}},
+		{"huge limit", `{"max_tokens":1e300,"n":1e999}`, Info{MaxTokens: maxCount, N: maxCount}},
+		{"endless limit", `{"max_tokens":` + strings.Repeat("9", 100) + `}`, Info{}},
+		{"limit of the wrong type", `{"max_tokens":"7","stream":"true","n":[3],"model":[5]}`, Info{}},
+		{"below the top", `{"x":{"model":"m","max_tokens":5,"stream":true,"n":2,"messages":["a"]}}`, Info{}},
+		{"stream false", `{"stream":false}`, Info{}},
+
+		{"escaped key", `{"mod\u0065l":"m"}`, Info{Model: []byte("m")}},
+		{"all of a key escaped", `{"\u006d\u0061\u0078\u005f\u0063\u006f\u006d\u0070\u006c\u0065\u0074\u0069\u006f\u006e\u005f\u0074\u006f\u006b\u0065\u006e\u0073":4}`, Info{MaxTokens: 4}},
+		{"escaped key too long", `{"model\u0000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":"m"}`, Info{}},
+		{"escaped model", `{"model":"a\/b\u4f60\ud83d\ude00\"\n\t\r\b\f\\"}`, Info{Model: []byte("a/b你😀\"\n\t\r\b\f\\")}},
+		{"lone surrogates", `{"model":"\ud83d\u0041\ude00"}`, Info{Model: []byte("\ufffdA\ufffd")}},
+		{"escapes count as text", `{"prompt":"\u4f60\ud83d\ude00\n\u0041\u00e9"}`, Info{TextBytes: len("你😀\nAé"), Shape: Completions}},
+		{"not UTF-8", "{\"model\":\"\xff\xfe\",\"prompt\":\"\x80\"}", Info{Model: []byte("\xff\xfe"), TextBytes: 1, Shape: Completions}},
+		{"other keys twice", `{"a":1,"a":2}`, Info{}},
+		{"as deep as allowed", `{"x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`, Info{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Scan([]byte(tt.body), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !equal(got, tt.want) {
+				t.Errorf("got %s, want %s", show(got), show(tt.want))
+			}
+		})
+	}
+}
+
+func TestScanErrors(t *testing.T) {
+	malformed := []string{
+		``, ` `, `[]`, `1`, `"a"`, `null`, `{`, `}`, `{]`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, `{"a" 1}`,
+		`{"a":[1,]}`, `{"a":[,]}`, `{"a":[1}`, `{"a":[1}]`, `{a:1}`, `{'a':1}`, `{1:1}`, `{"a":1}}`, `{"a":1}x`, `{"a":1}{}`,
+		"\ufeff{}", "{}\x00", `/* c */{}`, "{// c\n}", `{"a":tru}`, `{"a":nul`, `{"a":falsy}`, `{"a":truee}`, `{"a":NaN}`,
+		`{"a":01}`, `{"a":-}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`, `{"a":0x1}`, `{"a":1_0}`, `{"a":1`,
+		`{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12`, `{"a":"\`, `{"a":"b`, "{\"a\":\"\n\"}", "{\"a\":\"\x00\"}", "{\"a\":\"12345678\x1f\"}",
+		`{"x":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`,
+		strings.Repeat(`{"a":`, 1e6), `{"a":` + strings.Repeat("[", 1e6),
+	}
+	for _, body := range malformed {
+		if got, err := Scan([]byte(body), true); !errors.Is(err, ErrMalformed) || !equal(got, Info{}) {
+			t.Errorf("%.60q: got %s, %v", body, show(got), err)
+		}
+	}
+	for _, body := range []string{
+		`{"model":"a","model":"a"}`,
+		`{"model":"a","messages":[],"mod\u0065l":"b"}`,
+		`{"messages":[],"messages":[]}`,
+		`{"prompt":"a","prompt":"b"}`,
+		`{"max_tokens":1,"x":[{}],"max_tokens":2}`,
+		`{"stream":true,"stream":false}`,
+	} {
+		for _, complete := range []bool{true, false} {
+			if got, err := Scan([]byte(body), complete); !errors.Is(err, ErrAmbiguous) || !equal(got, Info{}) {
+				t.Errorf("%q: got %s, %v", body, show(got), err)
+			}
+		}
+	}
+}
+
+func TestScanTruncated(t *testing.T) {
+	tests := []struct {
+		name string
+		body string
+		want Info
+	}{
+		{"nothing yet", ``, Info{}},
+		{"white space", ` `, Info{}},
+		{"inside the model", `{"model":"lla`, Info{}},
+		{"inside a number", `{"max_tokens":12`, Info{}},
+		{"behind a number", `{"max_tokens":12 `, Info{MaxTokens: 12}},
+		{"inside a literal", `{"stream":tru`, Info{}},
+		{"inside a prompt", `{"model":"m","prompt":"abc`, Info{Model: []byte("m"), TextBytes: 3, Shape: Completions}},
+		{"inside a message", `{"messages":[{"content":"ab"},{"content":"c`, Info{TextBytes: 3, Shape: Chat}},
+		{"inside an image", `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA`, Info{Shape: Chat}},
+		{"inside the tools", `{"tools":[{"a":"b`, Info{TextBytes: len(`[{"a":"b`)}},
+		{"behind the name of tools", `{"tools":`, Info{}},
+		{"inside tokens", `{"prompt":[1,2,3`, Info{TokenIDs: 2, Shape: Completions}},
+		{"inside a key", `{"model":"m","mod`, Info{Model: []byte("m")}},
+		{"behind a key", `{"prompt"`, Info{Shape: Completions}},
+		{"at the end", `{"model":"m"}`, Info{Model: []byte("m")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Scan([]byte(tt.body), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !equal(got, tt.want) {
+				t.Errorf("got %s, want %s", show(got), show(tt.want))
+			}
+		})
+	}
+	for _, body := range []string{`[`, `{"a":x`, `{"a":1}}`, `{"a":trx`, `{"a":-x`, `{"a":"\q`, `{"a":"\u0g`, "{\"a\":\"\x01"} {
+		if _, err := Scan([]byte(body), false); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: got %v", body, err)
+		}
+	}
+}
+
+// Whatever is cut off the end of a good body, the rest is no error, says nothing that the whole does not say, and never
+// less text when more of it is there.
+func TestScanEveryPrefix(t *testing.T) {
+	whole := []byte(`{"model":"a\u0062\/c","messages":[{"role":"user","content":[{"type":"text","text":"h\u00e9\n"},{"image_url":{"url":"data:x;base64,AA"}}]}],` +
+		`"tools":[{"a":-1.5e+3}],"stream":true,"max_tokens":64,"n":null}`)
+	all, err := Scan(whole, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const escape = len(`\u00e9`) // an escape that is cut in two counts with the bytes that are there
+	before := 0
+	for i := range whole {
+		got, err := Scan(whole[:i], false)
+		if err != nil {
+			t.Fatalf("%q: %v", whole[:i], err)
+		}
+		if got.TextBytes < before-escape || got.TextBytes > all.TextBytes+escape {
+			t.Errorf("%q: %d bytes of text, %d before, %d in all", whole[:i], got.TextBytes, before, all.TextBytes)
+		}
+		if got.Model != nil && string(got.Model) != string(all.Model) || got.MaxTokens != 0 && got.MaxTokens != 64 {
+			t.Errorf("%q: got %s", whole[:i], show(got))
+		}
+		if _, err := Scan(whole[:i], true); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q as a whole: got %v", whole[:i], err)
+		}
+		before = got.TextBytes
+	}
+}
+
+// Every byte value at every place of a string, so that looking at eight bytes at once is right at each offset.
+func TestSpecialAtEveryOffset(t *testing.T) {
+	for c := range 256 {
+		for offset := range 17 {
+			text := strings.Repeat("a", offset) + string([]byte{byte(c)}) + strings.Repeat("\xf0", 16-offset)
+			_, err := Scan([]byte(`{"a":"`+text+`"}`), true)
+			if bad := c < ' ' || c == '"' || c == '\\'; bad != (err != nil) {
+				t.Fatalf("byte %#x at %d: %v", c, offset, err)
+			}
+		}
+	}
+}
+
+func TestScanAllocatesNothing(t *testing.T) {
+	body := chatBody(16 << 10)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := Scan(body, true); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestModelIsPartOfTheBody(t *testing.T) {
+	body := []byte(`{"model":"abc"}`)
+	got, err := Scan(body, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body[len(`{"model":"`)] = 'x'
+	if string(got.Model) != "xbc" {
+		t.Errorf("model %q is a copy", got.Model)
+	}
+}
+
+func TestShapeString(t *testing.T) {
+	for s, want := range map[Shape]string{Unknown: "unknown", Chat: "chat", Anthropic: "anthropic", 99: "unknown"} {
+		if s.String() != want {
+			t.Errorf("%d: %q, want %q", s, s, want)
+		}
+	}
+}

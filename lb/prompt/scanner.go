@@ -1,0 +1,174 @@
+package prompt
+
+// maxDepth is how deep values may be nested; the same limit as in encoding/json.
+const maxDepth = 10000
+
+// status is the result of a step.
+type status uint8
+
+const (
+	proceed   status = iota
+	done             // the request's closing bracket was read
+	ranOut           // the body ends before the value does; pos is its length
+	malformed        // no JSON can go on like this
+	ambiguous        // a key that counts is there twice
+)
+
+// scanner is one pass over a body. It keeps one bit per level instead of a stack, so that nesting costs neither calls
+// nor memory.
+type scanner struct {
+	body    []byte
+	pos     int
+	depth   int                     // of the innermost object or array; the request itself is 1
+	objects [maxDepth/64 + 1]uint64 // bit d: level d is an object
+	begin   int                     // where the content of the last string begins
+	saved   int                     // bytes by which that content is longer than its text, because of escapes
+
+	info   Info
+	limits [3]int // values of the fields that limit the output, by rank
+	seen   fieldSet
+	field  field // the request's member that is being read
+	from   int   // where its value begins, 0 before it does
+	media  bool  // the last key below the request's own stands for something that is no text
+	nested bool  // input holds objects
+}
+
+// run scans the whole body.
+func (s *scanner) run() status {
+	c, st := s.next()
+	if st == proceed && c != '{' {
+		st = malformed
+	}
+	if st == proceed {
+		st = s.open(true)
+	}
+	opened := true
+	for st == proceed {
+		if opened {
+			opened, st = s.first()
+		} else {
+			opened, st = s.more()
+		}
+	}
+	if st != done {
+		return st
+	}
+	if _, st = s.next(); st != ranOut {
+		return malformed // something stands behind the request
+	}
+	return done
+}
+
+// first reads what follows an opening bracket: a member or the closing one. It tells whether it went a level deeper.
+func (s *scanner) first() (opened bool, st status) {
+	c, st := s.next()
+	if st != proceed {
+		return false, st
+	}
+	if c == s.closing() {
+		return false, s.close()
+	}
+	return s.member(c)
+}
+
+// more reads what follows a value: a comma and another member, or the closing bracket.
+func (s *scanner) more() (opened bool, st status) {
+	if s.depth == 1 {
+		s.endField()
+	}
+	c, st := s.next()
+	if st != proceed {
+		return false, st
+	}
+	if c == s.closing() {
+		return false, s.close()
+	}
+	if c != ',' {
+		return false, malformed
+	}
+	s.pos++
+	if c, st = s.next(); st != proceed {
+		return false, st
+	}
+	return s.member(c)
+}
+
+// member reads a value, in an object with its key. c is the first byte.
+func (s *scanner) member(c byte) (opened bool, st status) {
+	if s.inObject() {
+		if c != '"' {
+			return false, malformed
+		}
+		if st = s.key(); st != proceed {
+			return false, st
+		}
+		if c, st = s.next(); st != proceed {
+			return false, st
+		}
+		if s.depth == 1 {
+			s.from = s.pos
+		}
+	}
+	switch c {
+	case '{':
+		s.nested = s.nested || s.field == fieldInput
+		return true, s.open(true)
+	case '[':
+		return true, s.open(false)
+	case '"':
+		return false, s.text()
+	case 't':
+		return false, s.literal("true")
+	case 'f':
+		return false, s.literal("false")
+	case 'n':
+		return false, s.literal("null")
+	}
+	return false, s.number()
+}
+
+// next skips white space. It returns the byte there without stepping over it.
+func (s *scanner) next() (byte, status) {
+	for s.pos < len(s.body) {
+		switch c := s.body[s.pos]; c {
+		case ' ', '\n', '\t', '\r':
+			s.pos++
+		default:
+			return c, proceed
+		}
+	}
+	return 0, ranOut
+}
+
+func (s *scanner) open(object bool) status {
+	s.pos++
+	if s.depth++; s.depth > maxDepth {
+		return malformed
+	}
+	bit := uint64(1) << (s.depth & 63)
+	if object {
+		s.objects[s.depth>>6] |= bit
+	} else {
+		s.objects[s.depth>>6] &^= bit
+	}
+	return proceed
+}
+
+func (s *scanner) close() status {
+	s.pos++
+	s.media = false
+	if s.depth--; s.depth == 0 {
+		return done
+	}
+	return proceed
+}
+
+func (s *scanner) inObject() bool { return s.objects[s.depth>>6]>>(s.depth&63)&1 != 0 }
+
+// closing returns the bracket that ends the current level.
+func (s *scanner) closing() byte {
+	if s.inObject() {
+		return '}'
+	}
+	return ']'
+}

@@ -1,0 +1,174 @@
+package prompt
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Words of eight equal bytes, for looking at eight bytes of a string at once.
+const (
+	ones   = 0x0101010101010101
+	highs  = 0x80 * ones
+	quotes = '"' * ones
+	slash  = '\\' * ones
+	blanks = ' ' * ones
+)
+
+// special returns a word whose lowest set bit is in the first byte of w that is a quote, a backslash or a control
+// character; 0 when there is none. Borrows make higher bits unreliable, never the lowest one.
+func special(w uint64) uint64 {
+	q, b := w^quotes, w^slash
+	return ((q-ones)&^q | (b-ones)&^b | (w-blanks)&^w) & highs
+}
+
+// str steps over a string and sets begin and saved. pos is at its opening quote.
+func (s *scanner) str() status {
+	body, i := s.body, s.pos+1
+	s.begin, s.saved = i, 0
+	for {
+		for len(body)-i >= 8 {
+			m := special(binary.LittleEndian.Uint64(body[i:]))
+			if m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				break
+			}
+			i += 8
+		}
+		for i < len(body) && body[i] != '"' && body[i] != '\\' && body[i] >= ' ' {
+			i++ // the last few bytes of the body
+		}
+		if i == len(body) {
+			s.pos = i
+			return ranOut
+		}
+		switch c := body[i]; {
+		case c == '"':
+			s.pos = i + 1
+			return proceed
+		case c < ' ':
+			return malformed
+		}
+		s.pos = i
+		if st := s.escape(); st != proceed {
+			return st
+		}
+		i = s.pos
+	}
+}
+
+// escape steps over an escape and adds what it is longer than the character it stands for to saved.
+func (s *scanner) escape() status {
+	rest := s.body[s.pos+1:]
+	if len(rest) == 0 {
+		s.pos = len(s.body)
+		return ranOut
+	}
+	switch rest[0] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		s.pos += 2
+		s.saved++
+		return proceed
+	case 'u':
+	default:
+		return malformed
+	}
+	unit := 0
+	for i := 1; i < 5; i++ {
+		if i == len(rest) {
+			s.pos = len(s.body)
+			return ranOut
+		}
+		digit := hexDigit(rest[i])
+		if digit < 0 {
+			return malformed
+		}
+		unit = unit<<4 | digit
+	}
+	s.pos += 6
+	s.saved += 6 - encodedLen(unit)
+	return proceed
+}
+
+// encodedLen is the length of a UTF-16 unit in UTF-8, where each half of a surrogate pair counts for half of its four
+// bytes.
+func encodedLen(unit int) int {
+	switch {
+	case unit < 0x80:
+		return 1
+	case unit < 0x800, unit >= 0xd800 && unit < 0xe000:
+		return 2
+	}
+	return 3
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
+}
+
+// literal steps over true, false or null.
+func (s *scanner) literal(word string) status {
+	rest := s.body[s.pos:]
+	if len(rest) < len(word) {
+		if string(rest) != word[:len(rest)] {
+			return malformed
+		}
+		s.pos = len(s.body)
+		return ranOut
+	}
+	if string(rest[:len(word)]) != word {
+		return malformed
+	}
+	s.pos += len(word)
+	if s.depth == 1 && s.field == fieldStream {
+		s.info.Stream = word == "true"
+	}
+	return proceed
+}
+
+// number steps over a number. One at the very end of the body has run out, since its last digits may be missing.
+func (s *scanner) number() status {
+	begin, i, body := s.pos, s.pos, s.body
+	if body[i] == '-' {
+		i++
+	}
+	whole := i
+	if i = digits(body, i); i == whole && i < len(body) || i > whole+1 && body[whole] == '0' {
+		return malformed
+	}
+	if i < len(body) && body[i] == '.' {
+		i++
+		fraction := i
+		if i = digits(body, i); i == fraction && i < len(body) {
+			return malformed
+		}
+	}
+	if i < len(body) && body[i]|0x20 == 'e' {
+		if i++; i < len(body) && (body[i] == '+' || body[i] == '-') {
+			i++
+		}
+		exponent := i
+		if i = digits(body, i); i == exponent && i < len(body) {
+			return malformed
+		}
+	}
+	s.pos = i
+	if i == len(body) {
+		return ranOut
+	}
+	s.onNumber(body[begin:i])
+	return proceed
+}
+
+// digits returns the place of the first byte from i on that is no digit.
+func digits(body []byte, i int) int {
+	for i < len(body) && body[i]-'0' <= 9 {
+		i++
+	}
+	return i
+}
