@@ -199,6 +199,9 @@ func (s *MemStore) release(now time.Duration, id LeaseID) error {
 	return err
 }
 
+// Tokens returns for how many tokens the lease counts, 0 when it is not held.
+func (s *MemStore) Tokens(id LeaseID) int64 { return s.leases[id].tokens }
+
 // Held returns the number of leases that this owner holds.
 func (s *MemStore) Held() int { return len(s.leases) }
 

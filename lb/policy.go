@@ -103,12 +103,12 @@ func (p *Plan) added() float64 {
 }
 
 // Policy turns one request and one view of the endpoints into a plan. It does no I/O and reads no clock: the same
-// inputs after the same observations give the same plan.
+// inputs after the same observations give the same plan. A policy serves one cluster.
 type Policy interface {
 	// Plan returns the plan and ReasonChosen, or the reason why native balancing should take the request.
 	Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
 	// Observe tells how a request that was given to an endpoint went.
-	Observe(now time.Duration, cluster string, o Outcome)
+	Observe(now time.Duration, o Outcome)
 }
 
 // Verdict classifies the end of a request for the health of the endpoint that served it.

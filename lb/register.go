@@ -1,0 +1,32 @@
+package lb
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Config is what a policy is built from. A policy serves one cluster.
+type Config struct {
+	Unit   Unit
+	Terms  Terms
+	Health *Health // of the cluster; shared by all policies of it
+}
+
+// policies is the table of policies: lb_policy to constructor.
+var policies = map[string]func(Config) (Policy, error){
+	"global_least_request": newLeastRequest,
+}
+
+// New returns the policy of the given name for one cluster.
+func New(name string, c Config) (Policy, error) {
+	build, ok := policies[name]
+	if !ok {
+		return nil, fmt.Errorf("lb: unknown policy %q, known: %s", name, strings.Join(Names(), ", "))
+	}
+	return build(c)
+}
+
+// Names returns the names of the policies, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(policies)) }

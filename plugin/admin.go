@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/discovery"
+)
+
+const (
+	adminTimeoutMillis = 2000
+	// staleAfter is how long a list of endpoints is trusted after the last good answer.
+	staleAfter = 10 * time.Second
+	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts asking: parsing
+	// the answer takes milliseconds that a worker should rather spend on requests.
+	leaderSlack = 3 * time.Second
+	// leaderTerms is how many poll intervals a leader may miss.
+	leaderTerms = 3
+)
+
+// adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader, asks
+// and publishes a digest in shared memory; all read it.
+type adminPoller struct {
+	kv     lb.KV
+	id     uint64
+	serves bool // this VM serves requests: it is a worker's
+	busy   bool // a question is under way
+	asked  time.Duration
+	digest uint32 // version of the digest that views are from
+	views  map[string]*lb.View
+	last   []byte // the digest last published here
+}
+
+func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
+	return &adminPoller{kv: kv, id: id, views: map[string]*lb.View{}}
+}
+
+// due says whether this VM should ask now.
+func (a *adminPoller) due(now, interval time.Duration) bool {
+	if a.busy && now-a.asked < 2*adminTimeoutMillis*time.Millisecond {
+		return false
+	}
+	if now-a.asked < interval && a.asked > 0 || !a.lead(now, interval) {
+		return false
+	}
+	a.busy, a.asked = true, now
+	return true
+}
+
+// lead takes or renews the leadership: leader id u64, until i64.
+func (a *adminPoller) lead(now, interval time.Duration) bool {
+	val, cas, err := a.kv.Get(keyLeader)
+	if err != nil {
+		return false
+	}
+	var leader uint64
+	var until time.Duration
+	if len(val) == 16 {
+		leader = binary.LittleEndian.Uint64(val)
+		until = time.Duration(binary.LittleEndian.Uint64(val[8:]))
+	}
+	if leader != a.id {
+		wait := time.Duration(0)
+		if a.serves {
+			wait = leaderSlack
+		}
+		if now < until+wait {
+			return false
+		}
+	}
+	next := binary.LittleEndian.AppendUint64(nil, a.id)
+	next = binary.LittleEndian.AppendUint64(next, uint64(now+leaderTerms*max(interval, tickPeriod)))
+	return a.kv.Set(keyLeader, next, cas) == nil
+}
+
+// fetched takes an answer of the admin interface. It returns what was wrong with it, if anything.
+func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (problem string) {
+	a.busy = false
+	if status != "200" {
+		return "the admin interface answered " + strconv.Quote(status) + " when asked for endpoints"
+	}
+	clusters := discovery.ParseClusters(body, nil)
+	if len(clusters) == 0 {
+		return "the admin interface answered without any cluster"
+	}
+	digest := discovery.AppendDigest(nil, clusters)
+	if string(digest) != string(a.last) {
+		if err := a.kv.Set(keyDigest, digest, 0); err != nil {
+			return "publishing the endpoints: " + err.Error()
+		}
+		a.last = digest
+	}
+	fresh := binary.LittleEndian.AppendUint64(nil, uint64(now))
+	if err := a.kv.Set(keyFresh, fresh, 0); err != nil {
+		return "publishing the endpoints: " + err.Error()
+	}
+	return ""
+}
+
+// follow reads what the leader has published. Views that have not changed stay the same value.
+func (a *adminPoller) follow(now time.Duration) {
+	fresh, _, err := a.kv.Get(keyFresh)
+	if err != nil || len(fresh) != 8 || now-time.Duration(binary.LittleEndian.Uint64(fresh)) > staleAfter {
+		clear(a.views)
+		a.digest = 0
+		return
+	}
+	digest, version, err := a.kv.Get(keyDigest)
+	if err != nil || version == a.digest {
+		return
+	}
+	clusters, err := discovery.ParseDigest(digest)
+	if err != nil {
+		return
+	}
+	a.digest = version
+	for name := range a.views {
+		if _, ok := clusters[name]; !ok {
+			delete(a.views, name)
+		}
+	}
+	for name, endpoints := range clusters {
+		if old := a.views[name]; old == nil || !sameEndpoints(old.Endpoints, endpoints) {
+			a.views[name] = &lb.View{Cluster: name, Endpoints: endpoints}
+		}
+	}
+}
+
+func sameEndpoints(a, b []lb.Endpoint) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// Gateway is the proxy this VM runs in. Higress, stock Envoy and the fake of the tests implement it.
+type Gateway interface {
+	// KV is the memory shared by all VMs of the process.
+	KV() lb.KV
+	// Now is monotonic and the same for all VMs of the process.
+	Now() time.Duration
+	// Random returns 64 random bits.
+	Random() uint64
+	// View returns what is known of the cluster's endpoints, nil when that is nothing. It is called while the
+	// request that is routed to the cluster is being handled.
+	View(cluster string, c *config.Config) *lb.View
+	// Tick lets the gateway look for endpoints. set is the newest configuration.
+	Tick(now time.Duration, set *config.Set)
+	// Metrics defines and changes statistics.
+	Metrics() Metrics
+	// Log writes a line to the gateway's log.
+	Log(l Level, text string)
+}
+
+// Level is the severity of a log line.
+type Level uint8
+
+// The levels that the plugin uses.
+const (
+	Info Level = iota
+	Warn
+	Error
+)
+
+// Metrics are the gateway's statistics. A metric of the same name is the same metric in every VM of the process.
+type Metrics interface {
+	Counter(name string) uint32
+	Gauge(name string) uint32
+	Histogram(name string) uint32
+	Add(id uint32, n int64)
+	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
+}
+
+// Stream is one request in the gateway. Its methods act on the request whatever callback is running.
+type Stream interface {
+	Cluster() string
+	Route() string
+	RequestHeader(name string) string
+	// HoldBody tells the gateway that up to max bytes of the request's body will be held back.
+	HoldBody(max int)
+	// RequestBody returns at most max bytes of the body received so far.
+	RequestBody(max int) []byte
+	// Steer sends the request to addr, and its retries to the others in turn where the gateway can.
+	Steer(addr string, others []string) error
+	// Unsteer removes any destination, also one that the client asked for.
+	Unsteer()
+	// Served returns the address of the endpoint that answers, "" before there is one.
+	Served() string
+	ResponseHeader(name string) string
+	SetResponseHeader(name, value string)
+	// Details is the gateway's own word for how the response came about, such as via_upstream.
+	Details() string
+	// Note leaves a text for the access log.
+	Note(text string)
+	// Resume continues a held request.
+	Resume()
+	// Reply answers the request in the endpoint's place.
+	Reply(status int, headers [][2]string, body string)
+}

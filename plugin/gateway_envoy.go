@@ -1,0 +1,141 @@
+//go:build envoy
+
+package main
+
+import (
+	"encoding/base64"
+	"strings"
+	"time"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+const gatewayKind = config.Envoy
+
+// The headers that carry the choice to Envoy. Client-sent ones are stripped in front of the plugin.
+const (
+	headerSession     = "x-warmgate-session"             // base64 of the endpoint: read by stateful_session, which knows health
+	headerDestination = "x-gateway-destination-endpoint" // where retries go, in turn: read by override_host
+)
+
+// envoyGateway is stock Envoy: endpoints from its own admin interface or from the configuration, the choice by header.
+type envoyGateway struct {
+	sdkGateway
+	admin  *adminPoller
+	static map[*config.Config]map[string]*lb.View
+}
+
+func newGateway() Gateway {
+	return &envoyGateway{admin: newAdminPoller(sharedData{}, rawRandom()), static: map[*config.Config]map[string]*lb.View{}}
+}
+
+func rawRandom() uint64 { return sdkGateway{}.Random() }
+
+// View implements Gateway.
+func (g *envoyGateway) View(cluster string, c *config.Config) *lb.View {
+	g.admin.serves = true
+	if len(c.EnvoyCfg.Endpoints) == 0 {
+		return g.admin.views[cluster]
+	}
+	views := g.static[c]
+	if views == nil {
+		clear(g.static) // those of earlier configurations
+		views = map[string]*lb.View{}
+		g.static[c] = views
+	}
+	v := views[cluster]
+	if v == nil {
+		v = &lb.View{Cluster: cluster}
+		for _, e := range c.EnvoyCfg.Endpoints {
+			v.Endpoints = append(v.Endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
+		}
+		views[cluster] = v
+	}
+	return v
+}
+
+// Tick implements Gateway.
+func (g *envoyGateway) Tick(now time.Duration, set *config.Set) {
+	if set == nil {
+		return
+	}
+	src, ok := set.AdminSource()
+	if !ok {
+		return
+	}
+	g.admin.follow(now)
+	if g.admin.due(now, src.PollInterval) {
+		g.fetch(src)
+	}
+}
+
+// fetch asks the admin interface for all clusters.
+func (g *envoyGateway) fetch(src config.EnvoySource) {
+	headers := [][2]string{{":method", "GET"}, {":path", "/clusters"}, {":authority", "warmgate"}}
+	_, err := proxywasm.DispatchHttpCall(src.AdminCluster, headers, nil, nil, adminTimeoutMillis, func(_, size, _ int) {
+		theVM.guard("the endpoints from the admin interface", func() {
+			body, err := proxywasm.GetHttpCallResponseBody(0, size)
+			if err != nil {
+				body = nil
+			}
+			if problem := g.admin.fetched(g.Now(), body, callStatus()); problem != "" {
+				g.Log(Warn, problem)
+			}
+		}, func() { g.admin.busy = false })
+	})
+	if err != nil {
+		g.admin.busy = false
+		g.Log(Warn, "the admin cluster "+src.AdminCluster+" cannot be asked for endpoints: "+err.Error())
+	}
+}
+
+func callStatus() string {
+	headers, err := proxywasm.GetHttpCallResponseHeaders()
+	if err != nil {
+		return ""
+	}
+	for _, h := range headers {
+		if h[0] == ":status" {
+			return h[1]
+		}
+	}
+	return ""
+}
+
+// envoyStream is a request in stock Envoy.
+type envoyStream struct{ sdkStream }
+
+func newGatewayStream(id uint32) Stream { return envoyStream{sdkStream{id}} }
+
+// Cluster implements Stream. The plain cluster_name is empty before routing in stock Envoy.
+func (s envoyStream) Cluster() string { return property("xds", "cluster_name") }
+
+// Route implements Stream.
+func (s envoyStream) Route() string { return property("xds", "route_name") }
+
+// HoldBody implements Stream: the listener's buffer limit, 1 MiB unless set, is far above what is held.
+func (s envoyStream) HoldBody(int) {}
+
+// Steer implements Stream. The first choice goes through stateful_session, which leaves an endpoint alone that is
+// unhealthy by now; retries follow the list of override_host.
+func (s envoyStream) Steer(addr string, others []string) error {
+	s.here()
+	session := base64.StdEncoding.EncodeToString([]byte(addr))
+	if err := proxywasm.ReplaceHttpRequestHeader(headerSession, session); err != nil {
+		return err
+	}
+	if len(others) == 0 {
+		return proxywasm.RemoveHttpRequestHeader(headerDestination)
+	}
+	return proxywasm.ReplaceHttpRequestHeader(headerDestination, strings.Join(others, ","))
+}
+
+// Unsteer implements Stream.
+func (s envoyStream) Unsteer() {
+	s.here()
+	_ = proxywasm.RemoveHttpRequestHeader(headerSession)
+	_ = proxywasm.RemoveHttpRequestHeader(headerDestination)
+}

@@ -1,0 +1,93 @@
+//go:build !envoy
+
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
+)
+
+const gatewayKind = config.Higress
+
+const (
+	// bigHostList is the size from which a list of hosts is not asked for with every request: with metrics in it,
+	// it can be megabytes.
+	bigHostList = 64 << 10
+	// hostListAge is how long a big list is used.
+	hostListAge = 250 * time.Millisecond
+	// bodySlack is what may arrive beyond the bytes to be inspected before the request goes on.
+	bodySlack = 1 << 20
+)
+
+// higressGateway is Higress: endpoints and the choice by its own host calls.
+type higressGateway struct {
+	sdkGateway
+	lists map[string]*hostList
+}
+
+// hostList is what Higress last said of a cluster.
+type hostList struct {
+	raw  string
+	at   time.Duration
+	view *lb.View
+}
+
+func newGateway() Gateway { return &higressGateway{lists: map[string]*hostList{}} }
+
+// View implements Gateway. The host list is read anew for every request as long as it is small, because from version
+// 2.2 on Higress fails a request that is sent to a host that has just left.
+func (g *higressGateway) View(cluster string, _ *config.Config) *lb.View {
+	l := g.lists[cluster]
+	if l == nil {
+		l = &hostList{}
+		g.lists[cluster] = l
+	}
+	now := g.Now()
+	if len(l.raw) >= bigHostList && now-l.at < hostListAge {
+		return l.view
+	}
+	raw := upstreamHosts()
+	l.at = now
+	if l.view != nil && string(raw) == l.raw {
+		return l.view
+	}
+	l.raw, l.view = string(raw), nil
+	if endpoints, err := discovery.ParseHosts(raw); err == nil && len(endpoints) > 0 {
+		l.view = &lb.View{Cluster: cluster, Endpoints: endpoints}
+	}
+	return l.view
+}
+
+// Tick implements Gateway: Higress tells endpoints when asked.
+func (g *higressGateway) Tick(time.Duration, *config.Set) {}
+
+// higressStream is a request in Higress.
+type higressStream struct{ sdkStream }
+
+func newGatewayStream(id uint32) Stream { return higressStream{sdkStream{id}} }
+
+// Cluster implements Stream.
+func (s higressStream) Cluster() string { return property("cluster_name") }
+
+// Route implements Stream.
+func (s higressStream) Route() string { return property("route_name") }
+
+// HoldBody implements Stream. The listener's buffer is 32 KiB by default, and a held body above it fails with 413.
+func (s higressStream) HoldBody(max int) {
+	_ = proxywasm.SetProperty([]string{"set_decoder_buffer_limit"}, []byte(strconv.Itoa(max+bodySlack)))
+}
+
+// Steer implements Stream. Higress takes one host; its retries go to native balancing.
+func (s higressStream) Steer(addr string, _ []string) error {
+	s.here()
+	return proxywasm.SetUpstreamOverrideHost([]byte(addr))
+}
+
+// Unsteer implements Stream: in Higress no header of a client can steer.
+func (s higressStream) Unsteer() {}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Keys of shared memory besides the store's. On Higress all plugins share one memory, so each carries our name.
+const (
+	keyEjections  = "warmgate/1/ejections/"
+	keyConfigured = "warmgate/1/configured/"
+	keyLeader     = "warmgate/1/leader"
+	keyDigest     = "warmgate/1/digest"
+	keyFresh      = "warmgate/1/fresh"
+)
+
+// prepare creates the keys that several VMs write. The gateway starts a configuration in the main thread's VM before
+// it does so in any worker's, so no worker can be writing yet.
+func prepare(kv lb.KV) error {
+	if _, _, err := kv.Get(keyLeader); errors.Is(err, lb.ErrNotFound) {
+		if err := kv.Set(keyLeader, []byte{0}, 0); err != nil {
+			return err
+		}
+	}
+	return lb.Prepare(kv)
+}
+
+// isConfigured says whether the plugin of this name has had a good configuration since the gateway started. A refused
+// configuration is tried in a VM of its own, which knows nothing of the past.
+func isConfigured(kv lb.KV, name string) bool {
+	_, _, err := kv.Get(keyConfigured + name)
+	return err == nil
+}
+
+func markConfigured(kv lb.KV, name string) {
+	// When this fails, a bad configuration is taken for the first one: requests pass, only natively.
+	_ = kv.Set(keyConfigured+name, []byte{1}, 0)
+}

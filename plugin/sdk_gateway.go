@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// sdkGateway is the part of a Gateway that is the same on both gateways.
+type sdkGateway struct{}
+
+// KV implements Gateway.
+func (sdkGateway) KV() lb.KV { return sharedData{} }
+
+// Now implements Gateway.
+func (sdkGateway) Now() time.Duration { return monotonic() }
+
+// Random implements Gateway.
+func (sdkGateway) Random() uint64 { return rand.Uint64() }
+
+// Metrics implements Gateway.
+func (sdkGateway) Metrics() Metrics { return sdkMetrics{} }
+
+// Log implements Gateway.
+func (sdkGateway) Log(l Level, text string) {
+	switch l {
+	case Info:
+		proxywasm.LogInfo("warmgate: " + text)
+	case Warn:
+		proxywasm.LogWarn("warmgate: " + text)
+	default:
+		proxywasm.LogError("warmgate: " + text)
+	}
+}
+
+// sharedData is the gateway's shared data as lb.KV.
+type sharedData struct{}
+
+// Get implements lb.KV.
+func (sharedData) Get(key string) ([]byte, uint32, error) {
+	val, cas, err := proxywasm.GetSharedData(key)
+	if errors.Is(err, types.ErrorStatusNotFound) {
+		return nil, 0, lb.ErrNotFound
+	}
+	return val, cas, err
+}
+
+// Set implements lb.KV.
+func (sharedData) Set(key string, val []byte, cas uint32) error {
+	err := proxywasm.SetSharedData(key, val, cas)
+	if errors.Is(err, types.ErrorStatusCasMismatch) {
+		return lb.ErrMismatch
+	}
+	return err
+}
+
+// sdkMetrics are the gateway's statistics.
+type sdkMetrics struct{}
+
+// Counter implements Metrics.
+func (sdkMetrics) Counter(name string) uint32 { return uint32(proxywasm.DefineCounterMetric(name)) }
+
+// Gauge implements Metrics.
+func (sdkMetrics) Gauge(name string) uint32 { return uint32(proxywasm.DefineGaugeMetric(name)) }
+
+// Histogram implements Metrics.
+func (sdkMetrics) Histogram(name string) uint32 {
+	return uint32(proxywasm.DefineHistogramMetric(name))
+}
+
+// Add implements Metrics.
+func (sdkMetrics) Add(id uint32, n int64) { proxywasm.MetricGauge(id).Add(n) }
+
+// Set implements Metrics. The SDK offers recording for histograms only, but the host call sets gauges as well.
+func (sdkMetrics) Set(id uint32, n uint64) { proxywasm.MetricHistogram(id).Record(n) }

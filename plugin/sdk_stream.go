@@ -1,0 +1,74 @@
+package main
+
+import (
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+)
+
+// sdkStream is the part of a Stream that is the same on both gateways.
+type sdkStream struct{ id uint32 }
+
+// here makes the request the one that host calls act on. Inside its own callbacks it is already.
+func (s sdkStream) here() { _ = proxywasm.SetEffectiveContext(s.id) }
+
+// property returns a property of the request, "" when there is none.
+func property(path ...string) string {
+	v, err := proxywasm.GetProperty(path)
+	if err != nil {
+		return ""
+	}
+	return string(v)
+}
+
+// RequestHeader implements Stream.
+func (s sdkStream) RequestHeader(name string) string {
+	v, err := proxywasm.GetHttpRequestHeader(name)
+	if err != nil {
+		return ""
+	}
+	return v
+}
+
+// RequestBody implements Stream.
+func (s sdkStream) RequestBody(max int) []byte {
+	b, err := proxywasm.GetHttpRequestBody(0, max)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Served implements Stream.
+func (s sdkStream) Served() string { return property("upstream", "address") }
+
+// Details implements Stream.
+func (s sdkStream) Details() string { return property("response", "code_details") }
+
+// ResponseHeader implements Stream.
+func (s sdkStream) ResponseHeader(name string) string {
+	v, err := proxywasm.GetHttpResponseHeader(name)
+	if err != nil {
+		return ""
+	}
+	return v
+}
+
+// SetResponseHeader implements Stream. A header that cannot be set is only missed by whoever debugs.
+func (s sdkStream) SetResponseHeader(name, value string) {
+	_ = proxywasm.ReplaceHttpResponseHeader(name, value)
+}
+
+// Note implements Stream: the access log finds the text as %FILTER_STATE(wasm.warmgate:PLAIN)%.
+func (s sdkStream) Note(text string) {
+	_ = proxywasm.SetProperty([]string{"warmgate"}, []byte(text))
+}
+
+// Resume implements Stream.
+func (s sdkStream) Resume() {
+	s.here()
+	_ = proxywasm.ResumeHttpRequest()
+}
+
+// Reply implements Stream.
+func (s sdkStream) Reply(status int, headers [][2]string, body string) {
+	_ = proxywasm.SendHttpResponseWithDetail(uint32(status), "warmgate", headers, []byte(body), -1)
+}

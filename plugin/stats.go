@@ -1,0 +1,91 @@
+package main
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Statistics by name. Labels are part of the name, as ";label=value": a gateway with matching stats_tags turns them
+// into labels. No label value comes from a client.
+const (
+	statDecisions   = "warmgate_decisions_total"       // ;policy ;reason: requests, each counted once
+	statInflight    = "warmgate_inflight_requests"     // ;cluster ;endpoint: requests in flight over all workers
+	statTokens      = "warmgate_inflight_tokens"       // ;cluster ;endpoint: tokens in flight (unit: tokens)
+	statEjections   = "warmgate_ejections_total"       // ;cluster: endpoints ejected for failing
+	statOwners      = "warmgate_owners"                // VMs that count requests and are alive
+	statReturned    = "warmgate_owners_returned_total" // dead VMs whose leases were returned
+	statCorrected   = "warmgate_store_corrected_total" // tables whose totals had to be set right
+	statRetries     = "warmgate_store_retries_total"   // swaps lost to another worker and tried again
+	statMoves       = "warmgate_lease_moves_total"     // requests served by another endpoint than the chosen one
+	statPanics      = "warmgate_recovered_panics_total"
+	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
+	statConfigBad   = "warmgate_config_rejected_total" // configurations refused
+	statReserve     = "warmgate_reserve_us"            // microseconds to choose and reserve
+)
+
+// maxGauges is how many endpoints of a cluster have gauges: names are never freed by the gateway.
+const maxGauges = 64
+
+// stats are the plugin's statistics, defined when first used.
+type stats struct {
+	m         Metrics
+	decisions map[string]*[maxReasons]uint32 // by policy; 0 = not defined
+	ids       map[string]uint32
+	seen      lb.MemStats
+}
+
+const maxReasons = 32
+
+func newStats(m Metrics) *stats {
+	return &stats{m: m, decisions: map[string]*[maxReasons]uint32{}, ids: map[string]uint32{}}
+}
+
+// decided counts one request.
+func (s *stats) decided(policy string, r lb.Reason) {
+	if policy == "" {
+		policy = "none"
+	}
+	ids := s.decisions[policy]
+	if ids == nil {
+		ids = new([maxReasons]uint32)
+		s.decisions[policy] = ids
+	}
+	if ids[r] == 0 {
+		ids[r] = s.m.Counter(statDecisions+";policy="+policy+";reason="+r.String()) + 1
+	}
+	s.m.Add(ids[r]-1, 1)
+}
+
+func (s *stats) id(name string, define func(string) uint32) uint32 {
+	id, ok := s.ids[name]
+	if !ok {
+		id = define(name)
+		s.ids[name] = id
+	}
+	return id
+}
+
+// count adds to a counter.
+func (s *stats) count(name string, n uint64) {
+	id := s.id(name, s.m.Counter)
+	if n > 0 {
+		s.m.Add(id, int64(n))
+	}
+}
+
+// set sets a gauge.
+func (s *stats) set(name string, n uint64) { s.m.Set(s.id(name, s.m.Gauge), n) }
+
+// reserved records how long a reservation took.
+func (s *stats) reserved(d time.Duration) {
+	s.m.Set(s.id(statReserve, s.m.Histogram), uint64(max(0, d.Microseconds())))
+}
+
+// store counts what the store has had to do since the last call.
+func (s *stats) store(now lb.MemStats) {
+	s.count(statRetries, now.Retries-s.seen.Retries)
+	s.count(statReturned, now.Returned-s.seen.Returned)
+	s.count(statCorrected, now.Corrected-s.seen.Corrected)
+	s.seen = now
+}

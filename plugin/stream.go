@@ -1,0 +1,283 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// action is what a callback asks of the gateway.
+type action uint8
+
+const (
+	proceed action = iota
+	hold           // keep the headers, or the body so far, until more is known
+)
+
+// phase is how far a request has come.
+type phase uint8
+
+const (
+	phaseNew    phase = iota
+	phaseHeld         // waits for its body
+	phasePassed       // left to native balancing, or answered by us: nothing is counted
+	phaseLeased       // counted at an endpoint
+	phaseDone
+)
+
+// stream is one request: headers, body, plan, reserve, resume, release. It is the same on every gateway; what it does
+// to the request goes through its [Stream].
+type stream struct {
+	Stream
+	plugin *plugin
+	phase  phase
+
+	cfg     *config.Config
+	cluster *cluster
+	policy  lb.Policy
+	reason  lb.Reason
+
+	id         lb.LeaseID
+	addr       string // the endpoint that the lease counts at
+	chosen     string // the endpoint that was chosen
+	output     int64  // tokens that remain in flight once the first byte is there
+	load       int64  // requests in flight at the endpoint, this one included
+	status     int    // of the response, 0 before it
+	firstBytes bool   // some of the response's body has passed
+	complete   bool   // all of the response has passed
+}
+
+func (p *plugin) newStream(s Stream) *stream { return &stream{Stream: s, plugin: p} }
+
+// requestHeaders is called once, with end when the request has no body.
+func (s *stream) requestHeaders(end bool) action {
+	if s.plugin.set == nil {
+		return s.pass(lb.ReasonConfigInvalid)
+	}
+	cluster := s.match()
+	switch {
+	case s.cfg == nil:
+		return s.pass(lb.ReasonNoRule)
+	case !s.cfg.Enabled:
+		return s.pass(lb.ReasonDisabled)
+	}
+	if cluster == "" {
+		cluster = s.Cluster()
+	}
+	if cluster == "" {
+		return s.pass(lb.ReasonNoCluster)
+	}
+	var err error
+	if s.cluster, s.policy, err = s.plugin.vm.cluster(cluster, s.cfg); err != nil {
+		return s.pass(lb.ReasonConfigInvalid)
+	}
+	if end || s.cfg.Unit != "tokens" || s.RequestHeader("upgrade") != "" || s.isGRPC() {
+		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
+	}
+	if s.isEncoded() {
+		return s.pass(lb.ReasonBodyEncoded)
+	}
+	s.phase = phaseHeld
+	s.HoldBody(s.cfg.MaxInspectBytes)
+	s.plugin.vm.held[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
+	return hold
+}
+
+// match finds the configuration for the request. It returns the cluster if it had to read it.
+func (s *stream) match() (cluster string) {
+	set := s.plugin.set
+	if !set.HasRules() {
+		s.cfg = set.Match("", "", "")
+		return ""
+	}
+	cluster = s.Cluster()
+	s.cfg = set.Match(s.Route(), cluster, s.RequestHeader(":authority"))
+	return cluster
+}
+
+func (s *stream) isGRPC() bool {
+	return strings.HasPrefix(s.RequestHeader("content-type"), "application/grpc")
+}
+
+func (s *stream) isEncoded() bool {
+	enc := s.RequestHeader("content-encoding")
+	return enc != "" && enc != "identity" || strings.HasPrefix(s.RequestHeader("content-type"), "multipart/")
+}
+
+// requestBody is called when more of the body is there: size bytes in all.
+func (s *stream) requestBody(size int, end bool) action {
+	if s.phase != phaseHeld {
+		return proceed
+	}
+	if !end && size < s.cfg.MaxInspectBytes {
+		return hold
+	}
+	return s.inspect(size, end)
+}
+
+// requestTrailers is called when the body was followed by trailers.
+func (s *stream) requestTrailers() action {
+	if s.phase != phaseHeld {
+		return proceed
+	}
+	return s.inspect(s.cfg.MaxInspectBytes, false)
+}
+
+// inspect decides with what is there of the body.
+func (s *stream) inspect(size int, end bool) action {
+	delete(s.plugin.vm.held, s)
+	most := min(size, s.cfg.MaxInspectBytes)
+	body := s.RequestBody(most)
+	info, err := prompt.Scan(body, end && size <= s.cfg.MaxInspectBytes)
+	switch {
+	case errors.Is(err, prompt.ErrAmbiguous):
+		return s.pass(lb.ReasonBodyAmbiguous)
+	case err != nil:
+		return s.pass(lb.ReasonBodyMalformed)
+	}
+	return s.decide(info, max(size, s.contentLength())-len(body), lb.ReasonChosen)
+}
+
+// bodyLate is called when the body did not come in time, perhaps because the gateway is set to keep it from us.
+func (s *stream) bodyLate() {
+	delete(s.plugin.vm.held, s)
+	if s.phase != phaseHeld {
+		return
+	}
+	if s.decide(prompt.Info{}, s.contentLength(), lb.ReasonBodyLate) == proceed {
+		s.Resume()
+	}
+}
+
+func (s *stream) contentLength() int {
+	n, err := strconv.Atoi(s.RequestHeader("content-length"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// decide plans and reserves. unseen is how many bytes of the body were not inspected; reason is the one to count when
+// an endpoint is chosen.
+func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
+	v := s.plugin.vm
+	view := v.gw.View(s.cluster.name, s.cfg)
+	if view == nil {
+		return s.pass(lb.ReasonNoEndpoints)
+	}
+	now := v.gw.Now()
+	s.cluster.view = view
+	r := lb.Request{Tie: v.gw.Random()}
+	if s.cfg.Unit == "tokens" {
+		r.OutputTokens = int64(s.cfg.OutputTokens)
+		if info.MaxTokens > 0 {
+			r.OutputTokens = int64(info.MaxTokens)
+		}
+		r.PromptTokens = int64(float64(info.TextBytes+max(0, unseen)) / s.cfg.BytesPerToken)
+	}
+	plan, why := s.policy.Plan(now, &r, view)
+	if why != lb.ReasonChosen {
+		return s.pass(why)
+	}
+	return s.reserve(now, &plan, r.OutputTokens, reason)
+}
+
+func (s *stream) reserve(now time.Duration, plan *lb.Plan, output int64, reason lb.Reason) action {
+	v := s.plugin.vm
+	v.lastID++
+	s.id = v.lastID
+	var grant lb.Grant
+	var err error
+	v.store.Reserve(now, s.id, plan, func(g lb.Grant, e error) { grant, err = g, e })
+	v.stats.reserved(v.gw.Now() - now)
+	switch {
+	case errors.Is(err, lb.ErrFull):
+		return s.shed()
+	case err != nil:
+		return s.pass(lb.ReasonStoreError)
+	}
+	s.phase, s.output, s.load = phaseLeased, output, grant.Load.Requests
+	s.chosen = plan.Candidates[grant.Index].Addr
+	s.addr = s.chosen
+	if s.cfg.Shadow {
+		reason = lb.ReasonShadow
+		s.Unsteer()
+	} else if err := s.Steer(s.chosen, others(plan, grant.Index)); err != nil {
+		v.gw.Log(Warn, "the gateway refused the destination "+s.chosen+": "+err.Error())
+		s.release(now)
+		return s.pass(lb.ReasonStoreError)
+	}
+	s.settle(reason)
+	if s.cfg.DetailLog {
+		v.gw.Log(Info, "cluster="+s.cluster.name+" "+describe(s.chosen, reason, s.load))
+	}
+	return proceed
+}
+
+// others returns where retries may go: the candidates after the chosen one, so that not all go to the same.
+func others(p *lb.Plan, chosen int) []string {
+	const most = 2
+	var out []string
+	for i := 1; i < len(p.Candidates) && len(out) < most; i++ {
+		// The plan's random bits were used up by the tie; rotating them by the index is enough here.
+		at := (chosen + 1 + (i-1+int(p.Tie>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
+		out = append(out, p.Candidates[at].Addr)
+	}
+	return out
+}
+
+// shed answers a request for which every endpoint is at its cap.
+func (s *stream) shed() action {
+	if s.cfg.Shadow {
+		return s.pass(lb.ReasonShadow)
+	}
+	s.settle(lb.ReasonAtCapacity)
+	s.phase = phasePassed
+	headers := [][2]string{{"content-type", "application/json"}}
+	if after := s.cfg.Overload.RetryAfter; after > 0 {
+		headers = append(headers, [2]string{"retry-after", strconv.Itoa(int((after + time.Second - 1) / time.Second))})
+	}
+	s.Reply(s.cfg.Overload.Status, headers,
+		`{"error":{"message":"every model server is at its limit, try again later","type":"overloaded_error","code":"at_capacity"}}`)
+	return hold
+}
+
+// pass leaves the request to the gateway's native balancing.
+func (s *stream) pass(reason lb.Reason) action {
+	s.phase = phasePassed
+	s.Unsteer()
+	s.settle(reason)
+	return proceed
+}
+
+// settle counts the request under its reason.
+func (s *stream) settle(reason lb.Reason) {
+	s.reason = reason
+	policy := ""
+	if s.cfg != nil {
+		policy = s.cfg.Policy
+	}
+	s.plugin.vm.stats.decided(policy, reason)
+	s.Note(describe(s.chosen, reason, s.load))
+}
+
+// recovered ends a callback that panicked: what was counted is given back and the request goes on natively.
+func (s *stream) recovered() {
+	was := s.phase
+	delete(s.plugin.vm.held, s)
+	s.release(s.plugin.vm.gw.Now())
+	switch was {
+	case phaseNew, phaseHeld:
+		s.pass(lb.ReasonPanic)
+		if was == phaseHeld {
+			s.Resume()
+		}
+	case phaseLeased:
+		s.phase = phasePassed
+	}
+}

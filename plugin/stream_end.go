@@ -1,0 +1,119 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// responseHeaders is called once, with end when the response has no body.
+func (s *stream) responseHeaders(end bool) {
+	if s.phase == phaseNew || s.phase == phaseDone {
+		return
+	}
+	s.complete = end
+	if s.phase == phaseLeased {
+		s.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
+		s.follow()
+	}
+	if s.cfg != nil && s.cfg.DebugHeaders {
+		s.SetResponseHeader("x-warmgate-reason", s.reason.String())
+		if s.chosen != "" {
+			s.SetResponseHeader("x-warmgate-host", s.chosen)
+			s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.load, 10))
+		}
+	}
+}
+
+// follow moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
+func (s *stream) follow() {
+	served := s.Served()
+	if served == "" || served == s.addr {
+		return
+	}
+	v := s.plugin.vm
+	now := v.gw.Now()
+	v.store.Amend(now, s.id, served, s.tokens())
+	if !s.cfg.Shadow {
+		v.stats.count(statMoves, 1)
+		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Failure})
+	}
+	s.addr = served
+}
+
+// tokens returns what the lease counts for now.
+func (s *stream) tokens() int64 {
+	if s.firstBytes {
+		return s.output
+	}
+	return s.plugin.vm.store.Tokens(s.id)
+}
+
+// responseBody is called for every part of the response's body. Nothing is read of it.
+func (s *stream) responseBody(end bool) {
+	s.complete = s.complete || end
+	if s.firstBytes || s.phase != phaseLeased {
+		return
+	}
+	s.firstBytes = true
+	if s.cfg.Unit == "tokens" && !end {
+		// The prefill is done: what remains in flight is the output.
+		s.plugin.vm.store.Amend(s.plugin.vm.gw.Now(), s.id, "", s.output)
+	}
+}
+
+// responseTrailers is called when the response ends with trailers.
+func (s *stream) responseTrailers() { s.complete = true }
+
+// done is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
+// sent upstream.
+func (s *stream) done() {
+	v := s.plugin.vm
+	delete(v.held, s)
+	if s.phase == phaseHeld {
+		s.settle(lb.ReasonBodyLate) // the client left before its body was there
+	}
+	if s.phase == phaseLeased {
+		now := v.gw.Now()
+		s.release(now)
+		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: s.verdict()})
+	}
+	s.phase = phaseDone
+}
+
+// release gives the lease back, if there is one.
+func (s *stream) release(now time.Duration) {
+	if s.phase == phaseLeased {
+		s.plugin.vm.store.Release(now, s.id)
+	}
+}
+
+// verdict says what the end of the request tells of the endpoint. The gateway's own word is only asked for when the
+// response is not plainly good.
+func (s *stream) verdict() lb.Verdict {
+	overloaded := s.status == 429 || s.status == 503
+	if s.complete && s.status > 0 && s.status < 500 {
+		if overloaded {
+			return lb.Overload
+		}
+		return lb.Success
+	}
+	details := s.Details()
+	switch {
+	case details == "via_upstream" || details == "" && s.status >= 500:
+		if overloaded {
+			return lb.Overload
+		}
+		if s.status < 500 {
+			return lb.Success
+		}
+		return lb.Failure
+	case strings.Contains(details, "downstream"):
+		return lb.Neutral
+	case strings.Contains(details, "upstream") || strings.Contains(details, "response_timeout"):
+		return lb.Failure
+	}
+	return lb.Neutral
+}

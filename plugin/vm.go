@@ -1,0 +1,214 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+const (
+	// tickPeriod is how often a VM wakes up: the precision of deadlines.
+	tickPeriod = 100 * time.Millisecond
+	beatPeriod = time.Second
+	// leaseTTL is how long an owner may be silent before its leases are returned. A worker that stands still for
+	// longer does not serve either.
+	leaseTTL = 5 * time.Second
+)
+
+// vm is what lives as long as the VM: the owner of its leases, the clusters it has seen, the requests it holds. It
+// outlives configurations, so that counts and health do.
+type vm struct {
+	gw       Gateway
+	stats    *stats
+	store    *lb.MemStore
+	set      *config.Set // the newest configuration
+	clusters map[string]*cluster
+	held     map[*stream]time.Duration // requests that wait for their body, and until when
+	lastID   lb.LeaseID
+	ticked   time.Duration
+	beaten   time.Duration
+}
+
+// cluster is what one VM knows of a cluster.
+type cluster struct {
+	name     string
+	view     *lb.View
+	health   *lb.Health
+	policies map[*config.Config]lb.Policy
+	gauges   map[string]bool // endpoints with gauges
+	ejected  uint64          // ejections counted so far
+}
+
+func newVM(gw Gateway) *vm {
+	v := &vm{
+		gw: gw, stats: newStats(gw.Metrics()),
+		clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
+	}
+	v.store = lb.NewMemStore(gw.KV(), gw.Random()|1, leaseTTL)
+	return v
+}
+
+// plugin is one configuration of the plugin in this VM.
+type plugin struct {
+	vm  *vm
+	set *config.Set // nil: refused, with no good one before it
+}
+
+// configure reads a configuration. It returns false when the gateway should refuse it and go on with the one before.
+func (v *vm) configure(name string, raw []byte, h config.Host) (*plugin, bool) {
+	if err := prepare(v.gw.KV()); err != nil {
+		// Requests are still served: each will find the store unready and fall to native balancing.
+		v.gw.Log(Error, err.Error())
+	}
+	set, err := config.Parse(raw, h)
+	if err != nil {
+		v.stats.count(statConfigBad, 1)
+		inForce := isConfigured(v.gw.KV(), name)
+		if inForce {
+			v.gw.Log(Error, "configuration refused, the one before stays in force: "+err.Error())
+			return nil, false
+		}
+		v.stats.set(statConfigValid, 0)
+		v.gw.Log(Error, "configuration refused, every request is left to native balancing: "+err.Error())
+		return &plugin{vm: v}, true
+	}
+	for _, w := range set.Warnings() {
+		v.gw.Log(Warn, "configuration: "+w)
+	}
+	v.set = set
+	markConfigured(v.gw.KV(), name)
+	v.stats.set(statConfigValid, 1)
+	v.stats.count(statConfigBad, 0)
+	v.stats.count(statPanics, 0)
+	v.stats.store(v.store.Stats)
+	return &plugin{vm: v, set: set}, true
+}
+
+// cluster returns what is known of the cluster, with the policy of the configuration.
+func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error) {
+	cl := v.clusters[name]
+	if cl == nil {
+		cl = &cluster{
+			name: name, health: lb.NewHealth(lb.HealthConfig{}),
+			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{},
+		}
+		v.clusters[name] = cl
+	}
+	p := cl.policies[c]
+	if p == nil {
+		var err error
+		if p, err = lb.New(c.Policy, lb.Config{Unit: unitOf(c), Terms: termsOf(c), Health: cl.health}); err != nil {
+			return nil, nil, err
+		}
+		if len(cl.policies) >= maxPolicies { // those of old configurations
+			clear(cl.policies)
+		}
+		cl.policies[c] = p
+		cl.health.Configure(healthOf(c))
+	}
+	return cl, p, nil
+}
+
+// maxPolicies is how many configurations of one cluster are kept at hand.
+const maxPolicies = 16
+
+func unitOf(c *config.Config) lb.Unit {
+	if c.Unit == "tokens" {
+		return lb.Tokens
+	}
+	return lb.Requests
+}
+
+func termsOf(c *config.Config) lb.Terms {
+	return lb.Terms{MaxInflight: int64(c.MaxInflight), Weights: c.Weights}
+}
+
+func healthOf(c *config.Config) lb.HealthConfig {
+	return lb.HealthConfig{
+		ConsecutiveFailures: c.Health.ConsecutiveFailures, EjectionTime: c.Health.EjectionTime,
+		MaxEjectionTime: c.Health.MaxEjectionTime, MaxEjectionPercent: c.Health.MaxEjectionPercent,
+		SlowStart: c.Health.SlowStart, PanicThreshold: c.Health.PanicThreshold,
+	}
+}
+
+// tick does what is due. Several configurations in one VM tick it more often than needed.
+func (v *vm) tick() {
+	now := v.gw.Now()
+	if now-v.ticked < tickPeriod/2 {
+		return
+	}
+	v.ticked = now
+	v.gw.Tick(now, v.set)
+	v.importEjections()
+	v.exportEjections(now)
+	for s, until := range v.held {
+		if now >= until {
+			v.guard("a held request", s.bodyLate, s.recovered)
+		}
+	}
+	if now-v.beaten < beatPeriod {
+		return
+	}
+	v.beaten = now
+	if err := v.store.Beat(now); err != nil {
+		v.gw.Log(Warn, "beat: "+err.Error())
+	}
+	v.publish(now)
+}
+
+// publish sets the gauges. Every VM sets those of the clusters it knows, to the same numbers.
+func (v *vm) publish(now time.Duration) {
+	v.stats.store(v.store.Stats)
+	if n, err := v.store.Owners(now); err == nil {
+		v.stats.set(statOwners, uint64(n))
+	}
+	for _, cl := range v.clusters {
+		v.stats.count(statEjections+";cluster="+cl.name, cl.health.Ejections()-cl.ejected)
+		cl.ejected = cl.health.Ejections()
+		if cl.view != nil {
+			v.publishLoads(cl)
+		}
+	}
+}
+
+func (v *vm) publishLoads(cl *cluster) {
+	for i := range cl.view.Endpoints {
+		if len(cl.gauges) >= maxGauges {
+			break
+		}
+		cl.gauges[cl.view.Endpoints[i].Addr] = true
+	}
+	addrs := make([]string, 0, len(cl.gauges))
+	for a := range cl.gauges {
+		addrs = append(addrs, a)
+	}
+	loads, err := v.store.Loads(cl.name, addrs, nil)
+	if err != nil {
+		return
+	}
+	for i, a := range addrs {
+		labels := ";cluster=" + cl.name + ";endpoint=" + a
+		v.stats.set(statInflight+labels, uint64(loads[i].Requests))
+		v.stats.set(statTokens+labels, uint64(loads[i].Tokens))
+	}
+}
+
+// describe says in one line what was decided, for the access log.
+func describe(addr string, r lb.Reason, load int64) string {
+	var b strings.Builder
+	b.WriteString("host=")
+	if addr == "" {
+		addr = "-"
+	}
+	b.WriteString(addr)
+	b.WriteString(" reason=")
+	b.WriteString(r.String())
+	if load > 0 {
+		b.WriteString(" load=")
+		b.WriteString(strconv.FormatInt(load, 10))
+	}
+	return b.String()
+}
