@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/tetratelabs/wazero"
 )
@@ -72,7 +71,7 @@ func artifact(host, name string, imports, exports []string) []string {
 	return problems
 }
 
-// symbols returns the proxy host calls that a module imports and the functions it exports.
+// symbols returns the functions that a module imports and exports.
 func symbols(text []byte) (imports, exports []string, err error) {
 	ctx := context.Background()
 	// The interpreter reads a module without generating code for it.
@@ -83,9 +82,8 @@ func symbols(text []byte) (imports, exports []string, err error) {
 		return nil, nil, err
 	}
 	for _, f := range compiled.ImportedFunctions() {
-		if _, name, imported := f.Import(); imported && strings.HasPrefix(name, "proxy_") {
-			imports = append(imports, name)
-		}
+		_, name, _ := f.Import()
+		imports = append(imports, name)
 	}
 	for name := range compiled.ExportedFunctions() {
 		exports = append(exports, name)

@@ -147,7 +147,7 @@ func (g *Gateway) awaitReady(ctx context.Context) error {
 		if text, err := g.admin.get(ctx, "/ready"); err != nil || !strings.HasPrefix(text, "LIVE") {
 			return false, nil
 		}
-		text, err := g.admin.get(ctx, "/listeners?format=json")
+		text, err := g.admin.get(ctx, listenersPage)
 		if err != nil {
 			return false, err
 		}

@@ -65,6 +65,8 @@ func TestGateway(t *testing.T) {
 	for _, o := range []Options{
 		{},
 		{Version: OldestVersion},
+		{Hardened: true},
+		{Version: OldestVersion, Hardened: true},
 	} {
 		t.Run(o.Version+map[bool]string{true: " hardened"}[o.Hardened], func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

@@ -10,13 +10,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The shipped files, by the names they keep in the run folder.
+// The shipped files, by the names they keep in the run folder, and what else the harness has to know by name.
 const (
 	bootstrapFile = "envoy.yaml"
 	clustersFile  = "clusters.yaml"
 	endpointsFile = "endpoints.yaml"
 	pluginFile    = "warmgate.yaml"
 	adminSocket   = "admin.sock"
+	listenersPage = "/listeners?format=json"
 )
 
 // Paths inside the shipped files. The names are part of what is shipped: plugin, listener and cluster.
@@ -68,7 +69,8 @@ func (o *Options) shipped(name string) (*yaml.Node, error) {
 	return doc, nil
 }
 
-// hardened names the files of the hardened layout. The model servers are the same in both.
+// hardened names the source of each file in the hardened layout. The model servers are the same in both, and the run folder
+// knows one name for either.
 var hardened = map[string]string{
 	bootstrapFile: "envoy-hardened.yaml",
 	clustersFile:  clustersFile,
@@ -101,6 +103,9 @@ func (o *Options) bootstrap(doc *yaml.Node) error {
 	if !o.Hardened {
 		return nil
 	}
+	if err := Set(doc, filtersPath+"[name=warmgate].config_discovery.config_source.path_config_source.path", "./"+pluginFile); err != nil {
+		return err
+	}
 	if o.Version == OldestVersion {
 		return Remove(doc, "admin.allow_paths")
 	}
@@ -110,7 +115,7 @@ func (o *Options) bootstrap(doc *yaml.Node) error {
 		return err
 	}
 	return paths.Encode(append(paths.Content, &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
-		{Kind: yaml.ScalarNode, Value: "exact"}, {Kind: yaml.ScalarNode, Value: "/listeners"},
+		{Kind: yaml.ScalarNode, Value: "exact"}, {Kind: yaml.ScalarNode, Value: listenersPage},
 	}}))
 }
 
