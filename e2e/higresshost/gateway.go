@@ -1,0 +1,253 @@
+package higresshost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+)
+
+// Gateway is one gateway process. Make it with New or Start; end it with Close.
+type Gateway struct {
+	// OnHostCall, if set, runs before every host call that a guest makes, with its name without "proxy_". It is where a
+	// test lets another worker act in between. It must not drive the calling worker itself.
+	OnHostCall func(w *Worker, name string)
+	// OnRoute, if set, plays the filters between the plugin and the router: a code other than 0 is answered locally.
+	OnRoute func(s *Stream) (code int)
+	// OnHTTPCall, if set, is told of each http_call once the guest has returned. Otherwise calls wait in HTTPCalls.
+	OnHTTPCall func(c *HTTPCall)
+	// OnRedisCall, if set, is told of each redis_call once the guest has returned. Otherwise calls wait in RedisCalls.
+	OnRedisCall func(c *RedisCall)
+
+	opts    Options
+	ctx     context.Context
+	runtime wazero.Runtime
+	code    *code
+	config  string
+	canary  map[string]bool // by code and configuration
+
+	clock      *clock
+	posted     []func()
+	settling   bool
+	main       *Worker
+	workers    []*Worker
+	vms        int // made so far, the canaries included
+	shared     *SharedData
+	metrics    *Metrics
+	queues     *queues
+	clusters   map[string]*Cluster
+	redis      map[string]*RedisCluster
+	httpCalls  []*HTTPCall
+	redisCalls []*RedisCall
+	nextCall   uint32
+	requestID  int
+	logs       []LogEntry
+	calls      map[string]*CallStat
+	violations []string
+}
+
+// memoryCache keeps machine code between the gateways of one process: compiling a module takes seconds.
+var memoryCache = wazero.NewCompilationCache()
+
+// ErrConfigRejected is returned when the plugin refused a configuration (OnPluginStart failed in the canary VM).
+var ErrConfigRejected = errors.New("higresshost: the plugin refused its configuration")
+
+// New starts a gateway: the module is loaded, the configuration tried in a canary VM and then given to the main thread
+// and to each worker. The error is ErrConfigRejected, or says why the module does not load.
+func New(opts Options) (*Gateway, error) {
+	opts = opts.withDefaults()
+	g := &Gateway{
+		opts: opts, ctx: context.Background(), clock: newClock(opts.Now),
+		canary: map[string]bool{}, calls: map[string]*CallStat{},
+		shared:   &SharedData{cells: map[string]sharedCell{}},
+		metrics:  &Metrics{cells: map[metricName]*metricCell{}},
+		queues:   &queues{byName: map[string]uint32{}},
+		clusters: map[string]*Cluster{}, redis: map[string]*RedisCluster{},
+	}
+	if err := g.start(); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
+
+// Start is New for a test: it fails the test on an error, and at the test's end closes the gateway and fails the test if
+// any violation is left.
+func Start(tb testing.TB, opts Options) *Gateway {
+	tb.Helper()
+	g, err := New(opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		for _, v := range g.violations {
+			tb.Errorf("violation: %s", v)
+		}
+		if err := g.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return g
+}
+
+func (g *Gateway) start() error {
+	cache := memoryCache
+	if g.opts.CacheDir != "" {
+		var err error
+		if cache, err = wazero.NewCompilationCacheWithDir(g.opts.CacheDir); err != nil {
+			return err
+		}
+	}
+	g.runtime = wazero.NewRuntimeWithConfig(g.ctx, wazero.NewRuntimeConfig().WithCompilationCache(cache))
+	if _, err := wasi_snapshot_preview1.Instantiate(g.ctx, g.runtime); err != nil {
+		return err
+	}
+	if err := g.offerHostCalls(); err != nil {
+		return err
+	}
+	code, err := g.load(g.opts.Wasm)
+	if err != nil {
+		return err
+	}
+	g.main = &Worker{gw: g, name: "main"}
+	for i := range g.opts.Workers {
+		g.workers = append(g.workers, &Worker{gw: g, name: fmt.Sprintf("worker %d", i)})
+	}
+	return g.push(code, g.opts.Config)
+}
+
+// Close frees the VMs without calling into them; Shutdown ends them in good order first.
+func (g *Gateway) Close() error {
+	if g.runtime == nil {
+		return nil
+	}
+	return g.runtime.Close(g.ctx)
+}
+
+// Shutdown ends the gateway as a stopping Envoy does: all streams are reset, then every plugin context is told.
+func (g *Gateway) Shutdown() {
+	g.drive(func() {
+		for _, w := range g.threads() {
+			for _, r := range append([]*root(nil), w.roots...) {
+				for _, s := range append([]*Stream(nil), r.streams...) {
+					s.reset("downstream_local_disconnect")
+				}
+				r.retire()
+			}
+			w.current = nil
+		}
+	})
+}
+
+// PushConfig gives the plugin a new configuration, as ECDS does: a canary VM tries it, then each thread makes a new root
+// context in its VM. Running streams stay with the old context, which ends with its last stream. On ErrConfigRejected
+// the old configuration stays in force.
+func (g *Gateway) PushConfig(config string) error {
+	var err error
+	g.drive(func() { err = g.push(g.code, config) })
+	return err
+}
+
+// PushCode gives new code and configuration: new VMs take the new streams, the old ones end with their last stream.
+func (g *Gateway) PushCode(wasm []byte, config string) error {
+	code, err := g.load(wasm)
+	if err != nil {
+		return err
+	}
+	g.drive(func() { err = g.push(code, config) })
+	return err
+}
+
+func (g *Gateway) push(code *code, config string) error {
+	key := code.id + "\x00" + config
+	accepted, known := g.canary[key]
+	if !known {
+		accepted = g.tryInCanary(code, config)
+		g.canary[key] = accepted
+	}
+	if !accepted {
+		g.log("canary", LogHost, "configuration refused")
+		return ErrConfigRejected
+	}
+	g.code, g.config = code, config
+	for _, w := range g.threads() {
+		w.adopt()
+	}
+	return nil
+}
+
+// tryInCanary runs the configuration in a VM that is thrown away without being told.
+func (g *Gateway) tryInCanary(code *code, config string) bool {
+	v, err := g.newVM(&Worker{gw: g, name: "canary"}, code)
+	if err != nil {
+		g.log("canary", LogHost, err.Error())
+		return false
+	}
+	defer v.kill()
+	_, ok := v.newRoot(config)
+	return ok
+}
+
+// Advance moves virtual time on by d: ticks, timeouts and timers that come due run in order.
+func (g *Gateway) Advance(d time.Duration) {
+	g.drive(func() { g.clock.advance(d, g.settle) })
+}
+
+// Now returns the virtual time.
+func (g *Gateway) Now() time.Time { return g.clock.now }
+
+// After runs fn when the clock has been advanced by d.
+func (g *Gateway) After(d time.Duration, fn func()) { g.clock.after(d, fn) }
+
+// Main returns the main thread, which ticks but takes no streams.
+func (g *Gateway) Main() *Worker { return g.main }
+
+// Worker returns worker i, counted from 0.
+func (g *Gateway) Worker(i int) *Worker { return g.workers[i] }
+
+// Workers returns all workers, the main thread not among them.
+func (g *Gateway) Workers() []*Worker { return g.workers }
+
+// Shared returns the shared data of the process.
+func (g *Gateway) Shared() *SharedData { return g.shared }
+
+// Metrics returns the metrics of the process.
+func (g *Gateway) Metrics() *Metrics { return g.metrics }
+
+// Violations returns what guests did that a real host swallows but no plugin should do, such as resuming a stream that
+// was not paused, choosing a host after the router has, or pushing a gauge below zero.
+func (g *Gateway) Violations() []string { return g.violations }
+
+// TakeViolations returns the violations and forgets them, for a test that provokes them.
+func (g *Gateway) TakeViolations() []string {
+	v := g.violations
+	g.violations = nil
+	return v
+}
+
+func (g *Gateway) threads() []*Worker { return append([]*Worker{g.main}, g.workers...) }
+
+// post runs fn once the guest that is running now has returned, as posting to an event loop does.
+func (g *Gateway) post(fn func()) { g.posted = append(g.posted, fn) }
+
+// drive runs one step of the test and then everything that was posted by it.
+func (g *Gateway) drive(step func()) {
+	step()
+	g.settle()
+}
+
+func (g *Gateway) settle() {
+	if g.settling {
+		return
+	}
+	g.settling = true
+	defer func() { g.settling = false }()
+	for len(g.posted) > 0 {
+		fn := g.posted[0]
+		g.posted = g.posted[1:]
+		fn()
+	}
+}

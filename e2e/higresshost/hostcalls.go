@@ -1,0 +1,161 @@
+package higresshost
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// hostCall is one function that the host offers in module env. Every one answers a status.
+type hostCall struct {
+	name    string // without "proxy_"
+	sig     string // a letter per parameter: i = i32, I = i64
+	higress bool   // not offered by stock Envoy
+	fn      func(v *vm, a args) status
+}
+
+// args are the raw parameters of a host call.
+type args []uint64
+
+func (a args) u32(i int) uint32 { return uint32(a[i]) }
+
+// str reads the string whose address is parameter i and whose size is the one after it.
+func (a args) str(v *vm, i int) string { return v.str(a.u32(i), a.u32(i+1)) }
+
+func (a args) bytes(v *vm, i int) []byte { return v.read(a.u32(i), a.u32(i+1)) }
+
+// give answers b through the two result pointers that start at parameter i.
+func (a args) give(v *vm, i int, b []byte) status { return v.give(b, a.u32(i), a.u32(i+1)) }
+
+// hostCalls lists everything that Higress offers.
+var hostCalls = concat(generalCalls, headerCalls, bufferCalls, streamCalls, sharedCalls, metricCalls, calloutCalls,
+	higressCalls, grpcCalls)
+
+func concat(lists ...[]hostCall) []hostCall {
+	var out []hostCall
+	for _, l := range lists {
+		out = append(out, l...)
+	}
+	return out
+}
+
+// offers reports whether a host of that profile has the import, given with its "proxy_".
+func offers(p Profile, name string) bool {
+	for _, c := range hostCalls {
+		if "proxy_"+c.name == name {
+			return p.higress() || !c.higress
+		}
+	}
+	return false
+}
+
+func (g *Gateway) offerHostCalls() error {
+	b := g.runtime.NewHostModuleBuilder("env")
+	for _, c := range hostCalls {
+		params := make([]api.ValueType, len(c.sig))
+		for i, letter := range c.sig {
+			params[i] = api.ValueTypeI32
+			if letter == 'I' {
+				params[i] = api.ValueTypeI64
+			}
+		}
+		b.NewFunctionBuilder().
+			WithGoModuleFunction(c.handler(), params, []api.ValueType{api.ValueTypeI32}).
+			Export("proxy_" + c.name)
+	}
+	_, err := b.Instantiate(g.ctx)
+	return err
+}
+
+func (c hostCall) handler() api.GoModuleFunc {
+	return func(ctx context.Context, mod api.Module, stack []uint64) {
+		v := ctx.Value(vmKey{}).(*vm)
+		if v.initializing {
+			if c.name != "log" {
+				panic("higresshost: proxy_" + c.name + " called before the VM was started")
+			}
+			v.mod = mod
+		}
+		if hook := v.gw.OnHostCall; hook != nil {
+			hook(v.worker, c.name)
+		}
+		stat := v.gw.calls[c.name]
+		if stat == nil {
+			stat = &CallStat{}
+			v.gw.calls[c.name] = stat
+		}
+		stat.Calls++
+		v.stat = stat
+		stack[0] = uint64(c.fn(v, args(stack)))
+	}
+}
+
+// property paths come with NUL between their parts.
+func propertyPath(raw string) string { return strings.ReplaceAll(raw, "\x00", ".") }
+
+var generalCalls = []hostCall{
+	{name: "log", sig: "iii", fn: func(v *vm, a args) status {
+		v.gw.log(v.worker.name, LogLevel(a.u32(0)), a.str(v, 1))
+		return statusOK
+	}},
+	{name: "get_log_level", sig: "i", fn: func(v *vm, a args) status {
+		v.put32(a.u32(0), uint32(v.gw.opts.LogLevel))
+		return statusOK
+	}},
+	{name: "get_property", sig: "iiii", fn: func(v *vm, a args) status {
+		r, s := v.context()
+		value, ok := v.property(r, s, propertyPath(a.str(v, 0)))
+		if !ok {
+			return statusNotFound
+		}
+		return a.give(v, 2, value)
+	}},
+	{name: "set_property", sig: "iiii", fn: func(v *vm, a args) status {
+		r, s := v.context()
+		return v.setProperty(r, s, propertyPath(a.str(v, 0)), a.str(v, 2))
+	}},
+	{name: "set_effective_context", sig: "i", fn: func(v *vm, a args) status {
+		id := a.u32(0)
+		if id != 0 && v.streams[id] == nil && v.roots[id] == nil {
+			return statusBadArgument
+		}
+		v.effective = id
+		return statusOK
+	}},
+	{name: "done", fn: func(v *vm, _ args) status {
+		r, _ := v.context()
+		if r == nil || !r.pending {
+			return statusNotFound
+		}
+		v.after = append(v.after, r.delete)
+		return statusOK
+	}},
+	{name: "set_tick_period_milliseconds", sig: "i", fn: func(v *vm, a args) status {
+		r, _ := v.context()
+		r.setPeriod(milliseconds(a.u32(0)))
+		return statusOK
+	}},
+	{name: "get_current_time_nanoseconds", sig: "i", fn: func(v *vm, a args) status {
+		v.mod.Memory().WriteUint64Le(a.u32(0), uint64(v.gw.clock.now.UnixNano()))
+		return statusOK
+	}},
+	{name: "get_status", sig: "iii", fn: func(v *vm, a args) status {
+		v.put32(a.u32(0), 0)
+		return a.give(v, 1, nil)
+	}},
+	{name: "call_foreign_function", sig: "iiiiii", fn: func(v *vm, a args) status {
+		return v.foreign(a.str(v, 0), a)
+	}},
+}
+
+// grpcCalls exist in every host; a plugin that calls them is told that they are not modelled here.
+var grpcCalls = []hostCall{
+	{name: "grpc_call", sig: "iiiiiiiiiiii", fn: unimplemented},
+	{name: "grpc_stream", sig: "iiiiiiiii", fn: unimplemented},
+	{name: "grpc_send", sig: "iiii", fn: unimplemented},
+	{name: "grpc_close", sig: "i", fn: unimplemented},
+	{name: "grpc_cancel", sig: "i", fn: unimplemented},
+}
+
+func unimplemented(*vm, args) status { return statusUnimplemented }

@@ -1,0 +1,93 @@
+package higresshost
+
+import (
+	"time"
+)
+
+func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Millisecond }
+
+var calloutCalls = []hostCall{
+	{name: "http_call", sig: "iiiiiiiiii", fn: func(v *vm, a args) status {
+		r, _ := v.context()
+		headers, err := unmarshalPairs(a.bytes(v, 2))
+		if err != nil {
+			return statusBadArgument
+		}
+		call := &HTTPCall{
+			Cluster: a.str(v, 0), Headers: headers, Body: a.bytes(v, 4), Timeout: milliseconds(a.u32(8)),
+			root: r, gw: v.gw,
+		}
+		st := v.gw.dispatchHTTP(call)
+		if st == statusOK {
+			v.put32(a.u32(9), call.token)
+		}
+		return st
+	}},
+}
+
+var higressCalls = []hostCall{
+	{name: "redis_init", sig: "iiiiiii", higress: true, fn: func(v *vm, a args) status {
+		return v.gw.initRedis(v.worker, a.str(v, 0), RedisInit{
+			User: a.str(v, 2), Password: a.str(v, 4), Timeout: milliseconds(a.u32(6)),
+		})
+	}},
+	{name: "redis_call", sig: "iiiii", higress: true, fn: func(v *vm, a args) status {
+		r, _ := v.context()
+		call := &RedisCall{Query: a.bytes(v, 2), root: r, gw: v.gw}
+		st := v.gw.dispatchRedis(a.str(v, 0), call)
+		if st == statusOK {
+			v.put32(a.u32(4), call.token)
+		}
+		return st
+	}},
+	{name: "get_upstream_hosts", sig: "ii", higress: true, fn: func(v *vm, a args) status {
+		_, s := v.context()
+		if s == nil {
+			return statusNotFound
+		}
+		c := v.gw.clusters[s.cluster]
+		if c == nil {
+			return statusNotFound
+		}
+		pairs := c.hostPairs()
+		if len(pairs) == 0 {
+			return a.give(v, 0, nil)
+		}
+		return a.give(v, 0, marshalPairs(pairs))
+	}},
+	{name: "set_upstream_override_host", sig: "ii", higress: true, fn: func(v *vm, a args) status {
+		_, s := v.context()
+		address := a.str(v, 0)
+		switch {
+		case s == nil:
+			v.gw.violate("set_upstream_override_host in a plugin context")
+		case s.routed:
+			v.gw.violate("set_upstream_override_host(%s) after the router has chosen %s", address, s.upstreamAddress())
+		default:
+			s.override = address
+		}
+		return statusOK // the real host drops the result too, so a bad address is never reported
+	}},
+	{name: "inject_encoded_data_to_filter_chain", sig: "iii", higress: true, fn: func(v *vm, a args) status {
+		_, s := v.context()
+		data, end := a.bytes(v, 0), a.u32(2) != 0
+		if s == nil {
+			return statusBadArgument
+		}
+		v.after = append(v.after, func() { s.response.forwardData(data, end) })
+		return statusOK
+	}},
+}
+
+// foreign runs a foreign function. Those of Higress that only tune the host are accepted and forgotten.
+func (v *vm) foreign(name string, a args) status {
+	switch name {
+	case "get_log_level":
+		return a.give(v, 4, le32(uint32(v.gw.opts.LogLevel)))
+	case "set_global_max_requests_per_io_cycle":
+		if v.gw.opts.Profile.higress() {
+			return a.give(v, 4, nil)
+		}
+	}
+	return statusNotFound
+}

@@ -1,0 +1,64 @@
+package higresshost
+
+var sharedCalls = []hostCall{
+	{name: "get_shared_data", sig: "iiiii", fn: func(v *vm, a args) status {
+		value, cas, ok := v.gw.shared.Get(a.str(v, 0))
+		if !ok {
+			return statusNotFound
+		}
+		v.put32(a.u32(4), cas)
+		return a.give(v, 2, []byte(value))
+	}},
+	{name: "set_shared_data", sig: "iiiii", fn: func(v *vm, a args) status {
+		if !v.gw.shared.Set(a.str(v, 0), a.str(v, 2), a.u32(4)) {
+			return statusCasMismatch
+		}
+		return statusOK
+	}},
+	{name: "register_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
+		r, _ := v.context()
+		v.put32(a.u32(2), v.gw.queues.register(a.str(v, 0), r))
+		return statusOK
+	}},
+	{name: "resolve_shared_queue", sig: "iiiii", fn: func(v *vm, a args) status {
+		token, ok := v.gw.queues.byName[a.str(v, 2)]
+		if !ok {
+			return statusNotFound
+		}
+		v.put32(a.u32(4), token)
+		return statusOK
+	}},
+	{name: "dequeue_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
+		item, st := v.gw.dequeue(a.u32(0))
+		if st != statusOK {
+			return st
+		}
+		return a.give(v, 1, []byte(item))
+	}},
+	{name: "enqueue_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
+		return v.gw.enqueue(a.u32(0), a.str(v, 1))
+	}},
+}
+
+var metricCalls = []hostCall{
+	{name: "define_metric", sig: "iiii", fn: func(v *vm, a args) status {
+		id, st := v.defineMetric(metricKind(a.u32(0)), a.str(v, 1))
+		if st == statusOK {
+			v.put32(a.u32(3), id)
+		}
+		return st
+	}},
+	{name: "increment_metric", sig: "iI", fn: func(v *vm, a args) status {
+		return v.incrementMetric(a.u32(0), int64(a[1]))
+	}},
+	{name: "record_metric", sig: "iI", fn: func(v *vm, a args) status {
+		return v.recordMetric(a.u32(0), a[1])
+	}},
+	{name: "get_metric", sig: "ii", fn: func(v *vm, a args) status {
+		value, st := v.readMetric(a.u32(0))
+		if st == statusOK {
+			v.mod.Memory().WriteUint64Le(a.u32(1), value)
+		}
+		return st
+	}},
+}

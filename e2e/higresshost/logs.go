@@ -1,0 +1,108 @@
+package higresshost
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// LogLevel is a level of proxy_log.
+type LogLevel uint32
+
+// The levels, and two more for what a VM prints and for what the host itself says.
+const (
+	LogTrace LogLevel = iota
+	LogDebug
+	LogInfo
+	LogWarn
+	LogError
+	LogCritical
+	// LogStderr is what the guest wrote to its standard output or error, such as the stack of a panic.
+	LogStderr
+	// LogHost is the host's own word: a trap, a recovery, a refused configuration.
+	LogHost
+)
+
+// String returns the lower-case name.
+func (l LogLevel) String() string {
+	names := [...]string{"trace", "debug", "info", "warn", "error", "critical", "stderr", "host"}
+	if int(l) < len(names) {
+		return names[l]
+	}
+	return fmt.Sprintf("level %d", uint32(l))
+}
+
+// LogEntry is one line of the gateway's log.
+type LogEntry struct {
+	At     time.Time
+	Thread string // "main", "worker 0", … or "canary"
+	Level  LogLevel
+	Text   string
+}
+
+// String formats the entry as one line.
+func (e LogEntry) String() string {
+	return fmt.Sprintf("%s [%s] %s: %s", e.At.Format("15:04:05.000"), e.Level, e.Thread, e.Text)
+}
+
+func (g *Gateway) log(thread string, level LogLevel, text string) {
+	g.logs = append(g.logs, LogEntry{g.clock.now, thread, level, text})
+}
+
+// Logs returns all log entries of a level or higher, oldest first.
+func (g *Gateway) Logs(least LogLevel) []LogEntry {
+	var out []LogEntry
+	for _, e := range g.logs {
+		if e.Level >= least {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// LogContains reports whether some log line of any level contains text.
+func (g *Gateway) LogContains(text string) bool {
+	for _, e := range g.logs {
+		if strings.Contains(e.Text, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// CallStat counts one host call.
+type CallStat struct {
+	Calls int
+	Bytes int // copied between host and guest, both ways
+}
+
+// HostCalls returns what the guests called since the start or the last ResetHostCalls, by name without "proxy_".
+func (g *Gateway) HostCalls() map[string]CallStat {
+	out := make(map[string]CallStat, len(g.calls))
+	for name, st := range g.calls {
+		out[name] = *st
+	}
+	return out
+}
+
+// ResetHostCalls forgets the counts of HostCalls.
+func (g *Gateway) ResetHostCalls() { g.calls = map[string]*CallStat{} }
+
+// stderr turns what a guest prints into log entries, line by line.
+type stderr struct {
+	gw     *Gateway
+	thread string
+	rest   string
+}
+
+func (w *stderr) Write(b []byte) (int, error) {
+	w.rest += string(b)
+	for {
+		line, rest, ok := strings.Cut(w.rest, "\n")
+		if !ok {
+			return len(b), nil
+		}
+		w.rest = rest
+		w.gw.log(w.thread, LogStderr, line)
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
+)
+
+var actions = map[string]types.Action{
+	"continue": 0, "stop": 1, "buffer": 1, "watermark": 2, "nobuffer": 3, "stopall": 4,
+}
+
+// run logs the callback and does the operations of the phase; the last action named is the answer, else continue.
+func (s *stream) run(phase string, n int, end bool) types.Action {
+	proxywasm.LogInfo(fmt.Sprintf("%s %d %v %s", phase, n, end, s.config))
+	var action types.Action
+	for _, part := range strings.Split(s.script, ";") {
+		name, list, _ := strings.Cut(part, ":")
+		if strings.TrimSpace(name) != phase {
+			continue
+		}
+		for _, op := range strings.Split(list, ",") {
+			words := strings.Fields(op)
+			if a, ok := actions[words[0]]; ok {
+				action = a
+				continue
+			}
+			s.do(words[0], append(words[1:], "", ""))
+		}
+	}
+	return action
+}
+
+// do runs one operation; every answer of the host is logged as "name: answer".
+func (s *stream) do(op string, arg []string) {
+	switch op {
+	case "resume":
+		say(op, "", proxywasm.ResumeHttpRequest())
+	case "resume_response":
+		say(op, "", proxywasm.ResumeHttpResponse())
+	case "local":
+		code, _ := strconv.Atoi(arg[0])
+		say(op, "", proxywasm.SendHttpResponseWithDetail(uint32(code), "by_guest", [][2]string{{"x-guest", "1"}}, []byte("no"), -1))
+	case "panic":
+		panic("by script")
+	case "loop":
+		s.do("panic", nil)
+	case "park":
+		parked = append(parked, s.id)
+	case "rebuild":
+		say(op, "", proxywasm.SetProperty([]string{"wasm_need_rebuild"}, []byte("true")))
+	case "now":
+		say(op, strconv.FormatInt(time.Now().UnixMilli(), 10), nil)
+	case "body":
+		b, err := proxywasm.GetHttpRequestBody(0, 1<<20)
+		say(op, string(b), err)
+	case "response_body":
+		b, err := proxywasm.GetHttpResponseBody(0, 1<<20)
+		say(op, string(b), err)
+	case "replace_body":
+		say(op, "", proxywasm.ReplaceHttpRequestBody([]byte(arg[0])))
+	case "get":
+		v, err := proxywasm.GetHttpRequestHeader(arg[0])
+		say(op, v, err)
+	case "get_response":
+		v, err := proxywasm.GetHttpResponseHeader(arg[0])
+		say(op, v, err)
+	case "set":
+		say(op, "", proxywasm.ReplaceHttpRequestHeader(arg[0], arg[1]))
+	case "prop":
+		b, err := proxywasm.GetProperty(strings.Split(arg[0], "."))
+		say(op, strconv.Quote(string(b)), err)
+	case "setprop":
+		say(op, "", proxywasm.SetProperty([]string{arg[0]}, []byte(arg[1])))
+	case "http":
+		s.http(arg[0])
+	default:
+		s.process(op, arg)
+	}
+}
+
+// process runs the operations on what the process shares.
+func (s *stream) process(op string, arg []string) {
+	n, _ := strconv.ParseInt(arg[1], 10, 64)
+	switch op {
+	case "add": // read, then compare and swap
+		v, cas, err := proxywasm.GetSharedData(arg[0])
+		old, _ := strconv.ParseInt(string(v), 10, 64)
+		say(op, string(v), err)
+		say(op, "", proxywasm.SetSharedData(arg[0], []byte(strconv.FormatInt(old+n, 10)), cas))
+	case "gauge":
+		g := proxywasm.DefineGaugeMetric(arg[0])
+		g.Add(n)
+		say(op, strconv.FormatInt(g.Value(), 10), nil)
+	case "count":
+		proxywasm.DefineCounterMetric(arg[0]).Increment(uint64(n))
+	case "record":
+		proxywasm.DefineHistogramMetric(arg[0]).Record(uint64(n))
+	case "enqueue":
+		id, err := proxywasm.ResolveSharedQueue("", arg[0])
+		if err == nil {
+			err = proxywasm.EnqueueSharedQueue(id, []byte(arg[1]))
+		}
+		say(op, "", err)
+	default:
+		s.higress(op, arg)
+	}
+}
+
+func (s *stream) http(cluster string) {
+	headers := [][2]string{{":method", "GET"}, {":path", "/x"}, {":authority", "a"}}
+	_, err := proxywasm.DispatchHttpCall(cluster, headers, nil, nil, 100, func(n, size, _ int) {
+		h, _ := proxywasm.GetHttpCallResponseHeaders()
+		b, _ := proxywasm.GetHttpCallResponseBody(0, size)
+		proxywasm.LogInfo(fmt.Sprintf("http reply %d %v %q", n, h, b))
+		say("resume", "", proxywasm.ResumeHttpRequest())
+	})
+	say("http", "", err)
+}
+
+func say(op, value string, err error) { proxywasm.LogInfo(op + ": " + value + errText(err)) }

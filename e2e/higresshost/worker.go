@@ -1,0 +1,133 @@
+package higresshost
+
+import "time"
+
+// Worker is one thread of the gateway. It lives as long as the gateway; its VM may be replaced.
+type Worker struct {
+	gw      *Gateway
+	name    string
+	current *root   // takes the new streams; nil before the first configuration and after a shutdown
+	roots   []*root // current and draining
+	rescued time.Time
+	rescues int
+	rebuild *timer
+}
+
+// Name returns "main" or "worker N".
+func (w *Worker) Name() string { return w.name }
+
+// Failed reports whether the VM that would take the next stream has trapped.
+func (w *Worker) Failed() bool { return w.current == nil || w.current.vm.failed }
+
+// Recoveries returns how often a trapped VM of this worker was replaced.
+func (w *Worker) Recoveries() int { return w.rescues }
+
+// Contexts returns the number of plugin contexts that live on this worker: the current and the draining ones.
+func (w *Worker) Contexts() int { return len(w.roots) }
+
+// VMs returns the number of VMs that live on this worker.
+func (w *Worker) VMs() int {
+	seen := map[*vm]bool{}
+	for _, r := range w.roots {
+		seen[r.vm] = true
+	}
+	return len(seen)
+}
+
+// MemoryBytes returns the size of the current VM's linear memory.
+func (w *Worker) MemoryBytes() uint64 {
+	if w.Failed() {
+		return 0
+	}
+	return uint64(w.current.vm.mod.Memory().Size())
+}
+
+// Streams returns the open streams of this worker, oldest context first.
+func (w *Worker) Streams() []*Stream {
+	var out []*Stream
+	for _, r := range w.roots {
+		out = append(out, r.streams...)
+	}
+	return out
+}
+
+// adopt makes the gateway's code and configuration current on this thread.
+func (w *Worker) adopt() {
+	old := w.current
+	for _, r := range w.roots {
+		// A configuration that still drains is taken back as it is: the host looks contexts up by configuration.
+		if r.vm.code == w.gw.code && r.config == w.gw.config && r.alive() && !r.superseded {
+			w.current = r
+			w.retireIfIdle(old)
+			return
+		}
+	}
+	var v *vm
+	if old != nil && old.vm.code == w.gw.code && !old.vm.failed {
+		v = old.vm
+	} else {
+		var err error
+		if v, err = w.gw.newVM(w, w.gw.code); err != nil {
+			w.gw.log(w.name, LogHost, err.Error())
+			return
+		}
+	}
+	r, ok := v.newRoot(w.gw.config)
+	w.roots = append(w.roots, r)
+	w.current = r
+	if !ok {
+		w.gw.log(w.name, LogHost, "configuration refused after the canary took it")
+		v.fail("plugin start failed")
+	}
+	w.retireIfIdle(old)
+	w.watchMemory()
+}
+
+func (w *Worker) retireIfIdle(r *root) {
+	if r != nil && r != w.current && len(r.streams) == 0 {
+		r.retire()
+	}
+}
+
+// usable returns the root context for a new stream, replacing a trapped VM if the last replacement is long enough ago.
+func (w *Worker) usable() *root {
+	if w.current != nil && !w.current.vm.failed {
+		return w.current
+	}
+	now := w.gw.clock.now
+	if w.current == nil || (w.rescues > 0 && now.Sub(w.rescued) < w.gw.opts.RecoverInterval) {
+		return nil
+	}
+	w.rescued = now
+	w.rescues++
+	w.gw.log(w.name, LogHost, "VM recovered")
+	w.adopt()
+	if w.current.vm.failed {
+		return nil
+	}
+	return w.current
+}
+
+const rebuildInterval = time.Second
+
+// watchMemory replaces a VM that asks for it or that has grown too large, at most once a second, as Higress does.
+func (w *Worker) watchMemory() {
+	w.rebuild.stop()
+	w.rebuild = w.gw.clock.after(rebuildInterval, func() {
+		if w.current == nil || w.current.vm.failed {
+			w.watchMemory()
+			return
+		}
+		v := w.current.vm
+		if !v.wantsRebuild && w.MemoryBytes() <= w.gw.opts.RebuildMemory {
+			w.watchMemory()
+			return
+		}
+		old := w.current
+		w.current = nil
+		old.superseded = true
+		w.gw.log(w.name, LogHost, "VM rebuilt")
+		w.adopt()
+		w.retireIfIdle(old)
+	})
+}
