@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -49,13 +50,21 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int
 	return s.generate(a)
 }
 
+// copyBuffers are the buffers bodies pass through, *[]byte each.
+var copyBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 32<<10)
+	return &b
+}}
+
 // readBody returns the request body as a string.
 func readBody(w http.ResponseWriter, r *http.Request) (string, error) {
 	var b strings.Builder
 	if n := r.ContentLength; n > 0 {
 		b.Grow(int(min(n, maxBody)))
 	}
-	_, err := io.Copy(&b, http.MaxBytesReader(w, r.Body, maxBody))
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	_, err := io.CopyBuffer(&b, http.MaxBytesReader(w, r.Body, maxBody), *buf)
 	return b.String(), err
 }
 

@@ -32,7 +32,7 @@ func newEngine(cfg Config) *engine {
 		wake:   make(chan struct{}, 1),
 	}
 	if e.fleet != nil {
-		e.id = e.fleet.join()
+		e.id = e.fleet.join(e.start)
 	}
 	return e
 }
@@ -73,7 +73,7 @@ func (e *engine) report() {
 		queueing: s.queued() > 0,
 		idle:     s.idle(),
 		free:     len(s.running)+len(s.waiting) < s.cfg.MaxNumSeqs && !s.starved,
-	})
+	}, time.Now())
 }
 
 // run executes steps until the context ends.
@@ -127,7 +127,7 @@ func (e *engine) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fleet != nil {
-		e.fleet.leave(e.id)
+		e.fleet.report(e.id, fleetState{}, time.Now())
 		e.fleet = nil
 	}
 }
@@ -144,10 +144,4 @@ func (e *engine) setTuning(t Tuning) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.tuning = t
-}
-
-func (e *engine) getTuning() Tuning {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.tuning
 }

@@ -41,16 +41,17 @@ type FleetState struct {
 }
 
 // NewFleet returns a Fleet without servers; set it as Config.Fleet of each.
-func NewFleet() *Fleet {
-	now := time.Now()
-	return &Fleet{start: now, at: now}
-}
+func NewFleet() *Fleet { return newFleet(time.Now()) }
+
+func newFleet(now time.Time) *Fleet { return &Fleet{start: now, at: now} }
 
 // State returns the counts up to now.
-func (f *Fleet) State() FleetState {
+func (f *Fleet) State() FleetState { return f.state(time.Now()) }
+
+func (f *Fleet) state(now time.Time) FleetState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.advance(time.Now())
+	f.advance(now)
 	return FleetState{
 		Seconds:           f.at.Sub(f.start).Seconds(),
 		Queueing:          f.queued.Seconds(),
@@ -70,31 +71,28 @@ func (f *Fleet) Reset() {
 }
 
 // join adds a server, idle at first, and returns its place.
-func (f *Fleet) join() int {
+func (f *Fleet) join(now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.advance(time.Now())
+	f.advance(now)
 	s := fleetState{idle: true, free: true}
 	f.states = append(f.states, s)
 	f.count(s, 1)
 	return len(f.states) - 1
 }
 
-// report replaces the state of a server.
-func (f *Fleet) report(id int, s fleetState) {
+// report replaces the state of a server. One that has stopped reports the zero state.
+func (f *Fleet) report(id int, s fleetState, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.states[id] == s {
 		return
 	}
-	f.advance(time.Now())
+	f.advance(now)
 	f.count(f.states[id], -1)
 	f.count(s, 1)
 	f.states[id] = s
 }
-
-// leave takes a server that has stopped out of the count.
-func (f *Fleet) leave(id int) { f.report(id, fleetState{}) }
 
 func (f *Fleet) count(s fleetState, n int) {
 	if s.queueing {

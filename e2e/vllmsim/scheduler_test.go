@@ -1,0 +1,312 @@
+package vllmsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lab is a scheduler under virtual time.
+type lab struct {
+	*scheduler
+	t      *testing.T
+	tuning Tuning
+	now    time.Duration
+}
+
+// newLab makes a scheduler with blocks of 4 tokens and round times: 10 ms per prompt, 1 ms per
+// prompt token, 5 ms per decode step, 1 ms per sequence in it.
+func newLab(t *testing.T, cfg Config) *lab {
+	cfg.BlockSize = 4
+	cfg = cfg.withDefaults()
+	tuning := NoLatency()
+	tuning.PrefillOverheadMS, tuning.PrefillTokenMS = 10, 1
+	tuning.DecodeStepMS, tuning.DecodeSeqMS = 5, 1
+	return &lab{scheduler: newScheduler(cfg, newStats(cfg.MaxModelLen, 0)), t: t, tuning: tuning}
+}
+
+// prompt is a prompt of n tokens that shares its beginning with prompts of the same letter.
+func prompt(letter string, n int) []byte {
+	return []byte(strings.Repeat(letter, n*bytesPerToken))
+}
+
+// send submits a request for an answer of so many tokens.
+func (l *lab) send(prompt []byte, answer int) *sequence {
+	l.t.Helper()
+	q := newSequence(slices.Clone(prompt), 0, 1, answer, finishLength)
+	if err := l.add(q, l.now); err != nil {
+		l.t.Fatal(err)
+	}
+	return q
+}
+
+// step runs one engine step and returns it.
+func (l *lab) step() step {
+	st := l.begin(l.now)
+	l.now += l.tuning.stepTime(st)
+	l.finish(st, l.now)
+	return st
+}
+
+// drain runs until nothing is left and returns the number of steps.
+func (l *lab) drain() int {
+	l.t.Helper()
+	for n := range 10000 {
+		if l.idle() {
+			return n
+		}
+		l.step()
+	}
+	l.t.Fatal("the scheduler does not come to an end")
+	return 0
+}
+
+func TestStepTime(t *testing.T) {
+	tuning := newLab(t, Config{}).tuning
+	fast := tuning
+	fast.Speed = 2
+	slow := tuning
+	slow.Mode = ModeSlow
+	for _, c := range []struct {
+		name   string
+		tuning Tuning
+		step   step
+		ms     int
+	}{
+		{"empty", tuning, step{}, 0},
+		{"prefill", tuning, step{started: 1, prefill: 30}, 40},
+		{"two prompts", tuning, step{started: 2, prefill: 30}, 50},
+		{"later chunk", tuning, step{prefill: 30}, 30},
+		{"decode one", tuning, step{decodes: 1}, 6},
+		{"decode ten", tuning, step{decodes: 10}, 15},
+		{"both", tuning, step{started: 1, prefill: 30, decodes: 10}, 55},
+		{"twice as fast", fast, step{started: 1, prefill: 30}, 20},
+		{"slow mode", slow, step{decodes: 1}, 60},
+	} {
+		if got := c.tuning.stepTime(c.step); got != time.Duration(c.ms)*time.Millisecond {
+			t.Errorf("%s: %v, want %d ms", c.name, got, c.ms)
+		}
+	}
+}
+
+// TestSteps lists what each step of a scenario does.
+func TestSteps(t *testing.T) {
+	type want struct{ started, prefill, decodes int }
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		load func(*lab)
+		want []want
+	}{
+		{"one request", Config{}, func(l *lab) { l.send(prompt("a", 6), 3) }, []want{{1, 6, 0}, {0, 0, 1}, {0, 0, 1}}},
+		{"prompts share a step", Config{}, func(l *lab) {
+			l.send(prompt("a", 6), 2)
+			l.send(prompt("b", 7), 2)
+		}, []want{{2, 13, 0}, {0, 0, 2}}},
+		{"long prompt in chunks", Config{MaxBatchedTokens: 10}, func(l *lab) { l.send(prompt("a", 25), 2) }, []want{
+			{1, 10, 0}, {0, 10, 0}, {0, 5, 0}, {0, 0, 1},
+		}},
+		{"decode goes before a chunk", Config{MaxBatchedTokens: 10}, func(l *lab) {
+			l.send(prompt("a", 4), 4)
+			l.send(prompt("b", 12), 1)
+		}, []want{{2, 10, 0}, {0, 6, 1}, {0, 0, 1}, {0, 0, 1}}},
+		{"one slot serialises", Config{MaxNumSeqs: 1}, func(l *lab) {
+			l.send(prompt("a", 4), 2)
+			l.send(prompt("b", 4), 2)
+		}, []want{{1, 4, 0}, {0, 0, 1}, {1, 4, 0}, {0, 0, 1}}},
+		{"cached prefix is not computed", Config{MaxNumSeqs: 1}, func(l *lab) {
+			l.send(prompt("a", 9), 1)
+			l.send(prompt("a", 9), 1)
+		}, []want{{1, 9, 0}, {1, 1, 0}}},
+		{"last token is computed even if cached", Config{MaxNumSeqs: 1}, func(l *lab) {
+			l.send(prompt("a", 8), 1)
+			l.send(prompt("a", 8), 1)
+		}, []want{{1, 8, 0}, {1, 4, 0}}},
+		{"prefix of a running sequence", Config{}, func(l *lab) {
+			l.send(prompt("a", 8), 3)
+			l.step()
+			l.send(prompt("a", 9), 1)
+		}, []want{{1, 1, 1}, {0, 0, 1}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t, c.cfg)
+			c.load(l)
+			var got []want
+			for !l.idle() {
+				st := l.step()
+				got = append(got, want{st.started, st.prefill, st.decodes})
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("steps %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAnswerIsCachedForTheNextTurn(t *testing.T) {
+	l := newLab(t, Config{})
+	first := l.send(prompt("a", 8), 8)
+	l.drain()
+	next := l.send(append(slices.Clone(first.data), prompt("b", 4)...), 1)
+	l.drain()
+	// The last token of an answer is never computed, so its block is not complete.
+	if next.cached != 12 {
+		t.Errorf("%d tokens of the conversation were cached, want 12", next.cached)
+	}
+}
+
+func TestQueueIsCapped(t *testing.T) {
+	l := newLab(t, Config{MaxNumSeqs: 2, MaxQueued: 3})
+	for range 5 {
+		l.send(prompt("a", 4), 1)
+	}
+	refused := newSequence(prompt("a", 4), 0, 1, 1, finishLength)
+	if err := l.add(refused, l.now); err != errBusy {
+		t.Errorf("the sixth request: %v, want errBusy", err)
+	}
+	if l.stats.rejected != 1 {
+		t.Errorf("%d rejections counted, want 1", l.stats.rejected)
+	}
+	l.step()
+	l.send(prompt("a", 4), 1)
+	l.drain()
+	unlimited := newLab(t, Config{MaxNumSeqs: 1, MaxQueued: -1})
+	for range 1000 {
+		unlimited.send(prompt("a", 4), 1)
+	}
+}
+
+func TestRequestsWaitForBlocks(t *testing.T) {
+	l := newLab(t, Config{NumBlocks: 8})
+	first := l.send(prompt("a", 20), 4) // 5 blocks, then 6
+	second := l.send(prompt("b", 16), 1)
+	l.step()
+	if first.state != seqRunning || second.state != seqWaiting || l.queued() != 1 {
+		t.Fatalf("states %d, %d with %d queued, want the second to queue", first.state, second.state, l.queued())
+	}
+	l.abort(first, l.now)
+	if l.step(); second.state != seqFinished {
+		t.Errorf("the second request is in state %d after the first has left", second.state)
+	}
+}
+
+func TestPreemption(t *testing.T) {
+	l := newLab(t, Config{NumBlocks: 8})
+	old := l.send(prompt("a", 12), 12)
+	young := l.send(prompt("b", 12), 12)
+	l.drain()
+	if l.stats.preemptions == 0 || old.preemptions != 0 || young.preemptions == 0 {
+		t.Errorf("preempted %d times: old %d, young %d; want only the young one", l.stats.preemptions, old.preemptions, young.preemptions)
+	}
+	alone := newLab(t, Config{NumBlocks: 8})
+	want := alone.send(prompt("b", 12), 12)
+	alone.drain()
+	if string(young.data) != string(want.data) {
+		t.Errorf("the preempted answer is %q, want %q", young.data, want.data)
+	}
+	if l.cache.free != 8 {
+		t.Errorf("%d blocks free at the end, want 8", l.cache.free)
+	}
+}
+
+func TestAbortInEveryState(t *testing.T) {
+	l := newLab(t, Config{MaxNumSeqs: 1})
+	running, waiting := l.send(prompt("a", 8), 9), l.send(prompt("b", 8), 9)
+	st := l.begin(l.now)
+	l.abort(running, l.now) // in the middle of a step
+	l.abort(waiting, l.now)
+	l.finish(st, l.now)
+	l.abort(running, l.now)
+	if !l.idle() || l.cache.free != l.cfg.NumBlocks || running.generated != 0 {
+		t.Errorf("idle %v, %d of %d blocks free, %d tokens", l.idle(), l.cache.free, l.cfg.NumBlocks, running.generated)
+	}
+	if n := l.stats.finished[finishAbort]; n != 2 {
+		t.Errorf("%d aborts counted, want 2", n)
+	}
+	if !running.ended.Load() || !waiting.ended.Load() {
+		t.Error("the handlers were not told")
+	}
+}
+
+func TestIntegrals(t *testing.T) {
+	l := newLab(t, Config{MaxNumSeqs: 1})
+	l.now = 100 * time.Millisecond // idle until here
+	l.send(prompt("a", 10), 1)     // 20 ms
+	l.send(prompt("b", 10), 1)     // waits for them, then 20 ms
+	l.drain()
+	l.account(l.now + time.Second)
+	for _, c := range []struct {
+		name      string
+		got, want time.Duration
+	}{
+		{"idle", l.stats.idleFor, 1100 * time.Millisecond},
+		{"waited", l.stats.waited, 20 * time.Millisecond},
+		{"queued", l.stats.queued, 20 * time.Millisecond},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s %v, want %v", c.name, c.got, c.want)
+		}
+	}
+}
+
+// TestSchedulerInvariants drives random traffic with aborts through small servers and checks
+// that limits hold in every step, that nothing is lost and that no block leaks.
+func TestSchedulerInvariants(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			l := newLab(t, Config{
+				MaxNumSeqs: 1 + r.IntN(4), NumBlocks: 12 + r.IntN(20),
+				MaxBatchedTokens: 4 + r.IntN(30), MaxQueued: -1,
+			})
+			var kept, left []*sequence
+			for range 60 {
+				for range r.IntN(3) {
+					kept = append(kept, l.send(prompt(string(rune('a'+r.IntN(3))), 1+r.IntN(30)), 1+r.IntN(16)))
+				}
+				if len(kept) > 0 && r.IntN(4) == 0 {
+					i := r.IntN(len(kept))
+					l.abort(kept[i], l.now)
+					left = append(left, kept[i])
+					kept = slices.Delete(kept, i, i+1)
+				}
+				checkStep(t, l, l.step())
+			}
+			l.drain()
+			for _, q := range kept {
+				if q.state != seqFinished || q.generated != q.maxTokens || !q.ended.Load() {
+					t.Errorf("state %d with %d of %d tokens", q.state, q.generated, q.maxTokens)
+				}
+			}
+			if n := l.stats.finished[finishLength] + l.stats.finished[finishAbort]; n != int64(len(kept)+len(left)) {
+				t.Errorf("%d ends counted of %d requests", n, len(kept)+len(left))
+			}
+			checkCache(t, l.cache, nil)
+		})
+	}
+}
+
+func checkStep(t *testing.T, l *lab, st step) {
+	t.Helper()
+	tokens := 0
+	for _, w := range st.work {
+		tokens += w.tokens
+		if w.tokens < 1 {
+			t.Fatalf("a sequence got %d tokens of a step", w.tokens)
+		}
+	}
+	if tokens > l.cfg.MaxBatchedTokens || len(st.work) > l.cfg.MaxNumSeqs || st.prefill+st.decodes != tokens {
+		t.Fatalf("step of %d tokens (%d prefill, %d decode) for %d sequences", tokens, st.prefill, st.decodes, len(st.work))
+	}
+	if len(st.work) == 0 && !l.idle() {
+		t.Fatal("an engine with work did nothing")
+	}
+	var held [][]int32
+	for _, q := range l.running {
+		held = append(held, q.blocks)
+	}
+	checkCache(t, l.cache, held)
+}
