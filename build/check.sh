@@ -12,8 +12,8 @@ check() {
 }
 
 formatted() {
-	files=$($tool gofumpt -l -extra $(git ls-files '*.go')) || return 1
-	[ -z "$files" ] || { echo "not formatted by gofumpt -extra:"; echo "$files"; return 1; }
+	files=$($tool gofumpt -l $(git ls-files '*.go')) || return 1
+	[ -z "$files" ] || { echo "not formatted by gofumpt:"; echo "$files"; return 1; }
 }
 
 check gofumpt formatted

@@ -13,8 +13,8 @@ higress) tags= ;;
 *) echo "wasm.sh: unknown host $host" >&2; exit 2 ;;
 esac
 
-mkdir -p "$(dirname "$out")"
-new=$out.new
+mkdir -p "$(dirname "$out")" .cache/wasm
+new=.cache/wasm/warmgate-$host.wasm
 # Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $new is current.
 GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" -o "$new" ./plugin
 size=$(wc -c <"$new")
