@@ -45,7 +45,7 @@ const (
 var keys = []key{
 	{
 		Key{"enabled", "boolean", "true", "`false` leaves every request to the gateway's native balancing"},
-		flag(func(c *Config) *bool { return &c.Enabled }), onAny, "",
+		boolean(func(c *Config) *bool { return &c.Enabled }), onAny, "",
 	},
 	{
 		Key{"lb_type", "string", `"endpoint"`, "What is chosen among; `endpoint`: the endpoints of the request's cluster"},
@@ -129,15 +129,15 @@ var keys = []key{
 
 	{
 		Key{"lb_config.debug_headers", "boolean", "false", "Tell endpoint, reason and load in `x-warmgate-*` response headers"},
-		flag(func(c *Config) *bool { return &c.DebugHeaders }), onAny, "",
+		boolean(func(c *Config) *bool { return &c.DebugHeaders }), onAny, "",
 	},
 	{
 		Key{"lb_config.shadow", "boolean", "false", "Decide and count, but let the gateway route"},
-		flag(func(c *Config) *bool { return &c.Shadow }), onAny, "",
+		boolean(func(c *Config) *bool { return &c.Shadow }), onAny, "",
 	},
 	{
 		Key{"lb_config.enableDetailLog", "boolean", "false", "Log each decision"},
-		flag(func(c *Config) *bool { return &c.DetailLog }), onAny, "",
+		boolean(func(c *Config) *bool { return &c.DetailLog }), onAny, "",
 	},
 
 	{

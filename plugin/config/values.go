@@ -10,7 +10,7 @@ import (
 // A setter checks v and puts it into c. It reports what is wrong to p, under the path at.
 type setter func(p *parser, c *Config, at string, v value)
 
-func flag(field func(*Config) *bool) setter {
+func boolean(field func(*Config) *bool) setter {
 	return func(p *parser, c *Config, at string, v value) {
 		if v.kind != kindBool {
 			p.bad(at, got(v)+", want true or false")

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files and the table in the README")
+
+// TestGolden parses each testdata/*.json for the gateway that its name begins with, and compares all that comes out of
+// it, every message included, with the file beside it.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(name, func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := Higress
+			if strings.HasPrefix(name, "envoy-") {
+				h = Envoy
+			}
+			golden(t, strings.TrimSuffix(file, ".json")+".golden", describe(Parse(raw, h)))
+		})
+	}
+}
+
+// describe writes down the result of Parse.
+func describe(s *Set, err error) string {
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	var b strings.Builder
+	for _, w := range s.Warnings() {
+		fmt.Fprintln(&b, "warning:", w)
+	}
+	for i := range s.rules {
+		fmt.Fprintf(&b, "rule: %+v\n", s.rules[i].config)
+	}
+	if s.global != nil {
+		fmt.Fprintf(&b, "global: %+v\n", *s.global)
+	}
+	return b.String()
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// keyCases has, for every key, a value that differs from the default with what it does to a Config, and values that are
+// refused.
+var keyCases = map[string]struct {
+	good string
+	want func(c *Config) // nil: the key changes nothing
+	bad  []string
+}{
+	"enabled":   {`false`, func(c *Config) { c.Enabled = false }, []string{`1`, `"false"`, `null`}},
+	"lb_type":   {`"endpoint"`, nil, []string{`"cluster"`, `"Endpoint"`, `1`}},
+	"lb_policy": {`"global_least_request"`, nil, []string{`"prefix_cache"`, `"endpoint_metrics"`, `""`}},
+
+	"lb_config.unit":                   {`"tokens"`, func(c *Config) { c.Unit = "tokens" }, []string{`"bytes"`, `1`}},
+	"lb_config.max_inflight":           {`7`, func(c *Config) { c.MaxInflight = 7 }, []string{`-1`, `1.5`, `1e7`, `"7"`}},
+	"lb_config.maxRequestCount":        {`7`, func(c *Config) { c.MaxInflight, c.maxRequestCount = 7, 7 }, []string{`-1`, `"7"`}},
+	"lb_config.overload.status":        {`503`, func(c *Config) { c.Overload.Status = 503 }, []string{`200`, `600`, `"503"`}},
+	"lb_config.overload.retry_after":   {`2500`, func(c *Config) { c.Overload.RetryAfter = 2500 * time.Millisecond }, []string{`"2"`, `-1`, `"2h"`}},
+	"lb_config.weights":                {`{"10.0.0.1:80":2.5}`, func(c *Config) { c.Weights = map[string]float64{"10.0.0.1:80": 2.5} }, []string{`[]`, `{"a":1}`, `{"10.0.0.1:80":0}`}},
+	"lb_config.max_inspect_bytes":      {`"1MiB"`, func(c *Config) { c.MaxInspectBytes = 1 << 20 }, []string{`100`, `"9MiB"`, `"64"`, `"KiB"`, `"1.0001KiB"`}},
+	"lb_config.body_timeout":           {`"1.5s"`, func(c *Config) { c.BodyTimeout = 1500 * time.Millisecond }, []string{`0`, `"1d"`, `true`}},
+	"lb_config.output_tokens":          {`1000`, func(c *Config) { c.OutputTokens = 1000 }, []string{`-1`, `0.5`}},
+	"lb_config.bytes_per_token":        {`3.6`, func(c *Config) { c.BytesPerToken = 3.6 }, []string{`0`, `-4`, `101`, `1e400`}},
+	"lb_config.lease_ttl":              {`"3s"`, func(c *Config) { c.LeaseTTL = 3 * time.Second }, []string{`1999`, `"6m"`}},
+	"lb_config.debug_headers":          {`true`, func(c *Config) { c.DebugHeaders = true }, []string{`"true"`}},
+	"lb_config.shadow":                 {`true`, func(c *Config) { c.Shadow = true }, []string{`0`}},
+	"lb_config.enableDetailLog":        {`true`, func(c *Config) { c.DetailLog = true }, []string{`"yes"`}},
+	"lb_config.envoy.admin_cluster":    {`"a"`, func(c *Config) { c.EnvoyCfg.AdminCluster = "a" }, []string{`""`, `1`}},
+	"lb_config.envoy.poll_interval":    {`"2s"`, func(c *Config) { c.EnvoyCfg.PollInterval = 2 * time.Second }, []string{`1`, `"2m"`}},
+	"lb_config.envoy.endpoints":        {`["10.0.0.1:80"]`, func(c *Config) { c.EnvoyCfg.Endpoints = []StaticEndpoint{{"10.0.0.1:80", 1}} }, []string{`[]`, `"10.0.0.1:80"`, `[[]]`}},
+	"lb_config.store":                  {`"local"`, nil, []string{`"redis"`, `"memory"`, `1`}},
+	"lb_config.serviceFQDN":            {`"r.dns"`, func(c *Config) { c.Redis.ServiceFQDN = "r.dns" }, []string{`1`}},
+	"lb_config.servicePort":            {`6380`, func(c *Config) { c.Redis.ServicePort = 6380 }, []string{`-1`, `65536`, `"6380"`}},
+	"lb_config.username":               {`"u"`, func(c *Config) { c.Redis.Username = "u" }, []string{`1`}},
+	"lb_config.password":               {`"p"`, func(c *Config) { c.Redis.Password = "p" }, []string{`1`}},
+	"lb_config.timeout":                {`500`, func(c *Config) { c.Redis.Timeout = 500 * time.Millisecond }, []string{`-1`, `"x"`}},
+	"lb_config.database":               {`3`, func(c *Config) { c.Redis.Database = 3 }, []string{`-1`, `"3"`}},
+	"lb_config.redisKeyTTL":            {`60`, nil, []string{`-1`, `"60"`}},
+	"lb_config.cleanInterval":          {`5`, nil, []string{`-1`}},
+	"lb_config.metric_policy":          {`"most"`, nil, []string{`"more"`}},
+	"lb_config.target_metric":          {`"m"`, nil, []string{`1`}},
+	"lb_config.rate_limit":             {`0.5`, nil, []string{`2`, `"x"`, `true`}},
+	"lb_config.health.ejection_time":   {`2000`, func(c *Config) { c.Health.EjectionTime = 2 * time.Second }, []string{`99`, `"61m"`}},
+	"lb_config.health.slow_start":      {`0`, func(c *Config) { c.Health.SlowStart = 0 }, []string{`-1`, `"2h"`}},
+	"lb_config.health.panic_threshold": {`0`, func(c *Config) { c.Health.PanicThreshold = 0 }, []string{`-1`, `101`}},
+	"lb_config.health.consecutive_failures": {
+		`0`, func(c *Config) { c.Health.ConsecutiveFailures = 0 }, []string{`-1`, `1001`},
+	},
+	"lb_config.health.max_ejection_time": {
+		`"1h"`, func(c *Config) { c.Health.MaxEjectionTime = time.Hour }, []string{`99`, `"25h"`, `"1s"`},
+	},
+	"lb_config.health.max_ejection_percent": {
+		`100`, func(c *Config) { c.Health.MaxEjectionPercent = 100 }, []string{`-1`, `101`},
+	},
+
+	"_rules_":                        {`[{"_match_route_":["r"],"enabled":false}]`, nil, []string{`{}`, `"r"`, `[1]`}},
+	"_rules_[]._match_route_":        {`["r"]`, nil, []string{`[]`, `1`, `[""]`}},
+	"_rules_[]._match_route_prefix_": {`["r"]`, nil, []string{`[]`, `1`, `[""]`}},
+	"_rules_[]._match_domain_":       {`["r"]`, nil, []string{`[]`, `1`, `[""]`}},
+	"_rules_[]._match_service_":      {`"r"`, nil, []string{`[]`, `1`, `[""]`}},
+}
+
+// document writes a configuration in which nothing but the key is out of the ordinary, for a gateway on which it is valid.
+func document(name, val string) (string, Host) {
+	if condition, ok := strings.CutPrefix(name, "_rules_[]."); ok {
+		return `{"_rules_":[{"enabled":false,"` + condition + `":` + val + `}]}`, Higress
+	}
+	member := `"` + strings.ReplaceAll(name, ".", `":{"`) + `":` + val + strings.Repeat("}", strings.Count(name, "."))
+	switch {
+	case name == "lb_policy":
+		return `{` + member + `}`, Higress
+	case strings.HasPrefix(name, "lb_config.envoy."):
+		if name == "lb_config.envoy.poll_interval" {
+			member = strings.Replace(member, `{"poll`, `{"admin_cluster":"c","poll`, 1)
+		}
+		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
+	}
+	return `{"lb_policy":"global_least_request",` + member + `}`, Higress
+}
+
+func TestEveryKey(t *testing.T) {
+	for _, k := range Keys() {
+		tt, ok := keyCases[k.Name]
+		if !ok {
+			t.Errorf("%s: documented, but not tested", k.Name)
+			continue
+		}
+		if k.Type == "" || k.Meaning == "" {
+			t.Errorf("%s: no type or meaning", k.Name)
+		}
+		text, h := document(k.Name, tt.good)
+		set, err := Parse([]byte(text), h)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		want := defaults(h)
+		want.Policy = "global_least_request"
+		if k.Name == "lb_config.envoy.poll_interval" {
+			want.EnvoyCfg.AdminCluster = "c"
+		}
+		if tt.want != nil {
+			tt.want(&want)
+		}
+		if set.global != nil && !reflect.DeepEqual(*set.global, want) {
+			t.Errorf("%s: got %+v, want %+v", text, *set.global, want)
+		}
+		for _, val := range tt.bad {
+			text, h := document(k.Name, val)
+			place := strings.Replace(k.Name, "[]", "[0]", 1)
+			if _, err := Parse([]byte(text), h); err == nil || !strings.Contains(err.Error(), "\n  "+place) {
+				t.Errorf("%s: got %v, want a problem at %s", text, err, place)
+			}
+		}
+	}
+	if len(keyCases) != len(Keys()) {
+		t.Errorf("%d keys tested, %d documented", len(keyCases), len(Keys()))
+	}
+}
+
+// A default that is written down does what leaving the key out does.
+func TestDefaultsAreWhatTheTableSays(t *testing.T) {
+	tested := 0
+	for _, k := range Keys() {
+		if k.Default == "" {
+			continue
+		}
+		tested++
+		text, h := document(k.Name, k.Default)
+		set, err := Parse([]byte(text), h)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		want := defaults(h)
+		want.Policy, want.EnvoyCfg.AdminCluster = set.global.Policy, set.global.EnvoyCfg.AdminCluster
+		if !reflect.DeepEqual(*set.global, want) {
+			t.Errorf("%s: got %+v, want %+v", text, *set.global, want)
+		}
+	}
+	if tested < 20 {
+		t.Errorf("only %d defaults", tested)
+	}
+}
+
+// The table in the README is this package's own; -update writes it there.
+func TestReadmeTable(t *testing.T) {
+	const file, begin, end = "../../README.md", "<!-- config -->\n", "<!-- /config -->"
+	readme, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		t.Skip("no README")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(readme), begin)
+	old, tail, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("README.md has no place for the table between %s and %s", strings.TrimSpace(begin), end)
+	}
+	table := readmeTable()
+	if *update {
+		if err := os.WriteFile(file, []byte(head+begin+table+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if old != table {
+		t.Errorf("the table in README.md is out of date: run go test ./plugin/config -update\nwant\n%s", table)
+	}
+}
+
+func readmeTable() string {
+	var b strings.Builder
+	b.WriteString("| key | type | default | meaning |\n|---|---|---|---|\n")
+	for _, k := range Keys() {
+		def := ""
+		if k.Default != "" {
+			def = "`" + strings.Trim(k.Default, `"`) + "`"
+		}
+		b.WriteString("| `" + k.Name + "` | " + k.Type + " | " + def + " | " + k.Meaning + " |\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// parseRules returns a Set with the given rules, each switched off to keep it short.
+func parseRules(t *testing.T, h Host, global bool, rules ...string) *Set {
+	t.Helper()
+	text := `{`
+	if global {
+		text += `"enabled":false,`
+	}
+	text += `"_rules_":[`
+	for i, r := range rules {
+		if i > 0 {
+			text += ","
+		}
+		text += `{"enabled":false,` + r + `}`
+	}
+	s, err := Parse([]byte(text+`]}`), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestMatch(t *testing.T) {
+	const outbound = "outbound|8000||llm.models.svc.cluster.local"
+	tests := []struct {
+		name                      string
+		rule                      string
+		host                      Host
+		route, cluster, authority string
+		want                      bool
+	}{
+		{"route", `"_match_route_":["a","b"]`, Higress, "b", "", "", true},
+		{"other route", `"_match_route_":["a","b"]`, Higress, "ab", "", "", false},
+		{"no route", `"_match_route_":["a"]`, Higress, "", "", "", false},
+		{"route prefix", `"_match_route_prefix_":["x","ab"]`, Higress, "abc", "", "", true},
+		{"whole route as prefix", `"_match_route_prefix_":["abc"]`, Higress, "abc", "", "", true},
+		{"longer prefix", `"_match_route_prefix_":["abcd"]`, Higress, "abc", "", "", false},
+
+		{"domain", `"_match_domain_":["a.com"]`, Higress, "", "", "a.com", true},
+		{"domain with a port", `"_match_domain_":["a.com"]`, Higress, "", "", "a.com:8080", true},
+		{"domain is exact", `"_match_domain_":["a.com"]`, Higress, "", "", "b.a.com", false},
+		{"domain has case", `"_match_domain_":["a.com"]`, Higress, "", "", "A.com", false},
+		{"end of domain", `"_match_domain_":["*.a.com"]`, Higress, "", "", "b.c.a.com", true},
+		{"end of domain needs the dot", `"_match_domain_":["*.a.com"]`, Higress, "", "", "a.com", false},
+		{"beginning of domain", `"_match_domain_":["api.*"]`, Higress, "", "", "api.b.com:1", true},
+		{"other beginning", `"_match_domain_":["api.*"]`, Higress, "", "", "www.api.com", false},
+		{"any domain", `"_match_domain_":["*"]`, Higress, "", "", "", true},
+		{"star in front is the one that counts", `"_match_domain_":["*a*"]`, Higress, "", "", "xa", false},
+		{"IPv6", `"_match_domain_":["[::1]"]`, Higress, "", "", "[::1]:80", true},
+		{"IPv6 without a port", `"_match_domain_":["[::1]"]`, Higress, "", "", "[::1]", true},
+
+		{"service", `"_match_service_":["llm.models.svc.cluster.local"]`, Higress, "", outbound, "", true},
+		{"service and port", `"_match_service_":["llm.models.svc.cluster.local:8000"]`, Higress, "", outbound, "", true},
+		{"other port", `"_match_service_":["llm.models.svc.cluster.local:8001"]`, Higress, "", outbound, "", false},
+		{"port begins alike", `"_match_service_":["llm.models.svc.cluster.local:80"]`, Higress, "", outbound, "", false},
+		{"other service", `"_match_service_":["models.svc.cluster.local"]`, Higress, "", outbound, "", false},
+		{"service with a subset", `"_match_service_":["a.dns"]`, Higress, "", "outbound|80|v1|a.dns", "", true},
+		{"too many parts", `"_match_service_":["a.dns"]`, Higress, "", "outbound|80|v1|a.dns|x", "", false},
+		{"plain cluster on Higress", `"_match_service_":["llm"]`, Higress, "", "llm", "", false},
+		{"plain cluster on Envoy", `"_match_service_":["llm"]`, Envoy, "", "llm", "", true},
+		{"other cluster on Envoy", `"_match_service_":["llm"]`, Envoy, "", "llm2", "", false},
+		{"Higress's names on Envoy", `"_match_service_":["a.dns:80"]`, Envoy, "", "outbound|80||a.dns", "", true},
+		{"whole cluster name on Envoy", `"_match_service_":["outbound|80||a.dns"]`, Envoy, "", "outbound|80||a.dns", "", true},
+
+		{"route and service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||s.dns", "", true},
+		{"route without service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||t.dns", "", false},
+		{"service without route", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "b", "outbound|1||s.dns", "", false},
+		{"route outranks domain", `"_match_route_":["a"],"_match_domain_":["a.com"]`, Higress, "a", "", "b.com", true},
+		{"domain beside route", `"_match_route_":["a"],"_match_domain_":["a.com"]`, Higress, "b", "", "a.com", false},
+		{"domain outranks service", `"_match_domain_":["a.com"],"_match_service_":["s.dns"]`, Higress, "", "outbound|1||t.dns", "a.com", true},
+		{"service outranks prefix", `"_match_service_":["s.dns"],"_match_route_prefix_":["a"]`, Higress, "a", "outbound|1||t.dns", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			with, without := parseRules(t, tt.host, true, tt.rule), parseRules(t, tt.host, false, tt.rule)
+			got, bare := with.Match(tt.route, tt.cluster, tt.authority), without.Match(tt.route, tt.cluster, tt.authority)
+			if tt.want && (got == nil || got.ID != 1 || bare == nil || bare.ID != 1) {
+				t.Errorf("got %+v and %+v, want the rule", got, bare)
+			}
+			if !tt.want && (got == nil || got.ID != 0 || bare != nil) {
+				t.Errorf("got %+v and %+v, want the global part and none", got, bare)
+			}
+		})
+	}
+}
+
+// The first rule that matches holds, whether it is found by the index of routes or by looking.
+func TestMatchFirstRule(t *testing.T) {
+	const service = "outbound|1||s.dns"
+	rules := map[string]func(route, cluster, authority string) bool{
+		`"_match_route_":["r1","r2"]`:                        func(r, _, _ string) bool { return r == "r1" || r == "r2" },
+		`"_match_route_":["r2","r3"]`:                        func(r, _, _ string) bool { return r == "r2" || r == "r3" },
+		`"_match_route_":["r1"],"_match_service_":["s.dns"]`: func(r, c, _ string) bool { return r == "r1" && c == service },
+		`"_match_domain_":["a.*"]`:                           func(_, _, a string) bool { return strings.HasPrefix(a, "a.") },
+		`"_match_service_":["s.dns"]`:                        func(_, c, _ string) bool { return c == service },
+		`"_match_route_prefix_":["r"]`:                       func(r, _, _ string) bool { return strings.HasPrefix(r, "r") },
+	}
+	texts := make([]string, 0, len(rules))
+	for text := range rules {
+		texts = append(texts, text)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		rng.Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
+		chosen := texts[:1+rng.IntN(len(texts))]
+		s := parseRules(t, Higress, true, chosen...)
+		for _, route := range []string{"", "r1", "r2", "r3", "r4", "x"} {
+			for _, cluster := range []string{"", service, "outbound|1||t.dns"} {
+				for _, authority := range []string{"", "a.com", "b.com"} {
+					want := 0
+					for i, text := range chosen {
+						if rules[text](route, cluster, authority) {
+							want = i + 1
+							break
+						}
+					}
+					if got := s.Match(route, cluster, authority); got == nil || got.ID != want {
+						t.Fatalf("%v: %q %q %q got %+v, want rule %d", chosen, route, cluster, authority, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestRulesDoNotInherit(t *testing.T) {
+	s, err := Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"max_inflight":5,"unit":"tokens"},
+		"_rules_":[{"_match_route_":["r"],"lb_policy":"global_least_request","lb_config":{"shadow":true}}]}`), Higress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Match("r", "", ""); c.MaxInflight != 0 || c.Unit != "requests" || !c.Shadow {
+		t.Errorf("rule %+v", *c)
+	}
+	if c := s.Match("x", "", ""); c.MaxInflight != 5 || c.Unit != "tokens" || c.Shadow {
+		t.Errorf("global part %+v", *c)
+	}
+}
+
+func TestHasRules(t *testing.T) {
+	if parseRules(t, Higress, true).HasRules() {
+		t.Error("an empty list has rules")
+	}
+	if !parseRules(t, Higress, false, `"_match_route_":["a"]`).HasRules() {
+		t.Error("a rule is none")
+	}
+}
+
+// manyRules returns a Set with n rules of the kind, of which none matches a request for route r, cluster c and host h.
+func manyRules(tb testing.TB, n int, kind string) *Set {
+	rules := make([]string, n)
+	for i := range rules {
+		rules[i] = `{"enabled":false,"` + kind + `":["name-` + strconv.Itoa(i) + `"]}`
+	}
+	s, err := Parse([]byte(`{"enabled":false,"_rules_":[`+strings.Join(rules, ",")+`]}`), Higress)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func TestMatchAllocatesNothing(t *testing.T) {
+	for _, kind := range conditionKeys {
+		s := manyRules(t, 20, kind)
+		if n := testing.AllocsPerRun(100, func() { s.Match("route", "outbound|80||service.dns", "host.com:80") }); n != 0 {
+			t.Errorf("%s: %v allocations", kind, n)
+		}
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	for _, kind := range conditionKeys {
+		s := manyRules(b, 100, kind)
+		b.Run(kind, func(b *testing.B) {
+			for b.Loop() {
+				s.Match("route", "outbound|80||service.dns", "host.com:80")
+			}
+		})
+	}
+}

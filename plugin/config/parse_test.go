@@ -1,0 +1,243 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestLimits(t *testing.T) {
+	policy := `"lb_policy":"global_least_request"`
+	tests := []struct {
+		name, text, want string
+	}{
+		{"too long", `{` + policy + `,"a":"` + strings.Repeat("x", maxBytes) + `"}`, "config: 1048619 bytes, want at most 1048576"},
+		{"too deep", `{"a":` + strings.Repeat("[", 1e5), "nested deeper than 32 levels"},
+		{"too many values", `{"a":[` + strings.Repeat("1,", maxValues) + `1]}`, "more than 65536 values"},
+		{"long string", `{` + policy + `,"lb_config":{"username":"` + strings.Repeat("u", maxText+1) + `"}}`, "lb_config.username: got a string, want a string of at most 1024 bytes"},
+		{"long key", `{"` + strings.Repeat("k", 1000) + `":1}`, strings.Repeat("k", 64) + "...: unknown key"},
+		{"NaN", `{` + policy + `,"lb_config":{"bytes_per_token":NaN}}`, "not the beginning of a value"},
+		{"not a finite number", `{` + policy + `,"lb_config":{"bytes_per_token":1e999}}`, "lb_config.bytes_per_token: got 1e999"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Parse([]byte(tt.text), Higress)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 4096 {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestProblemsAreCountedBeyondThoseShown(t *testing.T) {
+	var b strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&b, `"unknown%d":1,`, i)
+	}
+	_, err := Parse([]byte(`{`+b.String()+`"lb_policy":"global_least_request"}`), Higress)
+	if err == nil || !strings.HasPrefix(err.Error(), "config: 1000 problems\n") || !strings.HasSuffix(err.Error(), "\n  and 950 more") {
+		t.Fatalf("got %v", err)
+	}
+	if lines := strings.Count(err.Error(), "\n"); lines != maxProblems+1 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+// A password must not come back, wherever it was put and whatever is wrong beside it.
+func TestSecretsStayOut(t *testing.T) {
+	const canary = "canary-7351"
+	texts := []string{
+		`{"lb_config":{"password":"` + canary + `"}}`,
+		`{"lb_config":{"password":["` + canary + `"]}}`,
+		`{"lb_config":{"password":"` + canary + `","password":"` + canary + `"}}`,
+		`{"lb_config":{"password":"` + canary + strings.Repeat("x", maxText) + `"}}`,
+		`{"lb_config":{"passwd":"` + canary + `"}}`,
+		`{"password":"` + canary + `"}`,
+		`{"lb_config":{"serviceFQDN":"redis://:` + canary + `@h"},"x":1}`,
+		`{"lb_config":{"username":["` + canary + `"]}}`,
+		`{"lb_config":{"password":"` + canary + `"`,
+		`{"lb_config":{"password":` + canary + `}}`,
+		`{"lb_config":{"password":"` + canary + "\n" + `"}}`,
+	}
+	for _, text := range texts {
+		_, err := Parse([]byte(text), Higress)
+		if err == nil || strings.Contains(err.Error(), canary) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+	s, err := Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"serviceFQDN":"r","username":"u","password":"`+canary+`"}}`), Higress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Match("", "", ""); c.Redis.Password != canary || strings.Contains(fmt.Sprintf("%v %+v %#v", *c, *c, *c), canary) {
+		t.Errorf("password lost or printed: %+v", *c)
+	}
+	if strings.Contains(strings.Join(s.Warnings(), ""), canary) {
+		t.Error("password in a warning")
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"max_inflight", "unit", "shadow", "weights", "store"}
+	for written, want := range map[string]string{
+		"maxInflight": "max_inflight", "max-inflight": "max_inflight", "units": "unit", "Shadow": "shadow", "weigth": "weights",
+		"sotre": "", "colour": "", "": "", strings.Repeat("unit", 100): "",
+	} {
+		if got := nearest(written, names); got != want {
+			t.Errorf("%q: got %q, want %q", written, got, want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "xabc", 1}, {"kitten", "sitting", 3}} {
+		if got := distance(tt.a, tt.b); got != tt.want {
+			t.Errorf("%q, %q: got %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+// FuzzParse checks that nothing breaks Parse, and that what it accepts is within the bounds it promises.
+func FuzzParse(f *testing.F) {
+	for name, tt := range keyCases {
+		text, h := document(name, tt.good)
+		f.Add([]byte(text), h == Envoy)
+		for _, bad := range tt.bad {
+			text, h := document(name, bad)
+			f.Add([]byte(text), h == Envoy)
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, envoy bool) {
+		h := Higress
+		if envoy {
+			h = Envoy
+		}
+		s, err := Parse(raw, h)
+		if (s == nil) == (err == nil) {
+			t.Fatalf("got %v and %v", s, err)
+		}
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "config: ") || len(err.Error()) > 20000 {
+				t.Fatalf("message of %d bytes: %.200s", len(err.Error()), err)
+			}
+			return
+		}
+		all := []*Config{s.Match("", "", "")}
+		for i := range s.rules {
+			all = append(all, &s.rules[i].config)
+		}
+		for _, c := range all {
+			if c != nil && c.Enabled {
+				checkSane(t, c, h)
+			}
+		}
+	})
+}
+
+func checkSane(t *testing.T, c *Config, h Host) {
+	t.Helper()
+	if c.Type != "endpoint" || c.Policy != "global_least_request" || c.Unit != "requests" && c.Unit != "tokens" {
+		t.Errorf("type %q, policy %q, unit %q", c.Type, c.Policy, c.Unit)
+	}
+	if c.MaxInflight < 0 || c.Overload.Status < 400 || c.Overload.Status > 599 || c.Overload.RetryAfter < 0 {
+		t.Errorf("cap %d, overload %+v", c.MaxInflight, c.Overload)
+	}
+	if c.MaxInspectBytes < 1<<10 || c.BodyTimeout <= 0 || c.LeaseTTL <= 0 || c.BytesPerToken < 0.1 || c.OutputTokens < 0 {
+		t.Errorf("%+v", *c)
+	}
+	if c.Health.MaxEjectionTime < c.Health.EjectionTime || c.Health.EjectionTime <= 0 || c.Health.PanicThreshold > 100 {
+		t.Errorf("health %+v", c.Health)
+	}
+	if h == Envoy && (c.EnvoyCfg.AdminCluster == "") == (len(c.EnvoyCfg.Endpoints) == 0) {
+		t.Errorf("source of endpoints %+v", c.EnvoyCfg)
+	}
+	weights := []float64{1}
+	for _, w := range c.Weights {
+		weights = append(weights, w)
+	}
+	for _, e := range c.EnvoyCfg.Endpoints {
+		weights = append(weights, e.Weight)
+	}
+	for _, w := range weights {
+		if !(w >= minWeight && w <= maxWeight) {
+			t.Errorf("weight %v", w)
+		}
+	}
+}
+
+// FuzzJSON holds the reader equal to encoding/json, within its limits.
+func FuzzJSON(f *testing.F) {
+	for _, text := range []string{
+		`{"a":[1,-2.5e+3,true,false,null,"x\u00e9\ud83d\ude00\n"]}`, `[]`, `{}`, `"\ud800x"`, "\"\xff\"", `01`, `[1,]`, `{"a":1,}`, `{} x`, `"\`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := parseJSON(text)
+		if err != nil {
+			if json.Valid([]byte(text)) && !strings.Contains(err.Error(), "deeper") && !strings.Contains(err.Error(), "values") {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		var want any
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&want); err != nil || !json.Valid([]byte(text)) {
+			t.Fatalf("%q accepted, but %v", text, err)
+		}
+		if got := v.plain(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q: got %#v, want %#v", text, got, want)
+		}
+	})
+}
+
+// plain returns a value in the types of encoding/json.
+func (v value) plain() any {
+	switch v.kind {
+	case kindBool:
+		return v.text == "true"
+	case kindNumber:
+		return json.Number(v.text)
+	case kindString:
+		return string([]rune(v.text))
+	case kindArray:
+		list := make([]any, len(v.items))
+		for i, item := range v.items {
+			list[i] = item.plain()
+		}
+		return list
+	case kindObject:
+		m := make(map[string]any, len(v.items))
+		for i, name := range v.names {
+			m[string([]rune(name))] = v.items[i].plain()
+		}
+		return m
+	}
+	return nil
+}
+
+// FuzzAddress holds canonicalAddress equal to net/netip.
+func FuzzAddress(f *testing.F) {
+	for _, s := range []string{
+		"10.0.0.1:80", "[::]:1", "[::1]:65535", "[2001:DB8:0:0:1::1]:80", "[1:2:3:4:5:6:7:8]:1", "[::ffff:1.2.3.4]:80", "[1::8]:1",
+		"[1:2:3:4:5:6:1.2.3.4]:9", "[0:0:1:0:0:0:1:0]:2", "[1:0:2:3:4:5:6:7]:3", "1.2.3:4", "[::1%a]:5", "[1:2:3:4:5:6:7::]:1", "[:1]:1", "[::1:]:1",
+		"1.2.3.4:080", "[::1.2.3.4]:1", "[1.2.3.4]:1", "[::1.2.3.4:5]:1", "[1:2:3:4:5:6:7:1.2.3.4]:1", "[12345::]:1",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, ok := canonicalAddress(s)
+		want, err := netip.ParseAddrPort(s)
+		valid := err == nil && want.Port() > 0 && want.Addr().Zone() == "" && !strings.HasPrefix(s[strings.LastIndexByte(s, ':')+1:], "0")
+		if ok != valid || ok && got != want.String() {
+			t.Fatalf("%q: got %q, %v, want %v, %v", s, got, ok, want, err)
+		}
+	})
+}
