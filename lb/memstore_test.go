@@ -351,3 +351,32 @@ func BenchmarkReserveRelease(b *testing.B) {
 		})
 	}
 }
+
+// Whatever stands in shared memory, the store answers or refuses; it does not panic.
+func FuzzSharedMemory(f *testing.F) {
+	p := newProcess(f)
+	s := p.newOwner()
+	reserve(f, s, 1, storetest.Even(storetest.Addrs(3)))
+	for _, v := range p.vals {
+		if len(v) > 16 {
+			f.Add(v, v)
+		}
+	}
+	f.Fuzz(func(t *testing.T, table, roster []byte) {
+		p := newProcess(t)
+		for i := range 256 {
+			p.vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
+		}
+		p.vals["warmgate/1/roster"] = roster
+		s := p.newOwner()
+		plan := storetest.Even(storetest.Addrs(3))
+		for id := range lb.LeaseID(3) {
+			s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
+		}
+		_ = s.Beat(time.Hour)
+		s.Amend(time.Hour, 0, plan.Candidates[1].Addr, 7)
+		for id := range lb.LeaseID(3) {
+			s.Release(time.Hour, id)
+		}
+	})
+}

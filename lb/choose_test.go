@@ -1,0 +1,170 @@
+package lb_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+func TestChoose(t *testing.T) {
+	c := func(base, slope, weight float64, limit int64) lb.Candidate {
+		return lb.Candidate{Base: base, Slope: slope, Weight: weight, Cap: limit}
+	}
+	for _, tc := range []struct {
+		name   string
+		plan   lb.Plan
+		loads  []lb.Load
+		want   int
+		during string
+	}{
+		{"none", lb.Plan{}, nil, lb.Full, ""},
+		{"the only one", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 0)}}, []lb.Load{{Requests: 99}}, 0, ""},
+		{
+			"least requests", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 1, 0), c(0, 1, 1, 0)}},
+			[]lb.Load{{Requests: 3}, {Requests: 1}, {Requests: 2}}, 1, "",
+		},
+		{
+			"idle and bigger wins", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 2, 0)}},
+			[]lb.Load{{}, {}}, 1, "the request itself counts",
+		},
+		{
+			"weight shares load", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 4, 0)}},
+			[]lb.Load{{Requests: 1}, {Requests: 6}}, 1, "2/1 against 7/4",
+		},
+		{
+			"tokens, not requests",
+			lb.Plan{Unit: lb.Tokens, Tokens: 100, Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 1, 0)}},
+			[]lb.Load{{Requests: 1, Tokens: 5000}, {Requests: 9, Tokens: 900}}, 1, "",
+		},
+		{
+			"a big request prefers the bigger endpoint",
+			lb.Plan{Unit: lb.Tokens, Tokens: 8000, Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 4, 0)}},
+			[]lb.Load{{}, {Tokens: 20000}}, 1, "8000/1 against 28000/4",
+		},
+		{
+			"base cost", lb.Plan{Candidates: []lb.Candidate{c(5, 1, 1, 0), c(0, 1, 1, 0)}},
+			[]lb.Load{{}, {Requests: 4}}, 1, "",
+		},
+		{
+			"full ones are out", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 1), c(0, 1, 1, 9)}},
+			[]lb.Load{{Requests: 1}, {Requests: 8}}, 1, "",
+		},
+		{
+			"all full", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 1), c(0, 1, 1, 2)}},
+			[]lb.Load{{Requests: 1}, {Requests: 2}}, lb.Full, "",
+		},
+		{
+			"the cap counts requests in either unit",
+			lb.Plan{Unit: lb.Tokens, Candidates: []lb.Candidate{c(0, 1, 1, 2), c(0, 1, 1, 2)}},
+			[]lb.Load{{Requests: 2}, {Requests: 1, Tokens: 1 << 40}}, 1, "",
+		},
+		{
+			"tie by the random bits",
+			lb.Plan{Tie: 1, Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 1, 0), c(0, 1, 1, 0)}},
+			[]lb.Load{{Requests: 7}, {}, {}}, 2, "the second of two",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := lb.Choose(&tc.plan, tc.loads); got != tc.want {
+				t.Fatalf("chose %d, want %d %s", got, tc.want, tc.during)
+			}
+		})
+	}
+}
+
+// randomPlan draws a plan and loads with many equal costs and caps that bind.
+func randomPlan(r *rand.Rand) (*lb.Plan, []lb.Load) {
+	p := &lb.Plan{Unit: lb.Unit(r.IntN(2)), Tokens: int64(r.IntN(50)), Tie: r.Uint64()}
+	loads := make([]lb.Load, r.IntN(12))
+	for i := range loads {
+		loads[i] = lb.Load{Requests: int64(r.IntN(4)), Tokens: int64(r.IntN(4)) * 10}
+		p.Candidates = append(p.Candidates, lb.Candidate{
+			Base: float64(r.IntN(3)), Slope: float64(r.IntN(2)), Weight: float64(1 + r.IntN(3)), Cap: int64(r.IntN(5)),
+		})
+	}
+	return p, loads
+}
+
+// check holds Choose to its definition: the choice has room and nothing with room costs less, and there is one
+// whenever anything has room.
+func check(t *testing.T, p *lb.Plan, loads []lb.Load) {
+	t.Helper()
+	added := 1.0
+	if p.Unit == lb.Tokens {
+		added = float64(p.Tokens)
+	}
+	cost := func(i int) float64 {
+		load := float64(loads[i].Requests)
+		if p.Unit == lb.Tokens {
+			load = float64(loads[i].Tokens)
+		}
+		c := p.Candidates[i]
+		return c.Base + c.Slope*(load+added)/c.Weight
+	}
+	least, any := math.Inf(1), false
+	for i, c := range p.Candidates {
+		if c.Cap == 0 || loads[i].Requests < c.Cap {
+			least, any = min(least, cost(i)), true
+		}
+	}
+	got := lb.Choose(p, loads)
+	switch {
+	case !any && got != lb.Full:
+		t.Fatalf("chose %d although all are full", got)
+	case !any:
+	case got < 0 || got >= len(loads):
+		t.Fatalf("chose %d of %d although one has room", got, len(loads))
+	case p.Candidates[got].Cap > 0 && loads[got].Requests >= p.Candidates[got].Cap:
+		t.Fatalf("chose %d, which is full", got)
+	case cost(got) != least:
+		t.Fatalf("chose %d at a cost of %v, the least is %v", got, cost(got), least)
+	}
+}
+
+func TestChooseIsLeast(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	for range 20000 {
+		p, loads := randomPlan(r)
+		check(t, p, loads)
+	}
+}
+
+// Every one of the cheapest candidates is reached by some tie, and equally often.
+func TestChooseTiesAreEven(t *testing.T) {
+	p := &lb.Plan{Candidates: make([]lb.Candidate, 7)}
+	loads := []lb.Load{{}, {Requests: 1}, {}, {}, {Requests: 2}, {}, {}}
+	for i := range p.Candidates {
+		p.Candidates[i] = lb.Candidate{Slope: 1, Weight: 1}
+	}
+	counts := make([]int, 7)
+	for tie := range uint64(500) {
+		p.Tie = tie
+		counts[lb.Choose(p, loads)]++
+	}
+	for i, n := range counts {
+		if want := map[bool]int{true: 100, false: 0}[loads[i].Requests == 0]; n != want {
+			t.Fatalf("candidate %d was chosen %d times, want %d: %v", i, n, want, counts)
+		}
+	}
+}
+
+func FuzzChoose(f *testing.F) {
+	f.Add(uint64(1), uint64(2))
+	f.Fuzz(func(t *testing.T, a, b uint64) {
+		p, loads := randomPlan(rand.New(rand.NewPCG(a, b)))
+		check(t, p, loads)
+	})
+}
+
+func BenchmarkChoose(b *testing.B) {
+	p, loads := &lb.Plan{}, make([]lb.Load, 64)
+	for range loads {
+		p.Candidates = append(p.Candidates, lb.Candidate{Slope: 1, Weight: 1})
+	}
+	for b.Loop() {
+		p.Tie++
+		lb.Choose(p, loads)
+	}
+}

@@ -1,0 +1,35 @@
+package lb_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// A policy plans, the store reserves, and the end of the request releases.
+func Example() {
+	kv := newMemory() // the gateway's shared memory
+	if err := lb.Prepare(kv); err != nil {
+		panic(err)
+	}
+	store := lb.NewMemStore(kv, 1, 5*time.Second)
+	policy, err := lb.New("global_least_request", lb.Config{Health: lb.NewHealth(lb.HealthConfig{})})
+	if err != nil {
+		panic(err)
+	}
+	view := &lb.View{Cluster: "llm", Endpoints: []lb.Endpoint{{Addr: "10.0.0.1:8000"}, {Addr: "10.0.0.2:8000", Weight: 2}}}
+
+	var now time.Duration
+	for id := lb.LeaseID(1); id <= 3; id++ {
+		plan, _ := policy.Plan(now, &lb.Request{}, view)
+		store.Reserve(now, id, &plan, func(g lb.Grant, err error) {
+			fmt.Println(plan.Candidates[g.Index].Addr, "carries", g.Load.Requests, err)
+		})
+	}
+	store.Release(now, 1)
+	// Output:
+	// 10.0.0.2:8000 carries 1 <nil>
+	// 10.0.0.1:8000 carries 1 <nil>
+	// 10.0.0.2:8000 carries 2 <nil>
+}

@@ -1,0 +1,277 @@
+package lb_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+var healthConfig = lb.HealthConfig{
+	ConsecutiveFailures: 5, EjectionTime: 10 * time.Second, MaxEjectionTime: time.Minute,
+	MaxEjectionPercent: 50, SlowStart: 30 * time.Second, PanicThreshold: 50,
+}
+
+func viewOf(n int) *lb.View {
+	v := &lb.View{Cluster: "llm"}
+	for _, a := range storetest.Addrs(n) {
+		v.Endpoints = append(v.Endpoints, lb.Endpoint{Addr: a, Weight: 1})
+	}
+	return v
+}
+
+func newHealth(v *lb.View) *lb.Health {
+	h := lb.NewHealth(healthConfig)
+	h.Candidates(0, v, &lb.Terms{})
+	return h
+}
+
+// weights returns the candidates as address to weight.
+func weights(t *testing.T, h *lb.Health, now time.Duration, v *lb.View) map[string]float64 {
+	t.Helper()
+	cs, reason := h.Candidates(now, v, &lb.Terms{})
+	if reason != lb.ReasonChosen {
+		t.Fatalf("at %v: no candidates, %s", now, reason)
+	}
+	out := map[string]float64{}
+	for _, c := range cs {
+		out[c.Addr] = c.Weight
+	}
+	return out
+}
+
+func fail(h *lb.Health, now time.Duration, addr string, n int) {
+	for range n {
+		h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Failure})
+	}
+}
+
+func TestCandidatesByState(t *testing.T) {
+	const h, d, u, dr, ej = lb.Healthy, lb.Degraded, lb.Unhealthy, lb.Draining, lb.Ejected
+	for _, tc := range []struct {
+		states []lb.State
+		want   []int
+		reason lb.Reason
+	}{
+		{nil, nil, lb.ReasonNoEndpoints},
+		{[]lb.State{h, h}, []int{0, 1}, lb.ReasonChosen},
+		{[]lb.State{h, u, h, h}, []int{0, 2, 3}, lb.ReasonChosen},
+		{[]lb.State{h, d, h}, []int{0, 2}, lb.ReasonChosen},
+		{[]lb.State{d, u}, []int{0}, lb.ReasonChosen},
+		{[]lb.State{h, dr, dr, dr}, []int{0}, lb.ReasonChosen},
+		{[]lb.State{h, ej}, []int{0}, lb.ReasonChosen},
+		{[]lb.State{h, u, u}, nil, lb.ReasonPanicThreshold},
+		{[]lb.State{u, u}, nil, lb.ReasonNoHealthyEndpoint},
+		{[]lb.State{dr, dr}, nil, lb.ReasonNoHealthyEndpoint},
+	} {
+		t.Run(fmt.Sprint(tc.states), func(t *testing.T) {
+			v := viewOf(len(tc.states))
+			for i, s := range tc.states {
+				v.Endpoints[i].State = s
+			}
+			cs, reason := lb.NewHealth(healthConfig).Candidates(0, v, &lb.Terms{})
+			var got []int
+			for _, c := range cs {
+				got = append(got, slices.IndexFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == c.Addr }))
+			}
+			if reason != tc.reason || !slices.Equal(got, tc.want) {
+				t.Fatalf("got %v, %s; want %v, %s", got, reason, tc.want, tc.reason)
+			}
+		})
+	}
+}
+
+func TestCandidatesFollowTheTerms(t *testing.T) {
+	v := viewOf(3)
+	v.Endpoints[1].Weight, v.Endpoints[2].Weight = 2, 0
+	h := lb.NewHealth(healthConfig)
+	terms := &lb.Terms{MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
+	cs, _ := h.Candidates(0, v, terms)
+	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
+		if cs[i].Weight != want.Weight || cs[i].Cap != want.Cap {
+			t.Errorf("candidate %d is %+v, want weight %v and cap %d", i, cs[i], want.Weight, want.Cap)
+		}
+	}
+	if again, _ := h.Candidates(time.Millisecond, v, terms); &again[0] != &cs[0] {
+		t.Error("the same view and terms made new candidates")
+	}
+	if cs, _ = h.Candidates(time.Millisecond, v, &lb.Terms{}); cs[0].Cap != 0 {
+		t.Error("other terms were not followed")
+	}
+}
+
+// One failure is enough to stop a failing endpoint from looking like the best one.
+func TestFailingLosesWeight(t *testing.T) {
+	v := viewOf(2)
+	h, bad := newHealth(v), v.Endpoints[0].Addr
+	last := 1.0
+	for range 4 {
+		fail(h, 0, bad, 1)
+		w := weights(t, h, 0, v)[bad]
+		if w >= last*0.6 {
+			t.Fatalf("a failure took the weight from %v to %v only", last, w)
+		}
+		last = w
+	}
+	for range 20 {
+		h.Observe(0, lb.Outcome{Addr: bad, Verdict: lb.Success})
+	}
+	if w := weights(t, h, 0, v)[bad]; w != 1 {
+		t.Fatalf("after 20 successes the weight is %v", w)
+	}
+}
+
+func TestVerdictsThatDoNotEject(t *testing.T) {
+	v := viewOf(2)
+	h, addr := newHealth(v), v.Endpoints[0].Addr
+	for range 50 {
+		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Overload})
+		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Neutral})
+		h.Observe(0, lb.Outcome{Addr: "10.9.9.9:1", Verdict: lb.Failure})
+	}
+	if w, in := weights(t, h, 0, v)[addr]; !in || w > 0.05 {
+		t.Fatalf("an overloaded endpoint has weight %v, in %v", w, in)
+	}
+	if h.Ejections() != 0 {
+		t.Fatalf("%d ejections", h.Ejections())
+	}
+}
+
+func TestEjectionGrowsAndEnds(t *testing.T) {
+	v := viewOf(4)
+	h, bad := newHealth(v), v.Endpoints[2].Addr
+	now := time.Duration(0)
+	fail(h, now, bad, 4)
+	if _, in := weights(t, h, now, v)[bad]; !in {
+		t.Fatal("ejected after four failures")
+	}
+	fail(h, now, bad, 1)
+	for i, want := range []time.Duration{10, 20, 40, 60, 60} {
+		want *= time.Second
+		if _, in := weights(t, h, now+want-time.Millisecond, v)[bad]; in {
+			t.Fatalf("ejection %d ended before %v", i+1, want)
+		}
+		now += want
+		if _, in := weights(t, h, now, v)[bad]; !in {
+			t.Fatalf("ejection %d did not end after %v", i+1, want)
+		}
+		fail(h, now, bad, 1) // it fails its first request again
+	}
+	if h.Ejections() != 6 {
+		t.Fatalf("%d ejections counted, want 6", h.Ejections())
+	}
+}
+
+func TestEjectionsAreForgiven(t *testing.T) {
+	v := viewOf(4)
+	h, addr := newHealth(v), v.Endpoints[0].Addr
+	fail(h, 0, addr, 5)
+	good := 10*time.Second + 6*time.Minute
+	h.Observe(good, lb.Outcome{Addr: addr, Verdict: lb.Success})
+	fail(h, good, addr, 5)
+	if _, in := weights(t, h, good+10*time.Second, v)[addr]; !in {
+		t.Fatal("an endpoint that was good for minutes is ejected as long as one that never recovered")
+	}
+}
+
+func TestAtMostHalfAreEjected(t *testing.T) {
+	v := viewOf(6)
+	h := newHealth(v)
+	for i, e := range v.Endpoints {
+		fail(h, time.Duration(i), e.Addr, 5)
+	}
+	got := weights(t, h, time.Second, v)
+	if len(got) != 3 {
+		t.Fatalf("%d of 6 endpoints are left", len(got))
+	}
+	for i, e := range v.Endpoints {
+		if _, in := got[e.Addr]; in != (i < 3) {
+			t.Fatalf("those ejected last stay out: endpoint %d in is %v", i, in)
+		}
+	}
+	one := viewOf(1)
+	h = newHealth(one)
+	fail(h, 0, one.Endpoints[0].Addr, 50)
+	if len(weights(t, h, 0, one)) != 1 {
+		t.Fatal("the only endpoint was ejected")
+	}
+}
+
+func TestSlowStart(t *testing.T) {
+	v := viewOf(2)
+	h := newHealth(v)
+	if w := weights(t, h, 0, v); w[v.Endpoints[0].Addr] != 1 {
+		t.Fatalf("the first endpoints start slowly: %v", w)
+	}
+	grown := viewOf(3)
+	fresh := grown.Endpoints[2].Addr
+	weights(t, h, time.Minute, grown) // seen for the first time
+	last := 0.0
+	for _, at := range []time.Duration{3, 10, 20, 29} {
+		w := weights(t, h, time.Minute+at*time.Second, grown)[fresh]
+		if w <= last || w >= 1 {
+			t.Fatalf("after %d s the weight is %v, was %v", at, w, last)
+		}
+		last = w
+	}
+	if w := weights(t, h, time.Minute+30*time.Second, grown)[fresh]; w != 1 {
+		t.Fatalf("after the slow start the weight is %v", w)
+	}
+}
+
+// An endpoint cannot wash off its ejection by leaving the list for a moment.
+func TestFlappingKeepsTheEjection(t *testing.T) {
+	v, without := viewOf(4), viewOf(3)
+	h, bad := newHealth(v), v.Endpoints[3].Addr
+	fail(h, 0, bad, 5)
+	weights(t, h, time.Second, without)
+	if _, in := weights(t, h, 2*time.Second, v)[bad]; in {
+		t.Fatal("came back clean")
+	}
+}
+
+func TestEjectionsTravel(t *testing.T) {
+	v := viewOf(4)
+	a, b, bad := newHealth(v), newHealth(v), v.Endpoints[1].Addr
+	if _, changed := a.Export(0, nil); changed {
+		t.Fatal("nothing was ejected, yet there is something to export")
+	}
+	fail(a, 0, bad, 5)
+	shared, changed := a.Export(0, nil)
+	if !changed {
+		t.Fatal("nothing to export after an ejection")
+	}
+	a.Exported()
+	if _, changed = a.Export(0, shared); changed {
+		t.Fatal("exported twice")
+	}
+	b.Import(shared)
+	if _, in := weights(t, b, time.Second, v)[bad]; in {
+		t.Fatal("the other VM still uses the endpoint")
+	}
+	if b.Ejections() != 0 {
+		t.Fatal("an ejection was counted twice")
+	}
+	fail(b, 11*time.Second, bad, 1)
+	if _, in := weights(t, b, 30*time.Second, v)[bad]; in {
+		t.Fatal("the second ejection is not longer although the first was another VM's")
+	}
+	fail(b, time.Minute, v.Endpoints[2].Addr, 5)
+	if shared, _ = b.Export(time.Minute, shared); len(shared) != 24 {
+		t.Fatalf("ended ejections stay in the export: %d bytes", len(shared))
+	}
+}
+
+func FuzzImport(f *testing.F) {
+	f.Add([]byte{0})
+	f.Add(make([]byte, 49))
+	f.Fuzz(func(t *testing.T, shared []byte) {
+		v := viewOf(3)
+		h := newHealth(v)
+		h.Import(shared)
+		weights(t, h, time.Second, v)
+	})
+}
