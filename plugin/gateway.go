@@ -49,7 +49,9 @@ type Metrics interface {
 type Stream interface {
 	Cluster() string
 	Route() string
-	RequestHeader(name string) string
+	// RequestHeaders returns all headers of the request, names in lower case: one call costs the gateway little more
+	// than asking for a single header.
+	RequestHeaders() [][2]string
 	// HoldBody tells the gateway that up to max bytes of the request's body will be held back.
 	HoldBody(max int)
 	// RequestBody returns at most max bytes of the body received so far.

@@ -19,13 +19,13 @@ func property(path ...string) string {
 	return string(v)
 }
 
-// RequestHeader implements Stream.
-func (s sdkStream) RequestHeader(name string) string {
-	v, err := proxywasm.GetHttpRequestHeader(name)
+// RequestHeaders implements Stream.
+func (s sdkStream) RequestHeaders() [][2]string {
+	headers, err := proxywasm.GetHttpRequestHeaders()
 	if err != nil {
-		return ""
+		return nil
 	}
-	return v
+	return headers
 }
 
 // RequestBody implements Stream.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -37,6 +36,7 @@ type stream struct {
 	plugin *plugin
 	phase  phase
 
+	traits  traits
 	cfg     *config.Config
 	cluster *cluster
 	policy  lb.Policy
@@ -76,10 +76,14 @@ func (s *stream) requestHeaders(end bool) action {
 	if s.cluster, s.policy, err = s.plugin.vm.cluster(cluster, s.cfg); err != nil {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
-	if end || s.cfg.Unit != "tokens" || s.RequestHeader("upgrade") != "" || s.isGRPC() {
+	if end || s.cfg.Unit != "tokens" {
 		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
 	}
-	if s.isEncoded() {
+	s.traits.read(s)
+	switch {
+	case s.traits.opaque:
+		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
+	case s.traits.encoded:
 		return s.pass(lb.ReasonBodyEncoded)
 	}
 	s.phase = phaseHeld
@@ -96,17 +100,9 @@ func (s *stream) match() (cluster string) {
 		return ""
 	}
 	cluster = s.Cluster()
-	s.cfg = set.Match(s.Route(), cluster, s.RequestHeader(":authority"))
+	s.traits.read(s)
+	s.cfg = set.Match(s.Route(), cluster, s.traits.authority)
 	return cluster
-}
-
-func (s *stream) isGRPC() bool {
-	return strings.HasPrefix(s.RequestHeader("content-type"), "application/grpc")
-}
-
-func (s *stream) isEncoded() bool {
-	enc := s.RequestHeader("content-encoding")
-	return enc != "" && enc != "identity" || strings.HasPrefix(s.RequestHeader("content-type"), "multipart/")
 }
 
 // requestBody is called when more of the body is there: size bytes in all.
@@ -140,7 +136,7 @@ func (s *stream) inspect(size int, end bool) action {
 	case err != nil:
 		return s.pass(lb.ReasonBodyMalformed)
 	}
-	return s.decide(info, max(size, s.contentLength())-len(body), lb.ReasonChosen)
+	return s.decide(info, max(size, s.traits.length)-len(body), lb.ReasonChosen)
 }
 
 // bodyLate is called when the body did not come in time, perhaps because the gateway is set to keep it from us.
@@ -149,17 +145,9 @@ func (s *stream) bodyLate() {
 	if s.phase != phaseHeld {
 		return
 	}
-	if s.decide(prompt.Info{}, s.contentLength(), lb.ReasonBodyLate) == proceed {
+	if s.decide(prompt.Info{}, s.traits.length, lb.ReasonBodyLate) == proceed {
 		s.Resume()
 	}
-}
-
-func (s *stream) contentLength() int {
-	n, err := strconv.Atoi(s.RequestHeader("content-length"))
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
 }
 
 // decide plans and reserves. unseen is how many bytes of the body were not inspected; reason is the one to count when

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+)
+
+// traits is what a request's headers say of it. They are read at most once.
+type traits struct {
+	known     bool
+	authority string
+	length    int  // of the body by its header, 0 when that is not told
+	opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
+	encoded   bool // the body is compressed or multipart
+}
+
+func (t *traits) read(s Stream) {
+	if t.known {
+		return
+	}
+	t.known = true
+	for _, h := range s.RequestHeaders() {
+		switch h[0] {
+		case ":authority":
+			t.authority = h[1]
+		case ":method":
+			t.opaque = t.opaque || h[1] == "CONNECT"
+		case "upgrade":
+			t.opaque = t.opaque || h[1] != ""
+		case "content-length":
+			if n, err := strconv.Atoi(h[1]); err == nil && n > 0 {
+				t.length = n
+			}
+		case "content-encoding":
+			t.encoded = t.encoded || h[1] != "" && !strings.EqualFold(h[1], "identity")
+		case "content-type":
+			t.opaque = t.opaque || hasPrefixFold(h[1], "application/grpc")
+			t.encoded = t.encoded || hasPrefixFold(h[1], "multipart/")
+		}
+	}
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
