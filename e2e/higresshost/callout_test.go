@@ -129,7 +129,7 @@ func TestHTTPCall(t *testing.T) {
 	if len(calls) != 1 || calls[0].Headers.Get(":path") != "/x" || calls[0].Timeout != 100*time.Millisecond {
 		t.Fatalf("calls %+v", calls)
 	}
-	if !calls[0].Respond("200", []byte("body"), "x-a", "b") || calls[0].Respond("200", nil) {
+	if !calls[0].Respond(200, []byte("body"), "x-a", "b") || calls[0].Respond(200, nil) {
 		t.Error("one answer per call")
 	}
 	if !g.LogContains(`http reply 2 [[:status 200] [x-a b]] "body"`) || s.Paused() {
@@ -142,7 +142,7 @@ func TestHTTPCallTimesOut(t *testing.T) {
 	s := script(g, "headers: stopall, http llm")
 	call := g.HTTPCalls()[0]
 	g.Advance(100 * time.Millisecond)
-	if !g.LogContains(`http reply 0 [] ""`) || s.Paused() || call.Respond("200", nil) {
+	if !g.LogContains(`http reply 0 [] ""`) || s.Paused() || call.Respond(200, nil) {
 		t.Errorf("said %q", said(g))
 	}
 }

@@ -14,7 +14,7 @@ import (
 // Gateway is one gateway process. Make it with New or Start; end it with Close.
 type Gateway struct {
 	// OnHostCall, if set, runs before every host call that a guest makes, with its name without "proxy_". It is where a
-	// test lets another worker act in between. It must not drive the calling worker itself.
+	// test lets another worker act in between. It must neither drive the calling worker nor advance the clock.
 	OnHostCall func(w *Worker, name string)
 	// OnRoute, if set, plays the filters between the plugin and the router: a code other than 0 is answered locally.
 	OnRoute func(s *Stream) (code int)
@@ -33,6 +33,7 @@ type Gateway struct {
 	clock      *clock
 	posted     []func()
 	settling   bool
+	running    int // VMs inside a callback; more than one only where OnHostCall drives another worker
 	main       *Worker
 	workers    []*Worker
 	vms        int // made so far, the canaries included
@@ -240,7 +241,7 @@ func (g *Gateway) drive(step func()) {
 }
 
 func (g *Gateway) settle() {
-	if g.settling {
+	if g.settling || g.running > 0 {
 		return
 	}
 	g.settling = true

@@ -1,6 +1,9 @@
 package higresshost
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // HTTPCall is one http_call of a plugin. It belongs to the plugin context, not to the stream that made it.
 type HTTPCall struct {
@@ -18,8 +21,8 @@ type HTTPCall struct {
 	replyBody    []byte
 }
 
-// dispatchHTTP starts a call. A cluster that the gateway does not know and missing pseudo headers are bad arguments; a
-// cluster without a healthy endpoint is told at once as a failure by the callback, as Envoy does with a 503.
+// dispatchHTTP starts a call. A cluster that the gateway does not know and missing pseudo headers are bad arguments. The
+// cluster's endpoints play no part: the test answers.
 func (g *Gateway) dispatchHTTP(c *HTTPCall) status {
 	if g.clusters[c.Cluster] == nil || !c.Headers.Has(":path") || !c.Headers.Has(":method") || !c.Headers.Has(":authority") {
 		return statusBadArgument
@@ -40,11 +43,8 @@ func (g *Gateway) dispatchHTTP(c *HTTPCall) status {
 func (g *Gateway) HTTPCalls() []*HTTPCall { return append([]*HTTPCall(nil), g.httpCalls...) }
 
 // Respond answers the call. It reports false if the call is over: answered, timed out, or its context is gone.
-func (c *HTTPCall) Respond(code string, body []byte, headers ...string) bool {
-	h := H(":status", code)
-	for i := 0; i+1 < len(headers); i += 2 {
-		h.Add(headers[i], headers[i+1])
-	}
+func (c *HTTPCall) Respond(code int, body []byte, headers ...string) bool {
+	h := append(H(":status", strconv.Itoa(code)), H(headers...)...)
 	return c.deliver(h, body)
 }
 

@@ -15,7 +15,7 @@ type localReply struct {
 // callbacks, unless a response is on its way: then it goes straight to the client, or, if that has seen headers, the
 // stream is cut.
 func (s *Stream) sendLocalReply(r localReply) {
-	if s.ended || s.local {
+	if s.ended {
 		return
 	}
 	s.request.aborted = true

@@ -17,8 +17,8 @@ func (s *Stream) Send(method, path, body string, headers ...string) {
 		h.Set("content-type", "application/json")
 		h.Set("content-length", strconv.Itoa(len(body)))
 	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		h.Set(headers[i], headers[i+1])
+	for _, p := range H(headers...) {
+		h.Set(p[0], p[1])
 	}
 	s.RequestHeaders(h, body == "")
 	if body != "" && !s.ended {
@@ -32,8 +32,8 @@ func (s *Stream) Send(method, path, body string, headers ...string) {
 // Respond is a whole response of the model server, in one frame.
 func (s *Stream) Respond(code int, body string, headers ...string) {
 	h := H(":status", strconv.Itoa(code), "content-type", "application/json")
-	for i := 0; i+1 < len(headers); i += 2 {
-		h.Set(headers[i], headers[i+1])
+	for _, p := range H(headers...) {
+		h.Set(p[0], p[1])
 	}
 	s.ResponseHeaders(h, body == "")
 	if body != "" && !s.ended {

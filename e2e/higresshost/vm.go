@@ -124,7 +124,9 @@ func (v *vm) call(id uint32, name string, args ...uint64) uint64 {
 	current, effective := v.current, v.effective
 	v.current, v.effective = id, 0
 	v.depth++
+	v.gw.running++
 	res, err := f.Call(v.ctx, append([]uint64{uint64(id)}, args...)...)
+	v.gw.running--
 	v.depth--
 	v.current, v.effective = current, effective
 	if err != nil {

@@ -1,6 +1,9 @@
 package higresshost
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Worker is one thread of the gateway. It lives as long as the gateway; its VM may be replaced.
 type Worker struct {
@@ -50,6 +53,18 @@ func (w *Worker) Streams() []*Stream {
 	}
 	return out
 }
+
+// Trap breaks the VM that takes the streams now, as an out of memory in none of their callbacks would: streams that wait
+// for a response get 503, those in their response are cut, held ones hang, and no plugin is told.
+func (w *Worker) Trap() {
+	w.gw.drive(func() {
+		if !w.Failed() {
+			w.current.vm.trap(0, "test", errTrap)
+		}
+	})
+}
+
+var errTrap = errors.New("trap asked for by the test")
 
 // adopt makes the gateway's code and configuration current on this thread.
 func (w *Worker) adopt() {
@@ -112,6 +127,9 @@ const rebuildInterval = time.Second
 
 // watchMemory replaces a VM that asks for it or that has grown too large, at most once a second, as Higress does.
 func (w *Worker) watchMemory() {
+	if !w.gw.opts.Profile.higress() {
+		return
+	}
 	w.rebuild.stop()
 	w.rebuild = w.gw.clock.after(rebuildInterval, func() {
 		if w.current == nil || w.current.vm.failed {
