@@ -45,8 +45,10 @@ type Metrics interface {
 	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
 }
 
-// Stream is one request in the gateway. Its methods act on the request whatever callback is running.
+// Stream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere after
+// Enter.
 type Stream interface {
+	Enter()
 	Cluster() string
 	Route() string
 	// RequestHeaders returns all headers of the request, names in lower case: one call costs the gateway little more

@@ -122,7 +122,6 @@ func (s envoyStream) HoldBody(int) {}
 // Steer implements Stream. The first choice goes through stateful_session, which leaves an endpoint alone that is
 // unhealthy by now; retries follow the list of override_host.
 func (s envoyStream) Steer(addr string, others []string) error {
-	s.here()
 	session := base64.StdEncoding.EncodeToString([]byte(addr))
 	if err := proxywasm.ReplaceHttpRequestHeader(headerSession, session); err != nil {
 		return err
@@ -135,7 +134,6 @@ func (s envoyStream) Steer(addr string, others []string) error {
 
 // Unsteer implements Stream.
 func (s envoyStream) Unsteer() {
-	s.here()
 	_ = proxywasm.RemoveHttpRequestHeader(headerSession)
 	_ = proxywasm.RemoveHttpRequestHeader(headerDestination)
 }

@@ -85,7 +85,6 @@ func (s higressStream) HoldBody(max int) {
 
 // Steer implements Stream. Higress takes one host; its retries go to native balancing.
 func (s higressStream) Steer(addr string, _ []string) error {
-	s.here()
 	return proxywasm.SetUpstreamOverrideHost([]byte(addr))
 }
 

@@ -7,8 +7,8 @@ import (
 // sdkStream is the part of a Stream that is the same on both gateways.
 type sdkStream struct{ id uint32 }
 
-// here makes the request the one that host calls act on. Inside its own callbacks it is already.
-func (s sdkStream) here() { _ = proxywasm.SetEffectiveContext(s.id) }
+// Enter implements Stream: it makes the request the one that host calls act on.
+func (s sdkStream) Enter() { _ = proxywasm.SetEffectiveContext(s.id) }
 
 // property returns a property of the request, "" when there is none.
 func property(path ...string) string {
@@ -63,10 +63,7 @@ func (s sdkStream) Note(text string) {
 }
 
 // Resume implements Stream.
-func (s sdkStream) Resume() {
-	s.here()
-	_ = proxywasm.ResumeHttpRequest()
-}
+func (s sdkStream) Resume() { _ = proxywasm.ResumeHttpRequest() }
 
 // Reply implements Stream.
 func (s sdkStream) Reply(status int, headers [][2]string, body string) {

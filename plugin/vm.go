@@ -146,6 +146,7 @@ func (v *vm) tick() {
 	v.exportEjections(now)
 	for s, until := range v.held {
 		if now >= until {
+			s.Enter()
 			v.guard("a held request", s.bodyLate, s.recovered)
 		}
 	}
