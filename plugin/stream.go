@@ -162,11 +162,7 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 	s.cluster.view = view
 	r := lb.Request{Tie: v.gw.Random()}
 	if s.cfg.Unit == "tokens" {
-		r.OutputTokens = int64(s.cfg.OutputTokens)
-		if info.MaxTokens > 0 {
-			r.OutputTokens = int64(info.MaxTokens)
-		}
-		r.PromptTokens = int64(float64(info.TextBytes+max(0, unseen)) / s.cfg.BytesPerToken)
+		r.PromptTokens, r.OutputTokens = estimate(s.cfg, &info, unseen)
 	}
 	plan, why := s.policy.Plan(now, &r, view)
 	if why != lb.ReasonChosen {

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// estimate returns how many tokens a request is likely to be: those of its prompt, by bytes per token, and those it may
+// generate, by its own limit or the configured guess. unseen bytes of the body count as prompt.
+func estimate(c *config.Config, info *prompt.Info, unseen int) (promptTokens, outputTokens int64) {
+	promptTokens = int64(float64(info.TextBytes+max(0, unseen))/c.BytesPerToken) + int64(info.TokenIDs)
+	switch {
+	case info.Shape == prompt.Embeddings || info.Shape == prompt.Rerank:
+		return promptTokens, 0
+	case info.MaxTokens > 0:
+		outputTokens = int64(info.MaxTokens)
+	default:
+		outputTokens = int64(c.OutputTokens)
+	}
+	return promptTokens, outputTokens * int64(max(1, info.N))
+}
