@@ -92,11 +92,11 @@ func (a *answer) sendWhole() int {
 	return writeJSON(a.w, http.StatusOK, a.buf)
 }
 
-// sendAndReset cuts the answer off after n tokens with a connection reset.
-func (a *answer) sendAndReset(n int) int {
+// sendAndReset cuts the answer off with a connection reset. A stream, which has begun, gets the
+// tokens from..to-1 before it.
+func (a *answer) sendAndReset(from, to int) int {
 	if a.req.stream {
-		a.begin()
-		a.sendTokens(0, n)
+		a.sendTokens(from, to)
 	}
 	resetConnection(a.w)
 	return 0

@@ -73,13 +73,15 @@ func (s *Server) instant(a *answer) int {
 	n, why := answerLength(a.req.maxTokens, s.cfg.MaxModelLen, s.cfg.OutputTokens, s.cfg.Seed)
 	a.textSeed, a.tokens, a.reason = s.cfg.Seed, n, why
 	s.engine.instant(a.req.promptLen, n, why)
-	if reset := s.Tuning(); reset.Mode == ModeReset {
-		return a.sendAndReset(min(n, reset.ResetAfterTokens))
+	if a.req.stream {
+		a.begin()
+	}
+	if t := s.Tuning(); t.Mode == ModeReset {
+		return a.sendAndReset(0, min(n, t.ResetAfterTokens))
 	}
 	if !a.req.stream {
 		return a.sendWhole()
 	}
-	a.begin()
 	a.sendTokens(0, n)
 	return a.end()
 }
@@ -113,7 +115,7 @@ func (s *Server) generate(a *answer) int {
 		ended := q.ended.Load()
 		have := int(q.produced.Load())
 		if resetAt >= 0 && have >= resetAt {
-			return a.sendAndReset(resetAt)
+			return a.sendAndReset(sent, resetAt)
 		}
 		if a.req.stream && have > sent {
 			a.sendTokens(sent, have)

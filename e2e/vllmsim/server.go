@@ -95,8 +95,9 @@ func (s *Server) URL() string { return "http://" + s.addr }
 // process had died.
 func (s *Server) Close() error {
 	s.engine.leave()
-	s.cancel()
+	// Connections go first: a handler that saw the context end would finish its reply.
 	err := s.http.Close()
+	s.cancel()
 	s.done.Wait()
 	if errors.Is(err, net.ErrClosed) {
 		return nil

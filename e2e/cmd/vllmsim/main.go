@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -23,7 +24,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "vllmsim:", err)
 		os.Exit(1)
 	}
@@ -107,7 +108,8 @@ func (o options) address(i int) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(p)), nil
 }
 
-func run(ctx context.Context, args []string) error {
+// run serves until the context ends; the addresses go to out.
+func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
@@ -129,7 +131,7 @@ func run(ctx context.Context, args []string) error {
 		defer s.Close()
 		addrs = append(addrs, s.Addr())
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(addrs); err != nil {
+	if err := json.NewEncoder(out).Encode(addrs); err != nil {
 		return err
 	}
 	<-ctx.Done()
