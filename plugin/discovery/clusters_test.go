@@ -1,0 +1,204 @@
+package discovery
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// The samples in testdata were taken from Envoy with one endpoint in each state, six requests in flight, and then with
+// the first endpoint of llm removed while it served four of them.
+func TestParseClustersSamples(t *testing.T) {
+	outbound := []lb.Endpoint{{Addr: "127.0.0.1:23109", Weight: 1, State: lb.Unhealthy}, {Addr: "10.255.255.1:80", Weight: 1, State: lb.Unhealthy}}
+	for _, version := range []string{"1.36.2", "1.40.0"} {
+		for _, removed := range []bool{false, true} {
+			name, first := version, lb.Healthy
+			if removed {
+				name, first = version+"-removed", lb.Draining
+			}
+			t.Run(name, func(t *testing.T) {
+				text, err := os.ReadFile("testdata/clusters-" + name + ".txt")
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := map[string][]lb.Endpoint{
+					"llm": {
+						{Addr: "127.0.0.1:23101", Weight: 3, State: first},
+						{Addr: "127.0.0.1:23102", Weight: 1, State: lb.Unhealthy},
+						{Addr: "127.0.0.1:23103", Weight: 1, State: lb.Ejected},
+						{Addr: "127.0.0.1:23104", Weight: 1, State: lb.Draining},
+						{Addr: "127.0.0.1:23105", Weight: 1, State: lb.Unhealthy},
+						{Addr: "127.0.0.1:23106", Weight: 1, State: lb.Degraded},
+						{Addr: "[::1]:23107", Weight: 1, State: lb.Healthy},
+					},
+					"dns": {{Addr: "127.0.0.1:23101", Weight: 1, State: lb.Healthy}},
+					"outbound|8000||llm.models.svc.cluster.local": outbound,
+				}
+				if got := ParseClusters(text, nil); !reflect.DeepEqual(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+				got := ParseClusters(text, func(cluster string) bool { return cluster != "dns" })
+				if !reflect.DeepEqual(got, map[string][]lb.Endpoint{"dns": want["dns"]}) {
+					t.Errorf("dns alone: got %v", got)
+				}
+			})
+		}
+	}
+}
+
+func TestVisitClustersTellsRequestsInFlight(t *testing.T) {
+	text, err := os.ReadFile("testdata/clusters-1.40.0.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	active := map[string]int64{}
+	VisitClusters(text, nil, func(cluster string, e lb.Endpoint, n int64) {
+		if n > 0 {
+			active[cluster+" "+e.Addr] = n
+		}
+	})
+	if want := map[string]int64{"llm 127.0.0.1:23101": 4, "llm 127.0.0.1:23106": 2}; !reflect.DeepEqual(active, want) {
+		t.Errorf("got %v, want %v", active, want)
+	}
+}
+
+func TestParseClusters(t *testing.T) {
+	tests := []struct {
+		name, text, want string
+	}{
+		{"nothing", "", "map[]"},
+		{"other text", "404 not found\n\n::\n::::\na::b\na::b::c::d\n", "map[]"},
+		{"one", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::2\n", "map[c:[{1.2.3.4:80 2 healthy}]]"},
+		{"weight first", "c::1.2.3.4:80::weight::2\nc::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 2 healthy}]]"},
+		{"no weight", "c::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
+		{"bad weights", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::0\nc::1.2.3.4:80::weight::-2\nc::1.2.3.4:80::weight::x\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
+		{"no health", "c::1.2.3.4:80::weight::2\nc::1.2.3.5:80::health_flags::healthy\n", "map[c:[{1.2.3.5:80 1 healthy}]]"},
+		{"last line cut", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.5:80::health_flags::heal", "map[c:[{1.2.3.4:80 1 healthy}]]"},
+		{"last weight cut", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::10", "map[c:[{1.2.3.4:80 1 healthy}]]"},
+		{"carriage returns", "c::1.2.3.4:80::health_flags::healthy\r\n", "map[c:[{1.2.3.4:80 1 degraded}]]"},
+		{"separator in the cluster's name", "a::b::1.2.3.4:80::health_flags::healthy\n", "map[a::b:[{1.2.3.4:80 1 healthy}]]"},
+		{"IPv6", "c::[2001:db8::1]:80::health_flags::healthy\nc::[::]:81::health_flags::healthy\n", "map[c:[{[2001:db8::1]:80 1 healthy} {[::]:81 1 healthy}]]"},
+		{"separator in a host name", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::hostname::a::b\nc::1.2.3.4:80::weight::3\n", "map[c:[{1.2.3.4:80 3 healthy}]]"},
+		{"failover priority", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::priority::1\n", "map[c:[{1.2.3.4:80 1 degraded}]]"},
+		{"sick failover priority", "c::1.2.3.4:80::health_flags::/failed_active_hc\nc::1.2.3.4:80::priority::1\n", "map[c:[{1.2.3.4:80 1 unhealthy}]]"},
+		{"similar names", "c::1.2.3.4:80::health_flags_x::/failed_active_hc\nc::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weights::5\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
+		{"clusters mixed", "a::1.2.3.4:80::health_flags::healthy\nb::1.2.3.4:80::health_flags::healthy\na::1.2.3.5:80::health_flags::healthy\n", "map[a:[{1.2.3.4:80 1 healthy} {1.2.3.5:80 1 healthy}] b:[{1.2.3.4:80 1 healthy}]]"},
+		{"not addresses", strings.Join([]string{
+			"c::/run/x.sock::health_flags::healthy", "c::@abstract::health_flags::healthy", "c::envoy://l/::health_flags::healthy",
+			"c::host:80::health_flags::healthy", "c::1.2.3:80::health_flags::healthy", "c::1.2.3.4::health_flags::healthy",
+			"c::1.2.3.4:0::health_flags::healthy", "c::1.2.3.4:65536::health_flags::healthy", "c::[::1]::health_flags::healthy", "c::[1]:80::health_flags::healthy", "",
+		}, "\n"), "map[]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := fmt.Sprint(ParseClusters([]byte(tt.text), nil)); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	for flags, want := range map[string]lb.State{
+		"":                                        lb.Healthy,
+		"healthy":                                 lb.Healthy,
+		"/failed_active_hc":                       lb.Unhealthy,
+		"/failed_outlier_check":                   lb.Ejected,
+		"/failed_eds_health":                      lb.Unhealthy,
+		"/degraded_active_hc":                     lb.Degraded,
+		"/degraded_eds_health":                    lb.Degraded,
+		"/eds_status_draining":                    lb.Draining,
+		"/pending_dynamic_removal":                lb.Draining,
+		"/pending_active_hc":                      lb.Unhealthy,
+		"/failed_active_hc/active_hc_timeout":     lb.Unhealthy,
+		"/excluded_via_immediate_hc_fail":         lb.Unhealthy,
+		"/failed_outlier_check/degraded_x":        lb.Ejected,
+		"/failed_outlier_check/failed_eds_health": lb.Unhealthy,
+		"/failed_active_hc/eds_status_draining":   lb.Draining,
+		"/some_flag_of_the_future":                lb.Degraded,
+	} {
+		if got := stateOf([]byte(flags)); got != want {
+			t.Errorf("%s: got %v, want %v", flags, got, want)
+		}
+	}
+}
+
+// clustersText returns what Envoy would say of n hosts, in a form taken from its own answer.
+func clustersText(tb testing.TB, n int) []byte {
+	tb.Helper()
+	sample, err := os.ReadFile("testdata/clusters-1.40.0.txt")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var host []byte
+	for line := range bytes.Lines(sample) {
+		if bytes.HasPrefix(line, []byte("llm::127.0.0.1:23101::")) {
+			host = append(host, line...)
+		}
+	}
+	text := []byte("llm::observability_name::llm\nllm::added_via_api::false\n")
+	for i := range n {
+		addr := fmt.Sprintf("10.0.%d.%d:8000", i/250, 1+i%250)
+		text = append(text, bytes.ReplaceAll(host, []byte("127.0.0.1:23101"), []byte(addr))...)
+	}
+	return text
+}
+
+func TestParseManyHosts(t *testing.T) {
+	got := ParseClusters(clustersText(t, 1000), nil)["llm"]
+	if len(got) != 1000 || got[999] != (lb.Endpoint{Addr: "10.0.3.250:8000", Weight: 3}) {
+		t.Errorf("%d hosts, last %v", len(got), got[len(got)-1])
+	}
+}
+
+func BenchmarkParseClusters(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		text := clustersText(b, n)
+		b.Run(fmt.Sprint(n, "hosts"), func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				ParseClusters(text, nil)
+			}
+		})
+	}
+}
+
+// FuzzParseClusters checks that every endpoint that comes out was in the text as a whole, and that adding a line about
+// another host changes none of them.
+func FuzzParseClusters(f *testing.F) {
+	samples, err := filepath.Glob("testdata/clusters-*.txt")
+	if err != nil || len(samples) == 0 {
+		f.Fatal("no samples", err)
+	}
+	for _, sample := range samples {
+		text, err := os.ReadFile(sample)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got := ParseClusters(text, nil)
+		for cluster, endpoints := range got {
+			for _, e := range endpoints {
+				if !bytes.Contains(text, []byte(cluster+"::"+e.Addr+"::health_flags::")) || e.Weight < 1 || e.State > lb.Ejected {
+					t.Fatalf("%q: %+v in %q", text, e, cluster)
+				}
+			}
+		}
+		const other = "\nanother cluster::10.9.9.9:99::health_flags::healthy\n"
+		more := ParseClusters(append(bytes.Clone(text), other...), nil)
+		for cluster, endpoints := range got {
+			if len(more[cluster]) < len(endpoints) || !reflect.DeepEqual(more[cluster][:len(endpoints)-1], endpoints[:len(endpoints)-1]) {
+				t.Fatalf("%q: %v became %v", text, endpoints, more[cluster])
+			}
+		}
+	})
+}
