@@ -28,6 +28,7 @@ type Options struct {
 	Endpoints []Endpoint // model servers of the cluster llm
 	Policy    Policy     // balancing of the cluster; "" means Warmgate
 	LogLevel  string     // Envoy's; "" means warning
+	WasmLevel string     // log level of the plugin and of Envoy's Wasm host; "" means LogLevel
 
 	// Edit changes a shipped file before it is written, at the start and at every push. It is called with the file's name
 	// in the run folder: envoy.yaml, clusters.yaml, endpoints.yaml or warmgate.yaml. See Find, Set and Remove.
@@ -130,6 +131,9 @@ func (g *Gateway) run(ctx context.Context, binary string) error {
 	defer access.Close()
 	cmd := exec.Command(binary, "--config-path", bootstrapFile, "--concurrency", strconv.Itoa(workers),
 		"--use-dynamic-base-id", "--log-level", level, "--drain-time-s", "1")
+	if g.options.WasmLevel != "" {
+		cmd.Args = append(cmd.Args, "--component-log-level", "wasm:"+g.options.WasmLevel)
+	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = g.dir, access, log
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -111,6 +111,9 @@ func testPlugin(ctx context.Context, t *testing.T, g *Gateway) {
 			}
 		}
 	}
+	if resp, _ := get(t, g.URL()); (resp.Header.Get("X-Probe-Added") == "") != g.options.Hardened {
+		t.Errorf("a call that Warmgate does not need: x-probe-added is %q", resp.Header.Get("X-Probe-Added"))
+	}
 	if err := g.PushNoPlugin(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,13 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -128,6 +130,11 @@ func (o *Options) plugin(doc *yaml.Node, version int, module, config string) err
 	if err := Set(doc, wasmPath+".vm_config.code.local.filename", module); err != nil {
 		return err
 	}
+	if o.Hardened && o.Version == OldestVersion {
+		if err := moveUp(doc, wasmPath+".vm_config", "capability_restriction_config"); err != nil {
+			return err
+		}
+	}
 	if config == "" {
 		return nil
 	}
@@ -135,6 +142,16 @@ func (o *Options) plugin(doc *yaml.Node, version int, module, config string) err
 		"@type": "type.googleapis.com/google.protobuf.StringValue",
 		"value": config,
 	})
+}
+
+// moveUp moves a key of the mapping at path to the mapping around it.
+func moveUp(doc *yaml.Node, path, key string) error {
+	node, err := Find(doc, path+"."+key)
+	if err != nil {
+		return err
+	}
+	around := path[:strings.LastIndexByte(path, '.')]
+	return errors.Join(Set(doc, around+"."+key, node), Remove(doc, path+"."+key))
 }
 
 // passThrough puts the filter that envoy.yaml names as default in the plugin's place.

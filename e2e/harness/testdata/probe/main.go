@@ -1,5 +1,6 @@
 // Command probe is the smallest plugin with a configuration: it answers every request's response with the header
-// x-probe set to its configuration without blanks and refuses a configuration that is "bad". The harness is tested with it.
+// x-probe set to its configuration without blanks and refuses a configuration that is "bad". It also makes a call that
+// Warmgate does not make, adding the header x-probe-added. The harness is tested with it.
 package main
 
 import (
@@ -43,8 +44,11 @@ type stream struct {
 }
 
 func (s *stream) OnHttpResponseHeaders(int, bool) types.Action {
-	if err := proxywasm.AddHttpResponseHeader("x-probe", s.config); err != nil {
+	if err := proxywasm.ReplaceHttpResponseHeader("x-probe", s.config); err != nil {
 		proxywasm.LogErrorf("probe: %v", err)
+	}
+	if err := proxywasm.AddHttpResponseHeader("x-probe-added", "1"); err != nil {
+		proxywasm.LogWarnf("probe: not allowed: %v", err)
 	}
 	return types.ActionContinue
 }
