@@ -212,3 +212,21 @@ func TestPairs(t *testing.T) {
 		}
 	}
 }
+
+// FuzzPairs feeds the host what a broken guest could: it must answer with an error, never with a crash, and what it takes
+// must come out again.
+func FuzzPairs(f *testing.F) {
+	f.Add(marshalPairs(H("a", "1", "b", "")))
+	f.Add([]byte{})
+	f.Add([]byte{1, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := unmarshalPairs(b)
+		if err != nil {
+			return
+		}
+		again, err := unmarshalPairs(marshalPairs(h))
+		if err != nil || len(again) != len(h) {
+			t.Fatalf("%v came back as %v, %v", h, again, err)
+		}
+	})
+}

@@ -1,8 +1,10 @@
 package higresshost
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestPassThrough(t *testing.T) {
@@ -74,7 +76,7 @@ func TestContinueAfterStopAllReplaysBody(t *testing.T) {
 	s.RequestBody([]byte("abc"), false)
 	s.RequestBody([]byte("de"), false)
 	s.RequestTrailers(H("t", "1"))
-	g.Advance(50 * 1e6)
+	g.Advance(50 * time.Millisecond)
 	if string(s.Sent().Body) != "abcde" || s.Sent().Trailers.Get("t") != "1" || !s.Sent().End {
 		t.Fatalf("sent %+v", s.Sent())
 	}
@@ -225,7 +227,7 @@ func TestMisuseOfTheDriverPanics(t *testing.T) {
 	for name, use := range map[string]func(){
 		"after the end":   func() { s.RequestBody(nil, true) },
 		"on no endpoint":  func() { g.Worker(0).NewStream().Respond(200, "") },
-		"odd header list": func() { H("a") },
+		"odd header list": func() { H(append([]string{"a"}, "b", "c")...) },
 	} {
 		func() {
 			defer func() {
@@ -236,4 +238,103 @@ func TestMisuseOfTheDriverPanics(t *testing.T) {
 			use()
 		}()
 	}
+}
+
+// Whatever a guest answers and wherever it is resumed, bytes arrive in order and complete, unless it drops them.
+func TestRandomFramesArriveWhole(t *testing.T) {
+	g := start(t, Options{Config: "tick=10", BufferLimit: 1 << 20})
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		do := func(answers ...string) string { return answers[rnd.IntN(len(answers))] }
+		text := "headers: " + do("stop", "stopall", "continue") + ", park" +
+			"; body: " + do("buffer", "watermark", "continue") + ", park" +
+			"; end: " + do("buffer", "watermark", "continue") + ", park" +
+			"; trailers: " + do("stop", "continue") + ", park"
+		s := g.Worker(0).NewStream()
+		s.RequestHeaders(H(":method", "POST", "x-script", text), false)
+		var want []byte
+		trailers := rnd.IntN(2) == 0
+		for left := rnd.IntN(4); left >= 0; left-- {
+			frame := []byte(strings.Repeat(string(rune('a'+left)), rnd.IntN(3)))
+			want = append(want, frame...)
+			s.RequestBody(frame, left == 0 && !trailers)
+			if rnd.IntN(4) == 0 {
+				g.Advance(10 * time.Millisecond)
+			}
+		}
+		if trailers {
+			s.RequestTrailers(H("t", "1"))
+		}
+		for range 4 { // each callback may park anew
+			g.Advance(10 * time.Millisecond)
+		}
+		sent := s.Sent()
+		if string(sent.Body) != string(want) || !sent.End || sent.Trailers.Has("t") != trailers {
+			t.Fatalf("%d: %s: sent %q, end %v, trailers %v; want %q, trailers %v",
+				i, text, sent.Body, sent.End, sent.Trailers, want, trailers)
+		}
+		s.Respond(200, "ok")
+		onceEach(t, s)
+	}
+	g.TakeViolations() // parked streams that run are woken too
+}
+
+func TestHeaderWrites(t *testing.T) {
+	g := start(t, Options{})
+	s := script(g, "headers: set A 1, remove content-type; response: set_response x-b 2")
+	if h := s.Sent().Headers; h.Get("a") != "1" || h.Has("content-type") {
+		t.Errorf("sent %v", h)
+	}
+	s.Respond(200, "ok")
+	if h := s.Received().Headers; h.Get("x-b") != "2" {
+		t.Errorf("received %v", h)
+	}
+	s = script(g, "headers: set_all k v")
+	if h := s.Sent().Headers; len(h) != 2 || h.Get(":method") != "PUT" || h.Get("k") != "v" {
+		t.Errorf("sent %v", h)
+	}
+}
+
+func TestTrailers(t *testing.T) {
+	g := start(t, Options{})
+	s := g.Worker(0).NewStream()
+	s.RequestHeaders(H(":method", "POST", "x-script", "headers: stop; body: buffer; trailers: trailer t, body, override "+host2), false)
+	s.RequestBody([]byte("abc"), false)
+	s.RequestTrailers(H("t", "1"))
+	wantSaid(t, g, "headers 2 false", "body 3 false", "trailers 1 true", "trailer: 1", "body: abc", "override:")
+	if s.Upstream() != host2 || s.Sent().Trailers.Get("t") != "1" {
+		t.Errorf("sent %+v to %s", s.Sent(), s.Upstream())
+	}
+	s.ResponseHeaders(H(":status", "200"), false)
+	s.ResponseTrailers(H("grpc-status", "0"))
+	if s.Received().Trailers.Get("grpc-status") != "0" {
+		t.Errorf("received %+v", s.Received())
+	}
+	onceEach(t, s)
+}
+
+func TestInjectIntoTheResponse(t *testing.T) {
+	g := start(t, Options{})
+	s := script(g, "response_body: nobuffer, inject one; response_end: nobuffer, inject two end")
+	s.ResponseHeaders(H(":status", "200"), false)
+	s.ResponseBody([]byte("dropped"), false)
+	if got := string(s.Received().Body); got != "one" {
+		t.Fatalf("received %q", got)
+	}
+	s.ResponseBody([]byte("dropped"), true)
+	if got := string(s.Received().Body); got != "onetwo" {
+		t.Errorf("received %q", got)
+	}
+	onceEach(t, s)
+}
+
+func TestLocalReplyWhileTheResponseIsHeld(t *testing.T) {
+	g := start(t, Options{})
+	s := script(g, "response: stop")
+	s.ResponseHeaders(H(":status", "200"), false)
+	s.IdleTimeout()
+	if s.Code() != 504 || s.Received().Headers.Get(":status") != "504" || s.Cut() {
+		t.Errorf("code %d, received %+v", s.Code(), s.Received())
+	}
+	onceEach(t, s)
 }

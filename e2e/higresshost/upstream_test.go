@@ -111,8 +111,10 @@ func TestNeverReachesUpstream(t *testing.T) {
 			}
 		}, "", "llm", 503, "no_healthy_upstream"},
 		{"unknown cluster", func(*Gateway) {}, "", "nowhere", 503, "cluster_not_found"},
-		{"connection refused", func(g *Gateway) { g.Cluster("llm").Endpoint(host1).Refuses = true }, "", "llm", 503,
-			"upstream_reset_before_response_started{connection_failure}"},
+		{
+			"connection refused", func(g *Gateway) { g.Cluster("llm").Endpoint(host1).Refuses = true }, "", "llm", 503,
+			"upstream_reset_before_response_started{connection_failure}",
+		},
 		{"a later filter answers", func(g *Gateway) { g.OnRoute = func(*Stream) int { return 429 } }, "", "llm", 429, "later_filter"},
 		{"the plugin answers", func(*Gateway) {}, "headers: local 429", "llm", 429, "by_guest"},
 		{"the plugin answers in the body", func(*Gateway) {}, "headers: stop; body: buffer; end: local 429, stop", "llm", 429, "by_guest"},
@@ -205,8 +207,12 @@ func TestResetBeforeAnythingWasSent(t *testing.T) {
 
 func TestProperties(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
-		{"route_name", `"route"`}, {"cluster_name", `"llm"`}, {"xds.cluster_name", `"llm"`},
-		{"request.path", `"/v1/chat/completions"`}, {"request.method", `"POST"`}, {"request.host", `"llm.example"`},
+		{"route_name", `"route"`},
+		{"cluster_name", `"llm"`},
+		{"xds.cluster_name", `"llm"`},
+		{"request.path", `"/v1/chat/completions"`},
+		{"request.method", `"POST"`},
+		{"request.host", `"llm.example"`},
 		{"request.headers.content-type", `"application/json"`},
 		{"x_request_id", `"00000000-0000-4000-8000-000000000001"`},
 		{"response.code", `"" (error status returned by host: not found)`},

@@ -341,3 +341,25 @@ func TestDecisionIsVisible(t *testing.T) {
 		t.Error("the plugin made the gateway choose the route anew")
 	}
 }
+
+// Over HTTP/2 the last frame carries data. Higress 2.1 does not show it to the plugin, but nothing may get lost by that.
+func TestLastFrameWithData(t *testing.T) {
+	for _, p := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
+		t.Run(p.String(), func(t *testing.T) {
+			gw := warmgate(t, higresshost.Options{Config: byTokens, Profile: p})
+			s := gw.Worker(0).NewStream()
+			s.RequestHeaders(higresshost.H(":method", "POST", ":path", completions, ":authority", "a"), false)
+			for i := 0; i < len(chat); i += 20 {
+				s.RequestBody([]byte(chat[i:min(i+20, len(chat))]), i+20 >= len(chat))
+			}
+			if string(s.Sent().Body) != chat || !s.Sent().End || !s.OnUpstream() {
+				t.Fatalf("sent %q", s.Sent().Body)
+			}
+			if note := s.FilterState["warmgate"]; p == higresshost.Higress22 && !strings.Contains(note, "reason=chosen") {
+				t.Errorf("decided %s", note)
+			}
+			s.Respond(200, "{}")
+			audit(t, gw)
+		})
+	}
+}

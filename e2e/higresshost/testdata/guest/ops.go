@@ -47,8 +47,6 @@ func (s *stream) do(op string, arg []string) {
 		say(op, "", proxywasm.SendHttpResponseWithDetail(uint32(code), "by_guest", [][2]string{{"x-guest", "1"}}, []byte("no"), -1))
 	case "panic":
 		panic("by script")
-	case "loop":
-		s.do("panic", nil)
 	case "park":
 		parked = append(parked, s.id)
 	case "rebuild":
@@ -74,6 +72,17 @@ func (s *stream) do(op string, arg []string) {
 	case "prop":
 		b, err := proxywasm.GetProperty(strings.Split(arg[0], "."))
 		say(op, strconv.Quote(string(b)), err)
+	case "close":
+		say(op, "", proxywasm.CloseDownstream())
+	case "set_all":
+		say(op, "", proxywasm.ReplaceHttpRequestHeaders([][2]string{{":method", "PUT"}, {arg[0], arg[1]}}))
+	case "set_response":
+		say(op, "", proxywasm.ReplaceHttpResponseHeader(arg[0], arg[1]))
+	case "remove":
+		say(op, "", proxywasm.RemoveHttpRequestHeader(arg[0]))
+	case "trailer":
+		v, err := proxywasm.GetHttpRequestTrailer(arg[0])
+		say(op, v, err)
 	case "setprop":
 		say(op, "", proxywasm.SetProperty([]string{arg[0]}, []byte(arg[1])))
 	case "http":
