@@ -73,18 +73,21 @@ func parse(args []string) (options, error) {
 
 // configs returns one configuration per server.
 func (o options) configs() ([]vllmsim.Config, error) {
-	speeds := strings.Split(o.speeds, ",")
-	fleet := vllmsim.NewFleet()
-	cs := make([]vllmsim.Config, o.n)
-	for i := range cs {
-		speed, err := strconv.ParseFloat(speeds[min(i, len(speeds)-1)], 64)
+	var speeds []float64
+	for _, text := range strings.Split(o.speeds, ",") {
+		speed, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return nil, fmt.Errorf("-speeds: %w", err)
 		}
+		speeds = append(speeds, speed)
+	}
+	fleet := vllmsim.NewFleet()
+	cs := make([]vllmsim.Config, o.n)
+	for i := range cs {
 		cs[i] = o.config
 		cs[i].Index = i
 		cs[i].Fleet = fleet
-		cs[i].Tuning.Speed = speed
+		cs[i].Tuning.Speed = speeds[min(i, len(speeds)-1)]
 		if err := cs[i].Tuning.Validate(); err != nil {
 			return nil, fmt.Errorf("-speeds: %w", err)
 		}
