@@ -130,7 +130,7 @@ func (g *Gateway) run(ctx context.Context, binary string) error {
 	}
 	defer access.Close()
 	cmd := exec.Command(binary, "--config-path", bootstrapFile, "--concurrency", strconv.Itoa(workers),
-		"--use-dynamic-base-id", "--log-level", level, "--drain-time-s", "1")
+		"--use-dynamic-base-id", "--log-level", level, "--drain-time-s", "1", "--file-flush-interval-msec", "100")
 	if g.options.WasmLevel != "" {
 		cmd.Args = append(cmd.Args, "--component-log-level", "wasm:"+g.options.WasmLevel)
 	}
@@ -199,7 +199,7 @@ func (g *Gateway) Dir() string { return g.dir }
 // Logs returns what Envoy and the plugin have logged so far.
 func (g *Gateway) Logs() string { return g.read("envoy.log") }
 
-// AccessLog returns the access log so far. Envoy writes it in steps of up to a second.
+// AccessLog returns the access log so far. Envoy writes it 10 times a second.
 func (g *Gateway) AccessLog() string { return g.read("access.log") }
 
 func (g *Gateway) read(name string) string {

@@ -1,0 +1,98 @@
+package security
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// canary stands for everything that must not be written anywhere: prompts, header values, passwords.
+const canary = "c4n4ry-7f3a"
+
+// TestNothingConfidentialIsLogged puts the canary wherever a client or an operator can put text and looks for it in all that
+// Envoy and the plugin wrote, with the plugin's log at its most talkative.
+func TestNothingConfidentialIsLogged(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	f := newFleet(t, 2)
+	talkative := strings.Replace(steering, `"lb_config":{`, `"lb_config":{"enableDetailLog":true,"unit":"tokens",
+		"serviceFQDN":"redis.static","username":"`+canary+`","password":"`+canary+`",`, 1)
+	g := harness.StartT(t, harness.Options{
+		Endpoints: f.endpoints, Config: talkative, LogLevel: "info", WasmLevel: "trace",
+	})
+	bodies := []string{
+		`{"model":"` + canary + `","messages":[{"role":"user","content":"` + canary + `"}]}`,
+		`{"model":"m","messages":[{"role":"` + canary + `","content":[{"type":"text","text":"` + canary + `"}]}],"user":"` + canary + `"}`,
+		`{"model":"m","messages":"` + canary,                     // cut off
+		`{"model":"m","model":"` + canary + `"}`,                 // ambiguous
+		canary,                                                   // no JSON
+		`{"prompt":"` + strings.Repeat(canary+" ", 40_000) + `"`, // longer than what is inspected
+		"",
+	}
+	for _, body := range bodies {
+		converse(t, g, body)
+	}
+	for _, config := range []string{
+		`{"lb_config":{"password":"` + canary + `","nonsense":1}}`,
+		`{"lb_config":{"pasword":"` + canary + `"}}`,
+		`{"lb_config":{"password":"` + canary + `","password":"` + canary + `"}}`,
+		`{"lb_config":{"password":["` + canary + `"]},"lb_policy":"global_least_request"}`,
+		`{"password":"` + canary,
+	} {
+		var refused *harness.RejectedError
+		if err := g.PushPlugin(ctx, config); !errors.As(err, &refused) {
+			t.Fatalf("push %s: %v", config, err)
+		}
+	}
+	awaitLines(ctx, t, g, len(bodies))
+	for _, secret := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary))} {
+		for name, text := range map[string]string{"Envoy's log": g.Logs(), "the access log": g.AccessLog()} {
+			if i := strings.Index(text, secret); i >= 0 {
+				t.Errorf("%s holds it: ...%s", name, text[max(0, i-300):min(len(text), i+50)])
+			}
+		}
+	}
+	if !strings.Contains(g.Logs(), "warmgate") {
+		t.Error("the plugin wrote nothing, so nothing was tested")
+	}
+}
+
+// awaitLines waits until the access log has n lines.
+func awaitLines(ctx context.Context, t *testing.T, g *harness.Gateway, n int) {
+	t.Helper()
+	for strings.Count(g.AccessLog(), "\n") < n {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the access log has not reached %d lines: %q", n, g.AccessLog())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// converse sends one request with the canary in its headers, query and body and reads the answer, whatever it is.
+func converse(t *testing.T, g *harness.Gateway, body string) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, g.URL()+"/v1/chat/completions?key="+canary, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Warmgate-Class", destination, session} {
+		r.Header.Set(name, fmt.Sprintf("Bearer %s", canary))
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+}

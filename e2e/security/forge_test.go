@@ -1,0 +1,134 @@
+package security
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// A forgery is one way in which a client tries to have its request sent to the endpoint target.
+type forgery struct {
+	name  string
+	forge func(r *http.Request, target string)
+}
+
+func forgeries() []forgery {
+	encoded := func(target string) string { return base64.StdEncoding.EncodeToString([]byte(target)) }
+	return []forgery{
+		{"destination", func(r *http.Request, target string) { r.Header.Set(destination, target) }},
+		{"destination, upper case", func(r *http.Request, target string) {
+			r.Header[strings.ToUpper(destination)] = []string{target}
+		}},
+		{"destination, list", func(r *http.Request, target string) {
+			r.Header.Set(destination, "192.0.2.1:80, "+target+","+target)
+		}},
+		{"destination, twice", func(r *http.Request, target string) {
+			r.Header[destination] = []string{target, target}
+		}},
+		{"destination, in a trailer", func(r *http.Request, target string) {
+			r.ContentLength = -1 // chunked, the only framing of HTTP/1 that has trailers
+			r.Trailer = http.Header{http.CanonicalHeaderKey(destination): {target}}
+		}},
+		{"session", func(r *http.Request, target string) { r.Header.Set(session, encoded(target)) }},
+		{"session, twice, upper case", func(r *http.Request, target string) {
+			r.Header[strings.ToUpper(session)] = []string{encoded(target), encoded(target)}
+		}},
+		{"both", func(r *http.Request, target string) {
+			r.Header.Set(session, encoded(target))
+			r.Header.Set(destination, target)
+		}},
+		{"an address outside the cluster", func(r *http.Request, _ string) {
+			r.Header.Set(session, encoded("192.0.2.1:80"))
+			r.Header.Set(destination, "192.0.2.1:80")
+		}},
+		{"garbage", func(r *http.Request, _ string) {
+			r.Header.Set(session, "%%%")
+			r.Header.Set(destination, ",;\"x")
+		}},
+	}
+}
+
+// pluginStates are the states that the plugin may be in when the forged request comes. Each is entered by a push.
+func pluginStates() []struct {
+	name  string
+	enter func(context.Context, *harness.Gateway) error
+} {
+	return []struct {
+		name  string
+		enter func(context.Context, *harness.Gateway) error
+	}{
+		{"on", func(ctx context.Context, g *harness.Gateway) error { return g.PushPlugin(ctx, steering) }},
+		{"configuration refused", func(ctx context.Context, g *harness.Gateway) error {
+			if err := g.PushPlugin(ctx, `{"lb_policy":"nonsense"}`); err == nil {
+				return fmt.Errorf("an unknown policy was accepted")
+			}
+			return nil
+		}},
+		{"off", func(ctx context.Context, g *harness.Gateway) error { return g.PushPlugin(ctx, `{"enabled":false}`) }},
+		{"absent", func(ctx context.Context, g *harness.Gateway) error { return g.PushNoPlugin(ctx) }},
+	}
+}
+
+// TestForgedDestinationNeverSteers sends many requests that all name one endpoint. If a single way of naming it worked, that
+// endpoint would get all of them; otherwise it gets about its quarter.
+func TestForgedDestinationNeverSteers(t *testing.T) {
+	for name, o := range layouts {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			defer cancel()
+			f := newFleet(t, 4)
+			o.Endpoints, o.Config = f.endpoints, steering
+			g := harness.StartT(t, o)
+			for _, state := range pluginStates() {
+				if err := state.enter(ctx, g); err != nil {
+					t.Fatalf("plugin %s: %v", state.name, err)
+				}
+				for _, forged := range forgeries() {
+					t.Run(state.name+"/"+forged.name, func(t *testing.T) { forge(t, g, f, forged) })
+				}
+			}
+		})
+	}
+}
+
+// forge sends requests with one forgery. With 4 endpoints and 200 requests a share above one half is 8 standard deviations
+// away from a quarter.
+func forge(t *testing.T, g *harness.Gateway, f *fleet, forged forgery) {
+	const requests = 200
+	target := f.endpoints[0].Addr
+	f.take()
+	for range requests {
+		r, err := http.NewRequest(http.MethodPost, g.URL()+"/v1/chat/completions", io.NopCloser(strings.NewReader(chat)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ContentLength = int64(len(chat))
+		forged.forge(r, target)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %v: %s", resp.Status, err, body)
+		}
+		if leaked := internal(resp.Header); leaked != nil {
+			t.Fatalf("the client was answered with %v", leaked)
+		}
+	}
+	served, leaks := f.take()
+	if len(leaks) > 0 {
+		t.Errorf("model servers were sent %v", leaks[0])
+	}
+	if n := served[target]; n > requests/2 {
+		t.Errorf("the named endpoint served %d of %d requests: %v", n, requests, served)
+	}
+}

@@ -1,0 +1,100 @@
+package security
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// TestHardenedLayoutRefuses covers what the hardened layout adds and a client or a neighbour on the machine can try.
+func TestHardenedLayoutRefuses(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	f := newFleet(t, 2)
+	g := harness.StartT(t, harness.Options{Hardened: true, Endpoints: f.endpoints, Config: steering})
+
+	for _, c := range []struct {
+		name, header, path string
+		status             int
+	}{
+		{"a plain request", "x-request-id", "/v1/models", http.StatusOK},
+		{"a class of one's own choice", "x-warmgate-class", "/v1/models", http.StatusOK}, // taken away, not refused
+		{"a tenant of one's own choice", "x-warmgate-tenant", "/v1/models", http.StatusOK},
+		{"a header that a server may read as another", "x_warmgate_session", "/v1/models", http.StatusBadRequest},
+		{"an escaped slash", "x-request-id", "/v1%2Fmodels", http.StatusTemporaryRedirect},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL()+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header[c.header] = []string{"forged"}
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != c.status {
+				t.Errorf("answered %d, want %d", resp.StatusCode, c.status)
+			}
+		})
+	}
+	if _, leaks := f.take(); leaks != nil {
+		t.Errorf("model servers were sent %v", leaks)
+	}
+	t.Run("admin", func(t *testing.T) { testAdmin(ctx, t, filepath.Join(g.Dir(), "admin.sock")) })
+}
+
+// testAdmin asks the admin page for what it must and must not tell.
+func testAdmin(ctx context.Context, t *testing.T, socket string) {
+	info, err := os.Stat(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o600 {
+		t.Errorf("the admin socket has mode %o, want 600", mode)
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}}}
+	defer client.CloseIdleConnections()
+	for _, c := range []struct {
+		method, page string
+		status       int
+	}{
+		{http.MethodGet, "/clusters", http.StatusOK},
+		{http.MethodGet, "/clusters?format=json", http.StatusOK},
+		{http.MethodGet, "/stats/prometheus", http.StatusOK},
+		{http.MethodGet, "/config_dump", http.StatusForbidden}, // it would show the plugin's configuration
+		{http.MethodGet, "/clustersx", http.StatusForbidden},
+		{http.MethodPost, "/stats/recentlookups/clear", http.StatusForbidden},
+		{http.MethodPost, "/quitquitquit", http.StatusForbidden},
+		{http.MethodPost, "/healthcheck/fail?x=/clusters", http.StatusForbidden},
+	} {
+		r, err := http.NewRequestWithContext(ctx, c.method, "http://admin"+c.page, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status {
+			t.Errorf("%s %s: %d (%v), want %d", c.method, c.page, resp.StatusCode, err, c.status)
+		}
+		if c.page == "/clusters" && !strings.Contains(string(body), "llm::") {
+			t.Error("/clusters does not show the model servers")
+		}
+	}
+}
