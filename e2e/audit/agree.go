@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Snapshot asks every party for its counts. They are not taken at the same instant: only while nothing starts or ends can
+// they be expected to be equal.
+func (s *Site) Snapshot(ctx context.Context) (Snapshot, error) {
+	stats, err := s.Gateway.Stats(ctx, `^wasmcustom\.warmgate_inflight_requests`)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.Gateway.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	active, err := activeRequests(page, cluster)
+	if err != nil {
+		return nil, err
+	}
+	snap := Snapshot{}
+	for addr, n := range pluginCounts(stats, cluster) {
+		snap[addr] = Counts{Plugin: n}
+	}
+	for _, srv := range s.Servers() {
+		c := snap[srv.Addr()]
+		c.Server = srv.State().Inflight
+		snap[srv.Addr()] = c
+	}
+	for addr, c := range snap {
+		n, listed := active[addr]
+		c.Envoy, c.Unknown = n, !listed
+		snap[addr] = c
+	}
+	return snap, nil
+}
+
+// agreeTimeout bounds the wait for the parties to agree. Gauges are at most a second old, the leases of a dead owner come
+// back within the TTL of 5 s and a second; the rest is for a busy machine.
+const agreeTimeout = 30 * time.Second
+
+// Agree waits until every party counts the same at every endpoint, and returns those counts and how long it took. Nothing
+// may start or end meanwhile, except what the caller has just ended.
+func (s *Site) Agree(ctx context.Context) (Snapshot, time.Duration, error) {
+	return s.await(ctx, "the parties do not agree on what is in flight", Snapshot.Disagreement)
+}
+
+// Drained waits until nobody counts anything, and returns how long it took.
+func (s *Site) Drained(ctx context.Context) (time.Duration, error) {
+	_, took, err := s.await(ctx, "something is still counted after the end of all requests", Snapshot.Remains)
+	return took, err
+}
+
+// AgreeWith waits until the plugin counts exactly the streams that it was told of, and servers and Envoy all of them. It is
+// for the time when the plugin was off, or another cluster in use, while some of the streams began.
+func (s *Site) AgreeWith(ctx context.Context, open func() map[string]OpenCount) (Snapshot, time.Duration, error) {
+	return s.await(ctx, "the parties do not agree with their clients", func(snap Snapshot) error {
+		want := open()
+		var errs []error
+		for addr, c := range snap {
+			w := want[addr]
+			if c.Plugin != w.Counted || c.Server != w.All {
+				errs = append(errs, fmt.Errorf("%s: plugin %d, server %d; clients have %d open, %d of them counted",
+					addr, c.Plugin, c.Server, w.All, w.Counted))
+			}
+			if !c.Unknown && c.Envoy > w.All {
+				errs = append(errs, fmt.Errorf("%s: Envoy %d; clients have %d open", addr, c.Envoy, w.All))
+			}
+		}
+		return joinSorted(errs)
+	})
+}
+
+// AtLeast waits until the plugin counts at least the given streams. It may be called while other requests come and go:
+// these only add to the counts.
+func (s *Site) AtLeast(ctx context.Context, open map[string]OpenCount) error {
+	_, _, err := s.await(ctx, "open streams are not counted any more", func(snap Snapshot) error {
+		var errs []error
+		for addr, w := range open {
+			if c := snap[addr]; c.Plugin < w.Counted {
+				errs = append(errs, fmt.Errorf("%s: plugin %d, open streams %d", addr, c.Plugin, w.Counted))
+			}
+		}
+		return joinSorted(errs)
+	})
+	return err
+}
+
+func (s *Site) await(ctx context.Context, what string, wrong func(Snapshot) error) (Snapshot, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, agreeTimeout)
+	defer cancel()
+	start := time.Now()
+	var snap Snapshot
+	err := poll(ctx, func() error {
+		now, err := s.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		snap = now
+		return wrong(now)
+	})
+	if err != nil {
+		err = fmt.Errorf("audit: %s: %w", what, err)
+	}
+	return snap, time.Since(start), err
+}

@@ -1,0 +1,241 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+const (
+	path    = "/v1/chat/completions"
+	cluster = "llm"
+)
+
+// Config is a configuration of the plugin. Lines are added to lb_config, each as `"key":value`.
+func Config(lines ...string) string {
+	all := append([]string{`"envoy":{"admin_cluster":"warmgate-admin"}`, `"debug_headers":true`}, lines...)
+	return `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + strings.Join(all, ",") + `}}`
+}
+
+// Options describe a site.
+type Options struct {
+	Servers int    // model servers at the start
+	Workers int    // Envoy's worker threads; 0 means 2
+	Config  string // of the plugin; "" means Config()
+	Module  string // Wasm module; "" means the shipped one
+	Version string // of Envoy; "" means the default
+}
+
+// Site is a gateway with simulated model servers behind it. Its methods may be called from several goroutines.
+type Site struct {
+	Gateway *harness.Gateway
+	Workers int
+
+	mu      sync.Mutex
+	servers []*vllmsim.Server
+}
+
+// Step is how long the servers of a site take for a token, at speed 1. It is the same whatever the batch, so that the load
+// of one stream does not change the length of another.
+const Step = 100 * time.Millisecond
+
+// ServerConfig is a server of a site: it takes any number of requests and takes Step for each token.
+func ServerConfig() vllmsim.Config {
+	c := vllmsim.DefaultConfig()
+	c.MaxNumSeqs, c.MaxQueued, c.NumBlocks = 256, -1, 1<<15
+	c.Tuning = vllmsim.NoLatency()
+	c.Tuning.DecodeStepMS = float64(Step.Milliseconds())
+	return c
+}
+
+// Open starts the servers and the gateway. It returns when the plugin balances on every worker. Close ends the site.
+func Open(ctx context.Context, o Options) (*Site, error) {
+	if o.Workers == 0 {
+		o.Workers = 2
+	}
+	if o.Config == "" {
+		o.Config = Config()
+	}
+	s := &Site{Workers: o.Workers}
+	var list []harness.Endpoint
+	for range o.Servers {
+		srv, err := s.AddServer("127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		list = append(list, harness.Endpoint{Addr: srv.Addr()})
+	}
+	var err error
+	s.Gateway, err = harness.Start(ctx, harness.Options{
+		Version: o.Version, Workers: o.Workers, Module: o.Module, Config: o.Config, Endpoints: list,
+	})
+	if err == nil {
+		err = s.AwaitReady(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// AddServer starts one more server; "127.0.0.1:0" gives it a free port, the address of a closed one restarts that. The
+// gateway learns of it by Gateway.PushEndpoints.
+func (s *Site) AddServer(addr string) (*vllmsim.Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.servers, func(v *vllmsim.Server) bool { return v.Addr() == addr })
+	c := ServerConfig()
+	c.Index = at
+	if at < 0 {
+		c.Index = len(s.servers)
+	}
+	srv := vllmsim.New(c)
+	if err := srv.Start(addr); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	if at < 0 {
+		s.servers = append(s.servers, srv)
+	} else {
+		s.servers[at] = srv
+	}
+	return srv, nil
+}
+
+// Servers returns the servers, those included that were closed or are not in the cluster any more. The index of a server is its
+// x-sim-id.
+func (s *Site) Servers() []*vllmsim.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.servers)
+}
+
+// Endpoints returns all servers as a list for Gateway.PushEndpoints.
+func (s *Site) Endpoints() []harness.Endpoint {
+	var list []harness.Endpoint
+	for _, srv := range s.Servers() {
+		list = append(list, harness.Endpoint{Addr: srv.Addr()})
+	}
+	return list
+}
+
+// SetSpeed changes the speed of all servers, and with it that of the streams that are running.
+func (s *Site) SetSpeed(speed float64) error {
+	for _, srv := range s.Servers() {
+		t := srv.Tuning()
+		t.Speed = speed
+		if err := srv.SetTuning(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close stops the gateway and the servers.
+func (s *Site) Close() error {
+	var errs []error
+	if s.Gateway != nil {
+		errs = append(errs, s.Gateway.Stop())
+	}
+	for _, srv := range s.Servers() {
+		errs = append(errs, srv.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// readyTimeout bounds the wait for the plugin to know its endpoints: two polls of the admin page, and a busy machine.
+const readyTimeout = time.Minute
+
+// AwaitReady waits until every server is healthy in Envoy's eyes and the plugin balances on every worker.
+func (s *Site) AwaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return poll(ctx, func() error {
+		stats, err := s.Gateway.Stats(ctx, `^cluster\.llm\.membership_`)
+		if err != nil {
+			return err
+		}
+		if h, n := stats["cluster.llm.membership_healthy"], stats["cluster.llm.membership_total"]; n == 0 || h < n {
+			return fmt.Errorf("audit: %v of %v endpoints are healthy", h, n)
+		}
+		return s.reasonsAre(ctx, "chosen")
+	})
+}
+
+// AwaitReason waits until the plugin gives the reason for requests on every worker.
+func (s *Site) AwaitReason(ctx context.Context, reason string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return poll(ctx, func() error { return s.reasonsAre(ctx, reason) })
+}
+
+// reasonsAre sends many requests, each on a connection of its own so that every worker gets some.
+func (s *Site) reasonsAre(ctx context.Context, want string) error {
+	for range 8 * s.Workers {
+		reason, err := s.probe(ctx)
+		if err != nil {
+			return err
+		}
+		if reason != want {
+			return fmt.Errorf("audit: the plugin gave reason %q for a request, want %q", reason, want)
+		}
+	}
+	return nil
+}
+
+// probe sends one request that takes no time on a connection of its own and returns the plugin's reason.
+func (s *Site) probe(ctx context.Context) (reason string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Gateway.URL()+"/v1/models", nil)
+	if err != nil {
+		return "", err
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return "", err
+	}
+	return resp.Header.Get("x-warmgate-reason"), nil
+}
+
+// Client returns a client for chat completions at the gateway that keeps the plugin's debug headers.
+func (s *Site) Client(timeout time.Duration) *loadgen.Client {
+	return loadgen.NewClient(loadgen.Options{
+		URL: s.Gateway.URL() + path, Timeout: timeout, Connections: 256,
+		KeepHeaders: []string{"x-warmgate-reason", "x-warmgate-host"},
+	})
+}
+
+// poll calls check until it succeeds. When ctx ends first, it returns what check said last.
+func poll(ctx context.Context, check func() error) error {
+	const step = 50 * time.Millisecond
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(step):
+		}
+	}
+}
+
+// Tail returns the end of a log, for the text of an error.
+func Tail(log string) string {
+	const most = 3000
+	return log[max(0, len(log)-most):]
+}

@@ -1,0 +1,167 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// Tally is what became of the requests of a Traffic.
+type Tally struct {
+	Sent   int
+	OK     int
+	Left   int            // clients that left as planned
+	Errors map[string]int // by kind, as in loadgen.Sample
+	First  string         // the first error in words
+	ByHost map[string]int // requests with a response, whatever its status, by the server's x-sim-id
+	Span   time.Duration  // from the first request to the last, pauses left out
+}
+
+// Failed returns the number of requests that neither completed nor left as planned.
+func (t *Tally) Failed() int { return t.Sent - t.OK - t.Left }
+
+// Rate returns the requests sent per second.
+func (t *Tally) Rate() float64 { return float64(t.Sent) / max(t.Span.Seconds(), 1e-9) }
+
+// Traffic sends requests at a steady rate, whether or not earlier ones have ended, until it is stopped.
+type Traffic struct {
+	client *loadgen.Client
+	make   func(r *rand.Rand, id int) loadgen.Request
+	rate   float64
+	seed   uint64
+	wg     sync.WaitGroup // requests under way
+	sender sync.WaitGroup
+
+	mu    sync.Mutex
+	stop  context.CancelFunc // of the sender; nil while paused
+	next  int                // id of the next request
+	tally Tally
+}
+
+// NewTraffic returns traffic of rate requests a second that has not started yet. make returns each request; its random
+// numbers come from seed.
+func NewTraffic(c *loadgen.Client, rate float64, seed uint64, make func(r *rand.Rand, id int) loadgen.Request) *Traffic {
+	return &Traffic{client: c, make: make, rate: rate, seed: seed, tally: newTally()}
+}
+
+func newTally() Tally { return Tally{Errors: map[string]int{}, ByHost: map[string]int{}} }
+
+// Short is a chat completion of one token, for NewTraffic. Every eighth travels in pieces, so that a plugin which reads bodies
+// has to hold it.
+func Short(r *rand.Rand, id int) loadgen.Request {
+	q := loadgen.Request{ID: id, MaxTokens: 1, Stream: r.IntN(2) == 0}
+	words := 8
+	if r.IntN(8) == 0 {
+		words = 256
+		q.Upload = loadgen.Upload{Chunked: r.IntN(2) == 0, Pieces: 4, Pause: 30 * time.Millisecond}
+	}
+	body, err := loadgen.ChatBody("sim", loadgen.Text(r, words), q.MaxTokens, q.Stream)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	q.Body = body
+	return q
+}
+
+// Start sends until Pause or until ctx ends. It does nothing while the traffic runs.
+func (t *Traffic) Start(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stop != nil {
+		return
+	}
+	run, stop := context.WithCancel(ctx)
+	t.stop = stop
+	t.sender.Add(1)
+	go func() {
+		defer t.sender.Done()
+		t.send(ctx, run)
+	}()
+}
+
+// send keeps to the rate on average: when the machine has held it up, the requests that are due go out at once.
+func (t *Traffic) send(requests, run context.Context) {
+	start := time.Now()
+	defer func() {
+		t.mu.Lock()
+		t.tally.Span += time.Since(start)
+		t.mu.Unlock()
+	}()
+	t.mu.Lock()
+	r := rand.New(rand.NewPCG(t.seed, uint64(t.next)))
+	t.mu.Unlock()
+	for n := 0; ; n++ {
+		due := start.Add(time.Duration(float64(n) / t.rate * float64(time.Second)))
+		select {
+		case <-run.Done():
+			return
+		case <-time.After(time.Until(due)):
+		}
+		t.mu.Lock()
+		q := t.make(r, t.next)
+		t.next++
+		t.tally.Sent++
+		t.mu.Unlock()
+		t.wg.Add(1)
+		go func() {
+			defer t.wg.Done()
+			t.count(t.client.Do(requests, &q, time.Now()))
+		}()
+	}
+}
+
+func (t *Traffic) count(s loadgen.Sample) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.Endpoint != "" {
+		t.tally.ByHost[s.Endpoint]++
+	}
+	switch {
+	case s.Left:
+		t.tally.Left++
+	case s.OK():
+		t.tally.OK++
+	default:
+		t.tally.Errors[s.Error]++
+		if t.tally.First == "" {
+			t.tally.First = fmt.Sprintf("request %d at server %q: %s: %.200s", s.ID, s.Endpoint, s.Error, s.Detail)
+		}
+	}
+}
+
+// Pause stops sending and waits for the end of the requests that are under way. Start goes on.
+func (t *Traffic) Pause() {
+	t.mu.Lock()
+	stop := t.stop
+	t.stop = nil
+	t.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	t.sender.Wait()
+	t.wg.Wait()
+}
+
+// Tally returns the counts so far.
+func (t *Traffic) Tally() Tally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.tally
+	c.Errors, c.ByHost = maps.Clone(c.Errors), maps.Clone(c.ByHost)
+	return c
+}
+
+// Take returns the counts so far and starts counting anew. The traffic must be paused: a request counts as sent when it
+// begins and as ended when it ends.
+func (t *Traffic) Take() Tally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.tally
+	t.tally = newTally()
+	return c
+}

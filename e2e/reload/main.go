@@ -1,0 +1,41 @@
+// Command reload changes the configuration of a running gateway a hundred times under traffic, in every way an operator can: policy,
+// units, weights, off and on, configurations that must be refused, endpoints, the native policy, the plugin's code. No
+// request may fail, no stream may be cut, and every stream must stay counted throughout.
+//
+// It prints what it does, ends with one line of JSON and exits with 1 if anything was violated. The same seed gives the same
+// pushes in the same order.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := settings{progress: os.Stdout}
+	flag.IntVar(&s.pushes, "pushes", 100, "configuration pushes")
+	flag.IntVar(&s.modules, "modules", 2, "how many of them replace the plugin's code")
+	flag.IntVar(&s.perRound, "per-round", 10, "pushes while the same streams are open")
+	flag.DurationVar(&s.pause, "pause", 800*time.Millisecond, "time between a push and the next")
+	flag.Float64Var(&s.rate, "rate", 230, "requests a second beside the streams")
+	flag.IntVar(&s.streams, "streams", 40, "streams open during each round")
+	flag.IntVar(&s.servers, "servers", 8, "model servers")
+	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
+	flag.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "seed of everything random")
+	flag.Parse()
+	fmt.Printf("seed %d\n", s.seed)
+	f, err := run(ctx, s)
+	if err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(f)); err != nil {
+		fmt.Fprintln(os.Stderr, "reload:", err)
+		os.Exit(1)
+	}
+}

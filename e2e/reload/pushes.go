@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// kind is the kind of a push.
+type kind int
+
+const (
+	good      kind = iota // a configuration that is taken
+	bad                   // a configuration that must be refused
+	endpoints             // a part of the servers, or all again
+	native                // another native balancing of the cluster, or the shipped one again
+	module                // the plugin's code
+	kinds
+)
+
+// config is a good configuration and the reason with which the plugin then counts a request.
+type config struct {
+	name, text, reason string
+}
+
+// configs are the changes that an operator may make. A body may take long to arrive: in pieces it outlives a push.
+func configs(addrs []string) []config {
+	const patient = `"body_timeout":"5s"`
+	weights := `"weights":{"` + addrs[0] + `":2,"` + addrs[1] + `":0.5}`
+	off := strings.Replace(audit.Config(), "{", `{"enabled":false,`, 1)
+	return []config{
+		{"tokens", audit.Config(`"unit":"tokens"`, patient), "chosen"},
+		{"requests", audit.Config(), "chosen"},
+		{"weights", audit.Config(weights), "chosen"},
+		{"off", off, "disabled"},
+		{"on", audit.Config(), "chosen"},
+		{"tokens and weights", audit.Config(`"unit":"tokens"`, weights, patient), "chosen"},
+		{"shadow", audit.Config(`"shadow":true`), "shadow"},
+		{"cap", audit.Config(`"max_inflight":1000`), "chosen"},
+		{"tokens, impatient", audit.Config(`"unit":"tokens"`, `"body_timeout":"20ms"`), "chosen"},
+	}
+}
+
+// badConfigs must all be refused.
+var badConfigs = []string{
+	" ",
+	"{",
+	"null",
+	"\x00\xff",
+	`[]`,
+	audit.Config() + "x",
+	audit.Config(`"unit":"bytes"`),
+	audit.Config(`"unti":"tokens"`),
+	audit.Config(`"unit":"tokens","unit":"requests"`),
+	audit.Config(`"max_inflight":-1`),
+	audit.Config(`"max_inflight":1e99`),
+	audit.Config(`"bytes_per_token":NaN`),
+	audit.Config(`"body_timeout":"soon"`),
+	audit.Config(`"weights":{"not an address":1}`),
+	strings.Replace(audit.Config(), "global_least_request", "best_policy", 1),
+	audit.Config(`"` + strings.Repeat("x", 1<<20) + `":1`),
+}
+
+// pusher pushes one change after the other and knows what should be in force.
+type pusher struct {
+	site   *audit.Site
+	rand   *rand.Rand
+	good   []config
+	bad    []string
+	module [2]string // the shipped code and a copy that Envoy takes for other code
+	list   []harness.Endpoint
+
+	now     config
+	loaded  int // of module
+	next    [kinds]int
+	part    bool // only a part of the servers is in the cluster
+	other   bool // another native balancing than the shipped one
+	refused int
+	count   [kinds]int
+}
+
+func newPusher(ctx context.Context, site *audit.Site, seed uint64, dir string) (*pusher, error) {
+	shipped, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		return nil, err
+	}
+	copied, err := variant(shipped, dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &pusher{
+		site: site, rand: rand.New(rand.NewPCG(seed, 1)), bad: badConfigs, list: site.Endpoints(),
+		module: [2]string{shipped, copied},
+	}
+	p.good = configs([]string{p.list[0].Addr, p.list[1].Addr})
+	p.now = p.good[1]
+	return p, nil
+}
+
+// variant writes a copy of a module with an empty custom section at its end: the same plugin, but for Envoy other code, which gets
+// VMs of its own.
+func variant(module, dir string) (string, error) {
+	code, err := os.ReadFile(module)
+	if err != nil {
+		return "", err
+	}
+	const name = "variant"
+	code = append(code, 0, byte(len(name)+1), byte(len(name)))
+	path := filepath.Join(dir, "variant.wasm")
+	return path, os.WriteFile(path, append(code, name...), 0o600)
+}
+
+// push makes one change and waits until it is in force for new requests.
+func (p *pusher) push(ctx context.Context, k kind) (name string, err error) {
+	p.count[k]++
+	n := p.next[k]
+	p.next[k]++
+	switch k {
+	case good:
+		p.now = p.good[n%len(p.good)]
+		name, err = p.now.name, p.site.Gateway.PushPlugin(ctx, p.now.text)
+	case bad:
+		name, err = fmt.Sprintf("bad %d", n%len(p.bad)), p.pushBad(ctx, p.bad[n%len(p.bad)])
+	case endpoints:
+		name, err = "endpoints", p.pushEndpoints(ctx)
+	case native:
+		name, err = "native policy", p.pushNative(ctx)
+	case module:
+		p.loaded = 1 - p.loaded
+		name, err = "module", p.site.Gateway.PushModule(ctx, p.module[p.loaded], p.now.text)
+	}
+	if err == nil {
+		err = p.site.AwaitReason(ctx, p.now.reason)
+	}
+	if err != nil {
+		err = fmt.Errorf("push %q: %w", name, err)
+	}
+	return name, err
+}
+
+func (p *pusher) pushBad(ctx context.Context, text string) error {
+	var rejected *harness.RejectedError
+	err := p.site.Gateway.PushPlugin(ctx, text)
+	switch {
+	case err == nil:
+		return fmt.Errorf("a bad configuration was taken: %.200q", text)
+	case errors.As(err, &rejected):
+		p.refused++
+		return nil
+	}
+	return err
+}
+
+// pushEndpoints leaves out up to half of the servers, or brings all back.
+func (p *pusher) pushEndpoints(ctx context.Context) error {
+	p.part = !p.part
+	if !p.part {
+		return p.site.Gateway.PushEndpoints(ctx, p.list)
+	}
+	out := 1 + p.rand.IntN(len(p.list)/2)
+	var list []harness.Endpoint
+	for _, i := range p.rand.Perm(len(p.list))[out:] {
+		list = append(list, p.list[i])
+	}
+	return p.site.Gateway.PushEndpoints(ctx, list)
+}
+
+// pushNative takes the plugin's choice out of the cluster, or puts it in again.
+func (p *pusher) pushNative(ctx context.Context) error {
+	p.other = !p.other
+	policy := harness.Warmgate
+	if p.other {
+		policy = []harness.Policy{harness.RoundRobin, harness.LeastRequest}[p.rand.IntN(2)]
+	}
+	return p.site.Gateway.PushCluster(ctx, policy)
+}
+
+// plan returns the kinds of n pushes: all kinds mixed, with few changes of the code, which costs Envoy seconds.
+func plan(r *rand.Rand, n, modules int) []kind {
+	list := make([]kind, n)
+	for i := range list {
+		switch x := r.IntN(10); {
+		case i == 0 || x < 5:
+			list[i] = good
+		case x < 8:
+			list[i] = bad
+		case x < 9:
+			list[i] = endpoints
+		default:
+			list[i] = native
+		}
+	}
+	for i := range modules {
+		list[(i+1)*n/(modules+1)] = module
+	}
+	return list
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+type settings struct {
+	pushes, modules, perRound int
+	rate                      float64
+	streams                   int
+	servers, workers          int
+	pause                     time.Duration
+	seed                      uint64
+	progress                  io.Writer
+}
+
+// figures are what a run ends with. A run without error has failed 0 and cut 0.
+type figures struct {
+	Bench     string  `json:"bench"`
+	Seed      uint64  `json:"seed"`
+	Pushes    int     `json:"pushes"`
+	Refused   int     `json:"refused"` // bad configurations, all of them
+	Modules   int     `json:"module_swaps"`
+	Endpoints int     `json:"endpoint_pushes"`
+	Native    int     `json:"native_policy_pushes"`
+	Requests  int     `json:"requests"`
+	Rate      float64 `json:"rate_rps"`
+	Failed    int     `json:"failed"`
+	Streams   int     `json:"streams"`
+	Cut       int     `json:"streams_cut"`
+	Audits    int     `json:"audits"`
+	AgreeMS   int64   `json:"agree_max_ms"` // longest wait for all parties to agree
+	DrainMS   int64   `json:"drain_max_ms"` // longest wait until nothing was counted any more
+	Peak      int64   `json:"peak_inflight"`
+	PushMS    int64   `json:"push_p50_ms"` // until new requests on every worker met it
+	SlowestMS int64   `json:"push_max_ms"`
+}
+
+// reloader is a run.
+type reloader struct {
+	settings
+	site    *audit.Site
+	traffic *audit.Traffic
+	pusher  *pusher
+	took    []time.Duration
+	figures figures
+}
+
+// run returns the figures also when there is an error.
+func run(ctx context.Context, s settings) (figures, error) {
+	f := figures{Bench: "reload", Seed: s.seed}
+	dir, err := os.MkdirTemp("", "warmgate-reload-")
+	if err != nil {
+		return f, err
+	}
+	defer os.RemoveAll(dir)
+	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers})
+	if err != nil {
+		return f, err
+	}
+	r := &reloader{settings: s, site: site, figures: f}
+	if r.pusher, err = newPusher(ctx, site, s.seed, dir); err == nil {
+		err = r.rounds(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w\nEnvoy's log ends:\n%s", err, audit.Tail(site.Gateway.Logs()))
+	}
+	return r.figures, errors.Join(err, site.Close())
+}
+
+func (r *reloader) rounds(ctx context.Context) error {
+	const most = 1 << 14 // requests that could ever be in flight together here
+	watch := r.site.Watch(ctx, most)
+	client := r.site.Client(time.Minute)
+	defer client.Close()
+	r.traffic = audit.NewTraffic(client, r.rate, r.seed, audit.Short)
+	plan := plan(rand.New(rand.NewPCG(r.seed, 2)), r.pushes, r.modules)
+	var err error
+	for len(plan) > 0 && err == nil {
+		n := min(r.perRound, len(plan))
+		err = r.round(ctx, plan[:n])
+		plan = plan[n:]
+	}
+	r.traffic.Pause()
+	peak, seen := watch.Stop()
+	r.report(peak)
+	t := r.traffic.Tally()
+	if t.Failed() > 0 {
+		err = errors.Join(err, fmt.Errorf("%d of %d requests failed: %v, first: %s", t.Failed(), t.Sent, t.Errors, t.First))
+	}
+	return errors.Join(err, seen)
+}
+
+func (r *reloader) report(peak int64) {
+	t, f := r.traffic.Tally(), &r.figures
+	f.Requests, f.Rate, f.Failed, f.Peak = t.Sent, t.Rate(), t.Failed(), peak
+	f.Refused, f.Modules = r.pusher.refused, r.pusher.count[module]
+	f.Endpoints, f.Native = r.pusher.count[endpoints], r.pusher.count[native]
+	f.Pushes = len(r.took)
+	q := loadgen.QuantilesOf(r.took)
+	f.PushMS, f.SlowestMS = q.P50.Milliseconds(), q.Max.Milliseconds()
+}
+
+// round opens streams, pushes under traffic, and audits in the end while the streams are still open.
+func (r *reloader) round(ctx context.Context, plan []kind) error {
+	// A minute: far longer than a round takes. The streams end when they are told to.
+	const tokens = 600
+	streams, err := r.site.OpenStreams(ctx, r.streams, tokens)
+	if err != nil {
+		return err
+	}
+	defer streams.Release()
+	r.figures.Streams += r.streams
+	r.traffic.Start(ctx)
+	for _, k := range plan {
+		start := time.Now()
+		name, err := r.pusher.push(ctx, k)
+		if err != nil {
+			return err
+		}
+		took := time.Since(start)
+		r.took = append(r.took, took)
+		if !r.wait(ctx, k) {
+			return ctx.Err()
+		}
+		if err := r.stillCounted(ctx, streams); err != nil {
+			return fmt.Errorf("after push %d, %q: %w", len(r.took), name, err)
+		}
+		fmt.Fprintf(r.progress, "push %3d  %-20s in force after %5d ms, %d streams counted\n",
+			len(r.took), name, took.Milliseconds(), streams.Counted())
+	}
+	r.traffic.Pause()
+	return r.audit(ctx, streams)
+}
+
+// wait lets traffic run with what was pushed.
+func (r *reloader) wait(ctx context.Context, k kind) bool {
+	pause := r.pause
+	if k == module {
+		// The streams that are open stay with the VMs of the old code. Were these not alive any more, their leases would
+		// be returned after the TTL of 5 s.
+		pause = 7 * time.Second
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+// stillCounted waits until the gauges, which are up to a second old, show at least the open streams.
+func (r *reloader) stillCounted(ctx context.Context, streams *audit.Streams) error {
+	if n := streams.Failed(""); n > 0 {
+		return fmt.Errorf("%d streams were cut", n)
+	}
+	return r.site.AtLeast(ctx, streams.Open())
+}
+
+// audit compares all counts while only the streams are open, then again when these have ended as they should.
+func (r *reloader) audit(ctx context.Context, streams *audit.Streams) error {
+	if streams.Len() == 0 {
+		return errors.New("no stream is open at the end of the round: nothing to compare")
+	}
+	_, agreed, err := r.site.AgreeWith(ctx, streams.Open)
+	if err != nil {
+		return err
+	}
+	const hurry = 100
+	if err := r.site.SetSpeed(hurry); err != nil {
+		return err
+	}
+	complete, cut := streams.Wait()
+	r.figures.Cut += cut
+	if complete != r.streams {
+		return fmt.Errorf("%d of %d streams were complete, %d were cut", complete, r.streams, cut)
+	}
+	drained, err := r.site.Drained(ctx)
+	if err != nil {
+		return err
+	}
+	r.figures.Audits++
+	r.figures.AgreeMS = max(r.figures.AgreeMS, agreed.Milliseconds())
+	r.figures.DrainMS = max(r.figures.DrainMS, drained.Milliseconds())
+	fmt.Fprintf(r.progress, "audit     %d streams: all counts equal after %d ms, 0 after their end and %d ms\n",
+		complete, agreed.Milliseconds(), drained.Milliseconds())
+	return r.site.SetSpeed(1)
+}
