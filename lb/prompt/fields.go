@@ -263,18 +263,11 @@ func unescape(dst, content []byte, limit int) []byte {
 	return dst
 }
 
-// codeUnit reads the \uXXXX that text begins with.
-func codeUnit(text []byte) int {
-	unit := 0
-	for _, c := range text[2:6] {
-		unit = unit<<4 | hexDigit(c)
-	}
-	return unit
-}
-
-// simpleEscape returns the character that a backslash and c stand for.
+// simpleEscape returns the character that a backslash and c stand for, 0 when they stand for none.
 func simpleEscape(c byte) byte {
 	switch c {
+	case '"', '\\', '/':
+		return c
 	case 'b':
 		return '\b'
 	case 'f':
@@ -286,5 +279,5 @@ func simpleEscape(c byte) byte {
 	case 't':
 		return '\t'
 	}
-	return c
+	return 0
 }

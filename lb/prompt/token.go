@@ -47,47 +47,62 @@ func (s *scanner) str() status {
 			return proceed
 		case c < ' ':
 			return malformed
+		case i+1 < len(body) && simpleEscape(body[i+1]) != 0:
+			i += 2 // almost all escapes are line ends and quotes
+			s.saved++
+			continue
 		}
-		s.pos = i
-		if st := s.escape(); st != proceed {
+		var st status
+		if i, st = s.codeUnits(i); st != proceed {
 			return st
 		}
-		i = s.pos
 	}
 }
 
-// escape steps over an escape and adds what it is longer than the character it stands for to saved.
-func (s *scanner) escape() status {
-	rest := s.body[s.pos+1:]
-	if len(rest) == 0 {
-		s.pos = len(s.body)
-		return ranOut
-	}
-	switch rest[0] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		s.pos += 2
-		s.saved++
-		return proceed
-	case 'u':
-	default:
-		return malformed
-	}
-	unit := 0
-	for i := 1; i < 5; i++ {
-		if i == len(rest) {
-			s.pos = len(s.body)
-			return ranOut
+// codeUnits steps over a run of \u escapes, of which whole texts are made in some languages, and adds what they are
+// longer than their characters to saved.
+func (s *scanner) codeUnits(i int) (int, status) {
+	body := s.body
+	for len(body)-i >= len(`\u0000`) && body[i] == '\\' && body[i+1] == 'u' {
+		unit := codeUnit(body[i:])
+		if unit < 0 {
+			return i, malformed
 		}
-		digit := hexDigit(rest[i])
-		if digit < 0 {
-			return malformed
-		}
-		unit = unit<<4 | digit
+		i += len(`\u0000`)
+		s.saved += len(`\u0000`) - encodedLen(unit)
 	}
-	s.pos += 6
-	s.saved += 6 - encodedLen(unit)
-	return proceed
+	if i < len(body) && body[i] != '\\' || i+1 < len(body) && simpleEscape(body[i+1]) != 0 {
+		return i, proceed
+	}
+	for k, c := range body[min(i+1, len(body)):] {
+		if k == 0 && c != 'u' || k > 0 && hexValue[c] > 15 {
+			return i, malformed
+		}
+	}
+	s.pos = len(body)
+	return i, ranOut
 }
+
+// codeUnit reads the \uXXXX that text begins with; it is negative when there are no four digits.
+func codeUnit(text []byte) int {
+	a, b, c, d := hexValue[text[2]], hexValue[text[3]], hexValue[text[4]], hexValue[text[5]]
+	if a|b|c|d > 15 {
+		return -1
+	}
+	return int(a)<<12 | int(b)<<8 | int(c)<<4 | int(d)
+}
+
+// hexValue is the value of each hexadecimal digit, 0xff for all other bytes.
+var hexValue = func() (table [256]uint8) {
+	for i := range table {
+		table[i] = 0xff
+	}
+	for i := range 16 {
+		table["0123456789abcdef"[i]] = uint8(i)
+		table["0123456789ABCDEF"[i]] = uint8(i)
+	}
+	return table
+}()
 
 // encodedLen is the length of a UTF-16 unit in UTF-8, where each half of a surrogate pair counts for half of its four
 // bytes.
@@ -99,16 +114,6 @@ func encodedLen(unit int) int {
 		return 2
 	}
 	return 3
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
 }
 
 // literal steps over true, false or null.
