@@ -100,6 +100,9 @@ func (h *httpContext) OnHttpResponseHeaders(_ int, end bool) types.Action {
 
 // OnHttpResponseBody implements types.HttpContext.
 func (h *httpContext) OnHttpResponseBody(_ int, end bool) types.Action {
+	if h.stream.firstBytes && !end { // a stream of tokens comes in thousands of parts
+		return types.ActionContinue
+	}
 	theVM.guard("response body", func() { h.stream.responseBody(end) }, nil)
 	return types.ActionContinue
 }

@@ -24,9 +24,6 @@ const (
 	statReserve     = "warmgate_reserve_us"            // microseconds to choose and reserve
 )
 
-// maxGauges is how many endpoints of a cluster have gauges: names are never freed by the gateway.
-const maxGauges = 64
-
 // stats are the plugin's statistics, defined when first used.
 type stats struct {
 	m         Metrics
@@ -65,6 +62,9 @@ func (s *stats) id(name string, define func(string) uint32) uint32 {
 	}
 	return id
 }
+
+// names returns how many statistics were defined here, those of decisions aside.
+func (s *stats) names() int { return len(s.ids) }
 
 // count adds to a counter.
 func (s *stats) count(name string, n uint64) {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -39,6 +37,7 @@ type cluster struct {
 	health   *lb.Health
 	policies map[*config.Config]lb.Policy
 	gauges   map[string]bool // endpoints with gauges
+	tokens   bool            // tokens are counted
 	ejected  uint64          // ejections counted so far
 }
 
@@ -97,6 +96,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 		}
 		v.clusters[name] = cl
 	}
+	cl.tokens = cl.tokens || unitOf(c) == lb.Tokens
 	p := cl.policies[c]
 	if p == nil {
 		var err error
@@ -158,58 +158,4 @@ func (v *vm) tick() {
 		v.gw.Log(Warn, "beat: "+err.Error())
 	}
 	v.publish(now)
-}
-
-// publish sets the gauges. Every VM sets those of the clusters it knows, to the same numbers.
-func (v *vm) publish(now time.Duration) {
-	v.stats.store(v.store.Stats)
-	if n, err := v.store.Owners(now); err == nil {
-		v.stats.set(statOwners, uint64(n))
-	}
-	for _, cl := range v.clusters {
-		v.stats.count(statEjections+";cluster="+cl.name, cl.health.Ejections()-cl.ejected)
-		cl.ejected = cl.health.Ejections()
-		if cl.view != nil {
-			v.publishLoads(cl)
-		}
-	}
-}
-
-func (v *vm) publishLoads(cl *cluster) {
-	for i := range cl.view.Endpoints {
-		if len(cl.gauges) >= maxGauges {
-			break
-		}
-		cl.gauges[cl.view.Endpoints[i].Addr] = true
-	}
-	addrs := make([]string, 0, len(cl.gauges))
-	for a := range cl.gauges {
-		addrs = append(addrs, a)
-	}
-	loads, err := v.store.Loads(cl.name, addrs, nil)
-	if err != nil {
-		return
-	}
-	for i, a := range addrs {
-		labels := ";cluster=" + cl.name + ";endpoint=" + a
-		v.stats.set(statInflight+labels, uint64(loads[i].Requests))
-		v.stats.set(statTokens+labels, uint64(loads[i].Tokens))
-	}
-}
-
-// describe says in one line what was decided, for the access log.
-func describe(addr string, r lb.Reason, load int64) string {
-	var b strings.Builder
-	b.WriteString("host=")
-	if addr == "" {
-		addr = "-"
-	}
-	b.WriteString(addr)
-	b.WriteString(" reason=")
-	b.WriteString(r.String())
-	if load > 0 {
-		b.WriteString(" load=")
-		b.WriteString(strconv.FormatInt(load, 10))
-	}
-	return b.String()
 }

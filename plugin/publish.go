@@ -1,0 +1,79 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+const (
+	// maxGauges is how many endpoints of a cluster have gauges at the same time.
+	maxGauges = 64
+	// maxNames bounds the statistics that one VM defines: the gateway never frees a name, and endpoints come and go.
+	maxNames = 8192
+)
+
+// publish sets the gauges. Every VM sets those of the clusters it knows, to the same numbers.
+func (v *vm) publish(now time.Duration) {
+	v.stats.store(v.store.Stats)
+	if n, err := v.store.Owners(now); err == nil {
+		v.stats.set(statOwners, uint64(n))
+	}
+	for _, cl := range v.clusters {
+		v.stats.count(statEjections+";cluster="+cl.name, cl.health.Ejections()-cl.ejected)
+		cl.ejected = cl.health.Ejections()
+		if cl.view != nil {
+			v.publishLoads(cl)
+		}
+	}
+}
+
+// publishLoads sets the gauges of one cluster's endpoints. Those of an endpoint that has left stay until nothing is in
+// flight there any more.
+func (v *vm) publishLoads(cl *cluster) {
+	listed := make(map[string]bool, len(cl.view.Endpoints))
+	for i := range cl.view.Endpoints {
+		addr := cl.view.Endpoints[i].Addr
+		listed[addr] = true
+		if len(cl.gauges) < maxGauges && v.stats.names() < maxNames {
+			cl.gauges[addr] = true
+		}
+	}
+	addrs := make([]string, 0, len(cl.gauges))
+	for a := range cl.gauges {
+		addrs = append(addrs, a)
+	}
+	loads, err := v.store.Loads(cl.name, addrs, nil)
+	if err != nil {
+		return
+	}
+	for i, a := range addrs {
+		labels := ";cluster=" + cl.name + ";endpoint=" + a
+		v.stats.set(statInflight+labels, uint64(loads[i].Requests))
+		if cl.tokens {
+			v.stats.set(statTokens+labels, uint64(loads[i].Tokens))
+		}
+		if !listed[a] && loads[i] == (lb.Load{}) {
+			delete(cl.gauges, a)
+		}
+	}
+}
+
+// describe says in one line what was decided, for the access log.
+func describe(addr string, r lb.Reason, load int64) string {
+	var b strings.Builder
+	b.WriteString("host=")
+	if addr == "" {
+		addr = "-"
+	}
+	b.WriteString(addr)
+	b.WriteString(" reason=")
+	b.WriteString(r.String())
+	if load > 0 {
+		b.WriteString(" load=")
+		b.WriteString(strconv.FormatInt(load, 10))
+	}
+	return b.String()
+}
