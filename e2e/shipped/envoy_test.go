@@ -1,0 +1,286 @@
+package shipped
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+const (
+	pluginPath = "resources[name=warmgate].typed_config.config"
+	listPath   = pluginPath + ".vm_config.capability_restriction_config.allowed_capabilities"
+)
+
+// TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files word by word. The files they refer to are put to
+// use by every test that starts a gateway.
+func TestEnvoyAcceptsTheFiles(t *testing.T) {
+	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
+		binary, err := harness.Envoy(t.Context(), version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {
+			t.Run(version+" "+file, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := os.CopyFS(dir, os.DirFS(path(t, "envoy-config"))); err != nil {
+					t.Fatal(err)
+				}
+				if version == harness.OldestVersion {
+					dropAllowPaths(t, filepath.Join(dir, file))
+				}
+				cmd := exec.Command(binary, "--mode", "validate", "--config-path", file, "--log-level", "warning")
+				cmd.Dir = dir
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				if strings.Contains(string(out), "Deprecated") {
+					t.Errorf("uses what Envoy will drop:\n%s", out)
+				}
+			})
+		}
+	}
+}
+
+// dropAllowPaths does what the file tells users of Envoy 1.36 to do.
+func dropAllowPaths(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := new(yaml.Node)
+	if err := yaml.Unmarshal(text, doc); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := harness.Find(doc, "admin.allow_paths"); err != nil {
+		return // the plain layout
+	}
+	if err := harness.Remove(doc, "admin.allow_paths"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = yaml.Marshal(doc); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHardenedIsPlainAndMore holds the two layouts together: whatever the plain one says, the hardened one says too.
+func TestHardenedIsPlainAndMore(t *testing.T) {
+	for _, pair := range [][2]string{{"envoy.yaml", "envoy-hardened.yaml"}, {"warmgate.yaml", "warmgate-hardened.yaml"}} {
+		var plain, hardened any
+		for i, target := range []*any{&plain, &hardened} {
+			if err := parse(t, "envoy-config/"+pair[i]).Decode(target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, missing := range lacking("", plain, hardened) {
+			if missing != ".static_resources.listeners[0].filter_chains[0].filters[0].typed_config.http_filters[1].config_discovery.config_source.path_config_source.path" {
+				t.Errorf("%s differs from %s at %s", pair[1], pair[0], missing)
+			}
+		}
+	}
+}
+
+// lacking returns the places at which more does not say what less says.
+func lacking(at string, less, more any) []string {
+	switch less := less.(type) {
+	case map[string]any:
+		more, _ := more.(map[string]any)
+		var found []string
+		for key, value := range less {
+			found = append(found, lacking(at+"."+key, value, more[key])...)
+		}
+		return found
+	case []any:
+		more, _ := more.([]any)
+		if len(more) != len(less) {
+			return []string{at}
+		}
+		var found []string
+		for i := range less {
+			found = append(found, lacking(at+"["+strconv.Itoa(i)+"]", less[i], more[i])...)
+		}
+		return found
+	default:
+		if less != more {
+			return []string{at}
+		}
+		return nil
+	}
+}
+
+// TestCapabilitiesAreThoseOfTheModule compares the list of allowed calls with what the module imports and exports: nothing
+// that it needs is missing, and nothing is allowed that it does not have.
+func TestCapabilitiesAreThoseOfTheModule(t *testing.T) {
+	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
+	defer runtime.Close(ctx)
+	compiled, err := runtime.CompileModule(ctx, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := find[map[string]any](t, parse(t, "envoy-config/warmgate-hardened.yaml"), listPath)
+	known := compiled.ExportedFunctions()
+	for _, f := range compiled.ImportedFunctions() {
+		_, name, _ := f.Import()
+		known[name] = f
+		if _, ok := allowed[name]; !ok {
+			t.Errorf("the module imports %s, which is not allowed", name)
+		}
+	}
+	for name := range allowed {
+		if _, ok := known[name]; !ok {
+			t.Errorf("%s is allowed, but the module neither imports nor exports it", name)
+		}
+	}
+}
+
+// TestPluginConfigurations parses the configuration of each shipped plugin file as the plugin does.
+func TestPluginConfigurations(t *testing.T) {
+	for _, file := range []string{"warmgate.yaml", "warmgate-hardened.yaml"} {
+		doc := parse(t, "envoy-config/"+file)
+		set, err := config.Parse([]byte(find[string](t, doc, pluginPath+".configuration.value")), config.Envoy)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		source, ok := set.AdminSource()
+		bootstrap := parse(t, "envoy-config/envoy.yaml")
+		if _, err := harness.Find(bootstrap, "static_resources.clusters[name="+source.AdminCluster+"]"); !ok || err != nil {
+			t.Errorf("%s: admin cluster %q is not in envoy.yaml: %v", file, source.AdminCluster, err)
+		}
+	}
+}
+
+// server starts a model server that is healthy and answers 418 to everything else, so that its answer can be told from
+// Envoy's own.
+func server(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestDecisionIsTold starts both layouts with the shipped plugin configuration and looks where an operator looks: the
+// access log and the Prometheus page.
+func TestDecisionIsTold(t *testing.T) {
+	upstream := server(t)
+	host := upstream.Listener.Addr().String()
+	for name, o := range map[string]harness.Options{
+		"plain":         {},
+		"hardened":      {Hardened: true},
+		"plain, oldest": {Version: harness.OldestVersion},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			o.Endpoints = []harness.Endpoint{{Addr: host}}
+			g := harness.StartT(t, o)
+			await(ctx, t, "the access log", regexp.MustCompile(
+				`POST /v1/x 418 - upstream=`+regexp.QuoteMeta(host)+` .* warmgate="host=`+regexp.QuoteMeta(host)+` reason=chosen load=1"`),
+				func() string { ask(t, g); return g.AccessLog() })
+			page := func() string {
+				text, err := g.Prometheus(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
+			}
+			for _, line := range []string{
+				`warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} [1-9]`,
+				`warmgate_inflight_requests\{cluster="llm",endpoint="` + regexp.QuoteMeta(host) + `"\} 0`,
+				`warmgate_config_valid\{\} 1`,
+				`warmgate_reserve_us_bucket\{le="50"\}`,
+			} {
+				await(ctx, t, "the Prometheus page", regexp.MustCompile(`(?m)^`+line), page)
+			}
+		})
+	}
+}
+
+// await waits until what read returns matches.
+func await(ctx context.Context, t *testing.T, what string, want *regexp.Regexp, read func() string) {
+	t.Helper()
+	for {
+		text := read()
+		if want.MatchString(text) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return !strings.Contains(l, "warmgate") })
+			t.Fatalf("%s has no line %s:\n%s", what, want, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// ask sends a request to the gateway.
+func ask(t *testing.T, g *harness.Gateway) {
+	t.Helper()
+	resp, err := http.Post(g.URL()+"/v1/x?key=hidden", "application/json", strings.NewReader(`{"prompt":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNativeWithoutValidPlugin starts gateways whose plugin cannot start: requests are balanced natively.
+func TestNativeWithoutValidPlugin(t *testing.T) {
+	upstream := server(t)
+	empty := filepath.Join(t.TempDir(), "empty.wasm")
+	if err := os.WriteFile(empty, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]harness.Options{
+		"configuration refused": {Config: `{"lb_policy":"nonsense"}`},
+		"module missing":        {Module: "no/such.wasm"},
+		"module empty":          {Module: empty},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Endpoints = []harness.Endpoint{{Addr: upstream.Listener.Addr().String()}}
+			g := harness.StartT(t, o)
+			resp, err := http.Get(g.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusTeapot {
+				t.Errorf("answered %s", resp.Status)
+			}
+		})
+	}
+}
