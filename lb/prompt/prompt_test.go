@@ -6,87 +6,88 @@ import (
 	"testing"
 )
 
+var scanTests = []struct {
+	name string
+	body string
+	want Info
+}{
+	{
+		"chat",
+		`{"model":"llama","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}],"stream":true,"max_tokens":16,"n":2}`,
+		Info{Model: []byte("llama"), MaxTokens: 16, Stream: true, N: 2, TextBytes: len("systemBe brief.userHi"), Shape: Chat},
+	},
+	{
+		"white space everywhere",
+		" {\r\n\t\"model\" : \"m\" , \"messages\" : [ { \"content\" : \"ab\" } , \"c\" ] } \n",
+		Info{Model: []byte("m"), TextBytes: 3, Shape: Chat},
+	},
+	{
+		"parts and images",
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"input_audio","input_audio":{"data":"BBBB","format":"wav"}}]}]}`,
+		Info{Model: []byte("m"), TextBytes: len("userlook"), Shape: Chat},
+	},
+	{
+		"image inside a text",
+		`{"messages":["data:image/jpeg;base64,AAAA","data: 1, 2, 3"]}`,
+		Info{TextBytes: len("data: 1, 2, 3"), Shape: Chat},
+	},
+	{
+		"text behind an image in the same list",
+		`{"input":[{"image_url":"x"},"text"]}`,
+		Info{TextBytes: 4, Shape: Responses},
+	},
+	{
+		"tools count whole",
+		`{"messages":[],"tools":[{"name":"f"}]}`,
+		Info{TextBytes: len(`[{"name":"f"}]`), Shape: Chat},
+	},
+	{
+		"tool calls",
+		`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}],"content":null}]}`,
+		Info{TextBytes: len(`assistantf{"a":1}`), Shape: Chat},
+	},
+	{"completions, string", `{"model":"m","prompt":"abc"}`, Info{Model: []byte("m"), TextBytes: 3, Shape: Completions}},
+	{"completions, strings", `{"prompt":["ab","c"],"suffix":"d"}`, Info{TextBytes: 4, Shape: Completions}},
+	{"completions, tokens", `{"prompt":[1,22,-3]}`, Info{TokenIDs: 3, Shape: Completions}},
+	{"completions, lists of tokens", `{"prompt":[[1,2],[3]]}`, Info{TokenIDs: 3, Shape: Completions}},
+	{"embeddings", `{"input":["ab","c"]}`, Info{TextBytes: 3, Shape: Embeddings}},
+	{"responses, text", `{"input":"ab","instructions":"c","max_output_tokens":9}`, Info{TextBytes: 3, MaxTokens: 9, Shape: Responses}},
+	{"responses, messages", `{"input":[{"role":"user","content":"ab"}]}`, Info{TextBytes: 6, Shape: Responses}},
+	{"responses, continued", `{"input":"ab","previous_response_id":"r"}`, Info{TextBytes: 2, Shape: Responses}},
+	{"rerank", `{"query":"q","documents":["ab",{"text":"c"}]}`, Info{TextBytes: 4, Shape: Rerank}},
+	{"score", `{"text_1":"a","text_2":["b","c"]}`, Info{TextBytes: 3, Shape: Rerank}},
+	{
+		"anthropic",
+		`{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"ab"}],"max_tokens":5}`,
+		Info{TextBytes: 7, MaxTokens: 5, Shape: Anthropic},
+	},
+	{"anthropic by version", `{"anthropic_version":"v","messages":[]}`, Info{Shape: Anthropic}},
+	{"no prompt", `{"model":"m"}`, Info{Model: []byte("m")}},
+	{"empty object", `{}`, Info{}},
+
+	{"newest limit wins", `{"max_completion_tokens":3,"max_output_tokens":2,"max_tokens":1}`, Info{MaxTokens: 3}},
+	{"limit of null", `{"max_completion_tokens":null,"max_tokens":1}`, Info{MaxTokens: 1}},
+	{"limit as a float", `{"max_tokens":1.5e1}`, Info{MaxTokens: 15}},
+	{"negative limit", `{"max_tokens":-1}`, Info{}},
+	{"huge limit", `{"max_tokens":1e300,"n":1e999}`, Info{MaxTokens: maxCount, N: maxCount}},
+	{"endless limit", `{"max_tokens":` + strings.Repeat("9", 100) + `}`, Info{}},
+	{"limit of the wrong type", `{"max_tokens":"7","stream":"true","n":[3],"model":[5]}`, Info{}},
+	{"below the top", `{"x":{"model":"m","max_tokens":5,"stream":true,"n":2,"messages":["a"]}}`, Info{}},
+	{"stream false", `{"stream":false}`, Info{}},
+
+	{"escaped key", `{"mod\u0065l":"m"}`, Info{Model: []byte("m")}},
+	{"all of a key escaped", `{"\u006d\u0061\u0078\u005f\u0063\u006f\u006d\u0070\u006c\u0065\u0074\u0069\u006f\u006e\u005f\u0074\u006f\u006b\u0065\u006e\u0073":4}`, Info{MaxTokens: 4}},
+	{"escaped key too long", `{"model\u0000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":"m"}`, Info{}},
+	{"escaped model", `{"model":"a\/b\u4f60\ud83d\ude00\"\n\t\r\b\f\\"}`, Info{Model: []byte("a/b你😀\"\n\t\r\b\f\\")}},
+	{"lone surrogates", `{"model":"\ud83d\u0041\ude00"}`, Info{Model: []byte("\ufffdA\ufffd")}},
+	{"escapes count as text", `{"prompt":"\u4f60\ud83d\ude00\n\u0041\u00e9"}`, Info{TextBytes: len("你😀\nAé"), Shape: Completions}},
+	{"not UTF-8", "{\"model\":\"\xff\xfe\",\"prompt\":\"\x80\"}", Info{Model: []byte("\xff\xfe"), TextBytes: 1, Shape: Completions}},
+	{"other keys twice", `{"a":1,"a":2}`, Info{}},
+	{"as deep as allowed", `{"x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`, Info{}},
+}
+
 func TestScan(t *testing.T) {
-	tests := []struct {
-		name string
-		body string
-		want Info
-	}{
-		{
-			"chat",
-			`{"model":"llama","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}],"stream":true,"max_tokens":16,"n":2}`,
-			Info{Model: []byte("llama"), MaxTokens: 16, Stream: true, N: 2, TextBytes: len("systemBe brief.userHi"), Shape: Chat},
-		},
-		{
-			"white space everywhere",
-			" {\r\n\t\"model\" : \"m\" , \"messages\" : [ { \"content\" : \"ab\" } , \"c\" ] } \n",
-			Info{Model: []byte("m"), TextBytes: 3, Shape: Chat},
-		},
-		{
-			"parts and images",
-			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"input_audio","input_audio":{"data":"BBBB","format":"wav"}}]}]}`,
-			Info{Model: []byte("m"), TextBytes: len("userlook"), Shape: Chat},
-		},
-		{
-			"image inside a text",
-			`{"messages":["data:image/jpeg;base64,AAAA","data: 1, 2, 3"]}`,
-			Info{TextBytes: len("data: 1, 2, 3"), Shape: Chat},
-		},
-		{
-			"text behind an image in the same list",
-			`{"input":[{"image_url":"x"},"text"]}`,
-			Info{TextBytes: 4, Shape: Responses},
-		},
-		{
-			"tools count whole",
-			`{"messages":[],"tools":[{"name":"f"}]}`,
-			Info{TextBytes: len(`[{"name":"f"}]`), Shape: Chat},
-		},
-		{
-			"tool calls",
-			`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}],"content":null}]}`,
-			Info{TextBytes: len(`assistantf{"a":1}`), Shape: Chat},
-		},
-		{"completions, string", `{"model":"m","prompt":"abc"}`, Info{Model: []byte("m"), TextBytes: 3, Shape: Completions}},
-		{"completions, strings", `{"prompt":["ab","c"],"suffix":"d"}`, Info{TextBytes: 4, Shape: Completions}},
-		{"completions, tokens", `{"prompt":[1,22,-3]}`, Info{TokenIDs: 3, Shape: Completions}},
-		{"completions, lists of tokens", `{"prompt":[[1,2],[3]]}`, Info{TokenIDs: 3, Shape: Completions}},
-		{"embeddings", `{"input":["ab","c"]}`, Info{TextBytes: 3, Shape: Embeddings}},
-		{"responses, text", `{"input":"ab","instructions":"c","max_output_tokens":9}`, Info{TextBytes: 3, MaxTokens: 9, Shape: Responses}},
-		{"responses, messages", `{"input":[{"role":"user","content":"ab"}]}`, Info{TextBytes: 6, Shape: Responses}},
-		{"responses, continued", `{"input":"ab","previous_response_id":"r"}`, Info{TextBytes: 2, Shape: Responses}},
-		{"rerank", `{"query":"q","documents":["ab",{"text":"c"}]}`, Info{TextBytes: 4, Shape: Rerank}},
-		{"score", `{"text_1":"a","text_2":["b","c"]}`, Info{TextBytes: 3, Shape: Rerank}},
-		{
-			"anthropic",
-			`{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"ab"}],"max_tokens":5}`,
-			Info{TextBytes: 7, MaxTokens: 5, Shape: Anthropic},
-		},
-		{"anthropic by version", `{"anthropic_version":"v","messages":[]}`, Info{Shape: Anthropic}},
-		{"no prompt", `{"model":"m"}`, Info{Model: []byte("m")}},
-		{"empty object", `{}`, Info{}},
-
-		{"newest limit wins", `{"max_completion_tokens":3,"max_output_tokens":2,"max_tokens":1}`, Info{MaxTokens: 3}},
-		{"limit of null", `{"max_completion_tokens":null,"max_tokens":1}`, Info{MaxTokens: 1}},
-		{"limit as a float", `{"max_tokens":1.5e1}`, Info{MaxTokens: 15}},
-		{"negative limit", `{"max_tokens":-1}`, Info{}},
-		{"huge limit", `{"max_tokens":1e300,"n":1e999}`, Info{MaxTokens: maxCount, N: maxCount}},
-		{"endless limit", `{"max_tokens":` + strings.Repeat("9", 100) + `}`, Info{}},
-		{"limit of the wrong type", `{"max_tokens":"7","stream":"true","n":[3],"model":[5]}`, Info{}},
-		{"below the top", `{"x":{"model":"m","max_tokens":5,"stream":true,"n":2,"messages":["a"]}}`, Info{}},
-		{"stream false", `{"stream":false}`, Info{}},
-
-		{"escaped key", `{"mod\u0065l":"m"}`, Info{Model: []byte("m")}},
-		{"all of a key escaped", `{"\u006d\u0061\u0078\u005f\u0063\u006f\u006d\u0070\u006c\u0065\u0074\u0069\u006f\u006e\u005f\u0074\u006f\u006b\u0065\u006e\u0073":4}`, Info{MaxTokens: 4}},
-		{"escaped key too long", `{"model\u0000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":"m"}`, Info{}},
-		{"escaped model", `{"model":"a\/b\u4f60\ud83d\ude00\"\n\t\r\b\f\\"}`, Info{Model: []byte("a/b你😀\"\n\t\r\b\f\\")}},
-		{"lone surrogates", `{"model":"\ud83d\u0041\ude00"}`, Info{Model: []byte("\ufffdA\ufffd")}},
-		{"escapes count as text", `{"prompt":"\u4f60\ud83d\ude00\n\u0041\u00e9"}`, Info{TextBytes: len("你😀\nAé"), Shape: Completions}},
-		{"not UTF-8", "{\"model\":\"\xff\xfe\",\"prompt\":\"\x80\"}", Info{Model: []byte("\xff\xfe"), TextBytes: 1, Shape: Completions}},
-		{"other keys twice", `{"a":1,"a":2}`, Info{}},
-		{"as deep as allowed", `{"x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`, Info{}},
-	}
-	for _, tt := range tests {
+	for _, tt := range scanTests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Scan([]byte(tt.body), true)
 			if err != nil {

@@ -28,57 +28,59 @@ func parseRules(t *testing.T, h Host, global bool, rules ...string) *Set {
 	return s
 }
 
+const outbound = "outbound|8000||llm.models.svc.cluster.local"
+
+var matchTests = []struct {
+	name                      string
+	rule                      string
+	host                      Host
+	route, cluster, authority string
+	want                      bool
+}{
+	{"route", `"_match_route_":["a","b"]`, Higress, "b", "", "", true},
+	{"other route", `"_match_route_":["a","b"]`, Higress, "ab", "", "", false},
+	{"no route", `"_match_route_":["a"]`, Higress, "", "", "", false},
+	{"route prefix", `"_match_route_prefix_":["x","ab"]`, Higress, "abc", "", "", true},
+	{"whole route as prefix", `"_match_route_prefix_":["abc"]`, Higress, "abc", "", "", true},
+	{"longer prefix", `"_match_route_prefix_":["abcd"]`, Higress, "abc", "", "", false},
+
+	{"domain", `"_match_domain_":["a.com"]`, Higress, "", "", "a.com", true},
+	{"domain with a port", `"_match_domain_":["a.com"]`, Higress, "", "", "a.com:8080", true},
+	{"domain is exact", `"_match_domain_":["a.com"]`, Higress, "", "", "b.a.com", false},
+	{"domain has case", `"_match_domain_":["a.com"]`, Higress, "", "", "A.com", false},
+	{"end of domain", `"_match_domain_":["*.a.com"]`, Higress, "", "", "b.c.a.com", true},
+	{"end of domain needs the dot", `"_match_domain_":["*.a.com"]`, Higress, "", "", "a.com", false},
+	{"beginning of domain", `"_match_domain_":["api.*"]`, Higress, "", "", "api.b.com:1", true},
+	{"other beginning", `"_match_domain_":["api.*"]`, Higress, "", "", "www.api.com", false},
+	{"any domain", `"_match_domain_":["*"]`, Higress, "", "", "", true},
+	{"star in front is the one that counts", `"_match_domain_":["*a*"]`, Higress, "", "", "xa", false},
+	{"IPv6", `"_match_domain_":["[::1]"]`, Higress, "", "", "[::1]:80", true},
+	{"IPv6 without a port", `"_match_domain_":["[::1]"]`, Higress, "", "", "[::1]", true},
+
+	{"service", `"_match_service_":["llm.models.svc.cluster.local"]`, Higress, "", outbound, "", true},
+	{"service and port", `"_match_service_":["llm.models.svc.cluster.local:8000"]`, Higress, "", outbound, "", true},
+	{"other port", `"_match_service_":["llm.models.svc.cluster.local:8001"]`, Higress, "", outbound, "", false},
+	{"port begins alike", `"_match_service_":["llm.models.svc.cluster.local:80"]`, Higress, "", outbound, "", false},
+	{"other service", `"_match_service_":["models.svc.cluster.local"]`, Higress, "", outbound, "", false},
+	{"service with a subset", `"_match_service_":["a.dns"]`, Higress, "", "outbound|80|v1|a.dns", "", true},
+	{"too many parts", `"_match_service_":["a.dns"]`, Higress, "", "outbound|80|v1|a.dns|x", "", false},
+	{"plain cluster on Higress", `"_match_service_":["llm"]`, Higress, "", "llm", "", false},
+	{"plain cluster on Envoy", `"_match_service_":["llm"]`, Envoy, "", "llm", "", true},
+	{"other cluster on Envoy", `"_match_service_":["llm"]`, Envoy, "", "llm2", "", false},
+	{"Higress's names on Envoy", `"_match_service_":["a.dns:80"]`, Envoy, "", "outbound|80||a.dns", "", true},
+	{"whole cluster name on Envoy", `"_match_service_":["outbound|80||a.dns"]`, Envoy, "", "outbound|80||a.dns", "", true},
+
+	{"route and service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||s.dns", "", true},
+	{"route without service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||t.dns", "", false},
+	{"service without route", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "b", "outbound|1||s.dns", "", false},
+	{"route outranks domain", `"_match_route_":["a"],"_match_domain_":["a.com"]`, Higress, "a", "", "b.com", true},
+	{"domain beside route", `"_match_route_":["a"],"_match_domain_":["a.com"]`, Higress, "b", "", "a.com", false},
+	{"domain outranks service", `"_match_domain_":["a.com"],"_match_service_":["s.dns"]`, Higress, "", "outbound|1||t.dns", "a.com", true},
+	{"service outranks prefix", `"_match_service_":["s.dns"],"_match_route_prefix_":["a"]`, Higress, "a", "outbound|1||t.dns", "", false},
+}
+
 func TestMatch(t *testing.T) {
-	const outbound = "outbound|8000||llm.models.svc.cluster.local"
-	tests := []struct {
-		name                      string
-		rule                      string
-		host                      Host
-		route, cluster, authority string
-		want                      bool
-	}{
-		{"route", `"_match_route_":["a","b"]`, Higress, "b", "", "", true},
-		{"other route", `"_match_route_":["a","b"]`, Higress, "ab", "", "", false},
-		{"no route", `"_match_route_":["a"]`, Higress, "", "", "", false},
-		{"route prefix", `"_match_route_prefix_":["x","ab"]`, Higress, "abc", "", "", true},
-		{"whole route as prefix", `"_match_route_prefix_":["abc"]`, Higress, "abc", "", "", true},
-		{"longer prefix", `"_match_route_prefix_":["abcd"]`, Higress, "abc", "", "", false},
-
-		{"domain", `"_match_domain_":["a.com"]`, Higress, "", "", "a.com", true},
-		{"domain with a port", `"_match_domain_":["a.com"]`, Higress, "", "", "a.com:8080", true},
-		{"domain is exact", `"_match_domain_":["a.com"]`, Higress, "", "", "b.a.com", false},
-		{"domain has case", `"_match_domain_":["a.com"]`, Higress, "", "", "A.com", false},
-		{"end of domain", `"_match_domain_":["*.a.com"]`, Higress, "", "", "b.c.a.com", true},
-		{"end of domain needs the dot", `"_match_domain_":["*.a.com"]`, Higress, "", "", "a.com", false},
-		{"beginning of domain", `"_match_domain_":["api.*"]`, Higress, "", "", "api.b.com:1", true},
-		{"other beginning", `"_match_domain_":["api.*"]`, Higress, "", "", "www.api.com", false},
-		{"any domain", `"_match_domain_":["*"]`, Higress, "", "", "", true},
-		{"star in front is the one that counts", `"_match_domain_":["*a*"]`, Higress, "", "", "xa", false},
-		{"IPv6", `"_match_domain_":["[::1]"]`, Higress, "", "", "[::1]:80", true},
-		{"IPv6 without a port", `"_match_domain_":["[::1]"]`, Higress, "", "", "[::1]", true},
-
-		{"service", `"_match_service_":["llm.models.svc.cluster.local"]`, Higress, "", outbound, "", true},
-		{"service and port", `"_match_service_":["llm.models.svc.cluster.local:8000"]`, Higress, "", outbound, "", true},
-		{"other port", `"_match_service_":["llm.models.svc.cluster.local:8001"]`, Higress, "", outbound, "", false},
-		{"port begins alike", `"_match_service_":["llm.models.svc.cluster.local:80"]`, Higress, "", outbound, "", false},
-		{"other service", `"_match_service_":["models.svc.cluster.local"]`, Higress, "", outbound, "", false},
-		{"service with a subset", `"_match_service_":["a.dns"]`, Higress, "", "outbound|80|v1|a.dns", "", true},
-		{"too many parts", `"_match_service_":["a.dns"]`, Higress, "", "outbound|80|v1|a.dns|x", "", false},
-		{"plain cluster on Higress", `"_match_service_":["llm"]`, Higress, "", "llm", "", false},
-		{"plain cluster on Envoy", `"_match_service_":["llm"]`, Envoy, "", "llm", "", true},
-		{"other cluster on Envoy", `"_match_service_":["llm"]`, Envoy, "", "llm2", "", false},
-		{"Higress's names on Envoy", `"_match_service_":["a.dns:80"]`, Envoy, "", "outbound|80||a.dns", "", true},
-		{"whole cluster name on Envoy", `"_match_service_":["outbound|80||a.dns"]`, Envoy, "", "outbound|80||a.dns", "", true},
-
-		{"route and service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||s.dns", "", true},
-		{"route without service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||t.dns", "", false},
-		{"service without route", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "b", "outbound|1||s.dns", "", false},
-		{"route outranks domain", `"_match_route_":["a"],"_match_domain_":["a.com"]`, Higress, "a", "", "b.com", true},
-		{"domain beside route", `"_match_route_":["a"],"_match_domain_":["a.com"]`, Higress, "b", "", "a.com", false},
-		{"domain outranks service", `"_match_domain_":["a.com"],"_match_service_":["s.dns"]`, Higress, "", "outbound|1||t.dns", "a.com", true},
-		{"service outranks prefix", `"_match_service_":["s.dns"],"_match_route_prefix_":["a"]`, Higress, "a", "outbound|1||t.dns", "", false},
-	}
-	for _, tt := range tests {
+	for _, tt := range matchTests {
 		t.Run(tt.name, func(t *testing.T) {
 			with, without := parseRules(t, tt.host, true, tt.rule), parseRules(t, tt.host, false, tt.rule)
 			got, bare := with.Match(tt.route, tt.cluster, tt.authority), without.Match(tt.route, tt.cluster, tt.authority)
@@ -142,6 +144,34 @@ func TestRulesDoNotInherit(t *testing.T) {
 	}
 	if c := s.Match("x", "", ""); c.MaxInflight != 5 || c.Unit != "tokens" || c.Shadow {
 		t.Errorf("global part %+v", *c)
+	}
+}
+
+func TestAdminSource(t *testing.T) {
+	part := func(match, envoy string) string {
+		return match + `"lb_policy":"global_least_request","lb_config":{"envoy":{` + envoy + `}}`
+	}
+	const route, fixed = `"_match_route_":["r"],`, `"endpoints":["10.0.0.1:80"]`
+	admin := func(name, interval string) string {
+		return `"admin_cluster":"` + name + `","poll_interval":` + interval
+	}
+	for _, tt := range []struct{ text, cluster string }{
+		{`{` + part("", admin("a", "1000")) + `}`, "a"},
+		{`{` + part("", fixed) + `}`, ""},
+		{`{"_rules_":[{` + part(route, fixed) + `},{` + part(route, admin("b", "1000")) + `}]}`, "b"},
+		{`{` + part("", fixed) + `,"_rules_":[{` + part(route, admin("b", "1000")) + `}]}`, "b"},
+	} {
+		s, err := Parse([]byte(tt.text), Envoy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if src, ok := s.AdminSource(); src.AdminCluster != tt.cluster || ok != (tt.cluster != "") {
+			t.Errorf("%s: got %+v, %v", tt.text, src, ok)
+		}
+	}
+	_, err := Parse([]byte(`{`+part("", admin("a", "1000"))+`,"_rules_":[{`+part(route, admin("b", "1000"))+`}]}`), Envoy)
+	if err == nil || !strings.Contains(err.Error(), `_rules_[0].lb_config.envoy.admin_cluster: got "b", want "a"`) {
+		t.Errorf("two admin clusters: got %v", err)
 	}
 }
 

@@ -177,7 +177,19 @@ func (p *parser) set(root value) *Set {
 		c := p.config(root, 0, "", isRules)
 		s.global = &c
 	}
+	p.oneAdmin(s)
 	return s
+}
+
+// oneAdmin makes sure that all parts name the same admin cluster: an Envoy has one admin interface.
+func (p *parser) oneAdmin(s *Set) {
+	src, ok := s.AdminSource()
+	for i := range s.rules {
+		if name := s.rules[i].config.EnvoyCfg.AdminCluster; ok && name != "" && name != src.AdminCluster {
+			p.bad(rulesKey+"["+strconv.Itoa(i)+"].lb_config.envoy.admin_cluster", "got "+quote(name)+", want "+
+				quote(src.AdminCluster)+" as elsewhere: Envoy has one admin interface")
+		}
+	}
 }
 
 func (p *parser) rules(s *Set, v value) {
