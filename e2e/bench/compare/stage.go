@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -25,7 +23,7 @@ var DebugHeaders = []string{"x-warmgate-host", "x-warmgate-reason", "x-warmgate-
 type Options struct {
 	Workers int            // Envoy's worker threads
 	Speeds  []float64      // one server for each, 1 = the speed of Server.Tuning
-	Server  vllmsim.Config // what all servers have in common
+	Server  vllmsim.Config // what all servers have in common; MaxNumSeqs must be set
 	Module  string         // Warmgate's Wasm module; "" = no stage for policies with a plugin
 	First   Policy         // policy at the start
 }
@@ -36,13 +34,14 @@ type Stage struct {
 	Servers []*vllmsim.Server
 	Fleet   *vllmsim.Fleet
 	module  string
+	slots   int // sequences that a server runs at once
 	speeds  []float64
 	client  *loadgen.Client
 }
 
 // NewStage starts the servers and the gateway. Close ends them.
 func NewStage(ctx context.Context, o Options) (*Stage, error) {
-	s := &Stage{Fleet: vllmsim.NewFleet(), module: o.Module, speeds: o.Speeds}
+	s := &Stage{Fleet: vllmsim.NewFleet(), module: o.Module, slots: o.Server.MaxNumSeqs, speeds: o.Speeds}
 	var endpoints []harness.Endpoint
 	for i, speed := range o.Speeds {
 		cfg := o.Server
@@ -130,16 +129,9 @@ type Result struct {
 	Summary   loadgen.Summary    `json:"summary"`
 	Queued    float64            `json:"queued_request_seconds"` // time requests spent in the servers' queues, summed
 	Fleet     vllmsim.FleetState `json:"fleet"`
+	Placement Placement          `json:"placement"`
 	Imbalance float64            `json:"imbalance"`
 	Samples   []loadgen.Sample   `json:"-"`
-}
-
-// WhileFree returns the share of the time, 0..1, in which some server had requests queueing while another had a free slot.
-func (r *Result) WhileFree() float64 {
-	if r.Fleet.Seconds == 0 {
-		return 0
-	}
-	return r.Fleet.QueueingWhileFree / r.Fleet.Seconds
 }
 
 // Play resets the servers, plays the requests open loop to their end and returns what was seen. each is as for
@@ -152,31 +144,11 @@ func (s *Stage) Play(ctx context.Context, p Policy, reqs []loadgen.Request, each
 	samples := s.client.OpenLoop(ctx, reqs, each)
 	r := Result{
 		Policy: p.Name, Samples: samples, Fleet: s.Fleet.State(),
-		Summary: loadgen.Summarize(samples, loadgen.SLO{}), Imbalance: Imbalance(samples, len(s.Servers)),
+		Summary:   loadgen.Summarize(samples, loadgen.SLO{}),
+		Placement: PlacementOf(samples, len(s.Servers), s.slots), Imbalance: Imbalance(samples, len(s.Servers)),
 	}
 	for _, srv := range s.Servers {
 		r.Queued += srv.State().QueuedSeconds
 	}
 	return r
-}
-
-// Imbalance returns the mean number of requests in flight at the fullest of n servers over the mean of all: 1 is perfect, n
-// is everything on one. By Little's law a server's mean number in flight is the sum of the latencies it gave, over the
-// time, so the clients' own measurements tell it.
-func Imbalance(samples []loadgen.Sample, n int) float64 {
-	inflight := make([]float64, n)
-	var sum, most float64
-	for i := range samples {
-		id, err := strconv.Atoi(strings.TrimSpace(samples[i].Endpoint))
-		if err != nil || id < 0 || id >= n {
-			continue
-		}
-		inflight[id] += samples[i].Total.Seconds()
-		sum += samples[i].Total.Seconds()
-		most = max(most, inflight[id])
-	}
-	if sum == 0 {
-		return 0
-	}
-	return most / (sum / float64(n))
 }

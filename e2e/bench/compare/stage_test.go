@@ -3,33 +3,11 @@ package compare
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
-
-func TestImbalance(t *testing.T) {
-	at := func(endpoint string, total time.Duration) loadgen.Sample {
-		return loadgen.Sample{Endpoint: endpoint, Total: total}
-	}
-	for _, tc := range []struct {
-		name    string
-		samples []loadgen.Sample
-		want    float64
-	}{
-		{"nothing served", []loadgen.Sample{at("", time.Second)}, 0},
-		{"even", []loadgen.Sample{at("0", time.Second), at("1", time.Second)}, 1},
-		{"all on one", []loadgen.Sample{at("1", time.Second), at("1", time.Second)}, 2},
-		{"a fast server may take more requests", []loadgen.Sample{at("0", 2*time.Second), at("1", time.Second), at("1", time.Second)}, 1},
-		{"unknown endpoints do not count", []loadgen.Sample{at("0", time.Second), at("1", time.Second), at("9", time.Hour), at("x", time.Hour)}, 1},
-	} {
-		if got := Imbalance(tc.samples, 2); got != tc.want {
-			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
-		}
-	}
-}
 
 // TestSwitchKeepsTraffic plays traffic under one native policy, switches to the other with requests under way, and holds
 // that none failed and that the counts of a play are its own.

@@ -1,0 +1,95 @@
+package compare
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// Placement counts decisions that made a request queue although another server could have begun with it at once. Unlike the
+// time that servers spend queueing, which also holds requests that were placed well and overtaken by others' luck, it
+// judges the decision by what was known when it was made.
+type Placement struct {
+	Requests   int `json:"requests"`
+	Queued     int `json:"queued"`             // found no free slot
+	BesideFree int `json:"queued_beside_free"` // of these: another server had a free slot
+	BesideIdle int `json:"queued_beside_idle"` // of these: another server had nothing at all to do
+}
+
+// change is a request entering or leaving a server.
+type change struct {
+	at     time.Duration
+	server int
+	delta  int
+}
+
+// PlacementOf replays samples, of which each server runs at most slots at once. It takes a request to be at its server from
+// the moment it was sent until its end; both are off by the time on the wire, about a millisecond here.
+func PlacementOf(samples []loadgen.Sample, servers, slots int) Placement {
+	var changes []change
+	for i := range samples {
+		s := &samples[i]
+		id, ok := serverOf(s, servers)
+		if !ok {
+			continue
+		}
+		changes = append(changes, change{s.Sent, id, 1}, change{s.Due + s.Total, id, -1})
+	}
+	// At the same instant the one who leaves makes room first.
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })
+	inflight := make([]int, servers)
+	var p Placement
+	for _, c := range changes {
+		if c.delta > 0 {
+			p.count(inflight, c.server, slots)
+		}
+		inflight[c.server] += c.delta
+	}
+	return p
+}
+
+func (p *Placement) count(inflight []int, server, slots int) {
+	p.Requests++
+	if inflight[server] < slots {
+		return
+	}
+	p.Queued++
+	least := slices.Min(inflight)
+	if least < slots {
+		p.BesideFree++
+	}
+	if least == 0 {
+		p.BesideIdle++
+	}
+}
+
+// serverOf returns which server answered.
+func serverOf(s *loadgen.Sample, servers int) (int, bool) {
+	id, err := strconv.Atoi(strings.TrimSpace(s.Endpoint))
+	return id, err == nil && id >= 0 && id < servers
+}
+
+// Imbalance returns the mean number of requests in flight at the fullest of n servers over the mean of all: 1 is perfect, n
+// is everything on one. By Little's law a server's mean number in flight is the sum of the latencies it gave, over the
+// time, so the clients' own measurements tell it.
+func Imbalance(samples []loadgen.Sample, n int) float64 {
+	inflight := make([]float64, n)
+	var sum, most float64
+	for i := range samples {
+		id, ok := serverOf(&samples[i], n)
+		if !ok {
+			continue
+		}
+		inflight[id] += samples[i].Total.Seconds()
+		sum += samples[i].Total.Seconds()
+		most = max(most, inflight[id])
+	}
+	if sum == 0 {
+		return 0
+	}
+	return most / (sum / float64(n))
+}

@@ -1,0 +1,148 @@
+// Command leastrequest compares Warmgate's global_least_request with Envoy's native round_robin and least_request on the
+// same heavy-tailed traffic: latency, and queueing in the servers. All three run in one gateway process that is switched by
+// configuration; in every round they get the same requests at the same times, in rotating order.
+//
+// The last line of its output is one JSON object.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+type settings struct {
+	rounds   int
+	span     time.Duration
+	load     float64
+	workers  int
+	even     bool
+	seed     uint64
+	markdown string
+}
+
+func parse() settings {
+	var s settings
+	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
+	flag.DurationVar(&s.span, "span", 25*time.Second, "time in which the requests of one run arrive")
+	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that is asked for")
+	flag.IntVar(&s.workers, "workers", 4, "Envoy's worker threads")
+	flag.BoolVar(&s.even, "even", false, "servers of equal speed")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
+	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
+	flag.Parse()
+	return s
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, parse())
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "leastrequest:", err)
+		os.Exit(1)
+	}
+}
+
+// speeds of the eight servers. The uneven ones are a fleet of three generations of hardware. No policy is told.
+func (s settings) speeds() []float64 {
+	if s.even {
+		return []float64{1, 1, 1, 1, 1, 1, 1, 1}
+	}
+	return []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
+}
+
+// server is what the simulated servers have in common: two sequences at once, 400 tokens a second when it is full.
+func server() vllmsim.Config {
+	c := vllmsim.DefaultConfig()
+	c.MaxNumSeqs, c.MaxQueued = 2, -1
+	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 4, 0.5
+	return c
+}
+
+// workload is chat traffic with heavy-tailed prompts and answers: one in twenty is five times longer than the median.
+func workload(seed uint64) loadgen.Workload {
+	return loadgen.Workload{
+		Seed:   seed,
+		Prompt: loadgen.LogNormal{Median: 120, Sigma: 1, Min: 8, Max: 2000},
+		Output: loadgen.LogNormal{Median: 30, Sigma: 1, Min: 2, Max: 200},
+	}
+}
+
+var policies = []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate}
+
+func run(ctx context.Context, s settings) error {
+	module, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		return err
+	}
+	stage, err := compare.NewStage(ctx, compare.Options{
+		Workers: s.workers, Speeds: s.speeds(), Server: server(), Module: module, First: policies[0],
+	})
+	if err != nil {
+		return err
+	}
+	results, err := rounds(ctx, stage, s)
+	if closed := stage.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	rep := newReport(s, results)
+	if err := rep.write(os.Stdout); err != nil {
+		return err
+	}
+	if s.markdown != "" {
+		if err := rep.save(s.markdown); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(rep.line())
+}
+
+// rounds plays every policy once per round and returns the results by policy.
+func rounds(ctx context.Context, stage *compare.Stage, s settings) ([][]compare.Result, error) {
+	results := make([][]compare.Result, len(policies))
+	for round := range s.rounds {
+		reqs, err := compare.AtLoad(workload(s.seed+uint64(round)), server(), s.speeds(), s.load, s.span)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range bench.Order(len(policies), round) {
+			if err := stage.Switch(ctx, policies[i]); err != nil {
+				return nil, err
+			}
+			r := stage.Play(ctx, policies[i], reqs, nil)
+			if n := r.Summary.Failed(); n > 0 {
+				return nil, fmt.Errorf("%s: %d of %d requests failed: %v", r.Policy, n, r.Summary.Requests, r.Summary.Errors)
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			fmt.Printf("round %d  %s\n", round+1, progress(&r))
+			results[i] = append(results[i], r)
+		}
+	}
+	return results, nil
+}
+
+func progress(r *compare.Result) string {
+	return fmt.Sprintf("%-14s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue beside a free slot: %4.1f %%",
+		r.Policy, r.Summary.Requests, ms(r.Summary.Latency.P50), ms(r.Summary.Latency.P99), r.Queued,
+		percent(r.Placement.BesideFree, r.Placement.Requests))
+}
+
+func percent(n, of int) float64 { return 100 * float64(n) / float64(max(1, of)) }
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
