@@ -32,6 +32,46 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestSyntaxErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1} x`:        "line 1, column 9: text after the end of the object",
+		"{\n\t\"a\"\n:\n}": "line 4, column 1: not the beginning of a value",
+		`{"é" 1}`:          "line 1, column 6: a colon is missing after the key",
+		`{"a":1 "b":2}`:    "line 1, column 8: a comma or } is missing",
+		`{"a":[1 2]}`:      "line 1, column 9: a comma or ] is missing",
+		`{"a":1,}`:         "line 1, column 8: a key in double quotes is missing",
+		`{a:1}`:            "line 1, column 2: a key in double quotes is missing",
+		`{"a`:              "line 1, column 4: the string does not end",
+		"{\"a\nb\":1}":     "line 1, column 4: a control character inside a string",
+		`{"a":"\x"}`:       "line 1, column 7: an unknown escape inside a string",
+		`{"a":"\u12"}`:     "line 1, column 7: an unknown escape inside a string",
+		`{"a":"\`:          "line 1, column 7: an unknown escape inside a string",
+		`{"a":01}`:         "line 1, column 8: not a number",
+		`{"a":1.}`:         "line 1, column 8: not a number",
+		`{"a":1e+}`:        "line 1, column 9: not a number",
+		`{"a":`:            "line 1, column 6: a value is missing",
+		`{"a":nul}`:        "line 1, column 6: not the beginning of a value",
+		"\ufeff{}":         "line 1, column 1: not the beginning of a value",
+	} {
+		_, err := Parse([]byte(text), Higress)
+		if err == nil || err.Error() != "config: not valid JSON at "+want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestStrings(t *testing.T) {
+	for text, want := range map[string]string{
+		`"plain"`: "plain", `"\"\\\/\b\f\n\r\t"`: "\"\\/\b\f\n\r\t", `"\u00e9x"`: "éx", `"\ud83d\ude00"`: "😀",
+		`"\ud83d\u0041"`: "\ufffdA", `"\ude00"`: "\ufffd", `"a\ud83d"`: "a\ufffd",
+	} {
+		v, err := parseJSON(text)
+		if err != nil || v.text != want {
+			t.Errorf("%s: got %q, %v, want %q", text, v.text, err, want)
+		}
+	}
+}
+
 func TestProblemsAreCountedBeyondThoseShown(t *testing.T) {
 	var b strings.Builder
 	for i := range 1000 {
