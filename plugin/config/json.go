@@ -12,6 +12,7 @@ const (
 	maxBytes  = 1 << 20
 	maxDepth  = 32
 	maxValues = 1 << 16
+	maxRules  = 4096
 )
 
 type kind uint8

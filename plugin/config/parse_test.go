@@ -17,6 +17,7 @@ func TestLimits(t *testing.T) {
 		{"too long", `{` + policy + `,"a":"` + strings.Repeat("x", maxBytes) + `"}`, "config: 1048619 bytes, want at most 1048576"},
 		{"too deep", `{"a":` + strings.Repeat("[", 1e5), "nested deeper than 32 levels"},
 		{"too many values", `{"a":[` + strings.Repeat("1,", maxValues) + `1]}`, "more than 65536 values"},
+		{"too many rules", `{"_rules_":[` + strings.Repeat("{},", maxRules) + `{}]}`, "config: 1 problem\n  _rules_: got 4097 rules, want at most 4096"},
 		{"long string", `{` + policy + `,"lb_config":{"username":"` + strings.Repeat("u", maxText+1) + `"}}`, "lb_config.username: got a string, want a string of at most 1024 bytes"},
 		{"long key", `{"` + strings.Repeat("k", 1000) + `":1}`, strings.Repeat("k", 64) + "...: unknown key"},
 		{"NaN", `{` + policy + `,"lb_config":{"bytes_per_token":NaN}}`, "not the beginning of a value"},

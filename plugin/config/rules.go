@@ -197,6 +197,10 @@ func (p *parser) rules(s *Set, v value) {
 		p.bad(rulesKey, got(v)+", want an array of objects")
 		return
 	}
+	if len(v.items) > maxRules {
+		p.bad(rulesKey, "got "+strconv.Itoa(len(v.items))+" rules, want at most "+strconv.Itoa(maxRules))
+		return
+	}
 	s.byRoute = make(map[string]int)
 	for i, item := range v.items {
 		at := rulesKey + "[" + strconv.Itoa(i) + "]"

@@ -10,9 +10,12 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+// maxClustersText is how much of an answer is read, enough for 20,000 endpoints: parsing holds up a thread of the gateway.
+const maxClustersText = 16 << 20
+
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
 // every cluster for which skip, if given, is false. Clusters without endpoints that have an IP address and a port are
-// left out. The text may end anywhere: a last line without its end is ignored.
+// left out. The text may end anywhere: a last line without its end is ignored, as is what lies beyond 16 MiB.
 func ParseClusters(text []byte, skip func(cluster string) bool) map[string][]lb.Endpoint {
 	clusters := make(map[string][]lb.Endpoint)
 	VisitClusters(text, skip, func(cluster string, e lb.Endpoint, _ int64) {
@@ -24,6 +27,7 @@ func ParseClusters(text []byte, skip func(cluster string) bool) map[string][]lb.
 // VisitClusters is ParseClusters with a function that is told each endpoint and the requests that Envoy has in flight
 // there, over all its workers and whoever sent them.
 func VisitClusters(text []byte, skip func(cluster string) bool, visit func(cluster string, e lb.Endpoint, active int64)) {
+	text = text[:min(len(text), maxClustersText)]
 	var h host
 	for {
 		end := bytes.IndexByte(text, '\n')
