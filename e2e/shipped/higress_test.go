@@ -1,0 +1,227 @@
+package shipped
+
+import (
+	"encoding/json"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// wasmPlugin is the part of Higress's resource that reaches the plugin or decides what happens without it.
+type wasmPlugin struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Spec       struct {
+		URL                  string
+		FailStrategy         string         `yaml:"failStrategy"`
+		DefaultConfig        map[string]any `yaml:"defaultConfig"`
+		DefaultConfigDisable bool           `yaml:"defaultConfigDisable"`
+		MatchRules           []matchRule    `yaml:"matchRules"`
+	}
+}
+
+type matchRule struct {
+	Ingress, Domain, Service []string
+	Config                   map[string]any
+	ConfigDisable            bool `yaml:"configDisable"`
+}
+
+// pluginConfig returns the JSON that Higress's controller makes of the resource for the plugin.
+func (w *wasmPlugin) pluginConfig(t *testing.T) []byte {
+	t.Helper()
+	whole := map[string]any{}
+	if !w.Spec.DefaultConfigDisable {
+		maps.Copy(whole, w.Spec.DefaultConfig)
+	}
+	var rules []map[string]any
+	for _, m := range w.Spec.MatchRules {
+		if m.ConfigDisable {
+			continue
+		}
+		rule := maps.Clone(m.Config)
+		for key, names := range map[string][]string{"_match_route_": m.Ingress, "_match_domain_": m.Domain, "_match_service_": m.Service} {
+			if names != nil {
+				rule[key] = names
+			}
+		}
+		rules = append(rules, rule)
+	}
+	if rules != nil {
+		whole["_rules_"] = rules
+	}
+	text, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestWasmPlugins reads each WasmPlugin as Higress does and its configuration as the plugin does.
+func TestWasmPlugins(t *testing.T) {
+	files, err := filepath.Glob(path(t, "envoy-config/higress-wasmplugin-*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no WasmPlugin is shipped: %v", err)
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		t.Run(name, func(t *testing.T) {
+			var w wasmPlugin
+			if err := parse(t, "envoy-config/"+name).Decode(&w); err != nil {
+				t.Fatal(err)
+			}
+			if w.APIVersion != "extensions.higress.io/v1alpha1" || w.Kind != "WasmPlugin" || !strings.HasPrefix(w.Spec.URL, "oci://") {
+				t.Errorf("not a WasmPlugin: %s %s %s", w.APIVersion, w.Kind, w.Spec.URL)
+			}
+			if w.Spec.FailStrategy != "FAIL_OPEN" {
+				t.Errorf("failStrategy is %q: a module that does not load would stop all traffic", w.Spec.FailStrategy)
+			}
+			set, err := config.Parse(w.pluginConfig(t), config.Higress)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if warnings := set.Warnings(); len(warnings) > 0 {
+				t.Errorf("an example with keys that have no effect: %q", warnings)
+			}
+			policy := strings.TrimSuffix(strings.TrimPrefix(name, "higress-wasmplugin-"), ".yaml")
+			if c := set.Match("", "", ""); c == nil || c.Policy != strings.ReplaceAll(policy, "-", "_") {
+				t.Errorf("the global policy is not the file's: %+v", c)
+			}
+		})
+	}
+}
+
+// TestWasmPluginRules checks that the rules of the example mean what their comments say.
+func TestWasmPluginRules(t *testing.T) {
+	var w wasmPlugin
+	if err := parse(t, "envoy-config/higress-wasmplugin-global-least-request.yaml").Decode(&w); err != nil {
+		t.Fatal(err)
+	}
+	set, err := config.Parse(w.pluginConfig(t), config.Higress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const anyCluster, embeddings = "outbound|80||vllm.static", "outbound|443||embeddings.dns"
+	for _, c := range []struct {
+		name, route, cluster, host string
+		want                       func(*config.Config) bool
+	}{
+		{"no rule", "other", anyCluster, "api.example.com", func(c *config.Config) bool {
+			return c.Enabled && c.Unit == "requests" && c.MaxInflight == 0 && !c.Shadow
+		}},
+		{"route", "chat", anyCluster, "api.example.com", func(c *config.Config) bool {
+			return c.Enabled && c.Unit == "tokens" && c.MaxInflight == 64 && c.Overload.Status == 429
+		}},
+		{"domain", "other", anyCluster, "staging.example.com", func(c *config.Config) bool { return c.Shadow && c.DebugHeaders }},
+		{"service", "other", embeddings, "api.example.com", func(c *config.Config) bool { return !c.Enabled }},
+	} {
+		if got := set.Match(c.route, c.cluster, c.host); got == nil || !c.want(got) {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// property is a field of the console's schema.
+type property struct {
+	Type        string
+	Title       string
+	Titles      map[string]string `yaml:"x-title-i18n"`
+	Description string
+	Texts       map[string]string `yaml:"x-description-i18n"`
+	Default     any
+	Properties  map[string]property
+}
+
+// TestConsoleSpec holds the console's form to the plugin: every key that it accepts on Higress, with its type and default,
+// in both languages, and no other.
+func TestConsoleSpec(t *testing.T) {
+	doc := parse(t, "build/spec.yaml")
+	const schema = ".openAPIV3Schema"
+	global := find[property](t, doc, "spec.configSchema"+schema)
+	if route := find[property](t, doc, "spec.routeConfigSchema"+schema); !reflect.DeepEqual(global, route) {
+		t.Error("the schemas of the global and of the route's configuration differ")
+	}
+	shown := map[string]property{}
+	flatten(shown, "", global)
+	for _, key := range config.Keys() {
+		if strings.HasPrefix(key.Name, "_rules_") || strings.HasPrefix(key.Name, "lb_config.envoy.") {
+			continue // made by the console itself; for stock Envoy only
+		}
+		p, ok := shown[key.Name]
+		delete(shown, key.Name)
+		if !ok {
+			t.Errorf("%s is missing", key.Name)
+			continue
+		}
+		if p.Title == "" || p.Description == "" || p.Titles["zh-CN"] == "" || p.Texts["zh-CN"] == "" {
+			t.Errorf("%s is not described in both languages", key.Name)
+		}
+		if !slices.Contains(schemaTypes[strings.Fields(key.Type)[0]], p.Type) {
+			t.Errorf("%s has type %s, the plugin takes %s", key.Name, p.Type, key.Type)
+		}
+		if got, _ := json.Marshal(p.Default); string(got) != key.Default && (p.Default != nil || key.Default != "") {
+			t.Errorf("%s has default %s, the plugin's is %q", key.Name, got, key.Default)
+		}
+	}
+	for name := range shown {
+		t.Errorf("%s is shown, but the plugin does not know it", name)
+	}
+	example, err := json.Marshal(find[map[string]any](t, doc, "spec.configSchema"+schema+".example"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Parse(example, config.Higress); err != nil {
+		t.Errorf("the example: %v", err)
+	}
+}
+
+// schemaTypes are the types that a schema may give to a key of each type of the plugin.
+var schemaTypes = map[string][]string{
+	"boolean":  {"boolean"},
+	"string":   {"string"},
+	"integer":  {"integer"},
+	"number":   {"number"},
+	"object":   {"object"},
+	"duration": {"string", "integer"},
+	"size":     {"integer"},
+}
+
+// flatten collects the properties that hold a value by their full names.
+func flatten(into map[string]property, prefix string, p property) {
+	for name, child := range p.Properties {
+		if child.Properties == nil {
+			into[prefix+name] = child
+		}
+		flatten(into, prefix+name+".", child)
+	}
+}
+
+// TestImageMatchesConsole checks that the names which have to agree do.
+func TestImageMatchesConsole(t *testing.T) {
+	docker := string(read(t, "build/Dockerfile"))
+	if !strings.Contains(docker, "FROM scratch\n") || !strings.Contains(docker, "COPY build/out/warmgate-higress.wasm ./plugin.wasm\n") {
+		t.Error("the image does not hold the Higress artifact as plugin.wasm alone")
+	}
+	spec := parse(t, "build/spec.yaml")
+	var w wasmPlugin
+	plugin := parse(t, "envoy-config/higress-wasmplugin-global-least-request.yaml")
+	if err := plugin.Decode(&w); err != nil {
+		t.Fatal(err)
+	}
+	image := find[string](t, spec, "info.image") + ":" + find[string](t, spec, "info.version")
+	if !strings.HasSuffix(w.Spec.URL, "/"+image) || !strings.Contains(docker, "/"+image+" ") {
+		t.Errorf("image names differ: console %s, WasmPlugin %s", image, w.Spec.URL)
+	}
+	for _, field := range []string{"phase", "priority"} {
+		console, errSpec := harness.Find(spec, "spec."+field)
+		resource, errPlugin := harness.Find(plugin, "spec."+field)
+		if errSpec != nil || errPlugin != nil || console.Value != resource.Value {
+			t.Errorf("spec.%s differs between console and WasmPlugin", field)
+		}
+	}
+}
