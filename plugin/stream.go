@@ -48,6 +48,8 @@ type stream struct {
 	output     int64  // tokens that remain in flight once the first byte is there
 	load       int64  // requests in flight at the endpoint, this one included
 	status     int    // of the response, 0 before it
+	began      bool   // some of the held body is there
+	late       bool   // the time for the held body is over: the next part of it decides
 	firstBytes bool   // some of the response's body has passed
 	complete   bool   // all of the response has passed
 }
@@ -110,7 +112,8 @@ func (s *stream) requestBody(size int, end bool) action {
 	if s.phase != phaseHeld {
 		return proceed
 	}
-	if !end && size < s.cfg.MaxInspectBytes {
+	s.began = true
+	if !end && !s.late && size < s.cfg.MaxInspectBytes {
 		return hold
 	}
 	return s.inspect(size, end)
@@ -137,13 +140,24 @@ func (s *stream) inspect(size int, end bool) action {
 	case err != nil:
 		return s.pass(lb.ReasonBodyMalformed)
 	}
-	return s.decide(info, max(size, s.traits.length)-len(body), lb.ReasonChosen)
+	reason := lb.ReasonChosen
+	if s.late && !end {
+		reason = lb.ReasonBodyLate
+	}
+	return s.decide(info, max(size, s.traits.length)-len(body), reason)
 }
 
 // bodyLate is called when the body did not come in time, perhaps because the gateway is set to keep it from us.
+//
+// Once a part of the body is held, only a callback for the next part may let the request go: Envoy, resumed from
+// outside, would send what it holds and then, on a route with retries, send it again with the next part.
 func (s *stream) bodyLate() {
 	delete(s.plugin.vm.held, s)
 	if s.phase != phaseHeld {
+		return
+	}
+	if s.began {
+		s.late = true
 		return
 	}
 	if s.decide(prompt.Info{}, s.traits.length, lb.ReasonBodyLate) == proceed {
@@ -251,6 +265,14 @@ func (s *stream) settle(reason lb.Reason) {
 	s.Note(describe(s.chosen, reason, s.load))
 }
 
+// lateRecovered ends a deadline that panicked. There is no callback of the request to let it go on.
+func (s *stream) lateRecovered() {
+	if !s.began {
+		defer s.Resume()
+	}
+	s.recovered()
+}
+
 // recovered ends a callback that panicked: what was counted is given back and the request goes on natively.
 func (s *stream) recovered() {
 	was := s.phase
@@ -259,9 +281,6 @@ func (s *stream) recovered() {
 	switch was {
 	case phaseNew, phaseHeld:
 		s.pass(lb.ReasonPanic)
-		if was == phaseHeld {
-			s.Resume()
-		}
 	case phaseLeased:
 		s.phase = phasePassed
 	}

@@ -147,7 +147,7 @@ func (v *vm) tick() {
 	for s, until := range v.held {
 		if now >= until {
 			s.Enter()
-			v.guard("a held request", s.bodyLate, s.recovered)
+			v.guard("a held request", s.bodyLate, s.lateRecovered)
 		}
 	}
 	if now-v.beaten < beatPeriod {
