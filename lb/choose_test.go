@@ -8,64 +8,83 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+func candidate(base, slope, weight float64, limit int64) lb.Candidate {
+	return lb.Candidate{Base: base, Slope: slope, Weight: weight, Cap: limit}
+}
+
+var chooseCases = []struct {
+	name   string
+	plan   lb.Plan
+	loads  []lb.Load
+	want   int
+	during string
+}{
+	{"none", lb.Plan{}, nil, lb.Full, ""},
+	{"the only one", lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 0)}}, []lb.Load{{Requests: 99}}, 0, ""},
+	{
+		"least requests",
+		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		[]lb.Load{{Requests: 3}, {Requests: 1}, {Requests: 2}},
+		1, "",
+	},
+	{
+		"idle and bigger wins",
+		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 2, 0)}},
+		[]lb.Load{{}, {}},
+		1, "the request itself counts",
+	},
+	{
+		"weight shares load",
+		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 4, 0)}},
+		[]lb.Load{{Requests: 1}, {Requests: 6}},
+		1, "2/1 against 7/4",
+	},
+	{
+		"tokens, not requests",
+		lb.Plan{Unit: lb.Tokens, Tokens: 100, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		[]lb.Load{{Requests: 1, Tokens: 5000}, {Requests: 9, Tokens: 900}},
+		1, "",
+	},
+	{
+		"a big request prefers the bigger endpoint",
+		lb.Plan{Unit: lb.Tokens, Tokens: 8000, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 4, 0)}},
+		[]lb.Load{{}, {Tokens: 20000}},
+		1, "8000/1 against 28000/4",
+	},
+	{
+		"base cost",
+		lb.Plan{Candidates: []lb.Candidate{candidate(5, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		[]lb.Load{{}, {Requests: 4}},
+		1, "",
+	},
+	{
+		"full ones are out",
+		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 1), candidate(0, 1, 1, 9)}},
+		[]lb.Load{{Requests: 1}, {Requests: 8}},
+		1, "",
+	},
+	{
+		"all full",
+		lb.Plan{Candidates: []lb.Candidate{candidate(0, 1, 1, 1), candidate(0, 1, 1, 2)}},
+		[]lb.Load{{Requests: 1}, {Requests: 2}},
+		lb.Full, "",
+	},
+	{
+		"the cap counts requests in either unit",
+		lb.Plan{Unit: lb.Tokens, Candidates: []lb.Candidate{candidate(0, 1, 1, 2), candidate(0, 1, 1, 2)}},
+		[]lb.Load{{Requests: 2}, {Requests: 1, Tokens: 1 << 40}},
+		1, "",
+	},
+	{
+		"tie by the random bits",
+		lb.Plan{Tie: 1, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		[]lb.Load{{Requests: 7}, {}, {}},
+		2, "the second of two",
+	},
+}
+
 func TestChoose(t *testing.T) {
-	c := func(base, slope, weight float64, limit int64) lb.Candidate {
-		return lb.Candidate{Base: base, Slope: slope, Weight: weight, Cap: limit}
-	}
-	for _, tc := range []struct {
-		name   string
-		plan   lb.Plan
-		loads  []lb.Load
-		want   int
-		during string
-	}{
-		{"none", lb.Plan{}, nil, lb.Full, ""},
-		{"the only one", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 0)}}, []lb.Load{{Requests: 99}}, 0, ""},
-		{
-			"least requests", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 1, 0), c(0, 1, 1, 0)}},
-			[]lb.Load{{Requests: 3}, {Requests: 1}, {Requests: 2}}, 1, "",
-		},
-		{
-			"idle and bigger wins", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 2, 0)}},
-			[]lb.Load{{}, {}}, 1, "the request itself counts",
-		},
-		{
-			"weight shares load", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 4, 0)}},
-			[]lb.Load{{Requests: 1}, {Requests: 6}}, 1, "2/1 against 7/4",
-		},
-		{
-			"tokens, not requests",
-			lb.Plan{Unit: lb.Tokens, Tokens: 100, Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 1, 0)}},
-			[]lb.Load{{Requests: 1, Tokens: 5000}, {Requests: 9, Tokens: 900}}, 1, "",
-		},
-		{
-			"a big request prefers the bigger endpoint",
-			lb.Plan{Unit: lb.Tokens, Tokens: 8000, Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 4, 0)}},
-			[]lb.Load{{}, {Tokens: 20000}}, 1, "8000/1 against 28000/4",
-		},
-		{
-			"base cost", lb.Plan{Candidates: []lb.Candidate{c(5, 1, 1, 0), c(0, 1, 1, 0)}},
-			[]lb.Load{{}, {Requests: 4}}, 1, "",
-		},
-		{
-			"full ones are out", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 1), c(0, 1, 1, 9)}},
-			[]lb.Load{{Requests: 1}, {Requests: 8}}, 1, "",
-		},
-		{
-			"all full", lb.Plan{Candidates: []lb.Candidate{c(0, 1, 1, 1), c(0, 1, 1, 2)}},
-			[]lb.Load{{Requests: 1}, {Requests: 2}}, lb.Full, "",
-		},
-		{
-			"the cap counts requests in either unit",
-			lb.Plan{Unit: lb.Tokens, Candidates: []lb.Candidate{c(0, 1, 1, 2), c(0, 1, 1, 2)}},
-			[]lb.Load{{Requests: 2}, {Requests: 1, Tokens: 1 << 40}}, 1, "",
-		},
-		{
-			"tie by the random bits",
-			lb.Plan{Tie: 1, Candidates: []lb.Candidate{c(0, 1, 1, 0), c(0, 1, 1, 0), c(0, 1, 1, 0)}},
-			[]lb.Load{{Requests: 7}, {}, {}}, 2, "the second of two",
-		},
-	} {
+	for _, tc := range chooseCases {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := lb.Choose(&tc.plan, tc.loads); got != tc.want {
 				t.Fatalf("chose %d, want %d %s", got, tc.want, tc.during)

@@ -42,6 +42,7 @@ func (r roster) swept() time.Duration { return time.Duration(binary.LittleEndian
 func (r roster) owner(seat int) uint64 {
 	return binary.LittleEndian.Uint64(r[rosterHeader+seat*seatSize:])
 }
+
 func (r roster) setSwept(now time.Duration) {
 	binary.LittleEndian.PutUint64(r[8:], uint64(now))
 }
