@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// decision is one request as Warmgate explained it, beside what the servers had to do at that moment.
+type decision struct {
+	inflight []int // at each server just before the request was sent
+	server   int   // chosen
+	host     string
+	reason   string
+	load     string // in flight at the chosen server, this request included
+}
+
+// explain shows one decision in words. It plays the beginning of the traffic again and sends requests of its own into it.
+func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request) error {
+	background, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.stage.Play(background, compare.Warmgate, reqs, nil)
+	}()
+	chosen, err := d.probe(ctx)
+	cancel()
+	<-ended
+	if err != nil {
+		return err
+	}
+	return chosen.write(w)
+}
+
+// probe returns a decision that fits its snapshot: traffic goes on between the snapshot and the decision, so the first one
+// may not.
+func (d *demo) probe(ctx context.Context) (*decision, error) {
+	q := loadgen.Request{Stream: true, MaxTokens: 1}
+	var err error
+	if q.Body, err = loadgen.ChatBody("sim", "Why this server?", 1, true); err != nil {
+		return nil, err
+	}
+	var last *decision
+	for range 20 {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(250 * time.Millisecond):
+		}
+		inflight := d.stage.Inflight()
+		s := d.stage.Client().Do(ctx, &q, time.Now())
+		if !s.OK() {
+			d.failed++
+			return nil, errors.New(describe(&s))
+		}
+		last = &decision{
+			inflight: inflight, host: s.Header.Get("x-warmgate-host"),
+			reason: s.Header.Get("x-warmgate-reason"), load: s.Header.Get("x-warmgate-load"),
+		}
+		if last.server = d.stage.ServerAt(last.host); last.server >= 0 && last.fits() {
+			return last, nil
+		}
+	}
+	if last.server < 0 {
+		return nil, fmt.Errorf("the gateway did not say which server it chose: host %q, reason %q", last.host, last.reason)
+	}
+	return last, nil
+}
+
+// fits reports whether the snapshot is what the decision was made on, and interesting: the servers differ.
+func (x *decision) fits() bool {
+	least, most := x.inflight[0], x.inflight[0]
+	for _, n := range x.inflight {
+		least, most = min(least, n), max(most, n)
+	}
+	return x.load == strconv.Itoa(x.inflight[x.server]+1) && x.inflight[x.server] == least && most > least
+}
+
+func (x *decision) write(w io.Writer) error {
+	t := &bench.Table{Head: []string{"server"}}
+	row, speed := []string{"in flight"}, []string{"speed"}
+	for i, n := range x.inflight {
+		name, count := strconv.Itoa(i), strconv.Itoa(n)
+		if i == x.server {
+			name, count = "["+name+"]", "["+count+"]"
+		}
+		t.Head = append(t.Head, name)
+		row = append(row, count)
+		speed = append(speed, strconv.FormatFloat(speeds[i], 'g', -1, 64))
+	}
+	t.Add(row...)
+	t.Add(speed...)
+	if _, err := fmt.Fprint(w, "\nOne decision, explained (response headers of one more request, debug_headers: true)\n\n"); err != nil {
+		return err
+	}
+	if err := t.Write(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n  x-warmgate-host: %s\n  x-warmgate-reason: %s\n  x-warmgate-load: %s\n\n%s\n", x.host, x.reason, x.load, x.words())
+	return err
+}
+
+// words says why the server was chosen.
+func (x *decision) words() string {
+	var equal []string
+	least := x.inflight[x.server]
+	for i, n := range x.inflight {
+		if n == least && i != x.server {
+			equal = append(equal, strconv.Itoa(i))
+		}
+	}
+	why := fmt.Sprintf("Server %d was chosen because it had the least in flight over both workers: %d; with this request it has %s.",
+		x.server, least, x.load)
+	if len(equal) > 0 {
+		why += fmt.Sprintf(" Servers %s had as few; ties are broken evenly.", strings.Join(equal, ", "))
+	}
+	if !x.fits() {
+		why += " (The counts above were taken a moment before the decision.)"
+	}
+	return why
+}

@@ -1,0 +1,230 @@
+// Command demo shows Warmgate at work, on this machine alone: a real Envoy with two workers in front of eight simulated
+// vLLM servers of unequal speed, and heavy-tailed chat traffic. While the gateway runs, its configuration is switched from
+// Envoy's round_robin to Envoy's least_request to Warmgate; each gets the same requests at the same times.
+//
+// It exits with status 1 if a request failed. With KEEP=1 in the environment it stays up until Ctrl-C.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+const (
+	workers = 2
+	load    = 0.75 // of the servers' capacity
+	span    = 16 * time.Second
+)
+
+// speeds of the servers: three generations of hardware. No policy is told.
+var speeds = []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
+
+var policies = []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate}
+
+// server is what the simulated servers have in common: two sequences at once, 180 tokens a second when it is full.
+func server() vllmsim.Config {
+	c := vllmsim.DefaultConfig()
+	c.MaxNumSeqs, c.MaxQueued = 2, -1
+	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 10, 0.5
+	return c
+}
+
+func traffic() ([]loadgen.Request, error) {
+	w := loadgen.Workload{
+		Seed: 7, Stream: true,
+		Prompt: loadgen.LogNormal{Median: 120, Sigma: 1, Min: 8, Max: 2000},
+		Output: loadgen.LogNormal{Median: 30, Sigma: 1, Min: 2, Max: 200},
+	}
+	return compare.AtLoad(w, server(), speeds, load, span)
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	d := &demo{screen: newScreen(os.Stdout), keep: os.Getenv("KEEP") == "1"}
+	err := d.run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// demo is one showing.
+type demo struct {
+	screen  *screen
+	keep    bool
+	stage   *compare.Stage
+	results []compare.Result
+	failed  int // requests that failed outside the measured phases
+}
+
+// errFailed says that a request failed, which the demo must not hide.
+var errFailed = errors.New("requests failed; see the table")
+
+func (d *demo) run(ctx context.Context) (err error) {
+	began := time.Now()
+	module, err := d.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	reqs, err := traffic()
+	if err != nil {
+		return err
+	}
+	d.stage, err = compare.NewStage(ctx, compare.Options{
+		Workers: workers, Speeds: speeds, Server: server(), Module: module, First: policies[0],
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.stage.Close()) }()
+	d.introduce(reqs)
+	if err := d.phases(ctx, reqs); err != nil {
+		return err
+	}
+	if err := report(os.Stdout, d.results); err != nil {
+		return err
+	}
+	if err := d.explain(ctx, os.Stdout, reqs); err != nil {
+		return err
+	}
+	fmt.Printf("\nAll of this took %.0f s.\n", time.Since(began).Seconds())
+	if err := d.stay(ctx, os.Stdout); err != nil {
+		return err
+	}
+	return d.verdict()
+}
+
+// prepare fetches Envoy and builds the plugin. Both are quick when they have been done before.
+func (d *demo) prepare(ctx context.Context) (module string, err error) {
+	d.screen.line("Fetching Envoy (about 30 MB the first time) …")
+	binary, err := harness.Envoy(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	d.screen.line("  %s", binary)
+	d.screen.line("Building the plugin …")
+	if module, err = harness.Wasm(ctx, harness.HostEnvoy); err != nil {
+		return "", err
+	}
+	d.screen.line("  %s", module)
+	d.screen.line("Starting Envoy with %d workers and %d simulated vLLM servers …", workers, len(speeds))
+	return module, nil
+}
+
+func (d *demo) introduce(reqs []loadgen.Request) {
+	longest, tokens := 0, 0
+	for i := range reqs {
+		longest = max(longest, reqs[i].MaxTokens)
+		tokens += reqs[i].MaxTokens
+	}
+	d.screen.line("  gateway %s (pid %d), servers of speed %v, each runs 2 requests at once and queues the rest",
+		d.stage.Gateway.URL(), d.stage.Gateway.PID(), speeds)
+	d.screen.line("Traffic: %d streamed chats in %.0f s, %.0f %% of the servers' capacity, answers of %d tokens on average, the longest %d.",
+		len(reqs), reqs[len(reqs)-1].Due.Seconds(), 100*compare.Load(server(), speeds, reqs), tokens/len(reqs), longest)
+	d.screen.line("Every policy gets the same requests at the same times. Envoy is not restarted between them.")
+	d.screen.line("")
+}
+
+// phases plays the traffic under each policy.
+func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
+	for i, p := range policies {
+		if i > 0 {
+			if err := d.change(ctx, p); err != nil {
+				return err
+			}
+		}
+		bar := d.screen.bar(p.Name, len(reqs))
+		r := d.stage.Play(ctx, p, reqs, func(s loadgen.Sample) { bar.add(&s) })
+		bar.done()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		d.results = append(d.results, r)
+	}
+	return nil
+}
+
+// change pushes the next policy while a trickle of requests goes on, to show that the switch costs none.
+func (d *demo) change(ctx context.Context, p compare.Policy) error {
+	reqs, err := loadgen.Workload{
+		Seed: 11, Count: 3000, Rate: 50, Arrivals: loadgen.Constant, Prompt: loadgen.Fixed(10), Output: loadgen.Fixed(1),
+	}.Requests()
+	if err != nil {
+		return err
+	}
+	trickle, cancel := context.WithCancel(ctx)
+	samples := make(chan []loadgen.Sample, 1)
+	go func() { samples <- d.trickle(trickle, reqs) }()
+	began := time.Now()
+	err = d.stage.Switch(ctx, p)
+	took := time.Since(began)
+	time.Sleep(200 * time.Millisecond) // the first requests under the new policy belong to the switch too
+	cancel()
+	sum := loadgen.Summarize(<-samples, loadgen.SLO{})
+	d.failed += sum.Failed()
+	if err != nil {
+		return err
+	}
+	d.screen.line("→ pushed %s: live after %.1f s, %d requests served meanwhile, %d failed", p.Name, took.Seconds(), sum.OK, sum.Failed())
+	return nil
+}
+
+// trickle plays requests until ctx ends. Those under way then are completed, not cut off.
+func (d *demo) trickle(ctx context.Context, reqs []loadgen.Request) []loadgen.Sample {
+	var sent []loadgen.Sample
+	for begin := time.Now(); len(sent) < len(reqs); {
+		q := reqs[len(sent)]
+		select {
+		case <-ctx.Done():
+			return sent
+		case <-time.After(time.Until(begin.Add(q.Due))):
+		}
+		sent = append(sent, d.stage.Client().Do(context.WithoutCancel(ctx), &q, begin))
+	}
+	return sent
+}
+
+// stay keeps the gateway up until the user ends it.
+func (d *demo) stay(ctx context.Context, w io.Writer) error {
+	url := d.stage.Gateway.URL() + compare.Path
+	if !d.keep {
+		_, err := fmt.Fprintln(w, "\nThe gateway and the servers stop now. `make demo KEEP=1` leaves them up to play with.")
+		return err
+	}
+	_, err := fmt.Fprintf(w, `
+The gateway stays up, with Warmgate. Try:
+
+  curl -i %s -H 'content-type: application/json' \
+    -d '{"model":"sim","messages":[{"role":"user","content":"Hello"}],"max_tokens":20}'
+
+  curl -s --unix-socket %s/admin.sock http://admin/stats/prometheus | grep warmgate_
+
+Its files are in %s. Ctrl-C stops it.
+`, url, d.stage.Gateway.Dir(), d.stage.Gateway.Dir())
+	<-ctx.Done()
+	return err
+}
+
+// verdict is the error of the whole demo.
+func (d *demo) verdict() error {
+	failed := d.failed
+	for i := range d.results {
+		failed += d.results[i].Summary.Failed()
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d %w", failed, errFailed)
+	}
+	return nil
+}
