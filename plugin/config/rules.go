@@ -33,7 +33,21 @@ type rule struct {
 	routes   []string
 	prefixes []string
 	domains  []domain
-	services []string
+	services []service
+}
+
+// service is a service's name, with or without a port.
+type service struct {
+	whole      string // as it is written; never empty
+	fqdn, port string // its parts around the last colon, "" without one
+}
+
+func newService(s string) service {
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 {
+		return service{whole: s}
+	}
+	return service{whole: s, fqdn: s[:colon], port: s[colon+1:]}
 }
 
 // domain is a host name, or the beginning or end of one.
@@ -55,12 +69,15 @@ func (s *Set) Match(route, cluster, authority string) *Config {
 	if i, ok := s.byRoute[route]; ok {
 		limit = i
 	}
-	for _, i := range s.others {
-		if i > limit {
-			break
-		}
-		if s.rules[i].matches(route, cluster, authority, s.host) {
-			return &s.rules[i].config
+	if len(s.others) > 0 && s.others[0] < limit {
+		t := newTarget(route, cluster, authority, s.host)
+		for _, i := range s.others {
+			if i > limit {
+				break
+			}
+			if s.rules[i].matches(&t) {
+				return &s.rules[i].config
+			}
 		}
 	}
 	if limit < len(s.rules) {
@@ -69,17 +86,52 @@ func (s *Set) Match(route, cluster, authority string) *Config {
 	return s.global
 }
 
-func (r *rule) matches(route, cluster, authority string, h Host) bool {
+// target is a request as rules see it.
+type target struct {
+	route  string
+	name   string // of the host asked for, without its port
+	whole  string // the cluster's name, where services may be named by it
+	fqdn   string // of the service, "" when the cluster's name does not tell
+	port   string
+	inside bool // the cluster's name tells fqdn and port
+}
+
+// newTarget takes Higress's cluster names, outbound|port|subset|fqdn, apart. On stock Envoy, where names are the
+// operator's own, the whole name counts too.
+func newTarget(route, cluster, authority string, h Host) target {
+	t := target{route: route, name: withoutPort(authority)}
+	if h == Envoy {
+		t.whole = cluster
+	}
+	if strings.Count(cluster, "|") == 3 {
+		_, rest, _ := strings.Cut(cluster, "|")
+		t.port, rest, _ = strings.Cut(rest, "|")
+		_, t.fqdn, _ = strings.Cut(rest, "|")
+		t.inside = true
+	}
+	return t
+}
+
+// withoutPort cuts the port off an authority. A colon inside brackets belongs to an IPv6 address.
+func withoutPort(authority string) string {
+	colon := strings.LastIndexByte(authority, ':')
+	if colon < 0 || strings.LastIndexByte(authority, ']') > colon {
+		return authority
+	}
+	return authority[:colon]
+}
+
+func (r *rule) matches(t *target) bool {
 	switch {
 	case r.routes != nil:
-		return contains(r.routes, route) && r.matchesService(cluster, h)
+		return contains(r.routes, t.route) && r.matchesService(t)
 	case r.domains != nil:
-		return r.matchesDomain(withoutPort(authority))
+		return r.matchesDomain(t.name)
 	case r.services != nil:
-		return r.matchesService(cluster, h)
+		return r.matchesService(t)
 	}
 	for _, p := range r.prefixes {
-		if strings.HasPrefix(route, p) {
+		if strings.HasPrefix(t.route, p) {
 			return true
 		}
 	}
@@ -104,45 +156,13 @@ func (r *rule) matchesDomain(name string) bool {
 	return false
 }
 
-// matchesService compares with Higress's cluster names, outbound|port|subset|fqdn, and on stock Envoy, where names are
-// the operator's own, with the whole name.
-func (r *rule) matchesService(cluster string, h Host) bool {
-	port, fqdn, outbound := splitCluster(cluster)
+func (r *rule) matchesService(t *target) bool {
 	for _, s := range r.services {
-		if h == Envoy && s == cluster {
-			return true
-		}
-		if !outbound {
-			continue
-		}
-		if s == fqdn {
-			return true
-		}
-		if colon := strings.LastIndexByte(s, ':'); colon >= 0 && s[:colon] == fqdn && s[colon+1:] == port {
+		if s.whole == t.whole || t.inside && (s.whole == t.fqdn || s.port != "" && s.fqdn == t.fqdn && s.port == t.port) {
 			return true
 		}
 	}
 	return false
-}
-
-// splitCluster takes outbound|port|subset|fqdn apart.
-func splitCluster(cluster string) (port, fqdn string, ok bool) {
-	if strings.Count(cluster, "|") != 3 {
-		return "", "", false
-	}
-	_, rest, _ := strings.Cut(cluster, "|")
-	port, rest, _ = strings.Cut(rest, "|")
-	_, fqdn, _ = strings.Cut(rest, "|")
-	return port, fqdn, true
-}
-
-// withoutPort cuts the port off an authority. A colon inside brackets belongs to an IPv6 address.
-func withoutPort(authority string) string {
-	colon := strings.LastIndexByte(authority, ':')
-	if colon < 0 || strings.LastIndexByte(authority, ']') > colon {
-		return authority
-	}
-	return authority[:colon]
 }
 
 func contains(list []string, s string) bool {
@@ -248,9 +268,12 @@ func (p *parser) conditions(at string, v value) rule {
 	if len(lists) == 0 {
 		p.bad(at, "matches nothing, want at least one of "+strings.Join(conditionKeys, ", "))
 	}
-	r := rule{routes: lists[matchRoute], prefixes: lists[matchPrefix], services: lists[matchService]}
+	r := rule{routes: lists[matchRoute], prefixes: lists[matchPrefix]}
 	for _, name := range lists[matchDomain] {
 		r.domains = append(r.domains, newDomain(name))
+	}
+	for _, name := range lists[matchService] {
+		r.services = append(r.services, newService(name))
 	}
 	p.outranked(at, &r)
 	return r
