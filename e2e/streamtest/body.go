@@ -1,0 +1,162 @@
+package streamtest
+
+import (
+	"strings"
+	"time"
+)
+
+// bodyScenarios are about requests that wait for their body. All count tokens: else no request waits.
+var bodyScenarios = []scenario{
+	{name: "held until it is there", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+		t.mark(decisions("chosen"))
+		body := completion(400, 50)
+		s := t.Open(Request{Frames: []string{body[:100]}, Unended: true})
+		s.Send(body[100:200], false)
+		if !s.Held() {
+			t.Error("the request is not held")
+		}
+		s.Send(body[200:], true)
+		t.wantReceived(s, body)
+		t.wantTokens(tokensAt(t, s, 150)...)
+		t.finish(s)
+		t.wantDrained()
+		t.wantGrown(decisions("chosen"), 1)
+	}},
+	{name: "does not come", endpoints: 2, config: `"unit":"tokens","body_timeout":"200ms","output_tokens":100`, run: func(t *run) {
+		t.mark(decisions("body_late"))
+		s := t.Open(Request{Unended: true})
+		if !s.Held() {
+			t.Error("the request is not held")
+		}
+		t.Advance(400 * time.Millisecond)
+		if s.Upstream() < 0 {
+			t.Fatalf("the request reached no endpoint: %+v", s.Result())
+		}
+		t.wantTokens(tokensAt(t, s, 100)...)
+		s.Send(`{"model":"m"}`, true)
+		t.wantReceived(s, `{"model":"m"}`)
+		t.finish(s)
+		t.wantReason(s, "body_late")
+		t.wantDrained()
+		t.wantGrown(decisions("body_late"), 1)
+	}},
+	{name: "does not come but is announced", endpoints: 1, run: func(t *run) {
+		t.configure(`"unit":"tokens","body_timeout":"200ms","output_tokens":100`)
+		body := completion(400-len(completion(0, 0)), 0)
+		s := t.Open(Request{Headers: [][2]string{{"content-length", "400"}}, Unended: true})
+		t.Advance(400 * time.Millisecond)
+		if s.Upstream() < 0 {
+			t.Fatalf("the request reached no endpoint: %+v", s.Result())
+		}
+		t.wantTokens(200)
+		s.Send(body, true)
+		t.wantReceived(s, body)
+		t.finish(s)
+		t.wantDrained()
+	}},
+	{name: "comes late in part", endpoints: 2, config: `"unit":"tokens","body_timeout":"200ms","output_tokens":100`, run: func(t *run) {
+		t.mark(decisions("body_late"))
+		s := t.Open(Request{Frames: []string{`{"prompt":"` + strings.Repeat("x", 400)}, Unended: true})
+		t.Advance(400 * time.Millisecond)
+		if !s.Held() {
+			t.Error("a request was sent on with part of its body held")
+		}
+		s.Send(strings.Repeat("x", 400), false)
+		if s.Upstream() < 0 {
+			t.Fatalf("the request reached no endpoint: %+v", s.Result())
+		}
+		t.wantTokens(tokensAt(t, s, 300)...)
+		s.Send(`"}`, true)
+		t.wantReceived(s, `{"prompt":"`+strings.Repeat("x", 800)+`"}`)
+		t.finish(s)
+		t.wantReason(s, "body_late")
+		t.wantDrained()
+		t.wantGrown(decisions("body_late"), 1)
+	}},
+	{name: "a byte at a time", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+		body := completion(40, 50)
+		s := t.Open(Request{Frames: strings.Split(body, "")})
+		t.wantReceived(s, body)
+		t.wantTokens(tokensAt(t, s, 60)...)
+		t.finish(s)
+		t.wantDrained()
+	}},
+	{name: "ends with trailers", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+		body := completion(400, 50)
+		s := t.Open(Request{Frames: []string{body}, Trailers: [][2]string{{"x-checksum", "1"}}})
+		t.wantReceived(s, body)
+		t.wantTokens(tokensAt(t, s, 150)...)
+		if got := s.Received().Trailers["x-checksum"]; got != "1" {
+			t.Errorf("trailer %q", got)
+		}
+		t.finish(s)
+		t.wantDrained()
+	}},
+	{name: "shed when it is there", endpoints: 1, config: `"unit":"tokens","max_inflight":1`, run: func(t *run) {
+		streams := t.open(1)
+		t.wantShed(429, "1")
+		t.finish(streams...)
+		t.wantDrained()
+	}},
+	{name: "shed when it does not come", endpoints: 1, config: `"unit":"tokens","max_inflight":1,"body_timeout":"200ms"`, run: func(t *run) {
+		streams := t.open(1)
+		s := t.Open(Request{Unended: true})
+		t.Advance(400 * time.Millisecond)
+		if r := s.Result(); r.Status != 429 {
+			t.Errorf("answered %d, want 429", r.Status)
+		}
+		t.finish(streams...)
+		t.wantDrained()
+	}},
+	{name: "not JSON", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_malformed", `{"model":`)},
+	{name: "no object", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_malformed", `[1,2]`)},
+	{name: "a key twice", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_ambiguous", `{"model":"a","prompt":"p","model":"b"}`)},
+	{name: "compressed", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_encoded", "\x1f\x8b\x08", "content-encoding", "gzip")},
+	{name: "multipart", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_encoded", "--x--", "content-type", "multipart/form-data; boundary=x")},
+	{name: "encoding identity", endpoints: 2, config: `"unit":"tokens"`, run: func(t *run) {
+		s := t.Open(Request{Headers: [][2]string{{"content-encoding", "identity"}}, Frames: []string{completion(400, 50)}})
+		t.wantTokens(tokensAt(t, s, 150)...)
+		t.finish(s)
+	}},
+	{name: "not looked at when requests are counted", endpoints: 2, run: func(t *run) {
+		t.mark(decisions("chosen"))
+		s := t.Open(Request{Frames: []string{`{"model":`}, Unended: true})
+		if s.Upstream() < 0 {
+			t.Error("the request waits for its body")
+		}
+		s.Send("", true)
+		t.finish(s)
+		t.wantGrown(decisions("chosen"), 1)
+	}},
+}
+
+// passesFor returns a scenario in which the request is left to native balancing for that reason and arrives whole.
+func passesFor(reason, body string, header ...string) func(*run) {
+	return func(t *run) {
+		t.mark(decisions(reason))
+		r := Request{Frames: []string{body}}
+		if len(header) == 2 {
+			r.Headers = [][2]string{{header[0], header[1]}}
+		}
+		s := t.Open(r)
+		t.wantReceived(s, body)
+		t.wantLoads(make([]int64, t.size)...)
+		t.finish(s)
+		t.wantReason(s, reason)
+		t.wantGrown(decisions(reason), 1)
+	}
+}
+
+// wantReceived fails the test unless an endpoint gets the whole body.
+func (t *run) wantReceived(s Stream, body string) {
+	t.Helper()
+	if s.Upstream() < 0 {
+		t.Fatalf("the request reached no endpoint: %+v", s.Result())
+	}
+	if !t.Await(func() bool { return s.Received().Ended }) {
+		t.Errorf("the endpoint has not got the end of the request")
+	}
+	if got := s.Received().Body; got != body {
+		t.Errorf("the endpoint got %d bytes, %.60q, want %d, %.60q", len(got), got, len(body), body)
+	}
+}

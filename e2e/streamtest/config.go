@@ -1,0 +1,145 @@
+package streamtest
+
+import (
+	"errors"
+	"strings"
+)
+
+var configScenarios = []scenario{
+	{name: "a refused one changes nothing", endpoints: 2, config: `"max_inflight":1`, run: func(t *run) {
+		streams := t.open(2)
+		t.mark("warmgate_config_rejected_total", decisions("chosen"))
+		for _, bad := range []string{`{`, `{"lb_policy":"nonsense"}`, strings.Replace(t.config(""), "lb_config", "lb_konfig", 1)} {
+			if err := t.Configure(bad); !errors.Is(err, ErrRefused) {
+				t.Errorf("%s: %v", bad, err)
+			}
+		}
+		t.wantGrown("warmgate_config_rejected_total", 3)
+		if got := t.Gauge("warmgate_config_valid"); got != 1 {
+			t.Errorf("warmgate_config_valid is %d", got)
+		}
+		t.wantShed(429, "1")
+		t.finish(streams...)
+		t.finish(t.open(2)...)
+		t.wantGrown(decisions("chosen"), 2)
+		t.wantDrained()
+	}},
+	{name: "the first one is bad", endpoints: 2, bare: true, needs: []Ability{FirstConfig}, run: func(t *run) {
+		if err := t.Configure(`{"lb_policy":"nonsense"}`); err != nil {
+			t.Fatal(err)
+		}
+		name := decisionsOf("none", "config_invalid")
+		t.mark(name, decisions("chosen"))
+		t.finish(t.open(2)...)
+		t.wantGrown(name, 2)
+		if got := t.Gauge("warmgate_config_valid"); got != 0 {
+			t.Errorf("warmgate_config_valid is %d", got)
+		}
+		t.configure("")
+		t.finish(t.open(2)...)
+		t.wantGrown(decisions("chosen"), 2)
+		if got := t.Gauge("warmgate_config_valid"); got != 1 {
+			t.Errorf("after a good one warmgate_config_valid is %d", got)
+		}
+	}},
+	{name: "counts outlive a change", endpoints: 3, run: func(t *run) {
+		old := t.open(3)
+		t.configure(`"max_inflight":100`)
+		t.wantLoads(1, 1, 1)
+		streams := t.open(3)
+		t.wantLoads(2, 2, 2)
+		t.finish(old...)
+		t.wantLoads(1, 1, 1)
+		t.finish(streams...)
+		t.wantDrained()
+	}},
+	{name: "a held request outlives a change", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+		body := completion(400, 50)
+		s := t.Open(Request{Frames: []string{body[:100]}, Unended: true})
+		t.configure("")
+		s.Send(body[100:], true)
+		t.wantReceived(s, body)
+		t.wantTokens(tokensAt(t, s, 150)...)
+		t.finish(s)
+		t.wantDrained()
+	}},
+	{name: "off and on with requests open", endpoints: 3, run: func(t *run) {
+		old := t.open(3)
+		if err := t.Configure(`{"enabled":false}`); err != nil {
+			t.Fatal(err)
+		}
+		unseen := t.open(3)
+		t.wantLoads(1, 1, 1)
+		t.configure("")
+		streams := t.open(3)
+		t.wantLoads(2, 2, 2)
+		t.finish(unseen...)
+		t.wantLoads(2, 2, 2)
+		t.finish(old...)
+		t.finish(streams...)
+		t.wantDrained()
+	}},
+	{name: "the unit changes with requests open", endpoints: 2, config: `"unit":"tokens","output_tokens":100`, run: func(t *run) {
+		old := t.open(2)
+		t.configure("")
+		streams := t.open(2)
+		t.wantLoads(2, 2)
+		t.finish(old...)
+		t.finish(streams...)
+		t.wantDrained()
+	}},
+	{name: "rules", endpoints: 1, run: rulesHold},
+}
+
+// rule is an entry of _rules_: for whom, and members of its lb_config.
+type rule struct{ match, config string }
+
+// rules returns a configuration without a global part.
+func (t *run) rules(list ...rule) string {
+	var out []string
+	for _, r := range list {
+		out = append(out, strings.Replace(t.config(r.config), "{", "{"+r.match+",", 1))
+	}
+	return `{"_rules_":[` + strings.Join(out, ",") + `]}`
+}
+
+// rulesHold tells the rules apart by the status with which they shed.
+func rulesHold(t *run) {
+	names := t.Names()
+	holds := t.open(1) // so that everything is at its cap
+	const (
+		first  = `"max_inflight":1,"overload":{"status":503}`
+		second = `"max_inflight":1,"overload":{"status":529}`
+	)
+	for _, c := range []struct {
+		match, authority string
+		status           int
+	}{
+		{`"_match_route_":["` + names.Route + `"]`, "", 503},
+		{`"_match_route_":["another","` + names.Route + `"]`, "", 503},
+		{`"_match_route_":["another"]`, "", 529},
+		{`"_match_route_prefix_":["` + names.Route[:2] + `"]`, "", 503},
+		{`"_match_route_prefix_":["x"]`, "", 529},
+		{`"_match_domain_":["llm.example"]`, "", 503},
+		{`"_match_domain_":["llm.example"]`, "llm.example:8080", 503},
+		{`"_match_domain_":["*.example"]`, "", 503},
+		{`"_match_domain_":["other.example"]`, "", 529},
+		{`"_match_domain_":["llm.*"]`, "llm.org", 503},
+		{`"_match_service_":["` + names.Service + `"]`, "", 503},
+		{`"_match_service_":["other.static:80"]`, "", 529},
+		{`"_match_route_":["` + names.Route + `"],"_match_service_":["` + names.Service + `"]`, "", 503},
+		{`"_match_route_":["` + names.Route + `"],"_match_service_":["other"]`, "", 529},
+	} {
+		config := t.rules(rule{c.match, first}, rule{`"_match_domain_":["*"]`, second})
+		if err := t.Configure(config); err != nil {
+			t.Fatalf("%s: %v", c.match, err)
+		}
+		r := chat()
+		r.Authority = c.authority
+		if got := t.Open(r).Result().Status; got != c.status {
+			t.Errorf("%s for %q: the answer is %d, want %d", c.match, c.authority, got, c.status)
+		}
+	}
+	t.finish(holds...)
+	t.wantDrained()
+}

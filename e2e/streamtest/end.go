@@ -1,0 +1,120 @@
+package streamtest
+
+// endScenarios are the ways in which a request ends. Whatever happens, nothing stays counted.
+var endScenarios = []scenario{
+	{name: "completed", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
+		s.Head(200)
+		s.Data("a")
+		s.Data("b")
+		s.Finish()
+	})},
+	{name: "without a body", endpoints: 2, run: endsBy(Request{}, func(_ *run, s Stream) { s.Finish() })},
+	{name: "client leaves before the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) { s.ResetByClient() })},
+	{name: "client leaves after the response's headers", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
+		s.Head(200)
+		s.ResetByClient()
+	})},
+	{name: "client leaves in the middle of the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
+		s.Head(200)
+		s.Data("a")
+		s.ResetByClient()
+	})},
+	{name: "client leaves before its body ends", endpoints: 2, run: endsBy(
+		Request{Frames: []string{`{"model":`}, Unended: true}, func(_ *run, s Stream) { s.ResetByClient() },
+	)},
+	{name: "upstream resets before the response", endpoints: 2, run: endsBy(
+		Request{Frames: []string{"{}"}, NoRetry: true}, func(t *run, s Stream) {
+			s.ResetByUpstream()
+			if r := s.Result(); r.Status != 503 {
+				t.Errorf("the client got %d, want 503", r.Status)
+			}
+		},
+	)},
+	{name: "upstream resets in the middle of the response", endpoints: 2, run: endsBy(chat(), func(t *run, s Stream) {
+		s.Head(200)
+		s.Data("a")
+		s.ResetByUpstream()
+		if r := s.Result(); r.Status != 200 || !r.Cut {
+			t.Errorf("the client got %d, cut %v", r.Status, r.Cut)
+		}
+	})},
+	{name: "upstream answers 500", endpoints: 2, run: endsBy(chat(), func(t *run, s Stream) {
+		s.Head(500)
+		s.Finish()
+		if r := s.Result(); r.Status != 500 {
+			t.Errorf("the client got %d, want 500", r.Status)
+		}
+	})},
+	{name: "client leaves while its body is held", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+		t.mark(decisions("body_late"))
+		s := t.Open(Request{Frames: []string{`{"model":`}, Unended: true})
+		if !s.Held() {
+			t.Error("the request is not held")
+		}
+		s.ResetByClient()
+		t.wantGrown(decisions("body_late"), 1)
+		t.wantDrained()
+	}},
+	{name: "a later filter answers", endpoints: 2, needs: []Ability{LocalReply}, run: func(t *run) {
+		t.mark(decisions("chosen"))
+		r := chat()
+		r.Local = 403
+		s := t.Open(r)
+		if at := s.Upstream(); at >= 0 || s.Result().Status != 403 {
+			t.Errorf("endpoint %d, status %d; want none, 403", at, s.Result().Status)
+		}
+		t.wantGrown(decisions("chosen"), 1)
+		t.wantDrained()
+	}},
+	{name: "upstream is never reached", needs: []Ability{NoUpstream}, list: []Endpoint{{State: Refusing}}, run: func(t *run) {
+		t.mark(decisions("chosen"))
+		r := chat()
+		r.NoRetry = true
+		s := t.Open(r)
+		if at := s.Upstream(); at >= 0 || s.Result().Status != 503 {
+			t.Errorf("endpoint %d, status %d; want none, 503", at, s.Result().Status)
+		}
+		t.wantGrown(decisions("chosen"), 1)
+		t.wantDrained()
+	}},
+	{name: "a retry counts where it is served", endpoints: 3, run: func(t *run) {
+		t.mark("warmgate_lease_moves_total", decisions("chosen"))
+		s := t.Open(chat())
+		first := s.Upstream()
+		t.wantLoads(t.at(first)...)
+		second := s.Retry()
+		s.Head(200)
+		t.wantLoads(t.at(second)...)
+		if second != first {
+			t.wantGrown("warmgate_lease_moves_total", 1)
+		}
+		t.finish(s)
+		t.wantDrained()
+		t.wantGrown(decisions("chosen"), 1)
+	}},
+	{name: "a retry goes to another endpoint", needs: []Ability{SecondHop}, endpoints: 3, run: func(t *run) {
+		for range 5 {
+			s := t.Open(chat())
+			if first, second := s.Upstream(), s.Retry(); first == second {
+				t.Errorf("the retry went to endpoint %d again", first)
+			}
+			t.finish(s)
+		}
+		t.wantDrained()
+	}},
+}
+
+// endsBy opens the request, sees it counted, ends it and sees it gone.
+func endsBy(r Request, end func(*run, Stream)) func(*run) {
+	return func(t *run) {
+		t.mark(decisions("chosen"))
+		s := t.Open(r)
+		if s.Upstream() < 0 {
+			t.Fatalf("the request reached no endpoint: %+v", s.Result())
+		}
+		t.wantLoads(t.at(s.Upstream())...)
+		end(t, s)
+		t.wantDrained()
+		t.wantGrown(decisions("chosen"), 1)
+	}
+}

@@ -1,0 +1,232 @@
+package streamtest
+
+import "time"
+
+// healthScenarios are about endpoints that are not to be trusted.
+var healthScenarios = []scenario{
+	{name: "an unhealthy endpoint gets nothing", list: []Endpoint{{}, {State: Unhealthy}, {}}, run: func(t *run) {
+		t.wantOnly(t.serve(30, 200), 0, 2)
+	}},
+	{
+		name: "nor does one that drains or is ejected", needs: []Ability{HostStates},
+		list: []Endpoint{{State: Draining}, {}, {State: Ejected}, {}, {State: Draining}}, run: func(t *run) {
+			t.wantOnly(t.serve(30, 200), 1, 3)
+		},
+	},
+	{name: "a change of health holds at once", endpoints: 3, run: func(t *run) {
+		streams := t.open(6)
+		t.SetEndpoints([]Endpoint{{}, {State: Unhealthy}, {}})
+		t.wantOnly(t.serve(20, 200), 0, 2)
+		t.SetEndpoints([]Endpoint{{}, {}, {}})
+		t.finish(streams...)
+		if counts := t.serve(40, 200); counts[1] == 0 {
+			t.Errorf("endpoint 1 is healthy again but gets nothing: %s", each(counts))
+		}
+		t.wantDrained()
+	}},
+	{name: "endpoints come and go", endpoints: 2, run: func(t *run) {
+		old := t.open(4)
+		t.SetEndpoints([]Endpoint{{}, {}, {}, {}})
+		t.size = 4
+		streams := t.open(4)
+		t.wantLoads(2, 2, 2, 2)
+		t.SetEndpoints([]Endpoint{{}})
+		last := t.open(2)
+		for _, s := range last {
+			if s.Upstream() != 0 {
+				t.Errorf("a request went to endpoint %d, which has left", s.Upstream())
+			}
+		}
+		t.finish(old...)
+		t.finish(streams...)
+		t.finish(last...)
+		t.size = 1
+		t.wantDrained()
+	}},
+	{name: "failing fast attracts nothing", endpoints: 3, config: ejecting, run: failsFast},
+	{name: "the other workers learn of it", endpoints: 3, config: ejecting, needs: []Ability{PickWorker}, run: func(t *run) {
+		busy := t.busy()
+		if n := t.failing(20, 0, 0); n != 3 {
+			t.Errorf("worker 0 sent %d requests to the failing endpoint, want 3", n)
+		}
+		t.Advance(300 * time.Millisecond)
+		if n := t.failing(20, 0, 1); n != 0 {
+			t.Errorf("worker 1 sent %d requests to an endpoint that worker 0 has ejected", n)
+		}
+		t.finish(busy...)
+		t.wantDrained()
+	}},
+	{name: "an ejected endpoint returns", endpoints: 3, config: ejecting, run: func(t *run) {
+		busy := t.busy()
+		t.failing(30, 0, -1)
+		t.Advance(1500 * time.Millisecond)
+		streams := t.open(6)
+		back := 0
+		for _, s := range streams {
+			if s.Upstream() == 0 {
+				back++
+			}
+		}
+		if back == 0 {
+			t.Error("after its ejection the endpoint gets nothing, though it is idle and the others are busy")
+		}
+		t.finish(streams...)
+		t.finish(busy...)
+		t.wantDrained()
+	}},
+	{
+		name: "an ejected endpoint that still fails is out for longer", endpoints: 3, config: ejecting, needs: []Ability{VirtualTime, PickWorker},
+		run: func(t *run) {
+			busy := t.busy()
+			t.failing(20, 0, 0)
+			for _, out := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+				t.Advance(out - 100*time.Millisecond)
+				if n := t.failing(20, 0, 0); n != 0 {
+					t.Errorf("%v before the end of its ejection the endpoint got %d requests", 100*time.Millisecond, n)
+				}
+				t.Advance(200 * time.Millisecond)
+				if n := t.failing(20, 0, 0); n != 1 {
+					t.Errorf("after %v out it was tried with %d requests, want 1", out, n)
+				}
+			}
+			t.finish(busy...)
+		},
+	},
+	{name: "a failure is forgotten", endpoints: 2, config: `"health":{"slow_start":0}`, needs: []Ability{VirtualTime}, run: func(t *run) {
+		if n := t.failing(20, 0, -1); n == 0 || n > t.Workers() {
+			t.Errorf("an idle endpoint that failed once got %d requests of 20, want at most one from each worker", n)
+		}
+		t.Advance(time.Minute)
+		t.wantOnly(t.serve(30, 200), 0, 1)
+	}},
+	{name: "the client's leaving is no failure", endpoints: 2, config: ejecting, run: func(t *run) {
+		t.mark(t.ejections())
+		for range 10 {
+			for _, s := range t.open(2) {
+				s.ResetByClient()
+			}
+		}
+		if counts := t.serve(30, 200); counts[0] == 0 || counts[1] == 0 {
+			t.Errorf("requests per endpoint: %s", each(counts))
+		}
+		t.Advance(1200 * time.Millisecond)
+		t.wantGrown(t.ejections(), 0)
+	}},
+	{
+		name: "never more than half are ejected", endpoints: 2, config: ejecting, run: func(t *run) {
+			for range 10 {
+				for _, s := range t.open(2) {
+					s.Head(500)
+					s.Finish()
+				}
+			}
+			s := t.Open(chat())
+			if s.Upstream() < 0 {
+				t.Error("all endpoints are ejected")
+			}
+			t.finish(s)
+		},
+	},
+	{name: "a new endpoint starts slowly", endpoints: 2, config: `"health":{"slow_start":"10s"}`, needs: []Ability{VirtualTime, PickWorker}, run: startsSlowly},
+}
+
+// ejecting ejects after three failures, at first for a second.
+const ejecting = `"health":{"slow_start":0,"consecutive_failures":3,"ejection_time":"1s","max_ejection_time":"4s"}`
+
+// wantOnly fails the test unless each of the given endpoints has got requests and no other has.
+func (t *run) wantOnly(counts []int, endpoints ...int) {
+	t.Helper()
+	may := map[int]bool{}
+	for _, i := range endpoints {
+		may[i] = true
+	}
+	for i, n := range counts {
+		if may[i] != (n > 0) {
+			t.Errorf("requests per endpoint: %s, want some for %v and none for the others", each(counts), endpoints)
+			return
+		}
+	}
+}
+
+func (t *run) ejections() string { return "warmgate_ejections_total;cluster=" + t.Names().Cluster }
+
+// busy opens requests until every endpoint but the first has eight, and ends those of the first.
+func (t *run) busy() []Stream {
+	t.Helper()
+	var out []Stream
+	for _, s := range t.open(8 * t.size) {
+		if s.Upstream() == 0 {
+			t.finish(s)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// failing sends n requests one after the other on a worker (-1 for all in turn). The endpoint bad answers 500 at once, and
+// failing returns how many of them it got.
+func (t *run) failing(n, bad, worker int) int {
+	t.Helper()
+	got := 0
+	for i := range n {
+		r := chat()
+		if r.Worker = worker; worker < 0 {
+			r.Worker = i % t.Workers()
+		}
+		s := t.Open(r)
+		status := 200
+		if s.Upstream() == bad {
+			got++
+			status = 500
+		}
+		s.Head(status)
+		s.Finish()
+		s.Result()
+	}
+	return got
+}
+
+// failsFast: an endpoint that answers 500 at once is always idle, and must not be the favourite for that.
+func failsFast(t *run) {
+	t.mark(t.ejections())
+	busy := t.busy()
+	first := t.failing(60, 0, -1)
+	if most := 60 / t.size; first == 0 || first > most {
+		t.Errorf("the failing endpoint got %d of 60 requests, want some and at most %d", first, most)
+	}
+	t.Advance(300 * time.Millisecond)
+	if n := t.failing(20, 0, -1); n != 0 {
+		t.Errorf("once ejected it still got %d of 20 requests", n)
+	}
+	t.finish(busy...)
+	t.Advance(1200 * time.Millisecond)
+	if !t.Await(func() bool { return t.Counter(t.ejections()) > t.before[t.ejections()] }) {
+		t.Error("no ejection was counted")
+	}
+	t.wantDrained()
+}
+
+// startsSlowly adds a third endpoint to two that have ten requests each.
+func startsSlowly(t *run) {
+	send := func(n int) (out []Stream) {
+		for range n {
+			out = append(out, t.Open(chat()))
+		}
+		return out
+	}
+	streams := send(20)
+	t.wantLoads(10, 10)
+	t.SetEndpoints([]Endpoint{{}, {}, {}})
+	t.size = 3
+	streams = append(streams, send(2)...)
+	t.wantLoads(11, 11, 0)
+	t.Advance(5 * time.Second)
+	streams = append(streams, send(8)...)
+	t.wantLoads(12, 12, 6)
+	t.Advance(5 * time.Second)
+	streams = append(streams, send(6)...)
+	t.wantLoads(12, 12, 12)
+	t.finish(streams...)
+	t.wantDrained()
+}

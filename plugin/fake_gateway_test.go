@@ -1,0 +1,225 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// fakeProcess is a gateway process that runs the plugin's native code: a main thread and workers with a VM each, shared
+// memory, statistics and virtual time.
+type fakeProcess struct {
+	t       *testing.T
+	kv      fakeKV
+	now     time.Duration
+	rand    *rand.Rand
+	metrics *fakeMetrics
+	main    *fakeWorker
+	workers []*fakeWorker
+	running string // the configuration in force, "" before the first
+	log     []string
+	access  []string
+
+	view      *lb.View
+	endpoints []*fakeEndpoint
+	next      int // of the gateway's own round robin
+
+	effective *fakeStream // the request that calls act on
+
+	fault     string // name of the call that panics
+	faultLeft int    // calls until it does
+}
+
+// fakeEndpoint is a model server in the cluster.
+type fakeEndpoint struct {
+	lb.Endpoint
+	refuses bool
+}
+
+// fakeWorker is a thread of the gateway.
+type fakeWorker struct {
+	process *fakeProcess
+	vm      *vm
+	current *plugin
+}
+
+const (
+	fakeCluster = "outbound|80||llm.static"
+	fakeRoute   = "chat"
+)
+
+func newFakeProcess(t *testing.T, workers int) *fakeProcess {
+	t.Helper()
+	before := theVM
+	t.Cleanup(func() { theVM = before })
+	p := &fakeProcess{
+		t: t, kv: fakeKV{cells: map[string]fakeCell{}}, now: time.Hour, rand: rand.New(rand.NewPCG(1, 2)),
+		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
+	}
+	p.main = p.newWorker()
+	for range workers {
+		p.workers = append(p.workers, p.newWorker())
+	}
+	return p
+}
+
+func (p *fakeProcess) newWorker() *fakeWorker {
+	w := &fakeWorker{process: p}
+	w.vm = newVM(fakeGateway{p})
+	return w
+}
+
+func (p *fakeProcess) threads() []*fakeWorker { return append([]*fakeWorker{p.main}, p.workers...) }
+
+// configure does what Envoy does: a VM of its own tries the configuration, then every thread takes it.
+func (p *fakeProcess) configure(raw string) bool {
+	if _, ok := newVM(fakeGateway{p}).configure("warmgate", []byte(raw), config.Higress); !ok {
+		return false
+	}
+	for _, w := range p.threads() {
+		w.start(raw)
+	}
+	p.running = raw
+	return true
+}
+
+func (w *fakeWorker) start(raw string) {
+	configured, ok := w.vm.configure("warmgate", []byte(raw), config.Higress)
+	if !ok {
+		w.process.t.Errorf("a thread refused the configuration that the canary took: %s", raw)
+		return
+	}
+	w.current = configured
+}
+
+// lose takes a worker's VM away without a word to it.
+func (w *fakeWorker) lose() {
+	w.vm = newVM(fakeGateway{w.process})
+	w.start(w.process.running)
+}
+
+// advance lets time pass; every thread ticks as often as the plugin asked for.
+func (p *fakeProcess) advance(d time.Duration) {
+	for end := p.now + d; p.now < end; {
+		p.now += min(tickPeriod, end-p.now)
+		for _, w := range p.threads() {
+			if w.current != nil {
+				theVM = w.vm
+				(&pluginContext{plugin: w.current}).OnTick()
+				p.effective = nil
+			}
+		}
+	}
+}
+
+// call is told of every call that the plugin makes on the gateway.
+func (p *fakeProcess) call(name string) {
+	if name != p.fault {
+		return
+	}
+	if p.faultLeft--; p.faultLeft == 0 {
+		panic(fmt.Sprintf("fault in %s", name))
+	}
+}
+
+// loads returns what is in flight on an endpoint over all owners.
+func (p *fakeProcess) load(addr string) lb.Load {
+	p.t.Helper()
+	loads, err := lb.NewMemStore(p.kv, 1, leaseTTL).Loads(fakeCluster, []string{addr}, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return loads[0]
+}
+
+// fakeGateway is the process as the plugin sees it.
+type fakeGateway struct{ *fakeProcess }
+
+func (g fakeGateway) KV() lb.KV          { return g.kv }
+func (g fakeGateway) Now() time.Duration { g.call("Now"); return g.now }
+func (g fakeGateway) Random() uint64     { return g.rand.Uint64() }
+func (g fakeGateway) Metrics() Metrics   { return g.metrics }
+
+func (g fakeGateway) View(cluster string, _ *config.Config) *lb.View {
+	g.call("View")
+	if g.effective == nil {
+		g.t.Error("View was called while no request is the one that calls act on")
+	}
+	if cluster != fakeCluster || len(g.view.Endpoints) == 0 {
+		return nil
+	}
+	return g.view
+}
+
+func (g fakeGateway) Tick(time.Duration, *config.Set) { g.call("Tick") }
+
+func (g fakeGateway) Log(l Level, text string) {
+	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))
+}
+
+// fakeKV is shared memory as Envoy offers it.
+type fakeKV struct{ cells map[string]fakeCell }
+
+type fakeCell struct {
+	val string
+	cas uint32
+}
+
+func (kv fakeKV) Get(key string) ([]byte, uint32, error) {
+	c, ok := kv.cells[key]
+	if !ok {
+		return nil, 0, lb.ErrNotFound
+	}
+	return []byte(c.val), c.cas, nil
+}
+
+func (kv fakeKV) Set(key string, val []byte, cas uint32) error {
+	c, ok := kv.cells[key]
+	if ok && cas != 0 && cas != c.cas {
+		return lb.ErrMismatch
+	}
+	kv.cells[key] = fakeCell{string(val), c.cas + 1}
+	return nil
+}
+
+// fakeMetrics are the statistics of the process.
+type fakeMetrics struct {
+	ids    map[string]uint32
+	names  []string
+	values map[string]uint64
+	kinds  map[string]string
+}
+
+func (m *fakeMetrics) define(kind, name string) uint32 {
+	id, ok := m.ids[name]
+	if !ok {
+		id = uint32(len(m.names))
+		m.ids[name], m.kinds[name] = id, kind
+		m.names = append(m.names, name)
+	}
+	if m.kinds[name] != kind {
+		panic(fmt.Sprintf("%s is defined as %s and as %s", name, m.kinds[name], kind))
+	}
+	return id
+}
+
+func (m *fakeMetrics) Counter(name string) uint32   { return m.define("counter", name) }
+func (m *fakeMetrics) Gauge(name string) uint32     { return m.define("gauge", name) }
+func (m *fakeMetrics) Histogram(name string) uint32 { return m.define("histogram", name) }
+
+func (m *fakeMetrics) Add(id uint32, n int64) {
+	if n <= 0 {
+		panic(fmt.Sprintf("%s is a %s and grows by %d", m.names[id], m.kinds[m.names[id]], n))
+	}
+	m.values[m.names[id]] += uint64(n)
+}
+
+func (m *fakeMetrics) Set(id uint32, n uint64) { m.values[m.names[id]] = n }
+
+// snapshot returns a copy of all values.
+func (m *fakeMetrics) snapshot() map[string]uint64 { return maps.Clone(m.values) }

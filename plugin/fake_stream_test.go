@@ -1,0 +1,293 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// fakeStream is a request in the fake gateway: the filter chain with the plugin as its only filter, and the router.
+type fakeStream struct {
+	process *fakeProcess
+	worker  *fakeWorker
+	ctx     *httpContext
+	request streamtest.Request
+	headers map[string]string
+
+	inside   bool // a callback of the plugin runs
+	held     bool
+	buffered string
+	bodySize int
+	bodyEnd  bool // the last frame has come
+	steer    string
+	others   []string
+
+	routed   bool
+	endpoint int // -1 for none
+	received streamtest.Received
+	reply    *streamtest.Result // a local reply that waits for the callback to end
+
+	began   bool // the response's headers have come
+	details string
+	note    string
+	result  streamtest.Result
+	ended   bool
+}
+
+// open takes a request from the client.
+func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
+	s := &fakeStream{process: w.process, worker: w, request: r, endpoint: -1}
+	s.ctx = &httpContext{stream: w.current.newStream(s)}
+	s.headers = map[string]string{":method": r.Method, ":path": r.Path, ":authority": r.Authority}
+	for _, h := range r.Headers {
+		s.headers[h[0]] = h[1]
+	}
+	hasBody := len(r.Frames) > 0 || len(r.Trailers) > 0 || r.Unended
+	s.callback(func() types.Action { return s.ctx.OnHttpRequestHeaders(len(s.headers), !hasBody) }, func() {
+		s.bodyEnd = !hasBody
+		s.route()
+	})
+	for i, frame := range r.Frames {
+		s.frame(frame, i == len(r.Frames)-1 && !r.Unended && len(r.Trailers) == 0)
+	}
+	if len(r.Trailers) > 0 && !s.ended {
+		s.callback(func() types.Action { return s.ctx.OnHttpRequestTrailers(len(r.Trailers)) }, func() {
+			s.release()
+			s.received.Trailers, s.received.Ended = pairs(r.Trailers), true
+		})
+	}
+	return s
+}
+
+func pairs(list [][2]string) map[string]string {
+	m := map[string]string{}
+	for _, p := range list {
+		m[p[0]] = p[1]
+	}
+	return m
+}
+
+// callback runs one of the plugin's callbacks and then what the gateway does unless the plugin holds the request.
+func (s *fakeStream) callback(f func() types.Action, next func()) {
+	var a types.Action
+	s.in(func() { a = f() })
+	switch {
+	case s.reply != nil:
+		s.answer(*s.reply)
+	case a == types.ActionPause:
+		s.held = true
+	default:
+		next()
+	}
+}
+
+// frame takes a part of the body.
+func (s *fakeStream) frame(data string, end bool) {
+	if s.ended {
+		return
+	}
+	s.buffered += data
+	s.bodySize += len(data)
+	size := len(data)
+	if s.held {
+		size = len(s.buffered)
+	}
+	s.callback(func() types.Action { return s.ctx.OnHttpRequestBody(size, end) }, func() {
+		s.bodyEnd = end
+		s.release()
+	})
+}
+
+// release lets what was held go on.
+func (s *fakeStream) release() {
+	s.held = false
+	s.route()
+	s.flush()
+}
+
+func (s *fakeStream) flush() {
+	if s.endpoint < 0 {
+		return
+	}
+	s.received.Body += s.buffered
+	s.buffered = ""
+	s.received.Ended = s.received.Ended || s.bodyEnd
+}
+
+// route is the router, and before it a filter that may answer.
+func (s *fakeStream) route() {
+	if s.routed || s.ended {
+		return
+	}
+	s.routed = true
+	if s.request.Local != 0 {
+		s.details = "later_filter"
+		s.answer(streamtest.Result{Status: s.request.Local})
+		return
+	}
+	s.attempt(s.process.pick(s.steer))
+	s.flush()
+}
+
+// pick is the gateway's choice: the plugin's endpoint if it is usable, else the next one.
+func (p *fakeProcess) pick(addr string) int {
+	for i, e := range p.endpoints {
+		if e.Addr == addr && e.State == lb.Healthy {
+			return i
+		}
+	}
+	for range p.endpoints {
+		p.next++
+		if i := p.next % len(p.endpoints); p.endpoints[i].State == lb.Healthy {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *fakeStream) attempt(i int) {
+	s.endpoint = i
+	switch {
+	case i < 0:
+		s.details = "no_healthy_upstream"
+	case s.process.endpoints[i].refuses:
+		s.details = "upstream_reset_before_response_started{connection_failure}"
+	default:
+		s.received.Headers = s.headers
+		return
+	}
+	s.answer(streamtest.Result{Status: 503})
+}
+
+// answer is a local reply: it passes the plugin's response callbacks.
+func (s *fakeStream) answer(r streamtest.Result) {
+	s.reply, s.held, s.began = nil, false, true
+	s.result = r
+	if s.result.Headers == nil {
+		s.result.Headers = map[string]string{}
+	}
+	s.result.Headers[":status"] = strconv.Itoa(r.Status)
+	s.response(func() { s.ctx.OnHttpResponseHeaders(len(s.result.Headers), r.Body == "") })
+	if r.Body != "" {
+		s.response(func() { s.ctx.OnHttpResponseBody(len(r.Body), true) })
+	}
+	s.end()
+}
+
+// response runs a callback for the response.
+func (s *fakeStream) response(f func()) {
+	if !s.ended {
+		s.in(f)
+	}
+}
+
+// in runs a callback of the plugin in the worker's VM. The plugin may have been called for another request meanwhile.
+func (s *fakeStream) in(f func()) {
+	theVM = s.worker.vm
+	before := s.process.effective
+	s.inside, s.process.effective = true, s
+	f()
+	s.inside, s.process.effective = false, before
+}
+
+func (s *fakeStream) end() {
+	if s.ended {
+		return
+	}
+	s.in(s.ctx.OnHttpStreamDone)
+	s.ended, s.held = true, false
+	s.process.access = append(s.process.access, s.note)
+}
+
+// asked is told of every call that the plugin makes on the request. Outside the request's callbacks it needs Enter.
+func (s *fakeStream) asked(name string) {
+	if s.process.effective != s {
+		s.process.t.Errorf("%s was called while the request is not the one that calls act on", name)
+	}
+	s.process.call(name)
+}
+
+// Enter implements Stream, as do the methods below.
+func (s *fakeStream) Enter() { s.process.effective = s }
+
+func (s *fakeStream) Cluster() string { s.asked("Cluster"); return fakeCluster }
+
+func (s *fakeStream) Route() string { s.asked("Route"); return fakeRoute }
+
+func (s *fakeStream) RequestHeaders() (list [][2]string) {
+	s.asked("RequestHeaders")
+	for name, value := range s.headers {
+		list = append(list, [2]string{name, value})
+	}
+	return list
+}
+
+func (s *fakeStream) HoldBody(int) { s.asked("HoldBody") }
+
+func (s *fakeStream) RequestBody(most int) []byte {
+	s.asked("RequestBody")
+	return []byte(s.buffered[:min(most, len(s.buffered))])
+}
+
+func (s *fakeStream) Steer(addr string, others []string) error {
+	s.asked("Steer")
+	if s.routed {
+		s.process.t.Error("the plugin chose an endpoint after the router had")
+	}
+	if addr == "" || slices.Contains(others, addr) {
+		return errors.New("no such destination")
+	}
+	s.steer, s.others = addr, others
+	return nil
+}
+
+func (s *fakeStream) Unsteer() {
+	s.asked("Unsteer")
+	s.steer, s.others = "", nil
+}
+
+func (s *fakeStream) Served() string {
+	s.asked("Served")
+	if s.endpoint < 0 {
+		return ""
+	}
+	return s.process.endpoints[s.endpoint].Addr
+}
+
+func (s *fakeStream) ResponseHeader(name string) string {
+	s.asked("ResponseHeader")
+	return s.result.Headers[name]
+}
+
+func (s *fakeStream) SetResponseHeader(name, value string) {
+	s.asked("SetResponseHeader")
+	s.result.Headers[name] = value
+}
+
+func (s *fakeStream) Details() string { s.asked("Details"); return s.details }
+
+func (s *fakeStream) Note(text string) { s.asked("Note"); s.note = text }
+
+func (s *fakeStream) Resume() {
+	s.asked("Resume")
+	if s.inside || !s.held {
+		s.process.t.Error("the plugin resumed a request that was not held")
+		return
+	}
+	s.release()
+}
+
+func (s *fakeStream) Reply(status int, headers [][2]string, body string) {
+	s.asked("Reply")
+	r := streamtest.Result{Status: status, Headers: pairs(headers), Body: body}
+	if s.details = "warmgate"; s.inside {
+		s.reply = &r
+		return
+	}
+	s.answer(r)
+}

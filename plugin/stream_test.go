@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+)
+
+func TestStreams(t *testing.T) {
+	streamtest.Run(t, func(t *testing.T, o streamtest.Options) streamtest.Gateway {
+		d := &fakeDriver{fakeProcess: newFakeProcess(t, 2)}
+		if !o.Unconfigured && !d.configure(`{"enabled":false}`) {
+			t.Fatal("the first configuration was refused")
+		}
+		return d
+	})
+}
+
+// fakeDriver plays the scenarios on a fakeProcess.
+type fakeDriver struct {
+	*fakeProcess
+	made int // endpoints so far: none has the address of an earlier one
+}
+
+func (d *fakeDriver) Lacks(streamtest.Ability) string { return "" }
+func (d *fakeDriver) Workers() int                    { return len(d.workers) }
+func (d *fakeDriver) Source() string                  { return "" }
+
+func (d *fakeDriver) Names() streamtest.Names {
+	return streamtest.Names{Route: fakeRoute, Cluster: fakeCluster, Service: "llm.static:80"}
+}
+
+func (d *fakeDriver) Configure(raw string) error {
+	if !d.configure(raw) {
+		return streamtest.ErrRefused
+	}
+	return nil
+}
+
+func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
+	states := map[streamtest.State]lb.State{
+		streamtest.Healthy: lb.Healthy, streamtest.Unhealthy: lb.Unhealthy, streamtest.Draining: lb.Draining,
+		streamtest.Ejected: lb.Ejected, streamtest.Refusing: lb.Healthy,
+	}
+	d.view = &lb.View{Cluster: fakeCluster}
+	d.endpoints = d.endpoints[:min(len(list), len(d.endpoints))]
+	for i, e := range list {
+		if i == len(d.endpoints) {
+			d.made++
+			d.endpoints = append(d.endpoints, &fakeEndpoint{Endpoint: lb.Endpoint{Addr: fmt.Sprintf("10.0.0.%d:8000", d.made)}})
+		}
+		to := d.endpoints[i]
+		to.State, to.Weight, to.refuses = states[e.State], float64(e.Weight), e.State == streamtest.Refusing
+		d.view.Endpoints = append(d.view.Endpoints, to.Endpoint)
+	}
+}
+
+func (d *fakeDriver) Addr(i int) string { return d.endpoints[i].Addr }
+
+func (d *fakeDriver) Open(r streamtest.Request) streamtest.Stream {
+	return &fakeClient{d.workers[r.Worker].open(r.Filled())}
+}
+
+func (d *fakeDriver) Load(i int) streamtest.Load {
+	return streamtest.Load(d.load(d.Addr(i)))
+}
+
+func (d *fakeDriver) Counter(name string) uint64       { return d.metrics.values[name] }
+func (d *fakeDriver) Gauge(name string) uint64         { return d.metrics.values[name] }
+func (d *fakeDriver) AccessLog() []string              { return d.access }
+func (d *fakeDriver) Advance(by time.Duration)         { d.advance(by) }
+func (d *fakeDriver) Await(condition func() bool) bool { return condition() }
+func (d *fakeDriver) Lose(worker int)                  { d.workers[worker].lose() }
+
+// fakeClient is a stream with its client and its model server.
+type fakeClient struct{ *fakeStream }
+
+func (c *fakeClient) Upstream() int {
+	if c.received.Headers == nil {
+		return -1
+	}
+	return c.endpoint
+}
+
+func (c *fakeClient) Held() bool                    { return c.held }
+func (c *fakeClient) Received() streamtest.Received { return c.received }
+func (c *fakeClient) Send(frame string, end bool)   { c.frame(frame, end) }
+func (c *fakeClient) Result() streamtest.Result     { return c.result }
+
+func (c *fakeClient) Retry() int {
+	next := ""
+	if len(c.others) > 0 {
+		next, c.others = c.others[0], c.others[1:]
+	}
+	c.attempt(c.process.pick(next))
+	return c.endpoint
+}
+
+func (c *fakeClient) Head(status int) {
+	c.began, c.details = true, "via_upstream"
+	c.result = streamtest.Result{Status: status, Headers: map[string]string{":status": strconv.Itoa(status)}}
+	c.response(func() { c.ctx.OnHttpResponseHeaders(len(c.result.Headers), false) })
+}
+
+func (c *fakeClient) Data(frame string) {
+	c.result.Body += frame
+	c.response(func() { c.ctx.OnHttpResponseBody(len(frame), false) })
+}
+
+func (c *fakeClient) Finish() {
+	if !c.began {
+		c.Head(200)
+	}
+	c.response(func() { c.ctx.OnHttpResponseBody(0, true) })
+	c.end()
+}
+
+func (c *fakeClient) ResetByUpstream() {
+	if c.began {
+		c.details, c.result.Cut = "upstream_reset_after_response_started{remote_reset}", true
+		c.end()
+		return
+	}
+	c.details = "upstream_reset_before_response_started{remote_reset}"
+	c.answer(streamtest.Result{Status: 503})
+}
+
+func (c *fakeClient) ResetByClient() {
+	c.details, c.result.Cut = "downstream_remote_disconnect", true
+	c.end()
+}
