@@ -21,6 +21,9 @@ type HealthConfig struct {
 const (
 	// failureDecay is the weight of the newest outcome in an endpoint's failure rate.
 	failureDecay = 0.3
+	// rateHalfLife is how fast a failure rate is forgotten while there are no outcomes. Without it an endpoint that lost
+	// its weight would hardly ever be tried again, and never learn that it is well.
+	rateHalfLife = 5 * time.Second
 	// leastFactor keeps a failing or new endpoint from vanishing altogether: it must be able to prove itself.
 	leastFactor = 0.02
 	// forgiveAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
@@ -48,7 +51,8 @@ type Health struct {
 
 type tracked struct {
 	failures  int           // in a row
-	rate      float64       // of failures, moving average
+	rate      float64       // of failures, moving average, as it was at the last outcome
+	at        time.Duration // of the last outcome
 	ejections int           // so far, sets the time of the next one
 	until     time.Duration // ejected until then
 	since     time.Duration // in service since; slow start counts from here
@@ -85,11 +89,8 @@ func (h *Health) Observe(now time.Duration, o Outcome) {
 	if o.Verdict != Success {
 		bad = 1
 	}
-	before := t.rate
-	t.rate += failureDecay * (bad - t.rate)
-	if t.rate < 0.01 {
-		t.rate = 0
-	}
+	before := t.failing(now)
+	t.rate, t.at = before+failureDecay*(bad-before), now
 	switch o.Verdict {
 	case Failure:
 		t.failures++
@@ -102,9 +103,21 @@ func (h *Health) Observe(now time.Duration, o Outcome) {
 			t.ejections = 0
 		}
 	}
-	if t.rate != before {
+	if before > 0 || bad > 0 {
 		h.view = nil
 	}
+}
+
+// failing is the failure rate as it is now, 0 once it is too small to matter.
+func (t *tracked) failing(now time.Duration) float64 {
+	rate := t.rate
+	if rate > 0 {
+		rate *= math.Exp2(-float64(max(0, now-t.at)) / float64(rateHalfLife))
+	}
+	if rate < 0.01 {
+		return 0
+	}
+	return rate
 }
 
 func (h *Health) eject(now time.Duration, t *tracked) {
@@ -235,7 +248,8 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint) []*Endpoi
 
 // factor is the share of its weight that an endpoint has at the moment.
 func (h *Health) factor(now time.Duration, t *tracked) float64 {
-	f := (1 - t.rate) * (1 - t.rate)
+	well := 1 - t.failing(now)
+	f := well * well
 	if in := now - t.since; t.slow && h.cfg.SlowStart > 0 && in < h.cfg.SlowStart {
 		f *= max(0, float64(in)) / float64(h.cfg.SlowStart)
 	}
