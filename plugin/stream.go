@@ -49,6 +49,7 @@ type stream struct {
 	load       int64  // requests in flight at the endpoint, this one included
 	status     int    // of the response, 0 before it
 	began      bool   // some of the held body is there
+	received   int    // bytes of it
 	late       bool   // the time for the held body is over: the next part of it decides
 	firstBytes bool   // some of the response's body has passed
 	complete   bool   // all of the response has passed
@@ -112,7 +113,7 @@ func (s *stream) requestBody(size int, end bool) action {
 	if s.phase != phaseHeld {
 		return proceed
 	}
-	s.began = true
+	s.began, s.received = true, size
 	if !end && !s.late && size < s.cfg.MaxInspectBytes {
 		return hold
 	}
@@ -124,10 +125,10 @@ func (s *stream) requestTrailers() action {
 	if s.phase != phaseHeld {
 		return proceed
 	}
-	return s.inspect(s.cfg.MaxInspectBytes, false)
+	return s.inspect(s.received, true)
 }
 
-// inspect decides with what is there of the body.
+// inspect decides with what is there of the body: size bytes.
 func (s *stream) inspect(size int, end bool) action {
 	delete(s.plugin.vm.held, s)
 	most := min(size, s.cfg.MaxInspectBytes)
