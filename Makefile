@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo bench-overhead bench-leastrequest e2e e2e-reload e2e-real-engine chaos soak clean
+.PHONY: help wasm test check fuzz demo bench-overhead bench-leastrequest e2e e2e-reload e2e-real-engine chaos clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -22,6 +22,27 @@ check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes n
 
 fuzz: ## Run each fuzz target for FUZZTIME (default 30s)
 	build/fuzz.sh $(FUZZTIME)
+
+demo: wasm ## Three policies side by side on simulated servers, in 2 minutes; KEEP=1 leaves it running
+	$(GO) run ./e2e/demo
+
+bench-overhead: wasm ## CPU, throughput and latency that the plugin adds to Envoy
+	$(GO) run ./e2e/bench/overhead $(ARGS)
+
+bench-leastrequest: wasm ## Latency and queueing against round_robin and least_request on the same traffic
+	$(GO) run ./e2e/bench/leastrequest $(ARGS)
+
+e2e: wasm ## Every test on a real Envoy or the Higress host
+	$(GO) test -count=1 -p 1 -timeout 20m ./e2e/...
+
+e2e-reload: wasm ## 100 configuration pushes under traffic: no request lost, no count lost
+	$(GO) run ./e2e/reload $(ARGS)
+
+e2e-real-engine: wasm ## The simulator held against a real llama.cpp behind Envoy
+	$(GO) run ./e2e/realengine $(ARGS)
+
+chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every count
+	$(GO) run ./e2e/chaos $(ARGS)
 
 clean: ## Delete built files; downloads in .cache stay
 	rm -rf build/out

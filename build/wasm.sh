@@ -1,15 +1,16 @@
 #!/bin/sh
-# Builds one artifact: build/wasm.sh envoy|higress [output]. Run by `make wasm` and by the test harness, so that what is
+# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos [output]. The last is for tests only: a request can crash it. Run by `make wasm` and by the test harness, so that what is
 # tested is what is shipped. The output is replaced by a rename: an Envoy that is loading the old file is not disturbed.
 set -eu
 cd "$(dirname "$0")/.."
-host=${1:?usage: build/wasm.sh envoy|higress [output]}
+host=${1:?usage: build/wasm.sh envoy|higress|envoy-chaos [output]}
 out=${2:-build/out/warmgate-$host.wasm}
 budget=$((4 * 1024 * 1024))
 
 case $host in
 envoy) tags=envoy ;;
 higress) tags= ;;
+envoy-chaos) tags=envoy,chaos ;;
 *) echo "wasm.sh: unknown host $host" >&2; exit 2 ;;
 esac
 
