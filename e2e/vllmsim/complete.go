@@ -158,8 +158,8 @@ func (s *Server) hang(r *http.Request) int {
 // orca is the load report of vLLM in the format asked for, or "" if it is unknown.
 func (e *engine) orca(format string) string {
 	e.mu.Lock()
-	waiting := pyFloat(float64(len(e.sched.waiting)))
-	usage := pyFloat(e.sched.cache.usage())
+	waiting := pyFloat(float64(e.sched.shown.waiting))
+	usage := pyFloat(e.sched.shown.kvUsage)
 	e.mu.Unlock()
 	switch strings.ToUpper(format) {
 	case "TEXT":

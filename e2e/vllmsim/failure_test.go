@@ -106,9 +106,7 @@ func TestModeSlowChangesRunningAnswers(t *testing.T) {
 	s := start(t, vllmsim.Config{})
 	tuning := s.Tuning()
 	tuning.Mode, tuning.SlowFactor, tuning.DecodeStepMS = vllmsim.ModeSlow, 1e6, 1
-	if err := s.SetTuning(tuning); err != nil {
-		t.Fatal(err)
-	}
+	setTuning(t, s, tuning)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := background(ctx, s.URL()+chatPath, chat("x", 5, ""))
 	eventually(t, s, "the first token", func(st vllmsim.State) bool { return st.OutputTokens == 1 && st.Running == 1 })

@@ -163,3 +163,10 @@ func background(ctx context.Context, url, body string) <-chan error {
 	}()
 	return done
 }
+
+func setTuning(t *testing.T, s *vllmsim.Server, tuning vllmsim.Tuning) {
+	t.Helper()
+	if err := s.SetTuning(tuning); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -154,11 +154,11 @@ func (s *Server) engineMetrics(m map[string][]sample) {
 	} {
 		plain(name, 0)
 	}
-	plain("num_requests_running", float64(len(sched.running)))
-	plain("num_requests_waiting", float64(len(sched.waiting)))
-	by("num_requests_waiting_by_reason", "reason", "capacity", len(sched.waiting), "deferred", 0)
+	plain("num_requests_running", float64(sched.shown.running))
+	plain("num_requests_waiting", float64(sched.shown.waiting))
+	by("num_requests_waiting_by_reason", "reason", "capacity", sched.shown.waiting, "deferred", 0)
 	by("engine_sleep_state", "sleep_state", "awake", 1, "weights_offloaded", 0, "discard_all", 0)
-	plain("kv_cache_usage_perc", sched.cache.usage())
+	plain("kv_cache_usage_perc", sched.shown.kvUsage)
 	plain("prefix_cache_queries_total", float64(c.prefixQueries))
 	plain("prefix_cache_hits_total", float64(c.prefixHits))
 	plain("num_preemptions_total", float64(c.preemptions))

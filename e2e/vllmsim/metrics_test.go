@@ -105,27 +105,34 @@ func diff(t *testing.T, what string, got, want []string) {
 }
 
 func TestMetricValues(t *testing.T) {
-	s := start(t, vllmsim.Config{Model: "tiny", MaxNumSeqs: 1, MaxModelLen: 8192, BlockSize: 16, NumBlocks: 512, Tuning: endless()})
-	if err := s.SetTuning(vllmsim.NoLatency()); err != nil {
-		t.Fatal(err)
-	}
+	s := start(t, vllmsim.Config{Model: "tiny", MaxNumSeqs: 1, MaxModelLen: 8192, BlockSize: 16, NumBlocks: 512})
 	const text = `{"prompt":"` + "0123456789012345678901234567890123456789012345678901234567890123456789" + `","max_tokens":4}` // 18 tokens
 	complete(t, s, textPath, text)
 	complete(t, s, textPath, text)
-	if err := s.SetTuning(endless()); err != nil {
-		t.Fatal(err)
-	}
-	background(t.Context(), s.URL()+textPath, `{"prompt":"a","max_tokens":400}`)
-	background(t.Context(), s.URL()+textPath, `{"prompt":"b","max_tokens":400}`)
-	eventually(t, s, "one running, one waiting", func(st vllmsim.State) bool { return st.Running == 1 && st.Waiting == 1 && st.OutputTokens == 9 })
-	got := parseExposition(t, must(t, http.MethodGet, s.URL()+"/metrics", "").body).values
+	// One runs and one waits; then a step begins that shows both and outlasts the test.
+	tuning := endless()
+	tuning.DecodeStepMS = 20
+	setTuning(t, s, tuning)
+	background(t.Context(), s.URL()+textPath, `{"prompt":"a","max_tokens":8000}`)
+	eventually(t, s, "the first one runs", func(st vllmsim.State) bool { return st.OutputTokens > 8 })
+	background(t.Context(), s.URL()+textPath, `{"prompt":"b","max_tokens":8000}`)
+	eventually(t, s, "the second one waits", func(st vllmsim.State) bool { return st.Waiting == 1 })
+	tuning.DecodeStepMS = 1e6
+	setTuning(t, s, tuning)
+	var got map[string]float64
+	eventually(t, s, "the gauges show it", func(vllmsim.State) bool {
+		got = parseExposition(t, must(t, http.MethodGet, s.URL()+"/metrics", "").body).values
+		return got[`vllm:num_requests_waiting{engine="0",model_name="tiny"}`] == 1
+	})
+	state := s.State()
+	generated := float64(state.OutputTokens)
 	const base = `{engine="0",model_name="tiny"}`
 	for series, want := range map[string]float64{
 		"vllm:num_requests_running" + base:                                                        1,
 		"vllm:num_requests_waiting" + base:                                                        1,
-		"vllm:kv_cache_usage_perc" + base:                                                         1. / 512,
+		"vllm:kv_cache_usage_perc" + base:                                                         state.KVUsage,
 		"vllm:prompt_tokens_total" + base:                                                         18 + 18 + 1,
-		"vllm:generation_tokens_total" + base:                                                     9,
+		"vllm:generation_tokens_total" + base:                                                     generated,
 		"vllm:prefix_cache_queries_total" + base:                                                  18 + 18 + 1,
 		"vllm:prefix_cache_hits_total" + base:                                                     16,
 		`vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="capacity"}`:     1,
@@ -136,7 +143,7 @@ func TestMetricValues(t *testing.T) {
 		"vllm:request_prompt_tokens_sum" + base:                                                   36,
 		"vllm:request_prefill_kv_computed_tokens_sum" + base:                                      20,
 		"vllm:time_to_first_token_seconds_count" + base:                                           3,
-		"vllm:inter_token_latency_seconds_count" + base:                                           6,
+		"vllm:inter_token_latency_seconds_count" + base:                                           generated - 3,
 		"vllm:e2e_request_latency_seconds_count" + base:                                           2,
 		`http_requests_total{handler="/v1/completions",method="POST",status="2xx"}`:               2,
 		"http_request_size_bytes_sum{handler=\"/v1/completions\"}":                                2 * float64(len(text)),

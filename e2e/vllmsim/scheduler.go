@@ -19,6 +19,14 @@ type scheduler struct {
 	// starved says that the last step left a request waiting for KV blocks.
 	starved bool
 	stats   *stats
+	shown   gauges
+}
+
+// gauges are what /metrics tells of the present. As in vLLM they are taken when a step is
+// planned and when it ends: a request that comes in the middle of a step shows with the next.
+type gauges struct {
+	running, waiting int
+	kvUsage          float64
 }
 
 // step is the work of one engine step.
@@ -46,6 +54,11 @@ func (s *scheduler) queued() int {
 		return len(s.waiting)
 	}
 	return max(0, len(s.running)+len(s.waiting)-s.cfg.MaxNumSeqs)
+}
+
+// show takes the gauges.
+func (s *scheduler) show() {
+	s.shown = gauges{len(s.running), len(s.waiting), s.cache.usage()}
 }
 
 func (s *scheduler) idle() bool { return len(s.running) == 0 && len(s.waiting) == 0 }
@@ -81,6 +94,9 @@ func (s *scheduler) abort(q *sequence, now time.Duration) {
 	}
 	s.end(q, seqAborted)
 	s.stats.finish(q, finishAbort, now)
+	if s.idle() {
+		s.show() // no step will
+	}
 }
 
 // begin plans the next step: first every running sequence, then as many waiting ones as slots,
@@ -111,6 +127,7 @@ func (s *scheduler) begin(now time.Duration) step {
 	}
 	s.starved = s.starved || preempted
 	s.stats.maxRunning = max(s.stats.maxRunning, len(s.running))
+	s.show()
 	return st
 }
 
@@ -211,6 +228,7 @@ func (s *scheduler) finish(st step, now time.Duration) {
 		s.end(q, seqFinished)
 		s.stats.finish(q, q.reason, now)
 	}
+	s.show()
 }
 
 // nameBlocks lets later prompts find the blocks of the sequence that have become full.

@@ -231,6 +231,27 @@ func TestAbortInEveryState(t *testing.T) {
 	}
 }
 
+// TestGaugesShowSteps checks that /metrics lags behind by up to a step and is not left behind.
+func TestGaugesShowSteps(t *testing.T) {
+	l := newLab(t, Config{MaxNumSeqs: 1, NumBlocks: 8})
+	show := func(what string, want gauges) {
+		t.Helper()
+		if l.shown != want {
+			t.Errorf("%s: %+v, want %+v", what, l.shown, want)
+		}
+	}
+	first := l.send(prompt("a", 4), 5)
+	show("before the first step", gauges{})
+	st := l.begin(l.now)
+	second := l.send(prompt("b", 4), 5)
+	show("in the first step", gauges{1, 0, 1. / 8})
+	l.finish(st, l.now)
+	show("after the first step", gauges{1, 1, 1. / 8})
+	l.abort(first, l.now)
+	l.abort(second, l.now)
+	show("when both have left", gauges{})
+}
+
 func TestIntegrals(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 1})
 	l.now = 100 * time.Millisecond // idle until here
