@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +15,7 @@ import (
 // memory, statistics and virtual time.
 type fakeProcess struct {
 	t       *testing.T
-	kv      fakeKV
+	kv      *fakeKV
 	now     time.Duration
 	rand    *rand.Rand
 	metrics *fakeMetrics
@@ -58,7 +58,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 	before := theVM
 	t.Cleanup(func() { theVM = before })
 	p := &fakeProcess{
-		t: t, kv: fakeKV{cells: map[string]fakeCell{}}, now: time.Hour, rand: rand.New(rand.NewPCG(1, 2)),
+		t: t, kv: &fakeKV{cells: map[string]fakeCell{}}, now: time.Hour, rand: rand.New(rand.NewPCG(1, 2)),
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
 	}
 	p.main = p.newWorker()
@@ -142,7 +142,7 @@ type fakeGateway struct{ *fakeProcess }
 
 func (g fakeGateway) KV() lb.KV          { return g.kv }
 func (g fakeGateway) Now() time.Duration { g.call("Now"); return g.now }
-func (g fakeGateway) Random() uint64     { return g.rand.Uint64() }
+func (g fakeGateway) Random() uint64     { g.call("Random"); return g.rand.Uint64() }
 func (g fakeGateway) Metrics() Metrics   { return g.metrics }
 
 func (g fakeGateway) View(cluster string, _ *config.Config) *lb.View {
@@ -163,14 +163,21 @@ func (g fakeGateway) Log(l Level, text string) {
 }
 
 // fakeKV is shared memory as Envoy offers it.
-type fakeKV struct{ cells map[string]fakeCell }
+type fakeKV struct {
+	cells  map[string]fakeCell
+	broken error                                          // what every call answers, nil when all is well
+	onSet  func(key string, val []byte, cas uint32) error // what a call of Set answers, nil when all is well
+}
 
 type fakeCell struct {
 	val string
 	cas uint32
 }
 
-func (kv fakeKV) Get(key string) ([]byte, uint32, error) {
+func (kv *fakeKV) Get(key string) ([]byte, uint32, error) {
+	if kv.broken != nil {
+		return nil, 0, kv.broken
+	}
 	c, ok := kv.cells[key]
 	if !ok {
 		return nil, 0, lb.ErrNotFound
@@ -178,7 +185,15 @@ func (kv fakeKV) Get(key string) ([]byte, uint32, error) {
 	return []byte(c.val), c.cas, nil
 }
 
-func (kv fakeKV) Set(key string, val []byte, cas uint32) error {
+func (kv *fakeKV) Set(key string, val []byte, cas uint32) error {
+	if kv.broken != nil {
+		return kv.broken
+	}
+	if kv.onSet != nil {
+		if err := kv.onSet(key, val, cas); err != nil {
+			return err
+		}
+	}
 	c, ok := kv.cells[key]
 	if ok && cas != 0 && cas != c.cas {
 		return lb.ErrMismatch
@@ -221,5 +236,13 @@ func (m *fakeMetrics) Add(id uint32, n int64) {
 
 func (m *fakeMetrics) Set(id uint32, n uint64) { m.values[m.names[id]] = n }
 
-// snapshot returns a copy of all values.
-func (m *fakeMetrics) snapshot() map[string]uint64 { return maps.Clone(m.values) }
+// decisions returns the requests counted, by reason.
+func (m *fakeMetrics) decisions() map[string]uint64 {
+	counts := map[string]uint64{}
+	for name, n := range m.values {
+		if strings.HasPrefix(name, statDecisions+";") && n > 0 {
+			counts[name[strings.LastIndex(name, "=")+1:]] += n
+		}
+	}
+	return counts
+}

@@ -41,6 +41,7 @@ type stream struct {
 	cluster *cluster
 	policy  lb.Policy
 	reason  lb.Reason
+	settled bool // the request is counted under its reason
 
 	id         lb.LeaseID
 	addr       string // the endpoint that the lease counts at
@@ -257,7 +258,7 @@ func (s *stream) pass(reason lb.Reason) action {
 
 // settle counts the request under its reason.
 func (s *stream) settle(reason lb.Reason) {
-	s.reason = reason
+	s.reason, s.settled = reason, true
 	policy := ""
 	if s.cfg != nil {
 		policy = s.cfg.Policy
@@ -274,15 +275,17 @@ func (s *stream) lateRecovered() {
 	s.recovered()
 }
 
-// recovered ends a callback that panicked: what was counted is given back and the request goes on natively.
+// recovered ends a callback that panicked: what was counted is given back and the request goes on natively. The lease may
+// be there although the phase does not say so yet; releasing one that is not does no harm.
 func (s *stream) recovered() {
-	was := s.phase
 	delete(s.plugin.vm.held, s)
-	s.release(s.plugin.vm.gw.Now())
-	switch was {
-	case phaseNew, phaseHeld:
+	if s.id != 0 {
+		s.plugin.vm.store.Release(s.plugin.vm.gw.Now(), s.id)
+	}
+	switch {
+	case !s.settled:
 		s.pass(lb.ReasonPanic)
-	case phaseLeased:
+	case s.phase == phaseLeased:
 		s.phase = phasePassed
 	}
 }
