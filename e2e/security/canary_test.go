@@ -31,9 +31,9 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 	bodies := []string{
 		`{"model":"` + canary + `","messages":[{"role":"user","content":"` + canary + `"}]}`,
 		`{"model":"m","messages":[{"role":"` + canary + `","content":[{"type":"text","text":"` + canary + `"}]}],"user":"` + canary + `"}`,
-		`{"model":"m","messages":"` + canary,                     // cut off
-		`{"model":"m","model":"` + canary + `"}`,                 // ambiguous
-		canary,                                                   // no JSON
+		`{"model":"m","messages":"` + canary,     // cut off
+		`{"model":"m","model":"` + canary + `"}`, // ambiguous
+		canary,                                   // no JSON
 		`{"prompt":"` + strings.Repeat(canary+" ", 40_000) + `"`, // longer than what is inspected
 		"",
 	}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLengths(t *testing.T) {
+	// function returns a file whose only function is n lines long, comment not counted.
+	function := func(n int) string {
+		return "package x\n\n// f has a comment.\nfunc f() {\n" + strings.Repeat("\tg()\n", n-2) + "}\n"
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"longest file", "package x\n" + strings.Repeat("\n", maxFileLines-1), ""},
+		{"file one line longer", "package x\n" + strings.Repeat("\n", maxFileLines), "a.go: 401 lines, limit 400"},
+		{"longest function", function(maxFunctionLines), ""},
+		{"function one line longer", function(maxFunctionLines + 1), "a.go:4: f has 61 lines, limit 60"},
+		{"no Go", "packag x", "a.go:1:1: expected 'package', found packag"},
+	} {
+		if got := strings.Join(lengths("a.go", []byte(c.text)), "; "); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestLayers(t *testing.T) {
+	const sdkPackage = sdk + "/proxywasm"
+	for _, c := range []struct {
+		folder        string
+		imports, deps []string
+		want          string
+	}{
+		{"lb", []string{"fmt", "time"}, []string{"fmt", "os", "time"}, ""}, // fmt itself needs os
+		{"lb", []string{"os"}, nil, "lb imports os: it must do no I/O"},
+		{"lb/storetest", []string{"net/http"}, nil, "lb/storetest imports net/http: it must do no I/O"},
+		{"plugin/config", []string{sdkPackage}, []string{sdkPackage}, "plugin/config imports " + sdkPackage + ": only " + strings.Join(sdkFolders, ", ") + " may"},
+		{"plugin/discovery", []string{module + "/x"}, []string{sdkPackage}, "plugin/discovery depends on " + sdkPackage},
+		{"plugin", []string{sdkPackage, "os"}, []string{sdkPackage}, ""},
+		{"lbx", []string{"os"}, nil, ""}, // not below lb
+		{"e2e/demo", []string{"os", "net/http"}, nil, ""},
+		{"e2e/demo", []string{sdkPackage}, nil, "e2e/demo imports " + sdkPackage + ": only " + strings.Join(sdkFolders, ", ") + " may"},
+	} {
+		p := pkg{ImportPath: module + "/" + c.folder, Imports: c.imports, Deps: c.deps}
+		// Twice, as a package is that is listed for both builds: told once.
+		if got := strings.Join(layers([]pkg{p, p}), "; "); got != c.want {
+			t.Errorf("%s imports %v: got %q, want %q", c.folder, c.imports, got, c.want)
+		}
+	}
+}
+
+func TestClockReads(t *testing.T) {
+	file := func(body string) []byte {
+		return []byte("package lb\n\nimport \"time\"\n\nfunc f(now time.Time) {\n" + body + "\n}\n")
+	}
+	for _, c := range []struct{ body, want string }{
+		{"_ = now.Add(time.Second)", ""},
+		{"_ = now.After(now)", ""}, // a method, not the function
+		{"_ = time.Now()", "lb/a.go:6: time.Now in lb: time is an argument here"},
+		{"f(time.Now())\n\t<-time.After(1)", "lb/a.go:6: time.Now in lb: time is an argument here; lb/a.go:7: time.After in lb: time is an argument here"},
+		{"var clock = time.Now", "lb/a.go:6: time.Now in lb: time is an argument here"},
+	} {
+		if got := strings.Join(clockReads("lb/a.go", file(c.body)), "; "); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
+		}
+	}
+}
+
+func TestSyntax(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		ok         bool
+	}{
+		{"a.json", `{"a": [1]}`, true},
+		{"a.json", `{"a": [1}`, false},
+		{"a.json", `{"a": 1} x`, false},
+		{"lb/testdata/bad.json", `{`, true},
+		{"a.yaml", "a: 1\n---\nb: [1, 2]\n", true},
+		{"a.yaml", "a: 1\n---\nb: [1, 2\n", false},
+		{"a.yml", "a: b: c\n", false},
+	} {
+		if got := syntax(c.name, []byte(c.text)); (got == nil) != c.ok {
+			t.Errorf("%s with %q: %q", c.name, c.text, got)
+		}
+	}
+}
+
+func TestArtifact(t *testing.T) {
+	for _, c := range []struct {
+		host             string
+		imports, exports []string
+		problems         int
+	}{
+		{"envoy", []string{"proxy_log"}, []string{envoyABI, higressABI}, 0},
+		{"envoy", []string{"proxy_log", "proxy_redis_call"}, []string{envoyABI}, 1},
+		{"envoy", nil, []string{higressABI}, 1},
+		{"higress", []string{"proxy_get_upstream_hosts"}, []string{higressABI}, 0},
+		{"higress", nil, []string{higressABI, envoyABI}, 1},
+		{"higress", nil, nil, 1},
+	} {
+		if got := artifact(c.host, "m", c.imports, c.exports); len(got) != c.problems {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// TestSymbols reads a module written by hand: it imports env.proxy_log and exports its own function as "run".
+func TestSymbols(t *testing.T) {
+	section := func(id byte, content ...byte) []byte { return append([]byte{id, byte(len(content))}, content...) }
+	name := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+	module := slices.Concat(
+		[]byte("\x00asm\x01\x00\x00\x00"),
+		section(1, 1, 0x60, 0, 0), // one type: func()
+		section(2, slices.Concat([]byte{1}, name("env"), name("proxy_log"), []byte{0, 0})...), // import
+		section(3, 1, 0), // one function of that type
+		section(7, slices.Concat([]byte{1}, name("run"), []byte{0, 1})...), // export
+		section(10, 1, 2, 0, 0x0b), // its code: end
+	)
+	imports, exports, err := symbols(module)
+	if err != nil || fmt.Sprint(imports, exports) != "[proxy_log] [run]" {
+		t.Errorf("imports %v, exports %v, %v", imports, exports, err)
+	}
+	if _, _, err := symbols(module[:20]); err == nil {
+		t.Error("half a module was read")
+	}
+}
