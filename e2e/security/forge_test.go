@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,33 +103,75 @@ func TestForgedDestinationNeverSteers(t *testing.T) {
 // away from a quarter.
 func forge(t *testing.T, g *harness.Gateway, f *fleet, forged forgery) {
 	const requests = 200
-	target := f.endpoints[0].Addr
 	f.take()
 	for range requests {
-		r, err := http.NewRequest(http.MethodPost, g.URL()+"/v1/chat/completions", io.NopCloser(strings.NewReader(chat)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.ContentLength = int64(len(chat))
-		forged.forge(r, target)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s, %v: %s", resp.Status, err, body)
-		}
-		if leaked := internal(resp.Header); leaked != nil {
-			t.Fatalf("the client was answered with %v", leaked)
+		if status := send(t, g, f, forged); status != http.StatusOK {
+			t.Fatalf("answered %d", status)
 		}
 	}
+	verdict(t, f, requests)
+}
+
+// send sends one request with a forgery in the name of the first endpoint and returns the status of the answer.
+func send(t *testing.T, g *harness.Gateway, f *fleet, forged forgery) int {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, g.URL()+"/v1/chat/completions", io.NopCloser(strings.NewReader(chat)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ContentLength = int64(len(chat))
+	forged.forge(r, f.endpoints[0].Addr)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	if leaked := internal(resp.Header); leaked != nil {
+		t.Fatalf("the client was answered with %v", leaked)
+	}
+	return resp.StatusCode
+}
+
+// verdict looks at where the requests went and what the servers were sent.
+func verdict(t *testing.T, f *fleet, requests int) {
+	t.Helper()
 	served, leaks := f.take()
 	if len(leaks) > 0 {
 		t.Errorf("model servers were sent %v", leaks[0])
 	}
-	if n := served[target]; n > requests/2 {
+	if n := served[f.endpoints[0].Addr]; n > requests/2 {
 		t.Errorf("the named endpoint served %d of %d requests: %v", n, requests, served)
 	}
+}
+
+// TestForgedDestinationWhileCrashing crashes the plugin's VM over and over, in a way that no recover can prevent, and sends
+// forged requests into the gaps. They are answered, or refused while the VM is rebuilt, but not steered.
+func TestForgedDestinationWhileCrashing(t *testing.T) {
+	const rounds, perRound = 50, 6
+	module, err := harness.Wasm(t.Context(), harness.HostEnvoyChaos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, 4)
+	g := harness.StartT(t, harness.Options{Endpoints: f.endpoints, Config: steering, Module: module})
+	crash := forgery{"crash", func(r *http.Request, _ string) { r.Header.Set("x-warmgate-chaos", "fatal") }}
+	both := forgeries()[slices.IndexFunc(forgeries(), func(f forgery) bool { return f.name == "both" })]
+	answered := 0
+	for range rounds {
+		if status := send(t, g, f, crash); status == http.StatusOK {
+			t.Fatal("the plugin did not crash, so nothing was tested")
+		}
+		for range perRound {
+			if send(t, g, f, both) == http.StatusOK {
+				answered++
+			}
+		}
+	}
+	if answered < rounds {
+		t.Errorf("only %d of %d requests were answered", answered, rounds*perRound)
+	}
+	verdict(t, f, answered)
 }
