@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -238,4 +241,12 @@ func poll(ctx context.Context, check func() error) error {
 func Tail(log string) string {
 	const most = 3000
 	return log[max(0, len(log)-most):]
+}
+
+// Seed returns the number in the environment variable SEED, with which a run can be repeated, or a new one.
+func Seed() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
+		return n
+	}
+	return rand.Uint64() >> 32 // short enough to be typed
 }

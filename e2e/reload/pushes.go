@@ -25,17 +25,17 @@ const (
 	kinds
 )
 
-// config is a good configuration and the reason with which the plugin then counts a request.
-type config struct {
+// setting is a good configuration and the reason with which the plugin then counts a request.
+type setting struct {
 	name, text, reason string
 }
 
 // configs are the changes that an operator may make. A body may take long to arrive: in pieces it outlives a push.
-func configs(addrs []string) []config {
+func configs(addrs []string) []setting {
 	const patient = `"body_timeout":"5s"`
 	weights := `"weights":{"` + addrs[0] + `":2,"` + addrs[1] + `":0.5}`
 	off := strings.Replace(audit.Config(), "{", `{"enabled":false,`, 1)
-	return []config{
+	return []setting{
 		{"tokens", audit.Config(`"unit":"tokens"`, patient), "chosen"},
 		{"requests", audit.Config(), "chosen"},
 		{"weights", audit.Config(weights), "chosen"},
@@ -72,12 +72,12 @@ var badConfigs = []string{
 type pusher struct {
 	site   *audit.Site
 	rand   *rand.Rand
-	good   []config
+	good   []setting
 	bad    []string
 	module [2]string // the shipped code and a copy that Envoy takes for other code
 	list   []harness.Endpoint
 
-	now     config
+	now     setting
 	loaded  int // of module
 	next    [kinds]int
 	part    bool // only a part of the servers is in the cluster
@@ -182,21 +182,16 @@ func (p *pusher) pushNative(ctx context.Context) error {
 	return p.site.Gateway.PushCluster(ctx, policy)
 }
 
-// plan returns the kinds of n pushes: all kinds mixed, with few changes of the code, which costs Envoy seconds.
+// plan returns the kinds of n pushes in random order, the same mix among any ten, with few changes of the code, which costs
+// Envoy seconds.
 func plan(r *rand.Rand, n, modules int) []kind {
-	list := make([]kind, n)
-	for i := range list {
-		switch x := r.IntN(10); {
-		case i == 0 || x < 5:
-			list[i] = good
-		case x < 8:
-			list[i] = bad
-		case x < 9:
-			list[i] = endpoints
-		default:
-			list[i] = native
-		}
+	mix := []kind{good, good, good, good, good, bad, bad, bad, endpoints, native}
+	var list []kind
+	for len(list) < n {
+		r.Shuffle(len(mix), func(i, j int) { mix[i], mix[j] = mix[j], mix[i] })
+		list = append(list, mix...)
 	}
+	list = list[:n]
 	for i := range modules {
 		list[(i+1)*n/(modules+1)] = module
 	}
