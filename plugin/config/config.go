@@ -38,7 +38,6 @@ type Config struct {
 	BodyTimeout     time.Duration // how long a request waits for its body before the headers decide
 	OutputTokens    int           // tokens expected of a request that does not limit its output
 	BytesPerToken   float64       // bytes of prompt text that make one token
-	LeaseTTL        time.Duration // silence after which the counts of a worker's VM are returned
 
 	DebugHeaders bool // answer with x-warmgate-* headers
 	Shadow       bool // decide and count, but let the gateway route

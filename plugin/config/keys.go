@@ -122,10 +122,6 @@ var keys = []key{
 		Key{"lb_config.bytes_per_token", "number", "4", "Bytes of prompt text that make one token"},
 		number(0.1, 100, func(c *Config) *float64 { return &c.BytesPerToken }), onAny, "",
 	},
-	{
-		Key{"lb_config.lease_ttl", millisType, `"5s"`, "Silence of a worker after which what it counted is returned"},
-		duration(2*time.Second, 5*time.Minute, func(c *Config) *time.Duration { return &c.LeaseTTL }), onAny, "",
-	},
 
 	{
 		Key{"lb_config.debug_headers", "boolean", "false", "Tell endpoint, reason and load in `x-warmgate-*` response headers"},

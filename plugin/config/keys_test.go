@@ -29,7 +29,6 @@ var keyCases = map[string]struct {
 	"lb_config.body_timeout":           {`"1.5s"`, func(c *Config) { c.BodyTimeout = 1500 * time.Millisecond }, []string{`0`, `"1d"`, `true`}},
 	"lb_config.output_tokens":          {`1000`, func(c *Config) { c.OutputTokens = 1000 }, []string{`-1`, `0.5`}},
 	"lb_config.bytes_per_token":        {`3.6`, func(c *Config) { c.BytesPerToken = 3.6 }, []string{`0`, `-4`, `101`, `1e400`}},
-	"lb_config.lease_ttl":              {`"3s"`, func(c *Config) { c.LeaseTTL = 3 * time.Second }, []string{`1999`, `"6m"`}},
 	"lb_config.debug_headers":          {`true`, func(c *Config) { c.DebugHeaders = true }, []string{`"true"`}},
 	"lb_config.shadow":                 {`true`, func(c *Config) { c.Shadow = true }, []string{`0`}},
 	"lb_config.enableDetailLog":        {`true`, func(c *Config) { c.DetailLog = true }, []string{`"yes"`}},

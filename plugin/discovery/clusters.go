@@ -18,15 +18,6 @@ const maxClustersText = 16 << 20
 // left out. The text may end anywhere: a last line without its end is ignored, as is what lies beyond 16 MiB.
 func ParseClusters(text []byte, skip func(cluster string) bool) map[string][]lb.Endpoint {
 	clusters := make(map[string][]lb.Endpoint)
-	VisitClusters(text, skip, func(cluster string, e lb.Endpoint, _ int64) {
-		clusters[cluster] = append(clusters[cluster], e)
-	})
-	return clusters
-}
-
-// VisitClusters is ParseClusters with a function that is told each endpoint and the requests that Envoy has in flight
-// there, over all its workers and whoever sent them.
-func VisitClusters(text []byte, skip func(cluster string) bool, visit func(cluster string, e lb.Endpoint, active int64)) {
 	text = text[:min(len(text), maxClustersText)]
 	var h host
 	for {
@@ -41,14 +32,15 @@ func VisitClusters(text []byte, skip func(cluster string) bool, visit func(clust
 			if prefix == nil {
 				continue
 			}
-			h.emit(visit)
+			h.emit(clusters)
 			h.begin(prefix, skip)
 		}
 		if h.usable {
 			h.line(line[len(h.prefix):])
 		}
 	}
-	h.emit(visit)
+	h.emit(clusters)
+	return clusters
 }
 
 // host is the endpoint whose lines are being read.
@@ -62,7 +54,6 @@ type host struct {
 	state    lb.State
 	priority bool // not of the first priority
 	weight   float64
-	active   int64
 }
 
 func (h *host) begin(prefix []byte, skip func(string) bool) {
@@ -88,10 +79,6 @@ func (h *host) line(s []byte) {
 				h.weight = float64(n)
 			}
 		}
-	case s[0] == 'r' && s[3] == 'a':
-		if v, ok := bytes.CutPrefix(s, []byte("rq_active::")); ok {
-			h.active, _ = decimal(v)
-		}
 	case s[0] == 'p':
 		if v, ok := bytes.CutPrefix(s, []byte("priority::")); ok {
 			n, _ := decimal(v)
@@ -100,8 +87,8 @@ func (h *host) line(s []byte) {
 	}
 }
 
-// emit reports a host that is complete enough: without a word about its health it is not known to be usable.
-func (h *host) emit(visit func(string, lb.Endpoint, int64)) {
+// emit adds a host that is complete enough: without a word about its health it is not known to be usable.
+func (h *host) emit(clusters map[string][]lb.Endpoint) {
 	if !h.usable || !h.known {
 		return
 	}
@@ -109,7 +96,8 @@ func (h *host) emit(visit func(string, lb.Endpoint, int64)) {
 		h.state = lb.Degraded
 	}
 	_, addr := splitPrefix(h.prefix)
-	visit(h.cluster, lb.Endpoint{Addr: string(addr), Weight: h.weight, State: h.state}, h.active)
+	e := lb.Endpoint{Addr: string(addr), Weight: h.weight, State: h.state}
+	clusters[h.cluster] = append(clusters[h.cluster], e)
 }
 
 var separator = []byte("::")

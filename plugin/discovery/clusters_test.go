@@ -51,22 +51,6 @@ func TestParseClustersSamples(t *testing.T) {
 	}
 }
 
-func TestVisitClustersTellsRequestsInFlight(t *testing.T) {
-	text, err := os.ReadFile("testdata/clusters-1.40.0.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	active := map[string]int64{}
-	VisitClusters(text, nil, func(cluster string, e lb.Endpoint, n int64) {
-		if n > 0 {
-			active[cluster+" "+e.Addr] = n
-		}
-	})
-	if want := map[string]int64{"llm 127.0.0.1:23101": 4, "llm 127.0.0.1:23106": 2}; !reflect.DeepEqual(active, want) {
-		t.Errorf("got %v, want %v", active, want)
-	}
-}
-
 func TestParseClusters(t *testing.T) {
 	tests := []struct {
 		name, text, want string
