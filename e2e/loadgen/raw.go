@@ -189,13 +189,14 @@ func readResponse(in *bufio.Reader) (status int, err error) {
 		}
 	}
 	if chunked {
-		return status, discardChunks(in)
+		return status, DiscardChunks(in)
 	}
 	_, err = in.Discard(length)
 	return status, err
 }
 
-func discardChunks(in *bufio.Reader) error {
+// DiscardChunks reads a chunked body to its end.
+func DiscardChunks(in *bufio.Reader) error {
 	for {
 		line, err := in.ReadSlice('\n')
 		if err != nil {

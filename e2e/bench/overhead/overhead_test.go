@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+func TestChatRequestHasTheSize(t *testing.T) {
+	for _, size := range []int{1 << 10, 16 << 10, 64 << 10, 256 << 10} {
+		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(chatRequest(size))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil || len(body) != size || req.URL.Path != path {
+			t.Errorf("%s with %d bytes (%v), want %d", req.URL.Path, len(body), err, size)
+		}
+		var chat struct {
+			Messages []struct{ Role, Content string }
+		}
+		if err := json.Unmarshal(body, &chat); err != nil || len(chat.Messages) < 2 {
+			t.Errorf("%d bytes: %d messages, %v", size, len(chat.Messages), err)
+		}
+		for _, m := range chat.Messages {
+			if m.Role == "" || len(m.Content) > 2100 {
+				t.Errorf("%d bytes: message of role %q with %d bytes", size, m.Role, len(m.Content))
+			}
+		}
+	}
+}
+
+func TestUpstreamAnswersOnEveryPort(t *testing.T) {
+	up, err := startUpstream(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range up.Addrs(3) {
+		res, err := loadgen.Raw{Addr: addr, Request: chatRequest(9 << 10), Connections: 2, Requests: 20}.Run(context.Background())
+		if err != nil || res.Requests != 20 || res.Non200+res.Errors != 0 {
+			t.Errorf("%s: %+v, %v", addr, res, err)
+		}
+	}
+	chunked := "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+	addr := up.Addrs(1)[0]
+	if res, err := (loadgen.Raw{Addr: addr, Request: []byte(chunked), Requests: 5}).Run(context.Background()); err != nil || res.Errors > 0 {
+		t.Errorf("chunked: %+v, %v", res, err)
+	}
+	if got := up.served.Load(); got != 65 {
+		t.Errorf("served %d requests, want 65", got)
+	}
+	if err := up.Close(); err != nil {
+		t.Error(err)
+	}
+	short := loadgen.Raw{Addr: addr, Request: chatRequest(1 << 10), Requests: 1, Timeout: time.Second}
+	if _, err := short.Run(context.Background()); err == nil {
+		t.Error("a closed upstream still answers")
+	}
+}
+
+func TestSkipRequestRejectsGarbage(t *testing.T) {
+	for _, bad := range []string{"", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"} {
+		if err := skipRequest(bufio.NewReader(strings.NewReader(bad))); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestParseMapsFindsLinearMemories(t *testing.T) {
+	for _, tc := range []struct {
+		name, maps string
+		want       []int64
+	}{
+		{"a memory and its reservation", "100000000-100a00000 rw-p 00000000 00:00 0 \n100a00000-300000000 ---p 00000000 00:00 0 \n", []int64{10 << 20}},
+		{"two memories", "1000-2000 rw-p 0 00:00 0\n2000-200002000 ---p 0 00:00 0\n300000000-300003000 rw-p 0 00:00 0\n300003000-500000000 ---p 0 00:00 0\n", []int64{4096, 12288}},
+		{"a thread's stack has a small guard", "1000-2000 ---p 0 00:00 0\n2000-10000 rw-p 0 00:00 0\n10000-11000 ---p 0 00:00 0\n", nil},
+		{"not adjacent", "1000-2000 rw-p 0 00:00 0\n3000-300000000 ---p 0 00:00 0\n", nil},
+		{"code is not writable", "1000-2000 r-xp 0 00:00 0 /bin/x\n2000-300000000 ---p 0 00:00 0\n", nil},
+	} {
+		got, err := parseMaps(strings.NewReader(tc.maps))
+		if err != nil || !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %v, %v, want %v", tc.name, got, err, tc.want)
+		}
+	}
+	for _, bad := range []string{"nonsense\n", "zz-10 rw-p\n", "10-zz rw-p\n"} {
+		if _, err := parseMaps(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	if got, err := numbers("1, 16,256"); err != nil || !reflect.DeepEqual(got, []int{1, 16, 256}) {
+		t.Errorf("numbers = %v, %v", got, err)
+	}
+	for _, bad := range []string{"", "1,,2", "0", "-1", "x"} {
+		if got, err := numbers(bad); err == nil {
+			t.Errorf("numbers(%q) = %v", bad, got)
+		}
+	}
+}
+
+// madeUp is a report in which Warmgate takes the given multiple of readbody's CPU time in every round.
+func madeUp(ratio float64, m *memory) *report {
+	c := &cell{kib: 16, endpoints: 64, runs: map[string][]measurement{}}
+	for round := range 5 {
+		base := float64(100 * (round + 1)) // the machine slows down: pairing must cancel it
+		for name, factor := range map[string]float64{none: 0.5, readbody: 1, tokens: ratio, requests: 1.25} {
+			c.runs[name] = append(c.runs[name], measurement{cpu: base * factor, rate: 1000, p50: 10, p99: 20})
+		}
+	}
+	return &report{settings: settings{rounds: 5, connections: 8}, wasm: map[string]int64{"warmgate": 3 << 20}, cells: []*cell{c}, memory: m}
+}
+
+func TestLine(t *testing.T) {
+	flat := &memory{Early: 10 << 20, Late: 10 << 20}
+	line := madeUp(1.2, flat).line()
+	if line.Bench != "overhead" || line.Ratio < 1.199 || line.Ratio > 1.201 || line.Spread.Max-line.Spread.Min > 1e-9 {
+		t.Errorf("ratio %v, spread %+v: want 1.2 in every round", line.Ratio, line.Spread)
+	}
+	if line.Default != 1.25 || len(line.Cells) != 1 || line.Cells[0].CPU[none] != 150 {
+		t.Errorf("line %+v", line)
+	}
+	for _, tc := range []struct {
+		name   string
+		ratio  float64
+		memory *memory
+		want   targetResults
+	}{
+		{"all kept", 1.2, flat, targetResults{CPU: true, Wasm: true, Memory: true}},
+		{"too slow", 1.4, flat, targetResults{Wasm: true, Memory: true}},
+		{"grows", 1.2, &memory{Early: 10 << 20, Late: 12 << 20}, targetResults{CPU: true, Wasm: true}},
+		{"too large", 1.2, &memory{Early: 65 << 20, Late: 65 << 20}, targetResults{CPU: true, Wasm: true}},
+	} {
+		if got := madeUp(tc.ratio, tc.memory).line().Targets; got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+	raw, err := json.Marshal(line)
+	if err != nil || !strings.Contains(string(raw), `"cpu_ratio_16k_64":1.2`) {
+		t.Errorf("JSON %s, %v", raw, err)
+	}
+}
+
+func TestReportNamesWhatWasMeasured(t *testing.T) {
+	rep := madeUp(1.2, &memory{Requests: 7, Early: 10 << 20, Late: 10 << 20})
+	var out strings.Builder
+	if err := rep.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{bench.Machine(), "16 KiB, 64, tokens", "1.20 (1.20..1.20)", `"unit":"tokens"`, "memory: 7 requests"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+// TestVariantsInEnvoy runs every variant once in a real Envoy.
+func TestVariantsInEnvoy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts four Envoys")
+	}
+	ctx := context.Background()
+	up, err := startUpstream(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer up.Close()
+	variants, sizes, err := startVariants(ctx, up)
+	defer func() {
+		for _, v := range variants {
+			if err := v.gateway.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sizes["warmgate"] < 1<<20 || sizes[readbody] < 1<<20 {
+		t.Errorf("sizes %v", sizes)
+	}
+	for _, v := range variants {
+		if err := v.setEndpoints(ctx, up, 4); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.measure(ctx, 2, 50, chatRequest(4<<10)); err != nil { // fails unless Warmgate chose for each
+			t.Error(err)
+		}
+		vms, err := linearMemories(v.gateway.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(vms) == 0) != (v.name == none) {
+			t.Errorf("%s: %d Wasm memories", v.name, len(vms))
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+)
+
+// cell is one place of the matrix.
+type cell struct {
+	kib, endpoints int
+	runs           map[string][]measurement // by variant, then by round
+}
+
+var names = []string{none, readbody, tokens, requests}
+
+func (c *cell) values(variant string, get func(measurement) float64) []float64 {
+	out := make([]float64, len(c.runs[variant]))
+	for i, m := range c.runs[variant] {
+		out[i] = get(m)
+	}
+	return out
+}
+
+func cpuOf(m measurement) float64 { return m.cpu }
+
+// ratio returns the CPU per request of one variant over another's, round by round.
+func (c *cell) ratio(variant, over string) bench.Spread {
+	return bench.Ratios(c.values(variant, cpuOf), c.values(over, cpuOf))
+}
+
+func (c *cell) progress() string {
+	text := fmt.Sprintf("%3d KiB, %3d endpoints: CPU µs per request", c.kib, c.endpoints)
+	for _, name := range names {
+		text += fmt.Sprintf("  %s %.0f", name, bench.SpreadOf(c.values(name, cpuOf)).Median)
+	}
+	return text + fmt.Sprintf("  tokens/readbody %s", c.ratio(tokens, readbody).Format("%.2f"))
+}
+
+// report is everything the benchmark says.
+type report struct {
+	settings settings
+	wasm     map[string]int64 // sizes, bytes
+	cells    []*cell
+	memory   *memory
+}
+
+func (rep *report) table() *bench.Table {
+	t := &bench.Table{Head: []string{
+		"body, endpoints, plugin: median (min..max)", "CPU µs/request", "CPU over readbody", "requests/s", "p50 µs", "p99 µs",
+	}}
+	for _, c := range rep.cells {
+		for _, name := range names {
+			spread := func(get func(measurement) float64) string {
+				return bench.SpreadOf(c.values(name, get)).Format("%.0f")
+			}
+			t.Add(fmt.Sprintf("%d KiB, %d, %s", c.kib, c.endpoints, name),
+				spread(cpuOf), c.ratio(name, readbody).Format("%.2f"),
+				spread(func(m measurement) float64 { return m.rate }),
+				spread(func(m measurement) float64 { return m.p50 }),
+				spread(func(m measurement) float64 { return m.p99 }))
+		}
+	}
+	return t
+}
+
+func (rep *report) configuration() []string {
+	s := rep.settings
+	lines := []string{
+		"machine: " + bench.Machine() + "; client, upstream and Envoy share it",
+		"gateway: the shipped plain layout without access log and active health checks, 2 workers, one process per variant",
+		fmt.Sprintf("load: closed loop, %d connections, %d paired rounds in rotating order", s.connections, s.rounds),
+		"CPU: Envoy's own user and kernel time, from /proc",
+		fmt.Sprintf("none, readbody: cluster balanced by Envoy's least_request; readbody.wasm is %d bytes", rep.wasm[readbody]),
+		fmt.Sprintf("tokens, requests: Warmgate (%d bytes), configuration %s and %s", rep.wasm["warmgate"], config("tokens"), config("requests")),
+	}
+	if rep.memory != nil {
+		lines = append(lines, rep.memory.describe())
+	}
+	return lines
+}
+
+func (rep *report) write(w io.Writer) error {
+	for _, line := range append([]string{""}, append(rep.configuration(), "")...) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return rep.table().Write(w)
+}
+
+func (rep *report) save(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	for _, line := range rep.configuration() {
+		if _, err := fmt.Fprintln(f, "-", line); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(f); err != nil {
+		return err
+	}
+	if err := rep.table().WriteMarkdown(f); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// result is the last line of the output. CPU ratios are medians over the rounds of Warmgate's CPU per request over another
+// variant's in the same round.
+type result struct {
+	Bench   string        `json:"bench"`
+	Ratio   float64       `json:"cpu_ratio_16k_64"` // tokens over readbody at 16 KiB and 64 endpoints; 0 = not measured
+	Spread  bench.Spread  `json:"cpu_ratio_16k_64_spread"`
+	Default float64       `json:"cpu_ratio_16k_64_requests"` // unit: requests over readbody
+	Floor   float64       `json:"cpu_ratio_16k_64_none"`     // tokens over none
+	Cells   []cellLine    `json:"cells"`
+	Wasm    int64         `json:"wasm_bytes"`
+	Memory  *memory       `json:"memory,omitempty"`
+	Rounds  int           `json:"rounds"`
+	Targets targetResults `json:"targets_met"`
+}
+
+type cellLine struct {
+	KiB       int                `json:"kib"`
+	Endpoints int                `json:"endpoints"`
+	CPU       map[string]float64 `json:"cpu_us"` // median by variant
+	Ratio     float64            `json:"tokens_over_readbody"`
+}
+
+// targetResults says which of the project's budgets were kept.
+type targetResults struct {
+	CPU    bool `json:"cpu"`    // cpu_ratio_16k_64 ≤ 1.3
+	Wasm   bool `json:"wasm"`   // ≤ 4 MiB
+	Memory bool `json:"memory"` // a VM ≤ 64 MiB, and not more at the end than 10 % above the first tenth
+}
+
+func (rep *report) line() result {
+	out := result{Bench: "overhead", Wasm: rep.wasm["warmgate"], Memory: rep.memory, Rounds: rep.settings.rounds}
+	for _, c := range rep.cells {
+		line := cellLine{KiB: c.kib, Endpoints: c.endpoints, CPU: map[string]float64{}, Ratio: c.ratio(tokens, readbody).Median}
+		for _, name := range names {
+			line.CPU[name] = bench.SpreadOf(c.values(name, cpuOf)).Median
+		}
+		out.Cells = append(out.Cells, line)
+		if c.kib == 16 && c.endpoints == 64 {
+			out.Spread = c.ratio(tokens, readbody)
+			out.Ratio = out.Spread.Median
+			out.Default, out.Floor = c.ratio(requests, readbody).Median, c.ratio(tokens, none).Median
+			out.Targets.CPU = out.Ratio <= 1.3
+		}
+	}
+	out.Targets.Wasm = out.Wasm <= 4<<20
+	if m := rep.memory; m != nil {
+		out.Targets.Memory = m.Late <= 64<<20 && float64(m.Late) <= 1.1*float64(m.Early)
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// answer is what every endpoint says to every request: the shortest completion that a client would take.
+var answer = func() []byte {
+	body := `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},` +
+		`"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+}()
+
+// upstream is many endpoints on ports of 127.0.0.1 that answer as cheaply as possible, so that the machine's cores are left
+// to the gateway.
+type upstream struct {
+	listeners []net.Listener
+	served    atomic.Int64
+
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+func startUpstream(n int) (*upstream, error) {
+	u := &upstream{conns: map[net.Conn]struct{}{}}
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(err, u.Close())
+		}
+		u.listeners = append(u.listeners, ln)
+		go u.accept(ln)
+	}
+	return u, nil
+}
+
+// Addrs returns the addresses of the first n endpoints.
+func (u *upstream) Addrs(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = u.listeners[i].Addr().String()
+	}
+	return out
+}
+
+// Close closes the ports and every connection.
+func (u *upstream) Close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	var errs []error
+	for _, ln := range u.listeners {
+		errs = append(errs, ln.Close())
+	}
+	for c := range u.conns {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (u *upstream) accept(ln net.Listener) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return // closed
+		}
+		if u.track(conn) {
+			go u.serve(conn)
+		}
+	}
+}
+
+// track remembers the connection for Close, or closes it at once if Close was first.
+func (u *upstream) track(conn net.Conn) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		_ = conn.Close()
+		return false
+	}
+	u.conns[conn] = struct{}{}
+	return true
+}
+
+func (u *upstream) serve(conn net.Conn) {
+	defer func() {
+		u.mu.Lock()
+		delete(u.conns, conn)
+		u.mu.Unlock()
+		_ = conn.Close()
+	}()
+	in := bufio.NewReaderSize(conn, 4096)
+	for {
+		if err := skipRequest(in); err != nil {
+			return
+		}
+		u.served.Add(1)
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+// skipRequest reads one request with its body.
+func skipRequest(in *bufio.Reader) error {
+	length, chunked := 0, false
+	for first := true; ; first = false {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 && !first {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch {
+		case bytes.EqualFold(name, []byte("content-length")):
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return err
+			}
+		case bytes.EqualFold(name, []byte("transfer-encoding")):
+			chunked = true
+		}
+	}
+	if chunked {
+		return loadgen.DiscardChunks(in)
+	}
+	_, err := io.CopyN(io.Discard, in, int64(length))
+	return err
+}

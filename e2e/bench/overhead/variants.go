@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// Names of the variants.
+const (
+	none     = "none"
+	readbody = "readbody"
+	tokens   = "tokens"
+	requests = "requests"
+)
+
+const path = "/v1/chat/completions"
+
+// variant is one gateway under measurement.
+type variant struct {
+	name     string
+	gateway  *harness.Gateway
+	warmgate bool
+}
+
+// measurement is one run of one variant.
+type measurement struct {
+	cpu  float64 // Envoy's own CPU time per request, µs
+	rate float64 // requests per second
+	p50  float64 // µs
+	p99  float64 // µs
+}
+
+func config(unit string) string {
+	return `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"unit":"` + unit +
+		`","envoy":{"admin_cluster":"warmgate-admin"}}}`
+}
+
+// startVariants builds the modules and starts the four gateways. It returns the modules' sizes in bytes by variant.
+func startVariants(ctx context.Context, up *upstream) ([]*variant, map[string]int64, error) {
+	warmgate, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		return nil, nil, err
+	}
+	floor, err := buildReadbody(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	native := harness.Options{Workers: 2, Policy: harness.LeastRequest, Edit: quiet, Endpoints: endpoints(up, 1)}
+	var out []*variant
+	for _, v := range []struct {
+		name   string
+		change func(*harness.Options)
+	}{
+		{none, func(o *harness.Options) { o.NoPlugin = true }},
+		{readbody, func(o *harness.Options) { o.Module = floor }},
+		{tokens, func(o *harness.Options) { o.Module, o.Config, o.Policy = warmgate, config("tokens"), harness.Warmgate }},
+		{requests, func(o *harness.Options) {
+			o.Module, o.Config, o.Policy = warmgate, config("requests"), harness.Warmgate
+		}},
+	} {
+		o := native
+		v.change(&o)
+		g, err := harness.Start(ctx, o)
+		if err != nil {
+			return out, nil, fmt.Errorf("%s: %w", v.name, err)
+		}
+		out = append(out, &variant{name: v.name, gateway: g, warmgate: o.Policy == harness.Warmgate})
+	}
+	sizes := map[string]int64{}
+	for name, file := range map[string]string{readbody: floor, "warmgate": warmgate} {
+		info, err := os.Stat(file)
+		if err != nil {
+			return out, nil, err
+		}
+		sizes[name] = info.Size()
+	}
+	return out, sizes, nil
+}
+
+// quiet takes out of the shipped layout what would disturb the measurement: the health checks of hundreds of endpoints by
+// four gateways, and the access log. Both cost the same with and without a plugin.
+func quiet(file string, doc *yaml.Node) error {
+	switch file {
+	case "clusters.yaml":
+		return harness.Remove(doc, "resources[name=llm].health_checks")
+	case "envoy.yaml":
+		return harness.Remove(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.access_log")
+	}
+	return nil
+}
+
+// buildReadbody builds the read-body plugin with the flags that Warmgate is built with.
+func buildReadbody(ctx context.Context) (string, error) {
+	root, err := harness.Root()
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(root, "build", "out", "readbody.wasm")
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
+		"-o", out, "./e2e/bench/overhead/readbody")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build readbody: %w\n%s", err, text)
+	}
+	return out, nil
+}
+
+func endpoints(up *upstream, n int) []harness.Endpoint {
+	var out []harness.Endpoint
+	for _, addr := range up.Addrs(n) {
+		out = append(out, harness.Endpoint{Addr: addr})
+	}
+	return out
+}
+
+// setEndpoints gives the gateway n endpoints and waits until it, and the plugin, balance over them.
+func (v *variant) setEndpoints(ctx context.Context, up *upstream, n int) error {
+	if err := v.gateway.PushEndpoints(ctx, endpoints(up, n)); err != nil {
+		return fmt.Errorf("%s: %w", v.name, err)
+	}
+	if !v.warmgate {
+		return nil
+	}
+	select { // the plugin reads the list of endpoints at most every two seconds
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(2500 * time.Millisecond):
+		return nil
+	}
+}
+
+// measure plays count requests and reads Envoy's CPU time before and after.
+func (v *variant) measure(ctx context.Context, connections, count int, request []byte) (measurement, error) {
+	chosen, err := v.chosen(ctx)
+	if err != nil {
+		return measurement{}, err
+	}
+	before, err := v.gateway.CPU()
+	if err != nil {
+		return measurement{}, err
+	}
+	res, err := loadgen.Raw{Addr: v.gateway.Addr(), Request: request, Connections: connections, Requests: count}.Run(ctx)
+	if err != nil {
+		return measurement{}, fmt.Errorf("%s: %w", v.name, err)
+	}
+	after, err := v.gateway.CPU()
+	if err != nil {
+		return measurement{}, err
+	}
+	if res.Non200+res.Errors > 0 || res.Requests != count {
+		return measurement{}, fmt.Errorf("%s: %d of %d requests failed: %s", v.name, res.Non200+res.Errors, count, res.Detail)
+	}
+	if now, err := v.chosen(ctx); err != nil || v.warmgate && now-chosen != float64(count) {
+		return measurement{}, fmt.Errorf("%s: Warmgate chose for %v of %d requests: a run without decisions measures nothing (%w)",
+			v.name, now-chosen, count, err)
+	}
+	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return measurement{
+		cpu: us(after-before) / float64(count), rate: res.Rate, p50: us(res.Latency.P50), p99: us(res.Latency.P99),
+	}, nil
+}
+
+// chosen returns how many requests the plugin has chosen an endpoint for.
+func (v *variant) chosen(ctx context.Context) (float64, error) {
+	if !v.warmgate {
+		return 0, nil
+	}
+	return v.gateway.Sum(ctx, `warmgate_decisions_total.*reason=chosen`)
+}
+
+// calibrate warms the gateways up and returns how many requests one measurement needs, so that it takes long against the
+// 10 ms in which the kernel counts CPU time.
+func calibrate(ctx context.Context, variants []*variant, s settings, request []byte) (int, error) {
+	var count int
+	for _, v := range variants {
+		warm := 400
+		m, err := v.measure(ctx, s.connections, warm, request)
+		if err != nil {
+			return 0, err
+		}
+		if v.name == none {
+			count = int(float64(s.cpu.Microseconds()) / max(m.cpu, 1))
+		}
+	}
+	return max(count, 400), nil
+}
+
+// chatRequest renders a chat completion request whose body has exactly size bytes: a system prompt and turns of about 1 KiB,
+// as a conversation has.
+func chatRequest(size int) []byte {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	body := struct {
+		Model     string    `json:"model"`
+		MaxTokens int       `json:"max_tokens"`
+		Messages  []message `json:"messages"`
+	}{Model: "sim", MaxTokens: 16, Messages: []message{{"system", "You are a helpful assistant."}}}
+	render := func() []byte {
+		b, err := json.Marshal(&body)
+		if err != nil {
+			panic(err) // strings and numbers always marshal
+		}
+		return b
+	}
+	const turn = 1000
+	text := strings.Repeat("the quick brown fox jumps over ", turn/31+1)
+	roles := []string{"user", "assistant"}
+	for i := 0; len(render())+2*turn < size; i++ {
+		body.Messages = append(body.Messages, message{roles[i%2], text[:turn]})
+	}
+	body.Messages = append(body.Messages, message{"user", ""})
+	rest := max(0, size-len(render()))
+	body.Messages[len(body.Messages)-1].Content = strings.Repeat(text, rest/len(text)+1)[:rest]
+	return loadgen.PostRequest("llm.example.com", path, render())
+}
