@@ -54,7 +54,8 @@ var bodyScenarios = []scenario{
 		t.finish(s)
 		t.wantDrained()
 	}},
-	{name: "comes late in part", endpoints: 2, config: `"unit":"tokens","body_timeout":"200ms","output_tokens":100`, run: func(t *run) {
+	{name: "comes late in part", endpoints: 2, needs: []Ability{NewestFrame}, run: func(t *run) {
+		t.configure(`"unit":"tokens","body_timeout":"200ms","output_tokens":100`)
 		t.mark(decisions("body_late"))
 		s := t.Open(Request{Frames: []string{`{"prompt":"` + strings.Repeat("x", 400)}, Unended: true})
 		t.Advance(400 * time.Millisecond)

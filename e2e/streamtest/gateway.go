@@ -54,6 +54,7 @@ const (
 	SecondHop                  // a retry follows the plugin's list
 	PickWorker                 // a request goes to the worker that it names
 	LocalReply                 // a filter behind the plugin answers
+	NewestFrame                // a plugin that holds a body sees all of it that has come
 	NoUpstream                 // a request can fail to reach its endpoint
 )
 

@@ -1,0 +1,264 @@
+package streamtest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/higresshost"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+)
+
+func TestHigress(t *testing.T) {
+	for _, profile := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
+		t.Run(profile.String(), func(t *testing.T) {
+			streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
+				return &higress{t: t, profile: profile}
+			})
+		})
+	}
+}
+
+// higressWasm is the Higress artifact.
+var higressWasm = sync.OnceValues(func() ([]byte, error) {
+	path, err := harness.Wasm(context.Background(), harness.HostHigress)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+const (
+	higressRoute   = "chat"
+	higressCluster = "outbound|80||llm.static"
+)
+
+// higress plays the scenarios on the test host. The gateway starts with the first configuration.
+type higress struct {
+	t       *testing.T
+	profile higresshost.Profile
+	gw      *higresshost.Gateway
+	list    []streamtest.Endpoint
+	addrs   []string
+	made    int // addresses so far: none is used twice
+	streams []*higressStream
+	local   map[*higresshost.Stream]int
+}
+
+func (h *higress) Lacks(a streamtest.Ability) string {
+	switch a {
+	case streamtest.NewestFrame:
+		if h.profile == higresshost.Higress21 {
+			return "Higress 2.1 shows a held body without its newest frame"
+		}
+	case streamtest.HostStates:
+		return "Higress tells a plugin only whether an endpoint is healthy"
+	case streamtest.HostWeights:
+		return "Higress tells a plugin no weights"
+	case streamtest.SecondHop:
+		return "Higress's retries go to its own balancing"
+	}
+	return ""
+}
+
+func (h *higress) Workers() int   { return 2 }
+func (h *higress) Source() string { return "" }
+
+func (h *higress) Names() streamtest.Names {
+	return streamtest.Names{Route: higressRoute, Cluster: higressCluster, Service: "llm.static:80"}
+}
+
+func (h *higress) Configure(config string) error {
+	if h.gw != nil {
+		if h.gw.PushConfig(config) != nil {
+			return streamtest.ErrRefused
+		}
+		return nil
+	}
+	wasm, err := higressWasm()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.gw = higresshost.Start(h.t, higresshost.Options{
+		Wasm: wasm, Config: config, Profile: h.profile, Workers: h.Workers(), Route: higressRoute, Cluster: higressCluster,
+	})
+	h.local = map[*higresshost.Stream]int{}
+	h.gw.OnRoute = func(s *higresshost.Stream) int { return h.local[s] }
+	h.SetEndpoints(h.list)
+	return nil
+}
+
+func (h *higress) SetEndpoints(list []streamtest.Endpoint) {
+	h.list = list
+	if h.gw == nil {
+		return
+	}
+	cluster := h.gw.Cluster(higressCluster)
+	for len(h.addrs) > len(list) {
+		last := len(h.addrs) - 1
+		cluster.Remove(h.addrs[last])
+		h.addrs = h.addrs[:last]
+	}
+	for i, e := range list {
+		if i == len(h.addrs) {
+			h.made++
+			h.addrs = append(h.addrs, fmt.Sprintf("10.0.0.%d:8000", h.made))
+			cluster.Add(h.addrs[i])
+		}
+		to := cluster.Endpoint(h.addrs[i])
+		to.Health = higresshost.Healthy
+		if e.State == streamtest.Unhealthy {
+			to.Health = higresshost.Unhealthy
+		}
+		to.Refuses = e.State == streamtest.Refusing
+	}
+}
+
+func (h *higress) Addr(i int) string { return h.addrs[i] }
+
+func (h *higress) Open(r streamtest.Request) streamtest.Stream {
+	r = r.Filled()
+	s := &higressStream{h: h, Stream: h.gw.Worker(r.Worker).NewStream()}
+	h.streams = append(h.streams, s)
+	if r.Local != 0 {
+		h.local[s.Stream] = r.Local
+	}
+	headers := higresshost.H(":method", r.Method, ":path", r.Path, ":authority", r.Authority, ":scheme", "http")
+	for _, p := range r.Headers {
+		headers.Set(p[0], p[1])
+	}
+	s.RequestHeaders(headers, len(r.Frames)+len(r.Trailers) == 0 && !r.Unended)
+	for i, frame := range r.Frames {
+		s.Send(frame, i == len(r.Frames)-1 && len(r.Trailers) == 0 && !r.Unended)
+	}
+	if len(r.Trailers) > 0 && !s.Ended() {
+		s.RequestTrailers(higresshost.Headers(r.Trailers))
+	}
+	return s
+}
+
+// Load reads the plugin's table from shared memory, as one more worker would.
+func (h *higress) Load(i int) streamtest.Load {
+	h.t.Helper()
+	loads, err := lb.NewMemStore(higressMemory{h.gw.Shared()}, 1, time.Minute).Loads(higressCluster, []string{h.addrs[i]}, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return streamtest.Load(loads[0])
+}
+
+func (h *higress) Counter(name string) uint64       { return h.gw.Metrics().Counter(name) }
+func (h *higress) Gauge(name string) uint64         { return uint64(h.gw.Metrics().Gauge(name)) }
+func (h *higress) Advance(d time.Duration)          { h.gw.Advance(d) }
+func (h *higress) Await(condition func() bool) bool { return condition() }
+
+func (h *higress) AccessLog() []string {
+	var log []string
+	for _, s := range h.streams {
+		if s.Ended() {
+			log = append(log, s.FilterState["warmgate"])
+		}
+	}
+	return log
+}
+
+// Lose traps the worker's VM in its next tick.
+func (h *higress) Lose(worker int) {
+	h.t.Helper()
+	target := h.gw.Worker(worker)
+	h.gw.OnHostCall = func(w *higresshost.Worker, _ string) {
+		if w == target {
+			panic("the VM is lost")
+		}
+	}
+	h.gw.Advance(100 * time.Millisecond)
+	h.gw.OnHostCall = nil
+	if !target.Failed() {
+		h.t.Fatal("the VM lives")
+	}
+}
+
+// higressMemory is the host's shared data, to read.
+type higressMemory struct{ *higresshost.SharedData }
+
+func (m higressMemory) Get(key string) ([]byte, uint32, error) {
+	value, cas, ok := m.SharedData.Get(key)
+	if !ok {
+		return nil, 0, lb.ErrNotFound
+	}
+	return []byte(value), cas, nil
+}
+
+func (m higressMemory) Set(string, []byte, uint32) error { return lb.ErrMismatch }
+
+// higressStream is a request on the test host.
+type higressStream struct {
+	*higresshost.Stream
+	h     *higress
+	began bool
+}
+
+func (s *higressStream) Upstream() int {
+	if !s.OnUpstream() && s.Sent().Headers == nil || s.Local() {
+		return -1
+	}
+	return slices.Index(s.h.addrs, s.Stream.Upstream())
+}
+
+func (s *higressStream) Held() bool { return s.Paused() }
+
+func (s *higressStream) Received() streamtest.Received {
+	m := s.Sent()
+	return streamtest.Received{Headers: toMap(m.Headers), Body: string(m.Body), Trailers: toMap(m.Trailers), Ended: m.End}
+}
+
+func toMap(h higresshost.Headers) map[string]string {
+	m := map[string]string{}
+	for _, p := range h {
+		m[p[0]] = p[1]
+	}
+	return m
+}
+
+// Send sends one frame, as HTTP/2 does, or with an end of its own, as HTTP/1 does: Higress 2.1 never shows the last frame
+// of a held HTTP/2 body.
+func (s *higressStream) Send(frame string, end bool) {
+	apart := end && frame != "" && s.h.profile == higresshost.Higress21
+	if !s.Ended() {
+		s.RequestBody([]byte(frame), end && !apart)
+	}
+	if apart && !s.Ended() {
+		s.RequestBody(nil, true)
+	}
+}
+
+func (s *higressStream) Retry() int {
+	s.Stream.Retry()
+	return s.Upstream()
+}
+
+func (s *higressStream) Head(status int) {
+	s.began = true
+	s.ResponseHeaders(higresshost.H(":status", strconv.Itoa(status), "content-type", "application/json"), false)
+}
+
+func (s *higressStream) Data(frame string) { s.ResponseBody([]byte(frame), false) }
+
+func (s *higressStream) Finish() {
+	if !s.began {
+		s.Head(200)
+	}
+	s.ResponseBody(nil, true)
+}
+
+func (s *higressStream) Result() streamtest.Result {
+	m := s.Stream.Received()
+	return streamtest.Result{Status: s.Code(), Headers: toMap(m.Headers), Body: string(m.Body), Cut: s.Cut()}
+}
