@@ -1,0 +1,159 @@
+package doctest
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// TestConfigurationBlocks parses every JSON and YAML block of the documents as what it is: the plugin's configuration for stock
+// Envoy, or a WasmPlugin resource of Higress.
+func TestConfigurationBlocks(t *testing.T) {
+	parsed := 0
+	for _, d := range documents(t) {
+		for _, b := range d.blocks {
+			raw, host := []byte(b.text), config.Envoy
+			switch b.language {
+			case "json":
+				if d.name != "docs/envoy.md" && !strings.Contains(b.text, `"envoy"`) {
+					host = config.Higress
+				}
+			case "yaml":
+				raw, host = higress(t, d.name, b), config.Higress
+			default:
+				continue
+			}
+			parsed++
+			if _, err := config.Parse(raw, host); err != nil {
+				t.Errorf("%s:%d: %v", d.name, b.line, err)
+			}
+		}
+	}
+	if parsed < 5 {
+		t.Errorf("only %d blocks found", parsed)
+	}
+}
+
+// wasmPlugin is the part of a WasmPlugin resource that becomes the plugin's configuration.
+type wasmPlugin struct {
+	Kind string
+	Spec struct {
+		URL           string
+		FailStrategy  string         `yaml:"failStrategy"`
+		DefaultConfig map[string]any `yaml:"defaultConfig"`
+		MatchRules    []struct {
+			Ingress, Domain, Service []string
+			Config                   map[string]any
+		} `yaml:"matchRules"`
+	}
+}
+
+// higress turns a YAML block into what Higress hands to the plugin.
+func higress(t *testing.T, name string, b block) []byte {
+	t.Helper()
+	var p wasmPlugin
+	if err := yaml.Unmarshal([]byte(b.text), &p); err != nil {
+		t.Fatalf("%s:%d: %v", name, b.line, err)
+	}
+	whole := map[string]any{}
+	if p.Kind == "" { // the configuration alone, as in the console
+		if err := yaml.Unmarshal([]byte(b.text), &whole); err != nil {
+			t.Fatalf("%s:%d: %v", name, b.line, err)
+		}
+	} else if p.Kind != "WasmPlugin" || p.Spec.URL == "" || p.Spec.FailStrategy != "FAIL_OPEN" {
+		t.Errorf("%s:%d: want a WasmPlugin with url and failStrategy FAIL_OPEN", name, b.line)
+	}
+	for k, v := range p.Spec.DefaultConfig {
+		whole[k] = v
+	}
+	var rules []any
+	for _, r := range p.Spec.MatchRules {
+		for key, names := range map[string][]string{"_match_route_": r.Ingress, "_match_domain_": r.Domain, "_match_service_": r.Service} {
+			if names != nil {
+				r.Config[key] = names
+			}
+		}
+		rules = append(rules, r.Config)
+	}
+	if rules != nil {
+		whole["_rules_"] = rules
+	}
+	raw, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// guides are the documents whose commands TestGuide runs.
+var guides = []string{"docs/envoy.md", "docs/metrics.md"}
+
+// TestCommands allows three kinds of commands in sh blocks: make with targets that exist, go test with a package that exists,
+// and whatever stands in a guide that TestGuide runs.
+func TestCommands(t *testing.T) {
+	known := targets(t)
+	for _, d := range documents(t) {
+		for _, b := range d.blocks {
+			if b.language != "sh" || strings.HasPrefix(d.name, "envoy-config/") { // says the same as docs/envoy.md, with remarks
+				continue
+			}
+			for _, line := range commands(b.text) {
+				words := strings.Fields(line)
+				switch {
+				case words[0] == "make":
+					for _, w := range words[1:] {
+						if !strings.Contains(w, "=") && !slices.Contains(known, w) {
+							t.Errorf("%s:%d: %s: no such target", d.name, b.line, line)
+						}
+					}
+				case strings.HasPrefix(line, "go test ./"):
+					if _, err := os.Stat(filepath.Join(root(t), strings.TrimSuffix(words[2], "/..."))); err != nil {
+						t.Errorf("%s:%d: %s: %v", d.name, b.line, line, err)
+					}
+				case !slices.Contains(guides, d.name):
+					t.Errorf("%s:%d: %s: no test runs this", d.name, b.line, line)
+				}
+			}
+		}
+		for _, code := range d.code {
+			if words := strings.Fields(code); len(words) > 1 && words[0] == "make" && !slices.Contains(known, words[1]) {
+				t.Errorf("%s: `%s`: no such target", d.name, code)
+			}
+		}
+	}
+}
+
+// commands splits a block into commands; a backslash continues a line.
+func commands(text string) []string {
+	return strings.Split(strings.TrimSpace(strings.ReplaceAll(text, "\\\n", " ")), "\n")
+}
+
+// targets returns the targets of the Makefile and of what it includes.
+func targets(t *testing.T) []string {
+	t.Helper()
+	files := []string{filepath.Join(root(t), "Makefile")}
+	included, err := filepath.Glob(filepath.Join(root(t), "build", "*.mk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
+	var names []string
+	for _, file := range append(files, included...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range target.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}

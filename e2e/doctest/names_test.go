@@ -1,0 +1,159 @@
+package doctest
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// TestLinks follows every link inside the tree, to files and to headings.
+func TestLinks(t *testing.T) {
+	for _, d := range documents(t) {
+		for _, target := range d.links {
+			if strings.HasPrefix(target, "https://") {
+				continue
+			}
+			file, fragment, _ := strings.Cut(target, "#")
+			name := d.name
+			if file != "" {
+				name = path.Join(path.Dir(d.name), file)
+			}
+			if _, err := os.Stat(filepath.Join(root(t), name)); err != nil || path.IsAbs(target) {
+				t.Errorf("%s: link to %s: no such file", d.name, target)
+				continue
+			}
+			if fragment != "" && !slices.Contains(open(t, name).anchors(), fragment) {
+				t.Errorf("%s: link to %s: no such heading", d.name, target)
+			}
+		}
+	}
+}
+
+var (
+	absolutePath = regexp.MustCompile(`(^|[\s"'(=` + "`" + `])/(home|root|work|tmp|Users|opt|etc|var|usr|mnt|srv|build)/`)
+	sourcePath   = regexp.MustCompile(`^(\.ci|build|docs|e2e|envoy-config|lb|plugin)/[\w./*-]*$`)
+	statName     = regexp.MustCompile(`warmgate(_[a-z]+)+`)
+	headerName   = regexp.MustCompile(`x-(warmgate|gateway)(-[a-z]+)+`)
+	keyName      = regexp.MustCompile(`^lb_config(\.[A-Za-z_]+)+$`)
+)
+
+// TestNames looks for names that do not exist: paths, statistics, headers and keys that the documents mention.
+func TestNames(t *testing.T) {
+	stats := statistics(t)
+	var keys strings.Builder
+	for _, k := range config.Keys() {
+		keys.WriteString(k.Name + ".")
+	}
+	wire := read(t, "plugin/*.go") + read(t, "envoy-config/*.yaml")
+	for _, d := range documents(t) {
+		if m := absolutePath.FindString(d.text); m != "" {
+			t.Errorf("%s: absolute path: %s", d.name, m)
+		}
+		for _, name := range statName.FindAllString(d.text, -1) {
+			if !slices.ContainsFunc(stats, func(s string) bool { return name == s || strings.HasPrefix(name, s+"_") }) {
+				t.Errorf("%s: there is no statistic %s", d.name, name)
+			}
+		}
+		for _, name := range headerName.FindAllString(d.text, -1) {
+			if !strings.Contains(wire, name) {
+				t.Errorf("%s: there is no header %s", d.name, name)
+			}
+		}
+		for _, code := range d.code {
+			if keyName.MatchString(code) && !strings.Contains(keys.String(), code+".") {
+				t.Errorf("%s: there is no key %s", d.name, code)
+			}
+			if !sourcePath.MatchString(code) || strings.HasPrefix(code, "build/out/") {
+				continue
+			}
+			if found, err := filepath.Glob(filepath.Join(root(t), code)); err != nil || len(found) == 0 {
+				t.Errorf("%s: there is no %s", d.name, code)
+			}
+		}
+	}
+}
+
+// read returns the text of all files that match.
+func read(t *testing.T, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root(t), pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// TestTranslation holds README_ZH.md to README.md: the same sections, tables, code and links in the same order.
+func TestTranslation(t *testing.T) {
+	english, foreign := open(t, "README.md"), open(t, "README_ZH.md")
+	for i := range max(len(english.headings), len(foreign.headings)) {
+		if i >= len(english.headings) || i >= len(foreign.headings) || english.headings[i].level != foreign.headings[i].level {
+			t.Errorf("headings differ from the %d. on:\n%v\n%v", i+1, english.headings, foreign.headings)
+			break
+		}
+	}
+	if !slices.Equal(languages(english), languages(foreign)) {
+		t.Error("code blocks differ")
+	}
+	if len(english.tables) != len(foreign.tables) {
+		t.Fatalf("%d tables, want %d", len(foreign.tables), len(english.tables))
+	}
+	for i, e := range english.tables {
+		f := foreign.tables[i]
+		if len(e.rows) != len(f.rows) || len(e.rows[0]) != len(f.rows[0]) {
+			t.Errorf("table %q: %d×%d, want %d×%d", e.rows[0], len(f.rows), len(f.rows[0]), len(e.rows), len(e.rows[0]))
+		}
+	}
+	if e, f := targetsOf(english), targetsOf(foreign); !slices.Equal(e, f) {
+		t.Errorf("links\n%v\nwant\n%v", f, e)
+	}
+	if e, f := mentions(english), mentions(foreign); !slices.Equal(e, f) {
+		t.Errorf("inline code, sorted\n%q\nwant\n%q", f, e)
+	}
+}
+
+// languages returns the code blocks without the lines they stand at.
+func languages(d *document) []string {
+	var out []string
+	for _, b := range d.blocks {
+		out = append(out, b.language+"\n"+b.text)
+	}
+	return out
+}
+
+// targetsOf returns the files that a document links to, sorted; the two READMEs link to each other.
+func targetsOf(d *document) []string {
+	var out []string
+	for _, target := range d.links {
+		file, _, _ := strings.Cut(target, "#")
+		if file != "README.md" && file != "README_ZH.md" {
+			out = append(out, file)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// mentions returns the inline code of a document outside of the table of keys, each once, sorted.
+func mentions(d *document) []string {
+	var out []string
+	text, rest, _ := strings.Cut(d.text, "<!-- config -->")
+	_, rest, _ = strings.Cut(rest, "<!-- /config -->")
+	out = append(out, parse(d.name, text+rest).code...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}

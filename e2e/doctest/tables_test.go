@@ -1,0 +1,214 @@
+package doctest
+
+import (
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+var update = flag.Bool("update", false, "rewrite the tables of configuration keys in the READMEs")
+
+// chinese translates the types of keys.
+var chinese = map[string]string{
+	"boolean": "布尔", "string": "字符串", "integer": "整数", "number": "数字", "object": "对象", "array": "数组",
+	"number or string": "数字或字符串", "duration (number: ms)": "时长(数字:毫秒)", "size (number: bytes)": "大小(数字:字节)",
+}
+
+// TestConfigTables compares the tables of keys with config.Keys. The Chinese meanings stand in keys_zh.tsv beside the English
+// text that they translate, so that a changed meaning shows up as one to be translated again.
+func TestConfigTables(t *testing.T) {
+	translated := translations(t)
+	english := []string{"| Key | Type | Default | Meaning |", "|---|---|---|---|"}
+	foreign := []string{"| 键 | 类型 | 默认值 | 含义 |", "|---|---|---|---|"}
+	for _, k := range config.Keys() {
+		english = append(english, row(k.Name, k.Type, k.Default, k.Meaning))
+		kind, ok := chinese[k.Type]
+		if !ok {
+			t.Errorf("type %q of %s has no Chinese name", k.Type, k.Name)
+		}
+		tr := translated[k.Name]
+		if tr[0] != k.Meaning || tr[1] == "" {
+			t.Errorf("testdata/keys_zh.tsv: translate again:\n%s\t%s\t%s", k.Name, k.Meaning, tr[1])
+		}
+		foreign = append(foreign, row(k.Name, kind, k.Default, tr[1]))
+		delete(translated, k.Name)
+	}
+	for name := range translated {
+		t.Errorf("testdata/keys_zh.tsv: there is no key %s", name)
+	}
+	compare(t, "README.md", english)
+	compare(t, "README_ZH.md", foreign)
+}
+
+func row(name, kind, def, meaning string) string {
+	if def != "" {
+		def = "`" + def + "`"
+	}
+	return "| `" + name + "` | " + kind + " | " + def + " | " + strings.ReplaceAll(meaning, "|", `\|`) + " |"
+}
+
+// translations reads keys_zh.tsv: key, English meaning, Chinese meaning.
+func translations(t *testing.T) map[string][2]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/keys_zh.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][2]string{}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		fields := strings.Split(line, "\t")
+		if len(fields) != 3 {
+			t.Fatalf("testdata/keys_zh.tsv: %d fields, want 3: %s", len(fields), line)
+		}
+		out[fields[0]] = [2]string{fields[1], fields[2]}
+	}
+	return out
+}
+
+// compare holds the lines between the config markers of a document to want, or rewrites them.
+func compare(t *testing.T, name string, want []string) {
+	t.Helper()
+	const begin, end = "<!-- config -->\n", "<!-- /config -->\n"
+	path := filepath.Join(root(t), name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	have, tail, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s: no %s ... %s", name, strings.TrimSpace(begin), strings.TrimSpace(end))
+	}
+	table := strings.Join(want, "\n") + "\n"
+	if have == table {
+		return
+	}
+	if !*update {
+		t.Errorf("%s: the table of keys is old; run: go test ./e2e/doctest -run TestConfigTables -update", name)
+		return
+	}
+	if err := os.WriteFile(path, []byte(head+begin+table+end+tail), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReasonTables holds the tables of reasons to lb.Reasons, in their order.
+func TestReasonTables(t *testing.T) {
+	var want []string
+	for _, r := range lb.Reasons() {
+		want = append(want, "`"+r.String()+"`")
+	}
+	for _, name := range []string{"README.md", "README_ZH.md", "docs/metrics.md"} {
+		tab := open(t, name).marked("reasons")
+		if tab == nil {
+			t.Errorf("%s: no table of reasons", name)
+			continue
+		}
+		if have := tab.column(0); !slices.Equal(have, want) {
+			t.Errorf("%s: reasons\n%v\nwant\n%v", name, have, want)
+		}
+	}
+}
+
+// TestStatsTable holds docs/metrics.md to the constants in plugin/stats.go and to the labels that the plugin writes.
+func TestStatsTable(t *testing.T) {
+	tab := open(t, "docs/metrics.md").marked("stats")
+	if tab == nil {
+		t.Fatal("docs/metrics.md: no table of statistics")
+	}
+	var have []string
+	for _, name := range tab.column(0) {
+		have = append(have, strings.Trim(name, "`"))
+	}
+	want := statistics(t)
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		t.Errorf("documented\n%v\nin plugin/stats.go\n%v", have, want)
+	}
+	for _, r := range tab.rows[1:] {
+		counter := strings.HasSuffix(r[0], "_total`")
+		if counter != (r[1] == "counter") {
+			t.Errorf("%s is called a %s: counters, and only they, end in _total", r[0], r[1])
+		}
+	}
+	documented := regexp.MustCompile("`([a-z]+)`").FindAllStringSubmatch(strings.Join(tab.column(2), " "), -1)
+	var labels []string
+	for _, m := range documented {
+		labels = append(labels, m[1])
+	}
+	slices.Sort(labels)
+	if labels, want := slices.Compact(labels), writtenLabels(t); !slices.Equal(labels, want) {
+		t.Errorf("documented labels %v, the plugin writes %v", labels, want)
+	}
+}
+
+// statistics returns the values of the constants stat... in plugin/stats.go.
+func statistics(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, decl := range source(t, filepath.Join(root(t), "plugin", "stats.go")).Decls {
+		constants, ok := decl.(*ast.GenDecl)
+		if !ok || constants.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range constants.Specs {
+			v := spec.(*ast.ValueSpec)
+			if !strings.HasPrefix(v.Names[0].Name, "stat") {
+				continue
+			}
+			name, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// writtenLabels returns the labels in the plugin's string literals, sorted.
+func writtenLabels(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root(t), "plugin", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := regexp.MustCompile(`;([a-z]+)=`)
+	var labels []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		ast.Inspect(source(t, file), func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				for _, m := range label.FindAllStringSubmatch(lit.Value, -1) {
+					labels = append(labels, m[1])
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(labels)
+	return slices.Compact(labels)
+}
+
+func source(t *testing.T, file string) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
