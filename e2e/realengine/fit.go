@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// fitSize is the prompt length the prefill time is learnt from. The other sizes of the comparison are left for the model to
+// predict.
+const fitSize = 1000
+
+// calibrate learns the times of a real engine from a cold and a repeated prompt of one length and from answers decoded alone
+// and together.
+func calibrate(ctx context.Context, s server) (vllmsim.Tuning, error) {
+	p := newProber(target{url: s.url, servers: servers{s}})
+	defer p.client.Close()
+	// Prompts of their own: the comparison's must not be in the cache.
+	p.tokens(1)
+	// The first request of a fresh engine pays for more than its tokens.
+	if _, err := p.send(ctx, p.tokens(64), 4); err != nil {
+		return vllmsim.Tuning{}, err
+	}
+	var cold, warm []float64
+	for range repeats {
+		prompt := p.tokens(fitSize)
+		first, err := p.send(ctx, prompt, 2)
+		if err != nil {
+			return vllmsim.Tuning{}, err
+		}
+		again, err := p.send(ctx, prompt, 2)
+		if err != nil {
+			return vllmsim.Tuning{}, err
+		}
+		cold, warm = append(cold, toMS(first.TTFT)), append(warm, toMS(again.TTFT))
+	}
+	var r report
+	if err := p.decode(ctx, &r); err != nil {
+		return vllmsim.Tuning{}, err
+	}
+	return fit(slices.Min(cold), slices.Min(warm), r.decodeAlone, r.decodeFull), nil
+}
+
+// fit turns four times, in ms, into the simulation's parameters: first token of a cold and of a cached prompt of fitSize
+// tokens, and the time between tokens alone and with all slots busy.
+func fit(cold, warm, alone, full float64) vllmsim.Tuning {
+	t := vllmsim.NoLatency()
+	t.PrefillOverheadMS = warm
+	t.PrefillTokenMS = max(0, cold-warm) / fitSize
+	t.DecodeSeqMS = max(0, full-alone) / (slots - 1)
+	t.DecodeStepMS = max(0, alone-t.DecodeSeqMS)
+	return t
+}

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// The requests of the comparison, in tokens.
+var promptSizes = []int{500, 1000, 2000}
+
+const (
+	repeats      = 3   // measurements of each time; the least counts, since a busy machine only adds
+	maxTries     = 12  // requests until a measurement has the cached share it is about
+	decodeTokens = 64  // answer length when decoding is measured
+	burst        = 16  // requests at once when queueing is measured
+	burstPrompt  = 200 // their prompts
+	burstAnswer  = 32  // and answers
+)
+
+// target is where requests go, and the servers behind it.
+type target struct {
+	url     string
+	servers servers
+}
+
+// report is what a kind of server did.
+type report struct {
+	cold, warm  map[int]float64 // prompt tokens → first token, ms
+	half        float64         // first token of the longest prompt with its first half cached, ms
+	cachedWarm  float64         // share of the longest prompt that was cached when all of it had been sent before
+	cachedHalf  float64         // the same when the first half had been
+	decodeAlone float64         // time between tokens of a lone answer, ms
+	decodeFull  float64         // the same with all slots busy
+	queue       queueReport
+	clients     counters // what the clients' usage adds up to
+	counted     counters // what the servers counted
+}
+
+// queueReport is what happened when more requests came at once than there are slots.
+type queueReport struct {
+	running, waiting []int          // the most each server had
+	firstMS, lastMS  float64        // median first token of the first and the last slots-full of requests
+	totalMS          float64        // until the last answer was complete
+	perEndpoint      map[string]int // requests by the endpoint the gateway named
+}
+
+// prober sends requests and adds up their usage.
+type prober struct {
+	target
+	client *loadgen.Client
+	rand   *rand.Rand
+
+	mu    sync.Mutex
+	usage counters
+}
+
+// newProber makes a prober whose prompts are the same in every run. It opens a connection per request: llama.cpp's server
+// closes idle ones when it runs short of threads, which looks like a failure to a client about to use one.
+func newProber(t target) *prober {
+	return &prober{
+		target: t,
+		client: loadgen.NewClient(loadgen.Options{
+			URL:    t.url + "/v1/completions",
+			Header: http.Header{"Connection": {"close"}},
+
+			KeepHeaders: []string{endpointHeader},
+		}),
+		rand: rand.New(rand.NewPCG(1, 2)),
+	}
+}
+
+// tokens is a prompt of random tokens, so that it shares no prefix with any other.
+func (p *prober) tokens(n int) []int {
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = 3 + p.rand.IntN(800) // the first three are special, the vocabulary has 819
+	}
+	return ids
+}
+
+// send makes one streamed request. Whatever fails, fails the comparison.
+func (p *prober) send(ctx context.Context, prompt []int, answer int) (loadgen.Sample, error) {
+	body := fmt.Appendf(nil, `{"model":"tiny","stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"max_tokens":%d,"prompt":[`, answer)
+	for i, id := range prompt {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, "%d", id)
+	}
+	s := p.client.Do(ctx, &loadgen.Request{Body: append(body, "]}"...), Stream: true, MaxTokens: answer}, time.Now())
+	if !s.OK() || s.Usage.Prompt != len(prompt) || s.Usage.Completion != answer {
+		return s, fmt.Errorf("%s: %d tokens, answer of %d: status %d %s %s, usage %+v", p.url, len(prompt), answer, s.Status, s.Error, s.Detail, s.Usage)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.usage.computed += float64(s.Usage.Prompt - s.Usage.Cached)
+	p.usage.cached += float64(s.Usage.Cached)
+	p.usage.generated += float64(s.Usage.Completion)
+	return s, nil
+}
+
+// measure does the whole comparison's requests against one target.
+func measure(ctx context.Context, t target) (report, error) {
+	p := newProber(t)
+	defer p.client.Close()
+	r := report{cold: map[int]float64{}, warm: map[int]float64{}}
+	before, err := p.sum(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, step := range []func(context.Context, *report) error{p.firstTokens, p.halfCached, p.decode, p.queueing} {
+		if err := step(ctx, &r); err != nil {
+			return r, err
+		}
+	}
+	after, err := p.sum(ctx)
+	r.clients, r.counted = p.usage, after.minus(before)
+	return r, err
+}
+
+// sum adds up the counters of all servers.
+func (p *prober) sum(ctx context.Context) (counters, error) {
+	var sum counters
+	for _, s := range p.servers {
+		c, err := s.scrape(ctx)
+		if err != nil {
+			return sum, err
+		}
+		sum = counters{
+			sum.running + c.running, sum.waiting + c.waiting,
+			sum.computed + c.computed, sum.cached + c.cached, sum.generated + c.generated,
+		}
+	}
+	return sum, nil
+}
+
+// firstTokens measures time to first token with nothing and with all of the prompt cached.
+func (p *prober) firstTokens(ctx context.Context, r *report) error {
+	for _, size := range promptSizes {
+		var cold, warm []float64
+		for range repeats {
+			prompt := p.tokens(size)
+			first, _, err := p.firstToken(ctx, func() []int { return prompt }, 0, .05)
+			if err != nil {
+				return err
+			}
+			again, cached, err := p.firstToken(ctx, func() []int { return prompt }, .9, 1)
+			if err != nil {
+				return err
+			}
+			cold, warm, r.cachedWarm = append(cold, first), append(warm, again), cached
+		}
+		r.cold[size], r.warm[size] = slices.Min(cold), slices.Min(warm)
+	}
+	return nil
+}
+
+// halfCached measures time to first token of prompts whose first half has been sent before.
+func (p *prober) halfCached(ctx context.Context, r *report) error {
+	size := promptSizes[len(promptSizes)-1]
+	var half []float64
+	for range repeats {
+		prefix := p.tokens(size / 2)
+		if _, err := p.send(ctx, prefix, 1); err != nil {
+			return err
+		}
+		extend := func() []int { return append(slices.Clone(prefix), p.tokens(size/2)...) }
+		ms, cached, err := p.firstToken(ctx, extend, .4, .6)
+		if err != nil {
+			return err
+		}
+		half, r.cachedHalf = append(half, ms), cached
+	}
+	r.half = slices.Min(half)
+	return nil
+}
+
+// firstToken sends prompts until one had a cached share between low and high; behind a gateway the first ones may reach a
+// server that has not seen the prefix yet. It returns the time to first token in ms and the share.
+func (p *prober) firstToken(ctx context.Context, prompt func() []int, low, high float64) (ms, cached float64, err error) {
+	for range maxTries {
+		s, err := p.send(ctx, prompt(), 2)
+		if err != nil {
+			return 0, 0, err
+		}
+		if cached = float64(s.Usage.Cached) / float64(s.Usage.Prompt); cached >= low && cached <= high {
+			return toMS(s.TTFT), cached, nil
+		}
+	}
+	return 0, 0, fmt.Errorf("%s: in %d requests none had between %.0f%% and %.0f%% of its prompt cached; the last had %.0f%%",
+		p.url, maxTries, 100*low, 100*high, 100*cached)
+}
+
+// decode measures the time between tokens of a lone answer and with every slot busy.
+func (p *prober) decode(ctx context.Context, r *report) error {
+	for _, c := range []struct {
+		answers int
+		into    *float64
+	}{{1, &r.decodeAlone}, {slots * len(p.servers), &r.decodeFull}} {
+		var times []float64
+		for range repeats {
+			samples, err := p.together(ctx, c.answers, 16, decodeTokens)
+			if err != nil {
+				return err
+			}
+			times = append(times, betweenTokens(samples))
+		}
+		*c.into = slices.Min(times)
+	}
+	return nil
+}
+
+// betweenTokens is the median gap between tokens over all samples, ms.
+func betweenTokens(samples []loadgen.Sample) float64 {
+	var gaps []float64
+	for _, s := range samples {
+		for _, g := range s.Gaps {
+			gaps = append(gaps, toMS(g))
+		}
+	}
+	return median(gaps)
+}
+
+// queueing sends more requests at once than there are slots and watches the servers.
+func (p *prober) queueing(ctx context.Context, r *report) error {
+	watch := watchQueues(ctx, p.servers)
+	began := time.Now()
+	samples, err := p.together(ctx, burst, burstPrompt, burstAnswer)
+	r.queue.totalMS = toMS(time.Since(began))
+	var watchErr error
+	r.queue.running, r.queue.waiting, watchErr = watch()
+	if err != nil {
+		return err
+	}
+	r.queue.perEndpoint = map[string]int{}
+	var first []float64
+	for _, s := range samples {
+		first = append(first, toMS(s.TTFT))
+		r.queue.perEndpoint[s.Header.Get(endpointHeader)]++
+	}
+	slices.Sort(first)
+	wave := slots * len(p.servers)
+	r.queue.firstMS, r.queue.lastMS = median(first[:wave]), median(first[len(first)-wave:])
+	return watchErr
+}
+
+// together sends n requests at once and waits for all answers.
+func (p *prober) together(ctx context.Context, n, prompt, answer int) ([]loadgen.Sample, error) {
+	samples, errs := make([]loadgen.Sample, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		ids := p.tokens(prompt)
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			samples[i], errs[i] = p.send(ctx, ids, answer)
+		}()
+	}
+	wg.Wait()
+	return samples, firstError(errs)
+}
+
+func firstError(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchQueues follows how many requests each server runs and keeps waiting, until the function it returns is called; that
+// gives the most of each.
+func watchQueues(ctx context.Context, list servers) func() (running, waiting []int, err error) {
+	running, waiting, errs := make([]int, len(list)), make([]int, len(list)), make([]error, len(list))
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	for i, s := range list {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for ctx.Err() == nil {
+				c, err := s.scrape(ctx)
+				if err != nil && ctx.Err() == nil {
+					errs[i] = err
+					return
+				}
+				running[i], waiting[i] = max(running[i], int(c.running)), max(waiting[i], int(c.waiting))
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
+	}
+	return func() ([]int, []int, error) {
+		cancel()
+		wg.Wait()
+		return running, waiting, firstError(errs)
+	}
+}
+
+func toMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// median of no values is 0.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}

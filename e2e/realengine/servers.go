@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// startTimeout bounds the time an engine takes to load its model.
+const startTimeout = time.Minute
+
+// server is one model server of either kind.
+type server struct {
+	url    string
+	names  counterNames
+	finish func()
+}
+
+type servers []server
+
+func (s servers) stop() {
+	for _, one := range s {
+		one.finish()
+	}
+}
+
+// counterNames says under which names a kind of server exposes what is compared.
+type counterNames struct{ running, waiting, computed, cached, generated string }
+
+var (
+	llamaNames = counterNames{
+		running:   "llamacpp:requests_processing",
+		waiting:   "llamacpp:requests_deferred",
+		computed:  "llamacpp:prompt_tokens_total",
+		cached:    "llamacpp:prompt_tokens_cached_total",
+		generated: "llamacpp:tokens_predicted_total",
+	}
+	vllmNames = counterNames{
+		running:   `vllm:num_requests_running{engine="0",model_name="tiny"}`,
+		waiting:   `vllm:num_requests_waiting{engine="0",model_name="tiny"}`,
+		computed:  `vllm:prompt_tokens_by_source_total{engine="0",model_name="tiny",source="local_compute"}`,
+		cached:    `vllm:prompt_tokens_cached_total{engine="0",model_name="tiny"}`,
+		generated: `vllm:generation_tokens_total{engine="0",model_name="tiny"}`,
+	}
+)
+
+// startEngines runs n llama.cpp servers.
+func startEngines(ctx context.Context, env environment, n int) (servers, error) {
+	var list servers
+	for range n {
+		s, err := startEngine(ctx, env)
+		if err != nil {
+			list.stop()
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	for _, s := range list {
+		if err := awaitHealth(ctx, s.url); err != nil {
+			list.stop()
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// startEngine runs one. The kernel kills it when the thread that started it ends, so a goroutine keeps the thread for itself.
+func startEngine(ctx context.Context, env environment) (server, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, env.python, env.server, env.model, strconv.Itoa(slots), strconv.Itoa(slots*slotTokens))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		cancel()
+		return server{}, err
+	}
+	log, err := os.Create(env.model + ".log")
+	if err != nil {
+		cancel()
+		return server{}, err
+	}
+	defer log.Close()
+	cmd.Stderr = log
+	started, done := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			<-ctx.Done()
+			// It was killed: there is nothing to learn from how it ended.
+			_ = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		cancel()
+		return server{}, err
+	}
+	finish := func() { cancel(); <-done }
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		finish()
+		return server{}, fmt.Errorf("the engine does not start, see %s: %w", log.Name(), err)
+	}
+	return server{url: strings.TrimSpace(line), names: llamaNames, finish: finish}, nil
+}
+
+// startSimulated runs n simulated servers of the speed given.
+func startSimulated(t vllmsim.Tuning, n int) (servers, error) {
+	var list servers
+	for i := range n {
+		s := vllmsim.New(vllmsim.Config{
+			Index: i, Model: "tiny", MaxNumSeqs: slots, MaxModelLen: slotTokens,
+			NumBlocks: slots * slotTokens / 16, BlockSize: 16, Tuning: t,
+		})
+		if err := s.Start("127.0.0.1:0"); err != nil {
+			list.stop()
+			return nil, err
+		}
+		list = append(list, server{url: s.URL(), names: vllmNames, finish: func() { _ = s.Close() }})
+	}
+	return list, nil
+}
+
+func awaitHealth(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		if _, err := get(ctx, url+"/health"); err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not become healthy: %w", url, ctx.Err())
+		}
+	}
+}
+
+// counters is what a server says about itself.
+type counters struct{ running, waiting, computed, cached, generated float64 }
+
+func (c counters) minus(o counters) counters {
+	return counters{c.running - o.running, c.waiting - o.waiting, c.computed - o.computed, c.cached - o.cached, c.generated - o.generated}
+}
+
+// scrape reads a server's counters.
+func (s server) scrape(ctx context.Context) (counters, error) {
+	text, err := get(ctx, s.url+"/metrics")
+	if err != nil {
+		return counters{}, err
+	}
+	return s.names.find(text)
+}
+
+// find reads the counters out of a Prometheus exposition. All of them have to be there.
+func (n counterNames) find(text string) (counters, error) {
+	var c counters
+	missing := map[string]*float64{
+		n.running: &c.running, n.waiting: &c.waiting, n.computed: &c.computed, n.cached: &c.cached, n.generated: &c.generated,
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		into, wanted := missing[name]
+		if !wanted {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return c, err
+		}
+		*into = v
+		delete(missing, name)
+	}
+	for name := range missing {
+		return c, errors.New("no metric " + name)
+	}
+	return c, nil
+}
+
+func get(ctx context.Context, url string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return string(text), err
+}
