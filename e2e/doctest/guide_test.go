@@ -1,0 +1,189 @@
+package doctest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// prelude goes before the commands of the guide. It replaces the guide's "sleep 1" after a push by the wait that is really
+// needed, on a machine that may be busy.
+const prelude = `
+admin() { curl -s --unix-socket admin.sock "http://localhost/$1"; }
+pushes() { admin 'stats?filter=^extension_config_discovery.http_filter.warmgate.update_(success|rejected)$' | awk '{n += $2} END {print n + 0}'; }
+seen=0
+sleep() {
+	if [ "$1" != 1 ]; then command sleep "$1"; return; fi
+	until [ "$(pushes)" -gt "$seen" ]; do command sleep 0.1; done
+	seen=$(pushes)
+}
+`
+
+// choosing waits until the endpoints have passed their health checks and the plugin knows of it.
+const choosing = `
+until curl -s http://127.0.0.1:10000/health >answer && admin stats/prometheus | grep -q 'warmgate_decisions_total.*chosen'; do command sleep 0.2; done
+seen=$(pushes)
+`
+
+// TestGuide runs the commands of docs/envoy.md in their order, and those of docs/metrics.md while its gateway runs, on a copy of
+// the shipped files. Only ports differ. What the guide says they print must be printed.
+func TestGuide(t *testing.T) {
+	for _, tool := range []string{"curl", "setpriv"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the guide needs %s", tool)
+		}
+	}
+	dir := stage(t)
+	guide, metrics := shell(t, "docs/envoy.md"), shell(t, "docs/metrics.md")
+	if len(guide) < 5 || !strings.Contains(guide[0], "ready") {
+		t.Fatalf("the guide has changed: %q", guide)
+	}
+	last := len(guide) - 1
+	script := prelude + guide[0] + choosing + strings.Join(guide[1:last], "") + strings.Join(metrics, "") + guide[last]
+	output := play(t, dir, script)
+	var printed []string
+	for _, b := range open(t, "docs/envoy.md").blocks {
+		if b.language == "text" {
+			printed = append(printed, strings.Split(strings.TrimSpace(b.text), "\n")...)
+		}
+	}
+	at := 0
+	for _, line := range printed {
+		number := regexp.MustCompile(`\d+`)
+		pattern := regexp.MustCompile(`(?m)^` + number.ReplaceAllString(regexp.QuoteMeta(line), `\d+`) + `\r?$`)
+		found := pattern.FindStringIndex(output[at:])
+		if found == nil {
+			t.Fatalf("the guide says %q, but the commands print\n%s", line, output)
+		}
+		at += found[1]
+	}
+	if len(printed) == 0 {
+		t.Error("the guide says nothing of what is printed")
+	}
+}
+
+// shell returns the sh blocks of a document without those for make.
+func shell(t *testing.T, name string) []string {
+	t.Helper()
+	var out []string
+	for _, b := range open(t, name).blocks {
+		if b.language == "sh" && !strings.HasPrefix(b.text, "make ") {
+			out = append(out, b.text)
+		}
+	}
+	return out
+}
+
+// stage lays out a tree as a user has it after `make wasm`, with two model servers, free ports and envoy in the PATH.
+func stage(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := harness.Envoy(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "envoy-config")
+	if err := os.CopyFS(config, os.DirFS(filepath.Join(root(t), "envoy-config"))); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, filepath.Join(config, "envoy.yaml"), "port_value: 10000", "port_value: "+freePort(t))
+	for i, port := range []string{"8000", "8001"} {
+		server := httptest.NewServer(vllmsim.New(vllmsim.Config{Index: i, Instant: true}))
+		t.Cleanup(server.Close)
+		_, own, err := net.SplitHostPort(server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace(t, filepath.Join(config, "endpoints.yaml"), "port_value: "+port+"}", "port_value: "+own+"}")
+	}
+	for _, sub := range []string{"bin", "build/out"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(module, filepath.Join(dir, "build/out/warmgate-envoy.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	// Envoy must not outlive the shell, nor share hot restart sockets with another Envoy on the machine.
+	run := fmt.Sprintf("#!/bin/sh\nexec setpriv --pdeathsig KILL %q \"$@\" --use-dynamic-base-id --log-level warning >envoy.log 2>&1\n", binary)
+	if err := os.WriteFile(filepath.Join(dir, "bin/envoy"), []byte(run), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// replace changes one place in a file.
+func replace(t *testing.T, file, old, text string) {
+	t.Helper()
+	have, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(have), old); n != 1 {
+		t.Fatalf("%s: %q is there %d times", file, old, n)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(have), old, text, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// play runs the script in dir, with the port of the staged gateway in place of the documented one, and returns what it prints.
+func play(t *testing.T, dir, script string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "envoy-config/envoy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := regexp.MustCompile(`port_value: (\d+)`).FindSubmatch(text)[1]
+	script = strings.ReplaceAll(script, "127.0.0.1:10000", "127.0.0.1:"+string(port))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-eu", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	// The shell and all that it has started are one process group, which ends with the test.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	if err := cmd.Wait(); err != nil {
+		logs, _ := os.ReadFile(filepath.Join(dir, "envoy-config/envoy.log"))
+		t.Fatalf("%v\n%s\n%s", err, output.String(), logs)
+	}
+	return output.String()
+}
