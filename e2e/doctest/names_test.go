@@ -79,6 +79,50 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestLimits holds the limits that the documents state to the constants behind them.
+func TestLimits(t *testing.T) {
+	for _, c := range []struct{ doc, says, file, constant string }{
+		{"README.md", "At most 256 clusters", "lb/memstore.go", `tableSlots += 256\b`},
+		{"README_ZH.md", "最多 256 个集群", "lb/memstore.go", `tableSlots += 256\b`},
+		{"README.md", "4096 endpoints in a cluster", "lb/table.go", `maxRows += 4096\b`},
+		{"README_ZH.md", "最多 4096 个端点", "lb/table.go", `maxRows += 4096\b`},
+		{"README.md", "At most 64 endpoints of a cluster have gauges", "plugin/publish.go", `maxGauges += 64\b`},
+		{"README_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/publish.go", `maxGauges += 64\b`},
+		{"docs/metrics.md", "at most 8192 over its life", "plugin/publish.go", `maxNames += 8192\b`},
+		{"docs/metrics.md", "older than 10 seconds", "plugin/admin.go", `staleAfter += 10 \* time.Second`},
+		{"README.md", "returned within 6 seconds", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
+		{"README_ZH.md", "6 秒内收回", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
+		{"docs/higress.md", "lists of 64 KiB and more", "plugin/gateway_higress.go", `bigHostList += 64 << 10`},
+		{"docs/higress.md", "every 250 ms", "plugin/gateway_higress.go", `hostListAge += 250 \* time.Millisecond`},
+		{"CONTRIBUTING.md", "under 4 MiB", "build/wasm.sh", `4 \* 1024 \* 1024`},
+		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
+	} {
+		if !strings.Contains(strings.ReplaceAll(open(t, c.doc).text, "\n", " "), c.says) {
+			t.Errorf("%s does not say %q", c.doc, c.says)
+		}
+		if !regexp.MustCompile(c.constant).MatchString(read(t, c.file)) {
+			t.Errorf("%s says %q, but %s has no %s", c.doc, c.says, c.file, c.constant)
+		}
+	}
+}
+
+// TestBenchmarkNames holds docs/benchmarks.md to the fields of JSON that the benchmarks write and to their flags.
+func TestBenchmarkNames(t *testing.T) {
+	programs := read(t, "e2e/bench/*/*.go")
+	found := 0
+	for _, code := range open(t, "docs/benchmarks.md").code {
+		if regexp.MustCompile(`^(cpu|p99)_[a-z0-9_]+$`).MatchString(code) {
+			found++
+			if !strings.Contains(programs, `json:"`+code+`"`) {
+				t.Errorf("no benchmark writes %s", code)
+			}
+		}
+	}
+	if found != 3 || !strings.Contains(programs, `"markdown"`) {
+		t.Errorf("%d fields of JSON found, want 3; and a flag -markdown", found)
+	}
+}
+
 // read returns the text of all files that match.
 func read(t *testing.T, pattern string) string {
 	t.Helper()
