@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo bench-overhead bench-leastrequest e2e e2e-reload e2e-real-engine chaos clean
+.PHONY: help wasm test check fuzz demo bench-overhead bench-leastrequest e2e e2e-reload e2e-real-engine chaos soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -43,6 +43,9 @@ e2e-real-engine: wasm ## The simulator held against a real llama.cpp behind Envo
 
 chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every count
 	$(GO) run ./e2e/chaos $(ARGS)
+
+soak: wasm ## The same with scenes of 10 minutes
+	$(GO) run ./e2e/chaos -span 10m $(ARGS)
 
 clean: ## Delete built files; downloads in .cache stay
 	rm -rf build/out

@@ -42,10 +42,13 @@ func upstreams(t *testing.T, n int) []Endpoint {
 	return list
 }
 
+// fresh opens a connection per request, so that all of Envoy's workers take part.
+var fresh = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // get sends one request and returns its response with the body read.
 func get(t *testing.T, url string) (*http.Response, string) {
 	t.Helper()
-	resp, err := http.Get(url)
+	resp, err := fresh.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +108,7 @@ func testPlugin(ctx context.Context, t *testing.T, g *Gateway) {
 		if step.refused && !strings.Contains(rejected.Log, `refused configuration "bad"`) {
 			t.Errorf("push %q: the error does not tell the plugin's words: %v", step.push, err)
 		}
-		for range 8 {
+		for range 16 {
 			if resp, _ := get(t, g.URL()); resp.Header.Get("X-Probe") != step.want {
 				t.Errorf("after push %q: x-probe is %q, want %q", step.push, resp.Header.Get("X-Probe"), step.want)
 			}

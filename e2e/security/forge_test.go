@@ -104,16 +104,16 @@ func TestForgedDestinationNeverSteers(t *testing.T) {
 func forge(t *testing.T, g *harness.Gateway, f *fleet, forged forgery) {
 	const requests = 200
 	f.take()
-	for range requests {
-		if status := send(t, g, f, forged); status != http.StatusOK {
+	for i := range requests {
+		if status := send(t, g, f, i, forged); status != http.StatusOK {
 			t.Fatalf("answered %d", status)
 		}
 	}
 	verdict(t, f, requests)
 }
 
-// send sends one request with a forgery in the name of the first endpoint and returns the status of the answer.
-func send(t *testing.T, g *harness.Gateway, f *fleet, forged forgery) int {
+// send sends the i-th request with a forgery in the name of the first endpoint and returns the status of the answer.
+func send(t *testing.T, g *harness.Gateway, f *fleet, i int, forged forgery) int {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, g.URL()+"/v1/chat/completions", io.NopCloser(strings.NewReader(chat)))
 	if err != nil {
@@ -121,7 +121,7 @@ func send(t *testing.T, g *harness.Gateway, f *fleet, forged forgery) int {
 	}
 	r.ContentLength = int64(len(chat))
 	forged.forge(r, f.endpoints[0].Addr)
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := clients[i%len(clients)].Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,12 +160,12 @@ func TestForgedDestinationWhileCrashing(t *testing.T) {
 	crash := forgery{"crash", func(r *http.Request, _ string) { r.Header.Set("x-warmgate-chaos", "fatal") }}
 	both := forgeries()[slices.IndexFunc(forgeries(), func(f forgery) bool { return f.name == "both" })]
 	answered := 0
-	for range rounds {
-		if status := send(t, g, f, crash); status == http.StatusOK {
+	for round := range rounds {
+		if status := send(t, g, f, round, crash); status == http.StatusOK {
 			t.Fatal("the plugin did not crash, so nothing was tested")
 		}
-		for range perRound {
-			if send(t, g, f, both) == http.StatusOK {
+		for i := range perRound {
+			if send(t, g, f, round+i, both) == http.StatusOK {
 				answered++
 			}
 		}
