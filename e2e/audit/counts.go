@@ -31,6 +31,19 @@ func (s Snapshot) Totals() Counts {
 	return t
 }
 
+// Spread returns the smallest and the largest number that a server has in flight.
+func (s Snapshot) Spread() (least, most int64) {
+	first := true
+	for _, c := range s {
+		if first || c.Server < least {
+			least = c.Server
+		}
+		most = max(most, c.Server)
+		first = false
+	}
+	return least, most
+}
+
 // Disagreement returns an error that lists the endpoints at which the parties differ, or nil when there are none.
 func (s Snapshot) Disagreement() error {
 	return s.each(func(c Counts) bool { return c.Plugin == c.Server && (c.Unknown || c.Envoy == c.Server) })

@@ -46,6 +46,7 @@ type Site struct {
 
 	mu      sync.Mutex
 	servers []*vllmsim.Server
+	dead    map[string]bool // addresses of the killed ones
 }
 
 // Step is how long the servers of a site take for a token, at speed 1. It is the same whatever the batch, so that the load
@@ -69,7 +70,7 @@ func Open(ctx context.Context, o Options) (*Site, error) {
 	if o.Config == "" {
 		o.Config = Config()
 	}
-	s := &Site{Workers: o.Workers}
+	s := &Site{Workers: o.Workers, dead: map[string]bool{}}
 	var list []harness.Endpoint
 	for range o.Servers {
 		srv, err := s.AddServer("127.0.0.1:0")
@@ -91,8 +92,8 @@ func Open(ctx context.Context, o Options) (*Site, error) {
 	return s, nil
 }
 
-// AddServer starts one more server; "127.0.0.1:0" gives it a free port, the address of a closed one restarts that. The
-// gateway learns of it by Gateway.PushEndpoints.
+// AddServer starts one more server; "127.0.0.1:0" gives it a free port, the address of a killed one restarts that. The
+// gateway learns of a new one by Gateway.PushEndpoints.
 func (s *Site) AddServer(addr string) (*vllmsim.Server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,10 +112,26 @@ func (s *Site) AddServer(addr string) (*vllmsim.Server, error) {
 	} else {
 		s.servers[at] = srv
 	}
+	delete(s.dead, srv.Addr())
 	return srv, nil
 }
 
-// Servers returns the servers, those included that were closed or are not in the cluster any more. The index of a server is its
+// Kill closes a server as if its process had died.
+func (s *Site) Kill(srv *vllmsim.Server) error {
+	s.mu.Lock()
+	s.dead[srv.Addr()] = true
+	s.mu.Unlock()
+	return srv.Close()
+}
+
+// Dead tells whether the server was killed and not started again.
+func (s *Site) Dead(srv *vllmsim.Server) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead[srv.Addr()]
+}
+
+// Servers returns the servers, those included that were killed or are not in the cluster any more. The index of a server is its
 // x-sim-id.
 func (s *Site) Servers() []*vllmsim.Server {
 	s.mu.Lock()

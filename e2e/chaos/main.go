@@ -1,0 +1,48 @@
+// Command chaos breaks clients, endpoints and VMs around a running gateway, one scene after the other, and audits all counts after
+// each: the plugin's totals, the model servers' own counts, Envoy's active requests and the clients' open streams must
+// be equal, and 0 in the end. A request may only fail if the endpoint that it was given failed it.
+//
+// It prints what it does, ends with one line of JSON and exits with 1 if anything was violated. The same seed gives the
+// same requests, leaves and faults; how they interleave is up to the machine.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/audit"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := settings{progress: os.Stdout}
+	var only string
+	flag.StringVar(&only, "only", "", "scenes to play, comma separated; all if empty")
+	flag.DurationVar(&s.span, "span", 10*time.Second, "length of a scene's longest part")
+	flag.IntVar(&s.servers, "servers", 8, "model servers")
+	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
+	flag.IntVar(&s.herd, "herd", 1000, "clients that arrive at the same moment")
+	flag.IntVar(&s.leavers, "leavers", 3000, "requests among clients that leave")
+	flag.IntVar(&s.streams, "streams", 16, "streams open during each scene")
+	flag.Float64Var(&s.rate, "rate", 200, "requests a second")
+	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")
+	flag.Parse()
+	if only != "" {
+		s.only = strings.Split(only, ",")
+	}
+	fmt.Printf("seed %d\n", s.seed)
+	f, err := run(ctx, s)
+	if err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(f)); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// nemesis breaks whatever it likes, several things at a time. Requests may fail in any way; what counts is the audit that follows.
+func nemesis(a *act) error {
+	a.mayCut = a.settings.streams
+	_, err := a.play(a.rate, a.span, 2*time.Second, func() error {
+		for end := time.Now().Add(a.span); time.Now().Before(end) && a.ctx.Err() == nil; {
+			if err := a.breakSomething(); err != nil {
+				return err
+			}
+			a.result.Figures["faults"]++
+			a.sleep(time.Duration(100+a.rand.IntN(500)) * time.Millisecond)
+		}
+		return nil
+	}, leaver, func(t audit.Tally) int { return t.Failed() })
+	return err
+}
+
+// breakSomething makes one change, for the better or the worse. The first server is left alone, so that a stream remains to be
+// audited.
+func (a *act) breakSomething() error {
+	servers := a.site.Servers()
+	srv := servers[1+a.rand.IntN(len(servers)-1)]
+	switch a.rand.IntN(8) {
+	case 0:
+		if !a.site.Dead(srv) {
+			return a.site.Kill(srv)
+		}
+		fallthrough
+	case 1:
+		if a.site.Dead(srv) {
+			_, err := a.site.AddServer(srv.Addr())
+			return err
+		}
+	case 2, 3:
+		modes := []vllmsim.Mode{vllmsim.ModeError, vllmsim.ModeHang, vllmsim.ModeReset, vllmsim.ModeSlow, vllmsim.ModeSick}
+		return srv.SetMode(modes[a.rand.IntN(len(modes))])
+	case 4, 5:
+		return srv.SetMode(vllmsim.ModeOK)
+	case 6:
+		all := a.site.Endpoints()
+		list := []harness.Endpoint{all[0]}
+		for _, e := range all[1:] {
+			if a.rand.IntN(3) > 0 {
+				list = append(list, e)
+			}
+		}
+		return a.site.Gateway.PushEndpoints(a.ctx, list)
+	case 7:
+		configs := []string{byTokens("30ms"), byTokens("2s"), audit.Config(), audit.Config(`"shadow":true`), audit.Config(`"max_inflight":3`)}
+		return a.site.Gateway.PushPlugin(a.ctx, configs[a.rand.IntN(len(configs))])
+	}
+	return nil
+}

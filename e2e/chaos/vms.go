@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/audit"
+)
+
+// leaseTTL is how long the plugin waits for an owner of leases before it returns them.
+const leaseTTL = 5 * time.Second
+
+// vmLost ends the VM of one worker in a way that the plugin cannot recover from. Its streams are lost with it; those of the other
+// workers go on, the worker gets a new VM, and what the old one had counted comes back within the TTL and a second.
+func vmLost(how string) scene {
+	return scene{
+		name: "VM lost: " + how, trap: true,
+		lost: []string{"wasm.warmgate.vm_reload_success"},
+		play: func(a *act) error { return a.loseVM(how) },
+	}
+}
+
+func (a *act) loseVM(how string) error {
+	const reloads = `^wasm\.warmgate\.vm_reload_success$`
+	before, err := a.site.Gateway.Sum(a.ctx, reloads)
+	if err != nil {
+		return err
+	}
+	open := a.streams.Len()
+	if err := a.trap(how); err != nil {
+		return err
+	}
+	at := time.Now()
+	a.result.Requests++
+	a.result.Excused++
+	if err := a.site.AwaitReady(a.ctx); err != nil {
+		return fmt.Errorf("the gateway did not recover: %w", err)
+	}
+	a.result.Figures["serving_after_ms"] = float64(time.Since(at).Milliseconds())
+	if _, _, err := a.site.AgreeWith(a.ctx, a.streams.Open); err != nil {
+		return err
+	}
+	returned := time.Since(at)
+	a.result.Figures["returned_after_ms"] = float64(returned.Milliseconds())
+	a.mayCut = a.streams.Failed("")
+	a.result.Figures["streams_cut"] = float64(a.mayCut)
+	if a.mayCut == 0 || a.mayCut >= open {
+		return fmt.Errorf("%d of %d streams were cut, want those of one worker", a.mayCut, open)
+	}
+	// Gauges are up to a second old, and a busy machine may take its time.
+	if most := leaseTTL + 2*time.Second + busy; returned > most {
+		return fmt.Errorf("the leases of the lost VM came back after %v", returned)
+	}
+	if now, err := a.site.Gateway.Sum(a.ctx, reloads); err != nil || now != before+1 {
+		return errors.Join(err, fmt.Errorf("%v VMs were reloaded, want 1", now-before))
+	}
+	_, err = a.play(a.rate, a.span/5, time.Minute, nothing, audit.Short, none)
+	return err
+}
+
+// busy is what a machine with other work may add to a period.
+const busy = 4 * time.Second
+
+// trap sends the request that ends its worker's VM.
+func (a *act) trap(how string) error {
+	ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.site.Gateway.URL()+"/v1/models", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("x-warmgate-chaos", how)
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return errors.New("the VM has survived the request that ends it")
+	}
+	return nil
+}
