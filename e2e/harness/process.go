@@ -37,7 +37,10 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		p.err = cmd.Wait()
 		close(p.done)
 	}()
-	return p, <-started
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // ended returns an error once the child is gone.

@@ -57,7 +57,7 @@ func (g *Gateway) PushNoPlugin(ctx context.Context) error {
 	return g.push(ctx, pluginFile, func(doc *yaml.Node) error { return g.options.passThrough(doc, g.version) })
 }
 
-// PushEndpoints replaces the list of model servers.
+// PushEndpoints replaces the list of model servers. An endpoint that is new takes requests once it has passed a health check.
 func (g *Gateway) PushEndpoints(ctx context.Context, list []Endpoint) error {
 	return g.push(ctx, endpointsFile, func(doc *yaml.Node) error { return g.options.endpoints(doc, g.version, list) })
 }

@@ -2,7 +2,9 @@ package shipped
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -226,6 +228,34 @@ func TestDecisionIsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDNSCluster swaps the cluster's endpoint file for a DNS name, as README.md says one can.
+func TestDNSCluster(t *testing.T) {
+	_, port, err := net.SplitHostPort(server(t).Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	g := harness.StartT(t, harness.Options{Edit: func(file string, doc *yaml.Node) error {
+		if file != "clusters.yaml" {
+			return nil
+		}
+		const cluster = "resources[name=llm]"
+		var named any
+		assignment := `{cluster_name: llm, endpoints: [{lb_endpoints: [
+			{endpoint: {address: {socket_address: {address: localhost, port_value: ` + port + `}}}}]}]}`
+		return errors.Join(
+			yaml.Unmarshal([]byte(assignment), &named),
+			harness.Set(doc, cluster+".type", "STRICT_DNS"),
+			harness.Set(doc, cluster+".dns_lookup_family", "V4_ONLY"),
+			harness.Remove(doc, cluster+".eds_cluster_config"),
+			harness.Set(doc, cluster+".load_assignment", named),
+		)
+	}})
+	await(ctx, t, "the access log", regexp.MustCompile(`warmgate="host=127\.0\.0\.1:`+port+` reason=chosen load=1"`),
+		func() string { ask(t, g); return g.AccessLog() })
 }
 
 // await waits until what read returns matches.
