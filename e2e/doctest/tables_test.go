@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the tables of configuration key
 // chinese translates the types of keys.
 var chinese = map[string]string{
 	"boolean": "布尔", "string": "字符串", "integer": "整数", "number": "数字", "object": "对象", "array": "数组",
-	"number or string": "数字或字符串", "duration (number: ms)": "时长(数字:毫秒)", "size (number: bytes)": "大小(数字:字节)",
+	"number or string": "数字或字符串", "duration (number: ms)": "时长（数字：毫秒）", "size (number: bytes)": "大小（数字：字节）",
 }
 
 // TestConfigTables compares the tables of keys with config.Keys. The Chinese meanings stand in keys_zh.tsv beside the English
