@@ -84,12 +84,18 @@ const chat = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"
 const steering = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{
 	"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"},"health":{"slow_start":0}}}`
 
-// clients keep a connection each, so that requests which take them in turn reach all of Envoy's workers.
-var clients = [8]http.Client{}
+// clients keep a connection each, so that requests which take them in turn reach all of Envoy's workers. The second half
+// speaks HTTP/2.
+var clients [8]http.Client
 
 func init() {
 	for i := range clients {
-		clients[i].Transport = new(http.Transport)
+		transport := new(http.Transport)
+		if i >= len(clients)/2 {
+			transport.Protocols = new(http.Protocols)
+			transport.Protocols.SetUnencryptedHTTP2(true)
+		}
+		clients[i].Transport = transport
 	}
 }
 

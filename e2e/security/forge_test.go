@@ -34,7 +34,7 @@ func forgeries() []forgery {
 			r.Header[destination] = []string{target, target}
 		}},
 		{"destination, in a trailer", func(r *http.Request, target string) {
-			r.ContentLength = -1 // chunked, the only framing of HTTP/1 that has trailers
+			r.ContentLength = -1 // HTTP/1 has trailers only in chunked bodies
 			r.Trailer = http.Header{http.CanonicalHeaderKey(destination): {target}}
 		}},
 		{"session", func(r *http.Request, target string) { r.Header.Set(session, encoded(target)) }},
