@@ -62,7 +62,7 @@ type Health struct {
 	MaxEjectionTime     time.Duration // longest ejection
 	MaxEjectionPercent  int           // share of a cluster's endpoints that may be ejected at once
 	SlowStart           time.Duration // time over which a new or returning endpoint reaches its full share, 0 for at once
-	PanicThreshold      int           // percent of healthy endpoints below which health is ignored, 0 for never
+	PanicThreshold      int           // percent of healthy endpoints below which native balancing decides, 0 for never
 }
 
 // EnvoySource says how the endpoints of a cluster are found on stock Envoy. Exactly one of AdminCluster and Endpoints

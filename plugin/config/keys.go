@@ -102,7 +102,7 @@ var keys = []key{
 		duration(0, time.Hour, func(c *Config) *time.Duration { return &c.Health.SlowStart }), onAny, "",
 	},
 	{
-		Key{"lb_config.health.panic_threshold", "integer", "50", "Percent of healthy endpoints below which health is ignored; 0: never"},
+		Key{"lb_config.health.panic_threshold", "integer", "50", "Percent of healthy endpoints below which the gateway decides; 0: never"},
 		integer(0, 100, func(c *Config) *int { return &c.Health.PanicThreshold }), onAny, "",
 	},
 
