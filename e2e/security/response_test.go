@@ -1,0 +1,94 @@
+package security
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// TestAnswersTellNoAddress looks through whole answers, Envoy's own among them, for the addresses of model servers. They
+// may appear only in the debug headers, and only when those are switched on.
+func TestAnswersTellNoAddress(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	f := newFleet(t, 2)
+	dead := harness.Endpoint{Addr: deadAddress(t)}
+	debug := strings.Replace(steering, `"lb_config":{`, `"lb_config":{"debug_headers":true,`, 1)
+	g := harness.StartT(t, harness.Options{Endpoints: f.endpoints, Config: steering})
+	for _, c := range []struct {
+		name, config string
+		endpoints    []harness.Endpoint
+		status       int
+		told         bool
+	}{
+		{"served", steering, f.endpoints, http.StatusOK, false},
+		{"served, debug headers", debug, f.endpoints, http.StatusOK, true},
+		{"no endpoints", steering, nil, http.StatusServiceUnavailable, false},
+		{"refused connections", steering, []harness.Endpoint{dead}, http.StatusServiceUnavailable, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := g.PushPlugin(ctx, c.config); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.PushEndpoints(ctx, c.endpoints); err != nil {
+				t.Fatal(err)
+			}
+			text := answer(ctx, t, g, c.status, c.told)
+			for _, e := range append(c.endpoints, f.endpoints...) {
+				without := strings.ReplaceAll(text, "X-Warmgate-Host: "+e.Addr, "")
+				if strings.Contains(without, e.Addr) {
+					t.Errorf("the answer tells %s:\n%s", e.Addr, text)
+				}
+			}
+		})
+	}
+	if _, leaks := f.take(); leaks != nil {
+		t.Errorf("model servers were sent %v", leaks)
+	}
+}
+
+// answer asks until the status is the wanted one and the debug headers are there or not, as a push takes a moment to show in
+// health checks and in what the plugin knows of the endpoints. It returns the whole answer as text.
+func answer(ctx context.Context, t *testing.T, g *harness.Gateway, status int, told bool) string {
+	t.Helper()
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL()+"/v1/chat/completions", strings.NewReader(chat))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		err = resp.Header.Write(&text)
+		if err == nil {
+			_, err = io.Copy(&text, resp.Body)
+		}
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode == status && (resp.Header.Get("x-warmgate-host") != "") == told {
+			return text.String()
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// deadAddress returns an address at which nobody listens.
+func deadAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
