@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -30,13 +31,14 @@ type Options struct {
 
 // Stage is a gateway with simulated servers behind it.
 type Stage struct {
-	Gateway *harness.Gateway
-	Servers []*vllmsim.Server
-	Fleet   *vllmsim.Fleet
-	module  string
-	slots   int // sequences that a server runs at once
-	speeds  []float64
-	client  *loadgen.Client
+	Gateway  *harness.Gateway
+	Servers  []*vllmsim.Server
+	Fleet    *vllmsim.Fleet
+	fullScan atomic.Bool
+	module   string
+	slots    int // sequences that a server runs at once
+	speeds   []float64
+	client   *loadgen.Client
 }
 
 // NewStage starts the servers and the gateway. Close ends them.
@@ -54,9 +56,10 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 		s.Servers = append(s.Servers, srv)
 		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // the speed is not told: equal weights
 	}
+	s.fullScan.Store(o.First.FullScan)
 	gateway, err := harness.Start(ctx, harness.Options{
 		Workers: o.Workers, Endpoints: endpoints, Policy: o.First.Cluster,
-		NoPlugin: o.First.Plugin == "", Module: o.Module, Config: o.First.Plugin,
+		NoPlugin: o.First.Plugin == "", Module: o.Module, Config: o.First.Plugin, Edit: s.edit,
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

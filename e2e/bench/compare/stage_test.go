@@ -2,6 +2,9 @@ package compare
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -51,6 +54,17 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	if second.Summary.OK != len(reqs) {
 		t.Errorf("during the switch: %+v", second.Summary)
 	}
+	if err := s.Switch(ctx, FullScan); err != nil {
+		t.Fatal(err)
+	}
+	third := s.Play(ctx, FullScan, reqs[:30], nil)
+	if third.Summary.OK != 30 {
+		t.Errorf("after the second switch: %+v", third.Summary)
+	}
+	text, err := os.ReadFile(filepath.Join(s.Gateway.Dir(), "clusters.yaml"))
+	if err != nil || !strings.Contains(string(text), "FULL_SCAN") {
+		t.Errorf("the full scan is not in the cluster: %v\n%s", err, text)
+	}
 	if s.Gateway.PID() != pid {
 		t.Error("the gateway was restarted")
 	}
@@ -70,7 +84,7 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 
 func TestPolicyDescribesItself(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range []Policy{RoundRobin, LeastRequest, Warmgate} {
+	for _, p := range []Policy{RoundRobin, LeastRequest, FullScan, Warmgate, WarmgateTokens} {
 		if d := p.Describe(); d == "" || seen[d] {
 			t.Errorf("%s is described as %q", p.Name, d)
 		} else {

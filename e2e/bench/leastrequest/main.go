@@ -27,6 +27,7 @@ type settings struct {
 	load     float64
 	workers  int
 	even     bool
+	extra    bool
 	seed     uint64
 	markdown string
 }
@@ -38,6 +39,7 @@ func parse() settings {
 	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that is asked for")
 	flag.IntVar(&s.workers, "workers", 4, "Envoy's worker threads")
 	flag.BoolVar(&s.even, "even", false, "servers of equal speed")
+	flag.BoolVar(&s.extra, "extra", false, "also compare Envoy's least_request with a full scan, and Warmgate with unit: tokens")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
@@ -79,7 +81,14 @@ func workload(seed uint64) loadgen.Workload {
 	}
 }
 
-var policies = []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate}
+// policies are compared in this order; the report relies on the first three.
+func (s settings) policies() []compare.Policy {
+	all := []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate}
+	if s.extra {
+		all = append(all, compare.FullScan, compare.WarmgateTokens)
+	}
+	return all
+}
 
 func run(ctx context.Context, s settings) error {
 	module, err := harness.Wasm(ctx, harness.HostEnvoy)
@@ -87,7 +96,7 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	stage, err := compare.NewStage(ctx, compare.Options{
-		Workers: s.workers, Speeds: s.speeds(), Server: server(), Module: module, First: policies[0],
+		Workers: s.workers, Speeds: s.speeds(), Server: server(), Module: module, First: compare.RoundRobin,
 	})
 	if err != nil {
 		return err
@@ -113,6 +122,7 @@ func run(ctx context.Context, s settings) error {
 
 // rounds plays every policy once per round and returns the results by policy.
 func rounds(ctx context.Context, stage *compare.Stage, s settings) ([][]compare.Result, error) {
+	policies := s.policies()
 	results := make([][]compare.Result, len(policies))
 	for round := range s.rounds {
 		reqs, err := compare.AtLoad(workload(s.seed+uint64(round)), server(), s.speeds(), s.load, s.span)
@@ -138,7 +148,7 @@ func rounds(ctx context.Context, stage *compare.Stage, s settings) ([][]compare.
 }
 
 func progress(r *compare.Result) string {
-	return fmt.Sprintf("%-14s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue beside a free slot: %4.1f %%",
+	return fmt.Sprintf("%-16s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue beside a free slot: %4.1f %%",
 		r.Policy, r.Summary.Requests, ms(r.Summary.Latency.P50), ms(r.Summary.Latency.P99), r.Queued,
 		percent(r.Placement.BesideFree, r.Placement.Requests))
 }

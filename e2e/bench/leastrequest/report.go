@@ -55,8 +55,8 @@ func (rep *report) table() *bench.Table {
 	for _, c := range columns {
 		t.Head = append(t.Head, c.head)
 	}
-	for p := range policies {
-		row := []string{policies[p].Name}
+	for p, policy := range rep.settings.policies() {
+		row := []string{policy.Name}
 		for _, c := range columns {
 			row = append(row, bench.SpreadOf(rep.values(p, c.get)).Format(c.verb))
 		}
@@ -78,7 +78,7 @@ func (rep *report) configuration() []string {
 		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run, %d rounds with seeds from %d; prompt %+v, answer %+v tokens",
 			100*s.load, s.span, s.rounds, s.seed, workload(0).Prompt, workload(0).Output),
 	}
-	for _, p := range policies {
+	for _, p := range s.policies() {
 		lines = append(lines, p.Name+": "+p.Describe())
 	}
 	return lines

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// madeUp is a report with the given p99 in milliseconds by policy and round.
+func madeUp(p99 ...[]int) *report {
+	results := make([][]compare.Result, len(p99))
+	for p, rounds := range p99 {
+		for _, ms := range rounds {
+			d := time.Duration(ms) * time.Millisecond
+			results[p] = append(results[p], compare.Result{
+				Summary: loadgen.Summary{Latency: loadgen.Quantiles{P99: d}}, Queued: float64(ms) / 10,
+				Placement: compare.Placement{Requests: 200, Queued: 30, BesideFree: 10, BesideIdle: 1},
+				Fleet:     vllmsim.FleetState{Seconds: 10, QueueingWhileIdle: 0.5},
+			})
+		}
+	}
+	return newReport(settings{rounds: len(p99[0]), span: time.Second, load: 0.7, workers: 4}, results)
+}
+
+func TestLineComparesRoundByRound(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		report *report
+		rr, lr float64
+		met    bool
+	}{
+		{"every round", madeUp([]int{900, 9000, 90}, []int{400, 4000, 40}, []int{200, 2000, 20}), 2.0 / 9, 0.5, true},
+		{"one round is too near to round_robin", madeUp([]int{900, 900, 500}, []int{400, 400, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false},
+		{"one round is above least_request", madeUp([]int{900, 900, 900}, []int{400, 150, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false},
+	} {
+		line := tc.report.line()
+		if diff := line.RoundRobin - tc.rr; diff > 1e-9 || diff < -1e-9 || line.LeastRequest != tc.lr || line.Met != tc.met {
+			t.Errorf("%s: ratios %v and %v, met %v; want %v, %v, %v", tc.name, line.RoundRobin, line.LeastRequest, line.Met, tc.rr, tc.lr, tc.met)
+		}
+		if line.BesideFree.Median != 5 || line.BesideIdle.Median != 0.5 {
+			t.Errorf("%s: queued beside free %+v, beside idle %+v", tc.name, line.BesideFree, line.BesideIdle)
+		}
+	}
+	raw, err := json.Marshal(madeUp([]int{3}, []int{2}, []int{1}).line())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"bench":"leastrequest"`, `"p99_vs_round_robin":0.333`, `"p99_vs_least_request":0.5`} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("the line lacks %s: %s", want, raw)
+		}
+	}
+}
+
+func TestReportSaysWhatWasCompared(t *testing.T) {
+	rep := madeUp([]int{900, 910, 905}, []int{400, 410, 405}, []int{200, 210, 205})
+	var out strings.Builder
+	if err := rep.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "b.md")
+	if err := rep.save(file); err != nil {
+		t.Fatal(err)
+	}
+	md, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{out.String(), string(md)} {
+		for _, want := range []string{"205 (200..210)", "Envoy's round_robin, no plugin", `"unit":"requests"`, "4 workers", "speeds [2 2 1 1 1 1 0.5 0.5]"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the report lacks %q:\n%s", want, text)
+			}
+		}
+	}
+	if !strings.Contains(string(md), "| --- | ---: |") {
+		t.Errorf("no Markdown table:\n%s", md)
+	}
+}
+
+func TestPoliciesKeepTheirPlaces(t *testing.T) {
+	for _, s := range []settings{{}, {extra: true}} {
+		p := s.policies()
+		if p[0] != compare.RoundRobin || p[1] != compare.LeastRequest || p[2] != compare.Warmgate {
+			t.Errorf("policies %v: the ratios take the wrong ones", p)
+		}
+	}
+}
