@@ -13,9 +13,9 @@ import (
 
 // churn changes the list of endpoints twice a second: any part of them, but never none.
 func churn(a *act) error {
-	pushes := 0
-	_, err := a.play(a.rate, a.span, time.Minute, func() error {
-		for end := time.Now().Add(a.span); time.Now().Before(end) && a.ctx.Err() == nil; pushes++ {
+	pushes, span := 0, a.span*3/5
+	_, err := a.play(a.rate, span, time.Minute, func() error {
+		for end := time.Now().Add(span); time.Now().Before(end) && a.ctx.Err() == nil; pushes++ {
 			all := a.site.Endpoints()
 			var list []harness.Endpoint
 			for _, i := range a.rand.Perm(len(all))[:1+a.rand.IntN(len(all))] {
@@ -100,9 +100,9 @@ func hangs(a *act) error {
 	if err := bad.SetMode(vllmsim.ModeHang); err != nil {
 		return err
 	}
-	worst, others := int64(0), int64(0)
-	tally, err := a.play(a.rate, a.span, 2*time.Second, func() error {
-		for end := time.Now().Add(a.span); time.Now().Before(end) && a.ctx.Err() == nil; a.sleep(20 * time.Millisecond) {
+	worst, others, span := int64(0), int64(0), a.span*3/5
+	tally, err := a.play(a.rate, span, 2*time.Second, func() error {
+		for end := time.Now().Add(span); time.Now().Before(end) && a.ctx.Err() == nil; a.sleep(20 * time.Millisecond) {
 			worst = max(worst, bad.State().Inflight)
 			for _, srv := range servers[1:] {
 				others = max(others, srv.State().Inflight)
@@ -158,16 +158,17 @@ func cuts(a *act) error {
 	bad := a.site.Servers()[2%len(a.site.Servers())]
 	// Its streams are beyond their first token and break at once.
 	a.mayCut = int(a.streams.Open()[bad.Addr()].All)
-	return a.failing(bad, vllmsim.ModeReset, of(loadgen.ErrTruncated, loadgen.ErrReset, "status_502", "status_503"))
+	return a.failing(bad, vllmsim.ModeReset, a.span/2, of(loadgen.ErrTruncated, loadgen.ErrReset, "status_502", "status_503"))
 }
 
 // failsFast lets an endpoint answer 500 in a millisecond, which must not make it look idle.
 func failsFast(a *act) error {
-	return a.failing(a.site.Servers()[3%len(a.site.Servers())], vllmsim.ModeError, of("status_500"))
+	return a.failing(a.site.Servers()[3%len(a.site.Servers())], vllmsim.ModeError, a.span, of("status_500"))
 }
 
-// failing plays traffic while an endpoint fails. In the first part it must not get more than an even share, after that nearly nothing.
-func (a *act) failing(bad *vllmsim.Server, m vllmsim.Mode, lost func(audit.Tally) int) error {
+// failing plays traffic for two spans while an endpoint fails. In the first it must not get more than an even share, in the second
+// nearly nothing.
+func (a *act) failing(bad *vllmsim.Server, m vllmsim.Mode, span time.Duration, lost func(audit.Tally) int) error {
 	if err := bad.SetMode(m); err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (a *act) failing(bad *vllmsim.Server, m vllmsim.Mode, lost func(audit.Tally
 		{"share_then", 0.01},
 	} {
 		before := bad.State().Requests
-		tally, err := a.play(a.rate, a.span, time.Minute, nothing, audit.Short, lost)
+		tally, err := a.play(a.rate, span, time.Minute, nothing, audit.Short, lost)
 		got := float64(bad.State().Requests - before)
 		share := got / float64(tally.Sent)
 		a.result.Figures[part.name] = share

@@ -142,6 +142,7 @@ func (s settings) onSite(ctx context.Context, trap bool, list []scene, f *figure
 // perform plays a scene with streams open, heals what it has broken, and audits.
 func (a *act) perform(c scene) error {
 	const most = 1 << 14 // requests that could ever be in flight together here
+	start := time.Now()
 	if err := a.heal(); err != nil {
 		return err
 	}
@@ -168,8 +169,8 @@ func (a *act) perform(c scene) error {
 	}
 	_, seen := watch.Stop()
 	r := a.result
-	fmt.Fprintf(a.progress, "%-24s %5d requests, %4d left, %3d failed by their endpoint, %d otherwise; counts equal after %d ms, 0 after %d ms  %v\n",
-		c.name, r.Requests, r.Left, r.Excused, r.Failed, r.AgreeMS, r.DrainMS, r.Figures)
+	fmt.Fprintf(a.progress, "%-24s %3.0f s, %5d requests, %4d left, %3d failed by their endpoint, %d otherwise; counts equal after %d ms, 0 after %d ms  %v\n",
+		c.name, time.Since(start).Seconds(), r.Requests, r.Left, r.Excused, r.Failed, r.AgreeMS, r.DrainMS, r.Figures)
 	return errors.Join(err, seen)
 }
 
