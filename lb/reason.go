@@ -3,7 +3,8 @@ package lb
 // Reason says why a request went where it went. Every request that reaches the plugin is counted under exactly one.
 type Reason uint8
 
-// The reasons. All but ReasonChosen and ReasonAtCapacity leave the request to the gateway's native balancing.
+// The reasons. All but ReasonChosen, ReasonBodyLate and ReasonAtCapacity leave the request to the gateway's native
+// balancing.
 const (
 	ReasonChosen            Reason = iota // the least cost among the candidates
 	ReasonDisabled                        // switched off by `enabled: false`
