@@ -58,7 +58,7 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 		if h.profile == higresshost.Higress21 {
 			return "Higress 2.1 shows a held body without its newest frame"
 		}
-	case streamtest.HostStates:
+	case streamtest.HostDraining, streamtest.HostEjection:
 		return "Higress tells a plugin only whether an endpoint is healthy"
 	case streamtest.HostWeights:
 		return "Higress tells a plugin no weights"

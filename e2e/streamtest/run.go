@@ -2,6 +2,7 @@ package streamtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,8 +19,8 @@ type scenario struct {
 	run       func(t *run)
 }
 
-// Run runs all scenarios, each on a gateway of its own.
-func Run(t *testing.T, open Open) {
+// Run runs the scenarios of the given groups, of all when none is given, each on a gateway of its own.
+func Run(t *testing.T, open Open, groups ...string) {
 	for _, group := range []struct {
 		name      string
 		scenarios []scenario
@@ -33,6 +34,9 @@ func Run(t *testing.T, open Open) {
 		{"health", healthScenarios},
 		{"view", viewScenarios},
 	} {
+		if len(groups) > 0 && !slices.Contains(groups, group.name) {
+			continue
+		}
 		for _, s := range group.scenarios {
 			t.Run(group.name+"/"+s.name, func(t *testing.T) { start(t, open, s) })
 		}

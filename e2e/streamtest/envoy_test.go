@@ -1,0 +1,333 @@
+package streamtest_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+func TestEnvoy(t *testing.T) { runEnvoy(t, harness.Options{}) }
+
+func TestEnvoyOldest(t *testing.T) {
+	runEnvoy(t, harness.Options{Version: harness.OldestVersion}, "balance", "end", "protocol")
+}
+
+// atOnce is how many scenarios run at a time, each on its Envoy. They mostly wait, for health checks, polls and gauges.
+const atOnce = 3
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// runEnvoy runs scenarios on the real Envoy.
+func runEnvoy(t *testing.T, o harness.Options, groups ...string) {
+	o.Edit, o.Config = forScenarios, envoyBase
+	idle := make(chan *harness.Gateway, atOnce)
+	for range atOnce {
+		idle <- harness.StartT(t, o)
+	}
+	streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
+		t.Parallel()
+		gw := <-idle
+		t.Cleanup(func() { idle <- gw })
+		d := &envoy{
+			t: t, gw: gw, hub: &hub{exchanges: map[string]*exchange{}}, known: map[string]bool{}, logged: len(gw.AccessLog()),
+		}
+		if err := d.Configure(envoyBase); err != nil {
+			t.Fatal(err)
+		}
+		d.SetEndpoints(nil)
+		return d
+	}, groups...)
+}
+
+const (
+	envoySource = `"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}`
+	envoyBase   = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"debug_headers":true,"health":{"slow_start":0},` + envoySource + `}}`
+)
+
+// forScenarios adds to the shipped files what scenarios need: trailers, a route without retries, a filter behind the plugin that answers when asked
+// to, and no ejection but the plugin's own.
+func forScenarios(file string, doc *yaml.Node) error {
+	const (
+		manager = "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config"
+		llm     = "resources[name=llm]"
+	)
+	switch file {
+	case "clusters.yaml":
+		return errors.Join(
+			harness.Set(doc, llm+".outlier_detection.consecutive_5xx", 1000),
+			harness.Set(doc, llm+".typed_extension_protocol_options", map[string]any{
+				"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": map[string]any{
+					"@type":                "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+					"explicit_http_config": map[string]any{"http_protocol_options": map[string]any{"enable_trailers": true}},
+				},
+			}))
+	case "envoy.yaml":
+		if err := errors.Join(
+			harness.Set(doc, manager+".http_protocol_options", map[string]any{"enable_trailers": true}),
+			addNoRetryRoute(doc, manager+".route_config.virtual_hosts[name=llm].routes"),
+		); err != nil {
+			return err
+		}
+		filters, err := harness.Find(doc, manager+".http_filters")
+		if err != nil {
+			return err
+		}
+		var fault yaml.Node
+		if err := fault.Encode(map[string]any{
+			"name": "envoy.filters.http.fault",
+			"typed_config": map[string]any{
+				"@type": "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault",
+				"abort": map[string]any{"header_abort": map[string]any{}, "percentage": map[string]any{"numerator": 100}},
+			},
+		}); err != nil {
+			return err
+		}
+		router := len(filters.Content) - 1
+		filters.Content = slices.Insert(filters.Content, router, &fault)
+	}
+	return nil
+}
+
+// addNoRetryRoute puts a copy of the route before it, for requests with noRetryHeader.
+func addNoRetryRoute(doc *yaml.Node, path string) error {
+	routes, err := harness.Find(doc, path)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(routes.Content[0])
+	if err != nil {
+		return err
+	}
+	var list yaml.Node
+	if err := yaml.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	route := list.Content[0]
+	routes.Content = slices.Insert(routes.Content, 0, route)
+	return errors.Join(
+		harness.Remove(route, "route.retry_policy"),
+		harness.Set(route, "match.headers", []any{map[string]any{"name": noRetryHeader, "present_match": true}}),
+	)
+}
+
+// envoy plays the scenarios on a real Envoy.
+type envoy struct {
+	t       *testing.T
+	gw      *harness.Gateway
+	hub     *hub
+	servers []*modelServer // of the current list
+	made    int
+	known   map[string]bool // addresses that the plugin has been seen to choose
+	sent    int
+	logged  int // length of the access log at the start
+}
+
+func (d *envoy) Lacks(a streamtest.Ability) string {
+	switch a {
+	case streamtest.VirtualTime:
+		return "time is real, and this would take too long"
+	case streamtest.PickWorker:
+		return "the kernel picks the worker of a connection"
+	case streamtest.LostVM:
+		return "the artifact as shipped has no way to crash a VM; e2e/chaos has"
+	case streamtest.FirstConfig:
+		return "the gateway is shared, and has had a configuration; e2e/shipped starts without"
+	case streamtest.HostEjection:
+		return "an endpoint cannot be ejected by a word; e2e/chaos has some that earn it"
+	}
+	return ""
+}
+
+func (d *envoy) Workers() int { return 2 }
+
+func (d *envoy) Names() streamtest.Names {
+	return streamtest.Names{Route: "llm", Cluster: "llm", Service: "llm"}
+}
+
+func (d *envoy) Source() string { return envoySource }
+
+func (d *envoy) Configure(config string) error {
+	var refused *harness.RejectedError
+	err := d.gw.PushPlugin(context.Background(), config)
+	if errors.As(err, &refused) {
+		return streamtest.ErrRefused
+	}
+	return err
+}
+
+func (d *envoy) SetEndpoints(list []streamtest.Endpoint) {
+	d.t.Helper()
+	states := map[streamtest.State]string{streamtest.Unhealthy: "UNHEALTHY", streamtest.Draining: "DRAINING"}
+	d.servers = d.servers[:min(len(d.servers), len(list))]
+	var push []harness.Endpoint
+	for i, e := range list {
+		if i == len(d.servers) {
+			d.servers = append(d.servers, startModelServer(d.t, d.hub, i))
+		}
+		push = append(push, harness.Endpoint{Addr: d.servers[i].addr, Weight: e.Weight, Health: states[e.State]})
+	}
+	if err := d.gw.PushEndpoints(context.Background(), push); err != nil {
+		d.t.Fatal(err)
+	}
+	d.awaitEnvoy(list)
+	d.awaitPlugin(list)
+	for i, e := range list {
+		if e.State == streamtest.Refusing {
+			d.servers[i].stop()
+		}
+	}
+}
+
+// awaitEnvoy waits until Envoy has the list and has checked the endpoints' health.
+func (d *envoy) awaitEnvoy(list []streamtest.Endpoint) {
+	d.t.Helper()
+	want := map[string]bool{} // by address: healthy
+	for i, e := range list {
+		want[d.servers[i].addr] = e.State == streamtest.Healthy || e.State == streamtest.Refusing
+	}
+	line := regexp.MustCompile(`(?m)^llm::([0-9.]+:[0-9]+)::health_flags::(.*)$`)
+	var text string
+	if !d.Await(func() bool {
+		var err error
+		if text, err = d.gw.Clusters(context.Background()); err != nil {
+			return false
+		}
+		found := line.FindAllStringSubmatch(text, -1)
+		for _, f := range found {
+			healthy, listed := want[f[1]]
+			if !listed || healthy != (f[2] == "healthy") || strings.Contains(f[2], "active_hc") {
+				return false
+			}
+		}
+		return len(found) == len(want)
+	}) {
+		d.t.Fatalf("Envoy does not take the endpoints %v:\n%s", want, text)
+	}
+}
+
+// awaitPlugin sends probes until the plugin chooses among the healthy endpoints only, the new ones included. The probes are
+// many because each meets one worker, and each worker learns by itself.
+func (d *envoy) awaitPlugin(list []streamtest.Endpoint) {
+	d.t.Helper()
+	const inARow = 12
+	usable, fresh := map[string]bool{}, map[string]bool{}
+	most := 0
+	for _, e := range list {
+		most = max(most, e.Weight)
+	}
+	for i, e := range list {
+		addr := d.servers[i].addr
+		if e.State != streamtest.Healthy && e.State != streamtest.Refusing {
+			continue
+		}
+		usable[addr] = true
+		if !d.known[addr] && e.Weight == most { // one of less weight is not chosen while the others are idle
+			fresh[addr] = true
+		}
+	}
+	want := "chosen"
+	switch {
+	case len(list) == 0:
+		want = "no_endpoints"
+	case len(usable) == 0:
+		want = "no_healthy_endpoint"
+	case 2*len(usable) < len(list):
+		want, fresh = "panic_threshold", nil
+	}
+	good := 0
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	var last, reason string
+	if !d.Await(func() bool {
+		for good < inARow || len(fresh) > 0 {
+			resp, err := client.Get(d.gw.URL() + "/probe")
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			last = resp.Header.Get("x-warmgate-host")
+			if reason = resp.Header.Get("x-warmgate-reason"); reason != want || last != "" && !usable[last] {
+				good = 0
+				return false
+			}
+			good++
+			delete(fresh, last)
+			if good > 500 {
+				return false
+			}
+		}
+		return true
+	}) {
+		d.t.Fatalf("the plugin does not know its endpoints: chose %q for %q, may choose %v for %q, never chose %v", last, reason, usable, want, fresh)
+	}
+	for addr := range usable {
+		d.known[addr] = true
+	}
+}
+
+func (d *envoy) Addr(i int) string { return d.servers[i].addr }
+
+func (d *envoy) Load(i int) streamtest.Load {
+	labels := ";cluster=llm;endpoint=" + d.servers[i].addr
+	return streamtest.Load{
+		Requests: int64(d.stat("warmgate_inflight_requests" + labels)),
+		Tokens:   int64(d.stat("warmgate_inflight_tokens" + labels)),
+	}
+}
+
+func (d *envoy) Counter(name string) uint64 { return d.stat(name) }
+func (d *envoy) Gauge(name string) uint64   { return d.stat(name) }
+
+func (d *envoy) stat(name string) uint64 {
+	d.t.Helper()
+	v, err := d.gw.Sum(context.Background(), `^wasmcustom\.`+regexp.QuoteMeta(name)+`$`)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return uint64(v)
+}
+
+func (d *envoy) Advance(by time.Duration) { time.Sleep(by) }
+
+func (d *envoy) Await(condition func() bool) bool {
+	for end := time.Now().Add(patience); ; {
+		if condition() {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (d *envoy) AccessLog() []string {
+	var log []string
+	for _, m := range regexp.MustCompile(`warmgate="([^"]*)"`).FindAllStringSubmatch(d.gw.AccessLog()[d.logged:], -1) {
+		log = append(log, m[1])
+	}
+	return log
+}
+
+func (d *envoy) Lose(int) { panic(fmt.Sprint(streamtest.LostVM)) }
