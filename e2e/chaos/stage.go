@@ -21,8 +21,10 @@ type settings struct {
 	herd, leavers    int
 	streams          int
 	rate             float64
-	seed             uint64
-	progress         io.Writer
+	// oneSite plays all scenes on the module that can be crashed, which saves the start of a gateway.
+	oneSite  bool
+	seed     uint64
+	progress io.Writer
 }
 
 // figures are what a run ends with.
@@ -93,7 +95,7 @@ func run(ctx context.Context, s settings) (figures, error) {
 	var errs []error
 	for _, trap := range []bool{false, true} {
 		mine := slices.DeleteFunc(slices.Clone(scenes), func(c scene) bool {
-			return c.trap != trap || len(s.only) > 0 && !slices.Contains(s.only, c.name)
+			return (c.trap || s.oneSite) != trap || len(s.only) > 0 && !slices.Contains(s.only, c.name)
 		})
 		if len(mine) > 0 {
 			errs = append(errs, s.onSite(ctx, trap, mine, &f))
@@ -134,7 +136,7 @@ func (s settings) onSite(ctx context.Context, trap bool, list []scene, f *figure
 		}
 	}
 	if len(errs) > 0 {
-		errs = append(errs, fmt.Errorf("Envoy's log ends:\n%s", audit.Tail(site.Gateway.Logs())))
+		errs = append(errs, fmt.Errorf("the log of Envoy ends:\n%s", audit.Tail(site.Gateway.Logs())))
 	}
 	return errors.Join(append(errs, site.Close())...)
 }

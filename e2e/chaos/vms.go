@@ -41,6 +41,16 @@ func (a *act) loseVM(how string) error {
 		return fmt.Errorf("the gateway did not recover: %w", err)
 	}
 	a.result.Figures["serving_after_ms"] = float64(time.Since(at).Milliseconds())
+	// Envoy cuts the streams of a dead VM when their next token comes.
+	if err := a.until(time.Minute, func() error {
+		if a.streams.Failed("") == 0 {
+			return errors.New("no stream was cut")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	a.sleep(10 * audit.Step)
 	if _, _, err := a.site.AgreeWith(a.ctx, a.streams.Open); err != nil {
 		return err
 	}
