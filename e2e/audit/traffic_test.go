@@ -1,0 +1,134 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+func server(t *testing.T) *vllmsim.Server {
+	t.Helper()
+	c := ServerConfig()
+	c.Tuning.DecodeStepMS = 1
+	srv := vllmsim.New(c)
+	if err := srv.Start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	return srv
+}
+
+func TestTraffic(t *testing.T) {
+	srv := server(t)
+	client := loadgen.NewClient(loadgen.Options{URL: srv.URL() + path})
+	defer client.Close()
+	traffic := NewTraffic(client, 500, 1, Short)
+	traffic.Start(t.Context())
+	traffic.Start(t.Context()) // does nothing: the sender runs
+	for traffic.Tally().OK < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	traffic.Pause()
+	tally := traffic.Tally()
+	if tally.Failed() != 0 || tally.OK != tally.Sent || tally.ByHost["0"] != tally.Sent || tally.Span <= 0 {
+		t.Errorf("after healthy traffic: %+v", tally)
+	}
+	if n := srv.State(); int(n.Requests) != tally.Sent || n.Inflight != 0 {
+		t.Errorf("the server saw %d requests, %d in flight; %d were sent", n.Requests, n.Inflight, tally.Sent)
+	}
+	traffic.Pause() // does nothing
+	if again := traffic.Tally(); again.Sent != tally.Sent {
+		t.Errorf("%d requests were sent by paused traffic", again.Sent-tally.Sent)
+	}
+	if err := srv.SetMode(vllmsim.ModeError); err != nil {
+		t.Fatal(err)
+	}
+	traffic.Start(t.Context())
+	for len(traffic.Tally().Errors) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	traffic.Pause()
+	tally = traffic.Tally()
+	if n := tally.Errors["status_500"]; n == 0 || tally.Failed() != n || !strings.Contains(tally.First, "status_500") {
+		t.Errorf("after failing traffic: %+v", tally)
+	}
+}
+
+func TestShortIsDeterministic(t *testing.T) {
+	a, b := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 2))
+	pieces := 0
+	for i := range 200 {
+		q, again := Short(a, i), Short(b, i)
+		if string(q.Body) != string(again.Body) || q.Upload != again.Upload || q.Stream != again.Stream {
+			t.Fatalf("request %d differs between two runs of one seed", i)
+		}
+		if q.Upload.Pieces > 1 {
+			pieces++
+		}
+	}
+	if pieces == 0 {
+		t.Error("no body travels in pieces")
+	}
+}
+
+func TestReadToEnd(t *testing.T) {
+	broken := errors.New("broken")
+	for name, tt := range map[string]struct {
+		body io.Reader
+		good bool
+	}{
+		"complete":               {strings.NewReader("data: {}\n\ndata: [DONE]\n\n"), true},
+		"complete, byte by byte": {iotest.OneByteReader(strings.NewReader("data: {}\n\ndata: [DONE]\n\n")), true},
+		"without end mark":       {strings.NewReader("data: {}\n\n"), false},
+		"more after end mark":    {strings.NewReader("data: [DONE]\n\ndata: {}\n\n"), false},
+		"empty":                  {strings.NewReader(""), false},
+		"broken":                 {io.MultiReader(strings.NewReader("data: {}\n\n"), iotest.ErrReader(broken)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := readToEnd(tt.body); (err == nil) != tt.good {
+				t.Errorf("readToEnd() = %v, want success: %t", err, tt.good)
+			}
+		})
+	}
+}
+
+// The counts that a request is expected to have at the plugin follow from its reason.
+func TestCounts(t *testing.T) {
+	for reason, want := range map[string]bool{
+		"chosen": true, "body_late": true, "shadow": true, "disabled": false, "no_endpoints": false, "": false,
+	} {
+		if counts(reason) != want {
+			t.Errorf("counts(%q) = %t", reason, !want)
+		}
+	}
+}
+
+func TestPoll(t *testing.T) {
+	n := 0
+	err := poll(t.Context(), func() error {
+		if n++; n < 3 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if err != nil || n != 3 {
+		t.Errorf("poll() = %v after %d calls", err, n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	never := errors.New("never")
+	err = poll(ctx, func() error {
+		cancel()
+		return never
+	})
+	if !errors.Is(err, never) || !errors.Is(err, context.Canceled) {
+		t.Errorf("poll() = %v, want what was wrong last, and why it ended", err)
+	}
+}
