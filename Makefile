@@ -41,8 +41,11 @@ e2e-reload: wasm ## 100 configuration pushes under traffic: no request lost, no 
 e2e-real-engine: wasm ## The simulator held against a real llama.cpp behind Envoy
 	$(GO) run ./e2e/realengine $(ARGS)
 
-chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every count
+chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every count; SEED=n repeats a run
 	$(GO) run ./e2e/chaos $(ARGS)
+
+soak: wasm ## 10 minutes of traffic with churn and reloads: memory flat, no drift (ARGS="-for 1h")
+	$(GO) run ./e2e/soak $(ARGS)
 
 soak: wasm ## The same with scenes of 10 minutes
 	$(GO) run ./e2e/chaos -span 10m $(ARGS)
