@@ -47,8 +47,5 @@ chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every coun
 soak: wasm ## 10 minutes of traffic with churn and reloads: memory flat, no drift (ARGS="-for 1h")
 	$(GO) run ./e2e/soak $(ARGS)
 
-soak: wasm ## The same with scenes of 10 minutes
-	$(GO) run ./e2e/chaos -span 10m $(ARGS)
-
 clean: ## Delete built files; downloads in .cache stay
 	rm -rf build/out
