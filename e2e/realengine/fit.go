@@ -13,11 +13,9 @@ const fitSize = 1000
 
 // calibrate learns the times of a real engine from a cold and a repeated prompt of one length and from answers decoded alone
 // and together.
-func calibrate(ctx context.Context, s server) (vllmsim.Tuning, error) {
-	p := newProber(target{url: s.url, servers: servers{s}})
+func calibrate(ctx context.Context, s server, prompts uint64) (vllmsim.Tuning, error) {
+	p := newProber(target{s.url, servers{s}, prompts})
 	defer p.client.Close()
-	// Prompts of their own: the comparison's must not be in the cache.
-	p.tokens(1)
 	// The first request of a fresh engine pays for more than its tokens.
 	if _, err := p.send(ctx, p.tokens(64), 4); err != nil {
 		return vllmsim.Tuning{}, err
@@ -45,9 +43,12 @@ func calibrate(ctx context.Context, s server) (vllmsim.Tuning, error) {
 // fit turns four times, in ms, into the simulation's parameters: first token of a cold and of a cached prompt of fitSize
 // tokens, and the time between tokens alone and with all slots busy.
 func fit(cold, warm, alone, full float64) vllmsim.Tuning {
+	// The simulation finds whole blocks in its cache and always computes the last token; the rest of a repeated prompt
+	// costs it time that must not be counted twice.
+	const rest = fitSize - (fitSize-1)/blockSize*blockSize
 	t := vllmsim.NoLatency()
-	t.PrefillOverheadMS = warm
-	t.PrefillTokenMS = max(0, cold-warm) / fitSize
+	t.PrefillTokenMS = max(0, cold-warm) / (fitSize - rest)
+	t.PrefillOverheadMS = max(0, warm-rest*t.PrefillTokenMS)
 	t.DecodeSeqMS = max(0, full-alone) / (slots - 1)
 	t.DecodeStepMS = max(0, alone-t.DecodeSeqMS)
 	return t

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"strings"
 
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -15,23 +14,16 @@ const pluginConfig = `{"lb_type":"endpoint","lb_policy":"global_least_request",`
 // endpointHeader names the endpoint the plugin chose, when debug_headers is on.
 const endpointHeader = "x-warmgate-host"
 
-// compareThroughGateway measures both kinds behind Envoy and the plugin, two servers at a time.
-func compareThroughGateway(ctx context.Context, real, sim servers) (alike bool, err error) {
-	g, err := harness.Start(ctx, harness.Options{Config: pluginConfig, Endpoints: endpoints(real)})
+// startGateway runs Envoy with the plugin. The route puts the servers it is given in the place of those before.
+func startGateway(ctx context.Context, first servers) (to route, stop func(), err error) {
+	g, err := harness.Start(ctx, harness.Options{Config: pluginConfig, Endpoints: endpoints(first)})
 	if err != nil {
-		return false, err
+		return nil, nil, err
 	}
-	defer func() { _ = g.Stop() }()
-	var reports [2]report
-	for i, s := range []servers{real, sim} {
-		if err := g.PushEndpoints(ctx, endpoints(s)); err != nil {
-			return false, err
-		}
-		if reports[i], err = measure(ctx, target{url: g.URL(), servers: s}); err != nil {
-			return false, err
-		}
+	to = func(ctx context.Context, list servers, prompts uint64) (target, error) {
+		return target{g.URL(), list, prompts}, g.PushEndpoints(ctx, endpoints(list))
 	}
-	return printVerdict(os.Stdout, "two servers, through Envoy and the plugin", reports[0], reports[1]), nil
+	return to, func() { _ = g.Stop() }, nil
 }
 
 func endpoints(list servers) []harness.Endpoint {

@@ -82,7 +82,7 @@ func TestMeasureNoticesFailures(t *testing.T) {
 
 func TestCalibrate(t *testing.T) {
 	s := quick(t)
-	got, err := calibrate(t.Context(), s[0])
+	got, err := calibrate(t.Context(), s[0], 1)
 	if err != nil {
 		t.Fatal(err)
 	}

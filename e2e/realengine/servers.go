@@ -124,7 +124,7 @@ func startSimulated(t vllmsim.Tuning, n int) (servers, error) {
 	for i := range n {
 		s := vllmsim.New(vllmsim.Config{
 			Index: i, Model: "tiny", MaxNumSeqs: slots, MaxModelLen: slotTokens,
-			NumBlocks: slots * slotTokens / 16, BlockSize: 16, Tuning: t,
+			NumBlocks: slots * slotTokens / blockSize, BlockSize: blockSize, Tuning: t,
 		})
 		if err := s.Start("127.0.0.1:0"); err != nil {
 			list.stop()
