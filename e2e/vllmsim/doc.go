@@ -25,6 +25,23 @@
 // fewer, and every generated token is four bytes of text. A conversation that sends an answer
 // back verbatim therefore finds it in the cache, as with a real engine.
 //
+// # Steering and audits
+//
+// Every server answers, in any failure mode and without counting it as traffic:
+//
+//	GET  /health       200, or 503 when sick
+//	GET  /metrics      vLLM's exposition; its gauges lag behind by up to a step, as vLLM's do
+//	GET  /sim/state    State: exact numbers of now, counts, time spent queueing and idle
+//	GET  /sim/fleet    FleetState of all servers of the process
+//	GET  /sim/last     LastRequest: the headers the server really received
+//	GET  /sim/config   Tuning
+//	POST /sim/config   changes the fields of Tuning that the JSON body names
+//	POST /sim/reset    forgets counts, the fleet's included, and the prefix cache
+//
+// Besides the OpenAI routes /v1/chat/completions, /v1/completions and /v1/models, a model server
+// here has /ws (echo after any HTTP/1.1 upgrade), /sim.Echo/Call (gRPC echo over HTTP/2 without
+// TLS) and /sim/echo (length and SHA-256 of a body of any size), all subject to the failure mode.
+//
 // # Determinism
 //
 // Text and length of an answer depend on Config.Seed and the prompt alone, so equal servers
