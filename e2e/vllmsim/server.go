@@ -133,7 +133,8 @@ func (s *Server) Reset() {
 	s.traffic.reset()
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. Only Start runs the engine: a server that is used as a
+// handler without it must be Instant.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("x-sim-id", s.index)
 	if s.serveControl(w, r) {
