@@ -100,6 +100,16 @@ func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (pr
 	return ""
 }
 
+// view returns what is known of a cluster, for a request. A VM that has just been made knows nothing before its first tick
+// unless it looks now.
+func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
+	a.serves = true
+	if a.digest == 0 {
+		a.follow(now)
+	}
+	return a.views[cluster]
+}
+
 // follow reads what the leader has published. Views that have not changed stay the same value.
 func (a *adminPoller) follow(now time.Duration) {
 	fresh, _, err := a.kv.Get(keyFresh)

@@ -36,9 +36,8 @@ func rawRandom() uint64 { return sdkGateway{}.Random() }
 
 // View implements Gateway.
 func (g *envoyGateway) View(cluster string, c *config.Config) *lb.View {
-	g.admin.serves = true
 	if len(c.EnvoyCfg.Endpoints) == 0 {
-		return g.admin.views[cluster]
+		return g.admin.view(g.Now(), cluster)
 	}
 	views := g.static[c]
 	if views == nil {
