@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // runEnvoy runs scenarios on the real Envoy.
 func runEnvoy(t *testing.T, o harness.Options, groups ...string) {
-	o.Edit, o.Config = forScenarios, envoyBase
+	o.Edit, o.Config, o.Module = forScenarios, envoyBase, artifactCopy(t)
 	idle := make(chan *harness.Gateway, atOnce)
 	for range atOnce {
 		idle <- harness.StartT(t, o)
@@ -49,15 +50,31 @@ func runEnvoy(t *testing.T, o harness.Options, groups ...string) {
 		t.Parallel()
 		gw := <-idle
 		t.Cleanup(func() { idle <- gw })
-		d := &envoy{
-			t: t, gw: gw, hub: &hub{exchanges: map[string]*exchange{}}, known: map[string]bool{}, logged: len(gw.AccessLog()),
-		}
+		d := newEnvoy(t, gw)
 		if err := d.Configure(envoyBase); err != nil {
 			t.Fatal(err)
 		}
 		d.SetEndpoints(nil)
 		return d
 	}, groups...)
+}
+
+// artifactCopy returns a copy of the artifact. Envoy reads the file with every push, and another test may rebuild it.
+func artifactCopy(t *testing.T) string {
+	t.Helper()
+	path, err := harness.Wasm(context.Background(), harness.HostEnvoy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "warmgate.wasm")
+	if err := os.WriteFile(path, code, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 const (
@@ -141,6 +158,12 @@ type envoy struct {
 	known   map[string]bool // addresses that the plugin has been seen to choose
 	sent    int
 	logged  int // length of the access log at the start
+}
+
+func newEnvoy(t *testing.T, gw *harness.Gateway) *envoy {
+	return &envoy{
+		t: t, gw: gw, hub: &hub{exchanges: map[string]*exchange{}}, known: map[string]bool{}, logged: len(gw.AccessLog()),
+	}
 }
 
 func (d *envoy) Lacks(a streamtest.Ability) string {
