@@ -31,7 +31,7 @@ type adminPoller struct {
 	asked  time.Duration
 	digest uint32 // version of the digest that views are from
 	views  map[string]*lb.View
-	last   []byte // the digest last published here
+	last   []byte // the digest published in this VM's present leadership
 }
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
@@ -70,6 +70,7 @@ func (a *adminPoller) lead(now, interval time.Duration) bool {
 		if now < until+wait {
 			return false
 		}
+		a.last = nil // another has published since
 	}
 	next := binary.LittleEndian.AppendUint64(nil, a.id)
 	next = binary.LittleEndian.AppendUint64(next, uint64(now+leaderTerms*max(interval, tickPeriod)))
