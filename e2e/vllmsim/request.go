@@ -109,16 +109,16 @@ func appendContent(b []byte, content gjson.Result) []byte {
 
 // renderPrompt takes a completion prompt: a string, token ids, or an array of one of them.
 func renderPrompt(p gjson.Result) ([]byte, error) {
+	if one := p.Get("0"); p.IsArray() && p.Get("#").Int() == 1 && one.Type != gjson.Number {
+		p = one
+	}
 	if p.Type == gjson.String {
 		return []byte(p.Str), nil
 	}
 	if !p.IsArray() {
-		return nil, errors.New("prompt must be a string or an array")
+		return nil, errors.New("prompt must be a string, token ids or an array of one of them")
 	}
 	items := p.Array()
-	if len(items) == 1 && (items[0].Type == gjson.String || items[0].IsArray()) {
-		return renderPrompt(items[0])
-	}
 	b := make([]byte, 0, len(items)*bytesPerToken)
 	for _, t := range items {
 		if t.Type != gjson.Number || t.Num < 0 || t.Num > math.MaxUint32 {
