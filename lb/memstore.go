@@ -77,8 +77,9 @@ type scope struct {
 	name  string
 	slot  int
 	sheet sheet
-	// written says that the sheet in shared memory is this one.
-	written bool
+	// written is the sequence number of the sheet in shared memory, valid if inPlace.
+	written uint32
+	inPlace bool
 	// hashes of the rows of the table last written, to find the endpoints again once it has changed.
 	hashes []uint64
 	hashed uint32 // the generation of that table

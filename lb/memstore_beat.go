@@ -139,15 +139,14 @@ func (s *MemStore) recount(slot int, t table, r roster, now time.Duration) (rows
 		if err != nil || !sh.check(m.owner()) {
 			return nil, 0, false
 		}
-		behind := m.seq() - sh.seq()
-		if behind > 1 {
+		if m.seq()-sh.seq() > stepsKept {
 			return nil, 0, false
 		}
 		for j := range min(sh.rows(), t.rows()) {
 			addAt(rows, j, sh.load(j))
 		}
-		if behind == 1 {
-			m.last().apply(rows, t.rows())
+		for seq := sh.seq() + 1; seq != m.seq()+1; seq++ {
+			m.step(seq).apply(rows, t.rows())
 		}
 	}
 	return rows, dead, true

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// swap changes the scope's table by one step of one lease, then writes the owner's sheet. change gets the table as it
+// swap changes the scope's table by one step of one lease, and now and then writes the owner's sheet. change gets the table as it
 // is and returns it, possibly with more rows, and the step; it may be called several times. Its errors end the swap.
 func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table, step, error)) (step, error) {
 	for range swapTries {
@@ -24,7 +24,9 @@ func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table,
 			return step{}, err
 		}
 		t.apply(st)
-		t.member(t.memberOf(s.owner)).set(s.owner, s.seat, sc.sheet.seq()+1, st)
+		m := t.member(t.memberOf(s.owner))
+		m.sit(s.owner, s.seat, sc.sheet.seq())
+		m.log(st)
 		err = s.kv.Set(tableKey(sc.slot), t, cas)
 		if errors.Is(err, ErrMismatch) {
 			s.Stats.Retries++
@@ -41,7 +43,9 @@ func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table,
 		if sc.hashed != t.generation() || len(sc.hashes) != t.rows() {
 			sc.remember(t)
 		}
-		s.write(sc)
+		if sc.sheet.seq()-sc.written >= stepsKept {
+			s.write(sc)
+		}
 		return st, nil
 	}
 	return step{}, ErrContended
@@ -49,14 +53,15 @@ func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table,
 
 // write puts the owner's sheet into shared memory.
 func (s *MemStore) write(sc *scope) {
-	sc.written = s.kv.Set(sheetKey(sc.slot, s.seat), sc.sheet, 0) == nil
+	sc.inPlace = s.kv.Set(sheetKey(sc.slot, s.seat), sc.sheet, 0) == nil
+	sc.written = sc.sheet.seq()
 }
 
 // join returns the table with this owner among its members. An owner that is not (its first lease here, or it was
 // silent for longer than the TTL and its leases were returned) asserts what it holds.
 func (s *MemStore) join(now time.Duration, sc *scope, t table) (table, error) {
 	if t.memberOf(s.owner) >= 0 {
-		if !sc.written {
+		if !sc.inPlace {
 			s.write(sc)
 		}
 		return t, nil
@@ -69,11 +74,11 @@ func (s *MemStore) join(now time.Duration, sc *scope, t table) (table, error) {
 		return nil, err
 	}
 	s.write(sc)
-	if !sc.written {
+	if !sc.inPlace {
 		return nil, fmt.Errorf("lb: writing what the owner holds failed")
 	}
 	t = t.withMember()
-	t.member(t.members()-1).set(s.owner, s.seat, sc.sheet.seq(), step{from: noRow, to: noRow})
+	t.member(t.members()-1).sit(s.owner, s.seat, sc.sheet.seq())
 	sc.sheet.addTo(t, 1)
 	return t, nil
 }
@@ -93,7 +98,7 @@ func (s *MemStore) sit(now time.Duration) (kept bool, err error) {
 	}
 	s.seat = seat
 	for _, sc := range s.scopes {
-		sc.written = false
+		sc.inPlace = false
 	}
 	return false, nil
 }
@@ -148,7 +153,7 @@ func (s *MemStore) read(sc *scope) (table, uint32, error) {
 	if t == nil {
 		t = newTable(sc.name)
 	}
-	sc.slot, sc.written, sc.asked = slot, false, nil
+	sc.slot, sc.inPlace, sc.asked = slot, false, nil
 	return t, cas, nil
 }
 

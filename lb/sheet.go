@@ -2,7 +2,7 @@ package lb
 
 import "encoding/binary"
 
-// A sheet is what one owner holds in one table, row by row. Only its owner writes it, so it needs no swap:
+// A sheet is what one owner holds in one table, row by row, up to a step. Only its owner writes it, so it needs no swap:
 //
 //	owner u64, seq u32, rows u32, then the rows as in a table
 type sheet []byte

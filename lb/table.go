@@ -22,7 +22,9 @@ type table []byte
 const (
 	tableMagic  = 0x31544757 // "WGT1"
 	headerSize  = 16
-	memberSize  = 40
+	memberSize  = 16 + stepsKept*stepSize
+	stepSize    = 12
+	stepsKept   = 8
 	rowSize     = 12
 	hashSize    = 8
 	maxRows     = 4096
@@ -125,12 +127,13 @@ func (t table) grown(hash uint64) table {
 	return out
 }
 
-// A member is an owner that holds leases in the table. Its last step is kept as a write-ahead record: the owner swaps
-// the table first and writes its own row sheet after, so when it dies between the two, whoever returns its leases
-// knows from the sequence numbers that the step is in the table but not yet on the sheet.
+// A member is an owner that holds leases in the table: owner u64, seq u32, seat u16, 0 u16, then its last steps in a
+// ring. They are a write-ahead log: the owner swaps the table for every step and writes its sheet once in stepsKept, so
+// whoever adds up the sheets, also after the owner's death at any point, completes each with the steps that are newer.
 type member []byte
 
-// step is a change of one lease: from is what it counted before, to what it counts now; either row may be noRow.
+// step is a change of one lease: from is what it counted before, to what it counts now; either row may be noRow. In the
+// ring it is from u16, to u16, from tokens u32, to tokens u32.
 type step struct {
 	from, to             int
 	fromTokens, toTokens int64
@@ -142,21 +145,31 @@ func (m member) owner() uint64 { return binary.LittleEndian.Uint64(m) }
 func (m member) seq() uint32   { return binary.LittleEndian.Uint32(m[8:]) }
 func (m member) seat() int     { return int(binary.LittleEndian.Uint16(m[12:])) }
 
-func (m member) last() step {
+// step returns the step of the given sequence number, one of the last stepsKept.
+func (m member) step(seq uint32) step {
+	r := m[16+int(seq%stepsKept)*stepSize:]
 	return step{
-		from: int(binary.LittleEndian.Uint16(m[16:])), to: int(binary.LittleEndian.Uint16(m[18:])),
-		fromTokens: int64(binary.LittleEndian.Uint64(m[24:])), toTokens: int64(binary.LittleEndian.Uint64(m[32:])),
+		from: int(binary.LittleEndian.Uint16(r)), to: int(binary.LittleEndian.Uint16(r[2:])),
+		fromTokens: int64(binary.LittleEndian.Uint32(r[4:])), toTokens: int64(binary.LittleEndian.Uint32(r[8:])),
 	}
 }
 
-func (m member) set(owner uint64, seat int, seq uint32, s step) {
+// sit makes the owner the member, at the given seat and sequence number.
+func (m member) sit(owner uint64, seat int, seq uint32) {
 	binary.LittleEndian.PutUint64(m, owner)
 	binary.LittleEndian.PutUint32(m[8:], seq)
 	binary.LittleEndian.PutUint16(m[12:], uint16(seat))
-	binary.LittleEndian.PutUint16(m[16:], uint16(s.from))
-	binary.LittleEndian.PutUint16(m[18:], uint16(s.to))
-	binary.LittleEndian.PutUint64(m[24:], uint64(s.fromTokens))
-	binary.LittleEndian.PutUint64(m[32:], uint64(s.toTokens))
+}
+
+// log adds a step.
+func (m member) log(s step) {
+	seq := m.seq() + 1
+	binary.LittleEndian.PutUint32(m[8:], seq)
+	r := m[16+int(seq%stepsKept)*stepSize:]
+	binary.LittleEndian.PutUint16(r, uint16(s.from))
+	binary.LittleEndian.PutUint16(r[2:], uint16(s.to))
+	binary.LittleEndian.PutUint32(r[4:], uint32(s.fromTokens))
+	binary.LittleEndian.PutUint32(r[8:], uint32(s.toTokens))
 }
 
 // memberOf returns the index of the owner among the members, or -1.
