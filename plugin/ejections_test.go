@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// ejects lets a worker see an endpoint fail often enough to eject it.
+func (d *fakeDriver) ejects(worker int, addr string) {
+	for range 2 {
+		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure})
+	}
+}
+
+// chooses reports whether the worker still chooses the endpoint, when the others have all they can take.
+func (d *fakeDriver) chooses(worker int, addr string) bool {
+	cl := d.workers[worker].vm.clusters[fakeCluster]
+	candidates, _ := cl.health.Candidates(d.now, d.view, &lb.Terms{})
+	for _, c := range candidates {
+		if c.Addr == addr {
+			return true
+		}
+	}
+	return false
+}
+
+// startEjections returns a process of three workers that know the cluster.
+func startEjections(t *testing.T) *fakeDriver {
+	t.Helper()
+	d := startFake(t, 3, 4, requestsConfig)
+	for i := range d.workers {
+		d.serve(i, 200)
+	}
+	return d
+}
+
+func TestEjectionsAreShared(t *testing.T) {
+	d := startEjections(t)
+	d.ejects(0, d.Addr(1))
+	d.advance(2 * tickPeriod)
+	for i := range d.workers {
+		if d.chooses(i, d.Addr(1)) {
+			t.Errorf("worker %d still chooses the endpoint that worker 0 has ejected", i)
+		}
+		if !d.chooses(i, d.Addr(0)) {
+			t.Errorf("worker %d does not choose an endpoint that is well", i)
+		}
+	}
+	d.ejects(2, d.Addr(2))
+	d.advance(2 * tickPeriod)
+	for i := range d.workers {
+		if d.chooses(i, d.Addr(1)) || d.chooses(i, d.Addr(2)) {
+			t.Errorf("worker %d: the second ejection took the place of the first", i)
+		}
+	}
+	d.advance(15 * time.Second)
+	for i := range d.workers {
+		if !d.chooses(i, d.Addr(1)) || !d.chooses(i, d.Addr(2)) {
+			t.Errorf("worker %d: an ejection of 10 s has not ended", i)
+		}
+	}
+	d.ejects(1, d.Addr(3))
+	d.advance(2 * tickPeriod)
+	if val, _, err := d.kv.Get(keyEjections + fakeCluster); err != nil || len(val) != 24 {
+		t.Errorf("shared memory holds %d bytes (%v), want those of the one ejection that lasts", len(val), err)
+	}
+}
+
+// A swap that another worker wins, or memory that fails, delays an ejection and does not lose it.
+func TestEjectionsAreTriedAgain(t *testing.T) {
+	for name, trouble := range map[string]error{"lost swap": lb.ErrMismatch, "host trouble": errors.New("host trouble")} {
+		t.Run(name, func(t *testing.T) {
+			d := startEjections(t)
+			failures := 0
+			d.kv.onSet = func(key string, _ []byte, _ uint32) error {
+				if key == keyEjections+fakeCluster && failures < 3 {
+					failures++
+					return trouble
+				}
+				return nil
+			}
+			d.ejects(0, d.Addr(1))
+			d.advance(10 * tickPeriod)
+			if failures != 3 || d.chooses(1, d.Addr(1)) {
+				t.Errorf("after %d failed writes worker 1 chooses the endpoint: %v", failures, d.chooses(1, d.Addr(1)))
+			}
+		})
+	}
+}
+
+func TestEjectionsWithoutSharedMemory(t *testing.T) {
+	d := startEjections(t)
+	d.kv.broken = errors.New("host trouble")
+	d.ejects(0, d.Addr(1))
+	d.advance(time.Second)
+	if d.chooses(0, d.Addr(1)) {
+		t.Error("the worker that saw the failures needs no memory to act on them")
+	}
+	d.kv.broken = nil
+	d.advance(2 * tickPeriod)
+	if d.chooses(1, d.Addr(1)) {
+		t.Error("the ejection did not get through when memory was back")
+	}
+}
+
+func TestDamagedEjections(t *testing.T) {
+	d := startEjections(t)
+	for _, damage := range []string{"", "\x00", "short", string(make([]byte, 24)), string(make([]byte, 25))} {
+		if err := d.kv.Set(keyEjections+fakeCluster, []byte(damage), 0); err != nil {
+			t.Fatal(err)
+		}
+		d.advance(2 * tickPeriod)
+		for _, e := range d.endpoints {
+			if !d.chooses(0, e.Addr) {
+				t.Errorf("%q ejects %s", damage, e.Addr)
+			}
+		}
+	}
+	d.ejects(0, d.Addr(1))
+	d.advance(2 * tickPeriod)
+	if d.chooses(1, d.Addr(1)) {
+		t.Error("after the damage ejections are not shared any more")
+	}
+}
