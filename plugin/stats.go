@@ -21,7 +21,7 @@ const (
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
 	statConfigBad   = "warmgate_config_rejected_total" // configurations refused
-	statReserve     = "warmgate_reserve_us"            // microseconds to choose and reserve
+	statReserve     = "warmgate_reserve_us"            // microseconds to choose and reserve, of one request in 16
 )
 
 // stats are the plugin's statistics, defined when first used.

@@ -34,7 +34,7 @@ func (s *stream) follow() {
 		return
 	}
 	v := s.plugin.vm
-	now := v.gw.Now()
+	now := v.now()
 	v.store.Amend(now, s.id, served, s.tokens())
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
@@ -60,7 +60,7 @@ func (s *stream) responseBody(end bool) {
 	s.firstBytes = true
 	if s.cfg.Unit == "tokens" && !end {
 		// The prefill is done: what remains in flight is the output.
-		s.plugin.vm.store.Amend(s.plugin.vm.gw.Now(), s.id, "", s.output)
+		s.plugin.vm.store.Amend(s.plugin.vm.now(), s.id, "", s.output)
 	}
 }
 
@@ -76,7 +76,7 @@ func (s *stream) done() {
 		s.settle(lb.ReasonBodyLate) // the client left before its body was there
 	}
 	if s.phase == phaseLeased {
-		now := v.gw.Now()
+		now := v.now()
 		s.release(now)
 		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: s.verdict()})
 	}

@@ -26,6 +26,7 @@ type vm struct {
 	clusters map[string]*cluster
 	held     map[*stream]time.Duration // requests that wait for their body, and until when
 	lastID   lb.LeaseID
+	clock    time.Duration // as last read: see now
 	ticked   time.Duration
 	beaten   time.Duration
 }
@@ -134,9 +135,19 @@ func healthOf(c *config.Config) lb.HealthConfig {
 	}
 }
 
+// now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock costs
+// a request as much as any other call.
+func (v *vm) now() time.Duration {
+	if v.clock == 0 {
+		v.clock = v.gw.Now()
+	}
+	return v.clock
+}
+
 // tick does what is due. Several configurations in one VM tick it more often than needed.
 func (v *vm) tick() {
 	now := v.gw.Now()
+	v.clock = now
 	if now-v.ticked < tickPeriod/2 {
 		return
 	}
