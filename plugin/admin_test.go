@@ -123,6 +123,13 @@ func TestNoSecondQuestionWhileOneIsOpen(t *testing.T) {
 	}
 }
 
+func TestFirstQuestionComesAtOnce(t *testing.T) {
+	_, vms := adminVMs(t, 1)
+	if !vms[0].due(time.Millisecond, pollEvery) { // the machine has just started
+		t.Error("the first question waits for an interval")
+	}
+}
+
 func TestLosingTheSwapIsNoLeadership(t *testing.T) {
 	kv, vms := adminVMs(t, 2)
 	kv.onSet = func(key string, _ []byte, cas uint32) error {

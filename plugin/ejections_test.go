@@ -49,6 +49,10 @@ func TestEjectionsAreShared(t *testing.T) {
 			t.Errorf("worker %d does not choose an endpoint that is well", i)
 		}
 	}
+	d.advance(3 * time.Second)
+	if got := d.metrics.values[statEjections+";cluster="+fakeCluster]; got != 1 {
+		t.Errorf("one ejection was counted as %d", got)
+	}
 	d.ejects(2, d.Addr(2))
 	d.advance(2 * tickPeriod)
 	for i := range d.workers {

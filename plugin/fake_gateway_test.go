@@ -33,6 +33,8 @@ type fakeProcess struct {
 
 	fault     string // name of the call that panics
 	faultLeft int    // calls until it does
+	ticks     int    // calls of Tick
+	steerErr  error  // what Steer answers, nil when all is well
 }
 
 // fakeEndpoint is a model server in the cluster.
@@ -156,7 +158,10 @@ func (g fakeGateway) View(cluster string, _ *config.Config) *lb.View {
 	return g.view
 }
 
-func (g fakeGateway) Tick(time.Duration, *config.Set) { g.call("Tick") }
+func (g fakeGateway) Tick(time.Duration, *config.Set) {
+	g.fakeProcess.ticks++
+	g.call("Tick")
+}
 
 func (g fakeGateway) Log(l Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))

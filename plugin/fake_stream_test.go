@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 
@@ -44,6 +43,7 @@ func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
 	s := &fakeStream{process: w.process, worker: w, request: r, endpoint: -1}
 	s.ctx = &httpContext{stream: w.current.newStream(s)}
 	s.headers = map[string]string{":method": r.Method, ":path": r.Path, ":authority": r.Authority}
+	s.steer = "a client's wish" // that got past the filters in front of the plugin
 	for _, h := range r.Headers {
 		s.headers[h[0]] = h[1]
 	}
@@ -125,6 +125,9 @@ func (s *fakeStream) route() {
 		return
 	}
 	s.routed = true
+	if s.steer == "a client's wish" {
+		s.process.t.Error("the plugin let the client steer")
+	}
 	if s.request.Local != 0 {
 		s.details = "later_filter"
 		s.answer(streamtest.Result{Status: s.request.Local})
@@ -240,7 +243,10 @@ func (s *fakeStream) Steer(addr string, others []string) error {
 		s.process.t.Error("the plugin chose an endpoint after the router had")
 	}
 	if addr == "" || slices.Contains(others, addr) {
-		return errors.New("no such destination")
+		s.process.t.Errorf("the plugin chose %q, then %q", addr, others)
+	}
+	if s.process.steerErr != nil {
+		return s.process.steerErr
 	}
 	s.steer, s.others = addr, others
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +33,17 @@ func TestNamesOfStatistics(t *testing.T) {
 	}
 	if !maps.Equal(d.metrics.kinds, want) {
 		t.Errorf("statistics %q, want %q", slices.Sorted(maps.Keys(d.metrics.kinds)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+func TestTokensHaveGaugesOnlyWhenCounted(t *testing.T) {
+	d := startFake(t, 1, 1, requestsConfig)
+	d.serve(0, 200)
+	d.advance(2 * time.Second)
+	for name := range d.metrics.kinds {
+		if strings.HasPrefix(name, statTokens) {
+			t.Errorf("%s is there although requests are counted", name)
+		}
 	}
 }
 

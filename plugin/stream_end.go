@@ -35,20 +35,12 @@ func (s *stream) follow() {
 	}
 	v := s.plugin.vm
 	now := v.now()
-	v.store.Amend(now, s.id, served, s.tokens())
+	v.store.Amend(now, s.id, served, v.store.Tokens(s.id))
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
 		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Failure})
 	}
 	s.addr = served
-}
-
-// tokens returns what the lease counts for now.
-func (s *stream) tokens() int64 {
-	if s.firstBytes {
-		return s.output
-	}
-	return s.plugin.vm.store.Tokens(s.id)
 }
 
 // responseBody is called for every part of the response's body. Nothing is read of it.
@@ -58,8 +50,8 @@ func (s *stream) responseBody(end bool) {
 		return
 	}
 	s.firstBytes = true
-	if s.cfg.Unit == "tokens" && !end {
-		// The prefill is done: what remains in flight is the output.
+	if s.streams && !end {
+		// The prefill is done: what remains in flight is the output. An answer in one piece has no such moment.
 		s.plugin.vm.store.Amend(s.plugin.vm.now(), s.id, "", s.output)
 	}
 }

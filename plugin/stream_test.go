@@ -16,6 +16,7 @@ func TestStreams(t *testing.T) {
 		if !o.Unconfigured && !d.configure(`{"enabled":false}`) {
 			t.Fatal("the first configuration was refused")
 		}
+		t.Cleanup(func() { d.drained() })
 		return d
 	})
 }

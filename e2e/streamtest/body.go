@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -73,6 +74,31 @@ var bodyScenarios = []scenario{
 		t.wantReason(s, "body_late")
 		t.wantDrained()
 		t.wantGrown(decisions("body_late"), 1)
+	}},
+	{name: "comes whole after its time", endpoints: 2, needs: []Ability{NewestFrame}, run: func(t *run) {
+		t.configure(`"unit":"tokens","body_timeout":"200ms"`)
+		body := completion(400, 50)
+		s := t.Open(Request{Frames: []string{body[:100]}, Unended: true})
+		t.Advance(400 * time.Millisecond)
+		s.Send(body[100:], true)
+		t.wantReceived(s, body)
+		t.wantTokens(tokensAt(t, s, 150)...)
+		t.finish(s)
+		t.wantReason(s, "chosen")
+	}},
+	{name: "larger than what is inspected, and announced", endpoints: 2, config: `"unit":"tokens","max_inspect_bytes":1024,"output_tokens":100`, run: func(t *run) {
+		const length = 4024
+		body := completion(length-len(completion(0, 0)), 0)
+		s := t.Open(Request{Headers: [][2]string{{"content-length", fmt.Sprint(length)}}, Frames: []string{body[:1024]}, Unended: true})
+		if s.Upstream() < 0 {
+			t.Fatal("the request is held although enough of it is there")
+		}
+		prompt := length - len(`{"model":"m","prompt":"`)
+		t.wantTokens(tokensAt(t, s, int64(prompt/4+100))...)
+		s.Send(body[1024:], true)
+		t.wantReceived(s, body)
+		t.finish(s)
+		t.wantDrained()
 	}},
 	{name: "a byte at a time", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
 		body := completion(40, 50)
