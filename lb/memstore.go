@@ -10,7 +10,7 @@ import (
 const (
 	keyPrefix  = "warmgate/1/" // the 1 is the version of the layout: a change of it must not read the old values
 	tableSlots = 256           // scopes that one gateway can count
-	maxTokens  = 1 << 32       // of one lease: keeps sums far from overflow
+	maxTokens  = 1<<32 - 1     // of one lease: what a step has room for
 )
 
 // Prepare creates the keys of the embedded store in shared memory, unless they are there. It must run before any
@@ -65,6 +65,9 @@ type MemStore struct {
 	early map[LeaseID]time.Duration
 	// late holds releases that could not be written.
 	late []LeaseID
+	// reserved counts the reservations since the last Flush; busy says that there were many before it.
+	reserved int
+	busy     bool
 
 	loads  []Load   // scratch
 	hashes []uint64 // scratch
@@ -83,6 +86,8 @@ type scope struct {
 	// hashes of the rows of the table last written, to find the endpoints again once it has changed.
 	hashes []uint64
 	hashed uint32 // the generation of that table
+	// pending steps wait for the next swap: see MemStore.defers.
+	pending []step
 	// rows of the candidates last asked for, in the generation located.
 	asked   []Candidate
 	rows    []int
@@ -124,6 +129,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	if len(p.Candidates) == 0 {
 		return Grant{}, ErrFull
 	}
+	s.reserved++
 	sc := s.scope(p.Scope)
 	tokens := min(max(p.Tokens, 0), maxTokens)
 	var grant Grant
@@ -157,6 +163,12 @@ func (s *MemStore) Amend(now time.Duration, id LeaseID, addr string, tokens int6
 		return
 	}
 	tokens = min(max(tokens, 0), maxTokens)
+	if addr == "" && s.defers(l.scope) {
+		l.scope.pending = append(l.scope.pending, step{from: l.row, to: l.row, fromTokens: l.tokens, toTokens: tokens})
+		l.tokens = tokens
+		s.leases[id] = l
+		return
+	}
 	st, err := s.swap(now, l.scope, func(t table) (table, step, error) {
 		l = s.leases[id] // its row may have moved with the table
 		to := l.row
@@ -188,6 +200,11 @@ func (s *MemStore) Release(now time.Duration, id LeaseID) {
 func (s *MemStore) release(now time.Duration, id LeaseID) error {
 	l, ok := s.leases[id]
 	if !ok {
+		return nil
+	}
+	if s.defers(l.scope) {
+		l.scope.pending = append(l.scope.pending, step{from: l.row, to: noRow, fromTokens: l.tokens})
+		delete(s.leases, id)
 		return nil
 	}
 	_, err := s.swap(now, l.scope, func(t table) (table, step, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -83,6 +84,93 @@ func TestMemStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend { return newProcess(t) })
 }
 
+// busyProcess has owners that always defer releases. Asking for loads lets those that live catch up.
+type busyProcess struct {
+	*process
+	owners []*busyOwner
+}
+
+// busyOwner notes when it was last active.
+type busyOwner struct {
+	*lb.MemStore
+	at time.Duration
+}
+
+func (o *busyOwner) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
+	o.at = now
+	o.MemStore.Reserve(now, id, p, done)
+}
+
+func (o *busyOwner) Release(now time.Duration, id lb.LeaseID) {
+	o.at = now
+	o.Busy()
+	o.MemStore.Release(now, id)
+}
+
+func (o *busyOwner) Beat(now time.Duration) error {
+	o.at = now
+	return o.MemStore.Beat(now)
+}
+
+func (p *busyProcess) NewOwner() lb.Store {
+	o := &busyOwner{MemStore: p.newOwner()}
+	p.owners = append(p.owners, o)
+	return o
+}
+
+func (p *busyProcess) Loads(scope string, addrs []string) []lb.Load {
+	var last time.Duration
+	for _, o := range p.owners {
+		last = max(last, o.at)
+	}
+	for _, o := range p.owners {
+		if last-o.at <= storetest.TTL {
+			o.Flush(last)
+		}
+	}
+	return p.process.Loads(scope, addrs)
+}
+
+func TestMemStoreUnderLoad(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Backend { return &busyProcess{process: newProcess(t)} })
+}
+
+// Under load a release waits for the next reservation, and the two are one swap; a flush ends the waiting.
+func TestReleasesAreDeferred(t *testing.T) {
+	p, addrs := newProcess(t), storetest.Addrs(1)
+	s := p.newOwner()
+	for id := range lb.LeaseID(5) {
+		reserve(t, s, id, storetest.Even(addrs))
+	}
+	s.Busy()
+	swaps := 0
+	p.setErr = func(key string) error {
+		if strings.Contains(key, "/table/") {
+			swaps++
+		}
+		return nil
+	}
+	for id := range lb.LeaseID(4) {
+		s.Release(time.Hour, id)
+	}
+	if l := p.Loads("llm", addrs)[0]; l.Requests != 5 || swaps != 0 {
+		t.Fatalf("%d in flight after %d swaps, want 5 after none", l.Requests, swaps)
+	}
+	if g := reserve(t, s, 10, storetest.Even(addrs)); g.Load.Requests != 2 || swaps != 1 {
+		t.Fatalf("the next reservation made %d swaps and found %d in flight, want 1 and 2", swaps, g.Load.Requests)
+	}
+	s.Release(time.Hour, 10)
+	s.Flush(time.Hour)
+	if l := p.Loads("llm", addrs)[0]; l.Requests != 1 {
+		t.Fatalf("%d in flight after the flush", l.Requests)
+	}
+	s.Flush(time.Hour) // no reservation since: no longer busy
+	s.Release(time.Hour, 4)
+	if l := p.Loads("llm", addrs)[0]; l.Requests != 0 {
+		t.Fatalf("%d in flight although nothing was busy", l.Requests)
+	}
+}
+
 func TestPrepareKeepsWhatIsThere(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	reserve(t, p.newOwner(), 1, storetest.Even(addrs))
@@ -120,6 +208,11 @@ func reserve(t testing.TB, s lb.Store, id lb.LeaseID, p *lb.Plan) lb.Grant {
 
 // A worker dies after any of its writes: whatever it had done must be gone within TTL + 1 s, and nothing else.
 func TestDeathAfterAnyWrite(t *testing.T) {
+	t.Run("quiet", func(t *testing.T) { testDeath(t, func(*lb.MemStore) {}) })
+	t.Run("under load", func(t *testing.T) { testDeath(t, (*lb.MemStore).Busy) })
+}
+
+func testDeath(t *testing.T, prepare func(*lb.MemStore)) {
 	addrs := storetest.Addrs(3)
 	for writes := range 40 {
 		p := newProcess(t)
@@ -133,7 +226,7 @@ func TestDeathAfterAnyWrite(t *testing.T) {
 			left--
 			return nil
 		}
-		finished := live(dying, addrs)
+		finished := live(dying, addrs, prepare)
 		p.setErr = nil
 		if finished && writes < 12 {
 			t.Fatalf("the worker needed only %d writes: nothing was tested", writes)
@@ -156,11 +249,12 @@ func TestDeathAfterAnyWrite(t *testing.T) {
 }
 
 // live is a worker's life: reservations, amendments and releases. It says whether it survived.
-func live(s *lb.MemStore, addrs []string) (finished bool) {
+func live(s *lb.MemStore, addrs []string, prepare func(*lb.MemStore)) (finished bool) {
 	defer func() { _ = recover() }()
 	plan := storetest.Even(addrs)
 	plan.Tokens = 100
 	for id := range lb.LeaseID(8) {
+		prepare(s)
 		s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
 		if id%2 == 1 {
 			s.Amend(time.Hour, id-1, addrs[2], 10)

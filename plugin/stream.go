@@ -47,6 +47,7 @@ type stream struct {
 	addr       string // the endpoint that the lease counts at
 	chosen     string // the endpoint that was chosen
 	output     int64  // tokens that remain in flight once the first byte is there
+	streams    bool   // the answer was asked for as a stream of tokens
 	load       int64  // requests in flight at the endpoint, this one included
 	status     int    // of the response, 0 before it
 	began      bool   // some of the held body is there
@@ -180,6 +181,7 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 	r := lb.Request{Tie: v.gw.Random()}
 	if s.cfg.Unit == "tokens" {
 		r.PromptTokens, r.OutputTokens = estimate(s.cfg, &info, unseen)
+		s.streams = info.Stream
 	}
 	plan, why := s.policy.Plan(now, &r, view)
 	if why != lb.ReasonChosen {

@@ -153,6 +153,7 @@ func (v *vm) tick() {
 	}
 	v.ticked = now
 	v.gw.Tick(now, v.set)
+	v.store.Flush(now)
 	v.importEjections()
 	v.exportEjections(now)
 	for s, until := range v.held {

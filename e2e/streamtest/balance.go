@@ -78,7 +78,7 @@ var balanceScenarios = []scenario{
 	}},
 	{name: "tokens in flight", endpoints: 2, config: `"unit":"tokens"`, run: tokensInFlight},
 	{name: "tokens fall with the first byte", endpoints: 2, config: `"unit":"tokens","output_tokens":100`, run: func(t *run) {
-		s := t.Open(Request{Frames: []string{completion(4000, 0)}})
+		s := t.Open(Request{Frames: []string{`{"stream":true,` + completion(4000, 0)[1:]}})
 		t.wantTokens(tokensAt(t, s, 1100)...)
 		s.Head(200)
 		t.wantTokens(tokensAt(t, s, 1100)...)
