@@ -43,6 +43,21 @@ func TestTotals(t *testing.T) {
 	}
 }
 
+func TestSpread(t *testing.T) {
+	for _, tt := range []struct {
+		snap        Snapshot
+		least, most int64
+	}{
+		{Snapshot{}, 0, 0},
+		{Snapshot{"a": {Server: 4}}, 4, 4},
+		{Snapshot{"a": {Server: 4, Plugin: 1}, "b": {Server: 2, Plugin: 9}, "c": {Server: 3}}, 2, 4},
+	} {
+		if least, most := tt.snap.Spread(); least != tt.least || most != tt.most {
+			t.Errorf("Spread() of %v = %d, %d, want %d, %d", tt.snap, least, most, tt.least, tt.most)
+		}
+	}
+}
+
 func TestActiveRequests(t *testing.T) {
 	page := "llm::default_priority::max_connections::65536\n" +
 		"llm::127.0.0.1:8001::cx_active::7\n" +

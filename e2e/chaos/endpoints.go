@@ -35,6 +35,9 @@ func churn(a *act) error {
 // sick lets endpoints say that they are not well, although they serve: first a few, which then get nothing, then most, then all. It
 // must never lead to a refused request.
 func sick(a *act) error {
+	if err := a.site.AwaitReady(a.ctx); err != nil { // nobody else may be out
+		return err
+	}
 	servers := a.site.Servers()
 	few := max(1, len(servers)/4)
 	if err := a.fallIll(servers[:few]); err != nil {

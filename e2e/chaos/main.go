@@ -28,6 +28,7 @@ func main() {
 	var only string
 	flag.StringVar(&only, "only", "", "scenes to play, comma separated; all if empty")
 	flag.DurationVar(&s.span, "span", 10*time.Second, "length of a scene's longest part")
+	flag.StringVar(&s.version, "version", "", "Envoy's version, as in build/envoy; empty: the default, or the binary that ENVOY names")
 	flag.IntVar(&s.servers, "servers", 8, "model servers")
 	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
 	flag.IntVar(&s.herd, "herd", 1000, "clients that arrive at the same moment")

@@ -17,6 +17,7 @@ import (
 type settings struct {
 	only             []string // scenes to play; all if empty
 	span             time.Duration
+	version          string // of Envoy
 	servers, workers int
 	herd, leavers    int
 	streams          int
@@ -111,7 +112,7 @@ func run(ctx context.Context, s settings) (figures, error) {
 
 // onSite plays scenes on a site of their own.
 func (s settings) onSite(ctx context.Context, trap bool, list []scene, f *figures) error {
-	o := audit.Options{Servers: s.servers, Workers: s.workers}
+	o := audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version}
 	if trap {
 		var err error
 		if o.Module, err = harness.Wasm(ctx, harness.HostEnvoyChaos); err != nil {
@@ -201,7 +202,7 @@ func (a *act) auditStreams() error {
 }
 
 // heal starts dead servers, makes all of them well, gives the gateway the shipped configuration and the whole list, and
-// waits until it balances.
+// waits until the plugin balances again. Endpoints that were ejected may still be.
 func (a *act) heal() error {
 	for _, srv := range a.site.Servers() {
 		if a.site.Dead(srv) {
@@ -220,7 +221,7 @@ func (a *act) heal() error {
 	if err := a.site.Gateway.PushEndpoints(a.ctx, a.site.Endpoints()); err != nil {
 		return err
 	}
-	return a.site.AwaitReady(a.ctx)
+	return a.site.AwaitReason(a.ctx, "chosen")
 }
 
 // play sends traffic of the given requests for a time and counts its end: excused says which failures are the endpoint's own.

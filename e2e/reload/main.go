@@ -30,6 +30,7 @@ func main() {
 	flag.DurationVar(&s.pause, "pause", 800*time.Millisecond, "time between a push and the next")
 	flag.Float64Var(&s.rate, "rate", 230, "requests a second beside the streams")
 	flag.IntVar(&s.streams, "streams", 40, "streams open during each round")
+	flag.StringVar(&s.version, "version", "", "Envoy's version, as in build/envoy; empty: the default, or the binary that ENVOY names")
 	flag.IntVar(&s.servers, "servers", 8, "model servers")
 	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
 	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")

@@ -17,6 +17,7 @@ type settings struct {
 	pushes, modules, perRound int
 	rate                      float64
 	streams                   int
+	version                   string // of Envoy
 	servers, workers          int
 	pause                     time.Duration
 	seed                      uint64
@@ -63,7 +64,7 @@ func run(ctx context.Context, s settings) (figures, error) {
 		return f, err
 	}
 	defer os.RemoveAll(dir)
-	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers})
+	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version})
 	if err != nil {
 		return f, err
 	}

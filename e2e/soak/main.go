@@ -25,6 +25,7 @@ func main() {
 	flag.DurationVar(&s.length, "for", 10*time.Minute, "length of the run, without its warm-up of one period")
 	flag.DurationVar(&s.period, "period", 20*time.Second, "time between two audits")
 	flag.Float64Var(&s.rate, "rate", 300, "requests a second")
+	flag.StringVar(&s.version, "version", "", "Envoy's version, as in build/envoy; empty: the default, or the binary that ENVOY names")
 	flag.IntVar(&s.servers, "servers", 8, "model servers")
 	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
 	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")

@@ -17,6 +17,7 @@ import (
 type settings struct {
 	length, period   time.Duration
 	rate             float64
+	version          string // of Envoy
 	servers, workers int
 	seed             uint64
 	progress         io.Writer
@@ -46,7 +47,7 @@ const maxGrowth = 12 << 20
 // run returns the figures also when there is an error.
 func run(ctx context.Context, s settings) (figures, error) {
 	f := figures{Bench: "soak", Seed: s.seed}
-	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers})
+	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version})
 	if err != nil {
 		return f, err
 	}
