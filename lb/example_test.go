@@ -14,7 +14,7 @@ func Example() {
 		panic(err)
 	}
 	store := lb.NewMemStore(kv, 1, 5*time.Second)
-	policy, err := lb.New("global_least_request", lb.Config{Health: lb.NewHealth(lb.HealthConfig{})})
+	policy, err := lb.New("global_least_request", lb.Config{Health: lb.NewHealth()})
 	if err != nil {
 		panic(err)
 	}

@@ -36,7 +36,6 @@ const (
 // weight at once, so that failing fast attracts nothing, and are ejected after failures in a row; endpoints that are
 // new or return start slowly. One VM has one Health per cluster; ejections travel between VMs by Export and Import.
 type Health struct {
-	cfg     HealthConfig
 	tracked map[string]*tracked
 	begun   bool // the first view was seen: what comes later is new
 
@@ -64,23 +63,17 @@ type tracked struct {
 type Terms struct {
 	MaxInflight int64              // requests in flight per endpoint of weight 1, 0 for no cap
 	Weights     map[string]float64 // by address, over what the gateway says
+	Health      HealthConfig
 }
 
 // NewHealth returns the health of a cluster of which nothing is known.
-func NewHealth(cfg HealthConfig) *Health {
-	return &Health{cfg: cfg, tracked: map[string]*tracked{}}
-}
-
-// Configure changes the settings; what is known of the endpoints stays.
-func (h *Health) Configure(cfg HealthConfig) {
-	h.cfg, h.view = cfg, nil
-}
+func NewHealth() *Health { return &Health{tracked: map[string]*tracked{}} }
 
 // Ejections returns how many ejections were decided here.
 func (h *Health) Ejections() uint64 { return h.ejected }
 
-// Observe learns from the outcome of a request.
-func (h *Health) Observe(now time.Duration, o Outcome) {
+// Observe learns from the outcome of a request that was balanced under the given terms.
+func (h *Health) Observe(now time.Duration, o Outcome, terms *Terms) {
 	t, ok := h.tracked[o.Addr]
 	if !ok || o.Verdict == Neutral {
 		return
@@ -94,8 +87,8 @@ func (h *Health) Observe(now time.Duration, o Outcome) {
 	switch o.Verdict {
 	case Failure:
 		t.failures++
-		if h.cfg.ConsecutiveFailures > 0 && t.failures >= h.cfg.ConsecutiveFailures && now >= t.until {
-			h.eject(now, t)
+		if limit := terms.Health.ConsecutiveFailures; limit > 0 && t.failures >= limit && now >= t.until {
+			h.eject(now, t, &terms.Health)
 		}
 	case Success:
 		t.failures = 0
@@ -120,15 +113,15 @@ func (t *tracked) failing(now time.Duration) float64 {
 	return rate
 }
 
-func (h *Health) eject(now time.Duration, t *tracked) {
-	out := h.cfg.EjectionTime << min(t.ejections, 20)
-	if h.cfg.MaxEjectionTime > 0 && (out > h.cfg.MaxEjectionTime || out <= 0) {
-		out = h.cfg.MaxEjectionTime
+func (h *Health) eject(now time.Duration, t *tracked, cfg *HealthConfig) {
+	out := cfg.EjectionTime << min(t.ejections, 20)
+	if cfg.MaxEjectionTime > 0 && (out > cfg.MaxEjectionTime || out <= 0) {
+		out = cfg.MaxEjectionTime
 	}
 	t.ejections++
 	t.until = now + out
 	// One more failure after the return is enough to go again.
-	t.failures = h.cfg.ConsecutiveFailures - 1
+	t.failures = cfg.ConsecutiveFailures - 1
 	t.since, t.slow = t.until, true
 	h.view, h.changed = nil, true
 	h.ejected++
@@ -173,14 +166,14 @@ func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candida
 	if len(v.Endpoints) == 0 {
 		return nil, ReasonNoEndpoints
 	}
-	usable, total := h.usable(v)
+	usable, available, total := usable(v)
 	switch {
 	case len(usable) == 0:
 		return nil, ReasonNoHealthyEndpoint
-	case len(usable)*100 < h.cfg.PanicThreshold*total:
+	case available*100 < terms.Health.PanicThreshold*total:
 		return nil, ReasonPanicThreshold
 	}
-	usable = h.withoutEjected(now, usable)
+	usable = h.withoutEjected(now, usable, mayEject(terms.Health.MaxEjectionPercent, available, total))
 	out := make([]Candidate, 0, len(usable))
 	for _, e := range usable {
 		weight := e.Weight
@@ -190,7 +183,7 @@ func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candida
 		if weight <= 0 {
 			weight = 1
 		}
-		c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * h.factor(now, h.tracked[e.Addr])}
+		c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], terms.Health.SlowStart)}
 		if terms.MaxInflight > 0 {
 			c.Cap = max(1, int64(math.Round(float64(terms.MaxInflight)*weight)))
 		}
@@ -199,37 +192,47 @@ func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candida
 	return out, ReasonChosen
 }
 
-// usable returns the endpoints that the gateway would use, healthy ones before degraded ones, and how many there are
-// that do not leave.
-func (h *Health) usable(v *View) (usable []*Endpoint, total int) {
-	for _, want := range []State{Healthy, Degraded} {
-		for i := range v.Endpoints {
-			if v.Endpoints[i].State == want {
-				usable = append(usable, &v.Endpoints[i])
-			}
-		}
-		if len(usable) > 0 {
-			break
-		}
-	}
+// usable returns the endpoints that the gateway would use, healthy ones before degraded ones; how many it could use, which
+// includes the degraded; and how many there are that do not leave.
+func usable(v *View) (usable []*Endpoint, available, total int) {
+	var healthy, degraded []*Endpoint
 	for i := range v.Endpoints {
-		if v.Endpoints[i].State != Draining {
-			total++
+		switch e := &v.Endpoints[i]; e.State {
+		case Healthy:
+			healthy = append(healthy, e)
+		case Degraded:
+			degraded = append(degraded, e)
+		case Draining:
+			total--
 		}
 	}
-	return usable, total
+	total += len(v.Endpoints)
+	available = len(healthy) + len(degraded)
+	if len(healthy) > 0 {
+		return healthy, available, total
+	}
+	return degraded, available, total
 }
 
-// withoutEjected leaves out the ejected endpoints, those that stay out longest first, but never more than the
-// configured share.
-func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint) []*Endpoint {
+// mayEject returns how many endpoints may be out on top of those that the gateway took out itself: a share of all, but at
+// least one while none is out.
+func mayEject(percent, available, total int) int {
+	if percent <= 0 {
+		return 0
+	}
+	return max(1, total*percent/100) - (total - available)
+}
+
+// withoutEjected leaves out the ejected endpoints, those that stay out longest first, but no more than may be out, and
+// never all.
+func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, may int) []*Endpoint {
 	var until []time.Duration
 	for _, e := range usable {
 		if t := h.tracked[e.Addr]; now < t.until {
 			until = append(until, t.until)
 		}
 	}
-	may := min(max(1, len(usable)*h.cfg.MaxEjectionPercent/100), len(usable)-1)
+	may = min(may, len(usable)-1)
 	if len(until) == 0 || may <= 0 {
 		return usable
 	}
@@ -247,16 +250,16 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint) []*Endpoi
 }
 
 // factor is the share of its weight that an endpoint has at the moment.
-func (h *Health) factor(now time.Duration, t *tracked) float64 {
+func factor(now time.Duration, t *tracked, slowStart time.Duration) float64 {
 	well := 1 - t.failing(now)
 	f := well * well
-	if in := now - t.since; t.slow && h.cfg.SlowStart > 0 && in < h.cfg.SlowStart {
-		f *= max(0, float64(in)) / float64(h.cfg.SlowStart)
+	if in := now - t.since; t.slow && slowStart > 0 && in < slowStart {
+		f *= max(0, float64(in)) / float64(slowStart)
 	}
 	return max(f, leastFactor)
 }
 
-// ejectionSize is one entry of an export: address hash u64, until i64, ejections u64.
+// ejectionSize is one entry of an export: address hash u64, until i64, ejections u32, failures u32.
 const ejectionSize = 24
 
 // Export merges the ejections decided here since the last export into shared, which holds those of all VMs, and says
@@ -265,18 +268,25 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	if !h.changed {
 		return shared, false
 	}
-	out := make([]byte, 0, len(shared)+ejectionSize)
-	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
-		if time.Duration(binary.LittleEndian.Uint64(shared[8:])) > now {
-			out = append(out, shared[:ejectionSize]...)
-		}
-	}
+	ours := map[uint64]*tracked{}
 	for addr, t := range h.tracked {
 		if t.until > now {
-			out = binary.LittleEndian.AppendUint64(out, hashAddr(addr))
-			out = binary.LittleEndian.AppendUint64(out, uint64(t.until))
-			out = binary.LittleEndian.AppendUint64(out, uint64(t.ejections))
+			ours[hashAddr(addr)] = t
 		}
+	}
+	out := make([]byte, 0, len(shared)+ejectionSize)
+	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
+		until := time.Duration(binary.LittleEndian.Uint64(shared[8:]))
+		if t := ours[binary.LittleEndian.Uint64(shared)]; until > now && (t == nil || until > t.until) {
+			out = append(out, shared[:ejectionSize]...)
+			delete(ours, binary.LittleEndian.Uint64(shared))
+		}
+	}
+	for hash, t := range ours {
+		out = binary.LittleEndian.AppendUint64(out, hash)
+		out = binary.LittleEndian.AppendUint64(out, uint64(t.until))
+		out = binary.LittleEndian.AppendUint32(out, uint32(t.ejections))
+		out = binary.LittleEndian.AppendUint32(out, uint32(t.failures))
 	}
 	return out, true
 }
@@ -284,18 +294,27 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 // Exported confirms that what Export returned was written.
 func (h *Health) Exported() { h.changed = false }
 
-// Import takes over the ejections that other VMs decided.
-func (h *Health) Import(shared []byte) {
+// Import takes over the ejections that other VMs decided and that last beyond now.
+func (h *Health) Import(now time.Duration, shared []byte) {
+	theirs := map[uint64][]byte{}
 	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
-		hash := binary.LittleEndian.Uint64(shared)
-		until := time.Duration(binary.LittleEndian.Uint64(shared[8:]))
-		for addr, t := range h.tracked {
-			if until > t.until && hashAddr(addr) == hash {
-				t.until, t.ejections = until, int(binary.LittleEndian.Uint64(shared[16:]))
-				t.since, t.slow = until, true
-				t.failures = max(t.failures, h.cfg.ConsecutiveFailures-1)
-				h.view = nil
-			}
+		if time.Duration(binary.LittleEndian.Uint64(shared[8:])) > now {
+			theirs[binary.LittleEndian.Uint64(shared)] = shared
+		}
+	}
+	if len(theirs) == 0 {
+		return
+	}
+	for addr, t := range h.tracked {
+		e := theirs[hashAddr(addr)]
+		if e == nil {
+			continue
+		}
+		if until := time.Duration(binary.LittleEndian.Uint64(e[8:])); until > t.until {
+			t.until, t.ejections = until, int(binary.LittleEndian.Uint32(e[16:]))
+			t.since, t.slow = until, true
+			t.failures = max(t.failures, int(binary.LittleEndian.Uint32(e[20:])))
+			h.view = nil
 		}
 	}
 }

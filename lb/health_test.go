@@ -15,6 +15,8 @@ var healthConfig = lb.HealthConfig{
 	MaxEjectionPercent: 50, SlowStart: 30 * time.Second, PanicThreshold: 50,
 }
 
+var terms = &lb.Terms{Health: healthConfig}
+
 func viewOf(n int) *lb.View {
 	v := &lb.View{Cluster: "llm"}
 	for _, a := range storetest.Addrs(n) {
@@ -24,15 +26,15 @@ func viewOf(n int) *lb.View {
 }
 
 func newHealth(v *lb.View) *lb.Health {
-	h := lb.NewHealth(healthConfig)
-	h.Candidates(0, v, &lb.Terms{})
+	h := lb.NewHealth()
+	h.Candidates(0, v, terms)
 	return h
 }
 
 // weights returns the candidates as address to weight.
 func weights(t *testing.T, h *lb.Health, now time.Duration, v *lb.View) map[string]float64 {
 	t.Helper()
-	cs, reason := h.Candidates(now, v, &lb.Terms{})
+	cs, reason := h.Candidates(now, v, terms)
 	if reason != lb.ReasonChosen {
 		t.Fatalf("at %v: no candidates, %s", now, reason)
 	}
@@ -45,7 +47,7 @@ func weights(t *testing.T, h *lb.Health, now time.Duration, v *lb.View) map[stri
 
 func fail(h *lb.Health, now time.Duration, addr string, n int) {
 	for range n {
-		h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Failure})
+		h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Failure}, terms)
 	}
 }
 
@@ -64,6 +66,8 @@ func TestCandidatesByState(t *testing.T) {
 		{[]lb.State{h, dr, dr, dr}, []int{0}, lb.ReasonChosen},
 		{[]lb.State{h, ej}, []int{0}, lb.ReasonChosen},
 		{[]lb.State{h, u, u}, nil, lb.ReasonPanicThreshold},
+		{[]lb.State{h, h, d, d, d}, []int{0, 1}, lb.ReasonChosen}, // standbys count as available
+		{[]lb.State{h, d, u, u, u}, nil, lb.ReasonPanicThreshold},
 		{[]lb.State{u, u}, nil, lb.ReasonNoHealthyEndpoint},
 		{[]lb.State{dr, dr}, nil, lb.ReasonNoHealthyEndpoint},
 	} {
@@ -72,7 +76,7 @@ func TestCandidatesByState(t *testing.T) {
 			for i, s := range tc.states {
 				v.Endpoints[i].State = s
 			}
-			cs, reason := lb.NewHealth(healthConfig).Candidates(0, v, &lb.Terms{})
+			cs, reason := lb.NewHealth().Candidates(0, v, terms)
 			var got []int
 			for _, c := range cs {
 				got = append(got, slices.IndexFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == c.Addr }))
@@ -87,18 +91,18 @@ func TestCandidatesByState(t *testing.T) {
 func TestCandidatesFollowTheTerms(t *testing.T) {
 	v := viewOf(3)
 	v.Endpoints[1].Weight, v.Endpoints[2].Weight = 2, 0
-	h := lb.NewHealth(healthConfig)
-	terms := &lb.Terms{MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
-	cs, _ := h.Candidates(0, v, terms)
+	h := lb.NewHealth()
+	capped := &lb.Terms{Health: healthConfig, MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
+	cs, _ := h.Candidates(0, v, capped)
 	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
 		if cs[i].Weight != want.Weight || cs[i].Cap != want.Cap {
 			t.Errorf("candidate %d is %+v, want weight %v and cap %d", i, cs[i], want.Weight, want.Cap)
 		}
 	}
-	if again, _ := h.Candidates(time.Millisecond, v, terms); &again[0] != &cs[0] {
+	if again, _ := h.Candidates(time.Millisecond, v, capped); &again[0] != &cs[0] {
 		t.Error("the same view and terms made new candidates")
 	}
-	if cs, _ = h.Candidates(time.Millisecond, v, &lb.Terms{}); cs[0].Cap != 0 {
+	if cs, _ = h.Candidates(time.Millisecond, v, terms); cs[0].Cap != 0 {
 		t.Error("other terms were not followed")
 	}
 }
@@ -117,7 +121,7 @@ func TestFailingLosesWeight(t *testing.T) {
 		last = w
 	}
 	for range 20 {
-		h.Observe(0, lb.Outcome{Addr: bad, Verdict: lb.Success})
+		h.Observe(0, lb.Outcome{Addr: bad, Verdict: lb.Success}, terms)
 	}
 	if w := weights(t, h, 0, v)[bad]; w != 1 {
 		t.Fatalf("after 20 successes the weight is %v", w)
@@ -128,9 +132,9 @@ func TestVerdictsThatDoNotEject(t *testing.T) {
 	v := viewOf(2)
 	h, addr := newHealth(v), v.Endpoints[0].Addr
 	for range 50 {
-		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Overload})
-		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Neutral})
-		h.Observe(0, lb.Outcome{Addr: "10.9.9.9:1", Verdict: lb.Failure})
+		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Overload}, terms)
+		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Neutral}, terms)
+		h.Observe(0, lb.Outcome{Addr: "10.9.9.9:1", Verdict: lb.Failure}, terms)
 	}
 	if w, in := weights(t, h, 0, v)[addr]; !in || w > 0.05 {
 		t.Fatalf("an overloaded endpoint has weight %v, in %v", w, in)
@@ -154,7 +158,7 @@ func TestEjectionGrowsAndEnds(t *testing.T) {
 		if _, in := weights(t, h, now+want-time.Millisecond, v)[bad]; in {
 			t.Fatalf("ejection %d ended before %v", i+1, want)
 		}
-		now += want
+		now += want + 100*time.Millisecond // candidates are that old at most
 		if _, in := weights(t, h, now, v)[bad]; !in {
 			t.Fatalf("ejection %d did not end after %v", i+1, want)
 		}
@@ -170,7 +174,7 @@ func TestEjectionsAreForgiven(t *testing.T) {
 	h, addr := newHealth(v), v.Endpoints[0].Addr
 	fail(h, 0, addr, 5)
 	good := 10*time.Second + 6*time.Minute
-	h.Observe(good, lb.Outcome{Addr: addr, Verdict: lb.Success})
+	h.Observe(good, lb.Outcome{Addr: addr, Verdict: lb.Success}, terms)
 	fail(h, good, addr, 5)
 	if _, in := weights(t, h, good+10*time.Second, v)[addr]; !in {
 		t.Fatal("an endpoint that was good for minutes is ejected as long as one that never recovered")
@@ -197,6 +201,48 @@ func TestAtMostHalfAreEjected(t *testing.T) {
 	fail(h, 0, one.Endpoints[0].Addr, 50)
 	if len(weights(t, h, 0, one)) != 1 {
 		t.Fatal("the only endpoint was ejected")
+	}
+}
+
+// What the gateway took out itself counts against the share that may be out.
+func TestEjectionsAddUp(t *testing.T) {
+	for _, tc := range []struct {
+		gone, percent, want int
+	}{
+		{0, 50, 4}, {1, 50, 4}, {3, 50, 4}, {4, 50, 4}, {0, 0, 8}, {0, 1, 7}, {1, 1, 7}, {0, 100, 1},
+	} {
+		v := viewOf(8)
+		for i := range tc.gone {
+			v.Endpoints[i].State = lb.Ejected
+		}
+		terms := &lb.Terms{Health: healthConfig}
+		terms.Health.MaxEjectionPercent = tc.percent
+		h := lb.NewHealth()
+		h.Candidates(0, v, terms)
+		for _, e := range v.Endpoints {
+			fail(h, 0, e.Addr, 5)
+		}
+		if cs, _ := h.Candidates(time.Second, v, terms); len(cs) != tc.want {
+			t.Errorf("%d of 8 ejected by the gateway, %d %% may be: %d are left, want %d", tc.gone, tc.percent, len(cs), tc.want)
+		}
+	}
+}
+
+// Rules with other settings for the same cluster do not change each other's.
+func TestTermsAreApart(t *testing.T) {
+	v := viewOf(4)
+	h, addr := newHealth(v), v.Endpoints[0].Addr
+	lenient := &lb.Terms{}
+	for range 20 {
+		h.Candidates(0, v, lenient)
+		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, lenient)
+	}
+	if h.Ejections() != 0 {
+		t.Fatal("ejected under terms that never eject")
+	}
+	h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, terms)
+	if h.Ejections() != 1 {
+		t.Fatal("not ejected under terms that do")
 	}
 }
 
@@ -248,7 +294,7 @@ func TestEjectionsTravel(t *testing.T) {
 	if _, changed = a.Export(0, shared); changed {
 		t.Fatal("exported twice")
 	}
-	b.Import(shared)
+	b.Import(0, shared)
 	if _, in := weights(t, b, time.Second, v)[bad]; in {
 		t.Fatal("the other VM still uses the endpoint")
 	}
@@ -265,13 +311,44 @@ func TestEjectionsTravel(t *testing.T) {
 	}
 }
 
+// An ejection that has ended is history: a VM that reads of it late must not act on it.
+func TestImportOfTheEnded(t *testing.T) {
+	v := viewOf(4)
+	a, b, bad := newHealth(v), newHealth(v), v.Endpoints[1].Addr
+	fail(a, 0, bad, 5)
+	shared, _ := a.Export(0, nil)
+	b.Import(time.Hour, shared)
+	fail(b, time.Hour, bad, 4)
+	if _, in := weights(t, b, time.Hour, v)[bad]; !in {
+		t.Fatal("an ejection of an hour ago made four failures enough")
+	}
+}
+
+// However often it is exported, an ejection is in the list once.
+func TestExportMerges(t *testing.T) {
+	v := viewOf(20)
+	h, other := newHealth(v), newHealth(v)
+	var shared []byte
+	for i, e := range v.Endpoints {
+		fail(h, 0, e.Addr, 5)
+		shared, _ = h.Export(0, shared)
+		if len(shared) != (i+1)*24 {
+			t.Fatalf("%d bytes for %d ejections", len(shared), i+1)
+		}
+	}
+	fail(other, time.Second, v.Endpoints[3].Addr, 5)
+	if shared, _ = other.Export(time.Second, shared); len(shared) != 20*24 {
+		t.Fatalf("%d bytes after another VM ejected one of the same 20", len(shared))
+	}
+}
+
 func FuzzImport(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add(make([]byte, 49))
 	f.Fuzz(func(t *testing.T, shared []byte) {
 		v := viewOf(3)
 		h := newHealth(v)
-		h.Import(shared)
+		h.Import(time.Hour, shared)
 		weights(t, h, time.Second, v)
 	})
 }

@@ -27,4 +27,4 @@ func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 }
 
 // Observe passes the outcome to the cluster's health.
-func (p *leastRequest) Observe(now time.Duration, o Outcome) { p.health.Observe(now, o) }
+func (p *leastRequest) Observe(now time.Duration, o Outcome) { p.health.Observe(now, o, p.terms) }

@@ -10,7 +10,7 @@ import (
 
 func newPolicy(t testing.TB, unit lb.Unit) lb.Policy {
 	t.Helper()
-	p, err := lb.New("global_least_request", lb.Config{Unit: unit, Health: lb.NewHealth(healthConfig)})
+	p, err := lb.New("global_least_request", lb.Config{Unit: unit, Terms: *terms, Health: lb.NewHealth()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 func (v *vm) importEjections() {
 	for _, cl := range v.clusters {
 		if shared, _, err := v.gw.KV().Get(keyEjections + cl.name); err == nil {
-			cl.health.Import(shared)
+			cl.health.Import(v.now(), shared)
 		}
 	}
 }

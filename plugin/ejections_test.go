@@ -8,17 +8,22 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+// ejectTerms are those of a configuration that ejects after two failures.
+var ejectTerms = &lb.Terms{Health: lb.HealthConfig{
+	ConsecutiveFailures: 2, EjectionTime: 10 * time.Second, MaxEjectionTime: 5 * time.Minute, MaxEjectionPercent: 50,
+}}
+
 // ejects lets a worker see an endpoint fail often enough to eject it.
 func (d *fakeDriver) ejects(worker int, addr string) {
 	for range 2 {
-		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure})
+		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure}, ejectTerms)
 	}
 }
 
 // chooses reports whether the worker still chooses the endpoint, when the others have all they can take.
 func (d *fakeDriver) chooses(worker int, addr string) bool {
 	cl := d.workers[worker].vm.clusters[fakeCluster]
-	candidates, _ := cl.health.Candidates(d.now, d.view, &lb.Terms{})
+	candidates, _ := cl.health.Candidates(d.now, d.view, ejectTerms)
 	for _, c := range candidates {
 		if c.Addr == addr {
 			return true

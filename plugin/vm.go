@@ -92,7 +92,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 	cl := v.clusters[name]
 	if cl == nil {
 		cl = &cluster{
-			name: name, health: lb.NewHealth(lb.HealthConfig{}),
+			name: name, health: lb.NewHealth(),
 			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{},
 		}
 		v.clusters[name] = cl
@@ -108,7 +108,6 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 			clear(cl.policies)
 		}
 		cl.policies[c] = p
-		cl.health.Configure(healthOf(c))
 	}
 	return cl, p, nil
 }
@@ -124,7 +123,7 @@ func unitOf(c *config.Config) lb.Unit {
 }
 
 func termsOf(c *config.Config) lb.Terms {
-	return lb.Terms{MaxInflight: int64(c.MaxInflight), Weights: c.Weights}
+	return lb.Terms{MaxInflight: int64(c.MaxInflight), Weights: c.Weights, Health: healthOf(c)}
 }
 
 func healthOf(c *config.Config) lb.HealthConfig {

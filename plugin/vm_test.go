@@ -87,7 +87,7 @@ func TestManyConfigurations(t *testing.T) {
 	bad := d.serve(0, 200)
 	health := v.clusters[fakeCluster].health
 	for range 2 {
-		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure})
+		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, ejectTerms)
 	}
 	for i := range 3 * maxPolicies {
 		raw := fmt.Sprintf(`{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,"max_inflight":%d}}`, i+1)
