@@ -20,9 +20,7 @@ func (s *MemStore) Beat(now time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if !kept {
-			s.assert(now)
-		}
+		s.assert(now, !kept)
 	}
 	s.Flush(now)
 	late := s.late
@@ -33,32 +31,37 @@ func (s *MemStore) Beat(now time.Duration) error {
 	return s.sweep(now)
 }
 
-// assert counts again what this owner holds, after its leases were returned.
-func (s *MemStore) assert(now time.Duration) {
+// assert sees to it that what this owner holds is counted: its leases are returned when it was silent for too long. all
+// says that it has lost its seat, so that its sheets have to be written anew as well.
+func (s *MemStore) assert(now time.Duration, all bool) {
 	for _, sc := range s.scopes {
-		s.touch(now, sc)
+		if all {
+			s.touch(now, sc)
+			continue
+		}
+		if t, _, err := s.read(sc); err == nil && t.memberOf(s.owner) < 0 && sc.sheet.holds() {
+			s.touch(now, sc)
+		}
 	}
 }
 
 // sweep returns the leases of owners that have been silent for longer than the TTL, and sets totals right that are not
 // the sum over their owners. One owner a second does it, whoever comes first.
 func (s *MemStore) sweep(now time.Duration) error {
-	var seen roster
+	due := false
 	err := swapRoster(s.kv, func(r roster) (roster, error) {
-		seen = nil
-		if since := now - r.swept(); since >= 0 && since < sweepEvery {
+		since := now - r.swept()
+		if due = since < 0 || since >= sweepEvery; !due {
 			return nil, nil
 		}
 		r.setSwept(now)
-		seen = r
 		return r, nil
 	})
-	if err != nil || seen == nil {
+	if err != nil || !due {
 		return err
 	}
-	seen = append(roster(nil), seen...)
 	for slot := range tableSlots {
-		if err := s.settle(slot, seen, now); err != nil && !errors.Is(err, errDamaged) {
+		if err := s.settle(slot, now); err != nil && !errors.Is(err, errDamaged) {
 			return err
 		}
 	}
@@ -87,12 +90,18 @@ func (s *MemStore) unseat(now time.Duration) error {
 	return err
 }
 
-// settle makes the totals of one table the sum over the sheets of its live members, and removes the dead ones.
-func (s *MemStore) settle(slot int, r roster, now time.Duration) error {
+// settle makes the totals of one table the sum over the sheets of its live members, and removes the dead ones. The roster
+// is read after the table: every member was on it before it joined, so one that is not is dead and not new.
+func (s *MemStore) settle(slot int, now time.Duration) error {
 	for range swapTries {
 		t, cas, err := s.get(slot)
 		if err != nil || t == nil {
 			return err
+		}
+		val, _, err := s.kv.Get(rosterKey)
+		r := roster(val)
+		if err != nil || r.check() != nil {
+			return errDamaged
 		}
 		sum, dead, ok := s.recount(slot, t, r, now)
 		if !ok {

@@ -190,10 +190,10 @@ func (s *MemStore) remap(sc *scope, t table) (table, error) {
 func (s *MemStore) read(sc *scope) (table, uint32, error) {
 	if sc.slot >= 0 {
 		t, cas, err := s.get(sc.slot)
-		if err != nil {
+		if err != nil && !errors.Is(err, errDamaged) {
 			return nil, 0, err
 		}
-		if t != nil && t.isFor(sc.name) {
+		if err == nil && t != nil && t.isFor(sc.name) {
 			return t, cas, nil
 		}
 	}

@@ -20,11 +20,15 @@ type memory struct {
 	cas    map[string]uint32
 	last   uint32
 	setErr func(key string) error // injected
+	onGet  func(key string)       // called before each read, without the lock
 }
 
 func newMemory() *memory { return &memory{vals: map[string][]byte{}, cas: map[string]uint32{}} }
 
 func (m *memory) Get(key string) ([]byte, uint32, error) {
+	if m.onGet != nil {
+		m.onGet(key)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, ok := m.vals[key]

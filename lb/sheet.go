@@ -25,6 +25,16 @@ func (s sheet) rows() int   { return int(binary.LittleEndian.Uint32(s[12:])) }
 
 func (s sheet) load(row int) Load { return loadAt(s[sheetHeader:], row) }
 
+// holds says whether anything is counted on the sheet.
+func (s sheet) holds() bool {
+	for i := range s.rows() {
+		if s.load(i) != (Load{}) {
+			return true
+		}
+	}
+	return false
+}
+
 // grow makes room for n rows.
 func (s sheet) grow(n int) sheet {
 	if n <= s.rows() {

@@ -85,45 +85,44 @@ func (t table) withRows(hashes []uint64) (table, error) {
 		wanted[h] = true
 	}
 	var free []int
-	have := make(map[uint64]bool, t.rows())
 	for i := range t.rows() {
-		have[t.hash(i)] = true
-		if t.load(i) == (Load{}) && !wanted[t.hash(i)] {
+		if h := t.hash(i); wanted[h] {
+			delete(wanted, h)
+		} else if t.load(i) == (Load{}) {
 			free = append(free, i)
 		}
 	}
 	if len(free) < len(hashes)+rowsToSpare {
 		free = nil
 	}
-	out := append(table(nil), t...)
+	more := max(0, len(wanted)-len(free))
+	if t.rows()+more > maxRows {
+		return nil, ErrNoRoom
+	}
+	for i := range more {
+		free = append(free, t.rows()+i)
+	}
+	out := t.grown(more)
 	for _, h := range hashes {
-		if have[h] {
-			continue
-		}
-		have[h] = true
-		if len(free) > 0 {
+		if wanted[h] {
+			delete(wanted, h)
 			binary.LittleEndian.PutUint64(out[out.hashesAt()+free[0]*hashSize:], h)
 			free = free[1:]
-			continue
 		}
-		if out.rows() >= maxRows {
-			return nil, ErrNoRoom
-		}
-		out = out.grown(h)
 	}
 	binary.LittleEndian.PutUint32(out[4:], t.generation()+1)
 	return out, nil
 }
 
-// grown returns t with one more row, for the endpoint of the given hash.
-func (t table) grown(hash uint64) table {
-	out := make(table, 0, len(t)+rowSize+hashSize)
+// grown returns a copy of t with n more rows, which stand for no endpoint yet.
+func (t table) grown(n int) table {
+	out := make(table, 0, len(t)+n*(rowSize+hashSize))
 	out = append(out, t[:t.hashesAt()]...)
-	out = append(out, make([]byte, rowSize)...)
+	out = append(out, make([]byte, n*rowSize)...)
 	out = append(out, t[t.hashesAt():t.scopeAt()]...)
-	out = binary.LittleEndian.AppendUint64(out, hash)
+	out = append(out, make([]byte, n*hashSize)...)
 	out = append(out, t[t.scopeAt():]...)
-	binary.LittleEndian.PutUint16(out[8:], uint16(t.rows()+1))
+	binary.LittleEndian.PutUint16(out[8:], uint16(t.rows()+n))
 	return out
 }
 

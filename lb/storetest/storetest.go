@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"keeps to the cap", testCap},
 		{"respects weights", testWeights},
 		{"counts tokens", testTokens},
+		{"bears any number of tokens", testManyTokens},
 		{"settles ties evenly", testTies},
 		{"releases once", testReleaseOnce},
 		{"release may come first", testReleaseFirst},
@@ -202,6 +203,32 @@ func testTokens(t *testing.T, w *world) {
 		if l.Tokens != 1000 {
 			t.Fatalf("endpoint %d carries %d tokens", i, l.Tokens)
 		}
+	}
+}
+
+// Whatever a request claims to need, its lease takes back what it gave and leaves the others' tokens alone.
+func testManyTokens(t *testing.T, w *world) {
+	for _, n := range []int64{-5, 0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<32 + 7, 1 << 62, math.MaxInt64} {
+		a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(1)
+		p := Even(addrs)
+		p.Unit, p.Tokens = lb.Tokens, 1000
+		w.must(b, 1, p)
+		p.Tokens = n
+		w.must(a, 1, p)
+		first := w.Loads("llm", addrs)[0]
+		if first.Tokens < 1000 || n > 1000 && first.Tokens < 2000 {
+			t.Fatalf("%d tokens and 1000 make %d", n, first.Tokens)
+		}
+		w.pass(2*time.Second, a, b)
+		if again := w.Loads("llm", addrs)[0]; again != first {
+			t.Fatalf("%d tokens: %+v in flight became %+v with time", n, first, again)
+		}
+		a.Amend(w.now, 1, "", n/2)
+		a.Release(w.now, 1)
+		if l := w.Loads("llm", addrs)[0]; l != (lb.Load{Requests: 1, Tokens: 1000}) {
+			t.Fatalf("after the release of %d tokens %+v remain", n, l)
+		}
+		b.Release(w.now, 1)
 	}
 }
 
