@@ -138,6 +138,24 @@ func TestPanicAtTheDeadline(t *testing.T) {
 	d.drained()
 }
 
+// A body that is whole when it decides is not late, whenever that is.
+func TestLateButWhole(t *testing.T) {
+	for _, c := range []struct {
+		end  bool
+		want string
+	}{{true, "chosen"}, {false, "body_late"}} {
+		d := startFake(t, 1, 2, tokensConfig)
+		s := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{`{"prompt":`}, Unended: true}.Filled())}
+		d.advance(time.Second)
+		s.Send(`"a"}`, c.end)
+		if got := s.ctx.stream.reason.String(); got != c.want {
+			t.Errorf("with the end of the body %v: reason %s, want %s", c.end, got, c.want)
+		}
+		s.Finish()
+		d.drained()
+	}
+}
+
 // No more is held than is inspected.
 func TestHoldsNoMoreThanItReads(t *testing.T) {
 	const most = 1024

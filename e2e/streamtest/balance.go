@@ -89,6 +89,21 @@ var balanceScenarios = []scenario{
 		t.finish(s)
 		t.wantDrained()
 	}},
+	{name: "tokens stay until a whole answer is there", endpoints: 2, config: `"unit":"tokens","output_tokens":100`, run: func(t *run) {
+		s := t.Open(Request{Frames: []string{completion(4000, 0)}})
+		t.wantTokens(tokensAt(t, s, 1100)...)
+		s.Head(200)
+		s.Data(`{"id":`)
+		other := t.Open(Request{Frames: []string{completion(400, 100)}})
+		if other.Upstream() == s.Upstream() {
+			t.Error("the next request went to the endpoint with the long prompt")
+		}
+		want := []int64{200, 200}
+		want[s.Upstream()] = 1100
+		t.wantTokens(want...)
+		t.finish(s, other)
+		t.wantDrained()
+	}},
 }
 
 func shedsAtCap(t *run) {

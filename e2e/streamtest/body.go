@@ -84,7 +84,7 @@ var bodyScenarios = []scenario{
 		t.wantReceived(s, body)
 		t.wantTokens(tokensAt(t, s, 150)...)
 		t.finish(s)
-		t.wantReason(s, "chosen")
+		t.wantDrained()
 	}},
 	{name: "larger than what is inspected, and announced", endpoints: 2, config: `"unit":"tokens","max_inspect_bytes":1024,"output_tokens":100`, run: func(t *run) {
 		const length = 4024
