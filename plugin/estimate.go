@@ -6,9 +6,12 @@ import (
 )
 
 // estimate returns how many tokens a request is likely to be: those of its prompt, by bytes per token, and those it may
-// generate, by its own limit or the configured guess. unseen bytes of the body count as prompt.
+// generate, by its own limit or the configured guess. unseen bytes of the body count as prompt. Together they are no more
+// than the configured maximum: a client must not be able to make an endpoint look full with a number.
 func estimate(c *config.Config, info *prompt.Info, unseen int) (promptTokens, outputTokens int64) {
+	most := int64(c.MaxRequestTokens)
 	promptTokens = int64(float64(info.TextBytes+max(0, unseen))/c.BytesPerToken) + int64(info.TokenIDs)
+	promptTokens = min(promptTokens, most)
 	switch {
 	case info.Shape == prompt.Embeddings || info.Shape == prompt.Rerank:
 		return promptTokens, 0
@@ -17,5 +20,5 @@ func estimate(c *config.Config, info *prompt.Info, unseen int) (promptTokens, ou
 	default:
 		outputTokens = int64(c.OutputTokens)
 	}
-	return promptTokens, outputTokens * int64(max(1, info.N))
+	return promptTokens, min(outputTokens*int64(max(1, info.N)), most-promptTokens)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestEstimate(t *testing.T) {
-	c := &config.Config{BytesPerToken: 4, OutputTokens: 256}
+	c := &config.Config{BytesPerToken: 4, OutputTokens: 256, MaxRequestTokens: 5000}
 	for _, tc := range []struct {
 		name           string
 		info           prompt.Info
@@ -22,6 +22,8 @@ func TestEstimate(t *testing.T) {
 		{"its own limit", prompt.Info{MaxTokens: 10}, 0, 0, 10},
 		{"several answers", prompt.Info{MaxTokens: 10, N: 3}, 0, 0, 30},
 		{"token ids", prompt.Info{TokenIDs: 77, TextBytes: 4}, 0, 78, 256},
+		{"a limit beyond reason", prompt.Info{TextBytes: 4000, MaxTokens: 1 << 30, N: 1 << 30}, 0, 1000, 4000},
+		{"a length beyond reason", prompt.Info{MaxTokens: 10}, 1 << 60, 5000, 0},
 		{"embeddings generate nothing", prompt.Info{TextBytes: 40, Shape: prompt.Embeddings}, 0, 10, 0},
 		{"rerank generates nothing", prompt.Info{TextBytes: 40, Shape: prompt.Rerank, MaxTokens: 5}, 0, 10, 0},
 	} {

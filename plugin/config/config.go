@@ -34,10 +34,11 @@ type Config struct {
 	Weights     map[string]float64 // capacity by "ip:port", over what the gateway says; nil when none is set
 	Health      Health
 
-	MaxInspectBytes int           // how much of a request body is read for the decision
-	BodyTimeout     time.Duration // how long a request waits for its body before the headers decide
-	OutputTokens    int           // tokens expected of a request that does not limit its output
-	BytesPerToken   float64       // bytes of prompt text that make one token
+	MaxInspectBytes  int           // how much of a request body is read for the decision
+	BodyTimeout      time.Duration // how long a request waits for its body before the headers decide
+	OutputTokens     int           // tokens expected of a request that does not limit its output
+	MaxRequestTokens int           // the most tokens that one request counts for
+	BytesPerToken    float64       // bytes of prompt text that make one token
 
 	DebugHeaders bool // answer with x-warmgate-* headers
 	Shadow       bool // decide and count, but let the gateway route

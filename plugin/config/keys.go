@@ -119,6 +119,10 @@ var keys = []key{
 		integer(0, 1e6, func(c *Config) *int { return &c.OutputTokens }), onAny, "",
 	},
 	{
+		Key{"lb_config.max_request_tokens", "integer", "131072", "The most tokens that one request counts for, whatever it asks for"},
+		integer(1, 1<<30, func(c *Config) *int { return &c.MaxRequestTokens }), onAny, "",
+	},
+	{
 		Key{"lb_config.bytes_per_token", "number", "4", "Bytes of prompt text that make one token"},
 		number(0.1, 100, func(c *Config) *float64 { return &c.BytesPerToken }), onAny, "",
 	},

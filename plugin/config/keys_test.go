@@ -28,6 +28,7 @@ var keyCases = map[string]struct {
 	"lb_config.max_inspect_bytes":      {`"1MiB"`, func(c *Config) { c.MaxInspectBytes = 1 << 20 }, []string{`100`, `"9MiB"`, `"64"`, `"KiB"`, `"1.0001KiB"`}},
 	"lb_config.body_timeout":           {`"1.5s"`, func(c *Config) { c.BodyTimeout = 1500 * time.Millisecond }, []string{`0`, `"1d"`, `true`}},
 	"lb_config.output_tokens":          {`1000`, func(c *Config) { c.OutputTokens = 1000 }, []string{`-1`, `0.5`}},
+	"lb_config.max_request_tokens":     {`4096`, func(c *Config) { c.MaxRequestTokens = 4096 }, []string{`0`, `-1`, `1.5`, `"x"`}},
 	"lb_config.bytes_per_token":        {`3.6`, func(c *Config) { c.BytesPerToken = 3.6 }, []string{`0`, `-4`, `101`, `1e400`}},
 	"lb_config.debug_headers":          {`true`, func(c *Config) { c.DebugHeaders = true }, []string{`"true"`}},
 	"lb_config.shadow":                 {`true`, func(c *Config) { c.Shadow = true }, []string{`0`}},
