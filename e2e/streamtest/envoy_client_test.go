@@ -205,7 +205,6 @@ func (s *envoyStream) Finish() {
 func (s *envoyStream) ResetByUpstream() { s.breakOff() }
 
 func (s *envoyStream) ResetByClient() {
-	s.Upstream()
 	if tcp, ok := s.conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
