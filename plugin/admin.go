@@ -12,8 +12,10 @@ import (
 
 const (
 	adminTimeoutMillis = 2000
-	// staleAfter is how long a list of endpoints is trusted after the last good answer.
+	// staleAfter is how long a list of endpoints is trusted after the last good answer, or staleTerms poll intervals if
+	// that is longer.
 	staleAfter = 10 * time.Second
+	staleTerms = 3
 	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts asking: parsing
 	// the answer takes milliseconds that a worker should rather spend on requests.
 	leaderSlack = 3 * time.Second
@@ -29,7 +31,8 @@ type adminPoller struct {
 	serves bool // this VM serves requests: it is a worker's
 	busy   bool // a question is under way
 	asked  time.Duration
-	digest uint32 // version of the digest that views are from
+	every  time.Duration // the poll interval, as of the last question
+	digest uint32        // version of the digest that views are from
 	views  map[string]*lb.View
 	last   []byte // the digest published in this VM's present leadership
 }
@@ -46,7 +49,7 @@ func (a *adminPoller) due(now, interval time.Duration) bool {
 	if now-a.asked < interval && a.asked > 0 || !a.lead(now, interval) {
 		return false
 	}
-	a.busy, a.asked = true, now
+	a.busy, a.asked, a.every = true, now, interval
 	return true
 }
 
@@ -94,8 +97,8 @@ func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (pr
 		}
 		a.last = digest
 	}
-	fresh := binary.LittleEndian.AppendUint64(nil, uint64(now))
-	if err := a.kv.Set(keyFresh, fresh, 0); err != nil {
+	until := now + max(staleAfter, staleTerms*a.every)
+	if err := a.kv.Set(keyFresh, binary.LittleEndian.AppendUint64(nil, uint64(until)), 0); err != nil {
 		return "publishing the endpoints: " + err.Error()
 	}
 	return ""
@@ -114,7 +117,7 @@ func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
 // follow reads what the leader has published. Views that have not changed stay the same value.
 func (a *adminPoller) follow(now time.Duration) {
 	fresh, _, err := a.kv.Get(keyFresh)
-	if err != nil || len(fresh) != 8 || now-time.Duration(binary.LittleEndian.Uint64(fresh)) > staleAfter {
+	if err != nil || len(fresh) != 8 || now > time.Duration(binary.LittleEndian.Uint64(fresh)) {
 		clear(a.views)
 		a.digest = 0
 		return

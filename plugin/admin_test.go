@@ -215,6 +215,26 @@ func TestStaleEndpointsAreForgotten(t *testing.T) {
 	}
 }
 
+// With a long poll interval the endpoints do not come and go between two questions.
+func TestLongPollInterval(t *testing.T) {
+	for _, interval := range []time.Duration{pollEvery, 5 * time.Second, 30 * time.Second, time.Minute} {
+		_, vms := adminVMs(t, 2)
+		now := time.Hour
+		for range 200 {
+			if vms[0].due(now, interval) {
+				vms[0].fetched(now, clustersPage("healthy"), "200")
+			}
+			if got := states(vms[1], now); got != "healthy" {
+				t.Fatalf("asked every %v, %v after the start: %s", interval, now-time.Hour, got)
+			}
+			now += time.Second
+		}
+		if got := states(vms[1], now+max(staleAfter, staleTerms*interval)); got != "none" {
+			t.Errorf("asked every %v: %s long after the last answer", interval, got)
+		}
+	}
+}
+
 func TestAnswersThatAreNone(t *testing.T) {
 	for _, c := range []struct{ name, body, status string }{
 		{"an error", "", "503"},

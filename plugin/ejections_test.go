@@ -73,8 +73,26 @@ func TestEjectionsAreShared(t *testing.T) {
 	}
 	d.ejects(1, d.Addr(3))
 	d.advance(2 * tickPeriod)
-	if val, _, err := d.kv.Get(keyEjections + fakeCluster); err != nil || len(val) != 24 {
-		t.Errorf("shared memory holds %d bytes (%v), want those of the one ejection that lasts", len(val), err)
+	val, _, err := d.kv.Get(keyEjections)
+	if entries := parseEjections(val)[fakeCluster].entries; err != nil || len(entries) != 24 {
+		t.Errorf("shared memory holds %d bytes (%v), want those of the one ejection that lasts", len(entries), err)
+	}
+}
+
+// What is written already is not written again, ten times a second.
+func TestEjectionsAreWrittenOnce(t *testing.T) {
+	d := startEjections(t)
+	writes := 0
+	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
+		if key == keyEjections {
+			writes++
+		}
+		return nil
+	}
+	d.ejects(0, d.Addr(1))
+	d.advance(5 * time.Second)
+	if writes != 1 {
+		t.Errorf("one ejection was written %d times", writes)
 	}
 }
 
@@ -85,7 +103,7 @@ func TestEjectionsAreTriedAgain(t *testing.T) {
 			d := startEjections(t)
 			failures := 0
 			d.kv.onSet = func(key string, _ []byte, _ uint32) error {
-				if key == keyEjections+fakeCluster && failures < 3 {
+				if key == keyEjections && failures < 3 {
 					failures++
 					return trouble
 				}
@@ -117,8 +135,12 @@ func TestEjectionsWithoutSharedMemory(t *testing.T) {
 
 func TestDamagedEjections(t *testing.T) {
 	d := startEjections(t)
-	for _, damage := range []string{"", "\x00", "short", string(make([]byte, 24)), string(make([]byte, 25))} {
-		if err := d.kv.Set(keyEjections+fakeCluster, []byte(damage), 0); err != nil {
+	name := "\x17\x00" + fakeCluster
+	for _, damage := range []string{
+		"", "\x00", "short", string(make([]byte, 24)), string(make([]byte, 25)), name, name + "12345678",
+		name + "12345678\xff\xff\xff\xff", name + "12345678\x18\x00\x00\x00" + string(make([]byte, 24)),
+	} {
+		if err := d.kv.Set(keyEjections, []byte(damage), 0); err != nil {
 			t.Fatal(err)
 		}
 		d.advance(2 * tickPeriod)
@@ -133,4 +155,61 @@ func TestDamagedEjections(t *testing.T) {
 	if d.chooses(1, d.Addr(1)) {
 		t.Error("after the damage ejections are not shared any more")
 	}
+}
+
+// Several clusters share the key: none loses what another writes, and what is old or over goes.
+func TestEjectionsOfSeveralClusters(t *testing.T) {
+	now := 10 * time.Hour
+	all := ejections{
+		"a":   {now, []byte("of a")},
+		"b":   {now - recordAge, []byte("of b")},
+		"old": {now - recordAge - 1, []byte("of old")},
+		"end": {now, nil},
+		"":    {now, []byte("of the one without a name")},
+	}
+	got := parseEjections(all.append(nil, now))
+	if len(got) != 3 {
+		t.Errorf("%d records are left: %v", len(got), got)
+	}
+	for _, name := range []string{"a", "b", ""} {
+		if string(got[name].entries) != string(all[name].entries) || got[name].written != all[name].written {
+			t.Errorf("%q: %v, want %v", name, got[name], all[name])
+		}
+	}
+	if raw := (ejections{}).append(nil, now); len(raw) == 0 || len(parseEjections(raw)) != 0 {
+		t.Errorf("nothing is written as %q", raw)
+	}
+}
+
+// Two workers that eject in the same moment both get through, also the first time.
+func TestEjectionsAtTheSameMoment(t *testing.T) {
+	d := startEjections(t)
+	second := false
+	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
+		if key == keyEjections && !second { // the other worker reads and writes between our read and our write
+			second = true
+			d.ejects(1, d.Addr(2))
+			d.workers[1].vm.shareEjections(d.now)
+		}
+		return nil
+	}
+	d.ejects(0, d.Addr(1))
+	d.advance(3 * tickPeriod)
+	for i := range d.workers {
+		if d.chooses(i, d.Addr(1)) || d.chooses(i, d.Addr(2)) {
+			t.Errorf("worker %d does not know both ejections", i)
+		}
+	}
+}
+
+func FuzzEjections(f *testing.F) {
+	f.Add([]byte("\x01\x00a12345678\x02\x00\x00\x00xy"))
+	f.Add([]byte{0})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for name, r := range parseEjections(raw) {
+			if len(name)+len(r.entries) > len(raw) {
+				t.Errorf("%q: %d bytes came out of %d", name, len(r.entries), len(raw))
+			}
+		}
+	})
 }

@@ -25,16 +25,18 @@ type fakeProcess struct {
 	log     []string
 	access  []string
 
-	view      *lb.View
-	endpoints []*fakeEndpoint
-	next      int // of the gateway's own round robin
+	view       *lb.View
+	anyCluster bool // whatever the name, there is such a cluster
+	endpoints  []*fakeEndpoint
+	next       int // of the gateway's own round robin
 
 	effective *fakeStream // the request that calls act on
 
-	fault     string // name of the call that panics
-	faultLeft int    // calls until it does
-	ticks     int    // calls of Tick
-	steerErr  error  // what Steer answers, nil when all is well
+	fault     string              // name of the call that panics
+	faultLeft int                 // calls until it does
+	ticks     int                 // calls of Tick
+	source    *config.EnvoySource // of the last Tick
+	steerErr  error               // what Steer answers, nil when all is well
 }
 
 // fakeEndpoint is a model server in the cluster.
@@ -96,11 +98,15 @@ func (w *fakeWorker) start(raw string) {
 		w.process.t.Errorf("a thread refused the configuration that the canary took: %s", raw)
 		return
 	}
+	if w.current != nil {
+		w.vm.retire(w.current)
+	}
 	w.current = configured
 }
 
 // lose takes a worker's VM away without a word to it.
 func (w *fakeWorker) lose() {
+	w.current = nil
 	w.vm = newVM(fakeGateway{w.process})
 	w.start(w.process.running)
 }
@@ -147,18 +153,22 @@ func (g fakeGateway) Now() time.Duration { g.call("Now"); return g.now }
 func (g fakeGateway) Random() uint64     { g.call("Random"); return g.rand.Uint64() }
 func (g fakeGateway) Metrics() Metrics   { return g.metrics }
 
-func (g fakeGateway) View(cluster string, _ *config.Config) *lb.View {
+func (g fakeGateway) View(_ time.Duration, cluster string, _ *config.Config) *lb.View {
 	g.call("View")
 	if g.effective == nil {
 		g.t.Error("View was called while no request is the one that calls act on")
 	}
-	if cluster != fakeCluster || len(g.view.Endpoints) == 0 {
+	if len(g.view.Endpoints) == 0 || cluster != fakeCluster && !g.anyCluster {
 		return nil
+	}
+	if g.anyCluster {
+		return &lb.View{Cluster: cluster, Endpoints: g.view.Endpoints}
 	}
 	return g.view
 }
 
-func (g fakeGateway) Tick(time.Duration, *config.Set) {
+func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
+	g.fakeProcess.source = source
 	g.fakeProcess.ticks++
 	g.call("Tick")
 }

@@ -16,10 +16,11 @@ type Gateway interface {
 	// Random returns 64 random bits.
 	Random() uint64
 	// View returns what is known of the cluster's endpoints, nil when that is nothing. It is called while the
-	// request that is routed to the cluster is being handled.
-	View(cluster string, c *config.Config) *lb.View
-	// Tick lets the gateway look for endpoints. set is the newest configuration.
-	Tick(now time.Duration, set *config.Set)
+	// request that is routed to the cluster is being handled. now may be a tick old. The name may come from a client.
+	View(now time.Duration, cluster string, c *config.Config) *lb.View
+	// Tick lets the gateway look for endpoints. source is where the configurations in force say that they are found, nil
+	// when none says so.
+	Tick(now time.Duration, source *config.EnvoySource)
 	// Metrics defines and changes statistics.
 	Metrics() Metrics
 	// Log writes a line to the gateway's log.

@@ -21,60 +21,57 @@ const (
 	headerDestination = "x-gateway-destination-endpoint" // where retries go, in turn: read by override_host
 )
 
+// fixed names a cluster whose endpoints are in a configuration. Rules of one cluster may list different ones.
+type fixed struct {
+	config  *config.Config
+	cluster string
+}
+
 // envoyGateway is stock Envoy: endpoints from its own admin interface or from the configuration, the choice by header.
 type envoyGateway struct {
 	sdkGateway
 	admin  *adminPoller
-	static map[*config.Config]map[string]*lb.View
+	static *recent[fixed, *lb.View]
 }
 
 func newGateway() Gateway {
-	return &envoyGateway{admin: newAdminPoller(sharedData{}, rawRandom()), static: map[*config.Config]map[string]*lb.View{}}
+	return &envoyGateway{admin: newAdminPoller(sharedData{}, rawRandom()), static: newRecent[fixed, *lb.View](maxClusters)}
 }
 
 func rawRandom() uint64 { return sdkGateway{}.Random() }
 
 // View implements Gateway.
-func (g *envoyGateway) View(cluster string, c *config.Config) *lb.View {
+func (g *envoyGateway) View(now time.Duration, cluster string, c *config.Config) *lb.View {
 	if len(c.EnvoyCfg.Endpoints) == 0 {
-		return g.admin.view(g.Now(), cluster)
+		return g.admin.view(now, cluster)
 	}
-	views := g.static[c]
-	if views == nil {
-		clear(g.static) // those of earlier configurations
-		views = map[string]*lb.View{}
-		g.static[c] = views
+	key := fixed{c, cluster}
+	if v, ok := g.static.get(now, key); ok {
+		return v
 	}
-	v := views[cluster]
-	if v == nil {
-		v = &lb.View{Cluster: cluster}
-		for _, e := range c.EnvoyCfg.Endpoints {
-			v.Endpoints = append(v.Endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
-		}
-		views[cluster] = v
+	v := &lb.View{Cluster: cluster}
+	for _, e := range c.EnvoyCfg.Endpoints {
+		v.Endpoints = append(v.Endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
 	}
+	g.static.put(now, key, v)
 	return v
 }
 
 // Tick implements Gateway.
-func (g *envoyGateway) Tick(now time.Duration, set *config.Set) {
-	if set == nil {
+func (g *envoyGateway) Tick(now time.Duration, source *config.EnvoySource) {
+	if source == nil && len(g.admin.views) == 0 {
 		return
 	}
-	src, ok := set.AdminSource()
-	if !ok {
-		return
-	}
-	g.admin.follow(now)
-	if g.admin.due(now, src.PollInterval) {
-		g.fetch(src)
+	g.admin.follow(now) // also without a source of our own: other VMs may have one, and what is known must not grow old
+	if source != nil && g.admin.due(now, source.PollInterval) {
+		g.fetch(source)
 	}
 }
 
 // fetch asks the admin interface for all clusters.
-func (g *envoyGateway) fetch(src config.EnvoySource) {
+func (g *envoyGateway) fetch(source *config.EnvoySource) {
 	headers := [][2]string{{":method", "GET"}, {":path", "/clusters"}, {":authority", "warmgate"}}
-	_, err := proxywasm.DispatchHttpCall(src.AdminCluster, headers, nil, nil, adminTimeoutMillis, func(_, size, _ int) {
+	_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, adminTimeoutMillis, func(_, size, _ int) {
 		theVM.guard("the endpoints from the admin interface", func() {
 			body, err := proxywasm.GetHttpCallResponseBody(0, size)
 			if err != nil {
@@ -87,7 +84,7 @@ func (g *envoyGateway) fetch(src config.EnvoySource) {
 	})
 	if err != nil {
 		g.admin.busy = false
-		g.Log(Warn, "the admin cluster "+src.AdminCluster+" cannot be asked for endpoints: "+err.Error())
+		g.Log(Warn, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
 	}
 }
 

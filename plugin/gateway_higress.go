@@ -28,44 +28,43 @@ const (
 // higressGateway is Higress: endpoints and the choice by its own host calls.
 type higressGateway struct {
 	sdkGateway
-	lists map[string]*hostList
+	lists *recent[string, *hostList]
 }
 
-// hostList is what Higress last said of a cluster.
+// hostList is what Higress last said of a cluster that has hosts.
 type hostList struct {
 	raw  string
-	at   time.Duration
+	at   time.Duration // of a big list: when it was read
 	view *lb.View
 }
 
-func newGateway() Gateway { return &higressGateway{lists: map[string]*hostList{}} }
+func newGateway() Gateway { return &higressGateway{lists: newRecent[string, *hostList](maxClusters)} }
 
 // View implements Gateway. The host list is read anew for every request as long as it is small, because from version
 // 2.2 on Higress fails a request that is sent to a host that has just left.
-func (g *higressGateway) View(cluster string, _ *config.Config) *lb.View {
-	l := g.lists[cluster]
-	if l == nil {
-		l = &hostList{}
-		g.lists[cluster] = l
-	}
-	now := g.Now()
-	if len(l.raw) >= bigHostList && now-l.at < hostListAge {
+func (g *higressGateway) View(now time.Duration, cluster string, _ *config.Config) *lb.View {
+	l, known := g.lists.get(now, cluster)
+	if known && len(l.raw) >= bigHostList && g.Now()-l.at < hostListAge {
 		return l.view
 	}
 	raw := upstreamHosts()
-	l.at = now
-	if l.view != nil && string(raw) == l.raw {
-		return l.view
+	if !known || string(raw) != l.raw {
+		endpoints, err := discovery.ParseHosts(raw)
+		if err != nil || len(endpoints) == 0 {
+			g.lists.drop(cluster)
+			return nil
+		}
+		l = &hostList{raw: string(raw), view: &lb.View{Cluster: cluster, Endpoints: endpoints}}
+		g.lists.put(now, cluster, l)
 	}
-	l.raw, l.view = string(raw), nil
-	if endpoints, err := discovery.ParseHosts(raw); err == nil && len(endpoints) > 0 {
-		l.view = &lb.View{Cluster: cluster, Endpoints: endpoints}
+	if len(raw) >= bigHostList {
+		l.at = g.Now()
 	}
 	return l.view
 }
 
 // Tick implements Gateway: Higress tells endpoints when asked.
-func (g *higressGateway) Tick(time.Duration, *config.Set) {}
+func (g *higressGateway) Tick(time.Duration, *config.EnvoySource) {}
 
 // higressStream is a request in Higress.
 type higressStream struct{ sdkStream }

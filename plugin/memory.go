@@ -8,19 +8,21 @@ import (
 
 // Keys of shared memory besides the store's. On Higress all plugins share one memory, so each carries our name.
 const (
-	keyEjections  = "warmgate/1/ejections/"
+	keyEjections  = "warmgate/1/ejections"
 	keyConfigured = "warmgate/1/configured/"
 	keyLeader     = "warmgate/1/leader"
 	keyDigest     = "warmgate/1/digest"
-	keyFresh      = "warmgate/1/fresh"
+	keyFresh      = "warmgate/1/fresh" // until when the digest is trusted
 )
 
 // prepare creates the keys that several VMs write. The gateway starts a configuration in the main thread's VM before
 // it does so in any worker's, so no worker can be writing yet.
 func prepare(kv lb.KV) error {
-	if _, _, err := kv.Get(keyLeader); errors.Is(err, lb.ErrNotFound) {
-		if err := kv.Set(keyLeader, []byte{0}, 0); err != nil {
-			return err
+	for _, key := range []string{keyLeader, keyEjections} {
+		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
+			if err := kv.Set(key, []byte{0}, 0); err != nil {
+				return err
+			}
 		}
 	}
 	return lb.Prepare(kv)

@@ -22,8 +22,11 @@ func (v *vm) publish(now time.Duration) {
 		v.stats.set(statOwners, uint64(n))
 	}
 	for _, cl := range v.clusters {
-		v.stats.count(statEjections+";cluster="+cl.name, cl.health.Ejections()-cl.ejected)
-		cl.ejected = cl.health.Ejections()
+		name := statEjections + ";cluster=" + cl.name
+		if n := cl.health.Ejections() - cl.ejected; n > 0 && v.stats.room(name) {
+			v.stats.count(name, n)
+			cl.ejected += n
+		}
 		if cl.view != nil {
 			v.publishLoads(cl)
 		}
@@ -37,7 +40,7 @@ func (v *vm) publishLoads(cl *cluster) {
 	for i := range cl.view.Endpoints {
 		addr := cl.view.Endpoints[i].Addr
 		listed[addr] = true
-		if len(cl.gauges) < maxGauges && v.stats.names() < maxNames {
+		if len(cl.gauges) < maxGauges && v.stats.room(statInflight+labels(cl.name, addr)) {
 			cl.gauges[addr] = true
 		}
 	}
@@ -50,16 +53,17 @@ func (v *vm) publishLoads(cl *cluster) {
 		return
 	}
 	for i, a := range addrs {
-		labels := ";cluster=" + cl.name + ";endpoint=" + a
-		v.stats.set(statInflight+labels, uint64(loads[i].Requests))
+		v.stats.set(statInflight+labels(cl.name, a), uint64(loads[i].Requests))
 		if cl.tokens {
-			v.stats.set(statTokens+labels, uint64(loads[i].Tokens))
+			v.stats.set(statTokens+labels(cl.name, a), uint64(loads[i].Tokens))
 		}
 		if !listed[a] && loads[i] == (lb.Load{}) {
 			delete(cl.gauges, a)
 		}
 	}
 }
+
+func labels(cluster, endpoint string) string { return ";cluster=" + cluster + ";endpoint=" + endpoint }
 
 // describe says in one line what was decided, for the access log.
 func describe(addr string, r lb.Reason, load int64) string {

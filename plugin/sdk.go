@@ -13,16 +13,15 @@ var theVM *vm
 type vmContext struct{ types.DefaultVMContext }
 
 // NewPluginContext is called for every configuration.
-func (*vmContext) NewPluginContext(id uint32) types.PluginContext {
+func (*vmContext) NewPluginContext(uint32) types.PluginContext {
 	if theVM == nil {
 		theVM = newVM(newGateway())
 	}
-	return &pluginContext{id: id, plugin: &plugin{vm: theVM}}
+	return &pluginContext{plugin: &plugin{vm: theVM}}
 }
 
 type pluginContext struct {
 	types.DefaultPluginContext
-	id     uint32
 	plugin *plugin
 }
 
@@ -46,6 +45,12 @@ func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 		ok = types.OnPluginStartStatusOK
 	}, nil)
 	return ok
+}
+
+// OnPluginDone is called when the gateway is about to drop the configuration.
+func (p *pluginContext) OnPluginDone() bool {
+	theVM.guard("the end of a configuration", func() { theVM.retire(p.plugin) }, nil)
+	return true
 }
 
 // OnTick does what is due.
@@ -78,7 +83,7 @@ func (h *httpContext) OnHttpRequestHeaders(_ int, end bool) types.Action {
 
 // OnHttpRequestBody implements types.HttpContext.
 func (h *httpContext) OnHttpRequestBody(size int, end bool) types.Action {
-	if h.stream.phase != phaseHeld {
+	if h.stream.phase != phaseHeld && !end {
 		return types.ActionContinue
 	}
 	return h.run("request body", func() action { return h.stream.requestBody(size, end) })
@@ -86,9 +91,6 @@ func (h *httpContext) OnHttpRequestBody(size int, end bool) types.Action {
 
 // OnHttpRequestTrailers implements types.HttpContext.
 func (h *httpContext) OnHttpRequestTrailers(int) types.Action {
-	if h.stream.phase != phaseHeld {
-		return types.ActionContinue
-	}
 	return h.run("request trailers", h.stream.requestTrailers)
 }
 

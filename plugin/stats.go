@@ -63,8 +63,11 @@ func (s *stats) id(name string, define func(string) uint32) uint32 {
 	return id
 }
 
-// names returns how many statistics were defined here, those of decisions aside.
-func (s *stats) names() int { return len(s.ids) }
+// room says whether a statistic may be used: it is there, or may still be defined. Those of decisions are not counted.
+func (s *stats) room(name string) bool {
+	_, ok := s.ids[name]
+	return ok || len(s.ids) < maxNames
+}
 
 // count adds to a counter.
 func (s *stats) count(name string, n uint64) {

@@ -14,6 +14,7 @@ import (
 func TestNamesOfStatistics(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	courses["served"](d)
+	d.ejects(0, d.Addr(0))
 	d.advance(2 * time.Second)
 	const cluster = ";cluster=" + fakeCluster
 	endpoint := cluster + ";endpoint=" + d.Addr(0)

@@ -43,18 +43,21 @@ type stream struct {
 	reason  lb.Reason
 	settled bool // the request is counted under its reason
 
+	scope      string // name of the cluster
 	id         lb.LeaseID
-	addr       string // the endpoint that the lease counts at
-	chosen     string // the endpoint that was chosen
-	output     int64  // tokens that remain in flight once the first byte is there
-	streams    bool   // the answer was asked for as a stream of tokens
-	load       int64  // requests in flight at the endpoint, this one included
-	status     int    // of the response, 0 before it
-	began      bool   // some of the held body is there
-	received   int    // bytes of it
-	late       bool   // the time for the held body is over: the next part of it decides
-	firstBytes bool   // some of the response's body has passed
-	complete   bool   // all of the response has passed
+	addr       string        // the endpoint that the lease counts at
+	chosen     string        // the endpoint that was chosen
+	output     int64         // tokens that remain in flight once the first byte is there
+	streams    bool          // the answer was asked for as a stream of tokens
+	load       int64         // requests in flight at the endpoint, this one included
+	asked      time.Duration // when all of the request was on its way, 0 before
+	reached    bool          // an endpoint was tried: the response is not the gateway's alone
+	status     int           // of the response, 0 before it
+	began      bool          // some of the held body is there
+	received   int           // bytes of it
+	late       bool          // the time for the held body is over: the next part of it decides
+	firstBytes bool          // some of the response's body has passed
+	complete   bool          // all of the response has passed
 }
 
 func (p *plugin) newStream(s Stream) *stream { return &stream{Stream: s, plugin: p} }
@@ -64,23 +67,20 @@ func (s *stream) requestHeaders(end bool) action {
 	if s.plugin.set == nil {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
-	cluster := s.match()
+	s.scope = s.match()
 	switch {
 	case s.cfg == nil:
 		return s.pass(lb.ReasonNoRule)
 	case !s.cfg.Enabled:
 		return s.pass(lb.ReasonDisabled)
 	}
-	if cluster == "" {
-		cluster = s.Cluster()
+	if s.scope == "" {
+		s.scope = s.Cluster()
 	}
-	if cluster == "" {
+	if s.scope == "" {
 		return s.pass(lb.ReasonNoCluster)
 	}
-	var err error
-	if s.cluster, s.policy, err = s.plugin.vm.cluster(cluster, s.cfg); err != nil {
-		return s.pass(lb.ReasonConfigInvalid)
-	}
+	s.sent(end)
 	if end || s.cfg.Unit != "tokens" {
 		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
 	}
@@ -110,8 +110,16 @@ func (s *stream) match() (cluster string) {
 	return cluster
 }
 
+// sent is called for each part of the request, with end for the last one.
+func (s *stream) sent(end bool) {
+	if end && s.asked == 0 {
+		s.asked = s.plugin.vm.now()
+	}
+}
+
 // requestBody is called when more of the body is there: size bytes in all.
 func (s *stream) requestBody(size int, end bool) action {
+	s.sent(end)
 	if s.phase != phaseHeld {
 		return proceed
 	}
@@ -124,6 +132,7 @@ func (s *stream) requestBody(size int, end bool) action {
 
 // requestTrailers is called when the body was followed by trailers.
 func (s *stream) requestTrailers() action {
+	s.sent(true)
 	if s.phase != phaseHeld {
 		return proceed
 	}
@@ -172,11 +181,18 @@ func (s *stream) bodyLate() {
 // an endpoint is chosen.
 func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 	v := s.plugin.vm
-	view := v.gw.View(s.cluster.name, s.cfg)
+	now := v.now()
+	view := v.gw.View(now, s.scope, s.cfg)
 	if view == nil {
 		return s.pass(lb.ReasonNoEndpoints)
 	}
-	now := v.now()
+	var err error
+	switch s.cluster, s.policy, err = v.cluster(s.scope, s.cfg); {
+	case errors.Is(err, errClusters):
+		return s.pass(lb.ReasonStoreError)
+	case err != nil:
+		return s.pass(lb.ReasonConfigInvalid)
+	}
 	s.cluster.view = view
 	r := lb.Request{Tie: v.gw.Random()}
 	if s.cfg.Unit == "tokens" {
@@ -215,6 +231,7 @@ func (s *stream) reserve(now time.Duration, plan *lb.Plan, output int64, reason 
 		return s.pass(lb.ReasonStoreError)
 	}
 	s.phase, s.output, s.load = phaseLeased, output, grant.Load.Requests
+	s.cluster.streams[s] = struct{}{}
 	s.chosen = plan.Candidates[grant.Index].Addr
 	s.addr = s.chosen
 	if s.cfg.Shadow {
@@ -291,6 +308,9 @@ func (s *stream) lateRecovered() {
 // be there although the phase does not say so yet; releasing one that is not does no harm.
 func (s *stream) recovered() {
 	delete(s.plugin.vm.held, s)
+	if s.cluster != nil {
+		delete(s.cluster.streams, s)
+	}
 	if s.id != 0 {
 		s.plugin.vm.store.Release(s.plugin.vm.now(), s.id)
 	}

@@ -18,7 +18,7 @@ func (s *stream) responseHeaders(end bool) {
 		s.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.follow()
 	}
-	if s.cfg != nil && s.cfg.DebugHeaders {
+	if s.settled && s.cfg != nil && s.cfg.DebugHeaders {
 		s.SetResponseHeader("x-warmgate-reason", s.reason.String())
 		if s.chosen != "" {
 			s.SetResponseHeader("x-warmgate-host", s.chosen)
@@ -28,8 +28,12 @@ func (s *stream) responseHeaders(end bool) {
 }
 
 // follow moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
+//
+// What the chosen endpoint did is not told: it may have failed, or have been full and answered 503. So it loses weight and
+// is not ejected for it.
 func (s *stream) follow() {
 	served := s.Served()
+	s.reached = s.reached || served != ""
 	if served == "" || served == s.addr {
 		return
 	}
@@ -38,7 +42,7 @@ func (s *stream) follow() {
 	v.store.Amend(now, s.id, served, v.store.Tokens(s.id))
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
-		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Failure})
+		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Overload})
 	}
 	s.addr = served
 }
@@ -70,7 +74,10 @@ func (s *stream) done() {
 	if s.phase == phaseLeased {
 		now := v.now()
 		s.release(now)
-		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: s.verdict()})
+		if s.status == 0 {
+			s.reached = s.Served() != ""
+		}
+		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: s.verdict(now)})
 	}
 	s.phase = phaseDone
 }
@@ -78,34 +85,51 @@ func (s *stream) done() {
 // release gives the lease back, if there is one.
 func (s *stream) release(now time.Duration) {
 	if s.phase == phaseLeased {
+		delete(s.cluster.streams, s)
 		s.plugin.vm.store.Release(now, s.id)
 	}
 }
 
+// patience is how long an endpoint may keep a request waiting before it is held against it that the client leaves.
+const patience = 5 * time.Second
+
 // verdict says what the end of the request tells of the endpoint. The gateway's own word is only asked for when the
 // response is not plainly good.
-func (s *stream) verdict() lb.Verdict {
-	overloaded := s.status == 429 || s.status == 503
-	if s.complete && s.status > 0 && s.status < 500 {
-		if overloaded {
-			return lb.Overload
-		}
-		return lb.Success
+func (s *stream) verdict(now time.Duration) lb.Verdict {
+	if !s.reached { // answered by a filter, or for want of an endpoint
+		return lb.Neutral
 	}
+	if s.complete && s.status > 0 && s.status < 500 {
+		return answered(s.status)
+	}
+	unanswered := s.status == 0 || s.status >= 500 // as far as can be told: 500 and above may be the gateway's own
 	details := s.Details()
 	switch {
 	case details == "via_upstream" || details == "" && s.status >= 500:
-		if overloaded {
-			return lb.Overload
+		return answered(s.status)
+	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
+		return lb.Neutral // the gateway's own limits
+	case details == "stream_idle_timeout" || strings.Contains(details, "max_duration") || strings.Contains(details, "max_stream_duration"):
+		if unanswered && s.asked > 0 {
+			return lb.Failure
 		}
-		if s.status < 500 {
-			return lb.Success
-		}
+		return lb.Neutral // a long answer, or a slow client
+	case strings.Contains(details, "response_timeout") ||
+		strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
 		return lb.Failure
-	case strings.Contains(details, "downstream"):
-		return lb.Neutral
-	case strings.Contains(details, "upstream") || strings.Contains(details, "response_timeout"):
-		return lb.Failure
+	case s.status == 0 && s.asked > 0 && now-s.asked >= patience:
+		return lb.Overload // the client gave up waiting
 	}
 	return lb.Neutral
+}
+
+// answered judges by the status that the endpoint answered with.
+func answered(status int) lb.Verdict {
+	switch {
+	case status == 429 || status == 503:
+		return lb.Overload
+	case status < 500:
+		return lb.Success
+	}
+	return lb.Failure
 }

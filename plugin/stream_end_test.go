@@ -34,8 +34,14 @@ func TestVerdict(t *testing.T) {
 		{503, true, "upstream_reset_before_response_started{connection_failure}", lb.Failure},
 		{504, true, "response_timeout", lb.Failure},
 		{504, true, "upstream_per_try_timeout", lb.Failure},
-		{504, true, "stream_idle_timeout", lb.Neutral},
-		{503, true, "no_healthy_upstream", lb.Failure},
+		{504, true, "stream_idle_timeout", lb.Failure},
+		{408, true, "stream_idle_timeout", lb.Success}, // the gateway's word to a client that does not go on
+		{200, false, "stream_idle_timeout", lb.Neutral},
+		{0, false, "max_duration_timeout", lb.Failure},
+		{200, false, "upstream_max_stream_duration_reached", lb.Neutral}, // a long answer
+		{503, true, "upstream_reset_before_response_started{overflow}", lb.Neutral},
+		{503, true, "overflow", lb.Neutral},
+		{503, true, "no_healthy_upstream", lb.Neutral},
 		{503, true, "fault_filter_abort", lb.Neutral},
 		{403, true, "rbac_access_denied", lb.Success}, // the gateway's own answer is not told apart, and does no harm
 		{0, false, "", lb.Neutral},
@@ -43,9 +49,41 @@ func TestVerdict(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := &fakeStream{process: p, details: c.details}
 		p.effective = fake
-		s := &stream{Stream: fake, status: c.status, complete: c.complete}
-		if got := s.verdict(); got != c.want {
+		s := &stream{Stream: fake, status: c.status, complete: c.complete, reached: true, asked: p.now}
+		if got := s.verdict(p.now); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
+		}
+		if s.reached = false; s.verdict(p.now) != lb.Neutral {
+			t.Errorf("status %d, %q: held against an endpoint that was never tried", c.status, c.details)
+		}
+	}
+}
+
+// A client that leaves is no sign of trouble unless the endpoint has had all of the request for long and said nothing.
+func TestVerdictOfImpatience(t *testing.T) {
+	for _, c := range []struct {
+		details string
+		status  int
+		sent    bool
+		waited  time.Duration
+		want    lb.Verdict
+	}{
+		{"downstream_remote_disconnect", 0, true, patience, lb.Overload},
+		{"http2.remote_reset", 0, true, time.Minute, lb.Overload},
+		{"downstream_remote_disconnect", 0, true, patience - 1, lb.Neutral},
+		{"downstream_remote_disconnect", 200, true, time.Minute, lb.Neutral},
+		{"downstream_remote_disconnect", 0, false, time.Minute, lb.Neutral}, // an upload that was given up
+		{"stream_idle_timeout", 504, false, time.Minute, lb.Neutral},
+	} {
+		p := newFakeProcess(t, 1)
+		fake := &fakeStream{process: p, details: c.details}
+		p.effective = fake
+		s := &stream{Stream: fake, status: c.status, reached: true}
+		if c.sent {
+			s.asked = p.now
+		}
+		if got := s.verdict(p.now + c.waited); got != c.want {
+			t.Errorf("%+v: verdict %d, want %d", c, got, c.want)
 		}
 	}
 }
@@ -95,7 +133,7 @@ func (d *fakeDriver) weights() map[string]float64 {
 	return out
 }
 
-// After a retry both endpoints are judged: the first has failed, the second by what it answered.
+// After a retry both endpoints are judged: the first has failed or was full, the second by what it answered.
 func TestRetryIsHeldAgainstTheFirst(t *testing.T) {
 	for status, well := range map[int]bool{200: true, 500: false} {
 		d := startFake(t, 1, 3, requestsConfig)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -22,7 +24,8 @@ type vm struct {
 	gw       Gateway
 	stats    *stats
 	store    *lb.MemStore
-	set      *config.Set // the newest configuration
+	live     []*plugin           // configurations in force, the newest last
+	source   *config.EnvoySource // where those say that endpoints are found
 	clusters map[string]*cluster
 	held     map[*stream]time.Duration // requests that wait for their body, and until when
 	lastID   lb.LeaseID
@@ -37,9 +40,11 @@ type cluster struct {
 	view     *lb.View
 	health   *lb.Health
 	policies map[*config.Config]lb.Policy
-	gauges   map[string]bool // endpoints with gauges
-	tokens   bool            // tokens are counted
-	ejected  uint64          // ejections counted so far
+	gauges   map[string]bool      // endpoints with gauges
+	tokens   bool                 // tokens are counted
+	ejected  uint64               // ejections counted so far
+	streams  map[*stream]struct{} // in flight
+	used     time.Duration
 }
 
 func newVM(gw Gateway) *vm {
@@ -78,25 +83,51 @@ func (v *vm) configure(name string, raw []byte, h config.Host) (*plugin, bool) {
 	for _, w := range set.Warnings() {
 		v.gw.Log(Warn, "configuration: "+w)
 	}
-	v.set = set
+	p := &plugin{vm: v, set: set}
+	v.live = append(v.live, p)
+	v.follow()
 	markConfigured(v.gw.KV(), name)
 	v.stats.set(statConfigValid, 1)
 	v.stats.count(statConfigBad, 0)
 	v.stats.count(statPanics, 0)
 	v.stats.store(v.store.Stats)
-	return &plugin{vm: v, set: set}, true
+	return p, true
 }
+
+// retire drops a configuration. Requests that began under it go on.
+func (v *vm) retire(p *plugin) {
+	v.live = slices.DeleteFunc(v.live, func(other *plugin) bool { return other == p })
+	v.follow()
+}
+
+// follow takes the source of endpoints from the newest configuration that names one: several may be in force in one VM,
+// and those that need no endpoints must not take them from the others.
+func (v *vm) follow() {
+	v.source = nil
+	for _, p := range v.live {
+		if source, ok := p.set.AdminSource(); ok {
+			v.source = &source
+		}
+	}
+}
+
+// errClusters says that there are too many clusters in use.
+var errClusters = errors.New("too many clusters")
 
 // cluster returns what is known of the cluster, with the policy of the configuration.
 func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error) {
 	cl := v.clusters[name]
 	if cl == nil {
+		if len(v.clusters) >= maxClusters {
+			return nil, nil, errClusters
+		}
 		cl = &cluster{
-			name: name, health: lb.NewHealth(),
+			name: name, health: lb.NewHealth(), streams: map[*stream]struct{}{},
 			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{},
 		}
 		v.clusters[name] = cl
 	}
+	cl.used = v.now()
 	cl.tokens = cl.tokens || unitOf(c) == lb.Tokens
 	p := cl.policies[c]
 	if p == nil {
@@ -151,10 +182,9 @@ func (v *vm) tick() {
 		return
 	}
 	v.ticked = now
-	v.gw.Tick(now, v.set)
+	v.gw.Tick(now, v.source)
 	v.store.Flush(now)
-	v.importEjections()
-	v.exportEjections(now)
+	v.shareEjections(now)
 	for s, until := range v.held {
 		if now >= until {
 			s.Enter()
@@ -169,4 +199,15 @@ func (v *vm) tick() {
 		v.gw.Log(Warn, "beat: "+err.Error())
 	}
 	v.publish(now)
+	v.forget(now)
+}
+
+// forget drops the clusters that nobody has used for long. It follows a last publish of their gauges, which are at rest:
+// whoever has requests in flight to a cluster keeps it.
+func (v *vm) forget(now time.Duration) {
+	for name, cl := range v.clusters {
+		if len(cl.streams) == 0 && now-cl.used > clusterAge {
+			delete(v.clusters, name)
+		}
+	}
 }

@@ -35,11 +35,11 @@ func TestConfigure(t *testing.T) {
 		t.Error("a bad first configuration counts as valid")
 	}
 	second, ok := v.configure("warmgate", []byte(good), config.Higress)
-	if !ok || second.set == nil || v.set != second.set || p.metrics.values[statConfigValid] != 1 {
+	if !ok || second.set == nil || !slices.Equal(v.live, []*plugin{second}) || p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a good configuration: %+v, %v", second, ok)
 	}
 	third, ok := v.configure("warmgate", []byte(`{"lb_policy":"x","lb_config":{"password":"my secret"}}`), config.Higress)
-	if ok || third != nil || v.set != second.set || p.metrics.values[statConfigValid] != 1 {
+	if ok || third != nil || !slices.Equal(v.live, []*plugin{second}) || p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a bad configuration after a good one: %+v, %v", third, ok)
 	}
 	if other, ok := v.configure("another", []byte("{"), config.Higress); !ok || other.set != nil {
@@ -103,6 +103,54 @@ func TestManyConfigurations(t *testing.T) {
 	}
 	if len(v.clusters) != 1 || v.clusters[fakeCluster].health != health {
 		t.Error("the cluster was made anew")
+	}
+}
+
+// Endpoints are found for every configuration in force, whichever came last.
+func TestSourceOfSeveralConfigurations(t *testing.T) {
+	p := newFakeProcess(t, 0)
+	v := p.main.vm
+	source := func() string {
+		p.now += tickPeriod
+		v.tick()
+		if p.source == nil {
+			return ""
+		}
+		return p.source.AdminCluster
+	}
+	take := func(name, raw string) *plugin {
+		t.Helper()
+		taken, ok := v.configure(name, []byte(raw), config.Envoy)
+		if !ok {
+			t.Fatal("refused")
+		}
+		return taken
+	}
+	admin := func(name string) string {
+		return fmt.Sprintf(`{"lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":%q}}}`, name)
+	}
+	if got := source(); got != "" {
+		t.Errorf("without a configuration: %q", got)
+	}
+	first := take("a", admin("first"))
+	off := take("b", `{"enabled":false}`)
+	if got := source(); got != "first" {
+		t.Errorf("with a second configuration that needs no endpoints: %q", got)
+	}
+	second := take("c", admin("second"))
+	if got := source(); got != "second" {
+		t.Errorf("the newest does not count: %q", got)
+	}
+	v.retire(second)
+	v.retire(off)
+	v.retire(off)
+	if got := source(); got != "first" || len(v.live) != 1 {
+		t.Errorf("the other two are gone: %q, %d in force", got, len(v.live))
+	}
+	v.retire(&plugin{vm: v}) // a refused one was never in force
+	v.retire(first)
+	if got := source(); got != "" {
+		t.Errorf("all are gone: %q", got)
 	}
 }
 
