@@ -96,7 +96,7 @@ func TestDecisionInWords(t *testing.T) {
 		want string
 	}{
 		{"least alone", decision{inflight: []int{3, 1, 2}, server: 1, load: "2"}, true, "Server 1 was chosen because it had the least in flight over both workers: 1; with this request it has 2."},
-		{"tie", decision{inflight: []int{1, 1, 2}, server: 1, load: "2"}, true, "it has 2. As few had: 0; ties are broken evenly."},
+		{"tie", decision{inflight: []int{1, 1, 2}, server: 1, load: "2"}, true, "it has 2. As few had: 0; ties are broken evenly, because no policy was told of the speeds"},
 		{"overtaken", decision{inflight: []int{3, 2, 1}, server: 1, load: "3"}, false, "taken a moment before"},
 		{"all equal explains nothing", decision{inflight: []int{1, 1}, server: 1, load: "2"}, false, ""},
 		{"other load", decision{inflight: []int{1, 5}, server: 0, load: "4"}, false, ""},

@@ -120,7 +120,8 @@ func (x *decision) words() string {
 	why := fmt.Sprintf("Server %d was chosen because it had the least in flight over both workers: %d; with this request it has %s.",
 		x.server, least, x.load)
 	if len(equal) > 0 {
-		why += fmt.Sprintf(" As few had: %s; ties are broken evenly.", strings.Join(equal, ", "))
+		why += fmt.Sprintf(" As few had: %s; ties are broken evenly, because no policy was told of the speeds (lb_config.weights).",
+			strings.Join(equal, ", "))
 	}
 	if !x.fits() {
 		why += " (The counts above were taken a moment before the decision.)"

@@ -141,7 +141,7 @@ func (d *demo) introduce(reqs []loadgen.Request) {
 func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
 	for i, p := range policies {
 		if i > 0 {
-			if err := d.change(ctx, p); err != nil {
+			if err := d.change(ctx, policies[i-1], p); err != nil {
 				return err
 			}
 		}
@@ -156,8 +156,8 @@ func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
 	return nil
 }
 
-// change pushes the next policy while a trickle of requests goes on, to show that the switch costs none.
-func (d *demo) change(ctx context.Context, p compare.Policy) error {
+// change pushes the policy next in place of before while a trickle of requests goes on, to show that the switch costs none.
+func (d *demo) change(ctx context.Context, before, next compare.Policy) error {
 	reqs, err := loadgen.Workload{
 		Seed: 11, Count: 3000, Rate: 50, Arrivals: loadgen.Constant, Prompt: loadgen.Fixed(10), Output: loadgen.Fixed(1),
 	}.Requests()
@@ -168,7 +168,7 @@ func (d *demo) change(ctx context.Context, p compare.Policy) error {
 	samples := make(chan []loadgen.Sample, 1)
 	go func() { samples <- d.trickle(trickle, reqs) }()
 	began := time.Now()
-	err = d.stage.Switch(ctx, p)
+	err = d.stage.Switch(ctx, next)
 	took := time.Since(began)
 	time.Sleep(200 * time.Millisecond) // the first requests under the new policy belong to the switch too
 	cancel()
@@ -177,7 +177,8 @@ func (d *demo) change(ctx context.Context, p compare.Policy) error {
 	if err != nil {
 		return err
 	}
-	d.screen.line("→ pushed %s: live after %.1f s, %d requests served meanwhile, %d failed", p.Name, took.Seconds(), sum.OK, sum.Failed())
+	d.screen.line("→ pushed %s: live after %.1f s; until then %s balanced: %d requests served, %d failed",
+		next.Name, took.Seconds(), before.Name, sum.OK, sum.Failed())
 	return nil
 }
 
