@@ -61,6 +61,7 @@ func sameProtocol(file string, doc *yaml.Node) error {
 	})
 }
 
+// reasonOf sends a request that must be served and returns the reason in the debug headers, "" for none.
 func reasonOf(t *testing.T, url string) string {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -68,6 +69,9 @@ func reasonOf(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("GET %s: %s", url, resp.Status)
+	}
 	_, _ = io.Copy(io.Discard, resp.Body)
 	return resp.Header.Get("x-warmgate-reason")
 }

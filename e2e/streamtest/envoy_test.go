@@ -175,7 +175,7 @@ func (d *envoy) Lacks(a streamtest.Ability) string {
 	case streamtest.LostVM:
 		return "the artifact as shipped has no way to crash a VM; e2e/chaos has"
 	case streamtest.FirstConfig:
-		return "the gateway is shared, and has had a configuration; e2e/shipped starts without"
+		return "the gateway is shared, and has had a configuration; TestEnvoyFirstConfigurationIsBad has none"
 	case streamtest.HostEjection:
 		return "an endpoint cannot be ejected by a word; e2e/chaos has some that earn it"
 	}

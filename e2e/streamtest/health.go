@@ -122,6 +122,21 @@ var healthScenarios = []scenario{
 		t.Advance(1200 * time.Millisecond)
 		t.wantGrown(t.ejections(), 0)
 	}},
+	{name: "an endpoint that keeps clients waiting until they leave", endpoints: 2, config: `"health":{"slow_start":0}`, run: func(t *run) {
+		streams := t.open(24) // enough for every worker to see it
+		t.Advance(5500 * time.Millisecond)
+		for _, s := range streams {
+			if s.Upstream() == 0 {
+				s.ResetByClient()
+				continue
+			}
+			t.finish(s)
+		}
+		if counts := t.serve(20, 200); counts[0] > 2 {
+			t.Errorf("requests per endpoint: %s, the first has answered none before", each(counts))
+		}
+		t.wantDrained()
+	}},
 	{
 		name: "never more than half are ejected", endpoints: 2, config: ejecting, run: func(t *run) {
 			for range 10 {
