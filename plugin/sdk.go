@@ -38,6 +38,7 @@ func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 		if !accepted {
 			return
 		}
+		theVM.retire(p.plugin) // the gateway may start a context anew
 		p.plugin = configured
 		if err := proxywasm.SetTickPeriodMilliSeconds(uint32(tickPeriod.Milliseconds())); err != nil {
 			theVM.gw.Log(Warn, "no ticks: "+err.Error())

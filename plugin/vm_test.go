@@ -148,7 +148,10 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 		t.Errorf("the other two are gone: %q, %d in force", got, len(v.live))
 	}
 	v.retire(&plugin{vm: v}) // a refused one was never in force
-	v.retire(first)
+	theVM = v
+	if !(&pluginContext{plugin: first}).OnPluginDone() {
+		t.Error("the gateway is to wait")
+	}
 	if got := source(); got != "" {
 		t.Errorf("all are gone: %q", got)
 	}
