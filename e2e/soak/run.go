@@ -33,15 +33,16 @@ type figures struct {
 	Left     int     `json:"left"`
 	Changes  int     `json:"changes"` // of endpoints and configuration
 	Audits   int     `json:"audits"`
-	FirstMiB float64 `json:"rss_first_mib"` // median of the first third of the periods
-	LastMiB  float64 `json:"rss_last_mib"`  // median of the last third
-	Slope    float64 `json:"rss_mib_per_100k_requests"`
+	FirstMiB float64 `json:"used_first_mib"` // median of the first third of the periods
+	LastMiB  float64 `json:"used_last_mib"`  // median of the last third
+	Slope    float64 `json:"used_mib_per_100k_requests"`
+	RSSMiB   float64 `json:"rss_mib"` // at the end
 
 	Statistics int `json:"statistics"` // of the plugin, at the end
 }
 
-// maxGrowth is how much larger Envoy's memory may be in the last third of a run than in its first. The heaps of the VMs breathe by
-// some MiB.
+// maxGrowth is how much more memory may be in use in the last third of a run than in its first. Go's heap in each VM, that of the main
+// thread included, grows by some MiB until its first collection, which comes late where little is allocated.
 const maxGrowth = 12 << 20
 
 // run returns the figures also when there is an error.
@@ -67,7 +68,7 @@ type soaker struct {
 	settings
 	site    *audit.Site
 	rand    *rand.Rand
-	rss     []float64 // bytes, one per period
+	used    []float64 // bytes, one per period
 	figures figures
 }
 
@@ -81,16 +82,17 @@ func (r *soaker) periods(ctx context.Context) error {
 		if err := r.play(ctx, traffic); err != nil {
 			return err
 		}
-		rss, err := r.site.Gateway.RSS()
+		used, rss, err := r.memory(ctx)
 		if err != nil {
 			return err
 		}
 		t := traffic.Tally()
-		fmt.Fprintf(r.progress, "%4.0f s  %7d requests, %6d left, %d failed, %5.1f MiB\n",
-			time.Since(start).Seconds(), t.Sent, t.Left, t.Failed(), float64(rss)/(1<<20))
+		fmt.Fprintf(r.progress, "%4.0f s  %7d requests, %6d left, %d failed, %5.1f MiB used, %5.1f resident\n",
+			time.Since(start).Seconds(), t.Sent, t.Left, t.Failed(), used/mib, rss/mib)
 		r.figures.Requests, r.figures.Failed, r.figures.Left = t.Sent, t.Failed(), t.Left
+		r.figures.RSSMiB = rss / mib
 		if i > 0 {
-			r.rss = append(r.rss, float64(rss))
+			r.used = append(r.used, used)
 		}
 		if t.Failed() > 0 {
 			return fmt.Errorf("%d requests failed: %v, first: %s", t.Failed(), t.Errors, t.First)
@@ -120,6 +122,26 @@ func (r *soaker) play(ctx context.Context, traffic *audit.Traffic) error {
 	}
 	r.figures.Audits++
 	return nil
+}
+
+const mib = 1 << 20
+
+// memory returns the bytes that Envoy uses and those that are resident. What its allocator keeps for later use, which is as
+// much as the busiest moment so far needed, is resident but not used. All memory of the VMs counts as used.
+func (r *soaker) memory(ctx context.Context) (used, rss float64, err error) {
+	const flush = 6 * time.Second // Envoy brings its statistics of memory up to date every 5 s
+	select {
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	case <-time.After(flush):
+	}
+	n, err := r.site.Gateway.RSS()
+	if err != nil {
+		return 0, 0, err
+	}
+	stats, err := r.site.Gateway.Stats(ctx, `^server\.memory_`)
+	rss = float64(n)
+	return rss - stats["server.memory_physical_size"] + stats["server.memory_allocated"], rss, err
 }
 
 // change pushes a part of the endpoints, or another configuration.
@@ -154,8 +176,7 @@ func (r *soaker) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const mib = 1 << 20
-	first, last := thirds(r.rss)
+	first, last := thirds(r.used)
 	f := &r.figures
 	f.Statistics, f.FirstMiB, f.LastMiB = len(stats), first/mib, last/mib
 	f.Slope = (last - first) / mib / (float64(f.Requests) * 2 / 3) * 1e5 // the thirds lie two thirds of the run apart
