@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -153,8 +152,7 @@ type envoy struct {
 	t       *testing.T
 	gw      *harness.Gateway
 	hub     *hub
-	servers []*modelServer // of the current list
-	made    int
+	servers []*modelServer  // of the current list
 	known   map[string]bool // addresses that the plugin has been seen to choose
 	sent    int
 	logged  int // length of the access log at the start
@@ -353,4 +351,4 @@ func (d *envoy) AccessLog() []string {
 	return log
 }
 
-func (d *envoy) Lose(int) { panic(fmt.Sprint(streamtest.LostVM)) }
+func (d *envoy) Lose(int) { d.t.Fatal(d.Lacks(streamtest.LostVM)) }

@@ -75,8 +75,10 @@ func (t *run) upgrade() {
 	s := t.Open(Request{
 		Method: "GET", Path: "/v1/realtime", Unended: true,
 		Headers: [][2]string{
-			{"upgrade", "websocket"}, {"connection", "Upgrade"},
-			{"sec-websocket-version", "13"}, {"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="},
+			{"upgrade", "websocket"},
+			{"connection", "Upgrade"},
+			{"sec-websocket-version", "13"},
+			{"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="},
 		},
 	})
 	if s.Upstream() < 0 {
