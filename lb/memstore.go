@@ -150,6 +150,9 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 		return t, step{from: noRow, to: sc.rows[i], toTokens: tokens}, nil
 	})
 	if err != nil {
+		if sc.slot < 0 {
+			delete(s.scopes, sc.name) // there is no room for it
+		}
 		return Grant{}, err
 	}
 	s.leases[id] = lease{scope: sc, row: st.to, index: grant.Index, tokens: tokens, load: grant.Load}

@@ -231,7 +231,7 @@ func (s *stream) reserve(now time.Duration, plan *lb.Plan, output int64, reason 
 		return s.pass(lb.ReasonStoreError)
 	}
 	s.phase, s.output, s.load = phaseLeased, output, grant.Load.Requests
-	s.cluster.streams[s] = struct{}{}
+	s.cluster.leased++
 	s.chosen = plan.Candidates[grant.Index].Addr
 	s.addr = s.chosen
 	if s.cfg.Shadow {
@@ -308,16 +308,12 @@ func (s *stream) lateRecovered() {
 // be there although the phase does not say so yet; releasing one that is not does no harm.
 func (s *stream) recovered() {
 	delete(s.plugin.vm.held, s)
-	if s.cluster != nil {
-		delete(s.cluster.streams, s)
-	}
-	if s.id != 0 {
+	if s.phase == phaseLeased {
+		s.release(s.plugin.vm.now())
+	} else if s.id != 0 {
 		s.plugin.vm.store.Release(s.plugin.vm.now(), s.id)
 	}
-	switch {
-	case !s.settled:
+	if !s.settled {
 		s.pass(lb.ReasonPanic)
-	case s.phase == phaseLeased:
-		s.phase = phasePassed
 	}
 }

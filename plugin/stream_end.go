@@ -85,7 +85,8 @@ func (s *stream) done() {
 // release gives the lease back, if there is one.
 func (s *stream) release(now time.Duration) {
 	if s.phase == phaseLeased {
-		delete(s.cluster.streams, s)
+		s.phase = phasePassed
+		s.cluster.leased--
 		s.plugin.vm.store.Release(now, s.id)
 	}
 }

@@ -40,10 +40,10 @@ type cluster struct {
 	view     *lb.View
 	health   *lb.Health
 	policies map[*config.Config]lb.Policy
-	gauges   map[string]bool      // endpoints with gauges
-	tokens   bool                 // tokens are counted
-	ejected  uint64               // ejections counted so far
-	streams  map[*stream]struct{} // in flight
+	gauges   map[string]bool // endpoints with gauges
+	tokens   bool            // tokens are counted
+	ejected  uint64          // ejections counted so far
+	leased   int             // requests of this VM in flight
 	used     time.Duration
 }
 
@@ -122,7 +122,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 			return nil, nil, errClusters
 		}
 		cl = &cluster{
-			name: name, health: lb.NewHealth(), streams: map[*stream]struct{}{},
+			name: name, health: lb.NewHealth(),
 			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{},
 		}
 		v.clusters[name] = cl
@@ -206,7 +206,7 @@ func (v *vm) tick() {
 // whoever has requests in flight to a cluster keeps it.
 func (v *vm) forget(now time.Duration) {
 	for name, cl := range v.clusters {
-		if len(cl.streams) == 0 && now-cl.used > clusterAge {
+		if cl.leased == 0 && now-cl.used > clusterAge {
 			delete(v.clusters, name)
 		}
 	}

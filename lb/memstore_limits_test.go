@@ -1,0 +1,111 @@
+package lb_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// Every scope finds its own table until all slots are taken; then the answer is an error, not a wrong count.
+func TestManyScopes(t *testing.T) {
+	p, addrs := newProcess(t), storetest.Addrs(1)
+	a, b := p.newOwner(), p.newOwner()
+	plan := storetest.Even(addrs)
+	for i := range 256 {
+		plan.Scope = fmt.Sprintf("outbound|80||svc-%d.default.svc.cluster.local", i)
+		reserve(t, a, lb.LeaseID(i), plan)
+		reserve(t, b, lb.LeaseID(i), plan)
+		if l := p.Loads(plan.Scope, addrs); l[0].Requests != 2 {
+			t.Fatalf("scope %d: %v", i, l)
+		}
+	}
+	plan.Scope = "one too many"
+	a.Reserve(time.Hour, 999, plan, func(_ lb.Grant, err error) {
+		if !errors.Is(err, lb.ErrNoRoom) {
+			t.Errorf("scope 257: %v", err)
+		}
+	})
+}
+
+// Keys of shared memory cannot be deleted: their number must follow the owners alive, not all there ever were.
+func TestKeysAreBounded(t *testing.T) {
+	p, addrs := newProcess(t), storetest.Addrs(4)
+	keeper, now := p.newOwner(), time.Hour
+	reserve(t, keeper, 1, storetest.Even(addrs))
+	var after10 int
+	for life := range 60 {
+		s := p.newOwner()
+		reserveAt(t, s, now, 1, storetest.Even(addrs))
+		for range 7 {
+			now += time.Second
+			if err := keeper.Beat(now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if life == 10 {
+			after10 = len(p.vals)
+		}
+	}
+	if len(p.vals) != after10 {
+		t.Fatalf("%d keys after 60 owners, %d after 10", len(p.vals), after10)
+	}
+}
+
+func reserveAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, p *lb.Plan) {
+	t.Helper()
+	s.Reserve(now, id, p, func(_ lb.Grant, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkReserveRelease(b *testing.B) {
+	for _, n := range []int{8, 64, 512} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p := newProcess(b)
+			s, plan := p.newOwner(), storetest.Even(storetest.Addrs(n))
+			var id lb.LeaseID
+			b.ReportAllocs()
+			for b.Loop() {
+				id++
+				plan.Tie = uint64(id)
+				s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
+				s.Release(time.Hour, id)
+			}
+		})
+	}
+}
+
+// Whatever stands in shared memory, the store answers or refuses; it does not panic.
+func FuzzSharedMemory(f *testing.F) {
+	p := newProcess(f)
+	s := p.newOwner()
+	reserve(f, s, 1, storetest.Even(storetest.Addrs(3)))
+	for _, v := range p.vals {
+		if len(v) > 16 {
+			f.Add(v, v)
+		}
+	}
+	f.Fuzz(func(t *testing.T, table, roster []byte) {
+		p := newProcess(t)
+		for i := range 256 {
+			p.vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
+		}
+		p.vals["warmgate/1/roster"] = roster
+		s := p.newOwner()
+		plan := storetest.Even(storetest.Addrs(3))
+		for id := range lb.LeaseID(3) {
+			s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
+		}
+		_ = s.Beat(time.Hour)
+		s.Amend(time.Hour, 0, plan.Candidates[1].Addr, 7)
+		for id := range lb.LeaseID(3) {
+			s.Release(time.Hour, id)
+		}
+	})
+}
