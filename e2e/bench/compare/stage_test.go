@@ -19,18 +19,7 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 		t.Skip("starts Envoy")
 	}
 	ctx := context.Background()
-	s, err := NewStage(ctx, Options{
-		Workers: 2, Speeds: []float64{1, 2, 4}, First: RoundRobin,
-		Server: vllmsim.Config{MaxNumSeqs: 2, Tuning: vllmsim.NoLatency()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := newStage(t)
 	pid := s.Gateway.PID()
 	reqs, err := loadgen.Workload{Seed: 1, Count: 300, Rate: 300, Stream: true, Prompt: loadgen.Fixed(20), Output: loadgen.Fixed(4)}.Requests()
 	if err != nil {
@@ -72,6 +61,29 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	if err != nil || len(clusters) == 0 {
 		t.Errorf("no trace of a changed cluster: %v, %v", clusters, err)
 	}
+	serversAreFound(t, s)
+}
+
+// newStage returns a stage of three fast servers under round robin, closed when the test ends.
+func newStage(t *testing.T) *Stage {
+	t.Helper()
+	s, err := NewStage(context.Background(), Options{
+		Workers: 2, Speeds: []float64{1, 2, 4}, First: RoundRobin,
+		Server: vllmsim.Config{MaxNumSeqs: 2, Tuning: vllmsim.NoLatency()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func serversAreFound(t *testing.T, s *Stage) {
+	t.Helper()
 	for i := range s.Servers {
 		if s.ServerAt(s.Servers[i].Addr()) != i {
 			t.Errorf("server %d is not found by its address", i)

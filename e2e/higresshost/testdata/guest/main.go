@@ -120,6 +120,7 @@ func (s *stream) OnHttpRequestTrailers(n int) types.Action { return s.run("trail
 func (s *stream) OnHttpResponseTrailers(n int) types.Action {
 	return s.run("response_trailers", n, true)
 }
+
 func (s *stream) OnHttpResponseHeaders(n int, e bool) types.Action { return s.run("response", n, e) }
 
 func (s *stream) OnHttpResponseBody(n int, end bool) types.Action {
