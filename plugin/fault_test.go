@@ -38,6 +38,11 @@ func (d *fakeDriver) drained() {
 		if n := w.vm.store.Held(); n != 0 || len(w.vm.held) != 0 {
 			d.t.Errorf("worker %d keeps %d leases and %d held requests", i, n, len(w.vm.held))
 		}
+		for name, cl := range w.vm.clusters {
+			if cl.leased != 0 {
+				d.t.Errorf("worker %d counts %d requests to %s", i, cl.leased, name)
+			}
+		}
 	}
 }
 

@@ -176,6 +176,30 @@ func TestPanicAtTheDeadline(t *testing.T) {
 	d.drained()
 }
 
+// That a client gives up is held against the endpoint only if it had all of the request for long, however the request ended.
+func TestClientsThatGiveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		request streamtest.Request
+		wait    time.Duration
+		blamed  bool
+	}{
+		"no body":            {streamtest.Request{}, patience, true},
+		"a body":             {streamtest.Request{Frames: []string{`{}`}}, patience, true},
+		"trailers":           {streamtest.Request{Frames: []string{`{}`}, Trailers: [][2]string{{"a", "b"}}}, patience, true},
+		"soon":               {streamtest.Request{Frames: []string{`{}`}}, patience - time.Second, false},
+		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, patience, false},
+	} {
+		d := startFake(t, 1, 2, requestsConfig)
+		s := &fakeClient{d.workers[0].open(c.request.Filled())}
+		d.advance(c.wait)
+		addr := d.Addr(s.endpoint)
+		s.ResetByClient()
+		if blamed := d.weights()[addr] < 1; blamed != c.blamed {
+			t.Errorf("%s, left after %v: held against the endpoint: %v, want %v", name, c.wait, blamed, c.blamed)
+		}
+	}
+}
+
 // A body that is whole when it decides is not late, whenever that is.
 func TestLateButWhole(t *testing.T) {
 	for _, c := range []struct {
