@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -149,41 +148,4 @@ func TestDefaultsAreWhatTheTableSays(t *testing.T) {
 	if tested < 20 {
 		t.Errorf("only %d defaults", tested)
 	}
-}
-
-// The table in the README is this package's own; -update writes it there.
-func TestReadmeTable(t *testing.T) {
-	const file, begin, end = "../../README.md", "<!-- config -->\n", "<!-- /config -->"
-	readme, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(readme), begin)
-	old, tail, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatalf("README.md has no place for the table between %s and %s", strings.TrimSpace(begin), end)
-	}
-	table := readmeTable()
-	if *update {
-		if err := os.WriteFile(file, []byte(head+begin+table+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if old != table {
-		t.Errorf("the table in README.md is out of date: run go test ./plugin/config -update\nwant\n%s", table)
-	}
-}
-
-func readmeTable() string {
-	var b strings.Builder
-	b.WriteString("| key | type | default | meaning |\n|---|---|---|---|\n")
-	for _, k := range Keys() {
-		def := ""
-		if k.Default != "" {
-			def = "`" + strings.Trim(k.Default, `"`) + "`"
-		}
-		b.WriteString("| `" + k.Name + "` | " + k.Type + " | " + def + " | " + k.Meaning + " |\n")
-	}
-	return b.String()
 }
