@@ -115,7 +115,7 @@ func madeUp(ratio float64, m *memory) *report {
 	c := &cell{kib: 16, endpoints: 64, runs: map[string][]measurement{}}
 	for round := range 5 {
 		base := float64(100 * (round + 1)) // the machine slows down: pairing must cancel it
-		for name, factor := range map[string]float64{none: 0.5, readbody: 1, tokens: ratio, requests: 1.25} {
+		for name, factor := range map[string]float64{none: 0.5, readbody: 1, requests: ratio, tokens: 1.25} {
 			c.runs[name] = append(c.runs[name], measurement{cpu: base * factor, rate: 1000, p50: 10, p99: 20})
 		}
 	}
@@ -128,7 +128,7 @@ func TestLine(t *testing.T) {
 	if line.Bench != "overhead" || line.Ratio < 1.199 || line.Ratio > 1.201 || line.Spread.Max-line.Spread.Min > 1e-9 {
 		t.Errorf("ratio %v, spread %+v: want 1.2 in every round", line.Ratio, line.Spread)
 	}
-	if line.Default != 1.25 || len(line.Cells) != 1 || line.Cells[0].CPU[none] != 150 {
+	if line.Tokens != 1.25 || len(line.Cells) != 1 || line.Cells[0].CPU[none] != 150 {
 		t.Errorf("line %+v", line)
 	}
 	for _, tc := range []struct {
@@ -137,10 +137,10 @@ func TestLine(t *testing.T) {
 		memory *memory
 		want   targetResults
 	}{
-		{"all kept", 1.2, flat, targetResults{CPU: true, Wasm: true, Memory: true}},
-		{"too slow", 1.4, flat, targetResults{Wasm: true, Memory: true}},
-		{"grows", 1.2, &memory{Early: 10 << 20, Late: 12 << 20}, targetResults{CPU: true, Wasm: true}},
-		{"too large", 1.2, &memory{Early: 65 << 20, Late: 65 << 20}, targetResults{CPU: true, Wasm: true}},
+		{"all kept", 1.2, flat, targetResults{CPU: true, Tokens: true, Wasm: true, Memory: true}},
+		{"too slow", 1.4, flat, targetResults{Tokens: true, Wasm: true, Memory: true}},
+		{"grows", 1.2, &memory{Early: 10 << 20, Late: 12 << 20}, targetResults{CPU: true, Tokens: true, Wasm: true}},
+		{"too large", 1.2, &memory{Early: 65 << 20, Late: 65 << 20}, targetResults{CPU: true, Tokens: true, Wasm: true}},
 	} {
 		if got := madeUp(tc.ratio, tc.memory).line().Targets; got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
@@ -158,7 +158,7 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 	if err := rep.write(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{bench.Machine(), "16 KiB, 64, tokens", "1.20 (1.20..1.20)", `"unit":"tokens"`, "memory: 7 requests"} {
+	for _, want := range []string{bench.Machine(), "16 KiB, 64, requests", "1.20 (1.20..1.20)", `"unit":"tokens"`, "memory: 7 requests"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
 		}
