@@ -10,7 +10,7 @@ const Full = -1
 //
 // where load is what c carries over all owners and added what this request brings, both in the plan's unit. Counting
 // the request itself makes an idle endpoint of twice the weight win over an idle one of weight 1. Equal costs are
-// settled evenly by the plan's random bits. loads[i] belongs to p.Candidates[i].
+// settled evenly by the lower 32 of the plan's random bits. loads[i] belongs to p.Candidates[i].
 func Choose(p *Plan, loads []Load) int {
 	added := p.added()
 	ties, least := 0, 0.0
@@ -30,7 +30,7 @@ func Choose(p *Plan, loads []Load) int {
 	if ties == 0 {
 		return Full
 	}
-	skip := int(p.Tie % uint64(ties))
+	skip := int(uint32(p.Tie) % uint32(ties))
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
 		if c.full(loads[i]) || c.cost(loads[i].in(p.Unit)+added) != least {

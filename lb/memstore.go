@@ -159,6 +159,25 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	return grant, nil
 }
 
+// Place counts a request at addr, chosen elsewhere, under id. It is the caller's to see that id is not held.
+func (s *MemStore) Place(now time.Duration, id LeaseID, scope, addr string, tokens int64) error {
+	s.reserved++
+	sc := s.scope(scope)
+	tokens = min(max(tokens, 0), maxTokens)
+	st, err := s.swap(now, sc, func(t table) (table, step, error) {
+		t, row, err := rowOf(t, addr)
+		return t, step{from: noRow, to: row, toTokens: tokens}, err
+	})
+	if err != nil {
+		if sc.slot < 0 {
+			delete(s.scopes, sc.name)
+		}
+		return err
+	}
+	s.leases[id] = lease{scope: sc, row: st.to, tokens: tokens}
+	return nil
+}
+
 // Amend implements [Store].
 func (s *MemStore) Amend(now time.Duration, id LeaseID, addr string, tokens int64) {
 	l, ok := s.leases[id]
@@ -222,6 +241,12 @@ func (s *MemStore) release(now time.Duration, id LeaseID) error {
 
 // Tokens returns for how many tokens the lease counts, 0 when it is not held.
 func (s *MemStore) Tokens(id LeaseID) int64 { return s.leases[id].tokens }
+
+// Holds says whether id is a lease of this owner.
+func (s *MemStore) Holds(id LeaseID) bool {
+	_, ok := s.leases[id]
+	return ok
+}
 
 // Held returns the number of leases that this owner holds.
 func (s *MemStore) Held() int { return len(s.leases) }

@@ -97,7 +97,7 @@ type Plan struct {
 // added returns what the plan's request adds to a load, in the plan's unit.
 func (p *Plan) added() float64 {
 	if p.Unit == Tokens {
-		return float64(p.Tokens)
+		return float64(min(max(p.Tokens, 0), maxTokens))
 	}
 	return 1
 }

@@ -118,8 +118,8 @@ func TestBenchmarkNames(t *testing.T) {
 			}
 		}
 	}
-	if found != 3 || !strings.Contains(programs, `"markdown"`) {
-		t.Errorf("%d fields of JSON found, want 3; and a flag -markdown", found)
+	if found != 4 || !strings.Contains(programs, `"markdown"`) {
+		t.Errorf("%d fields of JSON found, want 4; and a flag -markdown", found)
 	}
 }
 

@@ -124,7 +124,7 @@ func (h *history) amend(o *owner) {
 }
 
 func (h *history) tick(d time.Duration) {
-	h.now += d
+	h.world.tick(d)
 	for _, o := range h.owners {
 		if err := o.Beat(h.now); err != nil {
 			h.t.Fatalf("beat: %v", err)

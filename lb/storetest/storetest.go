@@ -23,6 +23,11 @@ type Backend interface {
 	Loads(scope string, addrs []string) []lb.Load
 }
 
+// Passer is a Backend with a clock of its own, which has to be told when time passes.
+type Passer interface {
+	Pass(d time.Duration)
+}
+
 // Run runs the suite; open returns a fresh backend.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
 	for _, c := range []struct {
@@ -112,11 +117,19 @@ func (w *world) want(addrs []string, want ...int64) {
 	}
 }
 
+// tick lets time go by.
+func (w *world) tick(d time.Duration) {
+	w.now += d
+	if p, ok := w.Backend.(Passer); ok {
+		p.Pass(d)
+	}
+}
+
 // pass lets time go by with every given store beating once a second.
 func (w *world) pass(d time.Duration, beating ...lb.Store) {
 	w.t.Helper()
 	for end := w.now + d; w.now < end; {
-		w.now += time.Second
+		w.tick(time.Second)
 		for _, s := range beating {
 			if err := s.Beat(w.now); err != nil {
 				w.t.Fatalf("beat: %v", err)

@@ -35,7 +35,7 @@ type settings struct {
 func parse() settings {
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
-	flag.DurationVar(&s.span, "span", 25*time.Second, "time in which the requests of one run arrive")
+	flag.DurationVar(&s.span, "span", 60*time.Second, "time in which the requests of one run arrive")
 	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that is asked for")
 	flag.IntVar(&s.workers, "workers", 4, "Envoy's worker threads")
 	flag.BoolVar(&s.even, "even", false, "servers of equal speed")

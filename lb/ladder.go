@@ -1,0 +1,149 @@
+package lb
+
+import (
+	"errors"
+	"time"
+)
+
+// Remote is a store that several gateways share, over a network that may fail.
+type Remote interface {
+	Store
+	// Ready says whether a reservation is worth trying: false while the backend is taken to be down.
+	Ready(now time.Duration) bool
+	// Adopt takes over a lease that was granted without the backend, to be counted there as soon as that can be reached.
+	Adopt(now time.Duration, id LeaseID, scope, addr string, tokens int64)
+	// Expire fails what has got no answer in time, and returns the earliest deadline still to come, 0 for none.
+	Expire(now time.Duration) time.Duration
+	// Owners returns how many owners count there, over all gateways; 0 when that is not known.
+	Owners() int
+}
+
+// Ladder is a store that counts in a remote store, and in the embedded store while that does not answer. The embedded store
+// is told of every lease, so that it knows this gateway's own load at any time; leases that it grants alone are handed
+// to the remote store once that is back.
+type Ladder struct {
+	// Fell, if set, is called for each reservation that the embedded store had to grant, with the reason.
+	Fell func(err error)
+
+	remote Remote
+	local  *MemStore
+	// adopted are the leases granted without the remote store, which knows them by another id: it may still carry out the
+	// reservation that it did not answer.
+	adopted map[LeaseID]struct{}
+	shares  sharedCaps
+}
+
+var _ Store = (*Ladder)(nil)
+
+// ErrDown is why a reservation was not even tried remotely.
+var ErrDown = errors.New("lb: the remote store is down")
+
+// adoptedID is the id by which the remote store knows a lease that was granted without it. Owners count ids from 1, so
+// the highest bit is free.
+func adoptedID(id LeaseID) LeaseID { return id | 1<<63 }
+
+// NewLadder returns a store over both. They may be shared with other ladders if no id is used in two of them.
+func NewLadder(remote Remote, local *MemStore) *Ladder {
+	return &Ladder{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, Fell: func(error) {}}
+}
+
+// Reserve implements [Store].
+func (l *Ladder) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
+	if !l.remote.Ready(now) {
+		l.fall(now, id, p, ErrDown, done)
+		return
+	}
+	l.remote.Reserve(now, id, p, func(g Grant, err error) {
+		switch {
+		case err == nil:
+			_ = l.local.Place(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Tokens)
+			done(g, nil)
+		case errors.Is(err, ErrFull), errors.Is(err, ErrReleased):
+			done(Grant{}, err)
+		default:
+			l.fall(now, id, p, err, done)
+		}
+	})
+}
+
+// fall reserves in the embedded store.
+func (l *Ladder) fall(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
+	l.Fell(why)
+	own := *p
+	own.Candidates = l.shares.of(p.Candidates, l.share(now))
+	l.local.Reserve(now, id, &own, func(g Grant, err error) {
+		if err == nil {
+			l.adopted[id] = struct{}{}
+			l.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.Tokens)
+		}
+		done(g, err)
+	})
+}
+
+// share returns the part of all owners that are in this gateway, as far as the remote store has told.
+func (l *Ladder) share(now time.Duration) float64 {
+	all := l.remote.Owners()
+	if all == 0 {
+		return 1
+	}
+	own, err := l.local.Owners(now)
+	if err != nil || own == 0 || own >= all {
+		return 1
+	}
+	return float64(own) / float64(all)
+}
+
+// Amend implements [Store].
+func (l *Ladder) Amend(now time.Duration, id LeaseID, addr string, tokens int64) {
+	l.local.Amend(now, id, addr, tokens)
+	l.remote.Amend(now, l.remoteID(id), addr, tokens)
+}
+
+// Release implements [Store].
+func (l *Ladder) Release(now time.Duration, id LeaseID) {
+	at := l.remoteID(id)
+	delete(l.adopted, id)
+	l.remote.Release(now, at)
+	if l.local.Holds(id) {
+		l.local.Release(now, id)
+	}
+}
+
+func (l *Ladder) remoteID(id LeaseID) LeaseID {
+	if _, ok := l.adopted[id]; ok {
+		return adoptedID(id)
+	}
+	return id
+}
+
+// Beat implements [Store] for the remote store. The embedded one, which several ladders may share, is beaten on its own.
+func (l *Ladder) Beat(now time.Duration) error { return l.remote.Beat(now) }
+
+// Expire fails the reservations that have got no answer in time, and returns the earliest deadline still to come, 0 for
+// none.
+func (l *Ladder) Expire(now time.Duration) time.Duration { return l.remote.Expire(now) }
+
+// sharedCaps lowers caps to the part of them that falls to one gateway. A list is computed once: stores tell lists of
+// candidates apart by where they are.
+type sharedCaps struct {
+	from, to []Candidate
+	share    float64
+}
+
+func (s *sharedCaps) of(cs []Candidate, share float64) []Candidate {
+	if share >= 1 || len(cs) == 0 {
+		return cs
+	}
+	if len(s.from) == len(cs) && &s.from[0] == &cs[0] && s.share == share {
+		return s.to
+	}
+	to := make([]Candidate, len(cs))
+	for i, c := range cs {
+		if c.Cap > 0 {
+			c.Cap = max(1, int64(float64(c.Cap)*share))
+		}
+		to[i] = c
+	}
+	s.from, s.to, s.share = cs, to, share
+	return to
+}

@@ -1,0 +1,112 @@
+package redisclient
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+// Errors of a call.
+var (
+	// ErrTimeout says that there was no answer within the time limit. The command may still be carried out.
+	ErrTimeout = errors.New("redisclient: no answer in time")
+	// ErrUnreachable says that the server could not be reached, or the connection broke.
+	ErrUnreachable = errors.New("redisclient: cannot reach the server")
+	// ErrOpen says that the breaker is open: nothing was sent.
+	ErrOpen = errors.New("redisclient: the breaker is open")
+	// ErrUnopened says that Redis lost a list of candidates twice in a row.
+	ErrUnopened = errors.New("redisclient: the candidates are not known")
+)
+
+// class says what to do about an error that Redis answered with.
+type class uint8
+
+const (
+	giveUp class = iota // nothing: the caller falls back
+	retry               // the same command, once more
+	reload              // make the script known, then the same command
+	move                // the same command at another node
+)
+
+// ReplyError is an error that Redis answered with. Its text is not shown as it is: it may quote the command.
+type ReplyError struct {
+	Code string // the first word: NOSCRIPT, OOM, READONLY …
+	node string // of MOVED and ASK
+}
+
+// Error implements error.
+func (e *ReplyError) Error() string { return "redisclient: Redis answered with " + e.Code }
+
+// newReplyError reads the text of an error reply. The first word is kept if it looks like a code.
+func newReplyError(text []byte) *ReplyError {
+	words := bytes.Fields(text)
+	e := &ReplyError{Code: "ERR"}
+	if len(words) == 0 || len(words[0]) > 24 || strings.Trim(string(words[0]), codeLetters) != "" {
+		return e
+	}
+	e.Code = string(words[0])
+	if (e.Code == "MOVED" || e.Code == "ASK") && len(words) == 3 {
+		e.node = string(words[2])
+	}
+	// A script's own errors carry the code behind the script's name in old servers.
+	if e.Code == "ERR" {
+		for _, code := range []string{"OOM", "READONLY", "NOPERM", "MISCONF", "NOREPLICAS"} {
+			if bytes.Contains(text, []byte("-"+code+" ")) || bytes.Contains(text, []byte(": "+code+" ")) {
+				e.Code = code
+			}
+		}
+	}
+	return e
+}
+
+const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+func (e *ReplyError) class() class {
+	switch e.Code {
+	case "NOSCRIPT":
+		return reload
+	case "MOVED", "ASK":
+		return move
+	case "TRYAGAIN":
+		return retry
+	}
+	return giveUp
+}
+
+// causes maps codes to what statistics call them.
+var causes = map[string]string{
+	"OOM": "oom", "READONLY": "readonly", "LOADING": "loading", "BUSY": "busy", "UNKILLABLE": "busy",
+	"NOAUTH": "auth", "WRONGPASS": "auth", "NOPERM": "denied", "MOVED": "moved", "ASK": "moved", "TRYAGAIN": "moved",
+	"CROSSSLOT": "moved", "CLUSTERDOWN": "cluster_down", "MASTERDOWN": "cluster_down", "NOREPLICAS": "readonly",
+	"MISCONF": "readonly", "NOSCRIPT": "script", "WGFULL": "no_room",
+}
+
+// Cause returns one word that says why a call failed, out of [Causes].
+func Cause(err error) string {
+	var reply *ReplyError
+	switch {
+	case errors.Is(err, ErrTimeout):
+		return "timeout"
+	case errors.Is(err, ErrUnreachable):
+		return "unreachable"
+	case errors.Is(err, ErrOpen):
+		return "breaker_open"
+	case errors.Is(err, ErrGarbage), errors.Is(err, ErrShort):
+		return "garbage"
+	case errors.Is(err, ErrUnopened):
+		return "script"
+	case errors.As(err, &reply):
+		if c, ok := causes[reply.Code]; ok {
+			return c
+		}
+	}
+	return "error"
+}
+
+// Causes returns every word that [Cause] may return.
+func Causes() []string {
+	return []string{
+		"timeout", "unreachable", "breaker_open", "garbage", "oom", "readonly", "loading", "busy", "auth", "denied",
+		"moved", "cluster_down", "script", "no_room", "error",
+	}
+}

@@ -1,0 +1,64 @@
+package redisclient
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+)
+
+//go:embed lua/shared.lua
+var luaShared string
+
+//go:embed lua/open.lua
+var luaOpen string
+
+//go:embed lua/reserve.lua
+var luaReserve string
+
+//go:embed lua/release.lua
+var luaRelease string
+
+//go:embed lua/amend.lua
+var luaAmend string
+
+//go:embed lua/assert.lua
+var luaAssert string
+
+//go:embed lua/beat.lua
+var luaBeat string
+
+// script is one operation in Redis.
+type script struct {
+	name string
+	text string
+	sha  string // by which Redis knows the text
+}
+
+func newScript(name, text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// The scripts. A change of any of them has another SHA, so that different versions of the plugin do not disturb each
+// other's; a change of what they store needs another [KeyPrefix].
+var (
+	scriptOpen    = newScript("open", luaShared+luaOpen)
+	scriptReserve = newScript("reserve", luaReserve)
+	scriptRelease = newScript("release", luaRelease)
+	scriptAmend   = newScript("amend", luaShared+luaAmend)
+	scriptAssert  = newScript("assert", luaShared+luaAssert)
+	scriptBeat    = newScript("beat", luaShared+luaBeat)
+)
+
+// command returns an EVALSHA of the script with room for n keys and arguments, which the caller appends.
+func (s *script) command(dst []byte, keys, args int) []byte {
+	dst = appendHeader(dst, 3+keys+args)
+	dst = appendArg(dst, "EVALSHA")
+	dst = appendArg(dst, s.sha)
+	return appendInt(dst, int64(keys))
+}
+
+// load returns the command that makes Redis know the script.
+func (s *script) load() []byte {
+	return AppendCommand(nil, "SCRIPT", "LOAD", s.text)
+}

@@ -1,0 +1,352 @@
+package redisclient
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+const (
+	// keep is how long a scope's data outlive the last beat of any owner.
+	keep = time.Minute
+	// tombstoneAge is how long a release waits in Redis for a reservation that may still come.
+	tombstoneAge = 30 * time.Second
+	// maxTokens of one lease: what an entry has room for.
+	maxTokens = 1<<32 - 1
+)
+
+// Options are the settings of a store.
+type Options struct {
+	Owner   uint64        // unique among all owners of all gateways
+	TTL     time.Duration // after which a silent owner's leases are returned
+	Timeout time.Duration // for each step: a command without an answer by then has failed
+	KV      lb.KV         // the gateway's shared memory, over which its workers agree on who loads a script
+}
+
+// Store is the store of one owner in Redis: see the package's documentation. It implements [lb.Remote].
+type Store struct {
+	client *client
+	owner  string
+	ttl    time.Duration
+	scopes map[string]*scope
+	leases map[lb.LeaseID]*lease
+	early  map[lb.LeaseID]time.Duration // releases before their reservation, and when to forget them
+	seq    uint64                       // counts what was sent and learned, to tell before from after
+	down   error
+}
+
+var _ lb.Remote = (*Store)(nil)
+
+// scope is what this owner knows of one scope.
+type scope struct {
+	name   string
+	keys   Keys // Own is this owner's
+	others string
+	views  []*view
+	leases map[lb.LeaseID]*lease
+	tombs  map[lb.LeaseID]time.Duration // released without having seen the grant, and until when to expect it
+	used   time.Duration
+	alive  int // owners, by the last beat
+	beats  int
+}
+
+type state uint8
+
+const (
+	asked    state = iota // the reservation is on its way
+	held                  // granted
+	released              // given back before the reservation was answered
+)
+
+type lease struct {
+	scope  *scope
+	state  state
+	addr   string
+	tokens int64
+	index  int
+	load   lb.Load
+	seq    uint64 // when it became certain that Redis has it
+	stale  bool   // Redis has not heard of a change
+}
+
+// New returns a store over the transport.
+func New(t Transport, o Options) *Store {
+	return &Store{
+		client: newClient(t, o.Timeout, o.KV), owner: strconv.FormatUint(o.Owner, 16), ttl: o.TTL,
+		scopes: map[string]*scope{}, leases: map[lb.LeaseID]*lease{}, early: map[lb.LeaseID]time.Duration{},
+	}
+}
+
+// Ready says whether a reservation may be tried: the breaker is closed.
+func (s *Store) Ready(time.Duration) bool { return !s.client.breaker.open }
+
+// Expire fails what has got no answer in time. It returns the earliest deadline that is still to come, 0 for none.
+func (s *Store) Expire(now time.Duration) time.Duration { return s.client.expire(now) }
+
+// Err returns why the last beat failed, nil when it did not.
+func (s *Store) Err() error { return s.down }
+
+// Owners returns how many owners counted at the last beat, over all gateways.
+func (s *Store) Owners() int {
+	n := 0
+	for _, sc := range s.scopes {
+		n = max(n, sc.alive)
+	}
+	return n
+}
+
+// Reserve implements [lb.Store].
+func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
+	if l, ok := s.leases[id]; ok && l.state == held {
+		done(lb.Grant{Index: l.index, Load: l.load}, nil)
+		return
+	}
+	if _, ok := s.early[id]; ok {
+		delete(s.early, id)
+		done(lb.Grant{}, lb.ErrReleased)
+		return
+	}
+	switch {
+	case len(p.Candidates) == 0:
+		done(lb.Grant{}, lb.ErrFull)
+		return
+	case s.client.breaker.open:
+		done(lb.Grant{}, ErrOpen)
+		return
+	}
+	r := &reservation{id: id, plan: *p, done: done}
+	r.lease = s.keep(now, id, p.Scope, &lease{state: asked, tokens: clamp(p.Tokens)})
+	s.ask(now, r)
+}
+
+// reservation is a request for a lease on its way.
+type reservation struct {
+	id     lb.LeaseID
+	lease  *lease
+	plan   lb.Plan
+	view   *view
+	sent   uint64
+	second bool
+	done   func(lb.Grant, error)
+}
+
+// ask sends the reservation, behind its list of candidates if Redis may not know that.
+func (s *Store) ask(now time.Duration, r *reservation) {
+	sc := r.lease.scope
+	r.view = sc.view(r.plan.Candidates, s.owner)
+	r.view.used = true
+	if !r.view.fresh(now) {
+		s.open(now, r.view)
+	}
+	b := scriptReserve.command(make([]byte, 0, 320), 3, 4)
+	b = appendArg(b, sc.keys.Table)
+	b = appendArg(b, sc.keys.Own)
+	b = appendArg(b, r.view.key)
+	b = appendID(b, r.id)
+	b = appendInt(b, r.lease.tokens)
+	b = appendInt(b, int64(r.plan.Unit))
+	b = appendInt(b, int64(uint32(r.plan.Tie)))
+	s.seq++
+	r.sent = s.seq
+	s.client.send(now, scriptReserve, b, false, func(now time.Duration, v Value, err error) {
+		s.answered(now, r, v, err)
+	})
+}
+
+// open makes Redis know the view.
+func (s *Store) open(now time.Duration, v *view) {
+	s.seq++
+	v.known, v.opened = now, s.seq
+	s.client.send(now, scriptOpen, v.open, false, func(_ time.Duration, _ Value, err error) {
+		if v.refused = err; err != nil {
+			v.known = never
+		}
+	})
+}
+
+// The answers of reserve.lua that are no candidate.
+const (
+	answerFull     = -1
+	answerReleased = -2
+	answerUnopened = -3
+)
+
+// answered takes the answer to a reservation.
+func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) {
+	l := r.lease
+	if l.state == released {
+		r.done(lb.Grant{}, lb.ErrReleased)
+		return
+	}
+	g, code, err := grantOf(v, len(r.plan.Candidates), err)
+	switch {
+	case err != nil:
+	case code >= 0:
+		s.seq++
+		l.state, l.seq = held, s.seq
+		l.index, l.load, l.addr = g.Index, g.Load, r.plan.Candidates[g.Index].Addr
+		r.done(g, nil)
+		return
+	case code == answerFull:
+		err = lb.ErrFull
+	case code == answerReleased:
+		err = lb.ErrReleased
+	case r.second:
+		err = errors.Join(ErrUnopened, r.view.refused)
+	default:
+		if r.view.opened <= r.sent { // it was not sent anew meanwhile
+			l.scope.forget()
+		}
+		r.second = true
+		s.ask(now, r)
+		return
+	}
+	s.lose(r.id)
+	if uncertain(err) {
+		s.drop(now, l.scope, false, r.id)
+	}
+	r.done(lb.Grant{}, err)
+}
+
+// uncertain says whether a command that failed in this way may have been carried out, or may be still.
+func uncertain(err error) bool {
+	var reply *ReplyError
+	return !errors.As(err, &reply) && !errors.Is(err, lb.ErrFull) && !errors.Is(err, lb.ErrReleased) &&
+		!errors.Is(err, ErrUnopened) && !errors.Is(err, ErrOpen)
+}
+
+// grantOf reads the answer of reserve.lua.
+func grantOf(v Value, n int, err error) (g lb.Grant, code int64, _ error) {
+	switch {
+	case err != nil:
+		return g, 0, err
+	case v.Kind != Array || len(v.Items) == 0:
+		return g, 0, ErrGarbage
+	}
+	for _, item := range v.Items {
+		if item.Kind != Integer {
+			return g, 0, ErrGarbage
+		}
+	}
+	code = v.Items[0].Int
+	if code < answerUnopened || code >= int64(n) || code >= 0 && len(v.Items) != 3 {
+		return g, 0, ErrGarbage
+	}
+	if code >= 0 {
+		g = lb.Grant{Index: int(code), Load: lb.Load{Requests: v.Items[1].Int, Tokens: v.Items[2].Int}}
+	}
+	return g, code, nil
+}
+
+// Adopt implements [lb.Remote].
+func (s *Store) Adopt(now time.Duration, id lb.LeaseID, scope, addr string, tokens int64) {
+	l := s.keep(now, id, scope, &lease{state: held, addr: addr, tokens: clamp(tokens)})
+	s.assert(now, l.scope, []lb.LeaseID{id})
+}
+
+// Amend implements [lb.Store].
+func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int64) {
+	l, ok := s.leases[id]
+	if !ok || l.state != held {
+		return
+	}
+	if addr != "" {
+		l.addr = addr
+	}
+	l.tokens = clamp(tokens)
+	s.correct(now, id, l)
+}
+
+// correct writes what the lease is now.
+func (s *Store) correct(now time.Duration, id lb.LeaseID, l *lease) {
+	l.stale = true
+	b := scriptAmend.command(nil, 3, 4)
+	b = appendArg(b, l.scope.keys.Table)
+	b = appendArg(b, l.scope.keys.Rows)
+	b = appendArg(b, l.scope.keys.Own)
+	b = appendInt(b, keep.Milliseconds())
+	b = appendID(b, id)
+	b = appendInt(b, l.tokens)
+	b = appendArg(b, l.addr)
+	addr, tokens := l.addr, l.tokens
+	s.background(now, scriptAmend, b, func(_ time.Duration, _ Value, err error) {
+		if err == nil && l.addr == addr && l.tokens == tokens {
+			l.stale = false
+		}
+	})
+}
+
+// Release implements [lb.Store].
+func (s *Store) Release(now time.Duration, id lb.LeaseID) {
+	l, ok := s.leases[id]
+	if !ok {
+		s.early[id] = now + s.ttl
+		return
+	}
+	s.lose(id)
+	seen := l.state == held
+	l.state = released
+	s.drop(now, l.scope, seen, id)
+}
+
+// drop tells Redis that the leases are over. known says that their grants were seen, so that nothing comes after. What does
+// not get through is found by the next beat.
+func (s *Store) drop(now time.Duration, sc *scope, known bool, ids ...lb.LeaseID) {
+	b := scriptRelease.command(make([]byte, 0, 256), 2, 2+len(ids))
+	b = appendArg(b, sc.keys.Table)
+	b = appendArg(b, sc.keys.Own)
+	if known {
+		b = appendInt(b, 1)
+	} else {
+		b = appendInt(b, 0)
+	}
+	b = appendInt(b, 2*keep.Milliseconds())
+	for _, id := range ids {
+		b = appendID(b, id)
+		if !known {
+			sc.tombs[id] = now + tombstoneAge
+		}
+	}
+	s.background(now, scriptRelease, b, func(time.Duration, Value, error) {})
+}
+
+// background sends what no request waits for, unless the breaker is open.
+func (s *Store) background(now time.Duration, sp *script, cmd []byte, done func(time.Duration, Value, error)) {
+	s.seq++
+	s.client.send(now, sp, cmd, false, done)
+}
+
+// keep enters a lease into the books.
+func (s *Store) keep(now time.Duration, id lb.LeaseID, name string, l *lease) *lease {
+	sc, ok := s.scopes[name]
+	if !ok {
+		k := KeysOf(name)
+		sc = &scope{name: name, keys: k, others: k.Own, leases: map[lb.LeaseID]*lease{}, tombs: map[lb.LeaseID]time.Duration{}}
+		sc.keys.Own += s.owner
+		s.scopes[name] = sc
+	}
+	sc.used = now
+	l.scope = sc
+	s.leases[id], sc.leases[id] = l, l
+	return l
+}
+
+// lose strikes a lease off the books.
+func (s *Store) lose(id lb.LeaseID) {
+	if l, ok := s.leases[id]; ok {
+		delete(l.scope.leases, id)
+		delete(s.leases, id)
+	}
+}
+
+func clamp(tokens int64) int64 { return min(max(tokens, 0), maxTokens) }
+
+// appendID appends a lease's id as Redis keeps it.
+func appendID(b []byte, id lb.LeaseID) []byte {
+	var raw [8]byte
+	binary.LittleEndian.PutUint64(raw[:], uint64(id))
+	return appendArg(b, raw[:])
+}

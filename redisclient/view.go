@@ -1,0 +1,115 @@
+package redisclient
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+const (
+	// viewTTL is how long Redis remembers a list of candidates that nobody uses.
+	viewTTL = 10 * time.Second
+	// viewTrust is how long after it was last heard of a list is taken to be known there.
+	viewTrust = 8 * time.Second
+	// viewsKept is how many lists a scope has at hand. Several are in use when configurations differ or have just changed.
+	viewsKept = 4
+)
+
+// view is a list of candidates as Redis knows it: under a key of its own, so that a reservation need not carry it.
+type view struct {
+	candidates []lb.Candidate
+	key        string
+	open       []byte        // the command that makes Redis know it
+	known      time.Duration // when Redis was last told, or said, that it has it; never if it has not
+	opened     uint64        // when it was told: a number of the store's sequence
+	refused    error         // what it said to that
+	used       bool          // since the last beat
+}
+
+// never is the time of what has not happened.
+const never time.Duration = -1
+
+// view returns the view of the candidates. They are shared between plans and never changed, so that it is enough to look
+// at where they are.
+func (sc *scope) view(cs []lb.Candidate, owner string) *view {
+	for i, v := range sc.views {
+		if len(v.candidates) == len(cs) && &v.candidates[0] == &cs[0] {
+			if i > 0 {
+				copy(sc.views[1:i+1], sc.views[:i])
+				sc.views[0] = v
+			}
+			return v
+		}
+	}
+	v := newView(sc, cs, owner)
+	if len(sc.views) < viewsKept {
+		sc.views = append(sc.views, nil)
+	}
+	copy(sc.views[1:], sc.views)
+	sc.views[0] = v
+	return v
+}
+
+// forget makes the scope send its views again: Redis has lost them.
+func (sc *scope) forget() {
+	for _, v := range sc.views {
+		v.known = never
+	}
+}
+
+// fresh says whether Redis can be taken to know the view.
+func (v *view) fresh(now time.Duration) bool {
+	return v.known >= 0 && now-v.known < viewTrust && now >= v.known
+}
+
+// terms is what candidates of one class have in common. NaN has no place in a plan, so they can be compared.
+type terms struct{ base, slope, weight, limit float64 }
+
+func newView(sc *scope, cs []lb.Candidate, owner string) *view {
+	classes, members := pack(cs)
+	h := xxhash.New()
+	_, _ = h.Write(classes)
+	_, _ = h.Write(members)
+	for i := range cs {
+		_, _ = h.WriteString(cs[i].Addr)
+		_, _ = h.WriteString("\n")
+	}
+	v := &view{candidates: cs, known: never, key: sc.keys.View + strconv.FormatUint(h.Sum64(), 36)}
+	b := scriptOpen.command(nil, 5, 5+len(cs))
+	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own, v.key} {
+		b = appendArg(b, key)
+	}
+	b = appendArg(b, owner)
+	b = appendInt(b, keep.Milliseconds())
+	b = appendInt(b, viewTTL.Milliseconds())
+	b = appendArg(b, classes)
+	b = appendArg(b, members)
+	for i := range cs {
+		b = appendArg(b, cs[i].Addr)
+	}
+	v.open = b
+	return v
+}
+
+// pack writes the candidates as open.lua wants them: the classes, and for each candidate the number of its class.
+func pack(cs []lb.Candidate) (classes, members []byte) {
+	number := map[terms]uint16{}
+	for i := range cs {
+		t := terms{cs[i].Base, cs[i].Slope, cs[i].Weight, float64(max(cs[i].Cap, 0))}
+		n, ok := number[t]
+		if !ok {
+			n = uint16(len(number))
+			number[t] = n
+			for _, f := range []float64{t.base, t.slope, t.weight, t.limit} {
+				classes = binary.LittleEndian.AppendUint64(classes, math.Float64bits(f))
+			}
+		}
+		members = binary.LittleEndian.AppendUint16(members, n)
+	}
+	return classes, members
+}
