@@ -7,6 +7,7 @@ require (
 	github.com/higress-group/proxy-wasm-go-sdk v0.0.0-20251103120604-77e9cce339d2
 	github.com/tetratelabs/wazero v1.9.0
 	github.com/tidwall/gjson v1.18.0
+	github.com/tidwall/resp v0.1.1
 	go.yaml.in/yaml/v3 v3.0.4
 )
 
