@@ -17,7 +17,7 @@ type client struct {
 	timeout   time.Duration
 	kv        lb.KV
 	breaker   breaker
-	pending   []*call // by deadline, answered ones included
+	pending   []*call                   // by deadline, answered ones included
 	loading   map[*script]time.Duration // until when a load that is on its way is relied on
 }
 

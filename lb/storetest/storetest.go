@@ -393,6 +393,7 @@ func testZombieRelease(_ *testing.T, w *world) {
 	w.pass(2*TTL, other)
 	w.must(late, 1, Even(addrs[:1])) // takes over whatever place the silent owner had
 	z.Release(w.now, 1)
+	w.pass(time.Second, z, other, late) // which brings back what the silent owner still holds, and no more
 	w.want(addrs, 2, 1)
 	z.Release(w.now, 2)
 	w.want(addrs, 1, 1)

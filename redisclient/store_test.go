@@ -1,0 +1,108 @@
+package redisclient_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// backend is a Redis server for storetest.
+type backend struct {
+	t      testing.TB
+	server *redisserver.Server
+	conn   *wire
+	kv     *memory
+	owners uint64
+	ladder bool
+}
+
+func newBackend(t testing.TB, s *redisserver.Server) *backend {
+	w := dial(t, s)
+	w.ask(redisclient.AppendCommand(nil, "FLUSHALL"))
+	return &backend{t: t, server: s, conn: w, kv: newMemory()}
+}
+
+// NewOwner implements storetest.Backend. Each owner has a connection of its own, as workers have.
+func (b *backend) NewOwner() lb.Store {
+	b.owners++
+	s := redisclient.New(dial(b.t, b.server), redisclient.Options{
+		Owner: b.owners, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: b.kv,
+	})
+	if !b.ladder {
+		return s
+	}
+	if err := lb.Prepare(b.kv); err != nil {
+		b.t.Fatal(err)
+	}
+	l := lb.NewLadder(s, lb.NewMemStore(b.kv, b.owners, storetest.TTL))
+	l.Fell = func(err error) { b.t.Errorf("fell to the embedded store: %v", err) }
+	return l
+}
+
+// Loads implements storetest.Backend.
+func (b *backend) Loads(scope string, addrs []string) []lb.Load {
+	b.t.Helper()
+	loads := b.conn.loads(scope)
+	out := make([]lb.Load, len(addrs))
+	for i, a := range addrs {
+		out[i] = loads[a]
+	}
+	return out
+}
+
+// loads reads the totals of a scope.
+func (w *wire) loads(scope string) map[string]lb.Load {
+	k := redisclient.KeysOf(scope)
+	table := w.value("GET", k.Table)
+	rows := map[string]int{}
+	items := w.value("HGETALL", k.Rows).Items
+	for i := 0; i+1 < len(items); i += 2 {
+		row, err := strconv.Atoi(string(items[i+1].Str))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		rows[string(items[i].Str)] = row
+	}
+	return redisclient.Loads(table.Str, rows)
+}
+
+// value asks and parses.
+func (w *wire) value(words ...string) redisclient.Value {
+	w.t.Helper()
+	v, _, err := redisclient.Parse(w.ask(redisclient.AppendCommand(nil, words...)))
+	if err != nil || v.Kind == redisclient.Failed {
+		w.t.Fatalf("%q: %s %v", words, v.Str, err)
+	}
+	return v
+}
+
+// Pass implements storetest.Passer: Redis's clock cannot be moved, so everything that was noted by it is made older.
+func (b *backend) Pass(d time.Duration) {
+	for _, key := range b.conn.value("KEYS", redisclient.KeyPrefix+"*:owners").Items {
+		for _, owner := range b.conn.value("ZRANGE", string(key.Str), "0", "-1").Items {
+			b.conn.value("ZINCRBY", string(key.Str), strconv.FormatInt(-d.Milliseconds(), 10), string(owner.Str))
+		}
+	}
+}
+
+func TestConformance(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			s := redisserver.StartT(t, redisserver.Options{Version: version})
+			storetest.Run(t, func(t *testing.T) storetest.Backend { return newBackend(t, s) })
+		})
+	}
+	t.Run("as a ladder", func(t *testing.T) {
+		s := redisserver.StartT(t, redisserver.Options{})
+		storetest.Run(t, func(t *testing.T) storetest.Backend {
+			b := newBackend(t, s)
+			b.ladder = true
+			return b
+		})
+	})
+}

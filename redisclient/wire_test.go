@@ -1,0 +1,118 @@
+package redisclient_test
+
+import (
+	"bufio"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// wire is a transport over one connection that waits for each answer. The answer is there before Do returns.
+type wire struct {
+	t       testing.TB
+	conn    net.Conn
+	in      *bufio.Reader
+	sent    int              // commands
+	bytes   int              // of them
+	lose    func([]byte) int // what happens to a command: one of the constants below
+	delayed []func()         // commands that arrive later
+	now     func() time.Duration
+}
+
+// What may happen to a command.
+const (
+	arrives   = iota
+	notSent   // the command is lost
+	replyLost // it is carried out, but nobody hears of it
+	late      // it is carried out later, and nobody hears of it
+)
+
+func dial(t testing.TB, s *redisserver.Server) *wire {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &wire{t: t, conn: conn, in: bufio.NewReader(conn), now: func() time.Duration { return 0 }}
+}
+
+// Do implements redisclient.Transport.
+func (w *wire) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	fate := arrives
+	if w.lose != nil {
+		fate = w.lose(cmd)
+	}
+	switch fate {
+	case notSent:
+	case replyLost:
+		w.ask(cmd)
+	case late:
+		own := append([]byte(nil), cmd...)
+		w.delayed = append(w.delayed, func() { w.ask(own) })
+	default:
+		done(now, w.ask(cmd), nil)
+	}
+}
+
+// ask sends a command and returns the raw reply.
+func (w *wire) ask(cmd []byte) []byte {
+	w.t.Helper()
+	w.sent++
+	w.bytes += len(cmd)
+	if _, err := w.conn.Write(cmd); err != nil {
+		w.t.Fatal(err)
+	}
+	reply := []byte{}
+	for {
+		line, err := w.in.ReadSlice('\n')
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		reply = append(reply, line...)
+		_, rest, err := redisclient.Parse(reply)
+		if err == nil && len(rest) == 0 {
+			return reply
+		}
+		if err != redisclient.ErrShort {
+			w.t.Fatalf("reply %q: %v", reply, err)
+		}
+	}
+}
+
+// deliver carries out what was delayed.
+func (w *wire) deliver() {
+	for _, f := range w.delayed {
+		f()
+	}
+	w.delayed = nil
+}
+
+// memory is a lb.KV.
+type memory struct {
+	vals map[string][]byte
+	cas  map[string]uint32
+}
+
+func newMemory() *memory { return &memory{vals: map[string][]byte{}, cas: map[string]uint32{}} }
+
+func (m *memory) Get(key string) ([]byte, uint32, error) {
+	v, ok := m.vals[key]
+	if !ok {
+		return nil, 0, lb.ErrNotFound
+	}
+	return append([]byte(nil), v...), m.cas[key], nil
+}
+
+func (m *memory) Set(key string, val []byte, cas uint32) error {
+	if cas != 0 && cas != m.cas[key] {
+		return lb.ErrMismatch
+	}
+	m.vals[key] = append([]byte(nil), val...)
+	m.cas[key]++
+	return nil
+}
