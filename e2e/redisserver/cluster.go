@@ -157,8 +157,8 @@ func (c *Cluster) Migrate(slot, to int) error {
 	return m.Finish()
 }
 
-// Migration is a slot on its way between two servers. Until Finish, its owner answers -ASK for keys that it does not have, and -TRYAGAIN when it has
-// some of a command's keys only.
+// Migration is a slot on its way between two servers. Until Finish, its owner answers ASK for keys that it does not have. When it has some of a
+// command's keys only it answers TRYAGAIN, or ASK before Redis 7.0.
 type Migration struct {
 	cluster        *Cluster
 	slot, from, to int
@@ -179,7 +179,7 @@ func (c *Cluster) StartMigration(slot, to int) (*Migration, error) {
 	return &Migration{cluster: c, slot: slot, from: from, to: to}, nil
 }
 
-// MoveKeys moves the keys that the old owner has. New ones are created at the new owner, which -ASK names.
+// MoveKeys moves the keys that the old owner has. New ones are created at the new owner, which ASK names.
 func (m *Migration) MoveKeys() error {
 	const batch = 100
 	source, target := m.cluster.servers[m.from], m.cluster.servers[m.to]
