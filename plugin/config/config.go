@@ -45,7 +45,10 @@ type Config struct {
 	DetailLog    bool // log each decision
 
 	EnvoyCfg EnvoySource // where endpoints come from on stock Envoy
-	Redis    Redis       // parsed for Higress's sake; the embedded store does not use it
+
+	Store          string        // where work in flight is counted: "local" or "redis"
+	ReserveTimeout time.Duration // how long a request waits for Redis
+	Redis          Redis         // means nothing unless Store is "redis"
 
 	maxRequestCount int // Higress's name for MaxInflight, merged into it by check
 }
@@ -79,19 +82,3 @@ type StaticEndpoint struct {
 	Addr   string  // "ip:port", IPv6 in brackets and in its canonical form
 	Weight float64 // above 0
 }
-
-// Redis holds Higress's keys for a Redis service.
-type Redis struct {
-	ServiceFQDN string // name of the service, with a suffix like .static or .dns
-	ServicePort int    // 0 when not set
-	Username    string
-	Password    string
-	Timeout     time.Duration
-	Database    int
-}
-
-// String describes the service without its credentials, so that a Config printed by mistake shows no password.
-func (r Redis) String() string { return "redis service " + r.ServiceFQDN }
-
-// GoString is String, for the same reason.
-func (r Redis) GoString() string { return r.String() }

@@ -36,7 +36,6 @@ const (
 )
 
 const (
-	forRedis   = "has no effect: this version counts in the gateway's own memory, over the workers of one gateway only"
 	forPolicy  = "has no effect with lb_policy global_least_request"
 	millisType = "duration (number: ms)"
 )
@@ -154,15 +153,23 @@ var keys = []key{
 	},
 
 	{
-		Key{"lb_config.store", "string", `"local"`, "Where work in flight is counted; `local`: in the gateway's memory, over its workers"},
-		setStore, onAny, "",
+		Key{"lb_config.store", "string", "", "Where work in flight is counted; `local`: in the gateway's memory, over its workers; `redis`: over all gateways. Default: `redis` if a Redis is named, else `local`"},
+		choice(func(c *Config) *string { return &c.Store }, storeLocal, storeRedis), onAny, "",
 	},
 	{
-		Key{"lb_config.serviceFQDN", "string", "", "Redis service; accepted from a Higress configuration"},
-		secret(func(c *Config) *string { return &c.Redis.ServiceFQDN }), onAny, forRedis,
+		Key{"lb_config.reserve_timeout", millisType, `"20ms"`, "How long a request waits for Redis; then the gateway's memory decides"},
+		duration(time.Millisecond, 10*time.Second, func(c *Config) *time.Duration { return &c.ReserveTimeout }), onAny, "",
 	},
 	{
-		Key{"lb_config.servicePort", "integer", "", "Redis port"},
+		Key{"lb_config.envoy.redis_cluster", "string", "", "Stock Envoy: cluster that leads to Redis, `warmgate-redis` in the shipped files"},
+		text(func(c *Config) *string { return &c.Redis.Cluster }), onEnvoy, "",
+	},
+	{
+		Key{"lb_config.serviceFQDN", "string", "", "Higress: the Redis service with its suffix, such as `redis.static` or `redis.dns`"},
+		serviceName, onAny, "",
+	},
+	{
+		Key{"lb_config.servicePort", "integer", "", "Higress: the port of that service; not set or 0: 80 for `.static`, else 6379"},
 		integer(0, 65535, func(c *Config) *int { return &c.Redis.ServicePort }), onAny, "",
 	},
 	{
@@ -174,7 +181,7 @@ var keys = []key{
 		secret(func(c *Config) *string { return &c.Redis.Password }), onAny, "",
 	},
 	{
-		Key{"lb_config.timeout", millisType, "3000", "Redis time limit"},
+		Key{"lb_config.timeout", millisType, "3000", "Higress: time limit of the connection to Redis; 0: the default"},
 		duration(0, 10*time.Minute, func(c *Config) *time.Duration { return &c.Redis.Timeout }), onAny, "",
 	},
 	{

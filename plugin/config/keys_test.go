@@ -35,8 +35,10 @@ var keyCases = map[string]struct {
 	"lb_config.envoy.admin_cluster":    {`"a"`, func(c *Config) { c.EnvoyCfg.AdminCluster = "a" }, []string{`""`, `1`}},
 	"lb_config.envoy.poll_interval":    {`"2s"`, func(c *Config) { c.EnvoyCfg.PollInterval = 2 * time.Second }, []string{`1`, `"2m"`}},
 	"lb_config.envoy.endpoints":        {`["10.0.0.1:80"]`, func(c *Config) { c.EnvoyCfg.Endpoints = []StaticEndpoint{{"10.0.0.1:80", 1}} }, []string{`[]`, `"10.0.0.1:80"`, `[[]]`}},
-	"lb_config.store":                  {`"local"`, nil, []string{`"redis"`, `"memory"`, `1`}},
-	"lb_config.serviceFQDN":            {`"r.dns"`, func(c *Config) { c.Redis.ServiceFQDN = "r.dns" }, []string{`1`}},
+	"lb_config.envoy.redis_cluster":    {`"r"`, func(c *Config) { c.Redis.Cluster, c.Store = "r", "redis" }, []string{`""`, `1`}},
+	"lb_config.store":                  {`"local"`, nil, []string{`"Redis"`, `"memory"`, `1`}},
+	"lb_config.reserve_timeout":        {`"1.5ms"`, func(c *Config) { c.ReserveTimeout = 1500 * time.Microsecond }, []string{`0`, `"11s"`, `"x"`}},
+	"lb_config.serviceFQDN":            {`"r.dns"`, func(c *Config) { c.Redis.ServiceFQDN, c.Redis.ServicePort, c.Store = "r.dns", 6379, "redis" }, []string{`1`, `"a|b"`, `"redis://h:6379"`}},
 	"lb_config.servicePort":            {`6380`, func(c *Config) { c.Redis.ServicePort = 6380 }, []string{`-1`, `65536`, `"6380"`}},
 	"lb_config.username":               {`"u"`, func(c *Config) { c.Redis.Username = "u" }, []string{`1`}},
 	"lb_config.password":               {`"p"`, func(c *Config) { c.Redis.Password = "p" }, []string{`1`}},
@@ -77,8 +79,8 @@ func document(name, val string) (string, Host) {
 	case name == "lb_policy":
 		return `{` + member + `}`, Higress
 	case strings.HasPrefix(name, "lb_config.envoy."):
-		if name == "lb_config.envoy.poll_interval" {
-			member = strings.Replace(member, `{"poll`, `{"admin_cluster":"c","poll`, 1)
+		for _, alone := range []string{"poll_interval", "redis_cluster"} {
+			member = strings.Replace(member, `{"`+alone, `{"admin_cluster":"c","`+alone, 1)
 		}
 		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
 	}
@@ -102,8 +104,10 @@ func TestEveryKey(t *testing.T) {
 			continue
 		}
 		want := defaults(h)
-		want.Policy = "global_least_request"
-		if k.Name == "lb_config.envoy.poll_interval" {
+		if want.Policy = "global_least_request"; k.Name != "enabled" {
+			want.Store = "local"
+		}
+		if strings.Contains(text, `"admin_cluster":"c"`) {
 			want.EnvoyCfg.AdminCluster = "c"
 		}
 		if tt.want != nil {
@@ -141,6 +145,7 @@ func TestDefaultsAreWhatTheTableSays(t *testing.T) {
 		}
 		want := defaults(h)
 		want.Policy, want.EnvoyCfg.AdminCluster = set.global.Policy, set.global.EnvoyCfg.AdminCluster
+		want.Store = "local"
 		if !reflect.DeepEqual(*set.global, want) {
 			t.Errorf("%s: got %+v, want %+v", text, *set.global, want)
 		}

@@ -134,7 +134,7 @@ func (pt *part) member(path, full, at string, v value) {
 	if k := find(full); k != nil && k.set != nil {
 		pt.written[full] = true
 		if k.only == onEnvoy && pt.host != Envoy {
-			pt.bad(at, "only valid on stock Envoy; Higress tells the endpoints by itself")
+			pt.bad(at, "only valid on stock Envoy; "+insteadOf(full))
 			return
 		}
 		before := pt.count
@@ -209,6 +209,7 @@ func (pt *part) check() {
 		}
 		pt.MaxInflight = pt.maxRequestCount
 	}
+	pt.checkStore()
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
 		pt.bad(pt.prefix+"lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+
 			", want at least ejection_time, "+brief(pt.Health.EjectionTime))
@@ -222,6 +223,14 @@ func (pt *part) check() {
 			pt.bad(pt.prefix+"lb_config.envoy", "got both admin_cluster and endpoints, want one of them")
 		}
 	}
+}
+
+// insteadOf says what Higress has in the place of a key of stock Envoy.
+func insteadOf(name string) string {
+	if name == keyTunnel {
+		return "in Higress serviceFQDN names the Redis service"
+	}
+	return "Higress tells the endpoints by itself"
 }
 
 func find(name string) *key {

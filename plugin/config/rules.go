@@ -198,6 +198,7 @@ func (p *parser) set(root value) *Set {
 		s.global = &c
 	}
 	p.oneAdmin(s)
+	p.oneLogin(s)
 	return s
 }
 

@@ -13,3 +13,15 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 	}
 	return EnvoySource{}, false
 }
+
+// All returns the configurations of the set: those of the rules in their order, then the global one.
+func (s *Set) All() []*Config {
+	var all []*Config
+	for i := range s.rules {
+		all = append(all, &s.rules[i].config)
+	}
+	if s.global != nil {
+		all = append(all, s.global)
+	}
+	return all
+}

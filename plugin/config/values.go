@@ -117,14 +117,6 @@ func ratio(p *parser, _ *Config, at string, v value) {
 	}
 }
 
-func setStore(p *parser, _ *Config, at string, v value) {
-	if v.kind == kindString && v.text == "redis" {
-		p.bad(at, `got "redis", want "local": this version has only the store embedded in the gateway`)
-		return
-	}
-	choice(unused[string], "local")(p, nil, at, v)
-}
-
 // float returns a finite number.
 func (v value) float() (float64, bool) {
 	if v.kind != kindNumber {

@@ -1,0 +1,170 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The values of Config.Store.
+const (
+	storeLocal = "local"
+	storeRedis = "redis"
+)
+
+// Redis says where Redis is and how to log in.
+type Redis struct {
+	ServiceFQDN string        // Higress: name of the service, with a suffix like .static or .dns
+	ServicePort int           // Higress: never 0 once checked
+	Cluster     string        // stock Envoy: name of the cluster that leads to Redis
+	Username    string        // "" for the default user
+	Password    string        // "" for none
+	Timeout     time.Duration // Higress: of the connection
+	Database    int
+}
+
+// HigressCluster returns the name that Higress gives to the service's cluster.
+func (r Redis) HigressCluster() string {
+	return "outbound|" + strconv.Itoa(r.ServicePort) + "||" + r.ServiceFQDN
+}
+
+// String names the server without its credentials, so that a Config printed by mistake shows no password.
+func (r Redis) String() string {
+	switch {
+	case r.Cluster != "":
+		return "redis cluster " + r.Cluster + " database " + strconv.Itoa(r.Database)
+	case r.ServiceFQDN != "":
+		return "redis service " + r.ServiceFQDN + ":" + strconv.Itoa(r.ServicePort) + " database " + strconv.Itoa(r.Database)
+	}
+	return "none"
+}
+
+// GoString is String, for the same reason.
+func (r Redis) GoString() string { return r.String() }
+
+// UsesRedis says whether work in flight is counted in Redis.
+func (c *Config) UsesRedis() bool { return c.Enabled && c.Store == storeRedis }
+
+// The keys that name a Redis, and those that mean something only with one.
+const (
+	keyStore   = "lb_config.store"
+	keyService = "lb_config.serviceFQDN"
+	keyTunnel  = "lb_config.envoy.redis_cluster"
+	keyPort    = "lb_config.servicePort"
+	keyTimeout = "lb_config.timeout"
+)
+
+var redisKeys = []string{
+	keyService, keyTunnel, keyPort, "lb_config.username", "lb_config.password", keyTimeout, "lb_config.database",
+	"lb_config.reserve_timeout",
+}
+
+// checkStore settles where work in flight is counted.
+func (pt *part) checkStore() {
+	named, place := pt.Redis.ServiceFQDN != "", keyService
+	if pt.host == Envoy {
+		named, place = pt.Redis.Cluster != "", keyTunnel
+	}
+	if pt.Store == "" {
+		pt.Store = storeLocal
+		if named {
+			pt.Store = storeRedis
+		} else if pt.host == Envoy && pt.Redis.ServiceFQDN != "" {
+			pt.bad(pt.prefix+keyService, "names a service of Higress; want "+keyTunnel+
+				" with the name of a cluster that leads to Redis, or "+keyStore+` "local"`)
+			return
+		}
+	}
+	switch {
+	case pt.Store == storeLocal:
+		pt.idle(redisKeys, "has no effect with store local")
+	case !named:
+		pt.bad(pt.prefix+place, "missing, want the name of the "+noun(pt.host)+` for store "redis"`)
+	case pt.host == Envoy:
+		pt.idle([]string{keyService, keyPort, keyTimeout}, "has no effect on stock Envoy: "+keyTunnel+" leads to Redis")
+	default:
+		pt.higressDefaults()
+	}
+}
+
+func noun(h Host) string {
+	if h == Envoy {
+		return "cluster that leads to Redis"
+	}
+	return "Redis service"
+}
+
+// idle warns of the keys that are written for nothing.
+func (pt *part) idle(names []string, why string) {
+	for _, name := range names {
+		if pt.written[name] {
+			pt.warn(pt.prefix+name, why)
+		}
+	}
+}
+
+// higressDefaults fills in what Higress's own plugins take for 0.
+func (pt *part) higressDefaults() {
+	if pt.Redis.Timeout == 0 {
+		pt.Redis.Timeout = pt.base.Redis.Timeout
+	}
+	if pt.Redis.ServicePort == 0 {
+		pt.Redis.ServicePort = 6379
+		if strings.HasSuffix(pt.Redis.ServiceFQDN, ".static") {
+			pt.Redis.ServicePort = 80
+		}
+	}
+}
+
+// oneLogin makes sure that all parts use one Redis service of Higress in the same way: a gateway keeps one set of settings
+// for it, and the last one to come would hold for all.
+func (p *parser) oneLogin(s *Set) {
+	if p.host == Envoy {
+		return
+	}
+	first := map[string]Redis{}
+	for _, c := range s.All() {
+		if !c.UsesRedis() || c.Redis.ServiceFQDN == "" {
+			continue
+		}
+		other, known := first[c.Redis.HigressCluster()]
+		if !known {
+			first[c.Redis.HigressCluster()] = c.Redis
+			continue
+		}
+		if what := differs(other, c.Redis); what != "" {
+			at := keyService
+			if c.ID > 0 {
+				at = rulesKey + "[" + strconv.Itoa(c.ID-1) + "]." + keyService
+			}
+			p.bad(at, "got "+c.Redis.ServiceFQDN+" with another "+what+" than elsewhere, want the same: Higress keeps one "+
+				what+" for a Redis service; a second name for it in McpBridge can have its own")
+		}
+	}
+}
+
+// differs names what two uses of one service differ in.
+func differs(a, b Redis) string {
+	switch {
+	case a.Username != b.Username:
+		return "username"
+	case a.Password != b.Password:
+		return "password"
+	case a.Database != b.Database:
+		return "database"
+	case a.Timeout != b.Timeout:
+		return "timeout"
+	}
+	return ""
+}
+
+// serviceName reads the name of a service of Higress. A refused one is not repeated: it may be a URL with a password in it.
+func serviceName(p *parser, c *Config, at string, v value) {
+	if v.kind != kindString || len(v.text) > 253 || strings.Trim(v.text, nameLetters) != "" {
+		p.bad(at, "got "+v.kind.String()+" that is no name of a service, want letters, digits, dots and dashes only")
+		return
+	}
+	c.Redis.ServiceFQDN = strings.Clone(v.text)
+}
+
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
