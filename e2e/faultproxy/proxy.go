@@ -1,0 +1,192 @@
+// Package faultproxy is a TCP proxy that harms the traffic between a client and a server as it is told to, at run time: slow, stalled,
+// cut, reset, refused or falsified. It knows no protocol, and calls what the client sends requests and what the server sends replies.
+package faultproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/freeport"
+)
+
+// Proxy is a running proxy. Its methods may be called from several goroutines.
+type Proxy struct {
+	addr    string
+	network string // of the server
+	server  string
+
+	accepted, requests, replies atomic.Int64
+
+	mu       sync.Mutex
+	state    *state
+	listener net.Listener // nil while connections are refused
+	links    map[*link]struct{}
+	stopped  bool
+}
+
+// state is a mode in force.
+type state struct {
+	Mode
+	over chan struct{} // closed when another mode follows
+}
+
+// Stats counts a proxy's traffic since its start.
+type Stats struct {
+	Accepted int64 // connections
+	Open     int   // connections at the moment
+	Requests int64 // bytes that clients have sent
+	Replies  int64 // bytes that the server has sent, whatever became of them
+}
+
+// rebindTimeout bounds the wait for the port when connections are accepted again.
+const rebindTimeout = 5 * time.Second
+
+// Start runs a proxy in front of a server. Network and server are as in net.Dial: "tcp" and ip:port, or "unix" and a path. The proxy
+// passes everything until Set says otherwise, and runs until Stop or until ctx ends.
+func Start(ctx context.Context, network, server string) (*Proxy, error) {
+	// A port that can be had again after connections were refused for a while.
+	port, err := freeport.Get()
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), network: network, server: server,
+		state: &state{over: make(chan struct{})}, links: map[*link]struct{}{},
+	}
+	if err := p.listen(); err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, p.Stop)
+	return p, nil
+}
+
+// Addr returns ip:port where clients connect.
+func (p *Proxy) Addr() string { return p.addr }
+
+// Set puts a mode in force, for open connections too. It fails when connections were refused and the port is taken now.
+func (p *Proxy) Set(m Mode) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return errors.New("faultproxy: the proxy was stopped")
+	}
+	close(p.state.over)
+	p.state = &state{Mode: m, over: make(chan struct{})}
+	if m.gate == refused {
+		p.unlisten()
+	}
+	if m.gate >= closed {
+		for l := range p.links {
+			l.close(m.gate == reset)
+		}
+	}
+	if m.gate != refused && p.listener == nil {
+		return p.listen()
+	}
+	return nil
+}
+
+// Stats returns the counters.
+func (p *Proxy) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Stats{Accepted: p.accepted.Load(), Open: len(p.links), Requests: p.requests.Load(), Replies: p.replies.Load()}
+}
+
+// Stop closes the listener and all connections. Calling it again does nothing.
+func (p *Proxy) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	p.unlisten()
+	for l := range p.links {
+		l.close(false)
+	}
+}
+
+// listen opens the listener and serves it.
+func (p *Proxy) listen() error {
+	deadline := time.Now().Add(rebindTimeout)
+	for {
+		listener, err := net.Listen("tcp", p.addr)
+		if err == nil {
+			p.listener = listener
+			go p.serve(listener)
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("faultproxy: %w", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (p *Proxy) unlisten() {
+	if p.listener != nil {
+		p.listener.Close()
+		p.listener = nil
+	}
+}
+
+// serve accepts connections until the listener is closed.
+func (p *Proxy) serve(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		p.accepted.Add(1)
+		go p.connect(client.(halfCloser))
+	}
+}
+
+// connect joins a client with the server. A client whose server cannot be reached is closed.
+func (p *Proxy) connect(client halfCloser) {
+	if g := p.current().gate; g >= closed {
+		abort(client, g == reset)
+		return
+	}
+	server, err := net.Dial(p.network, p.server)
+	if err != nil {
+		client.Close()
+		return
+	}
+	l := &link{proxy: p, client: client, server: server.(halfCloser), done: make(chan struct{})}
+	if !p.add(l) {
+		return
+	}
+	var directions sync.WaitGroup
+	directions.Add(2)
+	go func() { defer directions.Done(); l.pump(l.server, l.client, false) }()
+	go func() { defer directions.Done(); l.pump(l.client, l.server, true) }()
+	directions.Wait()
+	l.close(false)
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+}
+
+// add registers a link, or closes it when a mode came meanwhile in which it may not be.
+func (p *Proxy) add(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped || p.state.gate >= closed {
+		l.close(p.state.gate == reset)
+		return false
+	}
+	p.links[l] = struct{}{}
+	return true
+}
+
+// current returns the mode in force.
+func (p *Proxy) current() *state {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state
+}
