@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // Errors of a call.
@@ -89,7 +91,7 @@ func Cause(err error) string {
 		return "timeout"
 	case errors.Is(err, ErrUnreachable):
 		return "unreachable"
-	case errors.Is(err, ErrOpen):
+	case errors.Is(err, ErrOpen), errors.Is(err, lb.ErrDown):
 		return "breaker_open"
 	case errors.Is(err, ErrGarbage), errors.Is(err, ErrShort):
 		return "garbage"
