@@ -50,7 +50,8 @@ func newService(s string) service {
 	return service{whole: s, fqdn: s[:colon], port: s[colon+1:]}
 }
 
-// domain is a host name, or the beginning or end of one.
+// domain is a host name, or the beginning or end of one. Case does not count: a client may write a host's name as it
+// likes and reaches the same route. Higress's own matcher compares letter by letter.
 type domain struct {
 	text        string
 	head, tails bool // text is a beginning; text is an end
@@ -140,20 +141,40 @@ func (r *rule) matches(t *target) bool {
 
 func (r *rule) matchesDomain(name string) bool {
 	for _, d := range r.domains {
-		switch {
+		part := name
+		switch n := len(d.text); {
+		case len(name) < n:
+			continue
 		case d.tails:
-			if strings.HasSuffix(name, d.text) {
-				return true
-			}
+			part = name[len(name)-n:]
 		case d.head:
-			if strings.HasPrefix(name, d.text) {
-				return true
-			}
-		case d.text == name:
+			part = name[:n]
+		}
+		if sameHost(part, d.text) {
 			return true
 		}
 	}
 	return false
+}
+
+// sameHost compares host names, in which only the letters of ASCII have two cases.
+func sameHost(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
 }
 
 func (r *rule) matchesService(t *target) bool {
