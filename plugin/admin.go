@@ -90,7 +90,7 @@ func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (pr
 	if !bytes.Contains(body, []byte("::")) {
 		return "the admin interface answered without any cluster"
 	}
-	digest := discovery.AppendDigest(nil, discovery.ParseClusters(body, nil))
+	digest := discovery.AppendDigest(nil, discovery.ParseClusters(body))
 	if string(digest) != string(a.last) {
 		if err := a.kv.Set(keyDigest, digest, 0); err != nil {
 			return "publishing the endpoints: " + err.Error()

@@ -14,9 +14,9 @@ import (
 const maxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
-// every cluster for which skip, if given, is false. Clusters without endpoints that have an IP address and a port are
-// left out. The text may end anywhere: a last line without its end is ignored, as is what lies beyond 16 MiB.
-func ParseClusters(text []byte, skip func(cluster string) bool) map[string][]lb.Endpoint {
+// every cluster. Clusters without endpoints that have an IP address and a port are left out. The text may end anywhere: a
+// last line without its end is ignored, as is what lies beyond 16 MiB.
+func ParseClusters(text []byte) map[string][]lb.Endpoint {
 	clusters := make(map[string][]lb.Endpoint)
 	text = text[:min(len(text), maxClustersText)]
 	var h host
@@ -33,7 +33,7 @@ func ParseClusters(text []byte, skip func(cluster string) bool) map[string][]lb.
 				continue
 			}
 			h.emit(clusters)
-			h.begin(prefix, skip)
+			h.begin(prefix)
 		}
 		if h.usable {
 			h.line(line[len(h.prefix):])
@@ -47,8 +47,7 @@ func ParseClusters(text []byte, skip func(cluster string) bool) map[string][]lb.
 type host struct {
 	prefix  []byte // of its lines: "cluster::ip:port::"
 	cluster string
-	skipped bool // what skip said of cluster
-	usable  bool // has an IP address, in a cluster that is wanted
+	usable  bool // has an IP address
 	known   bool // its health was seen
 
 	state    lb.State
@@ -56,13 +55,12 @@ type host struct {
 	weight   float64
 }
 
-func (h *host) begin(prefix []byte, skip func(string) bool) {
+func (h *host) begin(prefix []byte) {
 	cluster, addr := splitPrefix(prefix)
-	if string(cluster) != h.cluster || h.prefix == nil {
+	if string(cluster) != h.cluster {
 		h.cluster = string(cluster)
-		h.skipped = skip != nil && skip(h.cluster)
 	}
-	*h = host{prefix: prefix, cluster: h.cluster, skipped: h.skipped, usable: !h.skipped && isAddress(addr), weight: 1}
+	*h = host{prefix: prefix, cluster: h.cluster, usable: isAddress(addr), weight: 1}
 }
 
 // line reads "name::value". Names are told apart by their first bytes, since most lines are not wanted.

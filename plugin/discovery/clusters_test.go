@@ -39,12 +39,8 @@ func TestParseClustersSamples(t *testing.T) {
 					"dns": {{Addr: "127.0.0.1:23101", Weight: 1, State: lb.Healthy}},
 					"outbound|8000||llm.models.svc.cluster.local": outbound,
 				}
-				if got := ParseClusters(text, nil); !reflect.DeepEqual(got, want) {
+				if got := ParseClusters(text); !reflect.DeepEqual(got, want) {
 					t.Errorf("got %v, want %v", got, want)
-				}
-				got := ParseClusters(text, func(cluster string) bool { return cluster != "dns" })
-				if !reflect.DeepEqual(got, map[string][]lb.Endpoint{"dns": want["dns"]}) {
-					t.Errorf("dns alone: got %v", got)
 				}
 			})
 		}
@@ -80,7 +76,7 @@ func TestParseClusters(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := fmt.Sprint(ParseClusters([]byte(tt.text), nil)); got != tt.want {
+			if got := fmt.Sprint(ParseClusters([]byte(tt.text))); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -134,7 +130,7 @@ func clustersText(tb testing.TB, n int) []byte {
 }
 
 func TestParseManyHosts(t *testing.T) {
-	got := ParseClusters(clustersText(t, 1000), nil)["llm"]
+	got := ParseClusters(clustersText(t, 1000))["llm"]
 	if len(got) != 1000 || got[999] != (lb.Endpoint{Addr: "10.0.3.250:8000", Weight: 3}) {
 		t.Errorf("%d hosts, last %v", len(got), got[len(got)-1])
 	}
@@ -143,11 +139,11 @@ func TestParseManyHosts(t *testing.T) {
 func TestParseClustersIsBounded(t *testing.T) {
 	line := []byte("c::1.2.3.4:80::health_flags::healthy\n")
 	text := append(bytes.Repeat([]byte("x\n"), maxClustersText/2-len(line)), bytes.Repeat(line, 3)...)
-	if got := ParseClusters(text, nil)["c"]; len(got) != 1 {
+	if got := ParseClusters(text)["c"]; len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
 	text = append(bytes.Repeat([]byte("x\n"), maxClustersText/2), line...)
-	if got := ParseClusters(text, nil); len(got) != 0 {
+	if got := ParseClusters(text); len(got) != 0 {
 		t.Errorf("beyond the bound: got %v", got)
 	}
 }
@@ -159,7 +155,7 @@ func BenchmarkParseClusters(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				ParseClusters(text, nil)
+				ParseClusters(text)
 			}
 		})
 	}
@@ -173,7 +169,7 @@ func FuzzParseClusters(f *testing.F) {
 	f.Add([]byte("a::[::1]:80::hostname::x::y\na::[::1]:80::health_flags::/failed_active_hc/active_hc_timeout\na::[::1]:80::priority::1\n"))
 	f.Add([]byte("outbound|80||a.b::/run/x::health_flags::healthy\nb::1.2.3.4:80::health_flags::/eds_status_draining"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got := ParseClusters(text, nil)
+		got := ParseClusters(text)
 		for cluster, endpoints := range got {
 			for _, e := range endpoints {
 				if !bytes.Contains(text, []byte(cluster+"::"+e.Addr+"::health_flags::")) || e.Weight < 1 || e.State > lb.Ejected {
@@ -182,7 +178,7 @@ func FuzzParseClusters(f *testing.F) {
 			}
 		}
 		const other = "\nanother cluster::10.9.9.9:99::health_flags::healthy\n"
-		more := ParseClusters(append(bytes.Clone(text), other...), nil)
+		more := ParseClusters(append(bytes.Clone(text), other...))
 		for cluster, endpoints := range got {
 			if len(more[cluster]) < len(endpoints) || !reflect.DeepEqual(more[cluster][:len(endpoints)-1], endpoints[:len(endpoints)-1]) {
 				t.Fatalf("%q: %v became %v", text, endpoints, more[cluster])

@@ -23,7 +23,7 @@ func TestDigest(t *testing.T) {
 	for name, clusters := range map[string]map[string][]lb.Endpoint{
 		"none":   {},
 		"sample": sampleClusters(),
-		"many":   ParseClusters(clustersText(t, 300), nil),
+		"many":   ParseClusters(clustersText(t, 300)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := AppendDigest([]byte("in front"), clusters)
@@ -69,7 +69,7 @@ func TestParseDigestBroken(t *testing.T) {
 }
 
 func TestDigestIsCompact(t *testing.T) {
-	clusters := ParseClusters(clustersText(t, 1000), nil)
+	clusters := ParseClusters(clustersText(t, 1000))
 	if size := len(AppendDigest(nil, clusters)); size > 30*1000 {
 		t.Errorf("%d bytes for 1000 endpoints", size)
 	}
@@ -77,7 +77,7 @@ func TestDigestIsCompact(t *testing.T) {
 
 func BenchmarkDigest(b *testing.B) {
 	for _, n := range []int{100, 1000} {
-		clusters := ParseClusters(clustersText(b, n), nil)
+		clusters := ParseClusters(clustersText(b, n))
 		digest := AppendDigest(nil, clusters)
 		b.Run(fmt.Sprint("append", n), func(b *testing.B) {
 			b.ReportAllocs()
