@@ -49,20 +49,22 @@ func (p Policy) Describe() string {
 	return "Warmgate " + p.Plugin
 }
 
-// Switch makes the running gateway use the policy, by replacing the watched files. Streams that are open stay open.
+// Switch makes the running gateways use the policy, by replacing the watched files. Streams that are open stay open.
 func (s *Stage) Switch(ctx context.Context, p Policy) error {
-	if p.Plugin == "" {
-		if err := s.Gateway.PushNoPlugin(ctx); err != nil {
-			return fmt.Errorf("compare: switch to %s: %w", p.Name, err)
-		}
-	} else {
-		if err := s.Gateway.PushModule(ctx, s.module, p.Plugin); err != nil {
-			return fmt.Errorf("compare: switch to %s: %w", p.Name, err)
-		}
-	}
 	s.fullScan.Store(p.FullScan)
-	if err := s.Gateway.PushCluster(ctx, p.Cluster); err != nil {
-		return fmt.Errorf("compare: switch to %s: %w", p.Name, err)
+	for _, g := range s.Gateways {
+		var err error
+		if p.Plugin == "" {
+			err = g.PushNoPlugin(ctx)
+		} else {
+			err = g.PushModule(ctx, s.module, p.Plugin)
+		}
+		if err == nil {
+			err = g.PushCluster(ctx, p.Cluster)
+		}
+		if err != nil {
+			return fmt.Errorf("compare: switch to %s: %w", p.Name, err)
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,26 +23,28 @@ var DebugHeaders = []string{"x-warmgate-host", "x-warmgate-reason", "x-warmgate-
 
 // Options describe a stage.
 type Options struct {
-	Workers int            // Envoy's worker threads
-	Speeds  []float64      // one server for each, 1 = the speed of Server.Tuning
-	Server  vllmsim.Config // what all servers have in common; MaxNumSeqs must be set
-	Module  string         // Warmgate's Wasm module; "" = no stage for policies with a plugin
-	First   Policy         // policy at the start
+	Gateways int            // gateways in front of the same servers; 0 means 1
+	Workers  int            // Envoy's worker threads, in each gateway
+	Speeds   []float64      // one server for each, 1 = the speed of Server.Tuning
+	Server   vllmsim.Config // what all servers have in common; MaxNumSeqs must be set
+	Module   string         // Warmgate's Wasm module; "" = no stage for policies with a plugin
+	First    Policy         // policy at the start
 }
 
-// Stage is a gateway with simulated servers behind it.
+// Stage is one gateway, or several, with simulated servers behind.
 type Stage struct {
-	Gateway  *harness.Gateway
+	Gateway  *harness.Gateway   // the first
+	Gateways []*harness.Gateway // all, the first included
 	Servers  []*vllmsim.Server
 	Fleet    *vllmsim.Fleet
 	fullScan atomic.Bool
 	module   string
 	slots    int // sequences that a server runs at once
 	speeds   []float64
-	client   *loadgen.Client
+	clients  []*loadgen.Client // one for each gateway
 }
 
-// NewStage starts the servers and the gateway. Close ends them.
+// NewStage starts the servers and the gateways. Close ends them.
 func NewStage(ctx context.Context, o Options) (*Stage, error) {
 	s := &Stage{Fleet: vllmsim.NewFleet(), module: o.Module, slots: o.Server.MaxNumSeqs, speeds: o.Speeds}
 	var endpoints []harness.Endpoint
@@ -57,24 +60,36 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // the speed is not told: equal weights
 	}
 	s.fullScan.Store(o.First.FullScan)
-	gateway, err := harness.Start(ctx, harness.Options{
+	for range max(1, o.Gateways) {
+		if err := s.addGateway(ctx, o, endpoints); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	s.Gateway = s.Gateways[0]
+	return s, nil
+}
+
+func (s *Stage) addGateway(ctx context.Context, o Options, endpoints []harness.Endpoint) error {
+	g, err := harness.Start(ctx, harness.Options{
 		Workers: o.Workers, Endpoints: endpoints, Policy: o.First.Cluster,
 		NoPlugin: o.First.Plugin == "", Module: o.Module, Config: o.First.Plugin, Edit: s.edit,
 	})
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return err
 	}
-	s.Gateway = gateway
-	s.client = loadgen.NewClient(loadgen.Options{URL: gateway.URL() + Path, KeepHeaders: DebugHeaders, Timeout: 2 * time.Minute})
-	return s, s.awaitHealthy(ctx)
+	s.Gateways = append(s.Gateways, g)
+	s.clients = append(s.clients, loadgen.NewClient(loadgen.Options{
+		URL: g.URL() + Path, KeepHeaders: DebugHeaders, Timeout: 2 * time.Minute,
+	}))
+	return s.awaitHealthy(ctx, g)
 }
 
 // awaitHealthy waits until the gateway has seen every server well: a comparison must not begin with Envoy in panic mode.
-func (s *Stage) awaitHealthy(ctx context.Context) error {
+func (s *Stage) awaitHealthy(ctx context.Context, g *harness.Gateway) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
-		healthy, err := s.Gateway.Sum(ctx, `^cluster\.llm\.membership_healthy$`)
+		healthy, err := g.Sum(ctx, `^cluster\.llm\.membership_healthy$`)
 		if err == nil && int(healthy) == len(s.Servers) {
 			return nil
 		}
@@ -86,14 +101,14 @@ func (s *Stage) awaitHealthy(ctx context.Context) error {
 	}
 }
 
-// Close stops the gateway and the servers.
+// Close stops the gateways and the servers.
 func (s *Stage) Close() error {
 	var errs []error
-	if s.client != nil {
-		s.client.Close()
+	for _, c := range s.clients {
+		c.Close()
 	}
-	if s.Gateway != nil {
-		errs = append(errs, s.Gateway.Stop())
+	for _, g := range s.Gateways {
+		errs = append(errs, g.Stop())
 	}
 	for _, srv := range s.Servers {
 		errs = append(errs, srv.Close())
@@ -101,8 +116,8 @@ func (s *Stage) Close() error {
 	return errors.Join(errs...)
 }
 
-// Client returns the client that sends to the gateway.
-func (s *Stage) Client() *loadgen.Client { return s.client }
+// Client returns the client that sends to the first gateway.
+func (s *Stage) Client() *loadgen.Client { return s.clients[0] }
 
 // Speed returns the speed of server i.
 func (s *Stage) Speed(i int) float64 { return s.speeds[i] }
@@ -137,14 +152,14 @@ type Result struct {
 	Samples   []loadgen.Sample   `json:"-"`
 }
 
-// Play resets the servers, plays the requests open loop to their end and returns what was seen. each is as for
-// loadgen.Client.OpenLoop.
+// Play resets the servers, plays the requests open loop to their end and returns what was seen. Several gateways get them in
+// turn. each is as for loadgen.Client.OpenLoop.
 func (s *Stage) Play(ctx context.Context, p Policy, reqs []loadgen.Request, each func(loadgen.Sample)) Result {
 	for _, srv := range s.Servers {
 		srv.Reset()
 	}
 	s.Fleet.Reset()
-	samples := s.client.OpenLoop(ctx, reqs, each)
+	samples := s.send(ctx, reqs, each)
 	r := Result{
 		Policy: p.Name, Samples: samples, Fleet: s.Fleet.State(),
 		Summary:   loadgen.Summarize(samples, loadgen.SLO{}),
@@ -154,4 +169,34 @@ func (s *Stage) Play(ctx context.Context, p Policy, reqs []loadgen.Request, each
 		r.Queued += srv.State().QueuedSeconds
 	}
 	return r
+}
+
+// send plays the requests, each through the next of the gateways.
+func (s *Stage) send(ctx context.Context, reqs []loadgen.Request, each func(loadgen.Sample)) []loadgen.Sample {
+	n := len(s.clients)
+	parts := make([][]loadgen.Request, n)
+	for i := range reqs {
+		parts[i%n] = append(parts[i%n], reqs[i])
+	}
+	var mu sync.Mutex
+	var all []loadgen.Sample
+	var wg sync.WaitGroup
+	for i, c := range s.clients {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			samples := c.OpenLoop(ctx, parts[i], func(sample loadgen.Sample) {
+				mu.Lock()
+				defer mu.Unlock()
+				if each != nil {
+					each(sample)
+				}
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, samples...)
+		}()
+	}
+	wg.Wait()
+	return all
 }
