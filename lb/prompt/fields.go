@@ -12,7 +12,7 @@ type field uint8
 
 const (
 	fieldOther field = iota // any other member
-	fieldModel
+	fieldModel              // weighs nothing, but a body that names two models is read in two ways
 	fieldStream
 	fieldN
 	fieldAnthropicVersion
@@ -141,15 +141,7 @@ func (s *scanner) text() status {
 		return st
 	}
 	content := s.body[s.begin:end]
-	switch {
-	case s.field == fieldModel:
-		if s.depth == 1 && st == proceed {
-			s.info.Model = content
-			if s.saved > 0 {
-				s.info.Model = unescape(nil, content, len(content))
-			}
-		}
-	case s.field >= fieldMessages && s.field != fieldTools && !s.media && !isDataURL(content):
+	if s.field >= fieldMessages && s.field != fieldTools && !s.media && !isDataURL(content) {
 		s.info.TextBytes += len(content) - s.saved
 	}
 	return st

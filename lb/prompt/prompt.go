@@ -1,6 +1,6 @@
-// Package prompt reads what the balancing of a request depends on from its JSON body: the model, the limits on the
-// output and how much text the prompt holds. It makes one pass over the bytes that were received, copies none of them,
-// and needs the same few kilobytes of memory whatever the body is.
+// Package prompt reads what the balancing of a request depends on from its JSON body: the limits on the output and how
+// much text the prompt holds. It makes one pass over the bytes that were received, copies none of them, and needs the same
+// few kilobytes of memory whatever the body is.
 package prompt
 
 import "errors"
@@ -40,8 +40,7 @@ func (s Shape) String() string {
 
 // Info is what a body says. What it does not say, or says in a value of the wrong type, is zero.
 type Info struct {
-	Model     []byte // part of the body unless the name is written with escapes
-	MaxTokens int    // limit on the tokens of one answer
+	MaxTokens int // limit on the tokens of one answer
 	Stream    bool
 	N         int // answers asked for
 	TextBytes int // bytes of text that the model reads, in UTF-8 and without escapes; media do not count

@@ -14,17 +14,17 @@ var scanTests = []struct {
 	{
 		"chat",
 		`{"model":"llama","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}],"stream":true,"max_tokens":16,"n":2}`,
-		Info{Model: []byte("llama"), MaxTokens: 16, Stream: true, N: 2, TextBytes: len("systemBe brief.userHi"), Shape: Chat},
+		Info{MaxTokens: 16, Stream: true, N: 2, TextBytes: len("systemBe brief.userHi"), Shape: Chat},
 	},
 	{
 		"white space everywhere",
 		" {\r\n\t\"model\" : \"m\" , \"messages\" : [ { \"content\" : \"ab\" } , \"c\" ] } \n",
-		Info{Model: []byte("m"), TextBytes: 3, Shape: Chat},
+		Info{TextBytes: 3, Shape: Chat},
 	},
 	{
 		"parts and images",
 		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"input_audio","input_audio":{"data":"BBBB","format":"wav"}}]}]}`,
-		Info{Model: []byte("m"), TextBytes: len("userlook"), Shape: Chat},
+		Info{TextBytes: len("userlook"), Shape: Chat},
 	},
 	{
 		"image inside a text",
@@ -46,7 +46,7 @@ var scanTests = []struct {
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}],"content":null}]}`,
 		Info{TextBytes: len(`assistantf{"a":1}`), Shape: Chat},
 	},
-	{"completions, string", `{"model":"m","prompt":"abc"}`, Info{Model: []byte("m"), TextBytes: 3, Shape: Completions}},
+	{"completions, string", `{"model":"m","prompt":"abc"}`, Info{TextBytes: 3, Shape: Completions}},
 	{"completions, strings", `{"prompt":["ab","c"],"suffix":"d"}`, Info{TextBytes: 4, Shape: Completions}},
 	{"completions, tokens", `{"prompt":[1,22,-3]}`, Info{TokenIDs: 3, Shape: Completions}},
 	{"completions, lists of tokens", `{"prompt":[[1,2],[3]]}`, Info{TokenIDs: 3, Shape: Completions}},
@@ -62,7 +62,7 @@ var scanTests = []struct {
 		Info{TextBytes: 7, MaxTokens: 5, Shape: Anthropic},
 	},
 	{"anthropic by version", `{"anthropic_version":"v","messages":[]}`, Info{Shape: Anthropic}},
-	{"no prompt", `{"model":"m"}`, Info{Model: []byte("m")}},
+	{"no prompt", `{"model":"m"}`, Info{}},
 	{"empty object", `{}`, Info{}},
 
 	{"newest limit wins", `{"max_completion_tokens":3,"max_output_tokens":2,"max_tokens":1}`, Info{MaxTokens: 3}},
@@ -75,13 +75,11 @@ var scanTests = []struct {
 	{"below the top", `{"x":{"model":"m","max_tokens":5,"stream":true,"n":2,"messages":["a"]}}`, Info{}},
 	{"stream false", `{"stream":false}`, Info{}},
 
-	{"escaped key", `{"mod\u0065l":"m"}`, Info{Model: []byte("m")}},
+	{"escaped key", `{"max\u005ftokens":3}`, Info{MaxTokens: 3}},
 	{"all of a key escaped", `{"\u006d\u0061\u0078\u005f\u0063\u006f\u006d\u0070\u006c\u0065\u0074\u0069\u006f\u006e\u005f\u0074\u006f\u006b\u0065\u006e\u0073":4}`, Info{MaxTokens: 4}},
-	{"escaped key too long", `{"model\u0000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":"m"}`, Info{}},
-	{"escaped model", `{"model":"a\/b\u4f60\ud83d\ude00\"\n\t\r\b\f\\"}`, Info{Model: []byte("a/b你😀\"\n\t\r\b\f\\")}},
-	{"lone surrogates", `{"model":"\ud83d\u0041\ude00"}`, Info{Model: []byte("\ufffdA\ufffd")}},
+	{"escaped key too long", `{"max_tokens\u0000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":3}`, Info{}},
 	{"escapes count as text", `{"prompt":"\u4f60\ud83d\ude00\n\u0041\u00e9"}`, Info{TextBytes: len("你😀\nAé"), Shape: Completions}},
-	{"not UTF-8", "{\"model\":\"\xff\xfe\",\"prompt\":\"\x80\"}", Info{Model: []byte("\xff\xfe"), TextBytes: 1, Shape: Completions}},
+	{"not UTF-8", "{\"model\":\"\xff\xfe\",\"prompt\":\"\x80\"}", Info{TextBytes: 1, Shape: Completions}},
 	{"other keys twice", `{"a":1,"a":2}`, Info{}},
 	{"as deep as allowed", `{"x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`, Info{}},
 }
@@ -93,8 +91,8 @@ func TestScan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !equal(got, tt.want) {
-				t.Errorf("got %s, want %s", show(got), show(tt.want))
+			if got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
 	}
@@ -111,8 +109,8 @@ func TestScanErrors(t *testing.T) {
 		strings.Repeat(`{"a":`, 1e6), `{"a":` + strings.Repeat("[", 1e6),
 	}
 	for _, body := range malformed {
-		if got, err := Scan([]byte(body), true); !errors.Is(err, ErrMalformed) || !equal(got, Info{}) {
-			t.Errorf("%.60q: got %s, %v", body, show(got), err)
+		if got, err := Scan([]byte(body), true); !errors.Is(err, ErrMalformed) || got != (Info{}) {
+			t.Errorf("%.60q: got %+v, %v", body, got, err)
 		}
 	}
 	for _, body := range []string{
@@ -124,8 +122,8 @@ func TestScanErrors(t *testing.T) {
 		`{"stream":true,"stream":false}`,
 	} {
 		for _, complete := range []bool{true, false} {
-			if got, err := Scan([]byte(body), complete); !errors.Is(err, ErrAmbiguous) || !equal(got, Info{}) {
-				t.Errorf("%q: got %s, %v", body, show(got), err)
+			if got, err := Scan([]byte(body), complete); !errors.Is(err, ErrAmbiguous) || got != (Info{}) {
+				t.Errorf("%q: got %+v, %v", body, got, err)
 			}
 		}
 	}
@@ -143,15 +141,15 @@ func TestScanTruncated(t *testing.T) {
 		{"inside a number", `{"max_tokens":12`, Info{}},
 		{"behind a number", `{"max_tokens":12 `, Info{MaxTokens: 12}},
 		{"inside a literal", `{"stream":tru`, Info{}},
-		{"inside a prompt", `{"model":"m","prompt":"abc`, Info{Model: []byte("m"), TextBytes: 3, Shape: Completions}},
+		{"inside a prompt", `{"model":"m","prompt":"abc`, Info{TextBytes: 3, Shape: Completions}},
 		{"inside a message", `{"messages":[{"content":"ab"},{"content":"c`, Info{TextBytes: 3, Shape: Chat}},
 		{"inside an image", `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA`, Info{Shape: Chat}},
 		{"inside the tools", `{"tools":[{"a":"b`, Info{TextBytes: len(`[{"a":"b`)}},
 		{"behind the name of tools", `{"tools":`, Info{}},
 		{"inside tokens", `{"prompt":[1,2,3`, Info{TokenIDs: 2, Shape: Completions}},
-		{"inside a key", `{"model":"m","mod`, Info{Model: []byte("m")}},
+		{"inside a key", `{"max_tokens":1,"mod`, Info{MaxTokens: 1}},
 		{"behind a key", `{"prompt"`, Info{Shape: Completions}},
-		{"at the end", `{"model":"m"}`, Info{Model: []byte("m")}},
+		{"at the end", `{"max_tokens":1}`, Info{MaxTokens: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -159,8 +157,8 @@ func TestScanTruncated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !equal(got, tt.want) {
-				t.Errorf("got %s, want %s", show(got), show(tt.want))
+			if got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
 	}
@@ -190,8 +188,8 @@ func TestScanEveryPrefix(t *testing.T) {
 		if got.TextBytes < before-escape || got.TextBytes > all.TextBytes+escape {
 			t.Errorf("%q: %d bytes of text, %d before, %d in all", whole[:i], got.TextBytes, before, all.TextBytes)
 		}
-		if got.Model != nil && string(got.Model) != string(all.Model) || got.MaxTokens != 0 && got.MaxTokens != 64 {
-			t.Errorf("%q: got %s", whole[:i], show(got))
+		if got.MaxTokens != 0 && got.MaxTokens != 64 {
+			t.Errorf("%q: got %+v", whole[:i], got)
 		}
 		if _, err := Scan(whole[:i], true); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q as a whole: got %v", whole[:i], err)
@@ -224,15 +222,16 @@ func TestScanAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestModelIsPartOfTheBody(t *testing.T) {
-	body := []byte(`{"model":"abc"}`)
-	got, err := Scan(body, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body[len(`{"model":"`)] = 'x'
-	if string(got.Model) != "xbc" {
-		t.Errorf("model %q is a copy", got.Model)
+func TestUnescape(t *testing.T) {
+	for content, want := range map[string]string{
+		`a\/b\u4f60\ud83d\ude00\"\n\t\r\b\f\\`: "a/b你😀\"\n\t\r\b\f\\",
+		`\ud83d\u0041\ude00`:                   "\ufffdA\ufffd",
+		`plain`:                                "plain",
+		``:                                     "",
+	} {
+		if got := unescape(nil, []byte(content), len(content)); string(got) != want {
+			t.Errorf("%s: got %q, want %q", content, got, want)
+		}
 	}
 }
 
