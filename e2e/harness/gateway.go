@@ -27,11 +27,13 @@ type Options struct {
 	Config    string     // plugin configuration, JSON; "" means the shipped one
 	Endpoints []Endpoint // model servers of the cluster llm
 	Policy    Policy     // balancing of the cluster; "" means Warmgate
+	Redis     string     // ip:port of a Redis server to add the tunnel to, see envoy-config/redis-tunnel.yaml; "" means none
 	LogLevel  string     // Envoy's; "" means warning
 	WasmLevel string     // log level of the plugin and of Envoy's Wasm host; "" means LogLevel
 
 	// Edit changes a shipped file before it is written, at the start and at every push. It is called with the file's name
-	// in the run folder: envoy.yaml, clusters.yaml, endpoints.yaml or warmgate.yaml. See Find, Set and Remove.
+	// in the run folder: envoy.yaml, redis-tunnel.yaml, clusters.yaml, endpoints.yaml or warmgate.yaml. See Find, Set and
+	// Remove.
 	Edit func(file string, doc *yaml.Node) error
 }
 
@@ -131,6 +133,13 @@ func (g *Gateway) run(ctx context.Context, binary string) error {
 	defer access.Close()
 	cmd := exec.Command(binary, "--config-path", bootstrapFile, "--concurrency", strconv.Itoa(workers),
 		"--use-dynamic-base-id", "--log-level", level, "--drain-time-s", "1", "--file-flush-interval-msec", "100")
+	if g.options.Redis != "" {
+		tunnel, err := g.options.render(tunnelFile, g.options.tunnel)
+		if err != nil {
+			return err
+		}
+		cmd.Args = append(cmd.Args, "--config-yaml", string(tunnel))
+	}
 	if g.options.WasmLevel != "" {
 		cmd.Args = append(cmd.Args, "--component-log-level", "wasm:"+g.options.WasmLevel)
 	}

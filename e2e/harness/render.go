@@ -18,6 +18,7 @@ const (
 	clustersFile  = "clusters.yaml"
 	endpointsFile = "endpoints.yaml"
 	pluginFile    = "warmgate.yaml"
+	tunnelFile    = "redis-tunnel.yaml"
 	adminSocket   = "admin.sock"
 	listenersPage = "/listeners?format=json"
 )
@@ -78,6 +79,7 @@ var hardened = map[string]string{
 	clustersFile:  clustersFile,
 	endpointsFile: endpointsFile,
 	pluginFile:    "warmgate-hardened.yaml",
+	tunnelFile:    tunnelFile,
 }
 
 // render reads a shipped file, applies the given change and then the caller's own, and returns the text for the run folder.
@@ -119,6 +121,20 @@ func (o *Options) bootstrap(doc *yaml.Node) error {
 	return paths.Encode(append(paths.Content, &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
 		{Kind: yaml.ScalarNode, Value: "exact"}, {Kind: yaml.ScalarNode, Value: listenersPage},
 	}}))
+}
+
+// tunnel leads the tunnel to the Redis server.
+func (o *Options) tunnel(doc *yaml.Node) error {
+	host, port, err := net.SplitHostPort(o.Redis)
+	if err != nil {
+		return fmt.Errorf("harness: Redis: %w", err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return fmt.Errorf("harness: Redis: %w", err)
+	}
+	return Set(doc, "static_resources.clusters[name=warmgate-redis-server].load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address",
+		map[string]any{"address": host, "port_value": number})
 }
 
 // plugin sets the module and, unless it is empty, the configuration. A configuration is passed as it is, so that a test can

@@ -1,0 +1,70 @@
+package harness_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+)
+
+// TestRedisTunnel sends Redis commands through the shipped tunnel on every Envoy: to the server, and to a node by its
+// address. A listener of the test's own takes the plugin's place.
+func TestRedisTunnel(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	node := redisserver.StartT(t, redisserver.Options{})
+	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
+		t.Run(version, func(t *testing.T) {
+			g := harness.StartT(t, harness.Options{Version: version, NoPlugin: true, Redis: server.Addr(), Edit: leadToTunnel})
+			for _, c := range []struct {
+				name, node string
+				to         *redisserver.Server
+			}{
+				{"server", "", server},
+				{"node", node.Addr(), node},
+			} {
+				body := "*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*2\r\n$3\r\nGET\r\n$1\r\n\x00\r\n*1\r\n$4\r\nPING\r\n"
+				if _, err := c.to.Do("SET", "n", 41); err != nil {
+					t.Fatal(err)
+				}
+				if got := post(t, g.URL(), c.node, body); got != ":42\r\n$-1\r\n+PONG\r\n" {
+					t.Errorf("%s: %q", c.name, got)
+				}
+			}
+		})
+	}
+}
+
+// leadToTunnel sends all requests of the main listener to the tunnel.
+func leadToTunnel(file string, doc *yaml.Node) error {
+	if file != "envoy.yaml" {
+		return nil
+	}
+	return harness.Set(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts[0].routes",
+		[]any{map[string]any{"match": map[string]any{"prefix": "/"}, "route": map[string]any{"cluster": "warmgate-redis"}}})
+}
+
+func post(t *testing.T, url, node, body string) string {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if node != "" {
+		req.Header.Set("x-warmgate-redis-node", node)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	reply, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(reply)
+}
