@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo bench-overhead bench-leastrequest e2e e2e-reload e2e-real-engine chaos soak clean
+.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest e2e e2e-reload e2e-real-engine chaos soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -25,6 +25,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (default 30s)
 
 demo: wasm ## Three policies side by side on simulated servers, in 2 minutes; KEEP=1 leaves it running
 	$(GO) run ./e2e/demo
+
+demo-redis: wasm ## Two gateways before the same servers: what each sees alone, and one view in Redis
+	$(GO) run ./e2e/demo -redis
 
 bench-overhead: wasm ## CPU, throughput and latency that the plugin adds to Envoy
 	$(GO) run ./e2e/bench/overhead $(ARGS)

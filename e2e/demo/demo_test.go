@@ -22,7 +22,7 @@ func result(policy string, p99 time.Duration, failed int) compare.Result {
 func TestReportShowsPoliciesSideBySide(t *testing.T) {
 	var out strings.Builder
 	results := []compare.Result{result("round_robin", 8*time.Second, 0), result("least_request", 4*time.Second, 0), result("Warmgate", 2*time.Second, 2)}
-	if err := report(&out, results); err != nil {
+	if err := report(&out, &onePolicyAfterAnother, results); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -95,7 +95,7 @@ func TestDecisionInWords(t *testing.T) {
 		fits bool
 		want string
 	}{
-		{"least alone", decision{inflight: []int{3, 1, 2}, server: 1, load: "2"}, true, "Server 1 was chosen because it had the least in flight over both workers: 1; with this request it has 2."},
+		{"least alone", decision{inflight: []int{3, 1, 2}, server: 1, load: "2"}, true, "Server 1 was chosen because it had the least in flight over all 2 workers: 1; with this request it has 2."},
 		{"tie", decision{inflight: []int{1, 1, 2}, server: 1, load: "2"}, true, "it has 2. As few had: 0; ties are broken evenly, because no policy was told of the speeds"},
 		{"overtaken", decision{inflight: []int{3, 2, 1}, server: 1, load: "3"}, false, "taken a moment before"},
 		{"all equal explains nothing", decision{inflight: []int{1, 1}, server: 1, load: "2"}, false, ""},
@@ -104,13 +104,13 @@ func TestDecisionInWords(t *testing.T) {
 		if tc.x.fits() != tc.fits {
 			t.Errorf("%s: fits is %v", tc.name, !tc.fits)
 		}
-		if !strings.Contains(tc.x.words(), tc.want) {
-			t.Errorf("%s: %q, want %q", tc.name, tc.x.words(), tc.want)
+		if !strings.Contains(tc.x.words(2), tc.want) {
+			t.Errorf("%s: %q, want %q", tc.name, tc.x.words(2), tc.want)
 		}
 	}
 	var out strings.Builder
 	x := decision{inflight: []int{3, 1, 2, 2, 2, 2, 2, 2}, server: 1, host: "127.0.0.1:9", reason: "chosen", load: "2"}
-	if err := x.write(&out); err != nil {
+	if err := x.write(&out, 2); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"x-warmgate-host: 127.0.0.1:9", "x-warmgate-reason: chosen", "x-warmgate-load: 2", "[1]"} {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
-	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -29,7 +28,7 @@ func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		d.stage.Play(background, compare.Warmgate, reqs, nil)
+		d.stage.Play(background, d.show.policies[len(d.show.policies)-1], reqs, nil)
 	}()
 	chosen, err := d.probe(ctx)
 	cancel()
@@ -37,7 +36,7 @@ func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request)
 	if err != nil {
 		return err
 	}
-	return chosen.write(w)
+	return chosen.write(w, d.show.gateways*workers)
 }
 
 // probe returns a decision that fits its snapshot: traffic goes on between the snapshot and the decision, so the first one
@@ -84,7 +83,8 @@ func (x *decision) fits() bool {
 	return x.load == strconv.Itoa(x.inflight[x.server]+1) && x.inflight[x.server] == least && most > least
 }
 
-func (x *decision) write(w io.Writer) error {
+// write explains the decision that counted the requests of so many workers.
+func (x *decision) write(w io.Writer, workers int) error {
 	t := &bench.Table{Head: []string{"server"}}
 	row, speed := []string{"in flight"}, []string{"speed"}
 	for i, n := range x.inflight {
@@ -104,12 +104,12 @@ func (x *decision) write(w io.Writer) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n  x-warmgate-host: %s\n  x-warmgate-reason: %s\n  x-warmgate-load: %s\n\n%s\n", x.host, x.reason, x.load, x.words())
+	_, err := fmt.Fprintf(w, "\n  x-warmgate-host: %s\n  x-warmgate-reason: %s\n  x-warmgate-load: %s\n\n%s\n", x.host, x.reason, x.load, x.words(workers))
 	return err
 }
 
 // words says why the server was chosen.
-func (x *decision) words() string {
+func (x *decision) words(workers int) string {
 	var equal []string
 	least := x.inflight[x.server]
 	for i, n := range x.inflight {
@@ -117,8 +117,8 @@ func (x *decision) words() string {
 			equal = append(equal, strconv.Itoa(i))
 		}
 	}
-	why := fmt.Sprintf("Server %d was chosen because it had the least in flight over both workers: %d; with this request it has %s.",
-		x.server, least, x.load)
+	why := fmt.Sprintf("Server %d was chosen because it had the least in flight over all %d workers: %d; with this request it has %s.",
+		x.server, workers, least, x.load)
 	if len(equal) > 0 {
 		why += fmt.Sprintf(" As few had: %s; ties are broken evenly, because no policy was told of the speeds (lb_config.weights).",
 			strings.Join(equal, ", "))

@@ -2,6 +2,8 @@
 // vLLM servers of unequal speed, and heavy-tailed chat traffic. While the gateway runs, its configuration is switched from
 // Envoy's round_robin to Envoy's least_request to Warmgate; each gets the same requests at the same times.
 //
+// With -redis it shows two gateways before the same servers instead: what each sees alone against one view in Redis.
+//
 // It exits with status 1 if a request failed. With KEEP=1 in the environment it stays up until Ctrl-C.
 package main
 
@@ -18,6 +20,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -30,7 +33,26 @@ const (
 // speeds of the servers: three generations of hardware. No policy is told.
 var speeds = []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
 
-var policies = []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate}
+// show is what a demo compares.
+type show struct {
+	gateways int
+	policies []compare.Policy
+	title    string // of the table
+	lesson   string // what to see in it; "" for nothing
+}
+
+var (
+	onePolicyAfterAnother = show{
+		gateways: 1, policies: []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate},
+		title: "one Envoy process, three configurations",
+	}
+	aloneAndTogether = show{
+		gateways: 2, policies: []compare.Policy{compare.LeastRequest, compare.Warmgate, compare.Shared},
+		title: "two Envoys before the same servers, three configurations",
+		lesson: "The first two count what their own gateway has sent, so that each is blind to half of the load. With Redis\n" +
+			"every worker of both gateways chooses and counts in one view, in one atomic step.",
+	}
+)
 
 // server is what the simulated servers have in common: two sequences at once, 180 tokens a second when it is full.
 func server() vllmsim.Config {
@@ -51,7 +73,10 @@ func traffic() ([]loadgen.Request, error) {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	d := &demo{screen: newScreen(os.Stdout), keep: os.Getenv("KEEP") == "1"}
+	d := &demo{show: onePolicyAfterAnother, screen: newScreen(os.Stdout), keep: os.Getenv("KEEP") == "1"}
+	if len(os.Args) == 2 && os.Args[1] == "-redis" {
+		d.show = aloneAndTogether
+	}
 	err := d.run(ctx)
 	stop()
 	if err != nil {
@@ -62,6 +87,7 @@ func main() {
 
 // demo is one showing.
 type demo struct {
+	show    show
 	screen  *screen
 	keep    bool
 	stage   *compare.Stage
@@ -82,8 +108,13 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	redis, err := d.redis(ctx)
+	if err != nil {
+		return err
+	}
 	d.stage, err = compare.NewStage(ctx, compare.Options{
-		Workers: workers, Speeds: speeds, Server: server(), Module: module, First: policies[0],
+		Gateways: d.show.gateways, Workers: workers, Speeds: speeds, Server: server(),
+		Module: module, Redis: redis, First: d.show.policies[0],
 	})
 	if err != nil {
 		return err
@@ -93,7 +124,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.phases(ctx, reqs); err != nil {
 		return err
 	}
-	if err := report(os.Stdout, d.results); err != nil {
+	if err := report(os.Stdout, &d.show, d.results); err != nil {
 		return err
 	}
 	if err := d.explain(ctx, os.Stdout, reqs); err != nil {
@@ -123,14 +154,30 @@ func (d *demo) prepare(ctx context.Context) (module string, err error) {
 	return module, nil
 }
 
+// redis starts a Redis server if the show needs one, and returns its address.
+func (d *demo) redis(ctx context.Context) (addr string, err error) {
+	if d.show.gateways == 1 {
+		return "", nil
+	}
+	d.screen.line("Starting Redis for %d gateways (fetched the first time) …", d.show.gateways)
+	s, err := redisserver.Start(ctx, redisserver.Options{})
+	if err != nil {
+		return "", err
+	}
+	d.screen.line("  %s", s.Addr())
+	return s.Addr(), nil
+}
+
 func (d *demo) introduce(reqs []loadgen.Request) {
 	longest, tokens := 0, 0
 	for i := range reqs {
 		longest = max(longest, reqs[i].MaxTokens)
 		tokens += reqs[i].MaxTokens
 	}
-	d.screen.line("  gateway %s (pid %d), servers of speed %v, each runs 2 requests at once and queues the rest",
-		d.stage.Gateway.URL(), d.stage.Gateway.PID(), speeds)
+	for _, g := range d.stage.Gateways {
+		d.screen.line("  gateway %s (pid %d)", g.URL(), g.PID())
+	}
+	d.screen.line("  servers of speed %v, each runs 2 requests at once and queues the rest", speeds)
 	d.screen.line("Traffic: %d streamed chats in %.0f s, %.0f %% of the servers' capacity, answers of %d tokens on average, the longest %d.",
 		len(reqs), reqs[len(reqs)-1].Due.Seconds(), 100*compare.Load(server(), speeds, reqs), tokens/len(reqs), longest)
 	d.screen.line("Every policy gets the same requests at the same times. Envoy is not restarted between them.")
@@ -139,9 +186,9 @@ func (d *demo) introduce(reqs []loadgen.Request) {
 
 // phases plays the traffic under each policy.
 func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
-	for i, p := range policies {
+	for i, p := range d.show.policies {
 		if i > 0 {
-			if err := d.change(ctx, policies[i-1], p); err != nil {
+			if err := d.change(ctx, d.show.policies[i-1], p); err != nil {
 				return err
 			}
 		}

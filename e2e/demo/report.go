@@ -31,7 +31,7 @@ var rows = []row{
 func share(n, of int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(1, of))) }
 
 // report prints the table with the policies side by side, a sentence about it, and the first failure of every kind.
-func report(w io.Writer, results []compare.Result) error {
+func report(w io.Writer, show *show, results []compare.Result) error {
 	t := &bench.Table{Head: []string{""}}
 	for i := range results {
 		t.Head = append(t.Head, results[i].Policy)
@@ -43,13 +43,13 @@ func report(w io.Writer, results []compare.Result) error {
 		}
 		t.Add(cells...)
 	}
-	if _, err := fmt.Fprintf(w, "\nThe same %d requests, one Envoy process, three configurations:\n\n", results[0].Summary.Requests); err != nil {
+	if _, err := fmt.Fprintf(w, "\nThe same %d requests, %s:\n\n", results[0].Summary.Requests, show.title); err != nil {
 		return err
 	}
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "\n%s\n", summary(results)); err != nil {
+	if _, err := fmt.Fprintf(w, "\n%s\n%s", summary(results), show.lesson); err != nil {
 		return err
 	}
 	for i := range results {

@@ -21,18 +21,21 @@ type Policy struct {
 var (
 	RoundRobin   = Policy{Name: "round_robin", Cluster: harness.RoundRobin}
 	LeastRequest = Policy{Name: "least_request", Cluster: harness.LeastRequest}
-	Warmgate     = Policy{Name: "Warmgate", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests")}
+	Warmgate     = Policy{Name: "Warmgate", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", "")}
 )
+
+// Shared is Warmgate with the counts of all gateways in one Redis: see [Options].Redis.
+var Shared = Policy{Name: "Warmgate, shared", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", `,"redis_cluster":"warmgate-redis"`)}
 
 // Two more, for those who want to know what the others are made of.
 var (
 	FullScan       = Policy{Name: "full_scan", Cluster: harness.LeastRequest, FullScan: true}
-	WarmgateTokens = Policy{Name: "Warmgate, tokens", Cluster: harness.Warmgate, Plugin: warmgateConfig("tokens")}
+	WarmgateTokens = Policy{Name: "Warmgate, tokens", Cluster: harness.Warmgate, Plugin: warmgateConfig("tokens", "")}
 )
 
-func warmgateConfig(unit string) string {
+func warmgateConfig(unit, redis string) string {
 	return `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"unit":"` + unit +
-		`","envoy":{"admin_cluster":"warmgate-admin"},"debug_headers":true}}`
+		`","envoy":{"admin_cluster":"warmgate-admin"` + redis + `},"debug_headers":true}}`
 }
 
 // Describe says in one line what the policy is, with the settings that matter.

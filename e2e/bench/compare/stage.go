@@ -28,6 +28,7 @@ type Options struct {
 	Speeds   []float64      // one server for each, 1 = the speed of Server.Tuning
 	Server   vllmsim.Config // what all servers have in common; MaxNumSeqs must be set
 	Module   string         // Warmgate's Wasm module; "" = no stage for policies with a plugin
+	Redis    string         // ip:port of a Redis server that all gateways have a tunnel to; "" = none
 	First    Policy         // policy at the start
 }
 
@@ -72,7 +73,7 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 func (s *Stage) addGateway(ctx context.Context, o Options, endpoints []harness.Endpoint) error {
 	g, err := harness.Start(ctx, harness.Options{
 		Workers: o.Workers, Endpoints: endpoints, Policy: o.First.Cluster,
-		NoPlugin: o.First.Plugin == "", Module: o.Module, Config: o.First.Plugin, Edit: s.edit,
+		NoPlugin: o.First.Plugin == "", Module: o.Module, Config: o.First.Plugin, Redis: o.Redis, Edit: s.edit,
 	})
 	if err != nil {
 		return err
