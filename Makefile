@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest e2e e2e-reload e2e-real-engine chaos soak clean
+.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-redis e2e e2e-reload e2e-real-engine chaos soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -34,6 +34,9 @@ bench-overhead: wasm ## CPU, throughput and latency that the plugin adds to Envo
 
 bench-leastrequest: wasm ## Latency and queueing against round_robin and least_request on the same traffic
 	$(GO) run ./e2e/bench/leastrequest $(ARGS)
+
+bench-redis: ## Server time, traffic and requests per core of the shared store, against plain counters
+	$(GO) run ./e2e/bench/redis $(ARGS)
 
 e2e: wasm ## Every test on a real Envoy or the Higress host
 	$(GO) test -count=1 -p 1 -timeout 20m ./e2e/...

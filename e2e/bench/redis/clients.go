@@ -1,0 +1,163 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// client is one worker of a gateway: a connection, and the requests that it has in flight. What it is told to do is sent, and its
+// answers are read, by flush.
+type client interface {
+	reserve()      // asks for an endpoint and counts a request there
+	release()      // ends the oldest request in flight
+	beat()         // what is due once a second
+	inFlight() int // answered reservations that were not released
+	flush() error  // returns also what went wrong before
+	seen() traffic
+	close() error
+}
+
+// Names of the contenders.
+const (
+	warmgate = "warmgate"
+	evalsha  = "evalsha"
+	eval     = "eval"
+	hmget    = "hmget"
+)
+
+// contender is one way to share counts over Redis.
+type contender struct {
+	name, what string
+	open       func(c *conn, owner uint64, endpoints []string) client
+	// loads returns the requests in flight that Redis counts per endpoint; idle endpoints may be missing.
+	loads func(s *redisserver.Server, endpoints int) (map[string]int64, error)
+}
+
+var (
+	//go:embed plain.lua
+	luaPlain string
+	//go:embed plain_hmget.lua
+	luaHMGet string
+)
+
+// contenders are compared in this order.
+var contenders = []contender{
+	{warmgate, "redisclient.Store with its scripts: leases, one table per cluster, endpoints told to Redis once", openWarmgate, loadsOfTable},
+	plainContender(evalsha, "plain.lua by EVALSHA, released by HINCRBY", luaPlain, false),
+	plainContender(eval, "plain.lua by EVAL with its text each time, released by HINCRBY", luaPlain, true),
+	plainContender(hmget, "plain_hmget.lua by EVALSHA, released by HINCRBY", luaHMGet, false),
+}
+
+// addresses returns n addresses as long as those of pods usually are.
+func addresses(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("10.244.%d.%d:8000", 10+i/200, 20+i%200)
+	}
+	return out
+}
+
+// clusterName is as long as such names are in Higress.
+func clusterName(endpoints int) string {
+	return fmt.Sprintf("outbound|8000||llm-%d.default.svc.cluster.local", endpoints)
+}
+
+// warmgateClient drives the store that the plugin uses.
+type warmgateClient struct {
+	*conn
+	store  *redisclient.Store
+	plan   lb.Plan
+	last   lb.LeaseID
+	held   []lb.LeaseID
+	failed error
+}
+
+func openWarmgate(c *conn, owner uint64, endpoints []string) client {
+	w := &warmgateClient{conn: c, plan: lb.Plan{Scope: clusterName(len(endpoints)), Tokens: 500}}
+	for _, addr := range endpoints {
+		w.plan.Candidates = append(w.plan.Candidates, lb.Candidate{Addr: addr, Slope: 1, Weight: 1})
+	}
+	w.store = redisclient.New(c, redisclient.Options{Owner: owner, TTL: 5 * time.Second, Timeout: replyTimeout, KV: noKV{}})
+	return w
+}
+
+func (w *warmgateClient) reserve() {
+	w.last++
+	id := w.last
+	w.plan.Tie = rand.Uint64()
+	w.store.Reserve(w.now(), id, &w.plan, func(_ lb.Grant, err error) {
+		if err != nil {
+			w.failed = errors.Join(w.failed, err)
+			return
+		}
+		w.held = append(w.held, id)
+	})
+}
+
+func (w *warmgateClient) release() {
+	w.store.Release(w.now(), w.held[0])
+	w.held = w.held[1:]
+}
+
+func (w *warmgateClient) beat() { w.failed = errors.Join(w.failed, w.store.Beat(w.now())) }
+
+func (w *warmgateClient) inFlight() int { return len(w.held) }
+
+func (w *warmgateClient) flush() error {
+	err := w.conn.flush()
+	w.store.Expire(w.now()) // lets go of the answered calls
+	return errors.Join(err, w.failed, w.store.Err())
+}
+
+// loadsOfTable reads Warmgate's counts.
+func loadsOfTable(s *redisserver.Server, endpoints int) (map[string]int64, error) {
+	keys := redisclient.KeysOf(clusterName(endpoints))
+	table, err := s.Do("GET", keys.Table)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := hash(s, keys.Rows)
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]int{}
+	for addr, row := range rows {
+		at[addr] = int(row)
+	}
+	out := map[string]int64{}
+	for addr, load := range redisclient.Loads(table.Bytes(), at) {
+		out[addr] = load.Requests
+	}
+	return out, nil
+}
+
+// hash reads a hash of numbers.
+func hash(s *redisserver.Server, key string) (map[string]int64, error) {
+	reply, err := s.Do("HGETALL", key)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	items := reply.Array()
+	for i := 0; i+1 < len(items); i += 2 {
+		if out[items[i].String()], err = strconv.ParseInt(items[i+1].String(), 10, 64); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// noKV is shared memory of a gateway with one worker: there is nobody to share with.
+type noKV struct{}
+
+func (noKV) Get(string) ([]byte, uint32, error) { return nil, 0, lb.ErrNotFound }
+
+func (noKV) Set(string, []byte, uint32) error { return nil }

@@ -1,0 +1,165 @@
+// Command redis measures what the shared store costs a Redis server, against plain least-request counters on the same server:
+// the server's time per reservation and release, bytes and round trips per request, and how many requests one core of it
+// carries. The contenders are
+//
+//	warmgate  the plugin's store, redisclient.Store
+//	evalsha   least request over a hash of counters, the script known to the server
+//	eval      the same, the script's text sent each time, as it is published
+//	hmget     the same as evalsha with all counters read by one command
+//
+// over cluster sizes. In every round each contender is measured once, in rotating order.
+//
+// The last line of the output is one JSON object.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+)
+
+type settings struct {
+	version   string
+	rounds    int
+	endpoints []int
+	owners    int
+	depth     int // commands that an owner sends at once
+	held      int // requests in flight per endpoint
+	calls     int // reservations that are timed in a round
+	span      time.Duration
+	rate      float64 // requests/s of an owner, over which its beats are spread
+	markdown  string
+}
+
+func parse() (settings, error) {
+	var s settings
+	var endpoints string
+	var quick bool
+	flag.BoolVar(&quick, "quick", false, "three short rounds: half a minute")
+	flag.StringVar(&s.version, "version", redisserver.Default, "server, one of "+strings.Join(redisserver.Versions(), ", "))
+	flag.IntVar(&s.rounds, "rounds", 7, "paired rounds")
+	flag.StringVar(&endpoints, "endpoints", "8,64,256", "cluster sizes")
+	flag.IntVar(&s.owners, "owners", 8, "owners, each with its connection")
+	flag.IntVar(&s.depth, "depth", 16, "commands that an owner sends at once")
+	flag.IntVar(&s.held, "held", 2, "requests in flight per endpoint")
+	flag.IntVar(&s.calls, "calls", 4096, "reservations that are timed in a round")
+	flag.DurationVar(&s.span, "span", time.Second, "time at full speed in a round")
+	flag.Float64Var(&s.rate, "rate", 100, "requests/s of an owner that its beats are spread over")
+	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
+	flag.Parse()
+	if quick {
+		s.rounds, s.calls, s.span = 3, 1024, 300*time.Millisecond
+	}
+	var err error
+	s.endpoints, err = numbers(endpoints)
+	return s, errors.Join(err, s.check())
+}
+
+func numbers(list string) ([]int, error) {
+	var out []int
+	for _, field := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is not a list of positive numbers", list)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// check refuses settings that make no measurement.
+func (s settings) check() error {
+	if s.rounds < 1 || s.owners < 1 || s.depth < 1 || s.held < 1 || s.calls < 1 || s.span <= 0 || s.rate <= 0 {
+		return errors.New("every number must be positive")
+	}
+	return nil
+}
+
+func main() {
+	s, err := parse()
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		err = run(ctx, s)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "redis:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings) error {
+	// The server has a core of its own, where there are two.
+	runtime.GOMAXPROCS(max(1, runtime.NumCPU()-1))
+	rep, err := collect(ctx, s, os.Stdout)
+	if err != nil {
+		return err
+	}
+	if err := rep.write(os.Stdout); err != nil {
+		return err
+	}
+	if s.markdown != "" {
+		if err := rep.save(s.markdown); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(rep.line())
+}
+
+// collect starts the server, takes every measurement, and says how it goes.
+func collect(ctx context.Context, s settings, progress io.Writer) (*report, error) {
+	server, err := redisserver.Start(ctx, redisserver.Options{Version: s.version})
+	if err != nil {
+		return nil, err
+	}
+	rep := &report{settings: s}
+	for _, n := range s.endpoints {
+		var c *cell
+		if c, err = compare(ctx, s, server, n); err != nil {
+			break
+		}
+		fmt.Fprintln(progress, c.progress())
+		rep.cells = append(rep.cells, c)
+	}
+	return rep, errors.Join(err, server.Stop())
+}
+
+// compare measures every contender at one cluster size.
+func compare(ctx context.Context, s settings, server *redisserver.Server, endpoints int) (*cell, error) {
+	c := &cell{endpoints: endpoints, runs: map[string][]measurement{}}
+	var stages []*stage
+	defer func() {
+		for _, st := range stages {
+			_ = st.close() // what had to arrive has been answered
+		}
+	}()
+	for _, con := range contenders {
+		st, err := start(s, server, con, endpoints)
+		if err != nil {
+			return nil, err
+		}
+		stages = append(stages, st)
+	}
+	for round := range s.rounds {
+		for _, i := range bench.Order(len(stages), round) {
+			m, err := stages[i].measure(ctx)
+			if err != nil {
+				return nil, err
+			}
+			c.runs[stages[i].name] = append(c.runs[stages[i].name], m)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+)
+
+// TestWhole takes every measurement once on every server.
+func TestWhole(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			s := tiny(5, 64)
+			s.version = version
+			rep, err := collect(context.Background(), s, io.Discard)
+			if errors.Is(err, redisserver.ErrUnavailable) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			line := rep.line()
+			if len(line.Cells) != 2*len(contenders) || line.Path != 1 || line.Trips != 2.01 || !line.Targets.RoundTrips {
+				t.Errorf("%d cells; %v round trips that a request waits for, %v in all", len(line.Cells), line.Path, line.Trips)
+			}
+			for _, c := range line.Cells {
+				if c.ReserveUS <= 0 || c.ReleaseUS <= 0 || c.CPU <= 0 || c.PerCore <= 0 || c.Sent <= 0 || c.Received <= 0 {
+					t.Errorf("not measured: %+v", c)
+				}
+				if (c.BeatUS > 0) != (c.Contender == warmgate) || (c.BeatSent > 0) != (c.Contender == warmgate) {
+					t.Errorf("beats: %+v", c)
+				}
+			}
+			// What goes over the wire does not depend on the machine.
+			if line.Bytes <= 0 || line.Bytes >= 1 || line.BytesEval >= line.Bytes {
+				t.Errorf("bytes: %v of plain, %v of eval", line.Bytes, line.BytesEval)
+			}
+		})
+	}
+}
+
+func TestCollectFails(t *testing.T) {
+	s := tiny(4)
+	s.version = "none"
+	if _, err := collect(context.Background(), s, io.Discard); err == nil {
+		t.Error("measured a server that does not exist")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.version = ""
+	if _, err := collect(ctx, s, io.Discard); err == nil {
+		t.Error("an interrupted run gave a report")
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	if got, err := numbers("8, 64,256"); err != nil || !slices.Equal(got, []int{8, 64, 256}) {
+		t.Errorf("numbers = %v, %v", got, err)
+	}
+	for _, bad := range []string{"", "1,,2", "0", "-1", "x"} {
+		if got, err := numbers(bad); err == nil {
+			t.Errorf("numbers(%q) = %v", bad, got)
+		}
+	}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	if err := tiny(1).check(); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(*settings){
+		"rounds": func(s *settings) { s.rounds = 0 },
+		"owners": func(s *settings) { s.owners = 0 },
+		"depth":  func(s *settings) { s.depth = -1 },
+		"held":   func(s *settings) { s.held = 0 },
+		"calls":  func(s *settings) { s.calls = 0 },
+		"span":   func(s *settings) { s.span = 0 },
+		"rate":   func(s *settings) { s.rate = 0 },
+	} {
+		s := tiny(1)
+		spoil(&s)
+		if s.check() == nil {
+			t.Errorf("%s: not refused", name)
+		}
+	}
+}
+
+// madeUp is a report in which Warmgate's reservation takes the given multiple of plain's in every round.
+func madeUp(reserve, bytes, path float64) *report {
+	c := &cell{endpoints: 64, runs: map[string][]measurement{}}
+	for round := range 3 {
+		slow := float64(round + 1) // the machine slows down: pairing must cancel it
+		for name, factor := range map[string]float64{evalsha: 1, eval: 2, hmget: 0.5} {
+			c.runs[name] = append(c.runs[name], measurement{
+				reserve: 10 * slow * factor, release: 1 * slow, sent: 900, received: 100, path: 1, after: 1, cpu: 20, rate: 1000, share: 0.5,
+			})
+		}
+		c.runs[warmgate] = append(c.runs[warmgate], measurement{
+			reserve: 10 * slow * reserve, release: 1 * slow, beat: 30, sent: 900*bytes - 2, received: 100 * bytes, beatSent: 150, beatReceived: 50,
+			path: path, after: 1, cpu: 10, rate: 2000, share: 0.5,
+		})
+	}
+	return &report{settings: settings{version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, calls: 512, rate: 100}, cells: []*cell{c}}
+}
+
+func TestLine(t *testing.T) {
+	line := madeUp(1.5, 0.5, 1).line()
+	near := func(name string, got, want float64) {
+		t.Helper()
+		if got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("%s = %v, want %v", name, got, want)
+		}
+	}
+	near("reserve_vs_plain_64", line.Reserve64, 1.5)
+	near("its spread", line.Reserve64Spread.Max-line.Reserve64Spread.Min, 0)
+	near("reserve_vs_eval_64", line.ReserveEval, 0.75)
+	near("reserve_vs_hmget_64", line.ReserveHMGet, 3)
+	near("request_vs_plain_64", line.Request, 16.0/11)
+	near("reserve_vs_plain_8", line.Reserve8, 0)
+	near("reserve_us_64", line.ReserveUS, 30)
+	near("release_us_64", line.ReleaseUS, 2)
+	near("bytes_vs_plain", line.Bytes, 0.5) // a beat's 200 bytes are 2 a request
+	near("round_trips_all", line.Trips, 2.01)
+	near("requests_per_core", line.PerCore, 1e5)
+	near("requests_per_core_plain", line.PerCorePlain, 5e4)
+	raw, err := json.Marshal(line)
+	if err != nil || !strings.Contains(string(raw), `"round_trips":1,`) || len(line.Cells) != len(contenders) {
+		t.Errorf("JSON %s, %v", raw, err)
+	}
+	for _, c := range []struct {
+		name                 string
+		reserve, bytes, path float64
+		want                 targetResults
+	}{
+		{"all kept", 2, 0.9, 1, targetResults{true, true, true}},
+		{"too slow", 2.1, 0.9, 1, targetResults{false, true, true}},
+		{"too many bytes", 1, 1.1, 1, targetResults{true, false, true}},
+		{"an extra round trip", 1, 0.9, 1.01, targetResults{true, true, false}},
+	} {
+		if got := madeUp(c.reserve, c.bytes, c.path).line().Targets; got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestReportNamesWhatWasMeasured(t *testing.T) {
+	rep := madeUp(1.5, 0.5, 1)
+	var out strings.Builder
+	if err := rep.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners", "16 leases an owner: 150 bytes to and 50 from",
+		"median of 2 phases of 256", contenders[2].what,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+	file := filepath.Join(t.TempDir(), "redis.md")
+	if err := rep.save(file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "| 64, evalsha | 1.00 (1.00..1.00) |") {
+		t.Errorf("Markdown: %v\n%s", err, text)
+	}
+	if got := rep.cells[0].progress(); !strings.Contains(got, "warmgate 30.0 + 2.0") {
+		t.Error(got)
+	}
+}

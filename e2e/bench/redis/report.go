@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+)
+
+// cell is one cluster size.
+type cell struct {
+	endpoints int
+	runs      map[string][]measurement // by contender, then by round
+}
+
+func (c *cell) values(contender string, get func(measurement) float64) []float64 {
+	out := make([]float64, len(c.runs[contender]))
+	for i, m := range c.runs[contender] {
+		out[i] = get(m)
+	}
+	return out
+}
+
+func (c *cell) spread(contender string, get func(measurement) float64) bench.Spread {
+	return bench.SpreadOf(c.values(contender, get))
+}
+
+// ratio returns a quantity of one contender over another's, round by round.
+func (c *cell) ratio(contender, over string, get func(measurement) float64) bench.Spread {
+	return bench.Ratios(c.values(contender, get), c.values(over, get))
+}
+
+func reserveOf(m measurement) float64 { return m.reserve }
+
+func releaseOf(m measurement) float64 { return m.release }
+
+// perCore is how many requests/s keep one core of the server busy.
+func perCore(m measurement) float64 { return 1e6 / m.cpu }
+
+func (c *cell) progress() string {
+	text := fmt.Sprintf("%3d endpoints: server µs per reservation + release", c.endpoints)
+	for _, con := range contenders {
+		text += fmt.Sprintf("  %s %.1f + %.1f", con.name, c.spread(con.name, reserveOf).Median, c.spread(con.name, releaseOf).Median)
+	}
+	return text + fmt.Sprintf("  warmgate/evalsha %s", c.ratio(warmgate, evalsha, reserveOf).Format("%.2f"))
+}
+
+// report is everything the benchmark says.
+type report struct {
+	settings settings
+	cells    []*cell
+}
+
+// column is one measured quantity.
+type column struct {
+	head, verb string
+	get        func(measurement) float64
+}
+
+func (rep *report) columns() []column {
+	return []column{
+		{"reserve, server µs", "%.1f", reserveOf},
+		{"release, server µs", "%.1f", releaseOf},
+		{"bytes to Redis", "%.0f", func(m measurement) float64 { return m.sent + m.beatSent/rep.settings.rate }},
+		{"bytes from Redis", "%.0f", func(m measurement) float64 { return m.received + m.beatReceived/rep.settings.rate }},
+		{"main thread, CPU µs", "%.1f", func(m measurement) float64 { return m.cpu }},
+		{"requests/s per core", "%.0f", perCore},
+		{"requests/s seen", "%.0f", func(m measurement) float64 { return m.rate }},
+		{"main thread busy, %", "%.0f", func(m measurement) float64 { return 100 * m.share }},
+	}
+}
+
+func (rep *report) table() *bench.Table {
+	t := &bench.Table{Head: []string{"endpoints, counts kept by: median (min..max), per request", "reserve over evalsha"}}
+	for _, col := range rep.columns() {
+		t.Head = append(t.Head, col.head)
+	}
+	for _, c := range rep.cells {
+		for _, con := range contenders {
+			row := []string{fmt.Sprintf("%d, %s", c.endpoints, con.name), c.ratio(con.name, evalsha, reserveOf).Format("%.2f")}
+			for _, col := range rep.columns() {
+				row = append(row, c.spread(con.name, col.get).Format(col.verb))
+			}
+			t.Add(row...)
+		}
+	}
+	return t
+}
+
+func (rep *report) configuration() []string {
+	s := rep.settings
+	lines := []string{
+		"machine: " + bench.Machine() + "; clients and server share it",
+		fmt.Sprintf("server: %s, one process for all contenders, loopback TCP, no persistence, otherwise its defaults", s.version),
+		fmt.Sprintf("load: %d owners with a connection each, %d commands at once, %d requests in flight per endpoint; %d paired rounds in rotating order",
+			s.owners, s.depth, s.held, s.rounds),
+		fmt.Sprintf("reserve, release: the server's own time per command (INFO commandstats), median of %d phases of %d in each round",
+			max(1, s.calls/phase), phase),
+		fmt.Sprintf("bytes: a reservation, a release, and a share of the owner's beat, which comes once a second, at %v requests/s", s.rate),
+		fmt.Sprintf("CPU and requests/s: all owners as fast as they can for %v; user and kernel time of the server's main thread", s.span),
+	}
+	for _, con := range contenders {
+		lines = append(lines, con.name+": "+con.what)
+	}
+	for _, c := range rep.cells {
+		beat := func(get func(measurement) float64) float64 { return c.spread(warmgate, get).Median }
+		lines = append(lines, fmt.Sprintf("a beat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from Redis, %.0f µs of the server's time",
+			c.endpoints, s.held*c.endpoints/s.owners, beat(func(m measurement) float64 { return m.beatSent }),
+			beat(func(m measurement) float64 { return m.beatReceived }), beat(func(m measurement) float64 { return m.beat })))
+	}
+	return lines
+}
+
+func (rep *report) write(w io.Writer) error {
+	for _, line := range append([]string{""}, append(rep.configuration(), "")...) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return rep.table().Write(w)
+}
+
+func (rep *report) save(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	for _, line := range rep.configuration() {
+		if _, err := fmt.Fprintln(f, "-", line); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(f); err != nil {
+		return err
+	}
+	if err := rep.table().WriteMarkdown(f); err != nil {
+		return err
+	}
+	return f.Close()
+}
