@@ -9,21 +9,30 @@ import (
 // Snapshot asks every party for its counts. They are not taken at the same instant: only while nothing starts or ends can
 // they be expected to be equal.
 func (s *Site) Snapshot(ctx context.Context) (Snapshot, error) {
-	stats, err := s.Gateway.Stats(ctx, `^wasmcustom\.warmgate_inflight_requests`)
-	if err != nil {
-		return nil, err
-	}
-	page, err := s.Gateway.Clusters(ctx)
-	if err != nil {
-		return nil, err
-	}
-	active, err := activeRequests(page, cluster)
-	if err != nil {
-		return nil, err
-	}
 	snap := Snapshot{}
-	for addr, n := range pluginCounts(stats, cluster) {
-		snap[addr] = Counts{Plugin: n}
+	active, listed := map[string]int64{}, map[string]bool{}
+	for _, g := range s.Gateways {
+		stats, err := g.Stats(ctx, `^wasmcustom\.warmgate_inflight_requests`)
+		if err != nil {
+			return nil, err
+		}
+		page, err := g.Clusters(ctx)
+		if err != nil {
+			return nil, err
+		}
+		own, err := activeRequests(page, cluster)
+		if err != nil {
+			return nil, err
+		}
+		for addr, n := range pluginCounts(stats, cluster) {
+			c := snap[addr]
+			c.Plugin += n
+			snap[addr] = c
+		}
+		for addr, n := range own {
+			active[addr] += n
+			listed[addr] = true
+		}
 	}
 	for _, srv := range s.Servers() {
 		c := snap[srv.Addr()]
@@ -31,11 +40,29 @@ func (s *Site) Snapshot(ctx context.Context) (Snapshot, error) {
 		snap[srv.Addr()] = c
 	}
 	for addr, c := range snap {
-		n, listed := active[addr]
-		c.Envoy, c.Unknown = n, !listed
+		c.Envoy, c.Unknown = active[addr], !listed[addr]
 		snap[addr] = c
 	}
-	return snap, nil
+	return snap, s.addShared(snap)
+}
+
+// addShared adds what the common store counts.
+func (s *Site) addShared(snap Snapshot) error {
+	if s.Shared == nil {
+		return nil
+	}
+	totals, leases, err := s.Shared()
+	if err != nil {
+		return err
+	}
+	for addr := range totals {
+		snap[addr] = snap[addr] // also one that nobody else knows
+	}
+	for addr, c := range snap {
+		c.Shared, c.Total, c.Leases = true, totals[addr], leases[addr]
+		snap[addr] = c
+	}
+	return nil
 }
 
 // agreeTimeout bounds the wait for the parties to agree. Gauges are at most a second old, the leases of a dead owner come
@@ -65,6 +92,9 @@ func (s *Site) AgreeWith(ctx context.Context, open func() map[string]OpenCount) 
 			if c.Plugin != w.Counted || c.Server != w.All {
 				errs = append(errs, fmt.Errorf("%s: plugin %d, server %d; clients have %d open, %d of them counted",
 					addr, c.Plugin, c.Server, w.All, w.Counted))
+			}
+			if c.Shared && (c.Total != w.Counted || c.Leases != w.Counted) {
+				errs = append(errs, fmt.Errorf("%s: in the store %d in %d leases; clients have %d counted", addr, c.Total, c.Leases, w.Counted))
 			}
 			if !c.Unknown && c.Envoy > w.All {
 				errs = append(errs, fmt.Errorf("%s: Envoy %d; clients have %d open", addr, c.Envoy, w.All))

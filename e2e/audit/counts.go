@@ -11,10 +11,13 @@ import (
 
 // Counts is how many requests are in flight at one endpoint, by each party's own count.
 type Counts struct {
-	Plugin  int64 // warmgate_inflight_requests, all workers together; up to a second old
+	Plugin  int64 // warmgate_inflight_requests, all workers of all gateways; up to a second old
 	Server  int64 // the server's own
-	Envoy   int64 // rq_active on the admin page /clusters
+	Envoy   int64 // rq_active on the admin page /clusters, of all gateways
 	Unknown bool  // Envoy does not list the endpoint (any more), so that it has no count
+	Shared  bool  // there is a store common to all gateways
+	Total   int64 // its total
+	Leases  int64 // and its leases
 }
 
 // Snapshot holds the counts at all endpoints, by ip:port.
@@ -46,12 +49,17 @@ func (s Snapshot) Spread() (least, most int64) {
 
 // Disagreement returns an error that lists the endpoints at which the parties differ, or nil when there are none.
 func (s Snapshot) Disagreement() error {
-	return s.each(func(c Counts) bool { return c.Plugin == c.Server && (c.Unknown || c.Envoy == c.Server) })
+	return s.each(func(c Counts) bool {
+		return c.Plugin == c.Server && (c.Unknown || c.Envoy == c.Server) &&
+			(!c.Shared || c.Total == c.Server && c.Leases == c.Server)
+	})
 }
 
 // Remains returns an error that lists the endpoints at which somebody counts a request, or nil when nobody does.
 func (s Snapshot) Remains() error {
-	return s.each(func(c Counts) bool { return c.Plugin == 0 && c.Server == 0 && c.Envoy == 0 })
+	return s.each(func(c Counts) bool {
+		return c.Plugin == 0 && c.Server == 0 && c.Envoy == 0 && c.Total == 0 && c.Leases == 0
+	})
 }
 
 // each collects the endpoints at which good does not hold, in a fixed order.
@@ -63,7 +71,11 @@ func (s Snapshot) each(good func(Counts) bool) error {
 			if c.Unknown {
 				envoy = "-"
 			}
-			errs = append(errs, fmt.Errorf("%s: plugin %d, server %d, Envoy %s", addr, c.Plugin, c.Server, envoy))
+			text := fmt.Sprintf("%s: plugin %d, server %d, Envoy %s", addr, c.Plugin, c.Server, envoy)
+			if c.Shared {
+				text += fmt.Sprintf(", store %d in %d leases", c.Total, c.Leases)
+			}
+			errs = append(errs, errors.New(text))
 		}
 	}
 	return joinSorted(errs)

@@ -32,17 +32,23 @@ func Config(lines ...string) string {
 
 // Options describe a site.
 type Options struct {
-	Servers int    // model servers at the start
-	Workers int    // Envoy's worker threads; 0 means 2
-	Config  string // of the plugin; "" means Config()
-	Module  string // Wasm module; "" means the shipped one
-	Version string // of Envoy; "" means the default
+	Servers int      // model servers at the start
+	Workers int      // Envoy's worker threads, in each gateway; 0 means 2
+	Config  string   // of the plugin; "" means Config()
+	Module  string   // Wasm module; "" means the shipped one
+	Version string   // of Envoy; "" means the default
+	Redis   []string // ip:port at which each gateway finds Redis: that many gateways; none means one without
 }
 
-// Site is a gateway with simulated model servers behind it. Its methods may be called from several goroutines.
+// Site is a gateway, or several, with simulated model servers behind. Its methods may be called from several goroutines.
 type Site struct {
-	Gateway *harness.Gateway
-	Workers int
+	Gateway  *harness.Gateway   // the first
+	Gateways []*harness.Gateway // all, the first included
+	Workers  int
+	// Shared, if set, returns what the gateways' common store counts at each endpoint, and the sum of the leases there.
+	Shared func() (totals, leases map[string]int64, err error)
+
+	options Options
 
 	mu      sync.Mutex
 	servers []*vllmsim.Server
@@ -62,7 +68,7 @@ func ServerConfig() vllmsim.Config {
 	return c
 }
 
-// Open starts the servers and the gateway. It returns when the plugin balances on every worker. Close ends the site.
+// Open starts the servers and the gateways. It returns when the plugin balances on every worker. Close ends the site.
 func Open(ctx context.Context, o Options) (*Site, error) {
 	if o.Workers == 0 {
 		o.Workers = 2
@@ -71,25 +77,40 @@ func Open(ctx context.Context, o Options) (*Site, error) {
 		o.Config = Config()
 	}
 	s := &Site{Workers: o.Workers, dead: map[string]bool{}}
-	var list []harness.Endpoint
 	for range o.Servers {
-		srv, err := s.AddServer("127.0.0.1:0")
-		if err != nil {
+		if _, err := s.AddServer("127.0.0.1:0"); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		list = append(list, harness.Endpoint{Addr: srv.Addr()})
 	}
-	var err error
-	s.Gateway, err = harness.Start(ctx, harness.Options{
-		Version: o.Version, Workers: o.Workers, Module: o.Module, Config: o.Config, Endpoints: list,
-	})
-	if err == nil {
-		err = s.AwaitReady(ctx)
+	s.options = o
+	for range max(1, len(o.Redis)) {
+		s.Gateways = append(s.Gateways, nil)
+		if err := s.StartGateway(ctx, len(s.Gateways)-1); err != nil {
+			s.Gateways = s.Gateways[:len(s.Gateways)-1]
+			return nil, errors.Join(err, s.Close())
+		}
 	}
-	if err != nil {
+	if err := s.AwaitReady(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// StartGateway starts gateway i, in place of one that has ended.
+func (s *Site) StartGateway(ctx context.Context, i int) error {
+	o := harness.Options{
+		Version: s.options.Version, Workers: s.Workers, Module: s.options.Module, Config: s.options.Config, Endpoints: s.Endpoints(),
+	}
+	if len(s.options.Redis) > 0 {
+		o.Redis = s.options.Redis[i]
+	}
+	g, err := harness.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	s.Gateways[i] = g
+	s.Gateway = s.Gateways[0]
+	return nil
 }
 
 // AddServer starts one more server; "127.0.0.1:0" gives it a free port, the address of a killed one restarts that. The
@@ -160,11 +181,11 @@ func (s *Site) SetSpeed(speed float64) error {
 	return nil
 }
 
-// Close stops the gateway and the servers.
+// Close stops the gateways and the servers.
 func (s *Site) Close() error {
 	var errs []error
-	if s.Gateway != nil {
-		errs = append(errs, s.Gateway.Stop())
+	for _, g := range s.Gateways {
+		errs = append(errs, g.Stop())
 	}
 	for _, srv := range s.Servers() {
 		errs = append(errs, srv.Close())
@@ -180,12 +201,14 @@ func (s *Site) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return poll(ctx, func() error {
-		stats, err := s.Gateway.Stats(ctx, `^cluster\.llm\.membership_`)
-		if err != nil {
-			return err
-		}
-		if h, n := stats["cluster.llm.membership_healthy"], stats["cluster.llm.membership_total"]; n == 0 || h < n {
-			return fmt.Errorf("audit: %v of %v endpoints are healthy", h, n)
+		for _, g := range s.Gateways {
+			stats, err := g.Stats(ctx, `^cluster\.llm\.membership_`)
+			if err != nil {
+				return err
+			}
+			if h, n := stats["cluster.llm.membership_healthy"], stats["cluster.llm.membership_total"]; n == 0 || h < n {
+				return fmt.Errorf("audit: %v of %v endpoints are healthy", h, n)
+			}
 		}
 		return s.reasonsAre(ctx, "chosen")
 	})
@@ -200,8 +223,8 @@ func (s *Site) AwaitReason(ctx context.Context, reason string) error {
 
 // reasonsAre sends many requests, each on a connection of its own so that every worker gets some.
 func (s *Site) reasonsAre(ctx context.Context, want string) error {
-	for range 8 * s.Workers {
-		reason, err := s.probe(ctx)
+	for i := range 8 * s.Workers * len(s.Gateways) {
+		reason, err := probe(ctx, s.Gateways[i%len(s.Gateways)])
 		if err != nil {
 			return err
 		}
@@ -213,8 +236,8 @@ func (s *Site) reasonsAre(ctx context.Context, want string) error {
 }
 
 // probe sends one request that takes no time on a connection of its own and returns the plugin's reason.
-func (s *Site) probe(ctx context.Context) (reason string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Gateway.URL()+"/v1/models", nil)
+func probe(ctx context.Context, g *harness.Gateway) (reason string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL()+"/v1/models", nil)
 	if err != nil {
 		return "", err
 	}
@@ -230,10 +253,13 @@ func (s *Site) probe(ctx context.Context) (reason string, err error) {
 	return resp.Header.Get("x-warmgate-reason"), nil
 }
 
-// Client returns a client for chat completions at the gateway that keeps the plugin's debug headers.
-func (s *Site) Client(timeout time.Duration) *loadgen.Client {
+// Client returns a client for chat completions at the first gateway that keeps the plugin's debug headers.
+func (s *Site) Client(timeout time.Duration) *loadgen.Client { return s.ClientOf(0, timeout) }
+
+// ClientOf returns such a client at gateway i.
+func (s *Site) ClientOf(i int, timeout time.Duration) *loadgen.Client {
 	return loadgen.NewClient(loadgen.Options{
-		URL: s.Gateway.URL() + path, Timeout: timeout, Connections: 256,
+		URL: s.Gateways[i].URL() + path, Timeout: timeout, Connections: 256,
 		KeepHeaders: []string{"x-warmgate-reason", "x-warmgate-host"},
 	})
 }

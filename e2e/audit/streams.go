@@ -44,7 +44,7 @@ func counts(reason string) bool {
 	return reason == "chosen" || reason == "body_late" || reason == "shadow"
 }
 
-// OpenStreams opens n streams, each on a connection of its own, whose answers have the given number of tokens. It returns when all
+// OpenStreams opens n streams, through the gateways in turn, each on a connection of its own, whose answers have the given number of tokens. It returns when all
 // have response headers. Release or Wait ends them.
 func (s *Site) OpenStreams(ctx context.Context, n, tokens int) (*Streams, error) {
 	run, cancel := context.WithCancel(ctx)
@@ -78,7 +78,7 @@ func (s *Site) OpenStreams(ctx context.Context, n, tokens int) (*Streams, error)
 
 // play opens one stream, reports on begun and reads it to its end.
 func (g *Streams) play(ctx context.Context, id int, body []byte, begun chan<- error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.site.Gateway.URL()+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.site.Gateways[id%len(g.site.Gateways)].URL()+path, bytes.NewReader(body))
 	if err != nil {
 		begun <- err
 		return

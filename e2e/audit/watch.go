@@ -57,14 +57,16 @@ func (s *Site) Watch(ctx context.Context, most int, allow ...string) *Watch {
 }
 
 func (w *Watch) look(ctx context.Context) {
-	stats, err := w.site.Gateway.Stats(ctx, watchFilter)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil {
-		return // the admin page answers late while Envoy compiles a module; Stop demands that it has ever answered
+	for _, g := range w.site.Gateways {
+		stats, err := g.Stats(ctx, watchFilter)
+		if err != nil {
+			continue // the admin page answers late while Envoy compiles a module; Stop demands that it has ever answered
+		}
+		w.mu.Lock()
+		w.looks++
+		w.check(stats)
+		w.mu.Unlock()
 	}
-	w.looks++
-	w.check(stats)
 }
 
 // check notes what is wrong with the statistics. One note of each kind is enough.
