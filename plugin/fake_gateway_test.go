@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,10 @@ type fakeProcess struct {
 	next       int // of the gateway's own round robin
 
 	effective *fakeStream // the request that calls act on
+	streams   map[uint32]*fakeStream
+	events    []fakeEvent // that are still to come
+	later     []func()    // what the gateway does when the plugin's callback has ended
+	redis     *fakeRedis
 
 	fault     string              // name of the call that panics
 	faultLeft int                 // calls until it does
@@ -48,8 +53,18 @@ type fakeEndpoint struct {
 // fakeWorker is a thread of the gateway.
 type fakeWorker struct {
 	process *fakeProcess
+	id      uint32 // of its plugin's context
 	vm      *vm
 	current *plugin
+	period  time.Duration
+	next    time.Duration // tick
+	ticks   int
+}
+
+// fakeEvent is something that happens at its time.
+type fakeEvent struct {
+	at time.Duration
+	f  func()
 }
 
 const (
@@ -64,7 +79,9 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 	p := &fakeProcess{
 		t: t, kv: &fakeKV{cells: map[string]fakeCell{}}, now: time.Hour, rand: rand.New(rand.NewPCG(1, 2)),
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
+		streams: map[uint32]*fakeStream{},
 	}
+	p.redis = &fakeRedis{process: p}
 	p.main = p.newWorker()
 	for range workers {
 		p.workers = append(p.workers, p.newWorker())
@@ -73,12 +90,17 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 }
 
 func (p *fakeProcess) newWorker() *fakeWorker {
-	w := &fakeWorker{process: p}
+	w := &fakeWorker{process: p, id: uint32(1 + len(p.threads()))}
 	w.vm = newVM(fakeGateway{p})
 	return w
 }
 
-func (p *fakeProcess) threads() []*fakeWorker { return append([]*fakeWorker{p.main}, p.workers...) }
+func (p *fakeProcess) threads() []*fakeWorker {
+	if p.main == nil {
+		return nil
+	}
+	return append([]*fakeWorker{p.main}, p.workers...)
+}
 
 // configure does what Envoy does: a VM of its own tries the configuration, then every thread takes it.
 func (p *fakeProcess) configure(raw string) bool {
@@ -102,6 +124,8 @@ func (w *fakeWorker) start(raw string) {
 		w.vm.retire(w.current)
 	}
 	w.current = configured
+	w.current.context = w.id
+	w.vm.setTick(w.current, w.process.now, tickPeriod)
 }
 
 // lose takes a worker's VM away without a word to it.
@@ -111,17 +135,49 @@ func (w *fakeWorker) lose() {
 	w.start(w.process.running)
 }
 
-// advance lets time pass; every thread ticks as often as the plugin asked for.
+// advance lets time pass: threads tick as often as the plugin asked for, and what is to come happens.
 func (p *fakeProcess) advance(d time.Duration) {
-	for end := p.now + d; p.now < end; {
-		p.now += min(tickPeriod, end-p.now)
+	for end := p.now + d; ; {
+		at, run := end+1, func() {}
 		for _, w := range p.threads() {
-			if w.current != nil {
-				theVM = w.vm
-				(&pluginContext{plugin: w.current}).OnTick()
-				p.effective = nil
+			if w.current != nil && w.next < at {
+				at, run = w.next, w.tick
 			}
 		}
+		for i, e := range p.events {
+			if e.at < at {
+				at, run = e.at, func() {
+					p.events = slices.Delete(p.events, i, i+1)
+					e.f()
+				}
+			}
+		}
+		p.now = max(p.now, min(at, end))
+		if at > end {
+			return
+		}
+		run()
+	}
+}
+
+func (w *fakeWorker) tick() {
+	theVM = w.vm
+	before := w.next
+	w.ticks++
+	(&pluginContext{id: w.id, plugin: w.current}).OnTick()
+	w.process.effective = nil
+	if w.next == before {
+		w.next += w.period
+	}
+	w.process.settle()
+}
+
+// settle does what calls of the plugin have left to be done after its callback.
+func (p *fakeProcess) settle() {
+	for len(p.later) > 0 {
+		f := p.later[0]
+		p.later = p.later[1:]
+		f()
 	}
 }
 
@@ -172,6 +228,19 @@ func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 	g.fakeProcess.ticks++
 	g.call("Tick")
 }
+
+func (g fakeGateway) Enter(context uint32) { g.effective = g.streams[context] }
+
+func (g fakeGateway) SetTick(context uint32, period time.Duration) error {
+	for _, w := range g.threads() {
+		if w.id == context {
+			w.period, w.next = period, g.now+period
+		}
+	}
+	return nil
+}
+
+func (g fakeGateway) Redis(*config.Config) Link { return &fakeLink{redis: g.redis} }
 
 func (g fakeGateway) Log(l Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))

@@ -14,15 +14,21 @@ import (
 type fakeStream struct {
 	process *fakeProcess
 	worker  *fakeWorker
+	id      uint32
 	ctx     *httpContext
 	request streamtest.Request
 	headers map[string]string
 
 	inside   bool // a callback of the plugin runs
 	held     bool
+	growing  bool     // the plugin is shown all of the body that is held
+	stopped  bool     // not even the body comes to the plugin
+	waiting  []func() // what it would have been called for meanwhile
+	resumed  bool     // as soon as the callback that runs has ended
 	buffered string
 	bodySize int
-	bodyEnd  bool // the last frame has come
+	bodyEnd  bool              // the last frame has come
+	sent     map[string]string // trailers
 	steer    string
 	others   []string
 
@@ -40,28 +46,37 @@ type fakeStream struct {
 
 // open takes a request from the client.
 func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
-	s := &fakeStream{process: w.process, worker: w, request: r, endpoint: -1}
-	s.ctx = &httpContext{stream: w.current.newStream(s)}
+	s := &fakeStream{process: w.process, worker: w, request: r, endpoint: -1, id: uint32(1000 + len(w.process.streams))}
+	w.process.streams[s.id] = s
+	s.ctx = &httpContext{id: s.id, stream: w.current.newStream(s)}
 	s.headers = map[string]string{":method": r.Method, ":path": r.Path, ":authority": r.Authority}
 	s.steer = "a client's wish" // that got past the filters in front of the plugin
 	for _, h := range r.Headers {
 		s.headers[h[0]] = h[1]
 	}
 	hasBody := len(r.Frames) > 0 || len(r.Trailers) > 0 || r.Unended
-	s.callback(func() types.Action { return s.ctx.OnHttpRequestHeaders(len(s.headers), !hasBody) }, func() {
-		s.bodyEnd = !hasBody
-		s.route()
-	})
+	s.bodyEnd = !hasBody
+	s.callback(func() types.Action { return s.ctx.OnHttpRequestHeaders(len(s.headers), !hasBody) }, s.route)
 	for i, frame := range r.Frames {
 		s.frame(frame, i == len(r.Frames)-1 && !r.Unended && len(r.Trailers) == 0)
 	}
-	if len(r.Trailers) > 0 && !s.ended {
-		s.callback(func() types.Action { return s.ctx.OnHttpRequestTrailers(len(r.Trailers)) }, func() {
-			s.release()
-			s.received.Trailers, s.received.Ended = pairs(r.Trailers), true
-		})
+	if len(r.Trailers) > 0 {
+		s.trailers(r.Trailers)
 	}
 	return s
+}
+
+// trailers end the request.
+func (s *fakeStream) trailers(list [][2]string) {
+	if s.ended {
+		return
+	}
+	if s.stopped {
+		s.waiting = append(s.waiting, func() { s.trailers(list) })
+		return
+	}
+	s.sent = pairs(list)
+	s.callback(func() types.Action { return s.ctx.OnHttpRequestTrailers(len(list)) }, s.release)
 }
 
 func pairs(list [][2]string) map[string]string {
@@ -79,8 +94,10 @@ func (s *fakeStream) callback(f func() types.Action, next func()) {
 	switch {
 	case s.reply != nil:
 		s.answer(*s.reply)
-	case a == types.ActionPause:
-		s.held = true
+	case a == types.HeaderStopAllIterationAndWatermark:
+		s.held, s.stopped = true, true
+	case a == types.ActionPause || a == types.DataStopIterationAndWatermark:
+		s.held, s.growing = true, a == types.ActionPause
 	default:
 		next()
 	}
@@ -91,23 +108,30 @@ func (s *fakeStream) frame(data string, end bool) {
 	if s.ended {
 		return
 	}
+	if s.stopped {
+		s.waiting = append(s.waiting, func() { s.frame(data, end) })
+		return
+	}
 	s.buffered += data
 	s.bodySize += len(data)
 	size := len(data)
-	if s.held {
+	if s.held && s.growing {
 		size = len(s.buffered)
 	}
-	s.callback(func() types.Action { return s.ctx.OnHttpRequestBody(size, end) }, func() {
-		s.bodyEnd = end
-		s.release()
-	})
+	s.bodyEnd = end
+	s.callback(func() types.Action { return s.ctx.OnHttpRequestBody(size, end) }, s.release)
 }
 
 // release lets what was held go on.
 func (s *fakeStream) release() {
-	s.held = false
+	s.held, s.stopped = false, false
 	s.route()
 	s.flush()
+	waiting := s.waiting
+	s.waiting = nil
+	for _, f := range waiting {
+		f()
+	}
 }
 
 func (s *fakeStream) flush() {
@@ -116,7 +140,10 @@ func (s *fakeStream) flush() {
 	}
 	s.received.Body += s.buffered
 	s.buffered = ""
-	s.received.Ended = s.received.Ended || s.bodyEnd
+	if s.sent != nil {
+		s.received.Trailers = s.sent
+	}
+	s.received.Ended = s.received.Ended || s.bodyEnd || s.sent != nil
 }
 
 // route is the router, and before it a filter that may answer.
@@ -195,7 +222,13 @@ func (s *fakeStream) in(f func()) {
 	before := s.process.effective
 	s.inside, s.process.effective = true, s
 	f()
+	if s.process.effective != s {
+		s.process.t.Error("the plugin left its own request for another one")
+	}
 	s.inside, s.process.effective = false, before
+	if before == nil {
+		s.process.settle()
+	}
 }
 
 func (s *fakeStream) end() {
@@ -281,11 +314,16 @@ func (s *fakeStream) Note(text string) { s.asked("Note"); s.note = text }
 
 func (s *fakeStream) Resume() {
 	s.asked("Resume")
-	if s.inside || !s.held {
+	if s.inside || !s.held || s.resumed {
 		s.process.t.Error("the plugin resumed a request that was not held")
 		return
 	}
-	s.release()
+	s.resumed = true
+	s.process.later = append(s.process.later, func() {
+		if s.resumed = false; !s.ended {
+			s.release()
+		}
+	})
 }
 
 func (s *fakeStream) Reply(status int, headers [][2]string, body string) {
@@ -295,5 +333,5 @@ func (s *fakeStream) Reply(status int, headers [][2]string, body string) {
 		s.reply = &r
 		return
 	}
-	s.answer(r)
+	s.process.later = append(s.process.later, func() { s.answer(r) })
 }

@@ -34,9 +34,19 @@ func (d *fakeDriver) drained() {
 			d.t.Errorf("%s still carries %+v", e.Addr, load)
 		}
 	}
+	for addr, load := range d.redis.loads() {
+		if load != (lb.Load{}) && !d.lost {
+			d.t.Errorf("in Redis, %s still carries %+v", addr, load)
+		}
+	}
 	for i, w := range d.workers {
 		if n := w.vm.store.Held(); n != 0 || len(w.vm.held) != 0 {
 			d.t.Errorf("worker %d keeps %d leases and %d held requests", i, n, len(w.vm.held))
+		}
+		for _, sh := range w.vm.shared {
+			if sh.open != 0 {
+				d.t.Errorf("worker %d counts %d requests to %s", i, sh.open, sh.name)
+			}
 		}
 		for name, cl := range w.vm.clusters {
 			if cl.leased != 0 {

@@ -21,6 +21,12 @@ type Gateway interface {
 	// Tick lets the gateway look for endpoints. source is where the configurations in force say that they are found, nil
 	// when none says so.
 	Tick(now time.Duration, source *config.EnvoySource)
+	// Redis returns a way to the Redis that the configuration names.
+	Redis(c *config.Config) Link
+	// Enter makes a context, of a request or of a configuration, the one that calls act on.
+	Enter(context uint32)
+	// SetTick has the configuration of that context ticked after the period, and from then on as often.
+	SetTick(context uint32, period time.Duration) error
 	// Metrics defines and changes statistics.
 	Metrics() Metrics
 	// Log writes a line to the gateway's log.

@@ -13,22 +13,29 @@ var theVM *vm
 type vmContext struct{ types.DefaultVMContext }
 
 // NewPluginContext is called for every configuration.
-func (*vmContext) NewPluginContext(uint32) types.PluginContext {
+func (*vmContext) NewPluginContext(id uint32) types.PluginContext {
 	if theVM == nil {
 		theVM = newVM(newGateway())
 	}
-	return &pluginContext{plugin: &plugin{vm: theVM}}
+	return &pluginContext{id: id, plugin: &plugin{vm: theVM}}
 }
 
 type pluginContext struct {
 	types.DefaultPluginContext
+	id     uint32
 	plugin *plugin
+}
+
+// callback runs one of the gateway's callbacks in the context that it is for.
+func callback(context uint32, name string, f, recovered func()) {
+	theVM.inside = context
+	theVM.guard(name, f, recovered)
 }
 
 // OnPluginStart reads the configuration. A failure makes the gateway go on with the one before.
 func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 	ok := types.OnPluginStartStatusFailed
-	theVM.guard("the start of a configuration", func() {
+	callback(p.id, "the start of a configuration", func() {
 		raw, err := proxywasm.GetPluginConfiguration()
 		if err != nil {
 			raw = nil
@@ -40,9 +47,8 @@ func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 		}
 		theVM.retire(p.plugin) // the gateway may start a context anew
 		p.plugin = configured
-		if err := proxywasm.SetTickPeriodMilliSeconds(uint32(tickPeriod.Milliseconds())); err != nil {
-			theVM.gw.Log(Warn, "no ticks: "+err.Error())
-		}
+		p.plugin.context = p.id
+		theVM.setTick(p.plugin, theVM.now(), tickPeriod)
 		ok = types.OnPluginStartStatusOK
 	}, nil)
 	return ok
@@ -50,54 +56,61 @@ func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 
 // OnPluginDone is called when the gateway is about to drop the configuration.
 func (p *pluginContext) OnPluginDone() bool {
-	theVM.guard("the end of a configuration", func() { theVM.retire(p.plugin) }, nil)
+	callback(p.id, "the end of a configuration", func() { theVM.retire(p.plugin) }, nil)
 	return true
 }
 
 // OnTick does what is due.
-func (p *pluginContext) OnTick() { theVM.guard("a tick", theVM.tick, nil) }
+func (p *pluginContext) OnTick() {
+	callback(p.id, "a tick", func() { theVM.tick(p.plugin) }, nil)
+}
 
 // NewHttpContext is called for every request.
 func (p *pluginContext) NewHttpContext(id uint32) types.HttpContext {
-	return &httpContext{stream: p.plugin.newStream(newGatewayStream(id))}
+	return &httpContext{id: id, stream: p.plugin.newStream(newGatewayStream(id))}
 }
 
 type httpContext struct {
 	types.DefaultHttpContext
+	id     uint32
 	stream *stream
 }
 
-// run guards a callback that may hold the request.
-func (h *httpContext) run(callback string, f func() action) types.Action {
+// run guards a callback that may hold the request. full is what stops all of it.
+func (h *httpContext) run(name string, full types.Action, f func() action) types.Action {
 	a := proceed
-	theVM.guard(callback, func() { a = f() }, h.stream.recovered)
-	if a == hold {
+	callback(h.id, name, func() { a = f() }, h.stream.recovered)
+	switch a {
+	case hold:
 		return types.ActionPause
+	case stop:
+		return full
 	}
 	return types.ActionContinue
 }
 
-// OnHttpRequestHeaders implements types.HttpContext.
+// OnHttpRequestHeaders implements types.HttpContext. While the store is asked, the body waits in front of the filter.
 func (h *httpContext) OnHttpRequestHeaders(_ int, end bool) types.Action {
-	return h.run("request headers", func() action { return h.stream.requestHeaders(end) })
+	return h.run("request headers", types.HeaderStopAllIterationAndWatermark, func() action { return h.stream.requestHeaders(end) })
 }
 
-// OnHttpRequestBody implements types.HttpContext.
+// OnHttpRequestBody implements types.HttpContext. A body that is held while the store is asked pushes back at the client when
+// it is big, where one that waits for its next part would be refused.
 func (h *httpContext) OnHttpRequestBody(size int, end bool) types.Action {
-	if h.stream.phase != phaseHeld && !end {
+	if h.stream.phase != phaseHeld && h.stream.phase != phaseReserving && !end {
 		return types.ActionContinue
 	}
-	return h.run("request body", func() action { return h.stream.requestBody(size, end) })
+	return h.run("request body", types.DataStopIterationAndWatermark, func() action { return h.stream.requestBody(size, end) })
 }
 
 // OnHttpRequestTrailers implements types.HttpContext.
 func (h *httpContext) OnHttpRequestTrailers(int) types.Action {
-	return h.run("request trailers", h.stream.requestTrailers)
+	return h.run("request trailers", types.ActionPause, h.stream.requestTrailers)
 }
 
 // OnHttpResponseHeaders implements types.HttpContext.
 func (h *httpContext) OnHttpResponseHeaders(_ int, end bool) types.Action {
-	theVM.guard("response headers", func() { h.stream.responseHeaders(end) }, nil)
+	callback(h.id, "response headers", func() { h.stream.responseHeaders(end) }, nil)
 	return types.ActionContinue
 }
 
@@ -106,7 +119,7 @@ func (h *httpContext) OnHttpResponseBody(_ int, end bool) types.Action {
 	if h.stream.firstBytes && !end { // a stream of tokens comes in thousands of parts
 		return types.ActionContinue
 	}
-	theVM.guard("response body", func() { h.stream.responseBody(end) }, nil)
+	callback(h.id, "response body", func() { h.stream.responseBody(end) }, nil)
 	return types.ActionContinue
 }
 
@@ -118,5 +131,5 @@ func (h *httpContext) OnHttpResponseTrailers(int) types.Action {
 
 // OnHttpStreamDone implements types.HttpContext.
 func (h *httpContext) OnHttpStreamDone() {
-	theVM.guard("the end of a stream", h.stream.done, h.stream.recovered)
+	callback(h.id, "the end of a stream", h.stream.done, h.stream.recovered)
 }

@@ -26,6 +26,15 @@ func (sdkGateway) Random() uint64 { return rand.Uint64() }
 // Metrics implements Gateway.
 func (sdkGateway) Metrics() Metrics { return sdkMetrics{} }
 
+// Enter implements Gateway.
+func (sdkGateway) Enter(context uint32) { _ = proxywasm.SetEffectiveContext(context) }
+
+// SetTick implements Gateway.
+func (sdkGateway) SetTick(context uint32, period time.Duration) (err error) {
+	asPlugin(context, func() { err = proxywasm.SetTickPeriodMilliSeconds(uint32(period.Milliseconds())) })
+	return err
+}
+
 // Log implements Gateway.
 func (sdkGateway) Log(l Level, text string) {
 	switch l {

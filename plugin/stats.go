@@ -17,6 +17,8 @@ const (
 	statReturned    = "warmgate_owners_returned_total" // dead VMs whose leases were returned
 	statCorrected   = "warmgate_store_corrected_total" // tables whose totals had to be set right
 	statRetries     = "warmgate_store_retries_total"   // swaps lost to another worker and tried again
+	statFallbacks   = "warmgate_store_fallbacks_total" // ;cause: reservations that Redis did not make, counted by the gateway itself
+	statRedisUp     = "warmgate_redis_up"              // 1 when Redis answers; not there before it is needed
 	statMoves       = "warmgate_lease_moves_total"     // requests served by another endpoint than the chosen one
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -15,17 +14,19 @@ type action uint8
 
 const (
 	proceed action = iota
-	hold           // keep the headers, or the body so far, until more is known
+	hold           // keep the headers, or the body so far, until more of the request is known
+	stop           // keep all of the request until it is resumed
 )
 
 // phase is how far a request has come.
 type phase uint8
 
 const (
-	phaseNew    phase = iota
-	phaseHeld         // waits for its body
-	phasePassed       // left to native balancing, or answered by us: nothing is counted
-	phaseLeased       // counted at an endpoint
+	phaseNew       phase = iota
+	phaseHeld            // waits for its body
+	phaseReserving       // waits for the store
+	phasePassed          // left to native balancing, or answered by us: nothing is counted
+	phaseLeased          // counted at an endpoint
 	phaseDone
 )
 
@@ -43,14 +44,20 @@ type stream struct {
 	reason  lb.Reason
 	settled bool // the request is counted under its reason
 
-	scope      string // name of the cluster
-	id         lb.LeaseID
+	scope  string // name of the cluster
+	store  lb.Store
+	shared *sharedStore // that store is the ladder of, nil for the embedded store
+	ask    reservation
+	id     lb.LeaseID
+
 	addr       string        // the endpoint that the lease counts at
 	chosen     string        // the endpoint that was chosen
+	tokens     int64         // that the lease counts for
 	output     int64         // tokens that remain in flight once the first byte is there
 	streams    bool          // the answer was asked for as a stream of tokens
 	load       int64         // requests in flight at the endpoint, this one included
 	asked      time.Duration // when all of the request was on its way, 0 before
+	replied    bool          // it was answered by us
 	reached    bool          // an endpoint was tried: the response is not the gateway's alone
 	status     int           // of the response, 0 before it
 	began      bool          // some of the held body is there
@@ -120,7 +127,11 @@ func (s *stream) sent(end bool) {
 // requestBody is called when more of the body is there: size bytes in all.
 func (s *stream) requestBody(size int, end bool) action {
 	s.sent(end)
-	if s.phase != phaseHeld {
+	switch s.phase {
+	case phaseHeld:
+	case phaseReserving:
+		return stop
+	default:
 		return proceed
 	}
 	s.began, s.received = true, size
@@ -133,7 +144,11 @@ func (s *stream) requestBody(size int, end bool) action {
 // requestTrailers is called when the body was followed by trailers.
 func (s *stream) requestTrailers() action {
 	s.sent(true)
-	if s.phase != phaseHeld {
+	switch s.phase {
+	case phaseHeld:
+	case phaseReserving:
+		return stop
+	default:
 		return proceed
 	}
 	return s.inspect(s.received, true)
@@ -203,78 +218,9 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 	if why != lb.ReasonChosen {
 		return s.pass(why)
 	}
-	return s.reserve(now, &plan, r.OutputTokens, reason)
-}
-
-// timedEvery is how many reservations there are for each one whose time is taken.
-const timedEvery = 16
-
-func (s *stream) reserve(now time.Duration, plan *lb.Plan, output int64, reason lb.Reason) action {
-	v := s.plugin.vm
-	v.lastID++
-	s.id = v.lastID
-	var grant lb.Grant
-	var err error
-	timed := s.id%timedEvery == 1
-	var from time.Duration
-	if timed {
-		from = v.gw.Now()
-	}
-	v.store.Reserve(now, s.id, plan, func(g lb.Grant, e error) { grant, err = g, e })
-	if timed {
-		v.stats.reserved(v.gw.Now() - from)
-	}
-	switch {
-	case errors.Is(err, lb.ErrFull):
-		return s.shed()
-	case err != nil:
-		return s.pass(lb.ReasonStoreError)
-	}
-	s.phase, s.output, s.load = phaseLeased, output, grant.Load.Requests
-	s.cluster.leased++
-	s.chosen = plan.Candidates[grant.Index].Addr
-	s.addr = s.chosen
-	if s.cfg.Shadow {
-		reason = lb.ReasonShadow
-		s.Unsteer()
-	} else if err := s.Steer(s.chosen, others(plan, grant.Index)); err != nil {
-		v.gw.Log(Warn, "the gateway refused the destination "+s.chosen+": "+err.Error())
-		s.release(now)
-		return s.pass(lb.ReasonStoreError)
-	}
-	s.settle(reason)
-	if s.cfg.DetailLog {
-		v.gw.Log(Info, "cluster="+s.cluster.name+" "+describe(s.chosen, reason, s.load))
-	}
-	return proceed
-}
-
-// others returns where retries may go: the candidates after the chosen one, so that not all go to the same.
-func others(p *lb.Plan, chosen int) []string {
-	const most = 2
-	var out []string
-	for i := 1; i < len(p.Candidates) && len(out) < most; i++ {
-		// The plan's random bits were used up by the tie; rotating them by the index is enough here.
-		at := (chosen + 1 + (i-1+int(p.Tie>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
-		out = append(out, p.Candidates[at].Addr)
-	}
-	return out
-}
-
-// shed answers a request for which every endpoint is at its cap.
-func (s *stream) shed() action {
-	if s.cfg.Shadow {
-		return s.pass(lb.ReasonShadow)
-	}
-	s.settle(lb.ReasonAtCapacity)
-	s.phase = phasePassed
-	headers := [][2]string{{"content-type", "application/json"}}
-	if after := s.cfg.Overload.RetryAfter; after > 0 {
-		headers = append(headers, [2]string{"retry-after", strconv.Itoa(int((after + time.Second - 1) / time.Second))})
-	}
-	s.Reply(s.cfg.Overload.Status, headers,
-		`{"error":{"message":"every model server is at its limit, try again later","type":"overloaded_error","code":"at_capacity"}}`)
-	return hold
+	s.ask = reservation{plan: plan, view: view, reason: reason}
+	s.tokens, s.output = plan.Tokens, r.OutputTokens
+	return s.reserve()
 }
 
 // pass leaves the request to the gateway's native balancing.
@@ -304,15 +250,10 @@ func (s *stream) lateRecovered() {
 	s.recovered()
 }
 
-// recovered ends a callback that panicked: what was counted is given back and the request goes on natively. The lease may
-// be there although the phase does not say so yet; releasing one that is not does no harm.
+// recovered ends a callback that panicked: what was counted is given back and the request goes on natively.
 func (s *stream) recovered() {
 	delete(s.plugin.vm.held, s)
-	if s.phase == phaseLeased {
-		s.release(s.plugin.vm.now())
-	} else if s.id != 0 {
-		s.plugin.vm.store.Release(s.plugin.vm.now(), s.id)
-	}
+	s.release()
 	if !s.settled {
 		s.pass(lb.ReasonPanic)
 	}

@@ -14,6 +14,9 @@ func (s *stream) responseHeaders(end bool) {
 		return
 	}
 	s.complete = end
+	if s.phase == phaseReserving { // answered by the gateway: there is nothing left to resume
+		s.leave()
+	}
 	if s.phase == phaseLeased {
 		s.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.follow()
@@ -39,7 +42,7 @@ func (s *stream) follow() {
 	}
 	v := s.plugin.vm
 	now := v.now()
-	v.store.Amend(now, s.id, served, v.store.Tokens(s.id))
+	s.store.Amend(s.now(), s.id, served, s.tokens)
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
 		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Overload})
@@ -56,7 +59,8 @@ func (s *stream) responseBody(end bool) {
 	s.firstBytes = true
 	if s.streams && !end {
 		// The prefill is done: what remains in flight is the output. An answer in one piece has no such moment.
-		s.plugin.vm.store.Amend(s.plugin.vm.now(), s.id, "", s.output)
+		s.tokens = s.output
+		s.store.Amend(s.now(), s.id, "", s.tokens)
 	}
 }
 
@@ -71,9 +75,12 @@ func (s *stream) done() {
 	if s.phase == phaseHeld {
 		s.settle(lb.ReasonBodyLate) // the client left before its body was there
 	}
+	if s.phase == phaseReserving {
+		s.leave()
+	}
 	if s.phase == phaseLeased {
+		s.release()
 		now := v.now()
-		s.release(now)
 		if s.status == 0 {
 			s.reached = s.Served() != ""
 		}
@@ -82,13 +89,10 @@ func (s *stream) done() {
 	s.phase = phaseDone
 }
 
-// release gives the lease back, if there is one.
-func (s *stream) release(now time.Duration) {
-	if s.phase == phaseLeased {
-		s.phase = phasePassed
-		s.cluster.leased--
-		s.plugin.vm.store.Release(now, s.id)
-	}
+// leave ends the wait for the store: the request is over. Its lease, should the store grant it still, is given back.
+func (s *stream) leave() {
+	s.release()
+	s.settle(s.ask.reason)
 }
 
 // patience is how long an endpoint may keep a request waiting before it is held against it that the client leaves.

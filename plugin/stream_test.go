@@ -21,15 +21,44 @@ func TestStreams(t *testing.T) {
 	})
 }
 
+// TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with such that
+// each request has to wait for.
+func TestStreamsWithRedis(t *testing.T) {
+	for name, latency := range map[string]time.Duration{"at once": 0, "after a while": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			streamtest.Run(t, func(t *testing.T, o streamtest.Options) streamtest.Gateway {
+				d := &fakeDriver{fakeProcess: newFakeProcess(t, 2), source: `"serviceFQDN":"redis.static"`}
+				d.attachRedis(t).latency = latency
+				if !o.Unconfigured && !d.configure(`{"enabled":false}`) {
+					t.Fatal("the first configuration was refused")
+				}
+				t.Cleanup(func() {
+					d.advance(10 * time.Millisecond)
+					d.drained()
+				})
+				return d
+			})
+		})
+	}
+}
+
 // fakeDriver plays the scenarios on a fakeProcess.
 type fakeDriver struct {
 	*fakeProcess
-	made int // endpoints so far: none has the address of an earlier one
+	made   int // endpoints so far: none has the address of an earlier one
+	source string
+	lost   bool // a worker was lost: Redis, whose time is real, does not know yet
 }
 
-func (d *fakeDriver) Lacks(streamtest.Ability) string { return "" }
-func (d *fakeDriver) Workers() int                    { return len(d.workers) }
-func (d *fakeDriver) Source() string                  { return "" }
+func (d *fakeDriver) Lacks(a streamtest.Ability) string {
+	if a == streamtest.VirtualTime && d.redis.latency > 0 {
+		return "time passes with every answer of Redis"
+	}
+	return ""
+}
+
+func (d *fakeDriver) Workers() int   { return len(d.workers) }
+func (d *fakeDriver) Source() string { return d.source }
 
 func (d *fakeDriver) Names() streamtest.Names {
 	return streamtest.Names{Route: fakeRoute, Cluster: fakeCluster, Service: "llm.static:80"}
@@ -63,7 +92,9 @@ func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
 func (d *fakeDriver) Addr(i int) string { return d.endpoints[i].Addr }
 
 func (d *fakeDriver) Open(r streamtest.Request) streamtest.Stream {
-	return &fakeClient{d.workers[r.Worker].open(r.Filled())}
+	s := d.workers[r.Worker].open(r.Filled())
+	d.redis.await()
+	return &fakeClient{s}
 }
 
 func (d *fakeDriver) Load(i int) streamtest.Load {
@@ -75,7 +106,11 @@ func (d *fakeDriver) Gauge(name string) uint64         { return d.metrics.values
 func (d *fakeDriver) AccessLog() []string              { return d.access }
 func (d *fakeDriver) Advance(by time.Duration)         { d.advance(by) }
 func (d *fakeDriver) Await(condition func() bool) bool { return condition() }
-func (d *fakeDriver) Lose(worker int)                  { d.workers[worker].lose() }
+
+func (d *fakeDriver) Lose(worker int) {
+	d.lost = true
+	d.workers[worker].lose()
+}
 
 // fakeClient is a stream with its client and its model server.
 type fakeClient struct{ *fakeStream }
@@ -89,8 +124,12 @@ func (c *fakeClient) Upstream() int {
 
 func (c *fakeClient) Held() bool                    { return c.held }
 func (c *fakeClient) Received() streamtest.Received { return c.received }
-func (c *fakeClient) Send(frame string, end bool)   { c.frame(frame, end) }
 func (c *fakeClient) Result() streamtest.Result     { return c.result }
+
+func (c *fakeClient) Send(frame string, end bool) {
+	c.frame(frame, end)
+	c.process.redis.await()
+}
 
 func (c *fakeClient) Retry() int {
 	next := ""
@@ -113,6 +152,7 @@ func (c *fakeClient) Data(frame string) {
 }
 
 func (c *fakeClient) Finish() {
+	defer c.process.redis.await()
 	if !c.began {
 		c.Head(200)
 	}
@@ -121,6 +161,7 @@ func (c *fakeClient) Finish() {
 }
 
 func (c *fakeClient) ResetByUpstream() {
+	defer c.process.redis.await()
 	if c.began {
 		c.details, c.result.Cut = "upstream_reset_after_response_started{remote_reset}", true
 		c.end()
@@ -131,6 +172,7 @@ func (c *fakeClient) ResetByUpstream() {
 }
 
 func (c *fakeClient) ResetByClient() {
+	defer c.process.redis.await()
 	c.details, c.result.Cut = "downstream_remote_disconnect", true
 	c.end()
 }

@@ -24,6 +24,8 @@ type vm struct {
 	gw       Gateway
 	stats    *stats
 	store    *lb.MemStore
+	shared   map[target]*sharedStore
+	inside   uint32              // the gateway's context of the callback that runs
 	live     []*plugin           // configurations in force, the newest last
 	source   *config.EnvoySource // where those say that endpoints are found
 	clusters map[string]*cluster
@@ -50,7 +52,7 @@ type cluster struct {
 func newVM(gw Gateway) *vm {
 	v := &vm{
 		gw: gw, stats: newStats(gw.Metrics()),
-		clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
+		shared: map[target]*sharedStore{}, clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
 	}
 	v.store = lb.NewMemStore(gw.KV(), gw.Random()|1, leaseTTL)
 	return v
@@ -58,8 +60,11 @@ func newVM(gw Gateway) *vm {
 
 // plugin is one configuration of the plugin in this VM.
 type plugin struct {
-	vm  *vm
-	set *config.Set // nil: refused, with no good one before it
+	vm      *vm
+	set     *config.Set // nil: refused, with no good one before it
+	context uint32      // the gateway's
+	period  time.Duration
+	due     time.Duration // when its next tick comes
 }
 
 // configure reads a configuration. It returns false when the gateway should refuse it and go on with the one before.
@@ -91,6 +96,7 @@ func (v *vm) configure(name string, raw []byte, h config.Host) (*plugin, bool) {
 	v.stats.count(statConfigBad, 0)
 	v.stats.count(statPanics, 0)
 	v.stats.store(v.store.Stats)
+	v.connect(set)
 	return p, true
 }
 
@@ -174,10 +180,25 @@ func (v *vm) now() time.Duration {
 	return v.clock
 }
 
-// tick does what is due. Several configurations in one VM tick it more often than needed.
-func (v *vm) tick() {
-	now := v.gw.Now()
-	v.clock = now
+// read reads the gateway's clock.
+func (v *vm) read() time.Duration {
+	v.clock = v.gw.Now()
+	return v.clock
+}
+
+// visit runs f for a request from outside its callbacks, and comes back to the callback that runs.
+func (v *vm) visit(s *stream, what string, f, recovered func()) {
+	v.guard(what, func() {
+		s.Enter()
+		f()
+	}, recovered)
+	v.gw.Enter(v.inside)
+}
+
+// tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
+func (v *vm) tick(p *plugin) {
+	now := v.read()
+	v.rearm(p, now, v.expire(now))
 	if now-v.ticked < tickPeriod/2 {
 		return
 	}
@@ -187,8 +208,7 @@ func (v *vm) tick() {
 	v.shareEjections(now)
 	for s, until := range v.held {
 		if now >= until {
-			s.Enter()
-			v.guard("a held request", s.bodyLate, s.lateRecovered)
+			v.visit(s, "a held request", s.bodyLate, s.lateRecovered)
 		}
 	}
 	if now-v.beaten < beatPeriod {
@@ -198,6 +218,7 @@ func (v *vm) tick() {
 	if err := v.store.Beat(now); err != nil {
 		v.gw.Log(Warn, "beat: "+err.Error())
 	}
+	v.beatShared(now)
 	v.publish(now)
 	v.forget(now)
 }

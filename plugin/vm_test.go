@@ -112,7 +112,7 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 	v := p.main.vm
 	source := func() string {
 		p.now += tickPeriod
-		v.tick()
+		v.tick(&plugin{vm: v, period: tickPeriod})
 		if p.source == nil {
 			return ""
 		}
@@ -172,7 +172,7 @@ func TestTicksThatComeTogether(t *testing.T) {
 	for range 30 {
 		d.now += tickPeriod
 		for range 3 {
-			d.workers[0].vm.tick()
+			d.workers[0].vm.tick(d.workers[0].current)
 		}
 	}
 	if d.ticks != 30 {

@@ -1,0 +1,90 @@
+//go:build !envoy
+
+package main
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// initPause is the least time between two attempts to introduce a Redis to the gateway.
+const initPause = time.Second
+
+// higressRedis reaches Redis by Higress's own host calls: one pipelined connection per worker.
+//
+// The gateway keeps one set of settings per worker and Redis service, for all of its plugins: whoever sets them last has set
+// them for all.
+type higressRedis struct {
+	cluster string
+	login   config.Redis
+	ready   bool // the gateway has our settings, as far as we know
+	tried   time.Duration
+}
+
+// Redis implements Gateway.
+func (g *higressGateway) Redis(c *config.Config) Link {
+	return &higressRedis{cluster: c.Redis.HigressCluster()}
+}
+
+// Keep implements Link: it hands the settings to the gateway until that has them. It fails while the service is not known
+// there.
+func (r *higressRedis) Keep(now time.Duration, login config.Redis) {
+	if r.login != login {
+		r.login, r.ready, r.tried = login, false, 0
+	}
+	if r.ready || r.tried > 0 && now-r.tried < initPause {
+		return
+	}
+	r.tried = now
+	// The gateway would hold small commands back for 3 ms, to send several in one packet.
+	settings := "?db=" + strconv.Itoa(login.Database) + "&buffer_flush_timeout=0&max_buffer_size_before_flush=0"
+	err := proxywasm.RedisInit(r.cluster+settings, login.Username, login.Password, uint32(login.Timeout.Milliseconds()))
+	r.ready = err == nil
+}
+
+// Expire implements Link: the store's own deadlines are enough.
+func (r *higressRedis) Expire(time.Duration) time.Duration { return 0 }
+
+// Do implements redisclient.Transport.
+func (r *higressRedis) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	p := theVM.newest()
+	if !r.ready || p == nil {
+		done(now, nil, redisclient.ErrUnreachable)
+		return
+	}
+	var err error
+	asPlugin(p.context, func() {
+		_, err = proxywasm.DispatchRedisCall(r.cluster, cmd, func(status, size int) {
+			callback(p.context, "an answer of Redis", func() { r.answered(status, size, done) }, nil)
+		})
+	})
+	if err != nil {
+		r.ready = false // the service may have left the gateway, and our settings with it
+		done(now, nil, redisclient.ErrUnreachable)
+	}
+}
+
+// answered takes the end of a call. A status other than 0 says that there was no answer: the gateway could not connect, or
+// has lost the connection.
+func (r *higressRedis) answered(status, size int, done redisclient.Done) {
+	now := theVM.read()
+	if status != 0 {
+		done(now, nil, redisclient.ErrUnreachable)
+		return
+	}
+	reply, err := proxywasm.GetRedisCallResponse(0, size)
+	if err != nil {
+		done(now, nil, redisclient.ErrUnreachable)
+		return
+	}
+	if bytes.HasPrefix(reply, []byte("-NOAUTH")) || bytes.HasPrefix(reply, []byte("-WRONGPASS")) {
+		r.ready = false // another plugin's settings, or none after the service was changed
+	}
+	done(now, reply, nil)
+}

@@ -1,0 +1,48 @@
+package main
+
+import "time"
+
+// The gateway ticks each configuration by a timer of its own. A tick usually comes every 100 ms; while a request waits for
+// a shared store, the timer of the newest configuration is set to the earliest deadline.
+
+// newest returns the configuration that came last, nil when none is in force.
+func (v *vm) newest() *plugin {
+	if len(v.live) == 0 {
+		return nil
+	}
+	return v.live[len(v.live)-1]
+}
+
+// wake sees to it that a tick comes soon after the given time.
+func (v *vm) wake(now, at time.Duration) {
+	if p := v.newest(); p != nil && at < p.due {
+		v.setTick(p, now, at-now)
+	}
+}
+
+// rearm sets the timer of the configuration whose tick this is: to the next deadline, 0 for none, if it is the newest.
+func (v *vm) rearm(p *plugin, now, next time.Duration) {
+	p.due = now + p.period
+	wait := tickPeriod
+	if next > 0 && p == v.newest() {
+		wait = min(wait, next-now)
+	}
+	if wait = wholeMillis(wait); wait != p.period {
+		v.setTick(p, now, wait)
+	}
+}
+
+// setTick has the configuration ticked after the given time, and as often.
+func (v *vm) setTick(p *plugin, now, wait time.Duration) {
+	wait = wholeMillis(wait)
+	if err := v.gw.SetTick(p.context, wait); err != nil {
+		v.gw.Log(Warn, "no ticks: "+err.Error())
+		return
+	}
+	p.period, p.due = wait, now+wait
+}
+
+// wholeMillis rounds up to what a timer can be set to.
+func wholeMillis(d time.Duration) time.Duration {
+	return max(time.Millisecond, (d+time.Millisecond-1)/time.Millisecond*time.Millisecond)
+}
