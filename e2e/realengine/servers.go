@@ -9,12 +9,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/child"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -76,40 +75,25 @@ func startEngines(ctx context.Context, env environment, n int) (servers, error) 
 	return list, nil
 }
 
-// startEngine runs one. The kernel kills it when the thread that started it ends, so a goroutine keeps the thread for itself.
+// startEngine runs one.
 func startEngine(ctx context.Context, env environment) (server, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, env.python, env.server, env.model, strconv.Itoa(slots), strconv.Itoa(slots*slotTokens))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd := exec.Command(env.python, env.server, env.model, strconv.Itoa(slots), strconv.Itoa(slots*slotTokens))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		cancel()
 		return server{}, err
 	}
 	log, err := os.Create(env.model + ".log")
 	if err != nil {
-		cancel()
 		return server{}, err
 	}
 	defer log.Close()
 	cmd.Stderr = log
-	started, done := make(chan error), make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		defer close(done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			<-ctx.Done()
-			// It was killed: there is nothing to learn from how it ended.
-			_ = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		cancel()
+	process, err := child.Start(cmd)
+	if err != nil {
 		return server{}, err
 	}
-	finish := func() { cancel(); <-done }
+	finish := func() { _ = process.Kill() } // one that has ended by itself is as good
+	context.AfterFunc(ctx, finish)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		finish()
