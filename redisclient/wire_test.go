@@ -67,21 +67,7 @@ func (w *wire) ask(cmd []byte) []byte {
 	if _, err := w.conn.Write(cmd); err != nil {
 		w.t.Fatal(err)
 	}
-	reply := []byte{}
-	for {
-		line, err := w.in.ReadSlice('\n')
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		reply = append(reply, line...)
-		_, rest, err := redisclient.Parse(reply)
-		if err == nil && len(rest) == 0 {
-			return reply
-		}
-		if err != redisclient.ErrShort {
-			w.t.Fatalf("reply %q: %v", reply, err)
-		}
-	}
+	return readReply(w.t, w.in)
 }
 
 // deliver carries out what was delayed.

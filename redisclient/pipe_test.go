@@ -1,0 +1,85 @@
+package redisclient_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// pipe is a transport over one connection that keeps commands until flush sends all of them at once. Several stores may
+// share it: Redis then sees their commands in the order in which they were given.
+type pipe struct {
+	t    testing.TB
+	conn net.Conn
+	in   *bufio.Reader
+	out  []byte
+	done []redisclient.Done
+	sent [][]byte // what was flushed last, to look at
+}
+
+func newPipe(t testing.TB, s *redisserver.Server) *pipe {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &pipe{t: t, conn: conn, in: bufio.NewReaderSize(conn, 1<<16)}
+}
+
+// Do implements redisclient.Transport.
+func (p *pipe) Do(_ time.Duration, cmd []byte, done redisclient.Done) {
+	p.out = append(p.out, cmd...)
+	p.done = append(p.done, done)
+	p.sent = append(p.sent, append([]byte(nil), cmd...))
+}
+
+// flush sends what was given and hands out the answers, until no answer leads to another command.
+func (p *pipe) flush(now time.Duration) {
+	p.t.Helper()
+	for p.sent = nil; len(p.done) > 0; {
+		out, done := p.out, p.done
+		p.out, p.done = nil, nil
+		broken := make(chan error, 1)
+		go func() {
+			_, err := p.conn.Write(out)
+			broken <- err
+		}()
+		for _, d := range done {
+			d(now, readReply(p.t, p.in), nil)
+		}
+		if err := <-broken; err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// readReply reads exactly one reply.
+func readReply(t testing.TB, in *bufio.Reader) []byte {
+	t.Helper()
+	reply, err := in.ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(reply[1:])))
+	switch {
+	case reply[0] == '$' && err == nil && n >= 0:
+		bulk := make([]byte, n+2)
+		if _, err := io.ReadFull(in, bulk); err != nil {
+			t.Fatal(err)
+		}
+		reply = append(reply, bulk...)
+	case reply[0] == '*' && err == nil:
+		for range n {
+			reply = append(reply, readReply(t, in)...)
+		}
+	}
+	return reply
+}
