@@ -4,14 +4,24 @@
 -- ARGV     owner keep_ms view_ms classes members addr...
 --   classes  <dddd each: base, slope, weight, cap    members  <I2 each: the class of a candidate, counted from 0
 -- Returns  1
+-- The view it stores: the first 12 bytes of the table, <I2I2 classes and runs, the classes, and <I2I2I2 for each run of
+-- candidates of one class in adjacent rows: class, first row, how many.
 local keep, view_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 local addrs = {unpack(ARGV, 6)}
 enter(KEYS[1], KEYS[3], KEYS[4], ARGV[1], keep)
 local at = rows(KEYS[1], KEYS[2], addrs, keep, true)
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
-local out = {redis.call('GETRANGE', KEYS[1], 0, 11), struct.pack('<I2I2', #ARGV[4] / 32, #addrs), ARGV[4]}
+-- Rows are given in the order of addresses, so most candidates make a few runs that reserve.lua can walk through.
+local runs = {}
 for i = 1, #addrs do
-  out[#out + 1] = string.sub(ARGV[5], 2 * i - 1, 2 * i) .. struct.pack('<I2', at[i])
+  local class, last = struct.unpack('<I2', ARGV[5], 2 * i - 1), runs[#runs]
+  if last and last.class == class and last.row + last.count == at[i] then
+    last.count = last.count + 1
+  else
+    runs[#runs + 1] = {class = class, row = at[i], count = 1}
+  end
 end
-redis.call('SET', KEYS[5], table.concat(out), 'PX', view_ms)
+for i, run in ipairs(runs) do runs[i] = struct.pack('<I2I2I2', run.class, run.row, run.count) end
+redis.call('SET', KEYS[5], redis.call('GETRANGE', KEYS[1], 0, 11) .. struct.pack('<I2I2', #ARGV[4] / 32, #runs) ..
+  ARGV[4] .. table.concat(runs), 'PX', view_ms)
 return 1

@@ -1,0 +1,58 @@
+package redisclient_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// TestViewsAreRuns: candidates of one class in adjacent rows are one entry of a view, whatever their number.
+func TestViewsAreRuns(t *testing.T) {
+	const (
+		head, class, run = 16, 32, 6
+		n                = 300
+	)
+	s := redisserver.StartT(t, redisserver.Options{})
+	for _, c := range []struct {
+		name string
+		term func(i int) lb.Candidate
+		want int
+	}{
+		{"one class", func(int) lb.Candidate { return lb.Candidate{Weight: 1} }, head + class + run},
+		{"the last is another", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i/(n-1))} }, head + 2*class + 2*run},
+		{"in turns", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i%2)} }, head + 2*class + n*run},
+	} {
+		w := dial(t, s)
+		store := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Second, Timeout: time.Second, KV: newMemory()})
+		p := lb.Plan{Scope: c.name}
+		for i := range n {
+			candidate := c.term(i)
+			candidate.Addr, candidate.Slope = fmt.Sprintf("10.0.%d.%d:80", i/200, i%200), 1
+			p.Candidates = append(p.Candidates, candidate)
+		}
+		granted := map[int]bool{}
+		for id := range lb.LeaseID(n) {
+			p.Tie = uint64(id) * 0x9e3779b9
+			store.Reserve(0, id, &p, func(g lb.Grant, err error) {
+				if err != nil {
+					t.Fatalf("%s: %v", c.name, err)
+				}
+				granted[g.Index] = true
+			})
+		}
+		views := w.value("KEYS", redisclient.KeysOf(c.name).View+"*").Items
+		if len(views) != 1 {
+			t.Fatalf("%s: %d views", c.name, len(views))
+		}
+		if got := w.value("STRLEN", string(views[0].Str)).Int; got != int64(c.want) {
+			t.Errorf("%s: a view of %d bytes, want %d", c.name, got, c.want)
+		}
+		if c.name == "one class" && len(granted) != n {
+			t.Errorf("%s: %d of %d endpoints have got a request", c.name, len(granted), n)
+		}
+	}
+}
