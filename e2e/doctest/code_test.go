@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/warmgate/warmgate/e2e/wasmplugin"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -21,18 +22,23 @@ func TestConfigurationBlocks(t *testing.T) {
 	for _, d := range documents(t) {
 		for _, b := range d.blocks {
 			raw, host := []byte(b.text), config.Envoy
+			var err error
 			switch b.language {
 			case "json":
 				if d.name != "docs/envoy.md" && !strings.Contains(b.text, `"envoy"`) {
 					host = config.Higress
 				}
 			case "yaml":
-				raw, host = higress(t, d.name, b), config.Higress
+				host = config.Higress
+				raw, err = higress(b.text)
 			default:
 				continue
 			}
 			parsed++
-			if _, err := config.Parse(raw, host); err != nil {
+			if err == nil {
+				_, err = config.Parse(raw, host)
+			}
+			if err != nil {
 				t.Errorf("%s:%d: %v", d.name, b.line, err)
 			}
 		}
@@ -42,55 +48,21 @@ func TestConfigurationBlocks(t *testing.T) {
 	}
 }
 
-// wasmPlugin is the part of a WasmPlugin resource that becomes the plugin's configuration.
-type wasmPlugin struct {
-	Kind string
-	Spec struct {
-		URL           string
-		FailStrategy  string         `yaml:"failStrategy"`
-		DefaultConfig map[string]any `yaml:"defaultConfig"`
-		MatchRules    []struct {
-			Ingress, Domain, Service []string
-			Config                   map[string]any
-		} `yaml:"matchRules"`
-	}
-}
-
-// higress turns a YAML block into what Higress hands to the plugin.
-func higress(t *testing.T, name string, b block) []byte {
-	t.Helper()
-	var p wasmPlugin
-	if err := yaml.Unmarshal([]byte(b.text), &p); err != nil {
-		t.Fatalf("%s:%d: %v", name, b.line, err)
+// higress turns a YAML block into what Higress hands to the plugin: a resource, or the configuration alone, as in the
+// console.
+func higress(text string) ([]byte, error) {
+	if strings.Contains(text, "apiVersion:") {
+		r, err := wasmplugin.Parse([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		return r.PluginConfig()
 	}
 	whole := map[string]any{}
-	if p.Kind == "" { // the configuration alone, as in the console
-		if err := yaml.Unmarshal([]byte(b.text), &whole); err != nil {
-			t.Fatalf("%s:%d: %v", name, b.line, err)
-		}
-	} else if p.Kind != "WasmPlugin" || p.Spec.URL == "" || p.Spec.FailStrategy != "FAIL_OPEN" {
-		t.Errorf("%s:%d: want a WasmPlugin with url and failStrategy FAIL_OPEN", name, b.line)
+	if err := yaml.Unmarshal([]byte(text), &whole); err != nil {
+		return nil, err
 	}
-	for k, v := range p.Spec.DefaultConfig {
-		whole[k] = v
-	}
-	var rules []any
-	for _, r := range p.Spec.MatchRules {
-		for key, names := range map[string][]string{"_match_route_": r.Ingress, "_match_domain_": r.Domain, "_match_service_": r.Service} {
-			if names != nil {
-				r.Config[key] = names
-			}
-		}
-		rules = append(rules, r.Config)
-	}
-	if rules != nil {
-		whole["_rules_"] = rules
-	}
-	raw, err := json.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return json.Marshal(whole)
 }
 
 // guides are the documents whose commands TestGuide runs.

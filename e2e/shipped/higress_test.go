@@ -2,7 +2,6 @@ package shipped
 
 import (
 	"encoding/json"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -10,56 +9,29 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/wasmplugin"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// wasmPlugin is the part of Higress's resource that reaches the plugin or decides what happens without it.
-type wasmPlugin struct {
-	APIVersion string `yaml:"apiVersion"`
-	Kind       string
-	Spec       struct {
-		URL                  string
-		FailStrategy         string         `yaml:"failStrategy"`
-		DefaultConfig        map[string]any `yaml:"defaultConfig"`
-		DefaultConfigDisable bool           `yaml:"defaultConfigDisable"`
-		MatchRules           []matchRule    `yaml:"matchRules"`
-	}
-}
+// example is the resource that shows rules, too.
+const example = "higress-wasmplugin-global-least-request.yaml"
 
-type matchRule struct {
-	Ingress, Domain, Service []string
-	Config                   map[string]any
-	ConfigDisable            bool `yaml:"configDisable"`
-}
-
-// pluginConfig returns the JSON that Higress's controller makes of the resource for the plugin.
-func (w *wasmPlugin) pluginConfig(t *testing.T) []byte {
+// wasmPlugin reads a shipped resource, and the configuration that it holds.
+func wasmPlugin(t *testing.T, name string) (*wasmplugin.Resource, *config.Set) {
 	t.Helper()
-	whole := map[string]any{}
-	if !w.Spec.DefaultConfigDisable {
-		maps.Copy(whole, w.Spec.DefaultConfig)
-	}
-	var rules []map[string]any
-	for _, m := range w.Spec.MatchRules {
-		if m.ConfigDisable {
-			continue
-		}
-		rule := maps.Clone(m.Config)
-		for key, names := range map[string][]string{"_match_route_": m.Ingress, "_match_domain_": m.Domain, "_match_service_": m.Service} {
-			if names != nil {
-				rule[key] = names
-			}
-		}
-		rules = append(rules, rule)
-	}
-	if rules != nil {
-		whole["_rules_"] = rules
-	}
-	text, err := json.Marshal(whole)
+	r, err := wasmplugin.Parse(read(t, "envoy-config/"+name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
+	raw, err := r.PluginConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := config.Parse(raw, config.Higress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, set
 }
 
 // TestWasmPlugins reads each WasmPlugin as Higress does and its configuration as the plugin does.
@@ -71,20 +43,7 @@ func TestWasmPlugins(t *testing.T) {
 	for _, file := range files {
 		name := filepath.Base(file)
 		t.Run(name, func(t *testing.T) {
-			var w wasmPlugin
-			if err := parse(t, "envoy-config/"+name).Decode(&w); err != nil {
-				t.Fatal(err)
-			}
-			if w.APIVersion != "extensions.higress.io/v1alpha1" || w.Kind != "WasmPlugin" || !strings.HasPrefix(w.Spec.URL, "oci://") {
-				t.Errorf("not a WasmPlugin: %s %s %s", w.APIVersion, w.Kind, w.Spec.URL)
-			}
-			if w.Spec.FailStrategy != "FAIL_OPEN" {
-				t.Errorf("failStrategy is %q: a module that does not load would stop all traffic", w.Spec.FailStrategy)
-			}
-			set, err := config.Parse(w.pluginConfig(t), config.Higress)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, set := wasmPlugin(t, name)
 			if warnings := set.Warnings(); len(warnings) > 0 {
 				t.Errorf("an example with keys that have no effect: %q", warnings)
 			}
@@ -98,14 +57,7 @@ func TestWasmPlugins(t *testing.T) {
 
 // TestWasmPluginRules checks that the rules of the example mean what their comments say.
 func TestWasmPluginRules(t *testing.T) {
-	var w wasmPlugin
-	if err := parse(t, "envoy-config/higress-wasmplugin-global-least-request.yaml").Decode(&w); err != nil {
-		t.Fatal(err)
-	}
-	set, err := config.Parse(w.pluginConfig(t), config.Higress)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, set := wasmPlugin(t, example)
 	const anyCluster, embeddings = "outbound|80||vllm.static", "outbound|443||embeddings.dns"
 	for _, c := range []struct {
 		name, route, cluster, host string
@@ -171,11 +123,11 @@ func TestConsoleSpec(t *testing.T) {
 	for name := range shown {
 		t.Errorf("%s is shown, but the plugin does not know it", name)
 	}
-	example, err := json.Marshal(find[map[string]any](t, doc, "spec.configSchema"+schema+".example"))
+	sample, err := json.Marshal(find[map[string]any](t, doc, "spec.configSchema"+schema+".example"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Parse(example, config.Higress); err != nil {
+	if _, err := config.Parse(sample, config.Higress); err != nil {
 		t.Errorf("the example: %v", err)
 	}
 }
@@ -208,19 +160,16 @@ func TestImageMatchesConsole(t *testing.T) {
 		t.Error("the image does not hold the Higress artifact as plugin.wasm alone")
 	}
 	spec := parse(t, "build/spec.yaml")
-	var w wasmPlugin
-	plugin := parse(t, "envoy-config/higress-wasmplugin-global-least-request.yaml")
-	if err := plugin.Decode(&w); err != nil {
-		t.Fatal(err)
-	}
+	plugin := parse(t, "envoy-config/"+example)
+	resource, _ := wasmPlugin(t, example)
 	image := find[string](t, spec, "info.image") + ":" + find[string](t, spec, "info.version")
-	if !strings.HasSuffix(w.Spec.URL, "/"+image) || !strings.Contains(docker, "/"+image+" ") {
-		t.Errorf("image names differ: console %s, WasmPlugin %s", image, w.Spec.URL)
+	if !strings.HasSuffix(resource.Spec.URL, "/"+image) || !strings.Contains(docker, "/"+image+" ") {
+		t.Errorf("image names differ: console %s, WasmPlugin %s", image, resource.Spec.URL)
 	}
 	for _, field := range []string{"phase", "priority"} {
 		console, errSpec := harness.Find(spec, "spec."+field)
-		resource, errPlugin := harness.Find(plugin, "spec."+field)
-		if errSpec != nil || errPlugin != nil || console.Value != resource.Value {
+		own, errPlugin := harness.Find(plugin, "spec."+field)
+		if errSpec != nil || errPlugin != nil || console.Value != own.Value {
 			t.Errorf("spec.%s differs between console and WasmPlugin", field)
 		}
 	}
