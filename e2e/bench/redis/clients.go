@@ -36,7 +36,7 @@ const (
 // contender is one way to share counts over Redis.
 type contender struct {
 	name, what string
-	open       func(c *conn, owner uint64, endpoints []string) client
+	open       func(c *conn, s settings, owner uint64, endpoints []string) client
 	// loads returns the requests in flight that Redis counts per endpoint; idle endpoints may be missing.
 	loads func(s *redisserver.Server, endpoints int) (map[string]int64, error)
 }
@@ -80,12 +80,17 @@ type warmgateClient struct {
 	failed error
 }
 
-func openWarmgate(c *conn, owner uint64, endpoints []string) client {
+func openWarmgate(c *conn, s settings, owner uint64, endpoints []string) client {
 	w := &warmgateClient{conn: c, plan: lb.Plan{Scope: clusterName(len(endpoints)), Tokens: 500}}
-	for _, addr := range endpoints {
-		w.plan.Candidates = append(w.plan.Candidates, lb.Candidate{Addr: addr, Slope: 1, Weight: 1})
+	for i, addr := range endpoints {
+		candidate := lb.Candidate{Addr: addr, Slope: 1, Weight: 1}
+		if s.kinds > 1 {
+			candidate.Cap = 1e6 + int64(i%s.kinds) // never reached: only the work differs, not the choice
+		}
+		w.plan.Candidates = append(w.plan.Candidates, candidate)
 	}
-	w.store = redisclient.New(c, redisclient.Options{Owner: owner, TTL: 5 * time.Second, Timeout: replyTimeout, KV: noKV{}})
+	// Contenders wait for their turns without a beat, so nobody is given up for silence.
+	w.store = redisclient.New(c, redisclient.Options{Owner: owner, TTL: time.Minute, Timeout: replyTimeout, KV: noKV{}})
 	return w
 }
 

@@ -37,6 +37,7 @@ type settings struct {
 	owners    int
 	depth     int // commands that an owner sends at once
 	held      int // requests in flight per endpoint
+	kinds     int // of endpoints, in turns
 	calls     int // reservations that are timed in a round
 	span      time.Duration
 	rate      float64 // requests/s of an owner, over which its beats are spread
@@ -54,6 +55,7 @@ func parse() (settings, error) {
 	flag.IntVar(&s.owners, "owners", 8, "owners, each with its connection")
 	flag.IntVar(&s.depth, "depth", 16, "commands that an owner sends at once")
 	flag.IntVar(&s.held, "held", 2, "requests in flight per endpoint")
+	flag.IntVar(&s.kinds, "kinds", 1, "kinds of endpoints, by their caps, in turns: the more, the longer Warmgate's script takes")
 	flag.IntVar(&s.calls, "calls", 4096, "reservations that are timed in a round")
 	flag.DurationVar(&s.span, "span", time.Second, "time at full speed in a round")
 	flag.Float64Var(&s.rate, "rate", 100, "requests/s of an owner that its beats are spread over")
@@ -81,7 +83,7 @@ func numbers(list string) ([]int, error) {
 
 // check refuses settings that make no measurement.
 func (s settings) check() error {
-	if s.rounds < 1 || s.owners < 1 || s.depth < 1 || s.held < 1 || s.calls < 1 || s.span <= 0 || s.rate <= 0 {
+	if s.rounds < 1 || s.owners < 1 || s.depth < 1 || s.held < 1 || s.kinds < 1 || s.calls < 1 || s.span <= 0 || s.rate <= 0 {
 		return errors.New("every number must be positive")
 	}
 	return nil

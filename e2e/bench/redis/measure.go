@@ -48,7 +48,7 @@ func start(s settings, server *redisserver.Server, c contender, endpoints int) (
 			return nil, errors.Join(err, r.close())
 		}
 		// As wide as owners are in the plugin.
-		r.clients = append(r.clients, c.open(conn, 0xc0ffee00c0ffee00+uint64(i), addresses(endpoints)))
+		r.clients = append(r.clients, c.open(conn, s, 0xc0ffee00c0ffee00+uint64(i), addresses(endpoints)))
 	}
 	return r, nil
 }

@@ -29,7 +29,7 @@ func plainContender(name, what, script string, whole bool) contender {
 	key := func(endpoints int) string { return name + ":" + clusterName(endpoints) }
 	return contender{
 		name: name, what: what,
-		open: func(c *conn, _ uint64, endpoints []string) client {
+		open: func(c *conn, _ settings, _ uint64, endpoints []string) client {
 			p := &plainClient{conn: c, key: key(len(endpoints))}
 			sum := sha1.Sum([]byte(script))
 			p.words = []string{"EVALSHA", hex.EncodeToString(sum[:]), "1", p.key}

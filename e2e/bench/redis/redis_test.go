@@ -82,6 +82,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"owners": func(s *settings) { s.owners = 0 },
 		"depth":  func(s *settings) { s.depth = -1 },
 		"held":   func(s *settings) { s.held = 0 },
+		"kinds":  func(s *settings) { s.kinds = 0 },
 		"calls":  func(s *settings) { s.calls = 0 },
 		"span":   func(s *settings) { s.span = 0 },
 		"rate":   func(s *settings) { s.rate = 0 },
@@ -109,7 +110,7 @@ func madeUp(reserve, bytes, path float64) *report {
 			path: path, after: 1, cpu: 10, rate: 2000, share: 0.5,
 		})
 	}
-	return &report{settings: settings{version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, calls: 512, rate: 100}, cells: []*cell{c}}
+	return &report{settings: settings{version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512, rate: 100}, cells: []*cell{c}}
 }
 
 func TestLine(t *testing.T) {
