@@ -65,16 +65,16 @@ func higress(text string) ([]byte, error) {
 	return json.Marshal(whole)
 }
 
-// guides are the documents whose commands TestGuide runs.
-var guides = []string{"docs/envoy.md", "docs/metrics.md"}
+// guides are the documents whose commands TestGuide and TestConfigurationsReadme run.
+var guides = []string{"docs/envoy.md", "docs/metrics.md", "envoy-config/README.md"}
 
 // TestCommands allows three kinds of commands in sh blocks: make with targets that exist, go test with a package that exists,
-// and whatever stands in a guide that TestGuide runs.
+// and whatever stands in a guide that is run.
 func TestCommands(t *testing.T) {
 	known := targets(t)
 	for _, d := range documents(t) {
 		for _, b := range d.blocks {
-			if b.language != "sh" || strings.HasPrefix(d.name, "envoy-config/") { // says the same as docs/envoy.md, with remarks
+			if b.language != "sh" {
 				continue
 			}
 			for _, line := range commands(b.text) {
@@ -103,9 +103,10 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// commands splits a block into commands; a backslash continues a line.
+// commands splits a block into commands; a backslash continues a line, and remarks are left out.
 func commands(text string) []string {
-	return strings.Split(strings.TrimSpace(strings.ReplaceAll(text, "\\\n", " ")), "\n")
+	text = regexp.MustCompile(`(?m)\s+# .*$`).ReplaceAllString(strings.ReplaceAll(text, "\\\n", " "), "")
+	return strings.Split(strings.TrimSpace(text), "\n")
 }
 
 // targets returns the targets of the Makefile and of what it includes.

@@ -41,11 +41,7 @@ seen=$(pushes)
 // TestGuide runs the commands of docs/envoy.md in their order, and those of docs/metrics.md while its gateway runs, on a copy of
 // the shipped files. Only ports differ. What the guide says they print must be printed.
 func TestGuide(t *testing.T) {
-	for _, tool := range []string{"curl", "setpriv"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("the guide needs %s", tool)
-		}
-	}
+	needs(t, "curl", "setpriv")
 	dir := stage(t)
 	guide, metrics := shell(t, "docs/envoy.md"), shell(t, "docs/metrics.md")
 	if len(guide) < 5 || !strings.Contains(guide[0], "ready") {
@@ -75,13 +71,48 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// shell returns the sh blocks of a document without those for make.
+// TestConfigurationsReadme runs the commands of envoy-config/README.md: the gateway starts, and a file that an editor has
+// changed is live when it has replaced the old one.
+func TestConfigurationsReadme(t *testing.T) {
+	needs(t, "curl", "setpriv")
+	dir := stage(t)
+	editor := filepath.Join(dir, "bin/editor")
+	edit := "#!/bin/sh\nexec sed -i 's/\"debug_headers\": false/\"debug_headers\": true/' \"$@\"\n"
+	if err := os.WriteFile(editor, []byte(edit), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The user has a terminal for the gateway and another one for the rest.
+	foreground := regexp.MustCompile(`(?m)^(envoy .*)$`)
+	blocks := shell(t, "envoy-config/README.md")
+	if len(blocks) != 2 || len(foreground.FindAllString(blocks[0], -1)) != 1 {
+		t.Fatalf("the document has changed: %q", blocks)
+	}
+	script := prelude + "EDITOR=" + editor + "\n" + foreground.ReplaceAllString(blocks[0], "$1 &") +
+		"until admin ready; do command sleep 0.2; done\n" + choosing + blocks[1] +
+		"sleep 1\ncurl -si http://127.0.0.1:10000/v1/models | grep '^x-warmgate-'\nkill $!\n"
+	if output := play(t, dir, script); !strings.Contains(output, "x-warmgate-reason: chosen") {
+		t.Errorf("the new configuration has no effect:\n%s", output)
+	}
+}
+
+// needs skips the test on a machine without the programs.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the commands need %s", program)
+		}
+	}
+}
+
+// shell returns the sh blocks of a document without the commands for make.
 func shell(t *testing.T, name string) []string {
 	t.Helper()
+	build := regexp.MustCompile(`(?m)^make .*\n`)
 	var out []string
 	for _, b := range open(t, name).blocks {
-		if b.language == "sh" && !strings.HasPrefix(b.text, "make ") {
-			out = append(out, b.text)
+		if text := build.ReplaceAllString(b.text, ""); b.language == "sh" && text != "" {
+			out = append(out, text)
 		}
 	}
 	return out
