@@ -57,7 +57,7 @@ func Lease(field string, value []byte) (id lb.LeaseID, row int, tokens int64, ok
 		return 0, 0, 0, false
 	}
 	var n [8]byte
-	copy(n[:5], value[2:])
+	copy(n[:4], value[2:])
 	return lb.LeaseID(binary.LittleEndian.Uint64([]byte(field))), int(binary.LittleEndian.Uint16(value)),
 		int64(binary.LittleEndian.Uint64(n[:])), true
 }

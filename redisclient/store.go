@@ -66,10 +66,12 @@ type lease struct {
 	state  state
 	addr   string
 	tokens int64
-	index  int
-	load   lb.Load
-	seq    uint64 // when it became certain that Redis has it
-	stale  bool   // Redis has not heard of a change
+	// version counts the changes, so that Redis knows a late one from the latest.
+	version uint8
+	index   int
+	load    lb.Load
+	seq     uint64 // when it became certain that Redis has it
+	stale   bool   // Redis may not know it as it is
 }
 
 // New returns a store over the transport.
@@ -257,23 +259,25 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 		l.addr = addr
 	}
 	l.tokens = clamp(tokens)
+	l.version++
 	s.correct(now, id, l)
 }
 
 // correct writes what the lease is now.
 func (s *Store) correct(now time.Duration, id lb.LeaseID, l *lease) {
 	l.stale = true
-	b := scriptAmend.command(nil, 3, 4)
+	b := scriptAmend.command(nil, 3, 5)
 	b = appendArg(b, l.scope.keys.Table)
 	b = appendArg(b, l.scope.keys.Rows)
 	b = appendArg(b, l.scope.keys.Own)
 	b = appendInt(b, keep.Milliseconds())
 	b = appendID(b, id)
 	b = appendInt(b, l.tokens)
+	b = appendInt(b, int64(l.version))
 	b = appendArg(b, l.addr)
-	addr, tokens := l.addr, l.tokens
-	s.background(now, scriptAmend, b, func(_ time.Duration, _ Value, err error) {
-		if err == nil && l.addr == addr && l.tokens == tokens {
+	version := l.version
+	s.background(now, scriptAmend, b, func(_ time.Duration, v Value, err error) {
+		if err == nil && v.Int == 1 && l.version == version {
 			l.stale = false
 		}
 	})

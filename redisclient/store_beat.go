@@ -2,6 +2,7 @@ package redisclient
 
 import (
 	"encoding/binary"
+	"iter"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -87,21 +88,25 @@ func (s *Store) beat(now time.Duration, sc *scope) {
 // beaten compares the owner's leases in Redis, as a beat sent at the given time found them, with the books: what is there
 // and should not be is released, what should be and is not is asserted.
 func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part, parts int) error {
-	if v.Kind != Array || len(v.Items) != 3 || v.Items[1].Kind != Integer || len(v.Items[2].Str)%8 != 0 {
+	if v.Kind != Array || len(v.Items) != 4 || v.Items[1].Kind != Integer || len(v.Items[2].Str)%8 != 0 ||
+		len(v.Items[3].Str)%8 != 0 {
 		return ErrGarbage
 	}
 	sc.alive = int(v.Items[1].Int)
 	there := map[lb.LeaseID]bool{}
 	var over []lb.LeaseID
-	for ids := v.Items[2].Str; len(ids) > 0; ids = ids[8:] {
-		id := lb.LeaseID(binary.LittleEndian.Uint64(ids))
+	for id := range idsIn(v.Items[2].Str) {
 		there[id] = true
 		l, ok := sc.leases[id]
-		if !ok && now >= sc.tombs[id] {
+		if !ok {
 			over = append(over, id)
-		}
-		if ok && l.stale && l.state == held {
+		} else if l.stale && l.state == held {
 			s.correct(now, id, l)
+		}
+	}
+	for id := range idsIn(v.Items[3].Str) {
+		if _, ok := sc.leases[id]; !ok && now >= sc.tombs[id] {
+			over = append(over, id)
 		}
 	}
 	for ; len(over) > 0; over = over[min(batch, len(over)):] {
@@ -119,21 +124,38 @@ func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part,
 	return nil
 }
 
+// idsIn returns the ids that beat.lua has strung together.
+func idsIn(b []byte) iter.Seq[lb.LeaseID] {
+	return func(yield func(lb.LeaseID) bool) {
+		for ; len(b) > 0 && yield(lb.LeaseID(binary.LittleEndian.Uint64(b))); b = b[8:] {
+		}
+	}
+}
+
 // assert sees to it that Redis counts the leases. If it does not get through, the next beat finds them missing again.
 func (s *Store) assert(now time.Duration, sc *scope, ids []lb.LeaseID) {
-	b := scriptAssert.command(nil, 4, 2+3*len(ids))
+	b := scriptAssert.command(nil, 4, 2+4*len(ids))
 	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own} {
 		b = appendArg(b, key)
 	}
 	b = appendArg(b, s.owner)
 	b = appendInt(b, keep.Milliseconds())
 	s.seq++
+	sent := make(map[*lease]uint8, len(ids))
 	for _, id := range ids {
 		l := sc.leases[id]
-		l.seq, l.stale = s.seq, false
+		l.seq, l.stale = s.seq, true
+		sent[l] = l.version
 		b = appendID(b, id)
 		b = appendInt(b, l.tokens)
+		b = appendInt(b, int64(l.version))
 		b = appendArg(b, l.addr)
 	}
-	s.background(now, scriptAssert, b, func(time.Duration, Value, error) {})
+	s.background(now, scriptAssert, b, func(_ time.Duration, _ Value, err error) {
+		for l, version := range sent {
+			if err == nil && l.version == version {
+				l.stale = false
+			}
+		}
+	})
 }

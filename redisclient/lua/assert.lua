@@ -1,20 +1,17 @@
--- Counts leases that an owner holds and that are not counted here: data was lost, or they were granted without us.
+-- Counts leases that an owner holds and that are not counted here as they are: data was lost, or they were granted without
+-- us.
 --
 -- KEYS     table rows owners own
--- ARGV     owner keep_ms, then id tokens addr for each lease
--- Returns  how many were missing
+-- ARGV     owner keep_ms, then id tokens version addr for each lease
+-- Returns  how many were not
 local keep, addrs = tonumber(ARGV[2]), {}
-for i = 3, #ARGV, 3 do addrs[#addrs + 1] = ARGV[i + 2] end
-enter(KEYS[1], KEYS[3], KEYS[4], ARGV[1], keep)
+for i = 3, #ARGV, 4 do addrs[#addrs + 1] = ARGV[i + 3] end
+enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 local at = rows(KEYS[1], KEYS[2], addrs, keep)
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
 local missing = 0
-for i = 3, #ARGV, 3 do
-  if redis.call('HEXISTS', KEYS[4], ARGV[i]) == 0 then
-    local row = at[i / 3]
-    add(KEYS[1], row, 1, tonumber(ARGV[i + 1]))
-    redis.call('HSET', KEYS[4], ARGV[i], struct.pack('<I2I5', row, tonumber(ARGV[i + 1])))
-    missing = missing + 1
-  end
+for k = 1, #addrs do
+  local i = 4 * k - 1
+  missing = missing + put(KEYS[1], KEYS[4], ARGV[i], at[k], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
 end
 return missing

@@ -8,7 +8,7 @@
 -- candidates of one class in adjacent rows: class, first row, how many.
 local keep, view_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 local addrs = {unpack(ARGV, 6)}
-enter(KEYS[1], KEYS[3], KEYS[4], ARGV[1], keep)
+enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 local at = rows(KEYS[1], KEYS[2], addrs, keep, true)
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
 -- Rows are given in the order of addresses, so most candidates make a few runs that reserve.lua can walk through.

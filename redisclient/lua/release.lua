@@ -11,7 +11,7 @@ for i = 3, #ARGV do
   if l and (l ~= '' or ARGV[1] == '1') then
     redis.call('HDEL', KEYS[2], ARGV[i])
     if l ~= '' and live then
-      local row, tokens = struct.unpack('<I2I5', l)
+      local row, tokens = struct.unpack('<I2I4', l)
       local at = 16 + 9 * row
       local requests, sum = struct.unpack('<I3I6', redis.call('GETRANGE', KEYS[1], at, at + 8))
       redis.call('SETRANGE', KEYS[1], at, struct.pack('<I3I6', math.max(0, requests - 1), math.max(0, sum - tokens)))

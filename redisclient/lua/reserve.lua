@@ -60,5 +60,5 @@ local r = place[k]
 local requests, sum = unpack('<I3I6', t, r)
 -- The write that may be refused for want of memory comes first: then nothing is counted.
 redis.call('SETRANGE', KEYS[1], r - 1, struct.pack('<I3I6', requests + 1, sum + tokens))
-redis.call('HSET', KEYS[2], ARGV[1], struct.pack('<I2I5', (r - 17) / 9, tokens))
+redis.call('HSET', KEYS[2], ARGV[1], struct.pack('<I2I4B', (r - 17) / 9, tokens, 0))
 return {tied[k], requests + 1, sum + tokens}

@@ -1,10 +1,10 @@
 -- Put before every script but reserve.lua and release.lua.
 --
 -- A scope is four kinds of keys in one slot:
---   table   string: a head of 16 bytes (epoch 8, generation 4, unused 4), then 9 bytes a row: requests <I3, tokens <I6
+--   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row
 --   owners  sorted set: owner -> when last heard of, in ms of this server's clock
---   own     hash, one per owner: "b" -> epoch it counts in; lease id -> row <I2, tokens <I5; "" is a tombstone
+--   own     hash, one per owner: "b" -> epoch it counts in; lease id -> row <I2, tokens <I4, version B; "" is a tombstone
 -- The totals in the table are the sum of the leases of all owners, because every script changes both or none. The epoch
 -- says which life of the table a lease counts in; the generation changes when a row is given to another address.
 local HEAD, ROW, FREE_ABOVE, MOST = 16, 9, 64, 65000
@@ -27,16 +27,50 @@ local function now()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- put counts a lease as it is now, unless it is counted in this version or a later one. Returns 1 if it was not. Changes of a
+-- lease may be late, and arrive in any order.
+local function put(tablekey, own, id, row, tokens, version)
+  local lease = redis.call('HGET', own, id)
+  if lease and lease ~= '' then
+    local from, old, v = struct.unpack('<I2I4B', lease)
+    local ahead = (version - v) % 256
+    if ahead == 0 or ahead > 127 then return 0 end
+    add(tablekey, from, -1, -old)
+  end
+  add(tablekey, row, 1, tokens)
+  redis.call('HSET', own, id, struct.pack('<I2I4B', row, tokens, version))
+  return 1
+end
+
+-- roll notes in the table how many owners there are.
+local function roll(tablekey, owners)
+  redis.call('SETRANGE', tablekey, 12, struct.pack('<I4', redis.call('ZCARD', owners)))
+end
+
+-- renew begins a new life of the table and returns its epoch. Every owner asserts its leases at its next beat.
+local function renew(tablekey, rowskey)
+  local t = redis.call('TIME')
+  local epoch = struct.pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
+  redis.call('SET', tablekey, epoch .. string.rep('\0', HEAD - 8))
+  redis.call('DEL', rowskey)
+  return epoch
+end
+
+-- whole says whether everything is there that is needed to take back what the table counts. Redis may lose keys one by
+-- one, as it evicts them when memory is short.
+local function whole(tablekey, rowskey, owners, own, owner)
+  local head = redis.call('GETRANGE', tablekey, 0, HEAD - 1)
+  if head == '' or struct.unpack('<I4', head, 13) ~= redis.call('ZCARD', owners) then return false end
+  if redis.call('STRLEN', tablekey) > HEAD and redis.call('EXISTS', rowskey) == 0 then return false end
+  return redis.call('HEXISTS', own, 'b') == 1 or not redis.call('ZSCORE', owners, owner)
+end
+
 -- enter makes the owner count in the table's present life, and returns its epoch. Leases of an earlier life are void.
 -- The owner's keys outlive the table, so that no count in it can lose its lease.
-local function enter(tablekey, owners, own, owner, keep)
+local function enter(tablekey, rowskey, owners, own, owner, keep)
   redis.call('PEXPIRE', own, 2 * keep)
   local epoch = redis.call('GETRANGE', tablekey, 0, 7)
-  if epoch == '' then
-    local t = redis.call('TIME')
-    epoch = struct.pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
-    redis.call('SET', tablekey, epoch .. string.rep('\0', HEAD - 8))
-  end
+  if not whole(tablekey, rowskey, owners, own, owner) then epoch = renew(tablekey, rowskey) end
   local mark = redis.call('HGET', own, 'b')
   if mark ~= epoch then
     if mark then redis.call('DEL', own) end
@@ -44,6 +78,7 @@ local function enter(tablekey, owners, own, owner, keep)
     redis.call('PEXPIRE', own, 2 * keep)
   end
   redis.call('ZADD', owners, now(), owner)
+  roll(tablekey, owners)
   redis.call('PEXPIRE', owners, 2 * keep)
   redis.call('PEXPIRE', tablekey, keep)
   return epoch
