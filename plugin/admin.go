@@ -12,6 +12,8 @@ import (
 
 const (
 	adminTimeoutMillis = 2000
+	// adminMost is how much of an answer is taken over: one byte more than is read, to tell one that is too long.
+	adminMost = discovery.MaxClustersText + 1
 	// staleAfter is how long a list of endpoints is trusted after the last good answer, or staleTerms poll intervals if
 	// that is longer.
 	staleAfter = 10 * time.Second
@@ -85,6 +87,9 @@ func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (pr
 	a.busy = false
 	if status != "200" {
 		return "the admin interface answered " + strconv.Quote(status) + " when asked for endpoints"
+	}
+	if len(body) >= adminMost { // half of the endpoints would be worse than those of a while ago
+		return "the admin interface answered with more than " + strconv.Itoa(discovery.MaxClustersText>>20) + " MiB"
 	}
 	// A fleet without endpoints is a valid answer; a page without a single statistic is none.
 	if !bytes.Contains(body, []byte("::")) {

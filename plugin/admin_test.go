@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/discovery"
 )
 
 const pollEvery = time.Second
@@ -241,6 +242,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"no answer", "", ""},
 		{"no body", "", "200"},
 		{"another page", "<html>not found</html>", "200"},
+		{"more than can be read", strings.Repeat("llm::10.0.0.9:80::x::y\n", discovery.MaxClustersText/23+1), "200"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, vms := adminVMs(t, 2)

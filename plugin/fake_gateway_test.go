@@ -36,6 +36,7 @@ type fakeProcess struct {
 	events    []fakeEvent // that are still to come
 	later     []func()    // what the gateway does when the plugin's callback has ended
 	redis     *fakeRedis
+	left      []uint32 // contexts of configurations that the gateway may drop
 
 	fault     string              // name of the call that panics
 	faultLeft int                 // calls until it does
@@ -239,6 +240,8 @@ func (g fakeGateway) SetTick(context uint32, period time.Duration) error {
 	}
 	return nil
 }
+
+func (g fakeGateway) Leave(context uint32) { g.left = append(g.left, context) }
 
 func (g fakeGateway) Redis(*config.Config) Link { return &fakeLink{redis: g.redis} }
 

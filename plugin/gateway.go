@@ -27,6 +27,8 @@ type Gateway interface {
 	Enter(context uint32)
 	// SetTick has the configuration of that context ticked after the period, and from then on as often.
 	SetTick(context uint32, period time.Duration) error
+	// Leave lets the gateway drop a configuration that it is done with.
+	Leave(context uint32)
 	// Metrics defines and changes statistics.
 	Metrics() Metrics
 	// Log writes a line to the gateway's log.

@@ -71,20 +71,27 @@ func (g *envoyGateway) Tick(now time.Duration, source *config.EnvoySource) {
 // fetch asks the admin interface for all clusters.
 func (g *envoyGateway) fetch(source *config.EnvoySource) {
 	headers := [][2]string{{":method", "GET"}, {":path", "/clusters"}, {":authority", "warmgate"}}
-	_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, adminTimeoutMillis, func(_, size, _ int) {
-		theVM.guard("the endpoints from the admin interface", func() {
-			body, err := proxywasm.GetHttpCallResponseBody(0, size)
-			if err != nil {
-				body = nil
-			}
-			if problem := g.admin.fetched(g.Now(), body, callStatus()); problem != "" {
-				g.Log(Warn, problem)
-			}
-		}, func() { g.admin.busy = false })
+	err := callOut("the endpoints from the admin interface", func(run func(func())) error {
+		_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, adminTimeoutMillis, func(_, size, _ int) {
+			run(func() { g.answered(size) })
+		})
+		return err
 	})
 	if err != nil {
 		g.admin.busy = false
 		g.Log(Warn, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
+	}
+}
+
+// answered takes the admin interface's answer.
+func (g *envoyGateway) answered(size int) {
+	g.admin.busy = false
+	body, err := proxywasm.GetHttpCallResponseBody(0, min(size, adminMost))
+	if err != nil {
+		body = nil
+	}
+	if problem := g.admin.fetched(g.Now(), body, callStatus()); problem != "" {
+		g.Log(Warn, problem)
 	}
 }
 

@@ -39,23 +39,19 @@ func (r *envoyRedis) Keep(_ time.Duration, c config.Redis) {
 
 // call is a redisclient.Call.
 func (r *envoyRedis) call(now time.Duration, node string, body []byte, done redisclient.Done) {
-	p := theVM.newest()
-	if p == nil {
-		done(now, nil, redisclient.ErrUnreachable)
-		return
-	}
 	headers := [][2]string{{":method", "POST"}, {":path", "/"}, {":authority", "redis"}}
 	if node != "" {
 		headers = append(headers, [2]string{headerNode, node})
 	}
-	var err error
-	asPlugin(p.context, func() {
-		_, err = proxywasm.DispatchHttpCall(r.cluster, headers, body, nil, uint32(r.within.Milliseconds()), func(n, size, _ int) {
-			callback(p.context, "an answer of Redis", func() {
+	limit := uint32(r.within.Milliseconds())
+	err := callOut("an answer of Redis", func(run func(func())) error {
+		_, err := proxywasm.DispatchHttpCall(r.cluster, headers, body, nil, limit, func(n, size, _ int) {
+			run(func() {
 				reply, err := answerOf(n, size)
 				done(theVM.read(), reply, err)
-			}, nil)
+			})
 		})
+		return err
 	})
 	if err != nil {
 		done(now, nil, redisclient.ErrUnreachable)

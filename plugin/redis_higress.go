@@ -53,16 +53,15 @@ func (r *higressRedis) Expire(time.Duration) time.Duration { return 0 }
 
 // Do implements redisclient.Transport.
 func (r *higressRedis) Do(now time.Duration, cmd []byte, done redisclient.Done) {
-	p := theVM.newest()
-	if !r.ready || p == nil {
+	if !r.ready {
 		done(now, nil, redisclient.ErrUnreachable)
 		return
 	}
-	var err error
-	asPlugin(p.context, func() {
-		_, err = proxywasm.DispatchRedisCall(r.cluster, cmd, func(status, size int) {
-			callback(p.context, "an answer of Redis", func() { r.answered(status, size, done) }, nil)
+	err := callOut("an answer of Redis", func(run func(func())) error {
+		_, err := proxywasm.DispatchRedisCall(r.cluster, cmd, func(status, size int) {
+			run(func() { r.answered(status, size, done) })
 		})
+		return err
 	})
 	if err != nil {
 		r.ready = false // the service may have left the gateway, and our settings with it

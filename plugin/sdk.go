@@ -56,8 +56,9 @@ func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 
 // OnPluginDone is called when the gateway is about to drop the configuration.
 func (p *pluginContext) OnPluginDone() bool {
-	callback(p.id, "the end of a configuration", func() { theVM.retire(p.plugin) }, nil)
-	return true
+	done := true
+	callback(p.id, "the end of a configuration", func() { done = theVM.leave(p.plugin) }, nil)
+	return done
 }
 
 // OnTick does what is due.

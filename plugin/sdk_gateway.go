@@ -35,6 +35,9 @@ func (sdkGateway) SetTick(context uint32, period time.Duration) (err error) {
 	return err
 }
 
+// Leave implements Gateway.
+func (sdkGateway) Leave(context uint32) { asPlugin(context, proxywasm.PluginDone) }
+
 // Log implements Gateway.
 func (sdkGateway) Log(l Level, text string) {
 	switch l {

@@ -65,6 +65,8 @@ type plugin struct {
 	context uint32      // the gateway's
 	period  time.Duration
 	due     time.Duration // when its next tick comes
+	calls   int           // made in its name and not answered yet
+	left    time.Duration // when the gateway was done with it, 0 before
 }
 
 // configure reads a configuration. It returns false when the gateway should refuse it and go on with the one before.
@@ -199,6 +201,7 @@ func (v *vm) visit(s *stream, what string, f, recovered func()) {
 func (v *vm) tick(p *plugin) {
 	now := v.read()
 	v.rearm(p, now, v.expire(now))
+	v.depart(p)
 	if now-v.ticked < tickPeriod/2 {
 		return
 	}

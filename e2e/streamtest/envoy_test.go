@@ -45,12 +45,18 @@ func runEnvoy(t *testing.T, n int, o harness.Options, groups ...string) {
 	for range n {
 		idle <- harness.StartT(t, o)
 	}
+	runOnIdle(t, idle, envoySource, groups...)
+}
+
+// runOnIdle runs scenarios on the gateways given, with the source among the members of lb_config.
+func runOnIdle(t *testing.T, idle chan *harness.Gateway, source string, groups ...string) {
 	streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
 		t.Parallel()
 		gw := <-idle
 		t.Cleanup(func() { idle <- gw })
 		d := newEnvoy(t, gw)
-		if err := d.Configure(envoyBase); err != nil {
+		d.source = source
+		if err := d.Configure(baseOf(source)); err != nil {
 			t.Fatal(err)
 		}
 		d.SetEndpoints(nil)
@@ -78,8 +84,11 @@ func artifactCopy(t *testing.T) string {
 
 const (
 	envoySource = `"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}`
-	envoyBase   = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"debug_headers":true,"health":{"slow_start":0},` + envoySource + `}}`
+	envoyBase   = envoyHead + envoySource + `}}`
+	envoyHead   = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"debug_headers":true,"health":{"slow_start":0},`
 )
+
+func baseOf(source string) string { return envoyHead + source + `}}` }
 
 // forScenarios adds to the shipped files what scenarios need: trailers, a route without retries, a filter behind the plugin that answers when asked
 // to, and no ejection but the plugin's own.
@@ -151,6 +160,7 @@ func addNoRetryRoute(doc *yaml.Node, path string) error {
 type envoy struct {
 	t       *testing.T
 	gw      *harness.Gateway
+	source  string
 	hub     *hub
 	servers []*modelServer  // of the current list
 	known   map[string]bool // addresses that the plugin has been seen to choose
@@ -160,7 +170,7 @@ type envoy struct {
 
 func newEnvoy(t *testing.T, gw *harness.Gateway) *envoy {
 	return &envoy{
-		t: t, gw: gw, hub: &hub{exchanges: map[string]*exchange{}}, known: map[string]bool{}, logged: len(gw.AccessLog()),
+		t: t, gw: gw, source: envoySource, hub: &hub{exchanges: map[string]*exchange{}}, known: map[string]bool{}, logged: len(gw.AccessLog()),
 	}
 }
 
@@ -186,7 +196,7 @@ func (d *envoy) Names() streamtest.Names {
 	return streamtest.Names{Route: "llm", Cluster: "llm", Service: "llm"}
 }
 
-func (d *envoy) Source() string { return envoySource }
+func (d *envoy) Source() string { return d.source }
 
 func (d *envoy) Configure(config string) error {
 	var refused *harness.RejectedError

@@ -10,15 +10,15 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// maxClustersText is how much of an answer is read, enough for 20,000 endpoints: parsing holds up a thread of the gateway.
-const maxClustersText = 16 << 20
+// MaxClustersText is the length of the longest answer worth reading, enough for 20,000 endpoints: parsing holds up a thread
+// of the gateway, and memory that a VM has once had it keeps.
+const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
 // every cluster. Clusters without endpoints that have an IP address and a port are left out. The text may end anywhere: a
-// last line without its end is ignored, as is what lies beyond 16 MiB.
+// last line without its end is ignored.
 func ParseClusters(text []byte) map[string][]lb.Endpoint {
 	clusters := make(map[string][]lb.Endpoint)
-	text = text[:min(len(text), maxClustersText)]
 	var h host
 	for {
 		end := bytes.IndexByte(text, '\n')

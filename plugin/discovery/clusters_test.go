@@ -136,18 +136,6 @@ func TestParseManyHosts(t *testing.T) {
 	}
 }
 
-func TestParseClustersIsBounded(t *testing.T) {
-	line := []byte("c::1.2.3.4:80::health_flags::healthy\n")
-	text := append(bytes.Repeat([]byte("x\n"), maxClustersText/2-len(line)), bytes.Repeat(line, 3)...)
-	if got := ParseClusters(text)["c"]; len(got) != 1 {
-		t.Errorf("got %v", got)
-	}
-	text = append(bytes.Repeat([]byte("x\n"), maxClustersText/2), line...)
-	if got := ParseClusters(text); len(got) != 0 {
-		t.Errorf("beyond the bound: got %v", got)
-	}
-}
-
 func BenchmarkParseClusters(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		text := clustersText(b, n)

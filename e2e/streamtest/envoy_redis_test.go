@@ -1,0 +1,88 @@
+package streamtest_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// redisSource has Redis count. The time limit is one that a loaded machine keeps: that requests do not wait for longer than
+// they should is for other tests to show.
+const redisSource = `"reserve_timeout":"2s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis"}`
+
+func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, atOnce, harness.DefaultVersion) }
+
+func TestEnvoyRedisOldest(t *testing.T) {
+	runEnvoyRedis(t, 2, harness.OldestVersion, "body", "end", "protocol")
+}
+
+// runEnvoyRedis runs the scenarios on gateways with a Redis server each. None of their requests may be counted without it, and
+// nothing may be left in it.
+func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
+	module := artifactCopy(t)
+	idle := make(chan *harness.Gateway, n)
+	servers := map[*harness.Gateway]*redisserver.Server{}
+	for range n {
+		server := redisserver.StartT(t, redisserver.Options{})
+		gw := harness.StartT(t, harness.Options{
+			Version: version, Redis: server.Addr(), Edit: forScenarios, Config: baseOf(redisSource), Module: module,
+		})
+		servers[gw] = server
+		idle <- gw
+	}
+	t.Run("scenarios", func(t *testing.T) { runOnIdle(t, idle, redisSource, groups...) })
+	for gw, server := range servers {
+		if n, err := gw.Sum(t.Context(), `warmgate_store_fallbacks_total`); err != nil || n != 0 {
+			t.Errorf("%g requests were not counted in Redis (%v)", n, err)
+		}
+		if up, err := gw.Sum(t.Context(), `warmgate_redis_up`); err != nil || up != 1 {
+			t.Errorf("warmgate_redis_up is %g (%v)", up, err)
+		}
+		awaitDrained(t, server)
+	}
+}
+
+// awaitDrained waits until nothing is in flight by Redis's count.
+func awaitDrained(t *testing.T, s *redisserver.Server) {
+	t.Helper()
+	var busy map[string]lb.Load
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if busy = busyIn(t, s, "llm"); len(busy) == 0 {
+			return
+		}
+	}
+	t.Errorf("in Redis, these still carry requests: %v", busy)
+}
+
+// busyIn returns the endpoints with requests in flight by Redis's count.
+func busyIn(t *testing.T, s *redisserver.Server, scope string) map[string]lb.Load {
+	t.Helper()
+	k := redisclient.KeysOf(scope)
+	table, err := s.Do("GET", k.Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Do("HGETALL", k.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]int{}
+	for items := list.Array(); len(items) >= 2; items = items[2:] {
+		if rows[items[0].String()], err = strconv.Atoi(strings.TrimSpace(items[1].String())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy := redisclient.Loads(table.Bytes(), rows)
+	for addr, load := range busy {
+		if load == (lb.Load{}) {
+			delete(busy, addr)
+		}
+	}
+	return busy
+}
