@@ -58,9 +58,13 @@ func (b *backend) Loads(scope string, addrs []string) []lb.Load {
 // loads reads the totals of a scope.
 func (w *wire) loads(scope string) map[string]lb.Load {
 	k := redisclient.KeysOf(scope)
-	table := w.value("GET", k.Table)
+	return redisclient.Loads(w.value("GET", k.Table).Str, w.rows(scope))
+}
+
+// rows reads where the endpoints of a scope are in its table.
+func (w *wire) rows(scope string) map[string]int {
 	rows := map[string]int{}
-	items := w.value("HGETALL", k.Rows).Items
+	items := w.value("HGETALL", redisclient.KeysOf(scope).Rows).Items
 	for i := 0; i+1 < len(items); i += 2 {
 		row, err := strconv.Atoi(string(items[i+1].Str))
 		if err != nil {
@@ -68,7 +72,7 @@ func (w *wire) loads(scope string) map[string]lb.Load {
 		}
 		rows[string(items[i].Str)] = row
 	}
-	return redisclient.Loads(table.Str, rows)
+	return rows
 }
 
 // value asks and parses.

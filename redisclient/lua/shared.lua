@@ -125,14 +125,15 @@ local function rows(tablekey, rowskey, addrs, keep, tidy)
     local reclaim = tidy and known > FREE_ABOVE + 2 * #addrs
     if reclaim or count > known then spare = free(tablekey, rowskey, addrs, count, reclaim) end
     if count + #missing - #spare > MOST then return nil end
+    local given = {} -- an address may be asked for twice
     for _, i in ipairs(missing) do
-      local row = table.remove(spare)
+      local row = given[addrs[i]] or table.remove(spare)
       if not row then
         row, count = count, count + 1
         redis.call('SETRANGE', tablekey, HEAD + ROW * row, string.rep('\0', ROW))
       end
-      redis.call('HSET', rowskey, addrs[i], row)
-      found[i] = row
+      if not given[addrs[i]] then redis.call('HSET', rowskey, addrs[i], row) end
+      found[i], given[addrs[i]] = row, row
     end
   end
   redis.call('PEXPIRE', rowskey, keep)

@@ -1,0 +1,87 @@
+package redisclient_test
+
+import (
+	"maps"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// leases returns what all owners have in Redis, as far as it counts in the present life of the scope's table.
+func (w *wire) leases(scope string) (byOwner map[string]map[lb.LeaseID]share) {
+	w.t.Helper()
+	k := redisclient.KeysOf(scope)
+	table := w.value("GET", k.Table).Str
+	addrs := map[int]string{}
+	rows := w.rows(scope)
+	for addr, row := range rows {
+		addrs[row] = addr
+	}
+	byOwner = map[string]map[lb.LeaseID]share{}
+	for _, owner := range w.value("ZRANGE", k.Owners, "0", "-1").Items {
+		own := w.value("HGETALL", k.Own+string(owner.Str)).Items
+		mark, held := "", map[lb.LeaseID]share{}
+		for i := 0; i < len(own); i += 2 {
+			if string(own[i].Str) == "b" {
+				mark = string(own[i+1].Str)
+			}
+			if id, row, tokens, ok := redisclient.Lease(string(own[i].Str), own[i+1].Str); ok {
+				held[id] = share{scope, addrs[row], tokens}
+			}
+		}
+		if len(table) >= 8 && mark == string(table[:8]) {
+			byOwner[string(owner.Str)] = held
+		}
+	}
+	return byOwner
+}
+
+// sum adds up what leases count for, by endpoint.
+func sum(shares ...map[lb.LeaseID]share) map[string]lb.Load {
+	loads := map[string]lb.Load{}
+	for _, m := range shares {
+		for _, l := range m {
+			load := loads[l.addr]
+			loads[l.addr] = lb.Load{Requests: load.Requests + 1, Tokens: load.Tokens + l.tokens}
+		}
+	}
+	return loads
+}
+
+// busy leaves out the endpoints without load.
+func busy(loads map[string]lb.Load) map[string]lb.Load {
+	out := maps.Clone(loads)
+	maps.DeleteFunc(out, func(_ string, l lb.Load) bool { return l == lb.Load{} })
+	return out
+}
+
+// auditSums expects the totals to be the sum of the leases in Redis.
+func (h *history) auditSums() {
+	h.t.Helper()
+	for _, scope := range []string{"llm", "other"} {
+		var all []map[lb.LeaseID]share
+		for _, held := range h.root.leases(scope) {
+			all = append(all, held)
+		}
+		if got, want := busy(h.root.loads(scope)), sum(all...); !maps.Equal(got, want) {
+			h.t.Fatalf("scope %s: the totals are %v, the sum of the leases %v", scope, got, want)
+		}
+	}
+}
+
+// auditHeld expects the totals, and the sum of the leases in Redis, to be what the owners hold.
+func (h *history) auditHeld() {
+	h.t.Helper()
+	h.auditSums()
+	for _, scope := range []string{"llm", "other"} {
+		var all []map[lb.LeaseID]share
+		for _, a := range h.actors {
+			held := maps.Clone(a.held)
+			maps.DeleteFunc(held, func(_ lb.LeaseID, l share) bool { return l.scope != scope })
+			all = append(all, held)
+		}
+		if got, want := busy(h.root.loads(scope)), sum(all...); !maps.Equal(got, want) {
+			h.t.Fatalf("scope %s: the totals are %v, the owners hold %v", scope, got, want)
+		}
+	}
+}
