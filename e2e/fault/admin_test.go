@@ -1,0 +1,207 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/faultproxy"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// adminInterface stands between the plugin and Envoy's admin interface.
+type adminInterface struct {
+	*faultproxy.Proxy
+	gateway atomic.Pointer[harness.Gateway]
+	fault   atomic.Pointer[http.HandlerFunc] // answers in Envoy's place, unless nil
+	good    atomic.Int64                     // Envoy's own answers
+}
+
+func newAdminInterface(t *testing.T) *adminInterface {
+	t.Helper()
+	a := new(adminInterface)
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	var err error
+	if a.Proxy, err = faultproxy.Start(t.Context(), "tcp", server.Listener.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Stop)
+	return a
+}
+
+// ServeHTTP implements http.Handler.
+func (a *adminInterface) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if fault := a.fault.Load(); fault != nil {
+		(*fault)(w, r)
+		return
+	}
+	g := a.gateway.Load()
+	if g == nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	page, err := g.Clusters(r.Context())
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if _, err := io.WriteString(w, page); err == nil {
+		a.good.Add(1)
+	}
+}
+
+// edit leads the plugin here.
+func (a *adminInterface) edit(file string, doc *yaml.Node) error {
+	if file != "envoy.yaml" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(a.Addr())
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	return harness.Set(doc, "static_resources.clusters[name=warmgate-admin].load_assignment.endpoints[0].lb_endpoints[0].endpoint.address",
+		map[string]any{"socket_address": map[string]any{"address": host, "port_value": n}})
+}
+
+// adminFault is one way in which the admin interface fails: as a connection, or by what it answers.
+type adminFault struct {
+	name   string
+	mode   faultproxy.Mode
+	answer http.HandlerFunc
+}
+
+// pages answers with a text over and over, without an end if n is 0.
+func pages(text string, n int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; n == 0 || i < n; i++ {
+			if _, err := io.WriteString(w, text); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func adminFaults() []adminFault {
+	foreign := strings.Repeat("other::192.0.2.1:80::health_flags::healthy\n", mib/42)
+	return []adminFault{
+		{"nobody listens", faultproxy.Refuse(), nil},
+		{"reset", faultproxy.Reset(), nil},
+		{"stalled", faultproxy.Stall(), nil},
+		{"byte by byte", faultproxy.Drip(5 * time.Millisecond), nil},
+		{"cut", faultproxy.CutReply(300), nil},
+		{"no HTTP", faultproxy.Garbage([]byte("garbage\r\n\r\n")), nil},
+		{"500", faultproxy.Pass(), status(http.StatusInternalServerError)},
+		{"404", faultproxy.Pass(), status(http.StatusNotFound)},
+		{"nothing", faultproxy.Pass(), status(http.StatusOK)},
+		{"HTML", faultproxy.Pass(), pages("<html><body>Sign in</body></html>\n", 1)},
+		{"binary", faultproxy.Pass(), pages("\x00\xff\xfe\n", 1000)},
+		{"100 MB", faultproxy.Pass(), pages(foreign, 100)},
+		{"20 MB", faultproxy.Pass(), pages(foreign, 20)}, // Envoy itself takes up to 32 MiB
+		{"endless", faultproxy.Pass(), pages(foreign, 0)},
+	}
+}
+
+// set puts a fault in force, or ends all with the zero one.
+func (a *adminInterface) set(t *testing.T, f adminFault) {
+	t.Helper()
+	a.fault.Store(nil)
+	if f.answer != nil {
+		a.fault.Store(&f.answer)
+	}
+	if err := a.Set(f.mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refusals is how often the plugin has complained about the admin interface.
+func refusals(g *harness.Gateway) int { return strings.Count(g.Logs(), "the admin interface answered") }
+
+// TestAdminInterfaceFails breaks the admin interface in every way under traffic. Through a short failure the plugin goes on
+// with the endpoints that it knows; in a long one it leaves requests to native balancing; afterwards it balances again. No
+// request fails and nothing is left of what the interface sent.
+func TestAdminInterfaceFails(t *testing.T) {
+	t.Parallel()
+	a := newAdminInterface(t)
+	g := harness.StartT(t, harness.Options{Config: config(), Endpoints: fleet(t, 4), Edit: a.edit})
+	a.gateway.Store(g)
+	awaitReason(t, g.URL(), "chosen")
+	before := used(t, g)
+	client := loadgen.NewClient(loadgen.Options{URL: g.URL() + "/v1/chat/completions", Timeout: patience})
+	defer client.Close()
+	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
+	traffic.Start(context.Background())
+	faults := adminFaults()
+	for _, f := range faults {
+		unknown, complaints := decided(t, g, "no_endpoints"), refusals(g)
+		a.set(t, f)
+		await(t, func() error {
+			if refusals(g) == complaints {
+				return fmt.Errorf("%s: the plugin has noticed nothing", f.name)
+			}
+			return nil
+		})
+		a.set(t, adminFault{})
+		for good := a.good.Load(); a.good.Load() < good+2; {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := decided(t, g, "no_endpoints") - unknown; n != 0 {
+			t.Errorf("%s: the plugin knew no endpoints for %v requests", f.name, n)
+		}
+	}
+	outlast(t, a, g, faults)
+	traffic.Pause()
+	if tally := traffic.Tally(); tally.Failed() != 0 {
+		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
+	}
+	drained(t, g)
+	if growth := used(t, g) - before; growth > 64*mib {
+		t.Errorf("Envoy uses %d MiB more than before", growth/mib)
+	} else {
+		t.Logf("Envoy uses %.1f MiB more than before", float64(growth)/mib)
+	}
+}
+
+// outlast goes through the faults again and again without a good answer in between, until the plugin has given its endpoints
+// up, which it must not do before its time, and heals.
+func outlast(t *testing.T, a *adminInterface, g *harness.Gateway, faults []adminFault) {
+	t.Helper()
+	const atLeast, period = 7 * time.Second, 700 * time.Millisecond // 10 s after the last good answer, on an idle machine
+	broken := time.Now()
+	for i := 0; ; i++ {
+		a.set(t, faults[i%len(faults)])
+		time.Sleep(period)
+		switch reason := probe(t, g.URL()).Get("x-warmgate-reason"); {
+		case reason == "no_endpoints" && time.Since(broken) < atLeast:
+			t.Fatalf("the endpoints were given up after %v", time.Since(broken))
+		case reason == "chosen" && time.Since(broken) > patience:
+			t.Fatal("the endpoints were not given up")
+		case reason == "chosen":
+			continue
+		}
+		break
+	}
+	awaitReason(t, g.URL(), "no_endpoints")
+	a.set(t, adminFault{})
+	awaitReason(t, g.URL(), "chosen")
+}
