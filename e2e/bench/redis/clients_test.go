@@ -55,7 +55,7 @@ func TestContendersAreLeastRequest(t *testing.T) {
 				}
 				model = loads
 			}
-			if err := st.drain(nil); err != nil {
+			if err := st.drain(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -134,7 +134,7 @@ func TestTiesAreDrawn(t *testing.T) {
 			for addr, n := range loads {
 				first[addr] += int(n)
 			}
-			if err := st.drain(nil); err != nil {
+			if err := st.drain(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -153,23 +153,23 @@ func TestTiesAreDrawn(t *testing.T) {
 func TestMiscountsAreFound(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	st := newStage(t, server, contenders[1], tiny(3))
-	if err := st.warm(nil); err != nil {
+	if err := st.warm(); err != nil {
 		t.Fatal(err)
 	}
 	key := evalsha + ":" + clusterName(3)
 	if _, err := server.Do("HINCRBY", key, addresses(3)[1], 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.drain(nil); err == nil || !strings.Contains(err.Error(), "want 0") {
+	if err := st.drain(); err == nil || !strings.Contains(err.Error(), "want 0") {
 		t.Errorf("a request too many: %v", err)
 	}
-	if err := st.fill(nil); err == nil || !strings.Contains(err.Error(), "want 2") {
+	if err := st.fill(); err == nil || !strings.Contains(err.Error(), "want 2") {
 		t.Errorf("uneven counts: %v", err)
 	}
 	if _, err := server.Do("DEL", key); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.drain(nil); err == nil || !strings.Contains(err.Error(), "in flight at") {
+	if err := st.drain(); err == nil || !strings.Contains(err.Error(), "in flight at") {
 		t.Errorf("counts lost: %v", err)
 	}
 }

@@ -19,6 +19,8 @@ type result struct {
 	Path            float64       `json:"round_trips"`     // that a request waits for
 	Trips           float64       `json:"round_trips_all"` // with the release and the share of the owner's beats
 	Bytes           float64       `json:"bytes_vs_plain"`  // both ways, beats included, at 64 endpoints
+	Bytes8          float64       `json:"bytes_vs_plain_8"`
+	Bytes256        float64       `json:"bytes_vs_plain_256"`
 	BytesEval       float64       `json:"bytes_vs_eval"`
 	PerCore         float64       `json:"requests_per_core"` // at 64 endpoints, from CPU time
 	PerCorePlain    float64       `json:"requests_per_core_plain"`
@@ -58,12 +60,12 @@ func (rep *report) line() result {
 		for _, con := range contenders {
 			out.Cells = append(out.Cells, c.line(con.name))
 		}
-		reserve := c.ratio(warmgate, evalsha, reserveOf)
+		reserve, traffic := c.ratio(warmgate, evalsha, reserveOf), c.ratio(warmgate, evalsha, bytes).Median
 		switch c.endpoints {
 		case 8:
-			out.Reserve8 = reserve.Median
+			out.Reserve8, out.Bytes8 = reserve.Median, traffic
 		case 256:
-			out.Reserve256 = reserve.Median
+			out.Reserve256, out.Bytes256 = reserve.Median, traffic
 		case 64:
 			out.Reserve64, out.Reserve64Spread = reserve.Median, reserve
 			out.ReserveEval = c.ratio(warmgate, eval, reserveOf).Median
@@ -73,8 +75,7 @@ func (rep *report) line() result {
 			path := c.spread(warmgate, func(m measurement) float64 { return m.path })
 			out.Path = path.Median
 			out.Trips = path.Median + c.spread(warmgate, func(m measurement) float64 { return m.after }).Median + 1/rep.settings.rate
-			out.Bytes = c.ratio(warmgate, evalsha, bytes).Median
-			out.BytesEval = c.ratio(warmgate, eval, bytes).Median
+			out.Bytes, out.BytesEval = traffic, c.ratio(warmgate, eval, bytes).Median
 			out.PerCore, out.PerCorePlain = c.spread(warmgate, perCore).Median, c.spread(evalsha, perCore).Median
 			out.Targets = targetResults{Reserve: out.Reserve64 <= 2, Bytes: out.Bytes < 1, RoundTrips: path.Max == 1}
 		}

@@ -7,7 +7,7 @@
 //	eval      the same, the script's text sent each time, as it is published
 //	hmget     the same as evalsha with all counters read by one command
 //
-// over cluster sizes. In every round each contender is measured once, in rotating order.
+// over cluster sizes. In every round all contenders are measured, in small turns and rotating order.
 //
 // The last line of the output is one JSON object.
 package main
@@ -26,7 +26,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
@@ -155,11 +154,11 @@ func compare(ctx context.Context, s settings, server *redisserver.Server, endpoi
 		stages = append(stages, st)
 	}
 	for round := range s.rounds {
-		for _, i := range bench.Order(len(stages), round) {
-			m, err := stages[i].measure(ctx)
-			if err != nil {
-				return nil, err
-			}
+		got, err := measure(ctx, s, stages, round)
+		if err != nil {
+			return nil, err
+		}
+		for i, m := range got {
 			c.runs[stages[i].name] = append(c.runs[stages[i].name], m)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -31,142 +29,94 @@ func (m measurement) bytes(rate float64) float64 {
 	return m.sent + m.received + (m.beatSent+m.beatReceived)/rate
 }
 
-// stage is one contender with its owners, at one cluster size.
-type stage struct {
-	contender
-	server    *redisserver.Server
-	endpoints int
-	clients   []client
-	settings  settings
+// samples are what one contender's turns in a round have shown.
+type samples struct {
+	reserves, releases []float64 // the server's time by phase, µs
+	used               traffic   // of the phases
+	beat               float64   // the server's time, µs
+	beats              traffic   // of one beat of every owner
+	path, after        traffic   // of requests that come one by one: reservations, releases
+	cpu, took          time.Duration
+	requests           int // at full speed
 }
 
-func start(s settings, server *redisserver.Server, c contender, endpoints int) (*stage, error) {
-	r := &stage{contender: c, server: server, endpoints: endpoints, settings: s}
-	for i := range s.owners {
-		conn, err := dial(server.Addr())
-		if err != nil {
-			return nil, errors.Join(err, r.close())
-		}
-		// As wide as owners are in the plugin.
-		r.clients = append(r.clients, c.open(conn, s, 0xc0ffee00c0ffee00+uint64(i), addresses(endpoints)))
-	}
-	return r, nil
-}
+const (
+	phase  = 256                   // reservations, and then releases, that are timed together
+	slice  = 50 * time.Millisecond // of a contender's time at full speed
+	single = 100                   // requests that come one by one
+)
 
-func (r *stage) close() error {
-	var errs []error
-	for _, c := range r.clients {
-		errs = append(errs, c.close())
-	}
-	return errors.Join(errs...)
-}
-
-// measure takes every figure once. The endpoints carry a steady load meanwhile.
-func (r *stage) measure(ctx context.Context) (measurement, error) {
-	var m measurement
-	for _, step := range []func(*measurement) error{
-		r.warm, r.fill, r.measureScripts, r.measureBeat, r.measureTrips,
-		func(m *measurement) error { return r.measureThroughput(ctx, m) }, r.drain,
+// measure takes every figure of every contender once. They take turns in small steps, so that whatever disturbs the machine meets
+// all of them alike. The endpoints carry a steady load meanwhile.
+func measure(ctx context.Context, s settings, stages []*stage, round int) ([]measurement, error) {
+	for _, part := range []struct {
+		turns int
+		step  func(*stage) error
+	}{
+		{1, (*stage).warm},
+		{1, (*stage).fill},
+		{s.phases(), (*stage).timePhase},
+		{1, (*stage).timeBeat},
+		{1, (*stage).countTrips},
+		{s.slices(), func(r *stage) error { return r.hurry(ctx) }},
+		{1, (*stage).drain},
 	} {
-		if err := errors.Join(step(&m), ctx.Err()); err != nil {
-			return m, fmt.Errorf("%s, %d endpoints: %w", r.name, r.endpoints, err)
-		}
-	}
-	return m, nil
-}
-
-// each has the owners do something n times in all, depth at once.
-func (r *stage) each(n int, do func(client)) error {
-	batch := min(r.settings.depth, max(1, n/len(r.clients)))
-	for done, i := 0, 0; done < n; i++ {
-		c := r.clients[i%len(r.clients)]
-		for range min(batch, n-done) {
-			do(c)
-			done++
-		}
-		if err := c.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// warm has every owner tell the server what it must know before it carries out requests: scripts, endpoints, itself.
-func (r *stage) warm(*measurement) error {
-	return errors.Join(r.each(len(r.clients), client.reserve), r.beatAll(), r.drain(nil))
-}
-
-// fill puts the steady load on the endpoints. It must be spread evenly, or this is not the least-request algorithm.
-func (r *stage) fill(*measurement) error {
-	if err := r.each(r.settings.held*r.endpoints, client.reserve); err != nil {
-		return err
-	}
-	return r.audit(int64(r.settings.held))
-}
-
-func (r *stage) beatAll() error {
-	for _, c := range r.clients {
-		c.beat()
-		if err := c.flush(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drain ends every request.
-func (r *stage) drain(*measurement) error {
-	for _, c := range r.clients {
-		for c.inFlight() > 0 {
-			for range min(r.settings.depth, c.inFlight()) {
-				c.release()
-			}
-			if err := c.flush(); err != nil {
-				return err
+		for turn := range part.turns {
+			for _, i := range bench.Order(len(stages), round+turn) {
+				if err := errors.Join(part.step(stages[i]), ctx.Err()); err != nil {
+					return nil, fmt.Errorf("%s, %d endpoints: %w", stages[i].name, stages[i].endpoints, err)
+				}
 			}
 		}
 	}
-	return r.audit(0)
+	out := make([]measurement, len(stages))
+	for i, r := range stages {
+		out[i] = r.samples.measurement(len(r.clients))
+		r.samples = samples{}
+	}
+	return out, nil
 }
 
-// audit says whether Redis counts just so many requests at every endpoint.
-func (r *stage) audit(want int64) error {
-	loads, err := r.loads(r.server, r.endpoints)
-	if err != nil {
+func (s settings) phases() int { return max(1, s.calls/phase) }
+
+func (s settings) slices() int { return max(1, int(s.span/slice)) }
+
+// measurement sums the samples up. The server's statistics count time on the clock, so that another process may disturb a phase;
+// the median over the phases leaves that out.
+func (p samples) measurement(owners int) measurement {
+	n, beats := float64(phase*len(p.reserves)), float64(owners)
+	return measurement{
+		reserve: bench.SpreadOf(p.reserves).Median, release: bench.SpreadOf(p.releases).Median, beat: p.beat,
+		sent: float64(p.used.sent) / n, received: float64(p.used.received) / n,
+		beatSent: float64(p.beats.sent) / beats, beatReceived: float64(p.beats.received) / beats,
+		path: float64(p.path.trips) / single, after: float64(p.after.trips) / single,
+		cpu:   float64(p.cpu) / float64(time.Microsecond) / float64(p.requests),
+		rate:  float64(p.requests) / p.took.Seconds(),
+		share: p.cpu.Seconds() / p.took.Seconds(),
+	}
+}
+
+// timePhase takes the server's time per reservation and per release, from its statistics of commands.
+func (r *stage) timePhase() error {
+	if err := r.keepUp(); err != nil {
 		return err
 	}
-	for _, addr := range addresses(r.endpoints) {
-		if loads[addr] != want {
-			return fmt.Errorf("%d requests are counted at %s, want %d; at least %d and at most %d anywhere: a run that miscounts measures nothing",
-				loads[addr], addr, want, slices.Min(slices.Collect(maps.Values(loads))), slices.Max(slices.Collect(maps.Values(loads))))
-		}
-	}
-	return nil
-}
-
-// phase is how many reservations, and then releases, are counted together.
-const phase = 256
-
-// measureScripts takes the server's time per reservation and per release, from its statistics of commands. They count time on
-// the clock, so that another process may disturb a phase; the median over the phases leaves that out.
-func (r *stage) measureScripts(m *measurement) error {
-	var reserves, releases []float64
 	before := r.traffic()
-	for range max(1, r.settings.calls/phase) {
-		took, err := r.timed(phase, func() error { return r.each(phase, client.reserve) }, "evalsha", "eval")
+	for _, step := range []struct {
+		do    func(client)
+		by    []string
+		times *[]float64
+	}{
+		{client.reserve, []string{"evalsha", "eval"}, &r.samples.reserves},
+		{client.release, []string{"evalsha", "hincrby"}, &r.samples.releases},
+	} {
+		took, err := r.timed(phase, func() error { return r.each(phase, step.do) }, step.by...)
 		if err != nil {
 			return err
 		}
-		reserves = append(reserves, took)
-		if took, err = r.timed(phase, func() error { return r.each(phase, client.release) }, "evalsha", "hincrby"); err != nil {
-			return err
-		}
-		releases = append(releases, took)
+		*step.times = append(*step.times, took)
 	}
-	m.reserve, m.release = bench.SpreadOf(reserves).Median, bench.SpreadOf(releases).Median
-	used := r.traffic().minus(before)
-	n := float64(phase * len(reserves))
-	m.sent, m.received = float64(used.sent)/n, float64(used.received)/n
+	r.samples.used = r.samples.used.plus(r.traffic().minus(before))
 	return nil
 }
 
@@ -204,50 +154,47 @@ func (r *stage) traffic() traffic {
 	return sum
 }
 
-// measureBeat takes what an owner does once a second, with its share of the steady load.
-func (r *stage) measureBeat(m *measurement) error {
+// timeBeat takes what an owner does once a second, with its share of the steady load.
+func (r *stage) timeBeat() error {
 	if r.name != warmgate {
 		return nil // the others do nothing
 	}
-	n := len(r.clients)
 	before := r.traffic()
-	took, err := r.timed(int64(n), r.beatAll, "evalsha")
-	if err != nil {
-		return err
-	}
-	used := r.traffic().minus(before)
-	m.beat, m.beatSent, m.beatReceived = took, float64(used.sent)/float64(n), float64(used.received)/float64(n)
-	return nil
+	took, err := r.timed(int64(len(r.clients)), r.beatAll, "evalsha")
+	r.samples.beat, r.samples.beats = took, r.traffic().minus(before)
+	return err
 }
 
-// measureTrips counts round trips of requests that come one by one.
-func (r *stage) measureTrips(m *measurement) error {
-	const n = 100
-	var path, after int64
-	for range n {
+// countTrips counts the round trips of requests that come one by one.
+func (r *stage) countTrips() error {
+	c := r.clients[0]
+	for range single {
 		for _, step := range []struct {
-			do    func(client)
-			trips *int64
-		}{{client.reserve, &path}, {client.release, &after}} {
-			before := r.clients[0].seen()
-			step.do(r.clients[0])
-			if err := r.clients[0].flush(); err != nil {
+			do   func(client)
+			used *traffic
+		}{{client.reserve, &r.samples.path}, {client.release, &r.samples.after}} {
+			before := c.seen()
+			step.do(c)
+			if err := c.flush(); err != nil {
 				return err
 			}
-			*step.trips += r.clients[0].seen().minus(before).trips
+			*step.used = step.used.plus(c.seen().minus(before))
 		}
 	}
-	m.path, m.after = float64(path)/n, float64(after)/n
 	return nil
 }
 
-// measureThroughput has all owners reserve and release as fast as they can, and takes the CPU time of the server's main thread.
-func (r *stage) measureThroughput(ctx context.Context, m *measurement) error {
+// hurry has all owners reserve and release as fast as they can for a while, and takes the CPU time of the server's main thread.
+func (r *stage) hurry(ctx context.Context) error {
 	before, err := mainThread(r.server)
 	if err != nil {
 		return err
 	}
+	if err := r.keepUp(); err != nil {
+		return err
+	}
 	started := time.Now()
+	until := started.Add(r.settings.span / time.Duration(r.settings.slices()))
 	requests := make([]int, len(r.clients))
 	errs := make([]error, len(r.clients))
 	var group sync.WaitGroup
@@ -255,45 +202,34 @@ func (r *stage) measureThroughput(ctx context.Context, m *measurement) error {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			requests[i], errs[i] = hurry(ctx, c, r.settings.depth, started.Add(r.settings.span))
+			for errs[i] == nil && ctx.Err() == nil && time.Now().Before(until) {
+				errs[i] = together(c, r.settings.depth)
+				requests[i] += r.settings.depth
+			}
 		}()
 	}
 	group.Wait()
 	took := time.Since(started)
 	after, err := mainThread(r.server)
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return err
+	r.samples.cpu += after - before
+	r.samples.took += took
+	for _, n := range requests {
+		r.samples.requests += n
 	}
-	n := 0
-	for _, k := range requests {
-		n += k
-	}
-	m.cpu = float64((after - before).Microseconds()) / float64(n)
-	m.rate = float64(n) / took.Seconds()
-	m.share = (after - before).Seconds() / took.Seconds()
-	return nil
+	return errors.Join(append(errs, err)...)
 }
 
-// hurry reserves and releases until the given time, and beats once a second. It returns how many requests there were.
-func hurry(ctx context.Context, c client, depth int, until time.Time) (int, error) {
-	n := 0
-	beat := time.Now().Add(time.Second)
-	for now := time.Now(); now.Before(until) && ctx.Err() == nil; now = time.Now() {
-		if now.After(beat) {
-			c.beat()
-			beat = now.Add(time.Second)
+// together makes n reservations at once, and then as many releases.
+func together(c client, n int) error {
+	for _, do := range []func(client){client.reserve, client.release} {
+		for range n {
+			do(c)
 		}
-		for _, do := range []func(client){client.reserve, client.release} {
-			for range depth {
-				do(c)
-			}
-			if err := c.flush(); err != nil {
-				return n, err
-			}
+		if err := c.flush(); err != nil {
+			return err
 		}
-		n += depth
 	}
-	return n, nil
+	return nil
 }
 
 // mainThread returns the CPU time of the thread that carries out commands.
