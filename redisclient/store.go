@@ -314,7 +314,13 @@ func (s *Store) drop(now time.Duration, sc *scope, known bool, ids ...lb.LeaseID
 			sc.tombs[id] = now + tombstoneAge
 		}
 	}
-	s.background(now, scriptRelease, b, func(time.Duration, Value, error) {})
+	s.background(now, scriptRelease, b, func(_ time.Duration, v Value, err error) {
+		if err != nil || v.Int == int64(len(ids)) { // no tombstone was left there: what is found there later is a lease
+			for _, id := range ids {
+				delete(sc.tombs, id)
+			}
+		}
+	})
 }
 
 // background sends what no request waits for, unless the breaker is open.
