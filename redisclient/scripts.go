@@ -1,9 +1,8 @@
 package redisclient
 
 import (
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
+	"strings"
 )
 
 //go:embed lua/shared.lua
@@ -27,6 +26,12 @@ var luaAssert string
 //go:embed lua/beat.lua
 var luaBeat string
 
+// luaSums has the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make a module 0.4 MB larger. After a
+// change of a script, `go test ./redisclient -run TestSums -update` writes it anew.
+//
+//go:embed lua/sha1sums
+var luaSums string
+
 // script is one operation in Redis.
 type script struct {
 	name string
@@ -35,8 +40,8 @@ type script struct {
 }
 
 func newScript(name, text string) *script {
-	sum := sha1.Sum([]byte(text))
-	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+	sums, _, _ := strings.Cut(luaSums, " "+name+"\n")
+	return &script{name: name, text: text, sha: sums[strings.LastIndexByte(sums, '\n')+1:]}
 }
 
 // The scripts. A change of any of them has another SHA, so that different versions of the plugin do not disturb each

@@ -1,0 +1,29 @@
+package redisclient
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"flag"
+	"os"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write lua/sha1sums")
+
+// TestSums holds what Redis is asked for to what it is given.
+func TestSums(t *testing.T) {
+	var sums string
+	for _, s := range []*script{scriptOpen, scriptReserve, scriptRelease, scriptAmend, scriptAssert, scriptBeat} {
+		sum := sha1.Sum([]byte(s.text))
+		want := hex.EncodeToString(sum[:])
+		if s.sha != want && !*update {
+			t.Errorf("%s.lua has the sum %s, lua/sha1sums says %q; -update writes it", s.name, want, s.sha)
+		}
+		sums += want + " " + s.name + "\n"
+	}
+	if *update {
+		if err := os.WriteFile("lua/sha1sums", []byte(sums), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
