@@ -51,6 +51,7 @@ type scope struct {
 	used   time.Duration
 	alive  int // owners, by the last beat
 	beats  int
+	since  string // the present life of this owner's leases in Redis, by the last beat
 }
 
 type state uint8

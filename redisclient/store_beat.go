@@ -88,14 +88,17 @@ func (s *Store) beat(now time.Duration, sc *scope) {
 // beaten compares the owner's leases in Redis, as a beat sent at the given time found them, with the books: what is there
 // and should not be is released, what should be and is not is asserted.
 func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part, parts int) error {
-	if v.Kind != Array || len(v.Items) != 4 || v.Items[1].Kind != Integer || len(v.Items[2].Str)%8 != 0 ||
-		len(v.Items[3].Str)%8 != 0 {
+	if v.Kind != Array || len(v.Items) != 5 || v.Items[1].Kind != Integer || len(v.Items[3].Str)%8 != 0 ||
+		len(v.Items[4].Str)%8 != 0 {
 		return ErrGarbage
 	}
 	sc.alive = int(v.Items[1].Int)
+	since := string(v.Items[2].Str)
+	anew := since != sc.since
+	sc.since = since
 	there := map[lb.LeaseID]bool{}
 	var over []lb.LeaseID
-	for id := range idsIn(v.Items[2].Str) {
+	for id := range idsIn(v.Items[3].Str) {
 		there[id] = true
 		l, ok := sc.leases[id]
 		if !ok {
@@ -104,7 +107,7 @@ func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part,
 			s.correct(now, id, l)
 		}
 	}
-	for id := range idsIn(v.Items[3].Str) {
+	for id := range idsIn(v.Items[4].Str) {
 		if _, ok := sc.leases[id]; !ok && now >= sc.tombs[id] {
 			over = append(over, id)
 		}
@@ -114,7 +117,13 @@ func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part,
 	}
 	var missing []lb.LeaseID
 	for id, l := range sc.leases {
-		if l.state == held && l.seq < sent && int(id&0xffff)%parts == part && !there[id] {
+		if l.state != held || l.seq >= sent {
+			continue
+		}
+		if anew { // what is there may be the work of a late reservation, which may have chosen another endpoint
+			l.version++
+			missing = append(missing, id)
+		} else if int(id&0xffff)%parts == part && !there[id] {
 			missing = append(missing, id)
 		}
 	}

@@ -2,7 +2,8 @@
 --
 -- KEYS     table rows owners own view...
 -- ARGV     owner ttl_ms keep_ms view_ms own_prefix part parts      only ids with id mod parts = part are told
--- Returns  {owners returned, owners alive, ids of leases, ids of tombstones}, ids of 8 bytes each
+-- Returns  {owners returned, owners alive, since when the owner's leases are kept, ids of leases, ids of tombstones}, ids of 8
+--          bytes each
 local keep, lost = tonumber(ARGV[3]), false
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
@@ -15,7 +16,7 @@ for _, owner in ipairs(dead) do
   end
   lost = lost or not mark
   for i = 1, #own, 2 do
-    if mark == epoch and own[i] ~= 'b' and own[i + 1] ~= '' then
+    if mark == epoch and #own[i] == 8 and own[i + 1] ~= '' then
       local row, tokens = struct.unpack('<I2I4', own[i + 1])
       add(KEYS[1], row, -1, -tokens)
     end
@@ -34,4 +35,4 @@ for i = 1, #own, 2 do
   local id, ids = own[i], own[i + 1] == '' and tombstones or leases
   if #id == 8 and (string.byte(id, 1) + 256 * string.byte(id, 2)) % parts == part then ids[#ids + 1] = id end
 end
-return {#dead, redis.call('ZCARD', KEYS[3]), table.concat(leases), table.concat(tombstones)}
+return {#dead, redis.call('ZCARD', KEYS[3]), redis.call('HGET', KEYS[4], 'n'), table.concat(leases), table.concat(tombstones)}

@@ -4,7 +4,7 @@
 --   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row
 --   owners  sorted set: owner -> when last heard of, in ms of this server's clock
---   own     hash, one per owner: "b" -> epoch it counts in; lease id -> row <I2, tokens <I4, version B; "" is a tombstone
+--   own     hash, one per owner: "b" -> epoch it counts in; "n" -> when that began; lease id -> row <I2, tokens <I4, version B; "" is a tombstone
 -- The totals in the table are the sum of the leases of all owners, because every script changes both or none. The epoch
 -- says which life of the table a lease counts in; the generation changes when a row is given to another address.
 local HEAD, ROW, FREE_ABOVE, MOST = 16, 9, 64, 65000
@@ -25,6 +25,12 @@ end
 local function now()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- stamp returns this server's time in 8 bytes.
+local function stamp()
+  local t = redis.call('TIME')
+  return struct.pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
 end
 
 -- put counts a lease as it is now, unless it is counted in this version or a later one. Returns 1 if it was not. Changes of a
@@ -49,8 +55,7 @@ end
 
 -- renew begins a new life of the table and returns its epoch. Every owner asserts its leases at its next beat.
 local function renew(tablekey, rowskey)
-  local t = redis.call('TIME')
-  local epoch = struct.pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
+  local epoch = stamp()
   redis.call('SET', tablekey, epoch .. string.rep('\0', HEAD - 8))
   redis.call('DEL', rowskey)
   return epoch
@@ -74,7 +79,7 @@ local function enter(tablekey, rowskey, owners, own, owner, keep)
   local mark = redis.call('HGET', own, 'b')
   if mark ~= epoch then
     if mark then redis.call('DEL', own) end
-    redis.call('HSET', own, 'b', epoch)
+    redis.call('HSET', own, 'b', epoch, 'n', stamp())
     redis.call('PEXPIRE', own, 2 * keep)
   end
   redis.call('ZADD', owners, now(), owner)
