@@ -18,14 +18,14 @@ import (
 // heard of them comes when the test wants it to, in virtual time.
 type fakeRedis struct {
 	process *fakeProcess
-	server  *redisserver.Server
 	conn    net.Conn
 	in      *bufio.Reader
 	latency time.Duration // of an answer; 0: it is there before the call returns
 	fate    fate
-	cut     []byte // what is answered in the place of Redis's answer, nil for that itself
-	sent    int    // commands
-	manual  bool   // the test lets time pass itself
+	cut     []byte        // what is answered in the place of Redis's answer, nil for that itself
+	sent    int           // commands
+	wait    time.Duration // that a step of a test takes at least
+	manual  bool          // the test lets time pass itself
 }
 
 // fate is what becomes of commands.
@@ -37,17 +37,17 @@ const (
 	redisSilent       // carried out, but nobody hears of it
 )
 
-// attachRedis gives the process a Redis.
-func (p *fakeProcess) attachRedis(t testing.TB) *fakeRedis {
+// attachRedis gives the process a Redis, with nothing in it.
+func (p *fakeProcess) attachRedis(t testing.TB, s *redisserver.Server) *fakeRedis {
 	t.Helper()
-	r := p.redis
-	r.server = redisserver.StartT(t, redisserver.Options{})
-	conn, err := net.Dial("tcp", r.server.Addr())
+	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	r := p.redis
 	r.conn, r.in = conn, bufio.NewReader(conn)
+	r.value("FLUSHALL")
 	return r
 }
 
@@ -77,7 +77,7 @@ func (r *fakeRedis) ask(cmd []byte) []byte {
 // sent first.
 func (r *fakeRedis) await() {
 	if r.latency > 0 && !r.manual {
-		r.process.advance(4 * r.latency)
+		r.process.advance(max(r.wait, 4*r.latency))
 	}
 }
 
@@ -117,6 +117,7 @@ func (l *fakeLink) Expire(time.Duration) time.Duration { return 0 }
 func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	r := l.redis
 	r.sent++
+	defer theVM.gw.Enter(theVM.inside) // the call is made in the name of the configuration
 	worker, own := theVM, append([]byte(nil), cmd...)
 	deliver := func(reply []byte, err error) {
 		if r.latency == 0 {

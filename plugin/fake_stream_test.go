@@ -48,7 +48,7 @@ type fakeStream struct {
 func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
 	s := &fakeStream{process: w.process, worker: w, request: r, endpoint: -1, id: uint32(1000 + len(w.process.streams))}
 	w.process.streams[s.id] = s
-	s.ctx = &httpContext{id: s.id, stream: w.current.newStream(s)}
+	s.ctx = &httpContext{stream: w.current.newStream(s.id, s)}
 	s.headers = map[string]string{":method": r.Method, ":path": r.Path, ":authority": r.Authority}
 	s.steer = "a client's wish" // that got past the filters in front of the plugin
 	for _, h := range r.Headers {
@@ -240,7 +240,7 @@ func (s *fakeStream) end() {
 	s.process.access = append(s.process.access, s.note)
 }
 
-// asked is told of every call that the plugin makes on the request. Outside the request's callbacks it needs Enter.
+// asked is told of every call that the plugin makes on the request. Outside the request's callbacks its context has to be entered.
 func (s *fakeStream) asked(name string) {
 	if s.process.effective != s {
 		s.process.t.Errorf("%s was called while the request is not the one that calls act on", name)
@@ -248,9 +248,7 @@ func (s *fakeStream) asked(name string) {
 	s.process.call(name)
 }
 
-// Enter implements Stream, as do the methods below.
-func (s *fakeStream) Enter() { s.process.effective = s }
-
+// Cluster implements Stream, as do the methods below.
 func (s *fakeStream) Cluster() string { s.asked("Cluster"); return fakeCluster }
 
 func (s *fakeStream) Route() string { s.asked("Route"); return fakeRoute }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -59,34 +60,34 @@ func (d *fakeDriver) drained() {
 // courses are the ways of a request in which a call of the plugin may panic. Each ends with a response of status 200.
 var courses = map[string]func(d *fakeDriver) *fakeStream{
 	"served": func(d *fakeDriver) *fakeStream {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{`{"prompt":`, `"a"}`}}.Filled())}
+		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":`, `"a"}`}})
 		c.Head(200)
 		c.Data("a")
 		c.Finish()
 		return c.fakeStream
 	},
 	"retried": func(d *fakeDriver) *fakeStream {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{`{"prompt":"a"}`}}.Filled())}
+		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"a"}`}})
 		c.Retry()
 		c.Finish()
 		return c.fakeStream
 	},
 	"late": func(d *fakeDriver) *fakeStream {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{Unended: true}.Filled())}
+		c := d.client(0, streamtest.Request{Unended: true})
 		d.advance(time.Second)
 		c.Send("{}", true)
 		c.Finish()
 		return c.fakeStream
 	},
 	"late in part": func(d *fakeDriver) *fakeStream {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())}
+		c := d.client(0, streamtest.Request{Frames: []string{"{"}, Unended: true})
 		d.advance(time.Second)
 		c.Send("}", true)
 		c.Finish()
 		return c.fakeStream
 	},
 	"malformed": func(d *fakeDriver) *fakeStream {
-		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{`{`}}.Filled())}
+		c := d.client(0, streamtest.Request{Frames: []string{`{`}})
 		c.Finish()
 		return c.fakeStream
 	},
@@ -94,6 +95,20 @@ var courses = map[string]func(d *fakeDriver) *fakeStream{
 
 // Whichever call panics, the request is served, counted once, and nothing of it stays behind.
 func TestPanicAnywhere(t *testing.T) {
+	panicAnywhere(t, func(t *testing.T) *fakeDriver { return startFake(t, 1, 3, tokensConfig) })
+}
+
+// TestPanicAnywhereWithRedis is the same with requests that wait for Redis.
+func TestPanicAnywhereWithRedis(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	panicAnywhere(t, func(t *testing.T) *fakeDriver {
+		d := startRedis(t, server, 1, 3, `"unit":"tokens","body_timeout":"200ms"`)
+		d.redis.wait = 25 * time.Millisecond // an answer that was lost to a panic is waited for in vain
+		return d
+	})
+}
+
+func panicAnywhere(t *testing.T, start func(t *testing.T) *fakeDriver) {
 	calls := []string{
 		"Now", "View", "Tick", "Cluster", "RequestHeaders", "HoldBody", "RequestBody", "Steer", "Unsteer", "Served",
 		"ResponseHeader", "SetResponseHeader", "Details", "Note", "Resume", "Random",
@@ -103,7 +118,7 @@ func TestPanicAnywhere(t *testing.T) {
 		for _, call := range calls {
 			for n := 1; n < 200; n++ {
 				t.Run(fmt.Sprintf("%s/%s/%d", course, call, n), func(t *testing.T) {
-					if panicOnce(t, run, call, n) {
+					if panicOnce(t, start(t), run, call, n) {
 						fired++
 					} else {
 						n = 200
@@ -118,8 +133,7 @@ func TestPanicAnywhere(t *testing.T) {
 }
 
 // panicOnce runs a course in which the n-th such call panics, and reports whether there was one.
-func panicOnce(t *testing.T, run func(*fakeDriver) *fakeStream, call string, n int) bool {
-	d := startFake(t, 1, 3, tokensConfig)
+func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, call string, n int) bool {
 	d.advance(time.Second)
 	d.fault, d.faultLeft = call, n
 	s := run(d)
@@ -178,7 +192,7 @@ func TestPanicTextKeepsSecrets(t *testing.T) {
 // Shared memory that fails leaves requests to native balancing, and what could not be released is released later.
 func TestStoreTrouble(t *testing.T) {
 	d := startFake(t, 2, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
-	open := func() *fakeClient { return &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())} }
+	open := func() *fakeClient { return d.client(0, streamtest.Request{}) }
 	before := open()
 	d.kv.broken = errors.New("host trouble")
 	during := open()
@@ -216,7 +230,7 @@ func TestStoreContention(t *testing.T) {
 		}
 		return nil
 	}
-	c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+	c := d.client(0, streamtest.Request{})
 	c.Finish()
 	if got := c.result.Headers["x-warmgate-reason"]; got != "chosen" {
 		t.Errorf("reason %q", got)
@@ -226,7 +240,7 @@ func TestStoreContention(t *testing.T) {
 		t.Errorf("%d retries counted, want 5", got)
 	}
 	lost = -1 << 30
-	c = &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+	c = d.client(0, streamtest.Request{})
 	c.Finish()
 	if got := c.result.Headers["x-warmgate-reason"]; c.result.Status != 200 || got != "store_error" {
 		t.Errorf("status %d, reason %q; want 200, store_error", c.result.Status, got)

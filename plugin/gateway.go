@@ -54,10 +54,9 @@ type Metrics interface {
 	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
 }
 
-// Stream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere after
-// Enter.
+// Stream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere after its
+// context was entered.
 type Stream interface {
-	Enter()
 	Cluster() string
 	Route() string
 	// RequestHeaders returns all headers of the request, names in lower case: one call costs the gateway little more

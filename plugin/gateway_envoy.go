@@ -111,7 +111,7 @@ func callStatus() string {
 // envoyStream is a request in stock Envoy.
 type envoyStream struct{ sdkStream }
 
-func newGatewayStream(id uint32) Stream { return envoyStream{sdkStream{id}} }
+func newGatewayStream() Stream { return envoyStream{} }
 
 // Cluster implements Stream. The plain cluster_name is empty before routing in stock Envoy.
 func (s envoyStream) Cluster() string { return property("xds", "cluster_name") }

@@ -69,7 +69,7 @@ func (g *higressGateway) Tick(time.Duration, *config.EnvoySource) {}
 // higressStream is a request in Higress.
 type higressStream struct{ sdkStream }
 
-func newGatewayStream(id uint32) Stream { return higressStream{sdkStream{id}} }
+func newGatewayStream() Stream { return higressStream{} }
 
 // Cluster implements Stream.
 func (s higressStream) Cluster() string { return property("cluster_name") }

@@ -20,7 +20,7 @@ func (s namedStream) Cluster() string { return s.cluster }
 // openNamed sends a request to a cluster of the given name.
 func (w *fakeWorker) openNamed(cluster string) *fakeStream {
 	s := &fakeStream{process: w.process, worker: w, request: streamtest.Request{}.Filled(), endpoint: -1, headers: map[string]string{}}
-	s.ctx = &httpContext{stream: w.current.newStream(namedStream{s, cluster})}
+	s.ctx = &httpContext{stream: w.current.newStream(1, namedStream{s, cluster})}
 	s.in(func() { s.ctx.OnHttpRequestHeaders(0, true) })
 	return s
 }

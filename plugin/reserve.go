@@ -140,8 +140,9 @@ func (s *stream) gone() bool {
 // release gives the lease back, if there is or may be one.
 func (s *stream) release() {
 	if s.phase == phaseLeased || s.phase == phaseReserving {
+		now := s.now()
 		s.close()
-		s.store.Release(s.now(), s.id)
+		s.store.Release(now, s.id)
 	}
 }
 

@@ -68,19 +68,18 @@ func (p *pluginContext) OnTick() {
 
 // NewHttpContext is called for every request.
 func (p *pluginContext) NewHttpContext(id uint32) types.HttpContext {
-	return &httpContext{id: id, stream: p.plugin.newStream(newGatewayStream(id))}
+	return &httpContext{stream: p.plugin.newStream(id, newGatewayStream())}
 }
 
 type httpContext struct {
 	types.DefaultHttpContext
-	id     uint32
 	stream *stream
 }
 
 // run guards a callback that may hold the request. full is what stops all of it.
 func (h *httpContext) run(name string, full types.Action, f func() action) types.Action {
 	a := proceed
-	callback(h.id, name, func() { a = f() }, h.stream.recovered)
+	callback(h.stream.context, name, func() { a = f() }, h.stream.recovered)
 	switch a {
 	case hold:
 		return types.ActionPause
@@ -111,7 +110,7 @@ func (h *httpContext) OnHttpRequestTrailers(int) types.Action {
 
 // OnHttpResponseHeaders implements types.HttpContext.
 func (h *httpContext) OnHttpResponseHeaders(_ int, end bool) types.Action {
-	callback(h.id, "response headers", func() { h.stream.responseHeaders(end) }, nil)
+	callback(h.stream.context, "response headers", func() { h.stream.responseHeaders(end) }, nil)
 	return types.ActionContinue
 }
 
@@ -120,7 +119,7 @@ func (h *httpContext) OnHttpResponseBody(_ int, end bool) types.Action {
 	if h.stream.firstBytes && !end { // a stream of tokens comes in thousands of parts
 		return types.ActionContinue
 	}
-	callback(h.id, "response body", func() { h.stream.responseBody(end) }, nil)
+	callback(h.stream.context, "response body", func() { h.stream.responseBody(end) }, nil)
 	return types.ActionContinue
 }
 
@@ -132,5 +131,5 @@ func (h *httpContext) OnHttpResponseTrailers(int) types.Action {
 
 // OnHttpStreamDone implements types.HttpContext.
 func (h *httpContext) OnHttpStreamDone() {
-	callback(h.id, "the end of a stream", h.stream.done, h.stream.recovered)
+	callback(h.stream.context, "the end of a stream", h.stream.done, h.stream.recovered)
 }

@@ -5,10 +5,7 @@ import (
 )
 
 // sdkStream is the part of a Stream that is the same on both gateways.
-type sdkStream struct{ id uint32 }
-
-// Enter implements Stream: it makes the request the one that host calls act on.
-func (s sdkStream) Enter() { _ = proxywasm.SetEffectiveContext(s.id) }
+type sdkStream struct{}
 
 // property returns a property of the request, "" when there is none.
 func property(path ...string) string {

@@ -34,8 +34,9 @@ const (
 // to the request goes through its [Stream].
 type stream struct {
 	Stream
-	plugin *plugin
-	phase  phase
+	context uint32 // the gateway's
+	plugin  *plugin
+	phase   phase
 
 	traits  traits
 	cfg     *config.Config
@@ -67,7 +68,9 @@ type stream struct {
 	complete   bool          // all of the response has passed
 }
 
-func (p *plugin) newStream(s Stream) *stream { return &stream{Stream: s, plugin: p} }
+func (p *plugin) newStream(context uint32, s Stream) *stream {
+	return &stream{Stream: s, context: context, plugin: p}
+}
 
 // requestHeaders is called once, with end when the request has no body.
 func (s *stream) requestHeaders(end bool) action {

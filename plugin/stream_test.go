@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -24,11 +25,12 @@ func TestStreams(t *testing.T) {
 // TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with such that
 // each request has to wait for.
 func TestStreamsWithRedis(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
 	for name, latency := range map[string]time.Duration{"at once": 0, "after a while": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			streamtest.Run(t, func(t *testing.T, o streamtest.Options) streamtest.Gateway {
 				d := &fakeDriver{fakeProcess: newFakeProcess(t, 2), source: `"serviceFQDN":"redis.static"`}
-				d.attachRedis(t).latency = latency
+				d.attachRedis(t, server).latency = latency
 				if !o.Unconfigured && !d.configure(`{"enabled":false}`) {
 					t.Fatal("the first configuration was refused")
 				}
@@ -91,8 +93,11 @@ func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
 
 func (d *fakeDriver) Addr(i int) string { return d.endpoints[i].Addr }
 
-func (d *fakeDriver) Open(r streamtest.Request) streamtest.Stream {
-	s := d.workers[r.Worker].open(r.Filled())
+func (d *fakeDriver) Open(r streamtest.Request) streamtest.Stream { return d.client(r.Worker, r) }
+
+// client sends a request to a worker.
+func (d *fakeDriver) client(worker int, r streamtest.Request) *fakeClient {
+	s := d.workers[worker].open(r.Filled())
 	d.redis.await()
 	return &fakeClient{s}
 }

@@ -25,7 +25,7 @@ type vm struct {
 	stats    *stats
 	store    *lb.MemStore
 	shared   map[target]*sharedStore
-	inside   uint32              // the gateway's context of the callback that runs
+	inside   uint32              // the gateway's context that calls act on
 	live     []*plugin           // configurations in force, the newest last
 	source   *config.EnvoySource // where those say that endpoints are found
 	clusters map[string]*cluster
@@ -190,11 +190,12 @@ func (v *vm) read() time.Duration {
 
 // visit runs f for a request from outside its callbacks, and comes back to the callback that runs.
 func (v *vm) visit(s *stream, what string, f, recovered func()) {
-	v.guard(what, func() {
-		s.Enter()
-		f()
-	}, recovered)
-	v.gw.Enter(v.inside)
+	outside := v.inside
+	v.inside = s.context
+	v.gw.Enter(s.context)
+	v.guard(what, f, recovered)
+	v.inside = outside
+	v.gw.Enter(outside)
 }
 
 // tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
