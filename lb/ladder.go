@@ -49,6 +49,10 @@ func NewLadder(remote Remote, local *MemStore) *Ladder {
 
 // Reserve implements [Store].
 func (l *Ladder) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
+	if _, ok := l.adopted[id]; ok {
+		l.local.Reserve(now, id, p, done) // which has its grant
+		return
+	}
 	if !l.remote.Ready(now) {
 		l.fall(now, id, p, ErrDown, done)
 		return
@@ -56,7 +60,9 @@ func (l *Ladder) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant
 	l.remote.Reserve(now, id, p, func(g Grant, err error) {
 		switch {
 		case err == nil:
-			_ = l.local.Place(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Tokens)
+			if !l.local.Holds(id) {
+				_ = l.local.Place(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Tokens)
+			}
 			done(g, nil)
 		case errors.Is(err, ErrFull), errors.Is(err, ErrReleased):
 			done(Grant{}, err)
@@ -104,9 +110,7 @@ func (l *Ladder) Release(now time.Duration, id LeaseID) {
 	at := l.remoteID(id)
 	delete(l.adopted, id)
 	l.remote.Release(now, at)
-	if l.local.Holds(id) {
-		l.local.Release(now, id)
-	}
+	l.local.Release(now, id)
 }
 
 func (l *Ladder) remoteID(id LeaseID) LeaseID {

@@ -1,0 +1,387 @@
+package lb_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// fakeRemote is a remote store whose answers the test gives. It writes down what it is told.
+type fakeRemote struct {
+	down     bool
+	owners   int
+	log      []string
+	asked    map[lb.LeaseID]func(lb.Grant, error)
+	order    []lb.LeaseID // of asked
+	released map[lb.LeaseID]bool
+}
+
+func newFakeRemote() *fakeRemote {
+	return &fakeRemote{asked: map[lb.LeaseID]func(lb.Grant, error){}, released: map[lb.LeaseID]bool{}}
+}
+
+func (f *fakeRemote) note(format string, args ...any) {
+	f.log = append(f.log, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeRemote) Reserve(_ time.Duration, id lb.LeaseID, _ *lb.Plan, done func(lb.Grant, error)) {
+	f.note("reserve %s", name(id))
+	f.asked[id] = done
+	f.order = append(f.order, id)
+}
+
+// answer answers a reservation. One that was released is told so whatever happened to it, as lb.Remote promises.
+func (f *fakeRemote) answer(id lb.LeaseID, g lb.Grant, err error) {
+	done := f.asked[id]
+	delete(f.asked, id)
+	f.order = slices.DeleteFunc(f.order, func(i lb.LeaseID) bool { return i == id })
+	if f.released[id] {
+		g, err = lb.Grant{}, lb.ErrReleased
+	}
+	done(g, err)
+}
+
+func (f *fakeRemote) Amend(_ time.Duration, id lb.LeaseID, addr string, tokens int64) {
+	f.note("amend %s %s %d", name(id), addr, tokens)
+}
+
+func (f *fakeRemote) Release(_ time.Duration, id lb.LeaseID) {
+	f.note("release %s", name(id))
+	f.released[id] = true
+}
+
+func (f *fakeRemote) Adopt(_ time.Duration, id lb.LeaseID, scope, addr string, tokens int64) {
+	f.note("adopt %s %s %s %d", name(id), scope, addr, tokens)
+}
+
+func (f *fakeRemote) Beat(time.Duration) error                      { f.note("beat"); return nil }
+func (f *fakeRemote) Ready(time.Duration) bool                      { return !f.down }
+func (f *fakeRemote) Expire(now time.Duration) (next time.Duration) { return now + 1 }
+func (f *fakeRemote) Owners() int                                   { return f.owners }
+
+// name writes the id of a lease that was granted without the remote store with a star.
+func name(id lb.LeaseID) string {
+	if own := id &^ (1 << 63); own != id {
+		return fmt.Sprintf("%d*", own)
+	}
+	return fmt.Sprint(id)
+}
+
+// ladder is a ladder over a fake remote store.
+type ladder struct {
+	*lb.Ladder
+	t      *testing.T
+	remote *fakeRemote
+	local  *lb.MemStore
+	gate   *process
+	fell   []error
+	now    time.Duration
+}
+
+func newLadder(t *testing.T) *ladder {
+	gate := newProcess(t)
+	l := &ladder{t: t, remote: newFakeRemote(), local: gate.newOwner(), gate: gate, now: time.Hour}
+	l.Ladder = lb.NewLadder(l.remote, l.local)
+	l.Fell = func(err error) { l.fell = append(l.fell, err) }
+	return l
+}
+
+// outcome is how a reservation ended.
+type outcome struct {
+	calls int
+	grant lb.Grant
+	err   error
+}
+
+func (l *ladder) reserve(id lb.LeaseID, p *lb.Plan) *outcome {
+	o := &outcome{}
+	l.Reserve(l.now, id, p, func(g lb.Grant, err error) { *o = outcome{o.calls + 1, g, err} })
+	return o
+}
+
+// wantLocal expects the requests in flight that the embedded store knows of.
+func (l *ladder) wantLocal(addrs []string, want ...int64) {
+	l.t.Helper()
+	var got []int64
+	for _, load := range l.gate.Loads("llm", addrs) {
+		got = append(got, load.Requests)
+	}
+	if !slices.Equal(got, want) {
+		l.t.Fatalf("the embedded store counts %v, want %v", got, want)
+	}
+}
+
+func (l *ladder) wantLog(want ...string) {
+	l.t.Helper()
+	if !slices.Equal(l.remote.log, want) {
+		l.t.Fatalf("the remote store was told\n%s, want\n%s", strings.Join(l.remote.log, "\n"), strings.Join(want, "\n"))
+	}
+	l.remote.log = nil
+}
+
+var errBroken = errors.New("broken")
+
+// What the remote store answers decides whether the embedded store is asked.
+func TestLadderSteps(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		down  bool
+		reply error
+		fell  error // nil: the answer stands
+		want  error
+	}{
+		{name: "granted"},
+		{name: "full", reply: lb.ErrFull, want: lb.ErrFull},
+		{name: "full, with details", reply: fmt.Errorf("llm: %w", lb.ErrFull), want: lb.ErrFull},
+		{name: "released", reply: lb.ErrReleased, want: lb.ErrReleased},
+		{name: "broken", reply: errBroken, fell: errBroken},
+		{name: "no room there", reply: lb.ErrNoRoom, fell: lb.ErrNoRoom},
+		{name: "down", down: true, fell: lb.ErrDown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, addrs := newLadder(t), storetest.Addrs(2)
+			l.remote.down = c.down
+			o := l.reserve(1, storetest.Even(addrs))
+			if !c.down {
+				l.remote.answer(1, lb.Grant{Index: 1, Load: lb.Load{Requests: 7}}, c.reply)
+			}
+			if o.calls != 1 || !errors.Is(o.err, c.want) || (o.err == nil) != (c.want == nil) {
+				t.Fatalf("answered %d times, with %v, want %v", o.calls, o.err, c.want)
+			}
+			switch {
+			case c.fell != nil:
+				if len(l.fell) != 1 || !errors.Is(l.fell[0], c.fell) {
+					t.Fatalf("fell for %v, want %v", l.fell, c.fell)
+				}
+				if o.grant.Load.Requests != 1 {
+					t.Fatalf("the embedded store granted %+v", o.grant)
+				}
+			case len(l.fell) > 0:
+				t.Fatalf("fell for %v", l.fell)
+			case c.want == nil && (o.grant.Index != 1 || o.grant.Load.Requests != 7):
+				t.Fatalf("granted %+v", o.grant)
+			}
+			held := 0
+			if c.want == nil {
+				held = 1
+			}
+			if l.local.Held() != held {
+				t.Fatalf("the embedded store holds %d leases, want %d", l.local.Held(), held)
+			}
+		})
+	}
+}
+
+// The embedded store counts what the remote one grants, so that it knows this gateway's own load when it is needed.
+func TestLadderMirrors(t *testing.T) {
+	l, addrs := newLadder(t), storetest.Addrs(3)
+	p := storetest.Even(addrs)
+	p.Tokens = 50
+	for id := range lb.LeaseID(4) {
+		l.reserve(id+1, p)
+		l.remote.answer(id+1, lb.Grant{Index: int(id) % 2}, nil)
+	}
+	l.wantLocal(addrs, 2, 2, 0)
+	l.Amend(l.now, 1, addrs[2], 20)
+	l.wantLocal(addrs, 1, 2, 1)
+	if got := l.gate.Loads("llm", addrs)[2].Tokens; got != 20 {
+		t.Fatalf("%d tokens, want 20", got)
+	}
+	l.remote.down = true
+	o := l.reserve(9, p) // alone now, and it knows who is busy
+	if o.err != nil || o.grant.Index == 1 {
+		t.Fatalf("%+v, %v", o.grant, o.err)
+	}
+	for _, id := range []lb.LeaseID{1, 2, 3, 4, 9, 9} {
+		l.Release(l.now, id)
+	}
+	l.wantLocal(addrs, 0, 0, 0)
+}
+
+// A lease that was granted without the remote store is another one there: the reservation that was not answered may still
+// be carried out.
+func TestLadderIDs(t *testing.T) {
+	l, addrs := newLadder(t), storetest.Addrs(1)
+	p := storetest.Even(addrs)
+	p.Tokens = 8
+	l.reserve(5, p)
+	l.remote.answer(5, lb.Grant{}, errBroken)
+	l.Amend(l.now, 5, "", 3)
+	l.Release(l.now, 5)
+	l.Release(l.now, 5)
+	l.wantLog("reserve 5", "adopt 5* llm "+addrs[0]+" 8", "amend 5*  3", "release 5*", "release 5")
+
+	l.reserve(6, p)
+	l.remote.answer(6, lb.Grant{}, nil)
+	l.Amend(l.now, 6, addrs[0], 4)
+	l.Release(l.now, 6)
+	l.wantLog("reserve 6", "amend 6 "+addrs[0]+" 4", "release 6")
+}
+
+func TestLadderReleaseBeforeTheAnswer(t *testing.T) {
+	for _, reply := range []error{nil, errBroken, lb.ErrFull} {
+		l, addrs := newLadder(t), storetest.Addrs(1)
+		o := l.reserve(1, storetest.Even(addrs))
+		l.Release(l.now, 1)
+		l.remote.answer(1, lb.Grant{}, reply)
+		if o.calls != 1 || !errors.Is(o.err, lb.ErrReleased) {
+			t.Errorf("answer %v: %v", reply, o.err)
+		}
+		l.wantLocal(addrs, 0)
+		l.wantLog("reserve 1", "release 1")
+	}
+}
+
+// A release that comes before its reservation holds while the remote store is down as well.
+func TestLadderReleaseFirst(t *testing.T) {
+	l, addrs := newLadder(t), storetest.Addrs(1)
+	l.remote.down = true
+	l.Release(l.now, 1)
+	if o := l.reserve(1, storetest.Even(addrs)); !errors.Is(o.err, lb.ErrReleased) {
+		t.Fatalf("a reservation after its release: %v", o.err)
+	}
+	l.wantLocal(addrs, 0)
+	l.wantLog("release 1")
+}
+
+// Reserving twice counts once, and a lease stays where it was granted when the remote store comes back in between.
+func TestLadderReserveTwice(t *testing.T) {
+	l, addrs := newLadder(t), storetest.Addrs(2)
+	p := storetest.Even(addrs)
+	for range 2 {
+		l.reserve(1, p)
+		l.remote.answer(1, lb.Grant{Index: 1}, nil)
+	}
+	l.wantLocal(addrs, 0, 1)
+	l.remote.down = true
+	first := l.reserve(2, p)
+	l.remote.down = false
+	again := l.reserve(2, p)
+	if again.err != nil || again.grant != first.grant {
+		t.Fatalf("granted %+v and then %+v, %v", first.grant, again.grant, again.err)
+	}
+	l.wantLocal(addrs, 1, 1)
+}
+
+// Alone, a gateway keeps to its part of the caps: as many of all owners as are its own.
+func TestLadderSharesCaps(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		own, all   int
+		limit, get int64
+	}{
+		{"nothing known of the others", 1, 0, 8, 8},
+		{"the only gateway", 2, 2, 8, 8},
+		{"fewer known there than here", 2, 1, 8, 8},
+		{"one of two", 1, 2, 8, 4},
+		{"two of eight", 2, 8, 8, 2},
+		{"rounded down", 1, 3, 8, 2},
+		{"never nothing", 1, 100, 8, 1},
+		{"no cap stays none", 1, 100, 0, 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, addrs := newLadder(t), storetest.Addrs(1)
+			p := storetest.Even(addrs)
+			for range c.own - 1 { // the other workers of this gateway
+				l.gate.newOwner().Reserve(l.now, 1, storetest.Even(storetest.Addrs(2)[1:]), func(lb.Grant, error) {})
+			}
+			l.remote.down, l.remote.owners = true, c.all
+			p.Candidates[0].Cap = 1000
+			l.reserve(1, p) // makes this worker an owner as well
+			p = storetest.Even(addrs)
+			p.Candidates[0].Cap = c.limit
+			got := int64(1)
+			for id := lb.LeaseID(2); got < 20; id++ {
+				if o := l.reserve(id, p); errors.Is(o.err, lb.ErrFull) {
+					break
+				} else if o.err != nil {
+					t.Fatal(o.err)
+				}
+				got++
+			}
+			if got != c.get {
+				t.Errorf("%d requests in flight, want %d", got, c.get)
+			}
+			if p.Candidates[0].Cap != c.limit {
+				t.Error("the plan's candidates were changed")
+			}
+		})
+	}
+}
+
+// Beats and deadlines are the remote store's; when the embedded store can grant nothing either, its error is the answer.
+func TestLadderPassesOn(t *testing.T) {
+	l, addrs := newLadder(t), storetest.Addrs(1)
+	if err := l.Beat(l.now); err != nil {
+		t.Fatal(err)
+	}
+	l.wantLog("beat")
+	if next := l.Expire(5); next != 6 {
+		t.Fatalf("the next deadline is %d", next)
+	}
+	l.remote.down = true
+	p := storetest.Even(addrs)
+	p.Candidates[0].Cap = 1
+	l.reserve(1, p)
+	l.wantLog("adopt 1* llm " + addrs[0] + " 0")
+	if o := l.reserve(2, p); !errors.Is(o.err, lb.ErrFull) {
+		t.Fatal(o.err)
+	}
+	l.wantLog()
+}
+
+// Whatever the remote store answers, and in whatever order, the embedded store counts what is held.
+func TestLadderRandomly(t *testing.T) {
+	l, addrs := newLadder(t), storetest.Addrs(6)
+	rng := rand.New(rand.NewPCG(4, 2))
+	held := map[lb.LeaseID]string{}
+	next := lb.LeaseID(0)
+	for range 5000 {
+		switch k := rng.IntN(10); {
+		case k < 4:
+			next++
+			id, p := next, storetest.Even(addrs)
+			p.Tie = rng.Uint64()
+			l.Reserve(l.now, id, p, func(g lb.Grant, err error) {
+				if err == nil {
+					held[id] = addrs[g.Index]
+				}
+			})
+		case k < 6 && len(l.remote.order) > 0:
+			id := l.remote.order[rng.IntN(len(l.remote.order))]
+			l.remote.answer(id, lb.Grant{Index: rng.IntN(6)}, []error{nil, nil, lb.ErrFull, errBroken}[rng.IntN(4)])
+		case k < 8 && next > 0:
+			id := 1 + lb.LeaseID(rng.Int64N(int64(next)))
+			l.Release(l.now, id)
+			delete(held, id)
+		case k < 9:
+			l.remote.down = rng.IntN(2) == 0
+		default:
+			for _, id := range slices.Sorted(maps.Keys(held)) {
+				held[id] = addrs[rng.IntN(6)]
+				l.Amend(l.now, id, held[id], 9)
+				break
+			}
+		}
+	}
+	want := map[string]int64{}
+	for _, addr := range held {
+		want[addr]++
+	}
+	for i, load := range l.gate.Loads("llm", addrs) {
+		if load.Requests != want[addrs[i]] {
+			t.Errorf("endpoint %d carries %d, held are %d", i, load.Requests, want[addrs[i]])
+		}
+	}
+	if len(held) < 50 {
+		t.Errorf("only %d leases were held at the end", len(held))
+	}
+}
