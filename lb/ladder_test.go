@@ -313,6 +313,10 @@ func TestLadderSharesCaps(t *testing.T) {
 			if p.Candidates[0].Cap != c.limit {
 				t.Error("the plan's candidates were changed")
 			}
+			l.remote.owners = 0 // the others are gone: all of the cap is this gateway's
+			if o := l.reserve(99, p); c.get < c.limit && o.err != nil {
+				t.Errorf("alone: %v", o.err)
+			}
 		})
 	}
 }
