@@ -55,8 +55,7 @@ func (c *client) try(now time.Duration, k *call, node string, asking bool) {
 			return
 		}
 		v, err := whole(reply, err)
-		var refused *ReplyError
-		if errors.As(err, &refused) && c.again(now, k, node, refused) {
+		if refused, ok := err.(*ReplyError); ok && c.again(now, k, node, refused) {
 			return
 		}
 		c.finish(now, k, v, err)

@@ -85,7 +85,6 @@ var causes = map[string]string{
 
 // Cause returns one word that says why a call failed, out of [Causes].
 func Cause(err error) string {
-	var reply *ReplyError
 	switch {
 	case errors.Is(err, ErrTimeout):
 		return "timeout"
@@ -97,10 +96,9 @@ func Cause(err error) string {
 		return "garbage"
 	case errors.Is(err, ErrUnopened):
 		return "script"
-	case errors.As(err, &reply):
-		if c, ok := causes[reply.Code]; ok {
-			return c
-		}
+	}
+	if reply, ok := err.(*ReplyError); ok && causes[reply.Code] != "" {
+		return causes[reply.Code]
 	}
 	return "error"
 }

@@ -23,7 +23,7 @@ type Keys struct {
 // KeysOf returns the keys of a scope.
 func KeysOf(scope string) Keys {
 	// A brace in the name would end the hash tag early.
-	p := KeyPrefix + "{" + strings.NewReplacer("{", "(", "}", ")").Replace(scope) + "}:"
+	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
 	return Keys{Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", View: p + "view:"}
 }
 

@@ -197,8 +197,10 @@ func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) 
 		err = lb.ErrFull
 	case code == answerReleased:
 		err = lb.ErrReleased
+	case r.second && r.view.refused != nil:
+		err = r.view.refused
 	case r.second:
-		err = errors.Join(ErrUnopened, r.view.refused)
+		err = ErrUnopened
 	default:
 		if r.view.opened <= r.sent { // it was not sent anew meanwhile
 			l.scope.forget()
@@ -216,8 +218,8 @@ func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) 
 
 // uncertain says whether a command that failed in this way may have been carried out, or may be still.
 func uncertain(err error) bool {
-	var reply *ReplyError
-	return !errors.As(err, &reply) && !errors.Is(err, lb.ErrFull) && !errors.Is(err, lb.ErrReleased) &&
+	_, refused := err.(*ReplyError)
+	return !refused && !errors.Is(err, lb.ErrFull) && !errors.Is(err, lb.ErrReleased) &&
 		!errors.Is(err, ErrUnopened) && !errors.Is(err, ErrOpen)
 }
 
