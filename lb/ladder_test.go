@@ -313,9 +313,13 @@ func TestLadderSharesCaps(t *testing.T) {
 			if p.Candidates[0].Cap != c.limit {
 				t.Error("the plan's candidates were changed")
 			}
-			l.remote.owners = 0 // the others are gone: all of the cap is this gateway's
-			if o := l.reserve(99, p); c.get < c.limit && o.err != nil {
-				t.Errorf("alone: %v", o.err)
+			for id := range lb.LeaseID(30) {
+				l.Release(l.now, id)
+			}
+			l.remote.owners = 100 // more gateways have come
+			l.reserve(50, p)
+			if o := l.reserve(51, p); c.limit > 0 && !errors.Is(o.err, lb.ErrFull) {
+				t.Errorf("a hundredth of the cap has room for two: %v", o.err)
 			}
 		})
 	}
