@@ -1,0 +1,211 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/freeport"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// secondListener adds to the shipped bootstrap a copy of its listener, whose plugin has a configuration of its own in the
+// same VM: the VM's id, settings and code are the same.
+func secondListener(port int, module, config string) func(file string, doc *yaml.Node) error {
+	return func(file string, doc *yaml.Node) error {
+		if file != "envoy.yaml" {
+			return nil
+		}
+		plugin, err := shippedPlugin(module, config)
+		if err != nil {
+			return err
+		}
+		listeners, err := harness.Find(doc, "static_resources.listeners")
+		if err != nil {
+			return err
+		}
+		text, err := yaml.Marshal(listeners.Content[0])
+		if err != nil {
+			return err
+		}
+		var second yaml.Node
+		if err := yaml.Unmarshal(text, &second); err != nil {
+			return err
+		}
+		filter := "filter_chains[0].filters[0].typed_config.http_filters[name=warmgate]"
+		if err := errors.Join(
+			harness.Set(&second, "name", "second"),
+			harness.Set(&second, "address.socket_address.port_value", port),
+			harness.Remove(&second, filter+".config_discovery"),
+			harness.Set(&second, filter+".typed_config", plugin),
+		); err != nil {
+			return err
+		}
+		listeners.Content = append(listeners.Content, second.Content[0])
+		return nil
+	}
+}
+
+// shippedPlugin returns the plugin of warmgate.yaml with another configuration.
+func shippedPlugin(module, config string) (*yaml.Node, error) {
+	root, err := harness.Root()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "envoy-config", "warmgate.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	doc := new(yaml.Node)
+	if err := yaml.Unmarshal(text, doc); err != nil {
+		return nil, err
+	}
+	const path = "resources[name=warmgate].typed_config"
+	if err := errors.Join(
+		harness.Set(doc, path+".config.vm_config.code.local.filename", module),
+		harness.Set(doc, path+".config.configuration.value", config),
+	); err != nil {
+		return nil, err
+	}
+	return harness.Find(doc, path)
+}
+
+// talk is a chat request whose answer takes minutes.
+func talk(t *testing.T, url string) *http.Response {
+	t.Helper()
+	const body = `{"model":"m","stream":true,"max_tokens":1000,"messages":[{"role":"user","content":"hello"}]}`
+	req, err := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// wantTalk opens a stream and compares its status and the plugin's debug headers.
+func wantTalk(t *testing.T, url string, status int, reason, load string) *http.Response {
+	t.Helper()
+	resp := talk(t, url)
+	got, why := resp.Header.Get("x-warmgate-load"), resp.Header.Get("x-warmgate-reason")
+	if resp.StatusCode != status || why != reason || got != load {
+		t.Fatalf("%s, reason %q, load %q; want %d, %q, %q", resp.Status, why, got, status, reason, load)
+	}
+	return resp
+}
+
+// twoConfigurations starts a gateway with two listeners, and servers whose streams go on until they are closed.
+func twoConfigurations(t *testing.T, first, second string) (g *harness.Gateway, one, two string, servers []harness.Endpoint) {
+	t.Helper()
+	slow := vllmsim.DefaultConfig()
+	slow.Tuning = vllmsim.NoLatency()
+	slow.Tuning.DecodeStepMS = 200
+	for i := range 3 {
+		slow.Index = i
+		server := vllmsim.New(slow)
+		if err := server.Start("127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		servers = append(servers, harness.Endpoint{Addr: server.Addr()})
+	}
+	module, err := harness.Wasm(context.Background(), harness.HostEnvoy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := freeport.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g = harness.StartT(t, harness.Options{
+		Module: module, Config: first, Endpoints: servers[:2], Edit: secondListener(port, module, second),
+	})
+	return g, g.URL(), "http://127.0.0.1:" + strconv.Itoa(port), servers
+}
+
+// TestTwoConfigurations runs two configurations of the plugin in one Envoy. They share the VMs and the counts: what one has
+// sent to an endpoint weighs for the other. All else is apart: limits, being switched off, mistakes, and the end of one.
+func TestTwoConfigurations(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	g, one, two, servers := twoConfigurations(t, config(), config(`"max_inflight":4`))
+	awaitReason(t, one, "chosen")
+	awaitReason(t, two, "chosen")
+	const workers = 2
+	if n := sum(t, g, `^wasm\.wasm_vm_count$`); n != workers+2 { // the main thread's, and the one that all are copied from
+		t.Errorf("%v VMs: they are not shared", n)
+	}
+	var open []*http.Response
+	for i := range 8 { // two endpoints, by turns
+		open = append(open, wantTalk(t, []string{one, two}[i/2%2], http.StatusOK, "chosen", strconv.Itoa(i/2+1)))
+	}
+	full := func() {
+		t.Helper()
+		wantTalk(t, two, http.StatusTooManyRequests, "at_capacity", "")
+	}
+	full()
+	open = append(open, wantTalk(t, one, http.StatusOK, "chosen", "5"))
+
+	if err := g.PushPlugin(ctx, `{"enabled":false,`+config()[1:]); err != nil {
+		t.Fatal(err)
+	}
+	awaitReason(t, one, "disabled")
+	full()
+	var refused *harness.RejectedError
+	if err := g.PushPlugin(ctx, `{"lb_policy":"nonsense"}`); !errors.As(err, &refused) {
+		t.Fatalf("a bad configuration: %v", err)
+	}
+	awaitReason(t, one, "disabled")
+	full()
+
+	// The second goes on alone, and learns of an endpoint that is new.
+	if err := g.PushNoPlugin(ctx); err != nil {
+		t.Fatal(err)
+	}
+	awaitReason(t, one, "")
+	full()
+	if err := g.PushEndpoints(ctx, servers); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() error {
+		resp := talk(t, two)
+		resp.Body.Close()
+		if host := resp.Header.Get("x-warmgate-host"); host != servers[2].Addr {
+			return fmt.Errorf("%s, reason %q, host %q, want the new one", resp.Status, resp.Header.Get("x-warmgate-reason"), host)
+		}
+		return nil
+	})
+
+	// The first comes back to counts that were kept.
+	if err := g.PushPlugin(ctx, config()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() error {
+		if n := sum(t, g, `^wasmcustom\.warmgate_inflight_requests`); int(n) != len(open) {
+			return fmt.Errorf("%v requests are counted, %d streams are open", n, len(open))
+		}
+		return nil
+	})
+	open = append(open, wantTalk(t, one, http.StatusOK, "chosen", "1"))
+	for _, resp := range open {
+		resp.Body.Close()
+	}
+	drained(t, g)
+}
