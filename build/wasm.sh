@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos [output]. The last is for tests only: a request can crash it. Run by `make wasm` and by the test harness, so that what is
-# tested is what is shipped. The output is replaced by a rename: an Envoy that is loading the old file is not disturbed.
+# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos [output]. The last is for tests only: a request can crash
+# it. Run by `make wasm` and by the test harness, so that what is tested is what is shipped. The output is replaced by a
+# rename: an Envoy that is loading the old file is not disturbed.
 set -eu
 cd "$(dirname "$0")/.."
 host=${1:?usage: build/wasm.sh envoy|higress|envoy-chaos [output]}
@@ -16,7 +17,8 @@ esac
 
 mkdir -p "$(dirname "$out")" .cache/wasm
 new=.cache/wasm/warmgate-$host.wasm
-# Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $new is current.
+# Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $new is
+# current.
 GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" -o "$new" ./plugin
 size=$(wc -c <"$new")
 if [ "$size" -gt "$budget" ]; then

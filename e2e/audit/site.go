@@ -152,8 +152,8 @@ func (s *Site) Dead(srv *vllmsim.Server) bool {
 	return s.dead[srv.Addr()]
 }
 
-// Servers returns the servers, those included that were killed or are not in the cluster any more. The index of a server is its
-// x-sim-id.
+// Servers returns the servers, those included that were killed or are not in the cluster any more. The index of a
+// server is its x-sim-id.
 func (s *Site) Servers() []*vllmsim.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,8 @@ func counts(reason string) bool {
 	return reason == "chosen" || reason == "body_late" || reason == "shadow"
 }
 
-// OpenStreams opens n streams, through the gateways in turn, each on a connection of its own, whose answers have the given number of tokens. It returns when all
-// have response headers. Release or Wait ends them.
+// OpenStreams opens n streams, through the gateways in turn, each on a connection of its own, whose answers have the
+// given number of tokens. It returns when all have response headers. Release or Wait ends them.
 func (s *Site) OpenStreams(ctx context.Context, n, tokens int) (*Streams, error) {
 	run, cancel := context.WithCancel(ctx)
 	g := &Streams{

@@ -51,8 +51,8 @@ func NewTraffic(c *loadgen.Client, rate float64, seed uint64, make func(r *rand.
 
 func newTally() Tally { return Tally{Errors: map[string]int{}, ByHost: map[string]int{}} }
 
-// Short is a chat completion of one token, for NewTraffic. Every eighth travels in pieces, so that a plugin which reads bodies
-// has to hold it.
+// Short is a chat completion of one token, for NewTraffic. Every eighth travels in pieces, so that a plugin which reads
+// bodies has to hold it.
 func Short(r *rand.Rand, id int) loadgen.Request {
 	q := loadgen.Request{ID: id, MaxTokens: 1, Stream: r.IntN(2) == 0}
 	words := 8

@@ -25,8 +25,8 @@ func byTokens(bodyTimeout string) string {
 	return audit.Config(`"unit":"tokens"`, `"body_timeout":"`+bodyTimeout+`"`)
 }
 
-// herd lets many clients arrive at the same moment at servers that have nothing to do, and stay. Workers decide at the same time
-// and must not choose the same servers. Then all leave at once.
+// herd lets many clients arrive at the same moment at servers that have nothing to do, and stay. Workers decide at the
+// same time and must not choose the same servers. Then all leave at once.
 func herd(a *act) error {
 	for _, srv := range a.site.Servers() {
 		if err := srv.SetMode(vllmsim.ModeHang); err != nil {
@@ -125,8 +125,8 @@ func leaver(r *rand.Rand, id int) loadgen.Request {
 	return q
 }
 
-// clientsLeave has most clients leave: while they send, while the plugin holds their request for its body, before the first byte and
-// in the middle of the answer.
+// clientsLeave has most clients leave: while they send, while the plugin holds their request for its body, before the
+// first byte and in the middle of the answer.
 func clientsLeave(a *act) error {
 	rate := a.rate * 1.5
 	span := time.Duration(float64(a.leavers) / 2 / rate * float64(time.Second))
@@ -147,8 +147,8 @@ func clientsLeave(a *act) error {
 	return nil
 }
 
-// slowBodies sends bodies whose parts come before, at and after the time that the plugin waits for them. Every one must arrive as
-// it was sent: bytes that the gateway sent twice or not at all would be another request.
+// slowBodies sends bodies whose parts come before, at and after the time that the plugin waits for them. Every one must
+// arrive as it was sent: bytes that the gateway sent twice or not at all would be another request.
 func slowBodies(a *act) error {
 	if err := a.site.Gateway.PushPlugin(a.ctx, byTokens("60ms")); err != nil {
 		return err

@@ -32,8 +32,8 @@ func churn(a *act) error {
 	return err
 }
 
-// sick lets endpoints say that they are not well, although they serve: first a few, which then get nothing, then most, then all. It
-// must never lead to a refused request.
+// sick lets endpoints say that they are not well, although they serve: first a few, which then get nothing, then most,
+// then all. It must never lead to a refused request.
 func sick(a *act) error {
 	if err := a.site.AwaitReady(a.ctx); err != nil { // nobody else may be out
 		return err
@@ -95,8 +95,8 @@ func (a *act) wants(reasons ...string) error {
 	return errors.Join(errs...)
 }
 
-// hangs lets an endpoint take requests and never answer. What waits there must count, so that it gets no more than its share of what
-// is in flight.
+// hangs lets an endpoint take requests and never answer. What waits there must count, so that it gets no more than its
+// share of what is in flight.
 func hangs(a *act) error {
 	servers := a.site.Servers()
 	bad := servers[0]
@@ -129,8 +129,8 @@ func dies(a *act) error {
 	a.mayCut = int(a.streams.Open()[bad.Addr()].All)
 	inflight := int64(0)
 	lost := of(loadgen.ErrTruncated, loadgen.ErrReset, "status_502", "status_503")
-	// Health checks and ejections run apart from requests: those which the dead endpoint cost count as its own up to the number
-	// that it had when it died.
+	// Health checks and ejections run apart from requests: those which the dead endpoint cost count as its own up to
+	// the number that it had when it died.
 	_, err := a.play(a.rate, a.span/2, time.Minute, func() error {
 		a.sleep(a.span / 10)
 		inflight = bad.State().Inflight - int64(a.mayCut)
@@ -169,8 +169,8 @@ func failsFast(a *act) error {
 	return a.failing(a.site.Servers()[3%len(a.site.Servers())], vllmsim.ModeError, a.span, of("status_500"))
 }
 
-// failing plays traffic for two spans while an endpoint fails. In the first it must not get more than an even share, in the second
-// nearly nothing.
+// failing plays traffic for two spans while an endpoint fails. In the first it must not get more than an even share, in
+// the second nearly nothing.
 func (a *act) failing(bad *vllmsim.Server, m vllmsim.Mode, span time.Duration, lost func(audit.Tally) int) error {
 	if err := bad.SetMode(m); err != nil {
 		return err

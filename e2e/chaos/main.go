@@ -1,6 +1,6 @@
-// Command chaos breaks clients, endpoints and VMs around a running gateway, one scene after the other, and audits all counts after
-// each: the plugin's totals, the model servers' own counts, Envoy's active requests and the clients' open streams must
-// be equal, and 0 in the end. A request may only fail if the endpoint that it was given failed it.
+// Command chaos breaks clients, endpoints and VMs around a running gateway, one scene after the other, and audits all
+// counts after each: the plugin's totals, the model servers' own counts, Envoy's active requests and the clients' open
+// streams must be equal, and 0 in the end. A request may only fail if the endpoint that it was given failed it.
 //
 // It prints what it does, ends with one line of JSON and exits with 1 if anything was violated. The same seed gives the
 // same requests, leaves and faults; how they interleave is up to the machine.

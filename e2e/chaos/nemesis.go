@@ -8,7 +8,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// nemesis breaks whatever it likes, several things at a time. Requests may fail in any way; what counts is the audit that follows.
+// nemesis breaks whatever it likes, several things at a time. Requests may fail in any way; what counts is the audit
+// that follows.
 func nemesis(a *act) error {
 	a.mayCut = a.settings.streams
 	_, err := a.play(a.rate, a.span, 2*time.Second, func() error {
@@ -24,8 +25,8 @@ func nemesis(a *act) error {
 	return err
 }
 
-// breakSomething makes one change, for the better or the worse. The first server is left alone, so that a stream remains to be
-// audited.
+// breakSomething makes one change, for the better or the worse. The first server is left alone, so that a stream
+// remains to be audited.
 func (a *act) breakSomething() error {
 	servers := a.site.Servers()
 	srv := servers[1+a.rand.IntN(len(servers)-1)]

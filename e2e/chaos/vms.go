@@ -14,8 +14,9 @@ import (
 // leaseTTL is how long the plugin waits for an owner of leases before it returns them.
 const leaseTTL = 5 * time.Second
 
-// vmLost ends the VM of one worker in a way that the plugin cannot recover from. Its streams are lost with it; those of the other
-// workers go on, the worker gets a new VM, and what the old one had counted comes back within the TTL and a second.
+// vmLost ends the VM of one worker in a way that the plugin cannot recover from. Its streams are lost with it; those of
+// the other workers go on, the worker gets a new VM, and what the old one had counted comes back within the TTL and a
+// second.
 func vmLost(how string) scene {
 	return scene{
 		name: "VM lost: " + how, trap: true,

@@ -18,8 +18,8 @@ type Process struct {
 	err  error         // how it ended; valid once done is closed
 }
 
-// Start starts cmd, whose SysProcAttr it sets. The kernel kills the child when the thread that started it ends, so one goroutine
-// keeps that thread for itself until the child is gone.
+// Start starts cmd, whose SysProcAttr it sets. The kernel kills the child when the thread that started it ends, so one
+// goroutine keeps that thread for itself until the child is gone.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p := &Process{cmd: cmd, done: make(chan struct{})}

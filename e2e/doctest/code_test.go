@@ -15,8 +15,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// TestConfigurationBlocks parses every JSON and YAML block of the documents as what it is: the plugin's configuration for stock
-// Envoy, or a WasmPlugin resource of Higress.
+// TestConfigurationBlocks parses every JSON and YAML block of the documents as what it is: the plugin's configuration
+// for stock Envoy, or a WasmPlugin resource of Higress.
 func TestConfigurationBlocks(t *testing.T) {
 	parsed := 0
 	for _, d := range documents(t) {

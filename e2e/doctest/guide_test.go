@@ -38,8 +38,8 @@ until curl -s http://127.0.0.1:10000/health >answer && admin stats/prometheus | 
 seen=$(pushes)
 `
 
-// TestGuide runs the commands of docs/envoy.md in their order, and those of docs/metrics.md while its gateway runs, on a copy of
-// the shipped files. Only ports differ. What the guide says they print must be printed.
+// TestGuide runs the commands of docs/envoy.md in their order, and those of docs/metrics.md while its gateway runs, on
+// a copy of the shipped files. Only ports differ. What the guide says they print must be printed.
 func TestGuide(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	dir := stage(t)
@@ -189,7 +189,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// play runs the script in dir, with the port of the staged gateway in place of the documented one, and returns what it prints.
+// play runs the script in dir, with the port of the staged gateway in place of the documented one, and returns what it
+// prints.
 func play(t *testing.T, dir, script string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "envoy-config/envoy.yaml"))

@@ -28,10 +28,12 @@ const (
 // Pass forwards everything unchanged.
 func Pass() Mode { return Mode{} }
 
-// Delay forwards replies after d plus a random time of up to jitter, in their order. Like a long wire it limits no throughput.
+// Delay forwards replies after d plus a random time of up to jitter, in their order. Like a long wire it limits no
+// throughput.
 func Delay(d, jitter time.Duration) Mode { return Mode{delay: d, jitter: jitter} }
 
-// Stall accepts connections and forwards nothing, not even that a peer has closed. What was held back flows on in the next mode.
+// Stall accepts connections and forwards nothing, not even that a peer has closed. What was held back flows on in the
+// next mode.
 func Stall() Mode { return Mode{gate: stalled} }
 
 // Close closes all connections, and each new one after it was accepted.
@@ -49,8 +51,9 @@ func CutReply(n int) Mode { return Mode{cut: n} }
 // Drip forwards replies byte by byte with a pause of d after each.
 func Drip(d time.Duration) Mode { return Mode{drip: d} }
 
-// Rewrite forwards what f makes of each reply, and nothing when that is empty. A reply is what arrives in one piece: the answer
-// to one write of the client, as long as it is below 32 KiB. f may be called from several goroutines and must not keep its argument.
+// Rewrite forwards what f makes of each reply, and nothing when that is empty. A reply is what arrives in one piece:
+// the answer to one write of the client, as long as it is below 32 KiB. f may be called from several goroutines and
+// must not keep its argument.
 func Rewrite(f func(reply []byte) []byte) Mode { return Mode{rewrite: f} }
 
 // Garbage forwards text in place of each reply.

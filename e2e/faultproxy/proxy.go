@@ -1,5 +1,6 @@
-// Package faultproxy is a TCP proxy that harms the traffic between a client and a server as it is told to, at run time: slow, stalled,
-// cut, reset, refused or falsified. It knows no protocol, and calls what the client sends requests and what the server sends replies.
+// Package faultproxy is a TCP proxy that harms the traffic between a client and a server as it is told to, at run time:
+// slow, stalled, cut, reset, refused or falsified. It knows no protocol, and calls what the client sends requests and
+// what the server sends replies.
 package faultproxy
 
 import (
@@ -47,8 +48,8 @@ type Stats struct {
 // rebindTimeout bounds the wait for the port when connections are accepted again.
 const rebindTimeout = 5 * time.Second
 
-// Start runs a proxy in front of a server. Network and server are as in net.Dial: "tcp" and ip:port, or "unix" and a path. The proxy
-// passes everything until Set says otherwise, and runs until Stop or until ctx ends.
+// Start runs a proxy in front of a server. Network and server are as in net.Dial: "tcp" and ip:port, or "unix" and a
+// path. The proxy passes everything until Set says otherwise, and runs until Stop or until ctx ends.
 func Start(ctx context.Context, network, server string) (*Proxy, error) {
 	// A port that can be had again after connections were refused for a while.
 	port, err := freeport.Get()

@@ -1,10 +1,10 @@
 // Command realengine holds the simulated server against a real engine.
 //
-// It makes a small random-weight model, starts llama.cpp servers (a Python wheel, no GPU) and sends them single requests to
-// learn how fast this machine prefills and decodes. With those times it sets up simulated servers (package vllmsim), sends the
-// same requests to both kinds and compares what they did: first tokens with a cold, half cached and cached prompt, decode
-// times, queues, cached tokens and counters. Then it does the same through Envoy and the plugin, with two servers of
-// each kind behind it. It prints a table and fails if the two kinds do not behave alike.
+// It makes a small random-weight model, starts llama.cpp servers (a Python wheel, no GPU) and sends them single
+// requests to learn how fast this machine prefills and decodes. With those times it sets up simulated servers (package
+// vllmsim), sends the same requests to both kinds and compares what they did: first tokens with a cold, half cached and
+// cached prompt, decode times, queues, cached tokens and counters. Then it does the same through Envoy and the plugin,
+// with two servers of each kind behind it. It prints a table and fails if the two kinds do not behave alike.
 //
 // Times on a machine that has other things to do are not to be trusted, so a comparison that fails is made again, fit
 // included, up to -tries times.

@@ -20,8 +20,8 @@ type ReplyError string
 // Error returns the server's text.
 func (e ReplyError) Error() string { return string(e) }
 
-// Conn is one connection with one command at a time. It acts as a user with all rights, whatever becomes of the default user; AUTH
-// changes that.
+// Conn is one connection with one command at a time. It acts as a user with all rights, whatever becomes of the default
+// user; AUTH changes that.
 type Conn struct {
 	conn   net.Conn
 	reader *resp.Reader
@@ -43,8 +43,8 @@ func dial(network, addr string) (*Conn, error) {
 	return c, nil
 }
 
-// Do sends one command and waits up to 10 s for its reply. Arguments are sent as fmt prints them, byte slices as they are. An error reply
-// is returned as a ReplyError; after any other error the connection is of no more use.
+// Do sends one command and waits up to 10 s for its reply. Arguments are sent as fmt prints them, byte slices as they
+// are. An error reply is returned as a ReplyError; after any other error the connection is of no more use.
 func (c *Conn) Do(args ...any) (resp.Value, error) {
 	if len(args) == 0 {
 		return resp.Value{}, fmt.Errorf("redisserver: no command")
@@ -72,8 +72,8 @@ func (c *Conn) Do(args ...any) (resp.Value, error) {
 // Close closes the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Do sends one command and waits up to 10 s for its reply, on a connection of its own if others are busy. An error reply is returned as a
-// ReplyError. See Conn.Do.
+// Do sends one command and waits up to 10 s for its reply, on a connection of its own if others are busy. An error
+// reply is returned as a ReplyError. See Conn.Do.
 func (s *Server) Do(args ...any) (resp.Value, error) {
 	c := s.idle.take()
 	if c == nil {
@@ -151,8 +151,8 @@ type CommandStat struct {
 	Failed   int64         // executed with an error as the result
 }
 
-// CommandStats returns the counters of each command since the start or the last CONFIG RESETSTAT, by lower-case name. A subcommand
-// is named as in "script|load" since Redis 7.0. The package's own connections add "auth" and what Do sends.
+// CommandStats returns the counters of each command since the start or the last CONFIG RESETSTAT, by lower-case name. A
+// subcommand is named as in "script|load" since Redis 7.0. The package's own connections add "auth" and what Do sends.
 func (s *Server) CommandStats() (map[string]CommandStat, error) {
 	fields, err := s.Info("commandstats")
 	if err != nil {

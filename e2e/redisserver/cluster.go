@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// busOffset is the distance from a server's port to its cluster bus. It is the default of every version, and the only one of 6.2.
+	// busOffset is the distance from a server's port to its cluster bus. It is the default of every version, and the
+	// only one of 6.2.
 	busOffset = 10000
 
 	clusterTimeout = 60 * time.Second // until all nodes agree; it takes 3 s on a machine that is not busy
@@ -27,8 +28,8 @@ type Cluster struct {
 	owners [Slots]int // index of the server that owns each slot
 }
 
-// StartCluster runs a cluster of servers that share the slots evenly. It returns when all of them take commands for all slots. It runs as long
-// as a server of Start does.
+// StartCluster runs a cluster of servers that share the slots evenly. It returns when all of them take commands for all
+// slots. It runs as long as a server of Start does.
 func StartCluster(ctx context.Context, masters int, o Options) (*Cluster, error) {
 	if masters < 1 || o.Dir != "" {
 		return nil, errors.New("redisserver: a cluster needs at least one master, and a folder of its own for each")
@@ -145,7 +146,8 @@ func (c *Cluster) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Migrate moves a slot with all its keys to the server with index to, while clients may use it: the three steps of a Migration in a row.
+// Migrate moves a slot with all its keys to the server with index to, while clients may use it: the three steps of a
+// Migration in a row.
 func (c *Cluster) Migrate(slot, to int) error {
 	m, err := c.StartMigration(slot, to)
 	if err != nil {
@@ -157,8 +159,8 @@ func (c *Cluster) Migrate(slot, to int) error {
 	return m.Finish()
 }
 
-// Migration is a slot on its way between two servers. Until Finish, its owner answers ASK for keys that it does not have. When it has some of a
-// command's keys only it answers TRYAGAIN, or ASK before Redis 7.0.
+// Migration is a slot on its way between two servers. Until Finish, its owner answers ASK for keys that it does not
+// have. When it has some of a command's keys only it answers TRYAGAIN, or ASK before Redis 7.0.
 type Migration struct {
 	cluster        *Cluster
 	slot, from, to int
@@ -221,7 +223,8 @@ func (m *Migration) Finish() error {
 // Slots is the number of slots of a cluster.
 const Slots = 16384
 
-// Slot returns the slot of a key: of the part between the first { and the next } when that is not empty, else of the whole key.
+// Slot returns the slot of a key: of the part between the first { and the next } when that is not empty, else of the
+// whole key.
 func Slot(key string) int {
 	if _, rest, found := strings.Cut(key, "{"); found {
 		if tag, _, found := strings.Cut(rest, "}"); found && tag != "" {

@@ -18,7 +18,8 @@ import (
 // series is what a server of Redis70 says of itself with --version.
 const series = "Redis server v=7.0."
 
-// debian returns a Redis 7.0 server: one on the PATH, or one unpacked from Debian packages with the libraries it needs. Nothing is installed.
+// debian returns a Redis 7.0 server: one on the PATH, or one unpacked from Debian packages with the libraries it needs.
+// Nothing is installed.
 func debian(ctx context.Context, pins, folder string) (program, error) {
 	if path, err := exec.LookPath("redis-server"); err == nil {
 		if p := (program{path: path}); p.check(ctx) == nil {
@@ -117,9 +118,9 @@ func unpackDebian(ctx context.Context, pins []pin, folder, target string) error 
 	return os.Rename(target+".part", target)
 }
 
-// fetchDebian downloads the packages into dir, from the sources that this machine is configured with: in the pinned versions, or, once a
-// security update has replaced those in the archive, in its current ones. It asks the machine's own lists of packages first; where they are
-// missing or old, it gets lists of its own.
+// fetchDebian downloads the packages into dir, from the sources that this machine is configured with: in the pinned
+// versions, or, once a security update has replaced those in the archive, in its current ones. It asks the machine's
+// own lists of packages first; where they are missing or old, it gets lists of its own.
 func fetchDebian(ctx context.Context, pins []pin, folder, dir string) error {
 	var exact, current []string
 	for _, p := range pins {
@@ -166,8 +167,8 @@ func apt(ctx context.Context, dir string, options, command []string) error {
 	return nil
 }
 
-// verify compares a package of a pinned version with its hash. One of a later version has been verified by apt-get alone, against the
-// archive's signature.
+// verify compares a package of a pinned version with its hash. One of a later version has been verified by apt-get
+// alone, against the archive's signature.
 func verify(file string, pins []pin) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

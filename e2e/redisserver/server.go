@@ -45,13 +45,13 @@ const (
 	startTries   = 5 // with a port that another process took first
 )
 
-// tester is a user of its own with all rights, so that a test can change the default user's password and rights without locking
-// itself out. Any password does.
+// tester is a user of its own with all rights, so that a test can change the default user's password and rights without
+// locking itself out. Any password does.
 const tester = "warmgate-tester"
 
-// Start runs a server. It returns when the server answers, if only to say that it is loading its data. The server runs until
-// Stop, until ctx ends or until this program ends, whichever comes first. The error wraps ErrUnavailable when this machine has no way to get
-// the version.
+// Start runs a server. It returns when the server answers, if only to say that it is loading its data. The server runs
+// until Stop, until ctx ends or until this program ends, whichever comes first. The error wraps ErrUnavailable when
+// this machine has no way to get the version.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	return start(ctx, o)
 }
@@ -146,8 +146,8 @@ func (s *Server) run(ctx context.Context) error {
 	}
 }
 
-// answers tells whether the server takes commands, if only to refuse them with LOADING. It asks at the socket, which no other process
-// can own.
+// answers tells whether the server takes commands, if only to refuse them with LOADING. It asks at the socket, which no
+// other process can own.
 func (s *Server) answers() bool {
 	c, err := dial("unix", s.Socket())
 	if err != nil {
@@ -186,8 +186,8 @@ func (s *Server) Logs() string {
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 
-// Kill ends the process at once, as a crash does: what is not on disk is lost. It returns when the process is gone and connections to
-// the port are refused.
+// Kill ends the process at once, as a crash does: what is not on disk is lost. It returns when the process is gone and
+// connections to the port are refused.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,8 +214,8 @@ func (s *Server) signal(signal syscall.Signal) error {
 	return s.process.Signal(signal)
 }
 
-// Restart kills the process if it still runs and starts it again on the same port, with what it has on disk. It returns when the
-// server answers, if only to say that it is loading its data.
+// Restart kills the process if it still runs and starts it again on the same port, with what it has on disk. It returns
+// when the server answers, if only to say that it is loading its data.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Kill(); err != nil {
 		return err

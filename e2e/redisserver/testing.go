@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// StartT is Start for tests: it skips the test when the version is not to be had on this machine, fails it when the server does not
-// start, and stops the server when the test ends.
+// StartT is Start for tests: it skips the test when the version is not to be had on this machine, fails it when the
+// server does not start, and stops the server when the test ends.
 func StartT(t testing.TB, o Options) *Server {
 	t.Helper()
 	// Not t.Context(): it ends before the cleanup below has read the log.

@@ -104,8 +104,8 @@ func newPusher(ctx context.Context, site *audit.Site, seed uint64, dir string) (
 	return p, nil
 }
 
-// variant writes a copy of a module with an empty custom section at its end: the same plugin, but for Envoy other code, which gets
-// VMs of its own.
+// variant writes a copy of a module with an empty custom section at its end: the same plugin, but for Envoy other code,
+// which gets VMs of its own.
 func variant(module, dir string) (string, error) {
 	code, err := os.ReadFile(module)
 	if err != nil {

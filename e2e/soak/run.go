@@ -41,8 +41,9 @@ type figures struct {
 	Statistics int `json:"statistics"` // of the plugin, at the end
 }
 
-// maxGrowth is how much more memory may be in use in the last third of a run than in its first. Go's heap in each VM, that of the main
-// thread included, grows by some MiB until its first collection, which comes late where little is allocated.
+// maxGrowth is how much more memory may be in use in the last third of a run than in its first. Go's heap in each VM,
+// that of the main thread included, grows by some MiB until its first collection, which comes late where little is
+// allocated.
 const maxGrowth = 12 << 20
 
 // run returns the figures also when there is an error.
