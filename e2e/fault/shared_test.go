@@ -162,25 +162,9 @@ func TestTwoConfigurations(t *testing.T) {
 	}
 	full()
 	open = append(open, wantTalk(t, one, http.StatusOK, "chosen", "5"))
+	apart(t, g, one, full)
 
-	if err := g.PushPlugin(ctx, `{"enabled":false,`+config()[1:]); err != nil {
-		t.Fatal(err)
-	}
-	awaitReason(t, one, "disabled")
-	full()
-	var refused *harness.RejectedError
-	if err := g.PushPlugin(ctx, `{"lb_policy":"nonsense"}`); !errors.As(err, &refused) {
-		t.Fatalf("a bad configuration: %v", err)
-	}
-	awaitReason(t, one, "disabled")
-	full()
-
-	// The second goes on alone, and learns of an endpoint that is new.
-	if err := g.PushNoPlugin(ctx); err != nil {
-		t.Fatal(err)
-	}
-	awaitReason(t, one, "")
-	full()
+	// The second, now alone, learns of an endpoint that is new.
 	if err := g.PushEndpoints(ctx, servers); err != nil {
 		t.Fatal(err)
 	}
@@ -208,4 +192,27 @@ func TestTwoConfigurations(t *testing.T) {
 		resp.Body.Close()
 	}
 	drained(t, g)
+}
+
+// apart changes the first configuration in every way, at the end to none, while the second goes on.
+func apart(t *testing.T, g *harness.Gateway, one string, full func()) {
+	t.Helper()
+	ctx := context.Background()
+	if err := g.PushPlugin(ctx, `{"enabled":false,`+config()[1:]); err != nil {
+		t.Fatal(err)
+	}
+	awaitReason(t, one, "disabled")
+	full()
+	var refused *harness.RejectedError
+	if err := g.PushPlugin(ctx, `{"lb_policy":"nonsense"}`); !errors.As(err, &refused) {
+		t.Fatalf("a bad configuration: %v", err)
+	}
+	awaitReason(t, one, "disabled")
+	full()
+
+	if err := g.PushNoPlugin(ctx); err != nil {
+		t.Fatal(err)
+	}
+	awaitReason(t, one, "")
+	full()
 }
