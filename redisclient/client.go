@@ -23,7 +23,7 @@ type client struct {
 
 // call is one script on its way.
 type call struct {
-	script *script
+	script *script // nil for a command that is none
 	cmd    []byte
 	until  time.Duration
 	tries  int
@@ -55,7 +55,7 @@ func (c *client) try(now time.Duration, k *call, node string, asking bool) {
 			return
 		}
 		v, err := whole(reply, err)
-		if refused, ok := err.(*ReplyError); ok && c.again(now, k, node, refused) {
+		if refused, ok := err.(*ReplyError); ok && c.again(now, k, node, asking, refused) {
 			return
 		}
 		c.finish(now, k, v, err)
@@ -87,17 +87,17 @@ func whole(reply []byte, err error) (Value, error) {
 }
 
 // again sends a refused call once more if that can help.
-func (c *client) again(now time.Duration, k *call, node string, refused *ReplyError) bool {
-	if k.tries >= maxTries || now >= k.until {
+func (c *client) again(now time.Duration, k *call, node string, asking bool, refused *ReplyError) bool {
+	if k.script == nil || k.tries >= maxTries || now >= k.until {
 		return false
 	}
 	switch refused.class() {
 	case reload:
 		c.load(now, k, node)
-		c.try(now, k, node, false)
+		c.try(now, k, node, asking)
 	case move:
-		if node != "" {
-			return false // it was followed once already
+		if _, ok := c.transport.(Redirector); !ok || node != "" || refused.node == "" {
+			return false // there is no way, or it was followed once already
 		}
 		c.try(now, k, refused.node, refused.Code == "ASK")
 	case retry:

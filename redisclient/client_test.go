@@ -1,0 +1,267 @@
+package redisclient_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+func TestDeadline(t *testing.T) {
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	if next := s.Expire(0); next != 0 {
+		t.Fatalf("without a call the deadline is %v", next)
+	}
+	first, second := reserve(s, 0, 1), reserve(s, 5*time.Millisecond, 2)
+	if next := s.Expire(manualTimeout - 1); next != manualTimeout {
+		t.Fatalf("the deadline is %v", next)
+	}
+	first.want(t, "waits")
+	if next := s.Expire(manualTimeout); next != manualTimeout+5*time.Millisecond {
+		t.Fatalf("the next deadline is %v", next)
+	}
+	first.want(t, "timeout")
+	second.want(t, "waits")
+	m.wantSent(t, "EVALSHA EVALSHA EVALSHA") // the last one takes back what may still be reserved
+	m.answer(manualTimeout, 0, grantReply)
+	m.answer(manualTimeout, 1, grantReply)
+	first.want(t, "timeout")
+	second.want(t, "granted 1")
+	s.Release(manualTimeout, 1)
+	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
+}
+
+// An answer that has come is worth more than the deadline that has passed meanwhile without anybody looking.
+func TestAnswerBehindTheDeadline(t *testing.T) {
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	r := reserve(s, 0, 1)
+	m.answer(time.Second, 0, grantReply)
+	s.Expire(time.Second)
+	r.want(t, "granted 1")
+}
+
+func TestBreakerKeepsRequestsAway(t *testing.T) {
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	for id := range lb.LeaseID(5) {
+		if !s.Ready(0) {
+			t.Fatalf("open after %d failures", id)
+		}
+		reserve(s, 0, id)
+	}
+	s.Expire(manualTimeout)
+	if s.Ready(manualTimeout) {
+		t.Fatal("five time-outs in a row do not open the breaker")
+	}
+	m.sent = nil
+	reserve(s, manualTimeout, 9).want(t, "breaker_open")
+	m.wantSent(t, "")
+	if err := s.Beat(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	m.wantSent(t, "EVALSHA")
+	probe := len(m.done) - 1
+	m.answer(time.Second, 0, grantReply) // an answer to one of the five
+	if s.Ready(time.Second) {
+		t.Fatal("a late answer closed the breaker")
+	}
+	m.answer(time.Second, probe, beatReply)
+	if !s.Ready(time.Second) || s.Err() != nil {
+		t.Fatalf("the beat got through, and the breaker is open: %v", s.Err())
+	}
+}
+
+const beatReply = "*5\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$0\r\n\r\n$0\r\n\r\n"
+
+// A store whose requests have all gone probes as well.
+func TestBreakerOfAnIdleStore(t *testing.T) {
+	var m manual
+	s := newManualStore(&m, newMemory())
+	for id := range lb.LeaseID(5) {
+		reserve(s, 0, id)
+	}
+	s.Expire(manualTimeout)
+	if s.Ready(0) {
+		t.Fatal("the breaker is closed")
+	}
+	now := 2 * time.Minute
+	s.Beat(now) // forgets the scope
+	s.Expire(now + manualTimeout)
+	for _, reply := range []string{"-NOSCRIPT no\r\n", "-LOADING no\r\n", "+PONG\r\n"} {
+		m.sent = nil
+		now += time.Second
+		s.Beat(now)
+		m.wantSent(t, "PING")
+		m.answer(now, len(m.done)-1, reply)
+	}
+	if !s.Ready(now) {
+		t.Fatal("the breaker is open")
+	}
+}
+
+func TestNoScript(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		replies []string // to each command in turn
+		want    string
+		sent    string
+	}{
+		{"loaded", []string{noScript, loadedReply, grantReply}, "granted 1", "EVALSHA SCRIPT EVALSHA"},
+		{
+			"lost again", []string{noScript, loadedReply, noScript, loadedReply, grantReply},
+			"granted 1", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
+		},
+		{
+			"not to be loaded", []string{noScript, "-NOPERM no\r\n", noScript, "-NOPERM no\r\n", noScript},
+			"script", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m manual
+			s := opened(t, &m, &m, newMemory())
+			r := reserve(s, 0, 1)
+			for i, reply := range c.replies {
+				m.answer(0, i, reply)
+			}
+			r.want(t, c.want)
+			m.wantSent(t, c.sent)
+		})
+	}
+}
+
+// While one worker of a gateway loads a script, the others try again without loading it; only if that is in vain they
+// load it too. The gateway's shared memory says who was first.
+func TestNoScriptOfTwoWorkers(t *testing.T) {
+	kv := newMemory()
+	var m, n, o manual
+	a, b := opened(t, &m, &m, kv), opened(t, &n, &n, kv)
+	reserve(a, 0, 1)
+	r := reserve(b, 0, 1)
+	m.answer(0, 0, noScript)
+	m.wantSent(t, "EVALSHA SCRIPT EVALSHA")
+	n.answer(0, 0, noScript)
+	n.wantSent(t, "EVALSHA EVALSHA")
+	n.answer(0, 1, noScript)
+	n.wantSent(t, "EVALSHA EVALSHA SCRIPT EVALSHA")
+	n.answer(0, 3, grantReply)
+	r.want(t, "granted 1")
+
+	reserve(opened(t, &o, &o, kv), time.Second, 1)
+	o.answer(time.Second, 0, noScript)
+	o.wantSent(t, "EVALSHA SCRIPT EVALSHA") // what was loaded a second ago has been lost since
+}
+
+// A thousand calls that find the script gone make a gateway load it once, and all of them succeed.
+func TestNoScriptStorm(t *testing.T) {
+	const workers, each = 4, 250
+	server := redisserver.StartT(t, redisserver.Options{})
+	p, kv := newPipe(t, server), newMemory()
+	var stores []*redisclient.Store
+	for w := range uint64(workers) {
+		stores = append(stores, redisclient.New(p, redisclient.Options{
+			Owner: w + 1, TTL: storetest.TTL, Timeout: time.Second, KV: kv,
+		}))
+		reserve(stores[w], 0, 1)
+		p.flush(0)
+	}
+	for _, command := range [][]any{{"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
+		if _, err := server.Do(command...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Second
+	var results []*result
+	for id := range lb.LeaseID(each) {
+		for _, s := range stores {
+			results = append(results, reserve(s, now, id+2))
+		}
+	}
+	p.flush(now)
+	for _, r := range results {
+		if r.calls != 1 || r.err != nil {
+			t.Fatalf("a reservation: %s", r)
+		}
+	}
+	stats, err := server.CommandStats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stats["script|load"].Calls; n != 1 {
+		t.Errorf("the script was loaded %d times", n)
+	}
+	total := int64(0)
+	for _, l := range dial(t, server).loads("llm") {
+		total += l.Requests
+	}
+	if want := int64(workers * (each + 1)); total != want {
+		t.Errorf("%d requests in flight, want %d", total, want)
+	}
+}
+
+func TestRedirections(t *testing.T) {
+	const moved, ask, again = "-MOVED 5 10.0.0.9:6379\r\n", "-ASK 5 10.0.0.9:6379\r\n", "-TRYAGAIN later\r\n"
+	for _, c := range []struct {
+		name    string
+		plain   bool // the transport knows one server only
+		replies []string
+		want    string
+		sent    string
+	}{
+		{name: "moved", replies: []string{moved, grantReply}, want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA"},
+		{name: "ask", replies: []string{ask, grantReply}, want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA"},
+		{name: "moved twice", replies: []string{moved, moved}, want: "moved", sent: "EVALSHA 10.0.0.9:6379/EVALSHA"},
+		{
+			name: "moved to where the script is not known", replies: []string{moved, noScript, loadedReply, grantReply},
+			want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379/EVALSHA",
+		},
+		{
+			name: "asked where the script is not known", replies: []string{ask, noScript, loadedReply, grantReply},
+			want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379?/EVALSHA",
+		},
+		{name: "half moved", replies: []string{again, grantReply}, want: "granted 1", sent: "EVALSHA EVALSHA"},
+		{name: "half moved for long", replies: []string{again, again}, want: "moved", sent: "EVALSHA EVALSHA"},
+		{name: "nowhere", replies: []string{"-MOVED 5\r\n"}, want: "moved", sent: "EVALSHA"},
+		{name: "one server", plain: true, replies: []string{moved}, want: "moved", sent: "EVALSHA"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &redirecting{}
+			var tr redisclient.Transport = r
+			if c.plain {
+				tr = &r.manual
+			}
+			s := opened(t, tr, &r.manual, newMemory())
+			res := reserve(s, 0, 1)
+			for i, reply := range c.replies {
+				r.answer(0, i, reply)
+			}
+			res.want(t, c.want)
+			r.wantSent(t, c.sent)
+		})
+	}
+}
+
+// What is no answer of these scripts is garbage, and what may have been reserved behind it is taken back.
+func TestUnreadableAnswers(t *testing.T) {
+	for _, reply := range []string{
+		"+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*0\r\n", "*-1\r\n", "*1\r\n:0\r\n", "*3\r\n:2\r\n:1\r\n:1\r\n", "*1\r\n:-4\r\n",
+		"*3\r\n:0\r\n+1\r\n:1\r\n", "*4\r\n:0\r\n:1\r\n:1\r\n:1\r\n", "", ":1", grantReply + grantReply, "<html>",
+	} {
+		var m manual
+		s := opened(t, &m, &m, newMemory())
+		r := reserve(s, 0, 1)
+		m.answer(0, 0, reply)
+		if r.calls != 1 || !errors.Is(r.err, redisclient.ErrGarbage) {
+			t.Errorf("%q: %s", reply, r)
+		}
+		if len(m.sent) != 2 {
+			t.Errorf("%q: nothing is taken back, sent was %s", reply, strings.Join(m.sent, " "))
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package redisclient_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// manual is a transport whose answers the test gives, in any order.
+type manual struct {
+	sent []string // the first word of each command, and the node in front if it is not the configured one
+	cmds [][]byte
+	done []redisclient.Done
+}
+
+func (m *manual) Do(now time.Duration, cmd []byte, done redisclient.Done) { m.take("", cmd, done) }
+
+func (m *manual) take(where string, cmd []byte, done redisclient.Done) {
+	v, _, err := redisclient.Parse(cmd)
+	if err != nil {
+		panic(err)
+	}
+	m.sent = append(m.sent, where+string(v.Items[0].Str))
+	m.cmds = append(m.cmds, bytes.Clone(cmd))
+	m.done = append(m.done, done)
+}
+
+// answer answers the command that was sent as number i.
+func (m *manual) answer(now time.Duration, i int, reply string) { m.done[i](now, []byte(reply), nil) }
+
+func (m *manual) wantSent(t *testing.T, want string) {
+	t.Helper()
+	if got := strings.Join(m.sent, " "); got != want {
+		t.Fatalf("sent %q, want %q", got, want)
+	}
+}
+
+// redirecting is a manual transport that reaches other nodes.
+type redirecting struct{ manual }
+
+func (r *redirecting) DoAt(_ time.Duration, node string, asking bool, cmd []byte, done redisclient.Done) {
+	if asking {
+		node += "?"
+	}
+	r.take(node+"/", cmd, done)
+}
+
+// result is how a reservation ended.
+type result struct {
+	calls int
+	grant lb.Grant
+	err   error
+}
+
+func (r *result) String() string {
+	switch {
+	case r.calls == 0:
+		return "waits"
+	case r.calls > 1:
+		return fmt.Sprintf("answered %d times", r.calls)
+	case r.err != nil:
+		return redisclient.Cause(r.err)
+	}
+	return fmt.Sprintf("granted %d", r.grant.Index)
+}
+
+func (r *result) want(t *testing.T, want string) {
+	t.Helper()
+	if got := r.String(); got != want {
+		t.Fatalf("the reservation: %s, %v; want %s", got, r.err, want)
+	}
+}
+
+const manualTimeout = 20 * time.Millisecond
+
+func newManualStore(tr redisclient.Transport, kv lb.KV) *redisclient.Store {
+	return redisclient.New(tr, redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: manualTimeout, KV: kv})
+}
+
+var manualPlan = storetest.Even(storetest.Addrs(2))
+
+func reserve(s lb.Store, now time.Duration, id lb.LeaseID) *result {
+	r := &result{}
+	s.Reserve(now, id, manualPlan, func(g lb.Grant, err error) { *r = result{r.calls + 1, g, err} })
+	return r
+}
+
+// opened returns a store on the transport that has made its list of candidates known, and forgets what was sent for it.
+func opened(t *testing.T, tr redisclient.Transport, m *manual, kv lb.KV) *redisclient.Store {
+	t.Helper()
+	s := newManualStore(tr, kv)
+	r := reserve(s, 0, 1000)
+	m.answer(0, 0, ":1\r\n")
+	m.answer(0, 1, grantReply)
+	r.want(t, "granted 1")
+	*m = manual{}
+	return s
+}
+
+const (
+	grantReply  = "*3\r\n:1\r\n:1\r\n:0\r\n"
+	noScript    = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	loadedReply = "$3\r\nabc\r\n"
+)
