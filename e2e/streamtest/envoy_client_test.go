@@ -32,6 +32,9 @@ type envoyStream struct {
 }
 
 func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
+	if d.settle != nil {
+		d.settle()
+	}
 	r = r.Filled()
 	d.sent++
 	id := fmt.Sprint(d.sent)
@@ -44,6 +47,7 @@ func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
 		d.t.Fatal(err)
 	}
 	s.conn = conn
+	d.streams = append(d.streams, s)
 	d.t.Cleanup(func() { _ = conn.Close() })
 	go s.read(r.Method)
 	s.write(s.head(r, id))

@@ -36,7 +36,9 @@ func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
 		servers[gw] = server
 		idle <- gw
 	}
-	t.Run("scenarios", func(t *testing.T) { runOnIdle(t, idle, redisSource, groups...) })
+	t.Run("scenarios", func(t *testing.T) {
+		runOnIdle(t, idle, redisSource, func(d *envoy) { d.settle = func() { d.settleIn(servers[d.gw]) } }, groups...)
+	})
 	for gw, server := range servers {
 		if n, err := gw.Sum(t.Context(), `warmgate_store_fallbacks_total`); err != nil || n != 0 {
 			t.Errorf("%g requests were not counted in Redis (%v)", n, err)
@@ -45,6 +47,26 @@ func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
 			t.Errorf("warmgate_redis_up is %g (%v)", up, err)
 		}
 		awaitDrained(t, server)
+	}
+}
+
+// settleIn waits until Redis counts no more requests than are open: a release is on its way for as long as a command takes.
+func (d *envoy) settleIn(s *redisserver.Server) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		counted := int64(0)
+		for _, load := range busyIn(d.t, s, "llm") {
+			counted += load.Requests
+		}
+		for _, stream := range d.streams {
+			select {
+			case <-stream.done:
+			default:
+				counted--
+			}
+		}
+		if counted <= 0 {
+			return
+		}
 	}
 }
 

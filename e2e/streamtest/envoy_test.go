@@ -45,17 +45,19 @@ func runEnvoy(t *testing.T, n int, o harness.Options, groups ...string) {
 	for range n {
 		idle <- harness.StartT(t, o)
 	}
-	runOnIdle(t, idle, envoySource, groups...)
+	runOnIdle(t, idle, envoySource, func(*envoy) {}, groups...)
 }
 
-// runOnIdle runs scenarios on the gateways given, with the source among the members of lb_config.
-func runOnIdle(t *testing.T, idle chan *harness.Gateway, source string, groups ...string) {
+// runOnIdle runs scenarios on the gateways given, with the source among the members of lb_config. prepare is told of each
+// scenario's gateway.
+func runOnIdle(t *testing.T, idle chan *harness.Gateway, source string, prepare func(*envoy), groups ...string) {
 	streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
 		t.Parallel()
 		gw := <-idle
 		t.Cleanup(func() { idle <- gw })
 		d := newEnvoy(t, gw)
 		d.source = source
+		prepare(d)
 		if err := d.Configure(baseOf(source)); err != nil {
 			t.Fatal(err)
 		}
@@ -161,6 +163,8 @@ type envoy struct {
 	t       *testing.T
 	gw      *harness.Gateway
 	source  string
+	settle  func() // waits until what has ended is no longer counted, nil where that is so at once
+	streams []*envoyStream
 	hub     *hub
 	servers []*modelServer  // of the current list
 	known   map[string]bool // addresses that the plugin has been seen to choose
