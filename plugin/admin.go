@@ -37,6 +37,9 @@ type adminPoller struct {
 	digest uint32        // version of the digest that views are from
 	views  map[string]*lb.View
 	last   []byte // the digest published in this VM's present leadership
+
+	problem string        // with the last answer, "" for none
+	told    time.Duration // when it was said
 }
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
@@ -107,6 +110,16 @@ func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (pr
 		return "publishing the endpoints: " + err.Error()
 	}
 	return ""
+}
+
+// news says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is mentioned
+// again after a while only.
+func (a *adminPoller) news(now time.Duration, problem string) bool {
+	if problem == a.problem && now-a.told < silence {
+		return false
+	}
+	a.problem, a.told = problem, now
+	return problem != ""
 }
 
 // view returns what is known of a cluster, for a request. A VM that has just been made knows nothing before its first tick

@@ -268,6 +268,32 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
+// A problem that lasts is told twice a minute, a new one and one that is back at once.
+func TestProblemsAreNews(t *testing.T) {
+	a := newAdminPoller(&fakeKV{cells: map[string]fakeCell{}}, 1)
+	for i, step := range []struct {
+		at      time.Duration
+		problem string
+		want    bool
+	}{
+		{0, "", false},
+		{1, "a", true},
+		{2, "a", false},
+		{silence, "a", false},
+		{1 + silence, "a", true},
+		{2 + silence, "b", true},
+		{3 + silence, "a", true},
+		{4 + silence, "", false},
+		{5 + silence, "a", true},
+		{6 + silence, "", false},
+		{9 * silence, "", false},
+	} {
+		if got := a.news(time.Hour+step.at, step.problem); got != step.want {
+			t.Errorf("step %d: %q is news: %t", i, step.problem, got)
+		}
+	}
+}
+
 func TestDamagedDigest(t *testing.T) {
 	kv, vms := adminVMs(t, 2)
 	now := time.Hour

@@ -79,7 +79,7 @@ func (g *envoyGateway) fetch(source *config.EnvoySource) {
 	})
 	if err != nil {
 		g.admin.busy = false
-		g.Log(Warn, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
+		g.complain(g.admin.asked, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
 	}
 }
 
@@ -90,7 +90,13 @@ func (g *envoyGateway) answered(size int) {
 	if err != nil {
 		body = nil
 	}
-	if problem := g.admin.fetched(g.Now(), body, callStatus()); problem != "" {
+	now := g.Now()
+	g.complain(now, g.admin.fetched(now, body, callStatus()))
+}
+
+// complain writes a problem with the admin interface to the log, unless that was done a moment ago. "" ends all problems.
+func (g *envoyGateway) complain(now time.Duration, problem string) {
+	if g.admin.news(now, problem) {
 		g.Log(Warn, problem)
 	}
 }

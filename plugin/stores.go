@@ -45,7 +45,7 @@ type sharedStore struct {
 	told   time.Duration // when something was last said
 }
 
-// silence is how long a Redis that keeps failing is not mentioned again.
+// silence is how long a Redis, or an admin interface, that keeps failing is not mentioned again.
 const silence = 30 * time.Second
 
 // connect makes the stores that a configuration names.
