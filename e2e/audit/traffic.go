@@ -155,13 +155,3 @@ func (t *Traffic) Tally() Tally {
 	c.Errors, c.ByHost = maps.Clone(c.Errors), maps.Clone(c.ByHost)
 	return c
 }
-
-// Take returns the counts so far and starts counting anew. The traffic must be paused: a request counts as sent when it
-// begins and as ended when it ends.
-func (t *Traffic) Take() Tally {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.tally
-	t.tally = newTally()
-	return c
-}

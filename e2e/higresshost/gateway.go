@@ -203,9 +203,6 @@ func (g *Gateway) Now() time.Time { return g.clock.now }
 // After runs fn when the clock has been advanced by d.
 func (g *Gateway) After(d time.Duration, fn func()) { g.clock.after(d, fn) }
 
-// Main returns the main thread, which ticks but takes no streams.
-func (g *Gateway) Main() *Worker { return g.main }
-
 // Worker returns worker i, counted from 0.
 func (g *Gateway) Worker(i int) *Worker { return g.workers[i] }
 

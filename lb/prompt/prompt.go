@@ -28,16 +28,6 @@ const (
 	Anthropic         // Anthropic messages: messages with a system prompt beside them
 )
 
-var shapeNames = [...]string{"unknown", "chat", "completions", "responses", "embeddings", "rerank", "anthropic"}
-
-// String returns the shape's name as it appears in logs.
-func (s Shape) String() string {
-	if int(s) < len(shapeNames) {
-		return shapeNames[s]
-	}
-	return shapeNames[Unknown]
-}
-
 // Info is what a body says. What it does not say, or says in a value of the wrong type, is zero.
 type Info struct {
 	MaxTokens int // limit on the tokens of one answer

@@ -234,11 +234,3 @@ func TestUnescape(t *testing.T) {
 		}
 	}
 }
-
-func TestShapeString(t *testing.T) {
-	for s, want := range map[Shape]string{Unknown: "unknown", Chat: "chat", Anthropic: "anthropic", 99: "unknown"} {
-		if s.String() != want {
-			t.Errorf("%d: %q, want %q", s, s, want)
-		}
-	}
-}
