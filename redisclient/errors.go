@@ -41,27 +41,37 @@ func (e *ReplyError) Error() string { return "redisclient: Redis answered with "
 
 // newReplyError reads the text of an error reply. The first word is kept if it looks like a code.
 func newReplyError(text []byte) *ReplyError {
-	words := bytes.Fields(text)
 	e := &ReplyError{Code: "ERR"}
-	if len(words) == 0 || len(words[0]) > 24 || strings.Trim(string(words[0]), codeLetters) != "" {
-		return e
+	words := bytes.Fields(text)
+	if len(words) > 0 && len(words[0]) <= 24 && strings.Trim(string(words[0]), codeLetters) == "" {
+		e.Code = string(words[0])
 	}
-	e.Code = string(words[0])
 	if (e.Code == "MOVED" || e.Code == "ASK") && len(words) == 3 {
 		e.node = string(words[2])
 	}
-	// A script's own errors carry the code behind the script's name in old servers.
 	if e.Code == "ERR" {
-		for _, code := range []string{"OOM", "READONLY", "NOPERM", "MISCONF", "NOREPLICAS"} {
-			if bytes.Contains(text, []byte("-"+code+" ")) || bytes.Contains(text, []byte(": "+code+" ")) {
-				e.Code = code
-			}
-		}
+		e.Code = codeWithin(text)
 	}
 	return e
 }
 
 const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// codeWithin finds the code in an error of a script: old servers put the script's name before it, and some put words in
+// its place.
+func codeWithin(text []byte) string {
+	for _, code := range []string{"OOM", "READONLY", "NOPERM", "MISCONF", "NOREPLICAS"} {
+		if bytes.Contains(text, []byte("-"+code+" ")) || bytes.Contains(text, []byte(": "+code+" ")) {
+			return code
+		}
+	}
+	for _, denial := range []string{"ACL failure in script", "The user executing the script can't"} {
+		if bytes.Contains(text, []byte(denial)) {
+			return "NOPERM"
+		}
+	}
+	return "ERR"
+}
 
 func (e *ReplyError) class() class {
 	switch e.Code {
