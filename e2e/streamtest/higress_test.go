@@ -50,6 +50,7 @@ type higress struct {
 	made    int // addresses so far: none is used twice
 	streams []*higressStream
 	local   map[*higresshost.Stream]int
+	redis   *higressRedis // nil: counts in the gateway's memory
 }
 
 func (h *higress) Lacks(a streamtest.Ability) string {
@@ -64,12 +65,29 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 		return "Higress tells a plugin no weights"
 	case streamtest.SecondHop:
 		return "Higress's retries go to its own balancing"
+	case streamtest.VirtualTime:
+		if h.redis != nil {
+			return "time passes with every answer of Redis"
+		}
 	}
 	return ""
 }
 
-func (h *higress) Workers() int   { return 2 }
-func (h *higress) Source() string { return "" }
+func (h *higress) Workers() int { return 2 }
+
+func (h *higress) Source() string {
+	if h.redis != nil {
+		return higressRedisSource
+	}
+	return ""
+}
+
+// settle lets the time pass that Redis's answers take.
+func (h *higress) settle() {
+	if h.redis != nil {
+		h.gw.Advance(4 * redisLatency)
+	}
+}
 
 func (h *higress) Names() streamtest.Names {
 	return streamtest.Names{Route: higressRoute, Cluster: higressCluster, Service: "llm.static:80"}
@@ -91,6 +109,7 @@ func (h *higress) Configure(config string) error {
 	})
 	h.local = map[*higresshost.Stream]int{}
 	h.gw.OnRoute = func(s *higresshost.Stream) int { return h.local[s] }
+	h.redis.attach(h.gw)
 	h.SetEndpoints(h.list)
 	return nil
 }
@@ -141,6 +160,7 @@ func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 	if len(r.Trailers) > 0 && !s.Ended() {
 		s.RequestTrailers(higresshost.Headers(r.Trailers))
 	}
+	h.settle()
 	return s
 }
 
@@ -237,6 +257,7 @@ func (s *higressStream) Send(frame string, end bool) {
 	if apart && !s.Ended() {
 		s.RequestBody(nil, true)
 	}
+	s.h.settle()
 }
 
 func (s *higressStream) Retry() int {
@@ -256,6 +277,17 @@ func (s *higressStream) Finish() {
 		s.Head(200)
 	}
 	s.ResponseBody(nil, true)
+	s.h.settle()
+}
+
+func (s *higressStream) ResetByClient() {
+	s.Stream.ResetByClient()
+	s.h.settle()
+}
+
+func (s *higressStream) ResetByUpstream() {
+	s.Stream.ResetByUpstream()
+	s.h.settle()
 }
 
 func (s *higressStream) Result() streamtest.Result {

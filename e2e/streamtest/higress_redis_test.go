@@ -1,0 +1,229 @@
+package streamtest_test
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/higresshost"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+const (
+	higressRedisSource  = `"serviceFQDN":"redis.static"`
+	higressRedisCluster = "outbound|80||redis.static"
+	// redisLatency is how long an answer of Redis takes, in the host's virtual time.
+	redisLatency = 200 * time.Microsecond
+)
+
+// TestHigressRedis runs the scenarios on the test host with counts in a real Redis.
+func TestHigressRedis(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	for _, profile := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
+		t.Run(profile.String(), func(t *testing.T) {
+			streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
+				h := &higress{t: t, profile: profile, redis: dialRedis(t, server)}
+				t.Cleanup(func() { h.wantDrained(server) })
+				return h
+			})
+		})
+	}
+}
+
+// wantDrained fails the test unless all was counted in Redis, and nothing is any more.
+func (h *higress) wantDrained(s *redisserver.Server) {
+	if h.gw == nil || h.t.Failed() {
+		return
+	}
+	h.gw.Advance(2 * time.Second)
+	for _, cause := range redisclient.Causes() {
+		if n := h.Counter("warmgate_store_fallbacks_total;cause=" + cause); n != 0 {
+			h.t.Errorf("%d requests were not counted in Redis: %s", n, cause)
+		}
+	}
+	lost := false
+	for _, w := range h.gw.Workers() {
+		lost = lost || w.Recoveries() > 0
+	}
+	if busy := busyIn(h.t, s, higressCluster); len(busy) > 0 && !lost { // Redis's time is real: a lost VM is not dead yet
+		h.t.Errorf("in Redis, these still carry requests: %v", busy)
+	}
+}
+
+// higressRedis carries the host's Redis calls to a real server: at once, but the answers come later.
+type higressRedis struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+	mute bool     // answers do not come
+	held []func() // but later, all of them
+}
+
+// speak ends a silence.
+func (r *higressRedis) speak() {
+	r.mute = false
+	for _, answer := range r.held {
+		answer()
+	}
+	r.held = nil
+}
+
+func dialRedis(t *testing.T, s *redisserver.Server) *higressRedis {
+	t.Helper()
+	if _, err := s.Do("FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &higressRedis{t: t, conn: conn, in: bufio.NewReader(conn)}
+}
+
+// attach makes the Redis service known to the gateway.
+func (r *higressRedis) attach(gw *higresshost.Gateway) {
+	if r == nil {
+		return
+	}
+	gw.Redis(higressRedisCluster)
+	gw.OnRedisCall = func(c *higresshost.RedisCall) {
+		reply := r.ask(c.Query)
+		answer := func() { c.Answer(reply) }
+		if r.mute {
+			r.held = append(r.held, answer)
+			return
+		}
+		gw.After(redisLatency, answer)
+	}
+	gw.Advance(1200 * time.Millisecond) // the plugin has met a gateway without it, and asks again after a second
+}
+
+// ask carries out a command and returns the raw reply.
+func (r *higressRedis) ask(query []byte) []byte {
+	r.t.Helper()
+	if _, err := r.conn.Write(query); err != nil {
+		r.t.Fatal(err)
+	}
+	var reply []byte
+	for {
+		line, err := r.in.ReadSlice('\n')
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		reply = append(reply, line...)
+		_, rest, err := redisclient.Parse(reply)
+		if err == nil && len(rest) == 0 {
+			return reply
+		}
+		if !errors.Is(err, redisclient.ErrShort) {
+			r.t.Fatalf("reply %q: %v", reply, err)
+		}
+	}
+}
+
+// startHigressRedis returns a gateway with one worker, two endpoints and a Redis service.
+func startHigressRedis(t *testing.T, members string) *higress {
+	t.Helper()
+	h := &higress{t: t, redis: dialRedis(t, redisserver.StartT(t, redisserver.Options{}))}
+	h.list = make([]streamtest.Endpoint, 2)
+	if err := h.Configure(`{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,` + members + `}}`); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// How the plugin introduces Redis to the gateway: again until that knows the service, and after a login is refused, but never
+// more than once a second.
+func TestHigressRedisIsIntroduced(t *testing.T) {
+	h := startHigressRedis(t, `"serviceFQDN":"redis.static","username":"u","password":"my secret","database":3,"timeout":500`)
+	inits := func() (of []higresshost.RedisInit) {
+		for _, i := range h.gw.Redis(higressRedisCluster).Inits() {
+			if i.Worker == h.gw.Worker(0).Name() {
+				of = append(of, i)
+			}
+		}
+		return of
+	}
+	want := higresshost.RedisInit{
+		Worker: h.gw.Worker(0).Name(), Query: "db=3&buffer_flush_timeout=0&max_buffer_size_before_flush=0",
+		User: "u", Password: "my secret", Timeout: 500 * time.Millisecond,
+	}
+	if got := inits(); len(got) != 1 || got[0] != want {
+		t.Errorf("introduced as %+v, want once %+v", got, want)
+	}
+	refuse := true
+	forward := h.gw.OnRedisCall
+	h.gw.OnRedisCall = func(c *higresshost.RedisCall) {
+		if refuse {
+			h.gw.After(redisLatency, func() { c.Answer([]byte("-NOAUTH Authentication required.\r\n")) })
+			return
+		}
+		forward(c)
+	}
+	for range 10 { // one second
+		s := h.Open(streamtest.Request{})
+		if s.Upstream() < 0 {
+			t.Fatal("the request reached no endpoint")
+		}
+		s.Finish()
+		h.gw.Advance(90 * time.Millisecond)
+	}
+	if got := len(inits()); got < 2 || got > 3 {
+		t.Errorf("introduced %d times, want once more for each second in which the login is refused", got)
+	}
+	refuse = false
+	h.gw.Advance(3 * time.Second)
+	before := h.Counter("warmgate_store_fallbacks_total;cause=auth")
+	s := h.Open(streamtest.Request{})
+	s.Finish()
+	if got := h.Counter("warmgate_store_fallbacks_total;cause=auth"); before == 0 || got != before {
+		t.Errorf("%d fallbacks for the login, then %d more", before, got-before)
+	}
+	if h.gw.LogContains("secret") {
+		t.Error("a password in the log")
+	}
+}
+
+// Redis that does not answer holds a request for reserve_timeout, to the millisecond of the gateway's timers, and then none.
+func TestHigressRedisIsSilent(t *testing.T) {
+	h := startHigressRedis(t, higressRedisSource)
+	h.Open(streamtest.Request{}).Finish()
+	h.redis.mute = true
+	waited := 0
+	for range 6 {
+		s := h.gw.Worker(0).Request("GET", "/", "")
+		if !s.Paused() {
+			s.Respond(200, "")
+			break
+		}
+		waited++
+		h.gw.Advance(19 * time.Millisecond)
+		if !s.Paused() {
+			t.Fatal("a request did not wait for as long as it may")
+		}
+		h.gw.Advance(2 * time.Millisecond)
+		if s.Paused() || !s.OnUpstream() {
+			t.Fatal("a request still waits after reserve_timeout")
+		}
+		s.Respond(200, "")
+	}
+	if waited == 0 || waited > 5 {
+		t.Errorf("%d requests waited, want some and no more than five", waited)
+	}
+	h.redis.speak()
+	h.gw.Advance(3 * time.Second)
+	s := h.gw.Worker(0).Request("GET", "/", "")
+	if !s.Paused() {
+		t.Error("Redis answers again, but is not asked")
+	}
+	h.settle()
+	if !s.OnUpstream() {
+		t.Error("the answer does not reach the request")
+	}
+	s.Respond(200, "")
+}
