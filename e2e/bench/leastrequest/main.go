@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -109,15 +108,7 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	rep := newReport(s, results)
-	if err := rep.write(os.Stdout); err != nil {
-		return err
-	}
-	if s.markdown != "" {
-		if err := rep.save(s.markdown); err != nil {
-			return err
-		}
-	}
-	return json.NewEncoder(os.Stdout).Encode(rep.line())
+	return rep.publish(os.Stdout)
 }
 
 // rounds plays every policy once per round and returns the results by policy.

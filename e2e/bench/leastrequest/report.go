@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
@@ -84,38 +83,9 @@ func (rep *report) configuration() []string {
 	return lines
 }
 
-func (rep *report) write(w io.Writer) error {
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	for _, line := range rep.configuration() {
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return rep.table().Write(w)
-}
-
-func (rep *report) save(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	for _, line := range rep.configuration() {
-		if _, err := fmt.Fprintln(f, "-", line); err != nil {
-			return err
-		}
-	}
-	if _, err := fmt.Fprintln(f); err != nil {
-		return err
-	}
-	if err := rep.table().WriteMarkdown(f); err != nil {
-		return err
-	}
-	return f.Close()
+// publish prints the report, and saves it where the settings say.
+func (rep *report) publish(w io.Writer) error {
+	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }
 
 // result is the last line of the output. Ratios are Warmgate's p99 over the native policy's, round by round.

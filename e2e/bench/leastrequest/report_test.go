@@ -61,15 +61,12 @@ func TestLineComparesRoundByRound(t *testing.T) {
 
 func TestReportSaysWhatWasCompared(t *testing.T) {
 	rep := madeUp([]int{900, 910, 905}, []int{400, 410, 405}, []int{200, 210, 205})
+	rep.settings.markdown = filepath.Join(t.TempDir(), "b.md")
 	var out strings.Builder
-	if err := rep.write(&out); err != nil {
+	if err := rep.publish(&out); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "b.md")
-	if err := rep.save(file); err != nil {
-		t.Fatal(err)
-	}
-	md, err := os.ReadFile(file)
+	md, err := os.ReadFile(rep.settings.markdown)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -113,15 +112,7 @@ func run(ctx context.Context, s settings) error {
 			return err
 		}
 	}
-	if err := rep.write(os.Stdout); err != nil {
-		return err
-	}
-	if s.markdown != "" {
-		if err := rep.save(s.markdown); err != nil {
-			return err
-		}
-	}
-	return json.NewEncoder(os.Stdout).Encode(rep.line())
+	return rep.publish(os.Stdout)
 }
 
 // measureCluster fills the cells of one cluster size.

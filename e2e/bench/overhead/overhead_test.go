@@ -155,7 +155,7 @@ func TestLine(t *testing.T) {
 func TestReportNamesWhatWasMeasured(t *testing.T) {
 	rep := madeUp(1.2, &memory{Requests: 7, Early: 10 << 20, Late: 10 << 20})
 	var out strings.Builder
-	if err := rep.write(&out); err != nil {
+	if err := rep.publish(&out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{bench.Machine(), "16 KiB, 64, requests", "1.20 (1.20..1.20)", `"unit":"tokens"`, "memory: 7 requests"} {

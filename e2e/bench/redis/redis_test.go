@@ -155,8 +155,9 @@ func TestLine(t *testing.T) {
 
 func TestReportNamesWhatWasMeasured(t *testing.T) {
 	rep := madeUp(1.5, 0.5, 1)
+	rep.settings.markdown = filepath.Join(t.TempDir(), "redis.md")
 	var out strings.Builder
-	if err := rep.write(&out); err != nil {
+	if err := rep.publish(&out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -167,11 +168,7 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 			t.Errorf("the report lacks %q:\n%s", want, out.String())
 		}
 	}
-	file := filepath.Join(t.TempDir(), "redis.md")
-	if err := rep.save(file); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(rep.settings.markdown)
 	if err != nil || !strings.Contains(string(text), "| 64, evalsha | 1.00 (1.00..1.00) |") {
 		t.Errorf("Markdown: %v\n%s", err, text)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
@@ -112,30 +111,7 @@ func (rep *report) configuration() []string {
 	return lines
 }
 
-func (rep *report) write(w io.Writer) error {
-	for _, line := range append([]string{""}, append(rep.configuration(), "")...) {
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
-	}
-	return rep.table().Write(w)
-}
-
-func (rep *report) save(path string) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	for _, line := range rep.configuration() {
-		if _, err := fmt.Fprintln(f, "-", line); err != nil {
-			return err
-		}
-	}
-	if _, err := fmt.Fprintln(f); err != nil {
-		return err
-	}
-	if err := rep.table().WriteMarkdown(f); err != nil {
-		return err
-	}
-	return f.Close()
+// publish prints the report, and saves it where the settings say.
+func (rep *report) publish(w io.Writer) error {
+	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }

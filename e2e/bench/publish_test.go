@@ -1,0 +1,32 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPublish(t *testing.T) {
+	table := &Table{Head: []string{"what", "n"}}
+	table.Add("a", "1")
+	configuration := []string{"machine: none", "load: little"}
+	file := filepath.Join(t.TempDir(), "b.md")
+	var out strings.Builder
+	if err := Publish(&out, file, configuration, table, map[string]int{"bench": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nmachine: none\nload: little\n\nwhat  n\na     1\n{\"bench\":1}\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+	text, err := os.ReadFile(file)
+	if want := "- machine: none\n- load: little\n\n| what | n |\n| --- | ---: |\n| a | 1 |\n"; err != nil || string(text) != want {
+		t.Errorf("saved %q, %v, want %q", text, err, want)
+	}
+	if err := Publish(&out, "", configuration, table, nil); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+	if err := Publish(&out, filepath.Join(file, "x"), configuration, table, nil); err == nil {
+		t.Error("saved into a file as if it were a folder")
+	}
+}
