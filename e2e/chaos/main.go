@@ -8,22 +8,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	s := settings{progress: os.Stdout}
 	var only string
 	flag.StringVar(&only, "only", "", "scenes to play, comma separated; all if empty")
@@ -40,10 +33,5 @@ func main() {
 	if only != "" {
 		s.only = strings.Split(only, ",")
 	}
-	fmt.Printf("seed %d\n", s.seed)
-	f, err := run(ctx, s)
-	if err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(f)); err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1)
-	}
+	audit.Main("chaos", s.seed, func(ctx context.Context) (figures, error) { return run(ctx, s) })
 }

@@ -8,21 +8,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	s := settings{progress: os.Stdout}
 	flag.IntVar(&s.pushes, "pushes", 100, "configuration pushes")
 	flag.IntVar(&s.modules, "modules", 2, "how many of them replace the plugin's code")
@@ -35,10 +28,5 @@ func main() {
 	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
 	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")
 	flag.Parse()
-	fmt.Printf("seed %d\n", s.seed)
-	f, err := run(ctx, s)
-	if err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(f)); err != nil {
-		fmt.Fprintln(os.Stderr, "reload:", err)
-		os.Exit(1)
-	}
+	audit.Main("reload", s.seed, func(ctx context.Context) (figures, error) { return run(ctx, s) })
 }

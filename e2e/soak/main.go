@@ -6,21 +6,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	s := settings{progress: os.Stdout}
 	flag.DurationVar(&s.length, "for", 10*time.Minute, "length of the run, without its warm-up of one period")
 	flag.DurationVar(&s.period, "period", 20*time.Second, "time between two audits")
@@ -30,10 +23,5 @@ func main() {
 	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
 	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")
 	flag.Parse()
-	fmt.Printf("seed %d\n", s.seed)
-	f, err := run(ctx, s)
-	if err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(f)); err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
+	audit.Main("soak", s.seed, func(ctx context.Context) (figures, error) { return run(ctx, s) })
 }
