@@ -114,6 +114,9 @@ func (l *fakeLink) Keep(now time.Duration, r config.Redis) { l.login, l.kept = r
 
 func (l *fakeLink) Expire(time.Duration) time.Duration { return 0 }
 
+// Postpone implements Link.
+func (l *fakeLink) Postpone(time.Duration) {}
+
 func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	r := l.redis
 	r.sent++

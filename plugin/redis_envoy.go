@@ -37,13 +37,17 @@ func (r *envoyRedis) Keep(_ time.Duration, c config.Redis) {
 	}
 }
 
+// hangTimes is how many times longer than our own deadline the gateway's is. It is only there to end calls that hang: its timer
+// would also end those whose answer waits to be read behind other requests.
+const hangTimes = 5
+
 // call is a redisclient.Call.
 func (r *envoyRedis) call(now time.Duration, node string, body []byte, done redisclient.Done) {
 	headers := [][2]string{{":method", "POST"}, {":path", "/"}, {":authority", "redis"}}
 	if node != "" {
 		headers = append(headers, [2]string{headerNode, node})
 	}
-	limit := uint32(r.within.Milliseconds())
+	limit := uint32(hangTimes * r.within.Milliseconds())
 	err := callOut("an answer of Redis", func(run func(func())) error {
 		_, err := proxywasm.DispatchHttpCall(r.cluster, headers, body, nil, limit, func(n, size, _ int) {
 			run(func() {
@@ -63,7 +67,11 @@ func answerOf(headers, size int) ([]byte, error) {
 	if headers == 0 {
 		return nil, redisclient.ErrTimeout
 	}
-	if callStatus() != "200" {
+	switch callStatus() {
+	case "200":
+	case "504":
+		return nil, redisclient.ErrTimeout
+	default:
 		return nil, redisclient.ErrUnreachable
 	}
 	reply, err := proxywasm.GetHttpCallResponseBody(0, size)

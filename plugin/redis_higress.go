@@ -51,6 +51,9 @@ func (r *higressRedis) Keep(now time.Duration, login config.Redis) {
 // Expire implements Link: the store's own deadlines are enough.
 func (r *higressRedis) Expire(time.Duration) time.Duration { return 0 }
 
+// Postpone implements Link: there are no deadlines but the store's.
+func (r *higressRedis) Postpone(time.Duration) {}
+
 // Do implements redisclient.Transport.
 func (r *higressRedis) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	if !r.ready {

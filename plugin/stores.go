@@ -17,6 +17,8 @@ type Link interface {
 	Keep(now time.Duration, r config.Redis)
 	// Expire gives up what has got no answer in time, and returns the earliest deadline still to come, 0 for none.
 	Expire(now time.Duration) time.Duration
+	// Postpone moves all deadlines: for so long nobody could have seen an answer.
+	Postpone(d time.Duration)
 }
 
 // target is a Redis, a user and a time limit. Configurations that name the same share what this VM keeps for it.
@@ -99,6 +101,14 @@ func (v *vm) fell(sh *sharedStore, why error) {
 	if sh.told == 0 || v.clock-sh.told >= silence {
 		sh.told, sh.failed = v.clock, true
 		v.gw.Log(Warn, sh.name+" is of no use ("+cause+"): the gateway counts by itself meanwhile")
+	}
+}
+
+// postpone moves all deadlines of the shared stores.
+func (v *vm) postpone(d time.Duration) {
+	for _, sh := range v.shared {
+		sh.link.Postpone(d)
+		sh.remote.Postpone(d)
 	}
 }
 

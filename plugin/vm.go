@@ -201,6 +201,9 @@ func (v *vm) visit(s *stream, what string, f, recovered func()) {
 // tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
 func (v *vm) tick(p *plugin) {
 	now := v.read()
+	if late := now - p.due; p == v.newest() && p.due > 0 && late > punctual {
+		v.postpone(late)
+	}
 	v.rearm(p, now, v.expire(now))
 	v.depart(p)
 	if now-v.ticked < tickPeriod/2 {

@@ -5,6 +5,10 @@ import "time"
 // The gateway ticks each configuration by a timer of its own. A tick usually comes every 100 ms; while a request waits for
 // a shared store, the timer of the newest configuration is set to the earliest deadline.
 
+// punctual is how late a tick may be without a reason. Later than that the worker was busy with other requests, and answers
+// that have come meanwhile are read only after this tick.
+const punctual = 4 * time.Millisecond
+
 // newest returns the configuration that came last, nil when none is in force.
 func (v *vm) newest() *plugin {
 	if len(v.live) == 0 {

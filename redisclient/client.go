@@ -24,27 +24,38 @@ type client struct {
 // call is one script on its way.
 type call struct {
 	script *script // nil for a command that is none
+	home   *home   // of the data that it is about; nil for a command that is about none
 	cmd    []byte
 	until  time.Duration
 	tries  int
+	moved  bool // it was sent on to another node
 	probe  bool // goes out, and is believed, also while the breaker is open
 	over   bool // done has been called
 	done   func(time.Duration, Value, error)
 }
+
+// home is where in a Redis Cluster the data of a scope are, as far as is known.
+type home struct{ node string } // "" for the configured server
 
 func newClient(t Transport, timeout time.Duration, kv lb.KV) *client {
 	return &client{transport: t, timeout: timeout, kv: kv, loading: map[*script]time.Duration{}}
 }
 
 // send sends a script. done is called exactly once: with the answer, with an error, or by expire.
-func (c *client) send(now time.Duration, s *script, cmd []byte, probe bool, done func(time.Duration, Value, error)) {
+func (c *client) send(
+	now time.Duration, s *script, h *home, cmd []byte, probe bool, done func(time.Duration, Value, error),
+) {
 	if c.breaker.open && !probe {
 		done(now, Value{}, ErrOpen)
 		return
 	}
-	k := &call{script: s, cmd: cmd, until: now + c.timeout, probe: probe, done: done}
+	k := &call{script: s, home: h, cmd: cmd, until: now + c.timeout, probe: probe, done: done}
 	c.pending = append(c.pending, k)
-	c.try(now, k, "", false)
+	node := ""
+	if h != nil {
+		node = h.node
+	}
+	c.try(now, k, node, false)
 }
 
 // try sends the call to the given node, "" being the configured server.
@@ -88,7 +99,7 @@ func whole(reply []byte, err error) (Value, error) {
 
 // again sends a refused call once more if that can help.
 func (c *client) again(now time.Duration, k *call, node string, asking bool, refused *ReplyError) bool {
-	if k.script == nil || k.tries >= maxTries || now >= k.until {
+	if k.script == nil || k.home == nil || k.tries >= maxTries || now >= k.until {
 		return false
 	}
 	switch refused.class() {
@@ -96,8 +107,12 @@ func (c *client) again(now time.Duration, k *call, node string, asking bool, ref
 		c.load(now, k, node)
 		c.try(now, k, node, asking)
 	case move:
-		if _, ok := c.transport.(Redirector); !ok || node != "" || refused.node == "" {
+		if _, ok := c.transport.(Redirector); !ok || k.moved || refused.node == "" {
 			return false // there is no way, or it was followed once already
+		}
+		k.moved = true
+		if refused.Code == "MOVED" {
+			k.home.node = refused.node
 		}
 		c.try(now, k, refused.node, refused.Code == "ASK")
 	case retry:
@@ -145,8 +160,18 @@ func (c *client) finish(now time.Duration, k *call, v Value, err error) {
 		c.breaker.succeeded(now, k.probe)
 	} else {
 		c.breaker.failed(now)
+		if k.home != nil {
+			k.home.node = "" // it may have moved again
+		}
 	}
 	k.done(now, v, err)
+}
+
+// postpone moves all deadlines: for so long nobody could have seen an answer.
+func (c *client) postpone(d time.Duration) {
+	for _, k := range c.pending {
+		k.until += d
+	}
 }
 
 // expire fails the calls whose time is over, and returns the earliest deadline of the others, 0 when there are none.

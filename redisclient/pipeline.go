@@ -176,6 +176,13 @@ func split(b []byte) (parts [][]byte, err error) {
 	return parts, nil
 }
 
+// Postpone moves all deadlines, as [Store.Postpone] does.
+func (p *Pipeline) Postpone(d time.Duration) {
+	for _, q := range p.nodes {
+		q.until += d
+	}
+}
+
 // Expire gives up calls without an answer, and returns the earliest deadline still to come, 0 for none.
 func (p *Pipeline) Expire(now time.Duration) (next time.Duration) {
 	for node, q := range p.nodes {

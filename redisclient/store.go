@@ -44,6 +44,7 @@ var _ lb.Remote = (*Store)(nil)
 type scope struct {
 	name   string
 	keys   Keys // Own is this owner's
+	home   home
 	others string
 	views  []*view
 	leases map[lb.LeaseID]*lease
@@ -88,6 +89,10 @@ func (s *Store) Ready(time.Duration) bool { return !s.client.breaker.open }
 
 // Expire fails what has got no answer in time. It returns the earliest deadline that is still to come, 0 for none.
 func (s *Store) Expire(now time.Duration) time.Duration { return s.client.expire(now) }
+
+// Postpone moves all deadlines. It is for a caller that was held up: for so long it could not have seen an answer, and that is
+// not held against Redis.
+func (s *Store) Postpone(d time.Duration) { s.client.postpone(d) }
 
 // Err returns why the last beat failed, nil when it did not.
 func (s *Store) Err() error { return s.down }
@@ -142,7 +147,7 @@ func (s *Store) ask(now time.Duration, r *reservation) {
 	r.view = sc.view(r.plan.Candidates, s.owner)
 	r.view.used = true
 	if !r.view.fresh(now) {
-		s.open(now, r.view)
+		s.open(now, sc, r.view)
 	}
 	b := scriptReserve.command(make([]byte, 0, 320), 3, 4)
 	b = appendArg(b, sc.keys.Table)
@@ -154,16 +159,16 @@ func (s *Store) ask(now time.Duration, r *reservation) {
 	b = appendInt(b, int64(uint32(r.plan.Tie)))
 	s.seq++
 	r.sent = s.seq
-	s.client.send(now, scriptReserve, b, false, func(now time.Duration, v Value, err error) {
+	s.client.send(now, scriptReserve, &sc.home, b, false, func(now time.Duration, v Value, err error) {
 		s.answered(now, r, v, err)
 	})
 }
 
 // open makes Redis know the view.
-func (s *Store) open(now time.Duration, v *view) {
+func (s *Store) open(now time.Duration, sc *scope, v *view) {
 	s.seq++
 	v.known, v.opened = now, s.seq
-	s.client.send(now, scriptOpen, v.open, false, func(_ time.Duration, _ Value, err error) {
+	s.client.send(now, scriptOpen, &sc.home, v.open, false, func(_ time.Duration, _ Value, err error) {
 		if v.refused = err; err != nil {
 			v.known = never
 		}
@@ -279,7 +284,7 @@ func (s *Store) correct(now time.Duration, id lb.LeaseID, l *lease) {
 	b = appendInt(b, int64(l.version))
 	b = appendArg(b, l.addr)
 	version := l.version
-	s.background(now, scriptAmend, b, func(_ time.Duration, v Value, err error) {
+	s.background(now, scriptAmend, l.scope, b, func(_ time.Duration, v Value, err error) {
 		if err == nil && v.Int == 1 && l.version == version {
 			l.stale = false
 		}
@@ -317,7 +322,7 @@ func (s *Store) drop(now time.Duration, sc *scope, known bool, ids ...lb.LeaseID
 			sc.tombs[id] = now + tombstoneAge
 		}
 	}
-	s.background(now, scriptRelease, b, func(_ time.Duration, v Value, err error) {
+	s.background(now, scriptRelease, sc, b, func(_ time.Duration, v Value, err error) {
 		if err != nil || v.Int == int64(len(ids)) { // no tombstone was left there: what is found there later is a lease
 			for _, id := range ids {
 				delete(sc.tombs, id)
@@ -327,9 +332,9 @@ func (s *Store) drop(now time.Duration, sc *scope, known bool, ids ...lb.LeaseID
 }
 
 // background sends what no request waits for, unless the breaker is open.
-func (s *Store) background(now time.Duration, sp *script, cmd []byte, done func(time.Duration, Value, error)) {
+func (s *Store) background(now time.Duration, sp *script, sc *scope, cmd []byte, done func(time.Duration, Value, error)) {
 	s.seq++
-	s.client.send(now, sp, cmd, false, done)
+	s.client.send(now, sp, &sc.home, cmd, false, done)
 }
 
 // keep enters a lease into the books.

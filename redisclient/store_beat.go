@@ -38,7 +38,7 @@ func (s *Store) Beat(now time.Duration) error {
 		s.beat(now, sc)
 	}
 	if len(s.scopes) == 0 && s.client.breaker.open {
-		s.client.send(now, nil, AppendCommand(nil, "PING"), true, func(_ time.Duration, _ Value, err error) { s.down = err })
+		s.client.send(now, nil, nil, AppendCommand(nil, "PING"), true, func(_ time.Duration, _ Value, err error) { s.down = err })
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (s *Store) beat(now time.Duration, sc *scope) {
 	b = appendInt(b, int64(parts))
 	s.seq++
 	sent := s.seq
-	s.client.send(now, scriptBeat, b, true, func(now2 time.Duration, v Value, err error) {
+	s.client.send(now, scriptBeat, &sc.home, b, true, func(now2 time.Duration, v Value, err error) {
 		if s.down = err; err != nil {
 			return
 		}
@@ -160,7 +160,7 @@ func (s *Store) assert(now time.Duration, sc *scope, ids []lb.LeaseID) {
 		b = appendInt(b, int64(l.version))
 		b = appendArg(b, l.addr)
 	}
-	s.background(now, scriptAssert, b, func(_ time.Duration, _ Value, err error) {
+	s.background(now, scriptAssert, sc, b, func(_ time.Duration, _ Value, err error) {
 		for l, version := range sent {
 			if err == nil && l.version == version {
 				l.stale = false

@@ -1,0 +1,53 @@
+package redisclient_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// TestHome follows a scope through a Redis Cluster: where it moved to is asked first from then on, until that fails.
+func TestHome(t *testing.T) {
+	r := &redirecting{}
+	s := opened(t, r, &r.manual, newMemory())
+	for id, c := range []struct {
+		name    string
+		replies []string
+		want    string
+		sent    string
+	}{
+		{"asked elsewhere", []string{"-ASK 5 10.0.0.8:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.8:6379?/EVALSHA"},
+		{"moved", []string{"-MOVED 5 10.0.0.9:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.9:6379/EVALSHA"},
+		{"at its new home", []string{grantReply}, "granted 1", "10.0.0.9:6379/EVALSHA"},
+		{
+			"moved again", []string{"-MOVED 5 10.0.0.7:6379\r\n", grantReply}, "granted 1",
+			"10.0.0.9:6379/EVALSHA 10.0.0.7:6379/EVALSHA",
+		},
+		{"home fails", []string{"-CLUSTERDOWN no\r\n"}, "cluster_down", "10.0.0.7:6379/EVALSHA"},
+		{"from the beginning", []string{grantReply}, "granted 1", "EVALSHA"},
+	} {
+		r.manual = manual{}
+		res := reserve(s, 0, lb.LeaseID(id+1))
+		for i, reply := range c.replies {
+			r.answer(0, i, reply)
+		}
+		if got := res.String() + ": " + strings.Join(r.sent, " "); got != c.want+": "+c.sent {
+			t.Errorf("%s: %s, want %s: %s", c.name, got, c.want, c.sent)
+		}
+	}
+}
+
+// A worker that was held up does not hold it against Redis.
+func TestPostpone(t *testing.T) {
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	r := reserve(s, 0, 1)
+	s.Postpone(30 * time.Millisecond)
+	if next := s.Expire(manualTimeout); next != manualTimeout+30*time.Millisecond {
+		t.Errorf("the deadline is %v", next)
+	}
+	m.answer(manualTimeout+time.Millisecond, 0, grantReply)
+	r.want(t, "granted 1")
+}
