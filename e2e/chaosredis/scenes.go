@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/faultproxy"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+var scenes = append(plain(), []scene{
+	{name: "herd", play: herd},
+	{name: "clients leave", play: clientsLeave},
+	{name: "gateway killed", play: gatewayKilled},
+	{name: "everything at random", play: nemesis},
+	{name: "cluster", play: cluster, clustered: true},
+}...)
+
+func plain() []scene {
+	var out []scene
+	for _, f := range faults {
+		out = append(out, f.scene())
+	}
+	return out
+}
+
+// herd lets many clients arrive at the same moment, half of them at each gateway, and stay. Then all leave at once. With one
+// view of the load, no server may get more than one request above another.
+func herd(a *act) error {
+	base := a.streams.Open()
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	for i := range a.settings.herd {
+		c, err := net.Dial("tcp", a.site.Gateways[i%gateways].Addr())
+		if err != nil {
+			return err
+		}
+		conns = append(conns, c)
+	}
+	const tokens = 600 // a minute: they stay until they leave
+	body, err := loadgen.ChatBody("sim", "all at once", tokens, true)
+	if err != nil {
+		return err
+	}
+	if err := atOnce(conns, loadgen.PostRequest("herd", "/v1/chat/completions", body)); err != nil {
+		return err
+	}
+	a.result.Requests += len(conns)
+	a.result.Left += len(conns)
+	want := int64(len(conns))
+	for _, c := range base {
+		want += c.All
+	}
+	if err := a.awaitCount("the herd does not arrive", func() (bool, error) {
+		snap, err := a.site.Snapshot(a.ctx)
+		return err == nil && snap.Totals().Server == want && snap.Disagreement() == nil, err
+	}); err != nil {
+		return err
+	}
+	snap, err := a.site.Snapshot(a.ctx)
+	if err != nil {
+		return err
+	}
+	least, most := snap.Spread()
+	a.result.Figures["min_inflight"], a.result.Figures["max_inflight"] = float64(least), float64(most)
+	if most-least > 1 {
+		return fmt.Errorf("%d on one server, %d on another: more than 1 apart", most, least)
+	}
+	return nil
+}
+
+// atOnce sends a request on each connection, all from the same moment on.
+func atOnce(conns []net.Conn, req []byte) error {
+	start := make(chan struct{})
+	errs := make([]error, len(conns))
+	var wg sync.WaitGroup
+	for i, c := range conns {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			<-start
+			_, errs[i] = c.Write(req)
+		}()
+	}
+	close(start)
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// leaver is a request whose client leaves early, often while its reservation is on the way, or stays.
+func leaver(r *rand.Rand, id int) loadgen.Request {
+	q := audit.Short(r, id)
+	q.MaxTokens = 1 + r.IntN(3)
+	switch r.IntN(4) {
+	case 0:
+		q.Leave = loadgen.Leave{At: loadgen.BeforeFirstByte, After: time.Duration(r.IntN(20)) * time.Millisecond}
+	case 1:
+		q.Leave = loadgen.Leave{At: loadgen.BeforeFirstByte, After: time.Duration(r.IntN(150)) * time.Millisecond}
+	}
+	return q
+}
+
+// clientsLeave has clients leave while Redis takes nearly as long as it may.
+func clientsLeave(a *act) error {
+	return a.traffic(func() error {
+		for _, w := range a.place.ways {
+			if err := w.Set(faultproxy.Delay(8*time.Millisecond, 6*time.Millisecond)); err != nil {
+				return err
+			}
+		}
+		a.sleep(a.span)
+		return pass(a)
+	}, leaver)
+}
+
+// gatewayKilled ends the second gateway with many requests in flight. The first must know of it as soon as the leases are
+// over: 5 s and the second until a beat.
+func gatewayKilled(a *act) error {
+	g := a.site.Gateways[1]
+	crowd, err := a.crowdAt(g.Addr())
+	if err != nil {
+		return err
+	}
+	lost := int(crowd)
+	for id := range a.settings.streams { // the streams go through the gateways in turn
+		if id%gateways == 1 {
+			a.mayLose++
+		}
+	}
+	if err := syscall.Kill(g.PID(), syscall.SIGKILL); err != nil {
+		return err
+	}
+	at := time.Now()
+	a.result.Lost += lost
+	a.result.Requests += lost
+	if err := a.awaitCount("the leases of the dead gateway do not come back", func() (bool, error) {
+		totals, leases, err := a.place.counts()
+		if err != nil {
+			return false, err
+		}
+		return sum(totals) == int64(a.streams.Len()) && sum(leases) == int64(a.streams.Len()), nil
+	}); err != nil {
+		return err
+	}
+	a.result.Figures["returned_after_ms"] = float64(time.Since(at).Milliseconds())
+	_ = g.Stop() // it ended by a signal, and says so
+	if err := a.site.StartGateway(a.ctx, 1); err != nil {
+		return err
+	}
+	return a.site.AwaitReady(a.ctx)
+}
+
+// crowdAt opens many streams at one gateway, by clients that will not miss them, and returns how many there are.
+func (a *act) crowdAt(addr string) (int64, error) {
+	var conns []net.Conn
+	for range a.crowd {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return 0, err
+		}
+		conns = append(conns, c)
+	}
+	body, err := loadgen.ChatBody("sim", "in a crowd", 600, true)
+	if err != nil {
+		return 0, err
+	}
+	if err := atOnce(conns, loadgen.PostRequest("crowd", "/v1/chat/completions", body)); err != nil {
+		return 0, err
+	}
+	want := int64(a.crowd + a.streams.Len())
+	return int64(a.crowd), a.awaitCount("the crowd is not counted", func() (bool, error) {
+		totals, _, err := a.place.counts()
+		return sum(totals) == want, err
+	})
+}
+
+func sum(m map[string]int64) (n int64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+// cluster moves the slot of the counts around a Redis Cluster, twice slowly, while requests go on.
+func cluster(a *act) error {
+	slot := redisserver.Slot(redisclient.KeysOf(scope).Table)
+	c := a.place.cluster
+	return a.traffic(func() error {
+		for range 2 * len(c.Servers()) {
+			a.sleep(a.span / 6)
+			m, err := c.StartMigration(slot, (c.Owner(slot)+1)%len(c.Servers()))
+			if err != nil {
+				return err
+			}
+			a.sleep(a.span / 6)
+			if err := m.MoveKeys(); err != nil {
+				return err
+			}
+			a.sleep(a.span / 6)
+			if err := m.Finish(); err != nil {
+				return err
+			}
+			a.result.Figures["migrations"]++
+		}
+		a.sleep(a.span)
+		return nil
+	}, audit.Short)
+}
