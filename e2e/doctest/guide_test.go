@@ -84,7 +84,7 @@ func TestConfigurationsReadme(t *testing.T) {
 	// The user has a terminal for the gateway and another one for the rest.
 	foreground := regexp.MustCompile(`(?m)^(envoy .*)$`)
 	blocks := shell(t, "envoy-config/README.md")
-	if len(blocks) != 2 || len(foreground.FindAllString(blocks[0], -1)) != 1 {
+	if len(blocks) != 3 || len(foreground.FindAllString(blocks[0], -1)) != 1 {
 		t.Fatalf("the document has changed: %q", blocks)
 	}
 	script := prelude + "EDITOR=" + editor + "\n" + foreground.ReplaceAllString(blocks[0], "$1 &") +

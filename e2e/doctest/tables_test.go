@@ -15,6 +15,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/redisclient"
 )
 
 var update = flag.Bool("update", false, "rewrite the tables of configuration keys in the READMEs")
@@ -118,6 +119,21 @@ func TestReasonTables(t *testing.T) {
 		if have := tab.column(0); !slices.Equal(have, want) {
 			t.Errorf("%s: reasons\n%v\nwant\n%v", name, have, want)
 		}
+	}
+}
+
+// TestCausesTable holds the table of causes to redisclient.Causes, in their order.
+func TestCausesTable(t *testing.T) {
+	tab := open(t, "docs/metrics.md").marked("causes")
+	if tab == nil {
+		t.Fatal("docs/metrics.md: no table of causes")
+	}
+	var want []string
+	for _, c := range redisclient.Causes() {
+		want = append(want, "`"+c+"`")
+	}
+	if have := tab.column(0); !slices.Equal(have, want) {
+		t.Errorf("docs/metrics.md: causes\n%v\nwant\n%v", have, want)
 	}
 }
 

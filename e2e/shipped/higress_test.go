@@ -47,9 +47,9 @@ func TestWasmPlugins(t *testing.T) {
 			if warnings := set.Warnings(); len(warnings) > 0 {
 				t.Errorf("an example with keys that have no effect: %q", warnings)
 			}
-			policy := strings.TrimSuffix(strings.TrimPrefix(name, "higress-wasmplugin-"), ".yaml")
-			if c := set.Match("", "", ""); c == nil || c.Policy != strings.ReplaceAll(policy, "-", "_") {
-				t.Errorf("the global policy is not the file's: %+v", c)
+			about := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(name, "higress-wasmplugin-"), ".yaml"), "-", "_")
+			if c := set.Match("", "", ""); c == nil || c.Policy != about && c.Store != about {
+				t.Errorf("neither policy nor store of the global part is the file's: %+v", c)
 			}
 		})
 	}

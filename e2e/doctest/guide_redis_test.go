@@ -1,0 +1,42 @@
+package doctest
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// TestConfigurationsReadmeRedis runs the commands of envoy-config/README.md for counts in Redis, against a server that has the
+// shipped user.
+func TestConfigurationsReadmeRedis(t *testing.T) {
+	needs(t, "curl", "setpriv")
+	dir := stage(t)
+	server := redisserver.StartT(t, redisserver.Options{})
+	replace(t, filepath.Join(dir, "envoy-config/redis-tunnel.yaml"), "port_value: 6379", "port_value: "+strconv.Itoa(server.Port()))
+	user := []any{"ACL", "SETUSER"}
+	for _, rule := range strings.Fields(read(t, "envoy-config/redis-user.acl"))[1:] {
+		user = append(user, rule)
+	}
+	if _, err := server.Do(user...); err != nil {
+		t.Fatal(err)
+	}
+	var commands string
+	for _, block := range shell(t, "envoy-config/README.md") {
+		if strings.Contains(block, "redis-tunnel.yaml") {
+			commands = block
+		}
+	}
+	if !strings.HasSuffix(commands, "--concurrency 2\n") {
+		t.Fatalf("the document has changed: %q", commands)
+	}
+	play(t, dir, prelude+"cd envoy-config\n"+strings.TrimSpace(commands)+" &\n"+choosing+
+		"until admin stats/prometheus | grep -q '^warmgate_redis_up{} 1'; do command sleep 0.2; done\nkill $!\n")
+	k := redisclient.KeysOf("llm")
+	if n, err := server.Do("EXISTS", k.Table, k.Rows); err != nil || n.Integer() != 2 {
+		t.Errorf("Redis has %v of 2 keys: %v", n, err)
+	}
+}

@@ -1,0 +1,186 @@
+package shipped
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+const aclFile = "envoy-config/redis-user.acl"
+
+// TestEnvoyAcceptsTheTunnel lets each Envoy validate both layouts with the tunnel, as README.md says to start them.
+func TestEnvoyAcceptsTheTunnel(t *testing.T) {
+	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
+		binary, err := harness.Envoy(t.Context(), version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {
+			t.Run(version+" "+file, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := os.CopyFS(dir, os.DirFS(path(t, "envoy-config"))); err != nil {
+					t.Fatal(err)
+				}
+				if version == harness.OldestVersion {
+					dropAllowPaths(t, filepath.Join(dir, file))
+				}
+				tunnel := string(read(t, "envoy-config/redis-tunnel.yaml"))
+				cmd := exec.Command(binary, "--mode", "validate", "--config-path", file, "--config-yaml", tunnel, "--log-level", "warning")
+				cmd.Dir = dir
+				if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "Deprecated") {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
+	}
+}
+
+// TestRedisConfiguration holds warmgate-redis.yaml to warmgate.yaml: it is the same plugin, with a configuration that counts in
+// Redis.
+func TestRedisConfiguration(t *testing.T) {
+	parts := make([]any, 2)
+	for i, file := range []string{"warmgate.yaml", "warmgate-redis.yaml"} {
+		doc := parse(t, "envoy-config/"+file)
+		text := find[string](t, doc, pluginPath+".configuration.value")
+		set, err := config.Parse([]byte(text), config.Envoy)
+		if err != nil || len(set.Warnings()) > 0 {
+			t.Fatalf("%s: %v %q", file, err, set.Warnings())
+		}
+		if c := set.Match("", "", ""); c.UsesRedis() != (i == 1) {
+			t.Errorf("%s: counts in Redis: %v", file, c.UsesRedis())
+		}
+		if err := errors.Join(harness.Remove(doc, pluginPath+".configuration"), doc.Decode(&parts[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, different := range append(lacking("", parts[0], parts[1]), lacking("", parts[1], parts[0])...) {
+		t.Errorf("the two differ at %s", different)
+	}
+}
+
+// TestRedisUser holds the user to what the package that talks to Redis says it needs, and proves there.
+func TestRedisUser(t *testing.T) {
+	if got, want := string(read(t, aclFile)), "user warmgate on >change-me "+redisclient.ACLRules+"\n"; got != want {
+		t.Errorf("%s is\n%s, want\n%s", aclFile, got, want)
+	}
+}
+
+// withUser starts a server of the version with the shipped user, and no other that a client could be.
+func withUser(t *testing.T, version string) *redisserver.Server {
+	t.Helper()
+	s := redisserver.StartT(t, redisserver.Options{Version: version})
+	setUser := []any{"ACL", "SETUSER"}
+	for _, rule := range strings.Fields(string(read(t, aclFile)))[1:] {
+		setUser = append(setUser, rule)
+	}
+	for _, command := range [][]any{setUser, {"ACL", "SETUSER", "default", "off"}} {
+		if _, err := s.Do(command...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// TestRedisAsShipped starts both layouts with the shipped plugin configuration for Redis, against each server with the shipped
+// user. All that the plugin ever asks of Redis is asked: also that it counts anew what was lost.
+func TestRedisAsShipped(t *testing.T) {
+	upstream := server(t)
+	text := find[string](t, parse(t, "envoy-config/warmgate-redis.yaml"), pluginPath+".configuration.value")
+	for i, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			redis := withUser(t, version)
+			g := harness.StartT(t, harness.Options{
+				Hardened: i == 0, Redis: redis.Addr(), Config: text,
+				Endpoints: []harness.Endpoint{{Addr: upstream.Listener.Addr().String()}},
+			})
+			page := func() string {
+				text, err := g.Prometheus(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
+			}
+			up := regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 1$`)
+			await(ctx, t, "the Prometheus page", up, func() string { ask(t, g); return page() })
+			k := redisclient.KeysOf("llm")
+			if n, err := redis.Do("EXISTS", k.Table, k.Rows, k.Owners); err != nil || n.Integer() != 3 {
+				t.Errorf("Redis has %v of 3 keys: %v", n, err)
+			}
+			if _, err := redis.Do("FLUSHALL"); err != nil {
+				t.Fatal(err)
+			}
+			ask(t, g)
+			await(ctx, t, "Redis", regexp.MustCompile(`^1$`), func() string {
+				n, err := redis.Do("EXISTS", k.Table)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n.String()
+			})
+			if denied := regexp.MustCompile(`(?m)^warmgate_store_fallbacks_total\{cause="(denied|auth|error)"\}.*$`).FindString(page()); denied != "" {
+				t.Errorf("the shipped user is not enough: %s", denied)
+			}
+			if log := g.Logs(); strings.Contains(log, "change-me") {
+				t.Error("the log shows the password")
+			}
+		})
+	}
+}
+
+// TestTunnelIsNotReachable sends what the tunnel understands to the gateway as a client: it goes to the model servers.
+func TestTunnelIsNotReachable(t *testing.T) {
+	redis := redisserver.StartT(t, redisserver.Options{})
+	upstream := server(t)
+	g := harness.StartT(t, harness.Options{Redis: redis.Addr(), Endpoints: []harness.Endpoint{{Addr: upstream.Listener.Addr().String()}}})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	await(ctx, t, "the access log", regexp.MustCompile(`POST /v1/x 418`), func() string { ask(t, g); return g.AccessLog() })
+	for _, host := range []string{"redis", "warmgate-redis", "warmgate-redis-tunnel"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL(), strings.NewReader("*3\r\n$3\r\nSET\r\n$6\r\nforged\r\n$1\r\n1\r\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("x-warmgate-redis-node", redis.Addr())
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusTeapot {
+			t.Errorf("%s: answered %s, want the model server's answer", host, resp.Status)
+		}
+	}
+	if n, err := redis.Do("EXISTS", "forged"); err != nil || n.Integer() != 0 {
+		t.Errorf("a client wrote to Redis: %v %v", n, err)
+	}
+	var tunnel struct {
+		StaticResources struct {
+			Listeners []map[string]any
+		} `yaml:"static_resources"`
+	}
+	if err := yaml.Unmarshal(read(t, "envoy-config/redis-tunnel.yaml"), &tunnel); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range tunnel.StaticResources.Listeners {
+		if l["address"] != nil || l["internal_listener"] == nil {
+			t.Errorf("listener %v has an address", l["name"])
+		}
+	}
+}
