@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -118,18 +117,14 @@ func drained(t *testing.T, g *harness.Gateway) {
 	}
 }
 
-// used returns how many bytes of memory Envoy uses: what is resident, without what its allocator keeps for later use. All
-// memory of the VMs counts.
+// used returns how many bytes of memory Envoy uses.
 func used(t *testing.T, g *harness.Gateway) int64 {
 	t.Helper()
-	const flush = 6 * time.Second // Envoy brings its statistics of memory up to date every 5 s
-	time.Sleep(flush)
-	rss, errRSS := g.RSS()
-	stats, err := g.Stats(context.Background(), `^server\.memory_`)
-	if err := errors.Join(errRSS, err); err != nil {
+	n, _, err := g.Used(context.Background())
+	if err != nil {
 		t.Fatal(err)
 	}
-	return rss - int64(stats["server.memory_physical_size"]) + int64(stats["server.memory_allocated"])
+	return n
 }
 
 const mib = 1 << 20

@@ -188,6 +188,9 @@ func testObserve(ctx context.Context, t *testing.T, g *Gateway) {
 	if rss, err := g.RSS(); err != nil || rss < 10<<20 || rss > 4<<30 {
 		t.Errorf("RSS: %v, %v", rss, err)
 	}
+	if n, resident, err := g.Used(ctx); err != nil || n < 10<<20 || n > resident {
+		t.Errorf("%d bytes used, %d resident, %v", n, resident, err)
+	}
 }
 
 func TestStartTellsWhyItFailed(t *testing.T) {

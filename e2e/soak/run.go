@@ -83,17 +83,17 @@ func (r *soaker) periods(ctx context.Context) error {
 		if err := r.play(ctx, traffic); err != nil {
 			return err
 		}
-		used, rss, err := r.memory(ctx)
+		used, rss, err := r.site.Gateway.Used(ctx)
 		if err != nil {
 			return err
 		}
 		t := traffic.Tally()
 		fmt.Fprintf(r.progress, "%4.0f s  %7d requests, %6d left, %d failed, %5.1f MiB used, %5.1f resident\n",
-			time.Since(start).Seconds(), t.Sent, t.Left, t.Failed(), used/mib, rss/mib)
+			time.Since(start).Seconds(), t.Sent, t.Left, t.Failed(), float64(used)/mib, float64(rss)/mib)
 		r.figures.Requests, r.figures.Failed, r.figures.Left = t.Sent, t.Failed(), t.Left
-		r.figures.RSSMiB = rss / mib
+		r.figures.RSSMiB = float64(rss) / mib
 		if i > 0 {
-			r.used = append(r.used, used)
+			r.used = append(r.used, float64(used))
 		}
 		if t.Failed() > 0 {
 			return fmt.Errorf("%d requests failed: %v, first: %s", t.Failed(), t.Errors, t.First)
@@ -126,24 +126,6 @@ func (r *soaker) play(ctx context.Context, traffic *audit.Traffic) error {
 }
 
 const mib = 1 << 20
-
-// memory returns the bytes that Envoy uses and those that are resident. What its allocator keeps for later use, which is as
-// much as the busiest moment so far needed, is resident but not used. All memory of the VMs counts as used.
-func (r *soaker) memory(ctx context.Context) (used, rss float64, err error) {
-	const flush = 6 * time.Second // Envoy brings its statistics of memory up to date every 5 s
-	select {
-	case <-ctx.Done():
-		return 0, 0, ctx.Err()
-	case <-time.After(flush):
-	}
-	n, err := r.site.Gateway.RSS()
-	if err != nil {
-		return 0, 0, err
-	}
-	stats, err := r.site.Gateway.Stats(ctx, `^server\.memory_`)
-	rss = float64(n)
-	return rss - stats["server.memory_physical_size"] + stats["server.memory_allocated"], rss, err
-}
 
 // change pushes a part of the endpoints, or another configuration.
 func (r *soaker) change(ctx context.Context) error {
