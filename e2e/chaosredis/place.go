@@ -25,8 +25,12 @@ type place struct {
 // scope is what the gateways count in: the cluster of the model servers.
 const scope = "llm"
 
-const config = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"debug_headers":true,` +
-	`"envoy":{"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"}}}`
+// config is the plugin's; patient waits for Redis even when a thousand requests arrive at once on two CPUs.
+const (
+	config  = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + common + `}}`
+	patient = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"reserve_timeout":"2s",` + common + `}}`
+	common  = `"debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"}`
+)
 
 // slowLoading makes the server take a while for the data that the scene "loading" leaves it; others leave none.
 var slowLoading = []string{"key-load-delay 100000", "rdbcompression no"}

@@ -35,6 +35,24 @@ func plain() []scene {
 // herd lets many clients arrive at the same moment, half of them at each gateway, and stay. Then all leave at once. With one
 // view of the load, no server may get more than one request above another.
 func herd(a *act) error {
+	if err := a.push(patient); err != nil {
+		return err
+	}
+	return errors.Join(a.arrive(), a.push(config))
+}
+
+// push gives every gateway a configuration.
+func (a *act) push(text string) error {
+	for _, g := range a.site.Gateways {
+		if err := g.PushPlugin(a.ctx, text); err != nil {
+			return err
+		}
+	}
+	return a.site.AwaitReady(a.ctx)
+}
+
+// arrive lets the herd come and go.
+func (a *act) arrive() error {
 	base := a.streams.Open()
 	var conns []net.Conn
 	defer func() {
