@@ -2,6 +2,7 @@ package redisclient_test
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net"
 	"strconv"
@@ -21,7 +22,9 @@ type pipe struct {
 	in   *bufio.Reader
 	out  []byte
 	done []redisclient.Done
+	next [][]byte // what is to be flushed, command by command
 	sent [][]byte // what was flushed last, to look at
+	all  [][]byte // what was ever flushed
 }
 
 func newPipe(t testing.TB, s *redisserver.Server) *pipe {
@@ -38,13 +41,14 @@ func newPipe(t testing.TB, s *redisserver.Server) *pipe {
 func (p *pipe) Do(_ time.Duration, cmd []byte, done redisclient.Done) {
 	p.out = append(p.out, cmd...)
 	p.done = append(p.done, done)
-	p.sent = append(p.sent, append([]byte(nil), cmd...))
+	p.next = append(p.next, bytes.Clone(cmd))
 }
 
 // flush sends what was given and hands out the answers, until no answer leads to another command.
 func (p *pipe) flush(now time.Duration) {
 	p.t.Helper()
 	for p.sent = nil; len(p.done) > 0; {
+		p.sent, p.all, p.next = append(p.sent, p.next...), append(p.all, p.next...), nil
 		out, done := p.out, p.done
 		p.out, p.done = nil, nil
 		broken := make(chan error, 1)

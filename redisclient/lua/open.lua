@@ -7,7 +7,8 @@
 -- The view it stores: the first 12 bytes of the table, <I2I2 classes and runs, the classes, and <I2I2I2 for each run of
 -- candidates of one class in adjacent rows: class, first row, how many.
 local keep, view_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
-local addrs = {unpack(ARGV, 6)}
+local addrs = {}
+for i = 6, #ARGV do addrs[i - 5] = ARGV[i] end
 enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 local at = rows(KEYS[1], KEYS[2], addrs, keep, true)
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end

@@ -1,0 +1,114 @@
+package redisclient_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// denials is a transport that counts the answers that deny something.
+type denials struct {
+	*wire
+	denied int
+	other  []string // other errors
+}
+
+func (d *denials) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	d.wire.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
+		d.see(reply)
+		done(now, reply, err)
+	})
+}
+
+func (d *denials) see(reply []byte) {
+	switch {
+	case reply[0] != '-' || bytes.HasPrefix(reply, []byte("-NOSCRIPT")) || bytes.Contains(reply, []byte("cluster support disabled")):
+	case bytes.Contains(reply, []byte("permission")), bytes.Contains(reply, []byte("The user executing the script can't")):
+		d.denied++
+	default:
+		d.other = append(d.other, string(reply))
+	}
+}
+
+// asUser returns how a user with the given rules fares with everything that a store does.
+func asUser(t testing.TB, s *redisserver.Server, rules string) *denials {
+	t.Helper()
+	command := []any{"ACL", "SETUSER", "gate", "reset", "on", ">secret"}
+	for _, rule := range strings.Fields(rules) {
+		command = append(command, rule)
+	}
+	do(t, s, command, []any{"FLUSHALL"}, []any{"SCRIPT", "FLUSH"})
+	d := &denials{wire: dial(t, s)}
+	d.value("AUTH", "gate", "secret")
+	for _, command := range [][]string{{"PING"}, {"SELECT", "1"}, {"SELECT", "0"}, {"ASKING"}} {
+		d.see(d.ask(redisclient.AppendCommand(nil, command...)))
+	}
+	everything(t, s, d)
+	return d
+}
+
+// everything makes two owners do all that stores do.
+func everything(t testing.TB, server *redisserver.Server, d *denials) {
+	o := redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}
+	a := redisclient.New(d, o)
+	o.Owner = 2
+	b := redisclient.New(d, o)
+	probe := func(s *redisclient.Store, now time.Duration) { // which keeps the breaker closed
+		if err := s.Beat(now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Second
+	for i := range 120 { // endpoints come and go, so that rows are used again
+		now += time.Millisecond
+		plan := storetest.Even([]string{fmt.Sprintf("10.0.0.%d:1", i)})
+		a.Reserve(now, lb.LeaseID(i), plan, func(lb.Grant, error) {})
+		a.Amend(now, lb.LeaseID(i), "", 5)
+		a.Release(now, lb.LeaseID(i))
+	}
+	reserve(a, now, 500)
+	reserve(b, now, 500)
+	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
+	d.lose = func([]byte) int { return notSent }
+	reserve(a, now, 502)
+	d.lose = nil
+	a.Expire(now + time.Second) // leaves a tombstone
+	probe(a, now)
+	probe(b, now)
+	do(t, server, []any{"DEL", redisclient.KeysOf("llm").Table})
+	probe(a, now+time.Second)
+	(&backend{conn: dial(t, server)}).Pass(time.Minute) // b is dead
+	probe(a, now+2*time.Second)
+	a.Release(now+2*time.Second, 500)
+}
+
+// ACLRules suffice, and each of them is needed.
+func TestACL(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			s := redisserver.StartT(t, redisserver.Options{Version: version})
+			if d := asUser(t, s, redisclient.ACLRules); d.denied > 0 || len(d.other) > 0 {
+				t.Fatalf("with all rules %d commands were denied, and: %q", d.denied, d.other)
+			}
+			for _, rule := range strings.Fields(redisclient.ACLRules) {
+				if !strings.HasPrefix(rule, "+") && !strings.HasPrefix(rule, "~") {
+					continue
+				}
+				less := strings.Replace(redisclient.ACLRules+" ", " "+rule+" ", " ", 1)
+				if d := asUser(t, s, less); d.denied == 0 {
+					t.Errorf("without %s nothing is denied", rule)
+				}
+			}
+			if d := asUser(t, s, strings.Replace(redisclient.ACLRules, "~"+redisclient.KeyPrefix, "~other:", 1)); d.denied == 0 {
+				t.Error("keys of others are not denied")
+			}
+		})
+	}
+}

@@ -1,0 +1,247 @@
+package redisclient_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// An owner with more leases than one beat compares finds within a few beats what Redis has too many and too few of.
+func TestBeatsInParts(t *testing.T) {
+	const n, each = 4500, 50 // three parts; every fiftieth lease goes wrong
+	server := redisserver.StartT(t, redisserver.Options{})
+	s, p := newPipedStore(t, server, 1)
+	w := dial(t, server)
+	for id := range lb.LeaseID(n) {
+		reserve(s, 0, id)
+		if id%each == 0 {
+			p.flush(0)
+		}
+	}
+	now := time.Second
+	s.Beat(now)
+	p.flush(now)
+	own := redisclient.KeysOf("llm").Own + "1"
+	lost := 0
+	for id := range lb.LeaseID(n) {
+		if id%each == 0 { // whose release does not get through
+			s.Release(now, id)
+			lost++
+		}
+	}
+	p.out, p.done, p.next = nil, nil, nil
+	now += time.Minute
+	s.Expire(now)
+	if s.Ready(now) {
+		t.Fatal("the breaker is closed")
+	}
+	size := func() int64 { return w.value("HLEN", own).Int }
+	if got, want := size(), int64(n+2); got != want {
+		t.Fatalf("%d entries before the beats, want %d", got, want)
+	}
+	told := 0
+	for range 3 {
+		now += time.Second
+		s.Beat(now)
+		p.flush(now)
+		told += bytes.Count(bytes.Join(p.sent, nil), []byte("EVALSHA"))
+	}
+	if got, want := size(), int64(n+2-lost); got != want {
+		t.Errorf("%d entries after three beats, want %d", got, want)
+	}
+	if told > 3+3 {
+		t.Errorf("%d commands for three beats and %d leases", told, lost)
+	}
+	total := int64(0)
+	for _, l := range w.loads("llm") {
+		total += l.Requests
+	}
+	if total != int64(n-lost) {
+		t.Errorf("%d in flight, want %d", total, n-lost)
+	}
+	do(t, server, []any{"FLUSHALL"})
+	s.Beat(now + time.Second)
+	p.flush(now + time.Second)
+	if got, want := size(), int64(n+2-lost); got != want {
+		t.Errorf("%d entries after the loss of all data and one beat, want %d", got, want)
+	}
+}
+
+// What could not be told Redis while it was away is told at the first beat after.
+func TestAmendmentsAfterAnOutage(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	w := dial(t, server)
+	s := newManualStore(w, newMemory())
+	reserve(s, 0, 1).want(t, "granted 0")
+	reserve(s, 0, 2).want(t, "granted 1")
+	now := time.Second
+	s.Beat(now)
+	w.lose = func([]byte) int { return notSent }
+	s.Amend(now, 1, "10.9.9.9:80", 70)
+	s.Amend(now, 2, "", 30)
+	s.Amend(now, 2, "", 20)
+	s.Release(now, 99) // unknown: only remembered
+	for range 6 {      // the breaker opens
+		now += time.Second
+		s.Beat(now)
+		s.Expire(now + manualTimeout)
+	}
+	s.Amend(now, 2, "", 10)
+	if s.Ready(now) || redisclient.Cause(s.Err()) != "timeout" {
+		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.Err())
+	}
+	w.lose = nil
+	now += time.Second
+	s.Beat(now)
+	if !s.Ready(now) || s.Err() != nil {
+		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.Err())
+	}
+	wantLoads(t, w, map[string]lb.Load{
+		"10.9.9.9:80": {Requests: 1, Tokens: 70}, manualPlan.Candidates[1].Addr: {Requests: 1, Tokens: 10},
+	})
+	sent := w.sent
+	s.Beat(now + time.Second)
+	if w.sent != sent+1 {
+		t.Errorf("the next beat sent %d commands", w.sent-sent)
+	}
+}
+
+func wantLoads(t testing.TB, w *wire, want map[string]lb.Load) {
+	t.Helper()
+	got := busy(w.loads("llm"))
+	for addr, l := range want {
+		if got[addr] != l {
+			t.Errorf("%s carries %+v, want %+v", addr, got[addr], l)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("in flight are %v, want %v", got, want)
+	}
+}
+
+// An amendment that comes through after a later one does not undo it, and neither does an assertion.
+func TestLateChanges(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	w := dial(t, server)
+	delay := func(f func()) {
+		w.lose = func([]byte) int { return late }
+		f()
+		w.lose = nil
+	}
+	t.Run("amendment", func(t *testing.T) {
+		s := newManualStore(w, newMemory())
+		reserve(s, 0, 1).want(t, "granted 0")
+		delay(func() { s.Amend(0, 1, manualPlan.Candidates[1].Addr, 70) })
+		s.Amend(0, 1, manualPlan.Candidates[0].Addr, 5)
+		w.deliver()
+		wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 1, Tokens: 5}})
+		s.Release(0, 1)
+	})
+	t.Run("assertion", func(t *testing.T) {
+		s := newManualStore(w, newMemory())
+		delay(func() { s.Adopt(0, 1, "llm", manualPlan.Candidates[0].Addr, 9) })
+		s.Amend(0, 1, manualPlan.Candidates[1].Addr, 8) // is not known there yet
+		w.deliver()
+		s.Beat(time.Second)
+		wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[1].Addr: {Requests: 1, Tokens: 8}})
+		s.Release(time.Second, 1)
+	})
+	t.Run("amendment without rows", func(t *testing.T) {
+		s := newManualStore(w, newMemory())
+		reserve(s, 0, 1)
+		w.value("DEL", redisclient.KeysOf("llm").Rows)
+		s.Amend(0, 1, manualPlan.Candidates[1].Addr, 8)
+		s.Beat(time.Second)
+		wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[1].Addr: {Requests: 1, Tokens: 8}})
+	})
+}
+
+// A beat compares what it found with what was certain when it was sent: what was granted since is not missing.
+func TestBeatOvertaken(t *testing.T) {
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	s.Release(0, 1000)
+	m.answer(0, 0, ":1\r\n")
+	s.Beat(0)
+	r := reserve(s, 0, 1)
+	m.answer(0, 2, grantReply)
+	r.want(t, "granted 1")
+	m.answer(0, 1, beatReply) // found no lease
+	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
+	s.Beat(time.Second)
+	m.answer(time.Second, 3, beatReply) // finds none again: now it is missing
+	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA")
+	if !bytes.Contains(m.cmds[4], []byte(manualPlan.Candidates[1].Addr)) {
+		t.Errorf("what was sent does not assert the lease: %q", m.cmds[4])
+	}
+}
+
+func TestBeatAnswers(t *testing.T) {
+	for _, reply := range []string{
+		"+OK\r\n", "*0\r\n", "*4\r\n:0\r\n:1\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*5\r\n:0\r\n+x\r\n$8\r\nabcdefgh\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*5\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$7\r\nabcdefg\r\n$0\r\n\r\n",
+		"*5\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$0\r\n\r\n$1\r\na\r\n",
+	} {
+		var m manual
+		s := opened(t, &m, &m, newMemory())
+		s.Beat(0)
+		m.answer(0, 0, reply)
+		if redisclient.Cause(s.Err()) != "garbage" || s.Owners() != 0 {
+			t.Errorf("%q: %v, %d owners", reply, s.Err(), s.Owners())
+		}
+	}
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	s.Beat(0)
+	m.answer(0, 0, "*5\r\n:0\r\n:12\r\n$8\r\nabcdefgh\r\n$0\r\n\r\n$0\r\n\r\n")
+	if s.Err() != nil || s.Owners() != 12 {
+		t.Errorf("%v, %d owners", s.Err(), s.Owners())
+	}
+}
+
+// Without memory Redis refuses reservations and counts nothing for them. What gives back, renews and corrects works on.
+func TestOutOfMemory(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			server := redisserver.StartT(t, redisserver.Options{Version: version})
+			w := dial(t, server)
+			s := newManualStore(w, newMemory())
+			for id := range lb.LeaseID(3) {
+				reserve(s, 0, id)
+			}
+			before := busy(w.loads("llm"))
+			do(t, server, []any{"CONFIG", "SET", "maxmemory", "1"})
+			reserve(s, 0, 9).want(t, "oom")
+			wantLoads(t, w, before)
+			s.Release(0, 0)
+			s.Amend(0, 1, manualPlan.Candidates[0].Addr, 5)
+			s.Amend(0, 2, manualPlan.Candidates[0].Addr, 6)
+			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 2, Tokens: 11}})
+			dead := redisclient.New(w, redisclient.Options{Owner: 2, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()})
+			dead.Adopt(0, 1, "llm", manualPlan.Candidates[1].Addr, 4)
+			do(t, server, []any{"CONFIG", "SET", "maxmemory", "0"})
+			(&backend{conn: w}).Pass(time.Minute)
+			do(t, server, []any{"CONFIG", "SET", "maxmemory", "1"})
+			for _, now := range []time.Duration{time.Second, 2 * time.Second} {
+				s.Beat(now)
+				if s.Err() != nil {
+					t.Fatalf("a beat: %v", s.Err())
+				}
+			}
+			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 2, Tokens: 11}})
+			s.Release(0, 1)
+			s.Release(0, 2)
+			wantLoads(t, w, nil)
+			do(t, server, []any{"CONFIG", "SET", "maxmemory", "0"})
+			reserve(s, 0, 10)
+			s.Release(0, 10)
+			wantLoads(t, w, nil)
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package redisclient_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// opens counts the commands that make a list of candidates known: those that carry an address of it.
+func opens(cmds [][]byte, addr string) (n int) {
+	for _, cmd := range cmds {
+		if bytes.Contains(cmd, []byte(":view:")) && bytes.Contains(cmd, []byte(addr)) {
+			n++
+		}
+	}
+	return n
+}
+
+// newPipedStore returns a store over a pipe, to a server that knows all scripts.
+func newPipedStore(t testing.TB, s *redisserver.Server, owner uint64) (*redisclient.Store, *pipe) {
+	useScripts(dial(t, s))
+	p := newPipe(t, s)
+	return redisclient.New(p, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}), p
+}
+
+// useScripts makes a server know the scripts, for tests that count what is sent.
+func useScripts(w *wire) {
+	s := newManualStore(w, newMemory())
+	plan := storetest.Even([]string{"10.0.99.1:80"})
+	plan.Scope = "another"
+	s.Reserve(0, 1, plan, func(lb.Grant, error) {})
+	s.Adopt(0, 2, "another", "10.0.99.1:80", 1)
+	s.Amend(0, 1, "", 7)
+	s.Release(0, 1)
+	s.Release(0, 2)
+	s.Beat(0)
+}
+
+// mustReserve reserves over a pipe and waits.
+func mustReserve(t testing.TB, s *redisclient.Store, p *pipe, now time.Duration, id lb.LeaseID, plan *lb.Plan) string {
+	t.Helper()
+	addr := ""
+	s.Reserve(now, id, plan, func(g lb.Grant, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr = plan.Candidates[g.Index].Addr
+	})
+	p.flush(now)
+	return addr
+}
+
+// A list of candidates is sent once, and again when it was not used for so long that Redis may have forgotten it.
+func TestViewIsSentOnce(t *testing.T) {
+	s, p := newPipedStore(t, redisserver.StartT(t, redisserver.Options{}), 1)
+	plan := storetest.Even(storetest.Addrs(3))
+	sent := func(now time.Duration, plan *lb.Plan) int {
+		id := lb.LeaseID(now)
+		mustReserve(t, s, p, now, id, plan)
+		return opens(p.sent, plan.Candidates[0].Addr)
+	}
+	now := time.Second
+	if n := sent(now, plan); n != 1 {
+		t.Fatalf("sent %d times at first", n)
+	}
+	for range 30 { // in use, so that beats keep it known
+		now += time.Second
+		s.Beat(now)
+		if n := sent(now, plan); n != 0 {
+			t.Fatalf("sent %d times at %v", n, now)
+		}
+	}
+	other := storetest.Even(storetest.Addrs(3))
+	other.Candidates[1].Weight = 2
+	if n := sent(now+1, other); n != 1 {
+		t.Fatalf("another list was sent %d times", n)
+	}
+	if n := sent(now+2, plan); n != 0 {
+		t.Fatalf("the first list was sent %d times, beside another", n)
+	}
+	if n := sent(now+20*time.Second, plan); n != 1 {
+		t.Fatalf("sent %d times after a long time", n)
+	}
+}
+
+// When Redis has lost the list, many requests find out at once: it is sent once more, and all of them succeed.
+func TestViewIsSentAgainOnce(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	for _, lost := range []string{"view", "table", "everything", "own"} {
+		t.Run(lost, func(t *testing.T) {
+			do(t, server, []any{"FLUSHALL"})
+			s, p := newPipedStore(t, server, 7)
+			mustReserve(t, s, p, 0, 1, manualPlan)
+			k := redisclient.KeysOf("llm")
+			switch lost {
+			case "view":
+				for _, key := range dial(t, server).value("KEYS", "*:view:*").Items {
+					do(t, server, []any{"DEL", string(key.Str)})
+				}
+			case "table":
+				do(t, server, []any{"DEL", k.Table})
+			case "own":
+				do(t, server, []any{"DEL", k.Own + "7"})
+			default:
+				do(t, server, []any{"FLUSHALL"})
+			}
+			var results []*result
+			for id := range lb.LeaseID(200) {
+				results = append(results, reserve(s, time.Second, id+2))
+			}
+			p.flush(time.Second)
+			if n := opens(p.all, manualPlan.Candidates[0].Addr); n != 2 {
+				t.Errorf("sent %d times, with the first", n)
+			}
+			for _, r := range results {
+				if r.err != nil || r.calls != 1 {
+					t.Fatalf("a reservation: %s, %v", r, r.err)
+				}
+			}
+		})
+	}
+}
+
+// Five lists in turn are more than are kept at hand; each still works.
+func TestManyViews(t *testing.T) {
+	s, p := newPipedStore(t, redisserver.StartT(t, redisserver.Options{}), 1)
+	var plans []*lb.Plan
+	for i := range 5 {
+		plan := storetest.Even(storetest.Addrs(6)[i : i+2])
+		plans = append(plans, plan)
+	}
+	for id := range lb.LeaseID(50) {
+		plan := plans[id%5]
+		addr := mustReserve(t, s, p, 0, id+1, plan)
+		if addr != plan.Candidates[0].Addr && addr != plan.Candidates[1].Addr {
+			t.Fatalf("list %d led to %s", id%5, addr)
+		}
+	}
+}
+
+// Hundreds of endpoints replace each other one by one, seen by two owners in turn: rows are used again, the table does not
+// grow, and no endpoint inherits what its predecessor in the row carried.
+func TestRollingReplacement(t *testing.T) {
+	const width, steps = 4, 400
+	server := redisserver.StartT(t, redisserver.Options{})
+	a, ap := newPipedStore(t, server, 1)
+	b, bp := newPipedStore(t, server, 2)
+	w := dial(t, server)
+	var addrs []string
+	for i := range width + steps {
+		addrs = append(addrs, fmt.Sprintf("10.%d.%d.1:80", i/256, i%256))
+	}
+	mustReserve(t, a, ap, 0, 1, storetest.Even(addrs[:1])) // a long request at an endpoint that goes first
+	for i := range steps {
+		id := lb.LeaseID(i + 2)
+		plan := storetest.Even(addrs[i+1 : i+width])
+		mustReserve(t, a, ap, 0, id, plan)
+		mustReserve(t, b, bp, 0, id, plan)
+		loads := w.loads("llm")
+		total := int64(0)
+		for _, c := range plan.Candidates {
+			total += loads[c.Addr].Requests
+		}
+		if total != 2 {
+			t.Fatalf("step %d: the endpoints carry %d requests, want 2: %v", i, total, loads)
+		}
+		a.Release(0, id)
+		b.Release(0, id)
+		ap.flush(0)
+		bp.flush(0)
+	}
+	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > 64+3*width {
+		t.Errorf("the table has %d rows for %d endpoints at a time", rows, width)
+	}
+	if generation := w.value("GETRANGE", redisclient.KeysOf("llm").Table, "8", "11").Str; string(generation) == "\x00\x00\x00\x00" {
+		t.Error("no row was ever used again")
+	}
+	if got := w.loads("llm")[addrs[0]].Requests; got != 1 {
+		t.Errorf("the endpoint that went first carries %d, want 1", got)
+	}
+	a.Release(0, 1)
+	ap.flush(0)
+	if left := busy(w.loads("llm")); len(left) > 0 {
+		t.Errorf("after the drain: %v", left)
+	}
+}
+
+// A scope may have ten thousand endpoints. More than a table has rows are refused, without any harm to the others.
+func TestHugeClusters(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	s, p := newPipedStore(t, server, 1)
+	list := func(n int) *lb.Plan {
+		plan := &lb.Plan{Scope: "llm"}
+		for i := range n {
+			plan.Candidates = append(plan.Candidates, lb.Candidate{Addr: "10.0.0.1:" + strconv.Itoa(i), Slope: 1, Weight: 1, Base: 1})
+		}
+		plan.Candidates[n-1].Base = 0
+		return plan
+	}
+	if addr, want := mustReserve(t, s, p, 0, 1, list(10_000)), "10.0.0.1:9999"; addr != want {
+		t.Errorf("chose %s, want %s", addr, want)
+	}
+	var refused error
+	s.Reserve(0, 2, list(70_000), func(_ lb.Grant, err error) { refused = err })
+	p.flush(0)
+	if refused == nil || redisclient.Cause(refused) != "no_room" {
+		t.Errorf("70,000 endpoints: %v", refused)
+	}
+	if addr := mustReserve(t, s, p, 0, 3, storetest.Even(storetest.Addrs(1))); addr == "" {
+		t.Error("a small list of the same scope is refused")
+	}
+}
+
+// The reason why Redis refused a list is the reason of the reservation's failure.
+func TestViewRefused(t *testing.T) {
+	var m manual
+	s := newManualStore(&m, newMemory())
+	r := reserve(s, 0, 1)
+	m.answer(0, 0, "-OOM no\r\n")
+	m.answer(0, 1, "*1\r\n:-3\r\n")
+	m.answer(0, 2, "-OOM no\r\n")
+	m.answer(0, 3, "*1\r\n:-3\r\n")
+	if r.calls != 1 || redisclient.Cause(r.err) != "oom" {
+		t.Errorf("%s, %v", r, r.err)
+	}
+	if want := strings.TrimSuffix(strings.Repeat("EVALSHA ", 4), " "); !slices.Equal(m.sent, strings.Fields(want)) {
+		t.Errorf("sent %q", m.sent)
+	}
+}
