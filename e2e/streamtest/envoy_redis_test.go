@@ -22,8 +22,8 @@ func TestEnvoyRedisOldest(t *testing.T) {
 	runEnvoyRedis(t, 2, harness.OldestVersion, "body", "end", "protocol")
 }
 
-// runEnvoyRedis runs the scenarios on gateways with a Redis server each. None of their requests may be counted without it, and
-// nothing may be left in it.
+// runEnvoyRedis runs the scenarios on gateways with a Redis server each. None of their requests may be counted without
+// it, and nothing may be left in it.
 func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
 	module := artifactCopy(t)
 	idle := make(chan *harness.Gateway, n)

@@ -92,8 +92,8 @@ const (
 
 func baseOf(source string) string { return envoyHead + source + `}}` }
 
-// forScenarios adds to the shipped files what scenarios need: trailers, a route without retries, a filter behind the plugin that answers when asked
-// to, and no ejection but the plugin's own.
+// forScenarios adds to the shipped files what scenarios need: trailers, a route without retries, a filter behind the
+// plugin that answers when asked to, and no ejection but the plugin's own.
 func forScenarios(file string, doc *yaml.Node) error {
 	const (
 		manager = "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config"

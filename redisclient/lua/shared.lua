@@ -4,7 +4,8 @@
 --   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row
 --   owners  sorted set: owner -> when last heard of, in ms of this server's clock
---   own     hash, one per owner: "b" -> epoch it counts in; "n" -> when that began; lease id -> row <I2, tokens <I4, version B; "" is a tombstone
+--   own     hash, one per owner: "b" -> epoch it counts in; "n" -> when that began;
+--           lease id -> row <I2, tokens <I4, version B; "" is a tombstone
 -- The totals in the table are the sum of the leases of all owners, because every script changes both or none. The epoch
 -- says which life of the table a lease counts in; the generation changes when a row is given to another address.
 local HEAD, ROW, FREE_ABOVE, MOST = 16, 9, 64, 65000

@@ -13,8 +13,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// client is one worker of a gateway: a connection, and the requests that it has in flight. What it is told to do is sent, and its
-// answers are read, by flush.
+// client is one worker of a gateway: a connection, and the requests that it has in flight. What it is told to do is
+// sent, and its answers are read, by flush.
 type client interface {
 	reserve()      // asks for an endpoint and counts a request there
 	release()      // ends the oldest request in flight

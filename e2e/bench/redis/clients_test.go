@@ -62,8 +62,8 @@ func TestContendersAreLeastRequest(t *testing.T) {
 	}
 }
 
-// lawful says whether the loads may change from before to after by one request: a reservation goes to an endpoint that has the
-// fewest.
+// lawful says whether the loads may change from before to after by one request: a reservation goes to an endpoint that
+// has the fewest.
 func lawful(before, after map[string]int64, endpoints []string, give bool) error {
 	least := before[endpoints[0]]
 	for _, addr := range endpoints {

@@ -46,8 +46,8 @@ const (
 	single = 100                   // requests that come one by one
 )
 
-// measure takes every figure of every contender once. They take turns in small steps, so that whatever disturbs the machine meets
-// all of them alike. The endpoints carry a steady load meanwhile.
+// measure takes every figure of every contender once. They take turns in small steps, so that whatever disturbs the
+// machine meets all of them alike. The endpoints carry a steady load meanwhile.
 func measure(ctx context.Context, s settings, stages []*stage, round int) ([]measurement, error) {
 	for _, part := range []struct {
 		turns int
@@ -81,8 +81,8 @@ func (s settings) phases() int { return max(1, s.calls/phase) }
 
 func (s settings) slices() int { return max(1, int(s.span/slice)) }
 
-// measurement sums the samples up. The server's statistics count time on the clock, so that another process may disturb a phase;
-// the median over the phases leaves that out.
+// measurement sums the samples up. The server's statistics count time on the clock, so that another process may disturb
+// a phase; the median over the phases leaves that out.
 func (p samples) measurement(owners int) measurement {
 	n, beats := float64(phase*len(p.reserves)), float64(owners)
 	return measurement{
@@ -120,8 +120,8 @@ func (r *stage) timePhase() error {
 	return nil
 }
 
-// timed returns the server's time per command, in µs, for n of the named ones. Commands that scripts call are part of the script
-// and are counted beside it too, so the names are those of what the clients send.
+// timed returns the server's time per command, in µs, for n of the named ones. Commands that scripts call are part of
+// the script and are counted beside it too, so the names are those of what the clients send.
 func (r *stage) timed(n int64, do func() error, commands ...string) (float64, error) {
 	before, err := r.server.CommandStats()
 	if err != nil {
@@ -184,7 +184,8 @@ func (r *stage) countTrips() error {
 	return nil
 }
 
-// hurry has all owners reserve and release as fast as they can for a while, and takes the CPU time of the server's main thread.
+// hurry has all owners reserve and release as fast as they can for a while, and takes the CPU time of the server's main
+// thread.
 func (r *stage) hurry(ctx context.Context) error {
 	before, err := mainThread(r.server)
 	if err != nil {
