@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-redis e2e e2e-reload e2e-real-engine chaos soak clean
+.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis e2e e2e-reload e2e-real-engine chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -38,6 +38,9 @@ bench-leastrequest: wasm ## Latency and queueing against round_robin and least_r
 bench-redis: ## Server time, traffic and requests per core of the shared store, against plain counters
 	$(GO) run ./e2e/bench/redis $(ARGS)
 
+bench-gateways: wasm ## The same with four gateways before the same servers: each alone, and with one view in Redis
+	$(GO) run ./e2e/bench/leastrequest -gateways 4 -workers 2 -span 30s $(ARGS)
+
 e2e: wasm ## Every test on a real Envoy or the Higress host
 	$(GO) test -count=1 -p 1 -timeout 20m ./e2e/...
 
@@ -49,6 +52,9 @@ e2e-real-engine: wasm ## The simulator held against a real llama.cpp behind Envo
 
 chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every count; SEED=n repeats a run
 	$(GO) run ./e2e/chaos $(ARGS)
+
+chaos-redis: wasm ## Redis, and the way to it, fail under two gateways: no request lost, every count right after; SEED=n repeats a run
+	$(GO) run ./e2e/chaosredis $(ARGS)
 
 soak: wasm ## 10 minutes of traffic with churn and reloads: memory flat, no drift (ARGS="-for 1h")
 	$(GO) run ./e2e/soak $(ARGS)

@@ -56,16 +56,17 @@ func TestVerdictCountsEveryFailure(t *testing.T) {
 }
 
 func TestTrafficIsTheSameEveryTime(t *testing.T) {
-	a, err := traffic()
+	show := &onePolicyAfterAnother
+	a, err := show.traffic()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _ := traffic()
+	b, _ := show.traffic()
 	if !reflect.DeepEqual(a, b) {
 		t.Error("two demos play different traffic")
 	}
-	if got := compare.Load(server(), speeds, a); got < load-0.1 || got > load+0.1 {
-		t.Errorf("the traffic asks for %.2f of the capacity, want about %.2f", got, load)
+	if got := compare.Load(server(), speeds, a); got < show.load-0.1 || got > show.load+0.1 {
+		t.Errorf("the traffic asks for %.2f of the capacity, want about %.2f", got, show.load)
 	}
 }
 

@@ -26,7 +26,6 @@ import (
 
 const (
 	workers = 2
-	load    = 0.75 // of the servers' capacity
 	span    = 16 * time.Second
 )
 
@@ -36,6 +35,7 @@ var speeds = []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
 // show is what a demo compares.
 type show struct {
 	gateways int
+	load     float64 // of the servers' capacity
 	policies []compare.Policy
 	title    string // of the table
 	lesson   string // what to see in it; "" for nothing
@@ -43,11 +43,11 @@ type show struct {
 
 var (
 	onePolicyAfterAnother = show{
-		gateways: 1, policies: []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate},
+		gateways: 1, load: 0.75, policies: []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate},
 		title: "one Envoy process, three configurations",
 	}
 	aloneAndTogether = show{
-		gateways: 2, policies: []compare.Policy{compare.LeastRequest, compare.Warmgate, compare.Shared},
+		gateways: 2, load: 0.85, policies: []compare.Policy{compare.LeastRequest, compare.Warmgate, compare.Shared},
 		title: "two Envoys before the same servers, three configurations",
 		lesson: "The first two count what their own gateway has sent, so that each is blind to half of the load. With Redis\n" +
 			"every worker of both gateways chooses and counts in one view, in one atomic step.",
@@ -62,13 +62,13 @@ func server() vllmsim.Config {
 	return c
 }
 
-func traffic() ([]loadgen.Request, error) {
+func (s *show) traffic() ([]loadgen.Request, error) {
 	w := loadgen.Workload{
 		Seed: 7, Stream: true,
 		Prompt: loadgen.LogNormal{Median: 120, Sigma: 1, Min: 8, Max: 2000},
 		Output: loadgen.LogNormal{Median: 30, Sigma: 1, Min: 2, Max: 200},
 	}
-	return compare.AtLoad(w, server(), speeds, load, span)
+	return compare.AtLoad(w, server(), speeds, s.load, span)
 }
 
 func main() {
@@ -104,7 +104,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	reqs, err := traffic()
+	reqs, err := d.show.traffic()
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@
 // same heavy-tailed traffic: latency, and queueing in the servers. All three run in one gateway process that is switched by
 // configuration; in every round they get the same requests at the same times, in rotating order.
 //
+// With -gateways above 1 the requests arrive at several gateways in turn, and Warmgate counts them in one Redis.
+//
 // The last line of its output is one JSON object.
 package main
 
@@ -17,6 +19,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -24,6 +27,7 @@ type settings struct {
 	rounds   int
 	span     time.Duration
 	load     float64
+	gateways int
 	workers  int
 	even     bool
 	extra    bool
@@ -36,7 +40,8 @@ func parse() settings {
 	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
 	flag.DurationVar(&s.span, "span", 60*time.Second, "time in which the requests of one run arrive")
 	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that is asked for")
-	flag.IntVar(&s.workers, "workers", 4, "Envoy's worker threads")
+	flag.IntVar(&s.gateways, "gateways", 1, "gateways before the same servers; more than one also share their counts in Redis")
+	flag.IntVar(&s.workers, "workers", 4, "worker threads of each gateway")
 	flag.BoolVar(&s.even, "even", false, "servers of equal speed")
 	flag.BoolVar(&s.extra, "extra", false, "also compare Envoy's least_request with a full scan, and Warmgate with unit: tokens")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
@@ -80,9 +85,12 @@ func workload(seed uint64) loadgen.Workload {
 	}
 }
 
-// policies are compared in this order; the report relies on the first three.
+// policies are compared in this order. The report relies on the first three: it compares the third with the first two.
 func (s settings) policies() []compare.Policy {
 	all := []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate}
+	if s.gateways > 1 {
+		all = []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Shared, compare.Warmgate}
+	}
 	if s.extra {
 		all = append(all, compare.FullScan, compare.WarmgateTokens)
 	}
@@ -94,8 +102,16 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	redis := ""
+	if s.gateways > 1 {
+		server, err := redisserver.Start(ctx, redisserver.Options{})
+		if err != nil {
+			return err
+		}
+		redis = server.Addr()
+	}
 	stage, err := compare.NewStage(ctx, compare.Options{
-		Workers: s.workers, Speeds: s.speeds(), Server: server(), Module: module, First: compare.RoundRobin,
+		Gateways: s.gateways, Redis: redis, Workers: s.workers, Speeds: s.speeds(), Server: server(), Module: module, First: compare.RoundRobin,
 	})
 	if err != nil {
 		return err

@@ -70,7 +70,8 @@ func (rep *report) configuration() []string {
 	c := server()
 	lines := []string{
 		"machine: " + bench.Machine(),
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, one process for all runs, switched by configuration", s.workers),
+		fmt.Sprintf("gateways: %d in the shipped plain layout, %d workers each, the same processes for all runs, switched by configuration",
+			max(1, s.gateways), s.workers),
 		fmt.Sprintf("servers: 8 simulated, %d sequences at once, no limit on the queue, speeds %v (not told to any policy)", c.MaxNumSeqs, s.speeds()),
 		fmt.Sprintf("engine at speed 1: prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence",
 			c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS, c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS),
@@ -100,10 +101,11 @@ type result struct {
 	BesideFree      bench.Spread `json:"queued_beside_free_percent"`
 	WhileIdle       bench.Spread `json:"queueing_while_idle_seconds"`
 	Rounds          int          `json:"rounds"`
+	Gateways        int          `json:"gateways"`
 	Workers         int          `json:"workers"`
 	Load            float64      `json:"load"`
 	Even            bool         `json:"even"`
-	Met             bool         `json:"target_met"` // ≤ 1/3 of round_robin and below least_request, in every round
+	Met             bool         `json:"target_met"` // see targets
 }
 
 func (rep *report) line() result {
@@ -119,7 +121,16 @@ func (rep *report) line() result {
 		BesideIdle: spread(func(r *compare.Result) float64 { return percent(r.Placement.BesideIdle, r.Placement.Requests) }),
 		BesideFree: spread(func(r *compare.Result) float64 { return percent(r.Placement.BesideFree, r.Placement.Requests) }),
 		WhileIdle:  spread(func(r *compare.Result) float64 { return r.Fleet.QueueingWhileIdle }),
-		Rounds:     rep.settings.rounds, Workers: rep.settings.workers, Load: rep.settings.load, Even: rep.settings.even,
-		Met: rr.Max <= 1.0/3 && lr.Max < 1,
+		Rounds:     rep.settings.rounds, Gateways: max(1, rep.settings.gateways), Workers: rep.settings.workers, Load: rep.settings.load, Even: rep.settings.even,
+		Met: rep.settings.met(rr, lr),
 	}
+}
+
+// met says whether the targets are: with one gateway p99 is at most a third of round_robin's and below least_request's, in
+// every round; with several it is at most half of that of least_request, which each gateway does alone.
+func (s settings) met(roundRobin, leastRequest bench.Spread) bool {
+	if s.gateways > 1 {
+		return leastRequest.Median <= 0.5
+	}
+	return roundRobin.Max <= 1.0/3 && leastRequest.Max < 1
 }

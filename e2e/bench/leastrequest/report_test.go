@@ -89,4 +89,21 @@ func TestPoliciesKeepTheirPlaces(t *testing.T) {
 			t.Errorf("policies %v: the ratios take the wrong ones", p)
 		}
 	}
+	p := settings{gateways: 4}.policies()
+	if p[0] != compare.RoundRobin || p[1] != compare.LeastRequest || p[2] != compare.Shared {
+		t.Errorf("policies %v of four gateways: the ratios take the wrong ones", p)
+	}
+}
+
+func TestTargetOfSeveralGateways(t *testing.T) {
+	for _, c := range []struct {
+		ours []int
+		met  bool
+	}{{[]int{200, 190, 800}, true}, {[]int{201, 190, 800}, false}} {
+		rep := madeUp([]int{300, 300, 300}, []int{400, 400, 400}, c.ours)
+		rep.settings.gateways = 4
+		if got := rep.line(); got.Met != c.met || got.Gateways != 4 {
+			t.Errorf("%v against 400: met %v", c.ours, got.Met)
+		}
+	}
 }
