@@ -153,11 +153,13 @@ func TestLateChanges(t *testing.T) {
 	})
 	t.Run("amendment without rows", func(t *testing.T) {
 		s := newManualStore(w, newMemory())
-		reserve(s, 0, 1)
-		w.value("DEL", redisclient.KeysOf("llm").Rows)
-		s.Amend(0, 1, manualPlan.Candidates[1].Addr, 8)
+		reserve(s, 0, 1).want(t, "granted 0")
+		reserve(s, 0, 2).want(t, "granted 1")
 		s.Beat(time.Second)
-		wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[1].Addr: {Requests: 1, Tokens: 8}})
+		w.value("DEL", redisclient.KeysOf("llm").Rows)
+		s.Amend(time.Second, 1, "10.9.9.9:80", 8)
+		s.Beat(2 * time.Second)
+		wantLoads(t, w, map[string]lb.Load{"10.9.9.9:80": {Requests: 1, Tokens: 8}, manualPlan.Candidates[1].Addr: {Requests: 1}})
 	})
 }
 
