@@ -56,7 +56,9 @@ func (s *Site) addShared(snap Snapshot) error {
 		return err
 	}
 	for addr := range totals {
-		snap[addr] = snap[addr] // also one that nobody else knows
+		if _, ok := snap[addr]; !ok {
+			snap[addr] = Counts{} // nobody else knows it
+		}
 	}
 	for addr, c := range snap {
 		c.Shared, c.Total, c.Leases = true, totals[addr], leases[addr]

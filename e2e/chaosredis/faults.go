@@ -125,7 +125,7 @@ func busy(a *act) error {
 		case err != nil && strings.Contains(err.Error(), "BUSY"):
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("Redis does not get busy: %w", err)
+			return fmt.Errorf("chaosredis: the server does not get busy: %w", err)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func load(a *act) error {
 		return err
 	}
 	if _, err := r.Do("GET", "k"); err == nil || !strings.Contains(err.Error(), "LOADING") {
-		return fmt.Errorf("Redis should be loading: %w", err)
+		return fmt.Errorf("chaosredis: the server should be loading: %w", err)
 	}
 	return nil
 }
