@@ -54,7 +54,10 @@ func (n *nodes) DoAt(now time.Duration, node string, asking bool, cmd []byte, do
 // keys are on the way, requests may fall back.
 func TestCluster(t *testing.T) {
 	for _, version := range redisserver.Versions() {
-		t.Run(version, func(t *testing.T) { testCluster(t, version) })
+		t.Run(version, func(t *testing.T) {
+			t.Parallel() // most of the time nodes wait for each other
+			testCluster(t, version)
+		})
 	}
 }
 

@@ -13,6 +13,11 @@
 // second an owner's beat is answered with the ids of its leases. Those it does not know are released, those that are
 // missing are asserted. Whatever went wrong is right again one beat after Redis can be reached.
 //
+// Redis may lose keys one by one as well, evicting them when memory is short. What the counts rest on is checked at every
+// beat: if a part of it is gone, the scope's totals begin anew, and every owner asserts its leases.
+//
 // An owner that does not beat is dead after a while, and the next beat of any other returns its leases. Redis's own clock
 // decides that, so clocks of gateways do not matter.
+//
+// [ACLRules] are the rights that a Redis user needs for all this.
 package redisclient

@@ -2,9 +2,9 @@ package redisclient_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	historySeeds    = 3
-	historySegments = 20
+	historySegments = 20   // of the history on each version
 	historySteps    = 1000 // of a segment
 )
 
@@ -24,11 +23,10 @@ const (
 // has, and owners crash. At any time the totals are the sum of the leases in Redis, unless keys were lost one by one. When
 // the roughness has ended for a TTL and two seconds, both are what the owners hold.
 func TestHistories(t *testing.T) {
-	server := redisserver.StartT(t, redisserver.Options{})
-	first := uint64(time.Now().UnixNano())
-	for seed := first; seed < first+historySeeds; seed++ {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			h := newHistory(t, server, seed)
+	for i, version := range redisserver.Versions() {
+		seed := uint64(time.Now().UnixNano()) + uint64(i)
+		t.Run(fmt.Sprintf("%s seed %d", version, seed), func(t *testing.T) {
+			h := newHistory(t, redisserver.StartT(t, redisserver.Options{Version: version}), seed)
 			for range historySegments {
 				for range historySteps {
 					h.step()

@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// plansWanted is how many random plans reserve.lua and lb.Choose must agree on.
-const plansWanted = 100_000
+// plansWanted is how many random plans reserve.lua and lb.Choose must agree on, a part of them on each version.
+const plansWanted = 120_000
 
 // differential holds reserve.lua to lb.Choose: it reserves by random plans over several owners, keeps the loads that must
 // come of it, and expects what lb.Choose says of them.
@@ -31,8 +31,8 @@ type differential struct {
 	now    time.Duration
 }
 
-func newDifferential(t testing.TB, rng *rand.Rand) *differential {
-	d := &differential{t: t, rng: rng, server: redisserver.StartT(t, redisserver.Options{}), now: time.Hour}
+func newDifferential(t testing.TB, rng *rand.Rand, version string) *differential {
+	d := &differential{t: t, rng: rng, server: redisserver.StartT(t, redisserver.Options{Version: version}), now: time.Hour}
 	d.pipe = newPipe(t, d.server)
 	for owner := range uint64(3) {
 		s := redisclient.New(d.pipe, redisclient.Options{Owner: owner + 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
@@ -48,21 +48,24 @@ func newDifferential(t testing.TB, rng *rand.Rand) *differential {
 
 // TestReserveIsChoose compares a great many random plans.
 func TestReserveIsChoose(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	d := newDifferential(t, rand.New(rand.NewPCG(seed, 1)))
-	for d.plans < plansWanted {
-		d.round()
-	}
-	if d.full < plansWanted/100 || d.full > plansWanted/2 {
-		t.Errorf("of %d plans %d found no room: the plans test little", d.plans, d.full)
+	for i, version := range redisserver.Versions() {
+		seed := uint64(time.Now().UnixNano()) + uint64(i)
+		t.Run(fmt.Sprintf("%s seed %d", version, seed), func(t *testing.T) {
+			d := newDifferential(t, rand.New(rand.NewPCG(seed, 1)), version)
+			for d.plans < plansWanted/len(redisserver.Versions()) {
+				d.round()
+			}
+			if d.full < d.plans/100 || d.full > d.plans/2 {
+				t.Errorf("of %d plans %d found no room: the plans test little", d.plans, d.full)
+			}
+		})
 	}
 }
 
 // FuzzReserve lets the fuzzer choose the plans.
 func FuzzReserve(f *testing.F) {
 	source := &bytesSource{}
-	d := newDifferential(f, rand.New(source))
+	d := newDifferential(f, rand.New(source), "")
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d.t, d.pipe.t = t, t
