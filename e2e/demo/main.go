@@ -34,6 +34,7 @@ var speeds = []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
 
 // show is what a demo compares.
 type show struct {
+	command  string // that it is started with
 	gateways int
 	load     float64 // of the servers' capacity
 	policies []compare.Policy
@@ -43,11 +44,11 @@ type show struct {
 
 var (
 	onePolicyAfterAnother = show{
-		gateways: 1, load: 0.75, policies: []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate},
+		command: "make demo", gateways: 1, load: 0.75, policies: []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate},
 		title: "one Envoy process, three configurations",
 	}
 	aloneAndTogether = show{
-		gateways: 2, load: 0.85, policies: []compare.Policy{compare.LeastRequest, compare.Warmgate, compare.Shared},
+		command: "make demo-redis", gateways: 2, load: 0.85, policies: []compare.Policy{compare.LeastRequest, compare.Warmgate, compare.Shared},
 		title: "two Envoys before the same servers, three configurations",
 		lesson: "The first two count what their own gateway has sent, so that each is blind to half of the load. With Redis\n" +
 			"every worker of both gateways chooses and counts in one view, in one atomic step.",
@@ -248,7 +249,7 @@ func (d *demo) trickle(ctx context.Context, reqs []loadgen.Request) []loadgen.Sa
 func (d *demo) stay(ctx context.Context, w io.Writer) error {
 	url := d.stage.Gateway.URL() + compare.Path
 	if !d.keep {
-		_, err := fmt.Fprintln(w, "\nThe gateway and the servers stop now. `make demo KEEP=1` leaves them up to play with.")
+		_, err := fmt.Fprintf(w, "\nThe gateway and the servers stop now. `%s KEEP=1` leaves them up to play with.\n", d.show.command)
 		return err
 	}
 	_, err := fmt.Fprintf(w, `

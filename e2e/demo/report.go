@@ -49,7 +49,7 @@ func report(w io.Writer, show *show, results []compare.Result) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "\n%s\n%s", summary(results), show.lesson); err != nil {
+	if _, err := fmt.Fprintf(w, "\n%s\n%s\n", summary(results), show.lesson); err != nil {
 		return err
 	}
 	for i := range results {
