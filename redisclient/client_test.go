@@ -115,11 +115,13 @@ func TestNoScript(t *testing.T) {
 	}{
 		{"loaded", []string{noScript, loadedReply, grantReply}, "granted 1", "EVALSHA SCRIPT EVALSHA"},
 		{
-			"lost again", []string{noScript, loadedReply, noScript, loadedReply, grantReply},
+			"lost again",
+			[]string{noScript, loadedReply, noScript, loadedReply, grantReply},
 			"granted 1", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
 		},
 		{
-			"not to be loaded", []string{noScript, "-NOPERM no\r\n", noScript, "-NOPERM no\r\n", noScript},
+			"not to be loaded",
+			[]string{noScript, "-NOPERM no\r\n", noScript, "-NOPERM no\r\n", noScript},
 			"script", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
 		},
 	} {

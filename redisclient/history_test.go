@@ -158,14 +158,14 @@ func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
 
 // release gives back one lease, sometimes twice.
 func (h *history) release(a *actor) {
-	for _, id := range sortedIDs(a.held) {
-		a.Release(h.now, id)
-		if h.rng.IntN(3) == 0 {
-			a.Release(h.now, id)
-		}
-		delete(a.held, id)
+	if len(a.held) == 0 {
 		return
 	}
+	id := sortedIDs(a.held)[0]
+	for range 1 + h.rng.IntN(2) {
+		a.Release(h.now, id)
+	}
+	delete(a.held, id)
 }
 
 // leave gives back a lease whose reservation has no answer yet, if there is one.

@@ -22,7 +22,9 @@ func TestHome(t *testing.T) {
 		{"moved", []string{"-MOVED 5 10.0.0.9:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.9:6379/EVALSHA"},
 		{"at its new home", []string{grantReply}, "granted 1", "10.0.0.9:6379/EVALSHA"},
 		{
-			"moved again", []string{"-MOVED 5 10.0.0.7:6379\r\n", grantReply}, "granted 1",
+			"moved again",
+			[]string{"-MOVED 5 10.0.0.7:6379\r\n", grantReply},
+			"granted 1",
 			"10.0.0.9:6379/EVALSHA 10.0.0.7:6379/EVALSHA",
 		},
 		{"home fails", []string{"-CLUSTERDOWN no\r\n"}, "cluster_down", "10.0.0.7:6379/EVALSHA"},

@@ -66,76 +66,103 @@ func (g *gateway) wantMirror(addrs []string) {
 	}
 }
 
+// outage is two gateways on one server, the first of which will be cut off.
+type outage struct {
+	t     *testing.T
+	a, b  *gateway
+	addrs []string
+	plan  *lb.Plan
+	now   time.Duration
+	id    lb.LeaseID
+}
+
+func newOutage(t *testing.T) *outage {
+	server := redisserver.StartT(t, redisserver.Options{})
+	useScripts(dial(t, server))
+	o := &outage{t: t, a: newGateway(t, server, 1), b: newGateway(t, server, 2), addrs: storetest.Addrs(4), now: time.Second}
+	o.plan = storetest.Even(o.addrs)
+	o.plan.Tokens = 10
+	for i := range o.plan.Candidates {
+		o.plan.Candidates[i].Cap = 6
+	}
+	return o
+}
+
+func (o *outage) next(g *gateway) error {
+	o.now += 2 * manualTimeout
+	o.id++
+	return g.reserve(o.now, o.id, o.plan)
+}
+
+// both makes each gateway reserve n times.
+func (o *outage) both(n int) {
+	o.t.Helper()
+	for range n {
+		if err := errors.Join(o.next(o.a), o.next(o.b)); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+}
+
+func (o *outage) beat() {
+	o.now += time.Second
+	for _, g := range []*gateway{o.a, o.b} {
+		if err := g.Beat(o.now); err != nil {
+			o.t.Fatal(err)
+		}
+		g.Expire(o.now + manualTimeout)
+	}
+}
+
+func (o *outage) release(g *gateway, id lb.LeaseID) {
+	g.Release(o.now, id)
+	delete(g.held, id)
+}
+
+// audit expects Redis to count what both hold, and each embedded store what its gateway holds.
+func (o *outage) audit() {
+	o.t.Helper()
+	wantLoads(o.t, o.a.conn, sum(o.a.held, o.b.held))
+	o.a.wantMirror(o.addrs)
+	o.b.wantMirror(o.addrs)
+}
+
 // TestLadderThroughAnOutage cuts one of two gateways off: it goes on alone, with its part of the caps, and when Redis is back
 // everything that it granted is counted there, once, whatever became of its commands meanwhile.
 func TestLadderThroughAnOutage(t *testing.T) {
 	for name, fate := range map[string]int{"commands lost": notSent, "answers lost": replyLost, "commands late": late} {
 		t.Run(name, func(t *testing.T) {
-			server := redisserver.StartT(t, redisserver.Options{})
-			useScripts(dial(t, server))
-			a, b, addrs := newGateway(t, server, 1), newGateway(t, server, 2), storetest.Addrs(4)
-			plan := storetest.Even(addrs)
-			plan.Tokens = 10
-			for i := range plan.Candidates {
-				plan.Candidates[i].Cap = 6
-			}
-			now, id := time.Second, lb.LeaseID(0)
-			next := func(g *gateway) error {
-				now += 2 * manualTimeout
-				id++
-				return g.reserve(now, id, plan)
-			}
-			for range 4 {
-				if err := errors.Join(next(a), next(b)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			beat := func() {
-				now += time.Second
-				for _, g := range []*gateway{a, b} {
-					if err := g.Beat(now); err != nil {
-						t.Fatal(err)
-					}
-					g.Expire(now + manualTimeout)
-				}
-			}
-			beat()
-			a.conn.lose = func([]byte) int { return fate }
-			for range 8 { // its part is 3 at each of 4, of which it has 1
-				if err := errors.Join(next(a), next(b)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := next(a); !errors.Is(err, lb.ErrFull) {
+			o := newOutage(t)
+			o.both(4)
+			o.beat()
+			o.a.conn.lose = func([]byte) int { return fate }
+			o.both(8) // its part is 3 at each of 4 endpoints, of which it has 1
+			if err := o.next(o.a); !errors.Is(err, lb.ErrFull) {
 				t.Errorf("beyond its part of the caps: %v", err)
 			}
-			if n := len(a.fell); n != 9 || a.fell[0] != "timeout" || a.fell[8] != "breaker_open" || len(b.fell) > 0 {
-				t.Errorf("fell %v and %v", a.fell, b.fell)
+			fell := o.a.fell
+			if len(fell) != 9 || fell[0] != "timeout" || fell[8] != "breaker_open" || len(o.b.fell) > 0 {
+				t.Errorf("fell %v and %v", fell, o.b.fell)
 			}
-			beat()
-			a.wantMirror(addrs)
-			for gone := lb.LeaseID(1); gone < 12; gone += 2 { // some of before and some of within the outage
-				a.Release(now, gone)
-				delete(a.held, gone)
+			o.beat()
+			o.a.wantMirror(o.addrs)
+			for id := lb.LeaseID(1); id < 12; id += 2 { // some of before and some of within the outage
+				o.release(o.a, id)
 			}
-			a.conn.lose = nil
-			beat()
-			a.conn.deliver()
-			beat()
-			if err := next(a); err != nil || len(a.fell) != 9 {
-				t.Errorf("after the outage: %v, fell %v", err, a.fell)
+			o.a.conn.lose = nil
+			o.beat()
+			o.a.conn.deliver()
+			o.beat()
+			if err := o.next(o.a); err != nil || len(o.a.fell) != 9 {
+				t.Errorf("after the outage: %v, fell %v", err, o.a.fell)
 			}
-			wantLoads(t, a.conn, sum(a.held, b.held))
-			a.wantMirror(addrs)
-			b.wantMirror(addrs)
-			for _, g := range []*gateway{a, b} {
+			o.audit()
+			for _, g := range []*gateway{o.a, o.b} {
 				for id := range g.held {
-					g.Release(now, id)
+					o.release(g, id)
 				}
-				g.held = nil
-				g.wantMirror(addrs)
 			}
-			wantLoads(t, a.conn, nil)
+			o.audit()
 		})
 	}
 }
