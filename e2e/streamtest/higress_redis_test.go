@@ -227,3 +227,37 @@ func TestHigressRedisIsSilent(t *testing.T) {
 	}
 	s.Respond(200, "")
 }
+
+// A configuration that is replaced while Redis has yet to answer its calls stays until the answers are there, and none is lost.
+func TestHigressReplacedWhileAsking(t *testing.T) {
+	h := startHigressRedis(t, higressRedisSource)
+	h.Open(streamtest.Request{}).Finish()
+	held := h.gw.Worker(0).Request("GET", "/", "")
+	other := h.Open(streamtest.Request{})
+	h.redis.mute = true
+	other.Finish() // a release is on its way
+	waiting := h.gw.Worker(0).Request("GET", "/", "")
+	held.Respond(200, "")
+	waiting.ResetByClient()
+	if err := h.Configure(`{"lb_policy":"global_least_request","lb_config":{"max_inflight":100,` + higressRedisSource + `}}`); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.gw.Worker(0).Contexts(); n != 2 {
+		t.Errorf("%d contexts while answers are missing, want the old and the new one", n)
+	}
+	h.redis.speak()
+	h.settle()
+	if n := h.gw.Worker(0).Contexts(); n != 1 {
+		t.Errorf("%d contexts when all is answered, want the new one", n)
+	}
+	next := h.Open(streamtest.Request{})
+	if next.Upstream() < 0 {
+		t.Error("the next request reached no endpoint")
+	}
+	next.Finish()
+	for _, cause := range redisclient.Causes() {
+		if n := h.Counter("warmgate_store_fallbacks_total;cause=" + cause); n != 0 {
+			t.Errorf("%d requests were not counted in Redis: %s", n, cause)
+		}
+	}
+}
