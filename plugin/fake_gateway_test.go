@@ -166,11 +166,19 @@ func (w *fakeWorker) tick() {
 	before := w.next
 	w.ticks++
 	(&pluginContext{id: w.id, plugin: w.current}).OnTick()
-	w.process.effective = nil
+	w.process.back()
 	if w.next == before {
 		w.next += w.period
 	}
 	w.process.settle()
+}
+
+// back checks that the plugin has come back from the requests that it visited.
+func (p *fakeProcess) back() {
+	if p.effective != nil {
+		p.t.Error("after a callback that is no request's, calls still act on one")
+	}
+	p.effective = nil
 }
 
 // settle does what calls of the plugin have left to be done after its callback.

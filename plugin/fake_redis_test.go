@@ -130,7 +130,7 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 		r.process.events = append(r.process.events, fakeEvent{r.process.now + r.latency, func() {
 			theVM = worker
 			callback(worker.newest().context, "an answer of Redis", func() { done(worker.read(), reply, err) }, nil)
-			r.process.effective = nil
+			r.process.back()
 			r.process.settle()
 		}})
 	}

@@ -73,9 +73,7 @@ func (s *stream) answer(g lb.Grant, err error) {
 
 // answerRecovered ends an answer that panicked. There is no callback of the request to let it go on.
 func (s *stream) answerRecovered() {
-	if !s.replied {
-		defer s.Resume()
-	}
+	defer s.Resume()
 	s.recovered()
 }
 
@@ -179,6 +177,5 @@ func (s *stream) shed() action {
 	}
 	s.Reply(s.cfg.Overload.Status, headers,
 		`{"error":{"message":"every model server is at its limit, try again later","type":"overloaded_error","code":"at_capacity"}}`)
-	s.replied = true
 	return hold
 }

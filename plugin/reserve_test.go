@@ -81,6 +81,9 @@ func TestWaitsForTheAnswer(t *testing.T) {
 		if !c.held || c.Upstream() >= 0 || c.received.Body != "" {
 			t.Fatalf("held %v, at endpoint %d with %q before the answer", c.held, c.Upstream(), c.received.Body)
 		}
+		if early := c.ctx.stream.cfg.Unit == "requests"; c.stopped != early {
+			t.Errorf("the body waits in front of the plugin: %v, want %v", c.stopped, early)
+		}
 		d.advance(200 * time.Microsecond)
 		if want := strings.Join(r.Frames, ""); c.held || !c.received.Ended || c.received.Body != want {
 			t.Fatalf("held %v, the endpoint has %q, all of it: %v; want %q", c.held, c.received.Body, c.received.Ended, want)
@@ -141,8 +144,14 @@ func TestNoAnswer(t *testing.T) {
 func TestClientLeavesWhileReserving(t *testing.T) {
 	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
 		for name, leave := range map[string]func(c *fakeClient){
-			"by itself":               (*fakeClient).ResetByClient,
-			"with a reply from Envoy": func(c *fakeClient) { c.answer(streamtest.Result{Status: 504}) },
+			"by itself":                (*fakeClient).ResetByClient,
+			"with the gateway's reply": func(c *fakeClient) { c.answer(streamtest.Result{Status: 504}) },
+			"with the gateway's reply, which takes its time": func(c *fakeClient) {
+				c.held, c.began = false, true
+				c.response(func() { c.ctx.OnHttpResponseHeaders(1, false) })
+				d.advance(5 * time.Millisecond)
+				c.end()
+			},
 		} {
 			c := d.client(0, r)
 			leave(c)
@@ -156,7 +165,7 @@ func TestClientLeavesWhileReserving(t *testing.T) {
 				}
 			}
 		}
-		if got := d.metrics.decisions(); got["chosen"] != 3 || len(got) != 1 {
+		if got := d.metrics.decisions(); got["chosen"] != 4 || len(got) != 1 {
 			t.Errorf("counted as %v", got)
 		}
 	})

@@ -58,7 +58,6 @@ type stream struct {
 	streams    bool          // the answer was asked for as a stream of tokens
 	load       int64         // requests in flight at the endpoint, this one included
 	asked      time.Duration // when all of the request was on its way, 0 before
-	replied    bool          // it was answered by us
 	reached    bool          // an endpoint was tried: the response is not the gateway's alone
 	status     int           // of the response, 0 before it
 	began      bool          // some of the held body is there

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestHigressCluster(t *testing.T) {
@@ -20,6 +21,44 @@ func TestHigressCluster(t *testing.T) {
 		}
 		if c := set.Match("", "", ""); c.Redis.HigressCluster() != want || !c.UsesRedis() {
 			t.Errorf("%s: %s, uses Redis: %v", text, c.Redis.HigressCluster(), c.UsesRedis())
+		}
+	}
+}
+
+// Higress keeps one set of settings for a Redis service, so parts of a configuration must not differ in any.
+func TestOneLogin(t *testing.T) {
+	const login = `"serviceFQDN":"r.dns","username":"u","password":"p","database":1,"timeout":1000`
+	for other, problem := range map[string]string{
+		login: "",
+		`"serviceFQDN":"r.dns","username":"v","password":"p","database":1,"timeout":1000`: "another username",
+		`"serviceFQDN":"r.dns","username":"u","password":"q","database":1,"timeout":1000`: "another password",
+		`"serviceFQDN":"r.dns","username":"u","password":"p","database":2,"timeout":1000`: "another database",
+		`"serviceFQDN":"r.dns","username":"u","password":"p","database":1`:                "another timeout",
+		`"serviceFQDN":"r.dns","servicePort":6380`:                                        "",
+		`"serviceFQDN":"s.dns"`:                 "",
+		`"serviceFQDN":"r.dns","store":"local"`: "",
+	} {
+		text := `{"lb_policy":"global_least_request","lb_config":{` + login + `},
+			"_rules_":[{"_match_route_":["r"],"lb_policy":"global_least_request","lb_config":{` + other + `}}]}`
+		_, err := Parse([]byte(text), Higress)
+		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem+" than elsewhere") {
+			t.Errorf("%s: %v, want %q", other, err, problem)
+		}
+	}
+}
+
+func TestTimeoutOfTheConnection(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		`"serviceFQDN":"r.dns"`:               3 * time.Second,
+		`"serviceFQDN":"r.dns","timeout":0`:   3 * time.Second,
+		`"serviceFQDN":"r.dns","timeout":500`: 500 * time.Millisecond,
+	} {
+		set, err := Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{`+text+`}}`), Higress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.Match("", "", "").Redis.Timeout; got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
 }
