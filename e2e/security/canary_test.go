@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 // canary stands for everything that must not be written anywhere: prompts, header values, passwords.
@@ -24,9 +25,14 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 	defer cancel()
 	f := newFleet(t, 2)
 	talkative := strings.Replace(steering, `"lb_config":{`, `"lb_config":{"enableDetailLog":true,"unit":"tokens",
-		"serviceFQDN":"redis.static","username":"`+canary+`","password":"`+canary+`",`, 1)
+		"username":"`+canary+`","password":"`+canary+`",`, 1)
+	talkative = strings.Replace(talkative, `"envoy":{`, `"envoy":{"redis_cluster":"warmgate-redis",`, 1)
+	redis := redisserver.StartT(t, redisserver.Options{}) // which knows no such user, and nobody else
+	if _, err := redis.Do("ACL", "SETUSER", "default", "off"); err != nil {
+		t.Fatal(err)
+	}
 	g := harness.StartT(t, harness.Options{
-		Endpoints: f.endpoints, Config: talkative, LogLevel: "info", WasmLevel: "trace",
+		Endpoints: f.endpoints, Redis: redis.Addr(), Config: talkative, LogLevel: "info", WasmLevel: "trace",
 	})
 	bodies := []string{
 		`{"model":"` + canary + `","messages":[{"role":"user","content":"` + canary + `"}]}`,
@@ -60,8 +66,10 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(g.Logs(), "warmgate") {
-		t.Error("the plugin wrote nothing, so nothing was tested")
+	for _, want := range []string{"configuration refused", "is of no use (auth)"} {
+		if !strings.Contains(g.Logs(), want) {
+			t.Errorf("the plugin wrote nothing of %q, so that was not tested", want)
+		}
 	}
 }
 
