@@ -266,3 +266,38 @@ func TestFallbackCauses(t *testing.T) {
 		}
 	}
 }
+
+// A worker that was busy finds its deadlines over before it could have read an answer: that is not held against Redis.
+func TestBusyWorker(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	d := startRedis(t, server, 1, 2, "")
+	d.warm()
+	d.redis.manual, d.redis.latency = true, 10*time.Millisecond
+	w := d.workers[0]
+	d.advance(w.next - d.now)
+	c := d.client(0, streamtest.Request{})
+	d.now += 50 * time.Millisecond // in which the worker does something else
+	w.tick()
+	if !c.held {
+		t.Error("the request has given up, although its answer is there to be read")
+	}
+	d.advance(time.Millisecond)
+	if n := d.metrics.values[statFallbacks+";cause=timeout"]; c.held || n != 0 {
+		t.Errorf("held %v, %d fallbacks", c.held, n)
+	}
+	c.Finish()
+	d.redis.fate = redisSilent
+	d.advance(w.next - d.now)
+	c = d.client(0, streamtest.Request{})
+	for range 3 { // always busy, and no answer
+		d.now += 50 * time.Millisecond
+		w.tick()
+	}
+	if c.held {
+		t.Error("the request waits for as long as the worker is busy")
+	}
+	c.Finish()
+	d.redis.fate, d.redis.manual = redisAnswers, false
+	d.advance(3 * time.Second)
+	d.drained()
+}

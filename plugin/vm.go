@@ -26,6 +26,7 @@ type vm struct {
 	store    *lb.MemStore
 	shared   map[target]*sharedStore
 	inside   uint32              // the gateway's context that calls act on
+	excused  bool                // the last tick was late, and deadlines were moved for that
 	live     []*plugin           // configurations in force, the newest last
 	source   *config.EnvoySource // where those say that endpoints are found
 	clusters map[string]*cluster
@@ -201,9 +202,7 @@ func (v *vm) visit(s *stream, what string, f, recovered func()) {
 // tick does what is due. Several configurations in one VM tick it more often than needed, and so do deadlines.
 func (v *vm) tick(p *plugin) {
 	now := v.read()
-	if late := now - p.due; p == v.newest() && p.due > 0 && late > punctual {
-		v.postpone(late)
-	}
+	v.excuse(p, now)
 	v.rearm(p, now, v.expire(now))
 	v.depart(p)
 	if now-v.ticked < tickPeriod/2 {

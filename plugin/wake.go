@@ -6,8 +6,19 @@ import "time"
 // a shared store, the timer of the newest configuration is set to the earliest deadline.
 
 // punctual is how late a tick may be without a reason. Later than that the worker was busy with other requests, and answers
-// that have come meanwhile are read only after this tick.
+// that have come meanwhile are read only after this tick: as long again is left for that.
 const punctual = 4 * time.Millisecond
+
+// excuse moves the deadlines when the tick is late, but not twice in a row: a worker that is always busy must give up, too.
+func (v *vm) excuse(p *plugin, now time.Duration) {
+	if p != v.newest() || p.due == 0 {
+		return
+	}
+	late := now - p.due
+	if v.excused = late > punctual && !v.excused; v.excused {
+		v.postpone(late + punctual)
+	}
+}
 
 // newest returns the configuration that came last, nil when none is in force.
 func (v *vm) newest() *plugin {
