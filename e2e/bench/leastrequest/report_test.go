@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,8 +42,8 @@ func TestLineComparesRoundByRound(t *testing.T) {
 		{"one round is above least_request", madeUp([]int{900, 900, 900}, []int{400, 150, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false},
 	} {
 		line := tc.report.line()
-		if diff := line.RoundRobin - tc.rr; diff > 1e-9 || diff < -1e-9 || line.LeastRequest != tc.lr || line.Met != tc.met {
-			t.Errorf("%s: ratios %v and %v, met %v; want %v, %v, %v", tc.name, line.RoundRobin, line.LeastRequest, line.Met, tc.rr, tc.lr, tc.met)
+		if diff := *line.RoundRobin - tc.rr; diff > 1e-9 || diff < -1e-9 || line.LeastRequest != tc.lr || line.Met != tc.met {
+			t.Errorf("%s: ratios %v and %v, met %v; want %v, %v, %v", tc.name, *line.RoundRobin, line.LeastRequest, line.Met, tc.rr, tc.lr, tc.met)
 		}
 		if line.BesideFree.Median != 5 || line.BesideIdle.Median != 0.5 {
 			t.Errorf("%s: queued beside free %+v, beside idle %+v", tc.name, line.BesideFree, line.BesideIdle)
@@ -82,28 +83,16 @@ func TestReportSaysWhatWasCompared(t *testing.T) {
 	}
 }
 
-func TestPoliciesKeepTheirPlaces(t *testing.T) {
-	for _, s := range []settings{{}, {extra: true}} {
-		p := s.policies()
-		if p[0] != compare.RoundRobin || p[1] != compare.LeastRequest || p[2] != compare.Warmgate {
-			t.Errorf("policies %v: the ratios take the wrong ones", p)
-		}
-	}
-	p := settings{gateways: 4}.policies()
-	if p[0] != compare.RoundRobin || p[1] != compare.LeastRequest || p[2] != compare.Shared {
-		t.Errorf("policies %v of four gateways: the ratios take the wrong ones", p)
-	}
-}
-
 func TestTargetOfSeveralGateways(t *testing.T) {
 	for _, c := range []struct {
 		ours []int
 		met  bool
-	}{{[]int{200, 190, 800}, true}, {[]int{201, 190, 800}, false}} {
-		rep := madeUp([]int{300, 300, 300}, []int{400, 400, 400}, c.ours)
+	}{{[]int{200, 190, 800}, true}, {[]int{201, 202, 100}, false}} {
+		rep := madeUp([]int{400, 400, 400}, []int{350, 350, 350}, []int{300, 300, 300}, c.ours)
 		rep.settings.gateways = 4
-		if got := rep.line(); got.Met != c.met || got.Gateways != 4 {
-			t.Errorf("%v against 400: met %v", c.ours, got.Met)
+		got := rep.line()
+		if got.Met != c.met || got.Gateways != 4 || got.RoundRobin != nil || math.Abs(*got.Alone-got.LeastRequest*4/3) > 1e-9 {
+			t.Errorf("%v against 400: %+v", c.ours, got)
 		}
 	}
 }
