@@ -39,11 +39,7 @@ type Health struct {
 	tracked map[string]*tracked
 	begun   bool // the first view was seen: what comes later is new
 
-	view    *View
-	terms   *Terms
-	until   time.Duration // the candidates are good until then
-	cached  []Candidate
-	reason  Reason
+	lists   []candidateList
 	changed bool // an ejection to export
 	ejected uint64
 }
@@ -58,6 +54,18 @@ type tracked struct {
 	slow      bool          // is to start slowly
 	seen      bool          // in the current view
 }
+
+// candidateList is what was worked out for one configuration.
+type candidateList struct {
+	terms      *Terms
+	view       *View         // nil when something has changed
+	until      time.Duration // it is good until then
+	candidates []Candidate
+	reason     Reason
+}
+
+// listsKept is how many configurations of a cluster have their candidates at hand.
+const listsKept = 8
 
 // Terms is what the configuration says of a cluster's endpoints.
 type Terms struct {
@@ -97,7 +105,7 @@ func (h *Health) Observe(now time.Duration, o Outcome, terms *Terms) {
 		}
 	}
 	if before > 0 || bad > 0 {
-		h.view = nil
+		h.outdate()
 	}
 }
 
@@ -123,21 +131,47 @@ func (h *Health) eject(now time.Duration, t *tracked, cfg *HealthConfig) {
 	// One more failure after the return is enough to go again.
 	t.failures = cfg.ConsecutiveFailures - 1
 	t.since, t.slow = t.until, true
-	h.view, h.changed = nil, true
+	h.outdate()
+	h.changed = true
 	h.ejected++
 }
 
-// Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared: it
-// stays the same until the view, the terms, the health or the time changes it. The reason is ReasonChosen, or says why
-// there are no candidates.
+// Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared, and it is
+// the same as before as long as its content is: stores tell lists apart by where they are. The reason is ReasonChosen, or
+// says why there are no candidates.
 func (h *Health) Candidates(now time.Duration, v *View, terms *Terms) ([]Candidate, Reason) {
-	if h.view == v && now < h.until && h.terms == terms {
-		return h.cached, h.reason
+	l := h.list(terms)
+	if l.view == v && now < l.until {
+		return l.candidates, l.reason
 	}
 	h.follow(now, v)
-	h.view, h.terms, h.until = v, terms, now+refreshEvery
-	h.cached, h.reason = h.candidates(now, v, terms)
-	return h.cached, h.reason
+	cs, reason := h.candidates(now, v, terms)
+	if !slices.Equal(cs, l.candidates) {
+		l.candidates = cs
+	}
+	l.view, l.until, l.reason = v, now+refreshEvery, reason
+	return l.candidates, reason
+}
+
+// list returns what is at hand for the terms.
+func (h *Health) list(terms *Terms) *candidateList {
+	for i := range h.lists {
+		if h.lists[i].terms == terms {
+			return &h.lists[i]
+		}
+	}
+	if len(h.lists) >= listsKept { // those of old configurations
+		h.lists = h.lists[:0]
+	}
+	h.lists = append(h.lists, candidateList{terms: terms})
+	return &h.lists[len(h.lists)-1]
+}
+
+// outdate has all candidates worked out anew.
+func (h *Health) outdate() {
+	for i := range h.lists {
+		h.lists[i].view = nil
+	}
 }
 
 // follow notices endpoints that came and forgets those that have been gone.
@@ -314,7 +348,7 @@ func (h *Health) Import(now time.Duration, shared []byte) {
 			t.until, t.ejections = until, int(binary.LittleEndian.Uint32(e[16:]))
 			t.since, t.slow = until, true
 			t.failures = max(t.failures, int(binary.LittleEndian.Uint32(e[20:])))
-			h.view = nil
+			h.outdate()
 		}
 	}
 }

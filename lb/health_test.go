@@ -246,6 +246,42 @@ func TestTermsAreApart(t *testing.T) {
 	}
 }
 
+// Stores tell lists of candidates apart by where they are, so a list moves only when its content does, whatever else asks.
+func TestListsStayWhereTheyAre(t *testing.T) {
+	v, other := viewOf(4), &lb.Terms{MaxInflight: 3}
+	h := newHealth(v)
+	at := func(now time.Duration, v *lb.View, terms *lb.Terms) *lb.Candidate {
+		cs, reason := h.Candidates(now, v, terms)
+		if reason != lb.ReasonChosen {
+			t.Fatal(reason)
+		}
+		return &cs[0]
+	}
+	a, b := at(0, v, terms), at(0, v, other)
+	if a == b {
+		t.Fatal("one list for two terms")
+	}
+	for now := range 100 * time.Second / time.Millisecond / 100 {
+		now := now * 100 * time.Millisecond
+		if now%(3*time.Second) == 0 {
+			v = viewOf(4) // discovered again, as it was
+		}
+		if at(now, v, terms) != a || at(now, v, other) != b {
+			t.Fatalf("moved at %v without a reason", now)
+		}
+	}
+	fail(h, 100*time.Second, v.Endpoints[0].Addr, 5)
+	if at(100*time.Second, v, terms) == a {
+		t.Error("an ejection leaves the list as it was")
+	}
+	for range 20 { // configurations come and go
+		at(100*time.Second, v, &lb.Terms{})
+	}
+	if cs, _ := h.Candidates(100*time.Second, v, terms); len(cs) != 3 {
+		t.Errorf("%d candidates after many configurations, want 3", len(cs))
+	}
+}
+
 func TestSlowStart(t *testing.T) {
 	v := viewOf(2)
 	h := newHealth(v)
