@@ -13,7 +13,7 @@ import (
 
 // An owner with more leases than one beat compares finds within a few beats what Redis has too many and too few of.
 func TestBeatsInParts(t *testing.T) {
-	const n, each = 4500, 50 // three parts; every fiftieth lease goes wrong
+	const n, each = 11_000, 100 // three parts; every hundredth lease goes wrong
 	server := redisserver.StartT(t, redisserver.Options{})
 	s, p := newPipedStore(t, server, 1)
 	w := dial(t, server)
@@ -69,6 +69,75 @@ func TestBeatsInParts(t *testing.T) {
 	p.flush(now + time.Second)
 	if got, want := size(), int64(n+2-lost); got != want {
 		t.Errorf("%d entries after the loss of all data and one beat, want %d", got, want)
+	}
+}
+
+// Leases that Redis has lost are counted again one command after the other, so that requests wait behind one at most; what ends
+// meanwhile is left out, and what fails is left to the next beat.
+func TestLeasesAreWrittenInTurn(t *testing.T) {
+	const n = 3*100 + 50 // four commands
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	s.Release(0, 1000)
+	for id := range lb.LeaseID(n) {
+		reserve(s, 0, id)
+		m.answer(0, len(m.done)-1, grantReply)
+	}
+	asserted := func() int { // by the command that was sent last
+		return bytes.Count(m.cmds[len(m.cmds)-1], []byte(manualPlan.Candidates[1].Addr))
+	}
+	beat := func(now time.Duration) {
+		m = manual{}
+		s.Beat(now)
+		m.answer(now, 0, beatReply)
+		m.wantSent(t, "EVALSHA EVALSHA")
+	}
+	beat(0)
+	for i := range 3 {
+		if got := asserted(); got != 100 {
+			t.Fatalf("command %d has %d leases", i, got)
+		}
+		m.answer(0, i+1, ":100\r\n")
+	}
+	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA")
+	if got := asserted(); got != 50 {
+		t.Fatalf("the last command has %d leases", got)
+	}
+	m.answer(0, 4, ":50\r\n")
+	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA")
+
+	beat(time.Second) // finds none of them
+	for id := range lb.LeaseID(n - 1) {
+		s.Release(time.Second, id)
+	}
+	last := len(m.cmds)
+	m.answer(time.Second, 1, "-ERR no\r\n")
+	if len(m.cmds) != last {
+		t.Fatalf("after an error %d more commands were sent", len(m.cmds)-last)
+	}
+	beat(2 * time.Second)
+	if got := asserted(); got != 1 {
+		t.Errorf("the command has %d leases, one is left", got)
+	}
+}
+
+// A clock that was set back leaves owners that were heard of in the future. They are returned no later than any other.
+func TestClockSetBack(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			w := dial(t, redisserver.StartT(t, redisserver.Options{Version: version}))
+			s := newManualStore(w, newMemory())
+			dead := redisclient.New(w, redisclient.Options{Owner: 2, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()})
+			reserve(s, 0, 1).want(t, "granted 0")
+			reserve(dead, 0, 1).want(t, "granted 1")
+			pass := (&backend{conn: w}).Pass
+			pass(-time.Hour)
+			s.Beat(time.Second)
+			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 1}, manualPlan.Candidates[1].Addr: {Requests: 1}})
+			pass(storetest.TTL + time.Second)
+			s.Beat(2 * time.Second)
+			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 1}})
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package redisclient
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -17,7 +18,7 @@ type client struct {
 	timeout   time.Duration
 	kv        lb.KV
 	breaker   breaker
-	pending   []*call                   // by deadline, answered ones included
+	pending   []*call                   // answered ones included, until expire
 	loading   map[*script]time.Duration // until when a load that is on its way is relied on
 }
 
@@ -30,6 +31,7 @@ type call struct {
 	tries  int
 	moved  bool // it was sent on to another node
 	probe  bool // goes out, and is believed, also while the breaker is open
+	late   bool // its deadline was moved
 	over   bool // done has been called
 	done   func(time.Duration, Value, error)
 }
@@ -44,10 +46,10 @@ func newClient(t Transport, timeout time.Duration, kv lb.KV) *client {
 // send sends a script. done is called exactly once: with the answer, with an error, or by expire.
 func (c *client) send(
 	now time.Duration, s *script, h *home, cmd []byte, probe bool, done func(time.Duration, Value, error),
-) {
+) *call {
 	if c.breaker.open && !probe {
 		done(now, Value{}, ErrOpen)
-		return
+		return nil
 	}
 	k := &call{script: s, home: h, cmd: cmd, until: now + c.timeout, probe: probe, done: done}
 	c.pending = append(c.pending, k)
@@ -56,6 +58,7 @@ func (c *client) send(
 		node = h.node
 	}
 	c.try(now, k, node, false)
+	return k
 }
 
 // try sends the call to the given node, "" being the configured server.
@@ -156,6 +159,7 @@ func (c *client) claim(now time.Duration, s *script) bool {
 // finish ends a call.
 func (c *client) finish(now time.Duration, k *call, v Value, err error) {
 	k.over = true
+	wasOpen := c.breaker.open
 	if err == nil {
 		c.breaker.succeeded(now, k.probe)
 	} else {
@@ -165,28 +169,43 @@ func (c *client) finish(now time.Duration, k *call, v Value, err error) {
 		}
 	}
 	k.done(now, v, err)
+	if c.breaker.open && !wasOpen {
+		c.abandon(now)
+	}
 }
 
-// postpone moves all deadlines: for so long nobody could have seen an answer.
+// abandon fails all that waits: the breaker has opened, and what is on its way will hardly be answered.
+func (c *client) abandon(now time.Duration) {
+	for _, k := range slices.Clone(c.pending) {
+		if !k.over && !k.probe {
+			c.finish(now, k, Value{}, ErrTimeout)
+		}
+	}
+}
+
+// postpone moves all deadlines, each once: for so long nobody could have seen an answer.
 func (c *client) postpone(d time.Duration) {
 	for _, k := range c.pending {
-		k.until += d
+		if !k.late {
+			k.late = true
+			k.until += d
+		}
 	}
 }
 
 // expire fails the calls whose time is over, and returns the earliest deadline of the others, 0 when there are none.
 func (c *client) expire(now time.Duration) time.Duration {
-	for len(c.pending) > 0 {
-		k := c.pending[0]
-		if !k.over && now < k.until {
-			return k.until
-		}
-		c.pending[0] = nil
-		c.pending = c.pending[1:]
-		if !k.over {
+	for _, k := range slices.Clone(c.pending) {
+		if !k.over && now >= k.until {
 			c.finish(now, k, Value{}, ErrTimeout)
 		}
 	}
-	c.pending = nil
-	return 0
+	c.pending = slices.DeleteFunc(c.pending, func(k *call) bool { return k.over })
+	next := time.Duration(0)
+	for _, k := range c.pending {
+		if next == 0 || k.until < next {
+			next = k.until
+		}
+	}
+	return next
 }

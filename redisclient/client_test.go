@@ -37,6 +37,40 @@ func TestDeadline(t *testing.T) {
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
 }
 
+// What is asked a second time, because Redis had lost the candidates, has no more time than the first.
+func TestDeadlineOfTheSecondTry(t *testing.T) {
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	r := reserve(s, 0, 1)
+	m.answer(15*time.Millisecond, 0, "*1\r\n:-3\r\n")
+	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
+	if next := s.Expire(15 * time.Millisecond); next != manualTimeout {
+		t.Errorf("the deadline is %v", next)
+	}
+	r.want(t, "waits")
+	s.Expire(manualTimeout)
+	r.want(t, "timeout")
+}
+
+// When the breaker opens, nobody waits any longer for what is on its way.
+func TestBreakerEndsWhatWaits(t *testing.T) {
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	for id := range lb.LeaseID(5) {
+		reserve(s, 0, id)
+	}
+	later := reserve(s, manualTimeout-1, 5)
+	s.Beat(manualTimeout - 1)
+	if next := s.Expire(manualTimeout); next != 2*manualTimeout-1 {
+		t.Errorf("the deadline of the beat is %v", next)
+	}
+	later.want(t, "timeout")
+	m.answer(manualTimeout, 6, beatReply) // which still may close the breaker
+	if !s.Ready(manualTimeout) {
+		t.Error("the breaker is open")
+	}
+}
+
 // An answer that has come is worth more than the deadline that has passed meanwhile without anybody looking.
 func TestAnswerBehindTheDeadline(t *testing.T) {
 	var m manual
@@ -229,7 +263,20 @@ func TestRedirections(t *testing.T) {
 		},
 		{name: "half moved", replies: []string{again, grantReply}, want: "granted 1", sent: "EVALSHA EVALSHA"},
 		{name: "half moved for long", replies: []string{again, again}, want: "moved", sent: "EVALSHA EVALSHA"},
+		{
+			name: "moved to IPv6", replies: []string{"-MOVED 5 2001:db8::1:6379\r\n", grantReply}, want: "granted 1",
+			sent: "EVALSHA [2001:db8::1]:6379/EVALSHA",
+		},
+		{
+			name: "moved to IPv6 in brackets", replies: []string{"-MOVED 5 [2001:db8::1]:6379\r\n", grantReply}, want: "granted 1",
+			sent: "EVALSHA [2001:db8::1]:6379/EVALSHA",
+		},
 		{name: "nowhere", replies: []string{"-MOVED 5\r\n"}, want: "moved", sent: "EVALSHA"},
+		{name: "to no port", replies: []string{"-MOVED 5 10.0.0.9\r\n"}, want: "moved", sent: "EVALSHA"},
+		{name: "to port 0", replies: []string{"-MOVED 5 10.0.0.9:0\r\n"}, want: "moved", sent: "EVALSHA"},
+		{name: "to no host", replies: []string{"-MOVED 5 :6379\r\n"}, want: "moved", sent: "EVALSHA"},
+		{name: "to a name", replies: []string{"-MOVED 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
+		{name: "asked at a name", replies: []string{"-ASK 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
 		{name: "one server", plain: true, replies: []string{moved}, want: "moved", sent: "EVALSHA"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

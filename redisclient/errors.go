@@ -3,6 +3,8 @@ package redisclient
 import (
 	"bytes"
 	"errors"
+	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/warmgate/warmgate/lb"
@@ -33,7 +35,7 @@ const (
 // ReplyError is an error that Redis answered with. Its text is not shown as it is: it may quote the command.
 type ReplyError struct {
 	Code string // the first word: NOSCRIPT, OOM, READONLY …
-	node string // of MOVED and ASK
+	node string // of MOVED and ASK, if it can be reached by that
 }
 
 // Error implements error.
@@ -47,12 +49,28 @@ func newReplyError(text []byte) *ReplyError {
 		e.Code = string(words[0])
 	}
 	if (e.Code == "MOVED" || e.Code == "ASK") && len(words) == 3 {
-		e.node = string(words[2])
+		e.node = nodeAt(string(words[2]))
 	}
 	if e.Code == "ERR" {
 		e.Code = codeWithin(text)
 	}
 	return e
+}
+
+// nodeAt returns the node of a redirection as ip:port, or [ip]:port for IPv6, which Redis writes without brackets. It returns
+// "" for a name, which a gateway could not resolve, and for an address without a host, which Redis leaves out when it does
+// not know its own.
+func nodeAt(where string) string {
+	colon := strings.LastIndexByte(where, ':')
+	if colon < 0 {
+		return ""
+	}
+	ip, err := netip.ParseAddr(strings.Trim(where[:colon], "[]"))
+	port, err2 := strconv.ParseUint(where[colon+1:], 10, 16)
+	if err != nil || err2 != nil || port == 0 || ip.Zone() != "" {
+		return ""
+	}
+	return netip.AddrPortFrom(ip, uint16(port)).String()
 }
 
 const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -53,3 +53,17 @@ func TestPostpone(t *testing.T) {
 	m.answer(manualTimeout+time.Millisecond, 0, grantReply)
 	r.want(t, "granted 1")
 }
+
+// However often a worker is held up, it gives up in the end: each deadline moves once.
+func TestPostponeOnce(t *testing.T) {
+	var m manual
+	s := opened(t, &m, &m, newMemory())
+	r := reserve(s, 0, 1)
+	for range 10 {
+		s.Postpone(5 * time.Millisecond)
+	}
+	s.Expire(manualTimeout + 5*time.Millisecond - 1)
+	r.want(t, "waits")
+	s.Expire(manualTimeout + 5*time.Millisecond)
+	r.want(t, "timeout")
+}

@@ -46,6 +46,7 @@ type queue struct {
 	waiting []command
 	flying  []command
 	until   time.Duration // when the call under way is given up
+	late    bool          // that was moved
 	round   int           // counts the calls, so that late answers are told from the present one's
 }
 
@@ -103,7 +104,7 @@ func (p *Pipeline) fly(now time.Duration, node string, q *queue) {
 		body = append(body, c.cmd...)
 	}
 	body = AppendCommand(body, "PING")
-	q.until = now + p.timeout
+	q.until, q.late = now+p.timeout, false
 	q.round++
 	round := q.round
 	p.call(now, node, body, func(now time.Duration, reply []byte, err error) {
@@ -176,10 +177,13 @@ func split(b []byte) (parts [][]byte, err error) {
 	return parts, nil
 }
 
-// Postpone moves all deadlines, as [Store.Postpone] does.
+// Postpone moves all deadlines, each once, as [Store.Postpone] does.
 func (p *Pipeline) Postpone(d time.Duration) {
 	for _, q := range p.nodes {
-		q.until += d
+		if !q.late {
+			q.late = true
+			q.until += d
+		}
 	}
 }
 

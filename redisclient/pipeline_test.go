@@ -166,6 +166,24 @@ func TestPipelineDeadline(t *testing.T) {
 	a.want(t, `three=":3\r\n"`)
 }
 
+// A call is given time for a worker that was held up, but only once; the next call again.
+func TestPipelinePostpone(t *testing.T) {
+	var c calls
+	var a answers
+	p := redisclient.NewPipeline(redisclient.Login{}, 20, c.call)
+	for call := range time.Duration(2) {
+		now := 100 * call
+		p.Do(now, []byte(get), a.done("x"))
+		p.Postpone(7)
+		p.Postpone(7)
+		if next := p.Expire(now + 26); next != now+27 {
+			t.Fatalf("call %d: the deadline is at %d, want %d", call, next, now+27)
+		}
+		p.Expire(now + 27)
+	}
+	a.want(t, "x=timeout x=timeout")
+}
+
 // An answer that leads to the next command finds the pipeline ready for it, and every node has calls of its own.
 func TestPipelineNodes(t *testing.T) {
 	var c calls

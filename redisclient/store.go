@@ -53,6 +53,9 @@ type scope struct {
 	alive  int // owners, by the last beat
 	beats  int
 	since  string // the present life of this owner's leases in Redis, by the last beat
+	// wrong are leases that Redis does not count as they are; writing says that some of them are on their way.
+	wrong   []lb.LeaseID
+	writing bool
 }
 
 type state uint8
@@ -90,7 +93,7 @@ func (s *Store) Ready(time.Duration) bool { return !s.client.breaker.open }
 // Expire fails what has got no answer in time. It returns the earliest deadline that is still to come, 0 for none.
 func (s *Store) Expire(now time.Duration) time.Duration { return s.client.expire(now) }
 
-// Postpone moves all deadlines. It is for a caller that was held up: for so long it could not have seen an answer, and that is
+// Postpone moves all deadlines, each once. It is for a caller that was held up: for so long it could not have seen an answer, and that is
 // not held against Redis.
 func (s *Store) Postpone(d time.Duration) { s.client.postpone(d) }
 
@@ -137,6 +140,7 @@ type reservation struct {
 	plan   lb.Plan
 	view   *view
 	sent   uint64
+	first  *call // as it was asked first; a second time has no more time
 	second bool
 	done   func(lb.Grant, error)
 }
@@ -159,9 +163,14 @@ func (s *Store) ask(now time.Duration, r *reservation) {
 	b = appendInt(b, int64(uint32(r.plan.Tie)))
 	s.seq++
 	r.sent = s.seq
-	s.client.send(now, scriptReserve, &sc.home, b, false, func(now time.Duration, v Value, err error) {
+	k := s.client.send(now, scriptReserve, &sc.home, b, false, func(now time.Duration, v Value, err error) {
 		s.answered(now, r, v, err)
 	})
+	if r.first != nil && k != nil {
+		k.until, k.late = r.first.until, r.first.late
+	} else if r.first == nil {
+		r.first = k
+	}
 }
 
 // open makes Redis know the view.
@@ -254,7 +263,7 @@ func grantOf(v Value, n int, err error) (g lb.Grant, code int64, _ error) {
 // Adopt implements [lb.Remote].
 func (s *Store) Adopt(now time.Duration, id lb.LeaseID, scope, addr string, tokens int64) {
 	l := s.keep(now, id, scope, &lease{state: held, addr: addr, tokens: clamp(tokens)})
-	s.assert(now, l.scope, []lb.LeaseID{id})
+	s.assert(now, l.scope, []lb.LeaseID{id}, func(time.Duration, error) {})
 }
 
 // Amend implements [lb.Store].

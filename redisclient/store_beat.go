@@ -12,7 +12,7 @@ const (
 	// scopeAge is how long a scope without leases is beaten for.
 	scopeAge = time.Minute
 	// partSize is how many leases one beat compares. An owner with more compares a part at each beat.
-	partSize = 2000
+	partSize = 5000
 	// batch is how many leases one command asserts or releases.
 	batch = 100
 )
@@ -100,11 +100,8 @@ func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part,
 	var over []lb.LeaseID
 	for id := range idsIn(v.Items[3].Str) {
 		there[id] = true
-		l, ok := sc.leases[id]
-		if !ok {
+		if _, ok := sc.leases[id]; !ok {
 			over = append(over, id)
-		} else if l.stale && l.state == held {
-			s.correct(now, id, l)
 		}
 	}
 	for id := range idsIn(v.Items[4].Str) {
@@ -115,22 +112,45 @@ func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part,
 	for ; len(over) > 0; over = over[min(batch, len(over)):] {
 		s.drop(now, sc, true, over[:min(batch, len(over))]...)
 	}
-	var missing []lb.LeaseID
+	sc.wrong = sc.wrong[:0]
 	for id, l := range sc.leases {
 		if l.state != held || l.seq >= sent {
 			continue
 		}
 		if anew { // what is there may be the work of a late reservation, which may have chosen another endpoint
 			l.version++
-			missing = append(missing, id)
-		} else if int(id&0xffff)%parts == part && !there[id] {
-			missing = append(missing, id)
+		}
+		if anew || l.stale || int(id&0xffff)%parts == part && !there[id] {
+			sc.wrong = append(sc.wrong, id)
 		}
 	}
-	for ; len(missing) > 0; missing = missing[min(batch, len(missing)):] {
-		s.assert(now, sc, missing[:min(batch, len(missing))])
-	}
+	s.write(now, sc)
 	return nil
+}
+
+// write asserts the leases that are wrong in Redis, one command after the other: requests wait for none of them, and those
+// that do wait shall not wait behind all of them.
+func (s *Store) write(now time.Duration, sc *scope) {
+	if sc.writing {
+		return
+	}
+	var ids []lb.LeaseID
+	for len(sc.wrong) > 0 && len(ids) < batch {
+		id := sc.wrong[0]
+		sc.wrong = sc.wrong[1:]
+		if l, ok := sc.leases[id]; ok && l.state == held {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	sc.writing = true
+	s.assert(now, sc, ids, func(now time.Duration, err error) {
+		if sc.writing = false; err == nil {
+			s.write(now, sc)
+		}
+	})
 }
 
 // idsIn returns the ids that beat.lua has strung together.
@@ -142,7 +162,7 @@ func idsIn(b []byte) iter.Seq[lb.LeaseID] {
 }
 
 // assert sees to it that Redis counts the leases. If it does not get through, the next beat finds them missing again.
-func (s *Store) assert(now time.Duration, sc *scope, ids []lb.LeaseID) {
+func (s *Store) assert(now time.Duration, sc *scope, ids []lb.LeaseID, done func(time.Duration, error)) {
 	b := scriptAssert.command(nil, 4, 2+4*len(ids))
 	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own} {
 		b = appendArg(b, key)
@@ -160,11 +180,12 @@ func (s *Store) assert(now time.Duration, sc *scope, ids []lb.LeaseID) {
 		b = appendInt(b, int64(l.version))
 		b = appendArg(b, l.addr)
 	}
-	s.background(now, scriptAssert, sc, b, func(_ time.Duration, _ Value, err error) {
+	s.background(now, scriptAssert, sc, b, func(now time.Duration, _ Value, err error) {
 		for l, version := range sent {
 			if err == nil && l.version == version {
 				l.stale = false
 			}
 		}
+		done(now, err)
 	})
 }

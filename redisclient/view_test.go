@@ -84,7 +84,11 @@ func TestViewIsSentOnce(t *testing.T) {
 	if n := sent(now+1, other); n != 1 {
 		t.Fatalf("another list was sent %d times", n)
 	}
-	if n := sent(now+2, plan); n != 0 {
+	same := storetest.Even(storetest.Addrs(3)) // built anew, with the same content
+	if n := sent(now+2, same); n != 0 {
+		t.Fatalf("a list of the same content was sent %d times", n)
+	}
+	if n := sent(now+3, plan); n != 0 {
 		t.Fatalf("the first list was sent %d times, beside another", n)
 	}
 	if n := sent(now+20*time.Second, plan); n != 1 {

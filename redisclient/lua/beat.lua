@@ -8,6 +8,10 @@ local keep, lost = tonumber(ARGV[3]), false
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
 for i = 5, #KEYS do redis.call('PEXPIRE', KEYS[i], ARGV[4]) end
+-- The clock may have been set back: an owner that was heard of in the future was heard of now.
+for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf')) do
+  redis.call('ZADD', KEYS[3], now(), owner)
+end
 local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now() - tonumber(ARGV[2]))
 for _, owner in ipairs(dead) do
   local own, mark = redis.call('HGETALL', ARGV[5] .. owner), nil
