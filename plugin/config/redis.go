@@ -116,29 +116,31 @@ func (pt *part) higressDefaults() {
 	}
 }
 
-// oneLogin makes sure that all parts use one Redis service of Higress in the same way: a gateway keeps one set of settings
-// for it, and the last one to come would hold for all.
+// oneLogin makes sure that no two parts log in to one Redis in ways that exclude each other: the last one to come would hold
+// for all. Higress keeps one set of settings for a service. Stock Envoy keeps none, but a user has one password.
 func (p *parser) oneLogin(s *Set) {
-	if p.host == Envoy {
-		return
-	}
-	first := map[string]Redis{}
+	first := map[Redis]Redis{}
 	for _, c := range s.All() {
-		if !c.UsesRedis() || c.Redis.ServiceFQDN == "" {
+		if !c.UsesRedis() {
 			continue
 		}
-		other, known := first[c.Redis.HigressCluster()]
+		r, place, name, why := c.Redis, keyService, c.Redis.ServiceFQDN, "Higress keeps one %s for a Redis service; a second "+
+			"name for it in McpBridge can have its own"
+		same := Redis{ServiceFQDN: r.ServiceFQDN, ServicePort: r.ServicePort}
+		if p.host == Envoy {
+			r.Timeout, place, name, why = 0, keyTunnel, r.Cluster, "a user has one %s"
+			same = Redis{Cluster: r.Cluster, Username: r.Username, Database: r.Database}
+		}
+		other, known := first[same]
 		if !known {
-			first[c.Redis.HigressCluster()] = c.Redis
+			first[same] = r
 			continue
 		}
-		if what := differs(other, c.Redis); what != "" {
-			at := keyService
-			if c.ID > 0 {
-				at = rulesKey + "[" + strconv.Itoa(c.ID-1) + "]." + keyService
-			}
-			p.bad(at, "got "+c.Redis.ServiceFQDN+" with another "+what+" than elsewhere, want the same: Higress keeps one "+
-				what+" for a Redis service; a second name for it in McpBridge can have its own")
+		if c.ID > 0 {
+			place = rulesKey + "[" + strconv.Itoa(c.ID-1) + "]." + place
+		}
+		if what := differs(other, r); what != "" && name != "" {
+			p.bad(place, "got "+name+" with another "+what+" than elsewhere, want the same: "+strings.Replace(why, "%s", what, 1))
 		}
 	}
 }

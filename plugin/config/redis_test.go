@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,32 @@ func TestOneLogin(t *testing.T) {
 		_, err := Parse([]byte(text), Higress)
 		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem+" than elsewhere") {
 			t.Errorf("%s: %v, want %q", other, err, problem)
+		}
+	}
+}
+
+// Stock Envoy logs in with each call, so that parts may use several users and databases, but a user has one password.
+func TestOnePasswordOfAUser(t *testing.T) {
+	const part = `"envoy":{"admin_cluster":"a","redis_cluster":"%s"},"username":"%s","password":"%s","database":%d,"timeout":%d`
+	for _, c := range []struct {
+		cluster, user, password string
+		database, timeout       int
+		bad                     bool
+	}{
+		{cluster: "r", user: "u", password: "p"},
+		{cluster: "r", user: "u", password: "p", timeout: 5},
+		{cluster: "r", user: "u", password: "q", bad: true},
+		{cluster: "r", user: "u", password: "q", database: 1},
+		{cluster: "r", user: "v", password: "q"},
+		{cluster: "s", user: "u", password: "q"},
+	} {
+		text := `{"lb_policy":"global_least_request","lb_config":{` + fmt.Sprintf(part, "r", "u", "p", 0, 0) + `},
+			"_rules_":[{"_match_route_":["r"],"lb_policy":"global_least_request","lb_config":{` +
+			fmt.Sprintf(part, c.cluster, c.user, c.password, c.database, c.timeout) + `}}]}`
+		_, err := Parse([]byte(text), Envoy)
+		const problem = "got r with another password than elsewhere, want the same: a user has one password"
+		if (err != nil) != c.bad || c.bad && !strings.Contains(err.Error(), problem) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
