@@ -25,6 +25,9 @@ func TestShort(t *testing.T) {
 	if len(f.Scenes) != len(s.only) || f.Failed > 0 || f.Requests == 0 {
 		t.Errorf("%d scenes, %d requests, %d failed", len(f.Scenes), f.Requests, f.Failed)
 	}
+	if f.judgement == nil || f.Outages != 2 {
+		t.Errorf("judged %v, want the two outages", f.judgement)
+	}
 	for _, r := range f.Scenes {
 		if (r.Scene == "killed" || r.Scene == "garbage") && len(r.Fallbacks) == 0 {
 			t.Errorf("%s: nothing fell back: the fault did not reach the plugin", r.Scene)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
+	"github.com/warmgate/warmgate/redisclient"
 )
 
 // scene is one scenario.
@@ -20,75 +21,71 @@ type scene struct {
 
 // fault breaks something and says how to mend it.
 type fault struct {
-	name  string
-	wreck func(*act) error
-	mend  func(*act) error
+	name   string
+	wreck  func(*act) error
+	mend   func(*act) error
+	outage bool // no gateway can reserve in Redis in time, from the start of wreck until mend
 }
 
 var faults = []fault{
-	{"killed", func(a *act) error { return a.place.redis.Kill() }, restart},
-	{"frozen", func(a *act) error { return a.place.redis.Freeze() }, func(a *act) error { return a.place.redis.Thaw() }},
-	ways("slow within the limit", faultproxy.Delay(8*time.Millisecond, 4*time.Millisecond)),
-	ways("slow by 30 ms", faultproxy.Delay(30*time.Millisecond, 10*time.Millisecond)),
-	ways("slow by 1 s", faultproxy.Delay(time.Second, 100*time.Millisecond)),
-	ways("unstable", faultproxy.Delay(0, 40*time.Millisecond)),
-	ways("refuses connections", faultproxy.Refuse()),
-	ways("resets connections", faultproxy.Reset()),
-	ways("never answers", faultproxy.Stall()),
-	ways("replies lost", faultproxy.LoseReplies()),
-	ways("half replies", faultproxy.CutReply(7)),
-	ways("byte by byte", faultproxy.Drip(3*time.Millisecond)),
-	ways("garbage", faultproxy.Garbage([]byte("<html><body>502 Bad Gateway</body></html>\r\n"))),
-	ways("huge replies", faultproxy.Garbage([]byte("*3\r\n$104857600\r\n"+strings.Repeat("x", 20000)))),
-	ways("nested replies", faultproxy.Garbage([]byte(strings.Repeat("*1\r\n", 100000)))),
-	ways("errors", faultproxy.Garbage([]byte("-ERR everything is wrong\r\n"))),
-	commands("scripts flushed", flush("SCRIPT", "FLUSH"), nil),
-	commands("data lost", flush("FLUSHALL"), nil),
-	commands("read only", once("REPLICAOF", "127.0.0.1", "1"), once("REPLICAOF", "NO", "ONE")),
-	commands("out of memory", once("CONFIG", "SET", "maxmemory", "1"), once("CONFIG", "SET", "maxmemory", "0")),
-	commands("password changed", once("CONFIG", "SET", "requirepass", "hunter2"), once("CONFIG", "SET", "requirepass", "")),
-	commands("not permitted", once("ACL", "SETUSER", "default", "-evalsha"), once("ACL", "SETUSER", "default", "+evalsha")),
-	{"busy", busy, func(a *act) error {
+	outage("killed", func(a *act) error { return a.place.redis.Kill() }, restart),
+	outage("frozen", func(a *act) error { return a.place.redis.Freeze() }, func(a *act) error { return a.place.redis.Thaw() }),
+	trouble("slow within the limit", ways(faultproxy.Delay(8*time.Millisecond, 4*time.Millisecond)), pass),
+	outage("slow by 30 ms", ways(faultproxy.Delay(30*time.Millisecond, 10*time.Millisecond)), pass),
+	outage("slow by 1 s", ways(faultproxy.Delay(time.Second, 100*time.Millisecond)), pass),
+	trouble("unstable", ways(faultproxy.Delay(0, 40*time.Millisecond)), pass),
+	outage("refuses connections", ways(faultproxy.Refuse()), pass),
+	outage("resets connections", ways(faultproxy.Reset()), pass),
+	outage("never answers", ways(faultproxy.Stall()), pass),
+	outage("replies lost", ways(faultproxy.LoseReplies()), pass),
+	outage("half replies", ways(faultproxy.CutReply(7)), pass),
+	outage("byte by byte", ways(faultproxy.Drip(3*time.Millisecond)), pass),
+	outage("garbage", ways(faultproxy.Garbage([]byte("<html><body>502 Bad Gateway</body></html>\r\n"))), pass),
+	outage("huge replies", ways(faultproxy.Garbage([]byte("*3\r\n$104857600\r\n"+strings.Repeat("x", 20000)))), pass),
+	outage("nested replies", ways(faultproxy.Garbage([]byte(strings.Repeat("*1\r\n", 100000)))), pass),
+	outage("errors", ways(faultproxy.Garbage([]byte("-ERR everything is wrong\r\n"))), pass),
+	trouble("scripts flushed", flush("SCRIPT", "FLUSH"), nothing),
+	trouble("data lost", flush("FLUSHALL"), nothing),
+	trouble("stale replica", failover, loaded),
+	trouble("clock steps", stepBack, stepForward),
+	outage("read only", once("REPLICAOF", "127.0.0.1", "1"), once("REPLICAOF", "NO", "ONE")),
+	outage("out of memory", once("CONFIG", "SET", "maxmemory", "1"), once("CONFIG", "SET", "maxmemory", "0")),
+	outage("password changed", once("CONFIG", "SET", "requirepass", "hunter2"), once("CONFIG", "SET", "requirepass", "")),
+	outage("not permitted", once("ACL", "SETUSER", "default", "-evalsha"), once("ACL", "SETUSER", "default", "+evalsha")),
+	outage("busy", busy, func(a *act) error {
 		_, err := a.place.redis.Do("SCRIPT", "KILL")
 		return err
-	}},
-	{"loading", load, func(a *act) error {
+	}),
+	outage("loading", load, func(a *act) error {
 		return a.awaitCount("Redis does not end to load", func() (bool, error) {
 			_, err := a.place.redis.Do("FLUSHALL")
 			return err == nil, err
 		})
-	}},
-	{"one gateway cut off", func(a *act) error { return a.place.ways[0].Set(faultproxy.Refuse()) }, pass},
+	}),
+	trouble("one gateway cut off", func(a *act) error { return a.place.ways[0].Set(faultproxy.Refuse()) }, pass),
 }
 
-// ways is a fault of the connections of all gateways.
-func ways(name string, m faultproxy.Mode) fault {
-	return fault{name, func(a *act) error {
+// outage is a fault that keeps all gateways from Redis.
+func outage(name string, wreck, mend func(*act) error) fault { return fault{name, wreck, mend, true} }
+
+// trouble is a fault under which some reservations, or all, still succeed.
+func trouble(name string, wreck, mend func(*act) error) fault { return fault{name, wreck, mend, false} }
+
+// ways breaks the connections of all gateways.
+func ways(m faultproxy.Mode) func(*act) error {
+	return func(a *act) error {
 		for _, w := range a.place.ways {
 			if err := w.Set(m); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, pass}
+	}
 }
 
-func pass(a *act) error {
-	for _, w := range a.place.ways {
-		if err := w.Set(faultproxy.Pass()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func pass(a *act) error { return ways(faultproxy.Pass())(a) }
 
-// commands is a fault that Redis is told to have.
-func commands(name string, wreck, mend func(*act) error) fault {
-	if mend == nil {
-		mend = func(*act) error { return nil }
-	}
-	return fault{name, wreck, mend}
-}
+func nothing(*act) error { return nil }
 
 // once sends one command.
 func once(words ...any) func(*act) error {
@@ -148,6 +145,44 @@ func load(a *act) error {
 	return nil
 }
 
+// failover brings a replica that is a second behind: it has leases that were given back meanwhile and lacks newer ones.
+func failover(a *act) error {
+	r := a.place.redis
+	if _, err := r.Do("SAVE"); err != nil {
+		return err
+	}
+	a.sleep(time.Second)
+	return errors.Join(r.Kill(), r.Restart(a.ctx))
+}
+
+// loaded waits until Redis has loaded its data.
+func loaded(a *act) error {
+	return a.awaitCount("Redis does not end to load", func() (bool, error) {
+		_, err := a.place.redis.Do("GET", "k")
+		return err == nil, err
+	})
+}
+
+// clockStep is by how much the clock of Redis jumps: far longer than a lease lasts.
+const clockStep = 5 * time.Minute
+
+// stepBack leaves all owners' signs of life in the future.
+func stepBack(a *act) error { return a.shift(clockStep) }
+
+// stepForward makes all owners look dead for long.
+func stepForward(a *act) error { return a.shift(-clockStep) }
+
+// shift moves the times at which owners were last heard of. To the scripts this is as if the clock had jumped the other way.
+func (a *act) shift(by time.Duration) error {
+	const script = `local all = redis.call('ZRANGE', KEYS[1], 0, -1)
+for _, owner in ipairs(all) do redis.call('ZINCRBY', KEYS[1], ARGV[1], owner) end
+return #all`
+	return a.awaitCount("there are no owners", func() (bool, error) {
+		n, err := a.place.redis.Do("EVAL", script, 1, redisclient.KeysOf(scope).Owners, by.Milliseconds())
+		return err == nil && n.Integer() > 0, err
+	})
+}
+
 // scene plays the fault under traffic.
 func (f fault) scene() scene {
 	return scene{name: f.name, play: func(a *act) error {
@@ -177,6 +212,9 @@ func (a *act) under(f fault) error {
 	a.result.BaseP99MS = p.p99(begin, at)
 	a.result.FirstP99MS = p.p99(at, at.Add(time.Second))
 	a.result.LaterP99MS = p.p99(at.Add(time.Second), mended)
+	a.result.AddedFirstMS = a.result.FirstP99MS - a.result.BaseP99MS
+	a.result.AddedLaterMS = a.result.LaterP99MS - a.result.BaseP99MS
+	a.result.Outage = f.outage
 	if len(failed) > 0 {
 		err = errors.Join(err, fmt.Errorf("%d of %d pulses failed, first: %w", len(failed), n, failed[0]))
 	}

@@ -36,22 +36,26 @@ type figures struct {
 	Requests   int      `json:"requests"`
 	Failed     int      `json:"failed"`
 	Scenes     []result `json:"scenes"`
+	*judgement          // nil if there was no outage
 }
 
 // result is what one scene has shown. Times to answer are those of requests that their server answers at once.
 type result struct {
-	Scene      string             `json:"scene"`
-	Requests   int                `json:"requests"`
-	Failed     int                `json:"failed"`
-	Lost       int                `json:"lost"` // with their gateway
-	Left       int                `json:"left"` // clients that left as planned
-	Fallbacks  map[string]int     `json:"fallbacks"`
-	BaseP99MS  float64            `json:"base_p99_ms"`  // before the fault
-	FirstP99MS float64            `json:"first_p99_ms"` // in its first second
-	LaterP99MS float64            `json:"later_p99_ms"` // from its second second on
-	AgreeMS    int64              `json:"agree_ms"`     // after the fault, until all parties counted the same, streams still open
-	DrainMS    int64              `json:"drain_ms"`     // until nothing was counted after the last end
-	Figures    map[string]float64 `json:"figures,omitempty"`
+	Scene        string             `json:"scene"`
+	Requests     int                `json:"requests"`
+	Failed       int                `json:"failed"`
+	Lost         int                `json:"lost"` // with their gateway
+	Left         int                `json:"left"` // clients that left as planned
+	Fallbacks    map[string]int     `json:"fallbacks"`
+	BaseP99MS    float64            `json:"base_p99_ms"`    // before the fault
+	FirstP99MS   float64            `json:"first_p99_ms"`   // in its first second
+	LaterP99MS   float64            `json:"later_p99_ms"`   // from its second second on
+	Outage       bool               `json:"outage"`         // no gateway could reserve in Redis
+	AddedFirstMS float64            `json:"added_first_ms"` // by the fault, to the p99; noise may make it negative
+	AddedLaterMS float64            `json:"added_later_ms"`
+	AgreeMS      int64              `json:"agree_ms"` // after the fault, until all parties counted the same, streams still open
+	DrainMS      int64              `json:"drain_ms"` // until nothing was counted after the last end
+	Figures      map[string]float64 `json:"figures,omitempty"`
 }
 
 // act is a scene being played.
@@ -82,6 +86,9 @@ func run(ctx context.Context, s settings) (figures, error) {
 	for _, r := range f.Scenes {
 		f.Requests += r.Requests
 		f.Failed += r.Failed
+	}
+	if f.judgement = judge(f.Scenes); f.judgement != nil {
+		fmt.Fprintln(s.progress, f.judgement)
 	}
 	return f, errors.Join(errs...)
 }

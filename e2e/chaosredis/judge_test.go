@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// outageOf is an outage that adds the given times, in ms, to a p99 of 2 ms.
+func outageOf(first, later float64) result {
+	return result{Outage: true, BaseP99MS: 2, FirstP99MS: 2 + first, LaterP99MS: 2 + later, AddedFirstMS: first, AddedLaterMS: later}
+}
+
+func TestJudge(t *testing.T) {
+	unmeasured := outageOf(500, -2) // over before its second second
+	trouble := outageOf(500, 500)
+	trouble.Outage = false
+	for name, c := range map[string]struct {
+		scenes []result
+		want   judgement
+	}{
+		"on target":        {[]result{outageOf(25, 1)}, judgement{1, spread{25, 25}, spread{1, 1}, true}},
+		"first is slow":    {[]result{outageOf(25.1, 0)}, judgement{1, spread{25.1, 25.1}, spread{0, 0}, false}},
+		"later is slow":    {[]result{outageOf(1, 1.1)}, judgement{1, spread{1, 1}, spread{1.1, 1.1}, false}},
+		"median of three":  {[]result{outageOf(90, 0.5), outageOf(20, -1), outageOf(3, 40)}, judgement{3, spread{20, 90}, spread{0.5, 40}, true}},
+		"median of two":    {[]result{outageOf(30, 3), outageOf(10, 1)}, judgement{2, spread{20, 30}, spread{2, 3}, false}},
+		"others left out":  {[]result{trouble, outageOf(4, 0), unmeasured}, judgement{1, spread{4, 4}, spread{0, 0}, true}},
+		"faster than calm": {[]result{outageOf(-1, -1)}, judgement{1, spread{-1, -1}, spread{-1, -1}, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := judge(c.scenes)
+			if got == nil || *got != c.want {
+				t.Fatalf("%+v, want %+v", got, c.want)
+			}
+			if strings.Contains(got.String(), "MISSED") == c.want.TargetsMet {
+				t.Errorf("says %q", got)
+			}
+		})
+	}
+	if got := judge([]result{trouble, unmeasured}); got != nil {
+		t.Errorf("no outage was measured, but judged: %+v", got)
+	}
+}
+
+func TestFiguresHoldTheJudgement(t *testing.T) {
+	for want, scenes := range map[string][]result{
+		`"targets_met":true`:  {outageOf(1, 0)},
+		`"targets_met":false`: {outageOf(1, 2)},
+	} {
+		line, err := json.Marshal(figures{judgement: judge(scenes)})
+		if err != nil || !strings.Contains(string(line), want) {
+			t.Errorf("%s, %v: no %s", line, err, want)
+		}
+	}
+	if line, err := json.Marshal(figures{}); err != nil || strings.Contains(string(line), "targets_met") {
+		t.Errorf("%s, %v: judged without an outage", line, err)
+	}
+}
