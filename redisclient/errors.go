@@ -3,8 +3,6 @@ package redisclient
 import (
 	"bytes"
 	"errors"
-	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/warmgate/warmgate/lb"
@@ -61,16 +59,17 @@ func newReplyError(text []byte) *ReplyError {
 // "" for a name, which a gateway could not resolve, and for an address without a host, which Redis leaves out when it does
 // not know its own.
 func nodeAt(where string) string {
-	colon := strings.LastIndexByte(where, ':')
-	if colon < 0 {
+	colon := max(0, strings.LastIndexByte(where, ':'))
+	ip, port := where[:colon], where[colon:]
+	switch {
+	case len(port) < 2 || strings.Trim(port[1:], "0123456789") != "":
 		return ""
+	case strings.Contains(ip, ".") && strings.Trim(ip, "0123456789.") == "":
+		return where
+	case strings.Contains(ip, ":") && strings.Trim(ip, "0123456789abcdefABCDEF:.") == "":
+		return "[" + ip + "]" + port
 	}
-	ip, err := netip.ParseAddr(strings.Trim(where[:colon], "[]"))
-	port, err2 := strconv.ParseUint(where[colon+1:], 10, 16)
-	if err != nil || err2 != nil || port == 0 || ip.Zone() != "" {
-		return ""
-	}
-	return netip.AddrPortFrom(ip, uint16(port)).String()
+	return ""
 }
 
 const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
