@@ -43,6 +43,7 @@ type sharedStore struct {
 	named  bool          // by a configuration in force
 	asked  bool          // requests have been counted there, so that there is something to tell
 	open   int           // requests of this VM that are counted there
+	needed time.Duration // when it was last named or had a request
 	failed bool          // it has been said in the log that it does not answer
 	told   time.Duration // when something was last said
 }
@@ -128,7 +129,7 @@ func (v *vm) expire(now time.Duration) (next time.Duration) {
 }
 
 // beatShared renews the owner in every shared store. Those that no configuration names any more are dropped once their last
-// request has ended.
+// request has ended and Redis knows of it; or once Redis has returned what it has of them by itself.
 func (v *vm) beatShared(now time.Duration) {
 	if len(v.shared) == 0 {
 		return
@@ -143,7 +144,9 @@ func (v *vm) beatShared(now time.Duration) {
 	}
 	up, asked := uint64(1), false
 	for t, sh := range v.shared {
-		if sh.named = named[t]; !sh.named && sh.open == 0 {
+		if sh.named = named[t]; sh.named || sh.open > 0 {
+			sh.needed = now
+		} else if sh.remote.Settled() || now-sh.needed > leaseTTL {
 			delete(v.shared, t)
 			continue
 		}

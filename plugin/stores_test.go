@@ -165,6 +165,45 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	d.drained()
 }
 
+// A store that no configuration names any more is dropped when Redis has heard of the end of all its requests, or would not need to.
+func TestStoresPartInGoodOrder(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	d := startRedis(t, server, 1, 2, "")
+	v := d.workers[0].vm
+	old := d.client(0, streamtest.Request{})
+	if !d.configure(redisConfig(`"reserve_timeout":"30ms"`)) {
+		t.Fatal("refused")
+	}
+	d.advance(2 * time.Second)
+	d.redis.fate = redisRefuses
+	old.Finish()
+	d.advance(time.Second)
+	if len(v.shared) != 2 {
+		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.shared))
+	}
+	d.redis.fate = redisAnswers
+	d.advance(3 * time.Second) // a beat says what there is, the next that it is gone
+	if len(v.shared) != 1 {
+		t.Errorf("%d stores, want 1", len(v.shared))
+	}
+	for addr, load := range d.redis.loads() {
+		if load.Requests != 0 {
+			t.Errorf("Redis has %+v left at %s", load, addr)
+		}
+	}
+	last := d.client(0, streamtest.Request{})
+	if !d.configure(`{"enabled":false}`) {
+		t.Fatal("refused")
+	}
+	d.redis.fate = redisRefuses
+	last.Finish()
+	d.advance(leaseTTL + 2*time.Second)
+	if len(v.shared) != 0 {
+		t.Errorf("%d stores after the time in which Redis returns their leases by itself", len(v.shared))
+	}
+	d.redis.fate = redisAnswers
+}
+
 // Ticks come as often as deadlines need them, and no more.
 func TestTicksFollowDeadlines(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})

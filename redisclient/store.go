@@ -42,17 +42,18 @@ var _ lb.Remote = (*Store)(nil)
 
 // scope is what this owner knows of one scope.
 type scope struct {
-	name   string
-	keys   Keys // Own is this owner's
-	home   home
-	others string
-	views  []*view
-	leases map[lb.LeaseID]*lease
-	tombs  map[lb.LeaseID]time.Duration // released without having seen the grant, and until when to expect it
-	used   time.Duration
-	alive  int // owners, by the last beat
-	beats  int
-	since  string // the present life of this owner's leases in Redis, by the last beat
+	name    string
+	keys    Keys // Own is this owner's
+	home    home
+	others  string
+	views   []*view
+	leases  map[lb.LeaseID]*lease
+	tombs   map[lb.LeaseID]time.Duration // released without having seen the grant, and until when to expect it
+	used    time.Duration
+	alive   int // owners, by the last beat
+	beats   int
+	settled bool   // the last beat found nothing, and nothing was sent since
+	since   string // the present life of this owner's leases in Redis, by the last beat
 	// wrong are leases that Redis does not count as they are; writing says that some of them are on their way.
 	wrong   []lb.LeaseID
 	writing bool
@@ -99,6 +100,17 @@ func (s *Store) Postpone(d time.Duration) { s.client.postpone(d) }
 
 // Err returns why the last beat failed, nil when it did not.
 func (s *Store) Err() error { return s.down }
+
+// Settled says whether Redis has nothing of this owner's any more, as far as the last beats told. Until then a store that is
+// no longer needed should go on beating: what Redis did not hear of while it was away would stay there until the TTL is over.
+func (s *Store) Settled() bool {
+	for _, sc := range s.scopes {
+		if !sc.settled {
+			return false
+		}
+	}
+	return true
+}
 
 // Owners returns how many owners counted at the last beat, over all gateways.
 func (s *Store) Owners() int {
@@ -355,7 +367,7 @@ func (s *Store) keep(now time.Duration, id lb.LeaseID, name string, l *lease) *l
 		sc.keys.Own += s.owner
 		s.scopes[name] = sc
 	}
-	sc.used = now
+	sc.used, sc.settled = now, false
 	l.scope = sc
 	s.leases[id], sc.leases[id] = l, l
 	return l

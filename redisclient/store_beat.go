@@ -93,6 +93,7 @@ func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part,
 		return ErrGarbage
 	}
 	sc.alive = int(v.Items[1].Int)
+	sc.settled = len(v.Items[3].Str)+len(v.Items[4].Str)+len(sc.leases) == 0 && parts == 1
 	since := string(v.Items[2].Str)
 	anew := since != sc.since
 	sc.since = since
