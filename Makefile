@@ -39,7 +39,7 @@ bench-redis: ## Server time, traffic and requests per core of the shared store, 
 	$(GO) run ./e2e/bench/redis $(ARGS)
 
 bench-gateways: wasm ## The same with four gateways before the same servers: each alone, and with one view in Redis
-	$(GO) run ./e2e/bench/leastrequest -gateways 4 -workers 2 -load 0.85 -span 30s $(ARGS)
+	$(GO) run ./e2e/bench/leastrequest -gateways 4 -workers 2 -load 0.85 -span 30s -herd 1000 $(ARGS)
 
 e2e: wasm ## Every test on a real Envoy or the Higress host
 	$(GO) test -count=1 -p 1 -timeout 20m ./e2e/...

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"sync"
 	"syscall"
 	"time"
 
@@ -54,30 +52,23 @@ func (a *act) push(text string) error {
 // arrive lets the herd come and go.
 func (a *act) arrive() error {
 	base := a.streams.Open()
-	var conns []net.Conn
-	defer func() {
-		for _, c := range conns {
-			_ = c.Close()
-		}
-	}()
-	for i := range a.settings.herd {
-		c, err := net.Dial("tcp", a.site.Gateways[i%gateways].Addr())
-		if err != nil {
-			return err
-		}
-		conns = append(conns, c)
-	}
 	const tokens = 600 // a minute: they stay until they leave
 	body, err := loadgen.ChatBody("sim", "all at once", tokens, true)
 	if err != nil {
 		return err
 	}
-	if err := atOnce(conns, loadgen.PostRequest("herd", "/v1/chat/completions", body)); err != nil {
+	var addrs []string
+	for _, g := range a.site.Gateways {
+		addrs = append(addrs, g.Addr())
+	}
+	crowd, err := loadgen.Arrive(addrs, a.settings.herd, loadgen.PostRequest("herd", "/v1/chat/completions", body))
+	if err != nil {
 		return err
 	}
-	a.result.Requests += len(conns)
-	a.result.Left += len(conns)
-	want := int64(len(conns))
+	defer crowd.Leave()
+	a.result.Requests += a.settings.herd
+	a.result.Left += a.settings.herd
+	want := int64(a.settings.herd)
 	for _, c := range base {
 		want += c.All
 	}
@@ -97,24 +88,6 @@ func (a *act) arrive() error {
 		return fmt.Errorf("%d on one server, %d on another: more than 1 apart", most, least)
 	}
 	return nil
-}
-
-// atOnce sends a request on each connection, all from the same moment on.
-func atOnce(conns []net.Conn, req []byte) error {
-	start := make(chan struct{})
-	errs := make([]error, len(conns))
-	var wg sync.WaitGroup
-	for i, c := range conns {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			<-start
-			_, errs[i] = c.Write(req)
-		}()
-	}
-	close(start)
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 // leaver is a request whose client leaves early, often while its reservation is on the way, or stays.
@@ -182,19 +155,11 @@ func gatewayKilled(a *act) error {
 
 // crowdAt opens many streams at one gateway, by clients that will not miss them, and returns how many there are.
 func (a *act) crowdAt(addr string) (int64, error) {
-	var conns []net.Conn
-	for range a.crowd {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return 0, err
-		}
-		conns = append(conns, c)
-	}
 	body, err := loadgen.ChatBody("sim", "in a crowd", 600, true)
 	if err != nil {
 		return 0, err
 	}
-	if err := atOnce(conns, loadgen.PostRequest("crowd", "/v1/chat/completions", body)); err != nil {
+	if _, err := loadgen.Arrive([]string{addr}, a.crowd, loadgen.PostRequest("crowd", "/v1/chat/completions", body)); err != nil {
 		return 0, err
 	}
 	want := int64(a.crowd + a.streams.Len())

@@ -112,7 +112,7 @@ func TestLimits(t *testing.T) {
 // TestBenchmarkNames holds docs/benchmarks.md to the fields of JSON that the benchmarks write and to their flags.
 func TestBenchmarkNames(t *testing.T) {
 	programs := read(t, "e2e/bench/*/*.go")
-	field := regexp.MustCompile(`^(cpu|p99|reserve_vs|request_vs|reserve_us|release_us|round_trips|bytes_vs|requests_per_core)(_[a-z0-9_]+)?$`)
+	field := regexp.MustCompile(`^(cpu|p99|herd|reserve_vs|request_vs|reserve_us|release_us|round_trips|bytes_vs|requests_per_core)(_[a-z0-9_]+)?$`)
 	found := 0
 	for _, code := range open(t, "docs/benchmarks.md").code {
 		if field.MatchString(code) {

@@ -21,21 +21,31 @@ type Policy struct {
 var (
 	RoundRobin   = Policy{Name: "round_robin", Cluster: harness.RoundRobin}
 	LeastRequest = Policy{Name: "least_request", Cluster: harness.LeastRequest}
-	Warmgate     = Policy{Name: "Warmgate", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", "")}
+	Warmgate     = Policy{Name: "Warmgate", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", "", "")}
 )
 
 // Shared is Warmgate with the counts of all gateways in one Redis: see [Options].Redis.
-var Shared = Policy{Name: "Warmgate, shared", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", `,"redis_cluster":"warmgate-redis"`)}
+var Shared = Policy{Name: "Warmgate, shared", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", inRedis, "")}
+
+// Patient is Shared with more time to reserve than the default: for a herd that keeps this machine's few cores busy for longer
+// than that.
+var Patient = Policy{
+	Name: "Warmgate, shared, reserve_timeout 2s", Cluster: harness.Warmgate,
+	Plugin: warmgateConfig("requests", inRedis, `,"reserve_timeout":"2s"`),
+}
 
 // Two more, for those who want to know what the others are made of.
 var (
 	FullScan       = Policy{Name: "full_scan", Cluster: harness.LeastRequest, FullScan: true}
-	WarmgateTokens = Policy{Name: "Warmgate, tokens", Cluster: harness.Warmgate, Plugin: warmgateConfig("tokens", "")}
+	WarmgateTokens = Policy{Name: "Warmgate, tokens", Cluster: harness.Warmgate, Plugin: warmgateConfig("tokens", "", "")}
 )
 
-func warmgateConfig(unit, redis string) string {
+const inRedis = `,"redis_cluster":"warmgate-redis"`
+
+// warmgateConfig returns a configuration of the plugin; redis and more are further members of its parts.
+func warmgateConfig(unit, redis, more string) string {
 	return `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"unit":"` + unit +
-		`","envoy":{"admin_cluster":"warmgate-admin"` + redis + `},"debug_headers":true}}`
+		`","envoy":{"admin_cluster":"warmgate-admin"` + redis + `}` + more + `,"debug_headers":true}}`
 }
 
 // Describe says in one line what the policy is, with the settings that matter.

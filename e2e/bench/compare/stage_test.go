@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,29 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 }
 
 // newStage returns a stage of three fast servers under round robin, closed when the test ends.
+// TestHerd has a herd come through two gateways that send all to the server with the fewest requests: they know of their own.
+func TestHerd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Envoy")
+	}
+	const n, gateways, workers = 120, 2, 2
+	s, err := NewStage(context.Background(), Options{
+		Gateways: gateways, Workers: workers, Speeds: []float64{1, 1, 1}, First: FullScan,
+		Server: vllmsim.Config{MaxNumSeqs: 2, MaxQueued: -1, Tuning: vllmsim.DefaultConfig().Tuning},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	apart, err := s.Herd(context.Background(), n)
+	if err != nil || apart > n/2 {
+		t.Errorf("%d apart, %v", apart, err)
+	}
+	if left := s.Inflight(); slices.Max(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
 func newStage(t *testing.T) *Stage {
 	t.Helper()
 	s, err := NewStage(context.Background(), Options{

@@ -28,6 +28,7 @@ type settings struct {
 	span     time.Duration
 	load     float64
 	gateways int
+	herd     int
 	workers  int
 	even     bool
 	extra    bool
@@ -41,6 +42,7 @@ func parse() settings {
 	flag.DurationVar(&s.span, "span", 60*time.Second, "time in which the requests of one run arrive")
 	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that is asked for")
 	flag.IntVar(&s.gateways, "gateways", 1, "gateways before the same servers; more than one also share their counts in Redis")
+	flag.IntVar(&s.herd, "herd", 0, "with several gateways: also let so many clients arrive at the same moment, once a round")
 	flag.IntVar(&s.workers, "workers", 4, "worker threads of each gateway")
 	flag.BoolVar(&s.even, "even", false, "servers of equal speed")
 	flag.BoolVar(&s.extra, "extra", false, "also compare Envoy's least_request with a full scan, and Warmgate with unit: tokens")
@@ -118,13 +120,17 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	results, err := rounds(ctx, stage, s)
+	var apart [][]float64
+	if err == nil {
+		apart, err = herds(ctx, stage, s)
+	}
 	if closed := stage.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {
 		return err
 	}
-	rep := newReport(s, results)
+	rep := newReport(s, results, apart)
 	return rep.publish(os.Stdout)
 }
 

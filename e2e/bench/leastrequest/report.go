@@ -13,10 +13,11 @@ import (
 type report struct {
 	settings settings
 	results  [][]compare.Result // by policy, then by round
+	apart    [][]float64        // under a herd: the most less the least in flight, by policy of it, then by round
 }
 
-func newReport(s settings, results [][]compare.Result) *report {
-	return &report{settings: s, results: results}
+func newReport(s settings, results [][]compare.Result, apart [][]float64) *report {
+	return &report{settings: s, results: results, apart: apart}
 }
 
 // column is one measured quantity.
@@ -82,6 +83,9 @@ func (rep *report) configuration() []string {
 	for _, p := range s.policies() {
 		lines = append(lines, p.Name+": "+p.Describe())
 	}
+	if len(rep.apart) > 0 {
+		lines = append(lines, rep.herdLine())
+	}
 	return lines
 }
 
@@ -99,6 +103,8 @@ type result struct {
 	RoundRobinAll   *bench.Spread `json:"p99_vs_round_robin_spread,omitempty"`
 	LeastRequestAll bench.Spread  `json:"p99_vs_least_request_spread"`
 	AloneAll        *bench.Spread `json:"p99_vs_alone_spread,omitempty"`
+	Herd            *bench.Spread `json:"herd_apart,omitempty"`         // most less least in flight
+	HerdPatient     *bench.Spread `json:"herd_apart_patient,omitempty"` // with time enough for all to reserve in Redis
 	Queued          bench.Spread  `json:"queued_request_seconds"`
 	BesideIdle      bench.Spread  `json:"queued_beside_idle_percent"`
 	BesideFree      bench.Spread  `json:"queued_beside_free_percent"`
@@ -108,7 +114,7 @@ type result struct {
 	Workers         int           `json:"workers"`
 	Load            float64       `json:"load"`
 	Even            bool          `json:"even"`
-	Met             bool          `json:"target_met"` // with one gateway: at most 1/3 of round_robin's p99 and below least_request's, in every round; else half of that
+	Met             bool          `json:"target_met"` // with one gateway: at most 1/3 of round_robin's p99 and below least_request's, in every round; else half of that, and no herd leaves servers more than 1 apart
 }
 
 func (rep *report) line() result {
@@ -132,6 +138,11 @@ func (rep *report) line() result {
 	alone, _ := rep.against(compare.Warmgate)
 	r.Alone, r.AloneAll = &alone.Median, &alone
 	r.Met = lr.Median <= 0.5
+	if n := len(rep.apart); n > 0 {
+		shared, patient := bench.SpreadOf(rep.apart[n-2]), bench.SpreadOf(rep.apart[n-1])
+		r.Herd, r.HerdPatient = &shared, &patient
+		r.Met = r.Met && patient.Max <= 1
+	}
 	return r
 }
 

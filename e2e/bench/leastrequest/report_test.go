@@ -27,7 +27,7 @@ func madeUp(p99 ...[]int) *report {
 			})
 		}
 	}
-	return newReport(settings{rounds: len(p99[0]), span: time.Second, load: 0.7, workers: 4}, results)
+	return newReport(settings{rounds: len(p99[0]), span: time.Second, load: 0.7, workers: 4}, results, nil)
 }
 
 func TestLineComparesRoundByRound(t *testing.T) {
@@ -93,6 +93,24 @@ func TestTargetOfSeveralGateways(t *testing.T) {
 		got := rep.line()
 		if got.Met != c.met || got.Gateways != 4 || got.RoundRobin != nil || math.Abs(*got.Alone-got.LeastRequest*4/3) > 1e-9 {
 			t.Errorf("%v against 400: %+v", c.ours, got)
+		}
+	}
+}
+
+func TestTargetOfTheHerd(t *testing.T) {
+	for _, c := range []struct {
+		patient []float64
+		met     bool
+	}{{[]float64{0, 1, 0}, true}, {[]float64{0, 2, 0}, false}} {
+		rep := madeUp([]int{400, 400, 400}, []int{350, 350, 350}, []int{300, 300, 300}, []int{100, 100, 100})
+		rep.settings.gateways, rep.settings.herd = 4, 50
+		rep.apart = [][]float64{{60, 70, 80}, {20, 20, 20}, {10, 10, 10}, {2, 3, 4}, c.patient}
+		got := rep.line()
+		if got.Met != c.met || got.Herd.Median != 3 || got.HerdPatient.Max != c.patient[1] {
+			t.Errorf("%v: %+v", c.patient, got)
+		}
+		if line := rep.herdLine(); !strings.Contains(line, "least_request 70 (60..80), full_scan 20 (20..20), Warmgate 10 (10..10), Warmgate, shared 3 (2..4), ") {
+			t.Errorf("says %q", line)
 		}
 	}
 }

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+)
+
+// herdPolicies are compared under a herd: all of the traffic's, and ours with time enough for this machine.
+func (s settings) herdPolicies() []compare.Policy {
+	if s.herd == 0 || s.gateways < 2 {
+		return nil
+	}
+	return append(s.policies(), compare.Patient)
+}
+
+// herds lets a herd come in every round under each policy, and returns how far it left the servers apart, by policy and round.
+func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, error) {
+	policies := s.herdPolicies()
+	apart := make([][]float64, len(policies))
+	for round := range s.rounds {
+		for _, i := range bench.Order(len(policies), round) {
+			if err := stage.Switch(ctx, policies[i]); err != nil {
+				return nil, err
+			}
+			n, err := stage.Herd(ctx, s.herd)
+			if err != nil {
+				return nil, fmt.Errorf("a herd under %s: %w", policies[i].Name, err)
+			}
+			fmt.Printf("round %d  %-16s a herd of %d leaves the servers %d requests apart\n", round+1, policies[i].Name, s.herd, n)
+			apart[i] = append(apart[i], float64(n))
+		}
+	}
+	return apart, nil
+}
+
+// herdLine says it in one line.
+func (rep *report) herdLine() string {
+	var parts []string
+	for i, p := range rep.settings.herdPolicies() {
+		parts = append(parts, p.Name+" "+bench.SpreadOf(rep.apart[i]).Format("%.0f"))
+	}
+	return fmt.Sprintf("herd: %d requests at the same moment through all gateways; most less least in flight at a server, median (min..max): %s",
+		rep.settings.herd, strings.Join(parts, ", "))
+}
