@@ -6,12 +6,13 @@ const Full = -1
 // Choose returns the index of the candidate that costs least with the request on it, or [Full] when all are at their
 // cap:
 //
-//	cost(c) = c.Base + c.Slope * (load(c) + added) / c.Weight
+//	cost(c) = c.Base + c.Slope * (load(c) + added) / c.Weight - p.Prefix.Credit * share(c)
 //
-// where load is what c carries over all owners and added what this request brings, both in the plan's unit. Counting
-// the request itself makes an idle endpoint of twice the weight win over an idle one of weight 1. Equal costs are
-// settled evenly by the lower 32 of the plan's random bits. loads[i] belongs to p.Candidates[i].
-func Choose(p *Plan, loads []Load) int {
+// where load is what c carries over all owners and added what this request brings, both in the plan's unit, and share is the part
+// of the prompt that c has in its cache. Counting the request itself makes an idle endpoint of twice the weight win over an
+// idle one of weight 1. Equal costs are settled evenly by the lower 32 of the plan's random bits. loads[i], and matched[i], the
+// number of the prompt's blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing is cached anywhere.
+func Choose(p *Plan, loads []Load, matched []int) int {
 	added := p.added()
 	ties, least := 0, 0.0
 	for i := range p.Candidates {
@@ -19,7 +20,7 @@ func Choose(p *Plan, loads []Load) int {
 		if c.full(loads[i]) {
 			continue
 		}
-		cost := c.cost(loads[i].in(p.Unit) + added)
+		cost := c.cost(loads[i].in(p.Unit)+added) - p.credit(matched, i)
 		switch {
 		case ties == 0 || cost < least:
 			ties, least = 1, cost
@@ -33,7 +34,7 @@ func Choose(p *Plan, loads []Load) int {
 	skip := int(uint32(p.Tie) % uint32(ties))
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		if c.full(loads[i]) || c.cost(loads[i].in(p.Unit)+added) != least {
+		if c.full(loads[i]) || c.cost(loads[i].in(p.Unit)+added)-p.credit(matched, i) != least {
 			continue
 		}
 		if skip == 0 {
@@ -48,3 +49,11 @@ func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap 
 
 // cost is what the candidate costs with the given load on it, in the plan's unit.
 func (c *Candidate) cost(load float64) float64 { return c.Base + c.Slope*load/c.Weight }
+
+// credit is by how much candidate i costs less for what it has cached.
+func (p *Plan) credit(matched []int, i int) float64 {
+	if matched == nil {
+		return 0
+	}
+	return p.Prefix.Credit * p.Prefix.Share(matched[i])
+}

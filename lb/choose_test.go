@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 func candidate(base, slope, weight float64, limit int64) lb.Candidate {
@@ -86,29 +87,39 @@ var chooseCases = []struct {
 func TestChoose(t *testing.T) {
 	for _, tc := range chooseCases {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := lb.Choose(&tc.plan, tc.loads); got != tc.want {
+			if got := lb.Choose(&tc.plan, tc.loads, nil); got != tc.want {
 				t.Fatalf("chose %d, want %d %s", got, tc.want, tc.during)
 			}
 		})
 	}
 }
 
-// randomPlan draws a plan and loads with many equal costs and caps that bind.
-func randomPlan(r *rand.Rand) (*lb.Plan, []lb.Load) {
-	p := &lb.Plan{Unit: lb.Unit(r.IntN(2)), Tokens: int64(r.IntN(50)), Tie: r.Uint64()}
-	loads := make([]lb.Load, r.IntN(12))
+// randomPlan draws a plan, loads and matches with many equal costs and caps that bind.
+func randomPlan(r *rand.Rand) (p *lb.Plan, loads []lb.Load, matched []int) {
+	p = &lb.Plan{Unit: lb.Unit(r.IntN(2)), Tokens: int64(r.IntN(50)), Tie: r.Uint64()}
+	loads = make([]lb.Load, r.IntN(12))
 	for i := range loads {
 		loads[i] = lb.Load{Requests: int64(r.IntN(4)), Tokens: int64(r.IntN(4)) * 10}
 		p.Candidates = append(p.Candidates, lb.Candidate{
 			Base: float64(r.IntN(3)), Slope: float64(r.IntN(2)), Weight: float64(1 + r.IntN(3)), Cap: int64(r.IntN(5)),
 		})
 	}
-	return p, loads
+	if r.IntN(2) == 0 {
+		return p, loads, nil
+	}
+	p.Prefix = lb.Prefix{Length: 4, Credit: float64(r.IntN(40))}
+	for end := range 1 + r.IntN(4) {
+		p.Prefix.Blocks = append(p.Prefix.Blocks, prompt.Block{Key: r.Uint64(), End: end + 1})
+	}
+	for range loads {
+		matched = append(matched, r.IntN(len(p.Prefix.Blocks)+1))
+	}
+	return p, loads, matched
 }
 
 // check holds Choose to its definition: the choice has room and nothing with room costs less, and there is one
 // whenever anything has room.
-func check(t *testing.T, p *lb.Plan, loads []lb.Load) {
+func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 	t.Helper()
 	added := 1.0
 	if p.Unit == lb.Tokens {
@@ -120,7 +131,11 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load) {
 			load = float64(loads[i].Tokens)
 		}
 		c := p.Candidates[i]
-		return c.Base + c.Slope*(load+added)/c.Weight
+		credit := 0.0
+		if matched != nil && matched[i] > 0 {
+			credit = p.Prefix.Credit * float64(matched[i]) / 4
+		}
+		return c.Base + c.Slope*(load+added)/c.Weight - credit
 	}
 	least, any := math.Inf(1), false
 	for i, c := range p.Candidates {
@@ -128,7 +143,7 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load) {
 			least, any = min(least, cost(i)), true
 		}
 	}
-	got := lb.Choose(p, loads)
+	got := lb.Choose(p, loads, matched)
 	switch {
 	case !any && got != lb.Full:
 		t.Fatalf("chose %d although all are full", got)
@@ -145,8 +160,8 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load) {
 func TestChooseIsLeast(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for range 20000 {
-		p, loads := randomPlan(r)
-		check(t, p, loads)
+		p, loads, matched := randomPlan(r)
+		check(t, p, loads, matched)
 	}
 }
 
@@ -160,7 +175,7 @@ func TestChooseTiesAreEven(t *testing.T) {
 	counts := make([]int, 7)
 	for tie := range uint64(500) {
 		p.Tie = tie
-		counts[lb.Choose(p, loads)]++
+		counts[lb.Choose(p, loads, nil)]++
 	}
 	for i, n := range counts {
 		if want := map[bool]int{true: 100, false: 0}[loads[i].Requests == 0]; n != want {
@@ -172,8 +187,8 @@ func TestChooseTiesAreEven(t *testing.T) {
 func FuzzChoose(f *testing.F) {
 	f.Add(uint64(1), uint64(2))
 	f.Fuzz(func(t *testing.T, a, b uint64) {
-		p, loads := randomPlan(rand.New(rand.NewPCG(a, b)))
-		check(t, p, loads)
+		p, loads, matched := randomPlan(rand.New(rand.NewPCG(a, b)))
+		check(t, p, loads, matched)
 	})
 }
 
@@ -184,6 +199,6 @@ func BenchmarkChoose(b *testing.B) {
 	}
 	for b.Loop() {
 		p.Tie++
-		lb.Choose(p, loads)
+		lb.Choose(p, loads, nil)
 	}
 }

@@ -61,7 +61,7 @@ func (l *Ladder) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant
 		switch {
 		case err == nil:
 			if !l.local.Holds(id) {
-				_ = l.local.Place(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Tokens)
+				_ = l.local.Place(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached))
 			}
 			done(g, nil)
 		case errors.Is(err, ErrFull), errors.Is(err, ErrReleased):
@@ -80,7 +80,7 @@ func (l *Ladder) fall(now time.Duration, id LeaseID, p *Plan, why error, done fu
 	l.local.Reserve(now, id, &own, func(g Grant, err error) {
 		if err == nil {
 			l.adopted[id] = struct{}{}
-			l.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.Tokens)
+			l.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached))
 		}
 		done(g, err)
 	})
@@ -118,6 +118,12 @@ func (l *Ladder) remoteID(id LeaseID) LeaseID {
 		return adoptedID(id)
 	}
 	return id
+}
+
+// Forget implements [Store].
+func (l *Ladder) Forget(now time.Duration, p *Plan, addr string, n int) {
+	l.local.Forget(now, p, addr, n)
+	l.remote.Forget(now, p, addr, n)
 }
 
 // Beat implements [Store] for the remote store. The embedded one, which several ladders may share, is beaten on its own.

@@ -69,8 +69,11 @@ type MemStore struct {
 	reserved int
 	busy     bool
 
-	loads  []Load   // scratch
-	hashes []uint64 // scratch
+	prefixes prefixIndex
+
+	loads   []Load   // scratch
+	hashes  []uint64 // scratch
+	matched []int    // scratch
 }
 
 var _ Store = (*MemStore)(nil)
@@ -97,16 +100,15 @@ type scope struct {
 type lease struct {
 	scope  *scope
 	row    int
-	index  int
 	tokens int64
-	load   Load
+	grant  Grant
 }
 
 // NewMemStore returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique
 // among all owners, and not 0; an owner silent for longer than ttl loses its leases.
 func NewMemStore(kv KV, owner uint64, ttl time.Duration) *MemStore {
 	return &MemStore{
-		kv: kv, owner: owner, ttl: ttl, seat: -1,
+		kv: kv, owner: owner, ttl: ttl, seat: -1, prefixes: prefixIndex{kv: kv},
 		scopes: map[string]*scope{}, leases: map[LeaseID]lease{}, early: map[LeaseID]time.Duration{},
 	}
 }
@@ -114,7 +116,7 @@ func NewMemStore(kv KV, owner uint64, ttl time.Duration) *MemStore {
 // Reserve implements [Store].
 func (s *MemStore) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
 	if l, ok := s.leases[id]; ok {
-		done(Grant{Index: l.index, Load: l.load}, nil)
+		done(l.grant, nil)
 		return
 	}
 	if _, ok := s.early[id]; ok {
@@ -131,7 +133,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	}
 	s.reserved++
 	sc := s.scope(p.Scope)
-	tokens := min(max(p.Tokens, 0), maxTokens)
+	held := s.prefixes.match(now, &p.Prefix)
 	var grant Grant
 	st, err := s.swap(now, sc, func(t table) (table, step, error) {
 		t, err := sc.locate(t, p.Candidates, &s.hashes)
@@ -142,11 +144,17 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 		for _, row := range sc.rows {
 			s.loads = append(s.loads, t.load(row))
 		}
-		i := Choose(p, s.loads)
+		matched := s.matches(sc, t, held)
+		i := Choose(p, s.loads, matched)
 		if i == Full {
 			return nil, step{}, ErrFull
 		}
-		grant = Grant{Index: i, Load: Load{s.loads[i].Requests + 1, s.loads[i].Tokens + tokens}}
+		grant = Grant{Index: i}
+		if matched != nil {
+			grant.Cached = matched[i]
+		}
+		tokens := p.Work(grant.Cached)
+		grant.Load = Load{s.loads[i].Requests + 1, s.loads[i].Tokens + tokens}
 		return t, step{from: noRow, to: sc.rows[i], toTokens: tokens}, nil
 	})
 	if err != nil {
@@ -155,8 +163,32 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 		}
 		return Grant{}, err
 	}
-	s.leases[id] = lease{scope: sc, row: st.to, index: grant.Index, tokens: tokens, load: grant.Load}
+	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
+	s.prefixes.note(now, uint32(hashAddr(p.Candidates[grant.Index].Addr)))
 	return grant, nil
+}
+
+// matches returns how many blocks each candidate holds, nil if none holds any.
+func (s *MemStore) matches(sc *scope, t table, held []holding) []int {
+	if len(held) == 0 {
+		return nil
+	}
+	s.matched = s.matched[:0]
+	for _, row := range sc.rows {
+		n := 0
+		for _, h := range held {
+			if h.endpoint == uint32(t.hash(row)) {
+				n = h.blocks
+			}
+		}
+		s.matched = append(s.matched, n)
+	}
+	return s.matched
+}
+
+// Forget implements [Store].
+func (s *MemStore) Forget(_ time.Duration, p *Plan, addr string, n int) {
+	s.prefixes.forget(&p.Prefix, uint32(hashAddr(addr)), n)
 }
 
 // Place counts a request at addr, chosen elsewhere, under id. It is the caller's to see that id is not held.

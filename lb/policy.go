@@ -1,6 +1,10 @@
 package lb
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+)
 
 // State is what the gateway says of an endpoint.
 type State uint8
@@ -47,9 +51,11 @@ type View struct {
 
 // Request is what a policy may know of a request.
 type Request struct {
-	PromptTokens int64  // estimated tokens of the prompt
-	OutputTokens int64  // tokens the request may generate, or the configured guess
-	Tie          uint64 // random bits that settle ties, so that a plan stays a pure function of its inputs
+	PromptTokens int64          // estimated tokens of the prompt
+	OutputTokens int64          // tokens the request may generate, or the configured guess
+	Blocks       []prompt.Block // of the prompt, for prefix_cache
+	Length       int            // of the prompt, in the unit of the blocks' ends
+	Tie          uint64         // random bits that settle ties, so that a plan stays a pure function of its inputs
 }
 
 // Unit is what a plan counts as load.
@@ -92,6 +98,32 @@ type Plan struct {
 	Unit       Unit
 	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
 	Tie        uint64 // random bits that settle ties between equal costs
+	Prefix     Prefix
+}
+
+// Prefix is what a plan says of its prompt, so that the request can go where the beginning of it is in the KV cache. The zero
+// value asks for nothing of the kind.
+type Prefix struct {
+	Blocks []prompt.Block // of the prompt, from its beginning
+	Length int            // of the prompt, in the unit of the blocks' ends
+	Tokens int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
+	Credit float64        // by how much the cost is lower where all of it is cached
+	TTL    time.Duration  // for how long an endpoint is taken to keep what it has computed
+	Room   int            // bytes that the embedded store may use to remember who has what
+}
+
+// Share returns which part of the prompt the first n blocks are.
+func (p *Prefix) Share(n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return float64(p.Blocks[n-1].End) / float64(p.Length)
+}
+
+// Work returns the tokens that the plan's request adds at an endpoint that has the first n blocks of its prompt.
+func (p *Plan) Work(n int) int64 {
+	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Share(n))
+	return min(max(p.Tokens-saved, 0), maxTokens)
 }
 
 // added returns what the plan's request adds to a load, in the plan's unit.

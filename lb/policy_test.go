@@ -1,11 +1,13 @@
 package lb_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
 )
 
 func newPolicy(t testing.TB, unit lb.Unit) lb.Policy {
@@ -57,6 +59,36 @@ func TestPlanIsPure(t *testing.T) {
 	}
 	if a.Tie != b.Tie {
 		t.Fatal("the tie differs")
+	}
+}
+
+// prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing else.
+func TestPrefixCachePlan(t *testing.T) {
+	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, Room: 1 << 20}
+	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Terms: *terms, Health: lb.NewHealth(), Cache: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := viewOf(3)
+	blocks := storetest.Blocks(1)
+	plan, reason := p.Plan(0, &lb.Request{PromptTokens: 100, OutputTokens: 20, Blocks: blocks, Length: 900}, v)
+	if reason != lb.ReasonChosen || plan.Unit != lb.Tokens || plan.Tokens != 120 || len(plan.Candidates) != 3 {
+		t.Fatalf("%+v, %s", plan, reason)
+	}
+	want := lb.Prefix{Blocks: blocks, Length: 900, Tokens: 100, Credit: 150, TTL: time.Minute, Room: 1 << 20}
+	if !reflect.DeepEqual(plan.Prefix, want) {
+		t.Errorf("%+v, want %+v", plan.Prefix, want)
+	}
+	for n, tokens := range map[int]int64{0: 120, 1: 120 - 11, 4: 120 - 44} {
+		if got := plan.Work(n); got != tokens {
+			t.Errorf("with %d blocks cached it adds %d tokens, want %d", n, got, tokens)
+		}
+	}
+	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen || plan.Work(0) != 100 {
+		t.Errorf("without blocks: %+v, %s", plan, reason)
+	}
+	if _, reason = p.Plan(0, &lb.Request{Blocks: blocks}, &lb.View{}); reason != lb.ReasonNoEndpoints {
+		t.Errorf("a view without endpoints: %s", reason)
 	}
 }
 

@@ -12,11 +12,13 @@ type Config struct {
 	Unit   Unit
 	Terms  Terms
 	Health *Health // of the cluster; shared by all policies of it
+	Cache  CacheConfig
 }
 
 // policies is the table of policies: lb_policy to constructor.
 var policies = map[string]func(Config) (Policy, error){
 	"global_least_request": newLeastRequest,
+	"prefix_cache":         newPrefixCache,
 }
 
 // New returns the policy of the given name for one cluster.

@@ -24,8 +24,9 @@ type LeaseID uint64
 
 // Grant is a successful reservation.
 type Grant struct {
-	Index int  // of the chosen candidate in the plan
-	Load  Load // of that endpoint over all owners, this request included
+	Index  int  // of the chosen candidate in the plan
+	Load   Load // of that endpoint over all owners, this request included
+	Cached int  // how many of the prompt's blocks the endpoint was taken to have in its cache
 }
 
 // Store counts the work in flight per endpoint over all its owners, and gives each request the cheapest endpoint in
@@ -35,7 +36,8 @@ type Grant struct {
 // than zero. now is monotonic and shared by all owners (for a remote store, its own clock rules instead). A Store is
 // used from one goroutine.
 type Store interface {
-	// Reserve chooses among the plan's candidates by the rule of [Choose] and counts the request there under id.
+	// Reserve chooses among the plan's candidates by the rule of [Choose], counts the request there under id, for the
+	// tokens that are not cached there, and notes that the endpoint has the prompt from now on.
 	// done is called exactly once, possibly before Reserve returns. Reserving an id that is reserved already
 	// answers with its standing grant.
 	Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error))
@@ -45,6 +47,9 @@ type Store interface {
 	// Release gives back what id still holds. It is idempotent, and may come before its Reserve has run: the
 	// reservation then answers [ErrReleased].
 	Release(now time.Duration, id LeaseID)
+	// Forget takes back that the endpoint has more than the first n of the plan's blocks in its cache: it has failed, or has
+	// said so.
+	Forget(now time.Duration, p *Plan, addr string, n int)
 	// Beat renews the owner, retries what could not be written before, and returns the leases of owners that have
 	// been silent for longer than the store's TTL. Call it about once a second.
 	Beat(now time.Duration) error

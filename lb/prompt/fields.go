@@ -15,6 +15,8 @@ const (
 	fieldModel              // weighs nothing, but a body that names two models is read in two ways
 	fieldStream
 	fieldN
+	fieldLoraPath
+	fieldCacheSalt
 	fieldAnthropicVersion
 	fieldPreviousResponse
 	// The limits, most binding last: max_tokens is the old name of max_completion_tokens.
@@ -33,6 +35,7 @@ const (
 	fieldText1
 	fieldText2
 	fieldTools // printed whole by chat templates, keys included
+	fieldCount
 )
 
 // fieldOf returns the field with the given name.
@@ -44,6 +47,10 @@ func fieldOf(name []byte) field {
 		return fieldStream
 	case "n":
 		return fieldN
+	case "lora_path":
+		return fieldLoraPath
+	case "cache_salt":
+		return fieldCacheSalt
 	case "anthropic_version":
 		return fieldAnthropicVersion
 	case "previous_response_id":
@@ -191,6 +198,9 @@ func count(text []byte) int {
 func (s *scanner) endField() {
 	if s.field == fieldTools && s.from > 0 {
 		s.info.TextBytes += s.pos - s.from
+	}
+	if s.field != fieldOther && s.from > 0 {
+		s.parts.spans[s.field] = span{s.from, s.pos}
 	}
 	s.field, s.from = fieldOther, 0
 }

@@ -44,19 +44,26 @@ const maxCount = 1 << 30
 // Scan reads a request body. With complete false the body is the beginning of a longer one, and Info says what is known
 // so far; running out of bytes is then no error. The time is linear in len(body), whatever its content.
 func Scan(body []byte, complete bool) (Info, error) {
+	info, _, err := Read(body, complete)
+	return info, err
+}
+
+// Read does what Scan does, and also finds the parts of the prompt.
+func Read(body []byte, complete bool) (Info, Parts, error) {
 	s := scanner{body: body}
 	switch s.run() {
 	case malformed:
-		return Info{}, ErrMalformed
+		return Info{}, Parts{}, ErrMalformed
 	case ambiguous:
-		return Info{}, ErrAmbiguous
+		return Info{}, Parts{}, ErrAmbiguous
 	case ranOut:
 		if complete {
-			return Info{}, ErrMalformed
+			return Info{}, Parts{}, ErrMalformed
 		}
+		s.parts.last = s.field
 		s.endField()
 	}
 	s.info.Shape = s.shape()
 	s.info.MaxTokens = s.maxTokens()
-	return s.info, nil
+	return s.info, s.parts, nil
 }

@@ -25,6 +25,7 @@ type scanner struct {
 	saved   int                     // bytes by which that content is longer than its text, because of escapes
 
 	info   Info
+	parts  Parts
 	limits [3]int // values of the fields that limit the output, by rank
 	seen   fieldSet
 	field  field // the request's member that is being read

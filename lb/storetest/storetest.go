@@ -52,6 +52,12 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"a silent owner asserts its leases", testZombie},
 		{"a release while presumed dead", testZombieRelease},
 		{"random histories", testRandom},
+		{"sends a prompt where it is cached", testPrefix},
+		{"weighs what is cached against load", testPrefixLoad},
+		{"forgets what is not cached", testPrefixForget},
+		{"finds the end of a prompt behind a common beginning", testPrefixDeep},
+		{"remembers any number of prompts", testPrefixBounds},
+		{"tells conversations apart that begin alike", testPrefixMany},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, &world{t: t, Backend: open(t), now: time.Hour}) })
 	}

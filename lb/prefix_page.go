@@ -1,0 +1,112 @@
+package lb
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// A page holds what some blocks of prompts are known by: which endpoints have each of them in their cache. It is one value of a
+// [KV], a list of entries, the one that was last written to in front:
+//
+//	key u64, then for each of up to maxHolders endpoints, the one that came last in front:
+//	endpoint u32 (the lower half of the hash of its address, 0 for none), when it was last seen there u16, in ticks
+//
+// All values are little-endian.
+type page []byte
+
+const (
+	maxHolders = 4
+	holderSize = 6
+	entrySize  = 8 + maxHolders*holderSize
+	pageMost   = 64 * entrySize
+	// seenTick is the unit of time in a page. It wraps after three days; an entry that has not been touched for so long may
+	// then be taken for a young one, which costs one wrong guess.
+	seenTick = 4 * time.Second
+	// freshFor is how long an endpoint is not noted again: a prompt that all requests begin with would be written by each.
+	freshFor = 8 // ticks
+)
+
+func tickOf(now time.Duration) uint16 { return uint16(now / seenTick) }
+
+// entry is one block in a page.
+type entry []byte
+
+// find returns the block's entry, nil if it is not there.
+func (p page) find(key uint64) entry {
+	for at := 0; at+entrySize <= len(p); at += entrySize {
+		if binary.LittleEndian.Uint64(p[at:]) == key {
+			return entry(p[at : at+entrySize])
+		}
+	}
+	return nil
+}
+
+// endpoint returns the i-th endpoint, 0 if there is none, and how many ticks ago it was seen.
+func (e entry) endpoint(i int, now uint16) (endpoint uint32, age uint16) {
+	h := e[8+i*holderSize:]
+	return binary.LittleEndian.Uint32(h), now - binary.LittleEndian.Uint16(h[4:])
+}
+
+// put moves the endpoint to the front. It returns false if nothing had to change: the endpoint was noted a moment ago, or as
+// many others were.
+func (e entry) put(endpoint uint32, now uint16) bool {
+	at := maxHolders - 1 // whose place it takes
+	for i := range maxHolders {
+		held, age := e.endpoint(i, now)
+		if held == endpoint || held == 0 {
+			if held != 0 && age < freshFor {
+				return false
+			}
+			at = i
+			break
+		}
+		if i == maxHolders-1 && age < freshFor {
+			return false
+		}
+	}
+	copy(e[8+holderSize:8+(at+1)*holderSize], e[8:8+at*holderSize])
+	binary.LittleEndian.PutUint32(e[8:], endpoint)
+	binary.LittleEndian.PutUint16(e[12:], now)
+	return true
+}
+
+// drop takes the endpoint out. It returns false if it was not there.
+func (e entry) drop(endpoint uint32) bool {
+	for i := range maxHolders {
+		if held, _ := e.endpoint(i, 0); held == endpoint {
+			copy(e[8+i*holderSize:], e[8+(i+1)*holderSize:])
+			clear(e[entrySize-holderSize:])
+			return true
+		}
+	}
+	return false
+}
+
+// note returns the page with the endpoint noted for each of the blocks, and whether it had to change. If it had to, all of the
+// blocks come to the front, so that a beginning that is in use stays while the ends of prompts come and go; what has not been there
+// for longest falls off the end of a full page.
+func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bool) {
+	front, changed := make(page, 0, min(len(p)+len(blocks)*entrySize, pageMost)), false
+	for _, b := range blocks {
+		e := p.find(b.Key)
+		if e == nil {
+			e = make(entry, entrySize)
+			binary.LittleEndian.PutUint64(e, b.Key)
+		}
+		changed = e.put(endpoint, now) || changed
+		front = append(front, e...)
+	}
+	if !changed {
+		return p, false
+	}
+	for at := 0; at+entrySize <= len(p) && len(front) < pageMost; at += entrySize {
+		e := p[at : at+entrySize]
+		if key := binary.LittleEndian.Uint64(e); !slices.ContainsFunc(blocks, func(b prompt.Block) bool { return b.Key == key }) {
+			front = append(front, e...)
+		}
+	}
+	return front, true
+}

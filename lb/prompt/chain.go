@@ -1,0 +1,147 @@
+package prompt
+
+import (
+	"encoding/binary"
+	"hash"
+	"math/bits"
+
+	"github.com/dchest/siphash"
+)
+
+// Block is a part of a prompt. Its key stands for the prompt from its beginning to the end of the block, in its namespace: two
+// prompts have a key in common only if all up to there is the same.
+type Block struct {
+	Key uint64
+	// End is how many bytes of the prompt, as it is hashed, a model server has in its cache that was sent it up to this block:
+	// these, and the assistant's message that follows or that the block is in, which is what it answered.
+	End int
+}
+
+// MaxBlocks is how many blocks a chain has at most. What follows them in a longer prompt is left out.
+const MaxBlocks = 128
+
+// maxSteps is how many marks and escapes a chain may have: they cost more than the bytes that they are, and a body can be made of
+// them. What follows is left out.
+const maxSteps = 1 << 15
+
+// growEvery is how many blocks have the first size. Each time the prompt is twice as long, so are the blocks.
+const growEvery = 32
+
+// Chainer cuts prompts into blocks and names each by all before it: SipHash-2-4 with 128 bits of the block and the hash before.
+// The first half of the hash is the key. Without the secret nobody can find prompts whose keys collide, or tell from keys
+// what was asked. A Chainer is used from one goroutine.
+//
+// A block ends with its message, unless it is much shorter than a block then, and inside a message every so many bytes: the
+// size that was given for the first 32 blocks, twice as many from there until the prompt is twice as long, and so on. So what
+// two prompts have in common is known to about a thirtieth, and a chain grows with the logarithm of its prompt.
+type Chainer struct {
+	size   int       // of the first blocks, bytes
+	hash   hash.Hash // of the block so far
+	media  hash.Hash
+	blocks []Block
+	at     int // bytes of the prompt so far
+	start  int // where the block begins
+	end    int // where it ends at the latest
+	state  [siphash.Size128]byte
+	name   []byte   // scratch
+	small  [16]byte // scratch
+	steps  int      // marks and escapes so far
+}
+
+// Secret makes the secret of a chainer of any text.
+func Secret(text string) (secret [16]byte) {
+	a, b := siphash.Hash128(0, 0, []byte(text))
+	binary.LittleEndian.PutUint64(secret[:], a)
+	binary.LittleEndian.PutUint64(secret[8:], b)
+	return secret
+}
+
+// NewChainer returns a chainer whose first blocks have the given size in bytes.
+func NewChainer(secret [16]byte, size int) *Chainer {
+	return &Chainer{
+		size: size, hash: siphash.New128(secret[:]), media: siphash.New128(secret[:]), blocks: make([]Block, 0, MaxBlocks),
+	}
+}
+
+// Chain returns the blocks of the prompt in a body, whose parts are known from [Read], and the length of that prompt as it is
+// hashed. Prompts of different namespaces, models, adapters or cache salts have no key in common. The blocks are valid
+// until the next call.
+func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Block, length int) {
+	c.hash.Reset()
+	for _, name := range namespace {
+		c.root([]byte(name))
+	}
+	for _, f := range nameFields {
+		if f == p.last {
+			return nil, 0 // the rest of the name is not there
+		}
+		c.name = nameIn(c.name[:0], p.of(body, f))
+		c.root(c.name)
+	}
+	c.blocks, c.at, c.steps = c.blocks[:0], 0, 0
+	c.begin()
+	for _, f := range textFields {
+		if value := p.of(body, f); len(value) > 0 {
+			c.mark(byte(f))
+			c.list(f, value, f == p.last)
+		}
+	}
+	return c.blocks, c.at
+}
+
+// root adds a name to what all keys depend on.
+func (c *Chainer) root(name []byte) {
+	c.hash.Write(binary.LittleEndian.AppendUint64(c.small[:0], uint64(len(name))))
+	c.hash.Write(name)
+}
+
+// begin begins a block.
+func (c *Chainer) begin() {
+	c.hash.Sum(c.state[:0])
+	c.hash.Reset()
+	c.hash.Write(c.state[:])
+	c.start = c.at
+	c.end = c.at + c.size<<bits.Len(uint(c.at/(c.size*growEvery)))
+}
+
+// cut ends the block, and begins the next.
+func (c *Chainer) cut() {
+	c.begin()
+	c.blocks = append(c.blocks, Block{Key: binary.LittleEndian.Uint64(c.state[:]), End: c.at})
+}
+
+// endMessage ends the block with the message, if enough is in it: otherwise many short messages would need many keys.
+func (c *Chainer) endMessage() {
+	const shortest = 4 // parts of a block
+	c.mark('.')
+	if !c.full() && c.at-c.start >= (c.end-c.start)/shortest {
+		c.cut()
+	}
+}
+
+// full says that there will be no more blocks. What is still to come only counts by its length.
+func (c *Chainer) full() bool { return len(c.blocks) >= MaxBlocks || c.steps > maxSteps }
+
+// add adds bytes to the prompt.
+func (c *Chainer) add(p []byte) {
+	for len(p) > 0 && !c.full() {
+		n := min(len(p), c.end-c.at)
+		c.hash.Write(p[:n])
+		c.at += n
+		p = p[n:]
+		if c.at == c.end {
+			c.cut()
+		}
+	}
+	c.at += len(p)
+}
+
+// escape stands in front of every mark. No UTF-8 text has that byte; where a text has it all the same it is doubled, so that
+// no text can look like marks.
+const escape = 0xff
+
+// mark adds something that is no text: where a string begins, a bracket, a field.
+func (c *Chainer) mark(b byte) {
+	c.steps++
+	c.add(append(c.small[:0], escape, b))
+}

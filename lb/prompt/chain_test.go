@@ -1,0 +1,371 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var testSecret = [16]byte{1, 2, 3}
+
+const testBlock = 64
+
+// chainOf returns the chain of a good body.
+func chainOf(t testing.TB, body string, namespace ...string) []Block {
+	t.Helper()
+	_, parts, err := Read([]byte(body), true)
+	if err != nil {
+		t.Fatalf("%.200s: %v", body, err)
+	}
+	blocks, length := NewChainer(testSecret, testBlock).Chain([]byte(body), &parts, namespace...)
+	for i, b := range blocks {
+		if b.End > length || b.End <= 0 || i > 0 && b.End < blocks[i-1].End {
+			t.Fatalf("%.200s: block %d ends at %d of %d", body, i, b.End, length)
+		}
+	}
+	return slices.Clone(blocks)
+}
+
+// common returns how many blocks two chains have in common at their beginning, and fails if they share any behind.
+func common(t testing.TB, a, b []Block) int {
+	t.Helper()
+	n := 0
+	for n < min(len(a), len(b)) && a[n].Key == b[n].Key {
+		n++
+	}
+	keys := map[uint64]bool{}
+	for _, x := range a[n:] {
+		keys[x.Key] = true
+	}
+	for _, x := range b[n:] {
+		if keys[x.Key] {
+			t.Fatalf("a key is shared behind the first difference, at %d", n)
+		}
+	}
+	return n
+}
+
+// words is text of about n bytes that differs by its seed everywhere.
+func words(seed uint64, n int) string {
+	r := rand.New(rand.NewPCG(seed, 0))
+	var b strings.Builder
+	for b.Len() < n {
+		fmt.Fprintf(&b, "%x ", r.Uint32())
+	}
+	return b.String()
+}
+
+func message(role string, seed uint64, n int) string {
+	return `{"role":"` + role + `","content":"` + words(seed, n) + `"}`
+}
+
+func chat(messages ...string) string {
+	return `{"model":"m","messages":[` + strings.Join(messages, ",") + `],"max_tokens":9}`
+}
+
+// A turn that is appended extends the chain and changes no key before it.
+func TestChainGrowsWithTheConversation(t *testing.T) {
+	var turns []string
+	var before []Block
+	for i := range 40 {
+		turns = append(turns, message([]string{"user", "assistant"}[i%2], uint64(i), 30+i*i))
+		now := chainOf(t, chat(turns...))
+		if n := common(t, before, now); n != len(before) {
+			t.Fatalf("turn %d changes block %d of %d", i, n, len(before))
+		}
+		before = now
+	}
+	if len(before) < 60 {
+		t.Errorf("%d blocks in the end", len(before))
+	}
+}
+
+// What the model has answered is cached with what it was asked, although nobody has sent it yet.
+func TestChainCountsTheAnswer(t *testing.T) {
+	question, answer, next := message("user", 1, 300), message("assistant", 2, 500), message("user", 3, 200)
+	asked, all := chainOf(t, chat(question)), chainOf(t, chat(question, answer, next))
+	n := common(t, asked, all)
+	if n != len(asked) {
+		t.Fatalf("%d of %d blocks are known", n, len(asked))
+	}
+	given := chainOf(t, chat(question, strings.Replace(answer, "assistant", "user", 1), next))
+	if end := given[n-1].End; end < 300 || end > 400 {
+		t.Errorf("%d bytes are known of a question of 300 that another follows", end)
+	}
+	if end := all[n-1].End; end < 800 || end > 900 {
+		t.Errorf("%d bytes are known of a question of 300 with an answer of 500", end)
+	}
+	if last := all[len(all)-1]; last.End < 1000 {
+		t.Errorf("the last block ends at %d", last.End)
+	}
+}
+
+// A message that changes changes every key from there on, and none before.
+func TestChainNoticesEveryChange(t *testing.T) {
+	build := func(change int) string {
+		var all []string
+		for i := range 12 {
+			seed := uint64(i)
+			if i == change {
+				seed += 100
+			}
+			all = append(all, message("user", seed, 300))
+		}
+		return chat(all...)
+	}
+	whole := chainOf(t, build(-1))
+	last := -1
+	for i := range 12 {
+		n := common(t, whole, chainOf(t, build(i)))
+		if n <= last {
+			t.Errorf("a change of message %d leaves %d blocks, of the one before %d", i, n, last)
+		}
+		last = n
+	}
+}
+
+// What makes two prompts different for a model makes their chains different from the beginning.
+func TestChainsThatShareNothing(t *testing.T) {
+	a, b := message("user", 1, 500), message("user", 2, 500)
+	base := chainOf(t, chat(a, b), "route", "tenant")
+	for name, other := range map[string][]Block{
+		"messages swapped":    chainOf(t, chat(b, a), "route", "tenant"),
+		"another role":        chainOf(t, chat(strings.Replace(a, "user", "system", 1), b), "route", "tenant"),
+		"another tenant":      chainOf(t, chat(a, b), "route", "tenant2"),
+		"another route":       chainOf(t, chat(a, b), "route2", "tenant"),
+		"names run together":  chainOf(t, chat(a, b), "routet", "enant"),
+		"no tenant":           chainOf(t, chat(a, b), "route"),
+		"another model":       chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m2"`, 1), "route", "tenant"),
+		"a cache salt":        chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","cache_salt":"s"`, 1), "route", "tenant"),
+		"an adapter":          chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","lora_path":"s"`, 1), "route", "tenant"),
+		"tools":               chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","tools":[{"type":"function"}]`, 1), "route", "tenant"),
+		"a system prompt":     chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","system":"be brief"`, 1), "route", "tenant"),
+		"as a plain prompt":   chainOf(t, `{"model":"m","prompt":"`+words(1, 500)+`"}`, "route", "tenant"),
+		"the same text twice": chainOf(t, chat(b, b), "route", "tenant"),
+	} {
+		if n := common(t, base, other); n != 0 {
+			t.Errorf("%s: %d of %d blocks are shared", name, n, len(base))
+		}
+	}
+	c := NewChainer([16]byte{9}, testBlock)
+	_, parts, _ := Read([]byte(chat(a, b)), true)
+	other, _ := c.Chain([]byte(chat(a, b)), &parts, "route", "tenant")
+	if n := common(t, base, other); n != 0 {
+		t.Errorf("another secret: %d blocks are shared", n)
+	}
+}
+
+// How a prompt is written does not matter, only what it says.
+func TestChainOfTheSamePrompt(t *testing.T) {
+	want := chainOf(t, `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",`+
+		`"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"`+words(1, 400)+`"}]}]}`)
+	for name, body := range map[string]string{
+		"escapes": `{"model":"\u006d","tools":[{"type":"f\u0075nction","n":1}],"system":"\u4f60\u597D \u003cb>",` +
+			`"messages":[{"role":"us\u0065r","content":"\u000a\u0022\ud83d\ude00 a\/b"},{"role":"assistant","content":[{"type":"text","text":"` + words(1, 400) + `"}]}]}`,
+		"order of the fields": `{"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"` + words(1, 400) + `"}]}],` +
+			`"temperature":1,"system":"你好 <b>","model":"m","tools":[{"type":"function","n":1}]}`,
+		"role behind the content": `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",` +
+			`"messages":[{"content":"\n\"😀 a/b","role":"user"},{"content":[{"type":"text","text":"` + words(1, 400) + `"}],"role":"assistant"}]}`,
+		"white space": "{ \"model\" : \"m\" ,\n\t\"tools\" : [ { \"type\" : \"function\" , \"n\" : 1 } ] , \"system\" : \"你好 <b>\" ,\r\n" +
+			`"messages" : [ { "role" : "user" , "content" : "\n\"😀 a/b" } , { "role" : "assistant" , "content" : [ { "type" : "text" , "text" : "` + words(1, 400) + `" } ] } ] }`,
+	} {
+		if got := chainOf(t, body); !slices.Equal(got, want) {
+			t.Errorf("%s: %d of %d blocks are shared", name, common(t, got, want), len(want))
+		}
+	}
+}
+
+// Text cannot look like the structure around it.
+func TestChainTellsTextFromStructure(t *testing.T) {
+	fill := words(1, 200)
+	seen := map[uint64]string{}
+	for _, body := range []string{
+		`{"prompt":"ab` + fill + `"}`, `{"prompt":["a","b` + fill + `"]}`, `{"prompt":["a\",\"b` + fill + `"]}`,
+		"{\"prompt\":[\"a\xff\\\"b" + fill + "\"]}", "{\"prompt\":[\"a\xff.\xff\\\"b" + fill + "\"]}", "{\"prompt\":[\"a\xff\xff.\xff\xff\\\"b" + fill + "\"]}",
+		`{"prompt":[["a","b` + fill + `"]]}`, `{"prompt":[{"a":"b` + fill + `"}]}`, `{"prompt":["a","","b` + fill + `"]}`,
+		`{"prompt":[1,2,3,"` + fill + `"]}`, `{"prompt":[12,3,"` + fill + `"]}`, `{"prompt":["1","2","3","` + fill + `"]}`,
+		`{"prompt":[null,"` + fill + `"]}`, `{"prompt":["null","` + fill + `"]}`, `{"input":"ab` + fill + `"}`,
+		`{"messages":[{"role":"a","content":"` + fill + `"}]}`, `{"messages":[{"role":"a"},{"content":"` + fill + `"}]}`,
+		`{"messages":[{"content":"` + fill + `"}]}`, `{"messages":[{"role":"","content":"` + fill + `"}]}`,
+	} {
+		blocks := chainOf(t, body)
+		if len(blocks) == 0 {
+			t.Fatalf("%q has no block", body)
+		}
+		if other, ok := seen[blocks[len(blocks)-1].Key]; ok {
+			t.Errorf("%q and %q have the same key", body, other)
+		}
+		seen[blocks[len(blocks)-1].Key] = body
+	}
+}
+
+// A long prompt has few keys, and what two prompts have in common is known to a thirtieth or a block.
+func TestChainIsShortAndClose(t *testing.T) {
+	text := words(1, 64<<10)
+	whole := chainOf(t, `{"prompt":"`+text+`"}`)
+	if len(whole) > MaxBlocks || len(whole) < 60 {
+		t.Errorf("%d blocks for %d bytes", len(whole), len(text))
+	}
+	for same := 100; same < len(text); same += 331 {
+		other := chainOf(t, `{"prompt":"`+text[:same]+"!"+text[same+1:]+`"}`)
+		n := common(t, whole, other)
+		known := 0
+		if n > 0 {
+			known = whole[n-1].End
+		}
+		if off := same - known; off > max(testBlock, same/growEvery*2)+8 {
+			t.Errorf("%d bytes are the same, known are %d", same, known)
+		}
+	}
+	tiny := strings.Repeat(`{"role":"user","content":"a"},`, 20000)
+	if n := len(chainOf(t, chat(tiny[:len(tiny)-1]))); n != MaxBlocks {
+		t.Errorf("%d blocks for many short messages, want %d", n, MaxBlocks)
+	}
+}
+
+// A picture counts by what it is, not by how long it is.
+func TestChainOfMedia(t *testing.T) {
+	with := func(picture string) []Block {
+		return chainOf(t, chat(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture+`"}},{"type":"text","text":"`+words(3, 200)+`"}]}`))
+	}
+	data := "data:image/png;base64," + strings.Repeat("QUJD", 20000)
+	a, b, c := with(data), with(data[:len(data)-4]+"REVG"), with("https://example.com/a.png")
+	const before = 1 // block of what is in front of the picture
+	if common(t, a, b) > before || common(t, a, c) > before {
+		t.Error("different pictures have a key in common")
+	}
+	if a[len(a)-1].End > 600 {
+		t.Errorf("a picture counts as %d bytes of text", a[len(a)-1].End)
+	}
+}
+
+// A body that is cut off has a chain that the whole one goes on with.
+func TestChainOfABeginning(t *testing.T) {
+	body := []byte(`{"model":"m","tools":[{"a":"` + words(1, 100) + `"}],"messages":[{"role":"user","content":"` + words(2, 300) +
+		`"},{"role":"user","content":[{"text":"\ud83d\ude00` + words(3, 300) + `"}]}, {"role":"x","content":"` + words(4, 200) + `"} ] ,"n":1}`)
+	whole := chainOf(t, string(body))
+	c := NewChainer(testSecret, testBlock)
+	most := 0
+	for n := range body {
+		_, parts, err := Read(body[:n], false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks, _ := c.Chain(body[:n], &parts)
+		if same := common(t, blocks, whole); same != len(blocks) {
+			t.Fatalf("cut off at %d: %d of %d blocks are those of the whole: %s", n, same, len(blocks), body[max(0, n-30):n])
+		}
+		most = max(most, len(blocks))
+	}
+	if most < len(whole)-1 {
+		t.Errorf("at most %d of %d blocks of a beginning", most, len(whole))
+	}
+}
+
+// FuzzChain holds the chain to what the body says: written anew by encoding/json, a body has the same chain.
+func FuzzChain(f *testing.F) {
+	f.Add([]byte(`{"model":"a","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function"}],"stream":true}`))
+	f.Add([]byte(`{"prompt":[1,2,3,"a\ud83d\ude00\ud83d",null],"input":{"a":[true,{"role":"b"}]},"lora_path":"x"}`))
+	f.Add([]byte(`{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA"}}],"role":{"role":1}},"x",[],{}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		_, parts, err := Read(body, true)
+		if err != nil {
+			return
+		}
+		for _, f := range nameFields {
+			if name := parts.of(body, f); len(name) > 0 && name[0] != '"' {
+				return // no name; it counts as it is written
+			}
+		}
+		c := NewChainer(testSecret, 16)
+		blocks, length := c.Chain(body, &parts)
+		if len(blocks) > MaxBlocks || length > 3*len(body)+16*len(textFields) {
+			t.Fatalf("%d blocks, %d bytes", len(blocks), length)
+		}
+		first := slices.Clone(blocks)
+		var indented bytes.Buffer
+		if json.Indent(&indented, body, " ", "\t") != nil {
+			return
+		}
+		_, parts, err = Read(indented.Bytes(), true)
+		if err != nil {
+			t.Fatalf("indented: %v", err)
+		}
+		if again, _ := c.Chain(indented.Bytes(), &parts); !slices.Equal(again, first) {
+			t.Fatalf("indented it is another prompt")
+		}
+		for n := range body {
+			_, parts, err := Read(body[:n], false)
+			if err != nil {
+				t.Fatalf("cut off at %d: %v", n, err)
+			}
+			c.Chain(body[:n], &parts)
+		}
+	})
+}
+
+// hostile are bodies of 256 KiB that cost more than others.
+func hostile() map[string][]byte {
+	const size = 256 << 10
+	list := func(before, element, after string) []byte {
+		return []byte(before + strings.Repeat(element+",", (size-len(before)-len(after)-1)/(len(element)+1)) + element + after)
+	}
+	return map[string][]byte{
+		"empty messages": list(`{"model":"m","messages":[`, `{}`, `]}`),
+		"short messages": list(`{"model":"m","messages":[`, `{"role":"system","content":"a"}`, `]}`),
+		"empty strings":  list(`{"model":"m","prompt":[`, `""`, `]}`),
+		"tokens":         list(`{"model":"m","prompt":[`, `1`, `]}`),
+		"lists":          list(`{"model":"m","input":[`, `[]`, `]}`),
+		"escapes":        []byte(`{"model":"m","prompt":"` + strings.Repeat(`\u0041`, size/6-5) + `"}`),
+		"quotes":         []byte(`{"model":"m","prompt":"` + strings.Repeat(`\"`, size/2-15) + `"}`),
+		"slashes":        []byte(`{"model":"m","prompt":"` + strings.Repeat(`\\`, size/2-15) + `"}`),
+		"no UTF-8":       []byte(`{"model":"m","prompt":"` + strings.Repeat("\xff", size-30) + `"}`),
+		"white space":    []byte(`{"model":"m","prompt":["a"` + strings.Repeat(" ", size-40) + `,"b"]}`),
+		"deep":           []byte(`{"model":"m","tools":` + strings.Repeat(`[`, 9000) + strings.Repeat(`]`, 9000) + `}`),
+		"many keys":      list(`{"model":"m","messages":[{`, `"k":0`, `}]}`),
+		"a long role":    []byte(`{"model":"m","messages":[{"role":"` + strings.Repeat("a", size-50) + `"}]}`),
+	}
+}
+
+// Whatever a body holds, its chain is short and costs no memory.
+func TestChainOfHostileBodies(t *testing.T) {
+	c := NewChainer(testSecret, 512)
+	for name, body := range hostile() {
+		_, parts, err := Read(body, true)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		blocks, length := c.Chain(body, &parts, "llm")
+		if len(blocks) > MaxBlocks || length > 4*len(body) {
+			t.Errorf("%s: %d blocks, %d bytes", name, len(blocks), length)
+		}
+		if n := testing.AllocsPerRun(2, func() { c.Chain(body, &parts, "llm") }); n > 1 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func BenchmarkChain(b *testing.B) {
+	bodies := hostile()
+	for _, kib := range []int{1, 16, 256} {
+		bodies[fmt.Sprintf("%dKiB", kib)] = chatBody(kib << 10)
+	}
+	for name, body := range bodies {
+		b.Run(name, func(b *testing.B) {
+			c := NewChainer(testSecret, 512)
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, parts, err := Read(body, true)
+				if err != nil {
+					b.Fatal(err)
+				}
+				c.Chain(body, &parts, "llm")
+			}
+		})
+	}
+}

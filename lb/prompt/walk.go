@@ -1,0 +1,206 @@
+package prompt
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Parts is where in a body the values of the fields are that a prompt is made of.
+type Parts struct {
+	spans [fieldCount]span
+	last  field // in whose value the body has run out
+}
+
+type span struct{ from, to int }
+
+// of returns the value of a field as it is written, empty if the body has none. The end of a body that has run out may cut
+// it off.
+func (p *Parts) of(body []byte, f field) []byte {
+	s := p.spans[f]
+	return body[s.from:s.to]
+}
+
+// Model returns the name of the model as the body writes it, empty if it names none.
+func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
+
+// nameFields say for whom a prompt is cached.
+var nameFields = [...]field{fieldModel, fieldLoraPath, fieldCacheSalt}
+
+// nameIn appends what a value names to dst: the text of a string, anything else as it is written.
+func nameIn(dst, value []byte) []byte {
+	if len(value) == 0 || value[0] != '"' {
+		return append(dst, value...)
+	}
+	content, _ := str(value, 0)
+	return unescape(dst, content, len(content))
+}
+
+// textFields in the order in which chat templates print them, whatever the order in the body.
+var textFields = [...]field{
+	fieldTools, fieldSystem, fieldInstructions, fieldMessages, fieldPrompt, fieldInput, fieldSuffix, fieldQuery, fieldDocuments,
+	fieldText1, fieldText2,
+}
+
+// list adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is cut off, only
+// what any continuation begins with is added.
+func (c *Chainer) list(f field, v []byte, cutOff bool) {
+	if v[0] != '[' {
+		c.value(v, span{}, cutOff)
+		if !cutOff {
+			c.endMessage()
+		}
+		return
+	}
+	for i := 1; i < len(v); {
+		if c.full() {
+			c.at += len(v) - i
+			return
+		}
+		if isSpace(v[i]) || v[i] == ',' || v[i] == ']' {
+			i++
+			continue
+		}
+		end := skip(v, i)
+		if c.message(f, v[i:end], cutOff && end == len(v)) {
+			c.endMessage()
+		}
+		i = end
+	}
+	if !cutOff {
+		c.mark(']')
+	}
+}
+
+// message adds an element of a list: the role first, which templates print before the content. It says whether that was all of a
+// message, and no token.
+func (c *Chainer) message(f field, v []byte, cutOff bool) bool {
+	if v[0] != '{' {
+		c.value(v, span{}, cutOff)
+		return !cutOff && (v[0] == '"' || v[0] == '[')
+	}
+	member, role := member(v, "role")
+	if cutOff && (role.to == len(v) || role.to == 0 && f == fieldMessages) {
+		return false // the role, or the rest of it, may still come
+	}
+	c.mark('r')
+	c.value(v[role.from:role.to], span{}, false)
+	asked := max(0, len(c.blocks)-1)
+	c.value(v, member, cutOff)
+	if string(v[role.from:role.to]) == `"assistant"` {
+		for i := range c.blocks[asked:] {
+			c.blocks[asked+i].End = c.at
+		}
+	}
+	return !cutOff
+}
+
+// value adds a value of any kind, white space left out, and without what is in the given span: a member that was added
+// before. The value is valid JSON, but may be cut off.
+func (c *Chainer) value(v []byte, without span, cutOff bool) {
+	media := false // the last key stands for something that is no text
+	last := byte(':')
+	for i := 0; i < len(v); {
+		if c.full() {
+			c.at += len(v) - i
+			return
+		}
+		if i == without.from && i < without.to {
+			i = without.to
+			continue
+		}
+		b := v[i]
+		switch b {
+		case ' ', '\n', '\t', '\r':
+			i++
+			continue
+		case ',', ':':
+			i++
+		case '{', '[', '}', ']':
+			c.mark(b)
+			media = false
+			i++
+		case '"':
+			content, end := str(v, i)
+			switch {
+			case cutOff && end == len(v) && (last == '{' || last == ',' || media || isDataURL(content)):
+				return // it may be a key, or the beginning of something that is digested
+			case isKey(v, end):
+				media = isMedia(content)
+				c.mark('k')
+				c.text(content)
+			case len(content) > longestName && (media || isDataURL(content)):
+				c.digest(content)
+			default:
+				c.mark('"')
+				c.text(content)
+			}
+			i = end
+		default:
+			end := scalarEnd(v, i)
+			c.mark('#')
+			c.add(v[i:end])
+			i = end
+		}
+		last = b
+	}
+}
+
+// longestName is up to which length, in bytes, a URL or an id is added as it is.
+const longestName = 64
+
+// digest adds a digest in the place of a picture or a sound: its length says nothing of the work that it is.
+func (c *Chainer) digest(content []byte) {
+	c.media.Reset()
+	c.media.Write(content)
+	c.mark('d')
+	c.add(c.media.Sum(c.small[:0]))
+}
+
+// text adds the content of a string without its escapes.
+func (c *Chainer) text(content []byte) {
+	for len(content) > 0 && !c.full() {
+		n := bytes.IndexByte(content, '\\')
+		if n < 0 {
+			n = len(content)
+		}
+		c.plain(content[:n])
+		if content = content[n:]; len(content) > 0 {
+			content = c.escaped(content)
+		}
+	}
+	c.at += len(content)
+}
+
+// plain adds bytes that are text.
+func (c *Chainer) plain(p []byte) {
+	for {
+		n := bytes.IndexByte(p, escape)
+		if n < 0 || c.full() {
+			c.add(p)
+			return
+		}
+		c.add(p[:n])
+		c.mark(escape)
+		p = p[n+1:]
+	}
+}
+
+// escaped adds the character that an escape stands for and returns what is behind it. Half an escape at the end of a body
+// that has run out is left out.
+func (c *Chainer) escaped(content []byte) (rest []byte) {
+	const unit = len(`\u0000`)
+	c.steps++
+	n := 2
+	if len(content) > 1 && content[1] == 'u' {
+		n = unit
+	}
+	if len(content) < n {
+		return nil
+	}
+	if n == unit && utf16.IsSurrogate(rune(codeUnit(content))) && len(content) >= 2*unit && content[unit] == '\\' && content[unit+1] == 'u' {
+		n = 2 * unit
+	}
+	c.add(unescape(c.small[:0], content[:n], 2*utf8.UTFMax))
+	return content[n:]
+}
