@@ -1,6 +1,7 @@
 package redisclient_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,19 +10,31 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// instant is a transport that grants at once.
-type instant struct{ bytes int }
+// instant is a transport that answers at once.
+type instant struct {
+	reply string
+	bytes int
+}
 
 func (i *instant) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	i.bytes += len(cmd)
-	done(now, []byte(grantReply), nil)
+	done(now, []byte(i.reply), nil)
 }
 
 // BenchmarkReserveRelease is what one request costs this side of the connection, without the answer's way.
 func BenchmarkReserveRelease(b *testing.B) {
-	tr := &instant{}
-	s := newManualStore(tr, newMemory())
 	plan := storetest.Even(storetest.Addrs(64))
+	b.Run("without a prompt", func(b *testing.B) { benchmark(b, plan, grantReply) })
+	for _, n := range []int{5, 64} {
+		b.Run(fmt.Sprintf("%d blocks", n), func(b *testing.B) {
+			benchmark(b, storetest.WithPrompt(plan, 1, numbered(n, 1)), "*5\r\n:1\r\n:1\r\n:0\r\n:3\r\n:0\r\n")
+		})
+	}
+}
+
+func benchmark(b *testing.B, plan *lb.Plan, reply string) {
+	tr := &instant{reply: reply}
+	s := newManualStore(tr, newMemory())
 	b.ReportAllocs()
 	for i := range b.N {
 		id := lb.LeaseID(i)

@@ -297,7 +297,8 @@ func TestRedirections(t *testing.T) {
 func TestUnreadableAnswers(t *testing.T) {
 	for _, reply := range []string{
 		"+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*0\r\n", "*-1\r\n", "*1\r\n:0\r\n", "*3\r\n:2\r\n:1\r\n:1\r\n", "*1\r\n:-4\r\n",
-		"*3\r\n:0\r\n+1\r\n:1\r\n", "*4\r\n:0\r\n:1\r\n:1\r\n:1\r\n", "", ":1", grantReply + grantReply, "<html>",
+		"*3\r\n:0\r\n+1\r\n:1\r\n", "*4\r\n:0\r\n:1\r\n:1\r\n:1\r\n",
+		"*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "", ":1", grantReply + grantReply, "<html>",
 	} {
 		var m manual
 		s := opened(t, &m, &m, newMemory())

@@ -111,11 +111,15 @@ func (l *clusterLoad) join(owner uint64, first int) {
 
 // run makes every owner reserve and give back n times.
 func (l *clusterLoad) run(n int) {
-	plan := storetest.Even(storetest.Addrs(4))
+	even := storetest.Even(storetest.Addrs(4))
 	for range n {
 		for i, s := range l.stores {
 			l.next++
-			id := l.next
+			id, plan := l.next, even
+			if id%2 == 0 {
+				plan = storetest.WithPrompt(even, 0.1, storetest.Blocks(1, uint64(id%5), uint64(id%3), uint64(id%2)))
+				plan.Tokens = 0
+			}
 			s.Reserve(l.now, id, plan, func(g lb.Grant, err error) {
 				if err != nil {
 					l.refused++

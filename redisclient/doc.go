@@ -19,5 +19,11 @@
 // An owner that does not beat is dead after a while, and the next beat of any other returns its leases. Redis's own clock
 // decides that, so clocks of gateways do not matter.
 //
+// # What endpoints have in their caches
+//
+// A reservation that brings the blocks of its prompt is matched, chosen, counted and noted by the same atomic script, so that of
+// many equal prompts the second knows where the first one went. lua/prefix.lua tells how that lies in Redis. It is a cache: what
+// is lost, late or wrong there costs a worse choice, never a count. Its keys expire, each on its own.
+//
 // [ACLRules] are the rights that a Redis user needs for all this.
 package redisclient

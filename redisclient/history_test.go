@@ -135,6 +135,9 @@ func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
 	from := h.rng.IntN(6)
 	p := storetest.Even(h.addrs[from : from+2+h.rng.IntN(5)])
 	p.Scope = historyScopes[h.rng.IntN(len(historyScopes))]
+	if h.rng.IntN(2) == 0 {
+		p = storetest.WithPrompt(p, h.rng.Float64(), storetest.Blocks(1, h.rng.Uint64N(2), h.rng.Uint64N(2)))
+	}
 	p.Unit, p.Tokens, p.Tie = lb.Unit(h.rng.IntN(2)), int64(h.rng.IntN(3000)), h.rng.Uint64()
 	a.asked[id] = true
 	calls := 0
@@ -149,7 +152,10 @@ func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
 			h.t.Fatalf("reservation %d after its release: %v", id, err)
 		case err == nil:
 			h.granted++
-			a.held[id] = share{p.Scope, p.Candidates[g.Index].Addr, p.Tokens}
+			a.held[id] = share{p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached)}
+			if h.rng.IntN(20) == 0 {
+				a.Forget(h.now, p, p.Candidates[g.Index].Addr, h.rng.IntN(12))
+			}
 		default:
 			h.refused++
 		}

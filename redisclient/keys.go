@@ -18,13 +18,14 @@ type Keys struct {
 	Owners string // who counts
 	Own    string // and an owner's name behind it: the owner's leases
 	View   string // and a digest behind it: a list of candidates
+	Run    string // and the first block's key behind it: who has a run of blocks in its cache
 }
 
 // KeysOf returns the keys of a scope.
 func KeysOf(scope string) Keys {
 	// A brace in the name would end the hash tag early.
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
-	return Keys{Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", View: p + "view:"}
+	return Keys{Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", View: p + "view:", Run: p + "p:"}
 }
 
 // The layout of a table, as lua/shared.lua describes it.
@@ -53,7 +54,8 @@ func Loads(table []byte, rows map[string]int) map[string]lb.Load {
 
 // Lease reads one entry of an owner's hash: ok is false for a mark or a tombstone.
 func Lease(field string, value []byte) (id lb.LeaseID, row int, tokens int64, ok bool) {
-	if len(field) != 8 || len(value) != 7 {
+	const least, most = 7, 8 // the last byte says how many blocks were cached, where that was asked
+	if len(field) != 8 || len(value) < least || len(value) > most {
 		return 0, 0, 0, false
 	}
 	var n [8]byte

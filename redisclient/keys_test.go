@@ -18,12 +18,12 @@ func TestKeysShareASlot(t *testing.T) {
 	} {
 		k := redisclient.KeysOf(scope)
 		slot := redisserver.Slot(k.Table)
-		for _, key := range []string{k.Rows, k.Owners, k.Own + "1f", k.View + "2g"} {
+		for _, key := range []string{k.Rows, k.Owners, k.Own + "1f", k.View + "2g", k.Run + "}{\x00{x}\xff"} {
 			if redisserver.Slot(key) != slot {
 				t.Errorf("scope %q: %q is not in the slot of %q", scope, key, k.Table)
 			}
 		}
-		for _, key := range []string{k.Table, k.Rows, k.Owners, k.Own, k.View} {
+		for _, key := range []string{k.Table, k.Rows, k.Owners, k.Own, k.View, k.Run} {
 			if !strings.HasPrefix(key, redisclient.KeyPrefix) {
 				t.Errorf("scope %q: the key %q", scope, key)
 			}
@@ -107,10 +107,11 @@ func TestLease(t *testing.T) {
 		ok           bool
 	}{
 		{id, "\x02\x01\x09\x00\x00\x80\x05", true},
+		{id, "\x02\x01\x09\x00\x00\x80\x05\x80", true},
 		{id, "", false},
 		{"b", "12345678", false},
 		{id, "123456", false},
-		{id, "12345678", false},
+		{id, "123456789", false},
 	} {
 		got, row, tokens, ok := redisclient.Lease(c.field, []byte(c.value))
 		if ok != c.ok || ok && (got != 0x0807060504030201 || row != 0x0102 || tokens != 0x80000009) {

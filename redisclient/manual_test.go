@@ -58,6 +58,9 @@ type result struct {
 	err   error
 }
 
+// take is what a reservation calls in the end.
+func (r *result) take(g lb.Grant, err error) { *r = result{r.calls + 1, g, err} }
+
 func (r *result) String() string {
 	switch {
 	case r.calls == 0:
@@ -87,7 +90,7 @@ var manualPlan = storetest.Even(storetest.Addrs(2))
 
 func reserve(s lb.Store, now time.Duration, id lb.LeaseID) *result {
 	r := &result{}
-	s.Reserve(now, id, manualPlan, func(g lb.Grant, err error) { *r = result{r.calls + 1, g, err} })
+	s.Reserve(now, id, manualPlan, r.take)
 	return r
 }
 

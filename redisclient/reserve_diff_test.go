@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -18,7 +19,7 @@ import (
 const plansWanted = 120_000
 
 // differential holds reserve.lua to lb.Choose: it reserves by random plans over several owners, keeps the loads that must
-// come of it, and expects what lb.Choose says of them.
+// come of it and who must have which prompts, and expects what lb.Choose says of them.
 type differential struct {
 	t      testing.TB
 	rng    *rand.Rand
@@ -28,20 +29,25 @@ type differential struct {
 	next   lb.LeaseID
 	plans  int
 	full   int // of the plans: no candidate had room
+	warm   int // the one that was chosen had some of the prompt
 	now    time.Duration
 }
 
 func newDifferential(t testing.TB, rng *rand.Rand, version string) *differential {
-	d := &differential{t: t, rng: rng, server: redisserver.StartT(t, redisserver.Options{Version: version}), now: time.Hour}
+	d := &differential{t: t, rng: rng, server: redisserver.StartT(t, redisserver.Options{Version: version}), now: time.Hour, next: 10}
 	d.pipe = newPipe(t, d.server)
 	for owner := range uint64(3) {
 		s := redisclient.New(d.pipe, redisclient.Options{Owner: owner + 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
 		d.owners = append(d.owners, s)
 		// Scripts are made known first: what is sent again because of that comes in another order.
-		s.Reserve(d.now, 0, storetest.Even(storetest.Addrs(1)), func(lb.Grant, error) {})
-		d.pipe.flush(d.now)
-		s.Release(d.now, 0)
-		d.pipe.flush(d.now)
+		first := storetest.Even(storetest.Addrs(1))
+		for id, plan := range []*lb.Plan{first, storetest.WithPrompt(first, 1, storetest.Blocks(1))} {
+			s.Reserve(d.now, lb.LeaseID(id), plan, func(lb.Grant, error) {})
+			d.pipe.flush(d.now)
+			s.Forget(d.now, plan, first.Candidates[0].Addr, 0)
+			s.Release(d.now, lb.LeaseID(id))
+			d.pipe.flush(d.now)
+		}
 	}
 	return d
 }
@@ -57,6 +63,9 @@ func TestReserveIsChoose(t *testing.T) {
 			}
 			if d.full < d.plans/100 || d.full > d.plans/2 {
 				t.Errorf("of %d plans %d found no room: the plans test little", d.plans, d.full)
+			}
+			if d.warm < d.plans/5 || d.warm > 2*d.plans/3 {
+				t.Errorf("of %d plans %d went where some of the prompt was: the plans test little", d.plans, d.warm)
 			}
 		})
 	}
@@ -102,6 +111,10 @@ type field struct {
 	addrs []string
 	loads map[string]lb.Load
 	held  []grant // and answered
+
+	chains [][]prompt.Block // prompts
+	runs   runsModel        // who has them
+	began  time.Time        // from when on the ages in there count
 }
 
 type grant struct {
@@ -114,7 +127,7 @@ type grant struct {
 // round reserves on one new field, and releases everything.
 func (d *differential) round() {
 	d.now += time.Minute // views of another round are not expected to be known
-	f := &field{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}}
+	f := &field{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}, runs: runsModel{}, began: time.Now()}
 	n := 1 + d.rng.IntN(24)
 	if d.rng.IntN(6) == 0 {
 		n = 1 + d.rng.IntN(300)
@@ -122,6 +135,7 @@ func (d *differential) round() {
 	for i := range n {
 		f.addrs = append(f.addrs, fmt.Sprintf("10.0.%d.%d:8000", i>>8, i&255))
 	}
+	d.prompts(f)
 	for range 1 + d.rng.IntN(6) {
 		cs := d.candidates(f)
 		for range 1 + d.rng.IntN(60) {
@@ -129,12 +143,20 @@ func (d *differential) round() {
 			if len(f.held) > 0 && d.rng.IntN(4) == 0 {
 				d.release(f, d.rng.IntN(len(f.held)))
 			}
+			if d.rng.IntN(10) == 0 {
+				d.forget(f)
+			}
 		}
 		d.pipe.flush(d.now)
 		if d.rng.IntN(2) == 0 {
 			d.load(f)
 		}
+		if time.Since(f.began) > steady {
+			d.t.Logf("a field that took %v is given up: what was fresh at its beginning may not be now", time.Since(f.began))
+			f.chains = nil
+		}
 	}
+	d.compare(f)
 	for len(f.held) > 0 {
 		d.release(f, 0)
 	}
@@ -241,27 +263,35 @@ func (d *differential) reserve(f *field, cs []lb.Candidate) {
 	p := lb.Plan{
 		Scope: f.scope, Candidates: cs, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(), Tie: d.rng.Uint64() >> d.rng.IntN(64),
 	}
-	loads := make([]lb.Load, len(cs))
+	d.prompt(f, &p)
+	loads, matched := make([]lb.Load, len(cs)), make([]int, len(cs))
+	held := f.runs.match(p.Prefix.Blocks, p.Prefix.TTL, tickNow())
 	for i := range cs {
-		loads[i] = f.loads[cs[i].Addr]
+		loads[i], matched[i] = f.loads[cs[i].Addr], held[endpointOf(cs[i].Addr)]
 	}
 	d.plans++
-	want, wantErr := lb.Grant{Index: lb.Choose(&p, loads)}, error(nil)
+	want, wantErr := lb.Grant{Index: lb.Choose(&p, loads, matched)}, error(nil)
 	d.next++
-	g := grant{owner: d.owners[d.rng.IntN(len(d.owners))], id: d.next, tokens: min(max(p.Tokens, 0), 1<<32-1)}
+	g := grant{owner: d.owners[d.rng.IntN(len(d.owners))], id: d.next}
 	if want.Index == lb.Full {
 		want, wantErr = lb.Grant{}, lb.ErrFull
 		d.full++
 	} else {
-		g.addr = cs[want.Index].Addr
+		want.Cached = matched[want.Index]
+		if want.Cached > 0 {
+			d.warm++
+		}
+		g.addr, g.tokens = cs[want.Index].Addr, p.Work(want.Cached)
 		want.Load = f.add(g, 1)
+		f.runs.note(p.Prefix.Blocks, endpointOf(g.addr), tickNow())
 	}
 	g.owner.Reserve(d.now, g.id, &p, func(got lb.Grant, err error) {
 		if err == nil {
 			f.held = append(f.held, g)
 		}
 		if got != want || !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
-			d.t.Fatalf("reserve.lua says %+v %v, lb.Choose %+v %v\nloads %v\nplan %+v", got, err, want, wantErr, loads, p)
+			d.t.Fatalf("reserve.lua says %+v %v, lb.Choose %+v %v\nloads %v\nmatched %v\nplan %+v",
+				got, err, want, wantErr, loads, matched, p)
 		}
 	})
 }

@@ -74,7 +74,7 @@ func (r *rough) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 // granted says whether the reply is a grant.
 func granted(reply []byte) bool {
 	v, _, err := redisclient.Parse(reply)
-	return err == nil && v.Kind == redisclient.Array && len(v.Items) == 3 && v.Items[0].Int >= 0
+	return err == nil && v.Kind == redisclient.Array && len(v.Items) >= 3 && v.Items[0].Int >= 0
 }
 
 // step lets some of what is delayed happen, in any order.

@@ -13,8 +13,8 @@ import (
 // TestViewsAreRuns: candidates of one class in adjacent rows are one entry of a view, whatever their number.
 func TestViewsAreRuns(t *testing.T) {
 	const (
-		head, class, run = 16, 32, 6
-		n                = 300
+		head, class, run, hash = 16, 32, 6, 4
+		n                      = 300
 	)
 	s := redisserver.StartT(t, redisserver.Options{})
 	for _, c := range []struct {
@@ -22,9 +22,9 @@ func TestViewsAreRuns(t *testing.T) {
 		term func(i int) lb.Candidate
 		want int
 	}{
-		{"one class", func(int) lb.Candidate { return lb.Candidate{Weight: 1} }, head + class + run},
-		{"the last is another", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i/(n-1))} }, head + 2*class + 2*run},
-		{"in turns", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i%2)} }, head + 2*class + n*run},
+		{"one class", func(int) lb.Candidate { return lb.Candidate{Weight: 1} }, head + class + run + n*hash},
+		{"the last is another", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i/(n-1))} }, head + 2*class + 2*run + n*hash},
+		{"in turns", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i%2)} }, head + 2*class + n*run + n*hash},
 	} {
 		w := dial(t, s)
 		store := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Second, Timeout: time.Second, KV: newMemory()})

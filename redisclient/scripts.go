@@ -14,6 +14,12 @@ var luaOpen string
 //go:embed lua/reserve.lua
 var luaReserve string
 
+//go:embed lua/prefix.lua
+var luaPrefix string
+
+//go:embed lua/forget.lua
+var luaForget string
+
 //go:embed lua/release.lua
 var luaRelease string
 
@@ -48,7 +54,9 @@ func newScript(name, text string) *script {
 // other's; a change of what they store needs another [KeyPrefix].
 var (
 	scriptOpen    = newScript("open", luaShared+luaOpen)
-	scriptReserve = newScript("reserve", luaReserve)
+	scriptReserve = newScript("reserve", luaReserve)          // of a plan without blocks
+	scriptPrompt  = newScript("prompt", luaPrefix+luaReserve) // of one with them
+	scriptForget  = newScript("forget", luaPrefix+luaForget)
 	scriptRelease = newScript("release", luaRelease)
 	scriptAmend   = newScript("amend", luaShared+luaAmend)
 	scriptAssert  = newScript("assert", luaShared+luaAssert)

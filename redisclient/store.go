@@ -2,7 +2,6 @@ package redisclient
 
 import (
 	"encoding/binary"
-	"errors"
 	"strconv"
 	"time"
 
@@ -74,8 +73,7 @@ type lease struct {
 	tokens int64
 	// version counts the changes, so that Redis knows a late one from the latest.
 	version uint8
-	index   int
-	load    lb.Load
+	grant   lb.Grant
 	seq     uint64 // when it became certain that Redis has it
 	stale   bool   // Redis may not know it as it is
 }
@@ -124,7 +122,7 @@ func (s *Store) Owners() int {
 // Reserve implements [lb.Store].
 func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
 	if l, ok := s.leases[id]; ok && l.state == held {
-		done(lb.Grant{Index: l.index, Load: l.load}, nil)
+		done(l.grant, nil)
 		return
 	}
 	if _, ok := s.early[id]; ok {
@@ -140,42 +138,37 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		done(lb.Grant{}, ErrOpen)
 		return
 	}
-	r := &reservation{id: id, plan: *p, done: done}
+	r := &reservation{id: id, candidates: p.Candidates, done: done}
 	r.lease = s.keep(now, id, p.Scope, &lease{state: asked, tokens: clamp(p.Tokens)})
+	r.script, r.cmd = reservationOf(r.lease.scope, r.lease.scope.view(p.Candidates, s.owner), id, p)
 	s.ask(now, r)
 }
 
 // reservation is a request for a lease on its way.
 type reservation struct {
-	id     lb.LeaseID
-	lease  *lease
-	plan   lb.Plan
-	view   *view
-	sent   uint64
-	first  *call // as it was asked first; a second time has no more time
-	second bool
-	done   func(lb.Grant, error)
+	id         lb.LeaseID
+	lease      *lease
+	candidates []lb.Candidate
+	script     *script
+	cmd        []byte // what it asks, made at once: the plan's blocks are the caller's
+	view       *view
+	sent       uint64
+	first      *call // as it was asked first; a second time has no more time
+	second     bool
+	done       func(lb.Grant, error)
 }
 
 // ask sends the reservation, behind its list of candidates if Redis may not know that.
 func (s *Store) ask(now time.Duration, r *reservation) {
 	sc := r.lease.scope
-	r.view = sc.view(r.plan.Candidates, s.owner)
+	r.view = sc.view(r.candidates, s.owner)
 	r.view.used = true
 	if !r.view.fresh(now) {
 		s.open(now, sc, r.view)
 	}
-	b := scriptReserve.command(make([]byte, 0, 320), 3, 4)
-	b = appendArg(b, sc.keys.Table)
-	b = appendArg(b, sc.keys.Own)
-	b = appendArg(b, r.view.key)
-	b = appendID(b, r.id)
-	b = appendInt(b, r.lease.tokens)
-	b = appendInt(b, int64(r.plan.Unit))
-	b = appendInt(b, int64(uint32(r.plan.Tie)))
 	s.seq++
 	r.sent = s.seq
-	k := s.client.send(now, scriptReserve, &sc.home, b, false, func(now time.Duration, v Value, err error) {
+	k := s.client.send(now, r.script, &sc.home, r.cmd, false, func(now time.Duration, v Value, err error) {
 		s.answered(now, r, v, err)
 	})
 	if r.first != nil && k != nil {
@@ -196,13 +189,6 @@ func (s *Store) open(now time.Duration, sc *scope, v *view) {
 	})
 }
 
-// The answers of reserve.lua that are no candidate.
-const (
-	answerFull     = -1
-	answerReleased = -2
-	answerUnopened = -3
-)
-
 // answered takes the answer to a reservation.
 func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) {
 	l := r.lease
@@ -210,14 +196,14 @@ func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) 
 		r.done(lb.Grant{}, lb.ErrReleased)
 		return
 	}
-	g, code, err := grantOf(v, len(r.plan.Candidates), err)
-	switch {
+	a, err := answerOf(v, r, err)
+	switch code := a.code; {
 	case err != nil:
 	case code >= 0:
 		s.seq++
 		l.state, l.seq = held, s.seq
-		l.index, l.load, l.addr = g.Index, g.Load, r.plan.Candidates[g.Index].Addr
-		r.done(g, nil)
+		l.grant, l.tokens, l.addr = a.grant, a.tokens, r.candidates[code].Addr
+		r.done(a.grant, nil)
 		return
 	case code == answerFull:
 		err = lb.ErrFull
@@ -240,36 +226,6 @@ func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) 
 		s.drop(now, l.scope, false, r.id)
 	}
 	r.done(lb.Grant{}, err)
-}
-
-// uncertain says whether a command that failed in this way may have been carried out, or may be still.
-func uncertain(err error) bool {
-	_, refused := err.(*ReplyError)
-	return !refused && !errors.Is(err, lb.ErrFull) && !errors.Is(err, lb.ErrReleased) &&
-		!errors.Is(err, ErrUnopened) && !errors.Is(err, ErrOpen)
-}
-
-// grantOf reads the answer of reserve.lua.
-func grantOf(v Value, n int, err error) (g lb.Grant, code int64, _ error) {
-	switch {
-	case err != nil:
-		return g, 0, err
-	case v.Kind != Array || len(v.Items) == 0:
-		return g, 0, ErrGarbage
-	}
-	for _, item := range v.Items {
-		if item.Kind != Integer {
-			return g, 0, ErrGarbage
-		}
-	}
-	code = v.Items[0].Int
-	if code < answerUnopened || code >= int64(n) || code >= 0 && len(v.Items) != 3 {
-		return g, 0, ErrGarbage
-	}
-	if code >= 0 {
-		g = lb.Grant{Index: int(code), Load: lb.Load{Requests: v.Items[1].Int, Tokens: v.Items[2].Int}}
-	}
-	return g, code, nil
 }
 
 // Adopt implements [lb.Remote].
@@ -360,17 +316,25 @@ func (s *Store) background(now time.Duration, sp *script, sc *scope, cmd []byte,
 
 // keep enters a lease into the books.
 func (s *Store) keep(now time.Duration, id lb.LeaseID, name string, l *lease) *lease {
-	sc, ok := s.scopes[name]
-	if !ok {
-		k := KeysOf(name)
-		sc = &scope{name: name, keys: k, others: k.Own, leases: map[lb.LeaseID]*lease{}, tombs: map[lb.LeaseID]time.Duration{}}
-		sc.keys.Own += s.owner
-		s.scopes[name] = sc
-	}
+	sc := s.scope(name)
 	sc.used, sc.settled = now, false
 	l.scope = sc
 	s.leases[id], sc.leases[id] = l, l
 	return l
+}
+
+// scope returns what is known of the scope.
+func (s *Store) scope(name string) *scope {
+	sc, ok := s.scopes[name]
+	if !ok {
+		k := KeysOf(name)
+		sc = &scope{
+			name: name, keys: k, others: k.Own, leases: map[lb.LeaseID]*lease{}, tombs: map[lb.LeaseID]time.Duration{}, settled: true,
+		}
+		sc.keys.Own += s.owner
+		s.scopes[name] = sc
+	}
+	return sc
 }
 
 // lose strikes a lease off the books.

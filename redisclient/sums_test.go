@@ -13,7 +13,9 @@ var update = flag.Bool("update", false, "write lua/sha1sums")
 // TestSums holds what Redis is asked for to what it is given.
 func TestSums(t *testing.T) {
 	var sums string
-	for _, s := range []*script{scriptOpen, scriptReserve, scriptRelease, scriptAmend, scriptAssert, scriptBeat} {
+	for _, s := range []*script{
+		scriptOpen, scriptReserve, scriptPrompt, scriptForget, scriptRelease, scriptAmend, scriptAssert, scriptBeat,
+	} {
 		sum := sha1.Sum([]byte(s.text))
 		want := hex.EncodeToString(sum[:])
 		if s.sha != want && !*update {

@@ -78,15 +78,20 @@ type terms struct{ base, slope, weight, limit float64 }
 
 func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 	classes, members := pack(cs)
+	var hashes []byte
+	for i := range cs {
+		hashes = binary.LittleEndian.AppendUint32(hashes, endpointOf(cs[i].Addr))
+	}
 	h := xxhash.New()
 	_, _ = h.Write(classes)
 	_, _ = h.Write(members)
+	_, _ = h.Write(hashes)
 	for i := range cs {
 		_, _ = h.WriteString(cs[i].Addr)
 		_, _ = h.WriteString("\n")
 	}
 	v := &view{candidates: cs, known: never, key: sc.keys.View + strconv.FormatUint(h.Sum64(), 36)}
-	b := scriptOpen.command(nil, 5, 5+len(cs))
+	b := scriptOpen.command(nil, 5, 6+len(cs))
 	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own, v.key} {
 		b = appendArg(b, key)
 	}
@@ -95,6 +100,7 @@ func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 	b = appendInt(b, viewTTL.Milliseconds())
 	b = appendArg(b, classes)
 	b = appendArg(b, members)
+	b = appendArg(b, hashes)
 	for i := range cs {
 		b = appendArg(b, cs[i].Addr)
 	}

@@ -38,10 +38,13 @@ func useScripts(w *wire) {
 	plan := storetest.Even([]string{"10.0.99.1:80"})
 	plan.Scope = "another"
 	s.Reserve(0, 1, plan, func(lb.Grant, error) {})
+	s.Reserve(0, 3, storetest.WithPrompt(plan, 1, storetest.Blocks(1)), func(lb.Grant, error) {})
+	s.Forget(0, storetest.WithPrompt(plan, 1, storetest.Blocks(1)), "10.0.99.1:80", 0)
 	s.Adopt(0, 2, "another", "10.0.99.1:80", 1)
 	s.Amend(0, 1, "", 7)
 	s.Release(0, 1)
 	s.Release(0, 2)
+	s.Release(0, 3)
 	s.Beat(0)
 }
 

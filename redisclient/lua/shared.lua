@@ -1,6 +1,6 @@
--- Put before every script but reserve.lua and release.lua.
+-- Put before every script but reserve.lua, release.lua and forget.lua.
 --
--- A scope is four kinds of keys in one slot:
+-- What is counted in a scope is four kinds of keys in one slot, beside those of prefix.lua:
 --   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row
 --   owners  sorted set: owner -> when last heard of, in ms of this server's clock

@@ -1,0 +1,181 @@
+package redisclient_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// steady is for how long the ages below stay on their side of every limit.
+const steady = 8 * time.Second
+
+// ages, in ticks, that are not near the limits: 8 for a fresh note, and the TTLs of 15 and 900.
+var ages = []uint16{0, 1, 4, 11, 18, 100, 800, 896, 903, 2000, 40000}
+
+// prompts draws prompts, most of which begin as others do, and writes who has them.
+func (d *differential) prompts(f *field) {
+	scale := 1 << d.rng.IntN(20)
+	for range 1 + d.rng.IntN(8) {
+		var chain []prompt.Block
+		if len(f.chains) > 0 && d.rng.IntN(4) > 0 {
+			parent := f.chains[d.rng.IntN(len(f.chains))]
+			chain = slices.Clone(parent[:d.rng.IntN(len(parent)+1)])
+		}
+		end, n := 0, 1+d.rng.IntN(2<<d.rng.IntN(8))
+		if len(chain) > 0 {
+			end = chain[len(chain)-1].End
+		}
+		for range min(n, prompt.MaxBlocks-len(chain)) {
+			end += 1 + d.rng.IntN(scale)
+			chain = append(chain, prompt.Block{Key: d.rng.Uint64(), End: end})
+		}
+		f.chains = append(f.chains, chain)
+	}
+	for range d.rng.IntN(12) {
+		d.remember(f, f.chains[d.rng.IntN(len(f.chains))])
+	}
+}
+
+// remember writes one run: some of a prompt's blocks, among others, with any endpoints.
+func (d *differential) remember(f *field, chain []prompt.Block) {
+	runs := parts(chain)
+	run := runs[d.rng.IntN(len(runs))]
+	var value []byte
+	for _, b := range run {
+		if d.rng.IntN(8) == 0 {
+			continue
+		}
+		for d.rng.IntN(8) == 0 {
+			value = append(value, d.disguised(f, b.Key)...)
+		}
+		value = append(value, d.entry(f, b.Key)...)
+	}
+	for d.rng.IntN(3) > 0 && len(value) < modelMost*modelEntry {
+		value = append(value, d.entry(f, d.rng.Uint64())...)
+	}
+	if len(value) == 0 {
+		return
+	}
+	if d.rng.IntN(20) == 0 { // nobody writes that
+		value = value[:len(value)-1-d.rng.IntN(min(31, len(value)-1))]
+	}
+	f.runs[run[0].Key] = value
+	if _, err := d.server.Do("SET", runKey(f.scope, run[0].Key), string(value), "PX", 600_000); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// disguised draws an entry of another block that has the given key where none can be.
+func (d *differential) disguised(f *field, key uint64) []byte {
+	for {
+		e := d.entry(f, d.rng.Uint64())
+		binary.LittleEndian.PutUint64(e[1+d.rng.IntN(modelEntry-8):], key)
+		if settled(e) {
+			return e
+		}
+	}
+}
+
+// settled says whether no age in the entry is near a limit.
+func settled(e []byte) bool {
+	for i := 12; i < modelEntry; i += 6 {
+		age := tickNow() - binary.LittleEndian.Uint16(e[i:])
+		for _, limit := range []uint16{0, 8, 16, 901} {
+			if left := limit - age; 0 < left && left < 5 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// entry draws an entry for a block.
+func (d *differential) entry(f *field, block uint64) []byte {
+	e := binary.LittleEndian.AppendUint64(nil, block)
+	for range d.rng.IntN(5) {
+		endpoint := d.rng.Uint32() | 1
+		if d.rng.IntN(4) > 0 {
+			endpoint = endpointOf(f.addrs[d.rng.IntN(len(f.addrs))])
+		}
+		e = binary.LittleEndian.AppendUint32(e, endpoint)
+		e = binary.LittleEndian.AppendUint16(e, tickNow()-ages[d.rng.IntN(len(ages))])
+	}
+	return append(e, make([]byte, modelEntry-len(e))...)
+}
+
+// prompt gives the plan a prompt, mostly.
+func (d *differential) prompt(f *field, p *lb.Plan) {
+	if len(f.chains) == 0 || d.rng.IntN(4) == 0 {
+		return
+	}
+	chain := f.chains[d.rng.IntN(len(f.chains))]
+	p.Prefix = lb.Prefix{
+		Blocks: chain, Length: chain[len(chain)-1].End + d.rng.IntN(2)*d.rng.IntN(5000), Tokens: max(0, d.tokens()),
+		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute,
+	}
+	if d.rng.IntN(3) == 0 {
+		p.Prefix.TTL = time.Hour
+	}
+	if d.rng.IntN(2) == 0 {
+		p.Prefix.Tokens = min(max(0, p.Tokens), p.Prefix.Tokens)
+	}
+}
+
+// forget takes back that an endpoint has a prompt, or the end of it.
+func (d *differential) forget(f *field) {
+	if len(f.chains) == 0 {
+		return
+	}
+	chain, addr := f.chains[d.rng.IntN(len(f.chains))], f.addrs[d.rng.IntN(len(f.addrs))]
+	n := d.rng.IntN(len(chain) + 1)
+	d.owners[d.rng.IntN(len(d.owners))].Forget(d.now, &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain}}, addr, n)
+	f.runs.forget(chain, endpointOf(addr), n)
+}
+
+// compare expects Redis to hold the runs that it should, with a time to live.
+func (d *differential) compare(f *field) {
+	if f.chains == nil {
+		return
+	}
+	keys, err := d.server.Do("KEYS", strings.NewReplacer("{", "\\{", "}", "\\}").Replace(redisclient.KeysOf(f.scope).Run)+"*")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if len(keys.Array()) != len(f.runs) {
+		d.t.Fatalf("%d runs, want %d", len(keys.Array()), len(f.runs))
+	}
+	for first, want := range f.runs {
+		got, err := d.server.Do("GET", runKey(f.scope, first))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		ttl, err := d.server.Do("PTTL", runKey(f.scope, first))
+		if err != nil || ttl.Integer() <= 0 || time.Duration(ttl.Integer())*time.Millisecond > time.Hour {
+			d.t.Fatalf("the run lives for %v ms, %v", ttl, err)
+		}
+		if !bytes.Equal(timeless(got.Bytes()), timeless(want)) {
+			d.t.Fatalf("run %x\nis   %x\nwant %x", first, got.Bytes(), want)
+		}
+	}
+}
+
+// timeless returns a run without the parts of ticks that two clocks may see differently.
+func timeless(run []byte) []byte {
+	out := bytes.Clone(run)
+	for at := 0; at+modelEntry <= len(out); at += modelEntry {
+		for i := at + 12; i < at+modelEntry; i += 6 {
+			clear(out[i : i+2])
+		}
+	}
+	return out
+}
+
+func runKey(scope string, first uint64) string {
+	return string(binary.LittleEndian.AppendUint64([]byte(redisclient.KeysOf(scope).Run), first))
+}

@@ -1,0 +1,239 @@
+package redisclient_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// numbered returns n blocks of a prompt, of the same length each.
+func numbered(n int, first uint64) []prompt.Block {
+	out := make([]prompt.Block, n)
+	for i := range out {
+		out[i] = prompt.Block{Key: (first + uint64(i)) * 0x9e3779b97f4a7c15, End: 100 * (i + 1)}
+	}
+	return out
+}
+
+// grantedTo reserves and expects a grant.
+func grantedTo(t testing.TB, s lb.Store, id lb.LeaseID, plan *lb.Plan) (addr string, g lb.Grant) {
+	t.Helper()
+	s.Reserve(0, id, plan, func(got lb.Grant, err error) {
+		if err != nil {
+			t.Fatalf("reservation %d: %v", id, err)
+		}
+		g, addr = got, plan.Candidates[got.Index].Addr
+	})
+	return addr, g
+}
+
+// once reserves and releases, and returns how much was cached.
+func once(t testing.TB, s lb.Store, id lb.LeaseID, plan *lb.Plan) int {
+	t.Helper()
+	_, g := grantedTo(t, s, id, plan)
+	s.Release(0, id)
+	return g.Cached
+}
+
+// onVersions runs a test with a store on each version of the server.
+func onVersions(t *testing.T, test func(t *testing.T, w *wire, s *redisclient.Store)) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			w := dial(t, redisserver.StartT(t, redisserver.Options{Version: version}))
+			test(t, w, newManualStore(w, newMemory()))
+		})
+	}
+}
+
+func (w *wire) runs() (keys []string) {
+	for _, key := range w.value("KEYS", redisclient.KeysOf("llm").Run+"*").Items {
+		keys = append(keys, string(key.Str))
+	}
+	return keys
+}
+
+// A plan that has no blocks, or nothing that could be kept, is like one without a prompt.
+func TestNothingToLookFor(t *testing.T) {
+	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+		for i, spoil := range []func(p *lb.Prefix){
+			func(p *lb.Prefix) { p.Blocks = nil },
+			func(p *lb.Prefix) { p.Length = 0 },
+			func(p *lb.Prefix) { p.TTL = 0 },
+			func(p *lb.Prefix) { p.TTL = time.Millisecond - 1 },
+			func(p *lb.Prefix) { p.TTL = -time.Hour },
+		} {
+			plan := storetest.WithPrompt(manualPlan, 1, numbered(3, 1))
+			spoil(&plan.Prefix)
+			if n := once(t, s, lb.LeaseID(i), plan); n != 0 || len(w.runs()) > 0 {
+				t.Errorf("plan %d: %d blocks, runs %q", i, n, w.runs())
+			}
+		}
+		before := w.sent
+		s.Forget(0, manualPlan, manualPlan.Candidates[0].Addr, 0)
+		s.Forget(0, storetest.WithPrompt(manualPlan, 1, numbered(3, 1)), manualPlan.Candidates[0].Addr, 3)
+		if w.sent != before {
+			t.Error("forgetting nothing sends something")
+		}
+	})
+}
+
+// Many equal prompts that come to two gateways at once go to one endpoint as long as waiting there costs less than what it has
+// cached, and from then on evenly to all that have it by then.
+func TestBurst(t *testing.T) {
+	const endpoints, worth = 4, 12
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			server := redisserver.StartT(t, redisserver.Options{Version: version})
+			pipe := newPipe(t, server)
+			var owners []*redisclient.Store
+			for owner := range uint64(2) {
+				owners = append(owners, redisclient.New(pipe, redisclient.Options{
+					Owner: owner + 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory(),
+				}))
+				useScripts(dial(t, server))
+			}
+			plan := storetest.WithPrompt(storetest.Even(storetest.Addrs(endpoints)), 0, numbered(10, 1))
+			plan.Unit, plan.Prefix.Credit = lb.Requests, worth
+			var went []string
+			cached := 0
+			ask := func(n int) {
+				for i := range n {
+					plan.Tie = rand.Uint64()
+					id := lb.LeaseID(len(went) + i)
+					owners[i%2].Reserve(0, id, plan, func(g lb.Grant, err error) {
+						if err != nil {
+							t.Fatal(err)
+						}
+						went = append(went, plan.Candidates[g.Index].Addr)
+						if g.Cached == 10 {
+							cached++
+						}
+					})
+				}
+				pipe.flush(0)
+			}
+			ask(worth)
+			if len(slices.Compact(slices.Clone(went))) != 1 || cached != worth-1 {
+				t.Fatalf("%d equal prompts went to %v, %d of them to what had it", worth, went, cached)
+			}
+			ask(endpoints*worth*2 - worth)
+			count := map[string]int{}
+			for _, addr := range went {
+				count[addr]++
+			}
+			for addr, n := range count {
+				if n < worth || n > 3*worth {
+					t.Errorf("%s has %d of %d equal prompts", addr, n, len(went))
+				}
+			}
+			if len(count) != endpoints || cached < len(went)-endpoints {
+				t.Errorf("prompts went to %v, %d of %d to what had them", count, cached, len(went))
+			}
+		})
+	}
+}
+
+// What is asked for a second time is what was asked first, whatever became of the caller's blocks meanwhile.
+func TestBlocksAreTheCallers(t *testing.T) {
+	var m manual
+	s := newManualStore(&m, newMemory())
+	blocks := numbered(5, 1)
+	plan := storetest.WithPrompt(manualPlan, 1, blocks)
+	r := &result{}
+	s.Reserve(0, 1, plan, r.take)
+	clear(blocks)
+	m.answer(0, 0, ":1\r\n")
+	m.answer(0, 1, "*1\r\n:-3\r\n")
+	if len(m.cmds) != 4 || string(m.cmds[3]) != string(m.cmds[1]) {
+		t.Fatalf("sent\n%q", m.cmds)
+	}
+	m.answer(0, 3, "*5\r\n:1\r\n:1\r\n:7\r\n:3\r\n:7\r\n")
+	r.want(t, "granted 1")
+	if want := (lb.Grant{Index: 1, Load: lb.Load{Requests: 1, Tokens: 7}, Cached: 3}); r.grant != want {
+		t.Errorf("%+v, want %+v", r.grant, want)
+	}
+	again := &result{}
+	s.Reserve(0, 1, plan, again.take)
+	if again.grant != r.grant {
+		t.Errorf("the standing grant is %+v, was %+v", again.grant, r.grant)
+	}
+}
+
+// What is no answer to a prompt is garbage.
+func TestUnreadableAnswersToPrompts(t *testing.T) {
+	for _, reply := range []string{
+		grantReply, "*4\r\n:0\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:1\r\n", "*5\r\n:0\r\n:1\r\n:1\r\n:129\r\n:1\r\n",
+		"*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:-1\r\n", "*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:4294967296\r\n", "*5\r\n:2\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
+	} {
+		var m manual
+		s := opened(t, &m, &m, newMemory())
+		r := &result{}
+		s.Reserve(0, 1, storetest.WithPrompt(manualPlan, 1, numbered(3, 1)), r.take)
+		m.answer(0, 0, reply)
+		r.want(t, "garbage")
+		if len(m.sent) != 2 {
+			t.Errorf("%q: nothing is taken back, sent was %s", reply, strings.Join(m.sent, " "))
+		}
+	}
+}
+
+// Without memory a reservation is refused before anything is counted or noted, and what has to be forgotten is.
+func TestPromptsOutOfMemory(t *testing.T) {
+	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 100, numbered(10, 1))
+		only := func(i int) *lb.Plan {
+			p := *plan
+			p.Candidates = plan.Candidates[i : i+1]
+			return &p
+		}
+		home, _ := grantedTo(t, s, 1, only(0))
+		once(t, s, 4, only(1)) // so that something is left to write when the other is forgotten
+		before, runs := busy(w.loads("llm")), len(w.runs())
+		w.value("CONFIG", "SET", "maxmemory", "1")
+		r := &result{}
+		s.Reserve(0, 2, storetest.WithPrompt(manualPlan, 1, numbered(30, 100)), r.take)
+		r.want(t, "oom")
+		wantLoads(t, w, before)
+		if n := len(w.runs()); n != runs {
+			t.Errorf("%d runs, were %d", n, runs)
+		}
+		s.Forget(0, plan, home, 0)
+		w.value("CONFIG", "SET", "maxmemory", "0")
+		if n := once(t, s, 3, only(0)); n != 0 {
+			t.Errorf("%d blocks of what was forgotten", n)
+		}
+		if !s.Ready(0) {
+			t.Error("the breaker is open")
+		}
+	})
+}
+
+// A repeated command is answered as the first one was, and notes nothing anew.
+func TestPromptIsReservedOnce(t *testing.T) {
+	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 100, numbered(10, 1))
+		once(t, s, 1, plan)
+		var cmd []byte
+		w.lose = func(c []byte) int {
+			cmd = slices.Clone(c)
+			return arrives
+		}
+		home, g := grantedTo(t, s, 2, plan)
+		w.lose = nil
+		first, second := string(w.ask(cmd)), string(w.ask(cmd))
+		want := fmt.Sprintf("*5\r\n:%d\r\n:1\r\n:%d\r\n:10\r\n:%d\r\n", g.Index, g.Load.Tokens, g.Load.Tokens)
+		if first != want || second != want {
+			t.Errorf("repeated at %s: %q, %q; want %q", home, first, second, want)
+		}
+		wantLoads(t, w, map[string]lb.Load{home: {Requests: 1, Tokens: plan.Work(10)}})
+	})
+}
