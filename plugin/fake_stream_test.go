@@ -37,7 +37,8 @@ type fakeStream struct {
 	received streamtest.Received
 	reply    *streamtest.Result // a local reply that waits for the callback to end
 
-	began   bool // the response's headers have come
+	began   bool   // the response's headers have come
+	passing string // the part of the response
 	details string
 	note    string
 	result  streamtest.Result
@@ -204,6 +205,7 @@ func (s *fakeStream) answer(r streamtest.Result) {
 	s.result.Headers[":status"] = strconv.Itoa(r.Status)
 	s.response(func() { s.ctx.OnHttpResponseHeaders(len(s.result.Headers), r.Body == "") })
 	if r.Body != "" {
+		s.passing = r.Body
 		s.response(func() { s.ctx.OnHttpResponseBody(len(r.Body), true) })
 	}
 	s.end()
@@ -332,4 +334,8 @@ func (s *fakeStream) Reply(status int, headers [][2]string, body string) {
 		return
 	}
 	s.process.later = append(s.process.later, func() { s.answer(r) })
+}
+
+func (s *fakeStream) ResponseBody(from, most int) []byte {
+	return []byte(s.passing[from:min(len(s.passing), from+most)])
 }

@@ -74,6 +74,8 @@ type Stream interface {
 	Served() string
 	ResponseHeader(name string) string
 	SetResponseHeader(name, value string)
+	// ResponseBody returns at most max bytes from the given place of the part of the response that is passing.
+	ResponseBody(from, max int) []byte
 	// Details is the gateway's own word for how the response came about, such as via_upstream.
 	Details() string
 	// Note leaves a text for the access log.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"github.com/warmgate/warmgate/lb"
@@ -13,6 +14,7 @@ const (
 	keyLeader     = "warmgate/1/leader"
 	keyDigest     = "warmgate/1/digest"
 	keyFresh      = "warmgate/1/fresh" // until when the digest is trusted
+	keySecret     = "warmgate/1/secret"
 )
 
 // prepare creates the keys that several VMs write. The gateway starts a configuration in the main thread's VM before
@@ -38,4 +40,17 @@ func isConfigured(kv lb.KV, name string) bool {
 func markConfigured(kv lb.KV, name string) {
 	// When this fails, a bad configuration is taken for the first one: requests pass, only natively.
 	_ = kv.Set(keyConfigured+name, []byte{1}, 0)
+}
+
+// ownSecret returns a secret that all VMs of the process have, and nobody else. The first VM draws it.
+func ownSecret(kv lb.KV, random func() uint64) (secret [16]byte) {
+	if val, _, err := kv.Get(keySecret); err == nil && len(val) == len(secret) {
+		copy(secret[:], val)
+		return secret
+	}
+	binary.LittleEndian.PutUint64(secret[:], random())
+	binary.LittleEndian.PutUint64(secret[8:], random())
+	// When this fails, this VM knows only the prompts that it has seen itself.
+	_ = kv.Set(keySecret, secret[:], 0)
+	return secret
 }

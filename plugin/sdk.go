@@ -115,11 +115,11 @@ func (h *httpContext) OnHttpResponseHeaders(_ int, end bool) types.Action {
 }
 
 // OnHttpResponseBody implements types.HttpContext.
-func (h *httpContext) OnHttpResponseBody(_ int, end bool) types.Action {
-	if h.stream.firstBytes && !end { // a stream of tokens comes in thousands of parts
+func (h *httpContext) OnHttpResponseBody(size int, end bool) types.Action {
+	if h.stream.firstBytes && !end && !h.stream.reads() { // a stream of tokens comes in thousands of parts
 		return types.ActionContinue
 	}
-	callback(h.stream.context, "response body", func() { h.stream.responseBody(end) }, nil)
+	callback(h.stream.context, "response body", func() { h.stream.responseBody(size, end) }, nil)
 	return types.ActionContinue
 }
 

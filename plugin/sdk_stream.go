@@ -34,6 +34,15 @@ func (s sdkStream) RequestBody(max int) []byte {
 	return b
 }
 
+// ResponseBody implements Stream.
+func (s sdkStream) ResponseBody(from, max int) []byte {
+	b, err := proxywasm.GetHttpResponseBody(from, max)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
 // Served implements Stream.
 func (s sdkStream) Served() string { return property("upstream", "address") }
 

@@ -9,17 +9,20 @@ import (
 // Statistics by name. Labels are part of the name, as ";label=value": a gateway with matching stats_tags turns them
 // into labels. No label value comes from a client.
 const (
-	statDecisions   = "warmgate_decisions_total"       // ;policy ;reason: requests, each counted once
-	statInflight    = "warmgate_inflight_requests"     // ;cluster ;endpoint: requests in flight over all workers
-	statTokens      = "warmgate_inflight_tokens"       // ;cluster ;endpoint: tokens in flight (unit: tokens)
-	statEjections   = "warmgate_ejections_total"       // ;cluster: endpoints ejected for failing
-	statOwners      = "warmgate_owners"                // VMs that count requests and are alive
-	statReturned    = "warmgate_owners_returned_total" // dead VMs whose leases were returned
-	statCorrected   = "warmgate_store_corrected_total" // tables whose totals had to be set right
-	statRetries     = "warmgate_store_retries_total"   // swaps lost to another worker and tried again
-	statFallbacks   = "warmgate_store_fallbacks_total" // ;cause: reservations that Redis did not make, counted by the gateway itself
-	statRedisUp     = "warmgate_redis_up"              // 1 when Redis answers; not there before it is needed
-	statMoves       = "warmgate_lease_moves_total"     // requests served by another endpoint than the chosen one
+	statDecisions   = "warmgate_decisions_total"              // ;policy ;reason: requests, each counted once
+	statInflight    = "warmgate_inflight_requests"            // ;cluster ;endpoint: requests in flight over all workers
+	statTokens      = "warmgate_inflight_tokens"              // ;cluster ;endpoint: tokens in flight (unit: tokens)
+	statEjections   = "warmgate_ejections_total"              // ;cluster: endpoints ejected for failing
+	statOwners      = "warmgate_owners"                       // VMs that count requests and are alive
+	statReturned    = "warmgate_owners_returned_total"        // dead VMs whose leases were returned
+	statCorrected   = "warmgate_store_corrected_total"        // tables whose totals had to be set right
+	statRetries     = "warmgate_store_retries_total"          // swaps lost to another worker and tried again
+	statFallbacks   = "warmgate_store_fallbacks_total"        // ;cause: reservations that Redis did not make, counted by the gateway itself
+	statRedisUp     = "warmgate_redis_up"                     // 1 when Redis answers; not there before it is needed
+	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as model servers told (prefix_cache)
+	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as model servers told
+	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
+	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
 	statConfigBad   = "warmgate_config_rejected_total" // configurations refused

@@ -51,12 +51,20 @@ type stream struct {
 	ask    reservation
 	id     lb.LeaseID
 
+	blocks []prompt.Block // of the prompt, for prefix_cache
+	length int            // of the prompt, in the unit of the blocks' ends
+	model  modelKey
+	// textBytes is the length of the prompt's text, 0 if not all of the body was seen.
+	textBytes int
+	usage     *prompt.UsageReader
+
 	addr       string        // the endpoint that the lease counts at
 	chosen     string        // the endpoint that was chosen
 	tokens     int64         // that the lease counts for
 	output     int64         // tokens that remain in flight once the first byte is there
 	streams    bool          // the answer was asked for as a stream of tokens
 	load       int64         // requests in flight at the endpoint, this one included
+	cached     float64       // share of the prompt that the endpoint was taken to have in its cache
 	asked      time.Duration // when all of the request was on its way, 0 before
 	reached    bool          // an endpoint was tried: the response is not the gateway's alone
 	status     int           // of the response, 0 before it
@@ -162,7 +170,7 @@ func (s *stream) inspect(size int, end bool) action {
 	most := min(size, s.cfg.MaxInspectBytes)
 	body := s.RequestBody(most)
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than it says is not broken.
-	info, err := prompt.Scan(body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
+	info, parts, err := prompt.Read(body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
 	switch {
 	case errors.Is(err, prompt.ErrAmbiguous):
 		return s.pass(lb.ReasonBodyAmbiguous)
@@ -172,6 +180,13 @@ func (s *stream) inspect(size int, end bool) action {
 	reason := lb.ReasonChosen
 	if s.late && !end {
 		reason = lb.ReasonBodyLate
+	}
+	if s.cfg.Policy == config.PrefixCache {
+		s.cut(body, &parts)
+		s.model = s.modelOf(body, &parts)
+		if end && len(body) >= size {
+			s.textBytes = info.TextBytes
+		}
 	}
 	return s.decide(info, max(size, s.traits.length)-len(body), reason)
 }
@@ -211,9 +226,10 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
 	s.cluster.view = view
-	r := lb.Request{Tie: v.gw.Random()}
+	r := lb.Request{Tie: v.gw.Random(), Blocks: s.blocks, Length: s.length}
 	if s.cfg.Unit == "tokens" {
-		r.PromptTokens, r.OutputTokens = estimate(s.cfg, &info, unseen)
+		l, _ := v.models.get(now, s.model)
+		r.PromptTokens, r.OutputTokens = l.adjusted(s.cfg, &info, unseen)
 		s.streams = info.Stream
 	}
 	plan, why := s.policy.Plan(now, &r, view)
@@ -221,7 +237,7 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 		return s.pass(why)
 	}
 	s.ask = reservation{plan: plan, view: view, reason: reason}
-	s.tokens, s.output = plan.Tokens, r.OutputTokens
+	s.output = r.OutputTokens
 	return s.reserve()
 }
 

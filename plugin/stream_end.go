@@ -26,6 +26,9 @@ func (s *stream) responseHeaders(end bool) {
 		if s.chosen != "" {
 			s.SetResponseHeader("x-warmgate-host", s.chosen)
 			s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.load, 10))
+			if len(s.blocks) > 0 {
+				s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.cached, 'f', 2, 64))
+			}
 		}
 	}
 }
@@ -42,6 +45,8 @@ func (s *stream) follow() {
 	}
 	v := s.plugin.vm
 	now := v.now()
+	s.forget(0)
+	s.tokens = s.ask.plan.Work(0)
 	s.store.Amend(s.now(), s.id, served, s.tokens)
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
@@ -50,9 +55,12 @@ func (s *stream) follow() {
 	s.addr = served
 }
 
-// responseBody is called for every part of the response's body. Nothing is read of it.
-func (s *stream) responseBody(end bool) {
+// responseBody is called for every part of the response's body: size bytes.
+func (s *stream) responseBody(size int, end bool) {
 	s.complete = s.complete || end
+	if s.reads() && size > 0 {
+		s.read(size)
+	}
 	if s.firstBytes || s.phase != phaseLeased {
 		return
 	}
@@ -81,10 +89,15 @@ func (s *stream) done() {
 	if s.phase == phaseLeased {
 		s.release()
 		now := v.now()
+		s.learn(now)
 		if s.status == 0 {
 			s.reached = s.Served() != ""
 		}
-		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: s.verdict(now)})
+		verdict := s.verdict(now)
+		if verdict == lb.Failure || verdict == lb.Overload && s.status > 0 {
+			s.forget(0)
+		}
+		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: verdict})
 	}
 	s.phase = phaseDone
 }

@@ -153,6 +153,7 @@ func (c *fakeClient) Head(status int) {
 
 func (c *fakeClient) Data(frame string) {
 	c.result.Body += frame
+	c.passing = frame
 	c.response(func() { c.ctx.OnHttpResponseBody(len(frame), false) })
 }
 

@@ -8,6 +8,7 @@ import (
 // traits is what a request's headers say of it. They are read at most once.
 type traits struct {
 	known     bool
+	headers   [][2]string
 	authority string
 	length    int  // of the body by its header, 0 when that is not told
 	opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
@@ -19,7 +20,8 @@ func (t *traits) read(s Stream) {
 		return
 	}
 	t.known = true
-	for _, h := range s.RequestHeaders() {
+	t.headers = s.RequestHeaders()
+	for _, h := range t.headers {
 		switch h[0] {
 		case ":authority":
 			t.authority = h[1]
@@ -42,4 +44,15 @@ func (t *traits) read(s Stream) {
 
 func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+// header returns the value of a header of the request; those of one that is there several times are joined. The headers must
+// have been read.
+func (t *traits) header(name string) (value string) {
+	for _, h := range t.headers {
+		if strings.EqualFold(h[0], name) {
+			value += h[1] + ","
+		}
+	}
+	return value
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -31,6 +32,9 @@ type vm struct {
 	source   *config.EnvoySource // where those say that endpoints are found
 	clusters map[string]*cluster
 	held     map[*stream]time.Duration // requests that wait for their body, and until when
+	chainers map[chainTerms]*prompt.Chainer
+	models   *recent[modelKey, learned]
+	own      [16]byte // secret of this process
 	lastID   lb.LeaseID
 	clock    time.Duration // as last read: see now
 	ticked   time.Duration
@@ -54,6 +58,7 @@ func newVM(gw Gateway) *vm {
 	v := &vm{
 		gw: gw, stats: newStats(gw.Metrics()),
 		shared: map[target]*sharedStore{}, clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
+		chainers: map[chainTerms]*prompt.Chainer{}, models: newRecent[modelKey, learned](maxModels),
 	}
 	v.store = lb.NewMemStore(gw.KV(), gw.Random()|1, leaseTTL)
 	return v
@@ -76,6 +81,7 @@ func (v *vm) configure(name string, raw []byte, h config.Host) (*plugin, bool) {
 		// Requests are still served: each will find the store unready and fall to native balancing.
 		v.gw.Log(Error, err.Error())
 	}
+	v.own = ownSecret(v.gw.KV(), v.gw.Random)
 	set, err := config.Parse(raw, h)
 	if err != nil {
 		v.stats.count(statConfigBad, 1)
@@ -141,7 +147,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 	p := cl.policies[c]
 	if p == nil {
 		var err error
-		if p, err = lb.New(c.Policy, lb.Config{Unit: unitOf(c), Terms: termsOf(c), Health: cl.health}); err != nil {
+		if p, err = lb.New(c.Policy, configOf(c, cl.health)); err != nil {
 			return nil, nil, err
 		}
 		if len(cl.policies) >= maxPolicies { // those of old configurations
@@ -160,6 +166,13 @@ func unitOf(c *config.Config) lb.Unit {
 		return lb.Tokens
 	}
 	return lb.Requests
+}
+
+func configOf(c *config.Config, h *lb.Health) lb.Config {
+	return lb.Config{
+		Unit: unitOf(c), Terms: termsOf(c), Health: h,
+		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, Room: c.Prefix.TableBytes},
+	}
 }
 
 func termsOf(c *config.Config) lb.Terms {

@@ -40,6 +40,8 @@ type Config struct {
 	MaxRequestTokens int           // the most tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
+	Prefix Prefix // for prefix_cache
+
 	DebugHeaders bool // answer with x-warmgate-* headers
 	Shadow       bool // decide and count, but let the gateway route
 	DetailLog    bool // log each decision
@@ -51,6 +53,16 @@ type Config struct {
 	Redis          Redis         // means nothing unless Store is "redis"
 
 	maxRequestCount int // Higress's name for MaxInflight, merged into it by check
+}
+
+// Prefix says how prompts are told apart and what it is worth to have one cached.
+type Prefix struct {
+	BlockBytes   int     // length of the first blocks
+	Credit       float64 // tokens of load that one cached token is worth
+	TTLSeconds   int     // how long an endpoint is taken to keep a prompt
+	TableBytes   int     // of the gateway's memory for who has what
+	Secret       string  // without which nobody can forge or read keys; "" for one that is found without the configuration
+	TenantHeader string  // prompts of requests with different values share nothing; "" for none
 }
 
 // Overload is the answer to a request for which every endpoint is at its cap.

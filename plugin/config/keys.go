@@ -36,7 +36,7 @@ const (
 )
 
 const (
-	forPolicy  = "has no effect with lb_policy global_least_request"
+	forPolicy  = "has no effect: it is for lb_policy endpoint_metrics of Higress"
 	millisType = "duration (number: ms)"
 )
 
@@ -51,12 +51,12 @@ var keys = []key{
 		choice(func(c *Config) *string { return &c.Type }, "endpoint"), onAny, "",
 	},
 	{
-		Key{"lb_policy", "string", "", "How the choice is made; required. `global_least_request`: least work in flight over all workers"},
-		choice(func(c *Config) *string { return &c.Policy }, "global_least_request"), onAny, "",
+		Key{"lb_policy", "string", "", "How the choice is made; required. `global_least_request`: least work in flight over all workers; `prefix_cache`: where the prompt's beginning is in the KV cache, unless it is too busy there"},
+		choice(func(c *Config) *string { return &c.Policy }, globalLeastRequest, PrefixCache), onAny, "",
 	},
 
 	{
-		Key{"lb_config.unit", "string", `"requests"`, "What counts as work: `requests`, or `tokens` (prompt and expected output)"},
+		Key{"lb_config.unit", "string", `"requests"`, "What counts as work: `requests`, or `tokens` (prompt and expected output); with prefix_cache always `tokens`"},
 		choice(func(c *Config) *string { return &c.Unit }, "requests", "tokens"), onAny, "",
 	},
 	{
@@ -127,6 +127,27 @@ var keys = []key{
 	},
 
 	{
+		Key{"lb_config.prefix.block_bytes", "size (number: bytes)", "512", "prefix_cache: length of the first blocks of a prompt, within which a difference is not noticed"},
+		size(64, 64<<10, func(c *Config) *int { return &c.Prefix.BlockBytes }), onAny, "",
+	},
+	{
+		Key{"lb_config.prefix.credit", "number", "1", "prefix_cache: how many tokens of load one cached token of the prompt outweighs; 0: none"},
+		number(0, 1000, func(c *Config) *float64 { return &c.Prefix.Credit }), onAny, "",
+	},
+	{
+		Key{"lb_config.prefix.table_bytes", "size (number: bytes)", "8388608", "prefix_cache: how much of its memory a gateway may use to remember who has what"},
+		size(64<<10, 1<<30, func(c *Config) *int { return &c.Prefix.TableBytes }), onAny, "",
+	},
+	{
+		Key{"lb_config.prefix.tenant_header", "string", "", "prefix_cache: requests with different values of this header share no prefix. A proxy in front must set it"},
+		text(func(c *Config) *string { return &c.Prefix.TenantHeader }), onAny, "",
+	},
+	{
+		Key{"lb_config.prefix.secret", "string", "", "prefix_cache: keys of prompts cannot be forged without it; the same in all gateways. Default: derived from the Redis password, or random"},
+		secret(func(c *Config) *string { return &c.Prefix.Secret }), onAny, "",
+	},
+
+	{
 		Key{"lb_config.debug_headers", "boolean", "false", "Tell endpoint, reason and load in `x-warmgate-*` response headers"},
 		boolean(func(c *Config) *bool { return &c.DebugHeaders }), onAny, "",
 	},
@@ -190,8 +211,8 @@ var keys = []key{
 	},
 
 	{
-		Key{"lb_config.redisKeyTTL", "integer", "", "Higress, prefix_cache: seconds that a prefix is remembered"},
-		integer(0, 1e9, unused[int]), onAny, forPolicy,
+		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt; 0: the default. Higress's name, also without Redis"},
+		integer(0, 1e9, func(c *Config) *int { return &c.Prefix.TTLSeconds }), onAny, "",
 	},
 	{
 		Key{"lb_config.cleanInterval", "integer", "", "Higress: minutes between clean-ups of its Redis table"},

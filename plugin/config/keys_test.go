@@ -16,7 +16,7 @@ var keyCases = map[string]struct {
 }{
 	"enabled":   {`false`, func(c *Config) { c.Enabled = false }, []string{`1`, `"false"`, `null`}},
 	"lb_type":   {`"endpoint"`, nil, []string{`"cluster"`, `"Endpoint"`, `1`}},
-	"lb_policy": {`"global_least_request"`, nil, []string{`"prefix_cache"`, `"endpoint_metrics"`, `""`}},
+	"lb_policy": {`"global_least_request"`, nil, []string{`"endpoint_metrics"`, `""`}},
 
 	"lb_config.unit":                   {`"tokens"`, func(c *Config) { c.Unit = "tokens" }, []string{`"bytes"`, `1`}},
 	"lb_config.max_inflight":           {`7`, func(c *Config) { c.MaxInflight = 7 }, []string{`-1`, `1.5`, `1e7`, `"7"`}},
@@ -44,7 +44,12 @@ var keyCases = map[string]struct {
 	"lb_config.password":               {`"p"`, func(c *Config) { c.Redis.Password = "p" }, []string{`1`}},
 	"lb_config.timeout":                {`500`, func(c *Config) { c.Redis.Timeout = 500 * time.Millisecond }, []string{`-1`, `"x"`}},
 	"lb_config.database":               {`3`, func(c *Config) { c.Redis.Database = 3 }, []string{`-1`, `"3"`}},
-	"lb_config.redisKeyTTL":            {`60`, nil, []string{`-1`, `"60"`}},
+	"lb_config.redisKeyTTL":            {`60`, func(c *Config) { c.Prefix.TTLSeconds = 60 }, []string{`-1`, `"60"`}},
+	"lb_config.prefix.block_bytes":     {`"1KiB"`, func(c *Config) { c.Prefix.BlockBytes = 1024 }, []string{`63`, `"65KiB"`, `0`}},
+	"lb_config.prefix.credit":          {`2.5`, func(c *Config) { c.Prefix.Credit = 2.5 }, []string{`-1`, `1001`, `"1"`}},
+	"lb_config.prefix.table_bytes":     {`"1MiB"`, func(c *Config) { c.Prefix.TableBytes = 1 << 20 }, []string{`0`, `"2GiB"`}},
+	"lb_config.prefix.tenant_header":   {`"x-tenant"`, func(c *Config) { c.Prefix.TenantHeader = "x-tenant" }, []string{`""`, `1`}},
+	"lb_config.prefix.secret":          {`"s"`, func(c *Config) { c.Prefix.Secret = "s" }, []string{`1`}},
 	"lb_config.cleanInterval":          {`5`, nil, []string{`-1`}},
 	"lb_config.metric_policy":          {`"most"`, nil, []string{`"more"`}},
 	"lb_config.target_metric":          {`"m"`, nil, []string{`1`}},

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// chainTerms are what prompts are cut by.
+type chainTerms struct {
+	secret [16]byte
+	size   int
+}
+
+// cut cuts the prompt of the body into blocks. The route, and the tenant if there is a header for
+// it, are part of every key.
+func (s *stream) cut(body []byte, parts *prompt.Parts) {
+	tenant := ""
+	if s.cfg.Prefix.TenantHeader != "" {
+		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
+	}
+	blocks, length := s.plugin.vm.chainer(s.cfg).Chain(body, parts, s.scope, s.Route(), tenant)
+	s.blocks, s.length = slices.Clone(blocks), length
+}
+
+// chainer returns what cuts prompts for the configuration.
+func (v *vm) chainer(c *config.Config) *prompt.Chainer {
+	terms := chainTerms{secret: v.secret(c), size: c.Prefix.BlockBytes}
+	ch := v.chainers[terms]
+	if ch == nil {
+		if len(v.chainers) >= maxPolicies { // those of old configurations
+			clear(v.chainers)
+		}
+		ch = prompt.NewChainer(terms.secret, terms.size)
+		v.chainers[terms] = ch
+	}
+	return ch
+}
+
+// secret returns the secret of the configuration's keys. All gateways with one Redis need the same; without a word of it in the
+// configuration they have the password in common. A gateway for itself takes one at random.
+func (v *vm) secret(c *config.Config) [16]byte {
+	switch {
+	case c.Prefix.Secret != "":
+		return prompt.Secret(c.Prefix.Secret)
+	case c.UsesRedis():
+		return prompt.Secret(c.Redis.Password)
+	}
+	return v.own
+}
+
+// forget takes back what the chosen endpoint was noted to have of the prompt, but for the first n blocks.
+func (s *stream) forget(n int) {
+	if len(s.blocks) > n && s.chosen != "" {
+		s.store.Forget(s.now(), &s.ask.plan, s.chosen, n)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"math"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// This file is what responses tell: how much of a prompt was cached, against what was expected, and how long prompts and answers
+// of a model are in tokens.
+
+const (
+	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at the
+	// end of an answer in one piece.
+	usageWithin = 2 << 10
+	// maxModels is how many models a VM knows. Their names come from clients.
+	maxModels = 256
+	// learnedShare of what is known of a model comes from the latest response.
+	learnedShare = 1.0 / 16
+)
+
+// modelKey is a model of a cluster.
+type modelKey struct {
+	cluster string
+	model   uint64 // hash of its name
+}
+
+// learned is what the responses of a model have told.
+type learned struct {
+	bytesPerToken float64 // of prompts, 0 if no response has told
+	output        float64 // tokens of an answer, 0 if no response has told
+}
+
+// told takes what a response has said into account.
+func (l *learned) told(textBytes int, u prompt.Usage) {
+	if textBytes > 0 && u.Prompt > 0 {
+		const least, most = 0.1, 100 // as in the configuration
+		l.bytesPerToken = drift(l.bytesPerToken, min(max(float64(textBytes)/float64(u.Prompt), least), most))
+	}
+	if u.Output > 0 {
+		l.output = drift(l.output, float64(u.Output))
+	}
+}
+
+func drift(old, latest float64) float64 {
+	if old == 0 {
+		return latest
+	}
+	return old + (latest-old)*learnedShare
+}
+
+// adjusted returns what a request is likely to be, after what was learned of its model: the prompt by the tokens of earlier ones,
+// the answer by the length of earlier ones if its own limit allows that.
+func (l learned) adjusted(c *config.Config, info *prompt.Info, unseen int) (promptTokens, outputTokens int64) {
+	known := *c
+	if l.bytesPerToken > 0 {
+		known.BytesPerToken = l.bytesPerToken
+	}
+	promptTokens, outputTokens = estimate(&known, info, unseen)
+	if expected := int64(math.Ceil(l.output)) * int64(max(1, info.N)); l.output > 0 {
+		outputTokens = min(outputTokens, expected)
+	}
+	return promptTokens, outputTokens
+}
+
+// reads says whether the response is to be read for its usage.
+func (s *stream) reads() bool {
+	return s.phase == phaseLeased && s.cfg.Policy == config.PrefixCache && s.status >= 200 && s.status < 300 && len(s.blocks) > 0
+}
+
+// read looks for the usage in a part of the response.
+func (s *stream) read(size int) {
+	if s.usage == nil {
+		s.usage = &prompt.UsageReader{}
+	}
+	from := max(0, size-usageWithin)
+	if from > 0 {
+		s.usage.Skip()
+	}
+	s.usage.Read(s.ResponseBody(from, usageWithin))
+}
+
+// learn compares what was expected with what the response has told, and remembers it.
+func (s *stream) learn(now time.Duration) {
+	if s.usage == nil {
+		return
+	}
+	u, ok := s.usage.Usage()
+	if !ok {
+		return
+	}
+	v := s.plugin.vm
+	v.stats.count(statPrompt, uint64(u.Prompt))
+	v.stats.count(statCached, uint64(min(u.Cached, u.Prompt)))
+	v.stats.count(statExpected, uint64(s.cached*float64(u.Prompt)))
+	l, _ := v.models.get(now, s.model)
+	l.told(s.textBytes, u)
+	v.models.put(now, s.model, l)
+}
+
+// modelOf names the model that a body asks for.
+func (s *stream) modelOf(body []byte, parts *prompt.Parts) modelKey {
+	return modelKey{s.scope, xxhash.Sum64(parts.Model(body))}
+}
