@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis e2e e2e-reload e2e-real-engine chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix e2e e2e-reload e2e-real-engine chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -40,6 +40,9 @@ bench-redis: ## Server time, traffic and requests per core of the shared store, 
 
 bench-gateways: wasm ## The same with four gateways before the same servers: each alone, and with one view in Redis
 	$(GO) run ./e2e/bench/leastrequest -gateways 4 -workers 2 -load 0.85 -span 30s -herd 1000 $(ARGS)
+
+bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against Envoy's policies, affinity and two cache-aware routers; TRACE=file adds a replay
+	$(GO) run ./e2e/bench/prefix $(ARGS)
 
 e2e: wasm ## Every test on a real Envoy or the Higress host
 	$(GO) test -count=1 -p 1 -timeout 20m ./e2e/...

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -36,6 +37,7 @@ type Options struct {
 	KeepHeaders []string      // response headers copied into Sample.Header
 	Timeout     time.Duration // per request, from the moment it is sent; 0 stands for 5 minutes
 	Connections int           // idle connections kept; 0 stands for 1024
+	Fresh       bool          // a new connection for each request
 	MaxBody     int64         // largest non-streamed answer read, bytes; 0 stands for 16 MiB
 }
 
@@ -65,6 +67,7 @@ func NewClient(opt Options) *Client {
 		MaxIdleConnsPerHost: opt.Connections,
 		IdleConnTimeout:     time.Minute,
 		DisableCompression:  true,
+		DisableKeepAlives:   opt.Fresh,
 	}}}
 }
 
@@ -82,6 +85,7 @@ type Sample struct {
 	Total     time.Duration   `json:"total_ns"`           // until the end, however it ended
 	Gaps      []time.Duration `json:"-"`                  // between consecutive content events
 	Tokens    int             `json:"tokens"`             // content events, or usage.completion_tokens if not streamed
+	Text      string          `json:"-"`                  // what a stream said, if Request.KeepText
 	Usage     Usage           `json:"usage"`
 	Error     string          `json:"error,omitempty"`  // kind of failure; "" = complete answer with status 200
 	Detail    string          `json:"detail,omitempty"` // text of the failure
@@ -134,9 +138,8 @@ func (x *exchange) run(ctx context.Context) {
 		return
 	}
 	req.ContentLength = length
-	for k, v := range x.c.opt.Header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, x.c.opt.Header)
+	maps.Copy(req.Header, x.q.Header)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := x.c.http.Do(req)
 	if x.hasLeft() {
@@ -237,6 +240,7 @@ func (x *exchange) stream(ctx context.Context, body io.Reader) {
 	if x.q.Leave.At == MidStream {
 		leaveAt = max(1, x.q.Leave.Events)
 	}
+	var text strings.Builder
 	done, err := readEvents(body, func(ev event) bool {
 		if ev.failed {
 			x.fail(ErrEngine, errors.New(ev.detail))
@@ -244,11 +248,15 @@ func (x *exchange) stream(ctx context.Context, body io.Reader) {
 		if ev.usage != (Usage{}) {
 			x.s.Usage = ev.usage
 		}
-		if ev.content {
+		if ev.text != "" {
 			x.content()
+		}
+		if x.q.KeepText {
+			text.WriteString(ev.text)
 		}
 		return leaveAt == 0 || x.s.Tokens < leaveAt
 	})
+	x.s.Text = text.String()
 	switch {
 	case leaveAt > 0 && x.s.Tokens >= leaveAt:
 		x.s.Left = true

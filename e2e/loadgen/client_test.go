@@ -66,6 +66,52 @@ func TestStreamIsMeasured(t *testing.T) {
 	}
 }
 
+func TestTextIsKeptIfAskedFor(t *testing.T) {
+	completion := `data: {"choices":[{"index":0,"text":"say \"hi\"\n"}]}` + "\n\n"
+	c := serve(t, streamed(chunk, completion, chunk, "data: [DONE]\n\n"))
+	q := request(true)
+	if s := c.Do(context.Background(), q, time.Now()); s.Text != "" || s.Tokens != 3 {
+		t.Errorf("kept %q of %d tokens unasked", s.Text, s.Tokens)
+	}
+	q.KeepText = true
+	if s := c.Do(context.Background(), q, time.Now()); s.Text != "tok say \"hi\"\ntok " {
+		t.Errorf("kept %q", s.Text)
+	}
+}
+
+func TestRequestHeadersAndFreshConnections(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	conns := map[string]bool{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		seen = append(seen, r.Header.Get("X-All")+" "+r.Header.Get("X-One"))
+		conns[r.RemoteAddr] = true
+		mu.Unlock()
+		streamed("data: [DONE]\n\n")(w, r)
+	}))
+	defer srv.Close()
+	for _, fresh := range []bool{false, true} {
+		clear(conns)
+		seen = nil
+		c := NewClient(Options{URL: srv.URL, Header: http.Header{"X-All": {"a"}}, Fresh: fresh})
+		for _, one := range []string{"1", "2"} {
+			q := request(true)
+			q.Header = http.Header{"X-One": {one}}
+			if s := c.Do(context.Background(), q, time.Now()); !s.OK() {
+				t.Fatalf("%+v", s)
+			}
+		}
+		c.Close()
+		if len(seen) != 2 || seen[0] != "a 1" || seen[1] != "a 2" {
+			t.Errorf("headers %q", seen)
+		}
+		if want := map[bool]int{false: 1, true: 2}[fresh]; len(conns) != want {
+			t.Errorf("fresh %v: %d connections, want %d", fresh, len(conns), want)
+		}
+	}
+}
+
 func TestFailuresHaveKinds(t *testing.T) {
 	hijack := func(prefix string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

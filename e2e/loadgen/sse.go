@@ -17,10 +17,10 @@ var errMalformedEvent = errors.New("loadgen: malformed event")
 
 // event is what one server-sent event of a completion stream says.
 type event struct {
-	content bool   // it carries a piece of the answer
-	failed  bool   // it carries an error object
-	detail  string // the error object
-	usage   Usage
+	text   string // the piece of the answer that it carries
+	failed bool   // it carries an error object
+	detail string // the error object
+	usage  Usage
 }
 
 // readEvents hands each event of a completion stream to each, until each returns false, the stream ends, or [DONE] comes.
@@ -54,7 +54,7 @@ func parseEvent(data []byte) (event, error) {
 		return event{}, fmt.Errorf("%w: %.80q", errMalformedEvent, data)
 	}
 	v := gjson.GetManyBytes(data, "choices.0.delta.content", "choices.0.text", "usage", "error")
-	ev := event{content: v[0].String() != "" || v[1].String() != ""}
+	ev := event{text: v[0].String() + v[1].String()}
 	if v[2].IsObject() {
 		ev.usage = parseUsage(v[2])
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 )
 
@@ -34,11 +35,13 @@ type Request struct {
 	ID        int
 	Due       time.Duration // intended start, counted from the start of the run
 	Body      []byte        // JSON body
+	Header    http.Header   // added to this request, beyond Options.Header
 	Stream    bool          // the answer is expected as server-sent events that end with [DONE]
 	Prompt    int           // prompt tokens asked for
 	MaxTokens int           // answer tokens asked for
 	Upload    Upload        // how the body travels
 	Leave     Leave         // where the client gives up; the zero value stays to the end
+	KeepText  bool          // keep what a stream says in Sample.Text
 }
 
 // Requests expands the workload in order of due time.
@@ -102,14 +105,15 @@ func Text(r *rand.Rand, n int) string {
 
 type chatBody struct {
 	Model         string         `json:"model"`
-	Messages      []chatMessage  `json:"messages"`
+	Messages      []Message      `json:"messages"`
 	MaxTokens     int            `json:"max_tokens"`
 	Stream        bool           `json:"stream"`
 	StreamOptions *streamOptions `json:"stream_options,omitempty"`
 	IgnoreEOS     bool           `json:"ignore_eos"`
 }
 
-type chatMessage struct {
+// Message is one message of a chat.
+type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
@@ -121,9 +125,14 @@ type streamOptions struct {
 // ChatBody renders a chat completion request with one user message. The end-of-sequence token is ignored, as benchmarks of
 // real engines do, so that the answer has exactly maxTokens tokens.
 func ChatBody(model, content string, maxTokens int, stream bool) ([]byte, error) {
+	return ConversationBody(model, []Message{{Role: "user", Content: content}}, maxTokens, stream)
+}
+
+// ConversationBody is ChatBody for several messages.
+func ConversationBody(model string, messages []Message, maxTokens int, stream bool) ([]byte, error) {
 	b := chatBody{
 		Model:     model,
-		Messages:  []chatMessage{{Role: "user", Content: content}},
+		Messages:  messages,
 		MaxTokens: maxTokens,
 		Stream:    stream,
 		IgnoreEOS: true,

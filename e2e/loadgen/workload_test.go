@@ -54,6 +54,25 @@ func TestRequestsMatchTheirBodies(t *testing.T) {
 	}
 }
 
+func TestConversationBody(t *testing.T) {
+	messages := []Message{{"system", "be brief"}, {"user", "a \"b\""}, {"assistant", "c"}, {"user", "d"}}
+	body, err := ConversationBody("m", messages, 7, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got chatBody
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.Messages, messages) || got.Model != "m" || got.MaxTokens != 7 || !got.Stream || !got.IgnoreEOS {
+		t.Errorf("%+v", got)
+	}
+	longer, _ := ConversationBody("m", append(messages, Message{"assistant", "e"}), 7, true)
+	if n := strings.Index(string(body), `}],"max_tokens"`); !strings.HasPrefix(string(longer), string(body[:n])) {
+		t.Errorf("a longer conversation does not extend the shorter one:\n%s\n%s", body, longer)
+	}
+}
+
 func TestArrivals(t *testing.T) {
 	w := chat(4)
 	w.Arrivals = Constant

@@ -1,6 +1,7 @@
 package streamtest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 type scenario struct {
 	name   string
 	needs  []Ability
+	policy string // "" for global_least_request
 	config string // members of lb_config beside the usual ones
 	// endpoints are there from the start: healthy and of weight 1, unless listed.
 	endpoints int
@@ -33,6 +35,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"config", configScenarios},
 		{"health", healthScenarios},
 		{"view", viewScenarios},
+		{"prefix", prefixScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue
@@ -51,7 +54,7 @@ func start(t *testing.T, open Open, s scenario) {
 			t.Skip(why)
 		}
 	}
-	r := &run{T: t, Gateway: g, before: map[string]uint64{}}
+	r := &run{T: t, Gateway: g, policy: cmp.Or(s.policy, "global_least_request"), before: map[string]uint64{}}
 	list := s.list
 	for range s.endpoints {
 		list = append(list, Endpoint{})
@@ -68,6 +71,7 @@ func start(t *testing.T, open Open, s scenario) {
 type run struct {
 	*testing.T
 	Gateway
+	policy string
 	size   int               // endpoints at the start
 	before map[string]uint64 // counters when they were first asked for
 }
@@ -83,7 +87,7 @@ func (t *run) config(members string) string {
 	if !strings.Contains(members, `"health"`) {
 		parts = append(parts, `"health":{"slow_start":0}`)
 	}
-	return `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + strings.Join(parts, ",") + `}}`
+	return `{"lb_type":"endpoint","lb_policy":"` + t.policy + `","lb_config":{` + strings.Join(parts, ",") + `}}`
 }
 
 // configure puts a configuration into force.

@@ -38,8 +38,8 @@
 //	POST /sim/config   changes the fields of Tuning that the JSON body names
 //	POST /sim/reset    forgets counts, the fleet's included, and the prefix cache
 //
-// Besides the OpenAI routes /v1/chat/completions, /v1/completions and /v1/models, a model server
-// here has /ws (echo after any HTTP/1.1 upgrade), /sim.Echo/Call (gRPC echo over HTTP/2 without
+// Besides the OpenAI routes /v1/chat/completions, /v1/completions and /v1/models and vLLM's
+// /tokenize, a model server here has /ws (echo after any HTTP/1.1 upgrade), /sim.Echo/Call (gRPC echo over HTTP/2 without
 // TLS) and /sim/echo (length and SHA-256 of a body of any size), all subject to the failure mode.
 //
 // # Determinism

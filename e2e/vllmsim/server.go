@@ -160,6 +160,8 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) int {
 		return s.complete(w, r, true)
 	case "/v1/completions":
 		return s.complete(w, r, false)
+	case "/tokenize":
+		return s.tokenize(w, r)
 	case "/v1/models":
 		return s.models(w)
 	case "/ws":

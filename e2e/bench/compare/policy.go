@@ -3,6 +3,8 @@ package compare
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -11,10 +13,11 @@ import (
 
 // Policy is one way to balance the cluster, and how to make a running gateway use it.
 type Policy struct {
-	Name     string         // as shown to people
-	Cluster  harness.Policy // balancing of the cluster
-	FullScan bool           // harness.LeastRequest alone: looks at every endpoint instead of at two
-	Plugin   string         // configuration of the plugin, JSON; "" = no plugin at all
+	Name    string         // as shown to people
+	About   string         // what Describe says; "" = what it makes of the other fields
+	Cluster harness.Policy // balancing of the cluster
+	Plugin  string         // configuration of the plugin, JSON; "" = no plugin at all
+	Edits   string         // what those cannot say, YAML: file of the run folder -> path in it -> value, see [harness.Set]
 }
 
 // The three policies that every comparison shows. The native ones run without the plugin, so that they pay none of its cost.
@@ -36,7 +39,11 @@ var Patient = Policy{
 
 // Two more, for those who want to know what the others are made of.
 var (
-	FullScan       = Policy{Name: "full_scan", Cluster: harness.LeastRequest, FullScan: true}
+	FullScan = Policy{
+		Name: "full_scan", About: "Envoy's least_request over all endpoints (selection_method: FULL_SCAN), no plugin",
+		Cluster: harness.LeastRequest,
+		Edits:   `clusters.yaml: {"resources[name=llm].load_balancing_policy.policies[0].typed_extension_config.typed_config.selection_method": FULL_SCAN}`,
+	}
 	WarmgateTokens = Policy{Name: "Warmgate, tokens", Cluster: harness.Warmgate, Plugin: warmgateConfig("tokens", "", "")}
 )
 
@@ -50,13 +57,12 @@ func warmgateConfig(unit, redis, more string) string {
 
 // Describe says in one line what the policy is, with the settings that matter.
 func (p Policy) Describe() string {
-	switch p.Cluster {
-	case harness.RoundRobin:
+	switch {
+	case p.About != "":
+		return p.About
+	case p.Cluster == harness.RoundRobin:
 		return "Envoy's round_robin, no plugin"
-	case harness.LeastRequest:
-		if p.FullScan {
-			return "Envoy's least_request over all endpoints (selection_method: FULL_SCAN), no plugin"
-		}
+	case p.Cluster == harness.LeastRequest:
 		return "Envoy's least_request with its defaults (two random choices), no plugin"
 	}
 	return "Warmgate " + p.Plugin
@@ -64,7 +70,9 @@ func (p Policy) Describe() string {
 
 // Switch makes the running gateways use the policy, by replacing the watched files. Streams that are open stay open.
 func (s *Stage) Switch(ctx context.Context, p Policy) error {
-	s.fullScan.Store(p.FullScan)
+	if err := s.use(p); err != nil {
+		return err
+	}
 	for _, g := range s.Gateways {
 		var err error
 		if p.Plugin == "" {
@@ -82,10 +90,26 @@ func (s *Stage) Switch(ctx context.Context, p Policy) error {
 	return nil
 }
 
-// edit puts what harness.Policy cannot say into the cluster. The gateway calls it for every file that it writes.
-func (s *Stage) edit(file string, doc *yaml.Node) error {
-	if file != "clusters.yaml" || !s.fullScan.Load() {
-		return nil
+// edits are the parsed Policy.Edits.
+type edits map[string]map[string]any
+
+// use makes edit do what the policy says, in the files that are written from now on.
+func (s *Stage) use(p Policy) error {
+	var parsed edits
+	if err := yaml.Unmarshal([]byte(p.Edits), &parsed); err != nil {
+		return fmt.Errorf("compare: edits of %s: %w", p.Name, err)
 	}
-	return harness.Set(doc, "resources[name=llm].load_balancing_policy.policies[0].typed_extension_config.typed_config.selection_method", "FULL_SCAN")
+	s.edits.Store(&parsed)
+	return nil
+}
+
+// edit changes a file as the policy in use says. The gateway calls it for every file that it writes.
+func (s *Stage) edit(file string, doc *yaml.Node) error {
+	changes := (*s.edits.Load())[file]
+	for _, path := range slices.Sorted(maps.Keys(changes)) {
+		if err := harness.Set(doc, path, changes[path]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -19,7 +19,10 @@ import (
 const Path = "/v1/chat/completions"
 
 // DebugHeaders are the response headers by which Warmgate explains its decision.
-var DebugHeaders = []string{"x-warmgate-host", "x-warmgate-reason", "x-warmgate-load"}
+var DebugHeaders = []string{"x-warmgate-host", "x-warmgate-reason", "x-warmgate-load", MatchHeader}
+
+// MatchHeader is the one that tells which share of the prompt, 0 to 1, Warmgate expects to be cached where it sends it.
+const MatchHeader = "x-warmgate-match"
 
 // Options describe a stage.
 type Options struct {
@@ -38,7 +41,7 @@ type Stage struct {
 	Gateways []*harness.Gateway // all, the first included
 	Servers  []*vllmsim.Server
 	Fleet    *vllmsim.Fleet
-	fullScan atomic.Bool
+	edits    atomic.Pointer[edits]
 	module   string
 	slots    int // sequences that a server runs at once
 	speeds   []float64
@@ -60,7 +63,9 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 		s.Servers = append(s.Servers, srv)
 		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // the speed is not told: equal weights
 	}
-	s.fullScan.Store(o.First.FullScan)
+	if err := s.use(o.First); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	for range max(1, o.Gateways) {
 		if err := s.addGateway(ctx, o, endpoints); err != nil {
 			return nil, errors.Join(err, s.Close())

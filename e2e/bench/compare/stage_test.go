@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -129,5 +131,25 @@ func TestPolicyDescribesItself(t *testing.T) {
 	}
 	if (RoundRobin.Plugin == "") != (RoundRobin.Cluster != harness.Warmgate) {
 		t.Error("a native policy must run without the plugin")
+	}
+}
+
+func TestEditsAreParsedWhenThePolicyIsUsed(t *testing.T) {
+	s := &Stage{}
+	if err := s.use(Policy{Name: "odd", Edits: "a: [b"}); err == nil {
+		t.Error("broken YAML was taken")
+	}
+	if err := s.use(FullScan); err != nil {
+		t.Fatal(err)
+	}
+	doc := new(yaml.Node)
+	if err := yaml.Unmarshal([]byte("resources: [{name: llm}]"), doc); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.edit("endpoints.yaml", doc); err != nil {
+		t.Errorf("a file without edits: %v", err)
+	}
+	if err := s.edit("clusters.yaml", doc); err == nil {
+		t.Error("an edit of what is not there was taken")
 	}
 }

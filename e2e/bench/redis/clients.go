@@ -73,11 +73,12 @@ func clusterName(endpoints int) string {
 // warmgateClient drives the store that the plugin uses.
 type warmgateClient struct {
 	*conn
-	store  *redisclient.Store
-	plan   lb.Plan
-	last   lb.LeaseID
-	held   []lb.LeaseID
-	failed error
+	store   *redisclient.Store
+	plan    lb.Plan
+	prompts *prompts // that go along; nil for none
+	last    lb.LeaseID
+	held    []lb.LeaseID
+	failed  error
 }
 
 func openWarmgate(c *conn, s settings, owner uint64, endpoints []string) client {
@@ -98,6 +99,9 @@ func (w *warmgateClient) reserve() {
 	w.last++
 	id := w.last
 	w.plan.Tie = rand.Uint64()
+	if w.prompts != nil {
+		w.plan.Prefix = w.prompts.prefix()
+	}
 	w.store.Reserve(w.now(), id, &w.plan, func(_ lb.Grant, err error) {
 		if err != nil {
 			w.failed = errors.Join(w.failed, err)

@@ -5,28 +5,29 @@ import "github.com/warmgate/warmgate/e2e/bench"
 // result is the last line of the output. "vs" is Warmgate over another contender in the same round, the median over the
 // rounds; plain is the contender evalsha, which is the best case of the published script. 0 = not measured.
 type result struct {
-	Bench           string        `json:"bench"`
-	Version         string        `json:"version"`
-	Reserve8        float64       `json:"reserve_vs_plain_8"`
-	Reserve64       float64       `json:"reserve_vs_plain_64"`
-	Reserve256      float64       `json:"reserve_vs_plain_256"`
-	Reserve64Spread bench.Spread  `json:"reserve_vs_plain_64_spread"`
-	ReserveEval     float64       `json:"reserve_vs_eval_64"`
-	ReserveHMGet    float64       `json:"reserve_vs_hmget_64"`
-	Request         float64       `json:"request_vs_plain_64"` // reservation and release together
-	ReserveUS       float64       `json:"reserve_us_64"`
-	ReleaseUS       float64       `json:"release_us_64"`
-	Path            float64       `json:"round_trips"`     // that a request waits for
-	Trips           float64       `json:"round_trips_all"` // with the release and the share of the owner's beats
-	Bytes           float64       `json:"bytes_vs_plain"`  // both ways, beats included, at 64 endpoints
-	Bytes8          float64       `json:"bytes_vs_plain_8"`
-	Bytes256        float64       `json:"bytes_vs_plain_256"`
-	BytesEval       float64       `json:"bytes_vs_eval"`
-	PerCore         float64       `json:"requests_per_core"` // at 64 endpoints, from CPU time
-	PerCorePlain    float64       `json:"requests_per_core_plain"`
-	Cells           []cellLine    `json:"cells"`
-	Rounds          int           `json:"rounds"`
-	Targets         targetResults `json:"targets_met"`
+	Bench           string       `json:"bench"`
+	Version         string       `json:"version"`
+	Reserve8        float64      `json:"reserve_vs_plain_8"`
+	Reserve64       float64      `json:"reserve_vs_plain_64"`
+	Reserve256      float64      `json:"reserve_vs_plain_256"`
+	Reserve64Spread bench.Spread `json:"reserve_vs_plain_64_spread"`
+	ReserveEval     float64      `json:"reserve_vs_eval_64"`
+	ReserveHMGet    float64      `json:"reserve_vs_hmget_64"`
+	Request         float64      `json:"request_vs_plain_64"` // reservation and release together
+	ReserveUS       float64      `json:"reserve_us_64"`
+	ReleaseUS       float64      `json:"release_us_64"`
+	Path            float64      `json:"round_trips"`     // that a request waits for
+	Trips           float64      `json:"round_trips_all"` // with the release and the share of the owner's beats
+	Bytes           float64      `json:"bytes_vs_plain"`  // both ways, beats included, at 64 endpoints
+	Bytes8          float64      `json:"bytes_vs_plain_8"`
+	Bytes256        float64      `json:"bytes_vs_plain_256"`
+	BytesEval       float64      `json:"bytes_vs_eval"`
+	PerCore         float64      `json:"requests_per_core"` // at 64 endpoints, from CPU time
+	PerCorePlain    float64      `json:"requests_per_core_plain"`
+	promptResult
+	Cells   []cellLine    `json:"cells"`
+	Rounds  int           `json:"rounds"`
+	Targets targetResults `json:"targets_met"`
 }
 
 // cellLine is one contender at one cluster size: medians over the rounds.
@@ -54,7 +55,7 @@ type targetResults struct {
 }
 
 func (rep *report) line() result {
-	out := result{Bench: "redis", Version: rep.settings.version, Rounds: rep.settings.rounds}
+	out := result{Bench: "redis", Version: rep.settings.version, Rounds: rep.settings.rounds, promptResult: rep.promptLine()}
 	bytes := func(m measurement) float64 { return m.bytes(rep.settings.rate) }
 	for _, c := range rep.cells {
 		for _, con := range contenders {

@@ -9,6 +9,15 @@
 //
 // over cluster sizes. In every round all contenders are measured, in small turns and rotating order.
 //
+// Then it measures what it costs to send prompts where the beginning of them is cached, against the published way: one key
+// for each block, combined by XOR. The contenders are
+//
+//	warmgate  the plugin's store
+//	xor       as it is published: the script combines the blocks
+//	keys      its best case: whoever asks has combined them, and the script is known to the server
+//
+// over lengths of prompts. In turns one comes of which nothing is known, and the same with another end.
+//
 // The last line of the output is one JSON object.
 package main
 
@@ -32,6 +41,7 @@ type settings struct {
 	version   string
 	rounds    int
 	endpoints []int
+	prompts   []int // blocks
 	owners    int
 	depth     int // commands that an owner sends at once
 	held      int // requests in flight per endpoint
@@ -44,12 +54,13 @@ type settings struct {
 
 func parse() (settings, error) {
 	var s settings
-	var endpoints string
+	var endpoints, prompts string
 	var quick bool
-	flag.BoolVar(&quick, "quick", false, "three short rounds: half a minute")
+	flag.BoolVar(&quick, "quick", false, "three short rounds: a minute")
 	flag.StringVar(&s.version, "version", redisserver.Default, "server, one of "+strings.Join(redisserver.Versions(), ", "))
 	flag.IntVar(&s.rounds, "rounds", 7, "paired rounds")
 	flag.StringVar(&endpoints, "endpoints", "8,64,256", "cluster sizes")
+	flag.StringVar(&prompts, "prompts", "1,5,20,64,128", "lengths of prompts, in blocks")
 	flag.IntVar(&s.owners, "owners", 8, "owners, each with its connection")
 	flag.IntVar(&s.depth, "depth", 16, "commands that an owner sends at once")
 	flag.IntVar(&s.held, "held", 2, "requests in flight per endpoint")
@@ -62,9 +73,10 @@ func parse() (settings, error) {
 	if quick {
 		s.rounds, s.calls, s.span = 3, 1024, 300*time.Millisecond
 	}
-	var err error
+	var err, err2 error
 	s.endpoints, err = numbers(endpoints)
-	return s, errors.Join(err, s.check())
+	s.prompts, err2 = numbers(prompts)
+	return s, errors.Join(err, err2, s.check())
 }
 
 func numbers(list string) ([]int, error) {
@@ -119,17 +131,37 @@ func collect(ctx context.Context, s settings, progress io.Writer) (*report, erro
 	rep := &report{settings: s}
 	for _, n := range s.endpoints {
 		var c *cell
-		if c, err = compare(ctx, s, server, n); err != nil {
+		if c, err = compare(ctx, s, server, n, contenders, s.parts(ctx)); err != nil {
 			break
 		}
 		fmt.Fprintln(progress, c.progress())
 		rep.cells = append(rep.cells, c)
 	}
+	if err == nil {
+		err = rep.collectPrompts(ctx, server, progress)
+	}
 	return rep, errors.Join(err, server.Stop())
 }
 
+// collectPrompts takes the measurements with prompts.
+func (rep *report) collectPrompts(ctx context.Context, server *redisserver.Server, progress io.Writer) error {
+	for _, n := range rep.settings.prompts {
+		c, err := comparePrompts(ctx, rep.settings, server, n)
+		if err != nil {
+			return fmt.Errorf("prompts of %d blocks: %w", n, err)
+		}
+		rep.prompts = append(rep.prompts, promptCell{n, c})
+		fmt.Fprintln(progress, rep.prompts[len(rep.prompts)-1])
+	}
+	var err error
+	rep.memory, err = promptMemory(rep.settings, server)
+	return err
+}
+
 // compare measures every contender at one cluster size.
-func compare(ctx context.Context, s settings, server *redisserver.Server, endpoints int) (*cell, error) {
+func compare(
+	ctx context.Context, s settings, server *redisserver.Server, endpoints int, contenders []contender, parts []part,
+) (*cell, error) {
 	c := &cell{endpoints: endpoints, runs: map[string][]measurement{}}
 	var stages []*stage
 	defer func() {
@@ -145,7 +177,7 @@ func compare(ctx context.Context, s settings, server *redisserver.Server, endpoi
 		stages = append(stages, st)
 	}
 	for round := range s.rounds {
-		got, err := measure(ctx, s, stages, round)
+		got, err := measure(ctx, stages, round, parts)
 		if err != nil {
 			return nil, err
 		}

@@ -46,13 +46,15 @@ const (
 	single = 100                   // requests that come one by one
 )
 
-// measure takes every figure of every contender once. They take turns in small steps, so that whatever disturbs the
-// machine meets all of them alike. The endpoints carry a steady load meanwhile.
-func measure(ctx context.Context, s settings, stages []*stage, round int) ([]measurement, error) {
-	for _, part := range []struct {
-		turns int
-		step  func(*stage) error
-	}{
+// part is a step of a measurement.
+type part struct {
+	turns int
+	step  func(*stage) error
+}
+
+// parts are the steps that take every figure. The endpoints carry a steady load meanwhile.
+func (s settings) parts(ctx context.Context) []part {
+	return []part{
 		{1, (*stage).warm},
 		{1, (*stage).fill},
 		{s.phases(), (*stage).timePhase},
@@ -60,7 +62,13 @@ func measure(ctx context.Context, s settings, stages []*stage, round int) ([]mea
 		{1, (*stage).countTrips},
 		{s.slices(), func(r *stage) error { return r.hurry(ctx) }},
 		{1, (*stage).drain},
-	} {
+	}
+}
+
+// measure takes the figures of every contender once. They take turns in small steps, so that whatever disturbs the machine
+// meets all of them alike.
+func measure(ctx context.Context, stages []*stage, round int, parts []part) ([]measurement, error) {
+	for _, part := range parts {
 		for turn := range part.turns {
 			for _, i := range bench.Order(len(stages), round+turn) {
 				if err := errors.Join(part.step(stages[i]), ctx.Err()); err != nil {

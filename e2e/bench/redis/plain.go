@@ -19,6 +19,7 @@ type plainClient struct {
 	key       string
 	words     []string // of the command that reserves
 	endpoints []string // the end of words; which one is first is drawn for each
+	prompts   *prompts // that go along; nil for none
 	cmd       []byte
 	held      []string
 	failed    error
@@ -66,7 +67,11 @@ func (p *plainClient) ask(done func(redisclient.Value), words ...string) {
 func (p *plainClient) reserve() {
 	first := rand.IntN(len(p.endpoints))
 	p.endpoints[0], p.endpoints[first] = p.endpoints[first], p.endpoints[0]
-	p.ask(func(v redisclient.Value) { p.held = append(p.held, string(v.Str)) }, p.words...)
+	words := p.words
+	if p.prompts != nil {
+		words = append(words[:len(words):len(words)], p.prompts.digests()...)
+	}
+	p.ask(func(v redisclient.Value) { p.held = append(p.held, string(v.Str)) }, words...)
 }
 
 func (p *plainClient) release() {

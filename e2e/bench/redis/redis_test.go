@@ -40,7 +40,16 @@ func TestWhole(t *testing.T) {
 					t.Errorf("beats: %+v", c)
 				}
 			}
-			// What goes over the wire does not depend on the machine.
+			if line.XOR5 <= 0 || line.XOR64 <= 0 || line.Keys5 <= 0 || line.Keys64 <= 0 || line.XOR1 != 0 || line.PromptUS64 <= 0 || line.PromptTargets == nil {
+				t.Errorf("prompts: %+v", line.promptResult)
+			}
+			// What goes over the wire, and into memory, does not depend on the machine.
+			if line.Bytes64 <= 0 || line.Bytes64 > 0.5 || line.BytesKeys64 <= line.Bytes64 || line.BytesKeys64 > 0.5 {
+				t.Errorf("bytes of prompts: %v of xor, %v of keys", line.Bytes64, line.BytesKeys64)
+			}
+			if line.Memory < 32e6 || line.Memory > 64e6 || line.MemoryXOR < 2*line.Memory {
+				t.Errorf("a million blocks take %v bytes, %v as single keys", line.Memory, line.MemoryXOR)
+			}
 			if line.Bytes <= 0 || line.Bytes >= 1 || line.BytesEval >= line.Bytes {
 				t.Errorf("bytes: %v of plain, %v of eval", line.Bytes, line.BytesEval)
 			}
@@ -110,7 +119,22 @@ func madeUp(reserve, bytes, path float64) *report {
 			path: path, after: 1, cpu: 10, rate: 2000, share: 0.5,
 		})
 	}
-	return &report{settings: settings{version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512, rate: 100}, cells: []*cell{c}}
+	return &report{
+		settings: settings{version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512, rate: 100}, cells: []*cell{c}, prompts: []promptCell{madeUpPrompt(5, 4), madeUpPrompt(64, 40), madeUpPrompt(3, 1)},
+		memory: map[string]float64{warmgate: 45e6, blockXOR: 130e6},
+	}
+}
+
+// madeUpPrompt is a cell in which the published way takes the given multiple of Warmgate's time.
+func madeUpPrompt(blocks int, xor float64) promptCell {
+	c := &cell{runs: map[string][]measurement{}}
+	for round := range 3 {
+		slow := float64(round + 1)
+		for name, factor := range map[string]float64{warmgate: 1, blockXOR: xor, blockKeys: 2} {
+			c.runs[name] = append(c.runs[name], measurement{reserve: 10 * slow * factor, sent: 400 * factor, received: 100 * factor})
+		}
+	}
+	return promptCell{blocks, c}
 }
 
 func TestLine(t *testing.T) {
@@ -130,11 +154,21 @@ func TestLine(t *testing.T) {
 	near("reserve_us_64", line.ReserveUS, 30)
 	near("release_us_64", line.ReleaseUS, 2)
 	near("bytes_vs_plain", line.Bytes, 0.5) // a beat's 200 bytes are 2 a request
+	near("prefix_vs_xor_5", line.XOR5, 0.25)
+	near("prefix_vs_xor_64", line.XOR64, 1.0/40)
+	near("prefix_vs_xor_20", line.XOR20, 0)
+	near("prefix_vs_keys_64", line.Keys64, 0.5)
+	near("prefix_bytes_vs_xor_64", line.Bytes64, 1.0/40)
+	near("prefix_reserve_us_64", line.PromptUS64, 20)
+	near("prefix_memory_per_million_blocks", line.Memory, 45e6)
+	if want := (promptTargets{XOR64: true, Bytes: true}); *line.PromptTargets != want {
+		t.Errorf("targets of prompts: %+v", *line.PromptTargets)
+	}
 	near("round_trips_all", line.Trips, 2.01)
 	near("requests_per_core", line.PerCore, 1e5)
 	near("requests_per_core_plain", line.PerCorePlain, 5e4)
 	raw, err := json.Marshal(line)
-	if err != nil || !strings.Contains(string(raw), `"round_trips":1,`) || len(line.Cells) != len(contenders) {
+	if err != nil || !strings.Contains(string(raw), `"round_trips":1,`) || !strings.Contains(string(raw), `"prefix_vs_xor_5":0.25,`) || len(line.Cells) != len(contenders) {
 		t.Errorf("JSON %s, %v", raw, err)
 	}
 	for _, c := range []struct {
@@ -161,6 +195,8 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
+		"a prompt of 64 blocks: server µs per reservation; warmgate 20.0 (10.0..30.0) and 500 bytes; xor 800.0",
+		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for a million blocks",
 		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners", "16 leases an owner: 150 bytes to and 50 from",
 		"median of 2 phases of 256", contenders[2].what,
 	} {

@@ -49,6 +49,8 @@ func (c *cell) progress() string {
 type report struct {
 	settings settings
 	cells    []*cell
+	prompts  []promptCell
+	memory   map[string]float64 // bytes for a million blocks of prompts, by contender
 }
 
 // column is one measured quantity.
@@ -107,6 +109,15 @@ func (rep *report) configuration() []string {
 		lines = append(lines, fmt.Sprintf("a beat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from Redis, %.0f µs of the server's time",
 			c.endpoints, s.held*c.endpoints/s.owners, beat(func(m measurement) float64 { return m.beatSent }),
 			beat(func(m measurement) float64 { return m.beatReceived }), beat(func(m measurement) float64 { return m.beat })))
+	}
+	for _, c := range rep.prompts {
+		lines = append(lines, c.String())
+	}
+	for _, con := range promptContenders(1) {
+		if took, ok := rep.memory[con.name]; ok {
+			lines = append(lines, fmt.Sprintf("with prompts, %s: %s; %.0f MB of the server's memory for a million blocks, from %d conversations of %d",
+				con.name, con.what, took/1e6, memoryTalks, memoryBlocks))
+		}
 	}
 	return lines
 }

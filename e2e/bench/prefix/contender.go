@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// Names of the contenders that the last line of the output speaks of.
+const (
+	roundRobinName = "round_robin"
+	affinityName   = "block_xor"
+	vllmRouterName = "vllm-router"
+	ownName        = "prefix_cache"
+)
+
+// contender is one way to find the server for a request.
+type contender struct {
+	name   string
+	policy compare.Policy // of the gateway; unused with a router
+	router *router        // in the gateway's place; nil = none
+	choose bool           // the client chooses, see blockXOR
+	fresh  bool           // the client opens a connection for each request
+}
+
+var ringHash = compare.Policy{
+	Name: "ring_hash", About: "Envoy's ring_hash by the session header, no plugin", Cluster: harness.RoundRobin,
+	Edits: `clusters.yaml: {"resources[name=llm].load_balancing_policy.policies": [{typed_extension_config: {
+  name: envoy.load_balancing_policies.ring_hash,
+  typed_config: {
+    "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.ring_hash.v3.RingHash,
+    consistent_hashing_lb_config: {hash_policy: [{header: {header_name: ` + sessionHeader + `}}]}}}}]}`,
+}
+
+var obedient = compare.Policy{
+	Name: affinityName,
+	About: "affinity by XOR-combined SHA-1 blocks, cut behind each user message, no look at load when anything is known (else least in flight): " +
+		"chosen in the client at no cost, the gateway sends the request to the endpoint that the client names",
+	Cluster: harness.Warmgate,
+	Edits: `warmgate.yaml: {"resources[name=warmgate].typed_config.mutations": {request_mutations: [{append: {
+  header: {key: x-gateway-destination-endpoint, value: "%REQ(` + endpointHeader + `)%"},
+  append_action: OVERWRITE_IF_EXISTS_OR_ADD}}]}}`,
+}
+
+var own = compare.Policy{
+	Name: ownName, Cluster: harness.Warmgate,
+	Plugin: `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"},"debug_headers":true}}`,
+}
+
+// contenders returns all, in the order of the table.
+func contenders() []contender {
+	return []contender{
+		{name: roundRobinName, policy: compare.RoundRobin},
+		{name: "least_request", policy: compare.LeastRequest},
+		{name: ringHash.Name, policy: ringHash},
+		{name: "global_least_request", policy: compare.Warmgate},
+		{name: affinityName, policy: obedient, choose: true},
+		{name: vllmRouterName, router: &router{name: vllmRouterName, module: "vllm_router"}},
+		{name: "sglang-router", fresh: true, router: &router{
+			name: "sglang-router", module: "sglang_router",
+			note: "; clients open a connection for each request, since on one that is kept it holds the first token back for up to 40 ms",
+		}},
+		{name: ownName, policy: own},
+	}
+}
+
+// variant reads NAME=JSON, one more configuration of Warmgate.
+func variant(text string) (contender, error) {
+	name, config, ok := strings.Cut(text, "=")
+	if !ok || name == "" || !json.Valid([]byte(config)) {
+		return contender{}, fmt.Errorf("%q is not NAME=JSON", text)
+	}
+	return contender{name: name, policy: compare.Policy{Name: name, Cluster: harness.Warmgate, Plugin: config}}, nil
+}
+
+func (c *contender) describe() string {
+	if c.router != nil {
+		return c.router.describe()
+	}
+	return c.policy.Describe()
+}
+
+// play has the contender send the scripts to the servers of the stage, whose caches and counts are emptied before.
+func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload, scripts []script) (r result, err error) {
+	at, err := c.begin(ctx, stage)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, at.stop()) }()
+	client := loadgen.NewClient(loadgen.Options{
+		URL: at.url + compare.Path, KeepHeaders: []string{compare.MatchHeader}, Timeout: 2 * time.Minute, Fresh: c.fresh,
+	})
+	defer client.Close()
+	if err := warm(ctx, client, 4*len(stage.Servers)); err != nil {
+		return r, fmt.Errorf("%w\n%s", err, at.log())
+	}
+	for _, s := range stage.Servers {
+		s.Reset()
+	}
+	p := player{client: client}
+	if c.choose {
+		x := newBlockXOR(len(stage.Servers))
+		p.choose = func(messages []loadgen.Message) (string, func()) {
+			server, done := x.choose(messages)
+			return stage.Servers[server].Addr(), done
+		}
+	}
+	return resultOf(p.play(ctx, scripts, w.users), len(stage.Servers)), ctx.Err()
+}
+
+// begin makes the contender take requests, which it does until it is stopped.
+func (c *contender) begin(ctx context.Context, stage *compare.Stage) (*front, error) {
+	if c.router == nil {
+		gateway := &front{url: stage.Gateway.URL(), stop: func() error { return nil }, log: func() string { return "" }}
+		return gateway, stage.Switch(ctx, c.policy)
+	}
+	var servers []string
+	for _, s := range stage.Servers {
+		servers = append(servers, s.URL())
+	}
+	return c.router.start(ctx, servers)
+}
+
+// warm waits until n requests in a row have been answered, so that connections are open and nobody is still starting.
+func warm(ctx context.Context, client *loadgen.Client, n int) error {
+	body, err := loadgen.ChatBody("warm-up", "hello", 1, true)
+	if err != nil {
+		return err
+	}
+	q := loadgen.Request{Body: body, Stream: true, MaxTokens: 1, Header: http.Header{sessionHeader: {"warm-up"}}}
+	deadline := time.Now().Add(routerTimeout)
+	for done := 0; done < n; {
+		s := client.Do(ctx, &q, time.Now())
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case s.OK():
+			done++
+		case time.Now().After(deadline):
+			return fmt.Errorf("does not answer: %s %s", s.Error, s.Detail)
+		default:
+			done = 0
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// TestTheGatewayDoesAsItIsTold plays conversations through a real Envoy under the two policies that are edited into its files.
+func TestTheGatewayDoesAsItIsTold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Envoy")
+	}
+	const servers = 3
+	ctx := context.Background()
+	stage, err := compare.NewStage(ctx, compare.Options{
+		Workers: 2, Speeds: slices.Repeat([]float64{1}, servers), First: compare.RoundRobin,
+		Server: vllmsim.Config{MaxNumSeqs: 8, NumBlocks: 4096, Tuning: vllmsim.NoLatency()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stage.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	// Twelve conversations that begin alike: only who follows the conversation keeps each at one server.
+	w := workload{name: "test", users: 4}
+	var scripts []script
+	r := random(1, "test")
+	for i := range 12 {
+		s := script{session: string(rune('a' + i)), turns: conversation(r, nil, 3, 100, 20)}
+		for k := range s.turns {
+			s.turns[k].think = 0
+		}
+		scripts = append(scripts, s)
+	}
+	shares := map[string]float64{}
+	for _, c := range contenders() {
+		if c.name != ringHash.Name && c.name != affinityName && c.name != roundRobinName {
+			continue
+		}
+		res, err := c.play(ctx, stage, &w, scripts)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if res.summary.OK != 36 {
+			t.Errorf("%s: %+v", c.name, res.summary)
+		}
+		shares[c.name] = res.cached
+	}
+	// Of three turns of about 100 + 20 tokens the last two begin with what the server has: at most 0.55 of all tokens, and at
+	// least 0.45 but for blocks that are not full.
+	for _, name := range []string{ringHash.Name, affinityName} {
+		if shares[name] < 0.4 || shares[name] <= shares[roundRobinName] {
+			t.Errorf("%s: %.2f cached, round_robin %.2f: the conversations did not stay at their servers", name, shares[name], shares[roundRobinName])
+		}
+	}
+}
+
+func TestContendersDescribeThemselves(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range contenders() {
+		if d := c.describe(); d == "" || seen[d] {
+			t.Errorf("%s is described as %q", c.name, d)
+		} else {
+			seen[d] = true
+		}
+		if c.choose != (c.name == affinityName) {
+			t.Errorf("%s: the client chooses: %v", c.name, c.choose)
+		}
+	}
+}
+
+func TestNamed(t *testing.T) {
+	self := func(s string) string { return s }
+	all := []string{"a", "b", "c"}
+	for _, c := range []struct{ list, want string }{{"", "a b c"}, {"c,a", "a c"}, {"b", "b"}} {
+		if got, err := named(all, c.list, self); err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%q names %v, %v", c.list, got, err)
+		}
+	}
+	for _, bad := range []string{"d", "a,d", "a,a", ","} {
+		if got, err := named(all, bad, self); err == nil {
+			t.Errorf("%q names %v", bad, got)
+		}
+	}
+}
+
+func TestVariant(t *testing.T) {
+	c, err := variant(`more={"lb_policy":"x=y"}`)
+	if err != nil || c.name != "more" || c.describe() != `Warmgate {"lb_policy":"x=y"}` {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range []string{"", "more", "more=", "={}", "more={"} {
+		if _, err := variant(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestATraceThatIsMissingIsSkipped(t *testing.T) {
+	for _, path := range []string{"", "/nowhere/trace.jsonl"} {
+		rep := &report{settings: settings{trace: path}}
+		if err := rep.selectWorkloads(); err != nil || len(rep.workloads) != len(workloads()) || len(rep.notes) != 1 {
+			t.Errorf("%q: %d workloads, notes %q, %v", path, len(rep.workloads), rep.notes, err)
+		}
+	}
+	rep := &report{settings: settings{workloads: "sessions,shared"}}
+	if err := rep.selectWorkloads(); err != nil || len(rep.workloads) != 2 || len(rep.notes) != 0 {
+		t.Errorf("%d workloads, notes %q, %v", len(rep.workloads), rep.notes, err)
+	}
+	if err := (&report{settings: settings{workloads: "none"}}).selectWorkloads(); err == nil {
+		t.Error("a workload that does not exist was taken")
+	}
+}
+
+// TestARouterThatCannotBeHadIsLeftOut has no Python on the path.
+func TestARouterThatCannotBeHadIsLeftOut(t *testing.T) {
+	t.Setenv("PATH", "")
+	rep := &report{settings: settings{policies: "round_robin,vllm-router"}}
+	if err := rep.selectContenders(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.contenders) != 1 || len(rep.notes) != 1 || !strings.HasPrefix(rep.notes[0], "vllm-router: left out") {
+		t.Errorf("%v with notes %q", names(rep.contenders), rep.notes)
+	}
+}
+
+func TestRoutersStayOnThisMachine(t *testing.T) {
+	r := &router{name: vllmRouterName}
+	args := r.arguments("1", "2", []string{"http://127.0.0.1:3", "http://127.0.0.1:4"})
+	for _, pair := range []string{"--host 127.0.0.1", "--prometheus-host 127.0.0.1", "--policy cache_aware", "--worker-urls http://127.0.0.1:3 http://127.0.0.1:4"} {
+		if !strings.Contains(strings.Join(args, " "), pair) {
+			t.Errorf("%q lacks %q", args, pair)
+		}
+	}
+	if pin := r.pin(); pin != "vllm-router==0.1.17" {
+		t.Errorf("pinned as %q", pin)
+	}
+}
+
+// TestARouterAnswers runs the real thing, where it has been fetched already.
+func TestARouterAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts routers")
+	}
+	ctx := context.Background()
+	for _, c := range contenders() {
+		if c.router == nil {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.router.install(ctx); err != nil {
+				t.Skipf("not available on this machine: %v", err)
+			}
+			if !strings.Contains(c.describe(), `"cache_threshold"`) {
+				t.Errorf("the effective settings are not told: %s", c.describe())
+			}
+			sim := vllmsim.New(vllmsim.Config{Tuning: vllmsim.NoLatency()})
+			if err := sim.Start("127.0.0.1:0"); err != nil {
+				t.Fatal(err)
+			}
+			defer sim.Close()
+			stage := &compare.Stage{Servers: []*vllmsim.Server{sim}}
+			scripts := []script{{session: "x", turns: conversation(random(1, "x"), nil, 2, 50, 4)}}
+			res, err := c.play(ctx, stage, &workload{users: 1}, scripts)
+			if err != nil || res.summary.OK != 2 || res.uneven != 1 {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+}

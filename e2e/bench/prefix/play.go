@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// Headers that a client sends.
+const (
+	sessionHeader  = "X-Session"        // which conversation it is, for those who balance by that
+	endpointHeader = "X-Bench-Endpoint" // where the client wants to go, for a gateway that obeys
+)
+
+// player plays scripts at one address and collects what became of the requests.
+type player struct {
+	client *loadgen.Client
+	choose func(messages []loadgen.Message) (endpoint string, done func()) // nil = the gateway chooses
+	open   bool                                                            // scripts begin when they are due
+	start  time.Time
+
+	mu      sync.Mutex
+	samples []loadgen.Sample
+}
+
+// apart is how long after the one before a user of a closed loop begins: users do not come all at the same moment, and with
+// caches that are all empty the first ones would be all that a high percentile sees.
+const apart = 20 * time.Millisecond
+
+// play plays all scripts to their end, users of them at once, or each when it is due if users is 0.
+func (p *player) play(ctx context.Context, scripts []script, users int) []loadgen.Sample {
+	p.start, p.open = time.Now(), users == 0
+	var wg sync.WaitGroup
+	if p.open {
+		for i := range scripts {
+			pause(ctx, time.Until(p.start.Add(scripts[i].due)))
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				p.script(ctx, &scripts[i])
+			}()
+		}
+		wg.Wait()
+		return p.samples
+	}
+	next := make(chan *script)
+	for i := range users {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			pause(ctx, time.Duration(i)*apart)
+			for s := range next {
+				p.script(ctx, s)
+			}
+		}()
+	}
+	for i := range scripts {
+		next <- &scripts[i]
+	}
+	close(next)
+	wg.Wait()
+	return p.samples
+}
+
+// script plays one script to its end.
+func (p *player) script(ctx context.Context, s *script) {
+	var wg sync.WaitGroup
+	var from func(i int, history []loadgen.Message)
+	from = func(i int, history []loadgen.Message) {
+		defer wg.Done()
+		t := &s.turns[i]
+		pause(ctx, t.think)
+		prompt := slices.Concat(history, t.add)
+		answer, ok := p.ask(ctx, s, t, prompt)
+		prompt = append(prompt, assistant(answer))
+		for _, child := range s.children(i) {
+			if !ok {
+				p.abandon(s, child)
+				continue
+			}
+			wg.Add(1)
+			go from(child, prompt)
+		}
+	}
+	wg.Add(1)
+	from(0, nil)
+	wg.Wait()
+}
+
+// ask sends one request and returns its answer; ok is false when it did not come whole.
+func (p *player) ask(ctx context.Context, s *script, t *turn, prompt []loadgen.Message) (answer string, ok bool) {
+	body, err := loadgen.ConversationBody("sim", prompt, t.answer, true)
+	if err != nil {
+		panic(err) // texts always marshal
+	}
+	q := loadgen.Request{
+		Body: body, Stream: true, MaxTokens: t.answer, KeepText: true,
+		Header: http.Header{sessionHeader: {s.session}}, Due: time.Since(p.start),
+	}
+	if p.open && t.parent < 0 {
+		q.Due = s.due // a client that is late must not hide it
+	}
+	if p.choose != nil {
+		endpoint, done := p.choose(prompt)
+		defer done()
+		q.Header[endpointHeader] = []string{endpoint}
+	}
+	sample := p.client.Do(ctx, &q, p.start)
+	answer, sample.Text = sample.Text, ""
+	p.add(sample)
+	return answer, sample.OK()
+}
+
+// abandon counts a turn, and all that follow from it, that cannot be asked because the one before failed.
+func (p *player) abandon(s *script, i int) {
+	p.add(loadgen.Sample{Error: loadgen.ErrNotSent, Due: time.Since(p.start)})
+	for _, child := range s.children(i) {
+		p.abandon(s, child)
+	}
+}
+
+func (p *player) add(s loadgen.Sample) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.samples = append(p.samples, s)
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// prediction is how well Warmgate knew what the servers have cached, over the requests for which it said so.
+type prediction struct {
+	Requests  int     `json:"requests"`
+	Predicted float64 `json:"predicted"` // share of all prompt tokens
+	Told      float64 `json:"told"`      // the same by the servers
+	Off       float64 `json:"off"`       // mean absolute difference, weighted by prompt tokens
+}
+
+// result is what one contender did with one workload.
+type result struct {
+	summary    loadgen.Summary
+	cached     float64 // share of the prompt tokens that the servers had cached
+	uneven     float64 // requests of the busiest server over the mean of all
+	prediction prediction
+}
+
+// resultOf reduces the samples of a play on n servers.
+func resultOf(samples []loadgen.Sample, n int) result {
+	r := result{summary: loadgen.Summarize(samples, loadgen.SLO{})}
+	prompt, cached, most := 0, 0, 0
+	for i := range samples {
+		prompt += samples[i].Usage.Prompt
+		cached += samples[i].Usage.Cached
+	}
+	for _, k := range r.summary.Endpoints {
+		most = max(most, k)
+	}
+	r.cached = share(cached, prompt)
+	r.uneven = share(most*n, r.summary.OK)
+	r.prediction = predictionOf(samples)
+	return r
+}
+
+func predictionOf(samples []loadgen.Sample) prediction {
+	var p prediction
+	var prompt, predicted, told, off float64
+	for i := range samples {
+		s := &samples[i]
+		match, err := strconv.ParseFloat(s.Header.Get(compare.MatchHeader), 64)
+		if err != nil || !s.OK() {
+			continue
+		}
+		p.Requests++
+		tokens, cached := float64(s.Usage.Prompt), float64(s.Usage.Cached)
+		prompt += tokens
+		predicted += match * tokens
+		told += cached
+		off += max(match*tokens-cached, cached-match*tokens)
+	}
+	if prompt > 0 {
+		p.Predicted, p.Told, p.Off = predicted/prompt, told/prompt, off/prompt
+	}
+	return p
+}
+
+// share returns part/whole, or 0 if there is nothing.
+func share(part, whole int) float64 { return float64(part) / float64(max(1, whole)) }

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// witness passes requests to a simulated server and keeps their messages, as they came on the wire.
+type witness struct {
+	mu       sync.Mutex
+	prompts  []string            // JSON arrays
+	sessions map[string][]string // prompts by session
+	refuse   func(prompt string) bool
+}
+
+func newWitness(t *testing.T) (*witness, *player) {
+	t.Helper()
+	cfg := vllmsim.Config{NumBlocks: 1 << 16, MaxModelLen: 1 << 15, MaxNumSeqs: 64, Tuning: vllmsim.NoLatency()}
+	sim := vllmsim.New(cfg)
+	if err := sim.Start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sim.Close() })
+	target, err := url.Parse(sim.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &witness{sessions: map[string][]string{}}
+	pass := httputil.NewSingleHostReverseProxy(target)
+	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		prompt := gjson.GetBytes(body, "messages").Raw
+		if w.see(prompt, r.Header.Get(sessionHeader)) {
+			http.Error(rw, "refused", http.StatusTeapot)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		pass.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(front.Close)
+	client := loadgen.NewClient(loadgen.Options{URL: front.URL + compare.Path})
+	t.Cleanup(client.Close)
+	return w, &player{client: client}
+}
+
+// see keeps a prompt and reports whether it is to be refused.
+func (w *witness) see(prompt, session string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.prompts = append(w.prompts, prompt)
+	w.sessions[session] = append(w.sessions[session], prompt)
+	return w.refuse != nil && w.refuse(prompt)
+}
+
+// continues tells whether a prompt, byte for byte, begins with another and continues it with an answer of the assistant.
+func continues(prompt, before string) bool {
+	return strings.HasPrefix(prompt, strings.TrimSuffix(before, "]")+`,{"role":"assistant","content":"`)
+}
+
+func TestATurnExtendsThePromptBefore(t *testing.T) {
+	w, p := newWitness(t)
+	const n, turns, answer = 4, 3, 30
+	r := random(1, "test")
+	var scripts []script
+	for i := range n {
+		scripts = append(scripts, script{session: string(rune('a' + i)), turns: conversation(r, []loadgen.Message{system("all")}, turns, 20, answer)})
+		for k := range scripts[i].turns {
+			scripts[i].turns[k].think = 0
+		}
+	}
+	samples := p.play(context.Background(), scripts, 2)
+	if len(samples) != n*turns {
+		t.Fatalf("%d samples", len(samples))
+	}
+	for session, prompts := range w.sessions {
+		for i := 1; i < len(prompts); i++ {
+			if !continues(prompts[i], prompts[i-1]) {
+				t.Errorf("session %s: turn %d does not extend the one before:\n%s\n%s", session, i, prompts[i-1], prompts[i])
+			}
+			var messages []loadgen.Message
+			if err := json.Unmarshal([]byte(prompts[i]), &messages); err != nil {
+				t.Fatal(err)
+			}
+			given := messages[len(messages)-2].Content
+			if asked := scripts[session[0]-'a'].turns[i-1].answer; len(given) != 4*asked {
+				t.Errorf("session %s: the answer before turn %d has %d bytes, want %d tokens", session, i, len(given), asked)
+			}
+		}
+	}
+	// What the server says it had cached is the proof that the answers are its own.
+	for _, s := range samples {
+		if !s.OK() || s.Text != "" {
+			t.Fatalf("%+v", s)
+		}
+	}
+	if r := resultOf(samples, 1); r.cached < 0.4 {
+		t.Errorf("the server found only %.2f of the prompts in its cache", r.cached)
+	}
+}
+
+func TestBranchesOfATreeShareTheirStem(t *testing.T) {
+	w, p := newWitness(t)
+	scripts := trees("test", 2, 1, 2).scripts(1)
+	samples := p.play(context.Background(), scripts, 1)
+	if len(samples) != 30 || len(w.prompts) != 30 {
+		t.Fatalf("%d samples of %d prompts", len(samples), len(w.prompts))
+	}
+	children := map[int]int{} // how many prompts are continued so often
+	for _, stem := range w.prompts {
+		n := 0
+		for _, prompt := range w.prompts {
+			// The branches themselves, not what grows on them: one more question and answer.
+			if continues(prompt, stem) && strings.Count(prompt, `"user"`) == strings.Count(stem, `"user"`)+1 {
+				n++
+			}
+		}
+		children[n]++
+	}
+	if children[2] != 14 || children[0] != 16 {
+		t.Errorf("prompts by number of branches: %v, want 14 with 2 and 16 with none", children)
+	}
+}
+
+func TestWhatCannotBeAskedIsCounted(t *testing.T) {
+	w, p := newWitness(t)
+	scripts := trees("test", 1, 1, 2).scripts(1)
+	branch := scripts[0].turns[1].add[0].Content
+	w.refuse = func(prompt string) bool { return strings.Contains(prompt, branch) }
+	sum := loadgen.Summarize(p.play(context.Background(), scripts, 1), loadgen.SLO{})
+	if sum.Requests != 15 || sum.OK != 8 || sum.Errors["status_418"] != 1 || sum.Errors[loadgen.ErrNotSent] != 6 {
+		t.Errorf("%+v", sum)
+	}
+}
+
+func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
+	w, p := newWitness(t)
+	scripts := replay(sample(t), 60_000_000).scripts(1) // 60 ms
+	samples := p.play(context.Background(), scripts, 0)
+	if len(samples) != 4 || len(w.prompts) != 4 {
+		t.Fatalf("%d samples of %d prompts", len(samples), len(w.prompts))
+	}
+	for _, s := range samples {
+		if s.Sent < s.Due || s.Due%20_000_000 != 0 {
+			t.Errorf("due at %v, sent at %v", s.Due, s.Sent)
+		}
+	}
+}
+
+func TestTheClientNamesTheEndpoint(t *testing.T) {
+	_, p := newWitness(t)
+	asked, ended := 0, 0
+	p.choose = func([]loadgen.Message) (string, func()) {
+		asked++
+		return "127.0.0.1:1", func() { ended++ }
+	}
+	scripts := []script{{session: "x", turns: conversation(random(1, "x"), nil, 2, 4, 4)}}
+	p.play(context.Background(), scripts, 1)
+	if asked != 2 || ended != 2 {
+		t.Errorf("asked %d times, told the end %d times", asked, ended)
+	}
+}
+
+func TestACancelledRunEnds(t *testing.T) {
+	_, p := newWitness(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	samples := p.play(ctx, sessions().scripts(1), 20)
+	if sum := loadgen.Summarize(samples, loadgen.SLO{}); sum.OK != 0 || sum.Requests != 300 {
+		t.Errorf("%+v", sum)
+	}
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// figures are what a made-up run measured.
+type figures struct {
+	ttft, p99      float64 // ms
+	cached, uneven float64
+}
+
+func (f figures) result() result {
+	d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+	return result{
+		summary: loadgen.Summary{
+			Requests: 10, OK: 10, Tokens: 100, Elapsed: time.Second, TTFT: loadgen.Quantiles{Mean: d(f.ttft), P99: d(f.p99)},
+		},
+		cached: f.cached, uneven: f.uneven,
+	}
+}
+
+// madeUp is a report in which every contender did the same with every workload, in two rounds of which the second is twice
+// as slow; ours does what is said.
+func madeUp(ours figures) *report {
+	rep := &report{settings: settings{rounds: 2, workers: 2, seed: 1}, workloads: append(workloads(), workload{name: traceName})}
+	for _, c := range contenders() {
+		if c.name != "sglang-router" {
+			rep.contenders = append(rep.contenders, c)
+		}
+	}
+	for range rep.workloads {
+		var results [][]result
+		for _, c := range rep.contenders {
+			f := figures{100, 200, 0.9, 1.2}
+			if c.name == ownName {
+				f = ours
+			}
+			slow := f
+			slow.ttft, slow.p99 = 2*f.ttft, 2*f.p99
+			results = append(results, []result{f.result(), slow.result()})
+		}
+		rep.results = append(rep.results, results)
+	}
+	return rep
+}
+
+func TestLineFormsRatiosWithinARound(t *testing.T) {
+	line := madeUp(figures{40, 100, 0.95, 1.1}).line()
+	for name, want := range map[string]float64{
+		"sessions_ttft_vs_round_robin": 0.4, "sessions_cached": 0.95, "trees_cached": 0.95,
+		"shared_prompt_ttft_p99_vs_affinity": 0.5, "shared_prompt_cached_over_affinity": 0.05, "trace_max_over_mean": 1.1,
+		"forty_by_five_cached": 0.95, "forty_by_five_max_over_mean": 1.1, "forty_by_five_ttft_vs_vllm_router": 0.4,
+	} {
+		spread, ok := line[name+"_spread"].(bench.Spread)
+		if !ok || math.Abs(spread.Median-want) > 1e-9 || math.Abs(spread.Max-spread.Min) > 1e-9 || line[name] != spread.Median {
+			t.Errorf("%s is %v, %+v, want %v in both rounds", name, line[name], spread, want)
+		}
+	}
+	if line["target_met"] != true || line["errors"] != 0 {
+		t.Errorf("%v", line)
+	}
+	if _, err := json.Marshal(line); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLineNamesMissedTargets(t *testing.T) {
+	for _, c := range []struct {
+		ours figures
+		want string // one of the missed
+	}{
+		{figures{51, 100, 0.95, 1.1}, "sessions_ttft_vs_round_robin"},
+		{figures{40, 100, 0.79, 1.1}, "sessions_cached"},
+		{figures{40, 100, 0.87, 1.1}, "trees_cached"},
+		{figures{40, 111, 0.95, 1.1}, "shared_prompt_ttft_p99_vs_affinity"},
+		{figures{40, 100, 0.84, 1.1}, "shared_prompt_cached_over_affinity"},
+		{figures{40, 100, 0.95, 1.31}, "trace_max_over_mean"},
+		{figures{40, 100, 0.95, 1.31}, "forty_by_five_max_over_mean"},
+		{figures{40, 100, 0.872, 1.1}, "forty_by_five_cached"},
+		{figures{96, 100, 0.95, 1.1}, "forty_by_five_ttft_vs_vllm_router"},
+		{figures{40, 211, 0.95, 1.1}, "ttft_p99_vs_best of forty"},
+	} {
+		line := madeUp(c.ours).line()
+		if missed := line["missed"].([]string); !slices.Contains(missed, c.want) || line["target_met"] != false {
+			t.Errorf("%+v: missed %v, met %v, want %s", c.ours, missed, line["target_met"], c.want)
+		}
+	}
+	slow := madeUp(figures{40, 100, 0.95, 1.1})
+	ours := slow.rounds("shared", ownName)
+	ours[0].summary.Tokens, ours[1].summary.Tokens = 90, 90
+	if missed := slow.line()["missed"].([]string); !slices.Equal(missed, []string{"tokens_vs_best of shared"}) {
+		t.Errorf("fewer tokens per second: missed %v", missed)
+	}
+}
+
+// TestTreesCountTheWorse holds that the lower of the two kinds of trees is told, whichever it is.
+func TestTreesCountTheWorse(t *testing.T) {
+	for _, load := range []string{"trees2", "trees24"} {
+		rep := madeUp(figures{40, 100, 0.95, 1.1})
+		ours := rep.rounds(load, ownName)
+		ours[0].cached, ours[1].cached = 0.7, 0.7
+		if got := rep.line()["trees_cached"]; got != 0.7 {
+			t.Errorf("%s: trees_cached is %v", load, got)
+		}
+	}
+}
+
+func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
+	rep := madeUp(figures{40, 100, 0.95, 1.1})
+	keep := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == ownName })
+	rep.contenders = rep.contenders[keep : keep+1]
+	for w := range rep.results {
+		rep.results[w] = rep.results[w][keep : keep+1]
+	}
+	line := rep.line()
+	if _, told := line["sessions_ttft_vs_round_robin"]; told {
+		t.Error("a ratio without the other one")
+	}
+	if line["sessions_cached"] != 0.95 || line["target_met"] != false {
+		t.Errorf("%v", line)
+	}
+	rep.contenders[0].name = roundRobinName
+	if line := rep.line(); line["sessions_cached"] != nil || line["target_met"] != false {
+		t.Errorf("without ours: %v", line)
+	}
+}
+
+func TestReportSaysWhatWasCompared(t *testing.T) {
+	rep := madeUp(figures{40, 100, 0.95, 1.1})
+	rep.note("something is missing")
+	rep.rounds("forty", ownName)[0].prediction = prediction{Requests: 7, Predicted: 0.5, Told: 0.25, Off: 0.125}
+	var out strings.Builder
+	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), rep.line()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
+		"no look at load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 sequences at once and 32768 cached tokens",
+		"prediction of prefix_cache on forty: cached share foretold 0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
+		"\n{", `"bench":"prefix"`,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "prediction of round_robin") {
+		t.Error("a prediction of those who make none")
+	}
+}
+
+func TestResultOf(t *testing.T) {
+	answered := func(server string, prompt, cached int, match string) loadgen.Sample {
+		s := loadgen.Sample{Endpoint: server, TTFT: time.Millisecond, Total: 2 * time.Millisecond, Tokens: 3, Usage: loadgen.Usage{Prompt: prompt, Cached: cached}}
+		if match != "" {
+			s.Header = http.Header{http.CanonicalHeaderKey(compare.MatchHeader): {match}}
+		}
+		return s
+	}
+	r := resultOf([]loadgen.Sample{
+		answered("0", 100, 50, "0.25"), answered("0", 100, 0, "0.25"), answered("1", 200, 100, ""), {Error: loadgen.ErrReset},
+	}, 4)
+	if r.cached != 0.375 || math.Abs(r.uneven-8.0/3) > 1e-9 || r.summary.Failed() != 1 {
+		t.Errorf("cached %v, uneven %v, %d failed", r.cached, r.uneven, r.summary.Failed())
+	}
+	if want := (prediction{Requests: 2, Predicted: 0.25, Told: 0.25, Off: 0.25}); r.prediction != want {
+		t.Errorf("prediction %+v, want %+v", r.prediction, want)
+	}
+	if empty := resultOf(nil, 4); empty.cached != 0 || empty.uneven != 0 || empty.prediction != (prediction{}) {
+		t.Errorf("of nothing: %+v", empty)
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/child"
+	"github.com/warmgate/warmgate/e2e/freeport"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/pinned"
+)
+
+// launcher starts either router.
+//
+//go:embed router.py
+var launcher string
+
+// router is a router of others that stands in the gateway's place. Both come as Python packages around a Rust program.
+type router struct {
+	name      string // of the package index, and of the file in build/routers that pins it by hash
+	module    string // of Python
+	note      string // what to know when its figures are read
+	effective string // settings in force, JSON; known after install
+
+	folder string
+}
+
+// install fetches the package once and finds out whether it runs on this machine.
+func (r *router) install(ctx context.Context) error {
+	root, err := harness.Root()
+	if err != nil {
+		return err
+	}
+	r.folder = filepath.Join(root, ".cache", r.name)
+	pins := filepath.Join(root, "build", "routers", r.name+".txt")
+	err = pinned.Once(r.folder, func() error {
+		partly := r.folder + ".part"
+		if err := os.RemoveAll(partly); err != nil {
+			return err
+		}
+		out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+			"--only-binary", ":all:", "--require-hashes", "--target", partly, "--requirement", pins).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("fetch (needs Python 3 with pip): %w: %s", err, bytes.TrimSpace(out))
+		}
+		return os.Rename(partly, r.folder)
+	})
+	if err != nil {
+		return err
+	}
+	out, err := r.command(ctx, "--describe").Output()
+	r.effective = strings.TrimSpace(string(out))
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(failed.Stderr))
+	}
+	return err
+}
+
+func (r *router) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "python3", append([]string{"-c", launcher, r.module}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+r.folder)
+	return cmd
+}
+
+// arguments are the same for both routers: their defaults but for addresses and the log.
+func (r *router) arguments(port, metricsPort string, servers []string) []string {
+	return append([]string{
+		"--host", "127.0.0.1", "--port", port, "--policy", "cache_aware", "--log-level", "error",
+		"--prometheus-host", "127.0.0.1", "--prometheus-port", metricsPort, "--worker-urls",
+	}, servers...)
+}
+
+// front is where a contender takes requests.
+type front struct {
+	url  string
+	stop func() error
+	log  func() string // what a router has to say
+}
+
+// start runs the router in front of the servers, given by their URLs. It is new to all prompts. It may not answer yet.
+func (r *router) start(ctx context.Context, servers []string) (*front, error) {
+	port, err := freeport.Get(1)
+	if err != nil {
+		return nil, err
+	}
+	cmd := r.command(context.WithoutCancel(ctx), r.arguments(strconv.Itoa(port), strconv.Itoa(port+1), servers)...)
+	log, err := os.CreateTemp("", "warmgate-"+r.name+"-*.log")
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	process, err := child.Start(cmd)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(log.Name()))
+	}
+	return &front{
+		url:  "http://127.0.0.1:" + strconv.Itoa(port),
+		stop: func() error { return errors.Join(process.Kill(), os.Remove(log.Name())) },
+		log: func() string {
+			text, err := os.ReadFile(log.Name())
+			if err != nil {
+				return err.Error()
+			}
+			return string(text[max(0, len(text)-2000):])
+		},
+	}, nil
+}
+
+// describe says what is compared.
+func (r *router) describe() string {
+	return fmt.Sprintf("%s, policy cache_aware with its defaults %s, a new process for each run, in the gateway's place%s",
+		r.pin(), r.effective, r.note)
+}
+
+// pin returns name and version as pinned.
+func (r *router) pin() string {
+	root, err := harness.Root()
+	if err != nil {
+		return r.name
+	}
+	text, err := os.ReadFile(filepath.Join(root, "build", "routers", r.name+".txt"))
+	if err != nil {
+		return r.name
+	}
+	for _, line := range strings.Split(string(text), "\n") {
+		if strings.HasPrefix(line, r.name+"==") {
+			return strings.Fields(line)[0]
+		}
+	}
+	return r.name
+}
+
+// routerTimeout bounds the time until a router answers: it has to find its servers well first.
+const routerTimeout = time.Minute

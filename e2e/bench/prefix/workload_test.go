@@ -1,0 +1,175 @@
+package main
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// words counts the tokens of the messages.
+func words(messages []loadgen.Message) int {
+	n := 0
+	for _, m := range messages {
+		n += len(strings.Fields(m.Content))
+	}
+	return n
+}
+
+func TestSameSeedSameScripts(t *testing.T) {
+	for _, w := range append(workloads(), replay(sample(t), time.Second)) {
+		if !reflect.DeepEqual(w.scripts(1), w.scripts(1)) {
+			t.Errorf("%s: the same seed gave different scripts", w.name)
+		}
+		if reflect.DeepEqual(w.scripts(1), w.scripts(2)) {
+			t.Errorf("%s: another seed gave the same scripts", w.name)
+		}
+	}
+}
+
+func TestScriptsAreWellFormed(t *testing.T) {
+	for _, w := range workloads() {
+		sessions := map[string]bool{}
+		for _, s := range w.scripts(3) {
+			if sessions[s.session] {
+				t.Errorf("%s: session %s twice", w.name, s.session)
+			}
+			sessions[s.session] = true
+			for i, turn := range s.turns {
+				if (turn.parent < 0) != (i == 0) || turn.parent >= i {
+					t.Fatalf("%s: turn %d follows %d", w.name, i, turn.parent)
+				}
+				if last := turn.add[len(turn.add)-1]; last.Role != "user" || turn.answer < 1 {
+					t.Fatalf("%s: turn %d ends with %s and asks for %d tokens", w.name, i, last.Role, turn.answer)
+				}
+			}
+		}
+		if w.users < 1 || w.users > len(sessions) {
+			t.Errorf("%s: %d users for %d scripts", w.name, w.users, len(sessions))
+		}
+	}
+}
+
+func TestAround(t *testing.T) {
+	r := random(1, "around")
+	sum, least, most := 0, 1<<30, 0
+	for range 10_000 {
+		n := around(r, 200)
+		sum, least, most = sum+n, min(least, n), max(most, n)
+	}
+	if mean := sum / 10_000; mean < 197 || mean > 203 || least < 100 || most > 300 || most-least < 190 {
+		t.Errorf("around 200: mean %d, %d to %d", mean, least, most)
+	}
+	if around(r, 1) != 1 {
+		t.Error("around 1 is not 1")
+	}
+}
+
+func TestSessions(t *testing.T) {
+	w := sessions()
+	scripts := w.scripts(1)
+	in, out := 0, 0
+	begins := map[string]bool{}
+	for _, s := range scripts {
+		if len(s.turns) != 5 {
+			t.Fatalf("a session of %d turns", len(s.turns))
+		}
+		begins[s.turns[0].add[0].Content[:20]] = true
+		for i, turn := range s.turns {
+			in += words(turn.add)
+			out += turn.answer
+			if i > 0 && (turn.think < 0 || turn.think > longestThought) || i == 0 && turn.think != 0 {
+				t.Errorf("turn %d after %v", i, turn.think)
+			}
+		}
+	}
+	if n := requests(scripts); len(scripts) != 60 || n != 300 || in/n < 190 || in/n > 210 || out/n < 760 || out/n > 840 {
+		t.Errorf("%d sessions, %d requests, %d tokens in, %d out", len(scripts), n, in/n, out/n)
+	}
+	if len(begins) != 60 {
+		t.Errorf("%d different beginnings", len(begins))
+	}
+}
+
+// TestShared holds that four in five requests have the system prompt and the example in common, and the others nothing.
+func TestShared(t *testing.T) {
+	count := map[string]int{}
+	scripts := shared().scripts(1)
+	for _, s := range scripts {
+		add := s.turns[0].add
+		if roles := []string{add[0].Role, add[1].Role, add[2].Role, add[3].Role}; !slices.Equal(roles, []string{"system", "user", "assistant", "user"}) {
+			t.Fatalf("roles %v", roles)
+		}
+		count[add[0].Content+add[1].Content+add[2].Content]++
+	}
+	most, others := 0, 0
+	for _, n := range count {
+		most = max(most, n)
+		if n == 1 {
+			others++
+		}
+	}
+	if share := float64(most) / float64(len(scripts)); share < 0.77 || share > 0.83 || most+others != len(scripts) {
+		t.Errorf("%.2f of the requests share a prompt, %d have their own, of %d", share, others, len(scripts))
+	}
+}
+
+func TestTrees(t *testing.T) {
+	for _, c := range []struct {
+		w     workload
+		sizes []int // of the trees, in turn
+	}{
+		{trees("two", 3, 1, 2), []int{15, 15, 15}},
+		{trees("mixed", 4, 1, 2, 4), []int{15, 85, 15, 85}},
+	} {
+		var system string
+		for i, s := range c.w.scripts(1) {
+			if len(s.turns) != c.sizes[i] {
+				t.Fatalf("%s: tree %d has %d turns, want %d", c.w.name, i, len(s.turns), c.sizes[i])
+			}
+			branches := map[int]int{15: 2, 85: 4}[c.sizes[i]]
+			depth := make([]int, len(s.turns))
+			for k, turn := range s.turns {
+				if k > 0 {
+					depth[k] = depth[turn.parent] + 1
+				}
+				want := branches
+				if depth[k] == treeDepth-1 {
+					want = 0
+				}
+				if got := s.children(k); len(got) != want {
+					t.Fatalf("%s: turn %d at depth %d branches into %v, want %d", c.w.name, k, depth[k], got, want)
+				}
+			}
+			if system == "" {
+				system = s.turns[0].add[0].Content
+			}
+			if s.turns[0].add[0].Content != system || s.turns[1].add[0].Content == s.turns[2].add[0].Content {
+				t.Errorf("%s: tree %d: another system prompt, or branches that are the same", c.w.name, i)
+			}
+		}
+	}
+}
+
+func TestForty(t *testing.T) {
+	count := map[string]int{}
+	scripts := forty().scripts(1)
+	for _, s := range scripts {
+		system := s.turns[0].add[0].Content
+		if n := len(strings.Fields(system)); n != 1000 {
+			t.Fatalf("a system prompt of %d tokens", n)
+		}
+		count[system]++
+	}
+	if len(scripts) != 40 || requests(scripts) != 200 || len(count) != 4 {
+		t.Errorf("%d conversations, %d requests, %d system prompts", len(scripts), requests(scripts), len(count))
+	}
+	for _, n := range count {
+		if n != 10 {
+			t.Errorf("a system prompt is shared by %d conversations", n)
+		}
+	}
+}

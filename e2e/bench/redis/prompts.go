@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+const (
+	// promptEndpoints is the size of the cluster that prompts are sent to.
+	promptEndpoints = 64
+	// promptTTL is for how long prompts are remembered.
+	promptTTL = 10 * time.Minute
+	// blockBytes of a prompt are a block; all of it counts for promptTokens of the requestTokens.
+	blockBytes, promptTokens, requestTokens = 2048, 900, 1000
+	// stay is what a cached prompt is worth: a conversation goes on where it began, whatever else has come there meanwhile.
+	stay = 1e6
+	// memoryBlocks are in each conversation by which memory is measured, and memoryTalks is how many there are, of two turns.
+	memoryBlocks, memoryTalks = 64, 300
+)
+
+// Names of the contenders that are given prompts, besides warmgate.
+const (
+	blockXOR  = "xor"
+	blockKeys = "keys"
+)
+
+var (
+	//go:embed prompt_xor.lua
+	luaPromptXOR string
+	//go:embed prompt_keys.lua
+	luaPromptKeys string
+)
+
+// promptContenders are compared in this order, over prompts of n blocks.
+func promptContenders(n int) []contender {
+	return []contender{
+		{
+			warmgate, "redisclient.Store: match, choice, count and note in one step, blocks in runs",
+			func(c *conn, s settings, owner uint64, endpoints []string) client {
+				w := openWarmgate(c, s, owner, endpoints).(*warmgateClient)
+				w.prompts = newPrompts(n)
+				w.plan.Unit, w.plan.Tokens = lb.Tokens, requestTokens
+				return w
+			}, loadsOfTable,
+		},
+		promptContender(blockXOR, "prompt_xor.lua by EVAL with its text each time, as it is published", luaPromptXOR, true, n),
+		promptContender(blockKeys, "prompt_keys.lua by EVALSHA: what the published way costs at its best", luaPromptKeys, false, n),
+	}
+}
+
+// promptContender is a plainContender that sends prompts along.
+func promptContender(name, what, script string, whole bool, n int) contender {
+	plain := plainContender(name, what, script, whole)
+	open := plain.open
+	plain.open = func(c *conn, s settings, owner uint64, endpoints []string) client {
+		p := open(c, s, owner, endpoints).(*plainClient)
+		words := append(p.words[:len(p.words)-len(endpoints):len(p.words)-len(endpoints)],
+			strconv.Itoa(int(promptTTL.Seconds())), strconv.Itoa(len(endpoints)))
+		p.words = append(words, p.endpoints...)
+		p.endpoints = p.words[len(words):]
+		p.prompts = newPrompts(n)
+		return p
+	}
+	return plain
+}
+
+// prompts draws prompts of n blocks: in turns one of which nothing is known, and the same once more with another last block,
+// as when a conversation goes on.
+type prompts struct {
+	blocks []prompt.Block
+	drawn  int
+}
+
+func newPrompts(n int) *prompts {
+	p := &prompts{}
+	for i := range n {
+		p.blocks = append(p.blocks, prompt.Block{End: (i + 1) * blockBytes})
+	}
+	return p
+}
+
+// next draws a prompt. It is valid until the next call.
+func (p *prompts) next() []prompt.Block {
+	from := 0
+	if p.drawn%2 == 1 {
+		from = len(p.blocks) - 1
+	}
+	p.drawn++
+	for i := range p.blocks[from:] {
+		p.blocks[from+i].Key = rand.Uint64()
+	}
+	return p.blocks
+}
+
+// prefix draws a prompt for a plan. Where it is cached, most of a request's tokens need not be computed.
+func (p *prompts) prefix() lb.Prefix {
+	blocks := p.next()
+	return lb.Prefix{
+		Blocks: blocks, Length: len(blocks) * blockBytes, Tokens: promptTokens, Credit: stay, TTL: promptTTL, Room: 1 << 20,
+	}
+}
+
+// digests returns a SHA-1 in hex for each block, or what stands for one: nobody looks at what they are made of.
+func (p *prompts) digests() []string {
+	var out []string
+	for _, b := range p.next() {
+		out = append(out, fmt.Sprintf("%016x%016x%08x", b.Key, b.Key*0x9e3779b97f4a7c15, uint32(b.Key>>7)))
+	}
+	return out
+}
+
+// comparePrompts measures every contender over prompts of n blocks.
+func comparePrompts(ctx context.Context, s settings, server *redisserver.Server, n int) (*cell, error) {
+	return compare(ctx, s, server, promptEndpoints, promptContenders(n), []part{
+		{1, (*stage).warm}, {1, (*stage).timePhase}, {1, (*stage).drain},
+	})
+}
+
+// promptMemory returns how many bytes a server needs for a million blocks, by contender, extrapolated from a sample of them.
+func promptMemory(s settings, server *redisserver.Server) (map[string]float64, error) {
+	out := map[string]float64{}
+	for _, con := range promptContenders(memoryBlocks) {
+		if _, err := server.Do("FLUSHALL", "SYNC"); err != nil {
+			return nil, err
+		}
+		took, err := memoryOf(s, server, con)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", con.name, err)
+		}
+		out[con.name] = took * 1e6 / ((memoryBlocks + 1) * memoryTalks)
+	}
+	return out, nil
+}
+
+// memoryOf returns by how much the server's memory grows with the conversations.
+func memoryOf(s settings, server *redisserver.Server, con contender) (float64, error) {
+	s.owners, s.depth = 1, 1
+	st, err := start(s, server, con, promptEndpoints)
+	if err != nil {
+		return 0, err
+	}
+	defer st.close()
+	if err := st.warm(); err != nil {
+		return 0, err
+	}
+	before, err := usedMemory(server)
+	if err != nil {
+		return 0, err
+	}
+	for range 2 * memoryTalks {
+		for _, do := range []func(client){client.reserve, client.release} {
+			do(st.clients[0])
+			if err := st.clients[0].flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	after, err := usedMemory(server)
+	return after - before, err
+}
+
+func usedMemory(server *redisserver.Server) (float64, error) {
+	info, err := server.Info("memory")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(info["used_memory"], 64)
+}
+
+// promptCell is what prompts of one length cost.
+type promptCell struct {
+	blocks int
+	*cell
+}
+
+func (c promptCell) String() string {
+	text := fmt.Sprintf("a prompt of %d blocks: server µs per reservation", c.blocks)
+	for _, name := range []string{warmgate, blockXOR, blockKeys} {
+		bytes := func(m measurement) float64 { return m.sent + m.received }
+		text += fmt.Sprintf("; %s %s and %.0f bytes", name, c.spread(name, reserveOf).Format("%.1f"), c.spread(name, bytes).Median)
+	}
+	return text + fmt.Sprintf("; warmgate over xor %s, over keys %s", c.ratio(warmgate, blockXOR, reserveOf).Format("%.4f"),
+		c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
+}
+
+// promptResult is the part of the JSON line that is about prompts: warmgate over xor and over keys by blocks of the prompt.
+type promptResult struct {
+	XOR1          float64        `json:"prefix_vs_xor_1"`
+	XOR5          float64        `json:"prefix_vs_xor_5"`
+	XOR20         float64        `json:"prefix_vs_xor_20"`
+	XOR64         float64        `json:"prefix_vs_xor_64"`
+	XOR128        float64        `json:"prefix_vs_xor_128"`
+	Keys1         float64        `json:"prefix_vs_keys_1"`
+	Keys5         float64        `json:"prefix_vs_keys_5"`
+	Keys20        float64        `json:"prefix_vs_keys_20"`
+	Keys64        float64        `json:"prefix_vs_keys_64"`
+	Keys128       float64        `json:"prefix_vs_keys_128"`
+	Bytes64       float64        `json:"prefix_bytes_vs_xor_64"` // both ways, with the release
+	BytesKeys64   float64        `json:"prefix_bytes_vs_keys_64"`
+	PromptUS64    float64        `json:"prefix_reserve_us_64"`
+	Memory        float64        `json:"prefix_memory_per_million_blocks"` // bytes
+	MemoryXOR     float64        `json:"prefix_memory_per_million_blocks_xor"`
+	PromptTargets *promptTargets `json:"prefix_targets_met,omitempty"`
+}
+
+// promptTargets says which of the project's budgets were kept.
+type promptTargets struct {
+	XOR64 bool `json:"xor_64"` // prefix_vs_xor_64 ≤ 1/15
+	XOR5  bool `json:"xor_5"`  // prefix_vs_xor_5 ≤ 1/5
+	Bytes bool `json:"bytes"`  // prefix_bytes_vs_xor_64 ≤ 1/2
+}
+
+func (rep *report) promptLine() promptResult {
+	out := promptResult{Memory: rep.memory[warmgate], MemoryXOR: rep.memory[blockXOR]}
+	over := map[int][2]*float64{
+		1: {&out.XOR1, &out.Keys1}, 5: {&out.XOR5, &out.Keys5}, 20: {&out.XOR20, &out.Keys20},
+		64: {&out.XOR64, &out.Keys64}, 128: {&out.XOR128, &out.Keys128},
+	}
+	for _, c := range rep.prompts {
+		for i, name := range []string{blockXOR, blockKeys} {
+			if at, ok := over[c.blocks]; ok {
+				*at[i] = c.ratio(warmgate, name, reserveOf).Median
+			}
+		}
+		if c.blocks == 64 {
+			bytes := func(m measurement) float64 { return m.sent + m.received }
+			out.Bytes64 = c.ratio(warmgate, blockXOR, bytes).Median
+			out.BytesKeys64 = c.ratio(warmgate, blockKeys, bytes).Median
+			out.PromptUS64 = c.spread(warmgate, reserveOf).Median
+			out.PromptTargets = &promptTargets{Bytes: out.Bytes64 <= 0.5}
+		}
+	}
+	if out.PromptTargets != nil {
+		out.PromptTargets.XOR64, out.PromptTargets.XOR5 = out.XOR64 <= 1.0/15, out.XOR5 > 0 && out.XOR5 <= 1.0/5
+	}
+	return out
+}

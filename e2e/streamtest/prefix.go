@@ -1,0 +1,166 @@
+package streamtest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// prefixScenarios are those of prefix_cache.
+var prefixScenarios = []scenario{
+	{name: "a conversation stays", policy: prefixCache, endpoints: 3, run: staysWithTheConversation},
+	{name: "what is cached is no work", policy: prefixCache, endpoints: 2, config: `"output_tokens":100`, run: func(t *run) {
+		var work [2]int64
+		for i := range work {
+			s := t.say(conversation(1))
+			t.Await(func() bool { work[i] = t.Load(s.Upstream()).Tokens; return work[i] > 0 })
+			t.finish(s)
+			t.wantDrained()
+		}
+		if work[0] < 1000 || work[1] < 100 || work[1] > 150 {
+			t.Errorf("%d tokens in flight, then %d for the same prompt; want over 1000, then little more than 100", work[0], work[1])
+		}
+		t.wantDrained()
+	}},
+	{name: "load outweighs what is cached", policy: prefixCache, endpoints: 2, run: func(t *run) {
+		first := t.say(conversation(1))
+		t.finish(first)
+		busy := []Stream{t.say(Request{Frames: []string{completion(400, 20000)}})}
+		if busy[0].Upstream() != first.Upstream() {
+			busy = append(busy, t.say(Request{Frames: []string{completion(400, 40000)}}))
+		}
+		away := t.say(conversation(1, 2))
+		if away.Upstream() == first.Upstream() {
+			t.Error("the conversation waits behind more work than its prompt is")
+		}
+		t.finish(append(busy, away)...)
+		t.wantDrained()
+	}},
+	{name: "tenants share nothing", policy: prefixCache, endpoints: 1, config: `"prefix":{"tenant_header":"X-Tenant"}`, run: func(t *run) {
+		for _, c := range []struct {
+			tenant string
+			known  bool
+		}{{"a", false}, {"b", false}, {"a", true}, {"b", true}, {"", false}, {"a,b", false}, {"", true}} {
+			r := conversation(1)
+			if c.tenant != "" {
+				r.Headers = [][2]string{{"x-tenant", c.tenant}}
+			}
+			s := t.say(r)
+			t.finish(s)
+			if match := t.match(s); (match > 0) != c.known {
+				t.Errorf("tenant %q: %v of the prompt is taken to be cached", c.tenant, match)
+			}
+		}
+	}},
+	{name: "a failure is not cached", policy: prefixCache, endpoints: 1, run: func(t *run) {
+		r := conversation(1)
+		r.NoRetry = true
+		s := t.say(r)
+		s.Head(500)
+		s.Finish()
+		s.Result()
+		again := t.say(r)
+		t.finish(again)
+		if match := t.match(again); match != 0 {
+			t.Errorf("%v of the prompt is taken to be cached where it failed", match)
+		}
+		last := t.say(r)
+		t.finish(last)
+		if match := t.match(last); match < 0.9 {
+			t.Errorf("%v of the prompt is taken to be cached where it was answered", match)
+		}
+		t.wantDrained()
+	}},
+	{name: "what servers tell is counted and learned", policy: prefixCache, endpoints: 1, config: `"output_tokens":5000`, run: func(t *run) {
+		const prompt, cached, expected = "warmgate_prompt_tokens_total", "warmgate_cached_tokens_total", "warmgate_expected_cached_tokens_total"
+		t.mark(prompt, cached, expected)
+		for i, usage := range []string{
+			`{"usage":{"prompt_tokens":500,"completion_tokens":70,"prompt_tokens_details":{"cached_tokens":0}}}`,
+			"data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":70,\"prompt_tokens_details\":{\"cached_tokens\":496}}}\n\ndata: [DONE]\n\n",
+		} {
+			s := t.say(conversation(1))
+			var work int64
+			t.Await(func() bool { work = t.Load(0).Tokens; return work > 0 })
+			if i == 1 && t.Lacks(PickWorker) == "" && (work < 70 || work > 80) { // each worker learns for itself
+				t.Errorf("%d tokens in flight, want little more than the 70 of the answer before", work)
+			}
+			s.Head(200)
+			s.Data(usage[:len(usage)/2])
+			s.Data(usage[len(usage)/2:])
+			t.finish(s)
+			t.wantDrained()
+		}
+		t.wantGrown(prompt, 1000)
+		t.wantGrown(cached, 496)
+		if got := t.Counter(expected) - t.before[expected]; got < 480 || got > 500 {
+			t.Errorf("%d tokens were expected to be cached, want nearly 500", got)
+		}
+	}},
+	{name: "a prompt that cannot be read", policy: prefixCache, endpoints: 2, run: func(t *run) {
+		t.mark(decisionsOf(prefixCache, "body_malformed"), decisionsOf(prefixCache, "body_ambiguous"), decisionsOf(prefixCache, "chosen"))
+		for _, body := range []string{"{", `{"prompt":"a","prompt":"b"}`, "{}"} {
+			t.finish(t.say(Request{Frames: []string{body}}))
+		}
+		t.finish(t.say(Request{}))
+		t.wantGrown(decisionsOf(prefixCache, "body_malformed"), 1)
+		t.wantGrown(decisionsOf(prefixCache, "body_ambiguous"), 1)
+		t.wantGrown(decisionsOf(prefixCache, "chosen"), 2)
+		t.wantDrained()
+	}},
+}
+
+const prefixCache = "prefix_cache"
+
+// conversation is a request with a turn for each seed. Those with the same seeds in front have the same beginning.
+func conversation(seeds ...int) Request {
+	var turns []string
+	for _, seed := range seeds {
+		text := strings.Repeat(fmt.Sprintf("turn %d goes on ", seed), 250)
+		turns = append(turns, `{"role":"user","content":"`+text+`"}`)
+	}
+	return Request{Frames: []string{`{"model":"m","messages":[` + strings.Join(turns, ",") + `]}`}}
+}
+
+// say opens a request and waits until it has reached an endpoint.
+func (t *run) say(r Request) Stream {
+	t.Helper()
+	s := t.Open(r)
+	if s.Upstream() < 0 {
+		t.Fatalf("the request reached no endpoint: %+v", s.Result())
+	}
+	return s
+}
+
+// match returns the share of the prompt that was taken to be cached.
+func (t *run) match(s Stream) float64 {
+	t.Helper()
+	text := s.Result().Headers["x-warmgate-match"]
+	share, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Errorf("x-warmgate-match is %q", text)
+	}
+	return share
+}
+
+func staysWithTheConversation(t *run) {
+	homes := map[int]int{}
+	for seed := 1; seed <= 6; seed++ {
+		s := t.say(conversation(seed))
+		homes[seed] = s.Upstream()
+		t.finish(s)
+	}
+	for seed, home := range homes {
+		for turns := 2; turns <= 4; turns++ {
+			seeds := []int{seed, 10, 20, 30}[:turns]
+			r := conversation(seeds...)
+			r.Worker = turns % t.Workers()
+			s := t.say(r)
+			t.finish(s)
+			want := float64(turns-1) / float64(turns)
+			if match := t.match(s); s.Upstream() != home || match < want-0.05 || match > want+0.05 {
+				t.Errorf("conversation %d, turn %d: endpoint %d with %.2f of the prompt cached; want %d with %.2f", seed, turns, s.Upstream(), match, home, want)
+			}
+		}
+	}
+	t.wantDrained()
+}

@@ -1,0 +1,37 @@
+package vllmsim
+
+import (
+	"encoding/binary"
+	"net/http"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// tokenize serves vLLM's /tokenize, by which routers learn the tokens of a prompt: its ids here are the bytes of the tokens.
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) int {
+	if r.Method != http.MethodPost {
+		return writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "Method Not Allowed")
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return writeError(w, http.StatusBadRequest, "BadRequestError", err.Error())
+	}
+	req, err := parseRequest(body, gjson.Get(body, "messages").Exists(), true)
+	if err != nil {
+		return writeError(w, http.StatusBadRequest, "BadRequestError", err.Error())
+	}
+	out := append([]byte(`{"count":`), strconv.Itoa(req.promptLen)...)
+	out = append(out, `,"max_model_len":`...)
+	out = strconv.AppendInt(out, int64(s.cfg.MaxModelLen), 10)
+	out = append(out, `,"tokens":[`...)
+	for i := range req.promptLen {
+		var token [bytesPerToken]byte
+		copy(token[:], req.prompt[min(i*bytesPerToken, len(req.prompt)):])
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendUint(out, uint64(binary.LittleEndian.Uint32(token[:])), 10)
+	}
+	return writeJSON(w, http.StatusOK, append(out, `],"token_strs":null}`...))
+}
