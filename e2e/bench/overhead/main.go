@@ -5,8 +5,9 @@
 //	readbody  a Go plugin that does nothing but read the request body
 //	tokens    Warmgate, unit: tokens, which reads and scans the body
 //	requests  Warmgate, unit: requests, the default, which needs no body
+//	prefix    Warmgate, prefix_cache, which also cuts the prompt into blocks and looks for it
 //
-// over request bodies and cluster sizes. All four gateways stay up; a round measures each of them once, in rotating order.
+// over request bodies and cluster sizes. All gateways stay up; a round measures each of them once, in rotating order.
 // Afterwards Warmgate serves many requests while the memory of its VMs is watched.
 //
 // The last line of the output is one JSON object.

@@ -115,7 +115,7 @@ func madeUp(ratio float64, m *memory) *report {
 	c := &cell{kib: 16, endpoints: 64, runs: map[string][]measurement{}}
 	for round := range 5 {
 		base := float64(100 * (round + 1)) // the machine slows down: pairing must cancel it
-		for name, factor := range map[string]float64{none: 0.5, readbody: 1, requests: ratio, tokens: 1.25} {
+		for name, factor := range map[string]float64{none: 0.5, readbody: 1, requests: ratio, tokens: 1.25, prefix: 1.5} {
 			c.runs[name] = append(c.runs[name], measurement{cpu: base * factor, rate: 1000, p50: 10, p99: 20})
 		}
 	}
@@ -128,7 +128,7 @@ func TestLine(t *testing.T) {
 	if line.Bench != "overhead" || line.Ratio < 1.199 || line.Ratio > 1.201 || line.Spread.Max-line.Spread.Min > 1e-9 {
 		t.Errorf("ratio %v, spread %+v: want 1.2 in every round", line.Ratio, line.Spread)
 	}
-	if line.Tokens != 1.25 || len(line.Cells) != 1 || line.Cells[0].CPU[none] != 150 {
+	if line.Tokens != 1.25 || line.Prefix != 1.5 || len(line.Cells) != 1 || line.Cells[0].CPU[none] != 150 {
 		t.Errorf("line %+v", line)
 	}
 	for _, tc := range []struct {
@@ -168,7 +168,7 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 // TestVariantsInEnvoy runs every variant once in a real Envoy.
 func TestVariantsInEnvoy(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts four Envoys")
+		t.Skip("starts Envoys")
 	}
 	ctx := context.Background()
 	up, err := startUpstream(4)

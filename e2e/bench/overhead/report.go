@@ -13,7 +13,7 @@ type cell struct {
 	runs           map[string][]measurement // by variant, then by round
 }
 
-var names = []string{none, readbody, tokens, requests}
+var names = []string{none, readbody, tokens, requests, prefix}
 
 func (c *cell) values(variant string, get func(measurement) float64) []float64 {
 	out := make([]float64, len(c.runs[variant]))
@@ -74,6 +74,7 @@ func (rep *report) configuration() []string {
 		"CPU: Envoy's own user and kernel time, from /proc",
 		fmt.Sprintf("none, readbody: cluster balanced by Envoy's least_request; readbody.wasm is %d bytes", rep.wasm[readbody]),
 		fmt.Sprintf("tokens, requests: Warmgate (%d bytes), configuration %s and %s", rep.wasm["warmgate"], config("tokens"), config("requests")),
+		"prefix: Warmgate, configuration " + cacheConfig + "; each body is the same prompt",
 	}
 	if rep.memory != nil {
 		lines = append(lines, rep.memory.describe())
@@ -93,6 +94,7 @@ type result struct {
 	Ratio   float64       `json:"cpu_ratio_16k_64"` // Warmgate as shipped (requests) over readbody at 16 KiB and 64 endpoints; 0 = not measured
 	Spread  bench.Spread  `json:"cpu_ratio_16k_64_spread"`
 	Tokens  float64       `json:"cpu_ratio_16k_64_tokens"` // unit: tokens over readbody
+	Prefix  float64       `json:"cpu_ratio_16k_64_prefix"` // prefix_cache over readbody
 	Floor   float64       `json:"cpu_ratio_16k_64_none"`   // requests over none
 	Cells   []cellLine    `json:"cells"`
 	Wasm    int64         `json:"wasm_bytes"`
@@ -107,6 +109,7 @@ type cellLine struct {
 	CPU       map[string]float64 `json:"cpu_us"` // median by variant
 	Ratio     float64            `json:"requests_over_readbody"`
 	Tokens    float64            `json:"tokens_over_readbody"`
+	Prefix    float64            `json:"prefix_over_readbody"`
 }
 
 // targetResults says which of the project's budgets were kept.
@@ -123,6 +126,7 @@ func (rep *report) line() result {
 		line := cellLine{
 			KiB: c.kib, Endpoints: c.endpoints, CPU: map[string]float64{},
 			Ratio: c.ratio(requests, readbody).Median, Tokens: c.ratio(tokens, readbody).Median,
+			Prefix: c.ratio(prefix, readbody).Median,
 		}
 		for _, name := range names {
 			line.CPU[name] = bench.SpreadOf(c.values(name, cpuOf)).Median
@@ -132,6 +136,7 @@ func (rep *report) line() result {
 			out.Spread = c.ratio(requests, readbody)
 			out.Ratio = out.Spread.Median
 			out.Tokens, out.Floor = c.ratio(tokens, readbody).Median, c.ratio(requests, none).Median
+			out.Prefix = c.ratio(prefix, readbody).Median
 			out.Targets.CPU, out.Targets.Tokens = out.Ratio <= 1.3, out.Tokens <= 1.3
 		}
 	}

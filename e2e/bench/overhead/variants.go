@@ -22,6 +22,7 @@ const (
 	readbody = "readbody"
 	tokens   = "tokens"
 	requests = "requests"
+	prefix   = "prefix"
 )
 
 const path = "/v1/chat/completions"
@@ -46,7 +47,10 @@ func config(unit string) string {
 		`","envoy":{"admin_cluster":"warmgate-admin"}}}`
 }
 
-// startVariants builds the modules and starts the four gateways. It returns the modules' sizes in bytes by variant.
+// cacheConfig is that of prefix_cache.
+const cacheConfig = `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
+
+// startVariants builds the modules and starts the gateways. It returns the modules' sizes in bytes by variant.
 func startVariants(ctx context.Context, up *upstream) ([]*variant, map[string]int64, error) {
 	warmgate, err := harness.Wasm(ctx, harness.HostEnvoy)
 	if err != nil {
@@ -68,6 +72,7 @@ func startVariants(ctx context.Context, up *upstream) ([]*variant, map[string]in
 		{requests, func(o *harness.Options) {
 			o.Module, o.Config, o.Policy = warmgate, config("requests"), harness.Warmgate
 		}},
+		{prefix, func(o *harness.Options) { o.Module, o.Config, o.Policy = warmgate, cacheConfig, harness.Warmgate }},
 	} {
 		o := native
 		v.change(&o)
@@ -89,7 +94,7 @@ func startVariants(ctx context.Context, up *upstream) ([]*variant, map[string]in
 }
 
 // quiet takes out of the shipped layout what would disturb the measurement: the health checks of hundreds of endpoints by
-// four gateways, and the access log. Both cost the same with and without a plugin.
+// several gateways, and the access log. Both cost the same with and without a plugin.
 func quiet(file string, doc *yaml.Node) error {
 	switch file {
 	case "clusters.yaml":
