@@ -133,7 +133,10 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	}
 	s.reserved++
 	sc := s.scope(p.Scope)
-	held := s.prefixes.match(now, &p.Prefix)
+	var held []holding
+	if len(p.Prefix.Blocks) > 0 {
+		held = s.prefixes.match(now, &p.Prefix)
+	}
 	var grant Grant
 	st, err := s.swap(now, sc, func(t table) (table, step, error) {
 		t, err := sc.locate(t, p.Candidates, &s.hashes)
@@ -164,7 +167,9 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 		return Grant{}, err
 	}
 	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
-	s.prefixes.note(now, uint32(hashAddr(p.Candidates[grant.Index].Addr)))
+	if len(p.Prefix.Blocks) > 0 {
+		s.prefixes.note(now, uint32(hashAddr(p.Candidates[grant.Index].Addr)))
+	}
 	return grant, nil
 }
 

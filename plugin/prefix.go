@@ -2,7 +2,9 @@ package main
 
 import (
 	"slices"
+	"time"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -13,6 +15,23 @@ type chainTerms struct {
 	size   int
 }
 
+// prompted is what prefix_cache knows of a request.
+type prompted struct {
+	blocks    []prompt.Block
+	length    int // of the prompt, in the unit of the blocks' ends
+	model     modelKey
+	textBytes int     // length of the prompt's text, 0 if not all of the body was seen
+	cached    float64 // share of the prompt that the endpoint was taken to have in its cache
+	usage     *prompt.UsageReader
+}
+
+// into completes a request by its prompt, and by what was learned of its model.
+func (p *prompted) into(r *lb.Request, now time.Duration, s *stream, info *prompt.Info, unseen int) {
+	l, _ := s.plugin.vm.models.get(now, p.model)
+	r.PromptTokens, r.OutputTokens = l.adjusted(s.cfg, info, unseen)
+	r.Blocks, r.Length = p.blocks, p.length
+}
+
 // cut cuts the prompt of the body into blocks. The route, and the tenant if there is a header for
 // it, are part of every key.
 func (s *stream) cut(body []byte, parts *prompt.Parts) {
@@ -21,7 +40,7 @@ func (s *stream) cut(body []byte, parts *prompt.Parts) {
 		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
 	}
 	blocks, length := s.plugin.vm.chainer(s.cfg).Chain(body, parts, s.scope, s.Route(), tenant)
-	s.blocks, s.length = slices.Clone(blocks), length
+	s.prompted = &prompted{blocks: slices.Clone(blocks), length: length, model: s.modelOf(body, parts)}
 }
 
 // chainer returns what cuts prompts for the configuration.
@@ -52,7 +71,7 @@ func (v *vm) secret(c *config.Config) [16]byte {
 
 // forget takes back what the chosen endpoint was noted to have of the prompt, but for the first n blocks.
 func (s *stream) forget(n int) {
-	if len(s.blocks) > n && s.chosen != "" {
+	if s.prompted != nil && len(s.prompted.blocks) > n && s.chosen != "" {
 		s.store.Forget(s.now(), &s.ask.plan, s.chosen, n)
 	}
 }

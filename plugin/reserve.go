@@ -92,7 +92,10 @@ func (s *stream) answered() action {
 		return s.pass(lb.ReasonStoreError)
 	}
 	s.phase, s.load = phaseLeased, s.ask.grant.Load.Requests
-	s.tokens, s.cached = s.ask.plan.Work(s.ask.grant.Cached), s.ask.plan.Prefix.Share(s.ask.grant.Cached)
+	s.tokens = s.ask.plan.Work(s.ask.grant.Cached)
+	if s.prompted != nil {
+		s.prompted.cached = s.ask.plan.Prefix.Share(s.ask.grant.Cached)
+	}
 	s.chosen = s.ask.plan.Candidates[s.ask.grant.Index].Addr
 	s.addr = s.chosen
 	switch {

@@ -51,12 +51,7 @@ type stream struct {
 	ask    reservation
 	id     lb.LeaseID
 
-	blocks []prompt.Block // of the prompt, for prefix_cache
-	length int            // of the prompt, in the unit of the blocks' ends
-	model  modelKey
-	// textBytes is the length of the prompt's text, 0 if not all of the body was seen.
-	textBytes int
-	usage     *prompt.UsageReader
+	prompted *prompted // for prefix_cache, nil where the prompt does not matter
 
 	addr       string        // the endpoint that the lease counts at
 	chosen     string        // the endpoint that was chosen
@@ -64,7 +59,6 @@ type stream struct {
 	output     int64         // tokens that remain in flight once the first byte is there
 	streams    bool          // the answer was asked for as a stream of tokens
 	load       int64         // requests in flight at the endpoint, this one included
-	cached     float64       // share of the prompt that the endpoint was taken to have in its cache
 	asked      time.Duration // when all of the request was on its way, 0 before
 	reached    bool          // an endpoint was tried: the response is not the gateway's alone
 	status     int           // of the response, 0 before it
@@ -183,9 +177,8 @@ func (s *stream) inspect(size int, end bool) action {
 	}
 	if s.cfg.Policy == config.PrefixCache {
 		s.cut(body, &parts)
-		s.model = s.modelOf(body, &parts)
 		if end && len(body) >= size {
-			s.textBytes = info.TextBytes
+			s.prompted.textBytes = info.TextBytes
 		}
 	}
 	return s.decide(info, max(size, s.traits.length)-len(body), reason)
@@ -226,11 +219,13 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
 	s.cluster.view = view
-	r := lb.Request{Tie: v.gw.Random(), Blocks: s.blocks, Length: s.length}
+	r := lb.Request{Tie: v.gw.Random()}
 	if s.cfg.Unit == "tokens" {
-		l, _ := v.models.get(now, s.model)
-		r.PromptTokens, r.OutputTokens = l.adjusted(s.cfg, &info, unseen)
+		r.PromptTokens, r.OutputTokens = estimate(s.cfg, &info, unseen)
 		s.streams = info.Stream
+	}
+	if s.prompted != nil {
+		s.prompted.into(&r, now, s, &info, unseen)
 	}
 	plan, why := s.policy.Plan(now, &r, view)
 	if why != lb.ReasonChosen {

@@ -26,8 +26,8 @@ func (s *stream) responseHeaders(end bool) {
 		if s.chosen != "" {
 			s.SetResponseHeader("x-warmgate-host", s.chosen)
 			s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.load, 10))
-			if len(s.blocks) > 0 {
-				s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.cached, 'f', 2, 64))
+			if p := s.prompted; p != nil && len(p.blocks) > 0 {
+				s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(p.cached, 'f', 2, 64))
 			}
 		}
 	}

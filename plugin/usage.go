@@ -69,37 +69,39 @@ func (l learned) adjusted(c *config.Config, info *prompt.Info, unseen int) (prom
 
 // reads says whether the response is to be read for its usage.
 func (s *stream) reads() bool {
-	return s.phase == phaseLeased && s.cfg.Policy == config.PrefixCache && s.status >= 200 && s.status < 300 && len(s.blocks) > 0
+	return s.prompted != nil && s.phase == phaseLeased && s.status >= 200 && s.status < 300 && len(s.prompted.blocks) > 0
 }
 
 // read looks for the usage in a part of the response.
 func (s *stream) read(size int) {
-	if s.usage == nil {
-		s.usage = &prompt.UsageReader{}
+	p := s.prompted
+	if p.usage == nil {
+		p.usage = &prompt.UsageReader{}
 	}
 	from := max(0, size-usageWithin)
 	if from > 0 {
-		s.usage.Skip()
+		p.usage.Skip()
 	}
-	s.usage.Read(s.ResponseBody(from, usageWithin))
+	p.usage.Read(s.ResponseBody(from, usageWithin))
 }
 
 // learn compares what was expected with what the response has told, and remembers it.
 func (s *stream) learn(now time.Duration) {
-	if s.usage == nil {
+	p := s.prompted
+	if p == nil || p.usage == nil {
 		return
 	}
-	u, ok := s.usage.Usage()
+	u, ok := p.usage.Usage()
 	if !ok {
 		return
 	}
 	v := s.plugin.vm
 	v.stats.count(statPrompt, uint64(u.Prompt))
 	v.stats.count(statCached, uint64(min(u.Cached, u.Prompt)))
-	v.stats.count(statExpected, uint64(s.cached*float64(u.Prompt)))
-	l, _ := v.models.get(now, s.model)
-	l.told(s.textBytes, u)
-	v.models.put(now, s.model, l)
+	v.stats.count(statExpected, uint64(p.cached*float64(u.Prompt)))
+	l, _ := v.models.get(now, p.model)
+	l.told(p.textBytes, u)
+	v.models.put(now, p.model, l)
 }
 
 // modelOf names the model that a body asks for.
