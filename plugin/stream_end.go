@@ -87,7 +87,6 @@ func (s *stream) done() {
 		s.leave()
 	}
 	if s.phase == phaseLeased {
-		s.release()
 		now := v.now()
 		s.learn(now)
 		if s.status == 0 {
@@ -95,8 +94,9 @@ func (s *stream) done() {
 		}
 		verdict := s.verdict(now)
 		if verdict == lb.Failure || verdict == lb.Overload && s.status > 0 {
-			s.forget(0)
+			s.forget(0) // before the release: who sees that the request is gone does not find its prompt either
 		}
+		s.release()
 		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: verdict})
 	}
 	s.phase = phaseDone

@@ -64,6 +64,9 @@ func start(t *testing.T, open Open, s scenario) {
 	if !s.bare {
 		r.configure(s.config)
 	}
+	if s.policy == prefixCache {
+		r.warm()
+	}
 	s.run(r)
 }
 
