@@ -12,7 +12,7 @@ var prefixScenarios = []scenario{
 	{name: "what is cached is no work", policy: prefixCache, endpoints: 2, config: `"output_tokens":100`, run: func(t *run) {
 		var work [2]int64
 		for i := range work {
-			s := t.say(conversation(1))
+			s := t.say(t.conversation(1))
 			t.Await(func() bool { work[i] = t.Load(s.Upstream()).Tokens; return work[i] > 0 })
 			t.finish(s)
 			t.wantDrained()
@@ -23,13 +23,13 @@ var prefixScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "load outweighs what is cached", policy: prefixCache, endpoints: 2, run: func(t *run) {
-		first := t.say(conversation(1))
+		first := t.say(t.conversation(1))
 		t.finish(first)
 		busy := []Stream{t.say(Request{Frames: []string{completion(400, 20000)}})}
 		if busy[0].Upstream() != first.Upstream() {
 			busy = append(busy, t.say(Request{Frames: []string{completion(400, 40000)}}))
 		}
-		away := t.say(conversation(1, 2))
+		away := t.say(t.conversation(1, 2))
 		if away.Upstream() == first.Upstream() {
 			t.Error("the conversation waits behind more work than its prompt is")
 		}
@@ -41,7 +41,7 @@ var prefixScenarios = []scenario{
 			tenant string
 			known  bool
 		}{{"a", false}, {"b", false}, {"a", true}, {"b", true}, {"", false}, {"a,b", false}, {"", true}} {
-			r := conversation(1)
+			r := t.conversation(1)
 			if c.tenant != "" {
 				r.Headers = [][2]string{{"x-tenant", c.tenant}}
 			}
@@ -53,7 +53,7 @@ var prefixScenarios = []scenario{
 		}
 	}},
 	{name: "a failure is not cached", policy: prefixCache, endpoints: 1, run: func(t *run) {
-		r := conversation(1)
+		r := t.conversation(1)
 		r.NoRetry = true
 		s := t.say(r)
 		s.Head(500)
@@ -80,7 +80,7 @@ var prefixScenarios = []scenario{
 			`{"usage":{"prompt_tokens":500,"completion_tokens":70,"prompt_tokens_details":{"cached_tokens":0}}}`,
 			"data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":70,\"prompt_tokens_details\":{\"cached_tokens\":496}}}\n\ndata: [DONE]\n\n",
 		} {
-			s := t.say(conversation(1))
+			s := t.say(t.conversation(1))
 			var work int64
 			t.Await(func() bool { work = t.Load(0).Tokens; return work > 0 })
 			if i == 1 && t.Lacks(PickWorker) == "" && (work < 70 || work > 80) { // each worker learns for itself
@@ -113,11 +113,12 @@ var prefixScenarios = []scenario{
 
 const prefixCache = "prefix_cache"
 
-// conversation is a request with a turn for each seed. Those with the same seeds in front have the same beginning.
-func conversation(seeds ...int) Request {
+// conversation is a request with a turn for each seed. Those with the same seeds in front have the same beginning. Every scenario
+// has conversations of its own, which the one before has not sent elsewhere a moment ago.
+func (t *run) conversation(seeds ...int) Request {
 	var turns []string
 	for _, seed := range seeds {
-		text := strings.Repeat(fmt.Sprintf("turn %d goes on ", seed), 250)
+		text := t.Name() + strings.Repeat(fmt.Sprintf(" turn %d goes on", seed), 250)
 		turns = append(turns, `{"role":"user","content":"`+text+`"}`)
 	}
 	return Request{Frames: []string{`{"model":"m","messages":[` + strings.Join(turns, ",") + `]}`}}
@@ -161,14 +162,14 @@ func (t *run) match(s Stream) float64 {
 func staysWithTheConversation(t *run) {
 	homes := map[int]int{}
 	for seed := 1; seed <= 6; seed++ {
-		s := t.say(conversation(seed))
+		s := t.say(t.conversation(seed))
 		homes[seed] = s.Upstream()
 		t.finish(s)
 	}
 	for seed, home := range homes {
 		for turns := 2; turns <= 4; turns++ {
 			seeds := []int{seed, 10, 20, 30}[:turns]
-			r := conversation(seeds...)
+			r := t.conversation(seeds...)
 			r.Worker = turns % t.Workers()
 			s := t.say(r)
 			t.finish(s)
