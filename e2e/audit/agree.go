@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -81,6 +82,23 @@ func (s *Site) Agree(ctx context.Context) (Snapshot, time.Duration, error) {
 func (s *Site) Drained(ctx context.Context) (time.Duration, error) {
 	_, took, err := s.await(ctx, "something is still counted after the end of all requests", Snapshot.Remains)
 	return took, err
+}
+
+// EndStreams compares all counts while the streams are open, then lets these end soon. It returns how long it took until the counts
+// were equal, also if they never were, and how many streams were complete and how many were cut.
+func (s *Site) EndStreams(ctx context.Context, streams *Streams) (took time.Duration, complete, cut int, err error) {
+	if streams.Len() == 0 {
+		return 0, 0, 0, errors.New("no stream is open any more: nothing to compare")
+	}
+	if _, took, err = s.AgreeWith(ctx, streams.Open); err != nil {
+		return took, 0, 0, err
+	}
+	const hurry = 200
+	if err := s.SetSpeed(hurry); err != nil {
+		return took, 0, 0, err
+	}
+	complete, cut = streams.Wait()
+	return took, complete, cut, s.SetSpeed(1)
 }
 
 // AgreeWith waits until the plugin counts exactly the streams that it was told of, and servers and Envoy all of them. It is

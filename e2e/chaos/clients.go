@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -33,72 +32,35 @@ func herd(a *act) error {
 			return err
 		}
 	}
-	conns, err := a.dial(a.settings.herd)
-	defer func() {
-		for _, c := range conns {
-			_ = c.Close()
-		}
-	}()
+	body, err := loadgen.ChatBody("sim", "all at once", 1, true)
 	if err != nil {
 		return err
 	}
-	a.result.Requests = len(conns)
-	if err := a.writeAtOnce(conns); err != nil {
+	n := a.settings.herd
+	crowd, err := loadgen.Arrive([]string{a.site.Gateway.Addr()}, n, loadgen.PostRequest("herd", "/v1/chat/completions", body))
+	if err != nil {
 		return err
 	}
+	defer crowd.Leave()
+	a.result.Requests = n
 	snap, took, err := a.site.Agree(a.ctx)
-	for start := time.Now(); err == nil && snap.Totals().Server < int64(len(conns)) && time.Since(start) < time.Minute; {
+	for start := time.Now(); err == nil && snap.Totals().Server < int64(n) && time.Since(start) < time.Minute; {
 		snap, took, err = a.site.Agree(a.ctx)
 	}
 	if err != nil {
 		return err
 	}
 	a.result.AgreeMS = took.Milliseconds()
-	if n := snap.Totals().Server; n != int64(len(conns)) {
-		return fmt.Errorf("%d of %d requests reached a server", n, len(conns))
+	if came := snap.Totals().Server; came != int64(n) {
+		return fmt.Errorf("%d of %d requests reached a server", came, n)
 	}
 	least, most := snap.Spread()
 	a.result.Figures["min_inflight"], a.result.Figures["max_inflight"] = float64(least), float64(most)
-	a.result.Left = len(conns)
+	a.result.Left = n
 	if most-least > int64(2+a.workers) {
 		return fmt.Errorf("%d on one server, %d on another: more than 2 + %d workers apart", most, least, a.workers)
 	}
 	return nil
-}
-
-func (a *act) dial(n int) ([]net.Conn, error) {
-	conns := make([]net.Conn, 0, n)
-	for range n {
-		c, err := net.Dial("tcp", a.site.Gateway.Addr())
-		if err != nil {
-			return conns, err
-		}
-		conns = append(conns, c)
-	}
-	return conns, nil
-}
-
-// writeAtOnce sends a request on each connection, all from the same moment on.
-func (a *act) writeAtOnce(conns []net.Conn) error {
-	body, err := loadgen.ChatBody("sim", "all at once", 1, true)
-	if err != nil {
-		return err
-	}
-	req := loadgen.PostRequest("herd", "/v1/chat/completions", body)
-	start := make(chan struct{})
-	errs := make([]error, len(conns))
-	var wg sync.WaitGroup
-	for i, c := range conns {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			<-start
-			_, errs[i] = c.Write(req)
-		}()
-	}
-	close(start)
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 // leavePoints are the states of a request in which its client may leave.

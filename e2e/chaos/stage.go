@@ -179,26 +179,18 @@ func (a *act) perform(c scene) error {
 
 // auditStreams compares all counts while the streams are open, then lets these end.
 func (a *act) auditStreams() error {
-	if a.streams.Len() == 0 {
-		return errors.New("no stream is open any more: nothing to compare")
-	}
-	_, took, err := a.site.AgreeWith(a.ctx, a.streams.Open)
+	took, complete, cut, err := a.site.EndStreams(a.ctx, a.streams)
 	a.result.AgreeMS = max(a.result.AgreeMS, took.Milliseconds())
 	if err != nil {
 		return err
 	}
-	const hurry = 200
-	if err := a.site.SetSpeed(hurry); err != nil {
-		return err
-	}
-	complete, cut := a.streams.Wait()
 	a.result.Requests += a.settings.streams
 	a.result.Excused += min(cut, a.mayCut)
 	if cut > a.mayCut {
 		a.result.Failed += cut - a.mayCut
 		return fmt.Errorf("%d of %d streams were cut, only %d had reason to be", cut, complete+cut, a.mayCut)
 	}
-	return a.site.SetSpeed(1)
+	return nil
 }
 
 // heal starts dead servers, makes all of them well, gives the gateway the shipped configuration and the whole list, and

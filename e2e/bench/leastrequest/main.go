@@ -12,7 +12,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -53,13 +52,8 @@ func parse() settings {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, parse())
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "leastrequest:", err)
-		os.Exit(1)
-	}
+	s := parse()
+	bench.Main("leastrequest", func(ctx context.Context) error { return run(ctx, s) })
 }
 
 // speeds of the eight servers. The uneven ones are a fleet of three generations of hardware. No policy is told.

@@ -19,7 +19,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,15 +75,12 @@ func numbers(list string) ([]int, error) {
 
 func main() {
 	s, err := parse()
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		err = run(ctx, s)
-		stop()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "overhead:", err)
-		os.Exit(1)
-	}
+	bench.Main("overhead", func(ctx context.Context) error {
+		if err != nil {
+			return err
+		}
+		return run(ctx, s)
+	})
 }
 
 func run(ctx context.Context, s settings) error {

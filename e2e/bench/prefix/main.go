@@ -14,7 +14,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"time"
@@ -58,13 +57,8 @@ func parse() settings {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, parse())
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "prefix:", err)
-		os.Exit(1)
-	}
+	s := parse()
+	bench.Main("prefix", func(ctx context.Context) error { return run(ctx, s) })
 }
 
 func run(ctx context.Context, s settings) error {

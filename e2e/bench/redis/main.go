@@ -28,12 +28,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
@@ -101,15 +101,12 @@ func (s settings) check() error {
 
 func main() {
 	s, err := parse()
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		err = run(ctx, s)
-		stop()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "redis:", err)
-		os.Exit(1)
-	}
+	bench.Main("redis", func(ctx context.Context) error {
+		if err != nil {
+			return err
+		}
+		return run(ctx, s)
+	})
 }
 
 func run(ctx context.Context, s settings) error {
