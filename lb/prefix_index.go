@@ -18,9 +18,10 @@ type prefixIndex struct {
 	runs []run // of the prompt last looked for
 }
 
-// runEnd returns where the run that begins at a block ends: behind 2, 4, 8, 16 and 32 blocks, and then each 16. The first runs are
-// short, because many conversations begin with the same prompt, and all that branch off within a run share its page.
-func runEnd(from int) int { return from + min(max(2, from), 16) }
+// RunEnd returns where the run that begins with a block ends: behind 2, 4, 8, 16 and 32 blocks, and then each 16. The first runs are
+// short, because many conversations begin with the same prompt, and all that branch off within a run share its room; the longer
+// ones behind them, which hold most of a prompt, are each prompt's own. Every store keeps blocks in these runs.
+func RunEnd(from int) int { return from + min(max(2, from), 16) }
 
 // run is a part of a prompt and its page.
 type run struct {
@@ -42,10 +43,10 @@ type holding struct {
 func (x *prefixIndex) cut(p *Prefix) {
 	x.runs = x.runs[:0]
 	pages := max(1, p.Room/pageMost)
-	for from := 0; from < len(p.Blocks); from = runEnd(from) {
+	for from := 0; from < len(p.Blocks); from = RunEnd(from) {
 		at := int(p.Blocks[from].Key % uint64(pages))
 		x.runs = append(x.runs, run{
-			from: from, blocks: p.Blocks[from:min(runEnd(from), len(p.Blocks))], key: "warmgate/1/prefix/" + strconv.Itoa(at),
+			from: from, blocks: p.Blocks[from:min(RunEnd(from), len(p.Blocks))], key: "warmgate/1/prefix/" + strconv.Itoa(at),
 		})
 	}
 }

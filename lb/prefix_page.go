@@ -89,18 +89,24 @@ func (e entry) drop(endpoint uint32) bool {
 // blocks come to the front, so that a beginning that is in use stays while the ends of prompts come and go; what has not been there
 // for longest falls off the end of a full page.
 func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bool) {
-	front, changed := make(page, 0, min(len(p)+len(blocks)*entrySize, pageMost)), false
+	changed := false
+	for _, b := range blocks {
+		if e := p.find(b.Key); e == nil || e.put(endpoint, now) {
+			changed = true
+		}
+	}
+	if !changed {
+		return p, false
+	}
+	front := make(page, 0, min(len(p)+len(blocks)*entrySize, pageMost))
 	for _, b := range blocks {
 		e := p.find(b.Key)
 		if e == nil {
 			e = make(entry, entrySize)
 			binary.LittleEndian.PutUint64(e, b.Key)
+			e.put(endpoint, now)
 		}
-		changed = e.put(endpoint, now) || changed
 		front = append(front, e...)
-	}
-	if !changed {
-		return p, false
 	}
 	for at := 0; at+entrySize <= len(p) && len(front) < pageMost; at += entrySize {
 		e := p[at : at+entrySize]

@@ -176,7 +176,7 @@ func (c *client) finish(now time.Duration, k *call, v Value, err error) {
 
 // abandon fails all that waits: the breaker has opened, and what is on its way will hardly be answered.
 func (c *client) abandon(now time.Duration) {
-	for _, k := range slices.Clone(c.pending) {
+	for _, k := range c.pending {
 		if !k.over && !k.probe {
 			c.finish(now, k, Value{}, ErrTimeout)
 		}
@@ -195,7 +195,7 @@ func (c *client) postpone(d time.Duration) {
 
 // expire fails the calls whose time is over, and returns the earliest deadline of the others, 0 when there are none.
 func (c *client) expire(now time.Duration) time.Duration {
-	for _, k := range slices.Clone(c.pending) {
+	for _, k := range c.pending {
 		if !k.over && now >= k.until {
 			c.finish(now, k, Value{}, ErrTimeout)
 		}

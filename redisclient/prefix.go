@@ -14,8 +14,6 @@ import (
 const (
 	// maxBlocks of a prompt are looked for.
 	maxBlocks = prompt.MaxBlocks
-	// maxRun is how many blocks a run has at most.
-	maxRun = 16
 	// maxRemember is for how long a run is kept at most. It bounds what a server is asked to hold, and ticks must not wrap.
 	maxRemember = 48 * time.Hour
 	// exactly is up to where a script's numbers are exact.
@@ -24,16 +22,6 @@ const (
 
 // endpointOf returns what runs know an endpoint by.
 func endpointOf(addr string) uint32 { return uint32(xxhash.Sum64String(addr)) }
-
-// runEnd returns where the run ends that begins with block from, counted from 0. Prompts of one application begin alike and then
-// differ, and what differs within a run is in one key. So the first runs are short: they cannot hold much that differs, and
-// the longer ones behind them, which hold most of a prompt, are each prompt's own.
-func runEnd(from int) int {
-	if from == 0 {
-		return 2
-	}
-	return from + min(from, maxRun)
-}
 
 // chain is a prompt's blocks as scripts want them: from block number from on.
 type chain struct {
@@ -46,8 +34,8 @@ type chain struct {
 func chainOf(blocks []prompt.Block, n int) chain {
 	blocks = blocks[:min(len(blocks), maxBlocks)]
 	var c chain
-	for from := 0; from < len(blocks); from = runEnd(from) {
-		end := min(runEnd(from), len(blocks))
+	for from := 0; from < len(blocks); from = lb.RunEnd(from) {
+		end := min(lb.RunEnd(from), len(blocks))
 		if skip := max(0, n-from); skip < end-from {
 			c.runs = append(c.runs, blocks[from])
 			c.counts = append(c.counts, byte(end-from-skip))
