@@ -28,7 +28,7 @@ func TestEstimate(t *testing.T) {
 		{"rerank generates nothing", prompt.Info{TextBytes: 40, Shape: prompt.Rerank, MaxTokens: 5}, 0, 10, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p, o := estimate(c, &tc.info, tc.unseen)
+			p, o := estimate(c, learned{}, &tc.info, tc.unseen)
 			if p != tc.prompt || o != tc.output {
 				t.Fatalf("%d and %d tokens, want %d and %d", p, o, tc.prompt, tc.output)
 			}

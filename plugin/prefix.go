@@ -2,9 +2,7 @@ package main
 
 import (
 	"slices"
-	"time"
 
-	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -23,13 +21,6 @@ type prompted struct {
 	textBytes int     // length of the prompt's text, 0 if not all of the body was seen
 	cached    float64 // share of the prompt that the endpoint was taken to have in its cache
 	usage     *prompt.UsageReader
-}
-
-// into completes a request by its prompt, and by what was learned of its model.
-func (p *prompted) into(r *lb.Request, now time.Duration, s *stream, info *prompt.Info, unseen int) {
-	l, _ := s.plugin.vm.models.get(now, p.model)
-	r.PromptTokens, r.OutputTokens = l.adjusted(s.cfg, info, unseen)
-	r.Blocks, r.Length = p.blocks, p.length
 }
 
 // cut cuts the prompt of the body into blocks. The route, and the tenant if there is a header for

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -95,9 +94,6 @@ func (v *vm) storeOf(c *config.Config) (lb.Store, *sharedStore) {
 // fell notes that the embedded store had to count a request.
 func (v *vm) fell(sh *sharedStore, why error) {
 	cause := redisclient.Cause(why)
-	if errors.Is(why, lb.ErrDown) {
-		cause = redisclient.Cause(redisclient.ErrOpen)
-	}
 	v.stats.count(statFallbacks+";cause="+cause, 1)
 	if sh.told == 0 || v.clock-sh.told >= silence {
 		sh.told, sh.failed = v.clock, true

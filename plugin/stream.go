@@ -221,11 +221,13 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 	s.cluster.view = view
 	r := lb.Request{Tie: v.gw.Random()}
 	if s.cfg.Unit == "tokens" {
-		r.PromptTokens, r.OutputTokens = estimate(s.cfg, &info, unseen)
+		var l learned
+		if p := s.prompted; p != nil {
+			l, _ = v.models.get(now, p.model)
+			r.Blocks, r.Length = p.blocks, p.length
+		}
+		r.PromptTokens, r.OutputTokens = estimate(s.cfg, l, &info, unseen)
 		s.streams = info.Stream
-	}
-	if s.prompted != nil {
-		s.prompted.into(&r, now, s, &info, unseen)
 	}
 	plan, why := s.policy.Plan(now, &r, view)
 	if why != lb.ReasonChosen {

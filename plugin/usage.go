@@ -1,13 +1,11 @@
 package main
 
 import (
-	"math"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // This file is what responses tell: how much of a prompt was cached, against what was expected, and how long prompts and answers
@@ -51,20 +49,6 @@ func drift(old, latest float64) float64 {
 		return latest
 	}
 	return old + (latest-old)*learnedShare
-}
-
-// adjusted returns what a request is likely to be, after what was learned of its model: the prompt by the tokens of earlier ones,
-// the answer by the length of earlier ones if its own limit allows that.
-func (l learned) adjusted(c *config.Config, info *prompt.Info, unseen int) (promptTokens, outputTokens int64) {
-	known := *c
-	if l.bytesPerToken > 0 {
-		known.BytesPerToken = l.bytesPerToken
-	}
-	promptTokens, outputTokens = estimate(&known, info, unseen)
-	if expected := int64(math.Ceil(l.output)) * int64(max(1, info.N)); l.output > 0 {
-		outputTokens = min(outputTokens, expected)
-	}
-	return promptTokens, outputTokens
 }
 
 // reads says whether the response is to be read for its usage.

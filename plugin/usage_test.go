@@ -14,7 +14,7 @@ func TestLearned(t *testing.T) {
 	var l learned
 	want := func(prompt, output int64) {
 		t.Helper()
-		if p, o := l.adjusted(c, info, 0); p != prompt || o != output {
+		if p, o := estimate(c, l, info, 0); p != prompt || o != output {
 			t.Errorf("%d and %d tokens, want %d and %d", p, o, prompt, output)
 		}
 	}
