@@ -1,9 +1,10 @@
 package lb
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,7 +26,7 @@ var policies = map[string]func(Config) (Policy, error){
 func New(name string, c Config) (Policy, error) {
 	build, ok := policies[name]
 	if !ok {
-		return nil, fmt.Errorf("lb: unknown policy %q, known: %s", name, strings.Join(Names(), ", "))
+		return nil, errors.New("lb: unknown policy " + strconv.Quote(name) + ", known: " + strings.Join(Names(), ", "))
 	}
 	return build(c)
 }

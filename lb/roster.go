@@ -3,7 +3,6 @@ package lb
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -96,7 +95,7 @@ func swapRoster(kv KV, change func(roster) (roster, error)) error {
 			return ErrUnready
 		}
 		if err != nil {
-			return fmt.Errorf("lb: reading the roster: %w", err)
+			return &storeError{"reading the roster", err}
 		}
 		r := roster(val)
 		if err := r.check(); err != nil {

@@ -84,7 +84,7 @@ func (s higressStream) HoldBody(max int) {
 
 // Steer implements Stream. Higress takes one host; its retries go to native balancing.
 func (s higressStream) Steer(addr string, _ []string) error {
-	return proxywasm.SetUpstreamOverrideHost([]byte(addr))
+	return overrideHost(addr)
 }
 
 // Unsteer implements Stream: in Higress no header of a client can steer.

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"reflect"
+	"runtime"
+)
 
 // guard runs one callback. A panic in it would cost the gateway every request of this worker, so it ends here: it is
 // counted and logged, and recovered brings the callback to a safe end. The text of a panic may quote a request, so only
@@ -26,9 +29,9 @@ func (v *vm) guard(callback string, f, recovered func()) {
 }
 
 func (v *vm) panicked(callback string, p any) {
-	text := fmt.Sprintf("a value of type %T", p)
-	if err, ok := p.(interface{ RuntimeError() }); ok {
-		text = fmt.Sprint(err)
+	text := "a value of type " + reflect.TypeOf(p).String()
+	if err, ok := p.(runtime.Error); ok {
+		text = err.Error()
 	}
 	v.gw.Log(Error, "caught a panic in "+callback+": "+text)
 	v.stats.count(statPanics, 1)

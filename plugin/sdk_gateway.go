@@ -71,22 +71,27 @@ func (sharedData) Set(key string, val []byte, cas uint32) error {
 	return err
 }
 
+// The kinds of statistics, as the host calls number them.
+const (
+	counterMetric = iota
+	gaugeMetric
+	histogramMetric
+)
+
 // sdkMetrics are the gateway's statistics.
 type sdkMetrics struct{}
 
 // Counter implements Metrics.
-func (sdkMetrics) Counter(name string) uint32 { return uint32(proxywasm.DefineCounterMetric(name)) }
+func (sdkMetrics) Counter(name string) uint32 { return defineMetric(counterMetric, name) }
 
 // Gauge implements Metrics.
-func (sdkMetrics) Gauge(name string) uint32 { return uint32(proxywasm.DefineGaugeMetric(name)) }
+func (sdkMetrics) Gauge(name string) uint32 { return defineMetric(gaugeMetric, name) }
 
 // Histogram implements Metrics.
-func (sdkMetrics) Histogram(name string) uint32 {
-	return uint32(proxywasm.DefineHistogramMetric(name))
-}
+func (sdkMetrics) Histogram(name string) uint32 { return defineMetric(histogramMetric, name) }
 
 // Add implements Metrics.
-func (sdkMetrics) Add(id uint32, n int64) { proxywasm.MetricGauge(id).Add(n) }
+func (sdkMetrics) Add(id uint32, n int64) { addMetric(id, n) }
 
-// Set implements Metrics. The SDK offers recording for histograms only, but the host call sets gauges as well.
-func (sdkMetrics) Set(id uint32, n uint64) { proxywasm.MetricHistogram(id).Record(n) }
+// Set implements Metrics.
+func (sdkMetrics) Set(id uint32, n uint64) { recordMetric(id, n) }

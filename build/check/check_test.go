@@ -39,6 +39,10 @@ func TestLayers(t *testing.T) {
 		{"plugin/discovery", []string{module + "/x"}, []string{sdkPackage}, "plugin/discovery depends on " + sdkPackage},
 		{"plugin", []string{sdkPackage, "os"}, []string{sdkPackage}, ""},
 		{"lbx", []string{"os"}, nil, ""}, // not below lb
+		{"plugin", []string{"errors", "fmt"}, nil, "plugin imports fmt: too big for the artifacts"},
+		{"metrics", []string{"bytes", "unsafe"}, nil, ""},
+		{"metrics", []string{"os"}, nil, "metrics imports os: it must do no I/O"},
+		{"metrics", []string{module + "/lb"}, nil, "metrics imports " + module + "/lb: the standard library is all it may"},
 		{"e2e/demo", []string{"os", "net/http"}, nil, ""},
 		{"e2e/demo", []string{sdkPackage}, nil, "e2e/demo imports " + sdkPackage + ": only " + strings.Join(sdkFolders, ", ") + " may"},
 	} {
@@ -47,6 +51,17 @@ func TestLayers(t *testing.T) {
 		if got := strings.Join(layers([]pkg{p, p}), "; "); got != c.want {
 			t.Errorf("%s imports %v: got %q, want %q", c.folder, c.imports, got, c.want)
 		}
+	}
+}
+
+func TestHeavyImports(t *testing.T) {
+	packages := []pkg{
+		{ImportPath: module + "/lb", Imports: []string{"fmt"}},
+		{ImportPath: module + "/lb/storetest", Imports: []string{"fmt"}},
+		{ImportPath: module + "/plugin", Deps: []string{"fmt", module + "/lb"}},
+	}
+	if got := strings.Join(layers(packages), "; "); got != "lb imports fmt: too big for the artifacts" {
+		t.Errorf("got %q", got)
 	}
 }
 

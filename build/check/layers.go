@@ -30,6 +30,13 @@ var sdkFolders = []string{"plugin", "e2e/bench/overhead/readbody"}
 // impure lists what a pure folder's own code may not import: a way to the outside world.
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
+// leaves lists the pure folders that need the standard library alone.
+var leaves = []string{"metrics"}
+
+// heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK imports some, but
+// nothing of it is linked that needs them.
+var heavy = []string{"crypto/sha1", "encoding/json", "fmt", "regexp"}
+
 // clock lists the functions of package time that read the clock or wait. Time is an argument instead.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 
@@ -70,11 +77,18 @@ func list() ([]pkg, error) {
 // layers returns the imports that the folder rule forbids.
 func layers(packages []pkg) []string {
 	var problems []string
+	linked := artifactPackages(packages)
 	for _, p := range packages {
 		folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		for _, imported := range p.Imports {
 			if strings.HasPrefix(imported, sdk) && !slices.Contains(sdkFolders, folder) {
 				problems = append(problems, fmt.Sprintf("%s imports %s: only %s may", folder, imported, strings.Join(sdkFolders, ", ")))
+			}
+			if linked[p.ImportPath] && slices.Contains(heavy, imported) {
+				problems = append(problems, fmt.Sprintf("%s imports %s: too big for the artifacts", folder, imported))
+			}
+			if slices.Contains(leaves, folder) && strings.Contains(imported, ".") {
+				problems = append(problems, fmt.Sprintf("%s imports %s: the standard library is all it may", folder, imported))
 			}
 		}
 		if !pureFolder(folder + "/") {
@@ -93,6 +107,21 @@ func layers(packages []pkg) []string {
 	}
 	slices.Sort(problems)
 	return slices.Compact(problems)
+}
+
+// artifactPackages returns the packages of the module that the plugin is made of.
+func artifactPackages(packages []pkg) map[string]bool {
+	linked := map[string]bool{}
+	for _, p := range packages {
+		if p.ImportPath != module+"/plugin" {
+			continue
+		}
+		linked[p.ImportPath] = true
+		for _, dep := range p.Deps {
+			linked[dep] = strings.HasPrefix(dep, module+"/")
+		}
+	}
+	return linked
 }
 
 // pureFolder tells whether the file lies in a pure folder.
