@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix e2e e2e-reload e2e-real-engine chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-parser e2e e2e-reload e2e-real-engine chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -16,6 +16,7 @@ include build/wasm.mk
 
 test: wasm ## Run every test that needs no long run, real Envoy included
 	$(GO) test -p 2 -timeout 10m ./...
+	cd e2e/bench/expfmt && $(GO) test ./...
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing
 	build/check.sh
@@ -43,6 +44,9 @@ bench-gateways: wasm ## The same with four gateways before the same servers: eac
 
 bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against Envoy's policies, affinity and two cache-aware routers; TRACE=file adds a replay
 	$(GO) run ./e2e/bench/prefix $(ARGS)
+
+bench-parser: ## The parser of engine metrics against Prometheus's, on real engines' texts
+	cd e2e/bench/expfmt && $(GO) test -run='^$$' -bench=. ./...
 
 e2e: wasm ## Every test on a real Envoy or the Higress host
 	$(GO) test -count=1 -p 1 -timeout 20m ./e2e/...

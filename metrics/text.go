@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"bytes"
+	"strconv"
+	"unsafe"
+)
+
+// after returns the text behind the blanks and the marks that it begins with.
+func after(text []byte, mark byte) []byte {
+	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t' || text[0] == mark) {
+		text = text[1:]
+	}
+	return text
+}
+
+// nameOf returns the name at the beginning of a line, and what stands behind it.
+func nameOf(line []byte) (name, rest []byte) {
+	end := 0
+	for end < len(line) && line[end] != '{' && line[end] != ' ' && line[end] != '\t' {
+		end++
+	}
+	return line[:end], line[end:]
+}
+
+// split takes the labels off what stands behind a name. It is not ok if they have no end.
+func split(text []byte) (labels, rest []byte, ok bool) {
+	text = after(text, ' ')
+	if len(text) == 0 || text[0] != '{' {
+		return nil, text, true
+	}
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '}':
+			return text[1:i], text[i+1:], true
+		case '"':
+			if i = closing(text, i+1); i < 0 {
+				return nil, nil, false
+			}
+		}
+	}
+	return nil, nil, false
+}
+
+// closing returns where the quotation mark is that ends the string which begins at i, -1 for nowhere.
+func closing(text []byte, i int) int {
+	for ; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return -1
+}
+
+// label returns the value of a label, its escapes as they are, nil if it is not there.
+func label(labels []byte, name string) []byte {
+	for len(labels) > 0 {
+		eq := bytes.IndexByte(labels, '=')
+		if eq < 0 {
+			return nil
+		}
+		key, _ := nameOf(after(labels[:eq], ','))
+		labels = after(labels[eq+1:], ' ')
+		if len(labels) == 0 || labels[0] != '"' {
+			return nil
+		}
+		end := closing(labels, 1)
+		if end < 0 {
+			return nil
+		}
+		if string(key) == name {
+			return labels[1:end]
+		}
+		labels = labels[end+1:]
+	}
+	return nil
+}
+
+// number reads the finite number that a text begins with; a time stamp or an exemplar may follow it.
+func number(text []byte) (float64, bool) {
+	text, _ = nameOf(after(text, ' '))
+	text = bytes.TrimSuffix(text, []byte("\r"))
+	if n, ok := decimal(text); ok {
+		return n, true
+	}
+	// The longest number that is written without zeros to spare has 24 bytes; ParseFloat would take time for a long one.
+	const maxNumber = 64
+	if len(text) == 0 || len(text) > maxNumber {
+		return 0, false
+	}
+	for _, c := range text { // ParseFloat also takes Inf, NaN and numbers as Go writes them, and an error costs memory
+		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseFloat(unsafe.String(&text[0], len(text)), 64) // which keeps nothing of it
+	return n, err == nil
+}
+
+// decimal reads a number of up to 16 bytes and no exponent, as nearly all are. Rounding is right: both parts of the division are
+// exact.
+func decimal(text []byte) (float64, bool) {
+	if len(text) == 0 || len(text) > 16 {
+		return 0, false
+	}
+	n, point := uint64(0), -1
+	for i, c := range text {
+		switch {
+		case c >= '0' && c <= '9':
+			n = 10*n + uint64(c-'0')
+		case c == '.' && point < 0:
+			point = i
+		default:
+			return 0, false
+		}
+	}
+	digits := len(text)
+	if point < 0 {
+		return float64(n), true
+	}
+	return float64(n) / powers[digits-point-1], digits > 1
+}
+
+var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
