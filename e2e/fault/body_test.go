@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/lb/prompt/prompttest"
 )
 
 // upload is one way to send a request with a body.
@@ -135,6 +136,10 @@ func uploads() (list []upload, want map[string]string) {
 		list = append(list, upload{name: key, send: post(c, text(beyond), 1, -1)})
 		want[key] = arrived(text(beyond))
 	}
+	for _, b := range prompttest.Hostile(mib) {
+		list = append(list, upload{name: b.Name, send: post(http1, b.JSON, mib, int64(len(b.JSON)))})
+		want[b.Name] = arrived(b.JSON)
+	}
 	length := func(n string) string { return "content-length: " + n + "\r\n" }
 	chat := string(text(200)) + `"}]}`
 	for _, u := range []struct{ name, headers, body string }{
@@ -184,8 +189,9 @@ func sendAll(g *harness.Gateway, list []upload) map[string]string {
 	return got
 }
 
-// TestBodies sends odd bodies to an Envoy without the plugin and to one with it, in both units: with unit tokens, requests
-// are held for their bodies. What becomes of a request is the same in all three, and the memory of the VMs stays as it is.
+// TestBodies sends odd bodies to an Envoy without the plugin and to one with it, in both units and with prefix_cache: with unit
+// tokens, requests are held for their bodies. What becomes of a request is the same in all of them, and the memory of the VMs
+// stays as it is.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	endpoints := fleet(t, 2)
@@ -202,6 +208,7 @@ func TestBodies(t *testing.T) {
 	for _, c := range []struct{ name, config string }{
 		{"requests", config()},
 		{"tokens", config(`"unit":"tokens"`, `"body_timeout":"30s"`)},
+		{"prefix_cache", strings.Replace(config(`"body_timeout":"30s"`), "global_least_request", "prefix_cache", 1)},
 		{"tokens, bodies not waited for", config(`"unit":"tokens"`, `"body_timeout":"10ms"`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

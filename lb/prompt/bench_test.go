@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 	"testing"
+
+	"github.com/dchest/siphash"
 )
 
 // chatBody returns a chat request of about size bytes: prose with line ends and quotes, in messages of 1 KiB.
@@ -42,5 +44,38 @@ func BenchmarkScan(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkStages divides what a prompt costs: read checks the JSON and finds its parts, chain walks them and hashes, and hash is
+// what hashing alone takes of that, for as many bytes.
+func BenchmarkStages(b *testing.B) {
+	for _, kib := range []int{1, 16, 64, 256} {
+		body := chatBody(kib << 10)
+		_, parts, err := Read(body, true)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c := NewChainer(testSecret, 512)
+		_, length := c.Chain(body, &parts)
+		h := siphash.New128(testSecret[:])
+		for _, stage := range []struct {
+			name string
+			run  func()
+		}{
+			{"read", func() { Read(body, true) }},
+			{"chain", func() { c.Chain(body, &parts) }},
+			{"hash", func() {
+				h.Reset()
+				h.Write(body[:min(length, len(body))])
+			}},
+		} {
+			b.Run(stage.name+"/"+strconv.Itoa(kib)+"KiB", func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				for b.Loop() {
+					stage.run()
+				}
+			})
+		}
 	}
 }

@@ -17,18 +17,36 @@ type Block struct {
 	End int
 }
 
+// NoTenant is whose blocks are that nobody has claimed.
+const NoTenant = 0
+
+// tenantAt is where in a key its tenant is. The other end of a key is different in all of them, so that a search through many
+// for one finds it quickly.
+const tenantAt = 56
+
+// Tenant returns the tag of the tenant that has claimed the block, 1 to 255, or [NoTenant]. Now and then two tenants have the same.
+func (b Block) Tenant() byte { return byte(b.Key >> tenantAt) }
+
 // MaxBlocks is how many blocks a chain has at most. What follows them in a longer prompt is left out.
 const MaxBlocks = 128
 
-// maxSteps is how many marks and escapes a chain may have: they cost more than the bytes that they are, and a body can be made of
-// them. What follows is left out.
-const maxSteps = 1 << 15
+// maxSteps bounds the marks and escapes of a chain, and the values that may be stepped over in search of a role: they cost more
+// than the bytes that they are, and a body can be made of them. What follows is left out.
+const maxSteps = 16 << 10
+
+// What counts for how much of maxSteps, by the time that it takes.
+const (
+	stepScalar = 1 // so a prompt may be 16,000 tokens given as numbers
+	stepMark   = 2
+	stepEscape = 2
+	stepUnit   = 3 // a \u escape
+)
 
 // growEvery is how many blocks have the first size. Each time the prompt is twice as long, so are the blocks.
 const growEvery = 32
 
 // Chainer cuts prompts into blocks and names each by all before it: SipHash-2-4 with 128 bits of the block and the hash before.
-// The first half of the hash is the key. Without the secret nobody can find prompts whose keys collide, or tell from keys
+// 56 bits of the hash are the key, beside its tenant. Without the secret nobody can find prompts whose keys collide, or tell from keys
 // what was asked. A Chainer is used from one goroutine.
 //
 // A block ends with its message, unless it is much shorter than a block then, and inside a message every so many bytes: the
@@ -43,9 +61,11 @@ type Chainer struct {
 	start  int // where the block begins
 	end    int // where it ends at the latest
 	state  [siphash.Size128]byte
-	name   []byte   // scratch
-	small  [16]byte // scratch
-	steps  int      // marks and escapes so far
+	name   []byte    // scratch
+	short  [256]byte // bytes of the block that are not in the hash yet: a prompt may come in very small parts
+	shorts int       // how many
+	small  [16]byte  // scratch
+	steps  int       // so far, see maxSteps
 }
 
 // Secret makes the secret of a chainer of any text.
@@ -75,10 +95,14 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 		if f == p.last {
 			return nil, 0 // the rest of the name is not there
 		}
-		c.name = nameIn(c.name[:0], p.of(body, f))
-		c.root(c.name)
+		name := p.of(body, f)
+		if len(name) <= longestModel {
+			c.name = nameIn(c.name[:0], name)
+			name = c.name
+		}
+		c.root(name)
 	}
-	c.blocks, c.at, c.steps = c.blocks[:0], 0, 0
+	c.blocks, c.at, c.steps, c.shorts = c.blocks[:0], 0, 0, 0
 	c.begin()
 	for _, f := range textFields {
 		if value := p.of(body, f); len(value) > 0 {
@@ -89,6 +113,18 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 	return c.blocks, c.at
 }
 
+// Claim makes a tenant the owner of blocks without one. A store gives each tenant its part of the room that it has, so that no
+// tenant can make it forget the prompts of the others. The name must be one that clients cannot choose.
+func (c *Chainer) Claim(blocks []Block, tenant string) {
+	c.hash.Reset()
+	c.root([]byte(tenant))
+	c.hash.Sum(c.state[:0])
+	tag := 1 + binary.LittleEndian.Uint64(c.state[:])%255
+	for i := range blocks {
+		blocks[i].Key |= tag << tenantAt
+	}
+}
+
 // root adds a name to what all keys depend on.
 func (c *Chainer) root(name []byte) {
 	c.hash.Write(binary.LittleEndian.AppendUint64(c.small[:0], uint64(len(name))))
@@ -97,6 +133,7 @@ func (c *Chainer) root(name []byte) {
 
 // begin begins a block.
 func (c *Chainer) begin() {
+	c.flush()
 	c.hash.Sum(c.state[:0])
 	c.hash.Reset()
 	c.hash.Write(c.state[:])
@@ -107,26 +144,41 @@ func (c *Chainer) begin() {
 // cut ends the block, and begins the next.
 func (c *Chainer) cut() {
 	c.begin()
-	c.blocks = append(c.blocks, Block{Key: binary.LittleEndian.Uint64(c.state[:]), End: c.at})
+	c.blocks = append(c.blocks, Block{Key: binary.LittleEndian.Uint64(c.state[:]) & (1<<tenantAt - 1), End: c.at})
 }
 
-// endMessage ends the block with the message, if enough is in it: otherwise many short messages would need many keys.
+// endMessage ends the block with the message, if enough is in it: a quarter of a block at first, and three quarters of the longer
+// ones behind, so that the blocks that there may be cover 200 KiB of messages, unless most of these are very short.
 func (c *Chainer) endMessage() {
-	const shortest = 4 // parts of a block
 	c.mark('.')
-	if !c.full() && c.at-c.start >= (c.end-c.start)/shortest {
+	enough := c.size / 4
+	if whole := c.end - c.start; whole > c.size {
+		enough = whole / 4 * 3
+	}
+	if !c.full() && c.at-c.start >= enough {
 		c.cut()
 	}
 }
+
+// longestModel is up to which length, in bytes, a name is taken for what it says and not as it is written.
+const longestModel = 1 << 10
 
 // full says that there will be no more blocks. What is still to come only counts by its length.
 func (c *Chainer) full() bool { return len(c.blocks) >= MaxBlocks || c.steps > maxSteps }
 
 // add adds bytes to the prompt.
 func (c *Chainer) add(p []byte) {
+	if n := len(p); n <= tiny && n < c.end-c.at && n <= len(c.short)-c.shorts {
+		for i, b := range p { // copying by a call costs more, most of all in a VM
+			c.short[c.shorts+i] = b
+		}
+		c.shorts += n
+		c.at += n
+		return
+	}
 	for len(p) > 0 && !c.full() {
 		n := min(len(p), c.end-c.at)
-		c.hash.Write(p[:n])
+		c.write(p[:n])
 		c.at += n
 		p = p[n:]
 		if c.at == c.end {
@@ -136,12 +188,41 @@ func (c *Chainer) add(p []byte) {
 	c.at += len(p)
 }
 
+// tiny is the length, in bytes, of marks, most numbers and many keys.
+const tiny = 16
+
+// write adds bytes to the hash of the block.
+func (c *Chainer) write(p []byte) {
+	if len(p) > len(c.short)-c.shorts {
+		c.flush()
+		if len(p) > len(c.short)/2 {
+			c.hash.Write(p)
+			return
+		}
+	}
+	c.shorts += copy(c.short[c.shorts:], p)
+}
+
+// flush adds what is not in the hash yet.
+func (c *Chainer) flush() {
+	if c.shorts > 0 {
+		c.hash.Write(c.short[:c.shorts])
+		c.shorts = 0
+	}
+}
+
 // escape stands in front of every mark. No UTF-8 text has that byte; where a text has it all the same it is doubled, so that
 // no text can look like marks.
 const escape = 0xff
 
 // mark adds something that is no text: where a string begins, a bracket, a field.
 func (c *Chainer) mark(b byte) {
-	c.steps++
+	c.steps += stepMark
+	if c.end-c.at > 2 && len(c.short)-c.shorts >= 2 {
+		c.short[c.shorts], c.short[c.shorts+1] = escape, b
+		c.shorts += 2
+		c.at += 2
+		return
+	}
 	c.add(append(c.small[:0], escape, b))
 }

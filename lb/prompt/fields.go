@@ -108,6 +108,7 @@ func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
 
 // key reads the key at pos and the colon behind it.
 func (s *scanner) key() status {
+	s.values++
 	if st := s.str(); st != proceed {
 		return st
 	}

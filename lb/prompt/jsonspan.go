@@ -1,25 +1,34 @@
 package prompt
 
-import "bytes"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // What is here finds its way in JSON that Scan has found valid, but that may be cut off at the end.
 
-// str returns the content of the string that begins at i, without its quotes, and the place behind it.
-func str(v []byte, i int) (content []byte, end int) {
-	for at := i + 1; ; {
-		n := bytes.IndexByte(v[at:], '"')
-		if n < 0 {
-			return v[i+1:], len(v)
+// str returns the content of the string that begins at i, without its quotes, whether that has escapes, and the place behind it.
+func str(v []byte, i int) (content []byte, escaped bool, end int) {
+	for at := i + 1; at < len(v); {
+		for len(v)-at >= 8 {
+			if m := special(binary.LittleEndian.Uint64(v[at:])); m != 0 {
+				at += bits.TrailingZeros64(m) >> 3
+				break
+			}
+			at += 8
 		}
-		at += n
-		slashes := 0
-		for v[at-1-slashes] == '\\' {
-			slashes++
+		for at < len(v) && v[at] == '\\' {
+			at, escaped = at+2, true
 		}
-		if at++; slashes%2 == 0 {
-			return v[i+1 : at-1], at
+		switch {
+		case at >= len(v):
+		case v[at] == '"':
+			return v[i+1 : at], escaped, at + 1
+		case v[at] != '\\':
+			at++
 		}
 	}
+	return v[i+1:], escaped, len(v)
 }
 
 // scalarEnd returns the place behind the number or literal that begins at i.
@@ -45,15 +54,16 @@ func isKey(v []byte, i int) bool {
 	return false
 }
 
-// skip returns the place behind the value that begins at i.
-func skip(v []byte, i int) int {
-	for depth := 0; i < len(v); {
+// skip returns the place behind the value that begins at i. It counts its steps, and is at the end when there were too many.
+func skip(v []byte, i int, steps *int) int {
+	for depth := 0; i < len(v) && *steps <= maxSteps; {
 		switch v[i] {
 		case '"':
-			_, i = str(v, i)
+			_, _, i = str(v, i)
 		case '{', '[':
 			depth++
 			i++
+			*steps += stepMark
 			continue
 		case '}', ']':
 			depth--
@@ -64,6 +74,7 @@ func skip(v []byte, i int) int {
 		default:
 			i = scalarEnd(v, i)
 		}
+		*steps += stepMark
 		if depth == 0 {
 			return i
 		}
@@ -71,30 +82,35 @@ func skip(v []byte, i int) int {
 	return len(v)
 }
 
-// member returns where in an object its member of the given name is, and the value of that: empty spans if it has none.
-func member(object []byte, name string) (all, value span) {
-	for i := 1; i < len(object); {
-		switch object[i] {
-		case ' ', '\n', '\t', '\r', ',', '}':
-			i++
-			continue
+// member returns where in the object that begins at i its member of the given name is, and the value of that: empty spans if it
+// has none among its first few. Open says that there may be one in what is cut off.
+func member(v []byte, i int, name string, steps *int) (all, value span, open bool) {
+	const few = 16
+	for n := 0; n < few; n++ {
+		for i++; i < len(v) && (isSpace(v[i]) || v[i] == ','); i++ {
 		}
-		begin := i
-		key, end := str(object, i)
-		found := string(key) == name
-		for i = end; i < len(object) && object[i] != ':'; i++ {
+		if i >= len(v) {
+			return span{}, span{}, true
 		}
-		for i++; i < len(object) && isSpace(object[i]); i++ {
-		}
-		if i >= len(object) {
+		if v[i] == '}' {
 			break
 		}
-		if end = skip(object, i); found {
-			return span{begin, end}, span{i, end}
+		begin := i
+		key, _, end := str(v, i)
+		for i = end; i < len(v) && v[i] != ':'; i++ {
 		}
-		i = end
+		for i++; i < len(v) && isSpace(v[i]); i++ {
+		}
+		if i >= len(v) {
+			return span{}, span{}, true
+		}
+		end = skip(v, i, steps)
+		if string(key) == name {
+			return span{begin, end}, span{i, end}, false
+		}
+		i = end - 1
 	}
-	return span{}, span{}
+	return span{}, span{}, false
 }
 
 func isSpace(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }

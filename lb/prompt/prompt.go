@@ -42,7 +42,8 @@ type Info struct {
 const maxCount = 1 << 30
 
 // Scan reads a request body. With complete false the body is the beginning of a longer one, and Info says what is known
-// so far; running out of bytes is then no error. The time is linear in len(body), whatever its content.
+// so far; running out of bytes is then no error. The time is linear in len(body), whatever its content. Of a body with more keys and
+// values than any good one has, what is behind the first 20,000 is taken for text and not looked at.
 func Scan(body []byte, complete bool) (Info, error) {
 	info, _, err := Read(body, complete)
 	return info, err
@@ -62,6 +63,10 @@ func Read(body []byte, complete bool) (Info, Parts, error) {
 		}
 		s.parts.last = s.field
 		s.endField()
+	case plenty:
+		s.parts.last = s.field
+		s.endField()
+		s.info.TextBytes += len(body) - s.pos
 	}
 	s.info.Shape = s.shape()
 	s.info.MaxTokens = s.maxTokens()

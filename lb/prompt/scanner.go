@@ -1,5 +1,12 @@
 package prompt
 
+// maxValues is how many keys and values are looked at. They cost more than the bytes that they are, and a body can be made of them.
+// What follows counts as text. It is more than the keys and values on the way to maxDepth.
+const maxValues = 20 << 10
+
+// idsPerValue is how many numbers in a list cost as much as another value.
+const idsPerValue = 4
+
 // maxDepth is how deep values may be nested; the same limit as in encoding/json.
 const maxDepth = 10000
 
@@ -10,6 +17,7 @@ const (
 	proceed   status = iota
 	done             // the request's closing bracket was read
 	ranOut           // the body ends before the value does; pos is its length
+	plenty           // there are more keys and values than are looked at
 	malformed        // no JSON can go on like this
 	ambiguous        // a key that counts is there twice
 )
@@ -21,6 +29,7 @@ type scanner struct {
 	pos     int
 	depth   int                     // of the innermost object or array; the request itself is 1
 	objects [maxDepth/64 + 1]uint64 // bit d: level d is an object
+	values  int                     // keys and values so far
 	begin   int                     // where the content of the last string begins
 	saved   int                     // bytes by which that content is longer than its text, because of escapes
 
@@ -45,6 +54,9 @@ func (s *scanner) run() status {
 	}
 	opened := true
 	for st == proceed {
+		if s.values++; s.values > maxValues {
+			return plenty
+		}
 		if opened {
 			opened, st = s.first()
 		} else {
@@ -125,7 +137,34 @@ func (s *scanner) member(c byte) (opened bool, st status) {
 	case 'n':
 		return false, s.literal("null")
 	}
+	if !s.inObject() {
+		s.ids()
+	}
 	return false, s.number()
+}
+
+// ids steps over whole numbers and the commas behind them, up to the last number in a row: prompts may be given as tokens.
+func (s *scanner) ids() {
+	body, at, n := s.body, s.pos, 0
+	for {
+		i := digits(body, at)
+		if i == at || i-at > 1 && body[at] == '0' || len(body)-i < 3 || body[i] != ',' {
+			break
+		}
+		if i++; body[i] == ' ' {
+			i++
+		}
+		if body[i]-'0' > 9 {
+			break
+		}
+		at = i
+		n++
+	}
+	if s.field == fieldPrompt || s.field == fieldInput {
+		s.info.TokenIDs += n
+	}
+	s.values += n / idsPerValue
+	s.pos = at
 }
 
 // next skips white space. It returns the byte there without stepping over it.

@@ -146,6 +146,9 @@ func (s *scanner) number() status {
 	if i = digits(body, i); i == whole && i < len(body) || i > whole+1 && body[whole] == '0' {
 		return malformed
 	}
+	if i < len(body) && (body[i] == '.' || body[i]|0x20 == 'e') {
+		s.values++ // it takes as long as two whole numbers
+	}
 	if i < len(body) && body[i] == '.' {
 		i++
 		fraction := i

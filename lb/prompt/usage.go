@@ -21,6 +21,9 @@ type UsageReader struct {
 // usageTail is longer than a name with its number.
 const usageTail = 64
 
+// eventEnd ends an event of a stream. Nothing that is looked for goes on behind it.
+var eventEnd = []byte("\n\n")
+
 var tokensSuffix = []byte(`_tokens"`)
 
 // Read looks at the next part of the response.
@@ -32,6 +35,10 @@ func (r *UsageReader) Read(part []byte) {
 		r.look(joint[:n])
 	}
 	r.look(part)
+	if bytes.HasSuffix(part, eventEnd) { // most parts are one event
+		r.n = 0
+		return
+	}
 	if len(part) >= usageTail {
 		r.n = copy(r.tail[:], part[len(part)-usageTail:])
 		return

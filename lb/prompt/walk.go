@@ -32,7 +32,7 @@ func nameIn(dst, value []byte) []byte {
 	if len(value) == 0 || value[0] != '"' {
 		return append(dst, value...)
 	}
-	content, _ := str(value, 0)
+	content, _, _ := str(value, 0)
 	return unescape(dst, content, len(content))
 }
 
@@ -46,64 +46,69 @@ var textFields = [...]field{
 // what any continuation begins with is added.
 func (c *Chainer) list(f field, v []byte, cutOff bool) {
 	if v[0] != '[' {
-		c.value(v, span{}, cutOff)
+		c.value(v, 0, span{}, cutOff)
 		if !cutOff {
 			c.endMessage()
 		}
 		return
 	}
 	for i := 1; i < len(v); {
-		if c.full() {
-			c.at += len(v) - i
-			return
-		}
 		if isSpace(v[i]) || v[i] == ',' || v[i] == ']' {
 			i++
 			continue
 		}
-		end := skip(v, i)
-		if c.message(f, v[i:end], cutOff && end == len(v)) {
+		if c.full() {
+			c.at += len(v) - i
+			return
+		}
+		if v[i]-'0' <= 9 {
+			i = c.scalar(v, i)
+			continue
+		}
+		whole := false
+		if i, whole = c.message(f, v, i, cutOff); whole {
 			c.endMessage()
 		}
-		i = end
 	}
 	if !cutOff {
 		c.mark(']')
 	}
 }
 
-// message adds an element of a list: the role first, which templates print before the content. It says whether that was all of a
-// message, and no token.
-func (c *Chainer) message(f field, v []byte, cutOff bool) bool {
-	if v[0] != '{' {
-		c.value(v, span{}, cutOff)
-		return !cutOff && (v[0] == '"' || v[0] == '[')
+// message adds the element of a list that begins at i: the role first, which templates print before the content. It returns the
+// place behind it, and whether that was all of a message, and no token.
+func (c *Chainer) message(f field, v []byte, i int, cutOff bool) (end int, whole bool) {
+	if v[i] != '{' {
+		end = c.value(v, i, span{}, cutOff)
+		return end, !(cutOff && end == len(v)) && (v[i] == '"' || v[i] == '[')
 	}
-	member, role := member(v, "role")
-	if cutOff && (role.to == len(v) || role.to == 0 && f == fieldMessages) {
-		return false // the role, or the rest of it, may still come
+	member, role, open := member(v, i, "role", &c.steps)
+	if cutOff && (role.to == len(v) || open && f == fieldMessages) {
+		return len(v), false // the role, or the rest of it, may still come
 	}
 	c.mark('r')
-	c.value(v[role.from:role.to], span{}, false)
+	if role.to > 0 {
+		c.value(v[:role.to], role.from, span{}, false)
+	}
 	asked := max(0, len(c.blocks)-1)
-	c.value(v, member, cutOff)
-	if string(v[role.from:role.to]) == `"assistant"` {
+	end = c.value(v, i, member, cutOff)
+	if string(v[role.from:role.to]) == `"assistant"` && !c.full() {
 		for i := range c.blocks[asked:] {
 			c.blocks[asked+i].End = c.at
 		}
 	}
-	return !cutOff
+	return end, !(cutOff && end == len(v))
 }
 
-// value adds a value of any kind, white space left out, and without what is in the given span: a member that was added
-// before. The value is valid JSON, but may be cut off.
-func (c *Chainer) value(v []byte, without span, cutOff bool) {
+// value adds the value of any kind that begins at i, white space left out, and without what is in the given span: a member that
+// was added before. It returns the place behind the value. What is there is valid JSON, but may be cut off.
+func (c *Chainer) value(v []byte, i int, without span, cutOff bool) (end int) {
 	media := false // the last key stands for something that is no text
-	last := byte(':')
-	for i := 0; i < len(v); {
+	depth, last := 0, byte(':')
+	for i < len(v) {
 		if c.full() {
 			c.at += len(v) - i
-			return
+			return len(v)
 		}
 		if i == without.from && i < without.to {
 			i = without.to
@@ -116,34 +121,59 @@ func (c *Chainer) value(v []byte, without span, cutOff bool) {
 			continue
 		case ',', ':':
 			i++
-		case '{', '[', '}', ']':
+			last = b
+			continue
+		case '{', '[':
 			c.mark(b)
 			media = false
+			depth++
+			i++
+		case '}', ']':
+			c.mark(b)
+			media = false
+			depth--
 			i++
 		case '"':
-			content, end := str(v, i)
-			switch {
-			case cutOff && end == len(v) && (last == '{' || last == ',' || media || isDataURL(content)):
-				return // it may be a key, or the beginning of something that is digested
-			case isKey(v, end):
-				media = isMedia(content)
-				c.mark('k')
-				c.text(content)
-			case len(content) > longestName && (media || isDataURL(content)):
-				c.digest(content)
-			default:
-				c.mark('"')
-				c.text(content)
+			content, escaped, end := str(v, i)
+			if cutOff && end == len(v) && (last == '{' || last == ',' || media || isDataURL(content)) {
+				return end // it may be a key, or the beginning of something that is digested
 			}
+			media = c.str(content, escaped, media, isKey(v, end))
 			i = end
 		default:
-			end := scalarEnd(v, i)
-			c.mark('#')
-			c.add(v[i:end])
-			i = end
+			i = c.scalar(v, i)
 		}
-		last = b
+		if last = b; depth == 0 {
+			return i
+		}
 	}
+	return i
+}
+
+// scalar adds the number or literal that begins at i and returns the place behind it.
+func (c *Chainer) scalar(v []byte, i int) (end int) {
+	end = scalarEnd(v, i)
+	c.mark('#')
+	c.steps += stepScalar - stepMark
+	c.add(v[i:end])
+	return end
+}
+
+// str adds a string. Media says that it is the value of a key that stands for something that is no text, and the result that it
+// is such a key itself, or that the next string is no text either.
+func (c *Chainer) str(content []byte, escaped, media, key bool) bool {
+	switch {
+	case key:
+		c.mark('k')
+		c.text(content, escaped)
+		return isMedia(content)
+	case len(content) > longestName && (media || isDataURL(content)):
+		c.digest(content)
+	default:
+		c.mark('"')
+		c.text(content, escaped)
+	}
+	return media
 }
 
 // longestName is up to which length, in bytes, a URL or an id is added as it is.
@@ -157,14 +187,20 @@ func (c *Chainer) digest(content []byte) {
 	c.add(c.media.Sum(c.small[:0]))
 }
 
-// text adds the content of a string without its escapes.
-func (c *Chainer) text(content []byte) {
+// text adds the content of a string, without its escapes if it has any.
+func (c *Chainer) text(content []byte, escaped bool) {
+	if !escaped {
+		c.plain(content)
+		return
+	}
 	for len(content) > 0 && !c.full() {
 		n := bytes.IndexByte(content, '\\')
 		if n < 0 {
 			n = len(content)
 		}
-		c.plain(content[:n])
+		if n > 0 {
+			c.plain(content[:n])
+		}
 		if content = content[n:]; len(content) > 0 {
 			content = c.escaped(content)
 		}
@@ -190,15 +226,17 @@ func (c *Chainer) plain(p []byte) {
 // that has run out is left out.
 func (c *Chainer) escaped(content []byte) (rest []byte) {
 	const unit = len(`\u0000`)
-	c.steps++
-	n := 2
-	if len(content) > 1 && content[1] == 'u' {
-		n = unit
+	c.steps += stepEscape
+	if len(content) > 1 && content[1] != 'u' {
+		c.add(append(c.small[:0], simpleEscape(content[1])))
+		return content[2:]
 	}
+	c.steps += stepUnit - stepEscape
+	n := unit
 	if len(content) < n {
 		return nil
 	}
-	if n == unit && utf16.IsSurrogate(rune(codeUnit(content))) && len(content) >= 2*unit && content[unit] == '\\' && content[unit+1] == 'u' {
+	if utf16.IsSurrogate(rune(codeUnit(content))) && len(content) >= 2*unit && content[unit] == '\\' && content[unit+1] == 'u' {
 		n = 2 * unit
 	}
 	c.add(unescape(c.small[:0], content[:n], 2*utf8.UTFMax))
