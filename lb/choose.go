@@ -6,12 +6,13 @@ const Full = -1
 // Choose returns the index of the candidate that costs least with the request on it, or [Full] when all are at their
 // cap:
 //
-//	cost(c) = c.Base + c.Slope * (load(c) + added) / c.Weight - p.Prefix.Credit * share(c)
+//	cost(c) = c.Base + c.Slope * (load(c) + added) / c.Weight - p.Prefix.Credit * worth(c)
 //
-// where load is what c carries over all owners and added what this request brings, both in the plan's unit, and share is the part
-// of the prompt that c has in its cache. Counting the request itself makes an idle endpoint of twice the weight win over an
-// idle one of weight 1. Equal costs are settled evenly by the lower 32 of the plan's random bits. loads[i], and matched[i], the
-// number of the prompt's blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing is cached anywhere.
+// where load is what c carries over all owners and added what this request brings, both in the plan's unit, and worth is what it
+// is worth to have the part of the prompt that c has in its cache, 1 at most for all of it. Counting the request itself makes an
+// idle endpoint of twice the weight win over an idle one of weight 1. Equal costs are settled evenly by the lower 32 of the
+// plan's random bits. loads[i], and matched[i], the number of the prompt's blocks that are cached, belong to p.Candidates[i];
+// matched is nil when nothing is cached anywhere.
 func Choose(p *Plan, loads []Load, matched []int) int {
 	added := p.added()
 	ties, least := 0, 0.0
@@ -55,5 +56,5 @@ func (p *Plan) credit(matched []int, i int) float64 {
 	if matched == nil {
 		return 0
 	}
-	return p.Prefix.Credit * p.Prefix.Share(matched[i])
+	return p.Prefix.Credit * p.Prefix.worth(matched[i])
 }

@@ -126,6 +126,12 @@ func (l *Ladder) Forget(now time.Duration, p *Plan, addr string, n int) {
 	l.remote.Forget(now, p, addr, n)
 }
 
+// Note implements [Store].
+func (l *Ladder) Note(now time.Duration, p *Plan, addr string) {
+	l.local.Note(now, p, addr)
+	l.remote.Note(now, p, addr)
+}
+
 // Beat implements [Store] for the remote store. The embedded one, which several ladders may share, is beaten on its own.
 func (l *Ladder) Beat(now time.Duration) error { return l.remote.Beat(now) }
 

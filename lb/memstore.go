@@ -2,7 +2,6 @@ package lb
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -21,15 +20,15 @@ func Prepare(kv KV) error {
 		return nil
 	}
 	if !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("lb: preparing shared memory: %w", err)
+		return &storeError{"preparing shared memory", err}
 	}
 	for slot := range tableSlots {
 		if err := kv.Set(tableKey(slot), []byte{0}, 0); err != nil {
-			return fmt.Errorf("lb: preparing shared memory: %w", err)
+			return &storeError{"preparing shared memory", err}
 		}
 	}
 	if err := kv.Set(rosterKey, newRoster(), 0); err != nil {
-		return fmt.Errorf("lb: preparing shared memory: %w", err)
+		return &storeError{"preparing shared memory", err}
 	}
 	return nil
 }
@@ -194,6 +193,12 @@ func (s *MemStore) matches(sc *scope, t table, held []holding) []int {
 // Forget implements [Store].
 func (s *MemStore) Forget(_ time.Duration, p *Plan, addr string, n int) {
 	s.prefixes.forget(&p.Prefix, uint32(hashAddr(addr)), n)
+}
+
+// Note implements [Store].
+func (s *MemStore) Note(now time.Duration, p *Plan, addr string) {
+	s.prefixes.cut(&p.Prefix)
+	s.prefixes.note(now, uint32(hashAddr(addr)))
 }
 
 // Place counts a request at addr, chosen elsewhere, under id. It is the caller's to see that id is not held.

@@ -2,7 +2,6 @@ package lb
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -38,7 +37,7 @@ func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table,
 			continue
 		}
 		if err != nil {
-			return step{}, fmt.Errorf("lb: writing the counts: %w", err)
+			return step{}, &storeError{"writing the counts", err}
 		}
 		s.swapped(sc, t, st)
 		return st, nil
@@ -125,7 +124,7 @@ func (s *MemStore) join(now time.Duration, sc *scope, t table) (table, error) {
 	}
 	s.write(sc)
 	if !sc.inPlace {
-		return nil, fmt.Errorf("lb: writing what the owner holds failed")
+		return nil, errors.New("lb: writing what the owner holds failed")
 	}
 	t = t.withMember()
 	t.member(t.members()-1).sit(s.owner, s.seat, sc.sheet.seq())
@@ -232,7 +231,7 @@ func (s *MemStore) get(slot int) (table, uint32, error) {
 		return nil, 0, ErrUnready
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("lb: reading the counts: %w", err)
+		return nil, 0, &storeError{"reading the counts", err}
 	}
 	if len(val) <= 1 {
 		return nil, cas, nil

@@ -107,9 +107,12 @@ type Prefix struct {
 	Blocks []prompt.Block // of the prompt, from its beginning
 	Length int            // of the prompt, in the unit of the blocks' ends
 	Tokens int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
-	Credit float64        // by how much the cost is lower where all of it is cached
+	Credit float64        // by how much the cost is lower where all of it is cached, if all is worth its length
+	Worth  []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
 	TTL    time.Duration  // for how long an endpoint is taken to keep what it has computed
+	Less   []Keeping      // endpoints that are taken to keep it for less; shared between plans
 	Room   int            // bytes that the embedded store may use to remember who has what
+	Shared int            // bytes that a store in Redis may use for that
 }
 
 // Share returns which part of the prompt the first n blocks are.
@@ -118,6 +121,14 @@ func (p *Prefix) Share(n int) float64 {
 		return 0
 	}
 	return float64(p.Blocks[n-1].End) / float64(p.Length)
+}
+
+// worth returns what it is worth to have the first n blocks, as a part of the prompt.
+func (p *Prefix) worth(n int) float64 {
+	if n == 0 || p.Worth == nil {
+		return p.Share(n)
+	}
+	return float64(p.Worth[n-1]) / float64(p.Length)
 }
 
 // Work returns the tokens that the plan's request adds at an endpoint that has the first n blocks of its prompt.
@@ -135,7 +146,7 @@ func (p *Plan) added() float64 {
 }
 
 // Policy turns one request and one view of the endpoints into a plan. It does no I/O and reads no clock: the same
-// inputs after the same observations give the same plan. A policy serves one cluster.
+// inputs after the same plans and observations give the same plan. A policy serves one cluster.
 type Policy interface {
 	// Plan returns the plan and ReasonChosen, or the reason why native balancing should take the request.
 	Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
@@ -154,8 +165,12 @@ const (
 	Failure  // 5xx, reset, refused connection, time-out
 )
 
-// Outcome is how a request went on the endpoint that served it.
+// Outcome is how a request went on the endpoint that served it, and what its answer told of the KV cache there.
 type Outcome struct {
-	Addr    string
-	Verdict Verdict
+	Addr           string
+	Verdict        Verdict
+	Planned        time.Duration // when the plan for it was made
+	PromptTokens   int64         // of the prompt, 0 if the answer does not say
+	ExpectedTokens int64         // of these, expected to be cached when the endpoint was chosen
+	CachedTokens   int64         // of these, found in the cache
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"strconv"
 	"time"
-
-	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // prefixIndex remembers which endpoints have which prompts in their cache, for all workers of a gateway. The blocks of a prompt
@@ -15,22 +13,17 @@ import (
 // It is a cache itself: pages are overwritten when they are full, and what a worker fails to write is lost.
 type prefixIndex struct {
 	kv   KV
-	runs []run // of the prompt last looked for
+	cuts []Run // of the prompt last looked for
+	runs []kept
 }
 
-// RunEnd returns where the run that begins with a block ends: behind 2, 4, 8, 16 and 32 blocks, and then each 16. The first runs are
-// short, because many conversations begin with the same prompt, and all that branch off within a run share its room; the longer
-// ones behind them, which hold most of a prompt, are each prompt's own. Every store keeps blocks in these runs.
-func RunEnd(from int) int { return from + min(max(2, from), 16) }
-
-// run is a part of a prompt and its page.
-type run struct {
-	from   int // its first block's place in the prompt
-	blocks []prompt.Block
-	key    string
-	page   page
-	cas    uint32
-	read   bool
+// kept is a run and its page.
+type kept struct {
+	Run
+	key  string
+	page page
+	cas  uint32
+	read bool
 }
 
 // holding is an endpoint, by the lower half of the hash of its address, and how many of a prompt's blocks it has.
@@ -41,13 +34,10 @@ type holding struct {
 
 // cut sets runs to those of the prompt.
 func (x *prefixIndex) cut(p *Prefix) {
+	x.cuts = AppendRuns(x.cuts[:0], p.Blocks, p.Room/pageMost)
 	x.runs = x.runs[:0]
-	pages := max(1, p.Room/pageMost)
-	for from := 0; from < len(p.Blocks); from = RunEnd(from) {
-		at := int(p.Blocks[from].Key % uint64(pages))
-		x.runs = append(x.runs, run{
-			from: from, blocks: p.Blocks[from:min(RunEnd(from), len(p.Blocks))], key: "warmgate/1/prefix/" + strconv.Itoa(at),
-		})
+	for _, r := range x.cuts {
+		x.runs = append(x.runs, kept{Run: r, key: "warmgate/1/prefix/" + strconv.Itoa(r.Slot)})
 	}
 }
 
@@ -56,17 +46,17 @@ func (x *prefixIndex) cut(p *Prefix) {
 func (x *prefixIndex) match(now time.Duration, p *Prefix) []holding {
 	x.cut(p)
 	var held []holding
-	tick, oldest := tickOf(now), tickOf(p.TTL)
+	tick := tickOf(now)
 	for i := range x.runs {
 		if !x.load(&x.runs[i]) {
 			break
 		}
 		known := false
-		for k, b := range x.runs[i].blocks {
+		for k, b := range x.runs[i].Blocks {
 			e := x.runs[i].page.find(b.Key)
 			for h := range len(e) / entrySize * maxHolders {
-				if endpoint, age := e.endpoint(h, tick); endpoint != 0 && age <= oldest {
-					held, known = hold(held, endpoint, x.runs[i].from+k+1), true
+				if endpoint, age := e.endpoint(h, tick); endpoint != 0 && age <= tickOf(p.keeps(endpoint)) {
+					held, known = hold(held, endpoint, x.runs[i].From+k+1), true
 				}
 			}
 		}
@@ -89,7 +79,7 @@ func hold(held []holding, endpoint uint32, n int) []holding {
 }
 
 // load reads the run's page. It returns false if that cannot be read.
-func (x *prefixIndex) load(r *run) bool {
+func (x *prefixIndex) load(r *kept) bool {
 	val, cas, err := x.kv.Get(r.key)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false
@@ -102,7 +92,7 @@ func (x *prefixIndex) load(r *run) bool {
 func (x *prefixIndex) note(now time.Duration, endpoint uint32) {
 	for i := range x.runs {
 		r := &x.runs[i]
-		x.change(r, func(p page) (page, bool) { return p.note(r.blocks, endpoint, tickOf(now)) })
+		x.change(r, func(p page) (page, bool) { return p.note(r.Blocks, endpoint, tickOf(now)) })
 	}
 }
 
@@ -111,13 +101,13 @@ func (x *prefixIndex) forget(p *Prefix, endpoint uint32, n int) {
 	x.cut(p)
 	for i := range x.runs {
 		r := &x.runs[i]
-		r.blocks = r.blocks[min(max(0, n-r.from), len(r.blocks)):]
-		if len(r.blocks) == 0 {
+		r.Blocks = r.Blocks[min(max(0, n-r.From), len(r.Blocks)):]
+		if len(r.Blocks) == 0 {
 			continue
 		}
 		x.change(r, func(p page) (page, bool) {
 			changed := false
-			for _, b := range r.blocks {
+			for _, b := range r.Blocks {
 				if e := p.find(b.Key); e != nil && e.drop(endpoint) {
 					changed = true
 				}
@@ -128,7 +118,7 @@ func (x *prefixIndex) forget(p *Prefix, endpoint uint32, n int) {
 }
 
 // change writes what edit makes of the run's page.
-func (x *prefixIndex) change(r *run, edit func(page) (page, bool)) {
+func (x *prefixIndex) change(r *kept, edit func(page) (page, bool)) {
 	const tries = 3
 	for range tries {
 		if !r.read && !x.load(r) {

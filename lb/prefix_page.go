@@ -21,7 +21,9 @@ const (
 	maxHolders = 4
 	holderSize = 6
 	entrySize  = 8 + maxHolders*holderSize
-	pageMost   = 64 * entrySize
+	// mostEntries are a little less than the 2 KiB that allocators give for them: with one more a page would take a quarter more.
+	mostEntries = 63
+	pageMost    = mostEntries * entrySize
 	// seenTick is the unit of time in a page. It wraps after three days; an entry that has not been touched for so long may
 	// then be taken for a young one, which costs one wrong guess.
 	seenTick = 4 * time.Second
@@ -87,7 +89,7 @@ func (e entry) drop(endpoint uint32) bool {
 
 // note returns the page with the endpoint noted for each of the blocks, and whether it had to change. If it had to, all of the
 // blocks come to the front, so that a beginning that is in use stays while the ends of prompts come and go; what has not been there
-// for longest falls off the end of a full page.
+// for longest is at the end, and what falls off a full page: see shrink.
 func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bool) {
 	changed := false
 	for _, b := range blocks {
@@ -98,7 +100,7 @@ func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bo
 	if !changed {
 		return p, false
 	}
-	front := make(page, 0, min(len(p)+len(blocks)*entrySize, pageMost))
+	front := make(page, 0, len(p)+len(blocks)*entrySize)
 	for _, b := range blocks {
 		e := p.find(b.Key)
 		if e == nil {
@@ -108,11 +110,45 @@ func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bo
 		}
 		front = append(front, e...)
 	}
-	for at := 0; at+entrySize <= len(p) && len(front) < pageMost; at += entrySize {
+	for at := 0; at+entrySize <= len(p); at += entrySize {
 		e := p[at : at+entrySize]
 		if key := binary.LittleEndian.Uint64(e); !slices.ContainsFunc(blocks, func(b prompt.Block) bool { return b.Key == key }) {
 			front = append(front, e...)
 		}
 	}
-	return front, true
+	return front.shrink(blocks[0].Tenant()), true
 }
+
+// shrink returns the page without what is too much in it, after a prompt of the given tenant was noted. One entry after the other
+// goes, the last one of those tenants that have most: so tenants share a full page, and none can push out what another remembers
+// as long as it has more itself. Without tenants it is what was not noted for longest.
+func (p page) shrink(writer byte) page {
+	over := len(p)/entrySize - mostEntries
+	switch {
+	case over <= 0:
+		return p
+	case writer == prompt.NoTenant:
+		return p[:pageMost]
+	}
+	var count [256]int // of entries by tenant
+	for at := 0; at < len(p); at += entrySize {
+		count[p.tenant(at)]++
+	}
+	for most := slices.Max(count[:]); over > 0; {
+		at := len(p) - entrySize
+		for at >= 0 && count[p.tenant(at)] < most {
+			at -= entrySize
+		}
+		if at < 0 {
+			most--
+			continue
+		}
+		count[p.tenant(at)]--
+		p = slices.Delete(p, at, at+entrySize)
+		over--
+	}
+	return p
+}
+
+// tenant returns whose entry there is at an offset.
+func (p page) tenant(at int) byte { return p[at+7] }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -18,6 +19,7 @@ type prompted struct {
 	blocks    []prompt.Block
 	length    int // of the prompt, in the unit of the blocks' ends
 	model     modelKey
+	planned   time.Duration
 	textBytes int     // length of the prompt's text, 0 if not all of the body was seen
 	cached    float64 // share of the prompt that the endpoint was taken to have in its cache
 	usage     *prompt.UsageReader
@@ -26,12 +28,15 @@ type prompted struct {
 // cut cuts the prompt of the body into blocks. The route, and the tenant if there is a header for
 // it, are part of every key.
 func (s *stream) cut(body []byte, parts *prompt.Parts) {
-	tenant := ""
+	chainer, tenant := s.plugin.vm.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {
 		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
 	}
-	blocks, length := s.plugin.vm.chainer(s.cfg).Chain(body, parts, s.scope, s.Route(), tenant)
-	s.prompted = &prompted{blocks: slices.Clone(blocks), length: length, model: s.modelOf(body, parts)}
+	blocks, length := chainer.Chain(body, parts, s.scope, s.Route(), tenant)
+	if s.cfg.Prefix.TenantHeader != "" { // those that have none are one
+		chainer.Claim(blocks, tenant)
+	}
+	s.prompted = &prompted{blocks: slices.Clone(blocks), length: length, model: s.modelOf(body, parts), planned: s.plugin.vm.now()}
 }
 
 // chainer returns what cuts prompts for the configuration.
@@ -60,9 +65,16 @@ func (v *vm) secret(c *config.Config) [16]byte {
 	return v.own
 }
 
-// forget takes back what the chosen endpoint was noted to have of the prompt, but for the first n blocks.
-func (s *stream) forget(n int) {
-	if s.prompted != nil && len(s.prompted.blocks) > n && s.chosen != "" {
-		s.store.Forget(s.now(), &s.ask.plan, s.chosen, n)
+// forget takes back what the endpoint that the lease counts at was noted to have of the prompt.
+func (s *stream) forget() {
+	if s.prompted != nil && len(s.prompted.blocks) > 0 && s.addr != "" {
+		s.store.Forget(s.now(), &s.ask.plan, s.addr, 0)
+	}
+}
+
+// note notes that the endpoint that the lease counts at has the prompt.
+func (s *stream) note() {
+	if s.prompted != nil && len(s.prompted.blocks) > 0 {
+		s.store.Note(s.now(), &s.ask.plan, s.addr)
 	}
 }

@@ -29,6 +29,7 @@ func (v *vm) publish(now time.Duration) {
 		}
 		if cl.view != nil {
 			v.publishLoads(cl)
+			v.publishPrompts(cl)
 		}
 	}
 }

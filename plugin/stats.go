@@ -22,6 +22,9 @@ const (
 	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as model servers told (prefix_cache)
 	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as model servers told
 	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
+	statRetention   = "warmgate_prefix_retention_seconds"     // ;cluster: for how long endpoints are taken to keep prompts
+	statLosses      = "warmgate_prefix_losses_total"          // ;cluster: endpoints found to have lost their caches
+	statTable       = "warmgate_prefix_table_percent"         // ;cluster: of the endpoints' caches, what the table has room to describe
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force

@@ -35,6 +35,9 @@ func (s *stream) responseHeaders(end bool) {
 
 // follow moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
+// It has the prompt from now on, and the chosen one may not have it, so it is noted where it is. In shadow mode that makes what is
+// known come true although the gateway chooses.
+//
 // What the chosen endpoint did is not told: it may have failed, or have been full and answered 503. So it loses weight and
 // is not ejected for it.
 func (s *stream) follow() {
@@ -45,7 +48,7 @@ func (s *stream) follow() {
 	}
 	v := s.plugin.vm
 	now := v.now()
-	s.forget(0)
+	s.forget()
 	s.tokens = s.ask.plan.Work(0)
 	s.store.Amend(s.now(), s.id, served, s.tokens)
 	if !s.cfg.Shadow {
@@ -53,6 +56,7 @@ func (s *stream) follow() {
 		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Overload})
 	}
 	s.addr = served
+	s.note()
 }
 
 // responseBody is called for every part of the response's body: size bytes.
@@ -88,16 +92,18 @@ func (s *stream) done() {
 	}
 	if s.phase == phaseLeased {
 		now := v.now()
-		s.learn(now)
+		outcome := lb.Outcome{}
+		s.learn(now, &outcome)
 		if s.status == 0 {
 			s.reached = s.Served() != ""
 		}
 		verdict := s.verdict(now)
 		if verdict == lb.Failure || verdict == lb.Overload && s.status > 0 {
-			s.forget(0) // before the release: who sees that the request is gone does not find its prompt either
+			s.forget() // before the release: who sees that the request is gone does not find its prompt either
 		}
 		s.release()
-		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: verdict})
+		outcome.Addr, outcome.Verdict = s.addr, verdict
+		s.policy.Observe(now, outcome)
 	}
 	s.phase = phaseDone
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -69,8 +70,10 @@ func (s *stream) read(size int) {
 	p.usage.Read(s.ResponseBody(from, usageWithin))
 }
 
-// learn compares what was expected with what the response has told, and remembers it.
-func (s *stream) learn(now time.Duration) {
+// learn compares what was expected with what the response has told, remembers it, and puts it into the outcome.
+//
+// Where another endpoint served than the chosen one, nothing was expected: what it told says only that it reports.
+func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 	p := s.prompted
 	if p == nil || p.usage == nil {
 		return
@@ -79,10 +82,15 @@ func (s *stream) learn(now time.Duration) {
 	if !ok {
 		return
 	}
+	o.Planned, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
+	if s.addr == s.chosen {
+		o.ExpectedTokens = int64(p.cached * float64(u.Prompt))
+	}
 	v := s.plugin.vm
-	v.stats.count(statPrompt, uint64(u.Prompt))
-	v.stats.count(statCached, uint64(min(u.Cached, u.Prompt)))
-	v.stats.count(statExpected, uint64(p.cached*float64(u.Prompt)))
+	v.stats.count(statPrompt, uint64(o.PromptTokens))
+	v.stats.count(statCached, uint64(o.CachedTokens))
+	v.stats.count(statExpected, uint64(o.ExpectedTokens))
+	s.cluster.prompts.told(s.cfg, s.policy, u.Prompt, len(p.blocks))
 	l, _ := v.models.get(now, p.model)
 	l.told(p.textBytes, u)
 	v.models.put(now, p.model, l)

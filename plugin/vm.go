@@ -49,6 +49,7 @@ type cluster struct {
 	policies map[*config.Config]lb.Policy
 	gauges   map[string]bool // endpoints with gauges
 	tokens   bool            // tokens are counted
+	prompts  prompts         // for prefix_cache
 	ejected  uint64          // ejections counted so far
 	leased   int             // requests of this VM in flight
 	used     time.Duration
@@ -171,7 +172,7 @@ func unitOf(c *config.Config) lb.Unit {
 func configOf(c *config.Config, h *lb.Health) lb.Config {
 	return lb.Config{
 		Unit: unitOf(c), Terms: termsOf(c), Health: h,
-		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, Room: c.Prefix.TableBytes},
+		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, Room: c.Prefix.TableBytes, Shared: c.Prefix.RedisBytes},
 	}
 }
 

@@ -75,6 +75,7 @@ func everything(t testing.TB, server *redisserver.Server, d *denials) {
 	}
 	prompt := storetest.WithPrompt(manualPlan, 1, storetest.Blocks(1, 2))
 	b.Reserve(now, 499, prompt, func(lb.Grant, error) {})
+	b.Note(now, prompt, manualPlan.Candidates[1].Addr)
 	b.Forget(now, prompt, manualPlan.Candidates[0].Addr, 0)
 	b.Forget(now, prompt, manualPlan.Candidates[1].Addr, 0)
 	reserve(a, now, 500)

@@ -18,14 +18,14 @@ type Keys struct {
 	Owners string // who counts
 	Own    string // and an owner's name behind it: the owner's leases
 	View   string // and a digest behind it: a list of candidates
-	Run    string // and the first block's key behind it: who has a run of blocks in its cache
+	Page   string // and its number in base 36 behind it: who has some blocks of prompts in its cache
 }
 
 // KeysOf returns the keys of a scope.
 func KeysOf(scope string) Keys {
 	// A brace in the name would end the hash tag early.
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
-	return Keys{Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", View: p + "view:", Run: p + "p:"}
+	return Keys{Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", View: p + "view:", Page: p + "p:"}
 }
 
 // The layout of a table, as lua/shared.lua describes it.

@@ -3,6 +3,7 @@ package redisclient
 import (
 	"encoding/binary"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -16,6 +17,13 @@ const (
 	maxBlocks = prompt.MaxBlocks
 	// maxRemember is for how long a run is kept at most. It bounds what a server is asked to hold, and ticks must not wrap.
 	maxRemember = 48 * time.Hour
+	// lessAtHand is for how many endpoints that keep less than the others terms need no memory.
+	lessAtHand = 16
+	// pageBytes is what a server needs for a full page: two KiB for the page, the rest to find it and to let it expire. The
+	// name of its key comes on top.
+	pageBytes = 2048 + 192
+	// tick is the unit of time in runs.
+	tick = 4 * time.Second
 	// exactly is up to where a script's numbers are exact.
 	exactly = 1 << 53
 )
@@ -25,31 +33,33 @@ func endpointOf(addr string) uint32 { return uint32(xxhash.Sum64String(addr)) }
 
 // chain is a prompt's blocks as scripts want them: from block number from on.
 type chain struct {
-	runs   []prompt.Block // the first block of each
-	counts []byte         // of the blocks of each
+	slots  []int  // of its runs
+	counts []byte // of the blocks of each
 	blocks []prompt.Block
 }
 
-// chainOf returns the blocks from number n on.
-func chainOf(blocks []prompt.Block, n int) chain {
-	blocks = blocks[:min(len(blocks), maxBlocks)]
+// chainOf returns the blocks of the plan's prompt from number n on.
+func (s *Store) chainOf(sc *scope, p *lb.Prefix, n int) chain {
+	s.runs = lb.AppendRuns(s.runs[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], pages(p.Shared, sc.keys.Page))
 	var c chain
-	for from := 0; from < len(blocks); from = lb.RunEnd(from) {
-		end := min(lb.RunEnd(from), len(blocks))
-		if skip := max(0, n-from); skip < end-from {
-			c.runs = append(c.runs, blocks[from])
-			c.counts = append(c.counts, byte(end-from-skip))
-			c.blocks = append(c.blocks, blocks[from+skip:end]...)
+	for _, r := range s.runs {
+		if skip := max(0, n-r.From); skip < len(r.Blocks) {
+			c.slots = append(c.slots, r.Slot)
+			c.counts = append(c.counts, byte(len(r.Blocks)-skip))
+			c.blocks = append(c.blocks, r.Blocks[skip:]...)
 		}
 	}
 	return c
 }
 
-// appendRuns appends the keys of the runs.
-func (c *chain) appendRuns(b []byte, key string) []byte {
+// pages returns for how many full pages with such keys a server needs so many bytes.
+func pages(bytes int, key string) int { return bytes / (pageBytes + len(key)) }
+
+// appendPages appends the keys of the pages.
+func (c *chain) appendPages(b []byte, key string) []byte {
 	var name [160]byte
-	for _, first := range c.runs {
-		b = appendArg(b, binary.LittleEndian.AppendUint64(append(name[:0], key...), first.Key))
+	for _, slot := range c.slots {
+		b = appendArg(b, strconv.AppendUint(append(name[:0], key...), uint64(slot), 36))
 	}
 	return b
 }
@@ -65,12 +75,12 @@ func (c *chain) appendBlocks(b []byte) []byte {
 	return appendArg(b, at)
 }
 
-// appendEnds appends where the blocks end.
-func (c *chain) appendEnds(b []byte) []byte {
-	var ends [4 * maxBlocks]byte
-	at := ends[:0]
-	for _, block := range c.blocks {
-		at = binary.LittleEndian.AppendUint32(at, uint32(block.End))
+// appendNumbers appends a number for each block.
+func (c *chain) appendNumbers(b []byte, of func(i int) uint32) []byte {
+	var numbers [4 * maxBlocks]byte
+	at := numbers[:0]
+	for i := range c.blocks {
+		at = binary.LittleEndian.AppendUint32(at, of(i))
 	}
 	return appendArg(b, at)
 }
@@ -78,50 +88,76 @@ func (c *chain) appendEnds(b []byte) []byte {
 // appendTerms appends what the prompt is worth where it is cached, and for how long that is remembered.
 func appendTerms(b []byte, p *lb.Prefix) []byte {
 	ttl := min(p.TTL, maxRemember)
-	var terms [32]byte
+	var terms [32 + 6*lessAtHand]byte
 	at := terms[:0]
 	for _, f := range []float64{
 		p.Credit, float64(p.Length), float64(min(max(p.Tokens, 0), exactly)), float64(ttl.Milliseconds()),
 	} {
 		at = binary.LittleEndian.AppendUint64(at, math.Float64bits(f))
 	}
+	for _, k := range p.Less {
+		at = binary.LittleEndian.AppendUint32(at, k.Endpoint)
+		at = binary.LittleEndian.AppendUint16(at, uint16(min(max(0, k.For), maxRemember)/tick))
+	}
 	return appendArg(b, at)
 }
 
 // reservationOf returns the command of a reservation, and its script. A plan with blocks has one of its own, so that plans
 // without them take no longer.
-func reservationOf(sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
+func (s *Store) reservationOf(sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
 	var c chain
 	sp, args, tokens := scriptReserve, 4, clamp(p.Tokens)
 	if len(p.Prefix.Blocks) > 0 && p.Prefix.Length > 0 && p.Prefix.TTL >= time.Millisecond {
-		c = chainOf(p.Prefix.Blocks, 0)
+		c = s.chainOf(sc, &p.Prefix, 0)
 		sp, args, tokens = scriptPrompt, 8, min(max(p.Tokens, -exactly), exactly)
+		if p.Prefix.Worth != nil {
+			args++
+		}
 	}
-	size := 320 + len(c.runs)*(len(sc.keys.Run)+16) + len(c.blocks)*12
-	b := sp.command(make([]byte, 0, size), 3+len(c.runs), args)
+	size := 320 + len(c.slots)*(len(sc.keys.Page)+16) + len(c.blocks)*12
+	b := sp.command(make([]byte, 0, size), 3+len(c.slots), args)
 	b = appendArg(b, sc.keys.Table)
 	b = appendArg(b, sc.keys.Own)
 	b = appendArg(b, v.key)
-	b = c.appendRuns(b, sc.keys.Run)
+	b = c.appendPages(b, sc.keys.Page)
 	b = appendID(b, id)
 	b = appendInt(b, tokens)
 	b = appendInt(b, int64(p.Unit))
 	b = appendInt(b, int64(uint32(p.Tie)))
 	if sp == scriptPrompt {
-		b = c.appendEnds(c.appendBlocks(appendTerms(b, &p.Prefix)))
+		b = c.appendBlocks(appendTerms(b, &p.Prefix))
+		b = c.appendNumbers(b, func(i int) uint32 { return uint32(c.blocks[i].End) })
+		if p.Prefix.Worth != nil {
+			b = c.appendNumbers(b, func(i int) uint32 { return p.Prefix.Worth[i] })
+		}
 	}
 	return sp, b
 }
 
-// Forget implements [lb.Store]. What does not get through is noted until it is too old.
-func (s *Store) Forget(now time.Duration, p *lb.Plan, addr string, n int) {
-	c := chainOf(p.Prefix.Blocks, n)
-	if len(c.blocks) == 0 {
+// Note implements [lb.Store]. What does not get through is learned when the prompt is seen again.
+func (s *Store) Note(now time.Duration, p *lb.Plan, addr string) {
+	if len(p.Prefix.Blocks) == 0 || p.Prefix.TTL < time.Millisecond {
 		return
 	}
 	sc := s.scope(p.Scope)
-	b := scriptForget.command(nil, len(c.runs), 3)
-	b = c.appendRuns(b, sc.keys.Run)
+	c := s.chainOf(sc, &p.Prefix, 0)
+	b := scriptNote.command(nil, len(c.slots), 4)
+	b = c.appendPages(b, sc.keys.Page)
+	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, endpointOf(addr)))
+	b = c.appendBlocks(b)
+	b = appendInt(b, min(p.Prefix.TTL, maxRemember).Milliseconds())
+	s.background(now, scriptNote, sc, b, func(time.Duration, Value, error) {})
+}
+
+// Forget implements [lb.Store]. What does not get through is noted until it is too old.
+func (s *Store) Forget(now time.Duration, p *lb.Plan, addr string, n int) {
+	if n >= min(len(p.Prefix.Blocks), maxBlocks) {
+		return
+	}
+	sc := s.scope(p.Scope)
+	c := s.chainOf(sc, &p.Prefix, n)
+	b := scriptForget.command(nil, len(c.slots), 3)
+	b = c.appendPages(b, sc.keys.Page)
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, endpointOf(addr)))
 	b = c.appendBlocks(b)
 	s.background(now, scriptForget, sc, b, func(time.Duration, Value, error) {})

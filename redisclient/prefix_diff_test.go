@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,13 +28,13 @@ func (d *differential) prompts(f *field) {
 			parent := f.chains[d.rng.IntN(len(f.chains))]
 			chain = slices.Clone(parent[:d.rng.IntN(len(parent)+1)])
 		}
-		end, n := 0, 1+d.rng.IntN(2<<d.rng.IntN(8))
+		end, n, tenant := 0, 1+d.rng.IntN(2<<d.rng.IntN(8)), d.key(d.rng.IntN(2) == 0)>>56<<56
 		if len(chain) > 0 {
-			end = chain[len(chain)-1].End
+			end, tenant = chain[len(chain)-1].End, chain[0].Key>>56<<56
 		}
 		for range min(n, prompt.MaxBlocks-len(chain)) {
 			end += 1 + d.rng.IntN(scale)
-			chain = append(chain, prompt.Block{Key: d.rng.Uint64(), End: end})
+			chain = append(chain, prompt.Block{Key: tenant | d.key(false), End: end})
 		}
 		f.chains = append(f.chains, chain)
 	}
@@ -42,12 +43,12 @@ func (d *differential) prompts(f *field) {
 	}
 }
 
-// remember writes one run: some of a prompt's blocks, among others, with any endpoints.
+// remember writes one page: some of a prompt's blocks, among others, with any endpoints.
 func (d *differential) remember(f *field, chain []prompt.Block) {
-	runs := parts(chain)
+	runs := f.pages.parts(chain)
 	run := runs[d.rng.IntN(len(runs))]
 	var value []byte
-	for _, b := range run {
+	for _, b := range run.blocks {
 		if d.rng.IntN(8) == 0 {
 			continue
 		}
@@ -56,8 +57,9 @@ func (d *differential) remember(f *field, chain []prompt.Block) {
 		}
 		value = append(value, d.entry(f, b.Key)...)
 	}
-	for d.rng.IntN(3) > 0 && len(value) < modelMost*modelEntry {
-		value = append(value, d.entry(f, d.rng.Uint64())...)
+	others := 1 + d.rng.IntN(3<<d.rng.IntN(6))
+	for d.rng.IntN(others) > 0 && len(value) < modelMost*modelEntry {
+		value = append(value, d.entry(f, d.key(d.rng.IntN(2) == 0))...)
 	}
 	if len(value) == 0 {
 		return
@@ -65,16 +67,25 @@ func (d *differential) remember(f *field, chain []prompt.Block) {
 	if d.rng.IntN(20) == 0 { // nobody writes that
 		value = value[:len(value)-1-d.rng.IntN(min(31, len(value)-1))]
 	}
-	f.runs[run[0].Key] = value
-	if _, err := d.server.Do("SET", runKey(f.scope, run[0].Key), string(value), "PX", 600_000); err != nil {
+	f.pages.pages[run.slot] = value
+	if _, err := d.server.Do("SET", pageKey(f.scope, run.slot), string(value), "PX", 600_000); err != nil {
 		d.t.Fatal(err)
 	}
+}
+
+// key draws the key of a block, of one of few tenants or of nobody.
+func (d *differential) key(owned bool) uint64 {
+	key := d.rng.Uint64() >> 8
+	if owned {
+		key |= uint64(1+d.rng.IntN(1<<d.rng.IntN(8))) << 56
+	}
+	return key
 }
 
 // disguised draws an entry of another block that has the given key where none can be.
 func (d *differential) disguised(f *field, key uint64) []byte {
 	for {
-		e := d.entry(f, d.rng.Uint64())
+		e := d.entry(f, d.key(false))
 		binary.LittleEndian.PutUint64(e[1+d.rng.IntN(modelEntry-8):], key)
 		if settled(e) {
 			return e
@@ -117,13 +128,24 @@ func (d *differential) prompt(f *field, p *lb.Plan) {
 	chain := f.chains[d.rng.IntN(len(f.chains))]
 	p.Prefix = lb.Prefix{
 		Blocks: chain, Length: chain[len(chain)-1].End + d.rng.IntN(2)*d.rng.IntN(5000), Tokens: max(0, d.tokens()),
-		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute,
+		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute, Shared: f.shared,
+	}
+	if d.rng.IntN(2) == 0 {
+		for _, b := range chain {
+			p.Prefix.Worth = append(p.Prefix.Worth, uint32(d.rng.IntN(b.End+1)))
+		}
 	}
 	if d.rng.IntN(3) == 0 {
 		p.Prefix.TTL = time.Hour
 	}
 	if d.rng.IntN(2) == 0 {
 		p.Prefix.Tokens = min(max(0, p.Tokens), p.Prefix.Tokens)
+	}
+	if d.rng.IntN(4) == 0 {
+		for range d.rng.IntN(5) {
+			keeps := []time.Duration{time.Minute, time.Hour}[d.rng.IntN(2)]
+			p.Prefix.Less = append(p.Prefix.Less, lb.Keeping{Endpoint: endpointOf(f.addrs[d.rng.IntN(len(f.addrs))]), For: keeps})
+		}
 	}
 }
 
@@ -134,40 +156,40 @@ func (d *differential) forget(f *field) {
 	}
 	chain, addr := f.chains[d.rng.IntN(len(f.chains))], f.addrs[d.rng.IntN(len(f.addrs))]
 	n := d.rng.IntN(len(chain) + 1)
-	d.owners[d.rng.IntN(len(d.owners))].Forget(d.now, &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain}}, addr, n)
-	f.runs.forget(chain, endpointOf(addr), n)
+	d.owners[d.rng.IntN(len(d.owners))].Forget(d.now, &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, Shared: f.shared}}, addr, n)
+	f.pages.forget(chain, endpointOf(addr), n)
 }
 
-// compare expects Redis to hold the runs that it should, with a time to live.
+// compare expects Redis to hold the pages that it should, with a time to live.
 func (d *differential) compare(f *field) {
 	if f.chains == nil {
 		return
 	}
-	keys, err := d.server.Do("KEYS", strings.NewReplacer("{", "\\{", "}", "\\}").Replace(redisclient.KeysOf(f.scope).Run)+"*")
+	keys, err := d.server.Do("KEYS", strings.NewReplacer("{", "\\{", "}", "\\}").Replace(redisclient.KeysOf(f.scope).Page)+"*")
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if len(keys.Array()) != len(f.runs) {
-		d.t.Fatalf("%d runs, want %d", len(keys.Array()), len(f.runs))
+	if len(keys.Array()) != len(f.pages.pages) {
+		d.t.Fatalf("%d pages, want %d", len(keys.Array()), len(f.pages.pages))
 	}
-	for first, want := range f.runs {
-		got, err := d.server.Do("GET", runKey(f.scope, first))
+	for slot, want := range f.pages.pages {
+		got, err := d.server.Do("GET", pageKey(f.scope, slot))
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		ttl, err := d.server.Do("PTTL", runKey(f.scope, first))
+		ttl, err := d.server.Do("PTTL", pageKey(f.scope, slot))
 		if err != nil || ttl.Integer() <= 0 || time.Duration(ttl.Integer())*time.Millisecond > time.Hour {
-			d.t.Fatalf("the run lives for %v ms, %v", ttl, err)
+			d.t.Fatalf("the page lives for %v ms, %v", ttl, err)
 		}
 		if !bytes.Equal(timeless(got.Bytes()), timeless(want)) {
-			d.t.Fatalf("run %x\nis   %x\nwant %x", first, got.Bytes(), want)
+			d.t.Fatalf("page %d\nis   %x\nwant %x", slot, got.Bytes(), want)
 		}
 	}
 }
 
-// timeless returns a run without the parts of ticks that two clocks may see differently.
-func timeless(run []byte) []byte {
-	out := bytes.Clone(run)
+// timeless returns a page without the parts of ticks that two clocks may see differently.
+func timeless(page []byte) []byte {
+	out := bytes.Clone(page)
 	for at := 0; at+modelEntry <= len(out); at += modelEntry {
 		for i := at + 12; i < at+modelEntry; i += 6 {
 			clear(out[i : i+2])
@@ -176,6 +198,6 @@ func timeless(run []byte) []byte {
 	return out
 }
 
-func runKey(scope string, first uint64) string {
-	return string(binary.LittleEndian.AppendUint64([]byte(redisclient.KeysOf(scope).Run), first))
+func pageKey(scope string, slot int) string {
+	return redisclient.KeysOf(scope).Page + strconv.FormatInt(int64(slot), 36)
 }

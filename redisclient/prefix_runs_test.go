@@ -94,15 +94,15 @@ func TestRunsEvicted(t *testing.T) {
 			if n := once(t, s, id, plan); n != len(blocks) {
 				t.Fatalf("%d blocks of %d", n, len(blocks))
 			}
-			w.value("DEL", runKey("llm", blocks[c.lost].Key))
+			w.value("DEL", keyAt(plan, c.lost))
 			id++
 			if n := once(t, s, id, plan); n != c.want {
 				t.Errorf("without the run of block %d: %d blocks, want %d", c.lost, n, c.want)
 			}
 		}
-		w.value("SET", runKey("llm", blocks[4].Key), "nonsense")
-		w.value("DEL", runKey("llm", blocks[2].Key))
-		w.value("HSET", runKey("llm", blocks[2].Key), "a", "b")
+		w.value("SET", keyAt(plan, 4), "nonsense")
+		w.value("DEL", keyAt(plan, 2))
+		w.value("HSET", keyAt(plan, 2), "a", "b")
 		if n := once(t, s, 0, plan); n != 2 {
 			t.Errorf("behind what is no run: %d blocks, want 2", n)
 		}
@@ -144,21 +144,21 @@ func TestLongestPrompt(t *testing.T) {
 		even := storetest.Even(addrs)
 		blocks := numbered(prompt.MaxBlocks, 1)
 		at := 0
-		for _, part := range parts(blocks) {
-			var run []byte
+		for _, part := range newPagesModel("llm", 8<<20).parts(blocks) {
+			var page []byte
 			for i := range modelMost {
 				key := rand.Uint64()
-				if i >= modelMost-len(part) { // behind all others
-					key = part[modelMost-1-i].Key
+				if i >= modelMost-len(part.blocks) { // behind all others
+					key = part.blocks[modelMost-1-i].Key
 				}
-				run = binary.LittleEndian.AppendUint64(run, key)
+				page = binary.LittleEndian.AppendUint64(page, key)
 				for range 4 {
-					run = binary.LittleEndian.AppendUint32(run, endpointOf(addrs[at%endpoints]))
-					run = binary.LittleEndian.AppendUint16(run, tickNow()-20)
+					page = binary.LittleEndian.AppendUint32(page, endpointOf(addrs[at%endpoints]))
+					page = binary.LittleEndian.AppendUint16(page, tickNow()-20)
 					at++
 				}
 			}
-			w.value("SET", runKey("llm", part[0].Key), string(run), "PX", "60000")
+			w.value("SET", pageKey("llm", part.slot), string(page), "PX", "60000")
 		}
 		plan := storetest.WithPrompt(even, 100, branch(blocks, 100, 5)) // longer than what is looked for
 		plan.Prefix.TTL = time.Hour
@@ -197,6 +197,17 @@ func TestManyConversations(t *testing.T) {
 			w.value("FLUSHALL")
 		}
 	})
+}
+
+// keyAt returns the key of the page of the run that begins with a block of the plan's prompt.
+func keyAt(plan *lb.Plan, from int) string {
+	p := &plan.Prefix
+	for _, part := range newPagesModel(plan.Scope, p.Shared).parts(p.Blocks) {
+		if part.blocks[0] == p.Blocks[from] {
+			return pageKey(plan.Scope, part.slot)
+		}
+	}
+	return ""
 }
 
 // branch returns the blocks with n others behind them.

@@ -19,7 +19,7 @@ import (
 func numbered(n int, first uint64) []prompt.Block {
 	out := make([]prompt.Block, n)
 	for i := range out {
-		out[i] = prompt.Block{Key: (first + uint64(i)) * 0x9e3779b97f4a7c15, End: 100 * (i + 1)}
+		out[i] = prompt.Block{Key: (first + uint64(i)) * 0x9e3779b97f4a7c15 >> 8, End: 100 * (i + 1)}
 	}
 	return out
 }
@@ -55,7 +55,7 @@ func onVersions(t *testing.T, test func(t *testing.T, w *wire, s *redisclient.St
 }
 
 func (w *wire) runs() (keys []string) {
-	for _, key := range w.value("KEYS", redisclient.KeysOf("llm").Run+"*").Items {
+	for _, key := range w.value("KEYS", redisclient.KeysOf("llm").Page+"*").Items {
 		keys = append(keys, string(key.Str))
 	}
 	return keys

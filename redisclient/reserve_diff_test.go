@@ -113,7 +113,8 @@ type field struct {
 	held  []grant // and answered
 
 	chains [][]prompt.Block // prompts
-	runs   runsModel        // who has them
+	shared int              // bytes for who has them
+	pages  *pagesModel      // that
 	began  time.Time        // from when on the ages in there count
 }
 
@@ -127,7 +128,9 @@ type grant struct {
 // round reserves on one new field, and releases everything.
 func (d *differential) round() {
 	d.now += time.Minute // views of another round are not expected to be known
-	f := &field{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}, runs: runsModel{}, began: time.Now()}
+	f := &field{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}, began: time.Now()}
+	f.shared = 1 << (10 + d.rng.IntN(14))
+	f.pages = newPagesModel(f.scope, f.shared)
 	n := 1 + d.rng.IntN(24)
 	if d.rng.IntN(6) == 0 {
 		n = 1 + d.rng.IntN(300)
@@ -265,7 +268,7 @@ func (d *differential) reserve(f *field, cs []lb.Candidate) {
 	}
 	d.prompt(f, &p)
 	loads, matched := make([]lb.Load, len(cs)), make([]int, len(cs))
-	held := f.runs.match(p.Prefix.Blocks, p.Prefix.TTL, tickNow())
+	held := f.pages.match(&p.Prefix, tickNow())
 	for i := range cs {
 		loads[i], matched[i] = f.loads[cs[i].Addr], held[endpointOf(cs[i].Addr)]
 	}
@@ -283,7 +286,7 @@ func (d *differential) reserve(f *field, cs []lb.Candidate) {
 		}
 		g.addr, g.tokens = cs[want.Index].Addr, p.Work(want.Cached)
 		want.Load = f.add(g, 1)
-		f.runs.note(p.Prefix.Blocks, endpointOf(g.addr), tickNow())
+		f.pages.note(p.Prefix.Blocks, endpointOf(g.addr), tickNow())
 	}
 	g.owner.Reserve(d.now, g.id, &p, func(got lb.Grant, err error) {
 		if err == nil {

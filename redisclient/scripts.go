@@ -17,6 +17,9 @@ var luaReserve string
 //go:embed lua/prefix.lua
 var luaPrefix string
 
+//go:embed lua/note.lua
+var luaNote string
+
 //go:embed lua/forget.lua
 var luaForget string
 
@@ -56,6 +59,7 @@ var (
 	scriptOpen    = newScript("open", luaShared+luaOpen)
 	scriptReserve = newScript("reserve", luaReserve)          // of a plan without blocks
 	scriptPrompt  = newScript("prompt", luaPrefix+luaReserve) // of one with them
+	scriptNote    = newScript("note", luaPrefix+luaNote)
 	scriptForget  = newScript("forget", luaPrefix+luaForget)
 	scriptRelease = newScript("release", luaRelease)
 	scriptAmend   = newScript("amend", luaShared+luaAmend)

@@ -35,6 +35,7 @@ type Store struct {
 	early  map[lb.LeaseID]time.Duration // releases before their reservation, and when to forget them
 	seq    uint64                       // counts what was sent and learned, to tell before from after
 	down   error
+	runs   []lb.Run // scratch
 }
 
 var _ lb.Remote = (*Store)(nil)
@@ -140,7 +141,7 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 	}
 	r := &reservation{id: id, candidates: p.Candidates, done: done}
 	r.lease = s.keep(now, id, p.Scope, &lease{state: asked, tokens: clamp(p.Tokens)})
-	r.script, r.cmd = reservationOf(r.lease.scope, r.lease.scope.view(p.Candidates, s.owner), id, p)
+	r.script, r.cmd = s.reservationOf(r.lease.scope, r.lease.scope.view(p.Candidates, s.owner), id, p)
 	s.ask(now, r)
 }
 

@@ -92,6 +92,9 @@ func (b *backend) Pass(d time.Duration) {
 			b.conn.value("ZINCRBY", string(key.Str), strconv.FormatInt(-d.Milliseconds(), 10), string(owner.Str))
 		}
 	}
+	if ticks := d / (4 * time.Second); ticks > 0 {
+		b.conn.age(uint16(ticks))
+	}
 }
 
 func TestConformance(t *testing.T) {

@@ -16,7 +16,7 @@ func Blocks(seeds ...uint64) []prompt.Block {
 	for _, seed := range seeds {
 		for range 4 {
 			key = (key^seed+1)*0x9e3779b97f4a7c15 ^ key>>29
-			out = append(out, prompt.Block{Key: key, End: 100 * (len(out) + 1)})
+			out = append(out, prompt.Block{Key: key >> 8, End: 100 * (len(out) + 1)})
 		}
 	}
 	return out
@@ -34,7 +34,7 @@ func WithPrompt(p *lb.Plan, credit float64, blocks []prompt.Block) *lb.Plan {
 	out.Unit, out.Tokens = lb.Tokens, promptTokens+answerTokens
 	out.Prefix = lb.Prefix{
 		Blocks: blocks, Length: 100 * len(blocks), Tokens: promptTokens, Credit: credit * promptTokens,
-		TTL: time.Minute, Room: 8 << 20,
+		TTL: time.Minute, Room: 8 << 20, Shared: 8 << 20,
 	}
 	return &out
 }

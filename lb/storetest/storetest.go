@@ -55,9 +55,12 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"sends a prompt where it is cached", testPrefix},
 		{"weighs what is cached against load", testPrefixLoad},
 		{"forgets what is not cached", testPrefixForget},
+		{"notes where a prompt was served", testPrefixNote},
+		{"takes each endpoint to keep things for its time", testPrefixLess},
 		{"finds the end of a prompt behind a common beginning", testPrefixDeep},
 		{"remembers any number of prompts", testPrefixBounds},
 		{"tells conversations apart that begin alike", testPrefixMany},
+		{"keeps a tenant's prompts from the flood of another", testPrefixFlood},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, &world{t: t, Backend: open(t), now: time.Hour}) })
 	}

@@ -61,6 +61,8 @@ type Prefix struct {
 	Credit       float64 // tokens of load that one cached token is worth
 	TTLSeconds   int     // how long an endpoint is taken to keep a prompt
 	TableBytes   int     // of the gateway's memory for who has what
+	RedisBytes   int     // of the memory of Redis for who has what, for each cluster
+	CacheTokens  int     // that the KV cache of an endpoint of weight 1 holds, 0 if that is not known
 	Secret       string  // without which nobody can forge or read keys; "" for one that is found without the configuration
 	TenantHeader string  // prompts of requests with different values share nothing; "" for none
 }

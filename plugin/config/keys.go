@@ -131,7 +131,7 @@ var keys = []key{
 		size(64, 64<<10, func(c *Config) *int { return &c.Prefix.BlockBytes }), onAny, "",
 	},
 	{
-		Key{"lb_config.prefix.credit", "number", "1", "prefix_cache: how many tokens of load one cached token of the prompt outweighs; 0: none"},
+		Key{"lb_config.prefix.credit", "number", "2", "prefix_cache: how many tokens of load one cached token of the prompt outweighs, less where more requests begin alike than one endpoint's part; 0: none"},
 		number(0, 1000, func(c *Config) *float64 { return &c.Prefix.Credit }), onAny, "",
 	},
 	{
@@ -139,7 +139,15 @@ var keys = []key{
 		size(64<<10, 1<<30, func(c *Config) *int { return &c.Prefix.TableBytes }), onAny, "",
 	},
 	{
-		Key{"lb_config.prefix.tenant_header", "string", "", "prefix_cache: requests with different values of this header share no prefix. A proxy in front must set it"},
+		Key{"lb_config.prefix.redis_bytes", "size (number: bytes)", "67108864", "prefix_cache: how much memory of Redis each cluster may use for that; the same in all gateways"},
+		size(1<<20, 16<<30, func(c *Config) *int { return &c.Prefix.RedisBytes }), onAny, "",
+	},
+	{
+		Key{"lb_config.prefix.cache_tokens", "integer", "0", "prefix_cache: tokens that the KV cache of an endpoint of weight 1 holds, to show which share of them can be remembered; vLLM: `num_gpu_blocks` × `block_size`; 0: unknown"},
+		integer(0, 1e9, func(c *Config) *int { return &c.Prefix.CacheTokens }), onAny, "",
+	},
+	{
+		Key{"lb_config.prefix.tenant_header", "string", "", "prefix_cache: requests with different values of this header share no prefix, and the room to remember them fairly. A proxy in front must set it"},
 		text(func(c *Config) *string { return &c.Prefix.TenantHeader }), onAny, "",
 	},
 	{
@@ -211,7 +219,7 @@ var keys = []key{
 	},
 
 	{
-		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt; 0: the default. Higress's name, also without Redis"},
+		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt, less where answers tell otherwise; 0: the default. Higress's name, also without Redis"},
 		integer(0, 1e9, func(c *Config) *int { return &c.Prefix.TTLSeconds }), onAny, "",
 	},
 	{

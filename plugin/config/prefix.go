@@ -15,7 +15,8 @@ const (
 )
 
 var prefixKeys = []string{
-	"lb_config.prefix.block_bytes", "lb_config.prefix.credit", "lb_config.prefix.table_bytes", "lb_config.prefix.tenant_header",
+	"lb_config.prefix.block_bytes", "lb_config.prefix.credit", "lb_config.prefix.table_bytes", "lb_config.prefix.redis_bytes",
+	"lb_config.prefix.cache_tokens", "lb_config.prefix.tenant_header",
 	"lb_config.prefix.secret", "lb_config.redisKeyTTL",
 }
 
@@ -37,7 +38,7 @@ func (pt *part) checkPrefix() {
 // String shows no secret, so that a Config printed by mistake shows none.
 func (p Prefix) String() string {
 	return strconv.Itoa(p.BlockBytes) + " bytes a block, credit " + strconv.FormatFloat(p.Credit, 'g', -1, 64) + ", kept for " +
-		strconv.Itoa(p.TTLSeconds) + " s in " + strconv.Itoa(p.TableBytes) + " bytes, tenant header " + strconv.Quote(p.TenantHeader)
+		strconv.Itoa(p.TTLSeconds) + " s in " + strconv.Itoa(p.TableBytes) + " bytes, in Redis in " + strconv.Itoa(p.RedisBytes) + ", tenant header " + strconv.Quote(p.TenantHeader)
 }
 
 // GoString is String, for the same reason.

@@ -1,0 +1,150 @@
+package lb
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// chainOf returns n blocks of 100 with keys of their own, made of a seed.
+func chainOf(seed uint64, n int) []prompt.Block {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := make([]prompt.Block, n)
+	for i := range out {
+		out[i] = prompt.Block{Key: r.Uint64(), End: 100 * (i + 1)}
+	}
+	return out
+}
+
+// What few requests begin with is worth its length; what many begin with the less, the more they are.
+func TestWorthFallsWithPopularity(t *testing.T) {
+	const endpoints, rounds = 4, 200
+	for _, tc := range []struct {
+		name        string
+		of          int // one in so many requests begins with the blocks
+		least, most uint32
+	}{
+		{"one in sixteen", 16, 1000, 1000},
+		{"a fair part", 4, 900, 1000},
+		{"twice the fair part", 2, 230, 280},
+		{"all", 1, 60, 66},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var p popularity
+			hot := chainOf(0, 10)
+			var got uint32
+			for i := range uint64(rounds) {
+				if i%uint64(tc.of) == 0 {
+					got = p.worth(hot, 1000, endpoints)[9]
+				} else {
+					p.worth(chainOf(i+1, 10), 1000, endpoints)
+				}
+			}
+			if got < tc.least || got > tc.most {
+				t.Errorf("worth %d of 1000, want %d to %d", got, tc.least, tc.most)
+			}
+		})
+	}
+}
+
+// Only the beginning that is popular loses its worth, not what a conversation has behind it.
+func TestWorthOfTheRestStays(t *testing.T) {
+	var p popularity
+	begin := chainOf(0, 5)
+	var got []uint32
+	for i := range uint64(300) {
+		blocks := append(begin[:5:5], chainOf(i+1, 10)[5:]...)
+		got = p.worth(blocks, 1000, 4)
+	}
+	if got[4] > 40 {
+		t.Errorf("the beginning is worth %d of 500 to all", got[4])
+	}
+	if rest := got[9] - got[4]; rest < 499 {
+		t.Errorf("the rest is worth %d of 500", rest)
+	}
+}
+
+// A conversation that is alone goes back to where it was, however often it is all that there is.
+func TestWorthOfTheOnlyConversation(t *testing.T) {
+	var p popularity
+	blocks := chainOf(0, 100)
+	for turn := 1; turn <= 50; turn++ {
+		if got := p.worth(blocks[:2*turn], 200*turn, 64)[max(0, 2*turn-3)]; turn > 1 && got == 0 {
+			t.Fatalf("turn %d: what it had before is worth nothing", turn)
+		}
+	}
+}
+
+// With many endpoints a fair part is small, and many prompts share each count. They do not take each other for popular.
+func TestWorthAmongManyEndpoints(t *testing.T) {
+	for _, endpoints := range []int{64, 256, 1024} {
+		var p popularity
+		sum, n := 0.0, uint64(20*endpoints)
+		for i := range n {
+			got := p.worth(chainOf(i+1, 40), 4000, endpoints)[39]
+			sum += float64(got) / 4000
+		}
+		if mean := sum / float64(n); mean < 0.95 {
+			t.Errorf("%d endpoints: prompts that nobody repeats are worth %.2f of their length", endpoints, mean)
+		}
+	}
+}
+
+// Less than a quarter of a prompt is not worth anything.
+func TestPoorMatchIsWorthNothing(t *testing.T) {
+	var p popularity
+	got := p.worth(chainOf(0, 10), 1000, 4)
+	for i, w := range got {
+		if want := uint32(100 * (i + 1)); i < 2 && w != 0 || i >= 2 && w != want {
+			t.Errorf("%d blocks of 10 are worth %d", i+1, w)
+		}
+	}
+}
+
+// What was popular once is forgotten, and counts never overflow.
+func TestPopularityFades(t *testing.T) {
+	for _, endpoints := range []int{4, 4096} {
+		var p popularity
+		hot := chainOf(0, 10)
+		for range 1 << 17 {
+			p.worth(hot, 1000, endpoints)
+		}
+		if got := p.worth(hot, 1000, endpoints)[9]; got > 100 {
+			t.Fatalf("%d endpoints: worth %d of 1000 while all ask for it", endpoints, got)
+		}
+		for i := range uint64(20 * 8 * endpoints) {
+			p.worth(chainOf(i+1, 1), 100, endpoints)
+		}
+		if got := p.worth(hot, 1000, endpoints)[9]; got < 990 {
+			t.Errorf("%d endpoints: worth %d of 1000 when long forgotten", endpoints, got)
+		}
+	}
+}
+
+// Worth never falls with the length of a match, and is never more than it.
+func FuzzWorth(f *testing.F) {
+	f.Add(uint64(1), uint8(10), uint16(4))
+	f.Fuzz(func(t *testing.T, seed uint64, n uint8, endpoints uint16) {
+		var p popularity
+		blocks := chainOf(seed, int(n%128)+1)
+		for range 40 {
+			var last uint32
+			for i, w := range p.worth(blocks, blocks[len(blocks)-1].End, int(endpoints)) {
+				if w < last || int(w) > blocks[i].End {
+					t.Fatalf("block %d is worth %d after %d", i, w, last)
+				}
+				last = w
+			}
+		}
+	})
+}
+
+func BenchmarkWorth(b *testing.B) {
+	var p popularity
+	blocks := chainOf(1, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.worth(blocks, 6400, 64)
+	}
+}

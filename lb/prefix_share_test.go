@@ -1,0 +1,142 @@
+package lb
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// keysOf returns the keys in the page, from the front.
+func keysOf(p page) (keys []uint64) {
+	for at := 0; at < len(p); at += entrySize {
+		keys = append(keys, binary.LittleEndian.Uint64(p[at:]))
+	}
+	return keys
+}
+
+func tenantOf(key uint64) byte { return prompt.Block{Key: key}.Tenant() }
+
+// drawBlocks returns blocks of a tenant that are in the page, as far as they were in one run before, or else new ones.
+func drawBlocks(rng *rand.Rand, p page, tenant byte) []prompt.Block {
+	n := 1 + rng.IntN(16)
+	keys := keysOf(p)
+	keys = slices.DeleteFunc(keys, func(k uint64) bool { return tenantOf(k) != tenant })
+	keys = keys[:rng.IntN(min(n, len(keys))+1)]
+	for len(keys) < n {
+		keys = append(keys, rng.Uint64()>>8|uint64(tenant)<<56)
+	}
+	return blocksOf(keys...)
+}
+
+// Whoever notes whatever in a page, it has an upper size; what was noted is in front, the rest stays in its order; and a tenant that
+// has lost something has as much as every other, but for one entry: so the first to lose is who has most.
+func TestPageIsShared(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	lost := 0
+	for tenants := 1; tenants < 200; tenants += 1 + tenants/8 {
+		var p page
+		for step := range 200 {
+			tenant := byte(1 + min(rng.IntN(tenants), rng.IntN(tenants)))
+			blocks, before := drawBlocks(rng, p, tenant), keysOf(p)
+			p, _ = p.note(blocks, rng.Uint32()|1, uint16(step*freshFor))
+			after := keysOf(p)
+			if len(after) > mostEntries {
+				t.Fatalf("%d entries", len(after))
+			}
+			wanted := keysOf(nil)
+			for _, b := range blocks {
+				wanted = append(wanted, b.Key)
+			}
+			for _, k := range before {
+				if !slices.Contains(wanted, k) {
+					wanted = append(wanted, k)
+				}
+			}
+			lost += wantShared(t, wanted, after)
+		}
+	}
+	if lost < 10_000 {
+		t.Errorf("only %d entries were lost: that tests little", lost)
+	}
+}
+
+// wantShared expects a page to have those of the wanted entries that fit in. It returns how many do not.
+func wantShared(t *testing.T, wanted, page []uint64) (lost int) {
+	t.Helper()
+	var most int
+	kept, gone := map[byte]int{}, map[byte]bool{}
+	for _, k := range wanted {
+		if len(page) > 0 && page[0] == k {
+			if gone[tenantOf(k)] {
+				t.Fatalf("tenant %d has lost an entry that was in front of another of its own", tenantOf(k))
+			}
+			kept[tenantOf(k)]++
+			most = max(most, kept[tenantOf(k)])
+			page = page[1:]
+			continue
+		}
+		gone[tenantOf(k)] = true
+		lost++
+	}
+	if len(page) > 0 || lost > 0 && len(wanted)-lost != mostEntries {
+		t.Fatalf("%d of %d entries were lost, %d are in the wrong order", lost, len(wanted), len(page))
+	}
+	for tenant := range gone {
+		if kept[tenant] < most-1 {
+			t.Fatalf("tenant %d has lost entries and has %d, another has %d", tenant, kept[tenant], most)
+		}
+	}
+	return lost
+}
+
+// Prompts of nobody are not counted: what is longest ago goes, whoever had it.
+func TestPageOfNobody(t *testing.T) {
+	var p page
+	for i := range uint64(mostEntries) {
+		p, _ = p.note(blocksOf(i+1|7<<56), 1, 0)
+	}
+	p, _ = p.note(blocksOf(100, 101), 1, 0)
+	want := []uint64{100, 101}
+	for i := uint64(mostEntries); i > 2; i-- {
+		want = append(want, i|7<<56)
+	}
+	if got := keysOf(p); !slices.Equal(got, want) {
+		t.Errorf("%x, want %x", got, want)
+	}
+}
+
+// Every run of a prompt has a page of its own, which is the same in all prompts that have the run, however few pages there are.
+func TestRunsHavePagesOfTheirOwn(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		slots := rng.IntN(1 << rng.IntN(20))
+		keys := make([]uint64, prompt.MaxBlocks)
+		for i := range keys {
+			keys[i] = rng.Uint64()
+			if rng.IntN(2) == 0 {
+				keys[i] = uint64(rng.IntN(3))
+			}
+		}
+		blocks := blocksOf(keys...)
+		whole := AppendRuns(nil, blocks, slots)
+		taken, from := map[int]bool{}, 0
+		for _, r := range whole {
+			if taken[r.Slot] || r.Slot < 0 || r.Slot >= max(slots, leastSlots) || r.From != from {
+				t.Fatalf("of %d pages the run from %d has number %d, others have %v", slots, r.From, r.Slot, taken)
+			}
+			taken[r.Slot], from = true, r.From+len(r.Blocks)
+		}
+		if from != len(blocks) {
+			t.Fatalf("runs of %d blocks, want %d", from, len(blocks))
+		}
+		short := AppendRuns([]Run{{}}, blocks[:rng.IntN(len(blocks)+1)], slots)[1:]
+		for i, r := range short {
+			if r.Slot != whole[i].Slot || r.From != whole[i].From {
+				t.Fatalf("run %d of a shorter prompt is %d from %d, want %d from %d", i, r.Slot, r.From, whole[i].Slot, whole[i].From)
+			}
+		}
+	}
+}

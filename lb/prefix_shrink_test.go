@@ -1,0 +1,85 @@
+package lb_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// holders returns how many endpoints are taken to have a prompt. It asks a copy of the memory, because asking leaves traces.
+func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int) {
+	t.Helper()
+	for i := range plan.Candidates {
+		copied := &memory{vals: maps.Clone(p.vals), cas: maps.Clone(p.cas), last: p.last}
+		one := *plan
+		one.Candidates = plan.Candidates[i : i+1]
+		lb.NewMemStore(copied, 1<<40, storetest.TTL).Reserve(now, 1, &one, func(g lb.Grant, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g.Cached > 0 {
+				n++
+			}
+		})
+	}
+	return n
+}
+
+// A prompt that many ask for at the same time goes to many endpoints. When only few ask for it any more, those that nobody needs for
+// it are forgotten to have it, down to one; and it spreads again when the crowd is back.
+func TestHotPromptSpreadsAndShrinks(t *testing.T) {
+	const ttl = 5 * time.Minute
+	p, v := newProcess(t), viewOf(4)
+	store := lb.NewMemStore(p, 1, storetest.TTL)
+	policy, err := lb.New("prefix_cache", lb.Config{
+		Terms: *terms, Health: lb.NewHealth(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, Room: 1 << 20},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	r := lb.Request{PromptTokens: 800, OutputTokens: 200, Blocks: storetest.Blocks(1, 2), Length: 800}
+	now, id := time.Hour, lb.LeaseID(0)
+	var last lb.Plan
+	ask := func(period, every, served time.Duration) int {
+		type running struct {
+			id  lb.LeaseID
+			end time.Duration
+		}
+		var queue []running
+		for end := now + period; now < end; now += every {
+			for len(queue) > 0 && queue[0].end <= now {
+				store.Release(now, queue[0].id)
+				queue = queue[1:]
+			}
+			r.Tie = rng.Uint64()
+			last, _ = policy.Plan(now, &r, v)
+			id++
+			store.Reserve(now, id, &last, func(_ lb.Grant, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+			queue = append(queue, running{id, now + served})
+		}
+		for _, q := range queue {
+			store.Release(now, q.id)
+		}
+		return holders(t, p, now-every, &last)
+	}
+	if n := ask(time.Minute, 5*time.Second, time.Second); n != 1 {
+		t.Errorf("%d endpoints have a prompt that one at a time asks for, want 1", n)
+	}
+	for range 2 {
+		if n := ask(2*time.Minute, 200*time.Millisecond, 5*time.Second); n != 4 {
+			t.Errorf("%d endpoints have the prompt when 25 ask for it at a time, want 4", n)
+		}
+		if n := ask(40*ttl, ttl/3, time.Second); n != 1 {
+			t.Errorf("%d endpoints have the prompt long after the crowd has gone, want 1", n)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package lb_test
+
+import (
+	"container/heap"
+	"container/list"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// tokensInBlock is how many tokens each block of these simulations has.
+const tokensInBlock = 100
+
+// lru is the cache of a simulated engine: so many blocks, of which those used longest ago are evicted, the ends of prompts first.
+type lru struct {
+	most  int
+	order *list.List // of keys, the one used last in front
+	at    map[uint64]*list.Element
+}
+
+func newLRU(most int) *lru { return &lru{most, list.New(), map[uint64]*list.Element{}} }
+
+// serve returns how many of the leading blocks are cached, and caches all of them.
+func (c *lru) serve(blocks []prompt.Block) (cached int) {
+	for cached < len(blocks) && c.at[blocks[cached].Key] != nil {
+		cached++
+	}
+	for i := len(blocks) - 1; i >= 0; i-- {
+		key := blocks[i].Key
+		if e := c.at[key]; e != nil {
+			c.order.MoveToFront(e)
+			continue
+		}
+		c.at[key] = c.order.PushFront(key)
+		if c.order.Len() > c.most {
+			delete(c.at, c.order.Remove(c.order.Back()).(uint64))
+		}
+	}
+	return cached
+}
+
+// cluster is a simulation of conversations with engines behind prefix_cache and the embedded store.
+type cluster struct {
+	rng     *rand.Rand
+	policy  lb.Policy
+	store   *lb.MemStore
+	view    *lb.View
+	caches  map[string]*lru
+	told    bool // answers tell what was cached
+	now     time.Duration
+	id      lb.LeaseID
+	turns   []uint64 // of each conversation, how many it has had
+	begun   []uint64 // of each conversation, how many there were in its place before
+	running replies
+
+	prompt, expected, cached, off int64 // tokens of all requests, and by how much expectations were off
+}
+
+// reply is a request in flight.
+type reply struct {
+	at      time.Duration
+	id      lb.LeaseID
+	outcome lb.Outcome
+}
+
+type replies []reply
+
+func (r replies) Len() int           { return len(r) }
+func (r replies) Less(i, j int) bool { return r[i].at < r[j].at }
+func (r replies) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
+func (r *replies) Push(x any)        { *r = append(*r, x.(reply)) }
+func (r *replies) Pop() any {
+	last := (*r)[len(*r)-1]
+	*r = (*r)[:len(*r)-1]
+	return last
+}
+
+// newCluster returns endpoints with caches of so many blocks, and so many conversations.
+func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *cluster {
+	p := newProcess(t)
+	// With so much credit load hardly matters, so that only what is known makes a difference.
+	policy, err := lb.New("prefix_cache", lb.Config{
+		Terms: *terms, Health: lb.NewHealth(), Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, Room: 8 << 20},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{
+		rng: rand.New(rand.NewPCG(1, 1)), policy: policy, store: lb.NewMemStore(p, 1, storetest.TTL), view: viewOf(endpoints),
+		caches: map[string]*lru{}, told: told, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
+	}
+	for i := range c.view.Endpoints {
+		c.caches[c.view.Endpoints[i].Addr] = newLRU(blocks)
+	}
+	return c
+}
+
+// play lets a request come every now and then for so long, each of any conversation: what of it is cached is the older the longer
+// the conversation has waited.
+func (c *cluster) play(t *testing.T, period, every time.Duration) {
+	for end := c.now + period; c.now < end; {
+		c.now += time.Duration(c.rng.ExpFloat64() * float64(every))
+		for len(c.running) > 0 && c.running[0].at <= c.now {
+			c.end(heap.Pop(&c.running).(reply))
+		}
+		c.ask(t, c.rng.IntN(len(c.turns)))
+	}
+}
+
+// ask sends the next turn of a conversation. After ten it begins anew.
+func (c *cluster) ask(t *testing.T, conversation int) {
+	if c.turns[conversation]++; c.turns[conversation] > 10 {
+		c.turns[conversation] = 1
+		c.begun[conversation]++
+	}
+	var seeds []uint64
+	for turn := range c.turns[conversation] {
+		seeds = append(seeds, uint64(conversation)<<32|c.begun[conversation]<<8|turn)
+	}
+	blocks := storetest.Blocks(seeds...)
+	r := lb.Request{
+		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks, Length: blocks[len(blocks)-1].End, Tie: c.rng.Uint64(),
+	}
+	plan, reason := c.policy.Plan(c.now, &r, c.view)
+	if reason != lb.ReasonChosen {
+		t.Fatal(reason)
+	}
+	c.id++
+	c.store.Reserve(c.now, c.id, &plan, func(g lb.Grant, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := plan.Candidates[g.Index].Addr
+		o := lb.Outcome{Addr: addr, Verdict: lb.Success}
+		expected, cached := int64(g.Cached)*tokensInBlock, int64(c.caches[addr].serve(blocks))*tokensInBlock
+		if c.told {
+			o.Planned, o.PromptTokens, o.ExpectedTokens, o.CachedTokens = c.now, r.PromptTokens, expected, cached
+		}
+		c.prompt, c.expected, c.cached = c.prompt+r.PromptTokens, c.expected+expected, c.cached+cached
+		c.off += max(expected-cached, cached-expected)
+		heap.Push(&c.running, reply{c.now + 2*time.Second + time.Duration(r.PromptTokens-cached)*100*time.Microsecond, c.id, o})
+	})
+}
+
+func (c *cluster) end(r reply) {
+	c.store.Release(r.at, r.id)
+	c.policy.Observe(r.at, r.outcome)
+}
+
+// error returns by how much expectations were off since the last call, and what share of prompts was cached.
+func (c *cluster) error() (off, cached float64) {
+	off, cached = float64(c.off)/float64(c.prompt), float64(c.cached)/float64(c.prompt)
+	c.prompt, c.expected, c.cached, c.off = 0, 0, 0, 0
+	return off, cached
+}
+
+// Caches smaller than the traffic: what was noted long ago has been evicted. Answers tell so, and expectations come near the truth.
+func TestLearnsWhatSmallCachesKeep(t *testing.T) {
+	var off, cached [2]float64
+	for i, told := range []bool{false, true} {
+		c := newCluster(t, 4, 1200, 600, told)
+		c.play(t, time.Hour, 500*time.Millisecond)
+		c.error()
+		c.play(t, time.Hour, 500*time.Millisecond)
+		off[i], cached[i] = c.error()
+		keeps, losses := c.policy.(lb.CacheObserver).Retention()
+		t.Logf("answers told: %v; off by %.3f, %.3f cached, kept for %v, %d losses", told, off[i], cached[i], keeps, losses)
+	}
+	if off[0] < 0.3 || off[1] > off[0]/4 {
+		t.Errorf("expectations are off by %.3f when answers tell, by %.3f when they do not; want a quarter of 0.3 or more", off[1], off[0])
+	}
+	if cached[1] < cached[0]-0.02 {
+		t.Errorf("%.3f is cached when answers tell, %.3f when they do not", cached[1], cached[0])
+	}
+}
+
+// An endpoint restarts: all that was noted for it is wrong, and after a few answers no longer believed. Expectations of the others
+// stay.
+func TestLearnsThatACacheIsLost(t *testing.T) {
+	var off [2]float64
+	for i, told := range []bool{false, true} {
+		c := newCluster(t, 4, 1<<20, 1000, told)
+		c.play(t, time.Hour, 500*time.Millisecond)
+		if before, _ := c.error(); before > 0.01 {
+			t.Fatalf("off by %.3f before anything was lost", before)
+		}
+		c.caches[c.view.Endpoints[2].Addr] = newLRU(1 << 20)
+		c.play(t, 5*time.Minute, 500*time.Millisecond)
+		var cached float64
+		off[i], cached = c.error()
+		keeps, losses := c.policy.(lb.CacheObserver).Retention()
+		t.Logf("answers told: %v; off by %.3f, %.3f cached, kept for %v, %d losses", told, off[i], cached, keeps, losses)
+		if told && (keeps != 30*time.Minute || losses != 1) {
+			t.Errorf("kept for %v, %d losses; want half an hour and one", keeps, losses)
+		}
+	}
+	if off[0] < 0.05 || off[1] > off[0]/4 {
+		t.Errorf("expectations are off by %.3f when answers tell, by %.3f when they do not; want a quarter", off[1], off[0])
+	}
+}

@@ -1,0 +1,249 @@
+package lb
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// listening is a retention with candidates and a clock, to which endpoints tell things.
+type listening struct {
+	*retention
+	now time.Duration
+	cs  []Candidate
+}
+
+func newListening(n int, longest time.Duration) *listening {
+	l := &listening{retention: newRetention(longest), now: time.Hour}
+	for i := range n {
+		l.cs = append(l.cs, Candidate{Addr: fmt.Sprintf("10.0.0.%d:80", i+1)})
+	}
+	return l
+}
+
+// tell lets an endpoint answer n requests, planned a moment before, one a second.
+func (l *listening) tell(endpoint, n int, expected, cached int64) {
+	for range n {
+		l.now += time.Second
+		l.observe(l.now, Outcome{
+			Addr: l.cs[endpoint].Addr, Planned: l.now - time.Millisecond,
+			PromptTokens: 1000, ExpectedTokens: expected, CachedTokens: cached,
+		})
+	}
+}
+
+// keeps returns for how long each candidate is taken to keep things.
+func (l *listening) keeps() (out []time.Duration) {
+	p := Prefix{}
+	l.now += keptEvery
+	p.TTL, p.Less = l.terms(l.now, l.cs)
+	for _, c := range l.cs {
+		out = append(out, p.keeps(uint32(hashAddr(c.Addr))))
+	}
+	return out
+}
+
+func (l *listening) want(t *testing.T, endpoint int, least, most time.Duration) {
+	t.Helper()
+	if got := l.keeps()[endpoint]; got < least || got > most {
+		t.Errorf("endpoint %d is taken to keep things for %v, want %v to %v", endpoint, got, least, most)
+	}
+}
+
+const longestKept = 30 * time.Minute
+
+// What was told before says what silence means: engines that never tell of a cached token are believed.
+func TestRetentionOfTheSilent(t *testing.T) {
+	for name, c := range map[string]struct {
+		tells    int64
+		shortens bool
+	}{"never told": {0, false}, "told once": {500, true}, "told next to nothing": {leastTold - 1, false}} {
+		l := newListening(1, longestKept)
+		l.tell(0, 1, 0, c.tells)
+		l.tell(0, 100, 900, 0)
+		if got := l.keeps()[0]; (got < longestKept) != c.shortens {
+			t.Errorf("%s: kept for %v", name, got)
+		}
+	}
+}
+
+// Answers without usage, and predictions of a few tokens, say nothing.
+func TestRetentionOfSmallTalk(t *testing.T) {
+	l := newListening(1, longestKept)
+	l.tell(0, 1, 900, 900)
+	l.tell(0, 100, leastTold-1, 0)
+	for range 100 {
+		l.observe(l.now, Outcome{Addr: l.cs[0].Addr, Planned: l.now, ExpectedTokens: 900})
+	}
+	l.want(t, 0, longestKept, longestKept)
+}
+
+// Failures that are mixed with hits shorten the retention to its floor, and no further; hits, or the mere passage of time, bring
+// it back.
+func TestRetentionFallsAndRecovers(t *testing.T) {
+	l := newListening(1, longestKept)
+	l.tell(0, 20, 900, 900)
+	for range 200 {
+		l.tell(0, 1, 900, 0)
+		l.tell(0, 1, 900, 900)
+	}
+	l.want(t, 0, leastKept, leastKept*3/2)
+	if l.losses > 0 {
+		t.Errorf("%d losses although every other prediction came true", l.losses)
+	}
+	hits := *l.endpoints[l.cs[0].Addr]
+	l.tell(0, 200, 900, 880)
+	l.want(t, 0, longestKept, longestKept)
+	l.endpoints[l.cs[0].Addr] = &hits
+	l.now += 4 * longestKept
+	l.want(t, 0, longestKept, longestKept)
+}
+
+// Where one in twelve fails, as many as an engine's blocks and bursts explain, nothing is shortened for long.
+func TestRetentionBearsSomeFailures(t *testing.T) {
+	l := newListening(1, longestKept)
+	for range 100 {
+		l.tell(0, 11, 900, 870)
+		l.tell(0, 1, 900, 0)
+	}
+	l.want(t, 0, longestKept/2, longestKept)
+}
+
+// One answer time can shorten it once: what was planned before says nothing of what has changed since.
+func TestRetentionIsCutOnceAtATime(t *testing.T) {
+	l := newListening(1, longestKept)
+	l.tell(0, 5, 900, 900)
+	planned := l.now
+	for range 3 {
+		l.now += time.Second
+		l.observe(l.now, Outcome{Addr: l.cs[0].Addr, Planned: planned, PromptTokens: 1000, ExpectedTokens: 900})
+	}
+	l.want(t, 0, longestKept*75/100, longestKept*85/100)
+}
+
+// An endpoint that suddenly has nothing of what it should have has lost it all: what was noted before no longer counts, what is
+// noted after does.
+func TestRetentionNoticesALoss(t *testing.T) {
+	l := newListening(3, longestKept)
+	for range 60 {
+		for i := range l.cs {
+			l.tell(i, 1, 900, 880)
+		}
+	}
+	before := l.now
+	l.tell(1, 8, 900, 0)
+	if l.losses != 1 {
+		t.Fatalf("%d losses", l.losses)
+	}
+	lost := l.endpoints[l.cs[1].Addr].lost
+	if lost-before > 6*time.Second {
+		t.Errorf("noticed after %v", lost-before)
+	}
+	late := Outcome{Addr: l.cs[1].Addr, Planned: lost - time.Second, PromptTokens: 1000, ExpectedTokens: 900}
+	for range 50 { // they were planned in the belief that was wrong
+		l.observe(l.now, late)
+	}
+	if l.losses != 1 {
+		t.Errorf("%d losses after answers that were late", l.losses)
+	}
+	l.tell(1, 100, 900, 880)
+	l.want(t, 0, longestKept, longestKept)
+	l.want(t, 1, l.now-lost, l.now-lost+2*keptEvery)
+	l.now += longestKept
+	l.want(t, 1, longestKept, longestKept)
+}
+
+// A loss is told at once, not when it is time to work out the terms again.
+func TestRetentionTellsALossAtOnce(t *testing.T) {
+	l := newListening(1, longestKept)
+	l.tell(0, 60, 900, 900)
+	l.terms(l.now, l.cs)
+	at := l.now
+	for range 10 {
+		at += time.Millisecond
+		l.observe(at, Outcome{Addr: l.cs[0].Addr, Planned: at, PromptTokens: 1000, ExpectedTokens: 900})
+	}
+	if _, less := l.terms(at, l.cs); len(less) != 1 || less[0].For > 10*time.Millisecond {
+		t.Errorf("%v ms after the first of ten failures: %+v", at-l.now, less)
+	}
+}
+
+// One endpoint that lies does the others no harm, in clusters of any size above one.
+func TestRetentionOneLiar(t *testing.T) {
+	for _, n := range []int{2, 3, 10} {
+		l := newListening(n, longestKept)
+		for round := range 500 {
+			for i := range l.cs {
+				cached := int64(900)
+				if i == 0 && round > 5 && round%2 == 0 {
+					cached = 0
+				}
+				l.tell(i, 1, 900, cached)
+			}
+		}
+		for i := 1; i < n; i++ {
+			l.want(t, i, longestKept, longestKept)
+		}
+		l.want(t, 0, 0, longestKept/2)
+		if _, less := l.terms(l.now, l.cs); len(less) != 1 {
+			t.Errorf("%d endpoints keep less than the others", len(less))
+		}
+	}
+}
+
+// Whatever endpoints tell, what plans say stays within bounds; and honest answers put it right in the end.
+func TestRetentionIsBounded(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		longest := time.Duration(1+r.IntN(7200)) * time.Second
+		l := newListening(1+r.IntN(100), longest)
+		for range 3000 {
+			l.now += time.Duration(r.IntN(3000)) * time.Millisecond
+			l.observe(l.now, Outcome{
+				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), Planned: l.now - time.Duration(r.IntN(20))*time.Second,
+				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100), CachedTokens: int64(r.IntN(3)*r.IntN(2000) - 50),
+			})
+			ttl, less := l.terms(l.now, l.cs)
+			if ttl > longest || ttl < min(leastKept, longest) {
+				t.Fatalf("seed %d: taken to keep things for %v of %v", seed, ttl, longest)
+			}
+			if len(less) > maxLess {
+				t.Fatalf("seed %d: %d endpoints keep less", seed, len(less))
+			}
+			for _, k := range less {
+				if k.For < 0 || k.For >= ttl && ttl == l.ttl && l.worked == l.now {
+					t.Fatalf("seed %d: %v is not less than %v", seed, k.For, ttl)
+				}
+			}
+		}
+		if len(l.endpoints) > 120 {
+			t.Fatalf("seed %d: %d endpoints are kept in mind", seed, len(l.endpoints))
+		}
+		l.now += longest
+		for range 200 {
+			for i := range l.cs {
+				l.tell(i, 1, 900, 900)
+			}
+		}
+		for i, got := range l.keeps() {
+			if got != longest {
+				t.Fatalf("seed %d: endpoint %d recovers to %v of %v", seed, i, got, longest)
+			}
+		}
+	}
+}
+
+// Endpoints that have gone are forgotten.
+func TestRetentionForgetsTheGone(t *testing.T) {
+	l := newListening(20, longestKept)
+	for i := range l.cs {
+		l.tell(i, 3, 900, 900)
+	}
+	l.cs = l.cs[:4]
+	l.now += goneAfter
+	l.keeps()
+	if len(l.endpoints) != 4 {
+		t.Errorf("%d endpoints are kept in mind", len(l.endpoints))
+	}
+}

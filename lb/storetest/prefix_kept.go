@@ -1,0 +1,77 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// testPrefixNote: where a request was served in place of the chosen endpoint, its prompt is known from then on, for all owners.
+func testPrefixNote(t *testing.T, w *world) {
+	a, b := w.NewOwner(), w.NewOwner()
+	addrs := Addrs(4)
+	plan := WithPrompt(Even(addrs), 1, Blocks(1, 2, 3))
+	home := w.must(a, 1, plan)
+	served := addrs[0]
+	if served == home {
+		served = addrs[1]
+	}
+	a.Forget(w.now, plan, home, 0)
+	a.Note(w.now, plan, served)
+	a.Release(w.now, 1)
+	for id, s := range []lb.Store{a, b} {
+		addr, g, err := w.reserve(s, lb.LeaseID(id+10), WithPrompt(Even(addrs), 1, Blocks(1, 2, 3, 4+uint64(id))))
+		if err != nil || addr != served || g.Cached != 12 {
+			t.Fatalf("the next turn goes to %s with %d blocks, %v; want %s with 12", addr, g.Cached, err, served)
+		}
+		s.Release(w.now, lb.LeaseID(id+10))
+	}
+	a.Note(w.now, Even(addrs), served) // no prompt, nothing to note
+	a.Note(w.now, plan, "10.9.9.9:80")
+	if addr, g, _ := w.reserve(b, 20, plan); addr != served || g.Cached != 12 {
+		t.Errorf("goes to %s with %d blocks after another has been noted", addr, g.Cached)
+	}
+	b.Release(w.now, 20)
+	w.want(addrs, 0, 0, 0, 0)
+}
+
+// testPrefixLess: what was noted for an endpoint counts for as long as the plan says of it, whatever it says of others.
+func testPrefixLess(t *testing.T, w *world) {
+	const age = 32 * time.Second
+	s, addrs := w.NewOwner(), Addrs(3)
+	cases := []struct {
+		ttl  time.Duration
+		less []time.Duration // of addrs[1] and addrs[2]
+		want [3]bool
+	}{
+		{2 * age, nil, [3]bool{true, true, true}},
+		{2 * age, []time.Duration{age / 2, age * 3 / 2}, [3]bool{true, false, true}},
+		{2 * age, []time.Duration{0, age - 4*time.Second}, [3]bool{true, false, false}},
+		{age / 2, []time.Duration{age / 4}, [3]bool{false, false, false}},
+	}
+	plan := func(number, endpoint int) *lb.Plan {
+		p := WithPrompt(Even(addrs[endpoint:endpoint+1]), 1, Blocks(uint64(100*number+endpoint)))
+		p.Prefix.TTL, p.Prefix.Less = cases[number].ttl, []lb.Keeping{{Endpoint: 1, For: 0}}
+		for k, keeps := range cases[number].less {
+			p.Prefix.Less = append(p.Prefix.Less, lb.NewKeeping(addrs[k+1], keeps))
+		}
+		return p
+	}
+	for number := range cases {
+		for i, addr := range addrs {
+			s.Note(w.now, plan(number, i), addr)
+		}
+	}
+	w.tick(age)
+	for number, c := range cases {
+		for i := range addrs {
+			id := lb.LeaseID(10*number + i + 1)
+			_, g, err := w.reserve(s, id, plan(number, i))
+			if err != nil || (g.Cached > 0) != c.want[i] {
+				t.Errorf("kept for %v, by two for %v: after %v endpoint %d has %d blocks, %v", c.ttl, c.less, age, i, g.Cached, err)
+			}
+			s.Release(w.now, id)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// prompts is what a VM knows of the prompts of a cluster: how its table of them compares with the caches of the model servers.
+type prompts struct {
+	cfg    *config.Config // of the latest request
+	policy lb.Policy
+	tokens float64 // of a prompt, moving average
+	blocks float64 // of a prompt, moving average
+	losses uint64  // of caches, counted so far
+	warned *config.Config
+}
+
+// told takes a prompt into account: of so many tokens, as its response told, and so many blocks.
+func (p *prompts) told(c *config.Config, policy lb.Policy, tokens, blocks int) {
+	if policy != p.policy {
+		p.cfg, p.policy, p.losses = c, policy, 0
+	}
+	if tokens > 0 && blocks > 0 {
+		p.tokens, p.blocks = drift(p.tokens, float64(tokens)), drift(p.blocks, float64(blocks))
+	}
+}
+
+// share returns how much of what the caches of the endpoints hold can be in the table, in percent; false while that is not known. A
+// block of the table is taken to describe one endpoint's cache, although it names up to four.
+func (p *prompts) share(view *lb.View) (percent uint64, known bool) {
+	if p.cfg.Prefix.CacheTokens == 0 || p.blocks == 0 || view == nil {
+		return 0, false
+	}
+	var caches float64
+	for i := range view.Endpoints {
+		e := &view.Endpoints[i]
+		weight := e.Weight
+		if w, ok := p.cfg.Weights[e.Addr]; ok {
+			weight = w
+		}
+		if weight <= 0 {
+			weight = 1
+		}
+		caches += weight * float64(p.cfg.Prefix.CacheTokens)
+	}
+	if caches == 0 {
+		return 0, false
+	}
+	blocks, _ := tableBlocks(p.cfg, view.Cluster)
+	return uint64(100 * float64(blocks) * (p.tokens / p.blocks) / caches), true
+}
+
+// tableBlocks returns how many blocks of a cluster's prompts there is room for, and the key that says so.
+func tableBlocks(c *config.Config, cluster string) (blocks int, key string) {
+	if c.UsesRedis() {
+		return redisclient.TableBlocks(cluster, c.Prefix.RedisBytes), "redis_bytes"
+	}
+	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
+}
+
+// publishPrompts sets the gauges of what is known of caches.
+func (v *vm) publishPrompts(cl *cluster) {
+	p := &cl.prompts
+	o, ok := p.policy.(lb.CacheObserver)
+	if !ok {
+		return
+	}
+	label := ";cluster=" + cl.name
+	keeps, losses := o.Retention()
+	if name := statRetention + label; v.stats.room(name) {
+		v.stats.set(name, uint64(keeps/time.Second))
+	}
+	if name := statLosses + label; losses > p.losses && v.stats.room(name) {
+		v.stats.count(name, losses-p.losses)
+		p.losses = losses
+	}
+	percent, known := p.share(cl.view)
+	if name := statTable + label; known && v.stats.room(name) {
+		v.stats.set(name, percent)
+	}
+	if known && percent < 100 && p.warned != p.cfg {
+		p.warned = p.cfg
+		_, key := tableBlocks(p.cfg, cl.name)
+		v.gw.Log(Warn, "cluster="+cl.name+" the table of prompts has room for "+strconv.FormatUint(percent, 10)+
+			" % of what the model servers' caches hold: raise lb_config.prefix."+key)
+	}
+}
