@@ -2,6 +2,7 @@ package security
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -97,6 +98,17 @@ func init() {
 		}
 		clients[i].Transport = transport
 	}
+}
+
+// drain reads an answer to its end.
+func drain(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 // layouts are the two shipped layouts.

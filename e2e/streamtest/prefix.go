@@ -73,6 +73,32 @@ var prefixScenarios = []scenario{
 		}
 		t.wantDrained()
 	}},
+	{name: "a retry takes the conversation along", policy: prefixCache, endpoints: 3, run: func(t *run) {
+		s := t.say(t.conversation(1))
+		moved := s.Retry()
+		t.finish(s)
+		t.wantDrained()
+		next := t.say(t.conversation(1, 2))
+		t.finish(next)
+		if match := t.match(next); next.Upstream() != moved || match < 0.4 {
+			t.Errorf("the next turn goes to %d with %v of the prompt cached; the one before was served by %d", next.Upstream(), match, moved)
+		}
+		t.wantDrained()
+	}},
+	{name: "a retry that fails is not cached", policy: prefixCache, endpoints: 3, run: func(t *run) {
+		s := t.say(t.conversation(1))
+		s.Retry()
+		s.Head(200)
+		s.ResetByUpstream()
+		s.Result()
+		t.wantDrained()
+		again := t.say(t.conversation(1))
+		t.finish(again)
+		if match := t.match(again); match != 0 {
+			t.Errorf("%v of the prompt is taken to be cached although it failed everywhere", match)
+		}
+		t.wantDrained()
+	}},
 	{name: "what servers tell is counted and learned", policy: prefixCache, endpoints: 1, config: `"output_tokens":5000`, run: func(t *run) {
 		const prompt, cached, expected = "warmgate_prompt_tokens_total", "warmgate_cached_tokens_total", "warmgate_expected_cached_tokens_total"
 		t.mark(prompt, cached, expected)
