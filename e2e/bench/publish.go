@@ -7,26 +7,43 @@ import (
 	"os"
 )
 
-// Publish prints what a benchmark found: its effective configuration, line by line, its table, and, as the last line, its
-// result as one JSON object. With a path it saves configuration and table there as well, as Markdown for docs/benchmarks.md.
-func Publish(w io.Writer, markdown string, configuration []string, t *Table, result any) error {
+// Publish prints what a benchmark found: its effective configuration, line by line, its table and further ones, and, as the last
+// line, its result as one JSON object. With a path it saves configuration and tables there as well, as Markdown for
+// docs/benchmarks.md.
+func Publish(w io.Writer, markdown string, configuration []string, t *Table, result any, further ...*Table) error {
 	for _, line := range append([]string{""}, append(configuration, "")...) {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
 	}
-	if err := t.Write(w); err != nil {
+	tables := append([]*Table{t}, further...)
+	if err := each(w, tables, (*Table).Write); err != nil {
 		return err
 	}
 	if markdown != "" {
-		if err := save(markdown, configuration, t); err != nil {
+		if err := save(markdown, configuration, tables); err != nil {
 			return err
 		}
 	}
 	return json.NewEncoder(w).Encode(result)
 }
 
-func save(path string, configuration []string, t *Table) error {
+// each writes the tables with an empty line between them.
+func each(w io.Writer, tables []*Table, write func(*Table, io.Writer) error) error {
+	for i, t := range tables {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if err := write(t, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func save(path string, configuration []string, tables []*Table) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -40,7 +57,7 @@ func save(path string, configuration []string, t *Table) error {
 	if _, err := fmt.Fprintln(f); err != nil {
 		return err
 	}
-	if err := t.WriteMarkdown(f); err != nil {
+	if err := each(f, tables, (*Table).WriteMarkdown); err != nil {
 		return err
 	}
 	return f.Close()

@@ -8,7 +8,10 @@
 //	prefix    Warmgate, prefix_cache, which also cuts the prompt into blocks and looks for it
 //
 // over request bodies and cluster sizes. All gateways stay up; a round measures each of them once, in rotating order.
-// Afterwards Warmgate serves many requests while the memory of its VMs is watched.
+//
+// Further parts, in paired rounds as well: which share of what prefix costs is JSON, hashing, and choosing with its host calls;
+// what bodies cost that were made to cost much; what each chunk of a streaming answer costs, of which prefix reads the end.
+// And Warmgate serves many requests while the memory of its VMs is watched.
 //
 // The last line of the output is one JSON object.
 package main
@@ -36,30 +39,47 @@ type settings struct {
 	memory      int           // requests of the memory test; 0 = none
 	memoryBody  int           // KiB
 	markdown    string
+	parts       []string
 }
+
+// The parts of the benchmark, in the order in which they are run.
+var allParts = []string{"matrix", "prompts", "hostile", "memory", "chunks"}
 
 func parse() (settings, error) {
 	s := settings{rounds: 5, connections: 8, memoryBody: 64}
-	var bodies, endpoints string
+	var bodies, endpoints, parts string
 	var quick bool
-	flag.BoolVar(&quick, "quick", false, "one cell of the matrix and a short memory test: a few minutes less")
+	flag.BoolVar(&quick, "quick", false, "one cell of the matrix and a short memory test: a minute or two; -parts adds others, of one body each")
 	flag.IntVar(&s.rounds, "rounds", s.rounds, "paired rounds")
-	flag.StringVar(&bodies, "bodies", "1,16,256", "request bodies, KiB")
+	flag.StringVar(&bodies, "bodies", "1,16,64,256", "request bodies, KiB")
 	flag.StringVar(&endpoints, "endpoints", "8,64,512", "cluster sizes")
 	flag.IntVar(&s.connections, "connections", s.connections, "client connections")
 	flag.DurationVar(&s.cpu, "cpu", 1500*time.Millisecond, "Envoy CPU time that one measurement takes, roughly")
 	flag.IntVar(&s.memory, "memory", 100_000, "requests of the memory test; 0 skips it")
 	flag.IntVar(&s.memoryBody, "memory-body", s.memoryBody, "request body of the memory test, KiB")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
+	all := strings.Join(allParts, ",")
+	flag.StringVar(&parts, "parts", all, "what to measure")
 	flag.Parse()
 	if quick {
+		if parts == all {
+			parts = "matrix,memory"
+		}
 		bodies, endpoints, s.memory = "16", "64", 20_000
 	}
 	var err, err2 error
 	s.bodies, err = numbers(bodies)
 	s.endpoints, err2 = numbers(endpoints)
+	for _, part := range strings.Split(parts, ",") {
+		if !slices.Contains(allParts, part) {
+			return s, fmt.Errorf("no part %q, only %s", part, strings.Join(allParts, ", "))
+		}
+		s.parts = append(s.parts, part)
+	}
 	return s, errors.Join(err, err2)
 }
+
+func (s *settings) has(part string) bool { return slices.Contains(s.parts, part) }
 
 func numbers(list string) ([]int, error) {
 	var out []int
@@ -84,12 +104,12 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) error {
-	up, err := startUpstream(slices.Max(s.endpoints))
+	up, err := startUpstream(max(partEndpoints, slices.Max(s.endpoints)))
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	variants, sizes, err := startVariants(ctx, up)
+	variants, sizes, err := startVariants(ctx, up, s.has("prompts"))
 	defer func() {
 		for _, v := range variants {
 			_ = v.gateway.Stop() // the process ends with this one in any case
@@ -99,44 +119,104 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	rep := &report{settings: s, wasm: sizes}
-	for _, n := range s.endpoints {
-		if err := rep.measureCluster(ctx, variants, up, n); err != nil {
-			return err
+	st := &stage{rep, variants, up}
+	for _, part := range allParts {
+		if !s.has(part) {
+			continue
 		}
-	}
-	if s.memory > 0 {
-		if rep.memory, err = watchMemory(ctx, variants, s); err != nil {
-			return err
+		if err := st.measure(ctx, part); err != nil {
+			return fmt.Errorf("%s: %w", part, err)
 		}
 	}
 	return rep.publish(os.Stdout)
 }
 
-// measureCluster fills the cells of one cluster size.
-func (rep *report) measureCluster(ctx context.Context, variants []*variant, up *upstream, endpoints int) error {
-	for _, v := range variants {
-		if err := v.setEndpoints(ctx, up, endpoints); err != nil {
-			return err
+// partEndpoints is how many endpoints there are in the parts that are no matrix.
+const partEndpoints = 64
+
+// stage is all that is running.
+type stage struct {
+	rep      *report
+	variants []*variant
+	up       *upstream
+}
+
+// measure fills in a part of the report.
+func (st *stage) measure(ctx context.Context, part string) (err error) {
+	s, rep := st.rep.settings, st.rep
+	if part == "matrix" {
+		for _, n := range s.endpoints {
+			if err := st.matrix(ctx, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if part == "chunks" {
+		rep.chunks, err = st.measureChunks(ctx)
+		return err
+	}
+	if err := setEndpoints(ctx, st.variants, endpoints(st.up, partEndpoints)); err != nil {
+		return err
+	}
+	switch part {
+	case "prompts":
+		rep.prompts, err = st.measurePrompts(ctx)
+	case "hostile":
+		rep.hostile, err = st.measureHostile(ctx)
+	case "memory":
+		if s.memory > 0 {
+			rep.memory, err = watchMemory(ctx, st.variants, s)
 		}
 	}
-	for _, kib := range rep.settings.bodies {
-		c := &cell{kib: kib, endpoints: endpoints, runs: map[string][]measurement{}}
+	return err
+}
+
+// named returns the variants of the given names, in their order.
+func (st *stage) named(names ...string) []*variant {
+	out := make([]*variant, len(names))
+	for i, name := range names {
+		out[i] = st.variants[slices.IndexFunc(st.variants, func(v *variant) bool { return v.name == name })]
+	}
+	return out
+}
+
+// rounds measures each of the variants once a round, in rotating order.
+func (st *stage) rounds(variants []*variant, measure func(*variant) (measurement, error)) (map[string][]measurement, error) {
+	runs := map[string][]measurement{}
+	for round := range st.rep.settings.rounds {
+		for _, i := range bench.Order(len(variants), round) {
+			m, err := measure(variants[i])
+			if err != nil {
+				return nil, err
+			}
+			runs[variants[i].name] = append(runs[variants[i].name], m)
+		}
+	}
+	return runs, nil
+}
+
+// matrix fills the cells of one cluster size.
+func (st *stage) matrix(ctx context.Context, n int) error {
+	if err := setEndpoints(ctx, st.variants, endpoints(st.up, n)); err != nil {
+		return err
+	}
+	variants, s := st.named(names...), st.rep.settings
+	for _, kib := range s.bodies {
 		request := chatRequest(kib << 10)
-		count, err := calibrate(ctx, variants, rep.settings, request)
+		count, err := calibrate(ctx, variants, s, request)
 		if err != nil {
 			return err
 		}
-		for round := range rep.settings.rounds {
-			for _, i := range bench.Order(len(variants), round) {
-				m, err := variants[i].measure(ctx, rep.settings.connections, count, request)
-				if err != nil {
-					return err
-				}
-				c.runs[variants[i].name] = append(c.runs[variants[i].name], m)
-			}
+		runs, err := st.rounds(variants, func(v *variant) (measurement, error) {
+			return v.measure(ctx, s.connections, count, request)
+		})
+		if err != nil {
+			return err
 		}
+		c := &cell{kib: kib, endpoints: n, runs: runs}
 		fmt.Println(c.progress())
-		rep.cells = append(rep.cells, c)
+		st.rep.cells = append(st.rep.cells, c)
 	}
 	return nil
 }

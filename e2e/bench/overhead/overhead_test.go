@@ -176,7 +176,7 @@ func TestVariantsInEnvoy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer up.Close()
-	variants, sizes, err := startVariants(ctx, up)
+	variants, sizes, err := startVariants(ctx, up, true)
 	defer func() {
 		for _, v := range variants {
 			if err := v.gateway.Stop(); err != nil {
@@ -190,10 +190,10 @@ func TestVariantsInEnvoy(t *testing.T) {
 	if sizes["warmgate"] < 1<<20 || sizes[readbody] < 1<<20 {
 		t.Errorf("sizes %v", sizes)
 	}
+	if err := setEndpoints(ctx, variants, endpoints(up, 4)); err != nil {
+		t.Fatal(err)
+	}
 	for _, v := range variants {
-		if err := v.setEndpoints(ctx, up, 4); err != nil {
-			t.Fatal(err)
-		}
 		if _, err := v.measure(ctx, 2, 50, chatRequest(4<<10)); err != nil { // fails unless Warmgate chose for each
 			t.Error(err)
 		}

@@ -25,6 +25,13 @@ const (
 	prefix   = "prefix"
 )
 
+// Names of the variants that do a part of what prefix does with a body. They are readbody with a configuration of the same name.
+const (
+	scan  = "scan"
+	chain = "chain"
+	hash  = "hash"
+)
+
 const path = "/v1/chat/completions"
 
 // variant is one gateway under measurement.
@@ -50,8 +57,9 @@ func config(unit string) string {
 // cacheConfig is that of prefix_cache.
 const cacheConfig = `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
 
-// startVariants builds the modules and starts the gateways. It returns the modules' sizes in bytes by variant.
-func startVariants(ctx context.Context, up *upstream) ([]*variant, map[string]int64, error) {
+// startVariants builds the modules and starts the gateways, those that do a part of the work behind the others and only if they
+// are wanted. It returns the modules' sizes in bytes by variant.
+func startVariants(ctx context.Context, up *upstream, parts bool) ([]*variant, map[string]int64, error) {
 	warmgate, err := harness.Wasm(ctx, harness.HostEnvoy)
 	if err != nil {
 		return nil, nil, err
@@ -61,11 +69,11 @@ func startVariants(ctx context.Context, up *upstream) ([]*variant, map[string]in
 		return nil, nil, err
 	}
 	native := harness.Options{Workers: 2, Policy: harness.LeastRequest, Edit: quiet, Endpoints: endpoints(up, 1)}
-	var out []*variant
-	for _, v := range []struct {
+	type start struct {
 		name   string
 		change func(*harness.Options)
-	}{
+	}
+	starts := []start{
 		{none, func(o *harness.Options) { o.NoPlugin = true }},
 		{readbody, func(o *harness.Options) { o.Module = floor }},
 		{tokens, func(o *harness.Options) { o.Module, o.Config, o.Policy = warmgate, config("tokens"), harness.Warmgate }},
@@ -73,7 +81,14 @@ func startVariants(ctx context.Context, up *upstream) ([]*variant, map[string]in
 			o.Module, o.Config, o.Policy = warmgate, config("requests"), harness.Warmgate
 		}},
 		{prefix, func(o *harness.Options) { o.Module, o.Config, o.Policy = warmgate, cacheConfig, harness.Warmgate }},
-	} {
+	}
+	if parts {
+		for _, name := range []string{scan, chain, hash} {
+			starts = append(starts, start{name, func(o *harness.Options) { o.Module, o.Config = floor, name }})
+		}
+	}
+	var out []*variant
+	for _, v := range starts {
 		o := native
 		v.change(&o)
 		g, err := harness.Start(ctx, o)
@@ -130,13 +145,12 @@ func endpoints(up *upstream, n int) []harness.Endpoint {
 	return out
 }
 
-// setEndpoints gives the gateway n endpoints and waits until it, and the plugin, balance over them.
-func (v *variant) setEndpoints(ctx context.Context, up *upstream, n int) error {
-	if err := v.gateway.PushEndpoints(ctx, endpoints(up, n)); err != nil {
-		return fmt.Errorf("%s: %w", v.name, err)
-	}
-	if !v.warmgate {
-		return nil
+// setEndpoints gives endpoints to the gateways and waits until they, and the plugin, balance over them.
+func setEndpoints(ctx context.Context, variants []*variant, list []harness.Endpoint) error {
+	for _, v := range variants {
+		if err := v.gateway.PushEndpoints(ctx, list); err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
 	}
 	select { // the plugin reads the list of endpoints at most every two seconds
 	case <-ctx.Done():
@@ -146,9 +160,14 @@ func (v *variant) setEndpoints(ctx context.Context, up *upstream, n int) error {
 	}
 }
 
-// measure plays count requests and reads Envoy's CPU time before and after.
+// measure plays count requests, for each of which Warmgate has to choose an endpoint, and reads Envoy's CPU time before and after.
 func (v *variant) measure(ctx context.Context, connections, count int, request []byte) (measurement, error) {
-	chosen, err := v.chosen(ctx)
+	return v.play(ctx, connections, count, request, "chosen")
+}
+
+// play is measure with requests that Warmgate has to count under one of the reasons, a regular expression.
+func (v *variant) play(ctx context.Context, connections, count int, request []byte, reasons string) (measurement, error) {
+	decided, err := v.decided(ctx, reasons)
 	if err != nil {
 		return measurement{}, err
 	}
@@ -167,9 +186,9 @@ func (v *variant) measure(ctx context.Context, connections, count int, request [
 	if res.Non200+res.Errors > 0 || res.Requests != count {
 		return measurement{}, fmt.Errorf("%s: %d of %d requests failed: %s", v.name, res.Non200+res.Errors, count, res.Detail)
 	}
-	if now, err := v.chosen(ctx); err != nil || v.warmgate && now-chosen != float64(count) {
-		return measurement{}, fmt.Errorf("%s: Warmgate chose for %v of %d requests: a run without decisions measures nothing (%w)",
-			v.name, now-chosen, count, err)
+	if now, err := v.decided(ctx, reasons); err != nil || v.warmgate && now-decided != float64(count) {
+		return measurement{}, fmt.Errorf("%s: Warmgate counted %v of %d requests as %s: a run without decisions measures nothing (%w)",
+			v.name, now-decided, count, reasons, err)
 	}
 	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	return measurement{
@@ -177,12 +196,12 @@ func (v *variant) measure(ctx context.Context, connections, count int, request [
 	}, nil
 }
 
-// chosen returns how many requests the plugin has chosen an endpoint for.
-func (v *variant) chosen(ctx context.Context) (float64, error) {
+// decided returns how many requests the plugin has counted under one of the reasons.
+func (v *variant) decided(ctx context.Context, reasons string) (float64, error) {
 	if !v.warmgate {
 		return 0, nil
 	}
-	return v.gateway.Sum(ctx, `warmgate_decisions_total.*reason=chosen`)
+	return v.gateway.Sum(ctx, `warmgate_decisions_total.*reason=(`+reasons+`)$`)
 }
 
 // calibrate warms the gateways up and returns how many requests one measurement needs, so that it takes long against the

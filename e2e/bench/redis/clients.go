@@ -76,6 +76,7 @@ type warmgateClient struct {
 	store   *redisclient.Store
 	plan    lb.Plan
 	prompts *prompts // that go along; nil for none
+	room    int      // bytes to remember them
 	last    lb.LeaseID
 	held    []lb.LeaseID
 	failed  error
@@ -100,7 +101,7 @@ func (w *warmgateClient) reserve() {
 	id := w.last
 	w.plan.Tie = rand.Uint64()
 	if w.prompts != nil {
-		w.plan.Prefix = w.prompts.prefix()
+		w.plan.Prefix = w.prompts.prefix(w.room)
 	}
 	w.store.Reserve(w.now(), id, &w.plan, func(_ lb.Grant, err error) {
 		if err != nil {

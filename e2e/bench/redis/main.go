@@ -48,6 +48,7 @@ type settings struct {
 	kinds     int // of endpoints, in turns
 	calls     int // reservations that are timed in a round
 	span      time.Duration
+	room      int     // bytes for prompts in the measurement of their bound
 	rate      float64 // requests/s of an owner, over which its beats are spread
 	markdown  string
 }
@@ -68,6 +69,7 @@ func parse() (settings, error) {
 	flag.IntVar(&s.calls, "calls", 4096, "reservations that are timed in a round")
 	flag.DurationVar(&s.span, "span", time.Second, "time at full speed in a round")
 	flag.Float64Var(&s.rate, "rate", 100, "requests/s of an owner that its beats are spread over")
+	flag.IntVar(&s.room, "room", 4<<20, "bytes that prompts may use when more come than there is room for")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
 	if quick {
@@ -93,7 +95,7 @@ func numbers(list string) ([]int, error) {
 
 // check refuses settings that make no measurement.
 func (s settings) check() error {
-	if s.rounds < 1 || s.owners < 1 || s.depth < 1 || s.held < 1 || s.kinds < 1 || s.calls < 1 || s.span <= 0 || s.rate <= 0 {
+	if s.rounds < 1 || s.owners < 1 || s.depth < 1 || s.held < 1 || s.kinds < 1 || s.calls < 1 || s.room < 1 || s.span <= 0 || s.rate <= 0 {
 		return errors.New("every number must be positive")
 	}
 	return nil
@@ -151,7 +153,10 @@ func (rep *report) collectPrompts(ctx context.Context, server *redisserver.Serve
 		fmt.Fprintln(progress, rep.prompts[len(rep.prompts)-1])
 	}
 	var err error
-	rep.memory, err = promptMemory(rep.settings, server)
+	if rep.memory, err = promptMemory(rep.settings, server); err != nil {
+		return err
+	}
+	rep.bound, err = measureBound(rep.settings, server)
 	return err
 }
 

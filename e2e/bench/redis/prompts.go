@@ -22,6 +22,8 @@ const (
 	blockBytes, promptTokens, requestTokens = 2048, 900, 1000
 	// stay is what a cached prompt is worth: a conversation goes on where it began, whatever else has come there meanwhile.
 	stay = 1e6
+	// promptRoom is how many bytes of the server's memory Warmgate may use for prompts.
+	promptRoom = 64 << 20
 	// memoryBlocks are in each conversation by which memory is measured, and memoryTalks is how many there are, of two turns.
 	memoryBlocks, memoryTalks = 64, 300
 )
@@ -43,10 +45,10 @@ var (
 func promptContenders(n int) []contender {
 	return []contender{
 		{
-			warmgate, "redisclient.Store: match, choice, count and note in one step, blocks in runs",
+			warmgate, "redisclient.Store: match, choice, count and note in one step, blocks in pages",
 			func(c *conn, s settings, owner uint64, endpoints []string) client {
 				w := openWarmgate(c, s, owner, endpoints).(*warmgateClient)
-				w.prompts = newPrompts(n)
+				w.prompts, w.room = newPrompts(n), promptRoom
 				w.plan.Unit, w.plan.Tokens = lb.Tokens, requestTokens
 				return w
 			}, loadsOfTable,
@@ -95,16 +97,16 @@ func (p *prompts) next() []prompt.Block {
 	}
 	p.drawn++
 	for i := range p.blocks[from:] {
-		p.blocks[from+i].Key = rand.Uint64()
+		p.blocks[from+i].Key = rand.Uint64() >> 8
 	}
 	return p.blocks
 }
 
 // prefix draws a prompt for a plan. Where it is cached, most of a request's tokens need not be computed.
-func (p *prompts) prefix() lb.Prefix {
+func (p *prompts) prefix(room int) lb.Prefix {
 	blocks := p.next()
 	return lb.Prefix{
-		Blocks: blocks, Length: len(blocks) * blockBytes, Tokens: promptTokens, Credit: stay, TTL: promptTTL, Room: 1 << 20,
+		Blocks: blocks, Length: len(blocks) * blockBytes, Tokens: promptTokens, Credit: stay, TTL: promptTTL, Shared: room,
 	}
 }
 
@@ -167,6 +169,55 @@ func memoryOf(s settings, server *redisserver.Server, con contender) (float64, e
 	return after - before, err
 }
 
+// promptBound is what the server's memory grows by when far more prompts come than Warmgate may remember.
+type promptBound struct {
+	room, blocks int     // bytes that may be used, and blocks that were sent
+	took         float64 // bytes
+}
+
+const (
+	// The room is filled boundTimes over by prompts of boundBlocks blocks of which nothing is known.
+	boundTimes, boundBlocks = 4, 128
+	// boundEntry is at most what a block needs.
+	boundEntry = 32
+)
+
+// measureBound sends far more prompts than there is room for.
+func measureBound(s settings, server *redisserver.Server) (promptBound, error) {
+	b := promptBound{room: s.room}
+	if _, err := server.Do("FLUSHALL", "SYNC"); err != nil {
+		return b, err
+	}
+	s.owners, s.depth = 1, 1
+	st, err := start(s, server, promptContenders(boundBlocks)[0], promptEndpoints)
+	if err != nil {
+		return b, err
+	}
+	defer st.close()
+	if err := st.warm(); err != nil {
+		return b, err
+	}
+	before, err := usedMemory(server)
+	if err != nil {
+		return b, err
+	}
+	w := st.clients[0].(*warmgateClient)
+	w.room = s.room
+	for b.blocks < boundTimes*s.room/boundEntry {
+		w.prompts = newPrompts(boundBlocks)
+		b.blocks += boundBlocks
+		for _, do := range []func(client){client.reserve, client.release} {
+			do(w)
+			if err := w.flush(); err != nil {
+				return b, err
+			}
+		}
+	}
+	after, err := usedMemory(server)
+	b.took = after - before
+	return b, err
+}
+
 func usedMemory(server *redisserver.Server) (float64, error) {
 	info, err := server.Info("memory")
 	if err != nil {
@@ -208,6 +259,7 @@ type promptResult struct {
 	PromptUS64    float64        `json:"prefix_reserve_us_64"`
 	Memory        float64        `json:"prefix_memory_per_million_blocks"` // bytes
 	MemoryXOR     float64        `json:"prefix_memory_per_million_blocks_xor"`
+	Bound         float64        `json:"prefix_memory_vs_bound"` // when four times as much comes as there is room for
 	PromptTargets *promptTargets `json:"prefix_targets_met,omitempty"`
 }
 
@@ -216,10 +268,14 @@ type promptTargets struct {
 	XOR64 bool `json:"xor_64"` // prefix_vs_xor_64 ≤ 1/15
 	XOR5  bool `json:"xor_5"`  // prefix_vs_xor_5 ≤ 1/5
 	Bytes bool `json:"bytes"`  // prefix_bytes_vs_xor_64 ≤ 1/2
+	Bound bool `json:"bound"`  // prefix_memory_vs_bound ≤ 1
 }
 
 func (rep *report) promptLine() promptResult {
 	out := promptResult{Memory: rep.memory[warmgate], MemoryXOR: rep.memory[blockXOR]}
+	if rep.bound.room > 0 {
+		out.Bound = rep.bound.took / float64(rep.bound.room)
+	}
 	over := map[int][2]*float64{
 		1: {&out.XOR1, &out.Keys1}, 5: {&out.XOR5, &out.Keys5}, 20: {&out.XOR20, &out.Keys20},
 		64: {&out.XOR64, &out.Keys64}, 128: {&out.XOR128, &out.Keys128},
@@ -235,7 +291,7 @@ func (rep *report) promptLine() promptResult {
 			out.Bytes64 = c.ratio(warmgate, blockXOR, bytes).Median
 			out.BytesKeys64 = c.ratio(warmgate, blockKeys, bytes).Median
 			out.PromptUS64 = c.spread(warmgate, reserveOf).Median
-			out.PromptTargets = &promptTargets{Bytes: out.Bytes64 <= 0.5}
+			out.PromptTargets = &promptTargets{Bytes: out.Bytes64 <= 0.5, Bound: out.Bound > 0 && out.Bound <= 1}
 		}
 	}
 	if out.PromptTargets != nil {

@@ -93,6 +93,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"held":   func(s *settings) { s.held = 0 },
 		"kinds":  func(s *settings) { s.kinds = 0 },
 		"calls":  func(s *settings) { s.calls = 0 },
+		"room":   func(s *settings) { s.room = 0 },
 		"span":   func(s *settings) { s.span = 0 },
 		"rate":   func(s *settings) { s.rate = 0 },
 	} {
@@ -121,7 +122,7 @@ func madeUp(reserve, bytes, path float64) *report {
 	}
 	return &report{
 		settings: settings{version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512, rate: 100}, cells: []*cell{c}, prompts: []promptCell{madeUpPrompt(5, 4), madeUpPrompt(64, 40), madeUpPrompt(3, 1)},
-		memory: map[string]float64{warmgate: 45e6, blockXOR: 130e6},
+		memory: map[string]float64{warmgate: 45e6, blockXOR: 130e6}, bound: promptBound{room: 16e6, blocks: 2e6, took: 12e6},
 	}
 }
 
@@ -161,7 +162,8 @@ func TestLine(t *testing.T) {
 	near("prefix_bytes_vs_xor_64", line.Bytes64, 1.0/40)
 	near("prefix_reserve_us_64", line.PromptUS64, 20)
 	near("prefix_memory_per_million_blocks", line.Memory, 45e6)
-	if want := (promptTargets{XOR64: true, Bytes: true}); *line.PromptTargets != want {
+	near("prefix_memory_vs_bound", line.Bound, 0.75)
+	if want := (promptTargets{XOR64: true, Bytes: true, Bound: true}); *line.PromptTargets != want {
 		t.Errorf("targets of prompts: %+v", *line.PromptTargets)
 	}
 	near("round_trips_all", line.Trips, 2.01)
@@ -197,6 +199,7 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 	for _, want := range []string{
 		"a prompt of 64 blocks: server µs per reservation; warmgate 20.0 (10.0..30.0) and 500 bytes; xor 800.0",
 		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for a million blocks",
+		"when 2.0 million blocks come and 16.0 MB may be used, 12.0 MB of the server's memory are",
 		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners", "16 leases an owner: 150 bytes to and 50 from",
 		"median of 2 phases of 256", contenders[2].what,
 	} {

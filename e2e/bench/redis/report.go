@@ -51,6 +51,7 @@ type report struct {
 	cells    []*cell
 	prompts  []promptCell
 	memory   map[string]float64 // bytes for a million blocks of prompts, by contender
+	bound    promptBound
 }
 
 // column is one measured quantity.
@@ -118,6 +119,10 @@ func (rep *report) configuration() []string {
 			lines = append(lines, fmt.Sprintf("with prompts, %s: %s; %.0f MB of the server's memory for a million blocks, from %d conversations of %d",
 				con.name, con.what, took/1e6, memoryTalks, memoryBlocks))
 		}
+	}
+	if b := rep.bound; b.room > 0 {
+		lines = append(lines, fmt.Sprintf("with prompts, warmgate: when %.1f million blocks come and %.1f MB may be used, %.1f MB of the server's memory are",
+			float64(b.blocks)/1e6, float64(b.room)/1e6, b.took/1e6))
 	}
 	return lines
 }
