@@ -30,42 +30,56 @@ func (b Block) Tenant() byte { return byte(b.Key >> tenantAt) }
 // MaxBlocks is how many blocks a chain has at most. What follows them in a longer prompt is left out.
 const MaxBlocks = 128
 
-// maxSteps bounds the marks and escapes of a chain, and the values that may be stepped over in search of a role: they cost more
-// than the bytes that they are, and a body can be made of them. What follows is left out.
+// maxSteps bounds the marks of a chain, and the values that may be stepped over in search of a role: they cost more than the bytes
+// that they are, and a body can be made of them. What follows is left out.
 const maxSteps = 16 << 10
 
 // What counts for how much of maxSteps, by the time that it takes.
 const (
 	stepScalar = 1 // so a prompt may be 16,000 tokens given as numbers
 	stepMark   = 2
-	stepEscape = 2
-	stepUnit   = 3 // a \u escape
 )
 
 // growEvery is how many blocks have the first size. Each time the prompt is twice as long, so are the blocks.
 const growEvery = 32
 
+// Blocks that end with a message are shorter than those that are full, and there are no more than MaxBlocks. So a block costs its
+// price, and pays for it by how full it is; where there is nothing to spare, no message ends one. Of a prompt of 200 KiB, first
+// blocks of 512 bytes would be 89 full ones, which pay for 100 of any length; those to spare are the rest of what there may be.
+const (
+	blockPrice = 1 << 10
+	blockPays  = blockPrice + blockPrice/8
+	toSpare    = 26 * blockPrice
+	// keptToSpare is what is left for the ends of questions, which say where a model's answer is, by those of other messages.
+	keptToSpare = 12 * blockPrice
+)
+
 // Chainer cuts prompts into blocks and names each by all before it: SipHash-2-4 with 128 bits of the block and the hash before.
 // 56 bits of the hash are the key, beside its tenant. Without the secret nobody can find prompts whose keys collide, or tell from keys
 // what was asked. A Chainer is used from one goroutine.
 //
-// A block ends with its message, unless it is much shorter than a block then, and inside a message every so many bytes: the
-// size that was given for the first 32 blocks, twice as many from there until the prompt is twice as long, and so on. So what
-// two prompts have in common is known to about a thirtieth, and a chain grows with the logarithm of its prompt.
+// A block ends inside a message every so many bytes: the size that was given for the first 32 blocks, twice as many from there until
+// the prompt is twice as long, and so on. So what two prompts have in common is known to about a thirtieth, and a chain grows with
+// the logarithm of its prompt. A block also ends before an assistant's answer, and with the question at the end of a list, which
+// is the same place in this request and in the next one of the conversation; and with other messages, if it is long enough then.
 type Chainer struct {
-	size   int       // of the first blocks, bytes
-	hash   hash.Hash // of the block so far
-	media  hash.Hash
-	blocks []Block
-	at     int // bytes of the prompt so far
-	start  int // where the block begins
-	end    int // where it ends at the latest
-	state  [siphash.Size128]byte
-	name   []byte    // scratch
-	short  [256]byte // bytes of the block that are not in the hash yet: a prompt may come in very small parts
-	shorts int       // how many
-	small  [16]byte  // scratch
-	steps  int       // so far, see maxSteps
+	size    int       // of the first blocks, bytes
+	hash    hash.Hash // of the block so far
+	media   hash.Hash
+	blocks  []Block
+	at      int  // bytes of the prompt so far
+	start   int  // where the block begins
+	end     int  // where it ends at the latest
+	spare   int  // see blockPrice
+	asked   bool // the last message is one that a model answers
+	answer  int  // the block that ends where the answer begins that is being read, -1 if there is none such
+	state   [siphash.Size128]byte
+	name    []byte    // scratch
+	short   [256]byte // bytes of the block that are not in the hash yet: a prompt may come in very small parts
+	shorts  int       // how many
+	small   [16]byte  // scratch
+	decoded [128]byte // scratch
+	steps   int       // so far, see maxSteps
 }
 
 // Secret makes the secret of a chainer of any text.
@@ -102,7 +116,7 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 		}
 		c.root(name)
 	}
-	c.blocks, c.at, c.steps, c.shorts = c.blocks[:0], 0, 0, 0
+	c.blocks, c.at, c.steps, c.shorts, c.spare = c.blocks[:0], 0, 0, 0, toSpare
 	c.begin()
 	for _, f := range textFields {
 		if value := p.of(body, f); len(value) > 0 {
@@ -143,20 +157,50 @@ func (c *Chainer) begin() {
 
 // cut ends the block, and begins the next.
 func (c *Chainer) cut() {
+	c.spare = c.left()
 	c.begin()
 	c.blocks = append(c.blocks, Block{Key: binary.LittleEndian.Uint64(c.state[:]) & (1<<tenantAt - 1), End: c.at})
 }
 
+// left returns what there is to spare if the block ends here.
+func (c *Chainer) left() int {
+	return c.spare + (c.at-c.start)*blockPays/(c.end-c.start) - blockPrice
+}
+
 // endMessage ends the block with the message, if enough is in it: a quarter of a block at first, and three quarters of the longer
-// ones behind, so that the blocks that there may be cover 200 KiB of messages, unless most of these are very short.
+// ones behind.
 func (c *Chainer) endMessage() {
 	c.mark('.')
 	enough := c.size / 4
 	if whole := c.end - c.start; whole > c.size {
 		enough = whole / 4 * 3
 	}
-	if !c.full() && c.at-c.start >= enough {
+	if !c.full() && c.at-c.start >= enough && c.left() >= keptToSpare {
 		c.cut()
+	}
+}
+
+// endQuestion ends the block with the last message, if that is one that a model answers: here the answer begins, in this
+// request or in the next.
+func (c *Chainer) endQuestion() {
+	if !c.asked || c.full() {
+		return
+	}
+	if c.at > c.start && c.left() >= 0 {
+		c.cut()
+	}
+	if c.at == c.start {
+		c.answer = len(c.blocks) - 1
+	}
+}
+
+// endAnswer counts what the model has answered as cached with what it was asked.
+func (c *Chainer) endAnswer() {
+	if c.answer < 0 || c.full() {
+		return
+	}
+	for i := range c.blocks[c.answer:] {
+		c.blocks[c.answer+i].End = c.at
 	}
 }
 

@@ -142,6 +142,10 @@ func TestChainsThatShareNothing(t *testing.T) {
 		"another model":       chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m2"`, 1), "route", "tenant"),
 		"a cache salt":        chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","cache_salt":"s"`, 1), "route", "tenant"),
 		"an adapter":          chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","lora_path":"s"`, 1), "route", "tenant"),
+		"an effort":           chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning_effort":"low"`, 1), "route", "tenant"),
+		"reasoning":           chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning":{"effort":"low"}`, 1), "route", "tenant"),
+		"a template":          chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template":"{{x}}"`, 1), "route", "tenant"),
+		"a template's option": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template_kwargs":{"a":1}`, 1), "route", "tenant"),
 		"tools":               chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","tools":[{"type":"function"}]`, 1), "route", "tenant"),
 		"a system prompt":     chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","system":"be brief"`, 1), "route", "tenant"),
 		"as a plain prompt":   chainOf(t, `{"model":"m","prompt":"`+words(1, 500)+`"}`, "route", "tenant"),
@@ -245,24 +249,30 @@ func TestChainOfMedia(t *testing.T) {
 
 // A body that is cut off has a chain that the whole one goes on with.
 func TestChainOfABeginning(t *testing.T) {
-	body := []byte(`{"model":"m","tools":[{"a":"` + words(1, 100) + `"}],"messages":[{"role":"user","content":"` + words(2, 300) +
-		`"},{"role":"user","content":[{"text":"\ud83d\ude00` + words(3, 300) + `"}]}, {"role":"x","content":"` + words(4, 200) + `"} ] ,"n":1}`)
-	whole := chainOf(t, string(body))
-	c := NewChainer(testSecret, testBlock)
-	most := 0
-	for n := range body {
-		_, parts, err := Read(body[:n], false)
-		if err != nil {
-			t.Fatal(err)
+	for _, list := range []string{
+		`"messages":[{"role":"user","content":"` + words(2, 300) + `"},{"role":"user","content":[{"text":"\ud83d\ude00` + words(3, 300) + `"}]}, ` +
+			`{"content":"` + words(5, 20) + `","role":"assistant"},{"role":"x","content":"` + words(4, 200) + `"} ]`,
+		`"input":[{"role":"user","content":"` + words(2, 30) + `"},{"arguments":"` + words(3, 300) + `","type":"function_call"}, ` +
+			`{"output":"` + words(5, 200) + `","type":"function_call_output"},{"role":"assistant","content":"` + words(4, 200) + `"} ]`,
+	} {
+		body := []byte(`{"model":"m","tools":[{"a":"` + words(1, 100) + `"}],` + list + ` ,"n":1}`)
+		whole := chainOf(t, string(body))
+		c := NewChainer(testSecret, testBlock)
+		most := 0
+		for n := range body {
+			_, parts, err := Read(body[:n], false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocks, _ := c.Chain(body[:n], &parts)
+			if same := common(t, blocks, whole); same != len(blocks) {
+				t.Fatalf("cut off at %d: %d of %d blocks are those of the whole: %s", n, same, len(blocks), body[max(0, n-30):n])
+			}
+			most = max(most, len(blocks))
 		}
-		blocks, _ := c.Chain(body[:n], &parts)
-		if same := common(t, blocks, whole); same != len(blocks) {
-			t.Fatalf("cut off at %d: %d of %d blocks are those of the whole: %s", n, same, len(blocks), body[max(0, n-30):n])
+		if most < len(whole)-1 {
+			t.Errorf("at most %d of %d blocks of a beginning", most, len(whole))
 		}
-		most = max(most, len(blocks))
-	}
-	if most < len(whole)-1 {
-		t.Errorf("at most %d of %d blocks of a beginning", most, len(whole))
 	}
 }
 
@@ -308,27 +318,36 @@ func FuzzChain(f *testing.F) {
 	})
 }
 
-// A chain covers 200 KiB, unless its messages are very short.
+// A chain covers 200 KiB, unless nearly all its messages are very short.
 func TestChainCoversConversations(t *testing.T) {
-	for _, length := range []int{300, 700, 1024, 1500, 4000, 20_000} {
-		text := strings.Repeat("x", length)
-		var b strings.Builder
-		b.WriteString(`{"model":"m","messages":[`)
-		for i := 0; b.Len() < 400<<10; i++ {
-			if i > 0 {
-				b.WriteByte(',')
+	for _, roles := range [][2]string{{"user", "user"}, {"user", "assistant"}} {
+		for _, lengths := range [][2]int{
+			{300, 300},
+			{540, 540},
+			{700, 700},
+			{1024, 1024},
+			{1500, 1500},
+			{4000, 4000},
+			{20_000, 20_000},
+			{300, 2000},
+			{2000, 300},
+			{300, 20_000},
+			{20_000, 300},
+			{100, 500},
+			{500, 100},
+			{1, 400},
+			{400, 1},
+			{200, 200},
+		} {
+			var all talk
+			for i, n := 0, 0; n < 400<<10; i++ {
+				all = all.add(roles[i%2], strings.Repeat("x", lengths[i%2]))
+				n += lengths[i%2]
 			}
-			b.WriteString(`{"role":"user","content":"` + text + `"}`)
-		}
-		b.WriteString(`]}`)
-		body := []byte(b.String())
-		_, parts, err := Read(body, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocks, _ := NewChainer(testSecret, 512).Chain(body, &parts)
-		if last := blocks[len(blocks)-1].End; len(blocks) > MaxBlocks || last < 200<<10 {
-			t.Errorf("messages of %d bytes: %d blocks end at %d", length, len(blocks), last)
+			blocks, _ := blocksOf(t, NewChainer(testSecret, blockBytes), all.json())
+			if last := blocks[len(blocks)-1].End; len(blocks) > MaxBlocks || last < 200<<10 {
+				t.Errorf("messages of %v bytes of %v: %d blocks end at %d", lengths, roles, len(blocks), last)
+			}
 		}
 	}
 }

@@ -17,6 +17,13 @@ const (
 	fieldN
 	fieldLoraPath
 	fieldCacheSalt
+	fieldChatTemplate
+	fieldTemplateOptions
+	fieldReasoning
+	fieldReasoningEffort
+	fieldPromptLogprobs
+	fieldLogprobs
+	fieldEcho
 	fieldAnthropicVersion
 	fieldPreviousResponse
 	// The limits, most binding last: max_tokens is the old name of max_completion_tokens.
@@ -83,6 +90,27 @@ func fieldOf(name []byte) field {
 		return fieldText2
 	case "tools":
 		return fieldTools
+	}
+	return optionOf(name)
+}
+
+// optionOf returns the field with the given name, of those that decide how a prompt is printed or computed.
+func optionOf(name []byte) field {
+	switch string(name) {
+	case "chat_template":
+		return fieldChatTemplate
+	case "chat_template_kwargs":
+		return fieldTemplateOptions
+	case "reasoning":
+		return fieldReasoning
+	case "reasoning_effort":
+		return fieldReasoningEffort
+	case "prompt_logprobs":
+		return fieldPromptLogprobs
+	case "logprobs":
+		return fieldLogprobs
+	case "echo":
+		return fieldEcho
 	}
 	return fieldOther
 }
@@ -236,6 +264,20 @@ func (s *scanner) shape() Shape {
 	return Unknown
 }
 
+// uncached tells by vLLM's rules whether the engine computes all of the prompt, because the likelihoods of its tokens are asked for.
+// Its chat completions take echo for that by itself.
+func (s *scanner) uncached() bool {
+	return s.firstOf(fieldPromptLogprobs) != 'n' || s.firstOf(fieldEcho) == 't' && (s.seen.has(fieldMessages) || s.firstOf(fieldLogprobs) != 'n')
+}
+
+// firstOf returns the first byte of the value of a field, that of null if there is none.
+func (s *scanner) firstOf(f field) byte {
+	if value := s.parts.of(s.body, f); len(value) > 0 {
+		return value[0]
+	}
+	return 'n'
+}
+
 // unescape appends the text of a valid string content to dst and stops behind limit bytes.
 func unescape(dst, content []byte, limit int) []byte {
 	for len(content) > 0 && len(dst) <= limit {
@@ -250,37 +292,30 @@ func unescape(dst, content []byte, limit int) []byte {
 			content = content[2:]
 			continue
 		}
-		r := rune(codeUnit(content))
-		content = content[6:]
-		if utf16.IsSurrogate(r) {
-			pair := rune(utf8.RuneError)
-			if len(content) >= 6 && content[0] == '\\' && content[1] == 'u' {
-				pair = utf16.DecodeRune(r, rune(codeUnit(content)))
-			}
-			if r = pair; pair != utf8.RuneError {
-				content = content[6:]
-			}
-		}
+		r, length := codePoint(content)
+		content = content[length:]
 		dst = utf8.AppendRune(dst, r)
 	}
 	return dst
 }
 
-// simpleEscape returns the character that a backslash and c stand for, 0 when they stand for none.
-func simpleEscape(c byte) byte {
-	switch c {
-	case '"', '\\', '/':
-		return c
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
+// codePoint returns the character that the \u escape, or the pair of them, stands for that text begins with, and its length.
+func codePoint(text []byte) (r rune, length int) {
+	const unit = len(`\u0000`)
+	r = rune(codeUnit(text))
+	if !utf16.IsSurrogate(r) {
+		return r, unit
 	}
-	return 0
+	if len(text) >= 2*unit && text[unit] == '\\' && text[unit+1] == 'u' {
+		if pair := utf16.DecodeRune(r, rune(codeUnit(text[unit:]))); pair != utf8.RuneError {
+			return pair, 2 * unit
+		}
+	}
+	return utf8.RuneError, unit
 }
+
+// simpleEscape returns the character that a backslash and c stand for, 0 when they stand for none.
+func simpleEscape(c byte) byte { return simpleEscapes[c] }
+
+// simpleEscapes is a table, because texts may have many.
+var simpleEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}

@@ -19,6 +19,9 @@ func str(v []byte, i int) (content []byte, escaped bool, end int) {
 		}
 		for at < len(v) && v[at] == '\\' {
 			at, escaped = at+2, true
+			if at < len(v) && v[at] != '\\' && v[at] != '"' {
+				at++
+			}
 		}
 		switch {
 		case at >= len(v):

@@ -36,6 +36,7 @@ type Info struct {
 	TextBytes int // bytes of text that the model reads, in UTF-8 and without escapes; media do not count
 	TokenIDs  int // tokens of a prompt given as numbers, on top of TextBytes
 	Shape     Shape
+	Uncached  bool // the engine computes all of the prompt, whatever is in its KV cache, because its likelihoods are asked for
 }
 
 // maxCount bounds the numbers that are read, so that sums and products of them cannot overflow.
@@ -70,5 +71,6 @@ func Read(body []byte, complete bool) (Info, Parts, error) {
 	}
 	s.info.Shape = s.shape()
 	s.info.MaxTokens = s.maxTokens()
+	s.info.Uncached = s.uncached()
 	return s.info, s.parts, nil
 }

@@ -80,6 +80,16 @@ var scanTests = []struct {
 	{"escaped key too long", `{"max_tokens\u0000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":3}`, Info{}},
 	{"escapes count as text", `{"prompt":"\u4f60\ud83d\ude00\n\u0041\u00e9"}`, Info{TextBytes: len("你😀\nAé"), Shape: Completions}},
 	{"not UTF-8", "{\"model\":\"\xff\xfe\",\"prompt\":\"\x80\"}", Info{TextBytes: 1, Shape: Completions}},
+	{"likelihoods of the prompt", `{"messages":[],"prompt_logprobs":1}`, Info{Shape: Chat, Uncached: true}},
+	{"likelihoods of the prompt, none but its own", `{"prompt":"a","prompt_logprobs":0}`, Info{TextBytes: 1, Shape: Completions, Uncached: true}},
+	{"no likelihoods of the prompt", `{"prompt":"a","prompt_logprobs":null,"echo":true,"logprobs":null}`, Info{TextBytes: 1, Shape: Completions}},
+	{"echo with likelihoods", `{"prompt":"a","echo":true,"logprobs":0}`, Info{TextBytes: 1, Shape: Completions, Uncached: true}},
+	{"echo", `{"prompt":"a","echo":true}`, Info{TextBytes: 1, Shape: Completions}},
+	{"likelihoods of the answer", `{"prompt":"a","echo":false,"logprobs":5}`, Info{TextBytes: 1, Shape: Completions}},
+	{"echo of a chat", `{"messages":[],"echo":true}`, Info{Shape: Chat, Uncached: true}},
+	{"a chat with likelihoods", `{"messages":[],"logprobs":true}`, Info{Shape: Chat}},
+	{"likelihoods below the top", `{"messages":[],"x":{"prompt_logprobs":1}}`, Info{Shape: Chat}},
+
 	{"other keys twice", `{"a":1,"a":2}`, Info{}},
 	{"as deep as allowed", `{"x":` + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}`, Info{}},
 }
@@ -104,7 +114,7 @@ func TestScanErrors(t *testing.T) {
 		`{"a":[1,]}`, `{"a":[,]}`, `{"a":[1}`, `{"a":[1}]`, `{a:1}`, `{'a':1}`, `{1:1}`, `{"a":1}}`, `{"a":1}x`, `{"a":1}{}`,
 		"\ufeff{}", "{}\x00", `/* c */{}`, "{// c\n}", `{"a":tru}`, `{"a":nul`, `{"a":falsy}`, `{"a":truee}`, `{"a":NaN}`,
 		`{"a":01}`, `{"a":-}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`, `{"a":0x1}`, `{"a":1_0}`, `{"a":1`,
-		`{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12`, `{"a":"\`, `{"a":"b`, "{\"a\":\"\n\"}", "{\"a\":\"\x00\"}", "{\"a\":\"12345678\x1f\"}",
+		`{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12`, `{"a":"\`, `{"a":"b`, "{\"a\":\"\n\"}", "{\"a\":\"\x00\"}", "{\"a\":\"12345678\x1f\"}", "{\"a\":\"\\n\x1f\"}",
 		`{"x":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`,
 		strings.Repeat(`{"a":`, 1e6), `{"a":` + strings.Repeat("[", 1e6),
 	}
@@ -120,6 +130,8 @@ func TestScanErrors(t *testing.T) {
 		`{"prompt":"a","prompt":"b"}`,
 		`{"max_tokens":1,"x":[{}],"max_tokens":2}`,
 		`{"stream":true,"stream":false}`,
+		`{"chat_template_kwargs":{},"chat_template_kwargs":{}}`,
+		`{"prompt_logprobs":null,"prompt_logprobs":1}`,
 	} {
 		for _, complete := range []bool{true, false} {
 			if got, err := Scan([]byte(body), complete); !errors.Is(err, ErrAmbiguous) || got != (Info{}) {
@@ -149,6 +161,7 @@ func TestScanTruncated(t *testing.T) {
 		{"inside tokens", `{"prompt":[1,2,3`, Info{TokenIDs: 2, Shape: Completions}},
 		{"inside a key", `{"max_tokens":1,"mod`, Info{MaxTokens: 1}},
 		{"behind a key", `{"prompt"`, Info{Shape: Completions}},
+		{"inside a number that counts", `{"prompt_logprobs":1`, Info{Uncached: true}},
 		{"at the end", `{"max_tokens":1}`, Info{MaxTokens: 1}},
 	}
 	for _, tt := range tests {

@@ -48,8 +48,13 @@ func (s *scanner) str() status {
 		case c < ' ':
 			return malformed
 		case i+1 < len(body) && simpleEscape(body[i+1]) != 0:
-			i += 2 // almost all escapes are line ends and quotes
-			s.saved++
+			for i+1 < len(body) && body[i] == '\\' && simpleEscape(body[i+1]) != 0 {
+				i += 2 // almost all escapes are line ends and quotes
+				s.saved++
+				if i < len(body) && body[i] != '\\' && body[i] != '"' && body[i] >= ' ' {
+					i++
+				}
+			}
 			continue
 		}
 		var st status

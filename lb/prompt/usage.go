@@ -3,6 +3,9 @@ package prompt
 import "bytes"
 
 // Usage is what a model server says that a request took, in tokens.
+//
+// Anthropic's own API says of a prompt only what was not cached; engines that offer that API say all of it. So the number is taken
+// for all of the prompt, unless less than what was cached: then they are added up.
 type Usage struct {
 	Prompt int // of the whole prompt
 	Cached int // of the prompt, found in the KV cache
@@ -14,6 +17,7 @@ type Usage struct {
 type UsageReader struct {
 	usage Usage
 	found bool
+	read  bool            // what was cached stands in Anthropic's field for it
 	tail  [usageTail]byte // the end of what has passed
 	n     int
 }
@@ -52,7 +56,13 @@ func (r *UsageReader) Read(part []byte) {
 func (r *UsageReader) Skip() { r.n = 0 }
 
 // Usage returns what was found. The last one counts: some servers tell it with every event.
-func (r *UsageReader) Usage() (Usage, bool) { return r.usage, r.found }
+func (r *UsageReader) Usage() (Usage, bool) {
+	u := r.usage
+	if r.read && u.Cached > u.Prompt {
+		u.Prompt += u.Cached
+	}
+	return u, r.found
+}
 
 // look looks for names with whole numbers behind them.
 func (r *UsageReader) look(text []byte) {
@@ -73,8 +83,10 @@ func (r *UsageReader) set(name []byte, n int) {
 	switch string(name) {
 	case "prompt", "input":
 		r.usage.Prompt, r.found = n, true
-	case "cached", "cache_read_input":
+	case "cached":
 		r.usage.Cached = n
+	case "cache_read_input":
+		r.usage.Cached, r.read = n, true
 	case "completion", "output":
 		r.usage.Output = n
 	}

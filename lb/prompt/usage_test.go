@@ -21,18 +21,20 @@ func TestUsage(t *testing.T) {
 		want Usage
 		ok   bool
 	}{
-		"stream":         {streamed, Usage{1203, 1184, 16}, true},
-		"spaces":         {"{\"usage\": {\"prompt_tokens\" : 7 , \"completion_tokens\":\n3\n}}", Usage{7, 0, 3}, true},
-		"anthropic":      {`{"usage":{"input_tokens":20,"cache_read_input_tokens":12,"output_tokens":4}}`, Usage{20, 12, 4}, true},
-		"none":           {`{"choices":[{"text":"the _tokens\" : 5"}]}`, Usage{}, false},
-		"null":           {`{"usage":{"prompt_tokens":null,"prompt_tokens_details":null}}`, Usage{}, false},
-		"a string":       {`{"usage":{"prompt_tokens":"12"}}`, Usage{}, false},
-		"a fraction":     {`{"usage":{"prompt_tokens":1.5}}`, Usage{}, false},
-		"negative":       {`{"usage":{"prompt_tokens":-5}}`, Usage{}, false},
-		"huge":           {`{"usage":{"prompt_tokens":99999999999999999999}}`, Usage{}, false},
-		"cut off":        {`{"usage":{"prompt_tokens":12`, Usage{}, false},
-		"written by it":  {`{"text":"\"prompt_tokens\":5,"}`, Usage{}, false},
-		"told each time": {`{"usage":{"prompt_tokens":9,"completion_tokens":1}}` + `{"usage":{"prompt_tokens":9,"completion_tokens":2}}`, Usage{9, 0, 2}, true},
+		"stream":             {streamed, Usage{1203, 1184, 16}, true},
+		"spaces":             {"{\"usage\": {\"prompt_tokens\" : 7 , \"completion_tokens\":\n3\n}}", Usage{7, 0, 3}, true},
+		"anthropic":          {`{"usage":{"input_tokens":20,"cache_read_input_tokens":12,"output_tokens":4}}`, Usage{20, 12, 4}, true},
+		"anthropic, apart":   {`{"usage":{"input_tokens":20,"cache_creation_input_tokens":3,"cache_read_input_tokens":120,"output_tokens":4}}`, Usage{140, 120, 4}, true},
+		"more than there is": {`{"usage":{"prompt_tokens":20,"prompt_tokens_details":{"cached_tokens":120}}}`, Usage{20, 120, 0}, true},
+		"none":               {`{"choices":[{"text":"the _tokens\" : 5"}]}`, Usage{}, false},
+		"null":               {`{"usage":{"prompt_tokens":null,"prompt_tokens_details":null}}`, Usage{}, false},
+		"a string":           {`{"usage":{"prompt_tokens":"12"}}`, Usage{}, false},
+		"a fraction":         {`{"usage":{"prompt_tokens":1.5}}`, Usage{}, false},
+		"negative":           {`{"usage":{"prompt_tokens":-5}}`, Usage{}, false},
+		"huge":               {`{"usage":{"prompt_tokens":99999999999999999999}}`, Usage{}, false},
+		"cut off":            {`{"usage":{"prompt_tokens":12`, Usage{}, false},
+		"written by it":      {`{"text":"\"prompt_tokens\":5,"}`, Usage{}, false},
+		"told each time":     {`{"usage":{"prompt_tokens":9,"completion_tokens":1}}` + `{"usage":{"prompt_tokens":9,"completion_tokens":2}}`, Usage{9, 0, 2}, true},
 	} {
 		for size := 1; size <= len(c.text)+1; size++ {
 			var r UsageReader

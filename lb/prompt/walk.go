@@ -1,10 +1,6 @@
 package prompt
 
-import (
-	"bytes"
-	"unicode/utf16"
-	"unicode/utf8"
-)
+import "bytes"
 
 // Parts is where in a body the values of the fields are that a prompt is made of.
 type Parts struct {
@@ -24,8 +20,11 @@ func (p *Parts) of(body []byte, f field) []byte {
 // Model returns the name of the model as the body writes it, empty if it names none.
 func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
 
-// nameFields say for whom a prompt is cached.
-var nameFields = [...]field{fieldModel, fieldLoraPath, fieldCacheSalt}
+// nameFields say for whom a prompt is cached, and with what chat template: what a template prints by such options may stand at the
+// beginning of a prompt.
+var nameFields = [...]field{
+	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions, fieldReasoning, fieldReasoningEffort,
+}
 
 // nameIn appends what a value names to dst: the text of a string, anything else as it is written.
 func nameIn(dst, value []byte) []byte {
@@ -52,13 +51,14 @@ func (c *Chainer) list(f field, v []byte, cutOff bool) {
 		}
 		return
 	}
+	c.asked, c.answer = false, -1
 	for i := 1; i < len(v); {
 		if isSpace(v[i]) || v[i] == ',' || v[i] == ']' {
 			i++
 			continue
 		}
 		if c.full() {
-			c.at += len(v) - i
+			c.at += plainLen(v[i:])
 			return
 		}
 		if v[i]-'0' <= 9 {
@@ -71,6 +71,7 @@ func (c *Chainer) list(f field, v []byte, cutOff bool) {
 		}
 	}
 	if !cutOff {
+		c.endQuestion()
 		c.mark(']')
 	}
 }
@@ -79,25 +80,68 @@ func (c *Chainer) list(f field, v []byte, cutOff bool) {
 // place behind it, and whether that was all of a message, and no token.
 func (c *Chainer) message(f field, v []byte, i int, cutOff bool) (end int, whole bool) {
 	if v[i] != '{' {
+		c.asked, c.answer = false, -1
 		end = c.value(v, i, span{}, cutOff)
 		return end, !(cutOff && end == len(v)) && (v[i] == '"' || v[i] == '[')
 	}
-	member, role, open := member(v, i, "role", &c.steps)
-	if cutOff && (role.to == len(v) || open && f == fieldMessages) {
+	named, role, open := member(v, i, "role", &c.steps)
+	if cutOff && (role.to == len(v) || open && (f == fieldMessages || f == fieldInput)) {
 		return len(v), false // the role, or the rest of it, may still come
+	}
+	by := c.speakerOf(f, v, i, role)
+	if by == model {
+		c.endQuestion()
+	} else {
+		c.answer = -1
 	}
 	c.mark('r')
 	if role.to > 0 {
 		c.value(v[:role.to], role.from, span{}, false)
 	}
-	asked := max(0, len(c.blocks)-1)
-	end = c.value(v, i, member, cutOff)
-	if string(v[role.from:role.to]) == `"assistant"` && !c.full() {
-		for i := range c.blocks[asked:] {
-			c.blocks[asked+i].End = c.at
-		}
+	end = c.value(v, i, named, cutOff)
+	if by == model {
+		c.endAnswer()
 	}
+	c.asked = by == asker
 	return end, !(cutOff && end == len(v))
+}
+
+// speaker is who a message is from.
+type speaker uint8
+
+const (
+	other speaker = iota // one who instructs the model; or it is no message
+	asker                // a user or a tool, whom the model answers
+	model
+)
+
+// speakerOf tells who the message that begins at i is from by its role. The responses API has messages without one: they are
+// what tools put out, or what a model does before it answers.
+func (c *Chainer) speakerOf(f field, v []byte, i int, role span) speaker {
+	if role.to == 0 {
+		if f != fieldInput {
+			return other
+		}
+		switch _, kind, _ := member(v, i, "type", &c.steps); {
+		case kind.to == 0:
+			return other
+		case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
+			return asker
+		}
+		return model
+	}
+	name := v[role.from:role.to]
+	if len(name) <= longestName {
+		c.name = nameIn(c.name[:0], name)
+		name = c.name
+	}
+	switch string(name) {
+	case "assistant", "model":
+		return model
+	case "system", "developer":
+		return other
+	}
+	return asker
 }
 
 // value adds the value of any kind that begins at i, white space left out, and without what is in the given span: a member that
@@ -107,7 +151,7 @@ func (c *Chainer) value(v []byte, i int, without span, cutOff bool) (end int) {
 	depth, last := 0, byte(':')
 	for i < len(v) {
 		if c.full() {
-			c.at += len(v) - i
+			c.at += plainLen(v[i:])
 			return len(v)
 		}
 		if i == without.from && i < without.to {
@@ -185,60 +229,4 @@ func (c *Chainer) digest(content []byte) {
 	c.media.Write(content)
 	c.mark('d')
 	c.add(c.media.Sum(c.small[:0]))
-}
-
-// text adds the content of a string, without its escapes if it has any.
-func (c *Chainer) text(content []byte, escaped bool) {
-	if !escaped {
-		c.plain(content)
-		return
-	}
-	for len(content) > 0 && !c.full() {
-		n := bytes.IndexByte(content, '\\')
-		if n < 0 {
-			n = len(content)
-		}
-		if n > 0 {
-			c.plain(content[:n])
-		}
-		if content = content[n:]; len(content) > 0 {
-			content = c.escaped(content)
-		}
-	}
-	c.at += len(content)
-}
-
-// plain adds bytes that are text.
-func (c *Chainer) plain(p []byte) {
-	for {
-		n := bytes.IndexByte(p, escape)
-		if n < 0 || c.full() {
-			c.add(p)
-			return
-		}
-		c.add(p[:n])
-		c.mark(escape)
-		p = p[n+1:]
-	}
-}
-
-// escaped adds the character that an escape stands for and returns what is behind it. Half an escape at the end of a body
-// that has run out is left out.
-func (c *Chainer) escaped(content []byte) (rest []byte) {
-	const unit = len(`\u0000`)
-	c.steps += stepEscape
-	if len(content) > 1 && content[1] != 'u' {
-		c.add(append(c.small[:0], simpleEscape(content[1])))
-		return content[2:]
-	}
-	c.steps += stepUnit - stepEscape
-	n := unit
-	if len(content) < n {
-		return nil
-	}
-	if utf16.IsSurrogate(rune(codeUnit(content))) && len(content) >= 2*unit && content[unit] == '\\' && content[unit+1] == 'u' {
-		n = 2 * unit
-	}
-	c.add(unescape(c.small[:0], content[:n], 2*utf8.UTFMax))
-	return content[n:]
 }

@@ -1,0 +1,114 @@
+package prompt
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// text adds the content of a string, without its escapes if it has any.
+func (c *Chainer) text(content []byte, escaped bool) {
+	if !escaped {
+		c.plain(content)
+		return
+	}
+	for len(content) > 0 && !c.full() {
+		n := bytes.IndexByte(content, '\\')
+		if n < 0 {
+			n = len(content)
+		}
+		if n > 0 {
+			c.plain(content[:n])
+		}
+		if content = content[n:]; len(content) > 0 {
+			content = c.escapes(content)
+		}
+	}
+	c.at += plainLen(content)
+}
+
+// plain adds bytes that are text.
+func (c *Chainer) plain(p []byte) {
+	for {
+		n := bytes.IndexByte(p, escape)
+		if n < 0 || c.full() {
+			c.add(p)
+			return
+		}
+		c.add(p[:n])
+		c.mark(escape)
+		p = p[n+1:]
+	}
+}
+
+// escapes adds the characters that escapes stand for, and those in between as long as there are few, and returns what is
+// behind them. Whole texts are made of escapes in some languages, so it takes many at once. Half an escape at the end of a
+// body that has run out is left out.
+func (c *Chainer) escapes(content []byte) (rest []byte) {
+	n, i := 0, 0
+	for i < len(content) && n <= len(c.decoded)-utf8.UTFMax {
+		if content[i] != '\\' {
+			gap := shortGap(content[i:])
+			if gap == 0 || gap > len(c.decoded)-n {
+				break
+			}
+			for _, b := range content[i : i+gap] {
+				c.decoded[n] = b
+				n++
+			}
+			i += gap
+			continue
+		}
+		if i+1 < len(content) && content[i+1] != 'u' {
+			c.decoded[n] = simpleEscape(content[i+1])
+			n++
+			i += 2
+			continue
+		}
+		if len(content)-i < len(`\u0000`) {
+			i = len(content)
+			break
+		}
+		r, length := codePoint(content[i:])
+		n += utf8.EncodeRune(c.decoded[n:], r)
+		i += length
+	}
+	c.add(c.decoded[:n])
+	return content[i:]
+}
+
+// shortGap returns how many bytes there are before the next escape, 0 if there are many or one that needs another look.
+func shortGap(content []byte) int {
+	const few = 8
+	for i, b := range content[:min(few, len(content))] {
+		switch b {
+		case '\\':
+			return i
+		case escape:
+			return 0
+		}
+	}
+	return 0
+}
+
+// plainLen returns how long what is written in JSON is without its escapes.
+func plainLen(v []byte) int {
+	const unit = len(`\u0000`)
+	length := len(v)
+	for {
+		at := bytes.IndexByte(v, '\\')
+		if at < 0 {
+			return length
+		}
+		for v = v[at:]; len(v) > 1 && v[0] == '\\'; {
+			n, stands := 2, 1
+			if v[1] == 'u' && len(v) >= unit {
+				n, stands = unit, encodedLen(codeUnit(v))
+			}
+			length -= n - stands
+			v = v[n:]
+		}
+		if len(v) < 2 {
+			return length
+		}
+	}
+}
