@@ -51,10 +51,11 @@ func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap 
 // cost is what the candidate costs with the given load on it, in the plan's unit.
 func (c *Candidate) cost(load float64) float64 { return c.Base + c.Slope*load/c.Weight }
 
-// credit is by how much candidate i costs less for what it has cached.
+// credit is by how much candidate i costs less for what it has cached. It is rounded before it is taken off: a processor that does
+// both in one step would settle ties in another way than a store in Redis.
 func (p *Plan) credit(matched []int, i int) float64 {
 	if matched == nil {
 		return 0
 	}
-	return p.Prefix.Credit * p.Prefix.worth(matched[i])
+	return float64(p.Prefix.Credit * p.Prefix.worth(matched[i]))
 }

@@ -184,6 +184,31 @@ func TestChooseTiesAreEven(t *testing.T) {
 	}
 }
 
+// What is cached is worth the same on every processor, and in every store: also on one that multiplies and subtracts in one step,
+// without rounding in between, costs are equal that would differ then.
+func TestChooseRoundsCredits(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 9))
+	told := 0
+	for range 100 {
+		p := &lb.Plan{Candidates: []lb.Candidate{candidate(0, 0, 1, 0), candidate(0, 0, 1, 0)}}
+		p.Prefix = lb.Prefix{Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Length: 1000, Credit: 1000 * r.Float64()}
+		share := p.Prefix.Share(1)
+		p.Candidates[0].Base = float64(p.Prefix.Credit * share) // as much as what it has is worth
+		if math.FMA(-p.Prefix.Credit, share, p.Candidates[0].Base) != 0 {
+			told++
+		}
+		for tie := range 2 {
+			p.Tie = uint64(tie)
+			if got := lb.Choose(p, make([]lb.Load, 2), []int{1, 0}); got != tie {
+				t.Fatalf("of two that cost the same, %v less %v of %v, tie %d chose %d", p.Candidates[0].Base, share, p.Prefix.Credit, tie, got)
+			}
+		}
+	}
+	if told < 50 {
+		t.Errorf("only %d of 100 credits tell the difference", told)
+	}
+}
+
 func FuzzChoose(f *testing.F) {
 	f.Add(uint64(1), uint64(2))
 	f.Fuzz(func(t *testing.T, a, b uint64) {

@@ -120,16 +120,22 @@ func (l *Ladder) remoteID(id LeaseID) LeaseID {
 	return id
 }
 
-// Forget implements [Store].
-func (l *Ladder) Forget(now time.Duration, p *Plan, addr string, n int) {
-	l.local.Forget(now, p, addr, n)
-	l.remote.Forget(now, p, addr, n)
+// Forget implements [Store], for the store that has granted the lease.
+func (l *Ladder) Forget(now time.Duration, id LeaseID, p *Plan, addr string, n int) {
+	l.granter(id).Forget(now, id, p, addr, n)
 }
 
-// Note implements [Store].
-func (l *Ladder) Note(now time.Duration, p *Plan, addr string) {
-	l.local.Note(now, p, addr)
-	l.remote.Note(now, p, addr)
+// Note implements [Store], for the store that has granted the lease.
+func (l *Ladder) Note(now time.Duration, id LeaseID, p *Plan, addr string) {
+	l.granter(id).Note(now, id, p, addr)
+}
+
+// granter returns the store that has granted the lease. What that has noted of the prompt, the other does not know.
+func (l *Ladder) granter(id LeaseID) Store {
+	if _, ok := l.adopted[id]; ok {
+		return l.local
+	}
+	return l.remote
 }
 
 // Beat implements [Store] for the remote store. The embedded one, which several ladders may share, is beaten on its own.

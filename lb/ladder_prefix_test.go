@@ -2,27 +2,64 @@ package lb_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// Both stores are told where a prompt was served and where it is no more, so that either knows when it has to choose.
-func TestLadderTellsBothOfPrompts(t *testing.T) {
+func (f *fakeRemote) Note(_ time.Duration, id lb.LeaseID, _ *lb.Plan, addr string) {
+	f.note("note %s %s", name(id), addr)
+}
+
+func (f *fakeRemote) Forget(_ time.Duration, id lb.LeaseID, _ *lb.Plan, addr string, n int) {
+	f.note("forget %s %s %d", name(id), addr, n)
+}
+
+// Where a prompt was served, and where it is no more, is told to the store that has granted the request, as its reservation noted
+// it there: each knows of the prompts of its own requests, all of it.
+func TestLadderTellsTheGranterOfPrompts(t *testing.T) {
 	l, addrs := newLadder(t), storetest.Addrs(2)
 	plan := storetest.WithPrompt(storetest.Even(addrs), 10, storetest.Blocks(1, 2))
-	l.Note(l.now, plan, addrs[1])
-	l.wantLog("note " + addrs[1])
+	// cached asks the embedded store alone how much it takes an endpoint to have. That is noted to have all from then on.
+	cached := func(id lb.LeaseID, i int) (n int) {
+		one := *plan
+		one.Candidates = plan.Candidates[i : i+1]
+		l.gate.newOwner().Reserve(l.now, id, &one, func(g lb.Grant, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n = g.Cached
+		})
+		return n
+	}
+	l.reserve(1, plan)
+	l.remote.answer(1, lb.Grant{Index: 0}, nil)
+	l.remote.log = nil
+	l.Forget(l.now, 1, plan, addrs[0], 3)
+	l.Note(l.now, 1, plan, addrs[1])
+	l.wantLog("forget 1 "+addrs[0]+" 3", "note 1 "+addrs[1])
+	for i, addr := range addrs {
+		if n := cached(90, i); n != 0 {
+			t.Errorf("the embedded store knows %d blocks at %s of a prompt that the remote store has placed", n, addr)
+		}
+		l.local.Forget(l.now, 90, plan, addr, 0)
+	}
 	l.remote.down = true
-	if o := l.reserve(1, plan); o.err != nil || plan.Candidates[o.grant.Index].Addr != addrs[1] || o.grant.Cached != len(plan.Prefix.Blocks) {
-		t.Errorf("without the remote store: %+v, want all blocks at %s", o, addrs[1])
+	o := l.reserve(2, plan)
+	if o.err != nil {
+		t.Fatal(o.err)
 	}
 	l.remote.log = nil
-	l.Forget(l.now, plan, addrs[1], 0)
-	l.wantLog("forget " + addrs[1] + " 0")
-	one := *plan
-	one.Candidates = plan.Candidates[1:]
-	if o := l.reserve(lb.LeaseID(2), &one); o.err != nil || o.grant.Cached != 0 {
-		t.Errorf("what was forgotten is known without the remote store: %+v", o)
+	l.Forget(l.now, 2, plan, addrs[o.grant.Index], 3)
+	l.Note(l.now, 2, plan, addrs[1-o.grant.Index])
+	l.wantLog()
+	for i, want := range map[int]int{o.grant.Index: 3, 1 - o.grant.Index: len(plan.Prefix.Blocks)} {
+		if n := cached(91, i); n != want {
+			t.Errorf("the embedded store knows %d blocks at %s, want %d", n, addrs[i], want)
+		}
 	}
+	l.remote.down = false
+	l.Note(l.now, 2, plan, addrs[0]) // also when the remote store is back: it has not noted this prompt
+	l.wantLog()
 }

@@ -53,11 +53,6 @@ func (f *fakeRemote) Amend(_ time.Duration, id lb.LeaseID, addr string, tokens i
 	f.note("amend %s %s %d", name(id), addr, tokens)
 }
 
-func (f *fakeRemote) Note(_ time.Duration, _ *lb.Plan, addr string) { f.note("note %s", addr) }
-func (f *fakeRemote) Forget(_ time.Duration, _ *lb.Plan, addr string, n int) {
-	f.note("forget %s %d", addr, n)
-}
-
 func (f *fakeRemote) Release(_ time.Duration, id lb.LeaseID) {
 	f.note("release %s", name(id))
 	f.released[id] = true

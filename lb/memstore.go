@@ -133,7 +133,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	s.reserved++
 	sc := s.scope(p.Scope)
 	var held []holding
-	if len(p.Prefix.Blocks) > 0 {
+	if p.Prefix.Asks() {
 		held = s.prefixes.match(now, &p.Prefix)
 	}
 	var grant Grant
@@ -166,7 +166,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 		return Grant{}, err
 	}
 	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
-	if len(p.Prefix.Blocks) > 0 {
+	if p.Prefix.Asks() {
 		s.prefixes.note(now, uint32(hashAddr(p.Candidates[grant.Index].Addr)))
 	}
 	return grant, nil
@@ -191,14 +191,16 @@ func (s *MemStore) matches(sc *scope, t table, held []holding) []int {
 }
 
 // Forget implements [Store].
-func (s *MemStore) Forget(_ time.Duration, p *Plan, addr string, n int) {
+func (s *MemStore) Forget(_ time.Duration, _ LeaseID, p *Plan, addr string, n int) {
 	s.prefixes.forget(&p.Prefix, uint32(hashAddr(addr)), n)
 }
 
 // Note implements [Store].
-func (s *MemStore) Note(now time.Duration, p *Plan, addr string) {
-	s.prefixes.cut(&p.Prefix)
-	s.prefixes.note(now, uint32(hashAddr(addr)))
+func (s *MemStore) Note(now time.Duration, _ LeaseID, p *Plan, addr string) {
+	if p.Prefix.Asks() {
+		s.prefixes.cut(&p.Prefix)
+		s.prefixes.note(now, uint32(hashAddr(addr)))
+	}
 }
 
 // Place counts a request at addr, chosen elsewhere, under id. It is the caller's to see that id is not held.

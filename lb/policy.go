@@ -55,6 +55,7 @@ type Request struct {
 	OutputTokens int64          // tokens the request may generate, or the configured guess
 	Blocks       []prompt.Block // of the prompt, for prefix_cache
 	Length       int            // of the prompt, in the unit of the blocks' ends
+	Uncached     bool           // all of the prompt is computed, whatever is in the KV cache
 	Tie          uint64         // random bits that settle ties, so that a plan stays a pure function of its inputs
 }
 
@@ -173,4 +174,6 @@ type Outcome struct {
 	PromptTokens   int64         // of the prompt, 0 if the answer does not say
 	ExpectedTokens int64         // of these, expected to be cached when the endpoint was chosen
 	CachedTokens   int64         // of these, found in the cache
+	Shape          prompt.Shape  // of the request: an engine may tell of cached tokens in one API and not in another
+	Source         uint64        // the same for requests of one tenant, or with the same beginning
 }

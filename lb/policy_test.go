@@ -65,7 +65,7 @@ func TestPlanIsPure(t *testing.T) {
 // prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing else.
 func TestPrefixCachePlan(t *testing.T) {
 	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, Room: 1 << 20}
-	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Terms: *terms, Health: lb.NewHealth(), Cache: cache})
+	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Cache: cache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,34 @@ func TestPrefixCachePlan(t *testing.T) {
 	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen || plan.Work(0) != 100 {
 		t.Errorf("without blocks: %+v, %s", plan, reason)
 	}
+	if plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, Length: 900, Uncached: true}, v); plan.Prefix.Credit != 0 || plan.Work(4) != 100 {
+		t.Errorf("what is cached saves work although it is not read: %+v", plan)
+	}
 	if _, reason = p.Plan(0, &lb.Request{Blocks: blocks}, &lb.View{}); reason != lb.ReasonNoEndpoints {
 		t.Errorf("a view without endpoints: %s", reason)
+	}
+}
+
+// No configuration makes stores remember for longer than their clocks can tell.
+func TestPrefixCacheTTL(t *testing.T) {
+	for configured, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL, 262144 * time.Second: lb.MaxTTL} {
+		p, err := lb.New("prefix_cache", lb.Config{
+			Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, Room: 1 << 20},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, cached := lb.NewMemStore(newProcess(t), 1, storetest.TTL), 0
+		for id := range lb.LeaseID(2) {
+			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), Length: 900}, viewOf(1))
+			if plan.Prefix.TTL != want {
+				t.Errorf("%v: kept for %v, want %v", configured, plan.Prefix.TTL, want)
+			}
+			store.Reserve(time.Hour+time.Duration(id)*30*time.Second, id+1, &plan, func(g lb.Grant, _ error) { cached = g.Cached })
+		}
+		if cached == 0 {
+			t.Errorf("%v: nothing is known half a minute later", configured)
+		}
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 // Muthukrishnan, 2005) whose hashes are two parts of the block's key, which is a hash already, less what a count holds of other
 // blocks on average (Deng and Rafiei, 2007). Counts are halved now and then, so that what was popular once is forgotten.
 type popularity struct {
-	counts   [2][sketchRow]uint16
-	requests int // that were counted, halved with the counts
-	blocks   int // that were counted, halved with the counts
+	counts   *[2][sketchRow]uint16 // nil before the first block: most clusters never see one
+	requests int                   // that were counted, halved with the counts
+	blocks   int                   // that were counted, halved with the counts
 }
 
 const (
@@ -30,6 +30,9 @@ const (
 // is worth a part of x² of its length. One endpoint cannot serve all of them: computing the block on one more is paid for once
 // and saves it for all that follow there.
 func (p *popularity) worth(blocks []prompt.Block, length, endpoints int) []uint32 {
+	if p.counts == nil && len(blocks) > 0 {
+		p.counts = new([2][sketchRow]uint16)
+	}
 	worth := make([]uint32, len(blocks))
 	sum, from := 0.0, 0
 	for i, b := range blocks {
@@ -51,14 +54,17 @@ func (p *popularity) worth(blocks []prompt.Block, length, endpoints int) []uint3
 func (p *popularity) count(key uint64) float64 {
 	x, y := &p.counts[0][key>>16%sketchRow], &p.counts[1][key>>40%sketchRow]
 	before := float64(min(*x, *y))
-	*x, *y = *x+1, *y+1
+	*x += min(1, math.MaxUint16-*x) // two blocks of a prompt may meet in a count
+	*y += min(1, math.MaxUint16-*y)
 	return max(0, before-float64(p.blocks)/sketchRow)
 }
 
 func (p *popularity) halve() {
-	for row := range p.counts {
-		for i := range p.counts[row] {
-			p.counts[row][i] /= 2
+	if p.counts != nil {
+		for row := range p.counts {
+			for i := range p.counts[row] {
+				p.counts[row][i] /= 2
+			}
 		}
 	}
 	p.requests, p.blocks = p.requests/2, p.blocks/2

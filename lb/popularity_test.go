@@ -122,6 +122,29 @@ func TestPopularityFades(t *testing.T) {
 	}
 }
 
+// Blocks of a prompt that meet in their counts, on a cluster where these are halved least often, do not make them start over: what
+// all ask for never looks rare.
+func TestPopularityNeverWraps(t *testing.T) {
+	var p popularity
+	hot := []prompt.Block{{Key: 1<<40 | 1<<16 | 1, End: 500}, {Key: 1<<40 | 1<<16 | 2, End: 1000}}
+	for i := range 2 * sketchSpanMax {
+		if got := p.worth(hot, 1000, 8192)[1]; i > 10 && got > 100 {
+			t.Fatalf("request %d: worth %d of 1000 while all ask for it", i, got)
+		}
+	}
+}
+
+// Prompts that have no blocks are counted, and take no memory.
+func TestPopularityOfNothing(t *testing.T) {
+	var p popularity
+	for range 2 * sketchSpan {
+		p.worth(nil, 0, 4)
+	}
+	if p.counts != nil || p.requests < sketchSpan/2 {
+		t.Errorf("%d requests counted, in memory: %v", p.requests, p.counts != nil)
+	}
+}
+
 // Worth never falls with the length of a match, and is never more than it.
 func FuzzWorth(f *testing.F) {
 	f.Add(uint64(1), uint8(10), uint16(4))

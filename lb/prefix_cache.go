@@ -5,10 +5,14 @@ import "time"
 // CacheConfig says how prefix_cache trades what is cached against load.
 type CacheConfig struct {
 	Credit float64       // tokens of load that one cached token of the prompt is worth
-	TTL    time.Duration // for how long an endpoint is taken to keep what it has computed
+	TTL    time.Duration // for how long an endpoint is taken to keep what it has computed, [MaxTTL] at most
 	Room   int           // bytes that the embedded store may use to remember who has what
 	Shared int           // bytes that a store in Redis may use for that
 }
+
+// MaxTTL is for how long an endpoint is taken to keep what it has computed at most, whatever is configured: stores count in ticks
+// that wrap.
+const MaxTTL = 48 * time.Hour
 
 // prefixCache is prefix_cache: the endpoint that has most of the prompt in its KV cache, unless the work in flight there costs
 // more than computing the prompt elsewhere. Load is in tokens. Without a match it is global_least_request.
@@ -17,23 +21,35 @@ type CacheConfig struct {
 // that much more than the others; these then have it as well. The hotter it is, the less that takes: see popularity.
 type prefixCache struct {
 	leastRequest
-	cache     CacheConfig
-	retention *retention
-	popular   popularity
+	cache  CacheConfig
+	caches *Caches
+	belief belief
 }
 
 func newPrefixCache(c Config) (Policy, error) {
-	return &prefixCache{leastRequest{unit: Tokens, terms: &c.Terms, health: c.Health}, c.Cache, newRetention(c.Cache.TTL), popularity{}}, nil
+	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
+	least := leastRequest{unit: Tokens, terms: &c.Terms, health: c.Health}
+	return &prefixCache{leastRequest: least, cache: c.Cache, caches: c.Caches}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at a cost of its load, less what it has of the prompt.
 func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
 	plan, reason := p.leastRequest.Plan(now, r, v)
-	ttl, less := p.retention.terms(now, plan.Candidates)
+	p.caches.terms(now, p.cache.TTL, plan.Candidates, &p.belief)
+	saved := r.PromptTokens // where all of it is cached
+	if r.Uncached {
+		saved = 0
+	}
 	plan.Prefix = Prefix{
-		Blocks: r.Blocks, Length: r.Length, Tokens: r.PromptTokens, Credit: p.cache.Credit * float64(r.PromptTokens),
-		Worth: p.popular.worth(r.Blocks, r.Length, len(plan.Candidates)),
-		TTL:   ttl, Less: less, Room: p.cache.Room, Shared: p.cache.Shared,
+		Blocks: r.Blocks, Length: r.Length, Tokens: saved, Credit: p.cache.Credit * float64(saved),
+		Worth: p.caches.popular.worth(r.Blocks, r.Length, len(plan.Candidates)),
+		TTL:   p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
 	}
 	return plan, reason
+}
+
+// Observe passes the outcome to the cluster's health, and to what is known of its caches.
+func (p *prefixCache) Observe(now time.Duration, o Outcome) {
+	p.leastRequest.Observe(now, o)
+	p.caches.observe(now, p.cache.TTL, o)
 }

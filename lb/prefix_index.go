@@ -32,6 +32,11 @@ type holding struct {
 	blocks   int
 }
 
+// Asks says whether a store has to look for the prompt: it has blocks and a length, and endpoints keep it for a while.
+func (p *Prefix) Asks() bool {
+	return len(p.Blocks) > 0 && p.Length > 0 && p.TTL >= time.Millisecond
+}
+
 // cut sets runs to those of the prompt.
 func (x *prefixIndex) cut(p *Prefix) {
 	x.cuts = AppendRuns(x.cuts[:0], p.Blocks, p.Room/pageMost)
@@ -105,15 +110,7 @@ func (x *prefixIndex) forget(p *Prefix, endpoint uint32, n int) {
 		if len(r.Blocks) == 0 {
 			continue
 		}
-		x.change(r, func(p page) (page, bool) {
-			changed := false
-			for _, b := range r.Blocks {
-				if e := p.find(b.Key); e != nil && e.drop(endpoint) {
-					changed = true
-				}
-			}
-			return p, changed
-		})
+		x.change(r, func(p page) (page, bool) { return p.forget(r.Blocks, endpoint) })
 	}
 }
 

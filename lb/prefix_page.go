@@ -46,6 +46,12 @@ func (p page) find(key uint64) entry {
 	return nil
 }
 
+// in says whether the entry is that of one of the blocks.
+func (e entry) in(blocks []prompt.Block) bool {
+	key := binary.LittleEndian.Uint64(e)
+	return slices.ContainsFunc(blocks, func(b prompt.Block) bool { return b.Key == key })
+}
+
 // endpoint returns the i-th endpoint, 0 if there is none, and how many ticks ago it was seen.
 func (e entry) endpoint(i int, now uint16) (endpoint uint32, age uint16) {
 	h := e[8+i*holderSize:]
@@ -89,7 +95,7 @@ func (e entry) drop(endpoint uint32) bool {
 
 // note returns the page with the endpoint noted for each of the blocks, and whether it had to change. If it had to, all of the
 // blocks come to the front, so that a beginning that is in use stays while the ends of prompts come and go; what has not been there
-// for longest is at the end, and what falls off a full page: see shrink.
+// for longest is at the end. What is too much is taken out by shrink.
 func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bool) {
 	changed := false
 	for _, b := range blocks {
@@ -111,30 +117,47 @@ func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bo
 		front = append(front, e...)
 	}
 	for at := 0; at+entrySize <= len(p); at += entrySize {
-		e := p[at : at+entrySize]
-		if key := binary.LittleEndian.Uint64(e); !slices.ContainsFunc(blocks, func(b prompt.Block) bool { return b.Key == key }) {
+		if e := entry(p[at : at+entrySize]); !e.in(blocks) {
 			front = append(front, e...)
 		}
 	}
-	return front.shrink(blocks[0].Tenant()), true
+	return front.shrink(), true
 }
 
-// shrink returns the page without what is too much in it, after a prompt of the given tenant was noted. One entry after the other
-// goes, the last one of those tenants that have most: so tenants share a full page, and none can push out what another remembers
-// as long as it has more itself. Without tenants it is what was not noted for longest.
-func (p page) shrink(writer byte) page {
+// forget returns the page without the endpoint at any of the blocks, and whether it had to change. What nobody has any more goes.
+// The page itself is overwritten.
+func (p page) forget(blocks []prompt.Block, endpoint uint32) (page, bool) {
+	left, changed := p[:0], false
+	for at := 0; at+entrySize <= len(p); at += entrySize {
+		e := entry(p[at : at+entrySize])
+		if e.in(blocks) && e.drop(endpoint) {
+			changed = true
+			if first, _ := e.endpoint(0, 0); first == 0 {
+				continue
+			}
+		}
+		left = append(left, e...)
+	}
+	return left, changed
+}
+
+// shrink returns the page without what is too much in it. One entry after the other goes, the last one of those tenants that have
+// most: so tenants share a full page, and none can push out what another remembers as long as it has more itself. What no tenant
+// has claimed counts as one more tenant's.
+func (p page) shrink() page {
 	over := len(p)/entrySize - mostEntries
-	switch {
-	case over <= 0:
+	if over <= 0 {
 		return p
-	case writer == prompt.NoTenant:
-		return p[:pageMost]
 	}
 	var count [256]int // of entries by tenant
 	for at := 0; at < len(p); at += entrySize {
 		count[p.tenant(at)]++
 	}
-	for most := slices.Max(count[:]); over > 0; {
+	most := slices.Max(count[:])
+	if most == len(p)/entrySize { // all are of one
+		return p[:pageMost]
+	}
+	for over > 0 {
 		at := len(p) - entrySize
 		for at >= 0 && count[p.tenant(at)] < most {
 			at -= entrySize

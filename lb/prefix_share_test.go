@@ -36,10 +36,10 @@ func drawBlocks(rng *rand.Rand, p page, tenant byte) []prompt.Block {
 func TestPageIsShared(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	lost := 0
-	for tenants := 1; tenants < 200; tenants += 1 + tenants/8 {
+	for tenants := 0; tenants < 200; tenants += 1 + tenants/8 {
 		var p page
 		for step := range 200 {
-			tenant := byte(1 + min(rng.IntN(tenants), rng.IntN(tenants)))
+			tenant := byte(min(rng.IntN(tenants+1), rng.IntN(tenants+1))) // what nobody has claimed is one more tenant's
 			blocks, before := drawBlocks(rng, p, tenant), keysOf(p)
 			p, _ = p.note(blocks, rng.Uint32()|1, uint16(step*freshFor))
 			after := keysOf(p)
@@ -92,19 +92,29 @@ func wantShared(t *testing.T, wanted, page []uint64) (lost int) {
 	return lost
 }
 
-// Prompts of nobody are not counted: what is longest ago goes, whoever had it.
+// Who notes prompts without a tenant has a part of the page as any tenant: what is too much of them is their own.
 func TestPageOfNobody(t *testing.T) {
-	var p page
-	for i := range uint64(mostEntries) {
-		p, _ = p.note(blocksOf(i+1|7<<56), 1, 0)
-	}
-	p, _ = p.note(blocksOf(100, 101), 1, 0)
-	want := []uint64{100, 101}
-	for i := uint64(mostEntries); i > 2; i-- {
-		want = append(want, i|7<<56)
-	}
-	if got := keysOf(p); !slices.Equal(got, want) {
-		t.Errorf("%x, want %x", got, want)
+	const some = 10
+	for _, c := range []struct {
+		first, second uint64
+		left          int
+	}{{7, prompt.NoTenant, some}, {prompt.NoTenant, 7, some}, {7, 7, 0}, {prompt.NoTenant, prompt.NoTenant, 0}} {
+		var p page
+		for i := range uint64(some) {
+			p, _ = p.note(blocksOf(1000+i|c.first<<56), 1, 0)
+		}
+		for i := range uint64(2 * mostEntries) {
+			p, _ = p.note(blocksOf(i+1|c.second<<56), 1, 0)
+		}
+		left := 0
+		for _, k := range keysOf(p) {
+			if k<<8>>8 >= 1000 {
+				left++
+			}
+		}
+		if left != c.left || len(p) != pageMost {
+			t.Errorf("tenant %d has %d of %d entries after a flood of tenant %d, want %d; %d bytes", c.first, left, some, c.second, c.left, len(p))
+		}
 	}
 }
 

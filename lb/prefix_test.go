@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +63,34 @@ func TestPageHolders(t *testing.T) {
 		p.find(7).drop(endpoint)
 	}
 	wantHolders(t, p, 7)
+}
+
+// What is forgotten is gone where the endpoint was the only one; the rest stays in its order.
+func TestPageForgets(t *testing.T) {
+	var p page
+	for i, keys := range [][]uint64{{1, 2, 3, 4}, {3, 4, 5}} {
+		p, _ = p.note(blocksOf(keys...), uint32(i+1), 0)
+	}
+	for _, c := range []struct {
+		keys     []uint64
+		endpoint uint32
+		changed  bool
+		left     []uint64
+	}{
+		{[]uint64{1, 2, 9}, 2, false, []uint64{3, 4, 5, 1, 2}},
+		{[]uint64{2, 3, 9}, 1, true, []uint64{3, 4, 5, 1}},
+		{[]uint64{2, 3, 9}, 1, false, []uint64{3, 4, 5, 1}},
+		{[]uint64{1, 2, 3, 4, 5}, 2, true, []uint64{4, 1}},
+		{[]uint64{1, 4}, 1, true, nil},
+	} {
+		var changed bool
+		if p, changed = p.forget(blocksOf(c.keys...), c.endpoint); changed != c.changed {
+			t.Errorf("endpoint %d at %v: changed is %v", c.endpoint, c.keys, changed)
+		}
+		if got := keysOf(p); !slices.Equal(got, c.left) {
+			t.Errorf("without endpoint %d at %v: %v is left, want %v", c.endpoint, c.keys, got, c.left)
+		}
+	}
 }
 
 // The clock of a page wraps: then an endpoint is fresh again in the worst case, never lost.
@@ -171,6 +200,33 @@ func TestIndexWritesSeldom(t *testing.T) {
 	}
 	if kv.sets != 6 {
 		t.Errorf("%d writes for six runs", kv.sets)
+	}
+}
+
+// Forgetting leaves nothing behind, also where it takes more than one try; what others have stays.
+func TestIndexForgets(t *testing.T) {
+	kv := newMemoryKV()
+	x, p := prefixIndex{kv: kv}, prefixOf(1<<16, time.Minute, 1, 2, 3, 4, 5, 6, 7, 8)
+	for _, endpoint := range []uint32{9, 8} {
+		x.match(0, p)
+		x.note(0, endpoint)
+	}
+	kv.lose = 2
+	x.forget(p, 9, 3)
+	if got := x.match(0, p); !slices.Equal(got, []holding{{8, 8}, {9, 3}}) {
+		t.Errorf("holders: %v", got)
+	}
+	x.forget(p, 8, 0)
+	x.forget(p, 9, 0)
+	for key, page := range kv.vals {
+		if len(page) > 0 {
+			t.Errorf("%s has %d bytes of nothing", key, len(page))
+		}
+	}
+	x.match(0, p)
+	x.note(0, 7)
+	if got := x.match(0, p); !slices.Equal(got, []holding{{7, 8}}) {
+		t.Errorf("noted in pages that were emptied: %v", got)
 	}
 }
 

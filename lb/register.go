@@ -13,6 +13,7 @@ type Config struct {
 	Unit   Unit
 	Terms  Terms
 	Health *Health // of the cluster; shared by all policies of it
+	Caches *Caches // of the cluster; shared by all policies of it, needed by prefix_cache
 	Cache  CacheConfig
 }
 

@@ -30,6 +30,9 @@ const (
 	keptDrift = 0.25
 	// lossMisses is the share of predictions that fail on an endpoint that has just lost its cache.
 	lossMisses = 0.9
+	// again is what a failure counts towards a loss that comes from where the one before came from: one client, or one use of the
+	// API of which the engine says nothing, must not void what is known for all. Where nobody else asks it is still found out.
+	again = 1.0 / 4
 	// lossOdds is the logarithm of how much likelier than usual a row of failures must be with a lost cache: a million
 	// times, which takes five in a row where one in twenty fails anyway.
 	lossOdds = 13.8
@@ -41,64 +44,74 @@ const (
 	keptEvery = time.Second
 	// goneAfter is how long an endpoint that is no candidate is kept in mind.
 	goneAfter = 10 * time.Minute
+	// forever is what an endpoint is believed to keep things for until an answer says otherwise; time can be added to it.
+	forever = time.Duration(math.MaxInt64 / 2)
 )
 
-// retention learns from answers for how long the endpoints of a cluster keep what they have computed. Engines evict what was used
-// longest ago, and lose everything when they restart; nobody tells. But answers say how much of a prompt was cached, and the
-// store has said how much should have been.
+// Caches is what a VM has learned of the KV caches of a cluster, and of the prompts that are asked for there. Policies come and go
+// with configurations; this stays, and all policies of the cluster share it. The prompts take 32 KiB from the first one on.
+//
+// It learns from answers for how long endpoints keep what they have computed. Engines evict what was used longest ago, and lose
+// everything when they restart; nobody tells. But answers say how much of a prompt was cached, and the store has said how much
+// should have been.
 //
 // Each endpoint is judged by itself, so one that is small, or lies, says nothing of the others. One that has never told of a
 // cached token may not report them at all, and is believed to keep everything. One that has, and tells nothing, has found none:
-// vLLM leaves the number out then.
-type retention struct {
-	longest   time.Duration
+// vLLM leaves the number out then. It does so for one API and not for another, so that goes by the shape of requests.
+type Caches struct {
 	endpoints map[string]*keeper
+	popular   popularity
+	keeps     time.Duration // what a plan has last said
 	losses    uint64
-
-	ttl    time.Duration // as last worked out
-	less   []Keeping
-	worked time.Duration // when that was
-	sorted []time.Duration
+	sorted    []time.Duration
 }
+
+// NewCaches returns the caches of a cluster of which nothing is known.
+func NewCaches() *Caches { return &Caches{endpoints: map[string]*keeper{}} }
+
+// Retention returns for how long endpoints are taken to keep what they have computed, as the latest plan said, and how many times
+// one was found to have lost everything.
+func (c *Caches) Retention() (keeps time.Duration, losses uint64) { return c.keeps, c.losses }
 
 // keeper is what is known of an endpoint's cache.
 type keeper struct {
+	tells uint64        // shapes of requests for which it has told of cached tokens, one bit each
 	keeps time.Duration // for how long it keeps things, as of at
 	at    time.Duration // when it was last heard of
 	cut   time.Duration // when keeps was last shortened: what was planned before says nothing of it
 	lost  time.Duration // when it was found to have lost everything, 0 for never
 	usual float64       // share of predictions that fail, moving average
 	odds  float64       // logarithm of how likely the latest failures are with a lost cache, against as usual; at least 0
+	by    uint64        // source of the latest prediction that failed
 }
 
-func newRetention(longest time.Duration) *retention {
-	return &retention{longest: longest, endpoints: map[string]*keeper{}, ttl: longest, worked: -keptEvery}
-}
-
-// observe learns from the answer to a request.
-func (r *retention) observe(now time.Duration, o Outcome) {
-	k := r.endpoints[o.Addr]
-	if o.PromptTokens <= 0 || max(o.ExpectedTokens, o.CachedTokens) < leastTold || k == nil && o.CachedTokens <= 0 {
+// observe learns from the answer to a request whose plan took endpoints to keep things for longest at most. Beyond that it says
+// nothing.
+func (c *Caches) observe(now, longest time.Duration, o Outcome) {
+	k, shape := c.endpoints[o.Addr], uint64(1)<<o.Shape
+	silent := k == nil || k.tells&shape == 0
+	if o.PromptTokens <= 0 || max(o.ExpectedTokens, o.CachedTokens) < leastTold || silent && o.CachedTokens <= 0 {
 		return
 	}
 	if k == nil {
-		k = &keeper{keeps: r.longest, at: now, usual: 1 - lossMisses}
-		r.endpoints[o.Addr] = k
+		k = &keeper{keeps: forever, at: now, usual: 1 - lossMisses}
+		c.endpoints[o.Addr] = k
 	}
-	k.keeps, k.at = k.keepsAt(now, r.longest), max(k.at, now)
+	k.tells |= shape
+	k.keeps, k.at = k.keepsAt(now), max(k.at, now)
 	kept := 2*o.CachedTokens >= o.ExpectedTokens
-	if o.ExpectedTokens >= leastTold && o.Planned >= k.lost && k.suspect(kept) {
+	if o.ExpectedTokens >= leastTold && o.Planned >= k.lost && k.suspect(kept, o.Source) {
 		k.lost = max(now, 1)
-		r.losses++
-		r.worked = now - keptEvery // plans say so at once
+		c.losses++
 	}
 	if o.Planned < max(k.cut, k.lost) {
 		return
 	}
-	if kept {
-		k.keeps = min(scaled(k.keeps, keptGain), r.longest)
-	} else {
-		k.keeps, k.cut = max(scaled(k.keeps, keptCut), min(leastKept, r.longest)), now
+	switch {
+	case !kept:
+		k.keeps, k.cut = max(scaled(min(k.keeps, longest), keptCut), min(leastKept, longest)), now
+	case k.keeps < longest:
+		k.keeps = min(scaled(k.keeps, keptGain), longest)
 	}
 }
 
@@ -106,14 +119,19 @@ func scaled(d time.Duration, by float64) time.Duration { return time.Duration(fl
 
 // suspect says whether the endpoint has lost its cache, as far as the latest predictions tell. This is Page's test for a change:
 // the likelihood of their failures with a lost cache is weighed against that of as many as usual.
-func (k *keeper) suspect(kept bool) bool {
+func (k *keeper) suspect(kept bool, source uint64) bool {
 	usual := min(max(k.usual, 0.02), 0.5)
 	if kept {
 		k.odds = max(0, k.odds+math.Log((1-lossMisses)/(1-usual)))
 		k.usual -= k.usual * usualShare
 		return false
 	}
-	k.odds += math.Log(lossMisses / usual)
+	weight := 1.0
+	if k.by == source {
+		weight = again
+	}
+	k.by = source
+	k.odds += weight * math.Log(lossMisses/usual)
 	k.usual += (1 - k.usual) * usualShare
 	if k.odds < lossOdds {
 		return false
@@ -122,57 +140,70 @@ func (k *keeper) suspect(kept bool) bool {
 	return true
 }
 
-// terms returns for how long the candidates are taken to keep what they have, and which of them keep less. The time is that of the
-// endpoint in the middle; those that keep half of it or more are not told apart from it, so that the list is short.
-func (r *retention) terms(now time.Duration, cs []Candidate) (time.Duration, []Keeping) {
-	if len(r.endpoints) == 0 || len(cs) == 0 || now-r.worked < keptEvery {
-		return r.ttl, r.less
+// belief is what the plans of one policy say of caches, as last worked out.
+type belief struct {
+	ttl    time.Duration // 0 before the first time
+	less   []Keeping
+	worked time.Duration // when that was
+	losses uint64        // that were known then
+}
+
+// terms brings the belief up to date: for how long the candidates are taken to keep what they have, longest at most, and which of
+// them keep less. The time is that of the endpoint in the middle; those that keep half of it or more are not told apart from it, so
+// that the list is short. A loss is told at once.
+func (c *Caches) terms(now, longest time.Duration, cs []Candidate, b *belief) {
+	if b.ttl > 0 && now-b.worked < keptEvery && b.losses == c.losses {
+		return
 	}
-	r.worked = now
-	r.prune(now, cs)
-	r.sorted = r.sorted[:0]
-	for i := range cs {
-		r.sorted = append(r.sorted, r.endpoints[cs[i].Addr].keepsAt(now, r.longest))
+	*b = belief{ttl: longest, worked: now, losses: c.losses}
+	c.keeps = longest
+	if len(c.endpoints) == 0 || len(cs) == 0 {
+		return
 	}
-	slices.Sort(r.sorted)
-	r.ttl, r.less = r.sorted[len(r.sorted)/2], nil
+	c.prune(now, cs)
+	c.sorted = c.sorted[:0]
 	for i := range cs {
-		k := r.endpoints[cs[i].Addr]
-		keeps := k.keepsAt(now, r.longest)
+		c.sorted = append(c.sorted, min(c.endpoints[cs[i].Addr].keepsAt(now), longest))
+	}
+	slices.Sort(c.sorted)
+	b.ttl = c.sorted[len(c.sorted)/2]
+	c.keeps = b.ttl
+	for i := range cs {
+		k := c.endpoints[cs[i].Addr]
+		keeps := min(k.keepsAt(now), longest)
 		switch has := k.hasFor(now); {
-		case has < r.ttl:
+		case has < b.ttl:
 			keeps = min(keeps, has)
-		case keeps >= r.ttl/2:
+		case keeps >= b.ttl/2:
 			continue
 		}
-		r.less = append(r.less, NewKeeping(cs[i].Addr, keeps))
+		b.less = append(b.less, NewKeeping(cs[i].Addr, keeps))
 	}
-	if len(r.less) > maxLess {
-		slices.SortFunc(r.less, func(a, b Keeping) int { return cmp.Compare(a.For, b.For) })
-		r.less = r.less[:maxLess]
+	if len(b.less) > maxLess {
+		slices.SortFunc(b.less, func(a, b Keeping) int { return cmp.Compare(a.For, b.For) })
+		b.less = b.less[:maxLess]
 	}
-	return r.ttl, r.less
 }
 
 // prune forgets endpoints that have been gone for long.
-func (r *retention) prune(now time.Duration, cs []Candidate) {
-	if len(r.endpoints) <= len(cs) {
+func (c *Caches) prune(now time.Duration, cs []Candidate) {
+	if len(c.endpoints) <= len(cs) {
 		return
 	}
-	for addr, k := range r.endpoints {
+	for addr, k := range c.endpoints {
 		if now-k.at > goneAfter && !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
-			delete(r.endpoints, addr)
+			delete(c.endpoints, addr)
 		}
 	}
 }
 
 // keepsAt returns for how long the endpoint keeps things, which grows with the time since it was last heard of. Without an endpoint
-// it is the longest.
-func (k *keeper) keepsAt(now, longest time.Duration) time.Duration {
+// it is forever.
+func (k *keeper) keepsAt(now time.Duration) time.Duration {
 	if k == nil {
-		return longest
+		return forever
 	}
-	return min(k.keeps+scaled(max(0, now-k.at), keptDrift), longest)
+	return min(k.keeps+scaled(max(0, now-k.at), keptDrift), forever)
 }
 
 // hasFor returns how long ago the endpoint was found to have lost its cache.
@@ -183,27 +214,10 @@ func (k *keeper) hasFor(now time.Duration) time.Duration {
 	return max(0, now-k.lost)
 }
 
-// Observe implements [Policy].
-func (p *prefixCache) Observe(now time.Duration, o Outcome) {
-	p.leastRequest.Observe(now, o)
-	p.retention.observe(now, o)
-}
-
-// CacheObserver is a policy that learns what KV caches keep.
-type CacheObserver interface {
-	// Retention returns for how long endpoints are taken to keep what they have computed, and how many times one was found to
-	// have lost everything.
-	Retention() (keeps time.Duration, losses uint64)
-}
-
-// Retention implements [CacheObserver].
-func (p *prefixCache) Retention() (keeps time.Duration, losses uint64) {
-	return p.retention.ttl, p.retention.losses
-}
-
-// keeps returns for how long the endpoint is taken to keep what it has computed.
+// keeps returns for how long the endpoint is taken to keep what it has computed. Of several that are not told apart the last counts,
+// as in Redis.
 func (p *Prefix) keeps(endpoint uint32) time.Duration {
-	for i := range p.Less {
+	for i := len(p.Less) - 1; i >= 0; i-- {
 		if p.Less[i].Endpoint == endpoint {
 			return p.Less[i].For
 		}

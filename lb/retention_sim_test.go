@@ -47,6 +47,7 @@ func (c *lru) serve(blocks []prompt.Block) (cached int) {
 type cluster struct {
 	rng     *rand.Rand
 	policy  lb.Policy
+	known   *lb.Caches
 	store   *lb.MemStore
 	view    *lb.View
 	caches  map[string]*lru
@@ -81,18 +82,18 @@ func (r *replies) Pop() any {
 
 // newCluster returns endpoints with caches of so many blocks, and so many conversations.
 func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *cluster {
-	p := newProcess(t)
+	c := &cluster{
+		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCaches(), store: lb.NewMemStore(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
+		caches: map[string]*lru{}, told: told, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
+	}
 	// With so much credit load hardly matters, so that only what is known makes a difference.
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Terms: *terms, Health: lb.NewHealth(), Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, Room: 8 << 20},
+		Terms: *terms, Health: lb.NewHealth(), Caches: c.known, Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, Room: 8 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), policy: policy, store: lb.NewMemStore(p, 1, storetest.TTL), view: viewOf(endpoints),
-		caches: map[string]*lru{}, told: told, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
-	}
+	c.policy = policy
 	for i := range c.view.Endpoints {
 		c.caches[c.view.Endpoints[i].Addr] = newLRU(blocks)
 	}
@@ -139,6 +140,7 @@ func (c *cluster) ask(t *testing.T, conversation int) {
 		expected, cached := int64(g.Cached)*tokensInBlock, int64(c.caches[addr].serve(blocks))*tokensInBlock
 		if c.told {
 			o.Planned, o.PromptTokens, o.ExpectedTokens, o.CachedTokens = c.now, r.PromptTokens, expected, cached
+			o.Source = blocks[0].Key
 		}
 		c.prompt, c.expected, c.cached = c.prompt+r.PromptTokens, c.expected+expected, c.cached+cached
 		c.off += max(expected-cached, cached-expected)
@@ -167,7 +169,7 @@ func TestLearnsWhatSmallCachesKeep(t *testing.T) {
 		c.error()
 		c.play(t, time.Hour, 500*time.Millisecond)
 		off[i], cached[i] = c.error()
-		keeps, losses := c.policy.(lb.CacheObserver).Retention()
+		keeps, losses := c.known.Retention()
 		t.Logf("answers told: %v; off by %.3f, %.3f cached, kept for %v, %d losses", told, off[i], cached[i], keeps, losses)
 	}
 	if off[0] < 0.3 || off[1] > off[0]/4 {
@@ -192,7 +194,7 @@ func TestLearnsThatACacheIsLost(t *testing.T) {
 		c.play(t, 5*time.Minute, 500*time.Millisecond)
 		var cached float64
 		off[i], cached = c.error()
-		keeps, losses := c.policy.(lb.CacheObserver).Retention()
+		keeps, losses := c.known.Retention()
 		t.Logf("answers told: %v; off by %.3f, %.3f cached, kept for %v, %d losses", told, off[i], cached, keeps, losses)
 		if told && (keeps != 30*time.Minute || losses != 1) {
 			t.Errorf("kept for %v, %d losses; want half an hour and one", keeps, losses)

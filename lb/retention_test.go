@@ -5,28 +5,46 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// listening is a retention with candidates and a clock, to which endpoints tell things.
+// listening is what is known of caches by a policy, with candidates and a clock, to which endpoints tell things.
 type listening struct {
-	*retention
-	now time.Duration
-	cs  []Candidate
+	*Caches
+	longest time.Duration
+	belief  belief
+	now     time.Duration
+	cs      []Candidate
+	source  uint64 // of the latest answer
 }
 
 func newListening(n int, longest time.Duration) *listening {
-	l := &listening{retention: newRetention(longest), now: time.Hour}
+	l := &listening{Caches: NewCaches(), longest: longest, now: time.Hour}
 	for i := range n {
 		l.cs = append(l.cs, Candidate{Addr: fmt.Sprintf("10.0.0.%d:80", i+1)})
 	}
 	return l
 }
 
+// hear lets an answer come, from a source that was not heard of before.
+func (l *listening) hear(o Outcome) {
+	l.source++
+	o.Source = l.source
+	l.observe(l.now, l.longest, o)
+}
+
+// plan returns what a plan says.
+func (l *listening) plan() (time.Duration, []Keeping) {
+	l.terms(l.now, l.longest, l.cs, &l.belief)
+	return l.belief.ttl, l.belief.less
+}
+
 // tell lets an endpoint answer n requests, planned a moment before, one a second.
 func (l *listening) tell(endpoint, n int, expected, cached int64) {
 	for range n {
 		l.now += time.Second
-		l.observe(l.now, Outcome{
+		l.hear(Outcome{
 			Addr: l.cs[endpoint].Addr, Planned: l.now - time.Millisecond,
 			PromptTokens: 1000, ExpectedTokens: expected, CachedTokens: cached,
 		})
@@ -37,7 +55,7 @@ func (l *listening) tell(endpoint, n int, expected, cached int64) {
 func (l *listening) keeps() (out []time.Duration) {
 	p := Prefix{}
 	l.now += keptEvery
-	p.TTL, p.Less = l.terms(l.now, l.cs)
+	p.TTL, p.Less = l.plan()
 	for _, c := range l.cs {
 		out = append(out, p.keeps(uint32(hashAddr(c.Addr))))
 	}
@@ -74,7 +92,7 @@ func TestRetentionOfSmallTalk(t *testing.T) {
 	l.tell(0, 1, 900, 900)
 	l.tell(0, 100, leastTold-1, 0)
 	for range 100 {
-		l.observe(l.now, Outcome{Addr: l.cs[0].Addr, Planned: l.now, ExpectedTokens: 900})
+		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: l.now, ExpectedTokens: 900})
 	}
 	l.want(t, 0, longestKept, longestKept)
 }
@@ -117,7 +135,7 @@ func TestRetentionIsCutOnceAtATime(t *testing.T) {
 	planned := l.now
 	for range 3 {
 		l.now += time.Second
-		l.observe(l.now, Outcome{Addr: l.cs[0].Addr, Planned: planned, PromptTokens: 1000, ExpectedTokens: 900})
+		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: planned, PromptTokens: 1000, ExpectedTokens: 900})
 	}
 	l.want(t, 0, longestKept*75/100, longestKept*85/100)
 }
@@ -142,7 +160,7 @@ func TestRetentionNoticesALoss(t *testing.T) {
 	}
 	late := Outcome{Addr: l.cs[1].Addr, Planned: lost - time.Second, PromptTokens: 1000, ExpectedTokens: 900}
 	for range 50 { // they were planned in the belief that was wrong
-		l.observe(l.now, late)
+		l.hear(late)
 	}
 	if l.losses != 1 {
 		t.Errorf("%d losses after answers that were late", l.losses)
@@ -158,14 +176,13 @@ func TestRetentionNoticesALoss(t *testing.T) {
 func TestRetentionTellsALossAtOnce(t *testing.T) {
 	l := newListening(1, longestKept)
 	l.tell(0, 60, 900, 900)
-	l.terms(l.now, l.cs)
-	at := l.now
+	l.plan()
 	for range 10 {
-		at += time.Millisecond
-		l.observe(at, Outcome{Addr: l.cs[0].Addr, Planned: at, PromptTokens: 1000, ExpectedTokens: 900})
+		l.now += time.Millisecond
+		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900})
 	}
-	if _, less := l.terms(at, l.cs); len(less) != 1 || less[0].For > 10*time.Millisecond {
-		t.Errorf("%v ms after the first of ten failures: %+v", at-l.now, less)
+	if _, less := l.plan(); len(less) != 1 || less[0].For > 10*time.Millisecond {
+		t.Errorf("after ten failures in ten milliseconds: %+v", less)
 	}
 }
 
@@ -186,7 +203,7 @@ func TestRetentionOneLiar(t *testing.T) {
 			l.want(t, i, longestKept, longestKept)
 		}
 		l.want(t, 0, 0, longestKept/2)
-		if _, less := l.terms(l.now, l.cs); len(less) != 1 {
+		if _, less := l.plan(); len(less) != 1 {
 			t.Errorf("%d endpoints keep less than the others", len(less))
 		}
 	}
@@ -200,11 +217,11 @@ func TestRetentionIsBounded(t *testing.T) {
 		l := newListening(1+r.IntN(100), longest)
 		for range 3000 {
 			l.now += time.Duration(r.IntN(3000)) * time.Millisecond
-			l.observe(l.now, Outcome{
+			l.hear(Outcome{
 				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), Planned: l.now - time.Duration(r.IntN(20))*time.Second,
 				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100), CachedTokens: int64(r.IntN(3)*r.IntN(2000) - 50),
 			})
-			ttl, less := l.terms(l.now, l.cs)
+			ttl, less := l.plan()
 			if ttl > longest || ttl < min(leastKept, longest) {
 				t.Fatalf("seed %d: taken to keep things for %v of %v", seed, ttl, longest)
 			}
@@ -212,7 +229,7 @@ func TestRetentionIsBounded(t *testing.T) {
 				t.Fatalf("seed %d: %d endpoints keep less", seed, len(less))
 			}
 			for _, k := range less {
-				if k.For < 0 || k.For >= ttl && ttl == l.ttl && l.worked == l.now {
+				if k.For < 0 || k.For >= ttl {
 					t.Fatalf("seed %d: %v is not less than %v", seed, k.For, ttl)
 				}
 			}
@@ -245,5 +262,100 @@ func TestRetentionForgetsTheGone(t *testing.T) {
 	l.keeps()
 	if len(l.endpoints) != 4 {
 		t.Errorf("%d endpoints are kept in mind", len(l.endpoints))
+	}
+}
+
+// What an engine tells for one API says nothing of what it tells for another.
+func TestRetentionByShape(t *testing.T) {
+	l := newListening(1, longestKept)
+	say := func(n int, shape prompt.Shape, cached int64) {
+		for range n {
+			l.now += time.Second
+			l.hear(Outcome{
+				Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Shape: shape,
+			})
+		}
+	}
+	say(20, prompt.Chat, 900)
+	say(100, prompt.Anthropic, 0)
+	l.want(t, 0, longestKept, longestKept)
+	if l.losses > 0 {
+		t.Errorf("%d losses told by answers that never tell", l.losses)
+	}
+	say(1, prompt.Anthropic, 900)
+	say(10, prompt.Anthropic, 0)
+	if l.losses != 1 {
+		t.Errorf("%d losses once they tell, want one", l.losses)
+	}
+}
+
+// Failures that all come from one client, or one prompt, count for less than those of many: they do not void what is known for
+// others, as long as some of these fare well; but where there is nobody else, a loss is noticed all the same.
+func TestRetentionOfOneSource(t *testing.T) {
+	for _, c := range []struct {
+		sources  uint64 // of the failures
+		hits     int    // of somebody else after each failure
+		failures int
+		losses   uint64
+	}{{1, 1, 500, 0}, {1, 0, 10, 0}, {1, 0, 30, 1}, {2, 0, 10, 1}, {1000, 0, 10, 1}} {
+		l := newListening(1, longestKept)
+		l.tell(0, 100, 900, 900)
+		for i := range c.failures {
+			l.now += time.Second
+			o := Outcome{Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, Source: 1<<40 + uint64(i)%c.sources}
+			l.observe(l.now, l.longest, o)
+			l.tell(0, c.hits, 900, 900)
+		}
+		if l.losses != c.losses {
+			t.Errorf("%+v: %d losses", c, l.losses)
+		}
+	}
+}
+
+// Policies with TTLs of their own share what is learned, and each keeps to its own: an answer under a short one says nothing of what
+// is kept for longer.
+func TestRetentionOfSeveralPolicies(t *testing.T) {
+	l := newListening(1, longestKept)
+	other := belief{}
+	told := func(longest time.Duration, n int, cached int64) {
+		for range n {
+			l.now += time.Second
+			l.source++
+			l.observe(l.now, longest, Outcome{
+				Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Source: l.source,
+			})
+		}
+	}
+	want := func(mine, others time.Duration) {
+		t.Helper()
+		l.now += keptEvery
+		ttl, _ := l.plan()
+		l.terms(l.now, 2*longestKept, l.cs, &other)
+		if (ttl-mine).Abs() > 10*time.Second || (other.ttl-others).Abs() > 10*time.Second {
+			t.Errorf("kept for %v and %v, want %v and %v", ttl, other.ttl, mine, others)
+		}
+	}
+	want(longestKept, 2*longestKept)
+	told(longestKept, 200, 900)
+	want(longestKept, 2*longestKept)
+	told(2*longestKept, 1, 0)
+	want(longestKept, 2*longestKept*8/10)
+	told(longestKept, 1, 0)
+	want(longestKept*8/10, longestKept*8/10)
+	told(longestKept, 20, 900)
+	want(longestKept, longestKept)
+	if keeps, _ := l.Retention(); keeps != other.ttl {
+		t.Errorf("tells %v, want what was said last: %v", keeps, other.ttl)
+	}
+}
+
+// Of endpoints that are not told apart the last in the list counts, as in Redis.
+func TestKeepsOfTwins(t *testing.T) {
+	p := Prefix{TTL: time.Hour, Less: []Keeping{{7, time.Minute}, {8, time.Second}, {7, 2 * time.Minute}}}
+	if got := p.keeps(7); got != 2*time.Minute {
+		t.Errorf("kept for %v", got)
+	}
+	if got := p.keeps(9); got != time.Hour {
+		t.Errorf("another is kept for %v", got)
 	}
 }

@@ -48,10 +48,11 @@ type Store interface {
 	// reservation then answers [ErrReleased].
 	Release(now time.Duration, id LeaseID)
 	// Forget takes back that the endpoint has more than the first n of the plan's blocks in its cache: it has failed, or has
-	// said so.
-	Forget(now time.Duration, p *Plan, addr string, n int)
+	// said so. id is the lease that was granted for the plan, and is still held.
+	Forget(now time.Duration, id LeaseID, p *Plan, addr string, n int)
 	// Note remembers that the endpoint has the plan's prompt in its cache: it has served the request in place of the chosen one.
-	Note(now time.Duration, p *Plan, addr string)
+	// id is the lease that was granted for the plan, and is still held.
+	Note(now time.Duration, id LeaseID, p *Plan, addr string)
 	// Beat renews the owner, retries what could not be written before, and returns the leases of owners that have
 	// been silent for longer than the store's TTL. Call it about once a second.
 	Beat(now time.Duration) error

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"math"
 	"strconv"
@@ -26,8 +27,8 @@ type Parser struct {
 // New returns a Parser for the engine, or for whichever it turns out to be with [AnyEngine], which also finds up to [MaxTargets]
 // gauges and counters by name: see [Target]. A counter may be named with or without _total. The error says which name cannot
 // be one.
-func New(engine Engine, targets ...string) (*Parser, error) {
-	if len(targets) > MaxTargets {
+func New(engine Engine, names ...string) (*Parser, error) {
+	if len(names) > MaxTargets {
 		return nil, errors.New("metrics: more than " + strconv.Itoa(MaxTargets) + " names")
 	}
 	p := &Parser{engine: engine, wanted: map[string][]family{}}
@@ -36,7 +37,7 @@ func New(engine Engine, targets ...string) (*Parser, error) {
 			p.want(f)
 		}
 	}
-	for i, name := range targets {
+	for i, name := range names {
 		if !validName(name) {
 			return nil, errors.New("metrics: " + strconv.Quote(name) + " is no name of a metric")
 		}
@@ -89,7 +90,7 @@ func validName(name string) bool {
 // Missing returns the names of the families that would have told the fields that a Load lacks. What its engine does not tell, or
 // not always, is not missing. If no engine was found, it is all the names that were looked for.
 func (p *Parser) Missing(l *Load, of ...Field) []string {
-	engine := max(p.engine, l.Engine) // the one that was asked for, or found
+	engine := cmp.Or(p.engine, l.Engine) // the one that was asked for, or found
 	var names []string
 	for _, field := range of {
 		if _, ok := l.Value(field); ok {
@@ -117,13 +118,8 @@ func (p *Parser) Parse(text []byte, l *Load) {
 	}
 	s := sums{load: l}
 	var unwanted []byte // the name of the last line that nobody wanted; most lines are of the same family as that before them
-	for whole := text; len(text) > 0; {
-		end := bytes.IndexByte(text, '\n')
-		if end < 0 {
-			l.Cut = true
-			s.cut(whole[:len(whole)-len(text)], text)
-			break
-		}
+	whole := text
+	for end := bytes.IndexByte(text, '\n'); end >= 0; end = bytes.IndexByte(text, '\n') {
 		line := after(text[:end], ' ')
 		text = text[end+1:]
 		if len(line) == 0 || !p.first[line[0]] {
@@ -140,6 +136,9 @@ func (p *Parser) Parse(text []byte, l *Load) {
 		}
 		s.name, s.wanted = name, wanted
 		s.series(rest)
+	}
+	if l.Cut = l.Cut || len(text) > 0; l.Cut {
+		s.cut(whole[:len(whole)-len(text)], text)
 	}
 	s.finish()
 }
@@ -251,7 +250,7 @@ func small(text []byte) uint32 {
 }
 
 // cut forgets what the last line told if the text breaks off in a line that may be of the same family: there may have been
-// more to add. before is the text without that line, tail is what there is of it.
+// more to add. before is the text without that line, tail is what there is of it, which may be nothing.
 func (s *sums) cut(before, tail []byte) {
 	last := bytes.TrimSuffix(before, []byte("\n"))
 	last, _ = nameOf(after(last[bytes.LastIndexByte(last, '\n')+1:], ' '))
@@ -274,14 +273,14 @@ func (s *sums) finish() {
 			l.Engine = f.engine
 		}
 	}
-	for i, sum := range s.fields {
-		field := Field(i)
-		if sum.series == 0 || sum.from.engine != l.Engine && field < targets {
+	for i := range s.fields {
+		field, from := Field(i), s.fields[i].from
+		if from == nil || from.engine != l.Engine && field < targets {
 			continue
 		}
-		v := sum.total
-		if sum.from.mean {
-			v /= float64(sum.series)
+		v := s.fields[i].total
+		if from.mean {
+			v /= float64(s.fields[i].series)
 		}
 		if !math.IsInf(v, 0) {
 			l.set(field, v)

@@ -70,6 +70,11 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
+	var l Load
+	parser(t, AnyEngine).Parse([]byte("tgi_queue_size 1\n"), &l)
+	if got := parser(t, VLLM).Missing(&l, Running); !slices.Equal(got, []string{"vllm:num_requests_running"}) {
+		t.Errorf("asked for one engine, with the load of another: %q", got)
+	}
 }
 
 // The table must be grouped by engine: of a text with two, one is read.

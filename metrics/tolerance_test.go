@@ -246,6 +246,23 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// Where a text is too long, the last series that was read may not be the last of its family.
+func TestSizeEndsWithALine(t *testing.T) {
+	const first = "vllm:num_requests_waiting 3\nvllm:num_requests_running 1\n"
+	text := strings.Repeat("\n", MaxBytes-len(first)) + first
+	for behind, want := range map[string]values{
+		"":                              {Running: 1, Waiting: 3},
+		"vllm:num_requests_running 2\n": {Waiting: 3},
+		"v":                             {Waiting: 3},
+	} {
+		var l Load
+		parser(t, AnyEngine).Parse([]byte(text+behind), &l)
+		if l.Cut != (behind != "") || !maps.Equal(found(&l), want) {
+			t.Errorf("with %q behind what is read: %v, cut %v; want %v", behind, found(&l), l.Cut, want)
+		}
+	}
+}
+
 func TestNoMemory(t *testing.T) {
 	p := parser(t, AnyEngine, "vllm:prompt_tokens")
 	for _, text := range []string{

@@ -75,9 +75,9 @@ func everything(t testing.TB, server *redisserver.Server, d *denials) {
 	}
 	prompt := storetest.WithPrompt(manualPlan, 1, storetest.Blocks(1, 2))
 	b.Reserve(now, 499, prompt, func(lb.Grant, error) {})
-	b.Note(now, prompt, manualPlan.Candidates[1].Addr)
-	b.Forget(now, prompt, manualPlan.Candidates[0].Addr, 0)
-	b.Forget(now, prompt, manualPlan.Candidates[1].Addr, 0)
+	b.Note(now, 499, prompt, manualPlan.Candidates[1].Addr)
+	b.Forget(now, 499, prompt, manualPlan.Candidates[0].Addr, 0)
+	b.Forget(now, 499, prompt, manualPlan.Candidates[1].Addr, 0)
 	reserve(a, now, 500)
 	reserve(b, now, 500)
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)

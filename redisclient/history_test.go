@@ -154,7 +154,7 @@ func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
 			h.granted++
 			a.held[id] = share{p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached)}
 			if h.rng.IntN(20) == 0 {
-				a.Forget(h.now, p, p.Candidates[g.Index].Addr, h.rng.IntN(12))
+				a.Forget(h.now, id, p, p.Candidates[g.Index].Addr, h.rng.IntN(12))
 			}
 		default:
 			h.refused++

@@ -15,8 +15,6 @@ import (
 const (
 	// maxBlocks of a prompt are looked for.
 	maxBlocks = prompt.MaxBlocks
-	// maxRemember is for how long a run is kept at most. It bounds what a server is asked to hold, and ticks must not wrap.
-	maxRemember = 48 * time.Hour
 	// lessAtHand is for how many endpoints that keep less than the others terms need no memory.
 	lessAtHand = 16
 	// pageBytes is what a server needs for a full page: two KiB for the page, the rest to find it and to let it expire. The
@@ -87,7 +85,7 @@ func (c *chain) appendNumbers(b []byte, of func(i int) uint32) []byte {
 
 // appendTerms appends what the prompt is worth where it is cached, and for how long that is remembered.
 func appendTerms(b []byte, p *lb.Prefix) []byte {
-	ttl := min(p.TTL, maxRemember)
+	ttl := min(p.TTL, lb.MaxTTL)
 	var terms [32 + 6*lessAtHand]byte
 	at := terms[:0]
 	for _, f := range []float64{
@@ -97,7 +95,7 @@ func appendTerms(b []byte, p *lb.Prefix) []byte {
 	}
 	for _, k := range p.Less {
 		at = binary.LittleEndian.AppendUint32(at, k.Endpoint)
-		at = binary.LittleEndian.AppendUint16(at, uint16(min(max(0, k.For), maxRemember)/tick))
+		at = binary.LittleEndian.AppendUint16(at, uint16(min(max(0, k.For), lb.MaxTTL)/tick))
 	}
 	return appendArg(b, at)
 }
@@ -107,7 +105,7 @@ func appendTerms(b []byte, p *lb.Prefix) []byte {
 func (s *Store) reservationOf(sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
 	var c chain
 	sp, args, tokens := scriptReserve, 4, clamp(p.Tokens)
-	if len(p.Prefix.Blocks) > 0 && p.Prefix.Length > 0 && p.Prefix.TTL >= time.Millisecond {
+	if p.Prefix.Asks() {
 		c = s.chainOf(sc, &p.Prefix, 0)
 		sp, args, tokens = scriptPrompt, 8, min(max(p.Tokens, -exactly), exactly)
 		if p.Prefix.Worth != nil {
@@ -135,8 +133,8 @@ func (s *Store) reservationOf(sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*s
 }
 
 // Note implements [lb.Store]. What does not get through is learned when the prompt is seen again.
-func (s *Store) Note(now time.Duration, p *lb.Plan, addr string) {
-	if len(p.Prefix.Blocks) == 0 || p.Prefix.TTL < time.Millisecond {
+func (s *Store) Note(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
+	if !p.Prefix.Asks() {
 		return
 	}
 	sc := s.scope(p.Scope)
@@ -145,12 +143,12 @@ func (s *Store) Note(now time.Duration, p *lb.Plan, addr string) {
 	b = c.appendPages(b, sc.keys.Page)
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, endpointOf(addr)))
 	b = c.appendBlocks(b)
-	b = appendInt(b, min(p.Prefix.TTL, maxRemember).Milliseconds())
+	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
 	s.background(now, scriptNote, sc, b, func(time.Duration, Value, error) {})
 }
 
 // Forget implements [lb.Store]. What does not get through is noted until it is too old.
-func (s *Store) Forget(now time.Duration, p *lb.Plan, addr string, n int) {
+func (s *Store) Forget(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string, n int) {
 	if n >= min(len(p.Prefix.Blocks), maxBlocks) {
 		return
 	}

@@ -52,6 +52,20 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// While gateways roll from one size to another, there are no more pages than the larger one allows.
+func TestMemoryWhileTheSizeChanges(t *testing.T) {
+	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+		for i := range 400 {
+			plan := storetest.WithPrompt(manualPlan, 1, unknown(20))
+			plan.Prefix.Shared = []int{100_000, 150_000}[i%2]
+			once(t, s, lb.LeaseID(i), plan)
+		}
+		if n, most := len(w.runs()), newPagesModel("llm", 150_000).slots; n != most {
+			t.Errorf("%d pages, want the %d of the larger size", n, most)
+		}
+	})
+}
+
 // unknown returns the blocks of a prompt that never was.
 func unknown(n int) []prompt.Block {
 	out := make([]prompt.Block, n)

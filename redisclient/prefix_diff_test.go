@@ -57,9 +57,9 @@ func (d *differential) remember(f *field, chain []prompt.Block) {
 		}
 		value = append(value, d.entry(f, b.Key)...)
 	}
-	others := 1 + d.rng.IntN(3<<d.rng.IntN(6))
+	others, owned := 1+d.rng.IntN(3<<d.rng.IntN(6)), 1+d.rng.IntN(64) // one in so many is some tenant's
 	for d.rng.IntN(others) > 0 && len(value) < modelMost*modelEntry {
-		value = append(value, d.entry(f, d.key(d.rng.IntN(2) == 0))...)
+		value = append(value, d.entry(f, d.key(d.rng.IntN(owned) == 0))...)
 	}
 	if len(value) == 0 {
 		return
@@ -156,7 +156,7 @@ func (d *differential) forget(f *field) {
 	}
 	chain, addr := f.chains[d.rng.IntN(len(f.chains))], f.addrs[d.rng.IntN(len(f.addrs))]
 	n := d.rng.IntN(len(chain) + 1)
-	d.owners[d.rng.IntN(len(d.owners))].Forget(d.now, &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, Shared: f.shared}}, addr, n)
+	d.owners[d.rng.IntN(len(d.owners))].Forget(d.now, 0, &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, Shared: f.shared}}, addr, n)
 	f.pages.forget(chain, endpointOf(addr), n)
 }
 

@@ -141,16 +141,13 @@ func (m *pagesModel) note(blocks []prompt.Block, endpoint uint32, now uint16) {
 			rest = without(rest, b.Key)
 		}
 		front = append(front, rest...)
-		m.pages[part.slot] = shared(front[:len(front)/modelEntry*modelEntry], byte(blocks[0].Key>>56))
+		m.pages[part.slot] = shared(front[:len(front)/modelEntry*modelEntry])
 	}
 }
 
 // shared returns the page with so many entries as it may have. What goes is, one after the other, the last entry of those tenants
 // that have most.
-func shared(page []byte, tenant byte) []byte {
-	if most := modelMost * modelEntry; tenant == 0 {
-		return page[:min(len(page), most)]
-	}
+func shared(page []byte) []byte {
 	for len(page) > modelMost*modelEntry {
 		count := map[byte]int{}
 		for at := 7; at < len(page); at += modelEntry {

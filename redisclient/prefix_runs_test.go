@@ -47,8 +47,8 @@ func TestRunsVanish(t *testing.T) {
 		if n := once(t, s, 4, plan); n != 0 {
 			t.Errorf("%d blocks after two minutes, of a prompt that is kept for one and a half", n)
 		}
-		s.Forget(0, plan, manualPlan.Candidates[0].Addr, 3)
-		s.Forget(0, plan, manualPlan.Candidates[1].Addr, 3)
+		s.Forget(0, 4, plan, manualPlan.Candidates[0].Addr, 3)
+		s.Forget(0, 4, plan, manualPlan.Candidates[1].Addr, 3)
 		for _, key := range w.runs() {
 			if ttl := w.value("PTTL", key).Int; ttl <= 0 {
 				t.Errorf("%q lives for ever", key)
@@ -169,7 +169,7 @@ func TestLongestPrompt(t *testing.T) {
 		if n := once(t, s, 2, plan); n != prompt.MaxBlocks {
 			t.Errorf("%d blocks the second time", n)
 		}
-		s.Forget(0, plan, addrs[g.Index], 0)
+		s.Forget(0, 2, plan, addrs[g.Index], 0)
 		only := *plan
 		only.Candidates = plan.Candidates[g.Index : g.Index+1]
 		if n := once(t, s, 3, &only); n != 0 {

@@ -78,8 +78,8 @@ func TestNothingToLookFor(t *testing.T) {
 			}
 		}
 		before := w.sent
-		s.Forget(0, manualPlan, manualPlan.Candidates[0].Addr, 0)
-		s.Forget(0, storetest.WithPrompt(manualPlan, 1, numbered(3, 1)), manualPlan.Candidates[0].Addr, 3)
+		s.Forget(0, 1, manualPlan, manualPlan.Candidates[0].Addr, 0)
+		s.Forget(0, 1, storetest.WithPrompt(manualPlan, 1, numbered(3, 1)), manualPlan.Candidates[0].Addr, 3)
 		if w.sent != before {
 			t.Error("forgetting nothing sends something")
 		}
@@ -206,7 +206,7 @@ func TestPromptsOutOfMemory(t *testing.T) {
 		if n := len(w.runs()); n != runs {
 			t.Errorf("%d runs, were %d", n, runs)
 		}
-		s.Forget(0, plan, home, 0)
+		s.Forget(0, 1, plan, home, 0)
 		w.value("CONFIG", "SET", "maxmemory", "0")
 		if n := once(t, s, 3, only(0)); n != 0 {
 			t.Errorf("%d blocks of what was forgotten", n)

@@ -44,7 +44,7 @@ func newDifferential(t testing.TB, rng *rand.Rand, version string) *differential
 		for id, plan := range []*lb.Plan{first, storetest.WithPrompt(first, 1, storetest.Blocks(1))} {
 			s.Reserve(d.now, lb.LeaseID(id), plan, func(lb.Grant, error) {})
 			d.pipe.flush(d.now)
-			s.Forget(d.now, plan, first.Candidates[0].Addr, 0)
+			s.Forget(d.now, lb.LeaseID(id), plan, first.Candidates[0].Addr, 0)
 			s.Release(d.now, lb.LeaseID(id))
 			d.pipe.flush(d.now)
 		}

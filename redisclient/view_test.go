@@ -39,7 +39,7 @@ func useScripts(w *wire) {
 	plan.Scope = "another"
 	s.Reserve(0, 1, plan, func(lb.Grant, error) {})
 	s.Reserve(0, 3, storetest.WithPrompt(plan, 1, storetest.Blocks(1)), func(lb.Grant, error) {})
-	s.Forget(0, storetest.WithPrompt(plan, 1, storetest.Blocks(1)), "10.0.99.1:80", 0)
+	s.Forget(0, 1, storetest.WithPrompt(plan, 1, storetest.Blocks(1)), "10.0.99.1:80", 0)
 	s.Adopt(0, 2, "another", "10.0.99.1:80", 1)
 	s.Amend(0, 1, "", 7)
 	s.Release(0, 1)

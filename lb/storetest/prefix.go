@@ -133,13 +133,13 @@ func testPrefixForget(t *testing.T, w *world) {
 		n    int
 		want int
 	}{{"10.9.9.9:80", 0, 12}, {home, 12, 12}, {home, 7, 7}} {
-		s.Forget(w.now, plan, c.addr, c.n)
+		s.Forget(w.now, 1, plan, c.addr, c.n)
 		// A reservation notes the whole prompt again.
 		if got := cached(lb.LeaseID(10 + i)); got != c.want {
 			t.Fatalf("after %s has been forgotten to have more than %d blocks it has %d, want %d", c.addr, c.n, got, c.want)
 		}
 	}
-	s.Forget(w.now, plan, home, 0)
+	s.Forget(w.now, 1, plan, home, 0)
 	if got := cached(20); got != 0 {
 		t.Errorf("%d blocks are left of nothing", got)
 	}

@@ -51,7 +51,9 @@ func testPrefixFlood(t *testing.T, w *world) {
 		least, most   float64 // of what was known before
 	}{
 		{1, 2, 0.95, 1},
-		{3, 3, 0, 0.5}, // among its own prompts a tenant has to choose
+		{1, prompt.NoTenant, 0.95, 1}, // what nobody has claimed is one more tenant's
+		{prompt.NoTenant, 2, 0.95, 1},
+		{2, 2, 0, 0.5}, // among its own prompts a tenant has to choose
 		{prompt.NoTenant, prompt.NoTenant, 0, 0.5},
 	} {
 		known(c.tenant)

@@ -17,8 +17,8 @@ func testPrefixNote(t *testing.T, w *world) {
 	if served == home {
 		served = addrs[1]
 	}
-	a.Forget(w.now, plan, home, 0)
-	a.Note(w.now, plan, served)
+	a.Forget(w.now, 1, plan, home, 0)
+	a.Note(w.now, 1, plan, served)
 	a.Release(w.now, 1)
 	for id, s := range []lb.Store{a, b} {
 		addr, g, err := w.reserve(s, lb.LeaseID(id+10), WithPrompt(Even(addrs), 1, Blocks(1, 2, 3, 4+uint64(id))))
@@ -27,8 +27,8 @@ func testPrefixNote(t *testing.T, w *world) {
 		}
 		s.Release(w.now, lb.LeaseID(id+10))
 	}
-	a.Note(w.now, Even(addrs), served) // no prompt, nothing to note
-	a.Note(w.now, plan, "10.9.9.9:80")
+	a.Note(w.now, 1, Even(addrs), served) // no prompt, nothing to note
+	a.Note(w.now, 1, plan, "10.9.9.9:80")
 	if addr, g, _ := w.reserve(b, 20, plan); addr != served || g.Cached != 12 {
 		t.Errorf("goes to %s with %d blocks after another has been noted", addr, g.Cached)
 	}
@@ -60,7 +60,7 @@ func testPrefixLess(t *testing.T, w *world) {
 	}
 	for number := range cases {
 		for i, addr := range addrs {
-			s.Note(w.now, plan(number, i), addr)
+			s.Note(w.now, 1, plan(number, i), addr)
 		}
 	}
 	w.tick(age)
@@ -74,4 +74,36 @@ func testPrefixLess(t *testing.T, w *world) {
 			s.Release(w.now, id)
 		}
 	}
+}
+
+// testPrefixNone: a plan with a prompt that cannot be looked for is like one without. Nothing is found for it, and nothing noted.
+func testPrefixNone(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(2)
+	for i, spoil := range []func(p *lb.Prefix){
+		func(p *lb.Prefix) { p.Blocks = nil },
+		func(p *lb.Prefix) { p.Length = 0 },
+		func(p *lb.Prefix) { p.Length = -1 },
+		func(p *lb.Prefix) { p.TTL = 0 },
+		func(p *lb.Prefix) { p.TTL = time.Millisecond - 1 },
+		func(p *lb.Prefix) { p.TTL = -time.Hour },
+	} {
+		whole := WithPrompt(Even(addrs), 10, Blocks(uint64(i)))
+		spoiled := *whole
+		spoil(&spoiled.Prefix)
+		for step, c := range []struct {
+			plan *lb.Plan
+			want int
+		}{{&spoiled, 0}, {whole, 0}, {&spoiled, 0}, {whole, 4}} {
+			id := lb.LeaseID(10*i + step + 1)
+			addr, g, err := w.reserve(s, id, c.plan)
+			if err != nil || g.Cached != c.want || g.Load != (lb.Load{Requests: 1, Tokens: c.plan.Work(c.want)}) {
+				t.Errorf("plan %d, step %d: %+v, %v; want %d blocks", i, step, g, err, c.want)
+			}
+			if step == 0 {
+				s.Note(w.now, id, c.plan, addr)
+			}
+			s.Release(w.now, id)
+		}
+	}
+	w.want(addrs, 0, 0)
 }

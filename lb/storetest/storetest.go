@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"forgets what is not cached", testPrefixForget},
 		{"notes where a prompt was served", testPrefixNote},
 		{"takes each endpoint to keep things for its time", testPrefixLess},
+		{"looks for no prompt that says nothing", testPrefixNone},
 		{"finds the end of a prompt behind a common beginning", testPrefixDeep},
 		{"remembers any number of prompts", testPrefixBounds},
 		{"tells conversations apart that begin alike", testPrefixMany},

@@ -90,20 +90,20 @@ local function credits(deepest, worths, view, hashes, whole, length)
   return credit, cached
 end
 
--- shrink returns the page without what is too much in it, after a prompt of the given tenant was noted. One entry after the other
--- goes, the last one of those tenants that have most: so tenants share a full page, and none can push out what another remembers
--- as long as it has more itself. Without tenants it is what was not noted for longest.
-local function shrink(page, tenant)
+-- shrink returns the page without what is too much in it. One entry after the other goes, the last one of those tenants that have
+-- most: so tenants share a full page, and none can push out what another remembers as long as it has more itself. What no tenant
+-- has claimed counts as one more tenant's.
+local function shrink(page)
   local byte, sub = string.byte, string.sub
   page = sub(page, 1, #page - #page % 32) -- nobody writes parts of entries
   local over = #page / 32 - 63
   if over <= 0 then return page end
-  if tenant == 0 then return sub(page, 1, 2016) end
   local count, have, share, above, room = {}, {}, 0, 0, -over -- entries by tenant, tenants by entries
   for at = 8, #page, 32 do
     local t = byte(page, at)
     count[t] = (count[t] or 0) + 1
   end
+  if count[byte(page, 8)] == #page / 32 then return sub(page, 1, 2016) end -- all are of one
   for _, n in pairs(count) do have[n], share = (have[n] or 0) + 1, math.max(share, n) end
   while room < 0 do -- Those above their share are left with it, and with one more as long as there is room.
     above, share = above + (have[share] or 0), share - 1
@@ -187,7 +187,7 @@ local function note(keys, first, pages, counts, blocks, places, held, endpoint, 
         entry = entry or '%0' .. gsub(fresh, '%%', '%%%%')
         value = gsub(string.sub(blocks, 8 * n + 1, 8 * last), '........', entry) .. (page or '')
       end
-      if #value > 2016 or #value % 32 > 0 then value = shrink(value, byte(blocks, 8)) end
+      if #value > 2016 or #value % 32 > 0 then value = shrink(value) end
       redis.call('SET', keys[first + r], value, 'PX', ttl)
     end
     n = last
