@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,19 +12,18 @@ import (
 
 // prompts is what a VM knows of the prompts of a cluster: how its table of them compares with the caches of the model servers.
 type prompts struct {
+	plugin *plugin        // of the latest request, nil when that is no longer in force
 	cfg    *config.Config // of the latest request
-	policy lb.Policy
-	tokens float64 // of a prompt, moving average
-	blocks float64 // of a prompt, moving average
-	losses uint64  // of caches, counted so far
-	warned *config.Config
+	tokens float64        // of a prompt, moving average
+	blocks float64        // of a prompt, moving average
+	losses uint64         // of caches, counted so far
 }
 
+// asked remembers under which configuration prompts come.
+func (p *prompts) asked(in *plugin, c *config.Config) { p.plugin, p.cfg = in, c }
+
 // told takes a prompt into account: of so many tokens, as its response told, and so many blocks.
-func (p *prompts) told(c *config.Config, policy lb.Policy, tokens, blocks int) {
-	if policy != p.policy {
-		p.cfg, p.policy, p.losses = c, policy, 0
-	}
+func (p *prompts) told(tokens, blocks int) {
 	if tokens > 0 && blocks > 0 {
 		p.tokens, p.blocks = drift(p.tokens, float64(tokens)), drift(p.blocks, float64(blocks))
 	}
@@ -62,28 +62,29 @@ func tableBlocks(c *config.Config, cluster string) (blocks int, key string) {
 	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
 }
 
-// publishPrompts sets the gauges of what is known of caches.
+// publishPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.
 func (v *vm) publishPrompts(cl *cluster) {
-	p := &cl.prompts
-	o, ok := p.policy.(lb.CacheObserver)
-	if !ok {
-		return
-	}
-	label := ";cluster=" + cl.name
-	keeps, losses := o.Retention()
-	if name := statRetention + label; v.stats.room(name) {
-		v.stats.set(name, uint64(keeps/time.Second))
-	}
+	p, label := &cl.prompts, ";cluster="+cl.name
+	keeps, losses := cl.caches.Retention()
 	if name := statLosses + label; losses > p.losses && v.stats.room(name) {
 		v.stats.count(name, losses-p.losses)
 		p.losses = losses
 	}
+	if p.plugin == nil {
+		return
+	}
 	percent, known := p.share(cl.view)
+	if !slices.Contains(v.live, p.plugin) {
+		p.plugin, keeps, percent = nil, 0, 0
+	}
+	if name := statRetention + label; v.stats.room(name) {
+		v.stats.set(name, uint64(keeps/time.Second))
+	}
 	if name := statTable + label; known && v.stats.room(name) {
 		v.stats.set(name, percent)
 	}
-	if known && percent < 100 && p.warned != p.cfg {
-		p.warned = p.cfg
+	if known && percent < 100 && p.plugin != nil && !p.plugin.warned[cl.name] {
+		p.plugin.warned[cl.name] = true
 		_, key := tableBlocks(p.cfg, cl.name)
 		v.gw.Log(Warn, "cluster="+cl.name+" the table of prompts has room for "+strconv.FormatUint(percent, 10)+
 			" % of what the model servers' caches hold: raise lb_config.prefix."+key)

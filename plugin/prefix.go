@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -20,14 +21,17 @@ type prompted struct {
 	length    int // of the prompt, in the unit of the blocks' ends
 	model     modelKey
 	planned   time.Duration
-	textBytes int     // length of the prompt's text, 0 if not all of the body was seen
+	shape     prompt.Shape
+	uncached  bool    // the endpoint does not read its cache for it
+	whole     bool    // all of the body was seen
+	textBytes int     // length of the prompt's text, 0 if not all of it was seen
 	cached    float64 // share of the prompt that the endpoint was taken to have in its cache
 	usage     *prompt.UsageReader
 }
 
-// cut cuts the prompt of the body into blocks. The route, and the tenant if there is a header for
+// cut cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is a header for
 // it, are part of every key.
-func (s *stream) cut(body []byte, parts *prompt.Parts) {
+func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	chainer, tenant := s.plugin.vm.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {
 		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
@@ -36,7 +40,37 @@ func (s *stream) cut(body []byte, parts *prompt.Parts) {
 	if s.cfg.Prefix.TenantHeader != "" { // those that have none are one
 		chainer.Claim(blocks, tenant)
 	}
-	s.prompted = &prompted{blocks: slices.Clone(blocks), length: length, model: s.modelOf(body, parts), planned: s.plugin.vm.now()}
+	s.prompted = &prompted{
+		blocks: slices.Clone(blocks), length: length, model: s.modelOf(body, parts), planned: s.plugin.vm.now(),
+		shape: s.shape(info), uncached: info.Uncached, whole: whole,
+	}
+	if whole {
+		s.prompted.textBytes = info.TextBytes
+	}
+}
+
+// shape returns which API the request is for. Where bodies can be alike the path decides, as it does for the model server.
+func (s *stream) shape(info *prompt.Info) prompt.Shape {
+	path, _, _ := strings.Cut(strings.TrimSuffix(s.traits.header(":path"), ","), "?")
+	switch {
+	case strings.HasSuffix(path, "/messages"):
+		return prompt.Anthropic
+	case strings.HasSuffix(path, "/chat/completions"):
+		return prompt.Chat
+	}
+	return info.Shape
+}
+
+// source tells requests apart by whose they are, as far as that is known: the tenant, else what prompts begin with.
+func (p *prompted) source() uint64 {
+	if len(p.blocks) == 0 {
+		return 0
+	}
+	first := p.blocks[0]
+	if t := first.Tenant(); t != prompt.NoTenant {
+		return uint64(t)
+	}
+	return first.Key
 }
 
 // chainer returns what cuts prompts for the configuration.
@@ -65,16 +99,16 @@ func (v *vm) secret(c *config.Config) [16]byte {
 	return v.own
 }
 
-// forget takes back what the endpoint that the lease counts at was noted to have of the prompt.
-func (s *stream) forget() {
+// forget takes back what the endpoint that the lease counts at was noted to have of the prompt beyond its first n blocks.
+func (s *stream) forget(n int) {
 	if s.prompted != nil && len(s.prompted.blocks) > 0 && s.addr != "" {
-		s.store.Forget(s.now(), &s.ask.plan, s.addr, 0)
+		s.store.Forget(s.now(), s.id, &s.ask.plan, s.addr, n)
 	}
 }
 
 // note notes that the endpoint that the lease counts at has the prompt.
 func (s *stream) note() {
 	if s.prompted != nil && len(s.prompted.blocks) > 0 {
-		s.store.Note(s.now(), &s.ask.plan, s.addr)
+		s.store.Note(s.now(), s.id, &s.ask.plan, s.addr)
 	}
 }

@@ -93,7 +93,7 @@ func (s *stream) answered() action {
 	}
 	s.phase, s.load = phaseLeased, s.ask.grant.Load.Requests
 	s.tokens = s.ask.plan.Work(s.ask.grant.Cached)
-	if s.prompted != nil {
+	if s.prompted != nil && !s.prompted.uncached {
 		s.prompted.cached = s.ask.plan.Prefix.Share(s.ask.grant.Cached)
 	}
 	s.chosen = s.ask.plan.Candidates[s.ask.grant.Index].Addr

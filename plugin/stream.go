@@ -175,13 +175,11 @@ func (s *stream) inspect(size int, end bool) action {
 	if s.late && !end {
 		reason = lb.ReasonBodyLate
 	}
+	unseen := max(size, s.traits.length) - len(body)
 	if s.cfg.Policy == config.PrefixCache {
-		s.cut(body, &parts)
-		if end && len(body) >= size {
-			s.prompted.textBytes = info.TextBytes
-		}
+		s.cut(body, &info, &parts, end && unseen <= 0)
 	}
-	return s.decide(info, max(size, s.traits.length)-len(body), reason)
+	return s.decide(info, unseen, reason)
 }
 
 // bodyLate is called when the body did not come in time, perhaps because the gateway is set to keep it from us.
@@ -224,7 +222,7 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 		var l learned
 		if p := s.prompted; p != nil {
 			l, _ = v.models.get(now, p.model)
-			r.Blocks, r.Length = p.blocks, p.length
+			r.Blocks, r.Length, r.Uncached = p.blocks, p.length+max(0, unseen), p.uncached
 		}
 		r.PromptTokens, r.OutputTokens = estimate(s.cfg, l, &info, unseen)
 		s.streams = info.Stream

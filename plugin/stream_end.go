@@ -36,7 +36,7 @@ func (s *stream) responseHeaders(end bool) {
 // follow moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
 // It has the prompt from now on, and the chosen one may not have it, so it is noted where it is. In shadow mode that makes what is
-// known come true although the gateway chooses.
+// known come true although the gateway chooses: the one that would have been chosen still has what it had.
 //
 // What the chosen endpoint did is not told: it may have failed, or have been full and answered 503. So it loses weight and
 // is not ejected for it.
@@ -48,7 +48,11 @@ func (s *stream) follow() {
 	}
 	v := s.plugin.vm
 	now := v.now()
-	s.forget()
+	had := 0
+	if s.cfg.Shadow {
+		had = s.ask.grant.Cached
+	}
+	s.forget(had)
 	s.tokens = s.ask.plan.Work(0)
 	s.store.Amend(s.now(), s.id, served, s.tokens)
 	if !s.cfg.Shadow {
@@ -99,7 +103,7 @@ func (s *stream) done() {
 		}
 		verdict := s.verdict(now)
 		if verdict == lb.Failure || verdict == lb.Overload && s.status > 0 {
-			s.forget() // before the release: who sees that the request is gone does not find its prompt either
+			s.forget(0) // before the release: who sees that the request is gone does not find its prompt either
 		}
 		s.release()
 		outcome.Addr, outcome.Verdict = s.addr, verdict

@@ -72,7 +72,8 @@ func (s *stream) read(size int) {
 
 // learn compares what was expected with what the response has told, remembers it, and puts it into the outcome.
 //
-// Where another endpoint served than the chosen one, nothing was expected: what it told says only that it reports.
+// Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen. Of an answer
+// that broke off it is not known what its end would have told. What such answers tell says only that the endpoint reports.
 func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 	p := s.prompted
 	if p == nil || p.usage == nil {
@@ -83,14 +84,21 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 		return
 	}
 	o.Planned, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
-	if s.addr == s.chosen {
+	o.Shape, o.Source = p.shape, p.source()
+	if s.addr == s.chosen && s.complete && p.whole {
 		o.ExpectedTokens = int64(p.cached * float64(u.Prompt))
 	}
 	v := s.plugin.vm
 	v.stats.count(statPrompt, uint64(o.PromptTokens))
 	v.stats.count(statCached, uint64(o.CachedTokens))
 	v.stats.count(statExpected, uint64(o.ExpectedTokens))
-	s.cluster.prompts.told(s.cfg, s.policy, u.Prompt, len(p.blocks))
+	s.cluster.prompts.asked(s.plugin, s.cfg)
+	if p.whole {
+		s.cluster.prompts.told(u.Prompt, len(p.blocks))
+	}
+	if !s.complete {
+		u.Output = 0 // so far
+	}
 	l, _ := v.models.get(now, p.model)
 	l.told(p.textBytes, u)
 	v.models.put(now, p.model, l)

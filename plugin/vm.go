@@ -46,6 +46,7 @@ type cluster struct {
 	name     string
 	view     *lb.View
 	health   *lb.Health
+	caches   *lb.Caches
 	policies map[*config.Config]lb.Policy
 	gauges   map[string]bool // endpoints with gauges
 	tokens   bool            // tokens are counted
@@ -71,9 +72,10 @@ type plugin struct {
 	set     *config.Set // nil: refused, with no good one before it
 	context uint32      // the gateway's
 	period  time.Duration
-	due     time.Duration // when its next tick comes
-	calls   int           // made in its name and not answered yet
-	left    time.Duration // when the gateway was done with it, 0 before
+	due     time.Duration   // when its next tick comes
+	calls   int             // made in its name and not answered yet
+	left    time.Duration   // when the gateway was done with it, 0 before
+	warned  map[string]bool // clusters whose table of prompts is too small
 }
 
 // configure reads a configuration. It returns false when the gateway should refuse it and go on with the one before.
@@ -98,7 +100,7 @@ func (v *vm) configure(name string, raw []byte, h config.Host) (*plugin, bool) {
 	for _, w := range set.Warnings() {
 		v.gw.Log(Warn, "configuration: "+w)
 	}
-	p := &plugin{vm: v, set: set}
+	p := &plugin{vm: v, set: set, warned: map[string]bool{}}
 	v.live = append(v.live, p)
 	v.follow()
 	markConfigured(v.gw.KV(), name)
@@ -138,7 +140,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 			return nil, nil, errClusters
 		}
 		cl = &cluster{
-			name: name, health: lb.NewHealth(),
+			name: name, health: lb.NewHealth(), caches: lb.NewCaches(),
 			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{},
 		}
 		v.clusters[name] = cl
@@ -148,7 +150,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 	p := cl.policies[c]
 	if p == nil {
 		var err error
-		if p, err = lb.New(c.Policy, configOf(c, cl.health)); err != nil {
+		if p, err = lb.New(c.Policy, configOf(c, cl)); err != nil {
 			return nil, nil, err
 		}
 		if len(cl.policies) >= maxPolicies { // those of old configurations
@@ -159,7 +161,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 	return cl, p, nil
 }
 
-// maxPolicies is how many configurations of one cluster are kept at hand.
+// maxPolicies is how many configurations of one cluster are kept at hand. What is learned is the cluster's and stays when they go.
 const maxPolicies = 16
 
 func unitOf(c *config.Config) lb.Unit {
@@ -169,9 +171,9 @@ func unitOf(c *config.Config) lb.Unit {
 	return lb.Requests
 }
 
-func configOf(c *config.Config, h *lb.Health) lb.Config {
+func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
-		Unit: unitOf(c), Terms: termsOf(c), Health: h,
+		Unit: unitOf(c), Terms: termsOf(c), Health: cl.health, Caches: cl.caches,
 		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, Room: c.Prefix.TableBytes, Shared: c.Prefix.RedisBytes},
 	}
 }

@@ -85,7 +85,7 @@ func TestManyConfigurations(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	v := d.workers[0].vm
 	bad := d.serve(0, 200)
-	health := v.clusters[fakeCluster].health
+	health, caches := v.clusters[fakeCluster].health, v.clusters[fakeCluster].caches
 	for range 2 {
 		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, ejectTerms)
 	}
@@ -101,7 +101,7 @@ func TestManyConfigurations(t *testing.T) {
 	if n := len(v.clusters[fakeCluster].policies); n > maxPolicies {
 		t.Errorf("%d policies are kept", n)
 	}
-	if len(v.clusters) != 1 || v.clusters[fakeCluster].health != health {
+	if len(v.clusters) != 1 || v.clusters[fakeCluster].health != health || v.clusters[fakeCluster].caches != caches {
 		t.Error("the cluster was made anew")
 	}
 }

@@ -124,6 +124,41 @@ var prefixScenarios = []scenario{
 			t.Errorf("%d tokens were expected to be cached, want nearly 500", got)
 		}
 	}},
+	{name: "a prompt that was seen in part", policy: prefixCache, endpoints: 1, config: `"max_inspect_bytes":4096`, run: func(t *run) {
+		const expected = "warmgate_expected_cached_tokens_total"
+		t.mark(expected)
+		for range 3 {
+			t.answer(t.conversation(1, 2, 3), `{"usage":{"prompt_tokens":3000,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":800}}}`)
+		}
+		t.wantGrown(expected, 0)
+	}},
+	{name: "an answer that breaks off", policy: prefixCache, endpoints: 1, run: func(t *run) {
+		const expected = "warmgate_expected_cached_tokens_total"
+		t.answer(t.conversation(1), `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":400}}}`)
+		t.mark(expected)
+		for range 3 {
+			s := t.say(t.conversation(1))
+			s.Head(200)
+			s.Data("data: {\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":1}}\n\n")
+			s.ResetByClient()
+			t.wantDrained()
+		}
+		t.wantGrown(expected, 0)
+	}},
+	{name: "silence in one API says nothing of another", policy: prefixCache, endpoints: 1, run: func(t *run) {
+		const told = `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":490}}}`
+		for range 2 * t.Workers() {
+			t.answer(t.conversation(1), told)
+		}
+		messages := t.conversation(1)
+		messages.Path = "/v1/messages"
+		for range 40 {
+			t.answer(messages, `{"usage":{"input_tokens":500,"output_tokens":9}}`)
+		}
+		if match := t.match(t.answer(t.conversation(1), told)); match < 0.9 {
+			t.Errorf("%v of the prompt is taken to be cached, want all", match)
+		}
+	}},
 	{name: "a prompt that cannot be read", policy: prefixCache, endpoints: 2, run: func(t *run) {
 		t.mark(decisionsOf(prefixCache, "body_malformed"), decisionsOf(prefixCache, "body_ambiguous"), decisionsOf(prefixCache, "chosen"))
 		for _, body := range []string{"{", `{"prompt":"a","prompt":"b"}`, "{}"} {
@@ -171,6 +206,17 @@ func (t *run) say(r Request) Stream {
 	if s.Upstream() < 0 {
 		t.Fatalf("the request reached no endpoint: %+v", s.Result())
 	}
+	return s
+}
+
+// answer sends a request and lets it be answered as a whole.
+func (t *run) answer(r Request, body string) Stream {
+	t.Helper()
+	s := t.say(r)
+	s.Head(200)
+	s.Data(body)
+	t.finish(s)
+	t.wantDrained()
 	return s
 }
 

@@ -131,7 +131,7 @@ var keys = []key{
 		size(64, 64<<10, func(c *Config) *int { return &c.Prefix.BlockBytes }), onAny, "",
 	},
 	{
-		Key{"lb_config.prefix.credit", "number", "2", "prefix_cache: how many tokens of load one cached token of the prompt outweighs, less where more requests begin alike than one endpoint's part; 0: none"},
+		Key{"lb_config.prefix.credit", "number", "2", "prefix_cache: how many tokens of load one cached token of the prompt outweighs, less for prompts that more requests begin with than one endpoint can serve; 0: none"},
 		number(0, 1000, func(c *Config) *float64 { return &c.Prefix.Credit }), onAny, "",
 	},
 	{
@@ -147,7 +147,7 @@ var keys = []key{
 		integer(0, 1e9, func(c *Config) *int { return &c.Prefix.CacheTokens }), onAny, "",
 	},
 	{
-		Key{"lb_config.prefix.tenant_header", "string", "", "prefix_cache: requests with different values of this header share no prefix, and the room to remember them fairly. A proxy in front must set it"},
+		Key{"lb_config.prefix.tenant_header", "string", "", "prefix_cache: requests with different values of this header share no prefix, and get a fair part of the table each. A proxy in front must set it"},
 		text(func(c *Config) *string { return &c.Prefix.TenantHeader }), onAny, "",
 	},
 	{
@@ -219,7 +219,7 @@ var keys = []key{
 	},
 
 	{
-		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt, less where answers tell otherwise; 0: the default. Higress's name, also without Redis"},
+		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt, 64 to 172800 (more counts as that), less where answers tell otherwise; 0: the default. Higress's name, also without Redis"},
 		integer(0, 1e9, func(c *Config) *int { return &c.Prefix.TTLSeconds }), onAny, "",
 	},
 	{

@@ -12,13 +12,17 @@ const (
 const (
 	keyUnit   = "lb_config.unit"
 	unitToken = "tokens"
+	keyTTL    = "lb_config.redisKeyTTL"
 )
 
 var prefixKeys = []string{
 	"lb_config.prefix.block_bytes", "lb_config.prefix.credit", "lb_config.prefix.table_bytes", "lb_config.prefix.redis_bytes",
 	"lb_config.prefix.cache_tokens", "lb_config.prefix.tenant_header",
-	"lb_config.prefix.secret", "lb_config.redisKeyTTL",
+	"lb_config.prefix.secret", keyTTL,
 }
+
+// leastTTL is the least number of seconds that prompts can be kept for: what is in use is noted again only every half minute.
+const leastTTL = 64
 
 // checkPrefix settles what prefix_cache needs.
 func (pt *part) checkPrefix() {
@@ -30,6 +34,9 @@ func (pt *part) checkPrefix() {
 		pt.bad(pt.prefix+keyUnit, `got "`+pt.Unit+`", want "tokens" or nothing: prefix_cache weighs cached tokens against tokens in flight`)
 	}
 	pt.Unit = unitToken
+	if ttl := pt.Prefix.TTLSeconds; ttl > 0 && ttl < leastTTL {
+		pt.bad(pt.prefix+keyTTL, "got "+strconv.Itoa(ttl)+", want "+strconv.Itoa(leastTTL)+" or more, or 0 for the default: what is in use is noted again only every half minute")
+	}
 	if pt.Prefix.TTLSeconds == 0 {
 		pt.Prefix.TTLSeconds = pt.base.Prefix.TTLSeconds
 	}

@@ -15,7 +15,10 @@ func TestPrefixCache(t *testing.T) {
 	}{
 		{text: `{"lb_policy":"prefix_cache"}`},
 		{text: `{"lb_policy":"prefix_cache","lb_config":{"redisKeyTTL":0}}`},
-		{text: `{"lb_policy":"prefix_cache","lb_config":{"unit":"tokens","prefix":{"credit":2},"redisKeyTTL":60}}`},
+		{text: `{"lb_policy":"prefix_cache","lb_config":{"unit":"tokens","prefix":{"credit":2},"redisKeyTTL":64}}`},
+		{text: `{"lb_policy":"prefix_cache","lb_config":{"redisKeyTTL":262144}}`},
+		{text: `{"lb_policy":"prefix_cache","lb_config":{"redisKeyTTL":63}}`, problem: `lb_config.redisKeyTTL: got 63, want 64 or more, or 0 for the default`},
+		{text: `{"lb_policy":"prefix_cache","lb_config":{"redisKeyTTL":1}}`, problem: `lb_config.redisKeyTTL: got 1, want 64`},
 		{text: `{"lb_policy":"prefix_cache","lb_config":{"unit":"requests"}}`, problem: `lb_config.unit: got "requests", want "tokens" or nothing`},
 		{text: `{"lb_policy":"global_least_request","lb_config":{"redisKeyTTL":60}}`, warning: "lb_config.redisKeyTTL has no effect without lb_policy prefix_cache"},
 		{text: `{"lb_policy":"global_least_request","lb_config":{"prefix":{"credit":2}}}`, warning: "lb_config.prefix.credit has no effect"},
