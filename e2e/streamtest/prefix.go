@@ -25,9 +25,9 @@ var prefixScenarios = []scenario{
 	{name: "load outweighs what is cached", policy: prefixCache, endpoints: 2, run: func(t *run) {
 		first := t.say(t.conversation(1))
 		t.finish(first)
-		busy := []Stream{t.say(Request{Frames: []string{completion(400, 20000)}})}
+		busy := []Stream{t.say(t.work(20000))}
 		if busy[0].Upstream() != first.Upstream() {
-			busy = append(busy, t.say(Request{Frames: []string{completion(400, 40000)}}))
+			busy = append(busy, t.say(t.work(40000)))
 		}
 		away := t.say(t.conversation(1, 2))
 		if away.Upstream() == first.Upstream() {
@@ -175,14 +175,20 @@ var prefixScenarios = []scenario{
 const prefixCache = "prefix_cache"
 
 // conversation is a request with a turn for each seed. Those with the same seeds in front have the same beginning. Every scenario
-// has conversations of its own, which the one before has not sent elsewhere a moment ago.
+// has conversations of its own, which the one before has not sent elsewhere a moment ago, and a model of its own, of which answers
+// before have told nothing.
 func (t *run) conversation(seeds ...int) Request {
 	var turns []string
 	for _, seed := range seeds {
 		text := t.Name() + strings.Repeat(fmt.Sprintf(" turn %d goes on", seed), 250)
 		turns = append(turns, `{"role":"user","content":"`+text+`"}`)
 	}
-	return Request{Frames: []string{`{"model":"m","messages":[` + strings.Join(turns, ",") + `]}`}}
+	return Request{Frames: []string{`{"model":"` + t.Name() + `","messages":[` + strings.Join(turns, ",") + `]}`}}
+}
+
+// work is a request of the scenario's model that may generate so many tokens.
+func (t *run) work(limit int) Request {
+	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"work","max_tokens":%d}`, t.Name(), limit)}}
 }
 
 // warm sends requests until the gateway takes them where the plugin wants them: it may know of new endpoints later, and a request
