@@ -17,9 +17,11 @@ type popularity struct {
 
 const (
 	sketchRow = 1 << 13
-	// sketchSpan is how many requests are counted before all counts are halved, at least. With many endpoints it takes more of them
-	// to tell what is popular, up to as many as a count can hold.
-	sketchSpan    = 512
+	// sketchSpan is how many requests for each endpoint are counted before all counts are halved: an endpoint's fair part are 8 to 16
+	// of them, which is enough to tell, and what becomes popular does so after a few. There are sketchSpanMin at least, and as many
+	// as a count can hold at most.
+	sketchSpan    = 16
+	sketchSpanMin = 64
 	sketchSpanMax = 1<<16 - 1
 	// poor is the part of a prompt below which a match is not followed: requests then go to endpoints that nobody uses.
 	poor = 1.0 / 4
@@ -44,7 +46,7 @@ func (p *popularity) worth(blocks []prompt.Block, length, endpoints int) []uint3
 		}
 	}
 	p.requests, p.blocks = p.requests+1, p.blocks+len(blocks)
-	if p.requests >= min(max(sketchSpan, 8*endpoints), sketchSpanMax) {
+	if p.requests >= min(max(sketchSpanMin, sketchSpan*endpoints), sketchSpanMax) {
 		p.halve()
 	}
 	return worth

@@ -102,6 +102,23 @@ func TestPoorMatchIsWorthNothing(t *testing.T) {
 	}
 }
 
+// What becomes popular is noticed soon, however much else was asked before.
+func TestPopularityIsNoticed(t *testing.T) {
+	for _, endpoints := range []int{4, 64} {
+		var p popularity
+		for i := range uint64(5000) {
+			p.worth(chainOf(i+1, 10), 1000, endpoints)
+		}
+		hot, n := chainOf(0, 10), 0
+		for p.worth(hot, 1000, endpoints)[9] > 500 {
+			n++
+		}
+		if most := 6 * endpoints; n > most {
+			t.Errorf("%d endpoints: worth less than half after %d requests, want %d at most", endpoints, n, most)
+		}
+	}
+}
+
 // What was popular once is forgotten, and counts never overflow.
 func TestPopularityFades(t *testing.T) {
 	for _, endpoints := range []int{4, 4096} {
@@ -113,7 +130,7 @@ func TestPopularityFades(t *testing.T) {
 		if got := p.worth(hot, 1000, endpoints)[9]; got > 100 {
 			t.Fatalf("%d endpoints: worth %d of 1000 while all ask for it", endpoints, got)
 		}
-		for i := range uint64(20 * 8 * endpoints) {
+		for i := range uint64(20 * sketchSpan * endpoints) {
 			p.worth(chainOf(i+1, 1), 100, endpoints)
 		}
 		if got := p.worth(hot, 1000, endpoints)[9]; got < 990 {
