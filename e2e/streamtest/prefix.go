@@ -191,8 +191,8 @@ func (t *run) work(limit int) Request {
 	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"work","max_tokens":%d}`, t.Name(), limit)}}
 }
 
-// warm sends requests until the gateway takes them where the plugin wants them: it may know of new endpoints later, and a request
-// that went astray is not noted where it went.
+// warm sends requests until the gateway takes them where the plugin wants them: it may know of new endpoints later than the plugin.
+// Requests, or retries, that go astray because of that are another scenario's.
 func (t *run) warm() {
 	t.Helper()
 	for row := 0; row < 2*t.size; {

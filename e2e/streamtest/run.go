@@ -64,7 +64,7 @@ func start(t *testing.T, open Open, s scenario) {
 	if !s.bare {
 		r.configure(s.config)
 	}
-	if s.policy == prefixCache {
+	if s.policy == prefixCache || slices.Contains(s.needs, SecondHop) {
 		r.warm()
 	}
 	s.run(r)
