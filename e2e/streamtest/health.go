@@ -37,6 +37,7 @@ var healthScenarios = []scenario{
 		old := t.open(4)
 		t.SetEndpoints([]Endpoint{{}, {}, {}, {}})
 		t.size = 4
+		t.settle()
 		streams := t.open(4)
 		t.wantLoads(2, 2, 2, 2)
 		t.SetEndpoints([]Endpoint{{}})

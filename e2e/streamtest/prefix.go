@@ -195,6 +195,13 @@ func (t *run) work(limit int) Request {
 // Requests, or retries, that go astray because of that are another scenario's.
 func (t *run) warm() {
 	t.Helper()
+	t.settle()
+	t.wantDrained()
+}
+
+// settle does so while other requests are open.
+func (t *run) settle() {
+	t.Helper()
 	for row := 0; row < 2*t.size; {
 		s := t.say(chat())
 		t.finish(s)
@@ -202,7 +209,6 @@ func (t *run) warm() {
 			row = 0
 		}
 	}
-	t.wantDrained()
 }
 
 // say opens a request and waits until it has reached an endpoint.
