@@ -74,6 +74,18 @@ type Terms struct {
 	Health      HealthConfig
 }
 
+// Weight returns the endpoint's capacity: what the terms say, else what the gateway says, else 1.
+func (t *Terms) Weight(e *Endpoint) float64 {
+	weight := e.Weight
+	if w, ok := t.Weights[e.Addr]; ok {
+		weight = w
+	}
+	if weight <= 0 {
+		return 1
+	}
+	return weight
+}
+
 // NewHealth returns the health of a cluster of which nothing is known.
 func NewHealth() *Health { return &Health{tracked: map[string]*tracked{}} }
 
@@ -210,13 +222,7 @@ func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candida
 	usable = h.withoutEjected(now, usable, mayEject(terms.Health.MaxEjectionPercent, available, total))
 	out := make([]Candidate, 0, len(usable))
 	for _, e := range usable {
-		weight := e.Weight
-		if w, ok := terms.Weights[e.Addr]; ok {
-			weight = w
-		}
-		if weight <= 0 {
-			weight = 1
-		}
+		weight := terms.Weight(e)
 		c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], terms.Health.SlowStart)}
 		if terms.MaxInflight > 0 {
 			c.Cap = max(1, int64(math.Round(float64(terms.MaxInflight)*weight)))

@@ -167,7 +167,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	}
 	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
 	if p.Prefix.Asks() {
-		s.prefixes.note(now, uint32(hashAddr(p.Candidates[grant.Index].Addr)))
+		s.prefixes.note(now, HolderOf(p.Candidates[grant.Index].Addr))
 	}
 	return grant, nil
 }
@@ -192,14 +192,14 @@ func (s *MemStore) matches(sc *scope, t table, held []holding) []int {
 
 // Forget implements [Store].
 func (s *MemStore) Forget(_ time.Duration, _ LeaseID, p *Plan, addr string, n int) {
-	s.prefixes.forget(&p.Prefix, uint32(hashAddr(addr)), n)
+	s.prefixes.forget(&p.Prefix, HolderOf(addr), n)
 }
 
 // Note implements [Store].
 func (s *MemStore) Note(now time.Duration, _ LeaseID, p *Plan, addr string) {
 	if p.Prefix.Asks() {
 		s.prefixes.cut(&p.Prefix)
-		s.prefixes.note(now, uint32(hashAddr(addr)))
+		s.prefixes.note(now, HolderOf(addr))
 	}
 }
 

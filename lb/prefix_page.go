@@ -31,6 +31,9 @@ const (
 	freshFor = 8 // ticks
 )
 
+// HolderOf returns what pages, in any store, know an endpoint by: the lower half of the xxhash of its address.
+func HolderOf(addr string) uint32 { return uint32(hashAddr(addr)) }
+
 func tickOf(now time.Duration) uint16 { return uint16(now / seenTick) }
 
 // entry is one block in a page.

@@ -9,12 +9,9 @@ import (
 
 // Keeping is for how long an endpoint is taken to keep what it has computed: what was noted for it longer ago does not count.
 type Keeping struct {
-	Endpoint uint32 // the lower half of the xxhash of its address
+	Endpoint uint32 // see HolderOf
 	For      time.Duration
 }
-
-// NewKeeping returns for how long the endpoint with the address keeps what it has computed.
-func NewKeeping(addr string, d time.Duration) Keeping { return Keeping{uint32(hashAddr(addr)), d} }
 
 const (
 	// leastTold is how many tokens a prediction must be about to say something: engines count in blocks of their own.
@@ -177,7 +174,7 @@ func (c *Caches) terms(now, longest time.Duration, cs []Candidate, b *belief) {
 		case keeps >= b.ttl/2:
 			continue
 		}
-		b.less = append(b.less, NewKeeping(cs[i].Addr, keeps))
+		b.less = append(b.less, Keeping{HolderOf(cs[i].Addr), keeps})
 	}
 	if len(b.less) > maxLess {
 		slices.SortFunc(b.less, func(a, b Keeping) int { return cmp.Compare(a.For, b.For) })

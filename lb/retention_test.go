@@ -57,7 +57,7 @@ func (l *listening) keeps() (out []time.Duration) {
 	l.now += keptEvery
 	p.TTL, p.Less = l.plan()
 	for _, c := range l.cs {
-		out = append(out, p.keeps(uint32(hashAddr(c.Addr))))
+		out = append(out, p.keeps(HolderOf(c.Addr)))
 	}
 	return out
 }

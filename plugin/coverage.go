@@ -36,16 +36,9 @@ func (p *prompts) share(view *lb.View) (percent uint64, known bool) {
 		return 0, false
 	}
 	var caches float64
+	terms := termsOf(p.cfg)
 	for i := range view.Endpoints {
-		e := &view.Endpoints[i]
-		weight := e.Weight
-		if w, ok := p.cfg.Weights[e.Addr]; ok {
-			weight = w
-		}
-		if weight <= 0 {
-			weight = 1
-		}
-		caches += weight * float64(p.cfg.Prefix.CacheTokens)
+		caches += terms.Weight(&view.Endpoints[i]) * float64(p.cfg.Prefix.CacheTokens)
 	}
 	if caches == 0 {
 		return 0, false

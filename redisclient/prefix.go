@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
@@ -25,9 +23,6 @@ const (
 	// exactly is up to where a script's numbers are exact.
 	exactly = 1 << 53
 )
-
-// endpointOf returns what runs know an endpoint by.
-func endpointOf(addr string) uint32 { return uint32(xxhash.Sum64String(addr)) }
 
 // chain is a prompt's blocks as scripts want them: from block number from on.
 type chain struct {
@@ -141,7 +136,7 @@ func (s *Store) Note(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
 	c := s.chainOf(sc, &p.Prefix, 0)
 	b := scriptNote.command(nil, len(c.slots), 4)
 	b = c.appendPages(b, sc.keys.Page)
-	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, endpointOf(addr)))
+	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.HolderOf(addr)))
 	b = c.appendBlocks(b)
 	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
 	s.background(now, scriptNote, sc, b, func(time.Duration, Value, error) {})
@@ -156,7 +151,7 @@ func (s *Store) Forget(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string,
 	c := s.chainOf(sc, &p.Prefix, n)
 	b := scriptForget.command(nil, len(c.slots), 3)
 	b = c.appendPages(b, sc.keys.Page)
-	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, endpointOf(addr)))
+	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.HolderOf(addr)))
 	b = c.appendBlocks(b)
 	s.background(now, scriptForget, sc, b, func(time.Duration, Value, error) {})
 }

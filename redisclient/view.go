@@ -80,7 +80,7 @@ func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 	classes, members := pack(cs)
 	var hashes []byte
 	for i := range cs {
-		hashes = binary.LittleEndian.AppendUint32(hashes, endpointOf(cs[i].Addr))
+		hashes = binary.LittleEndian.AppendUint32(hashes, lb.HolderOf(cs[i].Addr))
 	}
 	h := xxhash.New()
 	_, _ = h.Write(classes)

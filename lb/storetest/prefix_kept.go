@@ -54,7 +54,7 @@ func testPrefixLess(t *testing.T, w *world) {
 		p := WithPrompt(Even(addrs[endpoint:endpoint+1]), 1, Blocks(uint64(100*number+endpoint)))
 		p.Prefix.TTL, p.Prefix.Less = cases[number].ttl, []lb.Keeping{{Endpoint: 1, For: 0}}
 		for k, keeps := range cases[number].less {
-			p.Prefix.Less = append(p.Prefix.Less, lb.NewKeeping(addrs[k+1], keeps))
+			p.Prefix.Less = append(p.Prefix.Less, lb.Keeping{Endpoint: lb.HolderOf(addrs[k+1]), For: keeps})
 		}
 		return p
 	}
