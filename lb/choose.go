@@ -6,10 +6,11 @@ const Full = -1
 // Choose returns the index of the candidate that costs least with the request on it, or [Full] when all are at their
 // cap:
 //
-//	cost(c) = c.Base + c.Slope * (load(c) + added) / c.Weight - p.Prefix.Credit * worth(c)
+//	cost(c) = c.Base + (c.Slope * load(c) + c.Steep * beyond(c)) / c.Weight - p.Prefix.Credit * worth(c)
 //
-// where load is what c carries over all owners and added what this request brings, both in the plan's unit, and worth is what it
-// is worth to have the part of the prompt that c has in its cache, 1 at most for all of it. Counting the request itself makes an
+// where load is what c carries over all owners and what this request brings, both in the plan's unit, beyond is how much of that
+// is more than c.Room, and worth is what it is worth to have the part of the prompt that c has in its cache, 1 at most for all of
+// it. Counting the request itself makes an
 // idle endpoint of twice the weight win over an idle one of weight 1. Equal costs are settled evenly by the lower 32 of the
 // plan's random bits. loads[i], and matched[i], the number of the prompt's blocks that are cached, belong to p.Candidates[i];
 // matched is nil when nothing is cached anywhere.
@@ -49,7 +50,13 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }
 
 // cost is what the candidate costs with the given load on it, in the plan's unit.
-func (c *Candidate) cost(load float64) float64 { return c.Base + c.Slope*load/c.Weight }
+func (c *Candidate) cost(load float64) float64 {
+	cost := c.Base + c.Slope*load/c.Weight
+	if c.Steep > 0 && load > c.Room {
+		cost += c.Steep * (load - c.Room) / c.Weight
+	}
+	return cost
+}
 
 // credit is by how much candidate i costs less for what it has cached. It is rounded before it is taken off: a processor that does
 // both in one step would settle ties in another way than a store in Redis.

@@ -53,6 +53,18 @@ var chooseCases = []struct {
 		1, "8000/1 against 28000/4",
 	},
 	{
+		"rather busy than waiting",
+		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Room: 4, Steep: 3}, {Slope: 1, Weight: 1, Room: 20, Steep: 3}}},
+		[]lb.Load{{Requests: 4}, {Requests: 6}},
+		1, "5+3*1 against 7",
+	},
+	{
+		"among those that wait the shortest queue",
+		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Room: 4, Steep: 3}, {Slope: 1, Weight: 1, Room: 6, Steep: 3}}},
+		[]lb.Load{{Requests: 7}, {Requests: 8}},
+		1, "8+3*4 against 9+3*3",
+	},
+	{
 		"base cost",
 		lb.Plan{Candidates: []lb.Candidate{candidate(5, 1, 1, 0), candidate(0, 1, 1, 0)}},
 		[]lb.Load{{}, {Requests: 4}},
@@ -102,6 +114,7 @@ func randomPlan(r *rand.Rand) (p *lb.Plan, loads []lb.Load, matched []int) {
 		loads[i] = lb.Load{Requests: int64(r.IntN(4)), Tokens: int64(r.IntN(4)) * 10}
 		p.Candidates = append(p.Candidates, lb.Candidate{
 			Base: float64(r.IntN(3)), Slope: float64(r.IntN(2)), Weight: float64(1 + r.IntN(3)), Cap: int64(r.IntN(5)),
+			Room: float64(r.IntN(5) - 1), Steep: float64(r.IntN(3)),
 		})
 	}
 	if r.IntN(2) == 0 {
@@ -135,7 +148,7 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 		if matched != nil && matched[i] > 0 {
 			credit = p.Prefix.Credit * float64(matched[i]) / 4
 		}
-		return c.Base + c.Slope*(load+added)/c.Weight - credit
+		return c.Base + c.Slope*(load+added)/c.Weight + c.Steep*max(0, load+added-c.Room)/c.Weight - credit
 	}
 	least, any := math.Inf(1), false
 	for i, c := range p.Candidates {

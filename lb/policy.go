@@ -53,6 +53,7 @@ type View struct {
 type Request struct {
 	PromptTokens int64          // estimated tokens of the prompt
 	OutputTokens int64          // tokens the request may generate, or the configured guess
+	Model        string         // that the request asks for, for endpoint_metrics
 	Blocks       []prompt.Block // of the prompt, for prefix_cache
 	Length       int            // of the prompt, in the unit of the blocks' ends
 	Uncached     bool           // all of the prompt is computed, whatever is in the KV cache
@@ -89,6 +90,8 @@ type Candidate struct {
 	Slope  float64 // cost per unit of load and weight
 	Weight float64 // capacity; must be above 0
 	Cap    int64   // requests in flight at which the endpoint is full, 0 for no cap
+	Room   float64 // load up to which no request waits there
+	Steep  float64 // cost, beside Slope, per unit of weight and of the load beyond Room
 }
 
 // Plan is a policy's answer: where the request may go and what it adds while in flight. The candidates may be shared

@@ -205,6 +205,9 @@ func (d *differential) candidates(f *field) []lb.Candidate {
 		if d.rng.IntN(3) == 0 {
 			c.Cap = int64(d.rng.IntN(5))
 		}
+		if d.rng.IntN(2) == 0 {
+			c.Room, c.Steep = float64(d.tokens())/float64(1+d.rng.IntN(3)), max(0, d.number(style == 0))
+		}
 		if style == 2 && k > 0 {
 			c = out[0]
 		}

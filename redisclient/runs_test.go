@@ -13,7 +13,7 @@ import (
 // TestViewsAreRuns: candidates of one class in adjacent rows are one entry of a view, whatever their number.
 func TestViewsAreRuns(t *testing.T) {
 	const (
-		head, class, run, hash = 16, 32, 6, 4
+		head, class, run, hash = 16, 48, 6, 4
 		n                      = 300
 	)
 	s := redisserver.StartT(t, redisserver.Options{})

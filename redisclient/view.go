@@ -74,7 +74,7 @@ func (v *view) fresh(now time.Duration) bool {
 }
 
 // terms is what candidates of one class have in common. NaN has no place in a plan, so they can be compared.
-type terms struct{ base, slope, weight, limit float64 }
+type terms struct{ base, slope, weight, limit, room, steep float64 }
 
 func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 	classes, members := pack(cs)
@@ -112,12 +112,15 @@ func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 func pack(cs []lb.Candidate) (classes, members []byte) {
 	number := map[terms]uint16{}
 	for i := range cs {
-		t := terms{cs[i].Base, cs[i].Slope, cs[i].Weight, float64(max(cs[i].Cap, 0))}
+		t := terms{cs[i].Base, cs[i].Slope, cs[i].Weight, float64(max(cs[i].Cap, 0)), math.Inf(1), 0}
+		if cs[i].Steep > 0 {
+			t.room, t.steep = cs[i].Room, cs[i].Steep
+		}
 		n, ok := number[t]
 		if !ok {
 			n = uint16(len(number))
 			number[t] = n
-			for _, f := range []float64{t.base, t.slope, t.weight, t.limit} {
+			for _, f := range []float64{t.base, t.slope, t.weight, t.limit, t.room, t.steep} {
 				classes = binary.LittleEndian.AppendUint64(classes, math.Float64bits(f))
 			}
 		}

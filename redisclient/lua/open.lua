@@ -2,7 +2,7 @@
 --
 -- KEYS     table rows owners own view
 -- ARGV     owner keep_ms view_ms classes members hashes addr...
---   classes  <dddd each: base, slope, weight, cap    members  <I2 each: the class of a candidate, counted from 0
+--   classes  <dddddd each: base, slope, weight, cap, room, steep    members  <I2 each: the class of a candidate, counted from 0
 --   hashes   the lower half of the hash of each address
 -- Returns  1
 -- The view it stores: the first 12 bytes of the table, <I2I2 classes and runs, the classes, and <I2I2I2 for each run of
@@ -24,6 +24,6 @@ for i = 1, #addrs do
   end
 end
 for i, run in ipairs(runs) do runs[i] = struct.pack('<I2I2I2', run.class, run.row, run.count) end
-redis.call('SET', KEYS[5], redis.call('GETRANGE', KEYS[1], 0, 11) .. struct.pack('<I2I2', #ARGV[4] / 32, #runs) ..
+redis.call('SET', KEYS[5], redis.call('GETRANGE', KEYS[1], 0, 11) .. struct.pack('<I2I2', #ARGV[4] / 48, #runs) ..
   ARGV[4] .. table.concat(runs) .. ARGV[6], 'PX', view_ms)
 return 1

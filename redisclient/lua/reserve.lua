@@ -23,7 +23,7 @@ if lease[2] == '' then
 end
 local byte, unpack = string.byte, struct.unpack
 local classes, runs, at = unpack('<I2I2', v, 13)
-local first = at + 32 * classes
+local first = at + 48 * classes
 if lease[2] then
   local row, i = unpack('<I2', lease[2]), 0
   for run = first, first + 6 * (runs - 1), 6 do
@@ -52,7 +52,7 @@ end
 local tied, ties, least, i = {}, 0, math.huge, 0
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, count = unpack('<I2I2I2', v, run)
-  local base, slope, weight, cap = unpack('<dddd', v, at + 32 * c)
+  local base, slope, weight, cap, room, steep = unpack('<dddddd', v, at + 48 * c)
   for part = from, from + count - 1, 256 do
     local n, r = math.min(256, from + count - part), 17 + 9 * part
     -- One call for many rows costs less than one for each.
@@ -65,7 +65,9 @@ for run = first, first + 6 * (runs - 1), 6 do
         load, full = load or x, cap > 0 and x >= cap
       end
       if not full then
-        local cost = base + slope * (load + added) / weight
+        load = load + added
+        local cost = base + slope * load / weight
+        if load > room then cost = cost + steep * (load - room) / weight end
         if credit then cost = cost - (credit[i] or 0) end
         if cost <= least then
           if cost < least then least, ties = cost, 0 end
