@@ -1,5 +1,7 @@
 package metrics
 
+import "slices"
+
 // Engine is a kind of model server, told by the names of its metrics.
 type Engine uint8
 
@@ -31,6 +33,9 @@ func EngineOf(name string) (Engine, bool) {
 	}
 	return AnyEngine, false
 }
+
+// EngineNames returns the names of all engines.
+func EngineNames() []string { return slices.Clone(engineNames[AnyEngine+1:]) }
 
 // Field is one thing that an engine says about itself.
 type Field uint8
@@ -71,11 +76,15 @@ type Load struct {
 	Waiting Adapters // of requests in the queue
 
 	found  uint32 // bit f: there is a value of field f
+	grows  uint32 // bit f: field f is a target, and a counter
 	values [fields]float64
 }
 
 // Value returns the value of a field, and whether the text had it.
 func (l *Load) Value(f Field) (float64, bool) { return l.values[f], l.found>>f&1 == 1 }
+
+// Grows tells whether a target is a counter: it only ever grows, and starts again at 0 with the engine.
+func (l *Load) Grows(f Field) bool { return l.grows>>f&1 == 1 }
 
 func (l *Load) set(f Field, v float64) {
 	l.values[f] = v
@@ -91,12 +100,17 @@ type Adapters struct {
 	IDs [MaxNames]uint64
 }
 
-// Has tells whether the adapter of that name is in the list.
-func (a *Adapters) Has(name string) bool {
+// AdapterID returns the digest of an adapter's name, as lists have it.
+func AdapterID(name string) uint64 {
 	id := digestStart
 	for i := range len(name) {
 		id = digest(id, name[i])
 	}
+	return id
+}
+
+// Has tells whether the adapter of that [AdapterID] is in the list.
+func (a *Adapters) Has(id uint64) bool {
 	for _, other := range a.IDs[:a.N] {
 		if other == id {
 			return true

@@ -221,16 +221,16 @@ func TestAdapters(t *testing.T) {
 			t.Errorf("%s: %v %v, %d loaded, %d waiting", c.name, most, ok, l.Loaded.N, l.Waiting.N)
 		}
 		for _, name := range c.loaded {
-			if !l.Loaded.Has(name) {
+			if !l.Loaded.Has(AdapterID(name)) {
 				t.Errorf("%s: %q is not loaded", c.name, name)
 			}
 		}
 		for _, name := range c.waiting {
-			if !l.Waiting.Has(name) || l.Loaded.Has(name) {
+			if !l.Waiting.Has(AdapterID(name)) || l.Loaded.Has(AdapterID(name)) {
 				t.Errorf("%s: %q does not wait", c.name, name)
 			}
 		}
-		if l.Loaded.Has("") || l.Loaded.Has("adapter") {
+		if l.Loaded.Has(AdapterID("")) || l.Loaded.Has(AdapterID("adapter")) {
 			t.Errorf("%s: an adapter that nobody named is loaded", c.name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // MaxBytes is how much of a text is read: what an engine with hundreds of copies of a model writes, and no more of what
@@ -284,6 +285,9 @@ func (s *sums) finish() {
 		}
 		if !math.IsInf(v, 0) {
 			l.set(field, v)
+		}
+		if field >= targets && strings.HasSuffix(from.name, "_total") {
+			l.grows |= 1 << field
 		}
 	}
 	if _, ok := l.Value(MaxAdapters); !ok {

@@ -169,7 +169,7 @@ func TestCutAnywhere(t *testing.T) {
 					t.Fatalf("%s, %d bytes, up to %q: field %d is %v, not %v", name, i, text[max(0, i-40):i], f, v, want[f])
 				}
 			}
-			if _, ok := l.Value(MaxAdapters); ok && !l.Loaded.Has("b") || !ok && l.Loaded.N > 0 {
+			if _, ok := l.Value(MaxAdapters); ok && !l.Loaded.Has(AdapterID("b")) || !ok && l.Loaded.N > 0 {
 				t.Fatalf("%s, %d bytes: old adapters", name, i)
 			}
 		}

@@ -1,0 +1,84 @@
+package metrics
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Append appends a compact form of l to dst, from which [Load.Read] makes an equal Load: the engine, a byte that says if it was cut,
+// the sets of fields that were found and that grow, the value of each as a float64, and the lists of adapters if there are any. All
+// is little-endian.
+func (l *Load) Append(dst []byte) []byte {
+	cut := byte(0)
+	if l.Cut {
+		cut = 1
+	}
+	dst = append(dst, byte(l.Engine), cut)
+	dst = binary.LittleEndian.AppendUint32(dst, l.found)
+	dst = binary.LittleEndian.AppendUint32(dst, l.grows)
+	for f := range fields {
+		if v, ok := l.Value(f); ok {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+		}
+	}
+	if _, ok := l.Value(MaxAdapters); ok {
+		dst = l.Waiting.append(l.Loaded.append(dst))
+	}
+	return dst
+}
+
+// Read reads what Append wrote into l, and returns what stands behind it. It is not ok for anything else; l is then of no use.
+func (l *Load) Read(src []byte) (rest []byte, ok bool) {
+	const head = 10
+	if len(src) < head || Engine(src[0]) >= engines {
+		return nil, false
+	}
+	*l = Load{Engine: Engine(src[0]), Cut: src[1] == 1}
+	found, grows := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
+	if found>>fields != 0 || grows>>fields != 0 {
+		return nil, false
+	}
+	src = src[head:]
+	l.grows = grows
+	for f := range fields {
+		if found>>f&1 == 0 {
+			continue
+		}
+		if len(src) < 8 {
+			return nil, false
+		}
+		v := math.Float64frombits(binary.LittleEndian.Uint64(src))
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, false
+		}
+		l.set(f, v)
+		src = src[8:]
+	}
+	if _, there := l.Value(MaxAdapters); !there {
+		return src, true
+	}
+	if src, ok = l.Loaded.load(src); ok {
+		src, ok = l.Waiting.load(src)
+	}
+	return src, ok
+}
+
+func (a *Adapters) append(dst []byte) []byte {
+	dst = append(dst, byte(a.N))
+	for _, id := range a.IDs[:a.N] {
+		dst = binary.LittleEndian.AppendUint64(dst, id)
+	}
+	return dst
+}
+
+func (a *Adapters) load(src []byte) (rest []byte, ok bool) {
+	if len(src) == 0 || src[0] > MaxNames || len(src) < 1+8*int(src[0]) {
+		return nil, false
+	}
+	a.N, src = int(src[0]), src[1:]
+	for i := range a.N {
+		a.IDs[i] = binary.LittleEndian.Uint64(src)
+		src = src[8:]
+	}
+	return src, true
+}

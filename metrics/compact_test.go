@@ -1,0 +1,94 @@
+package metrics
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestCompact reads all samples, and what they become, back.
+func TestCompact(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.prom")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	p, err := New(AnyEngine, "vllm:prompt_tokens", "vllm:kv_cache_usage_perc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	var loads []Load
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var l Load
+		p.Parse(text, &l)
+		loads = append(loads, l)
+		all = l.Append(all)
+	}
+	with := Load{}
+	p.Parse([]byte(`vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"} 1.5`+"\n"), &with)
+	if with.Loaded.N != 2 || with.Waiting.N != 1 {
+		t.Fatalf("adapters %+v", with)
+	}
+	loads = append(loads, with)
+	all = with.Append(all)
+	rest := all
+	for i := range loads {
+		var got Load
+		var ok bool
+		if rest, ok = got.Read(rest); !ok {
+			t.Fatalf("load %d cannot be read", i)
+		}
+		if got != loads[i] {
+			t.Errorf("load %d is %+v, was %+v", i, got, loads[i])
+		}
+	}
+	if len(rest) > 0 {
+		t.Errorf("%d bytes are left", len(rest))
+	}
+	for n := range with.Append(nil) {
+		var got Load
+		if _, ok := got.Read(with.Append(nil)[:n]); ok {
+			t.Errorf("%d bytes of %d are taken for all", n, len(with.Append(nil)))
+		}
+	}
+}
+
+func FuzzCompact(f *testing.F) {
+	l := Load{Engine: VLLM, Cut: true}
+	l.set(Running, 3)
+	l.set(MaxAdapters, 2)
+	l.Loaded = Adapters{N: 1, IDs: [MaxNames]uint64{7}}
+	f.Add(l.Append(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var got, again Load
+		rest, ok := got.Read(data)
+		if !ok {
+			return
+		}
+		if len(rest) > len(data) {
+			t.Fatal("more is left than there was")
+		}
+		if _, ok := again.Read(got.Append(nil)); !ok || again != got {
+			t.Fatalf("%+v becomes %+v", got, again)
+		}
+	})
+}
+
+func TestGrows(t *testing.T) {
+	p, err := New(AnyEngine, "vllm:prompt_tokens", "vllm:num_requests_waiting")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l Load
+	p.Parse([]byte("vllm:prompt_tokens_total 7\nvllm:num_requests_waiting 2\n"), &l)
+	if v, ok := l.Value(Target(0)); !ok || v != 7 || !l.Grows(Target(0)) {
+		t.Errorf("the counter is %v %v, grows %v", v, ok, l.Grows(Target(0)))
+	}
+	if v, ok := l.Value(Target(1)); !ok || v != 2 || l.Grows(Target(1)) {
+		t.Errorf("the gauge is %v %v, grows %v", v, ok, l.Grows(Target(1)))
+	}
+}

@@ -1,0 +1,74 @@
+package metrics
+
+import "bytes"
+
+// The headers by which an engine tells its load in an answer, after the Open Request Cost Aggregation (ORCA) standard. vLLM does so
+// for requests that ask for it, in answers that are no streams.
+const (
+	ORCAHeader        = "endpoint-load-metrics"        // of an answer
+	ORCARequestHeader = "endpoint-load-metrics-format" // of a request, to ask for it
+	ORCAFormat        = "TEXT"                         // what to ask for
+)
+
+// orcaNames are the names of fields in load reports. The part before the last dot says only that they are the engine's own.
+var orcaNames = map[string]Field{
+	"num_requests_running": Running, "num_requests_waiting": Waiting, "kv_cache_usage_perc": KVUse, "gpu_cache_usage_perc": KVUse,
+}
+
+// ParseORCA reads the value of an [ORCAHeader], in its TEXT or JSON format, into l, whatever l was before. An engine that runs several
+// copies of a model repeats a name for each in TEXT; they are one endpoint, as in [Parser.Parse]. It says whether there was anything
+// to read.
+func ParseORCA(value []byte, l *Load) bool {
+	*l = Load{}
+	format, report, _ := bytes.Cut(bytes.TrimSpace(value), []byte(" "))
+	mark := byte('=')
+	switch string(format) {
+	case "TEXT":
+	case "JSON":
+		mark = ':'
+	default:
+		return false
+	}
+	var copies [fields]float64
+	for len(report) > 0 {
+		var entry []byte
+		entry, report, _ = bytes.Cut(report, []byte(","))
+		at := bytes.LastIndexByte(entry, mark)
+		if at < 0 {
+			continue
+		}
+		name := bytes.Trim(entry[:at], " \t\"")
+		name = name[bytes.LastIndexAny(name, `."`)+1:]
+		field, known := orcaNames[string(name)]
+		v, ok := number(bytes.TrimRight(entry[at+1:], " \t}"))
+		if !known || !ok || !(v >= 0 && v <= maxValue) {
+			continue
+		}
+		copies[field]++
+		sum, _ := l.Value(field)
+		if field == KVUse {
+			v = min(v, 1)
+		}
+		l.set(field, sum+v)
+	}
+	if use, ok := l.Value(KVUse); ok {
+		l.set(KVUse, use/copies[KVUse])
+	}
+	return l.found != 0
+}
+
+// Update takes over what a newer Load says, and keeps the rest.
+func (l *Load) Update(newer *Load) {
+	for f := range fields {
+		if v, ok := newer.Value(f); ok {
+			l.set(f, v)
+		}
+	}
+	if _, ok := newer.Value(MaxAdapters); ok {
+		l.Loaded, l.Waiting = newer.Loaded, newer.Waiting
+	}
+	l.grows |= newer.grows
+	if newer.Engine != AnyEngine {
+		l.Engine = newer.Engine
+	}
+}
