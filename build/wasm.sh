@@ -1,10 +1,10 @@
 #!/bin/sh
-# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos [output]. The last is for tests only: a request can crash
-# it. Run by `make wasm` and by the test harness, so that what is tested is what is shipped. The output is replaced by a
+# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos|envoy-bench [output]. The last two are for tests only: a request can
+# crash the first, and the second has policies to compare with. Run by `make wasm` and by the test harness, so that what is tested is what is shipped. The output is replaced by a
 # rename: an Envoy that is loading the old file is not disturbed.
 set -eu
 cd "$(dirname "$0")/.."
-host=${1:?usage: build/wasm.sh envoy|higress|envoy-chaos [output]}
+host=${1:?usage: build/wasm.sh envoy|higress|envoy-chaos|envoy-bench [output]}
 out=${2:-build/out/warmgate-$host.wasm}
 budget=$((4 * 1024 * 1024))
 
@@ -12,6 +12,7 @@ case $host in
 envoy) tags=envoy ;;
 higress) tags= ;;
 envoy-chaos) tags=envoy,chaos ;;
+envoy-bench) tags=envoy,benchpolicies ;;
 *) echo "wasm.sh: unknown host $host" >&2; exit 2 ;;
 esac
 
@@ -19,7 +20,8 @@ mkdir -p "$(dirname "$out")" .cache/wasm
 new=.cache/wasm/warmgate-$host.wasm
 # Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $new is
 # current.
-GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" -o "$new" ./plugin
+# Reading a configuration may take a little longer, so that package is built for size.
+GOOS=wasip1 GOARCH=wasm go build -gcflags=github.com/warmgate/warmgate/plugin/config=-l -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" -o "$new" ./plugin
 size=$(wc -c <"$new")
 if [ "$size" -gt "$budget" ]; then
 	echo "wasm.sh: $host is $size bytes, more than the budget of $budget" >&2

@@ -86,6 +86,19 @@ func (t *Terms) Weight(e *Endpoint) float64 {
 	return weight
 }
 
+// weighted says whether capacities of the view's endpoints are configured, by the terms or by the gateway.
+func (t *Terms) weighted(v *View) bool {
+	if len(t.Weights) > 0 {
+		return true
+	}
+	for i := range v.Endpoints {
+		if t.Weight(&v.Endpoints[i]) != t.Weight(&v.Endpoints[0]) {
+			return true
+		}
+	}
+	return false
+}
+
 // NewHealth returns the health of a cluster of which nothing is known.
 func NewHealth() *Health { return &Health{tracked: map[string]*tracked{}} }
 

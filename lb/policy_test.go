@@ -65,7 +65,7 @@ func TestPlanIsPure(t *testing.T) {
 // prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing else.
 func TestPrefixCachePlan(t *testing.T) {
 	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, Room: 1 << 20}
-	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Cache: cache})
+	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: cache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestPrefixCachePlan(t *testing.T) {
 func TestPrefixCacheTTL(t *testing.T) {
 	for configured, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL, 262144 * time.Second: lb.MaxTTL} {
 		p, err := lb.New("prefix_cache", lb.Config{
-			Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, Room: 1 << 20},
+			Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, Room: 1 << 20},
 		})
 		if err != nil {
 			t.Fatal(err)

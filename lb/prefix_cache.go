@@ -21,20 +21,26 @@ const MaxTTL = 48 * time.Hour
 // that much more than the others; these then have it as well. The hotter it is, the less that takes: see popularity.
 type prefixCache struct {
 	leastRequest
-	cache  CacheConfig
-	caches *Caches
-	belief belief
+	cache   CacheConfig
+	caches  *Caches
+	belief  belief
+	engines *Engines
+	engine  EngineConfig
 }
 
 func newPrefixCache(c Config) (Policy, error) {
 	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
 	least := leastRequest{unit: Tokens, terms: &c.Terms, health: c.Health}
-	return &prefixCache{leastRequest: least, cache: c.Cache, caches: c.Caches}, nil
+	return &prefixCache{leastRequest: least, cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engine}, nil
 }
 
-// Plan makes every healthy endpoint a candidate at a cost of its load, less what it has of the prompt.
+// Plan makes every healthy endpoint a candidate at a cost of its load, and of what its engine tells, less what it has of the prompt.
 func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
 	plan, reason := p.leastRequest.Plan(now, r, v)
+	if reason != ReasonChosen {
+		return plan, reason
+	}
+	plan.Candidates, _ = p.engines.weigh(now, plan.Candidates, &p.engine, Tokens, r.Model, p.terms.weighted(v))
 	p.caches.terms(now, p.cache.TTL, plan.Candidates, &p.belief)
 	saved := r.PromptTokens // where all of it is cached
 	if r.Uncached {
@@ -45,7 +51,7 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 		Worth: p.caches.popular.worth(r.Blocks, r.Length, len(plan.Candidates)),
 		TTL:   p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
 	}
-	return plan, reason
+	return plan, ReasonChosen
 }
 
 // Observe passes the outcome to the cluster's health, and to what is known of its caches.

@@ -36,7 +36,7 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	p, v := newProcess(t), viewOf(4)
 	store := lb.NewMemStore(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, Room: 1 << 20},
+		Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, Room: 1 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ const (
 	ReasonBodyAmbiguous                   // a key that decides is in the body twice
 	ReasonBodyEncoded                     // compressed or multipart body: not inspected
 	ReasonBodyLate                        // the body did not arrive in time: decided without it
+	ReasonNoMetrics                       // no endpoint has said of late how it is
 	ReasonAtCapacity                      // every candidate is at its cap: the request is shed
 	ReasonStoreError                      // the store could not count the request
 	ReasonPanic                           // a programming error was caught
@@ -27,7 +28,7 @@ const (
 
 var reasonNames = [reasonCount]string{
 	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "no_healthy_endpoint",
-	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "at_capacity", "store_error", "panic",
+	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity", "store_error", "panic",
 }
 
 // String returns the reason's name as it appears in statistics, headers and logs.

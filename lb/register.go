@@ -15,12 +15,17 @@ type Config struct {
 	Health *Health // of the cluster; shared by all policies of it
 	Caches *Caches // of the cluster; shared by all policies of it, needed by prefix_cache
 	Cache  CacheConfig
+
+	Engines *Engines // of the cluster; shared by all policies of it, needed by endpoint_metrics and prefix_cache
+	Engine  EngineConfig
+	Shares  *Shares // of the cluster; shared by all policies of it, needed by endpoint_metrics
 }
 
 // policies is the table of policies: lb_policy to constructor.
 var policies = map[string]func(Config) (Policy, error){
 	"global_least_request": newLeastRequest,
 	"prefix_cache":         newPrefixCache,
+	"endpoint_metrics":     newEndpointMetrics,
 }
 
 // New returns the policy of the given name for one cluster.

@@ -18,18 +18,13 @@ const (
 	// that is longer.
 	staleAfter = 10 * time.Second
 	staleTerms = 3
-	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts asking: parsing
-	// the answer takes milliseconds that a worker should rather spend on requests.
-	leaderSlack = 3 * time.Second
-	// leaderTerms is how many poll intervals a leader may miss.
-	leaderTerms = 3
 )
 
 // adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader, asks
 // and publishes a digest in shared memory; all read it.
 type adminPoller struct {
 	kv     lb.KV
-	id     uint64
+	leader leadership
 	serves bool // this VM serves requests: it is a worker's
 	busy   bool // a question is under way
 	asked  time.Duration
@@ -43,7 +38,7 @@ type adminPoller struct {
 }
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
-	return &adminPoller{kv: kv, id: id, views: map[string]*lb.View{}}
+	return &adminPoller{kv: kv, leader: leadership{kv, id, keyLeader}, views: map[string]*lb.View{}}
 }
 
 // due says whether this VM should ask now.
@@ -51,38 +46,18 @@ func (a *adminPoller) due(now, interval time.Duration) bool {
 	if a.busy && now-a.asked < 2*adminTimeoutMillis*time.Millisecond {
 		return false
 	}
-	if now-a.asked < interval && a.asked > 0 || !a.lead(now, interval) {
+	if now-a.asked < interval && a.asked > 0 {
+		return false
+	}
+	leads, taken := a.leader.lead(now, interval, a.serves)
+	if taken {
+		a.last = nil // another has published since
+	}
+	if !leads {
 		return false
 	}
 	a.busy, a.asked, a.every = true, now, interval
 	return true
-}
-
-// lead takes or renews the leadership: leader id u64, until i64.
-func (a *adminPoller) lead(now, interval time.Duration) bool {
-	val, cas, err := a.kv.Get(keyLeader)
-	if err != nil {
-		return false
-	}
-	var leader uint64
-	var until time.Duration
-	if len(val) == 16 {
-		leader = binary.LittleEndian.Uint64(val)
-		until = time.Duration(binary.LittleEndian.Uint64(val[8:]))
-	}
-	if leader != a.id {
-		wait := time.Duration(0)
-		if a.serves {
-			wait = leaderSlack
-		}
-		if now < until+wait {
-			return false
-		}
-		a.last = nil // another has published since
-	}
-	next := binary.LittleEndian.AppendUint64(nil, a.id)
-	next = binary.LittleEndian.AppendUint64(next, uint64(now+leaderTerms*max(interval, tickPeriod)))
-	return a.kv.Set(keyLeader, next, cas) == nil
 }
 
 // fetched takes an answer of the admin interface. It returns what was wrong with it, if anything.

@@ -42,7 +42,7 @@ func adminVMs(t *testing.T, n int) (*fakeKV, []*adminPoller) {
 func learn(t *testing.T, a *adminPoller, now time.Duration, page []byte) {
 	t.Helper()
 	if !a.due(now, pollEvery) {
-		t.Fatalf("VM %d does not ask", a.id)
+		t.Fatalf("VM %d does not ask", a.leader.id)
 	}
 	if problem := a.fetched(now, page, "200"); problem != "" {
 		t.Fatal(problem)
@@ -70,13 +70,13 @@ func TestOneVMAsks(t *testing.T) {
 	for range 100 {
 		for i := len(vms) - 1; i >= 0; i-- { // the main thread's comes last, as if its tick were late
 			if a := vms[i]; a.due(now, pollEvery) {
-				asked[a.id]++
+				asked[a.leader.id]++
 				a.fetched(now, clustersPage("healthy"), "200")
 			}
 		}
 		now += tickPeriod
 	}
-	if len(asked) != 1 || asked[vms[2].id] < 9 || asked[vms[2].id] > 11 {
+	if len(asked) != 1 || asked[vms[2].leader.id] < 9 || asked[vms[2].leader.id] > 11 {
 		t.Errorf("questions by VM in 10 s: %v, want about 10 by one", asked)
 	}
 }
@@ -104,7 +104,7 @@ func TestLeadership(t *testing.T) {
 		{main, 2*term + leaderSlack, true}, // the main thread needs no slack
 	} {
 		if got := c.vm.due(now+c.at, pollEvery); got != c.want {
-			t.Errorf("VM %d asks at %v: %v, want %v", c.vm.id, c.at, got, c.want)
+			t.Errorf("VM %d asks at %v: %v, want %v", c.vm.leader.id, c.at, got, c.want)
 		}
 		c.vm.busy = false
 	}

@@ -42,6 +42,7 @@ type fakeProcess struct {
 	faultLeft int                 // calls until it does
 	ticks     int                 // calls of Tick
 	source    *config.EnvoySource // of the last Tick
+	pages     map[string]string   // of metrics, by address; nil: nobody is asked
 	steerErr  error               // what Steer answers, nil when all is well
 }
 
@@ -236,6 +237,21 @@ func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 	g.fakeProcess.source = source
 	g.fakeProcess.ticks++
 	g.call("Tick")
+}
+
+// Asks implements Gateway: the main thread's VM asks.
+func (g fakeGateway) Asks(time.Duration) bool { return true }
+
+// Ask implements Gateway: pages are there at once.
+func (g fakeGateway) Ask(_ time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
+	for _, e := range g.view.Endpoints {
+		if page, ok := g.pages[e.Addr]; ok {
+			told(e.Addr, []byte(page), heardOK)
+		} else if g.pages != nil {
+			told(e.Addr, nil, heardFailed)
+		}
+	}
+	return g.view.Endpoints
 }
 
 func (g fakeGateway) Enter(context uint32) { g.effective = g.streams[context] }

@@ -308,6 +308,16 @@ func (s *fakeStream) SetResponseHeader(name, value string) {
 	s.result.Headers[name] = value
 }
 
+func (s *fakeStream) RemoveResponseHeader(name string) {
+	s.asked("RemoveResponseHeader")
+	delete(s.result.Headers, name)
+}
+
+func (s *fakeStream) SetRequestHeader(name, value string) {
+	s.asked("SetRequestHeader")
+	s.headers[name] = value
+}
+
 func (s *fakeStream) Details() string { s.asked("Details"); return s.details }
 
 func (s *fakeStream) Note(text string) { s.asked("Note"); s.note = text }

@@ -21,6 +21,11 @@ type Gateway interface {
 	// Tick lets the gateway look for endpoints. source is where the configurations in force say that they are found, nil
 	// when none says so.
 	Tick(now time.Duration, source *config.EnvoySource)
+	// Asks says whether this VM is one that asks engines for their metrics.
+	Asks(now time.Duration) bool
+	// Ask asks the engines of a cluster that are due. told is called for each, then or later, with the page of metrics or why there is
+	// none, and says if the page is of use. It returns the endpoints that there are, nil if that is not known.
+	Ask(now time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint
 	// Redis returns a way to the Redis that the configuration names.
 	Redis(c *config.Config) Link
 	// Enter makes a context, of a request or of a configuration, the one that calls act on.
@@ -72,8 +77,10 @@ type Stream interface {
 	Unsteer()
 	// Served returns the address of the endpoint that answers, "" before there is one.
 	Served() string
+	SetRequestHeader(name, value string)
 	ResponseHeader(name string) string
 	SetResponseHeader(name, value string)
+	RemoveResponseHeader(name string)
 	// ResponseBody returns at most max bytes from the given place of the part of the response that is passing.
 	ResponseBody(from, max int) []byte
 	// Details is the gateway's own word for how the response came about, such as via_upstream.

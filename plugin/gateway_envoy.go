@@ -30,12 +30,16 @@ type fixed struct {
 // envoyGateway is stock Envoy: endpoints from its own admin interface or from the configuration, the choice by header.
 type envoyGateway struct {
 	sdkGateway
-	admin  *adminPoller
-	static *recent[fixed, *lb.View]
+	admin   *adminPoller
+	scraper *scraper
+	static  *recent[fixed, *lb.View]
 }
 
 func newGateway() Gateway {
-	return &envoyGateway{admin: newAdminPoller(sharedData{}, rawRandom()), static: newRecent[fixed, *lb.View](maxClusters)}
+	return &envoyGateway{
+		admin: newAdminPoller(sharedData{}, rawRandom()), scraper: newScraper(sharedData{}, rawRandom()),
+		static: newRecent[fixed, *lb.View](maxClusters),
+	}
 }
 
 func rawRandom() uint64 { return sdkGateway{}.Random() }

@@ -29,6 +29,7 @@ const (
 type higressGateway struct {
 	sdkGateway
 	lists *recent[string, *hostList]
+	pages *recent[string, uint64] // digest of each endpoint's page of metrics, by cluster and address
 }
 
 // hostList is what Higress last said of a cluster that has hosts.
@@ -38,7 +39,9 @@ type hostList struct {
 	view *lb.View
 }
 
-func newGateway() Gateway { return &higressGateway{lists: newRecent[string, *hostList](maxClusters)} }
+func newGateway() Gateway {
+	return &higressGateway{lists: newRecent[string, *hostList](maxClusters), pages: newRecent[string, uint64](maxPages)}
+}
 
 // View implements Gateway. The host list is read anew for every request as long as it is small, because from version
 // 2.2 on Higress fails a request that is sent to a host that has just left.

@@ -14,13 +14,17 @@ const (
 	keyLeader     = "warmgate/1/leader"
 	keyDigest     = "warmgate/1/digest"
 	keyFresh      = "warmgate/1/fresh" // until when the digest is trusted
+	keyScraper    = "warmgate/1/scraper"
+	keyMetered    = "warmgate/1/metered"
+	keyReadings   = "warmgate/1/readings/" // and the name of the cluster
+	keyShares     = "warmgate/1/shares/"   // and the name of the cluster
 	keySecret     = "warmgate/1/secret"
 )
 
 // prepare creates the keys that several VMs write. The gateway starts a configuration in the main thread's VM before
 // it does so in any worker's, so no worker can be writing yet.
 func prepare(kv lb.KV) error {
-	for _, key := range []string{keyLeader, keyEjections} {
+	for _, key := range []string{keyLeader, keyEjections, keyScraper, keyMetered} {
 		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
 			if err := kv.Set(key, []byte{0}, 0); err != nil {
 				return err

@@ -27,6 +27,7 @@ func (v *vm) publish(now time.Duration) {
 			v.stats.count(name, n)
 			cl.ejected += n
 		}
+		v.publishEngines(now, cl)
 		if cl.view != nil {
 			v.publishLoads(cl)
 			v.publishPrompts(cl)

@@ -113,6 +113,7 @@ func (s *stream) answered() action {
 		}
 	}
 	s.settle(s.ask.reason)
+	s.placed()
 	if s.cfg.DetailLog {
 		v.gw.Log(Info, "cluster="+s.cluster.name+" "+describe(s.chosen, s.reason, s.load))
 	}

@@ -49,6 +49,14 @@ func (s sdkStream) Served() string { return property("upstream", "address") }
 // Details implements Stream.
 func (s sdkStream) Details() string { return property("response", "code_details") }
 
+// SetRequestHeader implements Stream.
+func (s sdkStream) SetRequestHeader(name, value string) {
+	_ = proxywasm.ReplaceHttpRequestHeader(name, value)
+}
+
+// RemoveResponseHeader implements Stream.
+func (s sdkStream) RemoveResponseHeader(name string) { _ = proxywasm.RemoveHttpResponseHeader(name) }
+
 // ResponseHeader implements Stream.
 func (s sdkStream) ResponseHeader(name string) string {
 	v, err := proxywasm.GetHttpResponseHeader(name)

@@ -52,11 +52,13 @@ type stream struct {
 	id     lb.LeaseID
 
 	prompted *prompted // for prefix_cache, nil where the prompt does not matter
+	model    string    // that the request asks for, "" where that does not matter
 
 	addr       string        // the endpoint that the lease counts at
 	chosen     string        // the endpoint that was chosen
 	tokens     int64         // that the lease counts for
 	output     int64         // tokens that remain in flight once the first byte is there
+	asksReport bool          // a load report was asked for that the client did not ask for
 	streams    bool          // the answer was asked for as a stream of tokens
 	load       int64         // requests in flight at the endpoint, this one included
 	asked      time.Duration // when all of the request was on its way, 0 before
@@ -92,7 +94,7 @@ func (s *stream) requestHeaders(end bool) action {
 		return s.pass(lb.ReasonNoCluster)
 	}
 	s.sent(end)
-	if end || s.cfg.Unit != "tokens" {
+	if end || !s.readsBody() {
 		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
 	}
 	s.traits.read(s)
@@ -106,6 +108,15 @@ func (s *stream) requestHeaders(end bool) action {
 	s.HoldBody(s.cfg.MaxInspectBytes)
 	s.plugin.vm.held[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
 	return hold
+}
+
+// readsBody says whether the body decides where the request goes: how long it is, or which adapter it asks for.
+func (s *stream) readsBody() bool {
+	if s.cfg.Unit == "tokens" {
+		return true
+	}
+	cl := s.plugin.vm.clusters[s.scope]
+	return cl != nil && s.cfg.ByMetrics() && s.cfg.Engines.LoRACost > 0 && cl.engines.Adapts()
 }
 
 // match finds the configuration for the request. It returns the cluster if it had to read it.
@@ -179,6 +190,9 @@ func (s *stream) inspect(size int, end bool) action {
 	if s.cfg.Policy == config.PrefixCache {
 		s.cut(body, &info, &parts, end && unseen <= 0)
 	}
+	if s.cfg.Scrapes(gatewayKind) || s.cfg.Engines.ORCA {
+		s.model = parts.ModelName(body)
+	}
 	return s.decide(info, unseen, reason)
 }
 
@@ -217,7 +231,8 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
 	s.cluster.view = view
-	r := lb.Request{Tie: v.gw.Random()}
+	s.metered()
+	r := lb.Request{Tie: v.gw.Random(), Model: s.model}
 	if s.cfg.Unit == "tokens" {
 		var l learned
 		if p := s.prompted; p != nil {

@@ -20,6 +20,7 @@ func (s *stream) responseHeaders(end bool) {
 	if s.phase == phaseLeased {
 		s.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.follow()
+		s.report()
 	}
 	if s.settled && s.cfg != nil && s.cfg.DebugHeaders {
 		s.SetResponseHeader("x-warmgate-reason", s.reason.String())
@@ -88,6 +89,9 @@ func (s *stream) responseTrailers() { s.complete = true }
 func (s *stream) done() {
 	v := s.plugin.vm
 	delete(v.held, s)
+	if s.cluster != nil {
+		delete(s.cluster.serving, s)
+	}
 	if s.phase == phaseHeld {
 		s.settle(lb.ReasonBodyLate) // the client left before its body was there
 	}

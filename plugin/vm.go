@@ -36,7 +36,11 @@ type vm struct {
 	models   *recent[modelKey, learned]
 	own      [16]byte // secret of this process
 	lastID   lb.LeaseID
-	clock    time.Duration // as last read: see now
+	readers  *readers
+	needed   map[metered]time.Duration // metrics that requests here needed since that was last told
+	told     time.Duration             // when it was
+	news     bool                      // some of them were not needed before
+	clock    time.Duration             // as last read: see now
 	ticked   time.Duration
 	beaten   time.Duration
 }
@@ -47,6 +51,8 @@ type cluster struct {
 	view     *lb.View
 	health   *lb.Health
 	caches   *lb.Caches
+	engines  *lb.Engines
+	shares   *lb.Shares
 	policies map[*config.Config]lb.Policy
 	gauges   map[string]bool // endpoints with gauges
 	tokens   bool            // tokens are counted
@@ -54,6 +60,12 @@ type cluster struct {
 	ejected  uint64          // ejections counted so far
 	leased   int             // requests of this VM in flight
 	used     time.Duration
+
+	metered   time.Duration        // when metrics of its engines were last needed, 0 for never
+	engineCfg *config.Config       // that needed them
+	readings  uint32               // version of the readings that its engines are from
+	seen      time.Duration        // when the latest of those was
+	serving   map[*stream]struct{} // requests that need them
 }
 
 func newVM(gw Gateway) *vm {
@@ -61,6 +73,7 @@ func newVM(gw Gateway) *vm {
 		gw: gw, stats: newStats(gw.Metrics()),
 		shared: map[target]*sharedStore{}, clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
 		chainers: map[chainTerms]*prompt.Chainer{}, models: newRecent[modelKey, learned](maxModels),
+		readers: newReaders(), needed: map[metered]time.Duration{},
 	}
 	v.store = lb.NewMemStore(gw.KV(), gw.Random()|1, leaseTTL)
 	return v
@@ -140,8 +153,9 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 			return nil, nil, errClusters
 		}
 		cl = &cluster{
-			name: name, health: lb.NewHealth(), caches: lb.NewCaches(),
+			name: name, health: lb.NewHealth(), caches: lb.NewCaches(), engines: lb.NewEngines(), shares: lb.NewShares(),
 			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{},
+			serving: map[*stream]struct{}{},
 		}
 		v.clusters[name] = cl
 	}
@@ -174,7 +188,17 @@ func unitOf(c *config.Config) lb.Unit {
 func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
 		Unit: unitOf(c), Terms: termsOf(c), Health: cl.health, Caches: cl.caches,
+		Engines: cl.engines, Engine: engineOf(c), Shares: cl.shares,
 		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, Room: c.Prefix.TableBytes, Shared: c.Prefix.RedisBytes},
+	}
+}
+
+func engineOf(c *config.Config) lb.EngineConfig {
+	e := &c.Engines
+	order := map[string]lb.Order{"least": lb.LeastTarget, "most": lb.MostTarget}[e.Order]
+	return lb.EngineConfig{
+		Order: order, Target: e.Target, StaleAfter: e.StaleAfter, Learn: e.Learn, RateLimit: e.ShareLimit,
+		Weights: lb.EngineWeights{Running: e.RunningCost, Queue: e.QueueCost, KVCache: e.KVCacheCost, LoRA: e.LoRACost},
 	}
 }
 
@@ -228,6 +252,11 @@ func (v *vm) tick(p *plugin) {
 	v.gw.Tick(now, v.source)
 	v.store.Flush(now)
 	v.shareEjections(now)
+	v.tellMetered(now)
+	v.askEngines(now)
+	v.publishReadings(now)
+	v.followReadings(now)
+	v.sharePicks(now)
 	for s, until := range v.held {
 		if now >= until {
 			v.visit(s, "a held request", s.bodyLate, s.lateRecovered)

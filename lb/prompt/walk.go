@@ -20,6 +20,16 @@ func (p *Parts) of(body []byte, f field) []byte {
 // Model returns the name of the model as the body writes it, empty if it names none.
 func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
 
+// ModelName returns the name of the model, "" if the body names none, or one that is too long to be any.
+func (p *Parts) ModelName(body []byte) string {
+	const longest = 1 << 10
+	value := p.Model(body)
+	if len(value) > longest {
+		return ""
+	}
+	return string(nameIn(nil, value))
+}
+
 // nameFields say for whom a prompt is cached, and with what chat template: what a template prints by such options may stand at the
 // beginning of a prompt.
 var nameFields = [...]field{

@@ -40,7 +40,8 @@ type Config struct {
 	MaxRequestTokens int           // the most tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
-	Prefix Prefix // for prefix_cache
+	Prefix  Prefix  // for prefix_cache
+	Engines Engines // for endpoint_metrics, and for prefix_cache
 
 	DebugHeaders bool // answer with x-warmgate-* headers
 	Shadow       bool // decide and count, but let the gateway route

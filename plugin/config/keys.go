@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Key documents one key of the configuration.
 type Key struct {
@@ -35,13 +38,12 @@ const (
 	onEnvoy
 )
 
-const (
-	forPolicy  = "has no effect: it is for lb_policy endpoint_metrics of Higress"
-	millisType = "duration (number: ms)"
-)
+const millisType = "duration (number: ms)"
 
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
-var keys = []key{
+var keys = slices.Concat(mainKeys, metricsKeyTable, ruleKeys)
+
+var mainKeys = []key{
 	{
 		Key{"enabled", "boolean", "true", "`false` leaves every request to the gateway's native balancing"},
 		boolean(func(c *Config) *bool { return &c.Enabled }), onAny, "",
@@ -51,8 +53,8 @@ var keys = []key{
 		choice(func(c *Config) *string { return &c.Type }, "endpoint"), onAny, "",
 	},
 	{
-		Key{"lb_policy", "string", "", "How the choice is made; required. `global_least_request`: least work in flight over all workers; `prefix_cache`: where the prompt's beginning is in the KV cache, unless it is too busy there"},
-		choice(func(c *Config) *string { return &c.Policy }, globalLeastRequest, PrefixCache), onAny, "",
+		Key{"lb_policy", "string", "", "How the choice is made; required. `global_least_request`: least work in flight over all workers; `prefix_cache`: where the prompt's beginning is in the KV cache, unless it is too busy there; `endpoint_metrics`, or `metrics_based`: by what the engines tell of themselves"},
+		choice(func(c *Config) *string { return &c.Policy }, append([]string{globalLeastRequest, PrefixCache, EndpointMetrics, metricsBased}, rivals...)...), onAny, "",
 	},
 
 	{
@@ -226,19 +228,9 @@ var keys = []key{
 		Key{"lb_config.cleanInterval", "integer", "", "Higress: minutes between clean-ups of its Redis table"},
 		integer(0, 1e9, unused[int]), onAny, "has no effect: counts are leases here and need no clean-up",
 	},
-	{
-		Key{"lb_config.metric_policy", "string", "", "Higress, endpoint_metrics: `default`, `least` or `most`"},
-		choice(unused[string], "default", "least", "most"), onAny, forPolicy,
-	},
-	{
-		Key{"lb_config.target_metric", "string", "", "Higress, endpoint_metrics: the metric compared"},
-		text(unused[string]), onAny, forPolicy,
-	},
-	{
-		Key{"lb_config.rate_limit", "number or string", "", "Higress, endpoint_metrics: largest share of requests for one endpoint, 0 to 1"},
-		ratio, onAny, forPolicy,
-	},
+}
 
+var ruleKeys = []key{
 	{
 		Key{"_rules_", "array", "", "Configurations for some requests only, each with the keys above and at least one of the following; the first that matches holds, else the keys beside `_rules_`"},
 		nil, onAny, "",

@@ -200,7 +200,7 @@ func (pt *part) check() {
 		return
 	}
 	if !pt.written["lb_policy"] {
-		pt.bad(pt.prefix+"lb_policy", `missing, want "global_least_request" or "prefix_cache"`)
+		pt.bad(pt.prefix+"lb_policy", `missing, want "global_least_request", "prefix_cache" or "endpoint_metrics"`)
 	}
 	if pt.written["lb_config.maxRequestCount"] {
 		if pt.written["lb_config.max_inflight"] && pt.MaxInflight != pt.maxRequestCount {
@@ -210,6 +210,7 @@ func (pt *part) check() {
 		pt.MaxInflight = pt.maxRequestCount
 	}
 	pt.checkStore()
+	pt.checkMetrics()
 	pt.checkPrefix()
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
 		pt.bad(pt.prefix+"lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+

@@ -183,7 +183,7 @@ func FuzzParse(f *testing.F) {
 
 func checkSane(t *testing.T, c *Config, h Host) {
 	t.Helper()
-	if c.Type != "endpoint" || c.Policy != "global_least_request" && (c.Policy != PrefixCache || c.Unit != "tokens") || c.Unit != "requests" && c.Unit != "tokens" {
+	if c.Type != "endpoint" || c.Policy != "global_least_request" && c.Policy != EndpointMetrics && (c.Policy != PrefixCache || c.Unit != "tokens") || c.Unit != "requests" && c.Unit != "tokens" {
 		t.Errorf("type %q, policy %q, unit %q", c.Type, c.Policy, c.Unit)
 	}
 	if c.MaxInflight < 0 || c.Overload.Status < 400 || c.Overload.Status > 599 || c.Overload.RetryAfter < 0 {

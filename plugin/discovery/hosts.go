@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strconv"
 
 	"github.com/warmgate/warmgate/lb"
 )
@@ -15,6 +16,20 @@ var ErrHosts = errors.New("discovery: host list is not a pair map")
 // Proxy-Wasm. Of the object only health_status counts; a host whose object cannot be read is unhealthy, a host without
 // a usable address is left out. The error is ErrHosts, when the map itself is broken.
 func ParseHosts(raw []byte) ([]lb.Endpoint, error) {
+	return parseHosts(raw, func(string, []byte) {})
+}
+
+// ParsePages is ParseHosts, and also calls page with what each host's health check has stored of its metrics: the page as the host
+// sent it, perhaps cut, or nothing. It is only good until the next call.
+func ParsePages(raw []byte, page func(addr string, text []byte)) ([]lb.Endpoint, error) {
+	var text []byte
+	return parseHosts(raw, func(addr string, info []byte) {
+		text = unescape(text[:0], member(info, "metrics"))
+		page(addr, text)
+	})
+}
+
+func parseHosts(raw []byte, each func(addr string, info []byte)) ([]lb.Endpoint, error) {
 	if len(raw) < 4 {
 		return nil, ErrHosts
 	}
@@ -36,7 +51,9 @@ func ParseHosts(raw []byte) ([]lb.Endpoint, error) {
 		}
 		sizes, data = sizes[8:], rest
 		if isAddress(addr) {
-			endpoints = append(endpoints, lb.Endpoint{Addr: string(addr), Weight: 1, State: HostState(info)})
+			e := lb.Endpoint{Addr: string(addr), Weight: 1, State: HostState(info)}
+			endpoints = append(endpoints, e)
+			each(e.Addr, info)
 		}
 	}
 	return endpoints, nil
@@ -111,5 +128,38 @@ func quoted(s []byte) (content, rest []byte, ok bool) {
 			return s[:i], s[i+1:], true
 		}
 		i++
+	}
+}
+
+// unescape appends what the content of a JSON string stands for. Escapes of characters that no page of metrics has, beyond ASCII,
+// become question marks.
+func unescape(dst, content []byte) []byte {
+	for {
+		at := bytes.IndexByte(content, '\\')
+		if at < 0 || at+1 == len(content) {
+			return append(dst, content...)
+		}
+		dst = append(dst, content[:at]...)
+		c := content[at+1]
+		content = content[at+2:]
+		switch c {
+		case 'n':
+			dst = append(dst, '\n')
+		case 't':
+			dst = append(dst, '\t')
+		case 'r':
+			dst = append(dst, '\r')
+		case 'b', 'f':
+			dst = append(dst, ' ')
+		case 'u':
+			size := min(4, len(content))
+			unit, err := strconv.ParseUint(string(content[:size]), 16, 16)
+			if err != nil || unit > 0x7e {
+				unit = '?'
+			}
+			dst, content = append(dst, byte(unit)), content[size:]
+		default: // a quotation mark or a slash
+			dst = append(dst, c)
+		}
 	}
 }

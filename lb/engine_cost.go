@@ -1,0 +1,262 @@
+package lb
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/metrics"
+)
+
+// EngineConfig says how what engines tell is weighed.
+type EngineConfig struct {
+	Order      Order
+	Target     string        // name of the metric that LeastTarget and MostTarget compare
+	StaleAfter time.Duration // age from which a reading says nothing any more
+	Learn      bool          // capacities are learned unless they are configured
+	Weights    EngineWeights
+	RateLimit  float64 // the largest share of requests that one endpoint gets; 1 and above: no limit
+}
+
+// Order is what endpoint_metrics prefers.
+type Order uint8
+
+// The orders.
+const (
+	ByLoad      Order = iota // where a request is likely to be served soonest
+	LeastTarget              // least of one metric
+	MostTarget               // most of it
+)
+
+// EngineWeights are costs, in requests in flight on an endpoint of weight 1.
+type EngineWeights struct {
+	Running float64 // of each request in flight
+	Queue   float64 // of each request that waits, on top of that
+	KVCache float64 // of a KV cache in full use
+	LoRA    float64 // of an adapter that must take another's place
+}
+
+// engineList is a list of candidates with what their engines say.
+type engineList struct {
+	of      []Candidate
+	cfg     *EngineConfig
+	unit    Unit
+	adapter uint64
+	version uint64
+	until   time.Duration
+	out     []Candidate
+	fresh   int
+}
+
+// engineLists is how many lists are at hand: for each adapter its own.
+const engineLists = 32
+
+// weigh returns the candidates with the costs that their engines give them, and of how many there is a fresh reading. Without any,
+// they are returned as they are. fixed says that their weights are configured. Like the list it is given, the one it returns is
+// shared, and the same as long as its content is.
+func (g *Engines) weigh(now time.Duration, cs []Candidate, cfg *EngineConfig, unit Unit, model string, fixed bool) ([]Candidate, int) {
+	adapter := g.adapter(model)
+	l := g.list(cs, cfg, unit, adapter)
+	if l.version == g.version && now < l.until && l.out != nil {
+		return l.out, l.fresh
+	}
+	out, fresh := g.weighed(now, cs, cfg, unit, adapter, fixed)
+	if !slices.Equal(out, l.out) {
+		l.out = out
+	}
+	l.fresh, l.version, l.until = fresh, g.version, now+refreshEvery
+	return l.out, fresh
+}
+
+// list returns what is at hand for a list.
+func (g *Engines) list(cs []Candidate, cfg *EngineConfig, unit Unit, adapter uint64) *engineList {
+	for i := range g.lists {
+		l := &g.lists[i]
+		if l.cfg == cfg && l.unit == unit && l.adapter == adapter {
+			if len(l.of) != len(cs) || &l.of[0] != &cs[0] {
+				l.of, l.version = cs, 0
+			}
+			return l
+		}
+	}
+	if len(g.lists) >= engineLists {
+		g.lists = g.lists[:0]
+	}
+	g.lists = append(g.lists, engineList{of: cs, cfg: cfg, unit: unit, adapter: adapter})
+	return &g.lists[len(g.lists)-1]
+}
+
+func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, unit Unit, adapter uint64, fixed bool) ([]Candidate, int) {
+	var told []*engine // of each candidate, nil without a fresh reading
+	fresh, awake := 0, 0
+	for i := range cs {
+		e := g.known[cs[i].Addr]
+		if !e.fresh(now, cfg.StaleAfter) {
+			e = nil
+		} else {
+			fresh++
+		}
+		if e == nil || !e.asleep() {
+			awake++
+		}
+		told = append(told, e)
+	}
+	if fresh == 0 {
+		return cs, 0
+	}
+	w := weighing{g: g, cfg: cfg, adapter: adapter, scale: 1, unit: unit}
+	if unit == Tokens {
+		w.scale = max(1, g.size)
+	}
+	if cfg.Learn && !fixed {
+		w.speed = g.meanSpeed(cs)
+	}
+	out := make([]Candidate, 0, len(cs))
+	kept := told[:0]
+	for i, e := range told {
+		if e != nil && e.asleep() && awake > 0 {
+			continue
+		}
+		out, kept = append(out, cs[i]), append(kept, e)
+	}
+	if cfg.Order != ByLoad {
+		return out, w.byTarget(out, kept)
+	}
+	w.byLoad(out, kept)
+	return out, fresh
+}
+
+// meanSpeed returns the mean speed of the engines whose speed is known, 0 if there are none.
+func (g *Engines) meanSpeed(cs []Candidate) float64 {
+	sum, n := 0.0, 0.0
+	for i := range cs {
+		if s := g.known[cs[i].Addr].speed(); s > 0 {
+			sum, n = sum+s, n+1
+		}
+	}
+	return sum / max(1, n)
+}
+
+// weighing is what the costs of one list have in common.
+type weighing struct {
+	g       *Engines
+	cfg     *EngineConfig
+	unit    Unit
+	scale   float64 // of a request, in the unit
+	speed   float64 // mean of all engines; 0: none is learned
+	adapter uint64
+}
+
+// byLoad gives the candidates the cost of being served late:
+//
+//	(running * (load + foreign) + queue * waiting) / weight + kv * use + lora
+//
+// load is counted by the store at the moment of the reservation, so what was reserved and released since the engine spoke is in
+// it. waiting is how much of it is more than the engine has room for.
+func (w *weighing) byLoad(cs []Candidate, told []*engine) {
+	sum, n := 0.0, 0.0
+	for i, e := range told {
+		c := &cs[i]
+		c.Slope = w.cfg.Weights.Running
+		if speed := w.g.known[c.Addr].speed(); w.speed > 0 && speed > 0 {
+			c.Weight *= min(max(speed/w.speed, leastSpeed), mostSpeed)
+		}
+		if e == nil {
+			continue
+		}
+		if room, known := w.room(e); known {
+			c.Room, c.Steep = room, w.cfg.Weights.Queue
+		}
+		beside := w.scale * w.cfg.Weights.KVCache * e.value(metrics.KVUse)
+		sum, n = sum+beside, n+1
+		c.Base = w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + beside + w.scale*w.cfg.Weights.LoRA*w.lora(e, c.Addr)
+	}
+	for i, e := range told {
+		if e == nil && n > 0 {
+			cs[i].Base = sum / n
+		}
+	}
+}
+
+// room returns the load of ours up to which no request waits, in the unit.
+func (w *weighing) room(e *engine) (room float64, known bool) {
+	room, known = e.room()
+	room *= w.scale
+	if w.unit == Tokens {
+		if fit, told := e.tokenRoom(w.scale); told && (!known || fit < room) {
+			return fit, true
+		}
+	}
+	return room, known
+}
+
+// lora returns what it costs to have the adapter there, from 0 where it is in the batch to 1 where it must take another's place.
+func (w *weighing) lora(e *engine, addr string) float64 {
+	if w.adapter == 0 || e.Loaded.Has(w.adapter) {
+		return 0
+	}
+	if p := w.g.placed[w.adapter]; p.addr == addr && p.at > e.At {
+		return 0
+	}
+	most, told := e.Value(metrics.MaxAdapters)
+	switch { // vLLM's two lists are always equal: what is in both is in the batch
+	case !told || float64(e.Loaded.N) < most:
+		return 0.2
+	case e.Waiting.Has(w.adapter):
+		return 0.4
+	}
+	return 1
+}
+
+// byTarget gives the candidates the value of one metric as their cost, or its growth per second if it is a counter, and returns how
+// many have told it. A request in flight costs as much as there is of the metric for each: so load that came and went since the
+// engines spoke counts in the same coin, whatever it is.
+func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
+	at := slices.Index(w.g.targets, w.cfg.Target)
+	if at < 0 {
+		return 0
+	}
+	values, n := make([]float64, len(cs)), 0
+	sum, all, inflight := 0.0, 0.0, 0.0
+	for i, e := range told {
+		values[i] = math.NaN()
+		if e == nil {
+			continue
+		}
+		if v, ok := e.target(at); ok {
+			values[i] = v
+			sum, all, n = sum+v, all+math.Abs(v), n+1
+			inflight += float64(e.Inflight.Requests)
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	coin := all / max(inflight, float64(n))
+	if coin == 0 {
+		coin = 1
+	}
+	for i, e := range told {
+		c, v := &cs[i], values[i]
+		if math.IsNaN(v) {
+			v = sum / float64(n)
+		}
+		if w.cfg.Order == MostTarget {
+			v = -v
+		}
+		c.Slope, c.Weight, c.Base = coin/w.scale, 1, v
+		if e != nil && e.Counted {
+			c.Base -= c.Slope * e.Inflight.in(w.unit)
+		}
+	}
+	return n
+}
+
+// target returns the value of a target, or its growth per second if it is a counter.
+func (e *engine) target(i int) (float64, bool) {
+	v, ok := e.Value(metrics.Target(i))
+	if ok && e.Grows(metrics.Target(i)) {
+		return e.rates[i], true
+	}
+	return v, ok
+}

@@ -1,0 +1,287 @@
+package lb
+
+import (
+	"math"
+	"time"
+
+	"github.com/warmgate/warmgate/metrics"
+)
+
+// Reading is what the engine of one endpoint said of itself.
+type Reading struct {
+	metrics.Load
+	At       time.Duration // when it said so
+	Seen     time.Duration // when that was last known to be the latest it has said
+	Inflight Load          // what was in flight there then, over all owners
+	Counted  bool          // Inflight is known
+}
+
+const (
+	// speedMemory is for how long the speed of an engine is remembered.
+	speedMemory = time.Minute
+	// speedAfter is how many request-seconds of work tell the speed of an engine.
+	speedAfter = 10
+	// prefillShare is what a token of a prompt takes, of what one of an answer takes: prompts are computed many tokens at a time.
+	prefillShare = 0.1
+	// leastSpeed and mostSpeed bound the capacity that is learned, relative to the mean of the cluster.
+	leastSpeed, mostSpeed = 1.0 / 8, 8
+	// kvTold is the use of the KV cache from which it tells how many requests fit, and kvFull is the use at which an engine is taken
+	// to make requests wait: those that run grow.
+	kvTold, kvFull = 0.2, 0.95
+	// adapterAge is for how long an adapter is known that no engine tells of any more.
+	adapterAge = 10 * time.Minute
+	// maxAdapters is how many adapters are known. Their names come from engines, which may be told them by clients.
+	maxAdapters = 1024
+)
+
+// Engines is what the engines of one cluster have said. One VM has one per cluster, shared by all policies of it; what it learns
+// from the readings survives a change of the configuration.
+type Engines struct {
+	known    map[string]*engine
+	targets  []string                 // names of the readings' targets
+	adapters map[uint64]time.Duration // that engines have told of, and when they last did
+	placed   map[uint64]placement     // where the last request for an adapter went
+	size     float64                  // tokens of a request, moving average
+	version  uint64                   // of what follows from readings and placements
+	lists    []engineList
+}
+
+// engine is what is known of one.
+type engine struct {
+	Reading
+	foreign float64                     // requests there that nobody here counts
+	beyond  float64                     // the same by the last reading alone
+	slots   float64                     // requests that run at once before others wait, 0 while that is not known
+	work    float64                     // tokens computed of late
+	busy    float64                     // request-seconds that they took
+	rates   [metrics.MaxTargets]float64 // of targets that are counters, per second
+}
+
+// placement is where a request for an adapter went, and when.
+type placement struct {
+	addr string
+	at   time.Duration
+}
+
+// NewEngines returns the engines of a cluster of which nothing is known.
+func NewEngines() *Engines {
+	return &Engines{known: map[string]*engine{}, adapters: map[uint64]time.Duration{}, placed: map[uint64]placement{}, version: 1}
+}
+
+// Take takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has already, and
+// forgets whom it is not given.
+func (g *Engines) Take(now time.Duration, targets []string, readings map[string]Reading) {
+	g.targets = targets
+	for addr := range g.known {
+		if _, ok := readings[addr]; !ok {
+			delete(g.known, addr)
+		}
+	}
+	for addr, r := range readings {
+		e := g.known[addr]
+		if e == nil {
+			e = &engine{}
+			g.known[addr] = e
+		}
+		if e.At != r.At {
+			e.learn(&r)
+		}
+		e.Reading = r
+		for _, list := range [2]*metrics.Adapters{&r.Loaded, &r.Waiting} {
+			for _, id := range list.IDs[:list.N] {
+				g.meet(now, id)
+			}
+		}
+	}
+	g.version++
+}
+
+// meet notes that an engine has told of an adapter.
+func (g *Engines) meet(now time.Duration, id uint64) {
+	if _, ok := g.adapters[id]; !ok && len(g.adapters) >= maxAdapters {
+		for other, at := range g.adapters {
+			if now-at > adapterAge {
+				delete(g.adapters, other)
+				delete(g.placed, other)
+			}
+		}
+		if len(g.adapters) >= maxAdapters {
+			return
+		}
+	}
+	g.adapters[id] = now
+}
+
+// Placed tells that a request of so many tokens for a model went to an endpoint.
+func (g *Engines) Placed(now time.Duration, model, addr string, tokens int64) {
+	const newest = 1.0 / 16
+	if g.size == 0 {
+		g.size = float64(tokens)
+	}
+	g.size += (float64(tokens) - g.size) * newest
+	id := g.adapter(model)
+	if id == 0 {
+		return
+	}
+	if p := g.placed[id]; p.addr != addr {
+		g.version++
+	}
+	g.placed[id] = placement{addr, now}
+}
+
+// adapter returns the digest of the model's name if it is an adapter that engines have told of, else 0.
+func (g *Engines) adapter(model string) uint64 {
+	if model == "" || len(g.adapters) == 0 {
+		return 0
+	}
+	id := metrics.AdapterID(model)
+	if _, ok := g.adapters[id]; !ok {
+		return 0
+	}
+	return id
+}
+
+// Adapts says whether engines have told of adapters.
+func (g *Engines) Adapts() bool { return len(g.adapters) > 0 }
+
+// Fresh returns of how many endpoints there is a reading that is not older than the given age.
+func (g *Engines) Fresh(now, age time.Duration) int {
+	n := 0
+	for _, e := range g.known {
+		if e.fresh(now, age) {
+			n++
+		}
+	}
+	return n
+}
+
+// Lacking returns how many of the endpoints with a fresh reading do not tell one of the fields.
+func (g *Engines) Lacking(now, age time.Duration, fields ...metrics.Field) int {
+	n := 0
+	for _, e := range g.known {
+		if !e.fresh(now, age) {
+			continue
+		}
+		for _, f := range fields {
+			if _, told := e.Value(f); !told {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+func (e *engine) fresh(now, age time.Duration) bool { return e != nil && now-e.Seen <= age }
+
+// value returns a field of the latest reading, 0 if it did not have it.
+func (e *engine) value(f metrics.Field) float64 {
+	v, _ := e.Value(f)
+	return v
+}
+
+// queue returns how many requests wait for room.
+func queue(l *metrics.Load) float64 {
+	waiting, _ := l.Value(metrics.Waiting)
+	deferred, _ := l.Value(metrics.Deferred)
+	return max(0, waiting-deferred)
+}
+
+// asleep says whether the engine has said that it serves no requests.
+func (e *engine) asleep() bool {
+	awake, told := e.Value(metrics.Awake)
+	return told && awake == 0
+}
+
+// learn compares the reading with the one before.
+func (e *engine) learn(r *Reading) {
+	running, _ := r.Value(metrics.Running)
+	waits := queue(&r.Load)
+	switch {
+	case waits > 0 && e.slots == 0 && running > 0:
+		e.slots = running
+	case waits > 0 && running > 0:
+		e.slots += (running - e.slots) * 0.3
+	case e.slots > 0:
+		e.slots = max(e.slots, running)
+	}
+	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only what two readings
+	// in a row have too many is somebody else's.
+	beyond := 0.0
+	if r.Counted {
+		beyond = max(0, running+waits-float64(r.Inflight.Requests))
+	}
+	e.foreign, e.beyond = min(beyond, e.beyond), beyond
+	took := (r.At - e.At).Seconds()
+	if e.At == 0 || took <= 0 || r.At-e.At > speedMemory {
+		return
+	}
+	computed, told := e.computed(r)
+	for i := range e.rates {
+		if then, now, ok := e.grown(r, metrics.Target(i)); ok {
+			e.rates[i] = (now - then) / took
+		}
+	}
+	if !told {
+		return
+	}
+	keep := math.Exp(-took / speedMemory.Seconds())
+	e.work = e.work*keep + computed
+	e.busy = e.busy*keep + took*(e.value(metrics.Running)+running)/2
+}
+
+// computed returns the tokens that the engine has computed between its latest reading and r, in tokens of answers. Those found in
+// its prefix cache are none.
+func (e *engine) computed(r *Reading) (tokens float64, told bool) {
+	then, now, told := e.grown(r, metrics.OutputTokens)
+	if !told {
+		return 0, false
+	}
+	tokens = now - then
+	then, now, ok := e.grown(r, metrics.PromptTokens)
+	if !ok {
+		return tokens, true
+	}
+	prompts := now - then
+	if then, now, ok = e.grown(r, metrics.PrefixHits); ok {
+		prompts = max(0, prompts-(now-then))
+	}
+	return tokens + prefillShare*prompts, true
+}
+
+// grown returns a counter by the latest reading and by r. It is not ok if one of them lacks it, or if the engine has started again.
+func (e *engine) grown(r *Reading, f metrics.Field) (then, now float64, ok bool) {
+	then, before := e.Value(f)
+	now, told := r.Value(f)
+	return then, now, before && told && now >= then
+}
+
+// speed returns how many tokens the engine computes a second for each request that runs, 0 while that is not known.
+func (e *engine) speed() float64 {
+	if e == nil || e.busy < speedAfter || e.work == 0 {
+		return 0
+	}
+	return e.work / e.busy
+}
+
+// room returns how many requests of ours there may be before some wait: less than none where others fill the engine. It is not known
+// before the engine has told of a queue, or of a KV cache in use.
+func (e *engine) room() (room float64, known bool) {
+	running, told := e.Value(metrics.Running)
+	if waits := queue(&e.Load); !told && waits > 0 && e.Counted { // a load report: those that wait are in front of the next
+		return float64(e.Inflight.Requests) - waits, true
+	}
+	room = e.slots
+	if use := e.value(metrics.KVUse); use >= kvTold && running >= 2 {
+		if fit := running * kvFull / use; room == 0 || fit < room {
+			room = fit
+		}
+	}
+	return room - e.foreign, room > 0
+}
+
+// tokenRoom returns how many tokens of ours fit into the engine's KV cache.
+func (e *engine) tokenRoom(size float64) (room float64, known bool) {
+	room = kvFull * e.value(metrics.KVBlocks) * e.value(metrics.BlockTokens)
+	return room - size*e.foreign, room > 0
+}

@@ -1,0 +1,400 @@
+package lb_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/metrics"
+)
+
+// told is an engine's page with these lines of vLLM's.
+func told(t testing.TB, lines ...string) metrics.Load {
+	t.Helper()
+	p, err := metrics.New(metrics.AnyEngine, "my_gauge", "my_counter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for _, l := range lines {
+		text += l + "\n"
+	}
+	var load metrics.Load
+	p.Parse([]byte(text), &load)
+	return load
+}
+
+func running(n int) string { return fmt.Sprintf("vllm:num_requests_running %d", n) }
+func waiting(n int) string { return fmt.Sprintf("vllm:num_requests_waiting %d", n) }
+func kvUse(u float64) string {
+	return fmt.Sprintf("vllm:kv_cache_usage_perc %g", u)
+}
+
+func adapters(most int, names string) string {
+	return fmt.Sprintf(`vllm:lora_requests_info{max_lora="%d",running_lora_adapters="%s",waiting_lora_adapters="%s"} 1.5`, most, names, names)
+}
+
+// watched is a cluster of engines under endpoint_metrics.
+type watched struct {
+	t        testing.TB
+	now      time.Duration
+	engines  *lb.Engines
+	shares   *lb.Shares
+	view     *lb.View
+	readings map[string]lb.Reading
+	policy   lb.Policy
+	cfg      lb.EngineConfig
+	terms    lb.Terms
+}
+
+func watch(t testing.TB, n int, change func(c *lb.EngineConfig)) *watched {
+	t.Helper()
+	w := &watched{
+		t: t, now: time.Hour, engines: lb.NewEngines(), shares: lb.NewShares(), readings: map[string]lb.Reading{},
+		cfg: lb.EngineConfig{StaleAfter: 3 * time.Second, Learn: true, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16}},
+	}
+	if change != nil {
+		change(&w.cfg)
+	}
+	w.view = &lb.View{Cluster: "llm"}
+	for i := range n {
+		w.view.Endpoints = append(w.view.Endpoints, lb.Endpoint{Addr: w.addr(i), Weight: 1})
+	}
+	w.build("endpoint_metrics")
+	return w
+}
+
+func (w *watched) build(name string) {
+	w.t.Helper()
+	var err error
+	w.policy, err = lb.New(name, lb.Config{
+		Terms: w.terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: w.engines, Shares: w.shares, Engine: w.cfg,
+		Cache: lb.CacheConfig{TTL: time.Hour, Room: 1 << 20},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watched) addr(i int) string { return fmt.Sprintf("10.0.0.%d:8000", i+1) }
+
+// says has engine i tell something now, with so much of ours in flight there.
+func (w *watched) says(i int, inflight int64, lines ...string) {
+	w.readings[w.addr(i)] = lb.Reading{
+		Load: told(w.t, lines...), At: w.now, Seen: w.now, Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
+	}
+}
+
+func (w *watched) take() { w.engines.Take(w.now, []string{"my_gauge", "my_counter"}, w.readings) }
+
+func (w *watched) plan(model string) (lb.Plan, lb.Reason) {
+	return w.policy.Plan(w.now, &lb.Request{Model: model}, w.view)
+}
+
+// choice returns which endpoint gets a request while that many are in flight, -1 for none.
+func (w *watched) choice(model string, inflight ...int64) int {
+	w.t.Helper()
+	p, reason := w.plan(model)
+	if reason != lb.ReasonChosen {
+		return -1
+	}
+	loads := make([]lb.Load, len(p.Candidates))
+	for i, c := range p.Candidates {
+		for k := range w.view.Endpoints {
+			if w.addr(k) == c.Addr {
+				loads[i] = lb.Load{Requests: inflight[k], Tokens: 100 * inflight[k]}
+			}
+		}
+	}
+	at := lb.Choose(&p, loads, nil)
+	for k := range w.view.Endpoints {
+		if p.Candidates[at].Addr == w.addr(k) {
+			return k
+		}
+	}
+	return -1
+}
+
+func TestNoMetrics(t *testing.T) {
+	w := watch(t, 2, nil)
+	if _, reason := w.plan(""); reason != lb.ReasonNoMetrics {
+		t.Errorf("without any reading: %v", reason)
+	}
+	w.says(0, 0, running(0), waiting(0))
+	w.take()
+	if _, reason := w.plan(""); reason != lb.ReasonChosen {
+		t.Errorf("with one reading: %v", reason)
+	}
+	if fresh := w.engines.Fresh(w.now, w.cfg.StaleAfter); fresh != 1 {
+		t.Errorf("%d fresh, want 1", fresh)
+	}
+	w.now += w.cfg.StaleAfter + time.Millisecond
+	if _, reason := w.plan(""); reason != lb.ReasonNoMetrics {
+		t.Errorf("with one that is stale: %v", reason)
+	}
+}
+
+// What engines tell decides between endpoints that carry the same of ours.
+func TestEngineCosts(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		pages    [2][]string
+		inflight [2]int64
+		want     int
+	}{
+		{"requests of others", [2][]string{{running(9), waiting(0)}, {running(3), waiting(0)}}, [2]int64{3, 3}, 1},
+		{"a queue of others", [2][]string{{running(4), waiting(6)}, {running(4), waiting(0)}}, [2]int64{4, 4}, 1},
+		{"rather busy than in a queue", [2][]string{{running(4), waiting(1)}, {running(8), waiting(0)}}, [2]int64{5, 8}, 1},
+		{"an idle one all the same", [2][]string{{running(4), waiting(1)}, {running(40), waiting(0)}}, [2]int64{5, 40}, 0},
+		{"a full KV cache", [2][]string{{running(2), waiting(0), kvUse(0.9)}, {running(2), waiting(0), kvUse(0.1)}}, [2]int64{2, 2}, 1},
+		{"room in the KV cache for no more", [2][]string{{running(2), waiting(0), kvUse(0.9)}, {running(4), waiting(0), kvUse(0.15)}}, [2]int64{2, 4}, 1},
+		{"what waits for something else is no queue", [2][]string{
+			{running(4), waiting(3), `vllm:num_requests_waiting_by_reason{reason="deferred"} 3`}, {running(5), waiting(0)},
+		}, [2]int64{4, 5}, 0},
+		{"asleep", [2][]string{{running(0), waiting(0), `vllm:engine_sleep_state{sleep_state="awake"} 0`}, {running(9), waiting(0)}}, [2]int64{0, 9}, 1},
+		{"only a report of a queue", [2][]string{{waiting(3)}, {running(3), waiting(0)}}, [2]int64{3, 3}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := watch(t, 2, nil)
+			for range 2 { // what only one reading has too many may be on its way
+				w.now += time.Second
+				w.says(0, c.inflight[0], c.pages[0]...)
+				w.says(1, c.inflight[1], c.pages[1]...)
+				w.take()
+			}
+			if got := w.choice("", c.inflight[:]...); got != c.want {
+				p, _ := w.plan("")
+				t.Errorf("chose %d, want %d of %+v", got, c.want, p.Candidates)
+			}
+		})
+	}
+}
+
+// A request that has only just been sent is not in the engine's numbers yet, and one that has ended may still be.
+func TestForeignNeedsTwoReadings(t *testing.T) {
+	w := watch(t, 2, nil)
+	w.says(0, 2, running(8), waiting(0))
+	w.says(1, 2, running(2), waiting(0))
+	w.take()
+	w.now += time.Second
+	w.says(0, 2, running(2), waiting(0))
+	w.says(1, 2, running(2), waiting(0))
+	w.take()
+	if p, _ := w.plan(""); p.Candidates[0].Base != p.Candidates[1].Base {
+		t.Errorf("what one reading had too many counts: %+v", p.Candidates)
+	}
+}
+
+// An endpoint that says nothing gets a fair part, neither the best of all nor the worst.
+func TestNeutral(t *testing.T) {
+	w := watch(t, 3, nil)
+	for range 2 {
+		w.now += time.Second
+		w.says(0, 0, running(0), waiting(0), kvUse(0))
+		w.says(1, 0, running(0), waiting(0), kvUse(0.8))
+		w.take()
+	}
+	p, _ := w.plan("")
+	if got, want := p.Candidates[2].Base, (p.Candidates[0].Base+p.Candidates[1].Base)/2; got != want {
+		t.Errorf("costs %v, want the mean %v", got, want)
+	}
+}
+
+// TestNoHerd lets requests come between two scrapes while one engine has just told that it is idle and the others that they are busy.
+func TestNoHerd(t *testing.T) {
+	w := watch(t, 4, nil)
+	loads := []int64{0, 8, 8, 8}
+	for range 2 {
+		w.now += time.Second
+		for i, n := range loads {
+			w.says(i, n, running(int(n)), waiting(0))
+		}
+		w.take()
+	}
+	picks := make([]int, 4)
+	for range 40 {
+		i := w.choice("", loads...)
+		loads[i]++
+		picks[i]++
+	}
+	if picks[0] != 16 || loads[0] != 16 || loads[1] != 16 {
+		t.Errorf("picked %v, which leaves %v: want 16 at each", picks, loads)
+	}
+}
+
+// Capacities are learned from what the engines compute, unless they are configured.
+func TestLearnsSpeed(t *testing.T) {
+	for _, configured := range []bool{false, true} {
+		w := watch(t, 3, nil)
+		if configured {
+			w.terms.Weights = map[string]float64{w.addr(0): 1}
+			w.build("endpoint_metrics")
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		tokens := make([]float64, 3)
+		for range 60 {
+			w.now += time.Second
+			for i, speed := range []float64{40, 20, 20} {
+				n := 2 + rng.IntN(5)
+				tokens[i] += speed * float64(n) * (0.8 + 0.4*rng.Float64())
+				w.says(i, int64(n), running(n), waiting(0), fmt.Sprintf("vllm:generation_tokens_total %g", tokens[i]))
+			}
+			w.take()
+		}
+		p, _ := w.plan("")
+		ratio, want := p.Candidates[0].Weight/p.Candidates[1].Weight, 2.0
+		if configured {
+			want = 1
+		}
+		if math.Abs(ratio-want) > 0.2*(want-0.99) {
+			t.Errorf("configured %v: an engine of twice the speed weighs %.2f times as much, want %v", configured, ratio, want)
+		}
+	}
+}
+
+// A counter that starts again, or readings that are far apart, teach nothing.
+func TestLearnsNothingFromARestart(t *testing.T) {
+	w := watch(t, 2, nil)
+	for i := range 40 {
+		w.now += time.Second
+		count := 100 * i
+		if i >= 20 {
+			count = 100 * (i - 20)
+		}
+		w.says(0, 2, running(2), waiting(0), fmt.Sprintf("vllm:generation_tokens_total %d", count))
+		w.says(1, 2, running(2), waiting(0), fmt.Sprintf("vllm:generation_tokens_total %d", 100*i))
+		w.take()
+	}
+	p, _ := w.plan("")
+	if ratio := p.Candidates[0].Weight / p.Candidates[1].Weight; ratio < 0.95 || ratio > 1.05 {
+		t.Errorf("after a restart it weighs %.2f times as much", ratio)
+	}
+}
+
+func TestAdapters(t *testing.T) {
+	w := watch(t, 3, nil)
+	for range 2 {
+		w.now += time.Second
+		w.says(0, 4, running(4), waiting(0), adapters(2, "a,b"))
+		w.says(1, 4, running(4), waiting(0), adapters(2, "c"))
+		w.says(2, 4, running(4), waiting(0), adapters(2, "c,d"))
+		w.take()
+	}
+	if !w.engines.Adapts() {
+		t.Fatal("engines have told of adapters")
+	}
+	for _, c := range []struct {
+		model string
+		loads []int64
+		want  int
+	}{
+		{"a", []int64{6, 4, 4}, 0}, // where it is
+		{"a", []int64{40, 4, 4}, 1},
+		{"d", []int64{4, 4, 6}, 2},
+		{"base", []int64{4, 3, 4}, 1}, // is no adapter
+		{"", []int64{4, 4, 3}, 2},
+	} {
+		if got := w.choice(c.model, c.loads...); got != c.want {
+			t.Errorf("%q with %v: chose %d, want %d", c.model, c.loads, got, c.want)
+		}
+	}
+	// Until the engine tells of it, a request for an adapter is where the last one went.
+	w.engines.Placed(w.now+time.Millisecond, "b", w.addr(1), 10)
+	if got := w.choice("b", 9, 5, 4); got != 1 {
+		t.Errorf("chose %d after the adapter was sent to 1", got)
+	}
+	w.now += time.Second
+	w.says(1, 4, running(4), waiting(0), adapters(2, "c,d"))
+	w.take()
+	if got := w.choice("b", 9, 5, 4); got != 0 {
+		t.Errorf("chose %d after endpoint 1 has told that it has not got it", got)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		order lb.Order
+		by    string
+		pages [3]string
+		loads []int64
+		want  int
+	}{
+		{"least of a gauge", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, 1},
+		{"most of a gauge", lb.MostTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, 0},
+		{"what came since counts", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 4, 1}, 2},
+		{"most, too", lb.MostTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"}, []int64{3, 1, 1}, 2},
+		{"one that does not tell it is neutral", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 5", running(0), "my_gauge 3"}, []int64{1, 1, 1}, 2},
+		{"nobody tells it", lb.LeastTarget, "my_gauge", [3]string{running(1), running(1), running(1)}, []int64{1, 1, 1}, -1},
+		{"not looked for", lb.LeastTarget, "other", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, -1},
+		{"all alike is least request", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 0", "my_gauge 0", "my_gauge 0"}, []int64{2, 2, 1}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := watch(t, 3, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, c.by })
+			for i, page := range c.pages {
+				w.says(i, 1, page)
+			}
+			w.take()
+			if got := w.choice("", c.loads...); got != c.want {
+				t.Errorf("chose %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// A counter counts by its growth: the engine that has run for longest is not the busiest.
+func TestCounterTarget(t *testing.T) {
+	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = lb.LeastTarget, "my_counter" })
+	for i := range 3 {
+		w.now += time.Second
+		w.says(0, 1, fmt.Sprintf("my_counter_total %d", 1_000_000+10*i))
+		w.says(1, 1, fmt.Sprintf("my_counter_total %d", 500*i))
+		w.take()
+	}
+	if got := w.choice("", 1, 1); got != 0 {
+		t.Errorf("chose %d, want the one that counts slowly", got)
+	}
+}
+
+// Stores tell lists apart by where they are: as long as nothing changes, it is the same list.
+func TestSameList(t *testing.T) {
+	w := watch(t, 3, nil)
+	for i := range 3 {
+		w.says(i, 1, running(1), waiting(0), adapters(2, "a"))
+	}
+	w.take()
+	first, _ := w.plan("")
+	adapter, _ := w.plan("a")
+	w.now += time.Second
+	again, _ := w.plan("")
+	if &first.Candidates[0] != &again.Candidates[0] {
+		t.Error("time alone makes another list")
+	}
+	w.take()
+	same, _ := w.plan("a")
+	if &adapter.Candidates[0] != &same.Candidates[0] {
+		t.Error("the same readings make another list")
+	}
+}
+
+// prefix_cache knows of queues, too.
+func TestPrefixCacheUsesMetrics(t *testing.T) {
+	w := watch(t, 2, nil)
+	w.build("prefix_cache")
+	if _, reason := w.plan(""); reason != lb.ReasonChosen {
+		t.Fatalf("without metrics: %v", reason)
+	}
+	w.engines.Placed(w.now, "", w.addr(0), 100)
+	for range 2 {
+		w.now += time.Second
+		w.says(0, 4, running(4), waiting(6))
+		w.says(1, 4, running(4), waiting(0))
+		w.take()
+	}
+	if got := w.choice("", 4, 5); got != 1 {
+		t.Errorf("chose %d, where requests wait", got)
+	}
+}

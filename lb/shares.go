@@ -1,0 +1,145 @@
+package lb
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// shareWindow is the time over which shares of requests are taken, in slots of shareSlot.
+	shareSlot   = time.Second
+	shareWindow = 10
+)
+
+// Shares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per cluster; they add
+// up what they have counted by Export and Import.
+type Shares struct {
+	all   [shareWindow]shareCount // what all VMs have told, this one included
+	own   [shareWindow]shareCount // what this one has counted and not told yet
+	used  bool                    // a limit is in force
+	lists []Candidate             // those that are within their share, as last worked out
+	from  []Candidate             // of these
+	out   []bool                  // and without these
+}
+
+// shareCount is what was counted in one slot of time.
+type shareCount struct {
+	slot  uint32
+	picks map[uint64]uint32 // by the hash of the endpoint's address
+}
+
+// NewShares returns the shares of a cluster that has had no requests.
+func NewShares() *Shares { return &Shares{} }
+
+func slotOf(now time.Duration) uint32 { return uint32(now / shareSlot) }
+
+// Limited says whether a limit is in force, so that requests are counted.
+func (s *Shares) Limited() bool { return s.used }
+
+// Picked counts a request.
+func (s *Shares) Picked(now time.Duration, addr string) {
+	if s.used {
+		s.own[slotOf(now)%shareWindow].add(slotOf(now), hashAddr(addr), 1)
+	}
+}
+
+// add counts n requests in the slot, and forgets what was counted a window before.
+func (c *shareCount) add(slot uint32, endpoint uint64, n uint32) {
+	if c.slot != slot || c.picks == nil {
+		if c.picks != nil && int32(slot-c.slot) < 0 {
+			return
+		}
+		c.slot, c.picks = slot, map[uint64]uint32{}
+	}
+	c.picks[endpoint] += n
+}
+
+// within returns the candidates that may get one more request: those whose share of all requests in the window, that one included,
+// is no more than the limit. If none may, all may. The list is shared, and the same as before while its content is.
+func (s *Shares) within(now time.Duration, limit float64, cs []Candidate) []Candidate {
+	if limit <= 0 || limit >= 1 || len(cs) == 0 {
+		return cs
+	}
+	s.used = true
+	sums, total := s.sums(now)
+	most := uint32(math.Ceil(limit * float64(total+1)))
+	out, some := make([]bool, len(cs)), 0
+	for i := range cs {
+		if out[i] = sums[hashAddr(cs[i].Addr)]+1 > most; out[i] {
+			some++
+		}
+	}
+	if some == 0 || some == len(cs) {
+		return cs
+	}
+	if len(s.from) == len(cs) && &s.from[0] == &cs[0] && slices.Equal(s.out, out) {
+		return s.lists
+	}
+	s.from, s.out, s.lists = cs, out, nil
+	for i := range cs {
+		if !out[i] {
+			s.lists = append(s.lists, cs[i])
+		}
+	}
+	return s.lists
+}
+
+// sums adds up the window.
+func (s *Shares) sums(now time.Duration) (by map[uint64]uint32, total uint32) {
+	by = map[uint64]uint32{}
+	for _, counts := range [2]*[shareWindow]shareCount{&s.all, &s.own} {
+		for i := range counts {
+			if slotOf(now)-counts[i].slot >= shareWindow {
+				continue
+			}
+			for endpoint, n := range counts[i].picks {
+				by[endpoint] += n
+				total += n
+			}
+		}
+	}
+	return by, total
+}
+
+// shareEntry is one entry of an export: slot u32, endpoint u64, picks u32.
+const shareEntry = 16
+
+// Export returns what all VMs have counted, as shared has it, with what this one has counted since the last export.
+func (s *Shares) Export(now time.Duration, shared []byte) (all []byte) {
+	s.Import(shared)
+	var sum [shareWindow]shareCount
+	for _, counts := range [2]*[shareWindow]shareCount{&s.all, &s.own} {
+		for i := range counts {
+			for endpoint, n := range counts[i].picks {
+				if slotOf(now)-counts[i].slot < shareWindow {
+					sum[i].add(counts[i].slot, endpoint, n)
+				}
+			}
+		}
+	}
+	for i := range sum {
+		for endpoint, n := range sum[i].picks {
+			all = binary.LittleEndian.AppendUint32(all, sum[i].slot)
+			all = binary.LittleEndian.AppendUint64(all, endpoint)
+			all = binary.LittleEndian.AppendUint32(all, n)
+		}
+	}
+	return all
+}
+
+// Exported confirms that what Export returned was written.
+func (s *Shares) Exported(all []byte) {
+	s.own = [shareWindow]shareCount{}
+	s.Import(all)
+}
+
+// Import takes over what all VMs have counted.
+func (s *Shares) Import(shared []byte) {
+	s.all = [shareWindow]shareCount{}
+	for ; len(shared) >= shareEntry; shared = shared[shareEntry:] {
+		slot := binary.LittleEndian.Uint32(shared)
+		s.all[slot%shareWindow].add(slot, binary.LittleEndian.Uint64(shared[4:]), binary.LittleEndian.Uint32(shared[12:]))
+	}
+}

@@ -1,0 +1,127 @@
+package lb_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// TestRateLimit has one endpoint that always costs least: it gets its share of requests over all workers, and the next best the rest.
+func TestRateLimit(t *testing.T) {
+	const workers, limit = 3, 0.4
+	var ws []*watched
+	for range workers {
+		w := watch(t, 4, func(cfg *lb.EngineConfig) { cfg.RateLimit = limit })
+		for range 2 {
+			w.now += time.Second
+			for i := range 4 {
+				w.says(i, 0, running(100*i), waiting(0))
+			}
+			w.take()
+		}
+		ws = append(ws, w)
+	}
+	var shared []byte
+	picks := make([]int, 4)
+	n := 0
+	for tick := range 60 {
+		for range 5 {
+			w := ws[n%workers]
+			n++
+			i := w.choice("", 0, 0, 0, 0)
+			picks[i]++
+			w.shares.Picked(w.now, w.addr(i))
+		}
+		for _, w := range ws {
+			shared = w.shares.Export(w.now, shared)
+			w.shares.Exported(shared)
+		}
+		for _, w := range ws {
+			w.shares.Import(shared)
+			if tick%10 == 9 {
+				w.now += time.Second
+				for i := range 4 {
+					w.says(i, 0, running(100*i), waiting(0))
+				}
+				w.take()
+			}
+		}
+	}
+	share := float64(picks[0]) / float64(n)
+	if share > limit+0.02 || share < limit-0.05 {
+		t.Errorf("the cheapest has %.3f of %d requests, want %v: %v", share, n, limit, picks)
+	}
+	if share := float64(picks[1]) / float64(n); share > limit+0.02 || share < limit-0.05 {
+		t.Errorf("the next best has %.3f, want %v, too: %v", share, limit, picks)
+	}
+	if picks[3] > 0 {
+		t.Errorf("the worst has %d although the others have room", picks[3])
+	}
+}
+
+// A limit that nobody can keep is none: no request is lost for it.
+func TestRateLimitTooLow(t *testing.T) {
+	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.1 })
+	w.says(0, 0, running(0), waiting(0))
+	w.says(1, 0, running(0), waiting(0))
+	w.take()
+	for range 100 {
+		i := w.choice("", 0, 0)
+		if i < 0 {
+			t.Fatal("a request is left to the gateway")
+		}
+		w.shares.Picked(w.now, w.addr(i))
+	}
+}
+
+// What was long ago does not count, whoever counted it.
+func TestSharesForget(t *testing.T) {
+	s := lb.NewShares()
+	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.5 })
+	w.shares = s
+	w.build("endpoint_metrics")
+	w.says(0, 0, running(0), waiting(0))
+	w.says(1, 0, running(50), waiting(0))
+	w.take()
+	w.choice("", 0, 0)
+	for range 50 {
+		s.Picked(w.now, w.addr(0))
+	}
+	if got := w.choice("", 0, 0); got != 1 {
+		t.Errorf("chose %d, which has had all requests", got)
+	}
+	all := s.Export(w.now, nil)
+	s.Exported(all)
+	if got := w.choice("", 0, 0); got != 1 {
+		t.Errorf("chose %d after all were told of it", got)
+	}
+	w.now += 11 * time.Second
+	w.says(0, 0, running(0), waiting(0))
+	w.says(1, 0, running(50), waiting(0))
+	w.take()
+	if got := w.choice("", 0, 0); got != 0 {
+		t.Errorf("chose %d because of what was long ago", got)
+	}
+	if left := s.Export(w.now, all); len(left) > 0 {
+		t.Errorf("%d bytes of it are still told", len(left))
+	}
+}
+
+// Whatever is in shared memory, counts do not go wrong for longer than the window.
+func FuzzSharesImport(f *testing.F) {
+	f.Add([]byte{1, 2, 3}, int64(time.Hour))
+	f.Add(make([]byte, 64), int64(0))
+	f.Fuzz(func(t *testing.T, raw []byte, now int64) {
+		s := lb.NewShares()
+		s.Import(raw)
+		if now < 0 {
+			now = -now
+		}
+		s.Picked(time.Duration(now), "a")
+		if all := s.Export(time.Duration(now), raw); len(all)%16 != 0 {
+			t.Fatal(fmt.Sprintf("%d bytes", len(all)))
+		}
+	})
+}

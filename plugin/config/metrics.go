@@ -1,0 +1,112 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/metrics"
+)
+
+const (
+	// EndpointMetrics is the policy that goes by what engines tell of themselves; metricsBased is Higress's other name for it.
+	EndpointMetrics = "endpoint_metrics"
+	metricsBased    = "metrics_based"
+)
+
+// Engines says how what engines tell of themselves is found and weighed.
+type Engines struct {
+	Order      string  // "default", or "least" or "most" of Target
+	Target     string  // name of a gauge or counter
+	ShareLimit float64 // the largest share of requests for one endpoint; 1: no limit
+
+	Engine     string        // whose names are looked for; "auto": all
+	Path       string        // of the page of metrics
+	Port       int           // of that page, 0 for the endpoint's own
+	Interval   time.Duration // how often it is asked for
+	StaleAfter time.Duration // age from which a page says nothing any more
+	ORCA       bool          // load reports in responses are asked for and read
+	Learn      bool          // capacities are learned
+	Cluster    string        // stock Envoy: name of the cluster through which pages are asked for
+
+	RunningCost, QueueCost, KVCacheCost, LoRACost float64 // in requests in flight
+}
+
+// Kind returns whose names are looked for.
+func (e *Engines) Kind() metrics.Engine {
+	kind, _ := metrics.EngineOf(e.Engine) // AnyEngine for "auto"
+	return kind
+}
+
+// Scrapes says whether engines are asked for their metrics. In Higress the gateway does it; whether it is set up to, nobody tells.
+func (c *Config) Scrapes(h Host) bool {
+	if !c.Enabled || h == Envoy && c.Engines.Cluster == "" {
+		return false
+	}
+	return c.ByMetrics() || c.Policy == PrefixCache
+}
+
+// ByMetrics says whether the policy needs metrics.
+func (c *Config) ByMetrics() bool { return c.Policy == EndpointMetrics || slices.Contains(rivals, c.Policy) }
+
+// engineNames are what Engine may be.
+func engineNames() []string { return append([]string{"auto"}, metrics.EngineNames()...) }
+
+const (
+	keyMetricsCluster = "lb_config.envoy.metrics_cluster"
+	keyORCA           = "lb_config.metrics.orca"
+	keyTarget         = "lb_config.target_metric"
+	keyOrder          = "lb_config.metric_policy"
+	keyStaleAfter     = "lb_config.metrics.stale_after"
+	keyRateLimit      = "lb_config.rate_limit"
+)
+
+var metricsKeys = []string{
+	keyMetricsCluster, keyORCA, keyStaleAfter, "lb_config.metrics.engine", "lb_config.metrics.path", "lb_config.metrics.port",
+	"lb_config.metrics.interval", "lb_config.metrics.learn_weights", "lb_config.metrics.weights.running",
+	"lb_config.metrics.weights.queue", "lb_config.metrics.weights.kv_cache", "lb_config.metrics.weights.lora",
+}
+
+// checkMetrics settles what endpoint_metrics needs.
+func (pt *part) checkMetrics() {
+	if pt.Policy == metricsBased {
+		pt.Policy = EndpointMetrics
+	}
+	e := &pt.Engines
+	if e.ShareLimit == 0 { // as in Higress
+		e.ShareLimit = 1
+	}
+	if !pt.ByMetrics() {
+		pt.idle([]string{keyOrder, keyTarget, keyRateLimit}, "has no effect without lb_policy "+EndpointMetrics)
+		if pt.Policy != PrefixCache {
+			e.ORCA = false
+			pt.idle(metricsKeys, "has no effect without lb_policy "+EndpointMetrics+" or "+PrefixCache)
+			return
+		}
+		e.Order = "default"
+	}
+	if pt.host == Higress {
+		pt.idle([]string{"lb_config.metrics.path", "lb_config.metrics.port"}, "has no effect in Higress: its health check reads the metrics")
+	}
+	if e.StaleAfter <= e.Interval {
+		pt.bad(pt.prefix+keyStaleAfter, "got "+brief(e.StaleAfter)+", want more than interval, "+brief(e.Interval))
+	}
+	if pt.host == Envoy && pt.ByMetrics() && e.Cluster == "" && !e.ORCA {
+		pt.bad(pt.prefix+keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster through which engines are asked for their metrics, or "+
+			keyORCA+" true if they report their load in responses")
+	}
+	switch {
+	case e.Order == "default":
+		pt.idle([]string{keyTarget}, "has no effect with metric_policy default")
+	case e.Target == "":
+		pt.bad(pt.prefix+keyTarget, "missing, want the name of a gauge or counter for metric_policy "+strconv.Quote(e.Order))
+	default:
+		if _, err := metrics.New(metrics.AnyEngine, e.Target); err != nil {
+			pt.bad(pt.prefix+keyTarget, "got "+quote(e.Target)+", want the name of a metric as /metrics has it, without labels")
+		}
+	}
+	if !strings.HasPrefix(e.Path, "/") || strings.ContainsFunc(e.Path, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		pt.bad(pt.prefix+"lb_config.metrics.path", "got "+quote(e.Path)+`, want a path that begins with "/", without blanks`)
+	}
+}

@@ -1,0 +1,84 @@
+package discovery
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// ErrReadings is returned for bytes that are no readings of this version.
+var ErrReadings = errors.New("discovery: not readings of this version")
+
+// readingsVersion is the first byte of readings in shared memory.
+const readingsVersion = 1
+
+// Readings is what the engines of one cluster have said, by address of the endpoint, and the names of the metrics that were looked
+// for besides those of the engines.
+type Readings struct {
+	Targets []string
+	By      map[string]lb.Reading
+}
+
+// Append appends a compact form of r to dst: the version, the number of targets and their names, and for each endpoint its address,
+// when it said so and until when that was known as two int64, a byte that says if what was in flight is known, requests and tokens
+// in flight as two int64, and what metrics appends. Texts stand behind their length, an unsigned varint, as does the number of
+// targets; the rest is little-endian.
+func (r *Readings) Append(dst []byte) []byte {
+	dst = append(dst, readingsVersion)
+	dst = binary.AppendUvarint(dst, uint64(len(r.Targets)))
+	for _, name := range r.Targets {
+		dst = appendText(dst, name)
+	}
+	for addr, e := range r.By {
+		dst = appendText(dst, addr)
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.At))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Seen))
+		counted := byte(0)
+		if e.Counted {
+			counted = 1
+		}
+		dst = append(dst, counted)
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Inflight.Requests))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Inflight.Tokens))
+		dst = e.Load.Append(dst)
+	}
+	return dst
+}
+
+// ParseReadings reads what Append wrote. The error is ErrReadings; the readings are then of no use as a whole.
+func ParseReadings(b []byte) (Readings, error) {
+	r := Readings{By: map[string]lb.Reading{}}
+	d := digest{src: string(b)}
+	if d.byte() != readingsVersion {
+		return Readings{}, ErrReadings
+	}
+	for n := d.count(1); n > 0 && !d.broken; n-- {
+		r.Targets = append(r.Targets, d.text())
+	}
+	for d.src != "" && !d.broken {
+		addr := d.text()
+		e := lb.Reading{At: time.Duration(d.int64()), Seen: time.Duration(d.int64()), Counted: d.byte() == 1}
+		e.Inflight = lb.Load{Requests: d.int64(), Tokens: d.int64()}
+		rest, ok := e.Load.Read(b[len(b)-len(d.src):])
+		if !ok || addr == "" {
+			d.broken = true
+			break
+		}
+		d.src = d.src[len(d.src)-len(rest):] // a copy of b
+		r.By[addr] = e
+	}
+	if d.broken {
+		return Readings{}, ErrReadings
+	}
+	return r, nil
+}
+
+func (d *digest) int64() int64 {
+	s := d.take(8)
+	if s == "" {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64([]byte(s)))
+}

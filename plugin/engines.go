@@ -1,0 +1,281 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
+)
+
+// maxTargets is how many metrics are looked for by name in one cluster.
+const maxTargets = metrics.MaxTargets
+
+// readers keeps what this VM has heard from engines until it is published, and what it has told of their faults.
+type readers struct {
+	parsers map[string]*metrics.Parser // by engine and targets
+	heard   map[string]*hearing        // by cluster
+	faults  map[string]time.Duration   // by cluster and text: when it was last in the log
+}
+
+// hearing is what has been heard of one cluster since it was last published.
+type hearing struct {
+	targets []string
+	by      map[string]lb.Reading
+	reports map[string]lb.Reading // load reports in responses: they say less, so they only complete what is known
+	listed  map[string]bool       // endpoints that there are; nil: not known, none is dropped
+}
+
+func newReaders() *readers {
+	return &readers{parsers: map[string]*metrics.Parser{}, heard: map[string]*hearing{}, faults: map[string]time.Duration{}}
+}
+
+func (r *readers) of(cluster string) *hearing {
+	h := r.heard[cluster]
+	if h == nil {
+		h = &hearing{by: map[string]lb.Reading{}, reports: map[string]lb.Reading{}}
+		r.heard[cluster] = h
+	}
+	return h
+}
+
+// parser returns the parser for a job.
+func (r *readers) parser(j *job) (*metrics.Parser, error) {
+	key := j.cfg.Engines.Engine + "\n" + strings.Join(j.targets, "\n")
+	if p := r.parsers[key]; p != nil {
+		return p, nil
+	}
+	p, err := metrics.New(j.cfg.Engines.Kind(), j.targets...)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.parsers) >= maxPolicies { // those of old configurations
+		clear(r.parsers)
+	}
+	r.parsers[key] = p
+	return p, nil
+}
+
+// Results of asking an engine, as statistics count them.
+const (
+	heardOK      = "ok"
+	heardNothing = "unreadable" // a page without any metric of a known engine
+	heardTimeout = "timeout"
+	heardCut     = "incomplete" // it did not come to its end: cut off, too long or too slow
+	heardStatus  = "status"     // another than 200
+	heardEncoded = "encoded"
+	heardFailed  = "unreachable"
+	heardNone    = "none" // the gateway has stored none
+	heardSame    = "same" // the gateway still has the page that was read last
+)
+
+// page takes an engine's page, and says if it is of use. result is heardOK, or why there is none.
+func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result string) bool {
+	h := v.readers.of(j.cluster)
+	if result == heardSame { // it may be old, or the engine has nothing new to say: what it said still holds, and when it did is not known
+		h.by[addr] = lb.Reading{Seen: now}
+		return true
+	}
+	r := lb.Reading{At: now, Seen: now}
+	p, err := v.readers.parser(j)
+	if err != nil {
+		v.fault(now, j.cluster, err.Error())
+		return false
+	}
+	if result == heardOK {
+		p.Parse(page, &r.Load)
+		if r.Engine == metrics.AnyEngine && !tellsAny(&r.Load, len(j.targets)) {
+			result = heardNothing
+		}
+	}
+	v.stats.count(statScrapes+";result="+result, 1)
+	if result != heardOK {
+		v.fault(now, j.cluster, addr+" "+faultOf(result, j.cfg))
+		return false
+	}
+	r.Inflight, r.Counted = v.inflightAt(j.cfg, j.cluster, addr)
+	if !slices.Equal(h.targets, j.targets) { // what is already there has other ones
+		h.targets, h.by = j.targets, map[string]lb.Reading{}
+	}
+	h.by[addr] = r
+	if missing := p.Missing(&r.Load, needs(j)...); len(missing) > 0 {
+		v.fault(now, j.cluster, addr+" does not tell "+strings.Join(missing, ", "))
+	}
+	return true
+}
+
+// faultOf says why there is no page.
+func faultOf(result string, c *config.Config) string {
+	switch result {
+	case heardNothing:
+		return "answers, but not with metrics of " + engineNamed(c)
+	case heardNone:
+		return "has no stored metrics: its health check must ask for them, with store_metrics"
+	}
+	return "does not tell its metrics: " + result
+}
+
+// tellsAny says whether a load has one of the first n targets.
+func tellsAny(l *metrics.Load, n int) bool {
+	for i := range n {
+		if _, ok := l.Value(metrics.Target(i)); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func engineNamed(c *config.Config) string {
+	if c.Engines.Kind() == metrics.AnyEngine {
+		return "a known engine"
+	}
+	return c.Engines.Engine
+}
+
+// needs returns the fields that a job is about.
+func needs(j *job) []metrics.Field {
+	fields := []metrics.Field{metrics.Running, metrics.Waiting, metrics.KVUse}
+	for i := range j.targets {
+		fields = append(fields, metrics.Target(i))
+	}
+	return fields
+}
+
+const (
+	// maxFaults is how many faults are remembered to have been told.
+	maxFaults = 256
+	// faultEvery is how often a fault that lasts is told again.
+	faultEvery = 10 * time.Minute
+)
+
+// fault says in the log what is wrong with an engine's metrics, once.
+func (v *vm) fault(now time.Duration, cluster, text string) {
+	faults := v.readers.faults
+	key := cluster + " " + text
+	if at, told := faults[key]; told && now-at < faultEvery {
+		return
+	}
+	if len(faults) >= maxFaults {
+		for k, at := range faults {
+			if now-at >= faultEvery {
+				delete(faults, k)
+			}
+		}
+		if len(faults) >= maxFaults {
+			return
+		}
+	}
+	faults[key] = now
+	v.gw.Log(Warn, "cluster="+cluster+" "+text)
+}
+
+// publishReadings writes what was heard into shared memory, beside what others have written. A swap that is lost is tried again at
+// the next tick.
+func (v *vm) publishReadings(now time.Duration) {
+	for name, h := range v.readers.heard {
+		if len(h.by) == 0 && len(h.reports) == 0 {
+			continue
+		}
+		key := keyReadings + name
+		raw, cas, _ := v.gw.KV().Get(key) // where there is nothing yet, the first VM to write wins
+		all, err := discovery.ParseReadings(raw)
+		if err != nil || len(h.by) > 0 && !slices.Equal(all.Targets, h.targets) {
+			all = discovery.Readings{By: map[string]lb.Reading{}}
+		}
+		h.mergeInto(&all, now)
+		if v.gw.KV().Set(key, all.Append(nil), cas) == nil {
+			delete(v.readers.heard, name)
+		}
+	}
+}
+
+func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
+	if len(h.by) > 0 {
+		all.Targets = h.targets
+	}
+	for addr, r := range h.by {
+		known, there := all.By[addr]
+		switch {
+		case r.At > known.At:
+			all.By[addr] = r
+		case there:
+			known.Seen = max(known.Seen, r.Seen)
+			all.By[addr] = known
+		}
+	}
+	for addr, r := range h.reports {
+		known := all.By[addr]
+		if r.At <= known.At {
+			continue
+		}
+		l := known.Load
+		l.Update(&r.Load)
+		r.Load = l
+		all.By[addr] = r
+	}
+	for addr, r := range all.By {
+		if h.listed != nil && !h.listed[addr] || now-r.Seen > meteredAge {
+			delete(all.By, addr)
+		}
+	}
+}
+
+// followReadings reads what the VMs have published of the clusters that this one needs.
+func (v *vm) followReadings(now time.Duration) {
+	for _, cl := range v.clusters {
+		if cl.metered == 0 {
+			continue
+		}
+		raw, version, err := v.gw.KV().Get(keyReadings + cl.name)
+		if err != nil || version == cl.readings {
+			continue
+		}
+		all, err := discovery.ParseReadings(raw)
+		if err != nil {
+			continue
+		}
+		cl.readings = version
+		cl.engines.Take(now, all.Targets, all.By)
+		cl.seen = 0
+		for _, r := range all.By {
+			cl.seen = max(cl.seen, r.Seen)
+		}
+	}
+}
+
+// publishEngines sets the gauges of what is known of the engines of a cluster.
+func (v *vm) publishEngines(now time.Duration, cl *cluster) {
+	if cl.metered == 0 || cl.engineCfg == nil {
+		return
+	}
+	if name := statFresh + ";cluster=" + cl.name; v.stats.room(name) {
+		v.stats.set(name, uint64(cl.engines.Fresh(now, cl.engineCfg.Engines.StaleAfter)))
+	}
+	if name := statMissing + ";cluster=" + cl.name; v.stats.room(name) {
+		v.stats.set(name, uint64(cl.engines.Lacking(now, cl.engineCfg.Engines.StaleAfter, metrics.Running, metrics.Waiting)))
+	}
+}
+
+// reported takes a load report that came with a response.
+func (v *vm) reported(now time.Duration, c *config.Config, cluster, addr, value string) {
+	r := lb.Reading{At: now, Seen: now}
+	r.Inflight, r.Counted = v.inflightAt(c, cluster, addr)
+	if !metrics.ParseORCA([]byte(value), &r.Load) {
+		v.fault(now, cluster, addr+" reports its load as "+strconv.Quote(clip(value))+", which cannot be read")
+		return
+	}
+	v.readers.of(cluster).reports[addr] = r
+}
+
+// clip keeps a line of the log short.
+func clip(s string) string {
+	const most = 64
+	if len(s) > most {
+		return s[:most] + "..."
+	}
+	return s
+}

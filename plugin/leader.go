@@ -1,0 +1,51 @@
+package main
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+const (
+	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it takes a task over: parsing
+	// answers takes milliseconds that a worker should rather spend on requests.
+	leaderSlack = 3 * time.Second
+	// leaderTerms is how many times a leader may miss.
+	leaderTerms = 3
+)
+
+// leadership is a task that one VM of the process does for all.
+type leadership struct {
+	kv  lb.KV
+	id  uint64 // of this VM
+	key string
+}
+
+// lead takes or renews the leadership. every is how often that is done; serves says that this VM is a worker's. taken says that another
+// VM, or none, had it before.
+func (l *leadership) lead(now, every time.Duration, serves bool) (leads, taken bool) {
+	val, cas, err := l.kv.Get(l.key)
+	if err != nil {
+		return false, false
+	}
+	var leader uint64
+	var until time.Duration
+	if len(val) == 16 { // leader id u64, until i64
+		leader = binary.LittleEndian.Uint64(val)
+		until = time.Duration(binary.LittleEndian.Uint64(val[8:]))
+	}
+	if leader != l.id {
+		wait := time.Duration(0)
+		if serves {
+			wait = leaderSlack
+		}
+		if now < until+wait {
+			return false, false
+		}
+		taken = true
+	}
+	next := binary.LittleEndian.AppendUint64(nil, l.id)
+	next = binary.LittleEndian.AppendUint64(next, uint64(now+leaderTerms*max(every, tickPeriod)))
+	return l.kv.Set(l.key, next, cas) == nil, taken
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// Workers know which clusters their requests need metrics of; the VM that asks the engines may have no requests. So they tell each
+// other in shared memory.
+
+const (
+	// meteredAge is for how long engines are asked for their metrics after the last request: the next one shall find them.
+	meteredAge = clusterAge
+	// meteredEvery is how often it is told that metrics are still needed.
+	meteredEvery = 5 * time.Second
+	// maxMetered is how many clusters and rules may need metrics at the same time.
+	maxMetered = 256
+)
+
+// metered is a cluster whose metrics are needed under the rule of a configuration.
+type metered struct {
+	cluster string
+	rule    int
+}
+
+// meteredList is when each was last needed.
+type meteredList map[metered]time.Duration
+
+// parseMetered reads the shared value: for each the length of the name u16, the name, the rule u32, the time i64. What is damaged is
+// left out.
+func parseMetered(raw []byte) meteredList {
+	list := meteredList{}
+	for len(raw) > 2 {
+		size := int(binary.LittleEndian.Uint16(raw))
+		if raw = raw[2:]; len(raw) < size+12 {
+			break
+		}
+		m := metered{string(raw[:size]), int(binary.LittleEndian.Uint32(raw[size:]))}
+		list[m] = time.Duration(binary.LittleEndian.Uint64(raw[size+4:]))
+		raw = raw[size+12:]
+	}
+	return list
+}
+
+// append returns the shared value without what is no longer needed.
+func (l meteredList) append(out []byte, now time.Duration) []byte {
+	for m, at := range l {
+		if now-at > meteredAge || len(m.cluster) > 1<<16-1 {
+			continue
+		}
+		out = binary.LittleEndian.AppendUint16(out, uint16(len(m.cluster)))
+		out = append(out, m.cluster...)
+		out = binary.LittleEndian.AppendUint32(out, uint32(m.rule))
+		out = binary.LittleEndian.AppendUint64(out, uint64(at))
+	}
+	if len(out) == 0 {
+		out = append(out, 0) // the gateway keeps no empty value
+	}
+	return out
+}
+
+// meter notes that a request needs the metrics of its cluster.
+func (v *vm) meter(cl *cluster, c *config.Config) {
+	cl.metered, cl.engineCfg = v.now(), c
+	v.needed[metered{cl.name, c.ID}] = cl.metered
+}
+
+// tellMetered tells the other VMs which metrics this one needs, unless they know. A swap that is lost is tried again at the next
+// tick.
+func (v *vm) tellMetered(now time.Duration) {
+	if len(v.needed) == 0 || now-v.told < meteredEvery && !v.news {
+		return
+	}
+	raw, cas, err := v.gw.KV().Get(keyMetered)
+	if err != nil {
+		return
+	}
+	all := parseMetered(raw)
+	for m, at := range v.needed {
+		if _, known := all[m]; known || len(all) < maxMetered {
+			all[m] = max(all[m], at)
+		}
+	}
+	if v.gw.KV().Set(keyMetered, all.append(nil, now), cas) == nil {
+		clear(v.needed)
+		v.told, v.news = now, false
+	}
+}
+
+// job is what the engines of one cluster are asked for.
+type job struct {
+	cluster string
+	cfg     *config.Config // of the first of the rules
+	targets []string       // of all rules
+	request uint32         // context of a request to the cluster that is being served, 0 for none
+	seen    time.Duration  // when the latest of what is known was
+}
+
+// jobs returns what engines are to be asked for under the newest configuration, by name of the cluster.
+func (v *vm) jobs(now time.Duration) map[string]*job {
+	p := v.newest()
+	raw, _, err := v.gw.KV().Get(keyMetered)
+	if p == nil || err != nil {
+		return nil
+	}
+	list := parseMetered(raw)
+	jobs := map[string]*job{}
+	for _, c := range p.set.All() { // in this order, so that all VMs that may ask do the same
+		if !c.Scrapes(gatewayKind) {
+			continue
+		}
+		for m, at := range list {
+			if m.rule != c.ID || now-at > meteredAge {
+				continue
+			}
+			j := jobs[m.cluster]
+			if j == nil {
+				j = v.job(m.cluster, c)
+				jobs[m.cluster] = j
+			}
+			if t := c.Engines.Target; t != "" && !slices.Contains(j.targets, t) && len(j.targets) < maxTargets {
+				j.targets = append(j.targets, t)
+			}
+		}
+	}
+	return jobs
+}
+
+func (v *vm) job(cluster string, c *config.Config) *job {
+	j := &job{cluster: cluster, cfg: c}
+	if cl := v.clusters[cluster]; cl != nil {
+		j.seen = cl.seen
+		for s := range cl.serving {
+			j.request = s.context
+			break
+		}
+	}
+	return j
+}
+
+// askEngines has the engines asked that are due.
+func (v *vm) askEngines(now time.Duration) {
+	if !v.gw.Asks(now) {
+		return
+	}
+	for _, j := range v.jobs(now) {
+		endpoints := v.gw.Ask(now, j, func(addr string, page []byte, result string) bool { return v.page(v.gw.Now(), j, addr, page, result) })
+		if len(endpoints) == 0 {
+			continue
+		}
+		h := v.readers.of(j.cluster)
+		h.listed = make(map[string]bool, len(endpoints))
+		for i := range endpoints {
+			h.listed[endpoints[i].Addr] = true
+		}
+	}
+}
+
+// inflightAt returns what is in flight at an endpoint, over all workers. With other gateways it is not known here.
+func (v *vm) inflightAt(c *config.Config, cluster, addr string) (l lb.Load, known bool) {
+	if c.UsesRedis() {
+		return lb.Load{}, false
+	}
+	loads, err := v.store.Loads(cluster, []string{addr}, nil)
+	if err != nil {
+		return lb.Load{}, false
+	}
+	return loads[0], true
+}

@@ -1,0 +1,51 @@
+package main
+
+import "github.com/warmgate/warmgate/metrics"
+
+// This file is what a request has to do with the metrics of engines: it needs them, is counted at an endpoint until they tell of it,
+// and may bring a load report back.
+
+// metered notes that the request needs the metrics of its cluster's engines.
+func (s *stream) metered() {
+	if !s.cfg.Scrapes(gatewayKind) && !s.cfg.Engines.ORCA {
+		return
+	}
+	v := s.plugin.vm
+	if s.cluster.metered == 0 { // the VM that asks the engines is told at its next tick, and what it has published read at once
+		v.news = true
+		s.cluster.metered = v.now()
+		v.followReadings(v.now())
+	}
+	v.meter(s.cluster, s.cfg)
+	s.cluster.serving[s] = struct{}{}
+}
+
+// placed takes it that the request is at the chosen endpoint, and asks that for a load report.
+func (s *stream) placed() {
+	v := s.plugin.vm
+	s.cluster.shares.Picked(v.now(), s.chosen)
+	if s.cluster.metered > 0 {
+		s.cluster.engines.Placed(v.now(), s.model, s.chosen, s.tokens)
+	}
+	if s.cfg.Engines.ORCA {
+		s.traits.read(s)
+		if s.asksReport = s.traits.header(metrics.ORCARequestHeader) == ""; s.asksReport {
+			s.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
+		}
+	}
+}
+
+// report reads the load report of a response. A client that did not ask for one does not get it.
+func (s *stream) report() {
+	if !s.cfg.Engines.ORCA {
+		return
+	}
+	value := s.ResponseHeader(metrics.ORCAHeader)
+	if value == "" {
+		return
+	}
+	s.plugin.vm.reported(s.now(), s.cfg, s.cluster.name, s.addr, value)
+	if s.asksReport {
+		s.RemoveResponseHeader(metrics.ORCAHeader)
+	}
+}
