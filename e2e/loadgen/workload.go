@@ -25,15 +25,23 @@ type Workload struct {
 	Rate     float64  // mean arrivals per second
 	Arrivals Arrivals // spacing of the arrivals; "" stands for Poisson
 	Model    string   // model named in each body; "" stands for "sim"
+	Models   []Model  // if any, the model of each request is drawn from these instead
 	Prompt   Lengths  // prompt tokens
 	Output   Lengths  // answer tokens, sent as max_tokens
 	Stream   bool     // ask for server-sent events
+}
+
+// Model is one of several models, or adapters, that requests ask for.
+type Model struct {
+	Name   string
+	Weight float64 // how often it is asked for, against the weights of the others
 }
 
 // Request is one planned request.
 type Request struct {
 	ID        int
 	Due       time.Duration // intended start, counted from the start of the run
+	Model     string        // named in the body
 	Body      []byte        // JSON body
 	Header    http.Header   // added to this request, beyond Options.Header
 	Stream    bool          // the answer is expected as server-sent events that end with [DONE]
@@ -58,6 +66,10 @@ func (w Workload) Requests() ([]Request, error) {
 	var due time.Duration
 	for i := range out {
 		q := Request{ID: i, Due: due, Stream: w.Stream, Prompt: w.Prompt.Draw(r), MaxTokens: w.Output.Draw(r)}
+		if len(w.Models) > 0 {
+			model = drawModel(r, w.Models)
+		}
+		q.Model = model
 		body, err := ChatBody(model, Text(r, q.Prompt), q.MaxTokens, q.Stream)
 		if err != nil {
 			return nil, err
@@ -79,8 +91,28 @@ func (w Workload) validate() error {
 		return errors.New("loadgen: a workload needs prompt and output lengths")
 	case w.Arrivals != "" && w.Arrivals != Poisson && w.Arrivals != Constant:
 		return fmt.Errorf("loadgen: unknown arrivals %q", w.Arrivals)
+	case len(w.Models) > 0 && weightOf(w.Models) <= 0:
+		return errors.New("loadgen: models need positive weights")
 	}
 	return nil
+}
+
+func weightOf(models []Model) float64 {
+	var sum float64
+	for _, m := range models {
+		sum += m.Weight
+	}
+	return sum
+}
+
+func drawModel(r *rand.Rand, models []Model) string {
+	at := r.Float64() * weightOf(models)
+	for _, m := range models {
+		if at -= m.Weight; at < 0 {
+			return m.Name
+		}
+	}
+	return models[len(models)-1].Name
 }
 
 func (w Workload) gap(r *rand.Rand) time.Duration {

@@ -118,6 +118,36 @@ func TestWorkloadIsValidated(t *testing.T) {
 	}
 }
 
+// TestModelsAreDrawn holds the shares of models, and that the seed decides which requests have them.
+func TestModelsAreDrawn(t *testing.T) {
+	w := Workload{Seed: 5, Count: 4000, Rate: 10, Prompt: Fixed(3), Output: Fixed(2)}
+	w.Models = []Model{{"a", 3}, {"never", 0}, {"b", 1}}
+	reqs, err := w.Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for i := range reqs {
+		var body struct{ Model string }
+		if err := json.Unmarshal(reqs[i].Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		if count[body.Model]++; body.Model != reqs[i].Model {
+			t.Fatalf("request %d is for %q, its body says %q", i, reqs[i].Model, body.Model)
+		}
+	}
+	if len(count) != 2 || count["a"] < 2850 || count["a"] > 3150 {
+		t.Errorf("models %v, want three a for each b", count)
+	}
+	if again, err := w.Requests(); err != nil || !reflect.DeepEqual(again, reqs) {
+		t.Errorf("the same workload expands to other requests, %v", err)
+	}
+	w.Models = []Model{{"a", 0}}
+	if _, err := w.Requests(); err == nil {
+		t.Error("models without weight were taken")
+	}
+}
+
 func TestLengths(t *testing.T) {
 	for _, tc := range []struct {
 		in   string

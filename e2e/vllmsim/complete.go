@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/tidwall/gjson"
 )
 
 // statusGone is counted for a request whose client left before the end of the answer.
@@ -97,6 +98,7 @@ func (s *Server) generate(a *answer) int {
 	a.textSeed = mix(s.cfg.Seed ^ xxhash.Sum64(a.req.prompt))
 	a.tokens, a.reason = answerLength(a.req.maxTokens, room, s.cfg.OutputTokens, a.textSeed)
 	q := newSequence(a.req.prompt, a.req.salt, a.textSeed, a.tokens, a.reason)
+	q.adapter = s.adapterOf(a.req.model)
 	if err := s.engine.submit(q); err != nil {
 		return writeError(a.w, http.StatusServiceUnavailable, "ServiceUnavailableError", busyMessage)
 	}
@@ -131,6 +133,14 @@ func (s *Server) generate(a *answer) int {
 		}
 	}
 	return s.conclude(a, q)
+}
+
+// adapterOf returns the name of the adapter that a request for the model, a JSON string, is for.
+func (s *Server) adapterOf(model string) string {
+	if s.cfg.MaxLoras == 0 || model == s.model {
+		return ""
+	}
+	return gjson.Parse(model).Str
 }
 
 // conclude sends what follows the last token.

@@ -28,6 +28,10 @@ type Config struct {
 	MaxModelLen int
 	// BlockSize is the number of tokens of a KV block and NumBlocks how many there are.
 	BlockSize, NumBlocks int
+	// MaxLoras is how many LoRA adapters a batch may have and the GPU holds (vLLM: --max-loras). With
+	// it every model that a request names, other than Model, is an adapter. 0 means that there are none
+	// and names are only names.
+	MaxLoras int
 	// OutputTokens is the mean length of an answer to a request that sets no limit. A request
 	// with max_tokens gets exactly that many, as from a model that never wants to stop.
 	OutputTokens int
@@ -114,6 +118,8 @@ type Tuning struct {
 	// DecodeStepMS is spent once per step that decodes, DecodeSeqMS per sequence in it.
 	DecodeStepMS float64 `json:"decode_step_ms"`
 	DecodeSeqMS  float64 `json:"decode_seq_ms"`
+	// AdapterLoadMS is spent by a step for each adapter in it that is not loaded.
+	AdapterLoadMS float64 `json:"adapter_load_ms"`
 }
 
 // DefaultTuning is a healthy server with the times DefaultConfig describes.
@@ -147,7 +153,7 @@ func (t Tuning) Validate() error {
 	if !(t.SlowFactor > 0) || !(t.Speed > 0) {
 		errs = append(errs, errors.New("slow_factor and speed must be positive"))
 	}
-	for _, ms := range []float64{t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS} {
+	for _, ms := range []float64{t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS} {
 		if !(ms >= 0) {
 			errs = append(errs, errors.New("times must not be negative"))
 			break
@@ -158,7 +164,7 @@ func (t Tuning) Validate() error {
 
 // stepTime is how long a step lasts.
 func (t Tuning) stepTime(s step) time.Duration {
-	ms := float64(s.started)*t.PrefillOverheadMS + float64(s.prefill)*t.PrefillTokenMS
+	ms := float64(s.started)*t.PrefillOverheadMS + float64(s.prefill)*t.PrefillTokenMS + float64(s.loads)*t.AdapterLoadMS
 	if s.decodes > 0 {
 		ms += t.DecodeStepMS + float64(s.decodes)*t.DecodeSeqMS
 	}

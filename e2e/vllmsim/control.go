@@ -24,15 +24,19 @@ type State struct {
 	MaxQueued   int   `json:"max_queued"`
 	Requests    int64 `json:"requests"`
 	// Statuses counts ended requests. "499" is a client that left, "0" an answer that was reset.
-	Statuses     map[string]int64 `json:"statuses"`
-	Rejected     int64            `json:"rejected"`
-	Preemptions  int64            `json:"preemptions"`
-	PromptTokens int64            `json:"prompt_tokens"`
-	CachedTokens int64            `json:"cached_tokens"`
-	OutputTokens int64            `json:"output_tokens"`
-	KVUsage      float64          `json:"kv_usage"`
+	Statuses    map[string]int64 `json:"statuses"`
+	Rejected    int64            `json:"rejected"`
+	Preemptions int64            `json:"preemptions"`
+	// QueuedRequests counts the requests that waited for want of a slot, a KV block or room for their
+	// adapter, and AdapterLoads the adapters that were not loaded when a batch needed them.
+	QueuedRequests int64   `json:"queued_requests"`
+	AdapterLoads   int64   `json:"adapter_loads"`
+	PromptTokens   int64   `json:"prompt_tokens"`
+	CachedTokens   int64   `json:"cached_tokens"`
+	OutputTokens   int64   `json:"output_tokens"`
+	KVUsage        float64 `json:"kv_usage"`
 	// WaitSeconds is the time all requests together spent waiting, QueuedSeconds the part of it
-	// spent for want of a slot or KV block. IdleSeconds is the time without any request.
+	// spent for want of a slot, a KV block or room for an adapter. IdleSeconds is the time without any request.
 	WaitSeconds   float64 `json:"wait_seconds"`
 	QueuedSeconds float64 `json:"queued_seconds"`
 	IdleSeconds   float64 `json:"idle_seconds"`
@@ -69,6 +73,7 @@ func (e *engine) state(st *State) {
 	st.MaxRunning, st.MaxQueued = c.maxRunning, c.maxWaiting
 	st.Rejected, st.Preemptions = c.rejected, c.preemptions
 	st.PromptTokens, st.CachedTokens, st.OutputTokens = c.promptTokens, c.cachedTokens, c.outputTokens
+	st.QueuedRequests, st.AdapterLoads = c.queuedRequests, c.adapterLoads
 	st.KVUsage = e.sched.cache.usage()
 	st.WaitSeconds, st.QueuedSeconds = c.waited.Seconds(), c.queued.Seconds()
 	st.IdleSeconds, st.Seconds = c.idleFor.Seconds(), (now - c.since).Seconds()

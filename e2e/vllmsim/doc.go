@@ -19,6 +19,10 @@
 // recently used first. When no block is free new requests wait, and a running sequence that
 // cannot grow preempts the youngest one, which recomputes later.
 //
+// With Config.MaxLoras a batch has at most so many LoRA adapters. A request whose adapter has no
+// room is passed over until one of them has no request left in the batch, and a step that needs
+// an adapter the GPU does not hold takes Tuning.AdapterLoadMS longer.
+//
 // # Tokens
 //
 // There is no tokenizer: a token is four bytes of the rendered prompt, the last one possibly

@@ -132,12 +132,13 @@ func (e *engine) leave() {
 	}
 }
 
-// reset forgets all counts and cached prefixes. Sequences go on.
+// reset forgets all counts, cached prefixes and loaded adapters. Sequences go on.
 func (e *engine) reset() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sched.stats = newStats(e.sched.cfg.MaxModelLen, e.now())
 	e.sched.cache.forget()
+	e.sched.adapters.forget()
 }
 
 func (e *engine) setTuning(t Tuning) {

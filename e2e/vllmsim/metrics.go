@@ -156,7 +156,8 @@ func (s *Server) engineMetrics(m map[string][]sample) {
 	}
 	plain("num_requests_running", float64(sched.shown.running))
 	plain("num_requests_waiting", float64(sched.shown.waiting))
-	by("num_requests_waiting_by_reason", "reason", "capacity", sched.shown.waiting, "deferred", 0)
+	by("num_requests_waiting_by_reason", "reason", "capacity", sched.shown.waiting-sched.shown.deferred,
+		"deferred", sched.shown.deferred)
 	by("engine_sleep_state", "sleep_state", "awake", 1, "weights_offloaded", 0, "discard_all", 0)
 	plain("kv_cache_usage_perc", sched.shown.kvUsage)
 	plain("prefix_cache_queries_total", float64(c.prefixQueries))
@@ -178,6 +179,7 @@ func (s *Server) engineMetrics(m map[string][]sample) {
 		{labels: model + `,reason="max_num_queued_reqs"`, value: float64(c.rejected)},
 		{labels: model + `,reason="max_num_queued_tokens"`},
 	}
+	m["vllm:lora_requests_info"] = sched.adapters.samples(e.start)
 	m["vllm:cache_config_info"] = []sample{{labels: s.cacheConfig(), value: 1}}
 }
 

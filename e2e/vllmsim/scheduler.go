@@ -18,14 +18,18 @@ type scheduler struct {
 	running []*sequence // in order of admission
 	// starved says that the last step left a request waiting for KV blocks.
 	starved bool
-	stats   *stats
-	shown   gauges
+	// deferred is how many the last step passed over, since the batch had its fill of adapters.
+	deferred int
+	adapters adapters
+	stats    *stats
+	shown    gauges
 }
 
 // gauges are what /metrics tells of the present. As in vLLM they are taken when a step is
 // planned and when it ends: a request that comes in the middle of a step shows with the next.
 type gauges struct {
 	running, waiting int
+	deferred         int // of those waiting
 	kvUsage          float64
 }
 
@@ -35,6 +39,7 @@ type step struct {
 	started int // prompts whose prefill begins
 	prefill int // prompt tokens to compute
 	decodes int // sequences that decode
+	loads   int // adapters that were not loaded
 }
 
 // share is the part of a step one sequence gets.
@@ -44,21 +49,25 @@ type share struct {
 }
 
 func newScheduler(cfg Config, st *stats) *scheduler {
-	return &scheduler{cfg: cfg, cache: newKVCache(cfg.NumBlocks), stats: st}
+	return &scheduler{cfg: cfg, cache: newKVCache(cfg.NumBlocks), adapters: adapters{max: cfg.MaxLoras}, stats: st}
 }
 
-// queued is how many requests wait for a reason: no slot or no KV block is free. One that only
-// waits for the end of the current step is not counted.
+// queued is how many requests wait for a reason: no slot or no KV block is free, or the batch has
+// its fill of adapters. One that only waits for the end of the current step is not counted.
 func (s *scheduler) queued() int {
 	if s.starved {
 		return len(s.waiting)
 	}
-	return max(0, len(s.running)+len(s.waiting)-s.cfg.MaxNumSeqs)
+	return max(min(s.deferred, len(s.waiting)), len(s.running)+len(s.waiting)-s.cfg.MaxNumSeqs)
 }
 
 // show takes the gauges.
-func (s *scheduler) show() {
-	s.shown = gauges{len(s.running), len(s.waiting), s.cache.usage()}
+func (s *scheduler) show(now time.Duration) {
+	s.shown = gauges{
+		running: len(s.running), waiting: len(s.waiting), deferred: min(s.deferred, len(s.waiting)),
+		kvUsage: s.cache.usage(),
+	}
+	s.adapters.tell(now)
 }
 
 func (s *scheduler) idle() bool { return len(s.running) == 0 && len(s.waiting) == 0 }
@@ -72,6 +81,7 @@ func (s *scheduler) add(q *sequence, now time.Duration) error {
 	}
 	q.state, q.arrived = seqWaiting, now
 	s.waiting = append(s.waiting, q)
+	s.adapters.arrive(q.adapter)
 	s.stats.maxWaiting = max(s.stats.maxWaiting, s.queued())
 	return nil
 }
@@ -95,7 +105,7 @@ func (s *scheduler) abort(q *sequence, now time.Duration) {
 	s.end(q, seqAborted)
 	s.stats.finish(q, finishAbort, now)
 	if s.idle() {
-		s.show() // no step will
+		s.show(now) // no step will
 	}
 }
 
@@ -103,7 +113,7 @@ func (s *scheduler) abort(q *sequence, now time.Duration) {
 // token budget and free blocks allow.
 func (s *scheduler) begin(now time.Duration) step {
 	s.account(now)
-	s.starved = false
+	s.starved, s.deferred = false, 0
 	var st step
 	budget := s.cfg.MaxBatchedTokens
 	preempted := false
@@ -126,23 +136,32 @@ func (s *scheduler) begin(now time.Duration) step {
 		s.admit(&st, budget, now)
 	}
 	s.starved = s.starved || preempted
+	st.loads = s.adapters.load(s.adapters.batch(s.running))
+	s.markQueued()
 	s.stats.maxRunning = max(s.stats.maxRunning, len(s.running))
-	s.show()
+	s.show(now)
 	return st
 }
 
-// admit moves waiting sequences into the batch.
+// admit moves waiting sequences into the batch. Those whose adapter has no room in it are passed over.
 func (s *scheduler) admit(st *step, budget int, now time.Duration) {
-	for budget > 0 && len(s.waiting) > 0 && len(s.running) < s.cfg.MaxNumSeqs {
-		q := s.waiting[0]
+	batch := s.adapters.batch(s.running)
+	for budget > 0 && s.deferred < len(s.waiting) && len(s.running) < s.cfg.MaxNumSeqs {
+		q := s.waiting[s.deferred]
+		if !s.adapters.fits(batch, q.adapter) {
+			s.deferred++
+			continue
+		}
 		n, ok := s.place(q, budget)
 		if !ok {
 			s.starved = true
 			return
 		}
-		s.waiting[0] = nil
-		s.waiting = s.waiting[1:]
+		s.waiting = slices.Delete(s.waiting, s.deferred, s.deferred+1)
 		s.running = append(s.running, q)
+		if q.adapter != "" && !slices.Contains(batch, q.adapter) {
+			batch = append(batch, q.adapter)
+		}
 		q.state = seqRunning
 		if q.preemptions == 0 {
 			q.admitted, q.cached = now, q.computed
@@ -150,6 +169,19 @@ func (s *scheduler) admit(st *step, budget int, now time.Duration) {
 		}
 		st.give(q, n)
 		budget -= n
+	}
+}
+
+// markQueued counts the requests that a step has left waiting for a reason, each once.
+func (s *scheduler) markQueued() {
+	if s.queued() == 0 {
+		return
+	}
+	for _, q := range s.waiting {
+		if !q.queued {
+			q.queued = true
+			s.stats.queuedRequests++
+		}
 	}
 }
 
@@ -205,6 +237,7 @@ func (s *scheduler) preemptLast() *sequence {
 func (s *scheduler) finish(st step, now time.Duration) {
 	s.account(now)
 	s.stats.step(st)
+	s.stats.adapterLoads += int64(st.loads)
 	for _, w := range st.work {
 		q := w.seq
 		if q.state != seqRunning {
@@ -228,7 +261,7 @@ func (s *scheduler) finish(st step, now time.Duration) {
 		s.end(q, seqFinished)
 		s.stats.finish(q, q.reason, now)
 	}
-	s.show()
+	s.show(now)
 }
 
 // nameBlocks lets later prompts find the blocks of the sequence that have become full.
@@ -250,6 +283,7 @@ func (s *scheduler) free(q *sequence) {
 
 func (s *scheduler) end(q *sequence, state seqState) {
 	q.state = state
+	s.adapters.depart(q.adapter)
 	q.ended.Store(true)
 	q.ring()
 }

@@ -33,6 +33,7 @@ const words = "the and for are but not you all any can had her was one our out d
 // scheduler; times are since the engine's start.
 type sequence struct {
 	data         []byte // prompt, then every generated token
+	adapter      string // LoRA adapter, "" for none
 	salt         uint64 // separates caches that must not be shared
 	textSeed     uint64
 	promptTokens int
@@ -48,6 +49,7 @@ type sequence struct {
 	named       int // leading blocks offered to the cache by name
 	cached      int // prompt tokens found in the cache at first admission
 	preemptions int
+	queued      bool // a step has left it waiting for a reason
 
 	arrived, admitted, first, last time.Duration
 

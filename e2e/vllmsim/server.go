@@ -126,7 +126,7 @@ func (s *Server) SetMode(m Mode) error {
 	return s.SetTuning(t)
 }
 
-// Reset clears all counts and the prefix cache. Requests in progress go on and stay counted as
+// Reset clears all counts, the prefix cache and the slots of adapters. Requests in progress go on and stay counted as
 // in flight.
 func (s *Server) Reset() {
 	s.engine.reset()

@@ -9,6 +9,7 @@ type stats struct {
 	promptTokens, cachedTokens     int64
 	prefixQueries, prefixHits      int64
 	outputTokens                   int64
+	queuedRequests, adapterLoads   int64
 	finished                       map[finish]int64
 	maxWaiting, maxRunning         int
 	waited, queued, idleFor, since time.Duration

@@ -1,0 +1,137 @@
+package vllmsim
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// ask submits a request of a few tokens for an adapter.
+func (l *lab) ask(adapter string, answer int) *sequence {
+	l.t.Helper()
+	q := newSequence(prompt(adapter+"x", 2), 0, 1, answer, finishLength)
+	q.adapter = adapter
+	if err := l.add(q, l.now); err != nil {
+		l.t.Fatal(err)
+	}
+	return q
+}
+
+// batchOf lists the adapters of the batch, sequence by sequence.
+func (l *lab) batchOf() []string {
+	var names []string
+	for _, q := range l.scheduler.running {
+		names = append(names, q.adapter)
+	}
+	return names
+}
+
+func TestBatchHasItsFillOfAdapters(t *testing.T) {
+	l := newLab(t, Config{MaxNumSeqs: 8, MaxLoras: 2})
+	l.ask("a", 3)
+	l.ask("b", 9)
+	third := l.ask("c", 3)
+	l.ask("b", 9) // passes the one before it
+	l.ask("", 9)
+	l.step()
+	if got := l.batchOf(); !slices.Equal(got, []string{"a", "b", "b", ""}) {
+		t.Fatalf("the batch is %q", got)
+	}
+	if l.queued() != 1 || l.shown.deferred != 1 || l.shown.waiting != 1 {
+		t.Errorf("%d queued, shown %+v, want one that is deferred", l.queued(), l.shown)
+	}
+	l.step()
+	l.step() // a ends
+	l.step()
+	if third.state != seqRunning || l.queued() != 0 || l.shown.deferred != 0 {
+		t.Errorf("state %d with %d queued, %+v, want it to run in a's place", third.state, l.queued(), l.shown)
+	}
+	l.drain()
+	if l.stats.queuedRequests != 1 {
+		t.Errorf("%d requests queued, want 1", l.stats.queuedRequests)
+	}
+}
+
+func TestAdaptersAreLoadedOnce(t *testing.T) {
+	l := newLab(t, Config{MaxNumSeqs: 1, MaxLoras: 2})
+	l.tuning.AdapterLoadMS = 100
+	for _, c := range []struct {
+		adapter string
+		loads   int
+	}{{"", 0}, {"a", 1}, {"a", 0}, {"b", 1}, {"", 0}, {"a", 0}, {"c", 1}, {"a", 0}, {"b", 1}} {
+		before := l.now
+		l.ask(c.adapter, 1)
+		if st := l.step(); st.loads != c.loads {
+			t.Errorf("%q: %d adapters loaded, want %d; loaded %q", c.adapter, st.loads, c.loads, l.adapters.loaded)
+		}
+		if took, least := l.now-before, time.Duration(c.loads)*100*time.Millisecond; took < least || took > least+50*time.Millisecond {
+			t.Errorf("%q: the step took %v, want %v and its prefill", c.adapter, took, least)
+		}
+	}
+	if l.stats.adapterLoads != 4 {
+		t.Errorf("%d loads counted, want 4", l.stats.adapterLoads)
+	}
+}
+
+// TestAdaptersAreTold holds what vllm:lora_requests_info says: every combination so far, the newest by its value.
+func TestAdaptersAreTold(t *testing.T) {
+	l := newLab(t, Config{MaxNumSeqs: 1, MaxLoras: 1})
+	now := func() string {
+		newest := slices.MaxFunc(l.adapters.told, func(a, b adapterInfo) int { return int(a.at - b.at) })
+		return newest.names
+	}
+	b := l.ask("b", 2)
+	l.ask("a", 2)
+	l.ask("b", 2)
+	if st := l.begin(l.now); st.prefill == 0 || now() != "b,a" {
+		t.Errorf("told %q, want both, in the order in which they came", now())
+	}
+	l.now += time.Second
+	l.abort(b, l.now)
+	l.drain()
+	if now() != "" {
+		t.Errorf("told %q at the end, want none", now())
+	}
+	if got := l.adapters.told; len(got) != 3 || got[0].names != "b,a" {
+		t.Errorf("told %v, want three combinations", got)
+	}
+	if samples := l.adapters.samples(time.Unix(1000, 0)); samples[0].labels != `max_lora="1",running_lora_adapters="b,a",waiting_lora_adapters="b,a"` ||
+		samples[2].value < 1001 {
+		t.Errorf("samples %+v", samples)
+	}
+	plain := newLab(t, Config{})
+	plain.ask("", 2)
+	plain.drain()
+	if len(plain.adapters.told) != 0 {
+		t.Errorf("an engine without adapters tells %v", plain.adapters.told)
+	}
+}
+
+// TestRequestsQueueOnce holds that a request counts as queued once, however many steps leave it, and not at all when it only
+// waited for the end of a step.
+func TestRequestsQueueOnce(t *testing.T) {
+	l := newLab(t, Config{MaxNumSeqs: 2})
+	l.send(prompt("a", 4), 5)
+	l.step()
+	st := l.begin(l.now)
+	l.send(prompt("b", 4), 5)
+	l.finish(st, l.now)
+	l.step()
+	if l.stats.queuedRequests != 0 {
+		t.Errorf("%d requests queued beside a free slot", l.stats.queuedRequests)
+	}
+	l.send(prompt("c", 4), 2)
+	l.step()
+	l.step()
+	l.drain()
+	if l.stats.queuedRequests != 1 {
+		t.Errorf("%d requests queued, want 1", l.stats.queuedRequests)
+	}
+	starved := newLab(t, Config{NumBlocks: 8})
+	starved.send(prompt("a", 12), 12)
+	starved.send(prompt("b", 12), 12)
+	starved.drain()
+	if starved.stats.queuedRequests != 1 || starved.stats.preemptions == 0 {
+		t.Errorf("%d requests queued in %d preemptions, want the one that was preempted", starved.stats.queuedRequests, starved.stats.preemptions)
+	}
+}
