@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-parser e2e e2e-reload e2e-real-engine chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-metrics bench-parser e2e e2e-reload e2e-real-engine chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -44,6 +44,9 @@ bench-gateways: wasm ## The same with four gateways before the same servers: eac
 
 bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against Envoy's policies, affinity and two cache-aware routers; TRACE=file adds a replay
 	$(GO) run ./e2e/bench/prefix $(ARGS)
+
+bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request, plain counts, no correction and a filter tree
+	$(GO) run ./e2e/bench/metrics $(ARGS)
 
 bench-parser: ## The parser of engine metrics against Prometheus's, on real engines' texts
 	cd e2e/bench/expfmt && $(GO) test -run='^$$' -bench=. ./...

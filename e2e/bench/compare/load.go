@@ -29,22 +29,69 @@ func Load(server vllmsim.Config, speeds []float64, reqs []loadgen.Request) float
 	return work.Seconds() / (span.Seconds() * sum(speeds))
 }
 
-// AtLoad returns the requests of a workload that lasts for the given time and asks for the given share of the servers'
-// capacity. Rate and Count of w are overwritten.
+// AtLoad returns the requests of a workload that lasts for the given time and asks for the given share of the capacity of
+// servers that differ in speed only. Rate and Count of w are overwritten.
 func AtLoad(w loadgen.Workload, server vllmsim.Config, speeds []float64, load float64, span time.Duration) ([]loadgen.Request, error) {
-	probe := w
-	probe.Count, probe.Rate, probe.Seed = 20_000, 1, 0
-	reqs, err := probe.Requests()
+	return FleetAtLoad(w, fleet(server, speeds), load, span)
+}
+
+// FleetAtLoad is AtLoad for servers that differ in more than speed.
+func FleetAtLoad(w loadgen.Workload, servers []vllmsim.Config, load float64, span time.Duration) ([]loadgen.Request, error) {
+	typical, err := Typical(w)
 	if err != nil {
 		return nil, err
 	}
-	var work time.Duration
-	for i := range reqs {
-		work += Work(server, reqs[i].Prompt, reqs[i].MaxTokens)
-	}
-	w.Rate = load * sum(speeds) * float64(len(reqs)) / work.Seconds()
+	w.Rate = load * Capacity(servers, typical)
 	w.Count = max(1, int(w.Rate*span.Seconds()))
 	return w.Requests()
+}
+
+// Typical returns many requests of a workload, the same ones for every seed, to take averages of.
+func Typical(w loadgen.Workload) ([]loadgen.Request, error) {
+	w.Count, w.Rate, w.Seed = 20_000, 1, 0
+	return w.Requests()
+}
+
+// Capacity returns how many requests a second, if they are like these, the servers serve together with batches as full as
+// their slots and KV caches allow. Loading adapters counts as nothing: how often that happens is up to who sends the requests.
+func Capacity(servers []vllmsim.Config, reqs []loadgen.Request) float64 {
+	var rate float64
+	for _, server := range servers {
+		server.MaxNumSeqs = Batch(server, reqs)
+		var work time.Duration
+		for i := range reqs {
+			work += Work(server, reqs[i].Prompt, reqs[i].MaxTokens)
+		}
+		rate += server.Tuning.Speed * float64(len(reqs)) / work.Seconds()
+	}
+	return rate
+}
+
+// Batch returns how many such requests a server runs at once: MaxNumSeqs, or as many as its KV cache has room for on average. A
+// request that runs has its prompt there and, in the mean of its time, half of its answer; the longer the answer, the longer
+// it runs.
+func Batch(server vllmsim.Config, reqs []loadgen.Request) int {
+	var held, time float64
+	for i := range reqs {
+		answer := float64(reqs[i].MaxTokens)
+		held += answer * (float64(reqs[i].Prompt) + answer/2)
+		time += answer
+	}
+	tokens := float64(server.NumBlocks * server.BlockSize)
+	if tokens == 0 || held == 0 {
+		return server.MaxNumSeqs
+	}
+	return max(1, min(server.MaxNumSeqs, int(tokens*time/held)))
+}
+
+// fleet returns servers that differ in speed only.
+func fleet(server vllmsim.Config, speeds []float64) []vllmsim.Config {
+	servers := make([]vllmsim.Config, len(speeds))
+	for i := range servers {
+		servers[i] = server
+		servers[i].Tuning.Speed = speeds[i]
+	}
+	return servers
 }
 
 func sum(xs []float64) float64 {

@@ -27,24 +27,25 @@ type change struct {
 	delta  int
 }
 
-// PlacementOf replays samples, of which each server runs at most slots at once. It takes a request to be at its server from
-// the moment it was sent until its end; both are off by the time on the wire, about a millisecond here.
-func PlacementOf(samples []loadgen.Sample, servers, slots int) Placement {
+// PlacementOf replays samples and counts those sent at the given time or later; slots are the numbers of requests that the
+// servers run at once. It takes a request to be at its server from the moment it was sent until its end; both are off by the
+// time on the wire, about a millisecond here.
+func PlacementOf(samples []loadgen.Sample, slots []int, from time.Duration) Placement {
 	var changes []change
 	for i := range samples {
 		s := &samples[i]
-		id, ok := serverOf(s, servers)
-		if !ok {
+		id := Server(s, len(slots))
+		if id < 0 {
 			continue
 		}
 		changes = append(changes, change{s.Sent, id, 1}, change{s.Due + s.Total, id, -1})
 	}
 	// At the same instant the one who leaves makes room first.
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })
-	inflight := make([]int, servers)
+	inflight := make([]int, len(slots))
 	var p Placement
 	for _, c := range changes {
-		if c.delta > 0 {
+		if c.delta > 0 && c.at >= from {
 			p.count(inflight, c.server, slots)
 		}
 		inflight[c.server] += c.delta
@@ -52,25 +53,30 @@ func PlacementOf(samples []loadgen.Sample, servers, slots int) Placement {
 	return p
 }
 
-func (p *Placement) count(inflight []int, server, slots int) {
+func (p *Placement) count(inflight []int, server int, slots []int) {
 	p.Requests++
-	if inflight[server] < slots {
+	if inflight[server] < slots[server] {
 		return
 	}
 	p.Queued++
-	least := slices.Min(inflight)
-	if least < slots {
-		p.BesideFree++
+	for id, n := range inflight {
+		if n < slots[id] {
+			p.BesideFree++
+			break
+		}
 	}
-	if least == 0 {
+	if slices.Min(inflight) == 0 {
 		p.BesideIdle++
 	}
 }
 
-// serverOf returns which server answered.
-func serverOf(s *loadgen.Sample, servers int) (int, bool) {
+// Server returns which of n servers answered, or -1 if none did.
+func Server(s *loadgen.Sample, n int) int {
 	id, err := strconv.Atoi(strings.TrimSpace(s.Endpoint))
-	return id, err == nil && id >= 0 && id < servers
+	if err != nil || id < 0 || id >= n {
+		return -1
+	}
+	return id
 }
 
 // Imbalance returns the mean number of requests in flight at the fullest of n servers over the mean of all: 1 is perfect, n
@@ -80,8 +86,8 @@ func Imbalance(samples []loadgen.Sample, n int) float64 {
 	inflight := make([]float64, n)
 	var sum, most float64
 	for i := range samples {
-		id, ok := serverOf(&samples[i], n)
-		if !ok {
+		id := Server(&samples[i], n)
+		if id < 0 {
 			continue
 		}
 		inflight[id] += samples[i].Total.Seconds()

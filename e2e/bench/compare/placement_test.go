@@ -37,22 +37,40 @@ func TestPlacementOf(t *testing.T) {
 		{"a slot is free when its request ends", []loadgen.Sample{on("0", 0, 2), on("0", 0, 5), on("0", 2, 5)}, Placement{Requests: 3}},
 		{"unserved requests do not count", []loadgen.Sample{on("", 0, 5), on("7", 0, 5)}, Placement{}},
 	} {
-		if got := PlacementOf(tc.samples, 2, 2); got != tc.want {
+		if got := PlacementOf(tc.samples, []int{2, 2}, 0); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestPlacementOfUnequalServers has servers of one slot and of three, and a beginning that does not count.
+func TestPlacementOfUnequalServers(t *testing.T) {
+	at := func(server string, from int) loadgen.Sample {
+		s := time.Duration(from) * time.Second
+		return loadgen.Sample{Endpoint: server, Due: s, Sent: s, Total: 9 * time.Second}
+	}
+	samples := []loadgen.Sample{at("0", 0), at("0", 1), at("1", 2), at("0", 3), at("1", 4), at("1", 5), at("0", 6)}
+	for _, tc := range []struct {
+		from int
+		want Placement
+	}{{0, Placement{7, 3, 2, 1}}, {1, Placement{6, 3, 2, 1}}, {2, Placement{5, 2, 1, 0}}, {6, Placement{1, 1, 0, 0}}, {7, Placement{}}} {
+		if got := PlacementOf(samples, []int{1, 3}, time.Duration(tc.from)*time.Second); got != tc.want {
+			t.Errorf("from second %d: %+v, want %+v", tc.from, got, tc.want)
 		}
 	}
 }
 
 // TestPlacementOfLeastRequest holds the measure against its purpose: a perfect least-request never queues beside a free slot.
 func TestPlacementOfLeastRequest(t *testing.T) {
-	const servers, slots = 5, 2
+	const servers = 5
+	slots := []int{2, 2, 2, 2, 2}
 	r := rand.New(rand.NewPCG(1, 2))
 	var samples []loadgen.Sample
 	for i := range 3000 {
 		now := time.Duration(i) * time.Second
 		inflight := make([]int, servers)
 		for _, s := range samples[max(0, i-200):] {
-			if id, _ := serverOf(&s, servers); s.Due+s.Total > now {
+			if id := Server(&s, servers); s.Due+s.Total > now {
 				inflight[id]++
 			}
 		}
@@ -65,7 +83,7 @@ func TestPlacementOfLeastRequest(t *testing.T) {
 		took := time.Duration(r.ExpFloat64() * float64(9*time.Second))
 		samples = append(samples, loadgen.Sample{Endpoint: strconv.Itoa(best), Due: now, Sent: now, Total: min(took, 150*time.Second)})
 	}
-	if p := PlacementOf(samples, servers, slots); p.Requests != 3000 || p.Queued == 0 || p.BesideFree != 0 {
+	if p := PlacementOf(samples, slots, 0); p.Requests != 3000 || p.Queued == 0 || p.BesideFree != 0 {
 		t.Errorf("placement %+v, want some queueing but none beside a free slot", p)
 	}
 }

@@ -1,10 +1,13 @@
 package compare
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -17,6 +20,7 @@ type Policy struct {
 	About   string         // what Describe says; "" = what it makes of the other fields
 	Cluster harness.Policy // balancing of the cluster
 	Plugin  string         // configuration of the plugin, JSON; "" = no plugin at all
+	Module  string         // Wasm module in place of the stage's; "" = that
 	Edits   string         // what those cannot say, YAML: file of the run folder -> path in it -> value, see [harness.Set]
 }
 
@@ -55,6 +59,15 @@ func warmgateConfig(unit, redis, more string) string {
 		`","envoy":{"admin_cluster":"warmgate-admin"` + redis + `}` + more + `,"debug_headers":true}}`
 }
 
+// Variant reads NAME=JSON, a policy of Warmgate with this plugin configuration.
+func Variant(text string) (Policy, error) {
+	name, config, ok := strings.Cut(text, "=")
+	if !ok || name == "" || !json.Valid([]byte(config)) {
+		return Policy{}, fmt.Errorf("compare: %q is not NAME=JSON", text)
+	}
+	return Policy{Name: name, Cluster: harness.Warmgate, Plugin: config}, nil
+}
+
 // Describe says in one line what the policy is, with the settings that matter.
 func (p Policy) Describe() string {
 	switch {
@@ -78,7 +91,7 @@ func (s *Stage) Switch(ctx context.Context, p Policy) error {
 		if p.Plugin == "" {
 			err = g.PushNoPlugin(ctx)
 		} else {
-			err = g.PushModule(ctx, s.module, p.Plugin)
+			err = g.PushModule(ctx, cmp.Or(p.Module, s.module), p.Plugin)
 		}
 		if err == nil {
 			err = g.PushCluster(ctx, p.Cluster)

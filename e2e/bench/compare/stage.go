@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,13 +25,15 @@ const MatchHeader = "x-warmgate-match"
 
 // Options describe a stage.
 type Options struct {
-	Gateways int            // gateways in front of the same servers; 0 means 1
-	Workers  int            // Envoy's worker threads, in each gateway
-	Speeds   []float64      // one server for each, 1 = the speed of Server.Tuning
-	Server   vllmsim.Config // what all servers have in common; MaxNumSeqs must be set
-	Module   string         // Warmgate's Wasm module; "" = no stage for policies with a plugin
-	Redis    string         // ip:port of a Redis server that all gateways have a tunnel to; "" = none
-	First    Policy         // policy at the start
+	Gateways int              // gateways in front of the same servers; 0 means 1
+	Workers  int              // Envoy's worker threads, in each gateway
+	Speeds   []float64        // one server for each, 1 = the speed of Server.Tuning
+	Server   vllmsim.Config   // what all servers have in common; MaxNumSeqs must be set
+	Servers  []vllmsim.Config // in place of Speeds and Server: servers that differ in more than speed
+	Slots    []int            // requests that each server runs at once; nil = its MaxNumSeqs
+	Module   string           // Warmgate's Wasm module; "" = no stage for policies with a plugin
+	Redis    string           // ip:port of a Redis server that all gateways have a tunnel to; "" = none
+	First    Policy           // policy at the start
 }
 
 // Stage is one gateway, or several, with simulated servers behind.
@@ -43,25 +44,31 @@ type Stage struct {
 	Fleet    *vllmsim.Fleet
 	edits    atomic.Pointer[edits]
 	module   string
-	slots    int // sequences that a server runs at once
+	slots    []int // requests that each server runs at once
 	speeds   []float64
 	clients  []*loadgen.Client // one for each gateway
 }
 
 // NewStage starts the servers and the gateways. Close ends them.
 func NewStage(ctx context.Context, o Options) (*Stage, error) {
-	s := &Stage{Fleet: vllmsim.NewFleet(), module: o.Module, slots: o.Server.MaxNumSeqs, speeds: o.Speeds}
+	s := &Stage{Fleet: vllmsim.NewFleet(), module: o.Module}
+	servers := o.Servers
+	if servers == nil {
+		servers = fleet(o.Server, o.Speeds)
+	}
 	var endpoints []harness.Endpoint
-	for i, speed := range o.Speeds {
-		cfg := o.Server
+	for i, cfg := range servers {
 		cfg.Index, cfg.Fleet = i, s.Fleet
-		cfg.Tuning.Speed = speed
+		s.speeds, s.slots = append(s.speeds, cfg.Tuning.Speed), append(s.slots, cfg.MaxNumSeqs)
 		srv := vllmsim.New(cfg)
 		if err := srv.Start("127.0.0.1:0"); err != nil {
 			return nil, errors.Join(fmt.Errorf("compare: %w", err), s.Close())
 		}
 		s.Servers = append(s.Servers, srv)
 		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // the speed is not told: equal weights
+	}
+	if o.Slots != nil {
+		s.slots = o.Slots
 	}
 	if err := s.use(o.First); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -145,64 +152,4 @@ func (s *Stage) Inflight() []int {
 		out[i] = int(srv.State().Inflight)
 	}
 	return out
-}
-
-// Result is what one policy did with the traffic.
-type Result struct {
-	Policy    string             `json:"policy"`
-	Summary   loadgen.Summary    `json:"summary"`
-	Queued    float64            `json:"queued_request_seconds"` // time requests spent in the servers' queues, summed
-	Fleet     vllmsim.FleetState `json:"fleet"`
-	Placement Placement          `json:"placement"`
-	Imbalance float64            `json:"imbalance"`
-	Samples   []loadgen.Sample   `json:"-"`
-}
-
-// Play resets the servers, plays the requests open loop to their end and returns what was seen. Several gateways get them in
-// turn. each is as for loadgen.Client.OpenLoop.
-func (s *Stage) Play(ctx context.Context, p Policy, reqs []loadgen.Request, each func(loadgen.Sample)) Result {
-	for _, srv := range s.Servers {
-		srv.Reset()
-	}
-	s.Fleet.Reset()
-	samples := s.send(ctx, reqs, each)
-	r := Result{
-		Policy: p.Name, Samples: samples, Fleet: s.Fleet.State(),
-		Summary:   loadgen.Summarize(samples, loadgen.SLO{}),
-		Placement: PlacementOf(samples, len(s.Servers), s.slots), Imbalance: Imbalance(samples, len(s.Servers)),
-	}
-	for _, srv := range s.Servers {
-		r.Queued += srv.State().QueuedSeconds
-	}
-	return r
-}
-
-// send plays the requests, each through the next of the gateways.
-func (s *Stage) send(ctx context.Context, reqs []loadgen.Request, each func(loadgen.Sample)) []loadgen.Sample {
-	n := len(s.clients)
-	parts := make([][]loadgen.Request, n)
-	for i := range reqs {
-		parts[i%n] = append(parts[i%n], reqs[i])
-	}
-	var mu sync.Mutex
-	var all []loadgen.Sample
-	var wg sync.WaitGroup
-	for i, c := range s.clients {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			samples := c.OpenLoop(ctx, parts[i], func(sample loadgen.Sample) {
-				mu.Lock()
-				defer mu.Unlock()
-				if each != nil {
-					each(sample)
-				}
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, samples...)
-		}()
-	}
-	wg.Wait()
-	return all
 }

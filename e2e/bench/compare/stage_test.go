@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -67,7 +68,6 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	serversAreFound(t, s)
 }
 
-// newStage returns a stage of three fast servers under round robin, closed when the test ends.
 // TestHerd has a herd come through two gateways that send all to the server with the fewest requests: they know of their own.
 func TestHerd(t *testing.T) {
 	if testing.Short() {
@@ -91,6 +91,43 @@ func TestHerd(t *testing.T) {
 	}
 }
 
+// TestWarmUpIsNotMeasured plays requests on unequal servers of which the first half only warms up.
+func TestWarmUpIsNotMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts Envoy")
+	}
+	one := vllmsim.Config{MaxNumSeqs: 1, MaxQueued: -1, MaxLoras: 1, Tuning: vllmsim.NoLatency()}
+	many := one
+	many.MaxNumSeqs, many.MaxLoras, many.Tuning.Speed = 9, 0, 2
+	s, err := NewStage(context.Background(), Options{Workers: 1, Servers: []vllmsim.Config{one, many}, First: RoundRobin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Speed(0) != 1 || s.Speed(1) != 2 || !slices.Equal(s.slots, []int{1, 9}) {
+		t.Errorf("speeds %v, slots %v", s.speeds, s.slots)
+	}
+	reqs, err := loadgen.Workload{
+		Count: 40, Rate: 40, Arrivals: loadgen.Constant, Stream: true, Prompt: loadgen.Fixed(20), Output: loadgen.Fixed(4),
+		Models: []loadgen.Model{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}},
+	}.Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := 0
+	r := s.PlayAfter(context.Background(), RoundRobin, reqs, 500*time.Millisecond, func(loadgen.Sample) { all++ })
+	if all != 40 || r.Summary.OK != 20 || len(r.Samples) != 20 || r.Placement.Requests != 20 {
+		t.Errorf("%d of %d requests are measured, %d placed: %+v", len(r.Samples), all, r.Placement.Requests, r.Summary)
+	}
+	if r.Engines.Loads < 1 || r.Engines.Loads > 11 || r.Fleet.Seconds > 5 {
+		t.Errorf("%+v in %v s; the first server gets ten of these requests and has room for one adapter", r.Engines, r.Fleet.Seconds)
+	}
+	if whole := s.Play(context.Background(), RoundRobin, reqs[:10], nil); whole.Summary.OK != 10 {
+		t.Errorf("without a warm-up: %+v", whole.Summary)
+	}
+}
+
+// newStage returns a stage of three fast servers under round robin, closed when the test ends.
 func newStage(t *testing.T) *Stage {
 	t.Helper()
 	s, err := NewStage(context.Background(), Options{
@@ -131,6 +168,18 @@ func TestPolicyDescribesItself(t *testing.T) {
 	}
 	if (RoundRobin.Plugin == "") != (RoundRobin.Cluster != harness.Warmgate) {
 		t.Error("a native policy must run without the plugin")
+	}
+}
+
+func TestVariant(t *testing.T) {
+	p, err := Variant(`more={"lb_policy":"x=y"}`)
+	if err != nil || p.Name != "more" || p.Cluster != harness.Warmgate || p.Describe() != `Warmgate {"lb_policy":"x=y"}` {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, bad := range []string{"", "more", "more=", "={}", "more={"} {
+		if _, err := Variant(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
 	}
 }
 

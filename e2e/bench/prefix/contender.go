@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
@@ -74,11 +72,8 @@ func contenders() []contender {
 
 // variant reads NAME=JSON, one more configuration of Warmgate.
 func variant(text string) (contender, error) {
-	name, config, ok := strings.Cut(text, "=")
-	if !ok || name == "" || !json.Valid([]byte(config)) {
-		return contender{}, fmt.Errorf("%q is not NAME=JSON", text)
-	}
-	return contender{name: name, policy: compare.Policy{Name: name, Cluster: harness.Warmgate, Plugin: config}}, nil
+	p, err := compare.Variant(text)
+	return contender{name: p.Name, policy: p}, err
 }
 
 func (c *contender) describe() string {

@@ -86,7 +86,7 @@ func run(ctx context.Context, s settings) error {
 // selectWorkloads takes those that the settings name, or all. The trace is left out, with a note, if there is no file.
 func (rep *report) selectWorkloads() error {
 	s := rep.settings
-	chosen, err := named(append(workloads(), workload{name: traceName}), s.workloads, func(w workload) string { return w.name })
+	chosen, err := bench.Named(append(workloads(), workload{name: traceName}), s.workloads, func(w workload) string { return w.name })
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (rep *report) selectWorkloads() error {
 
 // selectContenders takes those that the settings name, or all. A router that cannot be had is left out, with a note.
 func (rep *report) selectContenders(ctx context.Context) error {
-	chosen, err := named(contenders(), rep.settings.policies, func(c contender) string { return c.name })
+	chosen, err := bench.Named(contenders(), rep.settings.policies, func(c contender) string { return c.name })
 	if err != nil {
 		return err
 	}
@@ -129,25 +129,6 @@ func (rep *report) selectContenders(ctx context.Context) error {
 func (rep *report) note(text string) {
 	fmt.Println(text)
 	rep.notes = append(rep.notes, text)
-}
-
-// named returns the elements of all that the list names, in the order of all; an empty list names all.
-func named[T any](all []T, list string, name func(T) string) ([]T, error) {
-	if list == "" {
-		return all, nil
-	}
-	wanted := strings.Split(list, ",")
-	var out []T
-	for _, x := range all {
-		if i := slices.Index(wanted, name(x)); i >= 0 {
-			wanted = slices.Delete(wanted, i, i+1)
-			out = append(out, x)
-		}
-	}
-	if len(wanted) > 0 {
-		return nil, fmt.Errorf("there is no %s", strings.Join(wanted, ", no "))
-	}
-	return out, nil
 }
 
 func names(list []contender) []string {

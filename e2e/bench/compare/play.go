@@ -1,0 +1,107 @@
+package compare
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// Result is what one policy did with the traffic.
+type Result struct {
+	Policy    string             `json:"policy"`
+	Summary   loadgen.Summary    `json:"summary"`
+	Queued    float64            `json:"queued_request_seconds"` // time requests spent in the servers' queues, summed
+	Engines   Engines            `json:"engines"`
+	Fleet     vllmsim.FleetState `json:"fleet"`
+	Placement Placement          `json:"placement"`
+	Imbalance float64            `json:"imbalance"`
+	Samples   []loadgen.Sample   `json:"-"`
+}
+
+// Engines is what the servers counted together.
+type Engines struct {
+	Queued      int64 `json:"queued_requests"` // requests that waited for a slot, a KV block or room for their adapter
+	Preemptions int64 `json:"preemptions"`
+	Loads       int64 `json:"adapter_loads"`
+
+	seconds float64 // that requests spent queueing
+}
+
+func (e Engines) less(before Engines) Engines {
+	return Engines{e.Queued - before.Queued, e.Preemptions - before.Preemptions, e.Loads - before.Loads, e.seconds - before.seconds}
+}
+
+// engines sums up what the servers have counted so far.
+func (s *Stage) engines() Engines {
+	var e Engines
+	for _, srv := range s.Servers {
+		st := srv.State()
+		e.Queued += st.QueuedRequests
+		e.Preemptions += st.Preemptions
+		e.Loads += st.AdapterLoads
+		e.seconds += st.QueuedSeconds
+	}
+	return e
+}
+
+// Play resets the servers, plays the requests open loop to their end and returns what was seen. Several gateways get them in
+// turn. each is as for loadgen.Client.OpenLoop.
+func (s *Stage) Play(ctx context.Context, p Policy, reqs []loadgen.Request, each func(loadgen.Sample)) Result {
+	return s.PlayAfter(ctx, p, reqs, 0, each)
+}
+
+// PlayAfter is Play, but what is due before the given time only warms up: it is not in the result.
+func (s *Stage) PlayAfter(ctx context.Context, p Policy, reqs []loadgen.Request, warm time.Duration, each func(loadgen.Sample)) Result {
+	for _, srv := range s.Servers {
+		srv.Reset()
+	}
+	s.Fleet.Reset()
+	begun := make(chan Engines, 1)
+	time.AfterFunc(warm, func() {
+		s.Fleet.Reset()
+		begun <- s.engines()
+	})
+	samples := s.send(ctx, reqs, each)
+	engines := s.engines().less(<-begun)
+	placement := PlacementOf(samples, s.slots, warm)
+	samples = slices.DeleteFunc(samples, func(x loadgen.Sample) bool { return x.Due < warm })
+	return Result{
+		Policy: p.Name, Samples: samples, Engines: engines, Queued: engines.seconds, Fleet: s.Fleet.State(),
+		Summary:   loadgen.Summarize(samples, loadgen.SLO{}),
+		Placement: placement, Imbalance: Imbalance(samples, len(s.Servers)),
+	}
+}
+
+// send plays the requests, each through the next of the gateways.
+func (s *Stage) send(ctx context.Context, reqs []loadgen.Request, each func(loadgen.Sample)) []loadgen.Sample {
+	n := len(s.clients)
+	parts := make([][]loadgen.Request, n)
+	for i := range reqs {
+		parts[i%n] = append(parts[i%n], reqs[i])
+	}
+	var mu sync.Mutex
+	var all []loadgen.Sample
+	var wg sync.WaitGroup
+	for i, c := range s.clients {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			samples := c.OpenLoop(ctx, parts[i], func(sample loadgen.Sample) {
+				mu.Lock()
+				defer mu.Unlock()
+				if each != nil {
+					each(sample)
+				}
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, samples...)
+		}()
+	}
+	wg.Wait()
+	return all
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"math"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+const (
+	// window is the interval in which a gateway asks every server once: who trusts in what it was told then, and in nothing
+	// else, sends all to the same server until it is told otherwise.
+	window = time.Second
+	// fewest is the number of picks per server that a window must have to be looked at.
+	fewest = 4
+)
+
+// herd tells how unevenly requests were sent within windows. In a window of n requests an endpoint whose share of all requests
+// of the run is p should get n·p of them; by how much it gets more or less, relative to that, is its deviation. CV is the root
+// of the mean square of the deviations, in which every endpoint weighs as much as its share and every window as much as its
+// requests: the coefficient of variation of the picks. A policy whose shares are lasting differences between servers has none.
+type herd struct {
+	CV      float64
+	Chance  float64 // what CV would be expected to be if every request went to an endpoint at random, with these shares
+	Windows int     // with enough requests
+}
+
+// excess is what is left of the coefficient of variation when that of chance is taken off; 0 if it is no more than that.
+func (h herd) excess() float64 { return math.Sqrt(max(0, h.CV*h.CV-h.Chance*h.Chance)) }
+
+// herdOf looks at the windows of a run of so many servers.
+func herdOf(samples []loadgen.Sample, servers int) herd {
+	picks := map[time.Duration][]float64{}
+	share := make([]float64, servers)
+	total := 0.0
+	for i := range samples {
+		id := compare.Server(&samples[i], servers)
+		if id < 0 {
+			continue
+		}
+		w := samples[i].Sent / window
+		if picks[w] == nil {
+			picks[w] = make([]float64, servers)
+		}
+		picks[w][id]++
+		share[id]++
+		total++
+	}
+	used := 0
+	for id := range share {
+		if share[id] > 0 {
+			used++
+		}
+		share[id] /= total
+	}
+	var h herd
+	var squares, requests float64
+	for _, counts := range picks {
+		n := sum(counts)
+		if n < float64(fewest*servers) {
+			continue
+		}
+		for id, p := range share {
+			if p > 0 {
+				squares += (counts[id] - n*p) * (counts[id] - n*p) / p / n
+			}
+		}
+		requests += n
+		h.Windows++
+	}
+	if h.Windows == 0 {
+		return h
+	}
+	h.CV = math.Sqrt(squares / requests)
+	// The sum over the endpoints of (picks − n·p)²/(n·p) is the statistic χ², whose mean is one less than their number.
+	h.Chance = math.Sqrt(float64(h.Windows*(used-1)) / requests)
+	return h
+}
+
+func sum(xs []float64) float64 {
+	s := 0.0
+	for _, x := range xs {
+		s += x
+	}
+	return s
+}

@@ -1,0 +1,155 @@
+// Command metrics compares ways to balance unequal model servers by what they say of themselves with ways that do not look:
+// Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without the correction
+// by what was reserved since a server was last asked, and the filter tree of 2024. Two servers are fast, two have small KV
+// caches, and requests ask for LoRA adapters that a server has room for only some of. All contenders run in one gateway that is
+// switched by configuration; in every round they get the same requests at the same times, in rotating order.
+//
+// The last line of its output is one JSON object.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+type settings struct {
+	rounds   int
+	span     time.Duration
+	warm     time.Duration
+	load     float64
+	workers  int
+	seed     uint64
+	extra    bool
+	policies string
+	variants []compare.Policy
+	markdown string
+}
+
+func parse() settings {
+	var s settings
+	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
+	flag.DurationVar(&s.span, "span", 30*time.Second, "time in which the requests of one run arrive")
+	flag.DurationVar(&s.warm, "warm", 10*time.Second, "time before that with the same traffic, of which nothing is measured")
+	flag.Float64Var(&s.load, "load", 0.8, "share of the servers' capacity that is asked for")
+	flag.IntVar(&s.workers, "workers", 4, "worker threads of the gateway")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
+	flag.BoolVar(&s.extra, "extra", false, "also compare endpoint_metrics with unit: tokens")
+	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+strings.Join(names(contenders(true)), ", "))
+	flag.Func("variant", "NAME=JSON: also play Warmgate with this plugin configuration; may be repeated", func(text string) error {
+		p, err := compare.Variant(text)
+		s.variants = append(s.variants, p)
+		return err
+	})
+	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
+	flag.Parse()
+	return s
+}
+
+func main() {
+	s := parse()
+	bench.Main("metrics", func(ctx context.Context) error { return run(ctx, s) })
+}
+
+func run(ctx context.Context, s settings) error {
+	policies, err := s.selected(ctx)
+	if err != nil {
+		return err
+	}
+	module, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		return err
+	}
+	f, err := newFleet()
+	if err != nil {
+		return err
+	}
+	stage, err := compare.NewStage(ctx, compare.Options{
+		Workers: s.workers, Servers: f.servers, Slots: f.slots, Module: module, First: compare.RoundRobin,
+	})
+	if err != nil {
+		return err
+	}
+	rep := &report{settings: s, fleet: f, policies: policies}
+	rep.results, err = rounds(ctx, stage, s, f, policies)
+	if err := errors.Join(err, stage.Close()); err != nil {
+		return err
+	}
+	return rep.publish(os.Stdout)
+}
+
+// rounds plays every policy once per round and returns the results by policy.
+func rounds(ctx context.Context, stage *compare.Stage, s settings, f *fleet, policies []compare.Policy) ([][]result, error) {
+	results := make([][]result, len(policies))
+	for round := range s.rounds {
+		reqs, err := compare.FleetAtLoad(workload(s.seed+uint64(round)), f.servers, s.load, s.warm+s.span)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range bench.Order(len(policies), round) {
+			if err := stage.Switch(ctx, policies[i]); err != nil {
+				return nil, err
+			}
+			r := resultOf(stage.PlayAfter(ctx, policies[i], reqs, s.warm, nil), reqs, f)
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if n := r.Summary.Failed(); n > 0 {
+				return nil, fmt.Errorf("%s: %d of %d requests failed: %v", r.Policy, n, r.Summary.Requests, r.Summary.Errors)
+			}
+			fmt.Printf("round %d  %s\n", round+1, r)
+			results[i] = append(results[i], r)
+		}
+	}
+	return results, nil
+}
+
+// result is what one policy did in one round.
+type result struct {
+	compare.Result
+	work     float64 // of the server with the most work for its capacity, over the mean of all
+	herd     herd
+	base     loadgen.Quantiles // of TTFT, of requests for the base model
+	adapters loadgen.Quantiles // and for adapters
+}
+
+func resultOf(r compare.Result, reqs []loadgen.Request, f *fleet) result {
+	var base, adapters []time.Duration
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		switch {
+		case !s.OK():
+		case reqs[s.ID].Model == baseModel:
+			base = append(base, s.TTFT)
+		default:
+			adapters = append(adapters, s.TTFT)
+		}
+	}
+	return result{
+		Result: r, work: f.imbalance(r.Samples, reqs), herd: herdOf(r.Samples, len(f.servers)),
+		base: loadgen.QuantilesOf(base), adapters: loadgen.QuantilesOf(adapters),
+	}
+}
+
+// String says in a line what happened.
+func (r result) String() string {
+	return fmt.Sprintf("%-28s %5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters %5.0f)  latency p99 %7.0f ms  queued %4.1f %%  %4d preemptions  %5d loads  herd %.2f (%.2f by chance)",
+		r.Policy, r.Summary.Requests, ms(r.Summary.TTFT.Mean), ms(r.Summary.TTFT.P50), ms(r.Summary.TTFT.P99), ms(r.base.P99), ms(r.adapters.P99),
+		ms(r.Summary.Latency.P99), r.queuedShare(), r.Engines.Preemptions, r.Engines.Loads, r.herd.CV, r.herd.Chance)
+}
+
+// queuedShare is the percentage of requests that a server had to make wait.
+func (r *result) queuedShare() float64 { return percent(int(r.Engines.Queued), r.Summary.Requests) }
+
+func percent(n, of int) float64 { return 100 * float64(n) / float64(max(1, of)) }
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
