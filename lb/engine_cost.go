@@ -154,6 +154,7 @@ type weighing struct {
 // load is counted by the store at the moment of the reservation, so what was reserved and released since the engine spoke is in
 // it. waiting is how much of it is more than the engine has room for.
 func (w *weighing) byLoad(cs []Candidate, told []*engine) {
+	use := meanUse(told)
 	sum, n := 0.0, 0.0
 	for i, e := range told {
 		c := &cs[i]
@@ -167,7 +168,11 @@ func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 		if room, known := w.room(e); known {
 			c.Room, c.Steep = room, w.cfg.Weights.Queue
 		}
-		beside := w.scale * w.cfg.Weights.KVCache * e.value(metrics.KVUse)
+		used, known := e.Value(metrics.KVUse)
+		if !known {
+			used = use
+		}
+		beside := w.scale * w.cfg.Weights.KVCache * used
 		sum, n = sum+beside, n+1
 		c.Base = w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + beside + w.scale*w.cfg.Weights.LoRA*w.lora(e, c.Addr)
 	}
@@ -176,6 +181,20 @@ func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 			cs[i].Base = sum / n
 		}
 	}
+}
+
+// meanUse returns the mean use of the KV caches of the engines that tell it.
+func meanUse(told []*engine) float64 {
+	sum, n := 0.0, 0.0
+	for _, e := range told {
+		if e == nil {
+			continue
+		}
+		if use, known := e.Value(metrics.KVUse); known {
+			sum, n = sum+use, n+1
+		}
+	}
+	return sum / max(1, n)
 }
 
 // room returns the load of ours up to which no request waits, in the unit.

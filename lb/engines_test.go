@@ -8,115 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/metrics"
 )
-
-// told is an engine's page with these lines of vLLM's.
-func told(t testing.TB, lines ...string) metrics.Load {
-	t.Helper()
-	p, err := metrics.New(metrics.AnyEngine, "my_gauge", "my_counter")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := ""
-	for _, l := range lines {
-		text += l + "\n"
-	}
-	var load metrics.Load
-	p.Parse([]byte(text), &load)
-	return load
-}
-
-func running(n int) string { return fmt.Sprintf("vllm:num_requests_running %d", n) }
-func waiting(n int) string { return fmt.Sprintf("vllm:num_requests_waiting %d", n) }
-func kvUse(u float64) string {
-	return fmt.Sprintf("vllm:kv_cache_usage_perc %g", u)
-}
-
-func adapters(most int, names string) string {
-	return fmt.Sprintf(`vllm:lora_requests_info{max_lora="%d",running_lora_adapters="%s",waiting_lora_adapters="%s"} 1.5`, most, names, names)
-}
-
-// watched is a cluster of engines under endpoint_metrics.
-type watched struct {
-	t        testing.TB
-	now      time.Duration
-	engines  *lb.Engines
-	shares   *lb.Shares
-	view     *lb.View
-	readings map[string]lb.Reading
-	policy   lb.Policy
-	cfg      lb.EngineConfig
-	terms    lb.Terms
-}
-
-func watch(t testing.TB, n int, change func(c *lb.EngineConfig)) *watched {
-	t.Helper()
-	w := &watched{
-		t: t, now: time.Hour, engines: lb.NewEngines(), shares: lb.NewShares(), readings: map[string]lb.Reading{},
-		cfg: lb.EngineConfig{StaleAfter: 3 * time.Second, Learn: true, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16}},
-	}
-	if change != nil {
-		change(&w.cfg)
-	}
-	w.view = &lb.View{Cluster: "llm"}
-	for i := range n {
-		w.view.Endpoints = append(w.view.Endpoints, lb.Endpoint{Addr: w.addr(i), Weight: 1})
-	}
-	w.build("endpoint_metrics")
-	return w
-}
-
-func (w *watched) build(name string) {
-	w.t.Helper()
-	var err error
-	w.policy, err = lb.New(name, lb.Config{
-		Terms: w.terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: w.engines, Shares: w.shares, Engine: w.cfg,
-		Cache: lb.CacheConfig{TTL: time.Hour, Room: 1 << 20},
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *watched) addr(i int) string { return fmt.Sprintf("10.0.0.%d:8000", i+1) }
-
-// says has engine i tell something now, with so much of ours in flight there.
-func (w *watched) says(i int, inflight int64, lines ...string) {
-	w.readings[w.addr(i)] = lb.Reading{
-		Load: told(w.t, lines...), At: w.now, Seen: w.now, Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
-	}
-}
-
-func (w *watched) take() { w.engines.Take(w.now, []string{"my_gauge", "my_counter"}, w.readings) }
-
-func (w *watched) plan(model string) (lb.Plan, lb.Reason) {
-	return w.policy.Plan(w.now, &lb.Request{Model: model}, w.view)
-}
-
-// choice returns which endpoint gets a request while that many are in flight, -1 for none.
-func (w *watched) choice(model string, inflight ...int64) int {
-	w.t.Helper()
-	p, reason := w.plan(model)
-	if reason != lb.ReasonChosen {
-		return -1
-	}
-	loads := make([]lb.Load, len(p.Candidates))
-	for i, c := range p.Candidates {
-		for k := range w.view.Endpoints {
-			if w.addr(k) == c.Addr {
-				loads[i] = lb.Load{Requests: inflight[k], Tokens: 100 * inflight[k]}
-			}
-		}
-	}
-	at := lb.Choose(&p, loads, nil)
-	for k := range w.view.Endpoints {
-		if p.Candidates[at].Addr == w.addr(k) {
-			return k
-		}
-	}
-	return -1
-}
 
 func TestNoMetrics(t *testing.T) {
 	w := watch(t, 2, nil)
@@ -150,6 +42,7 @@ func TestEngineCosts(t *testing.T) {
 		{"rather busy than in a queue", [2][]string{{running(4), waiting(1)}, {running(8), waiting(0)}}, [2]int64{5, 8}, 1},
 		{"an idle one all the same", [2][]string{{running(4), waiting(1)}, {running(40), waiting(0)}}, [2]int64{5, 40}, 0},
 		{"a full KV cache", [2][]string{{running(2), waiting(0), kvUse(0.9)}, {running(2), waiting(0), kvUse(0.1)}}, [2]int64{2, 2}, 1},
+		{"no word of the KV cache is no merit", [2][]string{{running(3), waiting(0)}, {running(2), waiting(0), kvUse(0.1)}}, [2]int64{3, 2}, 1},
 		{"room in the KV cache for no more", [2][]string{{running(2), waiting(0), kvUse(0.9)}, {running(4), waiting(0), kvUse(0.15)}}, [2]int64{2, 4}, 1},
 		{"what waits for something else is no queue", [2][]string{
 			{running(4), waiting(3), `vllm:num_requests_waiting_by_reason{reason="deferred"} 3`}, {running(5), waiting(0)},

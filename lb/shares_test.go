@@ -1,7 +1,6 @@
 package lb_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -121,7 +120,7 @@ func FuzzSharesImport(f *testing.F) {
 		}
 		s.Picked(time.Duration(now), "a")
 		if all := s.Export(time.Duration(now), raw); len(all)%16 != 0 {
-			t.Fatal(fmt.Sprintf("%d bytes", len(all)))
+			t.Fatalf("%d bytes", len(all))
 		}
 	})
 }

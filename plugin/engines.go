@@ -24,6 +24,7 @@ type readers struct {
 
 // hearing is what has been heard of one cluster since it was last published.
 type hearing struct {
+	cfg     *config.Config // of the latest page or report
 	targets []string
 	by      map[string]lb.Reading
 	reports map[string]lb.Reading // load reports in responses: they say less, so they only complete what is known
@@ -66,7 +67,7 @@ const (
 	heardNothing = "unreadable" // a page without any metric of a known engine
 	heardTimeout = "timeout"
 	heardCut     = "incomplete" // it did not come to its end: cut off, too long or too slow
-	heardStatus  = "status"     // another than 200
+	heardStatus  = "status"     // another than 200, which follows it
 	heardEncoded = "encoded"
 	heardFailed  = "unreachable"
 	heardNone    = "none" // the gateway has stored none
@@ -76,6 +77,7 @@ const (
 // page takes an engine's page, and says if it is of use. result is heardOK, or why there is none.
 func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result string) bool {
 	h := v.readers.of(j.cluster)
+	h.cfg = j.cfg
 	if result == heardSame { // it may be old, or the engine has nothing new to say: what it said still holds, and when it did is not known
 		h.by[addr] = lb.Reading{Seen: now}
 		return true
@@ -92,7 +94,8 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 			result = heardNothing
 		}
 	}
-	v.stats.count(statScrapes+";result="+result, 1)
+	kind, _, _ := strings.Cut(result, " ")
+	v.stats.count(statScrapes+";result="+kind, 1)
 	if result != heardOK {
 		v.fault(now, j.cluster, addr+" "+faultOf(result, j.cfg))
 		return false
@@ -173,23 +176,53 @@ func (v *vm) fault(now time.Duration, cluster, text string) {
 	v.gw.Log(Warn, "cluster="+cluster+" "+text)
 }
 
-// publishReadings writes what was heard into shared memory, beside what others have written. A swap that is lost is tried again at
-// the next tick.
+// publishReadings writes what was heard into shared memory, beside what others have written. With other gateways it is known there only
+// once Redis has told what is in flight.
 func (v *vm) publishReadings(now time.Duration) {
 	for name, h := range v.readers.heard {
 		if len(h.by) == 0 && len(h.reports) == 0 {
 			continue
 		}
-		key := keyReadings + name
-		raw, cas, _ := v.gw.KV().Get(key) // where there is nothing yet, the first VM to write wins
-		all, err := discovery.ParseReadings(raw)
-		if err != nil || len(h.by) > 0 && !slices.Equal(all.Targets, h.targets) {
-			all = discovery.Readings{By: map[string]lb.Reading{}}
+		delete(v.readers.heard, name)
+		if h.cfg == nil || !h.cfg.UsesRedis() {
+			v.publishHeard(now, name, h)
+			continue
 		}
-		h.mergeInto(&all, now)
-		if v.gw.KV().Set(key, all.Append(nil), cas) == nil {
-			delete(v.readers.heard, name)
+		var addrs []string
+		for addr := range h.by {
+			addrs = append(addrs, addr)
 		}
+		_, sh := v.storeOf(h.cfg)
+		sh.remote.Loads(now, name, addrs, func(loads []lb.Load, err error) {
+			if err == nil {
+				h.count(addrs, loads)
+			}
+			v.publishHeard(now, name, h)
+		})
+	}
+}
+
+// publishHeard writes what was heard of one cluster. A swap that is lost is tried again at the next tick.
+func (v *vm) publishHeard(now time.Duration, name string, h *hearing) {
+	key := keyReadings + name
+	raw, cas, _ := v.gw.KV().Get(key) // where there is nothing yet, the first VM to write wins
+	all, err := discovery.ParseReadings(raw)
+	if err != nil || len(h.by) > 0 && !slices.Equal(all.Targets, h.targets) {
+		all = discovery.Readings{By: map[string]lb.Reading{}}
+	}
+	h.mergeInto(&all, now)
+	if v.gw.KV().Set(key, all.Append(nil), cas) == nil || v.readers.heard[name] != nil {
+		return
+	}
+	v.readers.heard[name] = h
+}
+
+// count notes what was in flight at the endpoints when they spoke.
+func (h *hearing) count(addrs []string, loads []lb.Load) {
+	for i, addr := range addrs {
+		r := h.by[addr]
+		r.Inflight, r.Counted = loads[i], true
+		h.by[addr] = r
 	}
 }
 
@@ -268,7 +301,8 @@ func (v *vm) reported(now time.Duration, c *config.Config, cluster, addr, value 
 		v.fault(now, cluster, addr+" reports its load as "+strconv.Quote(clip(value))+", which cannot be read")
 		return
 	}
-	v.readers.of(cluster).reports[addr] = r
+	h := v.readers.of(cluster)
+	h.cfg, h.reports[addr] = c, r
 }
 
 // clip keeps a line of the log short.

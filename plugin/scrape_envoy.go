@@ -76,7 +76,7 @@ func scraped(size int) (page []byte, result string) {
 		case h[0] == ":status" && h[1] == "504":
 			return nil, heardTimeout
 		case h[0] == ":status" && h[1] != "200":
-			return nil, heardStatus
+			return nil, heardStatus + " " + h[1]
 		case h[0] == "content-encoding" && !strings.EqualFold(h[1], "identity"):
 			return nil, heardEncoded
 		}

@@ -80,6 +80,7 @@ func everything(t testing.TB, server *redisserver.Server, d *denials) {
 	b.Forget(now, 499, prompt, manualPlan.Candidates[1].Addr, 0)
 	reserve(a, now, 500)
 	reserve(b, now, 500)
+	a.Loads(now, "llm", []string{"10.0.0.1:1"}, func([]lb.Load, error) {})
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
 	d.lose = func([]byte) int { return notSent }
 	reserve(a, now, 502)

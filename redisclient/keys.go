@@ -42,12 +42,7 @@ func Loads(table []byte, rows map[string]int) map[string]lb.Load {
 		if row < 0 || at+tableRow > len(table) {
 			continue
 		}
-		var n [16]byte
-		copy(n[:3], table[at:])
-		copy(n[8:14], table[at+3:])
-		out[addr] = lb.Load{
-			Requests: int64(binary.LittleEndian.Uint64(n[:8])), Tokens: int64(binary.LittleEndian.Uint64(n[8:])),
-		}
+		out[addr] = loadAt(table[at:])
 	}
 	return out
 }

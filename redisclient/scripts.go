@@ -35,6 +35,9 @@ var luaAssert string
 //go:embed lua/beat.lua
 var luaBeat string
 
+//go:embed lua/loads.lua
+var luaLoads string
+
 // luaSums has the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make a module 0.4 MB larger. After a
 // change of a script, `go test ./redisclient -run TestSums -update` writes it anew.
 //
@@ -65,6 +68,7 @@ var (
 	scriptAmend   = newScript("amend", luaShared+luaAmend)
 	scriptAssert  = newScript("assert", luaShared+luaAssert)
 	scriptBeat    = newScript("beat", luaShared+luaBeat)
+	scriptLoads   = newScript("loads", luaLoads)
 )
 
 // command returns an EVALSHA of the script with room for n keys and arguments, which the caller appends.

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write lua/sha1sums")
 func TestSums(t *testing.T) {
 	var sums string
 	for _, s := range []*script{
-		scriptOpen, scriptReserve, scriptPrompt, scriptNote, scriptForget, scriptRelease, scriptAmend, scriptAssert, scriptBeat,
+		scriptOpen, scriptReserve, scriptPrompt, scriptNote, scriptForget, scriptRelease, scriptAmend, scriptAssert, scriptBeat, scriptLoads,
 	} {
 		sum := sha1.Sum([]byte(s.text))
 		want := hex.EncodeToString(sum[:])

@@ -1,4 +1,4 @@
--- Put before every script but reserve.lua, release.lua, note.lua and forget.lua.
+-- Put before every script but reserve.lua, release.lua, note.lua, forget.lua and loads.lua.
 --
 -- What is counted in a scope is four kinds of keys in one slot, beside those of prefix.lua:
 --   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6

@@ -1,0 +1,84 @@
+package redisclient_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// TestLoadsOfAllOwners asks what two owners have in flight, as one of them and as one who counts nothing.
+func TestLoadsOfAllOwners(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			server := redisserver.StartT(t, redisserver.Options{Version: version})
+			a, p := newPipedStore(t, server, 1)
+			store := func(owner uint64) *redisclient.Store {
+				return redisclient.New(p, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()})
+			}
+			b, idle := store(2), store(3)
+			addrs := storetest.Addrs(4)
+			for i, addr := range []string{addrs[0], addrs[1], addrs[1]} {
+				plan := storetest.Even([]string{addr})
+				plan.Tokens = int64(1) << (20 * i)
+				mustReserve(t, []*redisclient.Store{a, b}[i%2], p, 0, lb.LeaseID(i+1), plan)
+			}
+			scope := storetest.Even(addrs).Scope
+			want := []lb.Load{{Requests: 2, Tokens: 1<<20 + 1<<32 - 1}, {}, {Requests: 1, Tokens: 1}, {}}
+			for _, s := range []*redisclient.Store{a, idle} {
+				var got []lb.Load
+				s.Loads(0, scope, []string{addrs[1], addrs[2], addrs[0], "10.9.9.9:1"}, func(l []lb.Load, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+					got = l
+				})
+				p.flush(0)
+				if !slices.Equal(got, want) {
+					t.Errorf("loads %v, want %v", got, want)
+				}
+			}
+			if idle.Owners() != 0 || !idle.Settled() {
+				t.Error("who only asks is taken for an owner")
+			}
+			var none []lb.Load
+			idle.Loads(0, "no such scope", addrs[:1], func(l []lb.Load, err error) { none = l })
+			p.flush(0)
+			if !slices.Equal(none, []lb.Load{{}}) {
+				t.Errorf("loads of a scope that is not there: %v", none)
+			}
+		})
+	}
+}
+
+// Whatever comes back, the caller hears of it once.
+func TestLoadsFail(t *testing.T) {
+	for reply, want := range map[string]error{
+		"$3\r\nabc\r\n": redisclient.ErrGarbage, "*0\r\n": redisclient.ErrGarbage, ":1\r\n": redisclient.ErrGarbage, "-OOM no\r\n": nil,
+	} {
+		var m manual
+		s := newManualStore(&m, newMemory())
+		calls := 0
+		s.Loads(0, "llm", []string{"10.0.0.1:80"}, func(l []lb.Load, err error) {
+			calls++
+			if err == nil || l != nil || want != nil && !errors.Is(err, want) {
+				t.Errorf("%q: %v, %v", reply, l, err)
+			}
+		})
+		m.answer(0, 0, reply)
+		if calls != 1 {
+			t.Errorf("%q: called %d times", reply, calls)
+		}
+	}
+	s := newManualStore(&manual{}, newMemory())
+	s.Loads(0, "llm", nil, func(_ []lb.Load, err error) {
+		if err == nil {
+			t.Error("asked for nothing, and got it")
+		}
+	})
+}
