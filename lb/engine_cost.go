@@ -209,17 +209,22 @@ func (w *weighing) room(e *engine) (room float64, known bool) {
 	return room, known
 }
 
-// lora returns what it costs to have the adapter there, from 0 where it is in the batch to 1 where it must take another's place.
+// lora returns what it costs to have the adapter there, from 0 where it is in the batch to 1 where it must take another's place. Engines
+// tell of adapters whose requests run, and do so late; what this VM has sent there may wait, and counts at once.
 func (w *weighing) lora(e *engine, addr string) float64 {
-	if w.adapter == 0 || e.Loaded.Has(w.adapter) {
+	ours := w.g.ours[addr]
+	if w.adapter == 0 || e.Loaded.Has(w.adapter) || ours[w.adapter] > 0 {
 		return 0
 	}
-	if p := w.g.placed[w.adapter]; p.addr == addr && p.at > e.At {
-		return 0
+	there := e.Loaded.N
+	for id := range ours {
+		if !e.Loaded.Has(id) {
+			there++
+		}
 	}
 	most, told := e.Value(metrics.MaxAdapters)
-	switch { // vLLM's two lists are always equal: what is in both is in the batch
-	case !told || float64(e.Loaded.N) < most:
+	switch { // vLLM's two lists are always equal
+	case !told || float64(there) < most:
 		return 0.2
 	case e.Waiting.Has(w.adapter):
 		return 0.4

@@ -38,11 +38,11 @@ const (
 // from the readings survives a change of the configuration.
 type Engines struct {
 	known    map[string]*engine
-	targets  []string                 // names of the readings' targets
-	adapters map[uint64]time.Duration // that engines have told of, and when they last did
-	placed   map[uint64]placement     // where the last request for an adapter went
-	size     float64                  // tokens of a request, moving average
-	version  uint64                   // of what follows from readings and placements
+	targets  []string                  // names of the readings' targets
+	adapters map[uint64]time.Duration  // that engines have told of, and when they last did
+	ours     map[string]map[uint64]int // requests of this VM in flight, by endpoint and adapter
+	size     float64                   // tokens of a request, moving average
+	version  uint64                    // of what follows from readings and placements
 	lists    []engineList
 }
 
@@ -57,15 +57,9 @@ type engine struct {
 	rates   [metrics.MaxTargets]float64 // of targets that are counters, per second
 }
 
-// placement is where a request for an adapter went, and when.
-type placement struct {
-	addr string
-	at   time.Duration
-}
-
 // NewEngines returns the engines of a cluster of which nothing is known.
 func NewEngines() *Engines {
-	return &Engines{known: map[string]*engine{}, adapters: map[uint64]time.Duration{}, placed: map[uint64]placement{}, version: 1}
+	return &Engines{known: map[string]*engine{}, adapters: map[uint64]time.Duration{}, ours: map[string]map[uint64]int{}, version: 1}
 }
 
 // Take takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has already, and
@@ -102,7 +96,6 @@ func (g *Engines) meet(now time.Duration, id uint64) {
 		for other, at := range g.adapters {
 			if now-at > adapterAge {
 				delete(g.adapters, other)
-				delete(g.placed, other)
 			}
 		}
 		if len(g.adapters) >= maxAdapters {
@@ -112,8 +105,9 @@ func (g *Engines) meet(now time.Duration, id uint64) {
 	g.adapters[id] = now
 }
 
-// Placed tells that a request of so many tokens for a model went to an endpoint.
-func (g *Engines) Placed(now time.Duration, model, addr string, tokens int64) {
+// Placed tells that a request of so many tokens for a model goes to an endpoint. It returns the adapter that it is counted for, which
+// Left wants to know, 0 for none.
+func (g *Engines) Placed(model, addr string, tokens int64) (adapter uint64) {
 	const newest = 1.0 / 16
 	if g.size == 0 {
 		g.size = float64(tokens)
@@ -121,12 +115,32 @@ func (g *Engines) Placed(now time.Duration, model, addr string, tokens int64) {
 	g.size += (float64(tokens) - g.size) * newest
 	id := g.adapter(model)
 	if id == 0 {
-		return
+		return 0
 	}
-	if p := g.placed[id]; p.addr != addr {
+	at := g.ours[addr]
+	if at == nil {
+		at = map[uint64]int{}
+		g.ours[addr] = at
+	}
+	if at[id]++; at[id] == 1 {
 		g.version++
 	}
-	g.placed[id] = placement{addr, now}
+	return id
+}
+
+// Left tells that a request that was counted for an adapter has left its endpoint.
+func (g *Engines) Left(adapter uint64, addr string) {
+	at := g.ours[addr]
+	if at[adapter] == 0 {
+		return
+	}
+	if at[adapter]--; at[adapter] > 0 {
+		return
+	}
+	g.version++
+	if delete(at, adapter); len(at) == 0 {
+		delete(g.ours, addr)
+	}
 }
 
 // adapter returns the digest of the model's name if it is an adapter that engines have told of, else 0.

@@ -194,16 +194,26 @@ func TestAdapters(t *testing.T) {
 			t.Errorf("%q with %v: chose %d, want %d", c.model, c.loads, got, c.want)
 		}
 	}
-	// Until the engine tells of it, a request for an adapter is where the last one went.
-	w.engines.Placed(w.now+time.Millisecond, "b", w.addr(1), 10)
+	// What was sent counts before the engine tells of it, and where it only waits.
+	id := w.engines.Placed("b", w.addr(1), 10)
+	again := w.engines.Placed("b", w.addr(1), 10)
 	if got := w.choice("b", 9, 5, 4); got != 1 {
 		t.Errorf("chose %d after the adapter was sent to 1", got)
 	}
-	w.now += time.Second
-	w.says(1, 4, running(4), waiting(0), adapters(2, "c,d"))
-	w.take()
-	if got := w.choice("b", 9, 5, 4); got != 0 {
-		t.Errorf("chose %d after endpoint 1 has told that it has not got it", got)
+	if got := w.choice("a", 30, 5, 4); got != 2 {
+		t.Errorf("chose %d, want the one of two full ones that has less to do", got)
+	}
+	w.engines.Left(id, w.addr(1))
+	if got := w.choice("b", 9, 5, 4); got != 1 {
+		t.Errorf("chose %d while a second request is there", got)
+	}
+	w.engines.Left(again, w.addr(1))
+	w.engines.Left(again, w.addr(1))
+	if got := w.choice("b", 6, 5, 4); got != 0 {
+		t.Errorf("chose %d after both requests have left", got)
+	}
+	if id := w.engines.Placed("base", w.addr(1), 10); id != 0 {
+		t.Error("a model that no engine calls an adapter is taken for one")
 	}
 }
 
@@ -280,7 +290,7 @@ func TestPrefixCacheUsesMetrics(t *testing.T) {
 	if _, reason := w.plan(""); reason != lb.ReasonChosen {
 		t.Fatalf("without metrics: %v", reason)
 	}
-	w.engines.Placed(w.now, "", w.addr(0), 100)
+	w.engines.Placed("", w.addr(0), 100)
 	for range 2 {
 		w.now += time.Second
 		w.says(0, 4, running(4), waiting(6))

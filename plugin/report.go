@@ -25,13 +25,25 @@ func (s *stream) placed() {
 	v := s.plugin.vm
 	s.cluster.shares.Picked(v.now(), s.chosen)
 	if s.cluster.metered > 0 {
-		s.cluster.engines.Placed(v.now(), s.model, s.chosen, s.tokens)
+		s.adapter = s.cluster.engines.Placed(s.model, s.chosen, s.tokens)
 	}
 	if s.cfg.Engines.ORCA {
 		s.traits.read(s)
 		if s.asksReport = s.traits.header(metrics.ORCARequestHeader) == ""; s.asksReport {
 			s.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
 		}
+	}
+}
+
+// left takes it that the request has ended where it was placed.
+func (s *stream) left() {
+	if s.cluster == nil {
+		return
+	}
+	delete(s.cluster.serving, s)
+	if s.adapter != 0 {
+		s.cluster.engines.Left(s.adapter, s.chosen)
+		s.adapter = 0
 	}
 }
 

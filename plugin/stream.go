@@ -53,6 +53,7 @@ type stream struct {
 
 	prompted *prompted // for prefix_cache, nil where the prompt does not matter
 	model    string    // that the request asks for, "" where that does not matter
+	adapter  uint64    // that it is counted for at the chosen endpoint, 0 for none
 
 	addr       string        // the endpoint that the lease counts at
 	chosen     string        // the endpoint that was chosen

@@ -89,9 +89,7 @@ func (s *stream) responseTrailers() { s.complete = true }
 func (s *stream) done() {
 	v := s.plugin.vm
 	delete(v.held, s)
-	if s.cluster != nil {
-		delete(s.cluster.serving, s)
-	}
+	s.left()
 	if s.phase == phaseHeld {
 		s.settle(lb.ReasonBodyLate) // the client left before its body was there
 	}

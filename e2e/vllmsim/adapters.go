@@ -17,7 +17,7 @@ type adapters struct {
 	told   []adapterInfo
 }
 
-// adapterUse counts the requests of an adapter that have come and not ended.
+// adapterUse counts the requests of an adapter that have had a token and not ended.
 type adapterUse struct {
 	name string
 	n    int
@@ -54,8 +54,8 @@ func (a *adapters) depart(name string) {
 	}
 }
 
-// tell notes which adapters have requests now. vLLM keeps every combination it has ever told and makes no difference between
-// those whose requests run and those whose requests wait.
+// tell notes which adapters have requests that have had a token. vLLM keeps every combination it has ever told, and has the same names
+// in both of its lists: those of requests that only wait are in neither.
 func (a *adapters) tell(now time.Duration) {
 	if a.max == 0 {
 		return

@@ -81,7 +81,6 @@ func (s *scheduler) add(q *sequence, now time.Duration) error {
 	}
 	q.state, q.arrived = seqWaiting, now
 	s.waiting = append(s.waiting, q)
-	s.adapters.arrive(q.adapter)
 	s.stats.maxWaiting = max(s.stats.maxWaiting, s.queued())
 	return nil
 }
@@ -250,7 +249,9 @@ func (s *scheduler) finish(st step, now time.Duration) {
 		}
 		s.stats.token(q, now)
 		q.data = append(q.data, q.word(q.generated)...)
-		q.generated++
+		if q.generated++; q.generated == 1 {
+			s.adapters.arrive(q.adapter)
+		}
 		q.produced.Store(int64(q.generated))
 		if q.generated < q.maxTokens {
 			q.ring()
@@ -283,7 +284,9 @@ func (s *scheduler) free(q *sequence) {
 
 func (s *scheduler) end(q *sequence, state seqState) {
 	q.state = state
-	s.adapters.depart(q.adapter)
+	if q.generated > 0 {
+		s.adapters.depart(q.adapter)
+	}
 	q.ended.Store(true)
 	q.ring()
 }

@@ -48,7 +48,9 @@ func (c *Config) Scrapes(h Host) bool {
 }
 
 // ByMetrics says whether the policy needs metrics.
-func (c *Config) ByMetrics() bool { return c.Policy == EndpointMetrics || slices.Contains(rivals, c.Policy) }
+func (c *Config) ByMetrics() bool {
+	return c.Policy == EndpointMetrics || slices.Contains(rivals, c.Policy)
+}
 
 // engineNames are what Engine may be.
 func engineNames() []string { return append([]string{"auto"}, metrics.EngineNames()...) }
