@@ -14,6 +14,7 @@ type Reading struct {
 	Seen     time.Duration // when that was last known to be the latest it has said
 	Inflight Load          // what was in flight there then, over all owners
 	Counted  bool          // Inflight is known
+	Page     uint64        // digest of the page that said it, 0 for none
 }
 
 const (

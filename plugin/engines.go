@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -71,18 +73,23 @@ const (
 	heardEncoded = "encoded"
 	heardFailed  = "unreachable"
 	heardNone    = "none" // the gateway has stored none
-	heardSame    = "same" // the gateway still has the page that was read last
 )
 
 // page takes an engine's page, and says if it is of use. result is heardOK, or why there is none.
 func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result string) bool {
 	h := v.readers.of(j.cluster)
 	h.cfg = j.cfg
-	if result == heardSame { // it may be old, or the engine has nothing new to say: what it said still holds, and when it did is not known
-		h.by[addr] = lb.Reading{Seen: now}
-		return true
+	if !slices.Equal(h.targets, j.targets) { // what is already there has other ones
+		h.targets, h.by = j.targets, map[string]lb.Reading{}
 	}
 	r := lb.Reading{At: now, Seen: now}
+	if j.stored {
+		// It may be old, or the engine has nothing new to say: what it said still holds, and when it did is not known.
+		if r.Page = xxhash.Sum64(page) ^ uint64(j.cfg.Engines.Kind()); result == heardOK && r.Page == j.pages[addr] {
+			h.by[addr] = lb.Reading{Seen: now}
+			return true
+		}
+	}
 	p, err := v.readers.parser(j)
 	if err != nil {
 		v.fault(now, j.cluster, err.Error())
@@ -96,14 +103,14 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 	}
 	kind, _, _ := strings.Cut(result, " ")
 	v.stats.count(statScrapes+";result="+kind, 1)
+	if result == heardNone && !j.cfg.ByMetrics() { // they would be of use, but nobody has asked for them
+		return false
+	}
 	if result != heardOK {
 		v.fault(now, j.cluster, addr+" "+faultOf(result, j.cfg))
 		return false
 	}
 	r.Inflight, r.Counted = v.inflightAt(j.cfg, j.cluster, addr)
-	if !slices.Equal(h.targets, j.targets) { // what is already there has other ones
-		h.targets, h.by = j.targets, map[string]lb.Reading{}
-	}
 	h.by[addr] = r
 	if missing := p.Missing(&r.Load, needs(j)...); len(missing) > 0 {
 		v.fault(now, j.cluster, addr+" does not tell "+strings.Join(missing, ", "))
@@ -274,8 +281,10 @@ func (v *vm) followReadings(now time.Duration) {
 		cl.readings = version
 		cl.engines.Take(now, all.Targets, all.By)
 		cl.seen = 0
-		for _, r := range all.By {
+		cl.targets, cl.pages = all.Targets, map[string]uint64{}
+		for addr, r := range all.By {
 			cl.seen = max(cl.seen, r.Seen)
+			cl.pages[addr] = r.Page
 		}
 	}
 }

@@ -29,7 +29,7 @@ const (
 type higressGateway struct {
 	sdkGateway
 	lists *recent[string, *hostList]
-	pages *recent[string, uint64] // digest of each endpoint's page of metrics, by cluster and address
+	asked *recent[string, time.Duration] // when the pages of metrics of a cluster were last read
 }
 
 // hostList is what Higress last said of a cluster that has hosts.
@@ -40,7 +40,7 @@ type hostList struct {
 }
 
 func newGateway() Gateway {
-	return &higressGateway{lists: newRecent[string, *hostList](maxClusters), pages: newRecent[string, uint64](maxPages)}
+	return &higressGateway{lists: newRecent[string, *hostList](maxClusters), asked: newRecent[string, time.Duration](maxClusters)}
 }
 
 // View implements Gateway. The host list is read anew for every request as long as it is small, because from version

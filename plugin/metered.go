@@ -66,7 +66,9 @@ func (l meteredList) append(out []byte, now time.Duration) []byte {
 // meter notes that a request needs the metrics of its cluster.
 func (v *vm) meter(cl *cluster, c *config.Config) {
 	cl.metered, cl.engineCfg = v.now(), c
-	v.needed[metered{cl.name, c.ID}] = cl.metered
+	m := metered{cl.name, c.ID}
+	v.needed[m] = cl.metered
+	v.news = v.news || !v.announced[m]
 }
 
 // tellMetered tells the other VMs which metrics this one needs, unless they know. A swap that is lost is tried again at the next
@@ -86,6 +88,12 @@ func (v *vm) tellMetered(now time.Duration) {
 		}
 	}
 	if v.gw.KV().Set(keyMetered, all.append(nil, now), cas) == nil {
+		if len(v.announced) >= maxMetered { // those of old configurations
+			clear(v.announced)
+		}
+		for m := range v.needed {
+			v.announced[m] = true
+		}
 		clear(v.needed)
 		v.told, v.news = now, false
 	}
@@ -98,6 +106,9 @@ type job struct {
 	targets []string       // of all rules
 	request uint32         // context of a request to the cluster that is being served, 0 for none
 	seen    time.Duration  // when the latest of what is known was
+
+	stored bool              // pages are those that the gateway has stored, perhaps long ago
+	pages  map[string]uint64 // digests of those that what is known is from, by address
 }
 
 // jobs returns what engines are to be asked for under the newest configuration, by name of the cluster.
@@ -110,7 +121,7 @@ func (v *vm) jobs(now time.Duration) map[string]*job {
 	list := parseMetered(raw)
 	jobs := map[string]*job{}
 	for _, c := range p.set.All() { // in this order, so that all VMs that may ask do the same
-		if !c.Scrapes(gatewayKind) {
+		if !c.Scrapes(v.host) {
 			continue
 		}
 		for m, at := range list {
@@ -127,11 +138,16 @@ func (v *vm) jobs(now time.Duration) map[string]*job {
 			}
 		}
 	}
+	for _, j := range jobs {
+		if cl := v.clusters[j.cluster]; cl != nil && slices.Equal(cl.targets, j.targets) {
+			j.pages = cl.pages
+		}
+	}
 	return jobs
 }
 
 func (v *vm) job(cluster string, c *config.Config) *job {
-	j := &job{cluster: cluster, cfg: c}
+	j := &job{cluster: cluster, cfg: c, stored: v.host == config.Higress}
 	if cl := v.clusters[cluster]; cl != nil {
 		j.seen = cl.seen
 		for s := range cl.serving {

@@ -7,12 +7,11 @@ import "github.com/warmgate/warmgate/metrics"
 
 // metered notes that the request needs the metrics of its cluster's engines.
 func (s *stream) metered() {
-	if !s.cfg.Scrapes(gatewayKind) && !s.cfg.Engines.ORCA {
+	v := s.plugin.vm
+	if !s.cfg.Scrapes(v.host) && !s.cfg.Engines.ORCA {
 		return
 	}
-	v := s.plugin.vm
-	if s.cluster.metered == 0 { // the VM that asks the engines is told at its next tick, and what it has published read at once
-		v.news = true
+	if s.cluster.metered == 0 { // what another VM has published is read at once
 		s.cluster.metered = v.now()
 		v.followReadings(v.now())
 	}
@@ -27,11 +26,19 @@ func (s *stream) placed() {
 	if s.cluster.metered > 0 {
 		s.adapter = s.cluster.engines.Placed(s.model, s.chosen, s.tokens)
 	}
-	if s.cfg.Engines.ORCA {
-		s.traits.read(s)
-		if s.asksReport = s.traits.header(metrics.ORCARequestHeader) == ""; s.asksReport {
-			s.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
-		}
+	s.askReport()
+}
+
+// askReport asks whoever serves the request for a load report, unless the client does. Without a report, nothing is known that the next
+// request could be placed by.
+func (s *stream) askReport() {
+	if !s.cfg.Engines.ORCA {
+		return
+	}
+	s.reports = true
+	s.traits.read(s)
+	if s.asksReport = s.traits.header(metrics.ORCARequestHeader) == ""; s.asksReport {
+		s.SetRequestHeader(metrics.ORCARequestHeader, metrics.ORCAFormat)
 	}
 }
 
@@ -49,14 +56,19 @@ func (s *stream) left() {
 
 // report reads the load report of a response. A client that did not ask for one does not get it.
 func (s *stream) report() {
-	if !s.cfg.Engines.ORCA {
+	if !s.reports {
 		return
 	}
-	value := s.ResponseHeader(metrics.ORCAHeader)
+	value, addr := s.ResponseHeader(metrics.ORCAHeader), s.addr
 	if value == "" {
 		return
 	}
-	s.plugin.vm.reported(s.now(), s.cfg, s.cluster.name, s.addr, value)
+	if addr == "" { // the gateway has chosen
+		addr = s.Served()
+	}
+	if addr != "" {
+		s.plugin.vm.reported(s.now(), s.cfg, s.cluster.name, addr, value)
+	}
 	if s.asksReport {
 		s.RemoveResponseHeader(metrics.ORCAHeader)
 	}

@@ -97,7 +97,7 @@ func (s *scraper) answered(now, interval time.Duration, cluster, addr string, ok
 		return
 	}
 	a.failures++
-	a.next = now + interval*time.Duration(min(1<<min(a.failures, 10), scrapeBackoff))/2
+	a.next = now + interval*time.Duration(min(1<<min(a.failures-1, 10), scrapeBackoff))
 }
 
 // sweep forgets the endpoints that have left.

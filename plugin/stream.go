@@ -59,6 +59,7 @@ type stream struct {
 	chosen     string        // the endpoint that was chosen
 	tokens     int64         // that the lease counts for
 	output     int64         // tokens that remain in flight once the first byte is there
+	reports    bool          // a load report is read
 	asksReport bool          // a load report was asked for that the client did not ask for
 	streams    bool          // the answer was asked for as a stream of tokens
 	load       int64         // requests in flight at the endpoint, this one included
@@ -245,6 +246,9 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 	}
 	plan, why := s.policy.Plan(now, &r, view)
 	if why != lb.ReasonChosen {
+		if why == lb.ReasonNoMetrics {
+			s.askReport()
+		}
 		return s.pass(why)
 	}
 	s.ask = reservation{plan: plan, view: view, reason: reason}

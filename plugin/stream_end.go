@@ -20,8 +20,8 @@ func (s *stream) responseHeaders(end bool) {
 	if s.phase == phaseLeased {
 		s.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.follow()
-		s.report()
 	}
+	s.report()
 	if s.settled && s.cfg != nil && s.cfg.DebugHeaders {
 		s.SetResponseHeader("x-warmgate-reason", s.reason.String())
 		if s.chosen != "" {

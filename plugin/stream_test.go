@@ -93,6 +93,15 @@ func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
 
 func (d *fakeDriver) Addr(i int) string { return d.endpoints[i].Addr }
 
+func (d *fakeDriver) Tell(i int, page string) {
+	if d.pages == nil {
+		d.pages = map[string]string{}
+	}
+	if d.pages[d.Addr(i)] = page; page == "" {
+		delete(d.pages, d.Addr(i))
+	}
+}
+
 func (d *fakeDriver) Open(r streamtest.Request) streamtest.Stream { return d.client(r.Worker, r) }
 
 // client sends a request to a worker.
@@ -145,9 +154,9 @@ func (c *fakeClient) Retry() int {
 	return c.endpoint
 }
 
-func (c *fakeClient) Head(status int) {
+func (c *fakeClient) Head(status int, headers ...[2]string) {
 	c.began, c.details = true, "via_upstream"
-	c.result = streamtest.Result{Status: status, Headers: map[string]string{":status": strconv.Itoa(status)}}
+	c.result = streamtest.Result{Status: status, Headers: pairs(append(headers, [2]string{":status", strconv.Itoa(status)}))}
 	c.response(func() { c.ctx.OnHttpResponseHeaders(len(c.result.Headers), false) })
 }
 

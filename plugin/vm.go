@@ -22,27 +22,29 @@ const (
 // vm is what lives as long as the VM: the owner of its leases, the clusters it has seen, the requests it holds. It
 // outlives configurations, so that counts and health do.
 type vm struct {
-	gw       Gateway
-	stats    *stats
-	store    *lb.MemStore
-	shared   map[target]*sharedStore
-	inside   uint32              // the gateway's context that calls act on
-	excused  bool                // the last tick was late, and deadlines were moved for that
-	live     []*plugin           // configurations in force, the newest last
-	source   *config.EnvoySource // where those say that endpoints are found
-	clusters map[string]*cluster
-	held     map[*stream]time.Duration // requests that wait for their body, and until when
-	chainers map[chainTerms]*prompt.Chainer
-	models   *recent[modelKey, learned]
-	own      [16]byte // secret of this process
-	lastID   lb.LeaseID
-	readers  *readers
-	needed   map[metered]time.Duration // metrics that requests here needed since that was last told
-	told     time.Duration             // when it was
-	news     bool                      // some of them were not needed before
-	clock    time.Duration             // as last read: see now
-	ticked   time.Duration
-	beaten   time.Duration
+	gw        Gateway
+	stats     *stats
+	store     *lb.MemStore
+	shared    map[target]*sharedStore
+	inside    uint32              // the gateway's context that calls act on
+	excused   bool                // the last tick was late, and deadlines were moved for that
+	live      []*plugin           // configurations in force, the newest last
+	source    *config.EnvoySource // where those say that endpoints are found
+	clusters  map[string]*cluster
+	held      map[*stream]time.Duration // requests that wait for their body, and until when
+	chainers  map[chainTerms]*prompt.Chainer
+	models    *recent[modelKey, learned]
+	own       [16]byte // secret of this process
+	lastID    lb.LeaseID
+	host      config.Host
+	readers   *readers
+	announced map[metered]bool          // metrics that requests here need, as other VMs know
+	needed    map[metered]time.Duration // metrics that requests here needed since that was last told
+	told      time.Duration             // when it was
+	news      bool                      // some of them were not needed before
+	clock     time.Duration             // as last read: see now
+	ticked    time.Duration
+	beaten    time.Duration
 }
 
 // cluster is what one VM knows of a cluster.
@@ -65,6 +67,8 @@ type cluster struct {
 	engineCfg *config.Config       // that needed them
 	readings  uint32               // version of the readings that its engines are from
 	seen      time.Duration        // when the latest of those was
+	targets   []string             // of those readings
+	pages     map[string]uint64    // digests of the pages that those are from, by address
 	serving   map[*stream]struct{} // requests that need them
 }
 
@@ -73,7 +77,7 @@ func newVM(gw Gateway) *vm {
 		gw: gw, stats: newStats(gw.Metrics()),
 		shared: map[target]*sharedStore{}, clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
 		chainers: map[chainTerms]*prompt.Chainer{}, models: newRecent[modelKey, learned](maxModels),
-		readers: newReaders(), needed: map[metered]time.Duration{},
+		readers: newReaders(), needed: map[metered]time.Duration{}, announced: map[metered]bool{}, host: gatewayKind,
 	}
 	v.store = lb.NewMemStore(gw.KV(), gw.Random()|1, leaseTTL)
 	return v
