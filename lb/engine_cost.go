@@ -155,7 +155,7 @@ type weighing struct {
 // it. waiting is how much of it is more than the engine has room for.
 func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 	use := meanUse(told)
-	sum, n := 0.0, 0.0
+	foreign, beside, n := 0.0, 0.0, 0.0
 	for i, e := range told {
 		c := &cs[i]
 		c.Slope = w.cfg.Weights.Running
@@ -172,13 +172,13 @@ func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 		if !known {
 			used = use
 		}
-		beside := w.scale * w.cfg.Weights.KVCache * used
-		sum, n = sum+beside, n+1
-		c.Base = w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + beside + w.scale*w.cfg.Weights.LoRA*w.lora(e, c.Addr)
+		own := w.scale * (w.cfg.Weights.KVCache*used + w.cfg.Weights.LoRA*w.lora(e, c.Addr))
+		foreign, beside, n = foreign+e.foreign, beside+own, n+1
+		c.Base = w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + own
 	}
 	for i, e := range told {
-		if e == nil && n > 0 {
-			cs[i].Base = sum / n
+		if c := &cs[i]; e == nil && n > 0 {
+			c.Base = w.scale*w.cfg.Weights.Running*foreign/n/c.Weight + beside/n
 		}
 	}
 }
@@ -233,8 +233,8 @@ func (w *weighing) lora(e *engine, addr string) float64 {
 }
 
 // byTarget gives the candidates the value of one metric as their cost, or its growth per second if it is a counter, and returns how
-// many have told it. A request in flight costs as much as there is of the metric for each: so load that came and went since the
-// engines spoke counts in the same coin, whatever it is.
+// many have told it. A request that came since the engines spoke costs as much as there is of the metric for each in flight: it counts
+// in the same coin, whatever that is. What an engine's requests that have ended have left of it, nobody knows.
 func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 	at := slices.Index(w.g.targets, w.cfg.Target)
 	if at < 0 {
@@ -268,9 +268,11 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		if w.cfg.Order == MostTarget {
 			v = -v
 		}
-		c.Slope, c.Weight, c.Base = coin/w.scale, 1, v
+		const settles = 1e-3 // equal values go by load
+		c.Base, c.Slope, c.Steep, c.Weight = v, settles*coin/w.scale, coin/w.scale, 1
+		c.Room = w.scale
 		if e != nil && e.Counted {
-			c.Base -= c.Slope * e.Inflight.in(w.unit)
+			c.Room += e.Inflight.in(w.unit)
 		}
 	}
 	return n

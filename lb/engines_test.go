@@ -94,6 +94,16 @@ func TestNeutral(t *testing.T) {
 	if got, want := p.Candidates[2].Base, (p.Candidates[0].Base+p.Candidates[1].Base)/2; got != want {
 		t.Errorf("costs %v, want the mean %v", got, want)
 	}
+	for range 2 {
+		w.now += time.Second
+		w.says(0, 0, running(12), waiting(0))
+		w.says(1, 0, running(0), waiting(0))
+		w.take()
+	}
+	w.now += time.Second
+	if p, _ := w.plan(""); p.Candidates[2].Base != 6 {
+		t.Errorf("costs %v beside one with 12 requests of others and one with none, want 6", p.Candidates[2].Base)
+	}
 }
 
 // TestNoHerd lets requests come between two scrapes while one engine has just told that it is idle and the others that they are busy.
@@ -233,6 +243,7 @@ func TestTargets(t *testing.T) {
 		{"one that does not tell it is neutral", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 5", running(0), "my_gauge 3"}, []int64{1, 1, 1}, 2},
 		{"nobody tells it", lb.LeastTarget, "my_gauge", [3]string{running(1), running(1), running(1)}, []int64{1, 1, 1}, -1},
 		{"not looked for", lb.LeastTarget, "other", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, -1},
+		{"what has gone since has left nobody knows what", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 3", "my_gauge 1", "my_gauge 3"}, []int64{0, 1, 0}, 1},
 		{"all alike is least request", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 0", "my_gauge 0", "my_gauge 0"}, []int64{2, 2, 1}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -199,6 +199,9 @@ func (v *vm) publishReadings(now time.Duration) {
 		for addr := range h.by {
 			addrs = append(addrs, addr)
 		}
+		for addr := range h.reports {
+			addrs = append(addrs, addr)
+		}
 		_, sh := v.storeOf(h.cfg)
 		sh.remote.Loads(now, name, addrs, func(loads []lb.Load, err error) {
 			if err == nil {
@@ -227,9 +230,12 @@ func (v *vm) publishHeard(now time.Duration, name string, h *hearing) {
 // count notes what was in flight at the endpoints when they spoke.
 func (h *hearing) count(addrs []string, loads []lb.Load) {
 	for i, addr := range addrs {
-		r := h.by[addr]
-		r.Inflight, r.Counted = loads[i], true
-		h.by[addr] = r
+		for _, list := range [2]map[string]lb.Reading{h.by, h.reports} {
+			if r, there := list[addr]; there {
+				r.Inflight, r.Counted = loads[i], true
+				list[addr] = r
+			}
+		}
 	}
 }
 
@@ -254,7 +260,7 @@ func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
 		}
 		l := known.Load
 		l.Update(&r.Load)
-		r.Load = l
+		r.Load, r.Page = l, known.Page
 		all.By[addr] = r
 	}
 	for addr, r := range all.By {

@@ -184,10 +184,10 @@ func (s *envoyStream) breakOff() {
 	}
 }
 
-func (s *envoyStream) Head(status int) {
+func (s *envoyStream) Head(status int, headers ...[2]string) {
 	s.began = true
 	if s.Upstream() >= 0 {
-		s.at.give(func(a *answering) bool { a.head(status); return false })
+		s.at.give(func(a *answering) bool { a.head(status, headers); return false })
 	}
 }
 

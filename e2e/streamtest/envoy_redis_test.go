@@ -14,7 +14,7 @@ import (
 
 // redisSource has Redis count. The time limit is one that a loaded machine keeps: that requests do not wait for longer than
 // they should is for other tests to show.
-const redisSource = `"reserve_timeout":"2s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis"}`
+const redisSource = `"reserve_timeout":"2s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
 func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, atOnce, harness.DefaultVersion) }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,7 +67,10 @@ type answering struct {
 	raw  *bufio.ReadWriter // after an upgrade
 }
 
-func (a *answering) head(status int) {
+func (a *answering) head(status int, headers [][2]string) {
+	for _, h := range headers {
+		a.w.Header().Set(h[0], h[1])
+	}
 	if status != http.StatusSwitchingProtocols {
 		a.w.WriteHeader(status)
 		_ = http.NewResponseController(a.w).Flush()
@@ -105,6 +109,7 @@ type modelServer struct {
 	addr  string
 	hub   *hub
 	http  *http.Server
+	page  atomic.Pointer[string] // of metrics, nil or "" for none
 }
 
 type connKey struct{}
@@ -135,7 +140,7 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := m.hub.exchanges[r.Header.Get(streamHeader)]
 	m.hub.mu.Unlock()
 	if e == nil {
-		fmt.Fprint(w, m.addr)
+		m.show(w, r)
 		return
 	}
 	_ = http.NewResponseController(w).EnableFullDuplex()
@@ -167,6 +172,19 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = conn.Close()
 	}
 	<-read
+}
+
+// show answers what is no client's request: health checks, probes and the plugin that asks for metrics.
+func (m *modelServer) show(w http.ResponseWriter, r *http.Request) {
+	page := m.page.Load()
+	switch {
+	case r.URL.Path != "/metrics":
+		fmt.Fprint(w, m.addr)
+	case page == nil || *page == "":
+		http.NotFound(w, r)
+	default:
+		fmt.Fprint(w, *page)
+	}
 }
 
 // read takes the request's body as it comes.

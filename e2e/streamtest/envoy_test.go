@@ -85,7 +85,7 @@ func artifactCopy(t *testing.T) string {
 }
 
 const (
-	envoySource = `"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"}`
+	envoySource = `"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","metrics_cluster":"warmgate-metrics"}`
 	envoyBase   = envoyHead + envoySource + `}}`
 	envoyHead   = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"debug_headers":true,"health":{"slow_start":0},`
 )
@@ -322,6 +322,8 @@ func (d *envoy) awaitPlugin(list []streamtest.Endpoint) {
 }
 
 func (d *envoy) Addr(i int) string { return d.servers[i].addr }
+
+func (d *envoy) Tell(i int, page string) { d.servers[i].page.Store(&page) }
 
 func (d *envoy) Load(i int) streamtest.Load {
 	labels := ";cluster=llm;endpoint=" + d.servers[i].addr

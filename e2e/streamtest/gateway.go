@@ -23,6 +23,8 @@ type Gateway interface {
 	SetEndpoints(list []Endpoint)
 	// Addr returns the address of endpoint i.
 	Addr(i int) string
+	// Tell sets the page of metrics that endpoint i shows from now on, "" for none.
+	Tell(i int, page string)
 	// Open sends a request.
 	Open(r Request) Stream
 	// Load returns what is in flight on endpoint i as the plugin counts it.
@@ -113,7 +115,7 @@ type Stream interface {
 	// Retry makes the attempt fail before a response and returns the endpoint of the next one.
 	Retry() int
 	// Head begins the response, Data goes on with it, Finish ends it; Finish alone is a whole response with status 200.
-	Head(status int)
+	Head(status int, headers ...[2]string)
 	Data(frame string)
 	Finish()
 	// ResetByUpstream and ResetByClient break the request off.

@@ -51,6 +51,8 @@ type higress struct {
 	streams []*higressStream
 	local   map[*higresshost.Stream]int
 	redis   *higressRedis // nil: counts in the gateway's memory
+	pages   map[string]string
+	checks  int // pages stored so far
 }
 
 func (h *higress) Lacks(a streamtest.Ability) string {
@@ -110,6 +112,8 @@ func (h *higress) Configure(config string) error {
 	h.local = map[*higresshost.Stream]int{}
 	h.gw.OnRoute = func(s *higresshost.Stream) int { return h.local[s] }
 	h.redis.attach(h.gw)
+	h.pages = map[string]string{}
+	h.gw.After(time.Second, h.check)
 	h.SetEndpoints(h.list)
 	return nil
 }
@@ -141,6 +145,32 @@ func (h *higress) SetEndpoints(list []streamtest.Endpoint) {
 }
 
 func (h *higress) Addr(i int) string { return h.addrs[i] }
+
+// Tell has the health check find the page from now on.
+func (h *higress) Tell(i int, page string) {
+	h.pages[h.addrs[i]] = page
+	h.store(h.addrs[i])
+}
+
+// store stores an endpoint's page. Pages of real engines are never the same twice.
+func (h *higress) store(addr string) {
+	e, page := h.gw.Cluster(higressCluster).Endpoint(addr), h.pages[addr]
+	if e == nil {
+		return
+	}
+	if e.Metrics = page; page != "" {
+		h.checks++
+		e.Metrics = fmt.Sprintf("process_cpu_seconds_total %d\n%s", h.checks, page)
+	}
+}
+
+// check is the health check, once a second.
+func (h *higress) check() {
+	for addr := range h.pages {
+		h.store(addr)
+	}
+	h.gw.After(time.Second, h.check)
+}
 
 func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 	r = r.Filled()
@@ -265,9 +295,10 @@ func (s *higressStream) Retry() int {
 	return s.Upstream()
 }
 
-func (s *higressStream) Head(status int) {
+func (s *higressStream) Head(status int, headers ...[2]string) {
 	s.began = true
-	s.ResponseHeaders(higresshost.H(":status", strconv.Itoa(status), "content-type", "application/json"), false)
+	h := higresshost.H(":status", strconv.Itoa(status), "content-type", "application/json")
+	s.ResponseHeaders(append(h, headers...), false)
 }
 
 func (s *higressStream) Data(frame string) { s.ResponseBody([]byte(frame), false) }

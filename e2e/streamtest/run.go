@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"health", healthScenarios},
 		{"view", viewScenarios},
 		{"prefix", prefixScenarios},
+		{"metrics", metricsScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue
@@ -74,9 +75,10 @@ func start(t *testing.T, open Open, s scenario) {
 type run struct {
 	*testing.T
 	Gateway
-	policy string
-	size   int               // endpoints at the start
-	before map[string]uint64 // counters when they were first asked for
+	policy  string
+	size    int               // endpoints at the start
+	before  map[string]uint64 // counters when they were first asked for
+	reports []float64         // requests that wait, as endpoints report in answers to a crowd; nil: they do not
 }
 
 // config returns a whole configuration with the given members of lb_config.

@@ -1,0 +1,273 @@
+package streamtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const endpointMetrics = "endpoint_metrics"
+
+// often has metrics read as often as a loaded machine can, so that a scenario need not wait for long.
+const often = `"metrics":{"interval":"400ms","stale_after":"2s"}`
+
+// metricsScenarios are those of endpoint_metrics. They know what engines tell once requests go where that sends them.
+var metricsScenarios = []scenario{
+	{name: "others' requests count", policy: endpointMetrics, endpoints: 2, config: often, run: othersCount},
+	{name: "nobody tells anything", policy: endpointMetrics, endpoints: 2, config: often, run: nobodyTells},
+	{name: "damaged pages", policy: endpointMetrics, endpoints: 4, config: often, run: func(t *run) {
+		t.tell(vllm(12), "\x00\xff{{{\n# garbage\nvllm:num_requests_running{ 3\n"+vllm(12), "", cutPage())
+		t.until("none goes to a busy one", chat(), 6, func(c *crowd) bool { return c.counts[0]+c.counts[1] == 0 && c.counts[3] > 0 })
+		t.wantDrained()
+	}},
+	{name: "an adapter's requests go where it is", policy: endpointMetrics, endpoints: 3, config: often, run: adaptersCount},
+	{name: "least of a metric", policy: endpointMetrics, endpoints: 3, config: `"metric_policy":"least","target_metric":"my_gauge",` + often, run: func(t *run) {
+		t.tell("my_gauge 30\n", "my_gauge 3\n", "my_gauge{a=\"b\"} 20\n")
+		t.until("it goes to the least", chat(), 1, func(c *crowd) bool { return c.counts[1] == 1 })
+		t.tell("my_gauge 1\n", "my_gauge 300\n")
+		t.until("it goes to the new least", chat(), 1, func(c *crowd) bool { return c.counts[0] == 1 })
+		for range 10 {
+			if c := t.crowd(chat(), 1); c.counts[0] != 1 || c.reasons["chosen"] != 1 {
+				t.Errorf("though nothing has changed a request goes to the endpoints as %s, for %v", each(c.counts), c.reasons)
+			}
+		}
+		t.wantDrained()
+	}},
+	{name: "rate limit", policy: endpointMetrics, endpoints: 4, config: often, run: limitsShare},
+	{name: "load reports are the plugin's", policy: endpointMetrics, endpoints: 2, config: reporting, run: func(t *run) {
+		t.tell(vllm(0), vllm(0))
+		t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+		for _, own := range []string{"", "JSON"} {
+			r := chat()
+			want := "TEXT"
+			if own != "" {
+				r.Headers, want = [][2]string{{reportFormat, own}}, own
+			}
+			s := t.say(r)
+			if got := s.Received().Headers[reportFormat]; got != want {
+				t.Errorf("the client asked for %q, and the endpoint was asked for %q", own, got)
+			}
+			s.Head(200, report(1))
+			t.finish(s)
+			if got, told := s.Result().Headers[reportHeader]; told != (own != "") {
+				t.Errorf("the client asked for %q and got the report %q", own, got)
+			}
+		}
+		t.wantDrained()
+	}},
+	{name: "load reports alone", policy: endpointMetrics, endpoints: 2, config: reporting, run: func(t *run) {
+		t.reports = []float64{20, 0}
+		t.until("all go to the one that reports no queue", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
+		t.reports = []float64{0, 20}
+		t.until("some go back", chat(), 12, func(c *crowd) bool { return c.counts[0] > 0 })
+		t.wantDrained()
+	}},
+	{name: "policies change while traffic flows", endpoints: 3, run: changesPolicy},
+}
+
+// The headers of load reports.
+const (
+	reportFormat = "endpoint-load-metrics-format"
+	reportHeader = "endpoint-load-metrics"
+)
+
+const reporting = `"metrics":{"interval":"400ms","stale_after":"10s","orca":true}`
+
+func report(waiting float64) [2]string {
+	return [2]string{reportHeader, fmt.Sprintf("TEXT named_metrics.num_requests_waiting=%.1f, named_metrics.kv_cache_usage_perc=0.0", waiting)}
+}
+
+// vllm is a page of vLLM's with so many requests in the batch, and further lines.
+func vllm(running int, lines ...string) string {
+	page := "# TYPE vllm:num_requests_running gauge\n" +
+		fmt.Sprintf("vllm:num_requests_running{engine=\"0\"} %d\nvllm:num_requests_waiting{engine=\"0\"} 0\nvllm:kv_cache_usage_perc{engine=\"0\"} 0\n", running)
+	return page + strings.Join(lines, "")
+}
+
+// cutPage is as much of a page of an idle engine as Higress stores. It ends within a line that says that the engine is busy.
+func cutPage() string {
+	const most = 64 << 10
+	page, last := vllm(0), `vllm:num_requests_running{engine="1"} 40`
+	for len(page) < most-len(last) {
+		page += strings.Repeat("#", min(100, most-len(last)-len(page)-1)) + "\n"
+	}
+	return page + last
+}
+
+// tell has the first endpoints show pages.
+func (t *run) tell(pages ...string) {
+	for i, page := range pages {
+		t.Tell(i, page)
+	}
+}
+
+// crowd is what became of some requests that were open at the same time.
+type crowd struct {
+	counts  []int          // per endpoint
+	reasons map[string]int // that the clients were told
+}
+
+// crowd opens n requests, lets time pass, ends them and tells where they went.
+func (t *run) crowd(r Request, n int) *crowd {
+	t.Helper()
+	c := &crowd{counts: make([]int, t.size), reasons: map[string]int{}}
+	streams := make([]Stream, n)
+	for i := range streams {
+		r.Worker = i % t.Workers()
+		streams[i] = t.say(r)
+		c.counts[streams[i].Upstream()]++
+	}
+	t.Advance(250 * time.Millisecond) // Higress tells of pages only while a request is being served
+	for _, s := range streams {
+		if t.reports != nil {
+			s.Head(200, report(t.reports[s.Upstream()]))
+		}
+		t.finish(s)
+		c.reasons[s.Result().Headers["x-warmgate-reason"]]++
+	}
+	return c
+}
+
+// until sends crowds of n requests until two in a row are as they should be: the first may have met one worker only.
+func (t *run) until(what string, r Request, n int, ok func(*crowd) bool) {
+	t.Helper()
+	var c *crowd
+	for good, tries := 0, 0; tries < 60; tries++ {
+		if c = t.crowd(r, n); !ok(c) {
+			good = 0
+			continue
+		}
+		if good++; good == 2 {
+			return
+		}
+	}
+	t.Errorf("%s: never; at last requests went to the endpoints as %s, for %v", what, each(c.counts), c.reasons)
+}
+
+// othersCount: what an engine has beyond what the gateway has sent there is load of others, and only that.
+func othersCount(t *run) {
+	t.tell(vllm(12), vllm(0))
+	t.until("all go to the idle one", chat(), 6, func(c *crowd) bool { return c.counts[1] == 6 })
+	open := t.open(8)
+	t.wantLoads(0, 8)
+	t.tell(vllm(0), vllm(8))
+	t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
+	open = append(open, t.open(12)...)
+	t.wantLoads(10, 10)
+	t.finish(open...)
+	t.wantDrained()
+}
+
+// nobodyTells: without metrics the gateway decides, and nothing is counted.
+func nobodyTells(t *run) {
+	fresh := "warmgate_metrics_fresh_endpoints;cluster=" + t.Names().Cluster
+	all := func(reason string) func(c *crowd) bool { return func(c *crowd) bool { return c.reasons[reason] == 6 } }
+	native := decisionsOf(endpointMetrics, "no_metrics")
+	t.mark(native)
+	t.until("without metrics", chat(), 6, all("no_metrics"))
+	for range 2 {
+		t.tell(vllm(12), vllm(12))
+		t.until("with metrics", chat(), 6, all("chosen"))
+		t.wantGaugeInFlight(fresh, 2)
+		t.tell("", "")
+		t.until("with metrics gone", chat(), 6, all("no_metrics"))
+		t.wantGaugeInFlight(fresh, 0)
+		streams := t.open(4)
+		t.wantLoads(0, 0)
+		t.finish(streams...)
+		for _, s := range streams {
+			if host, told := s.Result().Headers["x-warmgate-host"]; told {
+				t.Errorf("the client was told of a choice, %s", host)
+			}
+		}
+	}
+	if !t.Await(func() bool { return t.Counter(native) >= t.before[native]+3*2*6 }) {
+		t.Errorf("%s is %d after at least 36 requests without metrics", native, t.Counter(native)-t.before[native])
+	}
+	t.wantDrained()
+}
+
+// wantGaugeInFlight is wantGauge while requests are being served.
+func (t *run) wantGaugeInFlight(name string, want uint64) {
+	t.Helper()
+	streams := t.open(t.Workers())
+	t.Advance(1200 * time.Millisecond)
+	t.wantGauge(name, want)
+	t.finish(streams...)
+}
+
+// adaptersCount: a request for an adapter goes where that is loaded, however its name is written, and arrives whole.
+func adaptersCount(t *run) {
+	loaded := func(names string) string {
+		return vllm(0, `vllm:lora_requests_info{max_lora="1",running_lora_adapters="`+names+`",waiting_lora_adapters="`+names+`"} 17`+"\n")
+	}
+	t.tell(loaded("other"), loaded("another"), loaded(`sql \"lora\"`))
+	body := `{"messages":[{"role":"user","content":"hello"}],"model":"s\u0071l \"l\u006fra\""}`
+	r := Request{Frames: []string{body[:20], body[20:]}}
+	t.until("all go where the adapter is", r, 6, func(c *crowd) bool { return c.counts[2] == 6 })
+	s := t.say(r)
+	t.wantReceived(s, body)
+	t.wantLoads(t.at(2)...)
+	t.finish(s)
+	t.until("another model goes anywhere", chat(), 6, func(c *crowd) bool { return slices.Equal(c.counts, []int{2, 2, 2}) })
+	t.tell(loaded(`sql \"lora\"`), loaded("another"), loaded("other"))
+	t.until("all go where the adapter is now", r, 6, func(c *crowd) bool { return c.counts[0] == 6 })
+	t.wantDrained()
+}
+
+// limitsShare: the favourite gets its share and no more, and the next best the rest.
+func limitsShare(t *run) {
+	t.tell(vllm(0), vllm(20), vllm(40), vllm(40))
+	t.until("all go to the best", chat(), 6, func(c *crowd) bool { return c.counts[0] == 6 })
+	t.configure(`"rate_limit":0.6,` + often)
+	counts := make([]int, t.size)
+	const n = 30
+	for i := range n {
+		r := chat()
+		r.Worker = i % t.Workers()
+		s := t.say(r)
+		counts[s.Upstream()]++
+		t.Advance(150 * time.Millisecond) // the workers learn of each other's requests
+		t.finish(s)
+	}
+	if most := n*6/10 + 2; counts[0] > most || counts[0] < most-4 || counts[0]+counts[1] != n {
+		t.Errorf("of %d requests, the endpoints got %s; want 60 %% for the best one and the rest for the next", n, each(counts))
+	}
+	t.wantDrained()
+}
+
+// changesPolicy opens requests under each policy in turn, and ends them under the next ones.
+func changesPolicy(t *run) {
+	t.tell(vllm(0), vllm(0), vllm(0))
+	policies := []string{"global_least_request", endpointMetrics, prefixCache}
+	sent := 0
+	sum := func() (n uint64) {
+		for _, policy := range policies {
+			n += t.Counter(decisionsOf(policy, "chosen")) + t.Counter(decisionsOf(policy, "no_metrics"))
+		}
+		return n
+	}
+	before := sum()
+	var open []Stream
+	for round := range 9 {
+		t.policy = policies[round%3]
+		t.configure(often)
+		open = append(open, t.open(6)...)
+		sent += 6
+		t.Advance(100 * time.Millisecond)
+		if len(open) > 12 {
+			t.finish(open[:6]...)
+			open = open[6:]
+		}
+	}
+	t.finish(open...)
+	t.wantDrained()
+	if !t.Await(func() bool { return sum()-before == uint64(sent) }) {
+		t.Errorf("%d of %d requests were decided", sum()-before, sent)
+	}
+	t.policy = endpointMetrics
+	t.configure(often)
+	t.until("metrics are read again", chat(), 6, func(c *crowd) bool { return c.reasons["chosen"] == 6 })
+	t.wantDrained()
+}
