@@ -112,7 +112,7 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 	}
 	r.Inflight, r.Counted = v.inflightAt(j.cfg, j.cluster, addr)
 	h.by[addr] = r
-	if missing := p.Missing(&r.Load, needs(j)...); len(missing) > 0 {
+	if missing := p.Missing(&r.Load, needs(j.cfg, j.targets)...); len(missing) > 0 {
 		v.fault(now, j.cluster, addr+" does not tell "+strings.Join(missing, ", "))
 	}
 	return true
@@ -146,13 +146,15 @@ func engineNamed(c *config.Config) string {
 	return c.Engines.Engine
 }
 
-// needs returns the fields that a job is about.
-func needs(j *job) []metrics.Field {
-	fields := []metrics.Field{metrics.Running, metrics.Waiting, metrics.KVUse}
-	for i := range j.targets {
-		fields = append(fields, metrics.Target(i))
+// needs returns the fields that a configuration is about, of readings with these targets.
+func needs(c *config.Config, targets []string) []metrics.Field {
+	if c.Engines.Order == "default" {
+		return []metrics.Field{metrics.Running, metrics.Waiting}
 	}
-	return fields
+	if i := slices.Index(targets, c.Engines.Target); i >= 0 {
+		return []metrics.Field{metrics.Target(i)}
+	}
+	return nil
 }
 
 const (
@@ -304,7 +306,7 @@ func (v *vm) publishEngines(now time.Duration, cl *cluster) {
 		v.stats.set(name, uint64(cl.engines.Fresh(now, cl.engineCfg.Engines.StaleAfter)))
 	}
 	if name := statMissing + ";cluster=" + cl.name; v.stats.room(name) {
-		v.stats.set(name, uint64(cl.engines.Lacking(now, cl.engineCfg.Engines.StaleAfter, metrics.Running, metrics.Waiting)))
+		v.stats.set(name, uint64(cl.engines.Lacking(now, cl.engineCfg.Engines.StaleAfter, needs(cl.engineCfg, cl.targets)...)))
 	}
 }
 

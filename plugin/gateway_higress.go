@@ -50,6 +50,23 @@ func (g *higressGateway) View(now time.Duration, cluster string, _ *config.Confi
 	if known && len(l.raw) >= bigHostList && g.Now()-l.at < hostListAge {
 		return l.view
 	}
+	return g.read(now, cluster)
+}
+
+// refresh reads a big list before a request has to.
+func (g *higressGateway) refresh(now time.Duration, cluster string, request uint32) {
+	l, known := g.lists.get(now, cluster)
+	if !known || len(l.raw) < bigHostList || g.Now()-l.at < hostListAge/2 {
+		return
+	}
+	g.Enter(request)
+	g.read(now, cluster)
+	g.Enter(theVM.inside)
+}
+
+// read asks for the list of the cluster that the present request goes to.
+func (g *higressGateway) read(now time.Duration, cluster string) *lb.View {
+	l, known := g.lists.get(now, cluster)
 	raw := upstreamHosts()
 	if !known || string(raw) != l.raw {
 		endpoints, err := discovery.ParseHosts(raw)

@@ -27,7 +27,7 @@ const (
 	statTable       = "warmgate_prefix_table_percent"         // ;cluster: of the endpoints' caches, what the table has room to describe
 	statScrapes     = "warmgate_metrics_scrapes_total"        // ;result: pages of metrics that engines were asked for
 	statFresh       = "warmgate_metrics_fresh_endpoints"      // ;cluster: endpoints of which there are fresh metrics
-	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those whose engines do not tell what runs and waits there
+	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those whose engines do not tell what the policy goes by
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
