@@ -159,8 +159,8 @@ func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 	for i, e := range told {
 		c := &cs[i]
 		c.Slope = w.cfg.Weights.Running
-		if speed := w.g.known[c.Addr].speed(); w.speed > 0 && speed > 0 {
-			c.Weight *= min(max(speed/w.speed, leastSpeed), mostSpeed)
+		if w.speed > 0 {
+			c.Weight *= capacity(w.g.known[c.Addr].speed(), w.speed)
 		}
 		if e == nil {
 			continue

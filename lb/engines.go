@@ -20,10 +20,10 @@ type Reading struct {
 const (
 	// speedMemory is for how long the speed of an engine is remembered.
 	speedMemory = time.Minute
-	// speedAfter is how many request-seconds of work tell the speed of an engine.
-	speedAfter = 10
-	// prefillShare is what a token of a prompt takes, of what one of an answer takes: prompts are computed many tokens at a time.
-	prefillShare = 0.1
+	// speedAfter is how many tokens tell the speed of an engine.
+	speedAfter = 200
+	// speedNoise is by what factor engines may seem to differ that are alike: their batches differ.
+	speedNoise = 1.25
 	// leastSpeed and mostSpeed bound the capacity that is learned, relative to the mean of the cluster.
 	leastSpeed, mostSpeed = 1.0 / 8, 8
 	// kvTold is the use of the KV cache from which it tells how many requests fit, and kvFull is the use at which an engine is taken
@@ -53,8 +53,8 @@ type engine struct {
 	foreign float64                     // requests there that nobody here counts
 	beyond  float64                     // the same by the last reading alone
 	slots   float64                     // requests that run at once before others wait, 0 while that is not known
-	work    float64                     // tokens computed of late
-	busy    float64                     // request-seconds that they took
+	tokens  float64                     // of answers of late, but the first of each
+	took    float64                     // seconds that each request waited for those, summed
 	rates   [metrics.MaxTargets]float64 // of targets that are counters, per second
 }
 
@@ -231,37 +231,19 @@ func (e *engine) learn(r *Reading) {
 	if e.At == 0 || took <= 0 || r.At-e.At > speedMemory {
 		return
 	}
-	computed, told := e.computed(r)
 	for i := range e.rates {
 		if then, now, ok := e.grown(r, metrics.Target(i)); ok {
 			e.rates[i] = (now - then) / took
 		}
 	}
-	if !told {
+	tokens, intervals, ok := e.grown(r, metrics.Intervals)
+	began, ended, ok2 := e.grown(r, metrics.IntervalTime)
+	if !ok || !ok2 {
 		return
 	}
 	keep := math.Exp(-took / speedMemory.Seconds())
-	e.work = e.work*keep + computed
-	e.busy = e.busy*keep + took*(e.value(metrics.Running)+running)/2
-}
-
-// computed returns the tokens that the engine has computed between its latest reading and r, in tokens of answers. Those found in
-// its prefix cache are none.
-func (e *engine) computed(r *Reading) (tokens float64, told bool) {
-	then, now, told := e.grown(r, metrics.OutputTokens)
-	if !told {
-		return 0, false
-	}
-	tokens = now - then
-	then, now, ok := e.grown(r, metrics.PromptTokens)
-	if !ok {
-		return tokens, true
-	}
-	prompts := now - then
-	if then, now, ok = e.grown(r, metrics.PrefixHits); ok {
-		prompts = max(0, prompts-(now-then))
-	}
-	return tokens + prefillShare*prompts, true
+	e.tokens = e.tokens*keep + intervals - tokens
+	e.took = e.took*keep + ended - began
 }
 
 // grown returns a counter by the latest reading and by r. It is not ok if one of them lacks it, or if the engine has started again.
@@ -271,12 +253,24 @@ func (e *engine) grown(r *Reading, f metrics.Field) (then, now float64, ok bool)
 	return then, now, before && told && now >= then
 }
 
-// speed returns how many tokens the engine computes a second for each request that runs, 0 while that is not known.
+// speed returns how many tokens a second the engine generates for each request, 0 while that is not known.
 func (e *engine) speed() float64 {
-	if e == nil || e.busy < speedAfter || e.work == 0 {
+	if e == nil || e.tokens < speedAfter || e.took <= 0 {
 		return 0
 	}
-	return e.work / e.busy
+	return e.tokens / e.took
+}
+
+// capacity returns the weight of an engine of a speed, where the mean is given.
+func capacity(speed, mean float64) float64 {
+	if speed == 0 || mean == 0 {
+		return 1
+	}
+	ratio := min(max(speed/mean, leastSpeed), mostSpeed)
+	if ratio < speedNoise && ratio > 1/speedNoise {
+		return 1
+	}
+	return ratio
 }
 
 // room returns how many requests of ours there may be before some wait: less than none where others fill the engine. It is not known

@@ -128,52 +128,76 @@ func TestNoHerd(t *testing.T) {
 	}
 }
 
-// Capacities are learned from what the engines compute, unless they are configured.
-func TestLearnsSpeed(t *testing.T) {
-	for _, configured := range []bool{false, true} {
-		w := watch(t, 3, nil)
-		if configured {
-			w.terms.Weights = map[string]float64{w.addr(0): 1}
-			w.build("endpoint_metrics")
-		}
-		rng := rand.New(rand.NewPCG(1, 2))
-		tokens := make([]float64, 3)
-		for range 60 {
-			w.now += time.Second
-			for i, speed := range []float64{40, 20, 20} {
-				n := 2 + rng.IntN(5)
-				tokens[i] += speed * float64(n) * (0.8 + 0.4*rng.Float64())
-				w.says(i, int64(n), running(n), waiting(0), fmt.Sprintf("vllm:generation_tokens_total %g", tokens[i]))
-			}
-			w.take()
-		}
-		p, _ := w.plan("")
-		ratio, want := p.Candidates[0].Weight/p.Candidates[1].Weight, 2.0
-		if configured {
-			want = 1
-		}
-		if math.Abs(ratio-want) > 0.2*(want-0.99) {
-			t.Errorf("configured %v: an engine of twice the speed weighs %.2f times as much, want %v", configured, ratio, want)
-		}
+// decoded are the lines of an engine that has generated so many tokens, a request's so many a second.
+func decoded(tokens, speed float64) []string {
+	return []string{
+		fmt.Sprintf("vllm:inter_token_latency_seconds_count %g", tokens), fmt.Sprintf("vllm:inter_token_latency_seconds_sum %g", tokens/speed),
 	}
 }
 
-// A counter that starts again, or readings that are far apart, teach nothing.
+// weights returns how much each endpoint weighs after a minute in which the engines generated at these speeds.
+func (w *watched) weights(speeds ...float64) []float64 {
+	w.t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	tokens := make([]float64, len(speeds))
+	for range 60 {
+		w.now += time.Second
+		for i, speed := range speeds {
+			tokens[i] += math.Floor(30 * rng.Float64())
+			w.says(i, 3, append(decoded(tokens[i], speed), running(3), waiting(0))...)
+		}
+		w.take()
+	}
+	p, _ := w.plan("")
+	var out []float64
+	for _, c := range p.Candidates {
+		out = append(out, c.Weight)
+	}
+	return out
+}
+
+// Capacities are learned from how fast engines generate for each request, however much that is, unless they are configured.
+func TestLearnsSpeed(t *testing.T) {
+	w := watch(t, 3, nil)
+	if got := w.weights(80, 45, 30); math.Abs(got[0]/got[2]-80.0/30) > 0.1 || got[1] != 1 {
+		t.Errorf("engines of 80, 45 and 30 tokens a second weigh %v, want 1.6, 1 and 0.6", got)
+	}
+	w = watch(t, 3, nil)
+	if got := w.weights(45, 40, 36); got[0] != 1 || got[1] != 1 || got[2] != 1 {
+		t.Errorf("engines that hardly differ weigh %v", got)
+	}
+	w = watch(t, 3, nil)
+	w.terms.Weights = map[string]float64{w.addr(0): 1}
+	w.build("endpoint_metrics")
+	if got := w.weights(80, 40, 30); got[0] != 1 || got[1] != 1 || got[2] != 1 {
+		t.Errorf("weights are configured, and still learned: %v", got)
+	}
+	w = watch(t, 3, func(c *lb.EngineConfig) { c.Learn = false })
+	if got := w.weights(80, 40, 30); got[0] != 1 || got[1] != 1 || got[2] != 1 {
+		t.Errorf("learning is off: %v", got)
+	}
+	w = watch(t, 3, nil)
+	if got := w.weights(8000, 40, 40); got[0] > 8 || got[1] < 0.125 {
+		t.Errorf("an engine that tells nonsense makes the weights %v", got)
+	}
+}
+
+// A counter that starts again teaches nothing.
 func TestLearnsNothingFromARestart(t *testing.T) {
 	w := watch(t, 2, nil)
 	for i := range 40 {
 		w.now += time.Second
-		count := 100 * i
+		tokens := 100 * float64(i)
+		w.says(1, 2, append(decoded(tokens, 50), running(2), waiting(0))...)
 		if i >= 20 {
-			count = 100 * (i - 20)
+			tokens = 100 * float64(i-20)
 		}
-		w.says(0, 2, running(2), waiting(0), fmt.Sprintf("vllm:generation_tokens_total %d", count))
-		w.says(1, 2, running(2), waiting(0), fmt.Sprintf("vllm:generation_tokens_total %d", 100*i))
+		w.says(0, 2, append(decoded(tokens, 50), running(2), waiting(0))...)
 		w.take()
 	}
 	p, _ := w.plan("")
-	if ratio := p.Candidates[0].Weight / p.Candidates[1].Weight; ratio < 0.95 || ratio > 1.05 {
-		t.Errorf("after a restart it weighs %.2f times as much", ratio)
+	if p.Candidates[0].Weight != 1 || p.Candidates[1].Weight != 1 {
+		t.Errorf("after a restart the weights are %+v", p.Candidates)
 	}
 }
 

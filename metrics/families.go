@@ -34,6 +34,10 @@ var families = ranked([]family{
 	{engine: VLLM, field: PrefixQueries, name: "vllm:gpu_prefix_cache_queries_total", former: true},
 	{engine: VLLM, field: PrefixHits, name: "vllm:prefix_cache_hits_total"},
 	{engine: VLLM, field: PrefixHits, name: "vllm:gpu_prefix_cache_hits_total", former: true},
+	{engine: VLLM, field: Intervals, name: "vllm:inter_token_latency_seconds_count", former: true}, // from 0.10
+	{engine: VLLM, field: Intervals, name: "vllm:time_per_output_token_seconds_count", former: true},
+	{engine: VLLM, field: IntervalTime, name: "vllm:inter_token_latency_seconds_sum", former: true},
+	{engine: VLLM, field: IntervalTime, name: "vllm:time_per_output_token_seconds_sum", former: true},
 	{engine: VLLM, field: Preemptions, name: "vllm:num_preemptions_total"},
 	{engine: VLLM, field: Awake, name: "vllm:engine_sleep_state", label: "sleep_state", value: "awake", former: true},
 	{engine: VLLM, field: MaxAdapters, name: "vllm:lora_requests_info", read: "max_lora", former: true}, // with adapters only
@@ -51,6 +55,8 @@ var families = ranked([]family{
 	{engine: SGLang, field: BlockTokens, name: "sglang:cache_config_info", read: "page_size"},
 	{engine: SGLang, field: PromptTokens, name: "sglang:prompt_tokens_total"},
 	{engine: SGLang, field: OutputTokens, name: "sglang:generation_tokens_total"},
+	{engine: SGLang, field: Intervals, name: "sglang:inter_token_latency_seconds_count", former: true},
+	{engine: SGLang, field: IntervalTime, name: "sglang:inter_token_latency_seconds_sum", former: true},
 	{engine: SGLang, field: Preemptions, name: "sglang:num_retracted_requests_total", former: true},
 
 	{engine: TensorRTLLM, field: Running, name: "trtllm_num_requests_running"},
@@ -77,6 +83,8 @@ var families = ranked([]family{
 	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_total"},         // without those from the cache
 	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_cached_total", also: true, former: true},
 	{engine: LlamaCPP, field: OutputTokens, name: "llamacpp:tokens_predicted_total"},
+	{engine: LlamaCPP, field: Intervals, name: "llamacpp:tokens_predicted_total"},
+	{engine: LlamaCPP, field: IntervalTime, name: "llamacpp:tokens_predicted_seconds_total"},
 	{engine: LlamaCPP, field: PrefixQueries, name: "llamacpp:prompt_tokens_total"},
 	{engine: LlamaCPP, field: PrefixQueries, name: "llamacpp:prompt_tokens_cached_total", also: true, former: true},
 	{engine: LlamaCPP, field: PrefixHits, name: "llamacpp:prompt_tokens_cached_total", former: true},

@@ -53,6 +53,8 @@ const (
 	OutputTokens               // tokens generated so far, grows
 	PrefixQueries              // tokens looked for in the prefix cache so far, grows
 	PrefixHits                 // tokens found there so far, grows
+	Intervals                  // between tokens of one answer, so far, grows
+	IntervalTime               // seconds that these took together, grows
 	Preemptions                // requests put back from the batch into the queue so far, grows
 	Awake                      // copies of the model that are not put to sleep; 0 answers no request
 	MaxAdapters                // LoRA adapters that fit into a batch

@@ -50,15 +50,15 @@ func TestSamples(t *testing.T) {
 	}{
 		{"vllm-0.32.0.prom", VLLM, values{
 			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 16384, BlockTokens: 32, PromptTokens: 4923, OutputTokens: 24,
-			PrefixQueries: 4923, PrefixHits: 3200, Preemptions: 0, Awake: 1, Target(0): 0, Target(3): 4923,
+			PrefixQueries: 4923, PrefixHits: 3200, Intervals: 18, IntervalTime: 0.18361165999999685, Preemptions: 0, Awake: 1, Target(0): 0, Target(3): 4923,
 		}, []string{"none"}},
 		{"vllm-0.32.0-second.prom", VLLM, values{
 			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 8192, BlockTokens: 32, PromptTokens: 57285, OutputTokens: 876,
-			PrefixQueries: 57285, PrefixHits: 28160, Preemptions: 0, Awake: 1, Target(0): 0, Target(3): 57285,
+			PrefixQueries: 57285, PrefixHits: 28160, Intervals: 840, IntervalTime: 11.517022132999045, Preemptions: 0, Awake: 1, Target(0): 0, Target(3): 57285,
 		}, []string{"none"}},
 		{"llamacpp.prom", LlamaCPP, values{
 			Running: 0, Waiting: 0, PromptTokens: 26981 + 28396, OutputTokens: 108, PrefixQueries: 26981 + 28396, PrefixHits: 28396,
-			Target(1): 6006,
+			Intervals: 108, IntervalTime: 1.19561, Target(1): 6006,
 		}, []string{"none"}},
 		{"dynamo-mocker.prom", Dynamo, values{Running: 0, Waiting: 0, Target(2): 1.875466037}, []string{"none"}},
 	} {

@@ -112,7 +112,7 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 	}
 	r.Inflight, r.Counted = v.inflightAt(j.cfg, j.cluster, addr)
 	h.by[addr] = r
-	if missing := p.Missing(&r.Load, needs(j.cfg, j.targets)...); len(missing) > 0 {
+	if missing := p.Missing(&r.Load, append(needs(j.cfg, j.targets), metrics.KVUse)...); len(missing) > 0 {
 		v.fault(now, j.cluster, addr+" does not tell "+strings.Join(missing, ", "))
 	}
 	return true
