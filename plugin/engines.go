@@ -275,25 +275,28 @@ func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
 // followReadings reads what the VMs have published of the clusters that this one needs.
 func (v *vm) followReadings(now time.Duration) {
 	for _, cl := range v.clusters {
-		if cl.metered == 0 {
-			continue
+		if cl.metered > 0 {
+			v.followCluster(now, cl)
 		}
-		raw, version, err := v.gw.KV().Get(keyReadings + cl.name)
-		if err != nil || version == cl.readings {
-			continue
-		}
-		all, err := discovery.ParseReadings(raw)
-		if err != nil {
-			continue
-		}
-		cl.readings = version
-		cl.engines.Take(now, all.Targets, all.By)
-		cl.seen = 0
-		cl.targets, cl.pages = all.Targets, map[string]uint64{}
-		for addr, r := range all.By {
-			cl.seen = max(cl.seen, r.Seen)
-			cl.pages[addr] = r.Page
-		}
+	}
+}
+
+func (v *vm) followCluster(now time.Duration, cl *cluster) {
+	raw, version, err := v.gw.KV().Get(keyReadings + cl.name)
+	if err != nil || version == cl.readings {
+		return
+	}
+	all, err := discovery.ParseReadings(raw)
+	if err != nil {
+		return
+	}
+	cl.readings = version
+	cl.engines.Take(now, all.Targets, all.By)
+	cl.seen = 0
+	cl.targets, cl.pages = all.Targets, map[string]uint64{}
+	for addr, r := range all.By {
+		cl.seen = max(cl.seen, r.Seen)
+		cl.pages[addr] = r.Page
 	}
 }
 

@@ -34,9 +34,10 @@ type higressGateway struct {
 
 // hostList is what Higress last said of a cluster that has hosts.
 type hostList struct {
-	raw  string
-	at   time.Duration // of a big list: when it was read
+	raw  string // "" of a big list
 	view *lb.View
+	at   time.Duration // of a big list: when it was read, 0 of others
+	used time.Duration // of a big list: when a request last needed it
 }
 
 func newGateway() Gateway {
@@ -47,40 +48,46 @@ func newGateway() Gateway {
 // 2.2 on Higress fails a request that is sent to a host that has just left.
 func (g *higressGateway) View(now time.Duration, cluster string, _ *config.Config) *lb.View {
 	l, known := g.lists.get(now, cluster)
-	if known && len(l.raw) >= bigHostList && g.Now()-l.at < hostListAge {
-		return l.view
+	if known && l.at > 0 {
+		if l.used = g.Now(); l.used-l.at < hostListAge {
+			return l.view
+		}
 	}
-	return g.read(now, cluster)
+	view, _ := g.read(now, cluster)
+	return view
 }
 
-// refresh reads a big list before a request has to.
-func (g *higressGateway) refresh(now time.Duration, cluster string, request uint32) {
+// outdated says whether a big list should be read before the next request has to do it.
+func (g *higressGateway) outdated(now time.Duration, cluster string) bool {
 	l, known := g.lists.get(now, cluster)
-	if !known || len(l.raw) < bigHostList || g.Now()-l.at < hostListAge/2 {
-		return
-	}
-	g.Enter(request)
-	g.read(now, cluster)
-	g.Enter(theVM.inside)
+	return known && l.at > 0 && l.used >= l.at && g.Now()-l.at >= hostListAge/2
 }
 
-// read asks for the list of the cluster that the present request goes to.
-func (g *higressGateway) read(now time.Duration, cluster string) *lb.View {
+// read asks for the list of the cluster that the present request goes to. The view is the same as before while the endpoints are.
+func (g *higressGateway) read(now time.Duration, cluster string) (*lb.View, []byte) {
 	l, known := g.lists.get(now, cluster)
 	raw := upstreamHosts()
-	if !known || string(raw) != l.raw {
-		endpoints, err := discovery.ParseHosts(raw)
-		if err != nil || len(endpoints) == 0 {
-			g.lists.drop(cluster)
-			return nil
-		}
-		l = &hostList{raw: string(raw), view: &lb.View{Cluster: cluster, Endpoints: endpoints}}
+	if known && l.at == 0 && string(raw) == l.raw {
+		return l.view, raw
+	}
+	endpoints, err := discovery.ParseHosts(raw)
+	if err != nil || len(endpoints) == 0 {
+		g.lists.drop(cluster)
+		return nil, raw
+	}
+	if !known {
+		l = &hostList{}
 		g.lists.put(now, cluster, l)
 	}
-	if len(raw) >= bigHostList {
-		l.at = g.Now()
+	if l.view == nil || !sameEndpoints(l.view.Endpoints, endpoints) {
+		l.view = &lb.View{Cluster: cluster, Endpoints: endpoints}
 	}
-	return l.view
+	if l.raw, l.at = "", 0; len(raw) >= bigHostList {
+		l.at = g.Now()
+	} else {
+		l.raw = string(raw)
+	}
+	return l.view, raw
 }
 
 // Tick implements Gateway: Higress tells endpoints when asked.

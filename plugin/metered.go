@@ -130,7 +130,7 @@ func (v *vm) jobs(now time.Duration) map[string]*job {
 			}
 			j := jobs[m.cluster]
 			if j == nil {
-				j = v.job(m.cluster, c)
+				j = v.job(now, m.cluster, c)
 				jobs[m.cluster] = j
 			}
 			if t := c.Engines.Target; t != "" && !slices.Contains(j.targets, t) && len(j.targets) < maxTargets {
@@ -146,9 +146,12 @@ func (v *vm) jobs(now time.Duration) map[string]*job {
 	return jobs
 }
 
-func (v *vm) job(cluster string, c *config.Config) *job {
+func (v *vm) job(now time.Duration, cluster string, c *config.Config) *job {
 	j := &job{cluster: cluster, cfg: c, stored: v.host == config.Higress}
 	if cl := v.clusters[cluster]; cl != nil {
+		if j.stored && now-cl.seen >= c.Engines.Interval { // another VM may have read them a moment ago
+			v.followCluster(now, cl)
+		}
 		j.seen = cl.seen
 		for s := range cl.serving {
 			j.request = s.context

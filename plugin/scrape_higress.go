@@ -15,17 +15,18 @@ func (g *higressGateway) Asks(time.Duration) bool { return true }
 // Ask implements Gateway. The gateway tells what it has stored only to a request, so one that is being served is asked as; the one
 // that waits for its answer never is. Nobody reads it again before the interval is over.
 func (g *higressGateway) Ask(now time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
-	if j.request != 0 {
-		g.refresh(now, j.cluster, j.request)
-	}
 	last, _ := g.asked.get(now, j.cluster)
-	if j.request == 0 || now-max(j.seen, last) < j.cfg.Engines.Interval {
+	due := now-max(j.seen, last) >= j.cfg.Engines.Interval
+	if j.request == 0 || !due && !g.outdated(now, j.cluster) {
+		return nil
+	}
+	g.Enter(j.request)
+	_, raw := g.read(now, j.cluster)
+	g.Enter(theVM.inside)
+	if !due {
 		return nil
 	}
 	g.asked.put(now, j.cluster, now)
-	g.Enter(j.request)
-	raw := upstreamHosts()
-	g.Enter(theVM.inside)
 	endpoints, err := discovery.ParsePages(raw, func(addr string, page []byte) {
 		if len(page) == 0 {
 			told(addr, nil, heardNone)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"strconv"
 
 	"github.com/warmgate/warmgate/lb"
 )
@@ -152,14 +151,34 @@ func unescape(dst, content []byte) []byte {
 		case 'b', 'f':
 			dst = append(dst, ' ')
 		case 'u':
-			size := min(4, len(content))
-			unit, err := strconv.ParseUint(string(content[:size]), 16, 16)
-			if err != nil || unit > 0x7e {
-				unit = '?'
-			}
-			dst, content = append(dst, byte(unit)), content[size:]
+			dst, content = append(dst, ascii(content)), content[min(4, len(content)):]
 		default: // a quotation mark or a slash
 			dst = append(dst, c)
 		}
 	}
+}
+
+// ascii returns the character of four hexadecimal digits, a question mark for any but those of ASCII.
+func ascii(digits []byte) byte {
+	if len(digits) < 4 || digits[0] != '0' || digits[1] != '0' {
+		return '?'
+	}
+	c := hex(digits[2])<<4 | hex(digits[3])
+	if c > 0x7e {
+		return '?'
+	}
+	return c
+}
+
+// hex returns the value of a hexadecimal digit, one of no digit of ASCII for anything else.
+func hex(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 0xff
 }

@@ -2,8 +2,10 @@ package discovery
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -143,4 +145,46 @@ func FuzzParseHosts(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestParsePages reads what health checks have stored, as Higress writes it: a JSON string, whatever is in it.
+func TestParsePages(t *testing.T) {
+	pages := map[string]string{
+		"10.0.0.1:80": "vllm:num_requests_running{model=\"a\\\\b\"} 3\n# \ttab\r\n", "10.0.0.2:80": "", "10.0.0.3:80": "<html>\x00é</html>",
+	}
+	var raw []byte
+	var infos []string
+	for _, addr := range []string{"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"} {
+		page, err := json.Marshal(pages[addr]) // which escapes angle brackets as \u003c
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos = append(infos, addr, `{"health_status":"Healthy","metrics":`+string(page)+`}`)
+	}
+	raw = binary.LittleEndian.AppendUint32(raw, uint32(len(infos)/2))
+	for _, s := range infos {
+		raw = binary.LittleEndian.AppendUint32(raw, uint32(len(s)))
+	}
+	for _, s := range infos {
+		raw = append(append(raw, s...), 0)
+	}
+	got := map[string]string{}
+	endpoints, err := ParsePages(raw, func(addr string, text []byte) { got[addr] = string(text) })
+	if err != nil || len(endpoints) != 3 {
+		t.Fatalf("%v, %v", endpoints, err)
+	}
+	if !maps.Equal(got, pages) {
+		t.Errorf("got %q, want %q", got, pages)
+	}
+}
+
+// Escapes that no page of metrics has become something, and the text goes on behind them.
+func TestUnescape(t *testing.T) {
+	for content, want := range map[string]string{
+		`a\u00e9b`: "a?b", `\ud83d\ude00x`: "??x", `\u004`: "?", `\u0041\u007a`: "Az", `\u00zz.`: "?.", `\u007F|`: "?|", `\/\"\\`: `/"\`, `x\`: `x\`,
+	} {
+		if got := string(unescape(nil, []byte(content))); got != want {
+			t.Errorf("%s: %q, want %q", content, got, want)
+		}
+	}
 }
