@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -318,18 +317,9 @@ func (v *vm) reported(now time.Duration, c *config.Config, cluster, addr, value 
 	r := lb.Reading{At: now, Seen: now}
 	r.Inflight, r.Counted = v.inflightAt(c, cluster, addr)
 	if !metrics.ParseORCA([]byte(value), &r.Load) {
-		v.fault(now, cluster, addr+" reports its load as "+strconv.Quote(clip(value))+", which cannot be read")
+		v.fault(now, cluster, addr+" reports its load in a form that cannot be read: want TEXT or JSON, with num_requests_waiting or kv_cache_usage_perc")
 		return
 	}
 	h := v.readers.of(cluster)
 	h.cfg, h.reports[addr] = c, r
-}
-
-// clip keeps a line of the log short.
-func clip(s string) string {
-	const most = 64
-	if len(s) > most {
-		return s[:most] + "..."
-	}
-	return s
 }
