@@ -155,7 +155,7 @@ type weighing struct {
 // it. waiting is how much of it is more than the engine has room for.
 func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 	use := meanUse(told)
-	foreign, beside, n := 0.0, 0.0, 0.0
+	var foreign, beside []float64
 	for i, e := range told {
 		c := &cs[i]
 		c.Slope = w.cfg.Weights.Running
@@ -173,14 +173,24 @@ func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 			used = use
 		}
 		own := w.scale * (w.cfg.Weights.KVCache*used + w.cfg.Weights.LoRA*w.lora(e, c.Addr))
-		foreign, beside, n = foreign+e.foreign, beside+own, n+1
+		foreign, beside = append(foreign, e.foreign), append(beside, own)
 		c.Base = w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + own
 	}
+	usual, usually := median(foreign), median(beside)
 	for i, e := range told {
-		if c := &cs[i]; e == nil && n > 0 {
-			c.Base = w.scale*w.cfg.Weights.Running*foreign/n/c.Weight + beside/n
+		if c := &cs[i]; e == nil {
+			c.Base = w.scale*w.cfg.Weights.Running*usual/c.Weight + usually
 		}
 	}
+}
+
+// median returns the median of xs, 0 for none: one that is overloaded, or wrong, does not move it.
+func median(xs []float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	slices.Sort(xs)
+	return xs[(len(xs)-1)/2]
 }
 
 // meanUse returns the mean use of the KV caches of the engines that tell it.

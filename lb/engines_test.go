@@ -81,28 +81,29 @@ func TestForeignNeedsTwoReadings(t *testing.T) {
 	}
 }
 
-// An endpoint that says nothing gets a fair part, neither the best of all nor the worst.
+// An endpoint that says nothing is taken to be like the one in the middle, which no single one that is overloaded moves.
 func TestNeutral(t *testing.T) {
-	w := watch(t, 3, nil)
+	w := watch(t, 4, nil)
 	for range 2 {
 		w.now += time.Second
-		w.says(0, 0, running(0), waiting(0), kvUse(0))
-		w.says(1, 0, running(0), waiting(0), kvUse(0.8))
+		for i, use := range []float64{0, 0.4, 0.8} {
+			w.says(i, 0, running(0), waiting(0), kvUse(use))
+		}
 		w.take()
 	}
-	p, _ := w.plan("")
-	if got, want := p.Candidates[2].Base, (p.Candidates[0].Base+p.Candidates[1].Base)/2; got != want {
-		t.Errorf("costs %v, want the mean %v", got, want)
+	if p, _ := w.plan(""); p.Candidates[3].Base != p.Candidates[1].Base {
+		t.Errorf("costs %v, want %v", p.Candidates[3].Base, p.Candidates[1].Base)
 	}
 	for range 2 {
 		w.now += time.Second
-		w.says(0, 0, running(12), waiting(0))
-		w.says(1, 0, running(0), waiting(0))
+		for i, foreign := range []int{70, 0, 3} {
+			w.says(i, 0, running(foreign), waiting(0))
+		}
 		w.take()
 	}
 	w.now += time.Second
-	if p, _ := w.plan(""); p.Candidates[2].Base != 6 {
-		t.Errorf("costs %v beside one with 12 requests of others and one with none, want 6", p.Candidates[2].Base)
+	if p, _ := w.plan(""); p.Candidates[3].Base != 3 {
+		t.Errorf("costs %v beside ones with 70, 0 and 3 requests of others, want 3", p.Candidates[3].Base)
 	}
 }
 

@@ -111,7 +111,11 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 	}
 	r.Inflight, r.Counted = v.inflightAt(j.cfg, j.cluster, addr)
 	h.by[addr] = r
-	if missing := p.Missing(&r.Load, append(needs(j.cfg, j.targets), metrics.KVUse)...); len(missing) > 0 {
+	wanted := needs(j.cfg, j.targets)
+	if j.cfg.Engines.Order == "default" {
+		wanted = append(wanted, metrics.KVUse)
+	}
+	if missing := p.Missing(&r.Load, wanted...); len(missing) > 0 {
 		v.fault(now, j.cluster, addr+" does not tell "+strings.Join(missing, ", "))
 	}
 	return true

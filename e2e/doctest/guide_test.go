@@ -38,6 +38,13 @@ until curl -s http://127.0.0.1:10000/health >answer && admin stats/prometheus | 
 seen=$(pushes)
 `
 
+// asking waits until the plugin goes by the metrics of both endpoints.
+const asking = `
+until curl -s http://127.0.0.1:10000/v1/models >answer &&
+	admin stats/prometheus | grep -q '^warmgate_metrics_fresh_endpoints{cluster="llm"} 2' &&
+	admin stats/prometheus | grep -q 'warmgate_decisions_total.*endpoint_metrics.*chosen'; do command sleep 0.2; done
+`
+
 // TestGuide runs the commands of docs/envoy.md in their order, and those of docs/metrics.md while its gateway runs, on
 // a copy of the shipped files. Only ports differ. What the guide says they print must be printed.
 func TestGuide(t *testing.T) {
@@ -72,7 +79,7 @@ func TestGuide(t *testing.T) {
 }
 
 // TestConfigurationsReadme runs the commands of envoy-config/README.md: the gateway starts, and a file that an editor has
-// changed is live when it has replaced the old one.
+// changed is live when it has replaced the old one, as is the shipped one for endpoint_metrics.
 func TestConfigurationsReadme(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	dir := stage(t)
@@ -84,12 +91,13 @@ func TestConfigurationsReadme(t *testing.T) {
 	// The user has a terminal for the gateway and another one for the rest.
 	foreground := regexp.MustCompile(`(?m)^(envoy .*)$`)
 	blocks := shell(t, "envoy-config/README.md")
-	if len(blocks) != 3 || len(foreground.FindAllString(blocks[0], -1)) != 1 {
+	if len(blocks) != 4 || len(foreground.FindAllString(blocks[0], -1)) != 1 {
 		t.Fatalf("the document has changed: %q", blocks)
 	}
 	script := prelude + "EDITOR=" + editor + "\n" + foreground.ReplaceAllString(blocks[0], "$1 &") +
 		"until admin ready; do command sleep 0.2; done\n" + choosing + blocks[1] +
-		"sleep 1\ncurl -si http://127.0.0.1:10000/v1/models | grep '^x-warmgate-'\nkill $!\n"
+		"sleep 1\ncurl -si http://127.0.0.1:10000/v1/models | grep '^x-warmgate-'\n" +
+		blocks[2] + "sleep 1\n" + asking + "kill $!\n"
 	if output := play(t, dir, script); !strings.Contains(output, "x-warmgate-reason: chosen") {
 		t.Errorf("the new configuration has no effect:\n%s", output)
 	}

@@ -137,6 +137,21 @@ func TestCausesTable(t *testing.T) {
 	}
 }
 
+// TestResultsTable holds the table of results to those that plugin/engines.go counts, in their order.
+func TestResultsTable(t *testing.T) {
+	tab := open(t, "docs/metrics.md").marked("results")
+	if tab == nil {
+		t.Fatal("docs/metrics.md: no table of results")
+	}
+	var want []string
+	for _, result := range constants(t, "engines.go", "heard") {
+		want = append(want, "`"+result+"`")
+	}
+	if have := tab.column(0); !slices.Equal(have, want) {
+		t.Errorf("docs/metrics.md: results\n%v\nwant\n%v", have, want)
+	}
+}
+
 // TestStatsTable holds docs/metrics.md to the constants in plugin/stats.go and to the labels that the plugin writes.
 func TestStatsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("stats")
@@ -173,25 +188,31 @@ func TestStatsTable(t *testing.T) {
 // statistics returns the values of the constants stat... in plugin/stats.go.
 func statistics(t *testing.T) []string {
 	t.Helper()
-	var names []string
-	for _, decl := range source(t, filepath.Join(root(t), "plugin", "stats.go")).Decls {
+	return constants(t, "stats.go", "stat")
+}
+
+// constants returns the values of the constants of a file of the plugin whose names begin with prefix.
+func constants(t *testing.T, file, prefix string) []string {
+	t.Helper()
+	var values []string
+	for _, decl := range source(t, filepath.Join(root(t), "plugin", file)).Decls {
 		constants, ok := decl.(*ast.GenDecl)
 		if !ok || constants.Tok != token.CONST {
 			continue
 		}
 		for _, spec := range constants.Specs {
 			v := spec.(*ast.ValueSpec)
-			if !strings.HasPrefix(v.Names[0].Name, "stat") {
+			if !strings.HasPrefix(v.Names[0].Name, prefix) {
 				continue
 			}
-			name, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			value, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			names = append(names, name)
+			values = append(values, value)
 		}
 	}
-	return names
+	return values
 }
 
 // writtenLabels returns the labels in the plugin's string literals, sorted.

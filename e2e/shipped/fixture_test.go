@@ -1,6 +1,7 @@
 package shipped
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // path returns the absolute path of a file of the source tree.
@@ -52,4 +54,26 @@ func find[T any](t *testing.T, doc *yaml.Node, where string) T {
 		t.Fatalf("%s: %v", where, err)
 	}
 	return value
+}
+
+// samePlugin holds a file to warmgate.yaml: it is the same plugin, with a configuration of its own, which it returns.
+func samePlugin(t *testing.T, file string) *config.Config {
+	t.Helper()
+	var c *config.Config
+	parts := make([]any, 2)
+	for i, file := range []string{"warmgate.yaml", file} {
+		doc := parse(t, "envoy-config/"+file)
+		set, err := config.Parse([]byte(find[string](t, doc, pluginPath+".configuration.value")), config.Envoy)
+		if err != nil || len(set.Warnings()) > 0 {
+			t.Fatalf("%s: %v %q", file, err, set.Warnings())
+		}
+		c = set.Match("", "", "")
+		if err := errors.Join(harness.Remove(doc, pluginPath+".configuration"), doc.Decode(&parts[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, different := range append(lacking("", parts[0], parts[1]), lacking("", parts[1], parts[0])...) {
+		t.Errorf("%s differs from warmgate.yaml at %s", file, different)
+	}
+	return c
 }

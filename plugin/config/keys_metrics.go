@@ -41,7 +41,7 @@ var metricsKeyTable = []key{
 		boolean(func(c *Config) *bool { return &c.Engines.ORCA }), onAny, "",
 	},
 	{
-		Key{"lb_config.metrics.learn_weights", "boolean", "true", "Learn the capacity of endpoints from their token counters, unless it is configured"},
+		Key{"lb_config.metrics.learn_weights", "boolean", "true", "Learn the capacity of endpoints from the time between tokens that their engines tell, unless it is configured"},
 		boolean(func(c *Config) *bool { return &c.Engines.Learn }), onAny, "",
 	},
 	{
