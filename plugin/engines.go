@@ -29,6 +29,7 @@ type hearing struct {
 	targets []string
 	by      map[string]lb.Reading
 	reports map[string]lb.Reading // load reports in responses: they say less, so they only complete what is known
+	since   time.Duration         // when there was first something to publish, 0 before
 	listed  map[string]bool       // endpoints that there are; nil: not known, none is dropped
 }
 
@@ -195,6 +196,12 @@ func (v *vm) publishReadings(now time.Duration) {
 		if len(h.by) == 0 && len(h.reports) == 0 {
 			continue
 		}
+		if h.since == 0 {
+			h.since = now
+		}
+		if now-h.since < h.collects() {
+			continue
+		}
 		delete(v.readers.heard, name)
 		if h.cfg == nil || !h.cfg.UsesRedis() {
 			v.publishHeard(now, name, h)
@@ -215,6 +222,16 @@ func (v *vm) publishReadings(now time.Duration) {
 			v.publishHeard(now, name, h)
 		})
 	}
+}
+
+// collects returns for how long readings are collected before they are published: every VM reads all of them each time, and those of
+// many endpoints come at many times.
+func (h *hearing) collects() time.Duration {
+	const together = 64
+	if len(h.listed) < together || h.cfg == nil {
+		return 0
+	}
+	return min(time.Duration(len(h.listed)/together)*tickPeriod, h.cfg.Engines.Interval/2)
 }
 
 // publishHeard writes what was heard of one cluster. A swap that is lost is tried again at the next tick.
