@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-metrics bench-parser e2e e2e-reload e2e-real-engine chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-metrics bench-scraper bench-parser e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -48,6 +48,9 @@ bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against En
 bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request, plain counts, no correction and a filter tree
 	$(GO) run ./e2e/bench/metrics $(ARGS)
 
+bench-scraper: wasm ## What asking 8, 100 and 1,000 engines for their metrics costs: CPU, memory, requests, age; the parser inside Envoy
+	$(GO) run ./e2e/bench/scraper $(ARGS)
+
 bench-parser: ## The parser of engine metrics against Prometheus's, on real engines' texts
 	cd e2e/bench/expfmt && $(GO) test -run='^$$' -bench=. ./...
 
@@ -57,8 +60,11 @@ e2e: wasm ## Every test on a real Envoy or the Higress host
 e2e-reload: wasm ## 100 configuration pushes under traffic: no request lost, no count lost
 	$(GO) run ./e2e/reload $(ARGS)
 
-e2e-real-engine: wasm ## The simulator held against a real llama.cpp behind Envoy
+e2e-real-engine: wasm ## The simulator and the policies held against two real llama.cpp servers behind Envoy
 	$(GO) run ./e2e/realengine $(ARGS)
+
+e2e-real-vllm: wasm ## The same against two real vLLM servers on CPU; needs Python 3.11, 8 GB of memory and of disk
+	$(GO) run ./e2e/realengine -engine vllm $(ARGS)
 
 chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every count; SEED=n repeats a run
 	$(GO) run ./e2e/chaos $(ARGS)

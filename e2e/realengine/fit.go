@@ -12,8 +12,8 @@ import (
 const fitSize = 1000
 
 // calibrate learns the times of a real engine from a cold and a repeated prompt of one length and from answers decoded alone
-// and together.
-func calibrate(ctx context.Context, s server, prompts uint64) (vllmsim.Tuning, error) {
+// and together, for a simulation with blocks of the size given.
+func calibrate(ctx context.Context, s server, block int, prompts uint64) (vllmsim.Tuning, error) {
 	p := newProber(target{s.url, servers{s}, prompts})
 	defer p.client.Close()
 	// The first request of a fresh engine pays for more than its tokens.
@@ -37,15 +37,15 @@ func calibrate(ctx context.Context, s server, prompts uint64) (vllmsim.Tuning, e
 	if err := p.decode(ctx, &r); err != nil {
 		return vllmsim.Tuning{}, err
 	}
-	return fit(slices.Min(cold), slices.Min(warm), r.decodeAlone, r.decodeFull), nil
+	return fit(block, slices.Min(cold), slices.Min(warm), r.decodeAlone, r.decodeFull), nil
 }
 
 // fit turns four times, in ms, into the simulation's parameters: first token of a cold and of a cached prompt of fitSize
 // tokens, and the time between tokens alone and with all slots busy.
-func fit(cold, warm, alone, full float64) vllmsim.Tuning {
+func fit(block int, cold, warm, alone, full float64) vllmsim.Tuning {
 	// The simulation finds whole blocks in its cache and always computes the last token; the rest of a repeated prompt
 	// costs it time that must not be counted twice.
-	const rest = fitSize - (fitSize-1)/blockSize*blockSize
+	rest := float64(fitSize - (fitSize-1)/block*block)
 	t := vllmsim.NoLatency()
 	t.PrefillTokenMS = max(0, cold-warm) / (fitSize - rest)
 	t.PrefillOverheadMS = max(0, warm-rest*t.PrefillTokenMS)

@@ -1,13 +1,16 @@
-// Command realengine holds the simulated server against a real engine.
+// Command realengine holds the simulated server, and the plugin's policies, against real engines.
 //
-// It makes a small random-weight model, starts llama.cpp servers (a Python wheel, no GPU) and sends them single
-// requests to learn how fast this machine prefills and decodes. With those times it sets up simulated servers (package
-// vllmsim), sends the same requests to both kinds and compares what they did: first tokens with a cold, half cached and
-// cached prompt, decode times, queues, cached tokens and counters. Then it does the same through Envoy and the plugin,
-// with two servers of each kind behind it. It prints a table and fails if the two kinds do not behave alike.
+// It makes a small random-weight model, starts two servers of an engine (llama.cpp or vLLM, from Python wheels, no GPU) and
+// sends one of them single requests to learn how fast this machine prefills and decodes. With those times it sets up
+// simulated servers (package vllmsim), sends the same requests to both kinds and compares what they did: first tokens with a
+// cold, half cached and cached prompt, decode times, queues, cached tokens and counters. Then it does the same through Envoy
+// and the plugin, with two servers of each kind behind it. It prints a table and fails if the two kinds do not behave alike.
 //
 // Times on a machine that has other things to do are not to be trusted, so a comparison that fails is made again, fit
 // included, up to -tries times.
+//
+// At last it has the plugin balance the real servers by what they say about themselves, and by what they have cached, and
+// checks by their own counters that requests went where they had to.
 package main
 
 import (
@@ -23,43 +26,72 @@ import (
 	"time"
 )
 
-// How many requests a server runs at once, how long each may be in tokens, and the tokens of a simulated KV block.
+// How many requests a server runs at once, and how long each may be in tokens.
 const (
 	slots      = 4
 	slotTokens = 8192
-	blockSize  = 16
 )
+
+// policyPrompts is the first set of prompts of the trials of the policies, far from those of the comparisons.
+const policyPrompts = 1000
 
 // errUnlike says that the comparison has failed.
 var errUnlike = errors.New("the simulated servers do not behave like the real ones")
 
 func main() {
-	short := flag.Bool("direct", false, "leave out the part through Envoy and the plugin")
-	tries := flag.Int("tries", 3, "comparisons until one has to hold")
-	cache := flag.String("cache", ".cache/realengine", "folder of the Python environment and the model")
+	name := flag.String("engine", "llama.cpp", "the engine: llama.cpp or vllm")
+	short := flag.Bool("direct", false, "leave out all that goes through Envoy and the plugin")
+	only := flag.Bool("policies", false, "leave out the comparisons, which take most of the time")
+	tries := flag.Int("tries", 3, "comparisons, and trials of each policy, until one has to hold")
+	cache := flag.String("cache", ".cache/realengine", "folder of the Python environments and the models")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *cache, *tries, !*short); err != nil {
+	e, err := engineOf(*name)
+	if err == nil {
+		err = run(ctx, e, *cache, plan{tries: *tries, compare: !*only, gateway: !*short})
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "realengine:", err)
 		os.Exit(1)
 	}
 }
 
-// run sets up the engines and compares until a comparison holds.
-func run(ctx context.Context, cache string, tries int, throughGateway bool) error {
-	began := time.Now()
-	env, err := prepare(ctx, cache)
+// plan says what a run does.
+type plan struct {
+	tries            int
+	compare, gateway bool
+}
+
+// run sets up the servers, compares until a comparison holds and then tries the policies.
+func run(ctx context.Context, e engine, cache string, p plan) error {
+	env, err := prepare(ctx, e, cache)
 	if err != nil {
 		return err
 	}
-	real, err := startEngines(ctx, env, 2)
+	began := time.Now()
+	real, err := startEngines(ctx, e, env, 2)
 	if err != nil {
 		return err
 	}
 	defer real.stop()
+	fmt.Printf("two servers of %s answer after %.0f s\n", e.name, time.Since(began).Seconds())
+	if p.compare {
+		if err := compareUntilAlike(ctx, e, real, p.tries, p.gateway); err != nil {
+			return err
+		}
+	}
+	if !p.gateway {
+		return nil
+	}
+	return tryPolicies(ctx, e, real, policyPrompts, p.tries)
+}
+
+// compareUntilAlike makes comparisons until one holds.
+func compareUntilAlike(ctx context.Context, e engine, real servers, tries int, throughGateway bool) error {
+	began := time.Now()
 	for try := 1; ; try++ {
-		alike, err := compare(ctx, real, uint64(try), throughGateway)
+		alike, err := compare(ctx, e, real, uint64(try), throughGateway)
 		if err != nil {
 			return err
 		}
@@ -75,8 +107,8 @@ func run(ctx context.Context, cache string, tries int, throughGateway bool) erro
 }
 
 // compare makes one comparison and prints it. Each try has prompts of its own.
-func compare(ctx context.Context, real servers, try uint64, throughGateway bool) (alike bool, err error) {
-	alike, err = comparePart(ctx, "one server, direct", real, direct, 4*try)
+func compare(ctx context.Context, e engine, real servers, try uint64, throughGateway bool) (alike bool, err error) {
+	alike, err = comparePart(ctx, e, "one server, direct", real, direct, 4*try)
 	if err != nil || !throughGateway {
 		return alike, err
 	}
@@ -85,7 +117,7 @@ func compare(ctx context.Context, real servers, try uint64, throughGateway bool)
 		return false, err
 	}
 	defer stop()
-	ok, err := comparePart(ctx, "two servers, through Envoy and the plugin", real, gateway, 4*try+2)
+	ok, err := comparePart(ctx, e, "two servers, through Envoy and the plugin", real, gateway, 4*try+2)
 	return alike && ok, err
 }
 
@@ -98,14 +130,14 @@ func direct(_ context.Context, list servers, prompts uint64) (target, error) {
 }
 
 // comparePart fits the simulation to the engine as it is now, measures both over the route and prints the comparison.
-func comparePart(ctx context.Context, title string, real servers, to route, prompts uint64) (alike bool, err error) {
-	fit, err := calibrate(ctx, real[0], prompts)
+func comparePart(ctx context.Context, e engine, title string, real servers, to route, prompts uint64) (alike bool, err error) {
+	fit, err := calibrate(ctx, real[0], e.block, prompts)
 	if err != nil {
 		return false, err
 	}
-	fmt.Printf("\nllama.cpp, %d slots: prompt %.1f ms + %.3f ms a token, decode step %.2f ms + %.2f ms a sequence\n",
-		slots, fit.PrefillOverheadMS, fit.PrefillTokenMS, fit.DecodeStepMS, fit.DecodeSeqMS)
-	sim, err := startSimulated(fit, len(real))
+	fmt.Printf("\n%s, %d slots: prompt %.1f ms + %.3f ms a token, decode step %.2f ms + %.2f ms a sequence\n",
+		e.name, slots, fit.PrefillOverheadMS, fit.PrefillTokenMS, fit.DecodeStepMS, fit.DecodeSeqMS)
+	sim, err := startSimulated(fit, len(real), e.block)
 	if err != nil {
 		return false, err
 	}

@@ -26,6 +26,9 @@ const (
 	burstAnswer  = 32  // and answers
 )
 
+// model is the name under which all servers serve the small model.
+const model = "tiny"
+
 // target is where requests go, and the servers behind it.
 type target struct {
 	url     string
@@ -58,6 +61,7 @@ type queueReport struct {
 // prober sends requests and adds up their usage.
 type prober struct {
 	target
+	model  string
 	client *loadgen.Client
 	rand   *rand.Rand
 
@@ -70,6 +74,7 @@ type prober struct {
 func newProber(t target) *prober {
 	return &prober{
 		target: t,
+		model:  model,
 		client: loadgen.NewClient(loadgen.Options{
 			URL:    t.url + "/v1/completions",
 			Header: http.Header{"Connection": {"close"}},
@@ -91,7 +96,7 @@ func (p *prober) tokens(n int) []int {
 
 // send makes one streamed request. Whatever fails, fails the comparison.
 func (p *prober) send(ctx context.Context, prompt []int, answer int) (loadgen.Sample, error) {
-	body := fmt.Appendf(nil, `{"model":"tiny","stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"max_tokens":%d,"prompt":[`, answer)
+	body := fmt.Appendf(nil, `{"model":%q,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,"max_tokens":%d,"prompt":[`, p.model, answer)
 	for i, id := range prompt {
 		if i > 0 {
 			body = append(body, ',')

@@ -14,7 +14,7 @@ func quick(t *testing.T) servers {
 	t.Helper()
 	tuning := vllmsim.NoLatency()
 	tuning.PrefillOverheadMS, tuning.PrefillTokenMS, tuning.DecodeStepMS = 1, .02, 1
-	list, err := startSimulated(tuning, 1)
+	list, err := startSimulated(tuning, 1, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestMeasureNoticesFailures(t *testing.T) {
 
 func TestCalibrate(t *testing.T) {
 	s := quick(t)
-	got, err := calibrate(t.Context(), s[0], 1)
+	got, err := calibrate(t.Context(), s[0], 16, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,14 +17,13 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// startTimeout bounds the time an engine takes to load its model.
-const startTimeout = time.Minute
-
 // server is one model server of either kind.
 type server struct {
 	url    string
 	names  counterNames
 	finish func()
+	ended  func() error // says how the server has ended, if it has; nil for one in this process
+	log    string       // path of its log
 }
 
 type servers []server
@@ -55,19 +54,21 @@ var (
 	}
 )
 
-// startEngines runs n llama.cpp servers.
-func startEngines(ctx context.Context, env environment, n int) (servers, error) {
+// startEngines runs n servers of an engine.
+func startEngines(ctx context.Context, e engine, env environment, n int) (servers, error) {
 	var list servers
-	for range n {
-		s, err := startEngine(ctx, env)
+	for i := range n {
+		s, err := startEngine(ctx, e, env, i)
 		if err != nil {
 			list.stop()
 			return nil, err
 		}
 		list = append(list, s)
 	}
+	patient, cancel := context.WithTimeout(ctx, e.start)
+	defer cancel()
 	for _, s := range list {
-		if err := awaitHealth(ctx, s.url); err != nil {
+		if err := awaitHealth(patient, s); err != nil {
 			list.stop()
 			return nil, err
 		}
@@ -75,14 +76,14 @@ func startEngines(ctx context.Context, env environment, n int) (servers, error) 
 	return list, nil
 }
 
-// startEngine runs one.
-func startEngine(ctx context.Context, env environment) (server, error) {
-	cmd := exec.Command(env.python, env.server, env.model, strconv.Itoa(slots), strconv.Itoa(slots*slotTokens))
+// startEngine runs one, which keeps its log beside the model.
+func startEngine(ctx context.Context, e engine, env environment, number int) (server, error) {
+	cmd := exec.Command(env.python, append([]string{env.server, env.model}, e.options...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return server{}, err
 	}
-	log, err := os.Create(env.model + ".log")
+	log, err := os.Create(fmt.Sprintf("%s-%d.log", env.model, number))
 	if err != nil {
 		return server{}, err
 	}
@@ -99,16 +100,16 @@ func startEngine(ctx context.Context, env environment) (server, error) {
 		finish()
 		return server{}, fmt.Errorf("the engine does not start, see %s: %w", log.Name(), err)
 	}
-	return server{url: strings.TrimSpace(line), names: llamaNames, finish: finish}, nil
+	return server{url: strings.TrimSpace(line), names: e.names, finish: finish, ended: process.Ended, log: log.Name()}, nil
 }
 
 // startSimulated runs n simulated servers of the speed given.
-func startSimulated(t vllmsim.Tuning, n int) (servers, error) {
+func startSimulated(t vllmsim.Tuning, n, block int) (servers, error) {
 	var list servers
 	for i := range n {
 		s := vllmsim.New(vllmsim.Config{
-			Index: i, Model: "tiny", MaxNumSeqs: slots, MaxModelLen: slotTokens,
-			NumBlocks: slots * slotTokens / blockSize, BlockSize: blockSize, Tuning: t,
+			Index: i, Model: model, MaxNumSeqs: slots, MaxModelLen: slotTokens,
+			NumBlocks: slots * slotTokens / block, BlockSize: block, MaxLoras: len(held), Tuning: t,
 		})
 		if err := s.Start("127.0.0.1:0"); err != nil {
 			list.stop()
@@ -119,17 +120,19 @@ func startSimulated(t vllmsim.Tuning, n int) (servers, error) {
 	return list, nil
 }
 
-func awaitHealth(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
+// awaitHealth waits until a server answers.
+func awaitHealth(ctx context.Context, s server) error {
 	for {
-		if _, err := get(ctx, url+"/health"); err == nil {
+		if _, err := get(ctx, s.url+"/health"); err == nil {
 			return nil
+		}
+		if err := s.ended(); err != nil {
+			return fmt.Errorf("%w, see %s", err, s.log)
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not become healthy: %w", url, ctx.Err())
+			return fmt.Errorf("%s does not become healthy, see %s: %w", s.url, s.log, ctx.Err())
 		}
 	}
 }

@@ -6,25 +6,29 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
-// scripts are the Python side: the pinned packages, the model's maker and the server.
+// scripts are the Python side: for each engine the pinned packages, the model's maker and the server.
 //
-//go:embed engine
+//go:embed engine/*.py engine/*.txt
 var scripts embed.FS
 
-// environment is where the Python side has been laid out.
+// uvVersion is the installer of the larger engines. It fetches in parallel and keeps what it has fetched.
+const uvVersion = "uv==0.13.9"
+
+// environment is where an engine's Python side has been laid out.
 type environment struct {
 	python, model, server string // paths
 }
 
-// prepare lays out the Python environment and makes the model, once for each version of the scripts.
-func prepare(ctx context.Context, cache string) (environment, error) {
-	version, err := scriptsVersion()
+// prepare lays out the Python environment of an engine and makes its model, once for each version of its scripts.
+func prepare(ctx context.Context, e engine, cache string) (environment, error) {
+	began := time.Now()
+	version, err := scriptsVersion(e)
 	if err != nil {
 		return environment{}, err
 	}
@@ -32,16 +36,17 @@ func prepare(ctx context.Context, cache string) (environment, error) {
 	if err != nil {
 		return environment{}, err
 	}
+	folder := filepath.Join(root, "engine")
 	env := environment{
 		python: filepath.Join(root, "venv", "bin", "python"),
-		model:  filepath.Join(root, "model.gguf"),
-		server: filepath.Join(root, "engine", "server.py"),
+		model:  filepath.Join(root, e.model),
+		server: filepath.Join(folder, e.files+"_server.py"),
 	}
 	ready := filepath.Join(root, "ready")
 	if _, err := os.Stat(ready); err == nil {
 		return env, nil
 	}
-	fmt.Println("setting up the engine in", root)
+	fmt.Println("setting up", e.name, "in", root)
 	// What an interrupted run has left is not worth trusting.
 	if err := os.RemoveAll(root); err != nil {
 		return env, err
@@ -49,29 +54,42 @@ func prepare(ctx context.Context, cache string) (environment, error) {
 	if err := os.CopyFS(root, scripts); err != nil {
 		return env, err
 	}
-	folder := filepath.Dir(env.server)
-	for _, args := range [][]string{
-		{"python3", "-m", "venv", filepath.Join(root, "venv")},
-		{env.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", filepath.Join(folder, "requirements.txt")},
-		{env.python, filepath.Join(folder, "model.py"), env.model},
-	} {
-		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+	steps := append([][]string{{"python3", "-m", "venv", filepath.Join(root, "venv")}},
+		install(env.python, filepath.Join(folder, e.files+"_requirements.txt"), e.uv)...)
+	steps = append(steps, []string{env.python, filepath.Join(folder, e.files+"_model.py"), env.model})
+	for _, args := range steps {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		// Hard links from here into the environment take no room, those from another file system would be copies.
+		cmd.Env = append(os.Environ(), "UV_CACHE_DIR="+filepath.Join(filepath.Dir(root), "uv"))
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return env, fmt.Errorf("%v: %w\n%s", args, err, out)
 		}
 	}
+	fmt.Printf("%s set up in %.0f s\n", e.name, time.Since(began).Seconds())
 	return env, os.WriteFile(ready, nil, 0o644)
 }
 
-// scriptsVersion is a digest of all scripts.
-func scriptsVersion() (string, error) {
+// install returns the commands that install the packages of a requirements file, and no others.
+func install(python, requirements string, uv bool) [][]string {
+	pip := []string{python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"}
+	if !uv {
+		return [][]string{append(pip, "-r", requirements)}
+	}
+	return [][]string{
+		append(pip, uvVersion),
+		{python, "-m", "uv", "pip", "install", "--quiet", "--python", python, "--no-deps", "-r", requirements},
+	}
+}
+
+// scriptsVersion is a digest of all scripts of an engine.
+func scriptsVersion(e engine) (string, error) {
 	sum := sha256.New()
-	err := fs.WalkDir(scripts, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+	for _, file := range []string{"vocabulary.py", e.files + "_model.py", e.files + "_server.py", e.files + "_requirements.txt"} {
+		text, err := scripts.ReadFile("engine/" + file)
+		if err != nil {
+			return "", err
 		}
-		text, err := scripts.ReadFile(path)
-		fmt.Fprintf(sum, "%s %d\n%s", path, len(text), text)
-		return err
-	})
-	return hex.EncodeToString(sum.Sum(nil))[:12], err
+		fmt.Fprintf(sum, "%s %d\n%s", file, len(text), text)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12], nil
 }

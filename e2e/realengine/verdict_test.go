@@ -101,7 +101,7 @@ func TestSpeedupHoldsForBoth(t *testing.T) {
 func TestFit(t *testing.T) {
 	want := vllmsim.NoLatency()
 	want.PrefillOverheadMS, want.PrefillTokenMS, want.DecodeStepMS, want.DecodeSeqMS = 5, .4, 1, 2
-	got := fit(5+.4*fitSize, 5+.4*8, 3, 1+2*slots)
+	got := fit(16, 5+.4*fitSize, 5+.4*8, 3, 1+2*slots)
 	for _, v := range [][2]float64{
 		{got.PrefillOverheadMS, 5}, {got.PrefillTokenMS, .4}, {got.DecodeStepMS, 1}, {got.DecodeSeqMS, 2},
 	} {
@@ -109,7 +109,7 @@ func TestFit(t *testing.T) {
 			t.Errorf("fitted %+v, want %+v", got, want)
 		}
 	}
-	if odd := fit(4, 5, 3, 2); odd.Validate() != nil {
+	if odd := fit(16, 4, 5, 3, 2); odd.Validate() != nil {
 		t.Errorf("noise gives %+v: %v", odd, odd.Validate())
 	}
 }
@@ -140,11 +140,21 @@ func TestFindCounters(t *testing.T) {
 }
 
 func TestScriptsVersion(t *testing.T) {
-	a, err := scriptsVersion()
-	if err != nil || len(a) != 12 {
-		t.Errorf("version %q, %v", a, err)
+	seen := map[string]string{}
+	for _, e := range engines {
+		a, err := scriptsVersion(e)
+		if err != nil || len(a) != 12 {
+			t.Errorf("version %q of %s, %v", a, e.name, err)
+		}
+		if b, _ := scriptsVersion(e); b != a {
+			t.Errorf("versions %q and %q of the same scripts", a, b)
+		}
+		if other := seen[a]; other != "" {
+			t.Errorf("%s and %s have the same version", e.name, other)
+		}
+		seen[a] = e.name
 	}
-	if b, _ := scriptsVersion(); b != a {
-		t.Errorf("versions %q and %q of the same scripts", a, b)
+	if _, err := scriptsVersion(engine{files: "none"}); err == nil {
+		t.Error("an engine without files has a version")
 	}
 }

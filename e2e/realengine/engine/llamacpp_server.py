@@ -1,6 +1,6 @@
 """Run a llama.cpp server on a free port of 127.0.0.1 and print its address.
 
-usage: server.py MODEL.gguf SLOTS CONTEXT
+usage: llamacpp_server.py MODEL.gguf SLOTS CONTEXT
 
 CONTEXT is the number of tokens of all slots together. One thread per server leaves the machine room for the others.
 """

@@ -1,31 +1,20 @@
 """Write a small LLaMA model with random weights as a GGUF file: real work for an engine, nothing to download.
 
-usage: model.py OUT.gguf
+usage: llamacpp_model.py OUT.gguf
 """
 
-import itertools
-import string
 import sys
 
 import gguf
 import numpy as np
 
+from vocabulary import CHAT_TEMPLATE, SPECIAL, merges, vocabulary
+
 LAYERS, WIDTH, HEADS = 4, 512, 4
 CONTEXT = 32768
 
 
-def vocabulary():
-    """Special tokens, printable ASCII and three-letter words, spelled as in byte-level BPE.
-
-    Every token is whole characters, so that the server can send each one as soon as it exists.
-    """
-    special = ["<unk>", "<s>", "</s>"]
-    letters = [c for c in string.printable if c.isprintable() and c != " "] + ["\u0120", "\u010a"]
-    words = ["\u0120" + "".join(w) for w in itertools.product("bdklmnrst", "aeiou", "bdklmnrstpgvfzhj")]
-    return special, letters + words
-
-
-def write_header(writer, tokens, special):
+def write_header(writer, tokens):
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
     writer.add_block_count(LAYERS)
@@ -40,14 +29,13 @@ def write_header(writer, tokens, special):
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)
-    # The format wants at least one merge.
-    writer.add_token_merges(["b a"])
-    kinds = [gguf.TokenType.CONTROL] * special + [gguf.TokenType.NORMAL] * (len(tokens) - special)
+    writer.add_token_merges([" ".join(pair) for pair in merges()])
+    kinds = [gguf.TokenType.CONTROL] * len(SPECIAL) + [gguf.TokenType.NORMAL] * (len(tokens) - len(SPECIAL))
     writer.add_token_types([int(k) for k in kinds])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_add_bos_token(False)
-    writer.add_chat_template("{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:")
+    writer.add_chat_template(CHAT_TEMPLATE)
 
 
 def write_tensors(writer, vocab):
@@ -72,10 +60,9 @@ def write_tensors(writer, vocab):
 
 
 def main():
-    special, rest = vocabulary()
-    tokens = special + rest
+    tokens = vocabulary()
     writer = gguf.GGUFWriter(sys.argv[1], "llama")
-    write_header(writer, tokens, len(special))
+    write_header(writer, tokens)
     write_tensors(writer, len(tokens))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// The conversations of the trial of prefix_cache: an odd number, so that round robin does not bring each back to where it was.
+const (
+	talks      = 7
+	turns      = 4
+	firstWords = 400
+	moreWords  = 60
+	talkAnswer = 16
+	// expectSlack is how far what the plugin expected to be cached may be from what was, as a share of all prompts. Tokens are
+	// estimated from bytes, and engines cache whole blocks.
+	expectSlack = .1
+	// leastGain is what the cached share has to gain over round robin.
+	leastGain = .05
+)
+
+// talk is a conversation under way.
+type talk struct {
+	said []loadgen.Message
+	sent int // tokens that were sent or answered so far
+}
+
+// told is what the plugin has counted of prompts, in tokens.
+type told struct{ prompt, cached, expected float64 }
+
+// prefixCache checks by the engines' counters that conversations find their prompts cached, as much as the plugin expected.
+func (t *trial) prefixCache(ctx context.Context) error {
+	if err := t.gateway.PushPlugin(ctx, byCounts); err != nil {
+		return err
+	}
+	if err := t.gateway.PushCluster(ctx, harness.RoundRobin); err != nil {
+		return err
+	}
+	_, without, err := t.converse(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.gateway.PushCluster(ctx, harness.Warmgate); err != nil {
+		return err
+	}
+	if err := t.gateway.PushPlugin(ctx, byPrefix); err != nil {
+		return err
+	}
+	before, err := t.told(ctx)
+	if err != nil {
+		return err
+	}
+	reusable, with, err := t.converse(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := t.told(ctx)
+	if err != nil {
+		return err
+	}
+	said := told{after.prompt - before.prompt, after.cached - before.cached, after.expected - before.expected}
+	share := with.cached / with.prompts()
+	t.found(said.prompt == with.prompts(), "prefix_cache: prompt tokens, by the plugin", "as the engines count", "%.0f, %.0f", said.prompt, with.prompts())
+	t.found(said.cached == with.cached, "… of them cached", "as the engines count", "%.0f, %.0f", said.cached, with.cached)
+	t.found(math.Abs(said.expected-with.cached)/with.prompts() <= expectSlack, "… expected to be cached, share of all",
+		fmt.Sprintf("within %g of what was", expectSlack), "%.3f, %.3f", said.expected/with.prompts(), share)
+	t.found(share >= reusable-expectSlack, "… cached share by the engines' counters",
+		fmt.Sprintf("≥ %.3f: all but %g of what was sent before", reusable-expectSlack, expectSlack), "%.3f", share)
+	t.found(share >= without.cached/without.prompts()+leastGain, "… with round_robin", fmt.Sprintf("≥ %g less", leastGain),
+		"%.3f", without.cached/without.prompts())
+	return nil
+}
+
+// told reads the plugin's counts.
+func (t *trial) told(ctx context.Context) (told, error) {
+	var v told
+	for stat, into := range map[string]*float64{statPrompt: &v.prompt, statCached: &v.cached, statExpect: &v.expected} {
+		n, err := t.gateway.Sum(ctx, stat)
+		if err != nil {
+			return v, err
+		}
+		*into = n
+	}
+	return v, nil
+}
+
+// converse holds all conversations, a turn of each at once, and returns which share of their prompts had been sent or answered
+// before, and what the engines have counted.
+func (t *trial) converse(ctx context.Context) (reusable float64, sum counters, err error) {
+	before, err := t.intake(ctx)
+	if err != nil {
+		return 0, sum, err
+	}
+	p := t.prober()
+	defer p.client.Close()
+	client := loadgen.NewClient(loadgen.Options{URL: p.url + "/v1/chat/completions", Fresh: true})
+	defer client.Close()
+	list := make([]talk, talks)
+	var again, all float64
+	for turn := range turns {
+		samples, errs := make([]loadgen.Sample, talks), make([]error, talks)
+		var wg sync.WaitGroup
+		for i := range list {
+			list[i].say("user", p.words(map[bool]int{true: firstWords, false: moreWords}[turn == 0]))
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				samples[i], errs[i] = list[i].ask(ctx, client)
+			}()
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return 0, sum, err
+		}
+		for i, s := range samples {
+			again += float64(list[i].sent)
+			all += float64(s.Usage.Prompt)
+			list[i].sent = s.Usage.Prompt + s.Usage.Completion
+			list[i].say("assistant", s.Text)
+		}
+	}
+	taken, err := t.since(ctx, before)
+	for _, c := range taken {
+		sum.computed, sum.cached = sum.computed+c.computed, sum.cached+c.cached
+	}
+	return again / all, sum, err
+}
+
+func (k *talk) say(role, text string) {
+	k.said = append(k.said, loadgen.Message{Role: role, Content: text})
+}
+
+// ask has the server answer what was said so far.
+func (k *talk) ask(ctx context.Context, client *loadgen.Client) (loadgen.Sample, error) {
+	body, err := loadgen.ConversationBody(model, k.said, talkAnswer, true)
+	if err != nil {
+		return loadgen.Sample{}, err
+	}
+	s := client.Do(ctx, &loadgen.Request{Body: body, Stream: true, MaxTokens: talkAnswer, KeepText: true}, time.Now())
+	if !s.OK() || s.Usage.Prompt == 0 {
+		err = fmt.Errorf("turn of a conversation: status %d %s %s, usage %+v", s.Status, s.Error, s.Detail, s.Usage)
+	}
+	return s, err
+}
+
+// words is text of n words that the models know as tokens.
+func (p *prober) words(n int) string {
+	const first, middle, last = "bdklmnrst", "aeiou", "bdklmnrstpgvfzhj"
+	var b strings.Builder
+	for range n {
+		b.Write([]byte{' ', first[p.rand.IntN(len(first))], middle[p.rand.IntN(len(middle))], last[p.rand.IntN(len(last))]})
+	}
+	return b.String()
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestServersDieTogether holds that what a vLLM server has started is gone soon after the server was killed.
+func TestServersDieTogether(t *testing.T) {
+	const script = `
+import subprocess, time, vllm_server
+vllm_server.die_together()
+print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
+time.sleep(600)`
+	parent := exec.Command("python3", "-c", script)
+	parent.Dir, parent.Stderr = "engine", os.Stderr
+	parent.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err := parent.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = parent.Wait() // it was killed
+	var child int
+	if _, scanErr := fmt.Sscan(line, &child); err != nil || scanErr != nil {
+		t.Fatalf("the server says %q, %v", line, err)
+	}
+	err = await(t.Context(), "the child is gone", time.Minute, func() (bool, error) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+		return os.IsNotExist(err) || strings.Contains(string(stat), " Z "), nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInstall holds that nothing is installed that is not pinned.
+func TestInstall(t *testing.T) {
+	for _, uv := range []bool{false, true} {
+		steps := install("python", "list", uv)
+		if last := steps[len(steps)-1]; !slices.Contains(last, "list") {
+			t.Errorf("uv %v: the requirements are not installed: %v", uv, steps)
+		}
+		for _, step := range steps {
+			if !slices.Contains(step, "--no-deps") {
+				t.Errorf("uv %v: %v installs what it likes", uv, step)
+			}
+		}
+	}
+	for _, e := range engines {
+		text, err := scripts.ReadFile("engine/" + e.files + "_requirements.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") && strings.Count(line, "==") != 1 {
+				t.Errorf("%s: %q is not pinned", e.name, line)
+			}
+		}
+	}
+}
