@@ -239,11 +239,12 @@ func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 	g.call("Tick")
 }
 
-// Asks implements Gateway: the main thread's VM asks.
-func (g fakeGateway) Asks(time.Duration) bool { return true }
+// Asks implements Gateway: every VM asks.
+func (g fakeGateway) Asks(time.Duration, bool) bool { return true }
 
 // Ask implements Gateway: pages are there at once.
 func (g fakeGateway) Ask(_ time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
+	g.call("Ask")
 	for _, e := range g.view.Endpoints {
 		if page, ok := g.pages[e.Addr]; ok {
 			told(e.Addr, []byte(page), heardOK)

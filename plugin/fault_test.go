@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/metrics"
 )
 
 // tokensConfig makes requests wait for their bodies, so that every callback has something to do.
@@ -61,7 +62,7 @@ func (d *fakeDriver) drained() {
 var courses = map[string]func(d *fakeDriver) *fakeStream{
 	"served": func(d *fakeDriver) *fakeStream {
 		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":`, `"a"}`}})
-		c.Head(200)
+		c.Head(200, [2]string{metrics.ORCAHeader, "TEXT num_requests_waiting=1"})
 		c.Data("a")
 		c.Finish()
 		return c.fakeStream
@@ -108,10 +109,24 @@ func TestPanicAnywhereWithRedis(t *testing.T) {
 	})
 }
 
+// TestPanicAnywhereByMetrics is the same with engines that are asked for their metrics, and for reports.
+func TestPanicAnywhereByMetrics(t *testing.T) {
+	panicAnywhere(t, func(t *testing.T) *fakeDriver {
+		d := startFake(t, 1, 3, `{"lb_policy":"endpoint_metrics","lb_config":{"unit":"tokens","debug_headers":true,"body_timeout":"200ms","metrics":{"orca":true}}}`)
+		for i := range 3 {
+			d.Tell(i, vllmPage(i))
+		}
+		d.serve(0, 200)
+		d.advance(time.Second) // metrics are there
+		clear(d.metrics.values)
+		return d
+	})
+}
+
 func panicAnywhere(t *testing.T, start func(t *testing.T) *fakeDriver) {
 	calls := []string{
 		"Now", "View", "Tick", "Cluster", "RequestHeaders", "HoldBody", "RequestBody", "Steer", "Unsteer", "Served",
-		"ResponseHeader", "SetResponseHeader", "Details", "Note", "Resume", "Random",
+		"ResponseHeader", "SetResponseHeader", "RemoveResponseHeader", "SetRequestHeader", "Details", "Note", "Resume", "Random", "Ask",
 	}
 	for course, run := range courses {
 		fired := 0

@@ -21,8 +21,8 @@ type Gateway interface {
 	// Tick lets the gateway look for endpoints. source is where the configurations in force say that they are found, nil
 	// when none says so.
 	Tick(now time.Duration, source *config.EnvoySource)
-	// Asks says whether this VM is one that asks engines for their metrics.
-	Asks(now time.Duration) bool
+	// Asks says whether this VM is one that asks engines for their metrics. shared says that what is in flight is counted in Redis.
+	Asks(now time.Duration, shared bool) bool
 	// Ask asks the engines of a cluster that are due. told is called for each, then or later, with the page of metrics or why there is
 	// none, and says if the page is of use. It returns the endpoints that there are, nil if that is not known.
 	Ask(now time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint

@@ -22,6 +22,13 @@ type leadership struct {
 	key string
 }
 
+// resign leaves the task to the next that wants it.
+func (l *leadership) resign() {
+	if val, cas, err := l.kv.Get(l.key); err == nil && len(val) == 16 && binary.LittleEndian.Uint64(val) == l.id {
+		_ = l.kv.Set(l.key, make([]byte, 16), cas) // should it fail, the term ends
+	}
+}
+
 // lead takes or renews the leadership. every is how often that is done; serves says that this VM is a worker's. taken says that another
 // VM, or none, had it before.
 func (l *leadership) lead(now, every time.Duration, serves bool) (leads, taken bool) {

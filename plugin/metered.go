@@ -163,10 +163,14 @@ func (v *vm) job(now time.Duration, cluster string, c *config.Config) *job {
 
 // askEngines has the engines asked that are due.
 func (v *vm) askEngines(now time.Duration) {
-	if !v.gw.Asks(now) {
+	jobs, shared := v.jobs(now), false
+	for _, j := range jobs {
+		shared = shared || j.cfg.UsesRedis()
+	}
+	if !v.gw.Asks(now, shared) {
 		return
 	}
-	for _, j := range v.jobs(now) {
+	for _, j := range jobs {
 		endpoints := v.gw.Ask(now, j, func(addr string, page []byte, result string) bool { return v.page(v.gw.Now(), j, addr, page, result) })
 		if len(endpoints) == 0 {
 			continue

@@ -18,9 +18,9 @@ const maxPage = 1 << 20
 const headerOriginal = "x-envoy-original-dst-host"
 
 // Asks implements Gateway: one VM asks for all.
-func (g *envoyGateway) Asks(now time.Duration) bool {
+func (g *envoyGateway) Asks(now time.Duration, shared bool) bool {
 	g.scraper.sweep()
-	return g.scraper.asks(now, g.admin.serves)
+	return g.scraper.asks(now, g.admin.serves, shared)
 }
 
 // Ask implements Gateway.

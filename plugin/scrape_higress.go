@@ -10,7 +10,7 @@ import (
 )
 
 // Asks implements Gateway: any VM with requests may read what the gateway's health checks have stored.
-func (g *higressGateway) Asks(time.Duration) bool { return true }
+func (g *higressGateway) Asks(time.Duration, bool) bool { return true }
 
 // Ask implements Gateway. The gateway tells what it has stored only to a request, so one that is being served is asked as; the one
 // that waits for its answer never is. Nobody reads it again before the interval is over.

@@ -39,8 +39,16 @@ func newScraper(kv lb.KV, id uint64) *scraper {
 	return &scraper{leader: leadership{kv, id, keyScraper}, asked: map[string]*asking{}}
 }
 
-// asks says whether this VM is the one that asks.
-func (s *scraper) asks(now time.Duration, serves bool) bool {
+// asks says whether this VM is the one that asks. shared says that what is in flight is counted in Redis: then it must be a worker's, because
+// the tunnel is an internal listener, which Envoy's main thread cannot reach.
+func (s *scraper) asks(now time.Duration, serves, shared bool) bool {
+	if shared && !serves {
+		if s.leads {
+			s.leads = false
+			s.leader.resign()
+		}
+		return false
+	}
 	if !s.leads || now-s.renewed >= time.Second {
 		var taken bool
 		if s.leads, taken = s.leader.lead(now, time.Second, serves); taken {
