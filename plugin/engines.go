@@ -199,7 +199,7 @@ func (v *vm) publishReadings(now time.Duration) {
 		if h.since == 0 {
 			h.since = now
 		}
-		if now-h.since < h.collects() {
+		if now-h.since < h.collects(v.host) {
 			continue
 		}
 		delete(v.readers.heard, name)
@@ -225,10 +225,10 @@ func (v *vm) publishReadings(now time.Duration) {
 }
 
 // collects returns for how long readings are collected before they are published: every VM reads all of them each time, and those of
-// many endpoints come at many times.
-func (h *hearing) collects() time.Duration {
+// many endpoints come at many times, but in Higress, where they are read at once.
+func (h *hearing) collects(host config.Host) time.Duration {
 	const together = 64
-	if len(h.listed) < together || h.cfg == nil {
+	if len(h.listed) < together || h.cfg == nil || host == config.Higress {
 		return 0
 	}
 	return min(time.Duration(len(h.listed)/together)*tickPeriod, h.cfg.Engines.Interval/2)
