@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// fleet is many engines in one process, each at a port of its own, that show the same page.
+type fleet struct {
+	page    []byte
+	engines []*engine
+}
+
+// engine is one of them.
+type engine struct {
+	fleet  *fleet
+	server *http.Server
+	addr   string
+
+	mu    sync.Mutex
+	asked int       // for the page
+	last  time.Time // when it was last shown
+}
+
+func startFleet(n int, page []byte) (*fleet, error) {
+	f := &fleet{page: page}
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+		e := &engine{fleet: f, addr: l.Addr().String()}
+		e.server = &http.Server{Handler: e}
+		f.engines = append(f.engines, e)
+		go func() { _ = e.server.Serve(l) }() // ends with close
+	}
+	return f, nil
+}
+
+func (f *fleet) close() error {
+	var errs []error
+	for _, e := range f.engines {
+		errs = append(errs, e.server.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ServeHTTP implements http.Handler.
+func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/metrics" {
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	_, _ = w.Write(e.fleet.page) // the gateway may be gone
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked++
+	e.last = time.Now()
+}
+
+// endpoints returns the first n engines as the gateway knows them.
+func (f *fleet) endpoints(n int) []harness.Endpoint {
+	list := make([]harness.Endpoint, n)
+	for i := range list {
+		list[i].Addr = f.engines[i].addr
+	}
+	return list
+}
+
+// asked returns how often the engines were asked for their page.
+func (f *fleet) asked() (n int) {
+	for _, e := range f.engines {
+		e.mu.Lock()
+		n += e.asked
+		e.mu.Unlock()
+	}
+	return n
+}
+
+// ages returns how long ago each of the first n engines showed its page, in ms.
+func (f *fleet) ages(n int, now time.Time) []float64 {
+	ages := make([]float64, 0, n)
+	for _, e := range f.engines[:n] {
+		e.mu.Lock()
+		last := e.last
+		e.mu.Unlock()
+		if !last.IsZero() {
+			ages = append(ages, float64(now.Sub(last))/float64(time.Millisecond))
+		}
+	}
+	return ages
+}

@@ -1,0 +1,95 @@
+// Command scraper measures what asking engines for their metrics costs a gateway: Envoy's CPU time and memory with endpoint_metrics
+// less those with a policy that asks for none, in two processes before the same engines over the same time; how many requests the
+// engines get for it, and how old what is known of them is. And how long reading a page takes inside Envoy by itself.
+//
+// The last line of the output is one JSON object.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+type settings struct {
+	rounds   int
+	span     time.Duration // of one round
+	sizes    []int         // numbers of endpoints
+	page     string        // name of the page among the samples
+	markdown string
+}
+
+func parse() (settings, error) {
+	s := defaults()
+	var sizes string
+	flag.IntVar(&s.rounds, "rounds", s.rounds, "rounds for each number of endpoints")
+	flag.DurationVar(&s.span, "span", s.span, "length of a round")
+	flag.StringVar(&sizes, "endpoints", "8,100,1000", "numbers of endpoints")
+	flag.StringVar(&s.page, "page", "vllm-0.32.0.prom", "page of the engines, a file of metrics/testdata")
+	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
+	flag.Parse()
+	for _, field := range strings.Split(sizes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil || n < 1 {
+			return s, fmt.Errorf("-endpoints: %q is not a list of positive numbers", sizes)
+		}
+		s.sizes = append(s.sizes, n)
+	}
+	if s.rounds < 1 || s.span < time.Second {
+		return s, errors.New("at least one round of at least a second")
+	}
+	return s, nil
+}
+
+func main() {
+	s, err := parse()
+	bench.Main("scraper", func(ctx context.Context) error {
+		if err != nil {
+			return err
+		}
+		return measure(ctx, s)
+	})
+}
+
+func measure(ctx context.Context, s settings) (err error) {
+	root, err := harness.Root()
+	if err != nil {
+		return err
+	}
+	page, err := loadPage(filepath.Join(root, "metrics", "testdata", s.page))
+	if err != nil {
+		return err
+	}
+	rep := &report{settings: s, page: len(page), sizes: s.sizes, runs: map[int][]run{}}
+	if rep.parser, err = measureParser(ctx, page); err != nil {
+		return fmt.Errorf("parser: %w", err)
+	}
+	fmt.Printf("parser inside Envoy: %s ms per MB\n", rep.parser.Format("%.2f"))
+	st := &stage{settings: s}
+	if st.fleet, err = startFleet(slices.Max(s.sizes), page); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.fleet.close()) }()
+	defer st.end()
+	if err := st.begin(ctx); err != nil {
+		return err
+	}
+	for _, n := range s.sizes {
+		if rep.runs[n], err = st.measure(ctx, n); err != nil {
+			return fmt.Errorf("%d endpoints: %w", n, err)
+		}
+		fmt.Printf("%d endpoints: %s ms of CPU a second, %s requests a second\n",
+			n, rep.spread(n, columns[0].of).Format("%.1f"), rep.spread(n, columns[2].of).Format("%.1f"))
+	}
+	return rep.publish(os.Stdout)
+}

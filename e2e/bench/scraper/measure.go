@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// The configurations that are compared. Both balance over the same endpoints.
+const (
+	plainConfig = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
+	askConfig   = `{"lb_type":"endpoint","lb_policy":"endpoint_metrics","lb_config":{` +
+		`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"}}}`
+)
+
+// stage is all that is running: two gateways before the same engines, of which one asks them for their metrics.
+type stage struct {
+	settings   settings
+	fleet      *fleet
+	plain, ask *harness.Gateway
+}
+
+// run is one span of a number of endpoints.
+type run struct {
+	cpu, cpuPlain float64 // CPU time of Envoy, ms per second
+	rate          float64 // requests for metrics per second, to all engines
+	age, oldest   float64 // of readings, ms: median and greatest
+	fresh         float64 // endpoints with fresh metrics
+	rss, rssPlain float64 // resident memory, MiB
+}
+
+// quiet takes out of the shipped layout what would disturb the measurement: health checks of a thousand endpoints, and the access log.
+func quiet(file string, doc *yaml.Node) error {
+	switch file {
+	case "clusters.yaml":
+		return harness.Remove(doc, "resources[name=llm].health_checks")
+	case "envoy.yaml":
+		return harness.Remove(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.access_log")
+	}
+	return nil
+}
+
+// begin starts both gateways.
+func (st *stage) begin(ctx context.Context) (err error) {
+	o := harness.Options{Endpoints: st.fleet.endpoints(1), Edit: quiet, Config: plainConfig}
+	if st.plain, err = harness.Start(ctx, o); err != nil {
+		return err
+	}
+	o.Config = askConfig
+	st.ask, err = harness.Start(ctx, o)
+	return err
+}
+
+func (st *stage) end() {
+	for _, g := range []*harness.Gateway{st.plain, st.ask} {
+		if g != nil {
+			_ = g.Stop() // the process ends with this one in any case
+		}
+	}
+}
+
+// measure compares the gateways with n endpoints.
+func (st *stage) measure(ctx context.Context, n int) ([]run, error) {
+	for _, g := range []*harness.Gateway{st.plain, st.ask} {
+		if err := g.PushEndpoints(ctx, st.fleet.endpoints(n)); err != nil {
+			return nil, err
+		}
+	}
+	if err := st.settle(ctx, n); err != nil {
+		return nil, err
+	}
+	var runs []run
+	for range st.settings.rounds {
+		r, err := st.round(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// settle waits until the metrics of all endpoints are known.
+func (st *stage) settle(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if err := st.touch(ctx); err != nil {
+			return err
+		}
+		fresh, err := st.fresh(ctx)
+		if err != nil || int(fresh) == n {
+			return err
+		}
+		if err := pause(ctx, 500*time.Millisecond); err != nil {
+			return fmt.Errorf("%v of %d endpoints have fresh metrics: %w", fresh, n, err)
+		}
+	}
+}
+
+func (st *stage) fresh(ctx context.Context) (float64, error) {
+	return st.ask.Sum(ctx, `^wasmcustom\.warmgate_metrics_fresh_endpoints;`)
+}
+
+// touch sends a request through both gateways: engines are asked as long as there are requests.
+func (st *stage) touch(ctx context.Context) error {
+	for _, g := range []*harness.Gateway{st.plain, st.ask} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL()+"/v1/models", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s, %v", resp.Status, err)
+		}
+	}
+	return nil
+}
+
+// round measures both gateways over the same span.
+func (st *stage) round(ctx context.Context, n int) (run, error) {
+	if err := st.touch(ctx); err != nil {
+		return run{}, err
+	}
+	cpu, cpuPlain, err := st.cpu()
+	if err != nil {
+		return run{}, err
+	}
+	from, asked := time.Now(), st.fleet.asked()
+	var ages []float64
+	for end := from.Add(st.settings.span); time.Now().Before(end); {
+		if err := pause(ctx, 97*time.Millisecond); err != nil { // no divisor of the interval
+			return run{}, err
+		}
+		ages = append(ages, st.fleet.ages(n, time.Now())...)
+	}
+	cpu2, cpuPlain2, err := st.cpu()
+	if err != nil {
+		return run{}, err
+	}
+	seconds := time.Since(from).Seconds()
+	age := bench.SpreadOf(ages)
+	r := run{
+		cpu: (cpu2 - cpu).Seconds() * 1e3 / seconds, cpuPlain: (cpuPlain2 - cpuPlain).Seconds() * 1e3 / seconds,
+		rate: float64(st.fleet.asked()-asked) / seconds, age: age.Median, oldest: age.Max,
+	}
+	if r.fresh, err = st.fresh(ctx); err != nil {
+		return run{}, err
+	}
+	return r, st.memory(&r)
+}
+
+func (st *stage) cpu() (ask, plain time.Duration, err error) {
+	if ask, err = st.ask.CPU(); err != nil {
+		return 0, 0, err
+	}
+	plain, err = st.plain.CPU()
+	return ask, plain, err
+}
+
+func (st *stage) memory(r *run) error {
+	const mib = 1 << 20
+	ask, err := st.ask.RSS()
+	if err != nil {
+		return err
+	}
+	plain, err := st.plain.RSS()
+	r.rss, r.rssPlain = float64(ask)/mib, float64(plain)/mib
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// loadPage reads the page that all engines show.
+func loadPage(path string) ([]byte, error) {
+	page, err := os.ReadFile(path)
+	if err == nil && !strings.Contains(string(page), "\n") {
+		err = fmt.Errorf("%s is no page of metrics", path)
+	}
+	return page, err
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFleetShowsThePage(t *testing.T) {
+	f, err := startFleet(3, []byte("a 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := f.endpoints(2)
+	if len(list) != 2 || list[0].Addr == list[1].Addr {
+		t.Fatalf("endpoints %v", list)
+	}
+	for _, path := range []string{"/metrics", "/health"} {
+		resp, err := http.Get("http://" + list[1].Addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		want := map[string]string{"/metrics": "a 1\n"}[path]
+		if err != nil || resp.StatusCode != http.StatusOK || string(body) != want {
+			t.Errorf("%s: %s, %q, %v", path, resp.Status, body, err)
+		}
+	}
+	if n := f.asked(); n != 1 {
+		t.Errorf("asked %d times, want once", n)
+	}
+	if ages := f.ages(2, time.Now().Add(time.Second)); len(ages) != 1 || ages[0] < 1000 || ages[0] > 60_000 {
+		t.Errorf("ages %v, want one of a little more than a second", ages)
+	}
+	if err := f.close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get("http://" + list[0].Addr + "/metrics"); err == nil {
+		t.Error("a closed fleet answers")
+	}
+}
+
+func TestParserTimes(t *testing.T) {
+	var log strings.Builder
+	for _, ns := range []int{9000, 8000, 3000, 1000, 2000} { // the first two warm up
+		fmt.Fprintf(&log, "[warning] wasm log: parsepage: 1000 bytes in %d ns\n", ns)
+	}
+	got, err := parserTimes(log.String())
+	if err != nil || got.Median != 2 || got.Min != 1 || got.Max != 3 {
+		t.Errorf("%+v, %v, want 2 (1..3) ms per MB", got, err)
+	}
+	if _, err := parserTimes("nothing of it"); err == nil {
+		t.Error("a log without times is taken for one")
+	}
+}
+
+func TestReport(t *testing.T) {
+	rep := &report{settings: defaults(), page: 50_000, sizes: []int{10, 20}, runs: map[int][]run{}}
+	for _, n := range rep.sizes {
+		for i := range 3 {
+			x := float64(n)
+			rep.runs[n] = append(rep.runs[n], run{
+				cpu: 2*x + float64(i), cpuPlain: x, rate: x, age: 500, oldest: 1000 + float64(i), fresh: x, rss: 120, rssPlain: 100,
+			})
+		}
+	}
+	rep.parser.Median = 1.5
+	var out strings.Builder
+	if err := rep.publish(&out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	var got result
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !got.ParseMet || len(got.Cells) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	want := cell{Endpoints: 20, CPU: 21, Spread: got.Cells[1].Spread, Plain: 20, PerMB: 21, Rate: 20, Age: 500, Oldest: 1002, Fresh: 20, Memory: 20, Without: 100}
+	if c := got.Cells[1]; c != want || c.Spread.Min != 20 || c.Spread.Max != 22 {
+		t.Errorf("got %+v, want %+v", c, want)
+	}
+}

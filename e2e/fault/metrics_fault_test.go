@@ -1,0 +1,213 @@
+package fault
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// metricsFault is one way in which an engine's page of metrics fails, and what the log says of it.
+type metricsFault struct {
+	name string
+	page http.HandlerFunc // nil: nobody listens
+	told string
+}
+
+// The words of the log.
+const (
+	unreadable = "answers, but not with metrics of a known engine"
+	silent     = "does not tell its metrics: "
+)
+
+func metricsFaults() []metricsFault {
+	const family = "vllm:num_requests_running %s\nvllm:num_requests_waiting %s\nvllm:kv_cache_usage_perc %[1]s\n"
+	valued := func(v string) http.HandlerFunc { return pages(fmt.Sprintf(family, v, v), 1) }
+	renamed := strings.ReplaceAll(fmt.Sprintf(family, "1", "1"), "vllm:", "vllm2:")
+	padding := strings.Repeat("# HELP nobody Nobody wants this.\n", mib/32)
+	return []metricsFault{
+		{"garbage", pages("\x00\xff\xfe\n{{{ 1 1 1\n", 100), unreadable},
+		{"no line ends", pages(strings.Repeat("vllm:", 1000), 1), unreadable},
+		{"HTML", pages("<!DOCTYPE html><html><body>Sign in</body></html>\n", 1), unreadable},
+		{"JSON", pages(`{"vllm:num_requests_running": 1}`+"\n", 1), unreadable},
+		{"NaN", valued("NaN"), unreadable},
+		{"Inf", valued("+Inf"), unreadable},
+		{"negative", valued("-1"), unreadable},
+		{"no numbers", valued("many"), unreadable},
+		{"renamed families", pages(renamed, 1), unreadable},
+		{"1 MiB before what is wanted", pages(padding+fmt.Sprintf(family, "1", "1"), 1), unreadable},
+		{"nothing", status(http.StatusOK), unreadable},
+		{"100 MB", pages(padding, 100), silent + "incomplete"},
+		{"endless", pages(padding, 0), silent + "incomplete"},
+		{"a byte a second", drip, silent + "incomplete"},
+		{"cut", hijacked("HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n"+fmt.Sprintf(family, "1", "1"), false), silent + "incomplete"},
+		{"stalled", stall, silent + "timeout"},
+		{"gzip", zipped(fmt.Sprintf(family, "1", "1")), silent + "encoded"},
+		{"404", status(http.StatusNotFound), silent + "status 404"},
+		{"500", status(http.StatusInternalServerError), silent + "status 500"},
+		{"elsewhere", http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, silent + "status 302"},
+		{"no HTTP", hijacked("garbage\r\n\r\n", false), silent + "status 502"}, // Envoy's own
+		{"reset", hijacked("", true), silent + "unreachable"},
+		{"nobody listens", nil, silent + "unreachable"},
+	}
+}
+
+// drip answers with a byte a second.
+func drip(w http.ResponseWriter, r *http.Request) {
+	out := http.NewResponseController(w)
+	for {
+		if _, err := io.WriteString(w, "#"); err != nil || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// stall does not answer.
+func stall(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// hijacked answers with the text, word for word, and ends the connection, with a reset if asked to.
+func hijacked(text string, reset bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if tcp, ok := conn.(*net.TCPConn); ok && reset {
+			_ = tcp.SetLinger(0) // a failure leaves an orderly end, which is as good as no answer
+		}
+		_, _ = io.WriteString(conn, text) // the peer may be gone
+	}
+}
+
+// zipped answers with the text as gzip, whatever was asked for.
+func zipped(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, text) // the peer may be gone
+		z.Close()
+	}
+}
+
+// wellPages are odd, and do tell.
+func wellPages() map[string]http.HandlerFunc {
+	const page = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
+	return map[string]http.HandlerFunc{
+		"names of old":           pages(page+"vllm:gpu_cache_usage_perc 0\n", 1),
+		"one value in three":     pages("vllm:num_requests_running 0\nvllm:num_requests_waiting NaN\nvllm:kv_cache_usage_perc -1\n", 1),
+		"Windows' line ends":     pages(strings.ReplaceAll(page, "\n", "\r\n")+"vllm:kv_cache_usage_perc 0\r\n", 1),
+		"3 MiB after":            pages(page+"vllm:kv_cache_usage_perc 0\n"+strings.Repeat("# nothing else\n", 3*mib/15), 1),
+		"another engine's":       pages("sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\nsglang:token_usage 0\n", 1),
+		"between lines of noise": pages("\x00\xff\n"+page+"<html>\nvllm:kv_cache_usage_perc 0\n\"\n", 1),
+	}
+}
+
+// TestMetricsFail lets the metrics of many engines fail at once, each in its own way, under traffic. They become stale, and get their
+// fair part of the requests all the same. The others keep their metrics: one that tells of foreign load gets no request. No request
+// fails, and the log tells each fault once. When all are sick, the gateway decides, until they are well.
+func TestMetricsFail(t *testing.T) {
+	t.Parallel()
+	faults, odd := metricsFaults(), wellPages()
+	s := scrape(t, len(faults)+len(odd)+2, idle, quick)
+	sick, rest := s.engines[:len(faults)], s.engines[len(faults):]
+	client := loadgen.NewClient(loadgen.Options{URL: s.URL() + "/v1/chat/completions", Timeout: patience})
+	defer client.Close()
+	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
+	traffic.Start(t.Context())
+	for i, f := range faults {
+		sick[i].says(t, f.page)
+	}
+	i := 0
+	for _, page := range odd {
+		rest[i].says(t, page)
+		i++
+	}
+	loaded := rest[i]
+	loaded.says(t, told(50, 20))
+	s.awaitFresh(t, len(rest))
+	s.awaitScrapes(t, rest, 8) // the sick ones were asked several times meanwhile
+	s.awaitFresh(t, len(rest))
+	s.checkLog(t, faults)
+	traffic.Pause()
+	s.checkParts(t, 20*len(s.engines), loaded, faults)
+	traffic.Start(t.Context())
+	for _, e := range rest {
+		e.says(t, status(http.StatusInternalServerError))
+	}
+	awaitReason(t, s.URL(), "no_metrics")
+	s.awaitFresh(t, 0)
+	for _, e := range s.engines {
+		e.says(t, told(0, 0))
+	}
+	awaitReason(t, s.URL(), "chosen")
+	s.awaitFresh(t, len(s.engines))
+	traffic.Pause()
+	if tally := traffic.Tally(); tally.Failed() != 0 {
+		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
+	}
+	drained(t, s.Gateway)
+}
+
+// awaitScrapes waits until each engine was asked n more times.
+func (s *scraped) awaitScrapes(t *testing.T, engines []*engine, n int64) {
+	t.Helper()
+	until := map[*engine]int64{}
+	for _, e := range engines {
+		until[e] = e.asked.Load() + n
+	}
+	await(t, func() error {
+		for e, n := range until {
+			if asked := e.asked.Load(); asked < n {
+				return fmt.Errorf("engine %d was asked %d times, want %d", e.index, asked, n)
+			}
+		}
+		return nil
+	})
+}
+
+// checkLog checks that the log tells each fault, and not at each scrape. A VM tells it once, and on a busy machine another may have
+// taken over.
+func (s *scraped) checkLog(t *testing.T, faults []metricsFault) {
+	t.Helper()
+	log := s.Logs()
+	for i, f := range faults {
+		if n := strings.Count(log, "cluster=llm "+s.engines[i].addr()+" "+f.told); n < 1 || n > 2 {
+			t.Errorf("%s: the log has %d lines about it that end with %q, want 1", f.name, n, f.told)
+		}
+	}
+}
+
+// checkParts sends n requests and checks that all engines get a fair part, except the one that is loaded.
+func (s *scraped) checkParts(t *testing.T, n int, loaded *engine, faults []metricsFault) {
+	t.Helper()
+	parts := s.parts(t, n)
+	fair := n / (len(parts) - 1)
+	for i, part := range parts {
+		name := strconv.Itoa(i)
+		if i < len(faults) {
+			name = faults[i].name
+		}
+		switch {
+		case i == loaded.index && part > 0:
+			t.Errorf("the engine with foreign load got %d of %d requests, want none", part, n)
+		case i != loaded.index && (part < fair/8 || part > 3*fair):
+			t.Errorf("%s: got %d of %d requests, want about %d", name, part, n, fair)
+		}
+	}
+	t.Logf("parts of %d requests: %v", n, slices.Sorted(slices.Values(parts)))
+}
