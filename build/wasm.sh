@@ -11,8 +11,8 @@ budget=$((4 * 1024 * 1024))
 case $host in
 envoy) tags=envoy ;;
 higress) tags= ;;
-envoy-chaos) tags=envoy,chaos ;;
-envoy-bench) tags=envoy,benchpolicies ;;
+envoy-chaos) tags=envoy,chaos budget=$((2 * budget)) ;;
+envoy-bench) tags=envoy,benchpolicies budget=$((2 * budget)) ;;
 *) echo "wasm.sh: unknown host $host" >&2; exit 2 ;;
 esac
 

@@ -109,7 +109,7 @@ func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, 
 		w.scale = max(1, g.size)
 	}
 	if cfg.Learn && !fixed {
-		w.speed = g.meanSpeed(cs)
+		w.speed = g.usualSpeed(cs)
 	}
 	out := make([]Candidate, 0, len(cs))
 	kept := told[:0]
@@ -126,15 +126,16 @@ func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, 
 	return out, fresh
 }
 
-// meanSpeed returns the mean speed of the engines whose speed is known, 0 if there are none.
-func (g *Engines) meanSpeed(cs []Candidate) float64 {
-	sum, n := 0.0, 0.0
+// usualSpeed returns the speed of the engine in the middle of those whose speed is known, 0 if there are none. One that tells nonsense
+// does not move it.
+func (g *Engines) usualSpeed(cs []Candidate) float64 {
+	var speeds []float64
 	for i := range cs {
 		if s := g.known[cs[i].Addr].speed(); s > 0 {
-			sum, n = sum+s, n+1
+			speeds = append(speeds, s)
 		}
 	}
-	return sum / max(1, n)
+	return median(speeds)
 }
 
 // weighing is what the costs of one list have in common.
@@ -143,7 +144,7 @@ type weighing struct {
 	cfg     *EngineConfig
 	unit    Unit
 	scale   float64 // of a request, in the unit
-	speed   float64 // mean of all engines; 0: none is learned
+	speed   float64 // of the engine in the middle; 0: none is learned
 	adapter uint64
 }
 

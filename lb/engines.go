@@ -11,6 +11,7 @@ import (
 type Reading struct {
 	metrics.Load
 	At       time.Duration // when it said so
+	Told     time.Duration // when it said what is not in load reports
 	Seen     time.Duration // when that was last known to be the latest it has said
 	Inflight Load          // what was in flight there then, over all owners
 	Counted  bool          // Inflight is known
@@ -24,7 +25,9 @@ const (
 	speedAfter = 200
 	// speedNoise is by what factor engines may seem to differ that are alike: their batches differ.
 	speedNoise = 1.25
-	// leastSpeed and mostSpeed bound the capacity that is learned, relative to the mean of the cluster.
+	// mostTold is a speed, in tokens a second for each request, that no engine has.
+	mostTold = 1e6
+	// leastSpeed and mostSpeed bound the capacity that is learned, relative to that of the engine in the middle.
 	leastSpeed, mostSpeed = 1.0 / 8, 8
 	// kvTold is the use of the KV cache from which it tells how many requests fit, and kvFull is the use at which an engine is taken
 	// to make requests wait: those that run grow.
@@ -211,7 +214,21 @@ func (e *engine) asleep() bool {
 // learn compares the reading with the one before.
 func (e *engine) learn(r *Reading) {
 	running, _ := r.Value(metrics.Running)
-	waits := queue(&r.Load)
+	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only what two readings
+	// in a row have too many is somebody else's.
+	beyond := 0.0
+	if r.Counted {
+		beyond = max(0, running+queue(&r.Load)-float64(r.Inflight.Requests))
+	}
+	e.foreign, e.beyond = min(beyond, e.beyond), beyond
+	if r.Told != e.Told {
+		e.learnSlots(running, queue(&r.Load))
+		e.learnRates(r)
+	}
+}
+
+// learnSlots takes into account how many requests ran while others waited.
+func (e *engine) learnSlots(running, waits float64) {
 	switch {
 	case waits > 0 && e.slots == 0 && running > 0:
 		e.slots = running
@@ -220,15 +237,12 @@ func (e *engine) learn(r *Reading) {
 	case e.slots > 0:
 		e.slots = max(e.slots, running)
 	}
-	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only what two readings
-	// in a row have too many is somebody else's.
-	beyond := 0.0
-	if r.Counted {
-		beyond = max(0, running+waits-float64(r.Inflight.Requests))
-	}
-	e.foreign, e.beyond = min(beyond, e.beyond), beyond
-	took := (r.At - e.At).Seconds()
-	if e.At == 0 || took <= 0 || r.At-e.At > speedMemory {
+}
+
+// learnRates takes into account what has grown since.
+func (e *engine) learnRates(r *Reading) {
+	took := (r.Told - e.Told).Seconds()
+	if e.Told == 0 || took <= 0 || r.Told-e.Told > speedMemory {
 		return
 	}
 	for i := range e.rates {
@@ -255,18 +269,18 @@ func (e *engine) grown(r *Reading, f metrics.Field) (then, now float64, ok bool)
 
 // speed returns how many tokens a second the engine generates for each request, 0 while that is not known.
 func (e *engine) speed() float64 {
-	if e == nil || e.tokens < speedAfter || e.took <= 0 {
+	if e == nil || e.tokens < speedAfter || e.took*mostTold < e.tokens {
 		return 0
 	}
 	return e.tokens / e.took
 }
 
-// capacity returns the weight of an engine of a speed, where the mean is given.
-func capacity(speed, mean float64) float64 {
-	if speed == 0 || mean == 0 {
+// capacity returns the weight of an engine of a speed, beside that of the engine in the middle.
+func capacity(speed, usual float64) float64 {
+	if speed == 0 || usual == 0 {
 		return 1
 	}
-	ratio := min(max(speed/mean, leastSpeed), mostSpeed)
+	ratio := min(max(speed/usual, leastSpeed), mostSpeed)
 	if ratio < speedNoise && ratio > 1/speedNoise {
 		return 1
 	}

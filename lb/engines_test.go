@@ -161,7 +161,7 @@ func (w *watched) weights(speeds ...float64) []float64 {
 func TestLearnsSpeed(t *testing.T) {
 	w := watch(t, 3, nil)
 	if got := w.weights(80, 45, 30); math.Abs(got[0]/got[2]-80.0/30) > 0.1 || got[1] != 1 {
-		t.Errorf("engines of 80, 45 and 30 tokens a second weigh %v, want 1.6, 1 and 0.6", got)
+		t.Errorf("engines of 80, 45 and 30 tokens a second weigh %v, want 1.8, 1 and 0.7", got)
 	}
 	w = watch(t, 3, nil)
 	if got := w.weights(45, 40, 36); got[0] != 1 || got[1] != 1 || got[2] != 1 {
@@ -178,8 +178,12 @@ func TestLearnsSpeed(t *testing.T) {
 		t.Errorf("learning is off: %v", got)
 	}
 	w = watch(t, 3, nil)
-	if got := w.weights(8000, 40, 40); got[0] > 8 || got[1] < 0.125 {
+	if got := w.weights(8000, 40, 40); got[0] != 8 || got[1] != 1 || got[2] != 1 {
 		t.Errorf("an engine that tells nonsense makes the weights %v", got)
+	}
+	w = watch(t, 3, nil)
+	if got := w.weights(1e308, 1e7, 40); got[0] != 1 || got[1] != 1 || got[2] != 1 {
+		t.Errorf("engines that tell what cannot be make the weights %v", got)
 	}
 }
 

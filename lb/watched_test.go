@@ -82,7 +82,7 @@ func (w *watched) addr(i int) string { return fmt.Sprintf("10.0.0.%d:8000", i+1)
 // says has engine i tell something now, with so much of ours in flight there.
 func (w *watched) says(i int, inflight int64, lines ...string) {
 	w.readings[w.addr(i)] = lb.Reading{
-		Load: told(w.t, lines...), At: w.now, Seen: w.now, Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
+		Load: told(w.t, lines...), At: w.now, Told: w.now, Seen: w.now, Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
 	}
 }
 

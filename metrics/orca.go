@@ -57,6 +57,15 @@ func ParseORCA(value []byte, l *Load) bool {
 	return l.found != 0
 }
 
+// UpdateReport takes over of a newer Load what load reports tell.
+func (l *Load) UpdateReport(newer *Load) {
+	for _, f := range orcaNames {
+		if v, ok := newer.Value(f); ok && f != Running { // which vLLM does not report
+			l.set(f, v)
+		}
+	}
+}
+
 // Update takes over what a newer Load says, and keeps the rest.
 func (l *Load) Update(newer *Load) {
 	for f := range fields {

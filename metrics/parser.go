@@ -196,7 +196,7 @@ func (s *sums) series(rest []byte) {
 }
 
 func (s *sums) add(f *family, v float64) {
-	if f.field < targets && !(v >= 0 && v <= maxValue) {
+	if !(math.Abs(v) <= maxValue) || f.field < targets && v < 0 {
 		return
 	}
 	if f.field == KVUse {

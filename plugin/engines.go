@@ -82,7 +82,7 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 	if !slices.Equal(h.targets, j.targets) { // what is already there has other ones
 		h.targets, h.by = j.targets, map[string]lb.Reading{}
 	}
-	r := lb.Reading{At: now, Seen: now}
+	r := lb.Reading{At: now, Told: now, Seen: now}
 	if j.stored {
 		// It may be old, or the engine has nothing new to say: what it said still holds, and when it did is not known.
 		if r.Page = xxhash.Sum64(page) ^ uint64(j.cfg.Engines.Kind()); result == heardOK && r.Page == j.pages[addr] {
@@ -194,6 +194,7 @@ func (v *vm) fault(now time.Duration, cluster, text string) {
 func (v *vm) publishReadings(now time.Duration) {
 	for name, h := range v.readers.heard {
 		if len(h.by) == 0 && len(h.reports) == 0 {
+			delete(v.readers.heard, name)
 			continue
 		}
 		if h.since == 0 {
@@ -268,7 +269,12 @@ func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
 	for addr, r := range h.by {
 		known, there := all.By[addr]
 		switch {
-		case r.At > known.At:
+		case r.Told > known.Told:
+			if known.At > r.At { // a load report came meanwhile
+				r.Load.UpdateReport(&known.Load)
+				r.At, r.Inflight, r.Counted = known.At, known.Inflight, known.Counted
+			}
+			r.Seen = max(r.Seen, known.Seen)
 			all.By[addr] = r
 		case there:
 			known.Seen = max(known.Seen, r.Seen)
@@ -282,7 +288,7 @@ func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
 		}
 		l := known.Load
 		l.Update(&r.Load)
-		r.Load, r.Page = l, known.Page
+		r.Load, r.Page, r.Told = l, known.Page, known.Told
 		all.By[addr] = r
 	}
 	for addr, r := range all.By {

@@ -169,12 +169,17 @@ func TestReadingsMerge(t *testing.T) {
 		return l
 	}
 	now := time.Hour
-	known := lb.Reading{Load: load(vllmPage(5)), At: now - 2*time.Second, Seen: now - 2*time.Second, Page: 77, Counted: true}
-	at := func(r lb.Reading, at, seen time.Duration) lb.Reading { r.At, r.Seen = at, seen; return r }
-	newer := lb.Reading{Load: load(vllmPage(6)), At: now, Seen: now, Page: 78}
+	known := lb.Reading{Load: load(vllmPage(5)), At: now - 2*time.Second, Told: now - 2*time.Second, Seen: now - 2*time.Second, Page: 77, Counted: true}
+	at := func(r lb.Reading, at, seen time.Duration) lb.Reading {
+		if r.At, r.Seen = at, seen; r.Told > 0 {
+			r.Told = at
+		}
+		return r
+	}
+	newer := lb.Reading{Load: load(vllmPage(6)), At: now, Told: now, Seen: now, Page: 78}
 	report := lb.Reading{Load: load("vllm:num_requests_waiting 3\n"), At: now, Seen: now}
 	completed := report
-	completed.Page, completed.Load = known.Page, known.Load
+	completed.Page, completed.Told, completed.Load = known.Page, known.Told, known.Load
 	completed.Update(&report.Load)
 	for name, c := range map[string]struct {
 		h    hearing
@@ -197,7 +202,16 @@ func TestReadingsMerge(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
 		}
 	}
-	all := discovery.Readings{By: map[string]lb.Reading{addr: known}}
+	// A report that was published before a page that is a little older stays true, and the page says the rest.
+	all := discovery.Readings{By: map[string]lb.Reading{addr: completed}}
+	late := at(newer, now-time.Millisecond, now-time.Millisecond)
+	(&hearing{by: map[string]lb.Reading{addr: late}}).mergeInto(&all, now)
+	got := all.By[addr]
+	waits, _ := got.Value(metrics.Waiting)
+	if running(got) != 6 || waits != 3 || got.Told != late.Told || got.At != now || got.Page != 78 {
+		t.Errorf("a page behind a report: %+v", got)
+	}
+	all = discovery.Readings{By: map[string]lb.Reading{addr: known}}
 	new(hearing).mergeInto(&all, known.Seen+meteredAge+1)
 	if len(all.By) != 0 {
 		t.Error("what was heard too long ago is kept")
@@ -243,6 +257,10 @@ func TestStoredPages(t *testing.T) {
 	// Another configuration looks for other names in the same page.
 	if !p.configure(strings.Replace(metricsConfig, `{"debug`, `{"metric_policy":"least","target_metric":"my_gauge","debug`, 1)) {
 		t.Fatal("refused")
+	}
+	for _, v := range vms {
+		v.needs(t, fakeCluster, 0)
+		v.tellMetered(p.now)
 	}
 	if r := read(0, "my_gauge 3\n"+vllmPage(6)); r.At != p.now {
 		t.Errorf("for a new target the reading is %+v", r)

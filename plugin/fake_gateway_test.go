@@ -93,8 +93,15 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 
 func (p *fakeProcess) newWorker() *fakeWorker {
 	w := &fakeWorker{process: p, id: uint32(1 + len(p.threads()))}
-	w.vm = newVM(fakeGateway{p})
+	w.vm = p.newVM()
 	return w
+}
+
+// newVM returns a VM that takes the process for Higress, whatever it is built for.
+func (p *fakeProcess) newVM() *vm {
+	v := newVM(fakeGateway{p})
+	v.host = config.Higress
+	return v
 }
 
 func (p *fakeProcess) threads() []*fakeWorker {
@@ -106,7 +113,7 @@ func (p *fakeProcess) threads() []*fakeWorker {
 
 // configure does what Envoy does: a VM of its own tries the configuration, then every thread takes it.
 func (p *fakeProcess) configure(raw string) bool {
-	if _, ok := newVM(fakeGateway{p}).configure("warmgate", []byte(raw), config.Higress); !ok {
+	if _, ok := p.newVM().configure("warmgate", []byte(raw), config.Higress); !ok {
 		return false
 	}
 	for _, w := range p.threads() {
@@ -133,7 +140,7 @@ func (w *fakeWorker) start(raw string) {
 // lose takes a worker's VM away without a word to it.
 func (w *fakeWorker) lose() {
 	w.current = nil
-	w.vm = newVM(fakeGateway{w.process})
+	w.vm = w.process.newVM()
 	w.start(w.process.running)
 }
 

@@ -46,6 +46,7 @@ func rawRandom() uint64 { return sdkGateway{}.Random() }
 
 // View implements Gateway.
 func (g *envoyGateway) View(now time.Duration, cluster string, c *config.Config) *lb.View {
+	g.admin.serves = true
 	if len(c.EnvoyCfg.Endpoints) == 0 {
 		return g.admin.view(now, cluster)
 	}

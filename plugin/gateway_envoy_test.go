@@ -23,7 +23,7 @@ func envoyConfig(t *testing.T, settings string) *config.Config {
 
 // Rules with different lists take turns on the same clusters; each keeps its views.
 func TestFixedEndpoints(t *testing.T) {
-	g := &envoyGateway{static: newRecent[fixed, *lb.View](maxClusters)}
+	g := &envoyGateway{admin: newAdminPoller(nil, 1), static: newRecent[fixed, *lb.View](maxClusters)}
 	one := envoyConfig(t, `{"endpoints":["10.0.0.1:8000"]}`)
 	two := envoyConfig(t, `{"endpoints":["10.0.0.2:8000",{"address":"10.0.0.3:8000","weight":2}]}`)
 	a, b, other := g.View(0, "llm", one), g.View(0, "llm", two), g.View(0, "other", one)
@@ -38,6 +38,22 @@ func TestFixedEndpoints(t *testing.T) {
 	}
 	if n := len(g.static.entries); n > maxClusters {
 		t.Errorf("%d views are kept", n)
+	}
+}
+
+// Whose VM serves requests may ask engines also with Redis, wherever the endpoints come from.
+func TestWhoServesMayAsk(t *testing.T) {
+	for _, source := range []string{`{"endpoints":["10.0.0.1:8000"]}`, `{"admin_cluster":"admin"}`} {
+		kv, vms := adminVMs(t, 2)
+		g := &envoyGateway{admin: newAdminPoller(kv, 7), scraper: newScraper(kv, 7), static: newRecent[fixed, *lb.View](maxClusters)}
+		learn(t, vms[0], time.Hour, clustersPage("healthy"))
+		if g.Asks(time.Hour, true) {
+			t.Errorf("%s: a VM without requests asks, and it may be the main thread's", source)
+		}
+		g.View(time.Hour, "llm", envoyConfig(t, source))
+		if !g.Asks(time.Hour, true) {
+			t.Errorf("%s: a VM with requests does not ask", source)
+		}
 	}
 }
 

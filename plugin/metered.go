@@ -21,27 +21,27 @@ const (
 	maxMetered = 256
 )
 
-// metered is a cluster whose metrics are needed under the rule of a configuration.
+// metered is a cluster whose metrics are needed, and by what configuration: its MetricsID.
 type metered struct {
 	cluster string
-	rule    int
+	id      uint64
 }
 
 // meteredList is when each was last needed.
 type meteredList map[metered]time.Duration
 
-// parseMetered reads the shared value: for each the length of the name u16, the name, the rule u32, the time i64. What is damaged is
+// parseMetered reads the shared value: for each the length of the name u16, the name, the id u64, the time i64. What is damaged is
 // left out.
 func parseMetered(raw []byte) meteredList {
 	list := meteredList{}
 	for len(raw) > 2 {
 		size := int(binary.LittleEndian.Uint16(raw))
-		if raw = raw[2:]; len(raw) < size+12 {
+		if raw = raw[2:]; len(raw) < size+16 {
 			break
 		}
-		m := metered{string(raw[:size]), int(binary.LittleEndian.Uint32(raw[size:]))}
-		list[m] = time.Duration(binary.LittleEndian.Uint64(raw[size+4:]))
-		raw = raw[size+12:]
+		m := metered{string(raw[:size]), binary.LittleEndian.Uint64(raw[size:])}
+		list[m] = time.Duration(binary.LittleEndian.Uint64(raw[size+8:]))
+		raw = raw[size+16:]
 	}
 	return list
 }
@@ -54,7 +54,7 @@ func (l meteredList) append(out []byte, now time.Duration) []byte {
 		}
 		out = binary.LittleEndian.AppendUint16(out, uint16(len(m.cluster)))
 		out = append(out, m.cluster...)
-		out = binary.LittleEndian.AppendUint32(out, uint32(m.rule))
+		out = binary.LittleEndian.AppendUint64(out, m.id)
 		out = binary.LittleEndian.AppendUint64(out, uint64(at))
 	}
 	if len(out) == 0 {
@@ -66,7 +66,7 @@ func (l meteredList) append(out []byte, now time.Duration) []byte {
 // meter notes that a request needs the metrics of its cluster.
 func (v *vm) meter(cl *cluster, c *config.Config) {
 	cl.metered, cl.engineCfg = v.now(), c
-	m := metered{cl.name, c.ID}
+	m := metered{cl.name, c.MetricsID()}
 	v.needed[m] = cl.metered
 	v.news = v.news || !v.announced[m]
 }
@@ -113,28 +113,16 @@ type job struct {
 
 // jobs returns what engines are to be asked for under the newest configuration, by name of the cluster.
 func (v *vm) jobs(now time.Duration) map[string]*job {
-	p := v.newest()
 	raw, _, err := v.gw.KV().Get(keyMetered)
-	if p == nil || err != nil {
+	if err != nil {
 		return nil
 	}
 	list := parseMetered(raw)
 	jobs := map[string]*job{}
-	for _, c := range p.set.All() { // in this order, so that all VMs that may ask do the same
-		if !c.Scrapes(v.host) {
-			continue
-		}
-		for m, at := range list {
-			if m.rule != c.ID || now-at > meteredAge {
-				continue
-			}
-			j := jobs[m.cluster]
-			if j == nil {
-				j = v.job(now, m.cluster, c)
-				jobs[m.cluster] = j
-			}
-			if t := c.Engines.Target; t != "" && !slices.Contains(j.targets, t) && len(j.targets) < maxTargets {
-				j.targets = append(j.targets, t)
+	for i := len(v.live) - 1; i >= 0; i-- { // the newest first
+		for _, c := range v.live[i].set.All() {
+			if c.Scrapes(v.host) {
+				v.addJobs(now, jobs, list, c)
 			}
 		}
 	}
@@ -144,6 +132,23 @@ func (v *vm) jobs(now time.Duration) map[string]*job {
 		}
 	}
 	return jobs
+}
+
+// addJobs adds what is needed under one configuration. The first to need a cluster says how it is asked.
+func (v *vm) addJobs(now time.Duration, jobs map[string]*job, list meteredList, c *config.Config) {
+	for m, at := range list {
+		if m.id != c.MetricsID() || now-at > meteredAge {
+			continue
+		}
+		j := jobs[m.cluster]
+		if j == nil {
+			j = v.job(now, m.cluster, c)
+			jobs[m.cluster] = j
+		}
+		if t := c.Engines.Target; t != "" && !slices.Contains(j.targets, t) && len(j.targets) < maxTargets {
+			j.targets = append(j.targets, t)
+		}
+	}
 }
 
 func (v *vm) job(now time.Duration, cluster string, c *config.Config) *job {

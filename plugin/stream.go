@@ -103,6 +103,8 @@ func (s *stream) requestHeaders(end bool) action {
 	switch {
 	case s.traits.opaque:
 		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
+	case s.traits.encoded && s.cfg.Unit != "tokens":
+		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
 	case s.traits.encoded:
 		return s.pass(lb.ReasonBodyEncoded)
 	}
@@ -179,6 +181,8 @@ func (s *stream) inspect(size int, end bool) action {
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than it says is not broken.
 	info, parts, err := prompt.Read(body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
 	switch {
+	case err != nil && s.cfg.Unit != "tokens": // it was to tell the adapter, no more
+		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
 	case errors.Is(err, prompt.ErrAmbiguous):
 		return s.pass(lb.ReasonBodyAmbiguous)
 	case err != nil:
@@ -192,7 +196,7 @@ func (s *stream) inspect(size int, end bool) action {
 	if s.cfg.Policy == config.PrefixCache {
 		s.cut(body, &info, &parts, end && unseen <= 0)
 	}
-	if s.cfg.Scrapes(gatewayKind) || s.cfg.Engines.ORCA {
+	if s.cfg.Scrapes(s.plugin.vm.host) || s.cfg.Engines.ORCA {
 		s.model = parts.ModelName(body)
 	}
 	return s.decide(info, unseen, reason)

@@ -20,6 +20,7 @@ type life struct {
 // TestRandomLives lets many requests live and end in all ways, with endpoints, configurations and VMs changing under
 // them. Nothing may be counted twice or never given back, and no counter may fall below zero, which the host records.
 func TestRandomLives(t *testing.T) {
+	placed := uint64(0)
 	for seed := range uint64(6) {
 		l := &life{
 			T: t, rnd: rand.New(rand.NewPCG(seed, 1)),
@@ -39,9 +40,13 @@ func TestRandomLives(t *testing.T) {
 		}
 		l.gw.Advance(8 * time.Second)
 		audit(t, l.gw)
+		placed += decisionsOf(l.gw, "endpoint_metrics", "chosen")
 		if t.Failed() {
 			t.Fatalf("seed %d; log: %v", seed, l.gw.Logs(higresshost.LogWarn))
 		}
+	}
+	if placed < 50 {
+		t.Errorf("only %d requests went where metrics sent them", placed)
 	}
 }
 
@@ -53,11 +58,14 @@ func (l *life) step() bool {
 		l.open = append(l.open, l.begin(w))
 	case n < 85:
 		l.progress()
+	case n < 88:
+		page := []string{"", "<html>", storedPage(l, l.rnd.IntN(1000), l.rnd.IntN(20), 4<<10)}[l.rnd.IntN(3)]
+		l.gw.Cluster("llm").Endpoint(addrs[l.rnd.IntN(len(addrs))]).Metrics = page
 	case n < 90:
 		e := l.gw.Cluster("llm").Endpoint(addrs[l.rnd.IntN(len(addrs))])
 		e.Health = []higresshost.Health{higresshost.Healthy, higresshost.Healthy, higresshost.Unhealthy}[l.rnd.IntN(3)]
 	case n < 93:
-		push(l.gw, []string{leastRequest, byTokens, `{"enabled":false}`}[l.rnd.IntN(3)])
+		push(l.gw, []string{leastRequest, byTokens, byMetrics, byReports, `{"enabled":false}`}[l.rnd.IntN(5)])
 	case n < 99:
 		l.gw.Advance(time.Duration(l.rnd.IntN(400)) * time.Millisecond)
 	default:
@@ -133,7 +141,8 @@ func (l *life) progress() {
 		case n == 5:
 			s.IdleTimeout()
 		default:
-			s.Respond([]int{200, 200, 429, 500}[l.rnd.IntN(4)], "{}")
+			s.Respond([]int{200, 200, 429, 500}[l.rnd.IntN(4)], "{}",
+				"endpoint-load-metrics", []string{"TEXT num_requests_waiting=3", "garbage"}[l.rnd.IntN(2)])
 		}
 		return
 	}

@@ -63,6 +63,34 @@ var metricsScenarios = []scenario{
 		t.until("some go back", chat(), 12, func(c *crowd) bool { return c.counts[0] > 0 })
 		t.wantDrained()
 	}},
+	{name: "prefix_cache goes by metrics, too", policy: prefixCache, endpoints: 2, config: often, run: func(t *run) {
+		t.tell(vllm(12), vllm(0))
+		t.until("all go to the idle one", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
+		t.tell(vllm(0), vllm(12))
+		t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
+		t.wantDrained()
+	}},
+	{name: "engines come and go", policy: endpointMetrics, endpoints: 2, config: often, run: func(t *run) {
+		t.tell(vllm(12), vllm(12))
+		t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+		t.SetEndpoints(make([]Endpoint, 3))
+		t.size = 3
+		t.Tell(2, vllm(0))
+		t.until("all go to the new one", chat(), 4, func(c *crowd) bool { return c.counts[2] == 4 })
+		t.SetEndpoints(make([]Endpoint, 2))
+		t.size = 2
+		t.until("the others take over", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+		t.wantDrained()
+	}},
+	{name: "a lost VM", policy: endpointMetrics, endpoints: 2, config: often, needs: []Ability{LostVM, PickWorker, VirtualTime}, run: func(t *run) {
+		t.tell(vllm(12), vllm(0))
+		t.until("all go to the idle one", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
+		t.Lose(0)
+		t.Advance(7 * time.Second)
+		t.tell(vllm(0), vllm(12))
+		t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
+		t.wantDrained()
+	}},
 	{name: "policies change while traffic flows", endpoints: 3, run: changesPolicy},
 }
 

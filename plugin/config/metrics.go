@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/warmgate/warmgate/metrics"
 )
 
@@ -30,6 +32,8 @@ type Engines struct {
 	Learn      bool          // capacities are learned
 	Cluster    string        // stock Envoy: name of the cluster through which pages are asked for
 
+	id uint64 // of what is asked for, and of whom
+
 	RunningCost, QueueCost, KVCacheCost, LoRACost float64 // in requests in flight
 }
 
@@ -37,6 +41,24 @@ type Engines struct {
 func (e *Engines) Kind() metrics.Engine {
 	kind, _ := metrics.EngineOf(e.Engine) // AnyEngine for "auto"
 	return kind
+}
+
+// MetricsID tells configurations apart that have other engines asked, or asked for something else. It is the same in all VMs.
+func (c *Config) MetricsID() uint64 { return c.Engines.id }
+
+// settle works out the MetricsID.
+func (pt *part) settleMetricsID() {
+	if !pt.Scrapes(pt.host) {
+		return
+	}
+	e := &pt.Engines
+	parts := []string{
+		e.Engine, e.Path, strconv.Itoa(e.Port), e.Interval.String(), e.Order, e.Target, e.Cluster, pt.Store, pt.Redis.String(),
+	}
+	for _, s := range pt.EnvoyCfg.Endpoints {
+		parts = append(parts, s.Addr)
+	}
+	e.id = xxhash.Sum64String(strings.Join(parts, "\n"))
 }
 
 // Scrapes says whether engines are asked for their metrics. In Higress the gateway does it; whether it is set up to, nobody tells.

@@ -212,6 +212,7 @@ func (pt *part) check() {
 	pt.checkStore()
 	pt.checkMetrics()
 	pt.checkPrefix()
+	pt.settleMetricsID()
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
 		pt.bad(pt.prefix+"lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+
 			", want at least ejection_time, "+brief(pt.Health.EjectionTime))

@@ -22,7 +22,7 @@ type Readings struct {
 }
 
 // Append appends a compact form of r to dst: the version, the number of targets and their names, and for each endpoint its address,
-// when it said so and until when that was known as two int64, a byte that says if what was in flight is known, the digest of
+// when it said so, when it said all of it and until when that was known as three int64, a byte that says if what was in flight is known, the digest of
 // the page as a uint64, requests and tokens in flight as two int64, and what metrics appends. Texts stand behind their length, an unsigned varint, as does the number of
 // targets; the rest is little-endian.
 func (r *Readings) Append(dst []byte) []byte {
@@ -34,6 +34,7 @@ func (r *Readings) Append(dst []byte) []byte {
 	for addr, e := range r.By {
 		dst = appendText(dst, addr)
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.At))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Told))
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Seen))
 		counted := byte(0)
 		if e.Counted {
@@ -60,7 +61,7 @@ func ParseReadings(b []byte) (Readings, error) {
 	}
 	for d.src != "" && !d.broken {
 		addr := d.text()
-		e := lb.Reading{At: time.Duration(d.int64()), Seen: time.Duration(d.int64()), Counted: d.byte() == 1}
+		e := lb.Reading{At: time.Duration(d.int64()), Told: time.Duration(d.int64()), Seen: time.Duration(d.int64()), Counted: d.byte() == 1}
 		e.Page = uint64(d.int64())
 		e.Inflight = lb.Load{Requests: d.int64(), Tokens: d.int64()}
 		rest, ok := e.Load.Read(b[len(b)-len(d.src):])
