@@ -106,7 +106,7 @@ func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, 
 	}
 	w := weighing{g: g, cfg: cfg, adapter: adapter, scale: 1, unit: unit}
 	if unit == Tokens {
-		w.scale = max(1, g.size)
+		w.scale = coarse(max(1, g.size), 3)
 	}
 	if cfg.Learn && !fixed {
 		w.speed = g.usualSpeed(cs)
@@ -120,10 +120,19 @@ func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, 
 		out, kept = append(out, cs[i]), append(kept, e)
 	}
 	if cfg.Order != ByLoad {
-		return out, w.byTarget(out, kept)
+		fresh = w.byTarget(out, kept)
+	} else {
+		w.byLoad(out, kept)
 	}
-	w.byLoad(out, kept)
+	for i := range out { // what hardly differs is the same list, which stores know already
+		out[i].Base, out[i].Room, out[i].Weight = coarse(out[i].Base, 8), coarse(out[i].Room, 8), coarse(out[i].Weight, 8)
+	}
 	return out, fresh
+}
+
+// coarse rounds to so many binary digits behind the first.
+func coarse(x float64, digits uint) float64 {
+	return math.Float64frombits(math.Float64bits(x) &^ (1<<(52-digits) - 1))
 }
 
 // usualSpeed returns the speed of the engine in the middle of those whose speed is known, 0 if there are none. One that tells nonsense
@@ -279,8 +288,9 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		if w.cfg.Order == MostTarget {
 			v = -v
 		}
-		const settles = 1e-3 // equal values go by load
-		c.Base, c.Slope, c.Steep, c.Weight = v, settles*coin/w.scale, coin/w.scale, 1
+		const settles = 1e-3             // equal values go by load
+		c.Base = v + coin*(1/c.Weight-1) // one that fails, or has just come, is as if it had more
+		c.Slope, c.Steep = settles*coin/w.scale, coin/w.scale
 		c.Room = w.scale
 		if e != nil && e.Counted {
 			c.Room += e.Inflight.in(w.unit)
@@ -293,7 +303,7 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 func (e *engine) target(i int) (float64, bool) {
 	v, ok := e.Value(metrics.Target(i))
 	if ok && e.Grows(metrics.Target(i)) {
-		return e.rates[i], true
+		return e.rates[i], e.rated>>i&1 == 1
 	}
 	return v, ok
 }

@@ -2,6 +2,7 @@ package lb
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/metrics"
@@ -21,6 +22,8 @@ type Reading struct {
 const (
 	// speedMemory is for how long the speed of an engine is remembered.
 	speedMemory = time.Minute
+	// longestTerm is the time between two readings above which nothing is learned from them.
+	longestTerm = 5 * time.Minute
 	// speedAfter is how many tokens tell the speed of an engine.
 	speedAfter = 200
 	// speedNoise is by what factor engines may seem to differ that are alike: their batches differ.
@@ -59,6 +62,7 @@ type engine struct {
 	tokens  float64                     // of answers of late, but the first of each
 	took    float64                     // seconds that each request waited for those, summed
 	rates   [metrics.MaxTargets]float64 // of targets that are counters, per second
+	rated   uint32                      // bit i: rates[i] is known
 }
 
 // NewEngines returns the engines of a cluster of which nothing is known.
@@ -69,7 +73,12 @@ func NewEngines() *Engines {
 // Take takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has already, and
 // forgets whom it is not given.
 func (g *Engines) Take(now time.Duration, targets []string, readings map[string]Reading) {
-	g.targets = targets
+	if !slices.Equal(g.targets, targets) { // what the values before were of is not what they are of now
+		for _, e := range g.known {
+			e.Told, e.rated = 0, 0
+		}
+		g.targets = targets
+	}
 	for addr := range g.known {
 		if _, ok := readings[addr]; !ok {
 			delete(g.known, addr)
@@ -91,32 +100,31 @@ func (g *Engines) Take(now time.Duration, targets []string, readings map[string]
 			}
 		}
 	}
+	for id, at := range g.adapters {
+		if now-at > adapterAge {
+			delete(g.adapters, id)
+		}
+	}
 	g.version++
 }
 
 // meet notes that an engine has told of an adapter.
 func (g *Engines) meet(now time.Duration, id uint64) {
-	if _, ok := g.adapters[id]; !ok && len(g.adapters) >= maxAdapters {
-		for other, at := range g.adapters {
-			if now-at > adapterAge {
-				delete(g.adapters, other)
-			}
-		}
-		if len(g.adapters) >= maxAdapters {
-			return
-		}
+	if _, ok := g.adapters[id]; ok || len(g.adapters) < maxAdapters {
+		g.adapters[id] = now
 	}
-	g.adapters[id] = now
 }
 
 // Placed tells that a request of so many tokens for a model goes to an endpoint. It returns the adapter that it is counted for, which
 // Left wants to know, 0 for none.
 func (g *Engines) Placed(model, addr string, tokens int64) (adapter uint64) {
 	const newest = 1.0 / 16
-	if g.size == 0 {
-		g.size = float64(tokens)
+	if tokens > 0 { // where they are counted
+		if g.size == 0 {
+			g.size = float64(tokens)
+		}
+		g.size += (float64(tokens) - g.size) * newest
 	}
-	g.size += (float64(tokens) - g.size) * newest
 	id := g.adapter(model)
 	if id == 0 {
 		return 0
@@ -216,11 +224,13 @@ func (e *engine) learn(r *Reading) {
 	running, _ := r.Value(metrics.Running)
 	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only what two readings
 	// in a row have too many is somebody else's.
-	beyond := 0.0
-	if r.Counted {
-		beyond = max(0, running+queue(&r.Load)-float64(r.Inflight.Requests))
+	if _, whole := r.Value(metrics.Running); r.Told != e.Told || !whole { // a load report does not tell what runs
+		beyond := 0.0
+		if r.Counted {
+			beyond = max(0, running+queue(&r.Load)-float64(r.Inflight.Requests))
+		}
+		e.foreign, e.beyond = min(beyond, e.beyond), beyond
 	}
-	e.foreign, e.beyond = min(beyond, e.beyond), beyond
 	if r.Told != e.Told {
 		e.learnSlots(running, queue(&r.Load))
 		e.learnRates(r)
@@ -242,12 +252,13 @@ func (e *engine) learnSlots(running, waits float64) {
 // learnRates takes into account what has grown since.
 func (e *engine) learnRates(r *Reading) {
 	took := (r.Told - e.Told).Seconds()
-	if e.Told == 0 || took <= 0 || r.Told-e.Told > speedMemory {
+	if e.Told == 0 || took <= 0 || r.Told-e.Told > longestTerm {
 		return
 	}
 	for i := range e.rates {
 		if then, now, ok := e.grown(r, metrics.Target(i)); ok {
 			e.rates[i] = (now - then) / took
+			e.rated |= 1 << i
 		}
 	}
 	tokens, intervals, ok := e.grown(r, metrics.Intervals)

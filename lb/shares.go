@@ -38,6 +38,16 @@ func slotOf(now time.Duration) uint32 { return uint32(now / shareSlot) }
 // Limited says whether a limit is in force, so that requests are counted.
 func (s *Shares) Limited() bool { return s.used }
 
+// Pending says whether there is something to export.
+func (s *Shares) Pending() bool {
+	for i := range s.own {
+		if len(s.own[i].picks) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Picked counts a request.
 func (s *Shares) Picked(now time.Duration, addr string) {
 	if s.used {

@@ -18,6 +18,9 @@ const (
 	// that is longer.
 	staleAfter = 10 * time.Second
 	staleTerms = 3
+	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts asking: parsing
+	// the answer takes milliseconds that a worker should rather spend on requests.
+	leaderSlack = 3 * time.Second
 )
 
 // adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader, asks
@@ -38,7 +41,7 @@ type adminPoller struct {
 }
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
-	return &adminPoller{kv: kv, leader: leadership{kv, id, keyLeader}, views: map[string]*lb.View{}}
+	return &adminPoller{kv: kv, leader: leadership{kv, id, keyLeader, leaderSlack}, views: map[string]*lb.View{}}
 }
 
 // due says whether this VM should ask now.

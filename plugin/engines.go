@@ -112,7 +112,7 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 	}
 	r.Inflight, r.Counted = v.inflightAt(j.cfg, j.cluster, addr)
 	h.by[addr] = r
-	wanted := needs(j.cfg, j.targets)
+	wanted := v.needs(j.cfg, j.targets)
 	if j.cfg.Engines.Order == "default" {
 		wanted = append(wanted, metrics.KVUse)
 	}
@@ -151,7 +151,10 @@ func engineNamed(c *config.Config) string {
 }
 
 // needs returns the fields that a configuration is about, of readings with these targets.
-func needs(c *config.Config, targets []string) []metrics.Field {
+func (v *vm) needs(c *config.Config, targets []string) []metrics.Field {
+	if !c.Scrapes(v.host) { // load reports tell no more
+		return []metrics.Field{metrics.Waiting}
+	}
 	if c.Engines.Order == "default" {
 		return []metrics.Field{metrics.Running, metrics.Waiting}
 	}
@@ -238,7 +241,7 @@ func (h *hearing) collects(host config.Host) time.Duration {
 // publishHeard writes what was heard of one cluster. A swap that is lost is tried again at the next tick.
 func (v *vm) publishHeard(now time.Duration, name string, h *hearing) {
 	key := keyReadings + name
-	raw, cas, _ := v.gw.KV().Get(key) // where there is nothing yet, the first VM to write wins
+	raw, cas, _ := v.gw.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseReadings(raw)
 	if err != nil || len(h.by) > 0 && !slices.Equal(all.Targets, h.targets) {
 		all = discovery.Readings{By: map[string]lb.Reading{}}
@@ -335,7 +338,7 @@ func (v *vm) publishEngines(now time.Duration, cl *cluster) {
 		v.stats.set(name, uint64(cl.engines.Fresh(now, cl.engineCfg.Engines.StaleAfter)))
 	}
 	if name := statMissing + ";cluster=" + cl.name; v.stats.room(name) {
-		v.stats.set(name, uint64(cl.engines.Lacking(now, cl.engineCfg.Engines.StaleAfter, needs(cl.engineCfg, cl.targets)...)))
+		v.stats.set(name, uint64(cl.engines.Lacking(now, cl.engineCfg.Engines.StaleAfter, v.needs(cl.engineCfg, cl.targets)...)))
 	}
 }
 

@@ -27,7 +27,7 @@ func heardVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*vm, j *jo
 	t.Helper()
 	p, vms = meteredVMs(t, n, raw)
 	for _, v := range vms {
-		v.needs(t, fakeCluster, 0)
+		v.need(t, fakeCluster, 0)
 		v.tellMetered(p.now)
 	}
 	if j = vms[0].jobs(p.now)[fakeCluster]; j == nil {
@@ -259,7 +259,7 @@ func TestStoredPages(t *testing.T) {
 		t.Fatal("refused")
 	}
 	for _, v := range vms {
-		v.needs(t, fakeCluster, 0)
+		v.need(t, fakeCluster, 0)
 		v.tellMetered(p.now)
 	}
 	if r := read(0, "my_gauge 3\n"+vllmPage(6)); r.At != p.now {

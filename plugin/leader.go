@@ -7,19 +7,16 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-const (
-	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it takes a task over: parsing
-	// answers takes milliseconds that a worker should rather spend on requests.
-	leaderSlack = 3 * time.Second
-	// leaderTerms is how many times a leader may miss.
-	leaderTerms = 3
-)
+// leaderTerms is how many times a leader may miss.
+const leaderTerms = 3
 
 // leadership is a task that one VM of the process does for all.
 type leadership struct {
 	kv  lb.KV
 	id  uint64 // of this VM
 	key string
+
+	slack time.Duration // how much longer than the main thread's VM a worker's VM waits before it takes the task over
 }
 
 // resign leaves the task to the next that wants it.
@@ -45,7 +42,7 @@ func (l *leadership) lead(now, every time.Duration, serves bool) (leads, taken b
 	if leader != l.id {
 		wait := time.Duration(0)
 		if serves {
-			wait = leaderSlack
+			wait = l.slack
 		}
 		if now < until+wait {
 			return false, false

@@ -127,6 +127,7 @@ func (v *vm) jobs(now time.Duration) map[string]*job {
 		}
 	}
 	for _, j := range jobs {
+		slices.Sort(j.targets) // so that all VMs have them in one order
 		if cl := v.clusters[j.cluster]; cl != nil && slices.Equal(cl.targets, j.targets) {
 			j.pages = cl.pages
 		}

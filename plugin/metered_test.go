@@ -32,7 +32,7 @@ func meteredVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*vm) {
 }
 
 // needs has the VM need the metrics of a cluster under the i-th rule, the last one being the global part.
-func (v *vm) needs(t *testing.T, cluster string, rule int) {
+func (v *vm) need(t *testing.T, cluster string, rule int) {
 	t.Helper()
 	c := v.newest().set.All()[rule]
 	cl, _, err := v.cluster(cluster, c)
@@ -98,10 +98,10 @@ func FuzzMeteredList(f *testing.F) {
 // Whoever asks the engines, and however the workers came to need it, all VMs ask for the same.
 func TestVMsAgreeOnWhatIsAsked(t *testing.T) {
 	p, vms := meteredVMs(t, 3, byRules)
-	vms[1].needs(t, "llm", 1)
-	vms[2].needs(t, "llm", 0)
-	vms[2].needs(t, "other", 3)
-	vms[1].needs(t, "plain", 2)
+	vms[1].need(t, "llm", 1)
+	vms[2].need(t, "llm", 0)
+	vms[2].need(t, "other", 3)
+	vms[1].need(t, "plain", 2)
 	for _, v := range vms {
 		v.tellMetered(p.now)
 	}
@@ -111,7 +111,7 @@ func TestVMsAgreeOnWhatIsAsked(t *testing.T) {
 			t.Errorf("VM %d asks for %+v", i, jobs)
 		}
 	}
-	vms[2].needs(t, "other", 3)
+	vms[2].need(t, "other", 3)
 	for i, v := range vms {
 		if jobs := v.jobs(p.now + meteredAge + 1); len(jobs) != 0 {
 			t.Errorf("VM %d asks for %+v, which nobody has needed for long", i, jobs)
@@ -131,7 +131,7 @@ func TestNeedsAreToldSoon(t *testing.T) {
 		return nil
 	}
 	for _, rule := range []int{0, 1} {
-		worker.needs(t, "llm", rule)
+		worker.need(t, "llm", rule)
 		worker.tellMetered(p.now)
 		if n := len(main.jobs(p.now)["llm"].targets); n != rule+1 {
 			t.Errorf("under rule %d, the other VM asks for %d metrics", rule, n)
@@ -141,7 +141,7 @@ func TestNeedsAreToldSoon(t *testing.T) {
 	for range 600 {
 		p.now += tickPeriod
 		worker.read()
-		worker.needs(t, "llm", 0)
+		worker.need(t, "llm", 0)
 		worker.tellMetered(p.now)
 	}
 	if want := int(600 * tickPeriod / meteredEvery); writes < want-1 || writes > want+1 {
@@ -155,7 +155,7 @@ func TestNeedsAreToldSoon(t *testing.T) {
 // A new configuration may have other rules under the numbers of the old ones.
 func TestNeedsUnderANewConfiguration(t *testing.T) {
 	p, vms := meteredVMs(t, 2, byRules)
-	vms[1].needs(t, "llm", 0)
+	vms[1].need(t, "llm", 0)
 	vms[1].tellMetered(p.now)
 	if !p.configure(requestsConfig) {
 		t.Fatal("refused")
@@ -166,7 +166,7 @@ func TestNeedsUnderANewConfiguration(t *testing.T) {
 	if !p.configure(`{"lb_policy":"endpoint_metrics","lb_config":{"rate_limit":0.5}}`) {
 		t.Fatal("refused")
 	}
-	vms[1].needs(t, "llm", 0)
+	vms[1].need(t, "llm", 0)
 	vms[1].tellMetered(p.now)
 	if j := vms[0].jobs(p.now)["llm"]; j == nil || j.targets != nil {
 		t.Errorf("asked for is %+v, want the cluster without further metrics", j)
@@ -176,7 +176,7 @@ func TestNeedsUnderANewConfiguration(t *testing.T) {
 func TestLostSwapOfNeeds(t *testing.T) {
 	p, vms := meteredVMs(t, 2, byRules)
 	p.kv.onSet = func(string, []byte, uint32) error { return lb.ErrMismatch }
-	vms[1].needs(t, "llm", 0)
+	vms[1].need(t, "llm", 0)
 	vms[1].tellMetered(p.now)
 	p.kv.onSet = nil
 	if jobs := vms[0].jobs(p.now); len(jobs) != 0 {
@@ -187,7 +187,7 @@ func TestLostSwapOfNeeds(t *testing.T) {
 		t.Error("a lost swap is not tried again")
 	}
 	p.kv.broken = lb.ErrNotFound
-	vms[1].needs(t, "other", 0)
+	vms[1].need(t, "other", 0)
 	vms[1].tellMetered(p.now)
 	p.kv.broken = nil
 	vms[1].tellMetered(p.now)
@@ -200,7 +200,7 @@ func TestLostSwapOfNeeds(t *testing.T) {
 func TestNeedsAreBounded(t *testing.T) {
 	p, vms := meteredVMs(t, 2, byRules)
 	for i := range 2 * maxMetered {
-		vms[1].needs(t, "cluster-"+strings.Repeat("x", i), 0)
+		vms[1].need(t, "cluster-"+strings.Repeat("x", i), 0)
 	}
 	vms[1].tellMetered(p.now)
 	if n := len(vms[0].jobs(p.now)); n != maxMetered {
@@ -210,7 +210,7 @@ func TestNeedsAreBounded(t *testing.T) {
 	for range 3 {
 		p.now += meteredEvery
 		vms[1].read()
-		vms[1].needs(t, "new", 0)
+		vms[1].need(t, "new", 0)
 		vms[1].tellMetered(p.now)
 	}
 	if jobs := vms[0].jobs(p.now); len(jobs) != 1 || jobs["new"] == nil {
@@ -222,7 +222,7 @@ func TestNeedsAreBounded(t *testing.T) {
 func TestWhoIsAskedWhere(t *testing.T) {
 	p, vms := meteredVMs(t, 1, byRules)
 	v := vms[0]
-	v.needs(t, "llm", 0)
+	v.need(t, "llm", 0)
 	v.tellMetered(p.now)
 	if j := v.jobs(p.now)["llm"]; j == nil || !j.stored {
 		t.Errorf("in Higress: %+v, want pages that are stored", j)

@@ -9,7 +9,11 @@ func (v *vm) sharePicks(now time.Duration) {
 		if !cl.shares.Limited() {
 			continue
 		}
-		raw, cas, _ := v.gw.KV().Get(keyShares + cl.name) // where there is nothing yet, the first VM to write wins
+		raw, cas, _ := v.gw.KV().Get(keyShares + cl.name) // where there is nothing yet, the last VM to write wins
+		if !cl.shares.Pending() {
+			cl.shares.Import(raw)
+			continue
+		}
 		all := cl.shares.Export(now, raw)
 		if len(all) > 0 && v.gw.KV().Set(keyShares+cl.name, all, cas) == nil {
 			cl.shares.Exported(all)

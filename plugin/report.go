@@ -22,9 +22,11 @@ func (s *stream) metered() {
 // placed takes it that the request is at the chosen endpoint, and asks that for a load report.
 func (s *stream) placed() {
 	v := s.plugin.vm
-	s.cluster.shares.Picked(v.now(), s.chosen)
-	if s.cluster.metered > 0 {
-		s.adapter = s.cluster.engines.Placed(s.model, s.chosen, s.tokens)
+	if !s.cfg.Shadow { // else the gateway has chosen
+		s.cluster.shares.Picked(v.now(), s.chosen)
+		if s.cluster.metered > 0 {
+			s.adapter = s.cluster.engines.Placed(s.model, s.chosen, s.tokens)
+		}
 	}
 	s.askReport()
 }

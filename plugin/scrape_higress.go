@@ -12,6 +12,14 @@ import (
 // Asks implements Gateway: any VM with requests may read what the gateway's health checks have stored.
 func (g *higressGateway) Asks(time.Duration, bool) bool { return true }
 
+// readAs reads the list of the job's cluster as one of its requests.
+func (g *higressGateway) readAs(now time.Duration, j *job) []byte {
+	g.Enter(j.request)
+	defer g.Enter(theVM.inside)
+	_, raw := g.read(now, j.cluster)
+	return raw
+}
+
 // Ask implements Gateway. The gateway tells what it has stored only to a request, so one that is being served is asked as; the one
 // that waits for its answer never is. Nobody reads it again before the interval is over.
 func (g *higressGateway) Ask(now time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
@@ -20,9 +28,7 @@ func (g *higressGateway) Ask(now time.Duration, j *job, told func(addr string, p
 	if j.request == 0 || !due && !g.outdated(now, j.cluster) {
 		return nil
 	}
-	g.Enter(j.request)
-	_, raw := g.read(now, j.cluster)
-	g.Enter(theVM.inside)
+	raw := g.readAs(now, j)
 	if !due {
 		return nil
 	}

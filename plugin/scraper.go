@@ -12,8 +12,10 @@ import (
 const (
 	// scrapeSlack is how much later than its time limit an answer may still come.
 	scrapeSlack = time.Second
-	// scrapeBackoff is how much less often an engine is asked, at most, that does not answer.
-	scrapeBackoff = 8
+	// scraperTerm is how often the leadership is renewed. What engines said is stale after a few seconds.
+	scraperTerm = 500 * time.Millisecond
+	// scrapeBackoff is how long, at most, an engine that does not answer is left alone.
+	scrapeBackoff = 8 * time.Second
 	// spreadFrom is the number of endpoints from which they are asked one after another, not all at once.
 	spreadFrom = 32
 )
@@ -36,7 +38,7 @@ type asking struct {
 }
 
 func newScraper(kv lb.KV, id uint64) *scraper {
-	return &scraper{leader: leadership{kv, id, keyScraper}, asked: map[string]*asking{}}
+	return &scraper{leader: leadership{kv, id, keyScraper, scraperTerm}, asked: map[string]*asking{}}
 }
 
 // asks says whether this VM is the one that asks. shared says that what is in flight is counted in Redis: then it must be a worker's, because
@@ -49,9 +51,9 @@ func (s *scraper) asks(now time.Duration, serves, shared bool) bool {
 		}
 		return false
 	}
-	if !s.leads || now-s.renewed >= time.Second {
+	if !s.leads || now-s.renewed >= scraperTerm {
 		var taken bool
-		if s.leads, taken = s.leader.lead(now, time.Second, serves); taken {
+		if s.leads, taken = s.leader.lead(now, scraperTerm, serves); taken {
 			clear(s.asked)
 		}
 		s.renewed = now
@@ -90,7 +92,7 @@ func (s *scraper) due(now, interval time.Duration, cluster string, endpoints []l
 func spread(addr string, interval time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(addr))
-	return time.Duration(h.Sum32()) * interval / (1 << 32)
+	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(interval))
 }
 
 // answered notes that an engine has answered, or not.
@@ -105,7 +107,7 @@ func (s *scraper) answered(now, interval time.Duration, cluster, addr string, ok
 		return
 	}
 	a.failures++
-	a.next = now + interval*time.Duration(min(1<<min(a.failures-1, 10), scrapeBackoff))
+	a.next = now + min(interval<<min(a.failures-1, 10), max(scrapeBackoff, interval))
 }
 
 // sweep forgets the endpoints that have left.

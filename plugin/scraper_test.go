@@ -133,8 +133,8 @@ func TestSickEngineDelaysNobody(t *testing.T) {
 				t.Errorf("%s: asked again after %v", name, longest)
 			}
 		default:
-			if !slices.IsSorted(gaps) || gaps[0] > 2*scrapeEvery || gaps[len(gaps)-1] < scrapeBackoff*scrapeEvery ||
-				gaps[len(gaps)-1] > (scrapeBackoff+1)*scrapeEvery+tickPeriod {
+			if !slices.IsSorted(gaps) || gaps[0] > 2*scrapeEvery || gaps[len(gaps)-1] < scrapeBackoff ||
+				gaps[len(gaps)-1] > scrapeBackoff+scrapeEvery+tickPeriod {
 				t.Errorf("%s: asked after %v", name, gaps)
 			}
 		}
@@ -147,7 +147,7 @@ func TestRecoveredEngineIsAskedAsBefore(t *testing.T) {
 	s.answer = func(addr string) (time.Duration, bool) { return 0, ok || addr != s.fleet[0].Addr }
 	s.run(60 * scrapeEvery)
 	ok = true
-	s.run((scrapeBackoff + 1) * scrapeEvery)
+	s.run(scrapeBackoff + scrapeEvery)
 	before := len(s.asked[s.fleet[0].Addr])
 	s.run(10 * scrapeEvery)
 	if got := len(s.asked[s.fleet[0].Addr]) - before; got < 9 || got > 10 {
@@ -210,7 +210,7 @@ func TestOneVMScrapes(t *testing.T) {
 		t.Errorf("ticks at which each VM asked: %v, want all by the main thread's", got)
 	}
 	vms[1].asked["llm 10.0.0.1:8000"] = &asking{busy: true}
-	if got := leaders(vms[1:], (leaderTerms-1)*time.Second+leaderSlack-tickPeriod); len(got) != 0 {
+	if got := leaders(vms[1:], (leaderTerms-1)*scraperTerm+scraperTerm-tickPeriod); len(got) != 0 {
 		t.Errorf("while the main thread may still be there, others ask: %v", got)
 	}
 	if got := leaders(vms[1:], 10*time.Second); len(got) != 1 || got[2] < 90 {

@@ -120,7 +120,7 @@ func (s *stream) readsBody() bool {
 		return true
 	}
 	cl := s.plugin.vm.clusters[s.scope]
-	return cl != nil && s.cfg.ByMetrics() && s.cfg.Engines.LoRACost > 0 && cl.engines.Adapts()
+	return cl != nil && s.cfg.ByMetrics() && s.cfg.Engines.Order == "default" && s.cfg.Engines.LoRACost > 0 && cl.engines.Adapts()
 }
 
 // match finds the configuration for the request. It returns the cluster if it had to read it.
@@ -180,17 +180,17 @@ func (s *stream) inspect(size int, end bool) action {
 	body := s.RequestBody(most)
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than it says is not broken.
 	info, parts, err := prompt.Read(body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
+	reason := lb.ReasonChosen
+	if s.late && !end {
+		reason = lb.ReasonBodyLate
+	}
 	switch {
 	case err != nil && s.cfg.Unit != "tokens": // it was to tell the adapter, no more
-		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
+		return s.decide(prompt.Info{}, 0, reason)
 	case errors.Is(err, prompt.ErrAmbiguous):
 		return s.pass(lb.ReasonBodyAmbiguous)
 	case err != nil:
 		return s.pass(lb.ReasonBodyMalformed)
-	}
-	reason := lb.ReasonChosen
-	if s.late && !end {
-		reason = lb.ReasonBodyLate
 	}
 	unseen := max(size, s.traits.length) - len(body)
 	if s.cfg.Policy == config.PrefixCache {

@@ -256,16 +256,18 @@ func (v *vm) tick(p *plugin) {
 	v.gw.Tick(now, v.source)
 	v.store.Flush(now)
 	v.shareEjections(now)
-	v.tellMetered(now)
-	v.askEngines(now)
-	v.publishReadings(now)
-	v.followReadings(now)
-	v.sharePicks(now)
 	for s, until := range v.held {
 		if now >= until {
 			v.visit(s, "a held request", s.bodyLate, s.lateRecovered)
 		}
 	}
+	v.guard("the metrics of engines", func() {
+		v.tellMetered(now)
+		v.askEngines(now)
+		v.publishReadings(now)
+		v.followReadings(now)
+		v.sharePicks(now)
+	}, nil)
 	if now-v.beaten < beatPeriod {
 		return
 	}

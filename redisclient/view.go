@@ -16,8 +16,9 @@ const (
 	viewTTL = 10 * time.Second
 	// viewTrust is how long after it was last heard of a list is taken to be known there.
 	viewTrust = 8 * time.Second
-	// viewsKept is how many lists a scope has at hand. Several are in use when configurations differ or have just changed.
-	viewsKept = 4
+	// viewsKept is how many lists a scope has at hand. Several are in use when configurations
+	// differ or have just changed, and with endpoint_metrics one for each LoRA adapter.
+	viewsKept = 32
 )
 
 // view is a list of candidates as Redis knows it: under a key of its own, so that a reservation need not carry it.

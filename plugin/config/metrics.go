@@ -121,6 +121,8 @@ func (pt *part) checkMetrics() {
 			keyORCA+" true if they report their load in responses")
 	}
 	switch {
+	case e.Order != "default" && pt.host == Envoy && e.Cluster == "":
+		pt.bad(pt.prefix+keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster: load reports tell no metric for metric_policy "+strconv.Quote(e.Order))
 	case e.Order == "default":
 		pt.idle([]string{keyTarget}, "has no effect with metric_policy default")
 	case e.Target == "":
