@@ -224,7 +224,8 @@ func (e *engine) learn(r *Reading) {
 	running, _ := r.Value(metrics.Running)
 	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only what two readings
 	// in a row have too many is somebody else's.
-	if _, whole := r.Value(metrics.Running); r.Told != e.Told || !whole { // a load report does not tell what runs
+	// With pages, what runs is known from the latest; a load report says nothing new of it.
+	if _, whole := r.Value(metrics.Running); r.Told != e.Told || r.Told == 0 || !whole {
 		beyond := 0.0
 		if r.Counted {
 			beyond = max(0, running+queue(&r.Load)-float64(r.Inflight.Requests))
