@@ -11,7 +11,7 @@ import (
 )
 
 // maxArtifactBytes is the largest Wasm module that is shipped.
-const maxArtifactBytes = 4 << 20
+const maxArtifactBytes = 6 << 20
 
 // Host calls that only Higress has. A module that merely refers to one does not load in stock Envoy, not even under
 // FAIL_OPEN.
