@@ -1,7 +1,6 @@
 package lb
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"time"
@@ -10,7 +9,7 @@ import (
 // HealthConfig sets how endpoints are judged by the requests they were given. The zero value of a field switches that
 // part off.
 type HealthConfig struct {
-	ConsecutiveFailures int           // failures in a row that eject an endpoint
+	ConsecutiveFailures int           // failures that eject an endpoint if each says all about it; successes count against them
 	EjectionTime        time.Duration // of the first ejection; doubles with each further one
 	MaxEjectionTime     time.Duration // the longest ejection
 	MaxEjectionPercent  int           // share of the endpoints that may be ejected at once; at least one may
@@ -19,25 +18,22 @@ type HealthConfig struct {
 }
 
 const (
-	// failureDecay is the weight of the newest outcome in an endpoint's failure rate.
-	failureDecay = 0.3
-	// rateHalfLife is how fast a failure rate is forgotten while there are no outcomes. Without it an endpoint that lost
-	// its weight would hardly ever be tried again, and never learn that it is well.
-	rateHalfLife = 5 * time.Second
 	// leastFactor keeps a failing or new endpoint from vanishing altogether: it must be able to prove itself.
 	leastFactor = 0.02
-	// forgiveAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
-	forgiveAfter = 5 * time.Minute
 	// refreshEvery is how often candidates are computed anew while time alone changes them.
 	refreshEvery = 100 * time.Millisecond
 )
 
 // Health judges the endpoints of one cluster by what became of the requests they were given: endpoints that fail lose
-// weight at once, so that failing fast attracts nothing, and are ejected after failures in a row; endpoints that are
-// new or return start slowly. One VM has one Health per cluster; ejections travel between VMs by Export and Import.
+// weight at once, so that failing fast attracts nothing, and are ejected when failures add up; endpoints that are
+// new or return start slowly. A failure weighs as much as it says about the endpoint rather than about the request: see
+// blame.go. One VM has one Health per cluster; ejections travel between VMs by Export and Import.
 type Health struct {
 	tracked map[string]*tracked
-	begun   bool // the first view was seen: what comes later is new
+	order   []*tracked // those in the current view
+	groups  map[uint64]*group
+	badAt   time.Duration // of the last bad outcome
+	begun   bool          // the first view was seen: what comes later is new
 
 	lists   []candidateList
 	changed bool // an ejection to export
@@ -45,8 +41,8 @@ type Health struct {
 }
 
 type tracked struct {
-	failures  int           // in a row
-	rate      float64       // of failures, moving average, as it was at the last outcome
+	suspicion               // whether to eject it
+	rate      float64       // of bad outcomes by their weight, moving average, as it was at the last outcome
 	at        time.Duration // of the last outcome
 	ejections int           // so far, sets the time of the next one
 	until     time.Duration // ejected until then
@@ -100,66 +96,12 @@ func (t *Terms) weighted(v *View) bool {
 }
 
 // NewHealth returns the health of a cluster of which nothing is known.
-func NewHealth() *Health { return &Health{tracked: map[string]*tracked{}} }
+func NewHealth() *Health {
+	return &Health{tracked: map[string]*tracked{}, groups: map[uint64]*group{}}
+}
 
 // Ejections returns how many ejections were decided here.
 func (h *Health) Ejections() uint64 { return h.ejected }
-
-// Observe learns from the outcome of a request that was balanced under the given terms.
-func (h *Health) Observe(now time.Duration, o Outcome, terms *Terms) {
-	t, ok := h.tracked[o.Addr]
-	if !ok || o.Verdict == Neutral {
-		return
-	}
-	bad := 0.0
-	if o.Verdict != Success {
-		bad = 1
-	}
-	before := t.failing(now)
-	t.rate, t.at = before+failureDecay*(bad-before), now
-	switch o.Verdict {
-	case Failure:
-		t.failures++
-		if limit := terms.Health.ConsecutiveFailures; limit > 0 && t.failures >= limit && now >= t.until {
-			h.eject(now, t, &terms.Health)
-		}
-	case Success:
-		t.failures = 0
-		if t.ejections > 0 && now-t.until > forgiveAfter {
-			t.ejections = 0
-		}
-	}
-	if before > 0 || bad > 0 {
-		h.outdate()
-	}
-}
-
-// failing is the failure rate as it is now, 0 once it is too small to matter.
-func (t *tracked) failing(now time.Duration) float64 {
-	rate := t.rate
-	if rate > 0 {
-		rate *= math.Exp2(-float64(max(0, now-t.at)) / float64(rateHalfLife))
-	}
-	if rate < 0.01 {
-		return 0
-	}
-	return rate
-}
-
-func (h *Health) eject(now time.Duration, t *tracked, cfg *HealthConfig) {
-	out := cfg.EjectionTime << min(t.ejections, 20)
-	if cfg.MaxEjectionTime > 0 && (out > cfg.MaxEjectionTime || out <= 0) {
-		out = cfg.MaxEjectionTime
-	}
-	t.ejections++
-	t.until = now + out
-	// One more failure after the return is enough to go again.
-	t.failures = cfg.ConsecutiveFailures - 1
-	t.since, t.slow = t.until, true
-	h.outdate()
-	h.changed = true
-	h.ejected++
-}
 
 // Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared, and it is
 // the same as before as long as its content is: stores tell lists apart by where they are. The reason is ReasonChosen, or
@@ -204,6 +146,7 @@ func (h *Health) follow(now time.Duration, v *View) {
 	for _, t := range h.tracked {
 		t.seen = false
 	}
+	h.order = h.order[:0]
 	for i := range v.Endpoints {
 		addr := v.Endpoints[i].Addr
 		t, ok := h.tracked[addr]
@@ -212,6 +155,7 @@ func (h *Health) follow(now time.Duration, v *View) {
 			h.tracked[addr] = t
 		}
 		t.seen = true
+		h.order = append(h.order, t)
 	}
 	h.begun = h.begun || len(v.Endpoints) > 0
 	for addr, t := range h.tracked {
@@ -233,10 +177,10 @@ func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candida
 		return nil, ReasonPanicThreshold
 	}
 	usable = h.withoutEjected(now, usable, mayEject(terms.Health.MaxEjectionPercent, available, total))
-	out := make([]Candidate, 0, len(usable))
+	out, usual := make([]Candidate, 0, len(usable)), h.fleet(now, nil)
 	for _, e := range usable {
 		weight := terms.Weight(e)
-		c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], terms.Health.SlowStart)}
+		c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], usual, terms.Health.SlowStart)}
 		if terms.MaxInflight > 0 {
 			c.Cap = max(1, int64(math.Round(float64(terms.MaxInflight)*weight)))
 		}
@@ -302,72 +246,12 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, may int) 
 	return out
 }
 
-// factor is the share of its weight that an endpoint has at the moment.
-func factor(now time.Duration, t *tracked, slowStart time.Duration) float64 {
-	well := 1 - t.failing(now)
+// factor is the share of its weight that an endpoint has at the moment, when the one in the middle fails with the usual rate.
+func factor(now time.Duration, t *tracked, usual float64, slowStart time.Duration) float64 {
+	well := min(1, (1-t.failing(now))/max(1-usual, leastFactor))
 	f := well * well
 	if in := now - t.since; t.slow && slowStart > 0 && in < slowStart {
 		f *= max(0, float64(in)) / float64(slowStart)
 	}
 	return max(f, leastFactor)
-}
-
-// ejectionSize is one entry of an export: address hash u64, until i64, ejections u32, failures u32.
-const ejectionSize = 24
-
-// Export merges the ejections decided here since the last export into shared, which holds those of all VMs, and says
-// whether it has changed. What has ended is dropped.
-func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
-	if !h.changed {
-		return shared, false
-	}
-	ours := map[uint64]*tracked{}
-	for addr, t := range h.tracked {
-		if t.until > now {
-			ours[hashAddr(addr)] = t
-		}
-	}
-	out := make([]byte, 0, len(shared)+ejectionSize)
-	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
-		until := time.Duration(binary.LittleEndian.Uint64(shared[8:]))
-		if t := ours[binary.LittleEndian.Uint64(shared)]; until > now && (t == nil || until > t.until) {
-			out = append(out, shared[:ejectionSize]...)
-			delete(ours, binary.LittleEndian.Uint64(shared))
-		}
-	}
-	for hash, t := range ours {
-		out = binary.LittleEndian.AppendUint64(out, hash)
-		out = binary.LittleEndian.AppendUint64(out, uint64(t.until))
-		out = binary.LittleEndian.AppendUint32(out, uint32(t.ejections))
-		out = binary.LittleEndian.AppendUint32(out, uint32(t.failures))
-	}
-	return out, true
-}
-
-// Exported confirms that what Export returned was written.
-func (h *Health) Exported() { h.changed = false }
-
-// Import takes over the ejections that other VMs decided and that last beyond now.
-func (h *Health) Import(now time.Duration, shared []byte) {
-	theirs := map[uint64][]byte{}
-	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
-		if time.Duration(binary.LittleEndian.Uint64(shared[8:])) > now {
-			theirs[binary.LittleEndian.Uint64(shared)] = shared
-		}
-	}
-	if len(theirs) == 0 {
-		return
-	}
-	for addr, t := range h.tracked {
-		e := theirs[hashAddr(addr)]
-		if e == nil {
-			continue
-		}
-		if until := time.Duration(binary.LittleEndian.Uint64(e[8:])); until > t.until {
-			t.until, t.ejections = until, int(binary.LittleEndian.Uint32(e[16:]))
-			t.since, t.slow = until, true
-			t.failures = max(t.failures, int(binary.LittleEndian.Uint32(e[20:])))
-			h.outdate()
-		}
-	}
 }

@@ -51,6 +51,14 @@ func fail(h *lb.Health, now time.Duration, addr string, n int) {
 	}
 }
 
+// eject ejects an endpoint, as a VM does in which no other one fails.
+func eject(h *lb.Health, now time.Duration, v *lb.View, addr string) {
+	other := newHealth(v)
+	fail(other, now, addr, 5)
+	ejections, _ := other.Export(now, nil)
+	h.Import(now, ejections)
+}
+
 func TestCandidatesByState(t *testing.T) {
 	const h, d, u, dr, ej = lb.Healthy, lb.Degraded, lb.Unhealthy, lb.Draining, lb.Ejected
 	for _, tc := range []struct {
@@ -185,7 +193,7 @@ func TestAtMostHalfAreEjected(t *testing.T) {
 	v := viewOf(6)
 	h := newHealth(v)
 	for i, e := range v.Endpoints {
-		fail(h, time.Duration(i), e.Addr, 5)
+		eject(h, time.Duration(i), v, e.Addr)
 	}
 	got := weights(t, h, time.Second, v)
 	if len(got) != 3 {
@@ -220,7 +228,7 @@ func TestEjectionsAddUp(t *testing.T) {
 		h := lb.NewHealth()
 		h.Candidates(0, v, terms)
 		for _, e := range v.Endpoints {
-			fail(h, 0, e.Addr, 5)
+			eject(h, 0, viewOf(8), e.Addr)
 		}
 		if cs, _ := h.Candidates(time.Second, v, terms); len(cs) != tc.want {
 			t.Errorf("%d of 8 ejected by the gateway, %d %% may be: %d are left, want %d", tc.gone, tc.percent, len(cs), tc.want)
@@ -363,9 +371,10 @@ func TestImportOfTheEnded(t *testing.T) {
 // However often it is exported, an ejection is in the list once.
 func TestExportMerges(t *testing.T) {
 	v := viewOf(20)
-	h, other := newHealth(v), newHealth(v)
+	other := newHealth(v)
 	var shared []byte
 	for i, e := range v.Endpoints {
+		h := newHealth(v) // of another VM
 		fail(h, 0, e.Addr, 5)
 		shared, _ = h.Export(0, shared)
 		if len(shared) != (i+1)*24 {

@@ -105,8 +105,8 @@ type Plan struct {
 	Prefix     Prefix
 }
 
-// Prefix is what a plan says of its prompt, so that the request can go where the beginning of it is in the KV cache. The zero
-// value asks for nothing of the kind.
+// Prefix is what a plan says of its prompt, so that the request can go where the beginning of it is in the KV cache.
+// The zero value asks for nothing of the kind.
 type Prefix struct {
 	Blocks []prompt.Block // of the prompt, from its beginning
 	Length int            // of the prompt, in the unit of the blocks' ends
@@ -158,21 +158,28 @@ type Policy interface {
 	Observe(now time.Duration, o Outcome)
 }
 
-// Verdict classifies the end of a request for the health of the endpoint that served it.
+// Verdict classifies the end of a request for the health of the endpoint that served it. How much a bad end weighs
+// depends on where else such requests end badly: see [Health].
 type Verdict uint8
 
 // The verdicts.
 const (
-	Neutral Verdict = iota // says nothing of the endpoint: the client left, or the gateway answered
-	Success
-	Overload // refused for want of room (429, 503): counts against the weight, never ejects
-	Failure  // 5xx, reset, refused connection, time-out
+	Neutral  Verdict = iota // says nothing about the endpoint: the client left early, or the gateway answered
+	Success                 // 1xx to 3xx
+	Overload                // 429, 503, or the client gave up waiting: costs weight, never ejects
+	Moved                   // the endpoint was tried, and a retry served the request elsewhere: as Overload, until it lasts
+	Refused                 // any other 4xx: the request may be wrong, or the endpoint
+	TimedOut                // no response in the time that the gateway allows: a failure unless others were served meanwhile
+	Failure                 // 5xx, reset, refused connection
 )
 
-// Outcome is how a request went on the endpoint that served it, and what its answer told of the KV cache there.
+// Outcome is how a request went on the endpoint that served it, and what its answer reported about the KV cache there.
 type Outcome struct {
 	Addr           string
 	Verdict        Verdict
+	Client         uint64        // the same for all requests of one client, 0 when that is not known; see [Health.Watches]
+	Model          uint64        // the same for all requests for one model, 0 when that is not known
+	Waited         time.Duration // from the end of the request to that of TimedOut
 	Planned        time.Duration // when the plan for it was made
 	PromptTokens   int64         // of the prompt, 0 if the answer does not say
 	ExpectedTokens int64         // of these, expected to be cached when the endpoint was chosen

@@ -1,0 +1,371 @@
+package lb_test
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// simulated is a request of a simulation: who sends it, and how it ends at the endpoint that it is sent to.
+type simulated struct {
+	client, model, source uint64
+	pinned                int // the endpoint that it goes to if that is a candidate, -1 for the cheapest one
+	end                   func(endpoint int) (lb.Verdict, time.Duration)
+}
+
+// finish is the end of a simulated request.
+type finish struct {
+	at       time.Duration
+	endpoint int
+	verdict  lb.Verdict
+	request  simulated
+}
+
+type finishes []finish
+
+func (f finishes) Len() int           { return len(f) }
+func (f finishes) Less(i, j int) bool { return f[i].at < f[j].at }
+func (f finishes) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *finishes) Push(x any)        { *f = append(*f, x.(finish)) }
+func (f *finishes) Pop() any {
+	old := *f
+	last := old[len(old)-1]
+	*f = old[:len(old)-1]
+	return last
+}
+
+// fleet plays requests against endpoints whose health is judged by one worker.
+type fleet struct {
+	*testing.T
+	rand    *rand.Rand
+	health  *lb.Health
+	view    *lb.View
+	loads   map[string]lb.Load
+	pending finishes
+	now     time.Duration
+	out     float64 // mean number of endpoints that were ejected
+	samples int
+}
+
+func newFleet(t *testing.T, n int) *fleet {
+	v := viewOf(n)
+	return &fleet{
+		T: t, rand: rand.New(rand.NewPCG(7, uint64(n))), health: newHealth(v), view: v, loads: map[string]lb.Load{},
+	}
+}
+
+// play sends requests at the given rate for the given time, and returns for each endpoint how many it got of those
+// that match.
+func (f *fleet) play(rate float64, span time.Duration, next func(i int) simulated, match func(simulated) bool) []int {
+	counts := make([]int, len(f.view.Endpoints))
+	end := f.now + span
+	for i := 0; f.now < end; i++ {
+		f.now += time.Duration(f.rand.ExpFloat64() / rate * float64(time.Second))
+		for len(f.pending) > 0 && f.pending[0].at <= f.now {
+			f.finish(heap.Pop(&f.pending).(finish))
+		}
+		r := next(i)
+		at := f.place(r)
+		if match(r) {
+			counts[at]++
+		}
+		verdict, took := r.end(at)
+		heap.Push(&f.pending, finish{f.now + took, at, verdict, r})
+	}
+	return counts
+}
+
+func (f *fleet) finish(e finish) {
+	addr := f.view.Endpoints[e.endpoint].Addr
+	l := f.loads[addr]
+	l.Requests--
+	f.loads[addr] = l
+	f.health.Observe(e.at, lb.Outcome{
+		Addr: addr, Verdict: e.verdict, Client: e.request.client, Model: e.request.model, Source: e.request.source,
+	}, terms)
+}
+
+// place chooses as a store does and counts the request.
+func (f *fleet) place(r simulated) int {
+	cs, reason := f.health.Candidates(f.now, f.view, terms)
+	if reason != lb.ReasonChosen {
+		f.Fatal(reason)
+	}
+	f.samples++
+	f.out += (float64(len(f.view.Endpoints)-len(cs)) - f.out) / float64(f.samples)
+	loads := make([]lb.Load, len(cs))
+	at := -1
+	for i := range cs {
+		loads[i] = f.loads[cs[i].Addr]
+		if r.pinned >= 0 && cs[i].Addr == f.view.Endpoints[r.pinned].Addr {
+			at = i
+		}
+	}
+	if at < 0 {
+		at = lb.Choose(&lb.Plan{Candidates: cs, Tie: f.rand.Uint64()}, loads, nil)
+	}
+	l := f.loads[cs[at].Addr]
+	l.Requests++
+	f.loads[cs[at].Addr] = l
+	for i, e := range f.view.Endpoints {
+		if e.Addr == cs[at].Addr {
+			return i
+		}
+	}
+	return -1
+}
+
+func anyOf(simulated) bool { return true }
+
+// honest is a request of one of 23 clients that takes about two seconds, unless the endpoint fails.
+func (f *fleet) honest(fails func(endpoint int) lb.Verdict) simulated {
+	r := simulated{client: 100 + f.rand.Uint64N(23), model: 1, source: 1 + f.rand.Uint64N(40), pinned: -1}
+	r.end = func(e int) (lb.Verdict, time.Duration) {
+		if v := fails(e); v != lb.Success {
+			return v, 3 * time.Millisecond
+		}
+		return lb.Success, time.Duration((1.1 + 1.9*f.rand.Float64()) * float64(time.Second))
+	}
+	return r
+}
+
+func well(int) lb.Verdict { return lb.Success }
+
+// poison is a request of one client that fails wherever it goes, at once.
+func poison(v lb.Verdict) simulated {
+	end := func(int) (lb.Verdict, time.Duration) { return v, 2 * time.Millisecond }
+	return simulated{client: 9, model: 1, source: 77, pinned: -1, end: end}
+}
+
+// One client whose requests fail wherever they go must neither eject nor weaken an endpoint for the others.
+func TestOneClientEjectsNobody(t *testing.T) {
+	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "400": lb.Refused, "429": lb.Overload} {
+		f := newFleet(t, 8)
+		honest := func(r simulated) bool { return r.client != 9 }
+		f.play(600, 200*time.Millisecond, func(int) simulated { return poison(v) }, anyOf)
+		counts := f.play(37, 120*time.Second, func(i int) simulated {
+			if i%3 == 0 {
+				return poison(v)
+			}
+			return f.honest(well)
+		}, honest)
+		moved, total := 0.0, 0
+		for _, n := range counts {
+			total += n
+		}
+		for _, n := range counts {
+			moved += max(0, float64(n)/float64(total)-1.0/8)
+		}
+		t.Logf("%s: %d ejections, %.2f of 8 out on average, %.3f of the others moved", name, f.health.Ejections(), f.out, moved)
+		if f.health.Ejections() > 0 {
+			t.Errorf("%s: %d ejections, %.1f of 8 endpoints out on average", name, f.health.Ejections(), f.out)
+		}
+		if moved > 0.03 {
+			t.Errorf("%s: %.3f of the others' requests moved: %v", name, moved, counts)
+		}
+	}
+}
+
+// What fails for everybody is ejected soon, however many clients there are, and whether or not one of them sends bad
+// requests as well.
+func TestWhatFailsIsEjected(t *testing.T) {
+	const dead = 3
+	always := func(v lb.Verdict) func(int) lb.Verdict {
+		return func(e int) lb.Verdict {
+			if e == dead {
+				return v
+			}
+			return lb.Success
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		servers int
+		failing func(f *fleet, i int) simulated
+		most    int // requests that the endpoint gets in 10 s
+	}{
+		{"500", 8, func(f *fleet, _ int) simulated { return f.honest(always(lb.Failure)) }, 12},
+		{"404 at once", 4, func(f *fleet, _ int) simulated { return f.honest(always(lb.Refused)) }, 30},
+		{"500, one client", 8, func(f *fleet, _ int) simulated {
+			r := f.honest(always(lb.Failure))
+			r.client = 100
+			return r
+		}, 12},
+		{"404 at once, one client", 4, func(f *fleet, _ int) simulated {
+			r := f.honest(always(lb.Refused))
+			r.client = 100
+			return r
+		}, 30},
+		// Others were served until a moment ago, so it may be the prompt.
+		{"500, one client and one prompt", 8, func(f *fleet, _ int) simulated {
+			r := f.honest(always(lb.Failure))
+			r.client, r.source = 100, 5
+			return r
+		}, 75},
+		{"500, nothing known of clients", 8, func(f *fleet, _ int) simulated {
+			r := f.honest(always(lb.Failure))
+			r.client, r.source, r.model = 0, 0, 0
+			return r
+		}, 12},
+		{"500 beside a client whose requests all fail", 8, func(f *fleet, i int) simulated {
+			if i%3 == 0 {
+				return poison(lb.Failure)
+			}
+			return f.honest(always(lb.Failure))
+		}, 30},
+	} {
+		f := newFleet(t, c.servers)
+		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
+		got := f.play(37, 10*time.Second, func(i int) simulated { return c.failing(f, i) }, anyOf)
+		t.Logf("%s: %v, %d ejections", c.name, got, f.health.Ejections())
+		if got[dead] > c.most || f.health.Ejections() != 1 {
+			t.Errorf("%s: the failing endpoint got %d requests in 10 s, want at most %d; %d ejections, want 1",
+				c.name, got[dead], c.most, f.health.Ejections())
+		}
+	}
+}
+
+// Three of eight that die at the same moment are all ejected, the well ones are not.
+func TestManyThatFailAreEjected(t *testing.T) {
+	f := newFleet(t, 8)
+	f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
+	got := f.play(37, 10*time.Second, func(int) simulated {
+		return f.honest(func(e int) lb.Verdict {
+			if e < 3 {
+				return lb.Failure
+			}
+			return lb.Success
+		})
+	}, anyOf)
+	if n := got[0] + got[1] + got[2]; n > 36 || f.health.Ejections() != 3 {
+		t.Errorf("%d requests went to three that fail, %d ejections: %v", n, f.health.Ejections(), got)
+	}
+}
+
+// What fails everywhere is no endpoint's fault: nobody is ejected, and nobody loses weight against the others.
+func TestWhatFailsEverywhereEjectsNobody(t *testing.T) {
+	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "404": lb.Refused} {
+		f := newFleet(t, 8)
+		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
+		got := f.play(37, 60*time.Second, func(int) simulated { return f.honest(func(int) lb.Verdict { return v }) }, anyOf)
+		t.Logf("%s: %v", name, got)
+		if f.health.Ejections() > 0 {
+			t.Errorf("%s everywhere: %d ejections", name, f.health.Ejections())
+		}
+	}
+}
+
+// A model that nobody serves, asked for by several clients, and a prompt that begins as others do, which a policy
+// sends to one endpoint.
+func TestBadRequestsThatMeetOneEndpoint(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		bad  func(f *fleet) simulated
+	}{
+		{"an unknown model", func(f *fleet) simulated {
+			r := poison(lb.Refused)
+			r.client, r.model = 200+f.rand.Uint64N(7), 5
+			return r
+		}},
+		{"one prompt at one endpoint", func(*fleet) simulated {
+			r := poison(lb.Failure)
+			r.pinned = 2
+			return r
+		}},
+		{"one prompt at one endpoint, refused", func(*fleet) simulated {
+			r := poison(lb.Refused)
+			r.pinned = 2
+			return r
+		}},
+	} {
+		f := newFleet(t, 8)
+		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
+		got := f.play(53, 60*time.Second, func(i int) simulated {
+			if i%5 == 0 {
+				return c.bad(f)
+			}
+			return f.honest(well)
+		}, func(r simulated) bool { return r.client >= 100 && r.client < 200 })
+		t.Logf("%s: %v", c.name, got)
+		if f.health.Ejections() > 0 {
+			t.Errorf("%s: %d ejections", c.name, f.health.Ejections())
+		}
+		least, total := got[0], 0
+		for _, n := range got {
+			least, total = min(least, n), total+n
+		}
+		if share := float64(least) / float64(total); share < 0.6/8 {
+			t.Errorf("%s: an endpoint gets %.3f of the others' requests: %v", c.name, share, got)
+		}
+	}
+}
+
+// An endpoint that fails half of what it gets is ejected too, although it never fails five in a row for long.
+func TestWhatFailsOftenIsEjected(t *testing.T) {
+	f := newFleet(t, 8)
+	f.play(37, 60*time.Second, func(int) simulated {
+		return f.honest(func(e int) lb.Verdict {
+			if e == 1 && f.rand.IntN(2) == 0 {
+				return lb.Failure
+			}
+			return lb.Success
+		})
+	}, anyOf)
+	if f.health.Ejections() == 0 {
+		t.Error("never ejected")
+	}
+}
+
+// A time-out says something of an endpoint only if it serves nobody else meanwhile.
+func TestTimeOuts(t *testing.T) {
+	v := viewOf(4)
+	for _, c := range []struct {
+		name   string
+		waited time.Duration
+		served bool // another request meanwhile
+		out    bool
+	}{
+		{"hangs", 15 * time.Second, false, true},
+		{"takes long", 15 * time.Second, true, false},
+		{"the client allows a millisecond", time.Millisecond, false, false},
+	} {
+		h := newHealth(v)
+		addr, now := v.Endpoints[0].Addr, time.Minute
+		for i := range 5 {
+			now += c.waited
+			if c.served {
+				h.Observe(now-c.waited/2, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, terms)
+			}
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.TimedOut, Waited: c.waited, Client: uint64(i)}, terms)
+		}
+		if w, in := weights(t, h, now, v)[addr]; in == c.out || !c.out && w != 1 {
+			t.Errorf("%s: in %v with weight %v", c.name, in, w)
+		}
+	}
+}
+
+// An endpoint whose requests are all moved elsewhere, and that serves nothing for half a minute, is ejected; a full
+// one is not.
+func TestMovedRequests(t *testing.T) {
+	for _, serves := range []bool{false, true} {
+		v := viewOf(4)
+		h := newHealth(v)
+		addr := v.Endpoints[0].Addr
+		for i := range 60 {
+			now := time.Minute + time.Duration(i)*time.Second
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Moved, Client: uint64(1 + i%5)}, terms)
+			if h.Ejections() > 0 && i < 30 {
+				t.Fatalf("ejected after %d s", i)
+			}
+			if serves && i%20 == 10 {
+				h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, terms)
+			}
+		}
+		if ejected := h.Ejections() > 0; ejected == serves {
+			t.Errorf("serves now and then %v, ejected %v", serves, ejected)
+		}
+	}
+}
