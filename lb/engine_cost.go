@@ -260,21 +260,16 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 	if at < 0 {
 		return 0
 	}
-	values, n := make([]float64, len(cs)), 0
-	sum, all, inflight := 0.0, 0.0, 0.0
-	for i, e := range told {
-		values[i] = math.NaN()
-		if e == nil {
-			continue
-		}
-		if v, ok := e.target(at); ok {
-			values[i] = v
-			sum, all, n = sum+v, all+math.Abs(v), n+1
-			inflight += float64(e.Inflight.Requests)
-		}
-	}
+	values, n := w.targets(at, told)
 	if n == 0 {
 		return 0
+	}
+	sum, all, inflight := 0.0, 0.0, 0.0
+	for i, e := range told {
+		if v := values[i]; !math.IsNaN(v) {
+			sum, all = sum+v, all+math.Abs(v)
+			inflight += float64(e.Inflight.Requests)
+		}
 	}
 	coin := all / max(inflight, float64(n))
 	if coin == 0 {
@@ -297,6 +292,34 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		}
 	}
 	return n
+}
+
+// targets returns the value of a target for each engine, NaN where there is none, and how many there are. A value that would win
+// against all is bounded by the one in the middle: the best that an engine can be is idle, or eight times as good as the usual one.
+func (w *weighing) targets(at int, told []*engine) (values []float64, n int) {
+	values = make([]float64, len(told))
+	var known []float64
+	for i, e := range told {
+		values[i] = math.NaN()
+		if e == nil {
+			continue
+		}
+		if v, ok := e.target(at); ok {
+			values[i] = v
+			known = append(known, v)
+		}
+	}
+	const best = 8
+	usual := median(known)
+	for i, v := range values {
+		switch {
+		case w.cfg.Order == LeastTarget:
+			values[i] = max(v, best*min(usual, 0))
+		case usual != 0:
+			values[i] = min(v, best*max(usual, 0))
+		}
+	}
+	return values, len(known)
 }
 
 // target returns the value of a target, or its growth per second if it is a counter.

@@ -81,7 +81,8 @@ func TestForeignNeedsTwoReadings(t *testing.T) {
 	}
 }
 
-// An endpoint that says nothing is taken to be like the one in the middle, which no single one that is overloaded moves.
+// An endpoint that says nothing is taken to be like the one in the middle, which no single one that is overloaded
+// moves.
 func TestNeutral(t *testing.T) {
 	w := watch(t, 4, nil)
 	for range 2 {
@@ -107,7 +108,8 @@ func TestNeutral(t *testing.T) {
 	}
 }
 
-// TestNoHerd lets requests come between two scrapes while one engine has just told that it is idle and the others that they are busy.
+// TestNoHerd lets requests come between two scrapes while one engine has just told that it is idle and the others
+// that they are busy.
 func TestNoHerd(t *testing.T) {
 	w := watch(t, 4, nil)
 	loads := []int64{0, 8, 8, 8}
@@ -157,7 +159,8 @@ func (w *watched) weights(speeds ...float64) []float64 {
 	return out
 }
 
-// Capacities are learned from how fast engines generate for each request, however much that is, unless they are configured.
+// Capacities are learned from how fast engines generate for each request, however much that is, unless they are
+// configured.
 func TestLearnsSpeed(t *testing.T) {
 	w := watch(t, 3, nil)
 	if got := w.weights(80, 45, 30); math.Abs(got[0]/got[2]-80.0/30) > 0.1 || got[1] != 1 {
@@ -285,6 +288,30 @@ func TestTargets(t *testing.T) {
 				t.Errorf("chose %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// No value wins against all for as long as it is reported: less than nothing is nothing, and the most is eight times the usual.
+func TestTargetsAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		order lb.Order
+		pages []string
+		least float64 // base cost of the first endpoint
+	}{
+		{lb.LeastTarget, []string{"my_gauge -9007199254740992", "my_gauge 9", "my_gauge 8"}, 0},
+		{lb.LeastTarget, []string{"my_gauge -9007199254740992", "my_gauge -9", "my_gauge -8"}, -72},
+		{lb.MostTarget, []string{"my_gauge 9007199254740992", "my_gauge 2", "my_gauge 3"}, -24},
+		{lb.MostTarget, []string{"my_gauge 5", "my_gauge 0", "my_gauge 0"}, -5}, // the only one that has any
+	} {
+		w := watch(t, len(c.pages), func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, "my_gauge" })
+		for i, page := range c.pages {
+			w.says(i, 1, page)
+		}
+		w.take()
+		p, _ := w.plan("")
+		if got := p.Candidates[0].Base; got != c.least {
+			t.Errorf("%v: cost %v, want %v", c.pages, got, c.least)
+		}
 	}
 }
 

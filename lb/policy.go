@@ -167,9 +167,9 @@ const (
 	Neutral  Verdict = iota // says nothing about the endpoint: the client left early, or the gateway answered
 	Success                 // 1xx to 3xx
 	Overload                // 429, 503, or the client gave up waiting: costs weight, never ejects
-	Moved                   // the endpoint was tried, and a retry served the request elsewhere: as Overload, until it lasts
+	Moved                   // tried, and served elsewhere by a retry: as Overload, until that goes on for long
 	Refused                 // any other 4xx: the request may be wrong, or the endpoint
-	TimedOut                // no response in the time that the gateway allows: a failure unless others were served meanwhile
+	TimedOut                // no response in the gateway's time: a failure unless others were served meanwhile
 	Failure                 // 5xx, reset, refused connection
 )
 

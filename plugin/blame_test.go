@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -97,15 +98,122 @@ func TestFullEndpointIsNotEjected(t *testing.T) {
 	}
 }
 
-// A connection failure that is the end of it counts as one.
+// A connection failure that is the end of it counts as one, also when not all of the request had come.
 func TestRefusingEndpointIsEjected(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
-	d.endpoints[0].refuses, d.endpoints[1].refuses = true, true
-	for range 8 {
-		d.workers[0].open(streamtest.Request{}.Filled())
+	d.endpoints[0].refuses = true
+	for range 80 { // those on the other endpoint stay open, so the one that fails at once is the less busy one
+		d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())
 	}
 	if got := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); got == 0 {
 		t.Error("no ejection")
+	}
+}
+
+// A reset by the server before all of the request has come may be the client's doing: it is not held against the endpoint.
+func TestResetOfAnUnfinishedRequest(t *testing.T) {
+	for _, unended := range []bool{true, false} {
+		d := startFake(t, 1, 4, requestsConfig)
+		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())}
+		addr := d.Addr(c.endpoint)
+		c.ResetByUpstream()
+		if blamed := d.weights()[addr] < 1; blamed == unended {
+			t.Errorf("the request has not all come %v, held against the endpoint %v", unended, blamed)
+		}
+		d.drained()
+	}
+}
+
+// An endpoint may be reached under another address than is listed: with LOGICAL_DNS, or when it has several. That is no retry.
+func TestServedUnderAnotherAddress(t *testing.T) {
+	d := startFake(t, 1, 3, requestsConfig)
+	for range 20 {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		c.served = "192.0.2.7:8000"
+		c.Head(200)
+		if load := d.Load(c.endpoint); load.Requests != 1 {
+			t.Fatalf("%d requests are counted at the chosen endpoint, want 1", load.Requests)
+		}
+		c.Finish()
+	}
+	for addr, w := range d.weights() {
+		if w != 1 {
+			t.Errorf("%s has weight %v", addr, w)
+		}
+	}
+	if moves := d.metrics.values[statMoves]; moves != 0 {
+		t.Errorf("%d moves", moves)
+	}
+	d.drained()
+}
+
+// One client whose requests fail, at once and wherever they go, ejects nobody and moves nobody's requests.
+func TestBadRequestsOfOneClient(t *testing.T) {
+	for _, status := range []int{500, 400, 501} {
+		d := startFake(t, 1, 8, requestsConfig)
+		var honest []*fakeClient
+		counts := map[int]int{}
+		for i := range 600 {
+			if i%3 == 0 {
+				c := &fakeClient{d.workers[0].open(streamtest.Request{Client: "127.0.0.9"}.Filled())}
+				c.Head(status)
+				c.Finish()
+				continue
+			}
+			r := streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%20)}
+			c := &fakeClient{d.workers[0].open(r.Filled())}
+			counts[c.endpoint]++
+			if honest = append(honest, c); len(honest) > 40 {
+				honest[0].Finish()
+				honest = honest[1:]
+			}
+			d.advance(tickPeriod)
+		}
+		if n := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); n > 0 {
+			t.Errorf("%d: %d ejections", status, n)
+		}
+		for i := range 8 {
+			if counts[i] < 40 || counts[i] > 60 {
+				t.Errorf("%d: requests of the others per endpoint %v, want about 50 each", status, counts)
+				break
+			}
+		}
+		for _, c := range honest {
+			c.Finish()
+		}
+		d.drained()
+	}
+}
+
+// An endpoint that refuses everything at once is ejected; when all refuse the same client's requests, nobody is.
+func TestRefusals(t *testing.T) {
+	for _, everywhere := range []bool{false, true} {
+		d := startFake(t, 1, 4, requestsConfig)
+		got := 0
+		var open []*fakeClient
+		for i := range 400 {
+			c := &fakeClient{d.workers[0].open(streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%5)}.Filled())}
+			if c.endpoint == 0 {
+				got++
+			}
+			if c.endpoint == 0 || everywhere {
+				c.Head(404)
+				c.Finish()
+				continue
+			}
+			if open = append(open, c); len(open) > 20 {
+				open[0].Finish()
+				open = open[1:]
+			}
+			d.advance(tickPeriod)
+		}
+		if !everywhere && got > 40 {
+			t.Errorf("the endpoint that answers 404 got %d of 400 requests", got)
+		}
+		ejections := d.workers[0].vm.clusters[fakeCluster].health.Ejections()
+		if everywhere && ejections > 0 || !everywhere && ejections == 0 {
+			t.Errorf("%d ejections, refused everywhere %v", ejections, everywhere)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -33,7 +34,8 @@ type fakeStream struct {
 	others   []string
 
 	routed   bool
-	endpoint int // -1 for none
+	endpoint int    // -1 for none
+	served   string // address that the gateway reports in place of the endpoint's
 	received streamtest.Received
 	reply    *streamtest.Result // a local reply that waits for the callback to end
 
@@ -292,10 +294,15 @@ func (s *fakeStream) Unsteer() {
 
 func (s *fakeStream) Served() string {
 	s.asked("Served")
-	if s.endpoint < 0 {
-		return ""
+	if s.endpoint < 0 || s.served != "" {
+		return s.served
 	}
 	return s.process.endpoints[s.endpoint].Addr
+}
+
+func (s *fakeStream) Client() string {
+	s.asked("Client")
+	return cmp.Or(s.request.Client, "127.0.0.1") + ":50000"
 }
 
 func (s *fakeStream) ResponseHeader(name string) string {

@@ -75,6 +75,9 @@ type Stream interface {
 	Steer(addr string, others []string) error
 	// Unsteer removes any destination, also one that the client asked for.
 	Unsteer()
+	// Client returns the address that the request came from, "" when it is not known: of the client, if the gateway trusts what
+	// proxies in front of it report.
+	Client() string
 	// Served returns the address of the endpoint that answers, "" before there is one.
 	Served() string
 	SetRequestHeader(name, value string)

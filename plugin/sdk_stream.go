@@ -43,6 +43,9 @@ func (s sdkStream) ResponseBody(from, max int) []byte {
 	return b
 }
 
+// Client implements Stream.
+func (s sdkStream) Client() string { return property("source", "address") }
+
 // Served implements Stream.
 func (s sdkStream) Served() string { return property("upstream", "address") }
 

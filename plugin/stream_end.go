@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,15 +37,17 @@ func (s *stream) responseHeaders(end bool) {
 
 // follow moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
-// It has the prompt from now on, and the chosen one may not have it, so it is noted where it is. In shadow mode that makes what is
-// known come true although the gateway chooses: the one that would have been chosen still has what it had.
+// It has the prompt from now on, and the chosen one may not have it, so it is noted where it is. In shadow mode that
+// makes what is known come true although the gateway chooses: the one that would have been chosen still has what it
+// had.
 //
-// What the chosen endpoint did is not told: it may have failed, or have been full and answered 503. So it loses weight and
-// is not ejected for it.
+// What the chosen endpoint did is not reported: it may have failed, or have been full and answered 503. So it loses
+// weight, and is ejected only if that goes on for long. An address that no endpoint has says nothing: an endpoint
+// with a host name, or with several addresses, may be reached under another one than is listed.
 func (s *stream) follow() {
 	served := s.Served()
 	s.reached = s.reached || served != ""
-	if served == "" || served == s.addr {
+	if served == "" || served == s.addr || !s.listed(served) {
 		return
 	}
 	v := s.plugin.vm
@@ -58,10 +61,15 @@ func (s *stream) follow() {
 	s.store.Amend(s.now(), s.id, served, s.tokens)
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
-		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Overload})
+		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Moved, Client: s.client(), Model: s.modelID()})
 	}
 	s.addr = served
 	s.note()
+}
+
+// listed says whether the address is one of the cluster's endpoints.
+func (s *stream) listed(addr string) bool {
+	return slices.ContainsFunc(s.cluster.view.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
 }
 
 // responseBody is called for every part of the response's body: size bytes.
@@ -104,11 +112,11 @@ func (s *stream) done() {
 			s.reached = s.Served() != ""
 		}
 		verdict := s.verdict(now)
-		if verdict == lb.Failure || verdict == lb.Overload && s.status > 0 {
+		if verdict > lb.Overload || verdict == lb.Overload && s.status > 0 {
 			s.forget(0) // before the release: who sees that the request is gone does not find its prompt either
 		}
 		s.release()
-		outcome.Addr, outcome.Verdict = s.addr, verdict
+		s.blame(now, verdict, &outcome)
 		s.policy.Observe(now, outcome)
 	}
 	s.phase = phaseDone
@@ -123,43 +131,63 @@ func (s *stream) leave() {
 // patience is how long an endpoint may keep a request waiting before it is held against it that the client leaves.
 const patience = 5 * time.Second
 
-// verdict says what the end of the request tells of the endpoint. The gateway's own word is only asked for when the
-// response is not plainly good.
+// verdict classifies the end of the request for the health of the endpoint. The gateway's own word for it is only
+// read when the response is not plainly good.
 func (s *stream) verdict(now time.Duration) lb.Verdict {
 	if !s.reached { // answered by a filter, or for want of an endpoint
 		return lb.Neutral
 	}
-	if s.complete && s.status > 0 && s.status < 500 {
-		return answered(s.status)
+	if s.complete && s.status > 0 && s.status < 400 {
+		return lb.Success
 	}
-	unanswered := s.status == 0 || s.status >= 500 // as far as can be told: 500 and above may be the gateway's own
 	details := s.Details()
 	switch {
-	case details == "via_upstream" || details == "" && s.status >= 500:
+	case details == "via_upstream" || details == "" && s.status >= 400:
 		return answered(s.status)
 	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
 		return lb.Neutral // the gateway's own limits
-	case details == "stream_idle_timeout" || strings.Contains(details, "max_duration") || strings.Contains(details, "max_stream_duration"):
-		if unanswered && s.asked > 0 {
-			return lb.Failure
+	case strings.Contains(details, "connection_failure") || strings.Contains(details, "connection_timeout"):
+		return lb.Failure // whatever the request was
+	case s.asked == 0:
+		return lb.Neutral // the endpoint never had all of the request, so that may be why
+	case isTimeOut(details):
+		if s.status == 0 || s.status >= 500 { // as far as can be known: 500 and above may be the gateway's own
+			return lb.TimedOut
 		}
 		return lb.Neutral // a long answer, or a slow client
-	case strings.Contains(details, "response_timeout") ||
-		strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
+	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
 		return lb.Failure
-	case s.status == 0 && s.asked > 0 && now-s.asked >= patience:
+	case s.status == 0 && now-s.asked >= patience:
 		return lb.Overload // the client gave up waiting
 	}
 	return lb.Neutral
 }
 
+// isTimeOut says whether the gateway's word for the end of a request is that its time was over.
+func isTimeOut(details string) bool {
+	for _, word := range [...]string{
+		"response_timeout", "per_try", "stream_idle_timeout", "max_duration", "max_stream_duration",
+	} {
+		if strings.Contains(details, word) {
+			return true
+		}
+	}
+	return false
+}
+
 // answered judges by the status that the endpoint answered with.
 func answered(status int) lb.Verdict {
-	switch {
-	case status == 429 || status == 503:
+	switch status {
+	case 429, 503, 529:
 		return lb.Overload
-	case status < 500:
+	case 408, 499, 501, 505:
+		return lb.Neutral // the client was slow or left, or asked for what no server of its kind has
+	}
+	switch {
+	case status < 400:
 		return lb.Success
+	case status < 500:
+		return lb.Refused
 	}
 	return lb.Failure
 }

@@ -18,7 +18,12 @@ func TestVerdict(t *testing.T) {
 		want     lb.Verdict
 	}{
 		{200, true, "via_upstream", lb.Success},
-		{404, true, "via_upstream", lb.Success},
+		{404, true, "via_upstream", lb.Refused},
+		{400, true, "", lb.Refused},
+		{408, true, "via_upstream", lb.Neutral},
+		{501, true, "via_upstream", lb.Neutral}, // what the request asks for is not to be had
+		{505, true, "via_upstream", lb.Neutral},
+		{529, true, "via_upstream", lb.Overload},
 		{429, true, "via_upstream", lb.Overload},
 		{503, true, "via_upstream", lb.Overload},
 		{500, true, "via_upstream", lb.Failure},
@@ -32,18 +37,18 @@ func TestVerdict(t *testing.T) {
 		{0, false, "http2.remote_reset", lb.Neutral},
 		{200, false, "upstream_reset_after_response_started{connection_termination}", lb.Failure},
 		{503, true, "upstream_reset_before_response_started{connection_failure}", lb.Failure},
-		{504, true, "response_timeout", lb.Failure},
-		{504, true, "upstream_per_try_timeout", lb.Failure},
-		{504, true, "stream_idle_timeout", lb.Failure},
-		{408, true, "stream_idle_timeout", lb.Success}, // the gateway's word to a client that does not go on
+		{504, true, "response_timeout", lb.TimedOut},
+		{504, true, "upstream_per_try_timeout", lb.TimedOut},
+		{504, true, "stream_idle_timeout", lb.TimedOut},
+		{408, true, "stream_idle_timeout", lb.Neutral}, // the gateway's word to a client that does not go on
 		{200, false, "stream_idle_timeout", lb.Neutral},
-		{0, false, "max_duration_timeout", lb.Failure},
+		{0, false, "max_duration_timeout", lb.TimedOut},
 		{200, false, "upstream_max_stream_duration_reached", lb.Neutral}, // a long answer
 		{503, true, "upstream_reset_before_response_started{overflow}", lb.Neutral},
 		{503, true, "overflow", lb.Neutral},
 		{503, true, "no_healthy_upstream", lb.Neutral},
 		{503, true, "fault_filter_abort", lb.Neutral},
-		{403, true, "rbac_access_denied", lb.Success}, // the gateway's own answer is not told apart, and does no harm
+		{403, true, "rbac_access_denied", lb.Neutral},
 		{0, false, "", lb.Neutral},
 	} {
 		p := newFakeProcess(t, 1)
@@ -136,7 +141,7 @@ func (d *fakeDriver) weights() map[string]float64 {
 // After a retry both endpoints are judged: the first has failed or was full, the second by what it answered.
 func TestRetryIsHeldAgainstTheFirst(t *testing.T) {
 	for status, well := range map[int]bool{200: true, 500: false} {
-		d := startFake(t, 1, 3, requestsConfig)
+		d := startFake(t, 1, 4, requestsConfig)
 		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
 		first := d.Addr(c.endpoint)
 		second := d.Addr(c.Retry())

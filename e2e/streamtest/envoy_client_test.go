@@ -2,6 +2,7 @@ package streamtest_test
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -42,7 +43,8 @@ func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
 	d.hub.mu.Lock()
 	d.hub.exchanges[id] = s.exchange
 	d.hub.mu.Unlock()
-	conn, err := net.DialTimeout("tcp", d.gw.Addr(), patience)
+	from := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(cmp.Or(r.Client, "127.0.0.1"))}}
+	conn, err := from.Dial("tcp", d.gw.Addr())
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -91,6 +91,7 @@ type Load struct{ Requests, Tokens int64 }
 // Request is what the client sends: headers, and the body frame by frame.
 type Request struct {
 	Worker    int    // that takes the request, with PickWorker
+	Client    string // address that it comes from, "" = 127.0.0.1
 	Method    string // "" = POST, or GET without a body
 	Path      string // "" = /v1/chat/completions
 	Authority string // "" = llm.example

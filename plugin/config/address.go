@@ -35,6 +35,26 @@ func canonicalAddress(s string) (string, bool) {
 	return strings.Clone(s), true
 }
 
+// Network returns what the addresses of one client have in common: of "ip:port" the address of IPv4, or the first 64
+// bits of an IPv6 address, which is what a single client is usually given. What is no such address is returned as it
+// is.
+func Network(addr string) string {
+	host := addr
+	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 {
+		host = addr[:colon]
+	}
+	inner, ok := strings.CutPrefix(host, "[")
+	if !ok {
+		return host
+	}
+	groups, ok := parseIPv6(strings.TrimSuffix(inner, "]"))
+	if !ok {
+		return addr
+	}
+	clear(groups[4:])
+	return formatIPv6(groups)
+}
+
 // decimal parses a number without sign or leading zeros.
 func decimal(s string, limit uint64) (uint64, bool) {
 	if s == "" || len(s) > 1 && s[0] == '0' {
