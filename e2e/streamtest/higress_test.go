@@ -1,6 +1,7 @@
 package streamtest_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -176,6 +177,7 @@ func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 	r = r.Filled()
 	s := &higressStream{h: h, Stream: h.gw.Worker(r.Worker).NewStream()}
 	h.streams = append(h.streams, s)
+	s.Properties["source.address"] = cmp.Or(r.Client, "127.0.0.1") + ":50000"
 	if r.Local != 0 {
 		h.local[s.Stream] = r.Local
 	}

@@ -34,6 +34,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"native", nativeScenarios},
 		{"config", configScenarios},
 		{"health", healthScenarios},
+		{"blame", blameScenarios},
 		{"view", viewScenarios},
 		{"prefix", prefixScenarios},
 		{"metrics", metricsScenarios},
