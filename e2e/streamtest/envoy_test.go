@@ -102,7 +102,7 @@ func forScenarios(file string, doc *yaml.Node) error {
 	switch file {
 	case "clusters.yaml":
 		return errors.Join(
-			harness.Set(doc, llm+".outlier_detection.consecutive_5xx", 1000),
+			harness.Set(doc, llm+".outlier_detection.enforcing_failure_percentage", 0),
 			harness.Set(doc, llm+".typed_extension_protocol_options", map[string]any{
 				"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": map[string]any{
 					"@type":                "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",

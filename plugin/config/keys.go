@@ -83,7 +83,7 @@ var mainKeys = []key{
 	},
 
 	{
-		Key{"lb_config.health.consecutive_failures", "integer", "5", "Failures in a row that eject an endpoint; 0: never"},
+		Key{"lb_config.health.consecutive_failures", "integer", "5", "Failures that eject an endpoint when such requests fail nowhere else; 0: never"},
 		integer(0, 1000, func(c *Config) *int { return &c.Health.ConsecutiveFailures }), onAny, "",
 	},
 	{
