@@ -98,6 +98,31 @@ func TestFullEndpointIsNotEjected(t *testing.T) {
 	}
 }
 
+// An endpoint that serves nothing, and whose requests are all rescued by retries, is ejected after half a minute.
+func TestEndpointThatServesNothingIsEjected(t *testing.T) {
+	d := startFake(t, 1, 3, requestsConfig)
+	health := func() uint64 { return d.workers[0].vm.clusters[fakeCluster].health.Ejections() }
+	for start := d.now; d.now-start < 40*time.Second; {
+		var all []*fakeClient
+		for range 12 {
+			all = append(all, &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())})
+		}
+		for _, c := range all {
+			if c.Upstream() == 0 {
+				c.Retry()
+			}
+			c.Finish()
+		}
+		d.advance(time.Second)
+		if health() > 0 && d.now-start < 30*time.Second {
+			t.Fatalf("ejected after %v", d.now-start)
+		}
+	}
+	if health() == 0 {
+		t.Error("no ejection")
+	}
+}
+
 // A connection failure that is the end of it counts as one, also when not all of the request had come.
 func TestRefusingEndpointIsEjected(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
