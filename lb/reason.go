@@ -3,8 +3,8 @@ package lb
 // Reason says why a request went where it went. Every request that reaches the plugin is counted under exactly one.
 type Reason uint8
 
-// The reasons. All but ReasonChosen, ReasonBodyLate and ReasonAtCapacity leave the request to the gateway's native
-// balancing.
+// The reasons. All but ReasonChosen, ReasonAtCapacity and those of a body that could not be read, which is weighed by its length,
+// leave the request to the gateway's native balancing.
 const (
 	ReasonChosen            Reason = iota // the least cost among the candidates
 	ReasonDisabled                        // switched off by `enabled: false`
@@ -17,7 +17,7 @@ const (
 	ReasonPanicThreshold                  // too few healthy endpoints: the gateway's own panic mode decides
 	ReasonBodyMalformed                   // the body is not the JSON it should be
 	ReasonBodyAmbiguous                   // a key that decides is in the body twice
-	ReasonBodyEncoded                     // compressed or multipart body: not inspected
+	ReasonBodyEncoded                     // the body is compressed or multipart
 	ReasonBodyLate                        // the body did not arrive in time: decided without it
 	ReasonNoMetrics                       // no endpoint has said of late how it is
 	ReasonAtCapacity                      // every candidate is at its cap: the request is shed

@@ -25,7 +25,8 @@ func (p *prompts) asked(in *plugin, c *config.Config) { p.plugin, p.cfg = in, c 
 // told takes a prompt into account: of so many tokens, as its response told, and so many blocks.
 func (p *prompts) told(tokens, blocks int) {
 	if tokens > 0 && blocks > 0 {
-		p.tokens, p.blocks = drift(p.tokens, float64(tokens)), drift(p.blocks, float64(blocks))
+		p.tokens = toward(p.tokens, float64(tokens), learnedShare)
+		p.blocks = toward(p.blocks, float64(blocks), learnedShare)
 	}
 }
 

@@ -17,16 +17,13 @@ type chainTerms struct {
 
 // prompted is what prefix_cache knows of a request.
 type prompted struct {
-	blocks    []prompt.Block
-	length    int // of the prompt, in the unit of the blocks' ends
-	model     modelKey
-	planned   time.Duration
-	shape     prompt.Shape
-	uncached  bool    // the endpoint does not read its cache for it
-	whole     bool    // all of the body was seen
-	textBytes int     // length of the prompt's text, 0 if not all of it was seen
-	cached    float64 // share of the prompt that the endpoint was taken to have in its cache
-	usage     *prompt.UsageReader
+	blocks   []prompt.Block
+	length   int // of the prompt, in the unit of the blocks' ends
+	planned  time.Duration
+	shape    prompt.Shape
+	uncached bool    // the endpoint does not read its cache for it
+	whole    bool    // all of the body was seen
+	cached   float64 // share of the prompt that the endpoint was taken to have in its cache
 }
 
 // cut cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is a header for
@@ -41,11 +38,8 @@ func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole 
 		chainer.Claim(blocks, tenant)
 	}
 	s.prompted = &prompted{
-		blocks: slices.Clone(blocks), length: length, model: s.modelOf(body, parts), planned: s.plugin.vm.now(),
+		blocks: slices.Clone(blocks), length: length, planned: s.plugin.vm.now(),
 		shape: s.shape(info), uncached: info.Uncached, whole: whole,
-	}
-	if whole {
-		s.prompted.textBytes = info.TextBytes
 	}
 }
 

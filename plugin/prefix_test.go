@@ -88,19 +88,17 @@ func TestSilenceIsNoLoss(t *testing.T) {
 		if got := d.talk(7, 980); got != "1.00" {
 			t.Errorf("%s: %s of a prompt is expected to be cached, want all", name, got)
 		}
-		if got := d.outputs(); got != output {
-			t.Errorf("%s: answers are taken to have %g tokens, want %g", name, got, output)
+		if got := d.outputs(); got < 9 || got > output { // all that have ended have 9
+			t.Errorf("%s: answers are taken to have %g tokens, want 9 to %g", name, got, output)
 		}
 		d.drained()
 	}
 }
 
-// outputs returns how long the first worker takes answers of the one model to be.
+// outputs returns how long the first worker takes answers to be.
 func (d *fakeDriver) outputs() float64 {
-	for _, e := range d.workers[0].vm.models.entries {
-		return e.value.output
-	}
-	return 0
+	w := d.workers[0]
+	return w.vm.models[modelKey{cluster: fakeCluster, guess: guessOf(w.current.set.Match("", "", ""))}].output
 }
 
 // In shadow mode the gateway chooses, and the endpoint that would have been chosen keeps what it has.

@@ -114,6 +114,9 @@ func (s *stream) answered() action {
 	}
 	s.settle(s.ask.reason)
 	s.placed()
+	if s.asked > 0 {
+		s.reweigh() // the end of the body has come while the store was asked
+	}
 	if s.cfg.DetailLog {
 		v.gw.Log(Info, "cluster="+s.cluster.name+" "+describe(s.chosen, s.reason, s.load))
 	}

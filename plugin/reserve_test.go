@@ -53,7 +53,7 @@ var waits = map[string]struct {
 	"behind a body":      {`"unit":"tokens"`, streamtest.Request{Frames: []string{`{"prompt":`, `"a"}`}}},
 	"behind trailers":    {`"unit":"tokens"`, streamtest.Request{Frames: []string{`{"prompt":"a"}`}, Trailers: [][2]string{{"t", "1"}}}},
 	"within a body": {
-		`"unit":"tokens","max_inspect_bytes":1024`,
+		`"unit":"tokens","max_inspect_bytes":1024,"output_tokens":700`, // a typical request has about as many tokens
 		streamtest.Request{Frames: []string{`{"prompt":"` + strings.Repeat("a", 1500), strings.Repeat("b", 500), `"}`}},
 	},
 }

@@ -98,6 +98,7 @@ func (h *httpContext) OnHttpRequestHeaders(_ int, end bool) types.Action {
 // it is big, where one that waits for its next part would be refused.
 func (h *httpContext) OnHttpRequestBody(size int, end bool) types.Action {
 	if h.stream.phase != phaseHeld && h.stream.phase != phaseReserving && !end {
+		h.stream.received += size
 		return types.ActionContinue
 	}
 	return h.run("request body", types.DataStopIterationAndWatermark, func() action { return h.stream.requestBody(size, end) })

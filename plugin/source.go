@@ -46,8 +46,8 @@ func (s *stream) client() uint64 {
 // modelID returns the same number for all requests for one model, 0 if it is not known.
 func (s *stream) modelID() uint64 {
 	switch {
-	case s.prompted != nil:
-		return s.prompted.model.model
+	case s.work.model.model != 0:
+		return s.work.model.model
 	case s.model != "":
 		return xxhash.Sum64String(s.model)
 	}

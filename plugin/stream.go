@@ -52,25 +52,27 @@ type stream struct {
 	id     lb.LeaseID
 
 	prompted *prompted // for prefix_cache, nil where the prompt does not matter
+	work     work      // with unit: tokens
 	model    string    // that the request asks for, "" where that does not matter
 	adapter  uint64    // that it is counted for at the chosen endpoint, 0 for none
 
-	addr       string        // the endpoint that the lease counts at
-	chosen     string        // the endpoint that was chosen
-	tokens     int64         // that the lease counts for
-	output     int64         // tokens that remain in flight once the first byte is there
-	reports    bool          // a load report is read
-	asksReport bool          // a load report was asked for that the client did not ask for
-	streams    bool          // the answer was asked for as a stream of tokens
-	load       int64         // requests in flight at the endpoint, this one included
-	asked      time.Duration // when all of the request was on its way, 0 before
-	reached    bool          // an endpoint was tried: the response is not the gateway's alone
-	status     int           // of the response, 0 before it
-	began      bool          // some of the held body is there
-	received   int           // bytes of it
-	late       bool          // the time for the held body is over: the next part of it decides
-	firstBytes bool          // some of the response's body has passed
-	complete   bool          // all of the response has passed
+	addr       string              // the endpoint that the lease counts at
+	chosen     string              // the endpoint that was chosen
+	tokens     int64               // that the lease counts for
+	output     int64               // tokens that remain in flight once the first byte is there
+	reports    bool                // a load report is read
+	asksReport bool                // a load report was asked for that the client did not ask for
+	streams    bool                // the answer was asked for as a stream of tokens
+	load       int64               // requests in flight at the endpoint, this one included
+	asked      time.Duration       // when all of the request was on its way, 0 before
+	reached    bool                // an endpoint was tried: the response is not the gateway's alone
+	status     int                 // of the response, 0 before it
+	began      bool                // some of the held body is there
+	received   int                 // bytes of the body so far
+	late       bool                // the time for the held body is over: the next part of it decides
+	firstBytes bool                // some of the response's body has passed
+	complete   bool                // all of the response has passed
+	usage      *prompt.UsageReader // of the response, nil while none was read
 }
 
 func (p *plugin) newStream(context uint32, s Stream) *stream {
@@ -97,16 +99,16 @@ func (s *stream) requestHeaders(end bool) action {
 	}
 	s.sent(end)
 	if end || !s.readsBody() {
-		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
+		return s.decide(0, true, lb.ReasonChosen)
 	}
 	s.traits.read(s)
 	switch {
 	case s.traits.opaque:
-		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
+		return s.decide(0, true, lb.ReasonChosen)
 	case s.traits.encoded && s.cfg.Unit != "tokens":
-		return s.decide(prompt.Info{}, 0, lb.ReasonChosen)
+		return s.decide(0, true, lb.ReasonChosen)
 	case s.traits.encoded:
-		return s.pass(lb.ReasonBodyEncoded)
+		return s.decide(0, false, lb.ReasonBodyEncoded)
 	}
 	s.phase = phaseHeld
 	s.HoldBody(s.cfg.MaxInspectBytes)
@@ -143,14 +145,19 @@ func (s *stream) sent(end bool) {
 	}
 }
 
-// requestBody is called when more of the body is there: size bytes in all.
+// requestBody is called when more of the body is there: size bytes in all while it is held, else size more.
 func (s *stream) requestBody(size int, end bool) action {
 	s.sent(end)
 	switch s.phase {
 	case phaseHeld:
 	case phaseReserving:
+		s.received += size
 		return stop
 	default:
+		s.received += size
+		if end {
+			s.reweigh()
+		}
 		return proceed
 	}
 	s.began, s.received = true, size
@@ -168,6 +175,7 @@ func (s *stream) requestTrailers() action {
 	case phaseReserving:
 		return stop
 	default:
+		s.reweigh()
 		return proceed
 	}
 	return s.inspect(s.received, true)
@@ -184,22 +192,33 @@ func (s *stream) inspect(size int, end bool) action {
 	if s.late && !end {
 		reason = lb.ReasonBodyLate
 	}
+	if end {
+		size = max(size, s.traits.length)
+	}
 	switch {
 	case err != nil && s.cfg.Unit != "tokens": // it was to tell the adapter, no more
-		return s.decide(prompt.Info{}, 0, reason)
 	case errors.Is(err, prompt.ErrAmbiguous):
-		return s.pass(lb.ReasonBodyAmbiguous)
+		reason = lb.ReasonBodyAmbiguous
 	case err != nil:
-		return s.pass(lb.ReasonBodyMalformed)
+		reason = lb.ReasonBodyMalformed
+	default:
+		s.inspected(body, &info, &parts, end && size <= len(body))
 	}
-	unseen := max(size, s.traits.length) - len(body)
+	return s.decide(size, end, reason)
+}
+
+// inspected takes over what a body says, all of which was seen or not.
+func (s *stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
+	s.work = work{info: *info, seen: len(body), model: s.modelOf(body, parts)}
+	if whole && !info.Media {
+		s.work.text = info.TextBytes
+	}
 	if s.cfg.Policy == config.PrefixCache {
-		s.cut(body, &info, &parts, end && unseen <= 0)
+		s.cut(body, info, parts, whole)
 	}
 	if s.cfg.Scrapes(s.plugin.vm.host) || s.cfg.Engines.ORCA {
 		s.model = parts.ModelName(body)
 	}
-	return s.decide(info, unseen, reason)
 }
 
 // bodyLate is called when the body did not come in time, perhaps because the gateway is set to keep it from us.
@@ -215,14 +234,14 @@ func (s *stream) bodyLate() {
 		s.late = true
 		return
 	}
-	if s.decide(prompt.Info{}, s.traits.length, lb.ReasonBodyLate) == proceed {
+	if s.decide(0, false, lb.ReasonBodyLate) == proceed {
 		s.Resume()
 	}
 }
 
-// decide plans and reserves. unseen is how many bytes of the body were not inspected; reason is the one to count when
-// an endpoint is chosen.
-func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
+// decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
+// endpoint is chosen.
+func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 	v := s.plugin.vm
 	now := v.now()
 	view := v.gw.View(now, s.scope, s.cfg)
@@ -240,13 +259,7 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 	s.metered()
 	r := lb.Request{Tie: v.gw.Random(), Model: s.model}
 	if s.cfg.Unit == "tokens" {
-		var l learned
-		if p := s.prompted; p != nil {
-			l, _ = v.models.get(now, p.model)
-			r.Blocks, r.Length, r.Uncached = p.blocks, p.length+max(0, unseen), p.uncached
-		}
-		r.PromptTokens, r.OutputTokens = estimate(s.cfg, l, &info, unseen)
-		s.streams = info.Stream
+		s.weigh(&r, size, ended)
 	}
 	plan, why := s.policy.Plan(now, &r, view)
 	if why != lb.ReasonChosen {
@@ -254,6 +267,9 @@ func (s *stream) decide(info prompt.Info, unseen int, reason lb.Reason) action {
 			s.askReport()
 		}
 		return s.pass(why)
+	}
+	if s.work.open {
+		plan.Tokens = s.work.unended(s.cfg, r.OutputTokens)
 	}
 	s.ask = reservation{plan: plan, view: view, reason: reason}
 	s.output = r.OutputTokens

@@ -33,6 +33,9 @@ func (s *stream) responseHeaders(end bool) {
 			}
 		}
 	}
+	if s.phase == phaseHeld { // answered by the gateway, and never decided
+		s.forsake()
+	}
 }
 
 // follow moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
@@ -99,7 +102,7 @@ func (s *stream) done() {
 	delete(v.held, s)
 	s.left()
 	if s.phase == phaseHeld {
-		s.settle(lb.ReasonBodyLate) // the client left before its body was there
+		s.forsake()
 	}
 	if s.phase == phaseReserving {
 		s.leave()
@@ -120,6 +123,13 @@ func (s *stream) done() {
 		s.policy.Observe(now, outcome)
 	}
 	s.phase = phaseDone
+}
+
+// forsake ends the wait for the body: the client has left, or the gateway has answered, before it was there.
+func (s *stream) forsake() {
+	delete(s.plugin.vm.held, s)
+	s.phase = phasePassed
+	s.settle(lb.ReasonBodyLate)
 }
 
 // leave ends the wait for the store: the request is over. Its lease, should the store grant it still, is given back.

@@ -31,7 +31,7 @@ func (t *traits) read(s Stream) {
 			t.opaque = t.opaque || h[1] != ""
 		case "content-length":
 			if n, err := strconv.Atoi(h[1]); err == nil && n > 0 {
-				t.length = n
+				t.length = min(n, maxLength)
 			}
 		case "content-encoding":
 			t.encoded = t.encoded || h[1] != "" && !strings.EqualFold(h[1], "identity")

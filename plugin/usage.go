@@ -9,80 +9,63 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// This file is what responses tell: how much of a prompt was cached, against what was expected, and how long prompts and answers
-// of a model are in tokens.
+// This file is what responses tell: how much of a prompt was cached, against what was expected, and how long prompts
+// and answers of a model are in tokens.
 
 const (
-	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at the
-	// end of an answer in one piece.
+	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
+	// the end of an answer in one piece.
 	usageWithin = 2 << 10
-	// maxModels is how many models a VM knows. Their names come from clients.
-	maxModels = 256
-	// learnedShare of what is known of a model comes from the latest response.
-	learnedShare = 1.0 / 16
+	// sampleFirst is how many answers of a cluster are read for what they teach, and then one in sampleEvery: reading
+	// costs a call of the gateway for each part. With prefix_cache all are read.
+	sampleFirst = 64
+	sampleEvery = 16
 )
-
-// modelKey is a model of a cluster.
-type modelKey struct {
-	cluster string
-	model   uint64 // hash of its name
-}
-
-// learned is what the responses of a model have told.
-type learned struct {
-	bytesPerToken float64 // of prompts, 0 if no response has told
-	output        float64 // tokens of an answer, 0 if no response has told
-}
-
-// told takes what a response has said into account.
-func (l *learned) told(textBytes int, u prompt.Usage) {
-	if textBytes > 0 && u.Prompt > 0 {
-		const least, most = 0.1, 100 // as in the configuration
-		l.bytesPerToken = drift(l.bytesPerToken, min(max(float64(textBytes)/float64(u.Prompt), least), most))
-	}
-	if u.Output > 0 {
-		l.output = drift(l.output, float64(u.Output))
-	}
-}
-
-func drift(old, latest float64) float64 {
-	if old == 0 {
-		return latest
-	}
-	return old + (latest-old)*learnedShare
-}
 
 // reads says whether the response is to be read for its usage.
 func (s *stream) reads() bool {
-	return s.prompted != nil && s.phase == phaseLeased && s.status >= 200 && s.status < 300 && len(s.prompted.blocks) > 0
+	return s.phase == phaseLeased && s.status >= 200 && s.status < 300 &&
+		(s.work.sampled || s.prompted != nil && len(s.prompted.blocks) > 0)
 }
 
 // read looks for the usage in a part of the response.
 func (s *stream) read(size int) {
-	p := s.prompted
-	if p.usage == nil {
-		p.usage = &prompt.UsageReader{}
+	if s.usage == nil {
+		s.usage = &prompt.UsageReader{}
 	}
 	from := max(0, size-usageWithin)
 	if from > 0 {
-		p.usage.Skip()
+		s.usage.Skip()
 	}
-	p.usage.Read(s.ResponseBody(from, usageWithin))
+	s.usage.Read(s.ResponseBody(from, usageWithin))
 }
 
-// learn compares what was expected with what the response has told, remembers it, and puts it into the outcome.
-//
-// Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen. Of an answer
-// that broke off it is not known what its end would have told. What such answers tell says only that the endpoint reports.
+// learn compares what was expected with what the response has told, remembers it, and puts it into the outcome. Of an
+// answer that broke off it is not known what its end would have told.
 func (s *stream) learn(now time.Duration, o *lb.Outcome) {
-	p := s.prompted
-	if p == nil || p.usage == nil {
+	if s.usage == nil {
 		return
 	}
-	u, ok := p.usage.Usage()
+	u, ok := s.usage.Usage()
 	if !ok {
 		return
 	}
+	if p := s.prompted; p != nil && len(p.blocks) > 0 {
+		s.compare(p, u, o)
+	}
+	w := &s.work
+	u.Output /= max(1, w.info.N) // told for all answers together
+	if !s.complete {
+		u.Output = -1 // so far
+	}
+	s.plugin.vm.models.told(now, w.model, w.typical, w.text, u)
+}
+
+// compare puts into the outcome what was expected to be cached of a prompt, and what was.
+//
+// Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen.
+// What answers that broke off tell says only that the endpoint reports.
+func (s *stream) compare(p *prompted, u prompt.Usage, o *lb.Outcome) {
 	o.Planned, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
 	o.Shape, o.Source = p.shape, p.source()
 	if s.addr == s.chosen && s.complete && p.whole {
@@ -96,15 +79,9 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 	if p.whole {
 		s.cluster.prompts.told(u.Prompt, len(p.blocks))
 	}
-	if !s.complete {
-		u.Output = 0 // so far
-	}
-	l, _ := v.models.get(now, p.model)
-	l.told(p.textBytes, u)
-	v.models.put(now, p.model, l)
 }
 
 // modelOf names the model that a body asks for.
 func (s *stream) modelOf(body []byte, parts *prompt.Parts) modelKey {
-	return modelKey{s.scope, xxhash.Sum64(parts.Model(body))}
+	return modelKey{model: xxhash.Sum64(parts.Model(body)), tenant: s.tenant()}
 }

@@ -33,7 +33,7 @@ type vm struct {
 	clusters  map[string]*cluster
 	held      map[*stream]time.Duration // requests that wait for their body, and until when
 	chainers  map[chainTerms]*prompt.Chainer
-	models    *recent[modelKey, learned]
+	models    models
 	own       [16]byte // secret of this process
 	lastID    lb.LeaseID
 	host      config.Host
@@ -61,6 +61,7 @@ type cluster struct {
 	prompts  prompts         // for prefix_cache
 	ejected  uint64          // ejections counted so far
 	leased   int             // requests of this VM in flight
+	weighed  uint64          // requests of this VM so far, with unit: tokens
 	used     time.Duration
 
 	metered   time.Duration        // when metrics of its engines were last needed, 0 for never
@@ -76,7 +77,7 @@ func newVM(gw Gateway) *vm {
 	v := &vm{
 		gw: gw, stats: newStats(gw.Metrics()),
 		shared: map[target]*sharedStore{}, clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
-		chainers: map[chainTerms]*prompt.Chainer{}, models: newRecent[modelKey, learned](maxModels),
+		chainers: map[chainTerms]*prompt.Chainer{}, models: models{},
 		readers: newReaders(), needed: map[metered]time.Duration{}, announced: map[metered]bool{}, host: gatewayKind,
 	}
 	v.store = lb.NewMemStore(gw.KV(), gw.Random()|1, leaseTTL)

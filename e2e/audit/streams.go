@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
@@ -41,7 +42,7 @@ type place struct {
 
 // counts says whether the plugin has a lease for a request with the given reason.
 func counts(reason string) bool {
-	return reason == "chosen" || reason == "body_late" || reason == "shadow"
+	return reason == "chosen" || reason == "shadow" || strings.HasPrefix(reason, "body_")
 }
 
 // OpenStreams opens n streams, through the gateways in turn, each on a connection of its own, whose answers have the

@@ -76,7 +76,24 @@ var balanceScenarios = []scenario{
 		t.wantShed(429, "1")
 		t.finish(streams...)
 	}},
-	{name: "tokens in flight", endpoints: 2, config: `"unit":"tokens"`, run: tokensInFlight},
+	{name: "tokens in flight", endpoints: 2, config: `"unit":"tokens","output_tokens":1000`, run: tokensInFlight},
+	{name: "answers teach how long they are", endpoints: 1, needs: []Ability{PickWorker}, run: func(t *run) {
+		t.configure(`"unit":"tokens","output_tokens":400`)
+		for range 2 {
+			s := t.Open(Request{Frames: []string{completion(400, 0)}})
+			s.Head(200)
+			s.Data(`{"usage":{"prompt_tokens":100,"completion_tokens":150}}`)
+			t.finish(s)
+			t.wantDrained()
+		}
+		s := t.Open(Request{Frames: []string{completion(400, 0)}})
+		t.wantTokens(250)
+		t.finish(s)
+		s = t.Open(Request{Frames: []string{completion(400, 1_000_000)}})
+		t.wantTokens(400)
+		t.finish(s)
+		t.wantDrained()
+	}},
 	{name: "tokens fall with the first byte", endpoints: 2, config: `"unit":"tokens","output_tokens":100`, run: func(t *run) {
 		s := t.Open(Request{Frames: []string{`{"stream":true,` + completion(4000, 0)[1:]}})
 		t.wantTokens(tokensAt(t, s, 1100)...)

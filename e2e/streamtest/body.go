@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
+// guessed is a configuration under which no answer tells how long prompts and answers are.
+const guessed = `"unit":"tokens","output_tokens":100`
+
 // bodyScenarios are about requests that wait for their body. All count tokens: else no request waits.
 var bodyScenarios = []scenario{
-	{name: "held until it is there", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+	{name: "held until it is there", endpoints: 2, config: guessed + `,"body_timeout":"60s"`, run: func(t *run) {
 		t.mark(decisions("chosen"))
 		body := completion(400, 50)
 		s := t.Open(Request{Frames: []string{body[:100]}, Unended: true})
@@ -23,7 +26,7 @@ var bodyScenarios = []scenario{
 		t.wantDrained()
 		t.wantGrown(decisions("chosen"), 1)
 	}},
-	{name: "does not come", endpoints: 2, config: `"unit":"tokens","body_timeout":"200ms","output_tokens":100`, run: func(t *run) {
+	{name: "does not come", endpoints: 2, config: guessed + `,"body_timeout":"200ms"`, run: func(t *run) {
 		t.mark(decisions("body_late"))
 		s := t.Open(Request{Unended: true})
 		if !s.Held() {
@@ -33,30 +36,54 @@ var bodyScenarios = []scenario{
 		if s.Upstream() < 0 {
 			t.Fatalf("the request reached no endpoint: %+v", s.Result())
 		}
-		t.wantTokens(tokensAt(t, s, 100)...)
+		t.wantTokens(tokensAt(t, s, 200)...) // a typical prompt, until there is one
 		s.Send(`{"model":"m"}`, true)
 		t.wantReceived(s, `{"model":"m"}`)
+		t.wantTokens(tokensAt(t, s, 103)...)
 		t.finish(s)
 		t.wantReason(s, "body_late")
 		t.wantDrained()
 		t.wantGrown(decisions("body_late"), 1)
 	}},
 	{name: "does not come but is announced", endpoints: 1, run: func(t *run) {
-		t.configure(`"unit":"tokens","body_timeout":"200ms","output_tokens":100`)
-		body := completion(400-len(completion(0, 0)), 0)
-		s := t.Open(Request{Headers: [][2]string{{"content-length", "400"}}, Unended: true})
+		t.configure(guessed + `,"body_timeout":"200ms"`)
+		body := completion(1200-len(completion(0, 0)), 0)
+		s := t.Open(Request{Headers: [][2]string{{"content-length", "1200"}}, Unended: true})
 		t.Advance(400 * time.Millisecond)
 		if s.Upstream() < 0 {
 			t.Fatalf("the request reached no endpoint: %+v", s.Result())
 		}
+		t.wantTokens(200) // a typical prompt, whatever is announced
+		s.Send(body[:600], false)
 		t.wantTokens(200)
-		s.Send(body, true)
+		s.Send(body[600:], true)
 		t.wantReceived(s, body)
+		t.wantTokens(300) // twice a typical prompt at most, since nothing of it was read
 		t.finish(s)
 		t.wantDrained()
 	}},
+	{name: "is announced, huge, and never comes", endpoints: 2, config: guessed + `,"body_timeout":"200ms"`, run: func(t *run) {
+		huge := t.Open(Request{Headers: [][2]string{{"content-length", "1000000000"}}, Unended: true})
+		t.Advance(400 * time.Millisecond)
+		if huge.Upstream() < 0 {
+			t.Fatalf("the request reached no endpoint: %+v", huge.Result())
+		}
+		streams, same := []Stream{}, 0
+		for range 10 {
+			s := t.Open(Request{Frames: []string{completion(400, 0)}})
+			if streams = append(streams, s); s.Upstream() == huge.Upstream() {
+				same++
+			}
+		}
+		if same < 4 {
+			t.Errorf("%d of 10 requests went to the endpoint of the one that never comes, want nearly half", same)
+		}
+		t.finish(streams...)
+		huge.ResetByClient()
+		t.wantDrained()
+	}},
 	{name: "comes late in part", endpoints: 2, needs: []Ability{NewestFrame}, run: func(t *run) {
-		t.configure(`"unit":"tokens","body_timeout":"200ms","output_tokens":100`)
+		t.configure(guessed + `,"body_timeout":"200ms"`)
 		t.mark(decisions("body_late"))
 		s := t.Open(Request{Frames: []string{`{"prompt":"` + strings.Repeat("x", 400)}, Unended: true})
 		t.Advance(400 * time.Millisecond)
@@ -67,16 +94,17 @@ var bodyScenarios = []scenario{
 		if s.Upstream() < 0 {
 			t.Fatalf("the request reached no endpoint: %+v", s.Result())
 		}
-		t.wantTokens(tokensAt(t, s, 300)...)
+		t.wantTokens(tokensAt(t, s, 200)...)
 		s.Send(`"}`, true)
 		t.wantReceived(s, `{"prompt":"`+strings.Repeat("x", 800)+`"}`)
+		t.wantTokens(tokensAt(t, s, 300)...)
 		t.finish(s)
 		t.wantReason(s, "body_late")
 		t.wantDrained()
 		t.wantGrown(decisions("body_late"), 1)
 	}},
 	{name: "comes whole after its time", endpoints: 2, needs: []Ability{NewestFrame}, run: func(t *run) {
-		t.configure(`"unit":"tokens","body_timeout":"200ms"`)
+		t.configure(guessed + `,"body_timeout":"200ms"`)
 		body := completion(400, 50)
 		s := t.Open(Request{Frames: []string{body[:100]}, Unended: true})
 		t.Advance(400 * time.Millisecond)
@@ -86,21 +114,22 @@ var bodyScenarios = []scenario{
 		t.finish(s)
 		t.wantDrained()
 	}},
-	{name: "larger than what is inspected, and announced", endpoints: 2, config: `"unit":"tokens","max_inspect_bytes":1024,"output_tokens":100`, run: func(t *run) {
+	{name: "larger than what is inspected, and announced", endpoints: 2, config: guessed + `,"max_inspect_bytes":1024`, run: func(t *run) {
 		const length = 4024
 		body := completion(length-len(completion(0, 0)), 0)
 		s := t.Open(Request{Headers: [][2]string{{"content-length", fmt.Sprint(length)}}, Frames: []string{body[:1024]}, Unended: true})
 		if s.Upstream() < 0 {
 			t.Fatal("the request is held although enough of it is there")
 		}
-		prompt := length - len(`{"model":"m","prompt":"`)
-		t.wantTokens(tokensAt(t, s, int64(prompt/4+100))...)
+		t.wantTokens(tokensAt(t, s, 200)...)
 		s.Send(body[1024:], true)
 		t.wantReceived(s, body)
+		seen := 1024 - len(`{"model":"m","prompt":"`)
+		t.wantTokens(tokensAt(t, s, int64(seen*length/1024/4+100))...) // the rest is like what was seen
 		t.finish(s)
 		t.wantDrained()
 	}},
-	{name: "a byte at a time", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+	{name: "a byte at a time", endpoints: 2, config: guessed + `,"body_timeout":"60s"`, run: func(t *run) {
 		body := completion(40, 50)
 		s := t.Open(Request{Frames: strings.Split(body, "")})
 		t.wantReceived(s, body)
@@ -108,7 +137,7 @@ var bodyScenarios = []scenario{
 		t.finish(s)
 		t.wantDrained()
 	}},
-	{name: "ends with trailers", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+	{name: "ends with trailers", endpoints: 2, config: guessed + `,"body_timeout":"60s"`, run: func(t *run) {
 		body := completion(400, 50)
 		s := t.Open(Request{Frames: []string{body}, Trailers: [][2]string{{"x-checksum", "1"}}})
 		t.wantReceived(s, body)
@@ -135,12 +164,14 @@ var bodyScenarios = []scenario{
 		t.finish(streams...)
 		t.wantDrained()
 	}},
-	{name: "not JSON", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_malformed", `{"model":`)},
-	{name: "no object", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_malformed", `[1,2]`)},
-	{name: "a key twice", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_ambiguous", `{"model":"a","prompt":"p","model":"b"}`)},
-	{name: "compressed", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_encoded", "\x1f\x8b\x08", "content-encoding", "gzip")},
-	{name: "multipart", endpoints: 2, config: `"unit":"tokens"`, run: passesFor("body_encoded", "--x--", "content-type", "multipart/form-data; boundary=x")},
-	{name: "encoding identity", endpoints: 2, config: `"unit":"tokens"`, run: func(t *run) {
+	{name: "not JSON", endpoints: 2, run: countsFor("body_malformed", `{"model":`)},
+	{name: "no object", endpoints: 2, run: countsFor("body_malformed", `[1,2]`)},
+	{name: "no number", endpoints: 2, run: countsFor("body_malformed", `{"prompt":"a","temperature":NaN}`)},
+	{name: "a byte order mark", endpoints: 2, run: countsFor("body_malformed", "\ufeff"+`{"prompt":"a"}`)},
+	{name: "a key twice", endpoints: 2, run: countsFor("body_ambiguous", `{"model":"a","prompt":"p","model":"b"}`)},
+	{name: "compressed", endpoints: 2, run: countsFor("body_encoded", "\x1f\x8b\x08", "content-encoding", "gzip")},
+	{name: "multipart", endpoints: 2, run: countsFor("body_encoded", "--x--", "content-type", "multipart/form-data; boundary=x")},
+	{name: "encoding identity", endpoints: 2, config: guessed, run: func(t *run) {
 		s := t.Open(Request{Headers: [][2]string{{"content-encoding", "identity"}}, Frames: []string{completion(400, 50)}})
 		t.wantTokens(tokensAt(t, s, 150)...)
 		t.finish(s)
@@ -157,20 +188,40 @@ var bodyScenarios = []scenario{
 	}},
 }
 
-// passesFor returns a scenario in which the request is left to native balancing for that reason and arrives whole.
-func passesFor(reason, body string, header ...string) func(*run) {
+// countsFor returns a scenario in which requests cannot be read: they are counted by their length under that reason, arrive whole,
+// and meet the cap.
+func countsFor(reason, body string, header ...string) func(*run) {
 	return func(t *run) {
-		t.mark(decisions(reason))
+		t.configure(guessed + `,"max_inflight":1`)
+		t.mark(decisions(reason), decisions("at_capacity"))
 		r := Request{Frames: []string{body}}
 		if len(header) == 2 {
 			r.Headers = [][2]string{{header[0], header[1]}}
 		}
-		s := t.Open(r)
-		t.wantReceived(s, body)
-		t.wantLoads(make([]int64, t.size)...)
-		t.finish(s)
-		t.wantReason(s, reason)
-		t.wantGrown(decisions(reason), 1)
+		var streams []Stream
+		var tokens []int64
+		for range t.size {
+			s := t.Open(r)
+			t.wantReceived(s, body)
+			if len(streams) > 0 && s.Upstream() == streams[0].Upstream() {
+				t.Error("two requests went to one endpoint")
+			}
+			streams, tokens = append(streams, s), append(tokens, int64(len(body)/4+100))
+		}
+		t.wantTokens(tokens...)
+		shed := t.Open(r)
+		if at := shed.Upstream(); at >= 0 {
+			t.Errorf("a request went to endpoint %d, which is at its cap", at)
+			shed.Finish()
+		}
+		if got := shed.Result().Status; got != 429 {
+			t.Errorf("answered %d, want 429", got)
+		}
+		t.finish(streams...)
+		t.wantReason(streams[0], reason)
+		t.wantDrained()
+		t.wantGrown(decisions(reason), uint64(t.size))
+		t.wantGrown(decisions("at_capacity"), 1)
 	}
 }
 

@@ -53,7 +53,7 @@ var configScenarios = []scenario{
 		t.finish(streams...)
 		t.wantDrained()
 	}},
-	{name: "a held request outlives a change", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
+	{name: "a held request outlives a change", endpoints: 2, config: guessed + `,"body_timeout":"60s"`, run: func(t *run) {
 		body := completion(400, 50)
 		s := t.Open(Request{Frames: []string{body[:100]}, Unended: true})
 		t.configure("")

@@ -99,7 +99,7 @@ var prefixScenarios = []scenario{
 		}
 		t.wantDrained()
 	}},
-	{name: "what servers tell is counted and learned", policy: prefixCache, endpoints: 1, config: `"output_tokens":5000`, run: func(t *run) {
+	{name: "what servers tell is counted and learned", policy: prefixCache, endpoints: 1, config: `"output_tokens":250`, run: func(t *run) {
 		const prompt, cached, expected = "warmgate_prompt_tokens_total", "warmgate_cached_tokens_total", "warmgate_expected_cached_tokens_total"
 		t.mark(prompt, cached, expected)
 		for i, usage := range []string{
@@ -186,9 +186,9 @@ func (t *run) conversation(seeds ...int) Request {
 	return Request{Frames: []string{`{"model":"` + t.Name() + `","messages":[` + strings.Join(turns, ",") + `]}`}}
 }
 
-// work is a request of the scenario's model that may generate so many tokens.
-func (t *run) work(limit int) Request {
-	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"work","max_tokens":%d}`, t.Name(), limit)}}
+// work is a request of the scenario's model with a prompt of so many tokens, which begins like no other.
+func (t *run) work(tokens int) Request {
+	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"%d %s"}`, t.Name(), tokens, strings.Repeat("work", tokens))}}
 }
 
 // warm sends requests until the gateway takes them where the plugin wants them: it may know of new endpoints later than the plugin.

@@ -37,6 +37,7 @@ type Info struct {
 	TokenIDs  int // tokens of a prompt given as numbers, on top of TextBytes
 	Shape     Shape
 	Uncached  bool // the engine computes all of the prompt, whatever is in its KV cache, because its likelihoods are asked for
+	Media     bool // pictures, sound or files are part of the prompt: its tokens cannot be told from its bytes
 }
 
 // maxCount bounds the numbers that are read, so that sums and products of them cannot overflow.

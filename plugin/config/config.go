@@ -36,7 +36,7 @@ type Config struct {
 
 	MaxInspectBytes  int           // how much of a request body is read for the decision
 	BodyTimeout      time.Duration // how long a request waits for its body before the headers decide
-	OutputTokens     int           // tokens expected of a request that does not limit its output
+	OutputTokens     int           // tokens expected of an answer, and of a prompt that has not come yet
 	MaxRequestTokens int           // the most tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
