@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-metrics bench-scraper bench-parser e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -53,6 +53,9 @@ bench-scraper: wasm ## What asking 8, 100 and 1,000 engines for their metrics co
 
 bench-parser: ## The parser of engine metrics against Prometheus's, on real engines' texts
 	cd e2e/bench/expfmt && $(GO) test -run='^$$' -bench=. ./...
+
+bench-attacks: wasm ## What one hostile client, a server that fails fast or dead gateways do to everybody else, against the same traffic without
+	$(GO) run ./e2e/bench/attacks $(ARGS)
 
 e2e: wasm ## Every test on a real Envoy or the Higress host
 	$(GO) test -count=1 -p 1 -timeout 20m ./e2e/...

@@ -38,6 +38,7 @@ type Options struct {
 	Timeout     time.Duration // per request, from the moment it is sent; 0 stands for 5 minutes
 	Connections int           // idle connections kept; 0 stands for 1024
 	Fresh       bool          // a new connection for each request
+	From        string        // address that connections come from, such as "127.0.0.3"; "" leaves it to the kernel
 	MaxBody     int64         // largest non-streamed answer read, bytes; 0 stands for 16 MiB
 }
 
@@ -62,13 +63,22 @@ func NewClient(opt Options) *Client {
 		opt.MaxBody = 16 << 20
 	}
 	return &Client{opt: opt, http: &http.Client{Transport: &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		DialContext:         DialerFrom(opt.From).DialContext,
 		MaxIdleConns:        opt.Connections,
 		MaxIdleConnsPerHost: opt.Connections,
 		IdleConnTimeout:     time.Minute,
 		DisableCompression:  true,
 		DisableKeepAlives:   opt.Fresh,
 	}}}
+}
+
+// DialerFrom returns a dialer whose TCP connections come from the address of this machine, "" for any.
+func DialerFrom(ip string) *net.Dialer {
+	d := &net.Dialer{Timeout: 10 * time.Second}
+	if ip != "" {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(ip)}
+	}
+	return d
 }
 
 // Close closes the idle connections.

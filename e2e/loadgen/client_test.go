@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -359,4 +360,32 @@ func ExampleClient_OpenLoop() {
 	sum := Summarize(samples, SLO{TTFT: time.Second})
 	fmt.Println(sum.Requests, "requests,", sum.Failed(), "failed, served by", sum.Endpoints)
 	// Output: 10 requests, 0 failed, served by map[e3:10]
+}
+
+// TestFrom has the server see where connections come from.
+func TestFrom(t *testing.T) {
+	var from atomic.Value
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		from.Store(host)
+	}))
+	defer srv.Close()
+	for _, ip := range []string{"127.0.0.3", "127.0.0.2", ""} {
+		c := NewClient(Options{URL: srv.URL, From: ip, Fresh: true})
+		c.Do(context.Background(), request(false), time.Now())
+		c.Close()
+		if want := cmp.Or(ip, "127.0.0.1"); from.Load() != want {
+			t.Errorf("from %q: the server saw %v", ip, from.Load())
+		}
+	}
+}
+
+func TestParseAnswerOfMessages(t *testing.T) {
+	u, ok := parseAnswer([]byte(`{"type":"message","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":9,"output_tokens":2}}`))
+	if !ok || u != (Usage{Prompt: 9, Completion: 2}) {
+		t.Errorf("read %+v, %v", u, ok)
+	}
+	if _, ok := parseAnswer([]byte(`{"type":"message","content":[]}`)); ok {
+		t.Error("an answer without content is complete")
+	}
 }

@@ -64,19 +64,19 @@ func parseEvent(data []byte) (event, error) {
 	return ev, nil
 }
 
-// parseAnswer reads a completion that was not streamed. It reports false if it has no choices.
+// parseAnswer reads a completion, or a message of Anthropic's API, that was not streamed. It reports false if it is neither.
 func parseAnswer(body []byte) (Usage, bool) {
 	if !gjson.ValidBytes(body) {
 		return Usage{}, false
 	}
-	v := gjson.GetManyBytes(body, "choices.#", "usage")
-	return parseUsage(v[1]), v[0].Int() > 0
+	v := gjson.GetManyBytes(body, "choices.#", "usage", "content.#")
+	return parseUsage(v[1]), v[0].Int() > 0 || v[2].Int() > 0
 }
 
 func parseUsage(v gjson.Result) Usage {
 	return Usage{
-		Prompt:     int(v.Get("prompt_tokens").Int()),
+		Prompt:     int(v.Get("prompt_tokens").Int() + v.Get("input_tokens").Int()),
 		Cached:     int(v.Get("prompt_tokens_details.cached_tokens").Int()),
-		Completion: int(v.Get("completion_tokens").Int()),
+		Completion: int(v.Get("completion_tokens").Int() + v.Get("output_tokens").Int()),
 	}
 }

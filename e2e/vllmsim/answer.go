@@ -71,6 +71,9 @@ func (a *answer) end() int {
 
 // sendWhole sends the answer as one JSON document.
 func (a *answer) sendWhole() int {
+	if a.req.message.wanted {
+		return a.sendMessage()
+	}
 	a.buf = append(a.buf[:0], '{')
 	if a.req.chat {
 		a.meta("chatcmpl-", "chat.completion")

@@ -1,9 +1,11 @@
 package vllmsim
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,14 +28,26 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) int
 	if r.Method != http.MethodPost {
 		return writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "Method Not Allowed")
 	}
-	body, err := readBody(w, r)
-	if err != nil {
-		if r.Context().Err() != nil {
-			return statusGone
-		}
+	body, err := s.readInTime(w, r)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		resetConnection(w)
+		return 0
+	case err != nil && r.Context().Err() != nil:
+		return statusGone
+	case err != nil:
 		return writeError(w, http.StatusBadRequest, "BadRequestError", err.Error())
 	}
+	if status := statusWanted(body); status > 0 {
+		return writeError(w, status, "InternalServerError", "The request asks for this.")
+	}
+	if s.cfg.Lenient {
+		body = lenient(body)
+	}
 	req, err := parseRequest(body, chat, !s.cfg.Instant)
+	if err == nil && r.URL.Path == messagesPath {
+		err = req.asMessages(body)
+	}
 	if err != nil {
 		return writeError(w, http.StatusBadRequest, "BadRequestError", err.Error())
 	}
@@ -90,6 +104,9 @@ func (s *Server) instant(a *answer) int {
 // generate answers through the engine.
 func (s *Server) generate(a *answer) int {
 	room := s.cfg.MaxModelLen - a.req.promptLen
+	if most := s.Tuning().AnswerTokens; most > 0 {
+		a.req.maxTokens = min(a.req.maxTokens, most)
+	}
 	if room < max(1, a.req.maxTokens) {
 		return writeError(a.w, http.StatusBadRequest, "BadRequestError", fmt.Sprintf(
 			"This model's maximum context length is %d tokens. However, your request has %d input tokens and asks for %d.",

@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -41,8 +42,14 @@ type Config struct {
 	Instant bool
 	// Tuning is the initial speed and failure mode; the zero value means DefaultTuning.
 	Tuning Tuning
+	// Lenient takes request bodies as Python's parser does, which knows NaN and more than the rules of JSON
+	// allow, and with a byte order mark in front.
+	Lenient bool
 	// Fleet, when set, watches this server together with others.
 	Fleet *Fleet
+	// Watch, when set, is called with every request to the model, in any failure mode, and what it returns
+	// when that request has ended. Calls may overlap.
+	Watch func(*http.Request) (ended func())
 }
 
 // DefaultConfig is a server of about the speed of a 7B model on one GPU with 16k tokens of KV
@@ -120,6 +127,12 @@ type Tuning struct {
 	DecodeSeqMS  float64 `json:"decode_seq_ms"`
 	// AdapterLoadMS is spent by a step for each adapter in it that is not loaded.
 	AdapterLoadMS float64 `json:"adapter_load_ms"`
+	// BodyTimeoutMS is how long the body of a completion may take to arrive, whatever the speed, before the
+	// connection is reset; 0 means for ever.
+	BodyTimeoutMS float64 `json:"body_timeout_ms"`
+	// AnswerTokens is where the model stops by itself, so that a larger max_tokens is a limit and no more,
+	// even one beyond the context. 0 is a model that never wants to stop.
+	AnswerTokens int `json:"answer_tokens"`
 }
 
 // DefaultTuning is a healthy server with the times DefaultConfig describes.
@@ -147,13 +160,13 @@ func (t Tuning) Validate() error {
 	if t.ErrorStatus < 400 || t.ErrorStatus > 599 {
 		errs = append(errs, fmt.Errorf("error_status: %d is not in 400..599", t.ErrorStatus))
 	}
-	if t.ResetAfterTokens < 0 {
-		errs = append(errs, errors.New("reset_after_tokens: negative"))
+	if t.ResetAfterTokens < 0 || t.AnswerTokens < 0 {
+		errs = append(errs, errors.New("reset_after_tokens and answer_tokens must not be negative"))
 	}
 	if !(t.SlowFactor > 0) || !(t.Speed > 0) {
 		errs = append(errs, errors.New("slow_factor and speed must be positive"))
 	}
-	for _, ms := range []float64{t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS} {
+	for _, ms := range []float64{t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS, t.BodyTimeoutMS} {
 		if !(ms >= 0) {
 			errs = append(errs, errors.New("times must not be negative"))
 			break

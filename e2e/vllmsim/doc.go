@@ -46,6 +46,10 @@
 // /tokenize, a model server here has /ws (echo after any HTTP/1.1 upgrade), /sim.Echo/Call (gRPC echo over HTTP/2 without
 // TLS) and /sim/echo (length and SHA-256 of a body of any size), all subject to the failure mode.
 //
+// A request may say what becomes of it: with "sim_status": 500 in its body, which need not be valid JSON otherwise, it
+// gets that status at once, and /v1/messages, Anthropic's API without streams, calls a tool with the value of
+// "sim_tool_input".
+//
 // # Determinism
 //
 // Text and length of an answer depend on Config.Seed and the prompt alone, so equal servers

@@ -20,6 +20,7 @@ type completionRequest struct {
 	usage     bool // stream_options.include_usage
 	maxTokens int  // 0: no limit given
 	salt      uint64
+	message   message
 }
 
 // parseRequest reads a request body. With promptToo false it only estimates the prompt's

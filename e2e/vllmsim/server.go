@@ -140,6 +140,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.serveControl(w, r) {
 		return
 	}
+	if s.cfg.Watch != nil {
+		defer s.cfg.Watch(r)()
+	}
 	began := s.traffic.enter(r)
 	status := 0 // stays 0 if the handler panics to reset an HTTP/2 stream
 	defer func() { s.traffic.leave(r, began, status) }()
@@ -157,6 +160,8 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) int {
 	}
 	switch r.URL.Path {
 	case "/v1/chat/completions":
+		return s.complete(w, r, true)
+	case messagesPath:
 		return s.complete(w, r, true)
 	case "/v1/completions":
 		return s.complete(w, r, false)

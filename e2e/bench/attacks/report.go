@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+)
+
+// report is everything the benchmark says.
+type report struct {
+	settings settings
+	attacks  []attack
+	results  [][]result // by attack, then by round
+}
+
+// column is one measured quantity; when says for which attacks it is shown.
+type column struct {
+	head, verb string
+	get        func(*result) float64
+	when       func(*attack) bool
+}
+
+func always(*attack) bool { return true }
+
+func byClient(a *attack) bool { return a.share > 0 }
+
+func onPrompts(a *attack) bool { return scenarioOf(a.scenario).talks }
+
+func isFast(a *attack) bool { return a.fast }
+
+func isCapped(a *attack) bool { return a.capped }
+
+func onScripts(a *attack) bool { return a.scripts }
+
+var columns = []column{
+	{"moved over the attacker's share", "%.2f", func(r *result) float64 { return r.perShare() }, byClient},
+	{"… of two controls", "%.2f", func(r *result) float64 { return r.null() }, byClient},
+	{"moved, % of honest requests", "%.1f", func(r *result) float64 { return 100 * r.moved() }, byClient},
+	{"largest share of a server, %", "%.1f", func(r *result) float64 { return 100 * r.maxShare }, always},
+	{"… controls", "%.1f", func(r *result) float64 { return 100 * r.maxShareNull }, always},
+	{"ejections", "%.0f", func(r *result) float64 { return r.ejected }, always},
+	{"… by Envoy", "%.0f", func(r *result) float64 { return r.native }, always},
+	{"p99 over controls", "%.2f", func(r *result) float64 { return r.p99 }, always},
+	{"… of two controls", "%.2f", func(r *result) float64 { return r.p99Null }, always},
+	{"honest failed, %", "%.1f", func(r *result) float64 { return 100 * r.failed }, always},
+	{"share of the 404 server", "%.2f", func(r *result) float64 { return r.fast }, isFast},
+	{"above the cap", "%.0f", func(r *result) float64 { return r.passed }, isCapped},
+	{"matched lost", "%.3f", func(r *result) float64 { return r.lost }, onPrompts},
+	{"… of two controls", "%.3f", func(r *result) float64 { return r.lostNull }, onPrompts},
+	{"longest script ms", "%.2f", func(r *result) float64 { return r.script }, onScripts},
+	{"… controls", "%.2f", func(r *result) float64 { return r.scriptNull }, onScripts},
+	{"scripts above 2 ms", "%.0f", func(r *result) float64 { return r.slow }, onScripts},
+	{"… controls", "%.0f", func(r *result) float64 { return r.slowNull }, onScripts},
+}
+
+// values returns one quantity of one attack, round by round.
+func (rep *report) values(attack int, get func(*result) float64) []float64 {
+	out := make([]float64, len(rep.results[attack]))
+	for i := range out {
+		out[i] = get(&rep.results[attack][i])
+	}
+	return out
+}
+
+func (rep *report) table() *bench.Table {
+	t := &bench.Table{Head: []string{"median (min..max)"}}
+	for _, c := range columns {
+		t.Head = append(t.Head, c.head)
+	}
+	for i := range rep.attacks {
+		row := []string{rep.attacks[i].String()}
+		for _, c := range columns {
+			cell := "–"
+			if c.when(&rep.attacks[i]) {
+				cell = bench.SpreadOf(rep.values(i, c.get)).Format(c.verb)
+			}
+			row = append(row, cell)
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+// targetTable shows the figures of the last line beside what they shall be.
+func (rep *report) targetTable() *bench.Table {
+	t := &bench.Table{Head: []string{"figure", "measured", "target", "spread", "attack"}}
+	for _, f := range rep.figures() {
+		t.Add(f.name, fmt.Sprintf("%.3g", f.value), fmt.Sprintf("≤ %g", f.limit), f.spread.Format("%.3g"), f.worst)
+	}
+	return t
+}
+
+// configuration says what was played, in full.
+func (rep *report) configuration() []string {
+	s, c, t := rep.settings, engine(), engine().Tuning
+	lines := []string{
+		"machine: " + bench.Machine() + "; clients, servers and gateways share it",
+		fmt.Sprintf("gateways: the shipped plain layout, %d workers, a fresh process for each run; "+
+			"all runs of a scenario, and two controls without attack, at the same time", s.workers),
+		fmt.Sprintf("servers: %d sequences at once, no limit on the queue, prefill %v ms + %v ms a token, "+
+			"decode step %v ms + %v ms a sequence; the model stops after %d tokens", c.MaxNumSeqs,
+			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, stopsAfter),
+		fmt.Sprintf("honest traffic: open loop, %v a run after %v to warm up, %d rounds with seeds from %d, "+
+			"the same in all runs of a scenario; %d clients from %s on; answers %+v tokens; "+
+			"prompts %+v tokens, or conversations of %d turns, %v apart",
+			s.span, s.warm, s.rounds, s.seed, honestClients, honestIP(0), answers, prompts, talkTurns, talkGap),
+		fmt.Sprintf("attacker: from %s, during all of a run; its share is of all requests", attackerIP),
+		"moved: total variation distance between the honest requests' distributions over servers with and without " +
+			"attack, less that of two runs without; or, if that is more, what went elsewhere than to servers with a " +
+			"request of the attacker, less the same of runs without",
+		fmt.Sprintf("404 server: what was due %v after the beginning or later; latency: p99 of the time to the first "+
+			"token, of Anthropic's API of the whole answer", learnt),
+	}
+	for _, sc := range scenarios {
+		if slices.ContainsFunc(rep.attacks, func(a attack) bool { return a.scenario == sc.name }) {
+			lines = append(lines, fmt.Sprintf("scenario %s: %d servers, %.0f %% of their slots, %s, Warmgate %s",
+				sc.name, sc.servers, 100*s.load*sc.share, sc.path, sc.plugin))
+		}
+	}
+	for i := range rep.attacks {
+		a := &rep.attacks[i]
+		lines = append(lines, fmt.Sprintf("attack %s: scenario %s, %.0f %% of all requests; %s",
+			a, a.scenario, 100*a.share, a.about))
+	}
+	return lines
+}
+
+// publish prints the report, and saves it where the settings say.
+func (rep *report) publish(w io.Writer) error {
+	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line(), rep.targetTable())
+}

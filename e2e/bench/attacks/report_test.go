@@ -1,0 +1,169 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// madeUp is a report of all attacks whose results are as good as they shall be, changed by f.
+func madeUp(f func(a *attack, round int, r *result)) *report {
+	rep := &report{settings: settings{rounds: 3, load: 0.53, span: 13 * time.Second, workers: 2, seed: 7}, attacks: attacks}
+	for i := range attacks {
+		var rounds []result
+		for round := range 3 {
+			r := result{p99: 1.05, fast: 0.08, script: 1.4}
+			r.share, r.apart, r.apartNull = attacks[i].share, 0.04, 0.03
+			f(&attacks[i], round, &r)
+			rounds = append(rounds, r)
+		}
+		rep.results = append(rep.results, rounds)
+	}
+	return rep
+}
+
+func TestLineOfTargetsThatAreMet(t *testing.T) {
+	l := madeUp(func(*attack, int, *result) {}).line()
+	if l["target_met"] != true || len(l["missed"].([]string)) != 0 {
+		t.Errorf("missed %v of %v", l["missed"], l)
+	}
+	for _, target := range targets {
+		if _, ok := l[target.name].(float64); !ok {
+			t.Errorf("the line lacks %s", target.name)
+		}
+	}
+}
+
+func TestLineTakesTheWorstAttack(t *testing.T) {
+	is := func(a *attack, name string) bool { return a.String() == name }
+	for _, c := range []struct {
+		name, figure, worst string
+		change              func(a *attack, round int, r *result)
+		want                float64
+		missed              bool
+	}{
+		{"moved in two of three rounds", "displaced_max", "1c prefix", func(a *attack, round int, r *result) {
+			if is(a, "1c prefix") && round > 0 {
+				r.apart = 0.18
+			}
+		}, 3, true},
+		{"moved in one of three", "displaced_max", "1a tokens", func(a *attack, round int, r *result) {
+			if is(a, "1c prefix") && round > 1 {
+				r.apart = 0.18
+			}
+		}, 0.2, false},
+		{"ejected once", "ejected_by_clients", "2 stall", func(a *attack, round int, r *result) {
+			if is(a, "2 stall") && round == 1 {
+				r.ejected = 2
+			}
+		}, 2, true},
+		{"ejected, and rightly so", "ejected_by_clients", "1a tokens", func(a *attack, _ int, r *result) {
+			if is(a, "3 fast 404") {
+				r.ejected = 1
+			}
+		}, 0, false},
+		{"above the cap once", "cap_passed", "4", func(_ *attack, round int, r *result) {
+			if round == 2 {
+				r.passed = 1
+			}
+		}, 1, true},
+		{"a server that attracts", "fast_4xx_share", "3 fast 404", func(_ *attack, _ int, r *result) { r.fast = 0.7 }, 0.7, true},
+		{"a script that is long once", "script_ms_max", "9", func(_ *attack, round int, r *result) {
+			if round == 0 {
+				r.script = 9
+			}
+		}, 1.4, false},
+		{"latency where capacity is taken", "honest_p99_ratio", "1a tokens", func(a *attack, _ int, r *result) {
+			if is(a, "4") || is(a, "3 fast 404") {
+				r.p99 = 7
+			}
+		}, 1.05, false},
+		{"matches lost", "matching_lost", "5", func(a *attack, _ int, r *result) {
+			if is(a, "5") {
+				r.lost = 0.21
+			}
+		}, 0.21, true},
+	} {
+		l := madeUp(c.change).line()
+		got := l[c.figure].(float64)
+		if !near(got, c.want, 1e-9) || l[c.figure+"_worst"] != c.worst {
+			t.Errorf("%s: %s is %v of %v, want %v of %s", c.name, c.figure, got, l[c.figure+"_worst"], c.want, c.worst)
+		}
+		if missed := slices.Contains(l["missed"].([]string), c.figure); missed != c.missed || l["target_met"] == c.missed {
+			t.Errorf("%s: missed %v, met %v", c.name, l["missed"], l["target_met"])
+		}
+	}
+}
+
+func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
+	rep := madeUp(func(*attack, int, *result) {})
+	i := slices.IndexFunc(attacks, func(a attack) bool { return a.id == "4" })
+	rep.attacks, rep.results = rep.attacks[i:i+1], rep.results[i:i+1]
+	raw, err := json.Marshal(rep.line())
+	if err != nil || !strings.Contains(string(raw), `"cap_passed":0`) || strings.Contains(string(raw), "script") ||
+		!strings.Contains(string(raw), `"target_met":false`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+func TestReportSaysWhatWasPlayed(t *testing.T) {
+	rep := madeUp(func(_ *attack, round int, r *result) { r.passed = float64(round) })
+	rep.settings.markdown = filepath.Join(t.TempDir(), "a.md")
+	var out strings.Builder
+	if err := rep.publish(&out); err != nil {
+		t.Fatal(err)
+	}
+	md, err := os.ReadFile(rep.settings.markdown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"max_inflight":4`, "127.0.0.2", "7 clients from 127.0.0.3 on", "content-length: 1000000000", "1 (0..2)", "honest_p99_ratio",
+		"scenario redis", "33 % of all requests", "decode step 79 ms",
+	} {
+		if !strings.Contains(out.String(), want) || !strings.Contains(string(md), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, `{"bench":"attacks"`) || !json.Valid([]byte(last)) {
+		t.Errorf("the last line is %s", last)
+	}
+}
+
+func TestResultComparesWithBothControls(t *testing.T) {
+	sc := scenarioOf("four")
+	traffic := make([]honest, 400)
+	samples := func(choose func(i int) int, ttft time.Duration) []loadgen.Sample {
+		out := at(len(traffic), choose)
+		for i := range out {
+			out[i].Due = time.Duration(i) * 50 * time.Millisecond
+			out[i].TTFT = ttft
+			traffic[i].ID = i
+		}
+		return out
+	}
+	inTurn := func(i int) int { return i % 4 }
+	one := &arm{scenario: sc, traffic: traffic, outcome: outcome{samples: samples(inTurn, 100)}}
+	two := &arm{scenario: sc, traffic: traffic, outcome: outcome{samples: samples(inTurn, 100), ejected: 1, slow: 2}}
+	with := &arm{scenario: sc, traffic: traffic, attack: &attack{share: 0.2}, round: 5, outcome: outcome{
+		samples: samples(func(int) int { return 1 }, 150), ejected: 3, passed: 4,
+	}}
+	with.samples[399].Error = loadgen.ErrReset
+	r := resultOf(with, one, two, settings{warm: 2 * time.Second})
+	if r.maxShare != 1 || r.maxShareNull != 0.25 || r.fast != 1 || r.fastNull != 0.25 {
+		t.Errorf("shares %+v", r)
+	}
+	if !near(r.p99, 1.5, 1e-9) || r.p99Null != 1 || !near(r.failed, 1./360, 1e-9) || r.failedNull != 0 {
+		t.Errorf("latency and failures %+v", r)
+	}
+	if r.ejected != 3 || r.ejectedNull != 1 || r.passed != 4 || r.slowNull != 2 || !near(r.perShare(), 0.75/0.2, 1e-9) {
+		t.Errorf("counts %+v", r)
+	}
+}
