@@ -79,7 +79,7 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 	if p == nil || p.usage == nil {
 		return
 	}
-	u, ok := p.usage.Usage()
+	u, ok := p.usage.Usage(s.complete)
 	if !ok {
 		return
 	}
