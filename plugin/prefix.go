@@ -23,14 +23,15 @@ type prompted struct {
 	planned   time.Duration
 	shape     prompt.Shape
 	uncached  bool    // the endpoint does not read its cache for it
-	whole     bool    // all of the body was seen
-	textBytes int     // length of the prompt's text, 0 if not all of it was seen
+	whole     bool    // all of the prompt was seen
+	textBytes int     // length of the prompt's text, 0 if not all of it was seen, or not all of it is text
+	answers   int     // asked for
 	cached    float64 // share of the prompt that the endpoint was taken to have in its cache
 	usage     *prompt.UsageReader
 }
 
 // cut cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is a header for
-// it, are part of every key.
+// it, are part of every key. A prompt that the server puts more in front of than was sent is never seen as a whole.
 func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	chainer, tenant := s.plugin.vm.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {
@@ -40,11 +41,12 @@ func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole 
 	if s.cfg.Prefix.TenantHeader != "" { // those that have none are one
 		chainer.Claim(blocks, tenant)
 	}
+	whole = whole && !info.Continued
 	s.prompted = &prompted{
 		blocks: slices.Clone(blocks), length: length, model: s.modelOf(body, parts), planned: s.plugin.vm.now(),
-		shape: s.shape(info), uncached: info.Uncached, whole: whole,
+		shape: s.shape(info), uncached: info.Uncached, whole: whole, answers: max(1, info.N),
 	}
-	if whole {
+	if whole && !info.Media {
 		s.prompted.textBytes = info.TextBytes
 	}
 }

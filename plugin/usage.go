@@ -99,6 +99,7 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 	if !s.complete {
 		u.Output = 0 // so far
 	}
+	u.Output /= p.answers
 	l, _ := v.models.get(now, p.model)
 	l.told(p.textBytes, u)
 	v.models.put(now, p.model, l)
@@ -106,5 +107,5 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 
 // modelOf names the model that a body asks for.
 func (s *stream) modelOf(body []byte, parts *prompt.Parts) modelKey {
-	return modelKey{s.scope, xxhash.Sum64(parts.Model(body))}
+	return modelKey{s.scope, xxhash.Sum64String(parts.ModelName(body))}
 }

@@ -36,6 +36,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"health", healthScenarios},
 		{"view", viewScenarios},
 		{"prefix", prefixScenarios},
+		{"prefix", apiScenarios},
 		{"metrics", metricsScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {

@@ -120,7 +120,7 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 	c.begin()
 	for _, f := range textFields {
 		if value := p.of(body, f); len(value) > 0 {
-			c.mark(byte(f))
+			c.mark(markOf(f))
 			c.list(f, value, f == p.last)
 		}
 	}
@@ -258,6 +258,14 @@ func (c *Chainer) flush() {
 // escape stands in front of every mark. No UTF-8 text has that byte; where a text has it all the same it is doubled, so that
 // no text can look like marks.
 const escape = 0xff
+
+// markOf returns the mark of a field. The numbers of the first ones are below those of all other marks.
+func markOf(f field) byte {
+	if f > fieldTools {
+		return byte(f) | 0x80
+	}
+	return byte(f)
+}
 
 // mark adds something that is no text: where a string begins, a bracket, a field.
 func (c *Chainer) mark(b byte) {
