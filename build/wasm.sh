@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 host=${1:?usage: build/wasm.sh envoy|higress|envoy-chaos|envoy-bench [output]}
 out=${2:-build/out/warmgate-$host.wasm}
-budget=$((4 * 1024 * 1024))
+budget=$((6 * 1024 * 1024))
 
 case $host in
 envoy) tags=envoy ;;

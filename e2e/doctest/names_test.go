@@ -97,7 +97,7 @@ func TestLimits(t *testing.T) {
 		{"ARCHITECTURE.md", "more than 5000 leases", "redisclient/store_beat.go", `partSize = 5000\b`},
 		{"ARCHITECTURE.md", "a hundred leases at a time", "redisclient/store_beat.go", `batch = 100\b`},
 		{"ARCHITECTURE.md", "by 4 ms", "plugin/wake.go", `punctual = 4 \* time.Millisecond`},
-		{"CONTRIBUTING.md", "under 4 MiB", "build/wasm.sh", `4 \* 1024 \* 1024`},
+		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(open(t, c.doc).text), " "), c.says) {

@@ -180,7 +180,7 @@ func (rep *report) line() result {
 	out.ChunkNone, out.ChunkRead = rep.chunks[none].Median, rep.chunks[readbody].Median
 	out.ChunkOther, out.Chunk, out.ChunkUsage = rep.chunks[tokens].Median, rep.chunks[prefix].Median, rep.chunks[usage].Median
 	out.Targets.Hostile = rep.hostile != nil && out.Worst <= hostileLimit
-	out.Targets.Wasm = out.Wasm <= 4<<20
+	out.Targets.Wasm = out.Wasm <= 6<<20
 	if m := rep.memory; m != nil {
 		out.Targets.Memory = m.Late <= 64<<20 && float64(m.Late) <= 1.1*float64(m.Early)
 	}
