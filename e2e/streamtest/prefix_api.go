@@ -71,11 +71,15 @@ var apiScenarios = []scenario{
 			t.Errorf("a text of %d tokens counts %d behind pictures", before, after)
 		}
 	}},
-	{name: "several answers", policy: prefixCache, endpoints: 1, needs: []Ability{PickWorker}, config: `"output_tokens":5000`, run: func(t *run) {
+	{name: "several answers", policy: prefixCache, endpoints: 1, config: `"output_tokens":5000`, run: func(t *run) {
 		r := t.conversation(1)
 		r.Frames[0] = strings.Replace(r.Frames[0], "{", `{"n":4,`, 1)
-		t.answer(r, `{"usage":{"prompt_tokens":500,"completion_tokens":400}}`)
-		if got := t.weigh(t.conversation(1)); got < 100 || got > 110 {
+		var got int64 = 5000
+		for round := 0; got >= 5000 && round < 20; round++ { // each worker learns for itself
+			t.answer(r, `{"usage":{"prompt_tokens":500,"completion_tokens":400}}`)
+			got = t.weigh(t.conversation(1))
+		}
+		if got < 100 || got > 110 {
 			t.Errorf("%d tokens in flight, want little more than the 100 of each answer before", got)
 		}
 	}},
