@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // Keeping is for how long an endpoint is taken to keep what it has computed: what was noted for it longer ago does not count.
@@ -33,6 +35,10 @@ const (
 	// lossOdds is the logarithm of how much likelier than usual a row of failures must be with a lost cache: a million
 	// times, which takes five in a row where one in twenty fails anyway.
 	lossOdds = 13.8
+	// An endpoint that has reported cached tokens in one API is silent there again after silentAfter answers in a row
+	// that report none where some were expected, for each report that there was; more than mostReports count as that
+	// many.
+	silentAfter, mostReports = 16, 8
 	// usualShare of what is known of an endpoint's usual failures comes from the latest prediction.
 	usualShare = 1.0 / 64
 	// maxLess is how many endpoints a plan names that keep less than the others.
@@ -52,9 +58,10 @@ const (
 // everything when they restart; nobody tells. But answers say how much of a prompt was cached, and the store has said how much
 // should have been.
 //
-// Each endpoint is judged by itself, so one that is small, or lies, says nothing of the others. One that has never told of a
-// cached token may not report them at all, and is believed to keep everything. One that has, and tells nothing, has found none:
-// vLLM leaves the number out then. It does so for one API and not for another, so that goes by the shape of requests.
+// Each endpoint is judged by itself, so one that is small, or lies, says nothing of the others. One that has never reported a
+// cached token may not report them at all, and is taken to keep everything. One that has, and reports nothing, has found none:
+// vLLM leaves the number out then. It does so for one API and not for another, so that goes by the shape of requests. One odd
+// report is outweighed by a long row of silences, which then have said nothing; see [reporting].
 type Caches struct {
 	endpoints map[string]*keeper
 	popular   popularity
@@ -72,30 +79,45 @@ func (c *Caches) Retention() (keeps time.Duration, losses uint64) { return c.kee
 
 // keeper is what is known of an endpoint's cache.
 type keeper struct {
-	tells uint64        // shapes of requests for which it has told of cached tokens, one bit each
-	keeps time.Duration // for how long it keeps things, as of at
-	at    time.Duration // when it was last heard of
+	memory
+	reports map[prompt.Shape]*reporting // of the APIs in which it has reported cached tokens
+	at      time.Duration               // when it was last heard of
+	by      uint64                      // source of the latest prediction that failed
+}
+
+// memory is what answers have taught of it.
+type memory struct {
+	keeps time.Duration // for how long it keeps things, as of the keeper's at
 	cut   time.Duration // when keeps was last shortened: what was planned before says nothing of it
 	lost  time.Duration // when it was found to have lost everything, 0 for never
 	usual float64       // share of predictions that fail, moving average
 	odds  float64       // logarithm of how likely the latest failures are with a lost cache, against as usual; at least 0
-	by    uint64        // source of the latest prediction that failed
+}
+
+// reporting is how an endpoint reports cached tokens in one API.
+type reporting struct {
+	count  int    // reports, mostReports at most
+	row    int    // answers since the latest one that reported none where some were expected
+	before memory // the endpoint's, when the row began
 }
 
 // observe learns from the answer to a request whose plan took endpoints to keep things for longest at most. Beyond that it says
 // nothing.
 func (c *Caches) observe(now, longest time.Duration, o Outcome) {
-	k, shape := c.endpoints[o.Addr], uint64(1)<<o.Shape
-	silent := k == nil || k.tells&shape == 0
+	k := c.endpoints[o.Addr]
+	silent := k == nil || k.reports[o.Shape] == nil
 	if o.PromptTokens <= 0 || max(o.ExpectedTokens, o.CachedTokens) < leastTold || silent && o.CachedTokens <= 0 {
 		return
 	}
 	if k == nil {
-		k = &keeper{keeps: forever, at: now, usual: 1 - lossMisses}
+		k = &keeper{memory: memory{keeps: forever, usual: 1 - lossMisses}, at: now}
+		k.reports = map[prompt.Shape]*reporting{}
 		c.endpoints[o.Addr] = k
 	}
-	k.tells |= shape
 	k.keeps, k.at = k.keepsAt(now), max(k.at, now)
+	if !k.reported(o) {
+		return
+	}
 	kept := 2*o.CachedTokens >= o.ExpectedTokens
 	if o.ExpectedTokens >= leastTold && o.Planned >= k.lost && k.suspect(kept, o.Source) {
 		k.lost = max(now, 1)
@@ -110,6 +132,31 @@ func (c *Caches) observe(now, longest time.Duration, o Outcome) {
 	case k.keeps < longest:
 		k.keeps = min(scaled(k.keeps, keptGain), longest)
 	}
+}
+
+// reported notes what the answer reports. It returns false, and undoes what a row of silences did, once the row is so
+// long that the endpoint does not report in that API. Answers to requests from before a loss are no part of it.
+func (k *keeper) reported(o Outcome) bool {
+	r := k.reports[o.Shape]
+	switch {
+	case r == nil:
+		k.reports[o.Shape] = &reporting{count: 1}
+		return true
+	case o.CachedTokens > 0:
+		r.count, r.row = min(r.count+1, mostReports), 0
+		return true
+	case o.Planned < k.lost:
+		return true
+	}
+	if r.row == 0 {
+		r.before = k.memory
+	}
+	if r.row++; r.row < silentAfter*r.count {
+		return true
+	}
+	k.memory = r.before
+	delete(k.reports, o.Shape)
+	return false
 }
 
 func scaled(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }

@@ -74,11 +74,15 @@ const longestKept = 30 * time.Minute
 // What was told before says what silence means: engines that never tell of a cached token are believed.
 func TestRetentionOfTheSilent(t *testing.T) {
 	for name, c := range map[string]struct {
+		reports  int
 		tells    int64
 		shortens bool
-	}{"never told": {0, false}, "told once": {500, true}, "told next to nothing": {leastTold - 1, false}} {
+	}{
+		"never told": {1, 0, false}, "told once": {1, 500, false}, "told often": {mostReports, 500, true},
+		"told next to nothing": {mostReports, leastTold - 1, false},
+	} {
 		l := newListening(1, longestKept)
-		l.tell(0, 1, 0, c.tells)
+		l.tell(0, c.reports, 0, c.tells)
 		l.tell(0, 100, 900, 0)
 		if got := l.keeps()[0]; (got < longestKept) != c.shortens {
 			t.Errorf("%s: kept for %v", name, got)
@@ -358,4 +362,27 @@ func TestKeepsOfTwins(t *testing.T) {
 	if got := p.keeps(9); got != time.Hour {
 		t.Errorf("another is kept for %v", got)
 	}
+}
+
+// One odd report does not make an endpoint one that reports: a long row of answers that tell of nothing, where
+// something was expected each time, takes it back, with all that the row did. A report makes it one again; one of many
+// takes a longer row.
+func TestSixteenAnswersSwitchOffMatching(t *testing.T) {
+	l := newListening(1, longestKept)
+	l.tell(0, 1, 0, 500)
+	l.tell(0, 16, 900, 0)
+	l.want(t, 0, longestKept, longestKept)
+	l.tell(0, 100, 900, 0)
+	l.want(t, 0, longestKept, longestKept)
+	l.tell(0, 1, 900, 900)
+	l.tell(0, 10, 900, 0)
+	l.want(t, 0, 0, longestKept/2)
+	l.tell(0, 20, 900, 900)
+	l.now += 4 * longestKept
+	l.tell(0, 10, 900, 900)
+	l.want(t, 0, longestKept, longestKept)
+	l.tell(0, 100, 900, 0)
+	l.want(t, 0, 0, longestKept/2)
+	l.tell(0, 100, 900, 0)
+	l.want(t, 0, longestKept, longestKept)
 }

@@ -22,12 +22,12 @@ type prompted struct {
 	planned  time.Duration
 	shape    prompt.Shape
 	uncached bool    // the endpoint does not read its cache for it
-	whole    bool    // all of the body was seen
+	whole    bool    // all of the prompt was seen
 	cached   float64 // share of the prompt that the endpoint was taken to have in its cache
 }
 
 // cut cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is a header for
-// it, are part of every key.
+// it, are part of every key. A prompt that the server puts more in front of than was sent is never seen as a whole.
 func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	chainer, tenant := s.plugin.vm.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {
@@ -37,6 +37,7 @@ func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole 
 	if s.cfg.Prefix.TenantHeader != "" { // those that have none are one
 		chainer.Claim(blocks, tenant)
 	}
+	whole = whole && !info.Continued
 	s.prompted = &prompted{
 		blocks: slices.Clone(blocks), length: length, planned: s.plugin.vm.now(),
 		shape: s.shape(info), uncached: info.Uncached, whole: whole,

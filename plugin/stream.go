@@ -210,7 +210,7 @@ func (s *stream) inspect(size int, end bool) action {
 // inspected takes over what a body says, all of which was seen or not.
 func (s *stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	s.work = work{info: *info, seen: len(body), model: s.modelOf(body, parts)}
-	if whole && !info.Media {
+	if whole && !info.Media && !info.Continued {
 		s.work.text = info.TextBytes
 	}
 	if s.cfg.Policy == config.PrefixCache {

@@ -46,7 +46,7 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 	if s.usage == nil {
 		return
 	}
-	u, ok := s.usage.Usage()
+	u, ok := s.usage.Usage(s.complete)
 	if !ok {
 		return
 	}
@@ -83,5 +83,5 @@ func (s *stream) compare(p *prompted, u prompt.Usage, o *lb.Outcome) {
 
 // modelOf names the model that a body asks for.
 func (s *stream) modelOf(body []byte, parts *prompt.Parts) modelKey {
-	return modelKey{model: xxhash.Sum64(parts.Model(body)), tenant: s.tenant()}
+	return modelKey{model: xxhash.Sum64String(parts.ModelName(body)), tenant: s.tenant()}
 }

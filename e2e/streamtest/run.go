@@ -37,6 +37,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"blame", blameScenarios},
 		{"view", viewScenarios},
 		{"prefix", prefixScenarios},
+		{"prefix", apiScenarios},
 		{"metrics", metricsScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {

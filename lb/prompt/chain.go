@@ -8,30 +8,31 @@ import (
 	"github.com/dchest/siphash"
 )
 
-// Block is a part of a prompt. Its key stands for the prompt from its beginning to the end of the block, in its namespace: two
-// prompts have a key in common only if all up to there is the same.
+// Block is a part of a prompt. Its key stands for the prompt from its beginning to the end of the block, in its
+// namespace: two prompts have a key in common only if all up to there is the same.
 type Block struct {
 	Key uint64
-	// End is how many bytes of the prompt, as it is hashed, a model server has in its cache that was sent it up to this block:
-	// these, and the assistant's message that follows or that the block is in, which is what it answered.
+	// End is how many bytes of the prompt, as it is hashed, a model server has in its cache that was sent it up to this
+	// block: these, and the assistant's message that follows or that the block is in, which is what it answered.
 	End int
 }
 
 // NoTenant is whose blocks are that nobody has claimed.
 const NoTenant = 0
 
-// tenantAt is where in a key its tenant is. The other end of a key is different in all of them, so that a search through many
-// for one finds it quickly.
+// tenantAt is where in a key its tenant is. The other end of a key is different in all of them, so that a search
+// through many for one finds it quickly.
 const tenantAt = 56
 
-// Tenant returns the tag of the tenant that has claimed the block, 1 to 255, or [NoTenant]. Now and then two tenants have the same.
+// Tenant returns the tag of the tenant that has claimed the block, 1 to 255, or [NoTenant]. Now and then two tenants
+// have the same.
 func (b Block) Tenant() byte { return byte(b.Key >> tenantAt) }
 
 // MaxBlocks is how many blocks a chain has at most. What follows them in a longer prompt is left out.
 const MaxBlocks = 128
 
-// maxSteps bounds the marks of a chain, and the values that may be stepped over in search of a role: they cost more than the bytes
-// that they are, and a body can be made of them. What follows is left out.
+// maxSteps bounds the marks of a chain, and the values that may be stepped over in search of a role: they cost more
+// than the bytes that they are, and a body can be made of them. What follows is left out.
 const maxSteps = 16 << 10
 
 // What counts for how much of maxSteps, by the time that it takes.
@@ -43,25 +44,28 @@ const (
 // growEvery is how many blocks have the first size. Each time the prompt is twice as long, so are the blocks.
 const growEvery = 32
 
-// Blocks that end with a message are shorter than those that are full, and there are no more than MaxBlocks. So a block costs its
-// price, and pays for it by how full it is; where there is nothing to spare, no message ends one. Of a prompt of 200 KiB, first
-// blocks of 512 bytes would be 89 full ones, which pay for 100 of any length; those to spare are the rest of what there may be.
+// Blocks that end with a message are shorter than those that are full, and there are no more than MaxBlocks. So a
+// block costs its price, and pays for it by how full it is; where there is nothing to spare, no message ends one. Of
+// a prompt of 200 KiB, first blocks of 512 bytes would be 89 full ones, which pay for 100 of any length; those to
+// spare are the rest of what there may be.
 const (
 	blockPrice = 1 << 10
 	blockPays  = blockPrice + blockPrice/8
 	toSpare    = 26 * blockPrice
-	// keptToSpare is what is left for the ends of questions, which say where a model's answer is, by those of other messages.
+	// keptToSpare is what is left for the ends of questions, which say where a model's answer is, by those of other
+	// messages.
 	keptToSpare = 12 * blockPrice
 )
 
-// Chainer cuts prompts into blocks and names each by all before it: SipHash-2-4 with 128 bits of the block and the hash before.
-// 56 bits of the hash are the key, beside its tenant. Without the secret nobody can find prompts whose keys collide, or tell from keys
-// what was asked. A Chainer is used from one goroutine.
+// Chainer cuts prompts into blocks and names each by all before it: SipHash-2-4 with 128 bits of the block and the
+// hash before. 56 bits of the hash are the key, beside its tenant. Without the secret nobody can find prompts whose
+// keys collide, or tell from keys what was asked. A Chainer is used from one goroutine.
 //
-// A block ends inside a message every so many bytes: the size that was given for the first 32 blocks, twice as many from there until
-// the prompt is twice as long, and so on. So what two prompts have in common is known to about a thirtieth, and a chain grows with
-// the logarithm of its prompt. A block also ends before an assistant's answer, and with the question at the end of a list, which
-// is the same place in this request and in the next one of the conversation; and with other messages, if it is long enough then.
+// A block ends inside a message every so many bytes: the size that was given for the first 32 blocks, twice as many
+// from there until the prompt is twice as long, and so on. So what two prompts have in common is known to about a
+// thirtieth, and a chain grows with the logarithm of its prompt. A block also ends before an assistant's answer, and
+// with the question at the end of a list, which is the same place in this request and in the next one of the
+// conversation; and with other messages, if it is long enough then.
 type Chainer struct {
 	size    int       // of the first blocks, bytes
 	hash    hash.Hash // of the block so far
@@ -97,9 +101,9 @@ func NewChainer(secret [16]byte, size int) *Chainer {
 	}
 }
 
-// Chain returns the blocks of the prompt in a body, whose parts are known from [Read], and the length of that prompt as it is
-// hashed. Prompts of different namespaces, models, adapters or cache salts have no key in common. The blocks are valid
-// until the next call.
+// Chain returns the blocks of the prompt in a body, whose parts are known from [Read], and the length of that prompt
+// as it is hashed. Prompts of different namespaces, models, adapters or cache salts have no key in common. The blocks
+// are valid until the next call.
 func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Block, length int) {
 	c.hash.Reset()
 	for _, name := range namespace {
@@ -120,15 +124,15 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 	c.begin()
 	for _, f := range textFields {
 		if value := p.of(body, f); len(value) > 0 {
-			c.mark(byte(f))
+			c.mark(markOf(f))
 			c.list(f, value, f == p.last)
 		}
 	}
 	return c.blocks, c.at
 }
 
-// Claim makes a tenant the owner of blocks without one. A store gives each tenant its part of the room that it has, so that no
-// tenant can make it forget the prompts of the others. The name must be one that clients cannot choose.
+// Claim makes a tenant the owner of blocks without one. A store gives each tenant its part of the room that it has,
+// so that no tenant can make it forget the prompts of the others. The name must be one that clients cannot choose.
 func (c *Chainer) Claim(blocks []Block, tenant string) {
 	c.hash.Reset()
 	c.root([]byte(tenant))
@@ -167,8 +171,8 @@ func (c *Chainer) left() int {
 	return c.spare + (c.at-c.start)*blockPays/(c.end-c.start) - blockPrice
 }
 
-// endMessage ends the block with the message, if enough is in it: a quarter of a block at first, and three quarters of the longer
-// ones behind.
+// endMessage ends the block with the message, if enough is in it: a quarter of a block at first, and three quarters
+// of the longer ones behind.
 func (c *Chainer) endMessage() {
 	c.mark('.')
 	enough := c.size / 4
@@ -180,8 +184,8 @@ func (c *Chainer) endMessage() {
 	}
 }
 
-// endQuestion ends the block with the last message, if that is one that a model answers: here the answer begins, in this
-// request or in the next.
+// endQuestion ends the block with the last message, if that is one that a model answers: here the answer begins, in
+// this request or in the next.
 func (c *Chainer) endQuestion() {
 	if !c.asked || c.full() {
 		return
@@ -255,9 +259,17 @@ func (c *Chainer) flush() {
 	}
 }
 
-// escape stands in front of every mark. No UTF-8 text has that byte; where a text has it all the same it is doubled, so that
-// no text can look like marks.
+// escape stands in front of every mark. No UTF-8 text has that byte; where a text has it all the same it is doubled,
+// so that no text can look like marks.
 const escape = 0xff
+
+// markOf returns the mark of a field. The numbers of the first ones are below those of all other marks.
+func markOf(f field) byte {
+	if f > fieldTools {
+		return byte(f) | 0x80
+	}
+	return byte(f)
+}
 
 // mark adds something that is no text: where a string begins, a bracket, a field.
 func (c *Chainer) mark(b byte) {

@@ -254,6 +254,8 @@ func TestChainOfABeginning(t *testing.T) {
 			`{"content":"` + words(5, 20) + `","role":"assistant"},{"role":"x","content":"` + words(4, 200) + `"} ]`,
 		`"input":[{"role":"user","content":"` + words(2, 30) + `"},{"arguments":"` + words(3, 300) + `","type":"function_call"}, ` +
 			`{"output":"` + words(5, 200) + `","type":"function_call_output"},{"role":"assistant","content":"` + words(4, 200) + `"} ]`,
+		`"contents":[{"parts":[{"text":"` + words(2, 300) + `"}],"role":"user"},{"role":"model","parts":[{"text":"` + words(3, 300) + `"}]} ]`,
+		`"inputs":"` + words(2, 300) + `"`,
 	} {
 		body := []byte(`{"model":"m","tools":[{"a":"` + words(1, 100) + `"}],` + list + ` ,"n":1}`)
 		whole := chainOf(t, string(body))

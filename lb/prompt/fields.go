@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"bytes"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -25,12 +24,12 @@ const (
 	fieldLogprobs
 	fieldEcho
 	fieldAnthropicVersion
-	fieldPreviousResponse
+	fieldPreviousResponse // the server puts an earlier response, with what that answered, in front of the prompt
 	// The limits, most binding last: max_tokens is the old name of max_completion_tokens.
 	fieldMaxTokens
 	fieldMaxOutputTokens
 	fieldMaxCompletionTokens
-	// From here on the value is text for the model.
+	// From here to the last one the value is text for the model. Their numbers are part of the keys of prompts.
 	fieldMessages
 	fieldPrompt
 	fieldInput
@@ -42,8 +41,25 @@ const (
 	fieldText1
 	fieldText2
 	fieldTools // printed whole by chat templates, keys included
+	fieldText
+	fieldInputIDs
+	fieldInputs
+	fieldTextInput
+	fieldContents
+	fieldConversation // as fieldPreviousResponse
+	// Objects with options, and the limits that stand in them.
+	fieldParameters
+	fieldSamplingParams
+	fieldGenerationConfig
+	fieldParameterNewTokens
+	fieldParameterTokens
+	fieldSamplingTokens
+	fieldGenerationTokens
 	fieldCount
 )
+
+// isText says whether the value of the field is text for the model.
+func (f field) isText() bool { return f >= fieldMessages && f <= fieldContents }
 
 // fieldOf returns the field with the given name.
 func fieldOf(name []byte) field {
@@ -62,6 +78,8 @@ func fieldOf(name []byte) field {
 		return fieldAnthropicVersion
 	case "previous_response_id":
 		return fieldPreviousResponse
+	case "conversation":
+		return fieldConversation
 	case "max_tokens":
 		return fieldMaxTokens
 	case "max_output_tokens":
@@ -74,7 +92,7 @@ func fieldOf(name []byte) field {
 		return fieldPrompt
 	case "input":
 		return fieldInput
-	case "system":
+	case "system", "systemInstruction", "system_instruction":
 		return fieldSystem
 	case "instructions":
 		return fieldInstructions
@@ -91,7 +109,45 @@ func fieldOf(name []byte) field {
 	case "tools":
 		return fieldTools
 	}
+	return nativeOf(name)
+}
+
+// nativeOf returns the field with the given name, of those that only engines' own APIs have, and Gemini's.
+func nativeOf(name []byte) field {
+	switch string(name) {
+	case "text":
+		return fieldText
+	case "input_ids":
+		return fieldInputIDs
+	case "inputs":
+		return fieldInputs
+	case "text_input":
+		return fieldTextInput
+	case "contents":
+		return fieldContents
+	case "parameters":
+		return fieldParameters
+	case "sampling_params":
+		return fieldSamplingParams
+	case "generationConfig", "generation_config":
+		return fieldGenerationConfig
+	}
 	return optionOf(name)
+}
+
+// limitIn returns the limit on the output that the given name stands for in an object with options.
+func limitIn(options field, name []byte) field {
+	switch {
+	case options == fieldParameters && string(name) == "max_new_tokens":
+		return fieldParameterNewTokens
+	case options == fieldParameters && string(name) == "max_tokens":
+		return fieldParameterTokens
+	case options == fieldSamplingParams && string(name) == "max_new_tokens":
+		return fieldSamplingTokens
+	case options == fieldGenerationConfig && (string(name) == "maxOutputTokens" || string(name) == "max_output_tokens"):
+		return fieldGenerationTokens
+	}
+	return fieldOther
 }
 
 // optionOf returns the field with the given name, of those that decide how a prompt is printed or computed.
@@ -118,22 +174,6 @@ func optionOf(name []byte) field {
 // longestField is the length of the longest name that fieldOf knows.
 const longestField = len("max_completion_tokens")
 
-// isMedia tells whether a key inside the prompt stands for something that the model does not read as text: an image,
-// a sound or a file by its data or address, or a word of the protocol.
-func isMedia(key []byte) bool {
-	switch string(key) {
-	case "url", "data", "image", "images", "image_url", "audio", "audio_url", "video_url", "file_url", "file_data", "file_id",
-		"b64_json", "media_type", "format", "detail", "type", "id", "call_id", "tool_call_id", "tool_use_id":
-		return true
-	}
-	return false
-}
-
-// fieldSet is a set of fields.
-type fieldSet uint32
-
-func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
-
 // key reads the key at pos and the colon behind it.
 func (s *scanner) key() status {
 	s.values++
@@ -141,20 +181,23 @@ func (s *scanner) key() status {
 		return st
 	}
 	name := s.body[s.begin : s.pos-1]
-	if s.depth == 1 {
+	switch {
+	case s.depth == 1:
 		s.media, s.from = false, 0
-		if s.saved > 0 {
-			var buffer [longestField + utf8.UTFMax]byte
-			name = unescape(buffer[:0], name, longestField)
+		name = s.named(name)
+		s.field = fieldOf(name)
+		s.picture = s.field == fieldOther && isMediaField(name)
+		if !s.see(s.field) {
+			return ambiguous
 		}
-		if s.field = fieldOf(name); s.field != fieldOther {
-			if s.seen.has(s.field) {
-				return ambiguous
-			}
-			s.seen |= 1 << s.field
+	case s.depth == 2 && s.field >= fieldParameters:
+		if s.limit = limitIn(s.field, s.named(name)); !s.see(s.limit) {
+			return ambiguous
 		}
-	} else if s.field >= fieldMessages {
+	case s.field.isText():
 		s.media = isMedia(name)
+		s.picture = s.field != fieldTools && isPicture(name)
+		s.kind = string(name) == "type"
 	}
 	c, st := s.next()
 	if st != proceed {
@@ -167,6 +210,24 @@ func (s *scanner) key() status {
 	return proceed
 }
 
+// named returns the name that a key stands for, the beginning of it if it is longer than any that counts.
+func (s *scanner) named(key []byte) []byte {
+	if s.saved == 0 {
+		return key
+	}
+	return unescape(s.name[:0], key, longestField)
+}
+
+// see notes that a field is there. It returns false if it was there before.
+func (s *scanner) see(f field) bool {
+	if f == fieldOther {
+		return true
+	}
+	before := s.seen
+	s.seen |= 1 << f
+	return !before.has(f)
+}
+
 // text reads a string that is a value. Of one that has run out, what is there counts as text.
 func (s *scanner) text() status {
 	st := s.str()
@@ -176,29 +237,37 @@ func (s *scanner) text() status {
 	} else if st != proceed {
 		return st
 	}
+	s.shown()
+	if !s.field.isText() || s.field == fieldTools {
+		return st
+	}
 	content := s.body[s.begin:end]
-	if s.field >= fieldMessages && s.field != fieldTools && !s.media && !isDataURL(content) {
-		s.info.TextBytes += len(content) - s.saved
+	if s.kind && isMediaType(content) {
+		s.info.Media = true
+	}
+	switch {
+	case isDataURL(content):
+		s.info.Media = true
+	case !s.media:
+		s.texts[s.field-fieldMessages] += len(content) - s.saved
 	}
 	return st
-}
-
-// isDataURL recognises media that are written out inside a string.
-func isDataURL(s []byte) bool {
-	const longestType = 128 // bytes of type and parameters in front of the data
-	return bytes.HasPrefix(s, []byte("data:")) && bytes.Contains(s[:min(len(s), longestType)], []byte(";base64,"))
 }
 
 // onNumber takes the value of a field, or a token of a prompt.
 func (s *scanner) onNumber(text []byte) {
 	switch s.field {
-	case fieldPrompt, fieldInput:
+	case fieldPrompt, fieldInput, fieldInputIDs:
 		if s.depth > 1 && !s.inObject() {
-			s.info.TokenIDs++
+			s.ids[s.field-fieldMessages]++
 		}
 	case fieldMaxTokens, fieldMaxOutputTokens, fieldMaxCompletionTokens:
 		if s.depth == 1 {
-			s.limits[s.field-fieldMaxTokens] = count(text)
+			s.limits[s.field] = count(text)
+		}
+	case fieldParameters, fieldSamplingParams, fieldGenerationConfig:
+		if s.depth == 2 {
+			s.limits[s.limit] = count(text)
 		}
 	case fieldN:
 		if s.depth == 1 {
@@ -226,42 +295,12 @@ func count(text []byte) int {
 // endField settles a field whose value was read, or has run out.
 func (s *scanner) endField() {
 	if s.field == fieldTools && s.from > 0 {
-		s.info.TextBytes += s.pos - s.from
+		s.texts[fieldTools-fieldMessages] += s.pos - s.from
 	}
 	if s.field != fieldOther && s.from > 0 {
 		s.parts.spans[s.field] = span{s.from, s.pos}
 	}
 	s.field, s.from = fieldOther, 0
-}
-
-// maxTokens returns the limit that binds when several are given.
-func (s *scanner) maxTokens() int {
-	for i := len(s.limits) - 1; i >= 0; i-- {
-		if s.limits[i] > 0 {
-			return s.limits[i]
-		}
-	}
-	return 0
-}
-
-// shape tells the API by the fields that were seen.
-func (s *scanner) shape() Shape {
-	has := s.seen.has
-	switch {
-	case has(fieldMessages) && (has(fieldSystem) || has(fieldAnthropicVersion)):
-		return Anthropic
-	case has(fieldMessages):
-		return Chat
-	case has(fieldPrompt):
-		return Completions
-	case has(fieldDocuments), has(fieldText1):
-		return Rerank
-	case has(fieldInput) && (s.nested || has(fieldInstructions) || has(fieldMaxOutputTokens) || has(fieldPreviousResponse)):
-		return Responses
-	case has(fieldInput):
-		return Embeddings
-	}
-	return Unknown
 }
 
 // uncached tells by vLLM's rules whether the engine computes all of the prompt, because the likelihoods of its tokens are asked for.

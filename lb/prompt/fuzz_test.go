@@ -13,7 +13,9 @@ func FuzzScan(f *testing.F) {
 	for _, body := range []string{
 		`{}`, `{"model":"a","messages":[{"role":"user","content":"hi"}],"max_tokens":5,"stream":true}`,
 		`{"max\u005ftokens":4,"n":2.5,"\ud83d\ude00":"\ud83d\ude00","prompt":[1,2.5e-3],"tools":[{"a":null}]}`, `{"model":"a","model":"b"}`,
-		`{"a":{"b":[true,false,null,-0.1E+2]},"x":"\"\\\/\b\f\n\r\t"}`, `{"a":`, "{\"a\":\"\x00\"}", `[]`, "\ufeff{}",
+		`{"text":"a","sampling_params":{"max_new_tokens":3}}`, `{"inputs":"a","parameters":{"max_new_tokens":3,"max_new_tokens":4}}`,
+		`{"text_input":"a","parameters":{"max_tokens":3}}`, `{"contents":[],"generationConfig":{"max_output_tokens":3,"maxOutputTokens":4}}`,
+		`{"system_instruction":{},"systemInstruction":{},"contents":[]}`, `{"a":{"b":[true,false,null,-0.1E+2]},"x":"\"\\\/\b\f\n\r\t"}`, `{"a":`, "{\"a\":\"\x00\"}", `[]`, "\ufeff{}",
 	} {
 		f.Add([]byte(body), true)
 		f.Add([]byte(body), false)
@@ -61,17 +63,35 @@ func reference(body []byte) (want Info, twice, valid bool) {
 		if err != nil || d.Decode(&value) != nil {
 			return want, false, false
 		}
+		note := func(x field, value []byte) {
+			_, seen := values[x]
+			twice = twice || x != fieldOther && seen
+			values[x] = 0
+			if value[0] == '-' || value[0]-'0' <= 9 {
+				values[x] = count(value)
+			}
+		}
 		x := fieldOf([]byte(key.(string)))
-		_, seen := values[x]
-		twice = twice || x != fieldOther && seen
-		values[x] = 0
+		note(x, value)
 		stream = stream || x == fieldStream && string(value) == "true"
-		if value[0] == '-' || value[0]-'0' <= 9 {
-			values[x] = count(value)
+		options, _ := membersOf(value)
+		for _, o := range options {
+			note(limitIn(x, []byte(o.name)), o.value)
 		}
 	}
 	want, _ = Scan(body, true) // for what encoding/json does not tell
 	want.N, want.Stream = values[fieldN], stream
-	want.MaxTokens = cmp.Or(values[fieldMaxCompletionTokens], values[fieldMaxOutputTokens], values[fieldMaxTokens])
+	switch want.Shape {
+	case SGLang:
+		want.MaxTokens = values[fieldSamplingTokens]
+	case TGI:
+		want.MaxTokens = values[fieldParameterNewTokens]
+	case Triton:
+		want.MaxTokens = cmp.Or(values[fieldMaxTokens], values[fieldParameterTokens])
+	case Gemini:
+		want.MaxTokens = values[fieldGenerationTokens]
+	default:
+		want.MaxTokens = cmp.Or(values[fieldMaxCompletionTokens], values[fieldMaxOutputTokens], values[fieldMaxTokens])
+	}
 	return want, twice, true
 }

@@ -14,20 +14,6 @@ var (
 	ErrAmbiguous = errors.New("prompt: a key of the request is there twice")
 )
 
-// Shape is the API that a body is meant for, as far as the body tells.
-type Shape uint8
-
-// The shapes.
-const (
-	Unknown     Shape = iota
-	Chat              // OpenAI chat completions: messages
-	Completions       // OpenAI completions: prompt
-	Responses         // OpenAI responses: input, with messages or with keys of that API
-	Embeddings        // OpenAI embeddings: input
-	Rerank            // rerank and score: documents, or two texts
-	Anthropic         // Anthropic messages: messages with a system prompt beside them
-)
-
 // Info is what a body says. What it does not say, or says in a value of the wrong type, is zero.
 type Info struct {
 	MaxTokens int // limit on the tokens of one answer
@@ -36,8 +22,9 @@ type Info struct {
 	TextBytes int // bytes of text that the model reads, in UTF-8 and without escapes; media do not count
 	TokenIDs  int // tokens of a prompt given as numbers, on top of TextBytes
 	Shape     Shape
-	Uncached  bool // the engine computes all of the prompt, whatever is in its KV cache, because its likelihoods are asked for
 	Media     bool // pictures, sound or files are part of the prompt: its tokens cannot be told from its bytes
+	Continued bool // so is what the server keeps: an earlier response, a conversation, or a prompt that is stored there
+	Uncached  bool // the engine computes all of the prompt, whatever is in its KV cache, because its likelihoods are asked for
 }
 
 // maxCount bounds the numbers that are read, so that sums and products of them cannot overflow.
@@ -68,10 +55,8 @@ func Read(body []byte, complete bool) (Info, Parts, error) {
 	case plenty:
 		s.parts.last = s.field
 		s.endField()
-		s.info.TextBytes += len(body) - s.pos
+		s.info.TextBytes = len(body) - s.pos
 	}
-	s.info.Shape = s.shape()
-	s.info.MaxTokens = s.maxTokens()
-	s.info.Uncached = s.uncached()
+	s.settle()
 	return s.info, s.parts, nil
 }

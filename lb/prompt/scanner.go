@@ -1,5 +1,7 @@
 package prompt
 
+import "unicode/utf8"
+
 // maxValues is how many keys and values are looked at. They cost more than the bytes that they are, and a body can be made of them.
 // What follows counts as text. It is more than the keys and values on the way to maxDepth.
 const maxValues = 20 << 10
@@ -33,14 +35,20 @@ type scanner struct {
 	begin   int                     // where the content of the last string begins
 	saved   int                     // bytes by which that content is longer than its text, because of escapes
 
-	info   Info
-	parts  Parts
-	limits [3]int // values of the fields that limit the output, by rank
-	seen   fieldSet
-	field  field // the request's member that is being read
-	from   int   // where its value begins, 0 before it does
-	media  bool  // the last key below the request's own stands for something that is no text
-	nested bool  // input holds objects
+	info    Info
+	parts   Parts
+	texts   [fieldContents - fieldMessages + 1]int // bytes of text in each field that has any
+	ids     [fieldContents - fieldMessages + 1]int // and tokens
+	limits  [fieldCount]int                        // values of the fields that limit the output
+	seen    fieldSet
+	field   field // the request's member that is being read
+	limit   field // the member of that, if it is a limit
+	from    int   // where the field's value begins, 0 before it does
+	media   bool  // the last key below the request's own stands for something that is no text
+	picture bool  // it stands for media, if its value is any
+	kind    bool  // it is the type of a part
+	nested  bool  // input holds objects
+	name    [longestField + utf8.UTFMax]byte
 }
 
 // run scans the whole body.
@@ -125,6 +133,7 @@ func (s *scanner) member(c byte) (opened bool, st status) {
 	switch c {
 	case '{':
 		s.nested = s.nested || s.field == fieldInput
+		s.shown()
 		return true, s.open(true)
 	case '[':
 		return true, s.open(false)
@@ -138,13 +147,14 @@ func (s *scanner) member(c byte) (opened bool, st status) {
 		return false, s.literal("null")
 	}
 	if !s.inObject() {
-		s.ids()
+		s.tokens()
 	}
 	return false, s.number()
 }
 
-// ids steps over whole numbers and the commas behind them, up to the last number in a row: prompts may be given as tokens.
-func (s *scanner) ids() {
+// tokens steps over whole numbers and the commas behind them, up to the last number in a row: prompts may be given as
+// tokens.
+func (s *scanner) tokens() {
 	body, at, n := s.body, s.pos, 0
 	for {
 		i := digits(body, at)
@@ -160,8 +170,9 @@ func (s *scanner) ids() {
 		at = i
 		n++
 	}
-	if s.field == fieldPrompt || s.field == fieldInput {
-		s.info.TokenIDs += n
+	switch s.field {
+	case fieldPrompt, fieldInput, fieldInputIDs:
+		s.ids[s.field-fieldMessages] += n
 	}
 	s.values += n / idsPerValue
 	s.pos = at
@@ -196,7 +207,7 @@ func (s *scanner) open(object bool) status {
 
 func (s *scanner) close() status {
 	s.pos++
-	s.media = false
+	s.media, s.picture, s.kind = false, false, false
 	if s.depth--; s.depth == 0 {
 		return done
 	}

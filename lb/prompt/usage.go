@@ -2,109 +2,209 @@ package prompt
 
 import "bytes"
 
-// Usage is what a model server says that a request took, in tokens.
+// Usage is what a model server reports that a request took, in tokens.
 //
-// Anthropic's own API says of a prompt only what was not cached; engines that offer that API say all of it. So the number is taken
-// for all of the prompt, unless less than what was cached: then they are added up.
+// Anthropic's own API counts of a prompt only what was not cached before and is not cached now; engines that offer that
+// API count all of it. So the number is taken for all of the prompt, unless it is less than those two: then they are
+// added up.
 type Usage struct {
 	Prompt int // of the whole prompt
 	Cached int // of the prompt, found in the KV cache
-	Output int
+	Output int // of all answers together
 }
 
-// UsageReader finds the usage in a response as it passes: in one piece, or in one of its events. It looks for nothing else, and
-// text that the model writes cannot look like it, because its quotes are escaped.
+// UsageReader finds the usage in a response as it passes: a stream of events, or an answer in one piece. It counts only
+// in its own place, which no client or model writes:
+//
+//   - `usage` (OpenAI, Anthropic), `meta_info` (SGLang) or `usageMetadata` (Gemini), of the answer or event itself,
+//     or of the last element of a list that has it;
+//   - in an event also `usage` of its `response` (OpenAI) or `message` (Anthropic).
+//
+// The arguments of a tool may be JSON that looks just like it. So the reader keeps the end of what is not complete yet,
+// 2 KiB at most, and when it is complete goes backwards from its last bracket: how deep something is nested is known
+// from there, however much of the beginning was left out.
 type UsageReader struct {
-	usage Usage
-	found bool
-	read  bool            // what was cached stands in Anthropic's field for it
-	tail  [usageTail]byte // the end of what has passed
-	n     int
+	usage   Usage
+	created int // tokens of the prompt that are cached from now on, in Anthropic's field for it
+	found   bool
+	read    bool // what was cached stands in Anthropic's field for it
+	form    form
+	cut     bool   // what tail begins with is not the beginning of the event or answer
+	tail    []byte // of the event or answer so far
 }
 
-// usageTail is longer than a name with its number.
-const usageTail = 64
+// form is how a response is written.
+type form uint8
 
-// eventEnd ends an event of a stream. Nothing that is looked for goes on behind it.
-var eventEnd = []byte("\n\n")
+const (
+	formUnknown form = iota // nothing of it was seen, or nothing that tells
+	formEvents              // each line of it is complete in itself
+	formValue               // it is one JSON value
+)
 
-var tokensSuffix = []byte(`_tokens"`)
+// usageTail is how much of an event or answer is kept. Usage is close to the end.
+const usageTail = 2 << 10
 
 // Read looks at the next part of the response.
 func (r *UsageReader) Read(part []byte) {
-	if r.n > 0 {
-		var joint [2 * usageTail]byte
-		n := copy(joint[:], r.tail[:r.n])
-		n += copy(joint[n:], part[:min(len(part), usageTail)])
-		r.look(joint[:n])
+	if r.form == formUnknown && !r.cut {
+		r.form = formOf(part)
 	}
-	r.look(part)
-	if bytes.HasSuffix(part, eventEnd) { // most parts are one event
-		r.n = 0
+	if r.form == formEvents {
+		r.events(part)
 		return
 	}
-	if len(part) >= usageTail {
-		r.n = copy(r.tail[:], part[len(part)-usageTail:])
-		return
+	r.hold(part)
+	if r.form == formUnknown && r.cut && hasBlankLine(r.tail) {
+		r.form = formEvents
+		text := r.tail
+		r.tail = r.tail[:0]
+		r.events(text)
 	}
-	drop := max(0, r.n+len(part)-usageTail)
-	r.n = copy(r.tail[:], r.tail[drop:r.n])
-	r.n += copy(r.tail[r.n:], part)
 }
 
 // Skip tells that a part of the response is left out.
-func (r *UsageReader) Skip() { r.n = 0 }
+func (r *UsageReader) Skip() { r.tail, r.cut = r.tail[:0], true }
 
-// Usage returns what was found. The last one counts: some servers tell it with every event.
-func (r *UsageReader) Usage() (Usage, bool) {
+// Usage returns what was found; complete says that all of the response has passed. Where several events report a number
+// the last one counts.
+func (r *UsageReader) Usage(complete bool) (Usage, bool) {
+	if complete {
+		r.judge(r.tail)
+	}
 	u := r.usage
-	if r.read && u.Cached > u.Prompt {
-		u.Prompt += u.Cached
+	if r.read && u.Cached+r.created > u.Prompt {
+		u.Prompt += u.Cached + r.created
 	}
 	return u, r.found
 }
 
-// look looks for names with whole numbers behind them.
-func (r *UsageReader) look(text []byte) {
+// hasBlankLine says whether there is a blank line in the text: one ends each event, and JSON is not written with any.
+func hasBlankLine(text []byte) bool {
+	return bytes.Contains(text, []byte("\n\n")) || bytes.Contains(text, []byte("\r\n\r\n"))
+}
+
+// formOf returns how a response is written that begins with part.
+func formOf(part []byte) form {
+	for _, b := range part {
+		switch {
+		case isSpace(b):
+		case b == '{' || b == '[':
+			return formValue
+		default:
+			return formEvents
+		}
+	}
+	return formUnknown
+}
+
+// events takes lines, or parts of them. Most parts are one event, and have no usage.
+func (r *UsageReader) events(text []byte) {
+	if n := len(text); n > 0 && len(r.tail) == 0 && !r.cut && text[n-1] == '\n' && !counts(text) {
+		return
+	}
 	for {
-		at := bytes.Index(text, tokensSuffix)
-		if at < 0 {
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			r.hold(text)
 			return
 		}
-		quote, end := bytes.LastIndexByte(text[:at], '"'), at+len(tokensSuffix)
-		if n, ok := numberBehind(text[end:]); ok && quote >= 0 {
-			r.set(text[quote+1:at], n)
+		line := text[:end]
+		if len(r.tail) > 0 {
+			r.hold(line)
+			line = r.tail
 		}
-		text = text[end:]
+		r.judge(line)
+		r.tail, r.cut = r.tail[:0], false
+		text = text[end+1:]
+	}
+}
+
+// hold keeps a part of an event or answer until the rest is there.
+func (r *UsageReader) hold(part []byte) {
+	if len(part) > 0 && r.tail == nil {
+		r.tail = make([]byte, 0, usageTail)
+	}
+	if over := len(r.tail) + len(part) - usageTail; over > 0 {
+		r.cut = true
+		drop := min(over, len(r.tail))
+		r.tail = r.tail[:copy(r.tail, r.tail[drop:])]
+		part = part[over-drop:]
+	}
+	r.tail = append(r.tail, part...)
+}
+
+var tokensSuffix, countSuffix = []byte(`_tokens"`), []byte(`TokenCount"`)
+
+// counts says whether there may be usage in the text. What a model writes has its quotes escaped.
+func counts(text []byte) bool {
+	return bytes.Contains(text, tokensSuffix) || bytes.Contains(text, countSuffix)
+}
+
+// judge takes the usage of an event or answer that is complete.
+func (r *UsageReader) judge(text []byte) {
+	if !counts(text) {
+		return
+	}
+	if at := r.place(text); at >= 0 {
+		r.take(text[at:])
+	}
+}
+
+// take reads the object with the usage that text begins with.
+func (r *UsageReader) take(text []byte) {
+	var name []byte
+	details := false // of the prompt
+	for i, depth := 0, 0; i < len(text); {
+		switch text[i] {
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return
+			}
+			i++
+		case ' ', '\n', '\t', '\r', ',', ':':
+			i++
+		case '"':
+			name, _, i = str(text, i)
+			if depth == 1 {
+				details = string(name) == "prompt_tokens_details" || string(name) == "input_tokens_details"
+			}
+		default:
+			end := scalarEnd(text, i)
+			counts := depth == 1 || depth == 2 && details && string(name) == "cached_tokens"
+			if n, ok := whole(text[i:end]); ok && counts {
+				r.set(name, n)
+			}
+			i = end
+		}
 	}
 }
 
 func (r *UsageReader) set(name []byte, n int) {
 	switch string(name) {
-	case "prompt", "input":
+	case "prompt_tokens", "input_tokens", "promptTokenCount":
 		r.usage.Prompt, r.found = n, true
-	case "cached":
+	case "cached_tokens", "cachedContentTokenCount":
 		r.usage.Cached = n
-	case "cache_read_input":
+	case "cache_read_input_tokens":
 		r.usage.Cached, r.read = n, true
-	case "completion", "output":
+	case "cache_creation_input_tokens":
+		r.created = n
+	case "completion_tokens", "output_tokens", "candidatesTokenCount":
 		r.usage.Output = n
 	}
 }
 
-// numberBehind reads a colon and a number that has ended.
-func numberBehind(text []byte) (n int, ok bool) {
-	colon := false
-	for i, c := range text {
-		switch {
-		case !ok && isSpace(c):
-		case c == ':' && !colon:
-			colon = true
-		case colon && c-'0' <= 9 && n < maxCount/10:
-			n, ok = 10*n+int(c-'0'), true
-		default:
-			return n, ok && (c == ',' || c == '}' || isSpace(c)) && i > 0
+// whole reads a number of tokens.
+func whole(text []byte) (n int, ok bool) {
+	for _, c := range text {
+		if c-'0' > 9 || n >= maxCount/10 {
+			return 0, false
 		}
+		n = 10*n + int(c-'0')
 	}
-	return 0, false
+	return n, len(text) > 0
 }

@@ -45,10 +45,12 @@ func nameIn(dst, value []byte) []byte {
 	return unescape(dst, content, len(content))
 }
 
-// textFields in the order in which chat templates print them, whatever the order in the body.
+// textFields in the order in which chat templates print them, whatever the order in the body. What the server keeps of
+// a conversation stands where it puts that.
 var textFields = [...]field{
-	fieldTools, fieldSystem, fieldInstructions, fieldMessages, fieldPrompt, fieldInput, fieldSuffix, fieldQuery, fieldDocuments,
-	fieldText1, fieldText2,
+	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation, fieldMessages, fieldPrompt,
+	fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText, fieldInputIDs, fieldInputs,
+	fieldTextInput, fieldContents,
 }
 
 // list adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is cut off, only
@@ -95,7 +97,7 @@ func (c *Chainer) message(f field, v []byte, i int, cutOff bool) (end int, whole
 		return end, !(cutOff && end == len(v)) && (v[i] == '"' || v[i] == '[')
 	}
 	named, role, open := member(v, i, "role", &c.steps)
-	if cutOff && (role.to == len(v) || open && (f == fieldMessages || f == fieldInput)) {
+	if cutOff && (role.to == len(v) || open && (f == fieldMessages || f == fieldInput || f == fieldContents)) {
 		return len(v), false // the role, or the rest of it, may still come
 	}
 	by := c.speakerOf(f, v, i, role)

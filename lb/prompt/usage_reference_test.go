@@ -1,0 +1,344 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// pair is a member of an object.
+type pair struct {
+	name  string
+	value json.RawMessage
+}
+
+// membersOf returns those of an object in their order, and false if the value is something else.
+func membersOf(value []byte) (all []pair, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(value))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil, false
+	}
+	for d.More() {
+		name, err := d.Token()
+		var m pair
+		if err != nil || d.Decode(&m.value) != nil {
+			return nil, false
+		}
+		m.name = name.(string)
+		all = append(all, m)
+	}
+	return all, true
+}
+
+// objectNamed returns the last member that is an object and has one of the names.
+func objectNamed(value []byte, names ...string) (object []byte) {
+	all, _ := membersOf(value)
+	for _, m := range all {
+		if slices.Contains(names, m.name) && m.value[0] == '{' {
+			object = m.value
+		}
+	}
+	return object
+}
+
+// referenceUsage adds what an event, or an answer in one piece, says to u, by encoding/json.
+func referenceUsage(u *UsageReader, answer []byte, event bool) {
+	if !json.Valid(answer) {
+		return
+	}
+	answers := []json.RawMessage{answer}
+	if bytes.TrimSpace(answer)[0] == '[' && json.Unmarshal(answer, &answers) != nil {
+		return
+	}
+	var usage []byte
+	for _, answer := range answers {
+		all, _ := membersOf(answer)
+		for _, m := range all {
+			switch {
+			case m.value[0] != '{':
+			case slices.Contains([]string{"usage", "meta_info", "usageMetadata"}, m.name):
+				usage = m.value
+			case event && (m.name == "response" || m.name == "message"):
+				if inner := objectNamed(m.value, "usage"); inner != nil {
+					usage = inner
+				}
+			}
+		}
+	}
+	all, _ := membersOf(usage)
+	for _, m := range all {
+		if n, err := strconv.Atoi(string(m.value)); err == nil && n >= 0 {
+			u.set([]byte(m.name), n)
+		}
+		if m.name == "prompt_tokens_details" || m.name == "input_tokens_details" {
+			details, _ := membersOf(m.value)
+			for _, d := range details {
+				if n, err := strconv.Atoi(string(d.value)); err == nil && d.name == "cached_tokens" {
+					u.set([]byte(d.name), n)
+				}
+			}
+		}
+	}
+}
+
+// forger writes JSON with things in it that look like usage, wherever there is room for them.
+type forger struct{ *rand.Rand }
+
+func (f forger) pick(from ...string) string { return from[f.IntN(len(from))] }
+
+func (f forger) key() string {
+	return f.pick("usage", "usage", "meta_info", "usageMetadata", "response", "message", "input", "content", "choices", "a\\\"", "",
+		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens", "data:", "\\\\")
+}
+
+// usage is an object with usage as APIs have it.
+func (f forger) usage() string {
+	n := func() int { return f.IntN(5000) }
+	return fmt.Sprintf(f.pick(
+		`{"prompt_tokens":%d,"completion_tokens" : %d,"prompt_tokens_details":{"cached_tokens":%d}}`,
+		`{"input_tokens":%d,"output_tokens":%d,"input_tokens_details":{"cached_tokens":%d}}`,
+		`{"input_tokens":%d,"output_tokens":%d,"cache_read_input_tokens":%d}`,
+		`{"prompt_tokens": %d,"completion_tokens":%d,"cached_tokens":%d,"prompt_tokens_details":null}`,
+		`{"promptTokenCount":%d,"candidatesTokenCount":%d,"cachedContentTokenCount":%d}`,
+	), n(), n(), n())
+}
+
+func (f forger) text() string {
+	text, _ := json.Marshal(f.pick("", "a", `"`, `\`, `\"`, "你😀", "data: {}\n\n", "}}}]", `{"usage":`+f.usage()+`}`, strings.Repeat(`\`, f.IntN(9))))
+	return string(text)
+}
+
+func (f forger) value(depth int) string {
+	switch f.IntN(8 + depth) {
+	case 0, 1:
+		return f.object(depth + 1)
+	case 2:
+		var items []string
+		for range f.IntN(4) {
+			items = append(items, f.value(depth+1))
+		}
+		return "[" + strings.Join(items, ",") + "]"
+	case 3, 4:
+		return f.usage()
+	case 5:
+		return f.pick("null", "true", "12", "-1.5e3", "0")
+	}
+	return f.text()
+}
+
+// object has members with different names.
+func (f forger) object(depth int) string {
+	var b strings.Builder
+	seen := map[string]bool{}
+	for range f.IntN(5) {
+		if key := f.key(); !seen[key] {
+			seen[key] = true
+			b.WriteString(f.pick(",", ", ")[:min(1, b.Len())] + `"` + key + `"` + f.pick(":", " : ") + f.value(depth))
+		}
+	}
+	return "{" + b.String() + f.pick("}", " }")
+}
+
+// read reads the text, cut into parts anywhere.
+func (f forger) read(r *UsageReader, text string) {
+	for len(text) > 0 {
+		n := 1 + f.IntN(min(len(text), 1+f.IntN(300)))
+		r.Read([]byte(text[:n]))
+		text = text[n:]
+	}
+}
+
+// Usage is what encoding/json finds in its place, whatever looks like it elsewhere, and however the response is cut
+// into parts.
+func TestUsageIsReadInItsPlace(t *testing.T) {
+	found := 0
+	for seed := range uint64(30_000) {
+		f := forger{rand.New(rand.NewPCG(seed, 0))}
+		var text strings.Builder
+		var got, want UsageReader
+		complete := f.IntN(4) > 0
+		if f.IntN(2) == 0 {
+			for range 1 + f.IntN(4) {
+				event := f.object(0)
+				if len(event) > usageTail/2 {
+					continue
+				}
+				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" + f.pick("", " ") + event + f.pick("\n\n", "\r\n\r\n", "\n"))
+				referenceUsage(&want, []byte(event), true)
+			}
+			text.WriteString(f.pick("", "data: [DONE]\n\n", `data: {"usage":{"prompt_tokens":1}`))
+		} else {
+			answer := f.pick("", "", " \n") + f.object(0) + f.pick("", "\n")
+			if f.IntN(4) == 0 {
+				answer = "[" + f.object(0) + ",\r\n" + f.object(0) + "]"
+			}
+			if len(answer) > usageTail {
+				continue
+			}
+			if end := f.IntN(len(answer)); f.IntN(4) == 0 {
+				answer = answer[:end] // it broke off, and the gateway did not notice
+			}
+			if text.WriteString(answer); complete {
+				referenceUsage(&want, []byte(answer), false)
+			}
+		}
+		f.read(&got, text.String())
+		g, gotIt := got.Usage(complete)
+		w, is := want.Usage(false)
+		if is {
+			found++
+		}
+		if g != w || gotIt != is {
+			t.Fatalf("seed %d, complete %v: %+v, %v; want %+v, %v:\n%s", seed, complete, g, gotIt, w, is, text.String())
+		}
+	}
+	if found < 3000 {
+		t.Errorf("only %d responses have usage", found)
+	}
+}
+
+// Of an answer in one piece whose beginning was left out, what counts is told by the brackets at its end: usage deeper
+// inside does not, wherever the part that is seen begins.
+func TestUsageBehindWhatIsLeftOut(t *testing.T) {
+	found := 0
+	for seed := range uint64(3000) {
+		f := forger{rand.New(rand.NewPCG(seed, 1))}
+		const kept = `"usage":`
+		usage := f.usage()
+		forged := ""
+		for range 40 {
+			forged += f.value(2) + ","
+		}
+		answer := `{"content":[{"input":{"usage":` + f.usage() + `,"x":[` + forged + `1]}}],` + kept + usage + `,"stop":` + f.text() + "}"
+		if f.IntN(3) == 0 {
+			answer = `{"content":[{"input":{"usage":` + f.usage() + `}}],"z":[` + forged + `1]}`
+		}
+		var want UsageReader
+		referenceUsage(&want, []byte(answer), false)
+		for at := max(1, len(answer)-usageTail); at < len(answer); at += 1 + f.IntN(97) {
+			if usageAt := strings.LastIndex(answer, kept+usage); usageAt >= 0 && at >= usageAt {
+				break
+			}
+			var got UsageReader
+			if f.IntN(2) == 0 {
+				got.Read([]byte(answer[:1+f.IntN(min(at, 300))]))
+			}
+			got.Skip()
+			f.read(&got, answer[at:])
+			g, gotIt := got.Usage(true)
+			w, is := want.Usage(false)
+			if g != w || gotIt != is {
+				t.Fatalf("seed %d, from %d on: %+v, %v; want %+v, %v:\n%s", seed, at, g, gotIt, w, is, answer[at:])
+			}
+			if is {
+				found++
+			}
+			if g, gotIt := got.Usage(true); g != w || gotIt != is {
+				t.Fatalf("seed %d: asked again %+v, %v", seed, g, gotIt)
+			}
+		}
+	}
+	if found < 3000 {
+		t.Errorf("only %d answers have usage", found)
+	}
+}
+
+// A long event with the usage at its end is seen from somewhere in its midst on, alone or with others around it.
+func TestUsageOfLongEvents(t *testing.T) {
+	long := strings.Repeat(`{\"usage\":{\"input_tokens\":1}},`, 300)
+	event := `event: response.completed` + "\n" + `data: {"response":{"output":[{"arguments":"` + long + `","x":{"usage":{"input_tokens":1}}}],` +
+		`"usage":{"input_tokens":900,"input_tokens_details":{"cached_tokens":800},"output_tokens":5},"user":null},"type":"x"}` + "\n\n"
+	created := `data: {"response":{"instructions":"` + long + `","usage":null}}` + "\n\n"
+	want := Usage{900, 800, 5}
+	for name, parts := range map[string][]string{
+		"behind another":      {created, event, "data: [DONE]\n\n"},
+		"in one part":         {created + event + "data: [DONE]\n\n"},
+		"in many":             append(strings.SplitAfter(created, ","), strings.SplitAfter(event, ",")...),
+		"behind one left out": {created, "event: x\ndata: {}\n\n" + event},
+		"the first":           {event + "data: [DONE]\n\n"},
+	} {
+		for _, complete := range []bool{true, false} {
+			var r UsageReader
+			for _, part := range parts {
+				if over := len(part) - usageTail; over > 0 {
+					r.Skip()
+					part = part[over:]
+				}
+				r.Read([]byte(part))
+			}
+			if got, ok := r.Usage(complete); got != want || !ok {
+				t.Errorf("%s, complete %v: %+v, %v", name, complete, got, ok)
+			}
+		}
+	}
+}
+
+// FuzzUsage holds the reader to encoding/json: any valid object, as an answer and as an event, in parts.
+func FuzzUsage(f *testing.F) {
+	f.Add([]byte(`{"a":"\"prompt_tokens\":1,","usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":3}},"z":[{"usage":{}}]}`), uint16(20))
+	f.Add([]byte(`{"content":[{"input":{"usage":{"input_tokens":1}}}],"usage":{"input_tokens":9,"cache_read_input_tokens":30}}`), uint16(3))
+	f.Add([]byte(`{"response":{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":3}}},"message":{"usage":{}}}`), uint16(9))
+	f.Fuzz(func(t *testing.T, body []byte, at uint16) {
+		var r UsageReader
+		r.Read(body) // whatever it is
+		r.Usage(true)
+		compact := bytes.Buffer{}
+		if all, ok := membersOf(body); !ok || json.Compact(&compact, body) != nil || len(body) > usageTail || hasTwins(all) {
+			return
+		}
+		if body = compact.Bytes(); bytes.Contains(body, []byte(`\u`)) {
+			return // servers write names as they are
+		}
+		for _, event := range []bool{true, false} {
+			text := slices.Clone(body)
+			if event {
+				text = append(append([]byte("data: "), body...), "\n\n"...)
+			}
+			var got, want UsageReader
+			n := int(at) % (len(text) + 1)
+			got.Read(text[:n])
+			got.Read(text[n:])
+			referenceUsage(&want, body, event)
+			g, gotIt := got.Usage(true)
+			if w, is := want.Usage(false); g != w || gotIt != is {
+				t.Fatalf("%s cut at %d: %+v, %v; want %+v, %v", text, n, g, gotIt, w, is)
+			}
+		}
+	})
+}
+
+// hasTwins says whether two members have the same name: then it is not defined what is said.
+func hasTwins(all []pair) bool {
+	seen := map[string]bool{}
+	for _, m := range all {
+		inner, _ := membersOf(m.value)
+		if seen[m.name] || hasTwins(inner) {
+			return true
+		}
+		seen[m.name] = true
+	}
+	return false
+}
+
+// Chunks of a stream cost no memory, whole or not, but for the end that is kept of those that are not.
+func TestUsageAllocatesNothing(t *testing.T) {
+	chunk := []byte(`data: {"choices":[{"delta":{"content":" word"}}],"usage":{"prompt_tokens":5,"completion_tokens":1}}` + "\n\n")
+	var r UsageReader
+	r.Read(chunk[:5])
+	r.Read(chunk[5:])
+	if n := testing.AllocsPerRun(100, func() {
+		r.Read(chunk)
+		r.Read(chunk[:50])
+		r.Read(chunk[50:])
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if u, ok := r.Usage(true); !ok || u.Prompt != 5 {
+		t.Errorf("%+v, %v", u, ok)
+	}
+}
