@@ -215,10 +215,12 @@ func (s *siege) send(i int, r *http.Request, header, cluster string) (status int
 	return resp.StatusCode, drain(s.t, resp)
 }
 
+// refusals are the answers to a request that reaches nothing. Envoy gives the first and the third also to malformed headers.
+var refusals = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable}
+
 // byRoute goes to the clusters, over HTTP/1 and HTTP/2.
 func (s *siege) byRoute(ctx context.Context) {
 	s.t.Helper()
-	refusals := []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable}
 	for _, cluster := range s.clusters {
 		for _, client := range []int{0, len(clients) - 1} {
 			for _, r := range attacks(s.named.Addr().String()) {
@@ -263,5 +265,31 @@ func (s *siege) unharmed(ctx context.Context, way string) {
 	}
 	if n := s.redis.received.Swap(0); n > 0 {
 		s.t.Errorf("%s, %s: %d bytes to Redis", s.state, way, n)
+	}
+}
+
+// TestPluginRefusesItsOwnClusters takes the filter away that guards the admin cluster, as in a configuration that was
+// written without it: the plugin refuses clients by itself.
+func TestPluginRefusesItsOwnClusters(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var clusters []string
+	open := openRoutes(&clusters)
+	g := harness.StartT(t, harness.Options{Config: steering, Edit: func(file string, doc *yaml.Node) error {
+		if file != "envoy.yaml" {
+			return nil
+		}
+		const guard = "static_resources.clusters[name=warmgate-admin].typed_extension_protocol_options"
+		return errors.Join(open(file, doc), harness.Remove(doc, guard))
+	}})
+	s := &siege{t: t, gateway: g, state: "on"}
+	for _, r := range attacks("127.0.0.1:1") {
+		if status, body := s.send(0, r, anyCluster, "warmgate-admin"); !slices.Contains(refusals, status) {
+			t.Fatalf("%s %s: answered %d %.40q", r.Method, r.URL, status, body)
+		}
+	}
+	refused, err := g.Sum(ctx, `^wasmcustom\.warmgate_decisions_total;.*reason=own_cluster$`)
+	if err != nil || refused < 32 { // all but the malformed ones
+		t.Errorf("counted %v refusals: %v", refused, err)
 	}
 }
