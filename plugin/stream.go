@@ -97,6 +97,9 @@ func (s *stream) requestHeaders(end bool) action {
 	if s.scope == "" {
 		return s.pass(lb.ReasonNoCluster)
 	}
+	if s.plugin.set.Owns(s.scope) {
+		return s.refuse()
+	}
 	s.sent(end)
 	if end || !s.readsBody() {
 		return s.decide(0, true, lb.ReasonChosen)
@@ -274,6 +277,15 @@ func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 	s.ask = reservation{plan: plan, view: view, reason: reason}
 	s.output = r.OutputTokens
 	return s.reserve()
+}
+
+// refuse answers a request that a route has sent to a cluster of the plugin's own, perhaps because a client named it.
+func (s *stream) refuse() action {
+	s.phase = phasePassed
+	s.Unsteer()
+	s.settle(lb.ReasonOwnCluster)
+	s.Reply(403, nil, "")
+	return hold
 }
 
 // pass leaves the request to the gateway's native balancing.

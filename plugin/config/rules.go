@@ -22,6 +22,7 @@ type Set struct {
 	byRoute  map[string]int // route name to the first rule that needs nothing but that route
 	others   []int          // the rules that byRoute does not stand for, in order
 	global   *Config
+	own      map[string]bool // clusters through which the plugin makes calls
 	warnings []string
 	host     Host
 }
@@ -220,6 +221,7 @@ func (p *parser) set(root value) *Set {
 	}
 	p.oneAdmin(s)
 	p.oneLogin(s)
+	s.claim()
 	return s
 }
 

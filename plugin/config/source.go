@@ -14,6 +14,21 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 	return EnvoySource{}, false
 }
 
+// Owns says whether a cluster is one through which the plugin makes calls on stock Envoy, for any configuration of the set.
+func (s *Set) Owns(cluster string) bool { return s.own[cluster] }
+
+// claim notes the clusters that Owns knows.
+func (s *Set) claim() {
+	s.own = map[string]bool{}
+	for _, c := range s.All() {
+		for _, name := range []string{c.EnvoyCfg.AdminCluster, c.Engines.Cluster, c.Redis.Cluster} {
+			if name != "" {
+				s.own[name] = true
+			}
+		}
+	}
+}
+
 // All returns the configurations of the set: those of the rules in their order, then the global one.
 func (s *Set) All() []*Config {
 	var all []*Config
