@@ -65,7 +65,8 @@ func (m *meter) check(t *testing.T) {
 }
 
 func (m *meter) store(owner uint64) *redisclient.Store {
-	return redisclient.New(m, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Hour, KV: newMemory()})
+	o := redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Hour, KV: newMemory()}
+	return redisclient.New(m, o)
 }
 
 // manyEndpoints are n addresses, the first of which has the given number.
@@ -93,8 +94,8 @@ func hold(t *testing.T, s *redisclient.Store, p *pipe, n int) {
 	p.flush(0)
 }
 
-// No command takes long, neither when gateways with thousands of requests die, nor when all their leases are lost, nor when
-// thousands of endpoints are replaced by others.
+// No command takes long, neither when gateways with thousands of requests die, nor when all their leases are lost, nor
+// when thousands of endpoints are replaced by others.
 func TestCommandsAreBounded(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	m := meterOf(t, server)

@@ -27,8 +27,10 @@ type Keys struct {
 func KeysOf(scope string) Keys {
 	// A brace in the name would end the hash tag early.
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
-	return Keys{Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", Turn: p + "turn", View: p + "view:",
-		Part: p + "part:", Page: p + "p:"}
+	return Keys{
+		Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", Turn: p + "turn", View: p + "view:",
+		Part: p + "part:", Page: p + "p:",
+	}
 }
 
 // The layout of a table, as lua/shared.lua describes it.

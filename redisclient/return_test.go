@@ -24,8 +24,9 @@ func first(n int) func([]byte) int {
 	}
 }
 
-// A gateway that is thought dead comes back while its leases are being returned, some of which its late reservations have made
-// anew meanwhile, at other endpoints. The totals are the sum of the leases after every command, and in the end what it holds.
+// A gateway that is thought dead comes back while its leases are being returned, some of which its late reservations
+// have made anew meanwhile, at other endpoints. The totals are the sum of the leases after every command, and in the
+// end what it holds.
 func TestBackWhileLeasesAreReturned(t *testing.T) {
 	const n = 1000
 	for _, version := range redisserver.Versions() {
@@ -45,7 +46,7 @@ func TestBackWhileLeasesAreReturned(t *testing.T) {
 			w.lose = nil
 			left := w.entries("2")
 			if left < n-2*250 || left > n-2*240 {
-				t.Fatalf("after two commands %d leases are left of %d, want two times 250 or a few less returned", left, n)
+				t.Fatalf("two commands left %d leases of %d, want 250 or a few less returned by each", left, n)
 			}
 			wantSum(t, w, int64(left)+1)
 			again := 0
@@ -83,7 +84,8 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 	dead, p := newPipedStore(t, server, 3)
 	hold(t, dead, p, n)
 	store := func(owner uint64) *redisclient.Store {
-		return redisclient.New(w, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()})
+		o := redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()}
+		return redisclient.New(w, o)
 	}
 	(&backend{conn: w}).Pass(storetest.TTL + time.Second)
 	one, other := store(1), store(2)

@@ -23,7 +23,10 @@ func TestViewsAreRuns(t *testing.T) {
 		want int
 	}{
 		{"one class", func(int) lb.Candidate { return lb.Candidate{Weight: 1} }, head + class + parts*run + n*hash},
-		{"the last is another", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i/(n-1))} }, head + 2*class + (parts+1)*run + n*hash},
+		{
+			"the last is another", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i/(n-1))} },
+			head + 2*class + (parts+1)*run + n*hash,
+		},
 		{"in turns", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i%2)} }, head + 2*class + n*run + n*hash},
 	} {
 		w := dial(t, s)

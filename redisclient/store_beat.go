@@ -43,8 +43,8 @@ func (s *Store) Beat(now time.Duration) error {
 	return nil
 }
 
-// round is a heartbeat under way: commands one after the other, each of which does a part of the work, so that others get their
-// turn at Redis between them.
+// round is a heartbeat under way: commands one after the other, each of which does a part of the work, so that others
+// get their turn at Redis between them.
 type round struct {
 	sent   uint64 // when it began
 	steps  int
@@ -107,9 +107,9 @@ func (s *Store) step(now time.Duration, sc *scope) {
 	})
 }
 
-// beaten compares a part of the owner's leases in Redis, as a command sent at the given time found them, with the books: what
-// is there and should not be is released. It says whether the round goes on; at its end, what should be there and is not, is
-// asserted.
+// beaten compares a part of the owner's leases in Redis, as a command sent at the given time found them, with the
+// books: what is there and should not be is released. It says whether the round goes on; at its end, what should be
+// there and is not, is asserted.
 func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64) (more bool, _ error) {
 	if v.Kind != Array || len(v.Items) != 6 || v.Items[0].Kind != Integer || v.Items[1].Kind != Integer ||
 		len(v.Items[3].Str) > maxCursor || len(v.Items[4].Str)%8 != 0 || len(v.Items[5].Str)%8 != 0 {
@@ -149,8 +149,8 @@ func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64) (more
 	return sc.round != nil, nil
 }
 
-// anew makes sure that all leases that Redis may have had before the given time are asserted: since then it has lost some. Of
-// those that it has, some may be the work of a late reservation, which may have chosen another endpoint.
+// anew makes sure that all leases that Redis may have had before the given time are asserted: since then it has lost
+// some. Of those that it has, some may be the work of a late reservation, which may have chosen another endpoint.
 func (sc *scope) anew(sent uint64) {
 	for _, l := range sc.leases {
 		if l.state == held && l.seq < sent {

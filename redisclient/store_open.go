@@ -37,8 +37,8 @@ func (sc *scope) wanted(now time.Duration) map[string]bool {
 	return out
 }
 
-// tidy takes the rows of endpoints that are idle and not wanted, in one command after the other: each takes those that the last
-// one has found idle. What fails is left to the next time.
+// tidy takes the rows of endpoints that are idle and not wanted, in one command after the other: each takes those that
+// the last one has found idle. What fails is left to the next time.
 func (s *Store) tidy(now time.Duration, sc *scope, wanted map[string]bool, cursor []byte, over []string, steps int) {
 	b := scriptTidy.command(nil, 2, 1+len(over))
 	b = appendArg(b, sc.keys.Table)

@@ -20,7 +20,8 @@ const (
 	// viewsKept is how many lists a scope has at hand. Several are in use when configurations
 	// differ or have just changed, and with endpoint_metrics one for each LoRA adapter.
 	viewsKept = 32
-	// most is how many endpoints one command names. More are named by several, so that others get their turn between them.
+	// most is how many endpoints one command names. More are named by several, so that others get their turn between
+	// them.
 	most = 128
 )
 

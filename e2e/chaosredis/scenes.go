@@ -117,7 +117,8 @@ func clientsLeave(a *act) error {
 }
 
 // gatewayKilled ends the second gateway with many requests in flight. The first must know of it as soon as the leases are
-// over: 5 s and the second until a beat.
+// over: 5 s and the second until a beat. Meanwhile it goes on choosing in Redis: the return of many leases keeps
+// nobody waiting.
 func gatewayKilled(a *act) error {
 	g := a.site.Gateways[1]
 	crowd, err := a.crowdAt(g.Addr())
@@ -130,18 +131,23 @@ func gatewayKilled(a *act) error {
 			a.mayLose++
 		}
 	}
-	if err := syscall.Kill(g.PID(), syscall.SIGKILL); err != nil {
-		return err
-	}
 	at := time.Now()
 	a.result.Lost += lost
 	a.result.Requests += lost
-	if err := a.awaitCount("the leases of the dead gateway do not come back", func() (bool, error) {
-		totals, leases, err := a.place.counts()
-		if err != nil {
-			return false, err
+	if err := a.unharmed(func() error {
+		if err := syscall.Kill(g.PID(), syscall.SIGKILL); err != nil {
+			return err
 		}
-		return sum(totals) == int64(a.streams.Len()) && sum(leases) == int64(a.streams.Len()), nil
+		return a.awaitCount("the leases of the dead gateway do not come back", func() (bool, error) {
+			_, leases, err := a.place.counts()
+			return sum(leases) < int64(a.streams.Len()+lost/2), err
+		})
+	}); err != nil {
+		return err
+	}
+	if err := a.awaitCount("the leases of the dead gateway are not all back", func() (bool, error) {
+		totals, leases, err := a.place.counts()
+		return sum(totals) == int64(a.streams.Len()) && sum(leases) == int64(a.streams.Len()), err
 	}); err != nil {
 		return err
 	}
@@ -151,6 +157,28 @@ func gatewayKilled(a *act) error {
 		return err
 	}
 	return a.site.AwaitReady(a.ctx)
+}
+
+// unharmed plays requests through the first gateway meanwhile, and none of them may fall back.
+func (a *act) unharmed(during func() error) error {
+	before, err := fallbacksOf(a.ctx, a.site.Gateways[0])
+	if err != nil {
+		return err
+	}
+	client := a.site.ClientOf(0, time.Minute)
+	defer client.Close()
+	t := audit.NewTraffic(client, a.rate/gateways, a.rand.Uint64(), audit.Short)
+	t.Start(a.ctx)
+	err = during()
+	t.Pause()
+	after, counted := fallbacksOf(a.ctx, a.site.Gateways[0])
+	if err = errors.Join(err, counted, a.count(t.Tally())); err != nil {
+		return err
+	}
+	if fell := minus(after, before); len(fell) > 0 {
+		return fmt.Errorf("requests at the other gateway fell back: %v", fell)
+	}
+	return nil
 }
 
 // crowdAt opens many streams at one gateway, by clients that will not miss them, and returns how many there are.

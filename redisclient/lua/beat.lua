@@ -1,12 +1,13 @@
--- Renews an owner, returns leases of owners that are silent for too long, and tells which leases the owner has. A call does one
--- part of that, lest others wait: it takes back MOST leases, or it tells about TELL. While there is more, the owner calls again.
+-- Renews an owner, returns leases of owners that are silent for too long, and reports which leases the owner has. A call
+-- does one part of that, lest others wait: it takes back BATCH leases, or reports about REPORT. While there is more, the
+-- owner calls again.
 --
 -- KEYS     table rows owners own turn view...
 -- ARGV     owner ttl_ms keep_ms view_ms own_prefix cursor      cursor: 0, and then as the last call returned it
--- Returns  {1 if there is more, owners alive, since when the owner's leases are kept, cursor, ids of leases, ids of tombstones},
---          ids of 8 bytes each
-local MOST, TELL, OWNER = 250, 500, 16 -- an owner is as much work as OWNER leases
-local keep, lost, left = tonumber(ARGV[3]), false, MOST
+-- Returns  {1 if there is more, owners alive, since when the owner's leases are kept, cursor, ids of leases, ids of
+--          tombstones}, ids of 8 bytes each
+local BATCH, REPORT, OWNER = 250, 500, 16 -- an owner is as much work as OWNER leases
+local keep, lost, left = tonumber(ARGV[3]), false, BATCH
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
 for i = 6, #KEYS do redis.call('PEXPIRE', KEYS[i], ARGV[4]) end
@@ -15,8 +16,8 @@ for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf'
   redis.call('ZADD', KEYS[3], now(), owner)
 end
 
--- takeback returns leases of a dead owner, as many as are left to this call. The rest stays counted until it is returned; if the
--- owner comes back before, it finds that its leases are kept since then, and asserts all of them.
+-- takeback returns leases of a dead owner, as many as are left to this call. The rest stays counted until it is
+-- returned; if the owner comes back before, it finds that its leases are kept since then, and asserts all of them.
 local function takeback(owner)
   local own = ARGV[5] .. owner
   local marks, ids, requests, tokens = redis.call('HMGET', own, 'b', 'n', 'c'), {}, {}, {}
@@ -51,7 +52,9 @@ end
 
 -- One owner at a time returns those of others: if all did, requests would wait behind all of them.
 local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now() - tonumber(ARGV[2]), 'LIMIT', 0, OWNER)
-if #dead > 0 and (redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', 100) or redis.call('GETRANGE', KEYS[5], 0, -1) == ARGV[1]) then
+local mine = #dead > 0 and (redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', 100) or
+  redis.call('GETRANGE', KEYS[5], 0, -1) == ARGV[1])
+if mine then
   for _, owner in ipairs(dead) do
     if left > 0 then takeback(owner) end
   end
@@ -63,11 +66,11 @@ if #dead > 0 and (redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', 100) or redis.
   end
 end
 local leases, tombstones, part = {}, {}, {ARGV[6], {}}
-if left == MOST then part = redis.call('HSCAN', KEYS[4], ARGV[6], 'COUNT', TELL) end
+if left == BATCH then part = redis.call('HSCAN', KEYS[4], ARGV[6], 'COUNT', REPORT) end
 local own = part[2]
 for i = 1, #own, 2 do
   local ids = own[i + 1] == '' and tombstones or leases
   if #own[i] == 8 then ids[#ids + 1] = own[i] end
 end
-return {(left < MOST or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]), redis.call('HGET', KEYS[4], 'n'),
+return {(left < BATCH or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]), redis.call('HGET', KEYS[4], 'n'),
   part[1], table.concat(leases), table.concat(tombstones)}

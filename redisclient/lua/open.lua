@@ -1,15 +1,16 @@
--- Makes a list of candidates known, and lets its owner count in the scope. Needed before reserve.lua. A long list comes in parts,
--- one command each. All but the last only find rows, and keep what the last needs.
+-- Makes a list of candidates known, and lets its owner count in the scope. Needed before reserve.lua. A long list
+-- comes in parts, one command each. All but the last only find rows, and keep what the last needs.
 --
 -- KEYS     table rows owners own view parts...      view: of a part, where to keep it
 -- ARGV     owner keep_ms view_ms classes hashes members addr...
 --   classes  of the last part: <dddddd each: base, slope, weight, cap, room, steep; of others: empty
 --   hashes   of the last part: the lower half of the hash of each address of the whole list
 --   members  <I2 each: the class of a candidate of this part, counted from 0
--- Returns  1; 2 if rows were given, and so many other endpoints have rows that tidy.lua should take some; 0 if a part is not here
+-- Returns  1; 2 if rows were given, and so many other endpoints have rows that tidy.lua should take some; 0 if a part is
+--          not here
 -- The view it stores: the first 12 bytes of the table, <I2I2 classes and runs, the classes, and <I2I2I2 for each run of
--- candidates of one class in adjacent rows: class, first row, how many. Then the hashes. A part: the same 12 bytes, <I2 rows
--- given, and the runs.
+-- candidates of one class in adjacent rows: class, first row, how many. Then the hashes. A part: the same 12 bytes,
+-- <I2 rows given, and the runs.
 local keep, addrs = tonumber(ARGV[2]), {}
 for i = 7, #ARGV do addrs[i - 6] = ARGV[i] end
 enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
@@ -40,5 +41,6 @@ if #KEYS > 5 then
   end
   runs = table.concat(parts) .. runs
 end
-redis.call('SET', KEYS[5], head .. struct.pack('<I2I2', #ARGV[4] / 48, #runs / 6) .. ARGV[4] .. runs .. ARGV[5], 'PX', ARGV[3])
+local view = head .. struct.pack('<I2I2', #ARGV[4] / 48, #runs / 6) .. ARGV[4] .. runs .. ARGV[5]
+redis.call('SET', KEYS[5], view, 'PX', ARGV[3])
 return given > 0 and used > 64 + #ARGV[5] / 2 and 2 or 1

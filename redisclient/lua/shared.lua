@@ -4,8 +4,8 @@
 --   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row; "" -> the spare rows, <I2 each
 --   owners  sorted set: owner -> when last heard of, in ms of this server's clock
---   own     hash, one per owner: "b" -> epoch it counts in; "n" -> since when none of its leases was returned; "c" -> up to where
---           they were, if it was dead; lease id -> row <I2, tokens <I4, version B; "" is a tombstone
+--   own     hash, one per owner: "b" -> epoch it counts in; "n" -> since when none of its leases was returned;
+--           "c" -> up to where they were, if it was dead; lease id -> row <I2, tokens <I4, version B; "" is a tombstone
 --   turn    string: the owner that returns the leases of dead ones
 -- The totals in the table are the sum of the leases of all owners, because every script changes both or none. The epoch
 -- says which life of the table a lease counts in; the generation changes when a row is given to another address.
@@ -91,8 +91,8 @@ local function enter(tablekey, rowskey, owners, own, owner, keep)
   return epoch
 end
 
--- rows returns the row of each address, and gives rows to those that have none, spare ones first; nil when there is no room.
--- Then how many it gave, and how many addresses have rows now.
+-- rows returns the row of each address, and gives rows to those that have none, spare ones first; nil when there is no
+-- room. Then how many it gave, and how many addresses have rows now.
 local function rows(tablekey, rowskey, addrs, keep)
   local found, missing, given, reused = redis.call('HMGET', rowskey, unpack(addrs)), {}, {}, {}
   for i = 1, #addrs do

@@ -1,5 +1,5 @@
--- Takes the rows of endpoints that are idle and not wanted, and tells which others are idle. A new generation makes every list
--- of candidates void that may name them.
+-- Takes the rows of endpoints that are idle and not wanted, and reports which others are idle. A new generation makes
+-- every list of candidates void that may name them.
 --
 -- KEYS     table rows
 -- ARGV     cursor addr...      cursor: 0, and then as it was returned; addr: not wanted

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 
 // death is what one round has shown in which many owners die at once, in ms.
 type death struct {
-	scripts  map[string]float64 // the longest call of each, by the server's clock
+	scripts  map[string]float64 // the longest call of each by one owner, in CPU time
 	p99      float64            // of the waits of requests meanwhile
 	returned float64            // until the last lease of the dead was returned
 }
@@ -54,7 +55,7 @@ func (rep *report) collectDeaths(ctx context.Context, server *redisserver.Server
 
 // die plays one round: the owners come, all but one die, that one returns their leases, and then all counts are lost.
 func die(ctx context.Context, s settings, server *redisserver.Server) (d death, err error) {
-	if err := commands(server, []any{"FLUSHALL"}, []any{"CONFIG", "SET", "slowlog-max-len", 1 << 20}); err != nil {
+	if _, err := server.Do("FLUSHALL"); err != nil {
 		return d, err
 	}
 	var owners []*warmgateClient
@@ -71,6 +72,8 @@ func die(ctx context.Context, s settings, server *redisserver.Server) (d death, 
 		owners = append(owners, openWarmgate(c, s, uint64(i+1), addresses(mourned)).(*warmgateClient))
 	}
 	stays, asks := owners[0], owners[1]
+	stays.scale = &scale{conn: stays.conn, server: server, longest: map[string]float64{}}
+	stays.store = newStore(stays.scale, 1)
 	for _, w := range append(owners[2:], stays) {
 		if err := w.fill(s.leases); err != nil {
 			return d, err
@@ -80,9 +83,7 @@ func die(ctx context.Context, s settings, server *redisserver.Server) (d death, 
 	if err := silence(server, keys.Owners, 2+s.dead); err != nil {
 		return d, err
 	}
-	if err := commands(server, []any{"SLOWLOG", "RESET"}, []any{"CONFIG", "SET", "slowlog-log-slower-than", 0}); err != nil {
-		return d, err
-	}
+	stays.scale.longest = map[string]float64{}
 	stop, waits := make(chan struct{}), make(chan waited, 1)
 	go asks.goOn(ctx, stop, waits)
 	d.returned, err = stays.inherit(server, s.leases)
@@ -92,20 +93,9 @@ func die(ctx context.Context, s settings, server *redisserver.Server) (d death, 
 		return d, err
 	}
 	d.p99 = got.p99()
-	if err := stays.recover(server, keys.Table, s.leases); err != nil {
-		return d, err
-	}
-	d.scripts, err = longestCalls(server)
-	return d, errors.Join(err, commands(server, []any{"CONFIG", "SET", "slowlog-log-slower-than", -1}))
-}
-
-func commands(server *redisserver.Server, list ...[]any) error {
-	for _, c := range list {
-		if _, err := server.Do(c...); err != nil {
-			return err
-		}
-	}
-	return nil
+	err = stays.recover(server, keys.Table, s.leases)
+	d.scripts = stays.scale.longest
+	return d, err
 }
 
 // fill reserves so many leases.
@@ -168,8 +158,8 @@ func (w *warmgateClient) goOn(ctx context.Context, stop chan struct{}, out chan 
 	out <- got
 }
 
-// inherit beats until the leases of the dead are returned, and says after how many ms that was. The counts must be its own leases
-// then, and those of one who makes one request after the other.
+// inherit beats until the leases of the dead are returned, and says after how many ms that was. The counts must be its
+// own leases then, and those of one who makes one request after the other.
 func (w *warmgateClient) inherit(server *redisserver.Server, want int) (float64, error) {
 	for start := time.Now(); ; {
 		w.beat()
@@ -189,14 +179,17 @@ func (w *warmgateClient) inherit(server *redisserver.Server, want int) (float64,
 	}
 }
 
-// recover has the counts lost, and beats until they are whole again. Lists of endpoints are sent and loads asked for, too.
+// recover has the counts lost, and beats until they are whole again. Lists of endpoints are sent and loads asked for,
+// too.
 func (w *warmgateClient) recover(server *redisserver.Server, table string, want int) error {
-	if err := commands(server, []any{"DEL", table}); err != nil {
+	if _, err := server.Do("DEL", table); err != nil {
 		return err
 	}
 	for range 2 {
 		w.beat()
-		w.store.Loads(w.now(), w.plan.Scope, addresses(mourned), func(_ []lb.Load, err error) { w.failed = errors.Join(w.failed, err) })
+		w.store.Loads(w.now(), w.plan.Scope, addresses(mourned), func(_ []lb.Load, err error) {
+			w.failed = errors.Join(w.failed, err)
+		})
 		w.reserve()
 		if err := w.flush(); err != nil {
 			return err
@@ -221,26 +214,47 @@ func counted(server *redisserver.Server) (n int64, _ error) {
 	return n, err
 }
 
-// longestCalls returns what the longest call of each script took, in ms, from the server's log of slow commands.
-func longestCalls(server *redisserver.Server) (map[string]float64, error) {
-	log, err := server.Do("SLOWLOG", "GET", 1<<20)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]float64{}
-	for _, entry := range log.Array() {
-		fields := entry.Array()
-		if len(fields) < 4 || len(fields[3].Array()) < 2 {
-			continue
+// scale is a connection over which one command goes at a time, and takes the CPU time that the server spends until its
+// answer: that of the command, of reading and answering it, and of what others sent meanwhile. Time on the clock would
+// be that of the machine's other work, too.
+type scale struct {
+	*conn
+	server  *redisserver.Server
+	queue   [][]byte
+	done    []redisclient.Done
+	longest map[string]float64 // by script, ms
+}
+
+// Do implements redisclient.Transport.
+func (c *scale) Do(_ time.Duration, cmd []byte, done redisclient.Done) {
+	c.queue, c.done = append(c.queue, bytes.Clone(cmd)), append(c.done, done)
+}
+
+func (c *scale) flush() error {
+	for len(c.queue) > 0 {
+		cmd, done := c.queue[0], c.done[0]
+		c.queue, c.done = c.queue[1:], c.done[1:]
+		v, _, err := redisclient.Parse(cmd)
+		if err != nil {
+			return err
 		}
-		if name := redisclient.ScriptName(fields[3].Array()[1].String()); name != "" {
-			out[name] = max(out[name], float64(fields[2].Integer())/1000)
+		before, err := mainThread(c.server)
+		if err != nil {
+			return err
+		}
+		c.conn.Do(0, cmd, done)
+		if err := c.conn.flush(); err != nil {
+			return err
+		}
+		after, err := mainThread(c.server)
+		if err != nil {
+			return err
+		}
+		if name := redisclient.ScriptName(string(v.Items[1].Str)); name != "" {
+			c.longest[name] = max(c.longest[name], (after-before).Seconds()*1000)
 		}
 	}
-	if len(out) == 0 {
-		return nil, errors.New("the log of slow commands has no script")
-	}
-	return out, nil
+	return nil
 }
 
 func (rep *report) deathSpread(get func(death) float64) bench.Spread {
@@ -280,12 +294,14 @@ func (rep *report) deathLines() (lines []string) {
 		return nil
 	}
 	lines = append(lines, fmt.Sprintf(
-		"%d owners of %d requests each die at once: returned after %s ms by one other; requests waited %s ms at the 99th percentile",
-		rep.settings.dead, rep.settings.leases, rep.deathSpread(func(d death) float64 { return d.returned }).Format("%.0f"),
+		"%d owners of %d requests each die at once: returned after %s ms by one other; "+
+			"requests waited %s ms at the 99th percentile",
+		rep.settings.dead, rep.settings.leases,
+		rep.deathSpread(func(d death) float64 { return d.returned }).Format("%.0f"),
 		rep.deathSpread(func(d death) float64 { return d.p99 }).Format("%.2f")))
 	for _, name := range rep.scriptNames() {
-		lines = append(lines, fmt.Sprintf("meanwhile, and after the loss of all counts, the longest call of %s %s ms", name,
-			rep.deathSpread(func(d death) float64 { return d.scripts[name] }).Format("%.2f")))
+		lines = append(lines, fmt.Sprintf("meanwhile, and after the loss of all counts, the longest call of %s %s ms",
+			name, rep.deathSpread(func(d death) float64 { return d.scripts[name] }).Format("%.2f")))
 	}
 	return lines
 }

@@ -56,7 +56,10 @@ type targetResults struct {
 }
 
 func (rep *report) line() result {
-	out := result{Bench: "redis", Version: rep.settings.version, Rounds: rep.settings.rounds, promptResult: rep.promptLine(), deathResult: rep.deathLine()}
+	out := result{
+		Bench: "redis", Version: rep.settings.version, Rounds: rep.settings.rounds,
+		promptResult: rep.promptLine(), deathResult: rep.deathLine(),
+	}
 	bytes := func(m measurement) float64 { return m.bytes(rep.settings.rate) }
 	for _, c := range rep.cells {
 		for _, con := range contenders {

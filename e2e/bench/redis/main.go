@@ -18,8 +18,8 @@
 //
 // over lengths of prompts. In turns one comes of which nothing is known, and the same with another end.
 //
-// Last, it looks for the longest single call of each script, for everything else waits behind that: all owners but one die at
-// once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.
+// Last, it looks for the longest single call of each script, for everything else waits behind that: all owners but one
+// die at once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.
 //
 // The last line of the output is one JSON object.
 package main
@@ -102,7 +102,8 @@ func numbers(list string) ([]int, error) {
 
 // check refuses settings that make no measurement.
 func (s settings) check() error {
-	if s.rounds < 1 || s.owners < 1 || s.depth < 1 || s.held < 1 || s.kinds < 1 || s.calls < 1 || s.room < 1 || s.dead < 1 || s.leases < 1 || s.span <= 0 || s.rate <= 0 {
+	least := min(s.rounds, s.owners, s.depth, s.held, s.kinds, s.calls, s.room, s.dead, s.leases)
+	if least < 1 || s.span <= 0 || s.rate <= 0 {
 		return errors.New("every number must be positive")
 	}
 	return nil
