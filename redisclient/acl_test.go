@@ -90,6 +90,7 @@ func everything(t testing.TB, server *redisserver.Server, d *denials) {
 	probe(b, now)
 	do(t, server, []any{"DEL", redisclient.KeysOf("llm").Table})
 	probe(a, now+time.Second)
+	reserve(b, now+time.Second, 503)
 	(&backend{conn: dial(t, server)}).Pass(time.Minute) // b is dead
 	probe(a, now+2*time.Second)
 	a.Release(now+2*time.Second, 500)

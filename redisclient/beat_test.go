@@ -11,9 +11,9 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// An owner with more leases than one beat compares finds within a few beats what Redis has too many and too few of.
+// An owner with more leases than one command compares finds within one beat what Redis has too many and too few of.
 func TestBeatsInParts(t *testing.T) {
-	const n, each = 11_000, 100 // three parts; every hundredth lease goes wrong
+	const n, each = 11_000, 100 // many parts; every hundredth lease goes wrong
 	server := redisserver.StartT(t, redisserver.Options{})
 	s, p := newPipedStore(t, server, 1)
 	w := dial(t, server)
@@ -54,8 +54,8 @@ func TestBeatsInParts(t *testing.T) {
 	if got, want := size(), int64(n+2-lost); got != want {
 		t.Errorf("%d entries after three beats, want %d", got, want)
 	}
-	if told > 3+3 {
-		t.Errorf("%d commands for three beats and %d leases", told, lost)
+	if most := (3 + 1) * (n/500 + 1); told > most { // of the first beat, each part has leases to release
+		t.Errorf("%d commands for three beats and %d leases, want %d at most", told, lost, most)
 	}
 	total := int64(0)
 	for _, l := range w.loads("llm") {
@@ -75,7 +75,7 @@ func TestBeatsInParts(t *testing.T) {
 // Leases that Redis has lost are counted again one command after the other, so that requests wait behind one at most; what ends
 // meanwhile is left out, and what fails is left to the next beat.
 func TestLeasesAreWrittenInTurn(t *testing.T) {
-	const n = 3*100 + 50 // four commands
+	const n = 3*50 + 25 // four commands
 	var m manual
 	s := opened(t, &m, &m, newMemory())
 	s.Release(0, 1000)
@@ -94,16 +94,16 @@ func TestLeasesAreWrittenInTurn(t *testing.T) {
 	}
 	beat(0)
 	for i := range 3 {
-		if got := asserted(); got != 100 {
+		if got := asserted(); got != 50 {
 			t.Fatalf("command %d has %d leases", i, got)
 		}
-		m.answer(0, i+1, ":100\r\n")
+		m.answer(0, i+1, ":50\r\n")
 	}
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA")
-	if got := asserted(); got != 50 {
+	if got := asserted(); got != 25 {
 		t.Fatalf("the last command has %d leases", got)
 	}
-	m.answer(0, 4, ":50\r\n")
+	m.answer(0, 4, ":25\r\n")
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA")
 
 	beat(time.Second) // finds none of them
@@ -255,9 +255,11 @@ func TestBeatOvertaken(t *testing.T) {
 func TestBeatAnswers(t *testing.T) {
 	for _, reply := range []string{
 		"+OK\r\n", "*0\r\n", "*4\r\n:0\r\n:1\r\n$0\r\n\r\n$0\r\n\r\n",
-		"*5\r\n:0\r\n+x\r\n$8\r\nabcdefgh\r\n$0\r\n\r\n$0\r\n\r\n",
-		"*5\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$7\r\nabcdefg\r\n$0\r\n\r\n",
-		"*5\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$0\r\n\r\n$1\r\na\r\n",
+		"*6\r\n+x\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*6\r\n:0\r\n+x\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$21\r\n123456789012345678901\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$7\r\nabcdefg\r\n$0\r\n\r\n",
+		"*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$1\r\na\r\n",
 	} {
 		var m manual
 		s := opened(t, &m, &m, newMemory())
@@ -270,7 +272,7 @@ func TestBeatAnswers(t *testing.T) {
 	var m manual
 	s := opened(t, &m, &m, newMemory())
 	s.Beat(0)
-	m.answer(0, 0, "*5\r\n:0\r\n:12\r\n$8\r\nabcdefgh\r\n$0\r\n\r\n$0\r\n\r\n")
+	m.answer(0, 0, "*6\r\n:0\r\n:12\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n")
 	if s.Err() != nil || s.Owners() != 12 {
 		t.Errorf("%v, %d owners", s.Err(), s.Owners())
 	}

@@ -112,7 +112,7 @@ func TestBreakerKeepsRequestsAway(t *testing.T) {
 	}
 }
 
-const beatReply = "*5\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$0\r\n\r\n$0\r\n\r\n"
+const beatReply = "*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n"
 
 // A store whose requests have all gone probes as well.
 func TestBreakerOfAnIdleStore(t *testing.T) {

@@ -123,6 +123,8 @@ func Cause(err error) string {
 		return "garbage"
 	case errors.Is(err, ErrUnopened):
 		return "script"
+	case errors.Is(err, lb.ErrNoRoom):
+		return "no_room"
 	}
 	if reply, ok := err.(*ReplyError); ok && causes[reply.Code] != "" {
 		return causes[reply.Code]

@@ -17,7 +17,9 @@ type Keys struct {
 	Rows   string // where in the table an endpoint is
 	Owners string // who counts
 	Own    string // and an owner's name behind it: the owner's leases
+	Turn   string // who returns leases of others
 	View   string // and a digest behind it: a list of candidates
+	Part   string // and the digest and a number behind it: a part of a long list
 	Page   string // and its number in base 36 behind it: who has some blocks of prompts in its cache
 }
 
@@ -25,7 +27,10 @@ type Keys struct {
 func KeysOf(scope string) Keys {
 	// A brace in the name would end the hash tag early.
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
-	return Keys{Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", View: p + "view:", Page: p + "p:"}
+	return Keys{
+		Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", Turn: p + "turn", View: p + "view:",
+		Part: p + "part:", Page: p + "p:",
+	}
 }
 
 // The layout of a table, as lua/shared.lua describes it.

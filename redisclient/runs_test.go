@@ -14,7 +14,7 @@ import (
 func TestViewsAreRuns(t *testing.T) {
 	const (
 		head, class, run, hash = 16, 48, 6, 4
-		n                      = 300
+		n, parts               = 300, 3 // of 128 candidates; each begins a run
 	)
 	s := redisserver.StartT(t, redisserver.Options{})
 	for _, c := range []struct {
@@ -22,8 +22,11 @@ func TestViewsAreRuns(t *testing.T) {
 		term func(i int) lb.Candidate
 		want int
 	}{
-		{"one class", func(int) lb.Candidate { return lb.Candidate{Weight: 1} }, head + class + run + n*hash},
-		{"the last is another", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i/(n-1))} }, head + 2*class + 2*run + n*hash},
+		{"one class", func(int) lb.Candidate { return lb.Candidate{Weight: 1} }, head + class + parts*run + n*hash},
+		{
+			"the last is another", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i/(n-1))} },
+			head + 2*class + (parts+1)*run + n*hash,
+		},
 		{"in turns", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i%2)} }, head + 2*class + n*run + n*hash},
 	} {
 		w := dial(t, s)

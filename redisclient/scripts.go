@@ -38,6 +38,9 @@ var luaBeat string
 //go:embed lua/loads.lua
 var luaLoads string
 
+//go:embed lua/tidy.lua
+var luaTidy string
+
 // luaSums has the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make a module 0.4 MB larger. After a
 // change of a script, `go test ./redisclient -run TestSums -update` writes it anew.
 //
@@ -69,7 +72,18 @@ var (
 	scriptAssert  = newScript("assert", luaShared+luaAssert)
 	scriptBeat    = newScript("beat", luaShared+luaBeat)
 	scriptLoads   = newScript("loads", luaLoads)
+	scriptTidy    = newScript("tidy", luaShared+luaTidy)
 )
+
+// ScriptName returns which script has the sum, "" if none: a server's SLOWLOG names sums.
+func ScriptName(sum string) string {
+	before, _, found := strings.Cut(luaSums, sum+" ")
+	if !found || len(sum) != 40 {
+		return ""
+	}
+	name, _, _ := strings.Cut(luaSums[len(before)+len(sum)+1:], "\n")
+	return name
+}
 
 // command returns an EVALSHA of the script with room for n keys and arguments, which the caller appends.
 func (s *script) command(dst []byte, keys, args int) []byte {

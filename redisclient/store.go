@@ -13,6 +13,8 @@ const (
 	keep = time.Minute
 	// tombstoneAge is how long a release waits in Redis for a reservation that may still come.
 	tombstoneAge = 30 * time.Second
+	// maxCandidates of one plan: for how many a table has rows.
+	maxCandidates = 65000
 	// maxTokens of one lease: what an entry has room for.
 	maxTokens = 1<<32 - 1
 )
@@ -50,8 +52,9 @@ type scope struct {
 	leases  map[lb.LeaseID]*lease
 	tombs   map[lb.LeaseID]time.Duration // released without having seen the grant, and until when to expect it
 	used    time.Duration
-	alive   int // owners, by the last beat
-	beats   int
+	alive   int    // owners, by the last beat
+	round   *round // the heartbeat under way
+	tidying bool   // rows are being taken back
 	settled bool   // the last beat found nothing, and nothing was sent since
 	since   string // the present life of this owner's leases in Redis, by the last beat
 	// wrong are leases that Redis does not count as they are; writing says that some of them are on their way.
@@ -135,6 +138,9 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 	case len(p.Candidates) == 0:
 		done(lb.Grant{}, lb.ErrFull)
 		return
+	case len(p.Candidates) > maxCandidates:
+		done(lb.Grant{}, lb.ErrNoRoom)
+		return
 	case s.client.breaker.open:
 		done(lb.Grant{}, ErrOpen)
 		return
@@ -177,17 +183,6 @@ func (s *Store) ask(now time.Duration, r *reservation) {
 	} else if r.first == nil {
 		r.first = k
 	}
-}
-
-// open makes Redis know the view.
-func (s *Store) open(now time.Duration, sc *scope, v *view) {
-	s.seq++
-	v.known, v.opened = now, s.seq
-	s.client.send(now, scriptOpen, &sc.home, v.open, false, func(_ time.Duration, _ Value, err error) {
-		if v.refused = err; err != nil {
-			v.known = never
-		}
-	})
 }
 
 // answered takes the answer to a reservation.

@@ -11,10 +11,10 @@ import (
 const (
 	// scopeAge is how long a scope without leases is beaten for.
 	scopeAge = time.Minute
-	// partSize is how many leases one beat compares. An owner with more compares a part at each beat.
-	partSize = 5000
 	// batch is how many leases one command asserts or releases.
-	batch = 100
+	batch = 50
+	// maxSteps is how many commands a heartbeat takes at most, and maxCursor how long a cursor is, in bytes.
+	maxSteps, maxCursor = 1024, 20
 )
 
 // Beat implements [lb.Store]: once for each scope in use. Its answers come later; see [Store.Err] for how the last went.
@@ -43,10 +43,28 @@ func (s *Store) Beat(now time.Duration) error {
 	return nil
 }
 
+// round is a heartbeat under way: commands one after the other, each of which does a part of the work, so that others
+// get their turn at Redis between them.
+type round struct {
+	sent   uint64 // when it began
+	steps  int
+	cursor []byte // where the next command goes on
+	there  map[lb.LeaseID]bool
+	found  int // entries
+}
+
+// beat begins a round, unless one is under way.
 func (s *Store) beat(now time.Duration, sc *scope) {
-	parts := len(sc.leases)/partSize + 1
-	part := sc.beats % parts
-	sc.beats++
+	if sc.round != nil {
+		return
+	}
+	s.seq++
+	sc.round = &round{sent: s.seq, cursor: []byte("0"), there: map[lb.LeaseID]bool{}}
+	s.step(now, sc)
+}
+
+// step sends one command of the round.
+func (s *Store) step(now time.Duration, sc *scope) {
 	var views []*view
 	for _, v := range sc.views {
 		if v.used {
@@ -54,8 +72,8 @@ func (s *Store) beat(now time.Duration, sc *scope) {
 			v.used = false
 		}
 	}
-	b := scriptBeat.command(nil, 4+len(views), 7)
-	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own} {
+	b := scriptBeat.command(nil, 5+len(views), 6)
+	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own, sc.keys.Turn} {
 		b = appendArg(b, key)
 	}
 	for _, v := range views {
@@ -66,15 +84,16 @@ func (s *Store) beat(now time.Duration, sc *scope) {
 	b = appendInt(b, keep.Milliseconds())
 	b = appendInt(b, viewTTL.Milliseconds())
 	b = appendArg(b, sc.others)
-	b = appendInt(b, int64(part))
-	b = appendInt(b, int64(parts))
+	b = appendArg(b, sc.round.cursor)
 	s.seq++
 	sent := s.seq
 	s.client.send(now, scriptBeat, &sc.home, b, true, func(now2 time.Duration, v Value, err error) {
-		if s.down = err; err != nil {
-			return
+		more := false
+		if err == nil {
+			more, err = s.beaten(now2, sc, v, sent)
 		}
-		if s.down = s.beaten(now2, sc, v, sent, part, parts); s.down != nil {
+		if s.down = err; err != nil {
+			sc.round = nil
 			return
 		}
 		for _, v := range views {
@@ -82,30 +101,37 @@ func (s *Store) beat(now time.Duration, sc *scope) {
 				v.known = max(v.known, now)
 			}
 		}
+		if more {
+			s.step(now2, sc)
+		}
 	})
 }
 
-// beaten compares the owner's leases in Redis, as a beat sent at the given time found them, with the books: what is there
-// and should not be is released, what should be and is not is asserted.
-func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part, parts int) error {
-	if v.Kind != Array || len(v.Items) != 5 || v.Items[1].Kind != Integer || len(v.Items[3].Str)%8 != 0 ||
-		len(v.Items[4].Str)%8 != 0 {
-		return ErrGarbage
+// beaten compares a part of the owner's leases in Redis, as a command sent at the given time found them, with the
+// books: what is there and should not be is released. It says whether the round goes on; at its end, what should be
+// there and is not, is asserted.
+func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64) (more bool, _ error) {
+	if v.Kind != Array || len(v.Items) != 6 || v.Items[0].Kind != Integer || v.Items[1].Kind != Integer ||
+		len(v.Items[3].Str) > maxCursor || len(v.Items[4].Str)%8 != 0 || len(v.Items[5].Str)%8 != 0 {
+		return false, ErrGarbage
 	}
 	sc.alive = int(v.Items[1].Int)
-	sc.settled = len(v.Items[3].Str)+len(v.Items[4].Str)+len(sc.leases) == 0 && parts == 1
-	since := string(v.Items[2].Str)
-	anew := since != sc.since
-	sc.since = since
-	there := map[lb.LeaseID]bool{}
+	if since := string(v.Items[2].Str); since != sc.since {
+		sc.since = since
+		sc.anew(sent)
+	}
+	r := sc.round
+	r.steps++
+	r.cursor = append(r.cursor[:0], v.Items[3].Str...)
+	r.found += len(v.Items[4].Str) + len(v.Items[5].Str)
 	var over []lb.LeaseID
-	for id := range idsIn(v.Items[3].Str) {
-		there[id] = true
+	for id := range idsIn(v.Items[4].Str) {
+		r.there[id] = true
 		if _, ok := sc.leases[id]; !ok {
 			over = append(over, id)
 		}
 	}
-	for id := range idsIn(v.Items[4].Str) {
+	for id := range idsIn(v.Items[5].Str) {
 		if _, ok := sc.leases[id]; !ok && now >= sc.tombs[id] {
 			over = append(over, id)
 		}
@@ -113,20 +139,39 @@ func (s *Store) beaten(now time.Duration, sc *scope, v Value, sent uint64, part,
 	for ; len(over) > 0; over = over[min(batch, len(over)):] {
 		s.drop(now, sc, true, over[:min(batch, len(over))]...)
 	}
+	if v.Items[0].Int == 0 {
+		s.compared(now, sc, sent)
+		return false, nil
+	}
+	if r.steps == maxSteps {
+		sc.round = nil // the next heartbeat goes on
+	}
+	return sc.round != nil, nil
+}
+
+// anew makes sure that all leases that Redis may have had before the given time are asserted: since then it has lost
+// some. Of those that it has, some may be the work of a late reservation, which may have chosen another endpoint.
+func (sc *scope) anew(sent uint64) {
+	for _, l := range sc.leases {
+		if l.state == held && l.seq < sent {
+			l.version++
+			l.stale = true
+		}
+	}
+}
+
+// compared ends a round, the last command of which was sent at the given time.
+func (s *Store) compared(now time.Duration, sc *scope, sent uint64) {
+	r := sc.round
+	sc.round = nil
+	sc.settled = r.found+len(sc.leases) == 0
 	sc.wrong = sc.wrong[:0]
 	for id, l := range sc.leases {
-		if l.state != held || l.seq >= sent {
-			continue
-		}
-		if anew { // what is there may be the work of a late reservation, which may have chosen another endpoint
-			l.version++
-		}
-		if anew || l.stale || int(id&0xffff)%parts == part && !there[id] {
+		if l.state == held && (l.stale && l.seq < sent || l.seq < r.sent && !r.there[id]) {
 			sc.wrong = append(sc.wrong, id)
 		}
 	}
 	s.write(now, sc)
-	return nil
 }
 
 // write asserts the leases that are wrong in Redis, one command after the other: requests wait for none of them, and those

@@ -66,6 +66,9 @@ func (w *wire) rows(scope string) map[string]int {
 	rows := map[string]int{}
 	items := w.value("HGETALL", redisclient.KeysOf(scope).Rows).Items
 	for i := 0; i+1 < len(items); i += 2 {
+		if len(items[i].Str) == 0 { // the spare rows
+			continue
+		}
 		row, err := strconv.Atoi(string(items[i+1].Str))
 		if err != nil {
 			w.t.Fatal(err)
@@ -91,6 +94,9 @@ func (b *backend) Pass(d time.Duration) {
 		for _, owner := range b.conn.value("ZRANGE", string(key.Str), "0", "-1").Items {
 			b.conn.value("ZINCRBY", string(key.Str), strconv.FormatInt(-d.Milliseconds(), 10), string(owner.Str))
 		}
+	}
+	for _, key := range b.conn.value("KEYS", redisclient.KeyPrefix+"*:turn").Items {
+		b.conn.value("DEL", string(key.Str))
 	}
 	if ticks := d / (4 * time.Second); ticks > 0 {
 		b.conn.age(uint16(ticks))

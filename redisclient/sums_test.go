@@ -15,6 +15,7 @@ func TestSums(t *testing.T) {
 	var sums string
 	for _, s := range []*script{
 		scriptOpen, scriptReserve, scriptPrompt, scriptNote, scriptForget, scriptRelease, scriptAmend, scriptAssert, scriptBeat, scriptLoads,
+		scriptTidy,
 	} {
 		sum := sha1.Sum([]byte(s.text))
 		want := hex.EncodeToString(sum[:])

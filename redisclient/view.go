@@ -3,6 +3,7 @@ package redisclient
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,13 +20,16 @@ const (
 	// viewsKept is how many lists a scope has at hand. Several are in use when configurations
 	// differ or have just changed, and with endpoint_metrics one for each LoRA adapter.
 	viewsKept = 32
+	// most is how many endpoints one command names. More are named by several, so that others get their turn between
+	// them.
+	most = 128
 )
 
 // view is a list of candidates as Redis knows it: under a key of its own, so that a reservation need not carry it.
 type view struct {
 	candidates []lb.Candidate
 	key        string
-	open       []byte        // the command that makes Redis know it
+	open       [][]byte      // the commands that make Redis know it
 	known      time.Duration // when Redis was last told, or said, that it has it; never if it has not
 	opened     uint64        // when it was told: a number of the store's sequence
 	refused    error         // what it said to that
@@ -92,21 +96,43 @@ func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 		_, _ = h.WriteString("\n")
 	}
 	v := &view{candidates: cs, known: never, key: sc.keys.View + strconv.FormatUint(h.Sum64(), 36)}
-	b := scriptOpen.command(nil, 5, 6+len(cs))
-	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own, v.key} {
-		b = appendArg(b, key)
-	}
-	b = appendArg(b, owner)
-	b = appendInt(b, keep.Milliseconds())
-	b = appendInt(b, viewTTL.Milliseconds())
-	b = appendArg(b, classes)
-	b = appendArg(b, members)
-	b = appendArg(b, hashes)
-	for i := range cs {
-		b = appendArg(b, cs[i].Addr)
-	}
-	v.open = b
+	v.open = v.commands(sc, owner, classes, hashes, members)
 	return v
+}
+
+// commands returns what makes Redis know the view: one command for each part of the list.
+func (v *view) commands(sc *scope, owner string, classes, hashes, members []byte) (cmds [][]byte) {
+	keys := []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own}
+	var parts []string
+	for from := 0; from < len(v.candidates); from += most {
+		part := v.candidates[from:min(from+most, len(v.candidates))]
+		mine := append(slices.Clone(keys), sc.keys.Part+v.key[len(sc.keys.View):]+":"+strconv.Itoa(from/most))
+		last := from+most >= len(v.candidates)
+		if last {
+			mine = append(append(slices.Clone(keys), v.key), parts...)
+		} else {
+			parts = append(parts, mine[len(keys)])
+		}
+		b := scriptOpen.command(nil, len(mine), 6+len(part))
+		for _, key := range mine {
+			b = appendArg(b, key)
+		}
+		b = appendArg(b, owner)
+		b = appendInt(b, keep.Milliseconds())
+		b = appendInt(b, viewTTL.Milliseconds())
+		if last {
+			b = appendArg(b, classes)
+			b = appendArg(b, hashes)
+		} else {
+			b = appendArg(appendArg(b, ""), "")
+		}
+		b = appendArg(b, members[2*from:2*(from+len(part))])
+		for i := range part {
+			b = appendArg(b, part[i].Addr)
+		}
+		cmds = append(cmds, b)
+	}
+	return cmds
 }
 
 // pack writes the candidates as open.lua wants them: the classes, and for each candidate the number of its class.

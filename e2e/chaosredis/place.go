@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -103,6 +104,9 @@ func (p *place) counts() (totals, leases map[string]int64, err error) {
 	}
 	rows, addrs := map[string]int{}, map[int]string{}
 	for f := range slices.Chunk(fields.Array(), 2) {
+		if f[0].String() == "" { // the spare rows
+			continue
+		}
 		rows[f[0].String()] = f[1].Integer()
 		addrs[f[1].Integer()] = f[0].String()
 	}
@@ -148,9 +152,14 @@ func (p *place) expires(context.Context) error {
 
 // fallbacks returns how many reservations fell to the embedded store, by cause, and how many to native balancing.
 func (p *place) fallbacks(ctx context.Context) (map[string]int, error) {
+	return fallbacksOf(ctx, p.site.Gateways...)
+}
+
+// fallbacksOf returns the same of some of the gateways.
+func fallbacksOf(ctx context.Context, gateways ...*harness.Gateway) (map[string]int, error) {
 	out := map[string]int{}
 	cause := regexp.MustCompile(`^wasmcustom\.warmgate_store_fallbacks_total;cause=(.*)$`)
-	for _, g := range p.site.Gateways {
+	for _, g := range gateways {
 		stats, err := g.Stats(ctx, `^wasmcustom\.warmgate_(store_fallbacks_total|decisions_total)`)
 		if err != nil {
 			return nil, err

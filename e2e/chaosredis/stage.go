@@ -196,15 +196,20 @@ func (a *act) traffic(during func() error, request func(*rand.Rand, int) loadgen
 	err := during()
 	for _, t := range all {
 		t.Pause()
-		tally := t.Tally()
-		a.result.Requests += tally.Sent
-		a.result.Left += tally.Left
-		a.result.Failed += tally.Failed()
-		if n := tally.Failed(); n > 0 {
-			err = errors.Join(err, fmt.Errorf("%d of %d requests failed: %v, first: %s", n, tally.Sent, tally.Errors, tally.First))
-		}
+		err = errors.Join(err, a.count(t.Tally()))
 	}
 	return err
+}
+
+// count adds up how requests ended.
+func (a *act) count(tally audit.Tally) error {
+	a.result.Requests += tally.Sent
+	a.result.Left += tally.Left
+	a.result.Failed += tally.Failed()
+	if n := tally.Failed(); n > 0 {
+		return fmt.Errorf("%d of %d requests failed: %v, first: %s", n, tally.Sent, tally.Errors, tally.First)
+	}
+	return nil
 }
 
 // sleep waits for d or for the end of the run.

@@ -94,8 +94,11 @@ func TestLimits(t *testing.T) {
 		{"README_ZH.md", "6 秒内收回", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
 		{"docs/higress.md", "lists of 64 KiB and more", "plugin/gateway_higress.go", `bigHostList += 64 << 10`},
 		{"docs/higress.md", "every 250 ms", "plugin/gateway_higress.go", `hostListAge += 250 \* time.Millisecond`},
-		{"ARCHITECTURE.md", "more than 5000 leases", "redisclient/store_beat.go", `partSize = 5000\b`},
-		{"ARCHITECTURE.md", "a hundred leases at a time", "redisclient/store_beat.go", `batch = 100\b`},
+		{"ARCHITECTURE.md", "at most 250 leases of dead owners", "redisclient/lua/beat.lua", `BATCH, REPORT, OWNER = 250, 500\b`},
+		{"ARCHITECTURE.md", "about 500 of the owner's own", "redisclient/lua/beat.lua", `BATCH, REPORT, OWNER = 250, 500\b`},
+		{"ARCHITECTURE.md", "TTL of 100 ms", "redisclient/lua/beat.lua", `'NX', 'PX', 100\b`},
+		{"ARCHITECTURE.md", "50 leases at a time", "redisclient/store_beat.go", `batch = 50\b`},
+		{"ARCHITECTURE.md", "more than 128 endpoints", "redisclient/view.go", `most = 128\b`},
 		{"ARCHITECTURE.md", "by 4 ms", "plugin/wake.go", `punctual = 4 \* time.Millisecond`},
 		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
@@ -112,7 +115,7 @@ func TestLimits(t *testing.T) {
 // TestBenchmarkNames holds docs/benchmarks.md to the fields of JSON that the benchmarks write and to their flags.
 func TestBenchmarkNames(t *testing.T) {
 	programs := read(t, "e2e/bench/*/*.go")
-	field := regexp.MustCompile(`^(cpu|p99|herd|reserve_vs|request_vs|reserve_us|release_us|round_trips|bytes_vs|requests_per_core)(_[a-z0-9_]+)?$`)
+	field := regexp.MustCompile(`^(cpu|p99|herd|reserve_vs|request_vs|reserve_us|release_us|script_ms|round_trips|bytes_vs|requests_per_core)(_[a-z0-9_]+)?$`)
 	found := 0
 	for _, code := range open(t, "docs/benchmarks.md").code {
 		if field.MatchString(code) {

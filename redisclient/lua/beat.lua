@@ -1,42 +1,76 @@
--- Renews an owner, returns the leases of owners that are silent for too long, and tells which leases the owner has.
+-- Renews an owner, returns leases of owners that are silent for too long, and reports which leases the owner has. A call
+-- does one part of that, lest others wait: it takes back BATCH leases, or reports about REPORT. While there is more, the
+-- owner calls again.
 --
--- KEYS     table rows owners own view...
--- ARGV     owner ttl_ms keep_ms view_ms own_prefix part parts      only ids with id mod parts = part are told
--- Returns  {owners returned, owners alive, since when the owner's leases are kept, ids of leases, ids of tombstones}, ids of 8
---          bytes each
-local keep, lost = tonumber(ARGV[3]), false
+-- KEYS     table rows owners own turn view...
+-- ARGV     owner ttl_ms keep_ms view_ms own_prefix cursor      cursor: 0, and then as the last call returned it
+-- Returns  {1 if there is more, owners alive, since when the owner's leases are kept, cursor, ids of leases, ids of
+--          tombstones}, ids of 8 bytes each
+local BATCH, REPORT, OWNER = 250, 500, 16 -- an owner is as much work as OWNER leases
+local keep, lost, left = tonumber(ARGV[3]), false, BATCH
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
-for i = 5, #KEYS do redis.call('PEXPIRE', KEYS[i], ARGV[4]) end
+for i = 6, #KEYS do redis.call('PEXPIRE', KEYS[i], ARGV[4]) end
 -- The clock may have been set back: an owner that was heard of in the future was heard of now.
-for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf')) do
+for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf', 'LIMIT', 0, 100)) do
   redis.call('ZADD', KEYS[3], now(), owner)
 end
-local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now() - tonumber(ARGV[2]))
-for _, owner in ipairs(dead) do
-  local own, mark = redis.call('HGETALL', ARGV[5] .. owner), nil
-  for i = 1, #own, 2 do
-    if own[i] == 'b' then mark = own[i + 1] end
-  end
-  lost = lost or not mark
-  for i = 1, #own, 2 do
-    if mark == epoch and #own[i] == 8 and own[i + 1] ~= '' then
-      local row, tokens = struct.unpack('<I2I4', own[i + 1])
-      add(KEYS[1], row, -1, -tokens)
+
+-- takeback returns leases of a dead owner, as many as are left to this call. The rest stays counted until it is
+-- returned; if the owner comes back before, it finds that its leases are kept since then, and asserts all of them.
+local function takeback(owner)
+  local own = ARGV[5] .. owner
+  local marks, ids, requests, tokens = redis.call('HMGET', own, 'b', 'n', 'c'), {}, {}, {}
+  local rest = 0
+  if marks[1] == epoch then -- or they are void
+    local part = redis.call('HSCAN', own, marks[3] or '0', 'COUNT', left)
+    local entries, cursor = part[2], part[1]
+    for i = 1, #entries, 2 do
+      if #entries[i] == 8 and #ids == left then
+        cursor = marks[3] or '0' -- a small hash comes as a whole
+        break
+      elseif #entries[i] == 8 then
+        ids[#ids + 1] = entries[i]
+        if entries[i + 1] ~= '' then
+          local row, k = struct.unpack('<I2I4', entries[i + 1])
+          requests[row], tokens[row] = (requests[row] or 0) + 1, (tokens[row] or 0) + k
+        end
+      end
     end
+    for row, n in pairs(requests) do add(KEYS[1], row, -n, -tokens[row]) end
+    if #ids > 0 then redis.call('HDEL', own, unpack(ids)) end
+    rest = redis.call('HLEN', own)
+    for i = 1, 3 do rest = rest - (marks[i] and 1 or 0) end
+    if rest > 0 then redis.call('HSET', own, 'n', stamp(), 'c', cursor) end
   end
-  redis.call('DEL', ARGV[5] .. owner)
-  redis.call('ZREM', KEYS[3], owner)
+  if rest == 0 then
+    redis.call('UNLINK', own)
+    redis.call('ZREM', KEYS[3], owner)
+  end
+  lost, left = lost or not marks[1], left - OWNER - #ids
 end
-roll(KEYS[1], KEYS[3])
-if lost then
-  renew(KEYS[1], KEYS[2])
-  enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
+
+-- One owner at a time returns those of others: if all did, requests would wait behind all of them.
+local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now() - tonumber(ARGV[2]), 'LIMIT', 0, OWNER)
+local mine = #dead > 0 and (redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', 100) or
+  redis.call('GETRANGE', KEYS[5], 0, -1) == ARGV[1])
+if mine then
+  for _, owner in ipairs(dead) do
+    if left > 0 then takeback(owner) end
+  end
+  if left > 0 then redis.call('UNLINK', KEYS[5]) else redis.call('PEXPIRE', KEYS[5], 100) end
+  roll(KEYS[1], KEYS[3])
+  if lost then
+    renew(KEYS[1], KEYS[2])
+    enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
+  end
 end
-local part, parts, leases, tombstones = tonumber(ARGV[6]), tonumber(ARGV[7]), {}, {}
-local own = redis.call('HGETALL', KEYS[4])
+local leases, tombstones, part = {}, {}, {ARGV[6], {}}
+if left == BATCH then part = redis.call('HSCAN', KEYS[4], ARGV[6], 'COUNT', REPORT) end
+local own = part[2]
 for i = 1, #own, 2 do
-  local id, ids = own[i], own[i + 1] == '' and tombstones or leases
-  if #id == 8 and (string.byte(id, 1) + 256 * string.byte(id, 2)) % parts == part then ids[#ids + 1] = id end
+  local ids = own[i + 1] == '' and tombstones or leases
+  if #own[i] == 8 then ids[#ids + 1] = own[i] end
 end
-return {#dead, redis.call('ZCARD', KEYS[3]), redis.call('HGET', KEYS[4], 'n'), table.concat(leases), table.concat(tombstones)}
+return {(left < BATCH or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]), redis.call('HGET', KEYS[4], 'n'),
+  part[1], table.concat(leases), table.concat(tombstones)}

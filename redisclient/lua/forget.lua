@@ -24,7 +24,7 @@ for r = 1, #KEYS do
   if had > before then
     -- What is empty goes, and so does what there is no memory to write.
     local written = page ~= '' and redis.pcall('SET', KEYS[r], page, 'KEEPTTL')
-    if not written or written.err then redis.call('DEL', KEYS[r]) end
+    if not written or written.err then redis.call('UNLINK', KEYS[r]) end
   end
 end
 return had

@@ -1,14 +1,15 @@
 -- Put before every script but reserve.lua, release.lua, note.lua, forget.lua and loads.lua.
 --
--- What is counted in a scope is four kinds of keys in one slot, beside those of prefix.lua:
+-- What is counted in a scope is five kinds of keys in one slot, beside those of prefix.lua:
 --   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6
---   rows    hash: endpoint address -> row
+--   rows    hash: endpoint address -> row; "" -> the spare rows, <I2 each
 --   owners  sorted set: owner -> when last heard of, in ms of this server's clock
---   own     hash, one per owner: "b" -> epoch it counts in; "n" -> when that began;
---           lease id -> row <I2, tokens <I4, version B; "" is a tombstone
+--   own     hash, one per owner: "b" -> epoch it counts in; "n" -> since when none of its leases was returned;
+--           "c" -> up to where they were, if it was dead; lease id -> row <I2, tokens <I4, version B; "" is a tombstone
+--   turn    string: the owner that returns the leases of dead ones
 -- The totals in the table are the sum of the leases of all owners, because every script changes both or none. The epoch
 -- says which life of the table a lease counts in; the generation changes when a row is given to another address.
-local HEAD, ROW, FREE_ABOVE, MOST = 16, 9, 64, 65000
+local HEAD, ROW, MOST = 16, 9, 65000
 
 -- load returns requests and tokens of a row.
 local function load(tablekey, row)
@@ -58,7 +59,7 @@ end
 local function renew(tablekey, rowskey)
   local epoch = stamp()
   redis.call('SET', tablekey, epoch .. string.rep('\0', HEAD - 8))
-  redis.call('DEL', rowskey)
+  redis.call('UNLINK', rowskey)
   return epoch
 end
 
@@ -79,7 +80,7 @@ local function enter(tablekey, rowskey, owners, own, owner, keep)
   if not whole(tablekey, rowskey, owners, own, owner) then epoch = renew(tablekey, rowskey) end
   local mark = redis.call('HGET', own, 'b')
   if mark ~= epoch then
-    if mark then redis.call('DEL', own) end
+    if mark then redis.call('UNLINK', own) end
     redis.call('HSET', own, 'b', epoch, 'n', stamp())
     redis.call('PEXPIRE', own, 2 * keep)
   end
@@ -90,58 +91,30 @@ local function enter(tablekey, rowskey, owners, own, owner, keep)
   return epoch
 end
 
--- free returns the rows without an address. With reclaim it takes idle rows from addresses that are not wanted, and a
--- new generation makes every list of candidates that names them void.
-local function free(tablekey, rowskey, wanted, count, reclaim)
-  local known, used, out = redis.call('HGETALL', rowskey), {}, {}
-  local keep = {}
-  for i = 1, #wanted do keep[wanted[i]] = true end
-  for i = 1, #known, 2 do
-    local addr, row = known[i], tonumber(known[i + 1])
-    if reclaim and not keep[addr] and load(tablekey, row) == 0 then
-      redis.call('HDEL', rowskey, addr)
-    else
-      used[row] = true
+-- rows returns the row of each address, and gives rows to those that have none, spare ones first; nil when there is no
+-- room. Then how many it gave, and how many addresses have rows now.
+local function rows(tablekey, rowskey, addrs, keep)
+  local found, missing, given, reused = redis.call('HMGET', rowskey, unpack(addrs)), {}, {}, {}
+  for i = 1, #addrs do
+    if not found[i] and not given[addrs[i]] then -- an address may be asked for twice
+      missing[#missing + 1], given[addrs[i]] = addrs[i], 0
     end
   end
-  for row = count - 1, 0, -1 do
-    if not used[row] then out[#out + 1] = row end
+  local count, spare = (redis.call('STRLEN', tablekey) - HEAD) / ROW, redis.call('HGET', rowskey, '') or ''
+  local left = math.max(0, #spare - 2 * #missing)
+  if count + #missing - (#spare - left) / 2 > MOST then return nil end
+  for at = left + 1, #spare, 2 do reused[#reused + 1] = struct.unpack('<I2', spare, at) end
+  table.sort(reused)
+  local set = #reused > 0 and {'', string.sub(spare, 1, left)} or {}
+  for i, addr in ipairs(missing) do
+    given[addr] = reused[i] or count + i - #reused - 1
+    set[#set + 1], set[#set + 2] = addr, given[addr]
   end
-  if reclaim then
-    local generation = struct.unpack('<I4', redis.call('GETRANGE', tablekey, 8, 11))
-    redis.call('SETRANGE', tablekey, 8, struct.pack('<I4', (generation + 1) % 2 ^ 32))
+  if #missing > #reused then
+    redis.call('SETRANGE', tablekey, HEAD + ROW * count, string.rep('\0', ROW * (#missing - #reused)))
   end
-  return out
-end
-
--- rows returns the row of each address, and gives rows to those that have none; nil when there is no room. With tidy,
--- addrs is a whole cluster, and once others have many rows they lose those that are idle.
-local function rows(tablekey, rowskey, addrs, keep, tidy)
-  local found, missing = {}, {}
-  for from = 1, #addrs, 1000 do
-    local part = redis.call('HMGET', rowskey, unpack(addrs, from, math.min(from + 999, #addrs)))
-    for j = 1, #part do
-      found[from + j - 1] = part[j] and tonumber(part[j])
-      if not part[j] then missing[#missing + 1] = from + j - 1 end
-    end
-  end
-  if #missing > 0 then
-    local count = (redis.call('STRLEN', tablekey) - HEAD) / ROW
-    local known, spare = redis.call('HLEN', rowskey), {}
-    local reclaim = tidy and known > FREE_ABOVE + 2 * #addrs
-    if reclaim or count > known then spare = free(tablekey, rowskey, addrs, count, reclaim) end
-    if count + #missing - #spare > MOST then return nil end
-    local given = {} -- an address may be asked for twice
-    for _, i in ipairs(missing) do
-      local row = given[addrs[i]] or table.remove(spare)
-      if not row then
-        row, count = count, count + 1
-        redis.call('SETRANGE', tablekey, HEAD + ROW * row, string.rep('\0', ROW))
-      end
-      if not given[addrs[i]] then redis.call('HSET', rowskey, addrs[i], row) end
-      found[i], given[addrs[i]] = row, row
-    end
-  end
+  if #missing > 0 then redis.call('HSET', rowskey, unpack(set)) end
+  for i = 1, #addrs do found[i] = tonumber(found[i] or given[addrs[i]]) end
   redis.call('PEXPIRE', rowskey, keep)
-  return found
+  return found, #missing, math.max(count, count + #missing - #reused) - left / 2
 end

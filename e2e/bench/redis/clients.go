@@ -80,6 +80,7 @@ type warmgateClient struct {
 	last    lb.LeaseID
 	held    []lb.LeaseID
 	failed  error
+	scale   *scale // over which the commands go; nil for straight over the connection
 }
 
 func openWarmgate(c *conn, s settings, owner uint64, endpoints []string) client {
@@ -91,9 +92,14 @@ func openWarmgate(c *conn, s settings, owner uint64, endpoints []string) client 
 		}
 		w.plan.Candidates = append(w.plan.Candidates, candidate)
 	}
-	// Contenders wait for their turns without a beat, so nobody is given up for silence.
-	w.store = redisclient.New(c, redisclient.Options{Owner: owner, TTL: time.Minute, Timeout: replyTimeout, KV: noKV{}})
+	w.store = newStore(c, owner)
 	return w
+}
+
+// newStore returns an owner's store. Contenders wait for their turns without a beat, so nobody is given up for
+// silence.
+func newStore(t redisclient.Transport, owner uint64) *redisclient.Store {
+	return redisclient.New(t, redisclient.Options{Owner: owner, TTL: time.Minute, Timeout: replyTimeout, KV: noKV{}})
 }
 
 func (w *warmgateClient) reserve() {
@@ -122,7 +128,11 @@ func (w *warmgateClient) beat() { w.failed = errors.Join(w.failed, w.store.Beat(
 func (w *warmgateClient) inFlight() int { return len(w.held) }
 
 func (w *warmgateClient) flush() error {
-	err := w.conn.flush()
+	flush := w.conn.flush
+	if w.scale != nil {
+		flush = w.scale.flush
+	}
+	err := flush()
 	w.store.Expire(w.now()) // lets go of the answered calls
 	return errors.Join(err, w.failed, w.store.Err())
 }

@@ -15,6 +15,7 @@ import (
 func tiny(endpoints ...int) settings {
 	return settings{
 		rounds: 1, endpoints: endpoints, prompts: []int{5, 64}, owners: 3, depth: 4, held: 2, kinds: 2, calls: 1, room: 1 << 18, span: 20 * time.Millisecond, rate: 100,
+		dead: 3, leases: 300,
 	}
 }
 

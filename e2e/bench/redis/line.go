@@ -25,6 +25,7 @@ type result struct {
 	PerCore         float64      `json:"requests_per_core"` // at 64 endpoints, from CPU time
 	PerCorePlain    float64      `json:"requests_per_core_plain"`
 	promptResult
+	deathResult
 	Cells   []cellLine    `json:"cells"`
 	Rounds  int           `json:"rounds"`
 	Targets targetResults `json:"targets_met"`
@@ -55,7 +56,10 @@ type targetResults struct {
 }
 
 func (rep *report) line() result {
-	out := result{Bench: "redis", Version: rep.settings.version, Rounds: rep.settings.rounds, promptResult: rep.promptLine()}
+	out := result{
+		Bench: "redis", Version: rep.settings.version, Rounds: rep.settings.rounds,
+		promptResult: rep.promptLine(), deathResult: rep.deathLine(),
+	}
 	bytes := func(m measurement) float64 { return m.bytes(rep.settings.rate) }
 	for _, c := range rep.cells {
 		for _, con := range contenders {

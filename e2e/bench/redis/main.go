@@ -18,6 +18,9 @@
 //
 // over lengths of prompts. In turns one comes of which nothing is known, and the same with another end.
 //
+// Last, it looks for the longest single call of each script, for everything else waits behind that: all owners but one
+// die at once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.
+//
 // The last line of the output is one JSON object.
 package main
 
@@ -50,6 +53,8 @@ type settings struct {
 	span      time.Duration
 	room      int     // bytes for prompts in the measurement of their bound
 	rate      float64 // requests/s of an owner, over which its beats are spread
+	dead      int     // owners that die at once in the measurement of the longest script
+	leases    int     // of each of them, and of one that stays
 	markdown  string
 }
 
@@ -70,6 +75,8 @@ func parse() (settings, error) {
 	flag.DurationVar(&s.span, "span", time.Second, "time at full speed in a round")
 	flag.Float64Var(&s.rate, "rate", 100, "requests/s of an owner that its beats are spread over")
 	flag.IntVar(&s.room, "room", 4<<20, "bytes that prompts may use when more come than there is room for")
+	flag.IntVar(&s.dead, "dead", 63, "owners that die at once, for the longest script")
+	flag.IntVar(&s.leases, "leases", 2000, "requests in flight of each of them, and of the owner that stays")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
 	if quick {
@@ -95,7 +102,8 @@ func numbers(list string) ([]int, error) {
 
 // check refuses settings that make no measurement.
 func (s settings) check() error {
-	if s.rounds < 1 || s.owners < 1 || s.depth < 1 || s.held < 1 || s.kinds < 1 || s.calls < 1 || s.room < 1 || s.span <= 0 || s.rate <= 0 {
+	least := min(s.rounds, s.owners, s.depth, s.held, s.kinds, s.calls, s.room, s.dead, s.leases)
+	if least < 1 || s.span <= 0 || s.rate <= 0 {
 		return errors.New("every number must be positive")
 	}
 	return nil
@@ -138,6 +146,9 @@ func collect(ctx context.Context, s settings, progress io.Writer) (*report, erro
 	}
 	if err == nil {
 		err = rep.collectPrompts(ctx, server, progress)
+	}
+	if err == nil {
+		err = rep.collectDeaths(ctx, server, progress)
 	}
 	return rep, errors.Join(err, server.Stop())
 }

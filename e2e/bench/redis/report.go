@@ -52,6 +52,7 @@ type report struct {
 	prompts  []promptCell
 	memory   map[string]float64 // bytes for a million blocks of prompts, by contender
 	bound    promptBound
+	deaths   []death
 }
 
 // column is one measured quantity.
@@ -124,7 +125,7 @@ func (rep *report) configuration() []string {
 		lines = append(lines, fmt.Sprintf("with prompts, warmgate: when %.1f million blocks come and %.1f MB may be used, %.1f MB of the server's memory are",
 			float64(b.blocks)/1e6, float64(b.room)/1e6, b.took/1e6))
 	}
-	return lines
+	return append(lines, rep.deathLines()...)
 }
 
 // publish prints the report, and saves it where the settings say.

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// death is what one round has shown in which many owners die at once, in ms.
+type death struct {
+	scripts  map[string]float64 // the longest call of each by one owner, in CPU time
+	p99      float64            // of the waits of requests meanwhile
+	returned float64            // until the last lease of the dead was returned
+}
+
+// longest returns what the longest call of any script took.
+func (d death) longest() float64 { return slices.Max(slices.Collect(maps.Values(d.scripts))) }
+
+// deathResult is the part of the last line about that: medians over the rounds.
+type deathResult struct {
+	ScriptMax       float64            `json:"script_ms_max"`
+	ScriptMaxSpread bench.Spread       `json:"script_ms_max_spread"`
+	ScriptMS        map[string]float64 `json:"script_ms"`
+	WaitP99         float64            `json:"script_wait_p99_ms"`
+	Returned        float64            `json:"returned_ms"`
+}
+
+const (
+	mourned  = 256 // endpoints
+	deadline = 2 * time.Minute
+)
+
+func (rep *report) collectDeaths(ctx context.Context, server *redisserver.Server, progress io.Writer) error {
+	for range rep.settings.rounds {
+		d, err := die(ctx, rep.settings, server)
+		if err != nil {
+			return fmt.Errorf("%d owners die: %w", rep.settings.dead, err)
+		}
+		rep.deaths = append(rep.deaths, d)
+		fmt.Fprintf(progress, "%d owners die: the longest call %.2f ms, returned after %.0f ms, p99 of waits %.2f ms\n",
+			rep.settings.dead, d.longest(), d.returned, d.p99)
+	}
+	return nil
+}
+
+// die plays one round: the owners come, all but one die, that one returns their leases, and then all counts are lost.
+func die(ctx context.Context, s settings, server *redisserver.Server) (d death, err error) {
+	if _, err := server.Do("FLUSHALL"); err != nil {
+		return d, err
+	}
+	var owners []*warmgateClient
+	defer func() {
+		for _, w := range owners {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	for i := range s.dead + 2 {
+		c, err := dial(server.Addr())
+		if err != nil {
+			return d, err
+		}
+		owners = append(owners, openWarmgate(c, s, uint64(i+1), addresses(mourned)).(*warmgateClient))
+	}
+	stays, asks := owners[0], owners[1]
+	stays.scale = &scale{conn: stays.conn, server: server, longest: map[string]float64{}}
+	stays.store = newStore(stays.scale, 1)
+	for _, w := range append(owners[2:], stays) {
+		if err := w.fill(s.leases); err != nil {
+			return d, err
+		}
+	}
+	keys := redisclient.KeysOf(clusterName(mourned))
+	if err := silence(server, keys.Owners, 2+s.dead); err != nil {
+		return d, err
+	}
+	stays.scale.longest = map[string]float64{}
+	stop, waits := make(chan struct{}), make(chan waited, 1)
+	go asks.goOn(ctx, stop, waits)
+	d.returned, err = stays.inherit(server, s.leases)
+	close(stop)
+	got := <-waits
+	if err = errors.Join(err, got.err); err != nil {
+		return d, err
+	}
+	d.p99 = got.p99()
+	err = stays.recover(server, keys.Table, s.leases)
+	d.scripts = stays.scale.longest
+	return d, err
+}
+
+// fill reserves so many leases.
+func (w *warmgateClient) fill(n int) error {
+	for i := range n {
+		w.reserve()
+		if i%64 == 0 || i == n-1 {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// silence makes owners dead, all but those that beat from now on: they were last heard of long ago.
+func silence(server *redisserver.Server, key string, most int) error {
+	owners, err := server.Do("ZRANGE", key, 0, most)
+	if err != nil {
+		return err
+	}
+	for _, owner := range owners.Array() {
+		if _, err := server.Do("ZINCRBY", key, -time.Hour.Milliseconds(), owner.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waited are the times that requests waited for the answer to their reservation, in ms.
+type waited struct {
+	times []float64
+	err   error
+}
+
+func (w waited) p99() float64 {
+	slices.Sort(w.times)
+	return w.times[len(w.times)*99/100]
+}
+
+// goOn makes requests one after the other until it is stopped.
+func (w *warmgateClient) goOn(ctx context.Context, stop chan struct{}, out chan waited) {
+	var got waited
+	for got.err == nil {
+		start := time.Now()
+		w.reserve()
+		got.err = w.flush()
+		got.times = append(got.times, time.Since(start).Seconds()*1000)
+		if got.err == nil {
+			w.release()
+			got.err = errors.Join(w.flush(), ctx.Err())
+		}
+		select {
+		case <-stop:
+			out <- got
+			return
+		case <-time.After(200 * time.Microsecond):
+		}
+	}
+	out <- got
+}
+
+// inherit beats until the leases of the dead are returned, and says after how many ms that was. The counts must be its
+// own leases then, and those of one who makes one request after the other.
+func (w *warmgateClient) inherit(server *redisserver.Server, want int) (float64, error) {
+	for start := time.Now(); ; {
+		w.beat()
+		if err := w.flush(); err != nil {
+			return 0, err
+		}
+		took := time.Since(start)
+		n, err := counted(server)
+		switch {
+		case err != nil:
+			return 0, err
+		case n == int64(want) || n == int64(want)+1:
+			return took.Seconds() * 1000, nil
+		case took > deadline:
+			return 0, fmt.Errorf("%d requests are counted, want %d", n, want)
+		}
+	}
+}
+
+// recover has the counts lost, and beats until they are whole again. Lists of endpoints are sent and loads asked for,
+// too.
+func (w *warmgateClient) recover(server *redisserver.Server, table string, want int) error {
+	if _, err := server.Do("DEL", table); err != nil {
+		return err
+	}
+	for range 2 {
+		w.beat()
+		w.store.Loads(w.now(), w.plan.Scope, addresses(mourned), func(_ []lb.Load, err error) {
+			w.failed = errors.Join(w.failed, err)
+		})
+		w.reserve()
+		if err := w.flush(); err != nil {
+			return err
+		}
+		w.release()
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	if n, err := counted(server); err != nil || n != int64(want) {
+		return errors.Join(err, fmt.Errorf("%d requests are counted after a loss, want %d", n, want))
+	}
+	return nil
+}
+
+// counted returns how many requests are in flight.
+func counted(server *redisserver.Server) (n int64, _ error) {
+	loads, err := loadsOfTable(server, mourned)
+	for _, l := range loads {
+		n += l
+	}
+	return n, err
+}
+
+// scale is a connection over which one command goes at a time, and takes the CPU time that the server spends until its
+// answer: that of the command, of reading and answering it, and of what others sent meanwhile. Time on the clock would
+// be that of the machine's other work, too.
+type scale struct {
+	*conn
+	server  *redisserver.Server
+	queue   [][]byte
+	done    []redisclient.Done
+	longest map[string]float64 // by script, ms
+}
+
+// Do implements redisclient.Transport.
+func (c *scale) Do(_ time.Duration, cmd []byte, done redisclient.Done) {
+	c.queue, c.done = append(c.queue, bytes.Clone(cmd)), append(c.done, done)
+}
+
+func (c *scale) flush() error {
+	for len(c.queue) > 0 {
+		cmd, done := c.queue[0], c.done[0]
+		c.queue, c.done = c.queue[1:], c.done[1:]
+		v, _, err := redisclient.Parse(cmd)
+		if err != nil {
+			return err
+		}
+		before, err := mainThread(c.server)
+		if err != nil {
+			return err
+		}
+		c.conn.Do(0, cmd, done)
+		if err := c.conn.flush(); err != nil {
+			return err
+		}
+		after, err := mainThread(c.server)
+		if err != nil {
+			return err
+		}
+		if name := redisclient.ScriptName(string(v.Items[1].Str)); name != "" {
+			c.longest[name] = max(c.longest[name], (after-before).Seconds()*1000)
+		}
+	}
+	return nil
+}
+
+func (rep *report) deathSpread(get func(death) float64) bench.Spread {
+	var xs []float64
+	for _, d := range rep.deaths {
+		xs = append(xs, get(d))
+	}
+	return bench.SpreadOf(xs)
+}
+
+func (rep *report) scriptNames() []string {
+	names := map[string]bool{}
+	for _, d := range rep.deaths {
+		for name := range d.scripts {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (rep *report) deathLine() (out deathResult) {
+	if len(rep.deaths) == 0 {
+		return out
+	}
+	out.ScriptMaxSpread = rep.deathSpread(death.longest)
+	out.ScriptMax, out.ScriptMS = out.ScriptMaxSpread.Median, map[string]float64{}
+	for _, name := range rep.scriptNames() {
+		out.ScriptMS[name] = rep.deathSpread(func(d death) float64 { return d.scripts[name] }).Median
+	}
+	out.WaitP99 = rep.deathSpread(func(d death) float64 { return d.p99 }).Median
+	out.Returned = rep.deathSpread(func(d death) float64 { return d.returned }).Median
+	return out
+}
+
+func (rep *report) deathLines() (lines []string) {
+	if len(rep.deaths) == 0 {
+		return nil
+	}
+	lines = append(lines, fmt.Sprintf(
+		"%d owners of %d requests each die at once: returned after %s ms by one other; "+
+			"requests waited %s ms at the 99th percentile",
+		rep.settings.dead, rep.settings.leases,
+		rep.deathSpread(func(d death) float64 { return d.returned }).Format("%.0f"),
+		rep.deathSpread(func(d death) float64 { return d.p99 }).Format("%.2f")))
+	for _, name := range rep.scriptNames() {
+		lines = append(lines, fmt.Sprintf("meanwhile, and after the loss of all counts, the longest call of %s %s ms",
+			name, rep.deathSpread(func(d death) float64 { return d.scripts[name] }).Format("%.2f")))
+	}
+	return lines
+}

@@ -1,0 +1,198 @@
+package redisclient_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// What one command may be, so that no other waits behind it for long, whatever the cluster and the gateways.
+const (
+	mostCalls = 400  // of commands by its script: a thousand take a millisecond or two
+	mostWords = 300  // of it
+	mostReply = 8000 // bytes
+)
+
+// meter is a transport that expects every command to be bounded.
+type meter struct {
+	*wire
+	server               *redisserver.Server
+	calls, words, answer int // most so far
+}
+
+func meterOf(t testing.TB, s *redisserver.Server) *meter { return &meter{wire: dial(t, s), server: s} }
+
+func (m *meter) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	v, _, err := redisclient.Parse(cmd)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.words = max(m.words, len(v.Items))
+	before := m.executed()
+	m.wire.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
+		m.calls = max(m.calls, m.executed()-before)
+		m.answer = max(m.answer, len(reply))
+		done(now, reply, err)
+	})
+}
+
+// executed returns how many commands the server has carried out, those of scripts included.
+func (m *meter) executed() (n int) {
+	stats, err := m.server.CommandStats()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, s := range stats {
+		n += int(s.Calls)
+	}
+	return n
+}
+
+func (m *meter) check(t *testing.T) {
+	t.Helper()
+	t.Logf("at most %d calls by one command, %d words, a reply of %d bytes", m.calls, m.words, m.answer)
+	if m.calls > mostCalls || m.words > mostWords || m.answer > mostReply {
+		t.Errorf("one command made %d calls, had %d words, and was answered with %d bytes; want %d, %d and %d at most",
+			m.calls, m.words, m.answer, mostCalls, mostWords, mostReply)
+	}
+	m.calls, m.words, m.answer = 0, 0, 0
+}
+
+func (m *meter) store(owner uint64) *redisclient.Store {
+	o := redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Hour, KV: newMemory()}
+	return redisclient.New(m, o)
+}
+
+// manyEndpoints are n addresses, the first of which has the given number.
+func manyEndpoints(first, n int) (addrs []string) {
+	for i := first; i < first+n; i++ {
+		addrs = append(addrs, fmt.Sprintf("10.%d.%d.%d:8000", i>>16, i>>8&255, i&255))
+	}
+	return addrs
+}
+
+// hold makes an owner reserve n leases among eight endpoints.
+func hold(t *testing.T, s *redisclient.Store, p *pipe, n int) {
+	t.Helper()
+	plan := storetest.Even(storetest.Addrs(8))
+	for id := range lb.LeaseID(n) {
+		s.Reserve(0, id, plan, func(_ lb.Grant, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		if id == 0 { // which makes the script known
+			p.flush(0)
+		}
+	}
+	p.flush(0)
+}
+
+// No command takes long, neither when gateways with thousands of requests die, nor when all their leases are lost, nor
+// when thousands of endpoints are replaced by others.
+func TestCommandsAreBounded(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	m := meterOf(t, server)
+	m.value("FLUSHALL")
+	t.Run("many leases", func(t *testing.T) {
+		s, p := newPipedStore(t, server, 1)
+		hold(t, s, p, 2000)
+		for _, lost := range []string{"nothing", "own", "table"} {
+			switch lost {
+			case "own":
+				m.value("DEL", redisclient.KeysOf("llm").Own+"1")
+			case "table":
+				m.value("DEL", redisclient.KeysOf("llm").Table)
+			}
+			s.Beat(time.Second)
+			for len(p.done) > 0 { // one by one, as the meter wants them
+				cmd, done := p.next[0], p.done[0]
+				p.next, p.done, p.out = p.next[1:], p.done[1:], nil
+				m.Do(0, cmd, done)
+			}
+			wantSum(t, m.wire, 2000)
+		}
+		m.check(t)
+	})
+	t.Run("dead owners", func(t *testing.T) {
+		const dead, each = 3, 2000
+		m.value("FLUSHALL")
+		for owner := range uint64(dead) {
+			s, p := newPipedStore(t, server, owner+1)
+			hold(t, s, p, each)
+		}
+		wantSum(t, m.wire, dead*each)
+		(&backend{conn: m.wire}).Pass(time.Minute)
+		s := m.store(9)
+		reserve(s, 0, 1).want(t, "granted 0")
+		s.Beat(0)
+		wantSum(t, m.wire, 1)
+		m.check(t)
+	})
+	t.Run("many owners", func(t *testing.T) {
+		m.value("FLUSHALL")
+		for owner := range uint64(300) {
+			reserve(m.store(owner+1), 0, 1)
+		}
+		(&backend{conn: m.wire}).Pass(-time.Hour)
+		s := m.store(999)
+		reserve(s, 0, 1)
+		s.Beat(0)
+		(&backend{conn: m.wire}).Pass(time.Hour + time.Minute)
+		for range 4 { // at most a hundred clocks are put right by each
+			s.Beat(0)
+			(&backend{conn: m.wire}).Pass(time.Minute)
+		}
+		s.Beat(0)
+		wantSum(t, m.wire, 1)
+		m.check(t)
+	})
+	t.Run("many endpoints", func(t *testing.T) {
+		const n = 4096
+		m.value("FLUSHALL")
+		s := m.store(1)
+		for i := range 4 {
+			now, id := time.Duration(i)*time.Minute, lb.LeaseID(i)
+			s.Reserve(now, id, storetest.Even(manyEndpoints(i*n, n)), func(_ lb.Grant, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+			s.Release(now, id)
+		}
+		s.Loads(0, "llm", manyEndpoints(0, 4000), func(_ []lb.Load, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		m.check(t)
+		if rows := (m.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > 64+3*n {
+			t.Errorf("the table has %d rows for %d endpoints at a time", rows, n)
+		}
+	})
+}
+
+// wantSum expects so many requests in flight, by the totals and by the leases.
+func wantSum(t testing.TB, w *wire, want int64) {
+	t.Helper()
+	var all []map[lb.LeaseID]share
+	for _, held := range w.leases("llm") {
+		all = append(all, held)
+	}
+	loads, total := busy(w.loads("llm")), int64(0)
+	if leases := sum(all...); !maps.Equal(loads, leases) {
+		t.Fatalf("the totals are %v, the sum of the leases %v", loads, leases)
+	}
+	for _, l := range loads {
+		total += l.Requests
+	}
+	if total != want {
+		t.Errorf("%d in flight, want %d", total, want)
+	}
+}

@@ -1,0 +1,118 @@
+package redisclient_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// entries returns how many leases an owner has in Redis.
+func (w *wire) entries(owner string) int { return len(w.leases("llm")[owner]) }
+
+// first lets only so many commands through, which is as if their sender died then.
+func first(n int) func([]byte) int {
+	return func([]byte) int {
+		if n--; n < 0 {
+			return notSent
+		}
+		return arrives
+	}
+}
+
+// A gateway that is thought dead comes back while its leases are being returned, some of which its late reservations
+// have made anew meanwhile, at other endpoints. The totals are the sum of the leases after every command, and in the
+// end what it holds.
+func TestBackWhileLeasesAreReturned(t *testing.T) {
+	const n = 1000
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			server := redisserver.StartT(t, redisserver.Options{Version: version})
+			w := dial(t, server)
+			s := newManualStore(w, newMemory())
+			reserve(s, 0, 1).want(t, "granted 0")
+			back, p := newPipedStore(t, server, 2)
+			hold(t, back, p, n)
+			back.Beat(0)
+			p.flush(0)
+			asked := p.all
+			(&backend{conn: w}).Pass(storetest.TTL + time.Second)
+			w.lose = first(2)
+			s.Beat(time.Second)
+			w.lose = nil
+			left := w.entries("2")
+			if left < n-2*250 || left > n-2*240 {
+				t.Fatalf("two commands left %d leases of %d, want 250 or a few less returned by each", left, n)
+			}
+			wantSum(t, w, int64(left)+1)
+			again := 0
+			for i, cmd := range asked {
+				if i%3 == 0 && bytes.Contains(cmd, []byte(":view:")) && !bytes.Contains(cmd, []byte(":owners")) {
+					w.ask(cmd)
+					again++
+				}
+			}
+			if got := w.entries("2"); again < n/4 || got <= left {
+				t.Fatalf("%d reservations came late, and %d leases are there", again, got)
+			}
+			for _, now := range []time.Duration{2 * time.Second, 3 * time.Second} {
+				back.Beat(now)
+				p.flush(now)
+			}
+			wantSum(t, w, n+1)
+			if got := w.entries("2"); got != n {
+				t.Errorf("%d leases are there, %d held", got, n)
+			}
+			for id := range lb.LeaseID(n) {
+				back.Release(4*time.Second, id)
+			}
+			p.flush(4 * time.Second)
+			wantSum(t, w, 1)
+		})
+	}
+}
+
+// One owner at a time returns the leases of others. If it dies too, another goes on where it was.
+func TestLeasesAreReturnedByOne(t *testing.T) {
+	const n = 1000
+	server := redisserver.StartT(t, redisserver.Options{})
+	w := dial(t, server)
+	dead, p := newPipedStore(t, server, 3)
+	hold(t, dead, p, n)
+	store := func(owner uint64) *redisclient.Store {
+		o := redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()}
+		return redisclient.New(w, o)
+	}
+	(&backend{conn: w}).Pass(storetest.TTL + time.Second)
+	one, other := store(1), store(2)
+	reserve(one, 0, 1)
+	reserve(other, 0, 1)
+	w.lose = first(1)
+	one.Beat(0)
+	w.lose = nil
+	left, sent := w.entries("3"), w.sent
+	if left == n || left < n-250 {
+		t.Fatalf("one command left %d leases of %d", left, n)
+	}
+	other.Beat(0)
+	if sent = w.sent - sent; sent != 2 { // the second says of its own lease that it is held since then
+		t.Errorf("beside the one that returns leases, another took %d commands", sent)
+	}
+	if got := w.entries("3"); got != left {
+		t.Errorf("two owners left %d leases, one %d", got, left)
+	}
+	wantSum(t, w, int64(left)+2)
+	(&backend{conn: w}).Pass(time.Second) // the turn is over
+	other.Beat(time.Second)
+	wantSum(t, w, 2)
+	if owners := w.value("ZCARD", redisclient.KeysOf("llm").Owners).Int; owners != 2 {
+		t.Errorf("%d owners, want the two that are alive", owners)
+	}
+	if w.value("EXISTS", redisclient.KeysOf("llm").Own+"3").Int != 0 {
+		t.Error("the dead owner's leases are still there")
+	}
+}
