@@ -39,13 +39,20 @@ func TestRedisTunnel(t *testing.T) {
 	}
 }
 
-// leadToTunnel sends all requests of the main listener to the tunnel.
+// leadToTunnel sends all requests of the main listener to the tunnel, as calls of the plugin look: without x-forwarded-proto, and
+// with the address of a node that only the plugin may name.
 func leadToTunnel(file string, doc *yaml.Node) error {
 	if file != "envoy.yaml" {
 		return nil
 	}
 	return harness.Set(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts[0].routes",
-		[]any{map[string]any{"match": map[string]any{"prefix": "/"}, "route": map[string]any{"cluster": "warmgate-redis"}}})
+		[]any{map[string]any{
+			"match": map[string]any{"prefix": "/"}, "route": map[string]any{"cluster": "warmgate-redis"},
+			"request_headers_to_remove": []any{"x-forwarded-proto"},
+			"request_headers_to_add": []any{map[string]any{
+				"header": map[string]any{"key": "x-warmgate-redis-node", "value": "%REQ(x-test-node)%"},
+			}},
+		}})
 }
 
 func post(t *testing.T, url, node, body string) string {
@@ -55,7 +62,7 @@ func post(t *testing.T, url, node, body string) string {
 		t.Fatal(err)
 	}
 	if node != "" {
-		req.Header.Set("x-warmgate-redis-node", node)
+		req.Header.Set("x-test-node", node)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
