@@ -18,6 +18,9 @@ const (
 	// mostTimes is how many times what is typical the answers to one request, or a body that cannot be read, count for
 	// at most.
 	mostTimes = 2
+	// openTokens is what a request counts for until the end of its body has come: no engine works at it before. It is not
+	// 0, so that several that come at once go to different endpoints.
+	openTokens = 1
 	// maxLength bounds a content-length, so that sums with it cannot overflow.
 	maxLength = 1 << 40
 )
@@ -67,12 +70,6 @@ func (s *stream) weigh(r *lb.Request, size int, ended bool) {
 	}
 	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
 	s.streams = w.info.Stream
-}
-
-// unended returns for how many tokens a request counts whose body has not ended: an engine does not work at it yet, so
-// its prompt is a typical one until then.
-func (w *work) unended(c *config.Config, outputTokens int64) int64 {
-	return min(int64(math.Ceil(w.typical.prompt))+outputTokens, int64(c.MaxRequestTokens))
 }
 
 // reweigh is called when the end of the body has come. A lease that was granted before it counts for what has come from

@@ -60,13 +60,13 @@ func TestReweigh(t *testing.T) {
 		meanwhile     func(c *fakeClient)
 		before, after int64
 	}{
-		"longer than a typical one":    {begin, much, nil, 512, 249 + much/4*1000/1025 + 256},
-		"about as long":                {begin, 10, nil, 512, 512},
-		"shorter":                      {"", 40, nil, 512, 266},
-		"nothing":                      {"", 0, nil, 512, 256},
-		"long, and nothing of it read": {"", much, nil, 512, 512 + 256},
+		"longer than a typical one":    {begin, much, nil, 1, 249 + much/4*1000/1025 + 256},
+		"as long as a typical one":     {begin, 10, nil, 1, 252 + 256},
+		"shorter":                      {"", 40, nil, 1, 266},
+		"nothing":                      {"", 0, nil, 1, 256},
+		"long, and nothing of it read": {"", much, nil, 1, 512 + 256},
 		"answered before its end":      {begin, much, answered, 256, 256},
-		"served by another":            {begin, much, retried, 512, 249 + much/4*1000/1025 + 256},
+		"served by another":            {begin, much, retried, 1, 249 + much/4*1000/1025 + 256},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startFake(t, 1, 2, tokens)

@@ -272,7 +272,7 @@ func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 		return s.pass(why)
 	}
 	if s.work.open {
-		plan.Tokens = s.work.unended(s.cfg, r.OutputTokens)
+		plan.Tokens = openTokens
 	}
 	s.ask = reservation{plan: plan, view: view, reason: reason}
 	s.output = r.OutputTokens

@@ -36,7 +36,7 @@ var bodyScenarios = []scenario{
 		if s.Upstream() < 0 {
 			t.Fatalf("the request reached no endpoint: %+v", s.Result())
 		}
-		t.wantTokens(tokensAt(t, s, 200)...) // a typical prompt, until there is one
+		t.wantTokens(tokensAt(t, s, 1)...) // no engine works at it yet
 		s.Send(`{"model":"m"}`, true)
 		t.wantReceived(s, `{"model":"m"}`)
 		t.wantTokens(tokensAt(t, s, 103)...)
@@ -53,9 +53,9 @@ var bodyScenarios = []scenario{
 		if s.Upstream() < 0 {
 			t.Fatalf("the request reached no endpoint: %+v", s.Result())
 		}
-		t.wantTokens(200) // a typical prompt, whatever is announced
+		t.wantTokens(1) // whatever is announced
 		s.Send(body[:600], false)
-		t.wantTokens(200)
+		t.wantTokens(1)
 		s.Send(body[600:], true)
 		t.wantReceived(s, body)
 		t.wantTokens(300) // twice a typical prompt at most, since nothing of it was read
@@ -94,7 +94,7 @@ var bodyScenarios = []scenario{
 		if s.Upstream() < 0 {
 			t.Fatalf("the request reached no endpoint: %+v", s.Result())
 		}
-		t.wantTokens(tokensAt(t, s, 200)...)
+		t.wantTokens(tokensAt(t, s, 1)...)
 		s.Send(`"}`, true)
 		t.wantReceived(s, `{"prompt":"`+strings.Repeat("x", 800)+`"}`)
 		t.wantTokens(tokensAt(t, s, 300)...)
@@ -121,7 +121,7 @@ var bodyScenarios = []scenario{
 		if s.Upstream() < 0 {
 			t.Fatal("the request is held although enough of it is there")
 		}
-		t.wantTokens(tokensAt(t, s, 200)...)
+		t.wantTokens(tokensAt(t, s, 1)...)
 		s.Send(body[1024:], true)
 		t.wantReceived(s, body)
 		seen := 1024 - len(`{"model":"m","prompt":"`)
