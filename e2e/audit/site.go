@@ -258,8 +258,17 @@ func (s *Site) Client(timeout time.Duration) *loadgen.Client { return s.ClientOf
 
 // ClientOf returns such a client at gateway i.
 func (s *Site) ClientOf(i int, timeout time.Duration) *loadgen.Client {
+	return s.client(i, "", timeout)
+}
+
+// ClientFrom returns such a client at the first gateway whose connections come from the given address.
+func (s *Site) ClientFrom(addr string, timeout time.Duration) *loadgen.Client {
+	return s.client(0, addr, timeout)
+}
+
+func (s *Site) client(i int, from string, timeout time.Duration) *loadgen.Client {
 	return loadgen.NewClient(loadgen.Options{
-		URL: s.Gateways[i].URL() + path, Timeout: timeout, Connections: 256,
+		URL: s.Gateways[i].URL() + path, From: from, Timeout: timeout, Connections: 256,
 		KeepHeaders: []string{"x-warmgate-reason", "x-warmgate-host"},
 	})
 }

@@ -73,6 +73,8 @@ var scenes = []scene{
 	{name: "endpoint dies", play: dies},
 	{name: "endpoint cuts answers", play: cuts},
 	{name: "endpoint fails at once", play: failsFast},
+	{name: "endpoint refuses at once", play: refusesFast},
+	{name: "bad requests of a client", play: badClient},
 	{name: "everything at random", play: nemesis},
 	vmLost("fatal"), vmLost("stack"), vmLost("memory"),
 }

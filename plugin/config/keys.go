@@ -116,7 +116,7 @@ var mainKeys = []key{
 		duration(time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.BodyTimeout }), onAny, "",
 	},
 	{
-		Key{"lb_config.output_tokens", "integer", "256", "Tokens expected of an answer, and of a prompt that has not come yet, until answers have told"},
+		Key{"lb_config.output_tokens", "integer", "256", "Tokens expected of an answer, and of a prompt that cannot be read, until usage in answers shows them"},
 		integer(0, 1e6, func(c *Config) *int { return &c.OutputTokens }), onAny, "",
 	},
 	{
@@ -124,7 +124,7 @@ var mainKeys = []key{
 		integer(1, 1<<30, func(c *Config) *int { return &c.MaxRequestTokens }), onAny, "",
 	},
 	{
-		Key{"lb_config.bytes_per_token", "number", "4", "Bytes of prompt text that make one token, until answers have told"},
+		Key{"lb_config.bytes_per_token", "number", "4", "Bytes of prompt text that make one token, until usage in answers shows it"},
 		number(0.1, 100, func(c *Config) *float64 { return &c.BytesPerToken }), onAny, "",
 	},
 
