@@ -100,6 +100,7 @@ func (r *fakeRedis) loads() map[string]lb.Load {
 	for items := r.value("HGETALL", k.Rows).Items; len(items) >= 2; items = items[2:] {
 		rows[string(items[0].Str)], _ = strconv.Atoi(string(items[1].Str))
 	}
+	delete(rows, "") // the spare ones
 	return redisclient.Loads(r.value("GET", k.Table).Str, rows)
 }
 

@@ -54,7 +54,7 @@ func TestBeatsInParts(t *testing.T) {
 	if got, want := size(), int64(n+2-lost); got != want {
 		t.Errorf("%d entries after three beats, want %d", got, want)
 	}
-	if most := (3 + 1) * (n/500 + 1); told > most { // of the first beat, each part has leases to release
+	if most := (3 + 1) * (n/320 + 1); told > most { // of the first beat, each part has leases to release
 		t.Errorf("%d commands for three beats and %d leases, want %d at most", told, lost, most)
 	}
 	total := int64(0)

@@ -45,8 +45,8 @@ func TestBackWhileLeasesAreReturned(t *testing.T) {
 			s.Beat(time.Second)
 			w.lose = nil
 			left := w.entries("2")
-			if left < n-2*250 || left > n-2*240 {
-				t.Fatalf("two commands left %d leases of %d, want 250 or a few less returned by each", left, n)
+			if left < n-2*160 || left > n-2*150 {
+				t.Fatalf("two commands left %d leases of %d, want 160 or a few less returned by each", left, n)
 			}
 			wantSum(t, w, int64(left)+1)
 			again := 0
@@ -95,7 +95,7 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 	one.Beat(0)
 	w.lose = nil
 	left, sent := w.entries("3"), w.sent
-	if left == n || left < n-250 {
+	if left == n || left < n-160 {
 		t.Fatalf("one command left %d leases of %d", left, n)
 	}
 	other.Beat(0)

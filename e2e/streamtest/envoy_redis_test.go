@@ -96,6 +96,9 @@ func busyIn(t *testing.T, s *redisserver.Server, scope string) map[string]lb.Loa
 	}
 	rows := map[string]int{}
 	for items := list.Array(); len(items) >= 2; items = items[2:] {
+		if items[0].String() == "" { // the spare rows
+			continue
+		}
 		if rows[items[0].String()], err = strconv.Atoi(strings.TrimSpace(items[1].String())); err != nil {
 			t.Fatal(err)
 		}

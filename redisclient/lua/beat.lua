@@ -6,7 +6,7 @@
 -- ARGV     owner ttl_ms keep_ms view_ms own_prefix cursor      cursor: 0, and then as the last call returned it
 -- Returns  {1 if there is more, owners alive, since when the owner's leases are kept, cursor, ids of leases, ids of
 --          tombstones}, ids of 8 bytes each
-local BATCH, REPORT, OWNER = 250, 500, 16 -- an owner is as much work as OWNER leases
+local BATCH, REPORT, OWNER = 160, 320, 16 -- an owner is as much work as OWNER leases
 local keep, lost, left = tonumber(ARGV[3]), false, BATCH
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)

@@ -233,7 +233,7 @@ func unread(r *rand.Rand, k int) shot {
 func toolCall(r *rand.Rand, _ int) shot {
 	const body = `{"model":"sim","messages":[{"role":"user","content":%q}],"max_tokens":9,` +
 		`"sim_tool_input":{"cached_tokens":900}}`
-	return shot{text: post(messagesPath, fmt.Sprintf(body, loadgen.Text(r, 950)))}
+	return shot{text: post(messagesPath, fmt.Sprintf(body, loadgen.Text(r, 131)))}
 }
 
 // post returns a request with a JSON body.
