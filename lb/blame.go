@@ -17,14 +17,16 @@ import (
 // endpoint that fails clearly more than a third of what others serve is ejected after a while, one that fails
 // everything after as many failures as configured, and one that merely gets requests that fail anywhere never.
 //
-// elsewhere is the share of bad outcomes at the other endpoints: of all requests, of those of the same client and of
-// those for the same model, whichever is most.
+// elsewhere is the share of such outcomes at the other endpoints: of all requests, of those of the same client and of
+// those for the same model, whichever is most. What fails half of the time elsewhere says nothing about an endpoint.
 const (
 	// failingShare is the share of its requests that an endpoint fails which is to be ejected.
 	failingShare = 0.9
 	// usualFailures is the least share of failures that is assumed elsewhere. Below it a single failure would say too
 	// much.
 	usualFailures = 0.02
+	// failsAnyway is the share of failures elsewhere from which on a failure says nothing about an endpoint.
+	failsAnyway = 0.5
 	// usualRefusals is the share of requests that is assumed to be refused anywhere, of a client of which nothing else
 	// is known: a 4xx says first of all that the request is wrong.
 	usualRefusals = 0.3
@@ -44,6 +46,10 @@ const (
 	maxGroups = 256
 	// groupEndpoints is at how many endpoints a client or a model is followed, the latest.
 	groupEndpoints = 16
+	// groupOutcomes is over how many outcomes at an endpoint a share is averaged. Few would make it jump.
+	groupOutcomes = 20
+	// sourcesKept is how many sources that failed at an endpoint are remembered.
+	sourcesKept = 3
 )
 
 const (
@@ -52,9 +58,7 @@ const (
 	// sourceOnce is how long a source whose requests fail, while those of others are served, does not count in full
 	// again, and sourceAgain what it counts then.
 	sourceOnce  = 5 * time.Second
-	sourceAgain = 1.0 / 8
-	// severalSources is how many sources must fail in a row to be believed, where they may all be of one client.
-	severalSources = 3
+	sourceAgain = 1.0 / 32
 	// movedFor is how long an endpoint must have served nothing, while all it got was moved elsewhere, to count as
 	// failing.
 	movedFor = 30 * time.Second
@@ -69,10 +73,10 @@ type suspicion struct {
 	probation bool    // it is back from an ejection: a success clears the score
 	moved     float64 // weights of requests that retries served elsewhere, since the last success
 	movedFrom time.Duration
-	client    uint64                   // of the first failure since the last success
-	clients   bool                     // others have failed since then
-	failed    [severalSources]sighting // sources whose failures count, and when they last did; the latest one first
-	served    [2]sighting              // the latest successes of two different sources, the latest one first
+	client    uint64                // of the first failure since the last success
+	clients   bool                  // others have failed since then
+	failed    [sourcesKept]sighting // sources whose failures count, and when they last did in full; the latest first
+	served    [2]sighting           // the latest successes of two different sources, the latest one first
 }
 
 // sighting is when a source was last seen.
@@ -81,6 +85,15 @@ type sighting struct {
 	at     time.Duration
 }
 
+// groupKey names a client or a model.
+type groupKey struct {
+	model bool
+	id    uint64 // 0: not known
+}
+
+func (o *Outcome) client() groupKey { return groupKey{false, o.Client} }
+func (o *Outcome) model() groupKey  { return groupKey{true, o.Model} }
+
 // group is a client or a model: how its requests end at each endpoint.
 type group struct {
 	at   time.Duration // of the last outcome
@@ -88,9 +101,30 @@ type group struct {
 }
 
 type groupEnds struct {
-	endpoint *tracked
-	bad      float64 // share of bad outcomes, moving average
-	at       time.Duration
+	addr string
+	bad  [kinds]float64 // share of each kind of bad outcome, over the latest ones
+	n    float64        // of outcomes, groupOutcomes at most
+	at   time.Duration
+}
+
+// kind is a kind of bad outcome. What is refused elsewhere does not excuse what fails here.
+type kind uint8
+
+const (
+	refusal kind = iota
+	overload
+	failure
+	kinds
+)
+
+func (v Verdict) kind() kind {
+	switch v {
+	case Refused:
+		return refusal
+	case Overload, Moved:
+		return overload
+	}
+	return failure
 }
 
 // Watches says whether clients matter at the moment: whether [Outcome.Client] is of use for a success, too. Finding
@@ -104,7 +138,7 @@ func (h *Health) Observe(now time.Duration, o Outcome, terms *Terms) {
 	case !ok || o.Verdict == Neutral:
 	case o.Verdict == Success:
 		h.succeeded(now, t, &o)
-	case o.Verdict == TimedOut && (o.Waited < leastWait || t.servedSince(now-o.Waited)):
+	case o.Verdict == TimedOut && (o.Waited < leastWait || o.Busy || t.servedSince(now-o.Waited)):
 	default:
 		h.failed(now, t, &o, &terms.Health)
 	}
@@ -120,15 +154,16 @@ func (h *Health) succeeded(now time.Duration, t *tracked, o *Outcome) {
 		t.score, t.probation = 0, false
 	}
 	t.moved, t.client, t.clients = 0, 0, false
-	if t.served[0].source != o.Source {
-		t.served[1] = t.served[0]
+	if source := o.source(); t.served[0].source != source {
+		t.served[1], t.served[0] = t.served[0], sighting{source, now}
 	}
-	t.served[0] = sighting{o.Source, now}
+	t.served[0].at = now
 	if t.ejections > 0 && now-t.until > forgiveAfter {
 		t.ejections = 0
 	}
 	if h.Watches(now) {
-		h.note(now, t, o, 0)
+		h.note(now, o.client(), o, 0)
+		h.note(now, o.model(), o, 0)
 	}
 	if before > 0 {
 		h.outdate()
@@ -137,25 +172,30 @@ func (h *Health) succeeded(now time.Duration, t *tracked, o *Outcome) {
 
 func (h *Health) failed(now time.Duration, t *tracked, o *Outcome, cfg *HealthConfig) {
 	weight := againstEndpoint(h.elsewhere(now, t, o))
-	if t.repeats(now, o) {
-		weight *= sourceAgain
-	}
 	before := t.failing(now)
 	t.rate, t.at = before+failureDecay*weight*(1-before), now
 	h.badAt = now
-	h.note(now, t, o, 1)
+	// A client whose requests fail anywhere says as little about its model as about an endpoint.
+	byClient := h.groups[o.client()].elsewhere(now, o, usualFailures)
+	h.note(now, o.client(), o, 1)
+	h.note(now, o.model(), o, againstEndpoint(max(byClient, usualFailures)))
 	h.outdate()
+	if t.repeats(now, o) {
+		weight *= sourceAgain
+	}
 	out := false
-	switch o.Verdict {
-	case Failure, Refused, TimedOut:
+	switch {
+	case o.Verdict.kind() != overload:
 		t.score += weight
 		out = t.score >= float64(cfg.ConsecutiveFailures)
-	case Moved:
+	case o.Verdict == Moved && !o.Busy:
 		if t.moved == 0 {
 			t.movedFrom = now
 		}
 		t.moved += weight
 		out = t.moved >= float64(cfg.ConsecutiveFailures) && now-t.movedFrom >= movedFor
+	case o.Verdict == Moved:
+		t.moved = 0
 	}
 	if out && cfg.ConsecutiveFailures > 0 && now >= t.until {
 		h.eject(now, t, cfg)
@@ -165,6 +205,9 @@ func (h *Health) failed(now time.Duration, t *tracked, o *Outcome, cfg *HealthCo
 // againstEndpoint is what a bad outcome weighs when such requests end badly elsewhere with the given share, from 0 to
 // 1.
 func againstEndpoint(elsewhere float64) float64 {
+	if elsewhere >= failsAnyway {
+		return 0
+	}
 	return math.Log(failingShare/elsewhere) / math.Log(failingShare/usualFailures)
 }
 
@@ -175,36 +218,41 @@ func forEndpoint(elsewhere float64) float64 {
 
 // repeats says whether a bad outcome repeats what is known, and notes its source. While others are served, a source
 // counts in full only once in a while: with a policy that sends what begins alike to the same endpoint, one client
-// could hold its bad requests against it. Once several have failed since the last success, it is not the source.
+// could eject it by bad requests. Once several clients have failed since the last success, it is not the source.
 func (t *tracked) repeats(now time.Duration, o *Outcome) bool {
 	if t.client == 0 {
 		t.client = o.Client
 	}
 	t.clients = t.clients || o.Client != t.client
-	several := 0
-	at := severalSources - 1
+	source := o.source()
+	at := sourcesKept - 1
 	for i, s := range t.failed {
-		if s.at > t.served[0].at {
-			several++
-		}
-		if s.at > 0 && s.source == o.Source {
+		if s.at > 0 && s.source == source {
 			at = i
 		}
 	}
 	last := t.failed[at]
-	if o.Source != 0 && last.source == o.Source && now-last.at < sourceOnce && t.servedOthers(now, o.Source) &&
-		!t.clients && several < severalSources {
+	if source != 0 && last.source == source && now-last.at < sourceOnce && !t.clients && t.servedOthers(now, source) {
 		return true
 	}
 	copy(t.failed[1:at+1], t.failed[:at])
-	t.failed[0] = sighting{o.Source, now}
+	t.failed[0] = sighting{source, now}
 	return false
 }
 
-// servedOthers says whether a request of another source was served a while ago at most.
+// source returns what tells where the request came from: the beginning of its prompt, else its client, 0 if neither is
+// known.
+func (o *Outcome) source() uint64 {
+	if o.Source != 0 {
+		return o.Source
+	}
+	return o.Client
+}
+
+// servedOthers says whether a request that is known to be of another source was served a while ago at most.
 func (t *tracked) servedOthers(now time.Duration, source uint64) bool {
 	for _, s := range t.served {
-		if s.at > 0 && s.source != source && now-s.at < servedWithin {
+		if s.source != 0 && s.source != source && now-s.at < servedWithin {
 			return true
 		}
 	}
@@ -239,9 +287,9 @@ func (h *Health) elsewhere(now time.Duration, t *tracked, o *Outcome) float64 {
 	if o.Client == 0 && o.Model == 0 {
 		share = usual
 	}
-	for _, id := range [...]uint64{o.Client, o.Model} {
-		if id != 0 {
-			share = max(share, h.groups[id].elsewhere(now, t, usual))
+	for _, key := range [...]groupKey{o.client(), o.model()} {
+		if key.id != 0 {
+			share = max(share, h.groups[key].elsewhere(now, o, usual))
 		}
 	}
 	return min(share, failingShare)
@@ -265,38 +313,55 @@ func (h *Health) fleet(now time.Duration, t *tracked) float64 {
 	return rates[(n-1)/2]
 }
 
-// elsewhere returns the share of bad outcomes of the group at the endpoint in the middle of those that it was seen
-// at, t left out, and one added that has the given share: of a group that is hardly known nothing is certain.
-func (g *group) elsewhere(now time.Duration, t *tracked, usual float64) float64 {
-	if g == nil {
+// elsewhere returns the share of outcomes like this one of the group, at the endpoint in the middle of the others
+// that it was seen at. What is hardly known of an endpoint is taken to be as usual, and so is all of a group that is
+// not known.
+func (g *group) elsewhere(now time.Duration, o *Outcome, usual float64) float64 {
+	var shares [groupEndpoints]float64
+	n := 0
+	if g != nil {
+		for i := range g.ends {
+			if e := &g.ends[i]; e.addr != o.Addr && now-e.at < groupMemory {
+				shares[n] = (usual + e.n*e.share(o)) / (1 + e.n)
+				n++
+			}
+		}
+	}
+	if n == 0 {
 		return usual
 	}
-	var bad [groupEndpoints + 1]float64
-	n := 1
-	bad[0] = usual
-	for _, e := range g.ends {
-		if e.endpoint != t && now-e.at < groupMemory {
-			bad[n] = e.bad
-			n++
-		}
-	}
-	slices.Sort(bad[:n])
-	return (bad[(n-1)/2] + bad[n/2]) / 2
+	slices.Sort(shares[:n])
+	return (shares[(n-1)/2] + shares[n/2]) / 2
 }
 
-// note remembers how a request ended for its client and its model.
-func (h *Health) note(now time.Duration, t *tracked, o *Outcome, bad float64) {
-	for _, id := range [...]uint64{o.Client, o.Model} {
-		if id == 0 {
-			continue
+// share returns the share of outcomes like this one; of a success, that of the kind of bad ones that there are most of.
+func (e *groupEnds) share(o *Outcome) float64 {
+	if o.Verdict == Success {
+		return slices.Max(e.bad[:])
+	}
+	return e.bad[o.Verdict.kind()]
+}
+
+// note remembers how a request ended for its client or its model, from 0 for well to 1 for badly.
+func (h *Health) note(now time.Duration, key groupKey, o *Outcome, bad float64) {
+	if key.id == 0 {
+		return
+	}
+	g := h.groups[key]
+	if g == nil {
+		h.makeRoom()
+		g = &group{}
+		h.groups[key] = g
+	}
+	g.at = now
+	e := g.endsAt(o.Addr)
+	e.at, e.n = now, min(e.n+1, groupOutcomes)
+	for k := range e.bad {
+		latest := 0.0
+		if o.Verdict.kind() == kind(k) {
+			latest = bad
 		}
-		g := h.groups[id]
-		if g == nil {
-			h.makeRoom()
-			g = &group{}
-			h.groups[id] = g
-		}
-		g.note(now, t, bad)
+		e.bad[k] += (latest - e.bad[k]) / e.n
 	}
 }
 
@@ -305,31 +370,31 @@ func (h *Health) makeRoom() {
 	if len(h.groups) < maxGroups {
 		return
 	}
-	oldest, at := uint64(0), time.Duration(math.MaxInt64)
-	for id, g := range h.groups {
-		if g.at < at || g.at == at && id < oldest {
-			oldest, at = id, g.at
+	var oldest groupKey
+	at := time.Duration(math.MaxInt64)
+	for key, g := range h.groups {
+		if g.at < at || g.at == at && key.id < oldest.id {
+			oldest, at = key, g.at
 		}
 	}
 	delete(h.groups, oldest)
 }
 
-func (g *group) note(now time.Duration, t *tracked, bad float64) {
-	g.at = now
+// endsAt returns the group's entry for an endpoint, in the place of the oldest if there are too many.
+func (g *group) endsAt(addr string) *groupEnds {
 	oldest := 0
 	for i := range g.ends {
-		e := &g.ends[i]
-		switch {
-		case e.endpoint == t:
-			e.bad, e.at = e.bad+failureDecay*(bad-e.bad), now
-			return
-		case e.at < g.ends[oldest].at:
+		if g.ends[i].addr == addr {
+			return &g.ends[i]
+		}
+		if g.ends[i].at < g.ends[oldest].at {
 			oldest = i
 		}
 	}
 	if len(g.ends) < groupEndpoints {
-		g.ends = append(g.ends, groupEnds{t, bad, now})
-		return
+		g.ends = append(g.ends, groupEnds{addr: addr})
+		return &g.ends[len(g.ends)-1]
 	}
-	g.ends[oldest] = groupEnds{t, bad, now}
+	g.ends[oldest] = groupEnds{addr: addr}
+	return &g.ends[oldest]
 }

@@ -73,9 +73,10 @@ func TestSourcesThatRepeat(t *testing.T) {
 		{"it was served itself", append(ends(1, end{9, 9, lb.Success}), ends(5, bad(9, 9))...), soon, true},
 		{"two clients", append(ends(1, served), ends(3, bad(8, 8), bad(9, 9))...), soon, true},
 		{"three prompts of one client", append(ends(1, served),
-			ends(3, bad(9, 7), bad(9, 8), bad(9, 9))...), soon, true},
+			ends(3, bad(9, 7), bad(9, 8), bad(9, 9))...), soon, false},
 		{"one prompt, served now and then", ends(9, served, bad(9, 9)), 6 * time.Second, false},
-		{"nothing known of prompts", append(ends(1, end{1, 0, lb.Success}), ends(5, bad(9, 0))...), soon, true},
+		{"nothing known of prompts", append(ends(1, end{1, 0, lb.Success}), ends(9, bad(9, 0))...), soon, false},
+		{"nothing known", append(ends(1, end{0, 0, lb.Success}), ends(5, bad(0, 0))...), soon, true},
 	} {
 		v := viewOf(4)
 		h := newHealth(v)

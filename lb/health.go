@@ -31,7 +31,7 @@ const (
 type Health struct {
 	tracked map[string]*tracked
 	order   []*tracked // those in the current view
-	groups  map[uint64]*group
+	groups  map[groupKey]*group
 	badAt   time.Duration // of the last bad outcome
 	begun   bool          // the first view was seen: what comes later is new
 
@@ -97,7 +97,7 @@ func (t *Terms) weighted(v *View) bool {
 
 // NewHealth returns the health of a cluster of which nothing is known.
 func NewHealth() *Health {
-	return &Health{tracked: map[string]*tracked{}, groups: map[uint64]*group{}}
+	return &Health{tracked: map[string]*tracked{}, groups: map[groupKey]*group{}}
 }
 
 // Ejections returns how many ejections were decided here.

@@ -118,6 +118,18 @@ func (f *fleet) place(r simulated) int {
 	return -1
 }
 
+// movedOf returns which share of requests is more than an even part on its endpoint.
+func movedOf(counts []int) (moved float64) {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	for _, n := range counts {
+		moved += max(0, float64(n)/float64(total)-1/float64(len(counts)))
+	}
+	return moved
+}
+
 func anyOf(simulated) bool { return true }
 
 // honest is a request of one of 23 clients that takes about two seconds, unless the endpoint fails.
@@ -152,13 +164,7 @@ func TestOneClientEjectsNobody(t *testing.T) {
 			}
 			return f.honest(well)
 		}, honest)
-		moved, total := 0.0, 0
-		for _, n := range counts {
-			total += n
-		}
-		for _, n := range counts {
-			moved += max(0, float64(n)/float64(total)-1.0/8)
-		}
+		moved := movedOf(counts)
 		t.Logf("%s: %d ejections, %.2f of 8 out on average, %.3f of the others moved", name, f.health.Ejections(), f.out, moved)
 		if f.health.Ejections() > 0 {
 			t.Errorf("%s: %d ejections, %.1f of 8 endpoints out on average", name, f.health.Ejections(), f.out)
@@ -188,7 +194,7 @@ func TestWhatFailsIsEjected(t *testing.T) {
 		most    int // requests that the endpoint gets in 10 s
 	}{
 		{"500", 8, func(f *fleet, _ int) simulated { return f.honest(always(lb.Failure)) }, 12},
-		{"404 at once", 4, func(f *fleet, _ int) simulated { return f.honest(always(lb.Refused)) }, 30},
+		{"404 at once", 4, func(f *fleet, _ int) simulated { return f.honest(always(lb.Refused)) }, 36},
 		{"500, one client", 8, func(f *fleet, _ int) simulated {
 			r := f.honest(always(lb.Failure))
 			r.client = 100
@@ -198,13 +204,13 @@ func TestWhatFailsIsEjected(t *testing.T) {
 			r := f.honest(always(lb.Refused))
 			r.client = 100
 			return r
-		}, 30},
+		}, 36},
 		// Others were served until a moment ago, so it may be the prompt.
 		{"500, one client and one prompt", 8, func(f *fleet, _ int) simulated {
 			r := f.honest(always(lb.Failure))
 			r.client, r.source = 100, 5
 			return r
-		}, 75},
+		}, 25},
 		{"500, nothing known of clients", 8, func(f *fleet, _ int) simulated {
 			r := f.honest(always(lb.Failure))
 			r.client, r.source, r.model = 0, 0, 0
@@ -215,14 +221,15 @@ func TestWhatFailsIsEjected(t *testing.T) {
 				return poison(lb.Failure)
 			}
 			return f.honest(always(lb.Failure))
-		}, 30},
+		}, 25},
 	} {
 		f := newFleet(t, c.servers)
 		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
 		got := f.play(37, 10*time.Second, func(i int) simulated { return c.failing(f, i) }, anyOf)
 		t.Logf("%s: %v, %d ejections", c.name, got, f.health.Ejections())
-		if got[dead] > c.most || f.health.Ejections() != 1 {
-			t.Errorf("%s: the failing endpoint got %d requests in 10 s, want at most %d; %d ejections, want 1",
+		wellOut := int(f.health.Ejections()) > 1
+		if got[dead] > c.most || wellOut {
+			t.Errorf("%s: the failing endpoint got %d requests in 10 s, want at most %d; %d ejections",
 				c.name, got[dead], c.most, f.health.Ejections())
 		}
 	}
@@ -283,8 +290,9 @@ func TestBadRequestsThatMeetOneEndpoint(t *testing.T) {
 	} {
 		f := newFleet(t, 8)
 		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
-		got := f.play(53, 60*time.Second, func(i int) simulated {
-			if i%5 == 0 {
+		const share = 1.0 / 17 // of all requests
+		got := f.play(53, 200*time.Second, func(i int) simulated {
+			if i%17 == 0 {
 				return c.bad(f)
 			}
 			return f.honest(well)
@@ -293,12 +301,8 @@ func TestBadRequestsThatMeetOneEndpoint(t *testing.T) {
 		if f.health.Ejections() > 0 {
 			t.Errorf("%s: %d ejections", c.name, f.health.Ejections())
 		}
-		least, total := got[0], 0
-		for _, n := range got {
-			least, total = min(least, n), total+n
-		}
-		if share := float64(least) / float64(total); share < 0.6/8 {
-			t.Errorf("%s: an endpoint gets %.3f of the others' requests: %v", c.name, share, got)
+		if moved := movedOf(got); moved > 2*share {
+			t.Errorf("%s: %.3f of the others' requests moved, want %.3f at most: %v", c.name, moved, 2*share, got)
 		}
 	}
 }
@@ -350,22 +354,80 @@ func TestTimeOuts(t *testing.T) {
 // An endpoint whose requests are all moved elsewhere, and that serves nothing for half a minute, is ejected; a full
 // one is not.
 func TestMovedRequests(t *testing.T) {
-	for _, serves := range []bool{false, true} {
+	for _, c := range []struct{ serves, busy, out bool }{{false, false, true}, {true, false, false}, {false, true, false}} {
 		v := viewOf(4)
 		h := newHealth(v)
 		addr := v.Endpoints[0].Addr
 		for i := range 60 {
 			now := time.Minute + time.Duration(i)*time.Second
-			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Moved, Client: uint64(1 + i%5)}, terms)
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Moved, Client: uint64(1 + i%5), Busy: c.busy}, terms)
 			if h.Ejections() > 0 && i < 30 {
 				t.Fatalf("ejected after %d s", i)
 			}
-			if serves && i%20 == 10 {
+			if c.serves && i%20 == 10 {
 				h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, terms)
 			}
 		}
-		if ejected := h.Ejections() > 0; ejected == serves {
-			t.Errorf("serves now and then %v, ejected %v", serves, ejected)
+		if ejected := h.Ejections() > 0; ejected != c.out {
+			t.Errorf("serves now and then %v, is busy %v: ejected %v", c.serves, c.busy, ejected)
+		}
+	}
+}
+
+// Small fleets, all shares of bad requests, and clients that the gateway cannot tell apart: one client's bad requests eject nobody.
+func TestBadRequestsInSmallFleets(t *testing.T) {
+	for _, servers := range []int{2, 3, 4} {
+		for _, bad := range []int{1, 2, 4, 9, 19} { // beside each honest request
+			for _, v := range []lb.Verdict{lb.Failure, lb.Refused} {
+				for _, proxy := range []bool{false, true} {
+					f := newFleet(t, servers)
+					f.play(20*float64(1+bad), 60*time.Second, func(i int) simulated {
+						r := f.honest(well)
+						if i%(bad+1) != 0 {
+							r = poison(v)
+						}
+						if proxy {
+							r.client = 1
+						}
+						return r
+					}, anyOf)
+					if n := f.health.Ejections(); n > 0 {
+						t.Errorf("%d endpoints, %d bad of %d, verdict %d, behind one address %v: %d ejections, %.2f out",
+							servers, bad, bad+1, v, proxy, n, f.out)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A client's bad requests do not hide an endpoint that fails all of everybody's, although they are for the same model.
+func TestBadRequestsDoNotHideAFailingEndpoint(t *testing.T) {
+	const dead = 3
+	for _, bad := range []int{3, 9, 19} {
+		f := newFleet(t, 4)
+		one := func(i int) simulated {
+			if i%(bad+1) != 0 {
+				r := poison(lb.Refused)
+				r.end = func(e int) (lb.Verdict, time.Duration) {
+					if e == dead {
+						return lb.Failure, time.Millisecond
+					}
+					return lb.Refused, 2 * time.Millisecond
+				}
+				return r
+			}
+			return f.honest(func(e int) lb.Verdict {
+				if e == dead {
+					return lb.Failure
+				}
+				return lb.Success
+			})
+		}
+		got := f.play(20*float64(1+bad), 20*time.Second, one, func(r simulated) bool { return r.client != 9 })
+		t.Logf("%d bad of %d: %v, %d ejections", bad, bad+1, got, f.health.Ejections())
+		if got[dead] > 25 {
+			t.Errorf("%d bad of %d: the failing endpoint got %d requests of the others: %v", bad, bad+1, got[dead], got)
 		}
 	}
 }

@@ -180,6 +180,7 @@ type Outcome struct {
 	Client         uint64        // the same for all requests of one client, 0 when that is not known; see [Health.Watches]
 	Model          uint64        // the same for all requests for one model, 0 when that is not known
 	Waited         time.Duration // from the end of the request to that of TimedOut
+	Busy           bool          // the endpoint is answering other requests at the moment; for TimedOut and Moved
 	Planned        time.Duration // when the plan for it was made
 	PromptTokens   int64         // of the prompt, 0 if the answer does not say
 	ExpectedTokens int64         // of these, expected to be cached when the endpoint was chosen

@@ -135,17 +135,74 @@ func TestRefusingEndpointIsEjected(t *testing.T) {
 	}
 }
 
-// A reset by the server before all of the request has come may be the client's doing: it is not held against the endpoint.
+// A reset by the server while the client has stalled may be the client's doing: it is not held against the endpoint.
 func TestResetOfAnUnfinishedRequest(t *testing.T) {
 	for _, unended := range []bool{true, false} {
 		d := startFake(t, 1, 4, requestsConfig)
 		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())}
 		addr := d.Addr(c.endpoint)
+		d.advance(stalls + tickPeriod)
 		c.ResetByUpstream()
 		if blamed := d.weights()[addr] < 1; blamed == unended {
 			t.Errorf("the request has not all come %v, held against the endpoint %v", unended, blamed)
 		}
 		d.drained()
+	}
+}
+
+// An endpoint that resets what is still being sent attracts nothing, and is not ejected for it.
+func TestEndpointThatResetsUploads(t *testing.T) {
+	d := startFake(t, 1, 4, requestsConfig)
+	got := 0
+	var open []*fakeClient
+	for range 200 {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())}
+		if c.endpoint == 0 {
+			got++
+			c.ResetByUpstream()
+			continue
+		}
+		open = append(open, c)
+		if len(open) > 12 {
+			open[0].Send("}", true)
+			open[0].Finish()
+			open = open[1:]
+		}
+		d.advance(tickPeriod)
+	}
+	if got > 50 {
+		t.Errorf("the endpoint that resets got %d of 200 requests", got)
+	}
+	if n := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); n > 0 {
+		t.Errorf("%d ejections", n)
+	}
+}
+
+// An endpoint that moves requests elsewhere because it is full is alive as long as it answers any.
+func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
+	d := startFake(t, 1, 3, requestsConfig)
+	var long *fakeClient
+	for long == nil {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		if c.endpoint == 0 {
+			c.Head(200)
+			c.Data("a token")
+			long = c
+		}
+	}
+	for start := d.now; d.now-start < time.Minute; d.advance(time.Second) {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		if c.endpoint == 0 {
+			c.Retry()
+		}
+		c.Finish()
+	}
+	if n := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); n > 0 {
+		t.Errorf("%d ejections", n)
+	}
+	long.Finish()
+	if n := len(d.workers[0].vm.clusters[fakeCluster].answering); n != 0 {
+		t.Errorf("%d endpoints are taken to be answering after the last answer", n)
 	}
 }
 

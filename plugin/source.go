@@ -19,6 +19,7 @@ func (s *stream) blame(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
 	if verdict == lb.TimedOut {
 		o.Waited = now - s.asked
 	}
+	o.Busy = s.cluster.answering[s.addr] > 0
 	if verdict > lb.Success || s.cluster.health.Watches(now) {
 		o.Client = s.client()
 	}
@@ -28,19 +29,34 @@ func (s *stream) blame(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
 	}
 }
 
+// answering keeps count of the responses that have begun and not ended, by endpoint: one that answers somebody is alive.
+func (s *stream) answering(begun bool) {
+	if begun == s.counted {
+		return
+	}
+	s.counted = begun
+	if begun {
+		s.cluster.answering[s.addr]++
+		return
+	}
+	if s.cluster.answering[s.addr]--; s.cluster.answering[s.addr] == 0 {
+		delete(s.cluster.answering, s.addr)
+	}
+}
+
 // client returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the
 // configuration names a header for it, else by the address, of IPv6 the first 64 bits.
 func (s *stream) client() uint64 {
 	if h := s.cfg.Prefix.TenantHeader; h != "" && s.traits.known {
 		if tenant := s.traits.header(h); tenant != "" {
-			return xxhash.Sum64String(tenant)
+			return xxhash.Sum64String("tenant " + tenant)
 		}
 	}
 	addr := s.Client()
 	if addr == "" {
 		return 0
 	}
-	return xxhash.Sum64String(config.Network(addr))
+	return xxhash.Sum64String("client " + config.Network(addr))
 }
 
 // modelID returns the same number for all requests for one model, 0 if it is not known.

@@ -64,6 +64,7 @@ type stream struct {
 	asksReport bool                // a load report was asked for that the client did not ask for
 	streams    bool                // the answer was asked for as a stream of tokens
 	load       int64               // requests in flight at the endpoint, this one included
+	part       time.Duration       // when the latest part of the request came
 	asked      time.Duration       // when all of the request was on its way, 0 before
 	reached    bool                // an endpoint was tried: the response is not the gateway's alone
 	status     int                 // of the response, 0 before it
@@ -72,6 +73,7 @@ type stream struct {
 	late       bool                // the time for the held body is over: the next part of it decides
 	firstBytes bool                // some of the response's body has passed
 	complete   bool                // all of the response has passed
+	counted    bool                // among those that its endpoint is answering
 	usage      *prompt.UsageReader // of the response, nil while none was read
 }
 
@@ -143,8 +145,9 @@ func (s *stream) match() (cluster string) {
 
 // sent is called for each part of the request, with end for the last one.
 func (s *stream) sent(end bool) {
+	s.part = s.plugin.vm.now()
 	if end && s.asked == 0 {
-		s.asked = s.plugin.vm.now()
+		s.asked = s.part
 	}
 }
 

@@ -21,6 +21,7 @@ func (s *stream) responseHeaders(end bool) {
 	if s.phase == phaseLeased {
 		s.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.follow()
+		s.answering(s.status > 0 && s.status < 400)
 	}
 	s.report()
 	if s.settled && s.cfg != nil && s.cfg.DebugHeaders {
@@ -64,7 +65,9 @@ func (s *stream) follow() {
 	s.store.Amend(s.now(), s.id, served, s.tokens)
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
-		s.policy.Observe(now, lb.Outcome{Addr: s.addr, Verdict: lb.Moved, Client: s.client(), Model: s.modelID()})
+		moved := lb.Outcome{}
+		s.blame(now, lb.Moved, &moved)
+		s.policy.Observe(now, moved)
 	}
 	s.addr = served
 	s.note()
@@ -119,6 +122,7 @@ func (s *stream) done() {
 			s.forget(0) // before the release: who sees that the request is gone does not find its prompt either
 		}
 		s.release()
+		s.answering(false)
 		s.blame(now, verdict, &outcome)
 		s.policy.Observe(now, outcome)
 	}
@@ -141,6 +145,9 @@ func (s *stream) leave() {
 // patience is how long an endpoint may keep a request waiting before it is held against it that the client leaves.
 const patience = 5 * time.Second
 
+// stalls is after which time without a part of the request its client has stalled. Times are those of ticks.
+const stalls = 2 * tickPeriod
+
 // verdict classifies the end of the request for the health of the endpoint. The gateway's own word for it is only
 // read when the response is not plainly good.
 func (s *stream) verdict(now time.Duration) lb.Verdict {
@@ -158,8 +165,10 @@ func (s *stream) verdict(now time.Duration) lb.Verdict {
 		return lb.Neutral // the gateway's own limits
 	case strings.Contains(details, "connection_failure") || strings.Contains(details, "connection_timeout"):
 		return lb.Failure // whatever the request was
+	case s.asked == 0 && now-s.part < stalls && strings.Contains(details, "upstream_reset"):
+		return lb.Overload // it had not all of the request yet, but that was on its way
 	case s.asked == 0:
-		return lb.Neutral // the endpoint never had all of the request, so that may be why
+		return lb.Neutral // the client has stalled, so that may be why
 	case isTimeOut(details):
 		if s.status == 0 || s.status >= 500 { // as far as can be known: 500 and above may be the gateway's own
 			return lb.TimedOut

@@ -49,20 +49,21 @@ type vm struct {
 
 // cluster is what one VM knows of a cluster.
 type cluster struct {
-	name     string
-	view     *lb.View
-	health   *lb.Health
-	caches   *lb.Caches
-	engines  *lb.Engines
-	shares   *lb.Shares
-	policies map[*config.Config]lb.Policy
-	gauges   map[string]bool // endpoints with gauges
-	tokens   bool            // tokens are counted
-	prompts  prompts         // for prefix_cache
-	ejected  uint64          // ejections counted so far
-	leased   int             // requests of this VM in flight
-	weighed  uint64          // requests of this VM so far, with unit: tokens
-	used     time.Duration
+	name      string
+	view      *lb.View
+	health    *lb.Health
+	caches    *lb.Caches
+	engines   *lb.Engines
+	shares    *lb.Shares
+	policies  map[*config.Config]lb.Policy
+	gauges    map[string]bool // endpoints with gauges
+	tokens    bool            // tokens are counted
+	prompts   prompts         // for prefix_cache
+	ejected   uint64          // ejections counted so far
+	leased    int             // requests of this VM in flight
+	answering map[string]int  // of those, by endpoint, whose response has begun
+	weighed   uint64          // requests of this VM so far, with unit: tokens
+	used      time.Duration
 
 	metered   time.Duration        // when metrics of its engines were last needed, 0 for never
 	engineCfg *config.Config       // that needed them
@@ -159,7 +160,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 		}
 		cl = &cluster{
 			name: name, health: lb.NewHealth(), caches: lb.NewCaches(), engines: lb.NewEngines(), shares: lb.NewShares(),
-			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{},
+			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{}, answering: map[string]int{},
 			serving: map[*stream]struct{}{},
 		}
 		v.clusters[name] = cl
