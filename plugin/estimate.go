@@ -31,7 +31,7 @@ type work struct {
 	typical learned // of such requests, when it was weighed
 	info    prompt.Info
 	seen    int  // bytes of the body that info is of, 0 when nothing of it could be read
-	text    int  // length of the prompt's text, 0 if not all of it was seen
+	text    int  // length of the prompt's text, 0 if that is not known, or not all of it was seen
 	open    bool // the end of the body has not come yet
 	sampled bool // its answer is read for what it teaches
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -45,15 +46,22 @@ func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole 
 }
 
 // shape returns which API the request is for. Where bodies can be alike the path decides, as it does for the model server.
-func (s *stream) shape(info *prompt.Info) prompt.Shape {
+func (s *stream) shape(info *prompt.Info) prompt.Shape { return cmp.Or(s.api(), info.Shape) }
+
+// api returns which API the path names, if it is one of those whose bodies can be alike.
+func (s *stream) api() prompt.Shape {
 	path, _, _ := strings.Cut(strings.TrimSuffix(s.traits.header(":path"), ","), "?")
 	switch {
 	case strings.HasSuffix(path, "/messages"):
 		return prompt.Anthropic
 	case strings.HasSuffix(path, "/chat/completions"):
 		return prompt.Chat
+	case strings.HasSuffix(path, "/completions"):
+		return prompt.Completions
+	case strings.HasSuffix(path, "/responses"):
+		return prompt.Responses
 	}
-	return info.Shape
+	return prompt.Unknown
 }
 
 // source tells requests apart by whose they are, as far as that is known: the tenant, else what prompts begin with.

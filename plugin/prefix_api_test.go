@@ -142,3 +142,67 @@ func TestTextThatNobodyReads(t *testing.T) {
 		}
 	}
 }
+
+// A prompt counts whatever stands beside it: engines take no notice of fields that their API does not have.
+func TestPromptBesideOtherFields(t *testing.T) {
+	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
+	for _, c := range []struct{ path, body string }{
+		{"/v1/completions", `"messages":[],"prompt":"T"`},
+		{"/v1/completions", `"messages":["hi"],"prompt":"T"`},
+		{"/v1/chat/completions", `"messages":["T"],"prompt":"hi"`},
+		{"/v1/responses", `"messages":["hi"],"input":"T"`},
+		{"/v1/embeddings", `"messages":[],"input":"T"`},
+		{"/v1/embeddings", `"prompt":"","input":"T"`},
+		{"/v1/embeddings", `"documents":[],"input":"T"`},
+		{"/generate", `"messages":[],"inputs":"T"`},
+		{"/generate", `"messages":["hi"],"inputs":"T"`},
+	} {
+		body := `{` + strings.ReplaceAll(c.body, `"T"`, `"`+strings.Repeat("x", 150_000)+`"`) + `,"max_tokens":10}`
+		if work, _ := d.post(c.path, body, `{}`); work < 37_500 || work > 40_000 {
+			t.Errorf("%s {%s}: %d tokens in flight, want 37500 of the prompt", c.path, c.body, work)
+		}
+	}
+}
+
+// Limits and numbers of answers that the API does not have change nothing.
+func TestLimitsOfOtherAPIs(t *testing.T) {
+	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
+	for _, c := range []struct{ path, body, other string }{
+		{"/v1/chat/completions", `"messages":["hi"],"max_tokens":40`, `"max_output_tokens":1`},
+		{"/v1/completions", `"prompt":"hi","max_tokens":40`, `"max_completion_tokens":1`},
+		{"/v1/messages", `"messages":["hi"],"max_tokens":40`, `"max_completion_tokens":1`},
+		{"/v1/responses", `"input":"hi","max_output_tokens":40`, `"max_tokens":1`},
+	} {
+		alone, _ := d.post(c.path, `{`+c.body+`}`, `{}`)
+		if work, _ := d.post(c.path, `{`+c.body+`,`+c.other+`}`, `{}`); alone < 40 || work != alone {
+			t.Errorf("%s with %s: %d tokens in flight, %d without", c.path, c.other, work, alone)
+		}
+	}
+	const answer = `{"usage":{"input_tokens":1000,"output_tokens":400}}`
+	d = startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
+	d.post("/v1/responses", `{"input":"hi","n":1000}`, answer)
+	if got := d.outputs(); got != 400 {
+		t.Errorf("answers are taken to have %g tokens, want 400", got)
+	}
+	before := d.outputs()
+	d.post("/generate", `{"text":"hi","messages":["hi"],"n":4}`, answer)
+	if got := d.outputs(); got != before {
+		t.Errorf("answers are taken to have %g tokens, want %g as before: nobody knows how many there were", got, before)
+	}
+}
+
+// How long tokens are is not learned from a body of which nobody knows what the engine has read.
+func TestUnknownTextTeachesNothing(t *testing.T) {
+	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
+	text := func(letter string) string {
+		return `{"text":"` + strings.Repeat(letter, 16000) + `","sampling_params":{"max_new_tokens":1}}`
+	}
+	before, _ := d.post("/generate", text("x"), `{}`)
+	for i := range 60 {
+		unread := fmt.Sprintf(`{"text":"hi there","inputs":"%d%s"}`, i, strings.Repeat("y", 8000))
+		d.post("/generate", unread, `{"usage":{"prompt_tokens":1000,"completion_tokens":1}}`)
+	}
+	if after, _ := d.post("/generate", text("z"), `{}`); after != before {
+		t.Errorf("a text of %d tokens counts %d after 60 bodies with prompts of two APIs", before, after)
+	}
+}

@@ -137,6 +137,8 @@ func TestShape(t *testing.T) {
 		{"/v1/messages", prompt.Chat, prompt.Anthropic},
 		{"/v1/messages?beta=true", prompt.Unknown, prompt.Anthropic},
 		{"/v1/completions", prompt.Completions, prompt.Completions},
+		{"/v1/completions", prompt.Unknown, prompt.Completions},
+		{"/v1/responses", prompt.Embeddings, prompt.Responses},
 		{"/", prompt.Anthropic, prompt.Anthropic},
 		{"", prompt.Responses, prompt.Responses},
 	} {

@@ -193,7 +193,7 @@ func (s *stream) inspect(size int, end bool) action {
 	most := min(size, s.cfg.MaxInspectBytes)
 	body := s.RequestBody(most)
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than it says is not broken.
-	info, parts, err := prompt.Read(body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
+	info, parts, err := prompt.ReadAs(s.api(), body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
 	reason := lb.ReasonChosen
 	if s.late && !end {
 		reason = lb.ReasonBodyLate
@@ -216,7 +216,7 @@ func (s *stream) inspect(size int, end bool) action {
 // inspected takes over what a body says, all of which was seen or not.
 func (s *stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	s.work = work{info: *info, seen: len(body), model: s.modelOf(body, parts)}
-	if whole && !info.Media && !info.Continued {
+	if whole && !info.Media && !info.Continued && info.Shape != prompt.Unknown {
 		s.work.text = info.TextBytes
 	}
 	if s.cfg.Policy == config.PrefixCache {

@@ -55,8 +55,8 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 	}
 	w := &s.work
 	u.Output /= max(1, w.info.N) // told for all answers together
-	if !s.complete {
-		u.Output = -1 // so far
+	if !s.complete || w.info.N > 1 && w.info.Shape == prompt.Unknown {
+		u.Output = -1 // so far; or nobody knows of how many answers, because not every API has n
 	}
 	s.plugin.vm.models.told(now, w.model, w.typical, w.text, u)
 }

@@ -25,7 +25,7 @@ const (
 	fieldEcho
 	fieldAnthropicVersion
 	fieldPreviousResponse // the server puts an earlier response, with what that answered, in front of the prompt
-	// The limits, most binding last: max_tokens is the old name of max_completion_tokens.
+	// The limits; max_tokens is also the old name of max_completion_tokens.
 	fieldMaxTokens
 	fieldMaxOutputTokens
 	fieldMaxCompletionTokens

@@ -15,7 +15,10 @@ func FuzzScan(f *testing.F) {
 		`{"max\u005ftokens":4,"n":2.5,"\ud83d\ude00":"\ud83d\ude00","prompt":[1,2.5e-3],"tools":[{"a":null}]}`, `{"model":"a","model":"b"}`,
 		`{"text":"a","sampling_params":{"max_new_tokens":3}}`, `{"inputs":"a","parameters":{"max_new_tokens":3,"max_new_tokens":4}}`,
 		`{"text_input":"a","parameters":{"max_tokens":3}}`, `{"contents":[],"generationConfig":{"max_output_tokens":3,"maxOutputTokens":4}}`,
-		`{"system_instruction":{},"systemInstruction":{},"contents":[]}`, `{"a":{"b":[true,false,null,-0.1E+2]},"x":"\"\\\/\b\f\n\r\t"}`, `{"a":`, "{\"a\":\"\x00\"}", `[]`, "\ufeff{}",
+		`{"system_instruction":{},"systemInstruction":{},"contents":[]}`,
+		`{"messages":["a"],"prompt":"b","max_tokens":3,"n":2}`,
+		`{"input":[{}],"max_output_tokens":3,"max_tokens":4}`, `{"max_output_tokens":3,"max_tokens":4}`,
+		`{"a":{"b":[true,false,null,-0.1E+2]},"x":"\"\\\/\b\f\n\r\t"}`, `{"a":`, "{\"a\":\"\x00\"}", `[]`, "\ufeff{}",
 	} {
 		f.Add([]byte(body), true)
 		f.Add([]byte(body), false)
@@ -80,18 +83,48 @@ func reference(body []byte) (want Info, twice, valid bool) {
 		}
 	}
 	want, _ = Scan(body, true) // for what encoding/json does not tell
-	want.N, want.Stream = values[fieldN], stream
-	switch want.Shape {
-	case SGLang:
-		want.MaxTokens = values[fieldSamplingTokens]
-	case TGI:
-		want.MaxTokens = values[fieldParameterNewTokens]
-	case Triton:
-		want.MaxTokens = cmp.Or(values[fieldMaxTokens], values[fieldParameterTokens])
-	case Gemini:
-		want.MaxTokens = values[fieldGenerationTokens]
-	default:
-		want.MaxTokens = cmp.Or(values[fieldMaxCompletionTokens], values[fieldMaxOutputTokens], values[fieldMaxTokens])
+	want.Stream = stream
+	if want.N = 0; want.Shape.hasN() {
+		want.N = values[fieldN]
 	}
+	want.MaxTokens = referenceLimit(&want, values)
 	return want, twice, true
+}
+
+// referenceLimit returns the limit that the values of the fields give. Which prompts of several are empty it does not
+// tell: then any limit is right that is no larger than those.
+func referenceLimit(info *Info, values map[field]int) int {
+	switch info.Shape {
+	case Chat:
+		return cmp.Or(values[fieldMaxCompletionTokens], values[fieldMaxTokens])
+	case Completions, Anthropic:
+		return values[fieldMaxTokens]
+	case Responses:
+		return values[fieldMaxOutputTokens]
+	case SGLang:
+		return values[fieldSamplingTokens]
+	case TGI:
+		return values[fieldParameterNewTokens]
+	case Triton:
+		return cmp.Or(values[fieldMaxTokens], values[fieldParameterTokens])
+	case Gemini:
+		return values[fieldGenerationTokens]
+	case Embeddings, Rerank:
+		return 0
+	case Unknown:
+		limits := setOf(fieldMaxTokens, fieldMaxOutputTokens, fieldMaxCompletionTokens, fieldParameterNewTokens,
+			fieldParameterTokens, fieldSamplingTokens, fieldGenerationTokens)
+		most, several := 0, false
+		for x, n := range values {
+			if limits.has(x) {
+				most = max(most, n)
+			}
+			several = several || setOf(fieldMessages, fieldPrompt, fieldInput, fieldDocuments, fieldText1, fieldText,
+				fieldInputIDs, fieldInputs, fieldTextInput, fieldContents).has(x)
+		}
+		if !several || info.MaxTokens > most {
+			return most
+		}
+	}
+	return info.MaxTokens
 }

@@ -18,7 +18,7 @@ var (
 type Info struct {
 	MaxTokens int // limit on the tokens of one answer
 	Stream    bool
-	N         int // answers asked for
+	N         int // answers asked for, in an API that has n
 	TextBytes int // bytes of text that the model reads, in UTF-8 and without escapes; media do not count
 	TokenIDs  int // tokens of a prompt given as numbers, on top of TextBytes
 	Shape     Shape
@@ -39,7 +39,11 @@ func Scan(body []byte, complete bool) (Info, error) {
 }
 
 // Read does what Scan does, and also finds the parts of the prompt.
-func Read(body []byte, complete bool) (Info, Parts, error) {
+func Read(body []byte, complete bool) (Info, Parts, error) { return ReadAs(Unknown, body, complete) }
+
+// ReadAs does what Read does for a request whose path names the API, or [Unknown]. It is ignored for a body that has no
+// prompt for that API.
+func ReadAs(path Shape, body []byte, complete bool) (Info, Parts, error) {
 	s := scanner{body: body}
 	switch s.run() {
 	case malformed:
@@ -57,6 +61,6 @@ func Read(body []byte, complete bool) (Info, Parts, error) {
 		s.endField()
 		s.info.TextBytes = len(body) - s.pos
 	}
-	s.settle()
+	s.settle(path)
 	return s.info, s.parts, nil
 }

@@ -82,7 +82,7 @@ var scanTests = []struct {
 		"gemini, a picture", `{"contents":[{"parts":[{"inlineData":{"mimeType":"","data":"QUJD"}},{"text":"ab"}]}]}`,
 		Info{TextBytes: len("ab"), Shape: Gemini, Media: true},
 	},
-	{"fields of other APIs", `{"messages":["ab"],"suffix":"x","documents":["x"],"text":"x","inputs":"x","contents":["x"],"prompt":["x",1],"input_ids":[1],"input":"x"}`, Info{TextBytes: 2, Shape: Chat}},
+	{"fields of other APIs", `{"messages":["abcdefgh"],"suffix":"x","documents":["x"],"text":"x","inputs":"x","contents":["x"],"prompt":["x",1],"input_ids":[1],"input":"x"}`, Info{TextBytes: 8, Shape: Unknown}},
 	{"limits of other APIs", `{"messages":[],"parameters":{"max_new_tokens":5,"max_tokens":5},"sampling_params":{"max_new_tokens":5},"generationConfig":{"maxOutputTokens":5}}`, Info{Shape: Chat}},
 	{"generic names below the top", `{"x":{"text":"a","inputs":"a","contents":"a"}}`, Info{}},
 	{"format of an answer", `{"input":[{"content":"a"}],"text":{"format":{"type":"text"}}}`, Info{TextBytes: 1, Shape: Responses}},

@@ -1,8 +1,12 @@
 package prompt
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
-// Shape is the API that a body is meant for, as far as the body tells.
+// Shape is the API that a body is meant for, as far as the path or the body says. It is Unknown too for a body with
+// prompts of several APIs, of which an engine reads one and ignores the others.
 type Shape uint8
 
 // The shapes.
@@ -24,6 +28,11 @@ const (
 type fieldSet uint64
 
 func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
+
+// shapeSet is a set of shapes.
+type shapeSet uint16
+
+func (s shapeSet) has(x Shape) bool { return s>>x&1 != 0 }
 
 func setOf(fields ...field) (set fieldSet) {
 	for _, f := range fields {
@@ -49,38 +58,64 @@ var reads = [...]fieldSet{
 	Gemini:      setOf(fieldTools, fieldSystem, fieldContents),
 }
 
+// prompts are the fields of which one holds the prompt in the API, for those that the path of a request can name.
+var prompts = [...]fieldSet{
+	Chat:        setOf(fieldMessages),
+	Completions: setOf(fieldPrompt),
+	Responses:   setOf(fieldInput, fieldPrompt),
+	Anthropic:   setOf(fieldMessages),
+}
+
 // ownFields have names that mean something else in other APIs. Only in those that read them are they part of a prompt.
 var ownFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs, fieldInputs, fieldTextInput,
 	fieldContents)
 
-// shape tells the API by the fields that were seen.
-func (s *scanner) shape() Shape {
-	has := s.given
-	stored := s.firstOf(fieldPrompt) == '{' // one that the server keeps
-	switch {
-	case has(fieldMessages) && (has(fieldSystem) || has(fieldAnthropicVersion)):
-		return Anthropic
-	case has(fieldMessages):
-		return Chat
-	case has(fieldPrompt) && !stored:
-		return Completions
-	case has(fieldDocuments), has(fieldText1):
-		return Rerank
-	case stored, has(fieldInput) && (s.nested || has(fieldInstructions) || has(fieldMaxOutputTokens) ||
-		has(fieldPreviousResponse) || has(fieldConversation)):
-		return Responses
-	case has(fieldInput):
-		return Embeddings
-	case has(fieldContents):
-		return Gemini
-	case has(fieldTextInput):
-		return Triton
-	case has(fieldInputs):
-		return TGI
-	case has(fieldText) && s.firstOf(fieldText) != '{', has(fieldInputIDs):
-		return SGLang
+// apis returns the APIs that may read the body: the one that the path names, if the body has a prompt for it, else all
+// that it has prompts for. Empty prompts count only where there are no others. The set is never empty.
+func (s *scanner) apis(path Shape) shapeSet {
+	var given, filled fieldSet
+	for f := range fieldCount {
+		if s.given(f) {
+			given |= 1 << f
+			if !isEmpty(s.parts.of(s.body, f)) {
+				filled |= 1 << f
+			}
+		}
 	}
-	return Unknown
+	if int(path) < len(prompts) && prompts[path]&filled != 0 {
+		return 1 << path
+	}
+	if set := s.prompted(given, filled); set != 0 {
+		return set
+	}
+	set := s.prompted(given, given)
+	set &= -set // any one of them
+	return max(set, 1<<Unknown)
+}
+
+// prompted returns the APIs whose prompt is in one of the fields there. The given fields tell similar APIs apart.
+func (s *scanner) prompted(given, there fieldSet) (set shapeSet) {
+	add := func(yes bool, shape Shape) {
+		if yes {
+			set |= 1 << shape
+		}
+	}
+	stored := s.firstOf(fieldPrompt) == '{' // one that the server keeps
+	anthropic := given&setOf(fieldSystem, fieldAnthropicVersion) != 0
+	responses := s.nested ||
+		given&setOf(fieldInstructions, fieldMaxOutputTokens, fieldPreviousResponse, fieldConversation) != 0
+	responses = there.has(fieldInput) && responses || there.has(fieldPrompt) && stored
+	add(there.has(fieldMessages) && !anthropic, Chat)
+	add(there.has(fieldMessages) && anthropic, Anthropic)
+	add(there.has(fieldPrompt) && !stored, Completions)
+	add(responses, Responses)
+	add(there.has(fieldInput) && !responses, Embeddings)
+	add(there&setOf(fieldDocuments, fieldText1) != 0, Rerank)
+	add(there.has(fieldText) && s.firstOf(fieldText) != '{' || there.has(fieldInputIDs), SGLang)
+	add(there.has(fieldInputs), TGI)
+	add(there.has(fieldTextInput), Triton)
+	add(there.has(fieldContents), Gemini)
+	return set
 }
 
 // given says whether a field is there and not null.
@@ -89,11 +124,39 @@ func (s *scanner) given(f field) bool {
 	return s.seen.has(f) && (len(value) == 0 || value[0] != 'n')
 }
 
+// isEmpty says whether a value that is not null is an empty string, list or object, as far as it is there.
+func isEmpty(value []byte) bool {
+	if len(value) == 0 {
+		return true
+	}
+	i := 1
+	for i < len(value) && isSpace(value[i]) {
+		i++
+	}
+	switch value[0] {
+	case '"':
+		return len(value) == 1 || value[1] == '"'
+	case '[', '{':
+		return i == len(value) || value[i] == ']' || value[i] == '}'
+	}
+	return false
+}
+
 // settle sums up, when all fields are known, what the API reads of them, and leaves out of the parts what it does not.
-func (s *scanner) settle() {
-	shape := s.shape()
-	prompt := reads[shape]
-	if shape == Responses {
+// Of several APIs it is the one that has the most to read.
+func (s *scanner) settle(path Shape) {
+	apis := s.apis(path)
+	api, most := Unknown, -1
+	for a := range Shape(len(reads)) {
+		if text, ids := s.sizeFor(a); apis.has(a) && text+ids*bytesPerID > most {
+			api, most = a, text+ids*bytesPerID
+		}
+	}
+	if apis == 1<<api {
+		s.info.Shape = api
+	}
+	prompt := reads[api]
+	if api == Responses {
 		for _, f := range [...]field{fieldPreviousResponse, fieldConversation} {
 			if s.given(f) {
 				prompt |= 1 << f
@@ -102,26 +165,62 @@ func (s *scanner) settle() {
 		}
 		s.info.Continued = s.info.Continued || s.firstOf(fieldPrompt) == '{'
 	}
-	s.info.Shape = shape
-	for f := fieldMessages; f.isText(); f++ {
-		if prompt.has(f) {
-			s.info.TextBytes += s.texts[f-fieldMessages]
-			s.info.TokenIDs += s.ids[f-fieldMessages]
-		}
-	}
+	text, ids := s.sizeFor(api)
+	s.info.TextBytes += text
+	s.info.TokenIDs += ids
 	for f := range fieldCount {
 		if (ownFields &^ prompt).has(f) {
 			s.parts.spans[f] = span{}
 		}
 	}
-	s.info.MaxTokens = s.maxTokens()
+	s.info.MaxTokens = s.maxTokens(apis)
+	if !s.info.Shape.hasN() {
+		s.info.N = 0
+	}
 	s.info.Uncached = s.uncached()
 }
 
-// maxTokens returns the limit that binds when several are given.
-func (s *scanner) maxTokens() int {
+// bytesPerID is how many bytes of text a token given as a number is compared with: a common length of tokens.
+const bytesPerID = 4
+
+// sizeFor returns the bytes of text, and the tokens given as numbers, that the API reads.
+func (s *scanner) sizeFor(api Shape) (text, ids int) {
+	for f := fieldMessages; f.isText(); f++ {
+		if reads[api].has(f) {
+			text += s.texts[f-fieldMessages]
+			ids += s.ids[f-fieldMessages]
+		}
+	}
+	return text, ids
+}
+
+// hasN says whether the API, or one that is not known, gives several answers if n says so.
+func (s Shape) hasN() bool { return s == Unknown || s == Chat || s == Completions }
+
+// maxTokens returns the largest limit of the APIs, 0 if one of them has none.
+func (s *scanner) maxTokens(apis shapeSet) (most int) {
+	for a := range Shape(len(reads)) {
+		if apis.has(a) {
+			limit := s.limitOf(a)
+			if limit == 0 {
+				return 0
+			}
+			most = max(most, limit)
+		}
+	}
+	return most
+}
+
+// limitOf returns the limit that binds in the API, for Unknown the largest that is there.
+func (s *scanner) limitOf(api Shape) int {
 	limits := &s.limits
-	switch s.info.Shape {
+	switch api {
+	case Chat:
+		return cmp.Or(limits[fieldMaxCompletionTokens], limits[fieldMaxTokens])
+	case Completions, Anthropic:
+		return limits[fieldMaxTokens]
+	case Responses:
+		return limits[fieldMaxOutputTokens]
 	case SGLang:
 		return limits[fieldSamplingTokens]
 	case TGI:
@@ -130,6 +229,8 @@ func (s *scanner) maxTokens() int {
 		return cmp.Or(limits[fieldMaxTokens], limits[fieldParameterTokens])
 	case Gemini:
 		return limits[fieldGenerationTokens]
+	case Embeddings, Rerank: // they generate nothing
+		return 0
 	}
-	return cmp.Or(limits[fieldMaxCompletionTokens], limits[fieldMaxOutputTokens], limits[fieldMaxTokens])
+	return slices.Max(limits[fieldOther+1:])
 }
