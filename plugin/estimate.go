@@ -52,7 +52,7 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 	if w.info.Shape == prompt.Embeddings || w.info.Shape == prompt.Rerank {
 		return promptTokens, 0
 	}
-	typical := math.Ceil(w.typical.output)
+	typical := min(math.Ceil(w.typical.output), most)
 	answer := cmp.Or(float64(w.info.MaxTokens), typical)
 	output := min(answer*float64(max(1, w.info.N)), mostTimes*typical)
 	return promptTokens, int64(min(output, most-float64(promptTokens)))
@@ -63,7 +63,7 @@ func (s *stream) weigh(r *lb.Request, size int, ended bool) {
 	w := &s.work
 	w.model.cluster, w.model.guess, w.open = s.scope, guessOf(s.cfg), !ended
 	w.typical = s.plugin.vm.models.typical(w.model)
-	w.sampled = s.cluster.weighed < sampleFirst || s.cluster.weighed%sampleEvery == 0
+	w.sampled = s.cluster.samples()
 	s.cluster.weighed++
 	if p := s.prompted; p != nil {
 		r.Blocks, r.Length, r.Uncached = p.blocks, p.length+max(0, size-w.seen), p.uncached

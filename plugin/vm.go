@@ -62,6 +62,7 @@ type cluster struct {
 	ejected  uint64          // ejections counted so far
 	leased   int             // requests of this VM in flight
 	weighed  uint64          // requests of this VM so far, with unit: tokens
+	usages   uint64          // answers to those whose usage was read
 	used     time.Duration
 
 	metered   time.Duration        // when metrics of its engines were last needed, 0 for never
