@@ -32,6 +32,7 @@ type vm struct {
 	source    *config.EnvoySource // where those say that endpoints are found
 	clusters  map[string]*cluster
 	held      map[*stream]time.Duration // requests that wait for their body, and until when
+	open      map[*stream]progress      // leases that count what has come of a body
 	chainers  map[chainTerms]*prompt.Chainer
 	models    models
 	own       [16]byte // secret of this process
@@ -78,6 +79,7 @@ func newVM(gw Gateway) *vm {
 	v := &vm{
 		gw: gw, stats: newStats(gw.Metrics()),
 		shared: map[target]*sharedStore{}, clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
+		open:     map[*stream]progress{},
 		chainers: map[chainTerms]*prompt.Chainer{}, models: models{},
 		readers: newReaders(), needed: map[metered]time.Duration{}, announced: map[metered]bool{}, host: gatewayKind,
 	}
@@ -263,6 +265,7 @@ func (v *vm) tick(p *plugin) {
 			v.visit(s, "a held request", s.bodyLate, s.lateRecovered)
 		}
 	}
+	v.followOpen(now)
 	v.guard("the metrics of engines", func() {
 		v.tellMetered(now)
 		v.askEngines(now)
