@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"math"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -13,14 +14,16 @@ import (
 
 // This file is how much work a request is taken to be. A client must not be able to make an endpoint look full with a
 // number: only bytes that have come count, and what is only claimed counts for twice what is typical at most.
+// Bytes that have come count at once, but not for longer than the rest keeps coming.
 
 const (
 	// mostTimes is how many times what is typical the answers to one request, or a body that cannot be read, count for
 	// at most.
 	mostTimes = 2
-	// openTokens is what a request counts for until the end of its body has come: no engine works at it before. It is not
-	// 0, so that several that come at once go to different endpoints.
+	// openTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
+	// more has come for stallTime. It is not 0, so that several that come at once go to different endpoints.
 	openTokens = 1
+	stallTime  = time.Second
 	// maxLength bounds a content-length, so that sums with it cannot overflow.
 	maxLength = 1 << 40
 )
@@ -33,13 +36,19 @@ type work struct {
 	seen    int  // bytes of the body that info is of, 0 when nothing of it could be read
 	text    int  // length of the prompt's text, 0 if that is not known, or not all of it was seen
 	open    bool // the end of the body has not come yet
-	sampled bool // its answer is read for what it teaches
+	sampled bool // its answer is read for its usage
+}
+
+// progress is how much of a body had come, and when that was first seen.
+type progress struct {
+	at       time.Duration
+	received int
 }
 
 // estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
 // per token, and those it may generate. Together they are no more than the configured maximum.
 //
-// What was not seen of a body is taken to hold as much text as what was. The length of a body that cannot be read says
+// What was not seen of a body is taken to hold as much text as what was. The length of a body that cannot be read means
 // little: it may be an image, or nothing that an engine looks at.
 func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens int64) {
 	most := float64(c.MaxRequestTokens)
@@ -52,18 +61,18 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 	if w.info.Shape == prompt.Embeddings || w.info.Shape == prompt.Rerank {
 		return promptTokens, 0
 	}
-	typical := math.Ceil(w.typical.output)
+	typical := min(math.Ceil(w.typical.output), most)
 	answer := cmp.Or(float64(w.info.MaxTokens), typical)
 	output := min(answer*float64(max(1, w.info.N)), mostTimes*typical)
 	return promptTokens, int64(min(output, most-float64(promptTokens)))
 }
 
-// weigh says how much work the request is likely to be: size bytes of its body have come, all of it or not.
+// weigh estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
 func (s *stream) weigh(r *lb.Request, size int, ended bool) {
 	w := &s.work
 	w.model.cluster, w.model.guess, w.open = s.scope, guessOf(s.cfg), !ended
 	w.typical = s.plugin.vm.models.typical(w.model)
-	w.sampled = s.cluster.weighed < sampleFirst || s.cluster.weighed%sampleEvery == 0
+	w.sampled = s.cluster.samples()
 	s.cluster.weighed++
 	if p := s.prompted; p != nil {
 		r.Blocks, r.Length, r.Uncached = p.blocks, p.length+max(0, size-w.seen), p.uncached
@@ -72,9 +81,41 @@ func (s *stream) weigh(r *lb.Request, size int, ended bool) {
 	s.streams = w.info.Stream
 }
 
+// opened notes that a lease was granted before the end of the body, for what was read of it.
+func (s *stream) opened() {
+	if s.work.open && s.work.seen > 0 {
+		s.plugin.vm.open[s] = progress{s.plugin.vm.now(), s.received}
+	}
+}
+
+// followOpen amends the leases of requests whose bodies have stalled.
+func (v *vm) followOpen(now time.Duration) {
+	for s, p := range v.open {
+		switch {
+		case s.received != p.received:
+			v.open[s] = progress{now, s.received}
+		case now-p.at >= stallTime:
+			v.visit(s, "a stalled request", s.stalled, s.recovered)
+		}
+	}
+}
+
+// stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
+// not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
+func (s *stream) stalled() {
+	delete(s.plugin.vm.open, s)
+	if s.phase != phaseLeased || s.firstBytes && s.streams {
+		return
+	}
+	s.ask.plan.Tokens, s.ask.plan.Prefix.Tokens = openTokens, 0
+	s.tokens = openTokens
+	s.store.Amend(s.now(), s.id, "", s.tokens)
+}
+
 // reweigh is called when the end of the body has come. A lease that was granted before it counts for what has come from
 // now on, if that is much more or less. A prefill that is done does not count any more.
 func (s *stream) reweigh() {
+	delete(s.plugin.vm.open, s)
 	w := &s.work
 	if !w.open || s.phase != phaseLeased || s.firstBytes && s.streams {
 		return
@@ -100,7 +141,7 @@ func (s *stream) reweigh() {
 	}
 }
 
-// tenant tells requests apart by whose they are, 0 where no header says so.
+// tenant is whose the request is, 0 where no header names tenants.
 func (s *stream) tenant() uint64 {
 	name := s.cfg.Prefix.TenantHeader
 	if name == "" {

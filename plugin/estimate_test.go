@@ -60,13 +60,13 @@ func TestReweigh(t *testing.T) {
 		meanwhile     func(c *fakeClient)
 		before, after int64
 	}{
-		"longer than a typical one":    {begin, much, nil, 1, 249 + much/4*1000/1025 + 256},
-		"as long as a typical one":     {begin, 10, nil, 1, 252 + 256},
+		"much longer than what came":   {begin, much, nil, 249 + 256, 249 + much/4*1000/1025 + 256},
+		"hardly longer than what came": {begin, 10, nil, 249 + 256, 249 + 256},
 		"shorter":                      {"", 40, nil, 1, 266},
 		"nothing":                      {"", 0, nil, 1, 256},
 		"long, and nothing of it read": {"", much, nil, 1, 512 + 256},
 		"answered before its end":      {begin, much, answered, 256, 256},
-		"served by another":            {begin, much, retried, 1, 249 + much/4*1000/1025 + 256},
+		"served by another":            {begin, much, retried, 249 + 256, 249 + much/4*1000/1025 + 256},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startFake(t, 1, 2, tokens)
@@ -75,7 +75,7 @@ func TestReweigh(t *testing.T) {
 				r.Frames = []string{tc.begin}
 			}
 			c := d.client(0, r)
-			d.advance(time.Second)
+			d.advance(500 * time.Millisecond)
 			if tc.meanwhile != nil {
 				tc.meanwhile(c)
 			}

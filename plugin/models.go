@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -15,14 +16,15 @@ const (
 	// maxEvidence is how many answers count when the table is full; halfLife is when half as many do.
 	maxEvidence = 256
 	halfLife    = 10 * time.Minute
-	// learnedShare of what is known comes from the latest answer, and more from the first ones.
-	learnedShare = 1.0 / 16
-	// farthest is how many times what is known one answer may tell: no answer moves an estimate by more.
+	// settled is how many answers are averaged. learnedShare of what is known comes from each later one, also after a
+	// time without any.
+	settled      = 16
+	learnedShare = 1.0 / settled
+	// farthest is how many times what is known, or which part of it, one answer counts for at most.
 	farthest = 4
 )
 
-// modelKey is a model of a cluster, for one tenant where tenants are told apart. Who configures another guess starts
-// anew.
+// modelKey is a model of a cluster, for one tenant where a header names tenants. Another configured guess starts anew.
 type modelKey struct {
 	cluster string
 	model   uint64 // hash of its name, 0 for all
@@ -30,13 +32,13 @@ type modelKey struct {
 	guess   guess
 }
 
-// guess is what is configured to be typical, until answers have told.
+// guess is what is configured to be typical, until usage is known.
 type guess struct {
 	bytesPerToken float64
-	tokens        int // of an answer, and of a prompt that has not come yet
+	tokens        int // of an answer, and of a prompt that has not come yet; at least 1, so that it can be multiplied
 }
 
-func guessOf(c *config.Config) guess { return guess{c.BytesPerToken, c.OutputTokens} }
+func guessOf(c *config.Config) guess { return guess{c.BytesPerToken, max(1, c.OutputTokens)} }
 
 // wider returns what the key is a part of: the model for all tenants, all models of the cluster.
 func (k modelKey) wider() (modelKey, bool) {
@@ -51,12 +53,13 @@ func (k modelKey) wider() (modelKey, bool) {
 	return k, true
 }
 
-// learned is what answers have told of their requests. What none has told is 0.
+// learned is what usage in answers has shown of their requests. What none has reported is 0.
 type learned struct {
 	bytesPerToken float64       // of prompts
 	prompt        float64       // tokens of a prompt
 	output        float64       // tokens of an answer
-	answers       int           // that have told, see evidence
+	answers       int           // with usage, settled at most
+	recent        int           // answers with usage, maxEvidence at most; see evidence
 	at            time.Duration // of the last of them
 }
 
@@ -68,13 +71,14 @@ func (l learned) or(other learned) learned {
 }
 
 // evidence returns how many answers there were, halved as time has passed since.
-func (l learned) evidence(now time.Duration) int { return l.answers >> min((now-l.at)/halfLife, 62) }
+func (l learned) evidence(now time.Duration) int { return l.recent >> min((now-l.at)/halfLife, 62) }
 
-// told takes an answer into account, with an output below 0 when that is not known: to a prompt with so many bytes of
-// text, 0 when that is not known.
-func (l *learned) told(now time.Duration, typical learned, textBytes int, u prompt.Usage) {
-	l.answers, l.at = min(l.evidence(now)+1, maxEvidence), now
-	share := max(learnedShare, 1/float64(l.answers))
+// observe takes an answer into account, with an output below 0 when that is not known: to a prompt with so many bytes
+// of text, 0 when that is not known.
+func (l *learned) observe(now time.Duration, typical learned, textBytes int, u prompt.Usage) {
+	l.recent, l.at = min(l.evidence(now)+1, maxEvidence), now
+	l.answers = min(l.answers+1, settled)
+	share := 1 / float64(l.answers)
 	known := l.or(typical)
 	if textBytes > 0 && u.Prompt > 0 {
 		const least, most = 0.1, 100 // as in the configuration
@@ -85,17 +89,21 @@ func (l *learned) told(now time.Duration, typical learned, textBytes int, u prom
 		l.prompt = toward(known.prompt, float64(u.Prompt), share)
 	}
 	if u.Output >= 0 {
-		l.output = toward(known.output, float64(u.Output), share)
+		l.output = toward(known.output, max(1, float64(u.Output)), share)
 	}
 }
 
-// toward moves what is known a share of the way to the latest.
+// toward moves what is known, 0 for nothing, a share of the way to the latest, which is above 0.
+//
+// It does so on a logarithmic scale, on which steps up and down are bounded alike: answers that are a minority shift
+// the estimate by a bounded factor, however far off they are. This geometric mean is below the arithmetic one where
+// lengths have a long tail, for all models alike; loads are only compared with each other.
 func toward(known, latest, share float64) float64 {
 	if known == 0 {
 		return latest
 	}
-	latest = min(max(latest, known/farthest), known*farthest)
-	return known + (latest-known)*share
+	times := min(max(latest/known, 1.0/farthest), farthest)
+	return known * math.Pow(times, share)
 }
 
 // models is what a VM has learned of models. Those that have no answers of their own share what is known of all in the
@@ -111,14 +119,14 @@ func (m models) typical(key modelKey) (l learned) {
 	return l.or(learned{bytesPerToken: key.guess.bytesPerToken, prompt: tokens, output: tokens})
 }
 
-// told takes an answer to a request under the key into account, for which this was typical.
-func (m models) told(now time.Duration, key modelKey, typical learned, textBytes int, u prompt.Usage) {
+// observe takes an answer to a request under the key into account, for which this was typical.
+func (m models) observe(now time.Duration, key modelKey, typical learned, textBytes int, u prompt.Usage) {
 	for wider := true; wider; key, wider = key.wider() {
 		l, known := m[key]
 		if !known && len(m) >= maxModels {
 			m.drop(now)
 		}
-		l.told(now, typical, textBytes, u)
+		l.observe(now, typical, textBytes, u)
 		m[key] = l
 	}
 }

@@ -114,6 +114,7 @@ func (s *stream) answered() action {
 	}
 	s.settle(s.ask.reason)
 	s.placed()
+	s.opened()
 	if s.asked > 0 {
 		s.reweigh() // the end of the body has come while the store was asked
 	}
@@ -155,6 +156,7 @@ func (s *stream) release() {
 // close strikes the request off those that are counted.
 func (s *stream) close() {
 	s.phase = phasePassed
+	delete(s.plugin.vm.open, s)
 	s.cluster.leased--
 	if s.shared != nil {
 		s.shared.open--

@@ -121,7 +121,7 @@ func (s *stream) requestHeaders(end bool) action {
 	return hold
 }
 
-// readsBody says whether the body decides where the request goes: how long it is, or which adapter it asks for.
+// readsBody reports whether the body decides where the request goes: how long it is, or which adapter it asks for.
 func (s *stream) readsBody() bool {
 	if s.cfg.Unit == "tokens" {
 		return true
@@ -202,7 +202,7 @@ func (s *stream) inspect(size int, end bool) action {
 		size = max(size, s.traits.length)
 	}
 	switch {
-	case err != nil && s.cfg.Unit != "tokens": // it was to tell the adapter, no more
+	case err != nil && s.cfg.Unit != "tokens": // it was read for the adapter, no more
 	case errors.Is(err, prompt.ErrAmbiguous):
 		reason = lb.ReasonBodyAmbiguous
 	case err != nil:
@@ -213,7 +213,7 @@ func (s *stream) inspect(size int, end bool) action {
 	return s.decide(size, end, reason)
 }
 
-// inspected takes over what a body says, all of which was seen or not.
+// inspected takes over what is known of a body, all of which was seen or not.
 func (s *stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	s.work = work{info: *info, seen: len(body), model: s.modelOf(body, parts)}
 	if whole && !info.Media && !info.Continued && info.Shape != prompt.Unknown {
@@ -274,7 +274,7 @@ func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 		}
 		return s.pass(why)
 	}
-	if s.work.open {
+	if s.work.open && s.work.seen == 0 {
 		plan.Tokens = openTokens
 	}
 	s.ask = reservation{plan: plan, view: view, reason: reason}

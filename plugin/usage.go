@@ -9,20 +9,27 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// This file is what responses tell: how much of a prompt was cached, against what was expected, and how long prompts
-// and answers of a model are in tokens.
+// This file is about usage in responses: how much of a prompt was cached, against what was expected, and how long
+// prompts and answers of a model are in tokens.
 
 const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
-	// sampleFirst is how many answers of a cluster are read for what they teach, and then one in sampleEvery: reading
-	// costs a call of the gateway for each part. With prefix_cache all are read.
+	// sampleFirst is how many answers with usage of a cluster are read, and then one answer in sampleEvery: reading costs
+	// a call of the gateway for each part. Of requests beyond sampleMost one in sampleEvery is read, since most answers
+	// may come without usage. With prefix_cache all are read.
 	sampleFirst = 64
 	sampleEvery = 16
+	sampleMost  = sampleEvery * sampleFirst
 )
 
-// reads says whether the response is to be read for its usage.
+// samples reports whether the answer to the next request of the cluster is to be read.
+func (cl *cluster) samples() bool {
+	return cl.usages < sampleFirst && cl.weighed < sampleMost || cl.weighed%sampleEvery == 0
+}
+
+// reads reports whether the response is to be read for its usage.
 func (s *stream) reads() bool {
 	return s.phase == phaseLeased && s.status >= 200 && s.status < 300 &&
 		(s.work.sampled || s.prompted != nil && len(s.prompted.blocks) > 0)
@@ -40,8 +47,8 @@ func (s *stream) read(size int) {
 	s.usage.Read(s.ResponseBody(from, usageWithin))
 }
 
-// learn compares what was expected with what the response has told, remembers it, and puts it into the outcome. Of an
-// answer that broke off it is not known what its end would have told.
+// learn compares what was expected with the usage in the response, remembers it, and puts it into the outcome. Of an
+// answer that broke off the output is not known.
 func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 	if s.usage == nil {
 		return
@@ -54,17 +61,18 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 		s.compare(p, u, o)
 	}
 	w := &s.work
-	u.Output /= max(1, w.info.N) // told for all answers together
+	u.Output /= max(1, w.info.N) // reported for all answers together
 	if !s.complete || w.info.N > 1 && w.info.Shape == prompt.Unknown {
-		u.Output = -1 // so far; or nobody knows of how many answers, because not every API has n
+		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
-	s.plugin.vm.models.told(now, w.model, w.typical, w.text, u)
+	s.cluster.usages++
+	s.plugin.vm.models.observe(now, w.model, w.typical, w.text, u)
 }
 
 // compare puts into the outcome what was expected to be cached of a prompt, and what was.
 //
 // Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen.
-// What answers that broke off tell says only that the endpoint reports.
+// Usage in answers that broke off only shows that the endpoint reports.
 func (s *stream) compare(p *prompted, u prompt.Usage, o *lb.Outcome) {
 	o.Planned, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
 	o.Shape, o.Source = p.shape, p.source()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -14,55 +15,57 @@ func keyOf(cluster string, model, tenant uint64) modelKey {
 	return modelKey{cluster, model, tenant, guess{bytesPerToken: 4, tokens: 256}}
 }
 
-// What is learned of a model follows what responses tell, at first fast and then slowly, and never leaves the bounds of
+// What is learned of a model follows usage in responses, at first fast and then slowly, and never leaves the bounds of
 // the configuration.
 func TestLearned(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
-	told := func(textBytes int, u prompt.Usage) {
-		m.told(time.Hour, key, m.typical(key), textBytes, u)
+	observe := func(textBytes int, u prompt.Usage) {
+		m.observe(time.Hour, key, m.typical(key), textBytes, u)
 	}
 	want := func(bytesPerToken, prompt, output float64) {
 		t.Helper()
 		l := m.typical(key)
-		if l.bytesPerToken != bytesPerToken || l.prompt != prompt || l.output != output {
+		far := func(a, b float64) bool { return math.Abs(a-b) > b/1000 }
+		if far(l.bytesPerToken, bytesPerToken) || far(l.prompt, prompt) || far(l.output, output) {
 			t.Errorf("%g bytes a token, prompts of %g, answers of %g; want %g, %g, %g",
 				l.bytesPerToken, l.prompt, l.output, bytesPerToken, prompt, output)
 		}
 	}
 	want(4, 256, 256)
-	told(3000, prompt.Usage{Prompt: 1000, Output: 100})
+	observe(3000, prompt.Usage{Prompt: 1000, Output: 100})
 	want(3, 1000, 100)
-	told(5000, prompt.Usage{Prompt: 1000, Output: 300})
-	want(4, 1000, 200)
-	told(0, prompt.Usage{Prompt: 400, Output: -1}) // pictures, and an answer that broke off
-	want(4, 800, 200)
-	told(5000, prompt.Usage{Output: -1})
-	want(4, 800, 200)
+	observe(12_000, prompt.Usage{Prompt: 1000, Output: 400}) // a geometric mean
+	want(6, 1000, 200)
+	observe(0, prompt.Usage{Prompt: 512, Output: -1}) // pictures, and an answer that broke off
+	want(6, 800, 200)
+	observe(5000, prompt.Usage{Output: -1})
+	want(6, 800, 200)
 	for range 20 {
-		told(3200, prompt.Usage{Prompt: 800, Output: 200})
+		observe(4800, prompt.Usage{Prompt: 800, Output: 200})
 	}
-	want(4, 800, 200)
-	told(16_000, prompt.Usage{Prompt: 1000, Output: 1_000_000}) // by four times, and a sixteenth of the way
-	want(4.75, 812.5, 237.5)
-	told(1, prompt.Usage{Prompt: 1_000_000, Output: -1})
-	if l := m[key]; l.prompt > 812.5*19/16+0.1 || l.bytesPerToken < 4.75*61/64-0.1 {
+	want(6, 800, 200)
+	step := math.Pow(4, 1.0/16)
+	observe(24_000, prompt.Usage{Prompt: 1000, Output: 1_000_000}) // by four times, and a sixteenth of the way
+	want(6*step, 800*math.Pow(1.25, 1.0/16), 200*step)
+	observe(1, prompt.Usage{Prompt: 1_000_000, Output: -1})
+	if l := m[key]; l.prompt > 812*step || l.bytesPerToken < 5.999 {
 		t.Errorf("one answer moved %g bytes a token, and prompts of %g, too far", l.bytesPerToken, l.prompt)
 	}
 	for range 500 {
-		told(1<<30, prompt.Usage{Prompt: 1}) // such as embeddings
+		observe(1<<30, prompt.Usage{Prompt: 1}) // such as embeddings
 	}
-	if l := m[key]; l.bytesPerToken > 100 || l.output > 1 {
+	if l := m[key]; l.bytesPerToken > 100 || l.output > 1.001 {
 		t.Errorf("%g bytes a token, answers of %g", l.bytesPerToken, l.output)
 	}
 }
 
-// A model, and a tenant, of which no answer has told yet is like all others in the cluster, and a tenant at first like
+// A model, and a tenant, of which no usage is known yet is like all others in the cluster, and a tenant at first like
 // others of the model.
 func TestLearnedOfOthers(t *testing.T) {
 	m := models{}
 	for i, k := range []modelKey{keyOf("c", 1, 11), keyOf("c", 2, 11)} {
 		for range 20 {
-			m.told(time.Hour, k, m.typical(k), 0, prompt.Usage{Prompt: 300, Output: 200 * (i + 1)})
+			m.observe(time.Hour, k, m.typical(k), 0, prompt.Usage{Prompt: 300, Output: 200 * (i + 1)})
 		}
 	}
 	output := func(k modelKey) float64 { return m.typical(k).output }
@@ -83,19 +86,19 @@ func TestLearnedOfOthers(t *testing.T) {
 // Names that clients make up push out nothing that is in use, and what is not used any more goes.
 func TestModelsAreBounded(t *testing.T) {
 	m, now := models{}, time.Hour
-	told := func(model uint64) {
+	observe := func(model uint64) {
 		k := keyOf("c", model, 0)
-		m.told(now, k, m.typical(k), 0, prompt.Usage{Prompt: 300, Output: 100})
+		m.observe(now, k, m.typical(k), 0, prompt.Usage{Prompt: 300, Output: 100})
 	}
 	const known = 50
 	for model := uint64(1); model <= known; model++ {
 		for range 3 {
-			told(model)
+			observe(model)
 		}
 	}
 	flood := func() {
 		for model := range uint64(2000) {
-			told(1_000_000 + model)
+			observe(1_000_000 + model)
 			if len(m) > maxModels {
 				t.Fatalf("%d are kept", len(m))
 			}
@@ -159,7 +162,7 @@ func TestReadsASample(t *testing.T) {
 	c.Finish()
 }
 
-// Several answers are told in one number.
+// Several answers are reported in one number.
 func TestLearnsOfEachAnswer(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	for range 20 {

@@ -32,6 +32,7 @@ type vm struct {
 	source    *config.EnvoySource // where those say that endpoints are found
 	clusters  map[string]*cluster
 	held      map[*stream]time.Duration // requests that wait for their body, and until when
+	open      map[*stream]progress      // leases that count what has come of a body
 	chainers  map[chainTerms]*prompt.Chainer
 	models    models
 	own       [16]byte // secret of this process
@@ -63,6 +64,7 @@ type cluster struct {
 	leased    int             // requests of this VM in flight
 	answering map[string]int  // of those, by endpoint, whose response has begun
 	weighed   uint64          // requests of this VM so far, with unit: tokens
+	usages    uint64          // answers to those whose usage was read
 	used      time.Duration
 
 	metered   time.Duration        // when metrics of its engines were last needed, 0 for never
@@ -78,6 +80,7 @@ func newVM(gw Gateway) *vm {
 	v := &vm{
 		gw: gw, stats: newStats(gw.Metrics()),
 		shared: map[target]*sharedStore{}, clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
+		open:     map[*stream]progress{},
 		chainers: map[chainTerms]*prompt.Chainer{}, models: models{},
 		readers: newReaders(), needed: map[metered]time.Duration{}, announced: map[metered]bool{}, host: gatewayKind,
 	}
@@ -263,6 +266,7 @@ func (v *vm) tick(p *plugin) {
 			v.visit(s, "a held request", s.bodyLate, s.lateRecovered)
 		}
 	}
+	v.followOpen(now)
 	v.guard("the metrics of engines", func() {
 		v.tellMetered(now)
 		v.askEngines(now)

@@ -94,7 +94,8 @@ var bodyScenarios = []scenario{
 		if s.Upstream() < 0 {
 			t.Fatalf("the request reached no endpoint: %+v", s.Result())
 		}
-		t.wantTokens(tokensAt(t, s, 1)...)
+		t.Advance(1500 * time.Millisecond)
+		t.wantTokens(tokensAt(t, s, 1)...) // what has come counts for a second
 		s.Send(`"}`, true)
 		t.wantReceived(s, `{"prompt":"`+strings.Repeat("x", 800)+`"}`)
 		t.wantTokens(tokensAt(t, s, 300)...)
@@ -121,7 +122,8 @@ var bodyScenarios = []scenario{
 		if s.Upstream() < 0 {
 			t.Fatal("the request is held although enough of it is there")
 		}
-		t.wantTokens(tokensAt(t, s, 1)...)
+		t.Advance(1500 * time.Millisecond)
+		t.wantTokens(tokensAt(t, s, 1)...) // what has come counts for a second
 		s.Send(body[1024:], true)
 		t.wantReceived(s, body)
 		seen := 1024 - len(`{"model":"m","prompt":"`)
