@@ -100,82 +100,94 @@ func TestCommandsAreBounded(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	m := meterOf(t, server)
 	m.value("FLUSHALL")
-	t.Run("many leases", func(t *testing.T) {
-		s, p := newPipedStore(t, server, 1)
-		hold(t, s, p, 2000)
-		for _, lost := range []string{"nothing", "own", "table"} {
-			switch lost {
-			case "own":
-				m.value("DEL", redisclient.KeysOf("llm").Own+"1")
-			case "table":
-				m.value("DEL", redisclient.KeysOf("llm").Table)
-			}
-			s.Beat(time.Second)
-			for len(p.done) > 0 { // one by one, as the meter wants them
-				cmd, done := p.next[0], p.done[0]
-				p.next, p.done, p.out = p.next[1:], p.done[1:], nil
-				m.Do(0, cmd, done)
-			}
-			wantSum(t, m.wire, 2000)
+	t.Run("many leases", func(t *testing.T) { manyLeases(t, m, server) })
+	t.Run("dead owners", func(t *testing.T) { deadOwners(t, m, server) })
+	t.Run("many owners", func(t *testing.T) { manyOwners(t, m) })
+	t.Run("many endpoints", func(t *testing.T) { manyEndpointsChange(t, m) })
+}
+
+func manyLeases(t *testing.T, m *meter, server *redisserver.Server) {
+	t.Helper()
+	s, p := newPipedStore(t, server, 1)
+	hold(t, s, p, 2000)
+	for _, lost := range []string{"nothing", "own", "table"} {
+		switch lost {
+		case "own":
+			m.value("DEL", redisclient.KeysOf("llm").Own+"1")
+		case "table":
+			m.value("DEL", redisclient.KeysOf("llm").Table)
 		}
-		m.check(t)
-	})
-	t.Run("dead owners", func(t *testing.T) {
-		const dead, each = 3, 2000
-		m.value("FLUSHALL")
-		for owner := range uint64(dead) {
-			s, p := newPipedStore(t, server, owner+1)
-			hold(t, s, p, each)
+		s.Beat(time.Second)
+		for len(p.done) > 0 { // one by one, as the meter wants them
+			cmd, done := p.next[0], p.done[0]
+			p.next, p.done, p.out = p.next[1:], p.done[1:], nil
+			m.Do(0, cmd, done)
 		}
-		wantSum(t, m.wire, dead*each)
+		wantSum(t, m.wire, 2000)
+	}
+	m.check(t)
+}
+
+func deadOwners(t *testing.T, m *meter, server *redisserver.Server) {
+	t.Helper()
+	const dead, each = 3, 2000
+	m.value("FLUSHALL")
+	for owner := range uint64(dead) {
+		s, p := newPipedStore(t, server, owner+1)
+		hold(t, s, p, each)
+	}
+	wantSum(t, m.wire, dead*each)
+	(&backend{conn: m.wire}).Pass(time.Minute)
+	s := m.store(9)
+	reserve(s, 0, 1).want(t, "granted 0")
+	s.Beat(0)
+	wantSum(t, m.wire, 1)
+	m.check(t)
+}
+
+func manyOwners(t *testing.T, m *meter) {
+	t.Helper()
+	m.value("FLUSHALL")
+	for owner := range uint64(300) {
+		reserve(m.store(owner+1), 0, 1)
+	}
+	(&backend{conn: m.wire}).Pass(-time.Hour)
+	s := m.store(999)
+	reserve(s, 0, 1)
+	s.Beat(0)
+	(&backend{conn: m.wire}).Pass(time.Hour + time.Minute)
+	for range 4 { // at most a hundred clocks are put right by each
+		s.Beat(0)
 		(&backend{conn: m.wire}).Pass(time.Minute)
-		s := m.store(9)
-		reserve(s, 0, 1).want(t, "granted 0")
-		s.Beat(0)
-		wantSum(t, m.wire, 1)
-		m.check(t)
-	})
-	t.Run("many owners", func(t *testing.T) {
-		m.value("FLUSHALL")
-		for owner := range uint64(300) {
-			reserve(m.store(owner+1), 0, 1)
-		}
-		(&backend{conn: m.wire}).Pass(-time.Hour)
-		s := m.store(999)
-		reserve(s, 0, 1)
-		s.Beat(0)
-		(&backend{conn: m.wire}).Pass(time.Hour + time.Minute)
-		for range 4 { // at most a hundred clocks are put right by each
-			s.Beat(0)
-			(&backend{conn: m.wire}).Pass(time.Minute)
-		}
-		s.Beat(0)
-		wantSum(t, m.wire, 1)
-		m.check(t)
-	})
-	t.Run("many endpoints", func(t *testing.T) {
-		const n = 4096
-		m.value("FLUSHALL")
-		s := m.store(1)
-		for i := range 4 {
-			now, id := time.Duration(i)*time.Minute, lb.LeaseID(i)
-			s.Reserve(now, id, storetest.Even(manyEndpoints(i*n, n)), func(_ lb.Grant, err error) {
-				if err != nil {
-					t.Fatal(err)
-				}
-			})
-			s.Release(now, id)
-		}
-		s.Loads(0, "llm", manyEndpoints(0, 4000), func(_ []lb.Load, err error) {
+	}
+	s.Beat(0)
+	wantSum(t, m.wire, 1)
+	m.check(t)
+}
+
+func manyEndpointsChange(t *testing.T, m *meter) {
+	t.Helper()
+	const n = 4096
+	m.value("FLUSHALL")
+	s := m.store(1)
+	for i := range 4 {
+		now, id := time.Duration(i)*time.Minute, lb.LeaseID(i)
+		s.Reserve(now, id, storetest.Even(manyEndpoints(i*n, n)), func(_ lb.Grant, err error) {
 			if err != nil {
-				t.Error(err)
+				t.Fatal(err)
 			}
 		})
-		m.check(t)
-		if rows := (m.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > 64+3*n {
-			t.Errorf("the table has %d rows for %d endpoints at a time", rows, n)
+		s.Release(now, id)
+	}
+	s.Loads(0, "llm", manyEndpoints(0, 4000), func(_ []lb.Load, err error) {
+		if err != nil {
+			t.Error(err)
 		}
 	})
+	m.check(t)
+	if rows := (m.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > 64+3*n {
+		t.Errorf("the table has %d rows for %d endpoints at a time", rows, n)
+	}
 }
 
 // wantSum expects so many requests in flight, by the totals and by the leases.
