@@ -147,6 +147,9 @@ func load(a *act) error {
 
 // failover brings a replica that is a second behind: it has leases that were given back meanwhile and lacks newer ones.
 func failover(a *act) error {
+	if err := loaded(a); err != nil { // the fault before may have restarted it
+		return err
+	}
 	r := a.place.redis
 	if _, err := r.Do("SAVE"); err != nil {
 		return err
