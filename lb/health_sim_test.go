@@ -46,46 +46,46 @@ func TestWhatFailsIsEjected(t *testing.T) {
 		name    string
 		servers int
 		failing func(f *fleet, i int) simulated
-		most    int // requests that the endpoint gets in 10 s
+		most    int    // requests that the endpoint gets in 10 s
+		out     uint64 // ejections
 	}{
-		{"500", 8, func(f *fleet, _ int) simulated { return f.honest(always(lb.Failure)) }, 12},
-		{"404 at once", 4, func(f *fleet, _ int) simulated { return f.honest(always(lb.Refused)) }, 36},
+		{"500", 8, func(f *fleet, _ int) simulated { return f.honest(always(lb.Failure)) }, 12, 1},
+		{"404 at once", 4, func(f *fleet, _ int) simulated { return f.honest(always(lb.Refused)) }, 36, 1},
 		{"500, one client", 8, func(f *fleet, _ int) simulated {
 			r := f.honest(always(lb.Failure))
 			r.client = 100
 			return r
-		}, 12},
+		}, 12, 1},
 		{"404 at once, one client", 4, func(f *fleet, _ int) simulated {
 			r := f.honest(always(lb.Refused))
 			r.client = 100
 			return r
-		}, 36},
+		}, 36, 1},
 		// Others were served until a moment ago, so it may be the prompt.
 		{"500, one client and one prompt", 8, func(f *fleet, _ int) simulated {
 			r := f.honest(always(lb.Failure))
 			r.client, r.source = 100, 5
 			return r
-		}, 25},
+		}, 25, 0},
 		{"500, nothing known of clients", 8, func(f *fleet, _ int) simulated {
 			r := f.honest(always(lb.Failure))
 			r.client, r.source, r.model = 0, 0, 0
 			return r
-		}, 12},
+		}, 12, 1},
 		{"500 beside a client whose requests all fail", 8, func(f *fleet, i int) simulated {
 			if i%3 == 0 {
 				return poison(lb.Failure)
 			}
 			return f.honest(always(lb.Failure))
-		}, 25},
+		}, 25, 1},
 	} {
 		f := newFleet(t, c.servers)
 		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
 		got := f.play(37, 10*time.Second, func(i int) simulated { return c.failing(f, i) }, anyOf)
 		t.Logf("%s: %v, %d ejections", c.name, got, f.health.Ejections())
-		wellOut := int(f.health.Ejections()) > 1
-		if got[dead] > c.most || wellOut {
-			t.Errorf("%s: the failing endpoint got %d requests in 10 s, want at most %d; %d ejections",
-				c.name, got[dead], c.most, f.health.Ejections())
+		if got[dead] > c.most || f.health.Ejections() != c.out {
+			t.Errorf("%s: the failing endpoint got %d requests in 10 s, want at most %d; %d ejections, want %d",
+				c.name, got[dead], c.most, f.health.Ejections(), c.out)
 		}
 	}
 }

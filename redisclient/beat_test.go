@@ -44,18 +44,18 @@ func TestBeatsInParts(t *testing.T) {
 	if got, want := size(), int64(n+2); got != want {
 		t.Fatalf("%d entries before the beats, want %d", got, want)
 	}
-	told := 0
+	commands := 0
 	for range 3 {
 		now += time.Second
 		s.Beat(now)
 		p.flush(now)
-		told += bytes.Count(bytes.Join(p.sent, nil), []byte("EVALSHA"))
+		commands += bytes.Count(bytes.Join(p.sent, nil), []byte("EVALSHA"))
 	}
 	if got, want := size(), int64(n+2-lost); got != want {
 		t.Errorf("%d entries after three beats, want %d", got, want)
 	}
-	if most := (3 + 1) * (n/320 + 1); told > most { // of the first beat, each part has leases to release
-		t.Errorf("%d commands for three beats and %d leases, want %d at most", told, lost, most)
+	if most := (3 + 1) * (n/320 + 1); commands > most { // of the first beat, each part has leases to release
+		t.Errorf("%d commands for three beats and %d leases, want %d at most", commands, lost, most)
 	}
 	total := int64(0)
 	for _, l := range w.loads("llm") {

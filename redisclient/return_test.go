@@ -99,7 +99,7 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 		t.Fatalf("one command left %d leases of %d", left, n)
 	}
 	other.Beat(0)
-	if sent = w.sent - sent; sent != 2 { // the second says of its own lease that it is held since then
+	if sent = w.sent - sent; sent != 2 { // the second command reports its own lease
 		t.Errorf("beside the one that returns leases, another took %d commands", sent)
 	}
 	if got := w.entries("3"); got != left {

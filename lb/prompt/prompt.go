@@ -22,7 +22,7 @@ type Info struct {
 	TextBytes int // bytes of text that the model reads, in UTF-8 and without escapes; media do not count
 	TokenIDs  int // tokens of a prompt given as numbers, on top of TextBytes
 	Shape     Shape
-	Media     bool // pictures, sound or files are part of the prompt: its tokens cannot be told from its bytes
+	Media     bool // pictures, sound or files are part of the prompt: the number of its tokens does not follow from its bytes
 	Continued bool // so is what the server keeps: an earlier response, a conversation, or a prompt that is stored there
 	Uncached  bool // the engine computes all of the prompt, whatever is in its KV cache, because its likelihoods are asked for
 }

@@ -37,7 +37,7 @@ type UsageReader struct {
 type form uint8
 
 const (
-	formUnknown form = iota // nothing of it was seen, or nothing that tells
+	formUnknown form = iota // nothing was seen yet, or only white space
 	formEvents              // each line of it is complete in itself
 	formValue               // it is one JSON value
 )
