@@ -178,6 +178,7 @@ func manyEndpointsChange(t *testing.T, m *meter) {
 			}
 		})
 		s.Release(now, id)
+		m.ageRows(5 * time.Minute)
 	}
 	s.Loads(0, "llm", manyEndpoints(0, 4000), func(_ []lb.Load, err error) {
 		if err != nil {

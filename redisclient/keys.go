@@ -15,6 +15,7 @@ const KeyPrefix = "warmgate:1:"
 type Keys struct {
 	Table  string // totals
 	Rows   string // where in the table an endpoint is
+	Listed string // when an endpoint was last on a list
 	Owners string // who counts
 	Own    string // and an owner's name behind it: the owner's leases
 	Turn   string // who returns leases of others
@@ -28,8 +29,8 @@ func KeysOf(scope string) Keys {
 	// A brace in the name would end the hash tag early.
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
 	return Keys{
-		Table: p + "table", Rows: p + "rows", Owners: p + "owners", Own: p + "own:", Turn: p + "turn", View: p + "view:",
-		Part: p + "part:", Page: p + "p:",
+		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Own: p + "own:", Turn: p + "turn",
+		View: p + "view:", Part: p + "part:", Page: p + "p:",
 	}
 }
 

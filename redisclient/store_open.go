@@ -1,11 +1,15 @@
 package redisclient
 
-import "time"
+import (
+	"bytes"
+	"slices"
+	"time"
+)
 
 // open makes Redis know the view.
 func (s *Store) open(now time.Duration, sc *scope, v *view) {
 	s.seq++
-	v.known, v.opened, v.refused = now, s.seq, nil
+	v.known, v.listed, v.opened, v.refused = now, now, s.seq, nil
 	for _, cmd := range v.open {
 		s.client.send(now, scriptOpen, &sc.home, cmd, false, func(now time.Duration, r Value, err error) {
 			switch {
@@ -15,55 +19,58 @@ func (s *Store) open(now time.Duration, sc *scope, v *view) {
 				v.known = never
 			case r.Int == opensMany && !sc.tidying:
 				sc.tidying = true
-				s.tidy(now, sc, sc.wanted(now), []byte("0"), nil, maxSteps)
+				s.tidy(now, sc, []byte("0"), nil, maxSteps)
 			}
 		})
 	}
 }
 
-// opensMany is what open.lua says when there are many rows that may be idle.
-const opensMany = 2
+const (
+	// opensMany is what open.lua says when there are many rows that nobody may need.
+	opensMany = 2
+	// sweepLeast is how many rows are worth taking back, because all lists have to be sent again then, and sweepMost how
+	// many are taken at once.
+	sweepLeast, sweepMost = 64, 512
+)
 
-// wanted returns the endpoints of the lists in use.
-func (sc *scope) wanted(now time.Duration) map[string]bool {
-	out := map[string]bool{}
-	for _, v := range sc.views {
-		if v.fresh(now) {
-			for i := range v.candidates {
-				out[v.candidates[i].Addr] = true
-			}
+// tidy looks for the rows of endpoints that are idle and were on no list for a while, in one command after the other,
+// and takes them back. over are those that were found. What fails is left to the next time.
+func (s *Store) tidy(now time.Duration, sc *scope, cursor []byte, over []string, steps int) {
+	s.sweep(now, sc, cursor, nil, func(now time.Duration, v Value, err error) {
+		if err != nil || v.Kind != Array || len(v.Items) == 0 || len(v.Items[0].Str) > maxCursor {
+			sc.tidying = false
+			return
 		}
-	}
-	return out
+		for _, item := range v.Items[1:] {
+			over = append(over, string(item.Str))
+		}
+		more := string(v.Items[0].Str) != "0" && steps > 1
+		if !more || len(over) >= sweepMost {
+			if len(over) >= sweepLeast {
+				for part := range slices.Chunk(over, most) {
+					s.sweep(now, sc, nil, part, func(time.Duration, Value, error) {})
+				}
+			}
+			over = nil
+		}
+		if sc.tidying = more; more {
+			s.tidy(now, sc, bytes.Clone(v.Items[0].Str), over, steps-1)
+		}
+	})
 }
 
-// tidy takes the rows of endpoints that are idle and not wanted, in one command after the other: each takes those that
-// the last one has found idle. What fails is left to the next time.
-func (s *Store) tidy(now time.Duration, sc *scope, wanted map[string]bool, cursor []byte, over []string, steps int) {
-	b := scriptTidy.command(nil, 2, 1+len(over))
+// sweep takes the rows of endpoints back, and looks for more from the cursor on, unless that is empty.
+func (s *Store) sweep(
+	now time.Duration, sc *scope, cursor []byte, over []string, done func(time.Duration, Value, error),
+) {
+	b := scriptTidy.command(nil, 3, 2+len(over))
 	b = appendArg(b, sc.keys.Table)
 	b = appendArg(b, sc.keys.Rows)
+	b = appendArg(b, sc.keys.Listed)
 	b = appendArg(b, cursor)
+	b = appendInt(b, int64(unlisted/time.Second))
 	for _, addr := range over {
 		b = appendArg(b, addr)
 	}
-	last := len(over) > 0 && string(cursor) == "0"
-	s.background(now, scriptTidy, sc, b, func(now time.Duration, v Value, err error) {
-		if err != nil || v.Kind != Array || len(v.Items) == 0 || len(v.Items[0].Str) > maxCursor || steps == 0 || last {
-			sc.tidying = false
-			return
-		}
-		over = nil
-		for _, item := range v.Items[1:] {
-			if addr := string(item.Str); !wanted[addr] {
-				over = append(over, addr)
-			}
-		}
-		cursor = append([]byte(nil), v.Items[0].Str...)
-		if len(over) == 0 && string(cursor) == "0" {
-			sc.tidying = false
-			return
-		}
-		s.tidy(now, sc, wanted, cursor, over, steps-1)
-	})
+	s.background(now, scriptTidy, sc, b, done)
 }

@@ -98,6 +98,7 @@ func (b *backend) Pass(d time.Duration) {
 	for _, key := range b.conn.value("KEYS", redisclient.KeyPrefix+"*:turn").Items {
 		b.conn.value("DEL", string(key.Str))
 	}
+	b.conn.ageRows(d)
 	if ticks := d / (4 * time.Second); ticks > 0 {
 		b.conn.age(uint16(ticks))
 	}

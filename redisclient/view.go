@@ -17,6 +17,9 @@ const (
 	viewTTL = 10 * time.Second
 	// viewTrust is how long after it was last heard of a list is taken to be known there.
 	viewTrust = 8 * time.Second
+	// relist is how long after it was sent a list in use is sent again. Rows that were on no list for the time unlisted
+	// may be given to other endpoints: that is longer than relist and viewTrust together.
+	relist, unlisted = time.Minute, 2 * time.Minute
 	// viewsKept is how many lists a scope has at hand. Several are in use when configurations
 	// differ or have just changed, and with endpoint_metrics one for each LoRA adapter.
 	viewsKept = 32
@@ -32,6 +35,7 @@ type view struct {
 	open       [][]byte      // the commands that make Redis know it
 	known      time.Duration // when Redis was last told, or said, that it has it; never if it has not
 	opened     uint64        // when it was told: a number of the store's sequence
+	listed     time.Duration // the time of that
 	refused    error         // what it said to that
 	used       bool          // since the last beat
 }
@@ -73,9 +77,9 @@ func (sc *scope) forget() {
 	}
 }
 
-// fresh says whether Redis can be taken to know the view.
+// fresh says whether Redis can be taken to know the view, and to keep the rows of its endpoints.
 func (v *view) fresh(now time.Duration) bool {
-	return v.known >= 0 && now-v.known < viewTrust && now >= v.known
+	return v.known >= 0 && now-v.known < viewTrust && now >= v.known && now-v.listed < relist
 }
 
 // terms is what candidates of one class have in common. NaN has no place in a plan, so they can be compared.
@@ -102,7 +106,7 @@ func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 
 // commands returns what makes Redis know the view: one command for each part of the list.
 func (v *view) commands(sc *scope, owner string, classes, hashes, members []byte) (cmds [][]byte) {
-	keys := []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own}
+	keys := []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Own, sc.keys.Listed}
 	var parts []string
 	for from := 0; from < len(v.candidates); from += most {
 		part := v.candidates[from:min(from+most, len(v.candidates))]

@@ -154,10 +154,10 @@ func TestManyViews(t *testing.T) {
 	}
 }
 
-// Hundreds of endpoints replace each other one by one, seen by two owners in turn: rows are used again, the table does not
-// grow, and no endpoint inherits what its predecessor in the row carried.
+// Hundreds of endpoints replace each other one by one, seen by two owners in turn: rows are used again after a while, the table
+// stays small, and no endpoint inherits what its predecessor in the row carried.
 func TestRollingReplacement(t *testing.T) {
-	const width, steps = 4, 400
+	const width, steps, each, unlisted = 4, 400, 10 * time.Second, 2 * time.Minute
 	server := redisserver.StartT(t, redisserver.Options{})
 	a, ap := newPipedStore(t, server, 1)
 	b, bp := newPipedStore(t, server, 2)
@@ -184,8 +184,11 @@ func TestRollingReplacement(t *testing.T) {
 		b.Release(0, id)
 		ap.flush(0)
 		bp.flush(0)
+		w.ageRows(each)
 	}
-	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > 64+3*width {
+	// Nobody looks for rows while there are few, and fewer than 64 are not worth it.
+	const most = 64 + 3*width + 64 + int64(unlisted/each)
+	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > most {
 		t.Errorf("the table has %d rows for %d endpoints at a time", rows, width)
 	}
 	if generation := w.value("GETRANGE", redisclient.KeysOf("llm").Table, "8", "11").Str; string(generation) == "\x00\x00\x00\x00" {

@@ -1,8 +1,9 @@
 -- Put before every script but reserve.lua, release.lua, note.lua, forget.lua and loads.lua.
 --
--- What is counted in a scope is five kinds of keys in one slot, beside those of prefix.lua:
+-- What is counted in a scope is six kinds of keys in one slot, beside those of prefix.lua:
 --   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row; "" -> the spare rows, <I2 each
+--   listed  string: of each row, when it was last on a list that was sent, <I4, in s of this server's clock
 --   owners  sorted set: owner -> when last heard of, in ms of this server's clock
 --   own     hash, one per owner: "b" -> epoch it counts in; "n" -> since when none of its leases was returned;
 --           "c" -> up to where they were, if it was dead; lease id -> row <I2, tokens <I4, version B; "" is a tombstone

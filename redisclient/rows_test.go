@@ -1,0 +1,104 @@
+package redisclient_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// lister is a store with a list of its own.
+type lister struct {
+	*redisclient.Store
+	pipe *pipe
+	plan *lb.Plan
+}
+
+// listersOf returns n gateways, each with width endpoints that no other has.
+func listersOf(t *testing.T, s *redisserver.Server, n, width int) (out []lister) {
+	for i := range n {
+		store, p := newPipedStore(t, s, uint64(i+1))
+		out = append(out, lister{store, p, storetest.Even(manyEndpoints(i*width, width))})
+	}
+	return out
+}
+
+// sends counts the lists that gateways send while each makes so many reservations in turn.
+func sends(t *testing.T, gateways []lister, now time.Duration, first lb.LeaseID, rounds int) (lists int) {
+	t.Helper()
+	for i := range rounds {
+		for _, g := range gateways {
+			id := first + lb.LeaseID(i)
+			mustReserve(t, g.Store, g.pipe, now, id, g.plan)
+			lists += opens(g.pipe.sent, g.plan.Candidates[0].Addr)
+			g.Release(now, id)
+			g.pipe.flush(now)
+		}
+	}
+	return lists
+}
+
+// Gateways whose clusters have the same name and other endpoints, as with subsets and zones, send each list once.
+func TestDifferentListsInOneScope(t *testing.T) {
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			const n, width, rounds = 8, 30, 200
+			gateways := listersOf(t, redisserver.StartT(t, redisserver.Options{Version: version}), n, width)
+			got := sends(t, gateways, 0, 1, rounds)
+			t.Logf("%d gateways of %d endpoints: %d list sends in %d reservations", n, width, got, n*rounds)
+			if got > n {
+				t.Errorf("%d lists were sent, want one by each of %d gateways", got, n)
+			}
+		})
+	}
+}
+
+// Rows of a list in use are kept however often others replace their endpoints; those that no list has named for a while
+// are given to others.
+func TestRowsOfOthersAreKept(t *testing.T) {
+	const width, steps = 30, 40
+	server := redisserver.StartT(t, redisserver.Options{})
+	w := dial(t, server)
+	gateways := listersOf(t, server, 4, width)
+	before := map[string]int{}
+	for step := range steps {
+		now := time.Duration(step) * 20 * time.Second
+		for _, g := range gateways {
+			if err := g.Beat(now); err != nil {
+				t.Fatal(err)
+			}
+			g.pipe.flush(now)
+		}
+		sends(t, gateways, now, lb.LeaseID(step+1), 1)
+		for _, c := range gateways[0].plan.Candidates {
+			row, ok := w.rows("llm")[c.Addr]
+			if was, known := before[c.Addr]; !ok || known && was != row {
+				t.Fatalf("step %d: %s is in row %d, %t, and was in row %d", step, c.Addr, row, ok, was)
+			}
+			before[c.Addr] = row
+		}
+		(&backend{conn: w}).Pass(20 * time.Second)
+		last := &gateways[3] // a rolling deployment
+		last.plan = storetest.Even(manyEndpoints((10+step)*width, width))
+	}
+	// At any time rows are those in use, those that were within two minutes and a step, and as many as are not worth it.
+	most := int64(4*width + 8*width + 64 + width)
+	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > most {
+		t.Errorf("the table has %d rows after %d endpoints, want %d at most", rows, (3+steps)*width, most)
+	}
+}
+
+// ageRows makes it longer ago that rows were listed.
+func (w *wire) ageRows(d time.Duration) {
+	for _, key := range w.value("KEYS", redisclient.KeyPrefix+"*:listed").Items {
+		stamps := w.value("GET", string(key.Str)).Str
+		for at := 0; at+4 <= len(stamps); at += 4 {
+			binary.LittleEndian.PutUint32(stamps[at:], binary.LittleEndian.Uint32(stamps[at:])-uint32(d/time.Second))
+		}
+		w.value("SET", string(key.Str), string(stamps), "KEEPTTL")
+	}
+}
