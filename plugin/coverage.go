@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -51,7 +52,7 @@ func (p *prompts) share(view *lb.View) (percent uint64, known bool) {
 // tableBlocks returns how many blocks of a cluster's prompts there is room for, and the key that says so.
 func tableBlocks(c *config.Config, cluster string) (blocks int, key string) {
 	if c.UsesRedis() {
-		return redisclient.TableBlocks(cluster, c.Prefix.RedisBytes), "redis_bytes"
+		return redisclient.TableBlocks(cmp.Or(c.Redis.Scope, cluster), c.Prefix.RedisBytes), "redis_bytes"
 	}
 	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
 }

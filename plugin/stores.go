@@ -68,6 +68,7 @@ func (v *vm) share(now time.Duration, c *config.Config) *sharedStore {
 		sh = &sharedStore{name: c.Redis.String(), link: v.gw.Redis(c)}
 		sh.remote = redisclient.New(sh.link, redisclient.Options{
 			Owner: v.gw.Random() | 1, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: v.gw.KV(),
+			Scope: c.Redis.Scope,
 		})
 		sh.ladder = lb.NewLadder(sh.remote, v.store)
 		sh.ladder.Fell = func(why error) { v.fell(sh, why) }

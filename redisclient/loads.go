@@ -19,6 +19,7 @@ func (s *Store) Loads(now time.Duration, scope string, addrs []string, done func
 		done(nil, lb.ErrNoRoom)
 		return
 	}
+	scope = cmp.Or(s.chosen, scope)
 	keys, at := KeysOf(scope), &home{}
 	if sc := s.scopes[scope]; sc != nil {
 		at = &sc.home

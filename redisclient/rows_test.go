@@ -102,3 +102,51 @@ func (w *wire) ageRows(d time.Duration) {
 		w.value("SET", string(key.Str), string(stamps), "KEEPTTL")
 	}
 }
+
+// A name of the operator's choice takes the place of the plan's scope: owners with the same one count together whatever
+// their clusters are called, and others do not, although these are called the same.
+func TestChosenScope(t *testing.T) {
+	w := dial(t, redisserver.StartT(t, redisserver.Options{}))
+	open := func(owner uint64, chosen, cluster string) *redisclient.Store {
+		s := redisclient.New(w, redisclient.Options{
+			Owner: owner, TTL: storetest.TTL, Timeout: time.Hour, KV: newMemory(), Scope: chosen,
+		})
+		plan := storetest.WithPrompt(manualPlan, 1, storetest.Blocks(owner))
+		plan.Scope = cluster
+		s.Reserve(0, 1, plan, func(_ lb.Grant, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		s.Adopt(0, 2, cluster, "10.0.9.9:1", 5)
+		s.Forget(0, 1, plan, plan.Candidates[0].Addr, 0)
+		if err := s.Beat(0); err != nil || s.Err() != nil {
+			t.Fatal(err, s.Err())
+		}
+		return s
+	}
+	stores := []*redisclient.Store{open(1, "", "llm"), open(2, "blue", "llm"), open(3, "blue", "llm-v2")}
+	for i, want := range []int64{1, 2, 2} {
+		cluster := []string{"llm", "llm", "llm-v2"}[i]
+		stores[i].Loads(0, cluster, []string{"10.0.9.9:1"}, func(loads []lb.Load, err error) {
+			if err != nil || loads[0].Requests != want {
+				t.Errorf("store %d sees %v, %v, want %d requests", i, loads, err, want)
+			}
+		})
+	}
+	for scope, owners := range map[string]int64{"llm": 1, "blue": 2, "llm-v2": 0} {
+		if got := w.value("ZCARD", redisclient.KeysOf(scope).Owners).Int; got != owners {
+			t.Errorf("%d owners count in %s, want %d", got, scope, owners)
+		}
+	}
+	for i, s := range stores {
+		s.Release(0, 1)
+		s.Release(0, 2)
+		if s.Beat(0); !s.Settled() {
+			t.Errorf("store %d is not settled", i)
+		}
+	}
+	if left := busy(w.loads("blue")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,6 +1,7 @@
 package redisclient
 
 import (
+	"cmp"
 	"encoding/binary"
 	"strconv"
 	"time"
@@ -25,6 +26,7 @@ type Options struct {
 	TTL     time.Duration // after which a silent owner's leases are returned
 	Timeout time.Duration // for each step: a command without an answer by then has failed
 	KV      lb.KV         // the gateway's shared memory, over which its workers agree on who loads a script
+	Scope   string        // what takes the place of the scopes of all plans; "" to leave them
 }
 
 // Store is the store of one owner in Redis: see the package's documentation. It implements [lb.Remote].
@@ -32,6 +34,7 @@ type Store struct {
 	client *client
 	owner  string
 	ttl    time.Duration
+	chosen string // Options.Scope
 	scopes map[string]*scope
 	leases map[lb.LeaseID]*lease
 	early  map[lb.LeaseID]time.Duration // releases before their reservation, and when to forget them
@@ -86,6 +89,7 @@ type lease struct {
 func New(t Transport, o Options) *Store {
 	return &Store{
 		client: newClient(t, o.Timeout, o.KV), owner: strconv.FormatUint(o.Owner, 16), ttl: o.TTL,
+		chosen: o.Scope,
 		scopes: map[string]*scope{}, leases: map[lb.LeaseID]*lease{}, early: map[lb.LeaseID]time.Duration{},
 	}
 }
@@ -319,8 +323,9 @@ func (s *Store) keep(now time.Duration, id lb.LeaseID, name string, l *lease) *l
 	return l
 }
 
-// scope returns what is known of the scope.
+// scope returns what is known of the scope of a plan.
 func (s *Store) scope(name string) *scope {
+	name = cmp.Or(s.chosen, name)
 	sc, ok := s.scopes[name]
 	if !ok {
 		k := KeysOf(name)

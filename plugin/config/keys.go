@@ -192,6 +192,10 @@ var mainKeys = []key{
 		duration(time.Millisecond, 10*time.Second, func(c *Config) *time.Duration { return &c.ReserveTimeout }), onAny, "",
 	},
 	{
+		Key{"lb_config.redis_scope", "string", "", "What is counted together in Redis, by all gateways that give the same name. Default: the cluster's name"},
+		text(func(c *Config) *string { return &c.Redis.Scope }), onAny, "",
+	},
+	{
 		Key{"lb_config.envoy.redis_cluster", "string", "", "Stock Envoy: cluster that leads to Redis, `warmgate-redis` in the shipped files"},
 		text(func(c *Config) *string { return &c.Redis.Cluster }), onEnvoy, "",
 	},

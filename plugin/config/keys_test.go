@@ -36,6 +36,7 @@ var keyCases = map[string]struct {
 	"lb_config.envoy.poll_interval":   {`"2s"`, func(c *Config) { c.EnvoyCfg.PollInterval = 2 * time.Second }, []string{`1`, `"2m"`}},
 	"lb_config.envoy.endpoints":       {`["10.0.0.1:80"]`, func(c *Config) { c.EnvoyCfg.Endpoints = []StaticEndpoint{{"10.0.0.1:80", 1}} }, []string{`[]`, `"10.0.0.1:80"`, `[[]]`}},
 	"lb_config.envoy.redis_cluster":   {`"r"`, func(c *Config) { c.Redis.Cluster, c.Store = "r", "redis" }, []string{`""`, `1`}},
+	"lb_config.redis_scope":           {`"blue"`, func(c *Config) { c.Redis.Scope = "blue" }, []string{`""`, `1`, `null`}},
 	"lb_config.store":                 {`"local"`, nil, []string{`"Redis"`, `"memory"`, `1`}},
 	"lb_config.reserve_timeout":       {`"1.5ms"`, func(c *Config) { c.ReserveTimeout = 1500 * time.Microsecond }, []string{`0`, `"11s"`, `"x"`}},
 	"lb_config.serviceFQDN":           {`"r.dns"`, func(c *Config) { c.Redis.ServiceFQDN, c.Redis.ServicePort, c.Store = "r.dns", 6379, "redis" }, []string{`1`, `"a|b"`, `"redis://h:6379"`}},

@@ -21,6 +21,7 @@ type Redis struct {
 	Password    string        // "" for none
 	Timeout     time.Duration // Higress: of the connection
 	Database    int
+	Scope       string // what is counted together there, in place of the cluster's name; "" for that
 }
 
 // HigressCluster returns the name that Higress gives to the service's cluster.
@@ -30,11 +31,16 @@ func (r Redis) HigressCluster() string {
 
 // String names the server without its credentials, so that a Config printed by mistake shows no password.
 func (r Redis) String() string {
+	scope := ""
+	if r.Scope != "" {
+		scope = " scope " + strconv.Quote(r.Scope)
+	}
 	switch {
 	case r.Cluster != "":
-		return "redis cluster " + r.Cluster + " database " + strconv.Itoa(r.Database)
+		return "redis cluster " + r.Cluster + " database " + strconv.Itoa(r.Database) + scope
 	case r.ServiceFQDN != "":
-		return "redis service " + r.ServiceFQDN + ":" + strconv.Itoa(r.ServicePort) + " database " + strconv.Itoa(r.Database)
+		return "redis service " + r.ServiceFQDN + ":" + strconv.Itoa(r.ServicePort) + " database " +
+			strconv.Itoa(r.Database) + scope
 	}
 	return "none"
 }
@@ -56,7 +62,7 @@ const (
 
 var redisKeys = []string{
 	keyService, keyTunnel, keyPort, "lb_config.username", "lb_config.password", keyTimeout, "lb_config.database",
-	"lb_config.reserve_timeout",
+	"lb_config.reserve_timeout", "lb_config.redis_scope",
 }
 
 // checkStore settles where work in flight is counted.
