@@ -1,6 +1,7 @@
 package redisclient
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"github.com/warmgate/warmgate/lb"
@@ -22,35 +23,31 @@ type answer struct {
 
 // answerOf reads the answer to a reservation.
 func answerOf(v Value, r *reservation, err error) (a answer, _ error) {
+	size := 14
+	if r.script == scriptPrompt {
+		size = 19
+	}
 	switch {
 	case err != nil:
 		return a, err
-	case v.Kind != Array || len(v.Items) == 0:
-		return a, ErrGarbage
-	}
-	for _, item := range v.Items {
-		if item.Kind != Integer {
+	case v.Kind == Array && len(v.Items) == 1 && v.Items[0].Kind == Integer:
+		if a.code = v.Items[0].Int; a.code < answerUnopened || a.code > answerFull {
 			return a, ErrGarbage
 		}
-	}
-	items := 3
-	if r.script == scriptPrompt {
-		items = 5
-	}
-	a.code = v.Items[0].Int
-	switch {
-	case a.code < answerUnopened || a.code >= int64(len(r.candidates)) || a.code >= 0 && len(v.Items) != items:
-		return a, ErrGarbage
-	case a.code < 0:
 		return a, nil
+	case v.Kind != Bulk || len(v.Str) != size:
+		return a, ErrGarbage
 	}
-	a.grant = lb.Grant{Index: int(a.code), Load: lb.Load{Requests: v.Items[1].Int, Tokens: v.Items[2].Int}}
+	a.code = int64(binary.LittleEndian.Uint16(v.Str))
+	a.grant = lb.Grant{Index: int(a.code), Load: lb.Load{
+		Requests: int64(binary.LittleEndian.Uint32(v.Str[2:])), Tokens: int64(binary.LittleEndian.Uint64(v.Str[6:])),
+	}}
 	a.tokens = r.lease.tokens
 	if r.script == scriptPrompt {
-		a.grant.Cached, a.tokens = int(v.Items[3].Int), v.Items[4].Int
-		if v.Items[3].Int < 0 || v.Items[3].Int > maxBlocks || a.tokens != clamp(a.tokens) {
-			return a, ErrGarbage
-		}
+		a.grant.Cached, a.tokens = int(v.Str[14]), int64(binary.LittleEndian.Uint32(v.Str[15:]))
+	}
+	if int(a.code) >= len(r.candidates) || a.grant.Load.Tokens < 0 || a.grant.Cached > maxBlocks {
+		return a, ErrGarbage
 	}
 	return a, nil
 }

@@ -27,7 +27,7 @@ func BenchmarkReserveRelease(b *testing.B) {
 	b.Run("without a prompt", func(b *testing.B) { benchmark(b, plan, grantReply) })
 	for _, n := range []int{5, 64} {
 		b.Run(fmt.Sprintf("%d blocks", n), func(b *testing.B) {
-			benchmark(b, storetest.WithPrompt(plan, 1, numbered(n, 1)), "*5\r\n:1\r\n:1\r\n:0\r\n:3\r\n:0\r\n")
+			benchmark(b, storetest.WithPrompt(plan, 1, numbered(n, 1)), promptReply(1, 1, 0, 3, 0))
 		})
 	}
 }

@@ -296,9 +296,9 @@ func TestRedirections(t *testing.T) {
 // What is no answer of these scripts is garbage, and what may have been reserved behind it is taken back.
 func TestUnreadableAnswers(t *testing.T) {
 	for _, reply := range []string{
-		"+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*0\r\n", "*-1\r\n", "*1\r\n:0\r\n", "*3\r\n:2\r\n:1\r\n:1\r\n", "*1\r\n:-4\r\n",
-		"*3\r\n:0\r\n+1\r\n:1\r\n", "*4\r\n:0\r\n:1\r\n:1\r\n:1\r\n",
-		"*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "", ":1", grantReply + grantReply, "<html>",
+		"+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*0\r\n", "*-1\r\n", "*1\r\n:0\r\n", "*1\r\n+-1\r\n", "*1\r\n:-4\r\n",
+		"*2\r\n:-1\r\n:-1\r\n", strings.Replace(grantReply, "\x01", "\x02", 1), "$14\r\n\x01\r\n",
+		promptReply(0, 1, 1, 1, 1), "", ":1", grantReply + grantReply, "<html>",
 	} {
 		var m manual
 		s := opened(t, &m, &m, newMemory())

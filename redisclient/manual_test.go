@@ -2,6 +2,7 @@ package redisclient_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -106,8 +107,16 @@ func opened(t *testing.T, tr redisclient.Transport, m *manual, kv lb.KV) *redisc
 	return s
 }
 
+// promptReply is what reserve.lua answers to a prompt.
+func promptReply(candidate uint16, requests uint32, tokens uint64, cached byte, counted uint32) string {
+	b := binary.LittleEndian.AppendUint16([]byte("$19\r\n"), candidate)
+	b = binary.LittleEndian.AppendUint32(b, requests)
+	b = append(binary.LittleEndian.AppendUint64(b, tokens), cached)
+	return string(binary.LittleEndian.AppendUint32(b, counted)) + "\r\n"
+}
+
 const (
-	grantReply  = "*3\r\n:1\r\n:1\r\n:0\r\n"
+	grantReply  = "$14\r\n\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\r\n"
 	noScript    = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 	loadedReply = "$3\r\nabc\r\n"
 )

@@ -57,38 +57,36 @@ func (c *chain) appendPages(b []byte, key string) []byte {
 	return b
 }
 
-// appendBlocks appends the counts, and the keys of the blocks.
-func (c *chain) appendBlocks(b []byte) []byte {
-	b = appendArg(b, c.counts)
-	var keys [8 * maxBlocks]byte
-	at := keys[:0]
+// append appends the chain as scripts want it: how many blocks each run has, their keys, and numbers for each of them.
+func (c *chain) append(b []byte, numbers ...func(i int) uint32) []byte {
+	var room [16 + 16*maxBlocks]byte
+	at := append(room[:0], c.counts...)
 	for _, block := range c.blocks {
 		at = binary.LittleEndian.AppendUint64(at, block.Key)
 	}
-	return appendArg(b, at)
-}
-
-// appendNumbers appends a number for each block.
-func (c *chain) appendNumbers(b []byte, of func(i int) uint32) []byte {
-	var numbers [4 * maxBlocks]byte
-	at := numbers[:0]
-	for i := range c.blocks {
-		at = binary.LittleEndian.AppendUint32(at, of(i))
+	for _, of := range numbers {
+		for i := range c.blocks {
+			at = binary.LittleEndian.AppendUint32(at, of(i))
+		}
 	}
 	return appendArg(b, at)
 }
 
-// appendTerms appends what the prompt is worth where it is cached, and for how long that is remembered.
-func appendTerms(b []byte, p *lb.Prefix) []byte {
-	ttl := min(p.TTL, lb.MaxTTL)
-	var terms [32 + 6*lessAtHand]byte
-	at := terms[:0]
-	for _, f := range []float64{
-		p.Credit, float64(p.Length), float64(min(max(p.Tokens, 0), exactly)), float64(ttl.Milliseconds()),
-	} {
+// appendTerms appends what the request adds, and what the prompt's n blocks are worth where they are cached.
+func appendTerms(b []byte, p *lb.Plan, tokens int64, n int) []byte {
+	var terms [38 + 6*lessAtHand]byte
+	at := binary.LittleEndian.AppendUint64(terms[:0], math.Float64bits(float64(tokens)))
+	at = binary.LittleEndian.AppendUint32(at, uint32(p.Tie))
+	at = append(at, byte(p.Unit))
+	if n == 0 {
+		return appendArg(b, at)
+	}
+	at = append(at, byte(n))
+	x := &p.Prefix
+	for _, f := range []float64{x.Credit, float64(x.Length), float64(min(max(x.Tokens, 0), exactly))} {
 		at = binary.LittleEndian.AppendUint64(at, math.Float64bits(f))
 	}
-	for _, k := range p.Less {
+	for _, k := range x.Less {
 		at = binary.LittleEndian.AppendUint32(at, k.Endpoint)
 		at = binary.LittleEndian.AppendUint16(at, uint16(min(max(0, k.For), lb.MaxTTL)/tick))
 	}
@@ -99,32 +97,28 @@ func appendTerms(b []byte, p *lb.Prefix) []byte {
 // without them take no longer.
 func (s *Store) reservationOf(sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
 	var c chain
-	sp, args, tokens := scriptReserve, 4, clamp(p.Tokens)
+	sp, args, tokens := scriptReserve, 2, clamp(p.Tokens)
 	if p.Prefix.Asks() {
 		c = s.chainOf(sc, &p.Prefix, 0)
-		sp, args, tokens = scriptPrompt, 8, min(max(p.Tokens, -exactly), exactly)
-		if p.Prefix.Worth != nil {
-			args++
-		}
+		sp, args, tokens = scriptPrompt, 4, min(max(p.Tokens, -exactly), exactly)
 	}
-	size := 320 + len(c.slots)*(len(sc.keys.Page)+16) + len(c.blocks)*12
+	size := 320 + len(c.slots)*(len(sc.keys.Page)+16) + len(c.blocks)*16
 	b := sp.command(make([]byte, 0, size), 3+len(c.slots), args)
 	b = appendArg(b, sc.keys.Table)
 	b = appendArg(b, sc.keys.Own)
 	b = appendArg(b, v.key)
 	b = c.appendPages(b, sc.keys.Page)
 	b = appendID(b, id)
-	b = appendInt(b, tokens)
-	b = appendInt(b, int64(p.Unit))
-	b = appendInt(b, int64(uint32(p.Tie)))
-	if sp == scriptPrompt {
-		b = c.appendBlocks(appendTerms(b, &p.Prefix))
-		b = c.appendNumbers(b, func(i int) uint32 { return uint32(c.blocks[i].End) })
-		if p.Prefix.Worth != nil {
-			b = c.appendNumbers(b, func(i int) uint32 { return p.Prefix.Worth[i] })
-		}
+	b = appendTerms(b, p, tokens, len(c.blocks))
+	if sp == scriptReserve {
+		return sp, b
 	}
-	return sp, b
+	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
+	numbers := []func(int) uint32{func(i int) uint32 { return uint32(c.blocks[i].End) }}
+	if p.Prefix.Worth != nil {
+		numbers = append(numbers, func(i int) uint32 { return p.Prefix.Worth[i] })
+	}
+	return sp, c.append(b, numbers...)
 }
 
 // Note implements [lb.Store]. What does not get through is learned when the prompt is seen again.
@@ -134,10 +128,10 @@ func (s *Store) Note(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
 	}
 	sc := s.scope(p.Scope)
 	c := s.chainOf(sc, &p.Prefix, 0)
-	b := scriptNote.command(nil, len(c.slots), 4)
+	b := scriptNote.command(nil, len(c.slots), 3)
 	b = c.appendPages(b, sc.keys.Page)
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.HolderOf(addr)))
-	b = c.appendBlocks(b)
+	b = c.append(b)
 	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
 	s.background(now, scriptNote, sc, b, func(time.Duration, Value, error) {})
 }
@@ -149,9 +143,9 @@ func (s *Store) Forget(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string,
 	}
 	sc := s.scope(p.Scope)
 	c := s.chainOf(sc, &p.Prefix, n)
-	b := scriptForget.command(nil, len(c.slots), 3)
+	b := scriptForget.command(nil, len(c.slots), 2)
 	b = c.appendPages(b, sc.keys.Page)
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.HolderOf(addr)))
-	b = c.appendBlocks(b)
+	b = c.append(b)
 	s.background(now, scriptForget, sc, b, func(time.Duration, Value, error) {})
 }

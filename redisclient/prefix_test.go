@@ -1,7 +1,6 @@
 package redisclient_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -156,7 +155,7 @@ func TestBlocksAreTheCallers(t *testing.T) {
 	if len(m.cmds) != 4 || string(m.cmds[3]) != string(m.cmds[1]) {
 		t.Fatalf("sent\n%q", m.cmds)
 	}
-	m.answer(0, 3, "*5\r\n:1\r\n:1\r\n:7\r\n:3\r\n:7\r\n")
+	m.answer(0, 3, promptReply(1, 1, 7, 3, 7))
 	r.want(t, "granted 1")
 	if want := (lb.Grant{Index: 1, Load: lb.Load{Requests: 1, Tokens: 7}, Cached: 3}); r.grant != want {
 		t.Errorf("%+v, want %+v", r.grant, want)
@@ -171,8 +170,8 @@ func TestBlocksAreTheCallers(t *testing.T) {
 // What is no answer to a prompt is garbage.
 func TestUnreadableAnswersToPrompts(t *testing.T) {
 	for _, reply := range []string{
-		grantReply, "*4\r\n:0\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:0\r\n:1\r\n:1\r\n:-1\r\n:1\r\n", "*5\r\n:0\r\n:1\r\n:1\r\n:129\r\n:1\r\n",
-		"*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:-1\r\n", "*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:4294967296\r\n", "*5\r\n:2\r\n:1\r\n:1\r\n:1\r\n:1\r\n",
+		grantReply, "*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:1\r\n", promptReply(0, 1, 1, 129, 1), promptReply(0, 1, 1<<63, 1, 1),
+		promptReply(2, 1, 1, 1, 1), "$-1\r\n", "$0\r\n\r\n",
 	} {
 		var m manual
 		s := opened(t, &m, &m, newMemory())
@@ -230,7 +229,7 @@ func TestPromptIsReservedOnce(t *testing.T) {
 		home, g := grantedTo(t, s, 2, plan)
 		w.lose = nil
 		first, second := string(w.ask(cmd)), string(w.ask(cmd))
-		want := fmt.Sprintf("*5\r\n:%d\r\n:1\r\n:%d\r\n:10\r\n:%d\r\n", g.Index, g.Load.Tokens, g.Load.Tokens)
+		want := promptReply(uint16(g.Index), 1, uint64(g.Load.Tokens), 10, uint32(g.Load.Tokens))
 		if first != want || second != want {
 			t.Errorf("repeated at %s: %q, %q; want %q", home, first, second, want)
 		}

@@ -1,15 +1,17 @@
 -- Takes back that an endpoint has blocks in its cache.
 --
 -- KEYS     the page of each run...
--- ARGV     endpoint counts blocks      counts: of each run, how many blocks, 1 byte; blocks: their keys of 8 bytes, run by run
--- Returns  how many of them it was noted for
-local byte, sub, none = string.byte, string.sub, string.rep('\0', 24)
+-- ARGV     endpoint chain      as prefix.lua has it
+-- Returns  how many of its blocks it was noted for
+local byte, sub, find, none = string.byte, string.sub, string.find, string.rep('\0', 24)
 local pages, n, had = redis.call('MGET', unpack(KEYS)), 0, 0
 for r = 1, #KEYS do
   local page, before = pages[r] or '', had
   for k = n + 1, n + byte(ARGV[2], r) do
-    local at = seek(page, sub(ARGV[3], 8 * k - 7, 8 * k))
-    local holders = at and sub(page, at + 8, at + 31) or none
+    local key = sub(ARGV[2], #KEYS + 8 * k - 7, #KEYS + 8 * k)
+    local at = find(page, key, 1, true)
+    while at and at % 32 ~= 1 do at = find(page, key, at + 1, true) end
+    local holders = at and at + 31 <= #page and sub(page, at + 8, at + 31) or none
     for i = 1, 19, 6 do
       if sub(holders, i, i + 3) == ARGV[1] then
         holders = sub(holders, 1, i - 1) .. sub(holders, i + 6) .. string.rep('\0', 6)

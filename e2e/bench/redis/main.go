@@ -45,6 +45,8 @@ type settings struct {
 	rounds    int
 	endpoints []int
 	prompts   []int // blocks
+	turns     []int // bytes of prompts of one message
+	few       int   // endpoints that these are sent to
 	owners    int
 	depth     int // commands that an owner sends at once
 	held      int // requests in flight per endpoint
@@ -60,13 +62,15 @@ type settings struct {
 
 func parse() (settings, error) {
 	var s settings
-	var endpoints, prompts string
+	var endpoints, prompts, turns string
 	var quick bool
 	flag.BoolVar(&quick, "quick", false, "three short rounds: a minute")
 	flag.StringVar(&s.version, "version", redisserver.Default, "server, one of "+strings.Join(redisserver.Versions(), ", "))
 	flag.IntVar(&s.rounds, "rounds", 7, "paired rounds")
 	flag.StringVar(&endpoints, "endpoints", "8,64,256", "cluster sizes")
 	flag.StringVar(&prompts, "prompts", "1,5,20,64,128", "lengths of prompts, in blocks")
+	flag.StringVar(&turns, "turns", "256,1024,65536", "lengths of prompts of one message, in bytes")
+	flag.IntVar(&s.few, "few", 8, "endpoints that these are sent to")
 	flag.IntVar(&s.owners, "owners", 8, "owners, each with its connection")
 	flag.IntVar(&s.depth, "depth", 16, "commands that an owner sends at once")
 	flag.IntVar(&s.held, "held", 2, "requests in flight per endpoint")
@@ -82,10 +86,11 @@ func parse() (settings, error) {
 	if quick {
 		s.rounds, s.calls, s.span = 3, 1024, 300*time.Millisecond
 	}
-	var err, err2 error
+	var err, err2, err3 error
 	s.endpoints, err = numbers(endpoints)
 	s.prompts, err2 = numbers(prompts)
-	return s, errors.Join(err, err2, s.check())
+	s.turns, err3 = numbers(turns)
+	return s, errors.Join(err, err2, err3, s.check())
 }
 
 func numbers(list string) ([]int, error) {
@@ -102,7 +107,7 @@ func numbers(list string) ([]int, error) {
 
 // check refuses settings that make no measurement.
 func (s settings) check() error {
-	least := min(s.rounds, s.owners, s.depth, s.held, s.kinds, s.calls, s.room, s.dead, s.leases)
+	least := min(s.rounds, s.owners, s.depth, s.held, s.kinds, s.calls, s.room, s.dead, s.leases, s.few)
 	if least < 1 || s.span <= 0 || s.rate <= 0 {
 		return errors.New("every number must be positive")
 	}
@@ -162,6 +167,14 @@ func (rep *report) collectPrompts(ctx context.Context, server *redisserver.Serve
 		}
 		rep.prompts = append(rep.prompts, promptCell{n, c})
 		fmt.Fprintln(progress, rep.prompts[len(rep.prompts)-1])
+	}
+	for _, n := range rep.settings.turns {
+		c, err := compareTurns(ctx, rep.settings, server, rep.settings.few, n)
+		if err != nil {
+			return fmt.Errorf("prompts of one message of %d bytes: %w", n, err)
+		}
+		rep.turns = append(rep.turns, c)
+		fmt.Fprintln(progress, c)
 	}
 	var err error
 	if rep.memory, err = promptMemory(rep.settings, server); err != nil {

@@ -18,6 +18,8 @@ const (
 	promptEndpoints = 64
 	// promptTTL is for how long prompts are remembered.
 	promptTTL = 10 * time.Minute
+	// firstBlock is the length of the first blocks of a prompt that is cut.
+	firstBlock = 512
 	// blockBytes of a prompt are a block; all of it counts for promptTokens of the requestTokens.
 	blockBytes, promptTokens, requestTokens = 2048, 900, 1000
 	// stay is what a cached prompt is worth: a conversation goes on where it began, whatever else has come there meanwhile.
@@ -43,23 +45,28 @@ var (
 
 // promptContenders are compared in this order, over prompts of n blocks.
 func promptContenders(n int) []contender {
+	return contendersOver(func() *prompts { return newPrompts(n) })
+}
+
+// contendersOver are compared over the prompts that draw makes for each client.
+func contendersOver(draw func() *prompts) []contender {
 	return []contender{
 		{
 			warmgate, "redisclient.Store: match, choice, count and note in one step, blocks in pages",
 			func(c *conn, s settings, owner uint64, endpoints []string) client {
 				w := openWarmgate(c, s, owner, endpoints).(*warmgateClient)
-				w.prompts, w.room = newPrompts(n), promptRoom
+				w.prompts, w.room = draw(), promptRoom
 				w.plan.Unit, w.plan.Tokens = lb.Tokens, requestTokens
 				return w
 			}, loadsOfTable,
 		},
-		promptContender(blockXOR, "prompt_xor.lua by EVAL with its text each time, as it is published", luaPromptXOR, true, n),
-		promptContender(blockKeys, "prompt_keys.lua by EVALSHA: what the published way costs at its best", luaPromptKeys, false, n),
+		promptContender(blockXOR, "prompt_xor.lua by EVAL with its text each time, as it is published", luaPromptXOR, true, draw),
+		promptContender(blockKeys, "prompt_keys.lua by EVALSHA: what the published way costs at its best", luaPromptKeys, false, draw),
 	}
 }
 
 // promptContender is a plainContender that sends prompts along.
-func promptContender(name, what, script string, whole bool, n int) contender {
+func promptContender(name, what, script string, whole bool, draw func() *prompts) contender {
 	plain := plainContender(name, what, script, whole)
 	open := plain.open
 	plain.open = func(c *conn, s settings, owner uint64, endpoints []string) client {
@@ -68,7 +75,7 @@ func promptContender(name, what, script string, whole bool, n int) contender {
 			strconv.Itoa(int(promptTTL.Seconds())), strconv.Itoa(len(endpoints)))
 		p.words = append(words, p.endpoints...)
 		p.endpoints = p.words[len(words):]
-		p.prompts = newPrompts(n)
+		p.prompts = draw()
 		return p
 	}
 	return plain
@@ -78,11 +85,13 @@ func promptContender(name, what, script string, whole bool, n int) contender {
 // as when a conversation goes on.
 type prompts struct {
 	blocks []prompt.Block
+	ends   int // how many blocks differ when a prompt comes once more
+	turns  int // blocks of the published scheme
 	drawn  int
 }
 
 func newPrompts(n int) *prompts {
-	p := &prompts{}
+	p := &prompts{ends: 1, turns: n}
 	for i := range n {
 		p.blocks = append(p.blocks, prompt.Block{End: (i + 1) * blockBytes})
 	}
@@ -93,7 +102,7 @@ func newPrompts(n int) *prompts {
 func (p *prompts) next() []prompt.Block {
 	from := 0
 	if p.drawn%2 == 1 {
-		from = len(p.blocks) - 1
+		from = len(p.blocks) - p.ends
 	}
 	p.drawn++
 	for i := range p.blocks[from:] {
@@ -106,14 +115,14 @@ func (p *prompts) next() []prompt.Block {
 func (p *prompts) prefix(room int) lb.Prefix {
 	blocks := p.next()
 	return lb.Prefix{
-		Blocks: blocks, Length: len(blocks) * blockBytes, Tokens: promptTokens, Credit: stay, TTL: promptTTL, Shared: room,
+		Blocks: blocks, Length: blocks[len(blocks)-1].End, Tokens: promptTokens, Credit: stay, TTL: promptTTL, Shared: room,
 	}
 }
 
 // digests returns a SHA-1 in hex for each block, or what stands for one: nobody looks at what they are made of.
 func (p *prompts) digests() []string {
 	var out []string
-	for _, b := range p.next() {
+	for _, b := range p.next()[:p.turns] {
 		out = append(out, fmt.Sprintf("%016x%016x%08x", b.Key, b.Key*0x9e3779b97f4a7c15, uint32(b.Key>>7)))
 	}
 	return out

@@ -50,6 +50,7 @@ type report struct {
 	settings settings
 	cells    []*cell
 	prompts  []promptCell
+	turns    []turnCell
 	memory   map[string]float64 // bytes for a million blocks of prompts, by contender
 	bound    promptBound
 	deaths   []death
@@ -113,6 +114,9 @@ func (rep *report) configuration() []string {
 			beat(func(m measurement) float64 { return m.beatReceived }), beat(func(m measurement) float64 { return m.beat })))
 	}
 	for _, c := range rep.prompts {
+		lines = append(lines, c.String())
+	}
+	for _, c := range rep.turns {
 		lines = append(lines, c.String())
 	}
 	for _, con := range promptContenders(1) {
