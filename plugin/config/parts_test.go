@@ -342,3 +342,15 @@ func FuzzUpdate(f *testing.F) {
 		}
 	})
 }
+
+// FuzzForms reads what may be in shared memory: what is read is written again as it was.
+func FuzzForms(f *testing.F) {
+	f.Add(Forms{1: "a", 2: ""}.Append(nil))
+	f.Add([]byte("0123456789ab"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		forms := ParseForms(raw)
+		if again := ParseForms(forms.Append(nil)); !reflect.DeepEqual(again, forms) {
+			t.Fatalf("%q: %v, and again %v", raw, forms, again)
+		}
+	})
+}
