@@ -30,7 +30,7 @@ func TestCompat(t *testing.T) {
 			_, problems, _ := strings.Cut(err.Error(), "\n  ")
 			verdict = "refused: " + strings.ReplaceAll(problems, "\n  ", "; ")
 		case len(s.Warnings()) > 0:
-			verdict = "accepted; " + strings.Join(s.Warnings(), "; ")
+			verdict = "accepted, with a warning: " + strings.Join(s.Warnings(), "; ")
 		}
 		b.WriteString(name + "\n" + verdict + "\n\n")
 	}

@@ -221,7 +221,7 @@ var mainKeys = []key{
 	},
 
 	{
-		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt, 64 to 172800 (more counts as that), less where answers tell otherwise; 0: the default. Higress's name, also without Redis"},
+		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt, 64 to 172800 (less or more counts as those), less where answers tell otherwise; 0: the default. Higress's name, also without Redis"},
 		looseInteger(0, 1e9, func(c *Config) *int { return &c.Prefix.TTLSeconds }), onAny, "",
 	},
 	{
