@@ -126,6 +126,39 @@ func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 	}
 }
 
+// A worker that has requests of an earlier push of the same text is not started anew with the text.
+func TestOldContextFollowsThePast(t *testing.T) {
+	p := newFakeProcess(t, 1)
+	for _, raw := range []string{capOf(3, 2), capOf(0, 4)} {
+		if !p.configure(raw) {
+			t.Fatal("refused")
+		}
+	}
+	v, kept := p.workers[0].vm, p.workers[0].current
+	policy := kept.set.Match(fakeRoute, "", "")
+	p.advance(beatPeriod)
+	if kept.set.Match(fakeRoute, "", "") != policy {
+		t.Error("the configuration is read again although nothing has changed")
+	}
+	for _, raw := range []string{capOf(5, 4), capOf(0, 4)} {
+		taken(t, p.newVM(), raw)
+	}
+	taken(t, v, capOf(5, 4))
+	if inForce(kept) != [2]int{3, 4} {
+		t.Fatalf("%v in force", inForce(kept))
+	}
+	p.advance(beatPeriod)
+	if inForce(kept) != [2]int{5, 4} {
+		t.Errorf("%v in force, and in other workers the newer form of the rule", inForce(kept))
+	}
+	text := kept.text
+	taken(t, p.newVM(), capOf(6, 7))
+	p.advance(beatPeriod)
+	if inForce(kept) != [2]int{5, 4} || string(kept.text) != string(text) {
+		t.Errorf("%v in force of another configuration", inForce(kept))
+	}
+}
+
 // Plugins of other names have a past of their own.
 func TestPastByName(t *testing.T) {
 	p := newFakeProcess(t, 0)
@@ -174,10 +207,11 @@ func TestPastIsSwapped(t *testing.T) {
 
 func TestRefusalsInTheLog(t *testing.T) {
 	const canary = "canary-9173"
-	rules := []string{`{"_match_route_":["mine"],"lb_policy":"global_least_request","lb_config":{"password":"` + canary + `"}}`}
+	const password = `"lb_config":{"password":"` + canary + `"`
+	rules := []string{`{"_match_route_":["mine"],"lb_policy":"global_least_request",` + password + `}}`}
 	for i := range 200 {
 		rules = append(rules, fmt.Sprintf(
-			`{"_match_route_":["r%d"],"lb_type":"cluster","lb_config":{"password":"%s","x\n":1}}`, i, canary))
+			`{"_match_route_":["r%d"],"lb_type":"cluster",%s,"x\n":1}}`, i, password))
 	}
 	raw := `{"_rules_":[` + strings.Join(rules, ",") + `]}`
 	p := newFakeProcess(t, 3)
@@ -218,9 +252,9 @@ func TestKeptRuleNamesItsSource(t *testing.T) {
 }
 
 func TestParsePast(t *testing.T) {
-	want := past{"{}", config.Forms{7: "a"}}
+	want := past{3, "{}", config.Forms{7: "a"}}
 	val := want.append(nil)
-	if got := parsePast(val); got.raw != "{}" || got.forms[7] != "a" {
+	if got := parsePast(val); got.turn != 3 || got.raw != "{}" || got.forms[7] != "a" {
 		t.Errorf("%+v", got)
 	}
 	for i := range val {

@@ -29,7 +29,7 @@ type vm struct {
 	inside    uint32              // the gateway's context that calls act on
 	excused   bool                // the last tick was late, and deadlines were moved for that
 	live      []*plugin           // configurations in force, the newest last
-	seen      map[string]uint64   // digest of the last configuration taken here, by name of the plugin
+	seen      map[string]uint64   // turn of the past that this VM has last agreed with, by name of the plugin
 	source    *config.EnvoySource // where those say that endpoints are found
 	clusters  map[string]*cluster
 	held      map[*stream]time.Duration // requests that wait for their body, and until when
@@ -93,6 +93,9 @@ func newVM(gw Gateway) *vm {
 type plugin struct {
 	vm      *vm
 	set     *config.Set // nil: refused, with no good one before it
+	name    string      // of the plugin
+	text    []byte      // of a configuration that was refused in part, else nil
+	note    uint64      // digest of the past that its set is from
 	context uint32      // the gateway's
 	period  time.Duration
 	due     time.Duration   // when its next tick comes
@@ -108,15 +111,15 @@ func (v *vm) configure(name string, raw []byte, h config.Host) (*plugin, bool) {
 		v.gw.Log(Error, err.Error())
 	}
 	v.own = ownSecret(v.gw.KV(), v.gw.Random)
-	set, news, why := v.take(name, raw, h)
-	if set == nil {
+	got := v.take(name, raw, h)
+	if got.set == nil {
 		v.stats.count(statConfigBad, 1)
 		then := "every request is left to native balancing: "
 		set, taken := v.fallBack(name, raw, h)
 		if set != nil || !taken {
 			then = "the one before stays in force: "
 		}
-		v.gw.Log(Error, "configuration refused, "+then+why.Error())
+		v.gw.Log(Error, "configuration refused, "+then+got.why.Error())
 		if !taken {
 			return nil, false
 		}
@@ -126,13 +129,17 @@ func (v *vm) configure(name string, raw []byte, h config.Host) (*plugin, bool) {
 		}
 		return v.enforce(set), true
 	}
-	if news {
-		for _, w := range set.Warnings() {
+	if got.news {
+		for _, w := range got.set.Warnings() {
 			v.gw.Log(Warn, "configuration: "+w)
 		}
 	}
-	v.refused(set, news, why)
-	return v.enforce(set), true
+	v.refused(got)
+	p := v.enforce(got.set)
+	if got.why != nil {
+		p.name, p.text, p.note = name, raw, got.note
+	}
+	return p, true
 }
 
 // enforce puts a configuration in force.
@@ -296,6 +303,7 @@ func (v *vm) tick(p *plugin) {
 		v.gw.Log(Warn, "beat: "+err.Error())
 	}
 	v.beatShared(now)
+	v.followPast()
 	v.publish(now)
 	v.forget(now)
 }
