@@ -22,7 +22,8 @@ type fakeProcess struct {
 	metrics *fakeMetrics
 	main    *fakeWorker
 	workers []*fakeWorker
-	running string // the configuration in force, "" before the first
+	running string          // the configuration in force, "" before the first
+	tried   map[string]bool // whether a configuration was taken when it was tried
 	log     []string
 	access  []string
 
@@ -81,7 +82,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 	p := &fakeProcess{
 		t: t, kv: &fakeKV{cells: map[string]fakeCell{}}, now: time.Hour, rand: rand.New(rand.NewPCG(1, 2)),
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
-		streams: map[uint32]*fakeStream{},
+		streams: map[uint32]*fakeStream{}, tried: map[string]bool{},
 	}
 	p.redis = &fakeRedis{process: p}
 	p.main = p.newWorker()
@@ -111,9 +112,14 @@ func (p *fakeProcess) threads() []*fakeWorker {
 	return append([]*fakeWorker{p.main}, p.workers...)
 }
 
-// configure does what Envoy does: a VM of its own tries the configuration, then every thread takes it.
+// configure does what Envoy does: a VM of its own tries the configuration, once for each text, then every thread takes it.
 func (p *fakeProcess) configure(raw string) bool {
-	if _, ok := p.newVM().configure("warmgate", []byte(raw), config.Higress); !ok {
+	taken, known := p.tried[raw]
+	if !known {
+		_, taken = p.newVM().configure("warmgate", []byte(raw), config.Higress)
+		p.tried[raw] = taken
+	}
+	if !taken {
 		return false
 	}
 	for _, w := range p.threads() {

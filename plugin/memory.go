@@ -10,7 +10,8 @@ import (
 // Keys of shared memory besides the store's. On Higress all plugins share one memory, so each carries our name.
 const (
 	keyEjections  = "warmgate/1/ejections"
-	keyConfigured = "warmgate/1/configured/"
+	keyConfigured = "warmgate/1/configured/" // and the name of the plugin: its past
+	keyTaken      = "warmgate/1/taken/"      // and the name of the plugin: digests of bad first configurations
 	keyLeader     = "warmgate/1/leader"
 	keyDigest     = "warmgate/1/digest"
 	keyFresh      = "warmgate/1/fresh" // until when the digest is trusted
@@ -32,18 +33,6 @@ func prepare(kv lb.KV) error {
 		}
 	}
 	return lb.Prepare(kv)
-}
-
-// isConfigured says whether the plugin of this name has had a good configuration since the gateway started. A refused
-// configuration is tried in a VM of its own, which knows nothing of the past.
-func isConfigured(kv lb.KV, name string) bool {
-	_, _, err := kv.Get(keyConfigured + name)
-	return err == nil
-}
-
-func markConfigured(kv lb.KV, name string) {
-	// When this fails, a bad configuration is taken for the first one: requests pass, only natively.
-	_ = kv.Set(keyConfigured+name, []byte{1}, 0)
 }
 
 // ownSecret returns a secret that all VMs of the process have, and nobody else. The first VM draws it.

@@ -46,18 +46,3 @@ func TestPrepareTellsTrouble(t *testing.T) {
 		t.Errorf("got %v when nothing can be written", err)
 	}
 }
-
-func TestConfiguredIsRemembered(t *testing.T) {
-	kv := &fakeKV{cells: map[string]fakeCell{}}
-	if isConfigured(kv, "a") {
-		t.Error("configured before it was")
-	}
-	markConfigured(kv, "a")
-	if !isConfigured(kv, "a") || isConfigured(kv, "b") {
-		t.Error("one plugin's configuration is not told from another's")
-	}
-	kv.broken = errors.New("host trouble")
-	if isConfigured(kv, "a") {
-		t.Error("what cannot be read counts as configured")
-	}
-}

@@ -31,7 +31,9 @@ const (
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
-	statConfigBad   = "warmgate_config_rejected_total" // configurations refused
+	statConfigBad   = "warmgate_config_rejected_total" // configurations refused, as a whole or in part
+	statBadRules    = "warmgate_config_refused_rules"  // parts of the configuration in force that were refused
+	statKeptRules   = "warmgate_config_kept_rules"     // of them, those whose last good form is in force
 	statReserve     = "warmgate_reserve_us"            // microseconds to choose and reserve, of one request in 16
 )
 

@@ -30,6 +30,8 @@ func TestNamesOfStatistics(t *testing.T) {
 		"warmgate_recovered_panics_total":                                    "counter",
 		"warmgate_config_valid":                                              "gauge",
 		"warmgate_config_rejected_total":                                     "counter",
+		"warmgate_config_refused_rules":                                      "gauge",
+		"warmgate_config_kept_rules":                                         "gauge",
 		"warmgate_reserve_us":                                                "histogram",
 	}
 	if !maps.Equal(d.metrics.kinds, want) {

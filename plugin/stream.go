@@ -90,6 +90,8 @@ func (s *stream) requestHeaders(end bool) action {
 	switch {
 	case s.cfg == nil:
 		return s.pass(lb.ReasonNoRule)
+	case s.cfg.Refused:
+		return s.pass(lb.ReasonConfigInvalid)
 	case !s.cfg.Enabled:
 		return s.pass(lb.ReasonDisabled)
 	}

@@ -29,6 +29,7 @@ type vm struct {
 	inside    uint32              // the gateway's context that calls act on
 	excused   bool                // the last tick was late, and deadlines were moved for that
 	live      []*plugin           // configurations in force, the newest last
+	seen      map[string]uint64   // turn of the past that this VM has last agreed with, by name of the plugin
 	source    *config.EnvoySource // where those say that endpoints are found
 	clusters  map[string]*cluster
 	held      map[*stream]time.Duration // requests that wait for their body, and until when
@@ -82,7 +83,7 @@ func newVM(gw Gateway) *vm {
 		shared: map[target]*sharedStore{}, clusters: map[string]*cluster{}, held: map[*stream]time.Duration{},
 		open:     map[*stream]progress{},
 		chainers: map[chainTerms]*prompt.Chainer{}, models: models{},
-		readers: newReaders(), needed: map[metered]time.Duration{}, announced: map[metered]bool{}, host: gatewayKind,
+		seen: map[string]uint64{}, readers: newReaders(), needed: map[metered]time.Duration{}, announced: map[metered]bool{}, host: gatewayKind,
 	}
 	v.store = lb.NewMemStore(gw.KV(), gw.Random()|1, leaseTTL)
 	return v
@@ -92,6 +93,9 @@ func newVM(gw Gateway) *vm {
 type plugin struct {
 	vm      *vm
 	set     *config.Set // nil: refused, with no good one before it
+	name    string      // of the plugin
+	text    []byte      // of a configuration that was refused in part, else nil
+	note    uint64      // digest of the past that its set is from
 	context uint32      // the gateway's
 	period  time.Duration
 	due     time.Duration   // when its next tick comes
@@ -107,31 +111,48 @@ func (v *vm) configure(name string, raw []byte, h config.Host) (*plugin, bool) {
 		v.gw.Log(Error, err.Error())
 	}
 	v.own = ownSecret(v.gw.KV(), v.gw.Random)
-	set, err := config.Parse(raw, h)
-	if err != nil {
+	got := v.take(name, raw, h)
+	if got.set == nil {
 		v.stats.count(statConfigBad, 1)
-		inForce := isConfigured(v.gw.KV(), name)
-		if inForce {
-			v.gw.Log(Error, "configuration refused, the one before stays in force: "+err.Error())
+		then := "every request is left to native balancing: "
+		set, taken := v.fallBack(name, raw, h)
+		if set != nil || !taken {
+			then = "the one before stays in force: "
+		}
+		v.gw.Log(Error, "configuration refused, "+then+got.why.Error())
+		if !taken {
 			return nil, false
 		}
-		v.stats.set(statConfigValid, 0)
-		v.gw.Log(Error, "configuration refused, every request is left to native balancing: "+err.Error())
-		return &plugin{vm: v}, true
+		if set == nil {
+			v.stats.set(statConfigValid, 0)
+			return &plugin{vm: v}, true
+		}
+		return v.enforce(set), true
 	}
-	for _, w := range set.Warnings() {
-		v.gw.Log(Warn, "configuration: "+w)
+	if got.news {
+		for _, w := range got.set.Warnings() {
+			v.gw.Log(Warn, "configuration: "+w)
+		}
 	}
+	v.refused(got)
+	p := v.enforce(got.set)
+	if got.why != nil {
+		p.name, p.text, p.note = name, raw, got.note
+	}
+	return p, true
+}
+
+// enforce puts a configuration in force.
+func (v *vm) enforce(set *config.Set) *plugin {
 	p := &plugin{vm: v, set: set, warned: map[string]bool{}}
 	v.live = append(v.live, p)
 	v.follow()
-	markConfigured(v.gw.KV(), name)
 	v.stats.set(statConfigValid, 1)
 	v.stats.count(statConfigBad, 0)
 	v.stats.count(statPanics, 0)
 	v.stats.store(v.store.Stats)
 	v.connect(set)
-	return p, true
+	return p
 }
 
 // retire drops a configuration. Requests that began under it go on.
@@ -282,6 +303,7 @@ func (v *vm) tick(p *plugin) {
 		v.gw.Log(Warn, "beat: "+err.Error())
 	}
 	v.beatShared(now)
+	v.followPast()
 	v.publish(now)
 	v.forget(now)
 }

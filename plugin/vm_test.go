@@ -38,7 +38,8 @@ func TestConfigure(t *testing.T) {
 	if !ok || second.set == nil || !slices.Equal(v.live, []*plugin{second}) || p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a good configuration: %+v, %v", second, ok)
 	}
-	third, ok := v.configure("warmgate", []byte(`{"lb_policy":"x","lb_config":{"password":"my secret"}}`), config.Higress)
+	const bad = `{"lb_policy":"x","lb_config":{"password":"my secret"}}`
+	third, ok := p.newVM().configure("warmgate", []byte(bad), config.Higress)
 	if ok || third != nil || !slices.Equal(v.live, []*plugin{second}) || p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a bad configuration after a good one: %+v, %v", third, ok)
 	}

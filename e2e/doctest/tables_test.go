@@ -18,7 +18,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-var update = flag.Bool("update", false, "rewrite the tables of configuration keys in the READMEs")
+var update = flag.Bool("update", false, "rewrite the tables that are made of code and of golden files")
 
 // chinese translates the types of keys.
 var chinese = map[string]string{
@@ -48,8 +48,8 @@ func TestConfigTables(t *testing.T) {
 	for name := range translated {
 		t.Errorf("testdata/keys_zh.tsv: there is no key %s", name)
 	}
-	compare(t, "README.md", english)
-	compare(t, "README_ZH.md", foreign)
+	compare(t, "README.md", "config", english)
+	compare(t, "README_ZH.md", "config", foreign)
 }
 
 func row(name, kind, def, meaning string) string {
@@ -77,10 +77,10 @@ func translations(t *testing.T) map[string][2]string {
 	return out
 }
 
-// compare holds the lines between the config markers of a document to want, or rewrites them.
-func compare(t *testing.T, name string, want []string) {
+// compare holds the lines between the markers of a document to want, or rewrites them.
+func compare(t *testing.T, name, marker string, want []string) {
 	t.Helper()
-	const begin, end = "<!-- config -->\n", "<!-- /config -->\n"
+	begin, end := "<!-- "+marker+" -->\n", "<!-- /"+marker+" -->\n"
 	path := filepath.Join(root(t), name)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -96,12 +96,29 @@ func compare(t *testing.T, name string, want []string) {
 		return
 	}
 	if !*update {
-		t.Errorf("%s: the table of keys is old; run: go test ./e2e/doctest -run TestConfigTables -update", name)
+		t.Errorf("%s: the table %s is old; run: go test ./e2e/doctest -run %s -update", name, marker, t.Name())
 		return
 	}
 	if err := os.WriteFile(path, []byte(head+begin+table+end+tail), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestCompatTable compares the table of ai-load-balancer's configurations with what becomes of them in the test of plugin/config.
+func TestCompatTable(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "plugin/config/testdata/compat/ai-load-balancer.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"| Configuration | Here |", "|---|---|"}
+	for _, c := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
+		name, verdict, ok := strings.Cut(c, "\n")
+		if !ok {
+			t.Fatalf("%q: nothing becomes of it", name)
+		}
+		want = append(want, "| "+name+" | "+strings.ReplaceAll(verdict, "|", `\|`)+" |")
+	}
+	compare(t, "docs/higress.md", "compat", want)
 }
 
 // TestReasonTables holds the tables of reasons to lb.Reasons, in their order.

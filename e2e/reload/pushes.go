@@ -25,9 +25,10 @@ const (
 	kinds
 )
 
-// setting is a good configuration and the reason with which the plugin then counts a request.
+// setting is a configuration that is taken and the reason with which the plugin then counts a request.
 type setting struct {
 	name, text, reason string
+	refused            int // parts of it
 }
 
 // configs are the changes that an operator may make. A body may take long to arrive: in pieces it outlives a push.
@@ -35,16 +36,24 @@ func configs(addrs []string) []setting {
 	const patient = `"body_timeout":"5s"`
 	weights := `"weights":{"` + addrs[0] + `":2,"` + addrs[1] + `":0.5}`
 	off := strings.Replace(audit.Config(), "{", `{"enabled":false,`, 1)
+	// With a rule for requests that nobody sends. Of a part that is refused, the last good form must stay in force.
+	ruled := func(global, rule string) string {
+		rule = strings.Replace(rule, "{", `{"_match_domain_":["nobody.example"],`, 1)
+		return strings.TrimSuffix(global, "}") + `,"_rules_":[` + rule + `]}`
+	}
+	bad := strings.Replace(audit.Config(), "global_least_request", "cluster_hash", 1)
 	return []setting{
-		{"tokens", audit.Config(`"unit":"tokens"`, patient), "chosen"},
-		{"requests", audit.Config(), "chosen"},
-		{"weights", audit.Config(weights), "chosen"},
-		{"off", off, "disabled"},
-		{"on", audit.Config(), "chosen"},
-		{"tokens and weights", audit.Config(`"unit":"tokens"`, weights, patient), "chosen"},
-		{"shadow", audit.Config(`"shadow":true`), "shadow"},
-		{"cap", audit.Config(`"max_inflight":1000`), "chosen"},
-		{"tokens, impatient", audit.Config(`"unit":"tokens"`, `"body_timeout":"20ms"`), "chosen"},
+		{name: "tokens", text: audit.Config(`"unit":"tokens"`, patient), reason: "chosen"},
+		{name: "requests", text: audit.Config(), reason: "chosen"},
+		{name: "a rule refused", text: ruled(audit.Config(), bad), reason: "chosen", refused: 1},
+		{name: "the global part refused", text: ruled(bad, audit.Config()), reason: "chosen", refused: 1},
+		{name: "weights", text: audit.Config(weights), reason: "chosen"},
+		{name: "off", text: off, reason: "disabled"},
+		{name: "on", text: audit.Config(), reason: "chosen"},
+		{name: "tokens and weights", text: audit.Config(`"unit":"tokens"`, weights, patient), reason: "chosen"},
+		{name: "shadow", text: audit.Config(`"shadow":true`), reason: "shadow"},
+		{name: "cap", text: audit.Config(`"max_inflight":1000`), reason: "chosen"},
+		{name: "tokens, impatient", text: audit.Config(`"unit":"tokens"`, `"body_timeout":"20ms"`), reason: "chosen"},
 	}
 }
 

@@ -54,12 +54,13 @@ func TestPlan(t *testing.T) {
 // What the run takes for good and for bad must be so for the parser, or the run would prove little.
 func TestConfigs(t *testing.T) {
 	for _, c := range configs([]string{"127.0.0.1:1", "127.0.0.1:2"}) {
-		if _, err := config.Parse([]byte(c.text), config.Envoy); err != nil {
+		set, err := config.Parse([]byte(c.text), config.Envoy)
+		if set == nil || len(set.Refusals()) != c.refused {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	for _, text := range badConfigs {
-		if _, err := config.Parse([]byte(text), config.Envoy); err == nil {
+		if set, err := config.Parse([]byte(text), config.Envoy); set != nil || err == nil {
 			t.Errorf("taken: %.100q", text)
 		}
 	}

@@ -41,6 +41,12 @@ var configScenarios = []scenario{
 		if got := t.Gauge("warmgate_config_valid"); got != 1 {
 			t.Errorf("after a good one warmgate_config_valid is %d", got)
 		}
+		// The gateway knows the first one as tried and taken: it does not try it again.
+		if err := t.Configure(`{"lb_policy":"nonsense"}`); err != nil && !errors.Is(err, ErrRefused) {
+			t.Fatal(err)
+		}
+		t.finish(t.open(2)...)
+		t.wantGrown(decisions("chosen"), 4)
 	}},
 	{name: "counts outlive a change", endpoints: 3, run: func(t *run) {
 		old := t.open(3)
@@ -89,6 +95,15 @@ var configScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "rules", endpoints: 1, run: rulesHold},
+	{name: "a refused rule takes no other with it", endpoints: 2, run: refusedRule},
+	{name: "a refused rule keeps its last good form", endpoints: 1, run: keptRule},
+	{name: "a new VM finds the last good form", endpoints: 1, needs: []Ability{LostVM}, run: func(t *run) {
+		t.breakRule()
+		for i := range t.Workers() {
+			t.Lose(i)
+		}
+		t.wantShedUnder(503)
+	}},
 }
 
 // rule is an entry of _rules_: for whom, and members of its lb_config.
@@ -142,4 +157,104 @@ func rulesHold(t *run) {
 	}
 	t.finish(holds...)
 	t.wantDrained()
+}
+
+// another is a rule that does not match what scenarios send.
+const another = `"_match_route_":["another"]`
+
+// refused turns the lb_policy of a configuration's first rule into one that this plugin does not have.
+func refused(config string) string {
+	return strings.Replace(config, `"endpoint","lb_policy":"global_least_request"`, `"cluster","lb_policy":"cluster_hash"`, 1)
+}
+
+// push puts a configuration into force that must not be refused as a whole.
+func (t *run) push(config string) {
+	t.Helper()
+	if err := t.Configure(config); err != nil {
+		t.Fatalf("%s: %v", config, err)
+	}
+}
+
+// wantRefused fails the test unless so many parts of the configuration in force are refused, and so many of them kept.
+func (t *run) wantRefused(all, kept uint64) {
+	t.Helper()
+	if a, k := t.Gauge("warmgate_config_refused_rules"), t.Gauge("warmgate_config_kept_rules"); a != all || k != kept {
+		t.Errorf("%d rules are refused, %d of them kept; want %d and %d", a, k, all, kept)
+	}
+}
+
+// refusedRule refuses the rule of the requests, and then another one.
+func refusedRule(t *run) {
+	mine := `"_match_route_":["` + t.Names().Route + `"]`
+	native := decisionsOf("none", "config_invalid")
+	t.mark(native, decisions("chosen"), "warmgate_config_rejected_total")
+	t.push(refused(t.rules(rule{match: another}, rule{match: mine})))
+	t.finish(t.open(2)...)
+	t.wantGrown(decisions("chosen"), 2)
+	t.wantRefused(1, 0)
+	held := t.open(1)
+	t.push(refused(t.rules(rule{match: mine + `,"_match_service_":["` + t.Names().Service + `"]`}, rule{match: mine})))
+	t.wantLoads(t.at(held[0].Upstream())...)
+	t.finish(t.open(2)...) // the rule behind it does not get them
+	t.wantGrown(native, 2)
+	t.wantRefused(1, 0)
+	if got := t.Gauge("warmgate_config_valid"); got != 1 {
+		t.Errorf("warmgate_config_valid is %d", got)
+	}
+	if t.Counter("warmgate_config_rejected_total") == t.before["warmgate_config_rejected_total"] {
+		t.Error("no refusal is counted")
+	}
+	t.finish(held...)
+	t.push(t.rules(rule{match: mine}))
+	t.finish(t.open(2)...)
+	t.wantGrown(decisions("chosen"), 5)
+	t.wantRefused(0, 0)
+	t.wantDrained()
+}
+
+const shedsWith503 = `"max_inflight":1,"overload":{"status":503}`
+
+// breakRule pushes a rule for the requests that sheds with 503, and then breaks it. The global part goes from 529 to
+// 599.
+func (t *run) breakRule() {
+	t.Helper()
+	mine := rule{`"_match_route_":["` + t.Names().Route + `"]`, shedsWith503}
+	for i, status := range []string{"529", "599"} {
+		config := t.rules(mine, rule{match: another})
+		if i == 1 {
+			config = refused(config)
+		}
+		global := t.config(`"max_inflight":1,"overload":{"status":` + status + `}`)
+		t.push(strings.TrimSuffix(global, "}") + "," + config[1:])
+	}
+}
+
+// wantShedUnder fails the test unless a request beyond the cap is answered with the status.
+func (t *run) wantShedUnder(status int) {
+	t.Helper()
+	held := t.open(1)
+	for worker := range t.Workers() {
+		r := chat()
+		r.Worker = worker
+		if got := t.Open(r).Result().Status; got != status {
+			t.Errorf("the answer of worker %d is %d, want %d", worker, got, status)
+		}
+	}
+	t.finish(held...)
+	t.wantDrained()
+}
+
+// keptRule breaks a rule under traffic; then others change, and then it is well again.
+func keptRule(t *run) {
+	mine := `"_match_route_":["` + t.Names().Route + `"]`
+	t.push(t.rules(rule{mine, shedsWith503}))
+	held := t.open(1)
+	t.breakRule()
+	t.wantRefused(1, 1)
+	t.wantLoads(1)
+	t.wantShed(503, "1")
+	t.finish(held...)
+	t.push(t.rules(rule{match: another}, rule{mine, `"max_inflight":1,"overload":{"status":529}`}))
+	t.wantRefused(0, 0)
+	t.wantShedUnder(529)
 }

@@ -2,6 +2,7 @@ package streamtest_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/harness"
@@ -40,5 +41,14 @@ func TestEnvoyFirstConfigurationIsBad(t *testing.T) {
 	}
 	if got := d.stat("warmgate_config_valid"); got != 1 {
 		t.Errorf("with a good configuration warmgate_config_valid is %d", got)
+	}
+	// Envoy knows the first one as tried and taken, and does not try it again.
+	if err := d.Configure(`{"lb_policy":"nonsense"}`); err != nil && !errors.Is(err, streamtest.ErrRefused) {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if got := reasonOf(t, gw.URL()); got != "chosen" {
+			t.Fatalf("after the first configuration again, the reason is %q", got)
+		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 func TestEnvoy(t *testing.T) { runEnvoy(t, atOnce, harness.Options{}) }
 
 func TestEnvoyOldest(t *testing.T) {
-	runEnvoy(t, 2, harness.Options{Version: harness.OldestVersion}, "end", "metrics", "protocol")
+	runEnvoy(t, 2, harness.Options{Version: harness.OldestVersion}, "config", "end", "metrics", "protocol")
 }
 
 // atOnce is how many scenarios run at a time, each on its Envoy. They mostly wait, for health checks, polls and gauges.

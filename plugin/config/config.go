@@ -1,13 +1,15 @@
-// Package config reads the plugin's configuration: JSON as the gateway hands it over, checked strictly and turned into
-// one [Config] per rule. It does no I/O, reads no clock and calls no gateway.
+// Package config reads the plugin's configuration: JSON as the gateway hands it over, checked strictly and turned
+// into one [Config] per rule. It does no I/O, reads no clock and calls no gateway.
 //
-// The names and meanings of the keys are those of Higress's ai-load-balancer where it has them; keys of our own are in
-// snake_case. [Keys] lists every key with its default. A number stands for milliseconds where a duration is expected
-// and for bytes where a size is; a string carries its unit: "20ms", "256KiB".
+// The names and meanings of the keys are those of Higress's ai-load-balancer where it has them; keys of our own are
+// in snake_case. [Keys] lists every key with its default. A number stands for milliseconds where a duration is
+// expected and for bytes where a size is; a string carries its unit: "20ms", "256KiB".
 //
-// Nothing is ignored silently. A key that is unknown, written twice, of the wrong type or out of bounds fails the whole
-// configuration, and the error names every problem at once, so that one push is enough to put it right. What is
-// accepted but has no effect is reported by [Set.Warnings]. Neither errors nor warnings ever repeat a password.
+// Nothing is ignored silently. A key that is unknown, written twice, of the wrong type or out of bounds fails the
+// rule that it is in, or the global part, and no other; the error names every problem at once, so that one push is
+// enough to put it right. [Update] puts the last good form of a part in the place of one that fails. Higress's own
+// keys take what its plugin takes. What is accepted but means little, or has no effect, is reported by
+// [Set.Warnings]. Neither errors nor warnings repeat a password.
 package config
 
 import "time"
@@ -24,6 +26,7 @@ const (
 // Config is the configuration of one rule, or of the global part. It must not be changed once parsed.
 type Config struct {
 	ID      int    // 0 for the global part, i for the i-th entry of `_rules_`, counted from 1
+	Refused bool   // there is no good configuration for these requests: nothing else is set
 	Enabled bool   // false leaves every request to the gateway's native balancing
 	Type    string // "endpoint": the candidates are the endpoints of one cluster
 	Policy  string // name of the policy; may be empty when Enabled is false
@@ -53,7 +56,8 @@ type Config struct {
 	ReserveTimeout time.Duration // how long a request waits for Redis
 	Redis          Redis         // means nothing unless Store is "redis"
 
-	maxRequestCount int // Higress's name for MaxInflight, merged into it by check
+	maxRequestCount int    // Higress's name for MaxInflight, merged into it by check
+	engine          string // Higress's name for Engines.Engine, merged into it by check
 }
 
 // Prefix says how prompts are told apart and what it is worth to have one cached.

@@ -36,20 +36,34 @@ func TestGolden(t *testing.T) {
 
 // describe writes down the result of Parse.
 func describe(s *Set, err error) string {
-	if err != nil {
-		return err.Error() + "\n"
-	}
 	var b strings.Builder
+	if err != nil {
+		fmt.Fprintln(&b, err)
+	}
+	if s == nil {
+		return b.String()
+	}
+	for _, r := range s.Refusals() {
+		fmt.Fprintf(&b, "refused: %s, kept: %v\n", r.Part, r.Kept)
+	}
 	for _, w := range s.Warnings() {
 		fmt.Fprintln(&b, "warning:", w)
 	}
 	for i := range s.rules {
-		fmt.Fprintf(&b, "rule: %+v\n", s.rules[i].config)
+		fmt.Fprintf(&b, "rule: %+v\n", shown(s.rules[i].config))
 	}
 	if s.global != nil {
-		fmt.Fprintf(&b, "global: %+v\n", *s.global)
+		fmt.Fprintf(&b, "global: %+v\n", shown(*s.global))
 	}
 	return b.String()
+}
+
+// shown is what is worth showing of a configuration.
+func shown(c Config) any {
+	if c.Refused {
+		return "refused"
+	}
+	return c
 }
 
 func golden(t *testing.T, file, got string) {

@@ -37,6 +37,8 @@ type value struct {
 	text  string   // a string's content without escapes; the source of a number, true or false
 	names []string // an object's keys in the order of the source, duplicates included
 	items []value  // an object's values, beside names, or an array's elements
+
+	from, to int // where it is in the source
 }
 
 // syntaxError is a place where the text stops being JSON. It never quotes the text, which may be a password.
@@ -95,6 +97,15 @@ func (r *reader) next() byte {
 
 // value parses the value at the current position; the second result says what is wrong with it, "" for nothing.
 func (r *reader) value(depth int) (value, string) {
+	r.space()
+	from := r.pos
+	v, what := r.bare(depth)
+	v.from, v.to = from, r.pos
+	return v, what
+}
+
+// bare is value without its place.
+func (r *reader) bare(depth int) (value, string) {
 	if r.values++; r.values > maxValues {
 		return value{}, "more than " + strconv.Itoa(maxValues) + " values"
 	}

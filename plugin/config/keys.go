@@ -50,11 +50,11 @@ var mainKeys = []key{
 	},
 	{
 		Key{"lb_type", "string", `"endpoint"`, "What is chosen among; `endpoint`: the endpoints of the request's cluster"},
-		choice(func(c *Config) *string { return &c.Type }, "endpoint"), onAny, "",
+		lbType, onAny, "",
 	},
 	{
 		Key{"lb_policy", "string", "", "How the choice is made; required. `global_least_request`: least work in flight over all workers; `prefix_cache`: where the prompt's beginning is in the KV cache, unless it is too busy there; `endpoint_metrics`, or `metrics_based`: by what the engines tell of themselves"},
-		choice(func(c *Config) *string { return &c.Policy }, append([]string{globalLeastRequest, PrefixCache, EndpointMetrics, metricsBased}, rivals...)...), onAny, "",
+		choice(func(c *Config) *string { return &c.Policy }, append(policies, rivals...)...), onAny, "",
 	},
 
 	{
@@ -67,7 +67,7 @@ var mainKeys = []key{
 	},
 	{
 		Key{"lb_config.maxRequestCount", "integer", "", "Higress's name for `max_inflight`"},
-		integer(0, 1e6, func(c *Config) *int { return &c.maxRequestCount }), onAny, "",
+		looseInteger(0, 1e6, func(c *Config) *int { return &c.maxRequestCount }), onAny, "",
 	},
 	{
 		Key{"lb_config.overload.status", "integer", "429", "Status of the answer when every endpoint is at its cap"},
@@ -167,7 +167,7 @@ var mainKeys = []key{
 	},
 	{
 		Key{"lb_config.enableDetailLog", "boolean", "false", "Log each decision"},
-		boolean(func(c *Config) *bool { return &c.DetailLog }), onAny, "",
+		looseBoolean(func(c *Config) *bool { return &c.DetailLog }), onAny, "",
 	},
 
 	{
@@ -205,32 +205,32 @@ var mainKeys = []key{
 	},
 	{
 		Key{"lb_config.servicePort", "integer", "", "Higress: the port of that service; not set or 0: 80 for `.static`, else 6379"},
-		integer(0, 65535, func(c *Config) *int { return &c.Redis.ServicePort }), onAny, "",
+		looseName(0, 65535, func(c *Config) *int { return &c.Redis.ServicePort }), onAny, "",
 	},
 	{
 		Key{"lb_config.username", "string", "", "Redis user"},
-		secret(func(c *Config) *string { return &c.Redis.Username }), onAny, "",
+		looseText(func(c *Config) *string { return &c.Redis.Username }), onAny, "",
 	},
 	{
 		Key{"lb_config.password", "string", "", "Redis password"},
-		secret(func(c *Config) *string { return &c.Redis.Password }), onAny, "",
+		looseText(func(c *Config) *string { return &c.Redis.Password }), onAny, "",
 	},
 	{
 		Key{"lb_config.timeout", millisType, "3000", "Higress: time limit of the connection to Redis; 0: the default"},
-		duration(0, 10*time.Minute, func(c *Config) *time.Duration { return &c.Redis.Timeout }), onAny, "",
+		looseDuration(10*time.Minute, func(c *Config) *time.Duration { return &c.Redis.Timeout }), onAny, "",
 	},
 	{
 		Key{"lb_config.database", "integer", "0", "Redis database"},
-		integer(0, 65535, func(c *Config) *int { return &c.Redis.Database }), onAny, "",
+		looseName(0, 65535, func(c *Config) *int { return &c.Redis.Database }), onAny, "",
 	},
 
 	{
-		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt, 64 to 172800 (more counts as that), less where answers tell otherwise; 0: the default. Higress's name, also without Redis"},
-		integer(0, 1e9, func(c *Config) *int { return &c.Prefix.TTLSeconds }), onAny, "",
+		Key{"lb_config.redisKeyTTL", "integer", "1800", "prefix_cache: seconds that an endpoint is taken to keep a prompt, 64 to 172800 (less or more counts as those), less where answers tell otherwise; 0: the default. Higress's name, also without Redis"},
+		looseInteger(0, 1e9, func(c *Config) *int { return &c.Prefix.TTLSeconds }), onAny, "",
 	},
 	{
 		Key{"lb_config.cleanInterval", "integer", "", "Higress: minutes between clean-ups of its Redis table"},
-		integer(0, 1e9, unused[int]), onAny, "has no effect: counts are leases here and need no clean-up",
+		looseInteger(0, 1e9, unused[int]), onAny, "has no effect: counts are leases here and need no clean-up",
 	},
 }
 

@@ -6,18 +6,30 @@ import "time"
 var metricsKeyTable = []key{
 	{
 		Key{keyOrder, "string", `"default"`, "endpoint_metrics: `default`: by queue, KV cache, adapters and what is in flight; `least` or `most` of `target_metric`"},
-		choice(func(c *Config) *string { return &c.Engines.Order }, "default", "least", "most"), onAny, "",
+		looseOrder, onAny, "",
 	},
 	{
 		Key{keyTarget, "string", "", "endpoint_metrics: the gauge that `least` and `most` compare, or the counter, by its growth per second"},
-		text(func(c *Config) *string { return &c.Engines.Target }), onAny, "",
+		looseText(func(c *Config) *string { return &c.Engines.Target }), onAny, "",
 	},
 	{
 		Key{keyRateLimit, "number or string", "1", "endpoint_metrics: the largest share of the last ten seconds' requests that one endpoint gets, over all workers of the gateway; the others take the rest. 0 or 1: no limit"},
-		ratio(func(c *Config) *float64 { return &c.Engines.ShareLimit }), onAny, "",
+		looseRatio(func(c *Config) *float64 { return &c.Engines.ShareLimit }), onAny, "",
 	},
 	{
-		Key{"lb_config.metrics.engine", "string", `"auto"`, "Whose metrics to expect: `auto`, `vllm`, `sglang`, `tensorrt-llm`, `triton`, `tgi`, `llama.cpp` or `dynamo`"},
+		Key{keyEngine, "string", "", "Higress's name for `metrics.engine`, proposed there: `vllm` or `sglang`"},
+		looseText(func(c *Config) *string { return &c.engine }), onAny, "",
+	},
+	{
+		Key{"lb_config.window_size", "integer", "", "Higress: how many picks `rate_limit` looks back on, proposed there"},
+		looseInteger(0, 1e9, unused[int]), onAny, windowIdle,
+	},
+	{
+		Key{"lb_config.window_seconds", "integer", "", "Higress: how many seconds `rate_limit` looks back on, proposed there"},
+		looseInteger(0, 1e9, unused[int]), onAny, windowIdle,
+	},
+	{
+		Key{keyMetricsEngine, "string", `"auto"`, "Whose metrics to expect: `auto`, `vllm`, `sglang`, `tensorrt-llm`, `triton`, `tgi`, `llama.cpp` or `dynamo`"},
 		choice(func(c *Config) *string { return &c.Engines.Engine }, engineNames()...), onAny, "",
 	},
 	{

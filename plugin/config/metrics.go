@@ -17,6 +17,9 @@ const (
 	metricsBased    = "metrics_based"
 )
 
+// policies are the names of all policies.
+var policies = []string{globalLeastRequest, PrefixCache, EndpointMetrics, metricsBased}
+
 // Engines says how what engines tell of themselves is found and weighed.
 type Engines struct {
 	Order      string  // "default", or "least" or "most" of Target
@@ -84,12 +87,30 @@ const (
 	keyOrder          = "lb_config.metric_policy"
 	keyStaleAfter     = "lb_config.metrics.stale_after"
 	keyRateLimit      = "lb_config.rate_limit"
+	keyEngine         = "lb_config.engine"
+	keyMetricsEngine  = "lb_config.metrics.engine"
 )
 
+const windowIdle = "has no effect: rate_limit is a share of the last ten seconds' requests"
+
 var metricsKeys = []string{
-	keyMetricsCluster, keyORCA, keyStaleAfter, "lb_config.metrics.engine", "lb_config.metrics.path", "lb_config.metrics.port",
+	keyMetricsCluster, keyORCA, keyStaleAfter, keyMetricsEngine, "lb_config.metrics.path", "lb_config.metrics.port",
 	"lb_config.metrics.interval", "lb_config.metrics.learn_weights", "lb_config.metrics.weights.running",
 	"lb_config.metrics.weights.queue", "lb_config.metrics.weights.kv_cache", "lb_config.metrics.weights.lora",
+}
+
+// checkEngine takes over Higress's name for metrics.engine.
+func (pt *part) checkEngine() {
+	if !contains(engineNames(), pt.engine) {
+		pt.warn(pt.prefix+keyEngine, "got "+quote(pt.engine)+", taken as "+strconv.Quote(pt.Engines.Engine)+
+			didYouMean(pt.engine, engineNames()))
+		return
+	}
+	if pt.written[keyMetricsEngine] && pt.engine != pt.Engines.Engine {
+		pt.bad(pt.prefix+keyMetricsEngine, "got "+quote(pt.Engines.Engine)+" and engine "+quote(pt.engine)+
+			", which is the same thing; want one of them")
+	}
+	pt.Engines.Engine = pt.engine
 }
 
 // checkMetrics settles what endpoint_metrics needs.
@@ -102,7 +123,7 @@ func (pt *part) checkMetrics() {
 		e.ShareLimit = 1
 	}
 	if !pt.ByMetrics() {
-		pt.idle([]string{keyOrder, keyTarget, keyRateLimit}, "has no effect without lb_policy "+EndpointMetrics)
+		pt.idle([]string{keyOrder, keyTarget, keyRateLimit, keyEngine}, "has no effect without lb_policy "+EndpointMetrics)
 		if pt.Policy != PrefixCache {
 			e.ORCA = false
 			pt.idle(metricsKeys, "has no effect without lb_policy "+EndpointMetrics+" or "+PrefixCache)
@@ -125,12 +146,15 @@ func (pt *part) checkMetrics() {
 		pt.bad(pt.prefix+keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster: load reports tell no metric for metric_policy "+strconv.Quote(e.Order))
 	case e.Order == "default":
 		pt.idle([]string{keyTarget}, "has no effect with metric_policy default")
-	case e.Target == "":
-		pt.bad(pt.prefix+keyTarget, "missing, want the name of a gauge or counter for metric_policy "+strconv.Quote(e.Order))
 	default:
-		if _, err := metrics.New(metrics.AnyEngine, e.Target); err != nil {
-			pt.bad(pt.prefix+keyTarget, "got "+quote(e.Target)+", want the name of a metric as /metrics has it, without labels")
+		if _, err := metrics.New(metrics.AnyEngine, e.Target); e.Target == "" || err != nil {
+			pt.warn(pt.prefix+keyOrder, "is "+strconv.Quote(e.Order)+" of "+quote(e.Target)+", which is no name of a metric "+
+				"as /metrics has it, without labels: taken as "+strconv.Quote(orderDefault))
+			e.Order = orderDefault
 		}
+	}
+	if pt.ByMetrics() && pt.engine != "" {
+		pt.checkEngine()
 	}
 	if !strings.HasPrefix(e.Path, "/") || strings.ContainsFunc(e.Path, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		pt.bad(pt.prefix+"lb_config.metrics.path", "got "+quote(e.Path)+`, want a path that begins with "/", without blanks`)

@@ -6,29 +6,43 @@ import (
 	"strings"
 )
 
-// Parse checks a whole configuration. Its error names every problem, one line each: where it is, what was found and
-// what would be right.
+// Parse is Update of nothing.
 func Parse(raw []byte, h Host) (*Set, error) {
+	s, _, err := Update(raw, h, nil)
+	return s, err
+}
+
+// Update reads a configuration. Its error names every problem, one line each: where it is, what was found and what
+// would be right. Without a set all of it is refused: it is no configuration, or none of its parts is good. With
+// one, the parts without a problem are in force, and the others in the last good form that before has of them, or
+// not at all.
+//
+// The forms that it returns are those of the parts in force, for the next Update, or for another one of the same
+// text: that comes to the same set.
+func Update(raw []byte, h Host, before Forms) (*Set, Forms, error) {
 	if len(raw) > maxBytes {
-		return nil, errors.New("config: " + strconv.Itoa(len(raw)) + " bytes, want at most " + strconv.Itoa(maxBytes))
+		return nil, nil, errors.New("config: " + strconv.Itoa(len(raw)) + " bytes, want at most " + strconv.Itoa(maxBytes))
 	}
-	if strings.TrimSpace(string(raw)) == "" {
-		return nil, errors.New("config: empty, want at least " + smallest(h))
+	text := string(raw)
+	if strings.TrimSpace(text) == "" {
+		return nil, nil, errors.New("config: empty, want at least " + smallest(h))
 	}
-	root, err := parseJSON(string(raw))
+	root, err := parseJSON(text)
 	if err != nil {
-		return nil, errors.New("config: " + err.Error())
+		return nil, nil, errors.New("config: " + err.Error())
 	}
 	if root.kind != kindObject {
-		return nil, errors.New("config: got " + root.kind.String() + ", want an object")
+		return nil, nil, errors.New("config: got " + root.kind.String() + ", want an object")
 	}
-	p := &parser{host: h, base: defaults(h)}
-	set := p.set(root)
+	p := &parser{host: h, base: defaults(h), text: text}
+	set, forms := p.set(root, before)
+	if set != nil {
+		set.warnings = p.warnings
+	}
 	if p.count > 0 {
-		return nil, p.err()
+		return set, forms, p.err()
 	}
-	set.warnings = p.warnings
-	return set, nil
+	return set, forms, nil
 }
 
 // smallest is the shortest configuration that is valid on the gateway.
@@ -43,6 +57,7 @@ func smallest(h Host) string {
 type parser struct {
 	host     Host
 	base     Config // the defaults
+	text     string // the source
 	problems []string
 	count    int // of problems, those not kept included
 	warnings []string
@@ -98,14 +113,17 @@ type part struct {
 	Config
 	prefix  string          // of the part's keys in messages: "" or "_rules_[0]."
 	written map[string]bool // names of the keys met, good or bad
+	strange int             // unknown keys met
 }
 
 // config reads the keys of one part; the object's keys that skip names are left to the caller.
 func (p *parser) config(v value, id int, prefix string, skip func(name string) bool) Config {
 	pt := &part{parser: p, Config: p.base, prefix: prefix, written: map[string]bool{}}
 	pt.ID = id
-	pt.object("", v, skip)
-	pt.check()
+	if !pt.isAbsent(v) {
+		pt.object("", v, skip)
+		pt.check()
+	}
 	return pt.Config
 }
 
@@ -145,10 +163,14 @@ func (pt *part) member(path, full, at string, v value) {
 		return
 	}
 	if !isSection(full) {
-		pt.bad(at, "unknown key"+pt.meant(path, full))
+		pt.unknown(path, full, at)
 		return
 	}
 	if v.kind != kindObject {
+		if full == "lb_config" && pt.host == Higress && v.single() {
+			pt.warn(at, "is "+v.kind.String()+", taken as empty")
+			return
+		}
 		pt.bad(at, got(v)+", want an object")
 		return
 	}
@@ -158,9 +180,6 @@ func (pt *part) member(path, full, at string, v value) {
 // meant names the key that was probably meant by the unknown key full: one like it in the same section, or the same
 // one in another.
 func (pt *part) meant(path, full string) string {
-	if pt.count >= maxProblems {
-		return "" // will not be shown
-	}
 	name := strings.TrimPrefix(full[len(path):], ".")
 	var here []string
 	elsewhere := ""

@@ -19,7 +19,7 @@ func TestLimits(t *testing.T) {
 		{"too many values", `{"a":[` + strings.Repeat("1,", maxValues) + `1]}`, "more than 65536 values"},
 		{"too many rules", `{"_rules_":[` + strings.Repeat("{},", maxRules) + `{}]}`, "config: 1 problem\n  _rules_: got 4097 rules, want at most 4096"},
 		{"long string", `{` + policy + `,"lb_config":{"username":"` + strings.Repeat("u", maxText+1) + `"}}`, "lb_config.username: got a string, want a string of at most 1024 bytes"},
-		{"long key", `{"` + strings.Repeat("k", 1000) + `":1}`, strings.Repeat("k", 64) + "...: unknown key"},
+		{"long key", `{"lb_config":{"health":{"` + strings.Repeat("k", 1000) + `":1}}}`, "lb_config.health." + strings.Repeat("k", 64-len("lb_config.health.")) + "...: unknown key"},
 		{"NaN", `{` + policy + `,"lb_config":{"bytes_per_token":NaN}}`, "not the beginning of a value"},
 		{"not a finite number", `{` + policy + `,"lb_config":{"bytes_per_token":1e999}}`, "lb_config.bytes_per_token: got 1e999"},
 	}
@@ -78,7 +78,7 @@ func TestProblemsAreCountedBeyondThoseShown(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&b, `"unknown%d":1,`, i)
 	}
-	_, err := Parse([]byte(`{`+b.String()+`"lb_policy":"global_least_request"}`), Higress)
+	_, err := Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"health":{`+b.String()+`"slow_start":0}}}`), Higress)
 	if err == nil || !strings.HasPrefix(err.Error(), "config: 1000 problems\n") || !strings.HasSuffix(err.Error(), "\n  and 950 more") {
 		t.Fatalf("got %v", err)
 	}
@@ -101,6 +101,8 @@ func TestSecretsStayOut(t *testing.T) {
 		`{"lb_config":{"username":["` + canary + `"]}}`,
 		`{"lb_config":{"password":"` + canary + `"`,
 		`{"lb_config":{"password":` + canary + `}}`,
+		`{"lb_config":{"password":{"a":"` + canary + `"}}}`,
+		`{"lb_config":"` + canary + `"}`,
 		`{"lb_config":{"password":"` + canary + "\n" + `"}}`,
 	}
 	for _, text := range texts {
@@ -160,21 +162,20 @@ func FuzzParse(f *testing.F) {
 			h = Envoy
 		}
 		s, err := Parse(raw, h)
-		if (s == nil) == (err == nil) {
-			t.Fatalf("got %v and %v", s, err)
+		if s == nil && err == nil {
+			t.Fatal("neither a set nor a problem")
 		}
-		if err != nil {
-			if !strings.HasPrefix(err.Error(), "config: ") || len(err.Error()) > 20000 {
-				t.Fatalf("message of %d bytes: %.200s", len(err.Error()), err)
-			}
+		if err != nil && (!strings.HasPrefix(err.Error(), "config: ") || len(err.Error()) > 20000) {
+			t.Fatalf("message of %d bytes: %.200s", len(err.Error()), err)
+		}
+		if s == nil {
 			return
 		}
-		all := []*Config{s.Match("", "", "")}
-		for i := range s.rules {
-			all = append(all, &s.rules[i].config)
+		if (len(s.Refusals()) > 0) != (err != nil) || len(s.All()) == 0 {
+			t.Fatalf("refused: %v, in force: %d, with %v", s.Refusals(), len(s.All()), err)
 		}
-		for _, c := range all {
-			if c != nil && c.Enabled {
+		for _, c := range s.All() {
+			if c.Enabled {
 				checkSane(t, c, h)
 			}
 		}

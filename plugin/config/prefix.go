@@ -21,7 +21,8 @@ var prefixKeys = []string{
 	"lb_config.prefix.secret", keyTTL,
 }
 
-// leastTTL is the least number of seconds that prompts can be kept for: what is in use is noted again only every half minute.
+// leastTTL is the least number of seconds that prompts can be kept for: what is in use is noted again only every
+// half minute.
 const leastTTL = 64
 
 // checkPrefix settles what prefix_cache needs.
@@ -35,7 +36,9 @@ func (pt *part) checkPrefix() {
 	}
 	pt.Unit = unitToken
 	if ttl := pt.Prefix.TTLSeconds; ttl > 0 && ttl < leastTTL {
-		pt.bad(pt.prefix+keyTTL, "got "+strconv.Itoa(ttl)+", want "+strconv.Itoa(leastTTL)+" or more, or 0 for the default: what is in use is noted again only every half minute")
+		pt.warn(pt.prefix+keyTTL, "got "+strconv.Itoa(ttl)+", taken as "+strconv.Itoa(leastTTL)+
+			": what is in use is noted again only every half minute")
+		pt.Prefix.TTLSeconds = leastTTL
 	}
 	if pt.Prefix.TTLSeconds == 0 {
 		pt.Prefix.TTLSeconds = pt.base.Prefix.TTLSeconds

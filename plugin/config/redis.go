@@ -122,33 +122,25 @@ func (pt *part) higressDefaults() {
 	}
 }
 
-// oneLogin makes sure that no two parts log in to one Redis in ways that exclude each other: the last one to come would hold
-// for all. Higress keeps one set of settings for a service. Stock Envoy keeps none, but a user has one password.
-func (p *parser) oneLogin(s *Set) {
-	first := map[Redis]Redis{}
-	for _, c := range s.All() {
-		if !c.UsesRedis() {
-			continue
-		}
-		r, place, name, why := c.Redis, keyService, c.Redis.ServiceFQDN, "Higress keeps one %s for a Redis service; a second "+
-			"name for it in McpBridge can have its own"
-		same := Redis{ServiceFQDN: r.ServiceFQDN, ServicePort: r.ServicePort}
-		if p.host == Envoy {
-			r.Timeout, place, name, why = 0, keyTunnel, r.Cluster, "a user has one %s"
-			same = Redis{Cluster: r.Cluster, Username: r.Username, Database: r.Database}
-		}
-		other, known := first[same]
-		if !known {
-			first[same] = r
-			continue
-		}
-		if c.ID > 0 {
-			place = rulesKey + "[" + strconv.Itoa(c.ID-1) + "]." + place
-		}
-		if what := differs(other, r); what != "" && name != "" {
-			p.bad(place, "got "+name+" with another "+what+" than elsewhere, want the same: "+strings.Replace(why, "%s", what, 1))
-		}
+// login says how a part logs in to a Redis, and what has one login only: where two parts use the same, the last to
+// come would hold for both. Higress keeps one set of settings for a service. Stock Envoy keeps none, but a user has
+// one password.
+func login(h Host, r Redis) (where, how Redis) {
+	if h == Envoy {
+		r.Timeout = 0
+		return Redis{Cluster: r.Cluster, Username: r.Username, Database: r.Database}, r
 	}
+	return Redis{ServiceFQDN: r.ServiceFQDN, ServicePort: r.ServicePort}, r
+}
+
+// badLogin reports a part that logs in to a Redis in another way than an earlier one.
+func (p *parser) badLogin(prefix string, r Redis, what string) {
+	place, name := keyService, r.ServiceFQDN
+	why := "Higress keeps one " + what + " for a Redis service; a second name for it in McpBridge can have its own"
+	if p.host == Envoy {
+		place, name, why = keyTunnel, r.Cluster, "a user has one "+what
+	}
+	p.bad(prefix+place, "got "+name+" with another "+what+" than elsewhere, want the same: "+why)
 }
 
 // differs names what two uses of one service differ in.
@@ -165,14 +157,3 @@ func differs(a, b Redis) string {
 	}
 	return ""
 }
-
-// serviceName reads the name of a service of Higress. A refused one is not repeated: it may be a URL with a password in it.
-func serviceName(p *parser, c *Config, at string, v value) {
-	if v.kind != kindString || len(v.text) > 253 || strings.Trim(v.text, nameLetters) != "" {
-		p.bad(at, "got "+v.kind.String()+" that is no name of a service, want letters, digits, dots and dashes only")
-		return
-	}
-	c.Redis.ServiceFQDN = strings.Clone(v.text)
-}
-
-const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"

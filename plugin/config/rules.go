@@ -16,7 +16,8 @@ const (
 
 var conditionKeys = []string{matchRoute, matchPrefix, matchDomain, matchService}
 
-// Set is a valid configuration: the rules in their order and the global part.
+// Set is a configuration: the rules in their order and the global part. Those that were refused are there, too, so
+// that they match what they would.
 type Set struct {
 	rules    []rule
 	byRoute  map[string]int // route name to the first rule that needs nothing but that route
@@ -24,11 +25,18 @@ type Set struct {
 	global   *Config
 	own      map[string]bool // clusters through which the plugin makes calls
 	warnings []string
+	refusals []Refusal
 	host     Host
 }
 
-// rule is a Config for some requests. The conditions follow Higress: routes outrank domains, domains outrank services,
-// services outrank route prefixes, and only routes and services are combined.
+// Refusal is a part of a configuration, a rule or the global part, that was refused.
+type Refusal struct {
+	Part string // where it is, and what it is for
+	Kept bool   // its last good form stays in force; else its requests are left to native balancing
+}
+
+// rule is a Config for some requests. The conditions follow Higress: routes outrank domains, domains outrank
+// services, services outrank route prefixes, and only routes and services are combined.
 type rule struct {
 	config   Config
 	routes   []string
@@ -58,11 +66,24 @@ type domain struct {
 	head, tails bool // text is a beginning; text is an end
 }
 
+func (d domain) String() string {
+	switch {
+	case d.tails:
+		return "*" + d.text
+	case d.head:
+		return d.text + "*"
+	}
+	return d.text
+}
+
 // HasRules tells whether Match depends on its arguments. Without rules it returns the global part for any.
 func (s *Set) HasRules() bool { return len(s.rules) > 0 }
 
 // Warnings returns what was accepted but has no effect, one sentence each.
 func (s *Set) Warnings() []string { return s.warnings }
+
+// Refusals returns the parts that were refused.
+func (s *Set) Refusals() []Refusal { return s.refusals }
 
 // Match returns the configuration for a request by the names of its route and cluster and its :authority header: the
 // first rule that matches, else the global part, else nil. It does not allocate.
@@ -196,68 +217,6 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// set reads the global part and the rules.
-func (p *parser) set(root value) *Set {
-	s := &Set{host: p.host}
-	isRules := func(name string) bool { return name == rulesKey }
-	var rules *value
-	own := 0 // keys of the global part
-	for i, name := range root.names {
-		switch {
-		case !isRules(name):
-			own++
-		case rules != nil:
-			p.bad(rulesKey, "written twice")
-		default:
-			rules = &root.items[i]
-		}
-	}
-	if rules != nil {
-		p.rules(s, *rules)
-	}
-	if own > 0 || rules == nil || rules.kind == kindArray && len(rules.items) == 0 {
-		c := p.config(root, 0, "", isRules)
-		s.global = &c
-	}
-	p.oneAdmin(s)
-	p.oneLogin(s)
-	s.claim()
-	return s
-}
-
-// oneAdmin makes sure that all parts name the same admin cluster: an Envoy has one admin interface.
-func (p *parser) oneAdmin(s *Set) {
-	src, ok := s.AdminSource()
-	for i := range s.rules {
-		if name := s.rules[i].config.EnvoyCfg.AdminCluster; ok && name != "" && name != src.AdminCluster {
-			p.bad(rulesKey+"["+strconv.Itoa(i)+"].lb_config.envoy.admin_cluster", "got "+quote(name)+", want "+
-				quote(src.AdminCluster)+" as elsewhere: Envoy has one admin interface")
-		}
-	}
-}
-
-func (p *parser) rules(s *Set, v value) {
-	if v.kind != kindArray {
-		p.bad(rulesKey, got(v)+", want an array of objects")
-		return
-	}
-	if len(v.items) > maxRules {
-		p.bad(rulesKey, "got "+strconv.Itoa(len(v.items))+" rules, want at most "+strconv.Itoa(maxRules))
-		return
-	}
-	s.byRoute = make(map[string]int)
-	for i, item := range v.items {
-		at := rulesKey + "[" + strconv.Itoa(i) + "]"
-		if item.kind != kindObject {
-			p.bad(at, got(item)+", want an object")
-			continue
-		}
-		r := p.conditions(at, item)
-		r.config = p.config(item, i+1, at+".", isCondition)
-		s.add(r)
-	}
-}
-
 // add appends a rule and files it for Match.
 func (s *Set) add(r rule) {
 	i := len(s.rules)
@@ -293,11 +252,17 @@ func (p *parser) conditions(at string, v value) rule {
 		p.bad(at, "matches nothing, want at least one of "+strings.Join(conditionKeys, ", "))
 	}
 	r := rule{routes: lists[matchRoute], prefixes: lists[matchPrefix]}
-	for _, name := range lists[matchDomain] {
-		r.domains = append(r.domains, newDomain(name))
+	if names := lists[matchDomain]; names != nil {
+		r.domains = make([]domain, len(names))
+		for i, name := range names {
+			r.domains[i] = newDomain(name)
+		}
 	}
-	for _, name := range lists[matchService] {
-		r.services = append(r.services, newService(name))
+	if names := lists[matchService]; names != nil {
+		r.services = make([]service, len(names))
+		for i, name := range names {
+			r.services[i] = newService(name)
+		}
 	}
 	p.outranked(at, &r)
 	return r
@@ -329,14 +294,13 @@ func newDomain(s string) domain {
 	return domain{text: s}
 }
 
-// names reads a list of names; a single one may stand without brackets.
+// names reads a list of names; a single one may stand without brackets. What cannot be read matches nothing.
 func (p *parser) names(at string, v value) []string {
 	if v.kind == kindString {
 		v = value{kind: kindArray, items: []value{v}}
 	}
 	if v.kind != kindArray || len(v.items) == 0 {
 		p.bad(at, got(v)+", want a list of names")
-		return nil
 	}
 	list := make([]string, 0, len(v.items))
 	for i, item := range v.items {

@@ -29,13 +29,15 @@ func (s *Set) claim() {
 	}
 }
 
-// All returns the configurations of the set: those of the rules in their order, then the global one.
+// All returns the configurations in force: those of the rules in their order, then the global one.
 func (s *Set) All() []*Config {
 	var all []*Config
 	for i := range s.rules {
-		all = append(all, &s.rules[i].config)
+		if c := &s.rules[i].config; !c.Refused {
+			all = append(all, c)
+		}
 	}
-	if s.global != nil {
+	if s.global != nil && !s.global.Refused {
 		all = append(all, s.global)
 	}
 	return all

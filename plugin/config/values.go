@@ -106,21 +106,6 @@ func size(lo, hi float64, field func(*Config) *int) setter {
 	}
 }
 
-// ratio is a share that Higress documents as a string and reads as a number.
-func ratio(field func(*Config) *float64) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		f, ok := v.float()
-		if v.kind == kindString {
-			f, ok = parseFloat(v.text)
-		}
-		if !ok || f < 0 || f > 1 {
-			p.bad(at, got(v)+", want a number from 0 to 1")
-			return
-		}
-		*field(c) = f
-	}
-}
-
 // float returns a finite number.
 func (v value) float() (float64, bool) {
 	if v.kind != kindNumber {

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+const compatFile = "testdata/compat/ai-load-balancer"
+
+// TestCompat holds what becomes of each configuration of ai-load-balancer to a golden file, which a table in
+// docs/higress.md is held to in turn.
+func TestCompat(t *testing.T) {
+	raw, err := os.ReadFile(compatFile + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	cases, refused := strings.Split(strings.TrimSpace(string(raw)), "\n\n")[1:], 0
+	for _, c := range cases {
+		name, text, ok := strings.Cut(c, "\n")
+		if !ok {
+			t.Fatalf("%q: no configuration", name)
+		}
+		s, err := Parse([]byte(text), Higress)
+		verdict := "accepted"
+		switch {
+		case err != nil:
+			refused++
+			_, problems, _ := strings.Cut(err.Error(), "\n  ")
+			verdict = "refused: " + strings.ReplaceAll(problems, "\n  ", "; ")
+		case len(s.Warnings()) > 0:
+			verdict = "accepted, with a warning: " + strings.Join(s.Warnings(), "; ")
+		}
+		b.WriteString(name + "\n" + verdict + "\n\n")
+	}
+	golden(t, compatFile+".golden", b.String())
+	t.Logf("%d of %d refused", refused, len(cases))
+}

@@ -1,0 +1,286 @@
+package config
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Forms are the texts of the good parts of a configuration, by what they are for. With those of the configuration
+// before, a part that is refused goes on in the form that it had.
+type Forms map[uint64]string
+
+// maxKept bounds the forms that are kept of parts that are refused, in bytes. The others are in the configuration
+// itself.
+const maxKept = maxBytes
+
+// Append appends the forms to dst: the same bytes for the same forms.
+func (f Forms) Append(dst []byte) []byte {
+	ids := make([]uint64, 0, len(f))
+	for id := range f {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		dst = binary.LittleEndian.AppendUint64(dst, id)
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(f[id])))
+		dst = append(dst, f[id]...)
+	}
+	return dst
+}
+
+// ParseForms reads what Append has written. What cannot be read is left out.
+func ParseForms(raw []byte) Forms {
+	const head = 12
+	f := Forms{}
+	for len(raw) >= head {
+		n := uint64(binary.LittleEndian.Uint32(raw[8:]))
+		if n > uint64(len(raw)-head) {
+			break
+		}
+		f[binary.LittleEndian.Uint64(raw)] = string(raw[head : head+n])
+		raw = raw[head+n:]
+	}
+	return f
+}
+
+// draft is a part that is being read.
+type draft struct {
+	rule         // its config, and for a rule what it is for
+	at    string // "" for the global part, or "_rules_[0]"
+	id    uint64 // of what it is for, the same wherever it stands; 0 for one that no request can reach
+	form  string // its text
+	bad   bool
+	kept  bool // the config is that of an earlier form
+	fixed bool // it has not changed since it was last good
+}
+
+func (d *draft) prefix() string {
+	if d.at == "" {
+		return ""
+	}
+	return d.at + "."
+}
+
+// set reads the parts of a configuration. It returns nil when none of them is good.
+func (p *parser) set(root value, before Forms) (*Set, Forms) {
+	drafts, ok := p.drafts(root)
+	if !ok {
+		return nil, nil
+	}
+	for i := range drafts {
+		d := &drafts[i]
+		d.fixed = before[d.id] == d.form
+	}
+	seen := &agreed{host: p.host, logins: map[Redis]Redis{}}
+	for _, fixed := range [2]bool{true, false} { // so that no new part can push out one that works
+		for i := range drafts {
+			if d := &drafts[i]; !d.bad && d.fixed == fixed {
+				d.bad = !seen.admit(p, d)
+			}
+		}
+	}
+	if !slices.ContainsFunc(drafts, func(d draft) bool { return !d.bad }) {
+		return nil, nil
+	}
+	p.keep(drafts, before, seen)
+	return p.assemble(drafts)
+}
+
+// keep puts the last good form in the place of what is refused.
+func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
+	room := maxKept
+	for i := range drafts {
+		d := &drafts[i]
+		form, known := before[d.id]
+		if !d.bad || d.id == 0 || !known || len(form) > room {
+			continue
+		}
+		v, err := parseJSON(form)
+		if err != nil || v.kind != kindObject {
+			continue
+		}
+		silent := &parser{host: p.host, base: p.base}
+		earlier := *d
+		earlier.config = silent.config(v, d.config.ID, d.prefix(), func(name string) bool {
+			return name == rulesKey || isCondition(name)
+		})
+		if silent.count == 0 && seen.admit(silent, &earlier) {
+			room -= len(form)
+			d.config, d.form, d.kept = earlier.config, form, true
+		}
+	}
+}
+
+// assemble makes the set of what is good, kept or refused for good.
+func (p *parser) assemble(drafts []draft) (*Set, Forms) {
+	s, forms := &Set{host: p.host, byRoute: map[string]int{}}, Forms{}
+	for i := range drafts {
+		d := &drafts[i]
+		if d.bad {
+			s.refusals = append(s.refusals, Refusal{d.name(), d.kept})
+		}
+		if d.bad && !d.kept {
+			d.config = Config{ID: d.config.ID, Refused: true}
+		} else if d.id != 0 {
+			forms[d.id] = d.form
+		}
+		if d.at == "" {
+			global := d.config
+			s.global = &global
+			continue
+		}
+		s.add(d.rule)
+	}
+	s.claim()
+	return s, forms
+}
+
+// name says where a part is and what it is for.
+func (d *draft) name() string {
+	if d.at == "" {
+		return "the global part"
+	}
+	if d.keys() == "" {
+		return d.at + ", which matches nothing"
+	}
+	return d.at + " for " + clip(printable(d.keys()))
+}
+
+// keys writes down what a rule is for: the same for the same names in any order, "" if it matches nothing.
+func (r *rule) keys() string {
+	switch {
+	case r.routes != nil && (len(r.routes) == 0 || r.services != nil && len(r.services) == 0):
+		return ""
+	case r.routes == nil && r.domains != nil && len(r.domains) == 0:
+		return ""
+	}
+	var domains, services []string
+	for _, d := range r.domains {
+		domains = append(domains, d.String())
+	}
+	for _, s := range r.services {
+		services = append(services, s.whole)
+	}
+	text := ""
+	for _, list := range []struct {
+		kind  string
+		names []string
+	}{{"route", r.routes}, {"route prefix", r.prefixes}, {"domain", domains}, {"service", services}} {
+		names := slices.Compact(slices.Sorted(slices.Values(list.names)))
+		if len(names) == 0 {
+			continue
+		}
+		if text != "" {
+			text += " and "
+		}
+		text += list.kind + " " + strings.Join(names, ", ")
+	}
+	return text
+}
+
+// drafts reads the global part, if there is one, and the rules. It returns false when it cannot be said what the
+// parts are.
+func (p *parser) drafts(root value) ([]draft, bool) {
+	isRules := func(name string) bool { return name == rulesKey }
+	var rules *value
+	own := 0 // keys of the global part
+	for i, name := range root.names {
+		switch {
+		case !isRules(name):
+			own++
+		case rules != nil:
+			p.bad(rulesKey, "written twice")
+			return nil, false
+		default:
+			rules = &root.items[i]
+		}
+	}
+	var list []draft
+	if own > 0 || rules == nil || rules.kind == kindArray && len(rules.items) == 0 {
+		d := draft{id: xxhash.Sum64String("global"), form: p.text[root.from:root.to]}
+		if rules != nil { // which are no part of it
+			d.form = p.text[root.from:rules.from] + "[]" + p.text[rules.to:root.to]
+		}
+		p.try(&d, func() { d.config = p.config(root, 0, "", isRules) })
+		list = append(list, d)
+	}
+	if rules == nil {
+		return list, true
+	}
+	more, ok := p.rules(*rules)
+	return append(list, more...), ok
+}
+
+// try reads a part, and notes whether it is good. What is refused needs no warnings.
+func (p *parser) try(d *draft, read func()) {
+	problems, warnings := p.count, len(p.warnings)
+	read()
+	if d.bad = p.count > problems; d.bad {
+		p.warnings = p.warnings[:warnings]
+	}
+}
+
+func (p *parser) rules(v value) ([]draft, bool) {
+	if v.kind != kindArray {
+		p.bad(rulesKey, got(v)+", want an array of objects")
+		return nil, false
+	}
+	if len(v.items) > maxRules {
+		p.bad(rulesKey, "got "+strconv.Itoa(len(v.items))+" rules, want at most "+strconv.Itoa(maxRules))
+		return nil, false
+	}
+	list, met := make([]draft, len(v.items)), map[uint64]bool{}
+	for i, item := range v.items {
+		d := &list[i]
+		d.at, d.form, d.config.ID = rulesKey+"["+strconv.Itoa(i)+"]", p.text[item.from:item.to], i+1
+		p.try(d, func() {
+			if item.kind != kindObject {
+				p.bad(d.at, got(item)+", want an object")
+				return
+			}
+			d.rule = p.conditions(d.at, item)
+			d.config = p.config(item, i+1, d.prefix(), isCondition)
+		})
+		// Of rules for the same, only the first is ever reached.
+		if id := xxhash.Sum64String("rule " + d.keys()); d.keys() != "" && !met[id] {
+			d.id, met[id] = id, true
+		}
+	}
+	return list, true
+}
+
+// agreed is what the parts of a configuration must have in common.
+type agreed struct {
+	host   Host
+	admin  string // an Envoy has one admin interface
+	logins map[Redis]Redis
+}
+
+// admit takes a part in, or reports how it contradicts those that are in.
+func (a *agreed) admit(p *parser, d *draft) bool {
+	c, before := &d.config, p.count
+	if name := c.EnvoyCfg.AdminCluster; name != "" && a.admin != "" && name != a.admin {
+		p.bad(d.prefix()+"lb_config.envoy.admin_cluster", "got "+quote(name)+", want "+quote(a.admin)+
+			" as elsewhere: Envoy has one admin interface")
+	}
+	where, how := login(a.host, c.Redis)
+	if other, used := a.logins[where]; used && c.UsesRedis() {
+		if what := differs(other, how); what != "" {
+			p.badLogin(d.prefix(), how, what)
+		}
+	}
+	if p.count > before {
+		return false
+	}
+	if a.admin == "" {
+		a.admin = c.EnvoyCfg.AdminCluster
+	}
+	if c.UsesRedis() {
+		a.logins[where] = how
+	}
+	return true
+}
