@@ -14,6 +14,7 @@ const (
 	keyLeader     = "warmgate/1/leader"
 	keyDigest     = "warmgate/1/digest"
 	keyFresh      = "warmgate/1/fresh" // until when the digest is trusted
+	keySubsets    = "warmgate/1/subsets"
 	keyScraper    = "warmgate/1/scraper"
 	keyMetered    = "warmgate/1/metered"
 	keyReadings   = "warmgate/1/readings/" // and the name of the cluster
