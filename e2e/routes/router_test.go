@@ -1,0 +1,311 @@
+package routes
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/harness"
+)
+
+// The values of x-model, by which these tests find their route, and the hosts by which the plugin finds its rule.
+const (
+	toB      = "x-model: llm-b"
+	toV2     = "x-model: v2"     // a subset of a cluster
+	toMirror = "x-model: mirror" // to llm, and as a copy to another cluster
+	toEither = "x-model: either" // to an aggregate cluster of llm and llm-b
+	toDrawn  = "x-model: drawn"  // to llm or llm-b, by chance
+	toMoved  = "x-model: moved"  // to llm, whose redirects are followed by the gateway
+
+	capped = "host: capped.test" // 5 requests at a time for each endpoint
+	half   = "host: half.test"   // the rule names every other endpoint of llm
+	second = "host: second.test" // the rule names the endpoints of the subset v2
+)
+
+// layout is a gateway of many routes.
+type layout struct {
+	*stage
+	llm, b, versions, copies []*server
+}
+
+func newLayout(t *testing.T, version string) *layout {
+	t.Helper()
+	l := &layout{llm: newServers(t, 6), b: newServers(t, 1), versions: newServers(t, 4), copies: newServers(t, 2)}
+	config := fmt.Sprintf(`{%s,"_rules_":[{"_match_domain_":["capped.test"],%s},{"_match_domain_":["half.test"],%s},`+
+		`{"_match_domain_":["second.test"],%s}]}`, rule(fromAdmin), rule(fromAdmin, `"max_inflight":5`),
+		rule(only(every(l.llm, 0))), rule(only(every(l.versions, 1))))
+	l.stage = start(t, harness.Options{Version: version, Endpoints: endpoints(l.llm), Config: config}, l.clusters, l.routes, l.filters)
+	l.awaitReason("chosen")
+	l.awaitReason("chosen", toB)
+	return l
+}
+
+// every returns the servers whose index is even, with from = 0, or odd, with 1.
+func every(list []*server, from int) []*server {
+	var out []*server
+	for i := from; i < len(list); i += 2 {
+		out = append(out, list[i])
+	}
+	return out
+}
+
+func (l *layout) clusters(doc *yaml.Node) error {
+	return prepend(doc, clustersPath, "", `
+- name: llm-b
+  type: STATIC
+  load_assignment: {cluster_name: llm-b, endpoints: [{lb_endpoints: `+hosts(l.b)+`}]}
+- name: versions
+  type: STATIC
+  lb_subset_config: {fallback_policy: ANY_ENDPOINT, subset_selectors: [{keys: [version]}]}
+  load_assignment: {cluster_name: versions, endpoints: [{lb_endpoints: `+hosts(l.versions)+`}]}
+- name: copies
+  type: STATIC
+  load_assignment: {cluster_name: copies, endpoints: [{lb_endpoints: `+hosts(append(slices.Clone(l.llm), l.copies...))+`}]}
+  load_balancing_policy:
+    policies:
+    - typed_extension_config:
+        name: envoy.load_balancing_policies.override_host
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.override_host.v3.OverrideHost
+          override_host_sources: [{header: x-gateway-destination-endpoint}]
+          fallback_policy:
+            policies:
+            - typed_extension_config:
+                name: envoy.load_balancing_policies.round_robin
+                typed_config: {"@type": type.googleapis.com/envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin}
+- name: either
+  lb_policy: CLUSTER_PROVIDED
+  cluster_type:
+    name: envoy.clusters.aggregate
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.clusters.aggregate.v3.ClusterConfig
+      clusters: [llm, llm-b]
+`)
+}
+
+func (l *layout) routes(doc *yaml.Node) error {
+	const when = "{prefix: /, headers: [{name: x-model, string_match: {exact: %s}}]}"
+	text := "- {match: {prefix: /b}, name: b, route: {cluster: llm-b}}\n"
+	for model, action := range map[string]string{
+		"llm-b":  "{cluster: llm-b}",
+		"v2":     "{cluster: versions, metadata_match: {filter_metadata: {envoy.lb: {version: v2}}}}",
+		"mirror": "{cluster: llm, request_mirror_policies: [{cluster: copies}]}",
+		"either": "{cluster: either}",
+		"drawn":  "{weighted_clusters: {clusters: [{name: llm, weight: 1}, {name: llm-b, weight: 1}]}}",
+		"moved":  "{cluster: llm, internal_redirect_policy: {}}",
+	} {
+		text += fmt.Sprintf("- {match: "+when+", name: %s, route: %s}\n", model, model, action)
+	}
+	return edit(prepend(doc, hostPath+".routes", "", text), harness.Set(doc, hostPath+".include_request_attempt_count", true))
+}
+
+// filters are a model router in front, where envoy.yaml says that it belongs, and one behind the plugin, where it does not.
+func (l *layout) filters(doc *yaml.Node) error {
+	return edit(
+		prepend(doc, filtersPath, "warmgate-strip-client", modelRouter("model-router", "x-ask")),
+		prepend(doc, filtersPath, "envoy.filters.http.router", modelRouter("late-router", "x-late")))
+}
+
+// TestRoutes runs all cases on one gateway of each version.
+func TestRoutes(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			l := newLayout(t, version)
+			for _, c := range []struct {
+				name string
+				run  func(l *layout)
+			}{
+				{"router in front", (*layout).routerInFront},
+				{"router behind", (*layout).routerBehind},
+				{"weighted clusters", (*layout).weighted},
+				{"redirect", (*layout).redirect},
+				{"retries", (*layout).retries},
+				{"subset", (*layout).subset},
+				{"mirror", (*layout).mirror},
+				{"aggregate", (*layout).aggregate},
+			} {
+				t.Run(c.name, func(t *testing.T) {
+					run := *l
+					run.stage = &stage{l.Gateway, t}
+					c.run(&run)
+				})
+				(&stage{l.Gateway, t}).drained()
+			}
+		})
+	}
+}
+
+// routerInFront: requests are planned on the cluster that they go to. While another is full they are served, and the cap of
+// their own cluster holds.
+func (l *layout) routerInFront() {
+	for range 5 * len(l.llm) {
+		l.send(capped, "x-hold: yes")
+	}
+	refused := 0
+	for range 10 {
+		resp := l.answer(capped, "x-ask: llm-b")
+		if resp.StatusCode != http.StatusOK {
+			refused++
+		} else if host := resp.Header.Get("x-warmgate-host"); host != l.b[0].addr() {
+			l.t.Errorf("planned on %s", host)
+		}
+	}
+	served := 0
+	for range 15 {
+		if l.send(capped, "x-ask: llm-b", "x-hold: yes").StatusCode == http.StatusOK {
+			served++
+		}
+	}
+	if refused != 0 || served != 5 {
+		l.t.Errorf("%d of 10 requests for the idle llm-b were refused, and it served %d at a time; want 0 and 5", refused, served)
+	}
+}
+
+// routerBehind: a lease whose request went to another cluster is noticed, and is not kept at an endpoint that has nothing to
+// do with the request. As many as llm may have at a time, and one of its own.
+func (l *layout) routerBehind() {
+	n := 5 * len(l.llm)
+	for range n {
+		if by := l.send(capped, "x-late: llm-b", "x-hold: yes").Header.Get("x-served-by"); by != l.b[0].addr() {
+			l.t.Fatalf("served by %s", by)
+		}
+	}
+	if resp := l.answer(capped); resp.StatusCode != http.StatusOK {
+		l.t.Errorf("a request for the idle llm got %s", resp.Status)
+	}
+	if got := l.sum(strays); got != float64(n) {
+		l.t.Errorf("%v strays, want %d", got, n)
+	}
+}
+
+// weighted: the cluster that Envoy has drawn for a request is the one that it goes to.
+func (l *layout) weighted() {
+	astray, drawn := l.sum(strays), 0
+	for range 40 {
+		resp := l.answer(toDrawn)
+		by := resp.Header.Get("x-served-by")
+		if resp.Header.Get("x-warmgate-host") != by {
+			l.t.Errorf("served by %s, chosen %s", by, resp.Header.Get("x-warmgate-host"))
+		}
+		if by == l.b[0].addr() {
+			drawn++
+		}
+	}
+	if n := l.sum(strays) - astray; n != 0 || drawn == 0 || drawn == 40 {
+		l.t.Errorf("%v strays; %d of 40 requests went to llm-b", n, drawn)
+	}
+}
+
+// redirect: the request that the gateway repeats is another one for the plugin.
+func (l *layout) redirect() {
+	before, astray := l.sum(chosen), l.sum(strays)
+	resp := l.answer(toMoved, "x-redirect: http://llm.test/b")
+	if by := resp.Header.Get("x-served-by"); by != l.b[0].addr() || resp.Header.Get("x-warmgate-host") != by {
+		l.t.Errorf("served by %s, planned on %s, want %s", by, resp.Header.Get("x-warmgate-host"), l.b[0].addr())
+	}
+	if n := l.sum(chosen) - before; n != 2 {
+		l.t.Errorf("%v decisions, want 2", n)
+	}
+	if n := l.sum(strays) - astray; n != 0 {
+		l.t.Errorf("%v strays, want none", n)
+	}
+}
+
+// Statistics of requests that were chosen for, and that were served elsewhere.
+const (
+	chosen = `^wasmcustom\.warmgate_decisions_total.*;reason=chosen$`
+	strays = `^wasmcustom\.warmgate_lease_strays_total$`
+)
+
+// retries: they go to the endpoints that the plan names, not to those that native balancing prefers.
+func (l *layout) retries() {
+	plan, elsewhere := addrs(every(l.llm, 0)), 0
+	for i := range 40 {
+		resp := l.answer(half, fmt.Sprintf("x-fail: %d", 1+i%2))
+		if by := resp.Header.Get("x-served-by"); resp.StatusCode != http.StatusOK {
+			l.t.Fatal(resp.Status)
+		} else if !slices.Contains(plan, by) {
+			elsewhere++
+		}
+	}
+	if elsewhere != 0 {
+		l.t.Errorf("%d of 40 retries left the plan", elsewhere)
+	}
+}
+
+// subset: a route to a subset of a cluster gets no endpoint that is not in it.
+func (l *layout) subset() {
+	right := addrs(every(l.versions, 1))
+	for _, c := range []struct {
+		reason  string
+		headers []string
+	}{
+		{"subset", []string{toV2}},
+		{"chosen", []string{toV2, second}},
+	} {
+		wrong, reasons := 0, map[string]int{}
+		for range 40 {
+			resp := l.answer(c.headers...)
+			reasons[resp.Header.Get("x-warmgate-reason")]++
+			if !slices.Contains(right, resp.Header.Get("x-served-by")) {
+				wrong++
+			}
+		}
+		if wrong != 0 || reasons[c.reason] != 40 {
+			l.t.Errorf("%q: %d of 40 requests were served by another version; reasons %v, want %s", c.headers, wrong, reasons, c.reason)
+		}
+	}
+}
+
+// mirror: copies of requests are balanced by their own cluster, and are no requests for the plugin.
+func (l *layout) mirror() {
+	all := append(slices.Clone(l.llm), l.copies...)
+	for _, s := range all {
+		s.take()
+	}
+	before := l.sum(`^wasmcustom\.warmgate_decisions_total`)
+	for range 40 {
+		l.answer(toMirror)
+	}
+	if n := l.sum(`^wasmcustom\.warmgate_decisions_total`) - before; n != 40 {
+		l.t.Errorf("%v decisions, want 40", n)
+	}
+	copies, apart, leaks := 0, 0, 0
+	l.await(func() error {
+		for i, s := range all {
+			for _, h := range s.take() {
+				if h.Get("x-warmgate-session") != "" || h.Get("x-gateway-destination-endpoint") != "" {
+					leaks++
+				}
+				if strings.Contains(h.Get("x-test-host"), "-shadow") {
+					copies++
+					if i >= len(l.llm) {
+						apart++
+					}
+				}
+			}
+		}
+		if copies < 40 {
+			return fmt.Errorf("%d of 40 copies have come", copies)
+		}
+		return nil
+	})
+	if want := 40 * len(l.copies) / len(all); apart < want-4 || apart > want+4 || leaks != 0 { // each worker begins somewhere
+		l.t.Errorf("%d of 40 copies went to the endpoints that the mirror has alone, want %d; %d requests showed the choice",
+			apart, want, leaks)
+	}
+}
+
+// aggregate: which cluster of an aggregate gets a request is for Envoy to say, so it is left alone.
+func (l *layout) aggregate() {
+	for range 20 {
+		resp := l.answer(toEither)
+		if reason := resp.Header.Get("x-warmgate-reason"); resp.StatusCode != http.StatusOK || reason != "no_endpoints" {
+			l.t.Fatalf("%s, counted as %s, want 200 and no_endpoints", resp.Status, reason)
+		}
+	}
+}
