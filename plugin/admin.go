@@ -43,7 +43,8 @@ type adminPoller struct {
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
 	return &adminPoller{
-		kv: kv, leader: leadership{kv, id, keyLeader, leaderSlack}, views: map[string]*lb.View{}, parts: subsets{kv: kv},
+		kv: kv, leader: leadership{kv, id, keyLeader, leaderSlack},
+		views: map[string]*lb.View{}, parts: subsets{kv: kv},
 	}
 }
 

@@ -95,8 +95,8 @@ func page(source *config.EnvoySource, path string, told func(body []byte, status
 	})
 }
 
-// fetch asks the admin interface for all clusters, and then for those that have subsets, so that of no new cluster the endpoints
-// are known before that.
+// fetch asks the admin interface for all clusters, and then for those that have subsets, so that of no new cluster the
+// endpoints are known before that.
 func (g *envoyGateway) fetch(source *config.EnvoySource) {
 	err := page(source, "/clusters", func(clusters []byte, status string) {
 		asked := g.Now()

@@ -1,11 +1,11 @@
 package main
 
-// strayed reports whether another cluster serves the request than the one that it was planned on: a filter behind the plugin
-// has changed the route, or one in front of it whose change Envoy had not looked at yet. The lease is returned, and nothing
-// that happens to the request is taken for the work of the endpoint that it was meant for.
+// strayed reports whether another cluster serves the request than the one that it was planned on: a filter behind the
+// plugin has changed the route, or one in front of it whose change Envoy had not looked at yet. The lease is returned,
+// and nothing that happens to the request is taken for the work of the endpoint that it was meant for.
 //
-// Looking at the cluster's name costs a call of the gateway, so it is done only where another endpoint serves than the one
-// that the lease counts at.
+// Looking at the cluster's name costs a call of the gateway, so it is done only where another endpoint serves than the
+// one that the lease counts at.
 func (s *stream) strayed(served string) bool {
 	if served == "" || served == s.addr {
 		return false

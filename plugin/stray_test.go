@@ -10,8 +10,8 @@ import (
 // strayTo lets another cluster serve the request.
 func (c *fakeClient) strayTo(addr string) { c.served, c.cluster = addr, "another" }
 
-// A request that another cluster serves is no load of the endpoint that it was planned on, and neither its success nor its
-// failure is that endpoint's.
+// A request that another cluster serves is no load of the endpoint that it was planned on, and neither its success nor
+// its failure is that endpoint's.
 func TestStray(t *testing.T) {
 	for name, end := range map[string]func(c *fakeClient){
 		"served":     func(c *fakeClient) { c.Head(200); c.Data("a"); c.Finish() },
@@ -49,7 +49,8 @@ func TestStray(t *testing.T) {
 	}
 }
 
-// The lease is returned when the response begins, also where the cluster has an endpoint of that address, and in shadow mode.
+// The lease is returned when the response begins, also where the cluster has an endpoint of that address, and in shadow
+// mode.
 func TestStrayReturnsItsLease(t *testing.T) {
 	for _, config := range []string{
 		requestsConfig, `{"lb_policy":"global_least_request","lb_config":{"shadow":true}}`,

@@ -12,18 +12,19 @@ import (
 const refused = "403"
 
 const (
-	// subsetsPage shows the statistics of Envoy's subset load balancer that have ever been written: for a cluster that is
-	// divided into subsets there are some from its start on, for others none.
+	// subsetsPage shows the statistics of Envoy's subset load balancer that have ever been written: for a cluster that
+	// is divided into subsets there are some from its start on, for others none.
 	subsetsPage = "/stats?usedonly&filter=lb_subsets_"
-	// subsetsShare bounds what asking costs: Envoy goes through all its statistics for an answer, and is not asked again
-	// before this many times as long has passed.
+	// subsetsShare bounds what asking costs: Envoy goes through all its statistics for an answer, and is not asked
+	// again before this many times as long has passed.
 	subsetsShare = 50
 	// subsetsRefused is when the page is asked for again where the way to the admin interface refuses it.
 	subsetsRefused = time.Minute
 )
 
-// subsets are the clusters in which a route may be for a part of the endpoints only, by its metadata_match. What a route
-// matches is nowhere reported, and the way by which the plugin steers goes past the gateway's own choice of the part.
+// subsets are the clusters in which a route may be for a part of the endpoints only, by its metadata_match. What a
+// route matches is nowhere reported, and the way by which the plugin steers goes past the gateway's own choice of the
+// part.
 type subsets struct {
 	kv      lb.KV
 	next    time.Duration // when the page is due
@@ -33,8 +34,8 @@ type subsets struct {
 	names   map[string]bool
 }
 
-// fetched takes the page of subsets, together with the page of clusters; took is how long the answer took. It returns what is
-// worth a line in the log.
+// fetched takes the page of subsets, together with the page of clusters; took is how long the answer took. It returns
+// what is worth a line in the log.
 func (d *subsets) fetched(now, took time.Duration, clusters, page []byte, status string) (problem string) {
 	d.next = now + subsetsShare*took
 	switch status {
@@ -45,7 +46,8 @@ func (d *subsets) fetched(now, took time.Duration, clusters, page []byte, status
 		d.publish(nil)
 		if !d.said {
 			d.said = true
-			return "the way to the admin interface refuses GET " + subsetsPage + ": clusters are taken to have no subsets"
+			return "the way to the admin interface refuses GET " + subsetsPage +
+				": clusters are taken to have no subsets"
 		}
 	}
 	return ""
@@ -72,8 +74,8 @@ func (d *subsets) follow() {
 	}
 }
 
-// divided returns the names of the clusters that have statistics of subsets. Statistics have the name under which a cluster is
-// observed, which the page of clusters shows beside its own, with other characters for some.
+// divided returns the names of the clusters that have statistics of subsets. Statistics have the name under which a
+// cluster is observed, which the page of clusters shows beside its own, with other characters for some.
 func divided(clusters, stats []byte) (names []string) {
 	const prefix, middle, beside = "cluster.", ".lb_subsets_", "::observability_name::"
 	observed := map[string]bool{}

@@ -15,7 +15,8 @@ const (
 	dividedClusters = "llm::observability_name::llm\nllm::10.0.0.1:8000::rq_active::0\n" +
 		"outbound|80||a.b:c::observability_name::outbound|80||a.b:c\nhidden::observability_name::shown\nllm"
 	// dividedStats is a page of subsets of all of them but llm.
-	dividedStats = "cluster.outbound|80||a.b_c.lb_subsets_active: 2\ncluster.outbound|80||a.b_c.lb_subsets_created: 2\n" +
+	dividedStats = "cluster.outbound|80||a.b_c.lb_subsets_active: 2\n" +
+		"cluster.outbound|80||a.b_c.lb_subsets_created: 2\n" +
 		"cluster.shown.lb_subsets_created: 1\ncluster.gone.lb_subsets_created: 1\n"
 )
 
@@ -33,8 +34,9 @@ func TestDividedClusters(t *testing.T) {
 	}
 }
 
-// What the leader has read of subsets all VMs know, until the interface answers something else. One that refuses the page, as
-// those of configurations do that were written before there was one, is not asked again at once, and mentioned once.
+// What the leader has read of subsets all VMs know, until the interface answers something else. One that refuses the
+// page, as those of configurations do that were written before there was one, is not asked again at once, and mentioned
+// once.
 func TestSubsetsAreShared(t *testing.T) {
 	_, vms := adminVMs(t, 2)
 	leader, worker := vms[0], vms[1]
@@ -60,8 +62,8 @@ func TestSubsetsAreShared(t *testing.T) {
 	} {
 		said := leader.parts.fetched(now, time.Millisecond, []byte(dividedClusters), []byte(c.page), c.status)
 		if got := known(); got != c.want || leader.parts.next-now != c.due-pollEvery {
-			t.Errorf("%s %q: %q are known to have subsets, want %q; asked again after %v, want %v", c.status, c.page, got, c.want,
-				leader.parts.next-now+pollEvery, c.due)
+			t.Errorf("%s %q: %q are known to have subsets, want %q; asked again after %v, want %v",
+				c.status, c.page, got, c.want, leader.parts.next-now+pollEvery, c.due)
 		}
 		if (said != "") != (c.status == "403") {
 			t.Errorf("%s: said %q", c.status, said)

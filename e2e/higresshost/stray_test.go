@@ -6,8 +6,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
 
-// TestRouteChangedBehindThePlugin has a filter behind the plugin send requests to another cluster, where Higress 2.1 balances
-// them natively and 2.2 answers 503: it knows no endpoint of the address that was chosen. Neither is the chosen one's doing.
+// TestRouteChangedBehindThePlugin has a filter behind the plugin send requests to another cluster, where Higress 2.1
+// balances them natively and 2.2 answers 503: it knows no endpoint of the address that was chosen. Neither is the
+// chosen one's doing.
 func TestRouteChangedBehindThePlugin(t *testing.T) {
 	for _, c := range []struct {
 		profile higresshost.Profile

@@ -156,8 +156,8 @@ func prepend(doc *yaml.Node, path, name, text string) error {
 	return nil
 }
 
-// modelRouter is a filter that does what model routers do: it turns one header into the one that routes go by, and clears
-// the route that Envoy has found before.
+// modelRouter is a filter that does what model routers do: it turns one header into the one that routes go by, and
+// clears the route that Envoy has found before.
 func modelRouter(name, from string) string {
 	return `
 - name: ` + name + `
@@ -213,8 +213,8 @@ func start(t *testing.T, o harness.Options, edits ...func(doc *yaml.Node) error)
 	return &stage{harness.StartT(t, o), t}
 }
 
-// send sends a request with headers, each as "name: value", on a connection of its own, so that any worker may get it. The
-// caller closes the answer's body.
+// send sends a request with headers, each as "name: value", on a connection of its own, so that any worker may get it.
+// The caller closes the answer's body.
 func (s *stage) send(headers ...string) *http.Response {
 	s.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, s.URL()+"/v1/models", nil)

@@ -11,13 +11,13 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// old makes of the shipped files what they were before: the admin cluster lets only GET /clusters pass, and the two headers go
-// on to the router, where override_host reads one of them.
+// old makes of the shipped files what they were before: the admin cluster lets only GET /clusters pass, and the two
+// headers go on to the router, where override_host reads one of them.
 func old(file string, doc *yaml.Node) error {
 	switch file {
 	case "clusters.yaml":
-		const sources = "resources[name=llm].load_balancing_policy.policies[0].typed_extension_config.typed_config.override_host_sources"
-		return harness.Set(doc, sources, []any{map[string]string{"header": "x-gateway-destination-endpoint"}})
+		const policy = "resources[name=llm].load_balancing_policy.policies[0].typed_extension_config.typed_config"
+		return harness.Set(doc, policy+".override_host_sources", []any{map[string]string{"header": "x-gateway-destination-endpoint"}})
 	case "envoy.yaml":
 		filters, err := harness.Find(doc, filtersPath)
 		if err != nil {
@@ -48,8 +48,8 @@ func replace(n *yaml.Node, from, to string) (count int) {
 	return count
 }
 
-// TestOldConfiguration runs files that were copied before the plugin asked for subsets. Requests are balanced as ever; the log
-// says once that nothing is known of subsets.
+// TestOldConfiguration runs files that were copied before the plugin asked for subsets. Requests are balanced as ever;
+// the log says once that nothing is known of subsets.
 func TestOldConfiguration(t *testing.T) {
 	a := newServers(t, 3)
 	o := harness.Options{Endpoints: endpoints(a), Config: "{" + rule(fromAdmin) + "}", Edit: old}

@@ -38,7 +38,8 @@ func newLayout(t *testing.T, version string) *layout {
 	config := fmt.Sprintf(`{%s,"_rules_":[{"_match_domain_":["capped.test"],%s},{"_match_domain_":["half.test"],%s},`+
 		`{"_match_domain_":["second.test"],%s}]}`, rule(fromAdmin), rule(fromAdmin, `"max_inflight":5`),
 		rule(only(every(l.llm, 0))), rule(only(every(l.versions, 1))))
-	l.stage = start(t, harness.Options{Version: version, Endpoints: endpoints(l.llm), Config: config}, l.clusters, l.routes, l.filters)
+	o := harness.Options{Version: version, Endpoints: endpoints(l.llm), Config: config}
+	l.stage = start(t, o, l.clusters, l.routes, l.filters)
 	l.awaitReason("chosen")
 	l.awaitReason("chosen", toB)
 	return l
@@ -54,6 +55,7 @@ func every(list []*server, from int) []*server {
 }
 
 func (l *layout) clusters(doc *yaml.Node) error {
+	both := hosts(append(slices.Clone(l.llm), l.copies...))
 	return prepend(doc, clustersPath, "", `
 - name: llm-b
   type: STATIC
@@ -64,7 +66,7 @@ func (l *layout) clusters(doc *yaml.Node) error {
   load_assignment: {cluster_name: versions, endpoints: [{lb_endpoints: `+hosts(l.versions)+`}]}
 - name: copies
   type: STATIC
-  load_assignment: {cluster_name: copies, endpoints: [{lb_endpoints: `+hosts(append(slices.Clone(l.llm), l.copies...))+`}]}
+  load_assignment: {cluster_name: copies, endpoints: [{lb_endpoints: `+both+`}]}
   load_balancing_policy:
     policies:
     - typed_extension_config:
@@ -76,7 +78,8 @@ func (l *layout) clusters(doc *yaml.Node) error {
             policies:
             - typed_extension_config:
                 name: envoy.load_balancing_policies.round_robin
-                typed_config: {"@type": type.googleapis.com/envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin}
+                typed_config:
+                  "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin
 - name: either
   lb_policy: CLUSTER_PROVIDED
   cluster_type:
@@ -100,10 +103,12 @@ func (l *layout) routes(doc *yaml.Node) error {
 	} {
 		text += fmt.Sprintf("- {match: "+when+", name: %s, route: %s}\n", model, model, action)
 	}
-	return edit(prepend(doc, hostPath+".routes", "", text), harness.Set(doc, hostPath+".include_request_attempt_count", true))
+	return edit(prepend(doc, hostPath+".routes", "", text),
+		harness.Set(doc, hostPath+".include_request_attempt_count", true))
 }
 
-// filters are a model router in front, where envoy.yaml says that it belongs, and one behind the plugin, where it does not.
+// filters are a model router in front, where envoy.yaml says that it belongs, and one behind the plugin, where it does
+// not.
 func (l *layout) filters(doc *yaml.Node) error {
 	return edit(
 		prepend(doc, filtersPath, "warmgate-strip-client", modelRouter("model-router", "x-ask")),
@@ -139,8 +144,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// routerInFront: requests are planned on the cluster that they go to. While another is full they are served, and the cap of
-// their own cluster holds.
+// routerInFront: requests are planned on the cluster that they go to. While another is full they are served, and the
+// cap of their own cluster holds.
 func (l *layout) routerInFront() {
 	for range 5 * len(l.llm) {
 		l.send(capped, "x-hold: yes")
@@ -161,12 +166,13 @@ func (l *layout) routerInFront() {
 		}
 	}
 	if refused != 0 || served != 5 {
-		l.t.Errorf("%d of 10 requests for the idle llm-b were refused, and it served %d at a time; want 0 and 5", refused, served)
+		l.t.Errorf("%d of 10 requests for the idle llm-b were refused, and it served %d at a time; want 0 and 5",
+			refused, served)
 	}
 }
 
-// routerBehind: a lease whose request went to another cluster is noticed, and is not kept at an endpoint that has nothing to
-// do with the request. As many as llm may have at a time, and one of its own.
+// routerBehind: a lease whose request went to another cluster is noticed, and is not kept at an endpoint that has
+// nothing to do with the request. As many as llm may have at a time, and one of its own.
 func (l *layout) routerBehind() {
 	n := 5 * len(l.llm)
 	for range n {
@@ -256,7 +262,8 @@ func (l *layout) subset() {
 			}
 		}
 		if wrong != 0 || reasons[c.reason] != 40 {
-			l.t.Errorf("%q: %d of 40 requests were served by another version; reasons %v, want %s", c.headers, wrong, reasons, c.reason)
+			l.t.Errorf("%q: %d of 40 requests were served by another version; reasons %v, want %s",
+				c.headers, wrong, reasons, c.reason)
 		}
 	}
 }
@@ -294,8 +301,9 @@ func (l *layout) mirror() {
 		}
 		return nil
 	})
-	if want := 40 * len(l.copies) / len(all); apart < want-4 || apart > want+4 || leaks != 0 { // each worker begins somewhere
-		l.t.Errorf("%d of 40 copies went to the endpoints that the mirror has alone, want %d; %d requests showed the choice",
+	want := 40 * len(l.copies) / len(all) // and a few more or less: each worker begins somewhere
+	if apart < want-4 || apart > want+4 || leaks != 0 {
+		l.t.Errorf("%d of 40 copies went to endpoints that only the mirror has, want about %d; %d requests showed the choice",
 			apart, want, leaks)
 	}
 }
@@ -304,7 +312,8 @@ func (l *layout) mirror() {
 func (l *layout) aggregate() {
 	for range 20 {
 		resp := l.answer(toEither)
-		if reason := resp.Header.Get("x-warmgate-reason"); resp.StatusCode != http.StatusOK || reason != "no_endpoints" {
+		reason := resp.Header.Get("x-warmgate-reason")
+		if resp.StatusCode != http.StatusOK || reason != "no_endpoints" {
 			l.t.Fatalf("%s, counted as %s, want 200 and no_endpoints", resp.Status, reason)
 		}
 	}
