@@ -15,6 +15,7 @@ import (
 // The values of x-model, by which these tests find their route, and the hosts by which the plugin finds its rule.
 const (
 	toB      = "x-model: llm-b"
+	toBare   = "x-model: bare"   // a subset of which there is none
 	toV2     = "x-model: v2"     // a subset of a cluster
 	toMirror = "x-model: mirror" // to llm, and as a copy to another cluster
 	toEither = "x-model: either" // to an aggregate cluster of llm and llm-b
@@ -64,6 +65,10 @@ func (l *layout) clusters(doc *yaml.Node) error {
   type: STATIC
   lb_subset_config: {fallback_policy: ANY_ENDPOINT, subset_selectors: [{keys: [version]}]}
   load_assignment: {cluster_name: versions, endpoints: [{lb_endpoints: `+hosts(l.versions)+`}]}
+- name: bare
+  type: STATIC
+  lb_subset_config: {fallback_policy: ANY_ENDPOINT, subset_selectors: [{keys: [stage]}]}
+  load_assignment: {cluster_name: bare, endpoints: [{lb_endpoints: `+hosts(l.versions)+`}]}
 - name: copies
   type: STATIC
   load_assignment: {cluster_name: copies, endpoints: [{lb_endpoints: `+both+`}]}
@@ -96,6 +101,7 @@ func (l *layout) routes(doc *yaml.Node) error {
 	for model, action := range map[string]string{
 		"llm-b":  "{cluster: llm-b}",
 		"v2":     "{cluster: versions, metadata_match: {filter_metadata: {envoy.lb: {version: v2}}}}",
+		"bare":   "{cluster: bare, metadata_match: {filter_metadata: {envoy.lb: {stage: canary}}}}",
 		"mirror": "{cluster: llm, request_mirror_policies: [{cluster: copies}]}",
 		"either": "{cluster: either}",
 		"drawn":  "{weighted_clusters: {clusters: [{name: llm, weight: 1}, {name: llm-b, weight: 1}]}}",
@@ -243,8 +249,11 @@ func (l *layout) retries() {
 	}
 }
 
-// subset: a route to a subset of a cluster gets no endpoint that is not in it.
+// subset: a route to a subset of a cluster gets no endpoint that is not in it, and what has no endpoint yet is a subset.
 func (l *layout) subset() {
+	if reason := l.answer(toBare).Header.Get("x-warmgate-reason"); reason != "subset" {
+		l.t.Errorf("a subset that is empty is counted as %s", reason)
+	}
 	right := addrs(every(l.versions, 1))
 	for _, c := range []struct {
 		reason  string
