@@ -32,6 +32,8 @@ var versions = []string{harness.DefaultVersion, harness.OldestVersion}
 //	x-fail: 2        the first two attempts are answered with 503
 //	x-status: 500    is the status of the answer
 //	x-redirect: URL  is where the answer sends the client
+//
+// Any other answer is JSON that has usage in it.
 type server struct {
 	*httptest.Server
 
@@ -73,6 +75,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
+	default:
+		w.Header().Set("content-type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":10,"completion_tokens":10,`+
+			`"prompt_tokens_details":{"cached_tokens":0}}}`)
 	}
 }
 
@@ -213,11 +219,21 @@ func start(t *testing.T, o harness.Options, edits ...func(doc *yaml.Node) error)
 	return &stage{harness.StartT(t, o), t}
 }
 
-// send sends a request with headers, each as "name: value", on a connection of its own, so that any worker may get it.
-// The caller closes the answer's body.
+// send sends a request without a body: see post.
 func (s *stage) send(headers ...string) *http.Response {
 	s.t.Helper()
-	req, err := http.NewRequest(http.MethodGet, s.URL()+"/v1/models", nil)
+	return s.post("", headers...)
+}
+
+// post sends a request with headers, each as "name: value", on a connection of its own, so that any worker may get it.
+// The answer's body is closed when the test ends.
+func (s *stage) post(body string, headers ...string) *http.Response {
+	s.t.Helper()
+	method, path := http.MethodGet, "/v1/models"
+	if body != "" {
+		method, path = http.MethodPost, "/v1/completions"
+	}
+	req, err := http.NewRequest(method, s.URL()+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}

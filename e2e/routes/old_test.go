@@ -17,7 +17,8 @@ func old(file string, doc *yaml.Node) error {
 	switch file {
 	case "clusters.yaml":
 		const policy = "resources[name=llm].load_balancing_policy.policies[0].typed_extension_config.typed_config"
-		return harness.Set(doc, policy+".override_host_sources", []any{map[string]string{"header": "x-gateway-destination-endpoint"}})
+		return harness.Set(doc, policy+".override_host_sources",
+			[]any{map[string]string{"header": "x-gateway-destination-endpoint"}})
 	case "envoy.yaml":
 		filters, err := harness.Find(doc, filtersPath)
 		if err != nil {

@@ -2,124 +2,12 @@ package routes
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
-
-	"github.com/warmgate/warmgate/e2e/harness"
 )
-
-// The values of x-model, by which these tests find their route, and the hosts by which the plugin finds its rule.
-const (
-	toB      = "x-model: llm-b"
-	toBare   = "x-model: bare"   // a subset of which there is none
-	toV2     = "x-model: v2"     // a subset of a cluster
-	toMirror = "x-model: mirror" // to llm, and as a copy to another cluster
-	toEither = "x-model: either" // to an aggregate cluster of llm and llm-b
-	toDrawn  = "x-model: drawn"  // to llm or llm-b, by chance
-	toMoved  = "x-model: moved"  // to llm, whose redirects are followed by the gateway
-
-	capped = "host: capped.test" // 5 requests at a time for each endpoint
-	half   = "host: half.test"   // the rule names every other endpoint of llm
-	second = "host: second.test" // the rule names the endpoints of the subset v2
-)
-
-// layout is a gateway of many routes.
-type layout struct {
-	*stage
-	llm, b, versions, copies []*server
-}
-
-func newLayout(t *testing.T, version string) *layout {
-	t.Helper()
-	l := &layout{llm: newServers(t, 6), b: newServers(t, 1), versions: newServers(t, 4), copies: newServers(t, 2)}
-	config := fmt.Sprintf(`{%s,"_rules_":[{"_match_domain_":["capped.test"],%s},{"_match_domain_":["half.test"],%s},`+
-		`{"_match_domain_":["second.test"],%s}]}`, rule(fromAdmin), rule(fromAdmin, `"max_inflight":5`),
-		rule(only(every(l.llm, 0))), rule(only(every(l.versions, 1))))
-	o := harness.Options{Version: version, Endpoints: endpoints(l.llm), Config: config}
-	l.stage = start(t, o, l.clusters, l.routes, l.filters)
-	l.awaitReason("chosen")
-	l.awaitReason("chosen", toB)
-	return l
-}
-
-// every returns the servers whose index is even, with from = 0, or odd, with 1.
-func every(list []*server, from int) []*server {
-	var out []*server
-	for i := from; i < len(list); i += 2 {
-		out = append(out, list[i])
-	}
-	return out
-}
-
-func (l *layout) clusters(doc *yaml.Node) error {
-	both := hosts(append(slices.Clone(l.llm), l.copies...))
-	return prepend(doc, clustersPath, "", `
-- name: llm-b
-  type: STATIC
-  load_assignment: {cluster_name: llm-b, endpoints: [{lb_endpoints: `+hosts(l.b)+`}]}
-- name: versions
-  type: STATIC
-  lb_subset_config: {fallback_policy: ANY_ENDPOINT, subset_selectors: [{keys: [version]}]}
-  load_assignment: {cluster_name: versions, endpoints: [{lb_endpoints: `+hosts(l.versions)+`}]}
-- name: bare
-  type: STATIC
-  lb_subset_config: {fallback_policy: ANY_ENDPOINT, subset_selectors: [{keys: [stage]}]}
-  load_assignment: {cluster_name: bare, endpoints: [{lb_endpoints: `+hosts(l.versions)+`}]}
-- name: copies
-  type: STATIC
-  load_assignment: {cluster_name: copies, endpoints: [{lb_endpoints: `+both+`}]}
-  load_balancing_policy:
-    policies:
-    - typed_extension_config:
-        name: envoy.load_balancing_policies.override_host
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.override_host.v3.OverrideHost
-          override_host_sources: [{header: x-gateway-destination-endpoint}]
-          fallback_policy:
-            policies:
-            - typed_extension_config:
-                name: envoy.load_balancing_policies.round_robin
-                typed_config:
-                  "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin
-- name: either
-  lb_policy: CLUSTER_PROVIDED
-  cluster_type:
-    name: envoy.clusters.aggregate
-    typed_config:
-      "@type": type.googleapis.com/envoy.extensions.clusters.aggregate.v3.ClusterConfig
-      clusters: [llm, llm-b]
-`)
-}
-
-func (l *layout) routes(doc *yaml.Node) error {
-	const when = "{prefix: /, headers: [{name: x-model, string_match: {exact: %s}}]}"
-	text := "- {match: {prefix: /b}, name: b, route: {cluster: llm-b}}\n"
-	for model, action := range map[string]string{
-		"llm-b":  "{cluster: llm-b}",
-		"v2":     "{cluster: versions, metadata_match: {filter_metadata: {envoy.lb: {version: v2}}}}",
-		"bare":   "{cluster: bare, metadata_match: {filter_metadata: {envoy.lb: {stage: canary}}}}",
-		"mirror": "{cluster: llm, request_mirror_policies: [{cluster: copies}]}",
-		"either": "{cluster: either}",
-		"drawn":  "{weighted_clusters: {clusters: [{name: llm, weight: 1}, {name: llm-b, weight: 1}]}}",
-		"moved":  "{cluster: llm, internal_redirect_policy: {}}",
-	} {
-		text += fmt.Sprintf("- {match: "+when+", name: %s, route: %s}\n", model, model, action)
-	}
-	return edit(prepend(doc, hostPath+".routes", "", text),
-		harness.Set(doc, hostPath+".include_request_attempt_count", true))
-}
-
-// filters are a model router in front, where envoy.yaml says that it belongs, and one behind the plugin, where it does
-// not.
-func (l *layout) filters(doc *yaml.Node) error {
-	return edit(
-		prepend(doc, filtersPath, "warmgate-strip-client", modelRouter("model-router", "x-ask")),
-		prepend(doc, filtersPath, "envoy.filters.http.router", modelRouter("late-router", "x-late")))
-}
 
 // TestRoutes runs all cases on one gateway of each version.
 func TestRoutes(t *testing.T) {
@@ -138,6 +26,8 @@ func TestRoutes(t *testing.T) {
 				{"subset", (*layout).subset},
 				{"mirror", (*layout).mirror},
 				{"aggregate", (*layout).aggregate},
+				{"compressors", (*layout).compressors},
+				{"limit of bodies", (*layout).limit},
 			} {
 				t.Run(c.name, func(t *testing.T) {
 					run := *l
@@ -249,7 +139,8 @@ func (l *layout) retries() {
 	}
 }
 
-// subset: a route to a subset of a cluster gets no endpoint that is not in it, and what has no endpoint yet is a subset.
+// subset: a route to a subset of a cluster gets no endpoint that is not in it, and what has no endpoint yet is a
+// subset.
 func (l *layout) subset() {
 	if reason := l.answer(toBare).Header.Get("x-warmgate-reason"); reason != "subset" {
 		l.t.Errorf("a subset that is empty is counted as %s", reason)
@@ -312,8 +203,8 @@ func (l *layout) mirror() {
 	})
 	want := 40 * len(l.copies) / len(all) // and a few more or less: each worker begins somewhere
 	if apart < want-4 || apart > want+4 || leaks != 0 {
-		l.t.Errorf("%d of 40 copies went to endpoints that only the mirror has, want about %d; %d requests showed the choice",
-			apart, want, leaks)
+		l.t.Errorf("%d of 40 copies went to endpoints that only the mirror has, want about %d; "+
+			"%d requests showed the choice", apart, want, leaks)
 	}
 }
 
@@ -325,5 +216,41 @@ func (l *layout) aggregate() {
 		if resp.StatusCode != http.StatusOK || reason != "no_endpoints" {
 			l.t.Fatalf("%s, counted as %s, want 200 and no_endpoints", resp.Status, reason)
 		}
+	}
+}
+
+// compressors: usage is read in answers that are compressed when the plugin has seen them, and not in those that are
+// compressed before.
+func (l *layout) compressors() {
+	const told = `^wasmcustom\.warmgate_prompt_tokens_total$`
+	for _, c := range []struct {
+		route string
+		want  float64
+	}{{toPacked, 10}, {toSealed, 0}} {
+		before := l.sum(told)
+		body := `{"model":"m","prompt":"` + strings.Repeat("hello ", 500) + `"}`
+		resp := l.post(body, c.route, prompts, "accept-encoding: gzip")
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Header.Get("content-encoding") != "gzip" {
+			l.t.Errorf("%s: %s, encoded as %q: %v", c.route, resp.Status, resp.Header.Get("content-encoding"), err)
+		}
+		l.await(func() error {
+			if n := l.sum(`^http\.ingress\.downstream_rq_active$`); n != 0 {
+				return fmt.Errorf("%v requests have not ended", n)
+			}
+			return nil
+		})
+		if n := l.sum(told) - before; n != c.want {
+			l.t.Errorf("%s: %v tokens of prompts were read, want %v", c.route, n, c.want)
+		}
+	}
+}
+
+// limit: a body that is too long is refused before it gets a place.
+func (l *layout) limit() {
+	const all = `^wasmcustom\.warmgate_decisions_total`
+	before := l.sum(all)
+	resp := l.post(`{"model":"m","prompt":"`+strings.Repeat("x", 1100_000)+`"}`, prompts)
+	if n := l.sum(all) - before; resp.StatusCode != http.StatusRequestEntityTooLarge || n != 0 {
+		l.t.Errorf("%s and %v decisions, want 413 and none", resp.Status, n)
 	}
 }
