@@ -30,8 +30,8 @@ const (
 
 var reasonNames = [reasonCount]string{
 	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "subset",
-	"no_healthy_endpoint", "panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late",
-	"no_metrics", "at_capacity",
+	"no_healthy_endpoint",
+	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
 	"own_cluster", "store_error", "panic",
 }
 

@@ -14,12 +14,12 @@ const (
 	keyLeader     = "warmgate/1/leader"
 	keyDigest     = "warmgate/1/digest"
 	keyFresh      = "warmgate/1/fresh" // until when the digest is trusted
-	keySubsets    = "warmgate/1/subsets"
 	keyScraper    = "warmgate/1/scraper"
 	keyMetered    = "warmgate/1/metered"
 	keyReadings   = "warmgate/1/readings/" // and the name of the cluster
 	keyShares     = "warmgate/1/shares/"   // and the name of the cluster
 	keySecret     = "warmgate/1/secret"
+	keySubsets    = "warmgate/1/subsets"
 )
 
 // prepare creates the keys that several VMs write. The gateway starts a configuration in the main thread's VM before

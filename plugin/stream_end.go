@@ -20,9 +20,8 @@ func (s *stream) responseHeaders(end bool) {
 	}
 	if s.phase == phaseLeased {
 		s.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
-		if s.follow(); s.phase == phaseLeased {
-			s.answering(s.status > 0 && s.status < 400)
-		}
+		s.follow()
+		s.answering(s.status > 0 && s.status < 400)
 	}
 	s.report()
 	if s.settled && s.cfg != nil && s.cfg.DebugHeaders {
