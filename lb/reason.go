@@ -13,6 +13,7 @@ const (
 	ReasonShadow                          // decided and counted, but routed by the gateway (`shadow: true`)
 	ReasonNoCluster                       // the request has no route to a cluster
 	ReasonNoEndpoints                     // nothing is known of the cluster's endpoints yet
+	ReasonSubset                          // the route may be for a part of the cluster's endpoints only
 	ReasonNoHealthyEndpoint               // no endpoint may take a request
 	ReasonPanicThreshold                  // too few healthy endpoints: the gateway's own panic mode decides
 	ReasonBodyMalformed                   // the body is not the JSON it should be
@@ -28,7 +29,8 @@ const (
 )
 
 var reasonNames = [reasonCount]string{
-	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "no_healthy_endpoint",
+	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "subset",
+	"no_healthy_endpoint",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
 	"own_cluster", "store_error", "panic",
 }

@@ -35,13 +35,17 @@ type adminPoller struct {
 	digest uint32        // version of the digest that views are from
 	views  map[string]*lb.View
 	last   []byte // the digest published in this VM's present leadership
+	parts  subsets
 
 	problem string        // with the last answer, "" for none
 	told    time.Duration // when it was said
 }
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
-	return &adminPoller{kv: kv, leader: leadership{kv, id, keyLeader, leaderSlack}, views: map[string]*lb.View{}}
+	return &adminPoller{
+		kv: kv, leader: leadership{kv, id, keyLeader, leaderSlack},
+		views: map[string]*lb.View{}, parts: subsets{kv: kv},
+	}
 }
 
 // due says whether this VM should ask now.
@@ -54,7 +58,7 @@ func (a *adminPoller) due(now, interval time.Duration) bool {
 	}
 	leads, taken := a.leader.lead(now, interval, a.serves)
 	if taken {
-		a.last = nil // another has published since
+		a.last, a.parts.last = nil, nil // another has published since
 	}
 	if !leads {
 		return false
@@ -119,6 +123,7 @@ func (a *adminPoller) follow(now time.Duration) {
 		return
 	}
 	digest, version, err := a.kv.Get(keyDigest)
+	a.parts.follow() // no older than the digest: its clusters are looked at before they are published
 	if err != nil || version == a.digest {
 		return
 	}

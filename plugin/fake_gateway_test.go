@@ -29,6 +29,7 @@ type fakeProcess struct {
 
 	view       *lb.View
 	anyCluster bool // whatever the name, there is such a cluster
+	divided    bool // the cluster has subsets
 	endpoints  []*fakeEndpoint
 	next       int // of the gateway's own round robin
 
@@ -245,6 +246,8 @@ func (g fakeGateway) View(_ time.Duration, cluster string, _ *config.Config) *lb
 	}
 	return g.view
 }
+
+func (g fakeGateway) Divided(string, *config.Config) bool { return g.divided }
 
 func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 	g.fakeProcess.source = source

@@ -36,6 +36,7 @@ type fakeStream struct {
 	routed   bool
 	endpoint int    // -1 for none
 	served   string // address that the gateway reports in place of the endpoint's
+	cluster  string // that the request is routed to by now, "" for the cluster of all
 	received streamtest.Received
 	reply    *streamtest.Result // a local reply that waits for the callback to end
 
@@ -253,7 +254,7 @@ func (s *fakeStream) asked(name string) {
 }
 
 // Cluster implements Stream, as do the methods below.
-func (s *fakeStream) Cluster() string { s.asked("Cluster"); return fakeCluster }
+func (s *fakeStream) Cluster() string { s.asked("Cluster"); return cmp.Or(s.cluster, fakeCluster) }
 
 func (s *fakeStream) Route() string { s.asked("Route"); return fakeRoute }
 

@@ -18,6 +18,9 @@ type Gateway interface {
 	// View returns what is known of the cluster's endpoints, nil when that is nothing. It is called while the
 	// request that is routed to the cluster is being handled. now may be a tick old. The name may come from a client.
 	View(now time.Duration, cluster string, c *config.Config) *lb.View
+	// Divided says whether a route may be for a part of the cluster's endpoints only, which the view does not show. It
+	// is called after View.
+	Divided(cluster string, c *config.Config) bool
 	// Tick lets the gateway look for endpoints. source is where the configurations in force say that they are found, nil
 	// when none says so.
 	Tick(now time.Duration, source *config.EnvoySource)

@@ -62,6 +62,11 @@ func (g *envoyGateway) View(now time.Duration, cluster string, c *config.Config)
 	return v
 }
 
+// Divided implements Gateway. A rule that names the endpoints itself knows its part.
+func (g *envoyGateway) Divided(cluster string, c *config.Config) bool {
+	return len(c.EnvoyCfg.Endpoints) == 0 && g.admin.parts.names[cluster]
+}
+
 // Tick implements Gateway.
 func (g *envoyGateway) Tick(now time.Duration, source *config.EnvoySource) {
 	if source == nil && len(g.admin.views) == 0 {
@@ -73,30 +78,48 @@ func (g *envoyGateway) Tick(now time.Duration, source *config.EnvoySource) {
 	}
 }
 
-// fetch asks the admin interface for all clusters.
-func (g *envoyGateway) fetch(source *config.EnvoySource) {
-	headers := [][2]string{{":method", "GET"}, {":path", "/clusters"}, {":authority", "warmgate"}}
-	err := callOut("the endpoints from the admin interface", func(run func(func())) error {
+// page asks the admin interface for a page, and calls told with the answer.
+func page(source *config.EnvoySource, path string, told func(body []byte, status string)) error {
+	headers := [][2]string{{":method", "GET"}, {":path", path}, {":authority", "warmgate"}}
+	return callOut("the admin interface's page "+path, func(run func(func())) error {
 		_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, adminTimeoutMillis, func(_, size, _ int) {
-			run(func() { g.answered(size) })
+			run(func() {
+				body, err := proxywasm.GetHttpCallResponseBody(0, min(size, adminMost))
+				if err != nil {
+					body = nil
+				}
+				told(body, callStatus())
+			})
 		})
 		return err
+	})
+}
+
+// fetch asks the admin interface for all clusters, and then for those that have subsets, so that of no new cluster the
+// endpoints are known before that.
+func (g *envoyGateway) fetch(source *config.EnvoySource) {
+	err := page(source, "/clusters", func(clusters []byte, status string) {
+		asked := g.Now()
+		done := func() { now := g.Now(); g.complain(now, g.admin.fetched(now, clusters, status)) }
+		if status != "200" || asked < g.admin.parts.next {
+			done()
+			return
+		}
+		told := func(body []byte, status string) {
+			now := g.Now()
+			if problem := g.admin.parts.fetched(now, now-asked, clusters, body, status); problem != "" {
+				g.Log(Warn, problem)
+			}
+			done()
+		}
+		if page(source, subsetsPage, told) != nil {
+			told(nil, refused) // by the cluster's filter at once, while the call was still being made
+		}
 	})
 	if err != nil {
 		g.admin.busy = false
 		g.complain(g.admin.asked, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
 	}
-}
-
-// answered takes the admin interface's answer.
-func (g *envoyGateway) answered(size int) {
-	g.admin.busy = false
-	body, err := proxywasm.GetHttpCallResponseBody(0, min(size, adminMost))
-	if err != nil {
-		body = nil
-	}
-	now := g.Now()
-	g.complain(now, g.admin.fetched(now, body, callStatus()))
 }
 
 // complain writes a problem with the admin interface to the log, unless that was done a moment ago. "" ends all problems.

@@ -90,6 +90,9 @@ func (g *higressGateway) read(now time.Duration, cluster string) (*lb.View, []by
 	return l.view, raw
 }
 
+// Divided implements Gateway: Istio makes a cluster of its own for each subset of a service.
+func (g *higressGateway) Divided(string, *config.Config) bool { return false }
+
 // Tick implements Gateway: Higress tells endpoints when asked.
 func (g *higressGateway) Tick(time.Duration, *config.EnvoySource) {}
 

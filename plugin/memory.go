@@ -20,6 +20,7 @@ const (
 	keyReadings   = "warmgate/1/readings/" // and the name of the cluster
 	keyShares     = "warmgate/1/shares/"   // and the name of the cluster
 	keySecret     = "warmgate/1/secret"
+	keySubsets    = "warmgate/1/subsets"
 )
 
 // prepare creates the keys that several VMs write. The gateway starts a configuration in the main thread's VM before

@@ -256,6 +256,9 @@ func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 	if view == nil {
 		return s.pass(lb.ReasonNoEndpoints)
 	}
+	if v.gw.Divided(s.scope, s.cfg) {
+		return s.pass(lb.ReasonSubset)
+	}
 	var err error
 	switch s.cluster, s.policy, err = v.cluster(s.scope, s.cfg); {
 	case errors.Is(err, errClusters):

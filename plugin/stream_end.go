@@ -51,7 +51,7 @@ func (s *stream) responseHeaders(end bool) {
 func (s *stream) follow() {
 	served := s.Served()
 	s.reached = s.reached || served != ""
-	if served == "" || served == s.addr || !s.listed(served) {
+	if s.strayed(served) || served == "" || served == s.addr || !s.listed(served) {
 		return
 	}
 	v := s.plugin.vm
@@ -110,13 +110,15 @@ func (s *stream) done() {
 	if s.phase == phaseReserving {
 		s.leave()
 	}
+	if s.phase == phaseLeased && s.status == 0 {
+		served := s.Served()
+		s.reached = served != ""
+		s.strayed(served)
+	}
 	if s.phase == phaseLeased {
 		now := v.now()
 		outcome := lb.Outcome{}
 		s.learn(now, &outcome)
-		if s.status == 0 {
-			s.reached = s.Served() != ""
-		}
 		verdict := s.verdict(now)
 		if verdict > lb.Overload || verdict == lb.Overload && s.status > 0 {
 			s.forget(0) // before the release: who sees that the request is gone does not find its prompt either

@@ -48,6 +48,9 @@ func (a *adminInterface) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(*fault)(w, r)
 		return
 	}
+	if r.URL.Path != "/clusters" {
+		return // no cluster has subsets
+	}
 	g := a.gateway.Load()
 	if g == nil {
 		w.WriteHeader(http.StatusServiceUnavailable)

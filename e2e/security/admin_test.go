@@ -101,7 +101,8 @@ func openRoutes(clusters *[]string) func(file string, doc *yaml.Node) error {
 func attacks(target string) []*http.Request {
 	var list []*http.Request
 	for _, line := range []string{
-		"GET /clusters", "GET /clusters?format=json", "GET /config_dump", "GET /stats", "GET /metrics",
+		"GET /clusters", "GET /clusters?format=json", "GET /config_dump", "GET /stats",
+		"GET /stats?usedonly&filter=lb_subsets_", "GET /metrics",
 		"POST /", "POST /healthcheck/fail", "POST /quitquitquit",
 	} {
 		method, path, _ := strings.Cut(line, " ")
