@@ -57,6 +57,7 @@ type candidateList struct {
 	view       *View         // nil when something has changed
 	until      time.Duration // it is good until then
 	candidates []Candidate
+	tiers      []tier // that they are in
 	reason     Reason
 }
 
@@ -66,6 +67,7 @@ const listsKept = 8
 // Terms is what the configuration says of a cluster's endpoints.
 type Terms struct {
 	MaxInflight int64              // requests in flight per endpoint of weight 1, 0 for no cap
+	ZonePenalty float64            // cost of an endpoint in another zone, in requests in flight
 	Weights     map[string]float64 // by address, over what the gateway says
 	Health      HealthConfig
 }
@@ -109,16 +111,24 @@ func (h *Health) Ejections() uint64 { return h.ejected }
 // the tier, bits 48 to 63 the new endpoints that the request may go to.
 func (h *Health) Candidates(now time.Duration, v *View, terms *Terms, draw uint64) ([]Candidate, Reason) {
 	l := h.list(terms)
-	if l.view == v && now < l.until {
-		return l.candidates, l.reason
+	if l.view != v || now >= l.until {
+		h.follow(now, v)
+		cs, tiers, reason := h.candidates(now, v, terms)
+		if !slices.Equal(cs, l.candidates) {
+			l.candidates = cs
+		}
+		l.view, l.until, l.tiers, l.reason = v, now+refreshEvery, tiers, reason
 	}
-	h.follow(now, v)
-	cs, reason := h.candidates(now, v, terms)
-	if !slices.Equal(cs, l.candidates) {
-		l.candidates = cs
+	if l.reason == ReasonChosen && l.tiers[drawn(l.tiers, draw)].panics {
+		return nil, ReasonPanicThreshold
 	}
-	l.view, l.until, l.reason = v, now+refreshEvery, reason
-	return l.candidates, reason
+	return l.candidates, l.reason
+}
+
+// meant returns the tiers of the candidates that a request has, and which of them it is meant for.
+func (h *Health) meant(terms *Terms, draw uint64) ([]tier, uint8) {
+	tiers := h.list(terms).tiers
+	return tiers, drawn(tiers, draw)
 }
 
 // list returns what is at hand for the terms.

@@ -81,6 +81,10 @@ var mainKeys = []key{
 		Key{"lb_config.weights", "object", "", "Capacity of an endpoint relative to the others, by `ip:port`; over what the gateway says"},
 		setWeights, onAny, "",
 	},
+	{
+		Key{"lb_config.zone_penalty", "number", "0", "Stock Envoy: an endpoint in another zone than the gateway costs as if it had this many more requests in flight (`unit: tokens`: of usual length); 0: zones do not matter"},
+		number(0, 1e6, func(c *Config) *float64 { return &c.ZonePenalty }), onEnvoy, "",
+	},
 
 	{
 		Key{"lb_config.health.consecutive_failures", "integer", "5", "Failures that eject an endpoint when such requests fail nowhere else; 0: never"},
