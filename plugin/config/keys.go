@@ -38,6 +38,9 @@ const (
 	onEnvoy
 )
 
+// keyZones names the key that only means something where zones are known.
+const keyZones = "lb_config.zone_penalty"
+
 const millisType = "duration (number: ms)"
 
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
@@ -82,7 +85,7 @@ var mainKeys = []key{
 		setWeights, onAny, "",
 	},
 	{
-		Key{"lb_config.zone_penalty", "number", "0", "Stock Envoy: an endpoint in another zone than the gateway costs as if it had this many more requests in flight (`unit: tokens`: of usual length); 0: zones do not matter"},
+		Key{keyZones, "number", "0", "Stock Envoy: an endpoint in another zone than the gateway costs as if it had this many more requests in flight (`unit: tokens`: of usual length); 0: zones do not matter"},
 		number(0, 1e6, func(c *Config) *float64 { return &c.ZonePenalty }), onEnvoy, "",
 	},
 
