@@ -283,8 +283,9 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		if w.cfg.Order == MostTarget {
 			v = -v
 		}
-		const settles = 1e-3             // equal values go by load
-		c.Base = v + coin*(1/c.Weight-1) // one that fails, or has just come, is as if it had more
+		const settles = 1e-3                   // equal values go by load
+		c.Base = v + coin*(1/c.Weight-1+c.Far) // one that fails, or has just come, is as if it had more
+		c.Far = 0
 		c.Slope, c.Steep = settles*coin/w.scale, coin/w.scale
 		c.Room = w.scale
 		if e != nil && e.Counted {

@@ -57,6 +57,7 @@ type candidateList struct {
 	view       *View         // nil when something has changed
 	until      time.Duration // it is good until then
 	candidates []Candidate
+	tiers      []tier // that they are in
 	reason     Reason
 }
 
@@ -66,6 +67,7 @@ const listsKept = 8
 // Terms is what the configuration says of a cluster's endpoints.
 type Terms struct {
 	MaxInflight int64              // requests in flight per endpoint of weight 1, 0 for no cap
+	ZonePenalty float64            // cost of an endpoint in another zone, in requests in flight
 	Weights     map[string]float64 // by address, over what the gateway says
 	Health      HealthConfig
 }
@@ -105,19 +107,28 @@ func (h *Health) Ejections() uint64 { return h.ejected }
 
 // Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared, and it is
 // the same as before as long as its content is: stores tell lists apart by where they are. The reason is ReasonChosen, or
-// says why there are no candidates.
-func (h *Health) Candidates(now time.Duration, v *View, terms *Terms) ([]Candidate, Reason) {
+// says why there are no candidates. draw is the request's random bits, of which [Choose] uses the lower 32: bits 32 to 47 draw
+// the tier, bits 48 to 63 the new endpoints that the request may go to.
+func (h *Health) Candidates(now time.Duration, v *View, terms *Terms, draw uint64) ([]Candidate, Reason) {
 	l := h.list(terms)
-	if l.view == v && now < l.until {
-		return l.candidates, l.reason
+	if l.view != v || now >= l.until {
+		h.follow(now, v)
+		cs, tiers, reason := h.candidates(now, v, terms)
+		if !slices.Equal(cs, l.candidates) {
+			l.candidates = cs
+		}
+		l.view, l.until, l.tiers, l.reason = v, now+refreshEvery, tiers, reason
 	}
-	h.follow(now, v)
-	cs, reason := h.candidates(now, v, terms)
-	if !slices.Equal(cs, l.candidates) {
-		l.candidates = cs
+	if l.reason == ReasonChosen && l.tiers[drawn(l.tiers, draw)].panics {
+		return nil, ReasonPanicThreshold
 	}
-	l.view, l.until, l.reason = v, now+refreshEvery, reason
-	return l.candidates, reason
+	return l.candidates, l.reason
+}
+
+// meant returns the tiers of the candidates that a request has, and which of them it is meant for.
+func (h *Health) meant(terms *Terms, draw uint64) ([]tier, uint8) {
+	tiers := h.list(terms).tiers
+	return tiers, drawn(tiers, draw)
 }
 
 // list returns what is at hand for the terms.
@@ -165,50 +176,14 @@ func (h *Health) follow(now time.Duration, v *View) {
 	}
 }
 
-func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candidate, Reason) {
-	if len(v.Endpoints) == 0 {
-		return nil, ReasonNoEndpoints
+// candidate returns what load costs on an endpoint. usual is how often the one in the middle fails.
+func (h *Health) candidate(now time.Duration, e *Endpoint, usual float64, terms *Terms) Candidate {
+	weight := terms.Weight(e)
+	c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], usual, terms.Health.SlowStart)}
+	if terms.MaxInflight > 0 {
+		c.Cap = max(1, int64(math.Round(float64(terms.MaxInflight)*weight)))
 	}
-	usable, available, total := usable(v)
-	switch {
-	case len(usable) == 0:
-		return nil, ReasonNoHealthyEndpoint
-	case available*100 < terms.Health.PanicThreshold*total:
-		return nil, ReasonPanicThreshold
-	}
-	usable = h.withoutEjected(now, usable, mayEject(terms.Health.MaxEjectionPercent, available, total))
-	out, usual := make([]Candidate, 0, len(usable)), h.fleet(now, nil)
-	for _, e := range usable {
-		weight := terms.Weight(e)
-		c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], usual, terms.Health.SlowStart)}
-		if terms.MaxInflight > 0 {
-			c.Cap = max(1, int64(math.Round(float64(terms.MaxInflight)*weight)))
-		}
-		out = append(out, c)
-	}
-	return out, ReasonChosen
-}
-
-// usable returns the endpoints that the gateway would use, healthy ones before degraded ones; how many it could use, which
-// includes the degraded; and how many there are that do not leave.
-func usable(v *View) (usable []*Endpoint, available, total int) {
-	var healthy, degraded []*Endpoint
-	for i := range v.Endpoints {
-		switch e := &v.Endpoints[i]; e.State {
-		case Healthy:
-			healthy = append(healthy, e)
-		case Degraded:
-			degraded = append(degraded, e)
-		case Draining:
-			total--
-		}
-	}
-	total += len(v.Endpoints)
-	available = len(healthy) + len(degraded)
-	if len(healthy) > 0 {
-		return healthy, available, total
-	}
-	return degraded, available, total
+	return c
 }
 
 // mayEject returns how many endpoints may be out on top of those that the gateway took out itself: a share of all, but at
