@@ -46,6 +46,11 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 	for _, body := range bodies {
 		converse(t, g, body)
 	}
+	rules := `"_rules_":[{"_match_domain_":["x"],"lb_type":"cluster","lb_config":{"username":"` + canary + `","password":"` + canary + `"}},
+		{"_match_domain_":["y"],"lb_policy":"global_least_request","lb_config":{"password":{"` + canary + `":1},"username":"` + canary + `"}}],`
+	if err := g.PushPlugin(ctx, strings.Replace(talkative, "{", "{"+rules, 1)); err != nil { // refused in part
+		t.Fatal(err)
+	}
 	for _, config := range []string{
 		`{"lb_config":{"password":"` + canary + `","nonsense":1}}`,
 		`{"lb_config":{"pasword":"` + canary + `"}}`,
@@ -66,7 +71,7 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"configuration refused", "is of no use (auth)"} {
+	for _, want := range []string{"configuration refused, ", "configuration refused in part", "is of no use (auth)"} {
 		if !strings.Contains(g.Logs(), want) {
 			t.Errorf("the plugin wrote nothing of %q, so that was not tested", want)
 		}

@@ -182,14 +182,14 @@ func (pt *part) member(path, full, at string, v value) {
 func (pt *part) meant(path, full string) string {
 	name := strings.TrimPrefix(full[len(path):], ".")
 	var here []string
-	elsewhere := ""
+	elsewhere, written := "", plain(clip(name))
 	for i := range keys {
 		k := keys[i].Name
 		if rest, ok := cutSection(k, path); ok {
 			member, _, _ := strings.Cut(rest, ".")
 			here = append(here, member)
 		}
-		if last := k[strings.LastIndexByte(k, '.')+1:]; plain(last) == plain(clip(name)) && k != full {
+		if last := k[strings.LastIndexByte(k, '.')+1:]; plain(last) == written && k != full {
 			elsewhere = k
 		}
 	}

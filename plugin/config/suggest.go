@@ -28,7 +28,11 @@ func nearest(written string, names []string) string {
 	written = plain(written)
 	best, least := "", 1+len(written)/3
 	for _, name := range names {
-		if d := distance(written, plain(name)); d < least {
+		like := plain(name)
+		if max(len(like)-len(written), len(written)-len(like)) >= least { // which is the least that they differ by
+			continue
+		}
+		if d := distance(written, like); d < least {
 			best, least = name, d
 		}
 	}
