@@ -23,7 +23,7 @@ const (
 )
 
 // subsets are the clusters in which a route may be for a part of the endpoints only, by its metadata_match. What a
-// route matches is nowhere reported, and the way by which the plugin steers goes past the gateway's own choice of the
+// route matches is in no property, and the way by which the plugin steers goes past the gateway's own choice of the
 // part.
 type subsets struct {
 	kv      lb.KV

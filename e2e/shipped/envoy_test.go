@@ -130,6 +130,24 @@ func lacking(at string, less, more any) []string {
 	}
 }
 
+// TestOrderOfFilters holds the shipped layouts to the order that docs/envoy.md asks for: what makes Envoy look at the route
+// anew is directly in front of the plugin, and the two headers are taken away when stateful_session has read one of them.
+func TestOrderOfFilters(t *testing.T) {
+	want := []string{
+		"warmgate-strip-client", "warmgate", "envoy.filters.http.stateful_session", "warmgate-take", "envoy.filters.http.router",
+	}
+	for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {
+		var names []string
+		for _, f := range find[[]struct{ Name string }](t, parse(t, "envoy-config/"+file), "static_resources.listeners[name=main]."+
+			"filter_chains[0].filters[0].typed_config.http_filters") {
+			names = append(names, f.Name)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s has the filters %q, want %q", file, names, want)
+		}
+	}
+}
+
 // TestCapabilitiesAreThoseOfTheModule compares the list of allowed calls with what the module imports and exports: nothing
 // that it needs is missing, and nothing is allowed that it does not have.
 func TestCapabilitiesAreThoseOfTheModule(t *testing.T) {
