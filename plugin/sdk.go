@@ -135,7 +135,8 @@ func (h *httpContext) OnHttpResponseTrailers(int) types.Action {
 	return types.ActionContinue
 }
 
-// OnHttpStreamDone is called when the gateway logs the request and when it is done with it, whichever comes first, or once more.
+// OnHttpStreamDone is called when the gateway logs the request and when it is done with it, in either order. The first
+// call counts.
 func (h *httpContext) OnHttpStreamDone() {
 	if h.stream.phase == phaseDone {
 		return

@@ -151,7 +151,7 @@ type http3Client struct {
 	transport http3.Transport
 }
 
-// dial opens a connection. With early its first requests may go with the first packet, if there was a connection before.
+// dial opens a connection. With early its first requests may go with the first packet, if there was one before.
 func (c *http3Client) dial(early bool) (*quic.Conn, *http3.ClientConn) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -46,7 +46,7 @@ func TestEnvoyHTTP3(t *testing.T) {
 	}
 }
 
-// volley sends 30 requests one after the other over HTTP/3, then as many over HTTP/1.1, with these members of lb_config.
+// volley sends 30 requests one after the other over HTTP/3, then as many over HTTP/1.1, with the members of lb_config.
 func (c *http3Client) volley(t *testing.T, members string) {
 	t.Run("30 requests, "+members, func(t *testing.T) {
 		if err := c.driver.Configure(envoyHead + members + `,` + envoySource + `}}`); err != nil {
