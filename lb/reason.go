@@ -18,7 +18,7 @@ const (
 	ReasonBodyMalformed                   // the body is not the JSON it should be
 	ReasonBodyAmbiguous                   // a key that decides is in the body twice
 	ReasonBodyEncoded                     // the body is compressed or multipart
-	ReasonBodyLate                        // the body did not arrive in time: decided without it
+	ReasonBodyLate                        // the body did not arrive in time, or comes on request: decided without it
 	ReasonNoMetrics                       // no endpoint has said of late how it is
 	ReasonAtCapacity                      // every candidate is at its cap: the request is shed
 	ReasonOwnCluster                      // a route leads to a cluster of the plugin's own: the request is refused

@@ -74,6 +74,7 @@ type stream struct {
 	firstBytes bool                // some of the response's body has passed
 	complete   bool                // all of the response has passed
 	counted    bool                // among those that its endpoint is answering
+	encoded    bool                // the response is compressed
 	usage      *prompt.UsageReader // of the response, nil while none was read
 }
 
@@ -114,6 +115,8 @@ func (s *stream) requestHeaders(end bool) action {
 		return s.decide(0, true, lb.ReasonChosen)
 	case s.traits.encoded:
 		return s.decide(0, false, lb.ReasonBodyEncoded)
+	case s.traits.awaits:
+		return s.decide(0, false, lb.ReasonBodyLate)
 	}
 	s.phase = phaseHeld
 	s.HoldBody(s.cfg.MaxInspectBytes)
