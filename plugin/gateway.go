@@ -88,8 +88,10 @@ type Stream interface {
 	ResponseBody(from, max int) []byte
 	// Details is the gateway's own word for how the response came about, such as via_upstream.
 	Details() string
-	// Note leaves a text for the access log.
+	// Note leaves a text for the access log, and for an instance of the plugin behind this one: nobody else can write it.
 	Note(text string)
+	// Noted returns what an instance of the plugin in front of this one has left, "" for nothing.
+	Noted() string
 	// Resume continues a held request.
 	Resume()
 	// Reply answers the request in the endpoint's place.

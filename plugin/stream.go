@@ -84,6 +84,9 @@ func (p *plugin) newStream(context uint32, s Stream) *stream {
 
 // requestHeaders is called once, with end when the request has no body.
 func (s *stream) requestHeaders(end bool) action {
+	if steered(s.Noted()) {
+		return s.repeated()
+	}
 	if s.plugin.set == nil {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
@@ -302,15 +305,30 @@ func (s *stream) pass(reason lb.Reason) action {
 	return proceed
 }
 
+// repeated leaves the request to another instance of the plugin, in front of this one, which has counted and steered it.
+func (s *stream) repeated() action {
+	s.phase = phasePassed
+	s.count(lb.ReasonAlreadyDecided)
+	if v := s.plugin.vm; !v.repeats {
+		v.repeats = true
+		v.gw.Log(Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
+	}
+	return proceed
+}
+
 // settle counts the request under its reason.
 func (s *stream) settle(reason lb.Reason) {
+	s.count(reason)
+	s.Note(describe(s.chosen, reason, s.load))
+}
+
+func (s *stream) count(reason lb.Reason) {
 	s.reason, s.settled = reason, true
 	policy := ""
 	if s.cfg != nil {
 		policy = s.cfg.Policy
 	}
 	s.plugin.vm.stats.decided(policy, reason)
-	s.Note(describe(s.chosen, reason, s.load))
 }
 
 // lateRecovered ends a deadline that panicked. There is no callback of the request to let it go on.
