@@ -69,6 +69,8 @@ type Stream interface {
 	RequestHeaders() [][2]string
 	// HoldBody tells the gateway that up to max bytes of the request's body will be held back.
 	HoldBody(max int)
+	// ReleaseHeaders lets the headers go on before the part of the body that the callback is for, of which none is held.
+	ReleaseHeaders()
 	// RequestBody returns at most max bytes of the body received so far.
 	RequestBody(max int) []byte
 	// Steer sends the request to addr, and its retries to the others in turn where the gateway can.

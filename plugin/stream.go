@@ -172,11 +172,16 @@ func (s *stream) requestBody(size int, end bool) action {
 		}
 		return proceed
 	}
+	first := !s.began
 	s.began, s.received = true, size
 	if !end && !s.late && size < s.cfg.MaxInspectBytes {
 		return hold
 	}
-	return s.inspect(size, end)
+	a := s.inspect(size, end)
+	if a == proceed && first && !end {
+		s.ReleaseHeaders()
+	}
+	return a
 }
 
 // requestTrailers is called when the body was followed by trailers.
