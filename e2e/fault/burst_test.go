@@ -17,7 +17,7 @@ func TestBurst(t *testing.T) {
 	t.Parallel()
 	g := harness.StartT(t, harness.Options{Endpoints: fleet(t, 2), Config: config(`"unit":"tokens"`, `"body_timeout":"30s"`)})
 	awaitReason(t, g.URL(), "chosen")
-	const uploads, part = 24, 100 << 10
+	const uploads, part = 16, 100 << 10
 	body := text(48 * mib)
 	want, lost := arrived(body), 0
 	for range uploads {

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -41,33 +40,22 @@ func limited(offset int) func(listener *yaml.Node) error {
 	}
 }
 
-// TestBodyLimit sends bodies through a filter that limits them, in front of the plugin and behind it: it refuses those that exceed the
-// limit, whether the plugin holds requests for their bodies or not.
-func TestBodyLimit(t *testing.T) {
-	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
-			front, behind := withListener("front", limited(0)), withListener("behind", limited(1))
-			g := harness.StartT(t, harness.Options{
-				Version: version, Endpoints: fleet(t, 2), Config: config(),
-				Edit: func(file string, doc *yaml.Node) error { return errors.Join(front(file, doc), behind(file, doc)) },
+// sendToLimits sends bodies through a filter that limits them, in front of the plugin and behind it: it refuses those that
+// exceed the limit, whether the plugin holds requests for their bodies or not.
+func sendToLimits(t *testing.T, g *harness.Gateway) {
+	t.Helper()
+	for _, unit := range []string{"requests", "tokens"} {
+		if err := g.PushPlugin(t.Context(), config(`"unit":"`+unit+`"`, `"body_timeout":"30s"`)); err != nil {
+			t.Fatal(err)
+		}
+		for where, times := range map[string]int{"limit in front": 1, "limit behind": 8} {
+			t.Run(unit+", "+where, func(t *testing.T) {
+				url := listenerURL(t, g, where)
+				for range times { // how much of a body Envoy reads at once differs each time
+					sendLimited(t, url)
+				}
 			})
-			awaitReason(t, g.URL(), "chosen")
-			for _, unit := range []string{"requests", "tokens"} {
-				if err := g.PushPlugin(t.Context(), config(`"unit":"`+unit+`"`, `"body_timeout":"30s"`)); err != nil {
-					t.Fatal(err)
-				}
-				for where, times := range map[string]int{"front": 1, "behind": 8} {
-					t.Run(unit+", limit "+where, func(t *testing.T) {
-						url := listenerURL(t, g, where)
-						for range times { // how much of a body Envoy reads at once differs each time
-							sendLimited(t, url)
-						}
-					})
-				}
-			}
-			drained(t, g)
-		})
+		}
 	}
 }
 
