@@ -3,8 +3,9 @@ package lb
 // Reason says why a request went where it went. Every request that reaches the plugin is counted under exactly one.
 type Reason uint8
 
-// The reasons. All leave the request to the gateway's native balancing, but ReasonChosen, those of a body that could not be
-// read, which is weighed by its length, and ReasonAtCapacity and ReasonOwnCluster, which refuse it.
+// The reasons. All leave the request to the gateway's native balancing, but ReasonChosen, those of a body that could not
+// be read, which is weighed by its length, ReasonAlreadyDecided, and ReasonAtCapacity and ReasonOwnCluster, which refuse
+// it.
 const (
 	ReasonChosen            Reason = iota // the least cost among the candidates
 	ReasonDisabled                        // switched off by `enabled: false`
@@ -19,10 +20,11 @@ const (
 	ReasonBodyMalformed                   // the body is not the JSON it should be
 	ReasonBodyAmbiguous                   // a key that decides is in the body twice
 	ReasonBodyEncoded                     // the body is compressed or multipart
-	ReasonBodyLate                        // the body did not arrive in time: decided without it
+	ReasonBodyLate                        // the body did not arrive in time, or comes on request: decided without it
 	ReasonNoMetrics                       // no endpoint has said of late how it is
 	ReasonAtCapacity                      // every candidate is at its cap: the request is shed
 	ReasonOwnCluster                      // a route leads to a cluster of the plugin's own: the request is refused
+	ReasonAlreadyDecided                  // the plugin is in the filter chain twice: its first instance has decided
 	ReasonStoreError                      // the store could not count the request
 	ReasonPanic                           // a programming error was caught
 	reasonCount
@@ -32,7 +34,7 @@ var reasonNames = [reasonCount]string{
 	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "subset",
 	"no_healthy_endpoint",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
-	"own_cluster", "store_error", "panic",
+	"own_cluster", "already_decided", "store_error", "panic",
 }
 
 // String returns the reason's name as it appears in statistics, headers and logs.

@@ -330,6 +330,10 @@ func (s *fakeStream) Details() string { s.asked("Details"); return s.details }
 
 func (s *fakeStream) Note(text string) { s.asked("Note"); s.note = text }
 
+func (s *fakeStream) ReleaseHeaders() { s.asked("ReleaseHeaders") }
+
+func (s *fakeStream) Noted() string { s.asked("Noted"); return s.note }
+
 func (s *fakeStream) Resume() {
 	s.asked("Resume")
 	if s.inside || !s.held || s.resumed {

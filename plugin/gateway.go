@@ -72,6 +72,8 @@ type Stream interface {
 	RequestHeaders() [][2]string
 	// HoldBody tells the gateway that up to max bytes of the request's body will be held back.
 	HoldBody(max int)
+	// ReleaseHeaders lets the headers go on before the part of the body that the callback is for, of which none is held.
+	ReleaseHeaders()
 	// RequestBody returns at most max bytes of the body received so far.
 	RequestBody(max int) []byte
 	// Steer sends the request to addr, and its retries to the others in turn where the gateway can.
@@ -91,8 +93,10 @@ type Stream interface {
 	ResponseBody(from, max int) []byte
 	// Details is the gateway's own word for how the response came about, such as via_upstream.
 	Details() string
-	// Note leaves a text for the access log.
+	// Note leaves a text for the access log, and for an instance of the plugin behind this one: nobody else can write it.
 	Note(text string)
+	// Noted returns what an instance of the plugin in front of this one has left, "" for nothing.
+	Noted() string
 	// Resume continues a held request.
 	Resume()
 	// Reply answers the request in the endpoint's place.

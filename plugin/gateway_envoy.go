@@ -163,6 +163,11 @@ func (s envoyStream) Route() string { return property("xds", "route_name") }
 // HoldBody implements Stream: the listener's buffer limit, 1 MiB unless set, is far above what is held.
 func (s envoyStream) HoldBody(int) {}
 
+// ReleaseHeaders implements Stream. Envoy would else keep the part before it passes on the headers. A filter behind the
+// plugin that limits the body sets its limit then, and what is kept by then and exceeds it makes Envoy stop reading in
+// place of answering 413: such a body passes, or the request hangs.
+func (s envoyStream) ReleaseHeaders() { s.Resume() }
+
 // Steer implements Stream. The first choice goes through stateful_session, which leaves an endpoint alone that is
 // unhealthy by now; retries follow the list of override_host.
 func (s envoyStream) Steer(addr string, others []string) error {

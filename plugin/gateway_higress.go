@@ -107,6 +107,9 @@ func (s higressStream) Cluster() string { return property("cluster_name") }
 // Route implements Stream.
 func (s higressStream) Route() string { return property("route_name") }
 
+// ReleaseHeaders implements Stream.
+func (s higressStream) ReleaseHeaders() {}
+
 // HoldBody implements Stream. The listener's buffer is 32 KiB by default, and a held body above it fails with 413.
 func (s higressStream) HoldBody(max int) {
 	_ = proxywasm.SetProperty([]string{"set_decoder_buffer_limit"}, []byte(strconv.Itoa(max+bodySlack)))

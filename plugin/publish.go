@@ -83,3 +83,9 @@ func describe(addr string, r lb.Reason, load int64) string {
 	}
 	return b.String()
 }
+
+// steered says whether what describe has written is of a request that was sent to the endpoint chosen.
+func steered(note string) bool {
+	_, reason, _ := strings.Cut(note, " reason=")
+	return strings.HasPrefix(reason, lb.ReasonChosen.String()) || strings.HasPrefix(reason, "body_")
+}

@@ -12,8 +12,11 @@ var theVM *vm
 
 type vmContext struct{ types.DefaultVMContext }
 
-// NewPluginContext is called for every configuration.
+// NewPluginContext is called for every configuration, and by watch.
 func (*vmContext) NewPluginContext(id uint32) types.PluginContext {
+	if ending != nil {
+		return ending
+	}
 	if theVM == nil {
 		theVM = newVM(newGateway())
 	}
@@ -68,7 +71,9 @@ func (p *pluginContext) OnTick() {
 
 // NewHttpContext is called for every request.
 func (p *pluginContext) NewHttpContext(id uint32) types.HttpContext {
-	return &httpContext{stream: p.plugin.newStream(id, newGatewayStream())}
+	h := &httpContext{stream: p.plugin.newStream(id, newGatewayStream())}
+	watch(h)
+	return h
 }
 
 type httpContext struct {
@@ -130,7 +135,11 @@ func (h *httpContext) OnHttpResponseTrailers(int) types.Action {
 	return types.ActionContinue
 }
 
-// OnHttpStreamDone implements types.HttpContext.
+// OnHttpStreamDone is called when the gateway logs the request and when it is done with it, in either order. The first
+// call counts.
 func (h *httpContext) OnHttpStreamDone() {
+	if h.stream.phase == phaseDone {
+		return
+	}
 	callback(h.stream.context, "the end of a stream", h.stream.done, h.stream.recovered)
 }

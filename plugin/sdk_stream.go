@@ -79,6 +79,9 @@ func (s sdkStream) Note(text string) {
 	_ = proxywasm.SetProperty([]string{"warmgate"}, []byte(text))
 }
 
+// Noted implements Stream.
+func (s sdkStream) Noted() string { return property("warmgate") }
+
 // Resume implements Stream.
 func (s sdkStream) Resume() { _ = proxywasm.ResumeHttpRequest() }
 

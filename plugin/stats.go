@@ -22,6 +22,7 @@ const (
 	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as model servers told (prefix_cache)
 	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as model servers told
 	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
+	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read because they are encoded
 	statRetention   = "warmgate_prefix_retention_seconds"     // ;cluster: for how long endpoints are taken to keep prompts
 	statLosses      = "warmgate_prefix_losses_total"          // ;cluster: endpoints found to have lost their caches
 	statTable       = "warmgate_prefix_table_percent"         // ;cluster: of the endpoints' caches, what the table has room to describe

@@ -74,6 +74,7 @@ type stream struct {
 	firstBytes bool                // some of the response's body has passed
 	complete   bool                // all of the response has passed
 	counted    bool                // among those that its endpoint is answering
+	encoded    bool                // the response is compressed
 	usage      *prompt.UsageReader // of the response, nil while none was read
 }
 
@@ -83,6 +84,9 @@ func (p *plugin) newStream(context uint32, s Stream) *stream {
 
 // requestHeaders is called once, with end when the request has no body.
 func (s *stream) requestHeaders(end bool) action {
+	if steered(s.Noted()) {
+		return s.repeated()
+	}
 	if s.plugin.set == nil {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
@@ -116,6 +120,8 @@ func (s *stream) requestHeaders(end bool) action {
 		return s.decide(0, true, lb.ReasonChosen)
 	case s.traits.encoded:
 		return s.decide(0, false, lb.ReasonBodyEncoded)
+	case s.traits.awaits:
+		return s.decide(0, false, lb.ReasonBodyLate)
 	}
 	s.phase = phaseHeld
 	s.HoldBody(s.cfg.MaxInspectBytes)
@@ -168,11 +174,16 @@ func (s *stream) requestBody(size int, end bool) action {
 		}
 		return proceed
 	}
+	first := !s.began
 	s.began, s.received = true, size
 	if !end && !s.late && size < s.cfg.MaxInspectBytes {
 		return hold
 	}
-	return s.inspect(size, end)
+	a := s.inspect(size, end)
+	if a == proceed && first && !end {
+		s.ReleaseHeaders()
+	}
+	return a
 }
 
 // requestTrailers is called when the body was followed by trailers.
@@ -304,15 +315,30 @@ func (s *stream) pass(reason lb.Reason) action {
 	return proceed
 }
 
+// repeated leaves the request to another instance of the plugin, in front of this one, which has counted and steered it.
+func (s *stream) repeated() action {
+	s.phase = phasePassed
+	s.count(lb.ReasonAlreadyDecided)
+	if v := s.plugin.vm; !v.repeats {
+		v.repeats = true
+		v.gw.Log(Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
+	}
+	return proceed
+}
+
 // settle counts the request under its reason.
 func (s *stream) settle(reason lb.Reason) {
+	s.count(reason)
+	s.Note(describe(s.chosen, reason, s.load))
+}
+
+func (s *stream) count(reason lb.Reason) {
 	s.reason, s.settled = reason, true
 	policy := ""
 	if s.cfg != nil {
 		policy = s.cfg.Policy
 	}
 	s.plugin.vm.stats.decided(policy, reason)
-	s.Note(describe(s.chosen, reason, s.load))
 }
 
 // lateRecovered ends a deadline that panicked. There is no callback of the request to let it go on.

@@ -22,6 +22,9 @@ func (s *stream) responseHeaders(end bool) {
 		s.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.follow()
 		s.answering(s.status > 0 && s.status < 400)
+		if !end {
+			s.skipEncoded()
+		}
 	}
 	s.report()
 	if s.settled && s.cfg != nil && s.cfg.DebugHeaders {

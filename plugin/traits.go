@@ -13,6 +13,7 @@ type traits struct {
 	length    int  // of the body by its header, 0 when that is not told
 	opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
 	encoded   bool // the body is compressed or multipart
+	awaits    bool // the body comes once the server has asked for it: where the gateway asks, it removes the header
 }
 
 func (t *traits) read(s Stream) {
@@ -29,6 +30,8 @@ func (t *traits) read(s Stream) {
 			t.opaque = t.opaque || h[1] == "CONNECT"
 		case "upgrade":
 			t.opaque = t.opaque || h[1] != ""
+		case "expect":
+			t.awaits = t.awaits || strings.EqualFold(h[1], "100-continue")
 		case "content-length":
 			if n, err := strconv.Atoi(h[1]); err == nil && n > 0 {
 				t.length = min(n, maxLength)

@@ -22,6 +22,8 @@ func TestTraits(t *testing.T) {
 		{"identity", [][2]string{{"content-encoding", "Identity"}}, traits{}},
 		{"empty encoding", [][2]string{{"content-encoding", ""}}, traits{}},
 		{"two encodings", [][2]string{{"content-encoding", "br"}, {"content-encoding", "identity"}}, traits{encoded: true}},
+		{"100-continue", [][2]string{{"expect", "100-Continue"}}, traits{awaits: true}},
+		{"another expectation", [][2]string{{"expect", "200-ok"}}, traits{}},
 		{"length of no number", [][2]string{{"content-length", "12a"}}, traits{}},
 		{"length below zero", [][2]string{{"content-length", "-12"}}, traits{}},
 		{"length beyond all", [][2]string{{"content-length", "99999999999999999999"}}, traits{}},

@@ -19,7 +19,11 @@ type trapVM struct{ vmContext }
 
 // NewPluginContext implements types.VMContext.
 func (v *trapVM) NewPluginContext(id uint32) types.PluginContext {
-	return &trapPlugin{v.vmContext.NewPluginContext(id).(*pluginContext)}
+	context := v.vmContext.NewPluginContext(id)
+	if p, ok := context.(*pluginContext); ok {
+		return &trapPlugin{p}
+	}
+	return context // of a stream
 }
 
 type trapPlugin struct{ *pluginContext }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -31,8 +32,19 @@ func (cl *cluster) samples() bool {
 
 // reads reports whether the response is to be read for its usage.
 func (s *stream) reads() bool {
-	return s.phase == phaseLeased && s.status >= 200 && s.status < 300 &&
+	return s.phase == phaseLeased && s.status >= 200 && s.status < 300 && !s.encoded &&
 		(s.work.sampled || s.prompted != nil && len(s.prompted.blocks) > 0)
+}
+
+// skipEncoded gives up reading a response that is encoded, and counts it.
+func (s *stream) skipEncoded() {
+	if !s.reads() {
+		return
+	}
+	encoding := s.ResponseHeader("content-encoding")
+	if s.encoded = encoding != "" && !strings.EqualFold(encoding, "identity"); s.encoded {
+		s.plugin.vm.stats.count(statEncoded, 1)
+	}
 }
 
 // read looks for the usage in a part of the response.

@@ -32,6 +32,7 @@ type vm struct {
 	seen      map[string]uint64   // turn of the past that this VM has last agreed with, by name of the plugin
 	source    *config.EnvoySource // where those say that endpoints are found
 	clusters  map[string]*cluster
+	repeats   bool                      // the plugin was found twice in one filter chain
 	held      map[*stream]time.Duration // requests that wait for their body, and until when
 	open      map[*stream]progress      // leases that count what has come of a body
 	chainers  map[chainTerms]*prompt.Chainer

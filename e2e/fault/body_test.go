@@ -63,18 +63,20 @@ var http1 = &http.Client{Transport: &http.Transport{}, Timeout: patience}
 
 // post sends body in frames of the given size. The length is told unless it is negative.
 func post(c *http.Client, body []byte, size int, length int64) func(g *harness.Gateway) string {
-	return func(g *harness.Gateway) string {
-		req, err := http.NewRequest(http.MethodPost, g.URL()+echo, io.NopCloser(&frames{body, size}))
-		if err != nil {
-			return err.Error()
-		}
-		req.ContentLength = length
-		resp, err := c.Do(req)
-		if err != nil {
-			return err.Error()
-		}
-		return outcome(resp)
+	return func(g *harness.Gateway) string { return postTo(c, g.URL(), body, size, length) }
+}
+
+func postTo(c *http.Client, url string, body []byte, size int, length int64) string {
+	req, err := http.NewRequest(http.MethodPost, url+echo, io.NopCloser(&frames{body, size}))
+	if err != nil {
+		return err.Error()
 	}
+	req.ContentLength = length
+	resp, err := c.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	return outcome(resp)
 }
 
 // outcome reads an answer to its end.

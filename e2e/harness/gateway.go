@@ -166,13 +166,22 @@ func (g *Gateway) awaitReady(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		g.addr, err = listenerAddr(text)
+		g.addr, err = listenerAddr(text, "main")
 		return err == nil, err
 	})
 }
 
-// listenerAddr finds the address of the listener main in the admin page /listeners.
-func listenerAddr(text string) (string, error) {
+// Listener returns ip:port of a listener that Options.Edit has added.
+func (g *Gateway) Listener(ctx context.Context, name string) (string, error) {
+	text, err := g.admin.get(ctx, listenersPage)
+	if err != nil {
+		return "", err
+	}
+	return listenerAddr(text, name)
+}
+
+// listenerAddr finds the address of the listener of that name in the admin page /listeners.
+func listenerAddr(text, name string) (string, error) {
 	var page struct {
 		Listeners []struct {
 			Name  string `json:"name"`
@@ -188,11 +197,11 @@ func listenerAddr(text string) (string, error) {
 		return "", fmt.Errorf("harness: admin /listeners: %w", err)
 	}
 	for _, l := range page.Listeners {
-		if l.Name == "main" && l.Local.Socket.Port != 0 {
+		if l.Name == name && l.Local.Socket.Port != 0 {
 			return fmt.Sprintf("%s:%d", l.Local.Socket.Address, l.Local.Socket.Port), nil
 		}
 	}
-	return "", fmt.Errorf("harness: admin /listeners shows no listener main: %.200s", text)
+	return "", fmt.Errorf("harness: admin /listeners shows no listener %s: %.200s", name, text)
 }
 
 // Addr returns ip:port of the listener.

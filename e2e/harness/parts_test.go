@@ -43,7 +43,7 @@ func TestListenerAddr(t *testing.T) {
 		{`{}`, ""},
 		{`not JSON`, ""},
 	} {
-		got, err := listenerAddr(c.page)
+		got, err := listenerAddr(c.page, "main")
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %q, %v, want %q", c.page, got, err, c.want)
 		}

@@ -57,6 +57,9 @@ type Options struct {
 	// AllowStopIteration is stock Envoy's allow_on_headers_stop_iteration. Higress decides by ABI version alone.
 	AllowStopIteration bool
 
+	// LogLast is the order in which Envoy ends a request over HTTP/3: it logs the request after it has deleted the stream's context.
+	LogLast bool
+
 	// Seed makes the random numbers that guests draw repeatable; every VM draws others.
 	Seed uint64
 	// Now is the virtual time of the start; zero = 2026-01-01 00:00 UTC.

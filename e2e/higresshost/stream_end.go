@@ -59,7 +59,7 @@ func (s *Stream) reset(details string) {
 	s.end()
 }
 
-// end is the one way out: log, done, delete, once each and in this order.
+// end is the one way out: log, done, delete, once each and in this order, or log last.
 func (s *Stream) end() {
 	if s.ended {
 		return
@@ -70,17 +70,24 @@ func (s *Stream) end() {
 		return
 	}
 	if !s.bypass {
-		v := s.root.vm
-		s.Callbacks.Log++
-		s.logging = true
-		v.callback(s.id, "proxy_on_log")
-		s.logging = false
+		if !s.gw.opts.LogLast {
+			s.log()
+		}
 		s.request.hide()
 		s.response.hide()
 		s.finish("proxy_on_done", &s.Callbacks.Done)
 		s.finish("proxy_on_delete", &s.Callbacks.Delete)
+		if s.gw.opts.LogLast {
+			s.log()
+		}
 	}
 	s.root.forget(s)
+}
+
+func (s *Stream) log() {
+	s.logging = true
+	s.finish("proxy_on_log", &s.Callbacks.Log)
+	s.logging = false
 }
 
 func (s *Stream) finish(name string, count *int) {

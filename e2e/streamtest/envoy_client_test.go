@@ -37,19 +37,13 @@ func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
 		d.settle()
 	}
 	r = r.Filled()
-	d.sent++
-	id := fmt.Sprint(d.sent)
-	s := &envoyStream{driver: d, exchange: &exchange{arrivals: make(chan *attempt, 16)}, done: make(chan struct{})}
-	d.hub.mu.Lock()
-	d.hub.exchanges[id] = s.exchange
-	d.hub.mu.Unlock()
+	s, id := d.newStream()
 	from := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(cmp.Or(r.Client, "127.0.0.1"))}}
 	conn, err := from.Dial("tcp", d.gw.Addr())
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	s.conn = conn
-	d.streams = append(d.streams, s)
 	d.t.Cleanup(func() { _ = conn.Close() })
 	go s.read(r.Method)
 	s.write(s.head(r, id))
@@ -64,6 +58,18 @@ func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
 		s.write(trailers + "\r\n")
 	}
 	return s
+}
+
+// newStream returns a stream without a client yet, and the name by which the model servers know it.
+func (d *envoy) newStream() (s *envoyStream, id string) {
+	d.sent++
+	id = fmt.Sprint(d.sent)
+	s = &envoyStream{driver: d, exchange: &exchange{arrivals: make(chan *attempt, 16)}, done: make(chan struct{})}
+	d.hub.mu.Lock()
+	d.hub.exchanges[id] = s.exchange
+	d.hub.mu.Unlock()
+	d.streams = append(d.streams, s)
+	return s, id
 }
 
 // head returns the request's first bytes, and decides how its body is framed.

@@ -27,6 +27,13 @@ func TestHigress(t *testing.T) {
 	}
 }
 
+// A request that is logged after its context was deleted, as over HTTP/3, ends as any other.
+func TestHigressLogLast(t *testing.T) {
+	streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
+		return &higress{t: t, logLast: true}
+	}, "end")
+}
+
 // higressWasm is the Higress artifact.
 var higressWasm = sync.OnceValues(func() ([]byte, error) {
 	path, err := harness.Wasm(context.Background(), harness.HostHigress)
@@ -45,6 +52,7 @@ const (
 type higress struct {
 	t       *testing.T
 	profile higresshost.Profile
+	logLast bool
 	gw      *higresshost.Gateway
 	list    []streamtest.Endpoint
 	addrs   []string
@@ -109,6 +117,7 @@ func (h *higress) Configure(config string) error {
 	}
 	h.gw = higresshost.Start(h.t, higresshost.Options{
 		Wasm: wasm, Config: config, Profile: h.profile, Workers: h.Workers(), Route: higressRoute, Cluster: higressCluster,
+		LogLast: h.logLast,
 	})
 	h.local = map[*higresshost.Stream]int{}
 	h.gw.OnRoute = func(s *higresshost.Stream) int { return h.local[s] }

@@ -132,6 +132,18 @@ var prefixScenarios = []scenario{
 		}
 		t.wantGrown(expected, 0)
 	}},
+	{name: "an answer that is encoded", policy: prefixCache, endpoints: 1, run: func(t *run) {
+		const encoded, prompt = "warmgate_usage_encoded_total", "warmgate_prompt_tokens_total"
+		t.mark(encoded, prompt)
+		for _, encoding := range []string{"gzip", "identity"} {
+			s := t.say(t.conversation(1))
+			s.Head(200, [2]string{"content-encoding", encoding})
+			s.Data(`{"usage":{"prompt_tokens":500,"completion_tokens":9}}`) // plain in both, so that it could be read
+			t.finish(s)
+		}
+		t.wantGrown(encoded, 1)
+		t.wantGrown(prompt, 500)
+	}},
 	{name: "an answer that breaks off", policy: prefixCache, endpoints: 1, run: func(t *run) {
 		const expected = "warmgate_expected_cached_tokens_total"
 		t.answer(t.conversation(1), `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":400}}}`)
