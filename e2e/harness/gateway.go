@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,8 +44,10 @@ type Options struct {
 type Gateway struct {
 	options Options
 	dir     string
+	binary  string // Envoy's
 	addr    string
 	process process
+	old     []process // that Restart has replaced
 	admin   *admin
 
 	mu      sync.Mutex // one push at a time
@@ -71,8 +74,8 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{options: o, dir: dir, admin: newAdmin(dir), module: o.Module, version: 1}
-	if err := errors.Join(g.writeAll(), g.run(ctx, binary)); err != nil {
+	g := &Gateway{options: o, dir: dir, binary: binary, admin: newAdmin(dir), module: o.Module, version: 1}
+	if err := errors.Join(g.writeAll(), g.run(ctx, "--use-dynamic-base-id", "--base-id-path", baseIDFile)); err != nil {
 		return nil, errors.Join(err, g.Stop())
 	}
 	context.AfterFunc(ctx, func() { g.Stop() })
@@ -113,8 +116,9 @@ func (g *Gateway) writeAll() error {
 	return nil
 }
 
-// run starts the process. Envoy resolves the relative paths of the shipped files against the run folder.
-func (g *Gateway) run(ctx context.Context, binary string) error {
+// run starts a process with the arguments added. Envoy resolves the relative paths of the shipped files against the run
+// folder.
+func (g *Gateway) run(ctx context.Context, args ...string) error {
 	level := g.options.LogLevel
 	if level == "" {
 		level = "warning"
@@ -123,18 +127,18 @@ func (g *Gateway) run(ctx context.Context, binary string) error {
 	if workers == 0 {
 		workers = 2
 	}
-	log, err := os.Create(filepath.Join(g.dir, "envoy.log"))
+	log, err := g.appendTo("envoy.log")
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	access, err := os.Create(filepath.Join(g.dir, "access.log"))
+	access, err := g.appendTo("access.log")
 	if err != nil {
 		return err
 	}
 	defer access.Close()
-	cmd := exec.Command(binary, "--config-path", bootstrapFile, "--concurrency", strconv.Itoa(workers),
-		"--use-dynamic-base-id", "--log-level", level, "--drain-time-s", "1", "--file-flush-interval-msec", "100")
+	cmd := exec.Command(g.binary, append(args, "--config-path", bootstrapFile, "--concurrency", strconv.Itoa(workers),
+		"--log-level", level, "--drain-time-s", "1", "--file-flush-interval-msec", "100")...)
 	if g.options.Redis != "" {
 		tunnel, err := g.options.render(tunnelFile, g.options.tunnel)
 		if err != nil {
@@ -230,10 +234,19 @@ func (g *Gateway) read(name string) string {
 	return string(text)
 }
 
+// appendTo opens a file of the run folder that several processes may write to.
+func (g *Gateway) appendTo(name string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(g.dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+}
+
 // Stop ends Envoy and deletes the run folder. Calling it again does nothing.
 func (g *Gateway) Stop() error {
-	if g.process.Process != nil {
-		if err := g.process.stop(5 * time.Second); err != nil {
+	// The newest first: it asks the one before it for its counts, and breaks off when that is gone.
+	for _, p := range slices.Backward(append(g.old, g.process)) {
+		if p.Process == nil {
+			continue
+		}
+		if err := p.stop(5 * time.Second); err != nil {
 			return err
 		}
 	}
