@@ -127,14 +127,14 @@ func settled(t *testing.T, l *lab, name string) {
 	})
 }
 
-// originalDst sends requests to the servers that they name, in a cluster for which a rule switches the plugin off: it
-// would take the servers that were named of late for endpoints to choose from.
+// originalDst sends requests to the servers that they name. Envoy lists those that were named in the last seconds: they are
+// no endpoints to choose from.
 func originalDst(t *testing.T, l *lab, name string) {
 	await(t, func() error { // all of them are in the list that the plugin reads
 		for server, addr := range l.fleet.plain {
 			id, e := l.fleet.begin(func(w http.ResponseWriter, _ *http.Request, _, _ int) { _, _ = io.WriteString(w, "hello") })
 			a := l.must(t, name, ask{exchange: id, header: []string{"x-to", addr}})
-			if n := e.spread(); a.status != http.StatusOK || n[server] != 1 || a.reason() != "disabled" {
+			if n := e.spread(); a.status != http.StatusOK || n[server] != 1 || a.reason() != "no_endpoints" {
 				t.Fatalf("%d, reason %q, requests by server %v, want server %d", a.status, a.reason(), n, server)
 			}
 		}

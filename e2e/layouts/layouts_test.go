@@ -17,7 +17,6 @@ func TestLayoutsOldest(t *testing.T) { runLayouts(t, harness.OldestVersion) }
 
 // pluginConfig has a rule for each of the host names.
 const pluginConfig = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + common + `},"_rules_":[
-	{"_match_service_":["ORIGINAL_DST"],"enabled":false,"lb_policy":"global_least_request","lb_config":{` + common + `}},
 	{"_match_domain_":["` + byTokens + `"],"lb_policy":"global_least_request","lb_config":{
 		"unit":"tokens","body_timeout":"60s",` + common + `}},
 	{"_match_domain_":["` + inRedis + `"],"lb_policy":"global_least_request","lb_config":{

@@ -16,8 +16,8 @@ import (
 const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
-// every cluster. Clusters without endpoints that have an IP address and a port are left out. The text may end anywhere: a
-// last line without its end is ignored.
+// every cluster. Clusters without endpoints that have an IP address and a port are left out, and those of type ORIGINAL_DST.
+// The text may end anywhere: a last line without its end is ignored.
 func ParseClusters(text []byte) map[string][]lb.Endpoint {
 	clusters := make(map[string][]lb.Endpoint)
 	var h host
@@ -50,6 +50,7 @@ type host struct {
 	cluster string
 	usable  bool // has an IP address
 	known   bool // its health was seen
+	passing bool // a server that a request has named: see named
 
 	state    lb.State
 	priority uint8
@@ -73,6 +74,8 @@ func (h *host) line(s []byte) {
 	case s[0] == 'h':
 		if v, ok := bytes.CutPrefix(s, []byte("health_flags::")); ok {
 			h.state, h.known = stateOf(v), true
+		} else if v, ok := bytes.CutPrefix(s, []byte("hostname::")); ok && h.named(v) {
+			h.passing = true
 		}
 	case s[0] == 'w':
 		if v, ok := bytes.CutPrefix(s, []byte("weight::")); ok {
@@ -97,9 +100,17 @@ func (h *host) line(s []byte) {
 	}
 }
 
+// named says whether a host of that name is one of an ORIGINAL_DST cluster: Envoy lists the servers that requests have
+// named lately. They are no endpoints to choose from, since each request names its own.
+func (h *host) named(hostname []byte) bool {
+	_, addr := splitPrefix(h.prefix)
+	name, ok := bytes.CutSuffix(hostname, addr)
+	return ok && string(name) == h.cluster
+}
+
 // emit adds a host that is complete enough: without a word about its health it is not known to be usable.
 func (h *host) emit(clusters map[string][]lb.Endpoint) {
-	if !h.usable || !h.known {
+	if !h.usable || !h.known || h.passing {
 		return
 	}
 	_, addr := splitPrefix(h.prefix)
