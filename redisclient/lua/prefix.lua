@@ -8,6 +8,9 @@
 --   last in front: the endpoint 4 bytes (the lower half of the hash of its address, 0 for none), when it was last seen there <I2,
 --   in ticks
 --
+-- What the time is, reservations know from their list of candidates, in which beats note it: TIME would cost as much as two reads.
+-- It may be some ticks behind, so what is up to 8 ticks ahead is young.
+--
 -- A page that is not written is kept for as long as endpoints are taken to keep what they have. A tick is 4 s of this server's
 -- clock. Ticks wrap after three days: in a page that was written all the while, who was not noted for so long may then be taken
 -- for young, which costs one wrong guess. An endpoint is not noted again for 8 ticks: what all prompts begin with would be
@@ -61,7 +64,7 @@ local function note(keys, first, pages, chain, runs, places, held, endpoint, now
           local holder, low, high = sub(holders, i + 1, i + 4), byte(holders, i + 5, i + 6)
           local none = holder == '\0\0\0\0'
           -- Nothing has to change if it was noted a moment ago, or as many others were.
-          local young = not none and (now - low - 256 * high) % 65536 < 8
+          local young = not none and (now - low - 256 * high + 8) % 65536 < 16
           if young and (holder == endpoint or i == 18) then with = false end
           if none or not with or holder == endpoint then
             with = with and i

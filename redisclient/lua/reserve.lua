@@ -21,7 +21,7 @@ if lease[2] == '' then
   call('HDEL', KEYS[2], ARGV[1])
   return {-2}
 end
-local classes, runs, at = unpack('<I2I2', v, 13)
+local classes, runs, now, at = unpack('<I2I2I2', v, 13)
 local first = at + 48 * classes
 if lease[2] then
   local row, i = unpack('<I2', lease[2]), 0
@@ -39,9 +39,8 @@ end
 local tokens, tie, unit = unpack('<dI4B', ARGV[2])
 local added = unit == 1 and math.min(math.max(tokens, 0), 4294967295) or 1
 local hashes, chain, pages = first + 6 * runs, ARGV[4], #KEYS - 3
-local now, count, whole, length, prompt_tokens, places, held, credit, cached
+local count, whole, length, prompt_tokens, places, held, credit, cached
 if prompt then
-  now = math.floor(call('TIME')[1] / 4) % 65536
   count, whole, length, prompt_tokens = unpack('<Bddd', ARGV[2], 14)
   places, held = recall(data, 3, chain, pages)
 end
@@ -58,7 +57,7 @@ if held then
       local holders = held[k]
       for i = 1, holders and holders ~= before and 19 or 0, 6 do
         local endpoint, low, high = sub(holders, i, i + 3), byte(holders, i + 4, i + 5)
-        if endpoint ~= '\0\0\0\0' and (now - low - 256 * high) % 65536 <= (less and less[endpoint] or oldest) then
+        if endpoint ~= '\0\0\0\0' and (now - low - 256 * high + 8) % 65536 <= (less and less[endpoint] or oldest) + 8 then
           found = true
           local at = find(v, endpoint, hashes, true)
           while at do
