@@ -1,19 +1,21 @@
 package redisclient_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
 // TestViewsAreRuns: candidates of one class in adjacent rows are one entry of a view, whatever their number.
 func TestViewsAreRuns(t *testing.T) {
 	const (
-		head, class, run, hash = 16, 48, 6, 4
+		head, class, run, hash = 18, 48, 6, 4
 		n, parts               = 300, 3 // of 128 candidates; each begins a run
 	)
 	s := redisserver.StartT(t, redisserver.Options{})
@@ -58,4 +60,33 @@ func TestViewsAreRuns(t *testing.T) {
 			t.Errorf("%s: %d of %d endpoints have got a request", c.name, len(granted), n)
 		}
 	}
+}
+
+// The time that a list of candidates carries is put forward by beats. Where it is behind, what others have noted meanwhile
+// is young all the same.
+func TestTimeInAList(t *testing.T) {
+	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 1000, numbered(3, 1))
+		once(t, s, 1, plan)
+		view := string(w.value("KEYS", redisclient.KeysOf("llm").View+"*").Items[0].Str)
+		tick := func() uint16 { return binary.LittleEndian.Uint16(w.value("GETRANGE", view, "16", "17").Str) }
+		if behind := tickNow() - tick(); behind > 1 {
+			t.Errorf("a new list is %d ticks behind", behind)
+		}
+		late := binary.LittleEndian.AppendUint16(nil, tickNow()-3)
+		w.value("SETRANGE", view, "16", string(late))
+		if n := once(t, s, 2, plan); n != 3 {
+			t.Errorf("%d blocks are known by a list that is behind, want 3", n)
+		}
+		s.Beat(0)
+		if behind := tickNow() - tick(); behind > 1 {
+			t.Errorf("after a beat the list is %d ticks behind", behind)
+		}
+		once(t, s, 3, plan)
+		w.value("DEL", view)
+		s.Beat(0)
+		if w.value("EXISTS", view).Int != 0 {
+			t.Error("a beat made a list of its own")
+		}
+	})
 }

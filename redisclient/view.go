@@ -20,6 +20,8 @@ const (
 	// relist is how long after it was sent a list in use is sent again. Rows that were on no list for the time unlisted
 	// may be given to other endpoints: that is longer than relist and viewTrust together.
 	relist, unlisted = time.Minute, 2 * time.Minute
+	// viewLayout is the version of what a list is in Redis: another one has other keys.
+	viewLayout = 1
 	// viewsKept is how many lists a scope has at hand. Several are in use when configurations
 	// differ or have just changed, and with endpoint_metrics one for each LoRA adapter.
 	viewsKept = 32
@@ -91,7 +93,7 @@ func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 	for i := range cs {
 		hashes = binary.LittleEndian.AppendUint32(hashes, lb.HolderOf(cs[i].Addr))
 	}
-	h := xxhash.New()
+	h := xxhash.NewWithSeed(viewLayout)
 	_, _ = h.Write(classes)
 	_, _ = h.Write(members)
 	_, _ = h.Write(hashes)

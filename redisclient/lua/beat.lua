@@ -10,7 +10,10 @@ local BATCH, REPORT, OWNER = 160, 320, 16 -- an owner is as much work as OWNER l
 local keep, lost, left = tonumber(ARGV[3]), false, BATCH
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
-for i = 6, #KEYS do redis.call('PEXPIRE', KEYS[i], ARGV[4]) end
+local tick = struct.pack('<I2', math.floor(now() / 4000) % 65536)
+for i = 6, #KEYS do
+  if redis.call('PEXPIRE', KEYS[i], ARGV[4]) == 1 then redis.call('SETRANGE', KEYS[i], 16, tick) end
+end
 -- The clock may have been set back: an owner that was heard of in the future was heard of now.
 for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf', 'LIMIT', 0, 100)) do
   redis.call('ZADD', KEYS[3], now(), owner)

@@ -8,9 +8,9 @@
 --   members  <I2 each: the class of a candidate of this part, counted from 0
 -- Returns  1; 2 if rows were given, and so many other endpoints have rows that tidy.lua should take some; 0 if a part is
 --          not here
--- The view it stores: the first 12 bytes of the table, <I2I2 classes and runs, the classes, and <I2I2I2 for each run of
--- candidates of one class in adjacent rows: class, first row, how many. Then the hashes. A part: the same 12 bytes,
--- <I2 rows given, and the runs.
+-- The view it stores: the first 12 bytes of the table, <I2I2I2 classes, runs, and the time in ticks of prefix.lua, which
+-- beats put forward. Then the classes, and <I2I2I2 for each run of candidates of one class in adjacent rows: class, first
+-- row, how many. Then the hashes. A part: the same 12 bytes, <I2 rows given, and the runs.
 local keep, addrs = tonumber(ARGV[2]), {}
 for i = 7, #ARGV do addrs[i - 6] = ARGV[i] end
 enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
@@ -18,7 +18,8 @@ local at, given, used = rows(KEYS[1], KEYS[2], addrs, keep)
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
 -- Rows are given in the order of addresses, so most candidates make a few runs that reserve.lua can walk through.
 local head, runs, class, first, count = redis.call('GETRANGE', KEYS[1], 0, 11), {}, nil, 0, 0
-local now = struct.pack('<I4', tonumber(redis.call('TIME')[1]))
+local now = tonumber(redis.call('TIME')[1])
+local listed = struct.pack('<I4', now)
 for i = 1, #addrs + 1 do
   local c = i <= #addrs and struct.unpack('<I2', ARGV[6], 2 * i - 1)
   if class and c == class and at[i] == first + count then
@@ -26,7 +27,7 @@ for i = 1, #addrs + 1 do
   else
     if class then
       runs[#runs + 1] = struct.pack('<I2I2I2', class, first, count)
-      redis.call('SETRANGE', KEYS[5], 4 * first, string.rep(now, count))
+      redis.call('SETRANGE', KEYS[5], 4 * first, string.rep(listed, count))
     end
     class, first, count = c, at[i], 1
   end
@@ -46,6 +47,6 @@ if #KEYS > 6 then
   end
   runs = table.concat(parts) .. runs
 end
-local view = head .. struct.pack('<I2I2', #ARGV[4] / 48, #runs / 6) .. ARGV[4] .. runs .. ARGV[5]
+local view = head .. struct.pack('<I2I2I2', #ARGV[4] / 48, #runs / 6, math.floor(now / 4) % 65536) .. ARGV[4] .. runs .. ARGV[5]
 redis.call('SET', KEYS[6], view, 'PX', ARGV[3])
 return given > 0 and used > 64 + #ARGV[5] / 2 and 2 or 1

@@ -8,6 +8,9 @@
 --   last in front: the endpoint 4 bytes (the lower half of the hash of its address, 0 for none), when it was last seen there <I2,
 --   in ticks
 --
+-- What the time is, reservations know from their list of candidates, in which beats note it: TIME would cost as much as
+-- two reads. It may be some ticks behind, so what is up to 8 ticks ahead is young.
+--
 -- A page that is not written is kept for as long as endpoints are taken to keep what they have. A tick is 4 s of this server's
 -- clock. Ticks wrap after three days: in a page that was written all the while, who was not noted for so long may then be taken
 -- for young, which costs one wrong guess. An endpoint is not noted again for 8 ticks: what all prompts begin with would be
@@ -15,12 +18,12 @@
 --
 -- A chain is a prompt's blocks: of each run, how many it has, 1 byte; then their keys of 8 bytes, run by run.
 --
--- A script's functions are made anew whenever it runs, and so are tables; most prompts are short, and much of what follows is rare.
--- So there are two functions, which make tables when there is something to put into them, and numbers are written out: 32 bytes are
--- an entry, 2016 bytes the 63 entries that a page may have.
+-- A script's functions are made anew whenever it runs, and so are tables; most prompts are short, and much of what
+-- follows is rare. So there are two functions, which make tables when there is something to put into them, and numbers are
+-- written out: 32 bytes are an entry, 2016 bytes the 63 entries that a page may have.
 
--- recall looks for the chain's blocks in its pages, of which that of run r is pages[first + r]. It returns where the entries of
--- blocks are and who holds them, nil if there are none.
+-- recall looks for the chain's blocks in its pages, of which that of run r is pages[first + r]. It returns where the
+-- entries of blocks are and who holds them, nil if there are none.
 local function recall(pages, first, chain, runs)
   local byte, sub, find, places, held, n = string.byte, string.sub, string.find, nil, nil, 0
   for r = 1, runs do
@@ -44,8 +47,8 @@ local function recall(pages, first, chain, runs)
   return places, held
 end
 
--- note remembers that the endpoint has the prompt, for which recall was called. The page of run r is pages[first + r], and its key is
--- keys[first + r].
+-- note remembers that the endpoint has the prompt, for which recall was called. The page of run r is pages[first + r], and
+-- its key is keys[first + r].
 local function note(keys, first, pages, chain, runs, places, held, endpoint, now, ttl)
   local byte, sub, mark, n = string.byte, string.sub, endpoint .. struct.pack('<I2', now), 0
   local fresh = mark .. '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
@@ -61,7 +64,7 @@ local function note(keys, first, pages, chain, runs, places, held, endpoint, now
           local holder, low, high = sub(holders, i + 1, i + 4), byte(holders, i + 5, i + 6)
           local none = holder == '\0\0\0\0'
           -- Nothing has to change if it was noted a moment ago, or as many others were.
-          local young = not none and (now - low - 256 * high) % 65536 < 8
+          local young = not none and (now - low - 256 * high + 8) % 65536 < 16
           if young and (holder == endpoint or i == 18) then with = false end
           if none or not with or holder == endpoint then
             with = with and i
@@ -76,8 +79,8 @@ local function note(keys, first, pages, chain, runs, places, held, endpoint, now
     if changed then
       local value
       if some then
-        -- All of a prompt comes to the front of a page that changes, lest its beginning, which others share, be pushed out by
-        -- the ends of those.
+        -- All of a prompt comes to the front of a page that changes, lest its beginning, which others share, be pushed
+        -- out by the ends of those.
         local parts, moved, from = {}, {}, 1
         for k = n + 1, last do
           local holders = held[k]
@@ -104,8 +107,9 @@ local function note(keys, first, pages, chain, runs, places, held, endpoint, now
         if over > 0 and at > #value then -- all are of one
           value = sub(value, 1, 2016)
         elseif over > 0 then
-          -- One entry after the other goes, the last one of those tenants that have most: so tenants share a full page, and none can
-          -- push out what another remembers as long as it has more itself. What no tenant has claimed counts as one more tenant's.
+          -- One entry after the other goes, the last one of those tenants that have most: so tenants share a full page,
+          -- and none can push out what another remembers as long as it has more itself. What no tenant has claimed
+          -- counts as one more tenant's.
           local count, have, share, above, room = {}, {}, 0, 0, -over -- entries by tenant, tenants by entries
           for at = 8, #value, 32 do
             local t = byte(value, at)

@@ -1,27 +1,29 @@
--- Takes the cheapest candidate below its cap, by the rule of lb.Choose, and counts the request there. With the blocks of its
--- prompt, and prefix.lua in front, it prefers those that have the beginning of it, and notes that the chosen one has it all.
+-- Takes the cheapest candidate below its cap, by the rule of lb.Choose, and counts the request there. With the blocks of
+-- its prompt, and prefix.lua in front, it prefers those that have the beginning of it, and notes that the chosen one has
+-- it all.
 --
 -- KEYS     table own view, and with blocks: the page of each run...
 -- ARGV     id terms, and with blocks: ms to remember them, chain
---   terms   <dI4B: tokens, tie, unit (0: requests, 1: tokens); with blocks also <Bddd: how many there are, credit, length of the
---           prompt, its tokens; then for each endpoint that keeps it for less <I4I2: the lower half of the hash of its address, and
---           for how many ticks
---   chain   as prefix.lua has it, then for each block its end, <I4 in the unit of the length; then, where that is not the same, what
---           it is worth to have the first blocks, up to each: <I4, in the same unit
--- Returns  <I2I4I8: candidate from 0, requests, tokens with this request on it; with blocks also <BI4: how many of them it has, and
---          the tokens that were counted. Or {-1} all are full, {-2} it was released before it ran, {-3} the view is not known here
---          or the owner not entered: open.lua first
+--   terms   <dI4B: tokens, tie, unit (0: requests, 1: tokens); with blocks also <Bddd: how many there are, credit, length
+--           of the prompt, its tokens; then for each endpoint that keeps it for less <I4I2: the lower half of the hash of
+--           its address, and for how many ticks
+--   chain   as prefix.lua has it, then for each block its end, <I4 in the unit of the length; then, where that is not the
+--           same, what it is worth to have the first blocks, up to each: <I4, in the same unit
+-- Returns  <I2I4I8: candidate from 0, requests, tokens with this request on it; with blocks also <BI4: how many of them
+--          it has, and the tokens that were counted. Or {-1} all are full, {-2} it was released before it ran, {-3} the
+--          view is not known here or the owner not entered: open.lua first
+-- A reply that is a table would cost more than a microsecond, and each argument a tenth of one.
 local call, prompt = redis.call, KEYS[4]
 local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
 local data = call('MGET', unpack(KEYS)) -- what is no string, as the second, is no matter
-local sub, unpack, pack, list = string.sub, struct.unpack, struct.pack, unpack
+local sub, unpack, pack = string.sub, struct.unpack, struct.pack
 local t, v = data[1], data[3]
 if not t or not v or lease[1] ~= sub(t, 1, 8) or sub(v, 1, 12) ~= sub(t, 1, 12) then return {-3} end
 if lease[2] == '' then
   call('HDEL', KEYS[2], ARGV[1])
   return {-2}
 end
-local classes, runs, at = unpack('<I2I2', v, 13)
+local classes, runs, now, at = unpack('<I2I2I2', v, 13)
 local first = at + 48 * classes
 if lease[2] then
   local row, i = unpack('<I2', lease[2]), 0
@@ -39,15 +41,14 @@ end
 local tokens, tie, unit = unpack('<dI4B', ARGV[2])
 local added = unit == 1 and math.min(math.max(tokens, 0), 4294967295) or 1
 local hashes, chain, pages = first + 6 * runs, ARGV[4], #KEYS - 3
-local now, count, whole, length, prompt_tokens, places, held, credit, cached
+local count, whole, length, prompt_tokens, places, held, credit, cached
 if prompt then
-  now = math.floor(call('TIME')[1] / 4) % 65536
   count, whole, length, prompt_tokens = unpack('<Bddd', ARGV[2], 14)
   places, held = recall(data, 3, chain, pages)
 end
 if held then
-  -- Who has a block has all before it too: it computed them to get there, and engines drop the ends of prompts first. So the last
-  -- block that an endpoint has is what it has. The search ends at a run of which nothing is known.
+  -- Who has a block has all before it too: it computed them to get there, and engines drop the ends of prompts first. So
+  -- the last block that an endpoint has is what it has. The search ends at a run of which nothing is known.
   local byte, find, n = string.byte, string.find, 0
   local worths, oldest, less = pages + 8 * count + 1, math.floor(ARGV[3] / 4000), #ARGV[2] > 38 and {}
   if #chain > pages + 12 * count then worths = worths + 4 * count end
@@ -58,7 +59,8 @@ if held then
       local holders = held[k]
       for i = 1, holders and holders ~= before and 19 or 0, 6 do
         local endpoint, low, high = sub(holders, i, i + 3), byte(holders, i + 4, i + 5)
-        if endpoint ~= '\0\0\0\0' and (now - low - 256 * high) % 65536 <= (less and less[endpoint] or oldest) then
+        local age = (now - low - 256 * high + 8) % 65536 - 8
+        if endpoint ~= '\0\0\0\0' and age <= (less and less[endpoint] or oldest) then
           found = true
           local at = find(v, endpoint, hashes, true)
           while at do
@@ -77,59 +79,50 @@ if held then
     n = last
   end
 end
-local tied, ties, least, huge, i = {}, 0, math.huge, math.huge, 0
+local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, count = unpack('<I2I2I2', v, run)
   local base, slope, weight, cap, room, steep = unpack('<dddddd', v, at + 48 * c)
-  for row = from, from + count - 1, 256 do
+  for part = from, from + count - 1, 256 do
+    local n, r = math.min(256, from + count - part), 17 + 9 * part
     -- One call for many rows costs less than one for each.
-    local n, r = math.min(256, from + count - row), 17 + 9 * row
-    local loads = {unpack('<' .. string.rep(unit == 1 and 'xxxI6' or 'I3xxxxxx', n), t, r)}
-    loads[n + 1] = nil
-    if cap > 0 then
-      local requests = unit == 1 and {unpack('<' .. string.rep('I3xxxxxx', n), t, r)} or loads
-      for k = 1, n do
-        if requests[k] >= cap then loads[k] = huge end
+    local loads = unit == 1 and {unpack('<' .. string.rep('xxxI6', n), t, r)}
+    for k = 1, n do
+      local load, full = loads and loads[k], false
+      if not load or cap > 0 then
+        local x, y, z = byte(t, r, r + 2)
+        x = x + 256 * y + 65536 * z
+        load, full = load or x, cap > 0 and x >= cap
       end
-    end
-    -- Where cost rises with load, the cheapest has the least load or a credit.
-    local low = math.min(list(loads))
-    local load = low + added
-    local cost, more = base + slope * load / weight, base + slope * (load + 1) / weight
-    if load > room then cost = cost + steep * (load - room) / weight end
-    if load + 1 > room then more = more + steep * (load + 1 - room) / weight end
-    local rises = more > cost and slope >= 0 and steep >= 0 and (whole or 0) >= 0
-    if credit or not rises or cost <= least then
-      for k = 1, n do
-        local load, less = loads[k], credit and credit[i + k - 1]
-        if (load == low or less or not rises) and load < huge then
-          load = load + added
-          local cost = base + slope * load / weight
-          if load > room then cost = cost + steep * (load - room) / weight end
-          if less then cost = cost - less end
-          if cost <= least then
-            if cost < least then least, ties = cost, 0 end
-            ties = ties + 1
-            tied[ties] = 65536 * (row + k - 1) + i + k - 1
-          end
+      if not full then
+        load = load + added
+        local cost = base + slope * load / weight
+        if load > room then cost = cost + steep * (load - room) / weight end
+        if credit then cost = cost - (credit[i] or 0) end
+        if cost <= least then
+          if cost < least then least, ties = cost, 0 end
+          ties = ties + 1
+          tied[ties] = 65536 * r + i
         end
       end
+      i, r = i + 1, r + 9
     end
-    i = i + n
   end
 end
 if ties == 0 then return {-1} end
 local k = tied[1 + tie % ties]
-local i, row = k % 65536, math.floor(k / 65536)
-local requests, sum = unpack('<I3I6', t, 17 + 9 * row)
+local i, r = k % 65536, math.floor(k / 65536)
+local requests, sum = unpack('<I3I6', t, r)
 local blocks = cached and cached[i] or 0
 if prompt then -- what is cached need not be computed
-  local saved = blocks > 0 and math.floor(prompt_tokens * (unpack('<I4', chain, pages + 8 * count + 4 * blocks - 3) / length)) or 0
-  tokens = math.min(math.max(tokens - saved, 0), 4294967295)
+  if blocks > 0 then
+    tokens = tokens - math.floor(prompt_tokens * (unpack('<I4', chain, pages + 8 * count + 4 * blocks - 3) / length))
+  end
+  tokens = math.min(math.max(tokens, 0), 4294967295)
 end
 -- The write that may be refused for want of memory comes first: then nothing is counted.
-call('SETRANGE', KEYS[1], 16 + 9 * row, pack('<I3I6', requests + 1, sum + tokens))
-call('HSET', KEYS[2], ARGV[1], pack(prompt and '<I2I4BB' or '<I2I4B', row, tokens, 0, blocks))
+call('SETRANGE', KEYS[1], r - 1, pack('<I3I6', requests + 1, sum + tokens))
+call('HSET', KEYS[2], ARGV[1], pack(prompt and '<I2I4BB' or '<I2I4B', (r - 17) / 9, tokens, 0, blocks))
 if not prompt then return pack('<I2I4I8', i, requests + 1, sum + tokens) end
 local at = hashes + 4 * i
 note(KEYS, 3, data, chain, pages, places, held, sub(v, at, at + 3), now, ARGV[3])

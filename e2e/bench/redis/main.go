@@ -16,7 +16,8 @@
 //	xor       as it is published: the script combines the blocks
 //	keys      its best case: whoever asks has combined them, and the script is known to the server
 //
-// over lengths of prompts. In turns one comes of which nothing is known, and the same with another end.
+// over lengths of prompts. In turns one comes of which nothing is known, and the same with another end. Prompts of one message
+// are measured apart, at few endpoints: whatever their length, the published way has one block there.
 //
 // Last, it looks for the longest single call of each script, for everything else waits behind that: all owners but one
 // die at once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.
@@ -169,7 +170,7 @@ func (rep *report) collectPrompts(ctx context.Context, server *redisserver.Serve
 		fmt.Fprintln(progress, rep.prompts[len(rep.prompts)-1])
 	}
 	for _, n := range rep.settings.turns {
-		c, err := compareTurns(ctx, rep.settings, server, rep.settings.few, n)
+		c, err := compareTurns(ctx, rep.settings, server, n)
 		if err != nil {
 			return fmt.Errorf("prompts of one message of %d bytes: %w", n, err)
 		}

@@ -269,6 +269,7 @@ type promptResult struct {
 	Memory        float64        `json:"prefix_memory_per_million_blocks"` // bytes
 	MemoryXOR     float64        `json:"prefix_memory_per_million_blocks_xor"`
 	Bound         float64        `json:"prefix_memory_vs_bound"` // when four times as much comes as there is room for
+	Turns         []turnLine     `json:"prefix_one_message"`
 	PromptTargets *promptTargets `json:"prefix_targets_met,omitempty"`
 }
 
@@ -284,6 +285,9 @@ func (rep *report) promptLine() promptResult {
 	out := promptResult{Memory: rep.memory[warmgate], MemoryXOR: rep.memory[blockXOR]}
 	if rep.bound.room > 0 {
 		out.Bound = rep.bound.took / float64(rep.bound.room)
+	}
+	for _, c := range rep.turns {
+		out.Turns = append(out.Turns, c.line())
 	}
 	over := map[int][2]*float64{
 		1: {&out.XOR1, &out.Keys1}, 5: {&out.XOR5, &out.Keys5}, 20: {&out.XOR20, &out.Keys20},

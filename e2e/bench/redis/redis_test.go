@@ -43,6 +43,9 @@ func TestWhole(t *testing.T) {
 			if line.XOR5 <= 0 || line.XOR64 <= 0 || line.Keys5 <= 0 || line.Keys64 <= 0 || line.XOR1 != 0 || line.PromptUS64 <= 0 || line.PromptTargets == nil {
 				t.Errorf("prompts: %+v", line.promptResult)
 			}
+			if len(line.Turns) != 1 || line.Turns[0].Blocks != 3 || line.Turns[0].Endpoints != 8 || line.Turns[0].XOR.Min <= 0 {
+				t.Errorf("prompts of one message: %+v", line.Turns)
+			}
 			// What goes over the wire, and into memory, does not depend on the machine.
 			if line.Bytes64 <= 0 || line.Bytes64 > 0.5 || line.BytesKeys64 <= line.Bytes64 || line.BytesKeys64 > 0.5 {
 				t.Errorf("bytes of prompts: %v of xor, %v of keys", line.Bytes64, line.BytesKeys64)
@@ -127,6 +130,7 @@ func madeUp(reserve, bytes, path float64) *report {
 	}
 	return &report{
 		settings: settings{version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512, rate: 100}, cells: []*cell{c}, prompts: []promptCell{madeUpPrompt(5, 4), madeUpPrompt(64, 40), madeUpPrompt(3, 1)},
+		turns:  []turnCell{{1024, 3, madeUpPrompt(3, 0.5).cell}},
 		memory: map[string]float64{warmgate: 45e6, blockXOR: 130e6}, bound: promptBound{room: 16e6, blocks: 2e6, took: 12e6},
 		deaths: []death{
 			{scripts: map[string]float64{"beat": 0.5, "open": 3}, p99: 4, returned: 100},
@@ -213,6 +217,7 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 	}
 	for _, want := range []string{
 		"a prompt of 64 blocks: server µs per reservation; warmgate 20.0 (10.0..30.0) and 500 bytes; xor 800.0",
+		"one message of 1024 bytes, 3 blocks", "warmgate over xor 2.00 (2.00..2.00), over keys 0.50 (0.50..0.50)",
 		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for a million blocks",
 		"when 2.0 million blocks come and 16.0 MB may be used, 12.0 MB of the server's memory are",
 		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners", "16 leases an owner: 150 bytes to and 50 from",

@@ -3,52 +3,68 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// turnCell is what prompts of one message cost: one block of the published scheme, whatever its length.
+// turnCell is what prompts of one message cost: a single block of the published scheme, whatever their length.
 type turnCell struct {
-	bytes, blocks int
+	bytes, blocks int // blocks are Warmgate's
 	*cell
 }
 
-// newTurn draws prompts of one message of so many bytes: in turns one of which nothing is known, and the same once more.
-func newTurn(bytes int) (*prompts, error) {
+// turnOf cuts a prompt of one message of so many bytes.
+func turnOf(bytes int) ([]prompt.Block, error) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", bytes) + `"}]}`)
 	_, parts, err := prompt.Read(body, true)
 	if err != nil {
 		return nil, err
 	}
 	blocks, _ := prompt.NewChainer(prompt.Secret("bench"), firstBlock).Chain(body, &parts)
-	return &prompts{blocks: blocks, turns: 1}, nil
+	return blocks, nil
 }
 
-// compareTurns measures every contender over prompts of one message.
-func compareTurns(
-	ctx context.Context, s settings, server *redisserver.Server, endpoints, bytes int,
-) (turnCell, error) {
-	one, err := newTurn(bytes)
+// compareTurns measures every contender over prompts of one message: in turns one of which nothing is known, and the same
+// once more.
+func compareTurns(ctx context.Context, s settings, server *redisserver.Server, bytes int) (turnCell, error) {
+	blocks, err := turnOf(bytes)
 	if err != nil {
 		return turnCell{}, err
 	}
-	draw := func() *prompts {
-		p, _ := newTurn(bytes) // which has worked before
-		return p
-	}
-	c, err := compare(ctx, s, server, endpoints, contendersOver(draw), []part{
+	draw := func() *prompts { return &prompts{blocks: slices.Clone(blocks), turns: 1} }
+	c, err := compare(ctx, s, server, s.few, contendersOver(draw), []part{
 		{1, (*stage).warm}, {1, (*stage).timePhase}, {1, (*stage).drain},
 	})
-	return turnCell{bytes, len(one.blocks), c}, err
+	return turnCell{bytes, len(blocks), c}, err
 }
 
 func (c turnCell) String() string {
-	text := fmt.Sprintf("one turn of %d bytes, %d blocks, %d endpoints: server µs per reservation", c.bytes, c.blocks, c.endpoints)
+	text := fmt.Sprintf("one message of %d bytes, %d blocks, %d endpoints: server µs per reservation",
+		c.bytes, c.blocks, c.endpoints)
 	for _, name := range []string{warmgate, blockXOR, blockKeys} {
 		text += fmt.Sprintf("; %s %s", name, c.spread(name, reserveOf).Format("%.1f"))
 	}
 	return text + fmt.Sprintf("; warmgate over xor %s, over keys %s",
 		c.ratio(warmgate, blockXOR, reserveOf).Format("%.2f"), c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
+}
+
+// turnLine is the part of the JSON line that is about prompts of one message of some length.
+type turnLine struct {
+	Bytes     int          `json:"bytes"`
+	Blocks    int          `json:"blocks"`
+	Endpoints int          `json:"endpoints"`
+	ReserveUS float64      `json:"reserve_us"`
+	XOR       bench.Spread `json:"vs_xor"`
+	Keys      bench.Spread `json:"vs_keys"`
+}
+
+func (c turnCell) line() turnLine {
+	return turnLine{
+		c.bytes, c.blocks, c.endpoints, c.spread(warmgate, reserveOf).Median,
+		c.ratio(warmgate, blockXOR, reserveOf), c.ratio(warmgate, blockKeys, reserveOf),
+	}
 }
