@@ -100,7 +100,7 @@ func BenchmarkObserve(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			h := lb.NewHealth()
-			h.Candidates(0, v, terms)
+			h.Candidates(0, v, terms, 0)
 			b.ReportAllocs()
 			for i := range b.N {
 				h.Observe(time.Duration(i)*time.Millisecond, lb.Outcome{

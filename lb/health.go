@@ -105,8 +105,9 @@ func (h *Health) Ejections() uint64 { return h.ejected }
 
 // Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared, and it is
 // the same as before as long as its content is: stores tell lists apart by where they are. The reason is ReasonChosen, or
-// says why there are no candidates.
-func (h *Health) Candidates(now time.Duration, v *View, terms *Terms) ([]Candidate, Reason) {
+// says why there are no candidates. draw is the request's random bits, of which [Choose] uses the lower 32: bits 32 to 47 draw
+// the tier, bits 48 to 63 the new endpoints that the request may go to.
+func (h *Health) Candidates(now time.Duration, v *View, terms *Terms, draw uint64) ([]Candidate, Reason) {
 	l := h.list(terms)
 	if l.view == v && now < l.until {
 		return l.candidates, l.reason

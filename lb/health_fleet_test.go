@@ -90,7 +90,7 @@ func (f *fleet) finish(e finish) {
 
 // place chooses as a store does and counts the request.
 func (f *fleet) place(r simulated) int {
-	cs, reason := f.health.Candidates(f.now, f.view, terms)
+	cs, reason := f.health.Candidates(f.now, f.view, terms, 0)
 	if reason != lb.ReasonChosen {
 		f.Fatal(reason)
 	}

@@ -27,14 +27,14 @@ func viewOf(n int) *lb.View {
 
 func newHealth(v *lb.View) *lb.Health {
 	h := lb.NewHealth()
-	h.Candidates(0, v, terms)
+	h.Candidates(0, v, terms, 0)
 	return h
 }
 
 // weights returns the candidates as address to weight.
 func weights(t *testing.T, h *lb.Health, now time.Duration, v *lb.View) map[string]float64 {
 	t.Helper()
-	cs, reason := h.Candidates(now, v, terms)
+	cs, reason := h.Candidates(now, v, terms, 0)
 	if reason != lb.ReasonChosen {
 		t.Fatalf("at %v: no candidates, %s", now, reason)
 	}
@@ -84,7 +84,7 @@ func TestCandidatesByState(t *testing.T) {
 			for i, s := range tc.states {
 				v.Endpoints[i].State = s
 			}
-			cs, reason := lb.NewHealth().Candidates(0, v, terms)
+			cs, reason := lb.NewHealth().Candidates(0, v, terms, 0)
 			var got []int
 			for _, c := range cs {
 				got = append(got, slices.IndexFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == c.Addr }))
@@ -101,16 +101,16 @@ func TestCandidatesFollowTheTerms(t *testing.T) {
 	v.Endpoints[1].Weight, v.Endpoints[2].Weight = 2, 0
 	h := lb.NewHealth()
 	capped := &lb.Terms{Health: healthConfig, MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
-	cs, _ := h.Candidates(0, v, capped)
+	cs, _ := h.Candidates(0, v, capped, 0)
 	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
 		if cs[i].Weight != want.Weight || cs[i].Cap != want.Cap {
 			t.Errorf("candidate %d is %+v, want weight %v and cap %d", i, cs[i], want.Weight, want.Cap)
 		}
 	}
-	if again, _ := h.Candidates(time.Millisecond, v, capped); &again[0] != &cs[0] {
+	if again, _ := h.Candidates(time.Millisecond, v, capped, 0); &again[0] != &cs[0] {
 		t.Error("the same view and terms made new candidates")
 	}
-	if cs, _ = h.Candidates(time.Millisecond, v, terms); cs[0].Cap != 0 {
+	if cs, _ = h.Candidates(time.Millisecond, v, terms, 0); cs[0].Cap != 0 {
 		t.Error("other terms were not followed")
 	}
 }
@@ -226,11 +226,11 @@ func TestEjectionsAddUp(t *testing.T) {
 		terms := &lb.Terms{Health: healthConfig}
 		terms.Health.MaxEjectionPercent = tc.percent
 		h := lb.NewHealth()
-		h.Candidates(0, v, terms)
+		h.Candidates(0, v, terms, 0)
 		for _, e := range v.Endpoints {
 			eject(h, 0, viewOf(8), e.Addr)
 		}
-		if cs, _ := h.Candidates(time.Second, v, terms); len(cs) != tc.want {
+		if cs, _ := h.Candidates(time.Second, v, terms, 0); len(cs) != tc.want {
 			t.Errorf("%d of 8 ejected by the gateway, %d %% may be: %d are left, want %d", tc.gone, tc.percent, len(cs), tc.want)
 		}
 	}
@@ -242,7 +242,7 @@ func TestTermsAreApart(t *testing.T) {
 	h, addr := newHealth(v), v.Endpoints[0].Addr
 	lenient := &lb.Terms{}
 	for range 20 {
-		h.Candidates(0, v, lenient)
+		h.Candidates(0, v, lenient, 0)
 		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, lenient)
 	}
 	if h.Ejections() != 0 {
@@ -259,7 +259,7 @@ func TestListsStayWhereTheyAre(t *testing.T) {
 	v, other := viewOf(4), &lb.Terms{MaxInflight: 3}
 	h := newHealth(v)
 	at := func(now time.Duration, v *lb.View, terms *lb.Terms) *lb.Candidate {
-		cs, reason := h.Candidates(now, v, terms)
+		cs, reason := h.Candidates(now, v, terms, 0)
 		if reason != lb.ReasonChosen {
 			t.Fatal(reason)
 		}
@@ -285,7 +285,7 @@ func TestListsStayWhereTheyAre(t *testing.T) {
 	for range 20 { // configurations come and go
 		at(100*time.Second, v, &lb.Terms{})
 	}
-	if cs, _ := h.Candidates(100*time.Second, v, terms); len(cs) != 3 {
+	if cs, _ := h.Candidates(100*time.Second, v, terms, 0); len(cs) != 3 {
 		t.Errorf("%d candidates after many configurations, want 3", len(cs))
 	}
 }

@@ -16,7 +16,7 @@ func newLeastRequest(c Config) (Policy, error) {
 
 // Plan makes every healthy endpoint a candidate at a cost of its load.
 func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	cs, reason := p.health.Candidates(now, v, p.terms)
+	cs, reason := p.health.Candidates(now, v, p.terms, r.Tie)
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}

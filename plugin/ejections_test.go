@@ -23,7 +23,7 @@ func (d *fakeDriver) ejects(worker int, addr string) {
 // chooses reports whether the worker still chooses the endpoint, when the others have all they can take.
 func (d *fakeDriver) chooses(worker int, addr string) bool {
 	cl := d.workers[worker].vm.clusters[fakeCluster]
-	candidates, _ := cl.health.Candidates(d.now, d.view, ejectTerms)
+	candidates, _ := cl.health.Candidates(d.now, d.view, ejectTerms, 0)
 	for _, c := range candidates {
 		if c.Addr == addr {
 			return true
