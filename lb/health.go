@@ -166,50 +166,14 @@ func (h *Health) follow(now time.Duration, v *View) {
 	}
 }
 
-func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candidate, Reason) {
-	if len(v.Endpoints) == 0 {
-		return nil, ReasonNoEndpoints
+// candidate returns what load costs on an endpoint. usual is how often the one in the middle fails.
+func (h *Health) candidate(now time.Duration, e *Endpoint, usual float64, terms *Terms) Candidate {
+	weight := terms.Weight(e)
+	c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], usual, terms.Health.SlowStart)}
+	if terms.MaxInflight > 0 {
+		c.Cap = max(1, int64(math.Round(float64(terms.MaxInflight)*weight)))
 	}
-	usable, available, total := usable(v)
-	switch {
-	case len(usable) == 0:
-		return nil, ReasonNoHealthyEndpoint
-	case available*100 < terms.Health.PanicThreshold*total:
-		return nil, ReasonPanicThreshold
-	}
-	usable = h.withoutEjected(now, usable, mayEject(terms.Health.MaxEjectionPercent, available, total))
-	out, usual := make([]Candidate, 0, len(usable)), h.fleet(now, nil)
-	for _, e := range usable {
-		weight := terms.Weight(e)
-		c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], usual, terms.Health.SlowStart)}
-		if terms.MaxInflight > 0 {
-			c.Cap = max(1, int64(math.Round(float64(terms.MaxInflight)*weight)))
-		}
-		out = append(out, c)
-	}
-	return out, ReasonChosen
-}
-
-// usable returns the endpoints that the gateway would use, healthy ones before degraded ones; how many it could use, which
-// includes the degraded; and how many there are that do not leave.
-func usable(v *View) (usable []*Endpoint, available, total int) {
-	var healthy, degraded []*Endpoint
-	for i := range v.Endpoints {
-		switch e := &v.Endpoints[i]; e.State {
-		case Healthy:
-			healthy = append(healthy, e)
-		case Degraded:
-			degraded = append(degraded, e)
-		case Draining:
-			total--
-		}
-	}
-	total += len(v.Endpoints)
-	available = len(healthy) + len(degraded)
-	if len(healthy) > 0 {
-		return healthy, available, total
-	}
-	return degraded, available, total
+	return c
 }
 
 // mayEject returns how many endpoints may be out on top of those that the gateway took out itself: a share of all, but at
