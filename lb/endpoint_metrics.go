@@ -13,8 +13,7 @@ type endpointMetrics struct {
 }
 
 func newEndpointMetrics(c Config) (Policy, error) {
-	least := leastRequest{unit: c.Unit, terms: &c.Terms, health: c.Health}
-	return &endpointMetrics{leastRequest: least, engines: c.Engines, shares: c.Shares, cfg: c.Engine}, nil
+	return &endpointMetrics{leastRequest: *newLeast(c.Unit, &c), engines: c.Engines, shares: c.Shares, cfg: c.Engine}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at the cost that its engine gives it, except those that have had their share. An

@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -165,10 +166,23 @@ type weighing struct {
 // it. waiting is how much of it is more than the engine has room for.
 func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 	use := meanUse(told)
-	var foreign, beside []float64
+	var foreign, beside, rooms []float64
+	for _, e := range told {
+		if e == nil {
+			continue
+		}
+		if room, known := w.room(e); known {
+			rooms = append(rooms, room)
+		}
+	}
+	usualRoom := math.Inf(1)
+	if len(rooms) > 0 {
+		usualRoom = median(rooms)
+	}
 	for i, e := range told {
 		c := &cs[i]
 		c.Slope = w.cfg.Weights.Running
+		c.Base = w.handicap(c.Base, usualRoom)
 		if w.speed > 0 {
 			c.Weight *= capacity(w.g.known[c.Addr].speed(), w.speed)
 		}
@@ -184,14 +198,23 @@ func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 		}
 		own := w.scale * (w.cfg.Weights.KVCache*used + w.cfg.Weights.LoRA*w.lora(e, c.Addr))
 		foreign, beside = append(foreign, e.foreign), append(beside, own)
-		c.Base = w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + own
+		c.Base += w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + own
 	}
 	usual, usually := median(foreign), median(beside)
 	for i, e := range told {
 		if c := &cs[i]; e == nil {
-			c.Base = w.scale*w.cfg.Weights.Running*usual/c.Weight + usually
+			c.Base += w.scale*w.cfg.Weights.Running*usual/c.Weight + usually
 		}
 	}
+}
+
+// handicap returns what a load costs where no more than the usual room is; it may be below 0.
+func (w *weighing) handicap(load, room float64) float64 {
+	cost := cmp.Or(w.cfg.Weights.Running, w.cfg.Weights.Queue) * load
+	if load > room {
+		cost += w.cfg.Weights.Queue * (load - room)
+	}
+	return cost
 }
 
 // median returns the median of xs, 0 for none: one that is overloaded, or wrong, does not move it.
@@ -283,8 +306,8 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		if w.cfg.Order == MostTarget {
 			v = -v
 		}
-		const settles = 1e-3             // equal values go by load
-		c.Base = v + coin*(1/c.Weight-1) // one that fails, or has just come, is as if it had more
+		const settles = 1e-3                            // equal values go by load
+		c.Base = v + coin*(c.Base/w.scale+1/c.Weight-1) // one that fails, or has just come, is as if it had more
 		c.Slope, c.Steep = settles*coin/w.scale, coin/w.scale
 		c.Room = w.scale
 		if e != nil && e.Counted {

@@ -2,6 +2,7 @@ package lb_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -103,8 +104,8 @@ func TestCandidatesFollowTheTerms(t *testing.T) {
 	capped := &lb.Terms{Health: healthConfig, MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
 	cs, _ := h.Candidates(0, v, capped, 0)
 	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
-		if cs[i].Weight != want.Weight || cs[i].Cap != want.Cap {
-			t.Errorf("candidate %d is %+v, want weight %v and cap %d", i, cs[i], want.Weight, want.Cap)
+		if relative := cs[i].Weight / cs[2].Weight; math.Abs(relative-want.Weight) > 1e-5 || cs[i].Cap != want.Cap {
+			t.Errorf("candidate %d is %+v, want %v times the weight of the last and cap %d", i, cs[i], want.Weight, want.Cap)
 		}
 	}
 	if again, _ := h.Candidates(time.Millisecond, v, capped, 0); &again[0] != &cs[0] {
@@ -290,25 +291,53 @@ func TestListsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-func TestSlowStart(t *testing.T) {
-	v := viewOf(2)
-	h := newHealth(v)
-	if w := weights(t, h, 0, v); w[v.Endpoints[0].Addr] != 1 {
-		t.Fatalf("the first endpoints start slowly: %v", w)
-	}
-	grown := viewOf(3)
-	fresh := grown.Endpoints[2].Addr
-	weights(t, h, time.Minute, grown) // seen for the first time
-	last := 0.0
-	for _, at := range []time.Duration{3, 10, 20, 29} {
-		w := weights(t, h, time.Minute+at*time.Second, grown)[fresh]
-		if w <= last || w >= 1 {
-			t.Fatalf("after %d s the weight is %v, was %v", at, w, last)
+// drawnFor returns which part of its fair share an endpoint gets that is nearly idle while the others are not.
+func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.Terms, addr string) float64 {
+	const draws = 1 << 12
+	n := 0
+	for i := range uint64(draws) {
+		cs, _ := h.Candidates(now, v, terms, i<<(64-12))
+		loads := make([]lb.Load, len(cs))
+		for i := range loads {
+			if cs[i].Addr != addr {
+				loads[i].Requests = 3
+			}
+			h.Placed(&cs[i], lb.Load{Requests: 4})
 		}
-		last = w
+		if cs[lb.Choose(&lb.Plan{Candidates: cs, Tie: i}, loads, nil)].Addr == addr {
+			n++
+		}
 	}
-	if w := weights(t, h, time.Minute+30*time.Second, grown)[fresh]; w != 1 {
-		t.Fatalf("after the slow start the weight is %v", w)
+	return float64(n) / draws * float64(len(v.Endpoints))
+}
+
+// What is drawn for an endpoint grows with the time since it came or returned, and is nobody's before.
+func TestSlowStart(t *testing.T) {
+	v, grown := viewOf(8), viewOf(9)
+	h := newHealth(v)
+	if part := drawnFor(h, 0, v, terms, v.Endpoints[0].Addr); part != 8 {
+		t.Errorf("the first endpoints start slowly: %v", part)
+	}
+	fresh, came := grown.Endpoints[8].Addr, time.Minute
+	h.Candidates(came, grown, terms, 0)
+	check := func(what string, since time.Duration) {
+		for _, c := range []struct {
+			after       time.Duration
+			least, most float64
+		}{{0, 0.04, 0.06}, {time.Second, 0.04, 0.06}, {6 * time.Second, 0.19, 0.22}, {15 * time.Second, 0.49, 0.58}, {30 * time.Second, 9, 9}} {
+			if part := drawnFor(h, since+c.after, grown, terms, fresh); part < c.least || part > c.most {
+				t.Errorf("%s: %.3f of its share after %v", what, part, c.after)
+			}
+		}
+	}
+	check("new", came)
+	fail(h, 2*time.Minute, fresh, 5)
+	check("ejected", 2*time.Minute+healthConfig.EjectionTime)
+	h.Candidates(3*time.Minute, v, terms, 0)
+	h.Candidates(4*time.Minute, grown, terms, 0)
+	check("back on the list", 4*time.Minute)
+	if part := drawnFor(h, 4*time.Minute, grown, &lb.Terms{}, fresh); part != 9 {
+		t.Errorf("%.3f of its share under terms without a slow start", part)
 	}
 }
 
@@ -350,7 +379,7 @@ func TestEjectionsTravel(t *testing.T) {
 		t.Fatal("the second ejection is not longer although the first was another VM's")
 	}
 	fail(b, time.Minute, v.Endpoints[2].Addr, 5)
-	if shared, _ = b.Export(time.Minute, shared); len(shared) != 24 {
+	if shared, _ = b.Export(time.Minute, shared); len(shared) != 32 {
 		t.Fatalf("ended ejections stay in the export: %d bytes", len(shared))
 	}
 }
@@ -377,19 +406,19 @@ func TestExportMerges(t *testing.T) {
 		h := newHealth(v) // of another VM
 		fail(h, 0, e.Addr, 5)
 		shared, _ = h.Export(0, shared)
-		if len(shared) != (i+1)*24 {
+		if len(shared) != (i+1)*32 {
 			t.Fatalf("%d bytes for %d ejections", len(shared), i+1)
 		}
 	}
 	fail(other, time.Second, v.Endpoints[3].Addr, 5)
-	if shared, _ = other.Export(time.Second, shared); len(shared) != 20*24 {
+	if shared, _ = other.Export(time.Second, shared); len(shared) != 20*32 {
 		t.Fatalf("%d bytes after another VM ejected one of the same 20", len(shared))
 	}
 }
 
 func FuzzImport(f *testing.F) {
 	f.Add([]byte{0})
-	f.Add(make([]byte, 49))
+	f.Add(make([]byte, 65))
 	f.Fuzz(func(t *testing.T, shared []byte) {
 		v := viewOf(3)
 		h := newHealth(v)

@@ -11,7 +11,12 @@ type leastRequest struct {
 }
 
 func newLeastRequest(c Config) (Policy, error) {
-	return &leastRequest{unit: c.Unit, terms: &c.Terms, health: c.Health}, nil
+	return newLeast(c.Unit, &c), nil
+}
+
+func newLeast(unit Unit, c *Config) *leastRequest {
+	c.Terms.Unit = unit
+	return &leastRequest{unit: unit, terms: c.Health.shared(&c.Terms), health: c.Health}
 }
 
 // Plan makes every healthy endpoint a candidate at a cost of its load.

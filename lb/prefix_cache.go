@@ -30,8 +30,7 @@ type prefixCache struct {
 
 func newPrefixCache(c Config) (Policy, error) {
 	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
-	least := leastRequest{unit: Tokens, terms: &c.Terms, health: c.Health}
-	return &prefixCache{leastRequest: least, cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engine}, nil
+	return &prefixCache{leastRequest: *newLeast(Tokens, &c), cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engine}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at a cost of its load, and of what its engine tells, less what it has of the prompt.

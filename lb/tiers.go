@@ -4,8 +4,8 @@ import "time"
 
 // This file is which endpoints of a cluster take requests, by what the gateway says of them.
 
-// candidates returns the endpoints of the view that may take a request, or why there are none.
-func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candidate, Reason) {
+// takers returns the endpoints of the view that take requests under the terms, or why there are none.
+func (h *Health) takers(now time.Duration, v *View, terms *Terms) ([]*Endpoint, Reason) {
 	if len(v.Endpoints) == 0 {
 		return nil, ReasonNoEndpoints
 	}
@@ -16,12 +16,7 @@ func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candida
 	case available*100 < terms.Health.PanicThreshold*total:
 		return nil, ReasonPanicThreshold
 	}
-	usable = h.withoutEjected(now, usable, mayEject(terms.Health.MaxEjectionPercent, available, total))
-	out, usual := make([]Candidate, 0, len(usable)), h.fleet(now, nil)
-	for _, e := range usable {
-		out = append(out, h.candidate(now, e, usual, terms))
-	}
-	return out, ReasonChosen
+	return h.withoutEjected(now, usable, &terms.Health, mayEject(terms.Health.MaxEjectionPercent, available, total)), ReasonChosen
 }
 
 // usable returns the endpoints that the gateway would use, healthy ones before degraded ones; how many it could use, which

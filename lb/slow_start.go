@@ -1,0 +1,93 @@
+package lb
+
+import (
+	"slices"
+	"time"
+)
+
+// A new endpoint is given a share of requests that grows with time. A weight that grows would not do that: with little of
+// it, it gets nothing until all others are loaded as many times as much. So the share is drawn: of all requests, as many as
+// its part of the fair share are drawn for the new endpoint. For these it is preferred to those that carry as much as it
+// does; for all others it is as if it carried the load of the others beside its own. So it never carries more than they do,
+// it gets what others are too full for, and prompts that it has in its cache come back to it.
+const (
+	// leastStart is the part of its fair share that an endpoint begins with.
+	leastStart = 0.05
+	// startGroups is how many groups of new endpoints are drawn for: those that came at about the same time are one.
+	startGroups = 8
+	// preference is how many requests a new endpoint is ahead in those that are drawn for it: it gets them when no other
+	// carries less.
+	preference = 0.5
+	// placedShare of what is known of the load of endpoints comes from the latest request.
+	placedShare = 1.0 / 16
+)
+
+// favour is the list of the requests that are drawn for a group of new endpoints.
+type favour struct {
+	below      float64 // draws from that of the group before
+	candidates []Candidate
+}
+
+// Placed notes where a request was placed, with all load that is there now.
+func (h *Health) Placed(c *Candidate, l Load) {
+	for unit, known := range h.placed {
+		latest := l.in(Unit(unit)) / c.Weight
+		most := 2*known + latest/float64(max(1, l.Requests))
+		h.placed[unit] += (min(latest, most) - known) * placedShare
+	}
+}
+
+// carried returns what endpoints of weight 1 carry, and a request of it, roughly: what hardly differs is the same list.
+func (h *Health) carried(unit Unit) (all, request float64) {
+	all = 1.5 * coarse(max(1, h.placed[unit]), 2)
+	if unit == Requests {
+		return all, 1
+	}
+	return all, coarse(max(1, h.placed[unit]/max(1, h.placed[Requests])), 0)
+}
+
+// start returns which part of its fair share an endpoint gets, and since when it has been there.
+func (t *tracked) start(now time.Duration, cfg *HealthConfig) (part float64, since time.Duration) {
+	since, slow := t.since, t.slow
+	if until := t.outUntil(cfg); until > since {
+		since, slow = until, true
+	}
+	if in := now - since; slow && in < cfg.SlowStart {
+		return max(leastStart, float64(in)/float64(cfg.SlowStart)), since
+	}
+	return 1, since
+}
+
+// slowStart completes a list: what it is for requests that are drawn for new endpoints, and for all others.
+func (h *Health) slowStart(now time.Duration, cs []Candidate, terms *Terms, l *candidateList) {
+	var groups [startGroups + 1][]int
+	parts := make([]float64, len(cs))
+	whole, fresh := 0.0, 0.0
+	all, request := h.carried(terms.Unit)
+	for i := range cs {
+		whole += cs[i].Weight
+		part, since := h.tracked[cs[i].Addr].start(now, &terms.Health)
+		if part == 1 {
+			continue
+		}
+		at := since / max(1, terms.Health.SlowStart/startGroups) % (startGroups + 1)
+		groups[at] = append(groups[at], i)
+		parts[i], fresh = part, fresh+cs[i].Weight
+		cs[i].Base += all
+	}
+	l.rest = h.made.keep(now, cs)
+	below := 0.0
+	for _, members := range groups {
+		if members == nil {
+			continue
+		}
+		preferred := slices.Clone(cs)
+		for _, i := range members {
+			preferred[i].Base -= all + preference*request
+			// The more it carries, the more often one of the others carries less.
+			again := parts[i] * parts[i] / 2 * (1 - fresh/whole)
+			below += parts[i] * (1 + again) * cs[i].Weight / whole
+		}
+		l.drawn = append(l.drawn, favour{below, h.made.keep(now, preferred)})
+	}
+}
