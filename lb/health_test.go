@@ -332,7 +332,11 @@ func TestSlowStart(t *testing.T) {
 	}
 	check("new", came)
 	fail(h, 2*time.Minute, fresh, 5)
-	check("ejected", 2*time.Minute+healthConfig.EjectionTime)
+	back := 2*time.Minute + healthConfig.EjectionTime
+	for range 20 {
+		h.Observe(back, lb.Outcome{Addr: fresh, Verdict: lb.Success}, terms)
+	}
+	check("ejected", back)
 	h.Candidates(3*time.Minute, v, terms, 0)
 	h.Candidates(4*time.Minute, grown, terms, 0)
 	check("back on the list", 4*time.Minute)
