@@ -18,8 +18,9 @@ const (
 	// preference is how many requests a new endpoint is ahead in those that are drawn for it: it gets them when no other
 	// carries less.
 	preference = 0.5
-	// placedShare of what is known of the load of endpoints comes from the latest request.
-	placedShare = 1.0 / 16
+	// More than what is known of the load of endpoints counts for moreShare of it at once, less for lessShare: the load may be
+	// rising, and an endpoint that carries little may be a new one.
+	moreShare, lessShare = 1.0 / 2, 1.0 / 16
 )
 
 // favour is the list of the requests that are drawn for a group of new endpoints.
@@ -32,14 +33,18 @@ type favour struct {
 func (h *Health) Placed(c *Candidate, l Load) {
 	for unit, known := range h.placed {
 		latest := l.in(Unit(unit)) / c.Weight
-		most := 2*known + latest/float64(max(1, l.Requests))
-		h.placed[unit] += (min(latest, most) - known) * placedShare
+		most := 2*known + 2*latest/float64(max(1, l.Requests))
+		if more := min(latest, most) - known; more > 0 {
+			h.placed[unit] += more * moreShare
+		} else {
+			h.placed[unit] += more * lessShare
+		}
 	}
 }
 
 // carried returns what endpoints of weight 1 carry, and a request of it, roughly: what hardly differs is the same list.
 func (h *Health) carried(unit Unit) (all, request float64) {
-	all = 1.5 * coarse(max(1, h.placed[unit]), 2)
+	all = 1.25 * coarse(max(1, h.placed[unit]), 2)
 	if unit == Requests {
 		return all, 1
 	}

@@ -9,7 +9,7 @@ import (
 
 // Keys of shared memory besides the store's. On Higress all plugins share one memory, so each carries our name.
 const (
-	keyEjections  = "warmgate/1/ejections"
+	keyEjections  = "warmgate/2/ejections"
 	keyConfigured = "warmgate/1/configured/"
 	keyLeader     = "warmgate/1/leader"
 	keyDigest     = "warmgate/1/digest"
