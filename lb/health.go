@@ -52,6 +52,7 @@ type tracked struct {
 	at        time.Duration // of the last outcome
 	since     time.Duration // when it was first seen; slow start counts from here
 	slow      bool          // is to start slowly
+	starts    bool          // does so at the moment
 	seen      bool          // in the latest views
 }
 

@@ -19,7 +19,7 @@ const (
 	// carries less.
 	preference = 0.5
 	// More than what is known of the load of endpoints counts for moreShare of it at once, less for lessShare: the load may be
-	// rising, and an endpoint that carries little may be a new one.
+	// rising.
 	moreShare, lessShare = 1.0 / 2, 1.0 / 16
 )
 
@@ -29,8 +29,11 @@ type favour struct {
 	candidates []Candidate
 }
 
-// Placed notes where a request was placed, with all load that is there now.
+// Placed notes where a request was placed, with all load that is there now. New endpoints say nothing of what others carry.
 func (h *Health) Placed(c *Candidate, l Load) {
+	if t := h.tracked[c.Addr]; t == nil || t.starts {
+		return
+	}
 	for unit, known := range h.placed {
 		latest := l.in(Unit(unit)) / c.Weight
 		most := 2*known + 2*latest/float64(max(1, l.Requests))
@@ -71,8 +74,9 @@ func (h *Health) slowStart(now time.Duration, cs []Candidate, terms *Terms, l *c
 	all, request := h.carried(terms.Unit)
 	for i := range cs {
 		whole += cs[i].Weight
-		part, since := h.tracked[cs[i].Addr].start(now, &terms.Health)
-		if part == 1 {
+		t := h.tracked[cs[i].Addr]
+		part, since := t.start(now, &terms.Health)
+		if t.starts = part < 1; !t.starts {
 			continue
 		}
 		at := since / max(1, terms.Health.SlowStart/startGroups) % (startGroups + 1)
