@@ -45,13 +45,14 @@ func (h *Health) Placed(c *Candidate, l Load) {
 	}
 }
 
-// carried returns what endpoints of weight 1 carry, and a request of it, roughly: what hardly differs is the same list.
+// carried returns what endpoints of weight 1 carry, one request more than was seen of late, and what a request is of it. What
+// hardly differs is the same list.
 func (h *Health) carried(unit Unit) (all, request float64) {
-	all = 1.25 * coarse(max(1, h.placed[unit]), 2)
-	if unit == Requests {
-		return all, 1
+	request = 1
+	if unit == Tokens {
+		request = coarse(max(1, h.placed[Tokens]/max(1, h.placed[Requests])), 0)
 	}
-	return all, coarse(max(1, h.placed[unit]/max(1, h.placed[Requests])), 0)
+	return 1.25*coarse(h.placed[unit], 2) + request, request
 }
 
 // start returns which part of its fair share an endpoint gets, and since when it has been there.
