@@ -30,6 +30,10 @@ type ramp struct {
 	last    lb.LeaseID
 	from    int // endpoints from this one on are new
 	sent    []placement
+	weight  func(endpoint int) float64 // nil: 1
+	ends    func(addr string) lb.Verdict
+
+	prompts, matched float64 // blocks of prompts that were sent before, and of those that were cached where they were sent
 }
 
 const (
@@ -51,6 +55,7 @@ type user struct {
 
 type placement struct {
 	at    time.Duration
+	addr  string
 	fresh bool // at a new endpoint
 }
 
@@ -78,7 +83,7 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 	p := newProcess(t)
 	r := &ramp{
 		TB: t, rand: rand.New(rand.NewPCG(seed, 3)), health: lb.NewHealth(), engines: lb.NewEngines(), store: p.newOwner(),
-		servers: map[string]*server{}, from: n, now: time.Minute,
+		servers: map[string]*server{}, from: n, now: time.Minute, ends: func(string) lb.Verdict { return lb.Success },
 	}
 	var err error
 	r.policy, err = lb.New(policy, lb.Config{
@@ -110,7 +115,10 @@ func (r *ramp) serviceTime() time.Duration {
 // resize has the cluster grow.
 func (r *ramp) resize(n int) {
 	r.view = viewOf(n)
-	for _, e := range r.view.Endpoints {
+	for i, e := range r.view.Endpoints {
+		if r.weight != nil {
+			r.view.Endpoints[i].Weight = r.weight(i)
+		}
 		if r.servers[e.Addr] == nil {
 			r.servers[e.Addr] = &server{}
 		}
@@ -173,11 +181,13 @@ func (r *ramp) begin(i int) {
 		u.at = c.Addr
 		r.health.Placed(c, g.Load)
 		r.engines.Placed("", u.at, u.plan.Work(g.Cached))
+		r.prompts += float64(len(blocks) - 4)
+		r.matched += float64(g.Cached)
 	})
 	s := r.servers[u.at]
 	s.most = append(s.most, len(s.working)+len(s.waiting)+1)
 	fresh := slices.IndexFunc(r.view.Endpoints, func(e lb.Endpoint) bool { return e.Addr == u.at }) >= r.from
-	r.sent = append(r.sent, placement{r.now, fresh})
+	r.sent = append(r.sent, placement{r.now, u.at, fresh})
 	if len(s.working) < rampSlots {
 		r.work(s, i)
 	} else {
@@ -195,7 +205,7 @@ func (r *ramp) end(i int) {
 	s := r.servers[u.at]
 	s.working = slices.DeleteFunc(s.working, func(j int) bool { return j == i })
 	r.store.Release(r.now, u.lease)
-	r.policy.Observe(r.now, lb.Outcome{Addr: u.at, Verdict: lb.Success})
+	r.policy.Observe(r.now, lb.Outcome{Addr: u.at, Verdict: r.ends(u.at)})
 	if len(s.waiting) > 0 {
 		next := s.waiting[0]
 		s.waiting = s.waiting[1:]
