@@ -301,29 +301,6 @@ func (h *Health) elsewhere(now time.Duration, t *tracked, o *Outcome) float64 {
 	return min(share, failingShare)
 }
 
-// fleet returns the failure rate of the endpoint in the middle, t left out if there is one: what most do is no fault
-// of one.
-func (h *Health) fleet(now time.Duration, t *tracked) float64 {
-	return h.middle(t, func(t *tracked) float64 { return t.failing(now) })
-}
-
-// middle returns a rate of the endpoint in the middle, t left out if there is one.
-func (h *Health) middle(t *tracked, rate func(*tracked) float64) float64 {
-	var rates [comparedTo]float64
-	n, step := 0, max(1, (len(h.order)+comparedTo-1)/comparedTo)
-	for i := 0; i < len(h.order); i += step {
-		if other := h.order[i]; other != t {
-			rates[n] = rate(other)
-			n++
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	slices.Sort(rates[:n])
-	return rates[(n-1)/2]
-}
-
 // elsewhere returns the share of outcomes like this one of the group, at the endpoint in the middle of the others
 // that it was seen at. What is hardly known of an endpoint is taken to be as usual, and so is all of a group that is
 // not known.

@@ -198,11 +198,34 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *Heal
 	return left
 }
 
+// fleet returns the failure rate of the endpoint in the middle, t left out if there is one: what most do is no fault
+// of one.
+func (h *Health) fleet(now time.Duration, t *tracked) float64 {
+	return h.middle(t, func(t *tracked) float64 { return t.failing(now) })
+}
+
+// middle returns a rate of the endpoint in the middle, t left out if there is one.
+func (h *Health) middle(t *tracked, rate func(*tracked) float64) float64 {
+	var rates [comparedTo]float64
+	n, step := 0, max(1, (len(h.order)+comparedTo-1)/comparedTo)
+	for i := 0; i < len(h.order); i += step {
+		if other := h.order[i]; other != t {
+			rates[n] = rate(other)
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(rates[:n])
+	return rates[(n-1)/2]
+}
+
 // usual returns the failure rate that says nothing against an endpoint: that of the one in the middle, now or in the long run,
 // and as much more as chance makes of the latter. What fails everywhere must weaken nobody: the endpoint that a request has
 // just failed at is not worse than the others, which have failed a moment ago.
 func (h *Health) usual(now time.Duration) float64 {
-	const chance = 2 // standard deviations of the moving average
+	const chance = 3 // standard deviations of the moving average
 	often := h.middle(nil, func(t *tracked) float64 { return t.often })
 	spread := chance * math.Sqrt(often*(1-often)*failureDecay/(2-failureDecay))
 	return max(h.fleet(now, nil), min(often+spread, 1))

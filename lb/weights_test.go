@@ -105,22 +105,26 @@ func TestWeightsAreSteady(t *testing.T) {
 
 // When all endpoints are overloaded, now and then or most of the time, prompts still go where they are cached.
 func TestOverloadKeepsMatches(t *testing.T) {
-	matches := func(share float64) float64 {
-		r := newRamp(t, "prefix_cache", 8, 0.7, 11)
-		r.ends = func(string) lb.Verdict {
-			if r.rand.Float64() < share {
-				return lb.Overload
+	const runs = 5
+	matches := func(share float64) (cached float64) {
+		for seed := range uint64(runs) {
+			r := newRamp(t, "prefix_cache", 8, 0.7, seed)
+			r.ends = func(string) lb.Verdict {
+				if r.rand.Float64() < share {
+					return lb.Overload
+				}
+				return lb.Success
 			}
-			return lb.Success
+			r.run(time.Minute)
+			cached += r.matched / r.prompts / runs
 		}
-		r.run(time.Minute)
-		return r.matched / r.prompts
+		return cached
 	}
 	usual := matches(0)
 	for _, share := range []float64{0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8} {
 		got := matches(share)
 		t.Logf("%.2f overloaded: %.3f of prompts are cached, without %.3f", share, got, usual)
-		if got < 0.95*usual {
+		if got < 0.93*usual {
 			t.Errorf("%.2f overloaded: %.3f of prompts are cached, without %.3f", share, got, usual)
 		}
 	}
