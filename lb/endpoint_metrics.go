@@ -6,20 +6,22 @@ import "time"
 // queues, KV caches and adapters, or the one with the least or the most of one metric. What was reserved and released since they
 // spoke is the store's to know, at the moment of the reservation, so that no herd follows the numbers of a moment ago.
 type endpointMetrics struct {
-	leastRequest
+	*leastRequest
 	engines *Engines
 	shares  *Shares
 	cfg     *EngineConfig
 }
 
 func newEndpointMetrics(c Config) (Policy, error) {
-	return &endpointMetrics{leastRequest: *newLeast(c.Unit, &c), engines: c.Engines, shares: c.Shares, cfg: c.Engines.shared(&c.Engine)}, nil
+	return &endpointMetrics{
+		leastRequest: newLeast(c, c.Unit), engines: c.Engines, shares: c.Shares, cfg: c.Engines.shared(&c.Engine),
+	}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at the cost that its engine gives it, except those that have had their share. An
 // endpoint that says nothing gets the mean cost; if none says anything, the gateway decides.
 func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	plan, reason := p.leastRequest.Plan(now, r, v)
+	plan, reason := p.plan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason
 	}
@@ -28,5 +30,6 @@ func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Re
 		return Plan{}, ReasonNoMetrics
 	}
 	plan.Candidates = p.shares.within(now, p.cfg.RateLimit, cs)
+	p.place(&plan, v)
 	return plan, ReasonChosen
 }

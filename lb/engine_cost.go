@@ -332,8 +332,10 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		if w.cfg.Order == MostTarget {
 			v = -v
 		}
-		const settles = 1e-3                            // equal values go by load
-		c.Base = v + coin*(c.Base/w.scale+1/c.Weight-1) // one that fails, or has just come, is as if it had more
+		const settles = 1e-3 // equal values go by load
+		// One that fails, or has just come, is as if it had more.
+		c.Base = v + coin*(c.Base/w.scale+1/c.Weight-1+c.Far)
+		c.Far = 0
 		c.Slope, c.Steep = settles*coin/w.scale, coin/w.scale
 		c.Room = w.scale
 		if e != nil && e.Counted {

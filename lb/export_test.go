@@ -10,3 +10,20 @@ func Blamed(h *Health) (groups, endpoints int) {
 	}
 	return len(h.groups), endpoints
 }
+
+// Loads returns which percentage of the requests the healthy and the degraded endpoints of each priority get.
+func Loads(v *View) (healthy, degraded []int) {
+	priorities, _ := count(v, usable(v))
+	healthy, degraded = make([]int, len(priorities)), make([]int, len(priorities))
+	if capacityOf(priorities) == 0 {
+		return healthy, degraded
+	}
+	for _, t := range divide(priorities) {
+		if t.state == Healthy {
+			healthy[t.priority] = t.load
+		} else {
+			degraded[t.priority] = t.load
+		}
+	}
+	return healthy, degraded
+}

@@ -29,12 +29,12 @@ const (
 // new or return start slowly: see slow_start.go. A failure weighs as much as it says about the endpoint rather than about the request: see
 // blame.go. One VM has one Health per cluster; ejections travel between VMs by Export and Import.
 type Health struct {
-	tracked map[string]*tracked
-	sources []*source
-	order   []*tracked // those in the latest views
-	groups  map[groupKey]*group
-	badAt   time.Duration       // of the last bad outcome
-	placed  [Tokens + 1]float64 // load for each weight of 1 where requests were placed, by unit, moving average
+	tracked  map[string]*tracked
+	listings []*listing
+	order    []*tracked // those in the latest views
+	groups   map[groupKey]*group
+	badAt    time.Duration       // of the last bad outcome
+	placed   [Tokens + 1]float64 // load for each weight of 1 where requests were placed, by unit, moving average
 
 	lists   map[listKey]*candidateList
 	terms   map[*Terms]bool // in use
@@ -60,6 +60,7 @@ type tracked struct {
 type Terms struct {
 	Unit        Unit               // of load
 	MaxInflight int64              // requests in flight per endpoint of weight 1 as configured, 0 for no cap
+	ZonePenalty float64            // cost of an endpoint in another zone, in requests in flight
 	Weights     map[string]float64 // by address, over what the gateway says
 	Health      HealthConfig
 }
@@ -100,18 +101,18 @@ func NewHealth() *Health {
 // Ejections returns how many ejections were decided here.
 func (h *Health) Ejections() uint64 { return h.ejected }
 
-// source is one of several lists of a cluster's endpoints: see [View.Source].
-type source struct {
+// listing is one of several lists of a cluster's endpoints: see [View.Source].
+type listing struct {
 	view *View
 	used time.Duration
 }
 
-// follow notices endpoints that came and forgets those that are in no source's latest view any more.
+// follow notices endpoints that came and forgets those that are in no list's latest view any more.
 func (h *Health) follow(now time.Duration, v *View) {
-	n := len(h.sources)
-	s := h.source(now, v.Source)
+	n := len(h.listings)
+	s := h.listing(now, v.Source)
 	s.used = now
-	if s.view == v && len(h.sources) == n {
+	if s.view == v && len(h.listings) == n {
 		return
 	}
 	s.view = v
@@ -120,7 +121,7 @@ func (h *Health) follow(now time.Duration, v *View) {
 		t.seen = false
 	}
 	h.order = h.order[:0]
-	for _, s := range h.sources {
+	for _, s := range h.listings {
 		for i := range s.view.Endpoints {
 			addr := s.view.Endpoints[i].Addr
 			t, ok := h.tracked[addr]
@@ -141,16 +142,16 @@ func (h *Health) follow(now time.Duration, v *View) {
 	}
 }
 
-// source returns the source, and forgets those that nobody uses.
-func (h *Health) source(now time.Duration, id uint64) *source {
-	h.sources = slices.DeleteFunc(h.sources, func(s *source) bool { return now-s.used > sourceAge && s.view.Source != id })
-	for _, s := range h.sources {
+// listing returns the list of the source, and forgets those that nobody uses.
+func (h *Health) listing(now time.Duration, id uint64) *listing {
+	h.listings = slices.DeleteFunc(h.listings, func(s *listing) bool { return now-s.used > sourceAge && s.view.Source != id })
+	for _, s := range h.listings {
 		if s.view.Source == id {
 			return s
 		}
 	}
-	s := &source{}
-	h.sources = append(h.sources, s)
+	s := &listing{}
+	h.listings = append(h.listings, s)
 	return s
 }
 

@@ -70,12 +70,13 @@ func TestCandidatesByState(t *testing.T) {
 		{nil, nil, lb.ReasonNoEndpoints},
 		{[]lb.State{h, h}, []int{0, 1}, lb.ReasonChosen},
 		{[]lb.State{h, u, h, h}, []int{0, 2, 3}, lb.ReasonChosen},
-		{[]lb.State{h, d, h}, []int{0, 2}, lb.ReasonChosen},
+		{[]lb.State{h, d, h}, []int{0, 1, 2}, lb.ReasonChosen},
+		{[]lb.State{h, d, h, h}, []int{0, 2, 3}, lb.ReasonChosen}, // 75 % are enough
 		{[]lb.State{d, u}, []int{0}, lb.ReasonChosen},
 		{[]lb.State{h, dr, dr, dr}, []int{0}, lb.ReasonChosen},
 		{[]lb.State{h, ej}, []int{0}, lb.ReasonChosen},
 		{[]lb.State{h, u, u}, nil, lb.ReasonPanicThreshold},
-		{[]lb.State{h, h, d, d, d}, []int{0, 1}, lb.ReasonChosen}, // standbys count as available
+		{[]lb.State{h, h, d, d, d}, []int{0, 1, 2, 3, 4}, lb.ReasonChosen},
 		{[]lb.State{h, d, u, u, u}, nil, lb.ReasonPanicThreshold},
 		{[]lb.State{u, u}, nil, lb.ReasonNoHealthyEndpoint},
 		{[]lb.State{dr, dr}, nil, lb.ReasonNoHealthyEndpoint},

@@ -2,6 +2,7 @@ package lb
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -145,27 +146,20 @@ func (l *Ladder) Beat(now time.Duration) error { return l.remote.Beat(now) }
 // none.
 func (l *Ladder) Expire(now time.Duration) time.Duration { return l.remote.Expire(now) }
 
-// sharedCaps lowers caps to the part of them that falls to one gateway. A list is computed once: stores tell lists of
-// candidates apart by where they are.
-type sharedCaps struct {
-	from, to []Candidate
-	share    float64
-}
+// sharedCaps lowers caps to the part of them that falls to one gateway.
+type sharedCaps struct{ lists derived[float64] }
 
 func (s *sharedCaps) of(cs []Candidate, share float64) []Candidate {
-	if share >= 1 || len(cs) == 0 {
+	if share >= 1 {
 		return cs
 	}
-	if len(s.from) == len(cs) && &s.from[0] == &cs[0] && s.share == share {
-		return s.to
-	}
-	to := make([]Candidate, len(cs))
-	for i, c := range cs {
-		if c.Cap > 0 {
-			c.Cap = max(1, int64(float64(c.Cap)*share))
+	return s.lists.of(cs, share, func(cs []Candidate) []Candidate {
+		to := slices.Clone(cs)
+		for i := range to {
+			if c := &to[i]; c.Cap > 0 {
+				c.Cap = max(1, int64(float64(c.Cap)*share))
+			}
 		}
-		to[i] = c
-	}
-	s.from, s.to, s.share = cs, to, share
-	return to
+		return to
+	})
 }

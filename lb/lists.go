@@ -28,6 +28,7 @@ type candidateList struct {
 	until  time.Duration // it is good until then
 	used   time.Duration
 	reason Reason
+	tiers  []tier      // that the candidates are in
 	rest   []Candidate // of a request that is not drawn for new endpoints
 	drawn  []favour    // of one that is, in the order of their draws
 }
@@ -43,35 +44,45 @@ func (h *Health) Candidates(now time.Duration, v *View, terms *Terms, draw uint6
 		l = &candidateList{}
 		h.lists[key] = l
 	}
+	l.used = now
 	if now >= l.until {
 		h.sweep(now)
 		h.follow(now, v)
 		h.build(now, v, terms, l)
 	}
-	l.used = now
-	return l.of(float64(draw>>48) / (1 << 16)), l.reason
+	if l.reason != ReasonChosen {
+		return nil, l.reason
+	}
+	tier := drawn(l.tiers, draw)
+	if l.tiers[tier].panics {
+		return nil, ReasonPanicThreshold
+	}
+	return l.of(tier, float64(draw>>48)/(1<<16)), ReasonChosen
 }
 
-// of returns the candidates of a request whose draw, from 0 to 1, is u.
-func (l *candidateList) of(u float64) []Candidate {
+// of returns the candidates of a request that is meant for the tier, and whose draw, from 0 to 1, is u.
+func (l *candidateList) of(tier uint8, u float64) []Candidate {
 	for i := range l.drawn {
-		if u < l.drawn[i].below {
-			return l.drawn[i].candidates
+		if f := &l.drawn[i]; f.tier == tier && u < f.below {
+			return f.candidates
 		}
 	}
 	return l.rest
 }
 
+// meant returns the tiers of the candidates that a request has, and which of them it is meant for.
+func (h *Health) meant(v *View, terms *Terms, draw uint64) ([]tier, uint8) {
+	tiers := h.lists[listKey{terms, v}].tiers
+	return tiers, drawn(tiers, draw)
+}
+
 // build works out a list.
 func (h *Health) build(now time.Duration, v *View, terms *Terms, l *candidateList) {
 	l.until, l.rest, l.drawn = now+steadyFor, nil, nil
-	endpoints, reason := h.takers(now, v, terms)
-	if l.reason = reason; reason == ReasonChosen {
-		cs, usual := make([]Candidate, 0, len(endpoints)), h.usual(now)
-		for _, e := range endpoints {
-			cs = append(cs, terms.candidate(e))
-		}
-		level(cs)
+	cs, tiers, reason := h.takers(now, v, terms)
+	if l.tiers, l.reason = tiers, reason; reason == ReasonChosen {
+		level(cs, len(tiers))
+		usual := h.usual(now)
 		for i := range cs {
 			cs[i].Weight *= h.tracked[cs[i].Addr].factor(now, usual)
 		}
@@ -118,22 +129,25 @@ func (h *Health) shared(t *Terms) *Terms {
 }
 
 func (t *Terms) equal(other *Terms) bool {
-	return t.Unit == other.Unit && t.MaxInflight == other.MaxInflight && t.Health == other.Health &&
+	return t.Unit == other.Unit && t.MaxInflight == other.MaxInflight &&
+		t.ZonePenalty == other.ZonePenalty && t.Health == other.Health &&
 		maps.Equal(t.Weights, other.Weights)
 }
 
-// level makes weights relative: 1 is that of the endpoint that a request is likely to be at, the mean of all weights by
-// weight. So costs do not depend on the unit in which capacities are configured; and the mean hardly moves when one of many
+// level makes weights relative: 1 is that of the endpoint that a request for its tier is likely to be at, the mean of all
+// weights by weight. So costs do not depend on the unit in which capacities are configured; and the mean hardly moves when one of many
 // alike comes or goes, or one with a small weight, as a median or a plain mean would. It is rounded, since what weights have
 // in common must not show up in the last digit.
-func level(cs []Candidate) {
-	sum, squares := 0.0, 0.0
+func level(cs []Candidate, tiers int) {
+	sum, squares := make([]float64, tiers), make([]float64, tiers)
 	for i := range cs {
-		sum, squares = sum+cs[i].Weight, squares+cs[i].Weight*cs[i].Weight
+		w, t := cs[i].Weight, cs[i].Tier
+		sum[t], squares[t] = sum[t]+w, squares[t]+w*w
 	}
 	for i := range cs {
 		const half = 1 << 31
-		weight := math.Float64bits(cs[i].Weight * sum / squares)
+		t := cs[i].Tier
+		weight := math.Float64bits(cs[i].Weight * sum[t] / squares[t])
 		cs[i].Weight = math.Float64frombits((weight + half) &^ (2*half - 1))
 	}
 }

@@ -306,7 +306,8 @@ func (s *MemStore) scope(name string) *scope {
 
 // locate finds the row of every candidate, and returns the table with rows for those that had none.
 func (sc *scope) locate(t table, cs []Candidate, scratch *[]uint64) (table, error) {
-	if sc.located == t.generation() && len(sc.asked) == len(cs) && &sc.asked[0] == &cs[0] {
+	if sc.located == t.generation() && sameEndpoints(sc.asked, cs) {
+		sc.asked = cs
 		return t, nil
 	}
 	hashes := (*scratch)[:0]
@@ -337,6 +338,22 @@ func (sc *scope) locate(t table, cs []Candidate, scratch *[]uint64) (table, erro
 	}
 	sc.asked, sc.located = cs, t.generation()
 	return t, nil
+}
+
+// sameEndpoints says whether two lists have the same endpoints in the same order, whatever these cost.
+func sameEndpoints(a, b []Candidate) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if &a[0] == &b[0] {
+		return true
+	}
+	for i := range a {
+		if a[i].Addr != b[i].Addr {
+			return false
+		}
+	}
+	return true
 }
 
 // remember keeps the rows' hashes.

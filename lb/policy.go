@@ -12,9 +12,9 @@ type State uint8
 // The states of an endpoint, from the gateway's health checks, discovery and outlier detection.
 const (
 	Healthy   State = iota
-	Degraded        // usable when no healthy endpoint is left
+	Degraded        // usable where healthy endpoints are too few
 	Unhealthy       // failed the gateway's active health check, or marked so by discovery
-	Draining        // finishes what it has, takes nothing new
+	Draining        // takes nothing new, and does not count among the endpoints that there are
 	Ejected         // removed for a while by the gateway's outlier detection
 )
 
@@ -40,6 +40,9 @@ type Endpoint struct {
 	Addr   string  // "ip:port", IPv6 in brackets: the address the gateway itself uses
 	Weight float64 // capacity relative to the other endpoints; 0 counts as 1
 	State  State
+
+	Priority uint8 // 0 is the first; the others are for when it lacks endpoints
+	Zone     Zone
 }
 
 // View is the state of one cluster at one moment. It is shared and must not be changed once published; a change of the
@@ -48,6 +51,7 @@ type View struct {
 	Cluster   string
 	Source    uint64 // which of several lists of its endpoints; a new one takes the place of the one before of the same source
 	Endpoints []Endpoint
+	Zone      Zone // the gateway's own
 }
 
 // Request is what a policy may know of a request.
@@ -58,7 +62,7 @@ type Request struct {
 	Blocks       []prompt.Block // of the prompt, for prefix_cache
 	Length       int            // of the prompt, in the unit of the blocks' ends
 	Uncached     bool           // all of the prompt is computed, whatever is in the KV cache
-	Tie          uint64         // random bits that settle ties, so that a plan stays a pure function of its inputs
+	Tie          uint64         // random bits that settle ties and draw a tier, so that a plan stays a pure function of its inputs
 }
 
 // Unit is what a plan counts as load.
@@ -93,6 +97,8 @@ type Candidate struct {
 	Cap    int64   // requests in flight at which the endpoint is full, 0 for no cap
 	Room   float64 // load up to which no request waits there
 	Steep  float64 // cost, beside Slope, per unit of weight and of the load beyond Room
+	Far    float64 // cost of the way to another zone, in requests in flight; not in Base
+	Tier   uint8   // a priority's healthy endpoints, or its degraded ones: retries had better stay there
 }
 
 // Plan is a policy's answer: where the request may go and what it adds while in flight. The candidates may be shared

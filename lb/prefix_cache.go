@@ -20,7 +20,7 @@ const MaxTTL = 48 * time.Hour
 // What is cached is worth a number of tokens of load, so a prompt goes to another endpoint as soon as those that have it carry
 // that much more than the others; these then have it as well. The hotter it is, the less that takes: see popularity.
 type prefixCache struct {
-	leastRequest
+	*leastRequest
 	cache   CacheConfig
 	caches  *Caches
 	belief  belief
@@ -30,24 +30,27 @@ type prefixCache struct {
 
 func newPrefixCache(c Config) (Policy, error) {
 	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
-	return &prefixCache{leastRequest: *newLeast(Tokens, &c), cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engines.shared(&c.Engine)}, nil
+	return &prefixCache{
+		leastRequest: newLeast(c, Tokens), cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engines.shared(&c.Engine),
+	}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at a cost of its load, and of what its engine tells, less what it has of the prompt.
 func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	plan, reason := p.leastRequest.Plan(now, r, v)
+	plan, reason := p.plan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason
 	}
 	plan.Candidates, _ = p.engines.weigh(now, plan.Candidates, p.engine, Tokens, r.Model, p.terms.weighted(v))
 	p.caches.terms(now, p.cache.TTL, plan.Candidates, &p.belief)
+	size := p.place(&plan, v)
 	saved := r.PromptTokens // where all of it is cached
 	if r.Uncached {
 		saved = 0
 	}
 	plan.Prefix = Prefix{
 		Blocks: r.Blocks, Length: r.Length, Tokens: saved, Credit: p.cache.Credit * float64(saved),
-		Worth: p.caches.popular.worth(r.Blocks, r.Length, len(plan.Candidates)),
+		Worth: p.caches.popular.worth(r.Blocks, r.Length, size),
 		TTL:   p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
 	}
 	return plan, ReasonChosen

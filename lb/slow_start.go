@@ -15,9 +15,9 @@ const (
 	leastStart = 0.05
 	// startGroups is how many groups of new endpoints are drawn for: those that came at about the same time are one.
 	startGroups = 8
-	// preference is how many requests a new endpoint is ahead in those that are drawn for it: it gets them when no other
+	// ahead is how many requests a new endpoint is ahead in those that are drawn for it: it gets them when no other
 	// carries less.
-	preference = 0.5
+	ahead = 0.5
 	// More than what is known of the load of endpoints counts for moreShare of it at once, less for lessShare: the load may be
 	// rising.
 	moreShare, lessShare = 1.0 / 2, 1.0 / 16
@@ -25,6 +25,7 @@ const (
 
 // favour is the list of the requests that are drawn for a group of new endpoints.
 type favour struct {
+	tier       uint8   // of requests that are meant for it
 	below      float64 // draws from that of the group before
 	candidates []Candidate
 }
@@ -69,35 +70,55 @@ func (t *tracked) start(now time.Duration, cfg *HealthConfig) (part float64, sin
 
 // slowStart completes a list: what it is for requests that are drawn for new endpoints, and for all others.
 func (h *Health) slowStart(now time.Duration, cs []Candidate, terms *Terms, l *candidateList) {
+	parts := make([]float64, len(cs)) // 0 for those that are not new
 	var groups [startGroups + 1][]int
-	parts := make([]float64, len(cs))
-	whole, fresh := 0.0, 0.0
 	all, request := h.carried(terms.Unit)
 	for i := range cs {
-		whole += cs[i].Weight
 		t := h.tracked[cs[i].Addr]
 		part, since := t.start(now, &terms.Health)
-		if t.starts = part < 1; !t.starts {
-			continue
+		if t.starts = part < 1; t.starts {
+			at := since / max(1, terms.Health.SlowStart/startGroups) % (startGroups + 1)
+			parts[i], groups[at] = part, append(groups[at], i)
+			cs[i].Base += all
 		}
-		at := since / max(1, terms.Health.SlowStart/startGroups) % (startGroups + 1)
-		groups[at] = append(groups[at], i)
-		parts[i], fresh = part, fresh+cs[i].Weight
-		cs[i].Base += all
 	}
 	l.rest = h.made.keep(now, cs)
+	for tier := range l.tiers {
+		l.draw(uint8(tier), groups[:], parts, func(c *Candidate) { c.Base -= all + ahead*request })
+	}
+	for i := range l.drawn {
+		l.drawn[i].candidates = h.made.keep(now, l.drawn[i].candidates)
+	}
+}
+
+// draw adds the lists of requests that are meant for a tier: for each group, one in which those of the tier are preferred.
+func (l *candidateList) draw(tier uint8, groups [][]int, parts []float64, prefer func(c *Candidate)) {
+	whole, fresh := 0.0, 0.0
+	for i := range l.rest {
+		if l.rest[i].Tier == tier {
+			whole += l.rest[i].Weight
+			if parts[i] > 0 {
+				fresh += l.rest[i].Weight
+			}
+		}
+	}
 	below := 0.0
 	for _, members := range groups {
-		if members == nil {
-			continue
-		}
-		preferred := slices.Clone(cs)
+		var preferred []Candidate
 		for _, i := range members {
-			preferred[i].Base -= all + preference*request
+			if l.rest[i].Tier != tier {
+				continue
+			}
+			if preferred == nil {
+				preferred = slices.Clone(l.rest)
+			}
+			prefer(&preferred[i])
 			// The more it carries, the more often one of the others carries less.
 			again := parts[i] * parts[i] / 2 * (1 - fresh/whole)
-			below += parts[i] * (1 + again) * cs[i].Weight / whole
+			below += parts[i] * (1 + again) * preferred[i].Weight / whole
 		}
-		l.drawn = append(l.drawn, favour{below, h.made.keep(now, preferred)})
+		if preferred != nil {
+			l.drawn = append(l.drawn, favour{tier, below, preferred})
+		}
 	}
 }

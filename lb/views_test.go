@@ -34,7 +34,7 @@ func TestViewsOfSeveralSources(t *testing.T) {
 	left := &lb.View{Cluster: "llm", Source: 1, Endpoints: a.Endpoints[:3]}
 	last := a.Endpoints[3].Addr
 	now += time.Hour
-	h.Candidates(now, left, terms, 0)
+	drawnFor(h, now, left, terms, last) // the others are as busy as then
 	h.Candidates(now, b, terms, 0)
 	now += time.Minute
 	if part := drawnFor(h, now, a, terms, last); part > 0.5 {

@@ -36,6 +36,9 @@ type adminPoller struct {
 	views  map[string]*lb.View
 	last   []byte // the digest published in this VM's present leadership
 
+	where func() lb.Zone // asks the gateway where it is; nil when that was done
+	zone  lb.Zone
+
 	problem string        // with the last answer, "" for none
 	told    time.Duration // when it was said
 }
@@ -126,6 +129,9 @@ func (a *adminPoller) follow(now time.Duration) {
 	if err != nil {
 		return
 	}
+	if a.where != nil {
+		a.zone, a.where = a.where(), nil
+	}
 	a.digest = version
 	for name := range a.views {
 		if _, ok := clusters[name]; !ok {
@@ -134,7 +140,7 @@ func (a *adminPoller) follow(now time.Duration) {
 	}
 	for name, endpoints := range clusters {
 		if old := a.views[name]; old == nil || !sameEndpoints(old.Endpoints, endpoints) {
-			a.views[name] = &lb.View{Cluster: name, Endpoints: endpoints}
+			a.views[name] = &lb.View{Cluster: name, Endpoints: endpoints, Zone: a.zone}
 		}
 	}
 }

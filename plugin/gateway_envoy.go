@@ -37,10 +37,17 @@ type envoyGateway struct {
 }
 
 func newGateway() Gateway {
-	return &envoyGateway{
+	g := &envoyGateway{
 		admin: newAdminPoller(sharedData{}, rawRandom()), scraper: newScraper(sharedData{}, rawRandom()),
 		static: newRecent[fixed, *lb.View](maxClusters),
 	}
+	g.admin.where = nodeZone
+	return g
+}
+
+// nodeZone returns where Envoy is by its bootstrap.
+func nodeZone() lb.Zone {
+	return lb.Zone{Region: property("xds", "node", "locality", "region"), Name: property("xds", "node", "locality", "zone")}
 }
 
 func rawRandom() uint64 { return sdkGateway{}.Random() }

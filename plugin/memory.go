@@ -11,9 +11,9 @@ import (
 const (
 	keyEjections  = "warmgate/2/ejections"
 	keyConfigured = "warmgate/1/configured/"
-	keyLeader     = "warmgate/1/leader"
-	keyDigest     = "warmgate/1/digest"
-	keyFresh      = "warmgate/1/fresh" // until when the digest is trusted
+	keyLeader     = "warmgate/2/leader" // of those who read and write this form of the digest
+	keyDigest     = "warmgate/2/digest"
+	keyFresh      = "warmgate/2/fresh" // until when the digest is trusted
 	keyScraper    = "warmgate/1/scraper"
 	keyMetered    = "warmgate/1/metered"
 	keyReadings   = "warmgate/1/readings/" // and the name of the cluster

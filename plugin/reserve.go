@@ -163,14 +163,19 @@ func (s *stream) close() {
 	}
 }
 
-// others returns where retries may go: the candidates after the chosen one, so that not all go to the same.
+// others returns where retries may go: the candidates after the chosen one, so that not all go to the same, those of its
+// tier first.
 func others(p *lb.Plan, chosen int) []string {
 	const most = 2
 	var out []string
-	for i := 1; i < len(p.Candidates) && len(out) < most; i++ {
-		// The plan's random bits were used up by the tie; rotating them by the index is enough here.
-		at := (chosen + 1 + (i-1+int(p.Tie>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
-		out = append(out, p.Candidates[at].Addr)
+	for _, same := range [2]bool{true, false} {
+		for i := 1; i < len(p.Candidates) && len(out) < most; i++ {
+			// The plan's random bits were used up by the tie; rotating them by the index is enough here.
+			at := (chosen + 1 + (i-1+int(p.Tie>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
+			if c := &p.Candidates[at]; (c.Tier == p.Candidates[chosen].Tier) == same {
+				out = append(out, c.Addr)
+			}
+		}
 	}
 	return out
 }

@@ -210,7 +210,7 @@ func engineOf(c *config.Config) lb.EngineConfig {
 }
 
 func termsOf(c *config.Config) lb.Terms {
-	return lb.Terms{MaxInflight: int64(c.MaxInflight), Weights: c.Weights, Health: healthOf(c)}
+	return lb.Terms{MaxInflight: int64(c.MaxInflight), ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c)}
 }
 
 func healthOf(c *config.Config) lb.HealthConfig {

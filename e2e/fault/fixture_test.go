@@ -56,7 +56,12 @@ func await(t *testing.T, check func() error) {
 // No status but 200 will do.
 func probe(t *testing.T, url string) http.Header {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodGet, url+"/v1/models", nil)
+	return probeAt(t, url+"/v1/models")
+}
+
+func probeAt(t *testing.T, url string) http.Header {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,9 +36,11 @@ const (
 
 // Endpoint is one model server in the cluster.
 type Endpoint struct {
-	Addr   string // ip:port
-	Weight int    // 0 means 1
-	Health string // HEALTHY, DRAINING, UNHEALTHY, ... as in Envoy's API; "" means UNKNOWN, which is usable
+	Addr     string // ip:port
+	Weight   int    // 0 means 1
+	Health   string // HEALTHY, DRAINING, UNHEALTHY, ... as in Envoy's API; "" means UNKNOWN, which is usable
+	Priority int    // 0 is the first
+	Zone     string // "" for none
 }
 
 // Policy is the way the cluster is balanced.
@@ -191,26 +194,57 @@ func (o *Options) endpoints(doc *yaml.Node, version int, list []Endpoint) error 
 	if err := Set(doc, "version_info", strconv.Itoa(version)); err != nil {
 		return err
 	}
-	hosts := make([]map[string]any, 0, len(list))
+	var places []place
+	hosts := map[place][]any{{}: {}}
 	for _, e := range list {
-		ip, port, err := net.SplitHostPort(e.Addr)
+		host, err := e.host()
 		if err != nil {
-			return fmt.Errorf("harness: endpoint: %w", err)
+			return err
 		}
-		n, err := strconv.Atoi(port)
-		if err != nil {
-			return fmt.Errorf("harness: endpoint %s: %w", e.Addr, err)
+		at := place{e.Priority, e.Zone}
+		if !slices.Contains(places, at) {
+			places = append(places, at)
 		}
-		host := map[string]any{
-			"endpoint":              map[string]any{"address": map[string]any{"socket_address": map[string]any{"address": ip, "port_value": n}}},
-			"load_balancing_weight": max(e.Weight, 1),
-		}
-		if e.Health != "" {
-			host["health_status"] = e.Health
-		}
-		hosts = append(hosts, host)
+		hosts[at] = append(hosts[at], host)
 	}
-	return Set(doc, "resources[cluster_name=llm].endpoints[0].lb_endpoints", hosts)
+	if len(places) == 0 {
+		places = append(places, place{})
+	}
+	var groups []any
+	for _, at := range places {
+		group := map[string]any{"lb_endpoints": hosts[at], "priority": at.priority}
+		if at.zone != "" {
+			group["locality"] = map[string]any{"zone": at.zone}
+		}
+		groups = append(groups, group)
+	}
+	return Set(doc, "resources[cluster_name=llm].endpoints", groups)
+}
+
+// place is what endpoints that are listed together have in common.
+type place struct {
+	priority int
+	zone     string
+}
+
+// host returns the endpoint as it is listed.
+func (e *Endpoint) host() (map[string]any, error) {
+	ip, port, err := net.SplitHostPort(e.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("harness: endpoint: %w", err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, fmt.Errorf("harness: endpoint %s: %w", e.Addr, err)
+	}
+	host := map[string]any{
+		"endpoint":              map[string]any{"address": map[string]any{"socket_address": map[string]any{"address": ip, "port_value": n}}},
+		"load_balancing_weight": max(e.Weight, 1),
+	}
+	if e.Health != "" {
+		host["health_status"] = e.Health
+	}
+	return host, nil
 }
 
 // cluster sets the policy. The native ones keep everything else of the shipped cluster as it is.

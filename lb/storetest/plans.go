@@ -1,6 +1,10 @@
 package storetest
 
-import "github.com/warmgate/warmgate/lb"
+import (
+	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+)
 
 // Addrs returns n endpoint addresses.
 func Addrs(n int) []string {
@@ -18,4 +22,25 @@ func Even(addrs []string) *lb.Plan {
 		p.Candidates = append(p.Candidates, lb.Candidate{Addr: a, Slope: 1, Weight: 1})
 	}
 	return p
+}
+
+// A tier that a request is not meant for costs so much that it is only taken when all of the request's own is full.
+func testLastResort(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(4)
+	const much = 1 << 32
+	p := Even(addrs)
+	for i := range p.Candidates {
+		p.Candidates[i].Cap = 2
+		if i >= 2 {
+			p.Candidates[i].Base = much
+		}
+	}
+	for id := range lb.LeaseID(4) {
+		w.must(s, id, p)
+	}
+	w.want(addrs, 2, 2, 0, 0)
+	for id := range lb.LeaseID(2) {
+		w.must(s, 10+id, p)
+	}
+	w.want(addrs, 2, 2, 1, 1) // the load still counts there
 }

@@ -37,6 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"takes the least loaded", testLeast},
 		{"sees the other owners", testShared},
 		{"keeps to the cap", testCap},
+		{"takes a last resort last", testLastResort},
 		{"respects weights", testWeights},
 		{"counts tokens", testTokens},
 		{"bears any number of tokens", testManyTokens},

@@ -32,6 +32,7 @@ type Config struct {
 	MaxInflight int    // requests in flight per endpoint of weight 1, 0 for no cap
 	Overload    Overload
 	Weights     map[string]float64 // capacity by "ip:port", over what the gateway says; nil when none is set
+	ZonePenalty float64            // requests in flight that another zone than the gateway's outweighs
 	Health      Health
 
 	MaxInspectBytes  int           // how much of a request body is read for the decision

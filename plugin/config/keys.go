@@ -38,6 +38,9 @@ const (
 	onEnvoy
 )
 
+// keyZones names the key that only means something where zones are known.
+const keyZones = "lb_config.zone_penalty"
+
 const millisType = "duration (number: ms)"
 
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
@@ -80,6 +83,10 @@ var mainKeys = []key{
 	{
 		Key{"lb_config.weights", "object", "", "Capacity of an endpoint relative to the others, by `ip:port`; over what the gateway says"},
 		setWeights, onAny, "",
+	},
+	{
+		Key{keyZones, "number", "0", "Stock Envoy: an endpoint in another zone than the gateway costs as if it had this many more requests in flight (`unit: tokens`: of usual length); 0: zones do not matter"},
+		number(0, 1e6, func(c *Config) *float64 { return &c.ZonePenalty }), onEnvoy, "",
 	},
 
 	{

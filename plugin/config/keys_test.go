@@ -72,6 +72,7 @@ var keyCases = map[string]struct {
 	"lb_config.metrics.weights.lora":     {`3`, func(c *Config) { c.Engines.LoRACost = 3 }, []string{`-1`}},
 	"lb_config.health.ejection_time":     {`2000`, func(c *Config) { c.Health.EjectionTime = 2 * time.Second }, []string{`99`, `"61m"`}},
 	"lb_config.health.slow_start":        {`0`, func(c *Config) { c.Health.SlowStart = 0 }, []string{`-1`, `"2h"`}},
+	"lb_config.zone_penalty":             {`2.5`, func(c *Config) { c.ZonePenalty = 2.5 }, []string{`-1`, `1e7`, `"2"`}},
 	"lb_config.health.panic_threshold":   {`0`, func(c *Config) { c.Health.PanicThreshold = 0 }, []string{`-1`, `101`}},
 	"lb_config.health.consecutive_failures": {
 		`0`, func(c *Config) { c.Health.ConsecutiveFailures = 0 }, []string{`-1`, `1001`},
@@ -103,6 +104,9 @@ func document(name, val string) (string, Host) {
 		for _, alone := range []string{"poll_interval", "redis_cluster", "metrics_cluster"} {
 			member = strings.Replace(member, `{"`+alone, `{"admin_cluster":"c","`+alone, 1)
 		}
+		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
+	case name == keyZones:
+		member = strings.Replace(member, `:{`, `:{"envoy":{"admin_cluster":"c"},`, 1)
 		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
 	}
 	return `{"lb_policy":"global_least_request",` + member + `}`, Higress

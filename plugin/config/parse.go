@@ -230,8 +230,11 @@ func (pt *part) check() {
 
 // insteadOf says what Higress has in the place of a key of stock Envoy.
 func insteadOf(name string) string {
-	if name == keyTunnel {
+	switch name {
+	case keyTunnel:
 		return "in Higress serviceFQDN names the Redis service"
+	case keyZones:
+		return "Higress does not report the zones of endpoints"
 	}
 	return "Higress tells the endpoints by itself"
 }

@@ -5,6 +5,7 @@ package discovery
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"github.com/warmgate/warmgate/lb"
@@ -51,8 +52,10 @@ type host struct {
 	known   bool // its health was seen
 
 	state    lb.State
-	priority bool // not of the first priority
+	priority uint8
 	weight   float64
+	zone     lb.Zone
+	last     lb.Zone // of the host before: most are in few zones, so that texts are shared
 }
 
 func (h *host) begin(prefix []byte) {
@@ -60,7 +63,7 @@ func (h *host) begin(prefix []byte) {
 	if string(cluster) != h.cluster {
 		h.cluster = string(cluster)
 	}
-	*h = host{prefix: prefix, cluster: h.cluster, usable: isAddress(addr), weight: 1}
+	*h = host{prefix: prefix, cluster: h.cluster, usable: isAddress(addr), weight: 1, last: h.zone}
 }
 
 // line reads "name::value". Names are told apart by their first bytes, since most lines are not wanted.
@@ -79,8 +82,17 @@ func (h *host) line(s []byte) {
 		}
 	case s[0] == 'p':
 		if v, ok := bytes.CutPrefix(s, []byte("priority::")); ok {
-			n, _ := decimal(v)
-			h.priority = n > 0
+			if n, ok := decimal(v); ok {
+				h.priority = uint8(min(n, math.MaxUint8)) // Envoy has 128
+			}
+		}
+	case s[0] == 'r' && s[2] == 'g':
+		if v, ok := bytes.CutPrefix(s, []byte("region::")); ok {
+			h.zone.Region = same(v, h.last.Region)
+		}
+	case s[0] == 'z':
+		if v, ok := bytes.CutPrefix(s, []byte("zone::")); ok {
+			h.zone.Name = same(v, h.last.Name)
 		}
 	}
 }
@@ -90,12 +102,17 @@ func (h *host) emit(clusters map[string][]lb.Endpoint) {
 	if !h.usable || !h.known {
 		return
 	}
-	if h.priority && h.state == lb.Healthy {
-		h.state = lb.Degraded
-	}
 	_, addr := splitPrefix(h.prefix)
-	e := lb.Endpoint{Addr: string(addr), Weight: h.weight, State: h.state}
+	e := lb.Endpoint{Addr: string(addr), Weight: h.weight, State: h.state, Priority: h.priority, Zone: h.zone}
 	clusters[h.cluster] = append(clusters[h.cluster], e)
+}
+
+// same returns the text, which is the last one if that is equal.
+func same(text []byte, last string) string {
+	if string(text) == last {
+		return last
+	}
+	return string(text)
 }
 
 var separator = []byte("::")

@@ -36,7 +36,7 @@ func TestParseClustersSamples(t *testing.T) {
 						{Addr: "127.0.0.1:23106", Weight: 1, State: lb.Degraded},
 						{Addr: "[::1]:23107", Weight: 1, State: lb.Healthy},
 					},
-					"dns": {{Addr: "127.0.0.1:23101", Weight: 1, State: lb.Healthy}},
+					"dns": {{Addr: "127.0.0.1:23101", Weight: 1, State: lb.Healthy, Zone: lb.Zone{Region: "r1", Name: "z1"}}},
 					"outbound|8000||llm.models.svc.cluster.local": outbound,
 				}
 				if got := ParseClusters(text); !reflect.DeepEqual(got, want) {
@@ -64,8 +64,10 @@ func TestParseClusters(t *testing.T) {
 		{"separator in the cluster's name", "a::b::1.2.3.4:80::health_flags::healthy\n", "map[a::b:[{1.2.3.4:80 1 healthy}]]"},
 		{"IPv6", "c::[2001:db8::1]:80::health_flags::healthy\nc::[::]:81::health_flags::healthy\n", "map[c:[{[2001:db8::1]:80 1 healthy} {[::]:81 1 healthy}]]"},
 		{"separator in a host name", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::hostname::a::b\nc::1.2.3.4:80::weight::3\n", "map[c:[{1.2.3.4:80 3 healthy}]]"},
-		{"failover priority", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::priority::1\n", "map[c:[{1.2.3.4:80 1 degraded}]]"},
-		{"sick failover priority", "c::1.2.3.4:80::health_flags::/failed_active_hc\nc::1.2.3.4:80::priority::1\n", "map[c:[{1.2.3.4:80 1 unhealthy}]]"},
+		{"failover priority", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::priority::1\n", "map[c:[{1.2.3.4:80 1 healthy 1 { }}]]"},
+		{"sick failover priority", "c::1.2.3.4:80::health_flags::/failed_active_hc\nc::1.2.3.4:80::priority::1\n", "map[c:[{1.2.3.4:80 1 unhealthy 1 { }}]]"},
+		{"bad priorities", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::priority::-1\nd::1.2.3.4:80::health_flags::healthy\nd::1.2.3.4:80::priority::999\n", "map[c:[{1.2.3.4:80 1 healthy}] d:[{1.2.3.4:80 1 healthy 255 { }}]]"},
+		{"zones", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::region::r\nc::1.2.3.4:80::zone::a\nc::1.2.3.4:80::sub_zone::x\nc::1.2.3.5:80::health_flags::healthy\nc::1.2.3.5:80::region::\nc::1.2.3.5:80::zone::a\n", "map[c:[{1.2.3.4:80 1 healthy 0 {r a}} {1.2.3.5:80 1 healthy 0 { a}}]]"},
 		{"similar names", "c::1.2.3.4:80::health_flags_x::/failed_active_hc\nc::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weights::5\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
 		{"clusters mixed", "a::1.2.3.4:80::health_flags::healthy\nb::1.2.3.4:80::health_flags::healthy\na::1.2.3.5:80::health_flags::healthy\n", "map[a:[{1.2.3.4:80 1 healthy} {1.2.3.5:80 1 healthy}] b:[{1.2.3.4:80 1 healthy}]]"},
 		{"not addresses", strings.Join([]string{
@@ -76,11 +78,17 @@ func TestParseClusters(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := fmt.Sprint(ParseClusters([]byte(tt.text))); got != tt.want {
+			if got := shown(ParseClusters([]byte(tt.text))); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
+}
+
+// shown prints clusters, of endpoints only what is not usual.
+func shown(clusters any) string {
+	text := fmt.Sprint(clusters)
+	return strings.ReplaceAll(text, " 0 { }", "")
 }
 
 func TestStateOf(t *testing.T) {
@@ -94,9 +102,9 @@ func TestStateOf(t *testing.T) {
 		"/degraded_eds_health":                    lb.Degraded,
 		"/eds_status_draining":                    lb.Draining,
 		"/pending_dynamic_removal":                lb.Draining,
-		"/pending_active_hc":                      lb.Unhealthy,
+		"/pending_active_hc":                      lb.Draining,
 		"/failed_active_hc/active_hc_timeout":     lb.Unhealthy,
-		"/excluded_via_immediate_hc_fail":         lb.Unhealthy,
+		"/excluded_via_immediate_hc_fail":         lb.Draining,
 		"/failed_outlier_check/degraded_x":        lb.Ejected,
 		"/failed_outlier_check/failed_eds_health": lb.Unhealthy,
 		"/failed_active_hc/eds_status_draining":   lb.Draining,
@@ -154,7 +162,7 @@ func BenchmarkParseClusters(b *testing.B) {
 func FuzzParseClusters(f *testing.F) {
 	// Short ones: the samples are so long that the fuzzer would do nothing but shorten them.
 	f.Add([]byte("llm::added_via_api::false\nllm::1.2.3.4:80::rq_active::4\nllm::1.2.3.4:80::health_flags::healthy\nllm::1.2.3.4:80::weight::3\n"))
-	f.Add([]byte("a::[::1]:80::hostname::x::y\na::[::1]:80::health_flags::/failed_active_hc/active_hc_timeout\na::[::1]:80::priority::1\n"))
+	f.Add([]byte("a::[::1]:80::hostname::x::y\na::[::1]:80::health_flags::/failed_active_hc/active_hc_timeout\na::[::1]:80::priority::1\na::[::1]:80::region::r\na::[::1]:80::zone::z\n"))
 	f.Add([]byte("outbound|80||a.b::/run/x::health_flags::healthy\nb::1.2.3.4:80::health_flags::/eds_status_draining"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got := ParseClusters(text)

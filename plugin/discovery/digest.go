@@ -13,12 +13,12 @@ import (
 var ErrDigest = errors.New("discovery: not a digest of this version")
 
 // digestVersion is the first byte of a digest. Another version of the plugin may read what this one wrote.
-const digestVersion = 1
+const digestVersion = 2
 
 // AppendDigest appends a compact form of the clusters to dst. Equal clusters give equal bytes.
 //
 // The form is: version, number of clusters, and for each its name, the number of endpoints, and for each of these its
-// address, its weight as a float64 and its state as a byte. Numbers and lengths are unsigned varints, a text stands
+// address, its weight as a float64, its state and its priority as a byte each, and its region and zone. Numbers and lengths are unsigned varints, a text stands
 // behind its length, the weight is little-endian.
 func AppendDigest(dst []byte, clusters map[string][]lb.Endpoint) []byte {
 	names := make([]string, 0, len(clusters))
@@ -34,7 +34,9 @@ func AppendDigest(dst []byte, clusters map[string][]lb.Endpoint) []byte {
 		for _, e := range clusters[name] {
 			dst = appendText(dst, e.Addr)
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(e.Weight))
-			dst = append(dst, byte(e.State))
+			dst = append(dst, byte(e.State), e.Priority)
+			dst = appendText(dst, e.Zone.Region)
+			dst = appendText(dst, e.Zone.Name)
 		}
 	}
 	return dst
@@ -53,7 +55,7 @@ func ParseDigest(b []byte) (map[string][]lb.Endpoint, error) {
 	clusters := make(map[string][]lb.Endpoint)
 	for n := d.count(2); n > 0 && !d.broken; n-- {
 		name := d.text()
-		endpoints := make([]lb.Endpoint, d.count(10))
+		endpoints := make([]lb.Endpoint, d.count(13))
 		for i := range endpoints {
 			endpoints[i] = d.endpoint()
 		}
@@ -75,7 +77,10 @@ type digest struct {
 }
 
 func (d *digest) endpoint() lb.Endpoint {
-	e := lb.Endpoint{Addr: d.text(), Weight: d.float(), State: lb.State(d.byte())}
+	e := lb.Endpoint{
+		Addr: d.text(), Weight: d.float(), State: lb.State(d.byte()), Priority: d.byte(),
+		Zone: lb.Zone{Region: d.text(), Name: d.text()},
+	}
 	if e.State > lb.Ejected || !(e.Weight >= 0 && e.Weight <= math.MaxFloat32) {
 		d.broken = true
 	}

@@ -13,7 +13,7 @@ import (
 
 func sampleClusters() map[string][]lb.Endpoint {
 	return map[string][]lb.Endpoint{
-		"llm":   {{Addr: "10.0.0.1:8000", Weight: 1}, {Addr: "[::1]:8000", Weight: 2.5, State: lb.Ejected}},
+		"llm":   {{Addr: "10.0.0.1:8000", Weight: 1}, {Addr: "[::1]:8000", Weight: 2.5, State: lb.Ejected, Priority: 2, Zone: lb.Zone{Region: "r", Name: "z"}}},
 		"empty": {},
 		"":      {{Addr: "", Weight: 0, State: lb.Draining}},
 	}
@@ -51,12 +51,12 @@ func TestParseDigestBroken(t *testing.T) {
 	}
 	one := func(e lb.Endpoint) []byte { return AppendDigest(nil, map[string][]lb.Endpoint{"c": {e}}) }
 	for name, b := range map[string][]byte{
-		"other version":    append([]byte{2}, good[1:]...),
+		"other version":    append([]byte{1}, good[1:]...),
 		"trailing byte":    append(bytes.Clone(good), 0),
-		"too many":         {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
-		"endless number":   append([]byte{1}, bytes.Repeat([]byte{0xff}, 20)...),
-		"many endpoints":   {1, 1, 1, 'c', 0xff, 0xff, 0x7f},
-		"cluster twice":    {1, 2, 1, 'c', 0, 1, 'c', 0},
+		"too many":         {2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+		"endless number":   append([]byte{2}, bytes.Repeat([]byte{0xff}, 20)...),
+		"many endpoints":   {2, 1, 1, 'c', 0xff, 0xff, 0x7f},
+		"cluster twice":    {2, 2, 1, 'c', 0, 1, 'c', 0},
 		"unknown state":    one(lb.Endpoint{Addr: "a", State: 99}),
 		"weight NaN":       one(lb.Endpoint{Addr: "a", Weight: math.NaN()}),
 		"weight negative":  one(lb.Endpoint{Addr: "a", Weight: -1}),
@@ -110,7 +110,7 @@ func FuzzParseDigest(f *testing.F) {
 		for _, list := range clusters {
 			endpoints += len(list)
 		}
-		if len(clusters)*2+endpoints*10 > len(b) {
+		if len(clusters)*2+endpoints*13 > len(b) {
 			t.Fatalf("%q: %d clusters, %d endpoints", b, len(clusters), endpoints)
 		}
 		again, err := ParseDigest(AppendDigest(nil, clusters))

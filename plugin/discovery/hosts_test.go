@@ -39,7 +39,7 @@ func TestParseHosts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := ParseHosts(pairMap(tt.pairs...))
-			if err != nil || fmt.Sprint(got) != tt.want {
+			if err != nil || shown(got) != tt.want {
 				t.Errorf("got %v, %v, want %s", got, err, tt.want)
 			}
 		})

@@ -16,9 +16,9 @@ var flagStates = map[string]lb.State{
 	"failed_outlier_check":           lb.Ejected,
 	"failed_active_hc":               lb.Unhealthy,
 	"failed_eds_health":              lb.Unhealthy,
-	"pending_active_hc":              lb.Unhealthy,
+	"pending_active_hc":              lb.Draining, // not counted until it was checked, as one that leaves
 	"active_hc_timeout":              lb.Unhealthy,
-	"excluded_via_immediate_hc_fail": lb.Unhealthy,
+	"excluded_via_immediate_hc_fail": lb.Draining,
 	"eds_status_draining":            lb.Draining,
 	"pending_dynamic_removal":        lb.Draining,
 }

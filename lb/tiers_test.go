@@ -1,0 +1,335 @@
+package lb_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+const (
+	stateH, stateD = lb.Healthy, lb.Degraded
+	stateU         = lb.Unhealthy
+)
+
+// tieredView returns endpoints in these states, a list for each priority.
+func tieredView(priorities ...[]lb.State) *lb.View {
+	n := 0
+	for _, p := range priorities {
+		n += len(p)
+	}
+	v := viewOf(n)
+	i := 0
+	for p, states := range priorities {
+		for _, s := range states {
+			v.Endpoints[i].Priority, v.Endpoints[i].State = uint8(p), s
+			i++
+		}
+	}
+	return v
+}
+
+// reference is Envoy's rule as its documentation and its source have it: availability by priority, scaled to 100 where
+// there is not enough, handed out from the first priority on, healthy ones before degraded ones.
+func reference(v *lb.View) (healthy, degraded []int) {
+	last := 0
+	for _, e := range v.Endpoints {
+		last = max(last, int(e.Priority))
+	}
+	n := last + 1
+	hosts, h, d := make([]int, n), make([]int, n), make([]int, n)
+	for _, e := range v.Endpoints {
+		hosts[e.Priority]++
+		switch e.State {
+		case lb.Healthy:
+			h[e.Priority]++
+		case lb.Degraded:
+			d[e.Priority]++
+		case lb.Draining:
+			hosts[e.Priority]--
+		}
+	}
+	sum := 0
+	for p := range n {
+		if hosts[p] > 0 {
+			h[p], d[p] = min(100, 140*h[p]/hosts[p]), min(100, 140*d[p]/hosts[p])
+		}
+		sum += h[p] + d[p]
+	}
+	healthy, degraded = make([]int, n), make([]int, n)
+	if sum == 0 {
+		return healthy, degraded
+	}
+	sum = min(100, sum)
+	left := 100
+	give := func(loads, available []int) (first int) {
+		first = -1
+		for p := range n {
+			if first < 0 && available[p] > 0 {
+				first = p
+			}
+			loads[p] = min(left, available[p]*100/sum)
+			left -= loads[p]
+		}
+		return first
+	}
+	firstHealthy := give(healthy, h)
+	firstDegraded := give(degraded, d)
+	if firstHealthy >= 0 {
+		healthy[firstHealthy] += left
+	} else {
+		degraded[firstDegraded] += left
+	}
+	return healthy, degraded
+}
+
+// TestLoadsOfDocumentedClusters are examples of Envoy's documentation.
+func TestLoadsOfDocumentedClusters(t *testing.T) {
+	some := func(h, d, n int) (states []lb.State) {
+		for i := range n {
+			switch {
+			case i < h:
+				states = append(states, stateH)
+			case i < h+d:
+				states = append(states, stateD)
+			default:
+				states = append(states, stateU)
+			}
+		}
+		return states
+	}
+	for _, tc := range []struct {
+		of   [][]lb.State
+		want string
+	}{
+		{[][]lb.State{some(100, 0, 100), some(100, 0, 100)}, "[100 0] [0 0]"},
+		{[][]lb.State{some(72, 0, 100), some(100, 0, 100)}, "[100 0] [0 0]"},
+		{[][]lb.State{some(71, 0, 100), some(100, 0, 100)}, "[99 1] [0 0]"},
+		{[][]lb.State{some(1, 0, 4), some(4, 0, 4)}, "[35 65] [0 0]"},
+		{[][]lb.State{some(0, 0, 4), some(4, 0, 4), some(4, 0, 4)}, "[0 100 0] [0 0 0]"},
+		{[][]lb.State{some(25, 0, 100), some(25, 0, 100)}, "[50 50] [0 0]"},
+		{[][]lb.State{some(25, 0, 100), some(25, 0, 100), some(100, 0, 100)}, "[35 35 30] [0 0 0]"},
+		{[][]lb.State{some(1, 3, 4)}, "[35] [65]"},
+		{[][]lb.State{some(0, 4, 4), some(2, 0, 4)}, "[0 70] [30 0]"},
+		// 10, 20 and 10 % healthy, 20, 10 and 0 % degraded.
+		{[][]lb.State{some(1, 2, 14), some(2, 1, 14), some(1, 0, 14)}, "[16 28 14] [28 14 0]"},
+	} {
+		v := tieredView(tc.of...)
+		if h, d := lb.Loads(v); fmt.Sprint(h, " ", d) != tc.want {
+			t.Errorf("got %v %v, want %s", h, d, tc.want)
+		}
+		if h, d := reference(v); fmt.Sprint(h, " ", d) != tc.want {
+			t.Errorf("the reference has %v %v, want %s", h, d, tc.want)
+		}
+	}
+}
+
+func TestLoadsAsEnvoy(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	panicked := 0
+	for range 20_000 {
+		var priorities [][]lb.State
+		for range 1 + rng.IntN(4) {
+			sick := rng.IntN(6)
+			var states []lb.State
+			for range rng.IntN(9) {
+				s := lb.Healthy
+				if rng.IntN(6) < sick {
+					s = lb.State(rng.IntN(5))
+				}
+				states = append(states, s)
+			}
+			priorities = append(priorities, states)
+		}
+		v := tieredView(priorities...)
+		if len(v.Endpoints) == 0 {
+			continue
+		}
+		h, d := lb.Loads(v)
+		wantH, wantD := reference(v)
+		if !slices.Equal(h, wantH) || !slices.Equal(d, wantD) {
+			t.Fatalf("%v: got %v %v, want %v %v", priorities, h, d, wantH, wantD)
+		}
+		if _, reason := lb.NewHealth().Candidates(0, v, terms, 0); reason == lb.ReasonPanicThreshold {
+			panicked++
+		}
+	}
+	if panicked == 0 {
+		t.Error("no cluster was in panic")
+	}
+}
+
+// policies returns the three policies before a cluster, with readings of idle engines. All have the same terms.
+func tieredPolicies(t *testing.T, v *lb.View, terms lb.Terms) map[string]lb.Policy {
+	t.Helper()
+	out := map[string]lb.Policy{}
+	for _, name := range []string{"global_least_request", "prefix_cache", "endpoint_metrics"} {
+		engines, readings := lb.NewEngines(), map[string]lb.Reading{}
+		for _, e := range v.Endpoints {
+			readings[e.Addr] = lb.Reading{Load: told(t, running(0), waiting(0), kvUse(0)), At: 1, Told: 1, Seen: 1}
+		}
+		engines.Take(1, []string{"my_gauge", "my_counter"}, readings)
+		p, err := lb.New(name, lb.Config{
+			Terms: terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: engines, Shares: lb.NewShares(),
+			Cache:  lb.CacheConfig{Credit: 2, TTL: time.Hour},
+			Engine: lb.EngineConfig{StaleAfter: time.Minute, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = p
+	}
+	return out
+}
+
+// near checks a number of draws against a binomial distribution, 4.5 standard deviations to either side.
+func near(t *testing.T, what string, got, n int, share float64) {
+	t.Helper()
+	if off, most := math.Abs(float64(got)-float64(n)*share), 4.5*math.Sqrt(float64(n)*share*(1-share)); off > most {
+		t.Errorf("%s: %d of %d, want %.0f±%.0f", what, got, n, float64(n)*share, most)
+	}
+}
+
+// TestRequestsFollowTheLoads draws requests to idle endpoints under each policy: by priority as the loads say, evenly among
+// the endpoints of a priority, and with as many lists as there are tiers.
+func TestRequestsFollowTheLoads(t *testing.T) {
+	v := tieredView([]lb.State{stateH, stateU, stateU, stateU}, []lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH})
+	for name, p := range tieredPolicies(t, v, lb.Terms{Health: healthConfig}) {
+		t.Run(name, func(t *testing.T) {
+			const n = 10_000
+			rng := rand.New(rand.NewPCG(3, 4))
+			at, lists := map[string]int{}, map[*lb.Candidate]bool{}
+			for i := range n {
+				r := &lb.Request{PromptTokens: 100, Tie: rng.Uint64(), Blocks: []prompt.Block{{Key: uint64(i), End: 400}}, Length: 400}
+				plan, reason := p.Plan(time.Duration(i)*time.Millisecond, r, v)
+				if reason != lb.ReasonChosen {
+					t.Fatal(reason)
+				}
+				lists[&plan.Candidates[0]] = true
+				at[plan.Candidates[lb.Choose(&plan, make([]lb.Load, len(plan.Candidates)), nil)].Addr]++
+			}
+			near(t, "P0", at[v.Endpoints[0].Addr], n, 0.35)
+			for i := range 4 {
+				near(t, fmt.Sprint("endpoint ", i, " of P1"), at[v.Endpoints[4+i].Addr], n, 0.65/4)
+			}
+			if got := at[v.Endpoints[8].Addr]; got > 0 {
+				t.Errorf("P2 gets %d of %d", got, n)
+			}
+			if len(lists) != 2 {
+				t.Errorf("%d lists for 2 tiers", len(lists))
+			}
+		})
+	}
+}
+
+// TestFullTierSpillsOver fills a cluster up to its caps: no request is refused while one of the endpoints that get requests has
+// room, and a tier takes more than it was drawn for only when the other is full.
+func TestFullTierSpillsOver(t *testing.T) {
+	v := tieredView([]lb.State{stateH, stateU, stateU, stateU}, []lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH, stateH})
+	for name, p := range tieredPolicies(t, v, lb.Terms{Health: healthConfig, MaxInflight: 10}) {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(5, 6))
+			loads := map[string]lb.Load{}
+			for i := range 51 {
+				plan, _ := p.Plan(time.Second, &lb.Request{PromptTokens: 100_000, Tie: rng.Uint64()}, v)
+				var list []lb.Load
+				for _, c := range plan.Candidates {
+					list = append(list, loads[c.Addr])
+				}
+				k := lb.Choose(&plan, list, nil)
+				if (k == lb.Full) != (i == 50) {
+					t.Fatalf("request %d: candidate %d of %+v, loads %v", i, k, plan.Candidates, list)
+				}
+				if k == lb.Full {
+					continue
+				}
+				c := plan.Candidates[k]
+				l := loads[c.Addr]
+				loads[c.Addr] = lb.Load{Requests: l.Requests + 1, Tokens: l.Tokens + 100_000}
+				if own := slices.IndexFunc(plan.Candidates, func(o lb.Candidate) bool { return o.Base < 1<<32 }); c.Tier != plan.Candidates[own].Tier {
+					for j, o := range plan.Candidates {
+						if o.Tier == plan.Candidates[own].Tier && list[j].Requests < 10 {
+							t.Fatalf("request %d went to another tier although %s has %d", i, o.Addr, list[j].Requests)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPanicByPriority has one priority in panic and another one that is not: Envoy decides about what falls to the first.
+func TestPanicByPriority(t *testing.T) {
+	const n = 10_000
+	count := func(v *lb.View, threshold int) (left int, reason lb.Reason) {
+		terms := &lb.Terms{Health: healthConfig}
+		terms.Health.PanicThreshold = threshold
+		h, rng := lb.NewHealth(), rand.New(rand.NewPCG(7, 8))
+		for range n {
+			if _, r := h.Candidates(0, v, terms, rng.Uint64()); r != lb.ReasonChosen {
+				left, reason = left+1, r
+			}
+		}
+		return left, reason
+	}
+	v := tieredView([]lb.State{stateH, stateU, stateU, stateU, stateU}, []lb.State{stateH, stateU})
+	got, reason := count(v, 50)
+	near(t, "left to the gateway", got, n, 0.29)
+	if reason != lb.ReasonPanicThreshold {
+		t.Error(reason)
+	}
+	if got, _ := count(v, 0); got > 0 {
+		t.Errorf("without a threshold %d are left", got)
+	}
+	if got, _ := count(v, 100); got != n {
+		t.Errorf("%d of %d are left where all are in panic", got, n)
+	}
+	// While the others can take everything, few healthy endpoints are no panic, whatever the threshold.
+	if got, _ := count(tieredView([]lb.State{stateH, stateU, stateU, stateU}, []lb.State{stateH, stateH}), 100); got > 0 {
+		t.Errorf("%d are left although there is capacity for all", got)
+	}
+	// What the plugin has ejected fails over as what the gateway has, and is no panic.
+	v = tieredView([]lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH, stateH, stateH, stateH})
+	h, at := newHealth(v), 0
+	for i := range 3 {
+		eject(h, 0, v, v.Endpoints[i].Addr)
+	}
+	p, err := lb.New("global_least_request", lb.Config{Terms: *terms, Health: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(9, 10))
+	for range n {
+		plan, reason := p.Plan(time.Second, &lb.Request{Tie: rng.Uint64()}, v)
+		if reason != lb.ReasonChosen {
+			t.Fatal(reason)
+		}
+		if plan.Candidates[lb.Choose(&plan, make([]lb.Load, len(plan.Candidates)), nil)].Addr == v.Endpoints[3].Addr {
+			at++
+		}
+	}
+	near(t, "3 of 4 ejected here: the fourth", at, n, 0.35)
+}
+
+// A single priority of healthy endpoints is planned with the very list of its endpoints.
+func TestOneTierCostsNothing(t *testing.T) {
+	v, h := viewOf(4), lb.NewHealth()
+	p, err := lb.New("global_least_request", lb.Config{Terms: *terms, Health: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, _ := p.Plan(0, &lb.Request{}, v)
+	r := &lb.Request{Tie: 1 << 40}
+	if n := testing.AllocsPerRun(100, func() {
+		if again, _ := p.Plan(0, r, v); &again.Candidates[0] != &plan.Candidates[0] {
+			t.Error("another list")
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
