@@ -26,10 +26,10 @@ func (e *ejection) outUntil(cfg *HealthConfig) time.Duration {
 }
 
 // ejectionTime returns how long an endpoint is out that is ejected for the nth time.
-func (cfg *HealthConfig) ejectionTime(n int) time.Duration {
-	out := cfg.EjectionTime << min(n-1, 20)
-	if cfg.MaxEjectionTime > 0 && (out > cfg.MaxEjectionTime || out <= 0) {
-		return cfg.MaxEjectionTime
+func (h *HealthConfig) ejectionTime(n int) time.Duration {
+	out := h.EjectionTime << min(n-1, 20)
+	if h.MaxEjectionTime > 0 && (out > h.MaxEjectionTime || out <= 0) {
+		return h.MaxEjectionTime
 	}
 	return out
 }

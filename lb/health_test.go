@@ -292,60 +292,6 @@ func TestListsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// drawnFor returns which part of its fair share an endpoint gets that is nearly idle while the others are not.
-func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.Terms, addr string) float64 {
-	const draws = 1 << 12
-	n := 0
-	for i := range uint64(draws) {
-		cs, _ := h.Candidates(now, v, terms, i<<(64-12))
-		loads := make([]lb.Load, len(cs))
-		for i := range loads {
-			if cs[i].Addr != addr {
-				loads[i].Requests = 3
-			}
-			h.Placed(&cs[i], lb.Load{Requests: 4})
-		}
-		if cs[lb.Choose(&lb.Plan{Candidates: cs, Tie: i}, loads, nil)].Addr == addr {
-			n++
-		}
-	}
-	return float64(n) / draws * float64(len(v.Endpoints))
-}
-
-// What is drawn for an endpoint grows with the time since it came or returned, and is nobody's before.
-func TestSlowStart(t *testing.T) {
-	v, grown := viewOf(8), viewOf(9)
-	h := newHealth(v)
-	if part := drawnFor(h, 0, v, terms, v.Endpoints[0].Addr); part != 8 {
-		t.Errorf("the first endpoints start slowly: %v", part)
-	}
-	fresh, came := grown.Endpoints[8].Addr, time.Minute
-	h.Candidates(came, grown, terms, 0)
-	check := func(what string, since time.Duration) {
-		for _, c := range []struct {
-			after       time.Duration
-			least, most float64
-		}{{0, 0.04, 0.06}, {time.Second, 0.04, 0.06}, {6 * time.Second, 0.19, 0.22}, {15 * time.Second, 0.49, 0.58}, {30 * time.Second, 9, 9}} {
-			if part := drawnFor(h, since+c.after, grown, terms, fresh); part < c.least || part > c.most {
-				t.Errorf("%s: %.3f of its share after %v", what, part, c.after)
-			}
-		}
-	}
-	check("new", came)
-	fail(h, 2*time.Minute, fresh, 5)
-	back := 2*time.Minute + healthConfig.EjectionTime
-	for range 20 {
-		h.Observe(back, lb.Outcome{Addr: fresh, Verdict: lb.Success}, terms)
-	}
-	check("ejected", back)
-	h.Candidates(3*time.Minute, v, terms, 0)
-	h.Candidates(4*time.Minute, grown, terms, 0)
-	check("back on the list", 4*time.Minute)
-	if part := drawnFor(h, 4*time.Minute, grown, &lb.Terms{}, fresh); part != 9 {
-		t.Errorf("%.3f of its share under terms without a slow start", part)
-	}
-}
-
 // An endpoint cannot wash off its ejection by leaving the list for a moment.
 func TestFlappingKeepsTheEjection(t *testing.T) {
 	v, without := viewOf(4), viewOf(3)
