@@ -115,8 +115,15 @@ func (h *Health) follow(now time.Duration, v *View) {
 	if s.view == v && len(h.listings) == n {
 		return
 	}
+	known := 0
+	for i := range v.Endpoints {
+		if h.tracked[v.Endpoints[i].Addr] != nil {
+			known++
+		}
+	}
+	// Beside others that are known, an endpoint is new. The first view of a list is not, unless it is another list changed.
+	slow := known > 0 && (s.view != nil || 2*known >= len(v.Endpoints))
 	s.view = v
-	known := slices.ContainsFunc(v.Endpoints, func(e Endpoint) bool { return h.tracked[e.Addr] != nil })
 	for _, t := range h.tracked {
 		t.seen = false
 	}
@@ -125,8 +132,8 @@ func (h *Health) follow(now time.Duration, v *View) {
 		for i := range s.view.Endpoints {
 			addr := s.view.Endpoints[i].Addr
 			t, ok := h.tracked[addr]
-			if !ok { // beside others that are known, it is new
-				t = &tracked{since: now, slow: known}
+			if !ok {
+				t = &tracked{since: now, slow: slow}
 				h.tracked[addr] = t
 			}
 			if !t.seen {

@@ -42,6 +42,31 @@ func TestViewsOfSeveralSources(t *testing.T) {
 	}
 }
 
+// Only what is added to a list starts slowly, also if the list becomes another one by that; what another list names first does not.
+func TestFirstViewsOfSources(t *testing.T) {
+	list := func(source uint64, from, to int) *lb.View {
+		return &lb.View{Cluster: "llm", Source: source, Endpoints: viewOf(12).Endpoints[from:to]}
+	}
+	for _, c := range []struct {
+		name string
+		next *lb.View
+		slow bool
+	}{
+		{"another list", list(2, 6, 10), false},
+		{"another list that has one of the first", list(2, 3, 7), false},
+		{"the list with more", list(1, 0, 8), true},
+		{"a list that is the first with one more", list(2, 0, 5), true},
+		{"the list with all others", list(1, 4, 8), false},
+	} {
+		h := lb.NewHealth()
+		h.Candidates(0, list(1, 0, 4), terms, 0)
+		cs, _ := h.Candidates(time.Minute, c.next, terms, 1<<64-1)
+		if slow := cs[len(cs)-1].Base > 0; slow != c.slow {
+			t.Errorf("%s: its last endpoint starts slowly: %v", c.name, slow)
+		}
+	}
+}
+
 // An ejection is one for the configurations for whose number of failures it was decided, for as long as each says.
 func TestEjectionsByTerms(t *testing.T) {
 	v := viewOf(4)
