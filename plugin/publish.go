@@ -28,10 +28,8 @@ func (v *vm) publish(now time.Duration) {
 			cl.ejected += n
 		}
 		v.publishEngines(now, cl)
-		if len(cl.views) > 0 {
-			v.publishLoads(cl)
-			v.publishPrompts(cl)
-		}
+		v.publishLoads(cl)
+		v.publishPrompts(cl)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -94,5 +95,26 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 	d.advance(2 * beatPeriod)
 	if v.clusters[fakeCluster].tokens {
 		t.Error("tokens are counted although no rule in force does")
+	}
+}
+
+// What was in flight under a configuration that has gone is shown until it has ended.
+func TestGaugesOutliveAConfiguration(t *testing.T) {
+	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
+	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"hello"}`}})
+	if !d.configure(requestsConfig) {
+		t.Fatal("refused")
+	}
+	gauge := func() uint64 {
+		d.advance(2 * beatPeriod)
+		return d.Gauge(statInflight+labels(fakeCluster, d.Addr(0))) + d.Gauge(statInflight+labels(fakeCluster, d.Addr(1)))
+	}
+	if n := gauge(); n != 1 {
+		t.Errorf("%d requests are shown in flight, want 1", n)
+	}
+	c.Head(200)
+	c.Finish()
+	if n := gauge(); n != 0 {
+		t.Errorf("%d requests are shown in flight, want 0", n)
 	}
 }
