@@ -8,8 +8,8 @@ import (
 // forgiveAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
 const forgiveAfter = 5 * time.Minute
 
-// ejection is when an endpoint was ejected, and for what. Each configuration has its own say on how many failures that takes
-// and on how long it lasts.
+// ejection is when an endpoint was ejected, and for what. Each configuration has its own say on how many failures that
+// takes and on how long it lasts.
 type ejection struct {
 	from     time.Duration
 	until    time.Duration // by the configuration that ejected it

@@ -26,8 +26,9 @@ const (
 
 // Health judges the endpoints of one cluster by what became of the requests they were given: endpoints that fail lose
 // weight at once, so that failing fast attracts nothing, and are ejected when failures add up; endpoints that are
-// new or return start slowly: see slow_start.go. A failure weighs as much as it says about the endpoint rather than about the request: see
-// blame.go. One VM has one Health per cluster; ejections travel between VMs by Export and Import.
+// new or return start slowly: see slow_start.go. A failure weighs as much as it says about the endpoint rather than
+// about the request: see blame.go. One VM has one Health per cluster; ejections travel between VMs by Export and
+// Import.
 type Health struct {
 	tracked  map[string]*tracked
 	listings []*listing
@@ -121,7 +122,8 @@ func (h *Health) follow(now time.Duration, v *View) {
 			known++
 		}
 	}
-	// Beside others that are known, an endpoint is new. The first view of a list is not, unless it is another list changed.
+	// Beside others that are known, an endpoint is new. The first view of a list is not, unless it is another list
+	// changed.
 	slow := known > 0 && (s.view != nil || 2*known >= len(v.Endpoints))
 	s.view = v
 	for _, t := range h.tracked {
@@ -151,7 +153,9 @@ func (h *Health) follow(now time.Duration, v *View) {
 
 // listing returns the list of the source, and forgets those that nobody uses.
 func (h *Health) listing(now time.Duration, id uint64) *listing {
-	h.listings = slices.DeleteFunc(h.listings, func(s *listing) bool { return now-s.used > sourceAge && s.view.Source != id })
+	h.listings = slices.DeleteFunc(h.listings, func(s *listing) bool {
+		return now-s.used > sourceAge && s.view.Source != id
+	})
 	for _, s := range h.listings {
 		if s.view.Source == id {
 			return s
@@ -171,8 +175,8 @@ func (t *Terms) candidate(e *Endpoint) Candidate {
 	return c
 }
 
-// mayEject returns how many endpoints may be out on top of those that the gateway took out itself: a share of all, but at
-// least one while none is out.
+// mayEject returns how many endpoints may be out on top of those that the gateway took out itself: a share of all, but
+// at least one while none is out.
 func mayEject(percent, available, total int) int {
 	if percent <= 0 {
 		return 0
@@ -180,8 +184,8 @@ func mayEject(percent, available, total int) int {
 	return max(1, total*percent/100) - (total - available)
 }
 
-// withoutEjected leaves out the endpoints that are ejected under the configuration, those that stay out longest first, but no
-// more than may be out, and never all.
+// withoutEjected leaves out the endpoints that are ejected under the configuration, those that stay out longest first,
+// but no more than may be out, and never all.
 func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *HealthConfig, may int) []*Endpoint {
 	var until []time.Duration
 	for _, e := range usable {
@@ -229,9 +233,9 @@ func (h *Health) middle(t *tracked, rate func(*tracked) float64) float64 {
 	return rates[(n-1)/2]
 }
 
-// usual returns the failure rate that says nothing against an endpoint: that of the one in the middle, now or in the long run,
-// and as much more as chance makes of the latter. What fails everywhere must weaken nobody: the endpoint that a request has
-// just failed at is not worse than the others, which have failed a moment ago.
+// usual returns the failure rate that says nothing against an endpoint: that of the one in the middle, now or in the
+// long run, and as much more as chance makes of the latter. What fails everywhere must weaken nobody: the endpoint
+// that a request has just failed at is not worse than the others, which have failed a moment ago.
 func (h *Health) usual(now time.Duration) float64 {
 	const chance = 3 // standard deviations of the moving average
 	often := h.middle(nil, func(t *tracked) float64 { return t.often })

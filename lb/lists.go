@@ -33,10 +33,10 @@ type candidateList struct {
 	drawn  []favour    // of one that is, in the order of their draws
 }
 
-// Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared, and it is
-// the same as before as long as its content is: stores tell lists apart by where they are. The reason is ReasonChosen, or
-// says why there are no candidates. draw is the request's random bits, of which [Choose] uses the lower 32: bits 32 to 47 draw
-// the tier, bits 48 to 63 whether it is one of those for new endpoints.
+// Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared, and
+// it is the same as before as long as its content is: stores tell lists apart by where they are. The reason is
+// ReasonChosen, or says why there are no candidates. draw is the request's random bits, of which [Choose] uses the
+// lower 32: bits 32 to 47 draw the tier, bits 48 to 63 whether it is one of those for new endpoints.
 func (h *Health) Candidates(now time.Duration, v *View, terms *Terms, draw uint64) ([]Candidate, Reason) {
 	key := listKey{terms, v}
 	l := h.lists[key]
@@ -134,10 +134,10 @@ func (t *Terms) equal(other *Terms) bool {
 		maps.Equal(t.Weights, other.Weights)
 }
 
-// level makes weights relative: 1 is that of the endpoint that a request for its tier is likely to be at, the mean of all
-// weights by weight. So costs do not depend on the unit in which capacities are configured; and the mean hardly moves when one of many
-// alike comes or goes, or one with a small weight, as a median or a plain mean would. It is rounded, since what weights have
-// in common must not show up in the last digit.
+// level makes weights relative: 1 is that of the endpoint that a request for its tier is likely to be at, the mean of
+// all weights by weight. So costs do not depend on the unit in which capacities are configured; and the mean hardly
+// moves when one of many alike comes or goes, or one with a small weight, as a median or a plain mean would. It is
+// rounded, since what weights have in common must not show up in the last digit.
 func level(cs []Candidate, tiers int) {
 	sum, squares := make([]float64, tiers), make([]float64, tiers)
 	for i := range cs {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A new endpoint is given a share of requests that grows with time. A weight that grows would not do that: with little of
-// it, it gets nothing until all others are loaded as many times as much. So the share is drawn: of all requests, as many as
-// its part of the fair share are drawn for the new endpoint. For these it is preferred to those that carry as much as it
-// does; for all others it is as if it carried the load of the others beside its own. So it never carries more than they do,
-// it gets what others are too full for, and prompts that it has in its cache come back to it.
+// A new endpoint is given a share of requests that grows with time. A weight that grows would not do that: with little
+// of it, it gets nothing until all others are loaded as many times as much. So the share is drawn: of all requests, as
+// many as its part of the fair share are drawn for the new endpoint. For these it is preferred to those that carry as
+// much as it does; for all others it is as if it carried the load of the others beside its own. So it never carries
+// more than they do, it gets what others are too full for, and prompts that it has in its cache come back to it.
 const (
 	// leastStart is the part of its fair share that an endpoint begins with.
 	leastStart = 0.05
@@ -18,8 +18,8 @@ const (
 	// ahead is how many requests a new endpoint is ahead in those that are drawn for it: it gets them when no other
 	// carries less.
 	ahead = 0.5
-	// More than what is known of the load of endpoints counts for moreShare of it at once, less for lessShare: the load may be
-	// rising.
+	// More than what is known of the load of endpoints counts for moreShare of it at once, less for lessShare: the load
+	// may be rising.
 	moreShare, lessShare = 1.0 / 2, 1.0 / 16
 )
 
@@ -30,7 +30,8 @@ type favour struct {
 	candidates []Candidate
 }
 
-// Placed notes where a request was placed, with all load that is there now. New endpoints say nothing of what others carry.
+// Placed notes where a request was placed, with all load that is there now. New endpoints say nothing of what others
+// carry.
 func (h *Health) Placed(c *Candidate, l Load) {
 	if t := h.tracked[c.Addr]; t == nil || t.starts {
 		return
@@ -46,8 +47,8 @@ func (h *Health) Placed(c *Candidate, l Load) {
 	}
 }
 
-// carried returns what endpoints of weight 1 carry, one request more than was seen of late, and what a request is of it. What
-// hardly differs is the same list.
+// carried returns what endpoints of weight 1 carry, one request more than was seen of late, and what a request is of
+// it. What hardly differs is the same list.
 func (h *Health) carried(unit Unit) (all, request float64) {
 	request = 1
 	if unit == Tokens {
@@ -91,7 +92,8 @@ func (h *Health) slowStart(now time.Duration, cs []Candidate, terms *Terms, l *c
 	}
 }
 
-// draw adds the lists of requests that are meant for a tier: for each group, one in which those of the tier are preferred.
+// draw adds the lists of requests that are meant for a tier: for each group, one in which those of the tier are
+// preferred.
 func (l *candidateList) draw(tier uint8, groups [][]int, parts []float64, prefer func(c *Candidate)) {
 	whole, fresh := 0.0, 0.0
 	for i := range l.rest {

@@ -13,8 +13,8 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// ramp is users in a closed loop, at a cluster that grows: each sends a request, waits for the answer, and thinks. Servers
-// work on some requests at a time; others wait there.
+// ramp is users in a closed loop, at a cluster that grows: each sends a request, waits for the answer, and thinks.
+// Servers work on some requests at a time; others wait there.
 type ramp struct {
 	testing.TB
 	rand    *rand.Rand
@@ -87,7 +87,8 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 	}
 	var err error
 	r.policy, err = lb.New(policy, lb.Config{
-		Terms: lb.Terms{Health: healthConfig}, Health: r.health, Caches: lb.NewCaches(), Engines: r.engines, Shares: lb.NewShares(),
+		Terms: lb.Terms{Health: healthConfig}, Health: r.health, Engines: r.engines,
+		Caches: lb.NewCaches(), Shares: lb.NewShares(),
 		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, Room: 4 << 20},
 		Engine: lb.EngineConfig{
 			StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
@@ -165,7 +166,8 @@ func (r *ramp) begin(i int) {
 	u.seeds = append(u.seeds, r.rand.Uint64())
 	blocks := storetest.Blocks(u.seeds...)
 	request := lb.Request{
-		PromptTokens: int64(250 * len(u.seeds)), OutputTokens: 200, Tie: r.rand.Uint64(), Blocks: blocks, Length: 100 * len(blocks),
+		PromptTokens: int64(250 * len(u.seeds)), OutputTokens: 200, Tie: r.rand.Uint64(),
+		Blocks: blocks, Length: 100 * len(blocks),
 	}
 	var reason lb.Reason
 	if u.plan, reason = r.policy.Plan(r.now, &request, r.view); reason != lb.ReasonChosen {
@@ -215,8 +217,8 @@ func (r *ramp) end(i int) {
 }
 
 // rampUp has a cluster grow a few times, and returns how many requests the new endpoints got in each window after they
-// came, how many they should have got, how many an even share is, and how many were at a new and at an old endpoint when one more came, by the 99th
-// percentile.
+// came, how many they should have got, how many an even share is, and how many were at a new and at an old endpoint
+// when one more came, by the 99th percentile.
 func rampUp(
 	t *testing.T, policy string, from, to int, busy float64,
 ) (got, want, even [len(rampWindows)]float64, fresh, old int) {
@@ -266,8 +268,8 @@ var rampWindows = [...][2]time.Duration{
 	{31 * time.Second, 35 * time.Second},
 }
 
-// New endpoints get a share of requests that grows with time from the first request on, whatever the policy, however busy the
-// others are, and never carry more than those.
+// New endpoints get a share of requests that grows with time from the first request on, whatever the policy, however
+// busy the others are, and never carry more than those.
 func TestSlowStartShares(t *testing.T) {
 	for _, c := range []struct {
 		policy      string
@@ -333,7 +335,13 @@ func TestSlowStart(t *testing.T) {
 		for _, c := range []struct {
 			after       time.Duration
 			least, most float64
-		}{{0, 0.04, 0.06}, {time.Second, 0.04, 0.06}, {6 * time.Second, 0.19, 0.22}, {15 * time.Second, 0.49, 0.58}, {30 * time.Second, 9, 9}} {
+		}{
+			{0, 0.04, 0.06},
+			{time.Second, 0.04, 0.06},
+			{6 * time.Second, 0.19, 0.22},
+			{15 * time.Second, 0.49, 0.58},
+			{30 * time.Second, 9, 9},
+		} {
 			if part := drawnFor(h, since+c.after, grown, terms, fresh); part < c.least || part > c.most {
 				t.Errorf("%s: %.3f of its share after %v", what, part, c.after)
 			}

@@ -8,7 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// Two rules of one cluster list endpoints of their own: what is known of those of one is not forgotten for those of the other.
+// Two rules of one cluster list endpoints of their own: what is known of those of one is not forgotten for those of
+// the other.
 func TestViewsOfSeveralSources(t *testing.T) {
 	a := &lb.View{Cluster: "llm", Source: 1, Endpoints: viewOf(8).Endpoints[:4]}
 	b := &lb.View{Cluster: "llm", Source: 2, Endpoints: viewOf(8).Endpoints[4:]}
@@ -42,7 +43,8 @@ func TestViewsOfSeveralSources(t *testing.T) {
 	}
 }
 
-// Only what is added to a list starts slowly, also if the list becomes another one by that; what another list names first does not.
+// Only what is added to a list starts slowly, also if the list becomes another one by that; what another list names
+// first does not.
 func TestFirstViewsOfSources(t *testing.T) {
 	list := func(source uint64, from, to int) *lb.View {
 		return &lb.View{Cluster: "llm", Source: source, Endpoints: viewOf(12).Endpoints[from:to]}
@@ -76,7 +78,8 @@ func TestEjectionsByTerms(t *testing.T) {
 		terms.Health.ConsecutiveFailures, terms.Health.EjectionTime = failures, lasts
 		return terms
 	}
-	never, hasty, patient, short := with(0, time.Minute), with(2, 20*time.Second), with(50, 20*time.Second), with(2, 5*time.Second)
+	never, hasty := with(0, time.Minute), with(2, 20*time.Second)
+	patient, short := with(50, 20*time.Second), with(2, 5*time.Second)
 	all := []*lb.Terms{never, hasty, patient, short}
 	h := newHealth(v)
 	want := func(what string, now time.Duration, out ...bool) {
@@ -126,13 +129,15 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 	caches, shares := lb.NewCaches(), lb.NewShares()
 	readings := map[string]lb.Reading{}
 	for _, e := range v.Endpoints {
-		readings[e.Addr] = lb.Reading{Load: told(t, running(1), waiting(0)), At: time.Minute, Told: time.Minute, Seen: time.Minute}
+		at := time.Minute
+		readings[e.Addr] = lb.Reading{Load: told(t, running(1), waiting(0)), At: at, Told: at, Seen: at}
 	}
 	engines.Take(time.Minute, nil, readings)
 	var policies []lb.Policy
 	for i := range n {
 		c := lb.Config{
-			Terms: lb.Terms{Health: healthConfig, MaxInflight: 1 + int64(i)}, Health: h, Caches: caches, Engines: engines, Shares: shares,
+			Terms:  lb.Terms{Health: healthConfig, MaxInflight: 1 + int64(i)},
+			Health: h, Caches: caches, Engines: engines, Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, Weights: lb.EngineWeights{Running: 1 + float64(i)}},
 			Cache:  lb.CacheConfig{TTL: time.Hour, Room: 1 << 20},
 		}

@@ -11,7 +11,8 @@ import (
 
 var policiesTested = []string{"global_least_request", "prefix_cache", "endpoint_metrics"}
 
-// scaled is where requests went in a minute in which an endpoint comes and one fails, when all weights are k times as high.
+// scaled is where requests went in a minute in which an endpoint comes and one fails, when all weights are k times as
+// high.
 func scaled(t *testing.T, policy string, weights []float64, k float64) []string {
 	r := newRamp(t, policy, 1, 0.6*float64(len(weights)), 7)
 	r.weight = func(i int) float64 { return k * weights[i] }
@@ -87,7 +88,12 @@ func TestWeightsAreSteady(t *testing.T) {
 		weights []float64
 		without int
 		most    float64
-	}{{[]float64{8, 8, 1, 1}, 0, 1.15}, {[]float64{8, 8, 1, 1}, 2, 1.15}, {[]float64{1, 1, 1, 0.01}, 3, 1.02}, {[]float64{3, 2, 1, 2}, 1, 1.15}} {
+	}{
+		{[]float64{8, 8, 1, 1}, 0, 1.15},
+		{[]float64{8, 8, 1, 1}, 2, 1.15},
+		{[]float64{1, 1, 1, 0.01}, 3, 1.02},
+		{[]float64{3, 2, 1, 2}, 1, 1.15},
+	} {
 		v := viewOf(4)
 		for i := range v.Endpoints {
 			v.Endpoints[i].Weight = c.weights[i]

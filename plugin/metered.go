@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// Workers know which clusters their requests need metrics of; the VM that asks the engines may have no requests. So they tell each
-// other in shared memory.
+// Workers know which clusters their requests need metrics of; the VM that asks the engines may have no requests. So
+// they tell each other in shared memory.
 
 const (
 	// meteredAge is for how long engines are asked for their metrics after the last request: the next one shall find them.
@@ -30,8 +30,8 @@ type metered struct {
 // meteredList is when each was last needed.
 type meteredList map[metered]time.Duration
 
-// parseMetered reads the shared value: for each the length of the name u16, the name, the id u64, the time i64. What is damaged is
-// left out.
+// parseMetered reads the shared value: for each the length of the name u16, the name, the id u64, the time i64. What
+// is damaged is left out.
 func parseMetered(raw []byte) meteredList {
 	list := meteredList{}
 	for len(raw) > 2 {
@@ -71,8 +71,8 @@ func (v *vm) meter(cl *cluster, c *config.Config) {
 	v.news = v.news || !v.announced[m]
 }
 
-// tellMetered tells the other VMs which metrics this one needs, unless they know. A swap that is lost is tried again at the next
-// tick.
+// tellMetered tells the other VMs which metrics this one needs, unless they know. A swap that is lost is tried again
+// at the next tick.
 func (v *vm) tellMetered(now time.Duration) {
 	if len(v.needed) == 0 || now-v.told < meteredEvery && !v.news {
 		return
@@ -139,8 +139,8 @@ func (v *vm) jobs(now time.Duration) map[string]*job {
 	return jobs
 }
 
-// addJobs adds what is needed under one configuration. The first to need a cluster, or to list these endpoints of it, says
-// how they are asked.
+// addJobs adds what is needed under one configuration. The first to need a cluster, or to list these endpoints of it,
+// says how they are asked.
 func (v *vm) addJobs(now time.Duration, jobs map[string]*job, list meteredList, c *config.Config) {
 	for m, at := range list {
 		if m.id != c.MetricsID() || now-at > meteredAge {

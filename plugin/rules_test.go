@@ -13,8 +13,10 @@ import (
 
 // twoLists has two rules that go by metrics and list endpoints of their own, one of them in both lists.
 const twoLists = `{"_rules_":[
-	{"_match_domain_":["a"],"lb_policy":"endpoint_metrics","lb_config":{"envoy":{"metrics_cluster":"m","endpoints":["10.0.0.1:80","10.0.0.2:80"]}}},
-	{"_match_domain_":["b"],"lb_policy":"endpoint_metrics","lb_config":{"envoy":{"metrics_cluster":"m","endpoints":["10.0.0.3:80","10.0.0.2:80"]}}}]}`
+	{"_match_domain_":["a"],"lb_policy":"endpoint_metrics",
+		"lb_config":{"envoy":{"metrics_cluster":"m","endpoints":["10.0.0.1:80","10.0.0.2:80"]}}},
+	{"_match_domain_":["b"],"lb_policy":"endpoint_metrics",
+		"lb_config":{"envoy":{"metrics_cluster":"m","endpoints":["10.0.0.3:80","10.0.0.2:80"]}}}]}`
 
 // Engines are asked for metrics whichever rule lists them, and what they say is not dropped because another does not.
 func TestEnginesOfAllListsAreAsked(t *testing.T) {
@@ -54,7 +56,8 @@ func TestEnginesOfAllListsAreAsked(t *testing.T) {
 func TestPoliciesOfManyRules(t *testing.T) {
 	var list []string
 	for i := range 64 {
-		list = append(list, fmt.Sprintf(`{"_match_domain_":["d%d"],"lb_policy":"global_least_request","lb_config":{"max_inflight":%d}}`, i, 10+i))
+		const rule = `{"_match_domain_":["d%d"],"lb_policy":"global_least_request","lb_config":{"max_inflight":%d}}`
+		list = append(list, fmt.Sprintf(rule, i, 10+i))
 	}
 	d := startFake(t, 1, 2, `{"_rules_":[`+strings.Join(list, ",")+`]}`)
 	v := d.workers[0].vm

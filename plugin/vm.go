@@ -221,8 +221,8 @@ func healthOf(c *config.Config) lb.HealthConfig {
 	}
 }
 
-// now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock costs
-// a request as much as any other call.
+// now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock
+// costs a request as much as any other call.
 func (v *vm) now() time.Duration {
 	if v.clock == 0 {
 		v.clock = v.gw.Now()
@@ -285,7 +285,8 @@ func (v *vm) tick(p *plugin) {
 }
 
 // forget drops the clusters that nobody has used for long, and what belongs to configurations that are not in force any
-// more. It follows a last publish of the gauges, which are at rest: whoever has requests in flight to a cluster keeps it.
+// more. It follows a last publish of the gauges, which are at rest: whoever has requests in flight to a cluster keeps
+// it.
 func (v *vm) forget(now time.Duration) {
 	inForce := map[*config.Config]bool{}
 	for _, p := range v.live {

@@ -22,14 +22,16 @@ func listed(domain string, port int, engines ...*engine) string {
 		domain, strings.Join(addrs, ","), port, quick)
 }
 
-// TestRulesListEndpoints has two rules of one cluster list different endpoints: the engines of both are asked for metrics, requests
-// stay on the list of their rule, and one that fails is ejected although every other request is for the other list.
+// TestRulesListEndpoints has two rules of one cluster list different endpoints: the engines of both are asked for
+// metrics, requests stay on the list of their rule, and one that fails is ejected although every other request is for
+// the other list.
 func TestRulesListEndpoints(t *testing.T) {
 	t.Parallel()
 	s := &scraped{}
 	s.engines, s.port = engines(t, 5)
 	a, b := s.engines[:3], s.engines[3:]
-	s.start(t, harness.Options{Config: `{"_rules_":[` + listed("a.example", s.port, a...) + "," + listed("b.example", s.port, b...) + `]}`})
+	rules := listed("a.example", s.port, a...) + "," + listed("b.example", s.port, b...)
+	s.start(t, harness.Options{Config: `{"_rules_":[` + rules + `]}`})
 	both := func() error {
 		for domain, list := range map[string][]*engine{"a.example": a, "b.example": b} {
 			if err := s.staysOn(domain, list); err != nil {
