@@ -32,6 +32,8 @@ const (
 	usualRefusals = 0.3
 	// failureDecay is the weight of the newest outcome in a rate.
 	failureDecay = 0.3
+	// oftenDecay is the same in the rate over more outcomes, in which one failure says little.
+	oftenDecay = 1.0 / 32
 	// rateHalfLife is how fast a failure rate is forgotten while there are no outcomes. Without it an endpoint that lost
 	// its weight would hardly ever be tried again, and never learn that it is well.
 	rateHalfLife = 5 * time.Second
@@ -147,6 +149,7 @@ func (h *Health) Observe(now time.Duration, o Outcome, terms *Terms) {
 func (h *Health) succeeded(now time.Duration, t *tracked, o *Outcome) {
 	before := t.failing(now)
 	t.rate, t.at = before*(1-failureDecay), now
+	t.often *= 1 - oftenDecay
 	if t.score > 0 {
 		t.score = max(0, t.score-forEndpoint(h.elsewhere(now, t, o)))
 	}
@@ -158,8 +161,8 @@ func (h *Health) succeeded(now time.Duration, t *tracked, o *Outcome) {
 		t.served[1], t.served[0] = t.served[0], sighting{source, now}
 	}
 	t.served[0].at = now
-	if t.ejections > 0 && now-t.until > forgiveAfter {
-		t.ejections = 0
+	if t.times > 0 && now-t.until > forgiveAfter {
+		t.ejection = ejection{}
 	}
 	if h.Watches(now) {
 		h.note(now, o.client(), o, 0)
@@ -174,6 +177,7 @@ func (h *Health) failed(now time.Duration, t *tracked, o *Outcome, cfg *HealthCo
 	weight := againstEndpoint(h.elsewhere(now, t, o))
 	before := t.failing(now)
 	t.rate, t.at = before+failureDecay*weight*(1-before), now
+	t.often += oftenDecay * (weight - t.often)
 	h.badAt = now
 	// A client whose requests fail anywhere says as little about its model as about an endpoint.
 	byClient := h.groups[o.client()].elsewhere(now, o, usualFailures)
@@ -183,22 +187,24 @@ func (h *Health) failed(now time.Duration, t *tracked, o *Outcome, cfg *HealthCo
 	if t.repeats(now, o) {
 		weight *= sourceAgain
 	}
-	out := false
+	against := 0.0 // what may eject it
 	switch {
 	case o.Verdict.kind() != overload:
 		t.score += weight
-		out = t.score >= float64(cfg.ConsecutiveFailures)
+		against = t.score
 	case o.Verdict == Moved && !o.Busy:
 		if t.moved == 0 {
 			t.movedFrom = now
 		}
 		t.moved += weight
-		out = t.moved >= float64(cfg.ConsecutiveFailures) && now-t.movedFrom >= movedFor
+		if now-t.movedFrom >= movedFor {
+			against = t.moved
+		}
 	case o.Verdict == Moved:
 		t.moved = 0
 	}
-	if out && cfg.ConsecutiveFailures > 0 && now >= t.until {
-		h.eject(now, t, cfg)
+	if cfg.ConsecutiveFailures > 0 && against >= float64(cfg.ConsecutiveFailures) && now >= t.outUntil(cfg) {
+		h.eject(now, t, int(against), cfg)
 	}
 }
 
@@ -293,24 +299,6 @@ func (h *Health) elsewhere(now time.Duration, t *tracked, o *Outcome) float64 {
 		}
 	}
 	return min(share, failingShare)
-}
-
-// fleet returns the failure rate of the endpoint in the middle, t left out if there is one: what most do is no fault
-// of one.
-func (h *Health) fleet(now time.Duration, t *tracked) float64 {
-	var rates [comparedTo]float64
-	n, step := 0, max(1, (len(h.order)+comparedTo-1)/comparedTo)
-	for i := 0; i < len(h.order); i += step {
-		if other := h.order[i]; other != t {
-			rates[n] = other.failing(now)
-			n++
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	slices.Sort(rates[:n])
-	return rates[(n-1)/2]
 }
 
 // elsewhere returns the share of outcomes like this one of the group, at the endpoint in the middle of the others

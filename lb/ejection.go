@@ -8,24 +8,47 @@ import (
 // forgiveAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
 const forgiveAfter = 5 * time.Minute
 
-func (h *Health) eject(now time.Duration, t *tracked, cfg *HealthConfig) {
-	out := cfg.EjectionTime << min(t.ejections, 20)
-	if cfg.MaxEjectionTime > 0 && (out > cfg.MaxEjectionTime || out <= 0) {
-		out = cfg.MaxEjectionTime
+// ejection is when an endpoint was ejected, and for what. Each configuration has its own say on how many failures that
+// takes and on how long it lasts.
+type ejection struct {
+	from     time.Duration
+	until    time.Duration // by the configuration that ejected it
+	times    int           // it was ejected of late, sets how long it lasts
+	failures int           // that spoke against it: no ejection where that many are not enough
+}
+
+// outUntil returns until when the endpoint is ejected under the configuration, 0 if it is not.
+func (e *ejection) outUntil(cfg *HealthConfig) time.Duration {
+	if e.times == 0 || cfg.ConsecutiveFailures <= 0 || cfg.ConsecutiveFailures > e.failures {
+		return 0
 	}
-	t.ejections++
-	t.until = now + out
+	return e.from + cfg.ejectionTime(e.times)
+}
+
+// ejectionTime returns how long an endpoint is out that is ejected for the nth time.
+func (h *HealthConfig) ejectionTime(n int) time.Duration {
+	out := h.EjectionTime << min(n-1, 20)
+	if h.MaxEjectionTime > 0 && (out > h.MaxEjectionTime || out <= 0) {
+		return h.MaxEjectionTime
+	}
+	return out
+}
+
+func (h *Health) eject(now time.Duration, t *tracked, failures int, cfg *HealthConfig) {
+	if now >= t.until { // else it goes on, for configurations that take more failures
+		t.times++
+	}
+	t.from, t.failures = now, failures
+	t.until = max(t.until, now+cfg.ejectionTime(t.times))
 	// One more failure after the return is enough to go again.
-	t.suspicion = suspicion{score: float64(cfg.ConsecutiveFailures - 1), probation: true}
-	t.since, t.slow = t.until, true
+	t.suspicion = suspicion{score: float64(failures - 1), probation: true}
 	h.outdate()
 	h.changed = true
 	h.ejected++
 }
 
-// ejectionSize is one entry of an export: address hash u64, until i64, ejections u32, failures u32: how many were
-// enough, less one.
-const ejectionSize = 24
+// ejectionSize is one entry of an export: address hash u64, from i64, until i64, times u32, failures u32.
+const ejectionSize = 32
 
 // Export merges the ejections decided here since the last export into shared, which holds those of all VMs, and says
 // whether it has changed. What has ended is dropped.
@@ -33,27 +56,48 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	if !h.changed {
 		return shared, false
 	}
-	ours := map[uint64]*tracked{}
+	ours := map[uint64]ejection{}
 	for addr, t := range h.tracked {
 		if t.until > now {
-			ours[hashAddr(addr)] = t
+			ours[hashAddr(addr)] = t.ejection
 		}
 	}
-	out := make([]byte, 0, len(shared)+ejectionSize)
-	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
-		until := time.Duration(binary.LittleEndian.Uint64(shared[8:]))
-		if t := ours[binary.LittleEndian.Uint64(shared)]; until > now && (t == nil || until > t.until) {
-			out = append(out, shared[:ejectionSize]...)
-			delete(ours, binary.LittleEndian.Uint64(shared))
-		}
+	for hash, theirs := range ejectionsIn(now, shared) {
+		ours[hash] = theirs.and(ours[hash])
 	}
-	for hash, t := range ours {
+	out := make([]byte, 0, len(ours)*ejectionSize)
+	for hash, e := range ours {
 		out = binary.LittleEndian.AppendUint64(out, hash)
-		out = binary.LittleEndian.AppendUint64(out, uint64(t.until))
-		out = binary.LittleEndian.AppendUint32(out, uint32(t.ejections))
-		out = binary.LittleEndian.AppendUint32(out, uint32(max(0, t.score)))
+		out = binary.LittleEndian.AppendUint64(out, uint64(e.from))
+		out = binary.LittleEndian.AppendUint64(out, uint64(e.until))
+		out = binary.LittleEndian.AppendUint32(out, uint32(e.times))
+		out = binary.LittleEndian.AppendUint32(out, uint32(e.failures))
 	}
 	return out, true
+}
+
+// ejectionsIn returns the ejections of an export that last beyond now.
+func ejectionsIn(now time.Duration, shared []byte) map[uint64]ejection {
+	all := map[uint64]ejection{}
+	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
+		e := ejection{
+			from:     time.Duration(binary.LittleEndian.Uint64(shared[8:])),
+			until:    time.Duration(binary.LittleEndian.Uint64(shared[16:])),
+			times:    int(binary.LittleEndian.Uint32(shared[24:])),
+			failures: int(binary.LittleEndian.Uint32(shared[28:])),
+		}
+		if e.until > now && e.times > 0 {
+			all[binary.LittleEndian.Uint64(shared)] = e
+		}
+	}
+	return all
+}
+
+// and returns the ejection with what another VM has decided of the same endpoint.
+func (e ejection) and(other ejection) ejection {
+	return ejection{
+		max(e.from, other.from), max(e.until, other.until), max(e.times, other.times), max(e.failures, other.failures),
+	}
 }
 
 // Exported confirms that what Export returned was written.
@@ -61,25 +105,20 @@ func (h *Health) Exported() { h.changed = false }
 
 // Import takes over the ejections that other VMs decided and that last beyond now.
 func (h *Health) Import(now time.Duration, shared []byte) {
-	theirs := map[uint64][]byte{}
-	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
-		if time.Duration(binary.LittleEndian.Uint64(shared[8:])) > now {
-			theirs[binary.LittleEndian.Uint64(shared)] = shared
-		}
-	}
+	theirs := ejectionsIn(now, shared)
 	if len(theirs) == 0 {
 		return
 	}
 	for addr, t := range h.tracked {
 		e := theirs[hashAddr(addr)]
-		if e == nil {
+		if e.from <= t.from && e.until <= t.until {
 			continue
 		}
-		if until := time.Duration(binary.LittleEndian.Uint64(e[8:])); until > t.until {
-			t.until, t.ejections = until, int(binary.LittleEndian.Uint32(e[16:]))
-			t.since, t.slow = until, true
-			t.score, t.probation = max(t.score, float64(binary.LittleEndian.Uint32(e[20:]))), true
-			h.outdate()
+		if now >= t.until { // what ended counts no more
+			t.ejection = ejection{}
 		}
+		t.ejection = e.and(t.ejection)
+		t.score, t.probation = max(t.score, float64(e.failures-1)), true
+		h.outdate()
 	}
 }

@@ -9,11 +9,13 @@ type endpointMetrics struct {
 	*leastRequest
 	engines *Engines
 	shares  *Shares
-	cfg     EngineConfig
+	cfg     *EngineConfig
 }
 
 func newEndpointMetrics(c Config) (Policy, error) {
-	return &endpointMetrics{leastRequest: newLeast(c, c.Unit), engines: c.Engines, shares: c.Shares, cfg: c.Engine}, nil
+	return &endpointMetrics{
+		leastRequest: newLeast(c, c.Unit), engines: c.Engines, shares: c.Shares, cfg: c.Engines.shared(&c.Engine),
+	}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at the cost that its engine gives it, except those that have had their share. An
@@ -23,7 +25,7 @@ func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Re
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	cs, fresh := p.engines.weigh(now, plan.Candidates, &p.cfg, p.unit, r.Model, p.terms.weighted(v))
+	cs, fresh := p.engines.weigh(now, plan.Candidates, p.cfg, p.unit, r.Model, p.terms.weighted(v))
 	if fresh == 0 {
 		return Plan{}, ReasonNoMetrics
 	}

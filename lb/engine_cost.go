@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -36,54 +37,80 @@ type EngineWeights struct {
 	LoRA    float64 // of an adapter that must take another's place
 }
 
-// engineList is a list of candidates with what their engines say.
-type engineList struct {
-	of      []Candidate
+// engineKey names what the costs of a list follow from, beside what the engines tell.
+type engineKey struct {
+	of      *Candidate // the first of those that are weighed
 	cfg     *EngineConfig
 	unit    Unit
 	adapter uint64
+	fixed   bool // their weights are configured
+}
+
+// engineList is a list of candidates with what their engines say.
+type engineList struct {
+	of      []Candidate // that are weighed: the list stays where it is
 	version uint64
 	until   time.Duration
+	used    time.Duration
 	out     []Candidate
 	fresh   int
 }
 
-// engineLists is how many lists are at hand: for each adapter its own.
-const engineLists = 32
+// mostWeighed is how many candidates are at hand in all lists, but those used a moment ago: for each adapter there is one, and for
+// each configuration.
+const mostWeighed = 1 << 16
 
 // weigh returns the candidates with the costs that their engines give them, and of how many there is a fresh reading. Without any,
 // they are returned as they are. fixed says that their weights are configured. Like the list it is given, the one it returns is
 // shared, and the same as long as its content is.
 func (g *Engines) weigh(now time.Duration, cs []Candidate, cfg *EngineConfig, unit Unit, model string, fixed bool) ([]Candidate, int) {
-	adapter := g.adapter(model)
-	l := g.list(cs, cfg, unit, adapter)
-	if l.version == g.version && now < l.until && l.out != nil {
+	key := engineKey{&cs[0], cfg, unit, g.adapter(model), fixed}
+	l := g.lists[key]
+	if l == nil {
+		l = &engineList{of: cs}
+		g.lists[key] = l
+	}
+	l.used = now
+	if l.version == g.version && now < l.until {
 		return l.out, l.fresh
 	}
-	out, fresh := g.weighed(now, cs, cfg, unit, adapter, fixed)
-	if !slices.Equal(out, l.out) {
-		l.out = out
-	}
-	l.fresh, l.version, l.until = fresh, g.version, now+refreshEvery
+	g.sweep(now)
+	out, fresh := g.weighed(now, cs, cfg, unit, key.adapter, fixed)
+	l.out, l.fresh, l.version, l.until = g.made.keep(now, out), fresh, g.version, now+refreshEvery
 	return l.out, fresh
 }
 
-// list returns what is at hand for a list.
-func (g *Engines) list(cs []Candidate, cfg *EngineConfig, unit Unit, adapter uint64) *engineList {
-	for i := range g.lists {
-		l := &g.lists[i]
-		if l.cfg == cfg && l.unit == unit && l.adapter == adapter {
-			if len(l.of) != len(cs) || &l.of[0] != &cs[0] {
-				l.of, l.version = cs, 0
-			}
-			return l
+// sweep forgets lists that are not used any more: sooner if there are many.
+func (g *Engines) sweep(now time.Duration) {
+	if now-g.swept < listAge/10 {
+		return
+	}
+	g.swept = now
+	n, most := 0, listAge
+	for _, l := range g.lists {
+		n += len(l.of)
+	}
+	if n > mostWeighed {
+		most = listAge / 10
+	}
+	clear(g.configs)
+	for key, l := range g.lists {
+		if now-l.used > most {
+			delete(g.lists, key)
+			continue
 		}
+		g.configs[*key.cfg] = key.cfg
 	}
-	if len(g.lists) >= engineLists {
-		g.lists = g.lists[:0]
+	g.made.sweep(now)
+}
+
+// shared returns the configuration, the same for the same content: so that those that say the same share their lists.
+func (g *Engines) shared(cfg *EngineConfig) *EngineConfig {
+	if known := g.configs[*cfg]; known != nil {
+		return known
 	}
-	g.lists = append(g.lists, engineList{of: cs, cfg: cfg, unit: unit, adapter: adapter})
-	return &g.lists[len(g.lists)-1]
+	g.configs[*cfg] = cfg
+	return cfg
 }
 
 func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, unit Unit, adapter uint64, fixed bool) ([]Candidate, int) {
@@ -165,10 +192,23 @@ type weighing struct {
 // it. waiting is how much of it is more than the engine has room for.
 func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 	use := meanUse(told)
-	var foreign, beside []float64
+	var foreign, beside, rooms []float64
+	for _, e := range told {
+		if e == nil {
+			continue
+		}
+		if room, known := w.room(e); known {
+			rooms = append(rooms, room)
+		}
+	}
+	usualRoom := math.Inf(1)
+	if len(rooms) > 0 {
+		usualRoom = median(rooms)
+	}
 	for i, e := range told {
 		c := &cs[i]
 		c.Slope = w.cfg.Weights.Running
+		c.Base = w.handicap(c.Base, usualRoom)
 		if w.speed > 0 {
 			c.Weight *= capacity(w.g.known[c.Addr].speed(), w.speed)
 		}
@@ -184,14 +224,23 @@ func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 		}
 		own := w.scale * (w.cfg.Weights.KVCache*used + w.cfg.Weights.LoRA*w.lora(e, c.Addr))
 		foreign, beside = append(foreign, e.foreign), append(beside, own)
-		c.Base = w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + own
+		c.Base += w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + own
 	}
 	usual, usually := median(foreign), median(beside)
 	for i, e := range told {
 		if c := &cs[i]; e == nil {
-			c.Base = w.scale*w.cfg.Weights.Running*usual/c.Weight + usually
+			c.Base += w.scale*w.cfg.Weights.Running*usual/c.Weight + usually
 		}
 	}
+}
+
+// handicap returns what a load costs where no more than the usual room is; it may be below 0.
+func (w *weighing) handicap(load, room float64) float64 {
+	cost := cmp.Or(w.cfg.Weights.Running, w.cfg.Weights.Queue) * load
+	if load > room {
+		cost += w.cfg.Weights.Queue * (load - room)
+	}
+	return cost
 }
 
 // median returns the median of xs, 0 for none: one that is overloaded, or wrong, does not move it.
@@ -283,8 +332,9 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		if w.cfg.Order == MostTarget {
 			v = -v
 		}
-		const settles = 1e-3                   // equal values go by load
-		c.Base = v + coin*(1/c.Weight-1+c.Far) // one that fails, or has just come, is as if it had more
+		const settles = 1e-3 // equal values go by load
+		// One that fails, or has just come, is as if it had more.
+		c.Base = v + coin*(c.Base/w.scale+1/c.Weight-1+c.Far)
 		c.Far = 0
 		c.Slope, c.Steep = settles*coin/w.scale, coin/w.scale
 		c.Room = w.scale

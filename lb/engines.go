@@ -50,7 +50,10 @@ type Engines struct {
 	ours     map[string]map[uint64]int // requests of this VM in flight, by endpoint and adapter
 	size     float64                   // tokens of a request, moving average
 	version  uint64                    // of what follows from readings and placements
-	lists    []engineList
+	lists    map[engineKey]*engineList
+	configs  map[EngineConfig]*EngineConfig // in use
+	made     pool
+	swept    time.Duration // when lists that are not used were last looked for
 }
 
 // engine is what is known of one.
@@ -67,7 +70,10 @@ type engine struct {
 
 // NewEngines returns the engines of a cluster of which nothing is known.
 func NewEngines() *Engines {
-	return &Engines{known: map[string]*engine{}, adapters: map[uint64]time.Duration{}, ours: map[string]map[uint64]int{}, version: 1}
+	return &Engines{
+		known: map[string]*engine{}, adapters: map[uint64]time.Duration{}, ours: map[string]map[uint64]int{}, version: 1,
+		lists: map[engineKey]*engineList{}, configs: map[EngineConfig]*EngineConfig{},
+	}
 }
 
 // Take takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has already, and

@@ -18,55 +18,49 @@ type HealthConfig struct {
 }
 
 const (
-	// leastFactor keeps a failing or new endpoint from vanishing altogether: it must be able to prove itself.
+	// leastFactor keeps a failing endpoint from vanishing altogether: it must be able to prove itself.
 	leastFactor = 0.02
-	// refreshEvery is how often candidates are computed anew while time alone changes them.
-	refreshEvery = 100 * time.Millisecond
+	// sourceAge is how long the endpoints of a list are remembered that no request has needed.
+	sourceAge = 10 * time.Minute
 )
 
 // Health judges the endpoints of one cluster by what became of the requests they were given: endpoints that fail lose
 // weight at once, so that failing fast attracts nothing, and are ejected when failures add up; endpoints that are
-// new or return start slowly. A failure weighs as much as it says about the endpoint rather than about the request: see
-// blame.go. One VM has one Health per cluster; ejections travel between VMs by Export and Import.
+// new or return start slowly: see slow_start.go. A failure weighs as much as it says about the endpoint rather than
+// about the request: see blame.go. One VM has one Health per cluster; ejections travel between VMs by Export and
+// Import.
 type Health struct {
-	tracked map[string]*tracked
-	order   []*tracked // those in the current view
-	groups  map[groupKey]*group
-	badAt   time.Duration // of the last bad outcome
-	begun   bool          // the first view was seen: what comes later is new
+	tracked  map[string]*tracked
+	listings []*listing
+	order    []*tracked // those in the latest views
+	groups   map[groupKey]*group
+	badAt    time.Duration       // of the last bad outcome
+	placed   [Tokens + 1]float64 // load for each weight of 1 where requests were placed, by unit, moving average
 
-	lists   []candidateList
-	changed bool // an ejection to export
+	lists   map[listKey]*candidateList
+	terms   map[*Terms]bool // in use
+	made    pool
+	swept   time.Duration // when lists that are not used were last looked for
+	changed bool          // an ejection to export
 	ejected uint64
 }
 
 type tracked struct {
 	suspicion               // whether to eject it
+	ejection                // the latest
 	rate      float64       // of bad outcomes by their weight, moving average, as it was at the last outcome
+	often     float64       // the same over many more outcomes
 	at        time.Duration // of the last outcome
-	ejections int           // so far, sets the time of the next one
-	until     time.Duration // ejected until then
-	since     time.Duration // in service since; slow start counts from here
+	since     time.Duration // when it was first seen; slow start counts from here
 	slow      bool          // is to start slowly
-	seen      bool          // in the current view
+	starts    bool          // does so at the moment
+	seen      bool          // in the latest views
 }
-
-// candidateList is what was worked out for one configuration.
-type candidateList struct {
-	terms      *Terms
-	view       *View         // nil when something has changed
-	until      time.Duration // it is good until then
-	candidates []Candidate
-	tiers      []tier // that they are in
-	reason     Reason
-}
-
-// listsKept is how many configurations of a cluster have their candidates at hand.
-const listsKept = 8
 
 // Terms is what the configuration says of a cluster's endpoints.
 type Terms struct {
-	MaxInflight int64              // requests in flight per endpoint of weight 1, 0 for no cap
+	Unit        Unit               // of load
+	MaxInflight int64              // requests in flight per endpoint of weight 1 as configured, 0 for no cap
 	ZonePenalty float64            // cost of an endpoint in another zone, in requests in flight
 	Weights     map[string]float64 // by address, over what the gateway says
 	Health      HealthConfig
@@ -99,76 +93,57 @@ func (t *Terms) weighted(v *View) bool {
 
 // NewHealth returns the health of a cluster of which nothing is known.
 func NewHealth() *Health {
-	return &Health{tracked: map[string]*tracked{}, groups: map[groupKey]*group{}}
+	return &Health{
+		tracked: map[string]*tracked{}, groups: map[groupKey]*group{},
+		lists: map[listKey]*candidateList{}, terms: map[*Terms]bool{},
+	}
 }
 
 // Ejections returns how many ejections were decided here.
 func (h *Health) Ejections() uint64 { return h.ejected }
 
-// Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared, and it is
-// the same as before as long as its content is: stores tell lists apart by where they are. The reason is ReasonChosen, or
-// says why there are no candidates. draw is the request's random bits, of which [Choose] uses the lower 32: bits 32 to 47 draw
-// the tier, bits 48 to 63 the new endpoints that the request may go to.
-func (h *Health) Candidates(now time.Duration, v *View, terms *Terms, draw uint64) ([]Candidate, Reason) {
-	l := h.list(terms)
-	if l.view != v || now >= l.until {
-		h.follow(now, v)
-		cs, tiers, reason := h.candidates(now, v, terms)
-		if !slices.Equal(cs, l.candidates) {
-			l.candidates = cs
-		}
-		l.view, l.until, l.tiers, l.reason = v, now+refreshEvery, tiers, reason
-	}
-	if l.reason == ReasonChosen && l.tiers[drawn(l.tiers, draw)].panics {
-		return nil, ReasonPanicThreshold
-	}
-	return l.candidates, l.reason
+// listing is one of several lists of a cluster's endpoints: see [View.Source].
+type listing struct {
+	view *View
+	used time.Duration
 }
 
-// meant returns the tiers of the candidates that a request has, and which of them it is meant for.
-func (h *Health) meant(terms *Terms, draw uint64) ([]tier, uint8) {
-	tiers := h.list(terms).tiers
-	return tiers, drawn(tiers, draw)
-}
-
-// list returns what is at hand for the terms.
-func (h *Health) list(terms *Terms) *candidateList {
-	for i := range h.lists {
-		if h.lists[i].terms == terms {
-			return &h.lists[i]
-		}
-	}
-	if len(h.lists) >= listsKept { // those of old configurations
-		h.lists = h.lists[:0]
-	}
-	h.lists = append(h.lists, candidateList{terms: terms})
-	return &h.lists[len(h.lists)-1]
-}
-
-// outdate has all candidates worked out anew.
-func (h *Health) outdate() {
-	for i := range h.lists {
-		h.lists[i].view = nil
-	}
-}
-
-// follow notices endpoints that came and forgets those that have been gone.
+// follow notices endpoints that came and forgets those that are in no list's latest view any more.
 func (h *Health) follow(now time.Duration, v *View) {
+	n := len(h.listings)
+	s := h.listing(now, v.Source)
+	s.used = now
+	if s.view == v && len(h.listings) == n {
+		return
+	}
+	known := 0
+	for i := range v.Endpoints {
+		if h.tracked[v.Endpoints[i].Addr] != nil {
+			known++
+		}
+	}
+	// Beside others that are known, an endpoint is new. The first view of a list is not, unless it is another list
+	// changed.
+	slow := known > 0 && (s.view != nil || 2*known >= len(v.Endpoints))
+	s.view = v
 	for _, t := range h.tracked {
 		t.seen = false
 	}
 	h.order = h.order[:0]
-	for i := range v.Endpoints {
-		addr := v.Endpoints[i].Addr
-		t, ok := h.tracked[addr]
-		if !ok {
-			t = &tracked{since: now, slow: h.begun}
-			h.tracked[addr] = t
+	for _, s := range h.listings {
+		for i := range s.view.Endpoints {
+			addr := s.view.Endpoints[i].Addr
+			t, ok := h.tracked[addr]
+			if !ok {
+				t = &tracked{since: now, slow: slow}
+				h.tracked[addr] = t
+			}
+			if !t.seen {
+				h.order = append(h.order, t)
+			}
+			t.seen = true
 		}
-		t.seen = true
-		h.order = append(h.order, t)
 	}
-	h.begun = h.begun || len(v.Endpoints) > 0
 	for addr, t := range h.tracked {
 		if !t.seen && now >= t.until { // an ejected endpoint that flaps must not come back clean
 			delete(h.tracked, addr)
@@ -176,18 +151,32 @@ func (h *Health) follow(now time.Duration, v *View) {
 	}
 }
 
-// candidate returns what load costs on an endpoint. usual is how often the one in the middle fails.
-func (h *Health) candidate(now time.Duration, e *Endpoint, usual float64, terms *Terms) Candidate {
-	weight := terms.Weight(e)
-	c := Candidate{Addr: e.Addr, Slope: 1, Weight: weight * factor(now, h.tracked[e.Addr], usual, terms.Health.SlowStart)}
-	if terms.MaxInflight > 0 {
-		c.Cap = max(1, int64(math.Round(float64(terms.MaxInflight)*weight)))
+// listing returns the list of the source, and forgets those that nobody uses.
+func (h *Health) listing(now time.Duration, id uint64) *listing {
+	h.listings = slices.DeleteFunc(h.listings, func(s *listing) bool {
+		return now-s.used > sourceAge && s.view.Source != id
+	})
+	for _, s := range h.listings {
+		if s.view.Source == id {
+			return s
+		}
+	}
+	s := &listing{}
+	h.listings = append(h.listings, s)
+	return s
+}
+
+// candidate returns what load costs on an endpoint as long as it is well.
+func (t *Terms) candidate(e *Endpoint) Candidate {
+	c := Candidate{Addr: e.Addr, Slope: 1, Weight: t.Weight(e)}
+	if t.MaxInflight > 0 {
+		c.Cap = max(1, int64(math.Round(float64(t.MaxInflight)*c.Weight)))
 	}
 	return c
 }
 
-// mayEject returns how many endpoints may be out on top of those that the gateway took out itself: a share of all, but at
-// least one while none is out.
+// mayEject returns how many endpoints may be out on top of those that the gateway took out itself: a share of all, but
+// at least one while none is out.
 func mayEject(percent, available, total int) int {
 	if percent <= 0 {
 		return 0
@@ -195,13 +184,13 @@ func mayEject(percent, available, total int) int {
 	return max(1, total*percent/100) - (total - available)
 }
 
-// withoutEjected leaves out the ejected endpoints, those that stay out longest first, but no more than may be out, and
-// never all.
-func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, may int) []*Endpoint {
+// withoutEjected leaves out the endpoints that are ejected under the configuration, those that stay out longest first,
+// but no more than may be out, and never all.
+func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *HealthConfig, may int) []*Endpoint {
 	var until []time.Duration
 	for _, e := range usable {
-		if t := h.tracked[e.Addr]; now < t.until {
-			until = append(until, t.until)
+		if out := h.tracked[e.Addr].outUntil(cfg); now < out {
+			until = append(until, out)
 		}
 	}
 	may = min(may, len(usable)-1)
@@ -210,23 +199,55 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, may int) 
 	}
 	slices.Sort(until)
 	from := until[max(0, len(until)-may)]
-	out := make([]*Endpoint, 0, len(usable))
+	left := make([]*Endpoint, 0, len(usable))
 	for _, e := range usable {
-		if t := h.tracked[e.Addr]; now < t.until && t.until >= from && may > 0 {
+		if out := h.tracked[e.Addr].outUntil(cfg); now < out && out >= from && may > 0 {
 			may--
 			continue
 		}
-		out = append(out, e)
+		left = append(left, e)
 	}
-	return out
+	return left
 }
 
-// factor is the share of its weight that an endpoint has at the moment, when the one in the middle fails with the usual rate.
-func factor(now time.Duration, t *tracked, usual float64, slowStart time.Duration) float64 {
-	well := min(1, (1-t.failing(now))/max(1-usual, leastFactor))
-	f := well * well
-	if in := now - t.since; t.slow && slowStart > 0 && in < slowStart {
-		f *= max(0, float64(in)) / float64(slowStart)
-	}
-	return max(f, leastFactor)
+// fleet returns the failure rate of the endpoint in the middle, t left out if there is one: what most do is no fault
+// of one.
+func (h *Health) fleet(now time.Duration, t *tracked) float64 {
+	return h.middle(t, func(t *tracked) float64 { return t.failing(now) })
 }
+
+// middle returns a rate of the endpoint in the middle, t left out if there is one.
+func (h *Health) middle(t *tracked, rate func(*tracked) float64) float64 {
+	var rates [comparedTo]float64
+	n, step := 0, max(1, (len(h.order)+comparedTo-1)/comparedTo)
+	for i := 0; i < len(h.order); i += step {
+		if other := h.order[i]; other != t {
+			rates[n] = rate(other)
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(rates[:n])
+	return rates[(n-1)/2]
+}
+
+// usual returns the failure rate that says nothing against an endpoint: that of the one in the middle, now or in the
+// long run, and as much more as chance makes of the latter. What fails everywhere must weaken nobody: the endpoint
+// that a request has just failed at is not worse than the others, which have failed a moment ago.
+func (h *Health) usual(now time.Duration) float64 {
+	const chance = 3 // standard deviations of the moving average
+	often := h.middle(nil, func(t *tracked) float64 { return t.often })
+	spread := chance * math.Sqrt(often*(1-often)*failureDecay/(2-failureDecay))
+	return max(h.fleet(now, nil), min(often+spread, 1))
+}
+
+// factor is the share of its weight that an endpoint has at the moment.
+func (t *tracked) factor(now time.Duration, usual float64) float64 {
+	well := min(1, (1-t.failing(now))/max(1-usual, leastFactor))
+	return max(well*well, leastFactor)
+}
+
+// changes says whether time changes what the endpoint gets.
+func (t *tracked) changes(now time.Duration) bool { return now < t.until || t.failing(now) > 0 }

@@ -2,6 +2,7 @@ package lb_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -104,8 +105,8 @@ func TestCandidatesFollowTheTerms(t *testing.T) {
 	capped := &lb.Terms{Health: healthConfig, MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
 	cs, _ := h.Candidates(0, v, capped, 0)
 	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
-		if cs[i].Weight != want.Weight || cs[i].Cap != want.Cap {
-			t.Errorf("candidate %d is %+v, want weight %v and cap %d", i, cs[i], want.Weight, want.Cap)
+		if relative := cs[i].Weight / cs[2].Weight; math.Abs(relative-want.Weight) > 1e-5 || cs[i].Cap != want.Cap {
+			t.Errorf("candidate %d is %+v, want %v times the weight of the last and cap %d", i, cs[i], want.Weight, want.Cap)
 		}
 	}
 	if again, _ := h.Candidates(time.Millisecond, v, capped, 0); &again[0] != &cs[0] {
@@ -291,28 +292,6 @@ func TestListsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-func TestSlowStart(t *testing.T) {
-	v := viewOf(2)
-	h := newHealth(v)
-	if w := weights(t, h, 0, v); w[v.Endpoints[0].Addr] != 1 {
-		t.Fatalf("the first endpoints start slowly: %v", w)
-	}
-	grown := viewOf(3)
-	fresh := grown.Endpoints[2].Addr
-	weights(t, h, time.Minute, grown) // seen for the first time
-	last := 0.0
-	for _, at := range []time.Duration{3, 10, 20, 29} {
-		w := weights(t, h, time.Minute+at*time.Second, grown)[fresh]
-		if w <= last || w >= 1 {
-			t.Fatalf("after %d s the weight is %v, was %v", at, w, last)
-		}
-		last = w
-	}
-	if w := weights(t, h, time.Minute+30*time.Second, grown)[fresh]; w != 1 {
-		t.Fatalf("after the slow start the weight is %v", w)
-	}
-}
-
 // An endpoint cannot wash off its ejection by leaving the list for a moment.
 func TestFlappingKeepsTheEjection(t *testing.T) {
 	v, without := viewOf(4), viewOf(3)
@@ -351,7 +330,7 @@ func TestEjectionsTravel(t *testing.T) {
 		t.Fatal("the second ejection is not longer although the first was another VM's")
 	}
 	fail(b, time.Minute, v.Endpoints[2].Addr, 5)
-	if shared, _ = b.Export(time.Minute, shared); len(shared) != 24 {
+	if shared, _ = b.Export(time.Minute, shared); len(shared) != 32 {
 		t.Fatalf("ended ejections stay in the export: %d bytes", len(shared))
 	}
 }
@@ -378,19 +357,19 @@ func TestExportMerges(t *testing.T) {
 		h := newHealth(v) // of another VM
 		fail(h, 0, e.Addr, 5)
 		shared, _ = h.Export(0, shared)
-		if len(shared) != (i+1)*24 {
+		if len(shared) != (i+1)*32 {
 			t.Fatalf("%d bytes for %d ejections", len(shared), i+1)
 		}
 	}
 	fail(other, time.Second, v.Endpoints[3].Addr, 5)
-	if shared, _ = other.Export(time.Second, shared); len(shared) != 20*24 {
+	if shared, _ = other.Export(time.Second, shared); len(shared) != 20*32 {
 		t.Fatalf("%d bytes after another VM ejected one of the same 20", len(shared))
 	}
 }
 
 func FuzzImport(f *testing.F) {
 	f.Add([]byte{0})
-	f.Add(make([]byte, 49))
+	f.Add(make([]byte, 65))
 	f.Fuzz(func(t *testing.T, shared []byte) {
 		v := viewOf(3)
 		h := newHealth(v)

@@ -15,7 +15,8 @@ type leastRequest struct {
 func newLeastRequest(c Config) (Policy, error) { return newLeast(c, c.Unit), nil }
 
 func newLeast(c Config, unit Unit) *leastRequest {
-	return &leastRequest{unit: unit, terms: &c.Terms, health: c.Health}
+	c.Terms.Unit = unit
+	return &leastRequest{unit: unit, terms: c.Health.shared(&c.Terms), health: c.Health}
 }
 
 // Plan makes every healthy endpoint a candidate at a cost of its load.
@@ -43,7 +44,7 @@ func (p *leastRequest) plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 // place adds to the costs of candidates what it costs that they are in another tier than the request is meant for, or
 // in another zone. It returns how many are in that tier.
 func (p *leastRequest) place(plan *Plan, v *View) (size int) {
-	tiers, tier := p.health.meant(p.terms, plan.Tie)
+	tiers, tier := p.health.meant(v, p.terms, plan.Tie)
 	zones := p.terms.ZonePenalty > 0 && v.Zone != Zone{}
 	if len(tiers) > 1 || zones {
 		to := preference{tier: tier}

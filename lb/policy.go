@@ -49,6 +49,7 @@ type Endpoint struct {
 // cluster is a new View.
 type View struct {
 	Cluster   string
+	Source    uint64 // which of several lists of its endpoints; a new one takes the place of the one before of the same source
 	Endpoints []Endpoint
 	Zone      Zone // the gateway's own
 }
@@ -92,7 +93,7 @@ type Candidate struct {
 	Addr   string
 	Base   float64 // cost of choosing the endpoint, whatever its load
 	Slope  float64 // cost per unit of load and weight
-	Weight float64 // capacity; must be above 0
+	Weight float64 // capacity, of which 1 is usual in the plan, less what health takes; must be above 0
 	Cap    int64   // requests in flight at which the endpoint is full, 0 for no cap
 	Room   float64 // load up to which no request waits there
 	Steep  float64 // cost, beside Slope, per unit of weight and of the load beyond Room

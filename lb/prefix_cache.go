@@ -25,12 +25,14 @@ type prefixCache struct {
 	caches  *Caches
 	belief  belief
 	engines *Engines
-	engine  EngineConfig
+	engine  *EngineConfig
 }
 
 func newPrefixCache(c Config) (Policy, error) {
 	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
-	return &prefixCache{leastRequest: newLeast(c, Tokens), cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engine}, nil
+	return &prefixCache{
+		leastRequest: newLeast(c, Tokens), cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engines.shared(&c.Engine),
+	}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at a cost of its load, and of what its engine tells, less what it has of the prompt.
@@ -39,7 +41,7 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	plan.Candidates, _ = p.engines.weigh(now, plan.Candidates, &p.engine, Tokens, r.Model, p.terms.weighted(v))
+	plan.Candidates, _ = p.engines.weigh(now, plan.Candidates, p.engine, Tokens, r.Model, p.terms.weighted(v))
 	p.caches.terms(now, p.cache.TTL, plan.Candidates, &p.belief)
 	size := p.place(&plan, v)
 	saved := r.PromptTokens // where all of it is cached

@@ -3,7 +3,6 @@ package lb
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -16,12 +15,12 @@ const (
 // Shares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per cluster; they add
 // up what they have counted by Export and Import.
 type Shares struct {
-	all   [shareWindow]shareCount // what all VMs have told, this one included
-	own   [shareWindow]shareCount // what this one has counted and not told yet
-	used  bool                    // a limit is in force
-	lists []Candidate             // those that are within their share, as last worked out
-	from  []Candidate             // of these
-	out   []bool                  // and without these
+	all  [shareWindow]shareCount // what all VMs have told, this one included
+	own  [shareWindow]shareCount // what this one has counted and not told yet
+	used bool                    // a limit is in force
+	made pool                    // lists of those that are within their share
+
+	swept uint32 // slot in which those that are not used were last forgotten
 }
 
 // shareCount is what was counted in one slot of time.
@@ -75,25 +74,20 @@ func (s *Shares) within(now time.Duration, limit float64, cs []Candidate) []Cand
 	s.used = true
 	sums, total := s.sums(now)
 	most := uint32(math.Ceil(limit * float64(total+1)))
-	out, some := make([]bool, len(cs)), 0
+	within := make([]Candidate, 0, len(cs))
 	for i := range cs {
-		if out[i] = sums[hashAddr(cs[i].Addr)]+1 > most; out[i] {
-			some++
+		if sums[hashAddr(cs[i].Addr)]+1 <= most {
+			within = append(within, cs[i])
 		}
 	}
-	if some == 0 || some == len(cs) {
+	if len(within) == 0 || len(within) == len(cs) {
 		return cs
 	}
-	if len(s.from) == len(cs) && &s.from[0] == &cs[0] && slices.Equal(s.out, out) {
-		return s.lists
+	if slot := slotOf(now); slot != s.swept {
+		s.made.sweep(now)
+		s.swept = slot
 	}
-	s.from, s.out, s.lists = cs, out, nil
-	for i := range cs {
-		if !out[i] {
-			s.lists = append(s.lists, cs[i])
-		}
-	}
-	return s.lists
+	return s.made.keep(now, within)
 }
 
 // sums adds up the window.

@@ -132,10 +132,10 @@ func (h *HealthConfig) panic(tiers []tier, priorities []members) {
 	}
 }
 
-// candidates returns the endpoints of the view that may take a request, and the tiers that they are in, or why there are
-// none. What was ejected here is unusable like what the gateway has ejected, but never puts a priority into panic: the
+// takers returns the endpoints of the view that may take a request, at what load costs there as long as they are well, and
+// the tiers that they are in, or why there are none. What was ejected here is unusable like what the gateway has ejected, but never puts a priority into panic: the
 // gateway would send requests there.
-func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candidate, []tier, Reason) {
+func (h *Health) takers(now time.Duration, v *View, terms *Terms) ([]Candidate, []tier, Reason) {
 	if len(v.Endpoints) == 0 {
 		return nil, nil, ReasonNoEndpoints
 	}
@@ -144,20 +144,20 @@ func (h *Health) candidates(now time.Duration, v *View, terms *Terms) ([]Candida
 		return nil, nil, ReasonNoHealthyEndpoint
 	}
 	gateways, total := count(v, list)
-	list = h.withoutEjected(now, list, mayEject(terms.Health.MaxEjectionPercent, len(list), total))
+	list = h.withoutEjected(now, list, &terms.Health, mayEject(terms.Health.MaxEjectionPercent, len(list), total))
 	ours, _ := count(v, list)
 	tiers := divide(ours)
 	terms.Health.panic(tiers, gateways)
 	if !slices.ContainsFunc(tiers, func(t tier) bool { return !t.panics }) {
 		return nil, nil, ReasonPanicThreshold
 	}
-	out, usual := make([]Candidate, 0, len(list)), h.fleet(now, nil)
+	out := make([]Candidate, 0, len(list))
 	for _, e := range list {
 		at := slices.IndexFunc(tiers, func(t tier) bool { return t.priority == e.Priority && t.state == e.State })
 		if at < 0 {
 			continue
 		}
-		c := h.candidate(now, e, usual, terms)
+		c := terms.candidate(e)
 		c.Tier = uint8(at)
 		if v.Zone.apart(e.Zone) {
 			c.Far = terms.ZonePenalty

@@ -15,6 +15,7 @@ import (
 type prompts struct {
 	plugin *plugin        // of the latest request, nil when that is no longer in force
 	cfg    *config.Config // of the latest request
+	view   *lb.View       // of the latest request
 	tokens float64        // of a prompt, moving average
 	blocks float64        // of a prompt, moving average
 	losses uint64         // of caches, counted so far
@@ -68,7 +69,7 @@ func (v *vm) publishPrompts(cl *cluster) {
 	if p.plugin == nil {
 		return
 	}
-	percent, known := p.share(cl.view)
+	percent, known := p.share(p.view)
 	if !slices.Contains(v.live, p.plugin) {
 		p.plugin, keeps, percent = nil, 0, 0
 	}

@@ -74,7 +74,7 @@ func TestEjectionsAreShared(t *testing.T) {
 	d.ejects(1, d.Addr(3))
 	d.advance(2 * tickPeriod)
 	val, _, err := d.kv.Get(keyEjections)
-	if entries := parseEjections(val)[fakeCluster].entries; err != nil || len(entries) != 24 {
+	if entries := parseEjections(val)[fakeCluster].entries; err != nil || len(entries) != 32 {
 		t.Errorf("shared memory holds %d bytes (%v), want those of the one ejection that lasts", len(entries), err)
 	}
 }

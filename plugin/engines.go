@@ -56,7 +56,7 @@ func (r *readers) parser(j *job) (*metrics.Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(r.parsers) >= maxPolicies { // those of old configurations
+	if len(r.parsers) >= maxMetered { // those of old configurations
 		clear(r.parsers)
 	}
 	r.parsers[key] = p

@@ -81,6 +81,13 @@ func (s *stream) weigh(r *lb.Request, size int, ended bool) {
 	s.streams = w.info.Stream
 }
 
+// assume weighs a request of which nothing is read, for other configurations of its cluster that count tokens: as a
+// typical one.
+func (s *stream) assume(r *lb.Request) {
+	typical := s.plugin.vm.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
+	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
+}
+
 // opened notes that a lease was granted before the end of the body, for what was read of it.
 func (s *stream) opened() {
 	if s.work.open && s.work.seen > 0 {

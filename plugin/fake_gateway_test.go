@@ -261,14 +261,21 @@ func (g fakeGateway) Asks(time.Duration, bool) bool { return true }
 // Ask implements Gateway: pages are there at once.
 func (g fakeGateway) Ask(_ time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
 	g.call("Ask")
-	for _, e := range g.view.Endpoints {
+	endpoints := g.view.Endpoints
+	if listed := j.cfg.EnvoyCfg.Endpoints; listed != nil {
+		endpoints = nil
+		for _, e := range listed {
+			endpoints = append(endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
+		}
+	}
+	for _, e := range endpoints {
 		if page, ok := g.pages[e.Addr]; ok {
 			told(e.Addr, []byte(page), heardOK)
 		} else if g.pages != nil {
 			told(e.Addr, nil, heardFailed)
 		}
 	}
-	return g.view.Endpoints
+	return endpoints
 }
 
 func (g fakeGateway) Enter(context uint32) { g.effective = g.streams[context] }

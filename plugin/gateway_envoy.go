@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 
 	"github.com/warmgate/warmgate/lb"
@@ -62,9 +63,12 @@ func (g *envoyGateway) View(now time.Duration, cluster string, c *config.Config)
 		return v
 	}
 	v := &lb.View{Cluster: cluster}
+	list := xxhash.New()
 	for _, e := range c.EnvoyCfg.Endpoints {
+		_, _ = list.WriteString(e.Addr + "\n")
 		v.Endpoints = append(v.Endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
 	}
+	v.Source = list.Sum64() | 1
 	g.static.put(now, key, v)
 	return v
 }

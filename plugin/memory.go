@@ -9,7 +9,7 @@ import (
 
 // Keys of shared memory besides the store's. On Higress all plugins share one memory, so each carries our name.
 const (
-	keyEjections  = "warmgate/1/ejections"
+	keyEjections  = "warmgate/2/ejections"
 	keyConfigured = "warmgate/1/configured/" // and the name of the plugin: its past
 	keyTaken      = "warmgate/1/taken/"      // and the name of the plugin: digests of bad first configurations
 	keyLeader     = "warmgate/2/leader"      // of those who read and write this form of the digest

@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// Workers know which clusters their requests need metrics of; the VM that asks the engines may have no requests. So they tell each
-// other in shared memory.
+// Workers know which clusters their requests need metrics of; the VM that asks the engines may have no requests. So
+// they tell each other in shared memory.
 
 const (
 	// meteredAge is for how long engines are asked for their metrics after the last request: the next one shall find them.
@@ -30,8 +30,8 @@ type metered struct {
 // meteredList is when each was last needed.
 type meteredList map[metered]time.Duration
 
-// parseMetered reads the shared value: for each the length of the name u16, the name, the id u64, the time i64. What is damaged is
-// left out.
+// parseMetered reads the shared value: for each the length of the name u16, the name, the id u64, the time i64. What
+// is damaged is left out.
 func parseMetered(raw []byte) meteredList {
 	list := meteredList{}
 	for len(raw) > 2 {
@@ -71,8 +71,8 @@ func (v *vm) meter(cl *cluster, c *config.Config) {
 	v.news = v.news || !v.announced[m]
 }
 
-// tellMetered tells the other VMs which metrics this one needs, unless they know. A swap that is lost is tried again at the next
-// tick.
+// tellMetered tells the other VMs which metrics this one needs, unless they know. A swap that is lost is tried again
+// at the next tick.
 func (v *vm) tellMetered(now time.Duration) {
 	if len(v.needed) == 0 || now-v.told < meteredEvery && !v.news {
 		return
@@ -103,6 +103,7 @@ func (v *vm) tellMetered(now time.Duration) {
 type job struct {
 	cluster string
 	cfg     *config.Config // of the first of the rules
+	more    []*job         // of rules that list other endpoints of it
 	targets []string       // of all rules
 	request uint32         // context of a request to the cluster that is being served, 0 for none
 	seen    time.Duration  // when the latest of what is known was
@@ -131,11 +132,15 @@ func (v *vm) jobs(now time.Duration) map[string]*job {
 		if cl := v.clusters[j.cluster]; cl != nil && slices.Equal(cl.targets, j.targets) {
 			j.pages = cl.pages
 		}
+		for _, m := range j.more {
+			m.targets, m.pages = j.targets, j.pages
+		}
 	}
 	return jobs
 }
 
-// addJobs adds what is needed under one configuration. The first to need a cluster says how it is asked.
+// addJobs adds what is needed under one configuration. The first to need a cluster, or to list these endpoints of it,
+// says how they are asked.
 func (v *vm) addJobs(now time.Duration, jobs map[string]*job, list meteredList, c *config.Config) {
 	for m, at := range list {
 		if m.id != c.MetricsID() || now-at > meteredAge {
@@ -145,11 +150,18 @@ func (v *vm) addJobs(now time.Duration, jobs map[string]*job, list meteredList, 
 		if j == nil {
 			j = v.job(now, m.cluster, c)
 			jobs[m.cluster] = j
+		} else if !slices.ContainsFunc(append(j.more, j), func(k *job) bool { return k.lists(c) }) {
+			j.more = append(j.more, v.job(now, m.cluster, c))
 		}
 		if t := c.Engines.Target; t != "" && !slices.Contains(j.targets, t) && len(j.targets) < maxTargets {
 			j.targets = append(j.targets, t)
 		}
 	}
+}
+
+// lists says whether the endpoints of the job are those of the configuration.
+func (j *job) lists(c *config.Config) bool {
+	return slices.EqualFunc(j.cfg.EnvoyCfg.Endpoints, c.EnvoyCfg.Endpoints, func(a, b config.StaticEndpoint) bool { return a.Addr == b.Addr })
 }
 
 func (v *vm) job(now time.Duration, cluster string, c *config.Config) *job {
@@ -177,15 +189,22 @@ func (v *vm) askEngines(now time.Duration) {
 		return
 	}
 	for _, j := range jobs {
+		v.askCluster(now, j)
+	}
+}
+
+// askCluster has the engines of a cluster asked that are due, and notes which there are once all lists are known.
+func (v *vm) askCluster(now time.Duration, j *job) {
+	listed, known := map[string]bool{}, true
+	for _, j := range append(j.more, j) {
 		endpoints := v.gw.Ask(now, j, func(addr string, page []byte, result string) bool { return v.page(v.gw.Now(), j, addr, page, result) })
-		if len(endpoints) == 0 {
-			continue
-		}
-		h := v.readers.of(j.cluster)
-		h.listed = make(map[string]bool, len(endpoints))
+		known = known && len(endpoints) > 0
 		for i := range endpoints {
-			h.listed[endpoints[i].Addr] = true
+			listed[endpoints[i].Addr] = true
 		}
+	}
+	if known {
+		v.readers.of(j.cluster).listed = listed
 	}
 }
 

@@ -76,12 +76,15 @@ func (p *prompted) source() uint64 {
 	return first.Key
 }
 
+// maxChainers is how many ways of cutting prompts are at hand.
+const maxChainers = 256
+
 // chainer returns what cuts prompts for the configuration.
 func (v *vm) chainer(c *config.Config) *prompt.Chainer {
 	terms := chainTerms{secret: v.secret(c), size: c.Prefix.BlockBytes}
 	ch := v.chainers[terms]
 	if ch == nil {
-		if len(v.chainers) >= maxPolicies { // those of old configurations
+		if len(v.chainers) >= maxChainers { // those of old configurations
 			clear(v.chainers)
 		}
 		ch = prompt.NewChainer(terms.secret, terms.size)

@@ -28,22 +28,22 @@ func (v *vm) publish(now time.Duration) {
 			cl.ejected += n
 		}
 		v.publishEngines(now, cl)
-		if cl.view != nil {
-			v.publishLoads(cl)
-			v.publishPrompts(cl)
-		}
+		v.publishLoads(cl)
+		v.publishPrompts(cl)
 	}
 }
 
 // publishLoads sets the gauges of one cluster's endpoints. Those of an endpoint that has left stay until nothing is in
 // flight there any more.
 func (v *vm) publishLoads(cl *cluster) {
-	listed := make(map[string]bool, len(cl.view.Endpoints))
-	for i := range cl.view.Endpoints {
-		addr := cl.view.Endpoints[i].Addr
-		listed[addr] = true
-		if len(cl.gauges) < maxGauges && v.stats.room(statInflight+labels(cl.name, addr)) {
-			cl.gauges[addr] = true
+	listed := map[string]bool{}
+	for _, view := range cl.views {
+		for i := range view.Endpoints {
+			addr := view.Endpoints[i].Addr
+			listed[addr] = true
+			if len(cl.gauges) < maxGauges && v.stats.room(statInflight+labels(cl.name, addr)) {
+				cl.gauges[addr] = true
+			}
 		}
 	}
 	addrs := make([]string, 0, len(cl.gauges))

@@ -23,6 +23,7 @@ func (s *stream) metered() {
 func (s *stream) placed() {
 	v := s.plugin.vm
 	if !s.cfg.Shadow { // else the gateway has chosen
+		s.cluster.health.Placed(&s.ask.plan.Candidates[s.ask.grant.Index], s.ask.grant.Load)
 		s.cluster.shares.Picked(v.now(), s.chosen)
 		if s.cluster.metered > 0 {
 			s.adapter = s.cluster.engines.Placed(s.model, s.chosen, s.tokens)

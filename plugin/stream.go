@@ -277,11 +277,14 @@ func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 	case err != nil:
 		return s.pass(lb.ReasonConfigInvalid)
 	}
-	s.cluster.view = view
+	s.cluster.views[view.Source] = view
 	s.metered()
 	r := lb.Request{Tie: v.gw.Random(), Model: s.model}
-	if s.cfg.Unit == "tokens" {
+	switch {
+	case s.cfg.Unit == "tokens":
 		s.weigh(&r, size, ended)
+	case s.cluster.tokens:
+		s.assume(&r)
 	}
 	plan, why := s.policy.Plan(now, &r, view)
 	if why != lb.ReasonChosen {
@@ -292,6 +295,9 @@ func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 	}
 	if s.work.open && s.work.seen == 0 {
 		plan.Tokens = openTokens
+	}
+	if s.prompted != nil {
+		s.cluster.prompts.view = view
 	}
 	s.ask = reservation{plan: plan, view: view, reason: reason}
 	s.output = r.OutputTokens

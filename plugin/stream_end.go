@@ -78,7 +78,7 @@ func (s *stream) follow() {
 
 // listed says whether the address is one of the cluster's endpoints.
 func (s *stream) listed(addr string) bool {
-	return slices.ContainsFunc(s.cluster.view.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
+	return slices.ContainsFunc(s.ask.view.Endpoints, func(e lb.Endpoint) bool { return e.Addr == addr })
 }
 
 // responseBody is called for every part of the response's body: size bytes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,14 +54,15 @@ type vm struct {
 // cluster is what one VM knows of a cluster.
 type cluster struct {
 	name      string
-	view      *lb.View
+	views     map[uint64]*lb.View // the latest of each source
 	health    *lb.Health
 	caches    *lb.Caches
 	engines   *lb.Engines
 	shares    *lb.Shares
 	policies  map[*config.Config]lb.Policy
 	gauges    map[string]bool // endpoints with gauges
-	tokens    bool            // tokens are counted
+	tokens    bool            // a configuration in force counts tokens
+	guess     guess           // of that configuration
 	prompts   prompts         // for prefix_cache
 	ejected   uint64          // ejections counted so far
 	leased    int             // requests of this VM in flight
@@ -186,28 +188,24 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 		cl = &cluster{
 			name: name, health: lb.NewHealth(), caches: lb.NewCaches(), engines: lb.NewEngines(), shares: lb.NewShares(),
 			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{}, answering: map[string]int{},
-			serving: map[*stream]struct{}{},
+			serving: map[*stream]struct{}{}, views: map[uint64]*lb.View{},
 		}
 		v.clusters[name] = cl
 	}
 	cl.used = v.now()
-	cl.tokens = cl.tokens || unitOf(c) == lb.Tokens
+	if unitOf(c) == lb.Tokens {
+		cl.tokens, cl.guess = true, guessOf(c)
+	}
 	p := cl.policies[c]
 	if p == nil {
 		var err error
 		if p, err = lb.New(c.Policy, configOf(c, cl)); err != nil {
 			return nil, nil, err
 		}
-		if len(cl.policies) >= maxPolicies { // those of old configurations
-			clear(cl.policies)
-		}
 		cl.policies[c] = p
 	}
 	return cl, p, nil
 }
-
-// maxPolicies is how many configurations of one cluster are kept at hand. What is learned is the cluster's and stays when they go.
-const maxPolicies = 16
 
 func unitOf(c *config.Config) lb.Unit {
 	if c.Unit == "tokens" {
@@ -245,8 +243,8 @@ func healthOf(c *config.Config) lb.HealthConfig {
 	}
 }
 
-// now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock costs
-// a request as much as any other call.
+// now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock
+// costs a request as much as any other call.
 func (v *vm) now() time.Duration {
 	if v.clock == 0 {
 		v.clock = v.gw.Now()
@@ -309,12 +307,37 @@ func (v *vm) tick(p *plugin) {
 	v.forget(now)
 }
 
-// forget drops the clusters that nobody has used for long. It follows a last publish of their gauges, which are at rest:
-// whoever has requests in flight to a cluster keeps it.
+// forget drops the clusters that nobody has used for long, and what belongs to configurations that are not in force any
+// more. It follows a last publish of the gauges, which are at rest: whoever has requests in flight to a cluster keeps
+// it.
 func (v *vm) forget(now time.Duration) {
+	inForce := map[*config.Config]bool{}
+	for _, p := range v.live {
+		for _, c := range p.set.All() {
+			inForce[c] = true
+		}
+	}
 	for name, cl := range v.clusters {
 		if cl.leased == 0 && now-cl.used > clusterAge {
 			delete(v.clusters, name)
+			continue
+		}
+		cl.keep(inForce)
+	}
+}
+
+// keep drops the policies of configurations that are not in force. What is learned is the cluster's, and stays.
+func (cl *cluster) keep(inForce map[*config.Config]bool) {
+	size := len(cl.policies)
+	maps.DeleteFunc(cl.policies, func(c *config.Config, _ lb.Policy) bool { return !inForce[c] })
+	if len(cl.policies) == size {
+		return
+	}
+	cl.tokens = false
+	for c := range cl.policies {
+		if unitOf(c) == lb.Tokens {
+			cl.tokens, cl.guess = true, guessOf(c)
 		}
 	}
+	clear(cl.views) // requests bring those in use
 }

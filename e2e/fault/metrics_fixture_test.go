@@ -24,6 +24,7 @@ type engine struct {
 	asked  atomic.Int64                     // for the page
 	report atomic.Pointer[string]           // in answers, nil for none
 	format atomic.Pointer[string]           // what the last request asked a report for
+	fails  atomic.Bool                      // requests are answered with 500
 }
 
 // addr is where requests are served.
@@ -84,6 +85,10 @@ func engines(t *testing.T, n int) (list []*engine, port int) {
 			}
 			if report := e.report.Load(); report != nil {
 				w.Header().Set(reportHeader, *report)
+			}
+			if e.fails.Load() {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
 			}
 			sim.ServeHTTP(w, r)
 		}))

@@ -104,6 +104,42 @@ var configScenarios = []scenario{
 		}
 		t.wantShedUnder(503)
 	}},
+	{name: "one rule counts requests, another tokens", endpoints: 4, needs: []Ability{PickWorker}, run: unitsTogether},
+}
+
+// unitsTogether loads all endpoints but one under a rule that counts requests. The rule that counts tokens takes that one.
+func unitsTogether(t *run) {
+	const counting, weighing = "counts.example", "weighs.example"
+	err := t.Configure(t.rules(
+		rule{`"_match_domain_":["` + counting + `"]`, ""},
+		rule{`"_match_domain_":["` + weighing + `"]`, `"unit":"tokens"`},
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(authority string, worker int) Stream {
+		r := chat()
+		r.Authority, r.Worker = authority, worker%t.Workers()
+		return t.Open(r)
+	}
+	for i := range t.Workers() {
+		t.finish(send(weighing, i))
+	}
+	for i := range 6 {
+		idle := map[int]bool{0: true, 1: true, 2: true, 3: true}
+		var streams []Stream
+		for range 3 {
+			s := send(counting, i)
+			delete(idle, s.Upstream())
+			streams = append(streams, s)
+		}
+		s := send(weighing, i)
+		if !idle[s.Upstream()] || len(idle) != 1 {
+			t.Errorf("a request weighed in tokens goes to endpoint %d, idle are %v", s.Upstream(), idle)
+		}
+		t.finish(append(streams, s)...)
+	}
+	t.wantDrained()
 }
 
 // rule is an entry of _rules_: for whom, and members of its lb_config.

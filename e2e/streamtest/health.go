@@ -233,26 +233,27 @@ func failsFast(t *run) {
 	t.wantDrained()
 }
 
-// startsSlowly adds a third endpoint to two that have ten requests each.
+// startsSlowly adds a third endpoint to two that have ten requests each. It gets a twentieth of its share at once, half of it
+// after half the time, and then, idle as it is, everything.
 func startsSlowly(t *run) {
-	send := func(n int) (out []Stream) {
-		for range n {
-			out = append(out, t.Open(chat()))
-		}
-		return out
-	}
-	streams := send(20)
+	streams := t.open(20)
 	t.wantLoads(10, 10)
 	t.SetEndpoints([]Endpoint{{}, {}, {}})
 	t.size = 3
-	streams = append(streams, send(2)...)
-	t.wantLoads(11, 11, 0)
-	t.Advance(5 * time.Second)
-	streams = append(streams, send(8)...)
-	t.wantLoads(12, 12, 6)
-	t.Advance(5 * time.Second)
-	streams = append(streams, send(6)...)
-	t.wantLoads(12, 12, 12)
+	for _, c := range []struct{ least, most int }{{1, 15}, {30, 85}, {300, 300}} {
+		n := 0
+		for range 300 {
+			s := t.Open(chat())
+			if s.Upstream() == 2 {
+				n++
+			}
+			t.finish(s)
+		}
+		if n < c.least || n > c.most {
+			t.Errorf("the new endpoint got %d of 300 requests, want %d to %d", n, c.least, c.most)
+		}
+		t.Advance(5 * time.Second)
+	}
 	t.finish(streams...)
 	t.wantDrained()
 }

@@ -106,7 +106,7 @@ var mainKeys = []key{
 		integer(0, 100, func(c *Config) *int { return &c.Health.MaxEjectionPercent }), onAny, "",
 	},
 	{
-		Key{"lb_config.health.slow_start", millisType, `"30s"`, "Time over which a new or returning endpoint reaches its full share; 0: at once"},
+		Key{"lb_config.health.slow_start", millisType, `"30s"`, "Time over which the share of a new or returning endpoint grows evenly to a full one, from 5 % on; 0: at once"},
 		duration(0, time.Hour, func(c *Config) *time.Duration { return &c.Health.SlowStart }), onAny, "",
 	},
 	{

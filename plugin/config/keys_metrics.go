@@ -57,7 +57,7 @@ var metricsKeyTable = []key{
 		boolean(func(c *Config) *bool { return &c.Engines.Learn }), onAny, "",
 	},
 	{
-		Key{"lb_config.metrics.weights.running", "number", "1", "Cost of a request in flight on an endpoint of weight 1"},
+		Key{"lb_config.metrics.weights.running", "number", "1", "Cost of a request in flight on an endpoint of the usual weight"},
 		number(0, 1000, func(c *Config) *float64 { return &c.Engines.RunningCost }), onAny, "",
 	},
 	{

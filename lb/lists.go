@@ -1,0 +1,178 @@
+package lb
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// refreshEvery is how often candidates are computed anew while time alone changes them.
+	refreshEvery = 100 * time.Millisecond
+	// listAge is how long a list that nobody uses is kept.
+	listAge = 10 * time.Second
+	// steadyFor is how often candidates are computed anew that nothing has changed.
+	steadyFor = listAge / 2
+)
+
+// listKey names what the candidates of a request follow from. Configurations that say the same share their terms, rules
+// that list different endpoints have different views.
+type listKey struct {
+	terms *Terms
+	view  *View
+}
+
+// candidateList is what was worked out for a key.
+type candidateList struct {
+	until  time.Duration // it is good until then
+	used   time.Duration
+	reason Reason
+	tiers  []tier      // that the candidates are in
+	rest   []Candidate // of a request that is not drawn for new endpoints
+	drawn  []favour    // of one that is, in the order of their draws
+}
+
+// Candidates returns the endpoints of the view that may take a request, with their weights. The slice is shared, and
+// it is the same as before as long as its content is: stores tell lists apart by where they are. The reason is
+// ReasonChosen, or says why there are no candidates. draw is the request's random bits, of which [Choose] uses the
+// lower 32: bits 32 to 47 draw the tier, bits 48 to 63 whether it is one of those for new endpoints.
+func (h *Health) Candidates(now time.Duration, v *View, terms *Terms, draw uint64) ([]Candidate, Reason) {
+	key := listKey{terms, v}
+	l := h.lists[key]
+	if l == nil {
+		l = &candidateList{}
+		h.lists[key] = l
+	}
+	l.used = now
+	if now >= l.until {
+		h.sweep(now)
+		h.follow(now, v)
+		h.build(now, v, terms, l)
+	}
+	if l.reason != ReasonChosen {
+		return nil, l.reason
+	}
+	tier := drawn(l.tiers, draw)
+	if l.tiers[tier].panics {
+		return nil, ReasonPanicThreshold
+	}
+	return l.of(tier, float64(draw>>48)/(1<<16)), ReasonChosen
+}
+
+// of returns the candidates of a request that is meant for the tier, and whose draw, from 0 to 1, is u.
+func (l *candidateList) of(tier uint8, u float64) []Candidate {
+	for i := range l.drawn {
+		if f := &l.drawn[i]; f.tier == tier && u < f.below {
+			return f.candidates
+		}
+	}
+	return l.rest
+}
+
+// meant returns the tiers of the candidates that a request has, and which of them it is meant for.
+func (h *Health) meant(v *View, terms *Terms, draw uint64) ([]tier, uint8) {
+	tiers := h.lists[listKey{terms, v}].tiers
+	return tiers, drawn(tiers, draw)
+}
+
+// build works out a list.
+func (h *Health) build(now time.Duration, v *View, terms *Terms, l *candidateList) {
+	l.until, l.rest, l.drawn = now+steadyFor, nil, nil
+	cs, tiers, reason := h.takers(now, v, terms)
+	if l.tiers, l.reason = tiers, reason; reason == ReasonChosen {
+		level(cs, len(tiers))
+		usual := h.usual(now)
+		for i := range cs {
+			cs[i].Weight *= h.tracked[cs[i].Addr].factor(now, usual)
+		}
+		h.slowStart(now, cs, terms, l)
+	}
+	if l.drawn != nil || slices.ContainsFunc(h.order, func(t *tracked) bool { return t.changes(now) }) {
+		l.until = now + refreshEvery
+	}
+}
+
+// outdate has all candidates worked out anew.
+func (h *Health) outdate() {
+	for _, l := range h.lists {
+		l.until = 0
+	}
+}
+
+// sweep forgets lists that are not used any more: of configurations and of views that others have replaced.
+func (h *Health) sweep(now time.Duration) {
+	if now-h.swept < listAge/10 {
+		return
+	}
+	h.swept = now
+	clear(h.terms)
+	for key, l := range h.lists {
+		if now-l.used > listAge {
+			delete(h.lists, key)
+			continue
+		}
+		h.terms[key.terms] = true
+	}
+	h.made.sweep(now)
+}
+
+// shared returns the terms, the same for the same content: so that configurations that say the same share their lists.
+func (h *Health) shared(t *Terms) *Terms {
+	for known := range h.terms {
+		if known.equal(t) {
+			return known
+		}
+	}
+	h.terms[t] = true
+	return t
+}
+
+func (t *Terms) equal(other *Terms) bool {
+	return t.Unit == other.Unit && t.MaxInflight == other.MaxInflight &&
+		t.ZonePenalty == other.ZonePenalty && t.Health == other.Health &&
+		maps.Equal(t.Weights, other.Weights)
+}
+
+// level makes weights relative: 1 is that of the endpoint that a request for its tier is likely to be at, the mean of
+// all weights by weight. So costs do not depend on the unit in which capacities are configured; and the mean hardly
+// moves when one of many alike comes or goes, or one with a small weight, as a median or a plain mean would. It is
+// rounded, since what weights have in common must not show up in the last digit.
+func level(cs []Candidate, tiers int) {
+	sum, squares := make([]float64, tiers), make([]float64, tiers)
+	for i := range cs {
+		w, t := cs[i].Weight, cs[i].Tier
+		sum[t], squares[t] = sum[t]+w, squares[t]+w*w
+	}
+	for i := range cs {
+		const half = 1 << 31
+		t := cs[i].Tier
+		weight := math.Float64bits(cs[i].Weight * sum[t] / squares[t])
+		cs[i].Weight = math.Float64frombits((weight + half) &^ (2*half - 1))
+	}
+}
+
+// pool keeps lists of candidates for as long as they are used, each content once.
+type pool struct{ lists []pooled }
+
+type pooled struct {
+	candidates []Candidate
+	at         time.Duration // when it was last made
+}
+
+// keep returns the list of the same content that was made before, else cs.
+func (p *pool) keep(now time.Duration, cs []Candidate) []Candidate {
+	for i := range p.lists {
+		if slices.Equal(p.lists[i].candidates, cs) {
+			p.lists[i].at = now
+			return p.lists[i].candidates
+		}
+	}
+	p.lists = append(p.lists, pooled{cs, now})
+	return cs
+}
+
+// sweep forgets what was not made for long. What is in use is made anew more often.
+func (p *pool) sweep(now time.Duration) {
+	p.lists = slices.DeleteFunc(p.lists, func(l pooled) bool { return now-l.at > listAge })
+}

@@ -1,0 +1,363 @@
+package lb_test
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// ramp is users in a closed loop, at a cluster that grows: each sends a request, waits for the answer, and thinks.
+// Servers work on some requests at a time; others wait there.
+type ramp struct {
+	testing.TB
+	rand    *rand.Rand
+	policy  lb.Policy
+	health  *lb.Health
+	engines *lb.Engines
+	store   *lb.MemStore
+	view    *lb.View
+	now     time.Duration
+	servers map[string]*server
+	users   []user
+	todo    events
+	last    lb.LeaseID
+	from    int // endpoints from this one on are new
+	sent    []placement
+	weight  func(endpoint int) float64 // nil: 1
+	ends    func(addr string) lb.Verdict
+
+	prompts, matched float64 // blocks of prompts that were sent before, and of those that were cached where they were sent
+}
+
+const (
+	rampSlots   = 8
+	rampService = time.Second // mean of a request's
+)
+
+type server struct {
+	working, waiting []int // users
+	most             []int // requests there, at each arrival
+}
+
+type user struct {
+	seeds []uint64 // of the conversation
+	lease lb.LeaseID
+	at    string
+	plan  lb.Plan
+}
+
+type placement struct {
+	at    time.Duration
+	addr  string
+	fresh bool // at a new endpoint
+}
+
+type event struct {
+	at   time.Duration
+	user int
+	ends bool
+}
+
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return last
+}
+
+// newRamp starts users that keep the servers there are busy to the given part.
+func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ramp {
+	p := newProcess(t)
+	r := &ramp{
+		TB: t, rand: rand.New(rand.NewPCG(seed, 3)), health: lb.NewHealth(), engines: lb.NewEngines(), store: p.newOwner(),
+		servers: map[string]*server{}, from: n, now: time.Minute, ends: func(string) lb.Verdict { return lb.Success },
+	}
+	var err error
+	r.policy, err = lb.New(policy, lb.Config{
+		Terms: lb.Terms{Health: healthConfig}, Health: r.health, Engines: r.engines,
+		Caches: lb.NewCaches(), Shares: lb.NewShares(),
+		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, Room: 4 << 20},
+		Engine: lb.EngineConfig{
+			StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.resize(n)
+	r.users = make([]user, int(busy*float64(n*rampSlots)*2)) // they think as long as they are served
+	for i := range r.users {
+		heap.Push(&r.todo, event{r.now + r.think(), i, false})
+	}
+	return r
+}
+
+func (r *ramp) think() time.Duration {
+	return time.Duration(r.rand.ExpFloat64() * float64(rampService))
+}
+
+func (r *ramp) serviceTime() time.Duration {
+	return time.Duration((0.3 + 0.7*r.rand.ExpFloat64()) * float64(rampService))
+}
+
+// resize has the cluster grow.
+func (r *ramp) resize(n int) {
+	r.view = viewOf(n)
+	for i, e := range r.view.Endpoints {
+		if r.weight != nil {
+			r.view.Endpoints[i].Weight = r.weight(i)
+		}
+		if r.servers[e.Addr] == nil {
+			r.servers[e.Addr] = &server{}
+		}
+	}
+}
+
+// run lets time pass.
+func (r *ramp) run(span time.Duration) {
+	told := time.Duration(0)
+	for end := r.now + span; r.todo[0].at < end; {
+		e := heap.Pop(&r.todo).(event)
+		r.now = e.at
+		if r.now-told >= time.Second {
+			r.tell()
+			told = r.now
+		}
+		if e.ends {
+			r.end(e.user)
+		} else {
+			r.begin(e.user)
+		}
+	}
+}
+
+// tell has the engines say what they do.
+func (r *ramp) tell() {
+	readings := map[string]lb.Reading{}
+	for addr, s := range r.servers {
+		reading := lb.Reading{At: r.now, Told: r.now, Seen: r.now, Counted: true}
+		reading.Inflight.Requests = int64(len(s.working) + len(s.waiting))
+		reading.Load = told(r, running(len(s.working)), waiting(len(s.waiting)))
+		readings[addr] = reading
+	}
+	r.engines.Take(r.now, nil, readings)
+	_ = r.store.Beat(r.now)
+}
+
+// begin sends the next request of a user: of a conversation of eight turns.
+func (r *ramp) begin(i int) {
+	u := &r.users[i]
+	if len(u.seeds) == 8 {
+		u.seeds = nil
+	}
+	u.seeds = append(u.seeds, r.rand.Uint64())
+	blocks := storetest.Blocks(u.seeds...)
+	request := lb.Request{
+		PromptTokens: int64(250 * len(u.seeds)), OutputTokens: 200, Tie: r.rand.Uint64(),
+		Blocks: blocks, Length: 100 * len(blocks),
+	}
+	var reason lb.Reason
+	if u.plan, reason = r.policy.Plan(r.now, &request, r.view); reason != lb.ReasonChosen {
+		r.Fatal(reason)
+	}
+	r.last++
+	u.lease = r.last
+	r.store.Reserve(r.now, u.lease, &u.plan, func(g lb.Grant, err error) {
+		if err != nil {
+			r.Fatal(err)
+		}
+		c := &u.plan.Candidates[g.Index]
+		u.at = c.Addr
+		r.health.Placed(c, g.Load)
+		r.engines.Placed("", u.at, u.plan.Work(g.Cached))
+		r.prompts += float64(len(blocks) - 4)
+		r.matched += float64(g.Cached)
+	})
+	s := r.servers[u.at]
+	s.most = append(s.most, len(s.working)+len(s.waiting)+1)
+	fresh := slices.IndexFunc(r.view.Endpoints, func(e lb.Endpoint) bool { return e.Addr == u.at }) >= r.from
+	r.sent = append(r.sent, placement{r.now, u.at, fresh})
+	if len(s.working) < rampSlots {
+		r.work(s, i)
+	} else {
+		s.waiting = append(s.waiting, i)
+	}
+}
+
+func (r *ramp) work(s *server, i int) {
+	s.working = append(s.working, i)
+	heap.Push(&r.todo, event{r.now + r.serviceTime(), i, true})
+}
+
+func (r *ramp) end(i int) {
+	u := &r.users[i]
+	s := r.servers[u.at]
+	s.working = slices.DeleteFunc(s.working, func(j int) bool { return j == i })
+	r.store.Release(r.now, u.lease)
+	r.policy.Observe(r.now, lb.Outcome{Addr: u.at, Verdict: r.ends(u.at)})
+	if len(s.waiting) > 0 {
+		next := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		r.work(s, next)
+	}
+	heap.Push(&r.todo, event{r.now + r.think(), i, false})
+}
+
+// rampUp has a cluster grow a few times, and returns how many requests the new endpoints got in each window after they
+// came, how many they should have got, how many an even share is, and how many were at a new and at an old endpoint
+// when one more came, by the 99th percentile.
+func rampUp(
+	t *testing.T, policy string, from, to int, busy float64,
+) (got, want, even [len(rampWindows)]float64, fresh, old int) {
+	var news, olds []int
+	for seed := range 2 + 40/to {
+		r := newRamp(t, policy, from, busy, uint64(seed))
+		r.run(20 * time.Second)
+		r.resize(to)
+		came := r.now
+		for _, s := range r.servers {
+			s.most = nil
+		}
+		r.run(healthConfig.SlowStart)
+		for i, e := range r.view.Endpoints {
+			if s := r.servers[e.Addr]; i >= from {
+				news = append(news, s.most...)
+			} else {
+				olds = append(olds, s.most...)
+			}
+		}
+		r.run(5 * time.Second)
+		for _, p := range r.sent {
+			for i, w := range rampWindows {
+				in := p.at - came
+				if in < w[0] || in >= w[1] {
+					continue
+				}
+				part := min(max(0.05, in.Seconds()/healthConfig.SlowStart.Seconds()), 1)
+				even[i] += float64(to-from) / float64(to)
+				want[i] += part * float64(to-from) / float64(to)
+				if p.fresh {
+					got[i]++
+				}
+			}
+		}
+	}
+	slices.Sort(news)
+	slices.Sort(olds)
+	return got, want, even, news[len(news)*99/100], olds[len(olds)*99/100]
+}
+
+var rampWindows = [...][2]time.Duration{
+	{0, 2 * time.Second},
+	{4 * time.Second, 6 * time.Second},
+	{13 * time.Second, 17 * time.Second},
+	{26 * time.Second, 30 * time.Second},
+	{31 * time.Second, 35 * time.Second},
+}
+
+// New endpoints get a share of requests that grows with time from the first request on, whatever the policy, however
+// busy the others are, and never carry more than those.
+func TestSlowStartShares(t *testing.T) {
+	for _, c := range []struct {
+		policy      string
+		least, most float64 // times their part
+	}{
+		{"global_least_request", 0.75, 1.3},
+		{"endpoint_metrics", 0.75, 1.3},
+		{"prefix_cache", 0.3, 1.3}, // conversations stay where they are
+	} {
+		for _, size := range [][2]int{{3, 4}, {2, 8}, {40, 41}} {
+			for _, busy := range []float64{0.3, 0.6, 0.95} {
+				got, want, even, fresh, old := rampUp(t, c.policy, size[0], size[1], busy)
+				name := fmt.Sprintf("%s, from %d to %d, %.0f %% busy", c.policy, size[0], size[1], 100*busy)
+				t.Logf("%s: %.0f of %.0f, p99 %d and %d", name, got, want, fresh, old)
+				for i, w := range rampWindows {
+					chance := 3*math.Sqrt(want[i]) + 2
+					most := c.most*want[i] + chance
+					if busy > 0.9 { // it may help out when requests would have to wait at all others
+						most += even[i] / 3
+					}
+					if got[i] < c.least*want[i]-chance || got[i] > most {
+						t.Errorf("%s: %.0f requests from %v on, want %.0f", name, got[i], w[0], want[i])
+					}
+				}
+				if fresh > old {
+					t.Errorf("%s: the 99th percentile is %d requests at a new one, %d at an old one", name, fresh, old)
+				}
+			}
+		}
+	}
+}
+
+// drawnFor returns which part of its fair share an endpoint gets that is nearly idle while the others are not.
+func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.Terms, addr string) float64 {
+	const draws = 1 << 12
+	n := 0
+	for i := range uint64(draws) {
+		cs, _ := h.Candidates(now, v, terms, i<<(64-12))
+		loads := make([]lb.Load, len(cs))
+		for i := range loads {
+			if cs[i].Addr != addr {
+				loads[i].Requests = 3
+			}
+			h.Placed(&cs[i], lb.Load{Requests: 4})
+		}
+		if cs[lb.Choose(&lb.Plan{Candidates: cs, Tie: i}, loads, nil)].Addr == addr {
+			n++
+		}
+	}
+	return float64(n) / draws * float64(len(v.Endpoints))
+}
+
+// What is drawn for an endpoint grows with the time since it came or returned, and is nobody's before.
+func TestSlowStart(t *testing.T) {
+	v, grown := viewOf(8), viewOf(9)
+	h := newHealth(v)
+	if part := drawnFor(h, 0, v, terms, v.Endpoints[0].Addr); part != 8 {
+		t.Errorf("the first endpoints start slowly: %v", part)
+	}
+	fresh, came := grown.Endpoints[8].Addr, time.Minute
+	h.Candidates(came, grown, terms, 0)
+	check := func(what string, since time.Duration) {
+		for _, c := range []struct {
+			after       time.Duration
+			least, most float64
+		}{
+			{0, 0.04, 0.06},
+			{time.Second, 0.04, 0.06},
+			{6 * time.Second, 0.19, 0.22},
+			{15 * time.Second, 0.49, 0.58},
+			{30 * time.Second, 9, 9},
+		} {
+			if part := drawnFor(h, since+c.after, grown, terms, fresh); part < c.least || part > c.most {
+				t.Errorf("%s: %.3f of its share after %v", what, part, c.after)
+			}
+		}
+	}
+	check("new", came)
+	fail(h, 2*time.Minute, fresh, 5)
+	back := 2*time.Minute + healthConfig.EjectionTime
+	for range 20 {
+		h.Observe(back, lb.Outcome{Addr: fresh, Verdict: lb.Success}, terms)
+	}
+	check("ejected", back)
+	h.Candidates(3*time.Minute, v, terms, 0)
+	h.Candidates(4*time.Minute, grown, terms, 0)
+	check("back on the list", 4*time.Minute)
+	if part := drawnFor(h, 4*time.Minute, grown, &lb.Terms{}, fresh); part != 9 {
+		t.Errorf("%.3f of its share under terms without a slow start", part)
+	}
+}

@@ -1,0 +1,172 @@
+package lb_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Two rules of one cluster list endpoints of their own: what is known of those of one is not forgotten for those of
+// the other.
+func TestViewsOfSeveralSources(t *testing.T) {
+	a := &lb.View{Cluster: "llm", Source: 1, Endpoints: viewOf(8).Endpoints[:4]}
+	b := &lb.View{Cluster: "llm", Source: 2, Endpoints: viewOf(8).Endpoints[4:]}
+	h, bad, now := lb.NewHealth(), a.Endpoints[0].Addr, time.Duration(0)
+	for range 3000 {
+		now += 5 * time.Millisecond
+		h.Candidates(now, a, terms, 0)
+		h.Observe(now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, terms)
+		h.Candidates(now, b, terms, 0)
+		h.Observe(now, lb.Outcome{Addr: b.Endpoints[0].Addr, Verdict: lb.Success}, terms)
+	}
+	if h.Ejections() == 0 {
+		t.Error("3,000 failures in a row eject nobody")
+	}
+	for _, v := range []*lb.View{a, b} {
+		for addr, w := range weights(t, h, now, v) {
+			if addr != bad && w != 1 {
+				t.Errorf("%s has weight %v", addr, w)
+			}
+		}
+	}
+	// One that leaves its list is forgotten, although the other list goes on.
+	left := &lb.View{Cluster: "llm", Source: 1, Endpoints: a.Endpoints[:3]}
+	last := a.Endpoints[3].Addr
+	now += time.Hour
+	drawnFor(h, now, left, terms, last) // the others are as busy as then
+	h.Candidates(now, b, terms, 0)
+	now += time.Minute
+	if part := drawnFor(h, now, a, terms, last); part > 0.5 {
+		t.Errorf("an endpoint that returns gets %v of its share at once", part)
+	}
+}
+
+// Only what is added to a list starts slowly, also if the list becomes another one by that; what another list names
+// first does not.
+func TestFirstViewsOfSources(t *testing.T) {
+	list := func(source uint64, from, to int) *lb.View {
+		return &lb.View{Cluster: "llm", Source: source, Endpoints: viewOf(12).Endpoints[from:to]}
+	}
+	for _, c := range []struct {
+		name string
+		next *lb.View
+		slow bool
+	}{
+		{"another list", list(2, 6, 10), false},
+		{"another list that has one of the first", list(2, 3, 7), false},
+		{"the list with more", list(1, 0, 8), true},
+		{"a list that is the first with one more", list(2, 0, 5), true},
+		{"the list with all others", list(1, 4, 8), false},
+	} {
+		h := lb.NewHealth()
+		h.Candidates(0, list(1, 0, 4), terms, 0)
+		cs, _ := h.Candidates(time.Minute, c.next, terms, 1<<64-1)
+		if slow := cs[len(cs)-1].Base > 0; slow != c.slow {
+			t.Errorf("%s: its last endpoint starts slowly: %v", c.name, slow)
+		}
+	}
+}
+
+// An ejection is one for the configurations for whose number of failures it was decided, for as long as each says.
+func TestEjectionsByTerms(t *testing.T) {
+	v := viewOf(4)
+	bad := v.Endpoints[0].Addr
+	with := func(failures int, lasts time.Duration) *lb.Terms {
+		terms := &lb.Terms{Health: healthConfig}
+		terms.Health.ConsecutiveFailures, terms.Health.EjectionTime = failures, lasts
+		return terms
+	}
+	never, hasty := with(0, time.Minute), with(2, 20*time.Second)
+	patient, short := with(50, 20*time.Second), with(2, 5*time.Second)
+	all := []*lb.Terms{never, hasty, patient, short}
+	h := newHealth(v)
+	want := func(what string, now time.Duration, out ...bool) {
+		t.Helper()
+		for i, terms := range all {
+			cs, _ := h.Candidates(now, v, terms, 0)
+			if (len(cs) == 3) != out[i] {
+				t.Errorf("%s: %d candidates under terms %d", what, len(cs), i)
+			}
+		}
+	}
+	observe := func(n int, now time.Duration, under *lb.Terms) {
+		for range n {
+			h.Observe(now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, under)
+		}
+	}
+	now := time.Minute
+	observe(2, now, hasty)
+	want("two failures", now, false, true, false, true)
+	if got, _ := h.Export(now, nil); len(got) > 0 {
+		other := newHealth(v)
+		other.Import(now, got)
+		if cs, _ := other.Candidates(now, v, never, 0); len(cs) != 4 {
+			t.Error("another VM ejects under terms that never do")
+		}
+	}
+	want("six seconds later", now+6*time.Second, false, true, false, false)
+	observe(60, now+6*time.Second, patient)
+	want("many failures", now+6*time.Second, false, true, true, true)
+	want("a minute later", now+time.Minute, false, false, false, false)
+}
+
+// However many configurations a cluster has, each has its list at hand: nothing is worked out for a request.
+func TestManyConfigurationsAreAtHand(t *testing.T) {
+	for _, n := range []int{1, 8, 9, 17, 64} {
+		for _, alike := range []bool{false, true} {
+			for _, name := range policiesTested {
+				t.Run(fmt.Sprintf("%s/%d/%v", name, n, alike), func(t *testing.T) { atHand(t, name, n, alike) })
+			}
+		}
+	}
+}
+
+// atHand counts what requests under n configurations in turn cost.
+func atHand(t *testing.T, name string, n int, alike bool) {
+	v, engines, h := viewOf(100), lb.NewEngines(), lb.NewHealth()
+	caches, shares := lb.NewCaches(), lb.NewShares()
+	readings := map[string]lb.Reading{}
+	for _, e := range v.Endpoints {
+		at := time.Minute
+		readings[e.Addr] = lb.Reading{Load: told(t, running(1), waiting(0)), At: at, Told: at, Seen: at}
+	}
+	engines.Take(time.Minute, nil, readings)
+	var policies []lb.Policy
+	for i := range n {
+		c := lb.Config{
+			Terms:  lb.Terms{Health: healthConfig, MaxInflight: 1 + int64(i)},
+			Health: h, Caches: caches, Engines: engines, Shares: shares,
+			Engine: lb.EngineConfig{StaleAfter: time.Hour, Weights: lb.EngineWeights{Running: 1 + float64(i)}},
+			Cache:  lb.CacheConfig{TTL: time.Hour, Room: 1 << 20},
+		}
+		if alike {
+			c.Terms.MaxInflight, c.Engine.Weights.Running = 1, 1
+		}
+		p, err := lb.New(name, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		policies = append(policies, p)
+	}
+	lists, request := map[*lb.Candidate]bool{}, &lb.Request{}
+	each := func() {
+		for _, p := range policies {
+			plan, reason := p.Plan(time.Minute, request, v)
+			if reason != lb.ReasonChosen {
+				t.Fatal(reason)
+			}
+			lists[&plan.Candidates[0]] = true
+		}
+	}
+	each()
+	want := n
+	if alike {
+		want = 1
+	}
+	made := testing.AllocsPerRun(10, each)
+	if len(lists) != want || made != 0 {
+		t.Errorf("%d lists, want %d; %.0f allocations for %d requests", len(lists), want, made, n)
+	}
+}
