@@ -1,7 +1,7 @@
 package lb
 
-// derived keeps lists of candidates that were made of others, so that the same list under the same terms makes the same
-// one: stores tell lists apart by where they are.
+// derived keeps lists of candidates that were made of others, so that the same list under the same terms makes the
+// same one: stores tell lists apart by where they are.
 type derived[K comparable] struct{ lists map[source[K]][]Candidate }
 
 // source is what a list was made of.

@@ -41,8 +41,8 @@ func (p *leastRequest) plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 	}, ReasonChosen
 }
 
-// place adds to the costs of candidates what it costs that they are in another tier than the request is meant for, or in
-// another zone. It returns how many are in that tier.
+// place adds to the costs of candidates what it costs that they are in another tier than the request is meant for, or
+// in another zone. It returns how many are in that tier.
 func (p *leastRequest) place(plan *Plan, v *View) (size int) {
 	tiers, tier := p.health.meant(v, p.terms, plan.Tie)
 	zones := p.terms.ZonePenalty > 0 && v.Zone != Zone{}

@@ -9,8 +9,8 @@ import (
 // This file is how a cluster's requests are divided among failover priorities, and in these among healthy and degraded
 // endpoints: as Envoy divides them.
 
-// overprovisioning is Envoy's default, in percent: a priority gets all requests until fewer than 100/140 of its endpoints
-// are usable.
+// overprovisioning is Envoy's default, in percent: a priority gets all requests until fewer than 100/140 of its
+// endpoints are usable.
 const overprovisioning = 140
 
 // tier is the healthy endpoints of one priority, or its degraded ones.
@@ -43,9 +43,9 @@ func capacityOf(priorities []members) int {
 	return min(100, sum)
 }
 
-// divide returns the tiers that get requests. Priorities in turn take what their healthy endpoints can; what is left goes
-// to the degraded ones in the same way. If all together cannot take everything, each gets accordingly more. What is lost by
-// rounding goes to the first.
+// divide returns the tiers that get requests. Priorities in turn take what their healthy endpoints can; what is left
+// goes to the degraded ones in the same way. If all together cannot take everything, each gets accordingly more. What
+// is lost by rounding goes to the first.
 func divide(priorities []members) []tier {
 	var tiers []tier
 	all, left := capacityOf(priorities), 100
@@ -174,8 +174,8 @@ type preference struct {
 	request float64 // cost of a request in flight
 }
 
-// prefer returns the candidates with the cost of another zone, and with so high a cost of another tier that these are only
-// taken when all of the request's own are full.
+// prefer returns the candidates with the cost of another zone, and with so high a cost of another tier that these are
+// only taken when all of the request's own are full.
 func (p preference) prefer(cs []Candidate) []Candidate {
 	const much = 1 << 32 // load that no endpoint has
 	out := slices.Clone(cs)

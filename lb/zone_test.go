@@ -9,7 +9,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// TestZonePenalty places requests of 1,000 tokens: the gateway's own zone is preferred while it has less than the penalty more.
+// TestZonePenalty places requests of 1,000 tokens: the gateway's own zone is preferred while it has less than the
+// penalty more.
 func TestZonePenalty(t *testing.T) {
 	for _, unit := range []lb.Unit{lb.Requests, lb.Tokens} {
 		for _, c := range []struct {
@@ -23,11 +24,18 @@ func TestZonePenalty(t *testing.T) {
 			{lb.Zone{}, lb.Zone{Name: "a"}, lb.Zone{Name: "b"}, 4.5, []int64{3, 3}},
 			{lb.Zone{Name: "a"}, lb.Zone{Name: "a"}, lb.Zone{}, 4.5, []int64{3, 3}},
 			{lb.Zone{Name: "a"}, lb.Zone{Region: "r", Name: "a"}, lb.Zone{Region: "s", Name: "a"}, 4.5, []int64{3, 3}},
-			{lb.Zone{Region: "r", Name: "a"}, lb.Zone{Region: "r", Name: "a"}, lb.Zone{Region: "s", Name: "a"}, 4.5, []int64{5, 1}},
+			{
+				lb.Zone{Region: "r", Name: "a"},
+				lb.Zone{Region: "r", Name: "a"},
+				lb.Zone{Region: "s", Name: "a"},
+				4.5,
+				[]int64{5, 1},
+			},
 		} {
 			v := viewOf(2)
 			v.Zone, v.Endpoints[0].Zone, v.Endpoints[1].Zone = c.own, c.first, c.second
-			p, err := lb.New("global_least_request", lb.Config{Unit: unit, Health: lb.NewHealth(), Terms: lb.Terms{ZonePenalty: c.penalty}})
+			terms := lb.Terms{ZonePenalty: c.penalty}
+			p, err := lb.New("global_least_request", lb.Config{Unit: unit, Health: lb.NewHealth(), Terms: terms})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +70,8 @@ func spread(t *testing.T, p lb.Policy, v *lb.View, n int) []int64 {
 // By one metric, the penalty is in what a request adds to it.
 func TestZonePenaltyByTarget(t *testing.T) {
 	w := watch(t, 2, func(c *lb.EngineConfig) { c.Order, c.Target = lb.LeastTarget, "my_gauge" })
-	w.view.Zone, w.view.Endpoints[0].Zone, w.view.Endpoints[1].Zone = lb.Zone{Name: "a"}, lb.Zone{Name: "a"}, lb.Zone{Name: "b"}
+	w.view.Zone = lb.Zone{Name: "a"}
+	w.view.Endpoints[0].Zone, w.view.Endpoints[1].Zone = w.view.Zone, lb.Zone{Name: "b"}
 	for _, c := range []struct {
 		gauge, penalty float64
 		want           int

@@ -19,8 +19,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// tiered is a gateway before servers of several priorities or zones. Each server answers with its number; a request for
-// /hold stays there until it is let go.
+// tiered is a gateway before servers of several priorities or zones. Each server answers with its number; a request
+// for /hold stays there until it is let go.
 type tiered struct {
 	t       *testing.T
 	gw      *harness.Gateway
@@ -58,8 +58,8 @@ func (d *tiered) letGo() {
 	}
 }
 
-// push sets the endpoints, by words like "0", "1", "0 UNHEALTHY": priority and state. It waits until Envoy has them and the
-// plugin chooses no others than those given, where Envoy follows it.
+// push sets the endpoints, by words like "0", "1", "0 UNHEALTHY": priority and state. It waits until Envoy has them
+// and the plugin chooses no others than those given, where Envoy follows it.
 func (d *tiered) push(words []string, allowed ...int) {
 	d.t.Helper()
 	for i, w := range words {
@@ -82,7 +82,8 @@ func (d *tiered) pushList(allowed ...int) {
 		if err != nil {
 			return err
 		}
-		if found := line.FindAllString(text, -1); len(found) != len(d.list) || strings.Contains(strings.Join(found, ""), "active_hc") {
+		found := line.FindAllString(text, -1)
+		if len(found) != len(d.list) || strings.Contains(strings.Join(found, ""), "active_hc") {
 			return fmt.Errorf("Envoy has not checked its endpoints: %q", found)
 		}
 		return nil
@@ -91,7 +92,8 @@ func (d *tiered) pushList(allowed ...int) {
 		for range 40 { // both workers must know
 			h := probeAt(d.t, d.gw.URL()+"/")
 			at, _ := strconv.Atoi(h.Get("x-server"))
-			if chosen := h.Get("x-warmgate-host"); !slices.Contains(allowed, at) || chosen != "" && chosen != d.list[at].Addr {
+			chosen := h.Get("x-warmgate-host")
+			if !slices.Contains(allowed, at) || chosen != "" && chosen != d.list[at].Addr {
 				return fmt.Errorf("server %d served a request that was meant for %q, want one of %v", at, chosen, allowed)
 			}
 		}
@@ -129,8 +131,8 @@ func wantShare(t *testing.T, what string, got, n int, share float64) {
 	}
 }
 
-// hold sends n requests that stay, one after the other, and returns how many each group of servers gets, and how many are
-// refused. The groups are given by their first servers.
+// hold sends n requests that stay, one after the other, and returns how many each group of servers gets, and how many
+// are refused. The groups are given by their first servers.
 func (d *tiered) hold(n int, firsts ...int) (counts []int, refused int) {
 	d.t.Helper()
 	counts = make([]int, len(firsts))
@@ -225,10 +227,12 @@ func testPriorities(t *testing.T, d *tiered) {
 	}
 
 	// 1 of 5 and 1 of 2: too few in all, so P0 is left to Envoy and P1 is not.
-	d.push([]string{"0", out, out, out, out, "1", "1 UNHEALTHY", "1 DRAINING", "1 DRAINING", "1 DRAINING"}, 0, 1, 2, 3, 4, 5)
-	passed := decided(t, d.gw, "panic_threshold")
+	leaves := "1 DRAINING"
+	d.push([]string{"0", out, out, out, out, "1", "1 UNHEALTHY", leaves, leaves, leaves}, 0, 1, 2, 3, 4, 5)
+	before := decided(t, d.gw, "panic_threshold")
 	d.split(splits, 0)
-	wantShare(t, "1 of 5 and 1 of 2 healthy: left to Envoy", int(decided(t, d.gw, "panic_threshold")-passed), splits, 0.29)
+	left := int(decided(t, d.gw, "panic_threshold") - before)
+	wantShare(t, "1 of 5 and 1 of 2 healthy: left to Envoy", left, splits, 0.29)
 
 	gone := "1 UNHEALTHY"
 	d.push([]string{"0", "0 DEGRADED", "0 DEGRADED", "0 DEGRADED", gone, gone, gone, gone, gone, gone}, 0, 1, 2, 3)
@@ -250,8 +254,8 @@ func testZones(t *testing.T, d *tiered) {
 	d.wantHeld([]int{3, 3, 3})
 }
 
-// wantHeld sends requests that stay until they are spread as wanted. While an endpoint moves, Envoy does not know it for a
-// moment; the plugin takes that for a failure, and gives it less for a while.
+// wantHeld sends requests that stay until they are spread as wanted. While an endpoint moves, Envoy does not know it
+// for a moment; the plugin takes that for a failure, and gives it less for a while.
 func (d *tiered) wantHeld(want []int) {
 	d.t.Helper()
 	n := 0

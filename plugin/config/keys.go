@@ -110,7 +110,7 @@ var mainKeys = []key{
 		duration(0, time.Hour, func(c *Config) *time.Duration { return &c.Health.SlowStart }), onAny, "",
 	},
 	{
-		Key{"lb_config.health.panic_threshold", "integer", "50", "Percent of healthy endpoints below which the gateway decides; 0: never"},
+		Key{"lb_config.health.panic_threshold", "integer", "50", "Percent of a priority's endpoints that must be healthy or degraded, else the gateway decides while all priorities together are too few; 0: never"},
 		integer(0, 100, func(c *Config) *int { return &c.Health.PanicThreshold }), onAny, "",
 	},
 

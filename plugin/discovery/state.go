@@ -7,7 +7,7 @@ import (
 )
 
 // flagStates says what Envoy's health flags mean for new requests. A flag that is not listed comes from a newer Envoy;
-// it makes the endpoint a last resort. The flag pending_active_hc stands for a first health check that has no answer yet.
+// it makes the endpoint degraded. The flag pending_active_hc stands for a first health check that has no answer yet.
 var flagStates = map[string]lb.State{
 	"healthy":                        lb.Healthy,
 	"degraded_active_hc":             lb.Degraded,
