@@ -10,3 +10,6 @@ func Blamed(h *Health) (groups, endpoints int) {
 	}
 	return len(h.groups), endpoints
 }
+
+// Scopes returns how many scopes the store remembers.
+func (s *MemStore) Scopes() int { return len(s.scopes) }
