@@ -292,6 +292,7 @@ func (v *vm) tick(p *plugin) {
 func (v *vm) forget(now time.Duration) {
 	for name, cl := range v.clusters {
 		if cl.leased == 0 && now-cl.used > clusterAge {
+			v.rest(cl)
 			delete(v.clusters, name)
 		}
 	}
