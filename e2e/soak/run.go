@@ -45,6 +45,9 @@ type figures struct {
 	Decisions  map[string]int `json:"decisions"`  // by reason
 	Gateway    float64        `json:"gateway_cores"`
 	Cores      float64        `json:"cores"` // the gateway's and this program's, which is the servers and clients
+	// StoodMS is for how long this program itself, or the machine, stood still at most: what fails then is not the
+	// gateway's.
+	StoodMS int64 `json:"stood_still_ms"`
 }
 
 // mostUnderWay keeps a machine that is too busy for the rate from being flooded.
@@ -98,9 +101,21 @@ func (r *soaker) periods(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	measured := make(chan error, 1)
 	go func() { measured <- r.measure(ctx) }()
+	stood := make(chan time.Duration, 1)
+	go func() { stood <- stoodStill(ctx) }()
 	err := r.measured(ctx, traffic)
 	stop()
+	r.figures.StoodMS = (<-stood).Milliseconds()
 	return errors.Join(err, <-measured)
+}
+
+// stoodStill returns how late a timer of this program was at most.
+func stoodStill(ctx context.Context) (most time.Duration) {
+	const step = 100 * time.Millisecond
+	for last := time.Now(); sleep(ctx, step) == nil; last = time.Now() {
+		most = max(most, time.Since(last)-step)
+	}
+	return most
 }
 
 // measured plays the periods that count.
