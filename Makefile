@@ -75,7 +75,7 @@ chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every coun
 chaos-redis: wasm ## Redis, and the way to it, fail under two gateways: no request lost, every count right after; SEED=n repeats a run
 	$(GO) run ./e2e/chaosredis $(ARGS)
 
-soak: wasm ## 10 minutes of traffic with churn and reloads: memory flat, no drift (ARGS="-for 1h")
+soak: wasm ## 10 minutes of traffic while clusters, endpoints, tenants, models and configurations change: memory flat, no drift (ARGS="-for 1h")
 	$(GO) run ./e2e/soak $(ARGS)
 
 clean: ## Delete built files; downloads in .cache stay

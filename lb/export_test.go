@@ -27,3 +27,6 @@ func Loads(v *View) (healthy, degraded []int) {
 	}
 	return healthy, degraded
 }
+
+// Scopes returns how many scopes the store remembers.
+func (s *MemStore) Scopes() int { return len(s.scopes) }

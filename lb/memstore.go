@@ -8,27 +8,41 @@ import (
 
 const (
 	keyPrefix  = "warmgate/1/" // the 1 is the version of the layout: a change of it must not read the old values
-	tableSlots = 256           // scopes that one gateway can count
+	tableSlots = 256           // scopes that one gateway can count at the same time
 	maxTokens  = 1<<32 - 1     // of one lease: what a step has room for
 )
 
 // Prepare creates the keys of the embedded store in shared memory, unless they are there. It must run before any
 // worker runs, because creating a key is not a swap: see [KV].
 func Prepare(kv KV) error {
-	_, _, err := kv.Get(rosterKey)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, ErrNotFound) {
-		return &storeError{"preparing shared memory", err}
-	}
-	for slot := range tableSlots {
-		if err := kv.Set(tableKey(slot), []byte{0}, 0); err != nil {
+	for _, key := range []string{rosterKey, takingKey} {
+		switch _, _, err := kv.Get(key); {
+		case errors.Is(err, ErrNotFound):
+			return prepare(kv)
+		case err != nil:
 			return &storeError{"preparing shared memory", err}
 		}
 	}
-	if err := kv.Set(rosterKey, newRoster(), 0); err != nil {
-		return &storeError{"preparing shared memory", err}
+	return nil
+}
+
+// prepare creates each key that is not there, the roster last.
+func prepare(kv KV) error {
+	var failed error
+	create := func(key string, val []byte) {
+		if failed != nil {
+			return
+		}
+		if _, _, failed = kv.Get(key); errors.Is(failed, ErrNotFound) {
+			failed = kv.Set(key, val, 0)
+		}
+	}
+	create(takingKey, []byte{0})
+	for slot := range tableSlots {
+		create(tableKey(slot), []byte{0})
+	}
+	if create(rosterKey, newRoster()); failed != nil {
+		return &storeError{"preparing shared memory", failed}
 	}
 	return nil
 }
@@ -69,6 +83,9 @@ type MemStore struct {
 	busy     bool
 
 	prefixes prefixIndex
+
+	slots  map[string]int // by scope
+	listed uint32         // the version of the last taking of a slot that they are from
 
 	loads   []Load   // scratch
 	hashes  []uint64 // scratch

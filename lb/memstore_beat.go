@@ -32,14 +32,17 @@ func (s *MemStore) Beat(now time.Duration) error {
 }
 
 // assert sees to it that what this owner holds is counted: its leases are returned when it was silent for too long. all
-// says that it has lost its seat, so that its sheets have to be written anew as well.
+// says that it has lost its seat, so that its sheets have to be written anew as well. Scopes whose slot another has
+// taken, which are idle, are forgotten.
 func (s *MemStore) assert(now time.Duration, all bool) {
-	for _, sc := range s.scopes {
-		if all {
-			s.touch(now, sc)
-			continue
-		}
-		if t, _, err := s.read(sc); err == nil && t.memberOf(s.owner) < 0 && sc.sheet.holds() {
+	for name, sc := range s.scopes {
+		slot, t, _, err := s.find(name, sc.slot)
+		holds := sc.sheet.holds() || len(sc.pending) > 0
+		switch {
+		case err != nil:
+		case !holds && (t == nil || slot != sc.slot):
+			delete(s.scopes, name)
+		case all || t == nil || slot != sc.slot || holds && t.memberOf(s.owner) < 0:
 			s.touch(now, sc)
 		}
 	}
@@ -90,8 +93,8 @@ func (s *MemStore) unseat(now time.Duration) error {
 	return err
 }
 
-// settle makes the totals of one table the sum over the sheets of its live members, and removes the dead ones. The roster
-// is read after the table: every member was on it before it joined, so one that is not is dead and not new.
+// settle makes the totals of one table the sum over the sheets of its live members, and removes the dead ones. The
+// roster is read after the table: every member was on it before it joined, so one that is not is dead and not new.
 func (s *MemStore) settle(slot int, now time.Duration) error {
 	for range swapTries {
 		t, cas, err := s.get(slot)
@@ -175,7 +178,7 @@ func (s *MemStore) Owners(now time.Duration) (int, error) {
 
 // Loads appends the load of every given endpoint of the scope, over all owners, to dst.
 func (s *MemStore) Loads(scope string, addrs []string, dst []Load) ([]Load, error) {
-	_, t, _, err := s.probe(scope)
+	t, err := s.look(scope)
 	if err != nil {
 		return dst, err
 	}

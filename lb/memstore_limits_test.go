@@ -88,15 +88,15 @@ func FuzzSharedMemory(f *testing.F) {
 	reserve(f, s, 1, storetest.Even(storetest.Addrs(3)))
 	for _, v := range p.vals {
 		if len(v) > 16 {
-			f.Add(v, v)
+			f.Add(v, v, v)
 		}
 	}
-	f.Fuzz(func(t *testing.T, table, roster []byte) {
+	f.Fuzz(func(t *testing.T, table, roster, taking []byte) {
 		p := newProcess(t)
 		for i := range 256 {
 			p.vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
 		}
-		p.vals["warmgate/1/roster"] = roster
+		p.vals["warmgate/1/roster"], p.vals["warmgate/1/taking"] = roster, taking
 		s := p.newOwner()
 		plan := storetest.Even(storetest.Addrs(3))
 		for id := range lb.LeaseID(3) {

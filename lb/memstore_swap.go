@@ -11,7 +11,7 @@ import (
 // several times. Its errors end the swap.
 func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table, step, error)) (step, error) {
 	for range swapTries {
-		t, cas, err := s.read(sc)
+		t, cas, err := s.read(now, sc)
 		if err != nil {
 			return step{}, err
 		}
@@ -27,7 +27,7 @@ func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table,
 			return step{}, err
 		}
 		t.apply(st)
-		s.log(sc, t, st)
+		s.log(sc, t.at(tickOf(now)), st)
 		err = s.kv.Set(tableKey(sc.slot), t, cas)
 		if errors.Is(err, ErrMismatch) {
 			s.Stats.Retries++
@@ -185,57 +185,17 @@ func (s *MemStore) remap(sc *scope, t table) (table, error) {
 	return t, nil
 }
 
-// read returns the scope's table and its version, finding a slot for it when it has none.
-func (s *MemStore) read(sc *scope) (table, uint32, error) {
-	if sc.slot >= 0 {
-		t, cas, err := s.get(sc.slot)
-		if err != nil && !errors.Is(err, errDamaged) {
-			return nil, 0, err
-		}
-		if err == nil && t != nil && t.isFor(sc.name) {
-			return t, cas, nil
-		}
+// read returns the scope's table and its version, and gives the scope a slot when it has none.
+func (s *MemStore) read(now time.Duration, sc *scope) (table, uint32, error) {
+	slot, t, cas, err := s.find(sc.name, sc.slot)
+	if err == nil && t == nil {
+		slot, t, cas, err = s.take(now, sc.name)
 	}
-	slot, t, cas, err := s.probe(sc.name)
 	if err != nil {
 		return nil, 0, err
 	}
-	if t == nil {
-		t = newTable(sc.name)
+	if slot != sc.slot {
+		sc.slot, sc.inPlace, sc.asked = slot, false, nil
 	}
-	sc.slot, sc.inPlace, sc.asked = slot, false, nil
 	return t, cas, nil
-}
-
-// probe returns the scope's slot and table: open addressing from the hash of its name. The table is nil when the scope
-// has none yet; the slot is then the one to take. Slots are never given back, so every worker finds the same.
-func (s *MemStore) probe(scope string) (slot int, t table, cas uint32, err error) {
-	start := int(hashAddr(scope) % tableSlots)
-	for i := range tableSlots {
-		slot = (start + i) % tableSlots
-		t, cas, err = s.get(slot)
-		switch {
-		case errors.Is(err, errDamaged):
-			continue
-		case err != nil || t == nil || t.isFor(scope):
-			return slot, t, cas, err
-		}
-	}
-	return 0, nil, 0, ErrNoRoom
-}
-
-// get returns the table in a slot, nil when the slot was never used.
-func (s *MemStore) get(slot int) (table, uint32, error) {
-	val, cas, err := s.kv.Get(tableKey(slot))
-	if errors.Is(err, ErrNotFound) {
-		return nil, 0, ErrUnready
-	}
-	if err != nil {
-		return nil, 0, &storeError{"reading the counts", err}
-	}
-	if len(val) <= 1 {
-		return nil, cas, nil
-	}
-	t := table(val)
-	return t, cas, t.check()
 }

@@ -20,6 +20,7 @@ type memory struct {
 	last   uint32
 	setErr func(key string) error // injected
 	onGet  func(key string)       // called before each read, without the lock
+	onSet  func(key string)       // called before each write, without the lock
 }
 
 func newMemory() *memory { return &memory{vals: map[string][]byte{}, cas: map[string]uint32{}} }
@@ -38,6 +39,9 @@ func (m *memory) Get(key string) ([]byte, uint32, error) {
 }
 
 func (m *memory) Set(key string, val []byte, cas uint32) error {
+	if m.onSet != nil {
+		m.onSet(key)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.setErr != nil {

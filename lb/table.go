@@ -9,7 +9,7 @@ import (
 
 // A table holds the counts of one scope as one value of a [KV], so that choosing and reserving are one swap:
 //
-//	header   magic u32, generation u32, rows u16, members u16, scope length u16, 0 u16
+//	header   magic u32, generation u32, rows u16, members u16, scope length u16, when it was last used u16, in ticks
 //	members  one per owner with leases here, memberSize bytes each: see member
 //	rows     requests u32, tokens u64: the sum over the members
 //	hashes   u64 per row: xxhash of the endpoint's address
@@ -57,6 +57,25 @@ func (t table) rowsAt() int         { return headerSize + t.members()*memberSize
 func (t table) hashesAt() int       { return t.rowsAt() + t.rows()*rowSize }
 func (t table) scopeAt() int        { return t.hashesAt() + t.rows()*hashSize }
 func (t table) isFor(s string) bool { return string(t[t.scopeAt():]) == s }
+
+// used returns the tick in which t was last used, by the clock of pages: see seenTick.
+func (t table) used() uint16 { return binary.LittleEndian.Uint16(t[14:]) }
+
+// at returns t, last used in the tick.
+func (t table) at(tick uint16) table {
+	binary.LittleEndian.PutUint16(t[14:], tick)
+	return t
+}
+
+// isIdle says whether nothing is counted in t.
+func (t table) isIdle() bool {
+	for i := range t.rows() {
+		if t.load(i) != (Load{}) {
+			return false
+		}
+	}
+	return true
+}
 
 func (t table) load(row int) Load { return loadAt(t[t.rowsAt():], row) }
 

@@ -45,6 +45,8 @@ type fakeProcess struct {
 	ticks     int                 // calls of Tick
 	source    *config.EnvoySource // of the last Tick
 	pages     map[string]string   // of metrics, by address; nil: nobody is asked
+	stored    bool                // pages are shown to requests only, as in Higress
+	asked     int                 // calls of Ask
 	steerErr  error               // what Steer answers, nil when all is well
 }
 
@@ -261,6 +263,10 @@ func (g fakeGateway) Asks(time.Duration, bool) bool { return true }
 // Ask implements Gateway: pages are there at once.
 func (g fakeGateway) Ask(_ time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
 	g.call("Ask")
+	if g.stored && j.request == 0 {
+		return nil
+	}
+	g.fakeProcess.asked++
 	endpoints := g.view.Endpoints
 	if listed := j.cfg.EnvoyCfg.Endpoints; listed != nil {
 		endpoints = nil

@@ -208,6 +208,34 @@ func (v *vm) askCluster(now time.Duration, j *job) {
 	}
 }
 
+// freshen has the pages that the gateway has stored read at once, for a request that finds nothing fresh: the gateway
+// shows them to requests only, and where these are rare none is being served at a tick. A VM does so once in an
+// interval at most.
+func (v *vm) freshen(s *stream) {
+	now, cl, c := v.now(), s.cluster, s.cfg
+	fresh := func() bool { return cl.seen > 0 && now-cl.seen <= c.Engines.StaleAfter }
+	if v.host != config.Higress || !c.Scrapes(v.host) || fresh() || cl.tried > 0 && now-cl.tried < c.Engines.Interval {
+		return
+	}
+	if v.followCluster(now, cl); fresh() { // another VM has read them
+		return
+	}
+	cl.tried = now
+	v.tellMetered(now) // so that it is known what else is asked for
+	j := v.jobs(now)[cl.name]
+	if j == nil {
+		return
+	}
+	j.request = s.context
+	v.askCluster(now, j)
+	// With other gateways it takes a moment to learn what is in flight. The request goes without.
+	if h := v.readers.heard[cl.name]; h != nil && len(h.by) > 0 {
+		delete(v.readers.heard, cl.name)
+		v.publishHeard(now, cl.name, h)
+		v.followCluster(now, cl)
+	}
+}
+
 // inflightAt returns what is in flight at an endpoint, over all workers. With other gateways it is not known here.
 func (v *vm) inflightAt(c *config.Config, cluster, addr string) (l lb.Load, known bool) {
 	if c.UsesRedis() {

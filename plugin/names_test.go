@@ -130,3 +130,22 @@ func TestRecent(t *testing.T) {
 		t.Error("what was dropped is still there")
 	}
 }
+
+// Any number of clusters may come and go, as long as few are in use at a time.
+func TestClustersInTurn(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	d.anyCluster = true
+	const names = 1000
+	for i := range names {
+		d.workers[i%len(d.workers)].openNamed("cluster-" + strconv.Itoa(i)).end()
+	}
+	if got := d.metrics.decisions(); got["chosen"] != names {
+		t.Errorf("decisions %v, want %d chosen", got, names)
+	}
+	d.advance(2 * time.Second)
+	for name, n := range d.metrics.values {
+		if strings.HasPrefix(name, statInflight) && n != 0 {
+			t.Errorf("%s is %d at rest", name, n)
+		}
+	}
+}

@@ -33,6 +33,15 @@ func (v *vm) publish(now time.Duration) {
 	}
 }
 
+// rest sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there already.
+func (v *vm) rest(cl *cluster) {
+	for _, stat := range []string{statFresh, statMissing, statRetention, statTable} {
+		if name := stat + ";cluster=" + cl.name; v.stats.has(name) {
+			v.stats.set(name, 0)
+		}
+	}
+}
+
 // publishLoads sets the gauges of one cluster's endpoints. Those of an endpoint that has left stay until nothing is in
 // flight there any more.
 func (v *vm) publishLoads(cl *cluster) {

@@ -17,6 +17,7 @@ func (s *stream) metered() {
 	}
 	v.meter(s.cluster, s.cfg)
 	s.cluster.serving[s] = struct{}{}
+	v.freshen(s)
 }
 
 // placed takes it that the request is at the chosen endpoint, and asks that for a load report.

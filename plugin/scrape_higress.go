@@ -20,8 +20,8 @@ func (g *higressGateway) readAs(now time.Duration, j *job) []byte {
 	return raw
 }
 
-// Ask implements Gateway. The gateway tells what it has stored only to a request, so one that is being served is asked as; the one
-// that waits for its answer never is. Nobody reads it again before the interval is over.
+// Ask implements Gateway. The gateway tells what it has stored only to a request, so one that is being served is asked
+// as: at a tick, or by itself when nothing fresh is known. Nobody reads it again before the interval is over.
 func (g *higressGateway) Ask(now time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
 	last, _ := g.asked.get(now, j.cluster)
 	due := now-max(j.seen, last) >= j.cfg.Engines.Interval

@@ -79,9 +79,12 @@ func (s *stats) id(name string, define func(string) uint32) uint32 {
 }
 
 // room says whether a statistic may be used: it is there, or may still be defined. Those of decisions are not counted.
-func (s *stats) room(name string) bool {
+func (s *stats) room(name string) bool { return s.has(name) || len(s.ids) < maxNames }
+
+// has says whether a statistic is there.
+func (s *stats) has(name string) bool {
 	_, ok := s.ids[name]
-	return ok || len(s.ids) < maxNames
+	return ok
 }
 
 // count adds to a counter.

@@ -75,6 +75,7 @@ type cluster struct {
 	engineCfg *config.Config       // that needed them
 	readings  uint32               // version of the readings that its engines are from
 	seen      time.Duration        // when the latest of those was
+	tried     time.Duration        // when a request last had them read, 0 for never
 	targets   []string             // of those readings
 	pages     map[string]uint64    // digests of the pages that those are from, by address
 	serving   map[*stream]struct{} // requests that need them
@@ -319,6 +320,7 @@ func (v *vm) forget(now time.Duration) {
 	}
 	for name, cl := range v.clusters {
 		if cl.leased == 0 && now-cl.used > clusterAge {
+			v.rest(cl)
 			delete(v.clusters, name)
 			continue
 		}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -38,6 +40,8 @@ type Options struct {
 	Module  string   // Wasm module; "" means the shipped one
 	Version string   // of Envoy; "" means the default
 	Redis   []string // ip:port at which each gateway finds Redis: that many gateways; none means one without
+
+	Edit func(file string, doc *yaml.Node) error // as in harness.Options
 }
 
 // Site is a gateway, or several, with simulated model servers behind. Its methods may be called from several goroutines.
@@ -100,6 +104,7 @@ func Open(ctx context.Context, o Options) (*Site, error) {
 func (s *Site) StartGateway(ctx context.Context, i int) error {
 	o := harness.Options{
 		Version: s.options.Version, Workers: s.Workers, Module: s.options.Module, Config: s.options.Config, Endpoints: s.Endpoints(),
+		Edit: s.options.Edit,
 	}
 	if len(s.options.Redis) > 0 {
 		o.Redis = s.options.Redis[i]

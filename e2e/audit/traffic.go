@@ -16,25 +16,30 @@ type Tally struct {
 	Sent   int
 	OK     int
 	Left   int            // clients that left as planned
+	Meant  int            // failures of the kind that is meant to be
 	Errors map[string]int // by kind, as in loadgen.Sample
 	First  string         // the first error in words
 	ByHost map[string]int // requests with a response, whatever its status, by the server's x-sim-id
 	Span   time.Duration  // from the first request to the last, pauses left out
 }
 
-// Failed returns the number of requests that neither completed nor left as planned.
-func (t *Tally) Failed() int { return t.Sent - t.OK - t.Left }
+// Failed returns the number of requests that neither completed nor left as planned, nor failed as they were meant to.
+func (t *Tally) Failed() int { return t.Sent - t.OK - t.Left - t.Meant }
 
 // Rate returns the requests sent per second.
 func (t *Tally) Rate() float64 { return float64(t.Sent) / max(t.Span.Seconds(), 1e-9) }
 
 // Traffic sends requests at a steady rate, whether or not earlier ones have ended, until it is stopped.
 type Traffic struct {
+	Meant string // a kind of error, as in loadgen.Sample, that is no failure; set before Start
+	Most  int    // requests under way at most, 0 for any number: above it the sender waits; set before Start
+
 	client *loadgen.Client
 	make   func(r *rand.Rand, id int) loadgen.Request
 	rate   float64
 	seed   uint64
 	wg     sync.WaitGroup // requests under way
+	room   chan struct{}  // one value for each request under way, nil if there may be any number
 	sender sync.WaitGroup
 
 	mu    sync.Mutex
@@ -75,6 +80,9 @@ func (t *Traffic) Start(ctx context.Context) {
 	if t.stop != nil {
 		return
 	}
+	if t.Most > 0 && t.room == nil {
+		t.room = make(chan struct{}, t.Most)
+	}
 	run, stop := context.WithCancel(ctx)
 	t.stop = stop
 	t.sender.Add(1)
@@ -102,6 +110,9 @@ func (t *Traffic) send(requests, run context.Context) {
 			return
 		case <-time.After(time.Until(due)):
 		}
+		if t.room != nil {
+			t.room <- struct{}{}
+		}
 		t.mu.Lock()
 		q := t.make(r, t.next)
 		t.next++
@@ -111,6 +122,9 @@ func (t *Traffic) send(requests, run context.Context) {
 		go func() {
 			defer t.wg.Done()
 			t.count(t.client.Do(requests, &q, time.Now()))
+			if t.room != nil {
+				<-t.room
+			}
 		}()
 	}
 }
@@ -126,6 +140,8 @@ func (t *Traffic) count(s loadgen.Sample) {
 		t.tally.Left++
 	case s.OK():
 		t.tally.OK++
+	case t.Meant != "" && s.Error == t.Meant:
+		t.tally.Meant++
 	default:
 		t.tally.Errors[s.Error]++
 		if t.tally.First == "" {

@@ -132,3 +132,30 @@ func TestPoll(t *testing.T) {
 		t.Errorf("poll() = %v, want what was wrong last, and why it ended", err)
 	}
 }
+
+func TestTrafficThatIsMeantToFail(t *testing.T) {
+	srv := server(t)
+	client := loadgen.NewClient(loadgen.Options{URL: srv.URL() + path})
+	defer client.Close()
+	traffic := NewTraffic(client, 500, 1, Short)
+	traffic.Meant, traffic.Most = "status_500", 3
+	if err := srv.SetMode(vllmsim.ModeError); err != nil {
+		t.Fatal(err)
+	}
+	traffic.Start(t.Context())
+	for traffic.Tally().Meant < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := srv.SetMode(vllmsim.ModeOK); err != nil {
+		t.Fatal(err)
+	}
+	for most := int64(0); traffic.Tally().OK < 20; {
+		if most = max(most, srv.State().Inflight); most > 3 {
+			t.Fatalf("%d requests under way, want 3 at most", most)
+		}
+	}
+	traffic.Pause()
+	if tally := traffic.Tally(); tally.Failed() != 0 || tally.OK+tally.Meant != tally.Sent || tally.First != "" {
+		t.Errorf("after failures that were meant: %+v", tally)
+	}
+}

@@ -6,60 +6,71 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
-	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 type settings struct {
-	length, period   time.Duration
-	rate             float64
-	version          string // of Envoy
-	servers, workers int
-	seed             uint64
-	progress         io.Writer
+	length, period, turn time.Duration
+	rate                 float64
+	version              string // of Envoy
+	servers, workers     int
+	seed                 uint64
+	progress             io.Writer
 }
 
 // figures are what a run ends with.
 type figures struct {
 	Bench    string  `json:"bench"`
 	Seed     uint64  `json:"seed"`
+	Verdict  string  `json:"verdict"`
 	Seconds  float64 `json:"seconds"`
 	Requests int     `json:"requests"`
-	Failed   int     `json:"failed"`
+	Failed   int     `json:"failed"`   // without their endpoint's doing
+	Injected int     `json:"injected"` // answered by a server that was made to fail
 	Left     int     `json:"left"`
-	Changes  int     `json:"changes"` // of endpoints and configuration
+	Pushes   int     `json:"pushes"`   // of endpoints and configuration
+	Clusters int     `json:"clusters"` // names, most of which came and went
+	Failures int     `json:"failures"` // servers made to fail
 	Audits   int     `json:"audits"`
-	FirstMiB float64 `json:"used_first_mib"` // median of the first third of the periods
-	LastMiB  float64 `json:"used_last_mib"`  // median of the last third
-	Slope    float64 `json:"used_mib_per_100k_requests"`
-	RSSMiB   float64 `json:"rss_mib"` // at the end
+	growth
+	RSSMiB float64 `json:"rss_mib"` // at the end
 
-	Statistics int `json:"statistics"` // of the plugin, at the end
+	Statistics int            `json:"statistics"` // of the plugin, at the end
+	Decisions  map[string]int `json:"decisions"`  // by reason
+	Gateway    float64        `json:"gateway_cores"`
+	Cores      float64        `json:"cores"` // the gateway's and this program's, which is the servers and clients
+	// StoodMS is for how long this program itself, or the machine, stood still at most: what fails then is not the
+	// gateway's.
+	StoodMS int64 `json:"stood_still_ms"`
 }
 
-// maxGrowth is how much more memory may be in use in the last third of a run than in its first. Go's heap in each VM,
-// that of the main thread included, grows by some MiB until its first collection, which comes late where little is
-// allocated.
-const maxGrowth = 12 << 20
+// mostUnderWay keeps a machine that is too busy for the rate from being flooded.
+const mostUnderWay = 1000
 
 // run returns the figures also when there is an error.
 func run(ctx context.Context, s settings) (figures, error) {
-	f := figures{Bench: "soak", Seed: s.seed}
-	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version})
+	f := figures{Bench: "soak", Seed: s.seed, Verdict: "failed"}
+	c := &changer{rand: rand.New(rand.NewPCG(s.seed, 0)), mix: &mix{}}
+	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version, Edit: c.edit})
 	if err != nil {
 		return f, err
 	}
+	c.site = site
 	const most = 1 << 14
 	watch := site.Watch(ctx, most)
-	r := &soaker{settings: s, site: site, rand: rand.New(rand.NewPCG(s.seed, 0)), figures: f}
+	r := &soaker{settings: s, site: site, changes: c, figures: f}
 	err = r.periods(ctx)
 	_, seen := watch.Stop()
 	if err = errors.Join(err, seen); err != nil {
 		err = fmt.Errorf("%w\nthe log of Envoy ends:\n%s", err, audit.Tail(site.Gateway.Logs()))
+	} else {
+		r.figures.Verdict = "passed"
 	}
 	return r.figures, errors.Join(err, site.Close())
 }
@@ -68,114 +79,203 @@ func run(ctx context.Context, s settings) (figures, error) {
 type soaker struct {
 	settings
 	site    *audit.Site
-	rand    *rand.Rand
-	used    []float64 // bytes, one per period
+	changes *changer
+	start   time.Time
+	turned  time.Time // when clusters were last changed
 	figures figures
+
+	mu      sync.Mutex
+	samples []sample
 }
 
 func (r *soaker) periods(ctx context.Context) error {
-	client := r.site.Client(time.Minute)
+	const patience = 5 * time.Minute // seconds do, unless the machine is busy with other things
+	client := r.site.Client(patience)
 	defer client.Close()
-	traffic := audit.NewTraffic(client, r.rate, r.seed, request)
-	start := time.Now()
-	n := max(3, int(r.length/r.period))
-	for i := range n + 1 { // the first one warms up
+	traffic := audit.NewTraffic(client, r.rate, r.seed, r.changes.mix.request)
+	traffic.Meant, traffic.Most = "status_"+strconv.Itoa(injected), mostUnderWay
+	if err := r.play(ctx, traffic); err != nil { // the first one warms up
+		return err
+	}
+	r.start = time.Now()
+	ctx, stop := context.WithCancel(ctx)
+	measured := make(chan error, 1)
+	go func() { measured <- r.measure(ctx) }()
+	stood := make(chan time.Duration, 1)
+	go func() { stood <- stoodStill(ctx) }()
+	err := r.measured(ctx, traffic)
+	stop()
+	r.figures.StoodMS = (<-stood).Milliseconds()
+	return errors.Join(err, <-measured)
+}
+
+// stoodStill returns how late a timer of this program was at most.
+func stoodStill(ctx context.Context) (most time.Duration) {
+	const step = 100 * time.Millisecond
+	for last := time.Now(); sleep(ctx, step) == nil; last = time.Now() {
+		most = max(most, time.Since(last)-step)
+	}
+	return most
+}
+
+// measured plays the periods that count.
+func (r *soaker) measured(ctx context.Context, traffic *audit.Traffic) error {
+	gateway, all, err := r.cpu()
+	if err != nil {
+		return err
+	}
+	f := &r.figures
+	for time.Since(r.start) < r.length {
 		if err := r.play(ctx, traffic); err != nil {
 			return err
 		}
-		used, rss, err := r.site.Gateway.Used(ctx)
-		if err != nil {
-			return err
-		}
-		t := traffic.Tally()
-		fmt.Fprintf(r.progress, "%4.0f s  %7d requests, %6d left, %d failed, %5.1f MiB used, %5.1f resident\n",
-			time.Since(start).Seconds(), t.Sent, t.Left, t.Failed(), float64(used)/mib, float64(rss)/mib)
-		r.figures.Requests, r.figures.Failed, r.figures.Left = t.Sent, t.Failed(), t.Left
-		r.figures.RSSMiB = float64(rss) / mib
-		if i > 0 {
-			r.used = append(r.used, float64(used))
-		}
-		if t.Failed() > 0 {
-			return fmt.Errorf("%d requests failed: %v, first: %s", t.Failed(), t.Errors, t.First)
-		}
+		r.report()
 	}
-	r.figures.Seconds = time.Since(start).Seconds()
-	return r.judge(ctx)
+	f.Seconds = time.Since(r.start).Seconds()
+	gatewayNow, allNow, err := r.cpu()
+	f.Gateway, f.Cores = (gatewayNow-gateway).Seconds()/f.Seconds, (allNow-all).Seconds()/f.Seconds
+	return errors.Join(err, r.decisions(ctx), f.grows(r.length))
 }
 
-// play is one period: traffic with a change each second, then an audit of everything that should be 0.
+// play is one period: traffic with changes, then an audit of everything that should be 0.
 func (r *soaker) play(ctx context.Context, traffic *audit.Traffic) error {
 	traffic.Start(ctx)
-	for end := time.Now().Add(r.period); time.Now().Before(end); {
-		if err := r.change(ctx); err != nil {
+	err := r.change(ctx, time.Now().Add(r.period))
+	traffic.Pause()
+	f, t := &r.figures, traffic.Tally()
+	f.Requests, f.Injected, f.Left, f.Failed = t.Sent, t.Meant, t.Left, t.Failed()
+	f.Clusters, f.Failures = 1+r.changes.made, r.changes.failed
+	if f.Failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%d requests failed: %v, first: %s", f.Failed, t.Errors, t.First))
+	}
+	if err != nil {
+		return err
+	}
+	f.Audits++
+	return r.atRest(ctx)
+}
+
+// change makes a push each second, other clusters each turn, and lets one server after the other fail for a while.
+func (r *soaker) change(ctx context.Context, end time.Time) error {
+	for time.Now().Before(end) {
+		if err := r.changes.push(ctx); err != nil {
 			return err
 		}
-		r.figures.Changes++
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		r.figures.Pushes++
+		if time.Since(r.turned) >= r.turn {
+			r.turned = time.Now()
+			if err := r.changes.turn(ctx); err != nil {
+				return err
+			}
+		}
+		if err := r.changes.fail(time.Now()); err != nil {
+			return err
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
 		}
 	}
-	traffic.Pause()
+	return r.changes.heal()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// atRest waits until nobody counts anything, at no cluster that there is or was.
+func (r *soaker) atRest(ctx context.Context) error {
 	if _, err := r.site.Drained(ctx); err != nil {
 		return err
 	}
-	r.figures.Audits++
+	const patience = 30 * time.Second
+	for end := time.Now().Add(patience); ; {
+		stats, err := r.site.Gateway.Stats(ctx, `^wasmcustom\.warmgate_(inflight|owners$)`)
+		if err == nil {
+			err = rests(stats, r.workers)
+		}
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// rests returns an error unless nothing is counted and each worker, and the main thread, has one VM that counts.
+func rests(stats map[string]float64, workers int) error {
+	for name, v := range stats {
+		if strings.HasPrefix(name, "wasmcustom.warmgate_inflight") && v != 0 {
+			return fmt.Errorf("%s is %v at rest", name, v)
+		}
+	}
+	if n := stats["wasmcustom.warmgate_owners"]; n < 1 || n > float64(workers+1) {
+		return fmt.Errorf("%v owners count requests, with %d workers", n, workers)
+	}
 	return nil
+}
+
+// measure takes samples of the memory until the end of the run.
+func (r *soaker) measure(ctx context.Context) error {
+	for {
+		used, rss, err := r.site.Gateway.Used(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.samples = append(r.samples, sample{time.Since(r.start), float64(used) / mib})
+		r.figures.RSSMiB = float64(rss) / mib
+		r.mu.Unlock()
+	}
 }
 
 const mib = 1 << 20
 
-// change pushes a part of the endpoints, or another configuration.
-func (r *soaker) change(ctx context.Context) error {
-	if r.rand.IntN(3) == 0 {
-		configs := []string{
-			audit.Config(), audit.Config(`"unit":"tokens"`), audit.Config(`"shadow":true`),
-			audit.Config(`"unit":"tokens"`, `"body_timeout":"30ms"`), audit.Config(`"max_inflight":1000`),
-		}
-		return r.site.Gateway.PushPlugin(ctx, configs[r.rand.IntN(len(configs))])
-	}
-	all := r.site.Endpoints()
-	var list []harness.Endpoint
-	for _, i := range r.rand.Perm(len(all))[:1+r.rand.IntN(len(all))] {
-		list = append(list, all[i])
-	}
-	return r.site.Gateway.PushEndpoints(ctx, list)
+func (r *soaker) report() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := &r.figures
+	f.growth = judge(r.samples)
+	fmt.Fprintf(r.progress, "%4.0f s  %7d requests, %6d left, %5d injected, %d failed, %4d clusters; ",
+		time.Since(r.start).Seconds(), f.Requests, f.Left, f.Injected, f.Failed, f.Clusters)
+	fmt.Fprintf(r.progress, "used %s, %+.1f MiB/h [%+.1f, %+.1f], %.0f resident\n",
+		thirds(f.Thirds), f.Slope, f.Low, f.High, f.RSSMiB)
 }
 
-// request is a short one; the clients of some leave before its answer.
-func request(rnd *rand.Rand, id int) loadgen.Request {
-	q := audit.Short(rnd, id)
-	if rnd.IntN(10) == 0 {
-		q.Leave = loadgen.Leave{At: loadgen.BeforeFirstByte, After: time.Duration(rnd.IntN(50)) * time.Millisecond}
+// cpu returns the CPU time of the gateway, and of it and this program.
+func (r *soaker) cpu() (gateway, all time.Duration, err error) {
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return 0, 0, err
 	}
-	return q
+	gateway, err = r.site.Gateway.CPU()
+	return gateway, gateway + time.Duration(own.Utime.Nano()+own.Stime.Nano()), err
 }
 
-// judge compares the memory of the last third of the periods with the first.
-func (r *soaker) judge(ctx context.Context) error {
+// decisions counts the requests by the plugin's reasons. None may lack room.
+func (r *soaker) decisions(ctx context.Context) error {
+	const name = "wasmcustom.warmgate_decisions_total"
 	stats, err := r.site.Gateway.Stats(ctx, `^wasmcustom\.warmgate`)
 	if err != nil {
 		return err
 	}
-	first, last := thirds(r.used)
 	f := &r.figures
-	f.Statistics, f.FirstMiB, f.LastMiB = len(stats), first/mib, last/mib
-	f.Slope = (last - first) / mib / (float64(f.Requests) * 2 / 3) * 1e5 // the thirds lie two thirds of the run apart
-	if last-first > maxGrowth {
-		return fmt.Errorf("the memory of Envoy grew from %.1f to %.1f MiB", f.FirstMiB, f.LastMiB)
+	f.Statistics, f.Decisions = len(stats), map[string]int{}
+	for k, v := range stats {
+		if _, reason, ok := strings.Cut(k, ";reason="); ok && strings.HasPrefix(k, name) {
+			f.Decisions[reason] += int(v)
+		}
+	}
+	if n := f.Decisions["store_error"]; n > 0 {
+		return fmt.Errorf("the store had no room for %d requests", n)
 	}
 	return nil
-}
-
-// thirds returns the medians of the first and of the last third of xs.
-func thirds(xs []float64) (first, last float64) {
-	n := max(1, len(xs)/3)
-	return median(xs[:n]), median(xs[len(xs)-n:])
-}
-
-func median(xs []float64) float64 {
-	s := slices.Sorted(slices.Values(xs))
-	return s[len(s)/2]
 }

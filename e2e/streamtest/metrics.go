@@ -91,6 +91,7 @@ var metricsScenarios = []scenario{
 		t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
 		t.wantDrained()
 	}},
+	{name: "requests that are rare", policy: endpointMetrics, endpoints: 2, config: often, run: rare},
 	{name: "policies change while traffic flows", endpoints: 3, run: changesPolicy},
 }
 
@@ -223,6 +224,33 @@ func (t *run) wantGaugeInFlight(name string, want uint64) {
 	t.Advance(1200 * time.Millisecond)
 	t.wantGauge(name, want)
 	t.finish(streams...)
+}
+
+// rare: what engines tell counts also for a request long after the one before. In virtual time the first one is none, too.
+func rare(t *run) {
+	t.tell(vllm(12), vllm(0))
+	n := 12
+	if t.Lacks(VirtualTime) != "" {
+		n = 2
+		t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+	}
+	for i := range n {
+		if i > 0 || n == 2 {
+			t.Advance(3 * time.Second) // longer than metrics are fresh
+		}
+		r := chat()
+		r.Worker = i % t.Workers()
+		s := t.say(r)
+		t.Advance(250 * time.Millisecond)
+		t.finish(s)
+		if got := s.Result().Headers["x-warmgate-reason"]; got != "chosen" {
+			t.Errorf("request %d of %d got the reason %q", i+1, n, got)
+		}
+		if s.Upstream() != 1 && i > 0 { // one busy page may be that of a moment
+			t.Errorf("request %d of %d went to the busy endpoint", i+1, n)
+		}
+	}
+	t.wantDrained()
 }
 
 // adaptersCount: a request for an adapter goes where that is loaded, however its name is written, and arrives whole.

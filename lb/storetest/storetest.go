@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"reserving twice counts once", testReserveTwice},
 		{"amends", testAmend},
 		{"scopes are apart", testScopes},
+		{"scopes come and go", testScopesInTurn},
 		{"endpoints come and go", testChurn},
 		{"returns a dead owner's leases", testDeadOwner},
 		{"a beating owner keeps its leases", testBeating},

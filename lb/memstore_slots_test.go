@@ -1,0 +1,319 @@
+package lb_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// slots is a process with a clock, and what its owners hold.
+type slots struct {
+	*process
+	t    *testing.T
+	now  time.Duration
+	held map[string]int64 // by scope
+	next lb.LeaseID
+}
+
+func newSlots(t *testing.T) *slots {
+	return &slots{process: newProcess(t), t: t, now: time.Hour, held: map[string]int64{}}
+}
+
+func planFor(scope string) *lb.Plan {
+	p := storetest.Even(storetest.Addrs(1))
+	p.Scope = scope
+	return p
+}
+
+// reserve makes a reservation, which must succeed, and returns its lease.
+func (w *slots) reserve(s *lb.MemStore, scope string) lb.LeaseID {
+	w.t.Helper()
+	w.next++
+	id := w.next
+	s.Reserve(w.now, id, planFor(scope), func(_ lb.Grant, err error) {
+		if err != nil {
+			w.t.Fatalf("reserving at %s: %v", scope, err)
+		}
+	})
+	w.held[scope]++
+	return id
+}
+
+func (w *slots) release(s *lb.MemStore, scope string, id lb.LeaseID) {
+	s.Release(w.now, id)
+	w.held[scope]--
+}
+
+// filled is shared memory each slot of which has a scope that is idle, idle-0 longest.
+var filled = sync.OnceValue(func() *memory {
+	m := newMemory()
+	if err := lb.Prepare(m); err != nil {
+		panic(err)
+	}
+	s := lb.NewMemStore(m, 1<<40, storetest.TTL)
+	for i := range 256 {
+		now := time.Duration(i) * 5 * time.Second
+		s.Reserve(now, 1, planFor(fmt.Sprintf("idle-%d", i)), func(lb.Grant, error) {})
+		s.Release(now, 1)
+	}
+	return m
+})
+
+// fill gives each slot to a scope that is idle.
+func (w *slots) fill() {
+	m := filled()
+	w.vals, w.cas, w.last = maps.Clone(m.vals), maps.Clone(m.cas), m.last
+}
+
+// check compares the counts of all scopes with what is held, and finds none of them in two slots.
+func (w *slots) check() {
+	w.t.Helper()
+	for scope, n := range w.held {
+		if l := w.Loads(scope, storetest.Addrs(1)); l[0].Requests != n {
+			w.t.Fatalf("%d in flight at %s, want %d", l[0].Requests, scope, n)
+		}
+	}
+	seen := map[string]string{}
+	for key, val := range w.vals {
+		if !strings.Contains(key, "/table/") || len(val) < 16 {
+			continue
+		}
+		name := string(val[len(val)-int(val[12]):])
+		if other, ok := seen[name]; ok {
+			w.t.Fatalf("%s is in %s and in %s", name, key, other)
+		}
+		seen[name] = key
+	}
+}
+
+// Whoever asks for the loads of many scopes that have no slot any more reads the tables once, and again once a slot was
+// taken. A taking that has stopped half-way must not hide the scope.
+func TestLoadsOfManyScopes(t *testing.T) {
+	w := newSlots(t)
+	a, asks := w.newOwner(), w.newOwner()
+	w.fill()
+	gets := 0
+	w.onGet = func(string) { gets++ }
+	for range 3 {
+		for i := range 1000 {
+			if l, err := asks.Loads(fmt.Sprintf("gone-%d", i), storetest.Addrs(1), nil); err != nil || l[0] != (lb.Load{}) {
+				t.Fatalf("%v, %v", l, err)
+			}
+		}
+	}
+	if most := 3000 + 2*256; gets > most {
+		t.Errorf("%d reads for 3000 answers, want %d at most", gets, most)
+	}
+	w.onGet = nil
+	half := errors.New("half-way")
+	w.setErr = func(key string) error {
+		if strings.Contains(key, "/table/") {
+			return half
+		}
+		return nil
+	}
+	a.Reserve(w.now, 1, planFor("new"), func(_ lb.Grant, err error) {
+		if !errors.Is(err, half) {
+			t.Fatal(err)
+		}
+	})
+	w.setErr = nil
+	if _, err := asks.Loads("new", storetest.Addrs(1), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.reserve(a, "new")
+	if l, err := asks.Loads("new", storetest.Addrs(1), nil); err != nil || l[0].Requests != 1 {
+		t.Errorf("%v, %v; want 1 in flight", l, err)
+	}
+}
+
+// A slot whose scope is idle goes to a new one when there is no other.
+func TestScopesInTurn(t *testing.T) {
+	w := newSlots(t)
+	a, b := w.newOwner(), w.newOwner()
+	refused := 0
+	for i := range lb.LeaseID(1000) {
+		p, granted := planFor(fmt.Sprintf("outbound|80||svc-%d.default.svc.cluster.local", i)), int64(0)
+		for _, s := range []*lb.MemStore{a, b} {
+			s.Reserve(w.now, i, p, func(_ lb.Grant, err error) {
+				if err == nil {
+					granted++
+				}
+			})
+		}
+		if granted < 2 {
+			refused++
+		} else if l := w.Loads(p.Scope, storetest.Addrs(1)); l[0].Requests != granted {
+			t.Fatalf("%d in flight at scope %d, want %d", l[0].Requests, i, granted)
+		}
+		a.Release(w.now, i)
+		b.Release(w.now, i)
+		if w.now += time.Second; i%20 > 0 {
+			continue
+		}
+		if err := errors.Join(a.Beat(w.now), b.Beat(w.now)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refused > 0 {
+		t.Errorf("%d of 1000 scopes were refused", refused)
+	}
+	if n := a.Scopes(); n > 256+20 {
+		t.Errorf("the store remembers %d scopes", n)
+	}
+}
+
+// What is held somewhere keeps its slot, however long it takes; what was used last keeps it longest.
+func TestHeldScopesStay(t *testing.T) {
+	w := newSlots(t)
+	a, b := w.newOwner(), w.newOwner()
+	w.fill()
+	for i := range 200 {
+		w.reserve([]*lb.MemStore{a, b}[i%2], fmt.Sprintf("held-%d", i))
+	}
+	w.check()
+	if l := w.slotOf("idle-255"); l == "" {
+		t.Error("the scope that was used last lost its slot to one of 200, though 255 were idle for longer")
+	}
+	for i := range 300 {
+		name := fmt.Sprintf("passing-%d", i)
+		w.release(b, name, w.reserve(b, name))
+		w.now += time.Second
+		if err := errors.Join(a.Beat(w.now), b.Beat(w.now)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.check()
+	for i := range 56 {
+		w.reserve(a, fmt.Sprintf("more-%d", i))
+	}
+	w.check()
+	a.Reserve(w.now, 1<<40, planFor("one too many"), func(_ lb.Grant, err error) {
+		if !errors.Is(err, lb.ErrNoRoom) {
+			t.Errorf("with 256 scopes in use: %v", err)
+		}
+	})
+	w.check()
+}
+
+// slotOf returns the key of the scope's table, "" if it has none.
+func (w *slots) slotOf(scope string) string {
+	for key, val := range w.vals {
+		if strings.Contains(key, "/table/") && strings.HasSuffix(string(val), scope) {
+			return key
+		}
+	}
+	return ""
+}
+
+// Another owner comes in between at any read or write of one that takes a slot: for the same scope, for another new
+// one, or for the very scope whose slot is being taken.
+func TestRaceForASlot(t *testing.T) {
+	for _, rival := range []string{"new", "other", "idle-0"} {
+		for at := 1; ; at++ {
+			w := newSlots(t)
+			a, b := w.newOwner(), w.newOwner()
+			w.fill()
+			steps, met := 0, false
+			meet := func(string) {
+				if steps++; steps == at && !met {
+					met = true
+					w.reserve(b, rival)
+				}
+			}
+			w.onGet, w.onSet = meet, meet
+			w.reserve(a, "new")
+			w.onGet, w.onSet = nil, nil
+			w.check()
+			if !met {
+				if at < 250 {
+					t.Fatalf("taking a slot made only %d reads: nothing was tested", at)
+				}
+				break
+			}
+		}
+	}
+}
+
+// An owner stands still in the middle of taking a slot, and another, for which a better one has become free meanwhile,
+// takes one for the same scope: both count at the same.
+func TestStandingStillTakingASlot(t *testing.T) {
+	w := newSlots(t)
+	a, b, c := w.newOwner(), w.newOwner(), w.newOwner()
+	leases := map[string]lb.LeaseID{}
+	for i := range 256 {
+		name := fmt.Sprintf("idle-%d", i)
+		leases[name] = w.reserve(c, name)
+	}
+	first := ""
+	for name := range leases {
+		if w.slotOf(name) == "warmgate/1/table/0" {
+			first = name
+		}
+	}
+	for name, id := range leases {
+		if name != first {
+			w.release(c, name, id)
+		}
+	}
+	stood := false
+	w.onSet = func(key string) {
+		if strings.Contains(key, "/table/") && !stood {
+			stood = true
+			w.release(c, first, leases[first])
+			w.reserve(b, "new")
+		}
+	}
+	w.reserve(a, "new")
+	w.onSet = nil
+	if !stood || w.slotOf("new") == "" {
+		t.Fatal("nothing was tested")
+	}
+	w.check()
+}
+
+// An owner dies after any write while it takes a slot, and others go on: for the same scope and for others.
+func TestDeathTakingASlot(t *testing.T) {
+	for _, next := range [][]string{{"new", "other"}, {"other", "new"}, {"idle-0", "new"}, {"other", "another"}} {
+		for writes := range 8 {
+			w := newSlots(t)
+			dying, a, b := w.newOwner(), w.newOwner(), w.newOwner()
+			w.fill()
+			left := writes
+			w.setErr = func(string) error {
+				if left == 0 {
+					panic("dead")
+				}
+				left--
+				return nil
+			}
+			finished := func() (finished bool) {
+				defer func() { _ = recover() }()
+				dying.Reserve(w.now, 1, planFor("new"), func(lb.Grant, error) {})
+				return true
+			}()
+			w.setErr = nil
+			if finished && writes < 4 {
+				t.Fatalf("taking a slot needed only %d writes: nothing was tested", writes)
+			}
+			w.reserve(a, next[0])
+			w.reserve(b, next[1])
+			w.reserve(b, next[0])
+			w.reserve(a, next[1])
+			for range 7 {
+				w.now += time.Second
+				if err := errors.Join(a.Beat(w.now), b.Beat(w.now)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.check()
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// testScopesInTurn has a lease at one scope all the time, while others, more than any store has room for at once, are used
+// one after the other.
+func testScopesInTurn(t *testing.T, w *world) {
+	const scopes = 400
+	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
+	w.must(a, 1, Even(addrs[:1]))
+	for i := range scopes {
+		p, id := Even(addrs), lb.LeaseID(i+2)
+		p.Scope = fmt.Sprintf("scope %d", i)
+		w.must(a, id, p)
+		w.must(b, id, p)
+		for _, l := range w.Loads(p.Scope, addrs) {
+			if l.Requests != 1 {
+				t.Fatalf("scope %d: %v", i, l)
+			}
+		}
+		a.Release(w.now, id)
+		b.Release(w.now, id)
+		if i%50 == 0 {
+			w.pass(time.Second, a, b)
+		}
+	}
+	p := Even(addrs)
+	p.Scope = "scope 0"
+	w.must(b, scopes+2, p)
+	if l := w.Loads(p.Scope, addrs); l[0].Requests+l[1].Requests != 1 {
+		t.Fatalf("the first scope again: %v", l)
+	}
+	w.want(addrs, 1, 0)
+}
