@@ -76,8 +76,8 @@ func (r *reads) during(f func()) {
 	r.lists, r.bytes, r.pages = r.lists+stat.Calls, r.bytes+stat.Bytes, r.pages+parsed()-before
 }
 
-// Half a megabyte of metrics is parsed by one worker of the gateway once an interval, at its tick. While there is traffic, ticks also
-// look after the list of the hosts, so that requests neither parse nor copy any of it.
+// Half a megabyte of metrics is parsed by one worker of the gateway once an interval, at its tick. While there is traffic,
+// ticks also look after the list of the hosts, so that requests after the first neither parse nor copy any of it.
 func TestPagesAreReadAtTicks(t *testing.T) {
 	const (
 		workers = 4
@@ -88,8 +88,8 @@ func TestPagesAreReadAtTicks(t *testing.T) {
 			gw := fleet(t, workers, c.endpoints)
 			checkHealth(t, gw, c.size)
 			inRequests, atTicks := traffic(gw, seconds)
-			if inRequests.pages != 0 {
-				t.Errorf("requests had %d pages parsed", inRequests.pages)
+			if most := uint64(c.endpoints); inRequests.pages > most { // the first one finds nothing fresh
+				t.Errorf("requests had %d pages parsed, want at most %d", inRequests.pages, most)
 			}
 			if inRequests.lists > 2*workers {
 				t.Errorf("requests read %d lists of hosts, %d KiB; want no more than the first ones", inRequests.lists, inRequests.bytes>>10)
