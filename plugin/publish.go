@@ -65,8 +65,9 @@ func (v *vm) publishLoads(cl *cluster) {
 	}
 	for i, a := range addrs {
 		v.stats.set(statInflight+labels(cl.name, a), uint64(loads[i].Requests))
-		if cl.tokens {
-			v.stats.set(statTokens+labels(cl.name, a), uint64(loads[i].Tokens))
+		// Once it is shown it is kept right, also when no configuration in force counts tokens any more.
+		if name := statTokens + labels(cl.name, a); cl.tokens || v.stats.has(name) {
+			v.stats.set(name, uint64(loads[i].Tokens))
 		}
 		if !listed[a] && loads[i] == (lb.Load{}) {
 			delete(cl.gauges, a)

@@ -105,19 +105,20 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 func TestGaugesOutliveAConfiguration(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"hello"}`}})
+	d.advance(2 * beatPeriod) // a VM keeps what it has shown
+	gauge := func(stat string) uint64 {
+		d.advance(2 * beatPeriod)
+		return d.Gauge(stat+labels(fakeCluster, d.Addr(0))) + d.Gauge(stat+labels(fakeCluster, d.Addr(1)))
+	}
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
-	gauge := func() uint64 {
-		d.advance(2 * beatPeriod)
-		return d.Gauge(statInflight+labels(fakeCluster, d.Addr(0))) + d.Gauge(statInflight+labels(fakeCluster, d.Addr(1)))
-	}
-	if n := gauge(); n != 1 {
-		t.Errorf("%d requests are shown in flight, want 1", n)
+	if n, tokens := gauge(statInflight), gauge(statTokens); n != 1 || tokens == 0 {
+		t.Errorf("%d requests and %d tokens are shown in flight, want 1 and its tokens", n, tokens)
 	}
 	c.Head(200)
 	c.Finish()
-	if n := gauge(); n != 0 {
-		t.Errorf("%d requests are shown in flight, want 0", n)
+	if n, tokens := gauge(statInflight), gauge(statTokens); n != 0 || tokens != 0 {
+		t.Errorf("%d requests and %d tokens are shown in flight, want 0", n, tokens)
 	}
 }
