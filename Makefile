@@ -15,7 +15,7 @@ help: ## List the targets
 include build/wasm.mk
 
 test: wasm ## Run every test that needs no long run, real Envoy included
-	$(GO) test -p 2 -timeout 10m ./...
+	$(GO) test -p 3 -timeout 10m ./...  # packages wait more than they compute
 	cd e2e/bench/expfmt && $(GO) test ./...
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing

@@ -205,9 +205,13 @@ func opensWebSocket(t *testing.T, l *lab, name string) {
 	settled(t, l, name)
 }
 
+// tick is how often the plugin writes down releases that it has put together.
+const tick = 100 * time.Millisecond
+
 // counts opens a connection for each server and one more, and expects the plugin to count them while they are open.
 func (l *lab) counts(t *testing.T, host string, open func() (net.Conn, http.Header)) {
 	t.Helper()
+	time.Sleep(2 * tick) // by then what has ended is returned
 	for i := range size + 1 {
 		want := fmt.Sprint(i/size + 1)
 		conn, header := open()

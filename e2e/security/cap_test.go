@@ -28,6 +28,7 @@ func TestCapHoldsForEveryBody(t *testing.T) {
 	defer server.Close()
 	endpoints := []harness.Endpoint{{Addr: server.Listener.Addr().String()}}
 	g := harness.StartT(t, harness.Options{Endpoints: endpoints, Config: capped})
+	awaitChosen(t, g, func() { <-arrived; leave <- struct{}{} })
 	for _, c := range []struct{ name, body, header, value string }{
 		{"a good body", chat, "", ""},
 		{"compressed", chat, "Content-Encoding", "x"},
@@ -61,6 +62,23 @@ func TestCapHoldsForEveryBody(t *testing.T) {
 			awaitInflight(t, g, 0)
 		})
 	}
+}
+
+// awaitChosen sends requests, one at a time, until the plugin chooses: before it knows the endpoints, Envoy balances by
+// itself and no cap holds. serve lets one of them pass.
+func awaitChosen(t *testing.T, g *harness.Gateway, serve func()) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		go serve()
+		if status := <-sendAll(t, g, 1, chat, "", ""); status != http.StatusOK {
+			t.Fatalf("%d, want 200", status)
+		}
+		n, err := g.Sum(t.Context(), `^wasmcustom\.warmgate_decisions_total;.*reason=chosen$`)
+		if err == nil && n > 0 {
+			return
+		}
+	}
+	t.Fatal("nothing is chosen")
 }
 
 // sendAll sends n requests at once and returns where the statuses of their answers come, 0 for none.
