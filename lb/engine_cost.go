@@ -56,9 +56,9 @@ type engineList struct {
 	fresh   int
 }
 
-// mostWeighed is how many candidates are at hand in all lists, but those used a moment ago: for each adapter there is one, and for
-// each configuration.
-const mostWeighed = 1 << 16
+// mostLists is how many lists are at hand, and mostWeighed how many candidates in all of them: for each adapter there is
+// a list, and for each configuration; and while endpoints fail, nearly every outcome makes another one.
+const mostLists, mostWeighed = 256, 1 << 16
 
 // weigh returns the candidates with the costs that their engines give them, and of how many there is a fresh reading. Without any,
 // they are returned as they are. fixed says that their weights are configured. Like the list it is given, the one it returns is
@@ -67,6 +67,7 @@ func (g *Engines) weigh(now time.Duration, cs []Candidate, cfg *EngineConfig, un
 	key := engineKey{&cs[0], cfg, unit, g.adapter(model), fixed}
 	l := g.lists[key]
 	if l == nil {
+		g.makeRoom(len(cs))
 		l = &engineList{of: cs}
 		g.lists[key] = l
 	}
@@ -76,26 +77,40 @@ func (g *Engines) weigh(now time.Duration, cs []Candidate, cfg *EngineConfig, un
 	}
 	g.sweep(now)
 	out, fresh := g.weighed(now, cs, cfg, unit, key.adapter, fixed)
-	l.out, l.fresh, l.version, l.until = g.made.keep(now, out), fresh, g.version, now+refreshEvery
+	if !slices.Equal(out, l.out) {
+		l.out = g.made.keep(now, out)
+	}
+	l.fresh, l.version, l.until = fresh, g.version, now+refreshEvery
 	return l.out, fresh
 }
 
-// sweep forgets lists that are not used any more: sooner if there are many.
+// makeRoom forgets the lists that were not used for longest if there are too many for another one of n candidates.
+func (g *Engines) makeRoom(n int) {
+	for _, l := range g.lists {
+		n += len(l.of)
+	}
+	for len(g.lists) >= mostLists || n > mostWeighed && len(g.lists) > 0 {
+		var oldest engineKey
+		at := time.Duration(math.MaxInt64)
+		for key, l := range g.lists {
+			if l.used < at {
+				oldest, at = key, l.used
+			}
+		}
+		n -= len(g.lists[oldest].of)
+		delete(g.lists, oldest)
+	}
+}
+
+// sweep forgets lists that are not used any more.
 func (g *Engines) sweep(now time.Duration) {
 	if now-g.swept < listAge/10 {
 		return
 	}
 	g.swept = now
-	n, most := 0, listAge
-	for _, l := range g.lists {
-		n += len(l.of)
-	}
-	if n > mostWeighed {
-		most = listAge / 10
-	}
 	clear(g.configs)
 	for key, l := range g.lists {
-		if now-l.used > most {
+		if now-l.used > listAge {
 			delete(g.lists, key)
 			continue
 		}

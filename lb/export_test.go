@@ -30,3 +30,22 @@ func Loads(v *View) (healthy, degraded []int) {
 
 // Scopes returns how many scopes the store remembers.
 func (s *MemStore) Scopes() int { return len(s.scopes) }
+
+// Kept returns how many candidates are in lists that are kept.
+func Kept(h *Health, g *Engines, s *Shares) (n int) {
+	for _, p := range []*pool{&h.made, &g.made, &s.made} {
+		for i := range p.lists {
+			n += len(p.lists[i].candidates)
+		}
+	}
+	for _, l := range h.lists {
+		n += len(l.rest)
+		for i := range l.drawn {
+			n += len(l.drawn[i].candidates)
+		}
+	}
+	for _, l := range g.lists {
+		n += len(l.of) + len(l.out)
+	}
+	return n
+}
