@@ -14,8 +14,8 @@ type source[K comparable] struct {
 	terms K
 }
 
-// derivedKept is how many lists are kept, and inDerived how many candidates in all of them. Those of old sources go with
-// all others: what is in use is soon there again.
+// derivedKept is how many lists are kept, and inDerived how many candidates in all of them. Those of old sources go
+// with all others: what is in use is soon there again.
 const derivedKept, inDerived = 64, 1 << 15
 
 // of returns what build makes of the candidates under the terms.

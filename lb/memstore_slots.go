@@ -81,8 +81,8 @@ func (s *MemStore) take(now time.Duration, scope string) (int, table, uint32, er
 	return -1, nil, 0, ErrContended
 }
 
-// finish does what is left of a taking, of which version is the version of its value. Afterwards whoever began it can no
-// longer do so.
+// finish does what is left of a taking, of which version is the version of its value. Afterwards whoever began it can
+// no longer do so.
 func (s *MemStore) finish(val []byte, version uint32) error {
 	if len(val) < 4 {
 		return nil
@@ -100,8 +100,8 @@ func (s *MemStore) finish(val []byte, version uint32) error {
 	case t != nil && (t.isFor(scope) || !t.isIdle()):
 		return nil
 	}
-	// Of a taking that another has followed nothing is left: the scope may have another slot by now. Looked at after the
-	// table was read, so that a taking which follows from now on changes that first.
+	// Of a taking that another has followed nothing is left: the scope may have another slot by now. Looked at after
+	// the table was read, so that a taking which follows from now on changes that first.
 	if _, now, err := s.kv.Get(takingKey); err != nil || now != version {
 		return nil
 	}

@@ -171,7 +171,8 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 	}
 }
 
-// While endpoints fail, and while they near their share, nearly every request has a list of its own. Few of them are kept.
+// While endpoints fail, and while they near their share, nearly every request has a list of its own. Few of them are
+// kept.
 func TestFailuresFillNoMemory(t *testing.T) {
 	const n, requests, most, alone = 1000, 3000, 250_000, 33_000
 	for _, name := range policiesTested {
