@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
 )
 
 // An owner stands still at any of its first reads and writes after it has looked for a taking to finish. Meanwhile
@@ -87,5 +88,62 @@ func TestLongScopes(t *testing.T) {
 	}
 	if used != 3 {
 		t.Errorf("3 scopes have %d slots", used)
+	}
+}
+
+// Two workers use a cluster for the first time at once: one comes in between at any read or write of the other's, with
+// beats, which sweep, and with requests. The cap holds.
+func TestCapAtFirstUse(t *testing.T) {
+	const most = 4
+	for at := 1; ; at++ {
+		w := newSlots(t)
+		a, b := w.newOwner(), w.newOwner()
+		plan, granted, id := planFor("llm"), int64(0), lb.LeaseID(0)
+		plan.Candidates[0].Cap = most
+		ask := func(s *lb.MemStore) {
+			id++
+			s.Reserve(w.now, id, plan, func(_ lb.Grant, err error) {
+				switch {
+				case err == nil:
+					granted++
+				case !errors.Is(err, lb.ErrFull):
+					t.Fatal(err)
+				}
+			})
+		}
+		steps, met := 0, false
+		meet := func(string) {
+			if steps++; steps == at && !met {
+				met = true
+				for range most - 1 {
+					if err := b.Beat(w.now); err != nil {
+						t.Fatal(err)
+					}
+					ask(b)
+					w.now += time.Second
+				}
+			}
+		}
+		w.onGet, w.onSet = meet, meet
+		for range most {
+			ask(a)
+			if err := a.Beat(w.now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.onGet, w.onSet = nil, nil
+		for range most {
+			ask(b)
+			ask(a)
+		}
+		if l := w.Loads("llm", storetest.Addrs(1)); granted != most || l[0].Requests != most {
+			t.Fatalf("%d requests passed and %v is counted, want %d; the other came at step %d", granted, l, most, at)
+		}
+		if !met {
+			if at < 30 {
+				t.Fatalf("first use made only %d steps: nothing was tested", at)
+			}
+			return
+		}
 	}
 }
