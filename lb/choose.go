@@ -8,12 +8,12 @@ const Full = -1
 //
 //	cost(c) = c.Base + (c.Slope * load(c) + c.Steep * beyond(c)) / c.Weight - p.Prefix.Credit * worth(c)
 //
-// where load is what c carries over all owners and what this request brings, both in the plan's unit, beyond is how much of that
-// is more than c.Room, and worth is what it is worth to have the part of the prompt that c has in its cache, 1 at most for all of
-// it. Counting the request itself makes an
-// idle endpoint of twice the weight win over an idle one of weight 1. Equal costs are settled evenly by the lower 32 of the
-// plan's random bits. loads[i], and matched[i], the number of the prompt's blocks that are cached, belong to p.Candidates[i];
-// matched is nil when nothing is cached anywhere.
+// where load is what c carries over all owners and what this request brings, both in the plan's unit, beyond is how
+// much of that is more than c.Room, and worth is what it is worth to have the part of the prompt that c has in its
+// cache, 1 at most for all of it. Counting the request itself makes an idle endpoint of twice the weight win over an
+// idle one of weight 1. Equal costs are settled evenly by the lower 32 of the plan's random bits. loads[i], and
+// matched[i], the number of the prompt's blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing
+// is cached anywhere.
 func Choose(p *Plan, loads []Load, matched []int) int {
 	added := p.added()
 	ties, least := 0, 0.0
@@ -58,8 +58,8 @@ func (c *Candidate) cost(load float64) float64 {
 	return cost
 }
 
-// credit is by how much candidate i costs less for what it has cached. It is rounded before it is taken off: a processor that does
-// both in one step would settle ties in another way than a store in Redis.
+// credit is by how much candidate i costs less for what it has cached. It is rounded before it is taken off: a
+// processor that does both in one step would settle ties in another way than a store in Redis.
 func (p *Plan) credit(matched []int, i int) float64 {
 	if matched == nil {
 		return 0

@@ -2,9 +2,10 @@ package lb
 
 import "time"
 
-// endpointMetrics is endpoint_metrics: the endpoint whose engine is likely to serve the request soonest by what engines say of their
-// queues, KV caches and adapters, or the one with the least or the most of one metric. What was reserved and released since they
-// spoke is the store's to know, at the moment of the reservation, so that no herd follows the numbers of a moment ago.
+// endpointMetrics is endpoint_metrics: the endpoint whose engine is likely to serve the request soonest by what engines
+// say of their queues, KV caches and adapters, or the one with the least or the most of one metric. What was reserved
+// and released since they spoke is the store's to know, at the moment of the reservation, so that no herd follows the
+// numbers of a moment ago.
 type endpointMetrics struct {
 	*leastRequest
 	engines *Engines
@@ -18,8 +19,8 @@ func newEndpointMetrics(c Config) (Policy, error) {
 	}, nil
 }
 
-// Plan makes every healthy endpoint a candidate at the cost that its engine gives it, except those that have had their share. An
-// endpoint that says nothing gets the mean cost; if none says anything, the gateway decides.
+// Plan makes every healthy endpoint a candidate at the cost that its engine gives it, except those that have had their
+// share. An endpoint that says nothing gets the mean cost; if none says anything, the gateway decides.
 func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
 	plan, reason := p.plan(now, r, v)
 	if reason != ReasonChosen {

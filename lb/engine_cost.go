@@ -56,17 +56,14 @@ type engineList struct {
 	fresh   int
 }
 
-// mostWeighed is how many candidates are at hand in all lists, but those used a moment ago: for each adapter there is one, and for
-// each configuration.
-const mostWeighed = 1 << 16
-
-// weigh returns the candidates with the costs that their engines give them, and of how many there is a fresh reading. Without any,
-// they are returned as they are. fixed says that their weights are configured. Like the list it is given, the one it returns is
-// shared, and the same as long as its content is.
+// weigh returns the candidates with the costs that their engines give them, and of how many there is a fresh reading.
+// Without any, they are returned as they are. fixed says that their weights are configured. Like the list it is given,
+// the one it returns is shared, and the same as long as its content is.
 func (g *Engines) weigh(now time.Duration, cs []Candidate, cfg *EngineConfig, unit Unit, model string, fixed bool) ([]Candidate, int) {
 	key := engineKey{&cs[0], cfg, unit, g.adapter(model), fixed}
 	l := g.lists[key]
 	if l == nil {
+		g.makeRoom(len(cs))
 		l = &engineList{of: cs}
 		g.lists[key] = l
 	}
@@ -76,26 +73,22 @@ func (g *Engines) weigh(now time.Duration, cs []Candidate, cfg *EngineConfig, un
 	}
 	g.sweep(now)
 	out, fresh := g.weighed(now, cs, cfg, unit, key.adapter, fixed)
-	l.out, l.fresh, l.version, l.until = g.made.keep(now, out), fresh, g.version, now+refreshEvery
+	if !slices.Equal(out, l.out) {
+		l.out = g.made.keep(now, out)
+	}
+	l.fresh, l.version, l.until = fresh, g.version, now+refreshEvery
 	return l.out, fresh
 }
 
-// sweep forgets lists that are not used any more: sooner if there are many.
+// sweep forgets lists that are not used any more.
 func (g *Engines) sweep(now time.Duration) {
 	if now-g.swept < listAge/10 {
 		return
 	}
 	g.swept = now
-	n, most := 0, listAge
-	for _, l := range g.lists {
-		n += len(l.of)
-	}
-	if n > mostWeighed {
-		most = listAge / 10
-	}
 	clear(g.configs)
 	for key, l := range g.lists {
-		if now-l.used > most {
+		if now-l.used > listAge {
 			delete(g.lists, key)
 			continue
 		}
@@ -162,8 +155,8 @@ func coarse(x float64, digits uint) float64 {
 	return math.Float64frombits(math.Float64bits(x) &^ (1<<(52-digits) - 1))
 }
 
-// usualSpeed returns the speed of the engine in the middle of those whose speed is known, 0 if there are none. One that tells nonsense
-// does not move it.
+// usualSpeed returns the speed of the engine in the middle of those whose speed is known, 0 if there are none. One that
+// tells nonsense does not move it.
 func (g *Engines) usualSpeed(cs []Candidate) float64 {
 	var speeds []float64
 	for i := range cs {
@@ -188,8 +181,8 @@ type weighing struct {
 //
 //	(running * (load + foreign) + queue * waiting) / weight + kv * use + lora
 //
-// load is counted by the store at the moment of the reservation, so what was reserved and released since the engine spoke is in
-// it. waiting is how much of it is more than the engine has room for.
+// load is counted by the store at the moment of the reservation, so what was reserved and released since the engine
+// spoke is in it. waiting is how much of it is more than the engine has room for.
 func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 	use := meanUse(told)
 	var foreign, beside, rooms []float64
@@ -278,8 +271,9 @@ func (w *weighing) room(e *engine) (room float64, known bool) {
 	return room, known
 }
 
-// lora returns what it costs to have the adapter there, from 0 where it is in the batch to 1 where it must take another's place. Engines
-// tell of adapters whose requests run, and do so late; what this VM has sent there may wait, and counts at once.
+// lora returns what it costs to have the adapter there, from 0 where it is in the batch to 1 where it must take
+// another's place. Engines tell of adapters whose requests run, and do so late; what this VM has sent there may wait,
+// and counts at once.
 func (w *weighing) lora(e *engine, addr string) float64 {
 	ours := w.g.ours[addr]
 	if w.adapter == 0 || e.Loaded.Has(w.adapter) || ours[w.adapter] > 0 {
@@ -301,9 +295,10 @@ func (w *weighing) lora(e *engine, addr string) float64 {
 	return 1
 }
 
-// byTarget gives the candidates the value of one metric as their cost, or its growth per second if it is a counter, and returns how
-// many have told it. A request that came since the engines spoke costs as much as there is of the metric for each in flight: it counts
-// in the same coin, whatever that is. What an engine's requests that have ended have left of it, nobody knows.
+// byTarget gives the candidates the value of one metric as their cost, or its growth per second if it is a counter, and
+// returns how many have told it. A request that came since the engines spoke costs as much as there is of the metric
+// for each in flight: it counts in the same coin, whatever that is. What an engine's requests that have ended have left
+// of it, nobody knows.
 func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 	at := slices.Index(w.g.targets, w.cfg.Target)
 	if at < 0 {
@@ -345,8 +340,9 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 	return n
 }
 
-// targets returns the value of a target for each engine, NaN where there is none, and how many there are. A value that would win
-// against all is bounded by the one in the middle: the best that an engine can be is idle, or eight times as good as the usual one.
+// targets returns the value of a target for each engine, NaN where there is none, and how many there are. A value that
+// would win against all is bounded by the one in the middle: the best that an engine can be is idle, or eight times as
+// good as the usual one.
 func (w *weighing) targets(at int, told []*engine) (values []float64, n int) {
 	values = make([]float64, len(told))
 	var known []float64

@@ -32,8 +32,8 @@ const (
 	mostTold = 1e6
 	// leastSpeed and mostSpeed bound the capacity that is learned, relative to that of the engine in the middle.
 	leastSpeed, mostSpeed = 1.0 / 8, 8
-	// kvTold is the use of the KV cache from which it tells how many requests fit, and kvFull is the use at which an engine is taken
-	// to make requests wait: those that run grow.
+	// kvTold is the use of the KV cache from which it tells how many requests fit, and kvFull is the use at which an
+	// engine is taken to make requests wait: those that run grow.
 	kvTold, kvFull = 0.2, 0.95
 	// adapterAge is for how long an adapter is known that no engine tells of any more.
 	adapterAge = 10 * time.Minute
@@ -41,8 +41,8 @@ const (
 	maxAdapters = 1024
 )
 
-// Engines is what the engines of one cluster have said. One VM has one per cluster, shared by all policies of it; what it learns
-// from the readings survives a change of the configuration.
+// Engines is what the engines of one cluster have said. One VM has one per cluster, shared by all policies of it; what
+// it learns from the readings survives a change of the configuration.
 type Engines struct {
 	known    map[string]*engine
 	targets  []string                  // names of the readings' targets
@@ -76,8 +76,8 @@ func NewEngines() *Engines {
 	}
 }
 
-// Take takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has already, and
-// forgets whom it is not given.
+// Take takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has
+// already, and forgets whom it is not given.
 func (g *Engines) Take(now time.Duration, targets []string, readings map[string]Reading) {
 	if !slices.Equal(g.targets, targets) { // what the values before were of is not what they are of now
 		for _, e := range g.known {
@@ -121,8 +121,8 @@ func (g *Engines) meet(now time.Duration, id uint64) {
 	}
 }
 
-// Placed tells that a request of so many tokens for a model goes to an endpoint. It returns the adapter that it is counted for, which
-// Left wants to know, 0 for none.
+// Placed tells that a request of so many tokens for a model goes to an endpoint. It returns the adapter that it is
+// counted for, which Left wants to know, 0 for none.
 func (g *Engines) Placed(model, addr string, tokens int64) (adapter uint64) {
 	const newest = 1.0 / 16
 	if tokens > 0 { // where they are counted
@@ -228,9 +228,9 @@ func (e *engine) asleep() bool {
 // learn compares the reading with the one before.
 func (e *engine) learn(r *Reading) {
 	running, _ := r.Value(metrics.Running)
-	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only what two readings
-	// in a row have too many is somebody else's.
-	// With pages, what runs is known from the latest; a load report says nothing new of it.
+	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only
+	// what two readings in a row have too many is somebody else's. With pages, what runs is known from the latest; a
+	// load report says nothing new of it.
 	if _, whole := r.Value(metrics.Running); r.Told != e.Told || r.Told == 0 || !whole {
 		beyond := 0.0
 		if r.Counted {
@@ -278,7 +278,8 @@ func (e *engine) learnRates(r *Reading) {
 	e.took = e.took*keep + ended - began
 }
 
-// grown returns a counter by the latest reading and by r. It is not ok if one of them lacks it, or if the engine has started again.
+// grown returns a counter by the latest reading and by r. It is not ok if one of them lacks it, or if the engine has
+// started again.
 func (e *engine) grown(r *Reading, f metrics.Field) (then, now float64, ok bool) {
 	then, before := e.Value(f)
 	now, told := r.Value(f)
@@ -305,8 +306,8 @@ func capacity(speed, usual float64) float64 {
 	return ratio
 }
 
-// room returns how many requests of ours there may be before some wait: less than none where others fill the engine. It is not known
-// before the engine has told of a queue, or of a KV cache in use.
+// room returns how many requests of ours there may be before some wait: less than none where others fill the engine. It
+// is not known before the engine has told of a queue, or of a KV cache in use.
 func (e *engine) room() (room float64, known bool) {
 	running, told := e.Value(metrics.Running)
 	if waits := queue(&e.Load); !told && waits > 0 && e.Counted { // a load report: those that wait are in front of the next
@@ -325,4 +326,26 @@ func (e *engine) room() (room float64, known bool) {
 func (e *engine) tokenRoom(size float64) (room float64, known bool) {
 	room = kvFull * e.value(metrics.KVBlocks) * e.value(metrics.BlockTokens)
 	return room - size*e.foreign, room > 0
+}
+
+// mostLists is how many lists are at hand, and mostWeighed how many candidates in all of them: for each adapter there
+// is a list, and for each configuration; and while endpoints fail, nearly every outcome makes another one.
+const mostLists, mostWeighed = 256, 1 << 16
+
+// makeRoom forgets the lists that were not used for longest if there are too many for another one of n candidates.
+func (g *Engines) makeRoom(n int) {
+	for _, l := range g.lists {
+		n += len(l.of)
+	}
+	for len(g.lists) >= mostLists || n > mostWeighed && len(g.lists) > 0 {
+		var oldest engineKey
+		at := time.Duration(math.MaxInt64)
+		for key, l := range g.lists {
+			if l.used < at {
+				oldest, at = key, l.used
+			}
+		}
+		n -= len(g.lists[oldest].of)
+		delete(g.lists, oldest)
+	}
 }

@@ -30,3 +30,39 @@ func Loads(v *View) (healthy, degraded []int) {
 
 // Scopes returns how many scopes the store remembers.
 func (s *MemStore) Scopes() int { return len(s.scopes) }
+
+// KeptBy returns how many candidates are in lists that the policy keeps.
+func KeptBy(p Policy) (n int) {
+	var d *derived[preference]
+	switch p := p.(type) {
+	case *leastRequest:
+		d = &p.lists
+	case *prefixCache:
+		d = &p.lists
+	case *endpointMetrics:
+		d = &p.lists
+	}
+	for _, l := range d.lists {
+		n += len(l)
+	}
+	return n
+}
+
+// Kept returns how many candidates are in lists that all policies keep.
+func Kept(h *Health, g *Engines, s *Shares) (n int) {
+	for _, p := range []*pool{&h.made, &g.made, &s.made} {
+		for i := range p.lists {
+			n += len(p.lists[i].candidates)
+		}
+	}
+	for _, l := range h.lists {
+		n += len(l.rest)
+		for i := range l.drawn {
+			n += len(l.drawn[i].candidates)
+		}
+	}
+	for _, l := range g.lists {
+		n += len(l.of) + len(l.out)
+	}
+	return n
+}

@@ -56,18 +56,19 @@ func (p *leastRequest) place(plan *Plan, v *View) (size int) {
 	return tiers[tier].size
 }
 
-// request returns what a request like those of late adds to the load of an endpoint, in the plan's unit.
+// request returns what a request like those of late adds to the load of an endpoint, in the plan's unit: roughly, since
+// each other answer makes another list.
 func (p *leastRequest) request(plan *Plan) float64 {
 	if p.unit == Requests {
 		return 1
 	}
-	const newest = 1.0 / 16
+	const newest = 1.0 / 64
 	added := plan.added()
 	if p.size == 0 {
 		p.size = added
 	}
 	p.size += (added - p.size) * newest
-	return coarse(max(1, p.size), 3)
+	return coarse(max(1, p.size), 1)
 }
 
 // Observe passes the outcome to the cluster's health.

@@ -152,7 +152,8 @@ func level(cs []Candidate, tiers int) {
 	}
 }
 
-// pool keeps lists of candidates for as long as they are used, each content once.
+// pool keeps lists of candidates for as long as they are used, each content once. What was not made for longest goes
+// when there are too many: while endpoints fail, nearly every outcome makes a new list.
 type pool struct{ lists []pooled }
 
 type pooled struct {
@@ -160,15 +161,25 @@ type pooled struct {
 	at         time.Duration // when it was last made
 }
 
+// mostPooled is how many lists are kept, and mostInPool how many candidates in all of them.
+const mostPooled, mostInPool = 128, 1 << 15
+
 // keep returns the list of the same content that was made before, else cs.
 func (p *pool) keep(now time.Duration, cs []Candidate) []Candidate {
 	for i := range p.lists {
 		if slices.Equal(p.lists[i].candidates, cs) {
-			p.lists[i].at = now
-			return p.lists[i].candidates
+			latest := pooled{p.lists[i].candidates, now}
+			p.lists = append(slices.Delete(p.lists, i, i+1), latest)
+			return latest.candidates
 		}
 	}
 	p.lists = append(p.lists, pooled{cs, now})
+	n, first := len(cs), len(p.lists)-1
+	for first > 0 && len(p.lists)-first < mostPooled && n+len(p.lists[first-1].candidates) <= mostInPool {
+		first--
+		n += len(p.lists[first].candidates)
+	}
+	p.lists = slices.Delete(p.lists, 0, first)
 	return cs
 }
 

@@ -43,6 +43,9 @@ func (s *MemStore) find(scope string, before int) (slot int, t table, cas uint32
 // take gives the scope a slot, unless it has one meanwhile: one that was never used, else the one that has been idle
 // for longest. It returns the slot and its table.
 func (s *MemStore) take(now time.Duration, scope string) (int, table, uint32, error) {
+	if len(scope) > maxScope {
+		return -1, nil, 0, ErrNoRoom
+	}
 	for range swapTries {
 		val, version, err := s.kv.Get(takingKey)
 		if errors.Is(err, ErrNotFound) {
@@ -51,7 +54,7 @@ func (s *MemStore) take(now time.Duration, scope string) (int, table, uint32, er
 		if err != nil {
 			return -1, nil, 0, &storeError{"reading who takes a slot", err}
 		}
-		if err := s.finish(val); err != nil {
+		if err := s.finish(val, version); err != nil {
 			return -1, nil, 0, err
 		}
 		slot, t, cas, err := s.find(scope, -1)
@@ -78,9 +81,10 @@ func (s *MemStore) take(now time.Duration, scope string) (int, table, uint32, er
 	return -1, nil, 0, ErrContended
 }
 
-// finish does what is left of a taking. Afterwards whoever began it can no longer do so.
-func (s *MemStore) finish(val []byte) error {
-	if len(val) <= 4 {
+// finish does what is left of a taking, of which version is the version of its value. Afterwards whoever began it can
+// no longer do so.
+func (s *MemStore) finish(val []byte, version uint32) error {
+	if len(val) < 4 {
 		return nil
 	}
 	slot, tick, scope := int(binary.LittleEndian.Uint16(val)), binary.LittleEndian.Uint16(val[2:]), string(val[4:])
@@ -94,6 +98,11 @@ func (s *MemStore) finish(val []byte) error {
 	case err != nil:
 		return err
 	case t != nil && (t.isFor(scope) || !t.isIdle()):
+		return nil
+	}
+	// Of a taking that another has followed nothing is left: the scope may have another slot by now. Looked at after
+	// the table was read, so that a taking which follows from now on changes that first.
+	if _, now, err := s.kv.Get(takingKey); err != nil || now != version {
 		return nil
 	}
 	err = s.kv.Set(tableKey(slot), newTable(scope).at(tick), cas)
@@ -165,7 +174,7 @@ func (s *MemStore) list() error {
 	if s.slots != nil && version == s.listed {
 		return nil
 	}
-	if err := s.finish(val); err != nil {
+	if err := s.finish(val, version); err != nil {
 		return err
 	}
 	slots := map[string]int{}

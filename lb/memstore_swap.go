@@ -74,11 +74,12 @@ func (s *MemStore) swapped(sc *scope, t table, last step) {
 // maxPending keeps the steps of one swap fewer than the log has room for.
 const maxPending = stepsKept - 2
 
-// busyAbove is from how many reservations between two flushes on a release or correction waits for the next reservation.
+// busyAbove is from how many reservations between two flushes on a release or correction waits for the next
+// reservation.
 const busyAbove = 100
 
-// defers says whether a step should wait for the next swap of the scope and be written with it. While this worker makes a
-// thousand reservations a second, that saves half of the swaps and delays a release by a millisecond.
+// defers says whether a step should wait for the next swap of the scope and be written with it. While this worker makes
+// a thousand reservations a second, that saves half of the swaps and delays a release by a millisecond.
 func (s *MemStore) defers(sc *scope) bool { return s.busy && len(sc.pending) < maxPending }
 
 // Flush writes the steps that wait. Call it about ten times a second.
@@ -92,8 +93,8 @@ func (s *MemStore) Flush(now time.Duration) {
 	}
 }
 
-// touch makes a swap for the sake of what comes with it: steps that wait, or joining the table. Should it fail, the next
-// swap does the same.
+// touch makes a swap for the sake of what comes with it: steps that wait, or joining the table. Should it fail, the
+// next swap does the same.
 func (s *MemStore) touch(now time.Duration, sc *scope) {
 	_, _ = s.swap(now, sc, func(t table) (table, step, error) {
 		return t, step{from: noRow, to: noRow}, nil
@@ -132,8 +133,8 @@ func (s *MemStore) join(now time.Duration, sc *scope, t table) (table, error) {
 	return t, nil
 }
 
-// sit puts the owner on the roster, or renews it there. It says whether the owner has kept its seat since the last time;
-// if not, its leases were returned and its sheets may be overwritten.
+// sit puts the owner on the roster, or renews it there. It says whether the owner has kept its seat since the last
+// time; if not, its leases were returned and its sheets may be overwritten.
 func (s *MemStore) sit(now time.Duration) (kept bool, err error) {
 	seat := -1
 	err = swapRoster(s.kv, func(r roster) (roster, error) {

@@ -49,7 +49,7 @@ type Endpoint struct {
 // cluster is a new View.
 type View struct {
 	Cluster   string
-	Source    uint64 // which of several lists of its endpoints; a new one takes the place of the one before of the same source
+	Source    uint64 // which of several lists of its endpoints; a new view takes the place of the one before of it
 	Endpoints []Endpoint
 	Zone      Zone // the gateway's own
 }
@@ -62,7 +62,7 @@ type Request struct {
 	Blocks       []prompt.Block // of the prompt, for prefix_cache
 	Length       int            // of the prompt, in the unit of the blocks' ends
 	Uncached     bool           // all of the prompt is computed, whatever is in the KV cache
-	Tie          uint64         // random bits that settle ties and draw a tier, so that a plan stays a pure function of its inputs
+	Tie          uint64         // random bits: so a plan stays a pure function of its inputs
 }
 
 // Unit is what a plan counts as load.

@@ -10,15 +10,16 @@ type CacheConfig struct {
 	Shared int           // bytes that a store in Redis may use for that
 }
 
-// MaxTTL is for how long an endpoint is taken to keep what it has computed at most, whatever is configured: stores count in ticks
-// that wrap.
+// MaxTTL is for how long an endpoint is taken to keep what it has computed at most, whatever is configured: stores
+// count in ticks that wrap.
 const MaxTTL = 48 * time.Hour
 
-// prefixCache is prefix_cache: the endpoint that has most of the prompt in its KV cache, unless the work in flight there costs
-// more than computing the prompt elsewhere. Load is in tokens. Without a match it is global_least_request.
+// prefixCache is prefix_cache: the endpoint that has most of the prompt in its KV cache, unless the work in flight
+// there costs more than computing the prompt elsewhere. Load is in tokens. Without a match it is global_least_request.
 //
-// What is cached is worth a number of tokens of load, so a prompt goes to another endpoint as soon as those that have it carry
-// that much more than the others; these then have it as well. The hotter it is, the less that takes: see popularity.
+// What is cached is worth a number of tokens of load, so a prompt goes to another endpoint as soon as those that have
+// it carry that much more than the others; these then have it as well. The hotter it is, the less that takes: see
+// popularity.
 type prefixCache struct {
 	*leastRequest
 	cache   CacheConfig
@@ -35,7 +36,8 @@ func newPrefixCache(c Config) (Policy, error) {
 	}, nil
 }
 
-// Plan makes every healthy endpoint a candidate at a cost of its load, and of what its engine tells, less what it has of the prompt.
+// Plan makes every healthy endpoint a candidate at a cost of its load, and of what its engine tells, less what it has
+// of the prompt.
 func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
 	plan, reason := p.plan(now, r, v)
 	if reason != ReasonChosen {

@@ -3,9 +3,9 @@ package lb
 // Reason says why a request went where it went. Every request that reaches the plugin is counted under exactly one.
 type Reason uint8
 
-// The reasons. All leave the request to the gateway's native balancing, but ReasonChosen, those of a body that could not
-// be read, which is weighed by its length, ReasonAlreadyDecided, and ReasonAtCapacity and ReasonOwnCluster, which refuse
-// it.
+// The reasons. All leave the request to the gateway's native balancing, but ReasonChosen, those of a body that could
+// not be read, which is weighed by its length, ReasonAlreadyDecided, and ReasonAtCapacity and ReasonOwnCluster, which
+// refuse it.
 const (
 	ReasonChosen            Reason = iota // the least cost among the candidates
 	ReasonDisabled                        // switched off by `enabled: false`

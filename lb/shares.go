@@ -12,8 +12,8 @@ const (
 	shareWindow = 10
 )
 
-// Shares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per cluster; they add
-// up what they have counted by Export and Import.
+// Shares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per
+// cluster; they add up what they have counted by Export and Import.
 type Shares struct {
 	all  [shareWindow]shareCount // what all VMs have told, this one included
 	own  [shareWindow]shareCount // what this one has counted and not told yet
@@ -65,8 +65,9 @@ func (c *shareCount) add(slot uint32, endpoint uint64, n uint32) {
 	c.picks[endpoint] += n
 }
 
-// within returns the candidates that may get one more request: those whose share of all requests in the window, that one included,
-// is no more than the limit. If none may, all may. The list is shared, and the same as before while its content is.
+// within returns the candidates that may get one more request: those whose share of all requests in the window, that
+// one included, is no more than the limit. If none may, all may. The list is shared, and the same as before while its
+// content is.
 func (s *Shares) within(now time.Duration, limit float64, cs []Candidate) []Candidate {
 	if limit <= 0 || limit >= 1 || len(cs) == 0 {
 		return cs

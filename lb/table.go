@@ -28,6 +28,7 @@ const (
 	rowSize     = 12
 	hashSize    = 8
 	maxRows     = 4096
+	maxScope    = 1<<16 - 1 // bytes of a scope's name
 	noRow       = 0xffff
 	rowsToSpare = 8
 )

@@ -132,9 +132,9 @@ func (h *HealthConfig) panic(tiers []tier, priorities []members) {
 	}
 }
 
-// takers returns the endpoints of the view that may take a request, at what load costs there as long as they are well, and
-// the tiers that they are in, or why there are none. What was ejected here is unusable like what the gateway has ejected, but never puts a priority into panic: the
-// gateway would send requests there.
+// takers returns the endpoints of the view that may take a request, at what load costs there as long as they are well,
+// and the tiers that they are in, or why there are none. What was ejected here is unusable like what the gateway has
+// ejected, but never puts a priority into panic: the gateway would send requests there.
 func (h *Health) takers(now time.Duration, v *View, terms *Terms) ([]Candidate, []tier, Reason) {
 	if len(v.Endpoints) == 0 {
 		return nil, nil, ReasonNoEndpoints

@@ -170,3 +170,51 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 		t.Errorf("%d lists, want %d; %.0f allocations for %d requests", len(lists), want, made, n)
 	}
 }
+
+// While endpoints fail, and while they near their share, nearly every request has a list of its own. Few of them are
+// kept.
+func TestFailuresFillNoMemory(t *testing.T) {
+	const n, requests, most, alone = 1000, 3000, 250_000, 33_000
+	for _, name := range policiesTested {
+		v, engines, h, shares := viewOf(n), lb.NewEngines(), lb.NewHealth(), lb.NewShares()
+		readings := map[string]lb.Reading{}
+		load := told(t, running(1), waiting(0))
+		for i, e := range v.Endpoints {
+			readings[e.Addr] = lb.Reading{Load: load, At: time.Hour, Told: time.Hour, Seen: time.Hour}
+			v.Endpoints[i].Priority = uint8(i % 2)
+			if i%8 < 6 {
+				v.Endpoints[i].State = lb.Degraded
+			}
+		}
+		engines.Take(time.Hour, nil, readings)
+		p, err := lb.New(name, lb.Config{
+			Terms: lb.Terms{Health: healthConfig}, Health: h, Caches: lb.NewCaches(), Engines: engines, Shares: shares,
+			Engine: lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}},
+			Cache:  lb.CacheConfig{TTL: time.Hour, Room: 1 << 20},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists, own := map[*lb.Candidate]bool{}, 0
+		for i := range requests {
+			now := time.Hour + time.Duration(i)*time.Millisecond
+			plan, reason := p.Plan(now, &lb.Request{}, v)
+			if reason != lb.ReasonChosen {
+				t.Fatal(reason)
+			}
+			lists[&plan.Candidates[0]] = true
+			own = max(own, lb.KeptBy(p))
+			at := plan.Candidates[i*37%len(plan.Candidates)].Addr
+			shares.Picked(now, at)
+			verdict := lb.Success
+			if i%10 == 0 {
+				verdict = lb.Overload
+			}
+			p.Observe(now, lb.Outcome{Addr: at, Verdict: verdict})
+		}
+		if kept := lb.Kept(h, engines, shares); kept > most || own > alone || len(lists) < requests/20 {
+			t.Errorf("%s: %d candidates are kept, and %d for the policy alone, of %d lists of %d; want %d and %d at most",
+				name, kept, own, len(lists), n, most, alone)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package lb_test
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -65,6 +67,29 @@ func spread(t *testing.T, p lb.Policy, v *lb.View, n int) []int64 {
 		out = append(out, loads[i].Requests)
 	}
 	return out
+}
+
+// Requests of very different lengths have few lists: stores keep 32 of a cluster.
+func TestZonePenaltyMakesFewLists(t *testing.T) {
+	v := viewOf(2)
+	v.Zone, v.Endpoints[0].Zone, v.Endpoints[1].Zone = lb.Zone{Name: "a"}, lb.Zone{Name: "a"}, lb.Zone{Name: "b"}
+	p, err := lb.New("global_least_request", lb.Config{
+		Unit: lb.Tokens, Health: lb.NewHealth(), Terms: lb.Terms{ZonePenalty: 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, lists := rand.New(rand.NewPCG(1, 2)), map[*lb.Candidate]bool{}
+	for range 10_000 {
+		plan, reason := p.Plan(0, &lb.Request{PromptTokens: int64(1500 * math.Exp(1.2*r.NormFloat64()))}, v)
+		if reason != lb.ReasonChosen {
+			t.Fatal(reason)
+		}
+		lists[&plan.Candidates[0]] = true
+	}
+	if len(lists) > 8 {
+		t.Errorf("%d lists", len(lists))
+	}
 }
 
 // By one metric, the penalty is in what a request adds to it.

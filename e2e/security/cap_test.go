@@ -28,7 +28,7 @@ func TestCapHoldsForEveryBody(t *testing.T) {
 	defer server.Close()
 	endpoints := []harness.Endpoint{{Addr: server.Listener.Addr().String()}}
 	g := harness.StartT(t, harness.Options{Endpoints: endpoints, Config: capped})
-	awaitChosen(t, g, func() { <-arrived; leave <- struct{}{} })
+	awaitChosen(t, g)
 	for _, c := range []struct{ name, body, header, value string }{
 		{"a good body", chat, "", ""},
 		{"compressed", chat, "Content-Encoding", "x"},
@@ -64,21 +64,31 @@ func TestCapHoldsForEveryBody(t *testing.T) {
 	}
 }
 
-// awaitChosen sends requests, one at a time, until the plugin chooses: before it knows the endpoints, Envoy balances by
-// itself and no cap holds. serve lets one of them pass.
-func awaitChosen(t *testing.T, g *harness.Gateway, serve func()) {
+// awaitChosen waits until all workers know the endpoints: what came before was left to native balancing, which knows no
+// cap.
+func awaitChosen(t *testing.T, g *harness.Gateway) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		go serve()
-		if status := <-sendAll(t, g, 1, chat, "", ""); status != http.StatusOK {
-			t.Fatalf("%d, want 200", status)
+	decided := func(reason string) float64 {
+		n, err := g.Sum(t.Context(), `^wasmcustom\.warmgate_decisions_total;.*reason=`+reason)
+		if err != nil {
+			t.Fatal(err)
 		}
-		n, err := g.Sum(t.Context(), `^wasmcustom\.warmgate_decisions_total;.*reason=chosen$`)
-		if err == nil && n > 0 {
+		return n
+	}
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		before := decided("chosen")
+		for i := range clients {
+			resp, err := clients[i].Post(g.URL()+"/health", "application/json", strings.NewReader(chat))
+			if err != nil {
+				t.Fatal(err)
+			}
+			drain(t, resp)
+		}
+		if decided("chosen")-before == float64(len(clients)) {
 			return
 		}
 	}
-	t.Fatal("nothing is chosen")
+	t.Fatalf("no round of %d requests was balanced; %v had no endpoints", len(clients), decided("no_endpoints"))
 }
 
 // sendAll sends n requests at once and returns where the statuses of their answers come, 0 for none.

@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// testScopesInTurn has a lease at one scope all the time, while others, more than any store has room for at once, are used
-// one after the other.
+// testScopesInTurn has a lease at one scope all the time, while others, more than any store has room for at once, are
+// used one after the other.
 func testScopesInTurn(t *testing.T, w *world) {
 	const scopes = 400
 	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
