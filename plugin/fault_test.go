@@ -54,6 +54,9 @@ func (d *fakeDriver) drained() {
 			if cl.leased != 0 {
 				d.t.Errorf("worker %d counts %d requests to %s", i, cl.leased, name)
 			}
+			if len(cl.answering) != 0 || len(cl.serving) != 0 {
+				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering, len(cl.serving))
+			}
 		}
 	}
 }

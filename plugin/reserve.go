@@ -156,6 +156,7 @@ func (s *stream) release() {
 // close strikes the request off those that are counted.
 func (s *stream) close() {
 	s.phase = phasePassed
+	s.answering(false)
 	delete(s.plugin.vm.open, s)
 	s.cluster.leased--
 	if s.shared != nil {

@@ -127,7 +127,6 @@ func (s *stream) done() {
 			s.forget(0) // before the release: who sees that the request is gone does not find its prompt either
 		}
 		s.release()
-		s.answering(false)
 		s.blame(now, verdict, &outcome)
 		s.policy.Observe(now, outcome)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,8 @@ const (
 	subsetsShare = 50
 	// subsetsRefused is when the page is asked for again where the way to the admin interface refuses it.
 	subsetsRefused = time.Minute
+	// assumed is what follows when the page is not there.
+	assumed = ": clusters are taken to have no subsets, unless it has shown them before"
 )
 
 // subsets are the clusters in which a route may be for a part of the endpoints only, by its metadata_match. What a
@@ -28,14 +31,15 @@ const (
 type subsets struct {
 	kv      lb.KV
 	next    time.Duration // when the page is due
-	said    bool          // that the page is refused
+	said    string        // what is in the log of the last answer
 	last    []byte        // what was published in this VM's present leadership
 	version uint32        // of what names are from
 	names   map[string]bool
 }
 
 // fetched takes the page of subsets, together with the page of clusters; took is how long the answer took. It returns
-// what is worth a line in the log.
+// what is worth a line in the log. What was known before an answer without the page stays known: to take a cluster for
+// undivided sends requests to endpoints that their routes exclude.
 func (d *subsets) fetched(now, took time.Duration, clusters, page []byte, status string) (problem string) {
 	d.next = now + subsetsShare*took
 	switch status {
@@ -43,14 +47,15 @@ func (d *subsets) fetched(now, took time.Duration, clusters, page []byte, status
 		d.publish(divided(clusters, page))
 	case refused:
 		d.next = now + subsetsRefused
-		d.publish(nil)
-		if !d.said {
-			d.said = true
-			return "the way to the admin interface refuses GET " + subsetsPage +
-				": clusters are taken to have no subsets"
-		}
+		problem = "the way to the admin interface refuses GET " + subsetsPage + assumed
+	default:
+		problem = "GET " + subsetsPage + " of the admin interface was answered with " + strconv.Quote(status) + assumed
 	}
-	return ""
+	if problem == d.said {
+		return ""
+	}
+	d.said = problem
+	return problem
 }
 
 // publish writes the names down for all VMs of the process. Should that fail, it is done with the next answer.

@@ -19,13 +19,13 @@ const compatibility = "docs/compatibility.md"
 func TestCompatibility(t *testing.T) {
 	tests, words := testsOf(t)
 	d := open(t, compatibility)
-	named := regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)(?:/([^`]+))?`")
+	named := regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)(?:/(?:\\.\\*/)*([^`]+))?`")
 	for _, m := range named.FindAllStringSubmatch(d.text, -1) {
-		folder, ok := tests[m[1]]
-		if !ok {
+		folders := tests[m[1]]
+		if len(folders) == 0 {
 			t.Errorf("%s: there is no %s", compatibility, m[1])
-		} else if m[2] != "" && !words[folder][m[2]] {
-			t.Errorf("%s: nothing in %s is called %q", compatibility, folder, m[2])
+		} else if m[2] != "" && !slices.ContainsFunc(folders, func(folder string) bool { return words[folder][m[2]] }) {
+			t.Errorf("%s: nothing in %s is called %q", compatibility, folders, m[2])
 		}
 	}
 	rows := 0
@@ -55,13 +55,13 @@ func TestCompatibility(t *testing.T) {
 	}
 }
 
-// testsOf returns the folder of each test function of the tree, and the strings that stand in each of these folders.
-func testsOf(t *testing.T) (tests map[string]string, words map[string]map[string]bool) {
+// testsOf returns the folders of each test function of the tree, and the strings that stand in each of these folders.
+func testsOf(t *testing.T) (tests map[string][]string, words map[string]map[string]bool) {
 	t.Helper()
-	tests, words = map[string]string{}, map[string]map[string]bool{}
+	tests, words = map[string][]string{}, map[string]map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 	literal := regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
-	err := filepath.WalkDir(filepath.Join(root(t), "e2e"), func(file string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root(t), func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") {
 			return err
 		}
@@ -74,7 +74,7 @@ func testsOf(t *testing.T) (tests map[string]string, words map[string]map[string
 			words[folder] = map[string]bool{}
 		}
 		for _, m := range function.FindAllSubmatch(text, -1) {
-			tests[string(m[1])] = folder
+			tests[string(m[1])] = append(tests[string(m[1])], folder)
 		}
 		for _, m := range literal.FindAll(text, -1) {
 			if word, err := strconv.Unquote(string(m)); err == nil {

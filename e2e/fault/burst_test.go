@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestBurst sends a small part of a body, which the plugin holds, and then the rest as fast as Envoy reads: at times it reads all that
-// it may hold at once, which comes on top.
+// TestBurst sends a small part of a body, which the plugin holds, and then the rest as fast as Envoy reads: at times it
+// reads all that it may hold at once, which comes on top.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	g := harness.StartT(t, harness.Options{Endpoints: fleet(t, 2), Config: config(`"unit":"tokens"`, `"body_timeout":"30s"`)})

@@ -10,8 +10,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// sendOnRequest sends requests whose clients wait for a 100 (Continue) before they send the body. A gateway that leaves the
-// 100 to the model server does not get the body while the plugin holds the headers for it.
+// sendOnRequest sends requests whose clients wait for a 100 (Continue) before they send the body. A gateway that leaves
+// the 100 to the model server does not get the body while the plugin holds the headers for it.
 func sendOnRequest(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	if err := g.PushPlugin(t.Context(), config(`"unit":"tokens"`, `"body_timeout":"60s"`)); err != nil {

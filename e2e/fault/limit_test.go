@@ -40,8 +40,8 @@ func limited(offset int) func(listener *yaml.Node) error {
 	}
 }
 
-// sendToLimits sends bodies through a filter that limits them, in front of the plugin and behind it: it refuses those that
-// exceed the limit, whether the plugin holds requests for their bodies or not.
+// sendToLimits sends bodies through a filter that limits them, in front of the plugin and behind it: it refuses those
+// that exceed the limit, whether the plugin holds requests for their bodies or not.
 func sendToLimits(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	for _, unit := range []string{"requests", "tokens"} {

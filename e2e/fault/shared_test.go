@@ -55,7 +55,7 @@ func secondListener(port int, module, config string) func(file string, doc *yaml
 	}
 }
 
-// shippedPlugin returns the plugin of warmgate.yaml with another configuration.
+// shippedPlugin returns the plugin of warmgate.yaml with another configuration and a name for that.
 func shippedPlugin(module, config string) (*yaml.Node, error) {
 	root, err := harness.Root()
 	if err != nil {
@@ -71,6 +71,7 @@ func shippedPlugin(module, config string) (*yaml.Node, error) {
 	}
 	const path = "resources[name=warmgate].typed_config"
 	if err := errors.Join(
+		harness.Set(doc, path+".config.name", "second"),
 		harness.Set(doc, path+".config.vm_config.code.local.filename", module),
 		harness.Set(doc, path+".config.configuration.value", config),
 	); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
 
-// A request that an instance of the plugin in front of this one has sent somewhere is left alone, and one that it has not is decided
-// on.
+// A request that an instance of the plugin in front of this one has sent somewhere is left alone, and one that it has
+// not is decided on.
 func TestBehindAnotherInstance(t *testing.T) {
 	gw := warmgate(t, higresshost.Options{})
 	const repeated = "warmgate_decisions_total;policy=none;reason=already_decided"

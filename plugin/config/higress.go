@@ -20,7 +20,10 @@ func (v value) single() bool { return v.kind != kindArray && v.kind != kindObjec
 func (v value) number() (f float64, plain bool) {
 	switch v.kind {
 	case kindNumber, kindString:
-		return parseFloat(v.text)
+		if f, plain = parseFloat(v.text); math.IsNaN(f) { // no bound holds for it
+			return 0, false
+		}
+		return f, plain
 	case kindBool:
 		if v.text == "true" {
 			return 1, false

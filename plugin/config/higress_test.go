@@ -102,6 +102,25 @@ func TestLooseAsGJSON(t *testing.T) {
 }
 
 // What is taken for something that it does not look like is named in a warning; what is right is not.
+// What is read as a number is one, whatever is written.
+func TestLooseNumbersAreBounded(t *testing.T) {
+	for _, val := range []string{`"NaN"`, `"-nan"`, `"Inf"`, `"-Inf"`, `1e999`, `-1e999`, `"1e999"`} {
+		for key := range looseKeys {
+			s, err := Parse([]byte(`{"lb_policy":"endpoint_metrics","lb_config":{"serviceFQDN":"redis.static","`+key+`":`+val+`}}`), Higress)
+			if s == nil {
+				if key != "database" && key != "servicePort" && key != "serviceFQDN" { // names, which are strict
+					t.Errorf("%s %s: %v", key, val, err)
+				}
+				continue
+			}
+			c := s.Match("", "", "")
+			if r := c.Engines.ShareLimit; !(r >= 0 && r <= 1) || c.MaxInflight < 0 || c.Redis.Timeout <= 0 || c.Prefix.TTLSeconds < 0 {
+				t.Errorf("%s %s: share %v, %d in flight, time limit %v, %d s", key, val, r, c.MaxInflight, c.Redis.Timeout, c.Prefix.TTLSeconds)
+			}
+		}
+	}
+}
+
 func TestLooseWarnings(t *testing.T) {
 	for member, want := range map[string]string{
 		`"maxRequestCount":"64"`:    "",

@@ -243,6 +243,8 @@ func (pt *part) check() {
 			pt.bad(pt.prefix+"lb_config.envoy", "missing, want admin_cluster or endpoints: stock Envoy does not tell endpoints otherwise")
 		case admin && fixed:
 			pt.bad(pt.prefix+"lb_config.envoy", "got both admin_cluster and endpoints, want one of them")
+		case fixed:
+			pt.idle([]string{keyZones}, "has no effect with envoy.endpoints: their zones are not known")
 		}
 	}
 }

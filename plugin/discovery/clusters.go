@@ -16,8 +16,8 @@ import (
 const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
-// every cluster. Clusters without endpoints that have an IP address and a port are left out, and those of type ORIGINAL_DST.
-// The text may end anywhere: a last line without its end is ignored.
+// every cluster. Clusters without endpoints that have an IP address and a port are left out, and those of type
+// ORIGINAL_DST. The text may end anywhere: a last line without its end is ignored.
 func ParseClusters(text []byte) map[string][]lb.Endpoint {
 	clusters := make(map[string][]lb.Endpoint)
 	var h host

@@ -18,8 +18,8 @@ const digestVersion = 2
 // AppendDigest appends a compact form of the clusters to dst. Equal clusters give equal bytes.
 //
 // The form is: version, number of clusters, and for each its name, the number of endpoints, and for each of these its
-// address, its weight as a float64, its state and its priority as a byte each, and its region and zone. Numbers and lengths are unsigned varints, a text stands
-// behind its length, the weight is little-endian.
+// address, its weight as a float64, its state and its priority as a byte each, and its region and zone. Numbers and
+// lengths are unsigned varints, a text stands behind its length, the weight is little-endian.
 func AppendDigest(dst []byte, clusters map[string][]lb.Endpoint) []byte {
 	names := make([]string, 0, len(clusters))
 	for name := range clusters {
