@@ -34,8 +34,8 @@ const (
 	failureDecay = 0.3
 	// oftenDecay is the same in the rate over more outcomes, in which one failure says little.
 	oftenDecay = 1.0 / 32
-	// rateHalfLife is how fast a failure rate is forgotten while there are no outcomes. Without it an endpoint that lost
-	// its weight would hardly ever be tried again, and never learn that it is well.
+	// rateHalfLife is how fast a failure rate is forgotten while there are no outcomes. Without it an endpoint that
+	// lost its weight would hardly ever be tried again, and never learn that it is well.
 	rateHalfLife = 5 * time.Second
 	// comparedTo is with how many other endpoints one is compared at most.
 	comparedTo = 33

@@ -256,7 +256,8 @@ func TestTermsAreApart(t *testing.T) {
 	}
 }
 
-// Stores tell lists of candidates apart by where they are, so a list moves only when its content does, whatever else asks.
+// Stores tell lists of candidates apart by where they are, so a list moves only when its content does, whatever else
+// asks.
 func TestListsStayWhereTheyAre(t *testing.T) {
 	v, other := viewOf(4), &lb.Terms{MaxInflight: 3}
 	h := newHealth(v)

@@ -11,7 +11,8 @@ type Remote interface {
 	Store
 	// Ready says whether a reservation is worth trying: false while the backend is taken to be down.
 	Ready(now time.Duration) bool
-	// Adopt takes over a lease that was granted without the backend, to be counted there as soon as that can be reached.
+	// Adopt takes over a lease that was granted without the backend, to be counted there as soon as that can be
+	// reached.
 	Adopt(now time.Duration, id LeaseID, scope, addr string, tokens int64)
 	// Expire fails what has got no answer in time, and returns the earliest deadline still to come, 0 for none.
 	Expire(now time.Duration) time.Duration
@@ -19,17 +20,17 @@ type Remote interface {
 	Owners() int
 }
 
-// Ladder is a store that counts in a remote store, and in the embedded store while that does not answer. The embedded store
-// is told of every lease, so that it knows this gateway's own load at any time; leases that it grants alone are handed
-// to the remote store once that is back.
+// Ladder is a store that counts in a remote store, and in the embedded store while that does not answer. The embedded
+// store is told of every lease, so that it knows this gateway's own load at any time; leases that it grants alone are
+// handed to the remote store once that is back.
 type Ladder struct {
 	// Fell, if set, is called for each reservation that the embedded store had to grant, with the reason.
 	Fell func(err error)
 
 	remote Remote
 	local  *MemStore
-	// adopted are the leases granted without the remote store, which knows them by another id: it may still carry out the
-	// reservation that it did not answer.
+	// adopted are the leases granted without the remote store, which knows them by another id: it may still carry out
+	// the reservation that it did not answer.
 	adopted map[LeaseID]struct{}
 	shares  sharedCaps
 }
@@ -139,7 +140,8 @@ func (l *Ladder) granter(id LeaseID) Store {
 	return l.remote
 }
 
-// Beat implements [Store] for the remote store. The embedded one, which several ladders may share, is beaten on its own.
+// Beat implements [Store] for the remote store. The embedded one, which several ladders may share, is beaten on its
+// own.
 func (l *Ladder) Beat(now time.Duration) error { return l.remote.Beat(now) }
 
 // Expire fails the reservations that have got no answer in time, and returns the earliest deadline still to come, 0 for

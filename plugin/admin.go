@@ -23,8 +23,8 @@ const (
 	leaderSlack = 3 * time.Second
 )
 
-// adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader, asks
-// and publishes a digest in shared memory; all read it.
+// adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader,
+// asks and publishes a digest in shared memory; all read it.
 type adminPoller struct {
 	kv     lb.KV
 	leader leadership
@@ -97,8 +97,8 @@ func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (pr
 	return ""
 }
 
-// news says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is mentioned
-// again after a while only.
+// news says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is
+// mentioned again after a while only.
 func (a *adminPoller) news(now time.Duration, problem string) bool {
 	if problem == a.problem && now-a.told < silence {
 		return false
@@ -107,8 +107,8 @@ func (a *adminPoller) news(now time.Duration, problem string) bool {
 	return problem != ""
 }
 
-// view returns what is known of a cluster, for a request. A VM that has just been made knows nothing before its first tick
-// unless it looks now.
+// view returns what is known of a cluster, for a request. A VM that has just been made knows nothing before its first
+// tick unless it looks now.
 func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
 	a.serves = true
 	if a.digest == 0 {

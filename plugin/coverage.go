@@ -11,7 +11,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// prompts is what a VM knows of the prompts of a cluster: how its table of them compares with the caches of the model servers.
+// prompts is what a VM knows of the prompts of a cluster: how its table of them compares with the caches of the model
+// servers.
 type prompts struct {
 	plugin *plugin        // of the latest request, nil when that is no longer in force
 	cfg    *config.Config // of the latest request
@@ -32,8 +33,8 @@ func (p *prompts) told(tokens, blocks int) {
 	}
 }
 
-// share returns how much of what the caches of the endpoints hold can be in the table, in percent; false while that is not known. A
-// block of the table is taken to describe one endpoint's cache, although it names up to four.
+// share returns how much of what the caches of the endpoints hold can be in the table, in percent; false while that is
+// not known. A block of the table is taken to describe one endpoint's cache, although it names up to four.
 func (p *prompts) share(view *lb.View) (percent uint64, known bool) {
 	if p.cfg.Prefix.CacheTokens == 0 || p.blocks == 0 || view == nil {
 		return 0, false

@@ -13,8 +13,8 @@ import (
 
 const prefixConfig = `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"redisKeyTTL":600,"prefix":{"table_bytes":65536,"cache_tokens":%d}}}`
 
-// talk sends a conversation of the given number through the first worker and answers it: so much of its 1000 tokens was cached. It
-// returns which share was expected to be.
+// talk sends a conversation of the given number through the first worker and answers it: so much of its 1000 tokens was
+// cached. It returns which share was expected to be.
 func (d *fakeDriver) talk(number int, cached int) string { return d.talkTo("", number, cached) }
 
 // talkTo is talk with a domain.
@@ -31,7 +31,8 @@ func saying(number int) string {
 	return `{"prompt":"` + strings.Repeat(fmt.Sprintf("conversation %d ", number), 200) + `"}`
 }
 
-// What answers tell of caches is shown: how long they keep things, that one was lost, and how they compare with the table.
+// What answers tell of caches is shown: how long they keep things, that one was lost, and how they compare with the
+// table.
 func TestShowsWhatIsKnownOfCaches(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 	const cluster = ";cluster=" + fakeCluster
@@ -159,8 +160,8 @@ func TestManyRulesLearnTogether(t *testing.T) {
 	d.drained()
 }
 
-// A new configuration goes on with what was learned. When the cluster leaves prefix_cache, its gauges are 0: what they said is not in
-// force.
+// A new configuration goes on with what was learned. When the cluster leaves prefix_cache, its gauges are 0: what they
+// said is not in force.
 func TestLeavesPrefixCache(t *testing.T) {
 	const cluster = ";cluster=" + fakeCluster
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))

@@ -192,8 +192,8 @@ func (v *vm) fault(now time.Duration, cluster, text string) {
 	v.gw.Log(Warn, "cluster="+cluster+" "+text)
 }
 
-// publishReadings writes what was heard into shared memory, beside what others have written. With other gateways it is known there only
-// once Redis has told what is in flight.
+// publishReadings writes what was heard into shared memory, beside what others have written. With other gateways it is
+// known there only once Redis has told what is in flight.
 func (v *vm) publishReadings(now time.Duration) {
 	for name, h := range v.readers.heard {
 		if len(h.by) == 0 && len(h.reports) == 0 {
@@ -228,8 +228,8 @@ func (v *vm) publishReadings(now time.Duration) {
 	}
 }
 
-// collects returns for how long readings are collected before they are published: every VM reads all of them each time, and those of
-// many endpoints come at many times, but in Higress, where they are read at once.
+// collects returns for how long readings are collected before they are published: every VM reads all of them each time,
+// and those of many endpoints come at many times, but in Higress, where they are read at once.
 func (h *hearing) collects(host config.Host) time.Duration {
 	const together = 64
 	if len(h.listed) < together || h.cfg == nil || host == config.Higress {

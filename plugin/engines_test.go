@@ -218,8 +218,8 @@ func TestReadingsMerge(t *testing.T) {
 	}
 }
 
-// In Higress a page stands until the next health check. Reading it again says that it stands, and nothing else: neither when it was
-// made, nor what was in flight then. All VMs know which one was read last.
+// In Higress a page stands until the next health check. Reading it again says that it stands, and nothing else: neither
+// when it was made, nor what was in flight then. All VMs know which one was read last.
 func TestStoredPages(t *testing.T) {
 	const addr = "10.0.0.1:8000"
 	p, vms, _ := heardVMs(t, 2, metricsConfig)
@@ -313,7 +313,8 @@ func TestReadingsOfSeveralVMs(t *testing.T) {
 	}
 }
 
-// With Redis, other gateways have requests at an engine, too. If Redis does not say how many, what the engine says counts all the same.
+// With Redis, other gateways have requests at an engine, too. If Redis does not say how many, what the engine says
+// counts all the same.
 func TestReadingsWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 2, 2, "")

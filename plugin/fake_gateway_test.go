@@ -115,7 +115,8 @@ func (p *fakeProcess) threads() []*fakeWorker {
 	return append([]*fakeWorker{p.main}, p.workers...)
 }
 
-// configure does what Envoy does: a VM of its own tries the configuration, once for each text, then every thread takes it.
+// configure does what Envoy does: a VM of its own tries the configuration, once for each text, then every thread takes
+// it.
 func (p *fakeProcess) configure(raw string) bool {
 	taken, known := p.tried[raw]
 	if !known {

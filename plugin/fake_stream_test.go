@@ -245,7 +245,8 @@ func (s *fakeStream) end() {
 	s.process.access = append(s.process.access, s.note)
 }
 
-// asked is told of every call that the plugin makes on the request. Outside the request's callbacks its context has to be entered.
+// asked is told of every call that the plugin makes on the request. Outside the request's callbacks its context has to
+// be entered.
 func (s *fakeStream) asked(name string) {
 	if s.process.effective != s {
 		s.process.t.Errorf("%s was called while the request is not the one that calls act on", name)

@@ -21,13 +21,15 @@ type Gateway interface {
 	// Divided says whether a route may be for a part of the cluster's endpoints only, which the view does not show. It
 	// is called after View.
 	Divided(cluster string, c *config.Config) bool
-	// Tick lets the gateway look for endpoints. source is where the configurations in force say that they are found, nil
-	// when none says so.
+	// Tick lets the gateway look for endpoints. source is where the configurations in force say that they are found,
+	// nil when none says so.
 	Tick(now time.Duration, source *config.EnvoySource)
-	// Asks says whether this VM is one that asks engines for their metrics. shared says that what is in flight is counted in Redis.
+	// Asks says whether this VM is one that asks engines for their metrics. shared says that what is in flight is
+	// counted in Redis.
 	Asks(now time.Duration, shared bool) bool
-	// Ask asks the engines of a cluster that are due. told is called for each, then or later, with the page of metrics or why there is
-	// none, and says if the page is of use. It returns the endpoints that there are, nil if that is not known.
+	// Ask asks the engines of a cluster that are due. told is called for each, then or later, with the page of metrics
+	// or why there is none, and says if the page is of use. It returns the endpoints that there are, nil if that is not
+	// known.
 	Ask(now time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint
 	// Redis returns a way to the Redis that the configuration names.
 	Redis(c *config.Config) Link
@@ -62,8 +64,8 @@ type Metrics interface {
 	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
 }
 
-// Stream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere after its
-// context was entered.
+// Stream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere after
+// its context was entered.
 type Stream interface {
 	Cluster() string
 	Route() string
@@ -72,7 +74,8 @@ type Stream interface {
 	RequestHeaders() [][2]string
 	// HoldBody tells the gateway that up to max bytes of the request's body will be held back.
 	HoldBody(max int)
-	// ReleaseHeaders lets the headers go on before the part of the body that the callback is for, of which none is held.
+	// ReleaseHeaders lets the headers go on before the part of the body that the callback is for, of which none is
+	// held.
 	ReleaseHeaders()
 	// RequestBody returns at most max bytes of the body received so far.
 	RequestBody(max int) []byte
@@ -80,8 +83,8 @@ type Stream interface {
 	Steer(addr string, others []string) error
 	// Unsteer removes any destination, also one that the client asked for.
 	Unsteer()
-	// Client returns the address that the request came from, "" when it is not known: of the client, if the gateway trusts what
-	// proxies in front of it report.
+	// Client returns the address that the request came from, "" when it is not known: of the client, if the gateway
+	// trusts what proxies in front of it report.
 	Client() string
 	// Served returns the address of the endpoint that answers, "" before there is one.
 	Served() string
@@ -93,7 +96,8 @@ type Stream interface {
 	ResponseBody(from, max int) []byte
 	// Details is the gateway's own word for how the response came about, such as via_upstream.
 	Details() string
-	// Note leaves a text for the access log, and for an instance of the plugin behind this one: nobody else can write it.
+	// Note leaves a text for the access log, and for an instance of the plugin behind this one: nobody else can write
+	// it.
 	Note(text string)
 	// Noted returns what an instance of the plugin in front of this one has left, "" for nothing.
 	Noted() string

@@ -133,7 +133,8 @@ func (g *envoyGateway) fetch(source *config.EnvoySource) {
 	}
 }
 
-// complain writes a problem with the admin interface to the log, unless that was done a moment ago. "" ends all problems.
+// complain writes a problem with the admin interface to the log, unless that was done a moment ago. "" ends all
+// problems.
 func (g *envoyGateway) complain(now time.Duration, problem string) {
 	if g.admin.news(now, problem) {
 		g.Log(Warn, problem)

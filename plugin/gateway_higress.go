@@ -63,7 +63,8 @@ func (g *higressGateway) outdated(now time.Duration, cluster string) bool {
 	return known && l.at > 0 && l.used >= l.at && g.Now()-l.at >= hostListAge/2
 }
 
-// read asks for the list of the cluster that the present request goes to. The view is the same as before while the endpoints are.
+// read asks for the list of the cluster that the present request goes to. The view is the same as before while the
+// endpoints are.
 func (g *higressGateway) read(now time.Duration, cluster string) (*lb.View, []byte) {
 	l, known := g.lists.get(now, cluster)
 	raw := upstreamHosts()

@@ -13,7 +13,8 @@ import (
 // they tell each other in shared memory.
 
 const (
-	// meteredAge is for how long engines are asked for their metrics after the last request: the next one shall find them.
+	// meteredAge is for how long engines are asked for their metrics after the last request: the next one shall find
+	// them.
 	meteredAge = clusterAge
 	// meteredEvery is how often it is told that metrics are still needed.
 	meteredEvery = 5 * time.Second

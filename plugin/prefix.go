@@ -27,8 +27,9 @@ type prompted struct {
 	cached   float64 // share of the prompt that the endpoint was taken to have in its cache
 }
 
-// cut cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is a header for
-// it, are part of every key. A prompt that the server puts more in front of than was sent is never seen as a whole.
+// cut cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is a
+// header for it, are part of every key. A prompt that the server puts more in front of than was sent is never seen as a
+// whole.
 func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	chainer, tenant := s.plugin.vm.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {
@@ -45,7 +46,8 @@ func (s *stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole 
 	}
 }
 
-// shape returns which API the request is for. Where bodies can be alike the path decides, as it does for the model server.
+// shape returns which API the request is for. Where bodies can be alike the path decides, as it does for the model
+// server.
 func (s *stream) shape(info *prompt.Info) prompt.Shape { return cmp.Or(s.api(), info.Shape) }
 
 // api returns which API the path names, if it is one of those whose bodies can be alike.
@@ -93,8 +95,8 @@ func (v *vm) chainer(c *config.Config) *prompt.Chainer {
 	return ch
 }
 
-// secret returns the secret of the configuration's keys. All gateways with one Redis need the same; without a word of it in the
-// configuration they have the password in common. A gateway for itself takes one at random.
+// secret returns the secret of the configuration's keys. All gateways with one Redis need the same; without a word of
+// it in the configuration they have the password in common. A gateway for itself takes one at random.
 func (v *vm) secret(c *config.Config) [16]byte {
 	switch {
 	case c.Prefix.Secret != "":
@@ -105,7 +107,8 @@ func (v *vm) secret(c *config.Config) [16]byte {
 	return v.own
 }
 
-// forget takes back what the endpoint that the lease counts at was noted to have of the prompt beyond its first n blocks.
+// forget takes back what the endpoint that the lease counts at was noted to have of the prompt beyond its first n
+// blocks.
 func (s *stream) forget(n int) {
 	if s.prompted != nil && len(s.prompted.blocks) > 0 && s.addr != "" {
 		s.store.Forget(s.now(), s.id, &s.ask.plan, s.addr, n)

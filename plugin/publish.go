@@ -33,7 +33,8 @@ func (v *vm) publish(now time.Duration) {
 	}
 }
 
-// rest sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there already.
+// rest sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there
+// already.
 func (v *vm) rest(cl *cluster) {
 	for _, stat := range []string{statFresh, statMissing, statRetention, statTable} {
 		if name := stat + ";cluster=" + cl.name; v.stats.has(name) {

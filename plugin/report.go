@@ -2,8 +2,8 @@ package main
 
 import "github.com/warmgate/warmgate/metrics"
 
-// This file is what a request has to do with the metrics of engines: it needs them, is counted at an endpoint until they tell of it,
-// and may bring a load report back.
+// This file is what a request has to do with the metrics of engines: it needs them, is counted at an endpoint until
+// they tell of it, and may bring a load report back.
 
 // metered notes that the request needs the metrics of its cluster's engines.
 func (s *stream) metered() {
@@ -33,8 +33,8 @@ func (s *stream) placed() {
 	s.askReport()
 }
 
-// askReport asks whoever serves the request for a load report, unless the client does. Without a report, nothing is known that the next
-// request could be placed by.
+// askReport asks whoever serves the request for a load report, unless the client does. Without a report, nothing is
+// known that the next request could be placed by.
 func (s *stream) askReport() {
 	if !s.cfg.Engines.ORCA {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// This file is the part of a request in which a store chooses the endpoint. The embedded store answers at once; a shared
-// one may take a while, in which the gateway holds the request.
+// This file is the part of a request in which a store chooses the endpoint. The embedded store answers at once; a
+// shared one may take a while, in which the gateway holds the request.
 
 // reservation is what a request asks its store for, and the answer.
 type reservation struct {
@@ -57,8 +57,8 @@ func (s *stream) now() time.Duration {
 	return s.plugin.vm.now()
 }
 
-// answer is called by the store, within the request's own callback or from outside. What is then thought of the request,
-// or of a request before it in the same answer of Redis, must not keep the next one from its answer.
+// answer is called by the store, within the request's own callback or from outside. What is then thought of the
+// request, or of a request before it in the same answer of Redis, must not keep the next one from its answer.
 func (s *stream) answer(g lb.Grant, err error) {
 	s.ask.done, s.ask.grant, s.ask.err = true, g, err
 	if s.ask.here || s.phase != phaseReserving {
@@ -124,8 +124,8 @@ func (s *stream) answered() action {
 	return proceed
 }
 
-// gone says whether the endpoint has left, or become unusable, since the store was asked: a gateway may fail a request that
-// is sent there all the same.
+// gone says whether the endpoint has left, or become unusable, since the store was asked: a gateway may fail a request
+// that is sent there all the same.
 func (s *stream) gone() bool {
 	if s.shared == nil {
 		return false
@@ -164,8 +164,8 @@ func (s *stream) close() {
 	}
 }
 
-// others returns where retries may go: the candidates after the chosen one, so that not all go to the same, those of its
-// tier first.
+// others returns where retries may go: the candidates after the chosen one, so that not all go to the same, those of
+// its tier first.
 func others(p *lb.Plan, chosen int) []string {
 	const most = 2
 	var out []string

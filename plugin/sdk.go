@@ -99,8 +99,8 @@ func (h *httpContext) OnHttpRequestHeaders(_ int, end bool) types.Action {
 	return h.run("request headers", types.HeaderStopAllIterationAndWatermark, func() action { return h.stream.requestHeaders(end) })
 }
 
-// OnHttpRequestBody implements types.HttpContext. A body that is held while the store is asked pushes back at the client when
-// it is big, where one that waits for its next part would be refused.
+// OnHttpRequestBody implements types.HttpContext. A body that is held while the store is asked pushes back at the
+// client when it is big, where one that waits for its next part would be refused.
 func (h *httpContext) OnHttpRequestBody(size int, end bool) types.Action {
 	if h.stream.phase != phaseHeld && h.stream.phase != phaseReserving && !end {
 		h.stream.received += size

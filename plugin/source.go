@@ -29,8 +29,8 @@ func (s *stream) blame(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
 	}
 }
 
-// answering keeps count of the responses that have begun and not ended, by endpoint: one that answers somebody is alive.
-// A response whose lease has been returned is somebody else's.
+// answering keeps count of the responses that have begun and not ended, by endpoint: one that answers somebody is
+// alive. A response whose lease has been returned is somebody else's.
 func (s *stream) answering(begun bool) {
 	if begun == s.counted || begun && s.phase != phaseLeased {
 		return

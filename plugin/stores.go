@@ -11,8 +11,8 @@ import (
 // Link is a gateway's way to one Redis.
 type Link interface {
 	redisclient.Transport
-	// Keep sees to it that the way is open, with the login as it is now. It is called at each tick while a configuration
-	// in force names this Redis.
+	// Keep sees to it that the way is open, with the login as it is now. It is called at each tick while a
+	// configuration in force names this Redis.
 	Keep(now time.Duration, r config.Redis)
 	// Expire gives up what has got no answer in time, and returns the earliest deadline still to come, 0 for none.
 	Expire(now time.Duration) time.Duration
@@ -125,8 +125,8 @@ func (v *vm) expire(now time.Duration) (next time.Duration) {
 	return next
 }
 
-// beatShared renews the owner in every shared store. Those that no configuration names any more are dropped once their last
-// request has ended and Redis knows of it; or once Redis has returned what it has of them by itself.
+// beatShared renews the owner in every shared store. Those that no configuration names any more are dropped once their
+// last request has ended and Redis knows of it; or once Redis has returned what it has of them by itself.
 func (v *vm) beatShared(now time.Duration) {
 	if len(v.shared) == 0 {
 		return

@@ -321,7 +321,8 @@ func (s *stream) pass(reason lb.Reason) action {
 	return proceed
 }
 
-// repeated leaves the request to another instance of the plugin, in front of this one, which has counted and steered it.
+// repeated leaves the request to another instance of the plugin, in front of this one, which has counted and steered
+// it.
 func (s *stream) repeated() action {
 	s.phase = phasePassed
 	s.count(lb.ReasonAlreadyDecided)

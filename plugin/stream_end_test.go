@@ -181,7 +181,8 @@ func TestPanicAtTheDeadline(t *testing.T) {
 	d.drained()
 }
 
-// That a client gives up is held against the endpoint only if it had all of the request for long, however the request ended.
+// That a client gives up is held against the endpoint only if it had all of the request for long, however the request
+// ended.
 func TestClientsThatGiveUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		request streamtest.Request

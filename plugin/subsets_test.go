@@ -34,8 +34,8 @@ func TestDividedClusters(t *testing.T) {
 	}
 }
 
-// What the leader has read of subsets all VMs know, until the interface shows something else: an answer without the page
-// does not make a cluster one that may be steered in. It is mentioned, once as long as it is the same. A way that
+// What the leader has read of subsets all VMs know, until the interface shows something else: an answer without the
+// page does not make a cluster one that may be steered in. It is mentioned, once as long as it is the same. A way that
 // refuses the page, as those of configurations do that were written before there was one, is not asked again at once.
 func TestSubsetsAreShared(t *testing.T) {
 	_, vms := adminVMs(t, 2)

@@ -49,8 +49,8 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// header returns the value of a header of the request; those of one that is there several times are joined. The headers must
-// have been read.
+// header returns the value of a header of the request; those of one that is there several times are joined. The headers
+// must have been read.
 func (t *traits) header(name string) (value string) {
 	for _, h := range t.headers {
 		if strings.EqualFold(h[0], name) {

@@ -9,8 +9,8 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 )
 
-// This file is in no artifact that is shipped. It lets a test lose a VM in a way that no recover can prevent: a request with the
-// header x-warmgate-chaos ends the Go runtime.
+// This file is in no artifact that is shipped. It lets a test lose a VM in a way that no recover can prevent: a request
+// with the header x-warmgate-chaos ends the Go runtime.
 
 // Runs after the init of main.go: files are initialised in the order of their names.
 func init() { proxywasm.SetVMContext(&trapVM{}) }

@@ -17,9 +17,9 @@ const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
-	// sampleFirst is how many answers with usage of a cluster are read, and then one answer in sampleEvery: reading costs
-	// a call of the gateway for each part. Of requests beyond sampleMost one in sampleEvery is read, since most answers
-	// may come without usage. With prefix_cache all are read.
+	// sampleFirst is how many answers with usage of a cluster are read, and then one answer in sampleEvery: reading
+	// costs a call of the gateway for each part. Of requests beyond sampleMost one in sampleEvery is read, since most
+	// answers may come without usage. With prefix_cache all are read.
 	sampleFirst = 64
 	sampleEvery = 16
 	sampleMost  = sampleEvery * sampleFirst

@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// KeyPrefix begins every key. The 1 is the version of what lies there: a plugin of another version has its own counts and
-// cannot misread these.
+// KeyPrefix begins every key. The 1 is the version of what lies there: a plugin of another version has its own counts
+// and cannot misread these.
 const KeyPrefix = "warmgate:1:"
 
 // Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node.

@@ -11,9 +11,9 @@ import (
 // maxLoads is how many endpoints may be asked for at once.
 const maxLoads = 4000
 
-// Loads asks what is in flight at the endpoints, over all owners of all gateways, as Redis counts it. done is called exactly once, with
-// as many loads as there are addresses unless there is an error. It changes nothing, and needs no lease. Each command
-// asks for a part of many endpoints.
+// Loads asks what is in flight at the endpoints, over all owners of all gateways, as Redis counts it. done is called
+// exactly once, with as many loads as there are addresses unless there is an error. It changes nothing, and needs no
+// lease. Each command asks for a part of many endpoints.
 func (s *Store) Loads(now time.Duration, scope string, addrs []string, done func([]lb.Load, error)) {
 	if len(addrs) == 0 || len(addrs) > maxLoads {
 		done(nil, lb.ErrNoRoom)

@@ -15,8 +15,8 @@ const (
 	maxBlocks = prompt.MaxBlocks
 	// lessAtHand is for how many endpoints that keep less than the others terms need no memory.
 	lessAtHand = 16
-	// pageBytes is what a server needs for a full page: two KiB for the page, the rest to find it and to let it expire. The
-	// name of its key comes on top.
+	// pageBytes is what a server needs for a full page: two KiB for the page, the rest to find it and to let it expire.
+	// The name of its key comes on top.
 	pageBytes = 2048 + 192
 	// tick is the unit of time in runs.
 	tick = 4 * time.Second
@@ -93,8 +93,8 @@ func appendTerms(b []byte, p *lb.Plan, tokens int64, n int) []byte {
 	return appendArg(b, at)
 }
 
-// reservationOf returns the command of a reservation, and its script. A plan with blocks has one of its own, so that plans
-// without them take no longer.
+// reservationOf returns the command of a reservation, and its script. A plan with blocks has one of its own, so that
+// plans without them take no longer.
 func (s *Store) reservationOf(sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
 	var c chain
 	sp, args, tokens := scriptReserve, 2, clamp(p.Tokens)

@@ -85,8 +85,8 @@ func TestNothingToLookFor(t *testing.T) {
 	})
 }
 
-// Many equal prompts that come to two gateways at once go to one endpoint as long as waiting there costs less than what it has
-// cached, and from then on evenly to all that have it by then.
+// Many equal prompts that come to two gateways at once go to one endpoint as long as waiting there costs less than what
+// it has cached, and from then on evenly to all that have it by then.
 func TestBurst(t *testing.T) {
 	const endpoints, worth = 4, 12
 	for _, version := range redisserver.Versions() {

@@ -85,7 +85,8 @@ func TestRowsOfOthersAreKept(t *testing.T) {
 		last := &gateways[3] // a rolling deployment
 		last.plan = storetest.Even(manyEndpoints((10+step)*width, width))
 	}
-	// At any time rows are those in use, those that were within two minutes and a step, and as many as are not worth it.
+	// At any time rows are those in use, those that were within two minutes and a step, and as many as are not worth
+	// it.
 	most := int64(4*width + 8*width + 64 + width)
 	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > most {
 		t.Errorf("the table has %d rows after %d endpoints, want %d at most", rows, (3+steps)*width, most)

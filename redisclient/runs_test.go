@@ -62,8 +62,8 @@ func TestViewsAreRuns(t *testing.T) {
 	}
 }
 
-// The time that a list of candidates carries is put forward by beats. Where it is behind, what others have noted meanwhile
-// is young all the same.
+// The time that a list of candidates carries is put forward by beats. Where it is behind, what others have noted
+// meanwhile is young all the same.
 func TestTimeInAList(t *testing.T) {
 	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 1000, numbered(3, 1))

@@ -41,8 +41,8 @@ var luaLoads string
 //go:embed lua/tidy.lua
 var luaTidy string
 
-// luaSums has the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make a module 0.4 MB larger. After a
-// change of a script, `go test ./redisclient -run TestSums -update` writes it anew.
+// luaSums has the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make a module 0.4 MB
+// larger. After a change of a script, `go test ./redisclient -run TestSums -update` writes it anew.
 //
 //go:embed lua/sha1sums
 var luaSums string

@@ -100,15 +100,16 @@ func (s *Store) Ready(time.Duration) bool { return !s.client.breaker.open }
 // Expire fails what has got no answer in time. It returns the earliest deadline that is still to come, 0 for none.
 func (s *Store) Expire(now time.Duration) time.Duration { return s.client.expire(now) }
 
-// Postpone moves all deadlines, each once. It is for a caller that was held up: for so long it could not have seen an answer, and that is
-// not held against Redis.
+// Postpone moves all deadlines, each once. It is for a caller that was held up: for so long it could not have seen an
+// answer, and that is not held against Redis.
 func (s *Store) Postpone(d time.Duration) { s.client.postpone(d) }
 
 // Err returns why the last beat failed, nil when it did not.
 func (s *Store) Err() error { return s.down }
 
-// Settled says whether Redis has nothing of this owner's any more, as far as the last beats told. Until then a store that is
-// no longer needed should go on beating: what Redis did not hear of while it was away would stay there until the TTL is over.
+// Settled says whether Redis has nothing of this owner's any more, as far as the last beats told. Until then a store
+// that is no longer needed should go on beating: what Redis did not hear of while it was away would stay there until
+// the TTL is over.
 func (s *Store) Settled() bool {
 	for _, sc := range s.scopes {
 		if !sc.settled {
@@ -281,8 +282,8 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 	s.drop(now, l.scope, seen, id)
 }
 
-// drop tells Redis that the leases are over. known says that their grants were seen, so that nothing comes after. What does
-// not get through is found by the next beat.
+// drop tells Redis that the leases are over. known says that their grants were seen, so that nothing comes after. What
+// does not get through is found by the next beat.
 func (s *Store) drop(now time.Duration, sc *scope, known bool, ids ...lb.LeaseID) {
 	b := scriptRelease.command(make([]byte, 0, 256), 2, 2+len(ids))
 	b = appendArg(b, sc.keys.Table)

@@ -28,8 +28,8 @@ func (s *Store) open(now time.Duration, sc *scope, v *view) {
 const (
 	// opensMany is what open.lua says when there are many rows that nobody may need.
 	opensMany = 2
-	// sweepLeast is how many rows are worth taking back, because all lists have to be sent again then, and sweepMost how
-	// many are taken at once.
+	// sweepLeast is how many rows are worth taking back, because all lists have to be sent again then, and sweepMost
+	// how many are taken at once.
 	sweepLeast, sweepMost = 64, 512
 )
 

@@ -45,8 +45,8 @@ type view struct {
 // never is the time of what has not happened.
 const never time.Duration = -1
 
-// view returns the view of the candidates. They are shared between plans and never changed, so that it is mostly enough to
-// look at where they are; a list of the same content is the same view.
+// view returns the view of the candidates. They are shared between plans and never changed, so that it is mostly enough
+// to look at where they are; a list of the same content is the same view.
 func (sc *scope) view(cs []lb.Candidate, owner string) *view {
 	for i, v := range sc.views {
 		if len(v.candidates) == len(cs) && &v.candidates[0] == &cs[0] {

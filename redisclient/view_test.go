@@ -154,8 +154,8 @@ func TestManyViews(t *testing.T) {
 	}
 }
 
-// Hundreds of endpoints replace each other one by one, seen by two owners in turn: rows are used again after a while, the table
-// stays small, and no endpoint inherits what its predecessor in the row carried.
+// Hundreds of endpoints replace each other one by one, seen by two owners in turn: rows are used again after a while,
+// the table stays small, and no endpoint inherits what its predecessor in the row carried.
 func TestRollingReplacement(t *testing.T) {
 	const width, steps, each, unlisted = 4, 400, 10 * time.Second, 2 * time.Minute
 	server := redisserver.StartT(t, redisserver.Options{})

@@ -44,7 +44,8 @@ type Options struct {
 	Edit func(file string, doc *yaml.Node) error // as in harness.Options
 }
 
-// Site is a gateway, or several, with simulated model servers behind. Its methods may be called from several goroutines.
+// Site is a gateway, or several, with simulated model servers behind. Its methods may be called from several
+// goroutines.
 type Site struct {
 	Gateway  *harness.Gateway   // the first
 	Gateways []*harness.Gateway // all, the first included
@@ -59,8 +60,8 @@ type Site struct {
 	dead    map[string]bool // addresses of the killed ones
 }
 
-// Step is how long the servers of a site take for a token, at speed 1. It is the same whatever the batch, so that the load
-// of one stream does not change the length of another.
+// Step is how long the servers of a site take for a token, at speed 1. It is the same whatever the batch, so that the
+// load of one stream does not change the length of another.
 const Step = 100 * time.Millisecond
 
 // ServerConfig is a server of a site: it takes any number of requests and takes Step for each token.

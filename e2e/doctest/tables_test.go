@@ -26,8 +26,8 @@ var chinese = map[string]string{
 	"number or string": "数字或字符串", "duration (number: ms)": "时长（数字：毫秒）", "size (number: bytes)": "大小（数字：字节）",
 }
 
-// TestConfigTables compares the tables of keys with config.Keys. The Chinese meanings stand in keys_zh.tsv beside the English
-// text that they translate, so that a changed meaning shows up as one to be translated again.
+// TestConfigTables compares the tables of keys with config.Keys. The Chinese meanings stand in keys_zh.tsv beside the
+// English text that they translate, so that a changed meaning shows up as one to be translated again.
 func TestConfigTables(t *testing.T) {
 	translated := translations(t)
 	english := []string{"| Key | Type | Default | Meaning |", "|---|---|---|---|"}
@@ -104,7 +104,8 @@ func compare(t *testing.T, name, marker string, want []string) {
 	}
 }
 
-// TestCompatTable compares the table of ai-load-balancer's configurations with what becomes of them in the test of plugin/config.
+// TestCompatTable compares the table of ai-load-balancer's configurations with what becomes of them in the test of
+// plugin/config.
 func TestCompatTable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "plugin/config/testdata/compat/ai-load-balancer.golden"))
 	if err != nil {

@@ -143,9 +143,9 @@ func (a *adminInterface) set(t *testing.T, f adminFault) {
 // refusals is how often the plugin has complained about the admin interface.
 func refusals(g *harness.Gateway) int { return strings.Count(g.Logs(), "the admin interface answered") }
 
-// TestAdminInterfaceFails breaks the admin interface in every way under traffic. Through a short failure the plugin goes on
-// with the endpoints that it knows; in a long one it leaves requests to native balancing; afterwards it balances again. No
-// request fails and nothing is left of what the interface sent.
+// TestAdminInterfaceFails breaks the admin interface in every way under traffic. Through a short failure the plugin
+// goes on with the endpoints that it knows; in a long one it leaves requests to native balancing; afterwards it
+// balances again. No request fails and nothing is left of what the interface sent.
 func TestAdminInterfaceFails(t *testing.T) {
 	t.Parallel()
 	a := newAdminInterface(t)
@@ -188,8 +188,8 @@ func TestAdminInterfaceFails(t *testing.T) {
 	}
 }
 
-// outlast goes through the faults again and again without a good answer in between, until the plugin has given its endpoints
-// up, which it must not do before its time, and heals.
+// outlast goes through the faults again and again without a good answer in between, until the plugin has given its
+// endpoints up, which it must not do before its time, and heals.
 func outlast(t *testing.T, a *adminInterface, g *harness.Gateway, faults []adminFault) {
 	t.Helper()
 	const atLeast, period = 7 * time.Second, 700 * time.Millisecond // 10 s after the last good answer, on an idle machine

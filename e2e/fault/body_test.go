@@ -165,7 +165,8 @@ func uploads() (list []upload, want map[string]string) {
 	return list, want
 }
 
-// sendAll returns what became of each of the uploads, by name. The odd ones wait together for answers that may never come.
+// sendAll returns what became of each of the uploads, by name. The odd ones wait together for answers that may never
+// come.
 func sendAll(g *harness.Gateway, list []upload) map[string]string {
 	got := map[string]string{}
 	var mu sync.Mutex
@@ -191,9 +192,9 @@ func sendAll(g *harness.Gateway, list []upload) map[string]string {
 	return got
 }
 
-// TestBodies sends odd bodies to an Envoy without the plugin and to one with it, in both units and with prefix_cache: with unit
-// tokens, requests are held for their bodies. What becomes of a request is the same in all of them, and the memory of the VMs
-// stays as it is.
+// TestBodies sends odd bodies to an Envoy without the plugin and to one with it, in both units and with prefix_cache:
+// with unit tokens, requests are held for their bodies. What becomes of a request is the same in all of them, and the
+// memory of the VMs stays as it is.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	endpoints := fleet(t, 2)

@@ -52,8 +52,8 @@ func await(t *testing.T, check func() error) {
 	}
 }
 
-// probe sends a request on a connection of its own, so that any worker may get it, and returns the headers of the answer.
-// No status but 200 will do.
+// probe sends a request on a connection of its own, so that any worker may get it, and returns the headers of the
+// answer. No status but 200 will do.
 func probe(t *testing.T, url string) http.Header {
 	t.Helper()
 	return probeAt(t, url+"/v1/models")
@@ -106,8 +106,8 @@ func decided(t *testing.T, g *harness.Gateway, reason string) float64 {
 	return sum(t, g, `^wasmcustom\.warmgate_decisions_total.*;reason=`+regexp.QuoteMeta(reason)+`$`)
 }
 
-// drained waits until nothing is counted in flight, and checks that on the way there no VM was lost, nothing panicked and
-// no total had to be corrected.
+// drained waits until nothing is counted in flight, and checks that on the way there no VM was lost, nothing panicked
+// and no total had to be corrected.
 func drained(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	await(t, func() error {

@@ -65,8 +65,8 @@ func serve(l net.Listener, h http.Handler) *httptest.Server {
 	return s
 }
 
-// engines starts n servers, each at an IP address of its own and all with their metrics at the same port of theirs, as pods have
-// them.
+// engines starts n servers, each at an IP address of its own and all with their metrics at the same port of theirs, as
+// pods have them.
 func engines(t *testing.T, n int) (list []*engine, port int) {
 	t.Helper()
 	for i := range n {
@@ -118,7 +118,8 @@ const (
 	steady = `"interval":"400ms","stale_after":"1m"`
 )
 
-// metricsConfig returns a configuration of endpoint_metrics that asks for metrics at the port. Lines are added to lb_config.
+// metricsConfig returns a configuration of endpoint_metrics that asks for metrics at the port. Lines are added to
+// lb_config.
 func metricsConfig(port int, pace string, lines ...string) string {
 	lines = append(lines, fmt.Sprintf(`"metrics":{"port":%d,%s}`, port, pace))
 	const poll = `"poll_interval":"100ms"`
@@ -132,8 +133,8 @@ type scraped struct {
 	port    int // of the metrics
 }
 
-// scrape starts a gateway before n engines with the given pages. It returns once all their metrics are known. Pace and lines are
-// as in metricsConfig.
+// scrape starts a gateway before n engines with the given pages. It returns once all their metrics are known. Pace and
+// lines are as in metricsConfig.
 func scrape(t *testing.T, n int, page func(i int) http.HandlerFunc, pace string, lines ...string) *scraped {
 	t.Helper()
 	s := &scraped{}
@@ -178,7 +179,8 @@ func (s *scraped) results(t *testing.T, result string) float64 {
 	return sum(t, s.Gateway, `^wasmcustom\.warmgate_metrics_scrapes_total;result=`+result+`$`)
 }
 
-// parts sends n requests, one by one because a request in flight makes an engine worse, and returns how many each engine served.
+// parts sends n requests, one by one because a request in flight makes an engine worse, and returns how many each
+// engine served.
 func (s *scraped) parts(t *testing.T, n int) []int {
 	t.Helper()
 	by := make([]int, len(s.engines))

@@ -18,8 +18,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// secondListener adds to the shipped bootstrap a copy of its listener, whose plugin has a configuration of its own in the
-// same VM: the VM's id, settings and code are the same.
+// secondListener adds to the shipped bootstrap a copy of its listener, whose plugin has a configuration of its own in
+// the same VM: the VM's id, settings and code are the same.
 func secondListener(port int, module, config string) func(file string, doc *yaml.Node) error {
 	return func(file string, doc *yaml.Node) error {
 		if file != "envoy.yaml" {
@@ -141,8 +141,9 @@ func twoConfigurations(t *testing.T, first, second string) (g *harness.Gateway, 
 	return g, g.URL(), "http://127.0.0.1:" + strconv.Itoa(port), servers
 }
 
-// TestTwoConfigurations runs two configurations of the plugin in one Envoy. They share the VMs and the counts: what one has
-// sent to an endpoint weighs for the other. All else is apart: limits, being switched off, mistakes, and the end of one.
+// TestTwoConfigurations runs two configurations of the plugin in one Envoy. They share the VMs and the counts: what one
+// has sent to an endpoint weighs for the other. All else is apart: limits, being switched off, mistakes, and the end of
+// one.
 func TestTwoConfigurations(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -12,8 +12,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// sendThroughTwo sends requests through a listener that has the plugin twice, and with an internal redirect, after which
-// the plugin decides anew. Where the first one sends a request is where it goes, and it is counted there alone.
+// sendThroughTwo sends requests through a listener that has the plugin twice, and with an internal redirect, after
+// which the plugin decides anew. Where the first one sends a request is where it goes, and it is counted there alone.
 func sendThroughTwo(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	url := listenerURL(t, g, "twice")

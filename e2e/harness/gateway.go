@@ -19,8 +19,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/child"
 )
 
-// Options say how a gateway is started. The zero value is the shipped plain layout on the default Envoy with two workers,
-// the plugin as built from this tree and no endpoints.
+// Options say how a gateway is started. The zero value is the shipped plain layout on the default Envoy with two
+// workers, the plugin as built from this tree and no endpoints.
 type Options struct {
 	Version   string     // of Envoy; "" means DefaultVersion or the binary that ENVOY names
 	Workers   int        // worker threads; 0 means 2
@@ -34,9 +34,9 @@ type Options struct {
 	LogLevel  string     // Envoy's; "" means warning
 	WasmLevel string     // log level of the plugin and of Envoy's Wasm host; "" means LogLevel
 
-	// Edit changes a shipped file before it is written, at the start and at every push. It is called with the file's name
-	// in the run folder: envoy.yaml, redis-tunnel.yaml, clusters.yaml, endpoints.yaml or warmgate.yaml. See Find, Set and
-	// Remove.
+	// Edit changes a shipped file before it is written, at the start and at every push. It is called with the file's
+	// name in the run folder: envoy.yaml, redis-tunnel.yaml, clusters.yaml, endpoints.yaml or warmgate.yaml. See Find,
+	// Set and Remove.
 	Edit func(file string, doc *yaml.Node) error
 }
 
@@ -55,11 +55,12 @@ type Gateway struct {
 	module  string     // of the last push
 }
 
-// startTimeout bounds the time until an Envoy answers: compiling the module takes 3 s alone and much more on a busy machine.
+// startTimeout bounds the time until an Envoy answers: compiling the module takes 3 s alone and much more on a busy
+// machine.
 const startTimeout = 120 * time.Second
 
-// Start renders the shipped configuration into a temporary folder and runs Envoy in it. It returns when the gateway takes
-// requests. The gateway runs until Stop, until ctx ends or until this program ends, whichever comes first.
+// Start renders the shipped configuration into a temporary folder and runs Envoy in it. It returns when the gateway
+// takes requests. The gateway runs until Stop, until ctx ends or until this program ends, whichever comes first.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
 	binary, err := Envoy(ctx, o.Version)
 	if err != nil {

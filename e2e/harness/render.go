@@ -46,8 +46,8 @@ type Endpoint struct {
 // Policy is the way the cluster is balanced.
 type Policy string
 
-// Policies for PushCluster. Warmgate is the shipped one; the others take the plugin's choice out of the cluster, so that
-// Envoy's native balancing can be compared.
+// Policies for PushCluster. Warmgate is the shipped one; the others take the plugin's choice out of the cluster, so
+// that Envoy's native balancing can be compared.
 const (
 	Warmgate     Policy = "warmgate"
 	RoundRobin   Policy = "round_robin"
@@ -75,8 +75,8 @@ func (o *Options) shipped(name string) (*yaml.Node, error) {
 	return doc, nil
 }
 
-// hardened names the source of each file in the hardened layout. The model servers are the same in both, and the run folder
-// knows one name for either.
+// hardened names the source of each file in the hardened layout. The model servers are the same in both, and the run
+// folder knows one name for either.
 var hardened = map[string]string{
 	bootstrapFile: "envoy-hardened.yaml",
 	clustersFile:  clustersFile,
@@ -85,7 +85,8 @@ var hardened = map[string]string{
 	tunnelFile:    tunnelFile,
 }
 
-// render reads a shipped file, applies the given change and then the caller's own, and returns the text for the run folder.
+// render reads a shipped file, applies the given change and then the caller's own, and returns the text for the run
+// folder.
 func (o *Options) render(name string, change func(doc *yaml.Node) error) ([]byte, error) {
 	doc, err := o.shipped(name)
 	if err != nil {
@@ -140,8 +141,8 @@ func (o *Options) tunnel(doc *yaml.Node) error {
 		map[string]any{"address": host, "port_value": number})
 }
 
-// plugin sets the module and, unless it is empty, the configuration. A configuration is passed as it is, so that a test can
-// push text that is not even JSON.
+// plugin sets the module and, unless it is empty, the configuration. A configuration is passed as it is, so that a test
+// can push text that is not even JSON.
 func (o *Options) plugin(doc *yaml.Node, version int, module, config string) error {
 	if err := Set(doc, "version_info", strconv.Itoa(version)); err != nil {
 		return err

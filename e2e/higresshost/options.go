@@ -10,9 +10,9 @@ const (
 	// Higress22 is gateway 2.2.x on Envoy 1.36: an override host is strict, so a host that vanished or turned unhealthy
 	// gives 503 UH, and a buffering body callback sees the newest frame.
 	Higress22 Profile = iota
-	// Higress21 is gateway 2.1.x on Envoy 1.27: an unusable override host falls back to the cluster's own balancing, and
-	// a buffering body callback sees everything but the newest frame, so that over HTTP/2 the last frame of a request
-	// stays unseen.
+	// Higress21 is gateway 2.1.x on Envoy 1.27: an unusable override host falls back to the cluster's own balancing,
+	// and a buffering body callback sees everything but the newest frame, so that over HTTP/2 the last frame of a
+	// request stays unseen.
 	Higress21
 	// StockEnvoy offers no Higress call, knows no ABI 0.2.100 and gives route_name and cluster_name only under xds.
 	StockEnvoy
@@ -57,7 +57,8 @@ type Options struct {
 	// AllowStopIteration is stock Envoy's allow_on_headers_stop_iteration. Higress decides by ABI version alone.
 	AllowStopIteration bool
 
-	// LogLast is the order in which Envoy ends a request over HTTP/3: it logs the request after it has deleted the stream's context.
+	// LogLast is the order in which Envoy ends a request over HTTP/3: it logs the request after it has deleted the
+	// stream's context.
 	LogLast bool
 
 	// Seed makes the random numbers that guests draw repeatable; every VM draws others.

@@ -15,7 +15,8 @@ const (
 	byReports = `{"lb_type":"endpoint","lb_policy":"endpoint_metrics","lb_config":{"metrics":{"orca":true},"rate_limit":0.5}}`
 )
 
-// storedPage is as much as Higress has stored of a vLLM's page, with so many requests in the batch. No two are the same.
+// storedPage is as much as Higress has stored of a vLLM's page, with so many requests in the batch. No two are the
+// same.
 func storedPage(tb testing.TB, n, running, size int) string {
 	tb.Helper()
 	text, err := os.ReadFile("../../metrics/testdata/vllm-0.32.0.prom")
@@ -76,8 +77,9 @@ func (r *reads) during(f func()) {
 	r.lists, r.bytes, r.pages = r.lists+stat.Calls, r.bytes+stat.Bytes, r.pages+parsed()-before
 }
 
-// Half a megabyte of metrics is parsed by one worker of the gateway once an interval, at its tick. While there is traffic,
-// ticks also look after the list of the hosts, so that requests after the first neither parse nor copy any of it.
+// Half a megabyte of metrics is parsed by one worker of the gateway once an interval, at its tick. While there is
+// traffic, ticks also look after the list of the hosts, so that requests after the first neither parse nor copy any of
+// it.
 func TestPagesAreReadAtTicks(t *testing.T) {
 	const (
 		workers = 4
@@ -108,8 +110,8 @@ func TestPagesAreReadAtTicks(t *testing.T) {
 	}
 }
 
-// traffic sends requests through every worker for some seconds, long ones and short ones, and tells what was read by them and what
-// between them.
+// traffic sends requests through every worker for some seconds, long ones and short ones, and tells what was read by
+// them and what between them.
 func traffic(gw *higresshost.Gateway, seconds int) (inRequests, atTicks *reads) {
 	inRequests, atTicks = &reads{gw: gw}, &reads{gw: gw}
 	var open []*higresshost.Stream

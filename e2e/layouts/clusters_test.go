@@ -127,8 +127,8 @@ func settled(t *testing.T, l *lab, name string) {
 	})
 }
 
-// originalDst sends requests to the servers that they name. Envoy lists those that were named in the last seconds: they are
-// no endpoints to choose from.
+// originalDst sends requests to the servers that they name. Envoy lists those that were named in the last seconds: they
+// are no endpoints to choose from.
 func originalDst(t *testing.T, l *lab, name string) {
 	await(t, func() error { // all of them are in the list that the plugin reads
 		for server, addr := range l.fleet.plain {

@@ -191,8 +191,8 @@ func (p *pusher) pushNative(ctx context.Context) error {
 	return p.site.Gateway.PushCluster(ctx, policy)
 }
 
-// plan returns the kinds of n pushes in random order, the same mix among any ten, with few changes of the code, which costs
-// Envoy seconds.
+// plan returns the kinds of n pushes in random order, the same mix among any ten, with few changes of the code, which
+// costs Envoy seconds.
 func plan(r *rand.Rand, n, modules int) []kind {
 	mix := []kind{good, good, good, good, good, bad, bad, bad, endpoints, native}
 	var list []kind

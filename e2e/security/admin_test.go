@@ -132,8 +132,9 @@ func attacks(target string) []*http.Request {
 	return list
 }
 
-// TestClientsDoNotReachThePluginsClusters sends requests to a gateway whose routes let clients name any cluster, mirrors
-// included. None may reach the admin interface, an address that it names, or Redis, whichever state the plugin is in.
+// TestClientsDoNotReachThePluginsClusters sends requests to a gateway whose routes let clients name any cluster,
+// mirrors included. None may reach the admin interface, an address that it names, or Redis, whichever state the plugin
+// is in.
 func TestClientsDoNotReachThePluginsClusters(t *testing.T) {
 	for name, o := range layouts {
 		for _, o.Version = range []string{harness.DefaultVersion, harness.OldestVersion} {
@@ -216,7 +217,8 @@ func (s *siege) send(i int, r *http.Request, header, cluster string) (status int
 	return resp.StatusCode, drain(s.t, resp)
 }
 
-// refusals are the answers to a request that reaches nothing. Envoy gives the first and the third also to malformed headers.
+// refusals are the answers to a request that reaches nothing. Envoy gives the first and the third also to malformed
+// headers.
 var refusals = []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusServiceUnavailable}
 
 // byRoute goes to the clusters, over HTTP/1 and HTTP/2.

@@ -18,8 +18,8 @@ import (
 // canary stands for everything that must not be written anywhere: prompts, header values, passwords.
 const canary = "c4n4ry-7f3a"
 
-// TestNothingConfidentialIsLogged puts the canary wherever a client or an operator can put text and looks for it in all that
-// Envoy and the plugin wrote, with the plugin's log at its most talkative.
+// TestNothingConfidentialIsLogged puts the canary wherever a client or an operator can put text and looks for it in all
+// that Envoy and the plugin wrote, with the plugin's log at its most talkative.
 func TestNothingConfidentialIsLogged(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

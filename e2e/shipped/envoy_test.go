@@ -29,8 +29,8 @@ const (
 	listPath   = pluginPath + ".vm_config.capability_restriction_config.allowed_capabilities"
 )
 
-// TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files word by word. The files they refer to are put to
-// use by every test that starts a gateway.
+// TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files word by word. The files they refer to are put
+// to use by every test that starts a gateway.
 func TestEnvoyAcceptsTheFiles(t *testing.T) {
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		binary, err := harness.Envoy(t.Context(), version)
@@ -130,8 +130,9 @@ func lacking(at string, less, more any) []string {
 	}
 }
 
-// TestOrderOfFilters holds the shipped layouts to the order that docs/envoy.md asks for: what makes Envoy look at the route
-// anew is directly in front of the plugin, and the two headers are taken away when stateful_session has read one of them.
+// TestOrderOfFilters holds the shipped layouts to the order that docs/envoy.md asks for: what makes Envoy look at the
+// route anew is directly in front of the plugin, and the two headers are taken away when stateful_session has read one
+// of them.
 func TestOrderOfFilters(t *testing.T) {
 	want := []string{
 		"warmgate-strip-client", "warmgate", "envoy.filters.http.stateful_session", "warmgate-take", "envoy.filters.http.router",
@@ -148,8 +149,8 @@ func TestOrderOfFilters(t *testing.T) {
 	}
 }
 
-// TestCapabilitiesAreThoseOfTheModule compares the list of allowed calls with what the module imports and exports: nothing
-// that it needs is missing, and nothing is allowed that it does not have.
+// TestCapabilitiesAreThoseOfTheModule compares the list of allowed calls with what the module imports and exports:
+// nothing that it needs is missing, and nothing is allowed that it does not have.
 func TestCapabilitiesAreThoseOfTheModule(t *testing.T) {
 	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
 	if err != nil {

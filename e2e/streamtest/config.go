@@ -107,7 +107,8 @@ var configScenarios = []scenario{
 	{name: "one rule counts requests, another tokens", endpoints: 4, needs: []Ability{PickWorker}, run: unitsTogether},
 }
 
-// unitsTogether loads all endpoints but one under a rule that counts requests. The rule that counts tokens takes that one.
+// unitsTogether loads all endpoints but one under a rule that counts requests. The rule that counts tokens takes that
+// one.
 func unitsTogether(t *run) {
 	const counting, weighing = "counts.example", "weighs.example"
 	err := t.Configure(t.rules(

@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// With a first configuration that is bad there is nothing to go on with: requests pass as if there were no plugin, and the
-// operator is told.
+// With a first configuration that is bad there is nothing to go on with: requests pass as if there were no plugin, and
+// the operator is told.
 func TestEnvoyFirstConfigurationIsBad(t *testing.T) {
 	gw := harness.StartT(t, harness.Options{Edit: forScenarios, NoPlugin: true})
 	if err := gw.PushModule(context.Background(), artifactCopy(t), `{"lb_policy":"nonsense"}`); err != nil {

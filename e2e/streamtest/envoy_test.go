@@ -48,8 +48,8 @@ func runEnvoy(t *testing.T, n int, o harness.Options, groups ...string) {
 	runOnIdle(t, idle, envoySource, func(*envoy) {}, groups...)
 }
 
-// runOnIdle runs scenarios on the gateways given, with the source among the members of lb_config. prepare is told of each
-// scenario's gateway.
+// runOnIdle runs scenarios on the gateways given, with the source among the members of lb_config. prepare is told of
+// each scenario's gateway.
 func runOnIdle(t *testing.T, idle chan *harness.Gateway, source string, prepare func(*envoy), groups ...string) {
 	streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
 		t.Parallel()
@@ -261,8 +261,8 @@ func (d *envoy) awaitEnvoy(list []streamtest.Endpoint) {
 	}
 }
 
-// awaitPlugin sends probes until the plugin chooses among the healthy endpoints only, the new ones included. The probes are
-// many because each meets one worker, and each worker learns by itself.
+// awaitPlugin sends probes until the plugin chooses among the healthy endpoints only, the new ones included. The probes
+// are many because each meets one worker, and each worker learns by itself.
 func (d *envoy) awaitPlugin(list []streamtest.Endpoint) {
 	d.t.Helper()
 	const inARow = 12

@@ -190,8 +190,8 @@ func (t *run) busy() []Stream {
 	return out
 }
 
-// failing sends n requests one after the other on a worker (-1 for all in turn). The endpoint bad answers 500 at once, and
-// failing returns how many of them it got.
+// failing sends n requests one after the other on a worker (-1 for all in turn). The endpoint bad answers 500 at once,
+// and failing returns how many of them it got.
 func (t *run) failing(n, bad, worker int) int {
 	t.Helper()
 	got := 0
@@ -233,8 +233,8 @@ func failsFast(t *run) {
 	t.wantDrained()
 }
 
-// startsSlowly adds a third endpoint to two that have ten requests each. It gets a twentieth of its share at once, half of it
-// after half the time, and then, idle as it is, everything.
+// startsSlowly adds a third endpoint to two that have ten requests each. It gets a twentieth of its share at once, half
+// of it after half the time, and then, idle as it is, everything.
 func startsSlowly(t *run) {
 	streams := t.open(20)
 	t.wantLoads(10, 10)

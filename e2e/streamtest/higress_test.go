@@ -288,8 +288,8 @@ func toMap(h higresshost.Headers) map[string]string {
 	return m
 }
 
-// Send sends one frame, as HTTP/2 does, or with an end of its own, as HTTP/1 does: Higress 2.1 never shows the last frame
-// of a held HTTP/2 body.
+// Send sends one frame, as HTTP/2 does, or with an end of its own, as HTTP/1 does: Higress 2.1 never shows the last
+// frame of a held HTTP/2 body.
 func (s *higressStream) Send(frame string, end bool) {
 	apart := end && frame != "" && s.h.profile == higresshost.Higress21
 	if !s.Ended() {

@@ -114,7 +114,8 @@ func vllm(running int, lines ...string) string {
 	return page + strings.Join(lines, "")
 }
 
-// cutPage is as much of a page of an idle engine as Higress stores. It ends within a line that says that the engine is busy.
+// cutPage is as much of a page of an idle engine as Higress stores. It ends within a line that says that the engine is
+// busy.
 func cutPage() string {
 	const most = 64 << 10
 	page, last := vllm(0), `vllm:num_requests_running{engine="1"} 40`
@@ -226,7 +227,8 @@ func (t *run) wantGaugeInFlight(name string, want uint64) {
 	t.finish(streams...)
 }
 
-// rare: what engines tell counts also for a request long after the one before. In virtual time the first one is none, too.
+// rare: what engines tell counts also for a request long after the one before. In virtual time the first one is none,
+// too.
 func rare(t *run) {
 	t.tell(vllm(12), vllm(0))
 	n := 12

@@ -186,9 +186,9 @@ var prefixScenarios = []scenario{
 
 const prefixCache = "prefix_cache"
 
-// conversation is a request with a turn for each seed. Those with the same seeds in front have the same beginning. Every scenario
-// has conversations of its own, which the one before has not sent elsewhere a moment ago, and a model of its own, of which answers
-// before have told nothing.
+// conversation is a request with a turn for each seed. Those with the same seeds in front have the same beginning.
+// Every scenario has conversations of its own, which the one before has not sent elsewhere a moment ago, and a model of
+// its own, of which answers before have told nothing.
 func (t *run) conversation(seeds ...int) Request {
 	var turns []string
 	for _, seed := range seeds {
@@ -203,8 +203,8 @@ func (t *run) work(tokens int) Request {
 	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"%d %s"}`, t.Name(), tokens, strings.Repeat("work", tokens))}}
 }
 
-// warm sends requests until the gateway takes them where the plugin wants them: it may know of new endpoints later than the plugin.
-// Requests, or retries, that go astray because of that are another scenario's.
+// warm sends requests until the gateway takes them where the plugin wants them: it may know of new endpoints later than
+// the plugin. Requests, or retries, that go astray because of that are another scenario's.
 func (t *run) warm() {
 	t.Helper()
 	t.settle()

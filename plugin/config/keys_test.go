@@ -95,7 +95,8 @@ var keyCases = map[string]struct {
 	"_rules_[]._match_service_":      {`"r"`, nil, []string{`[]`, `1`, `[""]`}},
 }
 
-// document writes a configuration in which nothing but the key is out of the ordinary, for a gateway on which it is valid.
+// document writes a configuration in which nothing but the key is out of the ordinary, for a gateway on which it is
+// valid.
 func document(name, val string) (string, Host) {
 	if condition, ok := strings.CutPrefix(name, "_rules_[]."); ok {
 		return `{"_rules_":[{"enabled":false,"` + condition + `":` + val + `}]}`, Higress

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// EndpointMetrics is the policy that goes by what engines tell of themselves; metricsBased is Higress's other name for it.
+	// EndpointMetrics is the policy that goes by what engines tell of themselves; metricsBased is Higress's other name
+	// for it.
 	EndpointMetrics = "endpoint_metrics"
 	metricsBased    = "metrics_based"
 )
@@ -46,7 +47,8 @@ func (e *Engines) Kind() metrics.Engine {
 	return kind
 }
 
-// MetricsID tells configurations apart that have other engines asked, or asked for something else. It is the same in all VMs.
+// MetricsID tells configurations apart that have other engines asked, or asked for something else. It is the same in
+// all VMs.
 func (c *Config) MetricsID() uint64 { return c.Engines.id }
 
 // settle works out the MetricsID.
@@ -64,7 +66,8 @@ func (pt *part) settleMetricsID() {
 	e.id = xxhash.Sum64String(strings.Join(parts, "\n"))
 }
 
-// Scrapes says whether engines are asked for their metrics. In Higress the gateway does it; whether it is set up to, nobody tells.
+// Scrapes says whether engines are asked for their metrics. In Higress the gateway does it; whether it is set up to,
+// nobody tells.
 func (c *Config) Scrapes(h Host) bool {
 	if !c.Enabled || h == Envoy && c.Engines.Cluster == "" {
 		return false

@@ -14,7 +14,8 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 	return EnvoySource{}, false
 }
 
-// Owns says whether a cluster is one through which the plugin makes calls on stock Envoy, for any configuration of the set.
+// Owns says whether a cluster is one through which the plugin makes calls on stock Envoy, for any configuration of the
+// set.
 func (s *Set) Owns(cluster string) bool { return s.own[cluster] }
 
 // claim notes the clusters that Owns knows.

@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// MaxClustersText is the length of the longest answer worth reading, enough for 20,000 endpoints: parsing holds up a thread
-// of the gateway, and memory that a VM has once had it keeps.
+// MaxClustersText is the length of the longest answer worth reading, enough for 20,000 endpoints: parsing holds up a
+// thread of the gateway, and memory that a VM has once had it keeps.
 const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of

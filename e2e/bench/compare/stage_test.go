@@ -16,8 +16,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// TestSwitchKeepsTraffic plays traffic under one native policy, switches to the other with requests under way, and holds
-// that none failed and that the counts of a play are its own.
+// TestSwitchKeepsTraffic plays traffic under one native policy, switches to the other with requests under way, and
+// holds that none failed and that the counts of a play are its own.
 func TestSwitchKeepsTraffic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Envoy")

@@ -29,7 +29,8 @@ func newStage(t *testing.T, server *redisserver.Server, c contender, s settings)
 	return st
 }
 
-// TestContendersAreLeastRequest plays random reservations and releases on every contender and holds each choice to a model.
+// TestContendersAreLeastRequest plays random reservations and releases on every contender and holds each choice to a
+// model.
 func TestContendersAreLeastRequest(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for _, c := range contenders {

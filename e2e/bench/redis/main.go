@@ -1,6 +1,6 @@
-// Command redis measures what the shared store costs a Redis server, against plain least-request counters on the same server:
-// the server's time per reservation and release, bytes and round trips per request, and how many requests one core of it
-// carries. The contenders are
+// Command redis measures what the shared store costs a Redis server, against plain least-request counters on the same
+// server: the server's time per reservation and release, bytes and round trips per request, and how many requests one
+// core of it carries. The contenders are
 //
 //	warmgate  the plugin's store, redisclient.Store
 //	evalsha   least request over a hash of counters, the script known to the server
@@ -9,15 +9,15 @@
 //
 // over cluster sizes. In every round all contenders are measured, in small turns and rotating order.
 //
-// Then it measures what it costs to send prompts where the beginning of them is cached, against the published way: one key
-// for each block, combined by XOR. The contenders are
+// Then it measures what it costs to send prompts where the beginning of them is cached, against the published way: one
+// key for each block, combined by XOR. The contenders are
 //
 //	warmgate  the plugin's store
 //	xor       as it is published: the script combines the blocks
 //	keys      its best case: whoever asks has combined them, and the script is known to the server
 //
-// over lengths of prompts. In turns one comes of which nothing is known, and the same with another end. Prompts of one message
-// are measured apart, at few endpoints: whatever their length, the published way has one block there.
+// over lengths of prompts. In turns one comes of which nothing is known, and the same with another end. Prompts of one
+// message are measured apart, at few endpoints: whatever their length, the published way has one block there.
 //
 // Last, it looks for the longest single call of each script, for everything else waits behind that: all owners but one
 // die at once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.

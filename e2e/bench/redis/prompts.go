@@ -22,11 +22,13 @@ const (
 	firstBlock = 512
 	// blockBytes of a prompt are a block; all of it counts for promptTokens of the requestTokens.
 	blockBytes, promptTokens, requestTokens = 2048, 900, 1000
-	// stay is what a cached prompt is worth: a conversation goes on where it began, whatever else has come there meanwhile.
+	// stay is what a cached prompt is worth: a conversation goes on where it began, whatever else has come there
+	// meanwhile.
 	stay = 1e6
 	// promptRoom is how many bytes of the server's memory Warmgate may use for prompts.
 	promptRoom = 64 << 20
-	// memoryBlocks are in each conversation by which memory is measured, and memoryTalks is how many there are, of two turns.
+	// memoryBlocks are in each conversation by which memory is measured, and memoryTalks is how many there are, of two
+	// turns.
 	memoryBlocks, memoryTalks = 64, 300
 )
 
@@ -81,8 +83,8 @@ func promptContender(name, what, script string, whole bool, draw func() *prompts
 	return plain
 }
 
-// prompts draws prompts of n blocks: in turns one of which nothing is known, and the same once more with another last block,
-// as when a conversation goes on.
+// prompts draws prompts of n blocks: in turns one of which nothing is known, and the same once more with another last
+// block, as when a conversation goes on.
 type prompts struct {
 	blocks []prompt.Block
 	ends   int // how many blocks differ when a prompt comes once more
@@ -135,7 +137,8 @@ func comparePrompts(ctx context.Context, s settings, server *redisserver.Server,
 	})
 }
 
-// promptMemory returns how many bytes a server needs for a million blocks, by contender, extrapolated from a sample of them.
+// promptMemory returns how many bytes a server needs for a million blocks, by contender, extrapolated from a sample of
+// them.
 func promptMemory(s settings, server *redisserver.Server) (map[string]float64, error) {
 	out := map[string]float64{}
 	for _, con := range promptContenders(memoryBlocks) {
@@ -251,7 +254,8 @@ func (c promptCell) String() string {
 		c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
 }
 
-// promptResult is the part of the JSON line that is about prompts: warmgate over xor and over keys by blocks of the prompt.
+// promptResult is the part of the JSON line that is about prompts: warmgate over xor and over keys by blocks of the
+// prompt.
 type promptResult struct {
 	XOR1          float64        `json:"prefix_vs_xor_1"`
 	XOR5          float64        `json:"prefix_vs_xor_5"`
