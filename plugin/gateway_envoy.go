@@ -128,8 +128,9 @@ func (g *envoyGateway) fetch(source *config.EnvoySource) {
 		}
 	})
 	if err != nil {
-		g.admin.busy = false
-		g.complain(g.admin.asked, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
+		now := g.admin.asked
+		g.admin.busy, g.admin.asked = false, 0 // at the next tick again: the gateway may be starting
+		g.complain(now, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
 	}
 }
 

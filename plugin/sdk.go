@@ -51,7 +51,7 @@ func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 		theVM.retire(p.plugin) // the gateway may start a context anew
 		p.plugin = configured
 		p.plugin.context = p.id
-		theVM.setTick(p.plugin, theVM.now(), tickPeriod)
+		theVM.setTick(p.plugin, theVM.now(), firstTick)
 		ok = types.OnPluginStartStatusOK
 	}, nil)
 	return ok

@@ -14,6 +14,9 @@ import (
 const (
 	// tickPeriod is how often a VM wakes up: the precision of deadlines.
 	tickPeriod = 100 * time.Millisecond
+	// firstTick is when the first tick of a configuration comes: until the endpoints are known, requests are balanced
+	// natively and no cap is in force.
+	firstTick  = 10 * time.Millisecond
 	beatPeriod = time.Second
 	// leaseTTL is how long an owner may be silent before its leases are returned. A worker that stands still for
 	// longer does not serve either.

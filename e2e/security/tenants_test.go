@@ -58,6 +58,7 @@ func TestTenantsCannotProbe(t *testing.T) {
 				o.Config = fmt.Sprintf(caching, `"reserve_timeout":"5s",`, `,"redis_cluster":"warmgate-redis"`)
 			}
 			g := harness.StartT(t, o)
+			awaitChosen(t, g)
 			dice := rand.New(rand.NewPCG(probeSeed, 0))
 			same := map[string]int{}
 			for range c.pairs / batch {
