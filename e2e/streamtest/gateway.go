@@ -59,6 +59,7 @@ const (
 	LocalReply                  // a filter behind the plugin answers
 	NewestFrame                 // a plugin that holds a body sees all of it that has come
 	NoUpstream                  // a request can fail to reach its endpoint
+	RareMetrics                 // a request after a pause goes by metrics
 )
 
 // ErrRefused is returned for a configuration that was not put into force.

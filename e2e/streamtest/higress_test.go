@@ -76,6 +76,10 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 		return "Higress tells a plugin no weights"
 	case streamtest.SecondHop:
 		return "Higress's retries go to its own balancing"
+	case streamtest.RareMetrics:
+		if h.redis != nil {
+			return "what was in flight when a page was read is learned from Redis a moment later, so the request goes by load alone"
+		}
 	case streamtest.VirtualTime:
 		if h.redis != nil {
 			return "time passes with every answer of Redis"

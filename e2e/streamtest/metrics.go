@@ -91,7 +91,10 @@ var metricsScenarios = []scenario{
 		t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
 		t.wantDrained()
 	}},
-	{name: "requests that are rare", policy: endpointMetrics, endpoints: 2, config: often, run: rare},
+	{
+		name: "requests that are rare", needs: []Ability{RareMetrics},
+		policy: endpointMetrics, endpoints: 2, config: often, run: rare,
+	},
 	{name: "policies change while traffic flows", endpoints: 3, run: changesPolicy},
 }
 
