@@ -117,17 +117,9 @@ func (s *envoyStream) read(method string) {
 	defer close(s.done)
 	reader := bufio.NewReader(s.conn)
 	resp, err := http.ReadResponse(reader, &http.Request{Method: method})
-	s.mu.Lock()
-	if err != nil {
-		s.result.Cut = true
-		s.mu.Unlock()
+	if !s.tookHead(resp, err) {
 		return
 	}
-	s.result.Status, s.result.Headers = resp.StatusCode, map[string]string{}
-	for name, values := range resp.Header {
-		s.result.Headers[strings.ToLower(name)] = values[0]
-	}
-	s.mu.Unlock()
 	var body io.Reader = resp.Body
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		body = reader
@@ -137,6 +129,21 @@ func (s *envoyStream) read(method string) {
 	defer s.mu.Unlock()
 	s.result.Body, s.result.Cut = string(text), err != nil
 	_ = s.conn.Close()
+}
+
+// tookHead notes the head of the response, and reports whether there is one.
+func (s *envoyStream) tookHead(resp *http.Response, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.result.Cut = true
+		return false
+	}
+	s.result.Status, s.result.Headers = resp.StatusCode, map[string]string{}
+	for name, values := range resp.Header {
+		s.result.Headers[strings.ToLower(name)] = values[0]
+	}
+	return true
 }
 
 // arrived waits for the next attempt to reach a model server.

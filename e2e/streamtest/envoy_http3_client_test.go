@@ -221,17 +221,9 @@ func (c *http3Client) openOn(over *http3.ClientConn, r streamtest.Request) *http
 func (s *http3Stream) exchangeOver(over *http3.ClientConn, req *http.Request) {
 	defer close(s.done)
 	resp, err := over.RoundTrip(req)
-	s.mu.Lock()
-	if err != nil {
-		s.result.Cut = true
-		s.mu.Unlock()
+	if !s.tookHead(resp, err) {
 		return
 	}
-	s.result.Status, s.result.Headers = resp.StatusCode, map[string]string{}
-	for name, values := range resp.Header {
-		s.result.Headers[strings.ToLower(name)] = values[0]
-	}
-	s.mu.Unlock()
 	text, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	s.mu.Lock()
