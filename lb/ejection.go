@@ -13,7 +13,7 @@ const forgiveAfter = 5 * time.Minute
 type ejection struct {
 	from     time.Duration
 	until    time.Duration // by the configuration that ejected it
-	times    int           // it was ejected of late, sets how long it lasts
+	times    int           // ejections in a row so far: the next one lasts longer
 	failures int           // that spoke against it: no ejection where that many are not enough
 }
 

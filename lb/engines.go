@@ -32,7 +32,7 @@ const (
 	mostTold = 1e6
 	// leastSpeed and mostSpeed bound the capacity that is learned, relative to that of the engine in the middle.
 	leastSpeed, mostSpeed = 1.0 / 8, 8
-	// kvTold is the use of the KV cache from which it tells how many requests fit, and kvFull is the use at which an
+	// kvTold is the use of the KV cache from which on it shows how many requests fit, and kvFull is the use at which an
 	// engine is taken to make requests wait: those that run grow.
 	kvTold, kvFull = 0.2, 0.95
 	// adapterAge is for how long an adapter is known that no engine tells of any more.

@@ -15,8 +15,8 @@ const (
 // Shares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per
 // cluster; they add up what they have counted by Export and Import.
 type Shares struct {
-	all  [shareWindow]shareCount // what all VMs have told, this one included
-	own  [shareWindow]shareCount // what this one has counted and not told yet
+	all  [shareWindow]shareCount // what all VMs have published, this one included
+	own  [shareWindow]shareCount // what this one has counted and not published yet
 	used bool                    // a limit is in force
 	made pool                    // lists of those that are within their share
 

@@ -27,10 +27,10 @@ type Gateway interface {
 	// Asks says whether this VM is one that asks engines for their metrics. shared says that what is in flight is
 	// counted in Redis.
 	Asks(now time.Duration, shared bool) bool
-	// Ask asks the engines of a cluster that are due. told is called for each, then or later, with the page of metrics
-	// or why there is none, and says if the page is of use. It returns the endpoints that there are, nil if that is not
-	// known.
-	Ask(now time.Duration, j *job, told func(addr string, page []byte, result string) bool) []lb.Endpoint
+	// Ask scrapes the engines of a cluster that are due. report is called for each, then or later, with the page of
+	// metrics or why there is none, and returns whether the page is of use. Ask returns the endpoints that there are,
+	// nil if that is not known.
+	Ask(now time.Duration, j *job, report func(addr string, page []byte, result string) bool) []lb.Endpoint
 	// Redis returns a way to the Redis that the configuration names.
 	Redis(c *config.Config) Link
 	// Enter makes a context, of a request or of a configuration, the one that calls act on.

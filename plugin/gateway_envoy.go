@@ -89,8 +89,8 @@ func (g *envoyGateway) Tick(now time.Duration, source *config.EnvoySource) {
 	}
 }
 
-// page asks the admin interface for a page, and calls told with the answer.
-func page(source *config.EnvoySource, path string, told func(body []byte, status string)) error {
+// page asks the admin interface for a page, and calls answered with the answer.
+func page(source *config.EnvoySource, path string, answered func(body []byte, status string)) error {
 	headers := [][2]string{{":method", "GET"}, {":path", path}, {":authority", "warmgate"}}
 	return callOut("the admin interface's page "+path, func(run func(func())) error {
 		_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, adminTimeoutMillis, func(_, size, _ int) {
@@ -99,7 +99,7 @@ func page(source *config.EnvoySource, path string, told func(body []byte, status
 				if err != nil {
 					body = nil
 				}
-				told(body, callStatus())
+				answered(body, callStatus())
 			})
 		})
 		return err
@@ -116,15 +116,15 @@ func (g *envoyGateway) fetch(source *config.EnvoySource) {
 			done()
 			return
 		}
-		told := func(body []byte, status string) {
+		subsets := func(body []byte, status string) {
 			now := g.Now()
 			if problem := g.admin.parts.fetched(now, now-asked, clusters, body, status); problem != "" {
 				g.Log(Warn, problem)
 			}
 			done()
 		}
-		if page(source, subsetsPage, told) != nil {
-			told(nil, refused) // by the cluster's filter at once, while the call was still being made
+		if page(source, subsetsPage, subsets) != nil {
+			subsets(nil, refused) // the cluster's own filter answered within the call
 		}
 	})
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 // they tell each other in shared memory.
 
 const (
-	// meteredAge is for how long engines are asked for their metrics after the last request: the next one shall find
-	// them.
+	// meteredAge is for how long engines are scraped after the last request, so that the next one finds fresh metrics.
 	meteredAge = clusterAge
 	// meteredEvery is how often it is told that metrics are still needed.
 	meteredEvery = 5 * time.Second

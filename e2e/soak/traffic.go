@@ -14,7 +14,7 @@ import (
 const (
 	clusterHeader = "x-cluster"
 	tenantHeader  = "x-tenant"
-	// Of tenants and models that many are in use at a time; another comes, and one goes, with so many requests.
+	// How many tenants and models are in use at a time, and after how many requests one of them is replaced.
 	tenants, tenantEvery = 40, 2000
 	models, modelEvery   = 20, 2500
 )
