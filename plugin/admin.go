@@ -12,16 +12,26 @@ import (
 
 const (
 	adminTimeoutMillis = 2000
-	// adminMost is how much of an answer is taken over: one byte more than is read, to tell one that is too long.
-	adminMost = discovery.MaxClustersText + 1
 	// staleAfter is how long a list of endpoints is trusted after the last good answer, or staleTerms poll intervals if
 	// that is longer.
 	staleAfter = 10 * time.Second
 	staleTerms = 3
+	// hungAfter is how much longer it is trusted while the admin interface does not answer at all: it runs in the thread
+	// that also learns of new endpoints, and while that one is busy, say with compiling new code, the list cannot change.
+	hungAfter = time.Minute
 	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts asking: parsing
 	// the answer takes milliseconds that a worker should rather spend on requests.
 	leaderSlack = 3 * time.Second
 )
+
+// Statuses of pages of the admin interface.
+const (
+	refused  = "403" // by filters on the way to it
+	timedOut = "504" // by Envoy, after adminTimeoutMillis
+)
+
+// tooLong stands in for the status of a page of which nothing was read, as it has more than MaxClustersText bytes.
+var tooLong = "more than " + strconv.Itoa(discovery.MaxClustersText>>20) + " MiB"
 
 // adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader,
 // asks and publishes a digest in shared memory; all read it.
@@ -73,11 +83,13 @@ func (a *adminPoller) due(now, interval time.Duration) bool {
 // fetched takes an answer of the admin interface. It returns what was wrong with it, if anything.
 func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (problem string) {
 	a.busy = false
-	if status != "200" {
+	switch status {
+	case "200":
+	case timedOut:
+		a.extend(now)
+		return "the admin interface did not answer in " + strconv.Itoa(adminTimeoutMillis) + " ms when asked for endpoints"
+	default:
 		return "the admin interface answered " + strconv.Quote(status) + " when asked for endpoints"
-	}
-	if len(body) >= adminMost { // half of the endpoints would be worse than those of a while ago
-		return "the admin interface answered with more than " + strconv.Itoa(discovery.MaxClustersText>>20) + " MiB"
 	}
 	// A fleet without endpoints is a valid answer; a page without a single statistic is none.
 	if !bytes.Contains(body, []byte("::")) {
@@ -95,6 +107,29 @@ func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (pr
 		return "publishing the endpoints: " + err.Error()
 	}
 	return ""
+}
+
+// moment reads a time that the leader has published, 0 if it has not.
+func (a *adminPoller) moment(key string) time.Duration {
+	val, _, err := a.kv.Get(key)
+	if err != nil || len(val) != 8 {
+		return 0
+	}
+	return time.Duration(binary.LittleEndian.Uint64(val))
+}
+
+// trusted says whether the list of endpoints may still be used.
+func (a *adminPoller) trusted(now time.Duration) bool {
+	return now <= a.moment(keyFresh) || now <= a.moment(keyHung)
+}
+
+// extend lets a list be trusted for longer, if it still is, as the admin interface hangs.
+func (a *adminPoller) extend(now time.Duration) {
+	if !a.trusted(now) {
+		return
+	}
+	until := min(now+max(staleAfter, staleTerms*a.every), a.moment(keyFresh)+hungAfter)
+	_ = a.kv.Set(keyHung, binary.LittleEndian.AppendUint64(nil, uint64(until)), 0) // if it fails, it is not extended
 }
 
 // news says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is
@@ -119,8 +154,7 @@ func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
 
 // follow reads what the leader has published. Views that have not changed stay the same value.
 func (a *adminPoller) follow(now time.Duration) {
-	fresh, _, err := a.kv.Get(keyFresh)
-	if err != nil || len(fresh) != 8 || now > time.Duration(binary.LittleEndian.Uint64(fresh)) {
+	if !a.trusted(now) {
 		clear(a.views)
 		a.digest = 0
 		return

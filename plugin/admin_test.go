@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/discovery"
 )
 
 const pollEvery = time.Second
@@ -216,6 +215,38 @@ func TestStaleEndpointsAreForgotten(t *testing.T) {
 	}
 }
 
+// While the admin interface hangs, the gateway cannot learn of other endpoints either. That ends one day, and does not
+// bring back a list that was stale before.
+func TestEndpointsOutlastAGatewayThatHangs(t *testing.T) {
+	_, vms := adminVMs(t, 3)
+	start := time.Hour
+	learn(t, vms[0], start, clustersPage("healthy"))
+	leader := vms[1] // a worker's: the main thread is the one that hangs
+	leader.serves = true
+	for now := start + pollEvery; now < start+2*hungAfter; now += pollEvery {
+		if leader.due(now, pollEvery) && leader.fetched(now, nil, timedOut) == "" {
+			t.Fatal("no complaint")
+		}
+		want := "healthy"
+		if now > start+staleAfter+hungAfter {
+			want = "none"
+		}
+		if got := states(vms[2], now); got != want {
+			t.Fatalf("%v after the last answer: %s, want %s", now-start, got, want)
+		}
+	}
+	now := start + time.Hour
+	learn(t, vms[0], now, clustersPage("healthy"))
+	now += staleAfter + 1
+	for range 3 {
+		leader.fetched(now, nil, timedOut)
+		if got := states(vms[2], now); got != "none" {
+			t.Errorf("a stale list came back: %s", got)
+		}
+		now += pollEvery
+	}
+}
+
 // With a long poll interval the endpoints do not come and go between two questions.
 func TestLongPollInterval(t *testing.T) {
 	for _, interval := range []time.Duration{pollEvery, 5 * time.Second, 30 * time.Second, time.Minute} {
@@ -242,7 +273,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		{"no answer", "", ""},
 		{"no body", "", "200"},
 		{"another page", "<html>not found</html>", "200"},
-		{"more than can be read", strings.Repeat("llm::10.0.0.9:80::x::y\n", discovery.MaxClustersText/23+1), "200"},
+		{"more than can be read", "", tooLong},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, vms := adminVMs(t, 2)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
 )
 
 const gatewayKind = config.Envoy
@@ -95,7 +96,11 @@ func page(source *config.EnvoySource, path string, answered func(body []byte, st
 	return callOut("the admin interface's page "+path, func(run func(func())) error {
 		_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, adminTimeoutMillis, func(_, size, _ int) {
 			run(func() {
-				body, err := proxywasm.GetHttpCallResponseBody(0, min(size, adminMost))
+				if size > discovery.MaxClustersText { // half of a page would be worse than that of a while ago
+					answered(nil, tooLong)
+					return
+				}
+				body, err := proxywasm.GetHttpCallResponseBody(0, size)
 				if err != nil {
 					body = nil
 				}

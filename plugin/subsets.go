@@ -9,9 +9,6 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// refused is the status by which filters on the way to the admin interface refuse a page.
-const refused = "403"
-
 const (
 	// subsetsPage shows the statistics of Envoy's subset load balancer that have ever been written: for a cluster that
 	// is divided into subsets there are some from its start on, for others none.

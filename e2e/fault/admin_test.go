@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -91,6 +92,7 @@ type adminFault struct {
 	name   string
 	mode   faultproxy.Mode
 	answer http.HandlerFunc
+	hangs  bool // there is no answer in time
 }
 
 // pages answers with a text over and over, without an end if n is 0.
@@ -111,20 +113,20 @@ func status(code int) http.HandlerFunc {
 func adminFaults() []adminFault {
 	foreign := strings.Repeat("other::192.0.2.1:80::health_flags::healthy\n", mib/42)
 	return []adminFault{
-		{"nobody listens", faultproxy.Refuse(), nil},
-		{"reset", faultproxy.Reset(), nil},
-		{"stalled", faultproxy.Stall(), nil},
-		{"byte by byte", faultproxy.Drip(5 * time.Millisecond), nil},
-		{"cut", faultproxy.CutReply(300), nil},
-		{"no HTTP", faultproxy.Garbage([]byte("garbage\r\n\r\n")), nil},
-		{"500", faultproxy.Pass(), status(http.StatusInternalServerError)},
-		{"404", faultproxy.Pass(), status(http.StatusNotFound)},
-		{"nothing", faultproxy.Pass(), status(http.StatusOK)},
-		{"HTML", faultproxy.Pass(), pages("<html><body>Sign in</body></html>\n", 1)},
-		{"binary", faultproxy.Pass(), pages("\x00\xff\xfe\n", 1000)},
-		{"100 MB", faultproxy.Pass(), pages(foreign, 100)},
-		{"20 MB", faultproxy.Pass(), pages(foreign, 20)}, // not too much for Envoy: see edit
-		{"endless", faultproxy.Pass(), pages(foreign, 0)},
+		{"nobody listens", faultproxy.Refuse(), nil, false},
+		{"reset", faultproxy.Reset(), nil, false},
+		{"stalled", faultproxy.Stall(), nil, true},
+		{"byte by byte", faultproxy.Drip(5 * time.Millisecond), nil, true},
+		{"cut", faultproxy.CutReply(300), nil, false},
+		{"no HTTP", faultproxy.Garbage([]byte("garbage\r\n\r\n")), nil, false},
+		{"500", faultproxy.Pass(), status(http.StatusInternalServerError), false},
+		{"404", faultproxy.Pass(), status(http.StatusNotFound), false},
+		{"nothing", faultproxy.Pass(), status(http.StatusOK), false},
+		{"HTML", faultproxy.Pass(), pages("<html><body>Sign in</body></html>\n", 1), false},
+		{"binary", faultproxy.Pass(), pages("\x00\xff\xfe\n", 1000), false},
+		{"100 MB", faultproxy.Pass(), pages(foreign, 100), false},
+		{"20 MB", faultproxy.Pass(), pages(foreign, 20), false}, // not too much for Envoy: see edit
+		{"endless", faultproxy.Pass(), pages(foreign, 0), false},
 	}
 }
 
@@ -141,7 +143,9 @@ func (a *adminInterface) set(t *testing.T, f adminFault) {
 }
 
 // refusals is how often the plugin has complained about the admin interface.
-func refusals(g *harness.Gateway) int { return strings.Count(g.Logs(), "the admin interface answered") }
+func refusals(g *harness.Gateway) int {
+	return strings.Count(g.Logs(), "warmgate: the admin interface ")
+}
 
 // TestAdminInterfaceFails breaks the admin interface in every way under traffic. Through a short failure the plugin
 // goes on with the endpoints that it knows; in a long one it leaves requests to native balancing; afterwards it
@@ -175,7 +179,8 @@ func TestAdminInterfaceFails(t *testing.T) {
 			t.Errorf("%s: the plugin knew no endpoints for %v requests", f.name, n)
 		}
 	}
-	outlast(t, a, g, faults)
+	hang(t, a, g)
+	outlast(t, a, g, slices.DeleteFunc(faults, func(f adminFault) bool { return f.hangs }))
 	traffic.Pause()
 	if tally := traffic.Tally(); tally.Failed() != 0 {
 		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
@@ -185,6 +190,22 @@ func TestAdminInterfaceFails(t *testing.T) {
 		t.Errorf("Envoy uses %d MiB more than before", growth/mib)
 	} else {
 		t.Logf("Envoy uses %.1f MiB more than before", float64(growth)/mib)
+	}
+}
+
+// hang lets the admin interface give no answer for longer than a list of endpoints is trusted otherwise, as it does
+// while Envoy's main thread is busy. The endpoints stay known.
+func hang(t *testing.T, a *adminInterface, g *harness.Gateway) {
+	t.Helper()
+	unknown := decided(t, g, "no_endpoints")
+	a.set(t, adminFault{mode: faultproxy.Stall()})
+	time.Sleep(16 * time.Second)
+	if n := decided(t, g, "no_endpoints") - unknown; n != 0 {
+		t.Errorf("while the admin interface hung, the plugin knew no endpoints for %v requests", n)
+	}
+	a.set(t, adminFault{})
+	for good := a.good.Load(); a.good.Load() < good+2; {
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // they should is for other tests to show.
 const redisSource = `"reserve_timeout":"2s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
-func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, atOnce, harness.DefaultVersion) }
+func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, 3, harness.DefaultVersion) }
 
 func TestEnvoyRedisOldest(t *testing.T) {
 	runEnvoyRedis(t, 2, harness.OldestVersion, "body", "end", "protocol")
@@ -25,6 +25,7 @@ func TestEnvoyRedisOldest(t *testing.T) {
 // runEnvoyRedis runs the scenarios on gateways with a Redis server each. None of their requests may be counted without
 // it, and nothing may be left in it.
 func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
+	t.Parallel()
 	module := artifactCopy(t)
 	idle := make(chan *harness.Gateway, n)
 	servers := map[*harness.Gateway]*redisserver.Server{}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,18 +20,16 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-func TestEnvoy(t *testing.T) { runEnvoy(t, atOnce, harness.Options{}) }
+func TestEnvoy(t *testing.T) { runEnvoy(t, 3, harness.Options{}) }
 
 func TestEnvoyOldest(t *testing.T) {
 	runEnvoy(t, 2, harness.Options{Version: harness.OldestVersion}, "config", "end", "metrics", "protocol")
 }
 
-// atOnce is how many scenarios run at a time, each on its Envoy. They mostly wait, for health checks, polls and gauges.
-const atOnce = 3
-
+// Scenarios mostly wait, for health checks, polls and gauges, so as many run at a time as there are gateways for them.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+	if err := flag.Set("test.parallel", "1000"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
@@ -40,6 +37,7 @@ func TestMain(m *testing.M) {
 
 // runEnvoy runs scenarios on n real Envoys, each of which one scenario at a time has for itself.
 func runEnvoy(t *testing.T, n int, o harness.Options, groups ...string) {
+	t.Parallel()
 	o.Edit, o.Config, o.Module = forScenarios, envoyBase, artifactCopy(t)
 	idle := make(chan *harness.Gateway, n)
 	for range n {

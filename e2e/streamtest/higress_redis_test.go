@@ -22,6 +22,7 @@ const (
 
 // TestHigressRedis runs the scenarios on the test host with counts in a real Redis.
 func TestHigressRedis(t *testing.T) {
+	t.Parallel()
 	server := redisserver.StartT(t, redisserver.Options{})
 	for _, profile := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
 		t.Run(profile.String(), func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 )
 
 func TestHigress(t *testing.T) {
+	t.Parallel()
 	for _, profile := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
 		t.Run(profile.String(), func(t *testing.T) {
 			streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
