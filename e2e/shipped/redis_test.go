@@ -103,20 +103,21 @@ func TestRedisAsShipped(t *testing.T) {
 			up := regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 1$`)
 			await(ctx, t, "the Prometheus page", up, func() string { ask(t, g); return page() })
 			k := redisclient.KeysOf("llm")
-			if n, err := redis.Do("EXISTS", k.Table, k.Rows, k.Owners); err != nil || n.Integer() != 3 {
-				t.Errorf("Redis has %v of 3 keys: %v", n, err)
+			counted := func(want string, keys ...any) { // a request that Redis answers too late is counted by the gateway
+				await(ctx, t, "Redis", regexp.MustCompile("^"+want+"$"), func() string {
+					ask(t, g)
+					n, err := redis.Do(append([]any{"EXISTS"}, keys...)...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return n.String()
+				})
 			}
+			counted("3", k.Table, k.Rows, k.Owners)
 			if _, err := redis.Do("FLUSHALL"); err != nil {
 				t.Fatal(err)
 			}
-			ask(t, g)
-			await(ctx, t, "Redis", regexp.MustCompile(`^1$`), func() string {
-				n, err := redis.Do("EXISTS", k.Table)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return n.String()
-			})
+			counted("1", k.Table)
 			if denied := regexp.MustCompile(`(?m)^warmgate_store_fallbacks_total\{cause="(denied|auth|error)"\}.*$`).FindString(page()); denied != "" {
 				t.Errorf("the shipped user is not enough: %s", denied)
 			}
