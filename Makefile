@@ -18,7 +18,7 @@ include build/wasm.mk
 LONGEST = ./e2e/streamtest ./e2e/fault ./e2e/shipped ./e2e/security ./redisclient ./e2e/chaosredis
 
 test: wasm ## Run every test that needs no long run, real Envoy included
-	$(GO) test -p 4 -timeout 10m $(LONGEST) ./...  # packages wait more than they compute
+	$(GO) test -p 3 -timeout 10m $(LONGEST) ./...  # packages wait more than they compute
 	cd e2e/bench/expfmt && $(GO) test ./...
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing

@@ -279,14 +279,9 @@ func (d *envoy) awaitPlugin(list []streamtest.Endpoint) {
 			fresh[addr] = true
 		}
 	}
-	want := "chosen"
-	switch {
-	case len(list) == 0:
-		want = "no_endpoints"
-	case len(usable) == 0:
-		want = "no_healthy_endpoint"
-	case 2*len(usable) < len(list):
-		want, fresh = "panic_threshold", nil
+	want := reasonFor(len(usable), len(list))
+	if want == "panic_threshold" {
+		fresh = nil
 	}
 	good := 0
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
@@ -314,9 +309,27 @@ func (d *envoy) awaitPlugin(list []streamtest.Endpoint) {
 	}) {
 		d.t.Fatalf("the plugin does not know its endpoints: chose %q for %q, may choose %v for %q, never chose %v", last, reason, usable, want, fresh)
 	}
+	added := false
 	for addr := range usable {
+		added = added || !d.known[addr]
 		d.known[addr] = true
 	}
+	if added && len(d.streams) > 0 { // a worker that has the old list yet answers probes as well
+		d.Advance(500 * time.Millisecond)
+	}
+}
+
+// reasonFor returns why requests go where they go if so many of the endpoints are healthy.
+func reasonFor(healthy, endpoints int) string {
+	switch {
+	case endpoints == 0:
+		return "no_endpoints"
+	case healthy == 0:
+		return "no_healthy_endpoint"
+	case 2*healthy < endpoints:
+		return "panic_threshold"
+	}
+	return "chosen"
 }
 
 func (d *envoy) Addr(i int) string { return d.servers[i].addr }
