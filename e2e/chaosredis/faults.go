@@ -147,9 +147,6 @@ func load(a *act) error {
 
 // failover brings a replica that is a second behind: it has leases that were given back meanwhile and lacks newer ones.
 func failover(a *act) error {
-	if err := loaded(a); err != nil { // the fault before may have restarted it
-		return err
-	}
 	r := a.place.redis
 	if _, err := r.Do("SAVE"); err != nil {
 		return err
@@ -234,6 +231,9 @@ func nemesis(a *act) error {
 			}
 			short := *a
 			short.span = time.Duration(a.rand.IntN(int(a.span / 4)))
+			if err := loaded(a); err != nil { // the fault before may have restarted it
+				return err
+			}
 			err := f.wreck(&short)
 			a.sleep(short.span)
 			if err := errors.Join(err, f.mend(a)); err != nil {
