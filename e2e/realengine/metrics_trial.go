@@ -92,11 +92,18 @@ func (t *trial) heard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n := float64(len(t.servers))
+	n, p, sent := float64(len(t.servers)), t.prober(), time.Now()
+	defer p.client.Close()
 	err = await(ctx, "the plugin reads the engines' metrics", settleTime, func() (bool, error) {
 		now, err := t.gateway.Sum(ctx, statHeard)
 		if err != nil {
 			return false, err
+		}
+		if now == before && time.Since(sent) > 3*time.Second { // a new VM may have left the first request to the gateway
+			if _, err := p.send(ctx, p.tokens(trialPrompt), 1); err != nil {
+				return false, err
+			}
+			sent = time.Now()
 		}
 		fresh, err := t.gateway.Sum(ctx, statFresh)
 		return now-before >= 3*n && fresh == n, err
