@@ -102,8 +102,7 @@ func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (pr
 		}
 		a.last = digest
 	}
-	until := now + max(staleAfter, staleTerms*a.every)
-	if err := a.kv.Set(keyFresh, binary.LittleEndian.AppendUint64(nil, uint64(until)), 0); err != nil {
+	if err := a.setMoment(keyFresh, now+a.trustedFor()); err != nil {
 		return "publishing the endpoints: " + err.Error()
 	}
 	return ""
@@ -118,6 +117,14 @@ func (a *adminPoller) moment(key string) time.Duration {
 	return time.Duration(binary.LittleEndian.Uint64(val))
 }
 
+// setMoment publishes a time.
+func (a *adminPoller) setMoment(key string, at time.Duration) error {
+	return a.kv.Set(key, binary.LittleEndian.AppendUint64(nil, uint64(at)), 0)
+}
+
+// trustedFor is how long a list of endpoints is trusted without another answer.
+func (a *adminPoller) trustedFor() time.Duration { return max(staleAfter, staleTerms*a.every) }
+
 // trusted says whether the list of endpoints may still be used.
 func (a *adminPoller) trusted(now time.Duration) bool {
 	return now <= a.moment(keyFresh) || now <= a.moment(keyHung)
@@ -128,8 +135,8 @@ func (a *adminPoller) extend(now time.Duration) {
 	if !a.trusted(now) {
 		return
 	}
-	until := min(now+max(staleAfter, staleTerms*a.every), a.moment(keyFresh)+hungAfter)
-	_ = a.kv.Set(keyHung, binary.LittleEndian.AppendUint64(nil, uint64(until)), 0) // if it fails, it is not extended
+	until := min(now+a.trustedFor(), a.moment(keyFresh)+hungAfter)
+	_ = a.setMoment(keyHung, until) // if it fails, the list is stale at its time
 }
 
 // news says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is

@@ -121,15 +121,15 @@ func (g *envoyGateway) fetch(source *config.EnvoySource) {
 			done()
 			return
 		}
-		subsets := func(body []byte, status string) {
+		withSubsets := func(body []byte, status string) {
 			now := g.Now()
 			if problem := g.admin.parts.fetched(now, now-asked, clusters, body, status); problem != "" {
 				g.Log(Warn, problem)
 			}
 			done()
 		}
-		if page(source, subsetsPage, subsets) != nil {
-			subsets(nil, refused) // the cluster's own filter answered within the call
+		if page(source, subsetsPage, withSubsets) != nil {
+			withSubsets(nil, refused) // the cluster's own filter answered within the call
 		}
 	})
 	if err != nil {

@@ -92,7 +92,6 @@ type adminFault struct {
 	name   string
 	mode   faultproxy.Mode
 	answer http.HandlerFunc
-	hangs  bool // there is no answer in time
 }
 
 // pages answers with a text over and over, without an end if n is 0.
@@ -110,23 +109,30 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-func adminFaults() []adminFault {
+// hangs are those in which no answer comes in time.
+func hangs() []adminFault {
+	return []adminFault{
+		{"stalled", faultproxy.Stall(), nil},
+		{"byte by byte", faultproxy.Drip(5 * time.Millisecond), nil},
+	}
+}
+
+// failures are all others.
+func failures() []adminFault {
 	foreign := strings.Repeat("other::192.0.2.1:80::health_flags::healthy\n", mib/42)
 	return []adminFault{
-		{"nobody listens", faultproxy.Refuse(), nil, false},
-		{"reset", faultproxy.Reset(), nil, false},
-		{"stalled", faultproxy.Stall(), nil, true},
-		{"byte by byte", faultproxy.Drip(5 * time.Millisecond), nil, true},
-		{"cut", faultproxy.CutReply(300), nil, false},
-		{"no HTTP", faultproxy.Garbage([]byte("garbage\r\n\r\n")), nil, false},
-		{"500", faultproxy.Pass(), status(http.StatusInternalServerError), false},
-		{"404", faultproxy.Pass(), status(http.StatusNotFound), false},
-		{"nothing", faultproxy.Pass(), status(http.StatusOK), false},
-		{"HTML", faultproxy.Pass(), pages("<html><body>Sign in</body></html>\n", 1), false},
-		{"binary", faultproxy.Pass(), pages("\x00\xff\xfe\n", 1000), false},
-		{"100 MB", faultproxy.Pass(), pages(foreign, 100), false},
-		{"20 MB", faultproxy.Pass(), pages(foreign, 20), false}, // not too much for Envoy: see edit
-		{"endless", faultproxy.Pass(), pages(foreign, 0), false},
+		{"nobody listens", faultproxy.Refuse(), nil},
+		{"reset", faultproxy.Reset(), nil},
+		{"cut", faultproxy.CutReply(300), nil},
+		{"no HTTP", faultproxy.Garbage([]byte("garbage\r\n\r\n")), nil},
+		{"500", faultproxy.Pass(), status(http.StatusInternalServerError)},
+		{"404", faultproxy.Pass(), status(http.StatusNotFound)},
+		{"nothing", faultproxy.Pass(), status(http.StatusOK)},
+		{"HTML", faultproxy.Pass(), pages("<html><body>Sign in</body></html>\n", 1)},
+		{"binary", faultproxy.Pass(), pages("\x00\xff\xfe\n", 1000)},
+		{"100 MB", faultproxy.Pass(), pages(foreign, 100)},
+		{"20 MB", faultproxy.Pass(), pages(foreign, 20)}, // not too much for Envoy: see edit
+		{"endless", faultproxy.Pass(), pages(foreign, 0)},
 	}
 }
 
@@ -139,6 +145,15 @@ func (a *adminInterface) set(t *testing.T, f adminFault) {
 	}
 	if err := a.Set(f.mode); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// heal ends all faults, and waits until the plugin has read two good answers.
+func (a *adminInterface) heal(t *testing.T) {
+	t.Helper()
+	a.set(t, adminFault{})
+	for good := a.good.Load(); a.good.Load() < good+2; {
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
@@ -161,8 +176,7 @@ func TestAdminInterfaceFails(t *testing.T) {
 	defer client.Close()
 	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
 	traffic.Start(context.Background())
-	faults := adminFaults()
-	for _, f := range faults {
+	for _, f := range slices.Concat(failures(), hangs()) {
 		unknown, complaints := decided(t, g, "no_endpoints"), refusals(g)
 		a.set(t, f)
 		await(t, func() error {
@@ -171,16 +185,13 @@ func TestAdminInterfaceFails(t *testing.T) {
 			}
 			return nil
 		})
-		a.set(t, adminFault{})
-		for good := a.good.Load(); a.good.Load() < good+2; {
-			time.Sleep(10 * time.Millisecond)
-		}
+		a.heal(t)
 		if n := decided(t, g, "no_endpoints") - unknown; n != 0 {
 			t.Errorf("%s: the plugin knew no endpoints for %v requests", f.name, n)
 		}
 	}
 	hang(t, a, g)
-	outlast(t, a, g, slices.DeleteFunc(faults, func(f adminFault) bool { return f.hangs }))
+	outlast(t, a, g, failures())
 	traffic.Pause()
 	if tally := traffic.Tally(); tally.Failed() != 0 {
 		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
@@ -203,10 +214,7 @@ func hang(t *testing.T, a *adminInterface, g *harness.Gateway) {
 	if n := decided(t, g, "no_endpoints") - unknown; n != 0 {
 		t.Errorf("while the admin interface hung, the plugin knew no endpoints for %v requests", n)
 	}
-	a.set(t, adminFault{})
-	for good := a.good.Load(); a.good.Load() < good+2; {
-		time.Sleep(10 * time.Millisecond)
-	}
+	a.heal(t)
 }
 
 // outlast goes through the faults again and again without a good answer in between, until the plugin has given its

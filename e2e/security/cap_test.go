@@ -69,7 +69,7 @@ func TestCapHoldsForEveryBody(t *testing.T) {
 func awaitChosen(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	decided := func(reason string) float64 {
-		n, err := g.Sum(t.Context(), `^wasmcustom\.warmgate_decisions_total;.*reason=`+reason)
+		n, err := g.Sum(t.Context(), `^wasmcustom\.warmgate_decisions_total;.*reason=`+reason+`$`)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -309,12 +309,11 @@ func (d *envoy) awaitPlugin(list []streamtest.Endpoint) {
 	}) {
 		d.t.Fatalf("the plugin does not know its endpoints: chose %q for %q, may choose %v for %q, never chose %v", last, reason, usable, want, fresh)
 	}
-	added := false
+	before := len(d.known)
 	for addr := range usable {
-		added = added || !d.known[addr]
 		d.known[addr] = true
 	}
-	if added && len(d.streams) > 0 { // a worker that has the old list yet answers probes as well
+	if len(d.known) > before && len(d.streams) > 0 { // a worker that still has the old list answers probes as well
 		d.Advance(500 * time.Millisecond)
 	}
 }
