@@ -328,8 +328,8 @@ func (e *engine) tokenRoom(size float64) (room float64, known bool) {
 	return room - size*e.foreign, room > 0
 }
 
-// mostLists is how many lists are at hand, and mostWeighed how many candidates in all of them: for each adapter there
-// is a list, and for each configuration; and while endpoints fail, nearly every outcome makes another one.
+// mostLists is how many lists are kept, and mostWeighed how many candidates in all of them: each adapter has a list,
+// and so has each configuration; and while endpoints fail, nearly every outcome makes another one.
 const mostLists, mostWeighed = 256, 1 << 16
 
 // makeRoom forgets the lists that were not used for longest if there are too many for another one of n candidates.

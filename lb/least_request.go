@@ -56,8 +56,8 @@ func (p *leastRequest) place(plan *Plan, v *View) (size int) {
 	return tiers[tier].size
 }
 
-// request returns what a request like those of late adds to the load of an endpoint, in the plan's unit: roughly, since
-// each other answer makes another list.
+// request returns what a request like those of late adds to the load of an endpoint, in the plan's unit. It is rounded
+// coarsely: every change of it makes a new list of candidates.
 func (p *leastRequest) request(plan *Plan) float64 {
 	if p.unit == Requests {
 		return 1

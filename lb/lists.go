@@ -152,8 +152,8 @@ func level(cs []Candidate, tiers int) {
 	}
 }
 
-// pool keeps lists of candidates for as long as they are used, each content once. What was not made for longest goes
-// when there are too many: while endpoints fail, nearly every outcome makes a new list.
+// pool keeps lists of candidates for as long as they are used, each content once. When there are too many,
+// those go that were made least recently: while endpoints fail, nearly every outcome makes a new list.
 type pool struct{ lists []pooled }
 
 type pooled struct {

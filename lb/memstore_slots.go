@@ -100,8 +100,8 @@ func (s *MemStore) finish(val []byte, version uint32) error {
 	case t != nil && (t.isFor(scope) || !t.isIdle()):
 		return nil
 	}
-	// Of a taking that another has followed nothing is left: the scope may have another slot by now. Looked at after
-	// the table was read, so that a taking which follows from now on changes that first.
+	// If another taking has followed, this one was finished before it, and the scope may have another slot by now. This
+	// is read after the table, so that a taking that follows later changes the table first, and the write below fails.
 	if _, now, err := s.kv.Get(takingKey); err != nil || now != version {
 		return nil
 	}

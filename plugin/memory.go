@@ -15,7 +15,7 @@ const (
 	keyLeader     = "warmgate/2/leader"      // of those who read and write this form of the digest
 	keyDigest     = "warmgate/2/digest"
 	keyFresh      = "warmgate/2/fresh" // until when the digest is trusted
-	keyHung       = "warmgate/2/hung"  // the same if the admin interface hangs
+	keyHung       = "warmgate/2/hung"  // the same while the admin interface does not answer
 	keyScraper    = "warmgate/1/scraper"
 	keyMetered    = "warmgate/1/metered"
 	keyReadings   = "warmgate/1/readings/" // and the name of the cluster

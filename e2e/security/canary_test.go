@@ -63,7 +63,7 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 			t.Fatalf("push %s: %v", config, err)
 		}
 	}
-	for !strings.Contains(g.Logs(), "is of no use (auth)") && ctx.Err() == nil { // at first Redis may be too slow to refuse
+	for !strings.Contains(g.Logs(), "is of no use (auth)") && ctx.Err() == nil { // Redis may be slow at first
 		converse(t, g, bodies[0])
 	}
 	awaitLines(ctx, t, g, len(bodies))

@@ -155,10 +155,10 @@ var healthScenarios = []scenario{
 	{name: "a new endpoint starts slowly", endpoints: 2, config: `"health":{"slow_start":"10s"}`, needs: []Ability{VirtualTime, PickWorker}, run: startsSlowly},
 }
 
-// ejecting ejects after three failures, at first for a second.
 const (
+	// ejecting ejects after three failures, at first for a second.
 	ejecting = `"health":{"slow_start":0,"consecutive_failures":3,"ejection_time":"1s","max_ejection_time":"4s"}`
-	// ejectingLong is for requests that take a while on a busy machine.
+	// ejectingLong ejects for ten seconds: an ejection does not end while requests are sent one by one on a busy machine.
 	ejectingLong = `"health":{"slow_start":0,"consecutive_failures":3,"ejection_time":"10s","max_ejection_time":"10s"}`
 )
 

@@ -79,7 +79,7 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 		return "Higress's retries go to its own balancing"
 	case streamtest.RareMetrics:
 		if h.redis != nil {
-			return "what was in flight when a page was read is learned from Redis a moment later, so the request goes by load alone"
+			return "what is in flight is learned from Redis after the page is read, so the request goes by load alone"
 		}
 	case streamtest.VirtualTime:
 		if h.redis != nil {

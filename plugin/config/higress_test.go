@@ -101,12 +101,12 @@ func TestLooseAsGJSON(t *testing.T) {
 	}
 }
 
-// What is taken for something that it does not look like is named in a warning; what is right is not.
-// What is read as a number is one, whatever is written.
+// Whatever is written for a number, what is in force is a number within its bounds.
 func TestLooseNumbersAreBounded(t *testing.T) {
 	for _, val := range []string{`"NaN"`, `"-nan"`, `"Inf"`, `"-Inf"`, `1e999`, `-1e999`, `"1e999"`} {
 		for key := range looseKeys {
-			s, err := Parse([]byte(`{"lb_policy":"endpoint_metrics","lb_config":{"serviceFQDN":"redis.static","`+key+`":`+val+`}}`), Higress)
+			const head = `{"lb_policy":"endpoint_metrics","lb_config":{"serviceFQDN":"redis.static","`
+			s, err := Parse([]byte(head+key+`":`+val+`}}`), Higress)
 			if s == nil {
 				if key != "database" && key != "servicePort" && key != "serviceFQDN" { // names, which are strict
 					t.Errorf("%s %s: %v", key, val, err)
@@ -114,13 +114,15 @@ func TestLooseNumbersAreBounded(t *testing.T) {
 				continue
 			}
 			c := s.Match("", "", "")
-			if r := c.Engines.ShareLimit; !(r >= 0 && r <= 1) || c.MaxInflight < 0 || c.Redis.Timeout <= 0 || c.Prefix.TTLSeconds < 0 {
-				t.Errorf("%s %s: share %v, %d in flight, time limit %v, %d s", key, val, r, c.MaxInflight, c.Redis.Timeout, c.Prefix.TTLSeconds)
+			share, most, timeout, ttl := c.Engines.ShareLimit, c.MaxInflight, c.Redis.Timeout, c.Prefix.TTLSeconds
+			if !(share >= 0 && share <= 1) || most < 0 || timeout <= 0 || ttl < 0 {
+				t.Errorf("%s %s: share %v, %d in flight, time limit %v, %d s", key, val, share, most, timeout, ttl)
 			}
 		}
 	}
 }
 
+// What is taken for something that it does not look like is named in a warning; what is right is not.
 func TestLooseWarnings(t *testing.T) {
 	for member, want := range map[string]string{
 		`"maxRequestCount":"64"`:    "",
