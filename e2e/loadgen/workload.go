@@ -135,13 +135,15 @@ func Text(r *rand.Rand, n int) string {
 	return string(b)
 }
 
-type chatBody struct {
-	Model         string         `json:"model"`
-	Messages      []Message      `json:"messages"`
-	MaxTokens     int            `json:"max_tokens"`
-	Stream        bool           `json:"stream"`
-	StreamOptions *streamOptions `json:"stream_options,omitempty"`
-	IgnoreEOS     bool           `json:"ignore_eos"`
+type completionBody struct {
+	Model         string          `json:"model"`
+	Tools         json.RawMessage `json:"tools,omitempty"`
+	Messages      []Message       `json:"messages,omitempty"`
+	Prompt        string          `json:"prompt,omitempty"`
+	MaxTokens     int             `json:"max_tokens"`
+	Stream        bool            `json:"stream"`
+	StreamOptions *streamOptions  `json:"stream_options,omitempty"`
+	IgnoreEOS     bool            `json:"ignore_eos"`
 }
 
 // Message is one message of a chat.
@@ -162,14 +164,22 @@ func ChatBody(model, content string, maxTokens int, stream bool) ([]byte, error)
 
 // ConversationBody is ChatBody for several messages.
 func ConversationBody(model string, messages []Message, maxTokens int, stream bool) ([]byte, error) {
-	b := chatBody{
-		Model:     model,
-		Messages:  messages,
-		MaxTokens: maxTokens,
-		Stream:    stream,
-		IgnoreEOS: true,
-	}
-	if stream {
+	return AgentBody(model, nil, messages, maxTokens, stream)
+}
+
+// AgentBody is ConversationBody with tools, a JSON array, or nil for none.
+func AgentBody(model string, tools json.RawMessage, messages []Message, maxTokens int, stream bool) ([]byte, error) {
+	return marshal(completionBody{Model: model, Tools: tools, Messages: messages, MaxTokens: maxTokens, Stream: stream})
+}
+
+// CompletionBody renders a request of the completions API, whose prompt is one text.
+func CompletionBody(model, prompt string, maxTokens int, stream bool) ([]byte, error) {
+	return marshal(completionBody{Model: model, Prompt: prompt, MaxTokens: maxTokens, Stream: stream})
+}
+
+func marshal(b completionBody) ([]byte, error) {
+	b.IgnoreEOS = true
+	if b.Stream {
 		b.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	return json.Marshal(b)

@@ -40,7 +40,7 @@ func TestRequestsMatchTheirBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, q := range reqs {
-		var b chatBody
+		var b completionBody
 		if err := json.Unmarshal(q.Body, &b); err != nil {
 			t.Fatalf("request %d: %v", i, err)
 		}
@@ -60,7 +60,7 @@ func TestConversationBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got chatBody
+	var got completionBody
 	if err := json.Unmarshal(body, &got); err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +70,20 @@ func TestConversationBody(t *testing.T) {
 	longer, _ := ConversationBody("m", append(messages, Message{"assistant", "e"}), 7, true)
 	if n := strings.Index(string(body), `}],"max_tokens"`); !strings.HasPrefix(string(longer), string(body[:n])) {
 		t.Errorf("a longer conversation does not extend the shorter one:\n%s\n%s", body, longer)
+	}
+}
+
+func TestBodiesWithToolsAndWithAText(t *testing.T) {
+	messages := []Message{{"user", "a"}}
+	tools := `[{"type":"function","function":{"name":"f"}}]`
+	agent, err := AgentBody("m", json.RawMessage(tools), messages, 7, true)
+	if err != nil || !strings.HasPrefix(string(agent), `{"model":"m","tools":`+tools+`,"messages":[`) {
+		t.Errorf("%s, %v", agent, err)
+	}
+	text, err := CompletionBody("m", "a b", 7, true)
+	want := `{"model":"m","prompt":"a b","max_tokens":7,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true}`
+	if err != nil || string(text) != want {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

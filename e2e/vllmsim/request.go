@@ -30,7 +30,7 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 	if promptToo && !gjson.Valid(body) {
 		return r, errors.New("the body is not valid JSON")
 	}
-	var prompt, salt gjson.Result
+	var prompt, tools, salt gjson.Result
 	var err error
 	gjson.Parse(body).ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
@@ -50,6 +50,8 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 			}
 		case "cache_salt":
 			salt = v
+		case "tools":
+			tools = v
 		case "messages", "prompt":
 			if chat == (key.Str == "messages") {
 				prompt = v
@@ -64,7 +66,7 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 	// Requests for different models (LoRA adapters) or with different salts share no cache.
 	r.salt = xxhash.Sum64String(r.model + "\x00" + salt.Str)
 	if chat {
-		r.prompt, err = renderChat(prompt)
+		r.prompt, err = renderChat(tools, prompt)
 	} else {
 		r.prompt, err = renderPrompt(prompt)
 	}
@@ -72,12 +74,15 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 	return r, err
 }
 
-// renderChat applies a plain chat template: "role: content" a line, then "assistant: ".
-func renderChat(messages gjson.Result) ([]byte, error) {
+// renderChat applies a plain chat template: the tools, if there are any, then "role: content" a line, then "assistant: ".
+func renderChat(tools, messages gjson.Result) ([]byte, error) {
 	if !messages.IsArray() || len(messages.Raw) < len(`[{}]`) {
 		return nil, errors.New("messages must be a non-empty array")
 	}
-	b := make([]byte, 0, len(messages.Raw)+16)
+	b := make([]byte, 0, len(tools.Raw)+len(messages.Raw)+32)
+	if tools.IsArray() {
+		b = append(append(append(b, "tools: "...), tools.Raw...), '\n')
+	}
 	messages.ForEach(func(_, m gjson.Result) bool {
 		b = append(b, m.Get("role").Str...)
 		b = append(b, ": "...)

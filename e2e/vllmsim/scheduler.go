@@ -188,9 +188,7 @@ func (s *scheduler) markQueued() {
 // first step, at most budget. It takes nothing and reports false if they are not to be had.
 func (s *scheduler) place(q *sequence, budget int) (tokens int, ok bool) {
 	q.chain = extendChain(q.chain, q.salt, q.data, s.cfg.BlockSize*bytesPerToken)
-	// The last token is always computed: its output is the next token.
-	usable := min(len(q.chain), (q.tokens()-1)/s.cfg.BlockSize)
-	hits, idle := s.cache.lookup(q.chain[:usable])
+	hits, idle := s.cache.lookup(q.chain[:usable(len(q.chain), q.tokens(), s.cfg.BlockSize)])
 	computed := hits * s.cfg.BlockSize
 	n := min(q.tokens()-computed, budget)
 	if s.blocksFor(computed+n)-hits > s.cache.free-idle {

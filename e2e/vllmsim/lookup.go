@@ -1,0 +1,31 @@
+package vllmsim
+
+// Prompt is the prompt of a request as a server's KV cache sees it.
+type Prompt struct {
+	Tokens int
+	chain  []uint64 // names of the blocks that can be taken from the cache
+}
+
+// Prompt reads the body of a chat completion, or else of a text completion. What it returns holds for all servers with
+// the same block size and, if the body names no model, the same model.
+func (s *Server) Prompt(body string, chat bool) (Prompt, error) {
+	req, err := parseRequest(body, chat, true)
+	if err != nil {
+		return Prompt{}, err
+	}
+	chain := extendChain(nil, req.salt, req.prompt, s.cfg.BlockSize*bytesPerToken)
+	return Prompt{Tokens: req.promptLen, chain: chain[:usable(len(chain), req.promptLen, s.cfg.BlockSize)]}, nil
+}
+
+// Cached returns how many leading tokens of the prompt the server would not have to compute if the request were
+// admitted now.
+func (s *Server) Cached(p *Prompt) int {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	hits, _ := s.engine.sched.cache.lookup(p.chain)
+	return hits * s.cfg.BlockSize
+}
+
+// usable is how many of the full blocks of so many tokens can come from the cache: the last token is always computed,
+// since its output is the next token.
+func usable(blocks, tokens, blockSize int) int { return min(blocks, (tokens-1)/blockSize) }
