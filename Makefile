@@ -45,7 +45,7 @@ bench-redis: ## Server time, traffic and requests per core of the shared store, 
 bench-gateways: wasm ## The same with four gateways before the same servers: each alone, and with one view in Redis
 	$(GO) run ./e2e/bench/leastrequest -gateways 4 -workers 2 -load 0.85 -span 30s -herd 1000 $(ARGS)
 
-bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against Envoy's policies, affinity and two cache-aware routers; TRACE=file adds a replay
+bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against Envoy's policies, affinity, two cache-aware routers and a perfect index; TRACE=file adds a replay, ARGS=-all plays everything
 	$(GO) run ./e2e/bench/prefix $(ARGS)
 
 bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request, plain counts, no correction and a filter tree

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
 // Names of the contenders that the last line of the output speaks of.
@@ -17,7 +19,9 @@ const (
 	roundRobinName = "round_robin"
 	affinityName   = "block_xor"
 	vllmRouterName = "vllm-router"
+	sglangName     = "sglang-router"
 	ownName        = "prefix_cache"
+	exactName      = "exact"
 )
 
 // contender is one way to find the server for a request.
@@ -25,9 +29,16 @@ type contender struct {
 	name   string
 	policy compare.Policy // of the gateway; unused with a router
 	router *router        // in the gateway's place; nil = none
-	choose bool           // the client chooses, see blockXOR
+	choose chooser        // in the client, the gateway obeys; nil = the gateway chooses
+	credit float64        // of exact; 0 = another, or one that stands for all of them
+	added  bool           // beside those that are compared: a variant, or one of them with Redis
 	fresh  bool           // the client opens a connection for each request
 }
+
+func (c contender) title() string { return c.name }
+
+// chooser returns what chooses the server for each request of a run, and is told when the request has ended.
+type chooser func(stage *compare.Stage, w *workload) func(q *question) (server int, done func())
 
 var ringHash = compare.Policy{
 	Name: "ring_hash", About: "Envoy's ring_hash by the session header, no plugin", Cluster: harness.RoundRobin,
@@ -38,15 +49,24 @@ var ringHash = compare.Policy{
     consistent_hashing_lb_config: {hash_policy: [{header: {header_name: ` + sessionHeader + `}}]}}}}]}`,
 }
 
-var obedient = compare.Policy{
-	Name: affinityName,
-	About: "affinity by XOR-combined SHA-1 blocks, cut behind each user message, no look at load when anything is known (else least in flight): " +
-		"chosen in the client at no cost, the gateway sends the request to the endpoint that the client names",
-	Cluster: harness.Warmgate,
-	Edits: `warmgate.yaml: {"resources[name=warmgate].typed_config.mutations": {request_mutations: [{append: {
+// obedient returns a policy by which the gateway sends each request to the endpoint that the client names.
+func obedient(name, about string) compare.Policy {
+	return compare.Policy{
+		Name: name, Cluster: harness.Warmgate,
+		About: about +
+			": chosen in the client at no cost, the gateway sends the request to the endpoint that the client names",
+		Edits: `warmgate.yaml: {"resources[name=warmgate].typed_config.mutations": {request_mutations: [{append: {
   header: {key: x-gateway-destination-endpoint, value: "%REQ(` + endpointHeader + `)%"},
   append_action: OVERWRITE_IF_EXISTS_OR_ADD}}]}}`,
+	}
 }
+
+const (
+	affinityAbout = "affinity by XOR-combined SHA-1 blocks, cut behind each user message, " +
+		"no look at load when anything is known (else least in flight)"
+	exactAbout = "the cost rule of prefix_cache with what the servers' KV caches hold at this moment, " +
+		"exact tokens of prompts and answers, nothing learned, by the credit that has the lowest mean TTFT on the workload"
+)
 
 var own = compare.Policy{
 	Name: ownName, Cluster: harness.Warmgate,
@@ -60,20 +80,63 @@ func contenders() []contender {
 		{name: "least_request", policy: compare.LeastRequest},
 		{name: ringHash.Name, policy: ringHash},
 		{name: "global_least_request", policy: compare.Warmgate},
-		{name: affinityName, policy: obedient, choose: true},
+		{name: affinityName, policy: obedient(affinityName, affinityAbout), choose: byXOR},
 		{name: vllmRouterName, router: &router{name: vllmRouterName, module: "vllm_router"}},
-		{name: "sglang-router", fresh: true, router: &router{
-			name: "sglang-router", module: "sglang_router",
+		{name: sglangName, fresh: true, router: &router{
+			name: sglangName, module: "sglang_router",
 			note: "; clients open a connection for each request, since on one that is kept it holds the first token back for up to 40 ms",
 		}},
 		{name: ownName, policy: own},
+		{name: exactName, policy: obedient(exactName, exactAbout)},
 	}
+}
+
+// byXOR chooses as blockXOR does.
+func byXOR(stage *compare.Stage, _ *workload) func(*question) (int, func()) {
+	x := newBlockXOR(len(stage.Servers))
+	return func(q *question) (int, func()) { return x.choose(q.messages) }
 }
 
 // variant reads NAME=JSON, one more configuration of Warmgate.
 func variant(text string) (contender, error) {
 	p, err := compare.Variant(text)
-	return contender{name: p.Name, policy: p}, err
+	return contender{name: p.Name, policy: p, added: true}, err
+}
+
+// redisSuffix is what the name of a policy with counts and index in Redis ends with.
+const redisSuffix = "_redis"
+
+// inRedis returns the contender with counts and index in Redis.
+func (c *contender) inRedis() contender {
+	const local = `"admin_cluster":"warmgate-admin"`
+	out := *c
+	out.name, out.added = c.name+redisSuffix, true
+	out.policy.Name = out.name
+	out.policy.Plugin = strings.Replace(c.policy.Plugin, local, local+`,"redis_cluster":"warmgate-redis"`, 1)
+	return out
+}
+
+// counted returns an error if a contender that uses Redis, and has been played, left nothing there: it has fallen back
+// to the store in the gateway.
+func (c *contender) counted(server *redisserver.Server) error {
+	if server == nil || !strings.Contains(c.policy.Plugin, `"redis_cluster"`) {
+		return nil
+	}
+	keys, err := server.Do("DBSIZE")
+	if err == nil && keys.Integer() == 0 {
+		err = fmt.Errorf("%s: Redis has no keys", c.name)
+	}
+	return err
+}
+
+// with returns exact with a credit.
+func (c *contender) with(credit float64) contender {
+	out := *c
+	out.name, out.credit = fmt.Sprintf("%s credit %v", c.name, credit), credit
+	out.choose = func(stage *compare.Stage, w *workload) func(*question) (int, func()) {
+		return newExact(stage, w, credit).choose
+	}
+	return out
 }
 
 func (c *contender) describe() string {
@@ -91,24 +154,28 @@ func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload,
 	}
 	defer func() { err = errors.Join(err, at.stop()) }()
 	client := loadgen.NewClient(loadgen.Options{
-		URL: at.url + compare.Path, KeepHeaders: []string{compare.MatchHeader}, Timeout: 2 * time.Minute, Fresh: c.fresh,
+		URL: at.url + w.path(), KeepHeaders: []string{compare.MatchHeader}, Timeout: 2 * time.Minute, Fresh: c.fresh,
 	})
 	defer client.Close()
-	if err := warm(ctx, client, 4*len(stage.Servers)); err != nil {
+	if err := warm(ctx, client, w.plain, 4*len(stage.Servers)); err != nil {
 		return r, fmt.Errorf("%w\n%s", err, at.log())
 	}
 	for _, s := range stage.Servers {
 		s.Reset()
 	}
-	p := player{client: client}
-	if c.choose {
-		x := newBlockXOR(len(stage.Servers))
-		p.choose = func(messages []loadgen.Message) (string, func()) {
-			server, done := x.choose(messages)
+	p := player{client: client, plain: w.plain, warm: w.warm}
+	if c.choose != nil {
+		choose := c.choose(stage, w)
+		p.choose = func(q *question) (string, func()) {
+			server, done := choose(q)
 			return stage.Servers[server].Addr(), done
 		}
 	}
-	return resultOf(p.play(ctx, scripts, w.users), len(stage.Servers)), ctx.Err()
+	play := p.play
+	if w.inTurns {
+		play = p.inTurns
+	}
+	return resultOf(play(ctx, scripts, w.users), len(stage.Servers)), ctx.Err()
 }
 
 // begin makes the contender take requests, which it does until it is stopped.
@@ -125,8 +192,11 @@ func (c *contender) begin(ctx context.Context, stage *compare.Stage) (*front, er
 }
 
 // warm waits until n requests in a row have been answered, so that connections are open and nobody is still starting.
-func warm(ctx context.Context, client *loadgen.Client, n int) error {
+func warm(ctx context.Context, client *loadgen.Client, plain bool, n int) error {
 	body, err := loadgen.ChatBody("warm-up", "hello", 1, true)
+	if plain {
+		body, err = loadgen.CompletionBody("warm-up", "hello", 1, true)
+	}
 	if err != nil {
 		return err
 	}

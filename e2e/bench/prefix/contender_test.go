@@ -30,7 +30,7 @@ func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 		}
 	})
 	// Twelve conversations that begin alike: only who follows the conversation keeps each at one server.
-	w := workload{name: "test", users: 4}
+	w := workload{name: "test", n: 12, users: 4}
 	var scripts []script
 	r := random(1, "test")
 	for i := range 12 {
@@ -42,7 +42,11 @@ func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 	}
 	shares := map[string]float64{}
 	for _, c := range contenders() {
-		if c.name != ringHash.Name && c.name != affinityName && c.name != roundRobinName {
+		switch c.name {
+		case exactName:
+			c = c.with(2)
+		case ringHash.Name, affinityName, roundRobinName:
+		default:
 			continue
 		}
 		res, err := c.play(ctx, stage, &w, scripts)
@@ -52,13 +56,14 @@ func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 		if res.summary.OK != 36 {
 			t.Errorf("%s: %+v", c.name, res.summary)
 		}
-		shares[c.name] = res.cached
+		shares[strings.Fields(c.name)[0]] = res.cached
 	}
 	// Of three turns of about 100 + 20 tokens the last two begin with what the server has: at most 0.55 of all tokens, and at
 	// least 0.45 but for blocks that are not full.
-	for _, name := range []string{ringHash.Name, affinityName} {
+	for _, name := range []string{ringHash.Name, affinityName, exactName} {
 		if shares[name] < 0.4 || shares[name] <= shares[roundRobinName] {
-			t.Errorf("%s: %.2f cached, round_robin %.2f: the conversations did not stay at their servers", name, shares[name], shares[roundRobinName])
+			t.Errorf("%s: %.2f cached, round_robin %.2f: the conversations did not stay at their servers",
+				name, shares[name], shares[roundRobinName])
 		}
 	}
 }
@@ -71,8 +76,8 @@ func TestContendersDescribeThemselves(t *testing.T) {
 		} else {
 			seen[d] = true
 		}
-		if c.choose != (c.name == affinityName) {
-			t.Errorf("%s: the client chooses: %v", c.name, c.choose)
+		if (c.choose != nil) != (c.name == affinityName) {
+			t.Errorf("%s: the client chooses: %v", c.name, c.choose != nil)
 		}
 	}
 }
@@ -91,8 +96,8 @@ func TestVariant(t *testing.T) {
 
 func TestATraceThatIsMissingIsSkipped(t *testing.T) {
 	for _, path := range []string{"", "/nowhere/trace.jsonl"} {
-		rep := &report{settings: settings{trace: path}}
-		if err := rep.selectWorkloads(); err != nil || len(rep.workloads) != len(workloads()) || len(rep.notes) != 1 {
+		rep := &report{settings: settings{trace: path, workloads: everything}}
+		if err := rep.selectWorkloads(); err != nil || len(rep.workloads) != len(workloads()) || len(rep.notes) != 3 {
 			t.Errorf("%q: %d workloads, notes %q, %v", path, len(rep.workloads), rep.notes, err)
 		}
 	}
@@ -113,7 +118,7 @@ func TestARouterThatCannotBeHadIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rep.contenders) != 1 || len(rep.notes) != 1 || !strings.HasPrefix(rep.notes[0], "vllm-router: left out") {
-		t.Errorf("%v with notes %q", names(rep.contenders), rep.notes)
+		t.Errorf("%v with notes %q", names(rep.contenders, contender.title), rep.notes)
 	}
 }
 
@@ -154,9 +159,11 @@ func TestARouterAnswers(t *testing.T) {
 			defer sim.Close()
 			stage := &compare.Stage{Servers: []*vllmsim.Server{sim}}
 			scripts := []script{{session: "x", turns: conversation(random(1, "x"), nil, 2, 50, 4)}}
-			res, err := c.play(ctx, stage, &workload{users: 1}, scripts)
-			if err != nil || res.summary.OK != 2 || res.uneven != 1 {
-				t.Errorf("%+v, %v", res, err)
+			for _, w := range []workload{{users: 1}, {users: 1, plain: true}} {
+				res, err := c.play(ctx, stage, &w, scripts)
+				if err != nil || res.summary.OK != 2 || res.uneven != 1 {
+					t.Errorf("%s: %+v, %v", w.path(), res, err)
+				}
 			}
 		})
 	}

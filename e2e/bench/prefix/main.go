@@ -1,9 +1,13 @@
-// Command prefix compares ways to choose a server by what its KV cache holds, and ways that do not: Envoy's round_robin,
-// least_request and ring_hash by session, Warmgate's global_least_request, affinity by XOR-combined blocks, the cache-aware
-// routers of vLLM and SGLang, and Warmgate's prefix_cache. All meet the same simulated servers, whose answers come the sooner
-// the more of a prompt they have cached and whose caches are limited, with the same requests, in rotating order.
+// Command prefix compares ways to choose a server by what its KV cache holds, and ways that do not: Envoy's
+// round_robin, least_request and ring_hash by session, Warmgate's global_least_request, affinity by XOR-combined
+// blocks, the cache-aware routers of vLLM and SGLang, and Warmgate's prefix_cache. All meet the same simulated servers,
+// whose answers come the sooner the more of a prompt they have cached and whose caches are limited, with the same
+// requests, in rotating order.
+//
+// One of them, exact, chooses by what the servers' caches really hold: it is the limit for those who must guess that.
 //
 // Clients are closed loops whose prompts contain the answers they got before; the replay of a trace is an open loop.
+// Both can be played at shares of the servers' capacity.
 //
 // The last line of its output is one JSON object.
 package main
@@ -11,50 +15,16 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/redisserver"
 )
-
-type settings struct {
-	rounds        int
-	workers       int
-	seed          uint64
-	workloads     string
-	policies      string
-	variants      []contender
-	trace         string
-	traceRequests int
-	traceSpan     time.Duration
-	markdown      string
-}
-
-func parse() settings {
-	var s settings
-	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds")
-	flag.IntVar(&s.workers, "workers", 2, "worker threads of the gateway")
-	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
-	flag.StringVar(&s.workloads, "workload", "", "only these, divided by commas: sessions, shared, trees2, trees24, forty, trace")
-	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+strings.Join(names(contenders()), ", "))
-	flag.Func("variant", "NAME=JSON: also play Warmgate with this plugin configuration; may be repeated", func(text string) error {
-		c, err := variant(text)
-		s.variants = append(s.variants, c)
-		return err
-	})
-	flag.StringVar(&s.trace, "trace", os.Getenv("TRACE"), "file of the trace to replay, in Mooncake's form, .jsonl or .jsonl.gz (default $TRACE)")
-	flag.IntVar(&s.traceRequests, "trace-requests", 2400, "requests of the trace to replay")
-	flag.DurationVar(&s.traceSpan, "trace-span", 8*time.Second, "time to replay them in")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
-	flag.Parse()
-	return s
-}
 
 func main() {
 	s := parse()
@@ -73,45 +43,67 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	played := rep.played()
 	for i := range rep.workloads {
-		results, err := rounds(ctx, s, module, &rep.workloads[i], rep.contenders)
+		results, err := rounds(ctx, s, module, &rep.workloads[i], played)
 		if err != nil {
 			return fmt.Errorf("%s: %w", rep.workloads[i].name, err)
 		}
-		rep.results = append(rep.results, results)
+		rep.add(played, results)
 	}
 	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
 }
 
-// selectWorkloads takes those that the settings name, or all. The trace is left out, with a note, if there is no file.
+// selectWorkloads takes those that the settings name, at each of the loads. Those of a trace are left out, with a note,
+// if there is no file.
 func (rep *report) selectWorkloads() error {
 	s := rep.settings
-	chosen, err := bench.Named(append(workloads(), workload{name: traceName}), s.workloads, func(w workload) string { return w.name })
+	var trace []traced
+	if s.trace != "" {
+		var err error
+		if trace, err = readTrace(s.trace); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	all := append(workloads(), replays(trace, s.traceFrom, s.traceRequests, s.traceSpan)...)
+	list := s.workloads
+	if list == everything {
+		list = ""
+	}
+	chosen, err := bench.Named(all, list, workload.title)
 	if err != nil {
 		return err
 	}
 	for _, w := range chosen {
-		if w.name == traceName {
-			trace, err := readTrace(s.trace, s.traceRequests)
-			if s.trace == "" || errors.Is(err, os.ErrNotExist) {
-				rep.note(fmt.Sprintf("workload trace: skipped, there is no file %q; name one by TRACE= or -trace", s.trace))
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			w = replay(trace, s.traceSpan)
+		if w.write == nil {
+			rep.note(fmt.Sprintf("workload %s: skipped, there is no file %q; name one by TRACE= or -trace", w.name, s.trace))
+			continue
 		}
-		rep.workloads = append(rep.workloads, w)
+		w.capacity = capacityOf(&w, s.seed)
+		if len(s.loads) == 0 {
+			rep.workloads = append(rep.workloads, w)
+		}
+		for _, load := range s.loads {
+			at := w.at(load, w.capacity)
+			at.name = fmt.Sprintf("%s@%v", w.kind, load)
+			rep.workloads = append(rep.workloads, at)
+		}
 	}
 	return nil
 }
 
 // selectContenders takes those that the settings name, or all. A router that cannot be had is left out, with a note.
 func (rep *report) selectContenders(ctx context.Context) error {
-	chosen, err := bench.Named(contenders(), rep.settings.policies, func(c contender) string { return c.name })
+	chosen, err := bench.Named(contenders(), rep.settings.policies, contender.title)
 	if err != nil {
 		return err
+	}
+	if rep.settings.redis {
+		for _, c := range chosen {
+			if c.policy.Plugin != "" {
+				chosen = append(chosen, c.inRedis())
+			}
+		}
 	}
 	for _, c := range append(chosen, rep.settings.variants...) {
 		if c.router != nil {
@@ -131,19 +123,29 @@ func (rep *report) note(text string) {
 	rep.notes = append(rep.notes, text)
 }
 
-func names(list []contender) []string {
+func names[T any](list []T, title func(T) string) []string {
 	var out []string
-	for _, c := range list {
-		out = append(out, c.name)
+	for _, x := range list {
+		out = append(out, title(x))
 	}
 	return out
 }
 
 // rounds plays a workload with every contender once a round and returns the results by contender.
 func rounds(ctx context.Context, s settings, module string, w *workload, list []contender) (results [][]result, err error) {
-	stage, err := compare.NewStage(ctx, compare.Options{
+	options := compare.Options{
 		Workers: s.workers, Speeds: slices.Repeat([]float64{1}, w.servers), Server: w.server, Module: module, First: compare.RoundRobin,
-	})
+	}
+	var server *redisserver.Server
+	if s.redis {
+		server, err = redisserver.Start(ctx, redisserver.Options{})
+		if err != nil {
+			return nil, err
+		}
+		defer server.Stop()
+		options.Redis = server.Addr()
+	}
+	stage, err := compare.NewStage(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +158,10 @@ func rounds(ctx context.Context, s settings, module string, w *workload, list []
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", list[i].name, err)
 			}
-			fmt.Printf("%-8s  round %d  %-20s  %s\n", w.name, round+1, list[i].name, r)
+			if err := list[i].counted(server); err != nil {
+				return nil, err
+			}
+			fmt.Printf("%-12s  round %d  %-20s  %s\n", w.name, round+1, list[i].name, r)
 			results[i] = append(results[i], r)
 		}
 	}

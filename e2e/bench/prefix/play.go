@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,16 +22,25 @@ const (
 // player plays scripts at one address and collects what became of the requests.
 type player struct {
 	client *loadgen.Client
-	choose func(messages []loadgen.Message) (endpoint string, done func()) // nil = the gateway chooses
-	open   bool                                                            // scripts begin when they are due
+	plain  bool                                             // the completions API
+	choose func(q *question) (endpoint string, done func()) // nil = the gateway chooses
+	open   bool                                             // scripts begin when they are due
+	warm   int                                              // first turns of each script that are not in the samples
 	start  time.Time
 
 	mu      sync.Mutex
 	samples []loadgen.Sample
 }
 
-// apart is how long after the one before a user of a closed loop begins: users do not come all at the same moment, and with
-// caches that are all empty the first ones would be all that a high percentile sees.
+// question is a request as those see it who choose the server in the client.
+type question struct {
+	messages []loadgen.Message // one, of the user, in the completions API
+	body     []byte
+	answer   int // tokens asked for
+}
+
+// apart is how long after the one before a user of a closed loop begins: users do not come all at the same moment, and
+// with caches that are all empty the first ones would be all that a high percentile sees.
 const apart = 20 * time.Millisecond
 
 // play plays all scripts to their end, users of them at once, or each when it is due if users is 0.
@@ -49,22 +59,56 @@ func (p *player) play(ctx context.Context, scripts []script, users int) []loadge
 		wg.Wait()
 		return p.samples
 	}
-	next := make(chan *script)
+	crowd(ctx, users, len(scripts), func(i int) { p.script(ctx, &scripts[i]) })
+	return p.samples
+}
+
+// crowd has users do n things, each user one at a time, in order as they are free. It returns when all are done.
+func crowd(ctx context.Context, users, n int, do func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
 	for i := range users {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
 			pause(ctx, time.Duration(i)*apart)
-			for s := range next {
-				p.script(ctx, s)
+			for k := range next {
+				do(k)
 			}
 		}()
 	}
-	for i := range scripts {
-		next <- &scripts[i]
+	for i := range n {
+		next <- i
 	}
 	close(next)
 	wg.Wait()
+}
+
+// inTurns plays conversations of equally many turns: the first turn of all of them, then the second of all, and so on,
+// users of them at once. Nobody thinks; the others take long enough.
+func (p *player) inTurns(ctx context.Context, scripts []script, users int) []loadgen.Sample {
+	p.start = time.Now()
+	n := len(scripts)
+	histories, failed := make([][]loadgen.Message, n), make([]bool, n)
+	ended := make([]chan struct{}, n*len(scripts[0].turns))
+	for i := range ended {
+		ended[i] = make(chan struct{})
+	}
+	crowd(ctx, users, len(ended), func(i int) {
+		defer close(ended[i])
+		k, s := i%n, &scripts[i%n]
+		if i >= n {
+			<-ended[i-n]
+		}
+		if failed[k] {
+			p.add(loadgen.Sample{Error: loadgen.ErrNotSent, Due: time.Since(p.start)})
+			return
+		}
+		t := &s.turns[i/n]
+		prompt := slices.Concat(histories[k], t.add)
+		answer, ok := p.ask(ctx, s, t, prompt)
+		histories[k], failed[k] = append(prompt, assistant(answer)), !ok
+	})
 	return p.samples
 }
 
@@ -95,26 +139,45 @@ func (p *player) script(ctx context.Context, s *script) {
 
 // ask sends one request and returns its answer; ok is false when it did not come whole.
 func (p *player) ask(ctx context.Context, s *script, t *turn, prompt []loadgen.Message) (answer string, ok bool) {
-	body, err := loadgen.ConversationBody("sim", prompt, t.answer, true)
-	if err != nil {
-		panic(err) // texts always marshal
-	}
+	asked := p.question(s, t, prompt)
 	q := loadgen.Request{
-		Body: body, Stream: true, MaxTokens: t.answer, KeepText: true,
+		Body: asked.body, Stream: true, MaxTokens: t.answer, KeepText: true,
 		Header: http.Header{sessionHeader: {s.session}}, Due: time.Since(p.start),
 	}
 	if p.open && t.parent < 0 {
 		q.Due = s.due // a client that is late must not hide it
 	}
 	if p.choose != nil {
-		endpoint, done := p.choose(prompt)
+		endpoint, done := p.choose(&asked)
 		defer done()
 		q.Header[endpointHeader] = []string{endpoint}
 	}
 	sample := p.client.Do(ctx, &q, p.start)
 	answer, sample.Text = sample.Text, ""
-	p.add(sample)
+	if t.parent+1 >= p.warm || !sample.OK() { // of a conversation: its turn parent+1
+		p.add(sample)
+	}
 	return answer, sample.OK()
+}
+
+// question renders a request.
+func (p *player) question(s *script, t *turn, prompt []loadgen.Message) question {
+	q := question{messages: prompt, answer: t.answer}
+	var err error
+	if p.plain {
+		var text strings.Builder
+		for _, m := range prompt {
+			text.WriteString(m.Content)
+		}
+		q.messages = []loadgen.Message{user(text.String())}
+		q.body, err = loadgen.CompletionBody("sim", text.String(), t.answer, true)
+	} else {
+		q.body, err = loadgen.AgentBody("sim", s.tools, prompt, t.answer, true)
+	}
+	if err != nil {
+		panic(err) // texts always marshal
+	}
+	return q
 }
 
 // abandon counts a turn, and all that follow from it, that cannot be asked because the one before failed.

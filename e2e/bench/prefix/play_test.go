@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -30,6 +31,11 @@ type witness struct {
 
 func newWitness(t *testing.T) (*witness, *player) {
 	t.Helper()
+	return newWitnessAt(t, compare.Path)
+}
+
+func newWitnessAt(t *testing.T, path string) (*witness, *player) {
+	t.Helper()
 	cfg := vllmsim.Config{NumBlocks: 1 << 16, MaxModelLen: 1 << 15, MaxNumSeqs: 64, Tuning: vllmsim.NoLatency()}
 	sim := vllmsim.New(cfg)
 	if err := sim.Start("127.0.0.1:0"); err != nil {
@@ -47,7 +53,7 @@ func newWitness(t *testing.T) (*witness, *player) {
 		if err != nil {
 			t.Error(err)
 		}
-		prompt := gjson.GetBytes(body, "messages").Raw
+		prompt := gjson.GetBytes(body, "messages").Raw + gjson.GetBytes(body, "prompt").Str
 		if w.see(prompt, r.Header.Get(sessionHeader)) {
 			http.Error(rw, "refused", http.StatusTeapot)
 			return
@@ -56,7 +62,7 @@ func newWitness(t *testing.T) (*witness, *player) {
 		pass.ServeHTTP(rw, r)
 	}))
 	t.Cleanup(front.Close)
-	client := loadgen.NewClient(loadgen.Options{URL: front.URL + compare.Path})
+	client := loadgen.NewClient(loadgen.Options{URL: front.URL + path})
 	t.Cleanup(client.Close)
 	return w, &player{client: client}
 }
@@ -118,7 +124,7 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 
 func TestBranchesOfATreeShareTheirStem(t *testing.T) {
 	w, p := newWitness(t)
-	scripts := trees("test", 2, 1, 2).scripts(1)
+	scripts := scriptsOf(trees("test", 2, 1, 2))
 	samples := p.play(context.Background(), scripts, 1)
 	if len(samples) != 30 || len(w.prompts) != 30 {
 		t.Fatalf("%d samples of %d prompts", len(samples), len(w.prompts))
@@ -141,7 +147,7 @@ func TestBranchesOfATreeShareTheirStem(t *testing.T) {
 
 func TestWhatCannotBeAskedIsCounted(t *testing.T) {
 	w, p := newWitness(t)
-	scripts := trees("test", 1, 1, 2).scripts(1)
+	scripts := scriptsOf(trees("test", 1, 1, 2))
 	branch := scripts[0].turns[1].add[0].Content
 	w.refuse = func(prompt string) bool { return strings.Contains(prompt, branch) }
 	sum := loadgen.Summarize(p.play(context.Background(), scripts, 1), loadgen.SLO{})
@@ -151,11 +157,12 @@ func TestWhatCannotBeAskedIsCounted(t *testing.T) {
 }
 
 func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
-	w, p := newWitness(t)
-	scripts := replay(sample(t), 60_000_000).scripts(1) // 60 ms
+	seen, p := newWitness(t)
+	w := replay(traceName, sample(t), 0, 4, traceScale).over(60 * time.Millisecond)
+	scripts := w.scripts(1)
 	samples := p.play(context.Background(), scripts, 0)
-	if len(samples) != 4 || len(w.prompts) != 4 {
-		t.Fatalf("%d samples of %d prompts", len(samples), len(w.prompts))
+	if len(samples) != 4 || len(seen.prompts) != 4 {
+		t.Fatalf("%d samples of %d prompts", len(samples), len(seen.prompts))
 	}
 	for _, s := range samples {
 		if s.Sent < s.Due || s.Due%20_000_000 != 0 {
@@ -167,7 +174,7 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 func TestTheClientNamesTheEndpoint(t *testing.T) {
 	_, p := newWitness(t)
 	asked, ended := 0, 0
-	p.choose = func([]loadgen.Message) (string, func()) {
+	p.choose = func(*question) (string, func()) {
 		asked++
 		return "127.0.0.1:1", func() { ended++ }
 	}
@@ -182,7 +189,7 @@ func TestACancelledRunEnds(t *testing.T) {
 	_, p := newWitness(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	samples := p.play(ctx, sessions().scripts(1), 20)
+	samples := p.play(ctx, scriptsOf(sessions()), 20)
 	if sum := loadgen.Summarize(samples, loadgen.SLO{}); sum.OK != 0 || sum.Requests != 300 {
 		t.Errorf("%+v", sum)
 	}

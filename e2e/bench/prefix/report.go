@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 )
@@ -14,6 +16,52 @@ type report struct {
 	workloads  []workload
 	contenders []contender
 	results    [][][]result // by workload, then by contender, then by round
+	sweeps     []string     // what exact did with each of its credits, by workload, in words
+}
+
+// played returns what is played for the contenders: exact once with each of its credits.
+func (rep *report) played() []contender {
+	var out []contender
+	for _, c := range rep.contenders {
+		if c.name != exactName {
+			out = append(out, c)
+			continue
+		}
+		for _, credit := range rep.settings.credits {
+			out = append(out, c.with(credit))
+		}
+	}
+	return out
+}
+
+// add takes the results of one more workload, by what was played. Of exact it keeps those with the credit whose mean
+// TTFT is lowest.
+func (rep *report) add(played []contender, results [][]result) {
+	var kept [][]result
+	best, at := math.Inf(1), -1
+	var tried []string
+	for i, c := range played {
+		if c.credit == 0 {
+			kept = append(kept, results[i])
+			continue
+		}
+		ttft := bench.SpreadOf(values(results[i], ttftMean))
+		found := bench.SpreadOf(values(results[i], cached))
+		tried = append(tried, fmt.Sprintf("%v: %s ms, %s", c.credit, ttft.Format("%.1f"), found.Format("%.3f")))
+		if at < 0 {
+			at = len(kept)
+			kept = append(kept, nil)
+		}
+		if ttft.Median < best {
+			best, kept[at] = ttft.Median, results[i]
+		}
+	}
+	rep.results = append(rep.results, kept)
+	if at >= 0 {
+		rep.sweeps = append(rep.sweeps, fmt.Sprintf(
+			"exact on %s: %.1f ms is the best mean TTFT; by credit, with the cached share: %s",
+			rep.workloads[len(rep.results)-1].name, best, strings.Join(tried, "; ")))
+	}
 }
 
 // column is one measured quantity.
@@ -56,16 +104,26 @@ func (rep *report) table() *bench.Table {
 	for _, c := range columns {
 		t.Head = append(t.Head, c.head)
 	}
+	t.Head = append(t.Head, "cached, of exact's", "TTFT mean, of exact's")
 	for w := range rep.workloads {
 		for c := range rep.contenders {
 			row := []string{rep.workloads[w].name + ", " + rep.contenders[c].name}
 			for _, col := range columns {
 				row = append(row, bench.SpreadOf(values(rep.results[w][c], col.get)).Format(col.verb))
 			}
-			t.Add(row...)
+			t.Add(append(row, rep.ofExact(w, c, cached), rep.ofExact(w, c, ttftMean))...)
 		}
 	}
 	return t
+}
+
+// ofExact says how many times as much as exact a contender has of something, or nothing if exact was not played.
+func (rep *report) ofExact(w, c int, get func(*result) float64) string {
+	limit := rep.rounds(rep.workloads[w].name, exactName)
+	if len(limit) == 0 {
+		return ""
+	}
+	return ratios(values(rep.results[w][c], get), values(limit, get)).Format("%.3f")
 }
 
 // configuration says what was compared, in full.
@@ -79,14 +137,26 @@ func (rep *report) configuration() []string {
 	for i := range rep.workloads {
 		w := &rep.workloads[i]
 		c, t := w.server, w.server.Tuning
-		lines = append(lines, fmt.Sprintf("workload %s: %s; %d servers of %d sequences at once and %d cached tokens, prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence",
-			w.name, w.about, w.servers, c.MaxNumSeqs, c.NumBlocks*c.BlockSize, t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS))
+		lines = append(lines, fmt.Sprintf("workload %s: %s; %d servers of %d sequences at once and %d cached tokens, "+
+			"prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence", w.name, w.traffic(), w.servers, c.MaxNumSeqs,
+			c.NumBlocks*c.BlockSize, t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS))
 	}
 	for i := range rep.contenders {
 		lines = append(lines, rep.contenders[i].name+": "+rep.contenders[i].describe())
 	}
-	lines = append(lines, rep.predictionLines()...)
+	lines = append(append(lines, rep.sweeps...), rep.predictionLines()...)
 	return append(lines, rep.notes...)
+}
+
+// traffic says what the workload sends, and how much that is.
+func (w *workload) traffic() string {
+	how := fmt.Sprintf("%d at once", w.users)
+	if w.users == 0 {
+		how = fmt.Sprintf("in %.1f s, open loop", w.span.Seconds())
+	}
+	c := w.capacity
+	return fmt.Sprintf("%d %s; %s, which is %.2f of the capacity: %.0f requests/s, %.0f requests in batches",
+		w.n, w.about, how, c.load(w), c.rate, c.batch)
 }
 
 // predictionLines says how well those who predict what is cached knew it.

@@ -33,7 +33,11 @@ func (f figures) result() result {
 // madeUp is a report in which every contender did the same with every workload, in two rounds of which the second is twice
 // as slow; ours does what is said.
 func madeUp(ours figures) *report {
-	rep := &report{settings: settings{rounds: 2, workers: 2, seed: 1}, workloads: append(workloads(), workload{name: traceName})}
+	rep := &report{
+		settings:  settings{rounds: 2, workers: 2, seed: 1},
+		workloads: append(workloads(), workload{name: traceName, kind: traceName}),
+	}
+	rep.workloads[0].capacity = capacityOf(&rep.workloads[0], 1)
 	for _, c := range contenders() {
 		if c.name != "sglang-router" {
 			rep.contenders = append(rep.contenders, c)
@@ -96,6 +100,14 @@ func TestLineNamesMissedTargets(t *testing.T) {
 			t.Errorf("%+v: missed %v, met %v, want %s", c.ours, missed, line["target_met"], c.want)
 		}
 	}
+	for _, want := range []string{
+		"agents_cached_vs_exact", "cached_vs_exact_min", "max_over_mean_max", "ttft_vs_best_max", "ttft_p99_vs_best_max",
+	} {
+		line := madeUp(figures{106, 211, 0.85, 1.31}).line()
+		if missed := line["missed"].([]string); !slices.Contains(missed, want) {
+			t.Errorf("missed %v, want %s", missed, want)
+		}
+	}
 	slow := madeUp(figures{40, 100, 0.95, 1.1})
 	ours := slow.rounds("shared", ownName)
 	ours[0].summary.Tokens, ours[1].summary.Tokens = 90, 90
@@ -146,6 +158,7 @@ func TestReportSaysWhatWasCompared(t *testing.T) {
 	}
 	for _, want := range []string{
 		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
+		"60 sessions × 5 turns", "20 at once, which is 0.40 of the capacity", "of exact's",
 		"no look at load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 sequences at once and 32768 cached tokens",
 		"prediction of prefix_cache on forty: cached share foretold 0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
 		"\n{", `"bench":"prefix"`,

@@ -20,7 +20,7 @@ const sampleTrace = `{"timestamp": 0, "input_length": 1500, "output_length": 320
 
 func sample(t *testing.T) []traced {
 	t.Helper()
-	trace, err := parseTrace(strings.NewReader(sampleTrace), 100)
+	trace, err := parseTrace(strings.NewReader(sampleTrace))
 	if err != nil || len(trace) != 4 {
 		t.Fatalf("%d requests, %v", len(trace), err)
 	}
@@ -42,18 +42,52 @@ func TestReadTrace(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if trace, err := readTrace(path, 3); err != nil || len(trace) != 3 || trace[2].HashIDs[4] != 4 {
+		if trace, err := readTrace(path); err != nil || len(trace) != 4 || trace[2].HashIDs[4] != 4 {
 			t.Errorf("%s: %v, %v", name, trace, err)
 		}
 	}
-	if _, err := readTrace(filepath.Join(dir, "missing"), 3); !errors.Is(err, os.ErrNotExist) {
+	if _, err := readTrace(filepath.Join(dir, "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "b.gz"), []byte("no gzip"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readTrace(filepath.Join(dir, "b.gz"), 3); err == nil {
+	if _, err := readTrace(filepath.Join(dir, "b.gz")); err == nil {
 		t.Error("what is not gzip was read")
+	}
+}
+
+// TestAReplayBeginsWithItsFirstRequest holds that a part of a trace begins at once, whatever time its first request
+// has.
+func TestAReplayBeginsWithItsFirstRequest(t *testing.T) {
+	all := replays(sample(t), 1, 2, 3*time.Second)
+	for i, want := range []struct {
+		name string
+		dues []time.Duration
+	}{
+		{traceName, []time.Duration{0, 3 * time.Second}}, {middleName, []time.Duration{0, 3 * time.Second}},
+	} {
+		if all[i].name != want.name || all[i].kind != want.name || all[i].n != 2 {
+			t.Fatalf("workload %d is %+v", i, all[i])
+		}
+		for k, s := range all[i].scripts(1) {
+			if s.due != want.dues[k] {
+				t.Errorf("%s: request %d is due at %v, want %v", want.name, k, s.due, want.dues[k])
+			}
+		}
+	}
+	first, middle := all[0].scripts(1)[0].turns[0], all[1].scripts(1)[0].turns[0]
+	if len(first.add[0].Content) != 32*4 || len(middle.add[0].Content) != 64*4 {
+		t.Error("the parts begin with other requests than 1 and 2 of 4")
+	}
+	busy := all[2].scripts(1)
+	if all[2].name != slotsTrace || busy[0].turns[0].answer != 2 || busy[1].turns[0].answer != 16 {
+		t.Errorf("answers of %d and %d tokens", busy[0].turns[0].answer, busy[1].turns[0].answer)
+	}
+	for _, w := range replays(nil, 0, 5, time.Second) {
+		if w.write != nil || w.name == "" {
+			t.Errorf("without a trace there is %+v", w)
+		}
 	}
 }
 
@@ -65,16 +99,19 @@ func TestParseTraceRefuses(t *testing.T) {
 		"too many blocks": `{"timestamp":0,"input_length":512,"output_length":1,"hash_ids":[1,2]}`,
 		"no answer":       `{"timestamp":0,"input_length":512,"output_length":0,"hash_ids":[1]}`,
 		"no prompt":       `{"timestamp":0,"input_length":0,"output_length":1,"hash_ids":[]}`,
+		"back in time": `{"timestamp":2,"input_length":5,"output_length":1,"hash_ids":[1]}
+{"timestamp":1,"input_length":5,"output_length":1,"hash_ids":[1]}`,
 	} {
-		if got, err := parseTrace(strings.NewReader(text), 10); err == nil {
+		if got, err := parseTrace(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: read as %v", name, got)
 		}
 	}
 }
 
-// TestReplayKeepsWhatIsShared holds that prompts share text exactly as far as they share blocks, at the scale of the replay.
+// TestReplayKeepsWhatIsShared holds that prompts share text exactly as far as they share blocks, at the scale of the
+// replay.
 func TestReplayKeepsWhatIsShared(t *testing.T) {
-	w := replay(sample(t), 3*time.Second)
+	w := replay(traceName, sample(t), 0, 4, traceScale).over(3 * time.Second)
 	scripts := w.scripts(1)
 	prompts := make([]string, len(scripts))
 	for i, s := range scripts {

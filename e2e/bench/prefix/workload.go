@@ -1,11 +1,11 @@
 package main
 
 import (
-	"fmt"
+	"encoding/json"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
@@ -21,9 +21,10 @@ type turn struct {
 // script is what one user does. A turn is sent when the answer of its parent is complete, so that the turns of a
 // conversation follow each other and the branches of a tree run side by side.
 type script struct {
-	session string        // value of sessionHeader
-	due     time.Duration // beginning, for an open loop
-	turns   []turn        // a parent comes before its children
+	session string          // value of sessionHeader
+	due     time.Duration   // beginning, for an open loop
+	tools   json.RawMessage // sent with every turn; nil = none
+	turns   []turn          // a parent comes before its children
 }
 
 // children returns the turns that follow turn i.
@@ -40,11 +41,32 @@ func (s *script) children(i int) []int {
 // workload is one kind of traffic and the servers that it meets.
 type workload struct {
 	name    string
+	kind    string // the name without the load
 	about   string // in words
 	servers int
 	server  vllmsim.Config // what all servers have in common
-	users   int            // scripts under way at once, a closed loop; 0 = each begins when it is due, an open loop
-	scripts func(seed uint64) []script
+	n       int            // scripts
+	users   int            // scripts under way at once, a closed loop; 0 = an open loop
+	span    time.Duration  // of the open loop: in which all scripts begin, each when it is due
+	inTurns bool           // a script goes on when all others have had their turn; else as soon as it can
+	plain   bool           // the completions API: a prompt is one text; else chats
+	warm    int            // first turns of each script that are not in the figures: they fill the caches
+	write   func(w *workload, seed uint64) []script
+
+	capacity capacity
+}
+
+func (w workload) title() string { return w.name }
+
+// scripts returns the traffic. The same seed gives the same.
+func (w *workload) scripts(seed uint64) []script { return w.write(w, seed) }
+
+// path returns where requests go.
+func (w *workload) path() string {
+	if w.plain {
+		return "/v1/completions"
+	}
+	return compare.Path
 }
 
 // requests returns how many requests the scripts have together.
@@ -56,14 +78,26 @@ func requests(scripts []script) int {
 	return n
 }
 
-// workloads returns all that need no file.
+// workloads returns all that need no trace.
 func workloads() []workload {
-	return []workload{sessions(), shared(), trees("trees2", 36, 6, 2), trees("trees24", 12, 3, 2, 4), forty()}
+	list := []workload{
+		sessions(), shared(), trees("trees2", 36, 6, 2), trees("trees24", 12, 3, 2, 4), forty(),
+		agents("agents16", 16, 1), agents("agents64", 64, 1), agents("agents16x4", 16, 4), agents("agents64x4", 64, 4),
+		completions(), slots(),
+	}
+	for i := range list {
+		list[i].kind = list[i].name
+	}
+	return list
 }
 
-// engine is a server with the given numbers of sequences at once and of cached tokens. Against the simulator's default, which
-// has about the speed of a 7B model on one GPU, its prefill takes 4/5 of the time and its decode step 1/14: decoding is what
-// makes a run long, and the time to the first token must stay well above what this machine itself adds.
+// usual names those that are played unless others are asked for, for all take hours.
+const usual = "sessions,shared,trees2,trees24,forty,agents16,completions,trace"
+
+// engine is a server with the given numbers of sequences at once and of cached tokens. Against the simulator's default,
+// which has about the speed of a 7B model on one GPU, its prefill takes 4/5 of the time and its decode step 1/14:
+// decoding is what makes a run long, and the time to the first token must stay well above what this machine itself
+// adds.
 func engine(sequences, cachedTokens int) vllmsim.Config {
 	c := vllmsim.DefaultConfig()
 	c.MaxNumSeqs, c.MaxQueued = sequences, -1
@@ -83,15 +117,15 @@ func system(text string) loadgen.Message { return loadgen.Message{Role: "system"
 
 func assistant(text string) loadgen.Message { return loadgen.Message{Role: "assistant", Content: text} }
 
-// around returns n on average, at least half of it and at most as much again. Without it users whose answers are all of the
-// same length keep in step, and the server that is least busy is always the one that a user has just heard from.
+// around returns n on average, at least half of it and at most as much again. Without it users whose answers are all of
+// the same length keep in step, and the server that is least busy is always the one that a user has just heard from.
 func around(r *rand.Rand, n int) int { return n - n/2 + r.IntN(2*(n/2)+1) }
 
 // longestThought is the longest time that a user of a conversation takes before the next turn.
 const longestThought = 100 * time.Millisecond
 
-// conversation returns the turns of a conversation that begins with the given messages. The tokens of questions and answers
-// are averages.
+// conversation returns the turns of a conversation that begins with the given messages. The tokens of questions and
+// answers are averages.
 func conversation(r *rand.Rand, begin []loadgen.Message, turns, question, answer int) []turn {
 	out := make([]turn, turns)
 	for i := range out {
@@ -102,119 +136,4 @@ func conversation(r *rand.Rand, begin []loadgen.Message, turns, question, answer
 	}
 	out[0].add = append(begin, out[0].add...)
 	return out
-}
-
-// sessions are long conversations without anything in common.
-func sessions() workload {
-	const n, turns, question, answer = 60, 5, 200, 800
-	return workload{
-		name:    "sessions",
-		about:   fmt.Sprintf("%d sessions × %d turns, %d tokens in and %d out each, 20 at once", n, turns, question, answer),
-		servers: 4, server: engine(16, 32<<10), users: 20,
-		scripts: func(seed uint64) []script {
-			r := random(seed, "sessions")
-			out := make([]script, n)
-			for i := range out {
-				out[i] = script{session: strconv.Itoa(i), turns: conversation(r, nil, turns, question, answer)}
-			}
-			return out
-		},
-	}
-}
-
-// shared is traffic of which four in five requests begin with the same system prompt and worked example. The others have a
-// system prompt and example of their own, which nobody repeats.
-func shared() workload {
-	const n, prompt, other, example, question, answer = 1000, 1500, 100, 50, 80, 40
-	preamble := func(r *rand.Rand, prompt int) []loadgen.Message {
-		return []loadgen.Message{
-			system(loadgen.Text(r, prompt)), user(loadgen.Text(r, example)), assistant(loadgen.Text(r, example)),
-		}
-	}
-	return workload{
-		name: "shared",
-		about: fmt.Sprintf("%d single requests, 80 %% of them with one system prompt of %d tokens and one example, the others with their own of %d; "+
-			"question of %d tokens, answer of %d, 48 at once", n, prompt, other, question, answer),
-		servers: 4, server: engine(12, 32<<10), users: 48,
-		scripts: func(seed uint64) []script {
-			r := random(seed, "shared")
-			common := preamble(r, prompt)
-			out := make([]script, n)
-			for i := range out {
-				begin := common
-				if r.IntN(5) == 0 {
-					begin = preamble(r, other)
-				}
-				out[i] = script{session: strconv.Itoa(i), turns: conversation(r, begin[:len(begin):len(begin)], 1, question, answer)}
-			}
-			return out
-		},
-	}
-}
-
-// treeDepth counts the levels of a tree, the root included.
-const treeDepth = 4
-
-// trees are searches in the manner of Tree of Thoughts: each answer is continued in several ways at once. So many users each
-// wait for the end of one tree before the next; the trees take their number of branches from the list in turn.
-func trees(name string, n, users int, branches ...int) workload {
-	const prompt, problem, step, answer = 300, 150, 24, 100
-	return workload{
-		name: name,
-		about: fmt.Sprintf("%d trees of thoughts of depth %d with %v branches, one system prompt of %d tokens, problem of %d, "+
-			"step of %d, answer of %d, %d trees at once", n, treeDepth, branches, prompt, problem, step, answer, users),
-		servers: 4, server: engine(16, 16<<10), users: users,
-		scripts: func(seed uint64) []script {
-			r := random(seed, name)
-			begin := system(loadgen.Text(r, prompt))
-			out := make([]script, n)
-			for i := range out {
-				turns := tree(r, branches[i%len(branches)], step, answer)
-				turns[0].add = []loadgen.Message{begin, user(loadgen.Text(r, around(r, problem)))}
-				out[i] = script{session: strconv.Itoa(i), turns: turns}
-			}
-			return out
-		},
-	}
-}
-
-// tree returns a complete tree, level by level, whose branches differ in a step of so many tokens.
-func tree(r *rand.Rand, branches, step, answer int) []turn {
-	out := []turn{{parent: -1, answer: around(r, answer)}}
-	for level, first := 1, 0; level < treeDepth; level++ {
-		last := len(out)
-		for parent := first; parent < last; parent++ {
-			for range branches {
-				out = append(out, turn{
-					parent: parent, add: []loadgen.Message{user(loadgen.Text(r, around(r, step)))}, answer: around(r, answer),
-				})
-			}
-		}
-		first = last
-	}
-	return out
-}
-
-// forty are conversations of which ten each have the same system prompt.
-func forty() workload {
-	const n, prompts, prompt, turns, question, answer = 40, 4, 1000, 5, 150, 100
-	return workload{
-		name: "forty",
-		about: fmt.Sprintf("%d conversations × %d turns over %d system prompts of %d tokens, %d tokens in and %d out each, 10 at once",
-			n, turns, prompts, prompt, question, answer),
-		servers: 4, server: engine(8, 16<<10), users: 10,
-		scripts: func(seed uint64) []script {
-			r := random(seed, "forty")
-			var texts [prompts]string
-			for i := range texts {
-				texts[i] = loadgen.Text(r, prompt)
-			}
-			out := make([]script, n)
-			for i := range out {
-				begin := []loadgen.Message{system(texts[i%prompts])}
-				out[i] = script{session: strconv.Itoa(i), turns: conversation(r, begin, turns, question, answer)}
-			}
-			return out
-		},
-	}
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
+// scriptsOf returns the traffic of a workload that only a test needs.
+func scriptsOf(w workload) []script { return w.scripts(1) }
+
 // words counts the tokens of the messages.
 func words(messages []loadgen.Message) int {
 	n := 0
@@ -20,7 +23,7 @@ func words(messages []loadgen.Message) int {
 }
 
 func TestSameSeedSameScripts(t *testing.T) {
-	for _, w := range append(workloads(), replay(sample(t), time.Second)) {
+	for _, w := range append(workloads(), replay(traceName, sample(t), 0, 4, traceScale).over(time.Second)) {
 		if !reflect.DeepEqual(w.scripts(1), w.scripts(1)) {
 			t.Errorf("%s: the same seed gave different scripts", w.name)
 		}
@@ -97,7 +100,7 @@ func TestSessions(t *testing.T) {
 // TestShared holds that four in five requests have the system prompt and the example in common, and the others nothing.
 func TestShared(t *testing.T) {
 	count := map[string]int{}
-	scripts := shared().scripts(1)
+	scripts := scriptsOf(shared())
 	for _, s := range scripts {
 		add := s.turns[0].add
 		if roles := []string{add[0].Role, add[1].Role, add[2].Role, add[3].Role}; !slices.Equal(roles, []string{"system", "user", "assistant", "user"}) {
@@ -156,7 +159,7 @@ func TestTrees(t *testing.T) {
 
 func TestForty(t *testing.T) {
 	count := map[string]int{}
-	scripts := forty().scripts(1)
+	scripts := scriptsOf(forty())
 	for _, s := range scripts {
 		system := s.turns[0].add[0].Content
 		if n := len(strings.Fields(system)); n != 1000 {

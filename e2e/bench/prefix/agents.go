@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// slower returns the engine with all its times so many times as long.
+func slower(c vllmsim.Config, by float64) vllmsim.Config {
+	t := &c.Tuning
+	for _, ms := range []*float64{&t.PrefillOverheadMS, &t.PrefillTokenMS, &t.DecodeStepMS, &t.DecodeSeqMS} {
+		*ms *= by
+	}
+	return c
+}
+
+// agents are conversations behind system prompts with tools, of about so many KiB each. A conversation goes on when all
+// others had their turn, as those of many users do, so that a cache must hold all of them to have one when it comes
+// back.
+//
+// A server has room for its fair part of what all conversations say, a fifth more, and one of the prompts, or two if
+// there are several: what is computed on many servers, or piled up on one, displaces what comes back next.
+func agents(name string, kib, prompts int) workload {
+	const servers, n, turns, question, answer = 4, 200, 5, 153, 61
+	prompt := kib<<10/bytesPerToken + 21
+	tails := n * turns * (question + answer) / servers * 6 / 5
+	server := slower(engine(12, prompt*min(prompts, 2)+tails), 2.5)
+	server.MaxModelLen = 2*prompt + 8<<10
+	return workload{
+		name: name,
+		about: fmt.Sprintf("conversations × %d turns, %d different beginnings of system prompt and tools "+
+			"of %d tokens, %d tokens in and %d out each; each goes on when all others had their turn; first turns fill the caches and are not in the figures",
+			turns, prompts, prompt, question, answer),
+		servers: servers, server: server, n: n, users: 37, inTurns: true, warm: 1,
+		write: func(w *workload, seed uint64) []script {
+			r := random(seed, name)
+			begins, tools := make([]loadgen.Message, prompts), make([]json.RawMessage, prompts)
+			for i := range begins {
+				begins[i], tools[i] = system(loadgen.Text(r, prompt/4)), toolsOf(r, prompt-prompt/4)
+			}
+			out := make([]script, w.n)
+			for i := range out {
+				k := i % prompts
+				out[i] = script{
+					session: strconv.Itoa(i), tools: tools[k],
+					turns: conversation(r, []loadgen.Message{begins[k]}, turns, question, answer),
+				}
+			}
+			return out
+		},
+	}
+}
+
+// tool is a function that a model may call, as the chat API describes it.
+type tool struct {
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Parameters  map[string]any `json:"parameters"`
+}
+
+// toolsOf returns descriptions of tools of about so many tokens together, as they are sent.
+func toolsOf(r *rand.Rand, tokens int) json.RawMessage {
+	const description, parameter = 90, 35 // tokens
+	text := []byte("[")
+	for i := 0; len(text) < tokens*bytesPerToken; i++ {
+		property := map[string]any{"type": "string", "description": loadgen.Text(r, parameter)}
+		one, err := json.Marshal(tool{Type: "function", Function: function{
+			Name: "tool_" + strconv.Itoa(i), Description: loadgen.Text(r, description),
+			Parameters: map[string]any{"type": "object", "properties": map[string]any{"argument": property}},
+		}})
+		if err != nil {
+			panic(err) // texts always marshal
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, one...)
+	}
+	return append(text, ']')
+}
+
+// completions are conversations as clients of the completions API hold them: a prompt is one text that says all so far,
+// so no message tells where the part ends that all have in common, or a turn.
+func completions() workload {
+	const common, turns, question, answer = 1370, 5, 133, 73
+	return workload{
+		name: "completions",
+		about: fmt.Sprintf("conversations × %d turns in the completions API behind %d tokens that all share, "+
+			"%d tokens in and %d out each", turns, common, question, answer),
+		servers: 4, server: engine(12, 13_000), n: 90, users: 26, plain: true,
+		write: func(w *workload, seed uint64) []script {
+			r := random(seed, w.kind)
+			begin := system(loadgen.Text(r, common))
+			out := make([]script, w.n)
+			for i := range out {
+				turns := conversation(r, []loadgen.Message{begin}, turns, question, answer)
+				out[i] = script{session: strconv.Itoa(i), turns: turns}
+			}
+			return out
+		},
+	}
+}
+
+// fewSlots is a server that runs few requests at once and decodes slowly: what is scarce there is the slots, not the
+// time that prompts take.
+func fewSlots() vllmsim.Config {
+	c := engine(8, 19_000)
+	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 5.3, 0.21
+	return c
+}
+
+// slots are conversations with long answers on servers of few slots.
+func slots() workload {
+	const turns, question, answer = 5, 170, 230
+	return workload{
+		name: "slots",
+		about: fmt.Sprintf("conversations × %d turns, %d tokens in and %d out each, on servers with few slots",
+			turns, question, answer),
+		servers: 8, server: fewSlots(), n: 90, users: 49,
+		write: func(w *workload, seed uint64) []script {
+			r := random(seed, w.kind)
+			out := make([]script, w.n)
+			for i := range out {
+				out[i] = script{session: strconv.Itoa(i), turns: conversation(r, nil, turns, question, answer)}
+			}
+			return out
+		},
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// bytesPerToken is the length of a token, of [loadgen.Text] and of the simulated servers.
+const bytesPerToken = 4
+
+// capacity is what the servers of a workload serve at most, if every block of a prompt that came before, in this
+// request's script or in another, is cached wherever it is needed. No policy can reach that: it is a bound that depends
+// on none.
+type capacity struct {
+	batch float64 // requests that all servers run at once: their slots, or as many as their caches have room for
+	rate  float64 // requests a second with batches that full
+	users float64 // scripts at once that keep batches that full: see at
+}
+
+// capacityOf takes the averages of the scripts of the seed.
+func capacityOf(w *workload, seed uint64) capacity {
+	scripts := w.scripts(seed)
+	computed, held := demands(scripts)
+	server := w.server
+	server.MaxNumSeqs = compare.Batch(server, held)
+	c := capacity{batch: float64(w.servers * server.MaxNumSeqs)}
+	server.NumBlocks = 0 // what the batch has room for is known
+	server.Tuning.Speed = 1
+	c.rate = compare.Capacity(slices.Repeat([]vllmsim.Config{server}, w.servers), computed)
+	var think time.Duration
+	turns, longest := 0, 0
+	for i := range scripts {
+		turns += len(scripts[i].turns)
+		longest += scripts[i].depth()
+		for _, t := range scripts[i].turns {
+			think += t.think
+		}
+	}
+	thinking := c.rate * think.Seconds() / float64(turns)
+	if w.inTurns {
+		thinking = 0
+	}
+	c.users = (c.batch + thinking) * float64(longest) / float64(turns)
+	return c
+}
+
+// load returns which share of the capacity the workload asks for as it is.
+func (c capacity) load(w *workload) float64 {
+	if w.users > 0 {
+		return float64(w.users) / c.users
+	}
+	return float64(w.n) / w.span.Seconds() / c.rate
+}
+
+// at returns the workload at a load, a share of the capacity. An open loop has that part of the rate. A closed loop has
+// that part of the users whose requests, with those who think, would keep all batches full and nobody waiting: by
+// Little's law the batches themselves, and the users who think meanwhile, over the requests that a script has under way
+// at once on average. A load above 1 therefore keeps so many requests waiting. There are scripts enough for each user
+// to play two.
+func (w *workload) at(load float64, c capacity) workload {
+	out := *w
+	if w.users == 0 {
+		out.span = time.Duration(float64(w.n) / (load * c.rate) * float64(time.Second))
+		return out
+	}
+	out.users = max(1, int(load*c.users+0.5))
+	out.n = max(w.n, 2*out.users)
+	return out
+}
+
+// depth returns how many turns of the script follow each other at most.
+func (s *script) depth() int {
+	deepest := 0
+	depth := make([]int, len(s.turns))
+	for i, t := range s.turns {
+		depth[i] = 1
+		if t.parent >= 0 {
+			depth[i] += depth[t.parent]
+		}
+		deepest = max(deepest, depth[i])
+	}
+	return deepest
+}
+
+// demands returns for every request the tokens that must be computed at least, and the tokens that it holds and no
+// other script does. The beginning that scripts share counts for the first of them.
+func demands(scripts []script) (computed, held []loadgen.Request) {
+	seen := map[uint64]bool{}
+	for i := range scripts {
+		s := &scripts[i]
+		own := make([]int, len(s.turns)) // tokens held before the answer
+		for k, t := range s.turns {
+			var fresh int
+			if t.parent < 0 {
+				fresh = unseen(seen, s, t.add)
+				own[k] = fresh
+			} else {
+				fresh = tokensOf(t.add)
+				own[k] = own[t.parent] + s.turns[t.parent].answer + fresh
+			}
+			computed = append(computed, loadgen.Request{Prompt: fresh, MaxTokens: t.answer})
+			held = append(held, loadgen.Request{Prompt: own[k], MaxTokens: t.answer})
+		}
+	}
+	return computed, held
+}
+
+// unseen returns how many tokens of a prompt no prompt before began with, and notes the prompt as seen.
+func unseen(seen map[uint64]bool, s *script, messages []loadgen.Message) int {
+	block := vllmsim.DefaultConfig().BlockSize * bytesPerToken
+	text := slices.Clone([]byte(s.tools))
+	for _, m := range messages {
+		text = append(text, m.Content...)
+	}
+	known := 0
+	digest := xxhash.New()
+	for end := block; end <= len(text); end += block {
+		digest.Write(text[end-block : end]) // a hash never fails to be written
+		if key := digest.Sum64(); seen[key] {
+			known = end
+		} else {
+			seen[key] = true
+		}
+	}
+	return (len(text) - known + bytesPerToken - 1) / bytesPerToken
+}
+
+func tokensOf(messages []loadgen.Message) int {
+	n := 0
+	for _, m := range messages {
+		n += (len(m.Content) + bytesPerToken - 1) / bytesPerToken
+	}
+	return n
+}

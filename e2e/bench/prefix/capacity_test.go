@@ -1,0 +1,118 @@
+package main
+
+import (
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// blocks returns n blocks of text, each of 16 tokens, all the same.
+func blocks(n int) string {
+	var out []byte
+	for range n * 16 {
+		out = append(out, "abc "...)
+	}
+	return string(out)
+}
+
+func TestDemands(t *testing.T) {
+	scripts := []script{
+		{turns: []turn{
+			{parent: -1, add: []loadgen.Message{user(blocks(3) + "x")}, answer: 10},
+			{parent: 0, add: []loadgen.Message{user("abc def ")}, answer: 20},
+			{parent: 0, add: []loadgen.Message{user("abc ")}, answer: 30},
+		}},
+		{turns: []turn{{parent: -1, add: []loadgen.Message{system(blocks(2)), user(blocks(2) + "x")}, answer: 5}}},
+		{turns: []turn{{parent: -1, add: []loadgen.Message{user(blocks(2))}, answer: 5}}},
+		{turns: []turn{{parent: -1, add: []loadgen.Message{user(blocks(2))}, answer: 5}}, tools: []byte("[1]")},
+	}
+	computed, held := demands(scripts)
+	var got [2][]int
+	for i := range computed {
+		got[0], got[1] = append(got[0], computed[i].Prompt), append(got[1], held[i].Prompt)
+		if computed[i].MaxTokens != held[i].MaxTokens {
+			t.Errorf("request %d answers %d or %d tokens", i, computed[i].MaxTokens, held[i].MaxTokens)
+		}
+	}
+	want := [2][]int{{49, 2, 1, 17, 0, 33}, {49, 61, 60, 17, 0, 33}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("computed and held %v, want %v", got, want)
+	}
+}
+
+// TestCapacity has two servers of 4 slots, where a request of 10 tokens and an answer of 20 takes 2 + 0.4 ms, and 20
+// times the 4th part of (0.65 + 4 × 0.04) ms: 6.45 ms of a server.
+func TestCapacity(t *testing.T) {
+	w := workload{servers: 2, server: engine(4, 1<<16), n: 3, users: 6}
+	w.write = func(w *workload, seed uint64) []script {
+		var out []script
+		r := random(seed, "capacity")
+		for range w.n {
+			turns := make([]turn, 4)
+			for i := range turns {
+				add := []loadgen.Message{user(loadgen.Text(r, 10))}
+				turns[i] = turn{parent: i - 1, add: add, answer: 20, think: 20 * time.Millisecond}
+			}
+			out = append(out, script{turns: turns})
+		}
+		return out
+	}
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got/want-1) > 1e-6 {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	c := capacityOf(&w, 1)
+	rate := 2 / 0.00645
+	near("batch", c.batch, 8)
+	near("rate", c.rate, rate)
+	near("users", c.users, 8+rate*0.02)
+	near("load", c.load(&w), 6/c.users)
+	if half := w.at(0.5, c); half.users != 7 || half.n != 14 {
+		t.Errorf("half of %v users: %d, %d scripts", c.users, half.users, half.n)
+	}
+	if least := w.at(0.001, c); least.users != 1 || least.n != 3 {
+		t.Errorf("%d users, %d scripts", least.users, least.n)
+	}
+	w.inTurns = true
+	near("users who do not think", capacityOf(&w, 1).users, 8)
+	w.server.NumBlocks = 2 * (75 + 10) / 16 // room for two of them as they are on average
+	if full := capacityOf(&w, 1); full.batch != 4 || full.rate >= rate {
+		t.Errorf("caches with room for two requests each: %+v", full)
+	}
+	w.users, w.span = 0, time.Second
+	near("open loop", w.at(0.5, c).span.Seconds(), 3/(0.5*rate))
+	near("load of an open loop", c.load(&w), 3/rate)
+}
+
+// TestATreeHasManyUnderWay counts the requests that one user has under way.
+func TestATreeHasManyUnderWay(t *testing.T) {
+	w := trees("test", 3, 1, 2)
+	scripts := scriptsOf(w)
+	if d := scripts[0].depth(); d != treeDepth {
+		t.Errorf("depth %d", d)
+	}
+	c := capacityOf(&w, 1)
+	if want := c.batch * treeDepth / 15; math.Abs(c.users/want-1) > 1e-9 {
+		t.Errorf("%v users for batches of %v, want %v", c.users, c.batch, want)
+	}
+}
+
+func TestEveryWorkloadHasALoad(t *testing.T) {
+	for _, w := range append(workloads(), replays(sample(t), 0, 4, time.Second)...) {
+		c := capacityOf(&w, 1)
+		if load := c.load(&w); !(load > 0) || w.users > 0 && (load < 0.2 || load > 1.5) || w.title() != w.kind {
+			t.Errorf("%s: %.3f of the capacity, %+v", w.name, load, c)
+		}
+		for _, load := range []float64{0.5, 0.8, 1, 1.5} {
+			at := w.at(load, c)
+			if got := c.load(&at); math.Abs(got-load) > 0.5/c.users+1e-6 || at.users > at.n {
+				t.Errorf("%s: %.3f of the capacity with %d users, want %v", w.name, got, at.users, load)
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+)
+
+// cell is how prefix_cache did on one workload, at one load. What it is compared with is nil, or 0, if that was not
+// played.
+type cell struct {
+	Cached           bench.Spread  `json:"cached"`
+	TTFT             bench.Spread  `json:"ttft_ms"`
+	MaxOverMean      bench.Spread  `json:"max_over_mean"`
+	CachedVsExact    *bench.Spread `json:"cached_vs_exact,omitempty"`
+	ComputedVsExact  *bench.Spread `json:"computed_vs_exact,omitempty"` // prompt tokens that were not cached
+	TTFTVsExact      *bench.Spread `json:"ttft_vs_exact,omitempty"`
+	CachedVsSGLang   *bench.Spread `json:"cached_vs_sglang,omitempty"`
+	CachedVsInMemory *bench.Spread `json:"redis_cached_vs_memory,omitempty"` // with the index in Redis over without
+	TTFTVsBest       float64       `json:"ttft_vs_best,omitempty"`
+	P99VsBest        float64       `json:"ttft_p99_vs_best,omitempty"`
+
+	kind string
+}
+
+// cells returns those that were played, by the name of the workload.
+func (rep *report) cells() map[string]cell {
+	out := map[string]cell{}
+	for _, w := range rep.workloads {
+		ours := rep.rounds(w.name, ownName)
+		if len(ours) == 0 {
+			continue
+		}
+		over := func(policy string, get func(*result) float64) *bench.Spread {
+			theirs := rep.rounds(w.name, policy)
+			if len(theirs) == 0 {
+				return nil
+			}
+			r := ratios(values(ours, get), values(theirs, get))
+			return &r
+		}
+		c := cell{
+			kind: w.kind, Cached: bench.SpreadOf(values(ours, cached)), TTFT: bench.SpreadOf(values(ours, ttftMean)),
+			MaxOverMean:   bench.SpreadOf(values(ours, uneven)),
+			CachedVsExact: over(exactName, cached), TTFTVsExact: over(exactName, ttftMean),
+			ComputedVsExact: over(exactName, func(r *result) float64 { return 1 - r.cached }),
+			CachedVsSGLang:  over(sglangName, cached),
+		}
+		if inRedis := rep.rounds(w.name, ownName+redisSuffix); len(inRedis) > 0 {
+			r := ratios(values(inRedis, cached), values(ours, cached))
+			c.CachedVsInMemory = &r
+		}
+		c.TTFTVsBest, _ = rep.againstBest(w.name, ttftMean, slices.Min)
+		c.P99VsBest, _ = rep.againstBest(w.name, ttftP99, slices.Min)
+		out[w.name] = c
+	}
+	return out
+}
+
+// ratios is [bench.Ratios], but nothing over nothing is 1.
+func ratios(num, den []float64) bench.Spread {
+	num, den = slices.Clone(num), slices.Clone(den)
+	for i := range min(len(num), len(den)) {
+		if num[i] == 0 && den[i] == 0 {
+			num[i], den[i] = 1, 1
+		}
+	}
+	return bench.Ratios(num, den)
+}
+
+// worstOf returns the figures of the last line that are the worst of many workloads, of those that were measured.
+func worstOf(cells map[string]cell) map[string]float64 {
+	out := map[string]float64{}
+	least := func(name string, of *bench.Spread) {
+		if before, ok := out[name]; of != nil && (!ok || of.Median < before) {
+			out[name] = of.Median
+		}
+	}
+	most := func(name string, v float64) {
+		if v > 0 {
+			out[name] = max(out[name], v)
+		}
+	}
+	for _, c := range cells {
+		least("cached_vs_exact_min", c.CachedVsExact)
+		if strings.HasPrefix(c.kind, "agents") {
+			least("agents_cached_vs_exact", c.CachedVsExact)
+			if c.ComputedVsExact != nil {
+				most("agents_computed_vs_exact", c.ComputedVsExact.Median)
+			}
+		}
+		if c.kind == traceName || c.kind == middleName {
+			least("trace_cached_vs_sglang", c.CachedVsSGLang)
+		}
+		most("ttft_vs_best_max", c.TTFTVsBest)
+		most("ttft_p99_vs_best_max", c.P99VsBest)
+		most("max_over_mean_max", c.MaxOverMean.Median)
+	}
+	return out
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// exactStage returns servers without a gateway, of which the second has computed the prompt, and the prompt's next
+// turn.
+func exactStage(t *testing.T) (*compare.Stage, *question) {
+	t.Helper()
+	stage := &compare.Stage{}
+	for range 3 {
+		s := vllmsim.New(vllmsim.Config{Tuning: vllmsim.NoLatency()})
+		if err := s.Start("127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		stage.Servers = append(stage.Servers, s)
+	}
+	p := player{}
+	messages := []loadgen.Message{user(strings.Repeat("abc ", 200))}
+	q := p.question(&script{}, &turn{answer: 10}, messages)
+	res, err := http.Post(stage.Servers[1].URL()+compare.Path, "application/json", strings.NewReader(string(q.body)))
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if err := res.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := p.question(&script{}, &turn{answer: 10}, append(messages, user("more")))
+	return stage, &next
+}
+
+// TestExactWeighsCacheAgainstLoad has 192 tokens of 208 cached at the second server, and counts how many requests go
+// there before one goes elsewhere.
+func TestExactWeighsCacheAgainstLoad(t *testing.T) {
+	stage, q := exactStage(t)
+	stays := map[float64]int{}
+	for _, credit := range []float64{0.5, 2, 8} {
+		e := newExact(stage, &workload{}, credit)
+		for n := 0; ; n++ {
+			server, _ := e.choose(q)
+			if server != 1 {
+				break
+			}
+			stays[credit]++
+			if n > 1000 {
+				t.Fatal("load plays no part")
+			}
+		}
+	}
+	// A request that stays adds 26 tokens to a load that may be credit × 192 more than that of the others.
+	for credit, want := range map[float64]int{0.5: 4, 2: 15, 8: 60} {
+		if stays[credit] != want {
+			t.Errorf("with credit %v, %d requests stayed, want %d", credit, stays[credit], want)
+		}
+	}
+}
+
+func TestExactForgetsWhatHasEnded(t *testing.T) {
+	stage, q := exactStage(t)
+	e := newExact(stage, &workload{}, 1)
+	for range 100 {
+		server, done := e.choose(q)
+		if server != 1 || e.loads[1].Requests != 1 || e.loads[1].Tokens < 10 || e.loads[1].Tokens > 40 {
+			t.Fatalf("server %d, loads %v", server, e.loads)
+		}
+		done()
+	}
+	for _, s := range stage.Servers {
+		s.Reset()
+	}
+	server, _ := e.choose(q)
+	if load := e.loads[server]; load.Tokens < 200 || load.Requests != 1 {
+		t.Errorf("with empty caches %v is counted", load)
+	}
+}
+
+func TestTheBestCreditCounts(t *testing.T) {
+	var exactOne contender
+	for _, c := range contenders() {
+		if c.name == exactName {
+			exactOne = c
+		}
+	}
+	rep := &report{
+		settings:   settings{credits: []float64{1, 2, 4}},
+		contenders: []contender{{name: roundRobinName}, exactOne, {name: ownName}},
+		workloads:  []workload{{name: "x"}},
+	}
+	played := rep.played()
+	got := strings.Join(names(played, contender.title), ", ")
+	if got != "round_robin, exact credit 1, exact credit 2, exact credit 4, prefix_cache" {
+		t.Fatalf("played: %s", got)
+	}
+	var results [][]result
+	for _, ttft := range []float64{50, 30, 20, 40, 60} {
+		fast := figures{ttft: ttft, p99: 1, cached: ttft / 100}
+		results = append(results, []result{fast.result(), fast.result()})
+	}
+	rep.add(played, results)
+	for name, want := range map[string]float64{roundRobinName: 0.5, exactName: 0.2, ownName: 0.6} {
+		if got := rep.rounds("x", name); len(got) != 2 || got[0].cached != want {
+			t.Errorf("%s: %+v, want %v cached", name, got, want)
+		}
+	}
+	want := "exact on x: 20.0 ms is the best mean TTFT; by credit, with the cached share: " +
+		"1: 30.0 (30.0..30.0) ms, 0.300 (0.300..0.300); 2: 20.0"
+	if len(rep.sweeps) != 1 || !strings.HasPrefix(rep.sweeps[0], want) {
+		t.Errorf("%q", rep.sweeps)
+	}
+	c := rep.cells()["x"]
+	near := func(what string, got, want float64) {
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	near("cached over exact's", c.CachedVsExact.Median, 3)
+	near("computed over exact's", c.ComputedVsExact.Median, 0.5)
+	near("TTFT over exact's", c.TTFTVsExact.Median, 3)
+	near("TTFT over the best of the others", c.TTFTVsBest, 1.2) // that of round_robin, not exact's
+	if c.CachedVsSGLang != nil {
+		t.Error("a comparison with a router that was not played")
+	}
+	if row := rep.table().Rows[1]; row[0] != "x, exact" || row[len(row)-2] != "1.000 (1.000..1.000)" {
+		t.Errorf("%q", row)
+	}
+}
+
+func TestNothingOverNothingIsOne(t *testing.T) {
+	if r := ratios([]float64{0, 1}, []float64{0, 1}); r.Min != 1 || r.Max != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWorstOfManyWorkloads(t *testing.T) {
+	rep := madeUp(figures{40, 100, 0.9, 1.1})
+	rep.rounds("agents64", ownName)[0].cached, rep.rounds("agents64", ownName)[1].cached = 0.81, 0.81
+	rep.rounds("forty", ownName)[0].cached, rep.rounds("forty", ownName)[1].cached = 0.72, 0.72
+	slow := figures{ttft: 90, p99: 190, cached: 0.9, uneven: 1.25}.result()
+	copy(rep.rounds("slots", ownName), []result{slow, slow})
+	worst := worstOf(rep.cells())
+	for name, want := range map[string]float64{
+		"agents_cached_vs_exact": 0.9, "agents_computed_vs_exact": 1.9, "cached_vs_exact_min": 0.8, "max_over_mean_max": 1.25,
+		"ttft_vs_best_max": 90.0 / 150, "ttft_p99_vs_best_max": 190.0 / 300,
+	} {
+		if got := worst[name]; got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if _, ok := worst["trace_cached_vs_sglang"]; ok {
+		t.Error("a comparison with a router that was not played")
+	}
+}
+
+func TestLoadsMakeWorkloads(t *testing.T) {
+	rep := &report{settings: settings{workloads: "forty,agents16x4", loads: []float64{0.5, 1.5}, seed: 1}}
+	if err := rep.selectWorkloads(); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(names(rep.workloads, workload.title), " ")
+	if got != "forty@0.5 forty@1.5 agents16x4@0.5 agents16x4@1.5" {
+		t.Errorf("%s", got)
+	}
+	for _, w := range rep.workloads {
+		if n := len(w.scripts(1)); n != w.n || n < w.users || w.kind+"@" != w.name[:len(w.kind)+1] {
+			t.Errorf("%s: %d scripts for %d users, of %s", w.name, n, w.users, w.kind)
+		}
+	}
+	if rep.workloads[0].users >= rep.workloads[1].users {
+		t.Error("the load plays no part")
+	}
+}
+
+func TestFloats(t *testing.T) {
+	var list []float64
+	if err := floats(&list)("0.5,2"); err != nil || len(list) != 2 || list[0] != 0.5 || list[1] != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	for _, bad := range []string{"", "0", "-1", "1,", "x", "NaN", "Inf"} {
+		if err := floats(&list)(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestInRedis(t *testing.T) {
+	rep := &report{settings: settings{policies: "round_robin,prefix_cache,exact", redis: true}}
+	if err := rep.selectContenders(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(names(rep.contenders, contender.title), " ")
+	if got != "round_robin prefix_cache exact prefix_cache_redis" {
+		t.Fatalf("%s", got)
+	}
+	twin := rep.contenders[3]
+	text := twin.policy.Plugin
+	if !strings.Contains(text, `"redis_cluster":"warmgate-redis"`) || rep.contenders[1].policy.Plugin != own.Plugin {
+		t.Errorf("%s", text)
+	}
+	server := redisserver.StartT(t, redisserver.Options{})
+	if err := twin.counted(server); err == nil {
+		t.Error("an empty Redis was taken for one that is used")
+	}
+	if _, err := server.Do("SET", "x", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(twin.counted(server), twin.counted(nil), rep.contenders[1].counted(nil)); err != nil {
+		t.Error(err)
+	}
+}
