@@ -47,7 +47,7 @@ type trial struct {
 func tryPolicies(ctx context.Context, e engine, list servers, prompts uint64, tries int) error {
 	began := time.Now()
 	t := &trial{engine: e, servers: list, prompts: prompts}
-	steps := []func(context.Context) error{t.prefixCache, t.endpointMetrics}
+	steps := []func(context.Context) error{t.prefixCache, t.sharedPrompt, t.endpointMetrics}
 	if e.lora {
 		steps = append(steps, t.adapters)
 	}

@@ -13,12 +13,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// The conversations of the trial of prefix_cache: an odd number, so that round robin does not bring each back to where it was.
+// The conversations of the trials of prefix_cache.
 const (
-	talks      = 7
-	turns      = 4
-	firstWords = 400
-	moreWords  = 60
 	talkAnswer = 16
 	// expectSlack is how far what the plugin expected to be cached may be from what was, as a share of all prompts. Tokens are
 	// estimated from bytes, and engines cache whole blocks.
@@ -29,12 +25,24 @@ const (
 
 // talk is a conversation under way.
 type talk struct {
-	said []loadgen.Message
-	sent int // tokens that were sent or answered so far
+	said   []loadgen.Message
+	sent   int             // tokens that were sent or answered so far
+	server *loadgen.Client // where its turns go
+}
+
+// dialogue is so many conversations of so many turns.
+type dialogue struct {
+	talks, turns int
+	system       int  // words of a system prompt that all begin with, 0 for none
+	first, more  int  // words of the first question, and of each further one
+	sticky       bool // each goes to one server, past the gateway
 }
 
 // told is what the plugin has counted of prompts, in tokens.
 type told struct{ prompt, cached, expected float64 }
+
+// apart is an odd number of conversations, so that round robin does not bring each back to where it was.
+var apart = dialogue{talks: 7, turns: 4, first: 400, more: 60}
 
 // prefixCache checks by the engines' counters that conversations find their prompts cached, as much as the plugin expected.
 func (t *trial) prefixCache(ctx context.Context) error {
@@ -44,7 +52,7 @@ func (t *trial) prefixCache(ctx context.Context) error {
 	if err := t.gateway.PushCluster(ctx, harness.RoundRobin); err != nil {
 		return err
 	}
-	_, without, err := t.converse(ctx)
+	_, without, err := t.converse(ctx, apart)
 	if err != nil {
 		return err
 	}
@@ -58,7 +66,7 @@ func (t *trial) prefixCache(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reusable, with, err := t.converse(ctx)
+	reusable, with, err := t.converse(ctx, apart)
 	if err != nil {
 		return err
 	}
@@ -94,30 +102,34 @@ func (t *trial) told(ctx context.Context) (told, error) {
 
 // converse holds all conversations, a turn of each at once, and returns which share of their prompts had been sent or answered
 // before, and what the engines have counted.
-func (t *trial) converse(ctx context.Context) (reusable float64, sum counters, err error) {
+func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum counters, err error) {
 	before, err := t.intake(ctx)
 	if err != nil {
 		return 0, sum, err
 	}
 	p := t.prober()
 	defer p.client.Close()
-	client := loadgen.NewClient(loadgen.Options{URL: p.url + "/v1/chat/completions", Fresh: true})
-	defer client.Close()
-	list := make([]talk, talks)
-	var again, all float64
-	for turn := range turns {
-		samples, errs := make([]loadgen.Sample, talks), make([]error, talks)
-		var wg sync.WaitGroup
-		for i := range list {
-			list[i].say("user", p.words(map[bool]int{true: firstWords, false: moreWords}[turn == 0]))
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				samples[i], errs[i] = list[i].ask(ctx, client)
-			}()
+	list := make([]talk, d.talks)
+	system := p.words(d.system)
+	for i := range list {
+		url := p.url
+		if d.sticky {
+			url = t.servers[i%len(t.servers)].url
 		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
+		list[i].server = loadgen.NewClient(loadgen.Options{URL: url + "/v1/chat/completions", Fresh: true})
+		defer list[i].server.Close()
+		if d.system > 0 {
+			list[i].say("system", system)
+		}
+	}
+	var again, all float64
+	for turn := range d.turns {
+		words := d.more
+		if turn == 0 {
+			words = d.first
+		}
+		samples, err := p.turn(ctx, list, words)
+		if err != nil {
 			return 0, sum, err
 		}
 		for i, s := range samples {
@@ -134,17 +146,33 @@ func (t *trial) converse(ctx context.Context) (reusable float64, sum counters, e
 	return again / all, sum, err
 }
 
+// turn has each conversation go on by a question of so many words, all at once.
+func (p *prober) turn(ctx context.Context, list []talk, words int) ([]loadgen.Sample, error) {
+	samples, errs := make([]loadgen.Sample, len(list)), make([]error, len(list))
+	var wg sync.WaitGroup
+	for i := range list {
+		list[i].say("user", p.words(words))
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			samples[i], errs[i] = list[i].ask(ctx)
+		}()
+	}
+	wg.Wait()
+	return samples, errors.Join(errs...)
+}
+
 func (k *talk) say(role, text string) {
 	k.said = append(k.said, loadgen.Message{Role: role, Content: text})
 }
 
 // ask has the server answer what was said so far.
-func (k *talk) ask(ctx context.Context, client *loadgen.Client) (loadgen.Sample, error) {
+func (k *talk) ask(ctx context.Context) (loadgen.Sample, error) {
 	body, err := loadgen.ConversationBody(model, k.said, talkAnswer, true)
 	if err != nil {
 		return loadgen.Sample{}, err
 	}
-	s := client.Do(ctx, &loadgen.Request{Body: body, Stream: true, MaxTokens: talkAnswer, KeepText: true}, time.Now())
+	s := k.server.Do(ctx, &loadgen.Request{Body: body, Stream: true, MaxTokens: talkAnswer, KeepText: true}, time.Now())
 	if !s.OK() || s.Usage.Prompt == 0 {
 		err = fmt.Errorf("turn of a conversation: status %d %s %s, usage %+v", s.Status, s.Error, s.Detail, s.Usage)
 	}
