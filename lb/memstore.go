@@ -184,7 +184,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	}
 	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
 	if p.Prefix.Asks() {
-		s.prefixes.note(now, HolderOf(p.Candidates[grant.Index].Addr))
+		s.prefixes.note(now, &p.Prefix, HolderOf(p.Candidates[grant.Index].Addr))
 	}
 	return grant, nil
 }
@@ -215,8 +215,8 @@ func (s *MemStore) Forget(_ time.Duration, _ LeaseID, p *Plan, addr string, n in
 // Note implements [Store].
 func (s *MemStore) Note(now time.Duration, _ LeaseID, p *Plan, addr string) {
 	if p.Prefix.Asks() {
-		s.prefixes.cut(&p.Prefix)
-		s.prefixes.note(now, HolderOf(addr))
+		s.prefixes.look(&p.Prefix)
+		s.prefixes.note(now, &p.Prefix, HolderOf(addr))
 	}
 }
 

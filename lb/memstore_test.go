@@ -74,6 +74,9 @@ func newProcess(t testing.TB) *process {
 
 func (p *process) NewOwner() lb.Store { return p.newOwner() }
 
+// TableBlocks implements storetest.Backend.
+func (p *process) TableBlocks(bytes int) int { return lb.TableBlocks(bytes) }
+
 func (p *process) newOwner() *lb.MemStore {
 	p.owners++
 	return lb.NewMemStore(p.memory, p.owners, storetest.TTL)

@@ -4,27 +4,44 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// prefixIndex remembers which endpoints have which prompts in their cache, for all workers of a gateway. The blocks of a prompt
-// are kept in runs: those of one run are in one page, which the first of them names. So a prompt of many blocks needs few
-// pages, and a conversation finds all its turns where the first ones are.
+// prefixIndex remembers which endpoints have which prompts in their cache, for all workers of a gateway. Each block has
+// an entry in a page. Pages are the buckets of a hash table with two places for an entry: the page that the block's own
+// key names, or the one that the block before it is in. So the blocks of a prompt mostly lie together, and a prompt of
+// many blocks needs few pages; and where many prompts branch off from one block, which would crowd its page, each goes
+// on in a page of its own. Which of the two it is follows from what is lost there (the power of two choices: Azar,
+// Broder, Karlin and Upfal, 1994), so what is remembered depends on all the room that there is, not on where prompts
+// branch off.
 //
 // It is a cache itself: pages are overwritten when they are full, and what a worker fails to write is lost.
 type prefixIndex struct {
-	kv   KV
-	cuts []Run // of the prompt last looked for
-	runs []kept
+	kv    KV
+	slots int
+	pages []loaded // that the prompt last looked for has led to
+	spans []span   // of its blocks, as far as they are known
 }
 
-// kept is a run and its page.
-type kept struct {
-	Run
-	key  string
+// loaded is a page and where it is.
+type loaded struct {
+	slot int
 	page page
 	cas  uint32
-	read bool
+	read bool // it is as it was in memory
+	more int  // blocks that the prompt will put into it
 }
+
+// span is a part of a prompt whose blocks are in one page.
+type span struct {
+	page     int // which of those that were read
+	from, to int // places of its blocks in the prompt
+}
+
+// spanMost is how many blocks of a prompt are put into a page at once. With more, what a tenant has would lie in heaps,
+// of which it loses what is above its part of a page.
+const spanMost = 8
 
 // holding is an endpoint, by the lower half of the hash of its address, and how many of a prompt's blocks it has.
 type holding struct {
@@ -37,36 +54,68 @@ func (p *Prefix) Asks() bool {
 	return len(p.Blocks) > 0 && p.Length > 0 && p.TTL >= time.Millisecond
 }
 
-// cut sets runs to those of the prompt.
-func (x *prefixIndex) cut(p *Prefix) {
-	x.cuts = AppendRuns(x.cuts[:0], p.Blocks, p.Room/pageMost)
-	x.runs = x.runs[:0]
-	for _, r := range x.cuts {
-		x.runs = append(x.runs, kept{Run: r, key: "warmgate/1/prefix/" + strconv.Itoa(r.Slot)})
+// look finds the blocks of a prompt that are known, and sets spans to them.
+func (x *prefixIndex) look(p *Prefix) {
+	x.slots = max(p.Room/pageMost, LeastPages)
+	x.pages, x.spans = x.pages[:0], x.spans[:0]
+	at := 0 // behind the last block that was found, in its page
+	for k, b := range p.Blocks {
+		if n := len(x.spans); n > 0 {
+			s := &x.spans[n-1]
+			if found := x.pages[s.page].page.search(b.Key, at); found >= 0 {
+				s.to, at = k+1, found+entrySize
+				continue
+			}
+		}
+		own := x.open(x.slotOf(b))
+		found := x.pages[own].page.search(b.Key, 0)
+		if found < 0 {
+			return
+		}
+		x.spans, at = append(x.spans, span{own, k, k + 1}), found+entrySize
 	}
 }
 
-// match returns who has how much of the prompt. An endpoint that has a block has all before it: it computed them to get there, and
-// engines drop the ends of prompts first. The search ends at a run of which nothing is known.
+// slotOf returns the number of the page that the block's key names.
+func (x *prefixIndex) slotOf(b prompt.Block) int { return int(b.Key % uint64(x.slots)) }
+
+// open returns which of the pages read the one with the number is. It reads it if it is none of them.
+func (x *prefixIndex) open(slot int) int {
+	for i := range x.pages {
+		if x.pages[i].slot == slot {
+			return i
+		}
+	}
+	x.pages = append(x.pages, loaded{slot: slot})
+	x.load(&x.pages[len(x.pages)-1])
+	return len(x.pages) - 1
+}
+
+func pageKey(slot int) string { return "warmgate/1/prefix/" + strconv.Itoa(slot) }
+
+// load reads a page. One that cannot be read is empty, and is not written.
+func (x *prefixIndex) load(l *loaded) {
+	val, cas, err := x.kv.Get(pageKey(l.slot))
+	l.page, l.cas, l.read = val, cas, err == nil || errors.Is(err, ErrNotFound)
+}
+
+// match returns who has how much of the prompt. An endpoint that has a block has all before it: it computed them to get
+// there, and engines drop the ends of prompts first.
 func (x *prefixIndex) match(now time.Duration, p *Prefix) []holding {
-	x.cut(p)
+	x.look(p)
 	var held []holding
 	tick := tickOf(now)
-	for i := range x.runs {
-		if !x.load(&x.runs[i]) {
-			break
-		}
-		known := false
-		for k, b := range x.runs[i].Blocks {
-			e := x.runs[i].page.find(b.Key)
-			for h := range len(e) / entrySize * maxHolders {
+	for _, s := range x.spans {
+		at := 0
+		for k := s.from; k < s.to; k++ {
+			at = x.pages[s.page].page.search(p.Blocks[k].Key, at)
+			e := x.pages[s.page].page.at(at)
+			at += entrySize
+			for h := range maxHolders {
 				if endpoint, age := e.endpoint(h, tick); endpoint != 0 && age <= tickOf(p.keeps(endpoint)) {
-					held, known = hold(held, endpoint, x.runs[i].From+k+1), true
+					held = hold(held, endpoint, k+1)
 				}
 			}
-		}
-		if !known {
-			break
 		}
 	}
 	return held
@@ -83,47 +132,88 @@ func hold(held []holding, endpoint uint32, n int) []holding {
 	return append(held, holding{endpoint, n})
 }
 
-// load reads the run's page. It returns false if that cannot be read.
-func (x *prefixIndex) load(r *kept) bool {
-	val, cas, err := x.kv.Get(r.key)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return false
+// note remembers that the endpoint has the prompt for which match was called last.
+func (x *prefixIndex) note(now time.Duration, p *Prefix, endpoint uint32) {
+	tick := tickOf(now)
+	x.place(p.Blocks, tick)
+	for i := range x.pages {
+		blocks := x.blocksIn(i, p.Blocks, 0)
+		x.change(&x.pages[i], func(old page) (page, bool) { return old.note(blocks, endpoint, tick) })
 	}
-	r.page, r.cas, r.read = val, cas, true
-	return true
 }
 
-// note remembers that the endpoint has the prompt for which match was called last.
-func (x *prefixIndex) note(now time.Duration, endpoint uint32) {
-	for i := range x.runs {
-		r := &x.runs[i]
-		x.change(r, func(p page) (page, bool) { return p.note(r.Blocks, endpoint, tickOf(now)) })
+// blocksIn returns those of the prompt's blocks from number n on that spans have in a page.
+func (x *prefixIndex) blocksIn(page int, blocks []prompt.Block, n int) (in []prompt.Block) {
+	for _, s := range x.spans {
+		from := max(s.from, n)
+		switch {
+		case s.page != page || from >= s.to:
+		case in == nil: // most pages have one part
+			in = blocks[from:s.to:s.to]
+		default:
+			in = append(in, blocks[from:s.to]...)
+		}
 	}
+	return in
+}
+
+// place finds places for the blocks that are not known: for a few at a time, the page that the blocks before them are
+// in or the one that the first of them names.
+func (x *prefixIndex) place(blocks []prompt.Block, tick uint16) {
+	from := 0
+	if n := len(x.spans); n > 0 {
+		from = x.spans[n-1].to
+	}
+	for from < len(blocks) {
+		to := min(from+spanMost, len(blocks))
+		in := x.open(x.slotOf(blocks[from]))
+		if n := len(x.spans); n > 0 {
+			if before := x.spans[n-1].page; x.pages[before].suits(to-from, &x.pages[in], tick) {
+				in = before
+			}
+		}
+		x.pages[in].more += to - from
+		x.spans, from = append(x.spans, span{in, from, to}), to
+	}
+}
+
+// suits says whether n blocks that come after some in the page had better be there than in their own one. They are as
+// long as few are there: what lies together costs less. Else they are where fewer are, or where older ones are lost;
+// and no prompt fills a page by itself.
+func (l *loaded) suits(n int, own *loaded, tick uint16) bool {
+	here, there := len(l.page)/entrySize+l.more+n, len(own.page)/entrySize+own.more+n
+	switch {
+	case here <= mostEntries/4:
+		return true
+	case l.more+n > mostEntries/2:
+		return false
+	case here <= mostEntries || there <= mostEntries:
+		return here < there
+	}
+	return l.page.oldest(tick) > own.page.oldest(tick)
 }
 
 // forget forgets that the endpoint has more than the first n blocks of the prompt.
 func (x *prefixIndex) forget(p *Prefix, endpoint uint32, n int) {
-	x.cut(p)
-	for i := range x.runs {
-		r := &x.runs[i]
-		r.Blocks = r.Blocks[min(max(0, n-r.From), len(r.Blocks)):]
-		if len(r.Blocks) == 0 {
-			continue
-		}
-		x.change(r, func(p page) (page, bool) { return p.forget(r.Blocks, endpoint) })
+	x.look(p)
+	for i := range x.pages {
+		blocks := x.blocksIn(i, p.Blocks, n)
+		x.change(&x.pages[i], func(old page) (page, bool) { return old.forget(blocks, endpoint) })
 	}
 }
 
-// change writes what edit makes of the run's page.
-func (x *prefixIndex) change(r *kept, edit func(page) (page, bool)) {
+// change writes what edit makes of a page.
+func (x *prefixIndex) change(l *loaded, edit func(page) (page, bool)) {
 	const tries = 3
-	for range tries {
-		if !r.read && !x.load(r) {
+	for try := range tries {
+		if try > 0 {
+			x.load(l)
+		}
+		if !l.read {
 			return
 		}
-		r.read = false
-		p, changed := edit(r.page)
-		if !changed || !errors.Is(x.kv.Set(r.key, p, r.cas), ErrMismatch) {
+		p, changed := edit(l.page)
+		if !changed || !errors.Is(x.kv.Set(pageKey(l.slot), p, l.cas), ErrMismatch) {
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package lb
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"time"
 
@@ -39,14 +40,38 @@ func tickOf(now time.Duration) uint16 { return uint16(now / seenTick) }
 // entry is one block in a page.
 type entry []byte
 
-// find returns the block's entry, nil if it is not there.
-func (p page) find(key uint64) entry {
+// search returns where the block's entry is, -1 if it is not there. It looks first at an offset where it may well be.
+func (p page) search(key uint64, guess int) int {
+	if guess+entrySize <= len(p) && binary.LittleEndian.Uint64(p[guess:]) == key {
+		return guess
+	}
 	for at := 0; at+entrySize <= len(p); at += entrySize {
 		if binary.LittleEndian.Uint64(p[at:]) == key {
-			return entry(p[at : at+entrySize])
+			return at
 		}
 	}
+	return -1
+}
+
+// at returns the entry at an offset.
+func (p page) at(offset int) entry { return entry(p[offset : offset+entrySize]) }
+
+// find returns the block's entry, nil if it is not there.
+func (p page) find(key uint64) entry {
+	if at := p.search(key, 0); at >= 0 {
+		return p.at(at)
+	}
 	return nil
+}
+
+// oldest returns how many ticks ago the last entry was written, of which a full page loses the block first.
+func (p page) oldest(now uint16) uint16 {
+	last := len(p)/entrySize - 1
+	if last < 0 {
+		return math.MaxUint16
+	}
+	_, age := p.at(last*entrySize).endpoint(0, now)
+	return age
 }
 
 // in says whether the entry is that of one of the blocks.

@@ -117,36 +117,3 @@ func TestPageOfNobody(t *testing.T) {
 		}
 	}
 }
-
-// Every run of a prompt has a page of its own, which is the same in all prompts that have the run, however few pages there are.
-func TestRunsHavePagesOfTheirOwn(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 300 {
-		slots := rng.IntN(1 << rng.IntN(20))
-		keys := make([]uint64, prompt.MaxBlocks)
-		for i := range keys {
-			keys[i] = rng.Uint64()
-			if rng.IntN(2) == 0 {
-				keys[i] = uint64(rng.IntN(3))
-			}
-		}
-		blocks := blocksOf(keys...)
-		whole := AppendRuns(nil, blocks, slots)
-		taken, from := map[int]bool{}, 0
-		for _, r := range whole {
-			if taken[r.Slot] || r.Slot < 0 || r.Slot >= max(slots, leastSlots) || r.From != from {
-				t.Fatalf("of %d pages the run from %d has number %d, others have %v", slots, r.From, r.Slot, taken)
-			}
-			taken[r.Slot], from = true, r.From+len(r.Blocks)
-		}
-		if from != len(blocks) {
-			t.Fatalf("runs of %d blocks, want %d", from, len(blocks))
-		}
-		short := AppendRuns([]Run{{}}, blocks[:rng.IntN(len(blocks)+1)], slots)[1:]
-		for i, r := range short {
-			if r.Slot != whole[i].Slot || r.From != whole[i].From {
-				t.Fatalf("run %d of a shorter prompt is %d from %d, want %d from %d", i, r.Slot, r.From, whole[i].Slot, whole[i].From)
-			}
-		}
-	}
-}

@@ -167,7 +167,7 @@ func prefixOf(room int, ttl time.Duration, keys ...uint64) *Prefix {
 func TestIndexTTL(t *testing.T) {
 	x, p := prefixIndex{kv: newMemoryKV()}, prefixOf(1<<16, time.Minute, 1, 2, 3)
 	x.match(0, p)
-	x.note(0, 9)
+	x.note(0, p, 9)
 	for _, c := range []struct {
 		now  time.Duration
 		want int
@@ -176,7 +176,7 @@ func TestIndexTTL(t *testing.T) {
 			t.Errorf("at %v: %v", c.now, got)
 		}
 	}
-	x.note(time.Hour, 9)
+	x.note(time.Hour, p, 9)
 	if got := x.match(time.Hour, p); len(got) != 1 || got[0] != (holding{9, 3}) {
 		t.Errorf("noted again: %v", got)
 	}
@@ -196,10 +196,30 @@ func TestIndexWritesSeldom(t *testing.T) {
 	}
 	for i := range 1000 {
 		x.match(time.Duration(i)*time.Millisecond, p)
-		x.note(time.Duration(i)*time.Millisecond, 9)
+		x.note(time.Duration(i)*time.Millisecond, p, 9)
 	}
-	if kv.sets != 6 {
-		t.Errorf("%d writes for six runs", kv.sets)
+	if kv.sets != 5 {
+		t.Errorf("%d writes for forty blocks", kv.sets)
+	}
+}
+
+// When a page changes, all of the prompt that is in it comes to the front, also what was noted a moment ago: what is
+// added to a prompt never pushes out its beginning.
+func TestIndexKeepsTheBeginning(t *testing.T) {
+	x, p := prefixIndex{kv: newMemoryKV()}, prefixOf(0, time.Hour, LeastPages, 2*LeastPages)
+	full, _ := page(nil).note(p.Blocks[:1], 7, 0)
+	for i := range uint64(mostEntries) {
+		full, _ = full.note(blocksOf((i+1)*LeastPages), 9, 0)
+	}
+	full, _ = full.forget(p.Blocks[1:], 9)
+	full, _ = full.note(blocksOf(1000*LeastPages), 9, 0)
+	if err := x.kv.Set(pageKey(0), full, 0); err != nil {
+		t.Fatal(err)
+	}
+	x.match(0, p)
+	x.note(0, p, 9)
+	if got := x.match(0, p); !slices.Equal(got, []holding{{9, 2}, {7, 1}}) {
+		t.Errorf("holders: %v", got)
 	}
 }
 
@@ -209,7 +229,7 @@ func TestIndexForgets(t *testing.T) {
 	x, p := prefixIndex{kv: kv}, prefixOf(1<<16, time.Minute, 1, 2, 3, 4, 5, 6, 7, 8)
 	for _, endpoint := range []uint32{9, 8} {
 		x.match(0, p)
-		x.note(0, endpoint)
+		x.note(0, p, endpoint)
 	}
 	kv.lose = 2
 	x.forget(p, 9, 3)
@@ -224,7 +244,7 @@ func TestIndexForgets(t *testing.T) {
 		}
 	}
 	x.match(0, p)
-	x.note(0, 7)
+	x.note(0, p, 7)
 	if got := x.match(0, p); !slices.Equal(got, []holding{{7, 8}}) {
 		t.Errorf("noted in pages that were emptied: %v", got)
 	}
@@ -237,7 +257,7 @@ func TestIndexContention(t *testing.T) {
 	note := func(endpoint uint32, lose int) int {
 		x.match(0, p)
 		kv.lose = lose
-		x.note(0, endpoint)
+		x.note(0, p, endpoint)
 		kv.lose = 0
 		return len(x.match(0, p))
 	}

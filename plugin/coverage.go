@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -47,14 +46,14 @@ func (p *prompts) share(view *lb.View) (percent uint64, known bool) {
 	if caches == 0 {
 		return 0, false
 	}
-	blocks, _ := tableBlocks(p.cfg, view.Cluster)
+	blocks, _ := tableBlocks(p.cfg)
 	return uint64(100 * float64(blocks) * (p.tokens / p.blocks) / caches), true
 }
 
-// tableBlocks returns how many blocks of a cluster's prompts there is room for, and the key that says so.
-func tableBlocks(c *config.Config, cluster string) (blocks int, key string) {
+// tableBlocks returns how many blocks of a cluster's prompts are remembered, and the key that says so.
+func tableBlocks(c *config.Config) (blocks int, key string) {
 	if c.UsesRedis() {
-		return redisclient.TableBlocks(cmp.Or(c.Redis.Scope, cluster), c.Prefix.RedisBytes), "redis_bytes"
+		return redisclient.TableBlocks(c.Prefix.RedisBytes), "redis_bytes"
 	}
 	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
 }
@@ -82,7 +81,7 @@ func (v *vm) publishPrompts(cl *cluster) {
 	}
 	if known && percent < 100 && p.plugin != nil && !p.plugin.warned[cl.name] {
 		p.plugin.warned[cl.name] = true
-		_, key := tableBlocks(p.cfg, cl.name)
+		_, key := tableBlocks(p.cfg)
 		v.gw.Log(Warn, "cluster="+cl.name+" the table of prompts has room for "+strconv.FormatUint(percent, 10)+
 			" % of what the model servers' caches hold: raise lb_config.prefix."+key)
 	}

@@ -21,7 +21,7 @@ type Keys struct {
 	Turn   string // who returns leases of others
 	View   string // and a digest behind it: a list of candidates
 	Part   string // and the digest and a number behind it: a part of a long list
-	Page   string // and its number in base 36 behind it: who has some blocks of prompts in its cache
+	Pages  string // and how many they are in base 36 behind it: who has which blocks of prompts in its cache
 }
 
 // KeysOf returns the keys of a scope.
@@ -30,7 +30,7 @@ func KeysOf(scope string) Keys {
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
 	return Keys{
 		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Own: p + "own:", Turn: p + "turn",
-		View: p + "view:", Part: p + "part:", Page: p + "p:",
+		View: p + "view:", Part: p + "part:", Pages: p + "pages:",
 	}
 }
 

@@ -18,12 +18,12 @@ func TestKeysShareASlot(t *testing.T) {
 	} {
 		k := redisclient.KeysOf(scope)
 		slot := redisserver.Slot(k.Table)
-		for _, key := range []string{k.Rows, k.Listed, k.Owners, k.Own + "1f", k.View + "2g", k.Page + "}2s"} {
+		for _, key := range []string{k.Rows, k.Listed, k.Owners, k.Own + "1f", k.View + "2g", k.Pages + "}2s"} {
 			if redisserver.Slot(key) != slot {
 				t.Errorf("scope %q: %q is not in the slot of %q", scope, key, k.Table)
 			}
 		}
-		for _, key := range []string{k.Table, k.Rows, k.Listed, k.Owners, k.Own, k.View, k.Page} {
+		for _, key := range []string{k.Table, k.Rows, k.Listed, k.Owners, k.Own, k.View, k.Pages} {
 			if !strings.HasPrefix(key, redisclient.KeyPrefix) {
 				t.Errorf("scope %q: the key %q", scope, key)
 			}

@@ -15,110 +15,104 @@ const (
 	maxBlocks = prompt.MaxBlocks
 	// lessAtHand is for how many endpoints that keep less than the others terms need no memory.
 	lessAtHand = 16
-	// pageBytes is what a server needs for a full page: two KiB for the page, the rest to find it and to let it expire.
-	// The name of its key comes on top.
-	pageBytes = 2048 + 192
-	// tick is the unit of time in runs.
+	// pageBytes is what a server needs for a full page: two KiB for the page, the rest to find it in the hash.
+	pageBytes = 2048 + 96
+	// slotBytes is the length of a page's field in the hash.
+	slotBytes = 3
+	// tick is the unit of time in pages.
 	tick = 4 * time.Second
 	// exactly is up to where a script's numbers are exact.
 	exactly = 1 << 53
 )
 
-// chain is a prompt's blocks as scripts want them: from block number from on.
-type chain struct {
-	slots  []int  // of its runs
-	counts []byte // of the blocks of each
-	blocks []prompt.Block
+// pages returns for how many full pages a server needs so many bytes. There are as many at least as lb.PageBlocks says.
+func pages(bytes int) int { return max(bytes/pageBytes, lb.LeastPages) }
+
+// pagesKey returns the key of the scope's pages, if they may take so many bytes. How many they are is in the name,
+// because it decides in which page a block is: while gateways roll from one size to another, each size has its own
+// pages.
+func (k *Keys) pagesKey(bytes int) string {
+	return k.Pages + strconv.FormatInt(int64(pages(bytes)), 36)
 }
 
-// chainOf returns the blocks of the plan's prompt from number n on.
-func (s *Store) chainOf(sc *scope, p *lb.Prefix, n int) chain {
-	s.runs = lb.AppendRuns(s.runs[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], pages(p.Shared, sc.keys.Page))
-	var c chain
-	for _, r := range s.runs {
-		if skip := max(0, n-r.From); skip < len(r.Blocks) {
-			c.slots = append(c.slots, r.Slot)
-			c.counts = append(c.counts, byte(len(r.Blocks)-skip))
-			c.blocks = append(c.blocks, r.Blocks[skip:]...)
-		}
-	}
-	return c
-}
-
-// pages returns for how many full pages with such keys a server needs so many bytes.
-func pages(bytes int, key string) int { return bytes / (pageBytes + len(key)) }
-
-// appendPages appends the keys of the pages.
-func (c *chain) appendPages(b []byte, key string) []byte {
-	var name [160]byte
-	for _, slot := range c.slots {
-		b = appendArg(b, strconv.AppendUint(append(name[:0], key...), uint64(slot), 36))
-	}
-	return b
-}
-
-// append appends the chain as scripts want it: how many blocks each run has, their keys, and numbers for each of them.
-func (c *chain) append(b []byte, numbers ...func(i int) uint32) []byte {
-	var room [16 + 16*maxBlocks]byte
-	at := append(room[:0], c.counts...)
-	for _, block := range c.blocks {
+// appendChain appends the blocks of a prompt as scripts want them: their keys, the fields of their own pages, and
+// numbers for each.
+func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
+	var room [(8 + slotBytes + 2*4) * maxBlocks]byte
+	at, blocks, slots := room[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], uint64(pages(p.Shared))
+	for _, block := range blocks {
 		at = binary.LittleEndian.AppendUint64(at, block.Key)
 	}
+	for _, block := range blocks {
+		slot := block.Key % slots
+		at = append(at, byte(slot), byte(slot>>8), byte(slot>>16))
+	}
 	for _, of := range numbers {
-		for i := range c.blocks {
+		for i := range blocks {
 			at = binary.LittleEndian.AppendUint32(at, of(i))
 		}
 	}
 	return appendArg(b, at)
 }
 
-// appendTerms appends what the request adds, and what the prompt's n blocks are worth where they are cached.
-func appendTerms(b []byte, p *lb.Plan, tokens int64, n int) []byte {
-	var terms [38 + 6*lessAtHand]byte
-	at := binary.LittleEndian.AppendUint64(terms[:0], math.Float64bits(float64(tokens)))
-	at = binary.LittleEndian.AppendUint32(at, uint32(p.Tie))
-	at = append(at, byte(p.Unit))
-	if n == 0 {
-		return appendArg(b, at)
-	}
-	at = append(at, byte(n))
-	x := &p.Prefix
+// appendTerms appends what the request adds.
+func appendTerms(terms []byte, p *lb.Plan, tokens int64) []byte {
+	terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(float64(tokens)))
+	terms = binary.LittleEndian.AppendUint32(terms, uint32(p.Tie))
+	return append(terms, byte(p.Unit))
+}
+
+// appendWorth appends what the prompt is worth where it is cached, and for how long that is remembered.
+func (sc *scope) appendWorth(terms []byte, now time.Duration, x *lb.Prefix) []byte {
+	terms = append(terms, byte(min(len(x.Blocks), maxBlocks)))
 	for _, f := range []float64{x.Credit, float64(x.Length), float64(min(max(x.Tokens, 0), exactly))} {
-		at = binary.LittleEndian.AppendUint64(at, math.Float64bits(f))
+		terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(f))
 	}
+	ttl := min(x.TTL, lb.MaxTTL)
+	terms = binary.LittleEndian.AppendUint32(terms, uint32(ttl.Milliseconds()))
+	terms = append(terms, sc.due(now, pages(x.Shared), ttl))
 	for _, k := range x.Less {
-		at = binary.LittleEndian.AppendUint32(at, k.Endpoint)
-		at = binary.LittleEndian.AppendUint16(at, uint16(min(max(0, k.For), lb.MaxTTL)/tick))
+		terms = binary.LittleEndian.AppendUint32(terms, k.Endpoint)
+		terms = binary.LittleEndian.AppendUint16(terms, uint16(min(max(0, k.For), lb.MaxTTL)/tick))
 	}
-	return appendArg(b, at)
+	return terms
+}
+
+// due says, by 1, that the expiry of so many pages has to be put forward: it is less than ttl ahead by more than an
+// eighth.
+func (sc *scope) due(now time.Duration, pages int, ttl time.Duration) byte {
+	if pages == sc.pages && sc.expire-now >= ttl-ttl/8 {
+		return 0
+	}
+	sc.pages, sc.expire = pages, now+ttl
+	return 1
 }
 
 // reservationOf returns the command of a reservation, and its script. A plan with blocks has one of its own, so that
 // plans without them take no longer.
-func (s *Store) reservationOf(sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
-	var c chain
-	sp, args, tokens := scriptReserve, 2, clamp(p.Tokens)
-	if p.Prefix.Asks() {
-		c = s.chainOf(sc, &p.Prefix, 0)
-		sp, args, tokens = scriptPrompt, 4, min(max(p.Tokens, -exactly), exactly)
+func (s *Store) reservationOf(now time.Duration, sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
+	var room [43 + 6*lessAtHand]byte
+	x := &p.Prefix
+	if !x.Asks() {
+		b := scriptReserve.command(make([]byte, 0, 320), 3, 2)
+		b = appendID(sc.appendKeys(b, v), id)
+		return scriptReserve, appendArg(b, appendTerms(room[:0], p, clamp(p.Tokens)))
 	}
-	size := 320 + len(c.slots)*(len(sc.keys.Page)+16) + len(c.blocks)*16
-	b := sp.command(make([]byte, 0, size), 3+len(c.slots), args)
-	b = appendArg(b, sc.keys.Table)
-	b = appendArg(b, sc.keys.Own)
-	b = appendArg(b, v.key)
-	b = c.appendPages(b, sc.keys.Page)
+	b := scriptPrompt.command(make([]byte, 0, 448+(8+slotBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, 3)
+	b = appendArg(sc.appendKeys(b, v), sc.keys.pagesKey(x.Shared))
 	b = appendID(b, id)
-	b = appendTerms(b, p, tokens, len(c.blocks))
-	if sp == scriptReserve {
-		return sp, b
+	terms := appendTerms(room[:0], p, min(max(p.Tokens, -exactly), exactly))
+	b = appendArg(b, sc.appendWorth(terms, now, x))
+	numbers := []func(int) uint32{func(i int) uint32 { return uint32(x.Blocks[i].End) }}
+	if x.Worth != nil {
+		numbers = append(numbers, func(i int) uint32 { return x.Worth[i] })
 	}
-	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
-	numbers := []func(int) uint32{func(i int) uint32 { return uint32(c.blocks[i].End) }}
-	if p.Prefix.Worth != nil {
-		numbers = append(numbers, func(i int) uint32 { return p.Prefix.Worth[i] })
-	}
-	return sp, c.append(b, numbers...)
+	return scriptPrompt, appendChain(b, x, numbers...)
+}
+
+// appendKeys appends the keys that every reservation names.
+func (sc *scope) appendKeys(b []byte, v *view) []byte {
+	return appendArg(appendArg(appendArg(b, sc.keys.Table), sc.keys.Own), v.key)
 }
 
 // Note implements [lb.Store]. What does not get through is learned when the prompt is seen again.
@@ -127,11 +121,10 @@ func (s *Store) Note(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
 		return
 	}
 	sc := s.scope(p.Scope)
-	c := s.chainOf(sc, &p.Prefix, 0)
-	b := scriptNote.command(nil, len(c.slots), 3)
-	b = c.appendPages(b, sc.keys.Page)
+	b := scriptNote.command(nil, 1, 3)
+	b = appendArg(b, sc.keys.pagesKey(p.Prefix.Shared))
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.HolderOf(addr)))
-	b = c.append(b)
+	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
 	s.background(now, scriptNote, sc, b, func(time.Duration, Value, error) {})
 }
@@ -142,10 +135,10 @@ func (s *Store) Forget(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string,
 		return
 	}
 	sc := s.scope(p.Scope)
-	c := s.chainOf(sc, &p.Prefix, n)
-	b := scriptForget.command(nil, len(c.slots), 2)
-	b = c.appendPages(b, sc.keys.Page)
+	b := scriptForget.command(nil, 1, 3)
+	b = appendArg(b, sc.keys.pagesKey(p.Prefix.Shared))
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.HolderOf(addr)))
-	b = c.append(b)
+	b = appendChain(b, &p.Prefix)
+	b = appendInt(b, int64(max(0, n)+1))
 	s.background(now, scriptForget, sc, b, func(time.Duration, Value, error) {})
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
@@ -40,7 +41,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			before := usedMemory(t, server)
 			send(1500)
 			took := usedMemory(t, server) - before
-			pages := len(w.value("KEYS", redisclient.KeysOf(scope).Page+"*").Items)
+			pages := w.value("HLEN", newPagesModel(scope, bytes).key).Int
 			if took > bytes || took < bytes/2 {
 				t.Errorf("%d pages need %d bytes, want up to %d", pages, took, bytes)
 			}
@@ -52,16 +53,27 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// While gateways roll from one size to another, there are no more pages than the larger one allows.
+// While gateways roll from one size to another, each size has its own pages, and no more than it allows. Those of the
+// old one go when no gateway uses them any more.
 func TestMemoryWhileTheSizeChanges(t *testing.T) {
 	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+		sizes := []int{100_000, 150_000}
+		plan := storetest.WithPrompt(manualPlan, 1, nil)
 		for i := range 400 {
-			plan := storetest.WithPrompt(manualPlan, 1, unknown(20))
-			plan.Prefix.Shared = []int{100_000, 150_000}[i%2]
+			plan.Prefix.Blocks, plan.Prefix.Length, plan.Prefix.Shared = unknown(20), 2000, sizes[i%2]
 			once(t, s, lb.LeaseID(i), plan)
 		}
-		if n, most := len(w.runs()), newPagesModel("llm", 150_000).slots; n != most {
-			t.Errorf("%d pages, want the %d of the larger size", n, most)
+		for _, size := range sizes {
+			m := newPagesModel("llm", size)
+			if n := w.value("HLEN", m.key).Int; uint64(n) != m.slots {
+				t.Errorf("%d pages in %d bytes, want %d", n, size, m.slots)
+			}
+			if ttl := time.Duration(w.value("PTTL", m.key).Int) * time.Millisecond; ttl <= 0 || ttl > plan.Prefix.TTL {
+				t.Errorf("pages in %d bytes live for %v", size, ttl)
+			}
+		}
+		if n := len(w.hashes()); n != len(sizes) {
+			t.Errorf("%d hashes", n)
 		}
 	})
 }

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/redisclient"
 )
 
 // steady is for how long the ages below stay on their side of every limit.
@@ -43,13 +40,23 @@ func (d *differential) prompts(f *field) {
 	}
 }
 
-// remember writes one page: some of a prompt's blocks, among others, with any endpoints.
+// remember writes some of a prompt's blocks into pages that they may be in, among others, with any endpoints.
 func (d *differential) remember(f *field, chain []prompt.Block) {
-	runs := f.pages.parts(chain)
-	run := runs[d.rng.IntN(len(runs))]
+	slot := f.pages.own(chain[0])
+	for len(chain) > 0 {
+		n := 1 + d.rng.IntN(min(20, len(chain)))
+		d.write(f, slot, chain[:n])
+		if chain = chain[n:]; len(chain) > 0 && d.rng.IntN(8) > 0 {
+			slot = f.pages.own(chain[0])
+		}
+	}
+}
+
+// write writes a page with some of the blocks.
+func (d *differential) write(f *field, slot uint64, blocks []prompt.Block) {
 	var value []byte
-	for _, b := range run.blocks {
-		if d.rng.IntN(8) == 0 {
+	for _, b := range blocks {
+		if d.rng.IntN(100) == 0 {
 			continue
 		}
 		for d.rng.IntN(8) == 0 {
@@ -67,8 +74,11 @@ func (d *differential) remember(f *field, chain []prompt.Block) {
 	if d.rng.IntN(20) == 0 { // nobody writes that
 		value = value[:len(value)-1-d.rng.IntN(min(31, len(value)-1))]
 	}
-	f.pages.pages[run.slot] = value
-	if _, err := d.server.Do("SET", pageKey(f.scope, run.slot), string(value), "PX", 600_000); err != nil {
+	f.pages.pages[slot] = value
+	if _, err := d.server.Do("HSET", f.pages.key, modelField(slot), string(value)); err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := d.server.Do("PEXPIRE", f.pages.key, 600_000); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -144,7 +154,8 @@ func (d *differential) prompt(f *field, p *lb.Plan) {
 	if d.rng.IntN(4) == 0 {
 		for range d.rng.IntN(5) {
 			keeps := []time.Duration{time.Minute, time.Hour}[d.rng.IntN(2)]
-			p.Prefix.Less = append(p.Prefix.Less, lb.Keeping{Endpoint: endpointOf(f.addrs[d.rng.IntN(len(f.addrs))]), For: keeps})
+			holder := endpointOf(f.addrs[d.rng.IntN(len(f.addrs))])
+			p.Prefix.Less = append(p.Prefix.Less, lb.Keeping{Endpoint: holder, For: keeps})
 		}
 	}
 }
@@ -156,7 +167,8 @@ func (d *differential) forget(f *field) {
 	}
 	chain, addr := f.chains[d.rng.IntN(len(f.chains))], f.addrs[d.rng.IntN(len(f.addrs))]
 	n := d.rng.IntN(len(chain) + 1)
-	d.owners[d.rng.IntN(len(d.owners))].Forget(d.now, 0, &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, Shared: f.shared}}, addr, n)
+	p := &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, Shared: f.shared}}
+	d.owners[d.rng.IntN(len(d.owners))].Forget(d.now, 0, p, addr, n)
 	f.pages.forget(chain, endpointOf(addr), n)
 }
 
@@ -165,24 +177,23 @@ func (d *differential) compare(f *field) {
 	if f.chains == nil {
 		return
 	}
-	keys, err := d.server.Do("KEYS", strings.NewReplacer("{", "\\{", "}", "\\}").Replace(redisclient.KeysOf(f.scope).Page)+"*")
+	got, err := d.server.Do("HGETALL", f.pages.key)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if len(keys.Array()) != len(f.pages.pages) {
-		d.t.Fatalf("%d pages, want %d", len(keys.Array()), len(f.pages.pages))
+	pages := got.Array()
+	if len(pages) != 2*len(f.pages.pages) {
+		d.t.Fatalf("%d pages, want %d", len(pages)/2, len(f.pages.pages))
 	}
-	for slot, want := range f.pages.pages {
-		got, err := d.server.Do("GET", pageKey(f.scope, slot))
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		ttl, err := d.server.Do("PTTL", pageKey(f.scope, slot))
-		if err != nil || ttl.Integer() <= 0 || time.Duration(ttl.Integer())*time.Millisecond > time.Hour {
-			d.t.Fatalf("the page lives for %v ms, %v", ttl, err)
-		}
-		if !bytes.Equal(timeless(got.Bytes()), timeless(want)) {
-			d.t.Fatalf("page %d\nis   %x\nwant %x", slot, got.Bytes(), want)
+	ttl, err := d.server.Do("PTTL", f.pages.key)
+	if ms := ttl.Integer(); len(pages) > 0 && (err != nil || ms <= 0 || ms > 3_600_000) {
+		d.t.Fatalf("the pages live for %v ms, %v", ttl, err)
+	}
+	for i := 0; i < len(pages); i += 2 {
+		name := append(pages[i].Bytes(), 0)
+		slot := uint64(binary.LittleEndian.Uint32(name))
+		if want := f.pages.pages[slot]; !bytes.Equal(timeless(pages[i+1].Bytes()), timeless(want)) {
+			d.t.Fatalf("page %d\nis   %x\nwant %x", slot, pages[i+1].Bytes(), want)
 		}
 	}
 }
@@ -196,8 +207,4 @@ func timeless(page []byte) []byte {
 		}
 	}
 	return out
-}
-
-func pageKey(scope string, slot int) string {
-	return redisclient.KeysOf(scope).Page + strconv.FormatInt(int64(slot), 36)
 }

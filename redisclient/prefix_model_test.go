@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -16,8 +17,9 @@ import (
 
 // pagesModel is what prefix.lua keeps in the pages of a scope, written from its description once more.
 type pagesModel struct {
-	slots int
-	pages map[int][]byte
+	key   string // of the hash
+	slots uint64
+	pages map[uint64][]byte
 }
 
 const (
@@ -28,7 +30,10 @@ const (
 
 // newPagesModel returns the model of a scope whose plans let it use so many bytes.
 func newPagesModel(scope string, bytes int) *pagesModel {
-	return &pagesModel{max(16, bytes/(2240+len(redisclient.KeysOf(scope).Page))), map[int][]byte{}}
+	slots := max(16, bytes/2144)
+	return &pagesModel{
+		redisclient.KeysOf(scope).Pages + strconv.FormatInt(int64(slots), 36), uint64(slots), map[uint64][]byte{},
+	}
 }
 
 func endpointOf(addr string) uint32 { return uint32(xxhash.Sum64String(addr)) }
@@ -36,47 +41,104 @@ func endpointOf(addr string) uint32 { return uint32(xxhash.Sum64String(addr)) }
 // tickNow returns what the clock of a server on this machine says.
 func tickNow() uint16 { return uint16(time.Now().Unix() / 4) }
 
-// part is a run of blocks and where its page is.
-type part struct {
-	slot   int
+// modelField returns the field of a page.
+func modelField(slot uint64) string {
+	return string([]byte{byte(slot), byte(slot >> 8), byte(slot >> 16)})
+}
+
+// modelPart is blocks of a prompt in a row that are in one page.
+type modelPart struct {
+	slot   uint64
 	blocks []prompt.Block
+	at     []int // their entries; none where they are not known
 }
 
-// parts cuts blocks into runs: 2, 2, 4, 8, and from then on 16. Each has a slot of its own.
-func (m *pagesModel) parts(blocks []prompt.Block) (out []part) {
-	taken := map[int]bool{}
-	for _, n := range []int{2, 2, 4, 8, 16, 16, 16, 16, 16, 16, 16} {
-		if n = min(n, len(blocks)); n > 0 {
-			slot := int(blocks[0].Key % uint64(m.slots))
-			for taken[slot] {
-				slot = (slot + 1) % m.slots
+// own returns which page a block names.
+func (m *pagesModel) own(b prompt.Block) uint64 { return b.Key % m.slots }
+
+// known returns the parts of a prompt that are known.
+func (m *pagesModel) known(blocks []prompt.Block) (parts []modelPart) {
+	next := 0
+	for k, b := range blocks {
+		if n := len(parts); n > 0 {
+			p := &parts[n-1]
+			if at := m.seek(p.slot, b.Key, next); at >= 0 {
+				p.blocks, p.at, next = append(p.blocks, b), append(p.at, at), at+modelEntry
+				continue
 			}
-			taken[slot] = true
-			out = append(out, part{slot, blocks[:n]})
-			blocks = blocks[n:]
 		}
+		at := m.seek(m.own(b), b.Key, 0)
+		if at < 0 {
+			return parts
+		}
+		parts, next = append(parts, modelPart{m.own(b), blocks[k : k+1 : k+1], []int{at}}), at+modelEntry
 	}
-	return out
+	return parts
 }
 
-// seek returns the entry of a block, nil if there is none. It points into the page.
-func (m *pagesModel) seek(slot int, block uint64) []byte {
-	for p := m.pages[slot]; len(p) >= modelEntry; p = p[modelEntry:] {
-		if binary.LittleEndian.Uint64(p) == block {
-			return p[:modelEntry]
+// places returns the parts with more for the blocks that are not known, eight blocks each.
+func (m *pagesModel) places(parts []modelPart, blocks []prompt.Block, now uint16) []modelPart {
+	more := map[uint64]int{}
+	for _, p := range parts {
+		blocks = blocks[len(p.blocks):]
+	}
+	for len(blocks) > 0 {
+		n := min(8, len(blocks))
+		slot := m.own(blocks[0])
+		if len(parts) > 0 && m.better(parts[len(parts)-1].slot, slot, n, more, now) {
+			slot = parts[len(parts)-1].slot
+		}
+		parts = append(parts, modelPart{slot: slot, blocks: blocks[:n]})
+		more[slot] += n
+		blocks = blocks[n:]
+	}
+	return parts
+}
+
+// better says whether n more blocks suit a page better than the one that is theirs.
+func (m *pagesModel) better(slot, own uint64, n int, more map[uint64]int, now uint16) bool {
+	fill := func(slot uint64) float64 { return float64(len(m.pages[slot]))/modelEntry + float64(more[slot]+n) }
+	oldest := func(slot uint64) int {
+		page := m.pages[slot]
+		if len(page) == 0 {
+			return 1 << 16
+		}
+		return int(now - binary.LittleEndian.Uint16(page[len(page)-20:]) + modelFresh)
+	}
+	switch {
+	case fill(slot) <= modelMost/4:
+		return true
+	case more[slot]+n > modelMost/2:
+		return false
+	case fill(slot) > modelMost && fill(own) > modelMost:
+		return oldest(slot) > oldest(own)
+	}
+	return fill(slot) < fill(own)
+}
+
+// seek returns where the entry of a block is, -1 if there is none. If there are several, for a block that was lost and
+// noted anew, it is the one behind the block before it, else the first.
+func (m *pagesModel) seek(slot, block uint64, next int) int {
+	page := m.pages[slot]
+	is := func(at int) bool { return at+modelEntry <= len(page) && binary.LittleEndian.Uint64(page[at:]) == block }
+	if is(next) {
+		return next
+	}
+	for at := range len(page) / modelEntry {
+		if is(at * modelEntry) {
+			return at * modelEntry
 		}
 	}
-	return nil
+	return -1
 }
 
 // match returns how many of its blocks each endpoint has.
 func (m *pagesModel) match(p *lb.Prefix, now uint16) map[uint32]int {
 	held, n := map[uint32]int{}, 0
-	for _, part := range m.parts(p.Blocks) {
-		found := false
-		for _, b := range part.blocks {
+	for _, part := range m.known(p.Blocks) {
+		for _, at := range part.at {
 			n++
-			e := m.seek(part.slot, b.Key)
+			e := m.pages[part.slot][at : at+modelEntry]
 			for i := 8; i < len(e); i += 6 {
 				endpoint, seen := binary.LittleEndian.Uint32(e[i:]), binary.LittleEndian.Uint16(e[i+4:])
 				keeps := p.TTL
@@ -86,12 +148,9 @@ func (m *pagesModel) match(p *lb.Prefix, now uint16) map[uint32]int {
 					}
 				}
 				if endpoint != 0 && time.Duration(now-seen)*4*time.Second <= keeps {
-					held[endpoint], found = n, true
+					held[endpoint] = n
 				}
 			}
-		}
-		if !found {
-			break
 		}
 	}
 	return held
@@ -120,33 +179,40 @@ func noted(holders []byte, endpoint uint32, now uint16) []byte {
 
 // note remembers that the endpoint has the blocks.
 func (m *pagesModel) note(blocks []prompt.Block, endpoint uint32, now uint16) {
-	for _, part := range m.parts(blocks) {
-		var front []byte
-		changed := false
-		for _, b := range part.blocks {
+	type content struct {
+		front   []byte
+		moved   []int
+		changed bool
+	}
+	pages := map[uint64]*content{}
+	for _, part := range m.places(m.known(blocks), blocks, now) {
+		c := pages[part.slot]
+		if c == nil {
+			c = &content{}
+			pages[part.slot] = c
+		}
+		for i, b := range part.blocks {
 			holders := make([]byte, 24)
-			if e := m.seek(part.slot, b.Key); e != nil {
-				holders = e[8:]
+			if part.at != nil {
+				copy(holders, m.pages[part.slot][part.at[i]+8:])
+				c.moved = append(c.moved, part.at[i])
 			}
 			if anew := noted(holders, endpoint, now); anew != nil {
-				holders, changed = anew, true
+				holders, c.changed = anew, true
 			}
-			front = append(binary.LittleEndian.AppendUint64(front, b.Key), holders...)
+			c.front = append(binary.LittleEndian.AppendUint64(c.front, b.Key), holders...)
 		}
-		if !changed {
-			continue
+	}
+	for slot, c := range pages {
+		if c.changed {
+			page := append(c.front, without(m.pages[slot], c.moved)...)
+			m.pages[slot] = shared(page[:len(page)/modelEntry*modelEntry])
 		}
-		rest := bytes.Clone(m.pages[part.slot])
-		for _, b := range part.blocks {
-			rest = without(rest, b.Key)
-		}
-		front = append(front, rest...)
-		m.pages[part.slot] = shared(front[:len(front)/modelEntry*modelEntry])
 	}
 }
 
-// shared returns the page with so many entries as it may have. What goes is, one after the other, the last entry of those tenants
-// that have most.
+// shared returns the page with so many entries as it may have. What goes is, one after the other, the last entry of
+// those tenants that have most.
 func shared(page []byte) []byte {
 	for len(page) > modelMost*modelEntry {
 		count := map[byte]int{}
@@ -163,37 +229,40 @@ func shared(page []byte) []byte {
 	return page
 }
 
-// without returns the page without a block's entry.
-func without(page []byte, block uint64) []byte {
-	for at := 0; at+modelEntry <= len(page); at += modelEntry {
-		if binary.LittleEndian.Uint64(page[at:]) == block {
-			return append(page[:at], page[at+modelEntry:]...)
+// without returns the page without the entries at some places.
+func without(page []byte, places []int) (left []byte) {
+	for at := 0; at < len(page); at += modelEntry {
+		if !slices.Contains(places, at) {
+			left = append(left, page[at:min(at+modelEntry, len(page))]...)
 		}
 	}
-	return page
+	return left
 }
 
 // forget takes back that the endpoint has more than the first n blocks.
 func (m *pagesModel) forget(blocks []prompt.Block, endpoint uint32, n int) {
-	for _, part := range m.parts(blocks) {
-		for _, b := range part.blocks {
+	empty := map[uint64][]int{}
+	for _, part := range m.known(blocks) {
+		for _, at := range part.at {
 			if n--; n >= 0 {
 				continue
 			}
-			e := m.seek(part.slot, b.Key)
+			e := m.pages[part.slot][at : at+modelEntry]
 			for i := 8; i < len(e); i += 6 {
 				if binary.LittleEndian.Uint32(e[i:]) == endpoint {
 					copy(e[i:], e[i+6:])
 					clear(e[modelEntry-6:])
 					if bytes.Equal(e[8:], make([]byte, 24)) {
-						m.pages[part.slot] = without(m.pages[part.slot], b.Key)
+						empty[part.slot] = append(empty[part.slot], at)
 					}
 					break
 				}
 			}
 		}
-		if len(m.pages[part.slot]) == 0 {
-			delete(m.pages, part.slot)
+	}
+	for slot, places := range empty {
+		if m.pages[slot] = without(m.pages[slot], places); len(m.pages[slot]) == 0 {
+			delete(m.pages, slot)
 		}
 	}
 }

@@ -116,6 +116,7 @@ type field struct {
 	shared int              // bytes for who has them
 	pages  *pagesModel      // that
 	began  time.Time        // from when on the ages in there count
+	tick   uint16           // then
 }
 
 type grant struct {
@@ -128,7 +129,7 @@ type grant struct {
 // round reserves on one new field, and releases everything.
 func (d *differential) round() {
 	d.now += time.Minute // views of another round are not expected to be known
-	f := &field{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}, began: time.Now()}
+	f := &field{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}, began: time.Now(), tick: tickNow()}
 	f.shared = 1 << (10 + d.rng.IntN(14))
 	f.pages = newPagesModel(f.scope, f.shared)
 	n := 1 + d.rng.IntN(24)
@@ -142,6 +143,9 @@ func (d *differential) round() {
 	for range 1 + d.rng.IntN(6) {
 		cs := d.candidates(f)
 		for range 1 + d.rng.IntN(60) {
+			if tickNow() != f.tick {
+				f.chains = nil // which of two pages was written first may look otherwise by another clock
+			}
 			d.reserve(f, cs)
 			if len(f.held) > 0 && d.rng.IntN(4) == 0 {
 				d.release(f, d.rng.IntN(len(f.held)))

@@ -66,7 +66,7 @@ var (
 	scriptReserve = newScript("reserve", luaReserve)          // of a plan without blocks
 	scriptPrompt  = newScript("prompt", luaPrefix+luaReserve) // of one with them
 	scriptNote    = newScript("note", luaPrefix+luaNote)
-	scriptForget  = newScript("forget", luaForget)
+	scriptForget  = newScript("forget", luaPrefix+luaForget)
 	scriptRelease = newScript("release", luaRelease)
 	scriptAmend   = newScript("amend", luaShared+luaAmend)
 	scriptAssert  = newScript("assert", luaShared+luaAssert)

@@ -40,7 +40,6 @@ type Store struct {
 	early  map[lb.LeaseID]time.Duration // releases before their reservation, and when to forget them
 	seq    uint64                       // counts what was sent and learned, to tell before from after
 	down   error
-	runs   []lb.Run // scratch
 }
 
 var _ lb.Remote = (*Store)(nil)
@@ -55,11 +54,13 @@ type scope struct {
 	leases  map[lb.LeaseID]*lease
 	tombs   map[lb.LeaseID]time.Duration // released without having seen the grant, and until when to expect it
 	used    time.Duration
-	alive   int    // owners, by the last beat
-	round   *round // the heartbeat under way
-	tidying bool   // rows are being taken back
-	settled bool   // the last beat found nothing, and nothing was sent since
-	since   string // the present life of this owner's leases in Redis, by the last beat
+	alive   int           // owners, by the last beat
+	round   *round        // the heartbeat under way
+	tidying bool          // rows are being taken back
+	settled bool          // the last beat found nothing, and nothing was sent since
+	since   string        // the present life of this owner's leases in Redis, by the last beat
+	pages   int           // who has which prompts is kept in so many, and
+	expire  time.Duration // until then at least, as far as this owner saw to it
 	// wrong are leases that Redis does not count as they are; writing says that some of them are on their way.
 	wrong   []lb.LeaseID
 	writing bool
@@ -152,7 +153,7 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 	}
 	r := &reservation{id: id, candidates: p.Candidates, done: done}
 	r.lease = s.keep(now, id, p.Scope, &lease{state: asked, tokens: clamp(p.Tokens)})
-	r.script, r.cmd = s.reservationOf(r.lease.scope, r.lease.scope.view(p.Candidates, s.owner), id, p)
+	r.script, r.cmd = s.reservationOf(now, r.lease.scope, r.lease.scope.view(p.Candidates, s.owner), id, p)
 	s.ask(now, r)
 }
 

@@ -55,6 +55,9 @@ func (b *backend) Loads(scope string, addrs []string) []lb.Load {
 	return out
 }
 
+// TableBlocks implements storetest.Backend.
+func (b *backend) TableBlocks(bytes int) int { return redisclient.TableBlocks(bytes) }
+
 // loads reads the totals of a scope.
 func (w *wire) loads(scope string) map[string]lb.Load {
 	k := redisclient.KeysOf(scope)

@@ -8,6 +8,22 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+func testScopes(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(2)
+	p := Even(addrs)
+	w.must(s, 1, p)
+	p.Scope = "other"
+	w.must(s, 2, p)
+	w.must(s, 3, p)
+	for _, l := range w.Loads("other", addrs) {
+		if l.Requests != 1 {
+			t.Fatalf("scope other: %v", l)
+		}
+	}
+	s.Release(w.now, 1)
+	w.want(addrs, 0, 0)
+}
+
 // testScopesInTurn has a lease at one scope all the time, while others, more than any store has room for at once, are
 // used one after the other.
 func testScopesInTurn(t *testing.T, w *world) {

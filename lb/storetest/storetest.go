@@ -21,6 +21,8 @@ type Backend interface {
 	NewOwner() lb.Store
 	// Loads returns the load of each endpoint in the scope, over all owners.
 	Loads(scope string, addrs []string) []lb.Load
+	// TableBlocks returns how many blocks of prompts the stores remember in so many bytes.
+	TableBlocks(bytes int) int
 }
 
 // Passer is a Backend with a clock of its own, which has to be told when time passes.
@@ -63,6 +65,9 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"finds the end of a prompt behind a common beginning", testPrefixDeep},
 		{"remembers any number of prompts", testPrefixBounds},
 		{"tells conversations apart that begin alike", testPrefixMany},
+		{"remembers conversations behind shared prompts", testPrefixShared},
+		{"remembers branches of any place", testPrefixBranches},
+		{"remembers branches of branches", testPrefixTree},
 		{"keeps a tenant's prompts from the flood of another", testPrefixFlood},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, &world{t: t, Backend: open(t), now: time.Hour}) })
@@ -307,22 +312,6 @@ func testAmend(t *testing.T, w *world) {
 	if l := w.Loads("llm", addrs); l[0] != (lb.Load{}) || l[1] != (lb.Load{}) || l[2] != (lb.Load{}) {
 		t.Fatalf("after the release: %v", l)
 	}
-}
-
-func testScopes(t *testing.T, w *world) {
-	s, addrs := w.NewOwner(), Addrs(2)
-	p := Even(addrs)
-	w.must(s, 1, p)
-	p.Scope = "other"
-	w.must(s, 2, p)
-	w.must(s, 3, p)
-	for _, l := range w.Loads("other", addrs) {
-		if l.Requests != 1 {
-			t.Fatalf("scope other: %v", l)
-		}
-	}
-	s.Release(w.now, 1)
-	w.want(addrs, 0, 0)
 }
 
 func testChurn(_ *testing.T, w *world) {

@@ -1,23 +1,23 @@
--- Takes the cheapest candidate below its cap, by the rule of lb.Choose, and counts the request there. With the blocks of
--- its prompt, and prefix.lua in front, it prefers those that have the beginning of it, and notes that the chosen one has
--- it all.
+-- Takes the cheapest candidate below its cap, by the rule of lb.Choose, and counts the request there. With the blocks
+-- of its prompt, and prefix.lua in front, it prefers those that have the beginning of it, and notes that the chosen one
+-- has it all.
 --
--- KEYS     table own view, and with blocks: the page of each run...
--- ARGV     id terms, and with blocks: ms to remember them, chain
---   terms   <dI4B: tokens, tie, unit (0: requests, 1: tokens); with blocks also <Bddd: how many there are, credit, length
---           of the prompt, its tokens; then for each endpoint that keeps it for less <I4I2: the lower half of the hash of
---           its address, and for how many ticks
---   chain   as prefix.lua has it, then for each block its end, <I4 in the unit of the length; then, where that is not the
---           same, what it is worth to have the first blocks, up to each: <I4, in the same unit
+-- KEYS     table own view, and with blocks: pages
+-- ARGV     id terms, and with blocks: chain
+--   terms   <dI4B: tokens, tie, unit (0: requests, 1: tokens); with blocks also <BdddI4B: how many there are, credit,
+--           length of the prompt, its tokens, ms to remember it, 1 if the pages' expiry is due; then for each endpoint
+--           that keeps it for less <I4I2: the lower half of the hash of its address, and for how many ticks
+--   chain   as prefix.lua has it, then for each block its end, <I4 in the unit of the length; then, where that is not
+--           the same, what it is worth to have the first blocks, up to each: <I4, in the same unit
 -- Returns  <I2I4I8: candidate from 0, requests, tokens with this request on it; with blocks also <BI4: how many of them
 --          it has, and the tokens that were counted. Or {-1} all are full, {-2} it was released before it ran, {-3} the
 --          view is not known here or the owner not entered: open.lua first
 -- A reply that is a table would cost more than a microsecond, and each argument a tenth of one.
 local call, prompt = redis.call, KEYS[4]
 local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
-local data = call('MGET', unpack(KEYS)) -- what is no string, as the second, is no matter
+local data = call('MGET', KEYS[1], KEYS[3])
 local sub, unpack, pack = string.sub, struct.unpack, struct.pack
-local t, v = data[1], data[3]
+local t, v = data[1], data[2]
 if not t or not v or lease[1] ~= sub(t, 1, 8) or sub(v, 1, 12) ~= sub(t, 1, 12) then return {-3} end
 if lease[2] == '' then
   call('HDEL', KEYS[2], ARGV[1])
@@ -38,45 +38,40 @@ if lease[2] then
   end
   return {-3}
 end
-local tokens, tie, unit = unpack('<dI4B', ARGV[2])
-local added = unit == 1 and math.min(math.max(tokens, 0), 4294967295) or 1
-local hashes, chain, pages = first + 6 * runs, ARGV[4], #KEYS - 3
-local count, whole, length, prompt_tokens, places, held, credit, cached
+local hashes, chain = first + 6 * runs, ARGV[3]
+local tokens, tie, unit, count, whole, length, prompt_tokens, ttl, due, pages, parts, places, held, credit, cached
 if prompt then
-  count, whole, length, prompt_tokens = unpack('<Bddd', ARGV[2], 14)
-  places, held = recall(data, 3, chain, pages)
+  tokens, tie, unit, count, whole, length, prompt_tokens, ttl, due = unpack('<dI4BBdddI4B', ARGV[2])
+  pages, parts, places, held = recall(prompt, chain, count)
+else
+  tokens, tie, unit = unpack('<dI4B', ARGV[2])
 end
+local added = unit == 1 and math.min(math.max(tokens, 0), 4294967295) or 1
 if held then
-  -- Who has a block has all before it too: it computed them to get there, and engines drop the ends of prompts first. So
-  -- the last block that an endpoint has is what it has. The search ends at a run of which nothing is known.
-  local byte, find, n = string.byte, string.find, 0
-  local worths, oldest, less = pages + 8 * count + 1, math.floor(ARGV[3] / 4000), #ARGV[2] > 38 and {}
-  if #chain > pages + 12 * count then worths = worths + 4 * count end
-  for at = 39, less and #ARGV[2] or 0, 6 do less[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
-  for r = 1, pages do
-    local last, found, before = n + byte(chain, r), false, nil
-    for k = last, n + 1, -1 do
-      local holders = held[k]
-      for i = 1, holders and holders ~= before and 19 or 0, 6 do
-        local endpoint, low, high = sub(holders, i, i + 3), byte(holders, i + 4, i + 5)
-        local age = (now - low - 256 * high + 8) % 65536 - 8
-        if endpoint ~= '\0\0\0\0' and age <= (less and less[endpoint] or oldest) then
-          found = true
-          local at = find(v, endpoint, hashes, true)
-          while at do
-            local c = (at - hashes) / 4
-            if c % 1 == 0 and (cached and cached[c] or 0) <= n then
-              if not credit then credit, cached = {}, {} end
-              credit[c], cached[c] = whole * (unpack('<I4', chain, worths + 4 * k - 4) / length), k
-            end
-            at = find(v, endpoint, at + 1, true)
+  -- Who has a block has all before it too: it computed them to get there, and engines drop the ends of prompts first.
+  -- So the last block that an endpoint has is what it has.
+  local byte, find, before = string.byte, string.find, nil
+  local worths, oldest, less = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 43 and {}
+  if #chain > 15 * count then worths = worths + 4 * count end
+  for at = 44, less and #ARGV[2] or 0, 6 do less[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
+  for k = #held, 1, -1 do
+    local holders = held[k]
+    for i = 1, holders ~= before and 19 or 0, 6 do
+      local endpoint, low, high = sub(holders, i, i + 3), byte(holders, i + 4, i + 5)
+      local age = (now - low - 256 * high + 8) % 65536 - 8
+      if endpoint ~= '\0\0\0\0' and age <= (less and less[endpoint] or oldest) then
+        local at = find(v, endpoint, hashes, true)
+        while at do
+          local c = (at - hashes) / 4
+          if c % 1 == 0 and not (cached and cached[c]) then
+            if not credit then credit, cached = {}, {} end
+            credit[c], cached[c] = whole * (unpack('<I4', chain, worths + 4 * k - 4) / length), k
           end
+          at = find(v, endpoint, at + 1, true)
         end
       end
-      before = holders or before
     end
-    if not found then break end
-    n = last
+    before = holders
   end
 end
 local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
@@ -116,7 +111,7 @@ local requests, sum = unpack('<I3I6', t, r)
 local blocks = cached and cached[i] or 0
 if prompt then -- what is cached need not be computed
   if blocks > 0 then
-    tokens = tokens - math.floor(prompt_tokens * (unpack('<I4', chain, pages + 8 * count + 4 * blocks - 3) / length))
+    tokens = tokens - math.floor(prompt_tokens * (unpack('<I4', chain, 11 * count + 4 * blocks - 3) / length))
   end
   tokens = math.min(math.max(tokens, 0), 4294967295)
 end
@@ -125,5 +120,5 @@ call('SETRANGE', KEYS[1], r - 1, pack('<I3I6', requests + 1, sum + tokens))
 call('HSET', KEYS[2], ARGV[1], pack(prompt and '<I2I4BB' or '<I2I4B', (r - 17) / 9, tokens, 0, blocks))
 if not prompt then return pack('<I2I4I8', i, requests + 1, sum + tokens) end
 local at = hashes + 4 * i
-note(KEYS, 3, data, chain, pages, places, held, sub(v, at, at + 3), now, ARGV[3])
+note(prompt, chain, count, pages, parts, places, held, sub(v, at, at + 3), now, ttl, due > 0)
 return pack('<I2I4I8BI4', i, requests + 1, sum + tokens, blocks, tokens)

@@ -1,0 +1,154 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// extended returns the blocks with n new ones behind them, in a slice of its own.
+func extended(rng *rand.Rand, blocks []prompt.Block, n int) []prompt.Block {
+	out := append(make([]prompt.Block, 0, len(blocks)+n), blocks...)
+	for range n {
+		out = append(out, prompt.Block{Key: rng.Uint64() >> 8, End: 100 * (len(out) + 1)})
+	}
+	return out
+}
+
+// roomFor returns for how many bytes a store remembers so many blocks.
+func (w *world) roomFor(blocks int) int {
+	bytes := 1 << 10
+	for w.TableBlocks(bytes) < blocks {
+		bytes += bytes/128 + 1
+	}
+	return bytes
+}
+
+// Shared holds that conversations behind prompts that they share are remembered, however many of them branch off from
+// one block, as long as they are no more than what a store says it remembers: each one's next turn comes after those of
+// all others. There is no place that is free, as in any store that has been in use for a while: what was there before
+// is older.
+func Shared(t *testing.T, backend Backend, shared, prompts, talks int) {
+	(&world{t: t, Backend: backend, now: time.Hour}).shared(t, shared, prompts, talks)
+}
+
+func (w *world) shared(t *testing.T, shared, prompts, talks int) {
+	const turns, least, fill = 3, 0.99, 0.9
+	rng := rand.New(rand.NewPCG(uint64(shared), uint64(prompts)))
+	all, grows := make([][]prompt.Block, talks), make([][turns]int, talks)
+	total := prompts * shared
+	for i := range all {
+		if all[i] = all[i%prompts]; i < prompts {
+			all[i] = extended(rng, nil, shared)
+		}
+		for turn := range turns {
+			grows[i][turn] = 2 + rng.IntN(6)
+			total += grows[i][turn]
+		}
+	}
+	s := w.NewOwner()
+	room := w.roomFor(int(float64(total) / fill))
+	old := 2 * total / 20
+	for i := range old {
+		if i%(old/30) == 0 {
+			w.tick(4 * time.Second)
+		}
+		w.known(s, room, extended(rng, nil, 20))
+	}
+	for turn := range turns {
+		found, known := 0, 0
+		for n, i := range rng.Perm(talks) {
+			if n%(talks/15) == 0 {
+				w.tick(4 * time.Second)
+			}
+			before := len(all[i])
+			all[i] = extended(rng, all[i], grows[i][turn])
+			if cached := w.known(s, room, all[i]); turn > 0 {
+				found, known = found+max(0, min(cached, before)-shared), known+before-shared
+			}
+		}
+		if float64(found) < least*float64(known) {
+			t.Errorf("%d conversations behind %d prompts of %d blocks, turn %d: of %d blocks of their own %.4f are found",
+				talks, prompts, shared, turn+1, known, float64(found)/float64(known))
+		}
+	}
+}
+
+// known sends a prompt, and returns how many of its blocks are known.
+func (w *world) known(s lb.Store, room int, blocks []prompt.Block) int {
+	p := WithPrompt(Even(Addrs(1)), 1, blocks)
+	p.Prefix.TTL, p.Prefix.Room, p.Prefix.Shared = time.Hour, room, room
+	_, g, err := w.reserve(s, 1, p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s.Release(w.now, 1)
+	return g.Cached
+}
+
+// testPrefixShared: see Shared.
+func testPrefixShared(t *testing.T, w *world) {
+	talks, cases := 10_000, [][2]int{{2, 1}, {16, 1}, {33, 1}, {64, 1}, {100, 1}, {16, 500}, {33, 50}}
+	if _, remote := w.Backend.(Passer); remote { // where each takes two round trips a turn
+		talks, cases = 300, [][2]int{{2, 1}, {33, 1}, {100, 1}, {16, 15}}
+	}
+	for _, c := range cases {
+		w.shared(t, c[0], c[1], talks)
+	}
+}
+
+// testPrefixBranches: prompts that branch off anywhere, also between blocks that were noted together, are known to
+// their ends.
+func testPrefixBranches(t *testing.T, w *world) {
+	const deep, each, own = 40, 20, 5
+	rng, s := rand.New(rand.NewPCG(1, 2)), w.NewOwner()
+	prompts := [][]prompt.Block{extended(rng, nil, deep)}
+	for at := range deep {
+		for range each {
+			prompts = append(prompts, extended(rng, prompts[0][:at], own))
+		}
+	}
+	for pass := range 2 {
+		for i, blocks := range prompts {
+			want := len(blocks)
+			if pass == 0 && i > 0 {
+				want -= own
+			} else if pass == 0 {
+				want = 0
+			}
+			if n := w.known(s, 8<<20, blocks); n != want {
+				t.Fatalf("pass %d, prompt %d: %d blocks of %d are known, want %d", pass+1, i, n, len(blocks), want)
+			}
+		}
+	}
+}
+
+// testPrefixTree: prompts of the same examples in any order branch off from each other at every level.
+func testPrefixTree(t *testing.T, w *world) {
+	const examples, prompts, least = 6, 700, 0.99
+	rng, s := rand.New(rand.NewPCG(3, 4)), w.NewOwner()
+	all, distinct := make([][]prompt.Block, prompts), map[uint64]bool{}
+	for i := range all {
+		seeds := []uint64{7}
+		for _, k := range rng.Perm(examples) {
+			seeds = append(seeds, uint64(100+k))
+		}
+		all[i] = Blocks(append(seeds, uint64(1000+i))...)
+		for _, b := range all[i] {
+			distinct[b.Key] = true
+		}
+	}
+	room, found, known := w.roomFor(len(distinct)), 0, 0
+	for pass := range 2 {
+		w.tick(40 * time.Second)
+		for _, blocks := range all {
+			found, known = found+pass*w.known(s, room, blocks), known+pass*len(blocks)
+		}
+	}
+	if float64(found) < least*float64(known) {
+		t.Errorf("of %d prompts of %d different blocks %.4f is known", prompts, len(distinct), float64(found)/float64(known))
+	}
+}
