@@ -183,6 +183,8 @@ func (x *prefixIndex) place(blocks []prompt.Block, tick uint16) {
 func (l *loaded) suits(n int, own *loaded, tick uint16) bool {
 	here, there := len(l.page)/entrySize+l.more+n, len(own.page)/entrySize+own.more+n
 	switch {
+	case !l.read || !own.read:
+		return l.read
 	case here <= mostEntries/4:
 		return true
 	case l.more+n > mostEntries/2:

@@ -64,13 +64,13 @@ func (p page) find(key uint64) entry {
 	return nil
 }
 
-// oldest returns how many ticks ago the last entry was written, of which a full page loses the block first.
+// oldest returns how many ticks ago the entry was written that goes first when the page is full.
 func (p page) oldest(now uint16) uint16 {
-	last := len(p)/entrySize - 1
-	if last < 0 {
+	if len(p) < entrySize {
 		return math.MaxUint16
 	}
-	_, age := p.at(last*entrySize).endpoint(0, now)
+	count := p.tenants()
+	_, age := p.at(p.last(&count, slices.Max(count[:]))).endpoint(0, now)
 	return age
 }
 
@@ -177,19 +177,13 @@ func (p page) shrink() page {
 	if over <= 0 {
 		return p
 	}
-	var count [256]int // of entries by tenant
-	for at := 0; at < len(p); at += entrySize {
-		count[p.tenant(at)]++
-	}
+	count := p.tenants()
 	most := slices.Max(count[:])
 	if most == len(p)/entrySize { // all are of one
 		return p[:pageMost]
 	}
 	for over > 0 {
-		at := len(p) - entrySize
-		for at >= 0 && count[p.tenant(at)] < most {
-			at -= entrySize
-		}
+		at := p.last(&count, most)
 		if at < 0 {
 			most--
 			continue
@@ -199,6 +193,23 @@ func (p page) shrink() page {
 		over--
 	}
 	return p
+}
+
+// tenants returns how many entries each tenant has.
+func (p page) tenants() (count [256]int) {
+	for at := 0; at+entrySize <= len(p); at += entrySize {
+		count[p.tenant(at)]++
+	}
+	return count
+}
+
+// last returns where the last entry of a tenant is that has at least so many, -1 if none has.
+func (p page) last(count *[256]int, most int) int {
+	at := (len(p)/entrySize - 1) * entrySize
+	for at >= 0 && count[p.tenant(at)] < most {
+		at -= entrySize
+	}
+	return at
 }
 
 // tenant returns whose entry there is at an offset.

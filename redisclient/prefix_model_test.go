@@ -99,11 +99,17 @@ func (m *pagesModel) places(parts []modelPart, blocks []prompt.Block, now uint16
 func (m *pagesModel) better(slot, own uint64, n int, more map[uint64]int, now uint16) bool {
 	fill := func(slot uint64) float64 { return float64(len(m.pages[slot]))/modelEntry + float64(more[slot]+n) }
 	oldest := func(slot uint64) int {
-		page := m.pages[slot]
-		if len(page) == 0 {
-			return 1 << 16
+		page, count, most := m.pages[slot], map[byte]int{}, 0
+		for at := 7; at < len(page); at += modelEntry {
+			count[page[at]]++
+			most = max(most, count[page[at]])
 		}
-		return int(now - binary.LittleEndian.Uint16(page[len(page)-20:]) + modelFresh)
+		for at := len(page) - modelEntry; at >= 0; at -= modelEntry {
+			if count[page[at+7]] == most {
+				return int(now-binary.LittleEndian.Uint16(page[at+12:])+modelFresh) - modelFresh
+			}
+		}
+		return 1 << 16
 	}
 	switch {
 	case fill(slot) <= modelMost/4:
@@ -111,7 +117,7 @@ func (m *pagesModel) better(slot, own uint64, n int, more map[uint64]int, now ui
 	case more[slot]+n > modelMost/2:
 		return false
 	case fill(slot) > modelMost && fill(own) > modelMost:
-		return oldest(slot) > oldest(own)
+		return 4*oldest(slot) > 3*oldest(own)
 	}
 	return fill(slot) < fill(own)
 }

@@ -223,6 +223,7 @@ func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) 
 		s.ask(now, r)
 		return
 	}
+	l.scope.expire = 0 // it may not have been put forward
 	s.lose(r.id)
 	if uncertain(err) {
 		s.drop(now, l.scope, false, r.id)

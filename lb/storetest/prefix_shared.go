@@ -30,7 +30,7 @@ func (w *world) roomFor(blocks int) int {
 // Shared holds that conversations behind prompts that they share are remembered, however many of them branch off from
 // one block, as long as they are no more than what a store says it remembers: each one's next turn comes after those of
 // all others. There is no place that is free, as in any store that has been in use for a while: what was there before
-// is older.
+// is older. Some of it is single blocks of tenants who have few, and so lose none.
 func Shared(t *testing.T, backend Backend, shared, prompts, talks int) {
 	(&world{t: t, Backend: backend, now: time.Hour}).shared(t, shared, prompts, talks)
 }
@@ -51,6 +51,9 @@ func (w *world) shared(t *testing.T, shared, prompts, talks int) {
 	}
 	s := w.NewOwner()
 	room := w.roomFor(int(float64(total) / fill))
+	for i := range total / 40 {
+		w.known(s, room, Claimed(extended(rng, nil, 1), byte(1+i%19)))
+	}
 	old := 2 * total / 20
 	for i := range old {
 		if i%(old/30) == 0 {

@@ -74,9 +74,17 @@ local function place(key, chain, n, known, pages, parts, now)
   end
   local got = #read > 0 and redis.call('HMGET', key, unpack(read))
   for i = 1, #read do pages[read[i]] = got[i] end
-  local function oldest(page) -- by how many ticks the last entry is
-    local low, high = string.byte(page, -20, -19)
-    return low and (now - low - 256 * high + 8) % 65536 or 65536
+  local function oldest(page) -- by how many ticks the entry is that goes first when the page is full
+    if #page < 32 then return 65536 end
+    local count, most, at = {}, 0, #page - #page % 32 - 24 -- entries by tenant; where the last entry's tenant is
+    for i = 8, #page - 24, 32 do
+      local tenant = string.byte(page, i)
+      count[tenant] = (count[tenant] or 0) + 1
+      most = math.max(most, count[tenant])
+    end
+    while count[string.byte(page, at)] < most do at = at - 32 end
+    local low, high = string.byte(page, at + 5, at + 6)
+    return (now - low - 256 * high + 8) % 65536 - 8
   end
   for k = known + 1, n, 8 do
     local own, size = sub(chain, 8 * n + 3 * k - 2, 8 * n + 3 * k), math.min(8, n - k + 1)
@@ -88,7 +96,7 @@ local function place(key, chain, n, known, pages, parts, now)
         to = put
       elseif added <= 31 then
         local better = here < there
-        if here > 63 and there > 63 then better = oldest(a) > oldest(b) end
+        if here > 63 and there > 63 then better = 4 * oldest(a) > 3 * oldest(b) end
         if better then to = put end
       end
     end
@@ -222,5 +230,8 @@ local function note(key, chain, n, pages, parts, places, held, endpoint, now, tt
     field, span = next(spans, field)
   end
   local added = not one and 0 or set and redis.call('HSET', key, unpack(set)) or redis.call('HSET', key, one, two)
-  if (due or added > 0) and redis.call('PTTL', key) < ttl * 7 / 8 then redis.call('PEXPIRE', key, ttl) end
+  if due or added > 0 then -- what is written is counted: no error may come any more
+    local left = redis.pcall('PTTL', key)
+    if type(left) ~= 'number' or left < ttl * 7 / 8 then redis.pcall('PEXPIRE', key, ttl) end
+  end
 end
