@@ -6,11 +6,12 @@ const Full = -1
 // Choose returns the index of the candidate that costs least with the request on it, or [Full] when all are at their
 // cap:
 //
-//	cost(c) = c.Base + (c.Slope * load(c) + c.Steep * beyond(c)) / c.Weight - p.Prefix.Credit * worth(c)
+//	cost(c) = c.Base + (c.Slope * (load(c) + p.Slot * requests(c)) + c.Steep * beyond(c)) / c.Weight
+//	          - p.Prefix.Credit * worth(c)
 //
-// where load is what c carries over all owners and what this request brings, both in the plan's unit, beyond is how
-// much of that is more than c.Room, and worth is what it is worth to have the part of the prompt that c has in its
-// cache, 1 at most for all of it. Counting the request itself makes an idle endpoint of twice the weight win over an
+// where load is what c carries over all owners and what this request brings, both in the plan's unit, requests is how
+// many there are then, beyond is how much of the load is more than c.Room, and worth is what it is worth to have the
+// part of the prompt that c has in its cache, 1 at most for all of it. Counting the request itself makes an idle endpoint of twice the weight win over an
 // idle one of weight 1. Equal costs are settled evenly by the lower 32 of the plan's random bits. loads[i], and
 // matched[i], the number of the prompt's blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing
 // is cached anywhere.
@@ -22,7 +23,7 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 		if c.full(loads[i]) {
 			continue
 		}
-		cost := c.cost(loads[i].in(p.Unit)+added) - p.credit(matched, i)
+		cost := p.cost(c, loads[i], added) - p.credit(matched, i)
 		switch {
 		case ties == 0 || cost < least:
 			ties, least = 1, cost
@@ -36,7 +37,7 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	skip := int(uint32(p.Tie) % uint32(ties))
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		if c.full(loads[i]) || c.cost(loads[i].in(p.Unit)+added)-p.credit(matched, i) != least {
+		if c.full(loads[i]) || p.cost(c, loads[i], added)-p.credit(matched, i) != least {
 			continue
 		}
 		if skip == 0 {
@@ -49,9 +50,15 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 
 func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }
 
-// cost is what the candidate costs with the given load on it, in the plan's unit.
-func (c *Candidate) cost(load float64) float64 {
-	cost := c.Base + c.Slope*load/c.Weight
+// cost is what a candidate costs with the plan's request, which adds so much, on top of its load.
+func (p *Plan) cost(c *Candidate, l Load, added float64) float64 {
+	return c.cost(l.in(p.Unit)+added, float64(p.Slot*(l.Requests+1)))
+}
+
+// cost is what the candidate costs with the given load on it, and with slots that count beside it, in the plan's unit. Both
+// are whole numbers, so that their sum is exact.
+func (c *Candidate) cost(load, slots float64) float64 {
+	cost := c.Base + c.Slope*(load+slots)/c.Weight
 	if c.Steep > 0 && load > c.Room {
 		cost += c.Steep * (load - c.Room) / c.Weight
 	}

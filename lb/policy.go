@@ -108,6 +108,7 @@ type Plan struct {
 	Candidates []Candidate
 	Unit       Unit
 	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
+	Slot       int64  // what each request in flight costs beside its load, in the plan's unit
 	Tie        uint64 // random bits that settle ties between equal costs
 	Prefix     Prefix
 }
@@ -194,4 +195,9 @@ type Outcome struct {
 	CachedTokens   int64         // of these, found in the cache
 	Shape          prompt.Shape  // of the request: an engine may tell of cached tokens in one API and not in another
 	Source         uint64        // the same for requests of one tenant, or with the same beginning
+
+	Work     int64         // tokens that it was counted for, 0 when that is not known
+	Inflight int64         // requests that were in flight at the endpoint when it was chosen, over all owners
+	First    time.Duration // from the plan to the first part of an answer that came in parts, 0 for another
+	Took     time.Duration // from the plan to the end of such an answer
 }

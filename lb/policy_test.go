@@ -75,8 +75,7 @@ func TestPrefixCachePlan(t *testing.T) {
 	if reason != lb.ReasonChosen || plan.Unit != lb.Tokens || plan.Tokens != 120 || len(plan.Candidates) != 3 {
 		t.Fatalf("%+v, %s", plan, reason)
 	}
-	// Less than a quarter of the prompt is worth nothing.
-	want := lb.Prefix{Blocks: blocks, Length: 900, Tokens: 100, Credit: 150, Worth: []uint32{0, 0, 300, 400}, TTL: time.Minute, Room: 1 << 20}
+	want := lb.Prefix{Blocks: blocks, Length: 900, Tokens: 100, Credit: 150, Worth: []uint32{100, 200, 300, 400}, TTL: time.Minute, Room: 1 << 20}
 	if !reflect.DeepEqual(plan.Prefix, want) {
 		t.Errorf("%+v, want %+v", plan.Prefix, want)
 	}

@@ -2,54 +2,82 @@ package lb
 
 import (
 	"math"
+	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // popularity estimates which part of the requests of a cluster begins with a block: a count-min sketch (Cormode and
-// Muthukrishnan, 2005) whose hashes are two parts of the block's key, which is a hash already, less what a count holds of other
-// blocks on average (Deng and Rafiei, 2007). Counts are halved now and then, so that what was popular once is forgotten.
+// Muthukrishnan, 2005) whose hashes are two parts of the block's key, which is a hash already, less what a count
+// holds of other blocks on average (Deng and Rafiei, 2007). Counts are halved now and then, so that what was popular
+// once is forgotten.
 type popularity struct {
 	counts   *[2][sketchRow]uint16 // nil before the first block: most clusters never see one
 	requests int                   // that were counted, halved with the counts
 	blocks   int                   // that were counted, halved with the counts
+	burst    burst
+
+	since          time.Duration // when the present term began
+	lately, before int           // requests in this term, and in the one before
 }
 
 const (
 	sketchRow = 1 << 13
-	// sketchSpan is how many requests for each endpoint are counted before all counts are halved: an endpoint's fair part are 8 to 16
-	// of them, which is enough to tell, and what becomes popular does so after a few. There are sketchSpanMin at least, and as many
-	// as a count can hold at most.
+	// sketchSpan is how many requests for each endpoint are counted before all counts are halved: an endpoint's fair
+	// part are 8 to 16 of them, which is enough to tell, and what becomes popular does so after a few. There are
+	// sketchSpanMin at least, and as many as a count can hold at most.
 	sketchSpan    = 16
 	sketchSpanMin = 64
 	sketchSpanMax = 1<<16 - 1
-	// poor is the part of a prompt below which a match is not followed: requests then go to endpoints that nobody uses.
-	poor = 1.0 / 4
+	// common is the part of the requests above which a block that they begin with is worth nothing, as long as there
+	// are as many of them as endpoints in a term: else it had better stay in one cache than be computed wherever a
+	// request goes.
+	common     = 1.0 / 2
+	commonTerm = 10 * time.Second
 )
 
-// worth counts a request with the blocks and returns what it is worth to have the first of them, up to each, in the unit of their
-// ends. That is their length, but a block with which more than an endpoint's fair part of the requests begins, x times as many,
-// is worth a part of x² of its length. One endpoint cannot serve all of them: computing the block on one more is paid for once
-// and saves it for all that follow there.
+// worth counts a request with the blocks and returns what it is worth to have the first of them, up to each, in the
+// unit of their ends. That is their length, but a block with which more than an endpoint's fair part of the requests
+// begins, x times as many, is worth a part of x² of its length. One endpoint cannot serve all of them: computing the
+// block on one more is paid for once and saves it for all that follow there. One that most requests begin with is
+// worth nothing: every endpoint will need it, and what comes behind it had better be spread before one cache is full
+// and the others are empty. And of several that come at once each gets its part of what all of them have in common.
 func (p *popularity) worth(blocks []prompt.Block, length, endpoints int) []uint32 {
 	if p.counts == nil && len(blocks) > 0 {
-		p.counts = new([2][sketchRow]uint16)
+		p.counts, p.burst.cells = new([2][sketchRow]uint16), new([2][sketchRow]uint16)
 	}
 	worth := make([]uint32, len(blocks))
-	sum, from := 0.0, 0
-	for i, b := range blocks {
-		fair := p.count(b.Key) * float64(endpoints) / float64(p.requests+1)
-		sum += float64(b.End-from) / max(1, fair*fair)
-		from = b.End
-		if float64(b.End) >= poor*float64(length) {
-			worth[i] = uint32(math.Ceil(sum)) // never nothing: without load it is the match that decides
-		}
+	sum, from, most := 0.0, 0, 1.0
+	if max(p.lately, p.before) >= endpoints {
+		most = common
 	}
+	for i, b := range blocks {
+		part, latest := p.count(b.Key)/float64(p.requests+1), float64(p.burst.count(b.Key))
+		if part <= most {
+			fair := part * float64(endpoints)
+			sum += float64(b.End-from) / max(1, fair*fair, latest)
+		}
+		from = b.End
+		worth[i] = uint32(math.Ceil(sum))
+	}
+	p.burst.next(endpoints)
 	p.requests, p.blocks = p.requests+1, p.blocks+len(blocks)
 	if p.requests >= min(max(sketchSpanMin, sketchSpan*endpoints), sketchSpanMax) {
 		p.halve()
 	}
 	return worth
+}
+
+// tick counts a request in the term that it is in.
+func (p *popularity) tick(now time.Duration) {
+	if past := now - p.since; past >= commonTerm {
+		p.before = p.lately
+		if past >= 2*commonTerm {
+			p.before = 0
+		}
+		p.since, p.lately = now, 0
+	}
+	p.lately++
 }
 
 // count counts a block and returns how often it was counted before.

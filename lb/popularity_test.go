@@ -3,6 +3,7 @@ package lb
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
 )
@@ -91,14 +92,30 @@ func TestWorthAmongManyEndpoints(t *testing.T) {
 	}
 }
 
-// Less than a quarter of a prompt is not worth anything.
-func TestPoorMatchIsWorthNothing(t *testing.T) {
-	var p popularity
-	got := p.worth(chainOf(0, 10), 1000, 4)
-	for i, w := range got {
-		if want := uint32(100 * (i + 1)); i < 2 && w != 0 || i >= 2 && w != want {
-			t.Errorf("%d blocks of 10 are worth %d", i+1, w)
-		}
+// What most requests begin with is worth nothing as long as there are many, and its part of its length when there are
+// few: what nobody asks for had better stay in one cache. However short a match is otherwise, it is worth something.
+func TestCommonIsWorthNothing(t *testing.T) {
+	const endpoints = 4
+	for _, tc := range []struct {
+		name  string
+		every time.Duration
+		want  [2]uint32 // up to the end of the common beginning, and up to the end of all
+	}{
+		{"often", time.Second, [2]uint32{0, 900}},
+		{"seldom", 5 * time.Second, [2]uint32{7, 907}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var p popularity
+			var got []uint32
+			for i := range uint64(100) {
+				p.tick(time.Duration(i) * tc.every)
+				blocks := append(chainOf(0, 1), chainOf(i+1, 10)[1:]...)
+				got = p.worth(blocks, 1000, endpoints)
+			}
+			if got[0] != tc.want[0] || got[9] != tc.want[1] {
+				t.Errorf("worth %d, and %d of 1000 with the rest, want %v", got[0], got[9], tc.want)
+			}
+		})
 	}
 }
 

@@ -4,7 +4,7 @@ import "time"
 
 // CacheConfig says how prefix_cache trades what is cached against load.
 type CacheConfig struct {
-	Credit float64       // tokens of load that one cached token of the prompt is worth
+	Credit float64       // tokens of load that one cached token of the prompt is worth while nobody waits
 	TTL    time.Duration // for how long an endpoint is taken to keep what it has computed, [MaxTTL] at most
 	Room   int           // bytes that the embedded store may use to remember who has what
 	Shared int           // bytes that a store in Redis may use for that
@@ -19,7 +19,7 @@ const MaxTTL = 48 * time.Hour
 //
 // What is cached is worth a number of tokens of load, so a prompt goes to another endpoint as soon as those that have
 // it carry that much more than the others; these then have it as well. The hotter it is, the less that takes: see
-// popularity.
+// popularity. The more requests wait, the more it takes: see pressure.
 type prefixCache struct {
 	*leastRequest
 	cache   CacheConfig
@@ -50,10 +50,13 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	if r.Uncached {
 		saved = 0
 	}
+	p.caches.popular.tick(now)
+	plan.Slot = p.caches.pressure.slot()
 	plan.Prefix = Prefix{
-		Blocks: r.Blocks, Length: r.Length, Tokens: saved, Credit: p.cache.Credit * float64(saved),
-		Worth: p.caches.popular.worth(r.Blocks, r.Length, size),
-		TTL:   p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
+		Blocks: r.Blocks, Length: r.Length, Tokens: saved,
+		Credit: p.cache.Credit * p.caches.pressure.gain() * float64(saved),
+		Worth:  p.caches.popular.worth(r.Blocks, r.Length, size),
+		TTL:    p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
 	}
 	return plan, ReasonChosen
 }
@@ -62,4 +65,5 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 func (p *prefixCache) Observe(now time.Duration, o Outcome) {
 	p.leastRequest.Observe(now, o)
 	p.caches.observe(now, p.cache.TTL, o)
+	p.caches.pressure.observe(&o)
 }

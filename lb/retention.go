@@ -65,6 +65,7 @@ const (
 type Caches struct {
 	endpoints map[string]*keeper
 	popular   popularity
+	pressure  pressure
 	keeps     time.Duration // what a plan has last said
 	losses    uint64
 	sorted    []time.Duration

@@ -94,7 +94,11 @@ func (s *stream) responseBody(size int, end bool) {
 	if s.streams && !end {
 		// The prefill is done: what remains in flight is the output. An answer in one piece has no such moment.
 		s.tokens = s.output
-		s.store.Amend(s.now(), s.id, "", s.tokens)
+		now := s.now()
+		if s.prompted != nil {
+			s.first = s.plugin.vm.now() - s.prompted.planned
+		}
+		s.store.Amend(now, s.id, "", s.tokens)
 	}
 }
 
@@ -123,6 +127,9 @@ func (s *stream) done() {
 		outcome := lb.Outcome{}
 		s.learn(now, &outcome)
 		verdict := s.verdict(now)
+		if verdict == lb.Success {
+			s.time(now, &outcome)
+		}
 		if verdict > lb.Overload || verdict == lb.Overload && s.status > 0 {
 			s.forget(0) // before the release: who sees that the request is gone does not find its prompt either
 		}
@@ -131,6 +138,19 @@ func (s *stream) done() {
 		s.policy.Observe(now, outcome)
 	}
 	s.phase = phaseDone
+}
+
+// time puts into the outcome what the request was counted for, and how long its answer took. Times are those of
+// ticks, so only their averages mean something.
+func (s *stream) time(now time.Duration, o *lb.Outcome) {
+	if s.prompted == nil || s.addr != s.chosen || s.cfg.Shadow {
+		return
+	}
+	plan, grant := &s.ask.plan, &s.ask.grant
+	o.Work, o.Inflight = plan.Work(grant.Cached), grant.Load.Requests-1
+	if s.streams {
+		o.First, o.Took = s.first, now-s.prompted.planned
+	}
 }
 
 // forsake ends the wait for the body: the client has left, or the gateway has answered, before it was there.
