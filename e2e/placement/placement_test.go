@@ -1,0 +1,61 @@
+package placement
+
+import (
+	"slices"
+	"testing"
+)
+
+// run plays the workload of that name with a policy.
+func run(t *testing.T, name string, load float64, maker func() Maker) Result {
+	t.Helper()
+	all := Workloads()
+	i := slices.IndexFunc(all, func(w Workload) bool { return w.Name == name })
+	p := all[i].Prepare(1)
+	r := p.Run(load, maker())
+	t.Logf("%s at %g: %+v", name, load, r)
+	return r
+}
+
+func warmest() Maker { return Warm("prefix_cache", DefaultCredit) }
+
+func exactly(credit float64) func() Maker { return func() Maker { return Exact(credit) } }
+
+// The same seed gives the same run.
+func TestRunsRepeat(t *testing.T) {
+	if a, b := run(t, "trees2", 1, warmest), run(t, "trees2", 1, warmest); a != b {
+		t.Errorf("%+v and %+v", a, b)
+	}
+}
+
+// While all servers wait, the more is computed the longer: prompts stay where they are cached, as with exact
+// knowledge of caches and the credit that is best then.
+func TestSaturationStays(t *testing.T) {
+	got, limit := run(t, "poisson", 1.5, warmest), run(t, "poisson", 1.5, exactly(8))
+	if got.Cached < 0.95*limit.Cached || float64(got.TTFT) > 1.2*float64(limit.TTFT) {
+		t.Errorf("cached %.3f at a TTFT of %v, possible are %.3f at %v", got.Cached, got.TTFT, limit.Cached, limit.TTFT)
+	}
+}
+
+// The branches of a tree, which come at once, spread nearly as if nothing were cached, and find more.
+func TestBurstsSpread(t *testing.T) {
+	got, even := run(t, "trees24", 1, warmest), run(t, "trees24", 1, RoundRobin)
+	if float64(got.TTFT) > 1.3*float64(even.TTFT) || got.Cached < even.Cached+0.04 {
+		t.Errorf("cached %.3f at a TTFT of %v, evenly %.3f at %v", got.Cached, got.TTFT, even.Cached, even.TTFT)
+	}
+}
+
+// Conversations with one system prompt spread over the servers although nothing else is in flight: one cache has no
+// room for all of them.
+func TestCommonPromptSpreads(t *testing.T) {
+	got, ring := run(t, "single", 1, warmest), run(t, "single", 1, RingHash)
+	if got.Cached < 0.97*ring.Cached || got.Uneven > 2 {
+		t.Errorf("cached %.3f of %.3f, max/mean %.1f", got.Cached, ring.Cached, got.Uneven)
+	}
+}
+
+// The only conversation stays where it is.
+func TestLoneConversationStays(t *testing.T) {
+	if got, ring := run(t, "lone", 1, warmest), run(t, "lone", 1, RingHash); got.Cached < ring.Cached {
+		t.Errorf("cached %.3f, %.3f where it stays", got.Cached, ring.Cached)
+	}
+}

@@ -1,0 +1,245 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// simple is a policy that only chooses, by what is in flight.
+type simple struct {
+	rng    *rand.Rand
+	counts []int
+	choose func(p *simple, r *Request) int
+}
+
+func (p *simple) Choose(_ time.Duration, r *Request) int {
+	i := p.choose(p, r)
+	p.counts[i]++
+	return i
+}
+
+func (p *simple) First(time.Duration, *Request)    {}
+func (p *simple) Last(_ time.Duration, r *Request) { p.counts[r.Server]-- }
+
+func simply(choose func(p *simple, r *Request) int) Maker {
+	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
+		return &simple{rand.New(rand.NewPCG(seed, 4)), make([]int, len(servers)), choose}
+	}
+}
+
+// RoundRobin returns the policy of that name.
+func RoundRobin() Maker {
+	next := -1
+	return simply(func(p *simple, _ *Request) int {
+		next++
+		return next % len(p.counts)
+	})
+}
+
+// LeastRequest is Envoy's: the better of two random servers.
+func LeastRequest() Maker {
+	return simply(func(p *simple, _ *Request) int {
+		a, b := p.rng.IntN(len(p.counts)), p.rng.IntN(len(p.counts))
+		if p.counts[b] < p.counts[a] {
+			return b
+		}
+		return a
+	})
+}
+
+// FewestRequests is the server with the fewest requests in flight of all.
+func FewestRequests() Maker {
+	return simply(func(p *simple, _ *Request) int {
+		return cheapest(p.rng, len(p.counts), func(i int) float64 { return float64(p.counts[i]) })
+	})
+}
+
+// RingHash sends all requests of a session to one server.
+func RingHash() Maker {
+	return simply(func(p *simple, r *Request) int {
+		best, most := 0, uint64(0)
+		for i := range p.counts {
+			if h := xxhash.Sum64String(fmt.Sprint(r.Session, " at ", i)); h > most {
+				best, most = i, h
+			}
+		}
+		return best
+	})
+}
+
+// cheapest returns the one of n that costs least, any of those that cost the same.
+func cheapest(rng *rand.Rand, n int, cost func(int) float64) int {
+	best, least, ties := 0, math.Inf(1), 0
+	for i := range n {
+		switch c := cost(i); {
+		case c < least:
+			best, least, ties = i, c, 1
+		case c == least:
+			if ties++; rng.IntN(ties) == 0 {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// exact knows what the servers have in their caches, and how long answers will be.
+type exact struct {
+	rng     *rand.Rand
+	servers []*vllmsim.Virtual
+	loads   []float64 // tokens
+	credit  float64
+}
+
+// Exact chooses by the rule of [lb.Choose], with a credit and with true caches and loads.
+func Exact(credit float64) Maker {
+	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
+		return &exact{rand.New(rand.NewPCG(seed, 5)), servers, make([]float64, len(servers)), credit}
+	}
+}
+
+func (p *exact) Choose(_ time.Duration, r *Request) int {
+	cached := make([]float64, len(p.servers))
+	for i, s := range p.servers {
+		cached[i] = float64(s.Cached(r.chain))
+	}
+	i := cheapest(p.rng, len(p.servers), func(i int) float64 { return p.loads[i] - p.credit*cached[i] })
+	work := float64(len(r.prompt)/4) - cached[i]
+	r.policy = work
+	p.loads[i] += work + float64(r.Answer)
+	return i
+}
+
+func (p *exact) First(_ time.Duration, r *Request) { p.loads[r.Server] -= r.policy.(float64) }
+func (p *exact) Last(_ time.Duration, r *Request)  { p.loads[r.Server] -= float64(r.Answer) }
+
+// warm is a policy of Warmgate over the embedded store.
+type warm struct {
+	rng     *rand.Rand
+	policy  lb.Policy
+	store   *lb.MemStore
+	view    *lb.View
+	places  map[string]int
+	id      lb.LeaseID
+	typical float64 // tokens of an answer, as the plugin learns them
+}
+
+// lease is what warm keeps with a request.
+type lease struct {
+	id       lb.LeaseID
+	planned  time.Duration
+	expected int64 // tokens
+	output   int64
+	work     int64 // tokens that it counts for
+	inflight int64
+	first    time.Duration
+}
+
+// DefaultCredit is the plugin's.
+const DefaultCredit = 2
+
+// Warm is a policy of Warmgate with a credit.
+func Warm(name string, credit float64) Maker {
+	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
+		kv := memory{}
+		if err := lb.Prepare(kv); err != nil {
+			panic(err)
+		}
+		policy, err := lb.New(name, lb.Config{
+			Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+			Cache: lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, Room: 8 << 20},
+		})
+		if err != nil {
+			panic(err)
+		}
+		p := &warm{
+			rng: rand.New(rand.NewPCG(seed, 6)), policy: policy, store: lb.NewMemStore(kv, 1, time.Hour),
+			view: &lb.View{Cluster: "llm"}, places: map[string]int{}, typical: 256,
+		}
+		for i := range servers {
+			addr := fmt.Sprintf("10.0.0.%d:8000", i+1)
+			p.places[addr] = i
+			p.view.Endpoints = append(p.view.Endpoints, lb.Endpoint{Addr: addr})
+		}
+		return p
+	}
+}
+
+func (p *warm) Choose(now time.Duration, r *Request) int {
+	l := &lease{planned: now, output: int64(min(float64(r.Answer), 2*math.Ceil(p.typical)))}
+	ask := lb.Request{
+		PromptTokens: int64(len(r.prompt) / 4), OutputTokens: l.output,
+		Blocks: r.blocks, Length: r.length, Tie: p.rng.Uint64(),
+	}
+	plan, reason := p.policy.Plan(now, &ask, p.view)
+	if reason != lb.ReasonChosen {
+		panic(reason)
+	}
+	p.id++
+	l.id = p.id
+	r.policy = l
+	server := 0
+	p.store.Reserve(now, l.id, &plan, func(g lb.Grant, err error) {
+		if err != nil {
+			panic(err)
+		}
+		server = p.places[plan.Candidates[g.Index].Addr]
+		l.work, l.inflight = plan.Work(g.Cached), g.Load.Requests-1
+		l.expected = int64(float64(ask.PromptTokens) * plan.Prefix.Share(g.Cached))
+	})
+	return server
+}
+
+func (p *warm) First(now time.Duration, r *Request) {
+	l := r.policy.(*lease)
+	l.first = now - l.planned
+	p.store.Amend(now, l.id, "", l.output)
+}
+
+func (p *warm) Last(now time.Duration, r *Request) {
+	l := r.policy.(*lease)
+	p.store.Release(now, l.id)
+	p.typical *= math.Pow(min(max(float64(r.Answer)/p.typical, 0.25), 4), 1.0/16)
+	p.policy.Observe(now, lb.Outcome{
+		Addr: p.view.Endpoints[r.Server].Addr, Verdict: lb.Success, Planned: l.planned,
+		PromptTokens: int64(len(r.prompt) / 4), ExpectedTokens: l.expected, CachedTokens: int64(r.job.Cached),
+		Source: r.blocks[0].Key,
+		Work:   l.work, Inflight: l.inflight, First: l.first, Took: now - l.planned,
+	})
+}
+
+// memory is an [lb.KV].
+type memory map[string]*value
+
+type value struct {
+	val []byte
+	cas uint32
+}
+
+func (m memory) Get(key string) ([]byte, uint32, error) {
+	v := m[key]
+	if v == nil {
+		return nil, 0, lb.ErrNotFound
+	}
+	return append([]byte(nil), v.val...), v.cas, nil
+}
+
+func (m memory) Set(key string, val []byte, cas uint32) error {
+	v := m[key]
+	if v == nil {
+		v = &value{}
+		m[key] = v
+	}
+	if cas != 0 && cas != v.cas {
+		return lb.ErrMismatch
+	}
+	v.val, v.cas = append(v.val[:0], val...), v.cas+1
+	return nil
+}

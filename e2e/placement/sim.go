@@ -1,0 +1,249 @@
+// Package placement simulates clients, a gateway and model servers in virtual time, to study where policies send
+// requests: thousands of runs take minutes. The servers are those of vllmsim, without the network; policies of Warmgate
+// are the real ones, over the embedded store.
+package placement
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/vllmsim"
+)
+
+// Request is one that is under way.
+type Request struct {
+	*Turn
+	Session string
+	Server  int
+
+	script int
+	job    vllmsim.Job
+	sent   time.Duration
+	policy any // what the policy keeps with it
+}
+
+// Policy chooses servers.
+type Policy interface {
+	// Choose returns the server for a request.
+	Choose(now time.Duration, r *Request) int
+	// First is called with a request's first token, and Last with its last.
+	First(now time.Duration, r *Request)
+	Last(now time.Duration, r *Request)
+}
+
+// Maker makes a policy for servers that are all idle.
+type Maker func(seed uint64, servers []*vllmsim.Virtual) Policy
+
+// Result is what became of a run.
+type Result struct {
+	Cached float64       // share of the prompt tokens that were cached
+	TTFT   time.Duration // mean time to the first token
+	P99    time.Duration
+	Uneven float64       // requests of the busiest server over the mean of all
+	Took   time.Duration // until all was done
+}
+
+// sim is one run.
+type sim struct {
+	work    *Workload
+	scripts []Script
+	servers []*vllmsim.Virtual
+	busy    []bool // a step is under way
+	policy  Policy
+	jobs    map[*vllmsim.Job]*Request
+
+	now    time.Duration
+	events events
+	order  int
+	queue  []next      // what users of a closed loop do next
+	open   map[int]int // turns of a script that are under way or due
+
+	prompt, cached int // tokens
+	counts         []int
+	ttft           []time.Duration
+}
+
+// next is a turn that waits for a user.
+type next struct {
+	script, turn int
+	ready        time.Duration
+}
+
+// Prepared is a workload with the scripts of one seed.
+type Prepared struct {
+	*Workload
+	Seed    uint64
+	scripts []Script
+}
+
+// Prepare makes the scripts of one seed.
+func (w *Workload) Prepare(seed uint64) *Prepared {
+	scripts := w.Scripts(seed)
+	prepare(scripts, w.Server)
+	return &Prepared{w, seed, scripts}
+}
+
+// Capacity returns the load of an open loop at which all that comes is just served, 1 for one that has that pace
+// and for a closed one.
+func (p *Prepared) Capacity() float64 {
+	if p.Full > 0 || p.Paced {
+		return 1
+	}
+	last := p.scripts[len(p.scripts)-1].Due
+	return float64(last) / float64(p.Run(0, Exact(4)).Took)
+}
+
+// Run plays a workload at a load, relative to what fills the servers. Of an open loop that is the factor by which it is
+// faster than its own pace; 0 sends all at once.
+func (p *Prepared) Run(load float64, maker Maker) Result {
+	s := &sim{work: p.Workload, scripts: p.scripts, jobs: map[*vllmsim.Job]*Request{}, open: map[int]int{}}
+	for range p.Servers {
+		s.servers = append(s.servers, vllmsim.NewVirtual(p.Server))
+		s.busy, s.counts = append(s.busy, false), append(s.counts, 0)
+	}
+	s.policy = maker(p.Seed, s.servers)
+	if p.Full > 0 {
+		s.closed(max(1, int(load*float64(p.Full)+0.5)))
+	} else {
+		s.due(load)
+	}
+	for len(s.events) > 0 {
+		e := heap.Pop(&s.events).(event)
+		s.now = e.at
+		e.do()
+	}
+	return s.result()
+}
+
+// due lets each script begin when it is due.
+func (s *sim) due(load float64) {
+	for i := range s.scripts {
+		due := time.Duration(0)
+		if load > 0 {
+			due = time.Duration(float64(s.scripts[i].Due) / load)
+		}
+		s.open[i]++
+		s.at(due, func() { s.send(i, 0) })
+	}
+}
+
+// apart is how long after the one before a user of a closed loop begins.
+const apart = 20 * time.Millisecond
+
+// closed lets so many users begin.
+func (s *sim) closed(users int) {
+	for i := range s.scripts {
+		s.queue = append(s.queue, next{script: i})
+	}
+	for i := range users {
+		s.at(time.Duration(i)*apart, s.advance)
+	}
+}
+
+// advance lets a user take what comes next.
+func (s *sim) advance() {
+	if len(s.queue) == 0 {
+		return
+	}
+	n := s.queue[0]
+	s.queue = s.queue[1:]
+	s.open[n.script]++
+	s.at(max(s.now, n.ready), func() { s.send(n.script, n.turn) })
+}
+
+func (s *sim) send(script, turn int) {
+	t := &s.scripts[script].Turns[turn]
+	r := &Request{
+		Turn: t, Session: s.scripts[script].Session, script: script, sent: s.now,
+		job: vllmsim.Job{Prompt: t.prompt, Tokens: t.Answer, Seed: t.seed},
+	}
+	r.Server = s.policy.Choose(s.now, r)
+	s.counts[r.Server]++
+	s.jobs[&r.job] = r
+	s.servers[r.Server].Add(&r.job, s.now)
+	if !s.busy[r.Server] {
+		s.step(r.Server)
+	}
+}
+
+// step begins a step of a server, if it has work.
+func (s *sim) step(server int) {
+	took := s.servers[server].Begin(s.now)
+	if s.busy[server] = took > 0; !s.busy[server] {
+		return
+	}
+	s.at(s.now+took, func() {
+		s.servers[server].Finish(s.now, s.first, s.last)
+		s.step(server)
+	})
+}
+
+func (s *sim) first(j *vllmsim.Job) {
+	r := s.jobs[j]
+	s.ttft = append(s.ttft, s.now-r.sent)
+	s.prompt += len(r.prompt) / 4
+	s.cached += j.Cached
+	s.policy.First(s.now, r)
+}
+
+func (s *sim) last(j *vllmsim.Job) {
+	r := s.jobs[j]
+	delete(s.jobs, j)
+	s.policy.Last(s.now, r)
+	turns := s.scripts[r.script].Turns
+	s.open[r.script]--
+	for i := range turns {
+		if turns[i].Parent < 0 || &turns[turns[i].Parent] != r.Turn {
+			continue
+		}
+		if s.work.Rotate {
+			s.queue = append(s.queue, next{r.script, i, s.now})
+			continue
+		}
+		s.open[r.script]++
+		s.at(s.now+turns[i].Think, func() { s.send(r.script, i) })
+	}
+	if s.work.Full > 0 && s.open[r.script] == 0 {
+		s.advance()
+	}
+}
+
+func (s *sim) result() Result {
+	slices.Sort(s.ttft)
+	var sum time.Duration
+	for _, t := range s.ttft {
+		sum += t
+	}
+	n := len(s.ttft)
+	return Result{
+		Cached: float64(s.cached) / float64(s.prompt), TTFT: sum / time.Duration(n), P99: s.ttft[n-1-n/100],
+		Uneven: float64(slices.Max(s.counts)*len(s.counts)) / float64(n), Took: s.now,
+	}
+}
+
+// event is something that happens.
+type event struct {
+	at    time.Duration
+	order int // of events at the same time
+	do    func()
+}
+
+func (s *sim) at(t time.Duration, do func()) {
+	s.order++
+	heap.Push(&s.events, event{t, s.order, do})
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
