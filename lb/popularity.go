@@ -12,13 +12,19 @@ import (
 // holds of other blocks on average (Deng and Rafiei, 2007). Counts are halved now and then, so that what was popular
 // once is forgotten.
 type popularity struct {
-	counts   *[2][sketchRow]uint16 // nil before the first block: most clusters never see one
-	requests int                   // that were counted, halved with the counts
-	blocks   int                   // that were counted, halved with the counts
+	counts   *[2][sketchRow]tally // nil before the first block: most clusters never see one
+	requests int                  // that were counted, halved with the counts
+	blocks   int                  // that were counted, halved with the counts
 	burst    burst
 
 	since          time.Duration // when the present term began
 	lately, before int           // requests in this term, and in the one before
+}
+
+// tally is what is counted of blocks with the same part of their keys.
+type tally struct {
+	all   uint16
+	burst uint16
 }
 
 const (
@@ -42,20 +48,21 @@ const (
 // block on one more is paid for once and saves it for all that follow there. One that most requests begin with is
 // worth nothing: every endpoint will need it, and what comes behind it had better be spread before one cache is full
 // and the others are empty. And of several that come at once each gets its part of what all of them have in common.
-func (p *popularity) worth(blocks []prompt.Block, length, endpoints int) []uint32 {
+func (p *popularity) worth(blocks []prompt.Block, endpoints int) []uint32 {
 	if p.counts == nil && len(blocks) > 0 {
-		p.counts, p.burst.cells = new([2][sketchRow]uint16), new([2][sketchRow]uint16)
+		p.counts = new([2][sketchRow]tally)
 	}
 	worth := make([]uint32, len(blocks))
-	sum, from, most := 0.0, 0, 1.0
+	sum, from, most := 0.0, 0, math.Inf(1)
 	if max(p.lately, p.before) >= endpoints {
 		most = common
 	}
+	usual, whole := float64(p.blocks)/sketchRow, 1/float64(p.requests+1)
 	for i, b := range blocks {
-		part, latest := p.count(b.Key)/float64(p.requests+1), float64(p.burst.count(b.Key))
-		if part <= most {
+		count, latest := p.count(b.Key)
+		if part := max(0, float64(count)-usual) * whole; part <= most {
 			fair := part * float64(endpoints)
-			sum += float64(b.End-from) / max(1, fair*fair, latest)
+			sum += float64(b.End-from) / max(1, fair*fair, float64(latest))
 		}
 		from = b.End
 		worth[i] = uint32(math.Ceil(sum))
@@ -80,20 +87,20 @@ func (p *popularity) tick(now time.Duration) {
 	p.lately++
 }
 
-// count counts a block and returns how often it was counted before.
-func (p *popularity) count(key uint64) float64 {
+// count counts a block and returns how often it was counted before, and how often of late.
+func (p *popularity) count(key uint64) (before uint16, latest int) {
 	x, y := &p.counts[0][key>>16%sketchRow], &p.counts[1][key>>40%sketchRow]
-	before := float64(min(*x, *y))
-	*x += min(1, math.MaxUint16-*x) // two blocks of a prompt may meet in a count
-	*y += min(1, math.MaxUint16-*y)
-	return max(0, before-float64(p.blocks)/sketchRow)
+	before = min(x.all, y.all)
+	x.all += min(1, math.MaxUint16-x.all) // two blocks of a prompt may meet in a count
+	y.all += min(1, math.MaxUint16-y.all)
+	return before, min(p.burst.count(&x.burst), p.burst.count(&y.burst))
 }
 
 func (p *popularity) halve() {
 	if p.counts != nil {
 		for row := range p.counts {
 			for i := range p.counts[row] {
-				p.counts[row][i] /= 2
+				p.counts[row][i].all /= 2
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	plan.Prefix = Prefix{
 		Blocks: r.Blocks, Length: r.Length, Tokens: saved,
 		Credit: p.cache.Credit * p.caches.pressure.gain() * float64(saved),
-		Worth:  p.caches.popular.worth(r.Blocks, r.Length, size),
+		Worth:  p.caches.popular.worth(r.Blocks, size),
 		TTL:    p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
 	}
 	return plan, ReasonChosen

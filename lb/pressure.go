@@ -15,7 +15,7 @@ const (
 	pressureOver = 64
 	// slotShare is which part of the usual work a request in flight costs beside its tokens: it holds one of the places
 	// that an endpoint has in its batch, however short it is.
-	slotShare = 1.0 / 3
+	slotShare = 1.0 / 4
 	// mostGain is how many times as much what is cached is worth at most.
 	mostGain = 16
 )

@@ -7,7 +7,7 @@ import (
 
 // answerOf is the answer to a request that found so many at its endpoint and had its first part after half of its time.
 func answerOf(inflight int64) Outcome {
-	return Outcome{Work: 300, Inflight: inflight, First: time.Second, Took: 2 * time.Second}
+	return Outcome{Work: 400, Inflight: inflight, First: time.Second, Took: 2 * time.Second}
 }
 
 // The credit rises with the requests that wait for the first part of their answer, once there is more than one at an
@@ -50,7 +50,7 @@ func TestPressureOfUnknown(t *testing.T) {
 		t.Errorf("%+v after an answer that says nothing", p)
 	}
 	for range 100 {
-		p.observe(&Outcome{Work: 300, Inflight: 100})
+		p.observe(&Outcome{Work: 400, Inflight: 100})
 	}
 	if p.gain() != 1 || p.slot() != 100 {
 		t.Errorf("after answers in one piece: %.1f times, a slot of %d tokens, want 1 and 100", p.gain(), p.slot())

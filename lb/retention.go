@@ -52,7 +52,7 @@ const (
 )
 
 // Caches is what a VM has learned of the KV caches of a cluster, and of the prompts that are asked for there. Policies come and go
-// with configurations; this stays, and all policies of the cluster share it. The prompts take 32 KiB from the first one on.
+// with configurations; this stays, and all policies of the cluster share it. The prompts take 64 KiB from the first one on.
 //
 // It learns from answers for how long endpoints keep what they have computed. Engines evict what was used longest ago, and lose
 // everything when they restart; nobody tells. But answers say how much of a prompt was cached, and the store has said how much
