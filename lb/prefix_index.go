@@ -39,9 +39,15 @@ type span struct {
 	from, to int // places of its blocks in the prompt
 }
 
-// spanMost is how many blocks of a prompt are put into a page at once. With more, what a tenant has would lie in heaps,
-// of which it loses what is above its part of a page.
-const spanMost = 8
+// spanOf returns how many blocks of a prompt, from number n on, are put into a page at once. With more at the beginning,
+// a tenant would have many blocks in few pages, and lose what is more than its part of a page. Farther behind, fewer
+// pages to read and write count for more.
+func spanOf(n int) int {
+	if n < 32 {
+		return 8
+	}
+	return 16
+}
 
 // holding is an endpoint, by the lower half of the hash of its address, and how many of a prompt's blocks it has.
 type holding struct {
@@ -137,21 +143,20 @@ func (x *prefixIndex) note(now time.Duration, p *Prefix, endpoint uint32) {
 	tick := tickOf(now)
 	x.place(p.Blocks, tick)
 	for i := range x.pages {
-		blocks := x.blocksIn(i, p.Blocks, 0)
+		blocks := x.blocksIn(i, p.Blocks)
 		x.change(&x.pages[i], func(old page) (page, bool) { return old.note(blocks, endpoint, tick) })
 	}
 }
 
-// blocksIn returns those of the prompt's blocks from number n on that spans have in a page.
-func (x *prefixIndex) blocksIn(page int, blocks []prompt.Block, n int) (in []prompt.Block) {
+// blocksIn returns those of the prompt's blocks that spans have in a page.
+func (x *prefixIndex) blocksIn(page int, blocks []prompt.Block) (in []prompt.Block) {
 	for _, s := range x.spans {
-		from := max(s.from, n)
 		switch {
-		case s.page != page || from >= s.to:
+		case s.page != page:
 		case in == nil: // most pages have one part
-			in = blocks[from:s.to:s.to]
+			in = blocks[s.from:s.to:s.to]
 		default:
-			in = append(in, blocks[from:s.to]...)
+			in = append(in, blocks[s.from:s.to]...)
 		}
 	}
 	return in
@@ -165,7 +170,7 @@ func (x *prefixIndex) place(blocks []prompt.Block, tick uint16) {
 		from = x.spans[n-1].to
 	}
 	for from < len(blocks) {
-		to := min(from+spanMost, len(blocks))
+		to := min(from+spanOf(from), len(blocks))
 		in := x.open(x.slotOf(blocks[from]))
 		if n := len(x.spans); n > 0 {
 			if before := x.spans[n-1].page; x.pages[before].suits(to-from, &x.pages[in], tick) {
@@ -192,15 +197,19 @@ func (l *loaded) suits(n int, own *loaded, tick uint16) bool {
 	case here <= mostEntries || there <= mostEntries:
 		return here < there
 	}
-	return l.page.oldest(tick) > own.page.oldest(tick)
+	return l.page.turnover(tick) > own.page.turnover(tick)
 }
 
-// forget forgets that the endpoint has more than the first n blocks of the prompt.
+// forget forgets that the endpoint has more than the first n blocks of the prompt, also those behind one that was lost,
+// which look does not find. Whatever page they are in is that of one of the blocks.
 func (x *prefixIndex) forget(p *Prefix, endpoint uint32, n int) {
-	x.look(p)
+	x.slots = max(p.Room/pageMost, LeastPages)
+	x.pages, x.spans = x.pages[:0], x.spans[:0]
+	for _, b := range p.Blocks {
+		x.open(x.slotOf(b))
+	}
 	for i := range x.pages {
-		blocks := x.blocksIn(i, p.Blocks, n)
-		x.change(&x.pages[i], func(old page) (page, bool) { return old.forget(blocks, endpoint) })
+		x.change(&x.pages[i], func(old page) (page, bool) { return old.forget(p.Blocks[min(n, len(p.Blocks)):], endpoint) })
 	}
 }
 

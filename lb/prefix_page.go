@@ -64,13 +64,15 @@ func (p page) find(key uint64) entry {
 	return nil
 }
 
-// oldest returns how many ticks ago the entry was written that goes first when the page is full.
-func (p page) oldest(now uint16) uint16 {
-	if len(p) < entrySize {
+// turnover returns how many ticks ago the entry was written that has a quarter of a full page's behind it: the longer,
+// the less is lost by what pushes others out. What goes itself may be further in front than the last, where tenants
+// with few entries have some, and would have to be searched for.
+func (p page) turnover(now uint16) uint16 {
+	at := min(len(p)/entrySize, mostEntries*3/4) - 1
+	if at < 0 {
 		return math.MaxUint16
 	}
-	count := p.tenants()
-	_, age := p.at(p.last(&count, slices.Max(count[:]))).endpoint(0, now)
+	_, age := p.at(at*entrySize).endpoint(0, now)
 	return age
 }
 

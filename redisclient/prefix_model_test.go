@@ -76,14 +76,22 @@ func (m *pagesModel) known(blocks []prompt.Block) (parts []modelPart) {
 	return parts
 }
 
-// places returns the parts with more for the blocks that are not known, eight blocks each.
+// places returns the parts with more for the blocks that are not known, eight blocks each, and 16 behind the
+// first 32.
 func (m *pagesModel) places(parts []modelPart, blocks []prompt.Block, now uint16) []modelPart {
 	more := map[uint64]int{}
+	at := 0
 	for _, p := range parts {
-		blocks = blocks[len(p.blocks):]
+		at += len(p.blocks)
 	}
+	blocks = blocks[at:]
 	for len(blocks) > 0 {
-		n := min(8, len(blocks))
+		n := 8
+		if at >= 32 {
+			n = 16
+		}
+		n = min(n, len(blocks))
+		at += n
 		slot := m.own(blocks[0])
 		if len(parts) > 0 && m.better(parts[len(parts)-1].slot, slot, n, more, now) {
 			slot = parts[len(parts)-1].slot
@@ -98,16 +106,11 @@ func (m *pagesModel) places(parts []modelPart, blocks []prompt.Block, now uint16
 // better says whether n more blocks suit a page better than the one that is theirs.
 func (m *pagesModel) better(slot, own uint64, n int, more map[uint64]int, now uint16) bool {
 	fill := func(slot uint64) float64 { return float64(len(m.pages[slot]))/modelEntry + float64(more[slot]+n) }
-	oldest := func(slot uint64) int {
-		page, count, most := m.pages[slot], map[byte]int{}, 0
-		for at := 7; at < len(page); at += modelEntry {
-			count[page[at]]++
-			most = max(most, count[page[at]])
-		}
-		for at := len(page) - modelEntry; at >= 0; at -= modelEntry {
-			if count[page[at+7]] == most {
-				return int(now-binary.LittleEndian.Uint16(page[at+12:])+modelFresh) - modelFresh
-			}
+	turnover := func(slot uint64) int {
+		page := whole(m.pages[slot])
+		if n := min(len(page)/modelEntry, 47); n > 0 {
+			seen := binary.LittleEndian.Uint16(page[(n-1)*modelEntry+12:])
+			return int(now-seen+modelFresh) - modelFresh
 		}
 		return 1 << 16
 	}
@@ -117,7 +120,7 @@ func (m *pagesModel) better(slot, own uint64, n int, more map[uint64]int, now ui
 	case more[slot]+n > modelMost/2:
 		return false
 	case fill(slot) > modelMost && fill(own) > modelMost:
-		return 4*oldest(slot) > 3*oldest(own)
+		return turnover(slot) > turnover(own)
 	}
 	return fill(slot) < fill(own)
 }
@@ -212,10 +215,13 @@ func (m *pagesModel) note(blocks []prompt.Block, endpoint uint32, now uint16) {
 	for slot, c := range pages {
 		if c.changed {
 			page := append(c.front, without(m.pages[slot], c.moved)...)
-			m.pages[slot] = shared(page[:len(page)/modelEntry*modelEntry])
+			m.pages[slot] = shared(whole(page))
 		}
 	}
 }
+
+// whole returns the page without the part of an entry at its end.
+func whole(page []byte) []byte { return page[:len(page)/modelEntry*modelEntry] }
 
 // shared returns the page with so many entries as it may have. What goes is, one after the other, the last entry of
 // those tenants that have most.
@@ -245,30 +251,59 @@ func without(page []byte, places []int) (left []byte) {
 	return left
 }
 
-// forget takes back that the endpoint has more than the first n blocks.
+// forget takes back that the endpoint has more than the first n blocks. Each is looked for in the page of the block
+// before it and in those that the blocks up to it name, of which the latest eight.
 func (m *pagesModel) forget(blocks []prompt.Block, endpoint uint32, n int) {
-	empty := map[uint64][]int{}
-	for _, part := range m.known(blocks) {
-		for _, at := range part.at {
-			if n--; n >= 0 {
-				continue
+	var named []uint64
+	last, any := uint64(0), false
+	for k, b := range blocks {
+		if own := m.own(b); len(m.pages[own]) > 0 && !slices.Contains(named, own) {
+			named = append(named, own)
+		}
+		places := slices.Clone(named[max(0, len(named)-8):])
+		slices.Reverse(places)
+		if any && !slices.Contains(places, last) {
+			places = append(places, last)
+		}
+		still, at := false, uint64(0)
+		for _, slot := range places {
+			there := m.drop(slot, b.Key, endpoint, k >= n)
+			switch {
+			case there && any && slot == last:
+				still = true
+			case there && at == 0:
+				at = slot + 1
 			}
-			e := m.pages[part.slot][at : at+modelEntry]
-			for i := 8; i < len(e); i += 6 {
-				if binary.LittleEndian.Uint32(e[i:]) == endpoint {
-					copy(e[i:], e[i+6:])
-					clear(e[modelEntry-6:])
-					if bytes.Equal(e[8:], make([]byte, 24)) {
-						empty[part.slot] = append(empty[part.slot], at)
+		}
+		if !still && at > 0 {
+			last, any = at-1, true
+		}
+	}
+}
+
+// drop takes the endpoint out of all entries of a block in a page, if it is to, and says whether there are any. Without
+// entries the page goes.
+func (m *pagesModel) drop(slot, key uint64, endpoint uint32, out bool) (there bool) {
+	for at := 0; at+modelEntry <= len(m.pages[slot]); {
+		e := m.pages[slot][at : at+modelEntry]
+		at += modelEntry
+		if binary.LittleEndian.Uint64(e) != key {
+			continue
+		}
+		there = true
+		for i := 8; out && i < len(e); i += 6 {
+			if binary.LittleEndian.Uint32(e[i:]) == endpoint {
+				copy(e[i:], e[i+6:])
+				clear(e[modelEntry-6:])
+				if bytes.Equal(e[8:], make([]byte, 24)) {
+					at -= modelEntry
+					if m.pages[slot] = without(m.pages[slot], []int{at}); len(m.pages[slot]) < modelEntry {
+						delete(m.pages, slot)
 					}
-					break
 				}
+				break
 			}
 		}
 	}
-	for slot, places := range empty {
-		if m.pages[slot] = without(m.pages[slot], places); len(m.pages[slot]) == 0 {
-			delete(m.pages, slot)
-		}
-	}
+	return there
 }

@@ -250,3 +250,22 @@ func branch(common []prompt.Block, n int, seed uint64) []prompt.Block {
 	}
 	return blocks
 }
+
+// What is behind a page that was lost is taken back as well.
+func TestForgetBehindLostPage(t *testing.T) {
+	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 10, numbered(40, 1))
+		_, g := grantedTo(t, s, 1, plan)
+		m := newPagesModel("llm", plan.Prefix.Shared)
+		w.load(m)
+		parts := m.known(plan.Prefix.Blocks)
+		if len(parts) < 3 {
+			t.Fatalf("%d parts: there is none in the middle", len(parts))
+		}
+		w.value("HDEL", m.key, modelField(parts[1].slot))
+		s.Forget(0, 1, plan, manualPlan.Candidates[g.Index].Addr, 0)
+		if left := w.value("HVALS", m.key).Items; len(left) > 0 {
+			t.Errorf("%d pages are left of a prompt that nobody has", len(left))
+		}
+	})
+}

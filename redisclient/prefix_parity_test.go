@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// twins are the embedded store and the one in Redis, which are asked for the same.
+// twins are the embedded store and the one in Redis, which get the same calls.
 type twins struct {
 	t      testing.TB
 	rng    *rand.Rand
@@ -120,7 +120,7 @@ func TestStoresRememberTheSame(t *testing.T) {
 	}
 }
 
-// FuzzStoresRememberTheSame lets the fuzzer choose what is asked for.
+// FuzzStoresRememberTheSame lets the fuzzer choose the calls.
 func FuzzStoresRememberTheSame(f *testing.F) {
 	server := redisserver.StartT(f, redisserver.Options{})
 	f.Add([]byte{1, 2, 3})

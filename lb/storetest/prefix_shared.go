@@ -50,8 +50,9 @@ func (w *world) shared(t *testing.T, shared, prompts, talks int) {
 		}
 	}
 	s := w.NewOwner()
-	room := w.roomFor(int(float64(total) / fill))
-	for i := range total / 40 {
+	quiet := total / 40
+	room := w.roomFor(int(float64(total+quiet) / fill))
+	for i := range quiet {
 		w.known(s, room, Claimed(extended(rng, nil, 1), byte(1+i%19)))
 	}
 	old := 2 * total / 20
@@ -94,7 +95,7 @@ func (w *world) known(s lb.Store, room int, blocks []prompt.Block) int {
 
 // testPrefixShared: see Shared.
 func testPrefixShared(t *testing.T, w *world) {
-	talks, cases := 10_000, [][2]int{{2, 1}, {16, 1}, {33, 1}, {64, 1}, {100, 1}, {16, 500}, {33, 50}}
+	talks, cases := 10_000, [][2]int{{2, 1}, {16, 1}, {33, 1}, {64, 1}, {100, 1}, {16, 100}, {33, 50}}
 	if _, remote := w.Backend.(Passer); remote { // where each takes two round trips a turn
 		talks, cases = 300, [][2]int{{2, 1}, {33, 1}, {100, 1}, {16, 15}}
 	}

@@ -11,7 +11,7 @@
 --   last seen there <I2, in ticks
 --
 -- What is left behind a block that was lost is not known, and noted anew when the prompt comes again: such a block may
--- be in a page twice until the older entry is pushed out. Either one is true.
+-- be there twice until the older entry is pushed out. Either one is true.
 --
 -- What the time is, reservations know from their list of candidates, in which beats note it: TIME would cost as much as
 -- two reads. It may be some ticks behind, so what is up to 8 ticks ahead is young.
@@ -64,30 +64,27 @@ local function recall(key, chain, n)
   return pages, parts, places, held
 end
 
--- place adds parts for the blocks behind the known ones: for 8 at a time, the page that the block before them is in or
--- the own one of their first, as lb.prefixIndex.place does.
+-- place adds parts for the blocks behind the known ones: for 8 at a time, 16 behind the first 32, the page that the block
+-- before them is in or the own one of their first, as lb.prefixIndex.place does.
 local function place(key, chain, n, known, pages, parts, now)
   local sub, more, put, read = string.sub, {}, parts[#parts - 1], {}
-  for k = known + 9, n, 8 do -- that of the first one has been read
+  local k = known + 1
+  while k <= n do
     local own = sub(chain, 8 * n + 3 * k - 2, 8 * n + 3 * k)
     if pages[own] == nil then read[#read + 1], pages[own] = own, false end
+    k = k + (k > 32 and 16 or 8)
   end
   local got = #read > 0 and redis.call('HMGET', key, unpack(read))
   for i = 1, #read do pages[read[i]] = got[i] end
-  local function oldest(page) -- by how many ticks the entry is that goes first when the page is full
-    if #page < 32 then return 65536 end
-    local count, most, at = {}, 0, #page - #page % 32 - 24 -- entries by tenant; where the last entry's tenant is
-    for i = 8, #page - 24, 32 do
-      local tenant = string.byte(page, i)
-      count[tenant] = (count[tenant] or 0) + 1
-      most = math.max(most, count[tenant])
-    end
-    while count[string.byte(page, at)] < most do at = at - 32 end
-    local low, high = string.byte(page, at + 5, at + 6)
+  local function turnover(page) -- how many ticks ago the entry was written that has a quarter of a full page's behind it
+    local at = math.min((#page - #page % 32) / 32, 47) * 32 - 31
+    if at < 1 then return 65536 end
+    local low, high = string.byte(page, at + 12, at + 13)
     return (now - low - 256 * high + 8) % 65536 - 8
   end
-  for k = known + 1, n, 8 do
-    local own, size = sub(chain, 8 * n + 3 * k - 2, 8 * n + 3 * k), math.min(8, n - k + 1)
+  k = known + 1
+  while k <= n do
+    local own, size = sub(chain, 8 * n + 3 * k - 2, 8 * n + 3 * k), math.min(k > 32 and 16 or 8, n - k + 1)
     local to = own
     if put and put ~= own then
       local a, b, added = pages[put] or '', pages[own] or '', (more[put] or 0) + size
@@ -96,18 +93,18 @@ local function place(key, chain, n, known, pages, parts, now)
         to = put
       elseif added <= 31 then
         local better = here < there
-        if here > 63 and there > 63 then better = 4 * oldest(a) > 3 * oldest(b) end
+        if here > 63 and there > 63 then better = turnover(a) > turnover(b) end
         if better then to = put end
       end
     end
     if to ~= put then parts[#parts + 1], parts[#parts + 2] = to, k end
-    more[to], put = (more[to] or 0) + size, to
+    more[to], put, k = (more[to] or 0) + size, to, k + size
   end
 end
 
--- note remembers that the endpoint has the prompt, for which recall was called, and sees to the hash's expiry where
--- that is due.
-local function note(key, chain, n, pages, parts, places, held, endpoint, now, ttl, due)
+-- note remembers that the endpoint has the prompt, for which recall was called, and sees to the hash's expiry: where a
+-- page is added, and where left says that it is due, by how far ahead the present one is.
+local function note(key, chain, n, pages, parts, places, held, endpoint, now, ttl, left)
   local byte, sub, known, mark, fresh, spans = string.byte, string.sub, held and #held or 0, nil, nil, nil
   local field, span = parts and parts[1] or sub(chain, 8 * n + 1, 8 * n + 3), {1, n}
   if known == 0 and n > 8 or known > 0 and (known < n or parts[3]) then -- it may be in several pages
@@ -230,8 +227,6 @@ local function note(key, chain, n, pages, parts, places, held, endpoint, now, tt
     field, span = next(spans, field)
   end
   local added = not one and 0 or set and redis.call('HSET', key, unpack(set)) or redis.call('HSET', key, one, two)
-  if due or added > 0 then -- what is written is counted: no error may come any more
-    local left = redis.pcall('PTTL', key)
-    if type(left) ~= 'number' or left < ttl * 7 / 8 then redis.pcall('PEXPIRE', key, ttl) end
-  end
+  if added > 0 then left = redis.call('PTTL', key) end
+  if left and left < ttl * 7 / 8 then redis.call('PEXPIRE', key, ttl) end
 end
