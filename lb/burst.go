@@ -16,7 +16,8 @@ const (
 	countMost = 1<<countBits - 1
 )
 
-// count counts one in a cell and returns what was counted there of late.
+// count counts one in a cell and returns what was counted there in this term and, halved with each,
+// in those before.
 func (b *burst) count(cell *uint16) int {
 	passed := (b.term - *cell>>countBits) & (1<<(16-countBits) - 1)
 	count := *cell & countMost >> min(passed, countBits)

@@ -108,7 +108,7 @@ type Plan struct {
 	Candidates []Candidate
 	Unit       Unit
 	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
-	Slot       int64  // what each request in flight costs beside its load, in the plan's unit
+	PerRequest int64  // what each request in flight costs beside its load, in the plan's unit
 	Tie        uint64 // random bits that settle ties between equal costs
 	Prefix     Prefix
 }
@@ -120,6 +120,7 @@ type Prefix struct {
 	Length int            // of the prompt, in the unit of the blocks' ends
 	Tokens int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
 	Credit float64        // by how much the cost is lower where all of it is cached, if all is worth its length
+	Wait   float64        // by which part of it Credit rises with each request that is in flight everywhere: see Choose
 	Worth  []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
 	TTL    time.Duration  // for how long an endpoint is taken to keep what it has computed
 	Less   []Keeping      // endpoints that are taken to keep it for less; shared between plans
@@ -196,8 +197,7 @@ type Outcome struct {
 	Shape          prompt.Shape  // of the request: an engine may tell of cached tokens in one API and not in another
 	Source         uint64        // the same for requests of one tenant, or with the same beginning
 
-	Work     int64         // tokens that it was counted for, 0 when that is not known
-	Inflight int64         // requests that were in flight at the endpoint when it was chosen, over all owners
-	First    time.Duration // from the plan to the first part of an answer that came in parts, 0 for another
-	Took     time.Duration // from the plan to the end of such an answer
+	Work  int64         // tokens that it was counted for, 0 when that is not known
+	First time.Duration // from the plan to the first part of a streamed answer, 0 if that was its end and for others
+	Took  time.Duration // from the plan to the end of the answer, 0 if First is
 }

@@ -30,7 +30,7 @@ type tally struct {
 const (
 	sketchRow = 1 << 13
 	// sketchSpan is how many requests for each endpoint are counted before all counts are halved: an endpoint's fair
-	// part are 8 to 16 of them, which is enough to tell, and what becomes popular does so after a few. There are
+	// part are 8 to 16 of them, which is enough to see it, and what becomes popular does so after a few. There are
 	// sketchSpanMin at least, and as many as a count can hold at most.
 	sketchSpan    = 16
 	sketchSpanMin = 64
@@ -87,7 +87,8 @@ func (p *popularity) tick(now time.Duration) {
 	p.lately++
 }
 
-// count counts a block and returns how often it was counted before, and how often of late.
+// count counts a block and returns how often it was counted before, and how often among the latest
+// requests.
 func (p *popularity) count(key uint64) (before uint16, latest int) {
 	x, y := &p.counts[0][key>>16%sketchRow], &p.counts[1][key>>40%sketchRow]
 	before = min(x.all, y.all)

@@ -93,7 +93,7 @@ func TestWorthAmongManyEndpoints(t *testing.T) {
 }
 
 // What most requests begin with is worth nothing as long as there are many, and its part of its length when there are
-// few: what nobody asks for had better stay in one cache. However short a match is otherwise, it is worth something.
+// few: what nobody sends had better stay in one cache. However short a match is otherwise, it is worth something.
 func TestCommonIsWorthNothing(t *testing.T) {
 	const endpoints = 4
 	for _, tc := range []struct {

@@ -4,7 +4,7 @@ import "time"
 
 // CacheConfig says how prefix_cache trades what is cached against load.
 type CacheConfig struct {
-	Credit float64       // tokens of load that one cached token of the prompt is worth while nobody waits
+	Credit float64       // tokens of load that one cached token of the prompt is worth while nobody waits and caches have room
 	TTL    time.Duration // for how long an endpoint is taken to keep what it has computed, [MaxTTL] at most
 	Room   int           // bytes that the embedded store may use to remember who has what
 	Shared int           // bytes that a store in Redis may use for that
@@ -19,7 +19,7 @@ const MaxTTL = 48 * time.Hour
 //
 // What is cached is worth a number of tokens of load, so a prompt goes to another endpoint as soon as those that have
 // it carry that much more than the others; these then have it as well. The hotter it is, the less that takes: see
-// popularity. The more requests wait, the more it takes: see pressure.
+// popularity. The more requests wait, the more it takes: see pressure; and also where caches evict: see belief.
 type prefixCache struct {
 	*leastRequest
 	cache   CacheConfig
@@ -51,12 +51,12 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 		saved = 0
 	}
 	p.caches.popular.tick(now)
-	plan.Slot = p.caches.pressure.slot()
+	plan.PerRequest = p.caches.pressure.perRequest()
 	plan.Prefix = Prefix{
 		Blocks: r.Blocks, Length: r.Length, Tokens: saved,
-		Credit: p.cache.Credit * p.caches.pressure.gain() * float64(saved),
-		Worth:  p.caches.popular.worth(r.Blocks, size),
-		TTL:    p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
+		Credit: p.cache.Credit * p.belief.displaced(p.cache.TTL) * float64(saved), Wait: p.belief.wait,
+		Worth: p.caches.popular.worth(r.Blocks, size),
+		TTL:   p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
 	}
 	return plan, ReasonChosen
 }
@@ -65,5 +65,5 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 func (p *prefixCache) Observe(now time.Duration, o Outcome) {
 	p.leastRequest.Observe(now, o)
 	p.caches.observe(now, p.cache.TTL, o)
-	p.caches.pressure.observe(&o)
+	p.caches.pressure.observe(now, &o)
 }

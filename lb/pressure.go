@@ -1,51 +1,86 @@
 package lb
 
+import (
+	"slices"
+	"time"
+)
+
 // pressure is what answers have taught of how busy the endpoints of a cluster are: moving averages over the requests
-// that this VM has sent there. Counts of what is in flight are those of all gateways, so they need not be scaled.
+// that this VM has sent there.
 type pressure struct {
-	answers  float64 // that the averages are over, pressureOver at most
-	work     float64 // tokens that a request was counted for
-	inflight float64 // requests that a request finds at its endpoint
-	first    float64 // seconds to the first part of an answer
-	took     float64 // seconds to its end
+	answers int     // that work is averaged over, pressureOver at most
+	work    float64 // tokens that a request was counted for
+	times   map[string]*times
+}
+
+// times are those of the streamed answers of an endpoint.
+type times struct {
+	answers int     // that are averaged, pressureOver at most
+	first   float64 // seconds to the first part
+	took    float64 // seconds to the end
+	at      time.Duration
 }
 
 const (
 	// pressureOver is how many answers are averaged.
 	pressureOver = 64
-	// slotShare is which part of the usual work a request in flight costs beside its tokens: it holds one of the places
-	// that an endpoint has in its batch, however short it is.
-	slotShare = 1.0 / 4
-	// mostGain is how many times as much what is cached is worth at most.
-	mostGain = 16
+	// requestShare is which part of the usual work a request in flight costs beside its tokens: it holds one of the
+	// places that an endpoint has in its batch, however short it is.
+	requestShare = 1.0 / 4
+	// waitWeight is by how much one request that waits for computing raises what is cached. It was found by
+	// e2e/placement.
+	waitWeight = 4
 )
 
 // observe takes an answer into account.
-func (p *pressure) observe(o *Outcome) {
+func (p *pressure) observe(now time.Duration, o *Outcome) {
 	if o.Work <= 0 {
 		return
 	}
 	p.answers = min(p.answers+1, pressureOver)
-	average := func(mean *float64, x float64) { *mean += (x - *mean) / p.answers }
-	average(&p.work, float64(o.Work))
-	average(&p.inflight, float64(o.Inflight))
-	average(&p.first, o.First.Seconds())
-	average(&p.took, o.Took.Seconds())
-}
-
-// slot returns what a request in flight costs beside its tokens.
-func (p *pressure) slot() int64 { return int64(slotShare * p.work) }
-
-// waiting returns how many requests at an endpoint have no part of their answer yet. By Little's law that is to the
-// requests there as the time to the first part of an answer is to all of its time.
-func (p *pressure) waiting() float64 {
-	if p.took == 0 {
-		return 0
+	p.work += (float64(o.Work) - p.work) / float64(p.answers)
+	if o.First == 0 {
+		return
 	}
-	return p.inflight * p.first / p.took
+	t := p.times[o.Addr]
+	if t == nil {
+		t = &times{}
+		p.times[o.Addr] = t
+	}
+	t.answers, t.at = min(t.answers+1, pressureOver), now
+	t.first += (o.First.Seconds() - t.first) / float64(t.answers)
+	t.took += (o.Took.Seconds() - t.took) / float64(t.answers)
 }
 
-// gain returns how many times as much as without load what is cached is worth: as many as requests wait at an endpoint.
-// Tokens that are computed although they are cached elsewhere hold up all of these. As long as one waits at most, there
-// mostly is an idle endpoint to go to.
-func (p *pressure) gain() float64 { return min(max(1, p.waiting()), mostGain) }
+// perRequest returns what a request in flight costs beside its tokens.
+func (p *pressure) perRequest() int64 { return int64(requestShare * p.work) }
+
+// wait returns by how much each request in flight, at all of the candidates, raises what is cached: see [Prefix].
+// Tokens that are computed although they are cached elsewhere hold up all requests that wait for computing. By Little's
+// law the requests at an endpoint that have no part of their answer yet are to all there as the time to the first part
+// of an answer is to all of its time. They wait for computing as far as that is what the endpoint is busy with: in that
+// part of the time. Else they wait for a place in the batch, and there is less to gain. The candidate where that part
+// is least counts, since requests can go there, and an unknown one has none: it may just have been added.
+func (p *pressure) wait(cs []Candidate) float64 {
+	least := 1.0
+	for i := range cs {
+		t := p.times[cs[i].Addr]
+		if t == nil || t.took == 0 {
+			return 0
+		}
+		least = min(least, t.first/t.took)
+	}
+	return waitWeight * least * least
+}
+
+// prune forgets endpoints that are no candidates and have not answered for long.
+func (p *pressure) prune(now time.Duration, cs []Candidate) {
+	if len(p.times) <= len(cs) {
+		return
+	}
+	for addr, t := range p.times {
+		if now-t.at > goneAfter && !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
+			delete(p.times, addr)
+		}
+	}
+}

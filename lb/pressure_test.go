@@ -5,59 +5,105 @@ import (
 	"time"
 )
 
-// answerOf is the answer to a request that found so many at its endpoint and had its first part after half of its time.
-func answerOf(inflight int64) Outcome {
-	return Outcome{Work: 400, Inflight: inflight, First: time.Second, Took: 2 * time.Second}
+// one is a list of one candidate.
+var one = []Candidate{{Addr: "10.0.0.1:80", Slope: 1, Weight: 1}}
+
+// answerOf is an answer that had its first part after a part of its time.
+func answerOf(addr string, part float64) *Outcome {
+	return &Outcome{
+		Addr: addr, Verdict: Success, Work: 400, First: max(1, time.Duration(part*2e9)), Took: 2 * time.Second,
+	}
 }
 
-// The credit rises with the requests that wait for the first part of their answer, once there is more than one at an
-// endpoint, and not without end.
-func TestGainFollowsWaiting(t *testing.T) {
-	for _, tc := range []struct {
-		inflight int64
-		want     float64
-	}{{0, 1}, {1, 1}, {2, 1}, {8, 4}, {1000, mostGain}} {
-		var p pressure
+func newPressure() *pressure { return &pressure{times: map[string]*times{}} }
+
+// The more of the answers' time passes until their first part, the more each request in flight raises the credit.
+func TestWaitFollowsFirstPart(t *testing.T) {
+	for part, want := range map[float64]float64{0: 0, 0.25: waitWeight / 16.0, 0.5: waitWeight / 4.0, 1: waitWeight} {
+		p := newPressure()
 		for range 100 {
-			o := answerOf(tc.inflight)
-			p.observe(&o)
+			p.observe(0, answerOf(one[0].Addr, part))
 		}
-		if got := p.gain(); got < tc.want*0.999 || got > tc.want*1.001 {
-			t.Errorf("%d in flight: %.2f times, want %.0f", tc.inflight, got, tc.want)
+		if got := p.wait(one); got < want-1e-6 || got > want+1e-6 {
+			t.Errorf("first part after %v of the time: %.3f, want %.3f", part, got, want)
 		}
 	}
 }
 
 // What waited once is forgotten.
-func TestGainFalls(t *testing.T) {
-	var p pressure
-	for _, inflight := range []int64{40, 0} {
+func TestWaitFalls(t *testing.T) {
+	p := newPressure()
+	for _, part := range []float64{1, 0} {
 		for range 10 * pressureOver {
-			o := answerOf(inflight)
-			p.observe(&o)
+			p.observe(0, answerOf(one[0].Addr, part))
 		}
 	}
-	if got := p.gain(); got != 1 {
-		t.Errorf("%.2f times as much long after the last has waited, want 1", got)
+	if got := p.wait(one); got > 0.01 {
+		t.Errorf("%.3f long after the last has waited, want 0", got)
 	}
 }
 
-// Answers of which the work or the times are not known change nothing, and answers in one piece have no first part.
+// As long as there is an endpoint at which nobody waits, or of which nothing is known, what is cached elsewhere is
+// worth no more. One that is no candidate is no place to go to, and is forgotten in time.
+func TestWaitIsThatOfTheLeast(t *testing.T) {
+	const busy, quick, gone = "busy", "quick", "gone"
+	p := newPressure()
+	p.observe(0, answerOf(gone, 0.01))
+	for range 100 {
+		p.observe(0, answerOf(busy, 0.5))
+		p.observe(0, answerOf(quick, 0.1))
+	}
+	for _, tc := range []struct {
+		names []string
+		want  float64
+	}{
+		{[]string{busy}, waitWeight * 0.25},
+		{[]string{busy, quick}, waitWeight * 0.01},
+		{[]string{quick, busy}, waitWeight * 0.01},
+		{[]string{busy, "new"}, 0},
+	} {
+		var cs []Candidate
+		for _, name := range tc.names {
+			cs = append(cs, Candidate{Addr: name})
+		}
+		if got := p.wait(cs); got < tc.want-1e-6 || got > tc.want+1e-6 {
+			t.Errorf("%v: %.3f, want %.3f", tc.names, got, tc.want)
+		}
+	}
+	now := []Candidate{{Addr: busy}, {Addr: quick}}
+	p.prune(goneAfter, now)
+	if len(p.times) != 3 {
+		t.Error("forgotten before its time")
+	}
+	p.prune(goneAfter+1, now)
+	if len(p.times) != 2 || p.times[gone] != nil {
+		t.Errorf("%d endpoints are known, want those two that are there", len(p.times))
+	}
+}
+
+// Answers of which the work is not known change nothing. Those in one piece have no first part, and however many come,
+// what was learned from others stays.
 func TestPressureOfUnknown(t *testing.T) {
-	var p pressure
-	p.observe(&Outcome{Inflight: 100, First: time.Second, Took: time.Second})
-	if p != (pressure{}) {
+	p := newPressure()
+	unknown := answerOf(one[0].Addr, 0.5)
+	unknown.Work = 0
+	if p.observe(0, unknown); p.answers > 0 || len(p.times) > 0 {
 		t.Errorf("%+v after an answer that says nothing", p)
 	}
 	for range 100 {
-		p.observe(&Outcome{Work: 400, Inflight: 100})
+		p.observe(0, answerOf(one[0].Addr, 0.5))
 	}
-	if p.gain() != 1 || p.slot() != 100 {
-		t.Errorf("after answers in one piece: %.1f times, a slot of %d tokens, want 1 and 100", p.gain(), p.slot())
+	before := p.wait(one)
+	for range 100_000 {
+		p.observe(0, &Outcome{Addr: one[0].Addr, Work: 800})
+	}
+	if p.wait(one) != before || before == 0 || p.perRequest() < 199 || p.perRequest() > 200 {
+		t.Errorf("after answers in one piece: %.3f and %d tokens a request, want %.3f and 200",
+			p.wait(one), p.perRequest(), before)
 	}
 }
 
-// A plan says what a request costs beside its tokens, and raises what its prompt's cache is worth.
+// A plan says what a request costs beside its tokens, and by how much those in flight raise what is cached.
 func TestPlanKnowsPressure(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: NewCaches(), Engines: NewEngines(),
@@ -66,32 +112,49 @@ func TestPlanKnowsPressure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &View{Cluster: "llm", Endpoints: []Endpoint{{Addr: "10.0.0.1:80"}}}
+	v := &View{Cluster: "llm", Endpoints: []Endpoint{{Addr: one[0].Addr}}}
 	r := &Request{PromptTokens: 100, OutputTokens: 20, Blocks: chainOf(1, 4), Length: 400}
 	before, _ := policy.Plan(0, r, v)
 	for range 100 {
-		o := answerOf(8)
-		o.Addr, o.Verdict = "10.0.0.1:80", Success
-		policy.Observe(0, o)
+		policy.Observe(0, *answerOf(one[0].Addr, 0.5))
 	}
-	after, _ := policy.Plan(0, r, v)
-	if before.Slot != 0 || before.Prefix.Credit != 200 {
-		t.Errorf("before any answer: %d tokens for a slot, credit %.0f", before.Slot, before.Prefix.Credit)
+	after, _ := policy.Plan(keptEvery, r, v)
+	if before.PerRequest != 0 || before.Prefix.Wait != 0 || before.Prefix.Credit != 200 {
+		t.Errorf("before any answer: %+v", before)
 	}
-	if credit := after.Prefix.Credit; after.Slot != 100 || credit < 799 || credit > 801 {
-		t.Errorf("with four waiting: %d tokens for a slot, credit %.0f, want 100 and 800", after.Slot, credit)
+	if wait := after.Prefix.Wait; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 || after.Prefix.Credit != 200 {
+		t.Errorf("after answers: %d tokens a request, wait %.3f, want 100 and 1", after.PerRequest, wait)
 	}
 	if after.Tokens != before.Tokens {
 		t.Errorf("the request adds %d tokens, and %d before", after.Tokens, before.Tokens)
 	}
 }
 
+// What is cached is worth more while requests are in flight at all endpoints, and not without end. One at its cap is
+// none to go to; one that is idle is, as when it has just been added.
+func TestCreditFollowsFewest(t *testing.T) {
+	plan := &Plan{
+		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Length: 100, Credit: 100, Wait: 0.5},
+		Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}, {Slope: 1, Weight: 1, Cap: 1}},
+	}
+	full := Load{Requests: 1}
+	for _, tc := range []struct {
+		others, load int64 // requests at the other endpoint; tokens at the one that has the prompt
+		want         int
+	}{{0, 99, 0}, {0, 101, 1}, {4, 299, 0}, {4, 301, 1}, {1000, mostGain*100 - 1, 0}, {1000, mostGain*100 + 1, 1}} {
+		loads := []Load{{Requests: 2000, Tokens: tc.load}, {Requests: tc.others}, full}
+		if got := Choose(plan, loads, []int{1, 0, 0}); got != tc.want {
+			t.Errorf("%+v: endpoint %d", tc, got)
+		}
+	}
+}
+
 // Of two endpoints with as many tokens in flight the one with fewer requests is taken, unless it has as many more
-// tokens as the slots of the others cost.
-func TestSlotsCost(t *testing.T) {
+// tokens as the requests of the other cost.
+func TestRequestsCost(t *testing.T) {
 	p := &Plan{Unit: Tokens, Tokens: 10, Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}}}
 	for _, tc := range []struct {
-		slot   int64
+		each   int64
 		second Load
 		want   int
 	}{
@@ -100,14 +163,39 @@ func TestSlotsCost(t *testing.T) {
 		{100, Load{Requests: 2, Tokens: 1301}, 0},
 		{0, Load{Requests: 2, Tokens: 1001}, 0},
 	} {
-		p.Slot = tc.slot
+		p.PerRequest = tc.each
 		if got := Choose(p, []Load{{Requests: 5, Tokens: 1000}, tc.second}, nil); got != tc.want {
-			t.Errorf("a slot of %d, %+v: endpoint %d, want %d", tc.slot, tc.second, got, tc.want)
+			t.Errorf("%d a request, %+v: endpoint %d, want %d", tc.each, tc.second, got, tc.want)
 		}
 	}
-	p.Slot = 100
-	p.Candidates[1].Room, p.Candidates[1].Steep = 1010, 1 // of tokens: slots are none
+	p.PerRequest = 100
+	p.Candidates[1].Room, p.Candidates[1].Steep = 1010, 1 // of tokens only
 	if got := Choose(p, []Load{{Requests: 2, Tokens: 1001}, {Requests: 2, Tokens: 1000}}, nil); got != 1 {
-		t.Error("slots count against the room for tokens")
+		t.Error("requests count against the room for tokens")
+	}
+}
+
+// What is cached is worth twice as much where caches evict long before they need to.
+func TestPlanKnowsEvictions(t *testing.T) {
+	const longest = time.Hour
+	for ttl, want := range map[time.Duration]float64{longest: 1, 2 * longest: 1, longest / 2: 1.5, longest / 100: 1.99} {
+		b := belief{ttl: ttl}
+		if got := b.displaced(longest); got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("kept for %v: %.2f times, want %.2f", ttl, got, want)
+		}
+	}
+	caches := NewCaches()
+	policy, err := New("prefix_cache", Config{
+		Health: NewHealth(), Caches: caches, Engines: NewEngines(),
+		Cache: CacheConfig{Credit: 2, TTL: longest, Room: 1 << 20},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &View{Cluster: "llm", Endpoints: []Endpoint{{Addr: "10.0.0.1:80"}}}
+	r := &Request{PromptTokens: 100, Blocks: chainOf(1, 4), Length: 400}
+	caches.endpoints["10.0.0.1:80"] = &keeper{memory: memory{keeps: longest / 4}}
+	if plan, _ := policy.Plan(0, r, v); plan.Prefix.Credit != 350 {
+		t.Errorf("credit %.0f, want 350", plan.Prefix.Credit)
 	}
 }

@@ -51,8 +51,9 @@ const (
 	forever = time.Duration(math.MaxInt64 / 2)
 )
 
-// Caches is what a VM has learned of the KV caches of a cluster, and of the prompts that are asked for there. Policies come and go
-// with configurations; this stays, and all policies of the cluster share it. The prompts take 64 KiB from the first one on.
+// Caches is what a VM has learned of the KV caches of a cluster, and of the prompts that are asked for there. Policies
+// come and go with configurations; this stays, and all policies of the cluster share it. The prompts take 64 KiB from
+// the first one on.
 //
 // It learns from answers for how long endpoints keep what they have computed. Engines evict what was used longest ago, and lose
 // everything when they restart; nobody tells. But answers say how much of a prompt was cached, and the store has said how much
@@ -72,7 +73,9 @@ type Caches struct {
 }
 
 // NewCaches returns the caches of a cluster of which nothing is known.
-func NewCaches() *Caches { return &Caches{endpoints: map[string]*keeper{}} }
+func NewCaches() *Caches {
+	return &Caches{endpoints: map[string]*keeper{}, pressure: pressure{times: map[string]*times{}}}
+}
 
 // Retention returns for how long endpoints are taken to keep what they have computed, as the latest plan said, and how many times
 // one was found to have lost everything.
@@ -190,7 +193,18 @@ type belief struct {
 	ttl    time.Duration // 0 before the first time
 	less   []Keeping
 	worked time.Duration // when that was
+	wait   float64       // what the plans' Prefix.Wait is
 	losses uint64        // that were known then
+}
+
+// displaced returns by how much a computed token costs more than its computation, when endpoints are taken to keep what
+// they have for longest at most. If they evict before that, each token displaces another, which will have to be
+// computed again when it is wanted: that is twice the cost.
+func (b *belief) displaced(longest time.Duration) float64 {
+	if b.ttl >= longest {
+		return 1
+	}
+	return 2 - float64(b.ttl)/float64(longest)
 }
 
 // terms brings the belief up to date: for how long the candidates are taken to keep what they have, longest at most, and which of
@@ -200,7 +214,8 @@ func (c *Caches) terms(now, longest time.Duration, cs []Candidate, b *belief) {
 	if b.ttl > 0 && now-b.worked < keptEvery && b.losses == c.losses {
 		return
 	}
-	*b = belief{ttl: longest, worked: now, losses: c.losses}
+	c.pressure.prune(now, cs)
+	*b = belief{ttl: longest, worked: now, losses: c.losses, wait: c.pressure.wait(cs)}
 	c.keeps = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {
 		return

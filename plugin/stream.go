@@ -72,7 +72,7 @@ type stream struct {
 	received   int                 // bytes of the body so far
 	late       bool                // the time for the held body is over: the next part of it decides
 	firstBytes bool                // some of the response's body has passed
-	first      time.Duration       // from the plan to that, of a stream of tokens that is not over with it
+	first      time.Duration       // from the plan to that, 0 unless it is the first part of several of a stream
 	complete   bool                // all of the response has passed
 	counted    bool                // among those that its endpoint is answering
 	encoded    bool                // the response is compressed

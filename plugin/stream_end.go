@@ -96,7 +96,7 @@ func (s *stream) responseBody(size int, end bool) {
 		s.tokens = s.output
 		now := s.now()
 		if s.prompted != nil {
-			s.first = s.plugin.vm.now() - s.prompted.planned
+			s.first = max(1, s.plugin.vm.now()-s.prompted.planned) // 0 within one tick, but known
 		}
 		s.store.Amend(now, s.id, "", s.tokens)
 	}
@@ -140,15 +140,14 @@ func (s *stream) done() {
 	s.phase = phaseDone
 }
 
-// time puts into the outcome what the request was counted for, and how long its answer took. Times are those of
-// ticks, so only their averages mean something.
+// time puts into the outcome what the request was counted for, and how long its answer took if its first part was not
+// its end. Times are those of ticks, so only their averages mean something.
 func (s *stream) time(now time.Duration, o *lb.Outcome) {
 	if s.prompted == nil || s.addr != s.chosen || s.cfg.Shadow {
 		return
 	}
-	plan, grant := &s.ask.plan, &s.ask.grant
-	o.Work, o.Inflight = plan.Work(grant.Cached), grant.Load.Requests-1
-	if s.streams {
+	o.Work = s.ask.plan.Work(s.ask.grant.Cached)
+	if s.first > 0 {
 		o.First, o.Took = s.first, now-s.prompted.planned
 	}
 }

@@ -59,13 +59,14 @@ func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
 func appendTerms(terms []byte, p *lb.Plan, tokens int64) []byte {
 	terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(float64(tokens)))
 	terms = binary.LittleEndian.AppendUint32(terms, uint32(p.Tie))
-	return append(terms, byte(p.Unit))
+	terms = append(terms, byte(p.Unit))
+	return binary.LittleEndian.AppendUint32(terms, uint32(min(max(p.PerRequest, 0), math.MaxUint32)))
 }
 
 // appendWorth appends what the prompt is worth where it is cached, and for how long that is remembered.
 func (sc *scope) appendWorth(terms []byte, now time.Duration, x *lb.Prefix) []byte {
 	terms = append(terms, byte(min(len(x.Blocks), maxBlocks)))
-	for _, f := range []float64{x.Credit, float64(x.Length), float64(min(max(x.Tokens, 0), exactly))} {
+	for _, f := range []float64{x.Credit, max(x.Wait, 0), float64(x.Length), float64(min(max(x.Tokens, 0), exactly))} {
 		terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(f))
 	}
 	ttl := min(x.TTL, lb.MaxTTL)
@@ -91,7 +92,7 @@ func (sc *scope) due(now time.Duration, pages int, ttl time.Duration) byte {
 // reservationOf returns the command of a reservation, and its script. A plan with blocks has one of its own, so that
 // plans without them take no longer.
 func (s *Store) reservationOf(now time.Duration, sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
-	var room [43 + 6*lessAtHand]byte
+	var room [55 + 6*lessAtHand]byte
 	x := &p.Prefix
 	if !x.Asks() {
 		b := scriptReserve.command(make([]byte, 0, 320), 3, 2)

@@ -151,6 +151,9 @@ func (d *differential) prompt(f *field, p *lb.Plan) {
 	if d.rng.IntN(2) == 0 {
 		p.Prefix.Tokens = min(max(0, p.Tokens), p.Prefix.Tokens)
 	}
+	if d.rng.IntN(2) == 0 {
+		p.Prefix.Wait = []float64{0.01, 0.5, 1.0 / 3, 2}[d.rng.IntN(4)]
+	}
 	if d.rng.IntN(4) == 0 {
 		for range d.rng.IntN(5) {
 			keeps := []time.Duration{time.Minute, time.Hour}[d.rng.IntN(2)]

@@ -273,6 +273,9 @@ func (d *differential) reserve(f *field, cs []lb.Candidate) {
 	p := lb.Plan{
 		Scope: f.scope, Candidates: cs, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(), Tie: d.rng.Uint64() >> d.rng.IntN(64),
 	}
+	if d.rng.IntN(2) == 0 {
+		p.PerRequest = d.rng.Int64N(int64(1) << (1 + d.rng.IntN(32)))
+	}
 	d.prompt(f, &p)
 	loads, matched := make([]lb.Load, len(cs)), make([]int, len(cs))
 	held := f.pages.match(&p.Prefix, tickNow())

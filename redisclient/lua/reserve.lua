@@ -4,9 +4,11 @@
 --
 -- KEYS     table own view, and with blocks: pages
 -- ARGV     id terms, and with blocks: chain
---   terms   <dI4B: tokens, tie, unit (0: requests, 1: tokens); with blocks also <BdddI4B: how many there are, credit,
---           length of the prompt, its tokens, ms to remember it, 1 if the pages' expiry is due; then for each endpoint
---           that keeps it for less <I4I2: the lower half of the hash of its address, and for how many ticks
+--   terms   <dI4BI4: tokens, tie, unit (0: requests, 1: tokens), what each request in flight costs beside its load, in
+--           the unit; with blocks also <BddddI4B: how many there are, credit, by which part of it that rises with each
+--           request at the candidate with the fewest, length of the prompt, its tokens, ms to remember it, 1 if the
+--           pages' expiry is due; then for each endpoint that keeps it for less <I4I2: the lower half of the hash of its
+--           address, and for how many ticks
 --   chain   as prefix.lua has it, then for each block its end, <I4 in the unit of the length; then, where that is not
 --           the same, what it is worth to have the first blocks, up to each: <I4, in the same unit
 -- Returns  <I2I4I8: candidate from 0, requests, tokens with this request on it; with blocks also <BI4: how many of them
@@ -39,21 +41,23 @@ if lease[2] then
   return {-3}
 end
 local hashes, chain = first + 6 * runs, ARGV[3]
-local tokens, tie, unit, count, whole, length, prompt_tokens, ttl, due, pages, parts, places, held, credit, cached
+local tokens, tie, unit, each, count, whole, wait, length, prompt_tokens, ttl, due
+local left, pages, parts, places, held, credit, cached
 if prompt then
-  tokens, tie, unit, count, whole, length, prompt_tokens, ttl, due = unpack('<dI4BBdddI4B', ARGV[2])
+  tokens, tie, unit, each, count, whole, wait, length, prompt_tokens, ttl, due = unpack('<dI4BI4BddddI4B', ARGV[2])
+  left = due > 0 and call('PTTL', prompt) -- now, since no error may come once something is counted
   pages, parts, places, held = recall(prompt, chain, count)
 else
-  tokens, tie, unit = unpack('<dI4B', ARGV[2])
+  tokens, tie, unit, each = unpack('<dI4BI4', ARGV[2])
 end
 local added = unit == 1 and math.min(math.max(tokens, 0), 4294967295) or 1
 if held then
   -- Who has a block has all before it too: it computed them to get there, and engines drop the ends of prompts first.
   -- So the last block that an endpoint has is what it has.
   local byte, find, before = string.byte, string.find, nil
-  local worths, oldest, less = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 43 and {}
+  local worths, oldest, less = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 55 and {}
   if #chain > 15 * count then worths = worths + 4 * count end
-  for at = 44, less and #ARGV[2] or 0, 6 do less[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
+  for at = 56, less and #ARGV[2] or 0, 6 do less[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
   for k = #held, 1, -1 do
     local holders = held[k]
     for i = 1, holders ~= before and 19 or 0, 6 do
@@ -65,7 +69,7 @@ if held then
           local c = (at - hashes) / 4
           if c % 1 == 0 and not (cached and cached[c]) then
             if not credit then credit, cached = {}, {} end
-            credit[c], cached[c] = whole * (unpack('<I4', chain, worths + 4 * k - 4) / length), k
+            credit[c], cached[c] = unpack('<I4', chain, worths + 4 * k - 4) / length, k
           end
           at = find(v, endpoint, at + 1, true)
         end
@@ -75,26 +79,33 @@ if held then
   end
 end
 local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
+local counted = each > 0 or credit and wait > 0 -- how many requests there are plays a part
+local warm, fewest = nil, math.huge -- candidates that have some of the prompt; requests at the one with the fewest
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, count = unpack('<I2I2I2', v, run)
   local base, slope, weight, cap, room, steep = unpack('<dddddd', v, at + 48 * c)
   for part = from, from + count - 1, 256 do
     local n, r = math.min(256, from + count - part), 17 + 9 * part
     -- One call for many rows costs less than one for each.
-    local loads = unit == 1 and {unpack('<' .. string.rep('xxxI6', n), t, r)}
+    local loads = unit == 1 and {unpack('<' .. string.rep(counted and 'I3I6' or 'xxxI6', n), t, r)}
     for k = 1, n do
-      local load, full = loads and loads[k], false
-      if not load or cap > 0 then
-        local x, y, z = byte(t, r, r + 2)
-        x = x + 256 * y + 65536 * z
-        load, full = load or x, cap > 0 and x >= cap
+      local load, x = loads and loads[k], 0
+      if loads and counted then
+        load, x = loads[2 * k], loads[2 * k - 1]
+      elseif not load or cap > 0 then
+        local low, mid, high = byte(t, r, r + 2)
+        x = low + 256 * mid + 65536 * high
+        load = load or x
       end
-      if not full then
+      if cap == 0 or x < cap then
+        if x < fewest then fewest = x end
         load = load + added
-        local cost = base + slope * load / weight
+        local cost = base + slope * (load + each * (x + 1)) / weight
         if load > room then cost = cost + steep * (load - room) / weight end
-        if credit then cost = cost - (credit[i] or 0) end
-        if cost <= least then
+        if credit and credit[i] then
+          warm = warm or {}
+          warm[#warm + 1], warm[#warm + 2] = 65536 * r + i, cost
+        elseif cost <= least then
           if cost < least then least, ties = cost, 0 end
           ties = ties + 1
           tied[ties] = 65536 * r + i
@@ -102,6 +113,22 @@ for run = first, first + 6 * (runs - 1), 6 do
       end
       i, r = i + 1, r + 9
     end
+  end
+end
+if warm then
+  if wait > 0 then whole = whole * math.min(1 + wait * fewest, 16) end
+  local mixed = ties > 0
+  for k = 1, #warm, 2 do
+    local cost = warm[k + 1] - whole * credit[warm[k] % 65536]
+    if cost <= least then
+      if cost < least then least, ties, mixed = cost, 0, false end
+      ties = ties + 1
+      tied[ties] = warm[k]
+    end
+  end
+  if mixed and ties > 1 then -- ties are settled by the order of candidates
+    for k = ties + 1, #tied do tied[k] = nil end
+    table.sort(tied, function(a, b) return a % 65536 < b % 65536 end)
   end
 end
 if ties == 0 then return {-1} end
@@ -120,5 +147,5 @@ call('SETRANGE', KEYS[1], r - 1, pack('<I3I6', requests + 1, sum + tokens))
 call('HSET', KEYS[2], ARGV[1], pack(prompt and '<I2I4BB' or '<I2I4B', (r - 17) / 9, tokens, 0, blocks))
 if not prompt then return pack('<I2I4I8', i, requests + 1, sum + tokens) end
 local at = hashes + 4 * i
-note(prompt, chain, count, pages, parts, places, held, sub(v, at, at + 3), now, ttl, due > 0)
+note(prompt, chain, count, pages, parts, places, held, sub(v, at, at + 3), now, ttl, left)
 return pack('<I2I4I8BI4', i, requests + 1, sum + tokens, blocks, tokens)
