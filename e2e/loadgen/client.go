@@ -230,11 +230,19 @@ func (x *exchange) failStatus(res *http.Response) {
 	x.s.Detail = strings.TrimSpace(string(text))
 }
 
+// first notes the first of the answer.
+func (x *exchange) first(now time.Time) {
+	x.s.TTFT = now.Sub(x.due)
+	if x.q.First != nil {
+		x.q.First()
+	}
+}
+
 // content counts one piece of the answer.
 func (x *exchange) content() {
 	now := time.Now()
 	if x.s.Tokens == 0 {
-		x.s.TTFT = now.Sub(x.due)
+		x.first(now)
 	} else {
 		x.s.Gaps = append(x.s.Gaps, now.Sub(x.last))
 	}
@@ -286,7 +294,7 @@ func (x *exchange) whole(ctx context.Context, body io.Reader) {
 	var first [1]byte
 	n, err := io.ReadFull(body, first[:])
 	if n == 1 {
-		x.s.TTFT = time.Since(x.due)
+		x.first(time.Now())
 	}
 	var rest bytes.Buffer
 	rest.Write(first[:n])

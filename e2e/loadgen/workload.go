@@ -50,6 +50,7 @@ type Request struct {
 	Upload    Upload        // how the body travels
 	Leave     Leave         // where the client gives up; the zero value stays to the end
 	KeepText  bool          // keep what a stream says in Sample.Text
+	First     func()        // is called when the first of the answer is here; may be nil
 }
 
 // Requests expands the workload in order of due time.

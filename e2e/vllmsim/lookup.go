@@ -2,8 +2,9 @@ package vllmsim
 
 // Prompt is the prompt of a request as a server's KV cache sees it.
 type Prompt struct {
-	Tokens int
-	chain  []uint64 // names of the blocks that can be taken from the cache
+	Tokens      int
+	BlockTokens int
+	Chain       []uint64 // names of the blocks that can be taken from the cache, each of all of the prompt up to its end
 }
 
 // Prompt reads the body of a chat completion, or else of a text completion. What it returns holds for all servers with
@@ -14,15 +15,25 @@ func (s *Server) Prompt(body string, chat bool) (Prompt, error) {
 		return Prompt{}, err
 	}
 	chain := extendChain(nil, req.salt, req.prompt, s.cfg.BlockSize*bytesPerToken)
-	return Prompt{Tokens: req.promptLen, chain: chain[:usable(len(chain), req.promptLen, s.cfg.BlockSize)]}, nil
+	return Prompt{
+		Tokens: req.promptLen, BlockTokens: s.cfg.BlockSize,
+		Chain: chain[:usable(len(chain), req.promptLen, s.cfg.BlockSize)],
+	}, nil
 }
 
 // Cached returns how many leading tokens of the prompt the server would not have to compute if the request were
-// admitted now.
-func (s *Server) Cached(p *Prompt) int {
+// admitted now, or once it has computed those that are under way there.
+func (s *Server) Cached(p *Prompt, underWay ...*Prompt) int {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
-	hits, _ := s.engine.sched.cache.lookup(p.chain)
+	hits, _ := s.engine.sched.cache.lookup(p.Chain)
+	for _, other := range underWay {
+		n := 0
+		for n < min(len(p.Chain), len(other.Chain)) && p.Chain[n] == other.Chain[n] {
+			n++
+		}
+		hits = max(hits, n)
+	}
 	return hits * s.cfg.BlockSize
 }
 

@@ -43,8 +43,8 @@ func TestCachedIsWhatTheAnswerReports(t *testing.T) {
 			path = "/v1/chat/completions"
 		}
 		usage := gjson.Get(must(t, "POST", s.URL()+path, c.body).body, "usage")
-		told := int(usage.Get("prompt_tokens_details.cached_tokens").Int())
-		if cached != told || cached > 0 != c.cached || p.Tokens != int(usage.Get("prompt_tokens").Int()) {
+		reported := int(usage.Get("prompt_tokens_details.cached_tokens").Int())
+		if cached != reported || cached > 0 != c.cached || p.Tokens != int(usage.Get("prompt_tokens").Int()) {
 			t.Errorf("%s: %d of %d tokens are cached, the answer says %s", c.about, cached, p.Tokens, usage.Raw)
 		}
 	}

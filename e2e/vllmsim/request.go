@@ -74,7 +74,8 @@ func parseRequest(body string, chat, promptToo bool) (completionRequest, error) 
 	return r, err
 }
 
-// renderChat applies a plain chat template: the tools, if there are any, then "role: content" a line, then "assistant: ".
+// renderChat applies a plain chat template: the tools, if there are any, then "role: content" a line, then "assistant:
+// ".
 func renderChat(tools, messages gjson.Result) ([]byte, error) {
 	if !messages.IsArray() || len(messages.Raw) < len(`[{}]`) {
 		return nil, errors.New("messages must be a non-empty array")

@@ -34,7 +34,8 @@ func agents(name string, kib, prompts int) workload {
 	return workload{
 		name: name,
 		about: fmt.Sprintf("conversations × %d turns, %d different beginnings of system prompt and tools "+
-			"of %d tokens, %d tokens in and %d out each; each goes on when all others had their turn; first turns fill the caches and are not in the figures",
+			"of %d tokens, %d tokens in and %d out each; each goes on when all others had their turn; "+
+			"first turns fill the caches and are not in the figures",
 			turns, prompts, prompt, question, answer),
 		servers: servers, server: server, n: n, users: 37, inTurns: true, warm: 1,
 		write: func(w *workload, seed uint64) []script {
@@ -90,7 +91,7 @@ func toolsOf(r *rand.Rand, tokens int) json.RawMessage {
 }
 
 // completions are conversations as clients of the completions API hold them: a prompt is one text that says all so far,
-// so no message tells where the part ends that all have in common, or a turn.
+// so no message shows where the part ends that all have in common, or a turn.
 func completions() workload {
 	const common, turns, question, answer = 1370, 5, 133, 73
 	return workload{

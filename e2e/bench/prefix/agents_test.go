@@ -106,11 +106,11 @@ func TestCompletionsAreOneText(t *testing.T) {
 	p.plain = load.plain
 	load.n = 3
 	scripts := scriptsOf(load)
-	p.choose = func(q *question) (string, func()) {
+	p.choose = func(q *question) (string, underWay) {
 		if len(q.messages) != 1 || q.messages[0].Content != gjson.GetBytes(q.body, "prompt").Str || q.answer < 1 {
-			t.Errorf("asked where to send %d messages, answer of %d", len(q.messages), q.answer)
+			t.Errorf("chosen for %d messages, answer of %d", len(q.messages), q.answer)
 		}
-		return "127.0.0.1:1", func() {}
+		return "127.0.0.1:1", underWay{done: func() {}}
 	}
 	samples := p.play(context.Background(), scripts, 2)
 	if len(samples) != 15 {

@@ -50,7 +50,7 @@ func capacityOf(w *workload, seed uint64) capacity {
 	return c
 }
 
-// load returns which share of the capacity the workload asks for as it is.
+// load returns which share of the capacity the workload needs as it is.
 func (c capacity) load(w *workload) float64 {
 	if w.users > 0 {
 		return float64(w.users) / c.users

@@ -37,8 +37,8 @@ type contender struct {
 
 func (c contender) title() string { return c.name }
 
-// chooser returns what chooses the server for each request of a run, and is told when the request has ended.
-type chooser func(stage *compare.Stage, w *workload) func(q *question) (server int, done func())
+// chooser returns what chooses the server for each request of a run.
+type chooser func(stage *compare.Stage, w *workload) func(q *question) (server int, u underWay)
 
 var ringHash = compare.Policy{
 	Name: "ring_hash", About: "Envoy's ring_hash by the session header, no plugin", Cluster: harness.RoundRobin,
@@ -64,8 +64,8 @@ func obedient(name, about string) compare.Policy {
 const (
 	affinityAbout = "affinity by XOR-combined SHA-1 blocks, cut behind each user message, " +
 		"no look at load when anything is known (else least in flight)"
-	exactAbout = "the cost rule of prefix_cache with what the servers' KV caches hold at this moment, " +
-		"exact tokens of prompts and answers, nothing learned, by the credit that has the lowest mean TTFT on the workload"
+	exactAbout = "prefix_cache with what the servers' KV caches hold at this moment or are about to, " +
+		"exact tokens of prompts and answers, by the credit that has the lowest mean TTFT on the workload"
 )
 
 var own = compare.Policy{
@@ -92,9 +92,12 @@ func contenders() []contender {
 }
 
 // byXOR chooses as blockXOR does.
-func byXOR(stage *compare.Stage, _ *workload) func(*question) (int, func()) {
+func byXOR(stage *compare.Stage, _ *workload) func(*question) (int, underWay) {
 	x := newBlockXOR(len(stage.Servers))
-	return func(q *question) (int, func()) { return x.choose(q.messages) }
+	return func(q *question) (int, underWay) {
+		server, done := x.choose(q.messages)
+		return server, underWay{done: done}
+	}
 }
 
 // variant reads NAME=JSON, one more configuration of Warmgate.
@@ -133,7 +136,7 @@ func (c *contender) counted(server *redisserver.Server) error {
 func (c *contender) with(credit float64) contender {
 	out := *c
 	out.name, out.credit = fmt.Sprintf("%s credit %v", c.name, credit), credit
-	out.choose = func(stage *compare.Stage, w *workload) func(*question) (int, func()) {
+	out.choose = func(stage *compare.Stage, w *workload) func(*question) (int, underWay) {
 		return newExact(stage, w, credit).choose
 	}
 	return out
@@ -166,9 +169,9 @@ func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload,
 	p := player{client: client, plain: w.plain, warm: w.warm}
 	if c.choose != nil {
 		choose := c.choose(stage, w)
-		p.choose = func(q *question) (string, func()) {
-			server, done := choose(q)
-			return stage.Servers[server].Addr(), done
+		p.choose = func(q *question) (string, underWay) {
+			server, u := choose(q)
+			return stage.Servers[server].Addr(), u
 		}
 	}
 	play := p.play

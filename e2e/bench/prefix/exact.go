@@ -2,7 +2,9 @@ package main
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -10,56 +12,103 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// exact chooses as prefix_cache does, with a fixed credit and nothing learned, but it knows what prefix_cache must
-// estimate: which blocks each server has in its cache at this moment, how many tokens a prompt is, how long the answer
-// becomes, and all that is under way. It may be used by several goroutines.
+// exact is the policy prefix_cache with a credit, but it knows what that must estimate: which blocks each server has in
+// its cache at this moment or is about to compute, how many tokens a prompt is, how long the answer becomes, and all
+// that is under way. It may be used by several goroutines.
 type exact struct {
 	servers []*vllmsim.Server
 	chat    bool
-	credit  float64
+	start   time.Time
 
-	mu         sync.Mutex
-	candidates []lb.Candidate
-	loads      []lb.Load
-	ties       *rand.Rand
+	mu        sync.Mutex
+	policy    lb.Policy
+	view      lb.View
+	loads     []lb.Load
+	computing [][]*vllmsim.Prompt // by server: what it has been sent and has not answered
+	ties      *rand.Rand
 }
 
+// exactBlock is how many of the servers' blocks are one for the policy, which counts how popular each is. They are as
+// long as the plugin's.
+const exactBlock = 8
+
 func newExact(stage *compare.Stage, w *workload, credit float64) *exact {
+	policy, err := lb.New(ownName, lb.Config{
+		Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+		Cache: lb.CacheConfig{Credit: credit, TTL: time.Hour},
+	})
+	if err != nil {
+		panic(err) // the policy is there
+	}
+	n := len(stage.Servers)
 	e := &exact{
-		servers: stage.Servers, chat: !w.plain, credit: credit,
-		loads: make([]lb.Load, len(stage.Servers)), ties: random(1, exactName),
+		servers: stage.Servers, chat: !w.plain, start: time.Now(), policy: policy, view: lb.View{Cluster: "llm"},
+		loads: make([]lb.Load, n), computing: make([][]*vllmsim.Prompt, n), ties: random(1, exactName),
 	}
 	for _, s := range stage.Servers {
-		e.candidates = append(e.candidates, lb.Candidate{Addr: s.Addr(), Slope: 1, Weight: 1})
+		e.view.Endpoints = append(e.view.Endpoints, lb.Endpoint{Addr: s.Addr()})
 	}
 	return e
 }
 
-// choose returns the server for a request and counts it as under way until done is called.
-func (e *exact) choose(q *question) (server int, done func()) {
+// choose returns the server for a request, and counts it there until it has ended.
+func (e *exact) choose(q *question) (server int, u underWay) {
 	p, err := e.servers[0].Prompt(string(q.body), e.chat)
 	if err != nil {
 		panic(err) // the bench made the body
 	}
-	cached := make([]int, len(e.servers))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	plan := lb.Plan{
-		Candidates: e.candidates, Unit: lb.Tokens, Tokens: int64(p.Tokens + q.answer), Tie: e.ties.Uint64(),
-		Prefix: lb.Prefix{
-			Blocks: ends(p.Tokens), Length: p.Tokens, Tokens: int64(p.Tokens), Credit: e.credit * float64(p.Tokens),
-		},
+	planned := time.Since(e.start)
+	request := lb.Request{
+		PromptTokens: int64(p.Tokens), OutputTokens: int64(q.answer), Tie: e.ties.Uint64(),
+		Blocks: blocksOf(&p, exactBlock), Length: p.Tokens,
 	}
+	plan, reason := e.policy.Plan(planned, &request, &e.view)
+	if reason != lb.ReasonChosen {
+		panic(reason) // all servers are healthy
+	}
+	plan.Prefix.Blocks, plan.Prefix.Worth = blocksOf(&p, 1), finer(&p, plan.Prefix.Worth)
+	matched := make([]int, len(e.servers))
 	for i, s := range e.servers {
-		cached[i] = s.Cached(&p)
+		matched[i] = s.Cached(&p, e.computing[i]...) / p.BlockTokens
 	}
-	server = lb.Choose(&plan, e.loads, cached)
-	work := plan.Work(cached[server])
+	server = lb.Choose(&plan, e.loads, matched)
+	work := plan.Work(matched[server])
+	outcome := lb.Outcome{
+		Addr: e.view.Endpoints[server].Addr, Verdict: lb.Success, Planned: planned,
+		Work: work,
+	}
 	e.add(server, 1, work)
-	return server, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.add(server, -1, -work)
+	e.computing[server] = append(e.computing[server], &p)
+	return server, e.follow(server, &p, int64(q.answer), outcome)
+}
+
+// follow returns what gives the request's load back, as it gets its answer, and lets the policy learn from that.
+func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome) underWay {
+	left := o.Work
+	computed := func() {
+		e.computing[server] = slices.DeleteFunc(e.computing[server], func(q *vllmsim.Prompt) bool { return q == p })
+	}
+	return underWay{
+		first: func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			computed()
+			o.First = max(1, time.Since(e.start)-o.Planned)
+			e.add(server, 0, answer-left)
+			left = answer
+		},
+		done: func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			computed()
+			e.add(server, -1, -left)
+			if o.First > 0 {
+				o.Took = time.Since(e.start) - o.Planned
+				e.policy.Observe(time.Since(e.start), o)
+			}
+		},
 	}
 }
 
@@ -68,11 +117,30 @@ func (e *exact) add(server int, requests, tokens int64) {
 	e.loads[server].Tokens += tokens
 }
 
-// ends returns the blocks of a prompt for which each token is one: what servers report is in tokens.
-func ends(tokens int) []prompt.Block {
-	blocks := make([]prompt.Block, tokens)
-	for i := range blocks {
-		blocks[i].End = i + 1
+// blocksOf returns the prompt's blocks, so many of the servers' in each, whose ends are counted in tokens.
+func blocksOf(p *vllmsim.Prompt, each int) []prompt.Block {
+	var blocks []prompt.Block
+	for i := each; i <= len(p.Chain); i += each {
+		blocks = append(blocks, prompt.Block{Key: p.Chain[i-1], End: i * p.BlockTokens})
 	}
 	return blocks
+}
+
+// finer returns what the servers' blocks are worth, when it is known for exactBlock of them each. What is left behind
+// those is worth its length.
+func finer(p *vllmsim.Prompt, worth []uint32) []uint32 {
+	out := make([]uint32, len(p.Chain))
+	before := 0
+	for i := range out {
+		in, each := i%exactBlock+1, p.BlockTokens*exactBlock
+		if g := i / exactBlock; g < len(worth) {
+			each = int(worth[g]) - before
+			if in == exactBlock {
+				out[i], before = worth[g], int(worth[g])
+				continue
+			}
+		}
+		out[i] = uint32(before + each*in/exactBlock)
+	}
+	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/lb"
 )
 
 // exactStage returns servers without a gateway, of which the second has computed the prompt, and the prompt's next
@@ -36,33 +37,40 @@ func exactStage(t *testing.T) (*compare.Stage, *question) {
 	if err := res.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next := p.question(&script{}, &turn{answer: 10}, append(messages, user("more")))
+	next := p.question(&script{}, &turn{answer: 12}, append(messages, user("more")))
 	return stage, &next
 }
 
-// TestExactWeighsCacheAgainstLoad has 192 tokens of 208 cached at the second server, and counts how many requests go
-// there before one goes elsewhere.
+// TestExactWeighsCacheAgainstLoad has 192 tokens of 208 cached at the second server: it may have so many times as many
+// tokens in flight as the credit says, but not more.
 func TestExactWeighsCacheAgainstLoad(t *testing.T) {
 	stage, q := exactStage(t)
-	stays := map[float64]int{}
 	for _, credit := range []float64{0.5, 2, 8} {
-		e := newExact(stage, &workload{}, credit)
-		for n := 0; ; n++ {
-			server, _ := e.choose(q)
-			if server != 1 {
-				break
-			}
-			stays[credit]++
-			if n > 1000 {
-				t.Fatal("load plays no part")
+		for _, more := range []int64{-10, 10} {
+			e := newExact(stage, &workload{}, credit)
+			e.loads[1].Tokens = int64(192*credit) + more
+			if server, _ := e.choose(q); (server == 1) != (more < 0) {
+				t.Errorf("with credit %v and %d tokens in flight there, server %d", credit, e.loads[1].Tokens, server)
 			}
 		}
 	}
-	// A request that stays adds 26 tokens to a load that may be credit × 192 more than that of the others.
-	for credit, want := range map[float64]int{0.5: 4, 2: 15, 8: 60} {
-		if stays[credit] != want {
-			t.Errorf("with credit %v, %d requests stayed, want %d", credit, stays[credit], want)
+}
+
+// What only the servers' own, shorter blocks end is worth a part of what the longer one is.
+func TestFinerWorth(t *testing.T) {
+	p := &vllmsim.Prompt{BlockTokens: 16, Chain: make([]uint64, 2*exactBlock+3)}
+	for i := range p.Chain {
+		p.Chain[i] = uint64(i)
+	}
+	worth := finer(p, []uint32{64, 100})
+	for block, want := range map[int]uint32{0: 8, 6: 56, 7: 64, 8: 68, 15: 100, 16: 116, 18: 148} {
+		if worth[block] != want {
+			t.Errorf("block %d: %d, want %d of %v", block, worth[block], want, worth)
 		}
+	}
+	coarse, fine := blocksOf(p, exactBlock), blocksOf(p, 1)
+	if len(coarse) != 2 || len(fine) != len(p.Chain) || coarse[1] != fine[15] || fine[15].End != 256 {
+		t.Errorf("%v of %v", coarse, fine)
 	}
 }
 
@@ -70,11 +78,15 @@ func TestExactForgetsWhatHasEnded(t *testing.T) {
 	stage, q := exactStage(t)
 	e := newExact(stage, &workload{}, 1)
 	for range 100 {
-		server, done := e.choose(q)
+		server, u := e.choose(q)
 		if server != 1 || e.loads[1].Requests != 1 || e.loads[1].Tokens < 10 || e.loads[1].Tokens > 40 {
 			t.Fatalf("server %d, loads %v", server, e.loads)
 		}
-		done()
+		u.first()
+		if e.loads[1] != (lb.Load{Requests: 1, Tokens: 12}) || len(e.computing[1]) > 0 {
+			t.Fatalf("what is computed still counts: %v", e.loads)
+		}
+		u.done()
 	}
 	for _, s := range stage.Servers {
 		s.Reset()
@@ -82,6 +94,11 @@ func TestExactForgetsWhatHasEnded(t *testing.T) {
 	server, _ := e.choose(q)
 	if load := e.loads[server]; load.Tokens < 200 || load.Requests != 1 {
 		t.Errorf("with empty caches %v is counted", load)
+	}
+	e = newExact(stage, &workload{}, 4)
+	before, _ := e.choose(q)
+	if server, _ = e.choose(q); server != before || e.loads[server].Tokens > 300 {
+		t.Errorf("what server %d is about to compute is not known: %v", before, e.loads)
 	}
 }
 

@@ -22,10 +22,10 @@ const (
 // player plays scripts at one address and collects what became of the requests.
 type player struct {
 	client *loadgen.Client
-	plain  bool                                             // the completions API
-	choose func(q *question) (endpoint string, done func()) // nil = the gateway chooses
-	open   bool                                             // scripts begin when they are due
-	warm   int                                              // first turns of each script that are not in the samples
+	plain  bool                                            // the completions API
+	choose func(q *question) (endpoint string, u underWay) // nil = the gateway chooses
+	open   bool                                            // scripts begin when they are due
+	warm   int                                             // first turns of each script that are not in the samples
 	start  time.Time
 
 	mu      sync.Mutex
@@ -36,7 +36,13 @@ type player struct {
 type question struct {
 	messages []loadgen.Message // one, of the user, in the completions API
 	body     []byte
-	answer   int // tokens asked for
+	answer   int // tokens of the answer, exactly
+}
+
+// underWay is called by whoever chose the server of a request, as long as that is under way.
+type underWay struct {
+	first func() // the first of the answer has come; nil = does not matter
+	done  func() // the request has ended, with or without an answer
 }
 
 // apart is how long after the one before a user of a closed loop begins: users do not come all at the same moment, and
@@ -139,17 +145,18 @@ func (p *player) script(ctx context.Context, s *script) {
 
 // ask sends one request and returns its answer; ok is false when it did not come whole.
 func (p *player) ask(ctx context.Context, s *script, t *turn, prompt []loadgen.Message) (answer string, ok bool) {
-	asked := p.question(s, t, prompt)
+	ask := p.question(s, t, prompt)
 	q := loadgen.Request{
-		Body: asked.body, Stream: true, MaxTokens: t.answer, KeepText: true,
+		Body: ask.body, Stream: true, MaxTokens: t.answer, KeepText: true,
 		Header: http.Header{sessionHeader: {s.session}}, Due: time.Since(p.start),
 	}
 	if p.open && t.parent < 0 {
 		q.Due = s.due // a client that is late must not hide it
 	}
 	if p.choose != nil {
-		endpoint, done := p.choose(&asked)
-		defer done()
+		endpoint, u := p.choose(&ask)
+		q.First = u.first
+		defer u.done()
 		q.Header[endpointHeader] = []string{endpoint}
 	}
 	sample := p.client.Do(ctx, &q, p.start)

@@ -173,15 +173,15 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 
 func TestTheClientNamesTheEndpoint(t *testing.T) {
 	_, p := newWitness(t)
-	asked, ended := 0, 0
-	p.choose = func(*question) (string, func()) {
-		asked++
-		return "127.0.0.1:1", func() { ended++ }
+	chosen, began, ended := 0, 0, 0
+	p.choose = func(*question) (string, underWay) {
+		chosen++
+		return "127.0.0.1:1", underWay{first: func() { began++ }, done: func() { ended++ }}
 	}
 	scripts := []script{{session: "x", turns: conversation(random(1, "x"), nil, 2, 4, 4)}}
 	p.play(context.Background(), scripts, 1)
-	if asked != 2 || ended != 2 {
-		t.Errorf("asked %d times, told the end %d times", asked, ended)
+	if chosen != 2 || began != 2 || ended != 2 {
+		t.Errorf("%d choices, %d answers began, %d ended", chosen, began, ended)
 	}
 }
 

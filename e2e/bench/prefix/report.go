@@ -171,7 +171,8 @@ func (rep *report) predictionLines() []string {
 			spread := func(get func(*prediction) float64) string {
 				return bench.SpreadOf(values(rounds, func(r *result) float64 { return get(&r.prediction) })).Format("%.3f")
 			}
-			out = append(out, fmt.Sprintf("prediction of %s on %s: cached share foretold %s, told by the servers %s, off by %s of the prompt on average",
+			out = append(out, fmt.Sprintf("prediction of %s on %s: cached share predicted %s, "+
+				"reported by the servers %s, off by %s of the prompt on average",
 				rep.contenders[c].name, rep.workloads[w].name, spread(func(p *prediction) float64 { return p.Predicted }),
 				spread(func(p *prediction) float64 { return p.Told }), spread(func(p *prediction) float64 { return p.Off })))
 		}

@@ -148,7 +148,7 @@ func (t *traced) prompt(seed uint64) string {
 	return b.String()[:max(1, t.Input/traceScale)*bytesPerToken]
 }
 
-// session returns what a client would send as its session: the trace does not tell, but the turns of a conversation
+// session returns what a client would send as its session: the trace has none, but the turns of a conversation
 // have the second block in common.
 func (t *traced) session(i int) string {
 	if len(t.HashIDs) < 2 {

@@ -91,7 +91,7 @@ func workloads() []workload {
 	return list
 }
 
-// usual names those that are played unless others are asked for, for all take hours.
+// usual names those that are played unless -workload names others: all take hours.
 const usual = "sessions,shared,trees2,trees24,forty,agents16,completions,trace"
 
 // engine is a server with the given numbers of sequences at once and of cached tokens. Against the simulator's default,
@@ -118,7 +118,7 @@ func system(text string) loadgen.Message { return loadgen.Message{Role: "system"
 func assistant(text string) loadgen.Message { return loadgen.Message{Role: "assistant", Content: text} }
 
 // around returns n on average, at least half of it and at most as much again. Without it users whose answers are all of
-// the same length keep in step, and the server that is least busy is always the one that a user has just heard from.
+// the same length keep in step, and the server that is least busy is always the one that has just answered.
 func around(r *rand.Rand, n int) int { return n - n/2 + r.IntN(2*(n/2)+1) }
 
 // longestThought is the longest time that a user of a conversation takes before the next turn.

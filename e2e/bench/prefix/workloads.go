@@ -26,8 +26,8 @@ func sessions() workload {
 	}
 }
 
-// shared is traffic of which four in five requests begin with the same system prompt and worked example. The others have a
-// system prompt and example of their own, which nobody repeats.
+// shared is traffic of which four in five requests begin with the same system prompt and worked example. The others
+// have a system prompt and example of their own, which nobody repeats.
 func shared() workload {
 	const prompt, other, example, question, answer = 1500, 100, 50, 80, 40
 	preamble := func(r *rand.Rand, prompt int) []loadgen.Message {
@@ -59,8 +59,8 @@ func shared() workload {
 // treeDepth counts the levels of a tree, the root included.
 const treeDepth = 4
 
-// trees are searches in the manner of Tree of Thoughts: each answer is continued in several ways at once. So many users each
-// wait for the end of one tree before the next; the trees take their number of branches from the list in turn.
+// trees are searches in the manner of Tree of Thoughts: each answer is continued in several ways at once. So many users
+// each wait for the end of one tree before the next; the trees take their number of branches from the list in turn.
 func trees(name string, n, users int, branches ...int) workload {
 	const prompt, problem, step, answer = 300, 150, 24, 100
 	return workload{
