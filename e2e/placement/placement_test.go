@@ -59,3 +59,29 @@ func TestLoneConversationStays(t *testing.T) {
 		t.Errorf("cached %.3f, %.3f where it stays", got.Cached, ring.Cached)
 	}
 }
+
+// A run in which a turn is not served gives no result: here the cache has no room for a prompt.
+func TestLostTurns(t *testing.T) {
+	w := Workload{Name: "lost", Servers: 1, Server: Engine(1, 512), Full: 1, Scripts: func(seed uint64) []Script {
+		return conversations(seed, 2, 1, 1000, 1, 150, 60)
+	}}
+	defer func() {
+		if got, want := recover(), "lost at 1: 0 of 2 turns were served"; got != want {
+			t.Errorf("the run ended with %v, want %q", got, want)
+		}
+	}()
+	w.Prepare(1).Run(1, RoundRobin())
+}
+
+// No load of a workload is the same run as another one.
+func TestLoadsDiffer(t *testing.T) {
+	for _, w := range Workloads() {
+		users := map[int]bool{}
+		for _, load := range w.loads() {
+			if n := w.users(load); w.Full > 0 && users[n] {
+				t.Errorf("%s: %d users twice", w.Name, n)
+			}
+			users[w.users(load)] = true
+		}
+	}
+}

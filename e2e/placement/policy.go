@@ -98,7 +98,9 @@ type exact struct {
 	credit  float64
 }
 
-// Exact chooses by the rule of [lb.Choose], with a credit and with true caches and loads.
+// Exact chooses by load and cached tokens as [lb.Choose] does, with a fixed credit and with true caches and loads. It
+// differs in that a request in flight costs nothing beside its tokens, and in that a prompt counts as cached only when
+// it has been computed, not as soon as it is sent to a server.
 func Exact(credit float64) Maker {
 	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
 		return &exact{rand.New(rand.NewPCG(seed, 5)), servers, make([]float64, len(servers)), credit}
@@ -138,7 +140,6 @@ type lease struct {
 	expected int64 // tokens
 	output   int64
 	work     int64 // tokens that it counts for
-	inflight int64
 	first    time.Duration
 }
 
@@ -191,7 +192,7 @@ func (p *warm) Choose(now time.Duration, r *Request) int {
 			panic(err)
 		}
 		server = p.places[plan.Candidates[g.Index].Addr]
-		l.work, l.inflight = plan.Work(g.Cached), g.Load.Requests-1
+		l.work = plan.Work(g.Cached)
 		l.expected = int64(float64(ask.PromptTokens) * plan.Prefix.Share(g.Cached))
 	})
 	return server
@@ -211,7 +212,7 @@ func (p *warm) Last(now time.Duration, r *Request) {
 		Addr: p.view.Endpoints[r.Server].Addr, Verdict: lb.Success, Planned: l.planned,
 		PromptTokens: int64(len(r.prompt) / 4), ExpectedTokens: l.expected, CachedTokens: int64(r.job.Cached),
 		Source: r.blocks[0].Key,
-		Work:   l.work, Inflight: l.inflight, First: l.first, Took: now - l.planned,
+		Work:   l.work, First: l.first, Took: now - l.planned,
 	})
 }
 

@@ -5,6 +5,7 @@ package placement
 
 import (
 	"container/heap"
+	"fmt"
 	"slices"
 	"time"
 
@@ -60,6 +61,7 @@ type sim struct {
 	open   map[int]int // turns of a script that are under way or due
 
 	prompt, cached int // tokens
+	served         int // turns
 	counts         []int
 	ttft           []time.Duration
 }
@@ -95,7 +97,8 @@ func (p *Prepared) Capacity() float64 {
 }
 
 // Run plays a workload at a load, relative to what fills the servers. Of an open loop that is the factor by which it is
-// faster than its own pace; 0 sends all at once.
+// faster than its own pace; 0 sends all at once. It panics unless every turn is served: the result of a part of them
+// means nothing.
 func (p *Prepared) Run(load float64, maker Maker) Result {
 	s := &sim{work: p.Workload, scripts: p.scripts, jobs: map[*vllmsim.Job]*Request{}, open: map[int]int{}}
 	for range p.Servers {
@@ -104,7 +107,7 @@ func (p *Prepared) Run(load float64, maker Maker) Result {
 	}
 	s.policy = maker(p.Seed, s.servers)
 	if p.Full > 0 {
-		s.closed(max(1, int(load*float64(p.Full)+0.5)))
+		s.closed(p.users(load))
 	} else {
 		s.due(load)
 	}
@@ -113,8 +116,18 @@ func (p *Prepared) Run(load float64, maker Maker) Result {
 		s.now = e.at
 		e.do()
 	}
+	turns := 0
+	for i := range p.scripts {
+		turns += len(p.scripts[i].Turns)
+	}
+	if s.served != turns {
+		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, s.served, turns))
+	}
 	return s.result()
 }
+
+// users returns how many users of a closed loop there are at a load.
+func (w *Workload) users(load float64) int { return max(1, int(load*float64(w.Full)+0.5)) }
 
 // due lets each script begin when it is due.
 func (s *sim) due(load float64) {
@@ -190,6 +203,7 @@ func (s *sim) first(j *vllmsim.Job) {
 func (s *sim) last(j *vllmsim.Job) {
 	r := s.jobs[j]
 	delete(s.jobs, j)
+	s.served++
 	s.policy.Last(s.now, r)
 	turns := s.scripts[r.script].Turns
 	s.open[r.script]--

@@ -136,7 +136,8 @@ func conversations(seed uint64, n, prompts, prompt, turns, question, answer int)
 	return out
 }
 
-// Workloads returns all that need no file. Those that make bench-prefix has, too, are the same as there.
+// Workloads returns all that need no file. Those with a name that make bench-prefix has, too, are like the ones there,
+// with other numbers of users and other sizes of prompts and caches.
 func Workloads() []Workload {
 	return []Workload{
 		{Name: "sessions", Servers: 4, Server: Engine(16, 32<<10), Full: 40, Scripts: func(seed uint64) []Script {
@@ -192,7 +193,7 @@ func poisson() Workload {
 	return w
 }
 
-// single are conversations with one system prompt, of which one turn is asked for at a time.
+// single are conversations with one system prompt, of which one turn is sent at a time.
 func single() Workload {
 	w := Workload{Name: "single", Servers: 4, Server: Engine(16, 16<<10), Full: 1, Rotate: true}
 	w.Scripts = func(seed uint64) []Script { return conversations(seed, 40, 1, 1000, 5, 150, 60) }

@@ -13,7 +13,8 @@ var behindOne = dialogue{talks: 12, turns: 5, system: 4096, first: 300, more: 30
 // leastOfSticky is how much of what is cached where each conversation sticks to one server has to be cached.
 const leastOfSticky = .97
 
-// sharedPrompt checks by the engines' counters that conversations find their prompts cached when all of them begin alike.
+// sharedPrompt checks by the engines' counters that conversations find their prompts cached when all of them begin
+// alike.
 func (t *trial) sharedPrompt(ctx context.Context) error {
 	stuck := behindOne
 	stuck.sticky = true
