@@ -140,7 +140,7 @@ var mainKeys = []key{
 		size(64, 64<<10, func(c *Config) *int { return &c.Prefix.BlockBytes }), onAny, "",
 	},
 	{
-		Key{"lb_config.prefix.credit", "number", "2", "prefix_cache: how many tokens of load one cached token of the prompt outweighs, more while requests wait, less for prompts that more requests begin with than one endpoint can serve; 0: none"},
+		Key{"lb_config.prefix.credit", "number", "2", "prefix_cache: how many tokens of load one cached token of the prompt outweighs, more while requests wait or caches evict, less for prompts that more requests begin with than one endpoint can serve; 0: none"},
 		number(0, 1000, func(c *Config) *float64 { return &c.Prefix.Credit }), onAny, "",
 	},
 	{
