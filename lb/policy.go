@@ -120,7 +120,7 @@ type Prefix struct {
 	Length int            // of the prompt, in the unit of the blocks' ends
 	Tokens int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
 	Credit float64        // by how much the cost is lower where all of it is cached, if all is worth its length
-	Wait   float64        // by which part of it Credit rises with each request that is in flight everywhere: see Choose
+	Wait   float64        // by which part Credit rises for each request at the candidate with the fewest: see Choose
 	Worth  []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
 	TTL    time.Duration  // for how long an endpoint is taken to keep what it has computed
 	Less   []Keeping      // endpoints that are taken to keep it for less; shared between plans

@@ -35,9 +35,8 @@ const (
 	sketchSpan    = 16
 	sketchSpanMin = 64
 	sketchSpanMax = 1<<16 - 1
-	// common is the part of the requests above which a block that they begin with is worth nothing, as long as there
-	// are as many of them as endpoints in a term: else it had better stay in one cache than be computed wherever a
-	// request goes.
+	// common is the part of the requests above which a block that they begin with is worth nothing. With fewer requests
+	// than endpoints in a term it keeps its worth: computing it wherever one goes would cost more than it saves.
 	common     = 1.0 / 2
 	commonTerm = 10 * time.Second
 )

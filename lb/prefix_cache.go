@@ -4,7 +4,7 @@ import "time"
 
 // CacheConfig says how prefix_cache trades what is cached against load.
 type CacheConfig struct {
-	Credit float64       // tokens of load that one cached token of the prompt is worth while nobody waits and caches have room
+	Credit float64       // tokens of load that a cached token is worth while nobody waits and caches have room
 	TTL    time.Duration // for how long an endpoint is taken to keep what it has computed, [MaxTTL] at most
 	Room   int           // bytes that the embedded store may use to remember who has what
 	Shared int           // bytes that a store in Redis may use for that
@@ -18,8 +18,9 @@ const MaxTTL = 48 * time.Hour
 // there costs more than computing the prompt elsewhere. Load is in tokens. Without a match it is global_least_request.
 //
 // What is cached is worth a number of tokens of load, so a prompt goes to another endpoint as soon as those that have
-// it carry that much more than the others; these then have it as well. The hotter it is, the less that takes: see
-// popularity. The more requests wait, the more it takes: see pressure; and also where caches evict: see belief.
+// it carry that much more than the others; these then have it as well. A prompt that many requests begin with needs
+// less for that (see popularity). While requests wait at all endpoints, and where caches evict, it needs more (see
+// pressure and belief).
 type prefixCache struct {
 	*leastRequest
 	cache   CacheConfig

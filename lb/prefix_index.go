@@ -39,9 +39,9 @@ type span struct {
 	from, to int // places of its blocks in the prompt
 }
 
-// spanOf returns how many blocks of a prompt, from number n on, are put into a page at once. With more at the beginning,
-// a tenant would have many blocks in few pages, and lose what is more than its part of a page. Farther behind, fewer
-// pages to read and write count for more.
+// spanOf returns how many blocks of a prompt, from number n on, are put into a page at once. With more at the
+// beginning, a tenant would have many blocks in few pages, and lose what is more than its part of a page. Farther
+// behind, fewer pages to read and write count for more.
 func spanOf(n int) int {
 	if n < 32 {
 		return 8
@@ -182,9 +182,9 @@ func (x *prefixIndex) place(blocks []prompt.Block, tick uint16) {
 	}
 }
 
-// suits says whether n blocks that come after some in the page had better be there than in their own one. They are as
-// long as few are there: what lies together costs less. Else they are where fewer are, or where older ones are lost;
-// and no prompt fills a page by itself.
+// suits says whether n new blocks go into the page, where the blocks before them are, and not into their own one. They
+// do while the page has few entries, since what lies together is read at once. Then the page with fewer entries is
+// taken, or of two full ones that with the older entries. No prompt puts more than half a page into one at once.
 func (l *loaded) suits(n int, own *loaded, tick uint16) bool {
 	here, there := len(l.page)/entrySize+l.more+n, len(own.page)/entrySize+own.more+n
 	switch {

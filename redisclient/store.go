@@ -59,8 +59,8 @@ type scope struct {
 	tidying bool          // rows are being taken back
 	settled bool          // the last beat found nothing, and nothing was sent since
 	since   string        // the present life of this owner's leases in Redis, by the last beat
-	pages   int           // who has which prompts is kept in so many, and
-	expire  time.Duration // until then at least, as far as this owner saw to it
+	pages   int           // how many pages of prompts the latest reservation named
+	expire  time.Duration // when they expire at the earliest, as far as this owner set it
 	// wrong are leases that Redis does not count as they are; writing says that some of them are on their way.
 	wrong   []lb.LeaseID
 	writing bool
