@@ -16,8 +16,9 @@
 //	xor       as it is published: the script combines the blocks
 //	keys      its best case: whoever asks has combined them, and the script is known to the server
 //
-// over lengths of prompts. In turns one comes of which nothing is known, and the same with another end. Prompts of one
-// message are measured apart, at few endpoints: whatever their length, the published way has one block there.
+// over lengths of prompts. In turns one comes of which nothing is known, and the same with another end; Warmgate's
+// pages are full of others, as they are in a store that has been in use for a while. Prompts of one message are
+// measured apart, at few endpoints: whatever their length, the published way has one block there.
 //
 // Last, it looks for the longest single call of each script, for everything else waits behind that: all owners but one
 // die at once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.

@@ -25,8 +25,10 @@ const (
 	// stay is what a cached prompt is worth: a conversation goes on where it began, whatever else has come there
 	// meanwhile.
 	stay = 1e6
-	// promptRoom is how many bytes of the server's memory Warmgate may use for prompts.
-	promptRoom = 64 << 20
+	// promptRoom is how many bytes of the server's memory Warmgate may use for prompts. It is so little that they are
+	// full of others after a moment, as they are in a store that has been in use for a while; memoryRoom is the
+	// default.
+	promptRoom, memoryRoom = 2 << 20, 64 << 20
 	// memoryBlocks are in each conversation by which memory is measured, and memoryTalks is how many there are, of two
 	// turns.
 	memoryBlocks, memoryTalks = 64, 300
@@ -133,8 +135,33 @@ func (p *prompts) digests() []string {
 // comparePrompts measures every contender over prompts of n blocks.
 func comparePrompts(ctx context.Context, s settings, server *redisserver.Server, n int) (*cell, error) {
 	return compare(ctx, s, server, promptEndpoints, promptContenders(n), []part{
-		{1, (*stage).warm}, {1, (*stage).timePhase}, {1, (*stage).drain},
+		{1, (*stage).warm}, {1, (*stage).crowd}, {1, (*stage).timePhase}, {1, (*stage).drain},
 	})
+}
+
+// crowd sends Warmgate twice as many blocks of others as it remembers.
+func (r *stage) crowd() error {
+	w, ok := r.clients[0].(*warmgateClient)
+	if !ok {
+		return nil
+	}
+	own := w.prompts
+	defer func() { w.prompts = own }()
+	return w.flood(2 * w.room / boundEntry)
+}
+
+// flood sends so many blocks in prompts of which nothing is known.
+func (w *warmgateClient) flood(blocks int) error {
+	for range (blocks + boundBlocks - 1) / boundBlocks {
+		w.prompts = newPrompts(boundBlocks)
+		for _, do := range []func(client){client.reserve, client.release} {
+			do(w)
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // promptMemory returns how many bytes a server needs for a million blocks, by contender, extrapolated from a sample of
@@ -164,6 +191,9 @@ func memoryOf(s settings, server *redisserver.Server, con contender) (float64, e
 	defer st.close()
 	if err := st.warm(); err != nil {
 		return 0, err
+	}
+	if w, ok := st.clients[0].(*warmgateClient); ok {
+		w.room = memoryRoom
 	}
 	before, err := usedMemory(server)
 	if err != nil {
@@ -214,16 +244,9 @@ func measureBound(s settings, server *redisserver.Server) (promptBound, error) {
 		return b, err
 	}
 	w := st.clients[0].(*warmgateClient)
-	w.room = s.room
-	for b.blocks < boundTimes*s.room/boundEntry {
-		w.prompts = newPrompts(boundBlocks)
-		b.blocks += boundBlocks
-		for _, do := range []func(client){client.reserve, client.release} {
-			do(w)
-			if err := w.flush(); err != nil {
-				return b, err
-			}
-		}
+	w.room, b.blocks = s.room, boundTimes*s.room/boundEntry
+	if err := w.flood(b.blocks); err != nil {
+		return b, err
 	}
 	after, err := usedMemory(server)
 	b.took = after - before

@@ -37,7 +37,7 @@ func compareTurns(ctx context.Context, s settings, server *redisserver.Server, b
 	}
 	draw := func() *prompts { return &prompts{blocks: slices.Clone(blocks), turns: 1} }
 	c, err := compare(ctx, s, server, s.few, contendersOver(draw), []part{
-		{1, (*stage).warm}, {1, (*stage).timePhase}, {1, (*stage).drain},
+		{1, (*stage).warm}, {1, (*stage).crowd}, {1, (*stage).timePhase}, {1, (*stage).drain},
 	})
 	return turnCell{bytes, len(blocks), c}, err
 }
