@@ -59,7 +59,7 @@ func TestMemoryWhileTheSizeChanges(t *testing.T) {
 	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
 		sizes := []int{100_000, 150_000}
 		plan := storetest.WithPrompt(manualPlan, 1, nil)
-		for i := range 400 {
+		for i := range 1600 { // so many that each page gets some
 			plan.Prefix.Blocks, plan.Prefix.Length, plan.Prefix.Shared = unknown(20), 2000, sizes[i%2]
 			once(t, s, lb.LeaseID(i), plan)
 		}
