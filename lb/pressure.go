@@ -1,9 +1,6 @@
 package lb
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // pressure is what answers have taught of how busy the endpoints of a cluster are: moving averages over the requests
 // that this VM has sent there.
@@ -15,10 +12,10 @@ type pressure struct {
 
 // times are those of the streamed answers of an endpoint.
 type times struct {
-	answers int     // that are averaged, pressureOver at most
-	first   float64 // seconds to the first part
-	took    float64 // seconds to the end
-	at      time.Duration
+	answers int           // that are averaged, pressureOver at most
+	first   float64       // seconds to the first part
+	took    float64       // seconds to the end
+	at      time.Duration // of the latest
 }
 
 const (
@@ -71,16 +68,4 @@ func (p *pressure) wait(cs []Candidate) float64 {
 		least = min(least, t.first/t.took)
 	}
 	return waitWeight * least * least
-}
-
-// prune forgets endpoints that are no candidates and have not answered for long.
-func (p *pressure) prune(now time.Duration, cs []Candidate) {
-	if len(p.times) <= len(cs) {
-		return
-	}
-	for addr, t := range p.times {
-		if now-t.at > goneAfter && !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
-			delete(p.times, addr)
-		}
-	}
 }

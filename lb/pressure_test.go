@@ -71,11 +71,12 @@ func TestWaitIsThatOfTheLeast(t *testing.T) {
 		}
 	}
 	now := []Candidate{{Addr: busy}, {Addr: quick}}
-	p.prune(goneAfter, now)
+	at := func(t *times) time.Duration { return t.at }
+	prune(p.times, goneAfter, now, at)
 	if len(p.times) != 3 {
 		t.Error("forgotten before its time")
 	}
-	p.prune(goneAfter+1, now)
+	prune(p.times, goneAfter+1, now, at)
 	if len(p.times) != 2 || p.times[gone] != nil {
 		t.Errorf("%d endpoints are known, want those two that are there", len(p.times))
 	}

@@ -214,13 +214,13 @@ func (c *Caches) terms(now, longest time.Duration, cs []Candidate, b *belief) {
 	if b.ttl > 0 && now-b.worked < keptEvery && b.losses == c.losses {
 		return
 	}
-	c.pressure.prune(now, cs)
+	prune(c.pressure.times, now, cs, func(t *times) time.Duration { return t.at })
 	*b = belief{ttl: longest, worked: now, losses: c.losses, wait: c.pressure.wait(cs)}
 	c.keeps = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {
 		return
 	}
-	c.prune(now, cs)
+	prune(c.endpoints, now, cs, func(k *keeper) time.Duration { return k.at })
 	c.sorted = c.sorted[:0]
 	for i := range cs {
 		c.sorted = append(c.sorted, min(c.endpoints[cs[i].Addr].keepsAt(now), longest))
@@ -245,14 +245,14 @@ func (c *Caches) terms(now, longest time.Duration, cs []Candidate, b *belief) {
 	}
 }
 
-// prune forgets endpoints that have been gone for long.
-func (c *Caches) prune(now time.Duration, cs []Candidate) {
-	if len(c.endpoints) <= len(cs) {
+// prune forgets endpoints that are no candidates and of which nothing has come for long; at returns when something did.
+func prune[T any](known map[string]T, now time.Duration, cs []Candidate, at func(T) time.Duration) {
+	if len(known) <= len(cs) {
 		return
 	}
-	for addr, k := range c.endpoints {
-		if now-k.at > goneAfter && !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
-			delete(c.endpoints, addr)
+	for addr, k := range known {
+		if now-at(k) > goneAfter && !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
+			delete(known, addr)
 		}
 	}
 }
