@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/mooncake"
 )
 
 var (
@@ -71,10 +73,12 @@ func tableWorkloads(t *testing.T) []Workload {
 			break
 		}
 		const middle, long = 3500, 6000 // so long that servers evict, and their retention is learned
-		lines, err := ReadTrace(*trace, i*middle, long)
+		lines, err := mooncake.Read(*trace)
 		if err != nil {
 			t.Fatal(err)
 		}
+		from := min(i*middle, len(lines)-1)
+		lines = lines[from:min(from+long, len(lines))]
 		fast, slow := Replay(name, lines), Replay(name+", 8 slots", lines)
 		slow.Server.MaxNumSeqs, slow.Server.Tuning = slots().Server.MaxNumSeqs, slots().Server.Tuning
 		all = append(all, fast, slow)

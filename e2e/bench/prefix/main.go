@@ -23,6 +23,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
@@ -58,10 +59,10 @@ func run(ctx context.Context, s settings) error {
 // if there is no file.
 func (rep *report) selectWorkloads() error {
 	s := rep.settings
-	var trace []traced
+	var trace []mooncake.Request
 	if s.trace != "" {
 		var err error
-		if trace, err = readTrace(s.trace); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if trace, err = mooncake.Read(s.trace); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}

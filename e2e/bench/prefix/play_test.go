@@ -18,6 +18,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -158,7 +159,7 @@ func TestWhatCannotBeAskedIsCounted(t *testing.T) {
 
 func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	seen, p := newWitness(t)
-	w := replay(traceName, sample(t), 0, 4, traceScale).over(60 * time.Millisecond)
+	w := replay(traceName, sample(t), 0, 4, mooncake.Scale).over(60 * time.Millisecond)
 	scripts := w.scripts(1)
 	samples := p.play(context.Background(), scripts, 0)
 	if len(samples) != 4 || len(seen.prompts) != 4 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/mooncake"
 )
 
 // sampleTrace is two conversations and a stranger. Block 0 is common to all; the first conversation has a second turn.
@@ -18,9 +20,9 @@ const sampleTrace = `{"timestamp": 0, "input_length": 1500, "output_length": 320
 {"timestamp": 9000, "input_length": 40, "output_length": 64, "hash_ids": [9]}
 `
 
-func sample(t *testing.T) []traced {
+func sample(t *testing.T) []mooncake.Request {
 	t.Helper()
-	trace, err := parseTrace(strings.NewReader(sampleTrace))
+	trace, err := mooncake.Parse(strings.NewReader(sampleTrace))
 	if err != nil || len(trace) != 4 {
 		t.Fatalf("%d requests, %v", len(trace), err)
 	}
@@ -42,17 +44,17 @@ func TestReadTrace(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if trace, err := readTrace(path); err != nil || len(trace) != 4 || trace[2].HashIDs[4] != 4 {
+		if trace, err := mooncake.Read(path); err != nil || len(trace) != 4 || trace[2].HashIDs[4] != 4 {
 			t.Errorf("%s: %v, %v", name, trace, err)
 		}
 	}
-	if _, err := readTrace(filepath.Join(dir, "missing")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := mooncake.Read(filepath.Join(dir, "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "b.gz"), []byte("no gzip"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readTrace(filepath.Join(dir, "b.gz")); err == nil {
+	if _, err := mooncake.Read(filepath.Join(dir, "b.gz")); err == nil {
 		t.Error("what is not gzip was read")
 	}
 }
@@ -102,7 +104,7 @@ func TestParseTraceRefuses(t *testing.T) {
 		"back in time": `{"timestamp":2,"input_length":5,"output_length":1,"hash_ids":[1]}
 {"timestamp":1,"input_length":5,"output_length":1,"hash_ids":[1]}`,
 	} {
-		if got, err := parseTrace(strings.NewReader(text)); err == nil {
+		if got, err := mooncake.Parse(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: read as %v", name, got)
 		}
 	}
@@ -111,7 +113,7 @@ func TestParseTraceRefuses(t *testing.T) {
 // TestReplayKeepsWhatIsShared holds that prompts share text exactly as far as they share blocks, at the scale of the
 // replay.
 func TestReplayKeepsWhatIsShared(t *testing.T) {
-	w := replay(traceName, sample(t), 0, 4, traceScale).over(3 * time.Second)
+	w := replay(traceName, sample(t), 0, 4, mooncake.Scale).over(3 * time.Second)
 	scripts := w.scripts(1)
 	prompts := make([]string, len(scripts))
 	for i, s := range scripts {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/mooncake"
 )
 
 // scriptsOf returns the traffic of a workload that only a test needs.
@@ -23,7 +24,7 @@ func words(messages []loadgen.Message) int {
 }
 
 func TestSameSeedSameScripts(t *testing.T) {
-	for _, w := range append(workloads(), replay(traceName, sample(t), 0, 4, traceScale).over(time.Second)) {
+	for _, w := range append(workloads(), replay(traceName, sample(t), 0, 4, mooncake.Scale).over(time.Second)) {
 		if !reflect.DeepEqual(w.scripts(1), w.scripts(1)) {
 			t.Errorf("%s: the same seed gave different scripts", w.name)
 		}
