@@ -14,7 +14,7 @@ import (
 
 var (
 	table = flag.Bool("table", false, "compare all policies on all workloads and loads")
-	trace = flag.String("trace", "", "also replay this trace in Mooncake's form, its beginning and its middle")
+	trace = flag.String("replay", "", "also replay this trace in Mooncake's form, its beginning and its middle")
 	seeds = flag.Int("seeds", 3, "how many runs each figure is the median of")
 	only  = flag.String("only", "", "the workloads, separated by commas; all by default")
 )
