@@ -129,18 +129,18 @@ func (v Verdict) kind() kind {
 	return failure
 }
 
-// Watches says whether clients matter at the moment: whether [Outcome.Client] is of use for a success, too. Finding
+// NeedsClient says whether clients matter at the moment: whether [Outcome.Client] is of use for a success, too. Finding
 // it out costs the gateway a call, which requests are spared as long as all goes well.
-func (h *Health) Watches(now time.Duration) bool { return h.badAt > 0 && now-h.badAt < groupMemory }
+func (h *Health) NeedsClient(now time.Duration) bool { return h.badAt > 0 && now-h.badAt < groupMemory }
 
 // Observe learns from the outcome of a request that was balanced under the given terms.
-func (h *Health) Observe(now time.Duration, o Outcome, terms *Terms) {
+func (h *Health) Observe(now time.Duration, o Outcome, terms *ClusterConfig) {
 	t, ok := h.tracked[o.Addr]
 	switch {
 	case !ok || o.Verdict == Neutral:
 	case o.Verdict == Success:
 		h.succeeded(now, t, &o)
-	case o.Verdict == TimedOut && (o.Waited < leastWait || o.Busy || t.servedSince(now-o.Waited)):
+	case o.Verdict == TimedOut && (o.WaitedFor < leastWait || o.Busy || t.servedSince(now-o.WaitedFor)):
 	default:
 		h.failed(now, t, &o, &terms.Health)
 	}
@@ -164,7 +164,7 @@ func (h *Health) succeeded(now time.Duration, t *tracked, o *Outcome) {
 	if t.times > 0 && now-t.until > forgiveAfter {
 		t.ejection = ejection{}
 	}
-	if h.Watches(now) {
+	if h.NeedsClient(now) {
 		h.note(now, o.client(), o, 0)
 		h.note(now, o.model(), o, 0)
 	}

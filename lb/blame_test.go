@@ -40,7 +40,7 @@ func TestWatches(t *testing.T) {
 		{64 * time.Second, lb.Refused, true},
 	} {
 		h.Observe(c.at, lb.Outcome{Addr: v.Endpoints[0].Addr, Verdict: c.verdict}, terms)
-		if got := h.Watches(c.at); got != c.want {
+		if got := h.NeedsClient(c.at); got != c.want {
 			t.Errorf("at %v after verdict %d: watches %v, want %v", c.at, c.verdict, got, c.want)
 		}
 	}

@@ -79,8 +79,8 @@ func (p *Plan) cost(c *Candidate, l Load, added float64) float64 {
 // Both are whole numbers, so that their sum is exact.
 func (c *Candidate) cost(load, slots float64) float64 {
 	cost := c.Base + c.Slope*(load+slots)/c.Weight
-	if c.Steep > 0 && load > c.Room {
-		cost += c.Steep * (load - c.Room) / c.Weight
+	if c.OverSlope > 0 && load > c.Capacity {
+		cost += c.OverSlope * (load - c.Capacity) / c.Weight
 	}
 	return cost
 }

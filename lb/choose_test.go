@@ -54,13 +54,13 @@ var chooseCases = []struct {
 	},
 	{
 		"rather busy than waiting",
-		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Room: 4, Steep: 3}, {Slope: 1, Weight: 1, Room: 20, Steep: 3}}},
+		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3}, {Slope: 1, Weight: 1, Capacity: 20, OverSlope: 3}}},
 		[]lb.Load{{Requests: 4}, {Requests: 6}},
 		1, "5+3*1 against 7",
 	},
 	{
 		"among those that wait the shortest queue",
-		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Room: 4, Steep: 3}, {Slope: 1, Weight: 1, Room: 6, Steep: 3}}},
+		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3}, {Slope: 1, Weight: 1, Capacity: 6, OverSlope: 3}}},
 		[]lb.Load{{Requests: 7}, {Requests: 8}},
 		1, "8+3*4 against 9+3*3",
 	},
@@ -114,13 +114,13 @@ func randomPlan(r *rand.Rand) (p *lb.Plan, loads []lb.Load, matched []int) {
 		loads[i] = lb.Load{Requests: int64(r.IntN(4)), Tokens: int64(r.IntN(4)) * 10}
 		p.Candidates = append(p.Candidates, lb.Candidate{
 			Base: float64(r.IntN(3)), Slope: float64(r.IntN(2)), Weight: float64(1 + r.IntN(3)), Cap: int64(r.IntN(5)),
-			Room: float64(r.IntN(5) - 1), Steep: float64(r.IntN(3)),
+			Capacity: float64(r.IntN(5) - 1), OverSlope: float64(r.IntN(3)),
 		})
 	}
 	if r.IntN(2) == 0 {
 		return p, loads, nil
 	}
-	p.Prefix = lb.Prefix{Length: 4, Credit: float64(r.IntN(40))}
+	p.Prefix = lb.Prefix{Bytes: 4, Credit: float64(r.IntN(40))}
 	for end := range 1 + r.IntN(4) {
 		p.Prefix.Blocks = append(p.Prefix.Blocks, prompt.Block{Key: r.Uint64(), End: end + 1})
 	}
@@ -148,7 +148,7 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 		if matched != nil && matched[i] > 0 {
 			credit = p.Prefix.Credit * float64(matched[i]) / 4
 		}
-		return c.Base + c.Slope*(load+added)/c.Weight + c.Steep*max(0, load+added-c.Room)/c.Weight - credit
+		return c.Base + c.Slope*(load+added)/c.Weight + c.OverSlope*max(0, load+added-c.Capacity)/c.Weight - credit
 	}
 	least, any := math.Inf(1), false
 	for i, c := range p.Candidates {
@@ -204,7 +204,7 @@ func TestChooseRoundsCredits(t *testing.T) {
 	told := 0
 	for range 100 {
 		p := &lb.Plan{Candidates: []lb.Candidate{candidate(0, 0, 1, 0), candidate(0, 0, 1, 0)}}
-		p.Prefix = lb.Prefix{Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Length: 1000, Credit: 1000 * r.Float64()}
+		p.Prefix = lb.Prefix{Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Bytes: 1000, Credit: 1000 * r.Float64()}
 		share := p.Prefix.Share(1)
 		p.Candidates[0].Base = float64(p.Prefix.Credit * share) // as much as what it has is worth
 		if math.FMA(-p.Prefix.Credit, share, p.Candidates[0].Base) != 0 {

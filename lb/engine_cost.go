@@ -145,7 +145,7 @@ func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, 
 		w.byLoad(out, kept)
 	}
 	for i := range out { // what hardly differs is the same list, which stores know already
-		out[i].Base, out[i].Room, out[i].Weight = coarse(out[i].Base, 8), coarse(out[i].Room, 8), coarse(out[i].Weight, 8)
+		out[i].Base, out[i].Capacity, out[i].Weight = coarse(out[i].Base, 8), coarse(out[i].Capacity, 8), coarse(out[i].Weight, 8)
 	}
 	return out, fresh
 }
@@ -209,7 +209,7 @@ func (w *weighing) byLoad(cs []Candidate, told []*engine) {
 			continue
 		}
 		if room, known := w.room(e); known {
-			c.Room, c.Steep = room, w.cfg.Weights.Queue
+			c.Capacity, c.OverSlope = room, w.cfg.Weights.Queue
 		}
 		used, known := e.Value(metrics.KVUse)
 		if !known {
@@ -329,12 +329,12 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		}
 		const settles = 1e-3 // equal values go by load
 		// One that fails, or has just come, is as if it had more.
-		c.Base = v + coin*(c.Base/w.scale+1/c.Weight-1+c.Far)
-		c.Far = 0
-		c.Slope, c.Steep = settles*coin/w.scale, coin/w.scale
-		c.Room = w.scale
+		c.Base = v + coin*(c.Base/w.scale+1/c.Weight-1+c.ZonePenalty)
+		c.ZonePenalty = 0
+		c.Slope, c.OverSlope = settles*coin/w.scale, coin/w.scale
+		c.Capacity = w.scale
 		if e != nil && e.Counted {
-			c.Room += e.Inflight.in(w.unit)
+			c.Capacity += e.Inflight.in(w.unit)
 		}
 	}
 	return n

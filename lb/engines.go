@@ -8,15 +8,15 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 )
 
-// Reading is what the engine of one endpoint said of itself.
-type Reading struct {
+// EngineSample is what the engine of one endpoint said of itself.
+type EngineSample struct {
 	metrics.Load
-	At       time.Duration // when it said so
-	Told     time.Duration // when it said what is not in load reports
-	Seen     time.Duration // when that was last known to be the latest it has said
-	Inflight Load          // what was in flight there then, over all owners
-	Counted  bool          // Inflight is known
-	Page     uint64        // digest of the page that said it, 0 for none
+	At        time.Duration // when it said so
+	ScrapedAt time.Duration // when it said what is not in load reports
+	FreshAt   time.Duration // when that was last known to be the latest it has said
+	Inflight  Load          // what was in flight there then, over all owners
+	Counted   bool          // Inflight is known
+	Page      uint64        // digest of the page that said it, 0 for none
 }
 
 const (
@@ -58,7 +58,7 @@ type Engines struct {
 
 // engine is what is known of one.
 type engine struct {
-	Reading
+	EngineSample
 	foreign float64                     // requests there that nobody here counts
 	beyond  float64                     // the same by the last reading alone
 	slots   float64                     // requests that run at once before others wait, 0 while that is not known
@@ -76,12 +76,12 @@ func NewEngines() *Engines {
 	}
 }
 
-// Take takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has
+// Update takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has
 // already, and forgets whom it is not given.
-func (g *Engines) Take(now time.Duration, targets []string, readings map[string]Reading) {
+func (g *Engines) Update(now time.Duration, targets []string, readings map[string]EngineSample) {
 	if !slices.Equal(g.targets, targets) { // what the values before were of is not what they are of now
 		for _, e := range g.known {
-			e.Told, e.rated = 0, 0
+			e.ScrapedAt, e.rated = 0, 0
 		}
 		g.targets = targets
 	}
@@ -99,7 +99,7 @@ func (g *Engines) Take(now time.Duration, targets []string, readings map[string]
 		if e.At != r.At {
 			e.learn(&r)
 		}
-		e.Reading = r
+		e.EngineSample = r
 		for _, list := range [2]*metrics.Adapters{&r.Loaded, &r.Waiting} {
 			for _, id := range list.IDs[:list.N] {
 				g.meet(now, id)
@@ -121,9 +121,9 @@ func (g *Engines) meet(now time.Duration, id uint64) {
 	}
 }
 
-// Placed tells that a request of so many tokens for a model goes to an endpoint. It returns the adapter that it is
+// AddRequest tells that a request of so many tokens for a model goes to an endpoint. It returns the adapter that it is
 // counted for, which Left wants to know, 0 for none.
-func (g *Engines) Placed(model, addr string, tokens int64) (adapter uint64) {
+func (g *Engines) AddRequest(model, addr string, tokens int64) (adapter uint64) {
 	const newest = 1.0 / 16
 	if tokens > 0 { // where they are counted
 		if g.size == 0 {
@@ -146,8 +146,8 @@ func (g *Engines) Placed(model, addr string, tokens int64) (adapter uint64) {
 	return id
 }
 
-// Left tells that a request that was counted for an adapter has left its endpoint.
-func (g *Engines) Left(adapter uint64, addr string) {
+// RemoveRequest tells that a request that was counted for an adapter has left its endpoint.
+func (g *Engines) RemoveRequest(adapter uint64, addr string) {
 	at := g.ours[addr]
 	if at[adapter] == 0 {
 		return
@@ -173,11 +173,11 @@ func (g *Engines) adapter(model string) uint64 {
 	return id
 }
 
-// Adapts says whether engines have told of adapters.
-func (g *Engines) Adapts() bool { return len(g.adapters) > 0 }
+// HasAdapters says whether engines have told of adapters.
+func (g *Engines) HasAdapters() bool { return len(g.adapters) > 0 }
 
-// Fresh returns of how many endpoints there is a reading that is not older than the given age.
-func (g *Engines) Fresh(now, age time.Duration) int {
+// CountFresh returns of how many endpoints there is a reading that is not older than the given age.
+func (g *Engines) CountFresh(now, age time.Duration) int {
 	n := 0
 	for _, e := range g.known {
 		if e.fresh(now, age) {
@@ -187,8 +187,8 @@ func (g *Engines) Fresh(now, age time.Duration) int {
 	return n
 }
 
-// Lacking returns how many of the endpoints with a fresh reading do not tell one of the fields.
-func (g *Engines) Lacking(now, age time.Duration, fields ...metrics.Field) int {
+// CountMissing returns how many of the endpoints with a fresh reading do not tell one of the fields.
+func (g *Engines) CountMissing(now, age time.Duration, fields ...metrics.Field) int {
 	n := 0
 	for _, e := range g.known {
 		if !e.fresh(now, age) {
@@ -204,7 +204,7 @@ func (g *Engines) Lacking(now, age time.Duration, fields ...metrics.Field) int {
 	return n
 }
 
-func (e *engine) fresh(now, age time.Duration) bool { return e != nil && now-e.Seen <= age }
+func (e *engine) fresh(now, age time.Duration) bool { return e != nil && now-e.FreshAt <= age }
 
 // value returns a field of the latest reading, 0 if it did not have it.
 func (e *engine) value(f metrics.Field) float64 {
@@ -226,19 +226,19 @@ func (e *engine) asleep() bool {
 }
 
 // learn compares the reading with the one before.
-func (e *engine) learn(r *Reading) {
+func (e *engine) learn(r *EngineSample) {
 	running, _ := r.Value(metrics.Running)
 	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only
 	// what two readings in a row have too many is somebody else's. With pages, what runs is known from the latest; a
 	// load report says nothing new of it.
-	if _, whole := r.Value(metrics.Running); r.Told != e.Told || r.Told == 0 || !whole {
+	if _, whole := r.Value(metrics.Running); r.ScrapedAt != e.ScrapedAt || r.ScrapedAt == 0 || !whole {
 		beyond := 0.0
 		if r.Counted {
 			beyond = max(0, running+queue(&r.Load)-float64(r.Inflight.Requests))
 		}
 		e.foreign, e.beyond = min(beyond, e.beyond), beyond
 	}
-	if r.Told != e.Told {
+	if r.ScrapedAt != e.ScrapedAt {
 		e.learnSlots(running, queue(&r.Load))
 		e.learnRates(r)
 	}
@@ -257,9 +257,9 @@ func (e *engine) learnSlots(running, waits float64) {
 }
 
 // learnRates takes into account what has grown since.
-func (e *engine) learnRates(r *Reading) {
-	took := (r.Told - e.Told).Seconds()
-	if e.Told == 0 || took <= 0 || r.Told-e.Told > longestTerm {
+func (e *engine) learnRates(r *EngineSample) {
+	took := (r.ScrapedAt - e.ScrapedAt).Seconds()
+	if e.ScrapedAt == 0 || took <= 0 || r.ScrapedAt-e.ScrapedAt > longestTerm {
 		return
 	}
 	for i := range e.rates {
@@ -280,7 +280,7 @@ func (e *engine) learnRates(r *Reading) {
 
 // grown returns a counter by the latest reading and by r. It is not ok if one of them lacks it, or if the engine has
 // started again.
-func (e *engine) grown(r *Reading, f metrics.Field) (then, now float64, ok bool) {
+func (e *engine) grown(r *EngineSample, f metrics.Field) (then, now float64, ok bool) {
 	then, before := e.Value(f)
 	now, told := r.Value(f)
 	return then, now, before && told && now >= then

@@ -20,7 +20,7 @@ func TestNoMetrics(t *testing.T) {
 	if _, reason := w.plan(""); reason != lb.ReasonChosen {
 		t.Errorf("with one reading: %v", reason)
 	}
-	if fresh := w.engines.Fresh(w.now, w.cfg.StaleAfter); fresh != 1 {
+	if fresh := w.engines.CountFresh(w.now, w.cfg.StaleAfter); fresh != 1 {
 		t.Errorf("%d fresh, want 1", fresh)
 	}
 	w.now += w.cfg.StaleAfter + time.Millisecond
@@ -218,7 +218,7 @@ func TestAdapters(t *testing.T) {
 		w.says(2, 4, running(4), waiting(0), adapters(2, "c,d"))
 		w.take()
 	}
-	if !w.engines.Adapts() {
+	if !w.engines.HasAdapters() {
 		t.Fatal("engines have told of adapters")
 	}
 	for _, c := range []struct {
@@ -237,24 +237,24 @@ func TestAdapters(t *testing.T) {
 		}
 	}
 	// What was sent counts before the engine tells of it, and where it only waits.
-	id := w.engines.Placed("b", w.addr(1), 10)
-	again := w.engines.Placed("b", w.addr(1), 10)
+	id := w.engines.AddRequest("b", w.addr(1), 10)
+	again := w.engines.AddRequest("b", w.addr(1), 10)
 	if got := w.choice("b", 9, 5, 4); got != 1 {
 		t.Errorf("chose %d after the adapter was sent to 1", got)
 	}
 	if got := w.choice("a", 30, 5, 4); got != 2 {
 		t.Errorf("chose %d, want the one of two full ones that has less to do", got)
 	}
-	w.engines.Left(id, w.addr(1))
+	w.engines.RemoveRequest(id, w.addr(1))
 	if got := w.choice("b", 9, 5, 4); got != 1 {
 		t.Errorf("chose %d while a second request is there", got)
 	}
-	w.engines.Left(again, w.addr(1))
-	w.engines.Left(again, w.addr(1))
+	w.engines.RemoveRequest(again, w.addr(1))
+	w.engines.RemoveRequest(again, w.addr(1))
 	if got := w.choice("b", 6, 5, 4); got != 0 {
 		t.Errorf("chose %d after both requests have left", got)
 	}
-	if id := w.engines.Placed("base", w.addr(1), 10); id != 0 {
+	if id := w.engines.AddRequest("base", w.addr(1), 10); id != 0 {
 		t.Error("a model that no engine calls an adapter is taken for one")
 	}
 }
@@ -357,7 +357,7 @@ func TestPrefixCacheUsesMetrics(t *testing.T) {
 	if _, reason := w.plan(""); reason != lb.ReasonChosen {
 		t.Fatalf("without metrics: %v", reason)
 	}
-	w.engines.Placed("", w.addr(0), 100)
+	w.engines.AddRequest("", w.addr(0), 100)
 	for range 2 {
 		w.now += time.Second
 		w.says(0, 4, running(4), waiting(6))

@@ -38,7 +38,7 @@ type Health struct {
 	placed   [Tokens + 1]float64 // load for each weight of 1 where requests were placed, by unit, moving average
 
 	lists   map[listKey]*candidateList
-	terms   map[*Terms]bool // in use
+	terms   map[*ClusterConfig]bool // in use
 	made    pool
 	swept   time.Duration // when lists that are not used were last looked for
 	changed bool          // an ejection to export
@@ -57,8 +57,8 @@ type tracked struct {
 	seen      bool          // in the latest views
 }
 
-// Terms is what the configuration says of a cluster's endpoints.
-type Terms struct {
+// ClusterConfig is what the configuration says of a cluster's endpoints.
+type ClusterConfig struct {
 	Unit        Unit               // of load
 	MaxInflight int64              // requests in flight per endpoint of weight 1 as configured, 0 for no cap
 	ZonePenalty float64            // cost of an endpoint in another zone, in requests in flight
@@ -67,7 +67,7 @@ type Terms struct {
 }
 
 // Weight returns the endpoint's capacity: what the terms say, else what the gateway says, else 1.
-func (t *Terms) Weight(e *Endpoint) float64 {
+func (t *ClusterConfig) Weight(e *Endpoint) float64 {
 	weight := e.Weight
 	if w, ok := t.Weights[e.Addr]; ok {
 		weight = w
@@ -79,7 +79,7 @@ func (t *Terms) Weight(e *Endpoint) float64 {
 }
 
 // weighted says whether capacities of the view's endpoints are configured, by the terms or by the gateway.
-func (t *Terms) weighted(v *View) bool {
+func (t *ClusterConfig) weighted(v *View) bool {
 	if len(t.Weights) > 0 {
 		return true
 	}
@@ -95,7 +95,7 @@ func (t *Terms) weighted(v *View) bool {
 func NewHealth() *Health {
 	return &Health{
 		tracked: map[string]*tracked{}, groups: map[groupKey]*group{},
-		lists: map[listKey]*candidateList{}, terms: map[*Terms]bool{},
+		lists: map[listKey]*candidateList{}, terms: map[*ClusterConfig]bool{},
 	}
 }
 
@@ -167,7 +167,7 @@ func (h *Health) listing(now time.Duration, id uint64) *listing {
 }
 
 // candidate returns what load costs on an endpoint as long as it is well.
-func (t *Terms) candidate(e *Endpoint) Candidate {
+func (t *ClusterConfig) candidate(e *Endpoint) Candidate {
 	c := Candidate{Addr: e.Addr, Slope: 1, Weight: t.Weight(e)}
 	if t.MaxInflight > 0 {
 		c.Cap = max(1, int64(math.Round(float64(t.MaxInflight)*c.Weight)))

@@ -198,7 +198,7 @@ func TestTimeOuts(t *testing.T) {
 			if c.served {
 				h.Observe(now-c.waited/2, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, terms)
 			}
-			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.TimedOut, Waited: c.waited, Client: uint64(i)}, terms)
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.TimedOut, WaitedFor: c.waited, Client: uint64(i)}, terms)
 		}
 		if w, in := weights(t, h, now, v)[addr]; in == c.out || !c.out && w != 1 {
 			t.Errorf("%s: in %v with weight %v", c.name, in, w)

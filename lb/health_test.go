@@ -16,7 +16,7 @@ var healthConfig = lb.HealthConfig{
 	MaxEjectionPercent: 50, SlowStart: 30 * time.Second, PanicThreshold: 50,
 }
 
-var terms = &lb.Terms{Health: healthConfig}
+var terms = &lb.ClusterConfig{Health: healthConfig}
 
 func viewOf(n int) *lb.View {
 	v := &lb.View{Cluster: "llm"}
@@ -102,7 +102,7 @@ func TestCandidatesFollowTheTerms(t *testing.T) {
 	v := viewOf(3)
 	v.Endpoints[1].Weight, v.Endpoints[2].Weight = 2, 0
 	h := lb.NewHealth()
-	capped := &lb.Terms{Health: healthConfig, MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
+	capped := &lb.ClusterConfig{Health: healthConfig, MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
 	cs, _ := h.Candidates(0, v, capped, 0)
 	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
 		if relative := cs[i].Weight / cs[2].Weight; math.Abs(relative-want.Weight) > 1e-5 || cs[i].Cap != want.Cap {
@@ -225,7 +225,7 @@ func TestEjectionsAddUp(t *testing.T) {
 		for i := range tc.gone {
 			v.Endpoints[i].State = lb.Ejected
 		}
-		terms := &lb.Terms{Health: healthConfig}
+		terms := &lb.ClusterConfig{Health: healthConfig}
 		terms.Health.MaxEjectionPercent = tc.percent
 		h := lb.NewHealth()
 		h.Candidates(0, v, terms, 0)
@@ -242,7 +242,7 @@ func TestEjectionsAddUp(t *testing.T) {
 func TestTermsAreApart(t *testing.T) {
 	v := viewOf(4)
 	h, addr := newHealth(v), v.Endpoints[0].Addr
-	lenient := &lb.Terms{}
+	lenient := &lb.ClusterConfig{}
 	for range 20 {
 		h.Candidates(0, v, lenient, 0)
 		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, lenient)
@@ -259,9 +259,9 @@ func TestTermsAreApart(t *testing.T) {
 // Stores tell lists of candidates apart by where they are, so a list moves only when its content does, whatever else
 // asks.
 func TestListsStayWhereTheyAre(t *testing.T) {
-	v, other := viewOf(4), &lb.Terms{MaxInflight: 3}
+	v, other := viewOf(4), &lb.ClusterConfig{MaxInflight: 3}
 	h := newHealth(v)
-	at := func(now time.Duration, v *lb.View, terms *lb.Terms) *lb.Candidate {
+	at := func(now time.Duration, v *lb.View, terms *lb.ClusterConfig) *lb.Candidate {
 		cs, reason := h.Candidates(now, v, terms, 0)
 		if reason != lb.ReasonChosen {
 			t.Fatal(reason)
@@ -286,7 +286,7 @@ func TestListsStayWhereTheyAre(t *testing.T) {
 		t.Error("an ejection leaves the list as it was")
 	}
 	for range 20 { // configurations come and go
-		at(100*time.Second, v, &lb.Terms{})
+		at(100*time.Second, v, &lb.ClusterConfig{})
 	}
 	if cs, _ := h.Candidates(100*time.Second, v, terms, 0); len(cs) != 3 {
 		t.Errorf("%d candidates after many configurations, want 3", len(cs))

@@ -6,7 +6,7 @@ import "time"
 // weight. Higress's policy of the same name counts requests; here tokens are a unit too.
 type leastRequest struct {
 	unit   Unit
-	terms  *Terms
+	terms  *ClusterConfig
 	health *Health
 	lists  derived[preference]
 	size   float64 // tokens of a request, moving average; 0 while nobody asks for it
@@ -15,8 +15,8 @@ type leastRequest struct {
 func newLeastRequest(c Config) (Policy, error) { return newLeast(c, c.Unit), nil }
 
 func newLeast(c Config, unit Unit) *leastRequest {
-	c.Terms.Unit = unit
-	return &leastRequest{unit: unit, terms: c.Health.shared(&c.Terms), health: c.Health}
+	c.Cluster.Unit = unit
+	return &leastRequest{unit: unit, terms: c.Health.shared(&c.Cluster), health: c.Health}
 }
 
 // Plan makes every healthy endpoint a candidate at a cost of its load.

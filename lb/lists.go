@@ -19,7 +19,7 @@ const (
 // listKey names what the candidates of a request follow from. Configurations that say the same share their terms, rules
 // that list different endpoints have different views.
 type listKey struct {
-	terms *Terms
+	terms *ClusterConfig
 	view  *View
 }
 
@@ -37,7 +37,7 @@ type candidateList struct {
 // it is the same as before as long as its content is: stores tell lists apart by where they are. The reason is
 // ReasonChosen, or says why there are no candidates. draw is the request's random bits, of which [Choose] uses the
 // lower 32: bits 32 to 47 draw the tier, bits 48 to 63 whether it is one of those for new endpoints.
-func (h *Health) Candidates(now time.Duration, v *View, terms *Terms, draw uint64) ([]Candidate, Reason) {
+func (h *Health) Candidates(now time.Duration, v *View, terms *ClusterConfig, draw uint64) ([]Candidate, Reason) {
 	key := listKey{terms, v}
 	l := h.lists[key]
 	if l == nil {
@@ -71,13 +71,13 @@ func (l *candidateList) of(tier uint8, u float64) []Candidate {
 }
 
 // meant returns the tiers of the candidates that a request has, and which of them it is meant for.
-func (h *Health) meant(v *View, terms *Terms, draw uint64) ([]tier, uint8) {
+func (h *Health) meant(v *View, terms *ClusterConfig, draw uint64) ([]tier, uint8) {
 	tiers := h.lists[listKey{terms, v}].tiers
 	return tiers, drawn(tiers, draw)
 }
 
 // build works out a list.
-func (h *Health) build(now time.Duration, v *View, terms *Terms, l *candidateList) {
+func (h *Health) build(now time.Duration, v *View, terms *ClusterConfig, l *candidateList) {
 	l.until, l.rest, l.drawn = now+steadyFor, nil, nil
 	cs, tiers, reason := h.takers(now, v, terms)
 	if l.tiers, l.reason = tiers, reason; reason == ReasonChosen {
@@ -118,7 +118,7 @@ func (h *Health) sweep(now time.Duration) {
 }
 
 // shared returns the terms, the same for the same content: so that configurations that say the same share their lists.
-func (h *Health) shared(t *Terms) *Terms {
+func (h *Health) shared(t *ClusterConfig) *ClusterConfig {
 	for known := range h.terms {
 		if known.equal(t) {
 			return known
@@ -128,7 +128,7 @@ func (h *Health) shared(t *Terms) *Terms {
 	return t
 }
 
-func (t *Terms) equal(other *Terms) bool {
+func (t *ClusterConfig) equal(other *ClusterConfig) bool {
 	return t.Unit == other.Unit && t.MaxInflight == other.MaxInflight &&
 		t.ZonePenalty == other.ZonePenalty && t.Health == other.Health &&
 		maps.Equal(t.Weights, other.Weights)

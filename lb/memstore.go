@@ -150,7 +150,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	s.reserved++
 	sc := s.scope(p.Scope)
 	var held []holding
-	if p.Prefix.Asks() {
+	if p.Prefix.NeedsLookup() {
 		held = s.prefixes.match(now, &p.Prefix)
 	}
 	var grant Grant
@@ -183,8 +183,8 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 		return Grant{}, err
 	}
 	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
-	if p.Prefix.Asks() {
-		s.prefixes.note(now, &p.Prefix, HolderOf(p.Candidates[grant.Index].Addr))
+	if p.Prefix.NeedsLookup() {
+		s.prefixes.note(now, &p.Prefix, EndpointTag(p.Candidates[grant.Index].Addr))
 	}
 	return grant, nil
 }
@@ -207,21 +207,21 @@ func (s *MemStore) matches(sc *scope, t table, held []holding) []int {
 	return s.matched
 }
 
-// Forget implements [Store].
-func (s *MemStore) Forget(_ time.Duration, _ LeaseID, p *Plan, addr string, n int) {
-	s.prefixes.forget(&p.Prefix, HolderOf(addr), n)
+// ForgetPrompt implements [Store].
+func (s *MemStore) ForgetPrompt(_ time.Duration, _ LeaseID, p *Plan, addr string, n int) {
+	s.prefixes.forget(&p.Prefix, EndpointTag(addr), n)
 }
 
-// Note implements [Store].
-func (s *MemStore) Note(now time.Duration, _ LeaseID, p *Plan, addr string) {
-	if p.Prefix.Asks() {
+// RecordPrompt implements [Store].
+func (s *MemStore) RecordPrompt(now time.Duration, _ LeaseID, p *Plan, addr string) {
+	if p.Prefix.NeedsLookup() {
 		s.prefixes.look(&p.Prefix)
-		s.prefixes.note(now, &p.Prefix, HolderOf(addr))
+		s.prefixes.note(now, &p.Prefix, EndpointTag(addr))
 	}
 }
 
-// Place counts a request at addr, chosen elsewhere, under id. It is the caller's to see that id is not held.
-func (s *MemStore) Place(now time.Duration, id LeaseID, scope, addr string, tokens int64) error {
+// CountAt counts a request at addr, chosen elsewhere, under id. It is the caller's to see that id is not held.
+func (s *MemStore) CountAt(now time.Duration, id LeaseID, scope, addr string, tokens int64) error {
 	s.reserved++
 	sc := s.scope(scope)
 	tokens = min(max(tokens, 0), maxTokens)
@@ -300,17 +300,17 @@ func (s *MemStore) release(now time.Duration, id LeaseID) error {
 	return err
 }
 
-// Tokens returns for how many tokens the lease counts, 0 when it is not held.
-func (s *MemStore) Tokens(id LeaseID) int64 { return s.leases[id].tokens }
+// LeaseTokens returns for how many tokens the lease counts, 0 when it is not held.
+func (s *MemStore) LeaseTokens(id LeaseID) int64 { return s.leases[id].tokens }
 
-// Holds says whether id is a lease of this owner.
-func (s *MemStore) Holds(id LeaseID) bool {
+// HasLease says whether id is a lease of this owner.
+func (s *MemStore) HasLease(id LeaseID) bool {
 	_, ok := s.leases[id]
 	return ok
 }
 
-// Held returns the number of leases that this owner holds.
-func (s *MemStore) Held() int { return len(s.leases) }
+// LeaseCount returns the number of leases that this owner holds.
+func (s *MemStore) LeaseCount() int { return len(s.leases) }
 
 func (s *MemStore) scope(name string) *scope {
 	sc, ok := s.scopes[name]

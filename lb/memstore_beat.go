@@ -8,8 +8,8 @@ import (
 // sweepEvery is the least time between two sweeps, whichever owner makes them.
 const sweepEvery = time.Second
 
-// Beat implements [Store]. An owner that never reserved may beat too: it then only looks after the others.
-func (s *MemStore) Beat(now time.Duration) error {
+// Heartbeat implements [Store]. An owner that never reserved may beat too: it then only looks after the others.
+func (s *MemStore) Heartbeat(now time.Duration) error {
 	for id, forget := range s.early {
 		if now >= forget {
 			delete(s.early, id)

@@ -24,7 +24,7 @@ func TestJoinDuringSweep(t *testing.T) {
 			}
 			gets++
 		}
-		if err := a.Beat(time.Hour + time.Second); err != nil {
+		if err := a.Heartbeat(time.Hour + time.Second); err != nil {
 			t.Fatal(err)
 		}
 		p.onGet = nil
@@ -53,19 +53,19 @@ func TestWakeDuringSweep(t *testing.T) {
 		p.onGet = func(string) {
 			if gets == at && !woke {
 				woke = true
-				if err := z.Beat(now); err != nil {
+				if err := z.Heartbeat(now); err != nil {
 					t.Errorf("the waking owner's beat: %v", err)
 				}
 			}
 			gets++
 		}
-		if err := a.Beat(now); err != nil {
+		if err := a.Heartbeat(now); err != nil {
 			t.Fatal(err)
 		}
 		p.onGet = nil
 		for _, s := range []*lb.MemStore{z, a, z} {
 			now += time.Second
-			if err := s.Beat(now); err != nil {
+			if err := s.Heartbeat(now); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +135,7 @@ func TestClockJumps(t *testing.T) {
 	} {
 		for range 2 {
 			for _, s := range []*lb.MemStore{a, b} {
-				if err := s.Beat(now); err != nil {
+				if err := s.Heartbeat(now); err != nil {
 					t.Fatalf("beat at %v: %v", now, err)
 				}
 			}

@@ -42,7 +42,7 @@ func TestKeysAreBounded(t *testing.T) {
 		reserveAt(t, s, now, 1, storetest.Even(addrs))
 		for range 7 {
 			now += time.Second
-			if err := keeper.Beat(now); err != nil {
+			if err := keeper.Heartbeat(now); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,7 +102,7 @@ func FuzzSharedMemory(f *testing.F) {
 		for id := range lb.LeaseID(3) {
 			s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
 		}
-		_ = s.Beat(time.Hour)
+		_ = s.Heartbeat(time.Hour)
 		s.Amend(time.Hour, 0, plan.Candidates[1].Addr, 7)
 		for id := range lb.LeaseID(3) {
 			s.Release(time.Hour, id)

@@ -111,7 +111,7 @@ func (r *randomSlots) act(level int) {
 		}
 	case level == 0:
 		r.now += 200 * time.Millisecond
-		if err := l.Beat(r.now); err != nil {
+		if err := l.Heartbeat(r.now); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -151,7 +151,7 @@ func (r *randomSlots) settle() {
 	for range 8 {
 		r.now += time.Second
 		for _, l := range r.lives {
-			if err := l.Beat(r.now); err != nil {
+			if err := l.Heartbeat(r.now); err != nil {
 				r.t.Fatal(err)
 			}
 		}

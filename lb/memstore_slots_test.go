@@ -158,7 +158,7 @@ func TestScopesInTurn(t *testing.T) {
 		if w.now += time.Second; i%20 > 0 {
 			continue
 		}
-		if err := errors.Join(a.Beat(w.now), b.Beat(w.now)); err != nil {
+		if err := errors.Join(a.Heartbeat(w.now), b.Heartbeat(w.now)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,7 +186,7 @@ func TestHeldScopesStay(t *testing.T) {
 		name := fmt.Sprintf("passing-%d", i)
 		w.release(b, name, w.reserve(b, name))
 		w.now += time.Second
-		if err := errors.Join(a.Beat(w.now), b.Beat(w.now)); err != nil {
+		if err := errors.Join(a.Heartbeat(w.now), b.Heartbeat(w.now)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -309,7 +309,7 @@ func TestDeathTakingASlot(t *testing.T) {
 			w.reserve(a, next[1])
 			for range 7 {
 				w.now += time.Second
-				if err := errors.Join(a.Beat(w.now), b.Beat(w.now)); err != nil {
+				if err := errors.Join(a.Heartbeat(w.now), b.Heartbeat(w.now)); err != nil {
 					t.Fatal(err)
 				}
 			}

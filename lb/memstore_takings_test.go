@@ -116,7 +116,7 @@ func TestCapAtFirstUse(t *testing.T) {
 			if steps++; steps == at && !met {
 				met = true
 				for range most - 1 {
-					if err := b.Beat(w.now); err != nil {
+					if err := b.Heartbeat(w.now); err != nil {
 						t.Fatal(err)
 					}
 					ask(b)
@@ -127,7 +127,7 @@ func TestCapAtFirstUse(t *testing.T) {
 		w.onGet, w.onSet = meet, meet
 		for range most {
 			ask(a)
-			if err := a.Beat(w.now); err != nil {
+			if err := a.Heartbeat(w.now); err != nil {
 				t.Fatal(err)
 			}
 		}

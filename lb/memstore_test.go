@@ -117,9 +117,9 @@ func (o *busyOwner) Release(now time.Duration, id lb.LeaseID) {
 	o.MemStore.Release(now, id)
 }
 
-func (o *busyOwner) Beat(now time.Duration) error {
+func (o *busyOwner) Heartbeat(now time.Duration) error {
 	o.at = now
-	return o.MemStore.Beat(now)
+	return o.MemStore.Heartbeat(now)
 }
 
 func (p *busyProcess) NewOwner() lb.Store {
@@ -199,7 +199,7 @@ func TestUnpreparedMemory(t *testing.T) {
 			t.Errorf("reserving without prepared memory: %v", err)
 		}
 	})
-	if err := s.Beat(0); !errors.Is(err, lb.ErrUnready) {
+	if err := s.Heartbeat(0); !errors.Is(err, lb.ErrUnready) {
 		t.Errorf("beating without prepared memory: %v", err)
 	}
 }
@@ -244,7 +244,7 @@ func testDeath(t *testing.T, prepare func(*lb.MemStore)) {
 		now := time.Hour
 		for range 7 {
 			now += time.Second
-			if err := other.Beat(now); err != nil {
+			if err := other.Heartbeat(now); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -271,7 +271,7 @@ func live(s *lb.MemStore, addrs []string, prepare func(*lb.MemStore)) (finished 
 			s.Release(time.Hour, id)
 		}
 		if id%4 == 3 {
-			_ = s.Beat(time.Hour)
+			_ = s.Heartbeat(time.Hour)
 		}
 	}
 	return true
@@ -340,7 +340,7 @@ func TestFailingWrites(t *testing.T) {
 	})
 	s.Release(time.Hour, 1)
 	p.setErr = nil
-	if err := s.Beat(time.Hour); err != nil {
+	if err := s.Heartbeat(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if l := p.Loads("llm", addrs); l[0] != (lb.Load{}) || l[1] != (lb.Load{}) {
@@ -377,7 +377,7 @@ func TestDamageIsCorrected(t *testing.T) {
 	if l := p.Loads("llm", addrs); l[0].Requests != 77 {
 		t.Fatalf("the damage missed: %v", l)
 	}
-	if err := s.Beat(time.Hour); err != nil {
+	if err := s.Heartbeat(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if l := p.Loads("llm", addrs); l[0].Requests != 1 || s.Stats.Corrected != 1 {

@@ -60,7 +60,7 @@ type Request struct {
 	OutputTokens int64          // tokens the request may generate, or the configured guess
 	Model        string         // that the request asks for, for endpoint_metrics
 	Blocks       []prompt.Block // of the prompt, for prefix_cache
-	Length       int            // of the prompt, in the unit of the blocks' ends
+	PromptBytes  int            // of the prompt, in the unit of the blocks' ends
 	Uncached     bool           // all of the prompt is computed, whatever is in the KV cache
 	Tie          uint64         // random bits: so a plan stays a pure function of its inputs
 }
@@ -90,15 +90,15 @@ func (l Load) in(u Unit) float64 {
 
 // Candidate is an endpoint a request may go to, and what load costs there.
 type Candidate struct {
-	Addr   string
-	Base   float64 // cost of choosing the endpoint, whatever its load
-	Slope  float64 // cost per unit of load and weight
-	Weight float64 // capacity, of which 1 is usual in the plan, less what health takes; must be above 0
-	Cap    int64   // requests in flight at which the endpoint is full, 0 for no cap
-	Room   float64 // load up to which no request waits there
-	Steep  float64 // cost, beside Slope, per unit of weight and of the load beyond Room
-	Far    float64 // cost of the way to another zone, in requests in flight; not in Base
-	Tier   uint8   // a priority's healthy endpoints, or its degraded ones: retries had better stay there
+	Addr        string
+	Base        float64 // cost of choosing the endpoint, whatever its load
+	Slope       float64 // cost per unit of load and weight
+	Weight      float64 // capacity, of which 1 is usual in the plan, less what health takes; must be above 0
+	Cap         int64   // requests in flight at which the endpoint is full, 0 for no cap
+	Capacity    float64 // load up to which no request waits there
+	OverSlope   float64 // cost, beside Slope, per unit of weight and of the load beyond Room
+	ZonePenalty float64 // cost of the way to another zone, in requests in flight; not in Base
+	Tier        uint8   // a priority's healthy endpoints, or its degraded ones: retries had better stay there
 }
 
 // Plan is a policy's answer: where the request may go and what it adds while in flight. The candidates may be shared
@@ -116,16 +116,16 @@ type Plan struct {
 // Prefix is what a plan says of its prompt, so that the request can go where the beginning of it is in the KV cache.
 // The zero value asks for nothing of the kind.
 type Prefix struct {
-	Blocks []prompt.Block // of the prompt, from its beginning
-	Length int            // of the prompt, in the unit of the blocks' ends
-	Tokens int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
-	Credit float64        // by how much the cost is lower where all of it is cached, if all is worth its length
-	Wait   float64        // by which part Credit rises for each request at the candidate with the fewest: see Choose
-	Worth  []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
-	TTL    time.Duration  // for how long an endpoint is taken to keep what it has computed
-	Less   []Keeping      // endpoints that are taken to keep it for less; shared between plans
-	Room   int            // bytes that the embedded store may use to remember who has what
-	Shared int            // bytes that a store in Redis may use for that
+	Blocks      []prompt.Block // of the prompt, from its beginning
+	Bytes       int            // of the prompt, in the unit of the blocks' ends
+	Tokens      int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
+	Credit      float64        // by how much the cost is lower where all of it is cached, if all is worth its length
+	Wait        float64        // by which part Credit rises for each request at the candidate with the fewest: see Choose
+	Worth       []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
+	TTL         time.Duration  // for how long an endpoint is taken to keep what it has computed
+	ShortTTL    []EndpointTTL  // endpoints that are taken to keep it for less; shared between plans
+	MemoryBytes int            // bytes that the embedded store may use to remember who has what
+	RedisBytes  int            // bytes that a store in Redis may use for that
 }
 
 // Share returns which part of the prompt the first n blocks are.
@@ -133,7 +133,7 @@ func (p *Prefix) Share(n int) float64 {
 	if n == 0 {
 		return 0
 	}
-	return float64(p.Blocks[n-1].End) / float64(p.Length)
+	return float64(p.Blocks[n-1].End) / float64(p.Bytes)
 }
 
 // worth returns what it is worth to have the first n blocks, as a part of the prompt.
@@ -141,7 +141,7 @@ func (p *Prefix) worth(n int) float64 {
 	if n == 0 || p.Worth == nil {
 		return p.Share(n)
 	}
-	return float64(p.Worth[n-1]) / float64(p.Length)
+	return float64(p.Worth[n-1]) / float64(p.Bytes)
 }
 
 // Work returns the tokens that the plan's request adds at an endpoint that has the first n blocks of its prompt.
@@ -186,9 +186,9 @@ const (
 type Outcome struct {
 	Addr           string
 	Verdict        Verdict
-	Client         uint64        // the same for all requests of one client, 0 when that is not known; see [Health.Watches]
+	Client         uint64        // the same for all requests of one client, 0 when that is not known; see [Health.NeedsClient]
 	Model          uint64        // the same for all requests for one model, 0 when that is not known
-	Waited         time.Duration // from the end of the request to that of TimedOut
+	WaitedFor      time.Duration // from the end of the request to that of TimedOut
 	Busy           bool          // the endpoint is answering other requests at the moment; for TimedOut and Moved
 	Planned        time.Duration // when the plan for it was made
 	PromptTokens   int64         // of the prompt, 0 if the answer does not say
@@ -197,7 +197,7 @@ type Outcome struct {
 	Shape          prompt.Shape  // of the request: an engine may tell of cached tokens in one API and not in another
 	Source         uint64        // the same for requests of one tenant, or with the same beginning
 
-	Work  int64         // tokens that it was counted for, 0 when that is not known
-	First time.Duration // from the plan to the first part of a streamed answer, 0 if that was its end and for others
-	Took  time.Duration // from the plan to the end of the answer, 0 if First is
+	Work     int64         // tokens that it was counted for, 0 when that is not known
+	TTFT     time.Duration // from the plan to the first part of a streamed answer, 0 if that was its end and for others
+	Duration time.Duration // from the plan to the end of the answer, 0 if First is
 }

@@ -12,7 +12,7 @@ import (
 
 func newPolicy(t testing.TB, unit lb.Unit) lb.Policy {
 	t.Helper()
-	p, err := lb.New("global_least_request", lb.Config{Unit: unit, Terms: *terms, Health: lb.NewHealth()})
+	p, err := lb.New("global_least_request", lb.Config{Unit: unit, Cluster: *terms, Health: lb.NewHealth()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,18 +64,18 @@ func TestPlanIsPure(t *testing.T) {
 
 // prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing else.
 func TestPrefixCachePlan(t *testing.T) {
-	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, Room: 1 << 20}
-	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: cache})
+	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, MemoryBytes: 1 << 20}
+	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: cache})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := viewOf(3)
 	blocks := storetest.Blocks(1)
-	plan, reason := p.Plan(0, &lb.Request{PromptTokens: 100, OutputTokens: 20, Blocks: blocks, Length: 900}, v)
+	plan, reason := p.Plan(0, &lb.Request{PromptTokens: 100, OutputTokens: 20, Blocks: blocks, PromptBytes: 900}, v)
 	if reason != lb.ReasonChosen || plan.Unit != lb.Tokens || plan.Tokens != 120 || len(plan.Candidates) != 3 {
 		t.Fatalf("%+v, %s", plan, reason)
 	}
-	want := lb.Prefix{Blocks: blocks, Length: 900, Tokens: 100, Credit: 150, Worth: []uint32{100, 200, 300, 400}, TTL: time.Minute, Room: 1 << 20}
+	want := lb.Prefix{Blocks: blocks, Bytes: 900, Tokens: 100, Credit: 150, Worth: []uint32{100, 200, 300, 400}, TTL: time.Minute, MemoryBytes: 1 << 20}
 	if !reflect.DeepEqual(plan.Prefix, want) {
 		t.Errorf("%+v, want %+v", plan.Prefix, want)
 	}
@@ -87,7 +87,7 @@ func TestPrefixCachePlan(t *testing.T) {
 	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen || plan.Work(0) != 100 {
 		t.Errorf("without blocks: %+v, %s", plan, reason)
 	}
-	if plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, Length: 900, Uncached: true}, v); plan.Prefix.Credit != 0 || plan.Work(4) != 100 {
+	if plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, PromptBytes: 900, Uncached: true}, v); plan.Prefix.Credit != 0 || plan.Work(4) != 100 {
 		t.Errorf("what is cached saves work although it is not read: %+v", plan)
 	}
 	if _, reason = p.Plan(0, &lb.Request{Blocks: blocks}, &lb.View{}); reason != lb.ReasonNoEndpoints {
@@ -99,14 +99,14 @@ func TestPrefixCachePlan(t *testing.T) {
 func TestPrefixCacheTTL(t *testing.T) {
 	for configured, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL, 262144 * time.Second: lb.MaxTTL} {
 		p, err := lb.New("prefix_cache", lb.Config{
-			Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, Room: 1 << 20},
+			Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, MemoryBytes: 1 << 20},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		store, cached := lb.NewMemStore(newProcess(t), 1, storetest.TTL), 0
 		for id := range lb.LeaseID(2) {
-			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), Length: 900}, viewOf(1))
+			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900}, viewOf(1))
 			if plan.Prefix.TTL != want {
 				t.Errorf("%v: kept for %v, want %v", configured, plan.Prefix.TTL, want)
 			}

@@ -4,10 +4,10 @@ import "time"
 
 // CacheConfig says how prefix_cache trades what is cached against load.
 type CacheConfig struct {
-	Credit float64       // tokens of load that a cached token is worth while nobody waits and caches have room
-	TTL    time.Duration // for how long an endpoint is taken to keep what it has computed, [MaxTTL] at most
-	Room   int           // bytes that the embedded store may use to remember who has what
-	Shared int           // bytes that a store in Redis may use for that
+	Credit      float64       // tokens of load that a cached token is worth while nobody waits and caches have room
+	TTL         time.Duration // for how long an endpoint is taken to keep what it has computed, [MaxTTL] at most
+	MemoryBytes int           // bytes that the embedded store may use to remember who has what
+	RedisBytes  int           // bytes that a store in Redis may use for that
 }
 
 // MaxTTL is for how long an endpoint is taken to keep what it has computed at most, whatever is configured: stores
@@ -54,10 +54,10 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	p.caches.popular.tick(now)
 	plan.PerRequest = p.caches.pressure.perRequest()
 	plan.Prefix = Prefix{
-		Blocks: r.Blocks, Length: r.Length, Tokens: saved,
+		Blocks: r.Blocks, Bytes: r.PromptBytes, Tokens: saved,
 		Credit: p.cache.Credit * p.belief.displaced(p.cache.TTL) * float64(saved), Wait: p.belief.wait,
 		Worth: p.caches.popular.worth(r.Blocks, size),
-		TTL:   p.belief.ttl, Less: p.belief.less, Room: p.cache.Room, Shared: p.cache.Shared,
+		TTL:   p.belief.ttl, ShortTTL: p.belief.less, MemoryBytes: p.cache.MemoryBytes, RedisBytes: p.cache.RedisBytes,
 	}
 	return plan, ReasonChosen
 }

@@ -55,14 +55,14 @@ type holding struct {
 	blocks   int
 }
 
-// Asks says whether a store has to look for the prompt: it has blocks and a length, and endpoints keep it for a while.
-func (p *Prefix) Asks() bool {
-	return len(p.Blocks) > 0 && p.Length > 0 && p.TTL >= time.Millisecond
+// NeedsLookup says whether a store has to look for the prompt: it has blocks and a length, and endpoints keep it for a while.
+func (p *Prefix) NeedsLookup() bool {
+	return len(p.Blocks) > 0 && p.Bytes > 0 && p.TTL >= time.Millisecond
 }
 
 // look finds the blocks of a prompt that are known, and sets spans to them.
 func (x *prefixIndex) look(p *Prefix) {
-	x.slots = max(p.Room/pageMost, LeastPages)
+	x.slots = max(p.MemoryBytes/pageMost, MinPages)
 	x.pages, x.spans = x.pages[:0], x.spans[:0]
 	at := 0 // behind the last block that was found, in its page
 	for k, b := range p.Blocks {
@@ -203,7 +203,7 @@ func (l *loaded) suits(n int, own *loaded, tick uint16) bool {
 // forget forgets that the endpoint has more than the first n blocks of the prompt, also those behind one that was lost,
 // which look does not find. Whatever page they are in is that of one of the blocks.
 func (x *prefixIndex) forget(p *Prefix, endpoint uint32, n int) {
-	x.slots = max(p.Room/pageMost, LeastPages)
+	x.slots = max(p.MemoryBytes/pageMost, MinPages)
 	x.pages, x.spans = x.pages[:0], x.spans[:0]
 	for _, b := range p.Blocks {
 		x.open(x.slotOf(b))

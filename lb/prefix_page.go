@@ -32,8 +32,8 @@ const (
 	freshFor = 8 // ticks
 )
 
-// HolderOf returns what pages, in any store, know an endpoint by: the lower half of the xxhash of its address.
-func HolderOf(addr string) uint32 { return uint32(hashAddr(addr)) }
+// EndpointTag returns what pages, in any store, know an endpoint by: the lower half of the xxhash of its address.
+func EndpointTag(addr string) uint32 { return uint32(hashAddr(addr)) }
 
 func tickOf(now time.Duration) uint16 { return uint16(now / seenTick) }
 

@@ -36,13 +36,13 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	p, v := newProcess(t), viewOf(4)
 	store := lb.NewMemStore(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Terms: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, Room: 1 << 20},
+		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, MemoryBytes: 1 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	r := lb.Request{PromptTokens: 800, OutputTokens: 200, Blocks: storetest.Blocks(1, 2), Length: 800}
+	r := lb.Request{PromptTokens: 800, OutputTokens: 200, Blocks: storetest.Blocks(1, 2), PromptBytes: 800}
 	now, id := time.Hour, lb.LeaseID(0)
 	var last lb.Plan
 	ask := func(period, every, served time.Duration) int {

@@ -160,7 +160,7 @@ func (m *memoryKV) Set(key string, val []byte, cas uint32) error {
 }
 
 func prefixOf(room int, ttl time.Duration, keys ...uint64) *Prefix {
-	return &Prefix{Blocks: blocksOf(keys...), Length: len(keys), Room: room, TTL: ttl}
+	return &Prefix{Blocks: blocksOf(keys...), Bytes: len(keys), MemoryBytes: room, TTL: ttl}
 }
 
 // What is known for longer than the TTL does not count, and what is noted again does.
@@ -206,13 +206,13 @@ func TestIndexWritesSeldom(t *testing.T) {
 // When a page changes, all of the prompt that is in it comes to the front, also what was noted a moment ago: what is
 // added to a prompt never pushes out its beginning.
 func TestIndexKeepsTheBeginning(t *testing.T) {
-	x, p := prefixIndex{kv: newMemoryKV()}, prefixOf(0, time.Hour, LeastPages, 2*LeastPages)
+	x, p := prefixIndex{kv: newMemoryKV()}, prefixOf(0, time.Hour, MinPages, 2*MinPages)
 	full, _ := page(nil).note(p.Blocks[:1], 7, 0)
 	for i := range uint64(mostEntries) {
-		full, _ = full.note(blocksOf((i+1)*LeastPages), 9, 0)
+		full, _ = full.note(blocksOf((i+1)*MinPages), 9, 0)
 	}
 	full, _ = full.forget(p.Blocks[1:], 9)
-	full, _ = full.note(blocksOf(1000*LeastPages), 9, 0)
+	full, _ = full.note(blocksOf(1000*MinPages), 9, 0)
 	if err := x.kv.Set(pageKey(0), full, 0); err != nil {
 		t.Fatal(err)
 	}

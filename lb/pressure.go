@@ -36,7 +36,7 @@ func (p *pressure) observe(now time.Duration, o *Outcome) {
 	}
 	p.answers = min(p.answers+1, pressureOver)
 	p.work += (float64(o.Work) - p.work) / float64(p.answers)
-	if o.First == 0 {
+	if o.TTFT == 0 {
 		return
 	}
 	t := p.times[o.Addr]
@@ -45,8 +45,8 @@ func (p *pressure) observe(now time.Duration, o *Outcome) {
 		p.times[o.Addr] = t
 	}
 	t.answers, t.at = min(t.answers+1, pressureOver), now
-	t.first += (o.First.Seconds() - t.first) / float64(t.answers)
-	t.took += (o.Took.Seconds() - t.took) / float64(t.answers)
+	t.first += (o.TTFT.Seconds() - t.first) / float64(t.answers)
+	t.took += (o.Duration.Seconds() - t.took) / float64(t.answers)
 }
 
 // perRequest returns what a request in flight costs beside its tokens.

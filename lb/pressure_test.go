@@ -11,7 +11,7 @@ var one = []Candidate{{Addr: "10.0.0.1:80", Slope: 1, Weight: 1}}
 // answerOf is an answer that had its first part after a part of its time.
 func answerOf(addr string, part float64) *Outcome {
 	return &Outcome{
-		Addr: addr, Verdict: Success, Work: 400, First: max(1, time.Duration(part*2e9)), Took: 2 * time.Second,
+		Addr: addr, Verdict: Success, Work: 400, TTFT: max(1, time.Duration(part*2e9)), Duration: 2 * time.Second,
 	}
 }
 
@@ -108,13 +108,13 @@ func TestPressureOfUnknown(t *testing.T) {
 func TestPlanKnowsPressure(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: NewCaches(), Engines: NewEngines(),
-		Cache: CacheConfig{Credit: 2, TTL: time.Minute, Room: 1 << 20},
+		Cache: CacheConfig{Credit: 2, TTL: time.Minute, MemoryBytes: 1 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &View{Cluster: "llm", Endpoints: []Endpoint{{Addr: one[0].Addr}}}
-	r := &Request{PromptTokens: 100, OutputTokens: 20, Blocks: chainOf(1, 4), Length: 400}
+	r := &Request{PromptTokens: 100, OutputTokens: 20, Blocks: chainOf(1, 4), PromptBytes: 400}
 	before, _ := policy.Plan(0, r, v)
 	for range 100 {
 		policy.Observe(0, *answerOf(one[0].Addr, 0.5))
@@ -135,7 +135,7 @@ func TestPlanKnowsPressure(t *testing.T) {
 // none to go to; one that is idle is, as when it has just been added.
 func TestCreditFollowsFewest(t *testing.T) {
 	plan := &Plan{
-		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Length: 100, Credit: 100, Wait: 0.5},
+		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Bytes: 100, Credit: 100, Wait: 0.5},
 		Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}, {Slope: 1, Weight: 1, Cap: 1}},
 	}
 	full := Load{Requests: 1}
@@ -170,7 +170,7 @@ func TestRequestsCost(t *testing.T) {
 		}
 	}
 	p.PerRequest = 100
-	p.Candidates[1].Room, p.Candidates[1].Steep = 1010, 1 // of tokens only
+	p.Candidates[1].Capacity, p.Candidates[1].OverSlope = 1010, 1 // of tokens only
 	if got := Choose(p, []Load{{Requests: 2, Tokens: 1001}, {Requests: 2, Tokens: 1000}}, nil); got != 1 {
 		t.Error("requests count against the room for tokens")
 	}
@@ -188,13 +188,13 @@ func TestPlanKnowsEvictions(t *testing.T) {
 	caches := NewCaches()
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: caches, Engines: NewEngines(),
-		Cache: CacheConfig{Credit: 2, TTL: longest, Room: 1 << 20},
+		Cache: CacheConfig{Credit: 2, TTL: longest, MemoryBytes: 1 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &View{Cluster: "llm", Endpoints: []Endpoint{{Addr: "10.0.0.1:80"}}}
-	r := &Request{PromptTokens: 100, Blocks: chainOf(1, 4), Length: 400}
+	r := &Request{PromptTokens: 100, Blocks: chainOf(1, 4), PromptBytes: 400}
 	caches.endpoints["10.0.0.1:80"] = &keeper{memory: memory{keeps: longest / 4}}
 	if plan, _ := policy.Plan(0, r, v); plan.Prefix.Credit != 350 {
 		t.Errorf("credit %.0f, want 350", plan.Prefix.Credit)

@@ -10,11 +10,11 @@ import (
 
 // Config is what a policy is built from. A policy serves one cluster.
 type Config struct {
-	Unit   Unit
-	Terms  Terms
-	Health *Health // of the cluster; shared by all policies of it
-	Caches *Caches // of the cluster; shared by all policies of it, needed by prefix_cache
-	Cache  CacheConfig
+	Unit    Unit
+	Cluster ClusterConfig
+	Health  *Health // of the cluster; shared by all policies of it
+	Caches  *Caches // of the cluster; shared by all policies of it, needed by prefix_cache
+	Cache   CacheConfig
 
 	Engines *Engines // of the cluster; shared by all policies of it, needed by endpoint_metrics and prefix_cache
 	Engine  EngineConfig

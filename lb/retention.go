@@ -9,10 +9,10 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// Keeping is for how long an endpoint is taken to keep what it has computed: what was noted for it longer ago does not count.
-type Keeping struct {
+// EndpointTTL is for how long an endpoint is taken to keep what it has computed: what was noted for it longer ago does not count.
+type EndpointTTL struct {
 	Endpoint uint32 // see HolderOf
-	For      time.Duration
+	TTL      time.Duration
 }
 
 const (
@@ -191,7 +191,7 @@ func (k *keeper) suspect(kept bool, source uint64) bool {
 // belief is what the plans of one policy say of caches, as last worked out.
 type belief struct {
 	ttl    time.Duration // 0 before the first time
-	less   []Keeping
+	less   []EndpointTTL
 	worked time.Duration // when that was
 	wait   float64       // what the plans' Prefix.Wait is
 	losses uint64        // that were known then
@@ -237,10 +237,10 @@ func (c *Caches) terms(now, longest time.Duration, cs []Candidate, b *belief) {
 		case keeps >= b.ttl/2:
 			continue
 		}
-		b.less = append(b.less, Keeping{HolderOf(cs[i].Addr), keeps})
+		b.less = append(b.less, EndpointTTL{EndpointTag(cs[i].Addr), keeps})
 	}
 	if len(b.less) > maxLess {
-		slices.SortFunc(b.less, func(a, b Keeping) int { return cmp.Compare(a.For, b.For) })
+		slices.SortFunc(b.less, func(a, b EndpointTTL) int { return cmp.Compare(a.TTL, b.TTL) })
 		b.less = b.less[:maxLess]
 	}
 }
@@ -277,9 +277,9 @@ func (k *keeper) hasFor(now time.Duration) time.Duration {
 // keeps returns for how long the endpoint is taken to keep what it has computed. Of several that are not told apart the last counts,
 // as in Redis.
 func (p *Prefix) keeps(endpoint uint32) time.Duration {
-	for i := len(p.Less) - 1; i >= 0; i-- {
-		if p.Less[i].Endpoint == endpoint {
-			return p.Less[i].For
+	for i := len(p.ShortTTL) - 1; i >= 0; i-- {
+		if p.ShortTTL[i].Endpoint == endpoint {
+			return p.ShortTTL[i].TTL
 		}
 	}
 	return p.TTL

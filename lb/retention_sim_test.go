@@ -88,7 +88,7 @@ func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *
 	}
 	// With so much credit load hardly matters, so that only what is known makes a difference.
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Terms: *terms, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, Room: 8 << 20},
+		Cluster: *terms, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, MemoryBytes: 8 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func (c *cluster) ask(t *testing.T, conversation int) {
 	}
 	blocks := storetest.Blocks(seeds...)
 	r := lb.Request{
-		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks, Length: blocks[len(blocks)-1].End, Tie: c.rng.Uint64(),
+		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks, PromptBytes: blocks[len(blocks)-1].End, Tie: c.rng.Uint64(),
 	}
 	plan, reason := c.policy.Plan(c.now, &r, c.view)
 	if reason != lb.ReasonChosen {

@@ -35,7 +35,7 @@ func (l *listening) hear(o Outcome) {
 }
 
 // plan returns what a plan says.
-func (l *listening) plan() (time.Duration, []Keeping) {
+func (l *listening) plan() (time.Duration, []EndpointTTL) {
 	l.terms(l.now, l.longest, l.cs, &l.belief)
 	return l.belief.ttl, l.belief.less
 }
@@ -55,9 +55,9 @@ func (l *listening) tell(endpoint, n int, expected, cached int64) {
 func (l *listening) keeps() (out []time.Duration) {
 	p := Prefix{}
 	l.now += keptEvery
-	p.TTL, p.Less = l.plan()
+	p.TTL, p.ShortTTL = l.plan()
 	for _, c := range l.cs {
-		out = append(out, p.keeps(HolderOf(c.Addr)))
+		out = append(out, p.keeps(EndpointTag(c.Addr)))
 	}
 	return out
 }
@@ -185,7 +185,7 @@ func TestRetentionTellsALossAtOnce(t *testing.T) {
 		l.now += time.Millisecond
 		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900})
 	}
-	if _, less := l.plan(); len(less) != 1 || less[0].For > 10*time.Millisecond {
+	if _, less := l.plan(); len(less) != 1 || less[0].TTL > 10*time.Millisecond {
 		t.Errorf("after ten failures in ten milliseconds: %+v", less)
 	}
 }
@@ -233,8 +233,8 @@ func TestRetentionIsBounded(t *testing.T) {
 				t.Fatalf("seed %d: %d endpoints keep less", seed, len(less))
 			}
 			for _, k := range less {
-				if k.For < 0 || k.For >= ttl {
-					t.Fatalf("seed %d: %v is not less than %v", seed, k.For, ttl)
+				if k.TTL < 0 || k.TTL >= ttl {
+					t.Fatalf("seed %d: %v is not less than %v", seed, k.TTL, ttl)
 				}
 			}
 		}
@@ -355,7 +355,7 @@ func TestRetentionOfSeveralPolicies(t *testing.T) {
 
 // Of endpoints that are not told apart the last in the list counts, as in Redis.
 func TestKeepsOfTwins(t *testing.T) {
-	p := Prefix{TTL: time.Hour, Less: []Keeping{{7, time.Minute}, {8, time.Second}, {7, 2 * time.Minute}}}
+	p := Prefix{TTL: time.Hour, ShortTTL: []EndpointTTL{{7, time.Minute}, {8, time.Second}, {7, 2 * time.Minute}}}
 	if got := p.keeps(7); got != 2*time.Minute {
 		t.Errorf("kept for %v", got)
 	}

@@ -47,8 +47,8 @@ func (s *Shares) Pending() bool {
 	return false
 }
 
-// Picked counts a request.
-func (s *Shares) Picked(now time.Duration, addr string) {
+// Count counts a request.
+func (s *Shares) Count(now time.Duration, addr string) {
 	if s.used {
 		s.own[slotOf(now)%shareWindow].add(slotOf(now), hashAddr(addr), 1)
 	}

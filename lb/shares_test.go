@@ -31,7 +31,7 @@ func TestRateLimit(t *testing.T) {
 			n++
 			i := w.choice("", 0, 0, 0, 0)
 			picks[i]++
-			w.shares.Picked(w.now, w.addr(i))
+			w.shares.Count(w.now, w.addr(i))
 		}
 		for _, w := range ws {
 			shared = w.shares.Export(w.now, shared)
@@ -71,7 +71,7 @@ func TestRateLimitTooLow(t *testing.T) {
 		if i < 0 {
 			t.Fatal("a request is left to the gateway")
 		}
-		w.shares.Picked(w.now, w.addr(i))
+		w.shares.Count(w.now, w.addr(i))
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSharesForget(t *testing.T) {
 	w.take()
 	w.choice("", 0, 0)
 	for range 50 {
-		s.Picked(w.now, w.addr(0))
+		s.Count(w.now, w.addr(0))
 	}
 	if got := w.choice("", 0, 0); got != 1 {
 		t.Errorf("chose %d, which has had all requests", got)
@@ -118,7 +118,7 @@ func FuzzSharesImport(f *testing.F) {
 		if now < 0 {
 			now = -now
 		}
-		s.Picked(time.Duration(now), "a")
+		s.Count(time.Duration(now), "a")
 		if all := s.Export(time.Duration(now), raw); len(all)%16 != 0 {
 			t.Fatalf("%d bytes", len(all))
 		}

@@ -30,9 +30,9 @@ type favour struct {
 	candidates []Candidate
 }
 
-// Placed notes where a request was placed, with all load that is there now. New endpoints say nothing of what others
+// ObserveGrant notes where a request was placed, with all load that is there now. New endpoints say nothing of what others
 // carry.
-func (h *Health) Placed(c *Candidate, l Load) {
+func (h *Health) ObserveGrant(c *Candidate, l Load) {
 	if t := h.tracked[c.Addr]; t == nil || t.starts {
 		return
 	}
@@ -70,7 +70,7 @@ func (t *tracked) start(now time.Duration, cfg *HealthConfig) (part float64, sin
 }
 
 // slowStart completes a list: what it is for requests that are drawn for new endpoints, and for all others.
-func (h *Health) slowStart(now time.Duration, cs []Candidate, terms *Terms, l *candidateList) {
+func (h *Health) slowStart(now time.Duration, cs []Candidate, terms *ClusterConfig, l *candidateList) {
 	parts := make([]float64, len(cs)) // 0 for those that are not new
 	var groups [startGroups + 1][]int
 	all, request := h.carried(terms.Unit)

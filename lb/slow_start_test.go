@@ -87,9 +87,9 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 	}
 	var err error
 	r.policy, err = lb.New(policy, lb.Config{
-		Terms: lb.Terms{Health: healthConfig}, Health: r.health, Engines: r.engines,
+		Cluster: lb.ClusterConfig{Health: healthConfig}, Health: r.health, Engines: r.engines,
 		Caches: lb.NewCaches(), Shares: lb.NewShares(),
-		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, Room: 4 << 20},
+		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, MemoryBytes: 4 << 20},
 		Engine: lb.EngineConfig{
 			StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 		},
@@ -146,15 +146,15 @@ func (r *ramp) run(span time.Duration) {
 
 // tell has the engines say what they do.
 func (r *ramp) tell() {
-	readings := map[string]lb.Reading{}
+	readings := map[string]lb.EngineSample{}
 	for addr, s := range r.servers {
-		reading := lb.Reading{At: r.now, Told: r.now, Seen: r.now, Counted: true}
+		reading := lb.EngineSample{At: r.now, ScrapedAt: r.now, FreshAt: r.now, Counted: true}
 		reading.Inflight.Requests = int64(len(s.working) + len(s.waiting))
 		reading.Load = told(r, running(len(s.working)), waiting(len(s.waiting)))
 		readings[addr] = reading
 	}
-	r.engines.Take(r.now, nil, readings)
-	_ = r.store.Beat(r.now)
+	r.engines.Update(r.now, nil, readings)
+	_ = r.store.Heartbeat(r.now)
 }
 
 // begin sends the next request of a user: of a conversation of eight turns.
@@ -167,7 +167,7 @@ func (r *ramp) begin(i int) {
 	blocks := storetest.Blocks(u.seeds...)
 	request := lb.Request{
 		PromptTokens: int64(250 * len(u.seeds)), OutputTokens: 200, Tie: r.rand.Uint64(),
-		Blocks: blocks, Length: 100 * len(blocks),
+		Blocks: blocks, PromptBytes: 100 * len(blocks),
 	}
 	var reason lb.Reason
 	if u.plan, reason = r.policy.Plan(r.now, &request, r.view); reason != lb.ReasonChosen {
@@ -181,8 +181,8 @@ func (r *ramp) begin(i int) {
 		}
 		c := &u.plan.Candidates[g.Index]
 		u.at = c.Addr
-		r.health.Placed(c, g.Load)
-		r.engines.Placed("", u.at, u.plan.Work(g.Cached))
+		r.health.ObserveGrant(c, g.Load)
+		r.engines.AddRequest("", u.at, u.plan.Work(g.Cached))
 		r.prompts += float64(len(blocks) - 4)
 		r.matched += float64(g.Cached)
 	})
@@ -303,7 +303,7 @@ func TestSlowStartShares(t *testing.T) {
 }
 
 // drawnFor returns which part of its fair share an endpoint gets that is nearly idle while the others are not.
-func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.Terms, addr string) float64 {
+func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.ClusterConfig, addr string) float64 {
 	const draws = 1 << 12
 	n := 0
 	for i := range uint64(draws) {
@@ -313,7 +313,7 @@ func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.Terms, addr
 			if cs[i].Addr != addr {
 				loads[i].Requests = 3
 			}
-			h.Placed(&cs[i], lb.Load{Requests: 4})
+			h.ObserveGrant(&cs[i], lb.Load{Requests: 4})
 		}
 		if cs[lb.Choose(&lb.Plan{Candidates: cs, Tie: i}, loads, nil)].Addr == addr {
 			n++
@@ -357,7 +357,7 @@ func TestSlowStart(t *testing.T) {
 	h.Candidates(3*time.Minute, v, terms, 0)
 	h.Candidates(4*time.Minute, grown, terms, 0)
 	check("back on the list", 4*time.Minute)
-	if part := drawnFor(h, 4*time.Minute, grown, &lb.Terms{}, fresh); part != 9 {
+	if part := drawnFor(h, 4*time.Minute, grown, &lb.ClusterConfig{}, fresh); part != 9 {
 		t.Errorf("%.3f of its share under terms without a slow start", part)
 	}
 }

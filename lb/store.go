@@ -47,15 +47,15 @@ type Store interface {
 	// Release gives back what id still holds. It is idempotent, and may come before its Reserve has run: the
 	// reservation then answers [ErrReleased].
 	Release(now time.Duration, id LeaseID)
-	// Forget takes back that the endpoint has more than the first n of the plan's blocks in its cache: it has failed, or has
+	// ForgetPrompt takes back that the endpoint has more than the first n of the plan's blocks in its cache: it has failed, or has
 	// said so. id is the lease that was granted for the plan, and is still held.
-	Forget(now time.Duration, id LeaseID, p *Plan, addr string, n int)
-	// Note remembers that the endpoint has the plan's prompt in its cache: it has served the request in place of the chosen one.
+	ForgetPrompt(now time.Duration, id LeaseID, p *Plan, addr string, n int)
+	// RecordPrompt remembers that the endpoint has the plan's prompt in its cache: it has served the request in place of the chosen one.
 	// id is the lease that was granted for the plan, and is still held.
-	Note(now time.Duration, id LeaseID, p *Plan, addr string)
-	// Beat renews the owner, retries what could not be written before, and returns the leases of owners that have
+	RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string)
+	// Heartbeat renews the owner, retries what could not be written before, and returns the leases of owners that have
 	// been silent for longer than the store's TTL. Call it about once a second.
-	Beat(now time.Duration) error
+	Heartbeat(now time.Duration) error
 }
 
 // KV is process-wide shared memory with compare-and-swap, as a gateway offers it to its plugins.

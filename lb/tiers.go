@@ -135,7 +135,7 @@ func (h *HealthConfig) panic(tiers []tier, priorities []members) {
 // takers returns the endpoints of the view that may take a request, at what load costs there as long as they are well,
 // and the tiers that they are in, or why there are none. What was ejected here is unusable like what the gateway has
 // ejected, but never puts a priority into panic: the gateway would send requests there.
-func (h *Health) takers(now time.Duration, v *View, terms *Terms) ([]Candidate, []tier, Reason) {
+func (h *Health) takers(now time.Duration, v *View, terms *ClusterConfig) ([]Candidate, []tier, Reason) {
 	if len(v.Endpoints) == 0 {
 		return nil, nil, ReasonNoEndpoints
 	}
@@ -160,7 +160,7 @@ func (h *Health) takers(now time.Duration, v *View, terms *Terms) ([]Candidate, 
 		c := terms.candidate(e)
 		c.Tier = uint8(at)
 		if v.Zone.apart(e.Zone) {
-			c.Far = terms.ZonePenalty
+			c.ZonePenalty = terms.ZonePenalty
 		}
 		tiers[at].size++
 		out = append(out, c)
@@ -182,9 +182,9 @@ func (p preference) prefer(cs []Candidate) []Candidate {
 	least, most, slope := math.Inf(1), math.Inf(-1), 0.0
 	for i := range out {
 		c := &out[i]
-		c.Base += c.Far * p.request
+		c.Base += c.ZonePenalty * p.request
 		least, most = min(least, c.Base), max(most, c.Base)
-		slope = max(slope, (c.Slope+c.Steep)/c.Weight)
+		slope = max(slope, (c.Slope+c.OverSlope)/c.Weight)
 	}
 	for i := range out {
 		if out[i].Tier != p.tier {

@@ -168,17 +168,17 @@ func TestLoadsAsEnvoy(t *testing.T) {
 }
 
 // policies returns the three policies before a cluster, with readings of idle engines. All have the same terms.
-func tieredPolicies(t *testing.T, v *lb.View, terms lb.Terms) map[string]lb.Policy {
+func tieredPolicies(t *testing.T, v *lb.View, terms lb.ClusterConfig) map[string]lb.Policy {
 	t.Helper()
 	out := map[string]lb.Policy{}
 	for _, name := range []string{"global_least_request", "prefix_cache", "endpoint_metrics"} {
-		engines, readings := lb.NewEngines(), map[string]lb.Reading{}
+		engines, readings := lb.NewEngines(), map[string]lb.EngineSample{}
 		for _, e := range v.Endpoints {
-			readings[e.Addr] = lb.Reading{Load: told(t, running(0), waiting(0), kvUse(0)), At: 1, Told: 1, Seen: 1}
+			readings[e.Addr] = lb.EngineSample{Load: told(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1, FreshAt: 1}
 		}
-		engines.Take(1, []string{"my_gauge", "my_counter"}, readings)
+		engines.Update(1, []string{"my_gauge", "my_counter"}, readings)
 		p, err := lb.New(name, lb.Config{
-			Terms: terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: engines, Shares: lb.NewShares(),
+			Cluster: terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: engines, Shares: lb.NewShares(),
 			Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour},
 			Engine: lb.EngineConfig{
 				StaleAfter: time.Minute, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
@@ -204,14 +204,14 @@ func near(t *testing.T, what string, got, n int, share float64) {
 // among the endpoints of a priority, and with as many lists as there are tiers.
 func TestRequestsFollowTheLoads(t *testing.T) {
 	v := tieredView(oneOfFour, []lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH})
-	for name, p := range tieredPolicies(t, v, lb.Terms{Health: healthConfig}) {
+	for name, p := range tieredPolicies(t, v, lb.ClusterConfig{Health: healthConfig}) {
 		t.Run(name, func(t *testing.T) {
 			const n = 10_000
 			rng := rand.New(rand.NewPCG(3, 4))
 			at, lists := map[string]int{}, map[*lb.Candidate]bool{}
 			for i := range n {
 				blocks := []prompt.Block{{Key: uint64(i), End: 400}}
-				r := &lb.Request{PromptTokens: 100, Tie: rng.Uint64(), Blocks: blocks, Length: 400}
+				r := &lb.Request{PromptTokens: 100, Tie: rng.Uint64(), Blocks: blocks, PromptBytes: 400}
 				plan, reason := p.Plan(time.Duration(i)*time.Millisecond, r, v)
 				if reason != lb.ReasonChosen {
 					t.Fatal(reason)
@@ -237,7 +237,7 @@ func TestRequestsFollowTheLoads(t *testing.T) {
 // requests has room, and a tier takes more than it was drawn for only when the other is full.
 func TestFullTierSpillsOver(t *testing.T) {
 	v := tieredView(oneOfFour, []lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH, stateH})
-	for name, p := range tieredPolicies(t, v, lb.Terms{Health: healthConfig, MaxInflight: 10}) {
+	for name, p := range tieredPolicies(t, v, lb.ClusterConfig{Health: healthConfig, MaxInflight: 10}) {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			loads := map[string]lb.Load{}
@@ -272,7 +272,7 @@ func TestFullTierSpillsOver(t *testing.T) {
 func TestPanicByPriority(t *testing.T) {
 	const n = 10_000
 	count := func(v *lb.View, threshold int) (left int, reason lb.Reason) {
-		terms := &lb.Terms{Health: healthConfig}
+		terms := &lb.ClusterConfig{Health: healthConfig}
 		terms.Health.PanicThreshold = threshold
 		h, rng := lb.NewHealth(), rand.New(rand.NewPCG(7, 8))
 		for range n {
@@ -304,7 +304,7 @@ func TestPanicByPriority(t *testing.T) {
 	for i := range 3 {
 		eject(h, 0, v, v.Endpoints[i].Addr)
 	}
-	p, err := lb.New("global_least_request", lb.Config{Terms: *terms, Health: h})
+	p, err := lb.New("global_least_request", lb.Config{Cluster: *terms, Health: h})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestPanicByPriority(t *testing.T) {
 // A single priority of healthy endpoints is planned with the very list of its endpoints.
 func TestOneTierCostsNothing(t *testing.T) {
 	v, h := viewOf(4), lb.NewHealth()
-	p, err := lb.New("global_least_request", lb.Config{Terms: *terms, Health: h})
+	p, err := lb.New("global_least_request", lb.Config{Cluster: *terms, Health: h})
 	if err != nil {
 		t.Fatal(err)
 	}

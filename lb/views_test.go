@@ -73,14 +73,14 @@ func TestFirstViewsOfSources(t *testing.T) {
 func TestEjectionsByTerms(t *testing.T) {
 	v := viewOf(4)
 	bad := v.Endpoints[0].Addr
-	with := func(failures int, lasts time.Duration) *lb.Terms {
-		terms := &lb.Terms{Health: healthConfig}
+	with := func(failures int, lasts time.Duration) *lb.ClusterConfig {
+		terms := &lb.ClusterConfig{Health: healthConfig}
 		terms.Health.ConsecutiveFailures, terms.Health.EjectionTime = failures, lasts
 		return terms
 	}
 	never, hasty := with(0, time.Minute), with(2, 20*time.Second)
 	patient, short := with(50, 20*time.Second), with(2, 5*time.Second)
-	all := []*lb.Terms{never, hasty, patient, short}
+	all := []*lb.ClusterConfig{never, hasty, patient, short}
 	h := newHealth(v)
 	want := func(what string, now time.Duration, out ...bool) {
 		t.Helper()
@@ -91,7 +91,7 @@ func TestEjectionsByTerms(t *testing.T) {
 			}
 		}
 	}
-	observe := func(n int, now time.Duration, under *lb.Terms) {
+	observe := func(n int, now time.Duration, under *lb.ClusterConfig) {
 		for range n {
 			h.Observe(now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, under)
 		}
@@ -127,22 +127,22 @@ func TestManyConfigurationsAreAtHand(t *testing.T) {
 func atHand(t *testing.T, name string, n int, alike bool) {
 	v, engines, h := viewOf(100), lb.NewEngines(), lb.NewHealth()
 	caches, shares := lb.NewCaches(), lb.NewShares()
-	readings := map[string]lb.Reading{}
+	readings := map[string]lb.EngineSample{}
 	for _, e := range v.Endpoints {
 		at := time.Minute
-		readings[e.Addr] = lb.Reading{Load: told(t, running(1), waiting(0)), At: at, Told: at, Seen: at}
+		readings[e.Addr] = lb.EngineSample{Load: told(t, running(1), waiting(0)), At: at, ScrapedAt: at, FreshAt: at}
 	}
-	engines.Take(time.Minute, nil, readings)
+	engines.Update(time.Minute, nil, readings)
 	var policies []lb.Policy
 	for i := range n {
 		c := lb.Config{
-			Terms:  lb.Terms{Health: healthConfig, MaxInflight: 1 + int64(i)},
-			Health: h, Caches: caches, Engines: engines, Shares: shares,
+			Cluster: lb.ClusterConfig{Health: healthConfig, MaxInflight: 1 + int64(i)},
+			Health:  h, Caches: caches, Engines: engines, Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, Weights: lb.EngineWeights{Running: 1 + float64(i)}},
-			Cache:  lb.CacheConfig{TTL: time.Hour, Room: 1 << 20},
+			Cache:  lb.CacheConfig{TTL: time.Hour, MemoryBytes: 1 << 20},
 		}
 		if alike {
-			c.Terms.MaxInflight, c.Engine.Weights.Running = 1, 1
+			c.Cluster.MaxInflight, c.Engine.Weights.Running = 1, 1
 		}
 		p, err := lb.New(name, c)
 		if err != nil {
@@ -177,20 +177,20 @@ func TestFailuresFillNoMemory(t *testing.T) {
 	const n, requests, most, alone = 1000, 3000, 250_000, 33_000
 	for _, name := range policiesTested {
 		v, engines, h, shares := viewOf(n), lb.NewEngines(), lb.NewHealth(), lb.NewShares()
-		readings := map[string]lb.Reading{}
+		readings := map[string]lb.EngineSample{}
 		load := told(t, running(1), waiting(0))
 		for i, e := range v.Endpoints {
-			readings[e.Addr] = lb.Reading{Load: load, At: time.Hour, Told: time.Hour, Seen: time.Hour}
+			readings[e.Addr] = lb.EngineSample{Load: load, At: time.Hour, ScrapedAt: time.Hour, FreshAt: time.Hour}
 			v.Endpoints[i].Priority = uint8(i % 2)
 			if i%8 < 6 {
 				v.Endpoints[i].State = lb.Degraded
 			}
 		}
-		engines.Take(time.Hour, nil, readings)
+		engines.Update(time.Hour, nil, readings)
 		p, err := lb.New(name, lb.Config{
-			Terms: lb.Terms{Health: healthConfig}, Health: h, Caches: lb.NewCaches(), Engines: engines, Shares: shares,
+			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCaches(), Engines: engines, Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}},
-			Cache:  lb.CacheConfig{TTL: time.Hour, Room: 1 << 20},
+			Cache:  lb.CacheConfig{TTL: time.Hour, MemoryBytes: 1 << 20},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func TestFailuresFillNoMemory(t *testing.T) {
 			lists[&plan.Candidates[0]] = true
 			own = max(own, lb.KeptBy(p))
 			at := plan.Candidates[i*37%len(plan.Candidates)].Addr
-			shares.Picked(now, at)
+			shares.Count(now, at)
 			verdict := lb.Success
 			if i%10 == 0 {
 				verdict = lb.Overload

@@ -42,16 +42,16 @@ type watched struct {
 	engines  *lb.Engines
 	shares   *lb.Shares
 	view     *lb.View
-	readings map[string]lb.Reading
+	readings map[string]lb.EngineSample
 	policy   lb.Policy
 	cfg      lb.EngineConfig
-	terms    lb.Terms
+	terms    lb.ClusterConfig
 }
 
 func watch(t testing.TB, n int, change func(c *lb.EngineConfig)) *watched {
 	t.Helper()
 	w := &watched{
-		t: t, now: time.Hour, engines: lb.NewEngines(), shares: lb.NewShares(), readings: map[string]lb.Reading{},
+		t: t, now: time.Hour, engines: lb.NewEngines(), shares: lb.NewShares(), readings: map[string]lb.EngineSample{},
 		cfg: lb.EngineConfig{StaleAfter: 3 * time.Second, Learn: true, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16}},
 	}
 	if change != nil {
@@ -69,8 +69,8 @@ func (w *watched) build(name string) {
 	w.t.Helper()
 	var err error
 	w.policy, err = lb.New(name, lb.Config{
-		Terms: w.terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: w.engines, Shares: w.shares, Engine: w.cfg,
-		Cache: lb.CacheConfig{TTL: time.Hour, Room: 1 << 20},
+		Cluster: w.terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: w.engines, Shares: w.shares, Engine: w.cfg,
+		Cache: lb.CacheConfig{TTL: time.Hour, MemoryBytes: 1 << 20},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -81,12 +81,12 @@ func (w *watched) addr(i int) string { return fmt.Sprintf("10.0.0.%d:8000", i+1)
 
 // says has engine i tell something now, with so much of ours in flight there.
 func (w *watched) says(i int, inflight int64, lines ...string) {
-	w.readings[w.addr(i)] = lb.Reading{
-		Load: told(w.t, lines...), At: w.now, Told: w.now, Seen: w.now, Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
+	w.readings[w.addr(i)] = lb.EngineSample{
+		Load: told(w.t, lines...), At: w.now, ScrapedAt: w.now, FreshAt: w.now, Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
 	}
 }
 
-func (w *watched) take() { w.engines.Take(w.now, []string{"my_gauge", "my_counter"}, w.readings) }
+func (w *watched) take() { w.engines.Update(w.now, []string{"my_gauge", "my_counter"}, w.readings) }
 
 func (w *watched) plan(model string) (lb.Plan, lb.Reason) {
 	return w.policy.Plan(w.now, &lb.Request{Model: model}, w.view)

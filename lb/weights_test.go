@@ -56,7 +56,7 @@ func TestScaleOfWeights(t *testing.T) {
 
 // What a store is given is the same, so that one in Redis chooses the same, too; caps are by the weights as they are.
 func TestCandidatesDoNotDependOnTheScale(t *testing.T) {
-	capped := &lb.Terms{Health: healthConfig, MaxInflight: 10}
+	capped := &lb.ClusterConfig{Health: healthConfig, MaxInflight: 10}
 	candidates := func(k float64) []lb.Candidate {
 		v := viewOf(4)
 		for i := range v.Endpoints {

@@ -36,8 +36,8 @@ func TestZonePenalty(t *testing.T) {
 		} {
 			v := viewOf(2)
 			v.Zone, v.Endpoints[0].Zone, v.Endpoints[1].Zone = c.own, c.first, c.second
-			terms := lb.Terms{ZonePenalty: c.penalty}
-			p, err := lb.New("global_least_request", lb.Config{Unit: unit, Health: lb.NewHealth(), Terms: terms})
+			terms := lb.ClusterConfig{ZonePenalty: c.penalty}
+			p, err := lb.New("global_least_request", lb.Config{Unit: unit, Health: lb.NewHealth(), Cluster: terms})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestZonePenaltyMakesFewLists(t *testing.T) {
 	v := viewOf(2)
 	v.Zone, v.Endpoints[0].Zone, v.Endpoints[1].Zone = lb.Zone{Name: "a"}, lb.Zone{Name: "a"}, lb.Zone{Name: "b"}
 	p, err := lb.New("global_least_request", lb.Config{
-		Unit: lb.Tokens, Health: lb.NewHealth(), Terms: lb.Terms{ZonePenalty: 2},
+		Unit: lb.Tokens, Health: lb.NewHealth(), Cluster: lb.ClusterConfig{ZonePenalty: 2},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestZonePenaltyByTarget(t *testing.T) {
 		want           int
 	}{{12, 3, 0}, {20, 3, 1}, {12, 0, 1}} {
 		w.now += time.Second
-		w.terms = lb.Terms{ZonePenalty: c.penalty}
+		w.terms = lb.ClusterConfig{ZonePenalty: c.penalty}
 		w.build("endpoint_metrics")
 		w.says(0, 2, fmt.Sprint("my_gauge ", c.gauge))
 		w.says(1, 2, fmt.Sprint("my_gauge ", 2))

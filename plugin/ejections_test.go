@@ -9,7 +9,7 @@ import (
 )
 
 // ejectTerms are those of a configuration that ejects after two failures.
-var ejectTerms = &lb.Terms{Health: lb.HealthConfig{
+var ejectTerms = &lb.ClusterConfig{Health: lb.HealthConfig{
 	ConsecutiveFailures: 2, EjectionTime: 10 * time.Second, MaxEjectionTime: 5 * time.Minute, MaxEjectionPercent: 50,
 }}
 

@@ -27,10 +27,10 @@ type readers struct {
 type hearing struct {
 	cfg     *config.Config // of the latest page or report
 	targets []string
-	by      map[string]lb.Reading
-	reports map[string]lb.Reading // load reports in responses: they say less, so they only complete what is known
-	since   time.Duration         // when there was first something to publish, 0 before
-	listed  map[string]bool       // endpoints that there are; nil: not known, none is dropped
+	by      map[string]lb.EngineSample
+	reports map[string]lb.EngineSample // load reports in responses: they say less, so they only complete what is known
+	since   time.Duration              // when there was first something to publish, 0 before
+	listed  map[string]bool            // endpoints that there are; nil: not known, none is dropped
 }
 
 func newReaders() *readers {
@@ -40,7 +40,7 @@ func newReaders() *readers {
 func (r *readers) of(cluster string) *hearing {
 	h := r.heard[cluster]
 	if h == nil {
-		h = &hearing{by: map[string]lb.Reading{}, reports: map[string]lb.Reading{}}
+		h = &hearing{by: map[string]lb.EngineSample{}, reports: map[string]lb.EngineSample{}}
 		r.heard[cluster] = h
 	}
 	return h
@@ -80,13 +80,13 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 	h := v.readers.of(j.cluster)
 	h.cfg = j.cfg
 	if !slices.Equal(h.targets, j.targets) { // what is already there has other ones
-		h.targets, h.by = j.targets, map[string]lb.Reading{}
+		h.targets, h.by = j.targets, map[string]lb.EngineSample{}
 	}
-	r := lb.Reading{At: now, Told: now, Seen: now}
+	r := lb.EngineSample{At: now, ScrapedAt: now, FreshAt: now}
 	if j.stored {
 		// It may be old, or the engine has nothing new to say: what it said still holds, and when it did is not known.
 		if r.Page = xxhash.Sum64(page) ^ uint64(j.cfg.Engines.Kind()); result == heardOK && r.Page == j.pages[addr] {
-			h.by[addr] = lb.Reading{Seen: now}
+			h.by[addr] = lb.EngineSample{FreshAt: now}
 			return true
 		}
 	}
@@ -244,7 +244,7 @@ func (v *vm) publishHeard(now time.Duration, name string, h *hearing) {
 	raw, cas, _ := v.gw.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseReadings(raw)
 	if err != nil || len(h.by) > 0 && !slices.Equal(all.Targets, h.targets) {
-		all = discovery.Readings{By: map[string]lb.Reading{}}
+		all = discovery.Readings{By: map[string]lb.EngineSample{}}
 	}
 	h.mergeInto(&all, now)
 	if v.gw.KV().Set(key, all.Append(nil), cas) == nil || v.readers.heard[name] != nil {
@@ -256,7 +256,7 @@ func (v *vm) publishHeard(now time.Duration, name string, h *hearing) {
 // count notes what was in flight at the endpoints when they spoke.
 func (h *hearing) count(addrs []string, loads []lb.Load) {
 	for i, addr := range addrs {
-		for _, list := range [2]map[string]lb.Reading{h.by, h.reports} {
+		for _, list := range [2]map[string]lb.EngineSample{h.by, h.reports} {
 			if r, there := list[addr]; there {
 				r.Inflight, r.Counted = loads[i], true
 				list[addr] = r
@@ -272,15 +272,15 @@ func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
 	for addr, r := range h.by {
 		known, there := all.By[addr]
 		switch {
-		case r.Told > known.Told:
+		case r.ScrapedAt > known.ScrapedAt:
 			if known.At > r.At { // a load report came meanwhile
 				r.Load.UpdateReport(&known.Load)
 				r.At, r.Inflight, r.Counted = known.At, known.Inflight, known.Counted
 			}
-			r.Seen = max(r.Seen, known.Seen)
+			r.FreshAt = max(r.FreshAt, known.FreshAt)
 			all.By[addr] = r
 		case there:
-			known.Seen = max(known.Seen, r.Seen)
+			known.FreshAt = max(known.FreshAt, r.FreshAt)
 			all.By[addr] = known
 		}
 	}
@@ -291,11 +291,11 @@ func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
 		}
 		l := known.Load
 		l.Update(&r.Load)
-		r.Load, r.Page, r.Told = l, known.Page, known.Told
+		r.Load, r.Page, r.ScrapedAt = l, known.Page, known.ScrapedAt
 		all.By[addr] = r
 	}
 	for addr, r := range all.By {
-		if h.listed != nil && !h.listed[addr] || now-r.Seen > meteredAge {
+		if h.listed != nil && !h.listed[addr] || now-r.FreshAt > meteredAge {
 			delete(all.By, addr)
 		}
 	}
@@ -320,11 +320,11 @@ func (v *vm) followCluster(now time.Duration, cl *cluster) {
 		return
 	}
 	cl.readings = version
-	cl.engines.Take(now, all.Targets, all.By)
+	cl.engines.Update(now, all.Targets, all.By)
 	cl.seen = 0
 	cl.targets, cl.pages = all.Targets, map[string]uint64{}
 	for addr, r := range all.By {
-		cl.seen = max(cl.seen, r.Seen)
+		cl.seen = max(cl.seen, r.FreshAt)
 		cl.pages[addr] = r.Page
 	}
 }
@@ -335,16 +335,16 @@ func (v *vm) publishEngines(now time.Duration, cl *cluster) {
 		return
 	}
 	if name := statFresh + ";cluster=" + cl.name; v.stats.room(name) {
-		v.stats.set(name, uint64(cl.engines.Fresh(now, cl.engineCfg.Engines.StaleAfter)))
+		v.stats.set(name, uint64(cl.engines.CountFresh(now, cl.engineCfg.Engines.StaleAfter)))
 	}
 	if name := statMissing + ";cluster=" + cl.name; v.stats.room(name) {
-		v.stats.set(name, uint64(cl.engines.Lacking(now, cl.engineCfg.Engines.StaleAfter, v.needs(cl.engineCfg, cl.targets)...)))
+		v.stats.set(name, uint64(cl.engines.CountMissing(now, cl.engineCfg.Engines.StaleAfter, v.needs(cl.engineCfg, cl.targets)...)))
 	}
 }
 
 // reported takes a load report that came with a response.
 func (v *vm) reported(now time.Duration, c *config.Config, cluster, addr, value string) {
-	r := lb.Reading{At: now, Seen: now}
+	r := lb.EngineSample{At: now, FreshAt: now}
 	r.Inflight, r.Counted = v.inflightAt(c, cluster, addr)
 	if !metrics.ParseORCA([]byte(value), &r.Load) {
 		v.fault(now, cluster, addr+" reports its load in a form that cannot be read: want TEXT or JSON, with num_requests_waiting or kv_cache_usage_perc")

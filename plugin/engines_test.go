@@ -37,7 +37,7 @@ func heardVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*vm, j *jo
 }
 
 // published returns what the VMs have published.
-func (p *fakeProcess) published() map[string]lb.Reading {
+func (p *fakeProcess) published() map[string]lb.EngineSample {
 	p.t.Helper()
 	all, err := discovery.ParseReadings([]byte(p.kv.cells[keyReadings+fakeCluster].val))
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *fakeProcess) published() map[string]lb.Reading {
 }
 
 // running returns a reading's requests in the batch.
-func running(r lb.Reading) float64 {
+func running(r lb.EngineSample) float64 {
 	n, _ := r.Value(metrics.Running)
 	return n
 }
@@ -110,7 +110,7 @@ func TestOneBadPageOfMany(t *testing.T) {
 		}
 		v.publishReadings(now)
 		got := p.published()
-		if r := got[addrs[1]]; r.At != first || r.Seen != first || running(r) != 1 {
+		if r := got[addrs[1]]; r.At != first || r.FreshAt != first || running(r) != 1 {
 			t.Errorf("after %q its reading is %+v, want the one before it", bad, r)
 		}
 		for i, addr := range addrs {
@@ -169,50 +169,50 @@ func TestReadingsMerge(t *testing.T) {
 		return l
 	}
 	now := time.Hour
-	known := lb.Reading{Load: load(vllmPage(5)), At: now - 2*time.Second, Told: now - 2*time.Second, Seen: now - 2*time.Second, Page: 77, Counted: true}
-	at := func(r lb.Reading, at, seen time.Duration) lb.Reading {
-		if r.At, r.Seen = at, seen; r.Told > 0 {
-			r.Told = at
+	known := lb.EngineSample{Load: load(vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second, FreshAt: now - 2*time.Second, Page: 77, Counted: true}
+	at := func(r lb.EngineSample, at, seen time.Duration) lb.EngineSample {
+		if r.At, r.FreshAt = at, seen; r.ScrapedAt > 0 {
+			r.ScrapedAt = at
 		}
 		return r
 	}
-	newer := lb.Reading{Load: load(vllmPage(6)), At: now, Told: now, Seen: now, Page: 78}
-	report := lb.Reading{Load: load("vllm:num_requests_waiting 3\n"), At: now, Seen: now}
+	newer := lb.EngineSample{Load: load(vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
+	report := lb.EngineSample{Load: load("vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
 	completed := report
-	completed.Page, completed.Told, completed.Load = known.Page, known.Told, known.Load
+	completed.Page, completed.ScrapedAt, completed.Load = known.Page, known.ScrapedAt, known.Load
 	completed.Update(&report.Load)
 	for name, c := range map[string]struct {
 		h    hearing
-		want map[string]lb.Reading
+		want map[string]lb.EngineSample
 	}{
-		"a newer page":                 {hearing{by: map[string]lb.Reading{addr: newer}}, map[string]lb.Reading{addr: newer}},
-		"an older page":                {hearing{by: map[string]lb.Reading{addr: at(newer, now-time.Minute, now-time.Minute)}}, map[string]lb.Reading{addr: known}},
-		"the same page":                {hearing{by: map[string]lb.Reading{addr: {Seen: now}}}, map[string]lb.Reading{addr: at(known, known.At, now)}},
-		"the same page of nobody":      {hearing{by: map[string]lb.Reading{other: {Seen: now}}}, map[string]lb.Reading{addr: known}},
-		"a report":                     {hearing{reports: map[string]lb.Reading{addr: report}}, map[string]lb.Reading{addr: completed}},
-		"an older report":              {hearing{reports: map[string]lb.Reading{addr: at(report, 1, 1)}}, map[string]lb.Reading{addr: known}},
-		"a report of a new one":        {hearing{reports: map[string]lb.Reading{other: report}}, map[string]lb.Reading{addr: known, other: report}},
-		"one that has left":            {hearing{by: map[string]lb.Reading{other: newer}, listed: map[string]bool{other: true}}, map[string]lb.Reading{other: newer}},
-		"one that is not listed":       {hearing{by: map[string]lb.Reading{other: newer}, listed: map[string]bool{addr: true}}, map[string]lb.Reading{addr: known}},
-		"a page and an earlier report": {hearing{by: map[string]lb.Reading{addr: newer}, reports: map[string]lb.Reading{addr: at(report, now-1, now-1)}}, map[string]lb.Reading{addr: newer}},
+		"a newer page":                 {hearing{by: map[string]lb.EngineSample{addr: newer}}, map[string]lb.EngineSample{addr: newer}},
+		"an older page":                {hearing{by: map[string]lb.EngineSample{addr: at(newer, now-time.Minute, now-time.Minute)}}, map[string]lb.EngineSample{addr: known}},
+		"the same page":                {hearing{by: map[string]lb.EngineSample{addr: {FreshAt: now}}}, map[string]lb.EngineSample{addr: at(known, known.At, now)}},
+		"the same page of nobody":      {hearing{by: map[string]lb.EngineSample{other: {FreshAt: now}}}, map[string]lb.EngineSample{addr: known}},
+		"a report":                     {hearing{reports: map[string]lb.EngineSample{addr: report}}, map[string]lb.EngineSample{addr: completed}},
+		"an older report":              {hearing{reports: map[string]lb.EngineSample{addr: at(report, 1, 1)}}, map[string]lb.EngineSample{addr: known}},
+		"a report of a new one":        {hearing{reports: map[string]lb.EngineSample{other: report}}, map[string]lb.EngineSample{addr: known, other: report}},
+		"one that has left":            {hearing{by: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{other: true}}, map[string]lb.EngineSample{other: newer}},
+		"one that is not listed":       {hearing{by: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{addr: true}}, map[string]lb.EngineSample{addr: known}},
+		"a page and an earlier report": {hearing{by: map[string]lb.EngineSample{addr: newer}, reports: map[string]lb.EngineSample{addr: at(report, now-1, now-1)}}, map[string]lb.EngineSample{addr: newer}},
 	} {
-		all := discovery.Readings{By: map[string]lb.Reading{addr: known}}
+		all := discovery.Readings{By: map[string]lb.EngineSample{addr: known}}
 		c.h.mergeInto(&all, now)
 		if !maps.Equal(all.By, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
 		}
 	}
 	// A report that was published before a page that is a little older stays true, and the page says the rest.
-	all := discovery.Readings{By: map[string]lb.Reading{addr: completed}}
+	all := discovery.Readings{By: map[string]lb.EngineSample{addr: completed}}
 	late := at(newer, now-time.Millisecond, now-time.Millisecond)
-	(&hearing{by: map[string]lb.Reading{addr: late}}).mergeInto(&all, now)
+	(&hearing{by: map[string]lb.EngineSample{addr: late}}).mergeInto(&all, now)
 	got := all.By[addr]
 	waits, _ := got.Value(metrics.Waiting)
-	if running(got) != 6 || waits != 3 || got.Told != late.Told || got.At != now || got.Page != 78 {
+	if running(got) != 6 || waits != 3 || got.ScrapedAt != late.ScrapedAt || got.At != now || got.Page != 78 {
 		t.Errorf("a page behind a report: %+v", got)
 	}
-	all = discovery.Readings{By: map[string]lb.Reading{addr: known}}
-	new(hearing).mergeInto(&all, known.Seen+meteredAge+1)
+	all = discovery.Readings{By: map[string]lb.EngineSample{addr: known}}
+	new(hearing).mergeInto(&all, known.FreshAt+meteredAge+1)
 	if len(all.By) != 0 {
 		t.Error("what was heard too long ago is kept")
 	}
@@ -224,7 +224,7 @@ func TestStoredPages(t *testing.T) {
 	const addr = "10.0.0.1:8000"
 	p, vms, _ := heardVMs(t, 2, metricsConfig)
 	start := p.now
-	read := func(worker int, page string) lb.Reading {
+	read := func(worker int, page string) lb.EngineSample {
 		t.Helper()
 		p.now += time.Second
 		v := vms[worker]
@@ -238,18 +238,18 @@ func TestStoredPages(t *testing.T) {
 		t.Fatalf("%+v", first)
 	}
 	for i := range 4 {
-		if r := read(i%2, vllmPage(5)); r.At != first.At || r.Seen != p.now {
-			t.Errorf("%v later the same page makes a reading of %v, seen at %v", p.now-first.At, r.At-start, r.Seen-start)
+		if r := read(i%2, vllmPage(5)); r.At != first.At || r.FreshAt != p.now {
+			t.Errorf("%v later the same page makes a reading of %v, seen at %v", p.now-first.At, r.At-start, r.FreshAt-start)
 		}
 	}
 	seen := p.now
 	for i := range 4 { // whoever reads it, and however often, garbage does not freshen what was said before
-		if r := read(i%2, "garbage"); r.At != first.At || r.Seen != seen {
-			t.Errorf("garbage makes a reading of %v, seen at %v", r.At-start, r.Seen-start)
+		if r := read(i%2, "garbage"); r.At != first.At || r.FreshAt != seen {
+			t.Errorf("garbage makes a reading of %v, seen at %v", r.At-start, r.FreshAt-start)
 		}
 	}
-	if r := read(1, vllmPage(5)); r.Seen != p.now {
-		t.Errorf("the page from before is back, and seen at %v", r.Seen-start)
+	if r := read(1, vllmPage(5)); r.FreshAt != p.now {
+		t.Errorf("the page from before is back, and seen at %v", r.FreshAt-start)
 	}
 	if r := read(1, vllmPage(6)); r.At != p.now || running(r) != 6 {
 		t.Errorf("a new page makes the reading %+v", r)
@@ -266,8 +266,8 @@ func TestStoredPages(t *testing.T) {
 		t.Errorf("for a new target the reading is %+v", r)
 	}
 	for range 3 {
-		if r := read(1, "my_gauge 3\n"+vllmPage(6)); r.Seen != p.now {
-			t.Errorf("with a target, the same page is seen at %v", r.Seen-start)
+		if r := read(1, "my_gauge 3\n"+vllmPage(6)); r.FreshAt != p.now {
+			t.Errorf("with a target, the same page is seen at %v", r.FreshAt-start)
 		}
 	}
 }
@@ -295,14 +295,14 @@ func TestReadingsOfSeveralVMs(t *testing.T) {
 	}
 	for i, v := range vms {
 		v.followReadings(p.now)
-		if n := v.clusters[fakeCluster].engines.Fresh(p.now, time.Second); n != len(vms) {
+		if n := v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second); n != len(vms) {
 			t.Errorf("VM %d knows of %d engines", i, n)
 		}
 	}
 	p.kv.onSet = nil
 	_ = p.kv.Set(keyReadings+fakeCluster, []byte("damaged"), 0)
 	for i, v := range vms {
-		if v.followReadings(p.now); v.clusters[fakeCluster].engines.Fresh(p.now, time.Second) != len(vms) {
+		if v.followReadings(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) != len(vms) {
 			t.Errorf("VM %d forgets what it knows for a value that is damaged", i)
 		}
 	}

@@ -75,7 +75,7 @@ func (s *stream) weigh(r *lb.Request, size int, ended bool) {
 	w.sampled = s.cluster.samples()
 	s.cluster.weighed++
 	if p := s.prompted; p != nil {
-		r.Blocks, r.Length, r.Uncached = p.blocks, p.length+max(0, size-w.seen), p.uncached
+		r.Blocks, r.PromptBytes, r.Uncached = p.blocks, p.length+max(0, size-w.seen), p.uncached
 	}
 	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
 	s.streams = w.info.Stream
@@ -133,7 +133,7 @@ func (s *stream) reweigh() {
 	plan, cached := &s.ask.plan, 0
 	plan.Tokens = promptTokens + outputTokens
 	if p := s.prompted; p != nil {
-		plan.Prefix.Length = p.length + max(0, size-w.seen)
+		plan.Prefix.Bytes = p.length + max(0, size-w.seen)
 		if !p.uncached {
 			plan.Prefix.Tokens = promptTokens
 		}

@@ -42,7 +42,7 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.store.Held(); n != 0 || len(w.vm.held) != 0 || len(w.vm.open) != 0 {
+		if n := w.vm.store.LeaseCount(); n != 0 || len(w.vm.held) != 0 || len(w.vm.open) != 0 {
 			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.held), len(w.vm.open))
 		}
 		for _, sh := range w.vm.shared {

@@ -111,13 +111,13 @@ func (v *vm) secret(c *config.Config) [16]byte {
 // blocks.
 func (s *stream) forget(n int) {
 	if s.prompted != nil && len(s.prompted.blocks) > 0 && s.addr != "" {
-		s.store.Forget(s.now(), s.id, &s.ask.plan, s.addr, n)
+		s.store.ForgetPrompt(s.now(), s.id, &s.ask.plan, s.addr, n)
 	}
 }
 
 // note notes that the endpoint that the lease counts at has the prompt.
 func (s *stream) note() {
 	if s.prompted != nil && len(s.prompted.blocks) > 0 {
-		s.store.Note(s.now(), s.id, &s.ask.plan, s.addr)
+		s.store.RecordPrompt(s.now(), s.id, &s.ask.plan, s.addr)
 	}
 }

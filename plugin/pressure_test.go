@@ -74,8 +74,8 @@ func TestPressureIsLearned(t *testing.T) {
 		if want := r.plans[i].Work(0); want <= 0 || o.Work != want {
 			t.Errorf("request %d: %d tokens of work, want the %d of its plan", i, o.Work, want)
 		}
-		if (o.First-first).Abs() > tickPeriod || (o.Took-o.First-rest).Abs() > tickPeriod {
-			t.Errorf("request %d: the first part after %v, the end after %v, want %v and %v", i, o.First, o.Took, first, first+rest)
+		if (o.TTFT-first).Abs() > tickPeriod || (o.Duration-o.TTFT-rest).Abs() > tickPeriod {
+			t.Errorf("request %d: the first part after %v, the end after %v, want %v and %v", i, o.TTFT, o.Duration, first, first+rest)
 		}
 	}
 	last := r.plans[len(r.plans)-1]
@@ -101,11 +101,11 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 	if len(r.outcomes) != 2 {
 		t.Fatalf("%d outcomes, want 2", len(r.outcomes))
 	}
-	if o := r.outcomes[0]; o.Work <= 0 || o.First != 0 || o.Took != 0 {
+	if o := r.outcomes[0]; o.Work <= 0 || o.TTFT != 0 || o.Duration != 0 {
 		t.Errorf("at once: %+v, want work and no times", o)
 	}
-	if o := r.outcomes[1]; o.First <= 0 || o.First > tickPeriod || o.Took < time.Second-tickPeriod {
-		t.Errorf("in parts: the first after %v and the end after %v", o.First, o.Took)
+	if o := r.outcomes[1]; o.TTFT <= 0 || o.TTFT > tickPeriod || o.Duration < time.Second-tickPeriod {
+		t.Errorf("in parts: the first after %v and the end after %v", o.TTFT, o.Duration)
 	}
 	d.drained()
 }
@@ -117,7 +117,7 @@ func TestOutcomeHasTimes(t *testing.T) {
 		change func(s *stream)
 		want   lb.Outcome
 	}{
-		{"in parts", func(*stream) {}, lb.Outcome{Work: 90, First: time.Second, Took: 3 * time.Second}},
+		{"in parts", func(*stream) {}, lb.Outcome{Work: 90, TTFT: time.Second, Duration: 3 * time.Second}},
 		{"in one piece", func(s *stream) { s.first = 0 }, lb.Outcome{Work: 90}},
 		{"retried", func(s *stream) { s.addr = "b" }, lb.Outcome{}},
 		{"without a prompt", func(s *stream) { s.prompted = nil }, lb.Outcome{}},

@@ -24,10 +24,10 @@ func (s *stream) metered() {
 func (s *stream) placed() {
 	v := s.plugin.vm
 	if !s.cfg.Shadow { // else the gateway has chosen
-		s.cluster.health.Placed(&s.ask.plan.Candidates[s.ask.grant.Index], s.ask.grant.Load)
-		s.cluster.shares.Picked(v.now(), s.chosen)
+		s.cluster.health.ObserveGrant(&s.ask.plan.Candidates[s.ask.grant.Index], s.ask.grant.Load)
+		s.cluster.shares.Count(v.now(), s.chosen)
 		if s.cluster.metered > 0 {
-			s.adapter = s.cluster.engines.Placed(s.model, s.chosen, s.tokens)
+			s.adapter = s.cluster.engines.AddRequest(s.model, s.chosen, s.tokens)
 		}
 	}
 	s.askReport()
@@ -53,7 +53,7 @@ func (s *stream) left() {
 	}
 	delete(s.cluster.serving, s)
 	if s.adapter != 0 {
-		s.cluster.engines.Left(s.adapter, s.chosen)
+		s.cluster.engines.RemoveRequest(s.adapter, s.chosen)
 		s.adapter = 0
 	}
 }

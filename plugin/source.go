@@ -17,10 +17,10 @@ import (
 func (s *stream) blame(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
 	o.Addr, o.Verdict = s.addr, verdict
 	if verdict == lb.TimedOut {
-		o.Waited = now - s.asked
+		o.WaitedFor = now - s.asked
 	}
 	o.Busy = s.cluster.answering[s.addr] > 0
-	if verdict > lb.Success || s.cluster.health.Watches(now) {
+	if verdict > lb.Success || s.cluster.health.NeedsClient(now) {
 		o.Client = s.client()
 	}
 	o.Model = s.modelID()

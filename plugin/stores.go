@@ -34,17 +34,17 @@ func targetOf(c *config.Config) target {
 
 // sharedStore is a store that several gateways share, with what this VM keeps for it.
 type sharedStore struct {
-	name   string // for the log
-	login  config.Redis
-	link   Link
-	remote *redisclient.Store
-	ladder *lb.Ladder
-	named  bool          // by a configuration in force
-	asked  bool          // requests have been counted there, so that there is something to tell
-	open   int           // requests of this VM that are counted there
-	needed time.Duration // when it was last named or had a request
-	failed bool          // it has been said in the log that it does not answer
-	told   time.Duration // when something was last said
+	name     string // for the log
+	login    config.Redis
+	link     Link
+	remote   *redisclient.Store
+	fallback *lb.FallbackStore
+	named    bool          // by a configuration in force
+	asked    bool          // requests have been counted there, so that there is something to tell
+	open     int           // requests of this VM that are counted there
+	needed   time.Duration // when it was last named or had a request
+	failed   bool          // it has been said in the log that it does not answer
+	told     time.Duration // when something was last said
 }
 
 // silence is how long a Redis, or an admin interface, that keeps failing is not mentioned again.
@@ -70,8 +70,8 @@ func (v *vm) share(now time.Duration, c *config.Config) *sharedStore {
 			Owner: v.gw.Random() | 1, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: v.gw.KV(),
 			Scope: c.Redis.Scope,
 		})
-		sh.ladder = lb.NewLadder(sh.remote, v.store)
-		sh.ladder.Fell = func(why error) { v.fell(sh, why) }
+		sh.fallback = lb.NewFallbackStore(sh.remote, v.store)
+		sh.fallback.Fell = func(why error) { v.fell(sh, why) }
 		v.shared[t] = sh
 	}
 	sh.named, sh.login = true, c.Redis
@@ -89,7 +89,7 @@ func (v *vm) storeOf(c *config.Config) (lb.Store, *sharedStore) {
 		sh = v.share(v.read(), c) // a request of a configuration that has gone
 	}
 	sh.asked = true
-	return sh.ladder, sh
+	return sh.fallback, sh
 }
 
 // fell notes that the embedded store had to count a request.
@@ -116,7 +116,7 @@ func (v *vm) expire(now time.Duration) (next time.Duration) {
 		if sh.named {
 			sh.link.Keep(now, sh.login)
 		}
-		for _, at := range [2]time.Duration{sh.link.Expire(now), sh.ladder.Expire(now)} {
+		for _, at := range [2]time.Duration{sh.link.Expire(now), sh.fallback.Expire(now)} {
 			if at > 0 && (next == 0 || at < next) {
 				next = at
 			}
@@ -147,7 +147,7 @@ func (v *vm) beatShared(now time.Duration) {
 			delete(v.shared, t)
 			continue
 		}
-		if err := sh.ladder.Beat(now); err != nil {
+		if err := sh.fallback.Heartbeat(now); err != nil {
 			v.gw.Log(Warn, "beat: "+err.Error())
 		}
 		asked = asked || sh.asked

@@ -296,7 +296,7 @@ func TestFallbackCauses(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	v := d.workers[0].vm
 	for _, sh := range v.shared {
-		v.fell(sh, lb.ErrDown)
+		v.fell(sh, lb.ErrRemoteDown)
 		v.fell(sh, redisclient.ErrTimeout)
 	}
 	for _, cause := range []string{"breaker_open", "timeout"} {

@@ -47,7 +47,7 @@ type stream struct {
 
 	scope  string // name of the cluster
 	store  lb.Store
-	shared *sharedStore // that store is the ladder of, nil for the embedded store
+	shared *sharedStore // of which that store is the FallbackStore, nil for the embedded store
 	ask    reservation
 	id     lb.LeaseID
 
@@ -136,7 +136,7 @@ func (s *stream) readsBody() bool {
 		return true
 	}
 	cl := s.plugin.vm.clusters[s.scope]
-	return cl != nil && s.cfg.ByMetrics() && s.cfg.Engines.Order == "default" && s.cfg.Engines.LoRACost > 0 && cl.engines.Adapts()
+	return cl != nil && s.cfg.ByMetrics() && s.cfg.Engines.Order == "default" && s.cfg.Engines.LoRACost > 0 && cl.engines.HasAdapters()
 }
 
 // match finds the configuration for the request. It returns the cluster if it had to read it.

@@ -148,7 +148,7 @@ func (s *stream) time(now time.Duration, o *lb.Outcome) {
 	}
 	o.Work = s.ask.plan.Work(s.ask.grant.Cached)
 	if s.first > 0 {
-		o.First, o.Took = s.first, now-s.prompted.planned
+		o.TTFT, o.Duration = s.first, now-s.prompted.planned
 	}
 }
 

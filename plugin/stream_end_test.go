@@ -131,7 +131,7 @@ func TestGoodResponsesAskForNoDetails(t *testing.T) {
 // weights returns what the worker's policy makes of the endpoints, by address.
 func (d *fakeDriver) weights() map[string]float64 {
 	out := map[string]float64{}
-	candidates, _ := d.workers[0].vm.clusters[fakeCluster].health.Candidates(d.now, d.view, &lb.Terms{}, 0)
+	candidates, _ := d.workers[0].vm.clusters[fakeCluster].health.Candidates(d.now, d.view, &lb.ClusterConfig{}, 0)
 	for _, c := range candidates {
 		out[c.Addr] = c.Weight
 	}

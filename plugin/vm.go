@@ -220,9 +220,9 @@ func unitOf(c *config.Config) lb.Unit {
 
 func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
-		Unit: unitOf(c), Terms: termsOf(c), Health: cl.health, Caches: cl.caches,
+		Unit: unitOf(c), Cluster: termsOf(c), Health: cl.health, Caches: cl.caches,
 		Engines: cl.engines, Engine: engineOf(c), Shares: cl.shares,
-		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, Room: c.Prefix.TableBytes, Shared: c.Prefix.RedisBytes},
+		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, MemoryBytes: c.Prefix.TableBytes, RedisBytes: c.Prefix.RedisBytes},
 	}
 }
 
@@ -235,8 +235,8 @@ func engineOf(c *config.Config) lb.EngineConfig {
 	}
 }
 
-func termsOf(c *config.Config) lb.Terms {
-	return lb.Terms{MaxInflight: int64(c.MaxInflight), ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c)}
+func termsOf(c *config.Config) lb.ClusterConfig {
+	return lb.ClusterConfig{MaxInflight: int64(c.MaxInflight), ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c)}
 }
 
 func healthOf(c *config.Config) lb.HealthConfig {
@@ -302,7 +302,7 @@ func (v *vm) tick(p *plugin) {
 		return
 	}
 	v.beaten = now
-	if err := v.store.Beat(now); err != nil {
+	if err := v.store.Heartbeat(now); err != nil {
 		v.gw.Log(Warn, "beat: "+err.Error())
 	}
 	v.beatShared(now)

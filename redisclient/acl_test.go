@@ -61,7 +61,7 @@ func everything(t testing.TB, server *redisserver.Server, d *denials) {
 	o.Owner = 2
 	b := redisclient.New(d, o)
 	probe := func(s *redisclient.Store, now time.Duration) { // which keeps the breaker closed
-		if err := s.Beat(now); err != nil {
+		if err := s.Heartbeat(now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,9 +75,9 @@ func everything(t testing.TB, server *redisserver.Server, d *denials) {
 	}
 	prompt := storetest.WithPrompt(manualPlan, 1, storetest.Blocks(1, 2))
 	b.Reserve(now, 499, prompt, func(lb.Grant, error) {})
-	b.Note(now, 499, prompt, manualPlan.Candidates[1].Addr)
-	b.Forget(now, 499, prompt, manualPlan.Candidates[0].Addr, 0)
-	b.Forget(now, 499, prompt, manualPlan.Candidates[1].Addr, 0)
+	b.RecordPrompt(now, 499, prompt, manualPlan.Candidates[1].Addr)
+	b.ForgetPrompt(now, 499, prompt, manualPlan.Candidates[0].Addr, 0)
+	b.ForgetPrompt(now, 499, prompt, manualPlan.Candidates[1].Addr, 0)
 	reserve(a, now, 500)
 	reserve(b, now, 500)
 	a.Loads(now, "llm", []string{"10.0.0.1:1"}, func([]lb.Load, error) {})

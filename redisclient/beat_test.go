@@ -24,7 +24,7 @@ func TestBeatsInParts(t *testing.T) {
 		}
 	}
 	now := time.Second
-	s.Beat(now)
+	s.Heartbeat(now)
 	p.flush(now)
 	own := redisclient.KeysOf("llm").Own + "1"
 	lost := 0
@@ -47,7 +47,7 @@ func TestBeatsInParts(t *testing.T) {
 	commands := 0
 	for range 3 {
 		now += time.Second
-		s.Beat(now)
+		s.Heartbeat(now)
 		p.flush(now)
 		commands += bytes.Count(bytes.Join(p.sent, nil), []byte("EVALSHA"))
 	}
@@ -65,7 +65,7 @@ func TestBeatsInParts(t *testing.T) {
 		t.Errorf("%d in flight, want %d", total, n-lost)
 	}
 	do(t, server, []any{"FLUSHALL"})
-	s.Beat(now + time.Second)
+	s.Heartbeat(now + time.Second)
 	p.flush(now + time.Second)
 	if got, want := size(), int64(n+2-lost); got != want {
 		t.Errorf("%d entries after the loss of all data and one beat, want %d", got, want)
@@ -88,7 +88,7 @@ func TestLeasesAreWrittenInTurn(t *testing.T) {
 	}
 	beat := func(now time.Duration) {
 		m = manual{}
-		s.Beat(now)
+		s.Heartbeat(now)
 		m.answer(now, 0, beatReply)
 		m.wantSent(t, "EVALSHA EVALSHA")
 	}
@@ -132,10 +132,10 @@ func TestClockSetBack(t *testing.T) {
 			reserve(dead, 0, 1).want(t, "granted 1")
 			pass := (&backend{conn: w}).Pass
 			pass(-time.Hour)
-			s.Beat(time.Second)
+			s.Heartbeat(time.Second)
 			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 1}, manualPlan.Candidates[1].Addr: {Requests: 1}})
 			pass(storetest.TTL + time.Second)
-			s.Beat(2 * time.Second)
+			s.Heartbeat(2 * time.Second)
 			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 1}})
 		})
 	}
@@ -149,7 +149,7 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 	reserve(s, 0, 1).want(t, "granted 0")
 	reserve(s, 0, 2).want(t, "granted 1")
 	now := time.Second
-	s.Beat(now)
+	s.Heartbeat(now)
 	w.lose = func([]byte) int { return notSent }
 	s.Amend(now, 1, "10.9.9.9:80", 70)
 	s.Amend(now, 2, "", 30)
@@ -157,7 +157,7 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 	s.Release(now, 99) // unknown: only remembered
 	for range 6 {      // the breaker opens
 		now += time.Second
-		s.Beat(now)
+		s.Heartbeat(now)
 		s.Expire(now + manualTimeout)
 	}
 	s.Amend(now, 2, "", 10)
@@ -166,7 +166,7 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 	}
 	w.lose = nil
 	now += time.Second
-	s.Beat(now)
+	s.Heartbeat(now)
 	if !s.Ready(now) || s.Err() != nil {
 		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.Err())
 	}
@@ -174,7 +174,7 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 		"10.9.9.9:80": {Requests: 1, Tokens: 70}, manualPlan.Candidates[1].Addr: {Requests: 1, Tokens: 10},
 	})
 	sent := w.sent
-	s.Beat(now + time.Second)
+	s.Heartbeat(now + time.Second)
 	if w.sent != sent+1 {
 		t.Errorf("the next beat sent %d commands", w.sent-sent)
 	}
@@ -216,7 +216,7 @@ func TestLateChanges(t *testing.T) {
 		delay(func() { s.Adopt(0, 1, "llm", manualPlan.Candidates[0].Addr, 9) })
 		s.Amend(0, 1, manualPlan.Candidates[1].Addr, 8) // is not known there yet
 		w.deliver()
-		s.Beat(time.Second)
+		s.Heartbeat(time.Second)
 		wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[1].Addr: {Requests: 1, Tokens: 8}})
 		s.Release(time.Second, 1)
 	})
@@ -224,10 +224,10 @@ func TestLateChanges(t *testing.T) {
 		s := newManualStore(w, newMemory())
 		reserve(s, 0, 1).want(t, "granted 0")
 		reserve(s, 0, 2).want(t, "granted 1")
-		s.Beat(time.Second)
+		s.Heartbeat(time.Second)
 		w.value("DEL", redisclient.KeysOf("llm").Rows)
 		s.Amend(time.Second, 1, "10.9.9.9:80", 8)
-		s.Beat(2 * time.Second)
+		s.Heartbeat(2 * time.Second)
 		wantLoads(t, w, map[string]lb.Load{"10.9.9.9:80": {Requests: 1, Tokens: 8}, manualPlan.Candidates[1].Addr: {Requests: 1}})
 	})
 }
@@ -238,13 +238,13 @@ func TestBeatOvertaken(t *testing.T) {
 	s := opened(t, &m, &m, newMemory())
 	s.Release(0, 1000)
 	m.answer(0, 0, ":1\r\n")
-	s.Beat(0)
+	s.Heartbeat(0)
 	r := reserve(s, 0, 1)
 	m.answer(0, 2, grantReply)
 	r.want(t, "granted 1")
 	m.answer(0, 1, beatReply) // found no lease
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
-	s.Beat(time.Second)
+	s.Heartbeat(time.Second)
 	m.answer(time.Second, 3, beatReply) // finds none again: now it is missing
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA")
 	if !bytes.Contains(m.cmds[4], []byte(manualPlan.Candidates[1].Addr)) {
@@ -263,7 +263,7 @@ func TestBeatAnswers(t *testing.T) {
 	} {
 		var m manual
 		s := opened(t, &m, &m, newMemory())
-		s.Beat(0)
+		s.Heartbeat(0)
 		m.answer(0, 0, reply)
 		if redisclient.Cause(s.Err()) != "garbage" || s.Owners() != 0 {
 			t.Errorf("%q: %v, %d owners", reply, s.Err(), s.Owners())
@@ -271,7 +271,7 @@ func TestBeatAnswers(t *testing.T) {
 	}
 	var m manual
 	s := opened(t, &m, &m, newMemory())
-	s.Beat(0)
+	s.Heartbeat(0)
 	m.answer(0, 0, "*6\r\n:0\r\n:12\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n")
 	if s.Err() != nil || s.Owners() != 12 {
 		t.Errorf("%v, %d owners", s.Err(), s.Owners())
@@ -302,7 +302,7 @@ func TestOutOfMemory(t *testing.T) {
 			(&backend{conn: w}).Pass(time.Minute)
 			do(t, server, []any{"CONFIG", "SET", "maxmemory", "1"})
 			for _, now := range []time.Duration{time.Second, 2 * time.Second} {
-				s.Beat(now)
+				s.Heartbeat(now)
 				if s.Err() != nil {
 					t.Fatalf("a beat: %v", s.Err())
 				}

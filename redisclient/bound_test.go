@@ -117,7 +117,7 @@ func manyLeases(t *testing.T, m *meter, server *redisserver.Server) {
 		case "table":
 			m.value("DEL", redisclient.KeysOf("llm").Table)
 		}
-		s.Beat(time.Second)
+		s.Heartbeat(time.Second)
 		for len(p.done) > 0 { // one by one, as the meter wants them
 			cmd, done := p.next[0], p.done[0]
 			p.next, p.done, p.out = p.next[1:], p.done[1:], nil
@@ -140,7 +140,7 @@ func deadOwners(t *testing.T, m *meter, server *redisserver.Server) {
 	(&backend{conn: m.wire}).Pass(time.Minute)
 	s := m.store(9)
 	reserve(s, 0, 1).want(t, "granted 0")
-	s.Beat(0)
+	s.Heartbeat(0)
 	wantSum(t, m.wire, 1)
 	m.check(t)
 }
@@ -154,13 +154,13 @@ func manyOwners(t *testing.T, m *meter) {
 	(&backend{conn: m.wire}).Pass(-time.Hour)
 	s := m.store(999)
 	reserve(s, 0, 1)
-	s.Beat(0)
+	s.Heartbeat(0)
 	(&backend{conn: m.wire}).Pass(time.Hour + time.Minute)
 	for range 4 { // at most a hundred clocks are put right by each
-		s.Beat(0)
+		s.Heartbeat(0)
 		(&backend{conn: m.wire}).Pass(time.Minute)
 	}
-	s.Beat(0)
+	s.Heartbeat(0)
 	wantSum(t, m.wire, 1)
 	m.check(t)
 }

@@ -60,7 +60,7 @@ func TestBreakerEndsWhatWaits(t *testing.T) {
 		reserve(s, 0, id)
 	}
 	later := reserve(s, manualTimeout-1, 5)
-	s.Beat(manualTimeout - 1)
+	s.Heartbeat(manualTimeout - 1)
 	if next := s.Expire(manualTimeout); next != 2*manualTimeout-1 {
 		t.Errorf("the deadline of the beat is %v", next)
 	}
@@ -97,7 +97,7 @@ func TestBreakerKeepsRequestsAway(t *testing.T) {
 	m.sent = nil
 	reserve(s, manualTimeout, 9).want(t, "breaker_open")
 	m.wantSent(t, "")
-	if err := s.Beat(time.Second); err != nil {
+	if err := s.Heartbeat(time.Second); err != nil {
 		t.Fatal(err)
 	}
 	m.wantSent(t, "EVALSHA")
@@ -126,12 +126,12 @@ func TestBreakerOfAnIdleStore(t *testing.T) {
 		t.Fatal("the breaker is closed")
 	}
 	now := 2 * time.Minute
-	s.Beat(now) // forgets the scope
+	s.Heartbeat(now) // forgets the scope
 	s.Expire(now + manualTimeout)
 	for _, reply := range []string{"-NOSCRIPT no\r\n", "-LOADING no\r\n", "+PONG\r\n"} {
 		m.sent = nil
 		now += time.Second
-		s.Beat(now)
+		s.Heartbeat(now)
 		m.wantSent(t, "PING")
 		m.answer(now, len(m.done)-1, reply)
 	}

@@ -143,7 +143,7 @@ func (l *clusterLoad) run(n int) {
 func (l *clusterLoad) beat() {
 	l.now += time.Second
 	for _, s := range l.stores {
-		if err := s.Beat(l.now); err != nil {
+		if err := s.Heartbeat(l.now); err != nil {
 			l.t.Fatal(err)
 		}
 		s.Expire(l.now)

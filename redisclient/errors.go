@@ -117,7 +117,7 @@ func Cause(err error) string {
 		return "timeout"
 	case errors.Is(err, ErrUnreachable):
 		return "unreachable"
-	case errors.Is(err, ErrOpen), errors.Is(err, lb.ErrDown):
+	case errors.Is(err, ErrOpen), errors.Is(err, lb.ErrRemoteDown):
 		return "breaker_open"
 	case errors.Is(err, ErrGarbage), errors.Is(err, ErrShort):
 		return "garbage"

@@ -58,7 +58,7 @@ func TestCauses(t *testing.T) {
 	}
 	for err, want := range map[error]string{
 		redisclient.ErrTimeout: "timeout", redisclient.ErrUnreachable: "unreachable", redisclient.ErrOpen: "breaker_open",
-		lb.ErrDown: "breaker_open", redisclient.ErrGarbage: "garbage", redisclient.ErrShort: "garbage",
+		lb.ErrRemoteDown: "breaker_open", redisclient.ErrGarbage: "garbage", redisclient.ErrShort: "garbage",
 		redisclient.ErrUnopened: "script", errors.New("anything"): "error",
 		fmt.Errorf("llm: %w", redisclient.ErrTimeout): "timeout",
 	} {

@@ -154,7 +154,7 @@ func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
 			h.granted++
 			a.held[id] = share{p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached)}
 			if h.rng.IntN(20) == 0 {
-				a.Forget(h.now, id, p, p.Candidates[g.Index].Addr, h.rng.IntN(12))
+				a.ForgetPrompt(h.now, id, p, p.Candidates[g.Index].Addr, h.rng.IntN(12))
 			}
 		default:
 			h.refused++
@@ -224,7 +224,7 @@ func (h *history) pass(d time.Duration) {
 		h.beaten = h.now
 		(&backend{conn: h.root}).Pass(min(since, time.Second))
 		for _, a := range h.actors {
-			if err := a.Beat(h.now); err != nil {
+			if err := a.Heartbeat(h.now); err != nil {
 				h.t.Fatal(err)
 			}
 		}

@@ -26,7 +26,7 @@ const (
 )
 
 // pages returns for how many full pages a server needs so many bytes. There are as many at least as lb.PageBlocks says.
-func pages(bytes int) int { return max(bytes/pageBytes, lb.LeastPages) }
+func pages(bytes int) int { return max(bytes/pageBytes, lb.MinPages) }
 
 // pagesKey returns the key of the scope's pages, if they may take so many bytes. How many they are is in the name,
 // because it decides in which page a block is: while gateways roll from one size to another, each size has its own
@@ -39,7 +39,7 @@ func (k *Keys) pagesKey(bytes int) string {
 // numbers for each.
 func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
 	var room [(8 + slotBytes + 2*4) * maxBlocks]byte
-	at, blocks, slots := room[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], uint64(pages(p.Shared))
+	at, blocks, slots := room[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], uint64(pages(p.RedisBytes))
 	for _, block := range blocks {
 		at = binary.LittleEndian.AppendUint64(at, block.Key)
 	}
@@ -66,15 +66,15 @@ func appendTerms(terms []byte, p *lb.Plan, tokens int64) []byte {
 // appendWorth appends what the prompt is worth where it is cached, and for how long that is remembered.
 func (sc *scope) appendWorth(terms []byte, now time.Duration, x *lb.Prefix) []byte {
 	terms = append(terms, byte(min(len(x.Blocks), maxBlocks)))
-	for _, f := range []float64{x.Credit, max(x.Wait, 0), float64(x.Length), float64(min(max(x.Tokens, 0), exactly))} {
+	for _, f := range []float64{x.Credit, max(x.Wait, 0), float64(x.Bytes), float64(min(max(x.Tokens, 0), exactly))} {
 		terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(f))
 	}
 	ttl := min(x.TTL, lb.MaxTTL)
 	terms = binary.LittleEndian.AppendUint32(terms, uint32(ttl.Milliseconds()))
-	terms = append(terms, sc.due(now, pages(x.Shared), ttl))
-	for _, k := range x.Less {
+	terms = append(terms, sc.due(now, pages(x.RedisBytes), ttl))
+	for _, k := range x.ShortTTL {
 		terms = binary.LittleEndian.AppendUint32(terms, k.Endpoint)
-		terms = binary.LittleEndian.AppendUint16(terms, uint16(min(max(0, k.For), lb.MaxTTL)/tick))
+		terms = binary.LittleEndian.AppendUint16(terms, uint16(min(max(0, k.TTL), lb.MaxTTL)/tick))
 	}
 	return terms
 }
@@ -94,13 +94,13 @@ func (sc *scope) due(now time.Duration, pages int, ttl time.Duration) byte {
 func (s *Store) reservationOf(now time.Duration, sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
 	var room [55 + 6*lessAtHand]byte
 	x := &p.Prefix
-	if !x.Asks() {
+	if !x.NeedsLookup() {
 		b := scriptReserve.command(make([]byte, 0, 320), 3, 2)
 		b = appendID(sc.appendKeys(b, v), id)
 		return scriptReserve, appendArg(b, appendTerms(room[:0], p, clamp(p.Tokens)))
 	}
 	b := scriptPrompt.command(make([]byte, 0, 448+(8+slotBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, 3)
-	b = appendArg(sc.appendKeys(b, v), sc.keys.pagesKey(x.Shared))
+	b = appendArg(sc.appendKeys(b, v), sc.keys.pagesKey(x.RedisBytes))
 	b = appendID(b, id)
 	terms := appendTerms(room[:0], p, min(max(p.Tokens, -exactly), exactly))
 	b = appendArg(b, sc.appendWorth(terms, now, x))
@@ -116,29 +116,29 @@ func (sc *scope) appendKeys(b []byte, v *view) []byte {
 	return appendArg(appendArg(appendArg(b, sc.keys.Table), sc.keys.Own), v.key)
 }
 
-// Note implements [lb.Store]. What does not get through is learned when the prompt is seen again.
-func (s *Store) Note(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
-	if !p.Prefix.Asks() {
+// RecordPrompt implements [lb.Store]. What does not get through is learned when the prompt is seen again.
+func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
+	if !p.Prefix.NeedsLookup() {
 		return
 	}
 	sc := s.scope(p.Scope)
 	b := scriptNote.command(nil, 1, 3)
-	b = appendArg(b, sc.keys.pagesKey(p.Prefix.Shared))
-	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.HolderOf(addr)))
+	b = appendArg(b, sc.keys.pagesKey(p.Prefix.RedisBytes))
+	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
 	s.background(now, scriptNote, sc, b, func(time.Duration, Value, error) {})
 }
 
-// Forget implements [lb.Store]. What does not get through is noted until it is too old.
-func (s *Store) Forget(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string, n int) {
+// ForgetPrompt implements [lb.Store]. What does not get through is noted until it is too old.
+func (s *Store) ForgetPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string, n int) {
 	if n >= min(len(p.Prefix.Blocks), maxBlocks) {
 		return
 	}
 	sc := s.scope(p.Scope)
 	b := scriptForget.command(nil, 1, 3)
-	b = appendArg(b, sc.keys.pagesKey(p.Prefix.Shared))
-	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.HolderOf(addr)))
+	b = appendArg(b, sc.keys.pagesKey(p.Prefix.RedisBytes))
+	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, int64(max(0, n)+1))
 	s.background(now, scriptForget, sc, b, func(time.Duration, Value, error) {})

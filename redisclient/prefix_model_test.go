@@ -151,9 +151,9 @@ func (m *pagesModel) match(p *lb.Prefix, now uint16) map[uint32]int {
 			for i := 8; i < len(e); i += 6 {
 				endpoint, seen := binary.LittleEndian.Uint32(e[i:]), binary.LittleEndian.Uint16(e[i+4:])
 				keeps := p.TTL
-				for _, l := range p.Less {
+				for _, l := range p.ShortTTL {
 					if l.Endpoint == endpoint {
-						keeps = l.For
+						keeps = l.TTL
 					}
 				}
 				if endpoint != 0 && time.Duration(now-seen)*4*time.Second <= keeps {

@@ -48,17 +48,17 @@ func TestPagesVanish(t *testing.T) {
 		short := *plan
 		short.Prefix.TTL, short.Prefix.Blocks = time.Minute, numbered(9, 1000)
 		once(t, s, 6, &short)
-		s.Note(0, 6, &short, manualPlan.Candidates[0].Addr)
+		s.RecordPrompt(0, 6, &short, manualPlan.Candidates[0].Addr)
 		ttl(80 * time.Second) // who takes endpoints to keep less forgets nothing of the others
 		for _, c := range manualPlan.Candidates {
-			s.Forget(0, 5, plan, c.Addr, 3)
+			s.ForgetPrompt(0, 5, plan, c.Addr, 3)
 		}
 		ttl(80 * time.Second)
 		w.value("FLUSHALL")
 		at(23*time.Second, 7) // no expiry is due, and the pages are new
 		ttl(80 * time.Second)
 		w.value("FLUSHALL")
-		s.Note(24*time.Second, 7, plan, manualPlan.Candidates[0].Addr)
+		s.RecordPrompt(24*time.Second, 7, plan, manualPlan.Candidates[0].Addr)
 		ttl(80 * time.Second)
 		w.value("FLUSHALL")
 		plan.Prefix.TTL = 365 * 24 * time.Hour // longer than any is kept
@@ -108,7 +108,7 @@ func TestPagesLost(t *testing.T) {
 	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
 		blocks := numbered(100, 1)
 		plan := storetest.WithPrompt(manualPlan, 10, blocks)
-		m, id, least := newPagesModel("llm", plan.Prefix.Shared), lb.LeaseID(1), len(blocks)
+		m, id, least := newPagesModel("llm", plan.Prefix.RedisBytes), lb.LeaseID(1), len(blocks)
 		for round := range 40 {
 			for range 2 {
 				id++
@@ -212,7 +212,7 @@ func TestLongestPrompt(t *testing.T) {
 		if n := once(t, s, 2, plan); n != prompt.MaxBlocks {
 			t.Errorf("%d blocks the second time", n)
 		}
-		s.Forget(0, 2, plan, addrs[g.Index], 0)
+		s.ForgetPrompt(0, 2, plan, addrs[g.Index], 0)
 		only := *plan
 		only.Candidates = plan.Candidates[g.Index : g.Index+1]
 		if n := once(t, s, 3, &only); n != 0 {
@@ -256,14 +256,14 @@ func TestForgetBehindLostPage(t *testing.T) {
 	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 10, numbered(40, 1))
 		_, g := grantedTo(t, s, 1, plan)
-		m := newPagesModel("llm", plan.Prefix.Shared)
+		m := newPagesModel("llm", plan.Prefix.RedisBytes)
 		w.load(m)
 		parts := m.known(plan.Prefix.Blocks)
 		if len(parts) < 3 {
 			t.Fatalf("%d parts: there is none in the middle", len(parts))
 		}
 		w.value("HDEL", m.key, modelField(parts[1].slot))
-		s.Forget(0, 1, plan, manualPlan.Candidates[g.Index].Addr, 0)
+		s.ForgetPrompt(0, 1, plan, manualPlan.Candidates[g.Index].Addr, 0)
 		if left := w.value("HVALS", m.key).Items; len(left) > 0 {
 			t.Errorf("%d pages are left of a prompt that nobody has", len(left))
 		}

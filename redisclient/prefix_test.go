@@ -74,7 +74,7 @@ func TestNothingToLookFor(t *testing.T) {
 	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
 		for i, spoil := range []func(p *lb.Prefix){
 			func(p *lb.Prefix) { p.Blocks = nil },
-			func(p *lb.Prefix) { p.Length = 0 },
+			func(p *lb.Prefix) { p.Bytes = 0 },
 			func(p *lb.Prefix) { p.TTL = 0 },
 			func(p *lb.Prefix) { p.TTL = time.Millisecond - 1 },
 			func(p *lb.Prefix) { p.TTL = -time.Hour },
@@ -86,8 +86,8 @@ func TestNothingToLookFor(t *testing.T) {
 			}
 		}
 		before := w.sent
-		s.Forget(0, 1, manualPlan, manualPlan.Candidates[0].Addr, 0)
-		s.Forget(0, 1, storetest.WithPrompt(manualPlan, 1, numbered(3, 1)), manualPlan.Candidates[0].Addr, 3)
+		s.ForgetPrompt(0, 1, manualPlan, manualPlan.Candidates[0].Addr, 0)
+		s.ForgetPrompt(0, 1, storetest.WithPrompt(manualPlan, 1, numbered(3, 1)), manualPlan.Candidates[0].Addr, 3)
 		if w.sent != before {
 			t.Error("forgetting nothing sends something")
 		}
@@ -214,7 +214,7 @@ func TestPromptsOutOfMemory(t *testing.T) {
 		if n := w.pages(); n != pages {
 			t.Errorf("%d pages, were %d", n, pages)
 		}
-		s.Forget(0, 1, plan, home, 0)
+		s.ForgetPrompt(0, 1, plan, home, 0)
 		w.value("CONFIG", "SET", "maxmemory", "0")
 		if n := once(t, s, 3, only(0)); n != 0 {
 			t.Errorf("%d blocks of what was forgotten", n)

@@ -44,7 +44,7 @@ func newDifferential(t testing.TB, rng *rand.Rand, version string) *differential
 		for id, plan := range []*lb.Plan{first, storetest.WithPrompt(first, 1, storetest.Blocks(1))} {
 			s.Reserve(d.now, lb.LeaseID(id), plan, func(lb.Grant, error) {})
 			d.pipe.flush(d.now)
-			s.Forget(d.now, lb.LeaseID(id), plan, first.Candidates[0].Addr, 0)
+			s.ForgetPrompt(d.now, lb.LeaseID(id), plan, first.Candidates[0].Addr, 0)
 			s.Release(d.now, lb.LeaseID(id))
 			d.pipe.flush(d.now)
 		}
@@ -210,7 +210,7 @@ func (d *differential) candidates(f *field) []lb.Candidate {
 			c.Cap = int64(d.rng.IntN(5))
 		}
 		if d.rng.IntN(2) == 0 {
-			c.Room, c.Steep = float64(d.tokens())/float64(1+d.rng.IntN(3)), max(0, d.number(style == 0))
+			c.Capacity, c.OverSlope = float64(d.tokens())/float64(1+d.rng.IntN(3)), max(0, d.number(style == 0))
 		}
 		if style == 2 && k > 0 {
 			c = out[0]

@@ -37,12 +37,12 @@ func TestBackWhileLeasesAreReturned(t *testing.T) {
 			reserve(s, 0, 1).want(t, "granted 0")
 			back, p := newPipedStore(t, server, 2)
 			hold(t, back, p, n)
-			back.Beat(0)
+			back.Heartbeat(0)
 			p.flush(0)
 			asked := p.all
 			(&backend{conn: w}).Pass(storetest.TTL + time.Second)
 			w.lose = first(2)
-			s.Beat(time.Second)
+			s.Heartbeat(time.Second)
 			w.lose = nil
 			left := w.entries("2")
 			if left < n-2*160 || left > n-2*150 {
@@ -60,7 +60,7 @@ func TestBackWhileLeasesAreReturned(t *testing.T) {
 				t.Fatalf("%d reservations came late, and %d leases are there", again, got)
 			}
 			for _, now := range []time.Duration{2 * time.Second, 3 * time.Second} {
-				back.Beat(now)
+				back.Heartbeat(now)
 				p.flush(now)
 			}
 			wantSum(t, w, n+1)
@@ -92,13 +92,13 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 	reserve(one, 0, 1)
 	reserve(other, 0, 1)
 	w.lose = first(1)
-	one.Beat(0)
+	one.Heartbeat(0)
 	w.lose = nil
 	left, sent := w.entries("3"), w.sent
 	if left == n || left < n-160 {
 		t.Fatalf("one command left %d leases of %d", left, n)
 	}
-	other.Beat(0)
+	other.Heartbeat(0)
 	if sent = w.sent - sent; sent != 2 { // the second command reports its own lease
 		t.Errorf("beside the one that returns leases, another took %d commands", sent)
 	}
@@ -107,7 +107,7 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 	}
 	wantSum(t, w, int64(left)+2)
 	(&backend{conn: w}).Pass(time.Second) // the turn is over
-	other.Beat(time.Second)
+	other.Heartbeat(time.Second)
 	wantSum(t, w, 2)
 	if owners := w.value("ZCARD", redisclient.KeysOf("llm").Owners).Int; owners != 2 {
 		t.Errorf("%d owners, want the two that are alive", owners)

@@ -68,7 +68,7 @@ func TestRowsOfOthersAreKept(t *testing.T) {
 	for step := range steps {
 		now := time.Duration(step) * 20 * time.Second
 		for _, g := range gateways {
-			if err := g.Beat(now); err != nil {
+			if err := g.Heartbeat(now); err != nil {
 				t.Fatal(err)
 			}
 			g.pipe.flush(now)
@@ -120,8 +120,8 @@ func TestChosenScope(t *testing.T) {
 			}
 		})
 		s.Adopt(0, 2, cluster, "10.0.9.9:1", 5)
-		s.Forget(0, 1, plan, plan.Candidates[0].Addr, 0)
-		if err := s.Beat(0); err != nil || s.Err() != nil {
+		s.ForgetPrompt(0, 1, plan, plan.Candidates[0].Addr, 0)
+		if err := s.Heartbeat(0); err != nil || s.Err() != nil {
 			t.Fatal(err, s.Err())
 		}
 		return s
@@ -143,7 +143,7 @@ func TestChosenScope(t *testing.T) {
 	for i, s := range stores {
 		s.Release(0, 1)
 		s.Release(0, 2)
-		if s.Beat(0); !s.Settled() {
+		if s.Heartbeat(0); !s.Settled() {
 			t.Errorf("store %d is not settled", i)
 		}
 	}

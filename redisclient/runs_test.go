@@ -78,13 +78,13 @@ func TestTimeInAList(t *testing.T) {
 		if n := once(t, s, 2, plan); n != 3 {
 			t.Errorf("%d blocks are known by a list that is behind, want 3", n)
 		}
-		s.Beat(0)
+		s.Heartbeat(0)
 		if behind := tickNow() - tick(); behind > 1 {
 			t.Errorf("after a beat the list is %d ticks behind", behind)
 		}
 		once(t, s, 3, plan)
 		w.value("DEL", view)
-		s.Beat(0)
+		s.Heartbeat(0)
 		if w.value("EXISTS", view).Int != 0 {
 			t.Error("a beat made a list of its own")
 		}

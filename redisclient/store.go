@@ -29,7 +29,7 @@ type Options struct {
 	Scope   string        // what takes the place of the scopes of all plans; "" to leave them
 }
 
-// Store is the store of one owner in Redis: see the package's documentation. It implements [lb.Remote].
+// Store is the store of one owner in Redis: see the package's documentation. It implements [lb.RemoteStore].
 type Store struct {
 	client *client
 	owner  string
@@ -42,7 +42,7 @@ type Store struct {
 	down   error
 }
 
-var _ lb.Remote = (*Store)(nil)
+var _ lb.RemoteStore = (*Store)(nil)
 
 // scope is what this owner knows of one scope.
 type scope struct {
@@ -231,7 +231,7 @@ func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) 
 	r.done(lb.Grant{}, err)
 }
 
-// Adopt implements [lb.Remote].
+// Adopt implements [lb.RemoteStore].
 func (s *Store) Adopt(now time.Duration, id lb.LeaseID, scope, addr string, tokens int64) {
 	l := s.keep(now, id, scope, &lease{state: held, addr: addr, tokens: clamp(tokens)})
 	s.assert(now, l.scope, []lb.LeaseID{id}, func(time.Duration, error) {})

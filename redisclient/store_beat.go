@@ -17,9 +17,9 @@ const (
 	maxSteps, maxCursor = 1024, 20
 )
 
-// Beat implements [lb.Store]: once for each scope in use. Its answers come later; see [Store.Err] for how the last went.
+// Heartbeat implements [lb.Store]: once for each scope in use. Its answers come later; see [Store.Err] for how the last went.
 // It always tries, also while the breaker is open, and its success closes that.
-func (s *Store) Beat(now time.Duration) error {
+func (s *Store) Heartbeat(now time.Duration) error {
 	for id, forget := range s.early {
 		if now >= forget {
 			delete(s.early, id)

@@ -13,12 +13,12 @@ import (
 
 // backend is a Redis server for storetest.
 type backend struct {
-	t      testing.TB
-	server *redisserver.Server
-	conn   *wire
-	kv     *memory
-	owners uint64
-	ladder bool
+	t        testing.TB
+	server   *redisserver.Server
+	conn     *wire
+	kv       *memory
+	owners   uint64
+	fallback bool
 }
 
 func newBackend(t testing.TB, s *redisserver.Server) *backend {
@@ -33,13 +33,13 @@ func (b *backend) NewOwner() lb.Store {
 	s := redisclient.New(dial(b.t, b.server), redisclient.Options{
 		Owner: b.owners, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: b.kv,
 	})
-	if !b.ladder {
+	if !b.fallback {
 		return s
 	}
 	if err := lb.Prepare(b.kv); err != nil {
 		b.t.Fatal(err)
 	}
-	l := lb.NewLadder(s, lb.NewMemStore(b.kv, b.owners, storetest.TTL))
+	l := lb.NewFallbackStore(s, lb.NewMemStore(b.kv, b.owners, storetest.TTL))
 	l.Fell = func(err error) { b.t.Errorf("fell to the embedded store: %v", err) }
 	return l
 }
@@ -114,11 +114,11 @@ func TestConformance(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Backend { return newBackend(t, s) })
 		})
 	}
-	t.Run("as a ladder", func(t *testing.T) {
+	t.Run("as a fallback store", func(t *testing.T) {
 		s := redisserver.StartT(t, redisserver.Options{})
 		storetest.Run(t, func(t *testing.T) storetest.Backend {
 			b := newBackend(t, s)
-			b.ladder = true
+			b.fallback = true
 			return b
 		})
 	})

@@ -91,7 +91,7 @@ func newView(sc *scope, cs []lb.Candidate, owner string) *view {
 	classes, members := pack(cs)
 	var hashes []byte
 	for i := range cs {
-		hashes = binary.LittleEndian.AppendUint32(hashes, lb.HolderOf(cs[i].Addr))
+		hashes = binary.LittleEndian.AppendUint32(hashes, lb.EndpointTag(cs[i].Addr))
 	}
 	h := xxhash.NewWithSeed(viewLayout)
 	_, _ = h.Write(classes)
@@ -146,8 +146,8 @@ func pack(cs []lb.Candidate) (classes, members []byte) {
 	number := map[terms]uint16{}
 	for i := range cs {
 		t := terms{cs[i].Base, cs[i].Slope, cs[i].Weight, float64(max(cs[i].Cap, 0)), math.Inf(1), 0}
-		if cs[i].Steep > 0 {
-			t.room, t.steep = cs[i].Room, cs[i].Steep
+		if cs[i].OverSlope > 0 {
+			t.room, t.steep = cs[i].Capacity, cs[i].OverSlope
 		}
 		n, ok := number[t]
 		if !ok {

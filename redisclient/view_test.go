@@ -39,13 +39,13 @@ func useScripts(w *wire) {
 	plan.Scope = "another"
 	s.Reserve(0, 1, plan, func(lb.Grant, error) {})
 	s.Reserve(0, 3, storetest.WithPrompt(plan, 1, storetest.Blocks(1)), func(lb.Grant, error) {})
-	s.Forget(0, 1, storetest.WithPrompt(plan, 1, storetest.Blocks(1)), "10.0.99.1:80", 0)
+	s.ForgetPrompt(0, 1, storetest.WithPrompt(plan, 1, storetest.Blocks(1)), "10.0.99.1:80", 0)
 	s.Adopt(0, 2, "another", "10.0.99.1:80", 1)
 	s.Amend(0, 1, "", 7)
 	s.Release(0, 1)
 	s.Release(0, 2)
 	s.Release(0, 3)
-	s.Beat(0)
+	s.Heartbeat(0)
 }
 
 // mustReserve reserves over a pipe and waits.
@@ -77,7 +77,7 @@ func TestViewIsSentOnce(t *testing.T) {
 	}
 	for range 30 { // in use, so that beats keep it known
 		now += time.Second
-		s.Beat(now)
+		s.Heartbeat(now)
 		if n := sent(now, plan); n != 0 {
 			t.Fatalf("sent %d times at %v", n, now)
 		}

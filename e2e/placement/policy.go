@@ -155,7 +155,7 @@ func Warm(name string, credit float64) Maker {
 		}
 		policy, err := lb.New(name, lb.Config{
 			Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
-			Cache: lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, Room: 8 << 20},
+			Cache: lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, MemoryBytes: 8 << 20},
 		})
 		if err != nil {
 			panic(err)
@@ -177,7 +177,7 @@ func (p *warm) Choose(now time.Duration, r *Request) int {
 	l := &lease{planned: now, output: int64(min(float64(r.Answer), 2*math.Ceil(p.typical)))}
 	ask := lb.Request{
 		PromptTokens: int64(len(r.prompt) / 4), OutputTokens: l.output,
-		Blocks: r.blocks, Length: r.length, Tie: p.rng.Uint64(),
+		Blocks: r.blocks, PromptBytes: r.length, Tie: p.rng.Uint64(),
 	}
 	plan, reason := p.policy.Plan(now, &ask, p.view)
 	if reason != lb.ReasonChosen {
@@ -212,7 +212,7 @@ func (p *warm) Last(now time.Duration, r *Request) {
 		Addr: p.view.Endpoints[r.Server].Addr, Verdict: lb.Success, Planned: l.planned,
 		PromptTokens: int64(len(r.prompt) / 4), ExpectedTokens: l.expected, CachedTokens: int64(r.job.Cached),
 		Source: r.blocks[0].Key,
-		Work:   l.work, First: l.first, Took: now - l.planned,
+		Work:   l.work, TTFT: l.first, Duration: now - l.planned,
 	})
 }
 

@@ -33,8 +33,8 @@ func WithPrompt(p *lb.Plan, credit float64, blocks []prompt.Block) *lb.Plan {
 	out := *p
 	out.Unit, out.Tokens = lb.Tokens, promptTokens+answerTokens
 	out.Prefix = lb.Prefix{
-		Blocks: blocks, Length: 100 * len(blocks), Tokens: promptTokens, Credit: credit * promptTokens,
-		TTL: time.Minute, Room: 8 << 20, Shared: 8 << 20,
+		Blocks: blocks, Bytes: 100 * len(blocks), Tokens: promptTokens, Credit: credit * promptTokens,
+		TTL: time.Minute, MemoryBytes: 8 << 20, RedisBytes: 8 << 20,
 	}
 	return &out
 }
@@ -133,13 +133,13 @@ func testPrefixForget(t *testing.T, w *world) {
 		n    int
 		want int
 	}{{"10.9.9.9:80", 0, 12}, {home, 12, 12}, {home, 7, 7}} {
-		s.Forget(w.now, 1, plan, c.addr, c.n)
+		s.ForgetPrompt(w.now, 1, plan, c.addr, c.n)
 		// A reservation notes the whole prompt again.
 		if got := cached(lb.LeaseID(10 + i)); got != c.want {
 			t.Fatalf("after %s has been forgotten to have more than %d blocks it has %d, want %d", c.addr, c.n, got, c.want)
 		}
 	}
-	s.Forget(w.now, 1, plan, home, 0)
+	s.ForgetPrompt(w.now, 1, plan, home, 0)
 	if got := cached(20); got != 0 {
 		t.Errorf("%d blocks are left of nothing", got)
 	}

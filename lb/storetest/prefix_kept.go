@@ -17,8 +17,8 @@ func testPrefixNote(t *testing.T, w *world) {
 	if served == home {
 		served = addrs[1]
 	}
-	a.Forget(w.now, 1, plan, home, 0)
-	a.Note(w.now, 1, plan, served)
+	a.ForgetPrompt(w.now, 1, plan, home, 0)
+	a.RecordPrompt(w.now, 1, plan, served)
 	a.Release(w.now, 1)
 	for id, s := range []lb.Store{a, b} {
 		addr, g, err := w.reserve(s, lb.LeaseID(id+10), WithPrompt(Even(addrs), 1, Blocks(1, 2, 3, 4+uint64(id))))
@@ -27,8 +27,8 @@ func testPrefixNote(t *testing.T, w *world) {
 		}
 		s.Release(w.now, lb.LeaseID(id+10))
 	}
-	a.Note(w.now, 1, Even(addrs), served) // no prompt, nothing to note
-	a.Note(w.now, 1, plan, "10.9.9.9:80")
+	a.RecordPrompt(w.now, 1, Even(addrs), served) // no prompt, nothing to note
+	a.RecordPrompt(w.now, 1, plan, "10.9.9.9:80")
 	if addr, g, _ := w.reserve(b, 20, plan); addr != served || g.Cached != 12 {
 		t.Errorf("goes to %s with %d blocks after another has been noted", addr, g.Cached)
 	}
@@ -52,15 +52,15 @@ func testPrefixLess(t *testing.T, w *world) {
 	}
 	plan := func(number, endpoint int) *lb.Plan {
 		p := WithPrompt(Even(addrs[endpoint:endpoint+1]), 1, Blocks(uint64(100*number+endpoint)))
-		p.Prefix.TTL, p.Prefix.Less = cases[number].ttl, []lb.Keeping{{Endpoint: 1, For: 0}}
+		p.Prefix.TTL, p.Prefix.ShortTTL = cases[number].ttl, []lb.EndpointTTL{{Endpoint: 1, TTL: 0}}
 		for k, keeps := range cases[number].less {
-			p.Prefix.Less = append(p.Prefix.Less, lb.Keeping{Endpoint: lb.HolderOf(addrs[k+1]), For: keeps})
+			p.Prefix.ShortTTL = append(p.Prefix.ShortTTL, lb.EndpointTTL{Endpoint: lb.EndpointTag(addrs[k+1]), TTL: keeps})
 		}
 		return p
 	}
 	for number := range cases {
 		for i, addr := range addrs {
-			s.Note(w.now, 1, plan(number, i), addr)
+			s.RecordPrompt(w.now, 1, plan(number, i), addr)
 		}
 	}
 	w.tick(age)
@@ -81,8 +81,8 @@ func testPrefixNone(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(2)
 	for i, spoil := range []func(p *lb.Prefix){
 		func(p *lb.Prefix) { p.Blocks = nil },
-		func(p *lb.Prefix) { p.Length = 0 },
-		func(p *lb.Prefix) { p.Length = -1 },
+		func(p *lb.Prefix) { p.Bytes = 0 },
+		func(p *lb.Prefix) { p.Bytes = -1 },
 		func(p *lb.Prefix) { p.TTL = 0 },
 		func(p *lb.Prefix) { p.TTL = time.Millisecond - 1 },
 		func(p *lb.Prefix) { p.TTL = -time.Hour },
@@ -100,7 +100,7 @@ func testPrefixNone(t *testing.T, w *world) {
 				t.Errorf("plan %d, step %d: %+v, %v; want %d blocks", i, step, g, err, c.want)
 			}
 			if step == 0 {
-				s.Note(w.now, id, c.plan, addr)
+				s.RecordPrompt(w.now, id, c.plan, addr)
 			}
 			s.Release(w.now, id)
 		}

@@ -126,7 +126,7 @@ func (h *history) amend(o *owner) {
 func (h *history) tick(d time.Duration) {
 	h.world.tick(d)
 	for _, o := range h.owners {
-		if err := o.Beat(h.now); err != nil {
+		if err := o.Heartbeat(h.now); err != nil {
 			h.t.Fatalf("beat: %v", err)
 		}
 	}

@@ -130,7 +130,7 @@ func (w *world) pass(d time.Duration, beating ...lb.Store) {
 	for end := w.now + d; w.now < end; {
 		w.tick(time.Second)
 		for _, s := range beating {
-			if err := s.Beat(w.now); err != nil {
+			if err := s.Heartbeat(w.now); err != nil {
 				w.t.Fatalf("beat: %v", err)
 			}
 		}

@@ -18,7 +18,7 @@ const readingsVersion = 1
 // for besides those of the engines.
 type Readings struct {
 	Targets []string
-	By      map[string]lb.Reading
+	By      map[string]lb.EngineSample
 }
 
 // Append appends a compact form of r to dst: the version, the number of targets and their names, and for each endpoint its address,
@@ -34,8 +34,8 @@ func (r *Readings) Append(dst []byte) []byte {
 	for addr, e := range r.By {
 		dst = appendText(dst, addr)
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.At))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Told))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Seen))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.ScrapedAt))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.FreshAt))
 		counted := byte(0)
 		if e.Counted {
 			counted = 1
@@ -51,7 +51,7 @@ func (r *Readings) Append(dst []byte) []byte {
 
 // ParseReadings reads what Append wrote. The error is ErrReadings; the readings are then of no use as a whole.
 func ParseReadings(b []byte) (Readings, error) {
-	r := Readings{By: map[string]lb.Reading{}}
+	r := Readings{By: map[string]lb.EngineSample{}}
 	d := digest{src: string(b)}
 	if d.byte() != readingsVersion {
 		return Readings{}, ErrReadings
@@ -61,7 +61,7 @@ func ParseReadings(b []byte) (Readings, error) {
 	}
 	for d.src != "" && !d.broken {
 		addr := d.text()
-		e := lb.Reading{At: time.Duration(d.int64()), Told: time.Duration(d.int64()), Seen: time.Duration(d.int64()), Counted: d.byte() == 1}
+		e := lb.EngineSample{At: time.Duration(d.int64()), ScrapedAt: time.Duration(d.int64()), FreshAt: time.Duration(d.int64()), Counted: d.byte() == 1}
 		e.Page = uint64(d.int64())
 		e.Inflight = lb.Load{Requests: d.int64(), Tokens: d.int64()}
 		rest, ok := e.Load.Read(b[len(b)-len(d.src):])

@@ -17,13 +17,13 @@ func someReadings(t testing.TB) Readings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Readings{Targets: []string{"my_gauge"}, By: map[string]lb.Reading{}}
+	r := Readings{Targets: []string{"my_gauge"}, By: map[string]lb.EngineSample{}}
 	for addr, text := range map[string]string{
 		"10.0.0.1:80":   "vllm:num_requests_running 3\nvllm:num_requests_waiting 1\nmy_gauge 0.5\n",
 		"[2001::1]:443": `vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters=""} 17` + "\n",
 		"10.0.0.2:80":   "",
 	} {
-		e := lb.Reading{At: time.Second, Seen: 2 * time.Second, Counted: addr != "10.0.0.2:80", Inflight: lb.Load{Requests: 4, Tokens: 1 << 40}}
+		e := lb.EngineSample{At: time.Second, FreshAt: 2 * time.Second, Counted: addr != "10.0.0.2:80", Inflight: lb.Load{Requests: 4, Tokens: 1 << 40}}
 		p.Parse([]byte(text), &e.Load)
 		r.By[addr] = e
 	}
@@ -32,7 +32,7 @@ func someReadings(t testing.TB) Readings {
 
 func TestReadings(t *testing.T) {
 	for name, want := range map[string]Readings{
-		"none": {By: map[string]lb.Reading{}}, "some": someReadings(t),
+		"none": {By: map[string]lb.EngineSample{}}, "some": someReadings(t),
 	} {
 		got, err := ParseReadings(want.Append(nil))
 		if err != nil || !slices.Equal(got.Targets, want.Targets) || !maps.Equal(got.By, want.By) {
@@ -42,7 +42,7 @@ func TestReadings(t *testing.T) {
 }
 
 func TestReadingsBroken(t *testing.T) {
-	one := Readings{By: map[string]lb.Reading{}}
+	one := Readings{By: map[string]lb.EngineSample{}}
 	one.By["10.0.0.1:80"] = someReadings(t).By["10.0.0.1:80"]
 	whole := one.Append(nil)
 	for n := range len(whole) {

@@ -122,7 +122,7 @@ func (c *crowd) beginToDie() error {
 		return nil
 	}
 	for _, s := range c.stores {
-		if err := errors.Join(s.Beat(c.conn.now()), c.conn.flush(), s.Err()); err != nil {
+		if err := errors.Join(s.Heartbeat(c.conn.now()), c.conn.flush(), s.Err()); err != nil {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func (c *crowd) keepOne(ctx context.Context, span time.Duration) {
 		return
 	}
 	for until := time.Now().Add(span); time.Now().Before(until); {
-		if pause(ctx, time.Second) != nil || c.stores[0].Beat(c.conn.now()) != nil || c.conn.flush() != nil {
+		if pause(ctx, time.Second) != nil || c.stores[0].Heartbeat(c.conn.now()) != nil || c.conn.flush() != nil {
 			return
 		}
 	}

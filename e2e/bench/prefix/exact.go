@@ -62,7 +62,7 @@ func (e *exact) choose(q *question) (server int, u underWay) {
 	planned := time.Since(e.start)
 	request := lb.Request{
 		PromptTokens: int64(p.Tokens), OutputTokens: int64(q.answer), Tie: e.ties.Uint64(),
-		Blocks: blocksOf(&p, exactBlock), Length: p.Tokens,
+		Blocks: blocksOf(&p, exactBlock), PromptBytes: p.Tokens,
 	}
 	plan, reason := e.policy.Plan(planned, &request, &e.view)
 	if reason != lb.ReasonChosen {
@@ -95,7 +95,7 @@ func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			computed()
-			o.First = max(1, time.Since(e.start)-o.Planned)
+			o.TTFT = max(1, time.Since(e.start)-o.Planned)
 			e.add(server, 0, answer-left)
 			left = answer
 		},
@@ -104,8 +104,8 @@ func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome
 			defer e.mu.Unlock()
 			computed()
 			e.add(server, -1, -left)
-			if o.First > 0 {
-				o.Took = time.Since(e.start) - o.Planned
+			if o.TTFT > 0 {
+				o.Duration = time.Since(e.start) - o.Planned
 				e.policy.Observe(time.Since(e.start), o)
 			}
 		},

@@ -123,7 +123,7 @@ func (w *warmgateClient) release() {
 	w.held = w.held[1:]
 }
 
-func (w *warmgateClient) beat() { w.failed = errors.Join(w.failed, w.store.Beat(w.now())) }
+func (w *warmgateClient) beat() { w.failed = errors.Join(w.failed, w.store.Heartbeat(w.now())) }
 
 func (w *warmgateClient) inFlight() int { return len(w.held) }
 

@@ -119,7 +119,7 @@ func (p *prompts) next() []prompt.Block {
 func (p *prompts) prefix(room int) lb.Prefix {
 	blocks := p.next()
 	return lb.Prefix{
-		Blocks: blocks, Length: blocks[len(blocks)-1].End, Tokens: promptTokens, Credit: stay, TTL: promptTTL, Shared: room,
+		Blocks: blocks, Bytes: blocks[len(blocks)-1].End, Tokens: promptTokens, Credit: stay, TTL: promptTTL, RedisBytes: room,
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Remote is a store that several gateways share, over a network that may fail.
-type Remote interface {
+// RemoteStore is a store that several gateways share, over a network that may fail.
+type RemoteStore interface {
 	Store
 	// Ready says whether a reservation is worth trying: false while the backend is taken to be down.
 	Ready(now time.Duration) bool
@@ -20,14 +20,14 @@ type Remote interface {
 	Owners() int
 }
 
-// Ladder is a store that counts in a remote store, and in the embedded store while that does not answer. The embedded
+// FallbackStore is a store that counts in a remote store, and in the embedded store while that does not answer. The embedded
 // store is told of every lease, so that it knows this gateway's own load at any time; leases that it grants alone are
 // handed to the remote store once that is back.
-type Ladder struct {
+type FallbackStore struct {
 	// Fell, if set, is called for each reservation that the embedded store had to grant, with the reason.
 	Fell func(err error)
 
-	remote Remote
+	remote RemoteStore
 	local  *MemStore
 	// adopted are the leases granted without the remote store, which knows them by another id: it may still carry out
 	// the reservation that it did not answer.
@@ -35,35 +35,35 @@ type Ladder struct {
 	shares  sharedCaps
 }
 
-var _ Store = (*Ladder)(nil)
+var _ Store = (*FallbackStore)(nil)
 
-// ErrDown is why a reservation was not even tried remotely.
-var ErrDown = errors.New("lb: the remote store is down")
+// ErrRemoteDown is why a reservation was not even tried remotely.
+var ErrRemoteDown = errors.New("lb: the remote store is down")
 
 // adoptedID is the id by which the remote store knows a lease that was granted without it. Owners count ids from 1, so
 // the highest bit is free.
 func adoptedID(id LeaseID) LeaseID { return id | 1<<63 }
 
-// NewLadder returns a store over both. They may be shared with other ladders if no id is used in two of them.
-func NewLadder(remote Remote, local *MemStore) *Ladder {
-	return &Ladder{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, Fell: func(error) {}}
+// NewFallbackStore returns a store over both. They may be shared with other stores of its kind if no id is used in two of them.
+func NewFallbackStore(remote RemoteStore, local *MemStore) *FallbackStore {
+	return &FallbackStore{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, Fell: func(error) {}}
 }
 
 // Reserve implements [Store].
-func (l *Ladder) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
+func (l *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
 	if _, ok := l.adopted[id]; ok {
 		l.local.Reserve(now, id, p, done) // which has its grant
 		return
 	}
 	if !l.remote.Ready(now) {
-		l.fall(now, id, p, ErrDown, done)
+		l.fall(now, id, p, ErrRemoteDown, done)
 		return
 	}
 	l.remote.Reserve(now, id, p, func(g Grant, err error) {
 		switch {
 		case err == nil:
-			if !l.local.Holds(id) {
-				_ = l.local.Place(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached))
+			if !l.local.HasLease(id) {
+				_ = l.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached))
 			}
 			done(g, nil)
 		case errors.Is(err, ErrFull), errors.Is(err, ErrReleased):
@@ -75,7 +75,7 @@ func (l *Ladder) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant
 }
 
 // fall reserves in the embedded store.
-func (l *Ladder) fall(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
+func (l *FallbackStore) fall(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
 	l.Fell(why)
 	own := *p
 	own.Candidates = l.shares.of(p.Candidates, l.share(now))
@@ -89,7 +89,7 @@ func (l *Ladder) fall(now time.Duration, id LeaseID, p *Plan, why error, done fu
 }
 
 // share returns the part of all owners that are in this gateway, as far as the remote store has told.
-func (l *Ladder) share(now time.Duration) float64 {
+func (l *FallbackStore) share(now time.Duration) float64 {
 	all := l.remote.Owners()
 	if all == 0 {
 		return 1
@@ -102,51 +102,51 @@ func (l *Ladder) share(now time.Duration) float64 {
 }
 
 // Amend implements [Store].
-func (l *Ladder) Amend(now time.Duration, id LeaseID, addr string, tokens int64) {
+func (l *FallbackStore) Amend(now time.Duration, id LeaseID, addr string, tokens int64) {
 	l.local.Amend(now, id, addr, tokens)
 	l.remote.Amend(now, l.remoteID(id), addr, tokens)
 }
 
 // Release implements [Store].
-func (l *Ladder) Release(now time.Duration, id LeaseID) {
+func (l *FallbackStore) Release(now time.Duration, id LeaseID) {
 	at := l.remoteID(id)
 	delete(l.adopted, id)
 	l.remote.Release(now, at)
 	l.local.Release(now, id)
 }
 
-func (l *Ladder) remoteID(id LeaseID) LeaseID {
+func (l *FallbackStore) remoteID(id LeaseID) LeaseID {
 	if _, ok := l.adopted[id]; ok {
 		return adoptedID(id)
 	}
 	return id
 }
 
-// Forget implements [Store], for the store that has granted the lease.
-func (l *Ladder) Forget(now time.Duration, id LeaseID, p *Plan, addr string, n int) {
-	l.granter(id).Forget(now, id, p, addr, n)
+// ForgetPrompt implements [Store], for the store that has granted the lease.
+func (l *FallbackStore) ForgetPrompt(now time.Duration, id LeaseID, p *Plan, addr string, n int) {
+	l.granter(id).ForgetPrompt(now, id, p, addr, n)
 }
 
-// Note implements [Store], for the store that has granted the lease.
-func (l *Ladder) Note(now time.Duration, id LeaseID, p *Plan, addr string) {
-	l.granter(id).Note(now, id, p, addr)
+// RecordPrompt implements [Store], for the store that has granted the lease.
+func (l *FallbackStore) RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string) {
+	l.granter(id).RecordPrompt(now, id, p, addr)
 }
 
 // granter returns the store that has granted the lease. What that has noted of the prompt, the other does not know.
-func (l *Ladder) granter(id LeaseID) Store {
+func (l *FallbackStore) granter(id LeaseID) Store {
 	if _, ok := l.adopted[id]; ok {
 		return l.local
 	}
 	return l.remote
 }
 
-// Beat implements [Store] for the remote store. The embedded one, which several ladders may share, is beaten on its
+// Heartbeat implements [Store] for the remote store. The embedded one, which several of them may share, beats on its
 // own.
-func (l *Ladder) Beat(now time.Duration) error { return l.remote.Beat(now) }
+func (l *FallbackStore) Heartbeat(now time.Duration) error { return l.remote.Heartbeat(now) }
 
 // Expire fails the reservations that have got no answer in time, and returns the earliest deadline still to come, 0 for
 // none.
-func (l *Ladder) Expire(now time.Duration) time.Duration { return l.remote.Expire(now) }
+func (l *FallbackStore) Expire(now time.Duration) time.Duration { return l.remote.Expire(now) }
 
 // sharedCaps lowers caps to the part of them that falls to one gateway.
 type sharedCaps struct{ lists derived[float64] }

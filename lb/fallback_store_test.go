@@ -62,7 +62,7 @@ func (f *fakeRemote) Adopt(_ time.Duration, id lb.LeaseID, scope, addr string, t
 	f.note("adopt %s %s %s %d", name(id), scope, addr, tokens)
 }
 
-func (f *fakeRemote) Beat(time.Duration) error                      { f.note("beat"); return nil }
+func (f *fakeRemote) Heartbeat(time.Duration) error                 { f.note("beat"); return nil }
 func (f *fakeRemote) Ready(time.Duration) bool                      { return !f.down }
 func (f *fakeRemote) Expire(now time.Duration) (next time.Duration) { return now + 1 }
 func (f *fakeRemote) Owners() int                                   { return f.owners }
@@ -75,9 +75,9 @@ func name(id lb.LeaseID) string {
 	return fmt.Sprint(id)
 }
 
-// ladder is a ladder over a fake remote store.
-type ladder struct {
-	*lb.Ladder
+// fallback is a FallbackStore over a fake remote store.
+type fallback struct {
+	*lb.FallbackStore
 	t      *testing.T
 	remote *fakeRemote
 	local  *lb.MemStore
@@ -86,10 +86,10 @@ type ladder struct {
 	now    time.Duration
 }
 
-func newLadder(t *testing.T) *ladder {
+func newFallback(t *testing.T) *fallback {
 	gate := newProcess(t)
-	l := &ladder{t: t, remote: newFakeRemote(), local: gate.newOwner(), gate: gate, now: time.Hour}
-	l.Ladder = lb.NewLadder(l.remote, l.local)
+	l := &fallback{t: t, remote: newFakeRemote(), local: gate.newOwner(), gate: gate, now: time.Hour}
+	l.FallbackStore = lb.NewFallbackStore(l.remote, l.local)
 	l.Fell = func(err error) { l.fell = append(l.fell, err) }
 	return l
 }
@@ -101,14 +101,14 @@ type outcome struct {
 	err   error
 }
 
-func (l *ladder) reserve(id lb.LeaseID, p *lb.Plan) *outcome {
+func (l *fallback) reserve(id lb.LeaseID, p *lb.Plan) *outcome {
 	o := &outcome{}
 	l.Reserve(l.now, id, p, func(g lb.Grant, err error) { *o = outcome{o.calls + 1, g, err} })
 	return o
 }
 
 // wantLocal expects the requests in flight that the embedded store knows of.
-func (l *ladder) wantLocal(addrs []string, want ...int64) {
+func (l *fallback) wantLocal(addrs []string, want ...int64) {
 	l.t.Helper()
 	var got []int64
 	for _, load := range l.gate.Loads("llm", addrs) {
@@ -119,7 +119,7 @@ func (l *ladder) wantLocal(addrs []string, want ...int64) {
 	}
 }
 
-func (l *ladder) wantLog(want ...string) {
+func (l *fallback) wantLog(want ...string) {
 	l.t.Helper()
 	if !slices.Equal(l.remote.log, want) {
 		l.t.Fatalf("the remote store was told\n%s, want\n%s", strings.Join(l.remote.log, "\n"), strings.Join(want, "\n"))
@@ -130,7 +130,7 @@ func (l *ladder) wantLog(want ...string) {
 var errBroken = errors.New("broken")
 
 // What the remote store answers decides whether the embedded store is asked.
-func TestLadderSteps(t *testing.T) {
+func TestFallbackSteps(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		down  bool
@@ -144,10 +144,10 @@ func TestLadderSteps(t *testing.T) {
 		{name: "released", reply: lb.ErrReleased, want: lb.ErrReleased},
 		{name: "broken", reply: errBroken, fell: errBroken},
 		{name: "no room there", reply: lb.ErrNoRoom, fell: lb.ErrNoRoom},
-		{name: "down", down: true, fell: lb.ErrDown},
+		{name: "down", down: true, fell: lb.ErrRemoteDown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, addrs := newLadder(t), storetest.Addrs(2)
+			l, addrs := newFallback(t), storetest.Addrs(2)
 			l.remote.down = c.down
 			o := l.reserve(1, storetest.Even(addrs))
 			if !c.down {
@@ -173,16 +173,16 @@ func TestLadderSteps(t *testing.T) {
 			if c.want == nil {
 				held = 1
 			}
-			if l.local.Held() != held {
-				t.Fatalf("the embedded store holds %d leases, want %d", l.local.Held(), held)
+			if l.local.LeaseCount() != held {
+				t.Fatalf("the embedded store holds %d leases, want %d", l.local.LeaseCount(), held)
 			}
 		})
 	}
 }
 
 // The embedded store counts what the remote one grants, so that it knows this gateway's own load when it is needed.
-func TestLadderMirrors(t *testing.T) {
-	l, addrs := newLadder(t), storetest.Addrs(3)
+func TestFallbackMirrors(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(3)
 	p := storetest.Even(addrs)
 	p.Tokens = 50
 	for id := range lb.LeaseID(4) {
@@ -208,8 +208,8 @@ func TestLadderMirrors(t *testing.T) {
 
 // A lease that was granted without the remote store is another one there: the reservation that was not answered may still
 // be carried out.
-func TestLadderIDs(t *testing.T) {
-	l, addrs := newLadder(t), storetest.Addrs(1)
+func TestFallbackIDs(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(1)
 	p := storetest.Even(addrs)
 	p.Tokens = 8
 	l.reserve(5, p)
@@ -226,9 +226,9 @@ func TestLadderIDs(t *testing.T) {
 	l.wantLog("reserve 6", "amend 6 "+addrs[0]+" 4", "release 6")
 }
 
-func TestLadderReleaseBeforeTheAnswer(t *testing.T) {
+func TestFallbackReleaseBeforeTheAnswer(t *testing.T) {
 	for _, reply := range []error{nil, errBroken, lb.ErrFull} {
-		l, addrs := newLadder(t), storetest.Addrs(1)
+		l, addrs := newFallback(t), storetest.Addrs(1)
 		o := l.reserve(1, storetest.Even(addrs))
 		l.Release(l.now, 1)
 		l.remote.answer(1, lb.Grant{}, reply)
@@ -241,8 +241,8 @@ func TestLadderReleaseBeforeTheAnswer(t *testing.T) {
 }
 
 // A release that comes before its reservation holds while the remote store is down as well.
-func TestLadderReleaseFirst(t *testing.T) {
-	l, addrs := newLadder(t), storetest.Addrs(1)
+func TestFallbackReleaseFirst(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(1)
 	l.remote.down = true
 	l.Release(l.now, 1)
 	if o := l.reserve(1, storetest.Even(addrs)); !errors.Is(o.err, lb.ErrReleased) {
@@ -253,8 +253,8 @@ func TestLadderReleaseFirst(t *testing.T) {
 }
 
 // Reserving twice counts once, and a lease stays where it was granted when the remote store comes back in between.
-func TestLadderReserveTwice(t *testing.T) {
-	l, addrs := newLadder(t), storetest.Addrs(2)
+func TestFallbackReserveTwice(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(2)
 	p := storetest.Even(addrs)
 	for range 2 {
 		l.reserve(1, p)
@@ -272,7 +272,7 @@ func TestLadderReserveTwice(t *testing.T) {
 }
 
 // Alone, a gateway keeps to its part of the caps: as many of all owners as are its own.
-func TestLadderSharesCaps(t *testing.T) {
+func TestFallbackSharesCaps(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		own, all   int
@@ -288,7 +288,7 @@ func TestLadderSharesCaps(t *testing.T) {
 		{"no cap stays none", 1, 100, 0, 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, addrs := newLadder(t), storetest.Addrs(1)
+			l, addrs := newFallback(t), storetest.Addrs(1)
 			p := storetest.Even(addrs)
 			for range c.own - 1 { // the other workers of this gateway
 				l.gate.newOwner().Reserve(l.now, 1, storetest.Even(storetest.Addrs(2)[1:]), func(lb.Grant, error) {})
@@ -326,9 +326,9 @@ func TestLadderSharesCaps(t *testing.T) {
 }
 
 // Beats and deadlines are the remote store's; when the embedded store can grant nothing either, its error is the answer.
-func TestLadderPassesOn(t *testing.T) {
-	l, addrs := newLadder(t), storetest.Addrs(1)
-	if err := l.Beat(l.now); err != nil {
+func TestFallbackPassesOn(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(1)
+	if err := l.Heartbeat(l.now); err != nil {
 		t.Fatal(err)
 	}
 	l.wantLog("beat")
@@ -347,8 +347,8 @@ func TestLadderPassesOn(t *testing.T) {
 }
 
 // Whatever the remote store answers, and in whatever order, the embedded store counts what is held.
-func TestLadderRandomly(t *testing.T) {
-	l, addrs := newLadder(t), storetest.Addrs(6)
+func TestFallbackRandomly(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(6)
 	rng := rand.New(rand.NewPCG(4, 2))
 	held := map[lb.LeaseID]string{}
 	next := lb.LeaseID(0)

@@ -8,18 +8,18 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-func (f *fakeRemote) Note(_ time.Duration, id lb.LeaseID, _ *lb.Plan, addr string) {
+func (f *fakeRemote) RecordPrompt(_ time.Duration, id lb.LeaseID, _ *lb.Plan, addr string) {
 	f.note("note %s %s", name(id), addr)
 }
 
-func (f *fakeRemote) Forget(_ time.Duration, id lb.LeaseID, _ *lb.Plan, addr string, n int) {
+func (f *fakeRemote) ForgetPrompt(_ time.Duration, id lb.LeaseID, _ *lb.Plan, addr string, n int) {
 	f.note("forget %s %s %d", name(id), addr, n)
 }
 
 // Where a prompt was served, and where it is no more, is told to the store that has granted the request, as its reservation noted
 // it there: each knows of the prompts of its own requests, all of it.
-func TestLadderTellsTheGranterOfPrompts(t *testing.T) {
-	l, addrs := newLadder(t), storetest.Addrs(2)
+func TestFallbackForwardsPrompts(t *testing.T) {
+	l, addrs := newFallback(t), storetest.Addrs(2)
 	plan := storetest.WithPrompt(storetest.Even(addrs), 10, storetest.Blocks(1, 2))
 	// cached asks the embedded store alone how much it takes an endpoint to have. That is noted to have all from then on.
 	cached := func(id lb.LeaseID, i int) (n int) {
@@ -36,14 +36,14 @@ func TestLadderTellsTheGranterOfPrompts(t *testing.T) {
 	l.reserve(1, plan)
 	l.remote.answer(1, lb.Grant{Index: 0}, nil)
 	l.remote.log = nil
-	l.Forget(l.now, 1, plan, addrs[0], 3)
-	l.Note(l.now, 1, plan, addrs[1])
+	l.ForgetPrompt(l.now, 1, plan, addrs[0], 3)
+	l.RecordPrompt(l.now, 1, plan, addrs[1])
 	l.wantLog("forget 1 "+addrs[0]+" 3", "note 1 "+addrs[1])
 	for i, addr := range addrs {
 		if n := cached(90, i); n != 0 {
 			t.Errorf("the embedded store knows %d blocks at %s of a prompt that the remote store has placed", n, addr)
 		}
-		l.local.Forget(l.now, 90, plan, addr, 0)
+		l.local.ForgetPrompt(l.now, 90, plan, addr, 0)
 	}
 	l.remote.down = true
 	o := l.reserve(2, plan)
@@ -51,8 +51,8 @@ func TestLadderTellsTheGranterOfPrompts(t *testing.T) {
 		t.Fatal(o.err)
 	}
 	l.remote.log = nil
-	l.Forget(l.now, 2, plan, addrs[o.grant.Index], 3)
-	l.Note(l.now, 2, plan, addrs[1-o.grant.Index])
+	l.ForgetPrompt(l.now, 2, plan, addrs[o.grant.Index], 3)
+	l.RecordPrompt(l.now, 2, plan, addrs[1-o.grant.Index])
 	l.wantLog()
 	for i, want := range map[int]int{o.grant.Index: 3, 1 - o.grant.Index: len(plan.Prefix.Blocks)} {
 		if n := cached(91, i); n != want {
@@ -60,6 +60,6 @@ func TestLadderTellsTheGranterOfPrompts(t *testing.T) {
 		}
 	}
 	l.remote.down = false
-	l.Note(l.now, 2, plan, addrs[0]) // also when the remote store is back: it has not noted this prompt
+	l.RecordPrompt(l.now, 2, plan, addrs[0]) // also when the remote store is back: it has not noted this prompt
 	l.wantLog()
 }

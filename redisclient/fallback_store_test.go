@@ -11,9 +11,9 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// gateway is a ladder over a store in Redis, as a gateway of one worker has it.
+// gateway is a FallbackStore over a store in Redis, as a gateway of one worker has it.
 type gateway struct {
-	*lb.Ladder
+	*lb.FallbackStore
 	t     *testing.T
 	store *redisclient.Store
 	local *lb.MemStore
@@ -29,7 +29,7 @@ func newGateway(t *testing.T, s *redisserver.Server, owner uint64) *gateway {
 	}
 	g := &gateway{t: t, conn: dial(t, s), local: lb.NewMemStore(kv, owner, storetest.TTL), held: map[lb.LeaseID]share{}}
 	g.store = redisclient.New(g.conn, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: kv})
-	g.Ladder = lb.NewLadder(g.store, g.local)
+	g.FallbackStore = lb.NewFallbackStore(g.store, g.local)
 	g.Fell = func(err error) { g.fell = append(g.fell, redisclient.Cause(err)) }
 	return g
 }
@@ -107,7 +107,7 @@ func (o *outage) both(n int) {
 func (o *outage) beat() {
 	o.now += time.Second
 	for _, g := range []*gateway{o.a, o.b} {
-		if err := g.Beat(o.now); err != nil {
+		if err := g.Heartbeat(o.now); err != nil {
 			o.t.Fatal(err)
 		}
 		g.Expire(o.now + manualTimeout)
