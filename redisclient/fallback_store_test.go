@@ -127,9 +127,9 @@ func (o *outage) audit() {
 	o.b.wantMirror(o.addrs)
 }
 
-// TestLadderThroughAnOutage cuts one of two gateways off: it goes on alone, with its part of the caps, and when Redis is back
+// TestFallbackThroughAnOutage cuts one of two gateways off: it goes on alone, with its part of the caps, and when Redis is back
 // everything that it granted is counted there, once, whatever became of its commands meanwhile.
-func TestLadderThroughAnOutage(t *testing.T) {
+func TestFallbackThroughAnOutage(t *testing.T) {
 	for name, fate := range map[string]int{"commands lost": notSent, "answers lost": replyLost, "commands late": late} {
 		t.Run(name, func(t *testing.T) {
 			o := newOutage(t)
