@@ -59,7 +59,7 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	ours := map[uint64]ejection{}
 	for addr, t := range h.tracked {
 		if t.until > now {
-			ours[hashAddr(addr)] = t.ejection
+			ours[EndpointHash(addr)] = t.ejection
 		}
 	}
 	for hash, theirs := range ejectionsIn(now, shared) {
@@ -110,7 +110,7 @@ func (h *Health) Import(now time.Duration, shared []byte) {
 		return
 	}
 	for addr, t := range h.tracked {
-		e := theirs[hashAddr(addr)]
+		e := theirs[EndpointHash(addr)]
 		if e.from <= t.from && e.until <= t.until {
 			continue
 		}

@@ -128,6 +128,11 @@ type Prefix struct {
 	RedisBytes  int            // bytes that a store in Redis may use for that
 }
 
+// NeedsLookup says whether a store has to look for the prompt: it has blocks and a length, and endpoints keep it for a while.
+func (p *Prefix) NeedsLookup() bool {
+	return len(p.Blocks) > 0 && p.Bytes > 0 && p.TTL >= time.Millisecond
+}
+
 // Share returns which part of the prompt the first n blocks are.
 func (p *Prefix) Share(n int) float64 {
 	if n == 0 {
@@ -147,13 +152,13 @@ func (p *Prefix) worth(n int) float64 {
 // Work returns the tokens that the plan's request adds at an endpoint that has the first n blocks of its prompt.
 func (p *Plan) Work(n int) int64 {
 	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Share(n))
-	return min(max(p.Tokens-saved, 0), maxTokens)
+	return min(max(p.Tokens-saved, 0), MaxTokens)
 }
 
 // added returns what the plan's request adds to a load, in the plan's unit.
 func (p *Plan) added() float64 {
 	if p.Unit == Tokens {
-		return float64(min(max(p.Tokens, 0), maxTokens))
+		return float64(min(max(p.Tokens, 0), MaxTokens))
 	}
 	return 1
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -104,7 +105,7 @@ func TestPrefixCacheTTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, cached := lb.NewMemStore(newProcess(t), 1, storetest.TTL), 0
+		store, cached := memstore.New(newProcess(t), 1, storetest.TTL), 0
 		for id := range lb.LeaseID(2) {
 			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900}, viewOf(1))
 			if plan.Prefix.TTL != want {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
@@ -48,7 +49,7 @@ type cluster struct {
 	rng     *rand.Rand
 	policy  lb.Policy
 	known   *lb.Caches
-	store   *lb.MemStore
+	store   *memstore.Store
 	view    *lb.View
 	caches  map[string]*lru
 	told    bool // answers tell what was cached
@@ -83,7 +84,7 @@ func (r *replies) Pop() any {
 // newCluster returns endpoints with caches of so many blocks, and so many conversations.
 func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *cluster {
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCaches(), store: lb.NewMemStore(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
+		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCaches(), store: memstore.New(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
 		caches: map[string]*lru{}, told: told, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
 	}
 	// With so much credit load hardly matters, so that only what is known makes a difference.

@@ -50,7 +50,7 @@ func (s *Shares) Pending() bool {
 // Count counts a request.
 func (s *Shares) Count(now time.Duration, addr string) {
 	if s.used {
-		s.own[slotOf(now)%shareWindow].add(slotOf(now), hashAddr(addr), 1)
+		s.own[slotOf(now)%shareWindow].add(slotOf(now), EndpointHash(addr), 1)
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *Shares) within(now time.Duration, limit float64, cs []Candidate) []Cand
 	most := uint32(math.Ceil(limit * float64(total+1)))
 	within := make([]Candidate, 0, len(cs))
 	for i := range cs {
-		if sums[hashAddr(cs[i].Addr)]+1 <= most {
+		if sums[EndpointHash(cs[i].Addr)]+1 <= most {
 			within = append(within, cs[i])
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -21,7 +22,7 @@ type ramp struct {
 	policy  lb.Policy
 	health  *lb.Health
 	engines *lb.Engines
-	store   *lb.MemStore
+	store   *memstore.Store
 	view    *lb.View
 	now     time.Duration
 	servers map[string]*server

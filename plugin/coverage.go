@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -55,7 +56,7 @@ func tableBlocks(c *config.Config) (blocks int, key string) {
 	if c.UsesRedis() {
 		return redisclient.TableBlocks(c.Prefix.RedisBytes), "redis_bytes"
 	}
-	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
+	return memstore.TableBlocks(c.Prefix.TableBytes), "table_bytes"
 }
 
 // publishPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.

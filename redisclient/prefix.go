@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -25,8 +26,8 @@ const (
 	exactly = 1 << 53
 )
 
-// pages returns for how many full pages a server needs so many bytes. There are as many at least as lb.PageBlocks says.
-func pages(bytes int) int { return max(bytes/pageBytes, lb.MinPages) }
+// pages returns for how many full pages a server needs so many bytes. There are as many at least as prefixindex.Blocks says.
+func pages(bytes int) int { return max(bytes/pageBytes, prefixindex.MinPages) }
 
 // pagesKey returns the key of the scope's pages, if they may take so many bytes. How many they are is in the name,
 // because it decides in which page a block is: while gateways roll from one size to another, each size has its own

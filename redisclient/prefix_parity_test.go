@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
@@ -36,11 +37,11 @@ type twinChain struct {
 func newTwins(t testing.TB, rng *rand.Rand, server *redisserver.Server) *twins {
 	w, kv := dial(t, server), newMemory()
 	w.value("FLUSHALL")
-	if err := lb.Prepare(kv); err != nil {
+	if err := memstore.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
 	return &twins{t: t, rng: rng, stores: [2]lb.Store{
-		lb.NewMemStore(kv, 1, time.Hour),
+		memstore.New(kv, 1, time.Hour),
 		redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()}),
 	}, addrs: storetest.Addrs(4)}
 }

@@ -3,7 +3,7 @@ package redisclient_test
 import (
 	"testing"
 
-	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -14,7 +14,7 @@ func TestTableBlocks(t *testing.T) {
 	if got := redisclient.TableBlocks(bytes); got >= bytes/32 || got < bytes/58 {
 		t.Errorf("%d blocks", got)
 	}
-	if got, want := redisclient.TableBlocks(0), lb.PageBlocks(0); got != want || got == 0 {
+	if got, want := redisclient.TableBlocks(0), prefixindex.Blocks(0); got != want || got == 0 {
 		t.Errorf("%d blocks without room, want %d", got, want)
 	}
 }

@@ -31,7 +31,7 @@ var sdkFolders = []string{"plugin", "e2e/bench/overhead/readbody", "e2e/bench/sc
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
 // leaves lists the pure folders that need the standard library alone.
-var leaves = []string{"metrics"}
+var leaves = []string{"metrics", "lb/prefixindex"}
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK imports some, but
 // nothing of it is linked that needs them.

@@ -1,15 +1,15 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -33,7 +33,7 @@ func planFor(scope string) *lb.Plan {
 }
 
 // reserve makes a reservation, which must succeed, and returns its lease.
-func (w *slots) reserve(s *lb.MemStore, scope string) lb.LeaseID {
+func (w *slots) reserve(s *memstore.Store, scope string) lb.LeaseID {
 	w.t.Helper()
 	w.next++
 	id := w.next
@@ -46,18 +46,18 @@ func (w *slots) reserve(s *lb.MemStore, scope string) lb.LeaseID {
 	return id
 }
 
-func (w *slots) release(s *lb.MemStore, scope string, id lb.LeaseID) {
+func (w *slots) release(s *memstore.Store, scope string, id lb.LeaseID) {
 	s.Release(w.now, id)
 	w.held[scope]--
 }
 
 // filled is shared memory each slot of which has a scope that is idle, idle-0 longest.
-var filled = sync.OnceValue(func() *memory {
-	m := newMemory()
-	if err := lb.Prepare(m); err != nil {
+var filled = sync.OnceValue(func() *storetest.Memory {
+	m := storetest.NewMemory()
+	if err := memstore.Prepare(m); err != nil {
 		panic(err)
 	}
-	s := lb.NewMemStore(m, 1<<40, storetest.TTL)
+	s := memstore.New(m, 1<<40, storetest.TTL)
 	for i := range 256 {
 		now := time.Duration(i) * 5 * time.Second
 		s.Reserve(now, 1, planFor(fmt.Sprintf("idle-%d", i)), func(lb.Grant, error) {})
@@ -68,8 +68,7 @@ var filled = sync.OnceValue(func() *memory {
 
 // fill gives each slot to a scope that is idle.
 func (w *slots) fill() {
-	m := filled()
-	w.vals, w.cas, w.last = maps.Clone(m.vals), maps.Clone(m.cas), m.last
+	w.CopyFrom(filled())
 }
 
 // check compares the counts of all scopes with what is held, and finds none of them in two slots.
@@ -81,7 +80,7 @@ func (w *slots) check() {
 		}
 	}
 	seen := map[string]string{}
-	for key, val := range w.vals {
+	for key, val := range w.Vals {
 		if !strings.Contains(key, "/table/") || len(val) < 16 {
 			continue
 		}
@@ -100,7 +99,7 @@ func TestLoadsOfManyScopes(t *testing.T) {
 	a, asks := w.newOwner(), w.newOwner()
 	w.fill()
 	gets := 0
-	w.onGet = func(string) { gets++ }
+	w.OnGet = func(string) { gets++ }
 	for range 3 {
 		for i := range 1000 {
 			if l, err := asks.Loads(fmt.Sprintf("gone-%d", i), storetest.Addrs(1), nil); err != nil || l[0] != (lb.Load{}) {
@@ -111,9 +110,9 @@ func TestLoadsOfManyScopes(t *testing.T) {
 	if most := 3000 + 2*256; gets > most {
 		t.Errorf("%d reads for 3000 answers, want %d at most", gets, most)
 	}
-	w.onGet = nil
+	w.OnGet = nil
 	half := errors.New("half-way")
-	w.setErr = func(key string) error {
+	w.SetErr = func(key string) error {
 		if strings.Contains(key, "/table/") {
 			return half
 		}
@@ -124,7 +123,7 @@ func TestLoadsOfManyScopes(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	w.setErr = nil
+	w.SetErr = nil
 	if _, err := asks.Loads("new", storetest.Addrs(1), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +140,7 @@ func TestScopesInTurn(t *testing.T) {
 	refused := 0
 	for i := range lb.LeaseID(1000) {
 		p, granted := planFor(fmt.Sprintf("outbound|80||svc-%d.default.svc.cluster.local", i)), int64(0)
-		for _, s := range []*lb.MemStore{a, b} {
+		for _, s := range []*memstore.Store{a, b} {
 			s.Reserve(w.now, i, p, func(_ lb.Grant, err error) {
 				if err == nil {
 					granted++
@@ -176,7 +175,7 @@ func TestHeldScopesStay(t *testing.T) {
 	a, b := w.newOwner(), w.newOwner()
 	w.fill()
 	for i := range 200 {
-		w.reserve([]*lb.MemStore{a, b}[i%2], fmt.Sprintf("held-%d", i))
+		w.reserve([]*memstore.Store{a, b}[i%2], fmt.Sprintf("held-%d", i))
 	}
 	w.check()
 	if l := w.slotOf("idle-255"); l == "" {
@@ -205,7 +204,7 @@ func TestHeldScopesStay(t *testing.T) {
 
 // slotOf returns the key of the scope's table, "" if it has none.
 func (w *slots) slotOf(scope string) string {
-	for key, val := range w.vals {
+	for key, val := range w.Vals {
 		if strings.Contains(key, "/table/") && strings.HasSuffix(string(val), scope) {
 			return key
 		}
@@ -228,9 +227,9 @@ func TestRaceForASlot(t *testing.T) {
 					w.reserve(b, rival)
 				}
 			}
-			w.onGet, w.onSet = meet, meet
+			w.OnGet, w.OnSet = meet, meet
 			w.reserve(a, "new")
-			w.onGet, w.onSet = nil, nil
+			w.OnGet, w.OnSet = nil, nil
 			w.check()
 			if !met {
 				if at < 250 {
@@ -264,7 +263,7 @@ func TestStandingStillTakingASlot(t *testing.T) {
 		}
 	}
 	stood := false
-	w.onSet = func(key string) {
+	w.OnSet = func(key string) {
 		if strings.Contains(key, "/table/") && !stood {
 			stood = true
 			w.release(c, first, leases[first])
@@ -272,7 +271,7 @@ func TestStandingStillTakingASlot(t *testing.T) {
 		}
 	}
 	w.reserve(a, "new")
-	w.onSet = nil
+	w.OnSet = nil
 	if !stood || w.slotOf("new") == "" {
 		t.Fatal("nothing was tested")
 	}
@@ -287,7 +286,7 @@ func TestDeathTakingASlot(t *testing.T) {
 			dying, a, b := w.newOwner(), w.newOwner(), w.newOwner()
 			w.fill()
 			left := writes
-			w.setErr = func(string) error {
+			w.SetErr = func(string) error {
 				if left == 0 {
 					panic("dead")
 				}
@@ -299,7 +298,7 @@ func TestDeathTakingASlot(t *testing.T) {
 				dying.Reserve(w.now, 1, planFor("new"), func(lb.Grant, error) {})
 				return true
 			}()
-			w.setErr = nil
+			w.SetErr = nil
 			if finished && writes < 4 {
 				t.Fatalf("taking a slot needed only %d writes: nothing was tested", writes)
 			}

@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -28,18 +29,18 @@ func TestStandingStillFinishingATaking(t *testing.T) {
 				w.pushOut(b, "new")
 			}
 		}
-		w.onGet, w.onSet = meet, meet
+		w.OnGet, w.OnSet = meet, meet
 		w.reserve(a, "late")
-		w.onGet, w.onSet = nil, nil
+		w.OnGet, w.OnSet = nil, nil
 		w.reserve(a, "new")
 		w.check()
 	}
 }
 
 // begin has the owner take a slot for the scope, and fail half-way.
-func (w *slots) begin(s *lb.MemStore, scope string) {
+func (w *slots) begin(s *memstore.Store, scope string) {
 	half := errors.New("half-way")
-	w.setErr = func(key string) error {
+	w.SetErr = func(key string) error {
 		if strings.Contains(key, "/table/") {
 			return half
 		}
@@ -50,11 +51,11 @@ func (w *slots) begin(s *lb.MemStore, scope string) {
 			w.t.Fatal(err)
 		}
 	})
-	w.setErr = nil
+	w.SetErr = nil
 }
 
 // pushOut has the scope lose its slot to another one, which is idle then, and come back to a slot of its own.
-func (w *slots) pushOut(s *lb.MemStore, scope string) {
+func (w *slots) pushOut(s *memstore.Store, scope string) {
 	w.release(s, scope, w.reserve(s, scope))
 	w.now += time.Hour
 	for i := 0; w.slotOf(scope) != "" && i < 256; i++ {
@@ -81,7 +82,7 @@ func TestLongScopes(t *testing.T) {
 		w.reserve(s, name)
 	}
 	used := 0
-	for key, val := range w.vals {
+	for key, val := range w.Vals {
 		if strings.Contains(key, "/table/") && len(val) > 1 {
 			used++
 		}
@@ -100,7 +101,7 @@ func TestCapAtFirstUse(t *testing.T) {
 		a, b := w.newOwner(), w.newOwner()
 		plan, granted, id := planFor("llm"), int64(0), lb.LeaseID(0)
 		plan.Candidates[0].Cap = most
-		ask := func(s *lb.MemStore) {
+		ask := func(s *memstore.Store) {
 			id++
 			s.Reserve(w.now, id, plan, func(_ lb.Grant, err error) {
 				switch {
@@ -124,14 +125,14 @@ func TestCapAtFirstUse(t *testing.T) {
 				}
 			}
 		}
-		w.onGet, w.onSet = meet, meet
+		w.OnGet, w.OnSet = meet, meet
 		for range most {
 			ask(a)
 			if err := a.Heartbeat(w.now); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.onGet, w.onSet = nil, nil
+		w.OnGet, w.OnSet = nil, nil
 		for range most {
 			ask(b)
 			ask(a)

@@ -1,23 +1,26 @@
-package lb
+// Package memstore is the embedded store: it counts the work in flight over all workers of one gateway in the gateway's
+// shared memory, and records there which endpoints have which prefix blocks in their KV cache.
+package memstore
 
 import (
 	"errors"
 	"strconv"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 const (
 	keyPrefix  = "warmgate/1/" // the 1 is the version of the layout: a change of it must not read the old values
 	tableSlots = 256           // scopes that one gateway can count at the same time
-	maxTokens  = 1<<32 - 1     // of one lease: what a step has room for
 )
 
 // Prepare creates the keys of the embedded store in shared memory, unless they are there. It must run before any
-// worker runs, because creating a key is not a swap: see [KV].
-func Prepare(kv KV) error {
+// worker runs, because creating a key is not a swap: see [lb.KV].
+func Prepare(kv lb.KV) error {
 	for _, key := range []string{rosterKey, takingKey} {
 		switch _, _, err := kv.Get(key); {
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, lb.ErrNotFound):
 			return prepare(kv)
 		case err != nil:
 			return &storeError{"preparing shared memory", err}
@@ -27,13 +30,13 @@ func Prepare(kv KV) error {
 }
 
 // prepare creates each key that is not there, the roster last.
-func prepare(kv KV) error {
+func prepare(kv lb.KV) error {
 	var failed error
 	create := func(key string, val []byte) {
 		if failed != nil {
 			return
 		}
-		if _, _, failed = kv.Get(key); errors.Is(failed, ErrNotFound) {
+		if _, _, failed = kv.Get(key); errors.Is(failed, lb.ErrNotFound) {
 			failed = kv.Set(key, val, 0)
 		}
 	}
@@ -53,31 +56,31 @@ func sheetKey(slot, seat int) string {
 	return keyPrefix + "sheet/" + strconv.Itoa(slot) + "/" + strconv.Itoa(seat)
 }
 
-// MemStats counts what the embedded store had to do besides its work.
-type MemStats struct {
+// Stats counts what the embedded store had to do besides its work.
+type Stats struct {
 	Retries   uint64 // swaps lost to another worker and tried again
 	Returned  uint64 // dead owners whose leases were returned
 	Corrected uint64 // tables whose totals differed from the sum over their owners
 }
 
-// MemStore is the embedded store: exact counts over all workers of one gateway, in the gateway's shared memory.
+// Store is the embedded store: exact counts over all workers of one gateway, in the gateway's shared memory.
 //
 // Each scope is one value that holds the load of every endpoint, so that choosing and reserving are one
 // compare-and-swap. Each owner also keeps a sheet of what it holds, which only it writes; totals are the sum of the
 // sheets, and are set right from them when an owner dies.
-type MemStore struct {
-	Stats MemStats
+type Store struct {
+	Stats Stats
 
-	kv     KV
+	kv     lb.KV
 	owner  uint64
 	ttl    time.Duration
 	seat   int // -1 until the first reservation
 	scopes map[string]*scope
-	leases map[LeaseID]lease
+	leases map[lb.LeaseID]lease
 	// early holds releases that came before their reservation, and when to forget them.
-	early map[LeaseID]time.Duration
+	early map[lb.LeaseID]time.Duration
 	// late holds releases that could not be written.
-	late []LeaseID
+	late []lb.LeaseID
 	// reserved counts the reservations since the last Flush; busy says that there were many before it.
 	reserved int
 	busy     bool
@@ -87,12 +90,12 @@ type MemStore struct {
 	slots  map[string]int // by scope
 	listed uint32         // the version of the last taking of a slot that they are from
 
-	loads   []Load   // scratch
-	hashes  []uint64 // scratch
-	matched []int    // scratch
+	loads   []lb.Load // scratch
+	hashes  []uint64  // scratch
+	matched []int     // scratch
 }
 
-var _ Store = (*MemStore)(nil)
+var _ lb.Store = (*Store)(nil)
 
 // scope is what this owner knows of one scope.
 type scope struct {
@@ -105,10 +108,10 @@ type scope struct {
 	// hashes of the rows of the table last written, to find the endpoints again once it has changed.
 	hashes []uint64
 	hashed uint32 // the generation of that table
-	// pending steps wait for the next swap: see MemStore.defers.
+	// pending steps wait for the next swap: see Store.defers.
 	pending []step
 	// rows of the candidates last asked for, in the generation located.
-	asked   []Candidate
+	asked   []lb.Candidate
 	rows    []int
 	located uint32
 }
@@ -117,35 +120,35 @@ type lease struct {
 	scope  *scope
 	row    int
 	tokens int64
-	grant  Grant
+	grant  lb.Grant
 }
 
-// NewMemStore returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique
+// New returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique
 // among all owners, and not 0; an owner silent for longer than ttl loses its leases.
-func NewMemStore(kv KV, owner uint64, ttl time.Duration) *MemStore {
-	return &MemStore{
+func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
+	return &Store{
 		kv: kv, owner: owner, ttl: ttl, seat: -1, prefixes: prefixIndex{kv: kv},
-		scopes: map[string]*scope{}, leases: map[LeaseID]lease{}, early: map[LeaseID]time.Duration{},
+		scopes: map[string]*scope{}, leases: map[lb.LeaseID]lease{}, early: map[lb.LeaseID]time.Duration{},
 	}
 }
 
-// Reserve implements [Store].
-func (s *MemStore) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
+// Reserve implements [lb.Store].
+func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
 	if l, ok := s.leases[id]; ok {
 		done(l.grant, nil)
 		return
 	}
 	if _, ok := s.early[id]; ok {
 		delete(s.early, id)
-		done(Grant{}, ErrReleased)
+		done(lb.Grant{}, lb.ErrReleased)
 		return
 	}
 	done(s.reserve(now, id, p))
 }
 
-func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error) {
+func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) (lb.Grant, error) {
 	if len(p.Candidates) == 0 {
-		return Grant{}, ErrFull
+		return lb.Grant{}, lb.ErrFull
 	}
 	s.reserved++
 	sc := s.scope(p.Scope)
@@ -153,7 +156,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 	if p.Prefix.NeedsLookup() {
 		held = s.prefixes.match(now, &p.Prefix)
 	}
-	var grant Grant
+	var grant lb.Grant
 	st, err := s.swap(now, sc, func(t table) (table, step, error) {
 		t, err := sc.locate(t, p.Candidates, &s.hashes)
 		if err != nil {
@@ -164,33 +167,33 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 			s.loads = append(s.loads, t.load(row))
 		}
 		matched := s.matches(sc, t, held)
-		i := Choose(p, s.loads, matched)
-		if i == Full {
-			return nil, step{}, ErrFull
+		i := lb.Choose(p, s.loads, matched)
+		if i == lb.Full {
+			return nil, step{}, lb.ErrFull
 		}
-		grant = Grant{Index: i}
+		grant = lb.Grant{Index: i}
 		if matched != nil {
 			grant.Cached = matched[i]
 		}
 		tokens := p.Work(grant.Cached)
-		grant.Load = Load{s.loads[i].Requests + 1, s.loads[i].Tokens + tokens}
+		grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + tokens}
 		return t, step{from: noRow, to: sc.rows[i], toTokens: tokens}, nil
 	})
 	if err != nil {
 		if sc.slot < 0 {
 			delete(s.scopes, sc.name) // there is no room for it
 		}
-		return Grant{}, err
+		return lb.Grant{}, err
 	}
 	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
 	if p.Prefix.NeedsLookup() {
-		s.prefixes.note(now, &p.Prefix, EndpointTag(p.Candidates[grant.Index].Addr))
+		s.prefixes.note(now, &p.Prefix, lb.EndpointTag(p.Candidates[grant.Index].Addr))
 	}
 	return grant, nil
 }
 
 // matches returns how many blocks each candidate holds, nil if none holds any.
-func (s *MemStore) matches(sc *scope, t table, held []holding) []int {
+func (s *Store) matches(sc *scope, t table, held []holding) []int {
 	if len(held) == 0 {
 		return nil
 	}
@@ -207,24 +210,24 @@ func (s *MemStore) matches(sc *scope, t table, held []holding) []int {
 	return s.matched
 }
 
-// ForgetPrompt implements [Store].
-func (s *MemStore) ForgetPrompt(_ time.Duration, _ LeaseID, p *Plan, addr string, n int) {
-	s.prefixes.forget(&p.Prefix, EndpointTag(addr), n)
+// ForgetPrompt implements [lb.Store].
+func (s *Store) ForgetPrompt(_ time.Duration, _ lb.LeaseID, p *lb.Plan, addr string, n int) {
+	s.prefixes.forget(&p.Prefix, lb.EndpointTag(addr), n)
 }
 
-// RecordPrompt implements [Store].
-func (s *MemStore) RecordPrompt(now time.Duration, _ LeaseID, p *Plan, addr string) {
+// RecordPrompt implements [lb.Store].
+func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
 	if p.Prefix.NeedsLookup() {
 		s.prefixes.look(&p.Prefix)
-		s.prefixes.note(now, &p.Prefix, EndpointTag(addr))
+		s.prefixes.note(now, &p.Prefix, lb.EndpointTag(addr))
 	}
 }
 
 // CountAt counts a request at addr, chosen elsewhere, under id. It is the caller's to see that id is not held.
-func (s *MemStore) CountAt(now time.Duration, id LeaseID, scope, addr string, tokens int64) error {
+func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, tokens int64) error {
 	s.reserved++
 	sc := s.scope(scope)
-	tokens = min(max(tokens, 0), maxTokens)
+	tokens = min(max(tokens, 0), lb.MaxTokens)
 	st, err := s.swap(now, sc, func(t table) (table, step, error) {
 		t, row, err := rowOf(t, addr)
 		return t, step{from: noRow, to: row, toTokens: tokens}, err
@@ -239,13 +242,13 @@ func (s *MemStore) CountAt(now time.Duration, id LeaseID, scope, addr string, to
 	return nil
 }
 
-// Amend implements [Store].
-func (s *MemStore) Amend(now time.Duration, id LeaseID, addr string, tokens int64) {
+// Amend implements [lb.Store].
+func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int64) {
 	l, ok := s.leases[id]
 	if !ok {
 		return
 	}
-	tokens = min(max(tokens, 0), maxTokens)
+	tokens = min(max(tokens, 0), lb.MaxTokens)
 	if addr == "" && s.defers(l.scope) {
 		l.scope.pending = append(l.scope.pending, step{from: l.row, to: l.row, fromTokens: l.tokens, toTokens: tokens})
 		l.tokens = tokens
@@ -269,8 +272,8 @@ func (s *MemStore) Amend(now time.Duration, id LeaseID, addr string, tokens int6
 	}
 }
 
-// Release implements [Store].
-func (s *MemStore) Release(now time.Duration, id LeaseID) {
+// Release implements [lb.Store].
+func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 	if _, ok := s.leases[id]; !ok {
 		s.early[id] = now + s.ttl
 		return
@@ -280,7 +283,7 @@ func (s *MemStore) Release(now time.Duration, id LeaseID) {
 	}
 }
 
-func (s *MemStore) release(now time.Duration, id LeaseID) error {
+func (s *Store) release(now time.Duration, id lb.LeaseID) error {
 	l, ok := s.leases[id]
 	if !ok {
 		return nil
@@ -301,18 +304,18 @@ func (s *MemStore) release(now time.Duration, id LeaseID) error {
 }
 
 // LeaseTokens returns for how many tokens the lease counts, 0 when it is not held.
-func (s *MemStore) LeaseTokens(id LeaseID) int64 { return s.leases[id].tokens }
+func (s *Store) LeaseTokens(id lb.LeaseID) int64 { return s.leases[id].tokens }
 
 // HasLease says whether id is a lease of this owner.
-func (s *MemStore) HasLease(id LeaseID) bool {
+func (s *Store) HasLease(id lb.LeaseID) bool {
 	_, ok := s.leases[id]
 	return ok
 }
 
 // LeaseCount returns the number of leases that this owner holds.
-func (s *MemStore) LeaseCount() int { return len(s.leases) }
+func (s *Store) LeaseCount() int { return len(s.leases) }
 
-func (s *MemStore) scope(name string) *scope {
+func (s *Store) scope(name string) *scope {
 	sc, ok := s.scopes[name]
 	if !ok {
 		sc = &scope{name: name, slot: -1, sheet: newSheet(s.owner)}
@@ -322,14 +325,14 @@ func (s *MemStore) scope(name string) *scope {
 }
 
 // locate finds the row of every candidate, and returns the table with rows for those that had none.
-func (sc *scope) locate(t table, cs []Candidate, scratch *[]uint64) (table, error) {
+func (sc *scope) locate(t table, cs []lb.Candidate, scratch *[]uint64) (table, error) {
 	if sc.located == t.generation() && sameEndpoints(sc.asked, cs) {
 		sc.asked = cs
 		return t, nil
 	}
 	hashes := (*scratch)[:0]
 	for i := range cs {
-		hashes = append(hashes, hashAddr(cs[i].Addr))
+		hashes = append(hashes, lb.EndpointHash(cs[i].Addr))
 	}
 	*scratch = hashes
 	at := make(map[uint64]int, t.rows())
@@ -358,7 +361,7 @@ func (sc *scope) locate(t table, cs []Candidate, scratch *[]uint64) (table, erro
 }
 
 // sameEndpoints says whether two lists have the same endpoints in the same order, whatever these cost.
-func sameEndpoints(a, b []Candidate) bool {
+func sameEndpoints(a, b []lb.Candidate) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -383,7 +386,7 @@ func (sc *scope) remember(t table) {
 }
 
 func rowOf(t table, addr string) (table, int, error) {
-	h := hashAddr(addr)
+	h := lb.EndpointHash(addr)
 	if row := t.find(h); row != noRow {
 		return t, row, nil
 	}

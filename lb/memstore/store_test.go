@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -9,64 +9,20 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// memory is shared memory as a gateway gives it: one lock, cas 0 overwrites.
-type memory struct {
-	mu     sync.Mutex
-	vals   map[string][]byte
-	cas    map[string]uint32
-	last   uint32
-	setErr func(key string) error // injected
-	onGet  func(key string)       // called before each read, without the lock
-	onSet  func(key string)       // called before each write, without the lock
-}
-
-func newMemory() *memory { return &memory{vals: map[string][]byte{}, cas: map[string]uint32{}} }
-
-func (m *memory) Get(key string) ([]byte, uint32, error) {
-	if m.onGet != nil {
-		m.onGet(key)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.vals[key]
-	if !ok {
-		return nil, 0, lb.ErrNotFound
-	}
-	return slices.Clone(v), m.cas[key], nil
-}
-
-func (m *memory) Set(key string, val []byte, cas uint32) error {
-	if m.onSet != nil {
-		m.onSet(key)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.setErr != nil {
-		if err := m.setErr(key); err != nil {
-			return err
-		}
-	}
-	if _, ok := m.vals[key]; ok && cas != 0 && cas != m.cas[key] {
-		return lb.ErrMismatch
-	}
-	m.last++
-	m.vals[key], m.cas[key] = slices.Clone(val), m.last
-	return nil
-}
-
 // process is shared memory with owners numbered from 1.
 type process struct {
-	*memory
+	*storetest.Memory
 	owners uint64
 }
 
 func newProcess(t testing.TB) *process {
 	t.Helper()
-	p := &process{memory: newMemory()}
-	if err := lb.Prepare(p.memory); err != nil {
+	p := &process{Memory: storetest.NewMemory()}
+	if err := memstore.Prepare(p.Memory); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -75,11 +31,11 @@ func newProcess(t testing.TB) *process {
 func (p *process) NewOwner() lb.Store { return p.newOwner() }
 
 // TableBlocks implements storetest.Backend.
-func (p *process) TableBlocks(bytes int) int { return lb.TableBlocks(bytes) }
+func (p *process) TableBlocks(bytes int) int { return memstore.TableBlocks(bytes) }
 
-func (p *process) newOwner() *lb.MemStore {
+func (p *process) newOwner() *memstore.Store {
 	p.owners++
-	return lb.NewMemStore(p.memory, p.owners, storetest.TTL)
+	return memstore.New(p.Memory, p.owners, storetest.TTL)
 }
 
 func (p *process) Loads(scope string, addrs []string) []lb.Load {
@@ -90,7 +46,7 @@ func (p *process) Loads(scope string, addrs []string) []lb.Load {
 	return loads
 }
 
-func TestMemStore(t *testing.T) {
+func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend { return newProcess(t) })
 }
 
@@ -102,28 +58,28 @@ type busyProcess struct {
 
 // busyOwner notes when it was last active.
 type busyOwner struct {
-	*lb.MemStore
+	*memstore.Store
 	at time.Duration
 }
 
 func (o *busyOwner) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
 	o.at = now
-	o.MemStore.Reserve(now, id, p, done)
+	o.Store.Reserve(now, id, p, done)
 }
 
 func (o *busyOwner) Release(now time.Duration, id lb.LeaseID) {
 	o.at = now
 	o.Busy()
-	o.MemStore.Release(now, id)
+	o.Store.Release(now, id)
 }
 
 func (o *busyOwner) Heartbeat(now time.Duration) error {
 	o.at = now
-	return o.MemStore.Heartbeat(now)
+	return o.Store.Heartbeat(now)
 }
 
 func (p *busyProcess) NewOwner() lb.Store {
-	o := &busyOwner{MemStore: p.newOwner()}
+	o := &busyOwner{Store: p.newOwner()}
 	p.owners = append(p.owners, o)
 	return o
 }
@@ -141,7 +97,7 @@ func (p *busyProcess) Loads(scope string, addrs []string) []lb.Load {
 	return p.process.Loads(scope, addrs)
 }
 
-func TestMemStoreUnderLoad(t *testing.T) {
+func TestConformanceUnderLoad(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend { return &busyProcess{process: newProcess(t)} })
 }
 
@@ -154,7 +110,7 @@ func TestReleasesAreDeferred(t *testing.T) {
 	}
 	s.Busy()
 	swaps := 0
-	p.setErr = func(key string) error {
+	p.SetErr = func(key string) error {
 		if strings.Contains(key, "/table/") {
 			swaps++
 		}
@@ -184,7 +140,7 @@ func TestReleasesAreDeferred(t *testing.T) {
 func TestPrepareKeepsWhatIsThere(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	reserve(t, p.newOwner(), 1, storetest.Even(addrs))
-	if err := lb.Prepare(p.memory); err != nil {
+	if err := memstore.Prepare(p.Memory); err != nil {
 		t.Fatal(err)
 	}
 	if l := p.Loads("llm", addrs); l[0].Requests != 1 {
@@ -193,7 +149,7 @@ func TestPrepareKeepsWhatIsThere(t *testing.T) {
 }
 
 func TestUnpreparedMemory(t *testing.T) {
-	s := lb.NewMemStore(newMemory(), 1, storetest.TTL)
+	s := memstore.New(storetest.NewMemory(), 1, storetest.TTL)
 	s.Reserve(0, 1, storetest.Even(storetest.Addrs(1)), func(_ lb.Grant, err error) {
 		if !errors.Is(err, lb.ErrUnready) {
 			t.Errorf("reserving without prepared memory: %v", err)
@@ -218,18 +174,18 @@ func reserve(t testing.TB, s lb.Store, id lb.LeaseID, p *lb.Plan) lb.Grant {
 
 // A worker dies after any of its writes: whatever it had done must be gone within TTL + 1 s, and nothing else.
 func TestDeathAfterAnyWrite(t *testing.T) {
-	t.Run("quiet", func(t *testing.T) { testDeath(t, func(*lb.MemStore) {}) })
-	t.Run("under load", func(t *testing.T) { testDeath(t, (*lb.MemStore).Busy) })
+	t.Run("quiet", func(t *testing.T) { testDeath(t, func(*memstore.Store) {}) })
+	t.Run("under load", func(t *testing.T) { testDeath(t, (*memstore.Store).Busy) })
 }
 
-func testDeath(t *testing.T, prepare func(*lb.MemStore)) {
+func testDeath(t *testing.T, prepare func(*memstore.Store)) {
 	addrs := storetest.Addrs(3)
 	for writes := range 40 {
 		p := newProcess(t)
 		other := p.newOwner()
 		reserve(t, other, 1, storetest.Even(addrs[:1]))
 		dying, left := p.newOwner(), writes
-		p.setErr = func(string) error {
+		p.SetErr = func(string) error {
 			if left == 0 {
 				panic("dead")
 			}
@@ -237,7 +193,7 @@ func testDeath(t *testing.T, prepare func(*lb.MemStore)) {
 			return nil
 		}
 		finished := live(dying, addrs, prepare)
-		p.setErr = nil
+		p.SetErr = nil
 		if finished && writes < 12 {
 			t.Fatalf("the worker needed only %d writes: nothing was tested", writes)
 		}
@@ -259,7 +215,7 @@ func testDeath(t *testing.T, prepare func(*lb.MemStore)) {
 }
 
 // live is a worker's life: reservations, amendments and releases. It says whether it survived.
-func live(s *lb.MemStore, addrs []string, prepare func(*lb.MemStore)) (finished bool) {
+func live(s *memstore.Store, addrs []string, prepare func(*memstore.Store)) (finished bool) {
 	defer func() { _ = recover() }()
 	plan := storetest.Even(addrs)
 	plan.Tokens = 100
@@ -281,11 +237,11 @@ func live(s *lb.MemStore, addrs []string, prepare func(*lb.MemStore)) (finished 
 func TestBurst(t *testing.T) {
 	const workers, each = 4, 250
 	p, addrs := newProcess(t), storetest.Addrs(8)
-	stores := make([]*lb.MemStore, workers)
+	stores := make([]*memstore.Store, workers)
 	for i := range stores {
 		stores[i] = p.newOwner()
 	}
-	together(stores, func(w int, s *lb.MemStore) {
+	together(stores, func(w int, s *memstore.Store) {
 		plan := storetest.Even(addrs)
 		for id := range lb.LeaseID(each) {
 			plan.Tie = uint64(id)*2654435761 + uint64(w)
@@ -303,7 +259,7 @@ func TestBurst(t *testing.T) {
 	if sum != workers*each || most-least > 1 {
 		t.Fatalf("%d requests counted, between %d and %d per endpoint", sum, least, most)
 	}
-	together(stores, func(_ int, s *lb.MemStore) {
+	together(stores, func(_ int, s *memstore.Store) {
 		for id := range lb.LeaseID(each) {
 			s.Release(time.Hour, id)
 		}
@@ -315,7 +271,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-func together(stores []*lb.MemStore, f func(int, *lb.MemStore)) {
+func together(stores []*memstore.Store, f func(int, *memstore.Store)) {
 	var wg sync.WaitGroup
 	for w, s := range stores {
 		wg.Add(1)
@@ -332,14 +288,14 @@ func TestFailingWrites(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(2)
 	s := p.newOwner()
 	reserve(t, s, 1, storetest.Even(addrs[:1]))
-	p.setErr = func(string) error { return errors.New("out of order") }
+	p.SetErr = func(string) error { return errors.New("out of order") }
 	s.Reserve(time.Hour, 2, storetest.Even(addrs), func(_ lb.Grant, err error) {
 		if err == nil {
 			t.Error("reserved although nothing can be written")
 		}
 	})
 	s.Release(time.Hour, 1)
-	p.setErr = nil
+	p.SetErr = nil
 	if err := s.Heartbeat(time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +309,7 @@ func TestContention(t *testing.T) {
 	p := newProcess(t)
 	s := p.newOwner()
 	reserve(t, s, 1, storetest.Even(storetest.Addrs(2)))
-	p.setErr = func(string) error { return lb.ErrMismatch }
+	p.SetErr = func(string) error { return lb.ErrMismatch }
 	s.Reserve(time.Hour, 2, storetest.Even(storetest.Addrs(2)), func(_ lb.Grant, err error) {
 		if !errors.Is(err, lb.ErrContended) {
 			t.Errorf("endless contention: %v", err)
@@ -369,7 +325,7 @@ func TestDamageIsCorrected(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(2)
 	s := p.newOwner()
 	reserve(t, s, 1, storetest.Even(addrs[:1]))
-	for key, val := range p.vals {
+	for key, val := range p.Vals {
 		if len(val) > 128 && key[:17] == "warmgate/1/table/" {
 			val[16+112] = 77 // the first row's requests, behind the header and one member
 		}

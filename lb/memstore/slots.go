@@ -1,9 +1,13 @@
-package lb
+package memstore
 
 import (
 	"encoding/binary"
 	"errors"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // takingKey holds the taking of a slot that was begun last: slot u16, when u16, in ticks, then the scope's name; one
@@ -19,14 +23,14 @@ const takingKey = keyPrefix + "taking"
 // find returns the scope's slot and table. It looks where the scope was before, then from the hash of its name on until
 // a slot that was never used. The table is nil when the scope has none; slot is then the one that was never used, or
 // -1.
-func (s *MemStore) find(scope string, before int) (slot int, t table, cas uint32, err error) {
+func (s *Store) find(scope string, before int) (slot int, t table, cas uint32, err error) {
 	if before >= 0 {
 		t, cas, err = s.get(before)
 		if err == nil && t != nil && t.isFor(scope) || err != nil && !errors.Is(err, errDamaged) {
 			return before, t, cas, err
 		}
 	}
-	start := int(hashAddr(scope) % tableSlots)
+	start := int(xxhash.Sum64String(scope) % tableSlots)
 	for i := range tableSlots {
 		slot = (start + i) % tableSlots
 		t, cas, err = s.get(slot)
@@ -42,14 +46,14 @@ func (s *MemStore) find(scope string, before int) (slot int, t table, cas uint32
 
 // take gives the scope a slot, unless it has one meanwhile: one that was never used, else the one that has been idle
 // for longest. It returns the slot and its table.
-func (s *MemStore) take(now time.Duration, scope string) (int, table, uint32, error) {
+func (s *Store) take(now time.Duration, scope string) (int, table, uint32, error) {
 	if len(scope) > maxScope {
-		return -1, nil, 0, ErrNoRoom
+		return -1, nil, 0, lb.ErrNoRoom
 	}
 	for range swapTries {
 		val, version, err := s.kv.Get(takingKey)
-		if errors.Is(err, ErrNotFound) {
-			return -1, nil, 0, ErrUnready
+		if errors.Is(err, lb.ErrNotFound) {
+			return -1, nil, 0, lb.ErrUnready
 		}
 		if err != nil {
 			return -1, nil, 0, &storeError{"reading who takes a slot", err}
@@ -72,18 +76,18 @@ func (s *MemStore) take(now time.Duration, scope string) (int, table, uint32, er
 			err = s.kv.Set(tableKey(slot), newTable(scope).at(tickOf(now)), cas)
 		}
 		switch {
-		case errors.Is(err, ErrMismatch):
+		case errors.Is(err, lb.ErrMismatch):
 			s.Stats.Retries++
 		case err != nil:
 			return -1, nil, 0, &storeError{"taking a slot", err}
 		}
 	}
-	return -1, nil, 0, ErrContended
+	return -1, nil, 0, lb.ErrContended
 }
 
 // finish does what is left of a taking, of which version is the version of its value. Afterwards whoever began it can
 // no longer do so.
-func (s *MemStore) finish(val []byte, version uint32) error {
+func (s *Store) finish(val []byte, version uint32) error {
 	if len(val) < 4 {
 		return nil
 	}
@@ -107,7 +111,7 @@ func (s *MemStore) finish(val []byte, version uint32) error {
 	}
 	err = s.kv.Set(tableKey(slot), newTable(scope).at(tick), cas)
 	switch {
-	case errors.Is(err, ErrMismatch):
+	case errors.Is(err, lb.ErrMismatch):
 		s.Stats.Retries++
 	case err != nil:
 		return &storeError{"taking a slot", err}
@@ -116,7 +120,7 @@ func (s *MemStore) finish(val []byte, version uint32) error {
 }
 
 // idle returns the slot that has been idle for longest, and the version of its table.
-func (s *MemStore) idle(now time.Duration) (slot int, cas uint32, err error) {
+func (s *Store) idle(now time.Duration) (slot int, cas uint32, err error) {
 	slot = -1
 	longest := uint16(0)
 	for i := range tableSlots {
@@ -135,14 +139,14 @@ func (s *MemStore) idle(now time.Duration) (slot int, cas uint32, err error) {
 		}
 	}
 	if slot < 0 {
-		return -1, 0, ErrNoRoom
+		return -1, 0, lb.ErrNoRoom
 	}
 	return slot, cas, nil
 }
 
 // look returns the scope's table, nil if it has none. Once a slot was taken it reads all tables, and else the scope's
 // own.
-func (s *MemStore) look(scope string) (table, error) {
+func (s *Store) look(scope string) (table, error) {
 	if sc, ok := s.scopes[scope]; ok && sc.slot >= 0 {
 		if t, _, err := s.get(sc.slot); err == nil && t != nil && t.isFor(scope) {
 			return t, nil
@@ -163,10 +167,10 @@ func (s *MemStore) look(scope string) (table, error) {
 }
 
 // list brings the list of slots by scope up to date.
-func (s *MemStore) list() error {
+func (s *Store) list() error {
 	val, version, err := s.kv.Get(takingKey)
-	if errors.Is(err, ErrNotFound) {
-		return ErrUnready
+	if errors.Is(err, lb.ErrNotFound) {
+		return lb.ErrUnready
 	}
 	if err != nil {
 		return &storeError{"reading who takes a slot", err}
@@ -192,10 +196,10 @@ func (s *MemStore) list() error {
 }
 
 // get returns the table in a slot, nil when the slot was never used.
-func (s *MemStore) get(slot int) (table, uint32, error) {
+func (s *Store) get(slot int) (table, uint32, error) {
 	val, cas, err := s.kv.Get(tableKey(slot))
-	if errors.Is(err, ErrNotFound) {
-		return nil, 0, ErrUnready
+	if errors.Is(err, lb.ErrNotFound) {
+		return nil, 0, lb.ErrUnready
 	}
 	if err != nil {
 		return nil, 0, &storeError{"reading the counts", err}

@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -47,11 +47,11 @@ func TestKeysAreBounded(t *testing.T) {
 			}
 		}
 		if life == 10 {
-			after10 = len(p.vals)
+			after10 = len(p.Vals)
 		}
 	}
-	if len(p.vals) != after10 {
-		t.Fatalf("%d keys after 60 owners, %d after 10", len(p.vals), after10)
+	if len(p.Vals) != after10 {
+		t.Fatalf("%d keys after 60 owners, %d after 10", len(p.Vals), after10)
 	}
 }
 
@@ -86,7 +86,7 @@ func FuzzSharedMemory(f *testing.F) {
 	p := newProcess(f)
 	s := p.newOwner()
 	reserve(f, s, 1, storetest.Even(storetest.Addrs(3)))
-	for _, v := range p.vals {
+	for _, v := range p.Vals {
 		if len(v) > 16 {
 			f.Add(v, v, v)
 		}
@@ -94,9 +94,9 @@ func FuzzSharedMemory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table, roster, taking []byte) {
 		p := newProcess(t)
 		for i := range 256 {
-			p.vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
+			p.Vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
 		}
-		p.vals["warmgate/1/roster"], p.vals["warmgate/1/taking"] = roster, taking
+		p.Vals["warmgate/1/roster"], p.Vals["warmgate/1/taking"] = roster, taking
 		s := p.newOwner()
 		plan := storetest.Even(storetest.Addrs(3))
 		for id := range lb.LeaseID(3) {

@@ -1,4 +1,4 @@
-package lb
+package memstore
 
 import (
 	"encoding/binary"
@@ -6,34 +6,22 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// A page holds what some blocks of prompts are known by: which endpoints have each of them in their cache. It is one value of a
-// [KV], a list of entries, the one that was last written to in front:
-//
-//	key u64, then for each of up to maxHolders endpoints, the one that came last in front:
-//	endpoint u32 (the lower half of the hash of its address, 0 for none), when it was last seen there u16, in ticks
-//
-// All values are little-endian.
+// page is a page of the prefix index: a list of entries as package prefixindex describes them.
 type page []byte
 
 const (
-	maxHolders = 4
-	holderSize = 6
-	entrySize  = 8 + maxHolders*holderSize
-	// mostEntries are a little less than the 2 KiB that allocators give for them: with one more a page would take a quarter more.
-	mostEntries = 63
-	pageMost    = mostEntries * entrySize
-	// seenTick is the unit of time in a page. It wraps after three days; an entry that has not been touched for so long may
-	// then be taken for a young one, which costs one wrong guess.
-	seenTick = 4 * time.Second
-	// freshFor is how long an endpoint is not noted again: a prompt that all requests begin with would be written by each.
-	freshFor = 8 // ticks
+	maxHolders  = prefixindex.MaxHolders
+	holderSize  = prefixindex.HolderSize
+	entrySize   = prefixindex.EntrySize
+	mostEntries = prefixindex.MaxEntries
+	pageMost    = prefixindex.MaxPageSize
+	seenTick    = prefixindex.Tick
+	freshFor    = prefixindex.FreshTicks
 )
-
-// EndpointTag returns what pages, in any store, know an endpoint by: the lower half of the xxhash of its address.
-func EndpointTag(addr string) uint32 { return uint32(hashAddr(addr)) }
 
 func tickOf(now time.Duration) uint16 { return uint16(now / seenTick) }
 

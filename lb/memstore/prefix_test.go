@@ -1,10 +1,12 @@
-package lb
+package memstore
 
 import (
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -140,7 +142,7 @@ func newMemoryKV() *memoryKV { return &memoryKV{vals: map[string][]byte{}, cas: 
 func (m *memoryKV) Get(key string) ([]byte, uint32, error) {
 	v, ok := m.vals[key]
 	if !ok {
-		return nil, 0, ErrNotFound
+		return nil, 0, lb.ErrNotFound
 	}
 	return append([]byte(nil), v...), m.cas[key], nil
 }
@@ -151,7 +153,7 @@ func (m *memoryKV) Set(key string, val []byte, cas uint32) error {
 		m.cas[key]++
 	}
 	if cas != 0 && cas != m.cas[key] {
-		return ErrMismatch
+		return lb.ErrMismatch
 	}
 	m.vals[key] = append([]byte(nil), val...)
 	m.cas[key]++
@@ -159,8 +161,8 @@ func (m *memoryKV) Set(key string, val []byte, cas uint32) error {
 	return nil
 }
 
-func prefixOf(room int, ttl time.Duration, keys ...uint64) *Prefix {
-	return &Prefix{Blocks: blocksOf(keys...), Bytes: len(keys), MemoryBytes: room, TTL: ttl}
+func prefixOf(room int, ttl time.Duration, keys ...uint64) *lb.Prefix {
+	return &lb.Prefix{Blocks: blocksOf(keys...), Bytes: len(keys), MemoryBytes: room, TTL: ttl}
 }
 
 // What is known for longer than the TTL does not count, and what is noted again does.
@@ -206,13 +208,13 @@ func TestIndexWritesSeldom(t *testing.T) {
 // When a page changes, all of the prompt that is in it comes to the front, also what was noted a moment ago: what is
 // added to a prompt never pushes out its beginning.
 func TestIndexKeepsTheBeginning(t *testing.T) {
-	x, p := prefixIndex{kv: newMemoryKV()}, prefixOf(0, time.Hour, MinPages, 2*MinPages)
+	x, p := prefixIndex{kv: newMemoryKV()}, prefixOf(0, time.Hour, prefixindex.MinPages, 2*prefixindex.MinPages)
 	full, _ := page(nil).note(p.Blocks[:1], 7, 0)
 	for i := range uint64(mostEntries) {
-		full, _ = full.note(blocksOf((i+1)*MinPages), 9, 0)
+		full, _ = full.note(blocksOf((i+1)*prefixindex.MinPages), 9, 0)
 	}
 	full, _ = full.forget(p.Blocks[1:], 9)
-	full, _ = full.note(blocksOf(1000*MinPages), 9, 0)
+	full, _ = full.note(blocksOf(1000*prefixindex.MinPages), 9, 0)
 	if err := x.kv.Set(pageKey(0), full, 0); err != nil {
 		t.Fatal(err)
 	}

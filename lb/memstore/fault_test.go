@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -17,7 +18,7 @@ func TestJoinDuringSweep(t *testing.T) {
 		a, b := p.newOwner(), p.newOwner()
 		reserve(t, a, 1, storetest.Even(addrs))
 		gets, joined := 0, false
-		p.onGet = func(string) {
+		p.OnGet = func(string) {
 			if gets == at && !joined {
 				joined = true
 				reserveAt(t, b, time.Hour, 1, storetest.Even(addrs))
@@ -27,7 +28,7 @@ func TestJoinDuringSweep(t *testing.T) {
 		if err := a.Heartbeat(time.Hour + time.Second); err != nil {
 			t.Fatal(err)
 		}
-		p.onGet = nil
+		p.OnGet = nil
 		if !joined {
 			if at < 250 {
 				t.Fatalf("the sweep made only %d reads: nothing was tested", at)
@@ -50,7 +51,7 @@ func TestWakeDuringSweep(t *testing.T) {
 		reserve(t, z, 1, storetest.Even(addrs))
 		now := time.Hour + 2*storetest.TTL
 		gets, woke := 0, false
-		p.onGet = func(string) {
+		p.OnGet = func(string) {
 			if gets == at && !woke {
 				woke = true
 				if err := z.Heartbeat(now); err != nil {
@@ -62,8 +63,8 @@ func TestWakeDuringSweep(t *testing.T) {
 		if err := a.Heartbeat(now); err != nil {
 			t.Fatal(err)
 		}
-		p.onGet = nil
-		for _, s := range []*lb.MemStore{z, a, z} {
+		p.OnGet = nil
+		for _, s := range []*memstore.Store{z, a, z} {
 			now += time.Second
 			if err := s.Heartbeat(now); err != nil {
 				t.Fatal(err)
@@ -83,9 +84,9 @@ func TestDamagedTableIsLeft(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	a, b := p.newOwner(), p.newOwner()
 	reserve(t, a, 1, storetest.Even(addrs))
-	for key, val := range p.vals {
+	for key, val := range p.Vals {
 		if strings.Contains(key, "/table/") && len(val) > 1 {
-			p.vals[key] = []byte("something else altogether")
+			p.Vals[key] = []byte("something else altogether")
 		}
 	}
 	reserve(t, b, 1, storetest.Even(addrs))
@@ -134,7 +135,7 @@ func TestClockJumps(t *testing.T) {
 		time.Hour + time.Second, time.Minute, 0, -time.Hour, 48 * time.Hour, time.Hour, 2 * time.Hour, time.Second,
 	} {
 		for range 2 {
-			for _, s := range []*lb.MemStore{a, b} {
+			for _, s := range []*memstore.Store{a, b} {
 				if err := s.Heartbeat(now); err != nil {
 					t.Fatalf("beat at %v: %v", now, err)
 				}

@@ -1,4 +1,4 @@
-package lb
+package memstore
 
 import (
 	"encoding/binary"

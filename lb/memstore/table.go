@@ -1,13 +1,13 @@
-package lb
+package memstore
 
 import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/cespare/xxhash/v2"
+	"github.com/warmgate/warmgate/lb"
 )
 
-// A table holds the counts of one scope as one value of a [KV], so that choosing and reserving are one swap:
+// A table holds the counts of one scope as one value of a [lb.KV], so that choosing and reserving are one swap:
 //
 //	header   magic u32, generation u32, rows u16, members u16, scope length u16, when it was last used u16, in ticks
 //	members  one per owner with leases here, memberSize bytes each: see member
@@ -71,21 +71,21 @@ func (t table) at(tick uint16) table {
 // isIdle says whether nothing is counted in t.
 func (t table) isIdle() bool {
 	for i := range t.rows() {
-		if t.load(i) != (Load{}) {
+		if t.load(i) != (lb.Load{}) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t table) load(row int) Load { return loadAt(t[t.rowsAt():], row) }
+func (t table) load(row int) lb.Load { return loadAt(t[t.rowsAt():], row) }
 
 func (t table) hash(row int) uint64 {
 	return binary.LittleEndian.Uint64(t[t.hashesAt()+row*hashSize:])
 }
 
 // add changes the count of a row, never below zero.
-func (t table) add(row int, d Load) { addAt(t[t.rowsAt():], row, d) }
+func (t table) add(row int, d lb.Load) { addAt(t[t.rowsAt():], row, d) }
 
 // find returns the row of the endpoint with the given address hash, or noRow.
 func (t table) find(hash uint64) int {
@@ -108,7 +108,7 @@ func (t table) withRows(hashes []uint64) (table, error) {
 	for i := range t.rows() {
 		if h := t.hash(i); wanted[h] {
 			delete(wanted, h)
-		} else if t.load(i) == (Load{}) {
+		} else if t.load(i) == (lb.Load{}) {
 			free = append(free, i)
 		}
 	}
@@ -117,7 +117,7 @@ func (t table) withRows(hashes []uint64) (table, error) {
 	}
 	more := max(0, len(wanted)-len(free))
 	if t.rows()+more > maxRows {
-		return nil, ErrNoRoom
+		return nil, lb.ErrNoRoom
 	}
 	for i := range more {
 		free = append(free, t.rows()+i)
@@ -225,22 +225,20 @@ func (t table) apply(s step) { s.apply(t[t.rowsAt():], t.rows()) }
 // apply counts the step in an array of n rows.
 func (s step) apply(rows []byte, n int) {
 	if s.from < n {
-		addAt(rows, s.from, Load{-1, -s.fromTokens})
+		addAt(rows, s.from, lb.Load{Requests: -1, Tokens: -s.fromTokens})
 	}
 	if s.to < n {
-		addAt(rows, s.to, Load{1, s.toTokens})
+		addAt(rows, s.to, lb.Load{Requests: 1, Tokens: s.toTokens})
 	}
 }
 
-func loadAt(rows []byte, i int) Load {
+func loadAt(rows []byte, i int) lb.Load {
 	r := rows[i*rowSize:]
-	return Load{int64(binary.LittleEndian.Uint32(r)), int64(binary.LittleEndian.Uint64(r[4:]))}
+	return lb.Load{Requests: int64(binary.LittleEndian.Uint32(r)), Tokens: int64(binary.LittleEndian.Uint64(r[4:]))}
 }
 
-func addAt(rows []byte, i int, d Load) {
+func addAt(rows []byte, i int, d lb.Load) {
 	r, l := rows[i*rowSize:], loadAt(rows, i)
 	binary.LittleEndian.PutUint32(r, uint32(max(0, l.Requests+d.Requests)))
 	binary.LittleEndian.PutUint64(r[4:], uint64(max(0, l.Tokens+d.Tokens)))
 }
-
-func hashAddr(addr string) uint64 { return xxhash.Sum64String(addr) }

@@ -1,15 +1,17 @@
-package lb
+package memstore
 
 import (
 	"errors"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // sweepEvery is the least time between two sweeps, whichever owner makes them.
 const sweepEvery = time.Second
 
-// Heartbeat implements [Store]. An owner that never reserved may beat too: it then only looks after the others.
-func (s *MemStore) Heartbeat(now time.Duration) error {
+// Heartbeat implements [lb.Store]. An owner that never reserved may beat too: it then only looks after the others.
+func (s *Store) Heartbeat(now time.Duration) error {
 	for id, forget := range s.early {
 		if now >= forget {
 			delete(s.early, id)
@@ -34,7 +36,7 @@ func (s *MemStore) Heartbeat(now time.Duration) error {
 // assert sees to it that what this owner holds is counted: its leases are returned when it was silent for too long. all
 // says that it has lost its seat, so that its sheets have to be written anew as well. Scopes whose slot another has
 // taken, which are idle, are forgotten.
-func (s *MemStore) assert(now time.Duration, all bool) {
+func (s *Store) assert(now time.Duration, all bool) {
 	for name, sc := range s.scopes {
 		slot, t, _, err := s.find(name, sc.slot)
 		holds := sc.sheet.holds() || len(sc.pending) > 0
@@ -50,7 +52,7 @@ func (s *MemStore) assert(now time.Duration, all bool) {
 
 // sweep returns the leases of owners that have been silent for longer than the TTL, and sets totals right that are not
 // the sum over their owners. One owner a second does it, whoever comes first.
-func (s *MemStore) sweep(now time.Duration) error {
+func (s *Store) sweep(now time.Duration) error {
 	due := false
 	err := swapRoster(s.kv, func(r roster) (roster, error) {
 		since := now - r.swept()
@@ -72,7 +74,7 @@ func (s *MemStore) sweep(now time.Duration) error {
 }
 
 // unseat takes the dead owners off the roster: nothing is counted for them any more.
-func (s *MemStore) unseat(now time.Duration) error {
+func (s *Store) unseat(now time.Duration) error {
 	returned := uint64(0)
 	err := swapRoster(s.kv, func(r roster) (roster, error) {
 		returned = 0
@@ -95,7 +97,7 @@ func (s *MemStore) unseat(now time.Duration) error {
 
 // settle makes the totals of one table the sum over the sheets of its live members, and removes the dead ones. The
 // roster is read after the table: every member was on it before it joined, so one that is not is dead and not new.
-func (s *MemStore) settle(slot int, now time.Duration) error {
+func (s *Store) settle(slot int, now time.Duration) error {
 	for range swapTries {
 		t, cas, err := s.get(slot)
 		if err != nil || t == nil {
@@ -121,7 +123,7 @@ func (s *MemStore) settle(slot int, now time.Duration) error {
 		}
 		copy(fixed[fixed.rowsAt():], sum)
 		err = s.kv.Set(tableKey(slot), fixed, cas)
-		if errors.Is(err, ErrMismatch) {
+		if errors.Is(err, lb.ErrMismatch) {
 			s.Stats.Retries++
 			continue
 		}
@@ -135,7 +137,7 @@ func (s *MemStore) settle(slot int, now time.Duration) error {
 
 // recount returns the rows as the sum over the sheets of the live members, and how many members are dead. It is
 // meaningful only if the table has not changed since it was read, which the caller's swap proves.
-func (s *MemStore) recount(slot int, t table, r roster, now time.Duration) (rows []byte, dead int, ok bool) {
+func (s *Store) recount(slot int, t table, r roster, now time.Duration) (rows []byte, dead int, ok bool) {
 	rows = make([]byte, t.rows()*rowSize)
 	for i := range t.members() {
 		m := t.member(i)
@@ -162,7 +164,7 @@ func (s *MemStore) recount(slot int, t table, r roster, now time.Duration) (rows
 }
 
 // Owners returns how many owners are alive.
-func (s *MemStore) Owners(now time.Duration) (int, error) {
+func (s *Store) Owners(now time.Duration) (int, error) {
 	alive := 0
 	err := swapRoster(s.kv, func(r roster) (roster, error) {
 		alive = 0
@@ -177,15 +179,15 @@ func (s *MemStore) Owners(now time.Duration) (int, error) {
 }
 
 // Loads appends the load of every given endpoint of the scope, over all owners, to dst.
-func (s *MemStore) Loads(scope string, addrs []string, dst []Load) ([]Load, error) {
+func (s *Store) Loads(scope string, addrs []string, dst []lb.Load) ([]lb.Load, error) {
 	t, err := s.look(scope)
 	if err != nil {
 		return dst, err
 	}
 	for _, a := range addrs {
-		l := Load{}
+		l := lb.Load{}
 		if t != nil {
-			if row := t.find(hashAddr(a)); row != noRow {
+			if row := t.find(lb.EndpointHash(a)); row != noRow {
 				l = t.load(row)
 			}
 		}

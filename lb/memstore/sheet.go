@@ -1,6 +1,10 @@
-package lb
+package memstore
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/warmgate/warmgate/lb"
+)
 
 // A sheet is what one owner holds in one table, row by row, up to a step. Only its owner writes it, so it needs no swap:
 //
@@ -23,12 +27,12 @@ func (s sheet) check(owner uint64) bool {
 func (s sheet) seq() uint32 { return binary.LittleEndian.Uint32(s[8:]) }
 func (s sheet) rows() int   { return int(binary.LittleEndian.Uint32(s[12:])) }
 
-func (s sheet) load(row int) Load { return loadAt(s[sheetHeader:], row) }
+func (s sheet) load(row int) lb.Load { return loadAt(s[sheetHeader:], row) }
 
 // holds says whether anything is counted on the sheet.
 func (s sheet) holds() bool {
 	for i := range s.rows() {
-		if s.load(i) != (Load{}) {
+		if s.load(i) != (lb.Load{}) {
 			return true
 		}
 	}
@@ -54,8 +58,8 @@ func (s sheet) record(seq uint32, st step) {
 // addTo counts everything on the sheet in the table, once (sign 1) or back (sign -1).
 func (s sheet) addTo(t table, sign int64) {
 	for i := range min(s.rows(), t.rows()) {
-		if l := s.load(i); l != (Load{}) {
-			t.add(i, Load{sign * l.Requests, sign * l.Tokens})
+		if l := s.load(i); l != (lb.Load{}) {
+			t.add(i, lb.Load{Requests: sign * l.Requests, Tokens: sign * l.Tokens})
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 )
 
 // Owners interrupt each other at any read and write, some die at any write, and there are more scopes than slots: after
@@ -18,10 +19,10 @@ func TestRandomSlots(t *testing.T) {
 		r := &randomSlots{slots: newSlots(t), rand: rand.New(rand.NewPCG(seed, 1)), busy: map[*life]bool{}}
 		r.fill()
 		for range 5 {
-			r.lives = append(r.lives, &life{MemStore: r.newOwner(), held: map[lb.LeaseID]string{}})
+			r.lives = append(r.lives, &life{Store: r.newOwner(), held: map[lb.LeaseID]string{}})
 		}
-		r.onGet = func(string) { r.interrupt(400) }
-		r.onSet = func(key string) {
+		r.OnGet = func(string) { r.interrupt(400) }
+		r.OnSet = func(key string) {
 			if key == "warmgate/1/taking" || strings.Contains(key, "/table/") {
 				r.interrupt(4)
 			}
@@ -29,7 +30,7 @@ func TestRandomSlots(t *testing.T) {
 		for range 1500 {
 			r.act(0)
 		}
-		r.onGet, r.onSet = nil, nil
+		r.OnGet, r.OnSet = nil, nil
 		r.settle()
 		r.check()
 		if r.depth < 2 || r.deaths == 0 {
@@ -37,7 +38,7 @@ func TestRandomSlots(t *testing.T) {
 		}
 		for _, l := range r.lives {
 			for id, scope := range l.held {
-				r.release(l.MemStore, scope, id)
+				r.release(l.Store, scope, id)
 			}
 		}
 		r.settle()
@@ -46,7 +47,7 @@ func TestRandomSlots(t *testing.T) {
 }
 
 type life struct {
-	*lb.MemStore
+	*memstore.Store
 	held map[lb.LeaseID]string
 }
 
@@ -106,7 +107,7 @@ func (r *randomSlots) act(level int) {
 	case k < 8:
 		for id, scope := range l.held {
 			delete(l.held, id)
-			r.release(l.MemStore, scope, id)
+			r.release(l.Store, scope, id)
 			break
 		}
 	case level == 0:
@@ -120,27 +121,27 @@ func (r *randomSlots) act(level int) {
 // die ends an owner at one of its next writes; another takes its place.
 func (r *randomSlots) die(l *life) {
 	left := r.rand.IntN(4)
-	r.setErr = func(string) error {
+	r.SetErr = func(string) error {
 		if left--; left < 0 {
 			panic("dead")
 		}
 		return nil
 	}
-	onGet, onSet := r.onGet, r.onSet
-	r.onGet, r.onSet = nil, nil // nobody else dies with it
+	onGet, onSet := r.OnGet, r.OnSet
+	r.OnGet, r.OnSet = nil, nil // nobody else dies with it
 	func() {
 		defer func() { _ = recover() }()
 		for i := range lb.LeaseID(4) {
 			l.Reserve(r.now, 1<<50+i, planFor(fmt.Sprintf("scope-%d", r.rand.IntN(300))), func(lb.Grant, error) {})
 		}
 	}()
-	r.setErr, r.onGet, r.onSet = nil, onGet, onSet
+	r.SetErr, r.OnGet, r.OnSet = nil, onGet, onSet
 	for _, scope := range l.held {
 		r.held[scope]--
 	}
 	for i := range r.lives {
 		if r.lives[i] == l {
-			r.lives[i] = &life{MemStore: r.newOwner(), held: map[lb.LeaseID]string{}}
+			r.lives[i] = &life{Store: r.newOwner(), held: map[lb.LeaseID]string{}}
 		}
 	}
 	r.deaths++

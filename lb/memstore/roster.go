@@ -1,9 +1,11 @@
-package lb
+package memstore
 
 import (
 	"encoding/binary"
 	"errors"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // The roster lists the owners of one process and when each was last heard of:
@@ -79,7 +81,7 @@ func (r roster) seated(owner uint64, preferred int, now time.Duration) (roster, 
 		}
 	}
 	if r.seats() >= maxSeats {
-		return nil, -1, ErrNoRoom
+		return nil, -1, lb.ErrNoRoom
 	}
 	r = append(r, make([]byte, seatSize)...)
 	binary.LittleEndian.PutUint32(r[4:], uint32(r.seats()+1))
@@ -88,11 +90,11 @@ func (r roster) seated(owner uint64, preferred int, now time.Duration) (roster, 
 }
 
 // swapRoster changes the roster in shared memory. change may be called several times and returns nil to leave it.
-func swapRoster(kv KV, change func(roster) (roster, error)) error {
+func swapRoster(kv lb.KV, change func(roster) (roster, error)) error {
 	for range swapTries {
 		val, cas, err := kv.Get(rosterKey)
-		if errors.Is(err, ErrNotFound) {
-			return ErrUnready
+		if errors.Is(err, lb.ErrNotFound) {
+			return lb.ErrUnready
 		}
 		if err != nil {
 			return &storeError{"reading the roster", err}
@@ -106,9 +108,9 @@ func swapRoster(kv KV, change func(roster) (roster, error)) error {
 			return err
 		}
 		err = kv.Set(rosterKey, next, cas)
-		if !errors.Is(err, ErrMismatch) {
+		if !errors.Is(err, lb.ErrMismatch) {
 			return err
 		}
 	}
-	return ErrContended
+	return lb.ErrContended
 }

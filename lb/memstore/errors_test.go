@@ -1,13 +1,15 @@
-package lb
+package memstore
 
 import (
 	"errors"
 	"testing"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // brokenKV is shared memory of which one operation fails.
 type brokenKV struct {
-	KV
+	lb.KV
 	get, set error
 }
 
@@ -23,12 +25,12 @@ func TestFailuresOfSharedMemory(t *testing.T) {
 		want string
 	}{
 		{"reading at the start", func() error { return Prepare(brokenKV{get: broken}) }, "lb: preparing shared memory: broken"},
-		{"writing at the start", func() error { return Prepare(brokenKV{get: ErrNotFound, set: broken}) }, "lb: preparing shared memory: broken"},
+		{"writing at the start", func() error { return Prepare(brokenKV{get: lb.ErrNotFound, set: broken}) }, "lb: preparing shared memory: broken"},
 		{"reading the roster", func() error {
 			return swapRoster(brokenKV{get: broken}, func(r roster) (roster, error) { return r, nil })
 		}, "lb: reading the roster: broken"},
 		{"reading a table", func() error {
-			_, _, err := (&MemStore{kv: brokenKV{get: broken}}).get(0)
+			_, _, err := (&Store{kv: brokenKV{get: broken}}).get(0)
 			return err
 		}, "lb: reading the counts: broken"},
 	} {

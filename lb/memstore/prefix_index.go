@@ -1,10 +1,12 @@
-package lb
+package memstore
 
 import (
 	"errors"
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -18,7 +20,7 @@ import (
 //
 // It is a cache itself: pages are overwritten when they are full, and what a worker fails to write is lost.
 type prefixIndex struct {
-	kv    KV
+	kv    lb.KV
 	slots int
 	pages []loaded // that the prompt last looked for has led to
 	spans []span   // of its blocks, as far as they are known
@@ -55,14 +57,9 @@ type holding struct {
 	blocks   int
 }
 
-// NeedsLookup says whether a store has to look for the prompt: it has blocks and a length, and endpoints keep it for a while.
-func (p *Prefix) NeedsLookup() bool {
-	return len(p.Blocks) > 0 && p.Bytes > 0 && p.TTL >= time.Millisecond
-}
-
 // look finds the blocks of a prompt that are known, and sets spans to them.
-func (x *prefixIndex) look(p *Prefix) {
-	x.slots = max(p.MemoryBytes/pageMost, MinPages)
+func (x *prefixIndex) look(p *lb.Prefix) {
+	x.slots = max(p.MemoryBytes/pageMost, prefixindex.MinPages)
 	x.pages, x.spans = x.pages[:0], x.spans[:0]
 	at := 0 // behind the last block that was found, in its page
 	for k, b := range p.Blocks {
@@ -102,12 +99,12 @@ func pageKey(slot int) string { return "warmgate/1/prefix/" + strconv.Itoa(slot)
 // load reads a page. One that cannot be read is empty, and is not written.
 func (x *prefixIndex) load(l *loaded) {
 	val, cas, err := x.kv.Get(pageKey(l.slot))
-	l.page, l.cas, l.read = val, cas, err == nil || errors.Is(err, ErrNotFound)
+	l.page, l.cas, l.read = val, cas, err == nil || errors.Is(err, lb.ErrNotFound)
 }
 
 // match returns who has how much of the prompt. An endpoint that has a block has all before it: it computed them to get
 // there, and engines drop the ends of prompts first.
-func (x *prefixIndex) match(now time.Duration, p *Prefix) []holding {
+func (x *prefixIndex) match(now time.Duration, p *lb.Prefix) []holding {
 	x.look(p)
 	var held []holding
 	tick := tickOf(now)
@@ -118,7 +115,7 @@ func (x *prefixIndex) match(now time.Duration, p *Prefix) []holding {
 			e := x.pages[s.page].page.at(at)
 			at += entrySize
 			for h := range maxHolders {
-				if endpoint, age := e.endpoint(h, tick); endpoint != 0 && age <= tickOf(p.keeps(endpoint)) {
+				if endpoint, age := e.endpoint(h, tick); endpoint != 0 && age <= tickOf(p.TTLOf(endpoint)) {
 					held = hold(held, endpoint, k+1)
 				}
 			}
@@ -139,7 +136,7 @@ func hold(held []holding, endpoint uint32, n int) []holding {
 }
 
 // note remembers that the endpoint has the prompt for which match was called last.
-func (x *prefixIndex) note(now time.Duration, p *Prefix, endpoint uint32) {
+func (x *prefixIndex) note(now time.Duration, p *lb.Prefix, endpoint uint32) {
 	tick := tickOf(now)
 	x.place(p.Blocks, tick)
 	for i := range x.pages {
@@ -202,8 +199,8 @@ func (l *loaded) suits(n int, own *loaded, tick uint16) bool {
 
 // forget forgets that the endpoint has more than the first n blocks of the prompt, also those behind one that was lost,
 // which look does not find. Whatever page they are in is that of one of the blocks.
-func (x *prefixIndex) forget(p *Prefix, endpoint uint32, n int) {
-	x.slots = max(p.MemoryBytes/pageMost, MinPages)
+func (x *prefixIndex) forget(p *lb.Prefix, endpoint uint32, n int) {
+	x.slots = max(p.MemoryBytes/pageMost, prefixindex.MinPages)
 	x.pages, x.spans = x.pages[:0], x.spans[:0]
 	for _, b := range p.Blocks {
 		x.open(x.slotOf(b))
@@ -224,7 +221,7 @@ func (x *prefixIndex) change(l *loaded, edit func(page) (page, bool)) {
 			return
 		}
 		p, changed := edit(l.page)
-		if !changed || !errors.Is(x.kv.Set(pageKey(l.slot), p, l.cas), ErrMismatch) {
+		if !changed || !errors.Is(x.kv.Set(pageKey(l.slot), p, l.cas), lb.ErrMismatch) {
 			return
 		}
 	}

@@ -1,15 +1,17 @@
-package lb
+package memstore
 
 import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // swap changes the scope's table by one step of one lease, and by those that wait for it, and now and then writes the
 // owner's sheet. change gets the table as it is and returns it, possibly with more rows, and the step; it may be called
 // several times. Its errors end the swap.
-func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table, step, error)) (step, error) {
+func (s *Store) swap(now time.Duration, sc *scope, change func(table) (table, step, error)) (step, error) {
 	for range swapTries {
 		t, cas, err := s.read(now, sc)
 		if err != nil {
@@ -29,7 +31,7 @@ func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table,
 		t.apply(st)
 		s.log(sc, t.at(tickOf(now)), st)
 		err = s.kv.Set(tableKey(sc.slot), t, cas)
-		if errors.Is(err, ErrMismatch) {
+		if errors.Is(err, lb.ErrMismatch) {
 			s.Stats.Retries++
 			if t.generation() == sc.located && t.generation() != sc.hashed {
 				sc.asked = nil // likewise
@@ -42,11 +44,11 @@ func (s *MemStore) swap(now time.Duration, sc *scope, change func(table) (table,
 		s.swapped(sc, t, st)
 		return st, nil
 	}
-	return step{}, ErrContended
+	return step{}, lb.ErrContended
 }
 
 // log enters the steps of a swap into the table.
-func (s *MemStore) log(sc *scope, t table, last step) {
+func (s *Store) log(sc *scope, t table, last step) {
 	if sc.sheet.seq()-sc.written+uint32(len(sc.pending))+1 > stepsKept {
 		s.write(sc)
 	}
@@ -59,7 +61,7 @@ func (s *MemStore) log(sc *scope, t table, last step) {
 }
 
 // swapped brings the owner's own state to the table that was just written.
-func (s *MemStore) swapped(sc *scope, t table, last step) {
+func (s *Store) swapped(sc *scope, t table, last step) {
 	sc.sheet = sc.sheet.grow(t.rows())
 	for _, st := range sc.pending {
 		sc.sheet.record(sc.sheet.seq()+1, st)
@@ -80,10 +82,10 @@ const busyAbove = 100
 
 // defers says whether a step should wait for the next swap of the scope and be written with it. While this worker makes
 // a thousand reservations a second, that saves half of the swaps and delays a release by a millisecond.
-func (s *MemStore) defers(sc *scope) bool { return s.busy && len(sc.pending) < maxPending }
+func (s *Store) defers(sc *scope) bool { return s.busy && len(sc.pending) < maxPending }
 
 // Flush writes the steps that wait. Call it about ten times a second.
-func (s *MemStore) Flush(now time.Duration) {
+func (s *Store) Flush(now time.Duration) {
 	s.busy = s.reserved > busyAbove
 	s.reserved = 0
 	for _, sc := range s.scopes {
@@ -95,21 +97,21 @@ func (s *MemStore) Flush(now time.Duration) {
 
 // touch makes a swap for the sake of what comes with it: steps that wait, or joining the table. Should it fail, the
 // next swap does the same.
-func (s *MemStore) touch(now time.Duration, sc *scope) {
+func (s *Store) touch(now time.Duration, sc *scope) {
 	_, _ = s.swap(now, sc, func(t table) (table, step, error) {
 		return t, step{from: noRow, to: noRow}, nil
 	})
 }
 
 // write puts the owner's sheet into shared memory.
-func (s *MemStore) write(sc *scope) {
+func (s *Store) write(sc *scope) {
 	sc.inPlace = s.kv.Set(sheetKey(sc.slot, s.seat), sc.sheet, 0) == nil
 	sc.written = sc.sheet.seq()
 }
 
 // join returns the table with this owner among its members. An owner that is not (its first lease here, or it was
 // silent for longer than the TTL and its leases were returned) asserts what it holds.
-func (s *MemStore) join(now time.Duration, sc *scope, t table) (table, error) {
+func (s *Store) join(now time.Duration, sc *scope, t table) (table, error) {
 	if t.memberOf(s.owner) >= 0 {
 		if !sc.inPlace {
 			s.write(sc)
@@ -135,7 +137,7 @@ func (s *MemStore) join(now time.Duration, sc *scope, t table) (table, error) {
 
 // sit puts the owner on the roster, or renews it there. It says whether the owner has kept its seat since the last
 // time; if not, its leases were returned and its sheets may be overwritten.
-func (s *MemStore) sit(now time.Duration) (kept bool, err error) {
+func (s *Store) sit(now time.Duration) (kept bool, err error) {
 	seat := -1
 	err = swapRoster(s.kv, func(r roster) (roster, error) {
 		kept = s.seat >= 0 && s.seat < r.seats() && r.owner(s.seat) == s.owner
@@ -155,7 +157,7 @@ func (s *MemStore) sit(now time.Duration) (kept bool, err error) {
 
 // remap brings the owner's sheet and leases to the rows of t, which may be another table than the one they were
 // counted in.
-func (s *MemStore) remap(sc *scope, t table) (table, error) {
+func (s *Store) remap(sc *scope, t table) (table, error) {
 	var held []uint64
 	for _, l := range s.leases {
 		if l.scope == sc && !slices.Contains(held, sc.hashes[l.row]) {
@@ -187,7 +189,7 @@ func (s *MemStore) remap(sc *scope, t table) (table, error) {
 }
 
 // read returns the scope's table and its version, and gives the scope a slot when it has none.
-func (s *MemStore) read(now time.Duration, sc *scope) (table, uint32, error) {
+func (s *Store) read(now time.Duration, sc *scope) (table, uint32, error) {
 	slot, t, cas, err := s.find(sc.name, sc.slot)
 	if err == nil && t == nil {
 		slot, t, cas, err = s.take(now, sc.name)

@@ -1,4 +1,4 @@
-package lb
+package memstore
 
 // storeError is a failure of shared memory, with what the store was doing. Package fmt would wrap it as well, and add 0.3 MB
 // to each artifact.

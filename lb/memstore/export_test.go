@@ -1,0 +1,7 @@
+package memstore
+
+// Busy makes the store defer releases as it does under load.
+func (s *Store) Busy() { s.busy, s.reserved = true, busyAbove+1 }
+
+// Scopes returns how many scopes the store remembers.
+func (s *Store) Scopes() int { return len(s.scopes) }
