@@ -124,8 +124,14 @@ type Prefix struct {
 	Worth       []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
 	TTL         time.Duration  // for how long an endpoint is taken to keep what it has computed
 	ShortTTL    []EndpointTTL  // endpoints that are taken to keep it for less; shared between plans
-	MemoryBytes int            // bytes that the embedded store may use to remember who has what
-	RedisBytes  int            // bytes that a store in Redis may use for that
+	IndexMemory IndexMemory    // of the prefix index that records the prompt
+}
+
+// IndexMemory is how many bytes the prefix index of a cluster may use. Policies copy it from their configuration into
+// plans, and each kind of store reads its own field. Configurations of one cluster may differ in it.
+type IndexMemory struct {
+	Local  int // in the memory of one gateway: see [LocalStore]
+	Remote int // in a [RemoteStore], for all gateways
 }
 
 // NeedsLookup says whether a store has to look for the prompt: it has blocks and a length, and endpoints keep it for a while.

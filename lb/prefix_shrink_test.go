@@ -37,7 +37,8 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	p, v := newProcess(t), viewOf(4)
 	store := memstore.New(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, MemoryBytes: 1 << 20},
+		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+		Cache: lb.CacheConfig{Credit: 1, TTL: ttl, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,8 @@ func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *
 	}
 	// With so much credit load hardly matters, so that only what is known makes a difference.
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *terms, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, MemoryBytes: 8 << 20},
+		Cluster: *terms, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(),
+		Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 	r.policy, err = lb.New(policy, lb.Config{
 		Cluster: lb.ClusterConfig{Health: healthConfig}, Health: r.health, Engines: r.engines,
 		Caches: lb.NewCaches(), Shares: lb.NewShares(),
-		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, MemoryBytes: 4 << 20},
+		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}},
 		Engine: lb.EngineConfig{
 			StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 		},

@@ -223,7 +223,10 @@ func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
 		Unit: unitOf(c), Cluster: termsOf(c), Health: cl.health, Caches: cl.caches,
 		Engines: cl.engines, Engine: engineOf(c), Shares: cl.shares,
-		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, MemoryBytes: c.Prefix.TableBytes, RedisBytes: c.Prefix.RedisBytes},
+		Cache: lb.CacheConfig{
+			Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second,
+			IndexMemory: lb.IndexMemory{Local: c.Prefix.TableBytes, Remote: c.Prefix.RedisBytes},
+		},
 	}
 }
 

@@ -59,7 +59,7 @@ type holding struct {
 
 // look finds the blocks of a prompt that are known, and sets spans to them.
 func (x *prefixIndex) look(p *lb.Prefix) {
-	x.slots = max(p.MemoryBytes/pageMost, prefixindex.MinPages)
+	x.slots = max(p.IndexMemory.Local/pageMost, prefixindex.MinPages)
 	x.pages, x.spans = x.pages[:0], x.spans[:0]
 	at := 0 // behind the last block that was found, in its page
 	for k, b := range p.Blocks {
@@ -200,7 +200,7 @@ func (l *loaded) suits(n int, own *loaded, tick uint16) bool {
 // forget forgets that the endpoint has more than the first n blocks of the prompt, also those behind one that was lost,
 // which look does not find. Whatever page they are in is that of one of the blocks.
 func (x *prefixIndex) forget(p *lb.Prefix, endpoint uint32, n int) {
-	x.slots = max(p.MemoryBytes/pageMost, prefixindex.MinPages)
+	x.slots = max(p.IndexMemory.Local/pageMost, prefixindex.MinPages)
 	x.pages, x.spans = x.pages[:0], x.spans[:0]
 	for _, b := range p.Blocks {
 		x.open(x.slotOf(b))

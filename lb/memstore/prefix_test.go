@@ -162,7 +162,7 @@ func (m *memoryKV) Set(key string, val []byte, cas uint32) error {
 }
 
 func prefixOf(room int, ttl time.Duration, keys ...uint64) *lb.Prefix {
-	return &lb.Prefix{Blocks: blocksOf(keys...), Bytes: len(keys), MemoryBytes: room, TTL: ttl}
+	return &lb.Prefix{Blocks: blocksOf(keys...), Bytes: len(keys), IndexMemory: lb.IndexMemory{Local: room}, TTL: ttl}
 }
 
 // What is known for longer than the TTL does not count, and what is noted again does.

@@ -34,7 +34,7 @@ func WithPrompt(p *lb.Plan, credit float64, blocks []prompt.Block) *lb.Plan {
 	out.Unit, out.Tokens = lb.Tokens, promptTokens+answerTokens
 	out.Prefix = lb.Prefix{
 		Blocks: blocks, Bytes: 100 * len(blocks), Tokens: promptTokens, Credit: credit * promptTokens,
-		TTL: time.Minute, MemoryBytes: 8 << 20, RedisBytes: 8 << 20,
+		TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20, Remote: 8 << 20},
 	}
 	return &out
 }

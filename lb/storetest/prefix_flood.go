@@ -30,7 +30,7 @@ func testPrefixFlood(t *testing.T, w *world) {
 	s, p, id := w.NewOwner(), Even(Addrs(4)), lb.LeaseID(0)
 	send := func(tenant byte, seeds ...uint64) (cached, of int) {
 		plan := WithPrompt(p, 1, Claimed(Blocks(seeds...), tenant))
-		plan.Prefix.MemoryBytes, plan.Prefix.RedisBytes = floodRoom, floodRoom
+		plan.Prefix.IndexMemory = lb.IndexMemory{Local: floodRoom, Remote: floodRoom}
 		id++
 		_, g, err := w.reserve(s, id, plan)
 		if err != nil {

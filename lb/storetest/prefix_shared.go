@@ -84,7 +84,7 @@ func (w *world) shared(t *testing.T, shared, prompts, talks int) {
 // known sends a prompt, and returns how many of its blocks are known.
 func (w *world) known(s lb.Store, room int, blocks []prompt.Block) int {
 	p := WithPrompt(Even(Addrs(1)), 1, blocks)
-	p.Prefix.TTL, p.Prefix.MemoryBytes, p.Prefix.RedisBytes = time.Hour, room, room
+	p.Prefix.TTL, p.Prefix.IndexMemory = time.Hour, lb.IndexMemory{Local: room, Remote: room}
 	_, g, err := w.reserve(s, 1, p)
 	if err != nil {
 		w.t.Fatal(err)
