@@ -1,11 +1,11 @@
 package memstore
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
@@ -30,11 +30,11 @@ type entry []byte
 
 // search returns where the block's entry is, -1 if it is not there. It looks first at an offset where it may well be.
 func (p page) search(key uint64, guess int) int {
-	if guess+entrySize <= len(p) && binary.LittleEndian.Uint64(p[guess:]) == key {
+	if guess+entrySize <= len(p) && wire.Uint64(p, guess) == key {
 		return guess
 	}
 	for at := 0; at+entrySize <= len(p); at += entrySize {
-		if binary.LittleEndian.Uint64(p[at:]) == key {
+		if wire.Uint64(p, at) == key {
 			return at
 		}
 	}
@@ -66,14 +66,14 @@ func (p page) turnover(now uint16) uint16 {
 
 // in says whether the entry is that of one of the blocks.
 func (e entry) in(blocks []prompt.Block) bool {
-	key := binary.LittleEndian.Uint64(e)
+	key := wire.Uint64(e, 0)
 	return slices.ContainsFunc(blocks, func(b prompt.Block) bool { return b.Key == key })
 }
 
 // endpoint returns the i-th endpoint, 0 if there is none, and how many ticks ago it was seen.
 func (e entry) endpoint(i int, now uint16) (endpoint uint32, age uint16) {
 	h := e[8+i*holderSize:]
-	return binary.LittleEndian.Uint32(h), now - binary.LittleEndian.Uint16(h[4:])
+	return wire.Uint32(h, 0), now - wire.Uint16(h, 4)
 }
 
 // put moves the endpoint to the front. It returns false if nothing had to change: the endpoint was noted a moment ago, or as
@@ -94,8 +94,8 @@ func (e entry) put(endpoint uint32, now uint16) bool {
 		}
 	}
 	copy(e[8+holderSize:8+(at+1)*holderSize], e[8:8+at*holderSize])
-	binary.LittleEndian.PutUint32(e[8:], endpoint)
-	binary.LittleEndian.PutUint16(e[12:], now)
+	wire.PutUint32(e, 8, endpoint)
+	wire.PutUint16(e, 12, now)
 	return true
 }
 
@@ -129,7 +129,7 @@ func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bo
 		e := p.find(b.Key)
 		if e == nil {
 			e = make(entry, entrySize)
-			binary.LittleEndian.PutUint64(e, b.Key)
+			wire.PutUint64(e, 0, b.Key)
 			e.put(endpoint, now)
 		}
 		front = append(front, e...)

@@ -1,16 +1,17 @@
 package memstore
 
 import (
-	"encoding/binary"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
 )
 
 // filled returns a page of n entries that were written at a tick.
 func filled(n int, tick uint16) (p page) {
 	for i := range n {
 		e := make(entry, entrySize)
-		binary.LittleEndian.PutUint64(e, uint64(i))
+		wire.PutUint64(e, 0, uint64(i))
 		e.put(1, tick)
 		p = append(p, e...)
 	}

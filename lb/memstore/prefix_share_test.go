@@ -1,18 +1,18 @@
 package memstore
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // keysOf returns the keys in the page, from the front.
 func keysOf(p page) (keys []uint64) {
 	for at := 0; at < len(p); at += entrySize {
-		keys = append(keys, binary.LittleEndian.Uint64(p[at:]))
+		keys = append(keys, wire.Uint64(p, at))
 	}
 	return keys
 }

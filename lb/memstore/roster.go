@@ -1,10 +1,10 @@
 package memstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -27,34 +27,34 @@ const (
 
 func newRoster() roster {
 	r := make(roster, rosterHeader)
-	binary.LittleEndian.PutUint32(r, rosterMagic)
+	wire.PutUint32(r, 0, rosterMagic)
 	return r
 }
 
 func (r roster) check() error {
-	if len(r) < rosterHeader || binary.LittleEndian.Uint32(r) != rosterMagic || len(r) != rosterHeader+r.seats()*seatSize {
+	if len(r) < rosterHeader || wire.Uint32(r, 0) != rosterMagic || len(r) != rosterHeader+r.seats()*seatSize {
 		return errDamaged
 	}
 	return nil
 }
 
-func (r roster) seats() int           { return int(binary.LittleEndian.Uint32(r[4:])) }
-func (r roster) swept() time.Duration { return time.Duration(binary.LittleEndian.Uint64(r[8:])) }
+func (r roster) seats() int           { return int(wire.Uint32(r, 4)) }
+func (r roster) swept() time.Duration { return wire.Duration(r, 8) }
 func (r roster) owner(seat int) uint64 {
-	return binary.LittleEndian.Uint64(r[rosterHeader+seat*seatSize:])
+	return wire.Uint64(r, rosterHeader+seat*seatSize)
 }
 
 func (r roster) setSwept(now time.Duration) {
-	binary.LittleEndian.PutUint64(r[8:], uint64(now))
+	wire.PutDuration(r, 8, now)
 }
 
 func (r roster) beat(seat int) time.Duration {
-	return time.Duration(binary.LittleEndian.Uint64(r[rosterHeader+seat*seatSize+8:]))
+	return wire.Duration(r, rosterHeader+seat*seatSize+8)
 }
 
 func (r roster) set(seat int, owner uint64, now time.Duration) {
-	binary.LittleEndian.PutUint64(r[rosterHeader+seat*seatSize:], owner)
-	binary.LittleEndian.PutUint64(r[rosterHeader+seat*seatSize+8:], uint64(now))
+	wire.PutUint64(r, rosterHeader+seat*seatSize, owner)
+	wire.PutDuration(r, rosterHeader+seat*seatSize+8, now)
 }
 
 // alive says whether the owner was heard of within the TTL.
@@ -84,7 +84,7 @@ func (r roster) seated(owner uint64, preferred int, now time.Duration) (roster, 
 		return nil, -1, lb.ErrNoRoom
 	}
 	r = append(r, make([]byte, seatSize)...)
-	binary.LittleEndian.PutUint32(r[4:], uint32(r.seats()+1))
+	wire.PutUint32(r, 4, uint32(r.seats()+1))
 	r.set(r.seats()-1, owner, now)
 	return r, r.seats() - 1, nil
 }

@@ -1,8 +1,7 @@
 package memstore
 
 import (
-	"encoding/binary"
-
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -15,17 +14,17 @@ const sheetHeader = 16
 
 func newSheet(owner uint64) sheet {
 	s := make(sheet, sheetHeader)
-	binary.LittleEndian.PutUint64(s, owner)
+	wire.PutUint64(s, 0, owner)
 	return s
 }
 
 // check says whether s is a whole sheet of the owner.
 func (s sheet) check(owner uint64) bool {
-	return len(s) >= sheetHeader && binary.LittleEndian.Uint64(s) == owner && len(s) == sheetHeader+s.rows()*rowSize
+	return len(s) >= sheetHeader && wire.Uint64(s, 0) == owner && len(s) == sheetHeader+s.rows()*rowSize
 }
 
-func (s sheet) seq() uint32 { return binary.LittleEndian.Uint32(s[8:]) }
-func (s sheet) rows() int   { return int(binary.LittleEndian.Uint32(s[12:])) }
+func (s sheet) seq() uint32 { return wire.Uint32(s, 8) }
+func (s sheet) rows() int   { return int(wire.Uint32(s, 12)) }
 
 func (s sheet) load(row int) lb.Load { return loadAt(s[sheetHeader:], row) }
 
@@ -45,14 +44,14 @@ func (s sheet) grow(n int) sheet {
 		return s
 	}
 	s = append(s, make([]byte, (n-s.rows())*rowSize)...)
-	binary.LittleEndian.PutUint32(s[12:], uint32(n))
+	wire.PutUint32(s, 12, uint32(n))
 	return s
 }
 
 // record counts a step and gives the sheet the step's sequence number.
 func (s sheet) record(seq uint32, st step) {
 	st.apply(s[sheetHeader:], s.rows())
-	binary.LittleEndian.PutUint32(s[8:], seq)
+	wire.PutUint32(s, 8, seq)
 }
 
 // addTo counts everything on the sheet in the table, once (sign 1) or back (sign -1).

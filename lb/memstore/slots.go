@@ -1,12 +1,12 @@
 package memstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -70,8 +70,7 @@ func (s *Store) take(now time.Duration, scope string) (int, table, uint32, error
 				return -1, nil, 0, err
 			}
 		}
-		val = binary.LittleEndian.AppendUint16(nil, uint16(slot))
-		val = append(binary.LittleEndian.AppendUint16(val, tickOf(now)), scope...)
+		val = wire.Writer(nil).Uint16(uint16(slot)).Uint16(tickOf(now)).Raw(scope)
 		if err = s.kv.Set(takingKey, val, version); err == nil {
 			err = s.kv.Set(tableKey(slot), newTable(scope).at(tickOf(now)), cas)
 		}
@@ -88,11 +87,9 @@ func (s *Store) take(now time.Duration, scope string) (int, table, uint32, error
 // finish does what is left of a taking, of which version is the version of its value. Afterwards whoever began it can
 // no longer do so.
 func (s *Store) finish(val []byte, version uint32) error {
-	if len(val) < 4 {
-		return nil
-	}
-	slot, tick, scope := int(binary.LittleEndian.Uint16(val)), binary.LittleEndian.Uint16(val[2:]), string(val[4:])
-	if slot >= tableSlots {
+	r := wire.NewReader(val)
+	slot, tick, scope := int(r.Uint16()), r.Uint16(), string(r.Rest())
+	if !r.OK() || slot >= tableSlots {
 		return nil
 	}
 	t, cas, err := s.get(slot)

@@ -1,9 +1,9 @@
 package memstore
 
 import (
-	"encoding/binary"
 	"errors"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -37,34 +37,34 @@ var errDamaged = errors.New("lb: damaged table in shared memory")
 
 func newTable(scope string) table {
 	t := make(table, headerSize, headerSize+len(scope))
-	binary.LittleEndian.PutUint32(t, tableMagic)
-	binary.LittleEndian.PutUint16(t[12:], uint16(len(scope)))
+	wire.PutUint32(t, 0, tableMagic)
+	wire.PutUint16(t, 12, uint16(len(scope)))
 	return append(t, scope...)
 }
 
 // check returns errDamaged unless the sections of t add up to its length. Only a checked table may be used.
 func (t table) check() error {
-	if len(t) < headerSize || binary.LittleEndian.Uint32(t) != tableMagic || len(t) != t.scopeAt()+t.scopeLen() {
+	if len(t) < headerSize || wire.Uint32(t, 0) != tableMagic || len(t) != t.scopeAt()+t.scopeLen() {
 		return errDamaged
 	}
 	return nil
 }
 
-func (t table) generation() uint32  { return binary.LittleEndian.Uint32(t[4:]) }
-func (t table) rows() int           { return int(binary.LittleEndian.Uint16(t[8:])) }
-func (t table) members() int        { return int(binary.LittleEndian.Uint16(t[10:])) }
-func (t table) scopeLen() int       { return int(binary.LittleEndian.Uint16(t[12:])) }
+func (t table) generation() uint32  { return wire.Uint32(t, 4) }
+func (t table) rows() int           { return int(wire.Uint16(t, 8)) }
+func (t table) members() int        { return int(wire.Uint16(t, 10)) }
+func (t table) scopeLen() int       { return int(wire.Uint16(t, 12)) }
 func (t table) rowsAt() int         { return headerSize + t.members()*memberSize }
 func (t table) hashesAt() int       { return t.rowsAt() + t.rows()*rowSize }
 func (t table) scopeAt() int        { return t.hashesAt() + t.rows()*hashSize }
 func (t table) isFor(s string) bool { return string(t[t.scopeAt():]) == s }
 
 // used returns the tick in which t was last used, by the clock of pages: see seenTick.
-func (t table) used() uint16 { return binary.LittleEndian.Uint16(t[14:]) }
+func (t table) used() uint16 { return wire.Uint16(t, 14) }
 
 // at returns t, last used in the tick.
 func (t table) at(tick uint16) table {
-	binary.LittleEndian.PutUint16(t[14:], tick)
+	wire.PutUint16(t, 14, tick)
 	return t
 }
 
@@ -81,7 +81,7 @@ func (t table) isIdle() bool {
 func (t table) load(row int) lb.Load { return loadAt(t[t.rowsAt():], row) }
 
 func (t table) hash(row int) uint64 {
-	return binary.LittleEndian.Uint64(t[t.hashesAt()+row*hashSize:])
+	return wire.Uint64(t, t.hashesAt()+row*hashSize)
 }
 
 // add changes the count of a row, never below zero.
@@ -126,11 +126,11 @@ func (t table) withRows(hashes []uint64) (table, error) {
 	for _, h := range hashes {
 		if wanted[h] {
 			delete(wanted, h)
-			binary.LittleEndian.PutUint64(out[out.hashesAt()+free[0]*hashSize:], h)
+			wire.PutUint64(out, out.hashesAt()+free[0]*hashSize, h)
 			free = free[1:]
 		}
 	}
-	binary.LittleEndian.PutUint32(out[4:], t.generation()+1)
+	wire.PutUint32(out, 4, t.generation()+1)
 	return out, nil
 }
 
@@ -142,7 +142,7 @@ func (t table) grown(n int) table {
 	out = append(out, t[t.hashesAt():t.scopeAt()]...)
 	out = append(out, make([]byte, n*hashSize)...)
 	out = append(out, t[t.scopeAt():]...)
-	binary.LittleEndian.PutUint16(out[8:], uint16(t.rows()+n))
+	wire.PutUint16(out, 8, uint16(t.rows()+n))
 	return out
 }
 
@@ -160,35 +160,35 @@ type step struct {
 
 func (t table) member(i int) member { return member(t[headerSize+i*memberSize:][:memberSize]) }
 
-func (m member) owner() uint64 { return binary.LittleEndian.Uint64(m) }
-func (m member) seq() uint32   { return binary.LittleEndian.Uint32(m[8:]) }
-func (m member) seat() int     { return int(binary.LittleEndian.Uint16(m[12:])) }
+func (m member) owner() uint64 { return wire.Uint64(m, 0) }
+func (m member) seq() uint32   { return wire.Uint32(m, 8) }
+func (m member) seat() int     { return int(wire.Uint16(m, 12)) }
 
 // step returns the step of the given sequence number, one of the last stepsKept.
 func (m member) step(seq uint32) step {
 	r := m[16+int(seq%stepsKept)*stepSize:]
 	return step{
-		from: int(binary.LittleEndian.Uint16(r)), to: int(binary.LittleEndian.Uint16(r[2:])),
-		fromTokens: int64(binary.LittleEndian.Uint32(r[4:])), toTokens: int64(binary.LittleEndian.Uint32(r[8:])),
+		from: int(wire.Uint16(r, 0)), to: int(wire.Uint16(r, 2)),
+		fromTokens: int64(wire.Uint32(r, 4)), toTokens: int64(wire.Uint32(r, 8)),
 	}
 }
 
 // sit makes the owner the member, at the given seat and sequence number.
 func (m member) sit(owner uint64, seat int, seq uint32) {
-	binary.LittleEndian.PutUint64(m, owner)
-	binary.LittleEndian.PutUint32(m[8:], seq)
-	binary.LittleEndian.PutUint16(m[12:], uint16(seat))
+	wire.PutUint64(m, 0, owner)
+	wire.PutUint32(m, 8, seq)
+	wire.PutUint16(m, 12, uint16(seat))
 }
 
 // log adds a step.
 func (m member) log(s step) {
 	seq := m.seq() + 1
-	binary.LittleEndian.PutUint32(m[8:], seq)
+	wire.PutUint32(m, 8, seq)
 	r := m[16+int(seq%stepsKept)*stepSize:]
-	binary.LittleEndian.PutUint16(r, uint16(s.from))
-	binary.LittleEndian.PutUint16(r[2:], uint16(s.to))
-	binary.LittleEndian.PutUint32(r[4:], uint32(s.fromTokens))
-	binary.LittleEndian.PutUint32(r[8:], uint32(s.toTokens))
+	wire.PutUint16(r, 0, uint16(s.from))
+	wire.PutUint16(r, 2, uint16(s.to))
+	wire.PutUint32(r, 4, uint32(s.fromTokens))
+	wire.PutUint32(r, 8, uint32(s.toTokens))
 }
 
 // memberOf returns the index of the owner among the members, or -1.
@@ -207,7 +207,7 @@ func (t table) withMember() table {
 	out = append(out, t[:t.rowsAt()]...)
 	out = append(out, make([]byte, memberSize)...)
 	out = append(out, t[t.rowsAt():]...)
-	binary.LittleEndian.PutUint16(out[10:], uint16(t.members()+1))
+	wire.PutUint16(out, 10, uint16(t.members()+1))
 	return out
 }
 
@@ -215,7 +215,7 @@ func (t table) withMember() table {
 func (t table) withoutMember(i int) table {
 	at := headerSize + i*memberSize
 	out := append(append(table(nil), t[:at]...), t[at+memberSize:]...)
-	binary.LittleEndian.PutUint16(out[10:], uint16(t.members()-1))
+	wire.PutUint16(out, 10, uint16(t.members()-1))
 	return out
 }
 
@@ -234,11 +234,11 @@ func (s step) apply(rows []byte, n int) {
 
 func loadAt(rows []byte, i int) lb.Load {
 	r := rows[i*rowSize:]
-	return lb.Load{Requests: int64(binary.LittleEndian.Uint32(r)), Tokens: int64(binary.LittleEndian.Uint64(r[4:]))}
+	return lb.Load{Requests: int64(wire.Uint32(r, 0)), Tokens: int64(wire.Uint64(r, 4))}
 }
 
 func addAt(rows []byte, i int, d lb.Load) {
 	r, l := rows[i*rowSize:], loadAt(rows, i)
-	binary.LittleEndian.PutUint32(r, uint32(max(0, l.Requests+d.Requests)))
-	binary.LittleEndian.PutUint64(r[4:], uint64(max(0, l.Tokens+d.Tokens)))
+	wire.PutUint32(r, 0, uint32(max(0, l.Requests+d.Requests)))
+	wire.PutUint64(r, 4, uint64(max(0, l.Tokens+d.Tokens)))
 }
