@@ -56,8 +56,8 @@ func (b *backend) Loads(scope string, addrs []string) []lb.Load {
 	return out
 }
 
-// TableBlocks implements storetest.Backend.
-func (b *backend) TableBlocks(bytes int) int { return redisclient.TableBlocks(bytes) }
+// IndexBlocks implements storetest.Backend.
+func (b *backend) IndexBlocks(bytes int) int { return redisclient.IndexBlocks(bytes) }
 
 // loads reads the totals of a scope.
 func (w *wire) loads(scope string) map[string]lb.Load {

@@ -82,8 +82,8 @@ func TestNames(t *testing.T) {
 // TestLimits holds the limits that the documents state to the constants behind them.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct{ doc, says, file, constant string }{
-		{"README.md", "At most 256 clusters", "lb/memstore/store.go", `tableSlots += 256\b`},
-		{"README_ZH.md", "最多 256 个集群", "lb/memstore/store.go", `tableSlots += 256\b`},
+		{"README.md", "At most 256 clusters", "lb/memstore/keys.go", `tableSlots += 256\b`},
+		{"README_ZH.md", "最多 256 个集群", "lb/memstore/keys.go", `tableSlots += 256\b`},
 		{"README.md", "4096 endpoints in a cluster", "lb/memstore/table.go", `maxRows += 4096\b`},
 		{"README_ZH.md", "最多 4096 个端点", "lb/memstore/table.go", `maxRows += 4096\b`},
 		{"README.md", "At most 64 endpoints of a cluster have gauges", "plugin/publish.go", `maxGauges += 64\b`},

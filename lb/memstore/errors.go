@@ -1,14 +1,19 @@
 package memstore
 
-// storeError is a failure of shared memory, with what the store was doing. Package fmt would wrap it as well, and add 0.3 MB
-// to each artifact.
+import "errors"
+
+// errDamaged is returned for a value that is not of its format.
+var errDamaged = errors.New("memstore: damaged value in shared memory")
+
+// storeError is a failure of shared memory, with what the store was doing. Package fmt could wrap it as well, but would
+// add 0.3 MB to each artifact.
 type storeError struct {
 	doing string
 	err   error
 }
 
 // Error implements error.
-func (e *storeError) Error() string { return "lb: " + e.doing + ": " + e.err.Error() }
+func (e *storeError) Error() string { return "memstore: " + e.doing + ": " + e.err.Error() }
 
-// Unwrap returns what shared memory said.
+// Unwrap returns the error of shared memory.
 func (e *storeError) Unwrap() error { return e.err }

@@ -7,7 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// brokenKV is shared memory of which one operation fails.
+// brokenKV is shared memory whose operations return the given errors.
 type brokenKV struct {
 	lb.KV
 	get, set error
@@ -19,24 +19,27 @@ func (kv brokenKV) Set(string, []byte, uint32) error { return kv.set }
 
 func TestFailuresOfSharedMemory(t *testing.T) {
 	broken := errors.New("broken")
+	const preparing = "memstore: preparing shared memory: broken"
 	for _, c := range []struct {
 		name string
 		run  func() error
 		want string
 	}{
-		{"reading at the start", func() error { return Prepare(brokenKV{get: broken}) }, "lb: preparing shared memory: broken"},
-		{"writing at the start", func() error { return Prepare(brokenKV{get: lb.ErrNotFound, set: broken}) }, "lb: preparing shared memory: broken"},
-		{"reading the roster", func() error {
-			return swapRoster(brokenKV{get: broken}, func(r roster) (roster, error) { return r, nil })
-		}, "lb: reading the roster: broken"},
+		{"reading at the start", func() error { return Prepare(brokenKV{get: broken}) }, preparing},
+		{"writing at the start", func() error {
+			return Prepare(brokenKV{get: lb.ErrNotFound, set: broken})
+		}, preparing},
+		{"reading the owner directory", func() error {
+			return updateDirectory(brokenKV{get: broken}, func(d directory) (directory, error) { return d, nil })
+		}, "memstore: reading the owner directory: broken"},
 		{"reading a table", func() error {
 			_, _, err := (&Store{kv: brokenKV{get: broken}}).get(0)
 			return err
-		}, "lb: reading the counts: broken"},
+		}, "memstore: reading the counts: broken"},
 	} {
 		err := c.run()
 		if !errors.Is(err, broken) || err.Error() != c.want {
-			t.Errorf("%s: got %q, want %q, wrapping what shared memory said", c.name, err, c.want)
+			t.Errorf("%s: got %q, want %q, wrapping the error of shared memory", c.name, err, c.want)
 		}
 	}
 }

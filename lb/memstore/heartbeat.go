@@ -7,87 +7,88 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// sweepEvery is the least time between two sweeps, whichever owner makes them.
+// sweepEvery is the shortest time between two sweeps, of any owners.
 const sweepEvery = time.Second
 
-// Heartbeat implements [lb.Store]. An owner that never reserved may beat too: it then only looks after the others.
+// Heartbeat implements [lb.Store]. An owner without a reservation so far is not in the owner directory: it only returns
+// the leases of others.
 func (s *Store) Heartbeat(now time.Duration) error {
-	for id, forget := range s.early {
+	for id, forget := range s.releasedEarly {
 		if now >= forget {
-			delete(s.early, id)
+			delete(s.releasedEarly, id)
 		}
 	}
-	if s.seat >= 0 {
-		kept, err := s.sit(now)
+	if s.index >= 0 {
+		kept, err := s.register(now)
 		if err != nil {
 			return err
 		}
-		s.assert(now, !kept)
+		s.rejoin(now, !kept)
 	}
 	s.Flush(now)
-	late := s.late
-	s.late = nil
-	for _, id := range late {
+	failed := s.failedReleases
+	s.failedReleases = nil
+	for _, id := range failed {
 		s.Release(now, id)
 	}
 	return s.sweep(now)
 }
 
-// assert sees to it that what this owner holds is counted: its leases are returned when it was silent for too long. all
-// says that it has lost its seat, so that its sheets have to be written anew as well. Scopes whose slot another has
-// taken, which are idle, are forgotten.
-func (s *Store) assert(now time.Duration, all bool) {
+// rejoin makes the owner a member again of each table in which it holds leases, for the case that they were returned
+// because its heartbeats were late. If all is true it has lost its index, and so it has to write all its checkpoints
+// again. Scopes without leases whose slot was assigned to another scope are forgotten.
+func (s *Store) rejoin(now time.Duration, all bool) {
 	for name, sc := range s.scopes {
 		slot, t, _, err := s.find(name, sc.slot)
-		holds := sc.sheet.holds() || len(sc.pending) > 0
+		holds := !sc.held.isEmpty() || len(sc.pending) > 0
 		switch {
 		case err != nil:
 		case !holds && (t == nil || slot != sc.slot):
 			delete(s.scopes, name)
 		case all || t == nil || slot != sc.slot || holds && t.memberOf(s.owner) < 0:
-			s.touch(now, sc)
+			s.sync(now, sc)
 		}
 	}
 }
 
-// sweep returns the leases of owners that have been silent for longer than the TTL, and sets totals right that are not
-// the sum over their owners. One owner a second does it, whoever comes first.
+// sweep returns the leases of owners without a heartbeat for longer than the TTL, and corrects totals that are not the
+// sum of what the owners hold. It does so if no owner has for sweepEvery.
 func (s *Store) sweep(now time.Duration) error {
 	due := false
-	err := swapRoster(s.kv, func(r roster) (roster, error) {
-		since := now - r.swept()
+	err := updateDirectory(s.kv, func(d directory) (directory, error) {
+		since := now - d.sweptAt()
 		if due = since < 0 || since >= sweepEvery; !due {
 			return nil, nil
 		}
-		r.setSwept(now)
-		return r, nil
+		d.setSweptAt(now)
+		return d, nil
 	})
 	if err != nil || !due {
 		return err
 	}
 	for slot := range tableSlots {
-		if err := s.settle(slot, now); err != nil && !errors.Is(err, errDamaged) {
+		if err := s.reconcile(slot, now); err != nil && !errors.Is(err, errDamaged) {
 			return err
 		}
 	}
-	return s.unseat(now)
+	return s.removeDead(now)
 }
 
-// unseat takes the dead owners off the roster: nothing is counted for them any more.
-func (s *Store) unseat(now time.Duration) error {
+// removeDead removes the dead owners from the owner directory, after all tables have been reconciled.
+func (s *Store) removeDead(now time.Duration) error {
 	returned := uint64(0)
-	err := swapRoster(s.kv, func(r roster) (roster, error) {
+	err := updateDirectory(s.kv, func(d directory) (directory, error) {
 		returned = 0
-		for i := range r.seats() {
-			if r.owner(i) != 0 && now-r.beat(i) > s.ttl {
-				r.set(i, 0, 0)
+		for i := range d.size() {
+			if d.owner(i) != 0 && now-d.heartbeat(i) > s.ttl {
+				d.set(i, 0, 0)
 				returned++
 			}
 		}
 		if returned == 0 {
 			return nil, nil
 		}
-		return r, nil
+		return d, nil
 	})
 	if err == nil {
 		s.Stats.Returned += returned
@@ -95,20 +96,21 @@ func (s *Store) unseat(now time.Duration) error {
 	return err
 }
 
-// settle makes the totals of one table the sum over the sheets of its live members, and removes the dead ones. The
-// roster is read after the table: every member was on it before it joined, so one that is not is dead and not new.
-func (s *Store) settle(slot int, now time.Duration) error {
-	for range swapTries {
+// reconcile sets the totals of one table to the sum of what its live members hold, and removes the dead members. It
+// reads the owner directory after the table: an owner is in the directory before it becomes a member, so a member that
+// is not there is dead and not new.
+func (s *Store) reconcile(slot int, now time.Duration) error {
+	for range maxTries {
 		t, cas, err := s.get(slot)
 		if err != nil || t == nil {
 			return err
 		}
-		val, _, err := s.kv.Get(rosterKey)
-		r := roster(val)
-		if err != nil || r.check() != nil {
+		val, _, err := s.kv.Get(directoryKey)
+		d := directory(val)
+		if err != nil || d.check() != nil {
 			return errDamaged
 		}
-		sum, dead, ok := s.recount(slot, t, r, now)
+		sum, dead, ok := s.recount(slot, t, d, now)
 		if !ok {
 			continue // a member has taken a step since the table was read
 		}
@@ -117,7 +119,7 @@ func (s *Store) settle(slot int, now time.Duration) error {
 		}
 		fixed := t
 		for i := t.members() - 1; i >= 0 && dead > 0; i-- {
-			if !r.alive(t.member(i).owner(), now, s.ttl) {
+			if !d.alive(t.member(i).owner(), now, s.ttl) {
 				fixed = fixed.withoutMember(i)
 			}
 		}
@@ -135,28 +137,29 @@ func (s *Store) settle(slot int, now time.Duration) error {
 	return nil // the next sweep will try again
 }
 
-// recount returns the rows as the sum over the sheets of the live members, and how many members are dead. It is
-// meaningful only if the table has not changed since it was read, which the caller's swap proves.
-func (s *Store) recount(slot int, t table, r roster, now time.Duration) (rows []byte, dead int, ok bool) {
+// recount returns the rows of the table as the sum of what its live members hold, and the number of its dead members.
+// ok is false if a checkpoint and the log that was read do not fit together. Otherwise the sum is right if the table
+// has not changed since it was read, which the caller's compare-and-swap proves.
+func (s *Store) recount(slot int, t table, d directory, now time.Duration) (rows []byte, dead int, ok bool) {
 	rows = make([]byte, t.rows()*rowSize)
 	for i := range t.members() {
 		m := t.member(i)
-		if !r.alive(m.owner(), now, s.ttl) {
+		if !d.alive(m.owner(), now, s.ttl) {
 			dead++
 			continue
 		}
-		val, _, err := s.kv.Get(sheetKey(slot, m.seat()))
-		sh := sheet(val)
-		if err != nil || !sh.check(m.owner()) {
+		val, _, err := s.kv.Get(checkpointKey(slot, m.index()))
+		c := checkpoint(val)
+		if err != nil || !c.check(m.owner()) {
 			return nil, 0, false
 		}
-		if m.seq()-sh.seq() > stepsKept {
+		if m.seq()-c.seq() > logLength {
 			return nil, 0, false
 		}
-		for j := range min(sh.rows(), t.rows()) {
-			addAt(rows, j, sh.load(j))
+		for j := range min(c.rows(), t.rows()) {
+			addAt(rows, j, c.load(j))
 		}
-		for seq := sh.seq() + 1; seq != m.seq()+1; seq++ {
+		for seq := c.seq() + 1; seq != m.seq()+1; seq++ {
 			m.step(seq).apply(rows, t.rows())
 		}
 	}
@@ -166,10 +169,10 @@ func (s *Store) recount(slot int, t table, r roster, now time.Duration) (rows []
 // Owners returns how many owners are alive.
 func (s *Store) Owners(now time.Duration) (int, error) {
 	alive := 0
-	err := swapRoster(s.kv, func(r roster) (roster, error) {
+	err := updateDirectory(s.kv, func(d directory) (directory, error) {
 		alive = 0
-		for i := range r.seats() {
-			if r.owner(i) != 0 && now-r.beat(i) <= s.ttl {
+		for i := range d.size() {
+			if d.owner(i) != 0 && now-d.heartbeat(i) <= s.ttl {
 				alive++
 			}
 		}
@@ -178,9 +181,10 @@ func (s *Store) Owners(now time.Duration) (int, error) {
 	return alive, err
 }
 
-// Loads appends the load of every given endpoint of the scope, over all owners, to dst.
+// Loads appends the load of each endpoint in the scope, over all owners, to dst. Endpoints that are not counted there
+// have no load.
 func (s *Store) Loads(scope string, addrs []string, dst []lb.Load) ([]lb.Load, error) {
-	t, err := s.look(scope)
+	t, err := s.lookup(scope)
 	if err != nil {
 		return dst, err
 	}

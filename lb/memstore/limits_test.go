@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// Every scope finds its own table until all slots are taken; then the answer is an error, not a wrong count.
+// Each scope has a table of its own until all slots are in use. Further scopes are refused, not counted wrongly.
 func TestManyScopes(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	a, b := p.newOwner(), p.newOwner()
@@ -31,7 +31,8 @@ func TestManyScopes(t *testing.T) {
 	})
 }
 
-// Keys of shared memory cannot be deleted: their number must follow the owners alive, not all there ever were.
+// Keys of shared memory cannot be deleted: their number must depend on the owners that are alive at the same time, not
+// on all that there ever were.
 func TestKeysAreBounded(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(4)
 	keeper, now := p.newOwner(), time.Hour
@@ -81,7 +82,7 @@ func BenchmarkReserveRelease(b *testing.B) {
 	}
 }
 
-// Whatever stands in shared memory, the store answers or refuses; it does not panic.
+// FuzzSharedMemory uses the store with any values in shared memory: it may refuse to reserve, but does not panic.
 func FuzzSharedMemory(f *testing.F) {
 	p := newProcess(f)
 	s := p.newOwner()
@@ -91,12 +92,12 @@ func FuzzSharedMemory(f *testing.F) {
 			f.Add(v, v, v)
 		}
 	}
-	f.Fuzz(func(t *testing.T, table, roster, taking []byte) {
+	f.Fuzz(func(t *testing.T, table, directory, assignment []byte) {
 		p := newProcess(t)
 		for i := range 256 {
 			p.Vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
 		}
-		p.Vals["warmgate/1/roster"], p.Vals["warmgate/1/taking"] = roster, taking
+		p.Vals["warmgate/1/roster"], p.Vals["warmgate/1/taking"] = directory, assignment
 		s := p.newOwner()
 		plan := storetest.Even(storetest.Addrs(3))
 		for id := range lb.LeaseID(3) {

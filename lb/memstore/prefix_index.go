@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -10,58 +9,70 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// prefixIndex remembers which endpoints have which prompts in their cache, for all workers of a gateway. Each block has
-// an entry in a page. Pages are the buckets of a hash table with two places for an entry: the page that the block's own
-// key names, or the one that the block before it is in. So the blocks of a prompt mostly lie together, and a prompt of
-// many blocks needs few pages; and where many prompts branch off from one block, which would crowd its page, each goes
-// on in a page of its own. Which of the two it is follows from what is lost there (the power of two choices: Azar,
-// Broder, Karlin and Upfal, 1994), so what is remembered depends on all the room that there is, not on where prompts
-// branch off.
+// IndexBlocks returns how many prefix blocks the index holds in the given number of bytes: see [prefixindex.Blocks].
+func IndexBlocks(bytes int) int { return prefixindex.Blocks(pagesIn(bytes)) }
+
+// pagesIn returns the number of pages of an index that may use the given number of bytes.
+func pagesIn(bytes int) int { return max(bytes/prefixindex.MaxPageSize, prefixindex.MinPages) }
+
+// prefixIndex records which endpoints have which prefix blocks in their KV cache, for all workers of a gateway. Package
+// prefixindex describes its pages.
 //
-// It is a cache itself: pages are overwritten when they are full, and what a worker fails to write is lost.
+// A block goes into the page that its key selects, its own page, or into the page of the block before it. With the page
+// of the block before it, the blocks of a prompt are mostly together, and a prompt of many blocks needs few pages. But
+// where many prompts branch off from one block, its page would be crowded; there each continues in a page of its own.
+// The choice depends on what would be evicted in either page (the power of two choices: Azar, Broder, Karlin and Upfal,
+// 1994), so what is retained depends on the size of the whole index and not on where prompts branch off.
+//
+// The index is itself a cache: full pages evict entries, and a write that fails is lost.
 type prefixIndex struct {
-	kv    lb.KV
-	slots int
-	pages []loaded // that the prompt last looked for has led to
-	spans []span   // of its blocks, as far as they are known
+	kv     lb.KV
+	number int          // of pages, for the latest prompt
+	pages  []loadedPage // that were read for the latest prompt
+	spans  []span       // of the latest prompt's blocks, as far as they are recorded
 }
 
-// loaded is a page and where it is.
-type loaded struct {
-	slot int
-	page page
-	cas  uint32
-	read bool // it is as it was in memory
-	more int  // blocks that the prompt will put into it
+// loadedPage is a page as it was read.
+type loadedPage struct {
+	number int
+	page   page
+	cas    uint32
+	ok     bool // it could be read
+	added  int  // blocks of the latest prompt that are to be recorded here
 }
 
-// span is a part of a prompt whose blocks are in one page.
+// span is a range of a prompt's blocks whose entries are in one page.
 type span struct {
-	page     int // which of those that were read
-	from, to int // places of its blocks in the prompt
+	page     int // index in prefixIndex.pages
+	from, to int // the range of blocks
 }
 
-// spanOf returns how many blocks of a prompt, from number n on, are put into a page at once. With more at the
-// beginning, a tenant would have many blocks in few pages, and lose what is more than its part of a page. Farther
-// behind, fewer pages to read and write count for more.
-func spanOf(n int) int {
+// spanLength returns how many blocks of a prompt, from block n on, are put into one page together. Larger spans at the
+// beginning would give a tenant many entries in few pages, and it would lose those beyond its share of a page. Farther
+// behind, fewer pages to read and write matter more.
+func spanLength(n int) int {
 	if n < 32 {
 		return 8
 	}
 	return 16
 }
 
-// holding is an endpoint, by the lower half of the hash of its address, and how many of a prompt's blocks it has.
-type holding struct {
-	endpoint uint32
-	blocks   int
+// match is an endpoint, by its tag, and how many leading blocks of a prompt it is recorded to have.
+type match struct {
+	tag    uint32
+	blocks int
 }
 
-// look finds the blocks of a prompt that are known, and sets spans to them.
-func (x *prefixIndex) look(p *lb.Prefix) {
-	x.slots = max(p.IndexMemory.Local/pageMost, prefixindex.MinPages)
+// start begins with another prompt, of which no page was read yet.
+func (x *prefixIndex) start(p *lb.Prefix) {
+	x.number = pagesIn(p.IndexMemory.Local)
 	x.pages, x.spans = x.pages[:0], x.spans[:0]
-	at := 0 // behind the last block that was found, in its page
+}
+
+// locate sets spans to the leading blocks of the prompt that have entries, up to the first block without.
+func (x *prefixIndex) locate(p *lb.Prefix) {
+	x.start(p)
+	at := 0 // behind the entry that was found last, in its page
 	for k, b := range p.Blocks {
 		if n := len(x.spans); n > 0 {
 			s := &x.spans[n-1]
@@ -70,7 +81,7 @@ func (x *prefixIndex) look(p *lb.Prefix) {
 				continue
 			}
 		}
-		own := x.open(x.slotOf(b))
+		own := x.open(x.ownPage(b))
 		found := x.pages[own].page.search(b.Key, 0)
 		if found < 0 {
 			return
@@ -79,34 +90,32 @@ func (x *prefixIndex) look(p *lb.Prefix) {
 	}
 }
 
-// slotOf returns the number of the page that the block's key names.
-func (x *prefixIndex) slotOf(b prompt.Block) int { return int(b.Key % uint64(x.slots)) }
+// ownPage returns the number of the page that the block's key selects.
+func (x *prefixIndex) ownPage(b prompt.Block) int { return int(b.Key % uint64(x.number)) }
 
-// open returns which of the pages read the one with the number is. It reads it if it is none of them.
-func (x *prefixIndex) open(slot int) int {
+// open returns the index in pages of the page with the number, and reads it unless it was read before.
+func (x *prefixIndex) open(number int) int {
 	for i := range x.pages {
-		if x.pages[i].slot == slot {
+		if x.pages[i].number == number {
 			return i
 		}
 	}
-	x.pages = append(x.pages, loaded{slot: slot})
+	x.pages = append(x.pages, loadedPage{number: number})
 	x.load(&x.pages[len(x.pages)-1])
 	return len(x.pages) - 1
 }
 
-func pageKey(slot int) string { return "warmgate/1/prefix/" + strconv.Itoa(slot) }
-
 // load reads a page. One that cannot be read is empty, and is not written.
-func (x *prefixIndex) load(l *loaded) {
-	val, cas, err := x.kv.Get(pageKey(l.slot))
-	l.page, l.cas, l.read = val, cas, err == nil || errors.Is(err, lb.ErrNotFound)
+func (x *prefixIndex) load(l *loadedPage) {
+	val, cas, err := x.kv.Get(pageKey(l.number))
+	l.page, l.cas, l.ok = val, cas, err == nil || errors.Is(err, lb.ErrNotFound)
 }
 
-// match returns who has how much of the prompt. An endpoint that has a block has all before it: it computed them to get
-// there, and engines drop the ends of prompts first.
-func (x *prefixIndex) match(now time.Duration, p *lb.Prefix) []holding {
-	x.look(p)
-	var held []holding
+// find returns the endpoints that match leading blocks of the prompt. An endpoint that has a block has all blocks
+// before it: it had to compute them first, and engines evict the ends of prompts first.
+func (x *prefixIndex) find(now time.Duration, p *lb.Prefix) []match {
+	x.locate(p)
+	var matches []match
 	tick := tickOf(now)
 	for _, s := range x.spans {
 		at := 0
@@ -115,42 +124,42 @@ func (x *prefixIndex) match(now time.Duration, p *lb.Prefix) []holding {
 			e := x.pages[s.page].page.at(at)
 			at += entrySize
 			for h := range maxHolders {
-				if endpoint, age := e.endpoint(h, tick); endpoint != 0 && age <= tickOf(p.TTLOf(endpoint)) {
-					held = hold(held, endpoint, k+1)
+				if tag, age := e.holder(h, tick); tag != 0 && age <= tickOf(p.TTLOf(tag)) {
+					matches = setMatch(matches, tag, k+1)
 				}
 			}
 		}
 	}
-	return held
+	return matches
 }
 
-// hold notes that the endpoint has n blocks.
-func hold(held []holding, endpoint uint32, n int) []holding {
-	for i := range held {
-		if held[i].endpoint == endpoint {
-			held[i].blocks = n
-			return held
+// setMatch sets the match of the endpoint to n blocks.
+func setMatch(matches []match, tag uint32, n int) []match {
+	for i := range matches {
+		if matches[i].tag == tag {
+			matches[i].blocks = n
+			return matches
 		}
 	}
-	return append(held, holding{endpoint, n})
+	return append(matches, match{tag, n})
 }
 
-// note remembers that the endpoint has the prompt for which match was called last.
-func (x *prefixIndex) note(now time.Duration, p *lb.Prefix, endpoint uint32) {
+// record records that the endpoint has all blocks of the prompt that was located last.
+func (x *prefixIndex) record(now time.Duration, p *lb.Prefix, tag uint32) {
 	tick := tickOf(now)
 	x.place(p.Blocks, tick)
 	for i := range x.pages {
 		blocks := x.blocksIn(i, p.Blocks)
-		x.change(&x.pages[i], func(old page) (page, bool) { return old.note(blocks, endpoint, tick) })
+		x.change(&x.pages[i], func(old page) (page, bool) { return old.record(blocks, tag, tick) })
 	}
 }
 
-// blocksIn returns those of the prompt's blocks that spans have in a page.
-func (x *prefixIndex) blocksIn(page int, blocks []prompt.Block) (in []prompt.Block) {
+// blocksIn returns those of the prompt's blocks that are in pages[i].
+func (x *prefixIndex) blocksIn(i int, blocks []prompt.Block) (in []prompt.Block) {
 	for _, s := range x.spans {
 		switch {
-		case s.page != page:
-		case in == nil: // most pages have one part
+		case s.page != i:
+		case in == nil: // most pages have one span
 			in = blocks[s.from:s.to:s.to]
 		default:
 			in = append(in, blocks[s.from:s.to]...)
@@ -159,69 +168,71 @@ func (x *prefixIndex) blocksIn(page int, blocks []prompt.Block) (in []prompt.Blo
 	return in
 }
 
-// place finds places for the blocks that are not known: for a few at a time, the page that the blocks before them are
-// in or the one that the first of them names.
+// place adds spans for the blocks that have no entry: each span goes into the page of the blocks before it, or into the
+// own page of its first block.
 func (x *prefixIndex) place(blocks []prompt.Block, tick uint16) {
 	from := 0
 	if n := len(x.spans); n > 0 {
 		from = x.spans[n-1].to
 	}
 	for from < len(blocks) {
-		to := min(from+spanOf(from), len(blocks))
-		in := x.open(x.slotOf(blocks[from]))
+		to := min(from+spanLength(from), len(blocks))
+		in := x.open(x.ownPage(blocks[from]))
 		if n := len(x.spans); n > 0 {
-			if before := x.spans[n-1].page; x.pages[before].suits(to-from, &x.pages[in], tick) {
+			if before := x.spans[n-1].page; x.pages[before].preferred(to-from, &x.pages[in], tick) {
 				in = before
 			}
 		}
-		x.pages[in].more += to - from
+		x.pages[in].added += to - from
 		x.spans, from = append(x.spans, span{in, from, to}), to
 	}
 }
 
-// suits says whether n new blocks go into the page, where the blocks before them are, and not into their own one. They
-// do while the page has few entries, since what lies together is read at once. Then the page with fewer entries is
-// taken, or of two full ones that with the older entries. No prompt puts more than half a page into one at once.
-func (l *loaded) suits(n int, own *loaded, tick uint16) bool {
-	here, there := len(l.page)/entrySize+l.more+n, len(own.page)/entrySize+own.more+n
+// preferred reports whether n new blocks go into the page of the blocks before them, l, and not into their own one.
+// They do while l has few entries, since one page is read at once. Otherwise they go into the page with fewer entries,
+// or, of two full pages, into the one with the older entries. No prompt fills more than half of a page at once in this
+// way.
+func (l *loadedPage) preferred(n int, own *loadedPage, tick uint16) bool {
+	here, there := len(l.page)/entrySize+l.added+n, len(own.page)/entrySize+own.added+n
 	switch {
-	case !l.read || !own.read:
-		return l.read
-	case here <= mostEntries/4:
+	case !l.ok || !own.ok:
+		return l.ok
+	case here <= maxEntries/4:
 		return true
-	case l.more+n > mostEntries/2:
+	case l.added+n > maxEntries/2:
 		return false
-	case here <= mostEntries || there <= mostEntries:
+	case here <= maxEntries || there <= maxEntries:
 		return here < there
 	}
 	return l.page.turnover(tick) > own.page.turnover(tick)
 }
 
-// forget forgets that the endpoint has more than the first n blocks of the prompt, also those behind one that was lost,
-// which look does not find. Whatever page they are in is that of one of the blocks.
-func (x *prefixIndex) forget(p *lb.Prefix, endpoint uint32, n int) {
-	x.slots = max(p.IndexMemory.Local/pageMost, prefixindex.MinPages)
-	x.pages, x.spans = x.pages[:0], x.spans[:0]
+// forget removes the record that the endpoint has more than the first n blocks of the prompt. It also finds entries
+// behind a block without an entry, which locate does not: each is in the own page of one of the blocks.
+func (x *prefixIndex) forget(p *lb.Prefix, tag uint32, n int) {
+	x.start(p)
 	for _, b := range p.Blocks {
-		x.open(x.slotOf(b))
+		x.open(x.ownPage(b))
 	}
+	blocks := p.Blocks[min(n, len(p.Blocks)):]
 	for i := range x.pages {
-		x.change(&x.pages[i], func(old page) (page, bool) { return old.forget(p.Blocks[min(n, len(p.Blocks)):], endpoint) })
+		x.change(&x.pages[i], func(old page) (page, bool) { return old.forget(blocks, tag) })
 	}
 }
 
-// change writes what edit makes of a page.
-func (x *prefixIndex) change(l *loaded, edit func(page) (page, bool)) {
+// change writes the page that edit returns, if edit has changed it. It tries three times in all; then the change is
+// lost.
+func (x *prefixIndex) change(l *loadedPage, edit func(page) (page, bool)) {
 	const tries = 3
 	for try := range tries {
 		if try > 0 {
 			x.load(l)
 		}
-		if !l.read {
+		if !l.ok {
 			return
 		}
 		p, changed := edit(l.page)
-		if !changed || !errors.Is(x.kv.Set(pageKey(l.slot), p, l.cas), lb.ErrMismatch) {
+		if !changed || !errors.Is(x.kv.Set(pageKey(l.number), p, l.cas), lb.ErrMismatch) {
 			return
 		}
 	}

@@ -10,25 +10,26 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// page is a page of the prefix index: a list of entries as package prefixindex describes them.
+// page is a page of the prefix index: a list of entries, one for each block, in the format that package prefixindex
+// describes. The entries that were recorded last are in front. The value of a page that has never been written is
+// empty.
 type page []byte
 
 const (
-	maxHolders  = prefixindex.MaxHolders
-	holderSize  = prefixindex.HolderSize
-	entrySize   = prefixindex.EntrySize
-	mostEntries = prefixindex.MaxEntries
-	pageMost    = prefixindex.MaxPageSize
-	seenTick    = prefixindex.Tick
-	freshFor    = prefixindex.FreshTicks
+	keySize    = prefixindex.KeySize
+	holderSize = prefixindex.HolderSize
+	maxHolders = prefixindex.MaxHolders
+	entrySize  = prefixindex.EntrySize
+	maxEntries = prefixindex.MaxEntries
 )
 
-func tickOf(now time.Duration) uint16 { return uint16(now / seenTick) }
+// tickOf returns the tick of a time: it wraps after 65,536 ticks.
+func tickOf(now time.Duration) uint16 { return uint16(now / prefixindex.Tick) }
 
-// entry is one block in a page.
+// entry is the entry of one block: its key, and the endpoints that have it, called its holders.
 type entry []byte
 
-// search returns where the block's entry is, -1 if it is not there. It looks first at an offset where it may well be.
+// search returns the offset of the block's entry, -1 if it has none. It looks at the offset guess first.
 func (p page) search(key uint64, guess int) int {
 	if guess+entrySize <= len(p) && wire.Uint64(p, guess) == key {
 		return guess
@@ -44,7 +45,7 @@ func (p page) search(key uint64, guess int) int {
 // at returns the entry at an offset.
 func (p page) at(offset int) entry { return entry(p[offset : offset+entrySize]) }
 
-// find returns the block's entry, nil if it is not there.
+// find returns the block's entry, nil if it has none.
 func (p page) find(key uint64) entry {
 	if at := p.search(key, 0); at >= 0 {
 		return p.at(at)
@@ -52,58 +53,58 @@ func (p page) find(key uint64) entry {
 	return nil
 }
 
-// turnover returns how many ticks ago the entry was written that has a quarter of a full page's behind it: the longer,
-// the less is lost by what pushes others out. What goes itself may be further in front than the last, where tenants
-// with few entries have some, and would have to be searched for.
+// turnover returns the age in ticks of the entry that has a quarter of a full page behind it, the maximum for an empty
+// page. The larger it is, the less is lost when new entries evict others. The entry that would be evicted next could be
+// younger, where tenants with few entries have the last ones, but would take a search.
 func (p page) turnover(now uint16) uint16 {
-	at := min(len(p)/entrySize, mostEntries*3/4) - 1
+	at := min(len(p)/entrySize, maxEntries*3/4) - 1
 	if at < 0 {
 		return math.MaxUint16
 	}
-	_, age := p.at(at*entrySize).endpoint(0, now)
+	_, age := p.at(at*entrySize).holder(0, now)
 	return age
 }
 
-// in says whether the entry is that of one of the blocks.
-func (e entry) in(blocks []prompt.Block) bool {
+// isOf reports whether the entry is that of one of the blocks.
+func (e entry) isOf(blocks []prompt.Block) bool {
 	key := wire.Uint64(e, 0)
 	return slices.ContainsFunc(blocks, func(b prompt.Block) bool { return b.Key == key })
 }
 
-// endpoint returns the i-th endpoint, 0 if there is none, and how many ticks ago it was seen.
-func (e entry) endpoint(i int, now uint16) (endpoint uint32, age uint16) {
-	h := e[8+i*holderSize:]
+// holder returns the tag of the i-th holder, 0 if there is none, and how many ticks ago it was recorded.
+func (e entry) holder(i int, now uint16) (tag uint32, age uint16) {
+	h := e[keySize+i*holderSize:]
 	return wire.Uint32(h, 0), now - wire.Uint16(h, 4)
 }
 
-// put moves the endpoint to the front. It returns false if nothing had to change: the endpoint was noted a moment ago, or as
-// many others were.
-func (e entry) put(endpoint uint32, now uint16) bool {
-	at := maxHolders - 1 // whose place it takes
+// put makes the endpoint the first holder; if there are maxHolders others, the last one is dropped. It changes nothing
+// and returns false if the endpoint was recorded less than FreshTicks ago, or if all of the others were.
+func (e entry) put(tag uint32, now uint16) bool {
+	at := maxHolders - 1 // the holder that it replaces
 	for i := range maxHolders {
-		held, age := e.endpoint(i, now)
-		if held == endpoint || held == 0 {
-			if held != 0 && age < freshFor {
+		held, age := e.holder(i, now)
+		if held == tag || held == 0 {
+			if held != 0 && age < prefixindex.FreshTicks {
 				return false
 			}
 			at = i
 			break
 		}
-		if i == maxHolders-1 && age < freshFor {
+		if i == maxHolders-1 && age < prefixindex.FreshTicks {
 			return false
 		}
 	}
-	copy(e[8+holderSize:8+(at+1)*holderSize], e[8:8+at*holderSize])
-	wire.PutUint32(e, 8, endpoint)
-	wire.PutUint16(e, 12, now)
+	copy(e[keySize+holderSize:keySize+(at+1)*holderSize], e[keySize:keySize+at*holderSize])
+	wire.PutUint32(e, keySize, tag)
+	wire.PutUint16(e, keySize+4, now)
 	return true
 }
 
-// drop takes the endpoint out. It returns false if it was not there.
-func (e entry) drop(endpoint uint32) bool {
+// remove removes the endpoint from the holders. It returns false if the endpoint is none.
+func (e entry) remove(tag uint32) bool {
 	for i := range maxHolders {
-		if held, _ := e.endpoint(i, 0); held == endpoint {
-			copy(e[8+i*holderSize:], e[8+(i+1)*holderSize:])
+		if held, _ := e.holder(i, 0); held == tag {
+			copy(e[keySize+i*holderSize:], e[keySize+(i+1)*holderSize:])
 			clear(e[entrySize-holderSize:])
 			return true
 		}
@@ -111,13 +112,13 @@ func (e entry) drop(endpoint uint32) bool {
 	return false
 }
 
-// note returns the page with the endpoint noted for each of the blocks, and whether it had to change. If it had to, all of the
-// blocks come to the front, so that a beginning that is in use stays while the ends of prompts come and go; what has not been there
-// for longest is at the end. What is too much is taken out by shrink.
-func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bool) {
+// record returns the page with the endpoint as holder of each of the blocks, and whether that is a change. If it is,
+// all of the blocks move to the front, changed or not: so a beginning of prompts that is in use stays, while the ends
+// of prompts come and go, and what was not recorded for longest is at the end. What is too much is evicted.
+func (p page) record(blocks []prompt.Block, tag uint32, now uint16) (page, bool) {
 	changed := false
 	for _, b := range blocks {
-		if e := p.find(b.Key); e == nil || e.put(endpoint, now) {
+		if e := p.find(b.Key); e == nil || e.put(tag, now) {
 			changed = true
 		}
 	}
@@ -130,27 +131,27 @@ func (p page) note(blocks []prompt.Block, endpoint uint32, now uint16) (page, bo
 		if e == nil {
 			e = make(entry, entrySize)
 			wire.PutUint64(e, 0, b.Key)
-			e.put(endpoint, now)
+			e.put(tag, now)
 		}
 		front = append(front, e...)
 	}
 	for at := 0; at+entrySize <= len(p); at += entrySize {
-		if e := entry(p[at : at+entrySize]); !e.in(blocks) {
+		if e := p.at(at); !e.isOf(blocks) {
 			front = append(front, e...)
 		}
 	}
-	return front.shrink(), true
+	return front.evict(), true
 }
 
-// forget returns the page without the endpoint at any of the blocks, and whether it had to change. What nobody has any more goes.
-// The page itself is overwritten.
-func (p page) forget(blocks []prompt.Block, endpoint uint32) (page, bool) {
+// forget returns the page without the endpoint as holder of any of the blocks, and whether that is a change. Entries
+// without a holder are removed. The page itself is overwritten.
+func (p page) forget(blocks []prompt.Block, tag uint32) (page, bool) {
 	left, changed := p[:0], false
 	for at := 0; at+entrySize <= len(p); at += entrySize {
-		e := entry(p[at : at+entrySize])
-		if e.in(blocks) && e.drop(endpoint) {
+		e := p.at(at)
+		if e.isOf(blocks) && e.remove(tag) {
 			changed = true
-			if first, _ := e.endpoint(0, 0); first == 0 {
+			if first, _ := e.holder(0, 0); first == 0 {
 				continue
 			}
 		}
@@ -159,21 +160,21 @@ func (p page) forget(blocks []prompt.Block, endpoint uint32) (page, bool) {
 	return left, changed
 }
 
-// shrink returns the page without what is too much in it. One entry after the other goes, the last one of those tenants that have
-// most: so tenants share a full page, and none can push out what another remembers as long as it has more itself. What no tenant
-// has claimed counts as one more tenant's.
-func (p page) shrink() page {
-	over := len(p)/entrySize - mostEntries
+// evict returns the page with no more than maxEntries entries. It removes one after another, each time the last entry
+// of a tenant that has most entries. So tenants share a full page, and no tenant evicts an entry of another that has
+// fewer. The entries without a tenant count as those of one more tenant.
+func (p page) evict() page {
+	over := len(p)/entrySize - maxEntries
 	if over <= 0 {
 		return p
 	}
 	count := p.tenants()
 	most := slices.Max(count[:])
-	if most == len(p)/entrySize { // all are of one
-		return p[:pageMost]
+	if most == len(p)/entrySize { // all are of one tenant
+		return p[:prefixindex.MaxPageSize]
 	}
 	for over > 0 {
-		at := p.last(&count, most)
+		at := p.lastOf(&count, most)
 		if at < 0 {
 			most--
 			continue
@@ -185,7 +186,7 @@ func (p page) shrink() page {
 	return p
 }
 
-// tenants returns how many entries each tenant has.
+// tenants returns the number of entries of each tenant.
 func (p page) tenants() (count [256]int) {
 	for at := 0; at+entrySize <= len(p); at += entrySize {
 		count[p.tenant(at)]++
@@ -193,14 +194,14 @@ func (p page) tenants() (count [256]int) {
 	return count
 }
 
-// last returns where the last entry of a tenant is that has at least so many, -1 if none has.
-func (p page) last(count *[256]int, most int) int {
+// lastOf returns the offset of the last entry of a tenant with n entries or more, a negative number if there is none.
+func (p page) lastOf(count *[256]int, n int) int {
 	at := (len(p)/entrySize - 1) * entrySize
-	for at >= 0 && count[p.tenant(at)] < most {
+	for at >= 0 && count[p.tenant(at)] < n {
 		at -= entrySize
 	}
 	return at
 }
 
-// tenant returns whose entry there is at an offset.
-func (p page) tenant(at int) byte { return p[at+7] }
+// tenant returns the tenant of the entry at an offset.
+func (p page) tenant(at int) byte { return p[at+keySize-1] }

@@ -12,8 +12,8 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 )
 
-// Owners interrupt each other at any read and write, some die at any write, and there are more scopes than slots: after
-// all have been heard of, each scope counts what is held.
+// Owners interrupt each other at any read and write, some die at any write, and there are more scopes than slots. Once
+// all live owners have sent heartbeats, the load of each scope is what they hold there.
 func TestRandomSlots(t *testing.T) {
 	for seed := range uint64(5) {
 		r := &randomSlots{slots: newSlots(t), rand: rand.New(rand.NewPCG(seed, 1)), busy: map[*life]bool{}}
@@ -34,7 +34,7 @@ func TestRandomSlots(t *testing.T) {
 		r.settle()
 		r.check()
 		if r.depth < 2 || r.deaths == 0 {
-			t.Fatalf("nothing was tested: %d deep, %d deaths", r.depth, r.deaths)
+			t.Fatalf("nothing was tested: depth %d, %d deaths", r.depth, r.deaths)
 		}
 		for _, l := range r.lives {
 			for id, scope := range l.held {
@@ -55,16 +55,16 @@ type randomSlots struct {
 	*slots
 	rand          *rand.Rand
 	lives         []*life
-	busy          map[*life]bool // those that are in the middle of something
+	busy          map[*life]bool // those in the middle of a call
 	level         int
 	scope         string // of the last reservation
 	depth, deaths int
 }
 
-// interrupt lets other owners act while one is about to read or write, once in rare calls.
+// interrupt lets other owners act before one reads or writes, in one of rare calls.
 func (r *randomSlots) interrupt(rare int) {
-	const deepest = 3
-	if r.level >= deepest || r.rand.IntN(rare) > 0 {
+	const maxLevel = 3
+	if r.level >= maxLevel || r.rand.IntN(rare) > 0 {
 		return
 	}
 	r.level++
@@ -87,11 +87,11 @@ func (r *randomSlots) act(level int) {
 		return
 	}
 	if r.rand.IntN(3) == 0 {
-		l.Busy() // what it releases waits
+		l.Busy() // its releases wait
 	}
 	switch k := r.rand.IntN(10); {
 	case k < 5 && len(l.held) < 20:
-		if level == 0 || r.rand.IntN(2) == 0 { // else the one that another owner is about to count at
+		if level == 0 || r.rand.IntN(2) == 0 { // else the scope that another owner is using
 			r.scope = fmt.Sprintf("scope-%d", r.rand.IntN(300))
 		}
 		r.next++
@@ -118,7 +118,7 @@ func (r *randomSlots) act(level int) {
 	}
 }
 
-// die ends an owner at one of its next writes; another takes its place.
+// die ends an owner at one of its next writes and adds a new owner.
 func (r *randomSlots) die(l *life) {
 	left := r.rand.IntN(4)
 	r.SetErr = func(string) error {
@@ -128,7 +128,7 @@ func (r *randomSlots) die(l *life) {
 		return nil
 	}
 	onGet, onSet := r.OnGet, r.OnSet
-	r.OnGet, r.OnSet = nil, nil // nobody else dies with it
+	r.OnGet, r.OnSet = nil, nil // no other owner dies with it
 	func() {
 		defer func() { _ = recover() }()
 		for i := range lb.LeaseID(4) {
@@ -147,7 +147,7 @@ func (r *randomSlots) die(l *life) {
 	r.deaths++
 }
 
-// settle lets the leases of the dead be returned.
+// settle sends heartbeats until the leases of the dead are returned.
 func (r *randomSlots) settle() {
 	for range 8 {
 		r.now += time.Second

@@ -10,19 +10,26 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// takingKey holds the taking of a slot that was begun last: slot u16, when u16, in ticks, then the scope's name; one
-// byte when there was none.
+// A scope's table is in one of tableSlots slots. A slot is available while it was never used, or while its table is
+// idle: no owner holds a lease there. It is assigned to another scope by a compare-and-swap of its table, which fails
+// if that is used at the same time.
 //
-// A slot is free while its table was never used, or is idle: no owner holds a lease there. Taking one is a swap of its
-// table, which fails should anybody use that meanwhile. But two owners that look for the same scope may find different
-// slots free, and must not take one each. So who takes a slot says so here first, by a swap, having seen that no slot
-// is the scope's; and who finds a taking here that is not finished does so in the other's place. Then the other's swap
-// of the table fails, whenever it comes, and also an owner that died in between leaves nothing behind.
-const takingKey = keyPrefix + "taking"
+// Two owners that look for a slot for the same scope may find different slots available, and must not assign one each.
+// So an owner first writes the assignment that it is about to make under assignmentKey, by a compare-and-swap, after it
+// has seen that no slot is the scope's. An owner that finds an unfinished assignment there finishes it. Then the table
+// has changed, so the swap of the owner that began it fails, however late it comes; and an owner that died in between
+// leaves nothing behind. The value of assignmentKey is the latest assignment:
+//
+//	offset  size  value
+//	0       2     slot
+//	2       2     tick of the assignment
+//	4             the scope's name
+//
+// or one byte if no slot was ever assigned.
 
-// find returns the scope's slot and table. It looks where the scope was before, then from the hash of its name on until
-// a slot that was never used. The table is nil when the scope has none; slot is then the one that was never used, or
-// -1.
+// find returns the scope's slot and table. It looks in the slot before, if that is not negative, and then in all slots
+// from the one that the hash of the name selects, until one that was never used. If the scope has no table, t is nil
+// and slot is the one that was never used, or -1.
 func (s *Store) find(scope string, before int) (slot int, t table, cas uint32, err error) {
 	if before >= 0 {
 		t, cas, err = s.get(before)
@@ -44,19 +51,19 @@ func (s *Store) find(scope string, before int) (slot int, t table, cas uint32, e
 	return -1, nil, 0, nil
 }
 
-// take gives the scope a slot, unless it has one meanwhile: one that was never used, else the one that has been idle
-// for longest. It returns the slot and its table.
-func (s *Store) take(now time.Duration, scope string) (int, table, uint32, error) {
+// assign gives the scope a slot, unless it has got one in the meantime: one that was never used, else the one that has
+// been idle for longest. It returns the slot and its table.
+func (s *Store) assign(now time.Duration, scope string) (int, table, uint32, error) {
 	if len(scope) > maxScope {
 		return -1, nil, 0, lb.ErrNoRoom
 	}
-	for range swapTries {
-		val, version, err := s.kv.Get(takingKey)
+	for range maxTries {
+		val, version, err := s.kv.Get(assignmentKey)
 		if errors.Is(err, lb.ErrNotFound) {
 			return -1, nil, 0, lb.ErrUnready
 		}
 		if err != nil {
-			return -1, nil, 0, &storeError{"reading who takes a slot", err}
+			return -1, nil, 0, &storeError{"reading the slot assignment", err}
 		}
 		if err := s.finish(val, version); err != nil {
 			return -1, nil, 0, err
@@ -66,26 +73,26 @@ func (s *Store) take(now time.Duration, scope string) (int, table, uint32, error
 			return slot, t, cas, err
 		}
 		if slot < 0 {
-			if slot, cas, err = s.idle(now); err != nil {
+			if slot, cas, err = s.longestIdle(now); err != nil {
 				return -1, nil, 0, err
 			}
 		}
 		val = wire.Writer(nil).Uint16(uint16(slot)).Uint16(tickOf(now)).Raw(scope)
-		if err = s.kv.Set(takingKey, val, version); err == nil {
-			err = s.kv.Set(tableKey(slot), newTable(scope).at(tickOf(now)), cas)
+		if err = s.kv.Set(assignmentKey, val, version); err == nil {
+			err = s.kv.Set(tableKey(slot), newTable(scope).setUsedAt(tickOf(now)), cas)
 		}
 		switch {
 		case errors.Is(err, lb.ErrMismatch):
 			s.Stats.Retries++
 		case err != nil:
-			return -1, nil, 0, &storeError{"taking a slot", err}
+			return -1, nil, 0, &storeError{"assigning a slot", err}
 		}
 	}
 	return -1, nil, 0, lb.ErrContended
 }
 
-// finish does what is left of a taking, of which version is the version of its value. Afterwards whoever began it can
-// no longer do so.
+// finish finishes an assignment, given by its value and the version of that, unless it is finished. Afterwards the
+// owner that began it cannot finish it any more.
 func (s *Store) finish(val []byte, version uint32) error {
 	r := wire.NewReader(val)
 	slot, tick, scope := int(r.Uint16()), r.Uint16(), string(r.Rest())
@@ -101,23 +108,24 @@ func (s *Store) finish(val []byte, version uint32) error {
 	case t != nil && (t.isFor(scope) || !t.isIdle()):
 		return nil
 	}
-	// If another taking has followed, this one was finished before it, and the scope may have another slot by now. This
-	// is read after the table, so that a taking that follows later changes the table first, and the write below fails.
-	if _, now, err := s.kv.Get(takingKey); err != nil || now != version {
+	// If there is a later assignment, this one was finished before that, and the scope may have another slot by now.
+	// The version is read after the table: if the later assignment begins after this read, it changes the table first,
+	// and the write below fails.
+	if _, latest, err := s.kv.Get(assignmentKey); err != nil || latest != version {
 		return nil
 	}
-	err = s.kv.Set(tableKey(slot), newTable(scope).at(tick), cas)
+	err = s.kv.Set(tableKey(slot), newTable(scope).setUsedAt(tick), cas)
 	switch {
 	case errors.Is(err, lb.ErrMismatch):
 		s.Stats.Retries++
 	case err != nil:
-		return &storeError{"taking a slot", err}
+		return &storeError{"assigning a slot", err}
 	}
 	return nil
 }
 
-// idle returns the slot that has been idle for longest, and the version of its table.
-func (s *Store) idle(now time.Duration) (slot int, cas uint32, err error) {
+// longestIdle returns the slot that has been idle for longest, and the version of its table.
+func (s *Store) longestIdle(now time.Duration) (slot int, cas uint32, err error) {
 	slot = -1
 	longest := uint16(0)
 	for i := range tableSlots {
@@ -131,7 +139,7 @@ func (s *Store) idle(now time.Duration) (slot int, cas uint32, err error) {
 		if t == nil || !t.isIdle() {
 			continue
 		}
-		if age := tickOf(now) - t.used(); slot < 0 || age > longest {
+		if age := tickOf(now) - t.usedAt(); slot < 0 || age > longest {
 			slot, cas, longest = i, version, age
 		}
 	}
@@ -141,15 +149,15 @@ func (s *Store) idle(now time.Duration) (slot int, cas uint32, err error) {
 	return slot, cas, nil
 }
 
-// look returns the scope's table, nil if it has none. Once a slot was taken it reads all tables, and else the scope's
-// own.
-func (s *Store) look(scope string) (table, error) {
+// lookup returns the scope's table, nil if it has none. It reads all tables if a slot was assigned since the last time,
+// and else only the scope's own.
+func (s *Store) lookup(scope string) (table, error) {
 	if sc, ok := s.scopes[scope]; ok && sc.slot >= 0 {
 		if t, _, err := s.get(sc.slot); err == nil && t != nil && t.isFor(scope) {
 			return t, nil
 		}
 	}
-	if err := s.list(); err != nil {
+	if err := s.updateSlots(); err != nil {
 		return nil, err
 	}
 	slot, ok := s.slots[scope]
@@ -163,16 +171,16 @@ func (s *Store) look(scope string) (table, error) {
 	return t, nil
 }
 
-// list brings the list of slots by scope up to date.
-func (s *Store) list() error {
-	val, version, err := s.kv.Get(takingKey)
+// updateSlots brings the list of slots by scope up to date.
+func (s *Store) updateSlots() error {
+	val, version, err := s.kv.Get(assignmentKey)
 	if errors.Is(err, lb.ErrNotFound) {
 		return lb.ErrUnready
 	}
 	if err != nil {
-		return &storeError{"reading who takes a slot", err}
+		return &storeError{"reading the slot assignment", err}
 	}
-	if s.slots != nil && version == s.listed {
+	if s.slots != nil && version == s.slotsVersion {
 		return nil
 	}
 	if err := s.finish(val, version); err != nil {
@@ -188,11 +196,11 @@ func (s *Store) list() error {
 			slots[string(t[t.scopeAt():])] = slot
 		}
 	}
-	s.slots, s.listed = slots, version
+	s.slots, s.slotsVersion = slots, version
 	return nil
 }
 
-// get returns the table in a slot, nil when the slot was never used.
+// get returns the table in a slot, nil if the slot was never used.
 func (s *Store) get(slot int) (table, uint32, error) {
 	val, cas, err := s.kv.Get(tableKey(slot))
 	if errors.Is(err, lb.ErrNotFound) {

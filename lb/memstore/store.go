@@ -1,119 +1,66 @@
-// Package memstore is the embedded store: it counts the work in flight over all workers of one gateway in the gateway's
-// shared memory, and records there which endpoints have which prefix blocks in their KV cache.
 package memstore
 
 import (
-	"errors"
-	"strconv"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 )
 
-const (
-	keyPrefix  = "warmgate/1/" // the 1 is the version of the layout: a change of it must not read the old values
-	tableSlots = 256           // scopes that one gateway can count at the same time
-)
-
-// Prepare creates the keys of the embedded store in shared memory, unless they are there. It must run before any
-// worker runs, because creating a key is not a swap: see [lb.KV].
-func Prepare(kv lb.KV) error {
-	for _, key := range []string{rosterKey, takingKey} {
-		switch _, _, err := kv.Get(key); {
-		case errors.Is(err, lb.ErrNotFound):
-			return prepare(kv)
-		case err != nil:
-			return &storeError{"preparing shared memory", err}
-		}
-	}
-	return nil
-}
-
-// prepare creates each key that is not there, the roster last.
-func prepare(kv lb.KV) error {
-	var failed error
-	create := func(key string, val []byte) {
-		if failed != nil {
-			return
-		}
-		if _, _, failed = kv.Get(key); errors.Is(failed, lb.ErrNotFound) {
-			failed = kv.Set(key, val, 0)
-		}
-	}
-	create(takingKey, []byte{0})
-	for slot := range tableSlots {
-		create(tableKey(slot), []byte{0})
-	}
-	if create(rosterKey, newRoster()); failed != nil {
-		return &storeError{"preparing shared memory", failed}
-	}
-	return nil
-}
-
-func tableKey(slot int) string { return keyPrefix + "table/" + strconv.Itoa(slot) }
-
-func sheetKey(slot, seat int) string {
-	return keyPrefix + "sheet/" + strconv.Itoa(slot) + "/" + strconv.Itoa(seat)
-}
-
-// Stats counts what the embedded store had to do besides its work.
+// Stats counts what the store has to do besides its work.
 type Stats struct {
-	Retries   uint64 // swaps lost to another worker and tried again
+	Retries   uint64 // compare-and-swaps that failed because another worker was faster, and were tried again
 	Returned  uint64 // dead owners whose leases were returned
-	Corrected uint64 // tables whose totals differed from the sum over their owners
+	Corrected uint64 // tables whose totals were not the sum of what their members held
 }
 
-// Store is the embedded store: exact counts over all workers of one gateway, in the gateway's shared memory.
-//
-// Each scope is one value that holds the load of every endpoint, so that choosing and reserving are one
-// compare-and-swap. Each owner also keeps a sheet of what it holds, which only it writes; totals are the sum of the
-// sheets, and are set right from them when an owner dies.
+// Store is the embedded store of one owner: exact counts over all workers of one gateway. It is an [lb.LocalStore].
 type Store struct {
 	Stats Stats
 
 	kv     lb.KV
 	owner  uint64
 	ttl    time.Duration
-	seat   int // -1 until the first reservation
+	index  int // in the owner directory, -1 until the first reservation
 	scopes map[string]*scope
 	leases map[lb.LeaseID]lease
-	// early holds releases that came before their reservation, and when to forget them.
-	early map[lb.LeaseID]time.Duration
-	// late holds releases that could not be written.
-	late []lb.LeaseID
-	// reserved counts the reservations since the last Flush; busy says that there were many before it.
+	// releasedEarly has the leases that were released before they were reserved, and when to forget that.
+	releasedEarly map[lb.LeaseID]time.Duration
+	// failedReleases are those that could not be written. The next heartbeat tries again.
+	failedReleases []lb.LeaseID
+	// reserved counts the reservations since the last Flush; busy is whether there were many before that.
 	reserved int
 	busy     bool
 
 	prefixes prefixIndex
 
-	slots  map[string]int // by scope
-	listed uint32         // the version of the last taking of a slot that they are from
+	slots        map[string]int // by scope, for lookup
+	slotsVersion uint32         // of the slot assignment that slots are from
 
-	loads   []lb.Load // scratch
-	hashes  []uint64  // scratch
-	matched []int     // scratch
+	loads   []lb.Load // reused by reserve
+	hashes  []uint64  // reused by locate
+	matched []int     // reused by matchedBlocks
 }
 
-var _ lb.Store = (*Store)(nil)
+var _ lb.LocalStore = (*Store)(nil)
 
 // scope is what this owner knows of one scope.
 type scope struct {
-	name  string
-	slot  int
-	sheet sheet
-	// written is the sequence number of the sheet in shared memory, valid if inPlace.
-	written uint32
-	inPlace bool
-	// hashes of the rows of the table last written, to find the endpoints again once it has changed.
-	hashes []uint64
-	hashed uint32 // the generation of that table
+	name string
+	slot int        // -1 for none
+	held checkpoint // what this owner holds, up to date
+	// written is whether shared memory has a checkpoint of this owner for the slot, and writtenSeq its sequence number.
+	written    bool
+	writtenSeq uint32
+	// hashes of the rows of the table that was written last, to find the endpoints of leases in a table that has
+	// changed.
+	hashes           []uint64
+	hashesGeneration uint32 // of that table
 	// pending steps wait for the next swap: see Store.defers.
 	pending []step
-	// rows of the candidates last asked for, in the generation located.
-	asked   []lb.Candidate
-	rows    []int
-	located uint32
+	// rows of the candidates of the latest reservation.
+	candidates     []lb.Candidate
+	rows           []int
+	rowsGeneration uint32 // of the table in which they are
 }
 
 type lease struct {
@@ -123,12 +70,12 @@ type lease struct {
 	grant  lb.Grant
 }
 
-// New returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique
-// among all owners, and not 0; an owner silent for longer than ttl loses its leases.
+// New returns the store of one owner over shared memory that [Prepare] has prepared. owner must be unique among all
+// owners, and not 0. An owner without a heartbeat for longer than ttl loses its leases.
 func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
 	return &Store{
-		kv: kv, owner: owner, ttl: ttl, seat: -1, prefixes: prefixIndex{kv: kv},
-		scopes: map[string]*scope{}, leases: map[lb.LeaseID]lease{}, early: map[lb.LeaseID]time.Duration{},
+		kv: kv, owner: owner, ttl: ttl, index: -1, prefixes: prefixIndex{kv: kv},
+		scopes: map[string]*scope{}, leases: map[lb.LeaseID]lease{}, releasedEarly: map[lb.LeaseID]time.Duration{},
 	}
 }
 
@@ -138,8 +85,8 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		done(l.grant, nil)
 		return
 	}
-	if _, ok := s.early[id]; ok {
-		delete(s.early, id)
+	if _, ok := s.releasedEarly[id]; ok {
+		delete(s.releasedEarly, id)
 		done(lb.Grant{}, lb.ErrReleased)
 		return
 	}
@@ -152,9 +99,9 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) (lb.Grant,
 	}
 	s.reserved++
 	sc := s.scope(p.Scope)
-	var held []holding
+	var matches []match
 	if p.Prefix.NeedsLookup() {
-		held = s.prefixes.match(now, &p.Prefix)
+		matches = s.prefixes.find(now, &p.Prefix)
 	}
 	var grant lb.Grant
 	st, err := s.swap(now, sc, func(t table) (table, step, error) {
@@ -166,7 +113,7 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) (lb.Grant,
 		for _, row := range sc.rows {
 			s.loads = append(s.loads, t.load(row))
 		}
-		matched := s.matches(sc, t, held)
+		matched := s.matchedBlocks(sc, t, matches)
 		i := lb.Choose(p, s.loads, matched)
 		if i == lb.Full {
 			return nil, step{}, lb.ErrFull
@@ -181,28 +128,28 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) (lb.Grant,
 	})
 	if err != nil {
 		if sc.slot < 0 {
-			delete(s.scopes, sc.name) // there is no room for it
+			delete(s.scopes, sc.name) // there is no slot for it
 		}
 		return lb.Grant{}, err
 	}
 	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
 	if p.Prefix.NeedsLookup() {
-		s.prefixes.note(now, &p.Prefix, lb.EndpointTag(p.Candidates[grant.Index].Addr))
+		s.prefixes.record(now, &p.Prefix, lb.EndpointTag(p.Candidates[grant.Index].Addr))
 	}
 	return grant, nil
 }
 
-// matches returns how many blocks each candidate holds, nil if none holds any.
-func (s *Store) matches(sc *scope, t table, held []holding) []int {
-	if len(held) == 0 {
+// matchedBlocks returns how many leading blocks of the prompt each candidate matches, nil if none matches any.
+func (s *Store) matchedBlocks(sc *scope, t table, matches []match) []int {
+	if len(matches) == 0 {
 		return nil
 	}
 	s.matched = s.matched[:0]
 	for _, row := range sc.rows {
 		n := 0
-		for _, h := range held {
-			if h.endpoint == uint32(t.hash(row)) {
-				n = h.blocks
+		for _, m := range matches {
+			if m.tag == uint32(t.hash(row)) {
+				n = m.blocks
 			}
 		}
 		s.matched = append(s.matched, n)
@@ -218,12 +165,12 @@ func (s *Store) ForgetPrompt(_ time.Duration, _ lb.LeaseID, p *lb.Plan, addr str
 // RecordPrompt implements [lb.Store].
 func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
 	if p.Prefix.NeedsLookup() {
-		s.prefixes.look(&p.Prefix)
-		s.prefixes.note(now, &p.Prefix, lb.EndpointTag(addr))
+		s.prefixes.locate(&p.Prefix)
+		s.prefixes.record(now, &p.Prefix, lb.EndpointTag(addr))
 	}
 }
 
-// CountAt counts a request at addr, chosen elsewhere, under id. It is the caller's to see that id is not held.
+// CountAt implements [lb.LocalStore].
 func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, tokens int64) error {
 	s.reserved++
 	sc := s.scope(scope)
@@ -256,7 +203,7 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 		return
 	}
 	st, err := s.swap(now, l.scope, func(t table) (table, step, error) {
-		l = s.leases[id] // its row may have moved with the table
+		l = s.leases[id] // its row is another one if the leases had to be counted in another table
 		to := l.row
 		if addr != "" {
 			var err error
@@ -275,11 +222,11 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 // Release implements [lb.Store].
 func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 	if _, ok := s.leases[id]; !ok {
-		s.early[id] = now + s.ttl
+		s.releasedEarly[id] = now + s.ttl
 		return
 	}
 	if err := s.release(now, id); err != nil {
-		s.late = append(s.late, id)
+		s.failedReleases = append(s.failedReleases, id)
 	}
 }
 
@@ -303,10 +250,10 @@ func (s *Store) release(now time.Duration, id lb.LeaseID) error {
 	return err
 }
 
-// LeaseTokens returns for how many tokens the lease counts, 0 when it is not held.
+// LeaseTokens returns how many tokens the lease counts, 0 if this owner does not hold it.
 func (s *Store) LeaseTokens(id lb.LeaseID) int64 { return s.leases[id].tokens }
 
-// HasLease says whether id is a lease of this owner.
+// HasLease implements [lb.LocalStore].
 func (s *Store) HasLease(id lb.LeaseID) bool {
 	_, ok := s.leases[id]
 	return ok
@@ -315,84 +262,12 @@ func (s *Store) HasLease(id lb.LeaseID) bool {
 // LeaseCount returns the number of leases that this owner holds.
 func (s *Store) LeaseCount() int { return len(s.leases) }
 
+// scope returns what this owner knows of the scope.
 func (s *Store) scope(name string) *scope {
 	sc, ok := s.scopes[name]
 	if !ok {
-		sc = &scope{name: name, slot: -1, sheet: newSheet(s.owner)}
+		sc = &scope{name: name, slot: -1, held: newCheckpoint(s.owner)}
 		s.scopes[name] = sc
 	}
 	return sc
-}
-
-// locate finds the row of every candidate, and returns the table with rows for those that had none.
-func (sc *scope) locate(t table, cs []lb.Candidate, scratch *[]uint64) (table, error) {
-	if sc.located == t.generation() && sameEndpoints(sc.asked, cs) {
-		sc.asked = cs
-		return t, nil
-	}
-	hashes := (*scratch)[:0]
-	for i := range cs {
-		hashes = append(hashes, lb.EndpointHash(cs[i].Addr))
-	}
-	*scratch = hashes
-	at := make(map[uint64]int, t.rows())
-	for i := range t.rows() {
-		at[t.hash(i)] = i
-	}
-	for _, h := range hashes {
-		if _, ok := at[h]; ok {
-			continue
-		}
-		var err error
-		if t, err = t.withRows(hashes); err != nil {
-			return nil, err
-		}
-		for i := range t.rows() {
-			at[t.hash(i)] = i
-		}
-		break
-	}
-	sc.rows = sc.rows[:0]
-	for _, h := range hashes {
-		sc.rows = append(sc.rows, at[h])
-	}
-	sc.asked, sc.located = cs, t.generation()
-	return t, nil
-}
-
-// sameEndpoints says whether two lists have the same endpoints in the same order, whatever these cost.
-func sameEndpoints(a, b []lb.Candidate) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	if &a[0] == &b[0] {
-		return true
-	}
-	for i := range a {
-		if a[i].Addr != b[i].Addr {
-			return false
-		}
-	}
-	return true
-}
-
-// remember keeps the rows' hashes.
-func (sc *scope) remember(t table) {
-	sc.hashes = sc.hashes[:0]
-	for i := range t.rows() {
-		sc.hashes = append(sc.hashes, t.hash(i))
-	}
-	sc.hashed = t.generation()
-}
-
-func rowOf(t table, addr string) (table, int, error) {
-	h := lb.EndpointHash(addr)
-	if row := t.find(h); row != noRow {
-		return t, row, nil
-	}
-	t, err := t.withRows([]uint64{h})
-	if err != nil {
-		return nil, noRow, err
-	}
-	return t, t.find(h), nil
 }

@@ -30,8 +30,8 @@ func newProcess(t testing.TB) *process {
 
 func (p *process) NewOwner() lb.Store { return p.newOwner() }
 
-// TableBlocks implements storetest.Backend.
-func (p *process) TableBlocks(bytes int) int { return memstore.TableBlocks(bytes) }
+// IndexBlocks implements storetest.Backend.
+func (p *process) IndexBlocks(bytes int) int { return memstore.IndexBlocks(bytes) }
 
 func (p *process) newOwner() *memstore.Store {
 	p.owners++
@@ -50,13 +50,13 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend { return newProcess(t) })
 }
 
-// busyProcess has owners that always defer releases. Asking for loads lets those that live catch up.
+// busyProcess has owners that always defer releases. Loads flushes those that are alive first.
 type busyProcess struct {
 	*process
 	owners []*busyOwner
 }
 
-// busyOwner notes when it was last active.
+// busyOwner has the time of its latest call.
 type busyOwner struct {
 	*memstore.Store
 	at time.Duration
@@ -101,7 +101,7 @@ func TestConformanceUnderLoad(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend { return &busyProcess{process: newProcess(t)} })
 }
 
-// Under load a release waits for the next reservation, and the two are one swap; a flush ends the waiting.
+// Under load a release waits for the next reservation, and both are one compare-and-swap. Flush ends the wait.
 func TestReleasesAreDeferred(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	s := p.newOwner()
@@ -137,7 +137,7 @@ func TestReleasesAreDeferred(t *testing.T) {
 	}
 }
 
-func TestPrepareKeepsWhatIsThere(t *testing.T) {
+func TestPrepareKeepsExistingValues(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	reserve(t, p.newOwner(), 1, storetest.Even(addrs))
 	if err := memstore.Prepare(p.Memory); err != nil {
@@ -156,7 +156,7 @@ func TestUnpreparedMemory(t *testing.T) {
 		}
 	})
 	if err := s.Heartbeat(0); !errors.Is(err, lb.ErrUnready) {
-		t.Errorf("beating without prepared memory: %v", err)
+		t.Errorf("heartbeat without prepared memory: %v", err)
 	}
 }
 
@@ -172,7 +172,7 @@ func reserve(t testing.TB, s lb.Store, id lb.LeaseID, p *lb.Plan) lb.Grant {
 	return grant
 }
 
-// A worker dies after any of its writes: whatever it had done must be gone within TTL + 1 s, and nothing else.
+// A worker dies after any of its writes. All its leases must be returned within TTL + 1 s, and no others.
 func TestDeathAfterAnyWrite(t *testing.T) {
 	t.Run("quiet", func(t *testing.T) { testDeath(t, func(*memstore.Store) {}) })
 	t.Run("under load", func(t *testing.T) { testDeath(t, (*memstore.Store).Busy) })
@@ -209,12 +209,12 @@ func testDeath(t *testing.T, prepare func(*memstore.Store)) {
 			t.Fatalf("after death at write %d the loads are %v, want %v", writes, got, want)
 		}
 		if other.Stats.Corrected != 0 {
-			t.Fatalf("after death at write %d the totals were not the sum of the sheets", writes)
+			t.Fatalf("after death at write %d the totals were not the sum of what the members held", writes)
 		}
 	}
 }
 
-// live is a worker's life: reservations, amendments and releases. It says whether it survived.
+// live lets a worker make reservations, amendments and releases, and reports whether it survived.
 func live(s *memstore.Store, addrs []string, prepare func(*memstore.Store)) (finished bool) {
 	defer func() { _ = recover() }()
 	plan := storetest.Even(addrs)
@@ -233,7 +233,7 @@ func live(s *memstore.Store, addrs []string, prepare func(*memstore.Store)) (fin
 	return true
 }
 
-// All workers at once: no update is lost, and a burst is spread to within one request.
+// All workers at the same time: no update is lost, and a burst is spread to within one request.
 func TestBurst(t *testing.T) {
 	const workers, each = 4, 250
 	p, addrs := newProcess(t), storetest.Addrs(8)
@@ -283,15 +283,15 @@ func together(stores []*memstore.Store, f func(int, *memstore.Store)) {
 	wg.Wait()
 }
 
-// Writes that fail lose nothing for good: a reservation is refused, a release is made up for at the next beat.
+// After a failed write a reservation is refused, and a release is written with the next heartbeat.
 func TestFailingWrites(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(2)
 	s := p.newOwner()
 	reserve(t, s, 1, storetest.Even(addrs[:1]))
-	p.SetErr = func(string) error { return errors.New("out of order") }
+	p.SetErr = func(string) error { return errors.New("write failed") }
 	s.Reserve(time.Hour, 2, storetest.Even(addrs), func(_ lb.Grant, err error) {
 		if err == nil {
-			t.Error("reserved although nothing can be written")
+			t.Error("reserved although writes fail")
 		}
 	})
 	s.Release(time.Hour, 1)
@@ -300,11 +300,11 @@ func TestFailingWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l := p.Loads("llm", addrs); l[0] != (lb.Load{}) || l[1] != (lb.Load{}) {
-		t.Fatalf("after the beat: %v", l)
+		t.Fatalf("after the heartbeat: %v", l)
 	}
 }
 
-// Contention without end is an answer, not a hang.
+// Endless contention ends in an error.
 func TestContention(t *testing.T) {
 	p := newProcess(t)
 	s := p.newOwner()
@@ -320,7 +320,7 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// Damage in shared memory is repaired from the sheets, and seen.
+// Totals that were overwritten are corrected from what the members hold, and counted in Stats.
 func TestDamageIsCorrected(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(2)
 	s := p.newOwner()
@@ -331,12 +331,12 @@ func TestDamageIsCorrected(t *testing.T) {
 		}
 	}
 	if l := p.Loads("llm", addrs); l[0].Requests != 77 {
-		t.Fatalf("the damage missed: %v", l)
+		t.Fatalf("nothing was overwritten: %v", l)
 	}
 	if err := s.Heartbeat(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if l := p.Loads("llm", addrs); l[0].Requests != 1 || s.Stats.Corrected != 1 {
-		t.Fatalf("after the beat: %v, corrected %d", l, s.Stats.Corrected)
+		t.Fatalf("after the heartbeat: %v, corrected %d", l, s.Stats.Corrected)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// swap changes the scope's table by one step of one lease, and by those that wait for it, and now and then writes the
-// owner's sheet. change gets the table as it is and returns it, possibly with more rows, and the step; it may be called
-// several times. Its errors end the swap.
+// swap changes the scope's table by one step of one lease and by the pending steps, in one compare-and-swap, and writes
+// the owner's checkpoint where that is due. change gets the current table and returns it, possibly with more rows, and
+// the step; it may be called several times. Its errors end the swap.
 func (s *Store) swap(now time.Duration, sc *scope, change func(table) (table, step, error)) (step, error) {
-	for range swapTries {
+	for range maxTries {
 		t, cas, err := s.read(now, sc)
 		if err != nil {
 			return step{}, err
@@ -25,16 +25,16 @@ func (s *Store) swap(now time.Duration, sc *scope, change func(table) (table, st
 		}
 		t, st, err := change(t)
 		if err != nil {
-			sc.asked = nil // rows that change has added are not there
+			sc.candidates = nil // rows that change has added are not in shared memory
 			return step{}, err
 		}
 		t.apply(st)
-		s.log(sc, t.at(tickOf(now)), st)
+		s.log(sc, t.setUsedAt(tickOf(now)), st)
 		err = s.kv.Set(tableKey(sc.slot), t, cas)
 		if errors.Is(err, lb.ErrMismatch) {
 			s.Stats.Retries++
-			if t.generation() == sc.located && t.generation() != sc.hashed {
-				sc.asked = nil // likewise
+			if t.generation() == sc.rowsGeneration && t.generation() != sc.hashesGeneration {
+				sc.candidates = nil // likewise
 			}
 			continue
 		}
@@ -47,158 +47,157 @@ func (s *Store) swap(now time.Duration, sc *scope, change func(table) (table, st
 	return step{}, lb.ErrContended
 }
 
-// log enters the steps of a swap into the table.
+// log adds the pending steps and the last one to the log of the owner. Steps that this pushes out of the log must be in
+// the checkpoint, so that is written before if necessary.
 func (s *Store) log(sc *scope, t table, last step) {
-	if sc.sheet.seq()-sc.written+uint32(len(sc.pending))+1 > stepsKept {
-		s.write(sc)
+	if sc.held.seq()-sc.writtenSeq+uint32(len(sc.pending))+1 > logLength {
+		s.writeCheckpoint(sc)
 	}
 	m := t.member(t.memberOf(s.owner))
-	m.sit(s.owner, s.seat, sc.sheet.seq())
+	m.set(s.owner, s.index, sc.held.seq())
 	for _, st := range sc.pending {
 		m.log(st)
 	}
 	m.log(last)
 }
 
-// swapped brings the owner's own state to the table that was just written.
+// swapped updates what the owner holds after the table t was written.
 func (s *Store) swapped(sc *scope, t table, last step) {
-	sc.sheet = sc.sheet.grow(t.rows())
+	sc.held = sc.held.grow(t.rows())
 	for _, st := range sc.pending {
-		sc.sheet.record(sc.sheet.seq()+1, st)
+		sc.held.apply(sc.held.seq()+1, st)
 	}
-	sc.sheet.record(sc.sheet.seq()+1, last)
+	sc.held.apply(sc.held.seq()+1, last)
 	sc.pending = sc.pending[:0]
-	if sc.hashed != t.generation() || len(sc.hashes) != t.rows() {
-		sc.remember(t)
+	if sc.hashesGeneration != t.generation() || len(sc.hashes) != t.rows() {
+		sc.keepHashes(t)
 	}
 }
 
-// maxPending keeps the steps of one swap fewer than the log has room for.
-const maxPending = stepsKept - 2
+// maxPending bounds the pending steps of a scope, so that all steps of one swap fit into the log.
+const maxPending = logLength - 2
 
-// busyAbove is from how many reservations between two flushes on a release or correction waits for the next
-// reservation.
+// busyAbove is the number of reservations between two calls of Flush above which a worker is busy.
 const busyAbove = 100
 
-// defers says whether a step should wait for the next swap of the scope and be written with it. While this worker makes
-// a thousand reservations a second, that saves half of the swaps and delays a release by a millisecond.
+// defers reports whether an amendment or a release should wait for the next swap of the scope and be written with that.
+// A worker that makes more than a thousand reservations a second makes half as many swaps this way, and writes a
+// release about a millisecond later.
 func (s *Store) defers(sc *scope) bool { return s.busy && len(sc.pending) < maxPending }
 
-// Flush writes the steps that wait. Call it about ten times a second.
+// Flush writes the pending steps. Call it about ten times a second.
 func (s *Store) Flush(now time.Duration) {
 	s.busy = s.reserved > busyAbove
 	s.reserved = 0
 	for _, sc := range s.scopes {
 		if len(sc.pending) > 0 {
-			s.touch(now, sc)
+			s.sync(now, sc)
 		}
 	}
 }
 
-// touch makes a swap for the sake of what comes with it: steps that wait, or joining the table. Should it fail, the
-// next swap does the same.
-func (s *Store) touch(now time.Duration, sc *scope) {
-	_, _ = s.swap(now, sc, func(t table) (table, step, error) {
-		return t, step{from: noRow, to: noRow}, nil
-	})
+// sync makes a swap without a step of its own, for what each swap does besides: it writes the pending steps and makes
+// the owner a member of the table. If it fails, the next swap does the same.
+func (s *Store) sync(now time.Duration, sc *scope) {
+	_, _ = s.swap(now, sc, func(t table) (table, step, error) { return t, noStep, nil })
 }
 
-// write puts the owner's sheet into shared memory.
-func (s *Store) write(sc *scope) {
-	sc.inPlace = s.kv.Set(sheetKey(sc.slot, s.seat), sc.sheet, 0) == nil
-	sc.written = sc.sheet.seq()
+// writeCheckpoint writes what the owner holds to shared memory.
+func (s *Store) writeCheckpoint(sc *scope) {
+	sc.written = s.kv.Set(checkpointKey(sc.slot, s.index), sc.held, 0) == nil
+	sc.writtenSeq = sc.held.seq()
 }
 
-// join returns the table with this owner among its members. An owner that is not (its first lease here, or it was
-// silent for longer than the TTL and its leases were returned) asserts what it holds.
+// join returns the table with this owner as a member. An owner that is not one yet, or not any more because its leases
+// were returned after a silence longer than the TTL, adds everything that it holds to the table.
 func (s *Store) join(now time.Duration, sc *scope, t table) (table, error) {
 	if t.memberOf(s.owner) >= 0 {
-		if !sc.inPlace {
-			s.write(sc)
+		if !sc.written {
+			s.writeCheckpoint(sc)
 		}
 		return t, nil
 	}
-	if _, err := s.sit(now); err != nil {
+	if _, err := s.register(now); err != nil {
 		return nil, err
 	}
 	t, err := s.remap(sc, t)
 	if err != nil {
 		return nil, err
 	}
-	s.write(sc)
-	if !sc.inPlace {
-		return nil, errors.New("lb: writing what the owner holds failed")
+	s.writeCheckpoint(sc)
+	if !sc.written {
+		return nil, errors.New("memstore: writing a checkpoint failed")
 	}
 	t = t.withMember()
-	t.member(t.members()-1).sit(s.owner, s.seat, sc.sheet.seq())
-	sc.sheet.addTo(t, 1)
+	t.member(t.members()-1).set(s.owner, s.index, sc.held.seq())
+	sc.held.addTo(t)
 	return t, nil
 }
 
-// sit puts the owner on the roster, or renews it there. It says whether the owner has kept its seat since the last
-// time; if not, its leases were returned and its sheets may be overwritten.
-func (s *Store) sit(now time.Duration) (kept bool, err error) {
-	seat := -1
-	err = swapRoster(s.kv, func(r roster) (roster, error) {
-		kept = s.seat >= 0 && s.seat < r.seats() && r.owner(s.seat) == s.owner
+// register renews the owner in the owner directory, or adds it there. It reports whether the owner was there under its
+// index. If not, its leases were returned and its checkpoints may be overwritten by another owner.
+func (s *Store) register(now time.Duration) (kept bool, err error) {
+	index := -1
+	err = updateDirectory(s.kv, func(d directory) (directory, error) {
+		kept = d.holds(s.index, s.owner)
 		var err error
-		r, seat, err = r.seated(s.owner, s.seat, now)
-		return r, err
+		d, index, err = d.register(s.owner, s.index, now)
+		return d, err
 	})
 	if err != nil || kept {
 		return kept, err
 	}
-	s.seat = seat
+	s.index = index
 	for _, sc := range s.scopes {
-		sc.inPlace = false
+		sc.written = false
 	}
 	return false, nil
 }
 
-// remap brings the owner's sheet and leases to the rows of t, which may be another table than the one they were
-// counted in.
+// remap brings what the owner holds to the rows of t, which may be another table than the one in which its leases were
+// counted.
 func (s *Store) remap(sc *scope, t table) (table, error) {
-	var held []uint64
+	var endpoints []uint64 // hashes of those with leases
 	for _, l := range s.leases {
-		if l.scope == sc && !slices.Contains(held, sc.hashes[l.row]) {
-			held = append(held, sc.hashes[l.row])
+		if l.scope == sc && !slices.Contains(endpoints, sc.hashes[l.row]) {
+			endpoints = append(endpoints, sc.hashes[l.row])
 		}
 	}
-	for _, h := range held {
+	for _, h := range endpoints {
 		if t.find(h) == noRow {
 			var err error
-			if t, err = t.withRows(held); err != nil {
+			if t, err = t.withRows(endpoints); err != nil {
 				return nil, err
 			}
 			break
 		}
 	}
-	fresh := newSheet(s.owner).grow(t.rows())
+	held := newCheckpoint(s.owner).grow(t.rows())
 	for id, l := range s.leases {
 		if l.scope == sc {
 			l.row = t.find(sc.hashes[l.row])
 			s.leases[id] = l
-			fresh.record(0, step{from: noRow, to: l.row, toTokens: l.tokens})
+			held.apply(0, step{from: noRow, to: l.row, toTokens: l.tokens})
 		}
 	}
-	fresh.record(sc.sheet.seq(), step{from: noRow, to: noRow})
-	sc.sheet, sc.asked = fresh, nil
-	sc.pending = sc.pending[:0] // a new sheet counts only what is still held
-	sc.remember(t)
+	held.apply(sc.held.seq(), noStep)
+	sc.held, sc.candidates = held, nil
+	sc.pending = sc.pending[:0] // what the owner holds includes them
+	sc.keepHashes(t)
 	return t, nil
 }
 
-// read returns the scope's table and its version, and gives the scope a slot when it has none.
+// read returns the scope's table and its version. A scope without a slot gets one.
 func (s *Store) read(now time.Duration, sc *scope) (table, uint32, error) {
 	slot, t, cas, err := s.find(sc.name, sc.slot)
 	if err == nil && t == nil {
-		slot, t, cas, err = s.take(now, sc.name)
+		slot, t, cas, err = s.assign(now, sc.name)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	if slot != sc.slot {
-		sc.slot, sc.inPlace, sc.asked = slot, false, nil
+		sc.slot, sc.written, sc.candidates = slot, false, nil
 	}
 	return t, cas, nil
 }

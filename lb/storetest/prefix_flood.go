@@ -9,7 +9,7 @@ import (
 
 const (
 	// floodRoom is for how many bytes of prompts a store may remember in this test: 19,656 blocks in the embedded store
-	// and 18,484 in Redis, see Backend.TableBlocks.
+	// and 18,484 in Redis, see Backend.IndexBlocks.
 	floodRoom = 1 << 20
 	// floodTalks of 24 blocks each, of which 4 are the same in all, are a seventh of that.
 	floodTalks = 130

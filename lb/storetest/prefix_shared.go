@@ -21,7 +21,7 @@ func extended(rng *rand.Rand, blocks []prompt.Block, n int) []prompt.Block {
 // roomFor returns for how many bytes a store remembers so many blocks.
 func (w *world) roomFor(blocks int) int {
 	bytes := 1 << 10
-	for w.TableBlocks(bytes) < blocks {
+	for w.IndexBlocks(bytes) < blocks {
 		bytes += bytes/128 + 1
 	}
 	return bytes

@@ -21,8 +21,8 @@ type Backend interface {
 	NewOwner() lb.Store
 	// Loads returns the load of each endpoint in the scope, over all owners.
 	Loads(scope string, addrs []string) []lb.Load
-	// TableBlocks returns how many blocks of prompts the stores remember in so many bytes.
-	TableBlocks(bytes int) int
+	// IndexBlocks returns how many blocks of prompts the stores remember in so many bytes.
+	IndexBlocks(bytes int) int
 }
 
 // Passer is a Backend with a clock of its own, which has to be told when time passes.
