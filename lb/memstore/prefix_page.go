@@ -169,14 +169,14 @@ func (p page) evict() page {
 		return p
 	}
 	count := p.tenants()
-	most := slices.Max(count[:])
-	if most == len(p)/entrySize { // all are of one tenant
+	largest := slices.Max(count[:])
+	if largest == len(p)/entrySize { // all are of one tenant
 		return p[:prefixindex.MaxPageSize]
 	}
 	for over > 0 {
-		at := p.lastOf(&count, most)
+		at := p.lastOf(&count, largest)
 		if at < 0 {
-			most--
+			largest--
 			continue
 		}
 		count[p.tenant(at)]--

@@ -68,7 +68,7 @@ func TestPageIsShared(t *testing.T) {
 // wantShared expects a page to have those of the wanted entries that fit in, and returns how many do not.
 func wantShared(t *testing.T, wanted, page []uint64) (lost int) {
 	t.Helper()
-	var most int
+	var largest int
 	kept, gone := map[byte]int{}, map[byte]bool{}
 	for _, k := range wanted {
 		if len(page) > 0 && page[0] == k {
@@ -76,7 +76,7 @@ func wantShared(t *testing.T, wanted, page []uint64) (lost int) {
 				t.Fatalf("tenant %d lost an entry that was in front of another of its own", tenantOf(k))
 			}
 			kept[tenantOf(k)]++
-			most = max(most, kept[tenantOf(k)])
+			largest = max(largest, kept[tenantOf(k)])
 			page = page[1:]
 			continue
 		}
@@ -87,8 +87,8 @@ func wantShared(t *testing.T, wanted, page []uint64) (lost int) {
 		t.Fatalf("%d of %d entries were evicted, %d are in the wrong order", lost, len(wanted), len(page))
 	}
 	for tenant := range gone {
-		if kept[tenant] < most-1 {
-			t.Fatalf("tenant %d lost entries and has %d, another has %d", tenant, kept[tenant], most)
+		if kept[tenant] < largest-1 {
+			t.Fatalf("tenant %d lost entries and has %d, another has %d", tenant, kept[tenant], largest)
 		}
 	}
 	return lost

@@ -105,9 +105,8 @@ func TestPageClockWraps(t *testing.T) {
 
 // A full page evicts the entries that were not recorded for longest.
 func TestPageIsBounded(t *testing.T) {
-	const most = maxEntries
 	var p page
-	for k := range uint64(most) {
+	for k := range uint64(maxEntries) {
 		p, _ = p.record(blocksOf(k+1), 1, 0)
 	}
 	p, _ = p.record(blocksOf(1, 2), 1, prefixindex.FreshTicks) // recorded again
@@ -116,7 +115,7 @@ func TestPageIsBounded(t *testing.T) {
 		t.Errorf("%d bytes, want %d", len(p), prefixindex.MaxPageSize)
 	}
 	for key, there := range map[uint64]bool{
-		1: true, 2: true, 3: false, 4: false, 5: false, 6: true, most: true, 1000: true, 1002: true,
+		1: true, 2: true, 3: false, 4: false, 5: false, 6: true, maxEntries: true, 1000: true, 1002: true,
 	} {
 		if (p.find(key) != nil) != there {
 			t.Errorf("block %d: %v", key, !there)

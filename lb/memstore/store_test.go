@@ -252,12 +252,12 @@ func TestBurst(t *testing.T) {
 			})
 		}
 	})
-	var least, most, sum int64 = 1 << 40, 0, 0
+	var smallest, largest, sum int64 = 1 << 40, 0, 0
 	for _, l := range p.Loads("llm", addrs) {
-		least, most, sum = min(least, l.Requests), max(most, l.Requests), sum+l.Requests
+		smallest, largest, sum = min(smallest, l.Requests), max(largest, l.Requests), sum+l.Requests
 	}
-	if sum != workers*each || most-least > 1 {
-		t.Fatalf("%d requests counted, between %d and %d per endpoint", sum, least, most)
+	if sum != workers*each || largest-smallest > 1 {
+		t.Fatalf("%d requests counted, between %d and %d per endpoint", sum, smallest, largest)
 	}
 	together(stores, func(_ int, s *memstore.Store) {
 		for id := range lb.LeaseID(each) {
