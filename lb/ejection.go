@@ -1,8 +1,9 @@
 package lb
 
 import (
-	"encoding/binary"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
 )
 
 // forgiveAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
@@ -59,19 +60,15 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	ours := map[uint64]ejection{}
 	for addr, t := range h.tracked {
 		if t.until > now {
-			ours[hashAddr(addr)] = t.ejection
+			ours[EndpointHash(addr)] = t.ejection
 		}
 	}
 	for hash, theirs := range ejectionsIn(now, shared) {
 		ours[hash] = theirs.and(ours[hash])
 	}
-	out := make([]byte, 0, len(ours)*ejectionSize)
+	out := make(wire.Writer, 0, len(ours)*ejectionSize)
 	for hash, e := range ours {
-		out = binary.LittleEndian.AppendUint64(out, hash)
-		out = binary.LittleEndian.AppendUint64(out, uint64(e.from))
-		out = binary.LittleEndian.AppendUint64(out, uint64(e.until))
-		out = binary.LittleEndian.AppendUint32(out, uint32(e.times))
-		out = binary.LittleEndian.AppendUint32(out, uint32(e.failures))
+		out = out.Uint64(hash).Duration(e.from).Duration(e.until).Uint32(uint32(e.times)).Uint32(uint32(e.failures))
 	}
 	return out, true
 }
@@ -79,15 +76,13 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 // ejectionsIn returns the ejections of an export that last beyond now.
 func ejectionsIn(now time.Duration, shared []byte) map[uint64]ejection {
 	all := map[uint64]ejection{}
-	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
+	for r := wire.NewReader(shared); r.Len() >= ejectionSize; {
+		hash := r.Uint64()
 		e := ejection{
-			from:     time.Duration(binary.LittleEndian.Uint64(shared[8:])),
-			until:    time.Duration(binary.LittleEndian.Uint64(shared[16:])),
-			times:    int(binary.LittleEndian.Uint32(shared[24:])),
-			failures: int(binary.LittleEndian.Uint32(shared[28:])),
+			from: r.Duration(), until: r.Duration(), times: int(r.Uint32()), failures: int(r.Uint32()),
 		}
 		if e.until > now && e.times > 0 {
-			all[binary.LittleEndian.Uint64(shared)] = e
+			all[hash] = e
 		}
 	}
 	return all
@@ -110,7 +105,7 @@ func (h *Health) Import(now time.Duration, shared []byte) {
 		return
 	}
 	for addr, t := range h.tracked {
-		e := theirs[hashAddr(addr)]
+		e := theirs[EndpointHash(addr)]
 		if e.from <= t.from && e.until <= t.until {
 			continue
 		}

@@ -5,15 +5,17 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/storetest"
 )
 
 // A policy plans, the store reserves, and the end of the request releases.
 func Example() {
-	kv := newMemory() // the gateway's shared memory
-	if err := lb.Prepare(kv); err != nil {
+	kv := storetest.NewMemory() // the gateway's shared memory
+	if err := memstore.Prepare(kv); err != nil {
 		panic(err)
 	}
-	store := lb.NewMemStore(kv, 1, 5*time.Second)
+	store := memstore.New(kv, 1, 5*time.Second)
 	policy, err := lb.New("global_least_request", lb.Config{Health: lb.NewHealth()})
 	if err != nil {
 		panic(err)

@@ -1,8 +1,5 @@
 package lb
 
-// Busy makes the store defer releases as it does under load.
-func (s *MemStore) Busy() { s.busy, s.reserved = true, busyAbove+1 }
-
 // Blamed returns how many clients and models are known, and at how many endpoints one of them at most.
 func Blamed(h *Health) (groups, endpoints int) {
 	for _, g := range h.groups {
@@ -27,9 +24,6 @@ func Loads(v *View) (healthy, degraded []int) {
 	}
 	return healthy, degraded
 }
-
-// Scopes returns how many scopes the store remembers.
-func (s *MemStore) Scopes() int { return len(s.scopes) }
 
 // KeptBy returns how many candidates are in lists that the policy keeps.
 func KeptBy(p Policy) (n int) {

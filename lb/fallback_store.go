@@ -28,7 +28,7 @@ type FallbackStore struct {
 	Fell func(err error)
 
 	remote RemoteStore
-	local  *MemStore
+	local  LocalStore
 	// adopted are the leases granted without the remote store, which knows them by another id: it may still carry out
 	// the reservation that it did not answer.
 	adopted map[LeaseID]struct{}
@@ -45,7 +45,7 @@ var ErrRemoteDown = errors.New("lb: the remote store is down")
 func adoptedID(id LeaseID) LeaseID { return id | 1<<63 }
 
 // NewFallbackStore returns a store over both. They may be shared with other stores of its kind if no id is used in two of them.
-func NewFallbackStore(remote RemoteStore, local *MemStore) *FallbackStore {
+func NewFallbackStore(remote RemoteStore, local LocalStore) *FallbackStore {
 	return &FallbackStore{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, Fell: func(error) {}}
 }
 

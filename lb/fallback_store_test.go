@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -80,7 +81,7 @@ type fallback struct {
 	*lb.FallbackStore
 	t      *testing.T
 	remote *fakeRemote
-	local  *lb.MemStore
+	local  *memstore.Store
 	gate   *process
 	fell   []error
 	now    time.Duration
@@ -111,7 +112,7 @@ func (l *fallback) reserve(id lb.LeaseID, p *lb.Plan) *outcome {
 func (l *fallback) wantLocal(addrs []string, want ...int64) {
 	l.t.Helper()
 	var got []int64
-	for _, load := range l.gate.Loads("llm", addrs) {
+	for _, load := range l.gate.loads("llm", addrs) {
 		got = append(got, load.Requests)
 	}
 	if !slices.Equal(got, want) {
@@ -192,7 +193,7 @@ func TestFallbackMirrors(t *testing.T) {
 	l.wantLocal(addrs, 2, 2, 0)
 	l.Amend(l.now, 1, addrs[2], 20)
 	l.wantLocal(addrs, 1, 2, 1)
-	if got := l.gate.Loads("llm", addrs)[2].Tokens; got != 20 {
+	if got := l.gate.loads("llm", addrs)[2].Tokens; got != 20 {
 		t.Fatalf("%d tokens, want 20", got)
 	}
 	l.remote.down = true
@@ -384,7 +385,7 @@ func TestFallbackRandomly(t *testing.T) {
 	for _, addr := range held {
 		want[addr]++
 	}
-	for i, load := range l.gate.Loads("llm", addrs) {
+	for i, load := range l.gate.loads("llm", addrs) {
 		if load.Requests != want[addrs[i]] {
 			t.Errorf("endpoint %d carries %d, held are %d", i, load.Requests, want[addrs[i]])
 		}

@@ -124,8 +124,19 @@ type Prefix struct {
 	Worth       []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
 	TTL         time.Duration  // for how long an endpoint is taken to keep what it has computed
 	ShortTTL    []EndpointTTL  // endpoints that are taken to keep it for less; shared between plans
-	MemoryBytes int            // bytes that the embedded store may use to remember who has what
-	RedisBytes  int            // bytes that a store in Redis may use for that
+	IndexMemory IndexMemory    // of the prefix index that records the prompt
+}
+
+// IndexMemory is how many bytes the prefix index of a cluster may use. Policies copy it from their configuration into
+// plans, and each kind of store reads its own field. Configurations of one cluster may differ in it.
+type IndexMemory struct {
+	Local  int // in the memory of one gateway: see [LocalStore]
+	Remote int // in a [RemoteStore], for all gateways
+}
+
+// NeedsLookup says whether a store has to look for the prompt: it has blocks and a length, and endpoints keep it for a while.
+func (p *Prefix) NeedsLookup() bool {
+	return len(p.Blocks) > 0 && p.Bytes > 0 && p.TTL >= time.Millisecond
 }
 
 // Share returns which part of the prompt the first n blocks are.
@@ -147,13 +158,13 @@ func (p *Prefix) worth(n int) float64 {
 // Work returns the tokens that the plan's request adds at an endpoint that has the first n blocks of its prompt.
 func (p *Plan) Work(n int) int64 {
 	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Share(n))
-	return min(max(p.Tokens-saved, 0), maxTokens)
+	return min(max(p.Tokens-saved, 0), MaxTokens)
 }
 
 // added returns what the plan's request adds to a load, in the plan's unit.
 func (p *Plan) added() float64 {
 	if p.Unit == Tokens {
-		return float64(min(max(p.Tokens, 0), maxTokens))
+		return float64(min(max(p.Tokens, 0), MaxTokens))
 	}
 	return 1
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -64,7 +65,7 @@ func TestPlanIsPure(t *testing.T) {
 
 // prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing else.
 func TestPrefixCachePlan(t *testing.T) {
-	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, MemoryBytes: 1 << 20}
+	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: cache})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +76,10 @@ func TestPrefixCachePlan(t *testing.T) {
 	if reason != lb.ReasonChosen || plan.Unit != lb.Tokens || plan.Tokens != 120 || len(plan.Candidates) != 3 {
 		t.Fatalf("%+v, %s", plan, reason)
 	}
-	want := lb.Prefix{Blocks: blocks, Bytes: 900, Tokens: 100, Credit: 150, Worth: []uint32{100, 200, 300, 400}, TTL: time.Minute, MemoryBytes: 1 << 20}
+	want := lb.Prefix{
+		Blocks: blocks, Bytes: 900, Tokens: 100, Credit: 150,
+		Worth: []uint32{100, 200, 300, 400}, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20},
+	}
 	if !reflect.DeepEqual(plan.Prefix, want) {
 		t.Errorf("%+v, want %+v", plan.Prefix, want)
 	}
@@ -99,12 +103,13 @@ func TestPrefixCachePlan(t *testing.T) {
 func TestPrefixCacheTTL(t *testing.T) {
 	for configured, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL, 262144 * time.Second: lb.MaxTTL} {
 		p, err := lb.New("prefix_cache", lb.Config{
-			Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, MemoryBytes: 1 << 20},
+			Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+			Cache: lb.CacheConfig{Credit: 1, TTL: configured, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, cached := lb.NewMemStore(newProcess(t), 1, storetest.TTL), 0
+		store, cached := memstore.New(newProcess(t), 1, storetest.TTL), 0
 		for id := range lb.LeaseID(2) {
 			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900}, viewOf(1))
 			if plan.Prefix.TTL != want {

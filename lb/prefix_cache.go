@@ -6,8 +6,7 @@ import "time"
 type CacheConfig struct {
 	Credit      float64       // tokens of load that a cached token is worth while nobody waits and caches have room
 	TTL         time.Duration // for how long an endpoint is taken to keep what it has computed, [MaxTTL] at most
-	MemoryBytes int           // bytes that the embedded store may use to remember who has what
-	RedisBytes  int           // bytes that a store in Redis may use for that
+	IndexMemory IndexMemory   // of the cluster's prefix index
 }
 
 // MaxTTL is for how long an endpoint is taken to keep what it has computed at most, whatever is configured: stores
@@ -57,7 +56,7 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 		Blocks: r.Blocks, Bytes: r.PromptBytes, Tokens: saved,
 		Credit: p.cache.Credit * p.belief.displaced(p.cache.TTL) * float64(saved), Wait: p.belief.wait,
 		Worth: p.caches.popular.worth(r.Blocks, size),
-		TTL:   p.belief.ttl, ShortTTL: p.belief.less, MemoryBytes: p.cache.MemoryBytes, RedisBytes: p.cache.RedisBytes,
+		TTL:   p.belief.ttl, ShortTTL: p.belief.less, IndexMemory: p.cache.IndexMemory,
 	}
 	return plan, ReasonChosen
 }

@@ -1,12 +1,12 @@
 package lb_test
 
 import (
-	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -14,10 +14,11 @@ import (
 func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int) {
 	t.Helper()
 	for i := range plan.Candidates {
-		copied := &memory{vals: maps.Clone(p.vals), cas: maps.Clone(p.cas), last: p.last}
+		copied := storetest.NewMemory()
+		copied.CopyFrom(p.Memory)
 		one := *plan
 		one.Candidates = plan.Candidates[i : i+1]
-		lb.NewMemStore(copied, 1<<40, storetest.TTL).Reserve(now, 1, &one, func(g lb.Grant, err error) {
+		memstore.New(copied, 1<<40, storetest.TTL).Reserve(now, 1, &one, func(g lb.Grant, err error) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,9 +35,10 @@ func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int)
 func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	const ttl = 5 * time.Minute
 	p, v := newProcess(t), viewOf(4)
-	store := lb.NewMemStore(p, 1, storetest.TTL)
+	store := memstore.New(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, MemoryBytes: 1 << 20},
+		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+		Cache: lb.CacheConfig{Credit: 1, TTL: ttl, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)

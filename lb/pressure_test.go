@@ -108,7 +108,7 @@ func TestPressureOfUnknown(t *testing.T) {
 func TestPlanKnowsPressure(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: NewCaches(), Engines: NewEngines(),
-		Cache: CacheConfig{Credit: 2, TTL: time.Minute, MemoryBytes: 1 << 20},
+		Cache: CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestPlanKnowsEvictions(t *testing.T) {
 	caches := NewCaches()
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: caches, Engines: NewEngines(),
-		Cache: CacheConfig{Credit: 2, TTL: longest, MemoryBytes: 1 << 20},
+		Cache: CacheConfig{Credit: 2, TTL: longest, IndexMemory: IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,21 +6,22 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // EndpointTTL is for how long an endpoint is taken to keep what it has computed: what was noted for it longer ago does not count.
 type EndpointTTL struct {
-	Endpoint uint32 // see HolderOf
+	Endpoint uint32 // see EndpointTag
 	TTL      time.Duration
 }
 
 const (
 	// leastTold is how many tokens a prediction must be about to say something: engines count in blocks of their own.
 	leastTold = 64
-	// leastKept is the shortest retention that is learned. What is in use is noted again only after freshFor ticks, so that with
+	// leastKept is the shortest retention that is learned. What is in use is noted again only after FreshTicks, so that with
 	// a shorter one it would come and go.
-	leastKept = 2 * freshFor * seenTick
+	leastKept = 2 * prefixindex.FreshTicks * prefixindex.Tick
 	// A prediction that fails shortens the retention to keptCut of it, one that comes true lengthens it by keptGain. It
 	// comes to rest where one in nine fails: most of what fails is as old as records get, so few of those are any good.
 	keptCut, keptGain = 0.8, 1.025
@@ -274,9 +275,9 @@ func (k *keeper) hasFor(now time.Duration) time.Duration {
 	return max(0, now-k.lost)
 }
 
-// keeps returns for how long the endpoint is taken to keep what it has computed. Of several that are not told apart the last counts,
+// TTLOf returns for how long the endpoint, given by its [EndpointTag], is taken to keep what it has computed. Of several that are not told apart the last counts,
 // as in Redis.
-func (p *Prefix) keeps(endpoint uint32) time.Duration {
+func (p *Prefix) TTLOf(endpoint uint32) time.Duration {
 	for i := len(p.ShortTTL) - 1; i >= 0; i-- {
 		if p.ShortTTL[i].Endpoint == endpoint {
 			return p.ShortTTL[i].TTL

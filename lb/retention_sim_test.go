@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
@@ -48,7 +49,7 @@ type cluster struct {
 	rng     *rand.Rand
 	policy  lb.Policy
 	known   *lb.Caches
-	store   *lb.MemStore
+	store   *memstore.Store
 	view    *lb.View
 	caches  map[string]*lru
 	told    bool // answers tell what was cached
@@ -83,12 +84,13 @@ func (r *replies) Pop() any {
 // newCluster returns endpoints with caches of so many blocks, and so many conversations.
 func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *cluster {
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCaches(), store: lb.NewMemStore(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
+		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCaches(), store: memstore.New(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
 		caches: map[string]*lru{}, told: told, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
 	}
 	// With so much credit load hardly matters, so that only what is known makes a difference.
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *terms, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, MemoryBytes: 8 << 20},
+		Cluster: *terms, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(),
+		Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func (l *listening) keeps() (out []time.Duration) {
 	l.now += keptEvery
 	p.TTL, p.ShortTTL = l.plan()
 	for _, c := range l.cs {
-		out = append(out, p.keeps(EndpointTag(c.Addr)))
+		out = append(out, p.TTLOf(EndpointTag(c.Addr)))
 	}
 	return out
 }
@@ -356,10 +356,10 @@ func TestRetentionOfSeveralPolicies(t *testing.T) {
 // Of endpoints that are not told apart the last in the list counts, as in Redis.
 func TestKeepsOfTwins(t *testing.T) {
 	p := Prefix{TTL: time.Hour, ShortTTL: []EndpointTTL{{7, time.Minute}, {8, time.Second}, {7, 2 * time.Minute}}}
-	if got := p.keeps(7); got != 2*time.Minute {
+	if got := p.TTLOf(7); got != 2*time.Minute {
 		t.Errorf("kept for %v", got)
 	}
-	if got := p.keeps(9); got != time.Hour {
+	if got := p.TTLOf(9); got != time.Hour {
 		t.Errorf("another is kept for %v", got)
 	}
 }

@@ -1,9 +1,10 @@
 package lb
 
 import (
-	"encoding/binary"
 	"math"
 	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
 )
 
 const (
@@ -50,7 +51,7 @@ func (s *Shares) Pending() bool {
 // Count counts a request.
 func (s *Shares) Count(now time.Duration, addr string) {
 	if s.used {
-		s.own[slotOf(now)%shareWindow].add(slotOf(now), hashAddr(addr), 1)
+		s.own[slotOf(now)%shareWindow].add(slotOf(now), EndpointHash(addr), 1)
 	}
 }
 
@@ -77,7 +78,7 @@ func (s *Shares) within(now time.Duration, limit float64, cs []Candidate) []Cand
 	most := uint32(math.Ceil(limit * float64(total+1)))
 	within := make([]Candidate, 0, len(cs))
 	for i := range cs {
-		if sums[hashAddr(cs[i].Addr)]+1 <= most {
+		if sums[EndpointHash(cs[i].Addr)]+1 <= most {
 			within = append(within, cs[i])
 		}
 	}
@@ -112,7 +113,7 @@ func (s *Shares) sums(now time.Duration) (by map[uint64]uint32, total uint32) {
 const shareEntry = 16
 
 // Export returns what all VMs have counted, as shared has it, with what this one has counted since the last export.
-func (s *Shares) Export(now time.Duration, shared []byte) (all []byte) {
+func (s *Shares) Export(now time.Duration, shared []byte) []byte {
 	s.Import(shared)
 	var sum [shareWindow]shareCount
 	for _, counts := range [2]*[shareWindow]shareCount{&s.all, &s.own} {
@@ -124,14 +125,13 @@ func (s *Shares) Export(now time.Duration, shared []byte) (all []byte) {
 			}
 		}
 	}
+	var out wire.Writer
 	for i := range sum {
 		for endpoint, n := range sum[i].picks {
-			all = binary.LittleEndian.AppendUint32(all, sum[i].slot)
-			all = binary.LittleEndian.AppendUint64(all, endpoint)
-			all = binary.LittleEndian.AppendUint32(all, n)
+			out = out.Uint32(sum[i].slot).Uint64(endpoint).Uint32(n)
 		}
 	}
-	return all
+	return out
 }
 
 // Exported confirms that what Export returned was written.
@@ -143,8 +143,8 @@ func (s *Shares) Exported(all []byte) {
 // Import takes over what all VMs have counted.
 func (s *Shares) Import(shared []byte) {
 	s.all = [shareWindow]shareCount{}
-	for ; len(shared) >= shareEntry; shared = shared[shareEntry:] {
-		slot := binary.LittleEndian.Uint32(shared)
-		s.all[slot%shareWindow].add(slot, binary.LittleEndian.Uint64(shared[4:]), binary.LittleEndian.Uint32(shared[12:]))
+	for r := wire.NewReader(shared); r.Len() >= shareEntry; {
+		slot := r.Uint32()
+		s.all[slot%shareWindow].add(slot, r.Uint64(), r.Uint32())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -21,7 +22,7 @@ type ramp struct {
 	policy  lb.Policy
 	health  *lb.Health
 	engines *lb.Engines
-	store   *lb.MemStore
+	store   *memstore.Store
 	view    *lb.View
 	now     time.Duration
 	servers map[string]*server
@@ -89,7 +90,7 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 	r.policy, err = lb.New(policy, lb.Config{
 		Cluster: lb.ClusterConfig{Health: healthConfig}, Health: r.health, Engines: r.engines,
 		Caches: lb.NewCaches(), Shares: lb.NewShares(),
-		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, MemoryBytes: 4 << 20},
+		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}},
 		Engine: lb.EngineConfig{
 			StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 		},

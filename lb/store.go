@@ -19,6 +19,9 @@ var (
 	ErrUnready = errors.New("lb: shared memory is not prepared")
 )
 
+// MaxTokens is how many tokens one lease counts at most. Larger numbers are counted as this one.
+const MaxTokens = 1<<32 - 1
+
 // LeaseID names a lease within its owner. An owner never uses an id twice.
 type LeaseID uint64
 
@@ -56,6 +59,17 @@ type Store interface {
 	// Heartbeat renews the owner, retries what could not be written before, and returns the leases of owners that have
 	// been silent for longer than the store's TTL. Call it about once a second.
 	Heartbeat(now time.Duration) error
+}
+
+// LocalStore is a store of one gateway, which a [FallbackStore] uses while its remote store does not answer.
+type LocalStore interface {
+	Store
+	// HasLease returns whether id is a lease of this owner.
+	HasLease(id LeaseID) bool
+	// CountAt counts a request at addr, which another store has chosen, under id. The owner must not hold id already.
+	CountAt(now time.Duration, id LeaseID, scope, addr string, tokens int64) error
+	// Owners returns how many owners of the gateway are alive.
+	Owners(now time.Duration) (int, error)
 }
 
 // KV is process-wide shared memory with compare-and-swap, as a gateway offers it to its plugins.

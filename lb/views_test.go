@@ -139,7 +139,7 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 			Cluster: lb.ClusterConfig{Health: healthConfig, MaxInflight: 1 + int64(i)},
 			Health:  h, Caches: caches, Engines: engines, Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, Weights: lb.EngineWeights{Running: 1 + float64(i)}},
-			Cache:  lb.CacheConfig{TTL: time.Hour, MemoryBytes: 1 << 20},
+			Cache:  lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		}
 		if alike {
 			c.Cluster.MaxInflight, c.Engine.Weights.Running = 1, 1
@@ -190,7 +190,7 @@ func TestFailuresFillNoMemory(t *testing.T) {
 		p, err := lb.New(name, lb.Config{
 			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCaches(), Engines: engines, Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}},
-			Cache:  lb.CacheConfig{TTL: time.Hour, MemoryBytes: 1 << 20},
+			Cache:  lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func (w *watched) build(name string) {
 	var err error
 	w.policy, err = lb.New(name, lb.Config{
 		Cluster: w.terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: w.engines, Shares: w.shares, Engine: w.cfg,
-		Cache: lb.CacheConfig{TTL: time.Hour, MemoryBytes: 1 << 20},
+		Cache: lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -53,9 +54,9 @@ func (p *prompts) share(view *lb.View) (percent uint64, known bool) {
 // tableBlocks returns how many blocks of a cluster's prompts are remembered, and the key that says so.
 func tableBlocks(c *config.Config) (blocks int, key string) {
 	if c.UsesRedis() {
-		return redisclient.TableBlocks(c.Prefix.RedisBytes), "redis_bytes"
+		return redisclient.IndexBlocks(c.Prefix.RedisBytes), "redis_bytes"
 	}
-	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
+	return memstore.IndexBlocks(c.Prefix.TableBytes), "table_bytes"
 }
 
 // publishPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.

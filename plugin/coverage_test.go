@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -91,7 +92,7 @@ func TestTableIsTooSmall(t *testing.T) {
 // The share follows from the blocks of prompts, their tokens, and the weights of endpoints.
 func TestTableShare(t *testing.T) {
 	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
-	blocks := lb.TableBlocks(1 << 20)
+	blocks := memstore.IndexBlocks(1 << 20)
 	p := prompts{cfg: &config.Config{Prefix: config.Prefix{TableBytes: 1 << 20, CacheTokens: blocks * 25}, Weights: map[string]float64{"c": 5}}}
 	if _, known := p.share(view); known {
 		t.Error("known before any prompt was")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -221,7 +222,7 @@ func (p *fakeProcess) call(name string) {
 // loads returns what is in flight on an endpoint over all owners.
 func (p *fakeProcess) load(addr string) lb.Load {
 	p.t.Helper()
-	loads, err := lb.NewMemStore(p.kv, 1, leaseTTL).Loads(fakeCluster, []string{addr}, nil)
+	loads, err := memstore.New(p.kv, 1, leaseTTL).Loads(fakeCluster, []string{addr}, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}

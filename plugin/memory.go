@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 )
 
 // Keys of shared memory besides the store's. On Higress all plugins share one memory, so each carries our name.
@@ -34,7 +35,7 @@ func prepare(kv lb.KV) error {
 			}
 		}
 	}
-	return lb.Prepare(kv)
+	return memstore.Prepare(kv)
 }
 
 // ownSecret returns a secret that all VMs of the process have, and nobody else. The first VM draws it.

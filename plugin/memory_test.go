@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 )
 
 func TestPrepareKeepsWhatIsThere(t *testing.T) {
@@ -13,7 +14,7 @@ func TestPrepareKeepsWhatIsThere(t *testing.T) {
 	if err := prepare(kv); err != nil {
 		t.Fatal(err)
 	}
-	store := lb.NewMemStore(kv, 1, leaseTTL)
+	store := memstore.New(kv, 1, leaseTTL)
 	plan := &lb.Plan{Scope: "llm", Candidates: []lb.Candidate{{Addr: "a", Slope: 1, Weight: 1}}}
 	store.Reserve(time.Hour, 1, plan, func(_ lb.Grant, err error) {
 		if err != nil {

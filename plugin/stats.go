@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 )
 
 // Statistics by name. Labels are part of the name, as ";label=value": a gateway with matching stats_tags turns them
@@ -44,7 +45,7 @@ type stats struct {
 	m         Metrics
 	decisions map[string]*[maxReasons]uint32 // by policy; 0 = not defined
 	ids       map[string]uint32
-	seen      lb.MemStats
+	seen      memstore.Stats
 }
 
 const maxReasons = 32
@@ -104,7 +105,7 @@ func (s *stats) reserved(d time.Duration) {
 }
 
 // store counts what the store has had to do since the last call.
-func (s *stats) store(now lb.MemStats) {
+func (s *stats) store(now memstore.Stats) {
 	s.count(statRetries, now.Retries-s.seen.Retries)
 	s.count(statReturned, now.Returned-s.seen.Returned)
 	s.count(statCorrected, now.Corrected-s.seen.Corrected)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 )
 
 // Dashboards and alerts name these: a change here is a change for every user.
@@ -93,8 +94,8 @@ func TestStatsAreDefinedOnce(t *testing.T) {
 func TestStatsOfTheStore(t *testing.T) {
 	m := &countingMetrics{defined: map[string]int{}, values: map[string]int64{}}
 	s := newStats(m)
-	s.store(lb.MemStats{Retries: 3, Returned: 1})
-	s.store(lb.MemStats{Retries: 5, Returned: 1, Corrected: 2})
+	s.store(memstore.Stats{Retries: 3, Returned: 1})
+	s.store(memstore.Stats{Retries: 5, Returned: 1, Corrected: 2})
 	if m.values[statRetries] != 5 || m.values[statReturned] != 1 || m.values[statCorrected] != 2 {
 		t.Errorf("counted %v", m.values)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -28,7 +29,7 @@ const (
 type vm struct {
 	gw        Gateway
 	stats     *stats
-	store     *lb.MemStore
+	store     *memstore.Store
 	shared    map[target]*sharedStore
 	inside    uint32              // the gateway's context that calls act on
 	excused   bool                // the last tick was late, and deadlines were moved for that
@@ -92,7 +93,7 @@ func newVM(gw Gateway) *vm {
 		chainers: map[chainTerms]*prompt.Chainer{}, models: models{},
 		seen: map[string]uint64{}, readers: newReaders(), needed: map[metered]time.Duration{}, announced: map[metered]bool{}, host: gatewayKind,
 	}
-	v.store = lb.NewMemStore(gw.KV(), gw.Random()|1, leaseTTL)
+	v.store = memstore.New(gw.KV(), gw.Random()|1, leaseTTL)
 	return v
 }
 
@@ -222,7 +223,10 @@ func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
 		Unit: unitOf(c), Cluster: termsOf(c), Health: cl.health, Caches: cl.caches,
 		Engines: cl.engines, Engine: engineOf(c), Shares: cl.shares,
-		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, MemoryBytes: c.Prefix.TableBytes, RedisBytes: c.Prefix.RedisBytes},
+		Cache: lb.CacheConfig{
+			Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second,
+			IndexMemory: lb.IndexMemory{Local: c.Prefix.TableBytes, Remote: c.Prefix.RedisBytes},
+		},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -16,7 +17,7 @@ type gateway struct {
 	*lb.FallbackStore
 	t     *testing.T
 	store *redisclient.Store
-	local *lb.MemStore
+	local *memstore.Store
 	conn  *wire
 	fell  []string
 	held  map[lb.LeaseID]share
@@ -24,10 +25,10 @@ type gateway struct {
 
 func newGateway(t *testing.T, s *redisserver.Server, owner uint64) *gateway {
 	kv := newMemory()
-	if err := lb.Prepare(kv); err != nil {
+	if err := memstore.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{t: t, conn: dial(t, s), local: lb.NewMemStore(kv, owner, storetest.TTL), held: map[lb.LeaseID]share{}}
+	g := &gateway{t: t, conn: dial(t, s), local: memstore.New(kv, owner, storetest.TTL), held: map[lb.LeaseID]share{}}
 	g.store = redisclient.New(g.conn, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: kv})
 	g.FallbackStore = lb.NewFallbackStore(g.store, g.local)
 	g.Fell = func(err error) { g.fell = append(g.fell, redisclient.Cause(err)) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
@@ -25,8 +26,8 @@ const (
 	exactly = 1 << 53
 )
 
-// pages returns for how many full pages a server needs so many bytes. There are as many at least as lb.PageBlocks says.
-func pages(bytes int) int { return max(bytes/pageBytes, lb.MinPages) }
+// pages returns for how many full pages a server needs so many bytes. There are as many at least as prefixindex.Blocks says.
+func pages(bytes int) int { return max(bytes/pageBytes, prefixindex.MinPages) }
 
 // pagesKey returns the key of the scope's pages, if they may take so many bytes. How many they are is in the name,
 // because it decides in which page a block is: while gateways roll from one size to another, each size has its own
@@ -39,7 +40,7 @@ func (k *Keys) pagesKey(bytes int) string {
 // numbers for each.
 func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
 	var room [(8 + slotBytes + 2*4) * maxBlocks]byte
-	at, blocks, slots := room[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], uint64(pages(p.RedisBytes))
+	at, blocks, slots := room[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], uint64(pages(p.IndexMemory.Remote))
 	for _, block := range blocks {
 		at = binary.LittleEndian.AppendUint64(at, block.Key)
 	}
@@ -71,7 +72,7 @@ func (sc *scope) appendWorth(terms []byte, now time.Duration, x *lb.Prefix) []by
 	}
 	ttl := min(x.TTL, lb.MaxTTL)
 	terms = binary.LittleEndian.AppendUint32(terms, uint32(ttl.Milliseconds()))
-	terms = append(terms, sc.due(now, pages(x.RedisBytes), ttl))
+	terms = append(terms, sc.due(now, pages(x.IndexMemory.Remote), ttl))
 	for _, k := range x.ShortTTL {
 		terms = binary.LittleEndian.AppendUint32(terms, k.Endpoint)
 		terms = binary.LittleEndian.AppendUint16(terms, uint16(min(max(0, k.TTL), lb.MaxTTL)/tick))
@@ -100,7 +101,7 @@ func (s *Store) reservationOf(now time.Duration, sc *scope, v *view, id lb.Lease
 		return scriptReserve, appendArg(b, appendTerms(room[:0], p, clamp(p.Tokens)))
 	}
 	b := scriptPrompt.command(make([]byte, 0, 448+(8+slotBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, 3)
-	b = appendArg(sc.appendKeys(b, v), sc.keys.pagesKey(x.RedisBytes))
+	b = appendArg(sc.appendKeys(b, v), sc.keys.pagesKey(x.IndexMemory.Remote))
 	b = appendID(b, id)
 	terms := appendTerms(room[:0], p, min(max(p.Tokens, -exactly), exactly))
 	b = appendArg(b, sc.appendWorth(terms, now, x))
@@ -123,7 +124,7 @@ func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 	}
 	sc := s.scope(p.Scope)
 	b := scriptNote.command(nil, 1, 3)
-	b = appendArg(b, sc.keys.pagesKey(p.Prefix.RedisBytes))
+	b = appendArg(b, sc.keys.pagesKey(p.Prefix.IndexMemory.Remote))
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
@@ -137,7 +138,7 @@ func (s *Store) ForgetPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 	}
 	sc := s.scope(p.Scope)
 	b := scriptForget.command(nil, 1, 3)
-	b = appendArg(b, sc.keys.pagesKey(p.Prefix.RedisBytes))
+	b = appendArg(b, sc.keys.pagesKey(p.Prefix.IndexMemory.Remote))
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, int64(max(0, n)+1))

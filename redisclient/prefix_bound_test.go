@@ -25,7 +25,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			w := dial(t, server)
 			s := newManualStore(w, newMemory())
 			plan := storetest.WithPrompt(manualPlan, 1, nil)
-			plan.Scope, plan.Prefix.RedisBytes = scope, bytes
+			plan.Scope, plan.Prefix.IndexMemory.Remote = scope, bytes
 			id := lb.LeaseID(0)
 			send := func(n int) {
 				for range n {
@@ -60,7 +60,7 @@ func TestMemoryWhileTheSizeChanges(t *testing.T) {
 		sizes := []int{100_000, 150_000}
 		plan := storetest.WithPrompt(manualPlan, 1, nil)
 		for i := range 1600 { // so many that each page gets some
-			plan.Prefix.Blocks, plan.Prefix.Bytes, plan.Prefix.RedisBytes = unknown(20), 2000, sizes[i%2]
+			plan.Prefix.Blocks, plan.Prefix.Bytes, plan.Prefix.IndexMemory.Remote = unknown(20), 2000, sizes[i%2]
 			once(t, s, lb.LeaseID(i), plan)
 		}
 		for _, size := range sizes {

@@ -138,7 +138,8 @@ func (d *differential) prompt(f *field, p *lb.Plan) {
 	chain := f.chains[d.rng.IntN(len(f.chains))]
 	p.Prefix = lb.Prefix{
 		Blocks: chain, Bytes: chain[len(chain)-1].End + d.rng.IntN(2)*d.rng.IntN(5000), Tokens: max(0, d.tokens()),
-		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute, RedisBytes: f.shared,
+		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute,
+		IndexMemory: lb.IndexMemory{Remote: f.shared},
 	}
 	if d.rng.IntN(2) == 0 {
 		for _, b := range chain {
@@ -170,7 +171,7 @@ func (d *differential) forget(f *field) {
 	}
 	chain, addr := f.chains[d.rng.IntN(len(f.chains))], f.addrs[d.rng.IntN(len(f.addrs))]
 	n := d.rng.IntN(len(chain) + 1)
-	p := &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, RedisBytes: f.shared}}
+	p := &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, IndexMemory: lb.IndexMemory{Remote: f.shared}}}
 	d.owners[d.rng.IntN(len(d.owners))].ForgetPrompt(d.now, 0, p, addr, n)
 	f.pages.forget(chain, endpointOf(addr), n)
 }

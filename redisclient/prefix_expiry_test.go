@@ -40,7 +40,7 @@ func TestExpiryOfOtherPages(t *testing.T) {
 		plan := storetest.WithPrompt(manualPlan, 1, numbered(40, 1))
 		plan.Prefix.TTL = pagesLive
 		other := *plan
-		other.Prefix.RedisBytes /= 2
+		other.Prefix.IndexMemory.Remote /= 2
 		onceAt(t, s, 0, 1, plan)
 		key := w.hashes()[0]
 		w.expireSoon(key)

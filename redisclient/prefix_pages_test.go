@@ -108,7 +108,7 @@ func TestPagesLost(t *testing.T) {
 	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
 		blocks := numbered(100, 1)
 		plan := storetest.WithPrompt(manualPlan, 10, blocks)
-		m, id, least := newPagesModel("llm", plan.Prefix.RedisBytes), lb.LeaseID(1), len(blocks)
+		m, id, least := newPagesModel("llm", plan.Prefix.IndexMemory.Remote), lb.LeaseID(1), len(blocks)
 		for round := range 40 {
 			for range 2 {
 				id++
@@ -256,7 +256,7 @@ func TestForgetBehindLostPage(t *testing.T) {
 	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 10, numbered(40, 1))
 		_, g := grantedTo(t, s, 1, plan)
-		m := newPagesModel("llm", plan.Prefix.RedisBytes)
+		m := newPagesModel("llm", plan.Prefix.IndexMemory.Remote)
 		w.load(m)
 		parts := m.known(plan.Prefix.Blocks)
 		if len(parts) < 3 {

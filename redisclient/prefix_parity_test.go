@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
@@ -36,11 +37,11 @@ type twinChain struct {
 func newTwins(t testing.TB, rng *rand.Rand, server *redisserver.Server) *twins {
 	w, kv := dial(t, server), newMemory()
 	w.value("FLUSHALL")
-	if err := lb.Prepare(kv); err != nil {
+	if err := memstore.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
 	return &twins{t: t, rng: rng, stores: [2]lb.Store{
-		lb.NewMemStore(kv, 1, time.Hour),
+		memstore.New(kv, 1, time.Hour),
 		redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()}),
 	}, addrs: storetest.Addrs(4)}
 }
@@ -68,7 +69,8 @@ func (d *twins) prompt() *twinChain {
 func (d *twins) step() {
 	c := d.prompt()
 	plan := storetest.WithPrompt(storetest.Even(d.addrs), 0.1+2*d.rng.Float64(), c.blocks)
-	plan.Prefix.MemoryBytes, plan.Prefix.RedisBytes, plan.Prefix.TTL, plan.Tie = 16<<20, 16<<20, time.Hour, d.rng.Uint64()
+	plan.Prefix.IndexMemory = lb.IndexMemory{Local: 16 << 20, Remote: 16 << 20}
+	plan.Prefix.TTL, plan.Tie = time.Hour, d.rng.Uint64()
 	addr, n := d.addrs[d.rng.IntN(len(d.addrs))], c.shared+d.rng.IntN(len(c.blocks)-c.shared+1)
 	if c.parent { // what is left behind blocks that nobody has any more is known again only if it is in the same page
 		n = len(c.blocks)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -36,10 +37,10 @@ func (b *backend) NewOwner() lb.Store {
 	if !b.fallback {
 		return s
 	}
-	if err := lb.Prepare(b.kv); err != nil {
+	if err := memstore.Prepare(b.kv); err != nil {
 		b.t.Fatal(err)
 	}
-	l := lb.NewFallbackStore(s, lb.NewMemStore(b.kv, b.owners, storetest.TTL))
+	l := lb.NewFallbackStore(s, memstore.New(b.kv, b.owners, storetest.TTL))
 	l.Fell = func(err error) { b.t.Errorf("fell to the embedded store: %v", err) }
 	return l
 }
@@ -55,8 +56,8 @@ func (b *backend) Loads(scope string, addrs []string) []lb.Load {
 	return out
 }
 
-// TableBlocks implements storetest.Backend.
-func (b *backend) TableBlocks(bytes int) int { return redisclient.TableBlocks(bytes) }
+// IndexBlocks implements storetest.Backend.
+func (b *backend) IndexBlocks(bytes int) int { return redisclient.IndexBlocks(bytes) }
 
 // loads reads the totals of a scope.
 func (w *wire) loads(scope string) map[string]lb.Load {

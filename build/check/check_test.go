@@ -41,6 +41,7 @@ func TestLayers(t *testing.T) {
 		{"lbx", []string{"os"}, nil, ""}, // not below lb
 		{"plugin", []string{"errors", "fmt"}, nil, "plugin imports fmt: too big for the artifacts"},
 		{"metrics", []string{"bytes", "unsafe"}, nil, ""},
+		{"metrics", []string{module + "/internal/wire"}, nil, ""},
 		{"metrics", []string{"os"}, nil, "metrics imports os: it must do no I/O"},
 		{"metrics", []string{module + "/lb"}, nil, "metrics imports " + module + "/lb: the standard library is all it may"},
 		{"e2e/demo", []string{"os", "net/http"}, nil, ""},

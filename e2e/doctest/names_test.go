@@ -82,10 +82,10 @@ func TestNames(t *testing.T) {
 // TestLimits holds the limits that the documents state to the constants behind them.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct{ doc, says, file, constant string }{
-		{"README.md", "At most 256 clusters", "lb/memstore.go", `tableSlots += 256\b`},
-		{"README_ZH.md", "最多 256 个集群", "lb/memstore.go", `tableSlots += 256\b`},
-		{"README.md", "4096 endpoints in a cluster", "lb/table.go", `maxRows += 4096\b`},
-		{"README_ZH.md", "最多 4096 个端点", "lb/table.go", `maxRows += 4096\b`},
+		{"README.md", "At most 256 clusters", "lb/memstore/keys.go", `tableSlots += 256\b`},
+		{"README_ZH.md", "最多 256 个集群", "lb/memstore/keys.go", `tableSlots += 256\b`},
+		{"README.md", "4096 endpoints in a cluster", "lb/memstore/table.go", `maxRows += 4096\b`},
+		{"README_ZH.md", "最多 4096 个端点", "lb/memstore/table.go", `maxRows += 4096\b`},
 		{"README.md", "At most 64 endpoints of a cluster have gauges", "plugin/publish.go", `maxGauges += 64\b`},
 		{"README_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/publish.go", `maxGauges += 64\b`},
 		{"docs/metrics.md", "at most 8192 over its life", "plugin/publish.go", `maxNames += 8192\b`},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 )
 
 // simple is a policy that only chooses, by what is in flight.
@@ -126,7 +127,7 @@ func (p *exact) Last(_ time.Duration, r *Request)  { p.loads[r.Server] -= float6
 type warm struct {
 	rng     *rand.Rand
 	policy  lb.Policy
-	store   *lb.MemStore
+	store   *memstore.Store
 	view    *lb.View
 	places  map[string]int
 	id      lb.LeaseID
@@ -150,18 +151,18 @@ const DefaultCredit = 2
 func Warm(name string, credit float64) Maker {
 	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
 		kv := memory{}
-		if err := lb.Prepare(kv); err != nil {
+		if err := memstore.Prepare(kv); err != nil {
 			panic(err)
 		}
 		policy, err := lb.New(name, lb.Config{
 			Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
-			Cache: lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, MemoryBytes: 8 << 20},
+			Cache: lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
 		})
 		if err != nil {
 			panic(err)
 		}
 		p := &warm{
-			rng: rand.New(rand.NewPCG(seed, 6)), policy: policy, store: lb.NewMemStore(kv, 1, time.Hour),
+			rng: rand.New(rand.NewPCG(seed, 6)), policy: policy, store: memstore.New(kv, 1, time.Hour),
 			view: &lb.View{Cluster: "llm"}, places: map[string]int{}, typical: 256,
 		}
 		for i := range servers {

@@ -15,6 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/higresshost"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 )
 
 func TestHigress(t *testing.T) {
@@ -213,7 +214,7 @@ func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 // Load reads the plugin's table from shared memory, as one more worker would.
 func (h *higress) Load(i int) streamtest.Load {
 	h.t.Helper()
-	loads, err := lb.NewMemStore(higressMemory{h.gw.Shared()}, 1, time.Minute).Loads(higressCluster, []string{h.addrs[i]}, nil)
+	loads, err := memstore.New(higressMemory{h.gw.Shared()}, 1, time.Minute).Loads(higressCluster, []string{h.addrs[i]}, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func Addrs(n int) []string {
 	return out
 }
 
-// Even returns a plan over the addresses in which a request costs the same on each.
+// Even returns a plan for scope llm in which all addresses are candidates of equal cost.
 func Even(addrs []string) *lb.Plan {
 	p := &lb.Plan{Scope: "llm"}
 	for _, a := range addrs {
@@ -24,15 +24,16 @@ func Even(addrs []string) *lb.Plan {
 	return p
 }
 
-// A tier that a request is not meant for costs so much that it is only taken when all of the request's own is full.
+// testLastResort: candidates of another tier, which have a very high base cost, are chosen only when all others are
+// full.
 func testLastResort(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(4)
-	const much = 1 << 32
+	const highCost = 1 << 32
 	p := Even(addrs)
 	for i := range p.Candidates {
 		p.Candidates[i].Cap = 2
 		if i >= 2 {
-			p.Candidates[i].Base = much
+			p.Candidates[i].Base = highCost
 		}
 	}
 	for id := range lb.LeaseID(4) {

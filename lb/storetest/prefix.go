@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// Blocks returns n blocks of a prompt in which each message differs by its seed: prompts with the same seeds in front have the
-// same blocks there, four for each seed.
+// Blocks returns the blocks of a prompt, four for each seed. Prompts that begin with the same seeds begin with the same
+// blocks.
 func Blocks(seeds ...uint64) []prompt.Block {
 	var out []prompt.Block
 	key := uint64(0)
@@ -22,30 +22,31 @@ func Blocks(seeds ...uint64) []prompt.Block {
 	return out
 }
 
-// promptTokens is what a prompt counts for in these tests, and answerTokens what its answer does.
+// The tokens of each prompt and of each answer in these tests.
 const (
 	promptTokens = 1000
 	answerTokens = 10
 )
 
-// WithPrompt returns the plan for a prompt of which each cached token is worth the given tokens of load.
+// WithPrompt returns the plan p with a prompt of the given blocks. Each cached token is worth credit tokens of load.
 func WithPrompt(p *lb.Plan, credit float64, blocks []prompt.Block) *lb.Plan {
 	out := *p
 	out.Unit, out.Tokens = lb.Tokens, promptTokens+answerTokens
 	out.Prefix = lb.Prefix{
 		Blocks: blocks, Bytes: 100 * len(blocks), Tokens: promptTokens, Credit: credit * promptTokens,
-		TTL: time.Minute, MemoryBytes: 8 << 20, RedisBytes: 8 << 20,
+		TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20, Remote: 8 << 20},
 	}
 	return &out
 }
 
-// testPrefix: a prompt goes where it is cached, as far as it is, and counts for what is not; all owners know.
+// testPrefix: a prompt goes where most of it is cached, and counts the tokens that are not. The index is shared by all
+// owners.
 func testPrefix(t *testing.T, w *world) {
 	a, b := w.NewOwner(), w.NewOwner()
 	addrs := Addrs(5)
 	turn1, turn2, other := Blocks(1, 2), Blocks(1, 2, 3), Blocks(1, 4)
 	p := Even(addrs)
-	home := w.must(a, 1, WithPrompt(p, 10, turn1))
+	chosen := w.must(a, 1, WithPrompt(p, 10, turn1))
 	a.Release(w.now, 1)
 	for id, c := range []struct {
 		owner  lb.Store
@@ -61,21 +62,23 @@ func testPrefix(t *testing.T, w *world) {
 		{b, turn2, 12, answerTokens},
 	} {
 		id := lb.LeaseID(id + 10)
-		w.want(addrs, 0, 0, 0, 0, 0) // releases that an owner has put off are written
+		w.want(addrs, 0, 0, 0, 0, 0) // flushes deferred releases
 		addr, g, err := w.reserve(c.owner, id, WithPrompt(p, 10, c.blocks))
-		if err != nil || addr != home || g.Cached != c.cached || g.Load != (lb.Load{Requests: 1, Tokens: c.tokens}) {
-			t.Fatalf("reservation %d: %s %+v, %v; want %s with %d blocks and %d tokens", id, addr, g, err, home, c.cached, c.tokens)
+		if err != nil || addr != chosen || g.Cached != c.cached || g.Load != (lb.Load{Requests: 1, Tokens: c.tokens}) {
+			t.Fatalf("reservation %d: %s %+v, %v; want %s with %d blocks and %d tokens",
+				id, addr, g, err, chosen, c.cached, c.tokens)
 		}
 		c.owner.Release(w.now, id)
 	}
 	if _, g, _ := w.reserve(a, 30, WithPrompt(p, 10, Blocks(7, 1, 2))); g.Cached != 0 {
-		t.Errorf("%d blocks of another prompt are taken to be cached", g.Cached)
+		t.Errorf("%d blocks of another prompt match", g.Cached)
 	}
 	a.Release(w.now, 30)
 	w.want(addrs, 0, 0, 0, 0, 0)
 }
 
-// testPrefixLoad: what is cached is worth so much load and no more; where a prompt then goes has it as well.
+// testPrefixLoad: cached tokens outweigh load up to their credit and no further. The endpoint to which a prompt then
+// goes is recorded to have it as well.
 func testPrefixLoad(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(3)
 	plan := WithPrompt(Even(addrs), 0.5, Blocks(1))
@@ -88,18 +91,18 @@ func testPrefixLoad(t *testing.T, w *world) {
 	busy.Tokens = promptTokens/2 - 1
 	w.must(s, 2, busy)
 	if addr := w.must(s, 3, plan); addr != addrs[0] {
-		t.Fatalf("goes to %s although waiting costs less than what is cached", addr)
+		t.Fatalf("goes to %s although load costs less than the credit", addr)
 	}
 	s.Release(w.now, 3)
 	busy.Tokens = 2
 	w.must(s, 4, busy)
-	away := w.must(s, 5, plan)
-	if away == addrs[0] {
-		t.Fatal("stays where waiting costs more than what is cached")
+	other := w.must(s, 5, plan)
+	if other == addrs[0] {
+		t.Fatal("stays where load costs more than the credit")
 	}
 	s.Release(w.now, 5)
-	if addr, g, _ := w.reserve(s, 6, plan); addr != away || g.Cached != 4 {
-		t.Errorf("the next one goes to %s, %d blocks cached; want %s, which has it now", addr, g.Cached, away)
+	if addr, g, _ := w.reserve(s, 6, plan); addr != other || g.Cached != 4 {
+		t.Errorf("the next one goes to %s, %d blocks cached; want %s, which has it by now", addr, g.Cached, other)
 	}
 	for _, id := range []lb.LeaseID{2, 4, 6} {
 		s.Release(w.now, id)
@@ -107,17 +110,17 @@ func testPrefixLoad(t *testing.T, w *world) {
 	w.want(addrs, 0, 0, 0)
 }
 
-// testPrefixForget: what is taken back no longer counts, and nothing else is.
+// testPrefixForget: forgotten blocks of an endpoint do not match any more, all others still do.
 func testPrefixForget(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(2)
 	plan := WithPrompt(Even(addrs), 10, Blocks(1, 2, 3))
-	home := w.must(s, 1, plan)
+	chosen := w.must(s, 1, plan)
 	s.Release(w.now, 1)
 	cached := func(id lb.LeaseID) int {
 		only := *plan
 		only.Candidates = nil
 		for _, c := range plan.Candidates {
-			if c.Addr == home {
+			if c.Addr == chosen {
 				only.Candidates = append(only.Candidates, c)
 			}
 		}
@@ -132,20 +135,20 @@ func testPrefixForget(t *testing.T, w *world) {
 		addr string
 		n    int
 		want int
-	}{{"10.9.9.9:80", 0, 12}, {home, 12, 12}, {home, 7, 7}} {
+	}{{"10.9.9.9:80", 0, 12}, {chosen, 12, 12}, {chosen, 7, 7}} {
 		s.ForgetPrompt(w.now, 1, plan, c.addr, c.n)
-		// A reservation notes the whole prompt again.
+		// The reservation in cached records the whole prompt again.
 		if got := cached(lb.LeaseID(10 + i)); got != c.want {
-			t.Fatalf("after %s has been forgotten to have more than %d blocks it has %d, want %d", c.addr, c.n, got, c.want)
+			t.Fatalf("after forgetting all but %d blocks of %s, %d match, want %d", c.n, c.addr, got, c.want)
 		}
 	}
-	s.ForgetPrompt(w.now, 1, plan, home, 0)
+	s.ForgetPrompt(w.now, 1, plan, chosen, 0)
 	if got := cached(20); got != 0 {
-		t.Errorf("%d blocks are left of nothing", got)
+		t.Errorf("%d blocks match after all were forgotten", got)
 	}
 }
 
-// testPrefixDeep: a beginning that everybody has does not hide who has the rest.
+// testPrefixDeep: more endpoints than an entry has room for have the same beginning. Each is found by the rest.
 func testPrefixDeep(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(9)
 	for i := range addrs {
@@ -161,16 +164,17 @@ func testPrefixDeep(t *testing.T, w *world) {
 	}
 }
 
-// testPrefixMany: conversations of one application begin alike and then differ. However many there are, all of each is known when
-// it goes on.
+// testPrefixMany: conversations of one application begin alike and then differ. However many there are, each matches
+// completely in its next turn.
 func testPrefixMany(t *testing.T, w *world) {
-	const many = 150
+	const conversations = 150
 	s, p := w.NewOwner(), Even(Addrs(4))
 	id := lb.LeaseID(0)
 	for _, common := range [][]uint64{nil, {1}, {1, 2}, {1, 2, 3}} {
 		for pass := range 2 {
-			for i := range uint64(many) {
-				plan := WithPrompt(p, 1, Blocks(append(append([]uint64(nil), common...), 1000*uint64(len(common)+1)+i, 7)...))
+			for i := range uint64(conversations) {
+				seeds := append(append([]uint64(nil), common...), 1000*uint64(len(common)+1)+i, 7)
+				plan := WithPrompt(p, 1, Blocks(seeds...))
 				id++
 				_, g, err := w.reserve(s, id, plan)
 				if err != nil {
@@ -178,14 +182,16 @@ func testPrefixMany(t *testing.T, w *world) {
 				}
 				s.Release(w.now, id)
 				if pass == 1 && g.Cached != len(plan.Prefix.Blocks) {
-					t.Fatalf("conversation %d, behind %d common messages: %d of %d blocks are known", i, len(common), g.Cached, len(plan.Prefix.Blocks))
+					t.Fatalf("conversation %d, behind %d common messages: %d of %d blocks match",
+						i, len(common), g.Cached, len(plan.Prefix.Blocks))
 				}
 			}
 		}
 	}
 }
 
-// testPrefixBounds: as many blocks as a chain may have, and more prompts than there is room for, are no trouble.
+// testPrefixBounds: prompts of up to as many blocks as a chain may have match right after they were recorded, also when
+// more were recorded than the index holds.
 func testPrefixBounds(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(4)
 	p := Even(addrs)

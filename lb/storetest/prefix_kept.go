@@ -7,17 +7,18 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// testPrefixNote: where a request was served in place of the chosen endpoint, its prompt is known from then on, for all owners.
-func testPrefixNote(t *testing.T, w *world) {
+// testPrefixRecord: the endpoint that served a request in place of the chosen one is recorded to have the prompt, for
+// all owners.
+func testPrefixRecord(t *testing.T, w *world) {
 	a, b := w.NewOwner(), w.NewOwner()
 	addrs := Addrs(4)
 	plan := WithPrompt(Even(addrs), 1, Blocks(1, 2, 3))
-	home := w.must(a, 1, plan)
+	chosen := w.must(a, 1, plan)
 	served := addrs[0]
-	if served == home {
+	if served == chosen {
 		served = addrs[1]
 	}
-	a.ForgetPrompt(w.now, 1, plan, home, 0)
+	a.ForgetPrompt(w.now, 1, plan, chosen, 0)
 	a.RecordPrompt(w.now, 1, plan, served)
 	a.Release(w.now, 1)
 	for id, s := range []lb.Store{a, b} {
@@ -27,23 +28,23 @@ func testPrefixNote(t *testing.T, w *world) {
 		}
 		s.Release(w.now, lb.LeaseID(id+10))
 	}
-	a.RecordPrompt(w.now, 1, Even(addrs), served) // no prompt, nothing to note
+	a.RecordPrompt(w.now, 1, Even(addrs), served) // no prompt, nothing to record
 	a.RecordPrompt(w.now, 1, plan, "10.9.9.9:80")
 	if addr, g, _ := w.reserve(b, 20, plan); addr != served || g.Cached != 12 {
-		t.Errorf("goes to %s with %d blocks after another has been noted", addr, g.Cached)
+		t.Errorf("goes to %s with %d blocks after another was recorded", addr, g.Cached)
 	}
 	b.Release(w.now, 20)
 	w.want(addrs, 0, 0, 0, 0)
 }
 
-// testPrefixLess: what was noted for an endpoint counts for as long as the plan says of it, whatever it says of others.
-func testPrefixLess(t *testing.T, w *world) {
+// testPrefixTTL: a recorded prompt matches for as long as the TTL that the plan has for its endpoint.
+func testPrefixTTL(t *testing.T, w *world) {
 	const age = 32 * time.Second
 	s, addrs := w.NewOwner(), Addrs(3)
 	cases := []struct {
-		ttl  time.Duration
-		less []time.Duration // of addrs[1] and addrs[2]
-		want [3]bool
+		ttl   time.Duration
+		short []time.Duration // TTLs of addrs[1] and addrs[2]
+		want  [3]bool
 	}{
 		{2 * age, nil, [3]bool{true, true, true}},
 		{2 * age, []time.Duration{age / 2, age * 3 / 2}, [3]bool{true, false, true}},
@@ -53,8 +54,9 @@ func testPrefixLess(t *testing.T, w *world) {
 	plan := func(number, endpoint int) *lb.Plan {
 		p := WithPrompt(Even(addrs[endpoint:endpoint+1]), 1, Blocks(uint64(100*number+endpoint)))
 		p.Prefix.TTL, p.Prefix.ShortTTL = cases[number].ttl, []lb.EndpointTTL{{Endpoint: 1, TTL: 0}}
-		for k, keeps := range cases[number].less {
-			p.Prefix.ShortTTL = append(p.Prefix.ShortTTL, lb.EndpointTTL{Endpoint: lb.EndpointTag(addrs[k+1]), TTL: keeps})
+		for k, ttl := range cases[number].short {
+			tag := lb.EndpointTag(addrs[k+1])
+			p.Prefix.ShortTTL = append(p.Prefix.ShortTTL, lb.EndpointTTL{Endpoint: tag, TTL: ttl})
 		}
 		return p
 	}
@@ -69,14 +71,15 @@ func testPrefixLess(t *testing.T, w *world) {
 			id := lb.LeaseID(10*number + i + 1)
 			_, g, err := w.reserve(s, id, plan(number, i))
 			if err != nil || (g.Cached > 0) != c.want[i] {
-				t.Errorf("kept for %v, by two for %v: after %v endpoint %d has %d blocks, %v", c.ttl, c.less, age, i, g.Cached, err)
+				t.Errorf("TTL %v, of two endpoints %v: after %v endpoint %d matches %d blocks, %v",
+					c.ttl, c.short, age, i, g.Cached, err)
 			}
 			s.Release(w.now, id)
 		}
 	}
 }
 
-// testPrefixNone: a plan with a prompt that cannot be looked for is like one without. Nothing is found for it, and nothing noted.
+// testPrefixNone: a prompt that needs no lookup is as none: nothing matches it, and nothing is recorded.
 func testPrefixNone(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(2)
 	for i, spoil := range []func(p *lb.Prefix){

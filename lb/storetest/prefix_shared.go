@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// extended returns the blocks with n new ones behind them, in a slice of its own.
+// extended returns a copy of the blocks with n new ones behind them.
 func extended(rng *rand.Rand, blocks []prompt.Block, n int) []prompt.Block {
 	out := append(make([]prompt.Block, 0, len(blocks)+n), blocks...)
 	for range n {
@@ -18,25 +18,25 @@ func extended(rng *rand.Rand, blocks []prompt.Block, n int) []prompt.Block {
 	return out
 }
 
-// roomFor returns for how many bytes a store remembers so many blocks.
+// roomFor returns the bytes of an index that holds the number of blocks.
 func (w *world) roomFor(blocks int) int {
 	bytes := 1 << 10
-	for w.TableBlocks(bytes) < blocks {
+	for w.IndexBlocks(bytes) < blocks {
 		bytes += bytes/128 + 1
 	}
 	return bytes
 }
 
-// Shared holds that conversations behind prompts that they share are remembered, however many of them branch off from
-// one block, as long as they are no more than what a store says it remembers: each one's next turn comes after those of
-// all others. There is no place that is free, as in any store that has been in use for a while: what was there before
-// is older. Some of it is single blocks of tenants who have few, and so lose none.
+// Shared tests that conversations which share their first blocks are retained, however many of them branch off from one
+// block, as long as they have no more blocks than the index holds: the next turn of each comes after those of all
+// others. The index is full from the beginning, as after some time in use, mostly with older entries. Some are single
+// blocks of tenants that have few, and so are not evicted.
 func Shared(t *testing.T, backend Backend, shared, prompts, talks int) {
 	(&world{t: t, Backend: backend, now: time.Hour}).shared(t, shared, prompts, talks)
 }
 
 func (w *world) shared(t *testing.T, shared, prompts, talks int) {
-	const turns, least, fill = 3, 0.99, 0.9
+	const turns, minFound, fill = 3, 0.99, 0.9
 	rng := rand.New(rand.NewPCG(uint64(shared), uint64(prompts)))
 	all, grows := make([][]prompt.Block, talks), make([][turns]int, talks)
 	total := prompts * shared
@@ -53,38 +53,38 @@ func (w *world) shared(t *testing.T, shared, prompts, talks int) {
 	quiet := total / 40
 	room := w.roomFor(int(float64(total+quiet) / fill))
 	for i := range quiet {
-		w.known(s, room, Claimed(extended(rng, nil, 1), byte(1+i%19)))
+		w.matched(s, room, Claimed(extended(rng, nil, 1), byte(1+i%19)))
 	}
 	old := 2 * total / 20
 	for i := range old {
 		if i%(old/30) == 0 {
 			w.tick(4 * time.Second)
 		}
-		w.known(s, room, extended(rng, nil, 20))
+		w.matched(s, room, extended(rng, nil, 20))
 	}
 	for turn := range turns {
-		found, known := 0, 0
+		found, sent := 0, 0
 		for n, i := range rng.Perm(talks) {
 			if n%(talks/15) == 0 {
 				w.tick(4 * time.Second)
 			}
 			before := len(all[i])
 			all[i] = extended(rng, all[i], grows[i][turn])
-			if cached := w.known(s, room, all[i]); turn > 0 {
-				found, known = found+max(0, min(cached, before)-shared), known+before-shared
+			if cached := w.matched(s, room, all[i]); turn > 0 {
+				found, sent = found+max(0, min(cached, before)-shared), sent+before-shared
 			}
 		}
-		if float64(found) < least*float64(known) {
-			t.Errorf("%d conversations behind %d prompts of %d blocks, turn %d: of %d blocks of their own %.4f are found",
-				talks, prompts, shared, turn+1, known, float64(found)/float64(known))
+		if float64(found) < minFound*float64(sent) {
+			t.Errorf("%d conversations behind %d prompts of %d blocks, turn %d: of %d blocks of their own %.4f match",
+				talks, prompts, shared, turn+1, sent, float64(found)/float64(sent))
 		}
 	}
 }
 
-// known sends a prompt, and returns how many of its blocks are known.
-func (w *world) known(s lb.Store, room int, blocks []prompt.Block) int {
+// matched reserves for a prompt, and returns how many of its blocks matched.
+func (w *world) matched(s lb.Store, room int, blocks []prompt.Block) int {
 	p := WithPrompt(Even(Addrs(1)), 1, blocks)
-	p.Prefix.TTL, p.Prefix.MemoryBytes, p.Prefix.RedisBytes = time.Hour, room, room
+	p.Prefix.TTL, p.Prefix.IndexMemory = time.Hour, lb.IndexMemory{Local: room, Remote: room}
 	_, g, err := w.reserve(s, 1, p)
 	if err != nil {
 		w.t.Fatal(err)
@@ -96,7 +96,7 @@ func (w *world) known(s lb.Store, room int, blocks []prompt.Block) int {
 // testPrefixShared: see Shared.
 func testPrefixShared(t *testing.T, w *world) {
 	talks, cases := 10_000, [][2]int{{2, 1}, {16, 1}, {33, 1}, {64, 1}, {100, 1}, {16, 100}, {33, 50}}
-	if _, remote := w.Backend.(Passer); remote { // where each takes two round trips a turn
+	if _, remote := w.Backend.(Passer); remote { // where each turn takes two round trips
 		talks, cases = 300, [][2]int{{2, 1}, {33, 1}, {100, 1}, {16, 15}}
 	}
 	for _, c := range cases {
@@ -104,8 +104,8 @@ func testPrefixShared(t *testing.T, w *world) {
 	}
 }
 
-// testPrefixBranches: prompts that branch off anywhere, also between blocks that were noted together, are known to
-// their ends.
+// testPrefixBranches: prompts that branch off at any block, also between blocks that were recorded together, match
+// completely.
 func testPrefixBranches(t *testing.T, w *world) {
 	const deep, each, own = 40, 20, 5
 	rng, s := rand.New(rand.NewPCG(1, 2)), w.NewOwner()
@@ -123,8 +123,8 @@ func testPrefixBranches(t *testing.T, w *world) {
 			} else if pass == 0 {
 				want = 0
 			}
-			if n := w.known(s, 8<<20, blocks); n != want {
-				t.Fatalf("pass %d, prompt %d: %d blocks of %d are known, want %d", pass+1, i, n, len(blocks), want)
+			if n := w.matched(s, 8<<20, blocks); n != want {
+				t.Fatalf("pass %d, prompt %d: %d blocks of %d match, want %d", pass+1, i, n, len(blocks), want)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func testPrefixBranches(t *testing.T, w *world) {
 
 // testPrefixTree: prompts of the same examples in any order branch off from each other at every level.
 func testPrefixTree(t *testing.T, w *world) {
-	const examples, prompts, least = 6, 700, 0.99
+	const examples, prompts, minFound = 6, 700, 0.99
 	rng, s := rand.New(rand.NewPCG(3, 4)), w.NewOwner()
 	all, distinct := make([][]prompt.Block, prompts), map[uint64]bool{}
 	for i := range all {
@@ -145,14 +145,15 @@ func testPrefixTree(t *testing.T, w *world) {
 			distinct[b.Key] = true
 		}
 	}
-	room, found, known := w.roomFor(len(distinct)), 0, 0
+	room, found, sent := w.roomFor(len(distinct)), 0, 0
 	for pass := range 2 {
 		w.tick(40 * time.Second)
 		for _, blocks := range all {
-			found, known = found+pass*w.known(s, room, blocks), known+pass*len(blocks)
+			found, sent = found+pass*w.matched(s, room, blocks), sent+pass*len(blocks)
 		}
 	}
-	if float64(found) < least*float64(known) {
-		t.Errorf("of %d prompts of %d different blocks %.4f is known", prompts, len(distinct), float64(found)/float64(known))
+	if float64(found) < minFound*float64(sent) {
+		t.Errorf("of %d prompts of %d different blocks %.4f match",
+			prompts, len(distinct), float64(found)/float64(sent))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// history is a random run of several owners and what it should have counted.
+// history is a random run of several owners.
 type history struct {
 	*world
 	rng    *rand.Rand
@@ -18,6 +18,7 @@ type history struct {
 	next   lb.LeaseID
 }
 
+// owner is a store with the leases that it should hold.
 type owner struct {
 	lb.Store
 	held map[lb.LeaseID]held
@@ -29,8 +30,8 @@ type held struct {
 }
 
 // testRandom runs reservations, amendments, releases (also twice, also before the reservation), crashes and new owners
-// in random order. After every second in which all owners were heard of, the totals must be the sum of what the owners
-// think they hold; after the drain they must be 0.
+// in random order. Whenever the leases of crashed owners have been returned, the totals must be the sum of the leases
+// of the others; after the drain they must be 0.
 func testRandom(t *testing.T, w *world) {
 	h := &history{world: w, rng: rand.New(rand.NewPCG(11, 7)), addrs: Addrs(12)}
 	for range 4 {
@@ -78,7 +79,7 @@ func (h *history) step() {
 	case k < 99:
 		h.tick(100 * time.Millisecond)
 	default:
-		if h.rng.IntN(4) == 0 { // a crash: nothing of it is ever heard of again
+		if h.rng.IntN(4) == 0 { // a crash: it makes no further call
 			for i := range h.owners {
 				if h.owners[i] == o {
 					h.owners = append(h.owners[:i], h.owners[i+1:]...)
@@ -90,7 +91,7 @@ func (h *history) step() {
 	}
 }
 
-// reserve plans over a random part of the endpoints, as different views and health would.
+// reserve plans with a random range of the endpoints as candidates, as with different views and health.
 func (h *history) reserve(o *owner) {
 	from := h.rng.IntN(6)
 	p := Even(h.addrs[from : from+2+h.rng.IntN(5)])
@@ -127,12 +128,12 @@ func (h *history) tick(d time.Duration) {
 	h.world.tick(d)
 	for _, o := range h.owners {
 		if err := o.Heartbeat(h.now); err != nil {
-			h.t.Fatalf("beat: %v", err)
+			h.t.Fatalf("heartbeat: %v", err)
 		}
 	}
 }
 
-// audit lets the owners that crashed be returned and compares the totals with what the others hold.
+// audit waits until the leases of crashed owners are returned, and compares the totals with the leases of the others.
 func (h *history) audit() {
 	h.t.Helper()
 	for range int((TTL + 2*time.Second) / time.Second) {

@@ -24,8 +24,8 @@ func testScopes(t *testing.T, w *world) {
 	w.want(addrs, 0, 0)
 }
 
-// testScopesInTurn has a lease at one scope all the time, while others, more than any store has room for at once, are
-// used one after the other.
+// testScopesInTurn uses more scopes than a store has room for, one after another, while one scope has a lease all the
+// time.
 func testScopesInTurn(t *testing.T, w *world) {
 	const scopes = 400
 	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)

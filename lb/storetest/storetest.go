@@ -1,5 +1,4 @@
-// Package storetest is the conformance suite of lb.Store: every store must pass it, and passing it is what makes a
-// store a store.
+// Package storetest is the conformance suite of [lb.Store], which every store must pass.
 package storetest
 
 import (
@@ -12,20 +11,20 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// TTL is the owner time-out a backend must give its stores.
+// TTL is the time without a heartbeat after which a backend must return the leases of an owner.
 const TTL = 5 * time.Second
 
-// Backend is what several stores share. A backend is used by one test only.
+// Backend is what the stores of several owners share. A backend is used by one test only.
 type Backend interface {
 	// NewOwner returns the store of one more owner.
 	NewOwner() lb.Store
 	// Loads returns the load of each endpoint in the scope, over all owners.
 	Loads(scope string, addrs []string) []lb.Load
-	// TableBlocks returns how many blocks of prompts the stores remember in so many bytes.
-	TableBlocks(bytes int) int
+	// IndexBlocks returns how many prefix blocks the index of the stores holds in the given number of bytes.
+	IndexBlocks(bytes int) int
 }
 
-// Passer is a Backend with a clock of its own, which has to be told when time passes.
+// Passer is a Backend with a clock of its own, which Pass advances.
 type Passer interface {
 	Pass(d time.Duration)
 }
@@ -36,39 +35,39 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		name string
 		run  func(*testing.T, *world)
 	}{
-		{"takes the least loaded", testLeast},
+		{"chooses the least loaded", testLeast},
 		{"sees the other owners", testShared},
 		{"keeps to the cap", testCap},
-		{"takes a last resort last", testLastResort},
+		{"chooses a last resort last", testLastResort},
 		{"respects weights", testWeights},
 		{"counts tokens", testTokens},
-		{"bears any number of tokens", testManyTokens},
-		{"settles ties evenly", testTies},
+		{"accepts any number of tokens", testManyTokens},
+		{"resolves ties evenly", testTies},
 		{"releases once", testReleaseOnce},
 		{"release may come first", testReleaseFirst},
 		{"reserving twice counts once", testReserveTwice},
 		{"amends", testAmend},
-		{"scopes are apart", testScopes},
+		{"scopes are independent", testScopes},
 		{"scopes come and go", testScopesInTurn},
 		{"endpoints come and go", testChurn},
 		{"returns a dead owner's leases", testDeadOwner},
-		{"a beating owner keeps its leases", testBeating},
-		{"a silent owner asserts its leases", testZombie},
-		{"a release while presumed dead", testZombieRelease},
+		{"heartbeats keep leases", testHeartbeats},
+		{"leases are counted again when heartbeats resume", testResumed},
+		{"a release while presumed dead", testResumedRelease},
 		{"random histories", testRandom},
 		{"sends a prompt where it is cached", testPrefix},
-		{"weighs what is cached against load", testPrefixLoad},
-		{"forgets what is not cached", testPrefixForget},
-		{"notes where a prompt was served", testPrefixNote},
-		{"takes each endpoint to keep things for its time", testPrefixLess},
-		{"looks for no prompt that says nothing", testPrefixNone},
+		{"weighs cached tokens against load", testPrefixLoad},
+		{"forgets prompts", testPrefixForget},
+		{"records where a prompt was served", testPrefixRecord},
+		{"matches expire after the TTL of their endpoint", testPrefixTTL},
+		{"looks up no prompt without blocks, length or TTL", testPrefixNone},
 		{"finds the end of a prompt behind a common beginning", testPrefixDeep},
-		{"remembers any number of prompts", testPrefixBounds},
-		{"tells conversations apart that begin alike", testPrefixMany},
-		{"remembers conversations behind shared prompts", testPrefixShared},
-		{"remembers branches of any place", testPrefixBranches},
-		{"remembers branches of branches", testPrefixTree},
-		{"keeps a tenant's prompts from the flood of another", testPrefixFlood},
+		{"records any number of prompts", testPrefixBounds},
+		{"distinguishes conversations that begin alike", testPrefixMany},
+		{"retains conversations behind shared prompts", testPrefixShared},
+		{"records branches at any block", testPrefixBranches},
+		{"retains branches of branches", testPrefixTree},
+		{"a flood of one tenant does not evict the prompts of another", testPrefixFlood},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, &world{t: t, Backend: open(t), now: time.Hour}) })
 	}
@@ -81,7 +80,7 @@ type world struct {
 	now time.Duration
 }
 
-// reserve reserves and expects an answer at once.
+// reserve reserves, and expects done to be called once before Reserve returns.
 func (w *world) reserve(s lb.Store, id lb.LeaseID, p *lb.Plan) (addr string, g lb.Grant, err error) {
 	w.t.Helper()
 	calls := 0
@@ -95,7 +94,7 @@ func (w *world) reserve(s lb.Store, id lb.LeaseID, p *lb.Plan) (addr string, g l
 	return addr, g, err
 }
 
-// must reserves and fails the test on an error.
+// must reserves, fails the test on an error, and returns the chosen address.
 func (w *world) must(s lb.Store, id lb.LeaseID, p *lb.Plan) string {
 	w.t.Helper()
 	addr, _, err := w.reserve(s, id, p)
@@ -105,6 +104,7 @@ func (w *world) must(s lb.Store, id lb.LeaseID, p *lb.Plan) string {
 	return addr
 }
 
+// want expects the requests in flight at the endpoints of scope llm.
 func (w *world) want(addrs []string, want ...int64) {
 	w.t.Helper()
 	var got []int64
@@ -116,7 +116,7 @@ func (w *world) want(addrs []string, want ...int64) {
 	}
 }
 
-// tick lets time go by.
+// tick advances the clock.
 func (w *world) tick(d time.Duration) {
 	w.now += d
 	if p, ok := w.Backend.(Passer); ok {
@@ -124,14 +124,14 @@ func (w *world) tick(d time.Duration) {
 	}
 }
 
-// pass lets time go by with every given store beating once a second.
-func (w *world) pass(d time.Duration, beating ...lb.Store) {
+// pass advances the clock second by second, with a heartbeat of each given store after each.
+func (w *world) pass(d time.Duration, live ...lb.Store) {
 	w.t.Helper()
 	for end := w.now + d; w.now < end; {
 		w.tick(time.Second)
-		for _, s := range beating {
+		for _, s := range live {
 			if err := s.Heartbeat(w.now); err != nil {
-				w.t.Fatalf("beat: %v", err)
+				w.t.Fatalf("heartbeat: %v", err)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func testShared(t *testing.T, w *world) {
 	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
 	first := w.must(a, 1, Even(addrs))
 	if second := w.must(b, 1, Even(addrs)); second == first {
-		t.Fatalf("the second owner chose %s too, although it was busy", second)
+		t.Fatalf("the second owner chose %s too, although it had a request", second)
 	}
 	w.want(addrs, 1, 1)
 	a.Release(w.now, 1)
@@ -183,7 +183,7 @@ func testCap(t *testing.T, w *world) {
 		t.Fatalf("over the cap: %v", err)
 	}
 	w.want(addrs, 1, 2)
-	s.Release(w.now, 9) // the refused one holds nothing
+	s.Release(w.now, 9) // the refused request has no lease
 	w.want(addrs, 1, 2)
 	s.Release(w.now, 0)
 	w.must(s, 10, p)
@@ -218,7 +218,8 @@ func testTokens(t *testing.T, w *world) {
 	}
 }
 
-// Whatever a request claims to need, its lease takes back what it gave and leaves the others' tokens alone.
+// testManyTokens: whatever number of tokens a request has, its release removes what its reservation added, and no
+// tokens of other leases.
 func testManyTokens(t *testing.T, w *world) {
 	for _, n := range []int64{-5, 0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<32 + 7, 1 << 62, math.MaxInt64} {
 		a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(1)
@@ -305,7 +306,7 @@ func testAmend(t *testing.T, w *world) {
 	if l := w.Loads("llm", []string{first})[0]; l != (lb.Load{Requests: 1, Tokens: 100}) {
 		t.Fatalf("after the prefill: %+v", l)
 	}
-	s.Amend(w.now, 1, addrs[2], 100) // a retry went to an endpoint that was no candidate
+	s.Amend(w.now, 1, addrs[2], 100) // a retry was served by an endpoint that was no candidate
 	w.want(addrs, 0, 0, 1)
 	s.Amend(w.now, 99, addrs[0], 5)
 	s.Release(w.now, 1)
@@ -346,7 +347,7 @@ func testDeadOwner(t *testing.T, w *world) {
 	w.want(addrs, 0, 0)
 }
 
-func testBeating(_ *testing.T, w *world) {
+func testHeartbeats(_ *testing.T, w *world) {
 	a, b, addrs := w.NewOwner(), w.NewOwner(), Addrs(2)
 	w.must(a, 1, Even(addrs))
 	w.must(b, 1, Even(addrs))
@@ -354,29 +355,29 @@ func testBeating(_ *testing.T, w *world) {
 	w.want(addrs, 1, 1)
 }
 
-func testZombie(_ *testing.T, w *world) {
+func testResumed(_ *testing.T, w *world) {
 	z, other, addrs := w.NewOwner(), w.NewOwner(), Addrs(3)
 	w.must(z, 1, Even(addrs[:1]))
 	w.must(z, 2, Even(addrs[1:2]))
 	w.must(other, 1, Even(addrs[2:]))
 	w.pass(2*TTL, other)
 	w.want(addrs, 0, 0, 1)
-	w.pass(time.Second, z, other) // it was not dead, only stopped: one beat brings everything back
+	w.pass(time.Second, z, other) // it is alive again: its next heartbeat counts its leases again
 	w.want(addrs, 1, 1, 1)
 	z.Release(w.now, 1)
 	z.Release(w.now, 2)
 	w.want(addrs, 0, 0, 1)
 }
 
-func testZombieRelease(_ *testing.T, w *world) {
+func testResumedRelease(_ *testing.T, w *world) {
 	z, other, late, addrs := w.NewOwner(), w.NewOwner(), w.NewOwner(), Addrs(2)
 	w.must(z, 1, Even(addrs[:1]))
 	w.must(z, 2, Even(addrs[:1]))
 	w.must(other, 1, Even(addrs[1:]))
 	w.pass(2*TTL, other)
-	w.must(late, 1, Even(addrs[:1])) // takes over whatever place the silent owner had
+	w.must(late, 1, Even(addrs[:1])) // may get what the silent owner had in shared memory
 	z.Release(w.now, 1)
-	w.pass(time.Second, z, other, late) // which brings back what the silent owner still holds, and no more
+	w.pass(time.Second, z, other, late) // counts the lease that the silent owner still holds, and no other
 	w.want(addrs, 2, 1)
 	z.Release(w.now, 2)
 	w.want(addrs, 1, 1)

@@ -119,7 +119,8 @@ func (p *prompts) next() []prompt.Block {
 func (p *prompts) prefix(room int) lb.Prefix {
 	blocks := p.next()
 	return lb.Prefix{
-		Blocks: blocks, Bytes: blocks[len(blocks)-1].End, Tokens: promptTokens, Credit: stay, TTL: promptTTL, RedisBytes: room,
+		Blocks: blocks, Bytes: blocks[len(blocks)-1].End, Tokens: promptTokens, Credit: stay, TTL: promptTTL,
+		IndexMemory: lb.IndexMemory{Remote: room},
 	}
 }
 

@@ -1,19 +1,19 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// slots is a process with a clock, and what its owners hold.
+// slots is a process with a clock, and how many requests its owners hold.
 type slots struct {
 	*process
 	t    *testing.T
@@ -33,7 +33,7 @@ func planFor(scope string) *lb.Plan {
 }
 
 // reserve makes a reservation, which must succeed, and returns its lease.
-func (w *slots) reserve(s *lb.MemStore, scope string) lb.LeaseID {
+func (w *slots) reserve(s *memstore.Store, scope string) lb.LeaseID {
 	w.t.Helper()
 	w.next++
 	id := w.next
@@ -46,18 +46,18 @@ func (w *slots) reserve(s *lb.MemStore, scope string) lb.LeaseID {
 	return id
 }
 
-func (w *slots) release(s *lb.MemStore, scope string, id lb.LeaseID) {
+func (w *slots) release(s *memstore.Store, scope string, id lb.LeaseID) {
 	s.Release(w.now, id)
 	w.held[scope]--
 }
 
-// filled is shared memory each slot of which has a scope that is idle, idle-0 longest.
-var filled = sync.OnceValue(func() *memory {
-	m := newMemory()
-	if err := lb.Prepare(m); err != nil {
+// filled is shared memory with an idle scope in each slot, idle-0 for longest.
+var filled = sync.OnceValue(func() *storetest.Memory {
+	m := storetest.NewMemory()
+	if err := memstore.Prepare(m); err != nil {
 		panic(err)
 	}
-	s := lb.NewMemStore(m, 1<<40, storetest.TTL)
+	s := memstore.New(m, 1<<40, storetest.TTL)
 	for i := range 256 {
 		now := time.Duration(i) * 5 * time.Second
 		s.Reserve(now, 1, planFor(fmt.Sprintf("idle-%d", i)), func(lb.Grant, error) {})
@@ -66,13 +66,12 @@ var filled = sync.OnceValue(func() *memory {
 	return m
 })
 
-// fill gives each slot to a scope that is idle.
+// fill assigns each slot to an idle scope.
 func (w *slots) fill() {
-	m := filled()
-	w.vals, w.cas, w.last = maps.Clone(m.vals), maps.Clone(m.cas), m.last
+	w.CopyFrom(filled())
 }
 
-// check compares the counts of all scopes with what is held, and finds none of them in two slots.
+// check expects the load of each scope to be what is held there, and no scope to have two slots.
 func (w *slots) check() {
 	w.t.Helper()
 	for scope, n := range w.held {
@@ -81,7 +80,7 @@ func (w *slots) check() {
 		}
 	}
 	seen := map[string]string{}
-	for key, val := range w.vals {
+	for key, val := range w.Vals {
 		if !strings.Contains(key, "/table/") || len(val) < 16 {
 			continue
 		}
@@ -93,27 +92,28 @@ func (w *slots) check() {
 	}
 }
 
-// Whoever asks for the loads of many scopes that have no slot any more reads the tables once, and again once a slot was
-// taken. A taking that has stopped half-way must not hide the scope.
+// A query for the loads of scopes without a slot reads all tables only if a slot was assigned since the last query. An
+// unfinished assignment does not hide the scope.
 func TestLoadsOfManyScopes(t *testing.T) {
 	w := newSlots(t)
-	a, asks := w.newOwner(), w.newOwner()
+	a, reader := w.newOwner(), w.newOwner()
 	w.fill()
 	gets := 0
-	w.onGet = func(string) { gets++ }
+	w.OnGet = func(string) { gets++ }
 	for range 3 {
 		for i := range 1000 {
-			if l, err := asks.Loads(fmt.Sprintf("gone-%d", i), storetest.Addrs(1), nil); err != nil || l[0] != (lb.Load{}) {
+			l, err := reader.Loads(fmt.Sprintf("gone-%d", i), storetest.Addrs(1), nil)
+			if err != nil || l[0] != (lb.Load{}) {
 				t.Fatalf("%v, %v", l, err)
 			}
 		}
 	}
-	if most := 3000 + 2*256; gets > most {
-		t.Errorf("%d reads for 3000 answers, want %d at most", gets, most)
+	if limit := 3000 + 2*256; gets > limit {
+		t.Errorf("%d reads for 3000 queries, want %d at most", gets, limit)
 	}
-	w.onGet = nil
-	half := errors.New("half-way")
-	w.setErr = func(key string) error {
+	w.OnGet = nil
+	half := errors.New("failed half-way")
+	w.SetErr = func(key string) error {
 		if strings.Contains(key, "/table/") {
 			return half
 		}
@@ -124,24 +124,24 @@ func TestLoadsOfManyScopes(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	w.setErr = nil
-	if _, err := asks.Loads("new", storetest.Addrs(1), nil); err != nil {
+	w.SetErr = nil
+	if _, err := reader.Loads("new", storetest.Addrs(1), nil); err != nil {
 		t.Fatal(err)
 	}
 	w.reserve(a, "new")
-	if l, err := asks.Loads("new", storetest.Addrs(1), nil); err != nil || l[0].Requests != 1 {
+	if l, err := reader.Loads("new", storetest.Addrs(1), nil); err != nil || l[0].Requests != 1 {
 		t.Errorf("%v, %v; want 1 in flight", l, err)
 	}
 }
 
-// A slot whose scope is idle goes to a new one when there is no other.
+// If no slot is unused, a new scope gets that of an idle scope.
 func TestScopesInTurn(t *testing.T) {
 	w := newSlots(t)
 	a, b := w.newOwner(), w.newOwner()
 	refused := 0
 	for i := range lb.LeaseID(1000) {
 		p, granted := planFor(fmt.Sprintf("outbound|80||svc-%d.default.svc.cluster.local", i)), int64(0)
-		for _, s := range []*lb.MemStore{a, b} {
+		for _, s := range []*memstore.Store{a, b} {
 			s.Reserve(w.now, i, p, func(_ lb.Grant, err error) {
 				if err == nil {
 					granted++
@@ -166,17 +166,18 @@ func TestScopesInTurn(t *testing.T) {
 		t.Errorf("%d of 1000 scopes were refused", refused)
 	}
 	if n := a.Scopes(); n > 256+20 {
-		t.Errorf("the store remembers %d scopes", n)
+		t.Errorf("the store has state of %d scopes", n)
 	}
 }
 
-// What is held somewhere keeps its slot, however long it takes; what was used last keeps it longest.
-func TestHeldScopesStay(t *testing.T) {
+// A scope with leases keeps its slot, however long they last. Of idle scopes the one that was used last keeps its slot
+// longest.
+func TestScopesWithLeasesKeepTheirSlots(t *testing.T) {
 	w := newSlots(t)
 	a, b := w.newOwner(), w.newOwner()
 	w.fill()
 	for i := range 200 {
-		w.reserve([]*lb.MemStore{a, b}[i%2], fmt.Sprintf("held-%d", i))
+		w.reserve([]*memstore.Store{a, b}[i%2], fmt.Sprintf("held-%d", i))
 	}
 	w.check()
 	if l := w.slotOf("idle-255"); l == "" {
@@ -205,7 +206,7 @@ func TestHeldScopesStay(t *testing.T) {
 
 // slotOf returns the key of the scope's table, "" if it has none.
 func (w *slots) slotOf(scope string) string {
-	for key, val := range w.vals {
+	for key, val := range w.Vals {
 		if strings.Contains(key, "/table/") && strings.HasSuffix(string(val), scope) {
 			return key
 		}
@@ -213,10 +214,10 @@ func (w *slots) slotOf(scope string) string {
 	return ""
 }
 
-// Another owner comes in between at any read or write of one that takes a slot: for the same scope, for another new
-// one, or for the very scope whose slot is being taken.
+// Another owner interrupts one that assigns a slot, at any read or write, with a reservation for the same scope, for
+// another new scope, or for the scope that is to lose the slot.
 func TestRaceForASlot(t *testing.T) {
-	for _, rival := range []string{"new", "other", "idle-0"} {
+	for _, other := range []string{"new", "other", "idle-0"} {
 		for at := 1; ; at++ {
 			w := newSlots(t)
 			a, b := w.newOwner(), w.newOwner()
@@ -225,16 +226,16 @@ func TestRaceForASlot(t *testing.T) {
 			meet := func(string) {
 				if steps++; steps == at && !met {
 					met = true
-					w.reserve(b, rival)
+					w.reserve(b, other)
 				}
 			}
-			w.onGet, w.onSet = meet, meet
+			w.OnGet, w.OnSet = meet, meet
 			w.reserve(a, "new")
-			w.onGet, w.onSet = nil, nil
+			w.OnGet, w.OnSet = nil, nil
 			w.check()
 			if !met {
 				if at < 250 {
-					t.Fatalf("taking a slot made only %d reads: nothing was tested", at)
+					t.Fatalf("assigning a slot made only %d reads: nothing was tested", at)
 				}
 				break
 			}
@@ -242,9 +243,9 @@ func TestRaceForASlot(t *testing.T) {
 	}
 }
 
-// An owner stands still in the middle of taking a slot, and another, for which a better one has become free meanwhile,
-// takes one for the same scope: both count at the same.
-func TestStandingStillTakingASlot(t *testing.T) {
+// An owner pauses while it assigns a slot, and another owner, to which a better slot is available by then, assigns that
+// to the same scope: both count in the same slot.
+func TestPauseAssigningASlot(t *testing.T) {
 	w := newSlots(t)
 	a, b, c := w.newOwner(), w.newOwner(), w.newOwner()
 	leases := map[string]lb.LeaseID{}
@@ -263,31 +264,31 @@ func TestStandingStillTakingASlot(t *testing.T) {
 			w.release(c, name, id)
 		}
 	}
-	stood := false
-	w.onSet = func(key string) {
-		if strings.Contains(key, "/table/") && !stood {
-			stood = true
+	paused := false
+	w.OnSet = func(key string) {
+		if strings.Contains(key, "/table/") && !paused {
+			paused = true
 			w.release(c, first, leases[first])
 			w.reserve(b, "new")
 		}
 	}
 	w.reserve(a, "new")
-	w.onSet = nil
-	if !stood || w.slotOf("new") == "" {
+	w.OnSet = nil
+	if !paused || w.slotOf("new") == "" {
 		t.Fatal("nothing was tested")
 	}
 	w.check()
 }
 
-// An owner dies after any write while it takes a slot, and others go on: for the same scope and for others.
-func TestDeathTakingASlot(t *testing.T) {
+// An owner dies after any write while it assigns a slot, and others continue with the same scope and with others.
+func TestDeathAssigningASlot(t *testing.T) {
 	for _, next := range [][]string{{"new", "other"}, {"other", "new"}, {"idle-0", "new"}, {"other", "another"}} {
 		for writes := range 8 {
 			w := newSlots(t)
 			dying, a, b := w.newOwner(), w.newOwner(), w.newOwner()
 			w.fill()
 			left := writes
-			w.setErr = func(string) error {
+			w.SetErr = func(string) error {
 				if left == 0 {
 					panic("dead")
 				}
@@ -299,9 +300,9 @@ func TestDeathTakingASlot(t *testing.T) {
 				dying.Reserve(w.now, 1, planFor("new"), func(lb.Grant, error) {})
 				return true
 			}()
-			w.setErr = nil
+			w.SetErr = nil
 			if finished && writes < 4 {
-				t.Fatalf("taking a slot needed only %d writes: nothing was tested", writes)
+				t.Fatalf("assigning a slot needed only %d writes: nothing was tested", writes)
 			}
 			w.reserve(a, next[0])
 			w.reserve(b, next[1])

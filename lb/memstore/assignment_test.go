@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// An owner stands still at any of its first reads and writes after it has looked for a taking to finish. Meanwhile
-// another finishes that, the slot goes to a third scope, and the scope of the taking gets another slot: no second one.
-func TestStandingStillFinishingATaking(t *testing.T) {
+// An owner pauses at any of its first reads and writes after it has read an unfinished assignment. During the pause
+// another owner finishes that, the slot is assigned to a third scope, and the first scope gets another slot. It must
+// not get a second one when the paused owner continues.
+func TestPauseFinishingAnAssignment(t *testing.T) {
 	for at := range 4 {
 		w := newSlots(t)
 		a, b := w.newOwner(), w.newOwner()
@@ -28,18 +30,18 @@ func TestStandingStillFinishingATaking(t *testing.T) {
 				w.pushOut(b, "new")
 			}
 		}
-		w.onGet, w.onSet = meet, meet
+		w.OnGet, w.OnSet = meet, meet
 		w.reserve(a, "late")
-		w.onGet, w.onSet = nil, nil
+		w.OnGet, w.OnSet = nil, nil
 		w.reserve(a, "new")
 		w.check()
 	}
 }
 
-// begin has the owner take a slot for the scope, and fail half-way.
-func (w *slots) begin(s *lb.MemStore, scope string) {
-	half := errors.New("half-way")
-	w.setErr = func(key string) error {
+// begin lets the owner begin to assign a slot to the scope, and fail after the first of its two writes.
+func (w *slots) begin(s *memstore.Store, scope string) {
+	half := errors.New("failed half-way")
+	w.SetErr = func(key string) error {
 		if strings.Contains(key, "/table/") {
 			return half
 		}
@@ -50,11 +52,11 @@ func (w *slots) begin(s *lb.MemStore, scope string) {
 			w.t.Fatal(err)
 		}
 	})
-	w.setErr = nil
+	w.SetErr = nil
 }
 
-// pushOut has the scope lose its slot to another one, which is idle then, and come back to a slot of its own.
-func (w *slots) pushOut(s *lb.MemStore, scope string) {
+// pushOut makes the scope lose its slot to another scope, which is idle afterwards, and then get a slot again.
+func (w *slots) pushOut(s *memstore.Store, scope string) {
 	w.release(s, scope, w.reserve(s, scope))
 	w.now += time.Hour
 	for i := 0; w.slotOf(scope) != "" && i < 256; i++ {
@@ -65,7 +67,7 @@ func (w *slots) pushOut(s *lb.MemStore, scope string) {
 	w.reserve(s, scope)
 }
 
-// A scope whose name is too long for a table is refused, and takes nobody's place.
+// A scope whose name is too long for a table is refused and gets no slot.
 func TestLongScopes(t *testing.T) {
 	w := newSlots(t)
 	s := w.newOwner()
@@ -81,7 +83,7 @@ func TestLongScopes(t *testing.T) {
 		w.reserve(s, name)
 	}
 	used := 0
-	for key, val := range w.vals {
+	for key, val := range w.Vals {
 		if strings.Contains(key, "/table/") && len(val) > 1 {
 			used++
 		}
@@ -91,16 +93,16 @@ func TestLongScopes(t *testing.T) {
 	}
 }
 
-// Two workers use a cluster for the first time at once: one comes in between at any read or write of the other's, with
-// beats, which sweep, and with requests. The cap holds.
+// Two workers use a cluster for the first time at the same moment: one interrupts the other at any of its reads and
+// writes, with heartbeats, which sweep, and with requests. The cap is never exceeded.
 func TestCapAtFirstUse(t *testing.T) {
-	const most = 4
+	const limit = 4
 	for at := 1; ; at++ {
 		w := newSlots(t)
 		a, b := w.newOwner(), w.newOwner()
 		plan, granted, id := planFor("llm"), int64(0), lb.LeaseID(0)
-		plan.Candidates[0].Cap = most
-		ask := func(s *lb.MemStore) {
+		plan.Candidates[0].Cap = limit
+		reserve := func(s *memstore.Store) {
 			id++
 			s.Reserve(w.now, id, plan, func(_ lb.Grant, err error) {
 				switch {
@@ -115,29 +117,29 @@ func TestCapAtFirstUse(t *testing.T) {
 		meet := func(string) {
 			if steps++; steps == at && !met {
 				met = true
-				for range most - 1 {
+				for range limit - 1 {
 					if err := b.Heartbeat(w.now); err != nil {
 						t.Fatal(err)
 					}
-					ask(b)
+					reserve(b)
 					w.now += time.Second
 				}
 			}
 		}
-		w.onGet, w.onSet = meet, meet
-		for range most {
-			ask(a)
+		w.OnGet, w.OnSet = meet, meet
+		for range limit {
+			reserve(a)
 			if err := a.Heartbeat(w.now); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.onGet, w.onSet = nil, nil
-		for range most {
-			ask(b)
-			ask(a)
+		w.OnGet, w.OnSet = nil, nil
+		for range limit {
+			reserve(b)
+			reserve(a)
 		}
-		if l := w.Loads("llm", storetest.Addrs(1)); granted != most || l[0].Requests != most {
-			t.Fatalf("%d requests passed and %v is counted, want %d; the other came at step %d", granted, l, most, at)
+		if l := w.Loads("llm", storetest.Addrs(1)); granted != limit || l[0].Requests != limit {
+			t.Fatalf("%d requests passed and %v is counted, want %d; interrupted at step %d", granted, l, limit, at)
 		}
 		if !met {
 			if at < 30 {

@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// Every scope finds its own table until all slots are taken; then the answer is an error, not a wrong count.
+// Each scope has a table of its own until all slots are in use. Further scopes are refused, not counted wrongly.
 func TestManyScopes(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	a, b := p.newOwner(), p.newOwner()
@@ -31,7 +31,8 @@ func TestManyScopes(t *testing.T) {
 	})
 }
 
-// Keys of shared memory cannot be deleted: their number must follow the owners alive, not all there ever were.
+// Keys of shared memory cannot be deleted: their number must depend on the owners that are alive at the same time, not
+// on all that there ever were.
 func TestKeysAreBounded(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(4)
 	keeper, now := p.newOwner(), time.Hour
@@ -47,11 +48,11 @@ func TestKeysAreBounded(t *testing.T) {
 			}
 		}
 		if life == 10 {
-			after10 = len(p.vals)
+			after10 = len(p.Vals)
 		}
 	}
-	if len(p.vals) != after10 {
-		t.Fatalf("%d keys after 60 owners, %d after 10", len(p.vals), after10)
+	if len(p.Vals) != after10 {
+		t.Fatalf("%d keys after 60 owners, %d after 10", len(p.Vals), after10)
 	}
 }
 
@@ -81,22 +82,22 @@ func BenchmarkReserveRelease(b *testing.B) {
 	}
 }
 
-// Whatever stands in shared memory, the store answers or refuses; it does not panic.
+// FuzzSharedMemory uses the store with any values in shared memory: it may refuse to reserve, but does not panic.
 func FuzzSharedMemory(f *testing.F) {
 	p := newProcess(f)
 	s := p.newOwner()
 	reserve(f, s, 1, storetest.Even(storetest.Addrs(3)))
-	for _, v := range p.vals {
+	for _, v := range p.Vals {
 		if len(v) > 16 {
 			f.Add(v, v, v)
 		}
 	}
-	f.Fuzz(func(t *testing.T, table, roster, taking []byte) {
+	f.Fuzz(func(t *testing.T, table, directory, assignment []byte) {
 		p := newProcess(t)
 		for i := range 256 {
-			p.vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
+			p.Vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
 		}
-		p.vals["warmgate/1/roster"], p.vals["warmgate/1/taking"] = roster, taking
+		p.Vals["warmgate/1/roster"], p.Vals["warmgate/1/taking"] = directory, assignment
 		s := p.newOwner()
 		plan := storetest.Even(storetest.Addrs(3))
 		for id := range lb.LeaseID(3) {

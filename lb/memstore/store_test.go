@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -9,64 +9,20 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// memory is shared memory as a gateway gives it: one lock, cas 0 overwrites.
-type memory struct {
-	mu     sync.Mutex
-	vals   map[string][]byte
-	cas    map[string]uint32
-	last   uint32
-	setErr func(key string) error // injected
-	onGet  func(key string)       // called before each read, without the lock
-	onSet  func(key string)       // called before each write, without the lock
-}
-
-func newMemory() *memory { return &memory{vals: map[string][]byte{}, cas: map[string]uint32{}} }
-
-func (m *memory) Get(key string) ([]byte, uint32, error) {
-	if m.onGet != nil {
-		m.onGet(key)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.vals[key]
-	if !ok {
-		return nil, 0, lb.ErrNotFound
-	}
-	return slices.Clone(v), m.cas[key], nil
-}
-
-func (m *memory) Set(key string, val []byte, cas uint32) error {
-	if m.onSet != nil {
-		m.onSet(key)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.setErr != nil {
-		if err := m.setErr(key); err != nil {
-			return err
-		}
-	}
-	if _, ok := m.vals[key]; ok && cas != 0 && cas != m.cas[key] {
-		return lb.ErrMismatch
-	}
-	m.last++
-	m.vals[key], m.cas[key] = slices.Clone(val), m.last
-	return nil
-}
-
 // process is shared memory with owners numbered from 1.
 type process struct {
-	*memory
+	*storetest.Memory
 	owners uint64
 }
 
 func newProcess(t testing.TB) *process {
 	t.Helper()
-	p := &process{memory: newMemory()}
-	if err := lb.Prepare(p.memory); err != nil {
+	p := &process{Memory: storetest.NewMemory()}
+	if err := memstore.Prepare(p.Memory); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -74,12 +30,12 @@ func newProcess(t testing.TB) *process {
 
 func (p *process) NewOwner() lb.Store { return p.newOwner() }
 
-// TableBlocks implements storetest.Backend.
-func (p *process) TableBlocks(bytes int) int { return lb.TableBlocks(bytes) }
+// IndexBlocks implements storetest.Backend.
+func (p *process) IndexBlocks(bytes int) int { return memstore.IndexBlocks(bytes) }
 
-func (p *process) newOwner() *lb.MemStore {
+func (p *process) newOwner() *memstore.Store {
 	p.owners++
-	return lb.NewMemStore(p.memory, p.owners, storetest.TTL)
+	return memstore.New(p.Memory, p.owners, storetest.TTL)
 }
 
 func (p *process) Loads(scope string, addrs []string) []lb.Load {
@@ -90,40 +46,40 @@ func (p *process) Loads(scope string, addrs []string) []lb.Load {
 	return loads
 }
 
-func TestMemStore(t *testing.T) {
+func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend { return newProcess(t) })
 }
 
-// busyProcess has owners that always defer releases. Asking for loads lets those that live catch up.
+// busyProcess has owners that always defer releases. Loads flushes those that are alive first.
 type busyProcess struct {
 	*process
 	owners []*busyOwner
 }
 
-// busyOwner notes when it was last active.
+// busyOwner has the time of its latest call.
 type busyOwner struct {
-	*lb.MemStore
+	*memstore.Store
 	at time.Duration
 }
 
 func (o *busyOwner) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
 	o.at = now
-	o.MemStore.Reserve(now, id, p, done)
+	o.Store.Reserve(now, id, p, done)
 }
 
 func (o *busyOwner) Release(now time.Duration, id lb.LeaseID) {
 	o.at = now
 	o.Busy()
-	o.MemStore.Release(now, id)
+	o.Store.Release(now, id)
 }
 
 func (o *busyOwner) Heartbeat(now time.Duration) error {
 	o.at = now
-	return o.MemStore.Heartbeat(now)
+	return o.Store.Heartbeat(now)
 }
 
 func (p *busyProcess) NewOwner() lb.Store {
-	o := &busyOwner{MemStore: p.newOwner()}
+	o := &busyOwner{Store: p.newOwner()}
 	p.owners = append(p.owners, o)
 	return o
 }
@@ -141,11 +97,11 @@ func (p *busyProcess) Loads(scope string, addrs []string) []lb.Load {
 	return p.process.Loads(scope, addrs)
 }
 
-func TestMemStoreUnderLoad(t *testing.T) {
+func TestConformanceUnderLoad(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Backend { return &busyProcess{process: newProcess(t)} })
 }
 
-// Under load a release waits for the next reservation, and the two are one swap; a flush ends the waiting.
+// Under load a release waits for the next reservation, and both are one compare-and-swap. Flush ends the wait.
 func TestReleasesAreDeferred(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	s := p.newOwner()
@@ -154,7 +110,7 @@ func TestReleasesAreDeferred(t *testing.T) {
 	}
 	s.Busy()
 	swaps := 0
-	p.setErr = func(key string) error {
+	p.SetErr = func(key string) error {
 		if strings.Contains(key, "/table/") {
 			swaps++
 		}
@@ -181,10 +137,10 @@ func TestReleasesAreDeferred(t *testing.T) {
 	}
 }
 
-func TestPrepareKeepsWhatIsThere(t *testing.T) {
+func TestPrepareKeepsExistingValues(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	reserve(t, p.newOwner(), 1, storetest.Even(addrs))
-	if err := lb.Prepare(p.memory); err != nil {
+	if err := memstore.Prepare(p.Memory); err != nil {
 		t.Fatal(err)
 	}
 	if l := p.Loads("llm", addrs); l[0].Requests != 1 {
@@ -193,14 +149,14 @@ func TestPrepareKeepsWhatIsThere(t *testing.T) {
 }
 
 func TestUnpreparedMemory(t *testing.T) {
-	s := lb.NewMemStore(newMemory(), 1, storetest.TTL)
+	s := memstore.New(storetest.NewMemory(), 1, storetest.TTL)
 	s.Reserve(0, 1, storetest.Even(storetest.Addrs(1)), func(_ lb.Grant, err error) {
 		if !errors.Is(err, lb.ErrUnready) {
 			t.Errorf("reserving without prepared memory: %v", err)
 		}
 	})
 	if err := s.Heartbeat(0); !errors.Is(err, lb.ErrUnready) {
-		t.Errorf("beating without prepared memory: %v", err)
+		t.Errorf("heartbeat without prepared memory: %v", err)
 	}
 }
 
@@ -216,20 +172,20 @@ func reserve(t testing.TB, s lb.Store, id lb.LeaseID, p *lb.Plan) lb.Grant {
 	return grant
 }
 
-// A worker dies after any of its writes: whatever it had done must be gone within TTL + 1 s, and nothing else.
+// A worker dies after any of its writes. All its leases must be returned within TTL + 1 s, and no others.
 func TestDeathAfterAnyWrite(t *testing.T) {
-	t.Run("quiet", func(t *testing.T) { testDeath(t, func(*lb.MemStore) {}) })
-	t.Run("under load", func(t *testing.T) { testDeath(t, (*lb.MemStore).Busy) })
+	t.Run("quiet", func(t *testing.T) { testDeath(t, func(*memstore.Store) {}) })
+	t.Run("under load", func(t *testing.T) { testDeath(t, (*memstore.Store).Busy) })
 }
 
-func testDeath(t *testing.T, prepare func(*lb.MemStore)) {
+func testDeath(t *testing.T, prepare func(*memstore.Store)) {
 	addrs := storetest.Addrs(3)
 	for writes := range 40 {
 		p := newProcess(t)
 		other := p.newOwner()
 		reserve(t, other, 1, storetest.Even(addrs[:1]))
 		dying, left := p.newOwner(), writes
-		p.setErr = func(string) error {
+		p.SetErr = func(string) error {
 			if left == 0 {
 				panic("dead")
 			}
@@ -237,7 +193,7 @@ func testDeath(t *testing.T, prepare func(*lb.MemStore)) {
 			return nil
 		}
 		finished := live(dying, addrs, prepare)
-		p.setErr = nil
+		p.SetErr = nil
 		if finished && writes < 12 {
 			t.Fatalf("the worker needed only %d writes: nothing was tested", writes)
 		}
@@ -253,13 +209,13 @@ func testDeath(t *testing.T, prepare func(*lb.MemStore)) {
 			t.Fatalf("after death at write %d the loads are %v, want %v", writes, got, want)
 		}
 		if other.Stats.Corrected != 0 {
-			t.Fatalf("after death at write %d the totals were not the sum of the sheets", writes)
+			t.Fatalf("after death at write %d the totals were not the sum of what the members held", writes)
 		}
 	}
 }
 
-// live is a worker's life: reservations, amendments and releases. It says whether it survived.
-func live(s *lb.MemStore, addrs []string, prepare func(*lb.MemStore)) (finished bool) {
+// live lets a worker make reservations, amendments and releases, and reports whether it survived.
+func live(s *memstore.Store, addrs []string, prepare func(*memstore.Store)) (finished bool) {
 	defer func() { _ = recover() }()
 	plan := storetest.Even(addrs)
 	plan.Tokens = 100
@@ -277,15 +233,15 @@ func live(s *lb.MemStore, addrs []string, prepare func(*lb.MemStore)) (finished 
 	return true
 }
 
-// All workers at once: no update is lost, and a burst is spread to within one request.
+// All workers at the same time: no update is lost, and a burst is spread to within one request.
 func TestBurst(t *testing.T) {
 	const workers, each = 4, 250
 	p, addrs := newProcess(t), storetest.Addrs(8)
-	stores := make([]*lb.MemStore, workers)
+	stores := make([]*memstore.Store, workers)
 	for i := range stores {
 		stores[i] = p.newOwner()
 	}
-	together(stores, func(w int, s *lb.MemStore) {
+	together(stores, func(w int, s *memstore.Store) {
 		plan := storetest.Even(addrs)
 		for id := range lb.LeaseID(each) {
 			plan.Tie = uint64(id)*2654435761 + uint64(w)
@@ -296,14 +252,14 @@ func TestBurst(t *testing.T) {
 			})
 		}
 	})
-	var least, most, sum int64 = 1 << 40, 0, 0
+	var smallest, largest, sum int64 = 1 << 40, 0, 0
 	for _, l := range p.Loads("llm", addrs) {
-		least, most, sum = min(least, l.Requests), max(most, l.Requests), sum+l.Requests
+		smallest, largest, sum = min(smallest, l.Requests), max(largest, l.Requests), sum+l.Requests
 	}
-	if sum != workers*each || most-least > 1 {
-		t.Fatalf("%d requests counted, between %d and %d per endpoint", sum, least, most)
+	if sum != workers*each || largest-smallest > 1 {
+		t.Fatalf("%d requests counted, between %d and %d per endpoint", sum, smallest, largest)
 	}
-	together(stores, func(_ int, s *lb.MemStore) {
+	together(stores, func(_ int, s *memstore.Store) {
 		for id := range lb.LeaseID(each) {
 			s.Release(time.Hour, id)
 		}
@@ -315,7 +271,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-func together(stores []*lb.MemStore, f func(int, *lb.MemStore)) {
+func together(stores []*memstore.Store, f func(int, *memstore.Store)) {
 	var wg sync.WaitGroup
 	for w, s := range stores {
 		wg.Add(1)
@@ -327,33 +283,33 @@ func together(stores []*lb.MemStore, f func(int, *lb.MemStore)) {
 	wg.Wait()
 }
 
-// Writes that fail lose nothing for good: a reservation is refused, a release is made up for at the next beat.
+// After a failed write a reservation is refused, and a release is written with the next heartbeat.
 func TestFailingWrites(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(2)
 	s := p.newOwner()
 	reserve(t, s, 1, storetest.Even(addrs[:1]))
-	p.setErr = func(string) error { return errors.New("out of order") }
+	p.SetErr = func(string) error { return errors.New("write failed") }
 	s.Reserve(time.Hour, 2, storetest.Even(addrs), func(_ lb.Grant, err error) {
 		if err == nil {
-			t.Error("reserved although nothing can be written")
+			t.Error("reserved although writes fail")
 		}
 	})
 	s.Release(time.Hour, 1)
-	p.setErr = nil
+	p.SetErr = nil
 	if err := s.Heartbeat(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if l := p.Loads("llm", addrs); l[0] != (lb.Load{}) || l[1] != (lb.Load{}) {
-		t.Fatalf("after the beat: %v", l)
+		t.Fatalf("after the heartbeat: %v", l)
 	}
 }
 
-// Contention without end is an answer, not a hang.
+// Endless contention ends in an error.
 func TestContention(t *testing.T) {
 	p := newProcess(t)
 	s := p.newOwner()
 	reserve(t, s, 1, storetest.Even(storetest.Addrs(2)))
-	p.setErr = func(string) error { return lb.ErrMismatch }
+	p.SetErr = func(string) error { return lb.ErrMismatch }
 	s.Reserve(time.Hour, 2, storetest.Even(storetest.Addrs(2)), func(_ lb.Grant, err error) {
 		if !errors.Is(err, lb.ErrContended) {
 			t.Errorf("endless contention: %v", err)
@@ -364,23 +320,23 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// Damage in shared memory is repaired from the sheets, and seen.
+// Totals that were overwritten are corrected from what the members hold, and counted in Stats.
 func TestDamageIsCorrected(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(2)
 	s := p.newOwner()
 	reserve(t, s, 1, storetest.Even(addrs[:1]))
-	for key, val := range p.vals {
+	for key, val := range p.Vals {
 		if len(val) > 128 && key[:17] == "warmgate/1/table/" {
 			val[16+112] = 77 // the first row's requests, behind the header and one member
 		}
 	}
 	if l := p.Loads("llm", addrs); l[0].Requests != 77 {
-		t.Fatalf("the damage missed: %v", l)
+		t.Fatalf("nothing was overwritten: %v", l)
 	}
 	if err := s.Heartbeat(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if l := p.Loads("llm", addrs); l[0].Requests != 1 || s.Stats.Corrected != 1 {
-		t.Fatalf("after the beat: %v, corrected %d", l, s.Stats.Corrected)
+		t.Fatalf("after the heartbeat: %v, corrected %d", l, s.Stats.Corrected)
 	}
 }

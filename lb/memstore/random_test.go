@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -9,19 +9,20 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 )
 
-// Owners interrupt each other at any read and write, some die at any write, and there are more scopes than slots: after
-// all have been heard of, each scope counts what is held.
+// Owners interrupt each other at any read and write, some die at any write, and there are more scopes than slots. Once
+// all live owners have sent heartbeats, the load of each scope is what they hold there.
 func TestRandomSlots(t *testing.T) {
 	for seed := range uint64(5) {
 		r := &randomSlots{slots: newSlots(t), rand: rand.New(rand.NewPCG(seed, 1)), busy: map[*life]bool{}}
 		r.fill()
 		for range 5 {
-			r.lives = append(r.lives, &life{MemStore: r.newOwner(), held: map[lb.LeaseID]string{}})
+			r.lives = append(r.lives, &life{Store: r.newOwner(), held: map[lb.LeaseID]string{}})
 		}
-		r.onGet = func(string) { r.interrupt(400) }
-		r.onSet = func(key string) {
+		r.OnGet = func(string) { r.interrupt(400) }
+		r.OnSet = func(key string) {
 			if key == "warmgate/1/taking" || strings.Contains(key, "/table/") {
 				r.interrupt(4)
 			}
@@ -29,15 +30,15 @@ func TestRandomSlots(t *testing.T) {
 		for range 1500 {
 			r.act(0)
 		}
-		r.onGet, r.onSet = nil, nil
+		r.OnGet, r.OnSet = nil, nil
 		r.settle()
 		r.check()
 		if r.depth < 2 || r.deaths == 0 {
-			t.Fatalf("nothing was tested: %d deep, %d deaths", r.depth, r.deaths)
+			t.Fatalf("nothing was tested: depth %d, %d deaths", r.depth, r.deaths)
 		}
 		for _, l := range r.lives {
 			for id, scope := range l.held {
-				r.release(l.MemStore, scope, id)
+				r.release(l.Store, scope, id)
 			}
 		}
 		r.settle()
@@ -46,7 +47,7 @@ func TestRandomSlots(t *testing.T) {
 }
 
 type life struct {
-	*lb.MemStore
+	*memstore.Store
 	held map[lb.LeaseID]string
 }
 
@@ -54,16 +55,16 @@ type randomSlots struct {
 	*slots
 	rand          *rand.Rand
 	lives         []*life
-	busy          map[*life]bool // those that are in the middle of something
+	busy          map[*life]bool // those in the middle of a call
 	level         int
 	scope         string // of the last reservation
 	depth, deaths int
 }
 
-// interrupt lets other owners act while one is about to read or write, once in rare calls.
+// interrupt lets other owners act before one reads or writes, in one of rare calls.
 func (r *randomSlots) interrupt(rare int) {
-	const deepest = 3
-	if r.level >= deepest || r.rand.IntN(rare) > 0 {
+	const maxLevel = 3
+	if r.level >= maxLevel || r.rand.IntN(rare) > 0 {
 		return
 	}
 	r.level++
@@ -86,11 +87,11 @@ func (r *randomSlots) act(level int) {
 		return
 	}
 	if r.rand.IntN(3) == 0 {
-		l.Busy() // what it releases waits
+		l.Busy() // its releases wait
 	}
 	switch k := r.rand.IntN(10); {
 	case k < 5 && len(l.held) < 20:
-		if level == 0 || r.rand.IntN(2) == 0 { // else the one that another owner is about to count at
+		if level == 0 || r.rand.IntN(2) == 0 { // else the scope that another owner is using
 			r.scope = fmt.Sprintf("scope-%d", r.rand.IntN(300))
 		}
 		r.next++
@@ -106,7 +107,7 @@ func (r *randomSlots) act(level int) {
 	case k < 8:
 		for id, scope := range l.held {
 			delete(l.held, id)
-			r.release(l.MemStore, scope, id)
+			r.release(l.Store, scope, id)
 			break
 		}
 	case level == 0:
@@ -117,36 +118,36 @@ func (r *randomSlots) act(level int) {
 	}
 }
 
-// die ends an owner at one of its next writes; another takes its place.
+// die ends an owner at one of its next writes and adds a new owner.
 func (r *randomSlots) die(l *life) {
 	left := r.rand.IntN(4)
-	r.setErr = func(string) error {
+	r.SetErr = func(string) error {
 		if left--; left < 0 {
 			panic("dead")
 		}
 		return nil
 	}
-	onGet, onSet := r.onGet, r.onSet
-	r.onGet, r.onSet = nil, nil // nobody else dies with it
+	onGet, onSet := r.OnGet, r.OnSet
+	r.OnGet, r.OnSet = nil, nil // no other owner dies with it
 	func() {
 		defer func() { _ = recover() }()
 		for i := range lb.LeaseID(4) {
 			l.Reserve(r.now, 1<<50+i, planFor(fmt.Sprintf("scope-%d", r.rand.IntN(300))), func(lb.Grant, error) {})
 		}
 	}()
-	r.setErr, r.onGet, r.onSet = nil, onGet, onSet
+	r.SetErr, r.OnGet, r.OnSet = nil, onGet, onSet
 	for _, scope := range l.held {
 		r.held[scope]--
 	}
 	for i := range r.lives {
 		if r.lives[i] == l {
-			r.lives[i] = &life{MemStore: r.newOwner(), held: map[lb.LeaseID]string{}}
+			r.lives[i] = &life{Store: r.newOwner(), held: map[lb.LeaseID]string{}}
 		}
 	}
 	r.deaths++
 }
 
-// settle lets the leases of the dead be returned.
+// settle sends heartbeats until the leases of the dead are returned.
 func (r *randomSlots) settle() {
 	for range 8 {
 		r.now += time.Second

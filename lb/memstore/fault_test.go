@@ -1,4 +1,4 @@
-package lb_test
+package memstore_test
 
 import (
 	"errors"
@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// An owner that joins while another sweeps is new, not dead, whatever write of the sweep it comes between.
+// An owner that becomes a member during a sweep of another counts as new, not as dead, at whichever read of the sweep.
 func TestJoinDuringSweep(t *testing.T) {
 	for at := range 300 {
 		p, addrs := newProcess(t), storetest.Addrs(1)
 		a, b := p.newOwner(), p.newOwner()
 		reserve(t, a, 1, storetest.Even(addrs))
 		gets, joined := 0, false
-		p.onGet = func(string) {
+		p.OnGet = func(string) {
 			if gets == at && !joined {
 				joined = true
 				reserveAt(t, b, time.Hour, 1, storetest.Even(addrs))
@@ -27,7 +28,7 @@ func TestJoinDuringSweep(t *testing.T) {
 		if err := a.Heartbeat(time.Hour + time.Second); err != nil {
 			t.Fatal(err)
 		}
-		p.onGet = nil
+		p.OnGet = nil
 		if !joined {
 			if at < 250 {
 				t.Fatalf("the sweep made only %d reads: nothing was tested", at)
@@ -40,21 +41,21 @@ func TestJoinDuringSweep(t *testing.T) {
 	}
 }
 
-// An owner that was presumed dead and wakes at any moment of the sweep that returns its leases has them counted again
-// after its next beat, without any request of its own.
-func TestWakeDuringSweep(t *testing.T) {
+// The leases of an owner whose heartbeats stopped, and resume at any read of the sweep that returns them, are counted
+// again after its next heartbeat, without a request of its own.
+func TestResumeDuringSweep(t *testing.T) {
 	for at := range 300 {
 		p, addrs := newProcess(t), storetest.Addrs(1)
 		a, z := p.newOwner(), p.newOwner()
 		reserve(t, a, 1, storetest.Even(addrs))
 		reserve(t, z, 1, storetest.Even(addrs))
 		now := time.Hour + 2*storetest.TTL
-		gets, woke := 0, false
-		p.onGet = func(string) {
-			if gets == at && !woke {
-				woke = true
+		gets, resumed := 0, false
+		p.OnGet = func(string) {
+			if gets == at && !resumed {
+				resumed = true
 				if err := z.Heartbeat(now); err != nil {
-					t.Errorf("the waking owner's beat: %v", err)
+					t.Errorf("the heartbeat of the resuming owner: %v", err)
 				}
 			}
 			gets++
@@ -62,30 +63,30 @@ func TestWakeDuringSweep(t *testing.T) {
 		if err := a.Heartbeat(now); err != nil {
 			t.Fatal(err)
 		}
-		p.onGet = nil
-		for _, s := range []*lb.MemStore{z, a, z} {
+		p.OnGet = nil
+		for _, s := range []*memstore.Store{z, a, z} {
 			now += time.Second
 			if err := s.Heartbeat(now); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if l := p.Loads("llm", addrs); l[0].Requests != 2 {
-			t.Fatalf("waking at read %d of a sweep: %d requests counted, want 2", at, l[0].Requests)
+			t.Fatalf("resuming at read %d of a sweep: %d requests counted, want 2", at, l[0].Requests)
 		}
-		if !woke {
+		if !resumed {
 			return
 		}
 	}
 }
 
-// A table that was destroyed is left by all owners alike, and what they hold is counted in its place.
-func TestDamagedTableIsLeft(t *testing.T) {
+// All owners give up a table that was overwritten with something else, and count what they hold in a new one.
+func TestDamagedTableIsReplaced(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	a, b := p.newOwner(), p.newOwner()
 	reserve(t, a, 1, storetest.Even(addrs))
-	for key, val := range p.vals {
+	for key, val := range p.Vals {
 		if strings.Contains(key, "/table/") && len(val) > 1 {
-			p.vals[key] = []byte("something else altogether")
+			p.Vals[key] = []byte("something else altogether")
 		}
 	}
 	reserve(t, b, 1, storetest.Even(addrs))
@@ -102,13 +103,14 @@ func TestDamagedTableIsLeft(t *testing.T) {
 	}
 }
 
-// A cluster larger than a table is refused, and what is counted already goes on.
+// A cluster with more endpoints than a table has rows is refused; endpoints that are counted already are not affected.
 func TestTooManyEndpoints(t *testing.T) {
 	p := newProcess(t)
 	s := p.newOwner()
 	many := storetest.Even(nil)
 	for i := range 4097 {
-		many.Candidates = append(many.Candidates, lb.Candidate{Addr: "10.1.0.1:" + string(rune(0x4e00+i)), Slope: 1, Weight: 1})
+		addr := "10.1.0.1:" + string(rune(0x4e00+i))
+		many.Candidates = append(many.Candidates, lb.Candidate{Addr: addr, Slope: 1, Weight: 1})
 	}
 	reserve(t, s, 1, storetest.Even(storetest.Addrs(2)))
 	s.Reserve(time.Hour, 2, many, func(_ lb.Grant, err error) {
@@ -123,8 +125,8 @@ func TestTooManyEndpoints(t *testing.T) {
 	}
 }
 
-// The clock that owners share is monotonic. Should it jump all the same, counts may come back late or early, but they are
-// right again once the owners have beaten.
+// The clock that owners share is monotonic. If it jumps nevertheless, leases may be returned early or late, but the
+// counts are right again after the next heartbeats.
 func TestClockJumps(t *testing.T) {
 	p, addrs := newProcess(t), storetest.Addrs(1)
 	a, b := p.newOwner(), p.newOwner()
@@ -134,15 +136,15 @@ func TestClockJumps(t *testing.T) {
 		time.Hour + time.Second, time.Minute, 0, -time.Hour, 48 * time.Hour, time.Hour, 2 * time.Hour, time.Second,
 	} {
 		for range 2 {
-			for _, s := range []*lb.MemStore{a, b} {
+			for _, s := range []*memstore.Store{a, b} {
 				if err := s.Heartbeat(now); err != nil {
-					t.Fatalf("beat at %v: %v", now, err)
+					t.Fatalf("heartbeat at %v: %v", now, err)
 				}
 			}
 			now += 1100 * time.Millisecond
 		}
 		if l := p.Loads("llm", addrs); l[0].Requests != 2 {
-			t.Fatalf("after the clock went to %v, %d requests are counted, want 2", now, l[0].Requests)
+			t.Fatalf("after the clock jumped to %v, %d requests are counted, want 2", now, l[0].Requests)
 		}
 	}
 }

@@ -1,25 +1,26 @@
-package lb
+package memstore
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
 // keysOf returns the keys in the page, from the front.
 func keysOf(p page) (keys []uint64) {
 	for at := 0; at < len(p); at += entrySize {
-		keys = append(keys, binary.LittleEndian.Uint64(p[at:]))
+		keys = append(keys, wire.Uint64(p, at))
 	}
 	return keys
 }
 
 func tenantOf(key uint64) byte { return prompt.Block{Key: key}.Tenant() }
 
-// drawBlocks returns blocks of a tenant that are in the page, as far as they were in one run before, or else new ones.
+// drawBlocks returns up to 16 blocks of a tenant: the first few that are in the page, if any, and new ones behind them.
 func drawBlocks(rng *rand.Rand, p page, tenant byte) []prompt.Block {
 	n := 1 + rng.IntN(16)
 	keys := keysOf(p)
@@ -31,19 +32,20 @@ func drawBlocks(rng *rand.Rand, p page, tenant byte) []prompt.Block {
 	return blocksOf(keys...)
 }
 
-// Whoever notes whatever in a page, it has an upper size; what was noted is in front, the rest stays in its order; and a tenant that
-// has lost something has as much as every other, but for one entry: so the first to lose is who has most.
+// Whatever is recorded in a page, its size is bounded. What was recorded is in front and the rest keeps its order. A
+// tenant whose entries were evicted has no more than one entry less than any other: tenants with most entries lose
+// first.
 func TestPageIsShared(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	lost := 0
 	for tenants := 0; tenants < 200; tenants += 1 + tenants/8 {
 		var p page
 		for step := range 200 {
-			tenant := byte(min(rng.IntN(tenants+1), rng.IntN(tenants+1))) // what nobody has claimed is one more tenant's
+			tenant := byte(min(rng.IntN(tenants+1), rng.IntN(tenants+1))) // 0, no tenant, is one more tenant
 			blocks, before := drawBlocks(rng, p, tenant), keysOf(p)
-			p, _ = p.note(blocks, rng.Uint32()|1, uint16(step*freshFor))
+			p, _ = p.record(blocks, rng.Uint32()|1, uint16(step*prefixindex.FreshTicks))
 			after := keysOf(p)
-			if len(after) > mostEntries {
+			if len(after) > maxEntries {
 				t.Fatalf("%d entries", len(after))
 			}
 			wanted := keysOf(nil)
@@ -59,41 +61,41 @@ func TestPageIsShared(t *testing.T) {
 		}
 	}
 	if lost < 10_000 {
-		t.Errorf("only %d entries were lost: that tests little", lost)
+		t.Errorf("only %d entries were evicted: that tests little", lost)
 	}
 }
 
-// wantShared expects a page to have those of the wanted entries that fit in. It returns how many do not.
+// wantShared expects a page to have those of the wanted entries that fit in, and returns how many do not.
 func wantShared(t *testing.T, wanted, page []uint64) (lost int) {
 	t.Helper()
-	var most int
+	var largest int
 	kept, gone := map[byte]int{}, map[byte]bool{}
 	for _, k := range wanted {
 		if len(page) > 0 && page[0] == k {
 			if gone[tenantOf(k)] {
-				t.Fatalf("tenant %d has lost an entry that was in front of another of its own", tenantOf(k))
+				t.Fatalf("tenant %d lost an entry that was in front of another of its own", tenantOf(k))
 			}
 			kept[tenantOf(k)]++
-			most = max(most, kept[tenantOf(k)])
+			largest = max(largest, kept[tenantOf(k)])
 			page = page[1:]
 			continue
 		}
 		gone[tenantOf(k)] = true
 		lost++
 	}
-	if len(page) > 0 || lost > 0 && len(wanted)-lost != mostEntries {
-		t.Fatalf("%d of %d entries were lost, %d are in the wrong order", lost, len(wanted), len(page))
+	if len(page) > 0 || lost > 0 && len(wanted)-lost != maxEntries {
+		t.Fatalf("%d of %d entries were evicted, %d are in the wrong order", lost, len(wanted), len(page))
 	}
 	for tenant := range gone {
-		if kept[tenant] < most-1 {
-			t.Fatalf("tenant %d has lost entries and has %d, another has %d", tenant, kept[tenant], most)
+		if kept[tenant] < largest-1 {
+			t.Fatalf("tenant %d lost entries and has %d, another has %d", tenant, kept[tenant], largest)
 		}
 	}
 	return lost
 }
 
-// Who notes prompts without a tenant has a part of the page as any tenant: what is too much of them is their own.
-func TestPageOfNobody(t *testing.T) {
+// Prompts without a tenant share a page as those of one more tenant: they evict only each other.
+func TestPageWithoutTenant(t *testing.T) {
 	const some = 10
 	for _, c := range []struct {
 		first, second uint64
@@ -101,10 +103,10 @@ func TestPageOfNobody(t *testing.T) {
 	}{{7, prompt.NoTenant, some}, {prompt.NoTenant, 7, some}, {7, 7, 0}, {prompt.NoTenant, prompt.NoTenant, 0}} {
 		var p page
 		for i := range uint64(some) {
-			p, _ = p.note(blocksOf(1000+i|c.first<<56), 1, 0)
+			p, _ = p.record(blocksOf(1000+i|c.first<<56), 1, 0)
 		}
-		for i := range uint64(2 * mostEntries) {
-			p, _ = p.note(blocksOf(i+1|c.second<<56), 1, 0)
+		for i := range uint64(2 * maxEntries) {
+			p, _ = p.record(blocksOf(i+1|c.second<<56), 1, 0)
 		}
 		left := 0
 		for _, k := range keysOf(p) {
@@ -112,8 +114,9 @@ func TestPageOfNobody(t *testing.T) {
 				left++
 			}
 		}
-		if left != c.left || len(p) != pageMost {
-			t.Errorf("tenant %d has %d of %d entries after a flood of tenant %d, want %d; %d bytes", c.first, left, some, c.second, c.left, len(p))
+		if left != c.left || len(p) != prefixindex.MaxPageSize {
+			t.Errorf("tenant %d has %d of %d entries after a flood of tenant %d, want %d; %d bytes",
+				c.first, left, some, c.second, c.left, len(p))
 		}
 	}
 }

@@ -1,0 +1,21 @@
+// Package memstore is the embedded store: it counts the work in flight over all workers of one gateway in the gateway's
+// shared memory, and records there which endpoints have which prefix blocks in their KV cache.
+//
+// An owner is one VM, and a scope is the name under which load is counted together. These values are in shared memory:
+//
+//	key                          value
+//	warmgate/1/table/SLOT        table: the load of each endpoint of one scope, and the latest steps of each owner
+//	warmgate/1/sheet/SLOT/INDEX  checkpoint: what one owner holds in the table of the slot
+//	warmgate/1/roster            owner directory: the live owners, their latest heartbeats, and their indexes
+//	warmgate/1/taking            slot assignment: the scope that got a slot last
+//	warmgate/1/prefix/PAGE       page of the prefix index
+//
+// Their formats are at the top of table.go, checkpoint.go, directory.go and slots.go, and in package prefixindex. All
+// numbers are little-endian.
+//
+// Choosing an endpoint and counting a request there are one compare-and-swap of the scope's table. The totals in a
+// table are the sum of what its members hold, where a member is an owner that has or had leases there. The table logs
+// the last steps of each member, as a write-ahead log does, and each member writes a checkpoint of all that it holds
+// once in a while: checkpoint and log together are what it holds. So the totals can be recomputed at any time, also
+// without an owner that has died in the middle of its writes: see Store.Heartbeat.
+package memstore

@@ -1,0 +1,63 @@
+package memstore
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Keys in shared memory. Keys cannot be deleted, so their number is bounded: by the slots, by the owners that are alive
+// at the same time, and by the pages of the prefix index. Released keys keep their names, also where the code has other
+// names by now.
+const (
+	keyPrefix     = "warmgate/1/" // 1 is the version of the layout: values of another layout have other keys
+	directoryKey  = keyPrefix + "roster"
+	assignmentKey = keyPrefix + "taking"
+)
+
+// tableSlots is how many scopes one gateway can count at the same time.
+const tableSlots = 256
+
+func tableKey(slot int) string { return keyPrefix + "table/" + strconv.Itoa(slot) }
+
+func checkpointKey(slot, index int) string {
+	return keyPrefix + "sheet/" + strconv.Itoa(slot) + "/" + strconv.Itoa(index)
+}
+
+func pageKey(number int) string { return keyPrefix + "prefix/" + strconv.Itoa(number) }
+
+// Prepare creates the keys of the embedded store in shared memory, unless they exist. It must run before any worker
+// runs, because creating a key is not a compare-and-swap: see [lb.KV].
+func Prepare(kv lb.KV) error {
+	for _, key := range []string{directoryKey, assignmentKey} {
+		switch _, _, err := kv.Get(key); {
+		case errors.Is(err, lb.ErrNotFound):
+			return prepare(kv)
+		case err != nil:
+			return &storeError{"preparing shared memory", err}
+		}
+	}
+	return nil
+}
+
+// prepare creates each key that does not exist. The owner directory comes last: where it exists, all others do.
+func prepare(kv lb.KV) error {
+	var failed error
+	create := func(key string, val []byte) {
+		if failed != nil {
+			return
+		}
+		if _, _, failed = kv.Get(key); errors.Is(failed, lb.ErrNotFound) {
+			failed = kv.Set(key, val, 0)
+		}
+	}
+	create(assignmentKey, []byte{0})
+	for slot := range tableSlots {
+		create(tableKey(slot), []byte{0})
+	}
+	if create(directoryKey, newDirectory()); failed != nil {
+		return &storeError{"preparing shared memory", failed}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package memstore
+
+import "github.com/warmgate/warmgate/lb"
+
+// locate sets rows to the row of each candidate, and returns the table with rows for those that had none. scratch is
+// memory to reuse.
+func (sc *scope) locate(t table, cs []lb.Candidate, scratch *[]uint64) (table, error) {
+	if sc.rowsGeneration == t.generation() && sameEndpoints(sc.candidates, cs) {
+		sc.candidates = cs
+		return t, nil
+	}
+	hashes := (*scratch)[:0]
+	for i := range cs {
+		hashes = append(hashes, lb.EndpointHash(cs[i].Addr))
+	}
+	*scratch = hashes
+	at := make(map[uint64]int, t.rows())
+	for i := range t.rows() {
+		at[t.hash(i)] = i
+	}
+	for _, h := range hashes {
+		if _, ok := at[h]; ok {
+			continue
+		}
+		var err error
+		if t, err = t.withRows(hashes); err != nil {
+			return nil, err
+		}
+		for i := range t.rows() {
+			at[t.hash(i)] = i
+		}
+		break
+	}
+	sc.rows = sc.rows[:0]
+	for _, h := range hashes {
+		sc.rows = append(sc.rows, at[h])
+	}
+	sc.candidates, sc.rowsGeneration = cs, t.generation()
+	return t, nil
+}
+
+// sameEndpoints reports whether two lists have the same endpoints in the same order. All else may differ.
+func sameEndpoints(a, b []lb.Candidate) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if &a[0] == &b[0] {
+		return true
+	}
+	for i := range a {
+		if a[i].Addr != b[i].Addr {
+			return false
+		}
+	}
+	return true
+}
+
+// keepHashes keeps the hashes of the table's rows.
+func (sc *scope) keepHashes(t table) {
+	sc.hashes = sc.hashes[:0]
+	for i := range t.rows() {
+		sc.hashes = append(sc.hashes, t.hash(i))
+	}
+	sc.hashesGeneration = t.generation()
+}
+
+// rowOf returns the row of the endpoint, and the table with a row for it.
+func rowOf(t table, addr string) (table, int, error) {
+	h := lb.EndpointHash(addr)
+	if row := t.find(h); row != noRow {
+		return t, row, nil
+	}
+	t, err := t.withRows([]uint64{h})
+	if err != nil {
+		return nil, noRow, err
+	}
+	return t, t.find(h), nil
+}

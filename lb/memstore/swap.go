@@ -1,0 +1,203 @@
+package memstore
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// swap changes the scope's table by one step of one lease and by the pending steps, in one compare-and-swap, and writes
+// the owner's checkpoint where that is due. change gets the current table and returns it, possibly with more rows, and
+// the step; it may be called several times. Its errors end the swap.
+func (s *Store) swap(now time.Duration, sc *scope, change func(table) (table, step, error)) (step, error) {
+	for range maxTries {
+		t, cas, err := s.read(now, sc)
+		if err != nil {
+			return step{}, err
+		}
+		if t, err = s.join(now, sc, t); err != nil {
+			return step{}, err
+		}
+		for _, st := range sc.pending {
+			t.apply(st)
+		}
+		t, st, err := change(t)
+		if err != nil {
+			sc.candidates = nil // rows that change has added are not in shared memory
+			return step{}, err
+		}
+		t.apply(st)
+		s.log(sc, t.setUsedAt(tickOf(now)), st)
+		err = s.kv.Set(tableKey(sc.slot), t, cas)
+		if errors.Is(err, lb.ErrMismatch) {
+			s.Stats.Retries++
+			if t.generation() == sc.rowsGeneration && t.generation() != sc.hashesGeneration {
+				sc.candidates = nil // likewise
+			}
+			continue
+		}
+		if err != nil {
+			return step{}, &storeError{"writing the counts", err}
+		}
+		s.swapped(sc, t, st)
+		return st, nil
+	}
+	return step{}, lb.ErrContended
+}
+
+// log adds the pending steps and the last one to the log of the owner. Steps that this pushes out of the log must be in
+// the checkpoint, so that is written before if necessary.
+func (s *Store) log(sc *scope, t table, last step) {
+	if sc.held.seq()-sc.writtenSeq+uint32(len(sc.pending))+1 > logLength {
+		s.writeCheckpoint(sc)
+	}
+	m := t.member(t.memberOf(s.owner))
+	m.set(s.owner, s.index, sc.held.seq())
+	for _, st := range sc.pending {
+		m.log(st)
+	}
+	m.log(last)
+}
+
+// swapped updates what the owner holds after the table t was written.
+func (s *Store) swapped(sc *scope, t table, last step) {
+	sc.held = sc.held.grow(t.rows())
+	for _, st := range sc.pending {
+		sc.held.apply(sc.held.seq()+1, st)
+	}
+	sc.held.apply(sc.held.seq()+1, last)
+	sc.pending = sc.pending[:0]
+	if sc.hashesGeneration != t.generation() || len(sc.hashes) != t.rows() {
+		sc.keepHashes(t)
+	}
+}
+
+// maxPending bounds the pending steps of a scope, so that all steps of one swap fit into the log.
+const maxPending = logLength - 2
+
+// busyAbove is the number of reservations between two calls of Flush above which a worker is busy.
+const busyAbove = 100
+
+// defers reports whether an amendment or a release should wait for the next swap of the scope and be written with that.
+// A worker that makes more than a thousand reservations a second makes half as many swaps this way, and writes a
+// release about a millisecond later.
+func (s *Store) defers(sc *scope) bool { return s.busy && len(sc.pending) < maxPending }
+
+// Flush writes the pending steps. Call it about ten times a second.
+func (s *Store) Flush(now time.Duration) {
+	s.busy = s.reserved > busyAbove
+	s.reserved = 0
+	for _, sc := range s.scopes {
+		if len(sc.pending) > 0 {
+			s.sync(now, sc)
+		}
+	}
+}
+
+// sync makes a swap without a step of its own, for what each swap does besides: it writes the pending steps and makes
+// the owner a member of the table. If it fails, the next swap does the same.
+func (s *Store) sync(now time.Duration, sc *scope) {
+	_, _ = s.swap(now, sc, func(t table) (table, step, error) { return t, noStep, nil })
+}
+
+// writeCheckpoint writes what the owner holds to shared memory.
+func (s *Store) writeCheckpoint(sc *scope) {
+	sc.written = s.kv.Set(checkpointKey(sc.slot, s.index), sc.held, 0) == nil
+	sc.writtenSeq = sc.held.seq()
+}
+
+// join returns the table with this owner as a member. An owner that is not one yet, or not any more because its leases
+// were returned after a silence longer than the TTL, adds everything that it holds to the table.
+func (s *Store) join(now time.Duration, sc *scope, t table) (table, error) {
+	if t.memberOf(s.owner) >= 0 {
+		if !sc.written {
+			s.writeCheckpoint(sc)
+		}
+		return t, nil
+	}
+	if _, err := s.register(now); err != nil {
+		return nil, err
+	}
+	t, err := s.remap(sc, t)
+	if err != nil {
+		return nil, err
+	}
+	s.writeCheckpoint(sc)
+	if !sc.written {
+		return nil, errors.New("memstore: writing a checkpoint failed")
+	}
+	t = t.withMember()
+	t.member(t.members()-1).set(s.owner, s.index, sc.held.seq())
+	sc.held.addTo(t)
+	return t, nil
+}
+
+// register renews the owner in the owner directory, or adds it there. It reports whether the owner was there under its
+// index. If not, its leases were returned and its checkpoints may be overwritten by another owner.
+func (s *Store) register(now time.Duration) (kept bool, err error) {
+	index := -1
+	err = updateDirectory(s.kv, func(d directory) (directory, error) {
+		kept = d.holds(s.index, s.owner)
+		var err error
+		d, index, err = d.register(s.owner, s.index, now)
+		return d, err
+	})
+	if err != nil || kept {
+		return kept, err
+	}
+	s.index = index
+	for _, sc := range s.scopes {
+		sc.written = false
+	}
+	return false, nil
+}
+
+// remap brings what the owner holds to the rows of t, which may be another table than the one in which its leases were
+// counted.
+func (s *Store) remap(sc *scope, t table) (table, error) {
+	var endpoints []uint64 // hashes of those with leases
+	for _, l := range s.leases {
+		if l.scope == sc && !slices.Contains(endpoints, sc.hashes[l.row]) {
+			endpoints = append(endpoints, sc.hashes[l.row])
+		}
+	}
+	for _, h := range endpoints {
+		if t.find(h) == noRow {
+			var err error
+			if t, err = t.withRows(endpoints); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	held := newCheckpoint(s.owner).grow(t.rows())
+	for id, l := range s.leases {
+		if l.scope == sc {
+			l.row = t.find(sc.hashes[l.row])
+			s.leases[id] = l
+			held.apply(0, step{from: noRow, to: l.row, toTokens: l.tokens})
+		}
+	}
+	held.apply(sc.held.seq(), noStep)
+	sc.held, sc.candidates = held, nil
+	sc.pending = sc.pending[:0] // what the owner holds includes them
+	sc.keepHashes(t)
+	return t, nil
+}
+
+// read returns the scope's table and its version. A scope without a slot gets one.
+func (s *Store) read(now time.Duration, sc *scope) (table, uint32, error) {
+	slot, t, cas, err := s.find(sc.name, sc.slot)
+	if err == nil && t == nil {
+		slot, t, cas, err = s.assign(now, sc.name)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if slot != sc.slot {
+		sc.slot, sc.written, sc.candidates = slot, false, nil
+	}
+	return t, cas, nil
+}

@@ -1,0 +1,180 @@
+package memstore
+
+import (
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// table holds the loads of one scope as one value of shared memory, so that choosing an endpoint and counting the
+// request there are one compare-and-swap. Its sections follow each other without padding:
+//
+//	offset   size  header
+//	0        4     magic, "WGT1"
+//	4        4     generation: changes when a row is given to an endpoint
+//	8        2     R, the number of rows
+//	10       2     M, the number of members
+//	12       2     S, the length of the scope's name in bytes
+//	14       2     tick in which the table was last changed, see prefixindex.Tick
+//
+//	16             M members of 112 bytes: the owners that have or had leases here
+//	  0      8     owner
+//	  8      4     sequence number of its latest step
+//	  12     2     its index in the owner directory
+//	  14     2     0
+//	  16     96    its latest 8 steps of 12 bytes, a ring: the step with sequence number n is at n modulo 8
+//	    0    2     row in which the lease was counted before the step, 0xffff for none
+//	    2    2     row in which it is counted now, 0xffff for none
+//	    4    4     tokens that it counted before
+//	    8    4     tokens that it counts now
+//
+//	then           R rows of 12 bytes: the load of an endpoint, the sum over the members
+//	  0      4     requests
+//	  4      8     tokens
+//
+//	then           R times 8 bytes: lb.EndpointHash of the row's endpoint, 0 while it has none
+//	then           S bytes: the scope's name
+//
+// A row is given to another endpoint only while its load is zero. As long as the generation is the same, so is the
+// endpoint of each row: owners remember which row is whose.
+//
+// A slot that was never used has one byte instead of a table.
+type table []byte
+
+const (
+	tableMagic = 0x31544757 // "WGT1"
+	headerSize = 16
+	memberSize = 16 + logLength*stepSize
+	stepSize   = 12
+	logLength  = 8 // steps in the log of a member
+	rowSize    = 12
+	hashSize   = 8
+	maxRows    = 4096
+	maxScope   = 1<<16 - 1 // bytes of a scope's name
+	noRow      = 0xffff
+	// spareRows is how many rows must be without load, beside one for each candidate, before rows are given to other
+	// endpoints.
+	spareRows = 8
+)
+
+func newTable(scope string) table {
+	t := make(table, headerSize, headerSize+len(scope))
+	wire.PutUint32(t, 0, tableMagic)
+	wire.PutUint16(t, 12, uint16(len(scope)))
+	return append(t, scope...)
+}
+
+// check returns errDamaged unless the sections of t add up to its length. Only a checked table may be used.
+func (t table) check() error {
+	if len(t) < headerSize || wire.Uint32(t, 0) != tableMagic || len(t) != t.scopeAt()+t.scopeLen() {
+		return errDamaged
+	}
+	return nil
+}
+
+func (t table) generation() uint32  { return wire.Uint32(t, 4) }
+func (t table) rows() int           { return int(wire.Uint16(t, 8)) }
+func (t table) members() int        { return int(wire.Uint16(t, 10)) }
+func (t table) scopeLen() int       { return int(wire.Uint16(t, 12)) }
+func (t table) rowsAt() int         { return headerSize + t.members()*memberSize }
+func (t table) hashesAt() int       { return t.rowsAt() + t.rows()*rowSize }
+func (t table) scopeAt() int        { return t.hashesAt() + t.rows()*hashSize }
+func (t table) isFor(s string) bool { return string(t[t.scopeAt():]) == s }
+
+// usedAt returns the tick in which t was last changed.
+func (t table) usedAt() uint16 { return wire.Uint16(t, 14) }
+
+// setUsedAt returns t, last changed in the tick.
+func (t table) setUsedAt(tick uint16) table {
+	wire.PutUint16(t, 14, tick)
+	return t
+}
+
+// isIdle reports whether all loads are zero.
+func (t table) isIdle() bool {
+	for i := range t.rows() {
+		if t.load(i) != (lb.Load{}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t table) load(row int) lb.Load { return loadAt(t[t.rowsAt():], row) }
+
+func (t table) hash(row int) uint64 { return wire.Uint64(t, t.hashesAt()+row*hashSize) }
+
+// add changes the load of a row, never below zero.
+func (t table) add(row int, d lb.Load) { addAt(t[t.rowsAt():], row, d) }
+
+// find returns the row of the endpoint with the given hash, or noRow.
+func (t table) find(hash uint64) int {
+	for i := range t.rows() {
+		if t.hash(i) == hash {
+			return i
+		}
+	}
+	return noRow
+}
+
+// withRows returns t with a row for every given endpoint. Rows without load that are of other endpoints are given away
+// once there are many of those; until then the table grows.
+func (t table) withRows(hashes []uint64) (table, error) {
+	wanted := make(map[uint64]bool, len(hashes))
+	for _, h := range hashes {
+		wanted[h] = true
+	}
+	var free []int
+	for i := range t.rows() {
+		if h := t.hash(i); wanted[h] {
+			delete(wanted, h)
+		} else if t.load(i) == (lb.Load{}) {
+			free = append(free, i)
+		}
+	}
+	if len(free) < len(hashes)+spareRows {
+		free = nil
+	}
+	more := max(0, len(wanted)-len(free))
+	if t.rows()+more > maxRows {
+		return nil, lb.ErrNoRoom
+	}
+	for i := range more {
+		free = append(free, t.rows()+i)
+	}
+	out := t.grow(more)
+	for _, h := range hashes {
+		if wanted[h] {
+			delete(wanted, h)
+			wire.PutUint64(out, out.hashesAt()+free[0]*hashSize, h)
+			free = free[1:]
+		}
+	}
+	wire.PutUint32(out, 4, t.generation()+1)
+	return out, nil
+}
+
+// grow returns a copy of t with n more rows, which have no endpoint yet.
+func (t table) grow(n int) table {
+	out := make(table, 0, len(t)+n*(rowSize+hashSize))
+	out = append(out, t[:t.hashesAt()]...)
+	out = append(out, make([]byte, n*rowSize)...)
+	out = append(out, t[t.hashesAt():t.scopeAt()]...)
+	out = append(out, make([]byte, n*hashSize)...)
+	out = append(out, t[t.scopeAt():]...)
+	wire.PutUint16(out, 8, uint16(t.rows()+n))
+	return out
+}
+
+// apply counts the step in the rows.
+func (t table) apply(s step) { s.apply(t[t.rowsAt():], t.rows()) }
+
+func loadAt(rows []byte, i int) lb.Load {
+	r := rows[i*rowSize:]
+	return lb.Load{Requests: int64(wire.Uint32(r, 0)), Tokens: int64(wire.Uint64(r, 4))}
+}
+
+func addAt(rows []byte, i int, d lb.Load) {
+	r, l := rows[i*rowSize:], loadAt(rows, i)
+	wire.PutUint32(r, 0, uint32(max(0, l.Requests+d.Requests)))
+	wire.PutUint64(r, 4, uint64(max(0, l.Tokens+d.Tokens)))
+}
