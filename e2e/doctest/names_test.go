@@ -99,7 +99,7 @@ func TestLimits(t *testing.T) {
 		{"ARCHITECTURE.md", "TTL of 100 ms", "redisclient/lua/beat.lua", `'NX', 'PX', 100\b`},
 		{"ARCHITECTURE.md", "50 leases at a time", "redisclient/store_beat.go", `batch = 50\b`},
 		{"ARCHITECTURE.md", "more than 128 endpoints", "redisclient/view.go", `most = 128\b`},
-		{"ARCHITECTURE.md", "by 4 ms", "plugin/core/wake.go", `punctual = 4 \* time.Millisecond`},
+		{"ARCHITECTURE.md", "by 4 ms", "plugin/core/wake.go", `maxLate = 4 \* time.Millisecond`},
 		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
 	} {

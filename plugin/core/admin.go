@@ -36,52 +36,52 @@ var TooLong = "more than " + strconv.Itoa(discovery.MaxClustersText>>20) + " MiB
 // adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader,
 // asks and publishes a digest in shared memory; all read it.
 type adminPoller struct {
-	kv     lb.KV
-	leader leadership
-	serves bool // this VM serves requests: it is a worker's
-	busy   bool // a question is under way
-	asked  time.Duration
-	every  time.Duration // the poll interval, as of the last question
-	digest uint32        // version of the digest that views are from
-	views  map[string]*lb.View
-	last   []byte // the digest published in this VM's present leadership
-	parts  subsets
+	kv          lb.KV
+	leader      leadership
+	serves      bool // this VM serves requests: it is a worker's
+	busy        bool // a question is under way
+	requestedAt time.Duration
+	interval    time.Duration // the poll interval, as of the last question
+	digest      uint32        // version of the digest that views are from
+	views       map[string]*lb.View
+	last        []byte // the digest published in this VM's present leadership
+	subsets     subsets
 
 	where func() lb.Zone // asks the gateway where it is; nil when that was done
 	zone  lb.Zone
 
-	problem string        // with the last answer, "" for none
-	told    time.Duration // when it was said
+	problem  string        // with the last answer, "" for none
+	loggedAt time.Duration // when it was said
 }
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
 	return &adminPoller{
 		kv: kv, leader: leadership{kv, id, keyLeader, leaderSlack},
-		views: map[string]*lb.View{}, parts: subsets{kv: kv},
+		views: map[string]*lb.View{}, subsets: subsets{kv: kv},
 	}
 }
 
 // due says whether this VM should ask now.
 func (a *adminPoller) due(now, interval time.Duration) bool {
-	if a.busy && now-a.asked < 2*AdminTimeoutMillis*time.Millisecond {
+	if a.busy && now-a.requestedAt < 2*AdminTimeoutMillis*time.Millisecond {
 		return false
 	}
-	if now-a.asked < interval && a.asked > 0 {
+	if now-a.requestedAt < interval && a.requestedAt > 0 {
 		return false
 	}
 	leads, taken := a.leader.lead(now, interval, a.serves)
 	if taken {
-		a.last, a.parts.last = nil, nil // another has published since
+		a.last, a.subsets.last = nil, nil // another has published since
 	}
 	if !leads {
 		return false
 	}
-	a.busy, a.asked, a.every = true, now, interval
+	a.busy, a.requestedAt, a.interval = true, now, interval
 	return true
 }
 
-// fetched takes an answer of the admin interface. It returns what was wrong with it, if anything.
-func (a *adminPoller) fetched(now time.Duration, body []byte, status string) (problem string) {
+// received takes an answer of the admin interface. It returns what was wrong with it, if anything.
+func (a *adminPoller) received(now time.Duration, body []byte, status string) (problem string) {
 	a.busy = false
 	switch status {
 	case "200":
@@ -123,7 +123,7 @@ func (a *adminPoller) setMoment(key string, at time.Duration) error {
 }
 
 // trustedFor is how long a list of endpoints is trusted without another answer.
-func (a *adminPoller) trustedFor() time.Duration { return max(staleAfter, staleTerms*a.every) }
+func (a *adminPoller) trustedFor() time.Duration { return max(staleAfter, staleTerms*a.interval) }
 
 // trusted says whether the list of endpoints may still be used.
 func (a *adminPoller) trusted(now time.Duration) bool {
@@ -139,13 +139,13 @@ func (a *adminPoller) extend(now time.Duration) {
 	_ = a.setMoment(keyHung, until) // if it fails, the list is stale at its time
 }
 
-// news says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is
+// worthLogging says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is
 // mentioned again after a while only.
-func (a *adminPoller) news(now time.Duration, problem string) bool {
-	if problem == a.problem && now-a.told < silence {
+func (a *adminPoller) worthLogging(now time.Duration, problem string) bool {
+	if problem == a.problem && now-a.loggedAt < logEvery {
 		return false
 	}
-	a.problem, a.told = problem, now
+	a.problem, a.loggedAt = problem, now
 	return problem != ""
 }
 
@@ -154,20 +154,20 @@ func (a *adminPoller) news(now time.Duration, problem string) bool {
 func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
 	a.serves = true
 	if a.digest == 0 {
-		a.follow(now)
+		a.refresh(now)
 	}
 	return a.views[cluster]
 }
 
-// follow reads what the leader has published. Views that have not changed stay the same value.
-func (a *adminPoller) follow(now time.Duration) {
+// refresh reads what the leader has published. Views that have not changed stay the same value.
+func (a *adminPoller) refresh(now time.Duration) {
 	if !a.trusted(now) {
 		clear(a.views)
 		a.digest = 0
 		return
 	}
 	digest, version, err := a.kv.Get(keyDigest)
-	a.parts.follow() // no older than the digest: its clusters are looked at before they are published
+	a.subsets.refresh() // no older than the digest: its clusters are looked at before they are published
 	if err != nil || version == a.digest {
 		return
 	}

@@ -43,14 +43,14 @@ func learn(t *testing.T, a *adminPoller, now time.Duration, page []byte) {
 	if !a.due(now, pollEvery) {
 		t.Fatalf("VM %d does not ask", a.leader.id)
 	}
-	if problem := a.fetched(now, page, "200"); problem != "" {
+	if problem := a.received(now, page, "200"); problem != "" {
 		t.Fatal(problem)
 	}
 }
 
 // states returns the states of the cluster's endpoints in words, "none" when nothing is known.
 func states(a *adminPoller, now time.Duration) string {
-	a.follow(now)
+	a.refresh(now)
 	v := a.views["llm"]
 	if v == nil {
 		return "none"
@@ -62,7 +62,7 @@ func states(a *adminPoller, now time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-func TestOneVMAsks(t *testing.T) {
+func TestOneVMPolls(t *testing.T) {
 	_, vms := adminVMs(t, 3)
 	now := time.Hour
 	asked := map[uint64]int{}
@@ -70,7 +70,7 @@ func TestOneVMAsks(t *testing.T) {
 		for i := len(vms) - 1; i >= 0; i-- { // the main thread's comes last, as if its tick were late
 			if a := vms[i]; a.due(now, pollEvery) {
 				asked[a.leader.id]++
-				a.fetched(now, clustersPage("healthy"), "200")
+				a.received(now, clustersPage("healthy"), "200")
 			}
 		}
 		now += tickPeriod
@@ -109,7 +109,7 @@ func TestLeadership(t *testing.T) {
 	}
 }
 
-func TestNoSecondQuestionWhileOneIsOpen(t *testing.T) {
+func TestNoSecondScrapeWhileOneIsOpen(t *testing.T) {
 	_, vms := adminVMs(t, 1)
 	now := time.Hour
 	if !vms[0].due(now, pollEvery) {
@@ -123,7 +123,7 @@ func TestNoSecondQuestionWhileOneIsOpen(t *testing.T) {
 	}
 }
 
-func TestFirstQuestionComesAtOnce(t *testing.T) {
+func TestFirstScrapeComesAtOnce(t *testing.T) {
 	_, vms := adminVMs(t, 1)
 	if !vms[0].due(time.Millisecond, pollEvery) { // the machine has just started
 		t.Error("the first question waits for an interval")
@@ -157,7 +157,7 @@ func TestFollow(t *testing.T) {
 	before := worker.views["llm"]
 	now += pollEvery
 	learn(t, main, now, append([]byte("other::10.1.0.1:80::health_flags::healthy\n"), clustersPage("healthy", "/failed_active_hc")...))
-	worker.follow(now)
+	worker.refresh(now)
 	if worker.views["llm"] != before {
 		t.Error("the view of a cluster was made anew although only another cluster has changed")
 	}
@@ -224,7 +224,7 @@ func TestEndpointsOutlastAGatewayThatHangs(t *testing.T) {
 	leader := vms[1] // a worker's: the main thread is the one that hangs
 	leader.serves = true
 	for now := start + pollEvery; now < start+2*hungAfter; now += pollEvery {
-		if leader.due(now, pollEvery) && leader.fetched(now, nil, timedOut) == "" {
+		if leader.due(now, pollEvery) && leader.received(now, nil, timedOut) == "" {
 			t.Fatal("no complaint")
 		}
 		want := "healthy"
@@ -239,7 +239,7 @@ func TestEndpointsOutlastAGatewayThatHangs(t *testing.T) {
 	learn(t, vms[0], now, clustersPage("healthy"))
 	now += staleAfter + 1
 	for range 3 {
-		leader.fetched(now, nil, timedOut)
+		leader.received(now, nil, timedOut)
 		if got := states(vms[2], now); got != "none" {
 			t.Errorf("a stale list came back: %s", got)
 		}
@@ -254,7 +254,7 @@ func TestLongPollInterval(t *testing.T) {
 		now := time.Hour
 		for range 200 {
 			if vms[0].due(now, interval) {
-				vms[0].fetched(now, clustersPage("healthy"), "200")
+				vms[0].received(now, clustersPage("healthy"), "200")
 			}
 			if got := states(vms[1], now); got != "healthy" {
 				t.Fatalf("asked every %v, %v after the start: %s", interval, now-time.Hour, got)
@@ -283,7 +283,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 			if !vms[0].due(now, pollEvery) {
 				t.Fatal("not due")
 			}
-			if problem := vms[0].fetched(now, []byte(c.body), c.status); problem == "" {
+			if problem := vms[0].received(now, []byte(c.body), c.status); problem == "" {
 				t.Error("nothing was found wrong with it")
 			}
 			if got := states(vms[1], now); got != "healthy" {
@@ -300,7 +300,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 }
 
 // A problem that lasts is told twice a minute, a new one and one that is back at once.
-func TestProblemsAreNews(t *testing.T) {
+func TestProblemsAreLoggedOnce(t *testing.T) {
 	a := newAdminPoller(&fakeKV{cells: map[string]fakeCell{}}, 1)
 	for i, step := range []struct {
 		at      time.Duration
@@ -310,16 +310,16 @@ func TestProblemsAreNews(t *testing.T) {
 		{0, "", false},
 		{1, "a", true},
 		{2, "a", false},
-		{silence, "a", false},
-		{1 + silence, "a", true},
-		{2 + silence, "b", true},
-		{3 + silence, "a", true},
-		{4 + silence, "", false},
-		{5 + silence, "a", true},
-		{6 + silence, "", false},
-		{9 * silence, "", false},
+		{logEvery, "a", false},
+		{1 + logEvery, "a", true},
+		{2 + logEvery, "b", true},
+		{3 + logEvery, "a", true},
+		{4 + logEvery, "", false},
+		{5 + logEvery, "a", true},
+		{6 + logEvery, "", false},
+		{9 * logEvery, "", false},
 	} {
-		if got := a.news(time.Hour+step.at, step.problem); got != step.want {
+		if got := a.worthLogging(time.Hour+step.at, step.problem); got != step.want {
 			t.Errorf("step %d: %q is news: %t", i, step.problem, got)
 		}
 	}
@@ -375,7 +375,7 @@ func TestPublishingFails(t *testing.T) {
 		if !vms[0].due(time.Hour, pollEvery) {
 			t.Fatal("not due")
 		}
-		if problem := vms[0].fetched(time.Hour, clustersPage("healthy"), "200"); !strings.Contains(problem, "no room") {
+		if problem := vms[0].received(time.Hour, clustersPage("healthy"), "200"); !strings.Contains(problem, "no room") {
 			t.Errorf("%s cannot be written, and the problem is %q", key, problem)
 		}
 	}

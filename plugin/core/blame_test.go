@@ -141,7 +141,7 @@ func TestResetOfAnUnfinishedRequest(t *testing.T) {
 		d := startFake(t, 1, 4, requestsConfig)
 		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())}
 		addr := d.Addr(c.endpoint)
-		d.advance(stalls + tickPeriod)
+		d.advance(stalledAfter + tickPeriod)
 		c.ResetByUpstream()
 		if blamed := d.weights()[addr] < 1; blamed == unended {
 			t.Errorf("the request has not all come %v, held against the endpoint %v", unended, blamed)

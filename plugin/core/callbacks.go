@@ -10,12 +10,12 @@ const firstTick = 10 * time.Millisecond
 
 // callback runs one of the gateway's callbacks in the context that it is for.
 func (v *VM) callback(context uint32, name string, f, recovered func()) {
-	v.inside = context
+	v.current = context
 	v.guard(name, f, recovered)
 }
 
 // Context returns the gateway's context that the running callback is for.
-func (v *VM) Context() uint32 { return v.inside }
+func (v *VM) Context() uint32 { return v.current }
 
 // NewPlugin returns a configuration that has not been read yet, for a context of the gateway.
 func (v *VM) NewPlugin(context uint32) *Plugin { return &Plugin{vm: v, context: context} }
@@ -26,7 +26,7 @@ func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin
 	v := p.vm
 	v.callback(p.context, "the start of a configuration", func() {
 		name, raw := read()
-		next, ok := v.configure(name, raw, v.host)
+		next, ok := v.configure(name, raw, v.kind)
 		if !ok {
 			return
 		}
@@ -42,7 +42,7 @@ func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin
 // until Gateway.PluginDone is called.
 func (p *Plugin) OnDone() bool {
 	done := true
-	p.vm.callback(p.context, "the end of a configuration", func() { done = p.vm.leave(p) }, nil)
+	p.vm.callback(p.context, "the end of a configuration", func() { done = p.vm.done(p) }, nil)
 	return done
 }
 
@@ -89,7 +89,7 @@ func (s *Stream) OnResponseHeaders(end bool) {
 
 // OnResponseBody is called for every part of the response's body: size bytes.
 func (s *Stream) OnResponseBody(size int, end bool) {
-	if s.firstBytes && !end && !s.reads() { // a stream of tokens comes in thousands of parts
+	if s.firstBytes && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
 		return
 	}
 	s.plugin.vm.callback(s.context, "response body", func() { s.responseBody(size, end) }, nil)

@@ -16,10 +16,10 @@ var ErrNoConfiguration = errors.New("no configuration is in force")
 
 // Newest returns the configuration that came last, nil when none is in force.
 func (v *VM) Newest() *Plugin {
-	if len(v.live) == 0 {
+	if len(v.inForce) == 0 {
 		return nil
 	}
-	return v.live[len(v.live)-1]
+	return v.inForce[len(v.inForce)-1]
 }
 
 // Context returns the gateway's context of the configuration.
@@ -28,36 +28,36 @@ func (p *Plugin) Context() uint32 { return p.context }
 // Answer returns the function in which to handle the answer to a call that is made in the name of the configuration.
 func (p *Plugin) Answer(what string) func(f func()) {
 	return func(f func()) {
-		p.vm.callback(p.context, what, func() { p.answered(f) }, nil)
+		p.vm.callback(p.context, what, func() { p.handleAnswer(f) }, nil)
 	}
 }
 
 // CallSent notes that such a call was sent.
 func (p *Plugin) CallSent() { p.calls++ }
 
-// answered handles the answer to a call of the configuration.
-func (p *Plugin) answered(f func()) {
+// handleAnswer handles the answer to a call of the configuration.
+func (p *Plugin) handleAnswer(f func()) {
 	p.calls--
-	defer p.vm.depart(p)
+	defer p.vm.dropIfDone(p)
 	f()
 }
 
-// leave is called when the gateway is done with a configuration. It returns false when the gateway must keep it for a
+// done is called when the gateway is done with a configuration. It returns false when the gateway must keep it for a
 // while.
-func (v *VM) leave(p *Plugin) bool {
+func (v *VM) done(p *Plugin) bool {
 	v.retire(p)
 	if p.calls == 0 {
 		return true
 	}
-	p.left = v.ReadClock()
+	p.doneAt = v.ReadClock()
 	return false
 }
 
-// depart lets the gateway drop a configuration that was kept for the answers to its calls.
-func (v *VM) depart(p *Plugin) {
-	if p.left == 0 || p.calls > 0 && v.clock-p.left < maxLinger {
+// dropIfDone lets the gateway drop a configuration that was kept for the answers to its calls.
+func (v *VM) dropIfDone(p *Plugin) {
+	if p.doneAt == 0 || p.calls > 0 && v.clock-p.doneAt < maxLinger {
 		return
 	}
-	p.left = 0
+	p.doneAt = 0
 	v.gw.PluginDone(p.context)
 }

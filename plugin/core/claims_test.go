@@ -125,7 +125,7 @@ var claims = map[string]func(d *fakeDriver){
 
 // Nobody moves more of the others' requests than he has requests, but for a small factor, whatever he claims of his
 // own.
-func TestClaimsMoveNobody(t *testing.T) {
+func TestClaimsDoNotMoveOthers(t *testing.T) {
 	for name, claim := range claims {
 		for policy, config := range claimConfigs {
 			t.Run(policy+"/"+name, func(t *testing.T) {

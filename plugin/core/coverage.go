@@ -10,9 +10,9 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// prompts is what a VM knows of the prompts of a cluster: how its table of them compares with the caches of the model
+// promptStats is what a VM knows of the prompts of a cluster: how its table of them compares with the caches of the model
 // servers.
-type prompts struct {
+type promptStats struct {
 	plugin *Plugin        // of the latest request, nil when that is no longer in force
 	cfg    *config.Config // of the latest request
 	view   *lb.View       // of the latest request
@@ -21,11 +21,11 @@ type prompts struct {
 	losses uint64         // of caches, counted so far
 }
 
-// asked remembers under which configuration prompts come.
-func (p *prompts) asked(in *Plugin, c *config.Config) { p.plugin, p.cfg = in, c }
+// usedBy remembers under which configuration prompts come.
+func (p *promptStats) usedBy(in *Plugin, c *config.Config) { p.plugin, p.cfg = in, c }
 
-// told takes a prompt into account: of so many tokens, as its response told, and so many blocks.
-func (p *prompts) told(tokens, blocks int) {
+// observe takes a prompt into account: of so many tokens, as its response told, and so many blocks.
+func (p *promptStats) observe(tokens, blocks int) {
 	if tokens > 0 && blocks > 0 {
 		p.tokens = toward(p.tokens, float64(tokens), learnedShare)
 		p.blocks = toward(p.blocks, float64(blocks), learnedShare)
@@ -34,7 +34,7 @@ func (p *prompts) told(tokens, blocks int) {
 
 // share returns how much of what the caches of the endpoints hold can be in the table, in percent; false while that is
 // not known. A block of the table is taken to describe one endpoint's cache, although it names up to four.
-func (p *prompts) share(view *lb.View) (percent uint64, known bool) {
+func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
 	if p.cfg.Prefix.CacheTokens == 0 || p.blocks == 0 || view == nil {
 		return 0, false
 	}
@@ -58,8 +58,8 @@ func tableBlocks(c *config.Config) (blocks int, key string) {
 	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
 }
 
-// publishPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.
-func (v *VM) publishPrompts(cl *cluster) {
+// gaugePrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.
+func (v *VM) gaugePrompts(cl *cluster) {
 	p, label := &cl.prompts, ";cluster="+cl.name
 	keeps, losses := cl.caches.Retention()
 	if name := statLosses + label; losses > p.losses && v.stats.room(name) {
@@ -70,7 +70,7 @@ func (v *VM) publishPrompts(cl *cluster) {
 		return
 	}
 	percent, known := p.share(p.view)
-	if !slices.Contains(v.live, p.plugin) {
+	if !slices.Contains(v.inForce, p.plugin) {
 		p.plugin, keeps, percent = nil, 0, 0
 	}
 	if name := statRetention + label; v.stats.room(name) {

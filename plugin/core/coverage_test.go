@@ -33,7 +33,7 @@ func saying(number int) string {
 
 // What answers tell of caches is shown: how long they keep things, that one was lost, and how they compare with the
 // table.
-func TestShowsWhatIsKnownOfCaches(t *testing.T) {
+func TestCacheGauges(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 	const cluster = ";cluster=" + fakeCluster
 	for range 3 {
@@ -92,17 +92,17 @@ func TestTableIsTooSmall(t *testing.T) {
 func TestTableShare(t *testing.T) {
 	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
 	blocks := lb.TableBlocks(1 << 20)
-	p := prompts{cfg: &config.Config{Prefix: config.Prefix{TableBytes: 1 << 20, CacheTokens: blocks * 25}, Weights: map[string]float64{"c": 5}}}
+	p := promptStats{cfg: &config.Config{Prefix: config.Prefix{TableBytes: 1 << 20, CacheTokens: blocks * 25}, Weights: map[string]float64{"c": 5}}}
 	if _, known := p.share(view); known {
 		t.Error("known before any prompt was")
 	}
-	p.told(1000, 10)
+	p.observe(1000, 10)
 	if got, known := p.share(view); got != 50 || !known { // 100 tokens a block, and 2 + 1 + 5 times 25
 		t.Errorf("%d %%, %v; want 50", got, known)
 	}
-	p.told(0, 0)
+	p.observe(0, 0)
 	for range 200 {
-		p.told(2000, 10)
+		p.observe(2000, 10)
 	}
 	if got, _ := p.share(view); got < 99 || got > 100 {
 		t.Errorf("%d %% with twice as many tokens a block; want 100", got)

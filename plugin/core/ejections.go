@@ -59,9 +59,9 @@ func (e ejections) append(out []byte, now time.Duration) []byte {
 	return out
 }
 
-// shareEjections takes over the ejections of other VMs and tells them those decided here. A swap that is lost is tried
+// exchangeEjections takes over the ejections of other VMs and tells them those decided here. A swap that is lost is tried
 // again at the next tick.
-func (v *VM) shareEjections(now time.Duration) {
+func (v *VM) exchangeEjections(now time.Duration) {
 	raw, cas, err := v.gw.KV().Get(keyEjections)
 	if err != nil {
 		return

@@ -189,7 +189,7 @@ func TestEjectionsAtTheSameMoment(t *testing.T) {
 		if key == keyEjections && !second { // the other worker reads and writes between our read and our write
 			second = true
 			d.ejects(1, d.Addr(2))
-			d.workers[1].vm.shareEjections(d.now)
+			d.workers[1].vm.exchangeEjections(d.now)
 		}
 		return nil
 	}

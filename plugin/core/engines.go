@@ -19,44 +19,44 @@ const maxTargets = metrics.MaxTargets
 // readers keeps what this VM has heard from engines until it is published, and what it has told of their faults.
 type readers struct {
 	parsers map[string]*metrics.Parser // by engine and targets
-	heard   map[string]*hearing        // by cluster
+	pending map[string]*pendingSamples // by cluster
 	faults  map[string]time.Duration   // by cluster and text: when it was last in the log
 }
 
-// hearing is what has been heard of one cluster since it was last published.
-type hearing struct {
-	cfg     *config.Config // of the latest page or report
-	targets []string
-	by      map[string]lb.EngineSample
-	reports map[string]lb.EngineSample // load reports in responses: they say less, so they only complete what is known
-	since   time.Duration              // when there was first something to publish, 0 before
-	listed  map[string]bool            // endpoints that there are; nil: not known, none is dropped
+// pendingSamples is what has been heard of one cluster since it was last published.
+type pendingSamples struct {
+	cfg      *config.Config // of the latest page or report
+	targets  []string
+	scraped  map[string]lb.EngineSample
+	reported map[string]lb.EngineSample // load reports in responses: they say less, so they only complete what is known
+	since    time.Duration              // when there was first something to publish, 0 before
+	listed   map[string]bool            // endpoints that there are; nil: not known, none is dropped
 }
 
 func newReaders() *readers {
-	return &readers{parsers: map[string]*metrics.Parser{}, heard: map[string]*hearing{}, faults: map[string]time.Duration{}}
+	return &readers{parsers: map[string]*metrics.Parser{}, pending: map[string]*pendingSamples{}, faults: map[string]time.Duration{}}
 }
 
-func (r *readers) of(cluster string) *hearing {
-	h := r.heard[cluster]
+func (r *readers) pendingOf(cluster string) *pendingSamples {
+	h := r.pending[cluster]
 	if h == nil {
-		h = &hearing{by: map[string]lb.EngineSample{}, reports: map[string]lb.EngineSample{}}
-		r.heard[cluster] = h
+		h = &pendingSamples{scraped: map[string]lb.EngineSample{}, reported: map[string]lb.EngineSample{}}
+		r.pending[cluster] = h
 	}
 	return h
 }
 
 // parser returns the parser for a job.
 func (r *readers) parser(j *ScrapeJob) (*metrics.Parser, error) {
-	key := j.cfg.Engines.Engine + "\n" + strings.Join(j.targets, "\n")
+	key := j.config.Engines.Engine + "\n" + strings.Join(j.targets, "\n")
 	if p := r.parsers[key]; p != nil {
 		return p, nil
 	}
-	p, err := metrics.New(j.cfg.Engines.Kind(), j.targets...)
+	p, err := metrics.New(j.config.Engines.Kind(), j.targets...)
 	if err != nil {
 		return nil, err
 	}
-	if len(r.parsers) >= maxMetered { // those of old configurations
+	if len(r.parsers) >= maxDemands { // those of old configurations
 		clear(r.parsers)
 	}
 	r.parsers[key] = p
@@ -75,24 +75,24 @@ const (
 	ScrapeNone        = "none" // the gateway has stored none
 )
 
-// page takes an engine's page, and says if it is of use. result is heardOK, or why there is none.
-func (v *VM) page(now time.Duration, j *ScrapeJob, addr string, page []byte, result string) bool {
-	h := v.readers.of(j.cluster)
-	h.cfg = j.cfg
+// addPage takes an engine's page, and says if it is of use. result is heardOK, or why there is none.
+func (v *VM) addPage(now time.Duration, j *ScrapeJob, addr string, page []byte, result string) bool {
+	h := v.readers.pendingOf(j.cluster)
+	h.cfg = j.config
 	if !slices.Equal(h.targets, j.targets) { // what is already there has other ones
-		h.targets, h.by = j.targets, map[string]lb.EngineSample{}
+		h.targets, h.scraped = j.targets, map[string]lb.EngineSample{}
 	}
 	r := lb.EngineSample{At: now, ScrapedAt: now, FreshAt: now}
 	if j.stored {
 		// It may be old, or the engine has nothing new to say: what it said still holds, and when it did is not known.
-		if r.Page = xxhash.Sum64(page) ^ uint64(j.cfg.Engines.Kind()); result == ScrapeOK && r.Page == j.pages[addr] {
-			h.by[addr] = lb.EngineSample{FreshAt: now}
+		if r.Page = xxhash.Sum64(page) ^ uint64(j.config.Engines.Kind()); result == ScrapeOK && r.Page == j.pages[addr] {
+			h.scraped[addr] = lb.EngineSample{FreshAt: now}
 			return true
 		}
 	}
 	p, err := v.readers.parser(j)
 	if err != nil {
-		v.fault(now, j.cluster, err.Error())
+		v.logFault(now, j.cluster, err.Error())
 		return false
 	}
 	if result == ScrapeOK {
@@ -103,21 +103,21 @@ func (v *VM) page(now time.Duration, j *ScrapeJob, addr string, page []byte, res
 	}
 	kind, _, _ := strings.Cut(result, " ")
 	v.stats.count(statScrapes+";result="+kind, 1)
-	if result == ScrapeNone && !j.cfg.ByMetrics() { // they would be of use, but nobody has asked for them
+	if result == ScrapeNone && !j.config.ByMetrics() { // they would be of use, but nobody has asked for them
 		return false
 	}
 	if result != ScrapeOK {
-		v.fault(now, j.cluster, addr+" "+faultOf(result, j.cfg))
+		v.logFault(now, j.cluster, addr+" "+faultOf(result, j.config))
 		return false
 	}
-	r.Inflight, r.Counted = v.inflightAt(j.cfg, j.cluster, addr)
-	h.by[addr] = r
-	wanted := v.needs(j.cfg, j.targets)
-	if j.cfg.Engines.Order == "default" {
+	r.Inflight, r.Counted = v.loadAt(j.config, j.cluster, addr)
+	h.scraped[addr] = r
+	wanted := v.neededFields(j.config, j.targets)
+	if j.config.Engines.Order == "default" {
 		wanted = append(wanted, metrics.KVUse)
 	}
 	if missing := p.Missing(&r.Load, wanted...); len(missing) > 0 {
-		v.fault(now, j.cluster, addr+" does not tell "+strings.Join(missing, ", "))
+		v.logFault(now, j.cluster, addr+" does not tell "+strings.Join(missing, ", "))
 	}
 	return true
 }
@@ -150,9 +150,9 @@ func engineNamed(c *config.Config) string {
 	return c.Engines.Engine
 }
 
-// needs returns the fields that a configuration is about, of readings with these targets.
-func (v *VM) needs(c *config.Config, targets []string) []metrics.Field {
-	if !c.Scrapes(v.host) { // load reports tell no more
+// neededFields returns the fields that a configuration is about, of readings with these targets.
+func (v *VM) neededFields(c *config.Config, targets []string) []metrics.Field {
+	if !c.Scrapes(v.kind) { // load reports tell no more
 		return []metrics.Field{metrics.Waiting}
 	}
 	if c.Engines.Order == "default" {
@@ -171,8 +171,8 @@ const (
 	faultEvery = 10 * time.Minute
 )
 
-// fault says in the log what is wrong with an engine's metrics, once.
-func (v *VM) fault(now time.Duration, cluster, text string) {
+// logFault says in the log what is wrong with an engine's metrics, once.
+func (v *VM) logFault(now time.Duration, cluster, text string) {
 	faults := v.readers.faults
 	key := cluster + " " + text
 	if at, told := faults[key]; told && now-at < faultEvery {
@@ -192,45 +192,45 @@ func (v *VM) fault(now time.Duration, cluster, text string) {
 	v.gw.Log(Warn, "cluster="+cluster+" "+text)
 }
 
-// publishReadings writes what was heard into shared memory, beside what others have written. With other gateways it is
+// publishSamples writes what was heard into shared memory, beside what others have written. With other gateways it is
 // known there only once Redis has told what is in flight.
-func (v *VM) publishReadings(now time.Duration) {
-	for name, h := range v.readers.heard {
-		if len(h.by) == 0 && len(h.reports) == 0 {
-			delete(v.readers.heard, name)
+func (v *VM) publishSamples(now time.Duration) {
+	for name, h := range v.readers.pending {
+		if len(h.scraped) == 0 && len(h.reported) == 0 {
+			delete(v.readers.pending, name)
 			continue
 		}
 		if h.since == 0 {
 			h.since = now
 		}
-		if now-h.since < h.collects(v.host) {
+		if now-h.since < h.collectFor(v.kind) {
 			continue
 		}
-		delete(v.readers.heard, name)
+		delete(v.readers.pending, name)
 		if h.cfg == nil || !h.cfg.UsesRedis() {
-			v.publishHeard(now, name, h)
+			v.publishCluster(now, name, h)
 			continue
 		}
 		var addrs []string
-		for addr := range h.by {
+		for addr := range h.scraped {
 			addrs = append(addrs, addr)
 		}
-		for addr := range h.reports {
+		for addr := range h.reported {
 			addrs = append(addrs, addr)
 		}
 		_, sh := v.storeOf(h.cfg)
 		sh.remote.Loads(now, name, addrs, func(loads []lb.Load, err error) {
 			if err == nil {
-				h.count(addrs, loads)
+				h.setInflight(addrs, loads)
 			}
-			v.publishHeard(now, name, h)
+			v.publishCluster(now, name, h)
 		})
 	}
 }
 
-// collects returns for how long readings are collected before they are published: every VM reads all of them each time,
+// collectFor returns for how long readings are collected before they are published: every VM reads all of them each time,
 // and those of many endpoints come at many times, but in Higress, where they are read at once.
-func (h *hearing) collects(host config.Host) time.Duration {
+func (h *pendingSamples) collectFor(host config.Host) time.Duration {
 	const together = 64
 	if len(h.listed) < together || h.cfg == nil || host == config.Higress {
 		return 0
@@ -238,25 +238,25 @@ func (h *hearing) collects(host config.Host) time.Duration {
 	return min(time.Duration(len(h.listed)/together)*tickPeriod, h.cfg.Engines.Interval/2)
 }
 
-// publishHeard writes what was heard of one cluster. A swap that is lost is tried again at the next tick.
-func (v *VM) publishHeard(now time.Duration, name string, h *hearing) {
-	key := keyReadings + name
+// publishCluster writes what was heard of one cluster. A swap that is lost is tried again at the next tick.
+func (v *VM) publishCluster(now time.Duration, name string, h *pendingSamples) {
+	key := keySamples + name
 	raw, cas, _ := v.gw.KV().Get(key) // where there is nothing yet, the last VM to write wins
 	all, err := discovery.ParseReadings(raw)
-	if err != nil || len(h.by) > 0 && !slices.Equal(all.Targets, h.targets) {
+	if err != nil || len(h.scraped) > 0 && !slices.Equal(all.Targets, h.targets) {
 		all = discovery.Readings{By: map[string]lb.EngineSample{}}
 	}
 	h.mergeInto(&all, now)
-	if v.gw.KV().Set(key, all.Append(nil), cas) == nil || v.readers.heard[name] != nil {
+	if v.gw.KV().Set(key, all.Append(nil), cas) == nil || v.readers.pending[name] != nil {
 		return
 	}
-	v.readers.heard[name] = h
+	v.readers.pending[name] = h
 }
 
-// count notes what was in flight at the endpoints when they spoke.
-func (h *hearing) count(addrs []string, loads []lb.Load) {
+// setInflight notes what was in flight at the endpoints when they spoke.
+func (h *pendingSamples) setInflight(addrs []string, loads []lb.Load) {
 	for i, addr := range addrs {
-		for _, list := range [2]map[string]lb.EngineSample{h.by, h.reports} {
+		for _, list := range [2]map[string]lb.EngineSample{h.scraped, h.reported} {
 			if r, there := list[addr]; there {
 				r.Inflight, r.Counted = loads[i], true
 				list[addr] = r
@@ -265,11 +265,11 @@ func (h *hearing) count(addrs []string, loads []lb.Load) {
 	}
 }
 
-func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
-	if len(h.by) > 0 {
+func (h *pendingSamples) mergeInto(all *discovery.Readings, now time.Duration) {
+	if len(h.scraped) > 0 {
 		all.Targets = h.targets
 	}
-	for addr, r := range h.by {
+	for addr, r := range h.scraped {
 		known, there := all.By[addr]
 		switch {
 		case r.ScrapedAt > known.ScrapedAt:
@@ -284,7 +284,7 @@ func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
 			all.By[addr] = known
 		}
 	}
-	for addr, r := range h.reports {
+	for addr, r := range h.reported {
 		known := all.By[addr]
 		if r.At <= known.At {
 			continue
@@ -295,61 +295,61 @@ func (h *hearing) mergeInto(all *discovery.Readings, now time.Duration) {
 		all.By[addr] = r
 	}
 	for addr, r := range all.By {
-		if h.listed != nil && !h.listed[addr] || now-r.FreshAt > meteredAge {
+		if h.listed != nil && !h.listed[addr] || now-r.FreshAt > demandAge {
 			delete(all.By, addr)
 		}
 	}
 }
 
-// followReadings reads what the VMs have published of the clusters that this one needs.
-func (v *VM) followReadings(now time.Duration) {
+// refreshSamples reads what the VMs have published of the clusters that this one needs.
+func (v *VM) refreshSamples(now time.Duration) {
 	for _, cl := range v.clusters {
-		if cl.metered > 0 {
-			v.followCluster(now, cl)
+		if cl.demandedAt > 0 {
+			v.refreshCluster(now, cl)
 		}
 	}
 }
 
-func (v *VM) followCluster(now time.Duration, cl *cluster) {
-	raw, version, err := v.gw.KV().Get(keyReadings + cl.name)
-	if err != nil || version == cl.readings {
+func (v *VM) refreshCluster(now time.Duration, cl *cluster) {
+	raw, version, err := v.gw.KV().Get(keySamples + cl.name)
+	if err != nil || version == cl.samplesVersion {
 		return
 	}
 	all, err := discovery.ParseReadings(raw)
 	if err != nil {
 		return
 	}
-	cl.readings = version
+	cl.samplesVersion = version
 	cl.engines.Update(now, all.Targets, all.By)
-	cl.seen = 0
-	cl.targets, cl.pages = all.Targets, map[string]uint64{}
+	cl.sampledAt = 0
+	cl.targets, cl.pageDigests = all.Targets, map[string]uint64{}
 	for addr, r := range all.By {
-		cl.seen = max(cl.seen, r.FreshAt)
-		cl.pages[addr] = r.Page
+		cl.sampledAt = max(cl.sampledAt, r.FreshAt)
+		cl.pageDigests[addr] = r.Page
 	}
 }
 
-// publishEngines sets the gauges of what is known of the engines of a cluster.
-func (v *VM) publishEngines(now time.Duration, cl *cluster) {
-	if cl.metered == 0 || cl.engineCfg == nil {
+// gaugeEngines sets the gauges of what is known of the engines of a cluster.
+func (v *VM) gaugeEngines(now time.Duration, cl *cluster) {
+	if cl.demandedAt == 0 || cl.metricsConfig == nil {
 		return
 	}
 	if name := statFresh + ";cluster=" + cl.name; v.stats.room(name) {
-		v.stats.set(name, uint64(cl.engines.CountFresh(now, cl.engineCfg.Engines.StaleAfter)))
+		v.stats.set(name, uint64(cl.engines.CountFresh(now, cl.metricsConfig.Engines.StaleAfter)))
 	}
 	if name := statMissing + ";cluster=" + cl.name; v.stats.room(name) {
-		v.stats.set(name, uint64(cl.engines.CountMissing(now, cl.engineCfg.Engines.StaleAfter, v.needs(cl.engineCfg, cl.targets)...)))
+		v.stats.set(name, uint64(cl.engines.CountMissing(now, cl.metricsConfig.Engines.StaleAfter, v.neededFields(cl.metricsConfig, cl.targets)...)))
 	}
 }
 
-// reported takes a load report that came with a response.
-func (v *VM) reported(now time.Duration, c *config.Config, cluster, addr, value string) {
+// addReport takes a load report that came with a response.
+func (v *VM) addReport(now time.Duration, c *config.Config, cluster, addr, value string) {
 	r := lb.EngineSample{At: now, FreshAt: now}
-	r.Inflight, r.Counted = v.inflightAt(c, cluster, addr)
+	r.Inflight, r.Counted = v.loadAt(c, cluster, addr)
 	if !metrics.ParseORCA([]byte(value), &r.Load) {
-		v.fault(now, cluster, addr+" reports its load in a form that cannot be read: want TEXT or JSON, with num_requests_waiting or kv_cache_usage_perc")
+		v.logFault(now, cluster, addr+" reports its load in a form that cannot be read: want TEXT or JSON, with num_requests_waiting or kv_cache_usage_perc")
 		return
 	}
-	h := v.readers.of(cluster)
-	h.cfg, h.reports[addr] = c, r
+	h := v.readers.pendingOf(cluster)
+	h.cfg, h.reported[addr] = c, r
 }

@@ -22,15 +22,15 @@ func vllmPage(running int) string {
 	return fmt.Sprintf("vllm:num_requests_running %d\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0.5\n", running)
 }
 
-// heardVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are asked for.
-func heardVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *ScrapeJob) {
+// sampledVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are asked for.
+func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *ScrapeJob) {
 	t.Helper()
-	p, vms = meteredVMs(t, n, raw)
+	p, vms = demandingVMs(t, n, raw)
 	for _, v := range vms {
 		v.need(t, fakeCluster, 0)
-		v.tellMetered(p.now)
+		v.announceDemand(p.now)
 	}
-	if j = vms[0].jobs(p.now)[fakeCluster]; j == nil {
+	if j = vms[0].scrapeJobs(p.now)[fakeCluster]; j == nil {
 		t.Fatal("nobody is asked")
 	}
 	return p, vms, j
@@ -39,7 +39,7 @@ func heardVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *Sc
 // published returns what the VMs have published.
 func (p *fakeProcess) published() map[string]lb.EngineSample {
 	p.t.Helper()
-	all, err := discovery.ParseReadings([]byte(p.kv.cells[keyReadings+fakeCluster].val))
+	all, err := discovery.ParseReadings([]byte(p.kv.cells[keySamples+fakeCluster].val))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func running(r lb.EngineSample) float64 {
 	return n
 }
 
-func TestPagesAreJudged(t *testing.T) {
+func TestPagesAreChecked(t *testing.T) {
 	const addr = "10.0.0.1:8000"
 	for _, c := range []struct {
 		page, result string
@@ -71,9 +71,9 @@ func TestPagesAreJudged(t *testing.T) {
 		{"", ScrapeUnreachable, false, "unreachable", "unreachable"},
 		{"", ScrapeNone, false, "none", "store_metrics"},
 	} {
-		p, vms, j := heardVMs(t, 1, metricsConfig)
+		p, vms, j := sampledVMs(t, 1, metricsConfig)
 		before := maps.Clone(p.metrics.values)
-		if ok := vms[0].page(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
+		if ok := vms[0].addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
 			t.Errorf("%s %q is of use: %v", c.result, c.page, ok)
 		}
 		if name := statScrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
@@ -82,8 +82,8 @@ func TestPagesAreJudged(t *testing.T) {
 		if log := strings.Join(p.log, "\n"); !strings.Contains(log, c.log) || c.log == "" && strings.Contains(log, addr) {
 			t.Errorf("%s %q: the log says %q, want %q", c.result, c.page, log, c.log)
 		}
-		vms[0].publishReadings(p.now)
-		if _, there := p.kv.cells[keyReadings+fakeCluster]; there != c.ok {
+		vms[0].publishSamples(p.now)
+		if _, there := p.kv.cells[keySamples+fakeCluster]; there != c.ok {
 			t.Errorf("%s %q is published: %v", c.result, c.page, there)
 		}
 	}
@@ -91,14 +91,14 @@ func TestPagesAreJudged(t *testing.T) {
 
 // One engine that goes wrong changes nothing of what is known of the others, nor what it said itself before.
 func TestOneBadPageOfMany(t *testing.T) {
-	p, vms, j := heardVMs(t, 1, metricsConfig)
+	p, vms, j := sampledVMs(t, 1, metricsConfig)
 	v := vms[0]
 	addrs := []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"}
 	first := p.now
 	for i, addr := range addrs {
-		v.page(first, j, addr, []byte(vllmPage(i)), ScrapeOK)
+		v.addPage(first, j, addr, []byte(vllmPage(i)), ScrapeOK)
 	}
-	v.publishReadings(first)
+	v.publishSamples(first)
 	for k, bad := range []string{"garbage", "", "\x00\xff\n{", "vllm:num_requests_running nonsense\n"} {
 		now := first + time.Duration(k+1)*time.Second
 		for i, addr := range addrs {
@@ -106,9 +106,9 @@ func TestOneBadPageOfMany(t *testing.T) {
 			if i == 1 {
 				page = bad
 			}
-			v.page(now, j, addr, []byte(page), ScrapeOK)
+			v.addPage(now, j, addr, []byte(page), ScrapeOK)
 		}
-		v.publishReadings(now)
+		v.publishSamples(now)
 		got := p.published()
 		if r := got[addrs[1]]; r.At != first || r.FreshAt != first || running(r) != 1 {
 			t.Errorf("after %q its reading is %+v, want the one before it", bad, r)
@@ -121,44 +121,44 @@ func TestOneBadPageOfMany(t *testing.T) {
 	}
 }
 
-func TestFaultsAreToldOnce(t *testing.T) {
-	p, vms, j := heardVMs(t, 1, metricsConfig)
+func TestFaultsAreLoggedOnce(t *testing.T) {
+	p, vms, j := sampledVMs(t, 1, metricsConfig)
 	v := vms[0]
 	lines := func() int { return len(p.log) }
 	before := lines()
 	for range 100 {
-		v.page(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+		v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
 		p.now += time.Second
 	}
 	if got := lines() - before; got != 1 {
 		t.Errorf("a fault that lasts is %d times in the log", got)
 	}
-	v.page(p.now, j, "10.0.0.1:8000", nil, ScrapeUnreachable)
-	v.page(p.now, j, "10.0.0.2:8000", nil, ScrapeTimeout)
+	v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeUnreachable)
+	v.addPage(p.now, j, "10.0.0.2:8000", nil, ScrapeTimeout)
 	if got := lines() - before; got != 3 {
 		t.Errorf("%d lines, want one for each engine and fault", got)
 	}
 	p.now += faultEvery
-	v.page(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+	v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
 	if got := lines() - before; got != 4 {
 		t.Errorf("%d lines; a fault that still lasts is told again after %v", got, faultEvery)
 	}
 	before = lines()
 	for i := range 10 * maxFaults {
-		v.fault(p.now, fakeCluster, fmt.Sprint("fault ", i))
+		v.logFault(p.now, fakeCluster, fmt.Sprint("fault ", i))
 	}
 	if got := lines() - before; got > maxFaults || len(v.readers.faults) > maxFaults {
 		t.Errorf("%d faults make %d lines, and %d are kept", 10*maxFaults, got, len(v.readers.faults))
 	}
 	p.now += faultEvery
 	before = lines()
-	v.fault(p.now, fakeCluster, "one more")
+	v.logFault(p.now, fakeCluster, "one more")
 	if lines() != before+1 {
 		t.Error("once there were many faults, no new one is ever told")
 	}
 }
 
-func TestReadingsMerge(t *testing.T) {
+func TestSamplesMerge(t *testing.T) {
 	const addr, other = "10.0.0.1:8000", "10.0.0.2:8000"
 	load := func(text string) (l metrics.Load) {
 		p, err := metrics.New(metrics.AnyEngine)
@@ -182,19 +182,19 @@ func TestReadingsMerge(t *testing.T) {
 	completed.Page, completed.ScrapedAt, completed.Load = known.Page, known.ScrapedAt, known.Load
 	completed.Update(&report.Load)
 	for name, c := range map[string]struct {
-		h    hearing
+		h    pendingSamples
 		want map[string]lb.EngineSample
 	}{
-		"a newer page":                 {hearing{by: map[string]lb.EngineSample{addr: newer}}, map[string]lb.EngineSample{addr: newer}},
-		"an older page":                {hearing{by: map[string]lb.EngineSample{addr: at(newer, now-time.Minute, now-time.Minute)}}, map[string]lb.EngineSample{addr: known}},
-		"the same page":                {hearing{by: map[string]lb.EngineSample{addr: {FreshAt: now}}}, map[string]lb.EngineSample{addr: at(known, known.At, now)}},
-		"the same page of nobody":      {hearing{by: map[string]lb.EngineSample{other: {FreshAt: now}}}, map[string]lb.EngineSample{addr: known}},
-		"a report":                     {hearing{reports: map[string]lb.EngineSample{addr: report}}, map[string]lb.EngineSample{addr: completed}},
-		"an older report":              {hearing{reports: map[string]lb.EngineSample{addr: at(report, 1, 1)}}, map[string]lb.EngineSample{addr: known}},
-		"a report of a new one":        {hearing{reports: map[string]lb.EngineSample{other: report}}, map[string]lb.EngineSample{addr: known, other: report}},
-		"one that has left":            {hearing{by: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{other: true}}, map[string]lb.EngineSample{other: newer}},
-		"one that is not listed":       {hearing{by: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{addr: true}}, map[string]lb.EngineSample{addr: known}},
-		"a page and an earlier report": {hearing{by: map[string]lb.EngineSample{addr: newer}, reports: map[string]lb.EngineSample{addr: at(report, now-1, now-1)}}, map[string]lb.EngineSample{addr: newer}},
+		"a newer page":                 {pendingSamples{scraped: map[string]lb.EngineSample{addr: newer}}, map[string]lb.EngineSample{addr: newer}},
+		"an older page":                {pendingSamples{scraped: map[string]lb.EngineSample{addr: at(newer, now-time.Minute, now-time.Minute)}}, map[string]lb.EngineSample{addr: known}},
+		"the same page":                {pendingSamples{scraped: map[string]lb.EngineSample{addr: {FreshAt: now}}}, map[string]lb.EngineSample{addr: at(known, known.At, now)}},
+		"the same page of nobody":      {pendingSamples{scraped: map[string]lb.EngineSample{other: {FreshAt: now}}}, map[string]lb.EngineSample{addr: known}},
+		"a report":                     {pendingSamples{reported: map[string]lb.EngineSample{addr: report}}, map[string]lb.EngineSample{addr: completed}},
+		"an older report":              {pendingSamples{reported: map[string]lb.EngineSample{addr: at(report, 1, 1)}}, map[string]lb.EngineSample{addr: known}},
+		"a report of a new one":        {pendingSamples{reported: map[string]lb.EngineSample{other: report}}, map[string]lb.EngineSample{addr: known, other: report}},
+		"one that has left":            {pendingSamples{scraped: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{other: true}}, map[string]lb.EngineSample{other: newer}},
+		"one that is not listed":       {pendingSamples{scraped: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{addr: true}}, map[string]lb.EngineSample{addr: known}},
+		"a page and an earlier report": {pendingSamples{scraped: map[string]lb.EngineSample{addr: newer}, reported: map[string]lb.EngineSample{addr: at(report, now-1, now-1)}}, map[string]lb.EngineSample{addr: newer}},
 	} {
 		all := discovery.Readings{By: map[string]lb.EngineSample{addr: known}}
 		c.h.mergeInto(&all, now)
@@ -205,14 +205,14 @@ func TestReadingsMerge(t *testing.T) {
 	// A report that was published before a page that is a little older stays true, and the page says the rest.
 	all := discovery.Readings{By: map[string]lb.EngineSample{addr: completed}}
 	late := at(newer, now-time.Millisecond, now-time.Millisecond)
-	(&hearing{by: map[string]lb.EngineSample{addr: late}}).mergeInto(&all, now)
+	(&pendingSamples{scraped: map[string]lb.EngineSample{addr: late}}).mergeInto(&all, now)
 	got := all.By[addr]
 	waits, _ := got.Value(metrics.Waiting)
 	if running(got) != 6 || waits != 3 || got.ScrapedAt != late.ScrapedAt || got.At != now || got.Page != 78 {
 		t.Errorf("a page behind a report: %+v", got)
 	}
 	all = discovery.Readings{By: map[string]lb.EngineSample{addr: known}}
-	new(hearing).mergeInto(&all, known.FreshAt+meteredAge+1)
+	new(pendingSamples).mergeInto(&all, known.FreshAt+demandAge+1)
 	if len(all.By) != 0 {
 		t.Error("what was heard too long ago is kept")
 	}
@@ -222,15 +222,15 @@ func TestReadingsMerge(t *testing.T) {
 // when it was made, nor what was in flight then. All VMs know which one was read last.
 func TestStoredPages(t *testing.T) {
 	const addr = "10.0.0.1:8000"
-	p, vms, _ := heardVMs(t, 2, metricsConfig)
+	p, vms, _ := sampledVMs(t, 2, metricsConfig)
 	start := p.now
 	read := func(worker int, page string) lb.EngineSample {
 		t.Helper()
 		p.now += time.Second
 		v := vms[worker]
-		v.followReadings(p.now)
-		v.page(p.now, v.jobs(p.now)[fakeCluster], addr, []byte(page), ScrapeOK)
-		v.publishReadings(p.now)
+		v.refreshSamples(p.now)
+		v.addPage(p.now, v.scrapeJobs(p.now)[fakeCluster], addr, []byte(page), ScrapeOK)
+		v.publishSamples(p.now)
 		return p.published()[addr]
 	}
 	first := read(0, vllmPage(5))
@@ -260,7 +260,7 @@ func TestStoredPages(t *testing.T) {
 	}
 	for _, v := range vms {
 		v.need(t, fakeCluster, 0)
-		v.tellMetered(p.now)
+		v.announceDemand(p.now)
 	}
 	if r := read(0, "my_gauge 3\n"+vllmPage(6)); r.At != p.now {
 		t.Errorf("for a new target the reading is %+v", r)
@@ -273,41 +273,41 @@ func TestStoredPages(t *testing.T) {
 }
 
 // What each VM hears is put together, whoever was first and whatever swaps were lost.
-func TestReadingsOfSeveralVMs(t *testing.T) {
-	p, vms, j := heardVMs(t, 3, metricsConfig)
+func TestSamplesOfSeveralVMs(t *testing.T) {
+	p, vms, j := sampledVMs(t, 3, metricsConfig)
 	for i, v := range vms {
-		v.page(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), ScrapeOK)
+		v.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), ScrapeOK)
 	}
 	lost := 2
 	p.kv.onSet = func(key string, _ []byte, _ uint32) error {
-		if lost--; lost >= 0 && strings.HasPrefix(key, keyReadings) {
+		if lost--; lost >= 0 && strings.HasPrefix(key, keySamples) {
 			return lb.ErrMismatch
 		}
 		return nil
 	}
 	for range 2 {
 		for _, v := range vms {
-			v.publishReadings(p.now)
+			v.publishSamples(p.now)
 		}
 	}
 	if n := len(p.published()); n != len(vms) {
 		t.Errorf("readings of %d engines are published, want %d", n, len(vms))
 	}
 	for i, v := range vms {
-		v.followReadings(p.now)
+		v.refreshSamples(p.now)
 		if n := v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second); n != len(vms) {
 			t.Errorf("VM %d knows of %d engines", i, n)
 		}
 	}
 	p.kv.onSet = nil
-	_ = p.kv.Set(keyReadings+fakeCluster, []byte("damaged"), 0)
+	_ = p.kv.Set(keySamples+fakeCluster, []byte("damaged"), 0)
 	for i, v := range vms {
-		if v.followReadings(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) != len(vms) {
+		if v.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) != len(vms) {
 			t.Errorf("VM %d forgets what it knows for a value that is damaged", i)
 		}
 	}
-	vms[0].page(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), ScrapeOK)
-	vms[0].publishReadings(p.now + 1)
+	vms[0].addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), ScrapeOK)
+	vms[0].publishSamples(p.now + 1)
 	if got := p.published(); len(got) != 1 || running(got["10.0.0.1:8000"]) != 7 {
 		t.Errorf("over a damaged value is written %+v", got)
 	}
@@ -315,7 +315,7 @@ func TestReadingsOfSeveralVMs(t *testing.T) {
 
 // With Redis, other gateways have requests at an engine, too. If Redis does not say how many, what the engine says
 // counts all the same.
-func TestReadingsWithRedis(t *testing.T) {
+func TestSamplesWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 2, 2, "")
 	if !d.configure(strings.Replace(redisConfig(""), "global_least_request", config.EndpointMetrics, 1)) {

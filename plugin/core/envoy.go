@@ -72,7 +72,7 @@ func (e *Envoy) View(now time.Duration, cluster string, c *config.Config) *lb.Vi
 
 // HasSubsets implements Gateway. A rule that lists the endpoints itself knows its part.
 func (e *Envoy) HasSubsets(cluster string, c *config.Config) bool {
-	return len(c.EnvoyCfg.Endpoints) == 0 && e.admin.parts.names[cluster]
+	return len(c.EnvoyCfg.Endpoints) == 0 && e.admin.subsets.names[cluster]
 }
 
 // Tick implements Gateway.
@@ -80,7 +80,7 @@ func (e *Envoy) Tick(now time.Duration, source *config.EnvoySource) {
 	if source == nil && len(e.admin.views) == 0 {
 		return
 	}
-	e.admin.follow(now) // also without a source of our own: other VMs may have one, and what is known must not grow old
+	e.admin.refresh(now) // also without a source of our own: other VMs may have one, and what is known must not grow old
 	if source != nil && e.admin.due(now, source.PollInterval) {
 		e.fetch(source)
 	}
@@ -92,14 +92,14 @@ func (e *Envoy) fetch(source *config.EnvoySource) {
 	a := e.admin
 	err := e.calls.AdminPage(source, "/clusters", func(clusters []byte, status string) {
 		asked := e.calls.Now()
-		done := func() { now := e.calls.Now(); e.complain(now, a.fetched(now, clusters, status)) }
-		if status != "200" || asked < a.parts.next {
+		done := func() { now := e.calls.Now(); e.complain(now, a.received(now, clusters, status)) }
+		if status != "200" || asked < a.subsets.next {
 			done()
 			return
 		}
 		withSubsets := func(body []byte, status string) {
 			now := e.calls.Now()
-			if problem := a.parts.fetched(now, now-asked, clusters, body, status); problem != "" {
+			if problem := a.subsets.received(now, now-asked, clusters, body, status); problem != "" {
 				e.calls.Log(Warn, problem)
 			}
 			done()
@@ -109,8 +109,8 @@ func (e *Envoy) fetch(source *config.EnvoySource) {
 		}
 	})
 	if err != nil {
-		now := a.asked
-		a.busy, a.asked = false, 0 // at the next tick again: the gateway may be starting
+		now := a.requestedAt
+		a.busy, a.requestedAt = false, 0 // at the next tick again: the gateway may be starting
 		e.complain(now, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
 	}
 }
@@ -118,7 +118,7 @@ func (e *Envoy) fetch(source *config.EnvoySource) {
 // complain writes a problem with the admin interface to the log, unless that was done a moment ago. "" ends all
 // problems.
 func (e *Envoy) complain(now time.Duration, problem string) {
-	if e.admin.news(now, problem) {
+	if e.admin.worthLogging(now, problem) {
 		e.calls.Log(Warn, problem)
 	}
 }
@@ -126,13 +126,13 @@ func (e *Envoy) complain(now time.Duration, problem string) {
 // Scrapes implements Gateway: one VM scrapes for all.
 func (e *Envoy) Scrapes(now time.Duration, shared bool) bool {
 	e.scraper.sweep()
-	return e.scraper.asks(now, e.admin.serves, shared)
+	return e.scraper.leadsScrapes(now, e.admin.serves, shared)
 }
 
 // Scrape implements Gateway.
 func (e *Envoy) Scrape(now time.Duration, j *ScrapeJob, report func(addr string, page []byte, result string) bool) []lb.Endpoint {
 	endpoints := e.endpoints(j)
-	for _, addr := range e.scraper.due(now, j.cfg.Engines.Interval, j.cluster, endpoints) {
+	for _, addr := range e.scraper.due(now, j.config.Engines.Interval, j.cluster, endpoints) {
 		e.scrape(j, addr, report)
 	}
 	return endpoints
@@ -141,7 +141,7 @@ func (e *Envoy) Scrape(now time.Duration, j *ScrapeJob, report func(addr string,
 // endpoints returns the endpoints of the job's cluster.
 func (e *Envoy) endpoints(j *ScrapeJob) []lb.Endpoint {
 	var list []lb.Endpoint
-	for _, e := range j.cfg.EnvoyCfg.Endpoints {
+	for _, e := range j.config.EnvoyCfg.Endpoints {
 		list = append(list, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
 	}
 	if view := e.admin.views[j.cluster]; view != nil && list == nil {
@@ -153,9 +153,9 @@ func (e *Envoy) endpoints(j *ScrapeJob) []lb.Endpoint {
 // scrape requests the metrics of one engine.
 func (e *Envoy) scrape(j *ScrapeJob, addr string, report func(addr string, page []byte, result string) bool) {
 	answered := func(page []byte, result string) {
-		e.scraper.answered(e.calls.Now(), j.cfg.Engines.Interval, j.cluster, addr, report(addr, page, result))
+		e.scraper.finished(e.calls.Now(), j.config.Engines.Interval, j.cluster, addr, report(addr, page, result))
 	}
-	if e.calls.MetricsPage(at(addr, j.cfg.Engines.Port), j.cfg, answered) != nil {
+	if e.calls.MetricsPage(withPort(addr, j.config.Engines.Port), j.config, answered) != nil {
 		answered(nil, ScrapeUnreachable)
 	}
 }

@@ -40,7 +40,7 @@ func TestFixedEndpoints(t *testing.T) {
 }
 
 // Whose VM serves requests may ask engines also with Redis, wherever the endpoints come from.
-func TestWhoServesMayAsk(t *testing.T) {
+func TestServingVMsMayScrape(t *testing.T) {
 	for _, source := range []string{`{"endpoints":["10.0.0.1:8000"]}`, `{"admin_cluster":"admin"}`} {
 		kv, vms := adminVMs(t, 2)
 		g := &Envoy{admin: newAdminPoller(kv, 7), scraper: newScraper(kv, 7), static: newRecent[fixed, *lb.View](maxClusters)}

@@ -39,8 +39,8 @@ type work struct {
 	sampled bool // its answer is read for its usage
 }
 
-// progress is how much of a body had come, and when that was first seen.
-type progress struct {
+// bodyProgress is how much of a body had come, and when that was first seen.
+type bodyProgress struct {
 	at       time.Duration
 	received int
 }
@@ -67,42 +67,42 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 	return promptTokens, int64(min(output, most-float64(promptTokens)))
 }
 
-// weigh estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
-func (s *Stream) weigh(r *lb.Request, size int, ended bool) {
+// estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
+func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 	w := &s.work
 	w.model.cluster, w.model.guess, w.open = s.scope, guessOf(s.cfg), !ended
 	w.typical = s.plugin.vm.models.typical(w.model)
-	w.sampled = s.cluster.samples()
-	s.cluster.weighed++
-	if p := s.prompted; p != nil {
+	w.sampled = s.cluster.readsNextAnswer()
+	s.cluster.requests++
+	if p := s.chain; p != nil {
 		r.Blocks, r.PromptBytes, r.Uncached = p.blocks, p.length+max(0, size-w.seen), p.uncached
 	}
 	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
 	s.streams = w.info.Stream
 }
 
-// assume weighs a request of which nothing is read, for other configurations of its cluster that count tokens: as a
+// assumeTypical weighs a request of which nothing is read, for other configurations of its cluster that count tokens: as a
 // typical one.
-func (s *Stream) assume(r *lb.Request) {
+func (s *Stream) assumeTypical(r *lb.Request) {
 	typical := s.plugin.vm.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
 	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
 }
 
-// opened notes that a lease was granted before the end of the body, for what was read of it.
-func (s *Stream) opened() {
+// trackBody notes that a lease was granted before the end of the body, for what was read of it.
+func (s *Stream) trackBody() {
 	if s.work.open && s.work.seen > 0 {
-		s.plugin.vm.open[s] = progress{s.plugin.vm.now(), s.received}
+		s.plugin.vm.partial[s] = bodyProgress{s.plugin.vm.now(), s.received}
 	}
 }
 
-// followOpen amends the leases of requests whose bodies have stalled.
-func (v *VM) followOpen(now time.Duration) {
-	for s, p := range v.open {
+// releaseStalled amends the leases of requests whose bodies have stalled.
+func (v *VM) releaseStalled(now time.Duration) {
+	for s, p := range v.partial {
 		switch {
 		case s.received != p.received:
-			v.open[s] = progress{now, s.received}
+			v.partial[s] = bodyProgress{now, s.received}
 		case now-p.at >= stallTime:
-			v.visit(s, "a stalled request", s.stalled, s.recovered)
+			v.runAs(s, "a stalled request", s.stalled, s.recovered)
 		}
 	}
 }
@@ -110,19 +110,19 @@ func (v *VM) followOpen(now time.Duration) {
 // stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
 // not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
 func (s *Stream) stalled() {
-	delete(s.plugin.vm.open, s)
+	delete(s.plugin.vm.partial, s)
 	if s.phase != phaseLeased || s.firstBytes && s.streams {
 		return
 	}
-	s.ask.plan.Tokens, s.ask.plan.Prefix.Tokens = openTokens, 0
+	s.reservation.plan.Tokens, s.reservation.plan.Prefix.Tokens = openTokens, 0
 	s.tokens = openTokens
 	s.store.Amend(s.now(), s.id, "", s.tokens)
 }
 
-// reweigh is called when the end of the body has come. A lease that was granted before it counts for what has come from
+// amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come from
 // now on, if that is much more or less. A prefill that is done does not count any more.
-func (s *Stream) reweigh() {
-	delete(s.plugin.vm.open, s)
+func (s *Stream) amendWork() {
+	delete(s.plugin.vm.partial, s)
 	w := &s.work
 	if !w.open || s.phase != phaseLeased || s.firstBytes && s.streams {
 		return
@@ -130,16 +130,16 @@ func (s *Stream) reweigh() {
 	w.open = false
 	size := max(s.received, s.traits.length)
 	promptTokens, outputTokens := w.estimate(s.cfg, size)
-	plan, cached := &s.ask.plan, 0
+	plan, cached := &s.reservation.plan, 0
 	plan.Tokens = promptTokens + outputTokens
-	if p := s.prompted; p != nil {
+	if p := s.chain; p != nil {
 		plan.Prefix.Bytes = p.length + max(0, size-w.seen)
 		if !p.uncached {
 			plan.Prefix.Tokens = promptTokens
 		}
 	}
 	if s.addr == s.chosen {
-		cached = s.ask.grant.Cached
+		cached = s.reservation.grant.Cached
 	}
 	tokens := plan.Work(cached)
 	if 4*max(tokens-s.tokens, s.tokens-tokens) > s.tokens {
@@ -148,8 +148,8 @@ func (s *Stream) reweigh() {
 	}
 }
 
-// tenant is whose the request is, 0 where no header names tenants.
-func (s *Stream) tenant() uint64 {
+// tenantID is whose the request is, 0 where no header names tenants.
+func (s *Stream) tenantID() uint64 {
 	name := s.cfg.Prefix.TenantHeader
 	if name == "" {
 		return 0

@@ -45,7 +45,7 @@ func TestEstimate(t *testing.T) {
 }
 
 // A request that was weighed before its end had come is weighed once more then.
-func TestReweigh(t *testing.T) {
+func TestAmendedWork(t *testing.T) {
 	const (
 		tokens = `{"lb_policy":"global_least_request",
 			"lb_config":{"unit":"tokens","max_inspect_bytes":1024,"body_timeout":"200ms"}}`

@@ -266,7 +266,7 @@ func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, told func(addr string
 	}
 	g.fakeProcess.asked++
 	endpoints := g.view.Endpoints
-	if listed := j.cfg.EnvoyCfg.Endpoints; listed != nil {
+	if listed := j.config.EnvoyCfg.Endpoints; listed != nil {
 		endpoints = nil
 		for _, e := range listed {
 			endpoints = append(endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})

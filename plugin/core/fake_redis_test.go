@@ -122,7 +122,7 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	r := l.redis
 	r.sent++
 	worker, own := r.process.inside, append([]byte(nil), cmd...)
-	defer worker.gw.Enter(worker.inside) // the call is made in the name of the configuration
+	defer worker.gw.Enter(worker.current) // the call is made in the name of the configuration
 	deliver := func(reply []byte, err error) {
 		if r.latency == 0 {
 			done(now, reply, err)

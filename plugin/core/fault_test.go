@@ -42,20 +42,20 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.store.LeaseCount(); n != 0 || len(w.vm.held) != 0 || len(w.vm.open) != 0 {
-			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.held), len(w.vm.open))
+		if n := w.vm.store.LeaseCount(); n != 0 || len(w.vm.waiting) != 0 || len(w.vm.partial) != 0 {
+			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.waiting), len(w.vm.partial))
 		}
-		for _, sh := range w.vm.shared {
-			if sh.open != 0 {
-				d.t.Errorf("worker %d counts %d requests to %s", i, sh.open, sh.name)
+		for _, sh := range w.vm.redis {
+			if sh.inflight != 0 {
+				d.t.Errorf("worker %d counts %d requests to %s", i, sh.inflight, sh.name)
 			}
 		}
 		for name, cl := range w.vm.clusters {
-			if cl.leased != 0 {
-				d.t.Errorf("worker %d counts %d requests to %s", i, cl.leased, name)
+			if cl.inflight != 0 {
+				d.t.Errorf("worker %d counts %d requests to %s", i, cl.inflight, name)
 			}
-			if len(cl.answering) != 0 || len(cl.serving) != 0 {
-				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering, len(cl.serving))
+			if len(cl.answering) != 0 || len(cl.streams) != 0 {
+				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering, len(cl.streams))
 			}
 		}
 	}

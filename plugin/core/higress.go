@@ -107,7 +107,7 @@ func (g *Higress) Scrapes(time.Duration, bool) bool { return true }
 // served: at a tick, or by that request when nothing fresh is known. It is not read again within the interval.
 func (g *Higress) Scrape(now time.Duration, j *ScrapeJob, report func(addr string, page []byte, result string) bool) []lb.Endpoint {
 	last, _ := g.asked.get(now, j.cluster)
-	due := now-max(j.seen, last) >= j.cfg.Engines.Interval
+	due := now-max(j.sampledAt, last) >= j.config.Engines.Interval
 	if j.request == 0 || !due && !g.outdated(now, j.cluster) {
 		return nil
 	}

@@ -36,7 +36,7 @@ func TestPrepareKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestPrepareTellsTrouble(t *testing.T) {
+func TestPrepareReportsErrors(t *testing.T) {
 	trouble := errors.New("host trouble")
 	if err := prepare(&fakeKV{cells: map[string]fakeCell{}, broken: trouble}); !errors.Is(err, trouble) {
 		t.Errorf("got %v when nothing can be read", err)

@@ -16,12 +16,12 @@ const (
 	// maxEvidence is how many answers count when the table is full; halfLife is when half as many do.
 	maxEvidence = 256
 	halfLife    = 10 * time.Minute
-	// settled is how many answers are averaged. learnedShare of what is known comes from each later one, also after a
+	// warmup is how many answers are averaged. learnedShare of what is known comes from each later one, also after a
 	// time without any.
-	settled      = 16
-	learnedShare = 1.0 / settled
-	// farthest is how many times what is known, or which part of it, one answer counts for at most.
-	farthest = 4
+	warmup       = 16
+	learnedShare = 1.0 / warmup
+	// maxFactor is how many times what is known, or which part of it, one answer counts for at most.
+	maxFactor = 4
 )
 
 // modelKey is a model of a cluster, for one tenant where a header names tenants. Another configured guess starts anew.
@@ -77,7 +77,7 @@ func (l learned) evidence(now time.Duration) int { return l.recent >> min((now-l
 // of text, 0 when that is not known.
 func (l *learned) observe(now time.Duration, typical learned, textBytes int, u prompt.Usage) {
 	l.recent, l.at = min(l.evidence(now)+1, maxEvidence), now
-	l.answers = min(l.answers+1, settled)
+	l.answers = min(l.answers+1, warmup)
 	share := 1 / float64(l.answers)
 	known := l.or(typical)
 	if textBytes > 0 && u.Prompt > 0 {
@@ -102,7 +102,7 @@ func toward(known, latest, share float64) float64 {
 	if known == 0 {
 		return latest
 	}
-	times := min(max(latest/known, 1.0/farthest), farthest)
+	times := min(max(latest/known, 1.0/maxFactor), maxFactor)
 	return known * math.Pow(times, share)
 }
 

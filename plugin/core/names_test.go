@@ -61,8 +61,8 @@ func TestClustersAreBounded(t *testing.T) {
 	if n := len(d.workers[0].vm.clusters); n != maxClusters {
 		t.Errorf("%d clusters are kept, want %d", n, maxClusters)
 	}
-	d.now += clusterAge - beatPeriod
-	d.advance(beatPeriod + tickPeriod)
+	d.now += clusterAge - heartbeatPeriod
+	d.advance(heartbeatPeriod + tickPeriod)
 	d.advance(2 * time.Second)
 	if cl := d.workers[0].vm.clusters; len(cl) != 1 || cl["cluster-0"] == nil {
 		t.Errorf("%d clusters are kept when all but the first are idle", len(cl))

@@ -118,16 +118,16 @@ func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 	if p.configure(`{"lb_policy":"y"}`) {
 		t.Error("a bad configuration that was never taken is not refused")
 	}
-	for i := range 3 * maxTaken {
-		p.newVM().markTaken("warmgate", []byte{byte(i)})
+	for i := range 3 * maxTolerated {
+		p.newVM().tolerate("warmgate", []byte{byte(i)})
 	}
-	if val, _, _ := p.kv.Get(keyTaken + "warmgate"); len(val) != 8*maxTaken {
+	if val, _, _ := p.kv.Get(keyTolerated + "warmgate"); len(val) != 8*maxTolerated {
 		t.Errorf("%d bytes are kept of what was taken", len(val))
 	}
 }
 
 // A worker that has requests of an earlier push of the same text is not started anew with the text.
-func TestOldContextFollowsThePast(t *testing.T) {
+func TestOldContextFollowsTheLastGood(t *testing.T) {
 	p := newFakeProcess(t, 1)
 	for _, raw := range []string{capOf(3, 2), capOf(0, 4)} {
 		if !p.configure(raw) {
@@ -136,7 +136,7 @@ func TestOldContextFollowsThePast(t *testing.T) {
 	}
 	v, kept := p.workers[0].vm, p.workers[0].current
 	policy := kept.set.Match(fakeRoute, "", "")
-	p.advance(beatPeriod)
+	p.advance(heartbeatPeriod)
 	if kept.set.Match(fakeRoute, "", "") != policy {
 		t.Error("the configuration is read again although nothing has changed")
 	}
@@ -147,20 +147,20 @@ func TestOldContextFollowsThePast(t *testing.T) {
 	if inForce(kept) != [2]int{3, 4} {
 		t.Fatalf("%v in force", inForce(kept))
 	}
-	p.advance(beatPeriod)
+	p.advance(heartbeatPeriod)
 	if inForce(kept) != [2]int{5, 4} {
 		t.Errorf("%v in force, and in other workers the newer form of the rule", inForce(kept))
 	}
-	text := kept.text
+	text := kept.refusedText
 	taken(t, p.newVM(), capOf(6, 7))
-	p.advance(beatPeriod)
-	if inForce(kept) != [2]int{5, 4} || string(kept.text) != string(text) {
+	p.advance(heartbeatPeriod)
+	if inForce(kept) != [2]int{5, 4} || string(kept.refusedText) != string(text) {
 		t.Errorf("%v in force of another configuration", inForce(kept))
 	}
 }
 
 // Plugins of other names have a past of their own.
-func TestPastByName(t *testing.T) {
+func TestLastGoodByName(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	taken(t, p.main.vm, capOf(1, 2))
 	other, ok := p.main.vm.configure("other", []byte(capOf(0, 3)), config.Higress)
@@ -169,7 +169,7 @@ func TestPastByName(t *testing.T) {
 	}
 }
 
-func TestPastWithoutSharedMemory(t *testing.T) {
+func TestLastGoodWithoutSharedMemory(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	v := p.main.vm
 	p.kv.broken = errors.New("host trouble")
@@ -187,13 +187,13 @@ func TestPastWithoutSharedMemory(t *testing.T) {
 }
 
 // Another VM may write between the read and the write.
-func TestPastIsSwapped(t *testing.T) {
+func TestLastGoodIsSwapped(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	v := p.main.vm
 	taken(t, v, capOf(1, 1))
 	lost := 0
 	p.kv.onSet = func(key string, _ []byte, _ uint32) error {
-		if strings.HasPrefix(key, keyConfigured) && lost < 3 {
+		if strings.HasPrefix(key, keyLastGood) && lost < 3 {
 			lost++
 			return lb.ErrMismatch
 		}
@@ -227,7 +227,7 @@ func TestRefusalsInTheLog(t *testing.T) {
 			t.Errorf("the log has %q %d times, want %d", want, got, n)
 		}
 	}
-	if lines := strings.Count(text, "\n"); lines > 2*maxNamed+20 {
+	if lines := strings.Count(text, "\n"); lines > 2*maxListed+20 {
 		t.Errorf("%d lines for one push", lines)
 	}
 }
@@ -242,27 +242,27 @@ func TestKeptRuleNamesItsSource(t *testing.T) {
 		fmt.Sprintf(rule, "global_least_request", "first", `,"redis_cluster":"r"`), fmt.Sprintf(rule, "x", "second", ""),
 	} {
 		got, ok := v.configure("warmgate", []byte(raw), config.Envoy)
-		if !ok || v.source == nil || v.source.AdminCluster != "first" || !got.set.Owns("first") || got.set.Owns("second") {
-			t.Errorf("%s: the source is %+v", raw, v.source)
+		if !ok || v.adminSource == nil || v.adminSource.AdminCluster != "first" || !got.set.Owns("first") || got.set.Owns("second") {
+			t.Errorf("%s: the source is %+v", raw, v.adminSource)
 		}
-		if len(v.shared) != 1 {
-			t.Errorf("%s: %d stores in Redis", raw, len(v.shared))
+		if len(v.redis) != 1 {
+			t.Errorf("%s: %d stores in Redis", raw, len(v.redis))
 		}
 	}
 }
 
-func TestParsePast(t *testing.T) {
-	want := past{3, "{}", config.Forms{7: "a"}}
+func TestParseLastGood(t *testing.T) {
+	want := lastGood{3, "{}", config.Forms{7: "a"}}
 	val := want.append(nil)
-	if got := parsePast(val); got.turn != 3 || got.raw != "{}" || got.forms[7] != "a" {
+	if got := parseLastGood(val); got.turn != 3 || got.text != "{}" || got.forms[7] != "a" {
 		t.Errorf("%+v", got)
 	}
 	for i := range val {
-		if got := parsePast(val[:i]); got.raw != "" && got.raw != "{}" {
+		if got := parseLastGood(val[:i]); got.text != "" && got.text != "{}" {
 			t.Errorf("cut after %d: %+v", i, got)
 		}
 	}
-	if got := parsePast([]byte{1}); got.raw != "" { // of a version before
+	if got := parseLastGood([]byte{1}); got.text != "" { // of a version before
 		t.Errorf("%+v", got)
 	}
 }

@@ -2,9 +2,9 @@ package core
 
 import "time"
 
-// sharePicks adds what was counted for rate_limit to what the other VMs have counted. A swap that is lost is tried again at the next
+// exchangeShares adds what was counted for rate_limit to what the other VMs have counted. A swap that is lost is tried again at the next
 // tick.
-func (v *VM) sharePicks(now time.Duration) {
+func (v *VM) exchangeShares(now time.Duration) {
 	for _, cl := range v.clusters {
 		if !cl.shares.Limited() {
 			continue

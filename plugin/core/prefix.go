@@ -10,14 +10,14 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// chainTerms are what prompts are cut by.
-type chainTerms struct {
+// chainConfig are what prompts are cut by.
+type chainConfig struct {
 	secret [16]byte
 	size   int
 }
 
-// prompted is what prefix_cache knows of a request.
-type prompted struct {
+// promptChain is what prefix_cache knows of a request.
+type promptChain struct {
 	blocks   []prompt.Block
 	length   int // of the prompt, in the unit of the blocks' ends
 	planned  time.Duration
@@ -27,10 +27,10 @@ type prompted struct {
 	cached   float64 // share of the prompt that the endpoint was taken to have in its cache
 }
 
-// cut cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is a
+// chainPrompt cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is a
 // header for it, are part of every key. A prompt that the server puts more in front of than was sent is never seen as a
 // whole.
-func (s *Stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
+func (s *Stream) chainPrompt(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	chainer, tenant := s.plugin.vm.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {
 		tenant = s.traits.header(s.cfg.Prefix.TenantHeader)
@@ -40,7 +40,7 @@ func (s *Stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole 
 		chainer.Claim(blocks, tenant)
 	}
 	whole = whole && !info.Continued
-	s.prompted = &prompted{
+	s.chain = &promptChain{
 		blocks: slices.Clone(blocks), length: length, planned: s.plugin.vm.now(),
 		shape: s.shape(info), uncached: info.Uncached, whole: whole,
 	}
@@ -48,10 +48,10 @@ func (s *Stream) cut(body []byte, info *prompt.Info, parts *prompt.Parts, whole 
 
 // shape returns which API the request is for. Where bodies can be alike the path decides, as it does for the model
 // server.
-func (s *Stream) shape(info *prompt.Info) prompt.Shape { return cmp.Or(s.api(), info.Shape) }
+func (s *Stream) shape(info *prompt.Info) prompt.Shape { return cmp.Or(s.pathShape(), info.Shape) }
 
-// api returns which API the path names, if it is one of those whose bodies can be alike.
-func (s *Stream) api() prompt.Shape {
+// pathShape returns which API the path names, if it is one of those whose bodies can be alike.
+func (s *Stream) pathShape() prompt.Shape {
 	path, _, _ := strings.Cut(strings.TrimSuffix(s.traits.header(":path"), ","), "?")
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -67,7 +67,7 @@ func (s *Stream) api() prompt.Shape {
 }
 
 // source tells requests apart by whose they are, as far as that is known: the tenant, else what prompts begin with.
-func (p *prompted) source() uint64 {
+func (p *promptChain) source() uint64 {
 	if len(p.blocks) == 0 {
 		return 0
 	}
@@ -83,7 +83,7 @@ const maxChainers = 256
 
 // chainer returns what cuts prompts for the configuration.
 func (v *VM) chainer(c *config.Config) *prompt.Chainer {
-	terms := chainTerms{secret: v.secret(c), size: c.Prefix.BlockBytes}
+	terms := chainConfig{secret: v.secret(c), size: c.Prefix.BlockBytes}
 	ch := v.chainers[terms]
 	if ch == nil {
 		if len(v.chainers) >= maxChainers { // those of old configurations
@@ -104,20 +104,20 @@ func (v *VM) secret(c *config.Config) [16]byte {
 	case c.UsesRedis():
 		return prompt.Secret(c.Redis.Password)
 	}
-	return v.own
+	return v.processSecret
 }
 
-// forget takes back what the endpoint that the lease counts at was noted to have of the prompt beyond its first n
+// forgetPrompt takes back what the endpoint that the lease counts at was noted to have of the prompt beyond its first n
 // blocks.
-func (s *Stream) forget(n int) {
-	if s.prompted != nil && len(s.prompted.blocks) > 0 && s.addr != "" {
-		s.store.ForgetPrompt(s.now(), s.id, &s.ask.plan, s.addr, n)
+func (s *Stream) forgetPrompt(n int) {
+	if s.chain != nil && len(s.chain.blocks) > 0 && s.addr != "" {
+		s.store.ForgetPrompt(s.now(), s.id, &s.reservation.plan, s.addr, n)
 	}
 }
 
-// note notes that the endpoint that the lease counts at has the prompt.
-func (s *Stream) note() {
-	if s.prompted != nil && len(s.prompted.blocks) > 0 {
-		s.store.RecordPrompt(s.now(), s.id, &s.ask.plan, s.addr)
+// recordPrompt notes that the endpoint that the lease counts at has the prompt.
+func (s *Stream) recordPrompt() {
+	if s.chain != nil && len(s.chain.blocks) > 0 {
+		s.store.RecordPrompt(s.now(), s.id, &s.reservation.plan, s.addr)
 	}
 }

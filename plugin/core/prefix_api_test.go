@@ -133,7 +133,7 @@ func TestPromptsOfEveryAPI(t *testing.T) {
 }
 
 // Text that the API does not read is no work.
-func TestTextThatNobodyReads(t *testing.T) {
+func TestTextThatNoEngineReads(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	for _, field := range []string{"suffix", "documents", "text", "inputs", "prompt", "input"} {
 		body := fmt.Sprintf(`{"messages":[{"role":"user","content":"hi"}],"max_tokens":1,%q:["%s"]}`, field, strings.Repeat("x", 250_000))

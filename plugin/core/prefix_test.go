@@ -50,7 +50,7 @@ func TestPromptSeenInPart(t *testing.T) {
 
 // What common requests leave out says nothing of the cache: an answer that broke off, and one of an API in which the server never
 // tells.
-func TestSilenceIsNoLoss(t *testing.T) {
+func TestMissingUsageIsNoLoss(t *testing.T) {
 	for name, ask := range map[string]func(d *fakeDriver, body string){
 		"the client leaves": func(d *fakeDriver, body string) {
 			c := d.client(0, streamtest.Request{Frames: []string{body}})
@@ -102,7 +102,7 @@ func (d *fakeDriver) outputs() float64 {
 }
 
 // In shadow mode the gateway chooses, and the endpoint that would have been chosen keeps what it has.
-func TestShadowForgetsNobody(t *testing.T) {
+func TestShadowKeepsRecordedPrompts(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"shadow":true,"health":{"panic_threshold":0,"slow_start":0}}}`)
 	served := map[int]int{}
 	for range 8 {
@@ -152,7 +152,7 @@ func TestShape(t *testing.T) {
 // Requests are told apart by their tenant, and without one by what they begin with.
 func TestSource(t *testing.T) {
 	block := func(tenant, key uint64) prompt.Block { return prompt.Block{Key: tenant<<56 | key, End: 1} }
-	of := func(blocks ...prompt.Block) uint64 { return (&prompted{blocks: blocks}).source() }
+	of := func(blocks ...prompt.Block) uint64 { return (&promptChain{blocks: blocks}).source() }
 	if of(block(0, 5), block(0, 6)) != of(block(0, 5)) || of(block(0, 5)) == of(block(0, 6)) || of() != 0 {
 		t.Error("without a tenant the first block alone tells sources apart")
 	}

@@ -120,18 +120,18 @@ func TestOutcomeHasTimes(t *testing.T) {
 		{"in parts", func(*Stream) {}, lb.Outcome{Work: 90, TTFT: time.Second, Duration: 3 * time.Second}},
 		{"in one piece", func(s *Stream) { s.first = 0 }, lb.Outcome{Work: 90}},
 		{"retried", func(s *Stream) { s.addr = "b" }, lb.Outcome{}},
-		{"without a prompt", func(s *Stream) { s.prompted = nil }, lb.Outcome{}},
+		{"without a prompt", func(s *Stream) { s.chain = nil }, lb.Outcome{}},
 	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 		s := &Stream{
 			plugin: d.workers[0].current, cfg: d.workers[0].current.set.Match("", "", ""),
-			prompted: &prompted{planned: time.Minute}, addr: "a", chosen: "a", first: time.Second,
+			chain: &promptChain{planned: time.Minute}, addr: "a", chosen: "a", first: time.Second,
 		}
-		s.ask.plan = lb.Plan{Tokens: 90}
-		s.ask.grant = lb.Grant{Load: lb.Load{Requests: 5}}
+		s.reservation.plan = lb.Plan{Tokens: 90}
+		s.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
 		c.change(s)
 		var got lb.Outcome
-		if s.time(time.Minute+3*time.Second, &got); got != c.want {
+		if s.measure(time.Minute+3*time.Second, &got); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -15,8 +15,8 @@ const (
 	maxNames = 8192
 )
 
-// publish sets the gauges. Every VM sets those of the clusters it knows, to the same numbers.
-func (v *VM) publish(now time.Duration) {
+// setGauges sets the gauges. Every VM sets those of the clusters it knows, to the same numbers.
+func (v *VM) setGauges(now time.Duration) {
 	v.stats.store(v.store.Stats)
 	if n, err := v.store.Owners(now); err == nil {
 		v.stats.set(statOwners, uint64(n))
@@ -27,15 +27,15 @@ func (v *VM) publish(now time.Duration) {
 			v.stats.count(name, n)
 			cl.ejected += n
 		}
-		v.publishEngines(now, cl)
-		v.publishLoads(cl)
-		v.publishPrompts(cl)
+		v.gaugeEngines(now, cl)
+		v.gaugeLoads(cl)
+		v.gaugePrompts(cl)
 	}
 }
 
-// rest sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there
+// clearGauges sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there
 // already.
-func (v *VM) rest(cl *cluster) {
+func (v *VM) clearGauges(cl *cluster) {
 	for _, stat := range []string{statFresh, statMissing, statRetention, statTable} {
 		if name := stat + ";cluster=" + cl.name; v.stats.has(name) {
 			v.stats.set(name, 0)
@@ -43,9 +43,9 @@ func (v *VM) rest(cl *cluster) {
 	}
 }
 
-// publishLoads sets the gauges of one cluster's endpoints. Those of an endpoint that has left stay until nothing is in
+// gaugeLoads sets the gauges of one cluster's endpoints. Those of an endpoint that has left stay until nothing is in
 // flight there any more.
-func (v *VM) publishLoads(cl *cluster) {
+func (v *VM) gaugeLoads(cl *cluster) {
 	listed := map[string]bool{}
 	for _, view := range cl.views {
 		for i := range view.Endpoints {

@@ -70,7 +70,7 @@ func TestReportAfterARetry(t *testing.T) {
 }
 
 // Reports are for who has asked for them.
-func TestWhoGetsReports(t *testing.T) {
+func TestReportsAreRemoved(t *testing.T) {
 	const report = "TEXT num_requests_waiting=0"
 	for _, c := range []struct {
 		name, config string
@@ -137,7 +137,7 @@ func TestUnreadableReports(t *testing.T) {
 }
 
 // A request that ends in whatever way is no longer one that the gateway can be asked as.
-func TestWhoCanBeAskedAs(t *testing.T) {
+func TestWhoseContextIsRead(t *testing.T) {
 	d := startFake(t, 1, 2, metricsConfig)
 	v := d.workers[0].vm
 	ends := []func(c *fakeClient){
@@ -150,13 +150,13 @@ func TestWhoCanBeAskedAs(t *testing.T) {
 	for round := range 2 { // left to the gateway, and placed
 		for i, end := range ends {
 			c := d.client(0, streamtest.Request{})
-			if n := len(v.clusters[fakeCluster].serving); n != 1 {
+			if n := len(v.clusters[fakeCluster].streams); n != 1 {
 				t.Errorf("round %d, %d: %d requests are being served, want 1", round, i, n)
 			}
-			if j := v.job(d.now, fakeCluster, c.core.cfg); j.request != c.core.context {
+			if j := v.newJob(d.now, fakeCluster, c.core.cfg); j.request != c.core.context {
 				t.Errorf("round %d, %d: the gateway is asked as %d, want %d", round, i, j.request, c.core.context)
 			}
-			if end(c); len(v.clusters[fakeCluster].serving) != 0 {
+			if end(c); len(v.clusters[fakeCluster].streams) != 0 {
 				t.Errorf("round %d, %d: it is over and still being served", round, i)
 			}
 		}

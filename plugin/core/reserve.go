@@ -13,14 +13,14 @@ import (
 
 // reservation is what a request asks its store for, and the answer.
 type reservation struct {
-	plan   lb.Plan
-	view   *lb.View  // that the plan was made of
-	reason lb.Reason // to count when an endpoint is chosen
-	from   time.Duration
-	here   bool // the request's own callback waits for the answer
-	done   bool // it is there
-	grant  lb.Grant
-	err    error
+	plan       lb.Plan
+	view       *lb.View  // that the plan was made of
+	reason     lb.Reason // to count when an endpoint is chosen
+	startedAt  time.Duration
+	inCallback bool // the request's own callback waits for the answer
+	done       bool // it is there
+	grant      lb.Grant
+	err        error
 }
 
 // timedEvery is how many reservations there are for each one whose time is taken.
@@ -29,43 +29,43 @@ const timedEvery = 16
 // reserve asks the store for an endpoint.
 func (s *Stream) reserve() Action {
 	v := s.plugin.vm
-	s.store, s.shared = v.storeOf(s.cfg)
+	s.store, s.redis = v.storeOf(s.cfg)
 	now := s.now()
 	v.lastID++
 	s.id = v.lastID
 	if s.id%timedEvery == 1 {
-		s.ask.from = v.gw.Now()
+		s.reservation.startedAt = v.gw.Now()
 	}
-	s.phase, s.ask.here = phaseReserving, true
-	s.cluster.leased++
-	if s.shared != nil {
-		s.shared.open++
+	s.phase, s.reservation.inCallback = phaseReserving, true
+	s.cluster.inflight++
+	if s.redis != nil {
+		s.redis.inflight++
 	}
-	s.store.Reserve(now, s.id, &s.ask.plan, s.answer)
-	if s.ask.here = false; s.ask.done {
-		return s.answered()
+	s.store.Reserve(now, s.id, &s.reservation.plan, s.granted)
+	if s.reservation.inCallback = false; s.reservation.done {
+		return s.finishReservation()
 	}
-	v.wake(now, now+s.cfg.ReserveTimeout)
+	v.wakeAt(now, now+s.cfg.ReserveTimeout)
 	return Stop
 }
 
 // now returns the time. A shared store counts deadlines from it, so it has to be right.
 func (s *Stream) now() time.Duration {
-	if s.shared != nil {
+	if s.redis != nil {
 		return s.plugin.vm.ReadClock()
 	}
 	return s.plugin.vm.now()
 }
 
-// answer is called by the store, within the request's own callback or from outside. What is then thought of the
+// granted is called by the store, within the request's own callback or from outside. What is then thought of the
 // request, or of a request before it in the same answer of Redis, must not keep the next one from its answer.
-func (s *Stream) answer(g lb.Grant, err error) {
-	s.ask.done, s.ask.grant, s.ask.err = true, g, err
-	if s.ask.here || s.phase != phaseReserving {
+func (s *Stream) granted(g lb.Grant, err error) {
+	s.reservation.done, s.reservation.grant, s.reservation.err = true, g, err
+	if s.reservation.inCallback || s.phase != phaseReserving {
 		return // it goes on in reserve, or has ended and its lease is released
 	}
-	s.plugin.vm.visit(s, "the answer to a reservation", func() {
-		if s.answered() == Proceed {
+	s.plugin.vm.runAs(s, "the answer to a reservation", func() {
+		if s.finishReservation() == Proceed {
 			s.Resume()
 		}
 	}, s.answerRecovered)
@@ -77,46 +77,46 @@ func (s *Stream) answerRecovered() {
 	s.recovered()
 }
 
-// answered goes on with a request whose store has answered.
-func (s *Stream) answered() Action {
+// finishReservation goes on with a request whose store has answered.
+func (s *Stream) finishReservation() Action {
 	v := s.plugin.vm
-	if s.ask.from > 0 {
-		v.stats.reserved(v.gw.Now() - s.ask.from)
+	if s.reservation.startedAt > 0 {
+		v.stats.reserved(v.gw.Now() - s.reservation.startedAt)
 	}
 	switch {
-	case errors.Is(s.ask.err, lb.ErrFull):
-		s.close()
+	case errors.Is(s.reservation.err, lb.ErrFull):
+		s.closeLease()
 		return s.shed()
-	case s.ask.err != nil:
-		s.close()
+	case s.reservation.err != nil:
+		s.closeLease()
 		return s.pass(lb.ReasonStoreError)
 	}
-	s.phase, s.load = phaseLeased, s.ask.grant.Load.Requests
-	s.tokens = s.ask.plan.Work(s.ask.grant.Cached)
-	if s.prompted != nil && !s.prompted.uncached {
-		s.prompted.cached = s.ask.plan.Prefix.Share(s.ask.grant.Cached)
+	s.phase, s.load = phaseLeased, s.reservation.grant.Load.Requests
+	s.tokens = s.reservation.plan.Work(s.reservation.grant.Cached)
+	if s.chain != nil && !s.chain.uncached {
+		s.chain.cached = s.reservation.plan.Prefix.Share(s.reservation.grant.Cached)
 	}
-	s.chosen = s.ask.plan.Candidates[s.ask.grant.Index].Addr
+	s.chosen = s.reservation.plan.Candidates[s.reservation.grant.Index].Addr
 	s.addr = s.chosen
 	switch {
 	case s.cfg.Shadow:
-		s.ask.reason = lb.ReasonShadow
+		s.reservation.reason = lb.ReasonShadow
 		s.Unsteer()
-	case s.gone():
+	case s.chosenIsGone():
 		s.release()
 		return s.pass(lb.ReasonNoHealthyEndpoint)
 	default:
-		if err := s.Steer(s.chosen, others(&s.ask.plan, s.ask.grant.Index)); err != nil {
+		if err := s.Steer(s.chosen, others(&s.reservation.plan, s.reservation.grant.Index)); err != nil {
 			v.gw.Log(Warn, "the gateway refused the destination "+s.chosen+": "+err.Error())
 			s.release()
 			return s.pass(lb.ReasonStoreError)
 		}
 	}
-	s.settle(s.ask.reason)
-	s.placed()
-	s.opened()
+	s.decided(s.reservation.reason)
+	s.requestPlaced()
+	s.trackBody()
 	if s.asked > 0 {
-		s.reweigh() // the end of the body has come while the store was asked
+		s.amendWork() // the end of the body has come while the store was asked
 	}
 	if s.cfg.DetailLog {
 		v.gw.Log(Info, "cluster="+s.cluster.name+" "+describe(s.chosen, s.reason, s.load))
@@ -124,14 +124,14 @@ func (s *Stream) answered() Action {
 	return Proceed
 }
 
-// gone says whether the endpoint has left, or become unusable, since the store was asked: a gateway may fail a request
+// chosenIsGone says whether the endpoint has left, or become unusable, since the store was asked: a gateway may fail a request
 // that is sent there all the same.
-func (s *Stream) gone() bool {
-	if s.shared == nil {
+func (s *Stream) chosenIsGone() bool {
+	if s.redis == nil {
 		return false
 	}
 	view := s.plugin.vm.gw.View(s.plugin.vm.now(), s.scope, s.cfg)
-	if view == s.ask.view {
+	if view == s.reservation.view {
 		return false
 	}
 	if view != nil {
@@ -148,19 +148,19 @@ func (s *Stream) gone() bool {
 func (s *Stream) release() {
 	if s.phase == phaseLeased || s.phase == phaseReserving {
 		now := s.now()
-		s.close()
+		s.closeLease()
 		s.store.Release(now, s.id)
 	}
 }
 
-// close strikes the request off those that are counted.
-func (s *Stream) close() {
+// closeLease strikes the request off those that are counted.
+func (s *Stream) closeLease() {
 	s.phase = phasePassed
-	s.answering(false)
-	delete(s.plugin.vm.open, s)
-	s.cluster.leased--
-	if s.shared != nil {
-		s.shared.open--
+	s.trackResponse(false)
+	delete(s.plugin.vm.partial, s)
+	s.cluster.inflight--
+	if s.redis != nil {
+		s.redis.inflight--
 	}
 }
 
@@ -186,7 +186,7 @@ func (s *Stream) shed() Action {
 	if s.cfg.Shadow {
 		return s.pass(lb.ReasonShadow)
 	}
-	s.settle(lb.ReasonAtCapacity)
+	s.decided(lb.ReasonAtCapacity)
 	headers := [][2]string{{"content-type", "application/json"}}
 	if after := s.cfg.Overload.RetryAfter; after > 0 {
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(int((after + time.Second - 1) / time.Second))})

@@ -19,11 +19,11 @@ const twoLists = `{"_rules_":[
 		"lb_config":{"envoy":{"metrics_cluster":"m","endpoints":["10.0.0.3:80","10.0.0.2:80"]}}}]}`
 
 // Engines are asked for metrics whichever rule lists them, and what they say is not dropped because another does not.
-func TestEnginesOfAllListsAreAsked(t *testing.T) {
+func TestEnginesOfAllListsAreScraped(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	p.view = &lb.View{}
 	v := p.main.vm
-	v.host = config.Envoy
+	v.kind = config.Envoy
 	in, ok := v.configure("two lists", []byte(twoLists), config.Envoy)
 	if !ok || in.set == nil {
 		t.Fatalf("refused: %v", p.log)
@@ -35,12 +35,12 @@ func TestEnginesOfAllListsAreAsked(t *testing.T) {
 	for rule := range 2 {
 		v.need(t, fakeCluster, rule)
 	}
-	v.tellMetered(p.now)
+	v.announceDemand(p.now)
 	for range 3 {
 		p.now += scrapeEvery
-		v.askEngines(p.now)
-		v.publishReadings(p.now)
-		v.followReadings(p.now)
+		v.scrapeDue(p.now)
+		v.publishSamples(p.now)
+		v.refreshSamples(p.now)
 	}
 	var told []string
 	for addr := range p.published() {
@@ -70,7 +70,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 			}
 			made[p] = true
 		}
-		d.advance(2 * beatPeriod)
+		d.advance(2 * heartbeatPeriod)
 	}
 	if len(made) != 64 {
 		t.Errorf("%d policies were made for 64 rules", len(made))
@@ -78,7 +78,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	if !d.configure(`{"lb_policy":"global_least_request"}`) {
 		t.Fatal("refused")
 	}
-	d.advance(2 * beatPeriod)
+	d.advance(2 * heartbeatPeriod)
 	if n := len(v.clusters[fakeCluster].policies); n != 0 {
 		t.Errorf("%d policies of rules that have gone are kept", n)
 	}
@@ -95,7 +95,7 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 	if !d.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
-	d.advance(2 * beatPeriod)
+	d.advance(2 * heartbeatPeriod)
 	if v.clusters[fakeCluster].tokens {
 		t.Error("tokens are counted although no rule in force does")
 	}
@@ -105,9 +105,9 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 func TestGaugesOutliveAConfiguration(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"hello"}`}})
-	d.advance(2 * beatPeriod) // a VM keeps what it has shown
+	d.advance(2 * heartbeatPeriod) // a VM keeps what it has shown
 	gauge := func(stat string) uint64 {
-		d.advance(2 * beatPeriod)
+		d.advance(2 * heartbeatPeriod)
 		return d.Gauge(stat+labels(fakeCluster, d.Addr(0))) + d.Gauge(stat+labels(fakeCluster, d.Addr(1)))
 	}
 	if !d.configure(requestsConfig) {

@@ -25,25 +25,25 @@ type scraper struct {
 	leader  leadership
 	leads   bool
 	renewed time.Duration
-	asked   map[string]*asking // by cluster and address
+	engines map[string]*engineSchedule // by cluster and address
 }
 
-// asking is how it stands with one engine.
-type asking struct {
-	next     time.Duration // when to ask it
-	since    time.Duration // when it was asked, while it has not answered
-	busy     bool
-	failures int // in a row
-	listed   bool
+// engineSchedule is how it stands with one engine.
+type engineSchedule struct {
+	next        time.Duration // when to ask it
+	requestedAt time.Duration // when it was asked, while it has not answered
+	busy        bool
+	failures    int // in a row
+	listed      bool
 }
 
 func newScraper(kv lb.KV, id uint64) *scraper {
-	return &scraper{leader: leadership{kv, id, keyScraper, scraperTerm}, asked: map[string]*asking{}}
+	return &scraper{leader: leadership{kv, id, keyScraper, scraperTerm}, engines: map[string]*engineSchedule{}}
 }
 
-// asks says whether this VM is the one that asks. shared says that what is in flight is counted in Redis: then it must be a worker's, because
+// leadsScrapes says whether this VM is the one that asks. shared says that what is in flight is counted in Redis: then it must be a worker's, because
 // the tunnel is an internal listener, which Envoy's main thread cannot reach.
-func (s *scraper) asks(now time.Duration, serves, shared bool) bool {
+func (s *scraper) leadsScrapes(now time.Duration, serves, shared bool) bool {
 	if shared && !serves {
 		if s.leads {
 			s.leads = false
@@ -54,7 +54,7 @@ func (s *scraper) asks(now time.Duration, serves, shared bool) bool {
 	if !s.leads || now-s.renewed >= scraperTerm {
 		var taken bool
 		if s.leads, taken = s.leader.lead(now, scraperTerm, serves); taken {
-			clear(s.asked)
+			clear(s.engines)
 		}
 		s.renewed = now
 	}
@@ -67,22 +67,22 @@ func (s *scraper) due(now, interval time.Duration, cluster string, endpoints []l
 	for i := range endpoints {
 		addr := endpoints[i].Addr
 		key := cluster + " " + addr
-		a := s.asked[key]
+		a := s.engines[key]
 		if a == nil {
-			a = &asking{next: now}
+			a = &engineSchedule{next: now}
 			if len(endpoints) >= spreadFrom {
 				a.next += spread(addr, interval)
 			}
-			s.asked[key] = a
+			s.engines[key] = a
 		}
 		a.listed = true
-		if now < a.next || a.busy && now-a.since < interval+scrapeSlack {
+		if now < a.next || a.busy && now-a.requestedAt < interval+scrapeSlack {
 			continue
 		}
 		if a.next += interval; a.next <= now {
 			a.next = now + interval
 		}
-		a.busy, a.since = true, now
+		a.busy, a.requestedAt = true, now
 		out = append(out, addr)
 	}
 	return out
@@ -95,9 +95,9 @@ func spread(addr string, interval time.Duration) time.Duration {
 	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(interval))
 }
 
-// answered notes that an engine has answered, or not.
-func (s *scraper) answered(now, interval time.Duration, cluster, addr string, ok bool) {
-	a := s.asked[cluster+" "+addr]
+// finished notes that an engine has answered, or not.
+func (s *scraper) finished(now, interval time.Duration, cluster, addr string, ok bool) {
+	a := s.engines[cluster+" "+addr]
 	if a == nil {
 		return
 	}
@@ -112,16 +112,16 @@ func (s *scraper) answered(now, interval time.Duration, cluster, addr string, ok
 
 // sweep forgets the endpoints that have left.
 func (s *scraper) sweep() {
-	for key, a := range s.asked {
+	for key, a := range s.engines {
 		if !a.listed && !a.busy {
-			delete(s.asked, key)
+			delete(s.engines, key)
 		}
 		a.listed = false
 	}
 }
 
-// at returns the address with another port, 0 for its own.
-func at(addr string, port int) string {
+// withPort returns the address with another port, 0 for its own.
+func withPort(addr string, port int) string {
 	if port == 0 {
 		return addr
 	}

@@ -19,8 +19,8 @@ func fleetOf(n int) (list []lb.Endpoint) {
 	return list
 }
 
-// scraping is a scraper's life: engines that answer, or not, and time.
-type scraping struct {
+// scrapeRun is a scraper's life: engines that answer, or not, and time.
+type scrapeRun struct {
 	*scraper
 	now    time.Duration
 	fleet  []lb.Endpoint
@@ -29,14 +29,14 @@ type scraping struct {
 	coming []func() bool // answers that are on their way; true: it has come
 }
 
-func scrapeFleet(n int) *scraping {
-	s := &scraping{scraper: newScraper(nil, 1), now: time.Hour, fleet: fleetOf(n), asked: map[string][]time.Duration{}}
+func scrapeFleet(n int) *scrapeRun {
+	s := &scrapeRun{scraper: newScraper(nil, 1), now: time.Hour, fleet: fleetOf(n), asked: map[string][]time.Duration{}}
 	s.answer = func(string) (time.Duration, bool) { return 0, true }
 	return s
 }
 
 // run lets time pass in ticks.
-func (s *scraping) run(d time.Duration) {
+func (s *scrapeRun) run(d time.Duration) {
 	for end := s.now + d; s.now < end; s.now += tickPeriod {
 		s.coming = slices.DeleteFunc(s.coming, func(f func() bool) bool { return f() })
 		s.sweep()
@@ -46,7 +46,7 @@ func (s *scraping) run(d time.Duration) {
 			at := s.now + after
 			s.coming = append(s.coming, func() bool {
 				if s.now >= at {
-					s.answered(s.now, scrapeEvery, "llm", addr, ok)
+					s.finished(s.now, scrapeEvery, "llm", addr, ok)
 				}
 				return s.now >= at
 			})
@@ -55,7 +55,7 @@ func (s *scraping) run(d time.Duration) {
 }
 
 // gaps returns the times between questions to an engine.
-func (s *scraping) gaps(i int) (gaps []time.Duration) {
+func (s *scrapeRun) gaps(i int) (gaps []time.Duration) {
 	times := s.asked[s.fleet[i].Addr]
 	for k := 1; k < len(times); k++ {
 		gaps = append(gaps, times[k]-times[k-1])
@@ -100,7 +100,7 @@ func TestManyEnginesAreSpread(t *testing.T) {
 }
 
 // An engine that does not answer, answers late, or answers nonsense is asked less often, and no other is asked at another time for it.
-func TestSickEngineDelaysNobody(t *testing.T) {
+func TestSickEngineDelaysNoOther(t *testing.T) {
 	for name, sick := range map[string]struct {
 		after time.Duration
 		ok    bool
@@ -141,7 +141,7 @@ func TestSickEngineDelaysNobody(t *testing.T) {
 	}
 }
 
-func TestRecoveredEngineIsAskedAsBefore(t *testing.T) {
+func TestRecoveredEngineIsScrapedAsBefore(t *testing.T) {
 	s := scrapeFleet(2)
 	ok := false
 	s.answer = func(addr string) (time.Duration, bool) { return 0, ok || addr != s.fleet[0].Addr }
@@ -160,12 +160,12 @@ func TestRecoveredEngineIsAskedAsBefore(t *testing.T) {
 	}
 }
 
-func TestScraperForgetsWhoHasLeft(t *testing.T) {
+func TestScraperForgetsGoneEndpoints(t *testing.T) {
 	s := scrapeFleet(100)
 	s.run(2 * scrapeEvery)
 	s.fleet = s.fleet[:10]
 	s.run(2 * tickPeriod)
-	if n := len(s.scraper.asked); n != 10 {
+	if n := len(s.scraper.engines); n != 10 {
 		t.Errorf("%d engines are kept, of which 10 are there", n)
 	}
 	// One that has an answer on its way is kept until it is there, and the answer of one that is not kept is nobody's.
@@ -173,8 +173,8 @@ func TestScraperForgetsWhoHasLeft(t *testing.T) {
 	s.run(scrapeEvery)
 	s.fleet = nil
 	s.run(2 * scrapeEvery)
-	s.answered(s.now, scrapeEvery, "llm", "10.0.0.1:8000", false)
-	if n := len(s.scraper.asked); n != 0 {
+	s.finished(s.now, scrapeEvery, "llm", "10.0.0.1:8000", false)
+	if n := len(s.scraper.engines); n != 0 {
 		t.Errorf("%d engines are kept, of which none is there", n)
 	}
 }
@@ -195,7 +195,7 @@ func TestOneVMScrapes(t *testing.T) {
 		for end := now + d; now < end; now += tickPeriod {
 			n := 0
 			for _, s := range living {
-				if s.asks(now, s != vms[0], false) {
+				if s.leadsScrapes(now, s != vms[0], false) {
 					ticks[s.leader.id]++
 					n++
 				}
@@ -209,14 +209,14 @@ func TestOneVMScrapes(t *testing.T) {
 	if got := leaders(vms, 10*time.Second); got[1] < 99 || len(got) != 1 {
 		t.Errorf("ticks at which each VM asked: %v, want all by the main thread's", got)
 	}
-	vms[1].asked["llm 10.0.0.1:8000"] = &asking{busy: true}
+	vms[1].engines["llm 10.0.0.1:8000"] = &engineSchedule{busy: true}
 	if got := leaders(vms[1:], (leaderTerms-1)*scraperTerm+scraperTerm-tickPeriod); len(got) != 0 {
 		t.Errorf("while the main thread may still be there, others ask: %v", got)
 	}
 	if got := leaders(vms[1:], 10*time.Second); len(got) != 1 || got[2] < 90 {
 		t.Errorf("ticks at which each VM asked: %v, want the first worker's", got)
 	}
-	if n := len(vms[1].asked); n != 0 {
+	if n := len(vms[1].engines); n != 0 {
 		t.Errorf("%d questions of an earlier time are taken to be open", n)
 	}
 	kv.broken = errors.New("no memory")
@@ -233,18 +233,18 @@ func TestWorkerScrapesWithRedis(t *testing.T) {
 	}
 	first, worker := newScraper(kv, 1), newScraper(kv, 2)
 	now := time.Hour
-	if !first.asks(now, false, false) || worker.asks(now, true, false) {
+	if !first.leadsScrapes(now, false, false) || worker.leadsScrapes(now, true, false) {
 		t.Fatal("the main thread's VM does not ask")
 	}
 	now += tickPeriod
-	if first.asks(now, false, true) {
+	if first.leadsScrapes(now, false, true) {
 		t.Error("the main thread's VM asks, and nobody will know what was in flight")
 	}
-	if !worker.asks(now, true, true) {
+	if !worker.leadsScrapes(now, true, true) {
 		t.Error("the worker's VM waits")
 	}
 	now += tickPeriod
-	if first.asks(now, false, true) || !worker.asks(now, true, true) {
+	if first.leadsScrapes(now, false, true) || !worker.leadsScrapes(now, true, true) {
 		t.Error("the worker's VM does not go on")
 	}
 }
@@ -259,7 +259,7 @@ func TestPortOfMetrics(t *testing.T) {
 		{"10.0.0.1:8000", 9400, "10.0.0.1:9400"},
 		{"[2001:db8::1]:8000", 9400, "[2001:db8::1]:9400"},
 	} {
-		if got := at(c.addr, c.port); got != c.want {
+		if got := withPort(c.addr, c.port); got != c.want {
 			t.Errorf("%s at port %d is %s, want %s", c.addr, c.port, got, c.want)
 		}
 	}

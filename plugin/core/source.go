@@ -12,26 +12,26 @@ import (
 // This file is whom a request is from, as far as the health of endpoints depends on it: what one client sends must
 // not be held against an endpoint that serves the others.
 
-// blame completes the outcome of a request for the health of the endpoint. Who the client is costs a call into the
+// completeOutcome completes the outcome of a request for the health of the endpoint. Who the client is costs a call into the
 // gateway, so it is only read when it matters.
-func (s *Stream) blame(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
+func (s *Stream) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
 	o.Addr, o.Verdict = s.addr, verdict
 	if verdict == lb.TimedOut {
 		o.WaitedFor = now - s.asked
 	}
 	o.Busy = s.cluster.answering[s.addr] > 0
 	if verdict > lb.Success || s.cluster.health.NeedsClient(now) {
-		o.Client = s.client()
+		o.Client = s.clientID()
 	}
 	o.Model = s.modelID()
-	if s.prompted != nil {
-		o.Source = s.prompted.source()
+	if s.chain != nil {
+		o.Source = s.chain.source()
 	}
 }
 
-// answering keeps count of the responses that have begun and not ended, by endpoint: one that answers somebody is
+// trackResponse keeps count of the responses that have begun and not ended, by endpoint: one that answers somebody is
 // alive. A response whose lease has been returned is somebody else's.
-func (s *Stream) answering(begun bool) {
+func (s *Stream) trackResponse(begun bool) {
 	if begun == s.counted || begun && s.phase != phaseLeased {
 		return
 	}
@@ -45,9 +45,9 @@ func (s *Stream) answering(begun bool) {
 	}
 }
 
-// client returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the
+// clientID returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the
 // configuration names a header for it, else by the address, of IPv6 the first 64 bits.
-func (s *Stream) client() uint64 {
+func (s *Stream) clientID() uint64 {
 	if h := s.cfg.Prefix.TenantHeader; h != "" && s.traits.known {
 		if tenant := s.traits.header(h); tenant != "" {
 			return xxhash.Sum64String("tenant " + tenant)

@@ -30,7 +30,7 @@ const (
 	statFresh       = "warmgate_metrics_fresh_endpoints"      // ;cluster: endpoints of which there are fresh metrics
 	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those whose engines do not tell what the policy goes by
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
-	statStrays      = "warmgate_lease_strays_total"           // requests served by another cluster than the planned one
+	statMisrouted   = "warmgate_lease_strays_total"           // requests served by another cluster than the planned one
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
 	statConfigBad   = "warmgate_config_rejected_total" // configurations refused, as a whole or in part

@@ -20,59 +20,59 @@ type RedisLink interface {
 	Postpone(d time.Duration)
 }
 
-// target is a Redis, a user and a time limit. Configurations that name the same share what this VM keeps for it.
-type target struct {
+// redisTarget is a Redis, a user and a time limit. Configurations that name the same share what this VM keeps for it.
+type redisTarget struct {
 	redis  config.Redis // without the password, which may change
 	within time.Duration
 }
 
-func targetOf(c *config.Config) target {
+func redisTargetOf(c *config.Config) redisTarget {
 	r := c.Redis
 	r.Password, r.Timeout = "", 0
-	return target{r, c.ReserveTimeout}
+	return redisTarget{r, c.ReserveTimeout}
 }
 
-// sharedStore is a store that several gateways share, with what this VM keeps for it.
-type sharedStore struct {
+// redisStore is a store that several gateways share, with what this VM keeps for it.
+type redisStore struct {
 	name     string // for the log
 	login    config.Redis
 	link     RedisLink
 	remote   *redisclient.Store
 	fallback *lb.FallbackStore
 	named    bool          // by a configuration in force
-	asked    bool          // requests have been counted there, so that there is something to tell
-	open     int           // requests of this VM that are counted there
-	needed   time.Duration // when it was last named or had a request
-	failed   bool          // it has been said in the log that it does not answer
-	told     time.Duration // when something was last said
+	used     bool          // requests have been counted there, so that there is something to tell
+	inflight int           // requests of this VM that are counted there
+	neededAt time.Duration // when it was last named or had a request
+	failing  bool          // it has been said in the log that it does not answer
+	loggedAt time.Duration // when something was last said
 }
 
-// silence is how long a Redis, or an admin interface, that keeps failing is not mentioned again.
-const silence = 30 * time.Second
+// logEvery is how long a Redis, or an admin interface, that keeps failing is not mentioned again.
+const logEvery = 30 * time.Second
 
 // connect makes the stores that a configuration names.
 func (v *VM) connect(set *config.Set) {
 	now := v.ReadClock()
 	for _, c := range set.All() {
 		if c.UsesRedis() {
-			v.share(now, c)
+			v.connectRedis(now, c)
 		}
 	}
 }
 
-// share returns the store that the configuration names, and makes it unless it is there.
-func (v *VM) share(now time.Duration, c *config.Config) *sharedStore {
-	t := targetOf(c)
-	sh := v.shared[t]
+// connectRedis returns the store that the configuration names, and makes it unless it is there.
+func (v *VM) connectRedis(now time.Duration, c *config.Config) *redisStore {
+	t := redisTargetOf(c)
+	sh := v.redis[t]
 	if sh == nil {
-		sh = &sharedStore{name: c.Redis.String(), link: v.gw.RedisLink(c)}
+		sh = &redisStore{name: c.Redis.String(), link: v.gw.RedisLink(c)}
 		sh.remote = redisclient.New(sh.link, redisclient.Options{
 			Owner: v.gw.Random() | 1, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: v.gw.KV(),
 			Scope: c.Redis.Scope,
 		})
 		sh.fallback = lb.NewFallbackStore(sh.remote, v.store)
-		sh.fallback.Fell = func(why error) { v.fell(sh, why) }
-		v.shared[t] = sh
+		sh.fallback.Fell = func(why error) { v.countFallback(sh, why) }
+		v.redis[t] = sh
 	}
 	sh.named, sh.login = true, c.Redis
 	sh.link.Connect(now, sh.login)
@@ -80,39 +80,39 @@ func (v *VM) share(now time.Duration, c *config.Config) *sharedStore {
 }
 
 // storeOf returns where the requests of a configuration are counted. The second result is nil for the embedded store.
-func (v *VM) storeOf(c *config.Config) (lb.Store, *sharedStore) {
+func (v *VM) storeOf(c *config.Config) (lb.Store, *redisStore) {
 	if !c.UsesRedis() {
 		return v.store, nil
 	}
-	sh := v.shared[targetOf(c)]
+	sh := v.redis[redisTargetOf(c)]
 	if sh == nil {
-		sh = v.share(v.ReadClock(), c) // a request of a configuration that has gone
+		sh = v.connectRedis(v.ReadClock(), c) // a request of a configuration that has gone
 	}
-	sh.asked = true
+	sh.used = true
 	return sh.fallback, sh
 }
 
-// fell notes that the embedded store had to count a request.
-func (v *VM) fell(sh *sharedStore, why error) {
+// countFallback notes that the embedded store had to count a request.
+func (v *VM) countFallback(sh *redisStore, why error) {
 	cause := redisclient.Cause(why)
 	v.stats.count(statFallbacks+";cause="+cause, 1)
-	if sh.told == 0 || v.clock-sh.told >= silence {
-		sh.told, sh.failed = v.clock, true
+	if sh.loggedAt == 0 || v.clock-sh.loggedAt >= logEvery {
+		sh.loggedAt, sh.failing = v.clock, true
 		v.gw.Log(Warn, sh.name+" is of no use ("+cause+"): the gateway counts by itself meanwhile")
 	}
 }
 
 // postpone moves all deadlines of the shared stores.
 func (v *VM) postpone(d time.Duration) {
-	for _, sh := range v.shared {
+	for _, sh := range v.redis {
 		sh.link.Postpone(d)
 		sh.remote.Postpone(d)
 	}
 }
 
-// expire ends what has waited for too long, and returns the earliest deadline still to come, 0 for none.
-func (v *VM) expire(now time.Duration) (next time.Duration) {
-	for _, sh := range v.shared {
+// expireCalls ends what has waited for too long, and returns the earliest deadline still to come, 0 for none.
+func (v *VM) expireCalls(now time.Duration) (next time.Duration) {
+	for _, sh := range v.redis {
 		if sh.named {
 			sh.link.Connect(now, sh.login)
 		}
@@ -125,33 +125,33 @@ func (v *VM) expire(now time.Duration) (next time.Duration) {
 	return next
 }
 
-// beatShared renews the owner in every shared store. Those that no configuration names any more are dropped once their
+// heartbeatRedis renews the owner in every shared store. Those that no configuration names any more are dropped once their
 // last request has ended and Redis knows of it; or once Redis has returned what it has of them by itself.
-func (v *VM) beatShared(now time.Duration) {
-	if len(v.shared) == 0 {
+func (v *VM) heartbeatRedis(now time.Duration) {
+	if len(v.redis) == 0 {
 		return
 	}
-	named := map[target]bool{}
-	for _, p := range v.live {
+	named := map[redisTarget]bool{}
+	for _, p := range v.inForce {
 		for _, c := range p.set.All() {
 			if c.UsesRedis() {
-				named[targetOf(c)] = true
+				named[redisTargetOf(c)] = true
 			}
 		}
 	}
 	up, asked := uint64(1), false
-	for t, sh := range v.shared {
-		if sh.named = named[t]; sh.named || sh.open > 0 {
-			sh.needed = now
-		} else if sh.remote.Settled() || now-sh.needed > leaseTTL {
-			delete(v.shared, t)
+	for t, sh := range v.redis {
+		if sh.named = named[t]; sh.named || sh.inflight > 0 {
+			sh.neededAt = now
+		} else if sh.remote.Settled() || now-sh.neededAt > leaseTTL {
+			delete(v.redis, t)
 			continue
 		}
 		if err := sh.fallback.Heartbeat(now); err != nil {
 			v.gw.Log(Warn, "beat: "+err.Error())
 		}
-		asked = asked || sh.asked
-		if !v.well(now, sh) {
+		asked = asked || sh.used
+		if !v.reachable(now, sh) {
 			up = 0
 		}
 	}
@@ -160,13 +160,13 @@ func (v *VM) beatShared(now time.Duration) {
 	}
 }
 
-// well says whether the store was reached at its last beat, and tells when that has changed for the better.
-func (v *VM) well(now time.Duration, sh *sharedStore) bool {
+// reachable says whether the store was reached at its last beat, and tells when that has changed for the better.
+func (v *VM) reachable(now time.Duration, sh *redisStore) bool {
 	if !sh.remote.Ready(now) || sh.remote.Err() != nil {
 		return false
 	}
-	if sh.failed {
-		sh.failed = false
+	if sh.failing {
+		sh.failing = false
 		v.gw.Log(Info, sh.name+" answers again")
 	}
 	return true

@@ -100,7 +100,7 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 }
 
 // A Redis that keeps failing is mentioned twice a minute.
-func TestRedisFailuresAreToldNowAndThen(t *testing.T) {
+func TestRedisFailuresAreLoggedNowAndThen(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	for range 61 {
 		d.serve(0, 200)
@@ -120,12 +120,12 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
 	v := d.workers[0].vm
-	only := func() *sharedStore {
+	only := func() *redisStore {
 		t.Helper()
-		if len(v.shared) != 1 {
-			t.Fatalf("%d stores", len(v.shared))
+		if len(v.redis) != 1 {
+			t.Fatalf("%d stores", len(v.redis))
 		}
-		for _, sh := range v.shared {
+		for _, sh := range v.redis {
 			return sh
 		}
 		return nil
@@ -143,8 +143,8 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	}
 	d.client(0, streamtest.Request{}).Finish()
 	d.advance(3 * time.Second)
-	if len(v.shared) != 2 {
-		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.shared))
+	if len(v.redis) != 2 {
+		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.redis))
 	}
 	kept := first.link.(*fakeLink).kept
 	old.Finish()
@@ -159,8 +159,8 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * time.Second)
-	if len(v.shared) != 0 {
-		t.Errorf("%d stores that no configuration names", len(v.shared))
+	if len(v.redis) != 0 {
+		t.Errorf("%d stores that no configuration names", len(v.redis))
 	}
 	d.drained()
 }
@@ -178,13 +178,13 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	d.redis.fate = redisRefuses
 	old.Finish()
 	d.advance(time.Second)
-	if len(v.shared) != 2 {
-		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.shared))
+	if len(v.redis) != 2 {
+		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.redis))
 	}
 	d.redis.fate = redisAnswers
 	d.advance(3 * time.Second) // a beat says what there is, the next that it is gone
-	if len(v.shared) != 1 {
-		t.Errorf("%d stores, want 1", len(v.shared))
+	if len(v.redis) != 1 {
+		t.Errorf("%d stores, want 1", len(v.redis))
 	}
 	for addr, load := range d.redis.loads() {
 		if load.Requests != 0 {
@@ -198,8 +198,8 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	d.redis.fate = redisRefuses
 	last.Finish()
 	d.advance(leaseTTL + 2*time.Second)
-	if len(v.shared) != 0 {
-		t.Errorf("%d stores after the time in which Redis returns their leases by itself", len(v.shared))
+	if len(v.redis) != 0 {
+		t.Errorf("%d stores after the time in which Redis returns their leases by itself", len(v.redis))
 	}
 	d.redis.fate = redisAnswers
 }
@@ -260,17 +260,17 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	}
 	idle, busy, stuck := take(7), take(8), take(9)
 	busy.calls, stuck.calls = 2, 1
-	if !v.leave(idle) || v.leave(busy) || v.leave(stuck) {
+	if !v.done(idle) || v.done(busy) || v.done(stuck) {
 		t.Error("the gateway is told to wait for one without calls, or not for those with some")
 	}
-	if len(v.live) != 0 {
+	if len(v.inForce) != 0 {
 		t.Error("configurations that are done are in force still")
 	}
-	busy.answered(func() {})
+	busy.handleAnswer(func() {})
 	if len(p.left) != 0 {
 		t.Errorf("%v may be dropped although an answer is missing", p.left)
 	}
-	v.guard("an answer", func() { busy.answered(func() { panic("oops") }) }, nil)
+	v.guard("an answer", func() { busy.handleAnswer(func() { panic("oops") }) }, nil)
 	if len(p.left) != 1 || p.left[0] != 8 {
 		t.Errorf("%v may be dropped, want 8", p.left)
 	}
@@ -285,7 +285,7 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 		t.Errorf("%v may be dropped, want 9 as well", p.left)
 	}
 	v.tick(stuck)
-	stuck.answered(func() {})
+	stuck.handleAnswer(func() {})
 	if len(p.left) != 2 {
 		t.Errorf("%v: one of them twice", p.left)
 	}
@@ -295,9 +295,9 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 func TestFallbackCauses(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	v := d.workers[0].vm
-	for _, sh := range v.shared {
-		v.fell(sh, lb.ErrRemoteDown)
-		v.fell(sh, redisclient.ErrTimeout)
+	for _, sh := range v.redis {
+		v.countFallback(sh, lb.ErrRemoteDown)
+		v.countFallback(sh, redisclient.ErrTimeout)
 	}
 	for _, cause := range []string{"breaker_open", "timeout"} {
 		if d.metrics.values[statFallbacks+";cause="+cause] != 1 {

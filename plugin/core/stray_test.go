@@ -12,7 +12,7 @@ func (c *fakeClient) strayTo(addr string) { c.served, c.cluster = addr, "another
 
 // A request that another cluster serves is no load of the endpoint that it was planned on, and neither its success nor
 // its failure is that endpoint's.
-func TestStray(t *testing.T) {
+func TestMisrouted(t *testing.T) {
 	for name, end := range map[string]func(c *fakeClient){
 		"served":     func(c *fakeClient) { c.Head(200); c.Data("a"); c.Finish() },
 		"failed":     func(c *fakeClient) { c.Head(500); c.details = "via_upstream"; c.Finish() },
@@ -34,7 +34,7 @@ func TestStray(t *testing.T) {
 			c.strayTo("10.9.9.9:80")
 			end(c)
 		}
-		if n := d.Counter(statStrays); n != 20 {
+		if n := d.Counter(statMisrouted); n != 20 {
 			t.Errorf("%s: %d strays counted, want 20", name, n)
 		}
 		if n := d.Counter(statMoves); n != 0 {
@@ -51,7 +51,7 @@ func TestStray(t *testing.T) {
 
 // The lease is returned when the response begins, also where the cluster has an endpoint of that address, and in shadow
 // mode.
-func TestStrayReturnsItsLease(t *testing.T) {
+func TestMisroutedReturnsItsLease(t *testing.T) {
 	for _, config := range []string{
 		requestsConfig, `{"lb_policy":"global_least_request","lb_config":{"shadow":true}}`,
 		`{"lb_policy":"prefix_cache","lb_config":{"health":{"slow_start":0}}}`,
@@ -69,14 +69,14 @@ func TestStrayReturnsItsLease(t *testing.T) {
 		c.Data("a")
 		c.Finish()
 		d.drained()
-		if n := d.Counter(statStrays); n != 1 {
+		if n := d.Counter(statMisrouted); n != 1 {
 			t.Errorf("%s: %d strays counted, want 1", config, n)
 		}
 	}
 }
 
 // Whose endpoint serves is not asked for its cluster: that would cost every request a call of the gateway.
-func TestWhoServesAsChosenIsNotAskedForItsCluster(t *testing.T) {
+func TestServedAsChosenReadsNoCluster(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	c := d.client(0, streamtest.Request{})
 	d.fault, d.faultLeft = "Cluster", 1

@@ -45,16 +45,16 @@ type Stream struct {
 	reason  lb.Reason
 	settled bool // the request is counted under its reason
 
-	scope  string // name of the cluster
-	store  lb.Store
-	shared *sharedStore // of which that store is the FallbackStore, nil for the embedded store
-	ask    reservation
-	id     lb.LeaseID
+	scope       string // name of the cluster
+	store       lb.Store
+	redis       *redisStore // of which that store is the FallbackStore, nil for the embedded store
+	reservation reservation
+	id          lb.LeaseID
 
-	prompted *prompted // for prefix_cache, nil where the prompt does not matter
-	work     work      // with unit: tokens
-	model    string    // that the request asks for, "" where that does not matter
-	adapter  uint64    // that it is counted for at the chosen endpoint, 0 for none
+	chain   *promptChain // for prefix_cache, nil where the prompt does not matter
+	work    work         // with unit: tokens
+	model   string       // that the request asks for, "" where that does not matter
+	adapter uint64       // that it is counted for at the chosen endpoint, 0 for none
 
 	addr       string              // the endpoint that the lease counts at
 	chosen     string              // the endpoint that was chosen
@@ -82,7 +82,7 @@ type Stream struct {
 // requestHeaders is called once, with end when the request has no body.
 func (s *Stream) requestHeaders(end bool) Action {
 	if steered(s.Note()) {
-		return s.repeated()
+		return s.passDuplicate()
 	}
 	if s.plugin.set == nil {
 		return s.pass(lb.ReasonConfigInvalid)
@@ -103,9 +103,9 @@ func (s *Stream) requestHeaders(end bool) Action {
 		return s.pass(lb.ReasonNoCluster)
 	}
 	if s.plugin.set.Owns(s.scope) {
-		return s.refuse()
+		return s.refuseOwnCluster()
 	}
-	s.sent(end)
+	s.partArrived(end)
 	if end || !s.readsBody() {
 		return s.decide(0, true, lb.ReasonChosen)
 	}
@@ -122,7 +122,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 	}
 	s.phase = phaseHeld
 	s.HoldBody(s.cfg.MaxInspectBytes)
-	s.plugin.vm.held[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
+	s.plugin.vm.waiting[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
 	return Hold
 }
 
@@ -148,8 +148,8 @@ func (s *Stream) match() (cluster string) {
 	return cluster
 }
 
-// sent is called for each part of the request, with end for the last one.
-func (s *Stream) sent(end bool) {
+// partArrived is called for each part of the request, with end for the last one.
+func (s *Stream) partArrived(end bool) {
 	s.part = s.plugin.vm.now()
 	if end && s.asked == 0 {
 		s.asked = s.part
@@ -158,7 +158,7 @@ func (s *Stream) sent(end bool) {
 
 // requestBody is called when more of the body is there: size bytes in all while it is held, else size more.
 func (s *Stream) requestBody(size int, end bool) Action {
-	s.sent(end)
+	s.partArrived(end)
 	switch s.phase {
 	case phaseHeld:
 	case phaseReserving:
@@ -167,7 +167,7 @@ func (s *Stream) requestBody(size int, end bool) Action {
 	default:
 		s.received += size
 		if end {
-			s.reweigh()
+			s.amendWork()
 		}
 		return Proceed
 	}
@@ -185,13 +185,13 @@ func (s *Stream) requestBody(size int, end bool) Action {
 
 // requestTrailers is called when the body was followed by trailers.
 func (s *Stream) requestTrailers() Action {
-	s.sent(true)
+	s.partArrived(true)
 	switch s.phase {
 	case phaseHeld:
 	case phaseReserving:
 		return Stop
 	default:
-		s.reweigh()
+		s.amendWork()
 		return Proceed
 	}
 	return s.inspect(s.received, true)
@@ -199,11 +199,11 @@ func (s *Stream) requestTrailers() Action {
 
 // inspect decides with what is there of the body: size bytes.
 func (s *Stream) inspect(size int, end bool) Action {
-	delete(s.plugin.vm.held, s)
+	delete(s.plugin.vm.waiting, s)
 	most := min(size, s.cfg.MaxInspectBytes)
 	body := s.RequestBody(most)
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than it says is not broken.
-	info, parts, err := prompt.ReadAs(s.api(), body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
+	info, parts, err := prompt.ReadAs(s.pathShape(), body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
 	reason := lb.ReasonChosen
 	if s.late && !end {
 		reason = lb.ReasonBodyLate
@@ -225,24 +225,24 @@ func (s *Stream) inspect(size int, end bool) Action {
 
 // inspected takes over what is known of a body, all of which was seen or not.
 func (s *Stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
-	s.work = work{info: *info, seen: len(body), model: s.modelOf(body, parts)}
+	s.work = work{info: *info, seen: len(body), model: s.modelKeyOf(body, parts)}
 	if whole && !info.Media && !info.Continued && info.Shape != prompt.Unknown {
 		s.work.text = info.TextBytes
 	}
 	if s.cfg.Policy == config.PrefixCache {
-		s.cut(body, info, parts, whole)
+		s.chainPrompt(body, info, parts, whole)
 	}
-	if s.cfg.Scrapes(s.plugin.vm.host) || s.cfg.Engines.ORCA {
+	if s.cfg.Scrapes(s.plugin.vm.kind) || s.cfg.Engines.ORCA {
 		s.model = parts.ModelName(body)
 	}
 }
 
-// bodyLate is called when the body did not come in time, perhaps because the gateway is set to keep it from us.
+// bodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from us.
 //
 // Once a part of the body is held, only a callback for the next part may let the request go: Envoy, resumed from
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
-func (s *Stream) bodyLate() {
-	delete(s.plugin.vm.held, s)
+func (s *Stream) bodyTimeout() {
+	delete(s.plugin.vm.waiting, s)
 	if s.phase != phaseHeld {
 		return
 	}
@@ -275,37 +275,37 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
 	s.cluster.views[view.Source] = view
-	s.metered()
+	s.demandMetrics()
 	r := lb.Request{Tie: v.gw.Random(), Model: s.model}
 	switch {
 	case s.cfg.Unit == "tokens":
-		s.weigh(&r, size, ended)
+		s.estimateWork(&r, size, ended)
 	case s.cluster.tokens:
-		s.assume(&r)
+		s.assumeTypical(&r)
 	}
 	plan, why := s.policy.Plan(now, &r, view)
 	if why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
-			s.askReport()
+			s.requestReport()
 		}
 		return s.pass(why)
 	}
 	if s.work.open && s.work.seen == 0 {
 		plan.Tokens = openTokens
 	}
-	if s.prompted != nil {
+	if s.chain != nil {
 		s.cluster.prompts.view = view
 	}
-	s.ask = reservation{plan: plan, view: view, reason: reason}
+	s.reservation = reservation{plan: plan, view: view, reason: reason}
 	s.output = r.OutputTokens
 	return s.reserve()
 }
 
-// refuse answers a request that a route has sent to a cluster of the plugin's own, perhaps because a client named it.
-func (s *Stream) refuse() Action {
+// refuseOwnCluster answers a request that a route has sent to a cluster of the plugin's own, perhaps because a client named it.
+func (s *Stream) refuseOwnCluster() Action {
 	s.phase = phasePassed
 	s.Unsteer()
-	s.settle(lb.ReasonOwnCluster)
+	s.decided(lb.ReasonOwnCluster)
 	s.Reply(403, nil, "")
 	return Hold
 }
@@ -314,24 +314,24 @@ func (s *Stream) refuse() Action {
 func (s *Stream) pass(reason lb.Reason) Action {
 	s.phase = phasePassed
 	s.Unsteer()
-	s.settle(reason)
+	s.decided(reason)
 	return Proceed
 }
 
-// repeated leaves the request to another instance of the plugin, in front of this one, which has counted and steered
+// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and steered
 // it.
-func (s *Stream) repeated() Action {
+func (s *Stream) passDuplicate() Action {
 	s.phase = phasePassed
 	s.count(lb.ReasonAlreadyDecided)
-	if v := s.plugin.vm; !v.repeats {
-		v.repeats = true
+	if v := s.plugin.vm; !v.duplicate {
+		v.duplicate = true
 		v.gw.Log(Warn, "the plugin is twice in one filter chain: the second one leaves requests to the first")
 	}
 	return Proceed
 }
 
-// settle counts the request under its reason.
-func (s *Stream) settle(reason lb.Reason) {
+// decided counts the request under its reason.
+func (s *Stream) decided(reason lb.Reason) {
 	s.count(reason)
 	s.SetNote(describe(s.chosen, reason, s.load))
 }
@@ -355,7 +355,7 @@ func (s *Stream) lateRecovered() {
 
 // recovered ends a callback that panicked: what was counted is given back and the request goes on natively.
 func (s *Stream) recovered() {
-	delete(s.plugin.vm.held, s)
+	delete(s.plugin.vm.waiting, s)
 	s.release()
 	if !s.settled {
 		s.pass(lb.ReasonPanic)

@@ -73,9 +73,9 @@ func TestVerdictOfImpatience(t *testing.T) {
 		waited  time.Duration
 		want    lb.Verdict
 	}{
-		{"downstream_remote_disconnect", 0, true, patience, lb.Overload},
+		{"downstream_remote_disconnect", 0, true, patientFor, lb.Overload},
 		{"http2.remote_reset", 0, true, time.Minute, lb.Overload},
-		{"downstream_remote_disconnect", 0, true, patience - 1, lb.Neutral},
+		{"downstream_remote_disconnect", 0, true, patientFor - 1, lb.Neutral},
 		{"downstream_remote_disconnect", 200, true, time.Minute, lb.Neutral},
 		{"downstream_remote_disconnect", 0, false, time.Minute, lb.Neutral}, // an upload that was given up
 		{"stream_idle_timeout", 504, false, time.Minute, lb.Neutral},
@@ -94,7 +94,7 @@ func TestVerdictOfImpatience(t *testing.T) {
 }
 
 // Asking for details is a call into the gateway that a plainly good response is spared, however it ends.
-func TestGoodResponsesAskForNoDetails(t *testing.T) {
+func TestGoodResponsesReadNoDetails(t *testing.T) {
 	for name, end := range map[string]func(*fakeClient){
 		"headers": func(c *fakeClient) {
 			c.result.Headers = map[string]string{":status": "204"}
@@ -139,7 +139,7 @@ func (d *fakeDriver) weights() map[string]float64 {
 }
 
 // After a retry both endpoints are judged: the first has failed or was full, the second by what it answered.
-func TestRetryIsHeldAgainstTheFirst(t *testing.T) {
+func TestRetryCountsAgainstTheFirst(t *testing.T) {
 	for status, well := range map[int]bool{200: true, 500: false} {
 		d := startFake(t, 1, 4, requestsConfig)
 		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
@@ -189,11 +189,11 @@ func TestClientsThatGiveUp(t *testing.T) {
 		wait    time.Duration
 		blamed  bool
 	}{
-		"no body":            {streamtest.Request{}, patience, true},
-		"a body":             {streamtest.Request{Frames: []string{`{}`}}, patience, true},
-		"trailers":           {streamtest.Request{Frames: []string{`{}`}, Trailers: [][2]string{{"a", "b"}}}, patience, true},
-		"soon":               {streamtest.Request{Frames: []string{`{}`}}, patience - time.Second, false},
-		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, patience, false},
+		"no body":            {streamtest.Request{}, patientFor, true},
+		"a body":             {streamtest.Request{Frames: []string{`{}`}}, patientFor, true},
+		"trailers":           {streamtest.Request{Frames: []string{`{}`}, Trailers: [][2]string{{"a", "b"}}}, patientFor, true},
+		"soon":               {streamtest.Request{Frames: []string{`{}`}}, patientFor - time.Second, false},
+		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, patientFor, false},
 	} {
 		d := startFake(t, 1, 2, requestsConfig)
 		s := &fakeClient{d.workers[0].open(c.request.Filled())}

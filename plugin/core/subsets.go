@@ -28,30 +28,30 @@ const (
 type subsets struct {
 	kv      lb.KV
 	next    time.Duration // when the page is due
-	said    string        // what is in the log of the last answer
+	problem string        // what is in the log of the last answer
 	last    []byte        // what was published in this VM's present leadership
 	version uint32        // of what names are from
 	names   map[string]bool
 }
 
-// fetched takes the page of subsets, together with the page of clusters; took is how long the answer took. It returns
+// received takes the page of subsets, together with the page of clusters; took is how long the answer took. It returns
 // what is worth a line in the log. What was known before an answer without the page stays known: to take a cluster for
 // undivided sends requests to endpoints that their routes exclude.
-func (d *subsets) fetched(now, took time.Duration, clusters, page []byte, status string) (problem string) {
+func (d *subsets) received(now, took time.Duration, clusters, page []byte, status string) (problem string) {
 	d.next = now + subsetsShare*took
 	switch status {
 	case "200":
-		d.publish(divided(clusters, page))
+		d.publish(clustersWithSubsets(clusters, page))
 	case refused:
 		d.next = now + subsetsRefused
 		problem = "the way to the admin interface refuses GET " + subsetsPage + assumed
 	default:
 		problem = "GET " + subsetsPage + " of the admin interface was answered with " + strconv.Quote(status) + assumed
 	}
-	if problem == d.said {
+	if problem == d.problem {
 		return ""
 	}
-	d.said = problem
+	d.problem = problem
 	return problem
 }
 
@@ -63,8 +63,8 @@ func (d *subsets) publish(names []string) {
 	}
 }
 
-// follow reads what the leader has published.
-func (d *subsets) follow() {
+// refresh reads what the leader has published.
+func (d *subsets) refresh() {
 	text, version, err := d.kv.Get(keySubsets)
 	if err != nil || version == d.version {
 		return
@@ -76,9 +76,9 @@ func (d *subsets) follow() {
 	}
 }
 
-// divided returns the names of the clusters that have statistics of subsets. Statistics have the name under which a
+// clustersWithSubsets returns the names of the clusters that have statistics of subsets. Statistics have the name under which a
 // cluster is observed, which the page of clusters shows beside its own, with other characters for some.
-func divided(clusters, stats []byte) (names []string) {
+func clustersWithSubsets(clusters, stats []byte) (names []string) {
 	const prefix, middle, beside = "cluster.", ".lb_subsets_", "::observability_name::"
 	observed := map[string]bool{}
 	for _, line := range bytes.Split(stats, []byte("\n")) {

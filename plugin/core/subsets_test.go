@@ -20,7 +20,7 @@ const (
 		"cluster.shown.lb_subsets_created: 1\ncluster.gone.lb_subsets_created: 1\n"
 )
 
-func TestDividedClusters(t *testing.T) {
+func TestClustersWithSubsets(t *testing.T) {
 	for _, c := range []struct{ stats, want string }{
 		{dividedStats, "outbound|80||a.b:c hidden"},
 		{"cluster.llm.lb_subsets_single_host_per_subset_duplicate: 0\n", "llm"},
@@ -28,7 +28,7 @@ func TestDividedClusters(t *testing.T) {
 		{"cluster.lb_subsets_active: 1\ncluster\n\n.lb_subsets_\nlistener.llm.lb_subsets_active: 1", ""},
 		{"<html>cluster.llm.lb_subset</html>", ""},
 	} {
-		if got := strings.Join(divided([]byte(dividedClusters), []byte(c.stats)), " "); got != c.want {
+		if got := strings.Join(clustersWithSubsets([]byte(dividedClusters), []byte(c.stats)), " "); got != c.want {
 			t.Errorf("%q: %q, want %q", c.stats, got, c.want)
 		}
 	}
@@ -43,9 +43,9 @@ func TestSubsetsAreShared(t *testing.T) {
 	now := time.Hour
 	known := func() string {
 		learn(t, leader, now, clustersPage("healthy"))
-		worker.follow(now)
+		worker.refresh(now)
 		now += pollEvery
-		names := worker.parts.names
+		names := worker.subsets.names
 		maps.DeleteFunc(names, func(_ string, divided bool) bool { return !divided })
 		return strings.Join(slices.Sorted(maps.Keys(names)), " ")
 	}
@@ -65,10 +65,10 @@ func TestSubsetsAreShared(t *testing.T) {
 		{"403", "", both, time.Minute, "refuses GET"},
 		{"403", "", both, time.Minute, ""},
 	} {
-		said := leader.parts.fetched(now, time.Millisecond, []byte(dividedClusters), []byte(c.page), c.status)
-		if got := known(); got != c.want || leader.parts.next-now != c.due-pollEvery {
+		said := leader.subsets.received(now, time.Millisecond, []byte(dividedClusters), []byte(c.page), c.status)
+		if got := known(); got != c.want || leader.subsets.next-now != c.due-pollEvery {
 			t.Errorf("%s %q: %q are known to have subsets, want %q; asked again after %v, want %v",
-				c.status, c.page, got, c.want, leader.parts.next-now+pollEvery, c.due)
+				c.status, c.page, got, c.want, leader.subsets.next-now+pollEvery, c.due)
 		}
 		if c.said == "" && said != "" || !strings.Contains(said, c.said) {
 			t.Errorf("%s: said %q, want %q", c.status, said, c.said)
@@ -77,7 +77,7 @@ func TestSubsetsAreShared(t *testing.T) {
 }
 
 // What may be a route to a part of a cluster is left alone.
-func TestDividedClusterIsLeftAlone(t *testing.T) {
+func TestClusterWithSubsetsIsLeftAlone(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	d.divided = true
 	c := d.client(0, streamtest.Request{})

@@ -32,9 +32,9 @@ func TestOwnZoneIsReadOnce(t *testing.T) {
 	read := 0
 	vms[1].where = func() lb.Zone { read++; return lb.Zone{Region: "r", Name: "a"} }
 	learn(t, vms[0], time.Hour, clustersPage("healthy"))
-	vms[1].follow(time.Hour)
+	vms[1].refresh(time.Hour)
 	learn(t, vms[0], time.Hour+pollEvery, clustersPage("healthy", "healthy"))
-	vms[1].follow(time.Hour + pollEvery)
+	vms[1].refresh(time.Hour + pollEvery)
 	if v := vms[1].views["llm"]; read != 1 || len(v.Endpoints) != 2 || v.Zone != (lb.Zone{Region: "r", Name: "a"}) {
 		t.Errorf("read %d times, %+v", read, v)
 	}

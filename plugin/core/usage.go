@@ -25,20 +25,20 @@ const (
 	sampleMost  = sampleEvery * sampleFirst
 )
 
-// samples reports whether the answer to the next request of the cluster is to be read.
-func (cl *cluster) samples() bool {
-	return cl.usages < sampleFirst && cl.weighed < sampleMost || cl.weighed%sampleEvery == 0
+// readsNextAnswer reports whether the answer to the next request of the cluster is to be read.
+func (cl *cluster) readsNextAnswer() bool {
+	return cl.usagesRead < sampleFirst && cl.requests < sampleMost || cl.requests%sampleEvery == 0
 }
 
-// reads reports whether the response is to be read for its usage.
-func (s *Stream) reads() bool {
+// readsUsage reports whether the response is to be read for its usage.
+func (s *Stream) readsUsage() bool {
 	return s.phase == phaseLeased && s.status >= 200 && s.status < 300 && !s.encoded &&
-		(s.work.sampled || s.prompted != nil && len(s.prompted.blocks) > 0)
+		(s.work.sampled || s.chain != nil && len(s.chain.blocks) > 0)
 }
 
 // skipEncoded gives up reading a response that is encoded, and counts it.
 func (s *Stream) skipEncoded() {
-	if !s.reads() {
+	if !s.readsUsage() {
 		return
 	}
 	encoding := s.ResponseHeader("content-encoding")
@@ -47,8 +47,8 @@ func (s *Stream) skipEncoded() {
 	}
 }
 
-// read looks for the usage in a part of the response.
-func (s *Stream) read(size int) {
+// readUsage looks for the usage in a part of the response.
+func (s *Stream) readUsage(size int) {
 	if s.usage == nil {
 		s.usage = &prompt.UsageReader{}
 	}
@@ -59,9 +59,9 @@ func (s *Stream) read(size int) {
 	s.usage.Read(s.ResponseBody(from, usageWithin))
 }
 
-// learn compares what was expected with the usage in the response, remembers it, and puts it into the outcome. Of an
+// learnUsage compares what was expected with the usage in the response, remembers it, and puts it into the outcome. Of an
 // answer that broke off the output is not known.
-func (s *Stream) learn(now time.Duration, o *lb.Outcome) {
+func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 	if s.usage == nil {
 		return
 	}
@@ -69,23 +69,23 @@ func (s *Stream) learn(now time.Duration, o *lb.Outcome) {
 	if !ok {
 		return
 	}
-	if p := s.prompted; p != nil && len(p.blocks) > 0 {
-		s.compare(p, u, o)
+	if p := s.chain; p != nil && len(p.blocks) > 0 {
+		s.compareCached(p, u, o)
 	}
 	w := &s.work
 	u.Output /= max(1, w.info.N) // reported for all answers together
 	if !s.complete || w.info.N > 1 && w.info.Shape == prompt.Unknown {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
-	s.cluster.usages++
+	s.cluster.usagesRead++
 	s.plugin.vm.models.observe(now, w.model, w.typical, w.text, u)
 }
 
-// compare puts into the outcome what was expected to be cached of a prompt, and what was.
+// compareCached puts into the outcome what was expected to be cached of a prompt, and what was.
 //
 // Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen.
 // Usage in answers that broke off only shows that the endpoint reports.
-func (s *Stream) compare(p *prompted, u prompt.Usage, o *lb.Outcome) {
+func (s *Stream) compareCached(p *promptChain, u prompt.Usage, o *lb.Outcome) {
 	o.Planned, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
 	o.Shape, o.Source = p.shape, p.source()
 	if s.addr == s.chosen && s.complete && p.whole {
@@ -95,13 +95,13 @@ func (s *Stream) compare(p *prompted, u prompt.Usage, o *lb.Outcome) {
 	v.stats.count(statPrompt, uint64(o.PromptTokens))
 	v.stats.count(statCached, uint64(o.CachedTokens))
 	v.stats.count(statExpected, uint64(o.ExpectedTokens))
-	s.cluster.prompts.asked(s.plugin, s.cfg)
+	s.cluster.prompts.usedBy(s.plugin, s.cfg)
 	if p.whole {
-		s.cluster.prompts.told(u.Prompt, len(p.blocks))
+		s.cluster.prompts.observe(u.Prompt, len(p.blocks))
 	}
 }
 
-// modelOf names the model that a body asks for.
-func (s *Stream) modelOf(body []byte, parts *prompt.Parts) modelKey {
-	return modelKey{model: xxhash.Sum64String(parts.ModelName(body)), tenant: s.tenant()}
+// modelKeyOf names the model that a body asks for.
+func (s *Stream) modelKeyOf(body []byte, parts *prompt.Parts) modelKey {
+	return modelKey{model: xxhash.Sum64String(parts.ModelName(body)), tenant: s.tenantID()}
 }

@@ -35,12 +35,12 @@ func TestConfigure(t *testing.T) {
 		t.Error("a bad first configuration counts as valid")
 	}
 	second, ok := v.configure("warmgate", []byte(good), config.Higress)
-	if !ok || second.set == nil || !slices.Equal(v.live, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
+	if !ok || second.set == nil || !slices.Equal(v.inForce, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a good configuration: %+v, %v", second, ok)
 	}
 	const bad = `{"lb_policy":"x","lb_config":{"password":"my secret"}}`
 	third, ok := p.newVM().configure("warmgate", []byte(bad), config.Higress)
-	if ok || third != nil || !slices.Equal(v.live, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
+	if ok || third != nil || !slices.Equal(v.inForce, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a bad configuration after a good one: %+v, %v", third, ok)
 	}
 	if other, ok := v.configure("another", []byte("{"), config.Higress); !ok || other.set != nil {
@@ -99,7 +99,7 @@ func TestManyConfigurations(t *testing.T) {
 			t.Fatalf("after configuration %d the ejection is forgotten", i)
 		}
 	}
-	d.advance(2 * beatPeriod)
+	d.advance(2 * heartbeatPeriod)
 	if n := len(v.clusters[fakeCluster].policies); n != 1 {
 		t.Errorf("%d policies are kept, 1 is in force", n)
 	}
@@ -146,8 +146,8 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 	v.retire(second)
 	v.retire(off)
 	v.retire(off)
-	if got := source(); got != "first" || len(v.live) != 1 {
-		t.Errorf("the other two are gone: %q, %d in force", got, len(v.live))
+	if got := source(); got != "first" || len(v.inForce) != 1 {
+		t.Errorf("the other two are gone: %q, %d in force", got, len(v.inForce))
 	}
 	v.retire(&Plugin{vm: v}) // a refused one was never in force
 	if !first.OnDone() {

@@ -5,23 +5,23 @@ import "time"
 // The gateway ticks each configuration by a timer of its own. A tick usually comes every 100 ms; while a request waits for
 // a shared store, the timer of the newest configuration is set to the earliest deadline.
 
-// punctual is how late a tick may be without a reason. Later than that the worker was busy with other requests, and answers
+// maxLate is how late a tick may be without a reason. Later than that the worker was busy with other requests, and answers
 // that have come meanwhile are read only after this tick: as long again is left for that.
-const punctual = 4 * time.Millisecond
+const maxLate = 4 * time.Millisecond
 
-// excuse moves the deadlines when the tick is late, but not twice in a row: a worker that is always busy must give up, too.
-func (v *VM) excuse(p *Plugin, now time.Duration) {
+// postponeLate moves the deadlines when the tick is late, but not twice in a row: a worker that is always busy must give up, too.
+func (v *VM) postponeLate(p *Plugin, now time.Duration) {
 	if p != v.Newest() || p.due == 0 {
 		return
 	}
 	late := now - p.due
-	if v.excused = late > punctual && !v.excused; v.excused {
-		v.postpone(late + punctual)
+	if v.postponed = late > maxLate && !v.postponed; v.postponed {
+		v.postpone(late + maxLate)
 	}
 }
 
-// wake sees to it that a tick comes soon after the given time.
-func (v *VM) wake(now, at time.Duration) {
+// wakeAt sees to it that a tick comes soon after the given time.
+func (v *VM) wakeAt(now, at time.Duration) {
 	if p := v.Newest(); p != nil && at < p.due {
 		v.setTick(p, now, at-now)
 	}
