@@ -30,7 +30,7 @@ var ending *streamEnd
 // belongs to its own configuration again.
 func watch(h *httpContext) {
 	ending = &streamEnd{http: h}
-	createPluginContext(sdkState, h.stream.context)
+	createPluginContext(sdkState, h.id)
 	ending = nil
 }
 
@@ -38,6 +38,6 @@ func watch(h *httpContext) {
 // time: the first now, so that nothing is left when the gateway deletes it.
 func (e *streamEnd) OnPluginDone() bool {
 	e.http.OnHttpStreamDone()
-	deleteContext(e.http.stream.context)
+	deleteContext(e.http.id)
 	return true
 }

@@ -32,8 +32,8 @@ func TestStreamEndsInAnyOrder(t *testing.T) {
 		createContext(stream, root)
 		s := httpContextOf(stream).(*httpContext).stream
 		order[0]()
-		if s.phase != phaseDone {
-			t.Errorf("after the first call the phase is %d", s.phase)
+		if !s.Done() {
+			t.Error("after the first call the stream is not done")
 		}
 		order[1]()
 		order[2]()

@@ -1,8 +1,8 @@
-// Command plugin is the Proxy-Wasm module of Warmgate: the life of a request and of the VM it runs in.
+// Command plugin is the Proxy-Wasm module of Warmgate: it connects plugin/core, where requests live, to a gateway's host
+// calls.
 //
-// It is built twice from the same core: for Higress, and with the build tag "envoy" for stock Envoy. What differs is
-// in the files gateway_higress.go and gateway_envoy.go; what happens to a request is in stream.go and the same on both.
-// This folder is the only one that may import the Proxy-Wasm SDK.
+// It is built twice: for Higress, and with the build tag "envoy" for stock Envoy. What differs is in the files *_higress.go
+// and *_envoy.go. This folder is the only one that may import the Proxy-Wasm SDK.
 package main
 
 import (

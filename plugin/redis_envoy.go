@@ -8,6 +8,7 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -23,13 +24,13 @@ type envoyRedis struct {
 	login   redisclient.Login
 }
 
-// Redis implements Gateway.
-func (g *envoyGateway) Redis(c *config.Config) Link {
+// RedisLink implements core.Gateway.
+func (g *envoyGateway) RedisLink(c *config.Config) core.RedisLink {
 	return &envoyRedis{cluster: c.Redis.Cluster, within: c.ReserveTimeout}
 }
 
-// Keep implements Link. Calls that are under way with another login come to their own end.
-func (r *envoyRedis) Keep(_ time.Duration, c config.Redis) {
+// Connect implements core.RedisLink. Calls that are under way with another login come to their own end.
+func (r *envoyRedis) Connect(_ time.Duration, c config.Redis) {
 	login := redisclient.Login{Username: c.Username, Password: c.Password, Database: c.Database}
 	if r.Pipeline == nil || r.login != login {
 		r.login = login
@@ -52,7 +53,7 @@ func (r *envoyRedis) call(now time.Duration, node string, body []byte, done redi
 		_, err := proxywasm.DispatchHttpCall(r.cluster, headers, body, nil, limit, func(n, size, _ int) {
 			run(func() {
 				reply, err := answerOf(n, size)
-				done(theVM.read(), reply, err)
+				done(theVM.ReadClock(), reply, err)
 			})
 		})
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 
 	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/core"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -27,14 +28,14 @@ type higressRedis struct {
 	tried   time.Duration
 }
 
-// Redis implements Gateway.
-func (g *higressGateway) Redis(c *config.Config) Link {
+// RedisLink implements core.Gateway.
+func (g *higressGateway) RedisLink(c *config.Config) core.RedisLink {
 	return &higressRedis{cluster: c.Redis.HigressCluster()}
 }
 
-// Keep implements Link: it hands the settings to the gateway until that has them. It fails while the service is not known
+// Connect implements core.RedisLink: it hands the settings to the gateway until that has them. It fails while the service is not known
 // there.
-func (r *higressRedis) Keep(now time.Duration, login config.Redis) {
+func (r *higressRedis) Connect(now time.Duration, login config.Redis) {
 	if r.login != login {
 		r.login, r.ready, r.tried = login, false, 0
 	}
@@ -48,10 +49,10 @@ func (r *higressRedis) Keep(now time.Duration, login config.Redis) {
 	r.ready = err == nil
 }
 
-// Expire implements Link: the store's own deadlines are enough.
+// Expire implements core.RedisLink: the store's own deadlines are enough.
 func (r *higressRedis) Expire(time.Duration) time.Duration { return 0 }
 
-// Postpone implements Link: there are no deadlines but the store's.
+// Postpone implements core.RedisLink: there are no deadlines but the store's.
 func (r *higressRedis) Postpone(time.Duration) {}
 
 // Do implements redisclient.Transport.
@@ -75,7 +76,7 @@ func (r *higressRedis) Do(now time.Duration, cmd []byte, done redisclient.Done) 
 // answered takes the end of a call. A status other than 0 says that there was no answer: the gateway could not connect, or
 // has lost the connection.
 func (r *higressRedis) answered(status, size int, done redisclient.Done) {
-	now := theVM.read()
+	now := theVM.ReadClock()
 	if status != 0 {
 		done(now, nil, redisclient.ErrUnreachable)
 		return

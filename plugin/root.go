@@ -20,7 +20,7 @@ func setActive(s unsafe.Pointer, context uint32)
 // the callback that runs.
 func asPlugin(context uint32, f func()) {
 	become(context)
-	defer become(theVM.inside)
+	defer become(theVM.Context())
 	f()
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
+
+	"github.com/warmgate/warmgate/plugin/core"
 )
 
-// This file connects the SDK's callbacks to vm, plugin and stream. Every callback is guarded.
+// This file connects the SDK's callbacks to the core's VM, Plugin and Stream, which guard them.
 
 // theVM is the state of this VM. The gateway keeps one VM over changes of the configuration.
-var theVM *vm
+var theVM *core.VM
 
 type vmContext struct{ types.DefaultVMContext }
 
@@ -18,128 +20,96 @@ func (*vmContext) NewPluginContext(id uint32) types.PluginContext {
 		return ending
 	}
 	if theVM == nil {
-		theVM = newVM(newGateway())
+		theVM = core.NewVM(newGateway(), gatewayKind)
 	}
-	return &pluginContext{id: id, plugin: &plugin{vm: theVM}}
+	return &pluginContext{plugin: theVM.NewPlugin(id)}
 }
 
 type pluginContext struct {
 	types.DefaultPluginContext
-	id     uint32
-	plugin *plugin
+	plugin *core.Plugin
 }
 
-// callback runs one of the gateway's callbacks in the context that it is for.
-func callback(context uint32, name string, f, recovered func()) {
-	theVM.inside = context
-	theVM.guard(name, f, recovered)
-}
-
-// OnPluginStart reads the configuration. A failure makes the gateway go on with the one before.
+// OnPluginStart reads the configuration. A failure makes the gateway keep the previous one.
 func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
-	ok := types.OnPluginStartStatusFailed
-	callback(p.id, "the start of a configuration", func() {
+	started := p.plugin.OnStart(func() (string, []byte) {
 		raw, err := proxywasm.GetPluginConfiguration()
 		if err != nil {
 			raw = nil
 		}
 		name, _ := proxywasm.GetProperty([]string{"plugin_name"})
-		configured, accepted := theVM.configure(string(name), raw, gatewayKind)
-		if !accepted {
-			return
-		}
-		theVM.retire(p.plugin) // the gateway may start a context anew
-		p.plugin = configured
-		p.plugin.context = p.id
-		theVM.setTick(p.plugin, theVM.now(), firstTick)
-		ok = types.OnPluginStartStatusOK
-	}, nil)
-	return ok
+		return string(name), raw
+	})
+	if started == nil {
+		return types.OnPluginStartStatusFailed
+	}
+	p.plugin = started
+	return types.OnPluginStartStatusOK
 }
 
 // OnPluginDone is called when the gateway is about to drop the configuration.
-func (p *pluginContext) OnPluginDone() bool {
-	done := true
-	callback(p.id, "the end of a configuration", func() { done = theVM.leave(p.plugin) }, nil)
-	return done
-}
+func (p *pluginContext) OnPluginDone() bool { return p.plugin.OnDone() }
 
 // OnTick does what is due.
-func (p *pluginContext) OnTick() {
-	callback(p.id, "a tick", func() { theVM.tick(p.plugin) }, nil)
-}
+func (p *pluginContext) OnTick() { p.plugin.OnTick() }
 
 // NewHttpContext is called for every request.
 func (p *pluginContext) NewHttpContext(id uint32) types.HttpContext {
-	h := &httpContext{stream: p.plugin.newStream(id, newGatewayStream())}
+	h := &httpContext{id: id, stream: p.plugin.NewStream(id, newGatewayStream())}
 	watch(h)
 	return h
 }
 
 type httpContext struct {
 	types.DefaultHttpContext
-	stream *stream
+	id     uint32
+	stream *core.Stream
 }
 
-// run guards a callback that may hold the request. full is what stops all of it.
-func (h *httpContext) run(name string, full types.Action, f func() action) types.Action {
-	a := proceed
-	callback(h.stream.context, name, func() { a = f() }, h.stream.recovered)
+// sdkAction returns the SDK's word for an action; full is the one that stops all of the request.
+func sdkAction(a core.Action, full types.Action) types.Action {
 	switch a {
-	case hold:
+	case core.Hold:
 		return types.ActionPause
-	case stop:
+	case core.Stop:
 		return full
 	}
 	return types.ActionContinue
 }
 
-// OnHttpRequestHeaders implements types.HttpContext. While the store is asked, the body waits in front of the filter.
+// OnHttpRequestHeaders implements types.HttpContext. While the store decides, the body waits in front of the filter.
 func (h *httpContext) OnHttpRequestHeaders(_ int, end bool) types.Action {
-	return h.run("request headers", types.HeaderStopAllIterationAndWatermark, func() action { return h.stream.requestHeaders(end) })
+	return sdkAction(h.stream.OnRequestHeaders(end), types.HeaderStopAllIterationAndWatermark)
 }
 
-// OnHttpRequestBody implements types.HttpContext. A body that is held while the store is asked pushes back at the
-// client when it is big, where one that waits for its next part would be refused.
+// OnHttpRequestBody implements types.HttpContext. A body that is held while the store decides pushes back at the client
+// when it is big, where one that waits for its next part would be refused.
 func (h *httpContext) OnHttpRequestBody(size int, end bool) types.Action {
-	if h.stream.phase != phaseHeld && h.stream.phase != phaseReserving && !end {
-		h.stream.received += size
-		return types.ActionContinue
-	}
-	return h.run("request body", types.DataStopIterationAndWatermark, func() action { return h.stream.requestBody(size, end) })
+	return sdkAction(h.stream.OnRequestBody(size, end), types.DataStopIterationAndWatermark)
 }
 
 // OnHttpRequestTrailers implements types.HttpContext.
 func (h *httpContext) OnHttpRequestTrailers(int) types.Action {
-	return h.run("request trailers", types.ActionPause, h.stream.requestTrailers)
+	return sdkAction(h.stream.OnRequestTrailers(), types.ActionPause)
 }
 
 // OnHttpResponseHeaders implements types.HttpContext.
 func (h *httpContext) OnHttpResponseHeaders(_ int, end bool) types.Action {
-	callback(h.stream.context, "response headers", func() { h.stream.responseHeaders(end) }, nil)
+	h.stream.OnResponseHeaders(end)
 	return types.ActionContinue
 }
 
 // OnHttpResponseBody implements types.HttpContext.
 func (h *httpContext) OnHttpResponseBody(size int, end bool) types.Action {
-	if h.stream.firstBytes && !end && !h.stream.reads() { // a stream of tokens comes in thousands of parts
-		return types.ActionContinue
-	}
-	callback(h.stream.context, "response body", func() { h.stream.responseBody(size, end) }, nil)
+	h.stream.OnResponseBody(size, end)
 	return types.ActionContinue
 }
 
 // OnHttpResponseTrailers implements types.HttpContext.
 func (h *httpContext) OnHttpResponseTrailers(int) types.Action {
-	h.stream.responseTrailers()
+	h.stream.OnResponseTrailers()
 	return types.ActionContinue
 }
 
-// OnHttpStreamDone is called when the gateway logs the request and when it is done with it, in either order. The first
-// call counts.
-func (h *httpContext) OnHttpStreamDone() {
-	if h.stream.phase == phaseDone {
-		return
-	}
-	callback(h.stream.context, "the end of a stream", h.stream.done, h.stream.recovered)
-}
+// OnHttpStreamDone is called when the gateway logs the request and when it is done with it, in either order.
+func (h *httpContext) OnHttpStreamDone() { h.stream.OnDone() }

@@ -9,41 +9,42 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/core"
 )
 
 // sdkGateway is the part of a Gateway that is the same on both gateways.
 type sdkGateway struct{}
 
-// KV implements Gateway.
+// KV implements core.Gateway.
 func (sdkGateway) KV() lb.KV { return sharedData{} }
 
-// Now implements Gateway.
+// Now implements core.Gateway.
 func (sdkGateway) Now() time.Duration { return monotonic() }
 
-// Random implements Gateway.
+// Random implements core.Gateway.
 func (sdkGateway) Random() uint64 { return rand.Uint64() }
 
-// Metrics implements Gateway.
-func (sdkGateway) Metrics() Metrics { return sdkMetrics{} }
+// Metrics implements core.Gateway.
+func (sdkGateway) Metrics() core.Metrics { return sdkMetrics{} }
 
-// Enter implements Gateway.
+// Enter implements core.Gateway.
 func (sdkGateway) Enter(context uint32) { _ = proxywasm.SetEffectiveContext(context) }
 
-// SetTick implements Gateway.
+// SetTick implements core.Gateway.
 func (sdkGateway) SetTick(context uint32, period time.Duration) (err error) {
 	asPlugin(context, func() { err = proxywasm.SetTickPeriodMilliSeconds(uint32(period.Milliseconds())) })
 	return err
 }
 
-// Leave implements Gateway.
-func (sdkGateway) Leave(context uint32) { asPlugin(context, proxywasm.PluginDone) }
+// PluginDone implements core.Gateway.
+func (sdkGateway) PluginDone(context uint32) { asPlugin(context, proxywasm.PluginDone) }
 
-// Log implements Gateway.
-func (sdkGateway) Log(l Level, text string) {
+// Log implements core.Gateway.
+func (sdkGateway) Log(l core.Level, text string) {
 	switch l {
-	case Info:
+	case core.Info:
 		proxywasm.LogInfo("warmgate: " + text)
-	case Warn:
+	case core.Warn:
 		proxywasm.LogWarn("warmgate: " + text)
 	default:
 		proxywasm.LogError("warmgate: " + text)
@@ -81,17 +82,17 @@ const (
 // sdkMetrics are the gateway's statistics.
 type sdkMetrics struct{}
 
-// Counter implements Metrics.
+// Counter implements core.Metrics.
 func (sdkMetrics) Counter(name string) uint32 { return defineMetric(counterMetric, name) }
 
-// Gauge implements Metrics.
+// Gauge implements core.Metrics.
 func (sdkMetrics) Gauge(name string) uint32 { return defineMetric(gaugeMetric, name) }
 
-// Histogram implements Metrics.
+// Histogram implements core.Metrics.
 func (sdkMetrics) Histogram(name string) uint32 { return defineMetric(histogramMetric, name) }
 
-// Add implements Metrics.
+// Add implements core.Metrics.
 func (sdkMetrics) Add(id uint32, n int64) { addMetric(id, n) }
 
-// Set implements Metrics.
+// Set implements core.Metrics.
 func (sdkMetrics) Set(id uint32, n uint64) { recordMetric(id, n) }

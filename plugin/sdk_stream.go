@@ -16,7 +16,7 @@ func property(path ...string) string {
 	return string(v)
 }
 
-// RequestHeaders implements Stream.
+// RequestHeaders implements core.GatewayStream.
 func (s sdkStream) RequestHeaders() [][2]string {
 	headers, err := proxywasm.GetHttpRequestHeaders()
 	if err != nil {
@@ -25,7 +25,7 @@ func (s sdkStream) RequestHeaders() [][2]string {
 	return headers
 }
 
-// RequestBody implements Stream.
+// RequestBody implements core.GatewayStream.
 func (s sdkStream) RequestBody(max int) []byte {
 	b, err := proxywasm.GetHttpRequestBody(0, max)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s sdkStream) RequestBody(max int) []byte {
 	return b
 }
 
-// ResponseBody implements Stream.
+// ResponseBody implements core.GatewayStream.
 func (s sdkStream) ResponseBody(from, max int) []byte {
 	b, err := proxywasm.GetHttpResponseBody(from, max)
 	if err != nil {
@@ -43,24 +43,24 @@ func (s sdkStream) ResponseBody(from, max int) []byte {
 	return b
 }
 
-// Client implements Stream.
+// Client implements core.GatewayStream.
 func (s sdkStream) Client() string { return property("source", "address") }
 
-// Served implements Stream.
-func (s sdkStream) Served() string { return property("upstream", "address") }
+// ServedBy implements core.GatewayStream.
+func (s sdkStream) ServedBy() string { return property("upstream", "address") }
 
-// Details implements Stream.
+// Details implements core.GatewayStream.
 func (s sdkStream) Details() string { return property("response", "code_details") }
 
-// SetRequestHeader implements Stream.
+// SetRequestHeader implements core.GatewayStream.
 func (s sdkStream) SetRequestHeader(name, value string) {
 	_ = proxywasm.ReplaceHttpRequestHeader(name, value)
 }
 
-// RemoveResponseHeader implements Stream.
+// RemoveResponseHeader implements core.GatewayStream.
 func (s sdkStream) RemoveResponseHeader(name string) { _ = proxywasm.RemoveHttpResponseHeader(name) }
 
-// ResponseHeader implements Stream.
+// ResponseHeader implements core.GatewayStream.
 func (s sdkStream) ResponseHeader(name string) string {
 	v, err := proxywasm.GetHttpResponseHeader(name)
 	if err != nil {
@@ -69,23 +69,23 @@ func (s sdkStream) ResponseHeader(name string) string {
 	return v
 }
 
-// SetResponseHeader implements Stream. A header that cannot be set is only missed by whoever debugs.
+// SetResponseHeader implements core.GatewayStream. A header that cannot be set is only missed by whoever debugs.
 func (s sdkStream) SetResponseHeader(name, value string) {
 	_ = proxywasm.ReplaceHttpResponseHeader(name, value)
 }
 
-// Note implements Stream: the access log finds the text as %FILTER_STATE(wasm.warmgate:PLAIN)%.
-func (s sdkStream) Note(text string) {
+// SetNote implements core.GatewayStream: the access log finds the text as %FILTER_STATE(wasm.warmgate:PLAIN)%.
+func (s sdkStream) SetNote(text string) {
 	_ = proxywasm.SetProperty([]string{"warmgate"}, []byte(text))
 }
 
-// Noted implements Stream.
-func (s sdkStream) Noted() string { return property("warmgate") }
+// Note implements core.GatewayStream.
+func (s sdkStream) Note() string { return property("warmgate") }
 
-// Resume implements Stream.
+// Resume implements core.GatewayStream.
 func (s sdkStream) Resume() { _ = proxywasm.ResumeHttpRequest() }
 
-// Reply implements Stream.
+// Reply implements core.GatewayStream.
 func (s sdkStream) Reply(status int, headers [][2]string, body string) {
 	_ = proxywasm.SendHttpResponseWithDetail(uint32(status), "warmgate", headers, []byte(body), -1)
 }

@@ -36,6 +36,8 @@ func TestLayers(t *testing.T) {
 		{"lb", []string{"os"}, nil, "lb imports os: it must do no I/O"},
 		{"lb/storetest", []string{"net/http"}, nil, "lb/storetest imports net/http: it must do no I/O"},
 		{"plugin/config", []string{sdkPackage}, []string{sdkPackage}, "plugin/config imports " + sdkPackage + ": only " + strings.Join(sdkFolders, ", ") + " may"},
+		{"plugin/core", []string{sdkPackage}, []string{sdkPackage}, "plugin/core imports " + sdkPackage + ": only " + strings.Join(sdkFolders, ", ") + " may"},
+		{"plugin/core", []string{"os"}, nil, "plugin/core imports os: it must do no I/O"},
 		{"plugin/discovery", []string{module + "/x"}, []string{sdkPackage}, "plugin/discovery depends on " + sdkPackage},
 		{"plugin", []string{sdkPackage, "os"}, []string{sdkPackage}, ""},
 		{"lbx", []string{"os"}, nil, ""}, // not below lb
@@ -63,6 +65,24 @@ func TestHeavyImports(t *testing.T) {
 	}
 	if got := strings.Join(layers(packages), "; "); got != "lb imports fmt: too big for the artifacts" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestBuildTags(t *testing.T) {
+	const problem = ": a build constraint: this folder is the same in every build"
+	for _, c := range []struct{ name, text, want string }{
+		{"plugin/core/a.go", "package core\n", ""},
+		{"plugin/core/a_test.go", "package core\n", ""},
+		{"plugin/core/a.go", "//go:build envoy\n\npackage core\n", "plugin/core/a.go" + problem},
+		{"plugin/core/a.go", "//go:build !envoy\n\npackage core\n", "plugin/core/a.go" + problem},
+		{"plugin/core/a.go", "//go:build wasm\n\npackage core\n", "plugin/core/a.go" + problem},
+		{"plugin/core/a_wasip1.go", "package core\n", "plugin/core/a_wasip1.go" + problem},
+		{"plugin/a.go", "//go:build envoy\n\npackage main\n", ""},
+		{"plugin/core/b/a.go", "//go:build envoy\n\npackage b\n", ""},
+	} {
+		if got := strings.Join(buildTags(c.name, []byte(c.text)), "; "); got != c.want {
+			t.Errorf("%s, %q: got %q, want %q", c.name, c.text, got, c.want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io"
@@ -22,10 +23,15 @@ const (
 
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM, and
 // the same input gives the same output.
-var pure = []string{"internal/wire", "lb", "metrics", "redisclient", "plugin/config", "plugin/discovery"}
+var pure = []string{
+	"internal/wire", "lb", "metrics", "redisclient", "plugin/config", "plugin/core", "plugin/discovery",
+}
 
 // sdkFolders lists the only folders that may import the SDK: the plugin, and those that it and its parts are measured by.
 var sdkFolders = []string{"plugin", "e2e/bench/overhead/readbody", "e2e/bench/scraper/parsepage"}
+
+// untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
+var untagged = []string{"plugin/core"}
 
 // impure lists what a pure folder's own code may not import: a way to the outside world.
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
@@ -127,6 +133,29 @@ func artifactPackages(packages []pkg) map[string]bool {
 // pureFolder tells whether the file lies in a pure folder.
 func pureFolder(file string) bool {
 	return slices.ContainsFunc(pure, func(folder string) bool { return strings.HasPrefix(file, folder+"/") })
+}
+
+// buildTags returns the build constraints of one Go file of an untagged folder, those in the file's name included.
+func buildTags(name string, text []byte) []string {
+	if !slices.Contains(untagged, path.Dir(name)) {
+		return nil
+	}
+	context := build.Default
+	context.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+	var problems []string
+	for _, goos := range []string{"linux", "wasip1"} {
+		context.GOOS = goos
+		if goos == "wasip1" {
+			context.GOARCH = "wasm"
+		}
+		for _, tags := range [][]string{nil, {"envoy"}} {
+			context.BuildTags = tags
+			if match, err := context.MatchFile(path.Dir(name), path.Base(name)); err != nil || !match {
+				problems = append(problems, name+": a build constraint: this folder is the same in every build")
+			}
+		}
+	}
+	return slices.Compact(problems)
 }
 
 // clockReads returns the uses of the clock in one Go file.

@@ -39,6 +39,7 @@ func run() ([]string, error) {
 		switch {
 		case strings.HasSuffix(name, ".go"):
 			problems = append(problems, lengths(name, text)...)
+			problems = append(problems, buildTags(name, text)...)
 			if pureFolder(name) && !strings.HasSuffix(name, "_test.go") {
 				problems = append(problems, clockReads(name, text)...)
 			}

@@ -50,7 +50,7 @@ func TestNames(t *testing.T) {
 	for _, k := range config.Keys() {
 		keys.WriteString(k.Name + ".")
 	}
-	wire := read(t, "plugin/*.go") + read(t, "envoy-config/*.yaml")
+	wire := read(t, "plugin/*.go") + read(t, "plugin/core/*.go") + read(t, "envoy-config/*.yaml")
 	for _, d := range documents(t) {
 		if m := absolutePath.FindString(d.text); m != "" {
 			t.Errorf("%s: absolute path: %s", d.name, m)
@@ -86,20 +86,20 @@ func TestLimits(t *testing.T) {
 		{"README_ZH.md", "最多 256 个集群", "lb/memstore/keys.go", `tableSlots += 256\b`},
 		{"README.md", "4096 endpoints in a cluster", "lb/memstore/table.go", `maxRows += 4096\b`},
 		{"README_ZH.md", "最多 4096 个端点", "lb/memstore/table.go", `maxRows += 4096\b`},
-		{"README.md", "At most 64 endpoints of a cluster have gauges", "plugin/publish.go", `maxGauges += 64\b`},
-		{"README_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/publish.go", `maxGauges += 64\b`},
-		{"docs/metrics.md", "at most 8192 over its life", "plugin/publish.go", `maxNames += 8192\b`},
-		{"docs/metrics.md", "older than 10 seconds", "plugin/admin.go", `staleAfter += 10 \* time.Second`},
-		{"README.md", "returned within 6 seconds", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
-		{"README_ZH.md", "6 秒内收回", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
-		{"docs/higress.md", "lists of 64 KiB and more", "plugin/gateway_higress.go", `bigHostList += 64 << 10`},
-		{"docs/higress.md", "every 250 ms", "plugin/gateway_higress.go", `hostListAge += 250 \* time.Millisecond`},
+		{"README.md", "At most 64 endpoints of a cluster have gauges", "plugin/core/publish.go", `maxGauges += 64\b`},
+		{"README_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/core/publish.go", `maxGauges += 64\b`},
+		{"docs/metrics.md", "at most 8192 over its life", "plugin/core/publish.go", `maxNames += 8192\b`},
+		{"docs/metrics.md", "older than 10 seconds", "plugin/core/admin.go", `staleAfter += 10 \* time.Second`},
+		{"README.md", "returned within 6 seconds", "plugin/core/vm.go", `leaseTTL += 5 \* time.Second`},
+		{"README_ZH.md", "6 秒内收回", "plugin/core/vm.go", `leaseTTL += 5 \* time.Second`},
+		{"docs/higress.md", "lists of 64 KiB and more", "plugin/core/higress.go", `bigHostList += 64 << 10`},
+		{"docs/higress.md", "every 250 ms", "plugin/core/higress.go", `hostListAge += 250 \* time.Millisecond`},
 		{"ARCHITECTURE.md", "at most 160 leases of dead owners", "redisclient/lua/beat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
 		{"ARCHITECTURE.md", "about 320 of the owner's own", "redisclient/lua/beat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
 		{"ARCHITECTURE.md", "TTL of 100 ms", "redisclient/lua/beat.lua", `'NX', 'PX', 100\b`},
 		{"ARCHITECTURE.md", "50 leases at a time", "redisclient/store_beat.go", `batch = 50\b`},
 		{"ARCHITECTURE.md", "more than 128 endpoints", "redisclient/view.go", `most = 128\b`},
-		{"ARCHITECTURE.md", "by 4 ms", "plugin/wake.go", `punctual = 4 \* time.Millisecond`},
+		{"ARCHITECTURE.md", "by 4 ms", "plugin/core/wake.go", `maxLate = 4 \* time.Millisecond`},
 		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
 	} {

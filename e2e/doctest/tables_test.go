@@ -155,14 +155,14 @@ func TestCausesTable(t *testing.T) {
 	}
 }
 
-// TestResultsTable holds the table of results to those that plugin/engines.go counts, in their order.
+// TestResultsTable holds the table of results to those that plugin/core/engines.go counts, in their order.
 func TestResultsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("results")
 	if tab == nil {
 		t.Fatal("docs/metrics.md: no table of results")
 	}
 	var want []string
-	for _, result := range constants(t, "engines.go", "heard") {
+	for _, result := range constants(t, "engines.go", "Scrape") {
 		want = append(want, "`"+result+"`")
 	}
 	if have := tab.column(0); !slices.Equal(have, want) {
@@ -170,7 +170,7 @@ func TestResultsTable(t *testing.T) {
 	}
 }
 
-// TestStatsTable holds docs/metrics.md to the constants in plugin/stats.go and to the labels that the plugin writes.
+// TestStatsTable holds docs/metrics.md to the constants in plugin/core/stats.go and to the labels that the plugin writes.
 func TestStatsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("stats")
 	if tab == nil {
@@ -184,7 +184,7 @@ func TestStatsTable(t *testing.T) {
 	slices.Sort(have)
 	slices.Sort(want)
 	if !slices.Equal(have, want) {
-		t.Errorf("documented\n%v\nin plugin/stats.go\n%v", have, want)
+		t.Errorf("documented\n%v\nin plugin/core/stats.go\n%v", have, want)
 	}
 	for _, r := range tab.rows[1:] {
 		counter := strings.HasSuffix(r[0], "_total`")
@@ -203,7 +203,7 @@ func TestStatsTable(t *testing.T) {
 	}
 }
 
-// statistics returns the values of the constants stat... in plugin/stats.go.
+// statistics returns the values of the constants stat... in plugin/core/stats.go.
 func statistics(t *testing.T) []string {
 	t.Helper()
 	return constants(t, "stats.go", "stat")
@@ -213,7 +213,7 @@ func statistics(t *testing.T) []string {
 func constants(t *testing.T, file, prefix string) []string {
 	t.Helper()
 	var values []string
-	for _, decl := range source(t, filepath.Join(root(t), "plugin", file)).Decls {
+	for _, decl := range source(t, filepath.Join(root(t), "plugin/core", file)).Decls {
 		constants, ok := decl.(*ast.GenDecl)
 		if !ok || constants.Tok != token.CONST {
 			continue
@@ -236,7 +236,7 @@ func constants(t *testing.T, file, prefix string) []string {
 // writtenLabels returns the labels in the plugin's string literals, sorted.
 func writtenLabels(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root(t), "plugin", "*.go"))
+	files, err := filepath.Glob(filepath.Join(root(t), "plugin/core", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,204 @@
+package core
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/discovery"
+)
+
+const (
+	AdminTimeoutMillis = 2000
+	// staleAfter is how long a list of endpoints is trusted after the last good answer, or staleTerms poll intervals if
+	// that is longer.
+	staleAfter = 10 * time.Second
+	staleTerms = 3
+	// hungAfter is how much longer it is trusted while the admin interface does not answer at all: it runs in the thread
+	// that also learns of new endpoints, and while that one is busy, say with compiling new code, the list cannot change.
+	hungAfter = time.Minute
+	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts asking: parsing
+	// the answer takes milliseconds that a worker should rather spend on requests.
+	leaderSlack = 3 * time.Second
+)
+
+// Statuses of pages of the admin interface.
+const (
+	refused  = "403" // by filters on the way to it
+	timedOut = "504" // by Envoy, after adminTimeoutMillis
+)
+
+// TooLong stands in for the status of a page of which nothing was read, as it has more than MaxClustersText bytes.
+var TooLong = "more than " + strconv.Itoa(discovery.MaxClustersText>>20) + " MiB"
+
+// adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader,
+// asks and publishes a digest in shared memory; all read it.
+type adminPoller struct {
+	kv          lb.KV
+	leader      leadership
+	serves      bool // this VM serves requests: it is a worker's
+	busy        bool // a question is under way
+	requestedAt time.Duration
+	interval    time.Duration // the poll interval, as of the last question
+	digest      uint32        // version of the digest that views are from
+	views       map[string]*lb.View
+	last        []byte // the digest published in this VM's present leadership
+	subsets     subsets
+
+	where func() lb.Zone // asks the gateway where it is; nil when that was done
+	zone  lb.Zone
+
+	problem  string        // with the last answer, "" for none
+	loggedAt time.Duration // when it was said
+}
+
+func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
+	return &adminPoller{
+		kv: kv, leader: leadership{kv, id, keyLeader, leaderSlack},
+		views: map[string]*lb.View{}, subsets: subsets{kv: kv},
+	}
+}
+
+// due says whether this VM should ask now.
+func (a *adminPoller) due(now, interval time.Duration) bool {
+	if a.busy && now-a.requestedAt < 2*AdminTimeoutMillis*time.Millisecond {
+		return false
+	}
+	if now-a.requestedAt < interval && a.requestedAt > 0 {
+		return false
+	}
+	leads, taken := a.leader.lead(now, interval, a.serves)
+	if taken {
+		a.last, a.subsets.last = nil, nil // another has published since
+	}
+	if !leads {
+		return false
+	}
+	a.busy, a.requestedAt, a.interval = true, now, interval
+	return true
+}
+
+// received takes an answer of the admin interface. It returns what was wrong with it, if anything.
+func (a *adminPoller) received(now time.Duration, body []byte, status string) (problem string) {
+	a.busy = false
+	switch status {
+	case "200":
+	case timedOut:
+		a.extend(now)
+		return "the admin interface did not answer in " + strconv.Itoa(AdminTimeoutMillis) + " ms when asked for endpoints"
+	default:
+		return "the admin interface answered " + strconv.Quote(status) + " when asked for endpoints"
+	}
+	// A fleet without endpoints is a valid answer; a page without a single statistic is none.
+	if !bytes.Contains(body, []byte("::")) {
+		return "the admin interface answered without any cluster"
+	}
+	digest := discovery.AppendDigest(nil, discovery.ParseClusters(body))
+	if string(digest) != string(a.last) {
+		if err := a.kv.Set(keyDigest, digest, 0); err != nil {
+			return "publishing the endpoints: " + err.Error()
+		}
+		a.last = digest
+	}
+	if err := a.setMoment(keyFresh, now+a.trustedFor()); err != nil {
+		return "publishing the endpoints: " + err.Error()
+	}
+	return ""
+}
+
+// moment reads a time that the leader has published, 0 if it has not.
+func (a *adminPoller) moment(key string) time.Duration {
+	val, _, err := a.kv.Get(key)
+	if err != nil || len(val) != 8 {
+		return 0
+	}
+	return time.Duration(binary.LittleEndian.Uint64(val))
+}
+
+// setMoment publishes a time.
+func (a *adminPoller) setMoment(key string, at time.Duration) error {
+	return a.kv.Set(key, binary.LittleEndian.AppendUint64(nil, uint64(at)), 0)
+}
+
+// trustedFor is how long a list of endpoints is trusted without another answer.
+func (a *adminPoller) trustedFor() time.Duration { return max(staleAfter, staleTerms*a.interval) }
+
+// trusted says whether the list of endpoints may still be used.
+func (a *adminPoller) trusted(now time.Duration) bool {
+	return now <= a.moment(keyFresh) || now <= a.moment(keyHung)
+}
+
+// extend lets a list be trusted for longer, if it still is, as the admin interface hangs.
+func (a *adminPoller) extend(now time.Duration) {
+	if !a.trusted(now) {
+		return
+	}
+	until := min(now+a.trustedFor(), a.moment(keyFresh)+hungAfter)
+	_ = a.setMoment(keyHung, until) // if it fails, the list is stale at its time
+}
+
+// worthLogging says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is
+// mentioned again after a while only.
+func (a *adminPoller) worthLogging(now time.Duration, problem string) bool {
+	if problem == a.problem && now-a.loggedAt < logEvery {
+		return false
+	}
+	a.problem, a.loggedAt = problem, now
+	return problem != ""
+}
+
+// view returns what is known of a cluster, for a request. A VM that has just been made knows nothing before its first
+// tick unless it looks now.
+func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
+	a.serves = true
+	if a.digest == 0 {
+		a.refresh(now)
+	}
+	return a.views[cluster]
+}
+
+// refresh reads what the leader has published. Views that have not changed stay the same value.
+func (a *adminPoller) refresh(now time.Duration) {
+	if !a.trusted(now) {
+		clear(a.views)
+		a.digest = 0
+		return
+	}
+	digest, version, err := a.kv.Get(keyDigest)
+	a.subsets.refresh() // no older than the digest: its clusters are looked at before they are published
+	if err != nil || version == a.digest {
+		return
+	}
+	clusters, err := discovery.ParseDigest(digest)
+	if err != nil {
+		return
+	}
+	if a.where != nil {
+		a.zone, a.where = a.where(), nil
+	}
+	a.digest = version
+	for name := range a.views {
+		if _, ok := clusters[name]; !ok {
+			delete(a.views, name)
+		}
+	}
+	for name, endpoints := range clusters {
+		if old := a.views[name]; old == nil || !sameEndpoints(old.Endpoints, endpoints) {
+			a.views[name] = &lb.View{Cluster: name, Endpoints: endpoints, Zone: a.zone}
+		}
+	}
+}
+
+func sameEndpoints(a, b []lb.Endpoint) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,110 @@
+package core
+
+import "time"
+
+// This file is where the gateway's callbacks come in. Each runs in the context that it is for, and guarded.
+
+// firstTick is when the first tick of a configuration comes: until the endpoints are known, requests are balanced
+// natively and no cap applies.
+const firstTick = 10 * time.Millisecond
+
+// callback runs one of the gateway's callbacks in the context that it is for.
+func (v *VM) callback(context uint32, name string, f, recovered func()) {
+	v.current = context
+	v.guard(name, f, recovered)
+}
+
+// Context returns the gateway's context that the running callback is for.
+func (v *VM) Context() uint32 { return v.current }
+
+// NewPlugin returns a configuration that has not been read yet, for a context of the gateway.
+func (v *VM) NewPlugin(context uint32) *Plugin { return &Plugin{vm: v, context: context} }
+
+// OnStart puts the configuration that read returns, with the name of its plugin, in force in place of p. It returns nil
+// when the gateway should refuse it and keep the previous one.
+func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin) {
+	v := p.vm
+	v.callback(p.context, "the start of a configuration", func() {
+		name, raw := read()
+		next, ok := v.configure(name, raw, v.kind)
+		if !ok {
+			return
+		}
+		v.retire(p) // the gateway may start a context again
+		next.context = p.context
+		v.setTick(next, v.now(), firstTick)
+		started = next
+	}, nil)
+	return started
+}
+
+// OnDone is called when the gateway is about to drop the configuration. It returns false when the gateway must keep it
+// until Gateway.PluginDone is called.
+func (p *Plugin) OnDone() bool {
+	done := true
+	p.vm.callback(p.context, "the end of a configuration", func() { done = p.vm.done(p) }, nil)
+	return done
+}
+
+// OnTick does what is due.
+func (p *Plugin) OnTick() {
+	p.vm.callback(p.context, "a tick", func() { p.vm.tick(p) }, nil)
+}
+
+// NewStream returns the state of a request that begins under the configuration.
+func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
+	return &Stream{GatewayStream: s, context: context, plugin: p}
+}
+
+// run guards a callback that may hold the request.
+func (s *Stream) run(name string, f func() Action) Action {
+	a := Proceed
+	s.plugin.vm.callback(s.context, name, func() { a = f() }, s.recovered)
+	return a
+}
+
+// OnRequestHeaders is called once, with end when the request has no body.
+func (s *Stream) OnRequestHeaders(end bool) Action {
+	return s.run("request headers", func() Action { return s.requestHeaders(end) })
+}
+
+// OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
+func (s *Stream) OnRequestBody(size int, end bool) Action {
+	if s.phase != phaseHeld && s.phase != phaseReserving && !end {
+		s.received += size
+		return Proceed
+	}
+	return s.run("request body", func() Action { return s.requestBody(size, end) })
+}
+
+// OnRequestTrailers is called when the body was followed by trailers.
+func (s *Stream) OnRequestTrailers() Action {
+	return s.run("request trailers", s.requestTrailers)
+}
+
+// OnResponseHeaders is called once, with end when the response has no body.
+func (s *Stream) OnResponseHeaders(end bool) {
+	s.plugin.vm.callback(s.context, "response headers", func() { s.responseHeaders(end) }, nil)
+}
+
+// OnResponseBody is called for every part of the response's body: size bytes.
+func (s *Stream) OnResponseBody(size int, end bool) {
+	if s.firstBytes && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
+		return
+	}
+	s.plugin.vm.callback(s.context, "response body", func() { s.responseBody(size, end) }, nil)
+}
+
+// OnResponseTrailers is called when the response ends with trailers.
+func (s *Stream) OnResponseTrailers() { s.complete = true }
+
+// OnDone is called when the request is over, however it ended. The first call counts.
+func (s *Stream) OnDone() {
+	if s.Done() {
+		return
+	}
+	s.plugin.vm.callback(s.context, "the end of a stream", s.done, s.recovered)
+}
+
+// Done reports whether OnDone was called.
+func (s *Stream) Done() bool { return s.phase == phaseDone }

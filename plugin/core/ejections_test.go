@@ -1,0 +1,215 @@
+package core
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// ejectTerms are those of a configuration that ejects after two failures.
+var ejectTerms = &lb.ClusterConfig{Health: lb.HealthConfig{
+	ConsecutiveFailures: 2, EjectionTime: 10 * time.Second, MaxEjectionTime: 5 * time.Minute, MaxEjectionPercent: 50,
+}}
+
+// ejects lets a worker see an endpoint fail often enough to eject it.
+func (d *fakeDriver) ejects(worker int, addr string) {
+	for range 2 {
+		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure}, ejectTerms)
+	}
+}
+
+// chooses reports whether the worker still chooses the endpoint, when the others have all they can take.
+func (d *fakeDriver) chooses(worker int, addr string) bool {
+	cl := d.workers[worker].vm.clusters[fakeCluster]
+	candidates, _ := cl.health.Candidates(d.now, d.view, ejectTerms, 0)
+	for _, c := range candidates {
+		if c.Addr == addr {
+			return true
+		}
+	}
+	return false
+}
+
+// startEjections returns a process of three workers that know the cluster.
+func startEjections(t *testing.T) *fakeDriver {
+	t.Helper()
+	d := startFake(t, 3, 4, requestsConfig)
+	for i := range d.workers {
+		d.serve(i, 200)
+	}
+	return d
+}
+
+func TestEjectionsAreShared(t *testing.T) {
+	d := startEjections(t)
+	d.ejects(0, d.Addr(1))
+	d.advance(2 * tickPeriod)
+	for i := range d.workers {
+		if d.chooses(i, d.Addr(1)) {
+			t.Errorf("worker %d still chooses the endpoint that worker 0 has ejected", i)
+		}
+		if !d.chooses(i, d.Addr(0)) {
+			t.Errorf("worker %d does not choose an endpoint that is well", i)
+		}
+	}
+	d.advance(3 * time.Second)
+	if got := d.metrics.values[statEjections+";cluster="+fakeCluster]; got != 1 {
+		t.Errorf("one ejection was counted as %d", got)
+	}
+	d.ejects(2, d.Addr(2))
+	d.advance(2 * tickPeriod)
+	for i := range d.workers {
+		if d.chooses(i, d.Addr(1)) || d.chooses(i, d.Addr(2)) {
+			t.Errorf("worker %d: the second ejection took the place of the first", i)
+		}
+	}
+	d.advance(15 * time.Second)
+	for i := range d.workers {
+		if !d.chooses(i, d.Addr(1)) || !d.chooses(i, d.Addr(2)) {
+			t.Errorf("worker %d: an ejection of 10 s has not ended", i)
+		}
+	}
+	d.ejects(1, d.Addr(3))
+	d.advance(2 * tickPeriod)
+	val, _, err := d.kv.Get(keyEjections)
+	if entries := parseEjections(val)[fakeCluster].entries; err != nil || len(entries) != 32 {
+		t.Errorf("shared memory holds %d bytes (%v), want those of the one ejection that lasts", len(entries), err)
+	}
+}
+
+// What is written already is not written again, ten times a second.
+func TestEjectionsAreWrittenOnce(t *testing.T) {
+	d := startEjections(t)
+	writes := 0
+	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
+		if key == keyEjections {
+			writes++
+		}
+		return nil
+	}
+	d.ejects(0, d.Addr(1))
+	d.advance(5 * time.Second)
+	if writes != 1 {
+		t.Errorf("one ejection was written %d times", writes)
+	}
+}
+
+// A swap that another worker wins, or memory that fails, delays an ejection and does not lose it.
+func TestEjectionsAreTriedAgain(t *testing.T) {
+	for name, trouble := range map[string]error{"lost swap": lb.ErrMismatch, "host trouble": errors.New("host trouble")} {
+		t.Run(name, func(t *testing.T) {
+			d := startEjections(t)
+			failures := 0
+			d.kv.onSet = func(key string, _ []byte, _ uint32) error {
+				if key == keyEjections && failures < 3 {
+					failures++
+					return trouble
+				}
+				return nil
+			}
+			d.ejects(0, d.Addr(1))
+			d.advance(10 * tickPeriod)
+			if failures != 3 || d.chooses(1, d.Addr(1)) {
+				t.Errorf("after %d failed writes worker 1 chooses the endpoint: %v", failures, d.chooses(1, d.Addr(1)))
+			}
+		})
+	}
+}
+
+func TestEjectionsWithoutSharedMemory(t *testing.T) {
+	d := startEjections(t)
+	d.kv.broken = errors.New("host trouble")
+	d.ejects(0, d.Addr(1))
+	d.advance(time.Second)
+	if d.chooses(0, d.Addr(1)) {
+		t.Error("the worker that saw the failures needs no memory to act on them")
+	}
+	d.kv.broken = nil
+	d.advance(2 * tickPeriod)
+	if d.chooses(1, d.Addr(1)) {
+		t.Error("the ejection did not get through when memory was back")
+	}
+}
+
+func TestDamagedEjections(t *testing.T) {
+	d := startEjections(t)
+	name := "\x17\x00" + fakeCluster
+	for _, damage := range []string{
+		"", "\x00", "short", string(make([]byte, 24)), string(make([]byte, 25)), name, name + "12345678",
+		name + "12345678\xff\xff\xff\xff", name + "12345678\x18\x00\x00\x00" + string(make([]byte, 24)),
+	} {
+		if err := d.kv.Set(keyEjections, []byte(damage), 0); err != nil {
+			t.Fatal(err)
+		}
+		d.advance(2 * tickPeriod)
+		for _, e := range d.endpoints {
+			if !d.chooses(0, e.Addr) {
+				t.Errorf("%q ejects %s", damage, e.Addr)
+			}
+		}
+	}
+	d.ejects(0, d.Addr(1))
+	d.advance(2 * tickPeriod)
+	if d.chooses(1, d.Addr(1)) {
+		t.Error("after the damage ejections are not shared any more")
+	}
+}
+
+// Several clusters share the key: none loses what another writes, and what is old or over goes.
+func TestEjectionsOfSeveralClusters(t *testing.T) {
+	now := 10 * time.Hour
+	all := ejections{
+		"a":   {now, []byte("of a")},
+		"b":   {now - recordAge, []byte("of b")},
+		"old": {now - recordAge - 1, []byte("of old")},
+		"end": {now, nil},
+		"":    {now, []byte("of the one without a name")},
+	}
+	got := parseEjections(all.append(nil, now))
+	if len(got) != 3 {
+		t.Errorf("%d records are left: %v", len(got), got)
+	}
+	for _, name := range []string{"a", "b", ""} {
+		if string(got[name].entries) != string(all[name].entries) || got[name].written != all[name].written {
+			t.Errorf("%q: %v, want %v", name, got[name], all[name])
+		}
+	}
+	if raw := (ejections{}).append(nil, now); len(raw) == 0 || len(parseEjections(raw)) != 0 {
+		t.Errorf("nothing is written as %q", raw)
+	}
+}
+
+// Two workers that eject in the same moment both get through, also the first time.
+func TestEjectionsAtTheSameMoment(t *testing.T) {
+	d := startEjections(t)
+	second := false
+	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
+		if key == keyEjections && !second { // the other worker reads and writes between our read and our write
+			second = true
+			d.ejects(1, d.Addr(2))
+			d.workers[1].vm.exchangeEjections(d.now)
+		}
+		return nil
+	}
+	d.ejects(0, d.Addr(1))
+	d.advance(3 * tickPeriod)
+	for i := range d.workers {
+		if d.chooses(i, d.Addr(1)) || d.chooses(i, d.Addr(2)) {
+			t.Errorf("worker %d does not know both ejections", i)
+		}
+	}
+}
+
+func FuzzEjections(f *testing.F) {
+	f.Add([]byte("\x01\x00a12345678\x02\x00\x00\x00xy"))
+	f.Add([]byte{0})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for name, r := range parseEjections(raw) {
+			if len(name)+len(r.entries) > len(raw) {
+				t.Errorf("%q: %d bytes came out of %d", name, len(r.entries), len(raw))
+			}
+		}
+	})
+}

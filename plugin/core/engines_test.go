@@ -1,0 +1,362 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
+)
+
+const metricsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"health":{"slow_start":0}}}`
+
+// vllmPage is a page of vLLM's with so many requests in the batch.
+func vllmPage(running int) string {
+	return fmt.Sprintf("vllm:num_requests_running %d\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0.5\n", running)
+}
+
+// sampledVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are asked for.
+func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *ScrapeJob) {
+	t.Helper()
+	p, vms = demandingVMs(t, n, raw)
+	for _, v := range vms {
+		v.need(t, fakeCluster, 0)
+		v.announceDemand(p.now)
+	}
+	if j = vms[0].scrapeJobs(p.now)[fakeCluster]; j == nil {
+		t.Fatal("nobody is asked")
+	}
+	return p, vms, j
+}
+
+// published returns what the VMs have published.
+func (p *fakeProcess) published() map[string]lb.EngineSample {
+	p.t.Helper()
+	all, err := discovery.ParseReadings([]byte(p.kv.cells[keySamples+fakeCluster].val))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return all.By
+}
+
+// running returns a reading's requests in the batch.
+func running(r lb.EngineSample) float64 {
+	n, _ := r.Value(metrics.Running)
+	return n
+}
+
+func TestPagesAreChecked(t *testing.T) {
+	const addr = "10.0.0.1:8000"
+	for _, c := range []struct {
+		page, result string
+		ok           bool
+		counted, log string
+	}{
+		{vllmPage(1), ScrapeOK, true, "ok", ""},
+		{"vllm:num_requests_running 1\n", ScrapeOK, true, "ok", addr + " does not tell"},
+		{"<html>404</html>", ScrapeOK, false, "unreadable", addr + " answers, but not with metrics of a known engine"},
+		{"", ScrapeOK, false, "unreadable", "not with metrics"},
+		{"process_cpu_seconds_total 1\n", ScrapeOK, false, "unreadable", "not with metrics"},
+		{"", ScrapeStatus + " 404", false, "status", "status 404"},
+		{"", ScrapeTimeout, false, "timeout", "timeout"},
+		{"", ScrapeIncomplete, false, "incomplete", "incomplete"},
+		{"", ScrapeEncoded, false, "encoded", "encoded"},
+		{"", ScrapeUnreachable, false, "unreachable", "unreachable"},
+		{"", ScrapeNone, false, "none", "store_metrics"},
+	} {
+		p, vms, j := sampledVMs(t, 1, metricsConfig)
+		before := maps.Clone(p.metrics.values)
+		if ok := vms[0].addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
+			t.Errorf("%s %q is of use: %v", c.result, c.page, ok)
+		}
+		if name := statScrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
+			t.Errorf("%s %q is counted as %v", c.result, c.page, p.metrics.values)
+		}
+		if log := strings.Join(p.log, "\n"); !strings.Contains(log, c.log) || c.log == "" && strings.Contains(log, addr) {
+			t.Errorf("%s %q: the log says %q, want %q", c.result, c.page, log, c.log)
+		}
+		vms[0].publishSamples(p.now)
+		if _, there := p.kv.cells[keySamples+fakeCluster]; there != c.ok {
+			t.Errorf("%s %q is published: %v", c.result, c.page, there)
+		}
+	}
+}
+
+// One engine that goes wrong changes nothing of what is known of the others, nor what it said itself before.
+func TestOneBadPageOfMany(t *testing.T) {
+	p, vms, j := sampledVMs(t, 1, metricsConfig)
+	v := vms[0]
+	addrs := []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"}
+	first := p.now
+	for i, addr := range addrs {
+		v.addPage(first, j, addr, []byte(vllmPage(i)), ScrapeOK)
+	}
+	v.publishSamples(first)
+	for k, bad := range []string{"garbage", "", "\x00\xff\n{", "vllm:num_requests_running nonsense\n"} {
+		now := first + time.Duration(k+1)*time.Second
+		for i, addr := range addrs {
+			page := vllmPage(10*(k+1) + i)
+			if i == 1 {
+				page = bad
+			}
+			v.addPage(now, j, addr, []byte(page), ScrapeOK)
+		}
+		v.publishSamples(now)
+		got := p.published()
+		if r := got[addrs[1]]; r.At != first || r.FreshAt != first || running(r) != 1 {
+			t.Errorf("after %q its reading is %+v, want the one before it", bad, r)
+		}
+		for i, addr := range addrs {
+			if r := got[addr]; i != 1 && (r.At != now || running(r) != float64(10*(k+1)+i)) {
+				t.Errorf("after %q from another, %s has %+v", bad, addr, r)
+			}
+		}
+	}
+}
+
+func TestFaultsAreLoggedOnce(t *testing.T) {
+	p, vms, j := sampledVMs(t, 1, metricsConfig)
+	v := vms[0]
+	lines := func() int { return len(p.log) }
+	before := lines()
+	for range 100 {
+		v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+		p.now += time.Second
+	}
+	if got := lines() - before; got != 1 {
+		t.Errorf("a fault that lasts is %d times in the log", got)
+	}
+	v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeUnreachable)
+	v.addPage(p.now, j, "10.0.0.2:8000", nil, ScrapeTimeout)
+	if got := lines() - before; got != 3 {
+		t.Errorf("%d lines, want one for each engine and fault", got)
+	}
+	p.now += faultEvery
+	v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+	if got := lines() - before; got != 4 {
+		t.Errorf("%d lines; a fault that still lasts is told again after %v", got, faultEvery)
+	}
+	before = lines()
+	for i := range 10 * maxFaults {
+		v.logFault(p.now, fakeCluster, fmt.Sprint("fault ", i))
+	}
+	if got := lines() - before; got > maxFaults || len(v.readers.faults) > maxFaults {
+		t.Errorf("%d faults make %d lines, and %d are kept", 10*maxFaults, got, len(v.readers.faults))
+	}
+	p.now += faultEvery
+	before = lines()
+	v.logFault(p.now, fakeCluster, "one more")
+	if lines() != before+1 {
+		t.Error("once there were many faults, no new one is ever told")
+	}
+}
+
+func TestSamplesMerge(t *testing.T) {
+	const addr, other = "10.0.0.1:8000", "10.0.0.2:8000"
+	load := func(text string) (l metrics.Load) {
+		p, err := metrics.New(metrics.AnyEngine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Parse([]byte(text), &l)
+		return l
+	}
+	now := time.Hour
+	known := lb.EngineSample{Load: load(vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second, FreshAt: now - 2*time.Second, Page: 77, Counted: true}
+	at := func(r lb.EngineSample, at, seen time.Duration) lb.EngineSample {
+		if r.At, r.FreshAt = at, seen; r.ScrapedAt > 0 {
+			r.ScrapedAt = at
+		}
+		return r
+	}
+	newer := lb.EngineSample{Load: load(vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
+	report := lb.EngineSample{Load: load("vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
+	completed := report
+	completed.Page, completed.ScrapedAt, completed.Load = known.Page, known.ScrapedAt, known.Load
+	completed.Update(&report.Load)
+	for name, c := range map[string]struct {
+		h    pendingSamples
+		want map[string]lb.EngineSample
+	}{
+		"a newer page":                 {pendingSamples{scraped: map[string]lb.EngineSample{addr: newer}}, map[string]lb.EngineSample{addr: newer}},
+		"an older page":                {pendingSamples{scraped: map[string]lb.EngineSample{addr: at(newer, now-time.Minute, now-time.Minute)}}, map[string]lb.EngineSample{addr: known}},
+		"the same page":                {pendingSamples{scraped: map[string]lb.EngineSample{addr: {FreshAt: now}}}, map[string]lb.EngineSample{addr: at(known, known.At, now)}},
+		"the same page of nobody":      {pendingSamples{scraped: map[string]lb.EngineSample{other: {FreshAt: now}}}, map[string]lb.EngineSample{addr: known}},
+		"a report":                     {pendingSamples{reported: map[string]lb.EngineSample{addr: report}}, map[string]lb.EngineSample{addr: completed}},
+		"an older report":              {pendingSamples{reported: map[string]lb.EngineSample{addr: at(report, 1, 1)}}, map[string]lb.EngineSample{addr: known}},
+		"a report of a new one":        {pendingSamples{reported: map[string]lb.EngineSample{other: report}}, map[string]lb.EngineSample{addr: known, other: report}},
+		"one that has left":            {pendingSamples{scraped: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{other: true}}, map[string]lb.EngineSample{other: newer}},
+		"one that is not listed":       {pendingSamples{scraped: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{addr: true}}, map[string]lb.EngineSample{addr: known}},
+		"a page and an earlier report": {pendingSamples{scraped: map[string]lb.EngineSample{addr: newer}, reported: map[string]lb.EngineSample{addr: at(report, now-1, now-1)}}, map[string]lb.EngineSample{addr: newer}},
+	} {
+		all := discovery.Readings{By: map[string]lb.EngineSample{addr: known}}
+		c.h.mergeInto(&all, now)
+		if !maps.Equal(all.By, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
+		}
+	}
+	// A report that was published before a page that is a little older stays true, and the page says the rest.
+	all := discovery.Readings{By: map[string]lb.EngineSample{addr: completed}}
+	late := at(newer, now-time.Millisecond, now-time.Millisecond)
+	(&pendingSamples{scraped: map[string]lb.EngineSample{addr: late}}).mergeInto(&all, now)
+	got := all.By[addr]
+	waits, _ := got.Value(metrics.Waiting)
+	if running(got) != 6 || waits != 3 || got.ScrapedAt != late.ScrapedAt || got.At != now || got.Page != 78 {
+		t.Errorf("a page behind a report: %+v", got)
+	}
+	all = discovery.Readings{By: map[string]lb.EngineSample{addr: known}}
+	new(pendingSamples).mergeInto(&all, known.FreshAt+demandAge+1)
+	if len(all.By) != 0 {
+		t.Error("what was heard too long ago is kept")
+	}
+}
+
+// In Higress a page stands until the next health check. Reading it again says that it stands, and nothing else: neither
+// when it was made, nor what was in flight then. All VMs know which one was read last.
+func TestStoredPages(t *testing.T) {
+	const addr = "10.0.0.1:8000"
+	p, vms, _ := sampledVMs(t, 2, metricsConfig)
+	start := p.now
+	read := func(worker int, page string) lb.EngineSample {
+		t.Helper()
+		p.now += time.Second
+		v := vms[worker]
+		v.refreshSamples(p.now)
+		v.addPage(p.now, v.scrapeJobs(p.now)[fakeCluster], addr, []byte(page), ScrapeOK)
+		v.publishSamples(p.now)
+		return p.published()[addr]
+	}
+	first := read(0, vllmPage(5))
+	if first.At != p.now || running(first) != 5 || !first.Counted {
+		t.Fatalf("%+v", first)
+	}
+	for i := range 4 {
+		if r := read(i%2, vllmPage(5)); r.At != first.At || r.FreshAt != p.now {
+			t.Errorf("%v later the same page makes a reading of %v, seen at %v", p.now-first.At, r.At-start, r.FreshAt-start)
+		}
+	}
+	seen := p.now
+	for i := range 4 { // whoever reads it, and however often, garbage does not freshen what was said before
+		if r := read(i%2, "garbage"); r.At != first.At || r.FreshAt != seen {
+			t.Errorf("garbage makes a reading of %v, seen at %v", r.At-start, r.FreshAt-start)
+		}
+	}
+	if r := read(1, vllmPage(5)); r.FreshAt != p.now {
+		t.Errorf("the page from before is back, and seen at %v", r.FreshAt-start)
+	}
+	if r := read(1, vllmPage(6)); r.At != p.now || running(r) != 6 {
+		t.Errorf("a new page makes the reading %+v", r)
+	}
+	// Another configuration looks for other names in the same page.
+	if !p.configure(strings.Replace(metricsConfig, `{"debug`, `{"metric_policy":"least","target_metric":"my_gauge","debug`, 1)) {
+		t.Fatal("refused")
+	}
+	for _, v := range vms {
+		v.need(t, fakeCluster, 0)
+		v.announceDemand(p.now)
+	}
+	if r := read(0, "my_gauge 3\n"+vllmPage(6)); r.At != p.now {
+		t.Errorf("for a new target the reading is %+v", r)
+	}
+	for range 3 {
+		if r := read(1, "my_gauge 3\n"+vllmPage(6)); r.FreshAt != p.now {
+			t.Errorf("with a target, the same page is seen at %v", r.FreshAt-start)
+		}
+	}
+}
+
+// What each VM hears is put together, whoever was first and whatever swaps were lost.
+func TestSamplesOfSeveralVMs(t *testing.T) {
+	p, vms, j := sampledVMs(t, 3, metricsConfig)
+	for i, v := range vms {
+		v.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), ScrapeOK)
+	}
+	lost := 2
+	p.kv.onSet = func(key string, _ []byte, _ uint32) error {
+		if lost--; lost >= 0 && strings.HasPrefix(key, keySamples) {
+			return lb.ErrMismatch
+		}
+		return nil
+	}
+	for range 2 {
+		for _, v := range vms {
+			v.publishSamples(p.now)
+		}
+	}
+	if n := len(p.published()); n != len(vms) {
+		t.Errorf("readings of %d engines are published, want %d", n, len(vms))
+	}
+	for i, v := range vms {
+		v.refreshSamples(p.now)
+		if n := v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second); n != len(vms) {
+			t.Errorf("VM %d knows of %d engines", i, n)
+		}
+	}
+	p.kv.onSet = nil
+	_ = p.kv.Set(keySamples+fakeCluster, []byte("damaged"), 0)
+	for i, v := range vms {
+		if v.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) != len(vms) {
+			t.Errorf("VM %d forgets what it knows for a value that is damaged", i)
+		}
+	}
+	vms[0].addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), ScrapeOK)
+	vms[0].publishSamples(p.now + 1)
+	if got := p.published(); len(got) != 1 || running(got["10.0.0.1:8000"]) != 7 {
+		t.Errorf("over a damaged value is written %+v", got)
+	}
+}
+
+// With Redis, other gateways have requests at an engine, too. If Redis does not say how many, what the engine says
+// counts all the same.
+func TestSamplesWithRedis(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	d := startRedis(t, server, 2, 2, "")
+	if !d.configure(strings.Replace(redisConfig(""), "global_least_request", config.EndpointMetrics, 1)) {
+		t.Fatal("refused")
+	}
+	for i := range d.endpoints {
+		d.Tell(i, vllmPage(0))
+	}
+	inflight := func() (counted, requests int64) {
+		for _, r := range d.published() {
+			if requests += r.Inflight.Requests; r.Counted {
+				counted++
+			}
+		}
+		return counted, requests
+	}
+	first := d.client(0, streamtest.Request{}) // from here on engines are asked
+	d.advance(2 * time.Second)
+	open := []*fakeClient{d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{}), d.client(0, streamtest.Request{})}
+	d.advance(2 * time.Second)
+	if counted, requests := inflight(); counted != 2 || requests != 4 {
+		t.Errorf("of 2 engines %d are published with what was in flight, %d requests in all; want 4", counted, requests)
+	}
+	d.redis.fate = redisRefuses
+	d.advance(2 * time.Second)
+	if counted, _ := inflight(); counted != 0 || len(d.published()) != 2 {
+		t.Errorf("without Redis %d of %d engines are published with what was in flight", counted, len(d.published()))
+	}
+	for addr, r := range d.published() {
+		if d.now-r.At > time.Second {
+			t.Errorf("without Redis, the reading of %s is %v old", addr, d.now-r.At)
+		}
+	}
+	d.redis.fate = redisAnswers
+	d.advance(3 * time.Second)
+	if counted, requests := inflight(); counted != 2 || requests != 4 {
+		t.Errorf("with Redis back, %d engines are published with what was in flight, %d requests in all", counted, requests)
+	}
+	for _, c := range append(open, first) {
+		c.Finish()
+	}
+	d.advance(2 * time.Second)
+	d.drained()
+}

@@ -1,0 +1,158 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// This file is how much work a request is taken to be. A client must not be able to make an endpoint look full with a
+// number: only bytes that have come count, and what is only claimed counts for twice what is typical at most.
+// Bytes that have come count at once, but not for longer than the rest keeps coming.
+
+const (
+	// mostTimes is how many times what is typical the answers to one request, or a body that cannot be read, count for
+	// at most.
+	mostTimes = 2
+	// openTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
+	// more has come for stallTime. It is not 0, so that several that come at once go to different endpoints.
+	openTokens = 1
+	stallTime  = time.Second
+	// maxLength bounds a content-length, so that sums with it cannot overflow.
+	maxLength = 1 << 40
+)
+
+// work is what a request is weighed by, and what its answer is compared with.
+type work struct {
+	model   modelKey
+	typical learned // of such requests, when it was weighed
+	info    prompt.Info
+	seen    int  // bytes of the body that info is of, 0 when nothing of it could be read
+	text    int  // length of the prompt's text, 0 if that is not known, or not all of it was seen
+	open    bool // the end of the body has not come yet
+	sampled bool // its answer is read for its usage
+}
+
+// bodyProgress is how much of a body had come, and when that was first seen.
+type bodyProgress struct {
+	at       time.Duration
+	received int
+}
+
+// estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
+// per token, and those it may generate. Together they are no more than the configured maximum.
+//
+// What was not seen of a body is taken to hold as much text as what was. The length of a body that cannot be read means
+// little: it may be an image, or nothing that an engine looks at.
+func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens int64) {
+	most := float64(c.MaxRequestTokens)
+	tokens := min(float64(size)/w.typical.bytesPerToken, mostTimes*w.typical.prompt)
+	if w.seen > 0 {
+		tokens = float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
+		tokens *= float64(max(size, w.seen)) / float64(w.seen)
+	}
+	promptTokens = int64(min(tokens, most))
+	if w.info.Shape == prompt.Embeddings || w.info.Shape == prompt.Rerank {
+		return promptTokens, 0
+	}
+	typical := min(math.Ceil(w.typical.output), most)
+	answer := cmp.Or(float64(w.info.MaxTokens), typical)
+	output := min(answer*float64(max(1, w.info.N)), mostTimes*typical)
+	return promptTokens, int64(min(output, most-float64(promptTokens)))
+}
+
+// estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
+func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
+	w := &s.work
+	w.model.cluster, w.model.guess, w.open = s.scope, guessOf(s.cfg), !ended
+	w.typical = s.plugin.vm.models.typical(w.model)
+	w.sampled = s.cluster.readsNextAnswer()
+	s.cluster.requests++
+	if p := s.chain; p != nil {
+		r.Blocks, r.PromptBytes, r.Uncached = p.blocks, p.length+max(0, size-w.seen), p.uncached
+	}
+	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
+	s.streams = w.info.Stream
+}
+
+// assumeTypical weighs a request of which nothing is read, for other configurations of its cluster that count tokens: as a
+// typical one.
+func (s *Stream) assumeTypical(r *lb.Request) {
+	typical := s.plugin.vm.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
+	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
+}
+
+// trackBody notes that a lease was granted before the end of the body, for what was read of it.
+func (s *Stream) trackBody() {
+	if s.work.open && s.work.seen > 0 {
+		s.plugin.vm.partial[s] = bodyProgress{s.plugin.vm.now(), s.received}
+	}
+}
+
+// releaseStalled amends the leases of requests whose bodies have stalled.
+func (v *VM) releaseStalled(now time.Duration) {
+	for s, p := range v.partial {
+		switch {
+		case s.received != p.received:
+			v.partial[s] = bodyProgress{now, s.received}
+		case now-p.at >= stallTime:
+			v.runAs(s, "a stalled request", s.stalled, s.recovered)
+		}
+	}
+}
+
+// stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
+// not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
+func (s *Stream) stalled() {
+	delete(s.plugin.vm.partial, s)
+	if s.phase != phaseLeased || s.firstBytes && s.streams {
+		return
+	}
+	s.reservation.plan.Tokens, s.reservation.plan.Prefix.Tokens = openTokens, 0
+	s.tokens = openTokens
+	s.store.Amend(s.now(), s.id, "", s.tokens)
+}
+
+// amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come from
+// now on, if that is much more or less. A prefill that is done does not count any more.
+func (s *Stream) amendWork() {
+	delete(s.plugin.vm.partial, s)
+	w := &s.work
+	if !w.open || s.phase != phaseLeased || s.firstBytes && s.streams {
+		return
+	}
+	w.open = false
+	size := max(s.received, s.traits.length)
+	promptTokens, outputTokens := w.estimate(s.cfg, size)
+	plan, cached := &s.reservation.plan, 0
+	plan.Tokens = promptTokens + outputTokens
+	if p := s.chain; p != nil {
+		plan.Prefix.Bytes = p.length + max(0, size-w.seen)
+		if !p.uncached {
+			plan.Prefix.Tokens = promptTokens
+		}
+	}
+	if s.addr == s.chosen {
+		cached = s.reservation.grant.Cached
+	}
+	tokens := plan.Work(cached)
+	if 4*max(tokens-s.tokens, s.tokens-tokens) > s.tokens {
+		s.tokens = tokens
+		s.store.Amend(s.now(), s.id, "", tokens)
+	}
+}
+
+// tenantID is whose the request is, 0 where no header names tenants.
+func (s *Stream) tenantID() uint64 {
+	name := s.cfg.Prefix.TenantHeader
+	if name == "" {
+		return 0
+	}
+	return xxhash.Sum64String(s.traits.header(name)) | 1
+}

@@ -1,0 +1,388 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// fakeProcess is a gateway process that runs the plugin's native code: a main thread and workers with a VM each, shared
+// memory, statistics and virtual time.
+type fakeProcess struct {
+	t       *testing.T
+	kv      *fakeKV
+	now     time.Duration
+	rand    *rand.Rand
+	metrics *fakeMetrics
+	main    *fakeWorker
+	workers []*fakeWorker
+	running string          // the configuration in force, "" before the first
+	tried   map[string]bool // whether a configuration was taken when it was tried
+	log     []string
+	access  []string
+
+	view       *lb.View
+	anyCluster bool // whatever the name, there is such a cluster
+	divided    bool // the cluster has subsets
+	endpoints  []*fakeEndpoint
+	next       int // of the gateway's own round robin
+
+	inside    *VM         // whose callback runs
+	effective *fakeStream // the request that calls act on
+	streams   map[uint32]*fakeStream
+	events    []fakeEvent // that are still to come
+	later     []func()    // what the gateway does when the plugin's callback has ended
+	redis     *fakeRedis
+	left      []uint32 // contexts of configurations that the gateway may drop
+
+	fault     string              // name of the call that panics
+	faultLeft int                 // calls until it does
+	ticks     int                 // calls of Tick
+	source    *config.EnvoySource // of the last Tick
+	pages     map[string]string   // of metrics, by address; nil: nobody is asked
+	stored    bool                // pages are shown to requests only, as in Higress
+	asked     int                 // calls of Ask
+	steerErr  error               // what Steer answers, nil when all is well
+}
+
+// fakeEndpoint is a model server in the cluster.
+type fakeEndpoint struct {
+	lb.Endpoint
+	refuses bool
+}
+
+// fakeWorker is a thread of the gateway.
+type fakeWorker struct {
+	process *fakeProcess
+	id      uint32 // of its plugin's context
+	vm      *VM
+	current *Plugin
+	period  time.Duration
+	next    time.Duration // tick
+	ticks   int
+}
+
+// fakeEvent is something that happens at its time.
+type fakeEvent struct {
+	at time.Duration
+	f  func()
+}
+
+const (
+	fakeCluster = "outbound|80||llm.static"
+	fakeRoute   = "chat"
+)
+
+func newFakeProcess(t *testing.T, workers int) *fakeProcess {
+	t.Helper()
+	p := &fakeProcess{
+		t: t, kv: &fakeKV{cells: map[string]fakeCell{}}, now: time.Hour, rand: rand.New(rand.NewPCG(1, 2)),
+		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
+		streams: map[uint32]*fakeStream{}, tried: map[string]bool{},
+	}
+	p.redis = &fakeRedis{process: p}
+	p.main = p.newWorker()
+	for range workers {
+		p.workers = append(p.workers, p.newWorker())
+	}
+	return p
+}
+
+func (p *fakeProcess) newWorker() *fakeWorker {
+	w := &fakeWorker{process: p, id: uint32(1 + len(p.threads()))}
+	w.vm = p.newVM()
+	return w
+}
+
+// newVM returns a VM in a Higress.
+func (p *fakeProcess) newVM() *VM {
+	return NewVM(fakeGateway{p}, config.Higress)
+}
+
+func (p *fakeProcess) threads() []*fakeWorker {
+	if p.main == nil {
+		return nil
+	}
+	return append([]*fakeWorker{p.main}, p.workers...)
+}
+
+// configure does what Envoy does: a VM of its own tries the configuration, once for each text, then every thread takes
+// it.
+func (p *fakeProcess) configure(raw string) bool {
+	taken, known := p.tried[raw]
+	if !known {
+		_, taken = p.newVM().configure("warmgate", []byte(raw), config.Higress)
+		p.tried[raw] = taken
+	}
+	if !taken {
+		return false
+	}
+	for _, w := range p.threads() {
+		w.start(raw)
+	}
+	p.running = raw
+	return true
+}
+
+func (w *fakeWorker) start(raw string) {
+	configured, ok := w.vm.configure("warmgate", []byte(raw), config.Higress)
+	if !ok {
+		w.process.t.Errorf("a thread refused the configuration that the canary took: %s", raw)
+		return
+	}
+	if w.current != nil {
+		w.vm.retire(w.current)
+	}
+	w.current = configured
+	w.current.context = w.id
+	w.vm.setTick(w.current, w.process.now, tickPeriod)
+}
+
+// lose takes a worker's VM away without a word to it.
+func (w *fakeWorker) lose() {
+	w.current = nil
+	w.vm = w.process.newVM()
+	w.start(w.process.running)
+}
+
+// advance lets time pass: threads tick as often as the plugin asked for, and what is to come happens.
+func (p *fakeProcess) advance(d time.Duration) {
+	for end := p.now + d; ; {
+		at, run := end+1, func() {}
+		for _, w := range p.threads() {
+			if w.current != nil && w.next < at {
+				at, run = w.next, w.tick
+			}
+		}
+		for i, e := range p.events {
+			if e.at < at {
+				at, run = e.at, func() {
+					p.events = slices.Delete(p.events, i, i+1)
+					e.f()
+				}
+			}
+		}
+		p.now = max(p.now, min(at, end))
+		if at > end {
+			return
+		}
+		run()
+	}
+}
+
+func (w *fakeWorker) tick() {
+	w.process.inside = w.vm
+	before := w.next
+	w.ticks++
+	w.current.OnTick()
+	w.process.back()
+	if w.next == before {
+		w.next += w.period
+	}
+	w.process.settle()
+}
+
+// back checks that the plugin has come back from the requests that it visited.
+func (p *fakeProcess) back() {
+	if p.effective != nil {
+		p.t.Error("after a callback that is no request's, calls still act on one")
+	}
+	p.effective = nil
+}
+
+// settle does what calls of the plugin have left to be done after its callback.
+func (p *fakeProcess) settle() {
+	for len(p.later) > 0 {
+		f := p.later[0]
+		p.later = p.later[1:]
+		f()
+	}
+}
+
+// call is told of every call that the plugin makes on the gateway.
+func (p *fakeProcess) call(name string) {
+	if name != p.fault {
+		return
+	}
+	if p.faultLeft--; p.faultLeft == 0 {
+		panic(fmt.Sprintf("fault in %s", name))
+	}
+}
+
+// loads returns what is in flight on an endpoint over all owners.
+func (p *fakeProcess) load(addr string) lb.Load {
+	p.t.Helper()
+	loads, err := memstore.New(p.kv, 1, leaseTTL).Loads(fakeCluster, []string{addr}, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return loads[0]
+}
+
+// fakeGateway is the process as the plugin sees it.
+type fakeGateway struct{ *fakeProcess }
+
+func (g fakeGateway) KV() lb.KV          { return g.kv }
+func (g fakeGateway) Now() time.Duration { g.call("Now"); return g.now }
+func (g fakeGateway) Random() uint64     { g.call("Random"); return g.rand.Uint64() }
+func (g fakeGateway) Metrics() Metrics   { return g.metrics }
+
+func (g fakeGateway) View(_ time.Duration, cluster string, _ *config.Config) *lb.View {
+	g.call("View")
+	if g.effective == nil {
+		g.t.Error("View was called while no request is the one that calls act on")
+	}
+	if len(g.view.Endpoints) == 0 || cluster != fakeCluster && !g.anyCluster {
+		return nil
+	}
+	if g.anyCluster {
+		return &lb.View{Cluster: cluster, Endpoints: g.view.Endpoints}
+	}
+	return g.view
+}
+
+func (g fakeGateway) HasSubsets(string, *config.Config) bool { return g.divided }
+
+func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
+	g.fakeProcess.source = source
+	g.fakeProcess.ticks++
+	g.call("Tick")
+}
+
+// Scrapes implements Gateway: every VM asks.
+func (g fakeGateway) Scrapes(time.Duration, bool) bool { return true }
+
+// Scrape implements Gateway: pages are there at once.
+func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
+	g.call("Scrape")
+	if g.stored && j.request == 0 {
+		return nil
+	}
+	g.fakeProcess.asked++
+	endpoints := g.view.Endpoints
+	if listed := j.config.EnvoyCfg.Endpoints; listed != nil {
+		endpoints = nil
+		for _, e := range listed {
+			endpoints = append(endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
+		}
+	}
+	for _, e := range endpoints {
+		if page, ok := g.pages[e.Addr]; ok {
+			told(e.Addr, []byte(page), ScrapeOK)
+		} else if g.pages != nil {
+			told(e.Addr, nil, ScrapeUnreachable)
+		}
+	}
+	return endpoints
+}
+
+func (g fakeGateway) Enter(context uint32) { g.effective = g.streams[context] }
+
+func (g fakeGateway) SetTick(context uint32, period time.Duration) error {
+	for _, w := range g.threads() {
+		if w.id == context {
+			w.period, w.next = period, g.now+period
+		}
+	}
+	return nil
+}
+
+func (g fakeGateway) PluginDone(context uint32) { g.left = append(g.left, context) }
+
+func (g fakeGateway) RedisLink(*config.Config) RedisLink { return &fakeLink{redis: g.redis} }
+
+func (g fakeGateway) Log(l Level, text string) {
+	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))
+}
+
+// fakeKV is shared memory as Envoy offers it.
+type fakeKV struct {
+	cells  map[string]fakeCell
+	broken error                                          // what every call answers, nil when all is well
+	onSet  func(key string, val []byte, cas uint32) error // what a call of Set answers, nil when all is well
+}
+
+type fakeCell struct {
+	val string
+	cas uint32
+}
+
+func (kv *fakeKV) Get(key string) ([]byte, uint32, error) {
+	if kv.broken != nil {
+		return nil, 0, kv.broken
+	}
+	c, ok := kv.cells[key]
+	if !ok {
+		return nil, 0, lb.ErrNotFound
+	}
+	return []byte(c.val), c.cas, nil
+}
+
+func (kv *fakeKV) Set(key string, val []byte, cas uint32) error {
+	if kv.broken != nil {
+		return kv.broken
+	}
+	if kv.onSet != nil {
+		if err := kv.onSet(key, val, cas); err != nil {
+			return err
+		}
+	}
+	c, ok := kv.cells[key]
+	if ok && cas != 0 && cas != c.cas {
+		return lb.ErrMismatch
+	}
+	kv.cells[key] = fakeCell{string(val), c.cas + 1}
+	return nil
+}
+
+// fakeMetrics are the statistics of the process.
+type fakeMetrics struct {
+	ids    map[string]uint32
+	names  []string
+	values map[string]uint64
+	kinds  map[string]string
+}
+
+func (m *fakeMetrics) define(kind, name string) uint32 {
+	id, ok := m.ids[name]
+	if !ok {
+		id = uint32(len(m.names))
+		m.ids[name], m.kinds[name] = id, kind
+		m.names = append(m.names, name)
+	}
+	if m.kinds[name] != kind {
+		panic(fmt.Sprintf("%s is defined as %s and as %s", name, m.kinds[name], kind))
+	}
+	return id
+}
+
+func (m *fakeMetrics) Counter(name string) uint32   { return m.define("counter", name) }
+func (m *fakeMetrics) Gauge(name string) uint32     { return m.define("gauge", name) }
+func (m *fakeMetrics) Histogram(name string) uint32 { return m.define("histogram", name) }
+
+func (m *fakeMetrics) Add(id uint32, n int64) {
+	if n <= 0 {
+		panic(fmt.Sprintf("%s is a %s and grows by %d", m.names[id], m.kinds[m.names[id]], n))
+	}
+	m.values[m.names[id]] += uint64(n)
+}
+
+func (m *fakeMetrics) Set(id uint32, n uint64) { m.values[m.names[id]] = n }
+
+// decisions returns the requests counted, by reason.
+func (m *fakeMetrics) decisions() map[string]uint64 {
+	counts := map[string]uint64{}
+	for name, n := range m.values {
+		if strings.HasPrefix(name, statDecisions+";") && n > 0 {
+			counts[name[strings.LastIndex(name, "=")+1:]] += n
+		}
+	}
+	return counts
+}

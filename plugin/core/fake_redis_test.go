@@ -1,0 +1,149 @@
+package core
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// fakeRedis is the way from the fake gateway to a real Redis: commands are carried out at once, in real time, and what is
+// heard of them comes when the test wants it to, in virtual time.
+type fakeRedis struct {
+	process *fakeProcess
+	conn    net.Conn
+	in      *bufio.Reader
+	latency time.Duration // of an answer; 0: it is there before the call returns
+	fate    fate
+	cut     []byte        // what is answered in the place of Redis's answer, nil for that itself
+	sent    int           // commands
+	wait    time.Duration // that a step of a test takes at least
+	manual  bool          // the test lets time pass itself
+}
+
+// fate is what becomes of commands.
+type fate int
+
+const (
+	redisAnswers fate = iota
+	redisRefuses      // the gateway finds no server
+	redisSilent       // carried out, but nobody hears of it
+)
+
+// attachRedis gives the process a Redis, with nothing in it.
+func (p *fakeProcess) attachRedis(t testing.TB, s *redisserver.Server) *fakeRedis {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	r := p.redis
+	r.conn, r.in = conn, bufio.NewReader(conn)
+	r.value("FLUSHALL")
+	return r
+}
+
+// ask carries out a command and returns the raw reply.
+func (r *fakeRedis) ask(cmd []byte) []byte {
+	if _, err := r.conn.Write(cmd); err != nil {
+		r.process.t.Fatal(err)
+	}
+	var reply []byte
+	for {
+		line, err := r.in.ReadSlice('\n')
+		if err != nil {
+			r.process.t.Fatal(err)
+		}
+		reply = append(reply, line...)
+		_, rest, err := redisclient.Parse(reply)
+		if err == nil && len(rest) == 0 {
+			return reply
+		}
+		if !errors.Is(err, redisclient.ErrShort) {
+			r.process.t.Fatalf("reply %q: %v", reply, err)
+		}
+	}
+}
+
+// await lets the time of the answers pass that one step of a test may cause: a list of candidates or a script may have to be
+// sent first.
+func (r *fakeRedis) await() {
+	if r.latency > 0 && !r.manual {
+		r.process.advance(max(r.wait, 4*r.latency))
+	}
+}
+
+// value carries out a command and returns what it was answered.
+func (r *fakeRedis) value(words ...string) redisclient.Value {
+	v, _, err := redisclient.Parse(r.ask(redisclient.AppendCommand(nil, words...)))
+	if err != nil || v.Kind == redisclient.Failed {
+		r.process.t.Fatalf("%q: %s %v", words, v.Str, err)
+	}
+	return v
+}
+
+// loads returns what is in flight by endpoint, as Redis counts it.
+func (r *fakeRedis) loads() map[string]lb.Load {
+	if r.conn == nil {
+		return nil
+	}
+	k := redisclient.KeysOf(fakeCluster)
+	rows := map[string]int{}
+	for items := r.value("HGETALL", k.Rows).Items; len(items) >= 2; items = items[2:] {
+		rows[string(items[0].Str)], _ = strconv.Atoi(string(items[1].Str))
+	}
+	delete(rows, "") // the spare ones
+	return redisclient.Loads(r.value("GET", k.Table).Str, rows)
+}
+
+// fakeLink is one VM's way to it.
+type fakeLink struct {
+	redis *fakeRedis
+	login config.Redis
+	kept  time.Duration
+}
+
+func (l *fakeLink) Connect(now time.Duration, r config.Redis) { l.login, l.kept = r, now }
+
+func (l *fakeLink) Expire(time.Duration) time.Duration { return 0 }
+
+// Postpone implements Link.
+func (l *fakeLink) Postpone(time.Duration) {}
+
+func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	r := l.redis
+	r.sent++
+	worker, own := r.process.inside, append([]byte(nil), cmd...)
+	defer worker.gw.Enter(worker.current) // the call is made in the name of the configuration
+	deliver := func(reply []byte, err error) {
+		if r.latency == 0 {
+			done(now, reply, err)
+			return
+		}
+		r.process.events = append(r.process.events, fakeEvent{r.process.now + r.latency, func() {
+			r.process.inside = worker
+			worker.callback(worker.Newest().context, "an answer of Redis", func() { done(worker.ReadClock(), reply, err) }, nil)
+			r.process.back()
+			r.process.settle()
+		}})
+	}
+	switch {
+	case r.conn == nil || r.fate == redisRefuses:
+		deliver(nil, redisclient.ErrUnreachable)
+	case r.fate == redisSilent:
+		r.ask(own)
+	case r.cut != nil:
+		r.ask(own)
+		deliver(r.cut, nil)
+	default:
+		deliver(r.ask(own), nil)
+	}
+}

@@ -1,0 +1,371 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// fakeStream is a request in the fake gateway: the filter chain with the plugin as its only filter, and the router.
+type fakeStream struct {
+	process *fakeProcess
+	worker  *fakeWorker
+	id      uint32
+	core    *Stream
+	request streamtest.Request
+	headers map[string]string
+
+	inside   bool // a callback of the plugin runs
+	held     bool
+	growing  bool     // the plugin is shown all of the body that is held
+	stopped  bool     // not even the body comes to the plugin
+	waiting  []func() // what it would have been called for meanwhile
+	resumed  bool     // as soon as the callback that runs has ended
+	buffered string
+	bodySize int
+	bodyEnd  bool              // the last frame has come
+	sent     map[string]string // trailers
+	steer    string
+	others   []string
+
+	routed   bool
+	endpoint int    // -1 for none
+	served   string // address that the gateway reports in place of the endpoint's
+	cluster  string // that the request is routed to by now, "" for the cluster of all
+	received streamtest.Received
+	reply    *streamtest.Result // a local reply that waits for the callback to end
+
+	began   bool   // the response's headers have come
+	passing string // the part of the response
+	details string
+	note    string
+	result  streamtest.Result
+	ended   bool
+}
+
+// open takes a request from the client.
+func (w *fakeWorker) open(r streamtest.Request) *fakeStream {
+	s := &fakeStream{process: w.process, worker: w, request: r, endpoint: -1, id: uint32(1000 + len(w.process.streams))}
+	w.process.streams[s.id] = s
+	s.core = w.current.NewStream(s.id, s)
+	s.headers = map[string]string{":method": r.Method, ":path": r.Path, ":authority": r.Authority}
+	s.steer = "a client's wish" // that got past the filters in front of the plugin
+	for _, h := range r.Headers {
+		s.headers[h[0]] = h[1]
+	}
+	hasBody := len(r.Frames) > 0 || len(r.Trailers) > 0 || r.Unended
+	s.bodyEnd = !hasBody
+	s.callback(func() Action { return s.core.OnRequestHeaders(!hasBody) }, stopHeaders, s.route)
+	for i, frame := range r.Frames {
+		s.frame(frame, i == len(r.Frames)-1 && !r.Unended && len(r.Trailers) == 0)
+	}
+	if len(r.Trailers) > 0 {
+		s.trailers(r.Trailers)
+	}
+	return s
+}
+
+// trailers end the request.
+func (s *fakeStream) trailers(list [][2]string) {
+	if s.ended {
+		return
+	}
+	if s.stopped {
+		s.waiting = append(s.waiting, func() { s.trailers(list) })
+		return
+	}
+	s.sent = pairs(list)
+	s.callback(func() Action { return s.core.OnRequestTrailers() }, stopTrailers, s.release)
+}
+
+func pairs(list [][2]string) map[string]string {
+	m := map[string]string{}
+	for _, p := range list {
+		m[p[0]] = p[1]
+	}
+	return m
+}
+
+// stopOf is what the gateway stops when a callback returns Stop.
+type stopOf int
+
+const (
+	stopHeaders stopOf = iota // the body does not come to the plugin either
+	stopBody                  // the next part comes alone
+	stopTrailers
+)
+
+// callback runs one of the plugin's callbacks and then what the gateway does unless the plugin holds the request.
+func (s *fakeStream) callback(f func() Action, of stopOf, next func()) {
+	var a Action
+	s.in(func() { a = f() })
+	switch {
+	case s.reply != nil:
+		s.answer(*s.reply)
+	case a == Stop && of == stopHeaders:
+		s.held, s.stopped = true, true
+	case a != Proceed:
+		s.held, s.growing = true, a == Hold || of == stopTrailers
+	default:
+		next()
+	}
+}
+
+// frame takes a part of the body.
+func (s *fakeStream) frame(data string, end bool) {
+	if s.ended {
+		return
+	}
+	if s.stopped {
+		s.waiting = append(s.waiting, func() { s.frame(data, end) })
+		return
+	}
+	s.buffered += data
+	s.bodySize += len(data)
+	size := len(data)
+	if s.held && s.growing {
+		size = len(s.buffered)
+	}
+	s.bodyEnd = end
+	s.callback(func() Action { return s.core.OnRequestBody(size, end) }, stopBody, s.release)
+}
+
+// release lets what was held go on.
+func (s *fakeStream) release() {
+	s.held, s.stopped = false, false
+	s.route()
+	s.flush()
+	waiting := s.waiting
+	s.waiting = nil
+	for _, f := range waiting {
+		f()
+	}
+}
+
+func (s *fakeStream) flush() {
+	if s.endpoint < 0 {
+		return
+	}
+	s.received.Body += s.buffered
+	s.buffered = ""
+	if s.sent != nil {
+		s.received.Trailers = s.sent
+	}
+	s.received.Ended = s.received.Ended || s.bodyEnd || s.sent != nil
+}
+
+// route is the router, and before it a filter that may answer.
+func (s *fakeStream) route() {
+	if s.routed || s.ended {
+		return
+	}
+	s.routed = true
+	if s.steer == "a client's wish" {
+		s.process.t.Error("the plugin let the client steer")
+	}
+	if s.request.Local != 0 {
+		s.details = "later_filter"
+		s.answer(streamtest.Result{Status: s.request.Local})
+		return
+	}
+	s.attempt(s.process.pick(s.steer))
+	s.flush()
+}
+
+// pick is the gateway's choice: the plugin's endpoint if it is usable, else the next one.
+func (p *fakeProcess) pick(addr string) int {
+	for i, e := range p.endpoints {
+		if e.Addr == addr && e.State == lb.Healthy {
+			return i
+		}
+	}
+	for range p.endpoints {
+		p.next++
+		if i := p.next % len(p.endpoints); p.endpoints[i].State == lb.Healthy {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *fakeStream) attempt(i int) {
+	s.endpoint = i
+	switch {
+	case i < 0:
+		s.details = "no_healthy_upstream"
+	case s.process.endpoints[i].refuses:
+		s.details = "upstream_reset_before_response_started{connection_failure}"
+	default:
+		s.received.Headers = s.headers
+		return
+	}
+	s.answer(streamtest.Result{Status: 503})
+}
+
+// answer is a local reply: it passes the plugin's response callbacks.
+func (s *fakeStream) answer(r streamtest.Result) {
+	s.reply, s.held, s.began = nil, false, true
+	s.result = r
+	if s.result.Headers == nil {
+		s.result.Headers = map[string]string{}
+	}
+	s.result.Headers[":status"] = strconv.Itoa(r.Status)
+	s.response(func() { s.core.OnResponseHeaders(r.Body == "") })
+	if r.Body != "" {
+		s.passing = r.Body
+		s.response(func() { s.core.OnResponseBody(len(r.Body), true) })
+	}
+	s.end()
+}
+
+// response runs a callback for the response.
+func (s *fakeStream) response(f func()) {
+	if !s.ended {
+		s.in(f)
+	}
+}
+
+// in runs a callback of the plugin in the worker's VM. The plugin may have been called for another request meanwhile.
+func (s *fakeStream) in(f func()) {
+	s.process.inside = s.worker.vm
+	before := s.process.effective
+	s.inside, s.process.effective = true, s
+	f()
+	if s.process.effective != s {
+		s.process.t.Error("the plugin left its own request for another one")
+	}
+	s.inside, s.process.effective = false, before
+	if before == nil {
+		s.process.settle()
+	}
+}
+
+func (s *fakeStream) end() {
+	if s.ended {
+		return
+	}
+	s.in(s.core.OnDone)
+	s.ended, s.held = true, false
+	s.process.access = append(s.process.access, s.note)
+}
+
+// asked is told of every call that the plugin makes on the request. Outside the request's callbacks its context has to
+// be entered.
+func (s *fakeStream) asked(name string) {
+	if s.process.effective != s {
+		s.process.t.Errorf("%s was called while the request is not the one that calls act on", name)
+	}
+	s.process.call(name)
+}
+
+// Cluster implements Stream, as do the methods below.
+func (s *fakeStream) Cluster() string { s.asked("Cluster"); return cmp.Or(s.cluster, fakeCluster) }
+
+func (s *fakeStream) Route() string { s.asked("Route"); return fakeRoute }
+
+func (s *fakeStream) RequestHeaders() (list [][2]string) {
+	s.asked("RequestHeaders")
+	for name, value := range s.headers {
+		list = append(list, [2]string{name, value})
+	}
+	return list
+}
+
+func (s *fakeStream) HoldBody(int) { s.asked("HoldBody") }
+
+func (s *fakeStream) RequestBody(most int) []byte {
+	s.asked("RequestBody")
+	return []byte(s.buffered[:min(most, len(s.buffered))])
+}
+
+func (s *fakeStream) Steer(addr string, others []string) error {
+	s.asked("Steer")
+	if s.routed {
+		s.process.t.Error("the plugin chose an endpoint after the router had")
+	}
+	if addr == "" || slices.Contains(others, addr) {
+		s.process.t.Errorf("the plugin chose %q, then %q", addr, others)
+	}
+	if s.process.steerErr != nil {
+		return s.process.steerErr
+	}
+	s.steer, s.others = addr, others
+	return nil
+}
+
+func (s *fakeStream) Unsteer() {
+	s.asked("Unsteer")
+	s.steer, s.others = "", nil
+}
+
+func (s *fakeStream) ServedBy() string {
+	s.asked("ServedBy")
+	if s.endpoint < 0 || s.served != "" {
+		return s.served
+	}
+	return s.process.endpoints[s.endpoint].Addr
+}
+
+func (s *fakeStream) Client() string {
+	s.asked("Client")
+	return cmp.Or(s.request.Client, "127.0.0.1") + ":50000"
+}
+
+func (s *fakeStream) ResponseHeader(name string) string {
+	s.asked("ResponseHeader")
+	return s.result.Headers[name]
+}
+
+func (s *fakeStream) SetResponseHeader(name, value string) {
+	s.asked("SetResponseHeader")
+	s.result.Headers[name] = value
+}
+
+func (s *fakeStream) RemoveResponseHeader(name string) {
+	s.asked("RemoveResponseHeader")
+	delete(s.result.Headers, name)
+}
+
+func (s *fakeStream) SetRequestHeader(name, value string) {
+	s.asked("SetRequestHeader")
+	s.headers[name] = value
+}
+
+func (s *fakeStream) Details() string { s.asked("Details"); return s.details }
+
+func (s *fakeStream) SetNote(text string) { s.asked("SetNote"); s.note = text }
+
+func (s *fakeStream) ReleaseHeaders() { s.asked("ReleaseHeaders") }
+
+func (s *fakeStream) Note() string { s.asked("Note"); return s.note }
+
+func (s *fakeStream) Resume() {
+	s.asked("Resume")
+	if s.inside || !s.held || s.resumed {
+		s.process.t.Error("the plugin resumed a request that was not held")
+		return
+	}
+	s.resumed = true
+	s.process.later = append(s.process.later, func() {
+		if s.resumed = false; !s.ended {
+			s.release()
+		}
+	})
+}
+
+func (s *fakeStream) Reply(status int, headers [][2]string, body string) {
+	s.asked("Reply")
+	r := streamtest.Result{Status: status, Headers: pairs(headers), Body: body}
+	if s.details = "warmgate"; s.inside {
+		s.reply = &r
+		return
+	}
+	s.process.later = append(s.process.later, func() { s.answer(r) })
+}
+
+func (s *fakeStream) ResponseBody(from, most int) []byte {
+	return []byte(s.passing[from:min(len(s.passing), from+most)])
+}

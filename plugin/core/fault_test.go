@@ -1,0 +1,266 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/metrics"
+)
+
+// tokensConfig makes requests wait for their bodies, so that every callback has something to do.
+const tokensConfig = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","debug_headers":true,"body_timeout":"200ms"}}`
+
+// startFake returns a process with a configuration and endpoints.
+func startFake(t *testing.T, workers, endpoints int, config string) *fakeDriver {
+	t.Helper()
+	d := &fakeDriver{fakeProcess: newFakeProcess(t, workers)}
+	d.SetEndpoints(make([]streamtest.Endpoint, endpoints))
+	if !d.configure(config) {
+		t.Fatalf("refused: %s", config)
+	}
+	return d
+}
+
+// drained fails the test unless nothing is in flight or kept for any request.
+func (d *fakeDriver) drained() {
+	d.t.Helper()
+	for _, e := range d.endpoints {
+		if load := d.load(e.Addr); load != (lb.Load{}) {
+			d.t.Errorf("%s still carries %+v", e.Addr, load)
+		}
+	}
+	for addr, load := range d.redis.loads() {
+		if load != (lb.Load{}) && !d.lost {
+			d.t.Errorf("in Redis, %s still carries %+v", addr, load)
+		}
+	}
+	for i, w := range d.workers {
+		if n := w.vm.store.LeaseCount(); n != 0 || len(w.vm.waiting) != 0 || len(w.vm.partial) != 0 {
+			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.waiting), len(w.vm.partial))
+		}
+		for _, sh := range w.vm.redis {
+			if sh.inflight != 0 {
+				d.t.Errorf("worker %d counts %d requests to %s", i, sh.inflight, sh.name)
+			}
+		}
+		for name, cl := range w.vm.clusters {
+			if cl.inflight != 0 {
+				d.t.Errorf("worker %d counts %d requests to %s", i, cl.inflight, name)
+			}
+			if len(cl.answering) != 0 || len(cl.streams) != 0 {
+				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering, len(cl.streams))
+			}
+		}
+	}
+}
+
+// courses are the ways of a request in which a call of the plugin may panic. Each ends with a response of status 200.
+var courses = map[string]func(d *fakeDriver) *fakeStream{
+	"served": func(d *fakeDriver) *fakeStream {
+		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":`, `"a"}`}})
+		c.Head(200, [2]string{metrics.ORCAHeader, "TEXT num_requests_waiting=1"})
+		c.Data("a")
+		c.Finish()
+		return c.fakeStream
+	},
+	"retried": func(d *fakeDriver) *fakeStream {
+		c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"a"}`}})
+		c.Retry()
+		c.Finish()
+		return c.fakeStream
+	},
+	"late": func(d *fakeDriver) *fakeStream {
+		c := d.client(0, streamtest.Request{Unended: true})
+		d.advance(time.Second)
+		c.Send("{}", true)
+		c.Finish()
+		return c.fakeStream
+	},
+	"late in part": func(d *fakeDriver) *fakeStream {
+		c := d.client(0, streamtest.Request{Frames: []string{"{"}, Unended: true})
+		d.advance(time.Second)
+		c.Send("}", true)
+		c.Finish()
+		return c.fakeStream
+	},
+	"malformed": func(d *fakeDriver) *fakeStream {
+		c := d.client(0, streamtest.Request{Frames: []string{`{`}})
+		c.Finish()
+		return c.fakeStream
+	},
+}
+
+// Whichever call panics, the request is served, counted once, and nothing of it stays behind.
+func TestPanicAnywhere(t *testing.T) {
+	panicAnywhere(t, func(t *testing.T) *fakeDriver { return startFake(t, 1, 3, tokensConfig) })
+}
+
+// TestPanicAnywhereWithRedis is the same with requests that wait for Redis.
+func TestPanicAnywhereWithRedis(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	panicAnywhere(t, func(t *testing.T) *fakeDriver {
+		d := startRedis(t, server, 1, 3, `"unit":"tokens","body_timeout":"200ms"`)
+		d.redis.wait = 25 * time.Millisecond // an answer that was lost to a panic is waited for in vain
+		return d
+	})
+}
+
+// TestPanicAnywhereByMetrics is the same with engines that are asked for their metrics, and for reports.
+func TestPanicAnywhereByMetrics(t *testing.T) {
+	panicAnywhere(t, func(t *testing.T) *fakeDriver {
+		d := startFake(t, 1, 3, `{"lb_policy":"endpoint_metrics","lb_config":{"unit":"tokens","debug_headers":true,"body_timeout":"200ms","metrics":{"orca":true}}}`)
+		for i := range 3 {
+			d.Tell(i, vllmPage(i))
+		}
+		d.serve(0, 200)
+		d.advance(time.Second) // metrics are there
+		clear(d.metrics.values)
+		return d
+	})
+}
+
+func panicAnywhere(t *testing.T, start func(t *testing.T) *fakeDriver) {
+	calls := []string{
+		"Now", "View", "Tick", "Cluster", "RequestHeaders", "HoldBody", "RequestBody", "Steer", "Unsteer", "ServedBy",
+		"ResponseHeader", "SetResponseHeader", "RemoveResponseHeader", "SetRequestHeader", "Details", "SetNote", "Resume", "Random", "Scrape",
+	}
+	for course, run := range courses {
+		fired := 0
+		for _, call := range calls {
+			for n := 1; n < 200; n++ {
+				t.Run(fmt.Sprintf("%s/%s/%d", course, call, n), func(t *testing.T) {
+					if panicOnce(t, start(t), run, call, n) {
+						fired++
+					} else {
+						n = 200
+					}
+				})
+			}
+		}
+		if fired < 8 {
+			t.Errorf("%s: only %d calls were there to panic", course, fired)
+		}
+	}
+}
+
+// panicOnce runs a course in which the n-th such call panics, and reports whether there was one.
+func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, call string, n int) bool {
+	d.advance(time.Second)
+	d.fault, d.faultLeft = call, n
+	s := run(d)
+	fired := d.faultLeft <= 0
+	d.fault = ""
+	if s.result.Status != 200 || !s.received.Ended {
+		t.Errorf("the client got %d, the endpoint the whole request: %v", s.result.Status, s.received.Ended)
+	}
+	d.advance(2 * time.Second) // what shared memory refused is made up for
+	d.drained()
+	want := uint64(0)
+	if fired {
+		want = 1
+	}
+	if got := d.metrics.values[statPanics]; got != want {
+		t.Errorf("%d panics were counted, want %d: %q", got, want, d.log)
+	}
+	sum := uint64(0)
+	for reason, n := range d.metrics.decisions() {
+		if sum += n; reason == "panic" && !fired {
+			t.Error("reason panic without a panic")
+		}
+	}
+	if sum != 1 {
+		t.Errorf("the request was counted as %v", d.metrics.decisions())
+	}
+	// The next request is served as if nothing had been.
+	next := courses["served"](d)
+	if host := next.result.Headers["x-warmgate-host"]; next.result.Status != 200 || host == "" {
+		t.Errorf("the next request: %+v", next.result)
+	}
+	d.drained()
+	return fired
+}
+
+func TestPanicTextKeepsSecrets(t *testing.T) {
+	d := startFake(t, 1, 1, `{"enabled":false}`)
+	v := d.workers[0].vm
+	v.guard("a callback", func() { panic("prompt: my secret") }, nil)
+	v.guard("a callback", func() { panic(errors.New("my secret")) }, func() { panic("my secret, again") })
+	v.guard("a callback", func() { _ = []int{}[len(d.endpoints)] }, nil)
+	log := strings.Join(d.log, "\n")
+	if strings.Contains(log, "secret") {
+		t.Errorf("the log quotes what was being handled: %s", log)
+	}
+	for _, want := range []string{"a callback: a value of type string", "*errors.errorString", "(recovering)", "index out of range"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log says nothing of %q:\n%s", want, log)
+		}
+	}
+	if got := d.metrics.values[statPanics]; got != 4 {
+		t.Errorf("%d panics counted, want 4", got)
+	}
+}
+
+// Shared memory that fails leaves requests to native balancing, and what could not be released is released later.
+func TestStoreTrouble(t *testing.T) {
+	d := startFake(t, 2, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
+	open := func() *fakeClient { return d.client(0, streamtest.Request{}) }
+	before := open()
+	d.kv.broken = errors.New("host trouble")
+	during := open()
+	during.Finish()
+	if got := during.result.Headers["x-warmgate-reason"]; during.result.Status != 200 || got != "store_error" {
+		t.Errorf("status %d, reason %q; want 200, store_error", during.result.Status, got)
+	}
+	before.Finish()
+	d.advance(2 * time.Second)
+	d.kv.broken = nil
+	if d.load(d.Addr(before.endpoint)).Requests != 1 {
+		t.Error("the release got through to broken memory")
+	}
+	d.advance(2 * time.Second)
+	d.drained()
+	after := open()
+	after.Finish()
+	if got := after.result.Headers["x-warmgate-reason"]; got != "chosen" {
+		t.Errorf("after the trouble, reason %q", got)
+	}
+	want := map[string]uint64{"chosen": 2, "store_error": 1}
+	if got := d.metrics.decisions(); !maps.Equal(got, want) {
+		t.Errorf("decisions %v, want %v", got, want)
+	}
+}
+
+// Another worker that wins every swap costs retries, and never the request.
+func TestStoreContention(t *testing.T) {
+	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
+	lost := 0
+	d.kv.onSet = func(key string, _ []byte, cas uint32) error {
+		if cas != 0 && strings.Contains(key, "/table/") && lost < 5 {
+			lost++
+			return lb.ErrMismatch
+		}
+		return nil
+	}
+	c := d.client(0, streamtest.Request{})
+	c.Finish()
+	if got := c.result.Headers["x-warmgate-reason"]; got != "chosen" {
+		t.Errorf("reason %q", got)
+	}
+	d.advance(1100 * time.Millisecond)
+	if got := d.metrics.values[statRetries]; got != 5 {
+		t.Errorf("%d retries counted, want 5", got)
+	}
+	lost = -1 << 30
+	c = d.client(0, streamtest.Request{})
+	c.Finish()
+	if got := c.result.Headers["x-warmgate-reason"]; c.result.Status != 200 || got != "store_error" {
+		t.Errorf("status %d, reason %q; want 200, store_error", c.result.Status, got)
+	}
+}

@@ -1,0 +1,55 @@
+package core
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// leaderTerms is how many times a leader may miss.
+const leaderTerms = 3
+
+// leadership is a task that one VM of the process does for all.
+type leadership struct {
+	kv  lb.KV
+	id  uint64 // of this VM
+	key string
+
+	slack time.Duration // how much longer than the main thread's VM a worker's VM waits before it takes the task over
+}
+
+// resign leaves the task to the next that wants it.
+func (l *leadership) resign() {
+	if val, cas, err := l.kv.Get(l.key); err == nil && len(val) == 16 && binary.LittleEndian.Uint64(val) == l.id {
+		_ = l.kv.Set(l.key, make([]byte, 16), cas) // should it fail, the term ends
+	}
+}
+
+// lead takes or renews the leadership. every is how often that is done; serves says that this VM is a worker's. taken says that another
+// VM, or none, had it before.
+func (l *leadership) lead(now, every time.Duration, serves bool) (leads, taken bool) {
+	val, cas, err := l.kv.Get(l.key)
+	if err != nil {
+		return false, false
+	}
+	var leader uint64
+	var until time.Duration
+	if len(val) == 16 { // leader id u64, until i64
+		leader = binary.LittleEndian.Uint64(val)
+		until = time.Duration(binary.LittleEndian.Uint64(val[8:]))
+	}
+	if leader != l.id {
+		wait := time.Duration(0)
+		if serves {
+			wait = l.slack
+		}
+		if now < until+wait {
+			return false, false
+		}
+		taken = true
+	}
+	next := binary.LittleEndian.AppendUint64(nil, l.id)
+	next = binary.LittleEndian.AppendUint64(next, uint64(now+leaderTerms*max(every, tickPeriod)))
+	return l.kv.Set(l.key, next, cas) == nil, taken
+}

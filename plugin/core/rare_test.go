@@ -1,0 +1,74 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+// Requests that are seldom find the metrics that the gateway has stored, also when there was none to read them for
+// meanwhile.
+func TestRareRequestsHaveMetrics(t *testing.T) {
+	d := startFake(t, 2, 2, metricsConfig)
+	d.stored = true
+	chosen, idle := 0, 0
+	for i := range 12 {
+		some := fmt.Sprintf("# page %d\n", i) // engines never write the same twice
+		d.pages = map[string]string{d.Addr(0): some + vllmPage(9), d.Addr(1): some + vllmPage(0)}
+		c := d.client(i%2, streamtest.Request{})
+		d.advance(2 * time.Second)
+		if c.Upstream() == 1 {
+			idle++
+		}
+		c.Finish()
+		if c.result.Headers["x-warmgate-reason"] == "chosen" {
+			chosen++
+		}
+		d.advance(5 * time.Second)
+	}
+	if chosen != 12 || idle < 11 { // one busy page may be that of a moment
+		t.Errorf("of 12 requests %d were balanced, %d went to the idle endpoint", chosen, idle)
+	}
+}
+
+// Many requests at once that find nothing, or something fresh, read no list for it.
+func TestMetricsAreReadOnceAnInterval(t *testing.T) {
+	for name, pages := range map[string]map[string]string{"none": {}, "fresh": {"10.0.0.1:8000": vllmPage(0)}} {
+		d := startFake(t, 1, 2, metricsConfig)
+		d.stored = true
+		d.pages = pages
+		if name == "fresh" {
+			d.pages = map[string]string{d.Addr(0): vllmPage(0), d.Addr(1): vllmPage(0)}
+		}
+		before := d.asked
+		for range 100 {
+			d.client(0, streamtest.Request{}).Finish()
+		}
+		if n := d.asked - before; n != 1 {
+			t.Errorf("%s: 100 requests read the pages %d times, want once", name, n)
+		}
+	}
+}
+
+// The gauges of a cluster that nobody has used for long are those of one at rest, whatever was known last.
+func TestGaugesOfAForgottenCluster(t *testing.T) {
+	d := startFake(t, 2, 2, metricsConfig)
+	d.pages = map[string]string{d.Addr(0): vllmPage(0), d.Addr(1): vllmPage(0)}
+	d.client(0, streamtest.Request{}).Finish()
+	d.advance(2 * time.Second)
+	if n := d.metrics.values[statFresh+";cluster="+fakeCluster]; n != 2 {
+		t.Fatalf("metrics of %d endpoints are fresh, want 2", n)
+	}
+	d.advance(clusterAge + 2*time.Second)
+	if n := len(d.workers[0].vm.clusters); n != 0 {
+		t.Fatalf("%d clusters are known", n)
+	}
+	for name, n := range d.metrics.values {
+		if d.metrics.kinds[name] == "gauge" && strings.Contains(name, ";cluster=") && n != 0 {
+			t.Errorf("%s is %d", name, n)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package core
+
+import (
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+const (
+	// scrapeSlack is how much later than its time limit an answer may still come.
+	scrapeSlack = time.Second
+	// scraperTerm is how often the leadership is renewed. What engines said is stale after a few seconds.
+	scraperTerm = 500 * time.Millisecond
+	// scrapeBackoff is how long, at most, an engine that does not answer is left alone.
+	scrapeBackoff = 8 * time.Second
+	// spreadFrom is the number of endpoints from which they are asked one after another, not all at once.
+	spreadFrom = 32
+)
+
+// scraper decides which engines are asked for their metrics, and when: each by itself, so that one that is slow delays no other.
+type scraper struct {
+	leader  leadership
+	leads   bool
+	renewed time.Duration
+	engines map[string]*engineSchedule // by cluster and address
+}
+
+// engineSchedule is how it stands with one engine.
+type engineSchedule struct {
+	next        time.Duration // when to ask it
+	requestedAt time.Duration // when it was asked, while it has not answered
+	busy        bool
+	failures    int // in a row
+	listed      bool
+}
+
+func newScraper(kv lb.KV, id uint64) *scraper {
+	return &scraper{leader: leadership{kv, id, keyScraper, scraperTerm}, engines: map[string]*engineSchedule{}}
+}
+
+// leadsScrapes says whether this VM is the one that asks. shared says that what is in flight is counted in Redis: then it must be a worker's, because
+// the tunnel is an internal listener, which Envoy's main thread cannot reach.
+func (s *scraper) leadsScrapes(now time.Duration, serves, shared bool) bool {
+	if shared && !serves {
+		if s.leads {
+			s.leads = false
+			s.leader.resign()
+		}
+		return false
+	}
+	if !s.leads || now-s.renewed >= scraperTerm {
+		var taken bool
+		if s.leads, taken = s.leader.lead(now, scraperTerm, serves); taken {
+			clear(s.engines)
+		}
+		s.renewed = now
+	}
+	return s.leads
+}
+
+// due returns the endpoints of a cluster that are to be asked now, and takes it that they are.
+func (s *scraper) due(now, interval time.Duration, cluster string, endpoints []lb.Endpoint) []string {
+	var out []string
+	for i := range endpoints {
+		addr := endpoints[i].Addr
+		key := cluster + " " + addr
+		a := s.engines[key]
+		if a == nil {
+			a = &engineSchedule{next: now}
+			if len(endpoints) >= spreadFrom {
+				a.next += spread(addr, interval)
+			}
+			s.engines[key] = a
+		}
+		a.listed = true
+		if now < a.next || a.busy && now-a.requestedAt < interval+scrapeSlack {
+			continue
+		}
+		if a.next += interval; a.next <= now {
+			a.next = now + interval
+		}
+		a.busy, a.requestedAt = true, now
+		out = append(out, addr)
+	}
+	return out
+}
+
+// spread returns a time within the interval, the same for the same address.
+func spread(addr string, interval time.Duration) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(addr))
+	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(interval))
+}
+
+// finished notes that an engine has answered, or not.
+func (s *scraper) finished(now, interval time.Duration, cluster, addr string, ok bool) {
+	a := s.engines[cluster+" "+addr]
+	if a == nil {
+		return
+	}
+	a.busy = false
+	if ok {
+		a.failures = 0
+		return
+	}
+	a.failures++
+	a.next = now + min(interval<<min(a.failures-1, 10), max(scrapeBackoff, interval))
+}
+
+// sweep forgets the endpoints that have left.
+func (s *scraper) sweep() {
+	for key, a := range s.engines {
+		if !a.listed && !a.busy {
+			delete(s.engines, key)
+		}
+		a.listed = false
+	}
+}
+
+// withPort returns the address with another port, 0 for its own.
+func withPort(addr string, port int) string {
+	if port == 0 {
+		return addr
+	}
+	return addr[:strings.LastIndexByte(addr, ':')+1] + strconv.Itoa(port)
+}

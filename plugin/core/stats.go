@@ -1,0 +1,113 @@
+package core
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
+)
+
+// Statistics by name. Labels are part of the name, as ";label=value": a gateway with matching stats_tags turns them
+// into labels. No label value comes from a client.
+const (
+	statDecisions   = "warmgate_decisions_total"              // ;policy ;reason: requests, each counted once
+	statInflight    = "warmgate_inflight_requests"            // ;cluster ;endpoint: requests in flight over all workers
+	statTokens      = "warmgate_inflight_tokens"              // ;cluster ;endpoint: tokens in flight (unit: tokens)
+	statEjections   = "warmgate_ejections_total"              // ;cluster: endpoints ejected for failing
+	statOwners      = "warmgate_owners"                       // VMs that count requests and are alive
+	statReturned    = "warmgate_owners_returned_total"        // dead VMs whose leases were returned
+	statCorrected   = "warmgate_store_corrected_total"        // tables whose totals had to be set right
+	statRetries     = "warmgate_store_retries_total"          // swaps lost to another worker and tried again
+	statFallbacks   = "warmgate_store_fallbacks_total"        // ;cause: reservations that Redis did not make, counted by the gateway itself
+	statRedisUp     = "warmgate_redis_up"                     // 1 when Redis answers; not there before it is needed
+	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as model servers told (prefix_cache)
+	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as model servers told
+	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
+	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read because they are encoded
+	statRetention   = "warmgate_prefix_retention_seconds"     // ;cluster: for how long endpoints are taken to keep prompts
+	statLosses      = "warmgate_prefix_losses_total"          // ;cluster: endpoints found to have lost their caches
+	statTable       = "warmgate_prefix_table_percent"         // ;cluster: of the endpoints' caches, what the table has room to describe
+	statScrapes     = "warmgate_metrics_scrapes_total"        // ;result: pages of metrics that engines were asked for
+	statFresh       = "warmgate_metrics_fresh_endpoints"      // ;cluster: endpoints of which there are fresh metrics
+	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those whose engines do not tell what the policy goes by
+	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
+	statMisrouted   = "warmgate_lease_strays_total"           // requests served by another cluster than the planned one
+	statPanics      = "warmgate_recovered_panics_total"
+	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
+	statConfigBad   = "warmgate_config_rejected_total" // configurations refused, as a whole or in part
+	statBadRules    = "warmgate_config_refused_rules"  // parts of the configuration in force that were refused
+	statKeptRules   = "warmgate_config_kept_rules"     // of them, those whose last good form is in force
+	statReserve     = "warmgate_reserve_us"            // microseconds to choose and reserve, of one request in 16
+)
+
+// stats are the plugin's statistics, defined when first used.
+type stats struct {
+	m         Metrics
+	decisions map[string]*[maxReasons]uint32 // by policy; 0 = not defined
+	ids       map[string]uint32
+	seen      memstore.Stats
+}
+
+const maxReasons = 32
+
+func newStats(m Metrics) *stats {
+	return &stats{m: m, decisions: map[string]*[maxReasons]uint32{}, ids: map[string]uint32{}}
+}
+
+// decided counts one request.
+func (s *stats) decided(policy string, r lb.Reason) {
+	if policy == "" {
+		policy = "none"
+	}
+	ids := s.decisions[policy]
+	if ids == nil {
+		ids = new([maxReasons]uint32)
+		s.decisions[policy] = ids
+	}
+	if ids[r] == 0 {
+		ids[r] = s.m.Counter(statDecisions+";policy="+policy+";reason="+r.String()) + 1
+	}
+	s.m.Add(ids[r]-1, 1)
+}
+
+func (s *stats) id(name string, define func(string) uint32) uint32 {
+	id, ok := s.ids[name]
+	if !ok {
+		id = define(name)
+		s.ids[name] = id
+	}
+	return id
+}
+
+// room says whether a statistic may be used: it is there, or may still be defined. Those of decisions are not counted.
+func (s *stats) room(name string) bool { return s.has(name) || len(s.ids) < maxNames }
+
+// has says whether a statistic is there.
+func (s *stats) has(name string) bool {
+	_, ok := s.ids[name]
+	return ok
+}
+
+// count adds to a counter.
+func (s *stats) count(name string, n uint64) {
+	id := s.id(name, s.m.Counter)
+	if n > 0 {
+		s.m.Add(id, int64(n))
+	}
+}
+
+// set sets a gauge.
+func (s *stats) set(name string, n uint64) { s.m.Set(s.id(name, s.m.Gauge), n) }
+
+// reserved records how long a reservation took.
+func (s *stats) reserved(d time.Duration) {
+	s.m.Set(s.id(statReserve, s.m.Histogram), uint64(max(0, d.Microseconds())))
+}
+
+// store counts what the store has had to do since the last call.
+func (s *stats) store(now memstore.Stats) {
+	s.count(statRetries, now.Retries-s.seen.Retries)
+	s.count(statReturned, now.Returned-s.seen.Returned)
+	s.count(statCorrected, now.Corrected-s.seen.Corrected)
+	s.seen = now
+}

@@ -1,0 +1,193 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+)
+
+func TestStreams(t *testing.T) {
+	streamtest.Run(t, func(t *testing.T, o streamtest.Options) streamtest.Gateway {
+		d := &fakeDriver{fakeProcess: newFakeProcess(t, 2)}
+		if !o.Unconfigured && !d.configure(`{"enabled":false}`) {
+			t.Fatal("the first configuration was refused")
+		}
+		t.Cleanup(func() { d.drained() })
+		return d
+	})
+}
+
+// TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with such that
+// each request has to wait for.
+func TestStreamsWithRedis(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	for name, latency := range map[string]time.Duration{"at once": 0, "after a while": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			streamtest.Run(t, func(t *testing.T, o streamtest.Options) streamtest.Gateway {
+				d := &fakeDriver{fakeProcess: newFakeProcess(t, 2), source: `"serviceFQDN":"redis.static"`}
+				d.attachRedis(t, server).latency = latency
+				if !o.Unconfigured && !d.configure(`{"enabled":false}`) {
+					t.Fatal("the first configuration was refused")
+				}
+				t.Cleanup(func() {
+					d.advance(10 * time.Millisecond)
+					d.drained()
+				})
+				return d
+			})
+		})
+	}
+}
+
+// fakeDriver plays the scenarios on a fakeProcess.
+type fakeDriver struct {
+	*fakeProcess
+	made   int // endpoints so far: none has the address of an earlier one
+	source string
+	lost   bool // a worker was lost: Redis, whose time is real, does not know yet
+}
+
+func (d *fakeDriver) Lacks(a streamtest.Ability) string {
+	if a == streamtest.VirtualTime && d.redis.latency > 0 {
+		return "time passes with every answer of Redis"
+	}
+	return ""
+}
+
+func (d *fakeDriver) Workers() int   { return len(d.workers) }
+func (d *fakeDriver) Source() string { return d.source }
+
+func (d *fakeDriver) Names() streamtest.Names {
+	return streamtest.Names{Route: fakeRoute, Cluster: fakeCluster, Service: "llm.static:80"}
+}
+
+func (d *fakeDriver) Configure(raw string) error {
+	if !d.configure(raw) {
+		return streamtest.ErrRefused
+	}
+	return nil
+}
+
+func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
+	states := map[streamtest.State]lb.State{
+		streamtest.Healthy: lb.Healthy, streamtest.Unhealthy: lb.Unhealthy, streamtest.Draining: lb.Draining,
+		streamtest.Ejected: lb.Ejected, streamtest.Refusing: lb.Healthy,
+	}
+	d.view = &lb.View{Cluster: fakeCluster}
+	d.endpoints = d.endpoints[:min(len(list), len(d.endpoints))]
+	for i, e := range list {
+		if i == len(d.endpoints) {
+			d.made++
+			d.endpoints = append(d.endpoints, &fakeEndpoint{Endpoint: lb.Endpoint{Addr: fmt.Sprintf("10.0.0.%d:8000", d.made)}})
+		}
+		to := d.endpoints[i]
+		to.State, to.Weight, to.refuses = states[e.State], float64(e.Weight), e.State == streamtest.Refusing
+		d.view.Endpoints = append(d.view.Endpoints, to.Endpoint)
+	}
+}
+
+func (d *fakeDriver) Addr(i int) string { return d.endpoints[i].Addr }
+
+func (d *fakeDriver) Tell(i int, page string) {
+	if d.pages == nil {
+		d.pages = map[string]string{}
+	}
+	if d.pages[d.Addr(i)] = page; page == "" {
+		delete(d.pages, d.Addr(i))
+	}
+}
+
+func (d *fakeDriver) Open(r streamtest.Request) streamtest.Stream { return d.client(r.Worker, r) }
+
+// client sends a request to a worker.
+func (d *fakeDriver) client(worker int, r streamtest.Request) *fakeClient {
+	s := d.workers[worker].open(r.Filled())
+	d.redis.await()
+	return &fakeClient{s}
+}
+
+func (d *fakeDriver) Load(i int) streamtest.Load {
+	return streamtest.Load(d.load(d.Addr(i)))
+}
+
+func (d *fakeDriver) Counter(name string) uint64       { return d.metrics.values[name] }
+func (d *fakeDriver) Gauge(name string) uint64         { return d.metrics.values[name] }
+func (d *fakeDriver) AccessLog() []string              { return d.access }
+func (d *fakeDriver) Advance(by time.Duration)         { d.advance(by) }
+func (d *fakeDriver) Await(condition func() bool) bool { return condition() }
+
+func (d *fakeDriver) Lose(worker int) {
+	d.lost = true
+	d.workers[worker].lose()
+}
+
+// fakeClient is a stream with its client and its model server.
+type fakeClient struct{ *fakeStream }
+
+func (c *fakeClient) Upstream() int {
+	if c.received.Headers == nil {
+		return -1
+	}
+	return c.endpoint
+}
+
+func (c *fakeClient) Held() bool                    { return c.held }
+func (c *fakeClient) Received() streamtest.Received { return c.received }
+func (c *fakeClient) Result() streamtest.Result     { return c.result }
+
+func (c *fakeClient) Send(frame string, end bool) {
+	c.frame(frame, end)
+	c.process.redis.await()
+}
+
+func (c *fakeClient) Retry() int {
+	next := ""
+	if len(c.others) > 0 {
+		next, c.others = c.others[0], c.others[1:]
+	}
+	c.attempt(c.process.pick(next))
+	return c.endpoint
+}
+
+func (c *fakeClient) Head(status int, headers ...[2]string) {
+	c.began, c.details = true, "via_upstream"
+	c.result = streamtest.Result{Status: status, Headers: pairs(append(headers, [2]string{":status", strconv.Itoa(status)}))}
+	c.response(func() { c.core.OnResponseHeaders(false) })
+}
+
+func (c *fakeClient) Data(frame string) {
+	c.result.Body += frame
+	c.passing = frame
+	c.response(func() { c.core.OnResponseBody(len(frame), false) })
+}
+
+func (c *fakeClient) Finish() {
+	defer c.process.redis.await()
+	if !c.began {
+		c.Head(200)
+	}
+	c.response(func() { c.core.OnResponseBody(0, true) })
+	c.end()
+}
+
+func (c *fakeClient) ResetByUpstream() {
+	defer c.process.redis.await()
+	if c.began {
+		c.details, c.result.Cut = "upstream_reset_after_response_started{remote_reset}", true
+		c.end()
+		return
+	}
+	c.details = "upstream_reset_before_response_started{remote_reset}"
+	c.answer(streamtest.Result{Status: 503})
+}
+
+func (c *fakeClient) ResetByClient() {
+	defer c.process.redis.await()
+	c.details, c.result.Cut = "downstream_remote_disconnect", true
+	c.end()
+}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+const (
+	// subsetsPage shows the statistics of Envoy's subset load balancer that have ever been written: for a cluster that
+	// is divided into subsets there are some from its start on, for others none.
+	subsetsPage = "/stats?usedonly&filter=lb_subsets_"
+	// subsetsShare bounds what asking costs: Envoy goes through all its statistics for an answer, and is not asked
+	// again before this many times as long has passed.
+	subsetsShare = 50
+	// subsetsRefused is when the page is asked for again where the way to the admin interface refuses it.
+	subsetsRefused = time.Minute
+	// assumed is what follows when the page is not there.
+	assumed = ": clusters are taken to have no subsets, unless it has shown them before"
+)
+
+// subsets are the clusters in which a route may be for a part of the endpoints only, by its metadata_match. What a
+// route matches is in no property, and the way by which the plugin steers goes past the gateway's own choice of the
+// part.
+type subsets struct {
+	kv      lb.KV
+	next    time.Duration // when the page is due
+	problem string        // what is in the log of the last answer
+	last    []byte        // what was published in this VM's present leadership
+	version uint32        // of what names are from
+	names   map[string]bool
+}
+
+// received takes the page of subsets, together with the page of clusters; took is how long the answer took. It returns
+// what is worth a line in the log. What was known before an answer without the page stays known: to take a cluster for
+// undivided sends requests to endpoints that their routes exclude.
+func (d *subsets) received(now, took time.Duration, clusters, page []byte, status string) (problem string) {
+	d.next = now + subsetsShare*took
+	switch status {
+	case "200":
+		d.publish(clustersWithSubsets(clusters, page))
+	case refused:
+		d.next = now + subsetsRefused
+		problem = "the way to the admin interface refuses GET " + subsetsPage + assumed
+	default:
+		problem = "GET " + subsetsPage + " of the admin interface was answered with " + strconv.Quote(status) + assumed
+	}
+	if problem == d.problem {
+		return ""
+	}
+	d.problem = problem
+	return problem
+}
+
+// publish writes the names down for all VMs of the process. Should that fail, it is done with the next answer.
+func (d *subsets) publish(names []string) {
+	text := []byte("\n" + strings.Join(names, "\n"))
+	if !bytes.Equal(text, d.last) && d.kv.Set(keySubsets, text, 0) == nil {
+		d.last = text
+	}
+}
+
+// refresh reads what the leader has published.
+func (d *subsets) refresh() {
+	text, version, err := d.kv.Get(keySubsets)
+	if err != nil || version == d.version {
+		return
+	}
+	d.version = version
+	d.names = map[string]bool{}
+	for _, name := range strings.Split(string(text), "\n") {
+		d.names[name] = name != ""
+	}
+}
+
+// clustersWithSubsets returns the names of the clusters that have statistics of subsets. Statistics have the name under which a
+// cluster is observed, which the page of clusters shows beside its own, with other characters for some.
+func clustersWithSubsets(clusters, stats []byte) (names []string) {
+	const prefix, middle, beside = "cluster.", ".lb_subsets_", "::observability_name::"
+	observed := map[string]bool{}
+	for _, line := range bytes.Split(stats, []byte("\n")) {
+		if end := bytes.LastIndex(line, []byte(middle)); end >= len(prefix) && bytes.HasPrefix(line, []byte(prefix)) {
+			observed[string(line[len(prefix):end])] = true
+		}
+	}
+	for len(observed) > 0 && len(clusters) > 0 {
+		line, rest, _ := bytes.Cut(clusters, []byte("\n"))
+		clusters = rest
+		name, shown, ok := bytes.Cut(line, []byte(beside))
+		if ok && observed[inStats.Replace(string(shown))] {
+			names = append(names, string(name))
+		}
+	}
+	return names
+}
+
+// inStats writes a cluster's name as Envoy does in the names of statistics.
+var inStats = strings.NewReplacer("://", "_", ":/", "_", ":", "_", "\x00", "_")

@@ -1,0 +1,89 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+const (
+	// dividedClusters is a page of clusters, one of which is observed under another name.
+	dividedClusters = "llm::observability_name::llm\nllm::10.0.0.1:8000::rq_active::0\n" +
+		"outbound|80||a.b:c::observability_name::outbound|80||a.b:c\nhidden::observability_name::shown\nllm"
+	// dividedStats is a page of subsets of all of them but llm.
+	dividedStats = "cluster.outbound|80||a.b_c.lb_subsets_active: 2\n" +
+		"cluster.outbound|80||a.b_c.lb_subsets_created: 2\n" +
+		"cluster.shown.lb_subsets_created: 1\ncluster.gone.lb_subsets_created: 1\n"
+)
+
+func TestClustersWithSubsets(t *testing.T) {
+	for _, c := range []struct{ stats, want string }{
+		{dividedStats, "outbound|80||a.b:c hidden"},
+		{"cluster.llm.lb_subsets_single_host_per_subset_duplicate: 0\n", "llm"},
+		{"", ""},
+		{"cluster.lb_subsets_active: 1\ncluster\n\n.lb_subsets_\nlistener.llm.lb_subsets_active: 1", ""},
+		{"<html>cluster.llm.lb_subset</html>", ""},
+	} {
+		if got := strings.Join(clustersWithSubsets([]byte(dividedClusters), []byte(c.stats)), " "); got != c.want {
+			t.Errorf("%q: %q, want %q", c.stats, got, c.want)
+		}
+	}
+}
+
+// What the leader has read of subsets all VMs know, until the interface shows something else: an answer without the
+// page does not make a cluster one that may be steered in. It is mentioned, once as long as it is the same. A way that
+// refuses the page, as those of configurations do that were written before there was one, is not asked again at once.
+func TestSubsetsAreShared(t *testing.T) {
+	_, vms := adminVMs(t, 2)
+	leader, worker := vms[0], vms[1]
+	now := time.Hour
+	known := func() string {
+		learn(t, leader, now, clustersPage("healthy"))
+		worker.refresh(now)
+		now += pollEvery
+		names := worker.subsets.names
+		maps.DeleteFunc(names, func(_ string, divided bool) bool { return !divided })
+		return strings.Join(slices.Sorted(maps.Keys(names)), " ")
+	}
+	const both = "hidden outbound|80||a.b:c"
+	for _, c := range []struct {
+		status, page, want string
+		due                time.Duration
+		said               string // a part of what is said, "" for nothing
+	}{
+		{"403", "", "", time.Minute, "refuses GET"},
+		{"200", dividedStats, both, 50 * time.Millisecond, ""},
+		{"503", "", both, 50 * time.Millisecond, `"503"`},
+		{"503", "", both, 50 * time.Millisecond, ""},
+		{"", "", both, 50 * time.Millisecond, `""`},
+		{"200", "", "", 50 * time.Millisecond, ""},
+		{"200", dividedStats, both, 50 * time.Millisecond, ""},
+		{"403", "", both, time.Minute, "refuses GET"},
+		{"403", "", both, time.Minute, ""},
+	} {
+		said := leader.subsets.received(now, time.Millisecond, []byte(dividedClusters), []byte(c.page), c.status)
+		if got := known(); got != c.want || leader.subsets.next-now != c.due-pollEvery {
+			t.Errorf("%s %q: %q are known to have subsets, want %q; asked again after %v, want %v",
+				c.status, c.page, got, c.want, leader.subsets.next-now+pollEvery, c.due)
+		}
+		if c.said == "" && said != "" || !strings.Contains(said, c.said) {
+			t.Errorf("%s: said %q, want %q", c.status, said, c.said)
+		}
+	}
+}
+
+// What may be a route to a part of a cluster is left alone.
+func TestClusterWithSubsetsIsLeftAlone(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	d.divided = true
+	c := d.client(0, streamtest.Request{})
+	c.Finish()
+	if c.steer != "" || d.metrics.decisions()["subset"] != 1 {
+		t.Errorf("sent to %q, counted %v", c.steer, d.metrics.decisions())
+	}
+	d.drained()
+}

@@ -1,0 +1,66 @@
+package core
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Retries go to the tier of the chosen endpoint as long as it has another one.
+func TestRetriesStayInTheTier(t *testing.T) {
+	p := &lb.Plan{Candidates: []lb.Candidate{
+		{Addr: "a0", Tier: 0}, {Addr: "b0", Tier: 1}, {Addr: "a1", Tier: 0}, {Addr: "b1", Tier: 1}, {Addr: "b2", Tier: 1}, {Addr: "c0", Tier: 2},
+	}}
+	for tie := range uint64(64) {
+		p.Tie = tie << 33
+		got := others(p, 3)
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"b0", "b2"}) {
+			t.Errorf("beside b1: %v", got)
+		}
+		if got := others(p, 0); len(got) != 2 || got[0] != "a1" || got[1] == "a0" || got[1] == "a1" {
+			t.Errorf("beside a0: %v, want a1 and one of another tier", got)
+		}
+	}
+}
+
+func TestOwnZoneIsReadOnce(t *testing.T) {
+	_, vms := adminVMs(t, 2)
+	read := 0
+	vms[1].where = func() lb.Zone { read++; return lb.Zone{Region: "r", Name: "a"} }
+	learn(t, vms[0], time.Hour, clustersPage("healthy"))
+	vms[1].refresh(time.Hour)
+	learn(t, vms[0], time.Hour+pollEvery, clustersPage("healthy", "healthy"))
+	vms[1].refresh(time.Hour + pollEvery)
+	if v := vms[1].views["llm"]; read != 1 || len(v.Endpoints) != 2 || v.Zone != (lb.Zone{Region: "r", Name: "a"}) {
+		t.Errorf("read %d times, %+v", read, v)
+	}
+}
+
+// Code that writes another form of the digest has a leader and a digest of its own: while it is replaced, both forms
+// are there, and neither is taken for the other.
+func TestOtherFormsOfTheDigest(t *testing.T) {
+	kv, vms := adminVMs(t, 1)
+	leader := binary.LittleEndian.AppendUint64(nil, 99)
+	leader = binary.LittleEndian.AppendUint64(leader, uint64(2*time.Hour))
+	for key, value := range map[string][]byte{
+		"warmgate/1/leader": leader, "warmgate/1/digest": {1, 1, 3, 'l', 'l', 'm', 0}, "warmgate/1/fresh": leader[8:],
+	} {
+		if err := kv.Set(key, value, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := states(vms[0], time.Hour); got != "none" {
+		t.Errorf("the other form was read: %s", got)
+	}
+	learn(t, vms[0], time.Hour, clustersPage("healthy"))
+	if got := states(vms[0], time.Hour); got != "healthy" {
+		t.Errorf("got %s", got)
+	}
+	if old, _, err := kv.Get("warmgate/1/digest"); err != nil || len(old) != 7 {
+		t.Errorf("the other form was written: %q, %v", old, err)
+	}
+}
