@@ -121,9 +121,9 @@ const (
 
 func (v Verdict) kind() kind {
 	switch v {
-	case Refused:
+	case Rejected:
 		return refusal
-	case Overload, Moved:
+	case Overload, Retried:
 		return overload
 	}
 	return failure
@@ -192,7 +192,7 @@ func (h *Health) failed(now time.Duration, t *tracked, o *Outcome, cfg *HealthCo
 	case o.Verdict.kind() != overload:
 		t.score += weight
 		against = t.score
-	case o.Verdict == Moved && !o.Busy:
+	case o.Verdict == Retried && !o.Busy:
 		if t.moved == 0 {
 			t.movedFrom = now
 		}
@@ -200,7 +200,7 @@ func (h *Health) failed(now time.Duration, t *tracked, o *Outcome, cfg *HealthCo
 		if now-t.movedFrom >= movedFor {
 			against = t.moved
 		}
-	case o.Verdict == Moved:
+	case o.Verdict == Retried:
 		t.moved = 0
 	}
 	if cfg.ConsecutiveFailures > 0 && against >= float64(cfg.ConsecutiveFailures) && now >= t.outUntil(cfg) {
@@ -287,7 +287,7 @@ func (t *tracked) failing(now time.Duration) float64 {
 func (h *Health) elsewhere(now time.Duration, t *tracked, o *Outcome) float64 {
 	share := max(h.fleet(now, t), usualFailures)
 	usual := share
-	if o.Verdict == Refused {
+	if o.Verdict == Rejected {
 		usual = max(usual, usualRefusals)
 	}
 	if o.Client == 0 && o.Model == 0 {

@@ -8,7 +8,7 @@ const Full = -1
 // Choose returns the index of the candidate that costs least with the request on it, or [Full] when all are at their
 // cap:
 //
-//	cost(c) = c.Base + (c.Slope * (load(c) + p.PerRequest * requests(c)) + c.Steep * beyond(c)) / c.Weight
+//	cost(c) = c.Base + (c.Slope * (load(c) + p.PerRequest * requests(c)) + c.OverSlope * beyond(c)) / c.Weight
 //	          - p.Prefix.Credit * (1 + p.Prefix.Wait * fewest) * worth(c)
 //
 // where load is what c carries over all owners and what this request brings, both in the plan's unit, requests is how
@@ -37,7 +37,7 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	if ties == 0 {
 		return Full
 	}
-	skip := int(uint32(p.Tie) % uint32(ties))
+	skip := int(uint32(p.Random) % uint32(ties))
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
 		if c.full(loads[i]) || p.cost(c, loads[i], added)-p.saved(credit, matched, i) != least {
@@ -56,7 +56,7 @@ const mostGain = 16
 
 // credit returns by how much the cost is lower where all of the prompt is cached.
 func (p *Plan) credit(loads []Load, matched []int) float64 {
-	if matched == nil || p.Prefix.Wait <= 0 {
+	if matched == nil || p.Prefix.CreditGrowth <= 0 {
 		return p.Prefix.Credit
 	}
 	fewest := int64(math.MaxInt64)
@@ -65,7 +65,7 @@ func (p *Plan) credit(loads []Load, matched []int) float64 {
 			fewest = min(fewest, loads[i].Requests)
 		}
 	}
-	return p.Prefix.Credit * min(1+float64(p.Prefix.Wait*float64(fewest)), mostGain)
+	return p.Prefix.Credit * min(1+float64(p.Prefix.CreditGrowth*float64(fewest)), mostGain)
 }
 
 func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }

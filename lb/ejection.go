@@ -100,8 +100,8 @@ func (e ejection) and(other ejection) ejection {
 	}
 }
 
-// Exported confirms that what Export returned was written.
-func (h *Health) Exported() { h.changed = false }
+// ConfirmExport confirms that what Export returned was written.
+func (h *Health) ConfirmExport() { h.changed = false }
 
 // Import takes over the ejections that other VMs decided and that last beyond now.
 func (h *Health) Import(now time.Duration, shared []byte) {

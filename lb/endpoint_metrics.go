@@ -9,7 +9,7 @@ import "time"
 type endpointMetrics struct {
 	*leastRequest
 	engines *Engines
-	shares  *Shares
+	shares  *RequestShares
 	cfg     *EngineConfig
 }
 

@@ -24,9 +24,9 @@ type Order uint8
 
 // The orders.
 const (
-	ByLoad      Order = iota // where a request is likely to be served soonest
-	LeastTarget              // least of one metric
-	MostTarget               // most of it
+	ByLoad        Order = iota // where a request is likely to be served soonest
+	LowestTarget               // least of one metric
+	HighestTarget              // most of it
 )
 
 // EngineWeights are costs, in requests in flight on an endpoint of weight 1.
@@ -324,7 +324,7 @@ func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
 		if math.IsNaN(v) {
 			v = sum / float64(n)
 		}
-		if w.cfg.Order == MostTarget {
+		if w.cfg.Order == HighestTarget {
 			v = -v
 		}
 		const settles = 1e-3 // equal values go by load
@@ -360,7 +360,7 @@ func (w *weighing) targets(at int, told []*engine) (values []float64, n int) {
 	usual := median(known)
 	for i, v := range values {
 		switch {
-		case w.cfg.Order == LeastTarget:
+		case w.cfg.Order == LowestTarget:
 			values[i] = max(v, best*min(usual, 0))
 		case usual != 0:
 			values[i] = min(v, best*max(usual, 0))

@@ -10,7 +10,7 @@ import (
 
 // EngineSample is what the engine of one endpoint said of itself.
 type EngineSample struct {
-	metrics.Load
+	metrics.Snapshot
 	At        time.Duration // when it said so
 	ScrapedAt time.Duration // when it said what is not in load reports
 	FreshAt   time.Duration // when that was last known to be the latest it has said
@@ -213,7 +213,7 @@ func (e *engine) value(f metrics.Field) float64 {
 }
 
 // queue returns how many requests wait for room.
-func queue(l *metrics.Load) float64 {
+func queue(l *metrics.Snapshot) float64 {
 	waiting, _ := l.Value(metrics.Waiting)
 	deferred, _ := l.Value(metrics.Deferred)
 	return max(0, waiting-deferred)
@@ -234,12 +234,12 @@ func (e *engine) learn(r *EngineSample) {
 	if _, whole := r.Value(metrics.Running); r.ScrapedAt != e.ScrapedAt || r.ScrapedAt == 0 || !whole {
 		beyond := 0.0
 		if r.Counted {
-			beyond = max(0, running+queue(&r.Load)-float64(r.Inflight.Requests))
+			beyond = max(0, running+queue(&r.Snapshot)-float64(r.Inflight.Requests))
 		}
 		e.foreign, e.beyond = min(beyond, e.beyond), beyond
 	}
 	if r.ScrapedAt != e.ScrapedAt {
-		e.learnSlots(running, queue(&r.Load))
+		e.learnSlots(running, queue(&r.Snapshot))
 		e.learnRates(r)
 	}
 }
@@ -310,7 +310,7 @@ func capacity(speed, usual float64) float64 {
 // is not known before the engine has told of a queue, or of a KV cache in use.
 func (e *engine) room() (room float64, known bool) {
 	running, told := e.Value(metrics.Running)
-	if waits := queue(&e.Load); !told && waits > 0 && e.Counted { // a load report: those that wait are in front of the next
+	if waits := queue(&e.Snapshot); !told && waits > 0 && e.Counted { // a load report: those that wait are in front of the next
 		return float64(e.Inflight.Requests) - waits, true
 	}
 	room = e.slots

@@ -49,7 +49,7 @@ func KeptBy(p Policy) (n int) {
 }
 
 // Kept returns how many candidates are in lists that all policies keep.
-func Kept(h *Health, g *Engines, s *Shares) (n int) {
+func Kept(h *Health, g *Engines, s *RequestShares) (n int) {
 	for _, p := range []*pool{&h.made, &g.made, &s.made} {
 		for i := range p.lists {
 			n += len(p.lists[i].candidates)

@@ -24,8 +24,8 @@ type RemoteStore interface {
 // store is told of every lease, so that it knows this gateway's own load at any time; leases that it grants alone are
 // handed to the remote store once that is back.
 type FallbackStore struct {
-	// Fell, if set, is called for each reservation that the embedded store had to grant, with the reason.
-	Fell func(err error)
+	// OnFallback, if set, is called for each reservation that the embedded store had to grant, with the reason.
+	OnFallback func(err error)
 
 	remote RemoteStore
 	local  *MemStore
@@ -46,7 +46,7 @@ func adoptedID(id LeaseID) LeaseID { return id | 1<<63 }
 
 // NewFallbackStore returns a store over both. They may be shared with other stores of its kind if no id is used in two of them.
 func NewFallbackStore(remote RemoteStore, local *MemStore) *FallbackStore {
-	return &FallbackStore{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, Fell: func(error) {}}
+	return &FallbackStore{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, OnFallback: func(error) {}}
 }
 
 // Reserve implements [Store].
@@ -63,7 +63,7 @@ func (l *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done fun
 		switch {
 		case err == nil:
 			if !l.local.HasLease(id) {
-				_ = l.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached))
+				_ = l.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
 			}
 			done(g, nil)
 		case errors.Is(err, ErrFull), errors.Is(err, ErrReleased):
@@ -76,13 +76,13 @@ func (l *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done fun
 
 // fall reserves in the embedded store.
 func (l *FallbackStore) fall(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
-	l.Fell(why)
+	l.OnFallback(why)
 	own := *p
 	own.Candidates = l.shares.of(p.Candidates, l.share(now))
 	l.local.Reserve(now, id, &own, func(g Grant, err error) {
 		if err == nil {
 			l.adopted[id] = struct{}{}
-			l.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached))
+			l.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
 		}
 		done(g, err)
 	})

@@ -102,7 +102,7 @@ func NewHealth() *Health {
 // Ejections returns how many ejections were decided here.
 func (h *Health) Ejections() uint64 { return h.ejected }
 
-// listing is one of several lists of a cluster's endpoints: see [View.Source].
+// listing is one of several lists of a cluster's endpoints: see [View.ListID].
 type listing struct {
 	view *View
 	used time.Duration
@@ -111,7 +111,7 @@ type listing struct {
 // follow notices endpoints that came and forgets those that are in no list's latest view any more.
 func (h *Health) follow(now time.Duration, v *View) {
 	n := len(h.listings)
-	s := h.listing(now, v.Source)
+	s := h.listing(now, v.ListID)
 	s.used = now
 	if s.view == v && len(h.listings) == n {
 		return
@@ -154,10 +154,10 @@ func (h *Health) follow(now time.Duration, v *View) {
 // listing returns the list of the source, and forgets those that nobody uses.
 func (h *Health) listing(now time.Duration, id uint64) *listing {
 	h.listings = slices.DeleteFunc(h.listings, func(s *listing) bool {
-		return now-s.used > sourceAge && s.view.Source != id
+		return now-s.used > sourceAge && s.view.ListID != id
 	})
 	for _, s := range h.listings {
-		if s.view.Source == id {
+		if s.view.ListID == id {
 			return s
 		}
 	}

@@ -31,20 +31,20 @@ func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 
 // plan is Plan before it has been looked at where endpoints are.
 func (p *leastRequest) plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	cs, reason := p.health.Candidates(now, v, p.terms, r.Tie)
+	cs, reason := p.health.Candidates(now, v, p.terms, r.Random)
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
 	return Plan{
 		Scope: v.Cluster, Candidates: cs, Unit: p.unit,
-		Tokens: r.PromptTokens + r.OutputTokens, Tie: r.Tie,
+		Tokens: r.PromptTokens + r.OutputTokens, Random: r.Random,
 	}, ReasonChosen
 }
 
 // place adds to the costs of candidates what it costs that they are in another tier than the request is meant for, or
 // in another zone. It returns how many are in that tier.
 func (p *leastRequest) place(plan *Plan, v *View) (size int) {
-	tiers, tier := p.health.meant(v, p.terms, plan.Tie)
+	tiers, tier := p.health.meant(v, p.terms, plan.Random)
 	zones := p.terms.ZonePenalty > 0 && v.Zone != Zone{}
 	if len(tiers) > 1 || zones {
 		to := preference{tier: tier}

@@ -172,7 +172,7 @@ func (s *MemStore) reserve(now time.Duration, id LeaseID, p *Plan) (Grant, error
 		if matched != nil {
 			grant.Cached = matched[i]
 		}
-		tokens := p.Work(grant.Cached)
+		tokens := p.AddedTokens(grant.Cached)
 		grant.Load = Load{s.loads[i].Requests + 1, s.loads[i].Tokens + tokens}
 		return t, step{from: noRow, to: sc.rows[i], toTokens: tokens}, nil
 	})

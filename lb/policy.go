@@ -49,7 +49,7 @@ type Endpoint struct {
 // cluster is a new View.
 type View struct {
 	Cluster   string
-	Source    uint64 // which of several lists of its endpoints; a new view takes the place of the one before of it
+	ListID    uint64 // which of several lists of its endpoints; a new view takes the place of the one before of it
 	Endpoints []Endpoint
 	Zone      Zone // the gateway's own
 }
@@ -61,8 +61,8 @@ type Request struct {
 	Model        string         // that the request asks for, for endpoint_metrics
 	Blocks       []prompt.Block // of the prompt, for prefix_cache
 	PromptBytes  int            // of the prompt, in the unit of the blocks' ends
-	Uncached     bool           // all of the prompt is computed, whatever is in the KV cache
-	Tie          uint64         // random bits: so a plan stays a pure function of its inputs
+	BypassCache  bool           // all of the prompt is computed, whatever is in the KV cache
+	Random       uint64         // random bits: so a plan stays a pure function of its inputs
 }
 
 // Unit is what a plan counts as load.
@@ -109,27 +109,27 @@ type Plan struct {
 	Unit       Unit
 	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
 	PerRequest int64  // what each request in flight costs beside its load, in the plan's unit
-	Tie        uint64 // random bits that settle ties between equal costs
+	Random     uint64 // random bits that settle ties between equal costs
 	Prefix     Prefix
 }
 
 // Prefix is what a plan says of its prompt, so that the request can go where the beginning of it is in the KV cache.
 // The zero value asks for nothing of the kind.
 type Prefix struct {
-	Blocks      []prompt.Block // of the prompt, from its beginning
-	Bytes       int            // of the prompt, in the unit of the blocks' ends
-	Tokens      int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
-	Credit      float64        // by how much the cost is lower where all of it is cached, if all is worth its length
-	Wait        float64        // by which part Credit rises for each request at the candidate with the fewest: see Choose
-	Worth       []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
-	TTL         time.Duration  // for how long an endpoint is taken to keep what it has computed
-	ShortTTL    []EndpointTTL  // endpoints that are taken to keep it for less; shared between plans
-	MemoryBytes int            // bytes that the embedded store may use to remember who has what
-	RedisBytes  int            // bytes that a store in Redis may use for that
+	Blocks       []prompt.Block // of the prompt, from its beginning
+	Bytes        int            // of the prompt, in the unit of the blocks' ends
+	Tokens       int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
+	Credit       float64        // by how much the cost is lower where all of it is cached, if all is worth its length
+	CreditGrowth float64        // by which part Credit rises for each request at the candidate with the fewest: see Choose
+	CreditBytes  []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
+	TTL          time.Duration  // for how long an endpoint is taken to keep what it has computed
+	ShortTTL     []EndpointTTL  // endpoints that are taken to keep it for less; shared between plans
+	MemoryBytes  int            // bytes that the embedded store may use to remember who has what
+	RedisBytes   int            // bytes that a store in Redis may use for that
 }
 
-// Share returns which part of the prompt the first n blocks are.
-func (p *Prefix) Share(n int) float64 {
+// Fraction returns which part of the prompt the first n blocks are.
+func (p *Prefix) Fraction(n int) float64 {
 	if n == 0 {
 		return 0
 	}
@@ -138,15 +138,15 @@ func (p *Prefix) Share(n int) float64 {
 
 // worth returns what it is worth to have the first n blocks, as a part of the prompt.
 func (p *Prefix) worth(n int) float64 {
-	if n == 0 || p.Worth == nil {
-		return p.Share(n)
+	if n == 0 || p.CreditBytes == nil {
+		return p.Fraction(n)
 	}
-	return float64(p.Worth[n-1]) / float64(p.Bytes)
+	return float64(p.CreditBytes[n-1]) / float64(p.Bytes)
 }
 
-// Work returns the tokens that the plan's request adds at an endpoint that has the first n blocks of its prompt.
-func (p *Plan) Work(n int) int64 {
-	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Share(n))
+// AddedTokens returns the tokens that the plan's request adds at an endpoint that has the first n blocks of its prompt.
+func (p *Plan) AddedTokens(n int) int64 {
+	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Fraction(n))
 	return min(max(p.Tokens-saved, 0), maxTokens)
 }
 
@@ -176,8 +176,8 @@ const (
 	Neutral  Verdict = iota // says nothing about the endpoint: the client left early, or the gateway answered
 	Success                 // 1xx to 3xx
 	Overload                // 429, 503, or the client gave up waiting: costs weight, never ejects
-	Moved                   // tried, and served elsewhere by a retry: as Overload, until that goes on for long
-	Refused                 // any other 4xx: the request may be wrong, or the endpoint
+	Retried                 // tried, and served elsewhere by a retry: as Overload, until that goes on for long
+	Rejected                // any other 4xx: the request may be wrong, or the endpoint
 	TimedOut                // no response in the gateway's time: a failure unless others were served meanwhile
 	Failure                 // 5xx, reset, refused connection
 )
@@ -190,14 +190,14 @@ type Outcome struct {
 	Model          uint64        // the same for all requests for one model, 0 when that is not known
 	WaitedFor      time.Duration // from the end of the request to that of TimedOut
 	Busy           bool          // the endpoint is answering other requests at the moment; for TimedOut and Moved
-	Planned        time.Duration // when the plan for it was made
+	PlannedAt      time.Duration // when the plan for it was made
 	PromptTokens   int64         // of the prompt, 0 if the answer does not say
 	ExpectedTokens int64         // of these, expected to be cached when the endpoint was chosen
 	CachedTokens   int64         // of these, found in the cache
-	Shape          prompt.Shape  // of the request: an engine may tell of cached tokens in one API and not in another
+	API            prompt.API    // of the request: an engine may tell of cached tokens in one API and not in another
 	Source         uint64        // the same for requests of one tenant, or with the same beginning
 
-	Work     int64         // tokens that it was counted for, 0 when that is not known
-	TTFT     time.Duration // from the plan to the first part of a streamed answer, 0 if that was its end and for others
-	Duration time.Duration // from the plan to the end of the answer, 0 if First is
+	CountedTokens int64         // tokens that it was counted for, 0 when that is not known
+	TTFT          time.Duration // from the plan to the first part of a streamed answer, 0 if that was its end and for others
+	Duration      time.Duration // from the plan to the end of the answer, 0 if First is
 }

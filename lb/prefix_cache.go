@@ -24,7 +24,7 @@ const MaxTTL = 48 * time.Hour
 type prefixCache struct {
 	*leastRequest
 	cache   CacheConfig
-	caches  *Caches
+	caches  *CacheTracker
 	belief  belief
 	engines *Engines
 	engine  *EngineConfig
@@ -48,16 +48,16 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	p.caches.terms(now, p.cache.TTL, plan.Candidates, &p.belief)
 	size := p.place(&plan, v)
 	saved := r.PromptTokens // where all of it is cached
-	if r.Uncached {
+	if r.BypassCache {
 		saved = 0
 	}
 	p.caches.popular.tick(now)
 	plan.PerRequest = p.caches.pressure.perRequest()
 	plan.Prefix = Prefix{
 		Blocks: r.Blocks, Bytes: r.PromptBytes, Tokens: saved,
-		Credit: p.cache.Credit * p.belief.displaced(p.cache.TTL) * float64(saved), Wait: p.belief.wait,
-		Worth: p.caches.popular.worth(r.Blocks, size),
-		TTL:   p.belief.ttl, ShortTTL: p.belief.less, MemoryBytes: p.cache.MemoryBytes, RedisBytes: p.cache.RedisBytes,
+		Credit: p.cache.Credit * p.belief.displaced(p.cache.TTL) * float64(saved), CreditGrowth: p.belief.wait,
+		CreditBytes: p.caches.popular.worth(r.Blocks, size),
+		TTL:         p.belief.ttl, ShortTTL: p.belief.less, MemoryBytes: p.cache.MemoryBytes, RedisBytes: p.cache.RedisBytes,
 	}
 	return plan, ReasonChosen
 }

@@ -31,11 +31,11 @@ const (
 
 // observe takes an answer into account.
 func (p *pressure) observe(now time.Duration, o *Outcome) {
-	if o.Work <= 0 {
+	if o.CountedTokens <= 0 {
 		return
 	}
 	p.answers = min(p.answers+1, pressureOver)
-	p.work += (float64(o.Work) - p.work) / float64(p.answers)
+	p.work += (float64(o.CountedTokens) - p.work) / float64(p.answers)
 	if o.TTFT == 0 {
 		return
 	}

@@ -11,7 +11,7 @@ var one = []Candidate{{Addr: "10.0.0.1:80", Slope: 1, Weight: 1}}
 // answerOf is an answer that had its first part after a part of its time.
 func answerOf(addr string, part float64) *Outcome {
 	return &Outcome{
-		Addr: addr, Verdict: Success, Work: 400, TTFT: max(1, time.Duration(part*2e9)), Duration: 2 * time.Second,
+		Addr: addr, Verdict: Success, CountedTokens: 400, TTFT: max(1, time.Duration(part*2e9)), Duration: 2 * time.Second,
 	}
 }
 
@@ -87,7 +87,7 @@ func TestWaitIsThatOfTheLeast(t *testing.T) {
 func TestPressureOfUnknown(t *testing.T) {
 	p := newPressure()
 	unknown := answerOf(one[0].Addr, 0.5)
-	unknown.Work = 0
+	unknown.CountedTokens = 0
 	if p.observe(0, unknown); p.answers > 0 || len(p.times) > 0 {
 		t.Errorf("%+v after an answer that says nothing", p)
 	}
@@ -96,7 +96,7 @@ func TestPressureOfUnknown(t *testing.T) {
 	}
 	before := p.wait(one)
 	for range 100_000 {
-		p.observe(0, &Outcome{Addr: one[0].Addr, Work: 800})
+		p.observe(0, &Outcome{Addr: one[0].Addr, CountedTokens: 800})
 	}
 	if p.wait(one) != before || before == 0 || p.perRequest() < 199 || p.perRequest() > 200 {
 		t.Errorf("after answers in one piece: %.3f and %d tokens a request, want %.3f and 200",
@@ -107,7 +107,7 @@ func TestPressureOfUnknown(t *testing.T) {
 // A plan says what a request costs beside its tokens, and by how much those in flight raise what is cached.
 func TestPlanKnowsPressure(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
-		Health: NewHealth(), Caches: NewCaches(), Engines: NewEngines(),
+		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
 		Cache: CacheConfig{Credit: 2, TTL: time.Minute, MemoryBytes: 1 << 20},
 	})
 	if err != nil {
@@ -120,10 +120,10 @@ func TestPlanKnowsPressure(t *testing.T) {
 		policy.Observe(0, *answerOf(one[0].Addr, 0.5))
 	}
 	after, _ := policy.Plan(keptEvery, r, v)
-	if before.PerRequest != 0 || before.Prefix.Wait != 0 || before.Prefix.Credit != 200 {
+	if before.PerRequest != 0 || before.Prefix.CreditGrowth != 0 || before.Prefix.Credit != 200 {
 		t.Errorf("before any answer: %+v", before)
 	}
-	if wait := after.Prefix.Wait; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 || after.Prefix.Credit != 200 {
+	if wait := after.Prefix.CreditGrowth; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 || after.Prefix.Credit != 200 {
 		t.Errorf("after answers: %d tokens a request, wait %.3f, want 100 and 1", after.PerRequest, wait)
 	}
 	if after.Tokens != before.Tokens {
@@ -135,7 +135,7 @@ func TestPlanKnowsPressure(t *testing.T) {
 // none to go to; one that is idle is, as when it has just been added.
 func TestCreditFollowsFewest(t *testing.T) {
 	plan := &Plan{
-		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Bytes: 100, Credit: 100, Wait: 0.5},
+		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Bytes: 100, Credit: 100, CreditGrowth: 0.5},
 		Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}, {Slope: 1, Weight: 1, Cap: 1}},
 	}
 	full := Load{Requests: 1}
@@ -185,7 +185,7 @@ func TestPlanKnowsEvictions(t *testing.T) {
 			t.Errorf("kept for %v: %.2f times, want %.2f", ttl, got, want)
 		}
 	}
-	caches := NewCaches()
+	caches := NewCacheTracker()
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: caches, Engines: NewEngines(),
 		Cache: CacheConfig{Credit: 2, TTL: longest, MemoryBytes: 1 << 20},

@@ -12,13 +12,13 @@ import (
 type Config struct {
 	Unit    Unit
 	Cluster ClusterConfig
-	Health  *Health // of the cluster; shared by all policies of it
-	Caches  *Caches // of the cluster; shared by all policies of it, needed by prefix_cache
+	Health  *Health       // of the cluster; shared by all policies of it
+	Caches  *CacheTracker // of the cluster; shared by all policies of it, needed by prefix_cache
 	Cache   CacheConfig
 
 	Engines *Engines // of the cluster; shared by all policies of it, needed by endpoint_metrics and prefix_cache
 	Engine  EngineConfig
-	Shares  *Shares // of the cluster; shared by all policies of it, needed by endpoint_metrics
+	Shares  *RequestShares // of the cluster; shared by all policies of it, needed by endpoint_metrics
 }
 
 // policies is the table of policies: lb_policy to constructor.

@@ -51,7 +51,7 @@ const (
 	forever = time.Duration(math.MaxInt64 / 2)
 )
 
-// Caches is what a VM has learned of the KV caches of a cluster, and of the prompts that are asked for there. Policies
+// CacheTracker is what a VM has learned of the KV caches of a cluster, and of the prompts that are asked for there. Policies
 // come and go with configurations; this stays, and all policies of the cluster share it. The prompts take 64 KiB from
 // the first one on.
 //
@@ -63,7 +63,7 @@ const (
 // cached token may not report them at all, and is taken to keep everything. One that has, and reports nothing, has found none:
 // vLLM leaves the number out then. It does so for one API and not for another, so that goes by the shape of requests. One odd
 // report is outweighed by a long row of silences, which then have said nothing; see [reporting].
-type Caches struct {
+type CacheTracker struct {
 	endpoints map[string]*keeper
 	popular   popularity
 	pressure  pressure
@@ -72,21 +72,21 @@ type Caches struct {
 	sorted    []time.Duration
 }
 
-// NewCaches returns the caches of a cluster of which nothing is known.
-func NewCaches() *Caches {
-	return &Caches{endpoints: map[string]*keeper{}, pressure: pressure{times: map[string]*times{}}}
+// NewCacheTracker returns the caches of a cluster of which nothing is known.
+func NewCacheTracker() *CacheTracker {
+	return &CacheTracker{endpoints: map[string]*keeper{}, pressure: pressure{times: map[string]*times{}}}
 }
 
 // Retention returns for how long endpoints are taken to keep what they have computed, as the latest plan said, and how many times
 // one was found to have lost everything.
-func (c *Caches) Retention() (keeps time.Duration, losses uint64) { return c.keeps, c.losses }
+func (c *CacheTracker) Retention() (keeps time.Duration, losses uint64) { return c.keeps, c.losses }
 
 // keeper is what is known of an endpoint's cache.
 type keeper struct {
 	memory
-	reports map[prompt.Shape]*reporting // of the APIs in which it has reported cached tokens
-	at      time.Duration               // when it was last heard of
-	by      uint64                      // source of the latest prediction that failed
+	reports map[prompt.API]*reporting // of the APIs in which it has reported cached tokens
+	at      time.Duration             // when it was last heard of
+	by      uint64                    // source of the latest prediction that failed
 }
 
 // memory is what answers have taught of it.
@@ -107,15 +107,15 @@ type reporting struct {
 
 // observe learns from the answer to a request whose plan took endpoints to keep things for longest at most. Beyond that it says
 // nothing.
-func (c *Caches) observe(now, longest time.Duration, o Outcome) {
+func (c *CacheTracker) observe(now, longest time.Duration, o Outcome) {
 	k := c.endpoints[o.Addr]
-	silent := k == nil || k.reports[o.Shape] == nil
+	silent := k == nil || k.reports[o.API] == nil
 	if o.PromptTokens <= 0 || max(o.ExpectedTokens, o.CachedTokens) < leastTold || silent && o.CachedTokens <= 0 {
 		return
 	}
 	if k == nil {
 		k = &keeper{memory: memory{keeps: forever, usual: 1 - lossMisses}, at: now}
-		k.reports = map[prompt.Shape]*reporting{}
+		k.reports = map[prompt.API]*reporting{}
 		c.endpoints[o.Addr] = k
 	}
 	k.keeps, k.at = k.keepsAt(now), max(k.at, now)
@@ -123,11 +123,11 @@ func (c *Caches) observe(now, longest time.Duration, o Outcome) {
 		return
 	}
 	kept := 2*o.CachedTokens >= o.ExpectedTokens
-	if o.ExpectedTokens >= leastTold && o.Planned >= k.lost && k.suspect(kept, o.Source) {
+	if o.ExpectedTokens >= leastTold && o.PlannedAt >= k.lost && k.suspect(kept, o.Source) {
 		k.lost = max(now, 1)
 		c.losses++
 	}
-	if o.Planned < max(k.cut, k.lost) {
+	if o.PlannedAt < max(k.cut, k.lost) {
 		return
 	}
 	switch {
@@ -141,15 +141,15 @@ func (c *Caches) observe(now, longest time.Duration, o Outcome) {
 // reported notes what the answer reports. It returns false, and undoes what a row of silences did, once the row is so
 // long that the endpoint does not report in that API. Answers to requests from before a loss are no part of it.
 func (k *keeper) reported(o Outcome) bool {
-	r := k.reports[o.Shape]
+	r := k.reports[o.API]
 	switch {
 	case r == nil:
-		k.reports[o.Shape] = &reporting{count: 1}
+		k.reports[o.API] = &reporting{count: 1}
 		return true
 	case o.CachedTokens > 0:
 		r.count, r.row = min(r.count+1, mostReports), 0
 		return true
-	case o.Planned < k.lost:
+	case o.PlannedAt < k.lost:
 		return true
 	}
 	if r.row == 0 {
@@ -159,7 +159,7 @@ func (k *keeper) reported(o Outcome) bool {
 		return true
 	}
 	k.memory = r.before
-	delete(k.reports, o.Shape)
+	delete(k.reports, o.API)
 	return false
 }
 
@@ -210,7 +210,7 @@ func (b *belief) displaced(longest time.Duration) float64 {
 // terms brings the belief up to date: for how long the candidates are taken to keep what they have, longest at most, and which of
 // them keep less. The time is that of the endpoint in the middle; those that keep half of it or more are not told apart from it, so
 // that the list is short. A loss is told at once.
-func (c *Caches) terms(now, longest time.Duration, cs []Candidate, b *belief) {
+func (c *CacheTracker) terms(now, longest time.Duration, cs []Candidate, b *belief) {
 	if b.ttl > 0 && now-b.worked < keptEvery && b.losses == c.losses {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 
 // listening is what is known of caches by a policy, with candidates and a clock, to which endpoints tell things.
 type listening struct {
-	*Caches
+	*CacheTracker
 	longest time.Duration
 	belief  belief
 	now     time.Duration
@@ -20,7 +20,7 @@ type listening struct {
 }
 
 func newListening(n int, longest time.Duration) *listening {
-	l := &listening{Caches: NewCaches(), longest: longest, now: time.Hour}
+	l := &listening{CacheTracker: NewCacheTracker(), longest: longest, now: time.Hour}
 	for i := range n {
 		l.cs = append(l.cs, Candidate{Addr: fmt.Sprintf("10.0.0.%d:80", i+1)})
 	}
@@ -45,7 +45,7 @@ func (l *listening) tell(endpoint, n int, expected, cached int64) {
 	for range n {
 		l.now += time.Second
 		l.hear(Outcome{
-			Addr: l.cs[endpoint].Addr, Planned: l.now - time.Millisecond,
+			Addr: l.cs[endpoint].Addr, PlannedAt: l.now - time.Millisecond,
 			PromptTokens: 1000, ExpectedTokens: expected, CachedTokens: cached,
 		})
 	}
@@ -96,7 +96,7 @@ func TestRetentionOfSmallTalk(t *testing.T) {
 	l.tell(0, 1, 900, 900)
 	l.tell(0, 100, leastTold-1, 0)
 	for range 100 {
-		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: l.now, ExpectedTokens: 900})
+		l.hear(Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, ExpectedTokens: 900})
 	}
 	l.want(t, 0, longestKept, longestKept)
 }
@@ -139,7 +139,7 @@ func TestRetentionIsCutOnceAtATime(t *testing.T) {
 	planned := l.now
 	for range 3 {
 		l.now += time.Second
-		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: planned, PromptTokens: 1000, ExpectedTokens: 900})
+		l.hear(Outcome{Addr: l.cs[0].Addr, PlannedAt: planned, PromptTokens: 1000, ExpectedTokens: 900})
 	}
 	l.want(t, 0, longestKept*75/100, longestKept*85/100)
 }
@@ -162,7 +162,7 @@ func TestRetentionNoticesALoss(t *testing.T) {
 	if lost-before > 6*time.Second {
 		t.Errorf("noticed after %v", lost-before)
 	}
-	late := Outcome{Addr: l.cs[1].Addr, Planned: lost - time.Second, PromptTokens: 1000, ExpectedTokens: 900}
+	late := Outcome{Addr: l.cs[1].Addr, PlannedAt: lost - time.Second, PromptTokens: 1000, ExpectedTokens: 900}
 	for range 50 { // they were planned in the belief that was wrong
 		l.hear(late)
 	}
@@ -183,7 +183,7 @@ func TestRetentionTellsALossAtOnce(t *testing.T) {
 	l.plan()
 	for range 10 {
 		l.now += time.Millisecond
-		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900})
+		l.hear(Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900})
 	}
 	if _, less := l.plan(); len(less) != 1 || less[0].TTL > 10*time.Millisecond {
 		t.Errorf("after ten failures in ten milliseconds: %+v", less)
@@ -222,7 +222,7 @@ func TestRetentionIsBounded(t *testing.T) {
 		for range 3000 {
 			l.now += time.Duration(r.IntN(3000)) * time.Millisecond
 			l.hear(Outcome{
-				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), Planned: l.now - time.Duration(r.IntN(20))*time.Second,
+				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), PlannedAt: l.now - time.Duration(r.IntN(20))*time.Second,
 				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100), CachedTokens: int64(r.IntN(3)*r.IntN(2000) - 50),
 			})
 			ttl, less := l.plan()
@@ -272,11 +272,11 @@ func TestRetentionForgetsTheGone(t *testing.T) {
 // What an engine tells for one API says nothing of what it tells for another.
 func TestRetentionByShape(t *testing.T) {
 	l := newListening(1, longestKept)
-	say := func(n int, shape prompt.Shape, cached int64) {
+	say := func(n int, shape prompt.API, cached int64) {
 		for range n {
 			l.now += time.Second
 			l.hear(Outcome{
-				Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Shape: shape,
+				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, API: shape,
 			})
 		}
 	}
@@ -306,7 +306,7 @@ func TestRetentionOfOneSource(t *testing.T) {
 		l.tell(0, 100, 900, 900)
 		for i := range c.failures {
 			l.now += time.Second
-			o := Outcome{Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, Source: 1<<40 + uint64(i)%c.sources}
+			o := Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, Source: 1<<40 + uint64(i)%c.sources}
 			l.observe(l.now, l.longest, o)
 			l.tell(0, c.hits, 900, 900)
 		}
@@ -326,7 +326,7 @@ func TestRetentionOfSeveralPolicies(t *testing.T) {
 			l.now += time.Second
 			l.source++
 			l.observe(l.now, longest, Outcome{
-				Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Source: l.source,
+				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Source: l.source,
 			})
 		}
 	}

@@ -34,7 +34,7 @@ func (p *uncorrected) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 			load := e.value(metrics.Running) + queue(&e.Load) + 1
 			c.Base = c.cost(load, 0) - p.cfg.Weights.Running*e.foreign/c.Weight // its load is in what was scraped
 		}
-		c.Slope, c.Steep = 0, 0
+		c.Slope, c.OverSlope = 0, 0
 		cs = append(cs, c)
 	}
 	plan.Candidates = cs

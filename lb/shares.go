@@ -12,9 +12,9 @@ const (
 	shareWindow = 10
 )
 
-// Shares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per
+// RequestShares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per
 // cluster; they add up what they have counted by Export and Import.
-type Shares struct {
+type RequestShares struct {
 	all  [shareWindow]shareCount // what all VMs have published, this one included
 	own  [shareWindow]shareCount // what this one has counted and not published yet
 	used bool                    // a limit is in force
@@ -29,16 +29,16 @@ type shareCount struct {
 	picks map[uint64]uint32 // by the hash of the endpoint's address
 }
 
-// NewShares returns the shares of a cluster that has had no requests.
-func NewShares() *Shares { return &Shares{} }
+// NewRequestShares returns the shares of a cluster that has had no requests.
+func NewRequestShares() *RequestShares { return &RequestShares{} }
 
 func slotOf(now time.Duration) uint32 { return uint32(now / shareSlot) }
 
 // Limited says whether a limit is in force, so that requests are counted.
-func (s *Shares) Limited() bool { return s.used }
+func (s *RequestShares) Limited() bool { return s.used }
 
 // Pending says whether there is something to export.
-func (s *Shares) Pending() bool {
+func (s *RequestShares) Pending() bool {
 	for i := range s.own {
 		if len(s.own[i].picks) > 0 {
 			return true
@@ -48,7 +48,7 @@ func (s *Shares) Pending() bool {
 }
 
 // Count counts a request.
-func (s *Shares) Count(now time.Duration, addr string) {
+func (s *RequestShares) Count(now time.Duration, addr string) {
 	if s.used {
 		s.own[slotOf(now)%shareWindow].add(slotOf(now), hashAddr(addr), 1)
 	}
@@ -68,7 +68,7 @@ func (c *shareCount) add(slot uint32, endpoint uint64, n uint32) {
 // within returns the candidates that may get one more request: those whose share of all requests in the window, that
 // one included, is no more than the limit. If none may, all may. The list is shared, and the same as before while its
 // content is.
-func (s *Shares) within(now time.Duration, limit float64, cs []Candidate) []Candidate {
+func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate) []Candidate {
 	if limit <= 0 || limit >= 1 || len(cs) == 0 {
 		return cs
 	}
@@ -92,7 +92,7 @@ func (s *Shares) within(now time.Duration, limit float64, cs []Candidate) []Cand
 }
 
 // sums adds up the window.
-func (s *Shares) sums(now time.Duration) (by map[uint64]uint32, total uint32) {
+func (s *RequestShares) sums(now time.Duration) (by map[uint64]uint32, total uint32) {
 	by = map[uint64]uint32{}
 	for _, counts := range [2]*[shareWindow]shareCount{&s.all, &s.own} {
 		for i := range counts {
@@ -112,7 +112,7 @@ func (s *Shares) sums(now time.Duration) (by map[uint64]uint32, total uint32) {
 const shareEntry = 16
 
 // Export returns what all VMs have counted, as shared has it, with what this one has counted since the last export.
-func (s *Shares) Export(now time.Duration, shared []byte) (all []byte) {
+func (s *RequestShares) Export(now time.Duration, shared []byte) (all []byte) {
 	s.Import(shared)
 	var sum [shareWindow]shareCount
 	for _, counts := range [2]*[shareWindow]shareCount{&s.all, &s.own} {
@@ -134,14 +134,14 @@ func (s *Shares) Export(now time.Duration, shared []byte) (all []byte) {
 	return all
 }
 
-// Exported confirms that what Export returned was written.
-func (s *Shares) Exported(all []byte) {
+// ConfirmExport confirms that what Export returned was written.
+func (s *RequestShares) ConfirmExport(all []byte) {
 	s.own = [shareWindow]shareCount{}
 	s.Import(all)
 }
 
 // Import takes over what all VMs have counted.
-func (s *Shares) Import(shared []byte) {
+func (s *RequestShares) Import(shared []byte) {
 	s.all = [shareWindow]shareCount{}
 	for ; len(shared) >= shareEntry; shared = shared[shareEntry:] {
 		slot := binary.LittleEndian.Uint32(shared)

@@ -8,7 +8,7 @@ import (
 // Append appends a compact form of l to dst, from which [Load.Read] makes an equal Load: the engine, a byte that says if it was cut,
 // the sets of fields that were found and that grow, the value of each as a float64, and the lists of adapters if there are any. All
 // is little-endian.
-func (l *Load) Append(dst []byte) []byte {
+func (l *Snapshot) Append(dst []byte) []byte {
 	cut := byte(0)
 	if l.Cut {
 		cut = 1
@@ -28,12 +28,12 @@ func (l *Load) Append(dst []byte) []byte {
 }
 
 // Read reads what Append wrote into l, and returns what stands behind it. It is not ok for anything else; l is then of no use.
-func (l *Load) Read(src []byte) (rest []byte, ok bool) {
+func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 	const head = 10
 	if len(src) < head || Engine(src[0]) >= engines {
 		return nil, false
 	}
-	*l = Load{Engine: Engine(src[0]), Cut: src[1] == 1}
+	*l = Snapshot{Engine: Engine(src[0]), Cut: src[1] == 1}
 	found, grows := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
 	if found>>fields != 0 || grows>>fields != 0 {
 		return nil, false

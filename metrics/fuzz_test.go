@@ -17,7 +17,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a,b\"} 1\nsglang:num_queue_reqs{priority=\"\",tp_rank=\"1\"} 3 # {} 1\n"))
 	p := parser(f, AnyEngine, "vllm:kv_cache_usage_perc", "a")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var l, again Load
+		var l, again Snapshot
 		p.Parse(text, &l)
 		for f := range targets {
 			v, ok := l.Value(f)

@@ -68,8 +68,8 @@ const MaxTargets = 8
 // Target returns the field of the i-th name given to [New].
 func Target(i int) Field { return targets + Field(i) }
 
-// Load is what a text says. The zero Load says nothing.
-type Load struct {
+// Snapshot is what a text says. The zero Load says nothing.
+type Snapshot struct {
 	Engine Engine // whose names were found, AnyEngine for nobody's
 	Cut    bool   // the text ends within a line, or is longer than MaxBytes: there may have been more
 
@@ -83,12 +83,12 @@ type Load struct {
 }
 
 // Value returns the value of a field, and whether the text had it.
-func (l *Load) Value(f Field) (float64, bool) { return l.values[f], l.found>>f&1 == 1 }
+func (l *Snapshot) Value(f Field) (float64, bool) { return l.values[f], l.found>>f&1 == 1 }
 
 // Grows tells whether a target is a counter: it only ever grows, and starts again at 0 with the engine.
-func (l *Load) Grows(f Field) bool { return l.grows>>f&1 == 1 }
+func (l *Snapshot) Grows(f Field) bool { return l.grows>>f&1 == 1 }
 
-func (l *Load) set(f Field, v float64) {
+func (l *Snapshot) set(f Field, v float64) {
 	l.values[f] = v
 	l.found |= 1 << f
 }

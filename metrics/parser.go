@@ -90,7 +90,7 @@ func validName(name string) bool {
 
 // Missing returns the names of the families that would have told the fields that a Load lacks. What its engine does not tell, or
 // not always, is not missing. If no engine was found, it is all the names that were looked for.
-func (p *Parser) Missing(l *Load, of ...Field) []string {
+func (p *Parser) Missing(l *Snapshot, of ...Field) []string {
 	engine := cmp.Or(p.engine, l.Engine) // the one that was asked for, or found
 	var names []string
 	for _, field := range of {
@@ -112,8 +112,8 @@ func (p *Parser) Missing(l *Load, of ...Field) []string {
 }
 
 // Parse reads a text into l, whatever l was before.
-func (p *Parser) Parse(text []byte, l *Load) {
-	*l = Load{}
+func (p *Parser) Parse(text []byte, l *Snapshot) {
+	*l = Snapshot{}
 	if len(text) > MaxBytes {
 		text, l.Cut = text[:MaxBytes], true
 	}
@@ -146,7 +146,7 @@ func (p *Parser) Parse(text []byte, l *Load) {
 
 // sums is the state of one pass over a text.
 type sums struct {
-	load   *Load
+	load   *Snapshot
 	fields [fields]sum
 	name   []byte   // of the last line that was wanted
 	wanted []family // what it tells

@@ -64,13 +64,13 @@ func TestMissing(t *testing.T) {
 		{"another engine", TGI, "vllm:num_requests_running 1\n", []string{"tgi_batch_current_size", "tgi_queue_size", "target"}},
 	} {
 		p := parser(t, c.engine, "target")
-		var l Load
+		var l Snapshot
 		p.Parse([]byte(c.text), &l)
 		if got := p.Missing(&l, wanted...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	var l Load
+	var l Snapshot
 	parser(t, AnyEngine).Parse([]byte("tgi_queue_size 1\n"), &l)
 	if got := parser(t, VLLM).Missing(&l, Running); !slices.Equal(got, []string{"vllm:num_requests_running"}) {
 		t.Errorf("asked for one engine, with the load of another: %q", got)

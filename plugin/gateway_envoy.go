@@ -69,7 +69,7 @@ func (g *envoyGateway) View(now time.Duration, cluster string, c *config.Config)
 		_, _ = list.WriteString(e.Addr + "\n")
 		v.Endpoints = append(v.Endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
 	}
-	v.Source = list.Sum64() | 1
+	v.ListID = list.Sum64() | 1
 	g.static.put(now, key, v)
 	return v
 }

@@ -92,9 +92,9 @@ func (s *stream) answered() action {
 		return s.pass(lb.ReasonStoreError)
 	}
 	s.phase, s.load = phaseLeased, s.ask.grant.Load.Requests
-	s.tokens = s.ask.plan.Work(s.ask.grant.Cached)
+	s.tokens = s.ask.plan.AddedTokens(s.ask.grant.Cached)
 	if s.prompted != nil && !s.prompted.uncached {
-		s.prompted.cached = s.ask.plan.Prefix.Share(s.ask.grant.Cached)
+		s.prompted.cached = s.ask.plan.Prefix.Fraction(s.ask.grant.Cached)
 	}
 	s.chosen = s.ask.plan.Candidates[s.ask.grant.Index].Addr
 	s.addr = s.chosen
@@ -172,7 +172,7 @@ func others(p *lb.Plan, chosen int) []string {
 	for _, same := range [2]bool{true, false} {
 		for i := 1; i < len(p.Candidates) && len(out) < most; i++ {
 			// The plan's random bits were used up by the tie; rotating them by the index is enough here.
-			at := (chosen + 1 + (i-1+int(p.Tie>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
+			at := (chosen + 1 + (i-1+int(p.Random>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
 			if c := &p.Candidates[at]; (c.Tier == p.Candidates[chosen].Tier) == same {
 				out = append(out, c.Addr)
 			}

@@ -71,7 +71,7 @@ func (v *vm) share(now time.Duration, c *config.Config) *sharedStore {
 			Scope: c.Redis.Scope,
 		})
 		sh.fallback = lb.NewFallbackStore(sh.remote, v.store)
-		sh.fallback.Fell = func(why error) { v.fell(sh, why) }
+		sh.fallback.OnFallback = func(why error) { v.fell(sh, why) }
 		v.shared[t] = sh
 	}
 	sh.named, sh.login = true, c.Redis

@@ -230,7 +230,7 @@ func (s *stream) inspect(size int, end bool) action {
 // inspected takes over what is known of a body, all of which was seen or not.
 func (s *stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	s.work = work{info: *info, seen: len(body), model: s.modelOf(body, parts)}
-	if whole && !info.Media && !info.Continued && info.Shape != prompt.Unknown {
+	if whole && !info.Media && !info.Stateful && info.API != prompt.Unknown {
 		s.work.text = info.TextBytes
 	}
 	if s.cfg.Policy == config.PrefixCache {
@@ -278,9 +278,9 @@ func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 	case err != nil:
 		return s.pass(lb.ReasonConfigInvalid)
 	}
-	s.cluster.views[view.Source] = view
+	s.cluster.views[view.ListID] = view
 	s.metered()
-	r := lb.Request{Tie: v.gw.Random(), Model: s.model}
+	r := lb.Request{Random: v.gw.Random(), Model: s.model}
 	switch {
 	case s.cfg.Unit == "tokens":
 		s.weigh(&r, size, ended)

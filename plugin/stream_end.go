@@ -64,12 +64,12 @@ func (s *stream) follow() {
 		had = s.ask.grant.Cached
 	}
 	s.forget(had)
-	s.tokens = s.ask.plan.Work(0)
+	s.tokens = s.ask.plan.AddedTokens(0)
 	s.store.Amend(s.now(), s.id, served, s.tokens)
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
 		moved := lb.Outcome{}
-		s.blame(now, lb.Moved, &moved)
+		s.blame(now, lb.Retried, &moved)
 		s.policy.Observe(now, moved)
 	}
 	s.addr = served
@@ -146,7 +146,7 @@ func (s *stream) time(now time.Duration, o *lb.Outcome) {
 	if s.prompted == nil || s.addr != s.chosen || s.cfg.Shadow {
 		return
 	}
-	o.Work = s.ask.plan.Work(s.ask.grant.Cached)
+	o.CountedTokens = s.ask.plan.AddedTokens(s.ask.grant.Cached)
 	if s.first > 0 {
 		o.TTFT, o.Duration = s.first, now-s.prompted.planned
 	}
@@ -229,7 +229,7 @@ func answered(status int) lb.Verdict {
 	case status < 400:
 		return lb.Success
 	case status < 500:
-		return lb.Refused
+		return lb.Rejected
 	}
 	return lb.Failure
 }

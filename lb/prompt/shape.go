@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// Shape is the API that a body is meant for, as far as the path or the body says. It is Unknown too for a body with
+// API is the API that a body is meant for, as far as the path or the body says. It is Unknown too for a body with
 // prompts of several APIs, of which an engine reads one and ignores the others.
-type Shape uint8
+type API uint8
 
 // The shapes.
 const (
-	Unknown     Shape = iota
-	Chat              // OpenAI chat completions: messages
-	Completions       // OpenAI completions: prompt
-	Responses         // OpenAI responses: input, with messages or with keys of that API
-	Embeddings        // OpenAI embeddings: input
-	Rerank            // rerank and score: documents, or two texts
-	Anthropic         // Anthropic messages: messages with a system prompt beside them
-	SGLang            // SGLang's own: text, or input_ids
-	TGI               // TGI's own: inputs
-	Triton            // Triton's generate extension: text_input
-	Gemini            // Gemini: contents
+	Unknown     API = iota
+	Chat            // OpenAI chat completions: messages
+	Completions     // OpenAI completions: prompt
+	Responses       // OpenAI responses: input, with messages or with keys of that API
+	Embeddings      // OpenAI embeddings: input
+	Rerank          // rerank and score: documents, or two texts
+	Anthropic       // Anthropic messages: messages with a system prompt beside them
+	SGLang          // SGLang's own: text, or input_ids
+	TGI             // TGI's own: inputs
+	Triton          // Triton's generate extension: text_input
+	Gemini          // Gemini: contents
 )
 
 // fieldSet is a set of fields.
@@ -32,7 +32,7 @@ func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
 // shapeSet is a set of shapes.
 type shapeSet uint16
 
-func (s shapeSet) has(x Shape) bool { return s>>x&1 != 0 }
+func (s shapeSet) has(x API) bool { return s>>x&1 != 0 }
 
 func setOf(fields ...field) (set fieldSet) {
 	for _, f := range fields {
@@ -72,7 +72,7 @@ var ownFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, field
 
 // apis returns the APIs that may read the body: the one that the path names, if the body has a prompt for it, else all
 // that it has prompts for. Empty prompts count only where there are no others. The set is never empty.
-func (s *scanner) apis(path Shape) shapeSet {
+func (s *scanner) apis(path API) shapeSet {
 	var given, filled fieldSet
 	for f := range fieldCount {
 		if s.given(f) {
@@ -95,7 +95,7 @@ func (s *scanner) apis(path Shape) shapeSet {
 
 // prompted returns the APIs whose prompt is in one of the fields there. The given fields tell similar APIs apart.
 func (s *scanner) prompted(given, there fieldSet) (set shapeSet) {
-	add := func(yes bool, shape Shape) {
+	add := func(yes bool, shape API) {
 		if yes {
 			set |= 1 << shape
 		}
@@ -144,26 +144,26 @@ func isEmpty(value []byte) bool {
 
 // settle sums up, when all fields are known, what the API reads of them, and leaves out of the parts what it does not.
 // Of several APIs it is the one that has the most to read.
-func (s *scanner) settle(path Shape) {
+func (s *scanner) settle(path API) {
 	apis := s.apis(path)
 	api, most := Unknown, -1
-	for a := range Shape(len(reads)) {
+	for a := range API(len(reads)) {
 		if text, ids := s.sizeFor(a); apis.has(a) && text+ids*bytesPerID > most {
 			api, most = a, text+ids*bytesPerID
 		}
 	}
 	if apis == 1<<api {
-		s.info.Shape = api
+		s.info.API = api
 	}
 	prompt := reads[api]
 	if api == Responses {
 		for _, f := range [...]field{fieldPreviousResponse, fieldConversation} {
 			if s.given(f) {
 				prompt |= 1 << f
-				s.info.Continued = true
+				s.info.Stateful = true
 			}
 		}
-		s.info.Continued = s.info.Continued || s.firstOf(fieldPrompt) == '{'
+		s.info.Stateful = s.info.Stateful || s.firstOf(fieldPrompt) == '{'
 	}
 	text, ids := s.sizeFor(api)
 	s.info.TextBytes += text
@@ -174,17 +174,17 @@ func (s *scanner) settle(path Shape) {
 		}
 	}
 	s.info.MaxTokens = s.maxTokens(apis)
-	if !s.info.Shape.hasN() {
+	if !s.info.API.hasN() {
 		s.info.N = 0
 	}
-	s.info.Uncached = s.uncached()
+	s.info.BypassCache = s.uncached()
 }
 
 // bytesPerID is how many bytes of text a token given as a number is compared with: a common length of tokens.
 const bytesPerID = 4
 
 // sizeFor returns the bytes of text, and the tokens given as numbers, that the API reads.
-func (s *scanner) sizeFor(api Shape) (text, ids int) {
+func (s *scanner) sizeFor(api API) (text, ids int) {
 	for f := fieldMessages; f.isText(); f++ {
 		if reads[api].has(f) {
 			text += s.texts[f-fieldMessages]
@@ -195,11 +195,11 @@ func (s *scanner) sizeFor(api Shape) (text, ids int) {
 }
 
 // hasN says whether the API, or one that is not known, gives several answers if n says so.
-func (s Shape) hasN() bool { return s == Unknown || s == Chat || s == Completions }
+func (s API) hasN() bool { return s == Unknown || s == Chat || s == Completions }
 
 // maxTokens returns the largest limit of the APIs, 0 if one of them has none.
 func (s *scanner) maxTokens(apis shapeSet) (most int) {
-	for a := range Shape(len(reads)) {
+	for a := range API(len(reads)) {
 		if apis.has(a) {
 			limit := s.limitOf(a)
 			if limit == 0 {
@@ -212,7 +212,7 @@ func (s *scanner) maxTokens(apis shapeSet) (most int) {
 }
 
 // limitOf returns the limit that binds in the API, for Unknown the largest that is there.
-func (s *scanner) limitOf(api Shape) int {
+func (s *scanner) limitOf(api API) int {
 	limits := &s.limits
 	switch api {
 	case Chat:
