@@ -8,7 +8,7 @@ const Full = -1
 // Choose returns the index of the candidate that costs least with the request on it, or [Full] when all are at their
 // cap:
 //
-//	cost(c) = c.Base + (c.Slope * (load(c) + p.PerRequest * requests(c)) + c.OverSlope * beyond(c)) / c.Weight
+//	cost(c) = c.Base + (c.Slope * (load(c) + p.PerRequest * requests(c)) + c.Steep * beyond(c)) / c.Weight
 //	          - p.Prefix.Credit * (1 + p.Prefix.Wait * fewest) * worth(c)
 //
 // where load is what c carries over all owners and what this request brings, both in the plan's unit, requests is how
@@ -26,7 +26,7 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 		if c.full(loads[i]) {
 			continue
 		}
-		cost := p.cost(c, loads[i], added) - p.saved(credit, matched, i)
+		cost := p.cost(c, loads[i], added) - p.discount(credit, matched, i)
 		switch {
 		case ties == 0 || cost < least:
 			ties, least = 1, cost
@@ -40,7 +40,7 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	skip := int(uint32(p.Random) % uint32(ties))
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		if c.full(loads[i]) || p.cost(c, loads[i], added)-p.saved(credit, matched, i) != least {
+		if c.full(loads[i]) || p.cost(c, loads[i], added)-p.discount(credit, matched, i) != least {
 			continue
 		}
 		if skip == 0 {
@@ -51,8 +51,8 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	return Full
 }
 
-// mostGain is how many times as much as its credit a prompt is worth at most, however many requests are in flight.
-const mostGain = 16
+// maxCreditGain is how many times as much as its credit a prompt is worth at most, however many requests are in flight.
+const maxCreditGain = 16
 
 // credit returns by how much the cost is lower where all of the prompt is cached.
 func (p *Plan) credit(loads []Load, matched []int) float64 {
@@ -65,7 +65,7 @@ func (p *Plan) credit(loads []Load, matched []int) float64 {
 			fewest = min(fewest, loads[i].Requests)
 		}
 	}
-	return p.Prefix.Credit * min(1+float64(p.Prefix.CreditGrowth*float64(fewest)), mostGain)
+	return p.Prefix.Credit * min(1+float64(p.Prefix.CreditGrowth*float64(fewest)), maxCreditGain)
 }
 
 func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }
@@ -85,11 +85,11 @@ func (c *Candidate) cost(load, slots float64) float64 {
 	return cost
 }
 
-// saved is by how much candidate i costs less for what it has cached. It is rounded before it is taken off: a processor
+// discount is by how much candidate i costs less for what it has cached. It is rounded before it is taken off: a processor
 // that does both in one step would settle ties in another way than a store in Redis.
-func (p *Plan) saved(credit float64, matched []int, i int) float64 {
+func (p *Plan) discount(credit float64, matched []int, i int) float64 {
 	if matched == nil {
 		return 0
 	}
-	return float64(credit * p.Prefix.worth(matched[i]))
+	return float64(credit * p.Prefix.creditFraction(matched[i]))
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// forgiveAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
-const forgiveAfter = 5 * time.Minute
+// forgetEjectionsAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
+const forgetEjectionsAfter = 5 * time.Minute
 
 // ejection is when an endpoint was ejected, and for what. Each configuration has its own say on how many failures that
 // takes and on how long it lasts.
@@ -17,8 +17,8 @@ type ejection struct {
 	failures int           // that spoke against it: no ejection where that many are not enough
 }
 
-// outUntil returns until when the endpoint is ejected under the configuration, 0 if it is not.
-func (e *ejection) outUntil(cfg *HealthConfig) time.Duration {
+// ejectedUntil returns until when the endpoint is ejected under the configuration, 0 if it is not.
+func (e *ejection) ejectedUntil(cfg *HealthConfig) time.Duration {
 	if e.times == 0 || cfg.ConsecutiveFailures <= 0 || cfg.ConsecutiveFailures > e.failures {
 		return 0
 	}
@@ -34,7 +34,7 @@ func (h *HealthConfig) ejectionTime(n int) time.Duration {
 	return out
 }
 
-func (h *Health) eject(now time.Duration, t *tracked, failures int, cfg *HealthConfig) {
+func (h *Health) eject(now time.Duration, t *endpointHealth, failures int, cfg *HealthConfig) {
 	if now >= t.until { // else it goes on, for configurations that take more failures
 		t.times++
 	}
@@ -42,9 +42,9 @@ func (h *Health) eject(now time.Duration, t *tracked, failures int, cfg *HealthC
 	t.until = max(t.until, now+cfg.ejectionTime(t.times))
 	// One more failure after the return is enough to go again.
 	t.suspicion = suspicion{score: float64(failures - 1), probation: true}
-	h.outdate()
-	h.changed = true
-	h.ejected++
+	h.invalidate()
+	h.exportPending = true
+	h.ejectionCount++
 }
 
 // ejectionSize is one entry of an export: address hash u64, from i64, until i64, times u32, failures u32.
@@ -53,17 +53,17 @@ const ejectionSize = 32
 // Export merges the ejections decided here since the last export into shared, which holds those of all VMs, and says
 // whether it has changed. What has ended is dropped.
 func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
-	if !h.changed {
+	if !h.exportPending {
 		return shared, false
 	}
 	ours := map[uint64]ejection{}
-	for addr, t := range h.tracked {
+	for addr, t := range h.endpoints {
 		if t.until > now {
 			ours[hashAddr(addr)] = t.ejection
 		}
 	}
-	for hash, theirs := range ejectionsIn(now, shared) {
-		ours[hash] = theirs.and(ours[hash])
+	for hash, theirs := range decodeEjections(now, shared) {
+		ours[hash] = theirs.merge(ours[hash])
 	}
 	out := make([]byte, 0, len(ours)*ejectionSize)
 	for hash, e := range ours {
@@ -76,8 +76,8 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	return out, true
 }
 
-// ejectionsIn returns the ejections of an export that last beyond now.
-func ejectionsIn(now time.Duration, shared []byte) map[uint64]ejection {
+// decodeEjections returns the ejections of an export that last beyond now.
+func decodeEjections(now time.Duration, shared []byte) map[uint64]ejection {
 	all := map[uint64]ejection{}
 	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
 		e := ejection{
@@ -93,23 +93,23 @@ func ejectionsIn(now time.Duration, shared []byte) map[uint64]ejection {
 	return all
 }
 
-// and returns the ejection with what another VM has decided of the same endpoint.
-func (e ejection) and(other ejection) ejection {
+// merge returns the ejection with what another VM has decided of the same endpoint.
+func (e ejection) merge(other ejection) ejection {
 	return ejection{
 		max(e.from, other.from), max(e.until, other.until), max(e.times, other.times), max(e.failures, other.failures),
 	}
 }
 
 // ConfirmExport confirms that what Export returned was written.
-func (h *Health) ConfirmExport() { h.changed = false }
+func (h *Health) ConfirmExport() { h.exportPending = false }
 
 // Import takes over the ejections that other VMs decided and that last beyond now.
 func (h *Health) Import(now time.Duration, shared []byte) {
-	theirs := ejectionsIn(now, shared)
+	theirs := decodeEjections(now, shared)
 	if len(theirs) == 0 {
 		return
 	}
-	for addr, t := range h.tracked {
+	for addr, t := range h.endpoints {
 		e := theirs[hashAddr(addr)]
 		if e.from <= t.from && e.until <= t.until {
 			continue
@@ -117,8 +117,8 @@ func (h *Health) Import(now time.Duration, shared []byte) {
 		if now >= t.until { // what ended counts no more
 			t.ejection = ejection{}
 		}
-		t.ejection = e.and(t.ejection)
+		t.ejection = e.merge(t.ejection)
 		t.score, t.probation = max(t.score, float64(e.failures-1)), true
-		h.outdate()
+		h.invalidate()
 	}
 }

@@ -15,22 +15,22 @@ type endpointMetrics struct {
 
 func newEndpointMetrics(c Config) (Policy, error) {
 	return &endpointMetrics{
-		leastRequest: newLeast(c, c.Unit), engines: c.Engines, shares: c.Shares, cfg: c.Engines.shared(&c.Engine),
+		leastRequest: newLeastRequestIn(c, c.Unit), engines: c.Engines, shares: c.Shares, cfg: c.Engines.internConfig(&c.Engine),
 	}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at the cost that its engine gives it, except those that have had their
 // share. An endpoint that says nothing gets the mean cost; if none says anything, the gateway decides.
 func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	plan, reason := p.plan(now, r, v)
+	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	cs, fresh := p.engines.weigh(now, plan.Candidates, p.cfg, p.unit, r.Model, p.terms.weighted(v))
+	cs, fresh := p.engines.applyCosts(now, plan.Candidates, p.cfg, p.unit, r.Model, p.cluster.hasWeights(v))
 	if fresh == 0 {
 		return Plan{}, ReasonNoMetrics
 	}
 	plan.Candidates = p.shares.within(now, p.cfg.RateLimit, cs)
-	p.place(&plan, v)
+	p.addTierCosts(&plan, v)
 	return plan, ReasonChosen
 }

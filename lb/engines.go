@@ -20,23 +20,23 @@ type EngineSample struct {
 }
 
 const (
-	// speedMemory is for how long the speed of an engine is remembered.
-	speedMemory = time.Minute
-	// longestTerm is the time between two readings above which nothing is learned from them.
-	longestTerm = 5 * time.Minute
-	// speedAfter is how many tokens tell the speed of an engine.
-	speedAfter = 200
+	// speedWindow is for how long the speed of an engine is remembered.
+	speedWindow = time.Minute
+	// maxSampleGap is the time between two readings above which nothing is learned from them.
+	maxSampleGap = 5 * time.Minute
+	// minSpeedTokens is how many tokens tell the speed of an engine.
+	minSpeedTokens = 200
 	// speedNoise is by what factor engines may seem to differ that are alike: their batches differ.
 	speedNoise = 1.25
-	// mostTold is a speed, in tokens a second for each request, that no engine has.
-	mostTold = 1e6
-	// leastSpeed and mostSpeed bound the capacity that is learned, relative to that of the engine in the middle.
-	leastSpeed, mostSpeed = 1.0 / 8, 8
-	// kvTold is the use of the KV cache from which on it shows how many requests fit, and kvFull is the use at which an
+	// maxTokenRate is a speed, in tokens a second for each request, that no engine has.
+	maxTokenRate = 1e6
+	// minRelativeSpeed and mostSpeed bound the capacity that is learned, relative to that of the engine in the middle.
+	minRelativeSpeed, maxRelativeSpeed = 1.0 / 8, 8
+	// minKVUse is the use of the KV cache from which on it shows how many requests fit, and kvFull is the use at which an
 	// engine is taken to make requests wait: those that run grow.
-	kvTold, kvFull = 0.2, 0.95
-	// adapterAge is for how long an adapter is known that no engine tells of any more.
-	adapterAge = 10 * time.Minute
+	minKVUse, fullKVUse = 0.2, 0.95
+	// adapterTTL is for how long an adapter is known that no engine tells of any more.
+	adapterTTL = 10 * time.Minute
 	// maxAdapters is how many adapters are known. Their names come from engines, which may be told them by clients.
 	maxAdapters = 1024
 )
@@ -44,34 +44,34 @@ const (
 // Engines is what the engines of one cluster have said. One VM has one per cluster, shared by all policies of it; what
 // it learns from the readings survives a change of the configuration.
 type Engines struct {
-	known    map[string]*engine
-	targets  []string                  // names of the readings' targets
-	adapters map[uint64]time.Duration  // that engines have told of, and when they last did
-	ours     map[string]map[uint64]int // requests of this VM in flight, by endpoint and adapter
-	size     float64                   // tokens of a request, moving average
-	version  uint64                    // of what follows from readings and placements
-	lists    map[engineKey]*engineList
-	configs  map[EngineConfig]*EngineConfig // in use
-	made     pool
-	swept    time.Duration // when lists that are not used were last looked for
+	engines         map[string]*engine
+	targets         []string                  // names of the readings' targets
+	adapters        map[uint64]time.Duration  // that engines have told of, and when they last did
+	adapterRequests map[string]map[uint64]int // requests of this VM in flight, by endpoint and adapter
+	meanTokens      float64                   // tokens of a request, moving average
+	version         uint64                    // of what follows from readings and placements
+	lists           map[engineKey]*engineList
+	configs         map[EngineConfig]*EngineConfig // in use
+	pool            listPool
+	sweptAt         time.Duration // when lists that are not used were last looked for
 }
 
 // engine is what is known of one.
 type engine struct {
 	EngineSample
-	foreign float64                     // requests there that nobody here counts
-	beyond  float64                     // the same by the last reading alone
-	slots   float64                     // requests that run at once before others wait, 0 while that is not known
-	tokens  float64                     // of answers of late, but the first of each
-	took    float64                     // seconds that each request waited for those, summed
-	rates   [metrics.MaxTargets]float64 // of targets that are counters, per second
-	rated   uint32                      // bit i: rates[i] is known
+	external      float64                     // requests there that nobody here counts
+	lastExternal  float64                     // the same by the last reading alone
+	batchSize     float64                     // requests that run at once before others wait, 0 while that is not known
+	recentTokens  float64                     // of answers of late, but the first of each
+	recentSeconds float64                     // seconds that each request waited for those, summed
+	rates         [metrics.MaxTargets]float64 // of targets that are counters, per second
+	ratesKnown    uint32                      // bit i: rates[i] is known
 }
 
 // NewEngines returns the engines of a cluster of which nothing is known.
 func NewEngines() *Engines {
 	return &Engines{
-		known: map[string]*engine{}, adapters: map[uint64]time.Duration{}, ours: map[string]map[uint64]int{}, version: 1,
+		engines: map[string]*engine{}, adapters: map[uint64]time.Duration{}, adapterRequests: map[string]map[uint64]int{}, version: 1,
 		lists: map[engineKey]*engineList{}, configs: map[EngineConfig]*EngineConfig{},
 	}
 }
@@ -80,21 +80,21 @@ func NewEngines() *Engines {
 // already, and forgets whom it is not given.
 func (g *Engines) Update(now time.Duration, targets []string, readings map[string]EngineSample) {
 	if !slices.Equal(g.targets, targets) { // what the values before were of is not what they are of now
-		for _, e := range g.known {
-			e.ScrapedAt, e.rated = 0, 0
+		for _, e := range g.engines {
+			e.ScrapedAt, e.ratesKnown = 0, 0
 		}
 		g.targets = targets
 	}
-	for addr := range g.known {
+	for addr := range g.engines {
 		if _, ok := readings[addr]; !ok {
-			delete(g.known, addr)
+			delete(g.engines, addr)
 		}
 	}
 	for addr, r := range readings {
-		e := g.known[addr]
+		e := g.engines[addr]
 		if e == nil {
 			e = &engine{}
-			g.known[addr] = e
+			g.engines[addr] = e
 		}
 		if e.At != r.At {
 			e.learn(&r)
@@ -102,20 +102,20 @@ func (g *Engines) Update(now time.Duration, targets []string, readings map[strin
 		e.EngineSample = r
 		for _, list := range [2]*metrics.Adapters{&r.Loaded, &r.Waiting} {
 			for _, id := range list.IDs[:list.N] {
-				g.meet(now, id)
+				g.addAdapter(now, id)
 			}
 		}
 	}
 	for id, at := range g.adapters {
-		if now-at > adapterAge {
+		if now-at > adapterTTL {
 			delete(g.adapters, id)
 		}
 	}
 	g.version++
 }
 
-// meet notes that an engine has told of an adapter.
-func (g *Engines) meet(now time.Duration, id uint64) {
+// addAdapter notes that an engine has told of an adapter.
+func (g *Engines) addAdapter(now time.Duration, id uint64) {
 	if _, ok := g.adapters[id]; ok || len(g.adapters) < maxAdapters {
 		g.adapters[id] = now
 	}
@@ -126,19 +126,19 @@ func (g *Engines) meet(now time.Duration, id uint64) {
 func (g *Engines) AddRequest(model, addr string, tokens int64) (adapter uint64) {
 	const newest = 1.0 / 16
 	if tokens > 0 { // where they are counted
-		if g.size == 0 {
-			g.size = float64(tokens)
+		if g.meanTokens == 0 {
+			g.meanTokens = float64(tokens)
 		}
-		g.size += (float64(tokens) - g.size) * newest
+		g.meanTokens += (float64(tokens) - g.meanTokens) * newest
 	}
-	id := g.adapter(model)
+	id := g.adapterID(model)
 	if id == 0 {
 		return 0
 	}
-	at := g.ours[addr]
+	at := g.adapterRequests[addr]
 	if at == nil {
 		at = map[uint64]int{}
-		g.ours[addr] = at
+		g.adapterRequests[addr] = at
 	}
 	if at[id]++; at[id] == 1 {
 		g.version++
@@ -148,7 +148,7 @@ func (g *Engines) AddRequest(model, addr string, tokens int64) (adapter uint64) 
 
 // RemoveRequest tells that a request that was counted for an adapter has left its endpoint.
 func (g *Engines) RemoveRequest(adapter uint64, addr string) {
-	at := g.ours[addr]
+	at := g.adapterRequests[addr]
 	if at[adapter] == 0 {
 		return
 	}
@@ -157,12 +157,12 @@ func (g *Engines) RemoveRequest(adapter uint64, addr string) {
 	}
 	g.version++
 	if delete(at, adapter); len(at) == 0 {
-		delete(g.ours, addr)
+		delete(g.adapterRequests, addr)
 	}
 }
 
-// adapter returns the digest of the model's name if it is an adapter that engines have told of, else 0.
-func (g *Engines) adapter(model string) uint64 {
+// adapterID returns the digest of the model's name if it is an adapter that engines have told of, else 0.
+func (g *Engines) adapterID(model string) uint64 {
 	if model == "" || len(g.adapters) == 0 {
 		return 0
 	}
@@ -179,7 +179,7 @@ func (g *Engines) HasAdapters() bool { return len(g.adapters) > 0 }
 // CountFresh returns of how many endpoints there is a reading that is not older than the given age.
 func (g *Engines) CountFresh(now, age time.Duration) int {
 	n := 0
-	for _, e := range g.known {
+	for _, e := range g.engines {
 		if e.fresh(now, age) {
 			n++
 		}
@@ -190,7 +190,7 @@ func (g *Engines) CountFresh(now, age time.Duration) int {
 // CountMissing returns how many of the endpoints with a fresh reading do not tell one of the fields.
 func (g *Engines) CountMissing(now, age time.Duration, fields ...metrics.Field) int {
 	n := 0
-	for _, e := range g.known {
+	for _, e := range g.engines {
 		if !e.fresh(now, age) {
 			continue
 		}
@@ -212,8 +212,8 @@ func (e *engine) value(f metrics.Field) float64 {
 	return v
 }
 
-// queue returns how many requests wait for room.
-func queue(l *metrics.Snapshot) float64 {
+// queuedRequests returns how many requests wait for room.
+func queuedRequests(l *metrics.Snapshot) float64 {
 	waiting, _ := l.Value(metrics.Waiting)
 	deferred, _ := l.Value(metrics.Deferred)
 	return max(0, waiting-deferred)
@@ -234,53 +234,53 @@ func (e *engine) learn(r *EngineSample) {
 	if _, whole := r.Value(metrics.Running); r.ScrapedAt != e.ScrapedAt || r.ScrapedAt == 0 || !whole {
 		beyond := 0.0
 		if r.Counted {
-			beyond = max(0, running+queue(&r.Snapshot)-float64(r.Inflight.Requests))
+			beyond = max(0, running+queuedRequests(&r.Snapshot)-float64(r.Inflight.Requests))
 		}
-		e.foreign, e.beyond = min(beyond, e.beyond), beyond
+		e.external, e.lastExternal = min(beyond, e.lastExternal), beyond
 	}
 	if r.ScrapedAt != e.ScrapedAt {
-		e.learnSlots(running, queue(&r.Snapshot))
+		e.learnBatchSize(running, queuedRequests(&r.Snapshot))
 		e.learnRates(r)
 	}
 }
 
-// learnSlots takes into account how many requests ran while others waited.
-func (e *engine) learnSlots(running, waits float64) {
+// learnBatchSize takes into account how many requests ran while others waited.
+func (e *engine) learnBatchSize(running, waits float64) {
 	switch {
-	case waits > 0 && e.slots == 0 && running > 0:
-		e.slots = running
+	case waits > 0 && e.batchSize == 0 && running > 0:
+		e.batchSize = running
 	case waits > 0 && running > 0:
-		e.slots += (running - e.slots) * 0.3
-	case e.slots > 0:
-		e.slots = max(e.slots, running)
+		e.batchSize += (running - e.batchSize) * 0.3
+	case e.batchSize > 0:
+		e.batchSize = max(e.batchSize, running)
 	}
 }
 
 // learnRates takes into account what has grown since.
 func (e *engine) learnRates(r *EngineSample) {
 	took := (r.ScrapedAt - e.ScrapedAt).Seconds()
-	if e.ScrapedAt == 0 || took <= 0 || r.ScrapedAt-e.ScrapedAt > longestTerm {
+	if e.ScrapedAt == 0 || took <= 0 || r.ScrapedAt-e.ScrapedAt > maxSampleGap {
 		return
 	}
 	for i := range e.rates {
-		if then, now, ok := e.grown(r, metrics.Target(i)); ok {
+		if then, now, ok := e.counterPair(r, metrics.Target(i)); ok {
 			e.rates[i] = (now - then) / took
-			e.rated |= 1 << i
+			e.ratesKnown |= 1 << i
 		}
 	}
-	tokens, intervals, ok := e.grown(r, metrics.Intervals)
-	began, ended, ok2 := e.grown(r, metrics.IntervalTime)
+	tokens, intervals, ok := e.counterPair(r, metrics.Intervals)
+	began, ended, ok2 := e.counterPair(r, metrics.IntervalTime)
 	if !ok || !ok2 {
 		return
 	}
-	keep := math.Exp(-took / speedMemory.Seconds())
-	e.tokens = e.tokens*keep + intervals - tokens
-	e.took = e.took*keep + ended - began
+	keep := math.Exp(-took / speedWindow.Seconds())
+	e.recentTokens = e.recentTokens*keep + intervals - tokens
+	e.recentSeconds = e.recentSeconds*keep + ended - began
 }
 
-// grown returns a counter by the latest reading and by r. It is not ok if one of them lacks it, or if the engine has
+// counterPair returns a counter by the latest reading and by r. It is not ok if one of them lacks it, or if the engine has
 // started again.
-func (e *engine) grown(r *EngineSample, f metrics.Field) (then, now float64, ok bool) {
+func (e *engine) counterPair(r *EngineSample, f metrics.Field) (then, now float64, ok bool) {
 	then, before := e.Value(f)
 	now, told := r.Value(f)
 	return then, now, before && told && now >= then
@@ -288,64 +288,64 @@ func (e *engine) grown(r *EngineSample, f metrics.Field) (then, now float64, ok 
 
 // speed returns how many tokens a second the engine generates for each request, 0 while that is not known.
 func (e *engine) speed() float64 {
-	if e == nil || e.tokens < speedAfter || e.took*mostTold < e.tokens {
+	if e == nil || e.recentTokens < minSpeedTokens || e.recentSeconds*maxTokenRate < e.recentTokens {
 		return 0
 	}
-	return e.tokens / e.took
+	return e.recentTokens / e.recentSeconds
 }
 
-// capacity returns the weight of an engine of a speed, beside that of the engine in the middle.
-func capacity(speed, usual float64) float64 {
+// relativeSpeed returns the weight of an engine of a speed, beside that of the engine in the middle.
+func relativeSpeed(speed, usual float64) float64 {
 	if speed == 0 || usual == 0 {
 		return 1
 	}
-	ratio := min(max(speed/usual, leastSpeed), mostSpeed)
+	ratio := min(max(speed/usual, minRelativeSpeed), maxRelativeSpeed)
 	if ratio < speedNoise && ratio > 1/speedNoise {
 		return 1
 	}
 	return ratio
 }
 
-// room returns how many requests of ours there may be before some wait: less than none where others fill the engine. It
+// requestCapacity returns how many requests of ours there may be before some wait: less than none where others fill the engine. It
 // is not known before the engine has told of a queue, or of a KV cache in use.
-func (e *engine) room() (room float64, known bool) {
+func (e *engine) requestCapacity() (room float64, known bool) {
 	running, told := e.Value(metrics.Running)
-	if waits := queue(&e.Snapshot); !told && waits > 0 && e.Counted { // a load report: those that wait are in front of the next
+	if waits := queuedRequests(&e.Snapshot); !told && waits > 0 && e.Counted { // a load report: those that wait are in front of the next
 		return float64(e.Inflight.Requests) - waits, true
 	}
-	room = e.slots
-	if use := e.value(metrics.KVUse); use >= kvTold && running >= 2 {
-		if fit := running * kvFull / use; room == 0 || fit < room {
+	room = e.batchSize
+	if use := e.value(metrics.KVUse); use >= minKVUse && running >= 2 {
+		if fit := running * fullKVUse / use; room == 0 || fit < room {
 			room = fit
 		}
 	}
-	return room - e.foreign, room > 0
+	return room - e.external, room > 0
 }
 
-// tokenRoom returns how many tokens of ours fit into the engine's KV cache.
-func (e *engine) tokenRoom(size float64) (room float64, known bool) {
-	room = kvFull * e.value(metrics.KVBlocks) * e.value(metrics.BlockTokens)
-	return room - size*e.foreign, room > 0
+// tokenCapacity returns how many tokens of ours fit into the engine's KV cache.
+func (e *engine) tokenCapacity(size float64) (room float64, known bool) {
+	room = fullKVUse * e.value(metrics.KVBlocks) * e.value(metrics.BlockTokens)
+	return room - size*e.external, room > 0
 }
 
-// mostLists is how many lists are kept, and mostWeighed how many candidates in all of them: each adapter has a list,
+// maxEngineLists is how many lists are kept, and mostWeighed how many candidates in all of them: each adapter has a list,
 // and so has each configuration; and while endpoints fail, nearly every outcome makes another one.
-const mostLists, mostWeighed = 256, 1 << 16
+const maxEngineLists, maxEngineCandidates = 256, 1 << 16
 
-// makeRoom forgets the lists that were not used for longest if there are too many for another one of n candidates.
-func (g *Engines) makeRoom(n int) {
+// evictLists forgets the lists that were not used for longest if there are too many for another one of n candidates.
+func (g *Engines) evictLists(n int) {
 	for _, l := range g.lists {
-		n += len(l.of)
+		n += len(l.source)
 	}
-	for len(g.lists) >= mostLists || n > mostWeighed && len(g.lists) > 0 {
+	for len(g.lists) >= maxEngineLists || n > maxEngineCandidates && len(g.lists) > 0 {
 		var oldest engineKey
 		at := time.Duration(math.MaxInt64)
 		for key, l := range g.lists {
-			if l.used < at {
-				oldest, at = key, l.used
+			if l.lastUsed < at {
+				oldest, at = key, l.lastUsed
 			}
 		}
-		n -= len(g.lists[oldest].of)
+		n -= len(g.lists[oldest].source)
 		delete(g.lists, oldest)
 	}
 }

@@ -149,13 +149,13 @@ func (l *FallbackStore) Heartbeat(now time.Duration) error { return l.remote.Hea
 func (l *FallbackStore) Expire(now time.Duration) time.Duration { return l.remote.Expire(now) }
 
 // sharedCaps lowers caps to the part of them that falls to one gateway.
-type sharedCaps struct{ lists derived[float64] }
+type sharedCaps struct{ lists derivedLists[float64] }
 
 func (s *sharedCaps) of(cs []Candidate, share float64) []Candidate {
 	if share >= 1 {
 		return cs
 	}
-	return s.lists.of(cs, share, func(cs []Candidate) []Candidate {
+	return s.lists.get(cs, share, func(cs []Candidate) []Candidate {
 		to := slices.Clone(cs)
 		for i := range to {
 			if c := &to[i]; c.Cap > 0 {

@@ -136,8 +136,8 @@ func (p *Prefix) Fraction(n int) float64 {
 	return float64(p.Blocks[n-1].End) / float64(p.Bytes)
 }
 
-// worth returns what it is worth to have the first n blocks, as a part of the prompt.
-func (p *Prefix) worth(n int) float64 {
+// creditFraction returns what it is worth to have the first n blocks, as a part of the prompt.
+func (p *Prefix) creditFraction(n int) float64 {
 	if n == 0 || p.CreditBytes == nil {
 		return p.Fraction(n)
 	}

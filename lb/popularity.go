@@ -12,17 +12,17 @@ import (
 // holds of other blocks on average (Deng and Rafiei, 2007). Counts are halved now and then, so that what was popular
 // once is forgotten.
 type popularity struct {
-	counts   *[2][sketchRow]tally // nil before the first block: most clusters never see one
-	requests int                  // that were counted, halved with the counts
-	blocks   int                  // that were counted, halved with the counts
-	burst    burst
+	counts   *[2][sketchRow]blockCount // nil before the first block: most clusters never see one
+	requests int                       // that were counted, halved with the counts
+	blocks   int                       // that were counted, halved with the counts
+	burst    burstSketch
 
-	since          time.Duration // when the present term began
-	lately, before int           // requests in this term, and in the one before
+	termStart          time.Duration // when the present term began
+	thisTerm, lastTerm int           // requests in this term, and in the one before
 }
 
-// tally is what is counted of blocks with the same part of their keys.
-type tally struct {
+// blockCount is what is counted of blocks with the same part of their keys.
+type blockCount struct {
 	all   uint16
 	burst uint16
 }
@@ -35,26 +35,26 @@ const (
 	sketchSpan    = 16
 	sketchSpanMin = 64
 	sketchSpanMax = 1<<16 - 1
-	// common is the part of the requests above which a block that they begin with is worth nothing. With fewer requests
+	// commonShare is the part of the requests above which a block that they begin with is worth nothing. With fewer requests
 	// than endpoints in a term it keeps its worth: computing it wherever one goes would cost more than it saves.
-	common     = 1.0 / 2
-	commonTerm = 10 * time.Second
+	commonShare = 1.0 / 2
+	commonTerm  = 10 * time.Second
 )
 
-// worth counts a request with the blocks and returns what it is worth to have the first of them, up to each, in the
+// creditBytes counts a request with the blocks and returns what it is worth to have the first of them, up to each, in the
 // unit of their ends. That is their length, but a block with which more than an endpoint's fair part of the requests
 // begins, x times as many, is worth a part of x² of its length. One endpoint cannot serve all of them: computing the
 // block on one more is paid for once and saves it for all that follow there. One that most requests begin with is
 // worth nothing: every endpoint will need it, and what comes behind it had better be spread before one cache is full
 // and the others are empty. And of several that come at once each gets its part of what all of them have in common.
-func (p *popularity) worth(blocks []prompt.Block, endpoints int) []uint32 {
+func (p *popularity) creditBytes(blocks []prompt.Block, endpoints int) []uint32 {
 	if p.counts == nil && len(blocks) > 0 {
-		p.counts = new([2][sketchRow]tally)
+		p.counts = new([2][sketchRow]blockCount)
 	}
 	worth := make([]uint32, len(blocks))
 	sum, from, most := 0.0, 0, math.Inf(1)
-	if max(p.lately, p.before) >= endpoints {
-		most = common
+	if max(p.thisTerm, p.lastTerm) >= endpoints {
+		most = commonShare
 	}
 	usual, whole := float64(p.blocks)/sketchRow, 1/float64(p.requests+1)
 	for i, b := range blocks {
@@ -66,7 +66,7 @@ func (p *popularity) worth(blocks []prompt.Block, endpoints int) []uint32 {
 		from = b.End
 		worth[i] = uint32(math.Ceil(sum))
 	}
-	p.burst.next(endpoints)
+	p.burst.advance(endpoints)
 	p.requests, p.blocks = p.requests+1, p.blocks+len(blocks)
 	if p.requests >= min(max(sketchSpanMin, sketchSpan*endpoints), sketchSpanMax) {
 		p.halve()
@@ -74,16 +74,16 @@ func (p *popularity) worth(blocks []prompt.Block, endpoints int) []uint32 {
 	return worth
 }
 
-// tick counts a request in the term that it is in.
-func (p *popularity) tick(now time.Duration) {
-	if past := now - p.since; past >= commonTerm {
-		p.before = p.lately
+// countRequest counts a request in the term that it is in.
+func (p *popularity) countRequest(now time.Duration) {
+	if past := now - p.termStart; past >= commonTerm {
+		p.lastTerm = p.thisTerm
 		if past >= 2*commonTerm {
-			p.before = 0
+			p.lastTerm = 0
 		}
-		p.since, p.lately = now, 0
+		p.termStart, p.thisTerm = now, 0
 	}
-	p.lately++
+	p.thisTerm++
 }
 
 // count counts a block and returns how often it was counted before, and how often among the latest

@@ -25,7 +25,7 @@ type prefixCache struct {
 	*leastRequest
 	cache   CacheConfig
 	caches  *CacheTracker
-	belief  belief
+	summary cacheSummary
 	engines *Engines
 	engine  *EngineConfig
 }
@@ -33,31 +33,31 @@ type prefixCache struct {
 func newPrefixCache(c Config) (Policy, error) {
 	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
 	return &prefixCache{
-		leastRequest: newLeast(c, Tokens), cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engines.shared(&c.Engine),
+		leastRequest: newLeastRequestIn(c, Tokens), cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engines.internConfig(&c.Engine),
 	}, nil
 }
 
 // Plan makes every healthy endpoint a candidate at a cost of its load, and of what its engine tells, less what it has
 // of the prompt.
 func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	plan, reason := p.plan(now, r, v)
+	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	plan.Candidates, _ = p.engines.weigh(now, plan.Candidates, p.engine, Tokens, r.Model, p.terms.weighted(v))
-	p.caches.terms(now, p.cache.TTL, plan.Candidates, &p.belief)
-	size := p.place(&plan, v)
+	plan.Candidates, _ = p.engines.applyCosts(now, plan.Candidates, p.engine, Tokens, r.Model, p.cluster.hasWeights(v))
+	p.caches.summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
+	size := p.addTierCosts(&plan, v)
 	saved := r.PromptTokens // where all of it is cached
 	if r.BypassCache {
 		saved = 0
 	}
-	p.caches.popular.tick(now)
-	plan.PerRequest = p.caches.pressure.perRequest()
+	p.caches.popularity.countRequest(now)
+	plan.PerRequest = p.caches.answers.perRequest()
 	plan.Prefix = Prefix{
 		Blocks: r.Blocks, Bytes: r.PromptBytes, Tokens: saved,
-		Credit: p.cache.Credit * p.belief.displaced(p.cache.TTL) * float64(saved), CreditGrowth: p.belief.wait,
-		CreditBytes: p.caches.popular.worth(r.Blocks, size),
-		TTL:         p.belief.ttl, ShortTTL: p.belief.less, MemoryBytes: p.cache.MemoryBytes, RedisBytes: p.cache.RedisBytes,
+		Credit: p.cache.Credit * p.summary.displacementFactor(p.cache.TTL) * float64(saved), CreditGrowth: p.summary.creditGrowth,
+		CreditBytes: p.caches.popularity.creditBytes(r.Blocks, size),
+		TTL:         p.summary.ttl, ShortTTL: p.summary.shortTTL, MemoryBytes: p.cache.MemoryBytes, RedisBytes: p.cache.RedisBytes,
 	}
 	return plan, ReasonChosen
 }
@@ -66,5 +66,5 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 func (p *prefixCache) Observe(now time.Duration, o Outcome) {
 	p.leastRequest.Observe(now, o)
 	p.caches.observe(now, p.cache.TTL, o)
-	p.caches.pressure.observe(now, &o)
+	p.caches.answers.observe(now, &o)
 }

@@ -22,19 +22,19 @@ type tier struct {
 	panics   bool // too few endpoints of the priority are usable: the gateway decides
 }
 
-// members is how many endpoints of one priority there are, those that leave apart.
-type members struct{ healthy, degraded, total int }
+// priorityCounts is how many endpoints of one priority there are, those that leave apart.
+type priorityCounts struct{ healthy, degraded, total int }
 
 // capacity returns which percentage of the cluster's requests n of the endpoints can take.
-func (m *members) capacity(n int) int {
+func (m *priorityCounts) capacity(n int) int {
 	if m.total == 0 {
 		return 0
 	}
 	return min(100, overprovisioning*n/m.total)
 }
 
-// capacityOf returns which percentage of their requests all priorities together can take.
-func capacityOf(priorities []members) int {
+// totalCapacity returns which percentage of their requests all priorities together can take.
+func totalCapacity(priorities []priorityCounts) int {
 	sum := 0
 	for i := range priorities {
 		m := &priorities[i]
@@ -43,12 +43,12 @@ func capacityOf(priorities []members) int {
 	return min(100, sum)
 }
 
-// divide returns the tiers that get requests. Priorities in turn take what their healthy endpoints can; what is left
+// splitLoad returns the tiers that get requests. Priorities in turn take what their healthy endpoints can; what is left
 // goes to the degraded ones in the same way. If all together cannot take everything, each gets accordingly more. What
 // is lost by rounding goes to the first.
-func divide(priorities []members) []tier {
+func splitLoad(priorities []priorityCounts) []tier {
 	var tiers []tier
-	all, left := capacityOf(priorities), 100
+	all, left := totalCapacity(priorities), 100
 	for _, state := range [2]State{Healthy, Degraded} {
 		for i := range priorities {
 			m := &priorities[i]
@@ -75,8 +75,8 @@ func divide(priorities []members) []tier {
 	return tiers
 }
 
-// drawn returns the tier that a request is meant for, by bits 32 to 47 of its random bits.
-func drawn(tiers []tier, draw uint64) uint8 {
+// drawTier returns the tier that a request is meant for, by bits 32 to 47 of its random bits.
+func drawTier(tiers []tier, draw uint64) uint8 {
 	percent := int((draw >> 32 & 0xffff) * 100 >> 16)
 	for i := range tiers {
 		if percent -= tiers[i].load; percent < 0 {
@@ -97,13 +97,13 @@ func usable(v *View) []*Endpoint {
 	return out
 }
 
-// count returns the members of all priorities, of which the given ones are usable, and how many there are in all.
-func count(v *View, usable []*Endpoint) (priorities []members, total int) {
+// countPriorities returns the members of all priorities, of which the given ones are usable, and how many there are in all.
+func countPriorities(v *View, usable []*Endpoint) (priorities []priorityCounts, total int) {
 	var last uint8
 	for i := range v.Endpoints {
 		last = max(last, v.Endpoints[i].Priority)
 	}
-	priorities = make([]members, int(last)+1)
+	priorities = make([]priorityCounts, int(last)+1)
 	for i := range v.Endpoints {
 		if e := &v.Endpoints[i]; e.State != Draining {
 			priorities[e.Priority].total++
@@ -120,10 +120,10 @@ func count(v *View, usable []*Endpoint) (priorities []members, total int) {
 	return priorities, total
 }
 
-// panic notes which tiers the gateway decides about, by the endpoints that it takes for usable. While all priorities
+// markPanic notes which tiers the gateway decides about, by the endpoints that it takes for usable. While all priorities
 // together can take everything, none is.
-func (h *HealthConfig) panic(tiers []tier, priorities []members) {
-	if capacityOf(priorities) == 100 {
+func (h *HealthConfig) markPanic(tiers []tier, priorities []priorityCounts) {
+	if totalCapacity(priorities) == 100 {
 		return
 	}
 	for i := range tiers {
@@ -132,10 +132,10 @@ func (h *HealthConfig) panic(tiers []tier, priorities []members) {
 	}
 }
 
-// takers returns the endpoints of the view that may take a request, at what load costs there as long as they are well,
+// eligible returns the endpoints of the view that may take a request, at what load costs there as long as they are well,
 // and the tiers that they are in, or why there are none. What was ejected here is unusable like what the gateway has
 // ejected, but never puts a priority into panic: the gateway would send requests there.
-func (h *Health) takers(now time.Duration, v *View, terms *ClusterConfig) ([]Candidate, []tier, Reason) {
+func (h *Health) eligible(now time.Duration, v *View, terms *ClusterConfig) ([]Candidate, []tier, Reason) {
 	if len(v.Endpoints) == 0 {
 		return nil, nil, ReasonNoEndpoints
 	}
@@ -143,11 +143,11 @@ func (h *Health) takers(now time.Duration, v *View, terms *ClusterConfig) ([]Can
 	if len(list) == 0 {
 		return nil, nil, ReasonNoHealthyEndpoint
 	}
-	gateways, total := count(v, list)
-	list = h.withoutEjected(now, list, &terms.Health, mayEject(terms.Health.MaxEjectionPercent, len(list), total))
-	ours, _ := count(v, list)
-	tiers := divide(ours)
-	terms.Health.panic(tiers, gateways)
+	gateways, total := countPriorities(v, list)
+	list = h.withoutEjected(now, list, &terms.Health, maxEjections(terms.Health.MaxEjectionPercent, len(list), total))
+	ours, _ := countPriorities(v, list)
+	tiers := splitLoad(ours)
+	terms.Health.markPanic(tiers, gateways)
 	if !slices.ContainsFunc(tiers, func(t tier) bool { return !t.panics }) {
 		return nil, nil, ReasonPanicThreshold
 	}
@@ -157,9 +157,9 @@ func (h *Health) takers(now time.Duration, v *View, terms *ClusterConfig) ([]Can
 		if at < 0 {
 			continue
 		}
-		c := terms.candidate(e)
+		c := terms.newCandidate(e)
 		c.Tier = uint8(at)
-		if v.Zone.apart(e.Zone) {
+		if v.Zone.differs(e.Zone) {
 			c.ZonePenalty = terms.ZonePenalty
 		}
 		tiers[at].size++
@@ -168,21 +168,21 @@ func (h *Health) takers(now time.Duration, v *View, terms *ClusterConfig) ([]Can
 	return out, tiers, ReasonChosen
 }
 
-// preference is what makes a list of candidates the one of a request.
-type preference struct {
-	tier    uint8   // that the request is meant for
-	request float64 // cost of a request in flight
+// tierCosts is what makes a list of candidates the one of a request.
+type tierCosts struct {
+	tier        uint8   // that the request is meant for
+	requestLoad float64 // cost of a request in flight
 }
 
-// prefer returns the candidates with the cost of another zone, and with so high a cost of another tier that these are
+// apply returns the candidates with the cost of another zone, and with so high a cost of another tier that these are
 // only taken when all of the request's own are full.
-func (p preference) prefer(cs []Candidate) []Candidate {
+func (p tierCosts) apply(cs []Candidate) []Candidate {
 	const much = 1 << 32 // load that no endpoint has
 	out := slices.Clone(cs)
 	least, most, slope := math.Inf(1), math.Inf(-1), 0.0
 	for i := range out {
 		c := &out[i]
-		c.Base += c.ZonePenalty * p.request
+		c.Base += c.ZonePenalty * p.requestLoad
 		least, most = min(least, c.Base), max(most, c.Base)
 		slope = max(slope, (c.Slope+c.OverSlope)/c.Weight)
 	}

@@ -15,8 +15,8 @@ func (l *Snapshot) Append(dst []byte) []byte {
 	}
 	dst = append(dst, byte(l.Engine), cut)
 	dst = binary.LittleEndian.AppendUint32(dst, l.found)
-	dst = binary.LittleEndian.AppendUint32(dst, l.grows)
-	for f := range fields {
+	dst = binary.LittleEndian.AppendUint32(dst, l.counters)
+	for f := range fieldCount {
 		if v, ok := l.Value(f); ok {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
@@ -30,17 +30,17 @@ func (l *Snapshot) Append(dst []byte) []byte {
 // Read reads what Append wrote into l, and returns what stands behind it. It is not ok for anything else; l is then of no use.
 func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 	const head = 10
-	if len(src) < head || Engine(src[0]) >= engines {
+	if len(src) < head || Engine(src[0]) >= engineCount {
 		return nil, false
 	}
 	*l = Snapshot{Engine: Engine(src[0]), Cut: src[1] == 1}
 	found, grows := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
-	if found>>fields != 0 || grows>>fields != 0 {
+	if found>>fieldCount != 0 || grows>>fieldCount != 0 {
 		return nil, false
 	}
 	src = src[head:]
-	l.grows = grows
-	for f := range fields {
+	l.counters = grows
+	for f := range fieldCount {
 		if found>>f&1 == 0 {
 			continue
 		}
@@ -57,8 +57,8 @@ func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 	if _, there := l.Value(MaxAdapters); !there {
 		return src, true
 	}
-	if src, ok = l.Loaded.load(src); ok {
-		src, ok = l.Waiting.load(src)
+	if src, ok = l.Loaded.decode(src); ok {
+		src, ok = l.Waiting.decode(src)
 	}
 	return src, ok
 }
@@ -71,7 +71,7 @@ func (a *Adapters) append(dst []byte) []byte {
 	return dst
 }
 
-func (a *Adapters) load(src []byte) (rest []byte, ok bool) {
+func (a *Adapters) decode(src []byte) (rest []byte, ok bool) {
 	if len(src) == 0 || src[0] > MaxNames || len(src) < 1+8*int(src[0]) {
 		return nil, false
 	}

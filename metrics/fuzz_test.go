@@ -19,13 +19,13 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var l, again Snapshot
 		p.Parse(text, &l)
-		for f := range targets {
+		for f := range firstTarget {
 			v, ok := l.Value(f)
 			if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) || !ok && v != 0 || f == KVUse && v > 1 {
 				t.Fatalf("field %d is %v", f, v)
 			}
 		}
-		if (l.Engine == AnyEngine) != (l.found&(1<<targets-1) == 0) {
+		if (l.Engine == AnyEngine) != (l.found&(1<<firstTarget-1) == 0) {
 			t.Fatalf("engine %v, found %b", l.Engine, l.found)
 		}
 		if cut := len(text) > 0 && text[len(text)-1] != '\n'; l.Cut != cut {

@@ -29,7 +29,7 @@ func ParseORCA(value []byte, l *Snapshot) bool {
 	default:
 		return false
 	}
-	var copies [fields]float64
+	var copies [fieldCount]float64
 	for len(report) > 0 {
 		var entry []byte
 		entry, report, _ = bytes.Cut(report, []byte(","))
@@ -68,7 +68,7 @@ func (l *Snapshot) UpdateReport(newer *Snapshot) {
 
 // Update takes over what a newer Load says, and keeps the rest.
 func (l *Snapshot) Update(newer *Snapshot) {
-	for f := range fields {
+	for f := range fieldCount {
 		if v, ok := newer.Value(f); ok {
 			l.set(f, v)
 		}
@@ -76,7 +76,7 @@ func (l *Snapshot) Update(newer *Snapshot) {
 	if _, ok := newer.Value(MaxAdapters); ok {
 		l.Loaded, l.Waiting = newer.Loaded, newer.Waiting
 	}
-	l.grows |= newer.grows
+	l.counters |= newer.counters
 	if newer.Engine != AnyEngine {
 		l.Engine = newer.Engine
 	}

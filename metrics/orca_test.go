@@ -39,7 +39,7 @@ func TestParseORCA(t *testing.T) {
 				t.Errorf("ok is %v", ok)
 			}
 			got := map[Field]float64{}
-			for f := range fields {
+			for f := range fieldCount {
 				if v, ok := l.Value(f); ok {
 					got[f] = v
 				}

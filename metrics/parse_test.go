@@ -13,7 +13,7 @@ type values map[Field]float64
 
 func found(l *Snapshot) values {
 	v := values{}
-	for f := range fields {
+	for f := range fieldCount {
 		if value, ok := l.Value(f); ok {
 			v[f] = value
 		}

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestEngineNames(t *testing.T) {
-	for e := range engines {
+	for e := range engineCount {
 		if got, ok := EngineOf(e.String()); !ok || got != e {
 			t.Errorf("%v: %v %v", e, got, ok)
 		}
@@ -84,13 +84,13 @@ func TestTable(t *testing.T) {
 		if i > 0 && f.engine < families[i-1].engine {
 			t.Errorf("%s stands behind names of %v", f.name, families[i-1].engine)
 		}
-		if f.also && (families[i-1].field != f.field || families[i-1].engine != f.engine) {
+		if f.adds && (families[i-1].field != f.field || families[i-1].engine != f.engine) {
 			t.Errorf("%s is added to %s", f.name, families[i-1].name)
 		}
-		if f.engine == AnyEngine || f.engine >= engines || f.field >= targets || !validName(f.name) {
+		if f.engine == AnyEngine || f.engine >= engineCount || f.field >= firstTarget || !validName(f.name) {
 			t.Errorf("%+v", f)
 		}
-		key := f.String() + f.read + string(rune('a'+f.field))
+		key := f.String() + f.valueLabel + string(rune('a'+f.field))
 		if seen[key] {
 			t.Errorf("%s is there twice for one field", f.String())
 		}

@@ -54,13 +54,13 @@ func ReadAs(path API, body []byte, complete bool) (Info, Parts, error) {
 		if complete {
 			return Info{}, Parts{}, ErrMalformed
 		}
-		s.parts.last = s.field
+		s.parts.cutField = s.field
 		s.endField()
-	case plenty:
-		s.parts.last = s.field
+	case tooMany:
+		s.parts.cutField = s.field
 		s.endField()
 		s.info.TextBytes = len(body) - s.pos
 	}
-	s.settle(path)
+	s.summarize(path)
 	return s.info, s.parts, nil
 }

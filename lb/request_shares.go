@@ -8,19 +8,19 @@ import (
 
 const (
 	// shareWindow is the time over which shares of requests are taken, in slots of shareSlot.
-	shareSlot   = time.Second
-	shareWindow = 10
+	shareSlotTime = time.Second
+	shareSlots    = 10
 )
 
 // RequestShares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per
 // cluster; they add up what they have counted by Export and Import.
 type RequestShares struct {
-	all  [shareWindow]shareCount // what all VMs have published, this one included
-	own  [shareWindow]shareCount // what this one has counted and not published yet
-	used bool                    // a limit is in force
-	made pool                    // lists of those that are within their share
+	all     [shareSlots]shareCount // what all VMs have published, this one included
+	own     [shareSlots]shareCount // what this one has counted and not published yet
+	limited bool                   // a limit is in force
+	pool    listPool               // lists of those that are within their share
 
-	swept uint32 // slot in which those that are not used were last forgotten
+	sweptSlot uint32 // slot in which those that are not used were last forgotten
 }
 
 // shareCount is what was counted in one slot of time.
@@ -32,10 +32,10 @@ type shareCount struct {
 // NewRequestShares returns the shares of a cluster that has had no requests.
 func NewRequestShares() *RequestShares { return &RequestShares{} }
 
-func slotOf(now time.Duration) uint32 { return uint32(now / shareSlot) }
+func shareSlotAt(now time.Duration) uint32 { return uint32(now / shareSlotTime) }
 
 // Limited says whether a limit is in force, so that requests are counted.
-func (s *RequestShares) Limited() bool { return s.used }
+func (s *RequestShares) Limited() bool { return s.limited }
 
 // Pending says whether there is something to export.
 func (s *RequestShares) Pending() bool {
@@ -49,8 +49,8 @@ func (s *RequestShares) Pending() bool {
 
 // Count counts a request.
 func (s *RequestShares) Count(now time.Duration, addr string) {
-	if s.used {
-		s.own[slotOf(now)%shareWindow].add(slotOf(now), hashAddr(addr), 1)
+	if s.limited {
+		s.own[shareSlotAt(now)%shareSlots].add(shareSlotAt(now), hashAddr(addr), 1)
 	}
 }
 
@@ -72,7 +72,7 @@ func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate)
 	if limit <= 0 || limit >= 1 || len(cs) == 0 {
 		return cs
 	}
-	s.used = true
+	s.limited = true
 	sums, total := s.sums(now)
 	most := uint32(math.Ceil(limit * float64(total+1)))
 	within := make([]Candidate, 0, len(cs))
@@ -84,19 +84,19 @@ func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate)
 	if len(within) == 0 || len(within) == len(cs) {
 		return cs
 	}
-	if slot := slotOf(now); slot != s.swept {
-		s.made.sweep(now)
-		s.swept = slot
+	if slot := shareSlotAt(now); slot != s.sweptSlot {
+		s.pool.sweep(now)
+		s.sweptSlot = slot
 	}
-	return s.made.keep(now, within)
+	return s.pool.intern(now, within)
 }
 
 // sums adds up the window.
 func (s *RequestShares) sums(now time.Duration) (by map[uint64]uint32, total uint32) {
 	by = map[uint64]uint32{}
-	for _, counts := range [2]*[shareWindow]shareCount{&s.all, &s.own} {
+	for _, counts := range [2]*[shareSlots]shareCount{&s.all, &s.own} {
 		for i := range counts {
-			if slotOf(now)-counts[i].slot >= shareWindow {
+			if shareSlotAt(now)-counts[i].slot >= shareSlots {
 				continue
 			}
 			for endpoint, n := range counts[i].picks {
@@ -114,11 +114,11 @@ const shareEntry = 16
 // Export returns what all VMs have counted, as shared has it, with what this one has counted since the last export.
 func (s *RequestShares) Export(now time.Duration, shared []byte) (all []byte) {
 	s.Import(shared)
-	var sum [shareWindow]shareCount
-	for _, counts := range [2]*[shareWindow]shareCount{&s.all, &s.own} {
+	var sum [shareSlots]shareCount
+	for _, counts := range [2]*[shareSlots]shareCount{&s.all, &s.own} {
 		for i := range counts {
 			for endpoint, n := range counts[i].picks {
-				if slotOf(now)-counts[i].slot < shareWindow {
+				if shareSlotAt(now)-counts[i].slot < shareSlots {
 					sum[i].add(counts[i].slot, endpoint, n)
 				}
 			}
@@ -136,15 +136,15 @@ func (s *RequestShares) Export(now time.Duration, shared []byte) (all []byte) {
 
 // ConfirmExport confirms that what Export returned was written.
 func (s *RequestShares) ConfirmExport(all []byte) {
-	s.own = [shareWindow]shareCount{}
+	s.own = [shareSlots]shareCount{}
 	s.Import(all)
 }
 
 // Import takes over what all VMs have counted.
 func (s *RequestShares) Import(shared []byte) {
-	s.all = [shareWindow]shareCount{}
+	s.all = [shareSlots]shareCount{}
 	for ; len(shared) >= shareEntry; shared = shared[shareEntry:] {
 		slot := binary.LittleEndian.Uint32(shared)
-		s.all[slot%shareWindow].add(slot, binary.LittleEndian.Uint64(shared[4:]), binary.LittleEndian.Uint32(shared[12:]))
+		s.all[slot%shareSlots].add(slot, binary.LittleEndian.Uint64(shared[4:]), binary.LittleEndian.Uint32(shared[12:]))
 	}
 }

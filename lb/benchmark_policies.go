@@ -30,9 +30,9 @@ func (p *uncorrected) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	plan, reason := p.endpointMetrics.Plan(now, r, v)
 	cs := make([]Candidate, 0, len(plan.Candidates))
 	for _, c := range plan.Candidates {
-		if e := p.engines.known[c.Addr]; e.fresh(now, p.cfg.StaleAfter) {
-			load := e.value(metrics.Running) + queue(&e.Load) + 1
-			c.Base = c.cost(load, 0) - p.cfg.Weights.Running*e.foreign/c.Weight // its load is in what was scraped
+		if e := p.engines.engines[c.Addr]; e.fresh(now, p.cfg.StaleAfter) {
+			load := e.value(metrics.Running) + queuedRequests(&e.Snapshot) + 1
+			c.Base = c.cost(load, 0) - p.cfg.Weights.Running*e.external/c.Weight // its load is in what was scraped
 		}
 		c.Slope, c.OverSlope = 0, 0
 		cs = append(cs, c)
@@ -61,12 +61,12 @@ func (p *filterTree) Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
 	}
 	var all []Candidate
 	for _, c := range plan.Candidates {
-		if p.engines.known[c.Addr].fresh(now, p.cfg.StaleAfter) {
+		if p.engines.engines[c.Addr].fresh(now, p.cfg.StaleAfter) {
 			all = append(all, Candidate{Addr: c.Addr, Weight: 1, Cap: c.Cap})
 		}
 	}
-	adapter := p.engines.adapter(r.Model)
-	low := p.keep(all, func(e *engine) bool { return queue(&e.Load) < shortQueue })
+	adapter := p.engines.adapterID(r.Model)
+	low := p.keep(all, func(e *engine) bool { return queuedRequests(&e.Snapshot) < shortQueue })
 	if len(low) > 0 {
 		plan.Candidates = p.leastKV(p.leastQueue(p.affinity(low, adapter)))
 	} else {
@@ -77,7 +77,7 @@ func (p *filterTree) Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
 
 func (p *filterTree) keep(cs []Candidate, ok func(e *engine) bool) (out []Candidate) {
 	for _, c := range cs {
-		if ok(p.engines.known[c.Addr]) {
+		if ok(p.engines.engines[c.Addr]) {
 			out = append(out, c)
 		}
 	}
@@ -102,7 +102,7 @@ func (p *filterTree) affinity(cs []Candidate, adapter uint64) []Candidate {
 }
 
 func (p *filterTree) leastQueue(cs []Candidate) []Candidate {
-	return p.least(cs, func(e *engine) float64 { return queue(&e.Load) })
+	return p.least(cs, func(e *engine) float64 { return queuedRequests(&e.Snapshot) })
 }
 
 func (p *filterTree) leastKV(cs []Candidate) []Candidate {
@@ -113,7 +113,7 @@ func (p *filterTree) leastKV(cs []Candidate) []Candidate {
 func (p *filterTree) least(cs []Candidate, value func(e *engine) float64) []Candidate {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, c := range cs {
-		v := value(p.engines.known[c.Addr])
+		v := value(p.engines.engines[c.Addr])
 		low, high = min(low, v), max(high, v)
 	}
 	most := low + (high-low)/float64(max(1, len(cs)))

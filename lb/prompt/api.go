@@ -29,10 +29,10 @@ type fieldSet uint64
 
 func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
 
-// shapeSet is a set of shapes.
-type shapeSet uint16
+// apiSet is a set of shapes.
+type apiSet uint16
 
-func (s shapeSet) has(x API) bool { return s>>x&1 != 0 }
+func (s apiSet) has(x API) bool { return s>>x&1 != 0 }
 
 func setOf(fields ...field) (set fieldSet) {
 	for _, f := range fields {
@@ -41,9 +41,9 @@ func setOf(fields ...field) (set fieldSet) {
 	return set
 }
 
-// reads is what of the fields with text each API reads. What else is there is not part of the prompt. Of a body that
+// apiFields is what of the fields with text each API reads. What else is there is not part of the prompt. Of a body that
 // does not tell its API it may be all those whose names say that they are.
-var reads = [...]fieldSet{
+var apiFields = [...]fieldSet{
 	Unknown: setOf(fieldTools, fieldSystem, fieldInstructions, fieldMessages, fieldPrompt, fieldInput, fieldSuffix,
 		fieldQuery, fieldDocuments, fieldText1, fieldText2),
 	Chat:        setOf(fieldTools, fieldMessages),
@@ -58,21 +58,21 @@ var reads = [...]fieldSet{
 	Gemini:      setOf(fieldTools, fieldSystem, fieldContents),
 }
 
-// prompts are the fields of which one holds the prompt in the API, for those that the path of a request can name.
-var prompts = [...]fieldSet{
+// promptFields are the fields of which one holds the prompt in the API, for those that the path of a request can name.
+var promptFields = [...]fieldSet{
 	Chat:        setOf(fieldMessages),
 	Completions: setOf(fieldPrompt),
 	Responses:   setOf(fieldInput, fieldPrompt),
 	Anthropic:   setOf(fieldMessages),
 }
 
-// ownFields have names that mean something else in other APIs. Only in those that read them are they part of a prompt.
-var ownFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs, fieldInputs, fieldTextInput,
+// apiSpecificFields have names that mean something else in other APIs. Only in those that read them are they part of a prompt.
+var apiSpecificFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs, fieldInputs, fieldTextInput,
 	fieldContents)
 
 // apis returns the APIs that may read the body: the one that the path names, if the body has a prompt for it, else all
 // that it has prompts for. Empty prompts count only where there are no others. The set is never empty.
-func (s *scanner) apis(path API) shapeSet {
+func (s *scanner) apis(path API) apiSet {
 	var given, filled fieldSet
 	for f := range fieldCount {
 		if s.given(f) {
@@ -82,19 +82,19 @@ func (s *scanner) apis(path API) shapeSet {
 			}
 		}
 	}
-	if int(path) < len(prompts) && prompts[path]&filled != 0 {
+	if int(path) < len(promptFields) && promptFields[path]&filled != 0 {
 		return 1 << path
 	}
-	if set := s.prompted(given, filled); set != 0 {
+	if set := s.apisOf(given, filled); set != 0 {
 		return set
 	}
-	set := s.prompted(given, given)
+	set := s.apisOf(given, given)
 	set &= -set // any one of them
 	return max(set, 1<<Unknown)
 }
 
-// prompted returns the APIs whose prompt is in one of the fields there. The given fields tell similar APIs apart.
-func (s *scanner) prompted(given, there fieldSet) (set shapeSet) {
+// apisOf returns the APIs whose prompt is in one of the fields there. The given fields tell similar APIs apart.
+func (s *scanner) apisOf(given, there fieldSet) (set apiSet) {
 	add := func(yes bool, shape API) {
 		if yes {
 			set |= 1 << shape
@@ -102,7 +102,7 @@ func (s *scanner) prompted(given, there fieldSet) (set shapeSet) {
 	}
 	stored := s.firstOf(fieldPrompt) == '{' // one that the server keeps
 	anthropic := given&setOf(fieldSystem, fieldAnthropicVersion) != 0
-	responses := s.nested ||
+	responses := s.inputObjects ||
 		given&setOf(fieldInstructions, fieldMaxOutputTokens, fieldPreviousResponse, fieldConversation) != 0
 	responses = there.has(fieldInput) && responses || there.has(fieldPrompt) && stored
 	add(there.has(fieldMessages) && !anthropic, Chat)
@@ -142,12 +142,12 @@ func isEmpty(value []byte) bool {
 	return false
 }
 
-// settle sums up, when all fields are known, what the API reads of them, and leaves out of the parts what it does not.
+// summarize sums up, when all fields are known, what the API reads of them, and leaves out of the parts what it does not.
 // Of several APIs it is the one that has the most to read.
-func (s *scanner) settle(path API) {
+func (s *scanner) summarize(path API) {
 	apis := s.apis(path)
 	api, most := Unknown, -1
-	for a := range API(len(reads)) {
+	for a := range API(len(apiFields)) {
 		if text, ids := s.sizeFor(a); apis.has(a) && text+ids*bytesPerID > most {
 			api, most = a, text+ids*bytesPerID
 		}
@@ -155,7 +155,7 @@ func (s *scanner) settle(path API) {
 	if apis == 1<<api {
 		s.info.API = api
 	}
-	prompt := reads[api]
+	prompt := apiFields[api]
 	if api == Responses {
 		for _, f := range [...]field{fieldPreviousResponse, fieldConversation} {
 			if s.given(f) {
@@ -169,7 +169,7 @@ func (s *scanner) settle(path API) {
 	s.info.TextBytes += text
 	s.info.TokenIDs += ids
 	for f := range fieldCount {
-		if (ownFields &^ prompt).has(f) {
+		if (apiSpecificFields &^ prompt).has(f) {
 			s.parts.spans[f] = span{}
 		}
 	}
@@ -177,7 +177,7 @@ func (s *scanner) settle(path API) {
 	if !s.info.API.hasN() {
 		s.info.N = 0
 	}
-	s.info.BypassCache = s.uncached()
+	s.info.BypassCache = s.bypassesCache()
 }
 
 // bytesPerID is how many bytes of text a token given as a number is compared with: a common length of tokens.
@@ -186,7 +186,7 @@ const bytesPerID = 4
 // sizeFor returns the bytes of text, and the tokens given as numbers, that the API reads.
 func (s *scanner) sizeFor(api API) (text, ids int) {
 	for f := fieldMessages; f.isText(); f++ {
-		if reads[api].has(f) {
+		if apiFields[api].has(f) {
 			text += s.texts[f-fieldMessages]
 			ids += s.ids[f-fieldMessages]
 		}
@@ -198,8 +198,8 @@ func (s *scanner) sizeFor(api API) (text, ids int) {
 func (s API) hasN() bool { return s == Unknown || s == Chat || s == Completions }
 
 // maxTokens returns the largest limit of the APIs, 0 if one of them has none.
-func (s *scanner) maxTokens(apis shapeSet) (most int) {
-	for a := range API(len(reads)) {
+func (s *scanner) maxTokens(apis apiSet) (most int) {
+	for a := range API(len(apiFields)) {
 		if apis.has(a) {
 			limit := s.limitOf(a)
 			if limit == 0 {

@@ -13,7 +13,7 @@ import (
 type listening struct {
 	*CacheTracker
 	longest time.Duration
-	belief  belief
+	belief  cacheSummary
 	now     time.Duration
 	cs      []Candidate
 	source  uint64 // of the latest answer
@@ -36,8 +36,8 @@ func (l *listening) hear(o Outcome) {
 
 // plan returns what a plan says.
 func (l *listening) plan() (time.Duration, []EndpointTTL) {
-	l.terms(l.now, l.longest, l.cs, &l.belief)
-	return l.belief.ttl, l.belief.less
+	l.summarize(l.now, l.longest, l.cs, &l.belief)
+	return l.belief.ttl, l.belief.shortTTL
 }
 
 // tell lets an endpoint answer n requests, planned a moment before, one a second.
@@ -54,7 +54,7 @@ func (l *listening) tell(endpoint, n int, expected, cached int64) {
 // keeps returns for how long each candidate is taken to keep things.
 func (l *listening) keeps() (out []time.Duration) {
 	p := Prefix{}
-	l.now += keptEvery
+	l.now += summaryInterval
 	p.TTL, p.ShortTTL = l.plan()
 	for _, c := range l.cs {
 		out = append(out, p.keeps(EndpointTag(c.Addr)))
@@ -78,8 +78,8 @@ func TestRetentionOfTheSilent(t *testing.T) {
 		tells    int64
 		shortens bool
 	}{
-		"never told": {1, 0, false}, "told once": {1, 500, false}, "told often": {mostReports, 500, true},
-		"told next to nothing": {mostReports, leastTold - 1, false},
+		"never told": {1, 0, false}, "told once": {1, 500, false}, "told often": {maxReports, 500, true},
+		"told next to nothing": {maxReports, minPredicted - 1, false},
 	} {
 		l := newListening(1, longestKept)
 		l.tell(0, c.reports, 0, c.tells)
@@ -94,7 +94,7 @@ func TestRetentionOfTheSilent(t *testing.T) {
 func TestRetentionOfSmallTalk(t *testing.T) {
 	l := newListening(1, longestKept)
 	l.tell(0, 1, 900, 900)
-	l.tell(0, 100, leastTold-1, 0)
+	l.tell(0, 100, minPredicted-1, 0)
 	for range 100 {
 		l.hear(Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, ExpectedTokens: 900})
 	}
@@ -110,7 +110,7 @@ func TestRetentionFallsAndRecovers(t *testing.T) {
 		l.tell(0, 1, 900, 0)
 		l.tell(0, 1, 900, 900)
 	}
-	l.want(t, 0, leastKept, leastKept*3/2)
+	l.want(t, 0, minTTL, minTTL*3/2)
 	if l.losses > 0 {
 		t.Errorf("%d losses although every other prediction came true", l.losses)
 	}
@@ -158,7 +158,7 @@ func TestRetentionNoticesALoss(t *testing.T) {
 	if l.losses != 1 {
 		t.Fatalf("%d losses", l.losses)
 	}
-	lost := l.endpoints[l.cs[1].Addr].lost
+	lost := l.endpoints[l.cs[1].Addr].lostAt
 	if lost-before > 6*time.Second {
 		t.Errorf("noticed after %v", lost-before)
 	}
@@ -171,7 +171,7 @@ func TestRetentionNoticesALoss(t *testing.T) {
 	}
 	l.tell(1, 100, 900, 880)
 	l.want(t, 0, longestKept, longestKept)
-	l.want(t, 1, l.now-lost, l.now-lost+2*keptEvery)
+	l.want(t, 1, l.now-lost, l.now-lost+2*summaryInterval)
 	l.now += longestKept
 	l.want(t, 1, longestKept, longestKept)
 }
@@ -226,10 +226,10 @@ func TestRetentionIsBounded(t *testing.T) {
 				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100), CachedTokens: int64(r.IntN(3)*r.IntN(2000) - 50),
 			})
 			ttl, less := l.plan()
-			if ttl > longest || ttl < min(leastKept, longest) {
+			if ttl > longest || ttl < min(minTTL, longest) {
 				t.Fatalf("seed %d: taken to keep things for %v of %v", seed, ttl, longest)
 			}
-			if len(less) > maxLess {
+			if len(less) > maxShortTTLs {
 				t.Fatalf("seed %d: %d endpoints keep less", seed, len(less))
 			}
 			for _, k := range less {
@@ -262,7 +262,7 @@ func TestRetentionForgetsTheGone(t *testing.T) {
 		l.tell(i, 3, 900, 900)
 	}
 	l.cs = l.cs[:4]
-	l.now += goneAfter
+	l.now += idleEndpointTTL
 	l.keeps()
 	if len(l.endpoints) != 4 {
 		t.Errorf("%d endpoints are kept in mind", len(l.endpoints))
@@ -320,7 +320,7 @@ func TestRetentionOfOneSource(t *testing.T) {
 // is kept for longer.
 func TestRetentionOfSeveralPolicies(t *testing.T) {
 	l := newListening(1, longestKept)
-	other := belief{}
+	other := cacheSummary{}
 	told := func(longest time.Duration, n int, cached int64) {
 		for range n {
 			l.now += time.Second
@@ -332,9 +332,9 @@ func TestRetentionOfSeveralPolicies(t *testing.T) {
 	}
 	want := func(mine, others time.Duration) {
 		t.Helper()
-		l.now += keptEvery
+		l.now += summaryInterval
 		ttl, _ := l.plan()
-		l.terms(l.now, 2*longestKept, l.cs, &other)
+		l.summarize(l.now, 2*longestKept, l.cs, &other)
 		if (ttl-mine).Abs() > 10*time.Second || (other.ttl-others).Abs() > 10*time.Second {
 			t.Errorf("kept for %v and %v, want %v and %v", ttl, other.ttl, mine, others)
 		}
