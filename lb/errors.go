@@ -1,7 +1,7 @@
 package lb
 
-// storeError is a failure of shared memory, with what the store was doing. Package fmt would wrap it as well, and add 0.3 MB
-// to each artifact.
+// storeError is a failure of shared memory, with the operation that failed. Wrapping it with package fmt would add
+// 0.3 MB to each artifact.
 type storeError struct {
 	doing string
 	err   error
@@ -10,5 +10,5 @@ type storeError struct {
 // Error implements error.
 func (e *storeError) Error() string { return "lb: " + e.doing + ": " + e.err.Error() }
 
-// Unwrap returns what shared memory said.
+// Unwrap returns the error of shared memory.
 func (e *storeError) Unwrap() error { return e.err }
