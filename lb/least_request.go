@@ -2,24 +2,25 @@ package lb
 
 import "time"
 
-// leastRequest is global_least_request: the endpoint with the least work in flight over all workers, per unit of
-// weight. Higress's policy of the same name counts requests; here tokens are a unit too.
+// leastRequest is global_least_request: the endpoint with the lowest load in flight over all workers, per unit of
+// weight. Higress's policy of the same name counts requests; this one can count tokens too.
 type leastRequest struct {
 	unit       Unit
 	cluster    *ClusterConfig
 	health     *Health
 	derived    derivedLists[tierCosts]
-	meanTokens float64 // tokens of a request, moving average; 0 while nobody asks for it
+	meanTokens float64 // load of a request in tokens, moving average; 0 before it is first needed
 }
 
 func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.Unit), nil }
 
+// newLeastRequestIn returns the policy with load in the given unit, whatever unit is configured.
 func newLeastRequestIn(c Config, unit Unit) *leastRequest {
 	c.Cluster.Unit = unit
 	return &leastRequest{unit: unit, cluster: c.Health.internConfig(&c.Cluster), health: c.Health}
 }
 
-// Plan makes every healthy endpoint a candidate at a cost of its load.
+// Plan makes every healthy endpoint a candidate; its cost is its load.
 func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
 	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
@@ -29,7 +30,7 @@ func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 	return plan, ReasonChosen
 }
 
-// basePlan is Plan before it has been looked at where endpoints are.
+// basePlan returns the plan without the costs of tiers and zones.
 func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, Reason) {
 	cs, reason := p.health.Candidates(now, v, p.cluster, r.Random)
 	if reason != ReasonChosen {
@@ -41,33 +42,33 @@ func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, R
 	}, ReasonChosen
 }
 
-// addTierCosts adds to the costs of candidates what it costs that they are in another tier than the request is meant for, or
-// in another zone. It returns how many are in that tier.
+// addTierCosts adds the costs of candidates in another tier than the request's, and in another zone than the gateway's.
+// It returns the number of candidates in the request's tier.
 func (p *leastRequest) addTierCosts(plan *Plan, v *View) (size int) {
 	tiers, tier := p.health.requestTier(v, p.cluster, plan.Random)
 	zones := p.cluster.ZonePenalty > 0 && v.Zone != Zone{}
 	if len(tiers) > 1 || zones {
-		to := tierCosts{tier: tier}
+		costs := tierCosts{tier: tier}
 		if zones {
-			to.requestLoad = p.requestLoad(plan)
+			costs.requestLoad = p.requestLoad(plan)
 		}
-		plan.Candidates = p.derived.get(plan.Candidates, to, to.apply)
+		plan.Candidates = p.derived.get(plan.Candidates, costs, costs.apply)
 	}
 	return tiers[tier].size
 }
 
-// requestLoad returns what a request like those of late adds to the load of an endpoint, in the plan's unit. It is rounded
-// coarsely: every change of it makes a new list of candidates.
+// requestLoad returns the load of a typical request, in the plan's unit. It is rounded coarsely, because every change
+// of it makes a new list of candidates.
 func (p *leastRequest) requestLoad(plan *Plan) float64 {
 	if p.unit == Requests {
 		return 1
 	}
-	const newest = 1.0 / 64
+	const gain = 1.0 / 64 // weight of the newest request
 	added := plan.added()
 	if p.meanTokens == 0 {
 		p.meanTokens = added
 	}
-	p.meanTokens += (added - p.meanTokens) * newest
+	p.meanTokens += (added - p.meanTokens) * gain
 	return roundDigits(max(1, p.meanTokens), 1)
 }
 
