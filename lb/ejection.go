@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// forgetEjectionsAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
+// forgetEjectionsAfter is how long an endpoint must be back before a success clears the count of its ejections.
 const forgetEjectionsAfter = 5 * time.Minute
 
-// ejection is when an endpoint was ejected, and for what. Each configuration has its own say on how many failures that
-// takes and on how long it lasts.
+// ejection is when an endpoint was ejected. Each configuration decides how many failures an ejection takes and how long
+// it lasts, so that one ejection may be in effect under some configurations only.
 type ejection struct {
 	from     time.Duration
-	until    time.Duration // by the configuration that ejected it
-	times    int           // ejections in a row so far: the next one lasts longer
-	failures int           // that spoke against it: no ejection where that many are not enough
+	until    time.Duration // under the configuration that decided it
+	times    int           // ejections in a row, this one included; each one lasts longer
+	failures int           // score at the ejection; no effect under configurations that require more
 }
 
 // ejectedUntil returns until when the endpoint is ejected under the configuration, 0 if it is not.
@@ -25,7 +25,7 @@ func (e *ejection) ejectedUntil(cfg *HealthConfig) time.Duration {
 	return e.from + cfg.ejectionTime(e.times)
 }
 
-// ejectionTime returns how long an endpoint is out that is ejected for the nth time.
+// ejectionTime returns the duration of the nth ejection in a row.
 func (h *HealthConfig) ejectionTime(n int) time.Duration {
 	out := h.EjectionTime << min(n-1, 20)
 	if h.MaxEjectionTime > 0 && (out > h.MaxEjectionTime || out <= 0) {
@@ -34,39 +34,41 @@ func (h *HealthConfig) ejectionTime(n int) time.Duration {
 	return out
 }
 
+// eject ejects the endpoint, or extends an ejection for configurations that require more failures.
 func (h *Health) eject(now time.Duration, t *endpointHealth, failures int, cfg *HealthConfig) {
-	if now >= t.until { // else it goes on, for configurations that take more failures
+	if now >= t.until { // a new ejection, not an extended one
 		t.times++
 	}
 	t.from, t.failures = now, failures
 	t.until = max(t.until, now+cfg.ejectionTime(t.times))
-	// One more failure after the return is enough to go again.
+	// One failure after the return is enough for the next ejection.
 	t.suspicion = suspicion{score: float64(failures - 1), probation: true}
 	h.invalidate()
 	h.exportPending = true
 	h.ejectionCount++
 }
 
-// ejectionSize is one entry of an export: address hash u64, from i64, until i64, times u32, failures u32.
+// ejectionSize is the size in bytes of one entry of an export: address hash u64, from i64, until i64, times u32,
+// failures u32, all little-endian.
 const ejectionSize = 32
 
-// Export merges the ejections decided here since the last export into shared, which holds those of all VMs, and says
-// whether it has changed. What has ended is dropped.
+// Export merges the ejections that this VM has decided since the last export into shared, which contains those of all
+// VMs, and reports whether it has changed. Ended ejections are dropped.
 func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	if !h.exportPending {
 		return shared, false
 	}
-	ours := map[uint64]ejection{}
+	all := map[uint64]ejection{}
 	for addr, t := range h.endpoints {
 		if t.until > now {
-			ours[hashAddr(addr)] = t.ejection
+			all[hashAddr(addr)] = t.ejection
 		}
 	}
 	for hash, theirs := range decodeEjections(now, shared) {
-		ours[hash] = theirs.merge(ours[hash])
+		all[hash] = theirs.merge(all[hash])
 	}
-	out := make([]byte, 0, len(ours)*ejectionSize)
-	for hash, e := range ours {
+	out := make([]byte, 0, len(all)*ejectionSize)
+	for hash, e := range all {
 		out = binary.LittleEndian.AppendUint64(out, hash)
 		out = binary.LittleEndian.AppendUint64(out, uint64(e.from))
 		out = binary.LittleEndian.AppendUint64(out, uint64(e.until))
@@ -76,7 +78,7 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 	return out, true
 }
 
-// decodeEjections returns the ejections of an export that last beyond now.
+// decodeEjections returns the ejections of an export that end after now, by address hash.
 func decodeEjections(now time.Duration, shared []byte) map[uint64]ejection {
 	all := map[uint64]ejection{}
 	for ; len(shared) >= ejectionSize; shared = shared[ejectionSize:] {
@@ -93,17 +95,17 @@ func decodeEjections(now time.Duration, shared []byte) map[uint64]ejection {
 	return all
 }
 
-// merge returns the ejection with what another VM has decided of the same endpoint.
+// merge returns the higher value of each field, for ejections of one endpoint that different VMs decided.
 func (e ejection) merge(other ejection) ejection {
 	return ejection{
 		max(e.from, other.from), max(e.until, other.until), max(e.times, other.times), max(e.failures, other.failures),
 	}
 }
 
-// ConfirmExport confirms that what Export returned was written.
+// ConfirmExport marks the ejections that Export returned as written.
 func (h *Health) ConfirmExport() { h.exportPending = false }
 
-// Import takes over the ejections that other VMs decided and that last beyond now.
+// Import adopts the ejections of other VMs that end after now.
 func (h *Health) Import(now time.Duration, shared []byte) {
 	theirs := decodeEjections(now, shared)
 	if len(theirs) == 0 {
@@ -114,7 +116,7 @@ func (h *Health) Import(now time.Duration, shared []byte) {
 		if e.from <= t.from && e.until <= t.until {
 			continue
 		}
-		if now >= t.until { // what ended counts no more
+		if now >= t.until { // its own ejection has ended
 			t.ejection = ejection{}
 		}
 		t.ejection = e.merge(t.ejection)

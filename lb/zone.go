@@ -4,6 +4,8 @@ package lb
 type Zone struct{ Region, Name string }
 
 // differs reports whether two zones are known to differ: an unknown part differs from nothing.
-func (z Zone) differs(o Zone) bool { return knownToDiffer(z.Region, o.Region) || knownToDiffer(z.Name, o.Name) }
+func (z Zone) differs(o Zone) bool {
+	return knownToDiffer(z.Region, o.Region) || knownToDiffer(z.Name, o.Name)
+}
 
 func knownToDiffer(a, b string) bool { return a != "" && b != "" && a != b }
