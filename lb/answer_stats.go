@@ -2,34 +2,34 @@ package lb
 
 import "time"
 
-// answerStats is what answers have taught of how busy the endpoints of a cluster are: moving averages over the requests
-// that this VM has sent there.
+// answerStats estimates how busy the endpoints of a cluster are, from the answers that this VM has seen. All values are
+// moving averages.
 type answerStats struct {
-	answers    int     // that work is averaged over, pressureOver at most
+	answers    int     // number of answers in meanTokens, averagedAnswers at most
 	meanTokens float64 // tokens that a request was counted for
 	times      map[string]*answerTimes
 }
 
-// answerTimes are those of the streamed answers of an endpoint.
+// answerTimes are the mean times of the streamed answers of one endpoint, in seconds from the plan on.
 type answerTimes struct {
-	answers      int           // that are averaged, pressureOver at most
-	meanTTFT     float64       // seconds to the first part
-	meanDuration float64       // seconds to the end
-	lastAt       time.Duration // of the latest
+	answers      int     // number of answers in the means, averagedAnswers at most
+	meanTTFT     float64 // to the first token
+	meanDuration float64 // to the end
+	lastAt       time.Duration
 }
 
 const (
-	// averagedAnswers is how many answers are averaged.
+	// averagedAnswers is how many answers a mean is over.
 	averagedAnswers = 64
-	// requestCostShare is which part of the usual work a request in flight costs beside its tokens: it holds one of the
-	// places that an endpoint has in its batch, however short it is.
+	// requestCostShare is the cost of a request in flight beside its tokens, as a share of the mean tokens: however
+	// short it is, it occupies one of the endpoint's batch slots.
 	requestCostShare = 1.0 / 4
-	// growthPerWaiting is by how much one request that waits for computing raises what is cached. It was found by
-	// e2e/placement.
+	// growthPerWaiting is the growth of the credit for each request that waits for prefill. The value was found by
+	// simulation, in e2e/placement.
 	growthPerWaiting = 4
 )
 
-// observe takes an answer into account.
+// observe adds an answer.
 func (p *answerStats) observe(now time.Duration, o *Outcome) {
 	if o.CountedTokens <= 0 {
 		return
@@ -49,23 +49,24 @@ func (p *answerStats) observe(now time.Duration, o *Outcome) {
 	t.meanDuration += (o.Duration.Seconds() - t.meanDuration) / float64(t.answers)
 }
 
-// perRequest returns what a request in flight costs beside its tokens.
+// perRequest returns the load of a request in flight beside its tokens, in tokens: see [Plan.PerRequest].
 func (p *answerStats) perRequest() int64 { return int64(requestCostShare * p.meanTokens) }
 
-// creditGrowth returns by how much each request in flight, at all of the candidates, raises what is cached: see [Prefix].
-// Tokens that are computed although they are cached elsewhere hold up all requests that wait for computing. By Little's
-// law the requests at an endpoint that have no part of their answer yet are to all there as the time to the first part
-// of an answer is to all of its time. They wait for computing as far as that is what the endpoint is busy with: in that
-// part of the time. Else they wait for a place in the batch, and there is less to gain. The candidate where that part
-// is least counts, since requests can go there, and an unknown one has none: it may just have been added.
+// creditGrowth returns [Prefix.CreditGrowth] for the candidates. Computing tokens that are cached elsewhere delays all
+// requests that wait for prefill, so a match is worth more the more requests wait.
+//
+// By Little's law, TTFT / duration is the share of an endpoint's requests that have no token yet. They wait for prefill
+// for that same share of the time, in which the endpoint is busy with it; else they wait for a batch slot, and a match
+// gains less. Hence the square. The lowest share of any candidate counts, since requests can be sent there; it is 0 for
+// a candidate without answers, which may just have been added.
 func (p *answerStats) creditGrowth(cs []Candidate) float64 {
-	least := 1.0
+	share := 1.0
 	for i := range cs {
 		t := p.times[cs[i].Addr]
 		if t == nil || t.meanDuration == 0 {
 			return 0
 		}
-		least = min(least, t.meanTTFT/t.meanDuration)
+		share = min(share, t.meanTTFT/t.meanDuration)
 	}
-	return growthPerWaiting * least * least
+	return growthPerWaiting * share * share
 }

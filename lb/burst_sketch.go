@@ -1,23 +1,23 @@
 package lb
 
-// burstSketch counts how many of the latest requests begin with a block: branches of a tree come at once, each of which alone
-// had better go where the rest of the tree is. It is the sketch of [popularity] over a shorter time, and its counts are
-// halved when they are looked at.
+// burstSketch counts how many of the latest requests begin with a block. Requests of one tree of prompts often come at
+// the same time; one by one, each would go where the rest of the tree is cached. The sketch is that of [popularity] over
+// a shorter time: a period of as many requests as there are endpoints. Each count is halved with every period that has
+// passed, when it is read.
 type burstSketch struct {
-	requests int    // in this term
-	period   uint16 // of which cells have those bits that are left beside the count
+	requests int    // in this period
+	period   uint16 // modulo the bits that a cell has for it
 }
 
 const (
-	// maxBurstRequests is how many requests count at most, however many endpoints there are: more would fill the sketch.
+	// maxBurstRequests bounds the requests of a period, however many endpoints there are: more would fill the sketch.
 	maxBurstRequests = 64
-	// burstCountBits are those of a cell that have the count, the lowest. The others have the term in which it was made.
+	// burstCountBits is the number of low bits of a cell that hold the count; the others hold its period.
 	burstCountBits = 4
 	maxBurstCount  = 1<<burstCountBits - 1
 )
 
-// count counts one in a cell and returns what was counted there in this term and, halved with each,
-// in those before.
+// count adds one to a cell and returns its count before that.
 func (b *burstSketch) count(cell *uint16) int {
 	passed := (b.period - *cell>>burstCountBits) & (1<<(16-burstCountBits) - 1)
 	count := *cell & maxBurstCount >> min(passed, burstCountBits)
@@ -25,7 +25,7 @@ func (b *burstSketch) count(cell *uint16) int {
 	return int(count)
 }
 
-// advance notes that a request has been counted.
+// advance ends a request, and with the last one the period.
 func (b *burstSketch) advance(endpoints int) {
 	if b.requests++; b.requests >= min(endpoints, maxBurstRequests) {
 		b.requests = 0

@@ -7,37 +7,37 @@ import (
 )
 
 const (
-	// shareWindow is the time over which shares of requests are taken, in slots of shareSlot.
+	// Shares of requests are taken over a window of shareSlots slots of shareSlotTime.
 	shareSlotTime = time.Second
 	shareSlots    = 10
 )
 
-// RequestShares counts where the requests of one cluster went of late, over all workers of a gateway. Each VM has one per
-// cluster; they add up what they have counted by Export and Import.
+// RequestShares counts where the requests of one cluster went in the last 10 s, over all workers of a gateway, and
+// limits the share of each endpoint (`rate_limit`). Each VM has one per cluster; Export and Import add up their counts.
 type RequestShares struct {
-	all     [shareSlots]shareCount // what all VMs have published, this one included
-	own     [shareSlots]shareCount // what this one has counted and not published yet
-	limited bool                   // a limit is in force
-	pool    listPool               // lists of those that are within their share
+	all     [shareSlots]shareCount // published by all VMs, this one included
+	own     [shareSlots]shareCount // counted here, not published yet
+	limited bool
+	pool    listPool
 
-	sweptSlot uint32 // slot in which those that are not used were last forgotten
+	sweptSlot uint32 // slot in which unused lists were last deleted
 }
 
-// shareCount is what was counted in one slot of time.
+// shareCount is the requests of one slot.
 type shareCount struct {
-	slot  uint32
-	picks map[uint64]uint32 // by the hash of the endpoint's address
+	slot  uint32            // number of the slot since the epoch
+	picks map[uint64]uint32 // requests by the hash of the endpoint's address
 }
 
-// NewRequestShares returns the shares of a cluster that has had no requests.
+// NewRequestShares returns the shares of a cluster without requests.
 func NewRequestShares() *RequestShares { return &RequestShares{} }
 
 func shareSlotAt(now time.Duration) uint32 { return uint32(now / shareSlotTime) }
 
-// Limited says whether a limit is in force, so that requests are counted.
+// Limited reports whether any policy of the cluster has a limit, so that requests are counted.
 func (s *RequestShares) Limited() bool { return s.limited }
 
-// Pending says whether there is something to export.
+// Pending reports whether there is something to export.
 func (s *RequestShares) Pending() bool {
 	for i := range s.own {
 		if len(s.own[i].picks) > 0 {
@@ -47,14 +47,14 @@ func (s *RequestShares) Pending() bool {
 	return false
 }
 
-// Count counts a request.
+// Count counts a request. Without a limit it has no effect.
 func (s *RequestShares) Count(now time.Duration, addr string) {
 	if s.limited {
 		s.own[shareSlotAt(now)%shareSlots].add(shareSlotAt(now), hashAddr(addr), 1)
 	}
 }
 
-// add counts n requests in the slot, and forgets what was counted a window before.
+// add counts n requests in a slot. It replaces the counts of an earlier slot, and ignores requests in one.
 func (c *shareCount) add(slot uint32, endpoint uint64, n uint32) {
 	if c.slot != slot || c.picks == nil {
 		if c.picks != nil && int32(slot-c.slot) < 0 {
@@ -65,19 +65,19 @@ func (c *shareCount) add(slot uint32, endpoint uint64, n uint32) {
 	c.picks[endpoint] += n
 }
 
-// within returns the candidates that may get one more request: those whose share of all requests in the window, that
-// one included, is no more than the limit. If none may, all may. The list is shared, and the same as before while its
-// content is.
+// within returns the candidates whose share of the requests in the window, with one more request for them, is within
+// the limit; all candidates if there are none. A limit of 0, or from 1 on, is none. The list is shared, and stays at
+// the same address while its content is the same.
 func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate) []Candidate {
 	if limit <= 0 || limit >= 1 || len(cs) == 0 {
 		return cs
 	}
 	s.limited = true
 	sums, total := s.sums(now)
-	most := uint32(math.Ceil(limit * float64(total+1)))
+	maxPicks := uint32(math.Ceil(limit * float64(total+1)))
 	within := make([]Candidate, 0, len(cs))
 	for i := range cs {
-		if sums[hashAddr(cs[i].Addr)]+1 <= most {
+		if sums[hashAddr(cs[i].Addr)]+1 <= maxPicks {
 			within = append(within, cs[i])
 		}
 	}
@@ -91,7 +91,7 @@ func (s *RequestShares) within(now time.Duration, limit float64, cs []Candidate)
 	return s.pool.intern(now, within)
 }
 
-// sums adds up the window.
+// sums returns the requests in the window, by endpoint and in total.
 func (s *RequestShares) sums(now time.Duration) (by map[uint64]uint32, total uint32) {
 	by = map[uint64]uint32{}
 	for _, counts := range [2]*[shareSlots]shareCount{&s.all, &s.own} {
@@ -108,10 +108,10 @@ func (s *RequestShares) sums(now time.Duration) (by map[uint64]uint32, total uin
 	return by, total
 }
 
-// shareEntry is one entry of an export: slot u32, endpoint u64, picks u32.
+// shareEntry is the size in bytes of one entry of an export: slot u32, endpoint u64, picks u32, all little-endian.
 const shareEntry = 16
 
-// Export returns what all VMs have counted, as shared has it, with what this one has counted since the last export.
+// Export adds what this VM has counted since the last export to shared, which contains the counts of all VMs.
 func (s *RequestShares) Export(now time.Duration, shared []byte) (all []byte) {
 	s.Import(shared)
 	var sum [shareSlots]shareCount
@@ -134,17 +134,18 @@ func (s *RequestShares) Export(now time.Duration, shared []byte) (all []byte) {
 	return all
 }
 
-// ConfirmExport confirms that what Export returned was written.
+// ConfirmExport records that the result of Export was written to shared memory.
 func (s *RequestShares) ConfirmExport(all []byte) {
 	s.own = [shareSlots]shareCount{}
 	s.Import(all)
 }
 
-// Import takes over what all VMs have counted.
+// Import adopts the counts of all VMs.
 func (s *RequestShares) Import(shared []byte) {
 	s.all = [shareSlots]shareCount{}
 	for ; len(shared) >= shareEntry; shared = shared[shareEntry:] {
 		slot := binary.LittleEndian.Uint32(shared)
-		s.all[slot%shareSlots].add(slot, binary.LittleEndian.Uint64(shared[4:]), binary.LittleEndian.Uint32(shared[12:]))
+		n := binary.LittleEndian.Uint32(shared[12:])
+		s.all[slot%shareSlots].add(slot, binary.LittleEndian.Uint64(shared[4:]), n)
 	}
 }
