@@ -9,104 +9,103 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// EndpointTTL is for how long an endpoint is taken to keep what it has computed: what was noted for it longer ago does not count.
+// EndpointTTL is how long one endpoint is assumed to retain what it has computed: a prompt that was recorded for it
+// longer ago does not match.
 type EndpointTTL struct {
-	Endpoint uint32 // see HolderOf
+	Endpoint uint32 // see EndpointTag
 	TTL      time.Duration
 }
 
 const (
-	// minPredicted is how many tokens a prediction must be about to say something: engines count in blocks of their own.
+	// minPredicted is the number of tokens from which on a prediction is checked: engines cache in blocks of their own.
 	minPredicted = 64
-	// minTTL is the shortest retention that is learned. What is in use is noted again only after freshFor ticks, so that with
-	// a shorter one it would come and go.
+	// minTTL is the shortest TTL that is learned. A prompt in use is recorded again only after freshFor ticks, so with
+	// a shorter TTL its record would expire in between.
 	minTTL = 2 * freshFor * seenTick
-	// A prediction that fails shortens the retention to keptCut of it, one that comes true lengthens it by keptGain. It
-	// comes to rest where one in nine fails: most of what fails is as old as records get, so few of those are any good.
+	// A failed prediction multiplies the TTL by ttlCut, a correct one by ttlGain. In equilibrium one in nine fails;
+	// records near the TTL, which fail most often, are then hardly ever correct.
 	ttlCut, ttlGain = 0.8, 1.025
-	// ttlDrift is by how much the retention grows with the time that passes, so that one that is too short for any prediction is
-	// tried again.
+	// ttlDrift is the growth of the TTL per time that passes, so that one too short for any prediction is retried.
 	ttlDrift = 0.25
-	// lostMissRate is the share of predictions that fail on an endpoint that has just lost its cache.
+	// lostMissRate is the share of predictions that fail at an endpoint that has just lost its cache.
 	lostMissRate = 0.9
-	// repeatSourceWeight is what a failure counts towards a loss that comes from where the one before came from: one client, or one use of the
-	// API of which the engine says nothing, must not void what is known for all. Where nobody else asks it is still found out.
+	// repeatSourceWeight is the weight of a failure from the same source as the previous one: one client, or one use
+	// of the API that is answered without cached tokens, must not discard what is known for all. A loss that only one
+	// source sees is still detected, later.
 	repeatSourceWeight = 1.0 / 4
-	// lossLogOdds is the logarithm of how much likelier than usual a row of failures must be with a lost cache: a million
-	// times, which takes five in a row where one in twenty fails anyway.
+	// lossLogOdds is the log-likelihood ratio that detects a lost cache, a factor of a million: five failures in a row
+	// where one in twenty is normal.
 	lossLogOdds = 13.8
-	// An endpoint that has reported cached tokens in one API is silent there again after silentAfter answers in a row
-	// that report none where some were expected, for each report that there was; more than mostReports count as that
-	// many.
+	// An endpoint that has reported cached tokens in one API no longer does after silentAfter answers in a row without
+	// them, where some were expected, for each earlier report; at most maxReports count.
 	silentAfter, maxReports = 16, 8
-	// missRateGain of what is known of an endpoint's usual failures comes from the latest prediction.
+	// missRateGain is the weight of the latest prediction in an endpoint's miss rate.
 	missRateGain = 1.0 / 64
-	// maxShortTTLs is how many endpoints a plan names that keep less than the others.
+	// maxShortTTLs is how many endpoints with a shorter TTL a plan lists.
 	maxShortTTLs = 32
-	// summaryInterval is how often what plans say is worked out anew.
+	// summaryInterval is how often the values of plans are recomputed.
 	summaryInterval = time.Second
-	// idleEndpointTTL is how long an endpoint that is no candidate is kept in mind.
+	// idleEndpointTTL is how long an endpoint that is not a candidate is remembered.
 	idleEndpointTTL = 10 * time.Minute
-	// unlimitedTTL is what an endpoint is believed to keep things for until an answer says otherwise; time can be added to it.
+	// unlimitedTTL is the TTL of an endpoint without history. Durations can be added to it without overflow.
 	unlimitedTTL = time.Duration(math.MaxInt64 / 2)
 )
 
-// CacheTracker is what a VM has learned of the KV caches of a cluster, and of the prompts that are asked for there. Policies
-// come and go with configurations; this stays, and all policies of the cluster share it. The prompts take 64 KiB from
-// the first one on.
+// CacheTracker is what a VM has learned of the KV caches of one cluster, and of the prompts that are requested there.
+// All policies of the cluster share it, so that it survives a change of the configuration.
 //
-// It learns from answers for how long endpoints keep what they have computed. Engines evict what was used longest ago, and lose
-// everything when they restart; nobody tells. But answers say how much of a prompt was cached, and the store has said how much
-// should have been.
+// It learns from answers how long endpoints retain what they have computed. Engines evict the least recently used
+// blocks, and lose everything when they restart, without notice. But an answer reports how much of the prompt was
+// cached, and the store predicted how much should have been.
 //
-// Each endpoint is judged by itself, so one that is small, or lies, says nothing of the others. One that has never reported a
-// cached token may not report them at all, and is taken to keep everything. One that has, and reports nothing, has found none:
-// vLLM leaves the number out then. It does so for one API and not for another, so that goes by the shape of requests. One odd
-// report is outweighed by a long row of silences, which then have said nothing; see [apiReports].
+// Each endpoint is judged separately, so that a small or misreporting one does not affect the others. An endpoint that
+// has never reported a cached token may not report them at all, and gets the longest TTL. One that has and reports
+// none found none: vLLM omits the number then. Since an engine may report in one API only, this is tracked per API. A
+// single stray report is outweighed by a long series of silent answers, whose effect is then undone: see apiReports.
 type CacheTracker struct {
-	endpoints  map[string]*endpointCache
+	endpoints  map[string]*endpointCache // by address
 	popularity popularity
 	answers    answerStats
-	ttl        time.Duration // what a plan has last said
+	ttl        time.Duration // of the latest plan
 	losses     uint64
 	scratch    []time.Duration
 }
 
-// NewCacheTracker returns the caches of a cluster of which nothing is known.
+// NewCacheTracker returns the tracker of a cluster without history.
 func NewCacheTracker() *CacheTracker {
-	return &CacheTracker{endpoints: map[string]*endpointCache{}, answers: answerStats{times: map[string]*answerTimes{}}}
+	return &CacheTracker{
+		endpoints: map[string]*endpointCache{}, answers: answerStats{times: map[string]*answerTimes{}},
+	}
 }
 
-// Retention returns for how long endpoints are taken to keep what they have computed, as the latest plan said, and how many times
-// one was found to have lost everything.
-func (c *CacheTracker) Retention() (keeps time.Duration, losses uint64) { return c.ttl, c.losses }
+// Retention returns the TTL of the latest plan, and how many times an endpoint was found to have lost its cache.
+func (c *CacheTracker) Retention() (ttl time.Duration, losses uint64) { return c.ttl, c.losses }
 
-// endpointCache is what is known of an endpoint's cache.
+// endpointCache is what is known of one endpoint's cache.
 type endpointCache struct {
 	retentionState
 	reports        map[prompt.API]*apiReports // of the APIs in which it has reported cached tokens
-	lastAt         time.Duration              // when it was last heard of
-	lastMissSource uint64                     // source of the latest prediction that failed
+	lastAt         time.Duration              // time of the last answer
+	lastMissSource uint64                     // source of the latest failed prediction
 }
 
-// retentionState is what answers have taught of it.
+// retentionState is what an endpoint's answers have shown.
 type retentionState struct {
-	ttl      time.Duration // for how long it keeps things, as of the keeper's at
-	cutAt    time.Duration // when keeps was last shortened: what was planned before says nothing of it
-	lostAt   time.Duration // when it was found to have lost everything, 0 for never
-	missRate float64       // share of predictions that fail, moving average
-	logOdds  float64       // logarithm of how likely the latest failures are with a lost cache, against as usual; at least 0
+	ttl      time.Duration // as of lastAt; see ttlAt
+	cutAt    time.Duration // when ttl was last shortened: predictions from before are not checked
+	lostAt   time.Duration // when the cache was found lost, 0 for never
+	missRate float64       // share of failed predictions, moving average
+	logOdds  float64       // log-likelihood ratio of a lost cache against the miss rate, at least 0
 }
 
 // apiReports is how an endpoint reports cached tokens in one API.
 type apiReports struct {
-	reports  int            // reports, mostReports at most
-	silences int            // answers since the latest one that reported none where some were expected
-	saved    retentionState // the endpoint's, when the row began
+	reports  int            // answers with cached tokens, maxReports at most
+	silences int            // answers without, where some were expected, since the latest report
+	saved    retentionState // of the endpoint, before these silences
 }
 
-// observe learns from the answer to a request whose plan took endpoints to keep things for longest at most. Beyond that it says
-// nothing.
+// observe learns from an answer. longest is the configured TTL, to which learned TTLs are limited.
 func (c *CacheTracker) observe(now, longest time.Duration, o Outcome) {
 	k := c.endpoints[o.Addr]
 	silent := k == nil || k.reports[o.API] == nil
@@ -114,16 +113,15 @@ func (c *CacheTracker) observe(now, longest time.Duration, o Outcome) {
 		return
 	}
 	if k == nil {
-		k = &endpointCache{retentionState: retentionState{ttl: unlimitedTTL, missRate: 1 - lostMissRate}, lastAt: now}
-		k.reports = map[prompt.API]*apiReports{}
+		k = newEndpointCache(now)
 		c.endpoints[o.Addr] = k
 	}
 	k.ttl, k.lastAt = k.ttlAt(now), max(k.lastAt, now)
 	if !k.updateReports(o) {
 		return
 	}
-	kept := 2*o.CachedTokens >= o.ExpectedTokens
-	if o.ExpectedTokens >= minPredicted && o.PlannedAt >= k.lostAt && k.detectLoss(kept, o.Source) {
+	hit := 2*o.CachedTokens >= o.ExpectedTokens
+	if o.ExpectedTokens >= minPredicted && o.PlannedAt >= k.lostAt && k.detectLoss(hit, o.Source) {
 		k.lostAt = max(now, 1)
 		c.losses++
 	}
@@ -131,15 +129,23 @@ func (c *CacheTracker) observe(now, longest time.Duration, o Outcome) {
 		return
 	}
 	switch {
-	case !kept:
+	case !hit:
 		k.ttl, k.cutAt = max(scaled(min(k.ttl, longest), ttlCut), min(minTTL, longest)), now
 	case k.ttl < longest:
 		k.ttl = min(scaled(k.ttl, ttlGain), longest)
 	}
 }
 
-// updateReports notes what the answer reports. It returns false, and undoes what a row of silences did, once the row is so
-// long that the endpoint does not report in that API. Answers to requests from before a loss are no part of it.
+func newEndpointCache(now time.Duration) *endpointCache {
+	return &endpointCache{
+		retentionState: retentionState{ttl: unlimitedTTL, missRate: 1 - lostMissRate},
+		reports:        map[prompt.API]*apiReports{}, lastAt: now,
+	}
+}
+
+// updateReports records whether the answer reports cached tokens. It returns false once a series of silences shows that
+// the endpoint does not report in that API, and undoes the effect of the series. Answers to requests from before a loss
+// are not part of it.
 func (k *endpointCache) updateReports(o Outcome) bool {
 	r := k.reports[o.API]
 	switch {
@@ -165,12 +171,13 @@ func (k *endpointCache) updateReports(o Outcome) bool {
 
 func scaled(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
-// detectLoss says whether the endpoint has lost its cache, as far as the latest predictions tell. This is Page's test for a change:
-// the likelihood of their failures with a lost cache is weighed against that of as many as usual.
-func (k *endpointCache) detectLoss(kept bool, source uint64) bool {
-	usual := min(max(k.missRate, 0.02), 0.5)
-	if kept {
-		k.logOdds = max(0, k.logOdds+math.Log((1-lostMissRate)/(1-usual)))
+// detectLoss adds the result of a prediction and reports whether the endpoint has lost its cache. It is Page's CUSUM
+// test, as in failure_weight.go: the likelihood of the failures with a lost cache against that at the endpoint's miss
+// rate.
+func (k *endpointCache) detectLoss(hit bool, source uint64) bool {
+	missRate := min(max(k.missRate, 0.02), 0.5)
+	if hit {
+		k.logOdds = max(0, k.logOdds+math.Log((1-lostMissRate)/(1-missRate)))
 		k.missRate -= k.missRate * missRateGain
 		return false
 	}
@@ -179,7 +186,7 @@ func (k *endpointCache) detectLoss(kept bool, source uint64) bool {
 		weight = repeatSourceWeight
 	}
 	k.lastMissSource = source
-	k.logOdds += weight * math.Log(lostMissRate/usual)
+	k.logOdds += weight * math.Log(lostMissRate/missRate)
 	k.missRate += (1 - k.missRate) * missRateGain
 	if k.logOdds < lossLogOdds {
 		return false
@@ -188,18 +195,17 @@ func (k *endpointCache) detectLoss(kept bool, source uint64) bool {
 	return true
 }
 
-// cacheSummary is what the plans of one policy say of caches, as last worked out.
+// cacheSummary is what the plans of one policy contain about caches, as last computed.
 type cacheSummary struct {
-	ttl          time.Duration // 0 before the first time
+	ttl          time.Duration // 0 before the first computation
 	shortTTL     []EndpointTTL
-	updatedAt    time.Duration // when that was
-	creditGrowth float64       // what the plans' Prefix.Wait is
-	losses       uint64        // that were known then
+	updatedAt    time.Duration
+	creditGrowth float64
+	losses       uint64 // of the tracker, as of updatedAt
 }
 
-// displacementFactor returns by how much a computed token costs more than its computation, when endpoints are taken to keep what
-// they have for longest at most. If they evict before that, each token displaces another, which will have to be
-// computed again when it is wanted: that is twice the cost.
+// displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the configured
+// TTL. At endpoints that evict before that, each token displaces another, which will have to be computed again.
 func (b *cacheSummary) displacementFactor(longest time.Duration) float64 {
 	if b.ttl >= longest {
 		return 1
@@ -207,9 +213,9 @@ func (b *cacheSummary) displacementFactor(longest time.Duration) float64 {
 	return 2 - float64(b.ttl)/float64(longest)
 }
 
-// summarize brings the belief up to date: for how long the candidates are taken to keep what they have, longest at most, and which of
-// them keep less. The time is that of the endpoint in the middle; those that keep half of it or more are not told apart from it, so
-// that the list is short. A loss is told at once.
+// summarize updates the summary for the candidates once per summaryInterval, and at once after a loss. The TTL is the
+// median of the candidates', at most longest. Endpoints with less than half of it are listed with their own, and so are
+// those that lost their cache more recently.
 func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, b *cacheSummary) {
 	if b.ttl > 0 && now-b.updatedAt < summaryInterval && b.losses == c.losses {
 		return
@@ -228,37 +234,46 @@ func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, b *
 	slices.Sort(c.scratch)
 	b.ttl = c.scratch[len(c.scratch)/2]
 	c.ttl = b.ttl
-	for i := range cs {
-		k := c.endpoints[cs[i].Addr]
-		keeps := min(k.ttlAt(now), longest)
-		switch has := k.sinceLoss(now); {
-		case has < b.ttl:
-			keeps = min(keeps, has)
-		case keeps >= b.ttl/2:
-			continue
-		}
-		b.shortTTL = append(b.shortTTL, EndpointTTL{EndpointTag(cs[i].Addr), keeps})
-	}
-	if len(b.shortTTL) > maxShortTTLs {
-		slices.SortFunc(b.shortTTL, func(a, b EndpointTTL) int { return cmp.Compare(a.TTL, b.TTL) })
-		b.shortTTL = b.shortTTL[:maxShortTTLs]
-	}
+	b.shortTTL = c.shortTTLs(now, b.ttl, longest, cs)
 }
 
-// pruneIdle forgets endpoints that are no candidates and of which nothing has come for long; at returns when something did.
-func pruneIdle[T any](known map[string]T, now time.Duration, cs []Candidate, at func(T) time.Duration) {
+// shortTTLs returns the candidates whose entries expire sooner than ttl, the shortest maxShortTTLs of them.
+func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate) (short []EndpointTTL) {
+	for i := range cs {
+		k := c.endpoints[cs[i].Addr]
+		own := min(k.ttlAt(now), longest)
+		switch since := k.sinceLoss(now); {
+		case since < ttl:
+			own = min(own, since)
+		case own >= ttl/2:
+			continue
+		}
+		short = append(short, EndpointTTL{EndpointTag(cs[i].Addr), own})
+	}
+	if len(short) > maxShortTTLs {
+		slices.SortFunc(short, func(a, b EndpointTTL) int { return cmp.Compare(a.TTL, b.TTL) })
+		short = short[:maxShortTTLs]
+	}
+	return short
+}
+
+// pruneIdle deletes endpoints that are not candidates and without an answer for idleEndpointTTL. lastAt returns the time
+// of the last answer.
+func pruneIdle[T any](known map[string]T, now time.Duration, cs []Candidate, lastAt func(T) time.Duration) {
 	if len(known) <= len(cs) {
 		return
 	}
 	for addr, k := range known {
-		if now-at(k) > idleEndpointTTL && !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
+		if now-lastAt(k) <= idleEndpointTTL {
+			continue
+		}
+		if !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
 			delete(known, addr)
 		}
 	}
 }
 
-// ttlAt returns for how long the endpoint keeps things, which grows with the time since it was last heard of. Without an endpoint
-// it is forever.
+// ttlAt returns the TTL with its growth since the last answer; for a nil endpoint it is unlimited.
 func (k *endpointCache) ttlAt(now time.Duration) time.Duration {
 	if k == nil {
 		return unlimitedTTL
@@ -266,7 +281,7 @@ func (k *endpointCache) ttlAt(now time.Duration) time.Duration {
 	return min(k.ttl+scaled(max(0, now-k.lastAt), ttlDrift), unlimitedTTL)
 }
 
-// sinceLoss returns how long ago the endpoint was found to have lost its cache.
+// sinceLoss returns how long ago the cache was found lost, the maximum if it never was.
 func (k *endpointCache) sinceLoss(now time.Duration) time.Duration {
 	if k == nil || k.lostAt == 0 {
 		return math.MaxInt64
@@ -274,8 +289,7 @@ func (k *endpointCache) sinceLoss(now time.Duration) time.Duration {
 	return max(0, now-k.lostAt)
 }
 
-// keeps returns for how long the endpoint is taken to keep what it has computed. Of several that are not told apart the last counts,
-// as in Redis.
+// keeps returns the TTL of an endpoint. Of several entries with the same tag the last one counts, as in Redis.
 func (p *Prefix) keeps(endpoint uint32) time.Duration {
 	for i := len(p.ShortTTL) - 1; i >= 0; i-- {
 		if p.ShortTTL[i].Endpoint == endpoint {
