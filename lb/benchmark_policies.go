@@ -9,15 +9,15 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 )
 
-// This file holds what endpoint_metrics is compared with in benchmarks. No artifact that is shipped has it.
+// The policies that benchmarks compare endpoint_metrics with. No released artifact contains them.
 
 func init() {
 	policies["endpoint_metrics_uncorrected"] = newUncorrected
 	policies["filter_tree_2024"] = newFilterTree
 }
 
-// uncorrected goes by the same metrics, as they were when the engines told them: what was reserved and released since does not
-// count. Of equals any is chosen.
+// uncorrected uses the metrics of the latest engine samples as they are: what has been reserved and released since does
+// not count. Ties are settled at random.
 type uncorrected struct{ endpointMetrics }
 
 func newUncorrected(c Config) (Policy, error) {
@@ -32,7 +32,7 @@ func (p *uncorrected) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	for _, c := range plan.Candidates {
 		if e := p.engines.engines[c.Addr]; e.fresh(now, p.cfg.StaleAfter) {
 			load := e.value(metrics.Running) + queuedRequests(&e.Snapshot) + 1
-			c.Base = c.cost(load, 0) - p.cfg.Weights.Running*e.external/c.Weight // its load is in what was scraped
+			c.Base = c.cost(load, 0) - p.cfg.Weights.Running*e.external/c.Weight // its load is in the scraped numbers
 		}
 		c.Slope, c.OverSlope = 0, 0
 		cs = append(cs, c)
@@ -41,10 +41,10 @@ func (p *uncorrected) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	return plan, reason
 }
 
-// filterTree is how the Inference Gateway chose in 2024, by its description: of the servers with fewer than 50 requests in the queue
-// those that have the adapter loaded, or else room for it; of these those with short queues, up to the least and an equal part of
-// the span; of these those with little of the KV cache in use, likewise; of these any. If all queues are long, the least queue
-// counts first and the adapter last.
+// filterTree is the decision tree of the Gateway API Inference Extension in 2024, by its description: of the servers with
+// fewer than 50 queued requests it keeps those that have the adapter loaded, or else have a free slot for it; of these
+// those with short queues, up to the lowest plus an equal part of the range; of these those with a low use of the KV
+// cache, likewise; of these it takes any. If all queues are long, the queue comes first and the adapter last.
 type filterTree struct{ endpointMetrics }
 
 func newFilterTree(c Config) (Policy, error) {
@@ -68,13 +68,14 @@ func (p *filterTree) Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
 	adapter := p.engines.adapterID(r.Model)
 	low := p.keep(all, func(e *engine) bool { return queuedRequests(&e.Snapshot) < shortQueue })
 	if len(low) > 0 {
-		plan.Candidates = p.leastKV(p.leastQueue(p.affinity(low, adapter)))
+		plan.Candidates = p.lowKVUse(p.shortQueues(p.affinity(low, adapter)))
 	} else {
-		plan.Candidates = p.affinity(p.leastKV(p.leastQueue(all)), adapter)
+		plan.Candidates = p.affinity(p.lowKVUse(p.shortQueues(all)), adapter)
 	}
 	return plan, reason
 }
 
+// keep returns the candidates whose engine fulfills a condition.
 func (p *filterTree) keep(cs []Candidate, ok func(e *engine) bool) (out []Candidate) {
 	for _, c := range cs {
 		if ok(p.engines.engines[c.Addr]) {
@@ -84,7 +85,7 @@ func (p *filterTree) keep(cs []Candidate, ok func(e *engine) bool) (out []Candid
 	return out
 }
 
-// affinity keeps those with the adapter in the batch, else those with room for it, else all.
+// affinity keeps the candidates with the adapter in the batch, else those with a free slot for it, else all.
 func (p *filterTree) affinity(cs []Candidate, adapter uint64) []Candidate {
 	if adapter == 0 {
 		return cs
@@ -92,30 +93,30 @@ func (p *filterTree) affinity(cs []Candidate, adapter uint64) []Candidate {
 	if has := p.keep(cs, func(e *engine) bool { return e.Loaded.Has(adapter) }); len(has) > 0 {
 		return has
 	}
-	if room := p.keep(cs, func(e *engine) bool {
-		most, told := e.Value(metrics.MaxAdapters)
-		return !told || float64(e.Loaded.N) < most
-	}); len(room) > 0 {
-		return room
+	if free := p.keep(cs, func(e *engine) bool {
+		slots, ok := e.Value(metrics.MaxAdapters)
+		return !ok || float64(e.Loaded.N) < slots
+	}); len(free) > 0 {
+		return free
 	}
 	return cs
 }
 
-func (p *filterTree) leastQueue(cs []Candidate) []Candidate {
-	return p.least(cs, func(e *engine) float64 { return queuedRequests(&e.Snapshot) })
+func (p *filterTree) shortQueues(cs []Candidate) []Candidate {
+	return p.lowest(cs, func(e *engine) float64 { return queuedRequests(&e.Snapshot) })
 }
 
-func (p *filterTree) leastKV(cs []Candidate) []Candidate {
-	return p.least(cs, func(e *engine) float64 { return e.value(metrics.KVUse) })
+func (p *filterTree) lowKVUse(cs []Candidate) []Candidate {
+	return p.lowest(cs, func(e *engine) float64 { return e.value(metrics.KVUse) })
 }
 
-// least keeps the first of as many equal parts of the span of values as there are candidates.
-func (p *filterTree) least(cs []Candidate, value func(e *engine) float64) []Candidate {
+// lowest keeps the candidates in the lowest of as many equal parts of the range of values as there are candidates.
+func (p *filterTree) lowest(cs []Candidate, value func(e *engine) float64) []Candidate {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, c := range cs {
 		v := value(p.engines.engines[c.Addr])
 		low, high = min(low, v), max(high, v)
 	}
-	most := low + (high-low)/float64(max(1, len(cs)))
-	return p.keep(cs, func(e *engine) bool { return value(e) <= most })
+	highest := low + (high-low)/float64(max(1, len(cs)))
+	return p.keep(cs, func(e *engine) bool { return value(e) <= highest })
 }
