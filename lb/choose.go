@@ -2,45 +2,48 @@ package lb
 
 import "math"
 
-// Full is what [Choose] returns when no candidate has room.
+// Full is what [Choose] returns when every candidate is at its cap.
 const Full = -1
 
-// Choose returns the index of the candidate that costs least with the request on it, or [Full] when all are at their
-// cap:
+// Choose returns the index of the candidate with the lowest cost, the request included, or [Full] when all are at
+// their cap. It is the reference for every store: each one calls it or is compared with it by tests.
 //
-//	cost(c) = c.Base + (c.Slope * (load(c) + p.PerRequest * requests(c)) + c.Steep * beyond(c)) / c.Weight
-//	          - p.Prefix.Credit * (1 + p.Prefix.Wait * fewest) * worth(c)
+//	cost(c) = c.Base
+//	        + (c.Slope * (load + p.PerRequest * requests) + c.OverSlope * over) / c.Weight
+//	        - p.Prefix.Credit * min(1 + p.Prefix.CreditGrowth * fewest, 16) * match
 //
-// where load is what c carries over all owners and what this request brings, both in the plan's unit, requests is how
-// many there are then, beyond is how much of the load is more than c.Room, fewest is how many requests there are
-// before at the candidate with the fewest, of those below their cap, and worth is what it is worth to have the
-// part of the prompt that c has in its cache, 1 at most for all of it. Counting the request itself makes an idle
-// endpoint of twice the weight win over an idle one of weight 1. Equal costs are settled evenly by the lower 32 of the
-// plan's random bits. loads[i], and matched[i], the number of the prompt's blocks that are cached, belong to
-// p.Candidates[i]; matched is nil when nothing is cached anywhere.
+//	load      what c carries over all owners plus the request, in the plan's unit
+//	requests  the number of requests in flight on c, this one included
+//	over      max(0, load - c.Capacity)
+//	fewest    the lowest number of requests in flight on any candidate below its cap, this one excluded
+//	match     the credited part of the prompt that c is recorded to have, from 0 to 1; see Prefix.CreditBytes
+//
+// Because the load includes the request, an idle endpoint of twice the weight wins over an idle one of weight 1. Equal
+// costs are settled evenly by the lower 32 bits of p.Random. loads[i] and matched[i], the number of leading blocks that
+// are cached, belong to p.Candidates[i]; matched is nil when nothing is cached anywhere.
 func Choose(p *Plan, loads []Load, matched []int) int {
 	added, credit := p.added(), p.credit(loads, matched)
-	ties, least := 0, 0.0
+	ties, lowest := 0, 0.0
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
 		if c.full(loads[i]) {
 			continue
 		}
-		cost := p.cost(c, loads[i], added) - p.saved(credit, matched, i)
+		cost := p.cost(c, loads[i], added) - p.discount(credit, matched, i)
 		switch {
-		case ties == 0 || cost < least:
-			ties, least = 1, cost
-		case cost == least:
+		case ties == 0 || cost < lowest:
+			ties, lowest = 1, cost
+		case cost == lowest:
 			ties++
 		}
 	}
 	if ties == 0 {
 		return Full
 	}
-	skip := int(uint32(p.Tie) % uint32(ties))
+	skip := int(uint32(p.Random) % uint32(ties))
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		if c.full(loads[i]) || p.cost(c, loads[i], added)-p.saved(credit, matched, i) != least {
+		if c.full(loads[i]) || p.cost(c, loads[i], added)-p.discount(credit, matched, i) != lowest {
 			continue
 		}
 		if skip == 0 {
@@ -51,12 +54,12 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	return Full
 }
 
-// mostGain is how many times as much as its credit a prompt is worth at most, however many requests are in flight.
-const mostGain = 16
+// maxCreditGain bounds by how much CreditGrowth multiplies the credit, however many requests are in flight.
+const maxCreditGain = 16
 
-// credit returns by how much the cost is lower where all of the prompt is cached.
+// credit returns the reduction of the cost for a full match.
 func (p *Plan) credit(loads []Load, matched []int) float64 {
-	if matched == nil || p.Prefix.Wait <= 0 {
+	if matched == nil || p.Prefix.CreditGrowth <= 0 {
 		return p.Prefix.Credit
 	}
 	fewest := int64(math.MaxInt64)
@@ -65,31 +68,32 @@ func (p *Plan) credit(loads []Load, matched []int) float64 {
 			fewest = min(fewest, loads[i].Requests)
 		}
 	}
-	return p.Prefix.Credit * min(1+float64(p.Prefix.Wait*float64(fewest)), mostGain)
+	return p.Prefix.Credit * min(1+float64(p.Prefix.CreditGrowth*float64(fewest)), maxCreditGain)
 }
 
+// full reports whether the candidate is at its cap.
 func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }
 
-// cost is what a candidate costs with the plan's request, which adds so much, on top of its load.
+// cost returns the cost of a candidate with load l and the plan's request, which adds the given load.
 func (p *Plan) cost(c *Candidate, l Load, added float64) float64 {
 	return c.cost(l.in(p.Unit)+added, float64(p.PerRequest*(l.Requests+1)))
 }
 
-// cost is what the candidate costs with the given load on it, and with slots that count beside it, in the plan's unit.
-// Both are whole numbers, so that their sum is exact.
-func (c *Candidate) cost(load, slots float64) float64 {
-	cost := c.Base + c.Slope*(load+slots)/c.Weight
+// cost returns the cost of the candidate at the given load. perRequest is additional load that does not count towards
+// the capacity. Both are whole numbers, so that their sum is exact.
+func (c *Candidate) cost(load, perRequest float64) float64 {
+	cost := c.Base + c.Slope*(load+perRequest)/c.Weight
 	if c.OverSlope > 0 && load > c.Capacity {
 		cost += c.OverSlope * (load - c.Capacity) / c.Weight
 	}
 	return cost
 }
 
-// saved is by how much candidate i costs less for what it has cached. It is rounded before it is taken off: a processor
-// that does both in one step would settle ties in another way than a store in Redis.
-func (p *Plan) saved(credit float64, matched []int, i int) float64 {
+// discount returns the reduction of candidate i's cost for its match. The conversion rounds the product before it is
+// subtracted: with a fused multiply-add, ties would be settled differently from a store in Redis.
+func (p *Plan) discount(credit float64, matched []int, i int) float64 {
 	if matched == nil {
 		return 0
 	}
-	return float64(credit * p.Prefix.worth(matched[i]))
+	return float64(credit * p.Prefix.creditFraction(matched[i]))
 }

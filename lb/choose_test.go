@@ -90,7 +90,7 @@ var chooseCases = []struct {
 	},
 	{
 		"tie by the random bits",
-		lb.Plan{Tie: 1, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		lb.Plan{Random: 1, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}},
 		[]lb.Load{{Requests: 7}, {}, {}},
 		2, "the second of two",
 	},
@@ -108,7 +108,7 @@ func TestChoose(t *testing.T) {
 
 // randomPlan draws a plan, loads and matches with many equal costs and caps that bind.
 func randomPlan(r *rand.Rand) (p *lb.Plan, loads []lb.Load, matched []int) {
-	p = &lb.Plan{Unit: lb.Unit(r.IntN(2)), Tokens: int64(r.IntN(50)), Tie: r.Uint64()}
+	p = &lb.Plan{Unit: lb.Unit(r.IntN(2)), Tokens: int64(r.IntN(50)), Random: r.Uint64()}
 	loads = make([]lb.Load, r.IntN(12))
 	for i := range loads {
 		loads[i] = lb.Load{Requests: int64(r.IntN(4)), Tokens: int64(r.IntN(4)) * 10}
@@ -187,7 +187,7 @@ func TestChooseTiesAreEven(t *testing.T) {
 	}
 	counts := make([]int, 7)
 	for tie := range uint64(500) {
-		p.Tie = tie
+		p.Random = tie
 		counts[lb.Choose(p, loads, nil)]++
 	}
 	for i, n := range counts {
@@ -205,13 +205,13 @@ func TestChooseRoundsCredits(t *testing.T) {
 	for range 100 {
 		p := &lb.Plan{Candidates: []lb.Candidate{candidate(0, 0, 1, 0), candidate(0, 0, 1, 0)}}
 		p.Prefix = lb.Prefix{Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Bytes: 1000, Credit: 1000 * r.Float64()}
-		share := p.Prefix.Share(1)
+		share := p.Prefix.Fraction(1)
 		p.Candidates[0].Base = float64(p.Prefix.Credit * share) // as much as what it has is worth
 		if math.FMA(-p.Prefix.Credit, share, p.Candidates[0].Base) != 0 {
 			told++
 		}
 		for tie := range 2 {
-			p.Tie = uint64(tie)
+			p.Random = uint64(tie)
 			if got := lb.Choose(p, make([]lb.Load, 2), []int{1, 0}); got != tie {
 				t.Fatalf("of two that cost the same, %v less %v of %v, tie %d chose %d", p.Candidates[0].Base, share, p.Prefix.Credit, tie, got)
 			}
@@ -236,7 +236,7 @@ func BenchmarkChoose(b *testing.B) {
 		p.Candidates = append(p.Candidates, lb.Candidate{Slope: 1, Weight: 1})
 	}
 	for b.Loop() {
-		p.Tie++
+		p.Random++
 		lb.Choose(p, loads, nil)
 	}
 }

@@ -1,17 +1,51 @@
-// Package lb is the decision core of Warmgate: which endpoint of a cluster serves a request, and how the work in
-// flight on every endpoint is counted so that the answer stays right across workers.
+// Package lb is the decision core of Warmgate: it chooses which endpoint of a cluster serves a request, and counts the
+// work in flight on every endpoint so that all workers and gateways choose from the same counts.
 //
-// The model is one sentence long: a policy plans, a store reserves.
+// # The life of a request
 //
-//   - A [Policy] is a pure function from a [Request] and a [View] of the cluster's endpoints to a [Plan]: the
-//     candidates, what a unit of load costs on each, and what this request adds. It never counts, locks or waits.
-//   - A [Store] takes the cheapest candidate with room, counts the request there under a lease, and returns the
-//     endpoint as a [Grant]: one atomic step over the work of all workers. Leases belong to an owner (one VM of one
-//     gateway), are released by id, and come back by themselves when their owner dies.
-//   - [Choose] is the reference of that step. Every store calls it or is held equal to it by test.
-//   - A [Health] remembers how each endpoint treated the requests it was given, and turns failures, ejections and slow
-//     start into the candidates' weights.
+//  1. A [Policy] plans. From a [Request] and a [View] of the cluster's endpoints it makes a [Plan]: the candidates, what
+//     a unit of load costs on each, and how much load the request adds. A policy never counts, locks or waits.
+//  2. A [Store] reserves. In one atomic step over the counts of all workers it chooses the cheapest candidate below its
+//     cap, by the rule of [Choose], and counts the request there under a lease. The result is a [Grant].
+//  3. While the request is in flight its lease can be amended: a retry moves it to another endpoint, the end of the
+//     prefill lowers its tokens.
+//  4. At the end the lease is released, and the policy observes the [Outcome].
 //
-// Nothing in this package reads a clock, does I/O or calls the gateway: time comes in as an argument, a duration since
-// an epoch that all VMs of one process share, and shared memory comes in as a [KV].
+// A lease belongs to an owner, which is one VM of one gateway. Owners send heartbeats; the leases of an owner without a
+// heartbeat for longer than the store's TTL expire. So the counts of a crashed worker are returned without its help.
+//
+// # Policies
+//
+//   - global_least_request: the lowest load in flight per unit of weight.
+//   - prefix_cache: the same in tokens, less a credit for the part of the prompt in an endpoint's KV cache.
+//   - endpoint_metrics: the endpoint whose engine is likely to serve the request first, or the lowest or highest value
+//     of one metric.
+//
+// A new policy is one file and one line in the table of register.go.
+//
+// # What is learned
+//
+// Each VM learns from what passes through it. One value of each type serves all policies of a cluster, so that a change
+// of the configuration does not discard what was learned.
+//
+//   - [Health]: how each endpoint ended its requests. It turns failures into lower weights and ejections, and
+//     starts new endpoints slowly.
+//   - [CacheTracker]: how long endpoints retain KV cache entries, how busy they are, and which prefixes are popular.
+//   - [Engines]: the latest engine sample of each endpoint, and the capacity and speed derived from them.
+//   - [RequestShares]: how many requests each endpoint got recently, for `rate_limit`.
+//
+// # Stores
+//
+//   - The embedded store counts in the gateway's shared memory, for all workers of one gateway.
+//   - Package redisclient counts in Redis, for all gateways.
+//   - The fallback store uses a remote store, and the embedded one while the remote store is down.
+//
+// # Conventions
+//
+// Nothing in this package reads a clock, does I/O or calls the gateway. Time is an argument: a duration since an epoch
+// that all VMs of one process share. Shared memory is an argument too, as a [KV]. Unless a type states otherwise, its
+// methods are for one goroutine.
+//
+// Lists of candidates are shared and immutable. A list with unchanged content stays at the same address, because stores
+// recognize a list by its address and do not look its endpoints up again.
 package lb

@@ -6,27 +6,27 @@ import (
 	"github.com/warmgate/warmgate/internal/wire"
 )
 
-// forgiveAfter is how long an endpoint must have stayed in before its earlier ejections are forgotten.
-const forgiveAfter = 5 * time.Minute
+// forgetEjectionsAfter is how long an endpoint must be back before a success clears the count of its ejections.
+const forgetEjectionsAfter = 5 * time.Minute
 
-// ejection is when an endpoint was ejected, and for what. Each configuration has its own say on how many failures that
-// takes and on how long it lasts.
+// ejection is when an endpoint was ejected. Each configuration decides how many failures an ejection takes and how long
+// it lasts, so that one ejection may be in effect under some configurations only.
 type ejection struct {
 	from     time.Duration
-	until    time.Duration // by the configuration that ejected it
-	times    int           // ejections in a row so far: the next one lasts longer
-	failures int           // that spoke against it: no ejection where that many are not enough
+	until    time.Duration // under the configuration that decided it
+	times    int           // ejections in a row, this one included; each one lasts longer
+	failures int           // score at the ejection; no effect under configurations that require more
 }
 
-// outUntil returns until when the endpoint is ejected under the configuration, 0 if it is not.
-func (e *ejection) outUntil(cfg *HealthConfig) time.Duration {
+// ejectedUntil returns until when the endpoint is ejected under the configuration, 0 if it is not.
+func (e *ejection) ejectedUntil(cfg *HealthConfig) time.Duration {
 	if e.times == 0 || cfg.ConsecutiveFailures <= 0 || cfg.ConsecutiveFailures > e.failures {
 		return 0
 	}
 	return e.from + cfg.ejectionTime(e.times)
 }
 
-// ejectionTime returns how long an endpoint is out that is ejected for the nth time.
+// ejectionTime returns the duration of the nth ejection in a row.
 func (h *HealthConfig) ejectionTime(n int) time.Duration {
 	out := h.EjectionTime << min(n-1, 20)
 	if h.MaxEjectionTime > 0 && (out > h.MaxEjectionTime || out <= 0) {
@@ -35,46 +35,48 @@ func (h *HealthConfig) ejectionTime(n int) time.Duration {
 	return out
 }
 
-func (h *Health) eject(now time.Duration, t *tracked, failures int, cfg *HealthConfig) {
-	if now >= t.until { // else it goes on, for configurations that take more failures
+// eject ejects the endpoint, or extends an ejection for configurations that require more failures.
+func (h *Health) eject(now time.Duration, t *endpointHealth, failures int, cfg *HealthConfig) {
+	if now >= t.until { // a new ejection, not an extended one
 		t.times++
 	}
 	t.from, t.failures = now, failures
 	t.until = max(t.until, now+cfg.ejectionTime(t.times))
-	// One more failure after the return is enough to go again.
+	// One failure after the return is enough for the next ejection.
 	t.suspicion = suspicion{score: float64(failures - 1), probation: true}
-	h.outdate()
-	h.changed = true
-	h.ejected++
+	h.invalidate()
+	h.exportPending = true
+	h.ejectionCount++
 }
 
-// ejectionSize is one entry of an export: address hash u64, from i64, until i64, times u32, failures u32.
+// ejectionSize is the size in bytes of one entry of an export: address hash u64, from i64, until i64, times u32,
+// failures u32, all little-endian.
 const ejectionSize = 32
 
-// Export merges the ejections decided here since the last export into shared, which holds those of all VMs, and says
-// whether it has changed. What has ended is dropped.
+// Export merges the ejections that this VM has decided since the last export into shared, which contains those of all
+// VMs, and reports whether it has changed. Ended ejections are dropped.
 func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
-	if !h.changed {
+	if !h.exportPending {
 		return shared, false
 	}
-	ours := map[uint64]ejection{}
-	for addr, t := range h.tracked {
+	all := map[uint64]ejection{}
+	for addr, t := range h.endpoints {
 		if t.until > now {
-			ours[EndpointHash(addr)] = t.ejection
+			all[EndpointHash(addr)] = t.ejection
 		}
 	}
-	for hash, theirs := range ejectionsIn(now, shared) {
-		ours[hash] = theirs.and(ours[hash])
+	for hash, theirs := range decodeEjections(now, shared) {
+		all[hash] = theirs.merge(all[hash])
 	}
-	out := make(wire.Writer, 0, len(ours)*ejectionSize)
-	for hash, e := range ours {
+	out := make(wire.Writer, 0, len(all)*ejectionSize)
+	for hash, e := range all {
 		out = out.Uint64(hash).Duration(e.from).Duration(e.until).Uint32(uint32(e.times)).Uint32(uint32(e.failures))
 	}
 	return out, true
 }
 
-// ejectionsIn returns the ejections of an export that last beyond now.
-func ejectionsIn(now time.Duration, shared []byte) map[uint64]ejection {
+// decodeEjections returns the ejections of an export that end after now, by address hash.
+func decodeEjections(now time.Duration, shared []byte) map[uint64]ejection {
 	all := map[uint64]ejection{}
 	for r := wire.NewReader(shared); r.Len() >= ejectionSize; {
 		hash := r.Uint64()
@@ -88,32 +90,32 @@ func ejectionsIn(now time.Duration, shared []byte) map[uint64]ejection {
 	return all
 }
 
-// and returns the ejection with what another VM has decided of the same endpoint.
-func (e ejection) and(other ejection) ejection {
+// merge returns the higher value of each field, for ejections of one endpoint that different VMs decided.
+func (e ejection) merge(other ejection) ejection {
 	return ejection{
 		max(e.from, other.from), max(e.until, other.until), max(e.times, other.times), max(e.failures, other.failures),
 	}
 }
 
-// Exported confirms that what Export returned was written.
-func (h *Health) Exported() { h.changed = false }
+// ConfirmExport marks the ejections that Export returned as written.
+func (h *Health) ConfirmExport() { h.exportPending = false }
 
-// Import takes over the ejections that other VMs decided and that last beyond now.
+// Import adopts the ejections of other VMs that end after now.
 func (h *Health) Import(now time.Duration, shared []byte) {
-	theirs := ejectionsIn(now, shared)
+	theirs := decodeEjections(now, shared)
 	if len(theirs) == 0 {
 		return
 	}
-	for addr, t := range h.tracked {
+	for addr, t := range h.endpoints {
 		e := theirs[EndpointHash(addr)]
 		if e.from <= t.from && e.until <= t.until {
 			continue
 		}
-		if now >= t.until { // what ended counts no more
+		if now >= t.until { // its own ejection has ended
 			t.ejection = ejection{}
 		}
-		t.ejection = e.and(t.ejection)
+		t.ejection = e.merge(t.ejection)
 		t.score, t.probation = max(t.score, float64(e.failures-1)), true
-		h.outdate()
+		h.invalidate()
 	}
 }

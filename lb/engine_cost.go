@@ -9,14 +9,14 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 )
 
-// EngineConfig says how what engines tell is weighed.
+// EngineConfig configures how engine samples are turned into costs.
 type EngineConfig struct {
 	Order      Order
-	Target     string        // name of the metric that LeastTarget and MostTarget compare
-	StaleAfter time.Duration // age from which a reading says nothing any more
-	Learn      bool          // capacities are learned unless they are configured
+	Target     string        // name of the metric for LowestTarget and HighestTarget
+	StaleAfter time.Duration // age above which a sample is not used
+	Learn      bool          // weights are learned unless they are configured
 	Weights    EngineWeights
-	RateLimit  float64 // the largest share of requests that one endpoint gets; 1 and above: no limit
+	RateLimit  float64 // the highest share of requests that one endpoint gets; from 1 on there is no limit
 }
 
 // Order is what endpoint_metrics prefers.
@@ -24,94 +24,69 @@ type Order uint8
 
 // The orders.
 const (
-	ByLoad      Order = iota // where a request is likely to be served soonest
-	LeastTarget              // least of one metric
-	MostTarget               // most of it
+	ByLoad        Order = iota // the endpoint that is likely to serve the request first
+	LowestTarget               // the lowest value of one metric
+	HighestTarget              // the highest value of one metric
 )
 
 // EngineWeights are costs, in requests in flight on an endpoint of weight 1.
 type EngineWeights struct {
 	Running float64 // of each request in flight
-	Queue   float64 // of each request that waits, on top of that
+	Queue   float64 // of each request that waits, in addition to Running
 	KVCache float64 // of a KV cache in full use
-	LoRA    float64 // of an adapter that must take another's place
+	LoRA    float64 // of loading an adapter in place of another
 }
 
-// engineKey names what the costs of a list follow from, beside what the engines tell.
-type engineKey struct {
-	of      *Candidate // the first of those that are weighed
-	cfg     *EngineConfig
-	unit    Unit
-	adapter uint64
-	fixed   bool // their weights are configured
+// costModel is what the costs of one list have in common.
+type costModel struct {
+	cluster     *Engines
+	cfg         *EngineConfig
+	unit        Unit
+	requestLoad float64 // load of a typical request, in the unit
+	medianSpeed float64 // in tokens per second and request; 0 if weights are not learned
+	adapter     uint64  // of the request, 0 for none
 }
 
-// engineList is a list of candidates with what their engines say.
-type engineList struct {
-	of      []Candidate // that are weighed: the list stays where it is
-	version uint64
-	until   time.Duration
-	used    time.Duration
-	out     []Candidate
-	fresh   int
-}
-
-// weigh returns the candidates with the costs that their engines give them, and of how many there is a fresh reading.
-// Without any, they are returned as they are. fixed says that their weights are configured. Like the list it is given,
-// the one it returns is shared, and the same as long as its content is.
-func (g *Engines) weigh(now time.Duration, cs []Candidate, cfg *EngineConfig, unit Unit, model string, fixed bool) ([]Candidate, int) {
-	key := engineKey{&cs[0], cfg, unit, g.adapter(model), fixed}
-	l := g.lists[key]
-	if l == nil {
-		g.makeRoom(len(cs))
-		l = &engineList{of: cs}
-		g.lists[key] = l
+// computeCosts returns the candidates with the costs of their engine samples, without sleeping engines unless all
+// sleep, and the number of fresh samples that the costs are based on.
+func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *engineKey) ([]Candidate, int) {
+	samples, fresh, awake := g.freshSamples(now, cs, key.cfg.StaleAfter)
+	if fresh == 0 {
+		return cs, 0
 	}
-	l.used = now
-	if l.version == g.version && now < l.until {
-		return l.out, l.fresh
+	w := costModel{cluster: g, cfg: key.cfg, adapter: key.adapter, requestLoad: 1, unit: key.unit}
+	if key.unit == Tokens {
+		w.requestLoad = roundDigits(max(1, g.meanTokens), 3)
 	}
-	g.sweep(now)
-	out, fresh := g.weighed(now, cs, cfg, unit, key.adapter, fixed)
-	if !slices.Equal(out, l.out) {
-		l.out = g.made.keep(now, out)
+	if key.cfg.Learn && !key.weightsConfigured {
+		w.medianSpeed = g.medianSpeed(cs)
 	}
-	l.fresh, l.version, l.until = fresh, g.version, now+refreshEvery
-	return l.out, fresh
-}
-
-// sweep forgets lists that are not used any more.
-func (g *Engines) sweep(now time.Duration) {
-	if now-g.swept < listAge/10 {
-		return
-	}
-	g.swept = now
-	clear(g.configs)
-	for key, l := range g.lists {
-		if now-l.used > listAge {
-			delete(g.lists, key)
+	out := make([]Candidate, 0, len(cs))
+	kept := samples[:0]
+	for i, e := range samples {
+		if e != nil && e.asleep() && awake > 0 {
 			continue
 		}
-		g.configs[*key.cfg] = key.cfg
+		out, kept = append(out, cs[i]), append(kept, e)
 	}
-	g.made.sweep(now)
+	if key.cfg.Order != ByLoad {
+		fresh = w.addTargetCosts(out, kept)
+	} else {
+		w.addLoadCosts(out, kept)
+	}
+	for i := range out { // a small change should give the same list, which stores know already
+		c := &out[i]
+		c.Base, c.Capacity, c.Weight = roundDigits(c.Base, 8), roundDigits(c.Capacity, 8), roundDigits(c.Weight, 8)
+	}
+	return out, fresh
 }
 
-// shared returns the configuration, the same for the same content: so that those that say the same share their lists.
-func (g *Engines) shared(cfg *EngineConfig) *EngineConfig {
-	if known := g.configs[*cfg]; known != nil {
-		return known
-	}
-	g.configs[*cfg] = cfg
-	return cfg
-}
-
-func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, unit Unit, adapter uint64, fixed bool) ([]Candidate, int) {
-	var told []*engine // of each candidate, nil without a fresh reading
-	fresh, awake := 0, 0
+// freshSamples returns the sample of each candidate, nil if there is no fresh one; how many there are; and how many
+// candidates are not known to sleep.
+func (g *Engines) freshSamples(now time.Duration, cs []Candidate, age time.Duration) (samples []*engine, fresh, awake int) {
 	for i := range cs {
-		e := g.known[cs[i].Addr]
-		if !e.fresh(now, cfg.StaleAfter) {
+		e := g.engines[cs[i].Addr]
+		if !e.fresh(now, age) {
 			e = nil
 		} else {
 			fresh++
@@ -119,124 +94,28 @@ func (g *Engines) weighed(now time.Duration, cs []Candidate, cfg *EngineConfig, 
 		if e == nil || !e.asleep() {
 			awake++
 		}
-		told = append(told, e)
+		samples = append(samples, e)
 	}
-	if fresh == 0 {
-		return cs, 0
-	}
-	w := weighing{g: g, cfg: cfg, adapter: adapter, scale: 1, unit: unit}
-	if unit == Tokens {
-		w.scale = coarse(max(1, g.size), 3)
-	}
-	if cfg.Learn && !fixed {
-		w.speed = g.usualSpeed(cs)
-	}
-	out := make([]Candidate, 0, len(cs))
-	kept := told[:0]
-	for i, e := range told {
-		if e != nil && e.asleep() && awake > 0 {
-			continue
-		}
-		out, kept = append(out, cs[i]), append(kept, e)
-	}
-	if cfg.Order != ByLoad {
-		fresh = w.byTarget(out, kept)
-	} else {
-		w.byLoad(out, kept)
-	}
-	for i := range out { // what hardly differs is the same list, which stores know already
-		out[i].Base, out[i].Capacity, out[i].Weight = coarse(out[i].Base, 8), coarse(out[i].Capacity, 8), coarse(out[i].Weight, 8)
-	}
-	return out, fresh
+	return samples, fresh, awake
 }
 
-// coarse rounds to so many binary digits behind the first.
-func coarse(x float64, digits uint) float64 {
+// roundDigits truncates x to the given number of binary digits after the first.
+func roundDigits(x float64, digits uint) float64 {
 	return math.Float64frombits(math.Float64bits(x) &^ (1<<(52-digits) - 1))
 }
 
-// usualSpeed returns the speed of the engine in the middle of those whose speed is known, 0 if there are none. One that
-// tells nonsense does not move it.
-func (g *Engines) usualSpeed(cs []Candidate) float64 {
+// medianSpeed returns the median of the known speeds, 0 if there are none. One wrong value does not move it.
+func (g *Engines) medianSpeed(cs []Candidate) float64 {
 	var speeds []float64
 	for i := range cs {
-		if s := g.known[cs[i].Addr].speed(); s > 0 {
+		if s := g.engines[cs[i].Addr].speed(); s > 0 {
 			speeds = append(speeds, s)
 		}
 	}
 	return median(speeds)
 }
 
-// weighing is what the costs of one list have in common.
-type weighing struct {
-	g       *Engines
-	cfg     *EngineConfig
-	unit    Unit
-	scale   float64 // of a request, in the unit
-	speed   float64 // of the engine in the middle; 0: none is learned
-	adapter uint64
-}
-
-// byLoad gives the candidates the cost of being served late:
-//
-//	(running * (load + foreign) + queue * waiting) / weight + kv * use + lora
-//
-// load is counted by the store at the moment of the reservation, so what was reserved and released since the engine
-// spoke is in it. waiting is how much of it is more than the engine has room for.
-func (w *weighing) byLoad(cs []Candidate, told []*engine) {
-	use := meanUse(told)
-	var foreign, beside, rooms []float64
-	for _, e := range told {
-		if e == nil {
-			continue
-		}
-		if room, known := w.room(e); known {
-			rooms = append(rooms, room)
-		}
-	}
-	usualRoom := math.Inf(1)
-	if len(rooms) > 0 {
-		usualRoom = median(rooms)
-	}
-	for i, e := range told {
-		c := &cs[i]
-		c.Slope = w.cfg.Weights.Running
-		c.Base = w.handicap(c.Base, usualRoom)
-		if w.speed > 0 {
-			c.Weight *= capacity(w.g.known[c.Addr].speed(), w.speed)
-		}
-		if e == nil {
-			continue
-		}
-		if room, known := w.room(e); known {
-			c.Capacity, c.OverSlope = room, w.cfg.Weights.Queue
-		}
-		used, known := e.Value(metrics.KVUse)
-		if !known {
-			used = use
-		}
-		own := w.scale * (w.cfg.Weights.KVCache*used + w.cfg.Weights.LoRA*w.lora(e, c.Addr))
-		foreign, beside = append(foreign, e.foreign), append(beside, own)
-		c.Base += w.scale*w.cfg.Weights.Running*e.foreign/c.Weight + own
-	}
-	usual, usually := median(foreign), median(beside)
-	for i, e := range told {
-		if c := &cs[i]; e == nil {
-			c.Base += w.scale*w.cfg.Weights.Running*usual/c.Weight + usually
-		}
-	}
-}
-
-// handicap returns what a load costs where no more than the usual room is; it may be below 0.
-func (w *weighing) handicap(load, room float64) float64 {
-	cost := cmp.Or(w.cfg.Weights.Running, w.cfg.Weights.Queue) * load
-	if load > room {
-		cost += w.cfg.Weights.Queue * (load - room)
-	}
-	return cost
-}
-
-// median returns the median of xs, 0 for none: one that is overloaded, or wrong, does not move it.
+// median returns the lower median of xs, which it sorts; 0 for none.
 func median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
@@ -245,10 +124,76 @@ func median(xs []float64) float64 {
 	return xs[(len(xs)-1)/2]
 }
 
-// meanUse returns the mean use of the KV caches of the engines that tell it.
-func meanUse(told []*engine) float64 {
+// addLoadCosts sets the expected delay of a request as the cost of each candidate:
+//
+//	(Running * (load + external) + Queue * waiting) / weight + KVCache * use + LoRA * lora
+//
+// load is counted by the store at the time of the reservation, so that it includes what has been reserved and released
+// since the sample. waiting is the part of it above the engine's capacity. For a candidate without a sample the medians
+// are used.
+func (w *costModel) addLoadCosts(cs []Candidate, samples []*engine) {
+	meanUse, medianCapacity := meanKVUse(samples), w.medianCapacity(samples)
+	var external, other []float64 // external requests and the costs beside load, of all samples
+	for i, e := range samples {
+		c := &cs[i]
+		c.Slope = w.cfg.Weights.Running
+		c.Base = w.loadCost(c.Base, medianCapacity)
+		if w.medianSpeed > 0 {
+			c.Weight *= relativeSpeed(w.cluster.engines[c.Addr].speed(), w.medianSpeed)
+		}
+		if e == nil {
+			continue
+		}
+		if capacity, known := w.capacity(e); known {
+			c.Capacity, c.OverSlope = capacity, w.cfg.Weights.Queue
+		}
+		use, known := e.Value(metrics.KVUse)
+		if !known {
+			use = meanUse
+		}
+		cost := w.requestLoad * (w.cfg.Weights.KVCache*use + w.cfg.Weights.LoRA*w.loraCost(e, c.Addr))
+		external, other = append(external, e.external), append(other, cost)
+		c.Base += w.requestLoad*w.cfg.Weights.Running*e.external/c.Weight + cost
+	}
+	medianExternal, medianOther := median(external), median(other)
+	for i, e := range samples {
+		if c := &cs[i]; e == nil {
+			c.Base += w.requestLoad*w.cfg.Weights.Running*medianExternal/c.Weight + medianOther
+		}
+	}
+}
+
+// loadCost returns the cost of a load at an endpoint of weight 1 with the given capacity. A load below 0 is a
+// preference.
+func (w *costModel) loadCost(load, capacity float64) float64 {
+	cost := cmp.Or(w.cfg.Weights.Running, w.cfg.Weights.Queue) * load
+	if load > capacity {
+		cost += w.cfg.Weights.Queue * (load - capacity)
+	}
+	return cost
+}
+
+// medianCapacity returns the median of the known capacities, infinity if there are none.
+func (w *costModel) medianCapacity(samples []*engine) float64 {
+	var known []float64
+	for _, e := range samples {
+		if e == nil {
+			continue
+		}
+		if capacity, ok := w.capacity(e); ok {
+			known = append(known, capacity)
+		}
+	}
+	if len(known) == 0 {
+		return math.Inf(1)
+	}
+	return median(known)
+}
+
+// meanKVUse returns the mean use of the KV caches of the engines that report it, 0 if none does.
+func meanKVUse(samples []*engine) float64 {
 	sum, n := 0.0, 0.0
-	for _, e := range told {
+	for _, e := range samples {
 		if e == nil {
 			continue
 		}
@@ -259,121 +204,38 @@ func meanUse(told []*engine) float64 {
 	return sum / max(1, n)
 }
 
-// room returns the load of ours up to which no request waits, in the unit.
-func (w *weighing) room(e *engine) (room float64, known bool) {
-	room, known = e.room()
-	room *= w.scale
+// capacity returns the counted load that the engine serves without queueing, in the unit.
+func (w *costModel) capacity(e *engine) (capacity float64, known bool) {
+	capacity, known = e.requestCapacity()
+	capacity *= w.requestLoad
 	if w.unit == Tokens {
-		if fit, told := e.tokenRoom(w.scale); told && (!known || fit < room) {
+		if fit, ok := e.tokenCapacity(w.requestLoad); ok && (!known || fit < capacity) {
 			return fit, true
 		}
 	}
-	return room, known
+	return capacity, known
 }
 
-// lora returns what it costs to have the adapter there, from 0 where it is in the batch to 1 where it must take
-// another's place. Engines tell of adapters whose requests run, and do so late; what this VM has sent there may wait,
-// and counts at once.
-func (w *weighing) lora(e *engine, addr string) float64 {
-	ours := w.g.ours[addr]
-	if w.adapter == 0 || e.Loaded.Has(w.adapter) || ours[w.adapter] > 0 {
+// loraCost returns the cost of the request's adapter, from 0 if it is in the batch to 1 if it must replace another one.
+// Engines list adapters whose requests run, with a delay; so what this VM has placed there counts at once.
+func (w *costModel) loraCost(e *engine, addr string) float64 {
+	const free, queued = 0.2, 0.4 // costs if there is a free slot, and if it waits for one already
+	placed := w.cluster.adapterRequests[addr]
+	if w.adapter == 0 || e.Loaded.Has(w.adapter) || placed[w.adapter] > 0 {
 		return 0
 	}
-	there := e.Loaded.N
-	for id := range ours {
+	loaded := e.Loaded.N
+	for id := range placed {
 		if !e.Loaded.Has(id) {
-			there++
+			loaded++
 		}
 	}
-	most, told := e.Value(metrics.MaxAdapters)
-	switch { // vLLM's two lists are always equal
-	case !told || float64(there) < most:
-		return 0.2
-	case e.Waiting.Has(w.adapter):
-		return 0.4
+	slots, ok := e.Value(metrics.MaxAdapters)
+	switch {
+	case !ok || float64(loaded) < slots:
+		return free
+	case e.Waiting.Has(w.adapter): // never with vLLM, whose two lists are always equal
+		return queued
 	}
 	return 1
-}
-
-// byTarget gives the candidates the value of one metric as their cost, or its growth per second if it is a counter, and
-// returns how many have told it. A request that came since the engines spoke costs as much as there is of the metric
-// for each in flight: it counts in the same coin, whatever that is. What an engine's requests that have ended have left
-// of it, nobody knows.
-func (w *weighing) byTarget(cs []Candidate, told []*engine) int {
-	at := slices.Index(w.g.targets, w.cfg.Target)
-	if at < 0 {
-		return 0
-	}
-	values, n := w.targets(at, told)
-	if n == 0 {
-		return 0
-	}
-	sum, all, inflight := 0.0, 0.0, 0.0
-	for i, e := range told {
-		if v := values[i]; !math.IsNaN(v) {
-			sum, all = sum+v, all+math.Abs(v)
-			inflight += float64(e.Inflight.Requests)
-		}
-	}
-	coin := all / max(inflight, float64(n))
-	if coin == 0 {
-		coin = 1
-	}
-	for i, e := range told {
-		c, v := &cs[i], values[i]
-		if math.IsNaN(v) {
-			v = sum / float64(n)
-		}
-		if w.cfg.Order == MostTarget {
-			v = -v
-		}
-		const settles = 1e-3 // equal values go by load
-		// One that fails, or has just come, is as if it had more.
-		c.Base = v + coin*(c.Base/w.scale+1/c.Weight-1+c.ZonePenalty)
-		c.ZonePenalty = 0
-		c.Slope, c.OverSlope = settles*coin/w.scale, coin/w.scale
-		c.Capacity = w.scale
-		if e != nil && e.Counted {
-			c.Capacity += e.Inflight.in(w.unit)
-		}
-	}
-	return n
-}
-
-// targets returns the value of a target for each engine, NaN where there is none, and how many there are. A value that
-// would win against all is bounded by the one in the middle: the best that an engine can be is idle, or eight times as
-// good as the usual one.
-func (w *weighing) targets(at int, told []*engine) (values []float64, n int) {
-	values = make([]float64, len(told))
-	var known []float64
-	for i, e := range told {
-		values[i] = math.NaN()
-		if e == nil {
-			continue
-		}
-		if v, ok := e.target(at); ok {
-			values[i] = v
-			known = append(known, v)
-		}
-	}
-	const best = 8
-	usual := median(known)
-	for i, v := range values {
-		switch {
-		case w.cfg.Order == LeastTarget:
-			values[i] = max(v, best*min(usual, 0))
-		case usual != 0:
-			values[i] = min(v, best*max(usual, 0))
-		}
-	}
-	return values, len(known)
-}
-
-// target returns the value of a target, or its growth per second if it is a counter.
-func (e *engine) target(i int) (float64, bool) {
-	v, ok := e.Value(metrics.Target(i))
-	if ok && e.Grows(metrics.Target(i)) {
-		return e.rates[i], e.rated>>i&1 == 1
-	}
-	return v, ok
 }

@@ -1,144 +1,116 @@
 package lb
 
 import (
-	"math"
 	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/metrics"
 )
 
-// EngineSample is what the engine of one endpoint said of itself.
+// EngineSample is the metrics of one endpoint's engine at one time: the latest scrape, updated by later load reports.
 type EngineSample struct {
-	metrics.Load
-	At        time.Duration // when it said so
-	ScrapedAt time.Duration // when it said what is not in load reports
-	FreshAt   time.Duration // when that was last known to be the latest it has said
-	Inflight  Load          // what was in flight there then, over all owners
+	metrics.Snapshot
+	At        time.Duration // time of the latest scrape or load report
+	ScrapedAt time.Duration // time of the latest scrape: load reports contain a few fields only
+	FreshAt   time.Duration // when the sample was last known to be up to date
+	Inflight  Load          // in flight on the endpoint at that time, over all owners
 	Counted   bool          // Inflight is known
-	Page      uint64        // digest of the page that said it, 0 for none
+	Page      uint64        // digest of the scraped page, 0 for none
 }
 
 const (
-	// speedMemory is for how long the speed of an engine is remembered.
-	speedMemory = time.Minute
-	// longestTerm is the time between two readings above which nothing is learned from them.
-	longestTerm = 5 * time.Minute
-	// speedAfter is how many tokens tell the speed of an engine.
-	speedAfter = 200
-	// speedNoise is by what factor engines may seem to differ that are alike: their batches differ.
-	speedNoise = 1.25
-	// mostTold is a speed, in tokens a second for each request, that no engine has.
-	mostTold = 1e6
-	// leastSpeed and mostSpeed bound the capacity that is learned, relative to that of the engine in the middle.
-	leastSpeed, mostSpeed = 1.0 / 8, 8
-	// kvTold is the use of the KV cache from which on it shows how many requests fit, and kvFull is the use at which an
-	// engine is taken to make requests wait: those that run grow.
-	kvTold, kvFull = 0.2, 0.95
-	// adapterAge is for how long an adapter is known that no engine tells of any more.
-	adapterAge = 10 * time.Minute
-	// maxAdapters is how many adapters are known. Their names come from engines, which may be told them by clients.
+	// adapterTTL is how long an adapter is known that no engine lists any more.
+	adapterTTL = 10 * time.Minute
+	// maxAdapters bounds the known adapters. Their names come from engines, which may get them from clients.
 	maxAdapters = 1024
 )
 
-// Engines is what the engines of one cluster have said. One VM has one per cluster, shared by all policies of it; what
-// it learns from the readings survives a change of the configuration.
+// Engines is the latest engine samples of one cluster and what was learned from them. One VM has one per cluster,
+// shared by all its policies, so that it survives a change of the configuration.
 type Engines struct {
-	known    map[string]*engine
-	targets  []string                  // names of the readings' targets
-	adapters map[uint64]time.Duration  // that engines have told of, and when they last did
-	ours     map[string]map[uint64]int // requests of this VM in flight, by endpoint and adapter
-	size     float64                   // tokens of a request, moving average
-	version  uint64                    // of what follows from readings and placements
-	lists    map[engineKey]*engineList
-	configs  map[EngineConfig]*EngineConfig // in use
-	made     pool
-	swept    time.Duration // when lists that are not used were last looked for
+	engines         map[string]*engine        // by address
+	targets         []string                  // names of the metrics configured as targets
+	adapters        map[uint64]time.Duration  // known adapters by digest, with the time of the last sample that listed them
+	adapterRequests map[string]map[uint64]int // requests of this VM in flight, by address and adapter
+	meanTokens      float64                   // load of a request in tokens, moving average
+	version         uint64                    // changes with every sample and with adapterRequests
+	lists           map[engineKey]*engineList
+	configs         map[EngineConfig]*EngineConfig // interned configurations
+	pool            listPool
+	sweptAt         time.Duration // when unused lists were last deleted
 }
 
-// engine is what is known of one.
-type engine struct {
-	EngineSample
-	foreign float64                     // requests there that nobody here counts
-	beyond  float64                     // the same by the last reading alone
-	slots   float64                     // requests that run at once before others wait, 0 while that is not known
-	tokens  float64                     // of answers of late, but the first of each
-	took    float64                     // seconds that each request waited for those, summed
-	rates   [metrics.MaxTargets]float64 // of targets that are counters, per second
-	rated   uint32                      // bit i: rates[i] is known
-}
-
-// NewEngines returns the engines of a cluster of which nothing is known.
+// NewEngines returns the engines of a cluster without samples.
 func NewEngines() *Engines {
 	return &Engines{
-		known: map[string]*engine{}, adapters: map[uint64]time.Duration{}, ours: map[string]map[uint64]int{}, version: 1,
+		engines: map[string]*engine{}, adapters: map[uint64]time.Duration{},
+		adapterRequests: map[string]map[uint64]int{}, version: 1,
 		lists: map[engineKey]*engineList{}, configs: map[EngineConfig]*EngineConfig{},
 	}
 }
 
-// Update takes over the readings of a cluster, by address, with the names of their targets. It may be given what it has
-// already, and forgets whom it is not given.
-func (g *Engines) Update(now time.Duration, targets []string, readings map[string]EngineSample) {
-	if !slices.Equal(g.targets, targets) { // what the values before were of is not what they are of now
-		for _, e := range g.known {
-			e.ScrapedAt, e.rated = 0, 0
+// Update replaces the samples, given by address, and the names of their targets. Endpoints without a sample are
+// forgotten; a known sample has no effect.
+func (g *Engines) Update(now time.Duration, targets []string, samples map[string]EngineSample) {
+	if !slices.Equal(g.targets, targets) { // previous values belong to other metrics
+		for _, e := range g.engines {
+			e.ScrapedAt, e.ratesKnown = 0, 0
 		}
 		g.targets = targets
 	}
-	for addr := range g.known {
-		if _, ok := readings[addr]; !ok {
-			delete(g.known, addr)
+	for addr := range g.engines {
+		if _, ok := samples[addr]; !ok {
+			delete(g.engines, addr)
 		}
 	}
-	for addr, r := range readings {
-		e := g.known[addr]
+	for addr, sample := range samples {
+		e := g.engines[addr]
 		if e == nil {
 			e = &engine{}
-			g.known[addr] = e
+			g.engines[addr] = e
 		}
-		if e.At != r.At {
-			e.learn(&r)
+		if e.At != sample.At {
+			e.learn(&sample)
 		}
-		e.EngineSample = r
-		for _, list := range [2]*metrics.Adapters{&r.Loaded, &r.Waiting} {
-			for _, id := range list.IDs[:list.N] {
-				g.meet(now, id)
-			}
-		}
+		e.EngineSample = sample
+		g.addAdapters(now, &sample.Loaded)
+		g.addAdapters(now, &sample.Waiting)
 	}
 	for id, at := range g.adapters {
-		if now-at > adapterAge {
+		if now-at > adapterTTL {
 			delete(g.adapters, id)
 		}
 	}
 	g.version++
 }
 
-// meet notes that an engine has told of an adapter.
-func (g *Engines) meet(now time.Duration, id uint64) {
-	if _, ok := g.adapters[id]; ok || len(g.adapters) < maxAdapters {
-		g.adapters[id] = now
+// addAdapters records that an engine lists adapters. Beyond maxAdapters new ones are ignored.
+func (g *Engines) addAdapters(now time.Duration, list *metrics.Adapters) {
+	for _, id := range list.IDs[:list.N] {
+		if _, ok := g.adapters[id]; ok || len(g.adapters) < maxAdapters {
+			g.adapters[id] = now
+		}
 	}
 }
 
-// AddRequest tells that a request of so many tokens for a model goes to an endpoint. It returns the adapter that it is
-// counted for, which Left wants to know, 0 for none.
+// AddRequest records that a request for a model was placed on an endpoint. tokens is its load, 0 where tokens are not
+// counted. It returns the adapter that the request is counted for, to be passed to RemoveRequest; 0 for none.
 func (g *Engines) AddRequest(model, addr string, tokens int64) (adapter uint64) {
-	const newest = 1.0 / 16
-	if tokens > 0 { // where they are counted
-		if g.size == 0 {
-			g.size = float64(tokens)
+	const gain = 1.0 / 16 // weight of the newest request
+	if tokens > 0 {
+		if g.meanTokens == 0 {
+			g.meanTokens = float64(tokens)
 		}
-		g.size += (float64(tokens) - g.size) * newest
+		g.meanTokens += (float64(tokens) - g.meanTokens) * gain
 	}
-	id := g.adapter(model)
+	id := g.adapterID(model)
 	if id == 0 {
 		return 0
 	}
-	at := g.ours[addr]
+	at := g.adapterRequests[addr]
 	if at == nil {
 		at = map[uint64]int{}
-		g.ours[addr] = at
+		g.adapterRequests[addr] = at
 	}
 	if at[id]++; at[id] == 1 {
 		g.version++
@@ -146,9 +118,9 @@ func (g *Engines) AddRequest(model, addr string, tokens int64) (adapter uint64) 
 	return id
 }
 
-// RemoveRequest tells that a request that was counted for an adapter has left its endpoint.
+// RemoveRequest records that a request counted for an adapter has left its endpoint.
 func (g *Engines) RemoveRequest(adapter uint64, addr string) {
-	at := g.ours[addr]
+	at := g.adapterRequests[addr]
 	if at[adapter] == 0 {
 		return
 	}
@@ -157,12 +129,12 @@ func (g *Engines) RemoveRequest(adapter uint64, addr string) {
 	}
 	g.version++
 	if delete(at, adapter); len(at) == 0 {
-		delete(g.ours, addr)
+		delete(g.adapterRequests, addr)
 	}
 }
 
-// adapter returns the digest of the model's name if it is an adapter that engines have told of, else 0.
-func (g *Engines) adapter(model string) uint64 {
+// adapterID returns the digest of the model's name if it is a known adapter, else 0.
+func (g *Engines) adapterID(model string) uint64 {
 	if model == "" || len(g.adapters) == 0 {
 		return 0
 	}
@@ -173,13 +145,13 @@ func (g *Engines) adapter(model string) uint64 {
 	return id
 }
 
-// HasAdapters says whether engines have told of adapters.
+// HasAdapters reports whether any adapters are known.
 func (g *Engines) HasAdapters() bool { return len(g.adapters) > 0 }
 
-// CountFresh returns of how many endpoints there is a reading that is not older than the given age.
+// CountFresh returns how many endpoints have a sample that is not older than the given age.
 func (g *Engines) CountFresh(now, age time.Duration) int {
 	n := 0
-	for _, e := range g.known {
+	for _, e := range g.engines {
 		if e.fresh(now, age) {
 			n++
 		}
@@ -187,165 +159,19 @@ func (g *Engines) CountFresh(now, age time.Duration) int {
 	return n
 }
 
-// CountMissing returns how many of the endpoints with a fresh reading do not tell one of the fields.
+// CountMissing returns how many of the endpoints with a fresh sample lack one of the fields.
 func (g *Engines) CountMissing(now, age time.Duration, fields ...metrics.Field) int {
 	n := 0
-	for _, e := range g.known {
+	for _, e := range g.engines {
 		if !e.fresh(now, age) {
 			continue
 		}
 		for _, f := range fields {
-			if _, told := e.Value(f); !told {
+			if _, ok := e.Value(f); !ok {
 				n++
 				break
 			}
 		}
 	}
 	return n
-}
-
-func (e *engine) fresh(now, age time.Duration) bool { return e != nil && now-e.FreshAt <= age }
-
-// value returns a field of the latest reading, 0 if it did not have it.
-func (e *engine) value(f metrics.Field) float64 {
-	v, _ := e.Value(f)
-	return v
-}
-
-// queue returns how many requests wait for room.
-func queue(l *metrics.Load) float64 {
-	waiting, _ := l.Value(metrics.Waiting)
-	deferred, _ := l.Value(metrics.Deferred)
-	return max(0, waiting-deferred)
-}
-
-// asleep says whether the engine has said that it serves no requests.
-func (e *engine) asleep() bool {
-	awake, told := e.Value(metrics.Awake)
-	return told && awake == 0
-}
-
-// learn compares the reading with the one before.
-func (e *engine) learn(r *EngineSample) {
-	running, _ := r.Value(metrics.Running)
-	// What was reserved a moment ago is not in the engine's numbers yet, and what has just ended may still be: only
-	// what two readings in a row have too many is somebody else's. With pages, what runs is known from the latest; a
-	// load report says nothing new of it.
-	if _, whole := r.Value(metrics.Running); r.ScrapedAt != e.ScrapedAt || r.ScrapedAt == 0 || !whole {
-		beyond := 0.0
-		if r.Counted {
-			beyond = max(0, running+queue(&r.Load)-float64(r.Inflight.Requests))
-		}
-		e.foreign, e.beyond = min(beyond, e.beyond), beyond
-	}
-	if r.ScrapedAt != e.ScrapedAt {
-		e.learnSlots(running, queue(&r.Load))
-		e.learnRates(r)
-	}
-}
-
-// learnSlots takes into account how many requests ran while others waited.
-func (e *engine) learnSlots(running, waits float64) {
-	switch {
-	case waits > 0 && e.slots == 0 && running > 0:
-		e.slots = running
-	case waits > 0 && running > 0:
-		e.slots += (running - e.slots) * 0.3
-	case e.slots > 0:
-		e.slots = max(e.slots, running)
-	}
-}
-
-// learnRates takes into account what has grown since.
-func (e *engine) learnRates(r *EngineSample) {
-	took := (r.ScrapedAt - e.ScrapedAt).Seconds()
-	if e.ScrapedAt == 0 || took <= 0 || r.ScrapedAt-e.ScrapedAt > longestTerm {
-		return
-	}
-	for i := range e.rates {
-		if then, now, ok := e.grown(r, metrics.Target(i)); ok {
-			e.rates[i] = (now - then) / took
-			e.rated |= 1 << i
-		}
-	}
-	tokens, intervals, ok := e.grown(r, metrics.Intervals)
-	began, ended, ok2 := e.grown(r, metrics.IntervalTime)
-	if !ok || !ok2 {
-		return
-	}
-	keep := math.Exp(-took / speedMemory.Seconds())
-	e.tokens = e.tokens*keep + intervals - tokens
-	e.took = e.took*keep + ended - began
-}
-
-// grown returns a counter by the latest reading and by r. It is not ok if one of them lacks it, or if the engine has
-// started again.
-func (e *engine) grown(r *EngineSample, f metrics.Field) (then, now float64, ok bool) {
-	then, before := e.Value(f)
-	now, told := r.Value(f)
-	return then, now, before && told && now >= then
-}
-
-// speed returns how many tokens a second the engine generates for each request, 0 while that is not known.
-func (e *engine) speed() float64 {
-	if e == nil || e.tokens < speedAfter || e.took*mostTold < e.tokens {
-		return 0
-	}
-	return e.tokens / e.took
-}
-
-// capacity returns the weight of an engine of a speed, beside that of the engine in the middle.
-func capacity(speed, usual float64) float64 {
-	if speed == 0 || usual == 0 {
-		return 1
-	}
-	ratio := min(max(speed/usual, leastSpeed), mostSpeed)
-	if ratio < speedNoise && ratio > 1/speedNoise {
-		return 1
-	}
-	return ratio
-}
-
-// room returns how many requests of ours there may be before some wait: less than none where others fill the engine. It
-// is not known before the engine has told of a queue, or of a KV cache in use.
-func (e *engine) room() (room float64, known bool) {
-	running, told := e.Value(metrics.Running)
-	if waits := queue(&e.Load); !told && waits > 0 && e.Counted { // a load report: those that wait are in front of the next
-		return float64(e.Inflight.Requests) - waits, true
-	}
-	room = e.slots
-	if use := e.value(metrics.KVUse); use >= kvTold && running >= 2 {
-		if fit := running * kvFull / use; room == 0 || fit < room {
-			room = fit
-		}
-	}
-	return room - e.foreign, room > 0
-}
-
-// tokenRoom returns how many tokens of ours fit into the engine's KV cache.
-func (e *engine) tokenRoom(size float64) (room float64, known bool) {
-	room = kvFull * e.value(metrics.KVBlocks) * e.value(metrics.BlockTokens)
-	return room - size*e.foreign, room > 0
-}
-
-// mostLists is how many lists are kept, and mostWeighed how many candidates in all of them: each adapter has a list,
-// and so has each configuration; and while endpoints fail, nearly every outcome makes another one.
-const mostLists, mostWeighed = 256, 1 << 16
-
-// makeRoom forgets the lists that were not used for longest if there are too many for another one of n candidates.
-func (g *Engines) makeRoom(n int) {
-	for _, l := range g.lists {
-		n += len(l.of)
-	}
-	for len(g.lists) >= mostLists || n > mostWeighed && len(g.lists) > 0 {
-		var oldest engineKey
-		at := time.Duration(math.MaxInt64)
-		for key, l := range g.lists {
-			if l.used < at {
-				oldest, at = key, l.used
-			}
-		}
-		n -= len(g.lists[oldest].of)
-		delete(g.lists, oldest)
-	}
 }

@@ -268,15 +268,15 @@ func TestTargets(t *testing.T) {
 		loads []int64
 		want  int
 	}{
-		{"least of a gauge", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, 1},
-		{"most of a gauge", lb.MostTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, 0},
-		{"what came since counts", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 4, 1}, 2},
-		{"most, too", lb.MostTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"}, []int64{3, 1, 1}, 2},
-		{"one that does not tell it is neutral", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 5", running(0), "my_gauge 3"}, []int64{1, 1, 1}, 2},
-		{"nobody tells it", lb.LeastTarget, "my_gauge", [3]string{running(1), running(1), running(1)}, []int64{1, 1, 1}, -1},
-		{"not looked for", lb.LeastTarget, "other", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, -1},
-		{"what has gone since has left nobody knows what", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 3", "my_gauge 1", "my_gauge 3"}, []int64{0, 1, 0}, 1},
-		{"all alike is least request", lb.LeastTarget, "my_gauge", [3]string{"my_gauge 0", "my_gauge 0", "my_gauge 0"}, []int64{2, 2, 1}, 2},
+		{"least of a gauge", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, 1},
+		{"most of a gauge", lb.HighestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, 0},
+		{"what came since counts", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 4, 1}, 2},
+		{"most, too", lb.HighestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"}, []int64{3, 1, 1}, 2},
+		{"one that does not tell it is neutral", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 5", running(0), "my_gauge 3"}, []int64{1, 1, 1}, 2},
+		{"nobody tells it", lb.LowestTarget, "my_gauge", [3]string{running(1), running(1), running(1)}, []int64{1, 1, 1}, -1},
+		{"not looked for", lb.LowestTarget, "other", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, -1},
+		{"what has gone since has left nobody knows what", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 3", "my_gauge 1", "my_gauge 3"}, []int64{0, 1, 0}, 1},
+		{"all alike is least request", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 0", "my_gauge 0", "my_gauge 0"}, []int64{2, 2, 1}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := watch(t, 3, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, c.by })
@@ -298,10 +298,10 @@ func TestTargetsAreBounded(t *testing.T) {
 		pages []string
 		least float64 // base cost of the first endpoint
 	}{
-		{lb.LeastTarget, []string{"my_gauge -9007199254740992", "my_gauge 9", "my_gauge 8"}, 0},
-		{lb.LeastTarget, []string{"my_gauge -9007199254740992", "my_gauge -9", "my_gauge -8"}, -72},
-		{lb.MostTarget, []string{"my_gauge 9007199254740992", "my_gauge 2", "my_gauge 3"}, -24},
-		{lb.MostTarget, []string{"my_gauge 5", "my_gauge 0", "my_gauge 0"}, -5}, // the only one that has any
+		{lb.LowestTarget, []string{"my_gauge -9007199254740992", "my_gauge 9", "my_gauge 8"}, 0},
+		{lb.LowestTarget, []string{"my_gauge -9007199254740992", "my_gauge -9", "my_gauge -8"}, -72},
+		{lb.HighestTarget, []string{"my_gauge 9007199254740992", "my_gauge 2", "my_gauge 3"}, -24},
+		{lb.HighestTarget, []string{"my_gauge 5", "my_gauge 0", "my_gauge 0"}, -5}, // the only one that has any
 	} {
 		w := watch(t, len(c.pages), func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, "my_gauge" })
 		for i, page := range c.pages {
@@ -317,7 +317,7 @@ func TestTargetsAreBounded(t *testing.T) {
 
 // A counter counts by its growth: the engine that has run for longest is not the busiest.
 func TestCounterTarget(t *testing.T) {
-	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = lb.LeastTarget, "my_counter" })
+	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = lb.LowestTarget, "my_counter" })
 	for i := range 3 {
 		w.now += time.Second
 		w.says(0, 1, fmt.Sprintf("my_counter_total %d", 1_000_000+10*i))

@@ -3,19 +3,19 @@ package lb
 // Blamed returns how many clients and models are known, and at how many endpoints one of them at most.
 func Blamed(h *Health) (groups, endpoints int) {
 	for _, g := range h.groups {
-		endpoints = max(endpoints, len(g.ends))
+		endpoints = max(endpoints, len(g.endpoints))
 	}
 	return len(h.groups), endpoints
 }
 
 // Loads returns which percentage of the requests the healthy and the degraded endpoints of each priority get.
 func Loads(v *View) (healthy, degraded []int) {
-	priorities, _ := count(v, usable(v))
+	priorities, _ := countPriorities(v, usable(v))
 	healthy, degraded = make([]int, len(priorities)), make([]int, len(priorities))
-	if capacityOf(priorities) == 0 {
+	if totalCapacity(priorities) == 0 {
 		return healthy, degraded
 	}
-	for _, t := range divide(priorities) {
+	for _, t := range splitLoad(priorities) {
 		if t.state == Healthy {
 			healthy[t.priority] = t.load
 		} else {
@@ -27,14 +27,14 @@ func Loads(v *View) (healthy, degraded []int) {
 
 // KeptBy returns how many candidates are in lists that the policy keeps.
 func KeptBy(p Policy) (n int) {
-	var d *derived[preference]
+	var d *derivedLists[tierCosts]
 	switch p := p.(type) {
 	case *leastRequest:
-		d = &p.lists
+		d = &p.derived
 	case *prefixCache:
-		d = &p.lists
+		d = &p.derived
 	case *endpointMetrics:
-		d = &p.lists
+		d = &p.derived
 	}
 	for _, l := range d.lists {
 		n += len(l)
@@ -43,20 +43,20 @@ func KeptBy(p Policy) (n int) {
 }
 
 // Kept returns how many candidates are in lists that all policies keep.
-func Kept(h *Health, g *Engines, s *Shares) (n int) {
-	for _, p := range []*pool{&h.made, &g.made, &s.made} {
+func Kept(h *Health, g *Engines, s *RequestShares) (n int) {
+	for _, p := range []*listPool{&h.pool, &g.pool, &s.pool} {
 		for i := range p.lists {
 			n += len(p.lists[i].candidates)
 		}
 	}
-	for _, l := range h.lists {
-		n += len(l.rest)
-		for i := range l.drawn {
-			n += len(l.drawn[i].candidates)
+	for _, l := range h.candidateLists {
+		n += len(l.base)
+		for i := range l.starting {
+			n += len(l.starting[i].candidates)
 		}
 	}
 	for _, l := range g.lists {
-		n += len(l.of) + len(l.out)
+		n += len(l.source) + len(l.result)
 	}
 	return n
 }

@@ -6,90 +6,91 @@ import (
 	"time"
 )
 
-// RemoteStore is a store that several gateways share, over a network that may fail.
+// RemoteStore is a store that several gateways share over a network.
 type RemoteStore interface {
 	Store
-	// Ready says whether a reservation is worth trying: false while the backend is taken to be down.
+	// Ready reports whether a reservation should be attempted: false while the backend is assumed to be down.
 	Ready(now time.Duration) bool
-	// Adopt takes over a lease that was granted without the backend, to be counted there as soon as that can be
-	// reached.
+	// Adopt takes over a lease that was granted without the backend. It is counted there as soon as the backend is
+	// available.
 	Adopt(now time.Duration, id LeaseID, scope, addr string, tokens int64)
-	// Expire fails what has got no answer in time, and returns the earliest deadline still to come, 0 for none.
+	// Expire fails the reservations past their deadline, and returns the next deadline, 0 for none.
 	Expire(now time.Duration) time.Duration
-	// Owners returns how many owners count there, over all gateways; 0 when that is not known.
+	// Owners returns the number of live owners over all gateways, 0 if unknown.
 	Owners() int
 }
 
-// FallbackStore is a store that counts in a remote store, and in the embedded store while that does not answer. The embedded
-// store is told of every lease, so that it knows this gateway's own load at any time; leases that it grants alone are
-// handed to the remote store once that is back.
+// FallbackStore is a store that counts in a remote store, and in the embedded store while the remote one is
+// unavailable. The embedded store counts every lease, so that it always knows this gateway's own load. Leases that it
+// has granted are handed over to the remote store once that is back.
 type FallbackStore struct {
-	// Fell, if set, is called for each reservation that the embedded store had to grant, with the reason.
-	Fell func(err error)
+	// OnFallback is called for each reservation that falls back to the embedded store, with the reason.
+	OnFallback func(err error)
 
 	remote RemoteStore
 	local  LocalStore
-	// adopted are the leases granted without the remote store, which knows them by another id: it may still carry out
-	// the reservation that it did not answer.
+	// adopted contains the leases that were granted without the remote store. That store knows them by another id: it
+	// may still carry out the reservation that it did not answer in time.
 	adopted map[LeaseID]struct{}
-	shares  sharedCaps
+	caps    shareOfCaps
 }
 
 var _ Store = (*FallbackStore)(nil)
 
-// ErrRemoteDown is why a reservation was not even tried remotely.
+// ErrRemoteDown is the reason for a fallback without an attempt, while the remote store is not ready.
 var ErrRemoteDown = errors.New("lb: the remote store is down")
 
-// adoptedID is the id by which the remote store knows a lease that was granted without it. Owners count ids from 1, so
-// the highest bit is free.
+// adoptedID returns the id by which the remote store knows a lease that was granted without it. Owners number leases
+// from 1, so the highest bit is free.
 func adoptedID(id LeaseID) LeaseID { return id | 1<<63 }
 
-// NewFallbackStore returns a store over both. They may be shared with other stores of its kind if no id is used in two of them.
+// NewFallbackStore returns a store over both. Several such stores may share one remote or embedded store if no lease id
+// is used in two of them.
 func NewFallbackStore(remote RemoteStore, local LocalStore) *FallbackStore {
-	return &FallbackStore{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, Fell: func(error) {}}
+	return &FallbackStore{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, OnFallback: func(error) {}}
 }
 
 // Reserve implements [Store].
 func (l *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
 	if _, ok := l.adopted[id]; ok {
-		l.local.Reserve(now, id, p, done) // which has its grant
+		l.local.Reserve(now, id, p, done) // returns its current grant
 		return
 	}
 	if !l.remote.Ready(now) {
-		l.fall(now, id, p, ErrRemoteDown, done)
+		l.fallBack(now, id, p, ErrRemoteDown, done)
 		return
 	}
 	l.remote.Reserve(now, id, p, func(g Grant, err error) {
 		switch {
 		case err == nil:
 			if !l.local.HasLease(id) {
-				_ = l.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached))
+				_ = l.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
 			}
 			done(g, nil)
 		case errors.Is(err, ErrFull), errors.Is(err, ErrReleased):
 			done(Grant{}, err)
 		default:
-			l.fall(now, id, p, err, done)
+			l.fallBack(now, id, p, err, done)
 		}
 	})
 }
 
-// fall reserves in the embedded store.
-func (l *FallbackStore) fall(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
-	l.Fell(why)
+// fallBack reserves in the embedded store, and has the remote store adopt the lease later.
+func (l *FallbackStore) fallBack(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
+	l.OnFallback(why)
 	own := *p
-	own.Candidates = l.shares.of(p.Candidates, l.share(now))
+	own.Candidates = l.caps.apply(p.Candidates, l.ownerShare(now))
 	l.local.Reserve(now, id, &own, func(g Grant, err error) {
 		if err == nil {
 			l.adopted[id] = struct{}{}
-			l.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached))
+			l.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
 		}
 		done(g, err)
 	})
 }
 
-// share returns the part of all owners that are in this gateway, as far as the remote store has told.
-func (l *FallbackStore) share(now time.Duration) float64 {
+// ownerShare returns this gateway's share of all owners, 1 if their number is unknown.
+func (l *FallbackStore) ownerShare(now time.Duration) float64 {
 	all := l.remote.Owners()
 	if all == 0 {
 		return 1
@@ -109,12 +110,13 @@ func (l *FallbackStore) Amend(now time.Duration, id LeaseID, addr string, tokens
 
 // Release implements [Store].
 func (l *FallbackStore) Release(now time.Duration, id LeaseID) {
-	at := l.remoteID(id)
+	remoteID := l.remoteID(id)
 	delete(l.adopted, id)
-	l.remote.Release(now, at)
+	l.remote.Release(now, remoteID)
 	l.local.Release(now, id)
 }
 
+// remoteID returns the id by which the remote store knows the lease.
 func (l *FallbackStore) remoteID(id LeaseID) LeaseID {
 	if _, ok := l.adopted[id]; ok {
 		return adoptedID(id)
@@ -132,7 +134,7 @@ func (l *FallbackStore) RecordPrompt(now time.Duration, id LeaseID, p *Plan, add
 	l.granter(id).RecordPrompt(now, id, p, addr)
 }
 
-// granter returns the store that has granted the lease. What that has noted of the prompt, the other does not know.
+// granter returns the store that has granted the lease. Only that one has recorded the prompt.
 func (l *FallbackStore) granter(id LeaseID) Store {
 	if _, ok := l.adopted[id]; ok {
 		return l.local
@@ -140,28 +142,28 @@ func (l *FallbackStore) granter(id LeaseID) Store {
 	return l.remote
 }
 
-// Heartbeat implements [Store] for the remote store. The embedded one, which several of them may share, beats on its
-// own.
+// Heartbeat implements [Store] for the remote store. The embedded store, which several fallback stores may share, sends
+// its own.
 func (l *FallbackStore) Heartbeat(now time.Duration) error { return l.remote.Heartbeat(now) }
 
-// Expire fails the reservations that have got no answer in time, and returns the earliest deadline still to come, 0 for
-// none.
+// Expire fails the reservations past their deadline, and returns the next deadline, 0 for none.
 func (l *FallbackStore) Expire(now time.Duration) time.Duration { return l.remote.Expire(now) }
 
-// sharedCaps lowers caps to the part of them that falls to one gateway.
-type sharedCaps struct{ lists derived[float64] }
+// shareOfCaps reduces caps to this gateway's share of them, at least 1: without the remote store each gateway must stay
+// below its part, so that all together stay below the cap.
+type shareOfCaps struct{ lists derivedLists[float64] }
 
-func (s *sharedCaps) of(cs []Candidate, share float64) []Candidate {
+func (s *shareOfCaps) apply(cs []Candidate, share float64) []Candidate {
 	if share >= 1 {
 		return cs
 	}
-	return s.lists.of(cs, share, func(cs []Candidate) []Candidate {
-		to := slices.Clone(cs)
-		for i := range to {
-			if c := &to[i]; c.Cap > 0 {
+	return s.lists.get(cs, share, func(cs []Candidate) []Candidate {
+		out := slices.Clone(cs)
+		for i := range out {
+			if c := &out[i]; c.Cap > 0 {
 				c.Cap = max(1, int64(float64(c.Cap)*share))
 			}
 		}
-		return to
+		return out
 	})
 }

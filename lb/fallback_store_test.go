@@ -91,7 +91,7 @@ func newFallback(t *testing.T) *fallback {
 	gate := newProcess(t)
 	l := &fallback{t: t, remote: newFakeRemote(), local: gate.newOwner(), gate: gate, now: time.Hour}
 	l.FallbackStore = lb.NewFallbackStore(l.remote, l.local)
-	l.Fell = func(err error) { l.fell = append(l.fell, err) }
+	l.OnFallback = func(err error) { l.fell = append(l.fell, err) }
 	return l
 }
 
@@ -358,7 +358,7 @@ func TestFallbackRandomly(t *testing.T) {
 		case k < 4:
 			next++
 			id, p := next, storetest.Even(addrs)
-			p.Tie = rng.Uint64()
+			p.Random = rng.Uint64()
 			l.Reserve(l.now, id, p, func(g lb.Grant, err error) {
 				if err == nil {
 					held[id] = addrs[g.Index]

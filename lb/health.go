@@ -6,67 +6,67 @@ import (
 	"time"
 )
 
-// HealthConfig sets how endpoints are judged by the requests they were given. The zero value of a field switches that
-// part off.
+// HealthConfig configures passive health checking. The zero value of a field disables that part.
 type HealthConfig struct {
-	ConsecutiveFailures int           // failures that eject an endpoint if each says all about it; successes count against them
+	ConsecutiveFailures int           // failures that eject an endpoint, if each has full weight and no success lowers it
 	EjectionTime        time.Duration // of the first ejection; doubles with each further one
 	MaxEjectionTime     time.Duration // the longest ejection
-	MaxEjectionPercent  int           // share of the endpoints that may be ejected at once; at least one may
-	SlowStart           time.Duration // in which a new or returned endpoint grows to its full weight
-	PanicThreshold      int           // percent of healthy endpoints below which native balancing decides
+	MaxEjectionPercent  int           // percent of the endpoints that may be ejected at once; at least one may
+	SlowStart           time.Duration // in which a new or returned endpoint reaches its full share of requests
+	PanicThreshold      int           // percent of usable endpoints below which native balancing decides
 }
 
 const (
-	// leastFactor keeps a failing endpoint from vanishing altogether: it must be able to prove itself.
-	leastFactor = 0.02
-	// sourceAge is how long the endpoints of a list are remembered that no request has needed.
-	sourceAge = 10 * time.Minute
+	// minWeightFactor is the lowest share of its weight that a failing endpoint keeps. It must get some requests to
+	// recover.
+	minWeightFactor = 0.02
+	// unusedEndpointListTTL is how long a list of endpoints is followed that no request has used.
+	unusedEndpointListTTL = 10 * time.Minute
 )
 
-// Health judges the endpoints of one cluster by what became of the requests they were given: endpoints that fail lose
-// weight at once, so that failing fast attracts nothing, and are ejected when failures add up; endpoints that are
-// new or return start slowly: see slow_start.go. A failure weighs as much as it says about the endpoint rather than
-// about the request: see blame.go. One VM has one Health per cluster; ejections travel between VMs by Export and
-// Import.
+// Health judges the endpoints of one cluster by the outcomes of their requests. A failing endpoint loses weight at
+// once, so that failing fast attracts no requests, and is ejected when failures add up: see failure_weight.go, which
+// also explains how much a failure counts. New and returned endpoints start slowly: see slow_start.go. One VM has one
+// Health per cluster; Export and Import share ejections between VMs.
 type Health struct {
-	tracked  map[string]*tracked
-	listings []*listing
-	order    []*tracked // those in the latest views
-	groups   map[groupKey]*group
-	badAt    time.Duration       // of the last bad outcome
-	placed   [Tokens + 1]float64 // load for each weight of 1 where requests were placed, by unit, moving average
+	endpoints     map[string]*endpointHealth // by address
+	endpointLists []*endpointList
+	current       []*endpointHealth // those in the latest views
+	groups        map[groupKey]*group
+	lastFailureAt time.Duration
+	meanLoad      [Tokens + 1]float64 // load per unit of weight at granted endpoints, by unit, moving average
 
-	lists   map[listKey]*candidateList
-	terms   map[*ClusterConfig]bool // in use
-	made    pool
-	swept   time.Duration // when lists that are not used were last looked for
-	changed bool          // an ejection to export
-	ejected uint64
+	candidateLists map[listKey]*candidateList
+	configs        map[*ClusterConfig]bool // interned configurations
+	pool           listPool
+	sweptAt        time.Duration // when unused lists were last deleted
+	exportPending  bool          // there is an ejection to export
+	ejectionCount  uint64
 }
 
-type tracked struct {
-	suspicion               // whether to eject it
-	ejection                // the latest
-	rate      float64       // of bad outcomes by their weight, moving average, as it was at the last outcome
-	often     float64       // the same over many more outcomes
-	at        time.Duration // of the last outcome
-	since     time.Duration // when it was first seen; slow start counts from here
-	slow      bool          // is to start slowly
-	starts    bool          // does so at the moment
-	seen      bool          // in the latest views
+// endpointHealth is what is known of one endpoint.
+type endpointHealth struct {
+	suspicion
+	ejection                   // the latest
+	rate         float64       // failure rate by weight, moving average, as of rateAt; see failureRate
+	longRate     float64       // the same over many more outcomes, without decay
+	rateAt       time.Duration // time of the last outcome
+	firstSeen    time.Duration // slow start begins here
+	startsSlowly bool          // new when first seen
+	starting     bool          // in slow start, as of the latest list of candidates
+	listed       bool          // in the latest views
 }
 
-// ClusterConfig is what the configuration says of a cluster's endpoints.
+// ClusterConfig is the configuration of a cluster's endpoints.
 type ClusterConfig struct {
 	Unit        Unit               // of load
-	MaxInflight int64              // requests in flight per endpoint of weight 1 as configured, 0 for no cap
+	MaxInflight int64              // requests in flight per endpoint and unit of configured weight; 0 for no cap
 	ZonePenalty float64            // cost of an endpoint in another zone, in requests in flight
-	Weights     map[string]float64 // by address, over what the gateway says
+	Weights     map[string]float64 // by address; takes precedence over the gateway's weights
 	Health      HealthConfig
 }
 
-// Weight returns the endpoint's capacity: what the terms say, else what the gateway says, else 1.
+// Weight returns the endpoint's capacity: the configured weight, else the gateway's, else 1.
 func (t *ClusterConfig) Weight(e *Endpoint) float64 {
 	weight := e.Weight
 	if w, ok := t.Weights[e.Addr]; ok {
@@ -78,8 +78,8 @@ func (t *ClusterConfig) Weight(e *Endpoint) float64 {
 	return weight
 }
 
-// weighted says whether capacities of the view's endpoints are configured, by the terms or by the gateway.
-func (t *ClusterConfig) weighted(v *View) bool {
+// hasWeights reports whether weights are configured, here or in the gateway. Equal weights of the gateway do not count.
+func (t *ClusterConfig) hasWeights(v *View) bool {
 	if len(t.Weights) > 0 {
 		return true
 	}
@@ -91,83 +91,88 @@ func (t *ClusterConfig) weighted(v *View) bool {
 	return false
 }
 
-// NewHealth returns the health of a cluster of which nothing is known.
+// NewHealth returns the health of a cluster without history.
 func NewHealth() *Health {
 	return &Health{
-		tracked: map[string]*tracked{}, groups: map[groupKey]*group{},
-		lists: map[listKey]*candidateList{}, terms: map[*ClusterConfig]bool{},
+		endpoints: map[string]*endpointHealth{}, groups: map[groupKey]*group{},
+		candidateLists: map[listKey]*candidateList{}, configs: map[*ClusterConfig]bool{},
 	}
 }
 
-// Ejections returns how many ejections were decided here.
-func (h *Health) Ejections() uint64 { return h.ejected }
+// Ejections returns how many ejections this VM has decided; imported ones do not count.
+func (h *Health) Ejections() uint64 { return h.ejectionCount }
 
-// listing is one of several lists of a cluster's endpoints: see [View.Source].
-type listing struct {
-	view *View
-	used time.Duration
+// endpointList is one of several lists of a cluster's endpoints: see [View.ListID].
+type endpointList struct {
+	view     *View
+	lastUsed time.Duration
 }
 
-// follow notices endpoints that came and forgets those that are in no list's latest view any more.
-func (h *Health) follow(now time.Duration, v *View) {
-	n := len(h.listings)
-	s := h.listing(now, v.Source)
-	s.used = now
-	if s.view == v && len(h.listings) == n {
+// updateView adds endpoints that are new in the view, and forgets those that are in no list's latest view.
+func (h *Health) updateView(now time.Duration, v *View) {
+	n := len(h.endpointLists)
+	list := h.endpointList(now, v.ListID)
+	list.lastUsed = now
+	if list.view == v && len(h.endpointLists) == n {
 		return
 	}
 	known := 0
 	for i := range v.Endpoints {
-		if h.tracked[v.Endpoints[i].Addr] != nil {
+		if h.endpoints[v.Endpoints[i].Addr] != nil {
 			known++
 		}
 	}
-	// Beside others that are known, an endpoint is new. The first view of a list is not, unless it is another list
-	// changed.
-	slow := known > 0 && (s.view != nil || 2*known >= len(v.Endpoints))
-	s.view = v
-	for _, t := range h.tracked {
-		t.seen = false
+	// An endpoint that is added to known ones is new and starts slowly. The endpoints of the first view of a list are
+	// not new, unless it is a known list with changes.
+	startsSlowly := known > 0 && (list.view != nil || 2*known >= len(v.Endpoints))
+	list.view = v
+	h.updateEndpoints(now, startsSlowly)
+}
+
+// updateEndpoints brings the endpoints up to date with the latest views of all lists.
+func (h *Health) updateEndpoints(now time.Duration, startsSlowly bool) {
+	for _, t := range h.endpoints {
+		t.listed = false
 	}
-	h.order = h.order[:0]
-	for _, s := range h.listings {
-		for i := range s.view.Endpoints {
-			addr := s.view.Endpoints[i].Addr
-			t, ok := h.tracked[addr]
+	h.current = h.current[:0]
+	for _, list := range h.endpointLists {
+		for i := range list.view.Endpoints {
+			addr := list.view.Endpoints[i].Addr
+			t, ok := h.endpoints[addr]
 			if !ok {
-				t = &tracked{since: now, slow: slow}
-				h.tracked[addr] = t
+				t = &endpointHealth{firstSeen: now, startsSlowly: startsSlowly}
+				h.endpoints[addr] = t
 			}
-			if !t.seen {
-				h.order = append(h.order, t)
+			if !t.listed {
+				h.current = append(h.current, t)
 			}
-			t.seen = true
+			t.listed = true
 		}
 	}
-	for addr, t := range h.tracked {
-		if !t.seen && now >= t.until { // an ejected endpoint that flaps must not come back clean
-			delete(h.tracked, addr)
+	for addr, t := range h.endpoints {
+		if !t.listed && now >= t.until { // an ejected endpoint that flaps must stay ejected
+			delete(h.endpoints, addr)
 		}
 	}
 }
 
-// listing returns the list of the source, and forgets those that nobody uses.
-func (h *Health) listing(now time.Duration, id uint64) *listing {
-	h.listings = slices.DeleteFunc(h.listings, func(s *listing) bool {
-		return now-s.used > sourceAge && s.view.Source != id
+// endpointList returns the list with the id, new if there is none, and deletes lists that are no longer used.
+func (h *Health) endpointList(now time.Duration, id uint64) *endpointList {
+	h.endpointLists = slices.DeleteFunc(h.endpointLists, func(l *endpointList) bool {
+		return now-l.lastUsed > unusedEndpointListTTL && l.view.ListID != id
 	})
-	for _, s := range h.listings {
-		if s.view.Source == id {
-			return s
+	for _, l := range h.endpointLists {
+		if l.view.ListID == id {
+			return l
 		}
 	}
-	s := &listing{}
-	h.listings = append(h.listings, s)
-	return s
+	l := &endpointList{}
+	h.endpointLists = append(h.endpointLists, l)
+	return l
 }
 
-// candidate returns what load costs on an endpoint as long as it is well.
-func (t *ClusterConfig) candidate(e *Endpoint) Candidate {
+// newCandidate returns what load costs on the endpoint while it is healthy.
+func (t *ClusterConfig) newCandidate(e *Endpoint) Candidate {
 	c := Candidate{Addr: e.Addr, Slope: 1, Weight: t.Weight(e)}
 	if t.MaxInflight > 0 {
 		c.Cap = max(1, int64(math.Round(float64(t.MaxInflight)*c.Weight)))
@@ -175,34 +180,34 @@ func (t *ClusterConfig) candidate(e *Endpoint) Candidate {
 	return c
 }
 
-// mayEject returns how many endpoints may be out on top of those that the gateway took out itself: a share of all, but
-// at least one while none is out.
-func mayEject(percent, available, total int) int {
+// maxEjections returns how many endpoints may be ejected in addition to those that the gateway considers unusable: a
+// percentage of all, but at least one while the gateway uses all.
+func maxEjections(percent, available, total int) int {
 	if percent <= 0 {
 		return 0
 	}
 	return max(1, total*percent/100) - (total - available)
 }
 
-// withoutEjected leaves out the endpoints that are ejected under the configuration, those that stay out longest first,
-// but no more than may be out, and never all.
-func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *HealthConfig, may int) []*Endpoint {
+// withoutEjected returns the usable endpoints that are not ejected under the configuration. It excludes at most the
+// given number of endpoints, those with the longest ejection first, and never all.
+func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *HealthConfig, most int) []*Endpoint {
 	var until []time.Duration
 	for _, e := range usable {
-		if out := h.tracked[e.Addr].outUntil(cfg); now < out {
+		if out := h.endpoints[e.Addr].ejectedUntil(cfg); now < out {
 			until = append(until, out)
 		}
 	}
-	may = min(may, len(usable)-1)
-	if len(until) == 0 || may <= 0 {
+	most = min(most, len(usable)-1)
+	if len(until) == 0 || most <= 0 {
 		return usable
 	}
 	slices.Sort(until)
-	from := until[max(0, len(until)-may)]
+	shortest := until[max(0, len(until)-most)] // shorter ejections have no effect
 	left := make([]*Endpoint, 0, len(usable))
 	for _, e := range usable {
-		if out := h.tracked[e.Addr].outUntil(cfg); now < out && out >= from && may > 0 {
-			may--
+		if out := h.endpoints[e.Addr].ejectedUntil(cfg); now < out && out >= shortest && most > 0 {
+			most--
 			continue
 		}
 		left = append(left, e)
@@ -210,18 +215,19 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *Heal
 	return left
 }
 
-// fleet returns the failure rate of the endpoint in the middle, t left out if there is one: what most do is no fault
-// of one.
-func (h *Health) fleet(now time.Duration, t *tracked) float64 {
-	return h.middle(t, func(t *tracked) float64 { return t.failing(now) })
+// medianFailureRate returns the median failure rate of the endpoints, t excluded if it is not nil. A failure that most
+// endpoints share is not the fault of one.
+func (h *Health) medianFailureRate(now time.Duration, t *endpointHealth) float64 {
+	return h.medianOf(t, func(t *endpointHealth) float64 { return t.failureRate(now) })
 }
 
-// middle returns a rate of the endpoint in the middle, t left out if there is one.
-func (h *Health) middle(t *tracked, rate func(*tracked) float64) float64 {
-	var rates [comparedTo]float64
-	n, step := 0, max(1, (len(h.order)+comparedTo-1)/comparedTo)
-	for i := 0; i < len(h.order); i += step {
-		if other := h.order[i]; other != t {
+// medianOf returns the lower median of a rate over at most maxCompared endpoints, t excluded if it is not nil; 0 if
+// there are none.
+func (h *Health) medianOf(t *endpointHealth, rate func(*endpointHealth) float64) float64 {
+	var rates [maxCompared]float64
+	n, step := 0, max(1, (len(h.current)+maxCompared-1)/maxCompared)
+	for i := 0; i < len(h.current); i += step {
+		if other := h.current[i]; other != t {
 			rates[n] = rate(other)
 			n++
 		}
@@ -233,21 +239,24 @@ func (h *Health) middle(t *tracked, rate func(*tracked) float64) float64 {
 	return rates[(n-1)/2]
 }
 
-// usual returns the failure rate that says nothing against an endpoint: that of the one in the middle, now or in the
-// long run, and as much more as chance makes of the latter. What fails everywhere must weaken nobody: the endpoint
-// that a request has just failed at is not worse than the others, which have failed a moment ago.
-func (h *Health) usual(now time.Duration) float64 {
-	const chance = 3 // standard deviations of the moving average
-	often := h.middle(nil, func(t *tracked) float64 { return t.often })
-	spread := chance * math.Sqrt(often*(1-often)*failureDecay/(2-failureDecay))
-	return max(h.fleet(now, nil), min(often+spread, 1))
+// baselineFailureRate returns the failure rate up to which an endpoint keeps its weight: the median rate, or the median
+// long-term rate plus its random variation, whichever is higher. So failures that all endpoints have weaken none: the
+// endpoint with the latest failure is not worse than the others, whose rates have decayed a little longer.
+func (h *Health) baselineFailureRate(now time.Duration) float64 {
+	const deviations = 3 // standard deviations of a moving average with rateGain
+	long := h.medianOf(nil, func(t *endpointHealth) float64 { return t.longRate })
+	spread := deviations * math.Sqrt(long*(1-long)*rateGain/(2-rateGain))
+	return max(h.medianFailureRate(now, nil), min(long+spread, 1))
 }
 
-// factor is the share of its weight that an endpoint has at the moment.
-func (t *tracked) factor(now time.Duration, usual float64) float64 {
-	well := min(1, (1-t.failing(now))/max(1-usual, leastFactor))
-	return max(well*well, leastFactor)
+// weightFactor returns the share of its weight that the endpoint has now, from minWeightFactor to 1: the square of its
+// success rate relative to the baseline's.
+func (t *endpointHealth) weightFactor(now time.Duration, baseline float64) float64 {
+	relative := min(1, (1-t.failureRate(now))/max(1-baseline, minWeightFactor))
+	return max(relative*relative, minWeightFactor)
 }
 
-// changes says whether time changes what the endpoint gets.
-func (t *tracked) changes(now time.Duration) bool { return now < t.until || t.failing(now) > 0 }
+// changesWithTime reports whether the endpoint's candidates change with time alone.
+func (t *endpointHealth) changesWithTime(now time.Duration) bool {
+	return now < t.until || t.failureRate(now) > 0
+}

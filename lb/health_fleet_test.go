@@ -105,7 +105,7 @@ func (f *fleet) place(r simulated) int {
 		}
 	}
 	if at < 0 {
-		at = lb.Choose(&lb.Plan{Candidates: cs, Tie: f.rand.Uint64()}, loads, nil)
+		at = lb.Choose(&lb.Plan{Candidates: cs, Random: f.rand.Uint64()}, loads, nil)
 	}
 	l := f.loads[cs[at].Addr]
 	l.Requests++

@@ -9,7 +9,7 @@ import (
 
 // One client whose requests fail wherever they go must neither eject nor weaken an endpoint for the others.
 func TestOneClientEjectsNobody(t *testing.T) {
-	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "400": lb.Refused, "429": lb.Overload} {
+	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "400": lb.Rejected, "429": lb.Overload} {
 		f := newFleet(t, 8)
 		honest := func(r simulated) bool { return r.client != 9 }
 		f.play(600, 200*time.Millisecond, func(int) simulated { return poison(v) }, anyOf)
@@ -50,14 +50,14 @@ func TestWhatFailsIsEjected(t *testing.T) {
 		out     uint64 // ejections
 	}{
 		{"500", 8, func(f *fleet, _ int) simulated { return f.honest(always(lb.Failure)) }, 12, 1},
-		{"404 at once", 4, func(f *fleet, _ int) simulated { return f.honest(always(lb.Refused)) }, 36, 1},
+		{"404 at once", 4, func(f *fleet, _ int) simulated { return f.honest(always(lb.Rejected)) }, 36, 1},
 		{"500, one client", 8, func(f *fleet, _ int) simulated {
 			r := f.honest(always(lb.Failure))
 			r.client = 100
 			return r
 		}, 12, 1},
 		{"404 at once, one client", 4, func(f *fleet, _ int) simulated {
-			r := f.honest(always(lb.Refused))
+			r := f.honest(always(lb.Rejected))
 			r.client = 100
 			return r
 		}, 36, 1},
@@ -109,7 +109,7 @@ func TestManyThatFailAreEjected(t *testing.T) {
 
 // What fails everywhere is no endpoint's fault: nobody is ejected, and nobody loses weight against the others.
 func TestWhatFailsEverywhereEjectsNobody(t *testing.T) {
-	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "404": lb.Refused} {
+	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "404": lb.Rejected} {
 		f := newFleet(t, 8)
 		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
 		got := f.play(37, 60*time.Second, func(int) simulated { return f.honest(func(int) lb.Verdict { return v }) }, anyOf)
@@ -128,7 +128,7 @@ func TestBadRequestsThatMeetOneEndpoint(t *testing.T) {
 		bad  func(f *fleet) simulated
 	}{
 		{"an unknown model", func(f *fleet) simulated {
-			r := poison(lb.Refused)
+			r := poison(lb.Rejected)
 			r.client, r.model = 200+f.rand.Uint64N(7), 5
 			return r
 		}},
@@ -138,7 +138,7 @@ func TestBadRequestsThatMeetOneEndpoint(t *testing.T) {
 			return r
 		}},
 		{"one prompt at one endpoint, refused", func(*fleet) simulated {
-			r := poison(lb.Refused)
+			r := poison(lb.Rejected)
 			r.pinned = 2
 			return r
 		}},
@@ -215,7 +215,7 @@ func TestMovedRequests(t *testing.T) {
 		addr := v.Endpoints[0].Addr
 		for i := range 60 {
 			now := time.Minute + time.Duration(i)*time.Second
-			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Moved, Client: uint64(1 + i%5), Busy: c.busy}, terms)
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Retried, Client: uint64(1 + i%5), Busy: c.busy}, terms)
 			if h.Ejections() > 0 && i < 30 {
 				t.Fatalf("ejected after %d s", i)
 			}
@@ -233,7 +233,7 @@ func TestMovedRequests(t *testing.T) {
 func TestBadRequestsInSmallFleets(t *testing.T) {
 	for _, servers := range []int{2, 3, 4} {
 		for _, bad := range []int{1, 2, 4, 9, 19} { // beside each honest request
-			for _, v := range []lb.Verdict{lb.Failure, lb.Refused} {
+			for _, v := range []lb.Verdict{lb.Failure, lb.Rejected} {
 				for _, proxy := range []bool{false, true} {
 					f := newFleet(t, servers)
 					f.play(20*float64(1+bad), 60*time.Second, func(i int) simulated {
@@ -263,12 +263,12 @@ func TestBadRequestsDoNotHideAFailingEndpoint(t *testing.T) {
 		f := newFleet(t, 4)
 		one := func(i int) simulated {
 			if i%(bad+1) != 0 {
-				r := poison(lb.Refused)
+				r := poison(lb.Rejected)
 				r.end = func(e int) (lb.Verdict, time.Duration) {
 					if e == dead {
 						return lb.Failure, time.Millisecond
 					}
-					return lb.Refused, 2 * time.Millisecond
+					return lb.Rejected, 2 * time.Millisecond
 				}
 				return r
 			}

@@ -315,7 +315,7 @@ func TestEjectionsTravel(t *testing.T) {
 	if !changed {
 		t.Fatal("nothing to export after an ejection")
 	}
-	a.Exported()
+	a.ConfirmExport()
 	if _, changed = a.Export(0, shared); changed {
 		t.Fatal("exported twice")
 	}

@@ -2,74 +2,75 @@ package lb
 
 import "time"
 
-// leastRequest is global_least_request: the endpoint with the least work in flight over all workers, per unit of
-// weight. Higress's policy of the same name counts requests; here tokens are a unit too.
+// leastRequest is global_least_request: the endpoint with the lowest load in flight over all workers, per unit of
+// weight. Higress's policy of the same name counts requests; this one can count tokens too.
 type leastRequest struct {
-	unit   Unit
-	terms  *ClusterConfig
-	health *Health
-	lists  derived[preference]
-	size   float64 // tokens of a request, moving average; 0 while nobody asks for it
+	unit       Unit
+	cluster    *ClusterConfig
+	health     *Health
+	derived    derivedLists[tierCosts]
+	meanTokens float64 // load of a request in tokens, moving average; 0 before it is first needed
 }
 
-func newLeastRequest(c Config) (Policy, error) { return newLeast(c, c.Unit), nil }
+func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.Unit), nil }
 
-func newLeast(c Config, unit Unit) *leastRequest {
+// newLeastRequestIn returns the policy with load in the given unit, whatever unit is configured.
+func newLeastRequestIn(c Config, unit Unit) *leastRequest {
 	c.Cluster.Unit = unit
-	return &leastRequest{unit: unit, terms: c.Health.shared(&c.Cluster), health: c.Health}
+	return &leastRequest{unit: unit, cluster: c.Health.internConfig(&c.Cluster), health: c.Health}
 }
 
-// Plan makes every healthy endpoint a candidate at a cost of its load.
+// Plan makes every healthy endpoint a candidate; its cost is its load.
 func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	plan, reason := p.plan(now, r, v)
+	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
-	p.place(&plan, v)
+	p.addTierCosts(&plan, v)
 	return plan, ReasonChosen
 }
 
-// plan is Plan before it has been looked at where endpoints are.
-func (p *leastRequest) plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	cs, reason := p.health.Candidates(now, v, p.terms, r.Tie)
+// basePlan returns the plan without the costs of tiers and zones.
+func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, Reason) {
+	cs, reason := p.health.Candidates(now, v, p.cluster, r.Random)
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
 	return Plan{
 		Scope: v.Cluster, Candidates: cs, Unit: p.unit,
-		Tokens: r.PromptTokens + r.OutputTokens, Tie: r.Tie,
+		Tokens: r.PromptTokens + r.OutputTokens, Random: r.Random,
 	}, ReasonChosen
 }
 
-// place adds to the costs of candidates what it costs that they are in another tier than the request is meant for, or
-// in another zone. It returns how many are in that tier.
-func (p *leastRequest) place(plan *Plan, v *View) (size int) {
-	tiers, tier := p.health.meant(v, p.terms, plan.Tie)
-	zones := p.terms.ZonePenalty > 0 && v.Zone != Zone{}
+// addTierCosts adds the costs of candidates in another tier than the request's, and in another zone than the gateway's.
+// It returns the number of candidates in the request's tier.
+func (p *leastRequest) addTierCosts(plan *Plan, v *View) (size int) {
+	tiers, tier := p.health.requestTier(v, p.cluster, plan.Random)
+	zones := p.cluster.ZonePenalty > 0 && v.Zone != Zone{}
 	if len(tiers) > 1 || zones {
-		to := preference{tier: tier}
+		costs := tierCosts{tier: tier}
 		if zones {
-			to.request = p.request(plan)
+			costs.requestLoad = p.requestLoad(plan)
 		}
-		plan.Candidates = p.lists.of(plan.Candidates, to, to.prefer)
+		plan.Candidates = p.derived.get(plan.Candidates, costs, costs.apply)
 	}
 	return tiers[tier].size
 }
 
-// request returns what a request like those of late adds to the load of an endpoint, in the plan's unit. It is rounded
-// coarsely: every change of it makes a new list of candidates.
-func (p *leastRequest) request(plan *Plan) float64 {
+// requestLoad returns the load of a typical request, in the plan's unit. It is rounded coarsely, because every change
+// of it makes a new list of candidates.
+func (p *leastRequest) requestLoad(plan *Plan) float64 {
 	if p.unit == Requests {
 		return 1
 	}
-	const newest = 1.0 / 64
+	const gain = 1.0 / 64 // weight of the newest request
 	added := plan.added()
-	if p.size == 0 {
-		p.size = added
+	if p.meanTokens == 0 {
+		p.meanTokens = added
 	}
-	p.size += (added - p.size) * newest
-	return coarse(max(1, p.size), 1)
+	p.meanTokens += (added - p.meanTokens) * gain
+	return roundDigits(max(1, p.meanTokens), 1)
 }
 
 // Observe passes the outcome to the cluster's health.
-func (p *leastRequest) Observe(now time.Duration, o Outcome) { p.health.Observe(now, o, p.terms) }
+func (p *leastRequest) Observe(now time.Duration, o Outcome) { p.health.Observe(now, o, p.cluster) }

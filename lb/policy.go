@@ -6,16 +6,16 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// State is what the gateway says of an endpoint.
+// State is the state of an endpoint as the gateway reports it.
 type State uint8
 
 // The states of an endpoint, from the gateway's health checks, discovery and outlier detection.
 const (
 	Healthy   State = iota
-	Degraded        // usable where healthy endpoints are too few
-	Unhealthy       // failed the gateway's active health check, or marked so by discovery
-	Draining        // takes nothing new, and does not count among the endpoints that there are
-	Ejected         // removed for a while by the gateway's outlier detection
+	Degraded        // used only where too few endpoints are healthy
+	Unhealthy       // failed the gateway's active health check, or marked by discovery
+	Draining        // gets no new requests and does not count towards the size of the cluster
+	Ejected         // removed temporarily by the gateway's outlier detection
 )
 
 // String returns the state's name as it appears in logs.
@@ -37,32 +37,32 @@ func (s State) String() string {
 
 // Endpoint is one model server of a cluster as the gateway sees it.
 type Endpoint struct {
-	Addr   string  // "ip:port", IPv6 in brackets: the address the gateway itself uses
+	Addr   string  // "ip:port", IPv6 in brackets: the address that the gateway itself uses
 	Weight float64 // capacity relative to the other endpoints; 0 counts as 1
 	State  State
 
-	Priority uint8 // 0 is the first; the others are for when it lacks endpoints
+	Priority uint8 // failover priority; 0 is used first
 	Zone     Zone
 }
 
-// View is the state of one cluster at one moment. It is shared and must not be changed once published; a change of the
-// cluster is a new View.
+// View is the list of a cluster's endpoints at one moment. It is shared and must not be changed once published; a
+// change of the cluster is a new View.
 type View struct {
 	Cluster   string
-	Source    uint64 // which of several lists of its endpoints; a new view takes the place of the one before of it
+	ListID    uint64 // which list of a cluster with several; a new view replaces the previous one with the same id
 	Endpoints []Endpoint
-	Zone      Zone // the gateway's own
+	Zone      Zone // of the gateway
 }
 
 // Request is what a policy may know of a request.
 type Request struct {
 	PromptTokens int64          // estimated tokens of the prompt
-	OutputTokens int64          // tokens the request may generate, or the configured guess
-	Model        string         // that the request asks for, for endpoint_metrics
-	Blocks       []prompt.Block // of the prompt, for prefix_cache
-	PromptBytes  int            // of the prompt, in the unit of the blocks' ends
-	Uncached     bool           // all of the prompt is computed, whatever is in the KV cache
-	Tie          uint64         // random bits: so a plan stays a pure function of its inputs
+	OutputTokens int64          // estimated tokens of the answer
+	Model        string         // name of the model, for endpoint_metrics
+	Blocks       []prompt.Block // prefix blocks of the prompt, for prefix_cache
+	PromptBytes  int            // length of the prompt in bytes, as in Block.End
+	BypassCache  bool           // the engine computes the whole prompt, whatever is in its KV cache
+	Random       uint64         // random bits, so that a plan depends on its inputs only; see [Health.Candidates]
 }
 
 // Unit is what a plan counts as load.
@@ -74,7 +74,7 @@ const (
 	Tokens               // tokens in flight: prompt and expected output
 )
 
-// Load is the work in flight on one endpoint over all owners.
+// Load is the work in flight on one endpoint, summed over all owners.
 type Load struct {
 	Requests int64
 	Tokens   int64
@@ -88,43 +88,43 @@ func (l Load) in(u Unit) float64 {
 	return float64(l.Requests)
 }
 
-// Candidate is an endpoint a request may go to, and what load costs there.
+// Candidate is an endpoint that a request may use, and what load costs there. See [Choose] for the cost.
 type Candidate struct {
 	Addr        string
-	Base        float64 // cost of choosing the endpoint, whatever its load
+	Base        float64 // cost that does not depend on the load
 	Slope       float64 // cost per unit of load and weight
-	Weight      float64 // capacity, of which 1 is usual in the plan, less what health takes; must be above 0
-	Cap         int64   // requests in flight at which the endpoint is full, 0 for no cap
-	Capacity    float64 // load up to which no request waits there
-	OverSlope   float64 // cost, beside Slope, per unit of weight and of the load beyond Room
-	ZonePenalty float64 // cost of the way to another zone, in requests in flight; not in Base
-	Tier        uint8   // a priority's healthy endpoints, or its degraded ones: retries had better stay there
+	Weight      float64 // capacity, normalized to about 1 and lowered while the endpoint fails; above 0
+	Cap         int64   // requests in flight at which the endpoint takes no more; 0 for no cap
+	Capacity    float64 // load that the endpoint serves without queueing, in the plan's unit
+	OverSlope   float64 // additional cost per unit of weight and of load above Capacity
+	ZonePenalty float64 // cost of crossing zones, in requests in flight; not included in Base
+	Tier        uint8   // healthy or degraded endpoints of one priority; a retry should stay in its tier
 }
 
-// Plan is a policy's answer: where the request may go and what it adds while in flight. The candidates may be shared
-// between plans and must not be changed.
+// Plan is the result of a policy: the candidates, and the load that the request adds while in flight. Plans may share
+// their candidates, which must not be changed.
 type Plan struct {
-	Scope      string // what is counted together: the cluster's name
+	Scope      string // the name under which load is counted together: the cluster's
 	Candidates []Candidate
 	Unit       Unit
 	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
-	PerRequest int64  // what each request in flight costs beside its load, in the plan's unit
-	Tie        uint64 // random bits that settle ties between equal costs
+	PerRequest int64  // additional load of each request in flight, in the plan's unit
+	Random     uint64 // random bits; the lower 32 break ties between equal costs
 	Prefix     Prefix
 }
 
-// Prefix is what a plan says of its prompt, so that the request can go where the beginning of it is in the KV cache.
-// The zero value asks for nothing of the kind.
+// Prefix describes the prompt of a plan, so that the request can be sent where the beginning of the prompt is in the KV
+// cache. The zero value has no effect.
 type Prefix struct {
-	Blocks      []prompt.Block // of the prompt, from its beginning
-	Bytes       int            // of the prompt, in the unit of the blocks' ends
-	Tokens      int64          // of the prompt: what need not be computed, and is not counted, where all of it is cached
-	Credit      float64        // by how much the cost is lower where all of it is cached, if all is worth its length
-	Wait        float64        // by which part Credit rises for each request at the candidate with the fewest: see Choose
-	Worth       []uint32       // what it is worth to have the first blocks, up to each, in the unit of Length; nil: their length
-	TTL         time.Duration  // for how long an endpoint is taken to keep what it has computed
-	ShortTTL    []EndpointTTL  // endpoints that are taken to keep it for less; shared between plans
-	IndexMemory IndexMemory    // of the prefix index that records the prompt
+	Blocks       []prompt.Block // prefix blocks of the prompt
+	Bytes        int            // length of the prompt in bytes, as in Block.End
+	Tokens       int64          // tokens of the prompt that a full match saves: they are neither computed nor counted
+	Credit       float64        // reduction of the cost for a full match, in the plan's unit
+	CreditGrowth float64        // relative growth of Credit per request at the least busy candidate; see [Choose]
+	CreditBytes  []uint32       // [i]: bytes credited for a match of i+1 blocks, at most Blocks[i].End; nil: Blocks[i].End
+	TTL          time.Duration  // how long an endpoint is assumed to retain what it has computed
+	ShortTTL     []EndpointTTL  // endpoints whose cache entries expire sooner than TTL; shared between plans
+	IndexMemory  IndexMemory    // of the prefix index that records the prompt
 }
 
 // IndexMemory is how many bytes the prefix index of a cluster may use. Policies copy it from their configuration into
@@ -134,34 +134,35 @@ type IndexMemory struct {
 	Remote int // in a [RemoteStore], for all gateways
 }
 
-// NeedsLookup says whether a store has to look for the prompt: it has blocks and a length, and endpoints keep it for a while.
+// NeedsLookup reports whether a store has to look the prompt up: it has blocks and a length, and endpoints retain it for
+// at least a millisecond.
 func (p *Prefix) NeedsLookup() bool {
 	return len(p.Blocks) > 0 && p.Bytes > 0 && p.TTL >= time.Millisecond
 }
 
-// Share returns which part of the prompt the first n blocks are.
-func (p *Prefix) Share(n int) float64 {
+// Fraction returns which part of the prompt the first n blocks are, from 0 to 1.
+func (p *Prefix) Fraction(n int) float64 {
 	if n == 0 {
 		return 0
 	}
 	return float64(p.Blocks[n-1].End) / float64(p.Bytes)
 }
 
-// worth returns what it is worth to have the first n blocks, as a part of the prompt.
-func (p *Prefix) worth(n int) float64 {
-	if n == 0 || p.Worth == nil {
-		return p.Share(n)
+// creditFraction returns which part of Credit a match of n blocks earns, from 0 to 1.
+func (p *Prefix) creditFraction(n int) float64 {
+	if n == 0 || p.CreditBytes == nil {
+		return p.Fraction(n)
 	}
-	return float64(p.Worth[n-1]) / float64(p.Bytes)
+	return float64(p.CreditBytes[n-1]) / float64(p.Bytes)
 }
 
-// Work returns the tokens that the plan's request adds at an endpoint that has the first n blocks of its prompt.
-func (p *Plan) Work(n int) int64 {
-	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Share(n))
+// AddedTokens returns the tokens that the request adds at an endpoint with a match of n blocks.
+func (p *Plan) AddedTokens(n int) int64 {
+	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Fraction(n))
 	return min(max(p.Tokens-saved, 0), MaxTokens)
 }
 
-// added returns what the plan's request adds to a load, in the plan's unit.
+// added returns the load of the request without a match, in the plan's unit.
 func (p *Plan) added() float64 {
 	if p.Unit == Tokens {
 		return float64(min(max(p.Tokens, 0), MaxTokens))
@@ -170,45 +171,45 @@ func (p *Plan) added() float64 {
 }
 
 // Policy turns one request and one view of the endpoints into a plan. It does no I/O and reads no clock: the same
-// inputs after the same plans and observations give the same plan. A policy serves one cluster.
+// sequence of plans and observations gives the same plan. A policy serves one cluster.
 type Policy interface {
-	// Plan returns the plan and ReasonChosen, or the reason why native balancing should take the request.
+	// Plan returns the plan and ReasonChosen, or the reason for falling back to native balancing.
 	Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
-	// Observe tells how a request that was given to an endpoint went.
+	// Observe reports how a request ended on the endpoint that served it.
 	Observe(now time.Duration, o Outcome)
 }
 
-// Verdict classifies the end of a request for the health of the endpoint that served it. How much a bad end weighs
-// depends on where else such requests end badly: see [Health].
+// Verdict classifies the end of a request for the health of its endpoint. The weight of a failure depends on how often
+// such requests fail elsewhere: see [Health].
 type Verdict uint8
 
 // The verdicts.
 const (
-	Neutral  Verdict = iota // says nothing about the endpoint: the client left early, or the gateway answered
+	Neutral  Verdict = iota // no information: the client disconnected early, or the gateway answered
 	Success                 // 1xx to 3xx
-	Overload                // 429, 503, or the client gave up waiting: costs weight, never ejects
-	Moved                   // tried, and served elsewhere by a retry: as Overload, until that goes on for long
-	Refused                 // any other 4xx: the request may be wrong, or the endpoint
-	TimedOut                // no response in the gateway's time: a failure unless others were served meanwhile
+	Overload                // 429, 503, or the client gave up waiting: lowers the weight, never ejects
+	Retried                 // failed here and served elsewhere by a retry: as Overload, but a long series ejects
+	Rejected                // any other 4xx: either the request or the endpoint may be wrong
+	TimedOut                // no response within the gateway's timeout: a failure unless others were served then
 	Failure                 // 5xx, reset, refused connection
 )
 
-// Outcome is how a request went on the endpoint that served it, and what its answer reported about the KV cache there.
+// Outcome is how a request ended on the endpoint that served it, and what its answer reported about the KV cache there.
 type Outcome struct {
 	Addr           string
 	Verdict        Verdict
-	Client         uint64        // the same for all requests of one client, 0 when that is not known; see [Health.NeedsClient]
-	Model          uint64        // the same for all requests for one model, 0 when that is not known
-	WaitedFor      time.Duration // from the end of the request to that of TimedOut
-	Busy           bool          // the endpoint is answering other requests at the moment; for TimedOut and Moved
-	Planned        time.Duration // when the plan for it was made
-	PromptTokens   int64         // of the prompt, 0 if the answer does not say
-	ExpectedTokens int64         // of these, expected to be cached when the endpoint was chosen
+	Client         uint64        // the same for all requests of one client; 0 if unknown; see [Health.NeedsClient]
+	Model          uint64        // the same for all requests for one model; 0 if unknown
+	WaitedFor      time.Duration // from the end of the request to the timeout, for TimedOut
+	Busy           bool          // the endpoint is answering other requests now; for TimedOut and Retried
+	PlannedAt      time.Duration // when the plan was made
+	PromptTokens   int64         // tokens of the prompt; 0 if the answer does not report them
+	ExpectedTokens int64         // of these, expected in the cache when the endpoint was chosen
 	CachedTokens   int64         // of these, found in the cache
-	Shape          prompt.Shape  // of the request: an engine may tell of cached tokens in one API and not in another
-	Source         uint64        // the same for requests of one tenant, or with the same beginning
+	API            prompt.API    // of the request: an engine may report cached tokens in one API only
+	Source         uint64        // the same for all requests of one tenant, or with the same beginning of the prompt
 
-	Work     int64         // tokens that it was counted for, 0 when that is not known
-	TTFT     time.Duration // from the plan to the first part of a streamed answer, 0 if that was its end and for others
-	Duration time.Duration // from the plan to the end of the answer, 0 if First is
+	CountedTokens int64         // tokens that its lease counted; 0 if unknown
+	TTFT          time.Duration // time to first token, from the plan on; 0 for an answer in one part
+	Duration      time.Duration // from the plan to the end of the answer; 0 if TTFT is
 }

@@ -22,9 +22,9 @@ func newPolicy(t testing.TB, unit lb.Unit) lb.Policy {
 
 func TestLeastRequestPlan(t *testing.T) {
 	v := viewOf(3)
-	r := &lb.Request{PromptTokens: 100, OutputTokens: 20, Tie: 5}
+	r := &lb.Request{PromptTokens: 100, OutputTokens: 20, Random: 5}
 	plan, reason := newPolicy(t, lb.Tokens).Plan(0, r, v)
-	if reason != lb.ReasonChosen || plan.Scope != "llm" || plan.Unit != lb.Tokens || plan.Tokens != 120 || plan.Tie != 5 {
+	if reason != lb.ReasonChosen || plan.Scope != "llm" || plan.Unit != lb.Tokens || plan.Tokens != 120 || plan.Random != 5 {
 		t.Fatalf("%+v, %s", plan, reason)
 	}
 	for i, c := range plan.Candidates {
@@ -51,14 +51,14 @@ func TestLeastRequestObserves(t *testing.T) {
 // A plan is a pure function of its inputs and what was observed.
 func TestPlanIsPure(t *testing.T) {
 	p, v := newPolicy(t, lb.Requests), viewOf(5)
-	a, _ := p.Plan(0, &lb.Request{Tie: 9}, v)
-	b, _ := p.Plan(0, &lb.Request{Tie: 9}, v)
+	a, _ := p.Plan(0, &lb.Request{Random: 9}, v)
+	b, _ := p.Plan(0, &lb.Request{Random: 9}, v)
 	for i := range a.Candidates {
 		if a.Candidates[i] != b.Candidates[i] {
 			t.Fatalf("candidate %d: %+v and %+v", i, a.Candidates[i], b.Candidates[i])
 		}
 	}
-	if a.Tie != b.Tie {
+	if a.Random != b.Random {
 		t.Fatal("the tie differs")
 	}
 }
@@ -66,7 +66,7 @@ func TestPlanIsPure(t *testing.T) {
 // prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing else.
 func TestPrefixCachePlan(t *testing.T) {
 	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
-	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(), Cache: cache})
+	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,20 +78,20 @@ func TestPrefixCachePlan(t *testing.T) {
 	}
 	want := lb.Prefix{
 		Blocks: blocks, Bytes: 900, Tokens: 100, Credit: 150,
-		Worth: []uint32{100, 200, 300, 400}, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20},
+		CreditBytes: []uint32{100, 200, 300, 400}, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20},
 	}
 	if !reflect.DeepEqual(plan.Prefix, want) {
 		t.Errorf("%+v, want %+v", plan.Prefix, want)
 	}
 	for n, tokens := range map[int]int64{0: 120, 1: 120 - 11, 4: 120 - 44} {
-		if got := plan.Work(n); got != tokens {
+		if got := plan.AddedTokens(n); got != tokens {
 			t.Errorf("with %d blocks cached it adds %d tokens, want %d", n, got, tokens)
 		}
 	}
-	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen || plan.Work(0) != 100 {
+	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen || plan.AddedTokens(0) != 100 {
 		t.Errorf("without blocks: %+v, %s", plan, reason)
 	}
-	if plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, PromptBytes: 900, Uncached: true}, v); plan.Prefix.Credit != 0 || plan.Work(4) != 100 {
+	if plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, PromptBytes: 900, BypassCache: true}, v); plan.Prefix.Credit != 0 || plan.AddedTokens(4) != 100 {
 		t.Errorf("what is cached saves work although it is not read: %+v", plan)
 	}
 	if _, reason = p.Plan(0, &lb.Request{Blocks: blocks}, &lb.View{}); reason != lb.ReasonNoEndpoints {
@@ -103,7 +103,7 @@ func TestPrefixCachePlan(t *testing.T) {
 func TestPrefixCacheTTL(t *testing.T) {
 	for configured, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL, 262144 * time.Second: lb.MaxTTL} {
 		p, err := lb.New("prefix_cache", lb.Config{
-			Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+			Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
 			Cache: lb.CacheConfig{Credit: 1, TTL: configured, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})
 		if err != nil {

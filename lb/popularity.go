@@ -7,91 +7,94 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// popularity estimates which part of the requests of a cluster begins with a block: a count-min sketch (Cormode and
-// Muthukrishnan, 2005) whose hashes are two parts of the block's key, which is a hash already, less what a count
-// holds of other blocks on average (Deng and Rafiei, 2007). Counts are halved now and then, so that what was popular
-// once is forgotten.
+// popularity estimates which share of a cluster's requests begins with a prefix block. It is a count-min sketch
+// (Cormode and Muthukrishnan, "An Improved Data Stream Summary", 2005) whose two hashes are parts of the block's key,
+// less the mean count of a cell as an estimate of other blocks in it (count-mean-min; Deng and Rafiei, "New Estimation
+// Algorithms for Streaming Data", 2007). Counts are halved periodically, so that a prefix that is no longer popular is
+// forgotten. It takes 64 KiB from the first block on.
 type popularity struct {
-	counts   *[2][sketchRow]tally // nil before the first block: most clusters never see one
-	requests int                  // that were counted, halved with the counts
-	blocks   int                  // that were counted, halved with the counts
-	burst    burst
+	counts   *[2][sketchRow]blockCount // nil before the first block: most clusters never see one
+	requests int                       // counted requests, halved with the counts
+	blocks   int                       // counted blocks, halved with the counts
+	burst    burstSketch
 
-	since          time.Duration // when the present term began
-	lately, before int           // requests in this term, and in the one before
+	termStart          time.Duration // start of the current term of commonTerm
+	thisTerm, lastTerm int           // requests in the current term and in the previous one
 }
 
-// tally is what is counted of blocks with the same part of their keys.
-type tally struct {
+// blockCount is one cell of the sketch.
+type blockCount struct {
 	all   uint16
-	burst uint16
+	burst uint16 // see burstSketch
 }
 
 const (
-	sketchRow = 1 << 13
-	// sketchSpan is how many requests for each endpoint are counted before all counts are halved: an endpoint's fair
-	// part are 8 to 16 of them, which is enough to see it, and what becomes popular does so after a few. There are
-	// sketchSpanMin at least, and as many as a count can hold at most.
+	sketchRow = 1 << 13 // cells per row
+	// All counts are halved after sketchSpan requests per endpoint, but at least sketchSpanMin and at most as many
+	// requests as a count can hold. An endpoint's fair share of them is then 8 to 16 requests: enough to detect, and a
+	// prefix becomes popular after a few.
 	sketchSpan    = 16
 	sketchSpanMin = 64
 	sketchSpanMax = 1<<16 - 1
-	// common is the part of the requests above which a block that they begin with is worth nothing. With fewer requests
-	// than endpoints in a term it keeps its worth: computing it wherever one goes would cost more than it saves.
-	common     = 1.0 / 2
-	commonTerm = 10 * time.Second
+	// commonShare is the share of the requests above which a block earns no credit. With fewer requests than
+	// endpoints in a term it still does: computing it at every endpoint would cost more than it saves.
+	commonShare = 1.0 / 2
+	commonTerm  = 10 * time.Second
 )
 
-// worth counts a request with the blocks and returns what it is worth to have the first of them, up to each, in the
-// unit of their ends. That is their length, but a block with which more than an endpoint's fair part of the requests
-// begins, x times as many, is worth a part of x² of its length. One endpoint cannot serve all of them: computing the
-// block on one more is paid for once and saves it for all that follow there. One that most requests begin with is
-// worth nothing: every endpoint will need it, and what comes behind it had better be spread before one cache is full
-// and the others are empty. And of several that come at once each gets its part of what all of them have in common.
-func (p *popularity) worth(blocks []prompt.Block, endpoints int) []uint32 {
+// creditBytes counts a request with the given blocks, and returns the bytes that a match of 1, 2, … of them is credited
+// for: see [Prefix.CreditBytes]. That is their length, reduced for popular blocks:
+//
+//   - A block that x times an endpoint's fair share of the requests begin with, x > 1, is credited for 1/x² of its
+//     length. One endpoint cannot serve all of them; computing the block on one more endpoint is paid for once and
+//     saves it for all requests that follow there.
+//   - A block that more than commonShare of the requests begin with is not credited. Every endpoint will need it, and
+//     the prompts behind it should be spread before one cache is full and the others are empty.
+//   - Of n requests in one burst that begin with the block, each is credited for 1/n of it.
+func (p *popularity) creditBytes(blocks []prompt.Block, endpoints int) []uint32 {
 	if p.counts == nil && len(blocks) > 0 {
-		p.counts = new([2][sketchRow]tally)
+		p.counts = new([2][sketchRow]blockCount)
 	}
-	worth := make([]uint32, len(blocks))
-	sum, from, most := 0.0, 0, math.Inf(1)
-	if max(p.lately, p.before) >= endpoints {
-		most = common
+	credits := make([]uint32, len(blocks))
+	sum, from, maxShare := 0.0, 0, math.Inf(1)
+	if max(p.thisTerm, p.lastTerm) >= endpoints {
+		maxShare = commonShare
 	}
-	usual, whole := float64(p.blocks)/sketchRow, 1/float64(p.requests+1)
+	noise, perRequest := float64(p.blocks)/sketchRow, 1/float64(p.requests+1)
 	for i, b := range blocks {
-		count, latest := p.count(b.Key)
-		if part := max(0, float64(count)-usual) * whole; part <= most {
-			fair := part * float64(endpoints)
-			sum += float64(b.End-from) / max(1, fair*fair, float64(latest))
+		count, burst := p.count(b.Key)
+		if share := max(0, float64(count)-noise) * perRequest; share <= maxShare {
+			fair := share * float64(endpoints)
+			sum += float64(b.End-from) / max(1, fair*fair, float64(burst))
 		}
 		from = b.End
-		worth[i] = uint32(math.Ceil(sum))
+		credits[i] = uint32(math.Ceil(sum))
 	}
-	p.burst.next(endpoints)
+	p.burst.advance(endpoints)
 	p.requests, p.blocks = p.requests+1, p.blocks+len(blocks)
 	if p.requests >= min(max(sketchSpanMin, sketchSpan*endpoints), sketchSpanMax) {
 		p.halve()
 	}
-	return worth
+	return credits
 }
 
-// tick counts a request in the term that it is in.
-func (p *popularity) tick(now time.Duration) {
-	if past := now - p.since; past >= commonTerm {
-		p.before = p.lately
+// countRequest counts a request of any kind in the current term.
+func (p *popularity) countRequest(now time.Duration) {
+	if past := now - p.termStart; past >= commonTerm {
+		p.lastTerm = p.thisTerm
 		if past >= 2*commonTerm {
-			p.before = 0
+			p.lastTerm = 0
 		}
-		p.since, p.lately = now, 0
+		p.termStart, p.thisTerm = now, 0
 	}
-	p.lately++
+	p.thisTerm++
 }
 
-// count counts a block and returns how often it was counted before, and how often among the latest
-// requests.
-func (p *popularity) count(key uint64) (before uint16, latest int) {
+// count counts a block, and returns how often it was counted before: in all, and in the current burst.
+func (p *popularity) count(key uint64) (before uint16, burst int) {
 	x, y := &p.counts[0][key>>16%sketchRow], &p.counts[1][key>>40%sketchRow]
 	before = min(x.all, y.all)
-	x.all += min(1, math.MaxUint16-x.all) // two blocks of a prompt may meet in a count
+	x.all += min(1, math.MaxUint16-x.all) // no overflow: several blocks of a prompt may share a cell
 	y.all += min(1, math.MaxUint16-y.all)
 	return before, min(p.burst.count(&x.burst), p.burst.count(&y.burst))
 }

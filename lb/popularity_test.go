@@ -37,9 +37,9 @@ func TestWorthFallsWithPopularity(t *testing.T) {
 			var got uint32
 			for i := range uint64(rounds) {
 				if i%uint64(tc.of) == 0 {
-					got = p.worth(hot, endpoints)[9]
+					got = p.creditBytes(hot, endpoints)[9]
 				} else {
-					p.worth(chainOf(i+1, 10), endpoints)
+					p.creditBytes(chainOf(i+1, 10), endpoints)
 				}
 			}
 			if got < tc.least || got > tc.most {
@@ -56,7 +56,7 @@ func TestWorthOfTheRestStays(t *testing.T) {
 	var got []uint32
 	for i := range uint64(300) {
 		blocks := append(begin[:5:5], chainOf(i+1, 10)[5:]...)
-		got = p.worth(blocks, 4)
+		got = p.creditBytes(blocks, 4)
 	}
 	if got[4] > 40 {
 		t.Errorf("the beginning is worth %d of 500 to all", got[4])
@@ -71,7 +71,7 @@ func TestWorthOfTheOnlyConversation(t *testing.T) {
 	var p popularity
 	blocks := chainOf(0, 100)
 	for turn := 1; turn <= 50; turn++ {
-		if got := p.worth(blocks[:2*turn], 64)[max(0, 2*turn-3)]; turn > 1 && got == 0 {
+		if got := p.creditBytes(blocks[:2*turn], 64)[max(0, 2*turn-3)]; turn > 1 && got == 0 {
 			t.Fatalf("turn %d: what it had before is worth nothing", turn)
 		}
 	}
@@ -83,7 +83,7 @@ func TestWorthAmongManyEndpoints(t *testing.T) {
 		var p popularity
 		sum, n := 0.0, uint64(20*endpoints)
 		for i := range n {
-			got := p.worth(chainOf(i+1, 40), endpoints)[39]
+			got := p.creditBytes(chainOf(i+1, 40), endpoints)[39]
 			sum += float64(got) / 4000
 		}
 		if mean := sum / float64(n); mean < 0.95 {
@@ -108,9 +108,9 @@ func TestCommonIsWorthNothing(t *testing.T) {
 			var p popularity
 			var got []uint32
 			for i := range uint64(100) {
-				p.tick(time.Duration(i) * tc.every)
+				p.countRequest(time.Duration(i) * tc.every)
 				blocks := append(chainOf(0, 1), chainOf(i+1, 10)[1:]...)
-				got = p.worth(blocks, endpoints)
+				got = p.creditBytes(blocks, endpoints)
 			}
 			if got[0] != tc.want[0] || got[9] != tc.want[1] {
 				t.Errorf("worth %d, and %d of 1000 with the rest, want %v", got[0], got[9], tc.want)
@@ -124,10 +124,10 @@ func TestPopularityIsNoticed(t *testing.T) {
 	for _, endpoints := range []int{4, 64} {
 		var p popularity
 		for i := range uint64(5000) {
-			p.worth(chainOf(i+1, 10), endpoints)
+			p.creditBytes(chainOf(i+1, 10), endpoints)
 		}
 		hot, n := chainOf(0, 10), 0
-		for p.worth(hot, endpoints)[9] > 500 {
+		for p.creditBytes(hot, endpoints)[9] > 500 {
 			n++
 		}
 		if most := 6 * endpoints; n > most {
@@ -142,15 +142,15 @@ func TestPopularityFades(t *testing.T) {
 		var p popularity
 		hot := chainOf(0, 10)
 		for range 1 << 17 {
-			p.worth(hot, endpoints)
+			p.creditBytes(hot, endpoints)
 		}
-		if got := p.worth(hot, endpoints)[9]; got > 100 {
+		if got := p.creditBytes(hot, endpoints)[9]; got > 100 {
 			t.Fatalf("%d endpoints: worth %d of 1000 while all ask for it", endpoints, got)
 		}
 		for i := range uint64(20 * sketchSpan * endpoints) {
-			p.worth(chainOf(i+1, 1), endpoints)
+			p.creditBytes(chainOf(i+1, 1), endpoints)
 		}
-		if got := p.worth(hot, endpoints)[9]; got < 990 {
+		if got := p.creditBytes(hot, endpoints)[9]; got < 990 {
 			t.Errorf("%d endpoints: worth %d of 1000 when long forgotten", endpoints, got)
 		}
 	}
@@ -162,7 +162,7 @@ func TestPopularityNeverWraps(t *testing.T) {
 	var p popularity
 	hot := []prompt.Block{{Key: 1<<40 | 1<<16 | 1, End: 500}, {Key: 1<<40 | 1<<16 | 2, End: 1000}}
 	for i := range 2 * sketchSpanMax {
-		if got := p.worth(hot, 8192)[1]; i > 10 && got > 100 {
+		if got := p.creditBytes(hot, 8192)[1]; i > 10 && got > 100 {
 			t.Fatalf("request %d: worth %d of 1000 while all ask for it", i, got)
 		}
 	}
@@ -172,7 +172,7 @@ func TestPopularityNeverWraps(t *testing.T) {
 func TestPopularityOfNothing(t *testing.T) {
 	var p popularity
 	for range 2 * sketchSpan {
-		p.worth(nil, 4)
+		p.creditBytes(nil, 4)
 	}
 	if p.counts != nil || p.requests < sketchSpan/2 {
 		t.Errorf("%d requests counted, in memory: %v", p.requests, p.counts != nil)
@@ -187,7 +187,7 @@ func FuzzWorth(f *testing.F) {
 		blocks := chainOf(seed, int(n%128)+1)
 		for range 40 {
 			var last uint32
-			for i, w := range p.worth(blocks, int(endpoints)) {
+			for i, w := range p.creditBytes(blocks, int(endpoints)) {
 				if w < last || int(w) > blocks[i].End {
 					t.Fatalf("block %d is worth %d after %d", i, w, last)
 				}
@@ -202,6 +202,6 @@ func BenchmarkWorth(b *testing.B) {
 	blocks := chainOf(1, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		p.worth(blocks, 64)
+		p.creditBytes(blocks, 64)
 	}
 }

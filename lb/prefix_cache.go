@@ -2,29 +2,30 @@ package lb
 
 import "time"
 
-// CacheConfig says how prefix_cache trades what is cached against load.
+// CacheConfig configures how prefix_cache weighs cached tokens against load.
 type CacheConfig struct {
-	Credit      float64       // tokens of load that a cached token is worth while nobody waits and caches have room
-	TTL         time.Duration // for how long an endpoint is taken to keep what it has computed, [MaxTTL] at most
+	Credit      float64       // tokens of load that a cached token is worth while no request waits and nothing is evicted
+	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed, [MaxTTL] at most
 	IndexMemory IndexMemory   // of the cluster's prefix index
 }
 
-// MaxTTL is for how long an endpoint is taken to keep what it has computed at most, whatever is configured: stores
+// MaxTTL is the longest time that an endpoint is assumed to retain what it has computed, whatever is configured: stores
 // count in ticks that wrap.
 const MaxTTL = 48 * time.Hour
 
-// prefixCache is prefix_cache: the endpoint that has most of the prompt in its KV cache, unless the work in flight
-// there costs more than computing the prompt elsewhere. Load is in tokens. Without a match it is global_least_request.
+// prefixCache is prefix_cache: the endpoint with the longest match of the prompt in its KV cache, unless the work in
+// flight there costs more than computing the prompt elsewhere. Load is in tokens. Without a match it is
+// global_least_request.
 //
-// What is cached is worth a number of tokens of load, so a prompt goes to another endpoint as soon as those that have
-// it carry that much more than the others; these then have it as well. A prompt that many requests begin with needs
-// less for that (see popularity). While requests wait at all endpoints, and where caches evict, it needs more (see
-// pressure and belief).
+// A match earns a credit in tokens of load. So a prompt moves to another endpoint as soon as those that have it carry
+// that much more load than the others; afterwards that endpoint has it too. The credit is lower for a prefix that many
+// requests share (see popularity), and higher while requests wait at all endpoints (see answerStats) and where caches
+// evict early (see cacheSummary).
 type prefixCache struct {
 	*leastRequest
 	cache   CacheConfig
-	caches  *Caches
-	belief  belief
+	caches  *CacheTracker
+	summary cacheSummary
 	engines *Engines
 	engine  *EngineConfig
 }
@@ -32,38 +33,46 @@ type prefixCache struct {
 func newPrefixCache(c Config) (Policy, error) {
 	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
 	return &prefixCache{
-		leastRequest: newLeast(c, Tokens), cache: c.Cache, caches: c.Caches, engines: c.Engines, engine: c.Engines.shared(&c.Engine),
+		leastRequest: newLeastRequestIn(c, Tokens), cache: c.Cache, caches: c.Caches,
+		engines: c.Engines, engine: c.Engines.internConfig(&c.Engine),
 	}, nil
 }
 
-// Plan makes every healthy endpoint a candidate at a cost of its load, and of what its engine tells, less what it has
-// of the prompt.
+// Plan makes every healthy endpoint a candidate at the cost of its load and engine sample, less the credit for its
+// match.
 func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason) {
-	plan, reason := p.plan(now, r, v)
+	plan, reason := p.basePlan(now, r, v)
 	if reason != ReasonChosen {
 		return plan, reason
 	}
-	plan.Candidates, _ = p.engines.weigh(now, plan.Candidates, p.engine, Tokens, r.Model, p.terms.weighted(v))
-	p.caches.terms(now, p.cache.TTL, plan.Candidates, &p.belief)
-	size := p.place(&plan, v)
-	saved := r.PromptTokens // where all of it is cached
-	if r.Uncached {
-		saved = 0
-	}
-	p.caches.popular.tick(now)
-	plan.PerRequest = p.caches.pressure.perRequest()
-	plan.Prefix = Prefix{
-		Blocks: r.Blocks, Bytes: r.PromptBytes, Tokens: saved,
-		Credit: p.cache.Credit * p.belief.displaced(p.cache.TTL) * float64(saved), Wait: p.belief.wait,
-		Worth: p.caches.popular.worth(r.Blocks, size),
-		TTL:   p.belief.ttl, ShortTTL: p.belief.less, IndexMemory: p.cache.IndexMemory,
-	}
+	plan.Candidates, _ = p.engines.applyCosts(now, plan.Candidates, p.engine, Tokens, r.Model, p.cluster.hasWeights(v))
+	p.caches.summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
+	size := p.addTierCosts(&plan, v)
+	p.caches.popularity.countRequest(now)
+	plan.PerRequest = p.caches.answers.perRequest()
+	plan.Prefix = p.prefix(r, size)
 	return plan, ReasonChosen
 }
 
-// Observe passes the outcome to the cluster's health, and to what is known of its caches.
+// prefix returns the prefix of a plan for the request among that many endpoints.
+func (p *prefixCache) prefix(r *Request, endpoints int) Prefix {
+	saved := r.PromptTokens // by a full match
+	if r.BypassCache {
+		saved = 0
+	}
+	return Prefix{
+		Blocks: r.Blocks, Bytes: r.PromptBytes, Tokens: saved,
+		Credit:       p.cache.Credit * p.summary.displacementFactor(p.cache.TTL) * float64(saved),
+		CreditGrowth: p.summary.creditGrowth,
+		CreditBytes:  p.caches.popularity.creditBytes(r.Blocks, endpoints),
+		TTL:          p.summary.ttl, ShortTTL: p.summary.shortTTL,
+		IndexMemory: p.cache.IndexMemory,
+	}
+}
+
+// Observe passes the outcome to the cluster's health and to its cache tracker.
 func (p *prefixCache) Observe(now time.Duration, o Outcome) {
 	p.leastRequest.Observe(now, o)
 	p.caches.observe(now, p.cache.TTL, o)
-	p.caches.pressure.observe(now, &o)
+	p.caches.answers.observe(now, &o)
 }

@@ -37,7 +37,7 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	p, v := newProcess(t), viewOf(4)
 	store := memstore.New(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
 		Cache: lb.CacheConfig{Credit: 1, TTL: ttl, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 				store.Release(now, queue[0].id)
 				queue = queue[1:]
 			}
-			r.Tie = rng.Uint64()
+			r.Random = rng.Uint64()
 			last, _ = policy.Plan(now, &r, v)
 			id++
 			store.Reserve(now, id, &last, func(_ lb.Grant, err error) {

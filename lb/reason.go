@@ -1,30 +1,31 @@
 package lb
 
-// Reason says why a request went where it went. Every request that reaches the plugin is counted under exactly one.
+// Reason is why a request was routed as it was. Every request that reaches the plugin is counted under exactly one.
 type Reason uint8
 
-// The reasons. All leave the request to the gateway's native balancing, but ReasonChosen, those of a body that could
-// not be read, which is weighed by its length, ReasonAlreadyDecided, and ReasonAtCapacity and ReasonOwnCluster, which
-// refuse it.
+// The reasons. All fall back to the gateway's native balancing, except:
+//   - ReasonChosen and ReasonAlreadyDecided;
+//   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
+//   - ReasonAtCapacity and ReasonOwnCluster: the request is refused.
 const (
-	ReasonChosen            Reason = iota // the least cost among the candidates
+	ReasonChosen            Reason = iota // balanced: the candidate with the lowest cost
 	ReasonDisabled                        // switched off by `enabled: false`
-	ReasonNoRule                          // neither a rule nor a global part of the configuration applies
-	ReasonConfigInvalid                   // the configuration was refused and there was no good one before it
+	ReasonNoRule                          // neither a rule nor the global part of the configuration applies
+	ReasonConfigInvalid                   // the configuration is invalid and there is no last good one
 	ReasonShadow                          // decided and counted, but routed by the gateway (`shadow: true`)
 	ReasonNoCluster                       // the request has no route to a cluster
-	ReasonNoEndpoints                     // nothing is known of the cluster's endpoints yet
-	ReasonSubset                          // the route may be for a part of the cluster's endpoints only
-	ReasonNoHealthyEndpoint               // no endpoint may take a request
-	ReasonPanicThreshold                  // too few healthy endpoints: the gateway's own panic mode decides
-	ReasonBodyMalformed                   // the body is not the JSON it should be
-	ReasonBodyAmbiguous                   // a key that decides is in the body twice
+	ReasonNoEndpoints                     // the cluster's endpoints are not known yet
+	ReasonSubset                          // the route may be for a subset of the cluster's endpoints
+	ReasonNoHealthyEndpoint               // no endpoint may get a request
+	ReasonPanicThreshold                  // too few healthy endpoints: the gateway's panic mode decides
+	ReasonBodyMalformed                   // the body is not valid JSON
+	ReasonBodyAmbiguous                   // the body contains a relevant key twice
 	ReasonBodyEncoded                     // the body is compressed or multipart
-	ReasonBodyLate                        // the body did not arrive in time, or comes on request: decided without it
-	ReasonNoMetrics                       // no endpoint has said of late how it is
+	ReasonBodyLate                        // the body did not arrive in time, or the client waits for a 100: decided without it
+	ReasonNoMetrics                       // no endpoint has a fresh engine sample
 	ReasonAtCapacity                      // every candidate is at its cap: the request is shed
-	ReasonOwnCluster                      // a route leads to a cluster of the plugin's own: the request is refused
-	ReasonAlreadyDecided                  // the plugin is in the filter chain twice: its first instance has decided
+	ReasonOwnCluster                      // the route leads to one of the plugin's own clusters: the request is refused
+	ReasonAlreadyDecided                  // the plugin is in the filter chain twice: the first instance has decided
 	ReasonStoreError                      // the store could not count the request
 	ReasonPanic                           // a programming error was caught
 	reasonCount
@@ -37,7 +38,7 @@ var reasonNames = [reasonCount]string{
 	"own_cluster", "already_decided", "store_error", "panic",
 }
 
-// String returns the reason's name as it appears in statistics, headers and logs.
+// String returns the name of the reason in statistics, headers and logs.
 func (r Reason) String() string {
 	if r < reasonCount {
 		return reasonNames[r]

@@ -8,27 +8,28 @@ import (
 	"strings"
 )
 
-// Config is what a policy is built from. A policy serves one cluster.
+// Config is what a policy is built from. A policy serves one cluster. Health, Caches, Engines and Shares belong to the
+// cluster and are shared by all its policies, so that they survive a change of the configuration.
 type Config struct {
 	Unit    Unit
 	Cluster ClusterConfig
-	Health  *Health // of the cluster; shared by all policies of it
-	Caches  *Caches // of the cluster; shared by all policies of it, needed by prefix_cache
+	Health  *Health       // for all policies
+	Caches  *CacheTracker // for prefix_cache
 	Cache   CacheConfig
 
-	Engines *Engines // of the cluster; shared by all policies of it, needed by endpoint_metrics and prefix_cache
+	Engines *Engines // for endpoint_metrics and prefix_cache
 	Engine  EngineConfig
-	Shares  *Shares // of the cluster; shared by all policies of it, needed by endpoint_metrics
+	Shares  *RequestShares // for endpoint_metrics
 }
 
-// policies is the table of policies: lb_policy to constructor.
+// policies maps the configured lb_policy to its constructor.
 var policies = map[string]func(Config) (Policy, error){
 	"global_least_request": newLeastRequest,
 	"prefix_cache":         newPrefixCache,
 	"endpoint_metrics":     newEndpointMetrics,
 }
 
-// New returns the policy of the given name for one cluster.
+// New returns the policy with the given name for one cluster, or an error that lists the known names.
 func New(name string, c Config) (Policy, error) {
 	build, ok := policies[name]
 	if !ok {

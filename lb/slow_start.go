@@ -5,122 +5,123 @@ import (
 	"time"
 )
 
-// A new endpoint is given a share of requests that grows with time. A weight that grows would not do that: with little
-// of it, it gets nothing until all others are loaded as many times as much. So the share is drawn: of all requests, as
-// many as its part of the fair share are drawn for the new endpoint. For these it is preferred to those that carry as
-// much as it does; for all others it is as if it carried the load of the others beside its own. So it never carries
-// more than they do, it gets what others are too full for, and prompts that it has in its cache come back to it.
+// A new endpoint gets a share of the requests that grows with time. A growing weight would not achieve that: an
+// endpoint with little weight gets nothing until the others carry a multiple of its load. So the share is drawn: of all
+// requests, as many as the endpoint's part of its fair share are drawn for it. For these it is preferred to endpoints
+// with the same load. For all others it counts as if it carried the typical load of the others in addition to its own.
+// So it never carries more load than they do, it takes what exceeds their capacity, and prompts that are in its cache
+// return to it.
 const (
-	// leastStart is the part of its fair share that an endpoint begins with.
-	leastStart = 0.05
-	// startGroups is how many groups of new endpoints are drawn for: those that came at about the same time are one.
+	// minStartShare is the part of its fair share that an endpoint begins with.
+	minStartShare = 0.05
+	// startGroups bounds the lists for new endpoints: those that were added at about the same time share one.
 	startGroups = 8
-	// ahead is how many requests a new endpoint is ahead in those that are drawn for it: it gets them when no other
-	// carries less.
-	ahead = 0.5
-	// More than what is known of the load of endpoints counts for moreShare of it at once, less for lessShare: the load
-	// may be rising.
-	moreShare, lessShare = 1.0 / 2, 1.0 / 16
+	// startBonus is the preference for a new endpoint, in requests in flight: it gets the requests drawn for it
+	// unless another endpoint carries less load.
+	startBonus = 0.5
+	// A granted load above the known mean counts for risingGain, one below it for fallingGain: load may be rising.
+	risingGain, fallingGain = 1.0 / 2, 1.0 / 16
 )
 
-// favour is the list of the requests that are drawn for a group of new endpoints.
-type favour struct {
-	tier       uint8   // of requests that are meant for it
-	below      float64 // draws from that of the group before
+// startList is the list of candidates for requests that are drawn for a group of new endpoints.
+type startList struct {
+	tier       uint8   // tier of the requests
+	upTo       float64 // upper end of the draws for this list; they begin at the end of the previous list's
 	candidates []Candidate
 }
 
-// ObserveGrant notes where a request was placed, with all load that is there now. New endpoints say nothing of what others
-// carry.
+// ObserveGrant records the load l of the endpoint that a request was placed on. Endpoints in slow start are ignored:
+// their load is not typical.
 func (h *Health) ObserveGrant(c *Candidate, l Load) {
-	if t := h.tracked[c.Addr]; t == nil || t.starts {
+	if t := h.endpoints[c.Addr]; t == nil || t.starting {
 		return
 	}
-	for unit, known := range h.placed {
+	for unit, mean := range h.meanLoad {
 		latest := l.in(Unit(unit)) / c.Weight
-		most := 2*known + 2*latest/float64(max(1, l.Requests))
-		if more := min(latest, most) - known; more > 0 {
-			h.placed[unit] += more * moreShare
+		highest := 2*mean + 2*latest/float64(max(1, l.Requests)) // twice the mean and two requests
+		if more := min(latest, highest) - mean; more > 0 {
+			h.meanLoad[unit] += more * risingGain
 		} else {
-			h.placed[unit] += more * lessShare
+			h.meanLoad[unit] += more * fallingGain
 		}
 	}
 }
 
-// carried returns what endpoints of weight 1 carry, one request more than was seen of late, and what a request is of
-// it. What hardly differs is the same list.
-func (h *Health) carried(unit Unit) (all, request float64) {
+// typicalLoad returns the recent load of endpoints of weight 1 plus one request, and the load of a request. Both are
+// rounded, so that a small change gives the same list.
+func (h *Health) typicalLoad(unit Unit) (load, request float64) {
 	request = 1
 	if unit == Tokens {
-		request = coarse(max(1, h.placed[Tokens]/max(1, h.placed[Requests])), 0)
+		request = roundDigits(max(1, h.meanLoad[Tokens]/max(1, h.meanLoad[Requests])), 0)
 	}
-	return 1.25*coarse(h.placed[unit], 2) + request, request
+	return 1.25*roundDigits(h.meanLoad[unit], 2) + request, request
 }
 
-// start returns which part of its fair share an endpoint gets, and since when it has been there.
-func (t *tracked) start(now time.Duration, cfg *HealthConfig) (part float64, since time.Duration) {
-	since, slow := t.since, t.slow
-	if until := t.outUntil(cfg); until > since {
+// startShare returns which part of its fair share the endpoint gets, from minStartShare to 1, and when its slow start
+// began.
+func (t *endpointHealth) startShare(now time.Duration, cfg *HealthConfig) (part float64, since time.Duration) {
+	since, slow := t.firstSeen, t.startsSlowly
+	if until := t.ejectedUntil(cfg); until > since {
 		since, slow = until, true
 	}
-	if in := now - since; slow && in < cfg.SlowStart {
-		return max(leastStart, float64(in)/float64(cfg.SlowStart)), since
+	if age := now - since; slow && age < cfg.SlowStart {
+		return max(minStartShare, float64(age)/float64(cfg.SlowStart)), since
 	}
 	return 1, since
 }
 
-// slowStart completes a list: what it is for requests that are drawn for new endpoints, and for all others.
-func (h *Health) slowStart(now time.Duration, cs []Candidate, terms *ClusterConfig, l *candidateList) {
-	parts := make([]float64, len(cs)) // 0 for those that are not new
+// addSlowStart completes a list: the candidates for requests that are drawn for new endpoints, and for all others.
+func (h *Health) addSlowStart(now time.Duration, cs []Candidate, config *ClusterConfig, l *candidateList) {
+	parts := make([]float64, len(cs)) // of their fair share; 0 for endpoints that are not in slow start
 	var groups [startGroups + 1][]int
-	all, request := h.carried(terms.Unit)
+	load, request := h.typicalLoad(config.Unit)
 	for i := range cs {
-		t := h.tracked[cs[i].Addr]
-		part, since := t.start(now, &terms.Health)
-		if t.starts = part < 1; t.starts {
-			at := since / max(1, terms.Health.SlowStart/startGroups) % (startGroups + 1)
+		t := h.endpoints[cs[i].Addr]
+		part, since := t.startShare(now, &config.Health)
+		if t.starting = part < 1; t.starting {
+			at := since / max(1, config.Health.SlowStart/startGroups) % (startGroups + 1)
 			parts[i], groups[at] = part, append(groups[at], i)
-			cs[i].Base += all
+			cs[i].Base += load
 		}
 	}
-	l.rest = h.made.keep(now, cs)
+	l.base = h.pool.intern(now, cs)
 	for tier := range l.tiers {
-		l.draw(uint8(tier), groups[:], parts, func(c *Candidate) { c.Base -= all + ahead*request })
+		l.addStartLists(uint8(tier), groups[:], parts, func(c *Candidate) { c.Base -= load + startBonus*request })
 	}
-	for i := range l.drawn {
-		l.drawn[i].candidates = h.made.keep(now, l.drawn[i].candidates)
+	for i := range l.starting {
+		l.starting[i].candidates = h.pool.intern(now, l.starting[i].candidates)
 	}
 }
 
-// draw adds the lists of requests that are meant for a tier: for each group, one in which those of the tier are
-// preferred.
-func (l *candidateList) draw(tier uint8, groups [][]int, parts []float64, prefer func(c *Candidate)) {
-	whole, fresh := 0.0, 0.0
-	for i := range l.rest {
-		if l.rest[i].Tier == tier {
-			whole += l.rest[i].Weight
+// addStartLists adds the lists for requests of a tier: one for each group of new endpoints, in which the group's
+// endpoints of the tier are preferred.
+func (l *candidateList) addStartLists(tier uint8, groups [][]int, parts []float64, prefer func(c *Candidate)) {
+	total, starting := 0.0, 0.0 // weights in the tier
+	for i := range l.base {
+		if l.base[i].Tier == tier {
+			total += l.base[i].Weight
 			if parts[i] > 0 {
-				fresh += l.rest[i].Weight
+				starting += l.base[i].Weight
 			}
 		}
 	}
-	below := 0.0
+	upTo := 0.0
 	for _, members := range groups {
 		var preferred []Candidate
 		for _, i := range members {
-			if l.rest[i].Tier != tier {
+			if l.base[i].Tier != tier {
 				continue
 			}
 			if preferred == nil {
-				preferred = slices.Clone(l.rest)
+				preferred = slices.Clone(l.base)
 			}
 			prefer(&preferred[i])
-			// The more it carries, the more often one of the others carries less.
-			again := parts[i] * parts[i] / 2 * (1 - fresh/whole)
-			below += parts[i] * (1 + again) * preferred[i].Weight / whole
+			// Some draws go to an established endpoint that carries less load, more of them as the share grows.
+			missed := parts[i] * parts[i] / 2 * (1 - starting/total)
+			upTo += parts[i] * (1 + missed) * preferred[i].Weight / total
 		}
 		if preferred != nil {
-			l.drawn = append(l.drawn, favour{tier, below, preferred})
+			l.starting = append(l.starting, startList{tier, upTo, preferred})
 		}
 	}
 }

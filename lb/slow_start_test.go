@@ -89,7 +89,7 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 	var err error
 	r.policy, err = lb.New(policy, lb.Config{
 		Cluster: lb.ClusterConfig{Health: healthConfig}, Health: r.health, Engines: r.engines,
-		Caches: lb.NewCaches(), Shares: lb.NewShares(),
+		Caches: lb.NewCacheTracker(), Shares: lb.NewRequestShares(),
 		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}},
 		Engine: lb.EngineConfig{
 			StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
@@ -151,7 +151,7 @@ func (r *ramp) tell() {
 	for addr, s := range r.servers {
 		reading := lb.EngineSample{At: r.now, ScrapedAt: r.now, FreshAt: r.now, Counted: true}
 		reading.Inflight.Requests = int64(len(s.working) + len(s.waiting))
-		reading.Load = told(r, running(len(s.working)), waiting(len(s.waiting)))
+		reading.Snapshot = told(r, running(len(s.working)), waiting(len(s.waiting)))
 		readings[addr] = reading
 	}
 	r.engines.Update(r.now, nil, readings)
@@ -167,7 +167,7 @@ func (r *ramp) begin(i int) {
 	u.seeds = append(u.seeds, r.rand.Uint64())
 	blocks := storetest.Blocks(u.seeds...)
 	request := lb.Request{
-		PromptTokens: int64(250 * len(u.seeds)), OutputTokens: 200, Tie: r.rand.Uint64(),
+		PromptTokens: int64(250 * len(u.seeds)), OutputTokens: 200, Random: r.rand.Uint64(),
 		Blocks: blocks, PromptBytes: 100 * len(blocks),
 	}
 	var reason lb.Reason
@@ -183,7 +183,7 @@ func (r *ramp) begin(i int) {
 		c := &u.plan.Candidates[g.Index]
 		u.at = c.Addr
 		r.health.ObserveGrant(c, g.Load)
-		r.engines.AddRequest("", u.at, u.plan.Work(g.Cached))
+		r.engines.AddRequest("", u.at, u.plan.AddedTokens(g.Cached))
 		r.prompts += float64(len(blocks) - 4)
 		r.matched += float64(g.Cached)
 	})
@@ -316,7 +316,7 @@ func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.ClusterConf
 			}
 			h.ObserveGrant(&cs[i], lb.Load{Requests: 4})
 		}
-		if cs[lb.Choose(&lb.Plan{Candidates: cs, Tie: i}, loads, nil)].Addr == addr {
+		if cs[lb.Choose(&lb.Plan{Candidates: cs, Random: i}, loads, nil)].Addr == addr {
 			n++
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// This file is how a cluster's requests are divided among failover priorities, and in these among healthy and degraded
-// endpoints: as Envoy divides them.
+// Requests are divided among failover priorities, and within these among healthy and degraded endpoints, as Envoy
+// divides them: see "Priority levels" and "Degraded endpoints" in Envoy's documentation of load balancing.
 
-// overprovisioning is Envoy's default, in percent: a priority gets all requests until fewer than 100/140 of its
-// endpoints are usable.
+// overprovisioning is Envoy's default overprovisioning factor, in percent: a priority gets all requests until fewer
+// than 100/140 of its endpoints are usable.
 const overprovisioning = 140
 
 // tier is the healthy endpoints of one priority, or its degraded ones.
@@ -18,23 +18,23 @@ type tier struct {
 	priority uint8
 	state    State
 	load     int  // percent of the requests
-	size     int  // candidates
-	panics   bool // too few endpoints of the priority are usable: the gateway decides
+	size     int  // number of candidates
+	panics   bool // below the panic threshold: native balancing decides
 }
 
-// members is how many endpoints of one priority there are, those that leave apart.
-type members struct{ healthy, degraded, total int }
+// priorityCounts is how many endpoints one priority has, those that drain excluded.
+type priorityCounts struct{ healthy, degraded, total int }
 
-// capacity returns which percentage of the cluster's requests n of the endpoints can take.
-func (m *members) capacity(n int) int {
+// capacity returns which percentage of the cluster's requests n endpoints of the priority can take.
+func (m *priorityCounts) capacity(n int) int {
 	if m.total == 0 {
 		return 0
 	}
 	return min(100, overprovisioning*n/m.total)
 }
 
-// capacityOf returns which percentage of their requests all priorities together can take.
-func capacityOf(priorities []members) int {
+// totalCapacity returns which percentage of the cluster's requests all priorities together can take.
+func totalCapacity(priorities []priorityCounts) int {
 	sum := 0
 	for i := range priorities {
 		m := &priorities[i]
@@ -43,12 +43,12 @@ func capacityOf(priorities []members) int {
 	return min(100, sum)
 }
 
-// divide returns the tiers that get requests. Priorities in turn take what their healthy endpoints can; what is left
-// goes to the degraded ones in the same way. If all together cannot take everything, each gets accordingly more. What
-// is lost by rounding goes to the first.
-func divide(priorities []members) []tier {
+// splitLoad returns the tiers that get requests. Each priority in turn gets what its healthy endpoints can take, then
+// each what its degraded ones can. If the total capacity is below 100 %, all shares are scaled up in proportion. The
+// first tier gets what rounding leaves.
+func splitLoad(priorities []priorityCounts) []tier {
 	var tiers []tier
-	all, left := capacityOf(priorities), 100
+	all, left := totalCapacity(priorities), 100
 	for _, state := range [2]State{Healthy, Degraded} {
 		for i := range priorities {
 			m := &priorities[i]
@@ -64,7 +64,7 @@ func divide(priorities []members) []tier {
 				t.load = min(left, m.capacity(n)*100/all)
 			}
 			left -= t.load
-			if t.load > 0 || all == 0 && len(tiers) == 0 { // less than 1 % of every priority: any is better than none
+			if t.load > 0 || all == 0 && len(tiers) == 0 { // every priority is below 1 %: use the first
 				tiers = append(tiers, t)
 			}
 		}
@@ -75,8 +75,8 @@ func divide(priorities []members) []tier {
 	return tiers
 }
 
-// drawn returns the tier that a request is meant for, by bits 32 to 47 of its random bits.
-func drawn(tiers []tier, draw uint64) uint8 {
+// drawTier returns the tier of a request, drawn by bits 32 to 47 of its random bits.
+func drawTier(tiers []tier, draw uint64) uint8 {
 	percent := int((draw >> 32 & 0xffff) * 100 >> 16)
 	for i := range tiers {
 		if percent -= tiers[i].load; percent < 0 {
@@ -86,7 +86,7 @@ func drawn(tiers []tier, draw uint64) uint8 {
 	return 0
 }
 
-// usable returns the endpoints that the gateway would use.
+// usable returns the endpoints that the gateway would use: the healthy and the degraded ones.
 func usable(v *View) []*Endpoint {
 	out := make([]*Endpoint, 0, len(v.Endpoints))
 	for i := range v.Endpoints {
@@ -97,13 +97,13 @@ func usable(v *View) []*Endpoint {
 	return out
 }
 
-// count returns the members of all priorities, of which the given ones are usable, and how many there are in all.
-func count(v *View, usable []*Endpoint) (priorities []members, total int) {
+// countPriorities returns the counts of all priorities, given the usable endpoints, and the size of the cluster.
+func countPriorities(v *View, usable []*Endpoint) (priorities []priorityCounts, total int) {
 	var last uint8
 	for i := range v.Endpoints {
 		last = max(last, v.Endpoints[i].Priority)
 	}
-	priorities = make([]members, int(last)+1)
+	priorities = make([]priorityCounts, int(last)+1)
 	for i := range v.Endpoints {
 		if e := &v.Endpoints[i]; e.State != Draining {
 			priorities[e.Priority].total++
@@ -120,10 +120,10 @@ func count(v *View, usable []*Endpoint) (priorities []members, total int) {
 	return priorities, total
 }
 
-// panic notes which tiers the gateway decides about, by the endpoints that it takes for usable. While all priorities
-// together can take everything, none is.
-func (h *HealthConfig) panic(tiers []tier, priorities []members) {
-	if capacityOf(priorities) == 100 {
+// markPanic marks the tiers below the panic threshold, by the endpoints that the gateway considers usable. There are
+// none while all priorities together can take all requests.
+func (h *HealthConfig) markPanic(tiers []tier, priorities []priorityCounts) {
+	if totalCapacity(priorities) == 100 {
 		return
 	}
 	for i := range tiers {
@@ -132,10 +132,10 @@ func (h *HealthConfig) panic(tiers []tier, priorities []members) {
 	}
 }
 
-// takers returns the endpoints of the view that may take a request, at what load costs there as long as they are well,
-// and the tiers that they are in, or why there are none. What was ejected here is unusable like what the gateway has
-// ejected, but never puts a priority into panic: the gateway would send requests there.
-func (h *Health) takers(now time.Duration, v *View, terms *ClusterConfig) ([]Candidate, []tier, Reason) {
+// eligible returns the endpoints of the view that may get a request, with their costs while healthy, and their tiers;
+// or the reason why there are none. An endpoint ejected here is unusable like one ejected by the gateway, but does not
+// count for the panic threshold: in panic mode the gateway would send requests to it.
+func (h *Health) eligible(now time.Duration, v *View, config *ClusterConfig) ([]Candidate, []tier, Reason) {
 	if len(v.Endpoints) == 0 {
 		return nil, nil, ReasonNoEndpoints
 	}
@@ -143,52 +143,58 @@ func (h *Health) takers(now time.Duration, v *View, terms *ClusterConfig) ([]Can
 	if len(list) == 0 {
 		return nil, nil, ReasonNoHealthyEndpoint
 	}
-	gateways, total := count(v, list)
-	list = h.withoutEjected(now, list, &terms.Health, mayEject(terms.Health.MaxEjectionPercent, len(list), total))
-	ours, _ := count(v, list)
-	tiers := divide(ours)
-	terms.Health.panic(tiers, gateways)
+	gatewayCounts, total := countPriorities(v, list)
+	may := maxEjections(config.Health.MaxEjectionPercent, len(list), total)
+	list = h.withoutEjected(now, list, &config.Health, may)
+	counts, _ := countPriorities(v, list)
+	tiers := splitLoad(counts)
+	config.Health.markPanic(tiers, gatewayCounts)
 	if !slices.ContainsFunc(tiers, func(t tier) bool { return !t.panics }) {
 		return nil, nil, ReasonPanicThreshold
 	}
+	return config.candidates(v, list, tiers), tiers, ReasonChosen
+}
+
+// candidates returns the candidates of the endpoints that are in one of the tiers, and sets the tiers' sizes.
+func (t *ClusterConfig) candidates(v *View, list []*Endpoint, tiers []tier) []Candidate {
 	out := make([]Candidate, 0, len(list))
 	for _, e := range list {
 		at := slices.IndexFunc(tiers, func(t tier) bool { return t.priority == e.Priority && t.state == e.State })
 		if at < 0 {
 			continue
 		}
-		c := terms.candidate(e)
+		c := t.newCandidate(e)
 		c.Tier = uint8(at)
-		if v.Zone.apart(e.Zone) {
-			c.ZonePenalty = terms.ZonePenalty
+		if v.Zone.differs(e.Zone) {
+			c.ZonePenalty = t.ZonePenalty
 		}
 		tiers[at].size++
 		out = append(out, c)
 	}
-	return out, tiers, ReasonChosen
+	return out
 }
 
-// preference is what makes a list of candidates the one of a request.
-type preference struct {
-	tier    uint8   // that the request is meant for
-	request float64 // cost of a request in flight
+// tierCosts are the costs that depend on the tier of a request.
+type tierCosts struct {
+	tier        uint8   // that the request is drawn for
+	requestLoad float64 // load of a typical request in the plan's unit: what one unit of ZonePenalty costs
 }
 
-// prefer returns the candidates with the cost of another zone, and with so high a cost of another tier that these are
-// only taken when all of the request's own are full.
-func (p preference) prefer(cs []Candidate) []Candidate {
-	const much = 1 << 32 // load that no endpoint has
+// apply returns the candidates with the cost of crossing zones added, and with a cost for other tiers so high that
+// their endpoints are used only when every endpoint of the request's tier is at its cap.
+func (p tierCosts) apply(cs []Candidate) []Candidate {
+	const hugeLoad = 1 << 32 // above the load of any endpoint
 	out := slices.Clone(cs)
-	least, most, slope := math.Inf(1), math.Inf(-1), 0.0
+	low, high, slope := math.Inf(1), math.Inf(-1), 0.0
 	for i := range out {
 		c := &out[i]
-		c.Base += c.ZonePenalty * p.request
-		least, most = min(least, c.Base), max(most, c.Base)
+		c.Base += c.ZonePenalty * p.requestLoad
+		low, high = min(low, c.Base), max(high, c.Base)
 		slope = max(slope, (c.Slope+c.OverSlope)/c.Weight)
 	}
 	for i := range out {
 		if out[i].Tier != p.tier {
-			out[i].Base += most - least + much*slope
+			out[i].Base += high - low + hugeLoad*slope
 		}
 	}
 	return out

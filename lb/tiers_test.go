@@ -174,11 +174,11 @@ func tieredPolicies(t *testing.T, v *lb.View, terms lb.ClusterConfig) map[string
 	for _, name := range []string{"global_least_request", "prefix_cache", "endpoint_metrics"} {
 		engines, readings := lb.NewEngines(), map[string]lb.EngineSample{}
 		for _, e := range v.Endpoints {
-			readings[e.Addr] = lb.EngineSample{Load: told(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1, FreshAt: 1}
+			readings[e.Addr] = lb.EngineSample{Snapshot: told(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1, FreshAt: 1}
 		}
 		engines.Update(1, []string{"my_gauge", "my_counter"}, readings)
 		p, err := lb.New(name, lb.Config{
-			Cluster: terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: engines, Shares: lb.NewShares(),
+			Cluster: terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: engines, Shares: lb.NewRequestShares(),
 			Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour},
 			Engine: lb.EngineConfig{
 				StaleAfter: time.Minute, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
@@ -211,7 +211,7 @@ func TestRequestsFollowTheLoads(t *testing.T) {
 			at, lists := map[string]int{}, map[*lb.Candidate]bool{}
 			for i := range n {
 				blocks := []prompt.Block{{Key: uint64(i), End: 400}}
-				r := &lb.Request{PromptTokens: 100, Tie: rng.Uint64(), Blocks: blocks, PromptBytes: 400}
+				r := &lb.Request{PromptTokens: 100, Random: rng.Uint64(), Blocks: blocks, PromptBytes: 400}
 				plan, reason := p.Plan(time.Duration(i)*time.Millisecond, r, v)
 				if reason != lb.ReasonChosen {
 					t.Fatal(reason)
@@ -242,7 +242,7 @@ func TestFullTierSpillsOver(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			loads := map[string]lb.Load{}
 			for i := range 51 {
-				plan, _ := p.Plan(time.Second, &lb.Request{PromptTokens: 100_000, Tie: rng.Uint64()}, v)
+				plan, _ := p.Plan(time.Second, &lb.Request{PromptTokens: 100_000, Random: rng.Uint64()}, v)
 				var list []lb.Load
 				for _, c := range plan.Candidates {
 					list = append(list, loads[c.Addr])
@@ -310,7 +310,7 @@ func TestPanicByPriority(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range n {
-		plan, reason := p.Plan(time.Second, &lb.Request{Tie: rng.Uint64()}, v)
+		plan, reason := p.Plan(time.Second, &lb.Request{Random: rng.Uint64()}, v)
 		if reason != lb.ReasonChosen {
 			t.Fatal(reason)
 		}
@@ -329,7 +329,7 @@ func TestOneTierCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan, _ := p.Plan(0, &lb.Request{}, v)
-	r := &lb.Request{Tie: 1 << 40}
+	r := &lb.Request{Random: 1 << 40}
 	if n := testing.AllocsPerRun(100, func() {
 		if again, _ := p.Plan(0, r, v); &again.Candidates[0] != &plan.Candidates[0] {
 			t.Error("another list")

@@ -11,8 +11,8 @@ import (
 // Two rules of one cluster list endpoints of their own: what is known of those of one is not forgotten for those of
 // the other.
 func TestViewsOfSeveralSources(t *testing.T) {
-	a := &lb.View{Cluster: "llm", Source: 1, Endpoints: viewOf(8).Endpoints[:4]}
-	b := &lb.View{Cluster: "llm", Source: 2, Endpoints: viewOf(8).Endpoints[4:]}
+	a := &lb.View{Cluster: "llm", ListID: 1, Endpoints: viewOf(8).Endpoints[:4]}
+	b := &lb.View{Cluster: "llm", ListID: 2, Endpoints: viewOf(8).Endpoints[4:]}
 	h, bad, now := lb.NewHealth(), a.Endpoints[0].Addr, time.Duration(0)
 	for range 3000 {
 		now += 5 * time.Millisecond
@@ -32,7 +32,7 @@ func TestViewsOfSeveralSources(t *testing.T) {
 		}
 	}
 	// One that leaves its list is forgotten, although the other list goes on.
-	left := &lb.View{Cluster: "llm", Source: 1, Endpoints: a.Endpoints[:3]}
+	left := &lb.View{Cluster: "llm", ListID: 1, Endpoints: a.Endpoints[:3]}
 	last := a.Endpoints[3].Addr
 	now += time.Hour
 	drawnFor(h, now, left, terms, last) // the others are as busy as then
@@ -47,7 +47,7 @@ func TestViewsOfSeveralSources(t *testing.T) {
 // first does not.
 func TestFirstViewsOfSources(t *testing.T) {
 	list := func(source uint64, from, to int) *lb.View {
-		return &lb.View{Cluster: "llm", Source: source, Endpoints: viewOf(12).Endpoints[from:to]}
+		return &lb.View{Cluster: "llm", ListID: source, Endpoints: viewOf(12).Endpoints[from:to]}
 	}
 	for _, c := range []struct {
 		name string
@@ -126,11 +126,11 @@ func TestManyConfigurationsAreAtHand(t *testing.T) {
 // atHand counts what requests under n configurations in turn cost.
 func atHand(t *testing.T, name string, n int, alike bool) {
 	v, engines, h := viewOf(100), lb.NewEngines(), lb.NewHealth()
-	caches, shares := lb.NewCaches(), lb.NewShares()
+	caches, shares := lb.NewCacheTracker(), lb.NewRequestShares()
 	readings := map[string]lb.EngineSample{}
 	for _, e := range v.Endpoints {
 		at := time.Minute
-		readings[e.Addr] = lb.EngineSample{Load: told(t, running(1), waiting(0)), At: at, ScrapedAt: at, FreshAt: at}
+		readings[e.Addr] = lb.EngineSample{Snapshot: told(t, running(1), waiting(0)), At: at, ScrapedAt: at, FreshAt: at}
 	}
 	engines.Update(time.Minute, nil, readings)
 	var policies []lb.Policy
@@ -176,11 +176,11 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 func TestFailuresFillNoMemory(t *testing.T) {
 	const n, requests, most, alone = 1000, 3000, 250_000, 33_000
 	for _, name := range policiesTested {
-		v, engines, h, shares := viewOf(n), lb.NewEngines(), lb.NewHealth(), lb.NewShares()
+		v, engines, h, shares := viewOf(n), lb.NewEngines(), lb.NewHealth(), lb.NewRequestShares()
 		readings := map[string]lb.EngineSample{}
 		load := told(t, running(1), waiting(0))
 		for i, e := range v.Endpoints {
-			readings[e.Addr] = lb.EngineSample{Load: load, At: time.Hour, ScrapedAt: time.Hour, FreshAt: time.Hour}
+			readings[e.Addr] = lb.EngineSample{Snapshot: load, At: time.Hour, ScrapedAt: time.Hour, FreshAt: time.Hour}
 			v.Endpoints[i].Priority = uint8(i % 2)
 			if i%8 < 6 {
 				v.Endpoints[i].State = lb.Degraded
@@ -188,7 +188,7 @@ func TestFailuresFillNoMemory(t *testing.T) {
 		}
 		engines.Update(time.Hour, nil, readings)
 		p, err := lb.New(name, lb.Config{
-			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCaches(), Engines: engines, Shares: shares,
+			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCacheTracker(), Engines: engines, Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}},
 			Cache:  lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})

@@ -10,7 +10,7 @@ import (
 )
 
 // told is an engine's page with these lines of vLLM's.
-func told(t testing.TB, lines ...string) metrics.Load {
+func told(t testing.TB, lines ...string) metrics.Snapshot {
 	t.Helper()
 	p, err := metrics.New(metrics.AnyEngine, "my_gauge", "my_counter")
 	if err != nil {
@@ -20,7 +20,7 @@ func told(t testing.TB, lines ...string) metrics.Load {
 	for _, l := range lines {
 		text += l + "\n"
 	}
-	var load metrics.Load
+	var load metrics.Snapshot
 	p.Parse([]byte(text), &load)
 	return load
 }
@@ -40,7 +40,7 @@ type watched struct {
 	t        testing.TB
 	now      time.Duration
 	engines  *lb.Engines
-	shares   *lb.Shares
+	shares   *lb.RequestShares
 	view     *lb.View
 	readings map[string]lb.EngineSample
 	policy   lb.Policy
@@ -51,7 +51,7 @@ type watched struct {
 func watch(t testing.TB, n int, change func(c *lb.EngineConfig)) *watched {
 	t.Helper()
 	w := &watched{
-		t: t, now: time.Hour, engines: lb.NewEngines(), shares: lb.NewShares(), readings: map[string]lb.EngineSample{},
+		t: t, now: time.Hour, engines: lb.NewEngines(), shares: lb.NewRequestShares(), readings: map[string]lb.EngineSample{},
 		cfg: lb.EngineConfig{StaleAfter: 3 * time.Second, Learn: true, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16}},
 	}
 	if change != nil {
@@ -69,7 +69,7 @@ func (w *watched) build(name string) {
 	w.t.Helper()
 	var err error
 	w.policy, err = lb.New(name, lb.Config{
-		Cluster: w.terms, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: w.engines, Shares: w.shares, Engine: w.cfg,
+		Cluster: w.terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: w.engines, Shares: w.shares, Engine: w.cfg,
 		Cache: lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (w *watched) addr(i int) string { return fmt.Sprintf("10.0.0.%d:8000", i+1)
 // says has engine i tell something now, with so much of ours in flight there.
 func (w *watched) says(i int, inflight int64, lines ...string) {
 	w.readings[w.addr(i)] = lb.EngineSample{
-		Load: told(w.t, lines...), At: w.now, ScrapedAt: w.now, FreshAt: w.now, Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
+		Snapshot: told(w.t, lines...), At: w.now, ScrapedAt: w.now, FreshAt: w.now, Counted: true, Inflight: lb.Load{Requests: inflight, Tokens: 100 * inflight},
 	}
 }
 

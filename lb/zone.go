@@ -1,9 +1,11 @@
 package lb
 
-// Zone is where an endpoint, or the gateway, is. "" is not known.
+// Zone is the location of an endpoint or of the gateway. An empty part is unknown.
 type Zone struct{ Region, Name string }
 
-// apart says whether two zones are known to differ.
-func (z Zone) apart(o Zone) bool { return differ(z.Region, o.Region) || differ(z.Name, o.Name) }
+// differs reports whether two zones are known to differ: an unknown part differs from nothing.
+func (z Zone) differs(o Zone) bool {
+	return knownToDiffer(z.Region, o.Region) || knownToDiffer(z.Name, o.Name)
+}
 
-func differ(a, b string) bool { return a != "" && b != "" && a != b }
+func knownToDiffer(a, b string) bool { return a != "" && b != "" && a != b }

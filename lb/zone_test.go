@@ -54,7 +54,7 @@ func spread(t *testing.T, p lb.Policy, v *lb.View, n int) []int64 {
 	t.Helper()
 	loads := make([]lb.Load, len(v.Endpoints))
 	for i := range n {
-		plan, reason := p.Plan(0, &lb.Request{PromptTokens: 1024, Tie: uint64(i)}, v)
+		plan, reason := p.Plan(0, &lb.Request{PromptTokens: 1024, Random: uint64(i)}, v)
 		if reason != lb.ReasonChosen {
 			t.Fatal(reason)
 		}
@@ -94,7 +94,7 @@ func TestZonePenaltyMakesFewLists(t *testing.T) {
 
 // By one metric, the penalty is in what a request adds to it.
 func TestZonePenaltyByTarget(t *testing.T) {
-	w := watch(t, 2, func(c *lb.EngineConfig) { c.Order, c.Target = lb.LeastTarget, "my_gauge" })
+	w := watch(t, 2, func(c *lb.EngineConfig) { c.Order, c.Target = lb.LowestTarget, "my_gauge" })
 	w.view.Zone = lb.Zone{Name: "a"}
 	w.view.Endpoints[0].Zone, w.view.Endpoints[1].Zone = w.view.Zone, lb.Zone{Name: "b"}
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ func BenchmarkParse(b *testing.B) {
 		b.Fatal(err)
 	}
 	each(b, func(b *testing.B, text []byte) {
-		var l Load
+		var l Snapshot
 		b.ReportAllocs()
 		for b.Loop() {
 			p.Parse(text, &l)

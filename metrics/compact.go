@@ -8,15 +8,15 @@ import (
 // Append appends a compact form of l to dst, from which [Load.Read] makes an equal Load: the engine, a byte that says if it was cut,
 // the sets of fields that were found and that grow, the value of each as a float64, and the lists of adapters if there are any. All
 // is little-endian.
-func (l *Load) Append(dst []byte) []byte {
+func (l *Snapshot) Append(dst []byte) []byte {
 	cut := byte(0)
 	if l.Cut {
 		cut = 1
 	}
 	dst = append(dst, byte(l.Engine), cut)
 	dst = binary.LittleEndian.AppendUint32(dst, l.found)
-	dst = binary.LittleEndian.AppendUint32(dst, l.grows)
-	for f := range fields {
+	dst = binary.LittleEndian.AppendUint32(dst, l.counters)
+	for f := range fieldCount {
 		if v, ok := l.Value(f); ok {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
@@ -28,19 +28,19 @@ func (l *Load) Append(dst []byte) []byte {
 }
 
 // Read reads what Append wrote into l, and returns what stands behind it. It is not ok for anything else; l is then of no use.
-func (l *Load) Read(src []byte) (rest []byte, ok bool) {
+func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 	const head = 10
-	if len(src) < head || Engine(src[0]) >= engines {
+	if len(src) < head || Engine(src[0]) >= engineCount {
 		return nil, false
 	}
-	*l = Load{Engine: Engine(src[0]), Cut: src[1] == 1}
+	*l = Snapshot{Engine: Engine(src[0]), Cut: src[1] == 1}
 	found, grows := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
-	if found>>fields != 0 || grows>>fields != 0 {
+	if found>>fieldCount != 0 || grows>>fieldCount != 0 {
 		return nil, false
 	}
 	src = src[head:]
-	l.grows = grows
-	for f := range fields {
+	l.counters = grows
+	for f := range fieldCount {
 		if found>>f&1 == 0 {
 			continue
 		}
@@ -57,8 +57,8 @@ func (l *Load) Read(src []byte) (rest []byte, ok bool) {
 	if _, there := l.Value(MaxAdapters); !there {
 		return src, true
 	}
-	if src, ok = l.Loaded.load(src); ok {
-		src, ok = l.Waiting.load(src)
+	if src, ok = l.Loaded.decode(src); ok {
+		src, ok = l.Waiting.decode(src)
 	}
 	return src, ok
 }
@@ -71,7 +71,7 @@ func (a *Adapters) append(dst []byte) []byte {
 	return dst
 }
 
-func (a *Adapters) load(src []byte) (rest []byte, ok bool) {
+func (a *Adapters) decode(src []byte) (rest []byte, ok bool) {
 	if len(src) == 0 || src[0] > MaxNames || len(src) < 1+8*int(src[0]) {
 		return nil, false
 	}

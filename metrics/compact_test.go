@@ -17,18 +17,18 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []byte
-	var loads []Load
+	var loads []Snapshot
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var l Load
+		var l Snapshot
 		p.Parse(text, &l)
 		loads = append(loads, l)
 		all = l.Append(all)
 	}
-	with := Load{}
+	with := Snapshot{}
 	p.Parse([]byte(`vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"} 1.5`+"\n"), &with)
 	if with.Loaded.N != 2 || with.Waiting.N != 1 {
 		t.Fatalf("adapters %+v", with)
@@ -37,7 +37,7 @@ func TestCompact(t *testing.T) {
 	all = with.Append(all)
 	rest := all
 	for i := range loads {
-		var got Load
+		var got Snapshot
 		var ok bool
 		if rest, ok = got.Read(rest); !ok {
 			t.Fatalf("load %d cannot be read", i)
@@ -50,7 +50,7 @@ func TestCompact(t *testing.T) {
 		t.Errorf("%d bytes are left", len(rest))
 	}
 	for n := range with.Append(nil) {
-		var got Load
+		var got Snapshot
 		if _, ok := got.Read(with.Append(nil)[:n]); ok {
 			t.Errorf("%d bytes of %d are taken for all", n, len(with.Append(nil)))
 		}
@@ -58,13 +58,13 @@ func TestCompact(t *testing.T) {
 }
 
 func FuzzCompact(f *testing.F) {
-	l := Load{Engine: VLLM, Cut: true}
+	l := Snapshot{Engine: VLLM, Cut: true}
 	l.set(Running, 3)
 	l.set(MaxAdapters, 2)
 	l.Loaded = Adapters{N: 1, IDs: [MaxNames]uint64{7}}
 	f.Add(l.Append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var got, again Load
+		var got, again Snapshot
 		rest, ok := got.Read(data)
 		if !ok {
 			return
@@ -83,7 +83,7 @@ func TestGrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var l Load
+	var l Snapshot
 	p.Parse([]byte("vllm:prompt_tokens_total 7\nvllm:num_requests_waiting 2\n"), &l)
 	if v, ok := l.Value(Target(0)); !ok || v != 7 || !l.Grows(Target(0)) {
 		t.Errorf("the counter is %v %v, grows %v", v, ok, l.Grows(Target(0)))

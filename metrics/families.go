@@ -7,12 +7,12 @@ type family struct {
 	name   string
 	// label is "", or only series with that label of that value count. With value "" the label may also be absent.
 	label, value string
-	// read is the label that holds the value, for families that tell in labels what does not change.
-	read string
-	// also: the value is added to that of the name before, where other names stand in for it.
-	also bool
-	// former: the engine has given the name up, or only some of its versions have it; it is not missed.
-	former bool
+	// valueLabel is the label that holds the value, for families that tell in labels what does not change.
+	valueLabel string
+	// adds: the value is added to that of the name before, where other names stand in for it.
+	adds bool
+	// optional: the engine has given the name up, or only some of its versions have it; it is not missed.
+	optional bool
 
 	mean bool  // the value of several series is their mean, not their sum
 	rank uint8 // of those that tell the same field, the lowest one found counts
@@ -20,44 +20,44 @@ type family struct {
 
 // families is what is known of the engines' names. Of several names for one field of an engine, the first that is there
 // counts.
-var families = ranked([]family{
+var families = withRanks([]family{
 	{engine: VLLM, field: Running, name: "vllm:num_requests_running"},
 	{engine: VLLM, field: Waiting, name: "vllm:num_requests_waiting"},
 	{engine: VLLM, field: Deferred, name: "vllm:num_requests_waiting_by_reason", label: "reason", value: "deferred"},
 	{engine: VLLM, field: KVUse, name: "vllm:kv_cache_usage_perc"},
-	{engine: VLLM, field: KVUse, name: "vllm:gpu_cache_usage_perc", former: true}, // until 0.10
-	{engine: VLLM, field: KVBlocks, name: "vllm:cache_config_info", read: "num_gpu_blocks"},
-	{engine: VLLM, field: BlockTokens, name: "vllm:cache_config_info", read: "block_size"},
+	{engine: VLLM, field: KVUse, name: "vllm:gpu_cache_usage_perc", optional: true}, // until 0.10
+	{engine: VLLM, field: KVBlocks, name: "vllm:cache_config_info", valueLabel: "num_gpu_blocks"},
+	{engine: VLLM, field: BlockTokens, name: "vllm:cache_config_info", valueLabel: "block_size"},
 	{engine: VLLM, field: PromptTokens, name: "vllm:prompt_tokens_total"},
 	{engine: VLLM, field: OutputTokens, name: "vllm:generation_tokens_total"},
 	{engine: VLLM, field: PrefixQueries, name: "vllm:prefix_cache_queries_total"},
-	{engine: VLLM, field: PrefixQueries, name: "vllm:gpu_prefix_cache_queries_total", former: true},
+	{engine: VLLM, field: PrefixQueries, name: "vllm:gpu_prefix_cache_queries_total", optional: true},
 	{engine: VLLM, field: PrefixHits, name: "vllm:prefix_cache_hits_total"},
-	{engine: VLLM, field: PrefixHits, name: "vllm:gpu_prefix_cache_hits_total", former: true},
-	{engine: VLLM, field: Intervals, name: "vllm:inter_token_latency_seconds_count", former: true}, // from 0.10
-	{engine: VLLM, field: Intervals, name: "vllm:time_per_output_token_seconds_count", former: true},
-	{engine: VLLM, field: IntervalTime, name: "vllm:inter_token_latency_seconds_sum", former: true},
-	{engine: VLLM, field: IntervalTime, name: "vllm:time_per_output_token_seconds_sum", former: true},
+	{engine: VLLM, field: PrefixHits, name: "vllm:gpu_prefix_cache_hits_total", optional: true},
+	{engine: VLLM, field: Intervals, name: "vllm:inter_token_latency_seconds_count", optional: true}, // from 0.10
+	{engine: VLLM, field: Intervals, name: "vllm:time_per_output_token_seconds_count", optional: true},
+	{engine: VLLM, field: IntervalTime, name: "vllm:inter_token_latency_seconds_sum", optional: true},
+	{engine: VLLM, field: IntervalTime, name: "vllm:time_per_output_token_seconds_sum", optional: true},
 	{engine: VLLM, field: Preemptions, name: "vllm:num_preemptions_total"},
-	{engine: VLLM, field: Awake, name: "vllm:engine_sleep_state", label: "sleep_state", value: "awake", former: true},
-	{engine: VLLM, field: MaxAdapters, name: "vllm:lora_requests_info", read: "max_lora", former: true}, // with adapters only
+	{engine: VLLM, field: Awake, name: "vllm:engine_sleep_state", label: "sleep_state", value: "awake", optional: true},
+	{engine: VLLM, field: MaxAdapters, name: "vllm:lora_requests_info", valueLabel: "max_lora", optional: true}, // with adapters only
 
 	{engine: SGLang, field: Running, name: "sglang:num_running_reqs", label: "priority"},
 	{engine: SGLang, field: Waiting, name: "sglang:num_queue_reqs", label: "priority"},
-	{engine: SGLang, field: Waiting, name: "sglang:num_grammar_queue_reqs", label: "priority", also: true, former: true},
+	{engine: SGLang, field: Waiting, name: "sglang:num_grammar_queue_reqs", label: "priority", adds: true, optional: true},
 	// With prefill and decode apart: what was accepted, and waits for its prefill or for the KV cache of one.
-	{engine: SGLang, field: Waiting, name: "sglang:num_prefill_bootstrap_queue_reqs", label: "priority", also: true, former: true},
-	{engine: SGLang, field: Waiting, name: "sglang:num_decode_prealloc_queue_reqs", label: "priority", also: true, former: true},
-	{engine: SGLang, field: Waiting, name: "sglang:num_decode_transfer_queue_reqs", label: "priority", also: true, former: true},
+	{engine: SGLang, field: Waiting, name: "sglang:num_prefill_bootstrap_queue_reqs", label: "priority", adds: true, optional: true},
+	{engine: SGLang, field: Waiting, name: "sglang:num_decode_prealloc_queue_reqs", label: "priority", adds: true, optional: true},
+	{engine: SGLang, field: Waiting, name: "sglang:num_decode_transfer_queue_reqs", label: "priority", adds: true, optional: true},
 	{engine: SGLang, field: KVUse, name: "sglang:token_usage"},
-	{engine: SGLang, field: KVUse, name: "sglang:full_token_usage", former: true},
-	{engine: SGLang, field: KVBlocks, name: "sglang:cache_config_info", read: "num_pages"},
-	{engine: SGLang, field: BlockTokens, name: "sglang:cache_config_info", read: "page_size"},
+	{engine: SGLang, field: KVUse, name: "sglang:full_token_usage", optional: true},
+	{engine: SGLang, field: KVBlocks, name: "sglang:cache_config_info", valueLabel: "num_pages"},
+	{engine: SGLang, field: BlockTokens, name: "sglang:cache_config_info", valueLabel: "page_size"},
 	{engine: SGLang, field: PromptTokens, name: "sglang:prompt_tokens_total"},
 	{engine: SGLang, field: OutputTokens, name: "sglang:generation_tokens_total"},
-	{engine: SGLang, field: Intervals, name: "sglang:inter_token_latency_seconds_count", former: true},
-	{engine: SGLang, field: IntervalTime, name: "sglang:inter_token_latency_seconds_sum", former: true},
-	{engine: SGLang, field: Preemptions, name: "sglang:num_retracted_requests_total", former: true},
+	{engine: SGLang, field: Intervals, name: "sglang:inter_token_latency_seconds_count", optional: true},
+	{engine: SGLang, field: IntervalTime, name: "sglang:inter_token_latency_seconds_sum", optional: true},
+	{engine: SGLang, field: Preemptions, name: "sglang:num_retracted_requests_total", optional: true},
 
 	{engine: TensorRTLLM, field: Running, name: "trtllm_num_requests_running"},
 	{engine: TensorRTLLM, field: Waiting, name: "trtllm_num_requests_waiting"},
@@ -68,7 +68,7 @@ var families = ranked([]family{
 
 	{engine: Triton, field: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
 	{engine: Triton, field: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
-	{engine: Triton, field: Waiting, name: "nv_inference_pending_request_count", former: true}, // other backends
+	{engine: Triton, field: Waiting, name: "nv_inference_pending_request_count", optional: true}, // other backends
 	{engine: Triton, field: KVUse, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "fraction"},
 	{engine: Triton, field: KVUsedBlocks, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "used"},
 	{engine: Triton, field: KVBlocks, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "max"},
@@ -79,30 +79,30 @@ var families = ranked([]family{
 
 	{engine: LlamaCPP, field: Running, name: "llamacpp:requests_processing"},
 	{engine: LlamaCPP, field: Waiting, name: "llamacpp:requests_deferred"},
-	{engine: LlamaCPP, field: KVUse, name: "llamacpp:kv_cache_usage_ratio", former: true}, // until 2025
-	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_total"},         // without those from the cache
-	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_cached_total", also: true, former: true},
+	{engine: LlamaCPP, field: KVUse, name: "llamacpp:kv_cache_usage_ratio", optional: true}, // until 2025
+	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_total"},           // without those from the cache
+	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_cached_total", adds: true, optional: true},
 	{engine: LlamaCPP, field: OutputTokens, name: "llamacpp:tokens_predicted_total"},
 	{engine: LlamaCPP, field: Intervals, name: "llamacpp:tokens_predicted_total"},
 	{engine: LlamaCPP, field: IntervalTime, name: "llamacpp:tokens_predicted_seconds_total"},
 	{engine: LlamaCPP, field: PrefixQueries, name: "llamacpp:prompt_tokens_total"},
-	{engine: LlamaCPP, field: PrefixQueries, name: "llamacpp:prompt_tokens_cached_total", also: true, former: true},
-	{engine: LlamaCPP, field: PrefixHits, name: "llamacpp:prompt_tokens_cached_total", former: true},
+	{engine: LlamaCPP, field: PrefixQueries, name: "llamacpp:prompt_tokens_cached_total", adds: true, optional: true},
+	{engine: LlamaCPP, field: PrefixHits, name: "llamacpp:prompt_tokens_cached_total", optional: true},
 
 	{engine: Dynamo, field: Running, name: "dynamo_component_inflight_requests", label: "dynamo_endpoint", value: "generate"},
 	{engine: Dynamo, field: Waiting, name: "dynamo_work_handler_queue_depth"},
-	{engine: Dynamo, field: KVUse, name: "dynamo_component_gpu_cache_usage_percent", former: true}, // 0 to 1, for all its name
-	{engine: Dynamo, field: KVUse, name: "dynamo_component_kvstats_gpu_cache_usage_percent", former: true},
-	{engine: Dynamo, field: KVUsedBlocks, name: "dynamo_component_kvstats_active_blocks", former: true},
-	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_total_blocks", former: true},
-	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_kvstats_total_blocks", former: true},
+	{engine: Dynamo, field: KVUse, name: "dynamo_component_gpu_cache_usage_percent", optional: true}, // 0 to 1, for all its name
+	{engine: Dynamo, field: KVUse, name: "dynamo_component_kvstats_gpu_cache_usage_percent", optional: true},
+	{engine: Dynamo, field: KVUsedBlocks, name: "dynamo_component_kvstats_active_blocks", optional: true},
+	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_total_blocks", optional: true},
+	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_kvstats_total_blocks", optional: true},
 })
 
-// ranked fills in what follows from the rest of the table.
-func ranked(list []family) []family {
+// withRanks fills in what follows from the rest of the table.
+func withRanks(list []family) []family {
 	rank := uint8(0)
 	for i := range list {
-		if !list[i].also {
+		if !list[i].adds {
 			rank++
 		}
 		list[i].rank = rank

@@ -17,15 +17,15 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a,b\"} 1\nsglang:num_queue_reqs{priority=\"\",tp_rank=\"1\"} 3 # {} 1\n"))
 	p := parser(f, AnyEngine, "vllm:kv_cache_usage_perc", "a")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var l, again Load
+		var l, again Snapshot
 		p.Parse(text, &l)
-		for f := range targets {
+		for f := range firstTarget {
 			v, ok := l.Value(f)
 			if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) || !ok && v != 0 || f == KVUse && v > 1 {
 				t.Fatalf("field %d is %v", f, v)
 			}
 		}
-		if (l.Engine == AnyEngine) != (l.found&(1<<targets-1) == 0) {
+		if (l.Engine == AnyEngine) != (l.found&(1<<firstTarget-1) == 0) {
 			t.Fatalf("engine %v, found %b", l.Engine, l.found)
 		}
 		if cut := len(text) > 0 && text[len(text)-1] != '\n'; l.Cut != cut {

@@ -16,10 +16,10 @@ const (
 	TGI
 	LlamaCPP
 	Dynamo
-	engines
+	engineCount
 )
 
-var engineNames = [engines]string{"any", "vllm", "sglang", "tensorrt-llm", "triton", "tgi", "llama.cpp", "dynamo"}
+var engineNames = [engineCount]string{"any", "vllm", "sglang", "tensorrt-llm", "triton", "tgi", "llama.cpp", "dynamo"}
 
 // String returns the engine's name as configurations write it.
 func (e Engine) String() string { return engineNames[e] }
@@ -58,18 +58,18 @@ const (
 	Preemptions                // requests put back from the batch into the queue so far, grows
 	Awake                      // copies of the model that are not put to sleep; 0 answers no request
 	MaxAdapters                // LoRA adapters that fit into a batch
-	targets                    // the first of the targets
-	fields        = targets + MaxTargets
+	firstTarget                // the first of the targets
+	fieldCount    = firstTarget + MaxTargets
 )
 
 // MaxTargets is how many families a Parser looks for by name, besides those of the engines.
 const MaxTargets = 8
 
 // Target returns the field of the i-th name given to [New].
-func Target(i int) Field { return targets + Field(i) }
+func Target(i int) Field { return firstTarget + Field(i) }
 
-// Load is what a text says. The zero Load says nothing.
-type Load struct {
+// Snapshot is what a text says. The zero Load says nothing.
+type Snapshot struct {
 	Engine Engine // whose names were found, AnyEngine for nobody's
 	Cut    bool   // the text ends within a line, or is longer than MaxBytes: there may have been more
 
@@ -77,18 +77,18 @@ type Load struct {
 	Loaded  Adapters // in the batch
 	Waiting Adapters // of requests in the queue
 
-	found  uint32 // bit f: there is a value of field f
-	grows  uint32 // bit f: field f is a target, and a counter
-	values [fields]float64
+	found    uint32 // bit f: there is a value of field f
+	counters uint32 // bit f: field f is a target, and a counter
+	values   [fieldCount]float64
 }
 
 // Value returns the value of a field, and whether the text had it.
-func (l *Load) Value(f Field) (float64, bool) { return l.values[f], l.found>>f&1 == 1 }
+func (l *Snapshot) Value(f Field) (float64, bool) { return l.values[f], l.found>>f&1 == 1 }
 
 // Grows tells whether a target is a counter: it only ever grows, and starts again at 0 with the engine.
-func (l *Load) Grows(f Field) bool { return l.grows>>f&1 == 1 }
+func (l *Snapshot) Grows(f Field) bool { return l.counters>>f&1 == 1 }
 
-func (l *Load) set(f Field, v float64) {
+func (l *Snapshot) set(f Field, v float64) {
 	l.values[f] = v
 	l.found |= 1 << f
 }
@@ -121,8 +121,8 @@ func (a *Adapters) Has(id uint64) bool {
 	return false
 }
 
-// read reads a label's value: names with commas between them, escaped as in the text.
-func (a *Adapters) read(value []byte) {
+// parse reads a label's value: names with commas between them, escaped as in the text.
+func (a *Adapters) parse(value []byte) {
 	a.N = 0
 	id, length := digestStart, 0
 	for i := 0; i <= len(value) && a.N < MaxNames; i++ {

@@ -26,7 +26,7 @@ func TestLoadedSamples(t *testing.T) {
 		text := []byte(sample(t, c.file))
 		for _, e := range []Engine{AnyEngine, VLLM} {
 			p := parser(t, e)
-			var l Load
+			var l Snapshot
 			p.Parse(text, &l)
 			if got := found(&l); l.Engine != VLLM || l.Cut || !maps.Equal(got, c.want) {
 				t.Errorf("%s, %v looked for: %v, cut %v, got  %v\nwant %v", c.file, e, l.Engine, l.Cut, got, c.want)
@@ -67,7 +67,7 @@ func TestVLLMReports(t *testing.T) {
 			values{Waiting: 1, KVUse: 0.012024048096192397},
 		},
 	} {
-		var l Load
+		var l Snapshot
 		if !ParseORCA([]byte(c.header), &l) || !maps.Equal(found(&l), c.want) {
 			t.Errorf("%s: %v, want %v", c.header, found(&l), c.want)
 		}

@@ -18,8 +18,8 @@ var orcaNames = map[string]Field{
 // ParseORCA reads the value of an [ORCAHeader], in its TEXT or JSON format, into l, whatever l was before. An engine that runs several
 // copies of a model repeats a name for each in TEXT; they are one endpoint, as in [Parser.Parse]. It says whether there was anything
 // to read.
-func ParseORCA(value []byte, l *Load) bool {
-	*l = Load{}
+func ParseORCA(value []byte, l *Snapshot) bool {
+	*l = Snapshot{}
 	format, report, _ := bytes.Cut(bytes.TrimSpace(value), []byte(" "))
 	mark := byte('=')
 	switch string(format) {
@@ -29,7 +29,7 @@ func ParseORCA(value []byte, l *Load) bool {
 	default:
 		return false
 	}
-	var copies [fields]float64
+	var copies [fieldCount]float64
 	for len(report) > 0 {
 		var entry []byte
 		entry, report, _ = bytes.Cut(report, []byte(","))
@@ -58,7 +58,7 @@ func ParseORCA(value []byte, l *Load) bool {
 }
 
 // UpdateReport takes over of a newer Load what load reports tell.
-func (l *Load) UpdateReport(newer *Load) {
+func (l *Snapshot) UpdateReport(newer *Snapshot) {
 	for _, f := range orcaNames {
 		if v, ok := newer.Value(f); ok && f != Running { // which vLLM does not report
 			l.set(f, v)
@@ -67,8 +67,8 @@ func (l *Load) UpdateReport(newer *Load) {
 }
 
 // Update takes over what a newer Load says, and keeps the rest.
-func (l *Load) Update(newer *Load) {
-	for f := range fields {
+func (l *Snapshot) Update(newer *Snapshot) {
+	for f := range fieldCount {
 		if v, ok := newer.Value(f); ok {
 			l.set(f, v)
 		}
@@ -76,7 +76,7 @@ func (l *Load) Update(newer *Load) {
 	if _, ok := newer.Value(MaxAdapters); ok {
 		l.Loaded, l.Waiting = newer.Loaded, newer.Waiting
 	}
-	l.grows |= newer.grows
+	l.counters |= newer.counters
 	if newer.Engine != AnyEngine {
 		l.Engine = newer.Engine
 	}

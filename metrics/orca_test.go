@@ -34,12 +34,12 @@ func TestParseORCA(t *testing.T) {
 		{"broken off", `JSON {"named_metrics": {"num_requests_waiting": 3.0, "kv_cache_us`, map[Field]float64{Waiting: 3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := Load{Engine: VLLM}
+			l := Snapshot{Engine: VLLM}
 			if ok := ParseORCA([]byte(c.value), &l); ok != (len(c.want) > 0) {
 				t.Errorf("ok is %v", ok)
 			}
 			got := map[Field]float64{}
-			for f := range fields {
+			for f := range fieldCount {
 				if v, ok := l.Value(f); ok {
 					got[f] = v
 				}
@@ -55,7 +55,7 @@ func FuzzParseORCA(f *testing.F) {
 	f.Add([]byte("TEXT named_metrics.num_requests_waiting=3.0"))
 	f.Add([]byte(`JSON {"named_metrics": {"kv_cache_usage_perc": 0.25}}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		var l Load
+		var l Snapshot
 		if ok := ParseORCA(value, &l); ok != (l.found != 0) {
 			t.Fatal("says something else than it has")
 		}
@@ -66,7 +66,7 @@ func FuzzParseORCA(f *testing.F) {
 }
 
 func TestUpdate(t *testing.T) {
-	var l, newer Load
+	var l, newer Snapshot
 	l.Engine = VLLM
 	l.set(Running, 4)
 	l.set(Waiting, 9)

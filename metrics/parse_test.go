@@ -11,9 +11,9 @@ import (
 // values are the fields that a text is expected to tell.
 type values map[Field]float64
 
-func found(l *Load) values {
+func found(l *Snapshot) values {
 	v := values{}
-	for f := range fields {
+	for f := range fieldCount {
 		if value, ok := l.Value(f); ok {
 			v[f] = value
 		}
@@ -62,7 +62,7 @@ func TestSamples(t *testing.T) {
 		}, []string{"none"}},
 		{"dynamo-mocker.prom", Dynamo, values{Running: 0, Waiting: 0, Target(2): 1.875466037}, []string{"none"}},
 	} {
-		var l Load
+		var l Snapshot
 		p.Parse([]byte(sample(t, c.file)), &l)
 		if l.Engine != c.engine || l.Cut || l.Loaded.N+l.Waiting.N != 0 {
 			t.Errorf("%s: %v, cut %v, adapters %v %v", c.file, l.Engine, l.Cut, l.Loaded.N, l.Waiting.N)
@@ -175,7 +175,7 @@ sglang:prompt_tokens_total 5
 
 func TestEngines(t *testing.T) {
 	for _, c := range engineTexts {
-		var l Load
+		var l Snapshot
 		parser(t, AnyEngine).Parse([]byte(c.text), &l)
 		if got := found(&l); l.Engine != c.engine || !maps.Equal(got, c.want) {
 			t.Errorf("%s: got %v %v, want %v %v", c.name, l.Engine, got, c.engine, c.want)
@@ -215,7 +215,7 @@ func TestAdapters(t *testing.T) {
 		{"newest without time", info("4", "a", "", "10") + info("4", "b", "", "NaN") + info("4", "c", "", "+Inf"), 4, []string{"a"}, nil},
 		{"newest without sense", info("4", "a", "", "10") + info("None", "b", "", "20") + info("-1", "c", "", "30") + info("1e300", "d", "", "40"), 4, []string{"a"}, nil},
 	} {
-		var l Load
+		var l Snapshot
 		parser(t, VLLM).Parse([]byte(c.text), &l)
 		if most, ok := l.Value(MaxAdapters); !ok || most != c.most || l.Loaded.N != len(c.loaded) || l.Waiting.N != len(c.waiting) {
 			t.Errorf("%s: %v %v, %d loaded, %d waiting", c.name, most, ok, l.Loaded.N, l.Waiting.N)

@@ -35,7 +35,7 @@ func New(engine Engine, names ...string) (*Parser, error) {
 	p := &Parser{engine: engine, wanted: map[string][]family{}}
 	for _, f := range families {
 		if engine == AnyEngine || engine == f.engine {
-			p.want(f)
+			p.addFamily(f)
 		}
 	}
 	for i, name := range names {
@@ -43,28 +43,28 @@ func New(engine Engine, names ...string) (*Parser, error) {
 			return nil, errors.New("metrics: " + strconv.Quote(name) + " is no name of a metric")
 		}
 		p.targets = append(p.targets, name)
-		for rank, f := range named(name) {
+		for rank, f := range targetFamilies(name) {
 			f.field, f.rank = Target(i), uint8(rank)
-			p.want(f)
+			p.addFamily(f)
 		}
 	}
 	return p, nil
 }
 
-// named returns the families that a target may mean: that of the name, or the counter, or one that tells the same in other
+// targetFamilies returns the families that a target may mean: that of the name, or the counter, or one that tells the same in other
 // versions of the engine.
-func named(name string) []family {
+func targetFamilies(name string) []family {
 	list := []family{{name: name}, {name: name + "_total"}}
 	for i := range families {
 		f := &families[i]
-		if (f.name != name && f.name != name+"_total") || f.value != "" || f.read != "" {
+		if (f.name != name && f.name != name+"_total") || f.value != "" || f.valueLabel != "" {
 			continue
 		}
 		for j := range list {
 			list[j].engine, list[j].label, list[j].mean = f.engine, f.label, f.mean
 		}
 		for _, other := range families {
-			if other.engine == f.engine && other.field == f.field && other.name != f.name && !other.also && !f.also {
+			if other.engine == f.engine && other.field == f.field && other.name != f.name && !other.adds && !f.adds {
 				list = append(list, other)
 			}
 		}
@@ -72,7 +72,7 @@ func named(name string) []family {
 	return list
 }
 
-func (p *Parser) want(f family) {
+func (p *Parser) addFamily(f family) {
 	p.wanted[f.name] = append(p.wanted[f.name], f)
 	p.first[f.name[0]] = true
 }
@@ -90,20 +90,20 @@ func validName(name string) bool {
 
 // Missing returns the names of the families that would have told the fields that a Load lacks. What its engine does not tell, or
 // not always, is not missing. If no engine was found, it is all the names that were looked for.
-func (p *Parser) Missing(l *Load, of ...Field) []string {
+func (p *Parser) Missing(l *Snapshot, of ...Field) []string {
 	engine := cmp.Or(p.engine, l.Engine) // the one that was asked for, or found
 	var names []string
 	for _, field := range of {
 		if _, ok := l.Value(field); ok {
 			continue
 		}
-		if field >= targets {
-			names = append(names, p.targets[field-targets])
+		if field >= firstTarget {
+			names = append(names, p.targets[field-firstTarget])
 			continue
 		}
 		for i := range families {
 			f := &families[i]
-			if f.field == field && !f.former && (engine == AnyEngine || engine == f.engine) {
+			if f.field == field && !f.optional && (engine == AnyEngine || engine == f.engine) {
 				names = append(names, f.String())
 			}
 		}
@@ -112,16 +112,16 @@ func (p *Parser) Missing(l *Load, of ...Field) []string {
 }
 
 // Parse reads a text into l, whatever l was before.
-func (p *Parser) Parse(text []byte, l *Load) {
-	*l = Load{}
+func (p *Parser) Parse(text []byte, l *Snapshot) {
+	*l = Snapshot{}
 	if len(text) > MaxBytes {
 		text, l.Cut = text[:MaxBytes], true
 	}
-	s := sums{load: l}
+	s := pageSums{load: l}
 	var unwanted []byte // the name of the last line that nobody wanted; most lines are of the same family as that before them
 	whole := text
 	for end := bytes.IndexByte(text, '\n'); end >= 0; end = bytes.IndexByte(text, '\n') {
-		line := after(text[:end], ' ')
+		line := trimBlanks(text[:end], ' ')
 		text = text[end+1:]
 		if len(line) == 0 || !p.first[line[0]] {
 			continue
@@ -129,7 +129,7 @@ func (p *Parser) Parse(text []byte, l *Load) {
 		if n := len(unwanted); n < len(line) && line[n] == '{' && string(line[:n]) == string(unwanted) {
 			continue
 		}
-		name, rest := nameOf(line)
+		name, rest := splitName(line)
 		wanted, ok := p.wanted[string(name)]
 		if !ok {
 			unwanted = name
@@ -139,15 +139,15 @@ func (p *Parser) Parse(text []byte, l *Load) {
 		s.series(rest)
 	}
 	if l.Cut = l.Cut || len(text) > 0; l.Cut {
-		s.cut(whole[:len(whole)-len(text)], text)
+		s.dropCut(whole[:len(whole)-len(text)], text)
 	}
 	s.finish()
 }
 
-// sums is the state of one pass over a text.
-type sums struct {
-	load   *Load
-	fields [fields]sum
+// pageSums is the state of one pass over a text.
+type pageSums struct {
+	load   *Snapshot
+	fields [fieldCount]sum
 	name   []byte   // of the last line that was wanted
 	wanted []family // what it tells
 	newest float64  // the time of the adapters that the load has
@@ -164,8 +164,8 @@ type sum struct {
 }
 
 // series reads what stands behind the name of a line.
-func (s *sums) series(rest []byte) {
-	labels, rest, ok := split(rest)
+func (s *pageSums) series(rest []byte) {
+	labels, rest, ok := splitLabels(rest)
 	if !ok {
 		return
 	}
@@ -178,12 +178,12 @@ func (s *sums) series(rest []byte) {
 		if f.label != "" && string(label(labels, f.label)) != f.value {
 			continue
 		}
-		if f.engine == SGLang && s.again(labels) {
+		if f.engine == SGLang && s.isDuplicate(labels) {
 			continue
 		}
 		v := value
-		if f.read != "" {
-			if v, ok = number(label(labels, f.read)); !ok {
+		if f.valueLabel != "" {
+			if v, ok = number(label(labels, f.valueLabel)); !ok {
 				continue
 			}
 		}
@@ -195,8 +195,8 @@ func (s *sums) series(rest []byte) {
 	}
 }
 
-func (s *sums) add(f *family, v float64) {
-	if !(math.Abs(v) <= maxValue) || f.field < targets && v < 0 {
+func (s *pageSums) add(f *family, v float64) {
+	if !(math.Abs(v) <= maxValue) || f.field < firstTarget && v < 0 {
 		return
 	}
 	if f.field == KVUse {
@@ -214,32 +214,32 @@ func (s *sums) add(f *family, v float64) {
 
 // adapters reads the adapters of a series that is newer than those before. An engine has a series for each state that it was in, and
 // its value is when.
-func (s *sums) adapters(f *family, labels []byte, at, most float64) {
+func (s *pageSums) adapters(f *family, labels []byte, at, most float64) {
 	if at < s.newest || !(most >= 0 && most <= maxValue) {
 		return
 	}
 	s.newest = at
 	s.fields[MaxAdapters] = sum{most, 1, f}
-	s.load.Loaded.read(label(labels, "running_lora_adapters"))
-	s.load.Waiting.read(label(labels, "waiting_lora_adapters"))
+	s.load.Loaded.parse(label(labels, "running_lora_adapters"))
+	s.load.Waiting.parse(label(labels, "waiting_lora_adapters"))
 }
 
-// again tells whether a series tells again, for another GPU, what one before told of the same copy of the model.
-func (s *sums) again(labels []byte) bool {
+// isDuplicate tells whether a series tells again, for another GPU, what one before told of the same copy of the model.
+func (s *pageSums) isDuplicate(labels []byte) bool {
 	tensor := label(labels, "tp_rank")
 	if len(tensor) == 0 {
 		return false
 	}
-	gpu := small(tensor)<<16 + small(label(labels, "pp_rank")) + 1
-	counted := &s.rank[small(label(labels, "dp_rank"))%uint32(len(s.rank))]
+	gpu := smallInt(tensor)<<16 + smallInt(label(labels, "pp_rank")) + 1
+	counted := &s.rank[smallInt(label(labels, "dp_rank"))%uint32(len(s.rank))]
 	if *counted == 0 {
 		*counted = gpu
 	}
 	return *counted != gpu
 }
 
-// small returns a number of at most three digits, 0 for anything else.
-func small(text []byte) uint32 {
+// smallInt returns a number of at most three digits, 0 for anything else.
+func smallInt(text []byte) uint32 {
 	n := uint32(0)
 	for _, c := range text {
 		if c < '0' || c > '9' || len(text) > 3 {
@@ -250,13 +250,13 @@ func small(text []byte) uint32 {
 	return n
 }
 
-// cut forgets what the last line told if the text breaks off in a line that may be of the same family: there may have been
+// dropCut forgets what the last line told if the text breaks off in a line that may be of the same family: there may have been
 // more to add. before is the text without that line, tail is what there is of it, which may be nothing.
-func (s *sums) cut(before, tail []byte) {
+func (s *pageSums) dropCut(before, tail []byte) {
 	last := bytes.TrimSuffix(before, []byte("\n"))
-	last, _ = nameOf(after(last[bytes.LastIndexByte(last, '\n')+1:], ' '))
-	tail = after(tail, ' ')
-	name, _ := nameOf(tail)
+	last, _ = splitName(trimBlanks(last[bytes.LastIndexByte(last, '\n')+1:], ' '))
+	tail = trimBlanks(tail, ' ')
+	name, _ := splitName(tail)
 	same := bytes.Equal(name, last) || len(name) == len(tail) && bytes.HasPrefix(last, tail)
 	if !same || !bytes.Equal(last, s.name) {
 		return
@@ -267,16 +267,16 @@ func (s *sums) cut(before, tail []byte) {
 }
 
 // finish makes the Load of the sums: of one engine, and of the targets.
-func (s *sums) finish() {
+func (s *pageSums) finish() {
 	l := s.load
-	for i := range s.fields[:targets] {
+	for i := range s.fields[:firstTarget] {
 		if f := s.fields[i].from; f != nil && (l.Engine == AnyEngine || f.engine < l.Engine) {
 			l.Engine = f.engine
 		}
 	}
 	for i := range s.fields {
 		field, from := Field(i), s.fields[i].from
-		if from == nil || from.engine != l.Engine && field < targets {
+		if from == nil || from.engine != l.Engine && field < firstTarget {
 			continue
 		}
 		v := s.fields[i].total
@@ -286,8 +286,8 @@ func (s *sums) finish() {
 		if !math.IsInf(v, 0) {
 			l.set(field, v)
 		}
-		if field >= targets && strings.HasSuffix(from.name, "_total") {
-			l.grows |= 1 << field
+		if field >= firstTarget && strings.HasSuffix(from.name, "_total") {
+			l.counters |= 1 << field
 		}
 	}
 	if _, ok := l.Value(MaxAdapters); !ok {

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestEngineNames(t *testing.T) {
-	for e := range engines {
+	for e := range engineCount {
 		if got, ok := EngineOf(e.String()); !ok || got != e {
 			t.Errorf("%v: %v %v", e, got, ok)
 		}
@@ -64,13 +64,13 @@ func TestMissing(t *testing.T) {
 		{"another engine", TGI, "vllm:num_requests_running 1\n", []string{"tgi_batch_current_size", "tgi_queue_size", "target"}},
 	} {
 		p := parser(t, c.engine, "target")
-		var l Load
+		var l Snapshot
 		p.Parse([]byte(c.text), &l)
 		if got := p.Missing(&l, wanted...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	var l Load
+	var l Snapshot
 	parser(t, AnyEngine).Parse([]byte("tgi_queue_size 1\n"), &l)
 	if got := parser(t, VLLM).Missing(&l, Running); !slices.Equal(got, []string{"vllm:num_requests_running"}) {
 		t.Errorf("asked for one engine, with the load of another: %q", got)
@@ -84,13 +84,13 @@ func TestTable(t *testing.T) {
 		if i > 0 && f.engine < families[i-1].engine {
 			t.Errorf("%s stands behind names of %v", f.name, families[i-1].engine)
 		}
-		if f.also && (families[i-1].field != f.field || families[i-1].engine != f.engine) {
+		if f.adds && (families[i-1].field != f.field || families[i-1].engine != f.engine) {
 			t.Errorf("%s is added to %s", f.name, families[i-1].name)
 		}
-		if f.engine == AnyEngine || f.engine >= engines || f.field >= targets || !validName(f.name) {
+		if f.engine == AnyEngine || f.engine >= engineCount || f.field >= firstTarget || !validName(f.name) {
 			t.Errorf("%+v", f)
 		}
-		key := f.String() + f.read + string(rune('a'+f.field))
+		key := f.String() + f.valueLabel + string(rune('a'+f.field))
 		if seen[key] {
 			t.Errorf("%s is there twice for one field", f.String())
 		}

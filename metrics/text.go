@@ -6,16 +6,16 @@ import (
 	"unsafe"
 )
 
-// after returns the text behind the blanks and the marks that it begins with.
-func after(text []byte, mark byte) []byte {
+// trimBlanks returns the text behind the blanks and the marks that it begins with.
+func trimBlanks(text []byte, mark byte) []byte {
 	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t' || text[0] == mark) {
 		text = text[1:]
 	}
 	return text
 }
 
-// nameOf returns the name at the beginning of a line, and what stands behind it.
-func nameOf(line []byte) (name, rest []byte) {
+// splitName returns the name at the beginning of a line, and what stands behind it.
+func splitName(line []byte) (name, rest []byte) {
 	end := 0
 	for end < len(line) && line[end] != '{' && line[end] != ' ' && line[end] != '\t' {
 		end++
@@ -23,9 +23,9 @@ func nameOf(line []byte) (name, rest []byte) {
 	return line[:end], line[end:]
 }
 
-// split takes the labels off what stands behind a name. It is not ok if they have no end.
-func split(text []byte) (labels, rest []byte, ok bool) {
-	text = after(text, ' ')
+// splitLabels takes the labels off what stands behind a name. It is not ok if they have no end.
+func splitLabels(text []byte) (labels, rest []byte, ok bool) {
+	text = trimBlanks(text, ' ')
 	if len(text) == 0 || text[0] != '{' {
 		return nil, text, true
 	}
@@ -34,7 +34,7 @@ func split(text []byte) (labels, rest []byte, ok bool) {
 		case '}':
 			return text[1:i], text[i+1:], true
 		case '"':
-			if i = closing(text, i+1); i < 0 {
+			if i = closingQuote(text, i+1); i < 0 {
 				return nil, nil, false
 			}
 		}
@@ -42,8 +42,8 @@ func split(text []byte) (labels, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// closing returns where the quotation mark is that ends the string which begins at i, -1 for nowhere.
-func closing(text []byte, i int) int {
+// closingQuote returns where the quotation mark is that ends the string which begins at i, -1 for nowhere.
+func closingQuote(text []byte, i int) int {
 	for ; i < len(text); i++ {
 		switch text[i] {
 		case '"':
@@ -62,12 +62,12 @@ func label(labels []byte, name string) []byte {
 		if eq < 0 {
 			return nil
 		}
-		key, _ := nameOf(after(labels[:eq], ','))
-		labels = after(labels[eq+1:], ' ')
+		key, _ := splitName(trimBlanks(labels[:eq], ','))
+		labels = trimBlanks(labels[eq+1:], ' ')
 		if len(labels) == 0 || labels[0] != '"' {
 			return nil
 		}
-		end := closing(labels, 1)
+		end := closingQuote(labels, 1)
 		if end < 0 {
 			return nil
 		}
@@ -81,7 +81,7 @@ func label(labels []byte, name string) []byte {
 
 // number reads the finite number that a text begins with; a time stamp or an exemplar may follow it.
 func number(text []byte) (float64, bool) {
-	text, _ = nameOf(after(text, ' '))
+	text, _ = splitName(trimBlanks(text, ' '))
 	text = bytes.TrimSuffix(text, []byte("\r"))
 	if n, ok := decimal(text); ok {
 		return n, true

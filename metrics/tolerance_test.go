@@ -76,7 +76,7 @@ func TestLines(t *testing.T) {
 		if !math.IsNaN(c.want) {
 			want[Running] = c.want
 		}
-		var l Load
+		var l Snapshot
 		p.Parse([]byte(before+c.line+"\n"+after), &l)
 		if got := found(&l); !maps.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", c.line, got, want)
@@ -86,7 +86,7 @@ func TestLines(t *testing.T) {
 
 func TestValuesOfTargets(t *testing.T) {
 	p := parser(t, TGI, "gauge", "requests", "vllm:gpu_cache_usage_perc", "sglang:num_queue_reqs", "vllm:num_preemptions", "huge")
-	var l Load
+	var l Snapshot
 	p.Parse([]byte(`
 gauge{a="1"} -2.5
 gauge{a="2"} 1
@@ -116,7 +116,7 @@ func TestTargetsOfParts(t *testing.T) {
 		"sglang:num_grammar_queue_reqs 5\n": {Waiting: 5, Target(0): 5},
 		"sglang:num_queue_reqs 6\n":         {Waiting: 6, Target(1): 6},
 	} {
-		var l Load
+		var l Snapshot
 		if p.Parse([]byte(text), &l); !maps.Equal(found(&l), want) {
 			t.Errorf("%q: got %v, want %v", text, found(&l), want)
 		}
@@ -124,7 +124,7 @@ func TestTargetsOfParts(t *testing.T) {
 }
 
 func TestShareOfTheCacheIsOneAtMost(t *testing.T) {
-	var l Load
+	var l Snapshot
 	for _, text := range []string{
 		"vllm:kv_cache_usage_perc 1.0000001\n",
 		"trtllm_kv_cache_used_blocks 11\ntrtllm_kv_cache_max_blocks 10\n",
@@ -152,7 +152,7 @@ func TestCutAnywhere(t *testing.T) {
 	}, "\n")
 	p := parser(t, AnyEngine, "vllm:request_success", "vllm:time_to_first_token_seconds_count")
 	for name, text := range map[string]string{"sample": text, "copies": copies} {
-		var whole, l Load
+		var whole, l Snapshot
 		p.Parse([]byte(text), &whole)
 		want := found(&whole)
 		for i := range text {
@@ -192,7 +192,7 @@ func TestCutBehindAFamily(t *testing.T) {
 		{"x 1\nvllm:num_requests_running", true},
 		{"# TYPE\nvllm:", true},
 	} {
-		var l Load
+		var l Snapshot
 		parser(t, AnyEngine).Parse([]byte("vllm:num_requests_running 3\n"+c.tail), &l)
 		if v, ok := l.Value(Running); ok != c.kept || ok && v != 3 || !l.Cut {
 			t.Errorf("%q: %v %v, want it kept: %v", c.tail, v, ok, c.kept)
@@ -218,7 +218,7 @@ func TestWhatIsNoMetrics(t *testing.T) {
 		"line ends":   strings.Repeat("\n", 1000),
 		"OpenMetrics": "# TYPE a counter\na_total 1\n# EOF\n",
 	} {
-		l := Load{Engine: VLLM, Loaded: Adapters{N: 3}}
+		l := Snapshot{Engine: VLLM, Loaded: Adapters{N: 3}}
 		l.set(Running, 3)
 		p.Parse([]byte(text), &l)
 		if got := found(&l); len(got) != 0 || l.Engine != AnyEngine || l.Loaded.N != 0 {
@@ -234,7 +234,7 @@ func TestSize(t *testing.T) {
 	line := "x" + strings.Repeat(" ", 1022) + "\n"
 	text := "tgi_queue_size 3\n" + strings.Repeat(line, MaxBytes/len(line)-1) + "tgi_batch_current_size 4\n"
 	end := len(text)
-	var l Load
+	var l Snapshot
 	parser(t, AnyEngine).Parse([]byte(text), &l)
 	if want := (values{Running: 4, Waiting: 3}); l.Cut || !maps.Equal(found(&l), want) {
 		t.Errorf("of %d bytes: %v, want %v", end, found(&l), want)
@@ -255,7 +255,7 @@ func TestSizeEndsWithALine(t *testing.T) {
 		"vllm:num_requests_running 2\n": {Waiting: 3},
 		"v":                             {Waiting: 3},
 	} {
-		var l Load
+		var l Snapshot
 		parser(t, AnyEngine).Parse([]byte(text+behind), &l)
 		if l.Cut != (behind != "") || !maps.Equal(found(&l), want) {
 			t.Errorf("with %q behind what is read: %v, cut %v; want %v", behind, found(&l), l.Cut, want)
@@ -270,7 +270,7 @@ func TestNoMemory(t *testing.T) {
 		"vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a\"} 1.7952478152460895e+09\nvllm:prompt_tokens_total " +
 			strings.Repeat("9", 60) + "x\n",
 	} {
-		var l Load
+		var l Snapshot
 		bytes := []byte(text)
 		if n := testing.AllocsPerRun(10, func() { p.Parse(bytes, &l) }); n != 0 {
 			t.Errorf("%.40q…: %v allocations", text, n)

@@ -31,7 +31,7 @@ func newGateway(t *testing.T, s *redisserver.Server, owner uint64) *gateway {
 	g := &gateway{t: t, conn: dial(t, s), local: memstore.New(kv, owner, storetest.TTL), held: map[lb.LeaseID]share{}}
 	g.store = redisclient.New(g.conn, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: kv})
 	g.FallbackStore = lb.NewFallbackStore(g.store, g.local)
-	g.Fell = func(err error) { g.fell = append(g.fell, redisclient.Cause(err)) }
+	g.OnFallback = func(err error) { g.fell = append(g.fell, redisclient.Cause(err)) }
 	return g
 }
 

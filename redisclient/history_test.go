@@ -138,7 +138,7 @@ func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
 	if h.rng.IntN(2) == 0 {
 		p = storetest.WithPrompt(p, h.rng.Float64(), storetest.Blocks(1, h.rng.Uint64N(2), h.rng.Uint64N(2)))
 	}
-	p.Unit, p.Tokens, p.Tie = lb.Unit(h.rng.IntN(2)), int64(h.rng.IntN(3000)), h.rng.Uint64()
+	p.Unit, p.Tokens, p.Random = lb.Unit(h.rng.IntN(2)), int64(h.rng.IntN(3000)), h.rng.Uint64()
 	a.asked[id] = true
 	calls := 0
 	a.Reserve(h.now, id, p, func(g lb.Grant, err error) {
@@ -152,7 +152,7 @@ func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
 			h.t.Fatalf("reservation %d after its release: %v", id, err)
 		case err == nil:
 			h.granted++
-			a.held[id] = share{p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached)}
+			a.held[id] = share{p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached)}
 			if h.rng.IntN(20) == 0 {
 				a.ForgetPrompt(h.now, id, p, p.Candidates[g.Index].Addr, h.rng.IntN(12))
 			}

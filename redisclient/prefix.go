@@ -59,7 +59,7 @@ func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
 // appendTerms appends what the request adds.
 func appendTerms(terms []byte, p *lb.Plan, tokens int64) []byte {
 	terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(float64(tokens)))
-	terms = binary.LittleEndian.AppendUint32(terms, uint32(p.Tie))
+	terms = binary.LittleEndian.AppendUint32(terms, uint32(p.Random))
 	terms = append(terms, byte(p.Unit))
 	return binary.LittleEndian.AppendUint32(terms, uint32(min(max(p.PerRequest, 0), math.MaxUint32)))
 }
@@ -67,7 +67,7 @@ func appendTerms(terms []byte, p *lb.Plan, tokens int64) []byte {
 // appendWorth appends what the prompt is worth where it is cached, and for how long that is remembered.
 func (sc *scope) appendWorth(terms []byte, now time.Duration, x *lb.Prefix) []byte {
 	terms = append(terms, byte(min(len(x.Blocks), maxBlocks)))
-	for _, f := range []float64{x.Credit, max(x.Wait, 0), float64(x.Bytes), float64(min(max(x.Tokens, 0), exactly))} {
+	for _, f := range []float64{x.Credit, max(x.CreditGrowth, 0), float64(x.Bytes), float64(min(max(x.Tokens, 0), exactly))} {
 		terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(f))
 	}
 	ttl := min(x.TTL, lb.MaxTTL)
@@ -106,8 +106,8 @@ func (s *Store) reservationOf(now time.Duration, sc *scope, v *view, id lb.Lease
 	terms := appendTerms(room[:0], p, min(max(p.Tokens, -exactly), exactly))
 	b = appendArg(b, sc.appendWorth(terms, now, x))
 	numbers := []func(int) uint32{func(i int) uint32 { return uint32(x.Blocks[i].End) }}
-	if x.Worth != nil {
-		numbers = append(numbers, func(i int) uint32 { return x.Worth[i] })
+	if x.CreditBytes != nil {
+		numbers = append(numbers, func(i int) uint32 { return x.CreditBytes[i] })
 	}
 	return scriptPrompt, appendChain(b, x, numbers...)
 }

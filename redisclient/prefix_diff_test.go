@@ -143,7 +143,7 @@ func (d *differential) prompt(f *field, p *lb.Plan) {
 	}
 	if d.rng.IntN(2) == 0 {
 		for _, b := range chain {
-			p.Prefix.Worth = append(p.Prefix.Worth, uint32(d.rng.IntN(b.End+1)))
+			p.Prefix.CreditBytes = append(p.Prefix.CreditBytes, uint32(d.rng.IntN(b.End+1)))
 		}
 	}
 	if d.rng.IntN(3) == 0 {
@@ -153,7 +153,7 @@ func (d *differential) prompt(f *field, p *lb.Plan) {
 		p.Prefix.Tokens = min(max(0, p.Tokens), p.Prefix.Tokens)
 	}
 	if d.rng.IntN(2) == 0 {
-		p.Prefix.Wait = []float64{0.01, 0.5, 1.0 / 3, 2}[d.rng.IntN(4)]
+		p.Prefix.CreditGrowth = []float64{0.01, 0.5, 1.0 / 3, 2}[d.rng.IntN(4)]
 	}
 	if d.rng.IntN(4) == 0 {
 		for range d.rng.IntN(5) {

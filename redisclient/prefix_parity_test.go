@@ -70,7 +70,7 @@ func (d *twins) step() {
 	c := d.prompt()
 	plan := storetest.WithPrompt(storetest.Even(d.addrs), 0.1+2*d.rng.Float64(), c.blocks)
 	plan.Prefix.IndexMemory = lb.IndexMemory{Local: 16 << 20, Remote: 16 << 20}
-	plan.Prefix.TTL, plan.Tie = time.Hour, d.rng.Uint64()
+	plan.Prefix.TTL, plan.Random = time.Hour, d.rng.Uint64()
 	addr, n := d.addrs[d.rng.IntN(len(d.addrs))], c.shared+d.rng.IntN(len(c.blocks)-c.shared+1)
 	if c.parent { // what is left behind blocks that nobody has any more is known again only if it is in the same page
 		n = len(c.blocks)

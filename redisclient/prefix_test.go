@@ -115,7 +115,7 @@ func TestBurst(t *testing.T) {
 			cached := 0
 			ask := func(n int) {
 				for i := range n {
-					plan.Tie = rand.Uint64()
+					plan.Random = rand.Uint64()
 					id := lb.LeaseID(len(went) + i)
 					owners[i%2].Reserve(0, id, plan, func(g lb.Grant, err error) {
 						if err != nil {
@@ -242,6 +242,6 @@ func TestPromptIsReservedOnce(t *testing.T) {
 		if first != want || second != want {
 			t.Errorf("repeated at %s: %q, %q; want %q", home, first, second, want)
 		}
-		wantLoads(t, w, map[string]lb.Load{home: {Requests: 1, Tokens: plan.Work(10)}})
+		wantLoads(t, w, map[string]lb.Load{home: {Requests: 1, Tokens: plan.AddedTokens(10)}})
 	})
 }

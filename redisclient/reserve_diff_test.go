@@ -271,7 +271,7 @@ func (d *differential) tokens() int64 {
 // reserve sends one reservation; its answer must be what lb.Choose says.
 func (d *differential) reserve(f *field, cs []lb.Candidate) {
 	p := lb.Plan{
-		Scope: f.scope, Candidates: cs, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(), Tie: d.rng.Uint64() >> d.rng.IntN(64),
+		Scope: f.scope, Candidates: cs, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(), Random: d.rng.Uint64() >> d.rng.IntN(64),
 	}
 	if d.rng.IntN(2) == 0 {
 		p.PerRequest = d.rng.Int64N(int64(1) << (1 + d.rng.IntN(32)))
@@ -294,7 +294,7 @@ func (d *differential) reserve(f *field, cs []lb.Candidate) {
 		if want.Cached > 0 {
 			d.warm++
 		}
-		g.addr, g.tokens = cs[want.Index].Addr, p.Work(want.Cached)
+		g.addr, g.tokens = cs[want.Index].Addr, p.AddedTokens(want.Cached)
 		want.Load = f.add(g, 1)
 		f.pages.note(p.Prefix.Blocks, endpointOf(g.addr), tickNow())
 	}

@@ -41,7 +41,7 @@ func TestViewsAreRuns(t *testing.T) {
 		}
 		granted := map[int]bool{}
 		for id := range lb.LeaseID(n) {
-			p.Tie = uint64(id) * 0x9e3779b9
+			p.Random = uint64(id) * 0x9e3779b9
 			store.Reserve(0, id, &p, func(g lb.Grant, err error) {
 				if err != nil {
 					t.Fatalf("%s: %v", c.name, err)

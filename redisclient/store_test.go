@@ -41,7 +41,7 @@ func (b *backend) NewOwner() lb.Store {
 		b.t.Fatal(err)
 	}
 	l := lb.NewFallbackStore(s, memstore.New(b.kv, b.owners, storetest.TTL))
-	l.Fell = func(err error) { b.t.Errorf("fell to the embedded store: %v", err) }
+	l.OnFallback = func(err error) { b.t.Errorf("fell to the embedded store: %v", err) }
 	return l
 }
 

@@ -155,7 +155,7 @@ func Warm(name string, credit float64) Maker {
 			panic(err)
 		}
 		policy, err := lb.New(name, lb.Config{
-			Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+			Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
 			Cache: lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
 		})
 		if err != nil {
@@ -178,7 +178,7 @@ func (p *warm) Choose(now time.Duration, r *Request) int {
 	l := &lease{planned: now, output: int64(min(float64(r.Answer), 2*math.Ceil(p.typical)))}
 	ask := lb.Request{
 		PromptTokens: int64(len(r.prompt) / 4), OutputTokens: l.output,
-		Blocks: r.blocks, PromptBytes: r.length, Tie: p.rng.Uint64(),
+		Blocks: r.blocks, PromptBytes: r.length, Random: p.rng.Uint64(),
 	}
 	plan, reason := p.policy.Plan(now, &ask, p.view)
 	if reason != lb.ReasonChosen {
@@ -193,8 +193,8 @@ func (p *warm) Choose(now time.Duration, r *Request) int {
 			panic(err)
 		}
 		server = p.places[plan.Candidates[g.Index].Addr]
-		l.work = plan.Work(g.Cached)
-		l.expected = int64(float64(ask.PromptTokens) * plan.Prefix.Share(g.Cached))
+		l.work = plan.AddedTokens(g.Cached)
+		l.expected = int64(float64(ask.PromptTokens) * plan.Prefix.Fraction(g.Cached))
 	})
 	return server
 }
@@ -210,10 +210,10 @@ func (p *warm) Last(now time.Duration, r *Request) {
 	p.store.Release(now, l.id)
 	p.typical *= math.Pow(min(max(float64(r.Answer)/p.typical, 0.25), 4), 1.0/16)
 	p.policy.Observe(now, lb.Outcome{
-		Addr: p.view.Endpoints[r.Server].Addr, Verdict: lb.Success, Planned: l.planned,
+		Addr: p.view.Endpoints[r.Server].Addr, Verdict: lb.Success, PlannedAt: l.planned,
 		PromptTokens: int64(len(r.prompt) / 4), ExpectedTokens: l.expected, CachedTokens: int64(r.job.Cached),
-		Source: r.blocks[0].Key,
-		Work:   l.work, TTFT: l.first, Duration: now - l.planned,
+		Source:        r.blocks[0].Key,
+		CountedTokens: l.work, TTFT: l.first, Duration: now - l.planned,
 	})
 }
 

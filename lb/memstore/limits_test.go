@@ -74,7 +74,7 @@ func BenchmarkReserveRelease(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				id++
-				plan.Tie = uint64(id)
+				plan.Random = uint64(id)
 				s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})
 				s.Release(time.Hour, id)
 			}

@@ -122,7 +122,7 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) (lb.Grant,
 		if matched != nil {
 			grant.Cached = matched[i]
 		}
-		tokens := p.Work(grant.Cached)
+		tokens := p.AddedTokens(grant.Cached)
 		grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + tokens}
 		return t, step{from: noRow, to: sc.rows[i], toTokens: tokens}, nil
 	})

@@ -244,7 +244,7 @@ func TestBurst(t *testing.T) {
 	together(stores, func(w int, s *memstore.Store) {
 		plan := storetest.Even(addrs)
 		for id := range lb.LeaseID(each) {
-			plan.Tie = uint64(id)*2654435761 + uint64(w)
+			plan.Random = uint64(id)*2654435761 + uint64(w)
 			s.Reserve(time.Hour, id, plan, func(_ lb.Grant, err error) {
 				if err != nil {
 					t.Errorf("worker %d: %v", w, err)

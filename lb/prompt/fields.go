@@ -171,8 +171,8 @@ func optionOf(name []byte) field {
 	return fieldOther
 }
 
-// longestField is the length of the longest name that fieldOf knows.
-const longestField = len("max_completion_tokens")
+// maxFieldName is the length of the longest name that fieldOf knows.
+const maxFieldName = len("max_completion_tokens")
 
 // key reads the key at pos and the colon behind it.
 func (s *scanner) key() status {
@@ -180,24 +180,24 @@ func (s *scanner) key() status {
 	if st := s.str(); st != proceed {
 		return st
 	}
-	name := s.body[s.begin : s.pos-1]
+	name := s.body[s.stringStart : s.pos-1]
 	switch {
 	case s.depth == 1:
-		s.media, s.from = false, 0
-		name = s.named(name)
+		s.inMedia, s.valueStart = false, 0
+		name = s.fieldName(name)
 		s.field = fieldOf(name)
-		s.picture = s.field == fieldOther && isMediaField(name)
-		if !s.see(s.field) {
+		s.mediaKey = s.field == fieldOther && isMediaField(name)
+		if !s.markSeen(s.field) {
 			return ambiguous
 		}
 	case s.depth == 2 && s.field >= fieldParameters:
-		if s.limit = limitIn(s.field, s.named(name)); !s.see(s.limit) {
+		if s.limit = limitIn(s.field, s.fieldName(name)); !s.markSeen(s.limit) {
 			return ambiguous
 		}
 	case s.field.isText():
-		s.media = isMedia(name)
-		s.picture = s.field != fieldTools && isPicture(name)
-		s.kind = string(name) == "type"
+		s.inMedia = isMedia(name)
+		s.mediaKey = s.field != fieldTools && isMediaContent(name)
+		s.isType = string(name) == "type"
 	}
 	c, st := s.next()
 	if st != proceed {
@@ -210,16 +210,16 @@ func (s *scanner) key() status {
 	return proceed
 }
 
-// named returns the name that a key stands for, the beginning of it if it is longer than any that counts.
-func (s *scanner) named(key []byte) []byte {
-	if s.saved == 0 {
+// fieldName returns the name that a key stands for, the beginning of it if it is longer than any that counts.
+func (s *scanner) fieldName(key []byte) []byte {
+	if s.escapeBytes == 0 {
 		return key
 	}
-	return unescape(s.name[:0], key, longestField)
+	return unescape(s.name[:0], key, maxFieldName)
 }
 
-// see notes that a field is there. It returns false if it was there before.
-func (s *scanner) see(f field) bool {
+// markSeen notes that a field is there. It returns false if it was there before.
+func (s *scanner) markSeen(f field) bool {
 	if f == fieldOther {
 		return true
 	}
@@ -237,19 +237,19 @@ func (s *scanner) text() status {
 	} else if st != proceed {
 		return st
 	}
-	s.shown()
+	s.noteMedia()
 	if !s.field.isText() || s.field == fieldTools {
 		return st
 	}
-	content := s.body[s.begin:end]
-	if s.kind && isMediaType(content) {
+	content := s.body[s.stringStart:end]
+	if s.isType && isMediaType(content) {
 		s.info.Media = true
 	}
 	switch {
 	case isDataURL(content):
 		s.info.Media = true
-	case !s.media:
-		s.texts[s.field-fieldMessages] += len(content) - s.saved
+	case !s.inMedia:
+		s.texts[s.field-fieldMessages] += len(content) - s.escapeBytes
 	}
 	return st
 }
@@ -294,18 +294,18 @@ func count(text []byte) int {
 
 // endField settles a field whose value was read, or has run out.
 func (s *scanner) endField() {
-	if s.field == fieldTools && s.from > 0 {
-		s.texts[fieldTools-fieldMessages] += s.pos - s.from
+	if s.field == fieldTools && s.valueStart > 0 {
+		s.texts[fieldTools-fieldMessages] += s.pos - s.valueStart
 	}
-	if s.field != fieldOther && s.from > 0 {
-		s.parts.spans[s.field] = span{s.from, s.pos}
+	if s.field != fieldOther && s.valueStart > 0 {
+		s.parts.spans[s.field] = span{s.valueStart, s.pos}
 	}
-	s.field, s.from = fieldOther, 0
+	s.field, s.valueStart = fieldOther, 0
 }
 
-// uncached tells by vLLM's rules whether the engine computes all of the prompt, because the likelihoods of its tokens are asked for.
+// bypassesCache tells by vLLM's rules whether the engine computes all of the prompt, because the likelihoods of its tokens are asked for.
 // Its chat completions take echo for that by itself.
-func (s *scanner) uncached() bool {
+func (s *scanner) bypassesCache() bool {
 	return s.firstOf(fieldPromptLogprobs) != 'n' || s.firstOf(fieldEcho) == 't' && (s.seen.has(fieldMessages) || s.firstOf(fieldLogprobs) != 'n')
 }
 

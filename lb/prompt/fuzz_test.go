@@ -84,7 +84,7 @@ func reference(body []byte) (want Info, twice, valid bool) {
 	}
 	want, _ = Scan(body, true) // for what encoding/json does not tell
 	want.Stream = stream
-	if want.N = 0; want.Shape.hasN() {
+	if want.N = 0; want.API.hasN() {
 		want.N = values[fieldN]
 	}
 	want.MaxTokens = referenceLimit(&want, values)
@@ -94,7 +94,7 @@ func reference(body []byte) (want Info, twice, valid bool) {
 // referenceLimit returns the limit that the values of the fields give. Which prompts of several are empty it does not
 // tell: then any limit is right that is no larger than those.
 func referenceLimit(info *Info, values map[field]int) int {
-	switch info.Shape {
+	switch info.API {
 	case Chat:
 		return cmp.Or(values[fieldMaxCompletionTokens], values[fieldMaxTokens])
 	case Completions, Anthropic:

@@ -66,7 +66,7 @@ func skip(v []byte, i int, steps *int) int {
 		case '{', '[':
 			depth++
 			i++
-			*steps += stepMark
+			*steps += markSteps
 			continue
 		case '}', ']':
 			depth--
@@ -77,7 +77,7 @@ func skip(v []byte, i int, steps *int) int {
 		default:
 			i = scalarEnd(v, i)
 		}
-		*steps += stepMark
+		*steps += markSteps
 		if depth == 0 {
 			return i
 		}

@@ -13,9 +13,9 @@ func isMedia(key []byte) bool {
 	return false
 }
 
-// isPicture says whether a key inside the prompt stands for media themselves: what the model reads then are tokens of
+// isMediaContent says whether a key inside the prompt stands for media themselves: what the model reads then are tokens of
 // which the bytes say nothing.
-func isPicture(key []byte) bool {
+func isMediaContent(key []byte) bool {
 	switch string(key) {
 	case "image", "images", "image_url", "input_audio", "audio", "audio_url", "video", "videos", "video_url", "file_url",
 		"file_data", "file_id", "b64_json", "media_type", "inlineData", "inline_data", "fileData":
@@ -49,9 +49,9 @@ func isDataURL(s []byte) bool {
 	return bytes.HasPrefix(s, []byte("data:")) && bytes.Contains(s[:min(len(s), longestType)], []byte(";base64,"))
 }
 
-// shown is called for a string or an object: if it is the value of a key of media, or in a list that is, there are
+// noteMedia is called for a string or an object: if it is the value of a key of media, or in a list that is, there are
 // media.
-func (s *scanner) shown() {
-	s.info.Media = s.info.Media || s.picture
-	s.picture = false
+func (s *scanner) noteMedia() {
+	s.info.Media = s.info.Media || s.mediaKey
+	s.mediaKey = false
 }

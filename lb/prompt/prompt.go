@@ -16,15 +16,15 @@ var (
 
 // Info is what a body says. What it does not say, or says in a value of the wrong type, is zero.
 type Info struct {
-	MaxTokens int // limit on the tokens of one answer
-	Stream    bool
-	N         int // answers asked for, in an API that has n
-	TextBytes int // bytes of text that the model reads, in UTF-8 and without escapes; media do not count
-	TokenIDs  int // tokens of a prompt given as numbers, on top of TextBytes
-	Shape     Shape
-	Media     bool // pictures, sound or files are part of the prompt: the number of its tokens does not follow from its bytes
-	Continued bool // so is what the server keeps: an earlier response, a conversation, or a prompt that is stored there
-	Uncached  bool // the engine computes all of the prompt, whatever is in its KV cache, because its likelihoods are asked for
+	MaxTokens   int // limit on the tokens of one answer
+	Stream      bool
+	N           int // answers asked for, in an API that has n
+	TextBytes   int // bytes of text that the model reads, in UTF-8 and without escapes; media do not count
+	TokenIDs    int // tokens of a prompt given as numbers, on top of TextBytes
+	API         API
+	Media       bool // pictures, sound or files are part of the prompt: the number of its tokens does not follow from its bytes
+	Stateful    bool // so is what the server keeps: an earlier response, a conversation, or a prompt that is stored there
+	BypassCache bool // the engine computes all of the prompt, whatever is in its KV cache, because its likelihoods are asked for
 }
 
 // maxCount bounds the numbers that are read, so that sums and products of them cannot overflow.
@@ -43,7 +43,7 @@ func Read(body []byte, complete bool) (Info, Parts, error) { return ReadAs(Unkno
 
 // ReadAs does what Read does for a request whose path names the API, or [Unknown]. It is ignored for a body that has no
 // prompt for that API.
-func ReadAs(path Shape, body []byte, complete bool) (Info, Parts, error) {
+func ReadAs(path API, body []byte, complete bool) (Info, Parts, error) {
 	s := scanner{body: body}
 	switch s.run() {
 	case malformed:
@@ -54,13 +54,13 @@ func ReadAs(path Shape, body []byte, complete bool) (Info, Parts, error) {
 		if complete {
 			return Info{}, Parts{}, ErrMalformed
 		}
-		s.parts.last = s.field
+		s.parts.cutField = s.field
 		s.endField()
-	case plenty:
-		s.parts.last = s.field
+	case tooMany:
+		s.parts.cutField = s.field
 		s.endField()
 		s.info.TextBytes = len(body) - s.pos
 	}
-	s.settle(path)
+	s.summarize(path)
 	return s.info, s.parts, nil
 }

@@ -19,7 +19,7 @@ const (
 	proceed   status = iota
 	done             // the request's closing bracket was read
 	ranOut           // the body ends before the value does; pos is its length
-	plenty           // there are more keys and values than are looked at
+	tooMany          // there are more keys and values than are looked at
 	malformed        // no JSON can go on like this
 	ambiguous        // a key that counts is there twice
 )
@@ -27,28 +27,28 @@ const (
 // scanner is one pass over a body. It keeps one bit per level instead of a stack, so that nesting costs neither calls
 // nor memory.
 type scanner struct {
-	body    []byte
-	pos     int
-	depth   int                     // of the innermost object or array; the request itself is 1
-	objects [maxDepth/64 + 1]uint64 // bit d: level d is an object
-	values  int                     // keys and values so far
-	begin   int                     // where the content of the last string begins
-	saved   int                     // bytes by which that content is longer than its text, because of escapes
+	body        []byte
+	pos         int
+	depth       int                     // of the innermost object or array; the request itself is 1
+	objects     [maxDepth/64 + 1]uint64 // bit d: level d is an object
+	values      int                     // keys and values so far
+	stringStart int                     // where the content of the last string begins
+	escapeBytes int                     // bytes by which that content is longer than its text, because of escapes
 
-	info    Info
-	parts   Parts
-	texts   [fieldContents - fieldMessages + 1]int // bytes of text in each field that has any
-	ids     [fieldContents - fieldMessages + 1]int // and tokens
-	limits  [fieldCount]int                        // values of the fields that limit the output
-	seen    fieldSet
-	field   field // the request's member that is being read
-	limit   field // the member of that, if it is a limit
-	from    int   // where the field's value begins, 0 before it does
-	media   bool  // the last key below the request's own stands for something that is no text
-	picture bool  // it stands for media, if its value is any
-	kind    bool  // it is the type of a part
-	nested  bool  // input holds objects
-	name    [longestField + utf8.UTFMax]byte
+	info         Info
+	parts        Parts
+	texts        [fieldContents - fieldMessages + 1]int // bytes of text in each field that has any
+	ids          [fieldContents - fieldMessages + 1]int // and tokens
+	limits       [fieldCount]int                        // values of the fields that limit the output
+	seen         fieldSet
+	field        field // the request's member that is being read
+	limit        field // the member of that, if it is a limit
+	valueStart   int   // where the field's value begins, 0 before it does
+	inMedia      bool  // the last key below the request's own stands for something that is no text
+	mediaKey     bool  // it stands for media, if its value is any
+	isType       bool  // it is the type of a part
+	inputObjects bool  // input holds objects
+	name         [maxFieldName + utf8.UTFMax]byte
 }
 
 // run scans the whole body.
@@ -63,7 +63,7 @@ func (s *scanner) run() status {
 	opened := true
 	for st == proceed {
 		if s.values++; s.values > maxValues {
-			return plenty
+			return tooMany
 		}
 		if opened {
 			opened, st = s.first()
@@ -127,13 +127,13 @@ func (s *scanner) member(c byte) (opened bool, st status) {
 			return false, st
 		}
 		if s.depth == 1 {
-			s.from = s.pos
+			s.valueStart = s.pos
 		}
 	}
 	switch c {
 	case '{':
-		s.nested = s.nested || s.field == fieldInput
-		s.shown()
+		s.inputObjects = s.inputObjects || s.field == fieldInput
+		s.noteMedia()
 		return true, s.open(true)
 	case '[':
 		return true, s.open(false)
@@ -207,7 +207,7 @@ func (s *scanner) open(object bool) status {
 
 func (s *scanner) close() status {
 	s.pos++
-	s.media, s.picture, s.kind = false, false, false
+	s.inMedia, s.mediaKey, s.isType = false, false, false
 	if s.depth--; s.depth == 0 {
 		return done
 	}

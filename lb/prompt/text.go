@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// text adds the content of a string, without its escapes if it has any.
-func (c *Chainer) text(content []byte, escaped bool) {
+// addText adds the content of a string, without its escapes if it has any.
+func (c *Chainer) addText(content []byte, escaped bool) {
 	if !escaped {
-		c.plain(content)
+		c.addPlain(content)
 		return
 	}
 	for len(content) > 0 && !c.full() {
@@ -17,17 +17,17 @@ func (c *Chainer) text(content []byte, escaped bool) {
 			n = len(content)
 		}
 		if n > 0 {
-			c.plain(content[:n])
+			c.addPlain(content[:n])
 		}
 		if content = content[n:]; len(content) > 0 {
-			content = c.escapes(content)
+			content = c.addEscapes(content)
 		}
 	}
-	c.at += plainLen(content)
+	c.length += plainLen(content)
 }
 
-// plain adds bytes that are text.
-func (c *Chainer) plain(p []byte) {
+// addPlain adds bytes that are text.
+func (c *Chainer) addPlain(p []byte) {
 	for {
 		n := bytes.IndexByte(p, escape)
 		if n < 0 || c.full() {
@@ -35,15 +35,15 @@ func (c *Chainer) plain(p []byte) {
 			return
 		}
 		c.add(p[:n])
-		c.mark(escape)
+		c.addMark(escape)
 		p = p[n+1:]
 	}
 }
 
-// escapes adds the characters that escapes stand for, and those in between as long as there are few, and returns what is
+// addEscapes adds the characters that escapes stand for, and those in between as long as there are few, and returns what is
 // behind them. Whole texts are made of escapes in some languages, so it takes many at once. Half an escape at the end of a
 // body that has run out is left out.
-func (c *Chainer) escapes(content []byte) (rest []byte) {
+func (c *Chainer) addEscapes(content []byte) (rest []byte) {
 	n, i := 0, 0
 	for i < len(content) && n <= len(c.decoded)-utf8.UTFMax {
 		if content[i] != '\\' {

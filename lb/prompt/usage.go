@@ -24,13 +24,13 @@ type Usage struct {
 // 2 KiB at most, and when it is complete goes backwards from its last bracket: how deep something is nested is known
 // from there, however much of the beginning was left out.
 type UsageReader struct {
-	usage   Usage
-	created int // tokens of the prompt that are cached from now on, in Anthropic's field for it
-	found   bool
-	read    bool // what was cached stands in Anthropic's field for it
-	form    form
-	cut     bool   // what tail begins with is not the beginning of the event or answer
-	tail    []byte // of the event or answer so far
+	usage       Usage
+	cacheWrites int // tokens of the prompt that are cached from now on, in Anthropic's field for it
+	found       bool
+	cacheReads  bool // what was cached stands in Anthropic's field for it
+	form        form
+	cut         bool   // what tail begins with is not the beginning of the event or answer
+	tail        []byte // of the event or answer so far
 }
 
 // form is how a response is written.
@@ -54,7 +54,7 @@ func (r *UsageReader) Read(part []byte) {
 		r.events(part)
 		return
 	}
-	r.hold(part)
+	r.keepTail(part)
 	if r.form == formUnknown && r.cut && hasBlankLine(r.tail) {
 		r.form = formEvents
 		text := r.tail
@@ -70,11 +70,11 @@ func (r *UsageReader) Skip() { r.tail, r.cut = r.tail[:0], true }
 // the last one counts.
 func (r *UsageReader) Usage(complete bool) (Usage, bool) {
 	if complete {
-		r.judge(r.tail)
+		r.readPart(r.tail)
 	}
 	u := r.usage
-	if r.read && u.Cached+r.created > u.Prompt {
-		u.Prompt += u.Cached + r.created
+	if r.cacheReads && u.Cached+r.cacheWrites > u.Prompt {
+		u.Prompt += u.Cached + r.cacheWrites
 	}
 	return u, r.found
 }
@@ -100,28 +100,28 @@ func formOf(part []byte) form {
 
 // events takes lines, or parts of them. Most parts are one event, and have no usage.
 func (r *UsageReader) events(text []byte) {
-	if n := len(text); n > 0 && len(r.tail) == 0 && !r.cut && text[n-1] == '\n' && !counts(text) {
+	if n := len(text); n > 0 && len(r.tail) == 0 && !r.cut && text[n-1] == '\n' && !mayHaveUsage(text) {
 		return
 	}
 	for {
 		end := bytes.IndexByte(text, '\n')
 		if end < 0 {
-			r.hold(text)
+			r.keepTail(text)
 			return
 		}
 		line := text[:end]
 		if len(r.tail) > 0 {
-			r.hold(line)
+			r.keepTail(line)
 			line = r.tail
 		}
-		r.judge(line)
+		r.readPart(line)
 		r.tail, r.cut = r.tail[:0], false
 		text = text[end+1:]
 	}
 }
 
-// hold keeps a part of an event or answer until the rest is there.
-func (r *UsageReader) hold(part []byte) {
+// keepTail keeps a part of an event or answer until the rest is there.
+func (r *UsageReader) keepTail(part []byte) {
 	if len(part) > 0 && r.tail == nil {
 		r.tail = make([]byte, 0, usageTail)
 	}
@@ -136,23 +136,23 @@ func (r *UsageReader) hold(part []byte) {
 
 var tokensSuffix, countSuffix = []byte(`_tokens"`), []byte(`TokenCount"`)
 
-// counts says whether there may be usage in the text. What a model writes has its quotes escaped.
-func counts(text []byte) bool {
+// mayHaveUsage says whether there may be usage in the text. What a model writes has its quotes escaped.
+func mayHaveUsage(text []byte) bool {
 	return bytes.Contains(text, tokensSuffix) || bytes.Contains(text, countSuffix)
 }
 
-// judge takes the usage of an event or answer that is complete.
-func (r *UsageReader) judge(text []byte) {
-	if !counts(text) {
+// readPart takes the usage of an event or answer that is complete.
+func (r *UsageReader) readPart(text []byte) {
+	if !mayHaveUsage(text) {
 		return
 	}
-	if at := r.place(text); at >= 0 {
-		r.take(text[at:])
+	if at := r.findUsage(text); at >= 0 {
+		r.readUsage(text[at:])
 	}
 }
 
-// take reads the object with the usage that text begins with.
-func (r *UsageReader) take(text []byte) {
+// readUsage reads the object with the usage that text begins with.
+func (r *UsageReader) readUsage(text []byte) {
 	var name []byte
 	details := false // of the prompt
 	for i, depth := 0, 0; i < len(text); {
@@ -175,7 +175,7 @@ func (r *UsageReader) take(text []byte) {
 		default:
 			end := scalarEnd(text, i)
 			counts := depth == 1 || depth == 2 && details && string(name) == "cached_tokens"
-			if n, ok := whole(text[i:end]); ok && counts {
+			if n, ok := tokenCount(text[i:end]); ok && counts {
 				r.set(name, n)
 			}
 			i = end
@@ -190,16 +190,16 @@ func (r *UsageReader) set(name []byte, n int) {
 	case "cached_tokens", "cachedContentTokenCount":
 		r.usage.Cached = n
 	case "cache_read_input_tokens":
-		r.usage.Cached, r.read = n, true
+		r.usage.Cached, r.cacheReads = n, true
 	case "cache_creation_input_tokens":
-		r.created = n
+		r.cacheWrites = n
 	case "completion_tokens", "output_tokens", "candidatesTokenCount":
 		r.usage.Output = n
 	}
 }
 
-// whole reads a number of tokens.
-func whole(text []byte) (n int, ok bool) {
+// tokenCount reads a number of tokens.
+func tokenCount(text []byte) (n int, ok bool) {
 	for _, c := range text {
 		if c-'0' > 9 || n >= maxCount/10 {
 			return 0, false

@@ -4,8 +4,8 @@ import "bytes"
 
 // Parts is where in a body the values of the fields are that a prompt is made of.
 type Parts struct {
-	spans [fieldCount]span
-	last  field // in whose value the body has run out
+	spans    [fieldCount]span
+	cutField field // in whose value the body has run out
 }
 
 type span struct{ from, to int }
@@ -53,47 +53,47 @@ var textFields = [...]field{
 	fieldTextInput, fieldContents,
 }
 
-// list adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is cut off, only
+// addList adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is cut off, only
 // what any continuation begins with is added.
-func (c *Chainer) list(f field, v []byte, cutOff bool) {
+func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 	if v[0] != '[' {
-		c.value(v, 0, span{}, cutOff)
+		c.addValue(v, 0, span{}, cutOff)
 		if !cutOff {
 			c.endMessage()
 		}
 		return
 	}
-	c.asked, c.answer = false, -1
+	c.questionLast, c.answerBlock = false, -1
 	for i := 1; i < len(v); {
 		if isSpace(v[i]) || v[i] == ',' || v[i] == ']' {
 			i++
 			continue
 		}
 		if c.full() {
-			c.at += plainLen(v[i:])
+			c.length += plainLen(v[i:])
 			return
 		}
 		if v[i]-'0' <= 9 {
-			i = c.scalar(v, i)
+			i = c.addScalar(v, i)
 			continue
 		}
 		whole := false
-		if i, whole = c.message(f, v, i, cutOff); whole {
+		if i, whole = c.addMessage(f, v, i, cutOff); whole {
 			c.endMessage()
 		}
 	}
 	if !cutOff {
 		c.endQuestion()
-		c.mark(']')
+		c.addMark(']')
 	}
 }
 
-// message adds the element of a list that begins at i: the role first, which templates print before the content. It returns the
+// addMessage adds the element of a list that begins at i: the role first, which templates print before the content. It returns the
 // place behind it, and whether that was all of a message, and no token.
-func (c *Chainer) message(f field, v []byte, i int, cutOff bool) (end int, whole bool) {
+func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, whole bool) {
 	if v[i] != '{' {
-		c.asked, c.answer = false, -1
-		end = c.value(v, i, span{}, cutOff)
+		c.questionLast, c.answerBlock = false, -1
+		end = c.addValue(v, i, span{}, cutOff)
 		return end, !(cutOff && end == len(v)) && (v[i] == '"' || v[i] == '[')
 	}
 	named, role, open := member(v, i, "role", &c.steps)
@@ -101,20 +101,20 @@ func (c *Chainer) message(f field, v []byte, i int, cutOff bool) (end int, whole
 		return len(v), false // the role, or the rest of it, may still come
 	}
 	by := c.speakerOf(f, v, i, role)
-	if by == model {
+	if by == answers {
 		c.endQuestion()
 	} else {
-		c.answer = -1
+		c.answerBlock = -1
 	}
-	c.mark('r')
+	c.addMark('r')
 	if role.to > 0 {
-		c.value(v[:role.to], role.from, span{}, false)
+		c.addValue(v[:role.to], role.from, span{}, false)
 	}
-	end = c.value(v, i, named, cutOff)
-	if by == model {
+	end = c.addValue(v, i, named, cutOff)
+	if by == answers {
 		c.endAnswer()
 	}
-	c.asked = by == asker
+	c.questionLast = by == asks
 	return end, !(cutOff && end == len(v))
 }
 
@@ -122,9 +122,9 @@ func (c *Chainer) message(f field, v []byte, i int, cutOff bool) (end int, whole
 type speaker uint8
 
 const (
-	other speaker = iota // one who instructs the model; or it is no message
-	asker                // a user or a tool, whom the model answers
-	model
+	instructs speaker = iota // one who instructs the model; or it is no message
+	asks                     // a user or a tool, whom the model answers
+	answers
 )
 
 // speakerOf tells who the message that begins at i is from by its role. The responses API has messages without one: they are
@@ -132,38 +132,38 @@ const (
 func (c *Chainer) speakerOf(f field, v []byte, i int, role span) speaker {
 	if role.to == 0 {
 		if f != fieldInput {
-			return other
+			return instructs
 		}
 		switch _, kind, _ := member(v, i, "type", &c.steps); {
 		case kind.to == 0:
-			return other
+			return instructs
 		case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
-			return asker
+			return asks
 		}
-		return model
+		return answers
 	}
 	name := v[role.from:role.to]
-	if len(name) <= longestName {
+	if len(name) <= maxPlainMedia {
 		c.name = nameIn(c.name[:0], name)
 		name = c.name
 	}
 	switch string(name) {
 	case "assistant", "model":
-		return model
+		return answers
 	case "system", "developer":
-		return other
+		return instructs
 	}
-	return asker
+	return asks
 }
 
-// value adds the value of any kind that begins at i, white space left out, and without what is in the given span: a member that
+// addValue adds the value of any kind that begins at i, white space left out, and without what is in the given span: a member that
 // was added before. It returns the place behind the value. What is there is valid JSON, but may be cut off.
-func (c *Chainer) value(v []byte, i int, without span, cutOff bool) (end int) {
+func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int) {
 	media := false // the last key stands for something that is no text
 	depth, last := 0, byte(':')
 	for i < len(v) {
 		if c.full() {
-			c.at += plainLen(v[i:])
+			c.length += plainLen(v[i:])
 			return len(v)
 		}
 		if i == without.from && i < without.to {
@@ -180,12 +180,12 @@ func (c *Chainer) value(v []byte, i int, without span, cutOff bool) (end int) {
 			last = b
 			continue
 		case '{', '[':
-			c.mark(b)
+			c.addMark(b)
 			media = false
 			depth++
 			i++
 		case '}', ']':
-			c.mark(b)
+			c.addMark(b)
 			media = false
 			depth--
 			i++
@@ -194,10 +194,10 @@ func (c *Chainer) value(v []byte, i int, without span, cutOff bool) (end int) {
 			if cutOff && end == len(v) && (last == '{' || last == ',' || media || isDataURL(content)) {
 				return end // it may be a key, or the beginning of something that is digested
 			}
-			media = c.str(content, escaped, media, isKey(v, end))
+			media = c.addString(content, escaped, media, isKey(v, end))
 			i = end
 		default:
-			i = c.scalar(v, i)
+			i = c.addScalar(v, i)
 		}
 		if last = b; depth == 0 {
 			return i
@@ -206,39 +206,39 @@ func (c *Chainer) value(v []byte, i int, without span, cutOff bool) (end int) {
 	return i
 }
 
-// scalar adds the number or literal that begins at i and returns the place behind it.
-func (c *Chainer) scalar(v []byte, i int) (end int) {
+// addScalar adds the number or literal that begins at i and returns the place behind it.
+func (c *Chainer) addScalar(v []byte, i int) (end int) {
 	end = scalarEnd(v, i)
-	c.mark('#')
-	c.steps += stepScalar - stepMark
+	c.addMark('#')
+	c.steps += scalarSteps - markSteps
 	c.add(v[i:end])
 	return end
 }
 
-// str adds a string. Media says that it is the value of a key that stands for something that is no text, and the result that it
+// addString adds a string. Media says that it is the value of a key that stands for something that is no text, and the result that it
 // is such a key itself, or that the next string is no text either.
-func (c *Chainer) str(content []byte, escaped, media, key bool) bool {
+func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 	switch {
 	case key:
-		c.mark('k')
-		c.text(content, escaped)
+		c.addMark('k')
+		c.addText(content, escaped)
 		return isMedia(content)
-	case len(content) > longestName && (media || isDataURL(content)):
-		c.digest(content)
+	case len(content) > maxPlainMedia && (media || isDataURL(content)):
+		c.addDigest(content)
 	default:
-		c.mark('"')
-		c.text(content, escaped)
+		c.addMark('"')
+		c.addText(content, escaped)
 	}
 	return media
 }
 
-// longestName is up to which length, in bytes, a URL or an id is added as it is.
-const longestName = 64
+// maxPlainMedia is up to which length, in bytes, a URL or an id is added as it is.
+const maxPlainMedia = 64
 
-// digest adds a digest in the place of a picture or a sound: its length says nothing of the work that it is.
-func (c *Chainer) digest(content []byte) {
-	c.media.Reset()
-	c.media.Write(content)
-	c.mark('d')
-	c.add(c.media.Sum(c.small[:0]))
+// addDigest adds a digest in the place of a picture or a sound: its length says nothing of the work that it is.
+func (c *Chainer) addDigest(content []byte) {
+	c.mediaHash.Reset()
+	c.mediaHash.Write(content)
+	c.addMark('d')
+	c.add(c.mediaHash.Sum(c.small[:0]))
 }

@@ -95,7 +95,7 @@ func (h *history) step() {
 func (h *history) reserve(o *owner) {
 	from := h.rng.IntN(6)
 	p := Even(h.addrs[from : from+2+h.rng.IntN(5)])
-	p.Unit, p.Tokens, p.Tie = lb.Unit(h.rng.IntN(2)), int64(h.rng.IntN(3000)), h.rng.Uint64()
+	p.Unit, p.Tokens, p.Random = lb.Unit(h.rng.IntN(2)), int64(h.rng.IntN(3000)), h.rng.Uint64()
 	h.next++
 	addr := h.must(o, h.next, p)
 	o.held[h.next] = held{addr, p.Tokens}

@@ -141,7 +141,7 @@ func testLeast(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(3)
 	p := Even(addrs)
 	for id := range lb.LeaseID(30) {
-		p.Tie = uint64(id) * 7919
+		p.Random = uint64(id) * 7919
 		before := w.Loads("llm", addrs)
 		addr, g, err := w.reserve(s, id, p)
 		if err != nil {
@@ -251,7 +251,7 @@ func testTies(t *testing.T, w *world) {
 	p, counts, seed := Even(addrs), map[string]float64{}, uint64(1)
 	for id := range lb.LeaseID(draws) {
 		seed = seed*6364136223846793005 + 1442695040888963407
-		p.Tie = seed >> 16
+		p.Random = seed >> 16
 		counts[w.must(s, id, p)]++
 		s.Release(w.now, id)
 	}
@@ -289,7 +289,7 @@ func testReserveTwice(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(4)
 	p := Even(addrs)
 	first := w.must(s, 1, p)
-	p.Tie = 3
+	p.Random = 3
 	if again := w.must(s, 1, p); again != first {
 		t.Fatalf("the same lease was granted %s and then %s", first, again)
 	}

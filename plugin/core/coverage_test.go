@@ -131,8 +131,8 @@ func TestManyRulesLearnTogether(t *testing.T) {
 			"prefix":{"table_bytes":65536,"cache_tokens":100000000}}}`, domain(i), 600+i))
 	}
 	d := startFake(t, 1, 1, `{"_rules_":[`+strings.Join(list, ",")+`]}`)
-	caches := func() *lb.Caches { return d.workers[0].vm.clusters[fakeCluster].caches }
-	var first *lb.Caches
+	caches := func() *lb.CacheTracker { return d.workers[0].vm.clusters[fakeCluster].caches }
+	var first *lb.CacheTracker
 	for round := range 4 {
 		for i := range rules {
 			d.talkTo(domain(i), i, 980)

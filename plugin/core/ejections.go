@@ -79,6 +79,6 @@ func (v *VM) exchangeEjections(now time.Duration) {
 		return
 	}
 	for _, cl := range changed {
-		cl.health.Exported()
+		cl.health.ConfirmExport()
 	}
 }

@@ -96,8 +96,8 @@ func (v *VM) addPage(now time.Duration, j *ScrapeJob, addr string, page []byte, 
 		return false
 	}
 	if result == ScrapeOK {
-		p.Parse(page, &r.Load)
-		if r.Engine == metrics.AnyEngine && !tellsAny(&r.Load, len(j.targets)) {
+		p.Parse(page, &r.Snapshot)
+		if r.Engine == metrics.AnyEngine && !tellsAny(&r.Snapshot, len(j.targets)) {
 			result = ScrapeUnreadable
 		}
 	}
@@ -116,7 +116,7 @@ func (v *VM) addPage(now time.Duration, j *ScrapeJob, addr string, page []byte, 
 	if j.config.Engines.Order == "default" {
 		wanted = append(wanted, metrics.KVUse)
 	}
-	if missing := p.Missing(&r.Load, wanted...); len(missing) > 0 {
+	if missing := p.Missing(&r.Snapshot, wanted...); len(missing) > 0 {
 		v.logFault(now, j.cluster, addr+" does not tell "+strings.Join(missing, ", "))
 	}
 	return true
@@ -134,7 +134,7 @@ func faultOf(result string, c *config.Config) string {
 }
 
 // tellsAny says whether a load has one of the first n targets.
-func tellsAny(l *metrics.Load, n int) bool {
+func tellsAny(l *metrics.Snapshot, n int) bool {
 	for i := range n {
 		if _, ok := l.Value(metrics.Target(i)); ok {
 			return true
@@ -274,7 +274,7 @@ func (h *pendingSamples) mergeInto(all *discovery.Readings, now time.Duration) {
 		switch {
 		case r.ScrapedAt > known.ScrapedAt:
 			if known.At > r.At { // a load report came meanwhile
-				r.Load.UpdateReport(&known.Load)
+				r.Snapshot.UpdateReport(&known.Snapshot)
 				r.At, r.Inflight, r.Counted = known.At, known.Inflight, known.Counted
 			}
 			r.FreshAt = max(r.FreshAt, known.FreshAt)
@@ -289,9 +289,9 @@ func (h *pendingSamples) mergeInto(all *discovery.Readings, now time.Duration) {
 		if r.At <= known.At {
 			continue
 		}
-		l := known.Load
-		l.Update(&r.Load)
-		r.Load, r.Page, r.ScrapedAt = l, known.Page, known.ScrapedAt
+		l := known.Snapshot
+		l.Update(&r.Snapshot)
+		r.Snapshot, r.Page, r.ScrapedAt = l, known.Page, known.ScrapedAt
 		all.By[addr] = r
 	}
 	for addr, r := range all.By {
@@ -346,7 +346,7 @@ func (v *VM) gaugeEngines(now time.Duration, cl *cluster) {
 func (v *VM) addReport(now time.Duration, c *config.Config, cluster, addr, value string) {
 	r := lb.EngineSample{At: now, FreshAt: now}
 	r.Inflight, r.Counted = v.loadAt(c, cluster, addr)
-	if !metrics.ParseORCA([]byte(value), &r.Load) {
+	if !metrics.ParseORCA([]byte(value), &r.Snapshot) {
 		v.logFault(now, cluster, addr+" reports its load in a form that cannot be read: want TEXT or JSON, with num_requests_waiting or kv_cache_usage_perc")
 		return
 	}

@@ -160,7 +160,7 @@ func TestFaultsAreLoggedOnce(t *testing.T) {
 
 func TestSamplesMerge(t *testing.T) {
 	const addr, other = "10.0.0.1:8000", "10.0.0.2:8000"
-	load := func(text string) (l metrics.Load) {
+	load := func(text string) (l metrics.Snapshot) {
 		p, err := metrics.New(metrics.AnyEngine)
 		if err != nil {
 			t.Fatal(err)
@@ -169,18 +169,18 @@ func TestSamplesMerge(t *testing.T) {
 		return l
 	}
 	now := time.Hour
-	known := lb.EngineSample{Load: load(vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second, FreshAt: now - 2*time.Second, Page: 77, Counted: true}
+	known := lb.EngineSample{Snapshot: load(vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second, FreshAt: now - 2*time.Second, Page: 77, Counted: true}
 	at := func(r lb.EngineSample, at, seen time.Duration) lb.EngineSample {
 		if r.At, r.FreshAt = at, seen; r.ScrapedAt > 0 {
 			r.ScrapedAt = at
 		}
 		return r
 	}
-	newer := lb.EngineSample{Load: load(vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
-	report := lb.EngineSample{Load: load("vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
+	newer := lb.EngineSample{Snapshot: load(vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
+	report := lb.EngineSample{Snapshot: load("vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
 	completed := report
-	completed.Page, completed.ScrapedAt, completed.Load = known.Page, known.ScrapedAt, known.Load
-	completed.Update(&report.Load)
+	completed.Page, completed.ScrapedAt, completed.Snapshot = known.Page, known.ScrapedAt, known.Snapshot
+	completed.Update(&report.Snapshot)
 	for name, c := range map[string]struct {
 		h    pendingSamples
 		want map[string]lb.EngineSample

@@ -65,7 +65,7 @@ func (e *Envoy) View(now time.Duration, cluster string, c *config.Config) *lb.Vi
 		_, _ = list.WriteString(e.Addr + "\n")
 		v.Endpoints = append(v.Endpoints, lb.Endpoint{Addr: e.Addr, Weight: e.Weight})
 	}
-	v.Source = list.Sum64() | 1
+	v.ListID = list.Sum64() | 1
 	e.static.put(now, key, v)
 	return v
 }

@@ -58,7 +58,7 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 		tokens *= float64(max(size, w.seen)) / float64(w.seen)
 	}
 	promptTokens = int64(min(tokens, most))
-	if w.info.Shape == prompt.Embeddings || w.info.Shape == prompt.Rerank {
+	if w.info.API == prompt.Embeddings || w.info.API == prompt.Rerank {
 		return promptTokens, 0
 	}
 	typical := min(math.Ceil(w.typical.output), most)
@@ -75,7 +75,7 @@ func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 	w.sampled = s.cluster.readsNextAnswer()
 	s.cluster.requests++
 	if p := s.chain; p != nil {
-		r.Blocks, r.PromptBytes, r.Uncached = p.blocks, p.length+max(0, size-w.seen), p.uncached
+		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+max(0, size-w.seen), p.uncached
 	}
 	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
 	s.streams = w.info.Stream
@@ -141,7 +141,7 @@ func (s *Stream) amendWork() {
 	if s.addr == s.chosen {
 		cached = s.reservation.grant.Cached
 	}
-	tokens := plan.Work(cached)
+	tokens := plan.AddedTokens(cached)
 	if 4*max(tokens-s.tokens, s.tokens-tokens) > s.tokens {
 		s.tokens = tokens
 		s.store.Amend(s.now(), s.id, "", tokens)

@@ -32,8 +32,8 @@ func TestEstimate(t *testing.T) {
 		{"a limit beyond reason", prompt.Info{TextBytes: 4000, MaxTokens: 1 << 30, N: 1 << 30}, 4100, 4100, 1000, 512},
 		{"a prompt beyond reason", prompt.Info{TextBytes: 1 << 20, MaxTokens: 10}, 1 << 20, 1 << 40, 5000, 0},
 		{"nearly as much as may be", prompt.Info{TextBytes: 4 * 4900}, 4 * 4900, 4 * 4900, 4900, 100},
-		{"embeddings generate nothing", prompt.Info{TextBytes: 40, Shape: prompt.Embeddings}, 60, 60, 10, 0},
-		{"rerank generates nothing", prompt.Info{TextBytes: 40, Shape: prompt.Rerank, MaxTokens: 5}, 60, 60, 10, 0},
+		{"embeddings generate nothing", prompt.Info{TextBytes: 40, API: prompt.Embeddings}, 60, 60, 10, 0},
+		{"rerank generates nothing", prompt.Info{TextBytes: 40, API: prompt.Rerank, MaxTokens: 5}, 60, 60, 10, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := work{info: tc.info, seen: tc.seen, typical: models{}.typical(modelKey{guess: guessOf(c)})}

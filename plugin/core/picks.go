@@ -16,7 +16,7 @@ func (v *VM) exchangeShares(now time.Duration) {
 		}
 		all := cl.shares.Export(now, raw)
 		if len(all) > 0 && v.gw.KV().Set(keyShares+cl.name, all, cas) == nil {
-			cl.shares.Exported(all)
+			cl.shares.ConfirmExport(all)
 		}
 	}
 }

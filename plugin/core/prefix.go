@@ -21,7 +21,7 @@ type promptChain struct {
 	blocks   []prompt.Block
 	length   int // of the prompt, in the unit of the blocks' ends
 	planned  time.Duration
-	shape    prompt.Shape
+	shape    prompt.API
 	uncached bool    // the endpoint does not read its cache for it
 	whole    bool    // all of the prompt was seen
 	cached   float64 // share of the prompt that the endpoint was taken to have in its cache
@@ -39,19 +39,19 @@ func (s *Stream) chainPrompt(body []byte, info *prompt.Info, parts *prompt.Parts
 	if s.cfg.Prefix.TenantHeader != "" { // those that have none are one
 		chainer.Claim(blocks, tenant)
 	}
-	whole = whole && !info.Continued
+	whole = whole && !info.Stateful
 	s.chain = &promptChain{
 		blocks: slices.Clone(blocks), length: length, planned: s.plugin.vm.now(),
-		shape: s.shape(info), uncached: info.Uncached, whole: whole,
+		shape: s.shape(info), uncached: info.BypassCache, whole: whole,
 	}
 }
 
 // shape returns which API the request is for. Where bodies can be alike the path decides, as it does for the model
 // server.
-func (s *Stream) shape(info *prompt.Info) prompt.Shape { return cmp.Or(s.pathShape(), info.Shape) }
+func (s *Stream) shape(info *prompt.Info) prompt.API { return cmp.Or(s.pathShape(), info.API) }
 
 // pathShape returns which API the path names, if it is one of those whose bodies can be alike.
-func (s *Stream) pathShape() prompt.Shape {
+func (s *Stream) pathShape() prompt.API {
 	path, _, _ := strings.Cut(strings.TrimSuffix(s.traits.header(":path"), ","), "?")
 	switch {
 	case strings.HasSuffix(path, "/messages"):

@@ -129,8 +129,8 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 func TestShape(t *testing.T) {
 	for _, c := range []struct {
 		path string
-		body prompt.Shape
-		want prompt.Shape
+		body prompt.API
+		want prompt.API
 	}{
 		{"/v1/chat/completions", prompt.Chat, prompt.Chat},
 		{"/v1/chat/completions?x=/messages", prompt.Anthropic, prompt.Chat},
@@ -143,7 +143,7 @@ func TestShape(t *testing.T) {
 		{"", prompt.Responses, prompt.Responses},
 	} {
 		s := &Stream{traits: traits{headers: [][2]string{{":path", c.path}}}}
-		if got := s.shape(&prompt.Info{Shape: c.body}); got != c.want {
+		if got := s.shape(&prompt.Info{API: c.body}); got != c.want {
 			t.Errorf("%q with shape %d: %d, want %d", c.path, c.body, got, c.want)
 		}
 	}

@@ -71,15 +71,15 @@ func TestPressureIsLearned(t *testing.T) {
 		t.Fatalf("%d plans and %d outcomes, want %d", len(r.plans), len(r.outcomes), rounds*at)
 	}
 	for i, o := range r.outcomes {
-		if want := r.plans[i].Work(0); want <= 0 || o.Work != want {
-			t.Errorf("request %d: %d tokens of work, want the %d of its plan", i, o.Work, want)
+		if want := r.plans[i].AddedTokens(0); want <= 0 || o.CountedTokens != want {
+			t.Errorf("request %d: %d tokens of work, want the %d of its plan", i, o.CountedTokens, want)
 		}
 		if (o.TTFT-first).Abs() > tickPeriod || (o.Duration-o.TTFT-rest).Abs() > tickPeriod {
 			t.Errorf("request %d: the first part after %v, the end after %v, want %v and %v", i, o.TTFT, o.Duration, first, first+rest)
 		}
 	}
 	last := r.plans[len(r.plans)-1]
-	if wait := last.Prefix.Wait; r.plans[0].Prefix.Wait != 0 || wait < 0.5 || last.PerRequest <= 0 {
+	if wait := last.Prefix.CreditGrowth; r.plans[0].Prefix.CreditGrowth != 0 || wait < 0.5 || last.PerRequest <= 0 {
 		t.Errorf("requests in flight raise the credit by %.2f each, and cost %d tokens", wait, last.PerRequest)
 	}
 	d.drained()
@@ -101,7 +101,7 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 	if len(r.outcomes) != 2 {
 		t.Fatalf("%d outcomes, want 2", len(r.outcomes))
 	}
-	if o := r.outcomes[0]; o.Work <= 0 || o.TTFT != 0 || o.Duration != 0 {
+	if o := r.outcomes[0]; o.CountedTokens <= 0 || o.TTFT != 0 || o.Duration != 0 {
 		t.Errorf("at once: %+v, want work and no times", o)
 	}
 	if o := r.outcomes[1]; o.TTFT <= 0 || o.TTFT > tickPeriod || o.Duration < time.Second-tickPeriod {
@@ -117,8 +117,8 @@ func TestOutcomeHasTimes(t *testing.T) {
 		change func(s *Stream)
 		want   lb.Outcome
 	}{
-		{"in parts", func(*Stream) {}, lb.Outcome{Work: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *Stream) { s.first = 0 }, lb.Outcome{Work: 90}},
+		{"in parts", func(*Stream) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
+		{"in one piece", func(s *Stream) { s.first = 0 }, lb.Outcome{CountedTokens: 90}},
 		{"retried", func(s *Stream) { s.addr = "b" }, lb.Outcome{}},
 		{"without a prompt", func(s *Stream) { s.chain = nil }, lb.Outcome{}},
 	} {

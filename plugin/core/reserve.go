@@ -92,9 +92,9 @@ func (s *Stream) finishReservation() Action {
 		return s.pass(lb.ReasonStoreError)
 	}
 	s.phase, s.load = phaseLeased, s.reservation.grant.Load.Requests
-	s.tokens = s.reservation.plan.Work(s.reservation.grant.Cached)
+	s.tokens = s.reservation.plan.AddedTokens(s.reservation.grant.Cached)
 	if s.chain != nil && !s.chain.uncached {
-		s.chain.cached = s.reservation.plan.Prefix.Share(s.reservation.grant.Cached)
+		s.chain.cached = s.reservation.plan.Prefix.Fraction(s.reservation.grant.Cached)
 	}
 	s.chosen = s.reservation.plan.Candidates[s.reservation.grant.Index].Addr
 	s.addr = s.chosen
@@ -172,7 +172,7 @@ func others(p *lb.Plan, chosen int) []string {
 	for _, same := range [2]bool{true, false} {
 		for i := 1; i < len(p.Candidates) && len(out) < most; i++ {
 			// The plan's random bits were used up by the tie; rotating them by the index is enough here.
-			at := (chosen + 1 + (i-1+int(p.Tie>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
+			at := (chosen + 1 + (i-1+int(p.Random>>33))%(len(p.Candidates)-1)) % len(p.Candidates)
 			if c := &p.Candidates[at]; (c.Tier == p.Candidates[chosen].Tier) == same {
 				out = append(out, c.Addr)
 			}

@@ -71,7 +71,7 @@ func (v *VM) connectRedis(now time.Duration, c *config.Config) *redisStore {
 			Scope: c.Redis.Scope,
 		})
 		sh.fallback = lb.NewFallbackStore(sh.remote, v.store)
-		sh.fallback.Fell = func(why error) { v.countFallback(sh, why) }
+		sh.fallback.OnFallback = func(why error) { v.countFallback(sh, why) }
 		v.redis[t] = sh
 	}
 	sh.named, sh.login = true, c.Redis

@@ -226,7 +226,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 // inspected takes over what is known of a body, all of which was seen or not.
 func (s *Stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	s.work = work{info: *info, seen: len(body), model: s.modelKeyOf(body, parts)}
-	if whole && !info.Media && !info.Continued && info.Shape != prompt.Unknown {
+	if whole && !info.Media && !info.Stateful && info.API != prompt.Unknown {
 		s.work.text = info.TextBytes
 	}
 	if s.cfg.Policy == config.PrefixCache {
@@ -274,9 +274,9 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	case err != nil:
 		return s.pass(lb.ReasonConfigInvalid)
 	}
-	s.cluster.views[view.Source] = view
+	s.cluster.views[view.ListID] = view
 	s.demandMetrics()
-	r := lb.Request{Tie: v.gw.Random(), Model: s.model}
+	r := lb.Request{Random: v.gw.Random(), Model: s.model}
 	switch {
 	case s.cfg.Unit == "tokens":
 		s.estimateWork(&r, size, ended)

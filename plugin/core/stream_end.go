@@ -64,12 +64,12 @@ func (s *Stream) followServed() {
 		had = s.reservation.grant.Cached
 	}
 	s.forgetPrompt(had)
-	s.tokens = s.reservation.plan.Work(0)
+	s.tokens = s.reservation.plan.AddedTokens(0)
 	s.store.Amend(s.now(), s.id, served, s.tokens)
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
 		moved := lb.Outcome{}
-		s.completeOutcome(now, lb.Moved, &moved)
+		s.completeOutcome(now, lb.Retried, &moved)
 		s.policy.Observe(now, moved)
 	}
 	s.addr = served
@@ -143,7 +143,7 @@ func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
 	if s.chain == nil || s.addr != s.chosen || s.cfg.Shadow {
 		return
 	}
-	o.Work = s.reservation.plan.Work(s.reservation.grant.Cached)
+	o.CountedTokens = s.reservation.plan.AddedTokens(s.reservation.grant.Cached)
 	if s.first > 0 {
 		o.TTFT, o.Duration = s.first, now-s.chain.planned
 	}
@@ -226,7 +226,7 @@ func answered(status int) lb.Verdict {
 	case status < 400:
 		return lb.Success
 	case status < 500:
-		return lb.Refused
+		return lb.Rejected
 	}
 	return lb.Failure
 }

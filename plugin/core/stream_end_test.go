@@ -18,8 +18,8 @@ func TestVerdict(t *testing.T) {
 		want     lb.Verdict
 	}{
 		{200, true, "via_upstream", lb.Success},
-		{404, true, "via_upstream", lb.Refused},
-		{400, true, "", lb.Refused},
+		{404, true, "via_upstream", lb.Rejected},
+		{400, true, "", lb.Rejected},
 		{408, true, "via_upstream", lb.Neutral},
 		{501, true, "via_upstream", lb.Neutral}, // what the request asks for is not to be had
 		{505, true, "via_upstream", lb.Neutral},

@@ -15,7 +15,7 @@ func TestRetriesStayInTheTier(t *testing.T) {
 		{Addr: "a0", Tier: 0}, {Addr: "b0", Tier: 1}, {Addr: "a1", Tier: 0}, {Addr: "b1", Tier: 1}, {Addr: "b2", Tier: 1}, {Addr: "c0", Tier: 2},
 	}}
 	for tie := range uint64(64) {
-		p.Tie = tie << 33
+		p.Random = tie << 33
 		got := others(p, 3)
 		slices.Sort(got)
 		if !slices.Equal(got, []string{"b0", "b2"}) {

@@ -74,7 +74,7 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 	}
 	w := &s.work
 	u.Output /= max(1, w.info.N) // reported for all answers together
-	if !s.complete || w.info.N > 1 && w.info.Shape == prompt.Unknown {
+	if !s.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
 	s.cluster.usagesRead++
@@ -86,8 +86,8 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 // Nothing was expected where another endpoint served than the chosen one, or where only a part of the prompt was seen.
 // Usage in answers that broke off only shows that the endpoint reports.
 func (s *Stream) compareCached(p *promptChain, u prompt.Usage, o *lb.Outcome) {
-	o.Planned, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
-	o.Shape, o.Source = p.shape, p.source()
+	o.PlannedAt, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
+	o.API, o.Source = p.shape, p.source()
 	if s.addr == s.chosen && s.complete && p.whole {
 		o.ExpectedTokens = int64(p.cached * float64(u.Prompt))
 	}

@@ -57,9 +57,9 @@ type cluster struct {
 	name       string
 	views      map[uint64]*lb.View // the latest of each source
 	health     *lb.Health
-	caches     *lb.Caches
+	caches     *lb.CacheTracker
 	engines    *lb.Engines
-	shares     *lb.Shares
+	shares     *lb.RequestShares
 	policies   map[*config.Config]lb.Policy
 	gauges     map[string]bool // endpoints with gauges
 	tokens     bool            // a configuration in force counts tokens
@@ -189,7 +189,7 @@ func (v *VM) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 			return nil, nil, errClusters
 		}
 		cl = &cluster{
-			name: name, health: lb.NewHealth(), caches: lb.NewCaches(), engines: lb.NewEngines(), shares: lb.NewShares(),
+			name: name, health: lb.NewHealth(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(), shares: lb.NewRequestShares(),
 			policies: map[*config.Config]lb.Policy{}, gauges: map[string]bool{}, answering: map[string]int{},
 			streams: map[*Stream]struct{}{}, views: map[uint64]*lb.View{},
 		}
@@ -230,7 +230,7 @@ func configOf(c *config.Config, cl *cluster) lb.Config {
 
 func engineOf(c *config.Config) lb.EngineConfig {
 	e := &c.Engines
-	order := map[string]lb.Order{"least": lb.LeastTarget, "most": lb.MostTarget}[e.Order]
+	order := map[string]lb.Order{"least": lb.LowestTarget, "most": lb.HighestTarget}[e.Order]
 	return lb.EngineConfig{
 		Order: order, Target: e.Target, StaleAfter: e.StaleAfter, Learn: e.Learn, RateLimit: e.ShareLimit,
 		Weights: lb.EngineWeights{Running: e.RunningCost, Queue: e.QueueCost, KVCache: e.KVCacheCost, LoRA: e.LoRACost},

@@ -272,7 +272,7 @@ func TestOthers(t *testing.T) {
 		seen := map[string]int{}
 		for chosen := range addrs {
 			for tie := range uint64(64) {
-				got := others(&lb.Plan{Candidates: addrs, Tie: tie << 33}, chosen)
+				got := others(&lb.Plan{Candidates: addrs, Random: tie << 33}, chosen)
 				if len(got) != min(2, n-1) || slices.Contains(got, addrs[chosen].Addr) || len(got) == 2 && got[0] == got[1] {
 					t.Fatalf("%d candidates, %s chosen: %v", n, addrs[chosen].Addr, got)
 				}

@@ -44,7 +44,7 @@ func (r *Readings) Append(dst []byte) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, e.Page)
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Inflight.Requests))
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Inflight.Tokens))
-		dst = e.Load.Append(dst)
+		dst = e.Snapshot.Append(dst)
 	}
 	return dst
 }
@@ -64,7 +64,7 @@ func ParseReadings(b []byte) (Readings, error) {
 		e := lb.EngineSample{At: time.Duration(d.int64()), ScrapedAt: time.Duration(d.int64()), FreshAt: time.Duration(d.int64()), Counted: d.byte() == 1}
 		e.Page = uint64(d.int64())
 		e.Inflight = lb.Load{Requests: d.int64(), Tokens: d.int64()}
-		rest, ok := e.Load.Read(b[len(b)-len(d.src):])
+		rest, ok := e.Snapshot.Read(b[len(b)-len(d.src):])
 		if !ok || addr == "" {
 			d.broken = true
 			break

@@ -24,7 +24,7 @@ func someReadings(t testing.TB) Readings {
 		"10.0.0.2:80":   "",
 	} {
 		e := lb.EngineSample{At: time.Second, FreshAt: 2 * time.Second, Counted: addr != "10.0.0.2:80", Inflight: lb.Load{Requests: 4, Tokens: 1 << 40}}
-		p.Parse([]byte(text), &e.Load)
+		p.Parse([]byte(text), &e.Snapshot)
 		r.By[addr] = e
 	}
 	return r

@@ -98,7 +98,7 @@ func (c *crowd) fill(s *redisclient.Store, plan lb.Plan) error {
 	held := 0
 	const depth = 250
 	for id := 1; id <= c.leases; id++ {
-		plan.Tie = uint64(id)
+		plan.Random = uint64(id)
 		s.Reserve(c.conn.now(), lb.LeaseID(id), &plan, func(_ lb.Grant, err error) {
 			failed = errors.Join(failed, err)
 			held++

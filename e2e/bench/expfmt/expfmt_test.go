@@ -67,7 +67,7 @@ func check(t *testing.T, text []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var l metrics.Load
+		var l metrics.Snapshot
 		p.Parse(text, &l)
 		got, found := l.Value(metrics.Target(0))
 		if strings.HasSuffix(name, "usage_perc") { // a share: the mean of its series
@@ -161,7 +161,7 @@ func BenchmarkWarmgate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var l metrics.Load
+	var l metrics.Snapshot
 	each(b, func(text []byte) { p.Parse(text, &l) })
 }
 

@@ -34,7 +34,7 @@ const exactBlock = 8
 
 func newExact(stage *compare.Stage, w *workload, credit float64) *exact {
 	policy, err := lb.New(ownName, lb.Config{
-		Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCaches(), Engines: lb.NewEngines(),
+		Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
 		Cache: lb.CacheConfig{Credit: credit, TTL: time.Hour},
 	})
 	if err != nil {
@@ -61,23 +61,23 @@ func (e *exact) choose(q *question) (server int, u underWay) {
 	defer e.mu.Unlock()
 	planned := time.Since(e.start)
 	request := lb.Request{
-		PromptTokens: int64(p.Tokens), OutputTokens: int64(q.answer), Tie: e.ties.Uint64(),
+		PromptTokens: int64(p.Tokens), OutputTokens: int64(q.answer), Random: e.ties.Uint64(),
 		Blocks: blocksOf(&p, exactBlock), PromptBytes: p.Tokens,
 	}
 	plan, reason := e.policy.Plan(planned, &request, &e.view)
 	if reason != lb.ReasonChosen {
 		panic(reason) // all servers are healthy
 	}
-	plan.Prefix.Blocks, plan.Prefix.Worth = blocksOf(&p, 1), finer(&p, plan.Prefix.Worth)
+	plan.Prefix.Blocks, plan.Prefix.CreditBytes = blocksOf(&p, 1), finer(&p, plan.Prefix.CreditBytes)
 	matched := make([]int, len(e.servers))
 	for i, s := range e.servers {
 		matched[i] = s.Cached(&p, e.computing[i]...) / p.BlockTokens
 	}
 	server = lb.Choose(&plan, e.loads, matched)
-	work := plan.Work(matched[server])
+	work := plan.AddedTokens(matched[server])
 	outcome := lb.Outcome{
-		Addr: e.view.Endpoints[server].Addr, Verdict: lb.Success, Planned: planned,
-		Work: work,
+		Addr: e.view.Endpoints[server].Addr, Verdict: lb.Success, PlannedAt: planned,
+		CountedTokens: work,
 	}
 	e.add(server, 1, work)
 	e.computing[server] = append(e.computing[server], &p)
@@ -86,7 +86,7 @@ func (e *exact) choose(q *question) (server int, u underWay) {
 
 // follow returns what gives the request's load back, as it gets its answer, and lets the policy learn from that.
 func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome) underWay {
-	left := o.Work
+	left := o.CountedTokens
 	computed := func() {
 		e.computing[server] = slices.DeleteFunc(e.computing[server], func(q *vllmsim.Prompt) bool { return q == p })
 	}
@@ -95,7 +95,7 @@ func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			computed()
-			o.TTFT = max(1, time.Since(e.start)-o.Planned)
+			o.TTFT = max(1, time.Since(e.start)-o.PlannedAt)
 			e.add(server, 0, answer-left)
 			left = answer
 		},
@@ -105,7 +105,7 @@ func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome
 			computed()
 			e.add(server, -1, -left)
 			if o.TTFT > 0 {
-				o.Duration = time.Since(e.start) - o.Planned
+				o.Duration = time.Since(e.start) - o.PlannedAt
 				e.policy.Observe(time.Since(e.start), o)
 			}
 		},

@@ -105,7 +105,7 @@ func newStore(t redisclient.Transport, owner uint64) *redisclient.Store {
 func (w *warmgateClient) reserve() {
 	w.last++
 	id := w.last
-	w.plan.Tie = rand.Uint64()
+	w.plan.Random = rand.Uint64()
 	if w.prompts != nil {
 		w.plan.Prefix = w.prompts.prefix(w.room)
 	}

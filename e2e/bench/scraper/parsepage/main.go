@@ -21,7 +21,7 @@ func (*vm) NewPluginContext(uint32) types.PluginContext { return &plugin{} }
 
 type plugin struct {
 	types.DefaultPluginContext
-	load metrics.Load // what came of it, so that it cannot be optimised away
+	load metrics.Snapshot // what came of it, so that it cannot be optimised away
 }
 
 const (

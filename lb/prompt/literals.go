@@ -24,7 +24,7 @@ func special(w uint64) uint64 {
 // str steps over a string and sets begin and saved. pos is at its opening quote.
 func (s *scanner) str() status {
 	body, i := s.body, s.pos+1
-	s.begin, s.saved = i, 0
+	s.stringStart, s.escapeBytes = i, 0
 	for {
 		for len(body)-i >= 8 {
 			m := special(binary.LittleEndian.Uint64(body[i:]))
@@ -50,7 +50,7 @@ func (s *scanner) str() status {
 		case i+1 < len(body) && simpleEscape(body[i+1]) != 0:
 			for i+1 < len(body) && body[i] == '\\' && simpleEscape(body[i+1]) != 0 {
 				i += 2 // almost all escapes are line ends and quotes
-				s.saved++
+				s.escapeBytes++
 				if i < len(body) && body[i] != '\\' && body[i] != '"' && body[i] >= ' ' {
 					i++
 				}
@@ -74,7 +74,7 @@ func (s *scanner) codeUnits(i int) (int, status) {
 			return i, malformed
 		}
 		i += len(`\u0000`)
-		s.saved += len(`\u0000`) - encodedLen(unit)
+		s.escapeBytes += len(`\u0000`) - encodedLen(unit)
 	}
 	if i < len(body) && body[i] != '\\' || i+1 < len(body) && simpleEscape(body[i+1]) != 0 {
 		return i, proceed

@@ -13,7 +13,7 @@ func TestBlameIsBounded(t *testing.T) {
 	h := newHealth(v)
 	for i := range 20_000 {
 		h.Observe(time.Duration(i)*time.Millisecond, lb.Outcome{
-			Addr: v.Endpoints[i%50].Addr, Verdict: []lb.Verdict{lb.Success, lb.Refused}[i%2],
+			Addr: v.Endpoints[i%50].Addr, Verdict: []lb.Verdict{lb.Success, lb.Rejected}[i%2],
 			Client: uint64(1 + i/100), Model: uint64(1_000_000 + i%7), Source: uint64(i),
 		}, terms)
 	}
@@ -37,7 +37,7 @@ func TestWatches(t *testing.T) {
 		{3 * time.Second, lb.Overload, true},
 		{50 * time.Second, lb.Success, true},
 		{63 * time.Second, lb.Success, false},
-		{64 * time.Second, lb.Refused, true},
+		{64 * time.Second, lb.Rejected, true},
 	} {
 		h.Observe(c.at, lb.Outcome{Addr: v.Endpoints[0].Addr, Verdict: c.verdict}, terms)
 		if got := h.NeedsClient(c.at); got != c.want {

@@ -11,20 +11,20 @@ var one = []Candidate{{Addr: "10.0.0.1:80", Slope: 1, Weight: 1}}
 // answerOf is an answer that had its first part after a part of its time.
 func answerOf(addr string, part float64) *Outcome {
 	return &Outcome{
-		Addr: addr, Verdict: Success, Work: 400, TTFT: max(1, time.Duration(part*2e9)), Duration: 2 * time.Second,
+		Addr: addr, Verdict: Success, CountedTokens: 400, TTFT: max(1, time.Duration(part*2e9)), Duration: 2 * time.Second,
 	}
 }
 
-func newPressure() *pressure { return &pressure{times: map[string]*times{}} }
+func newPressure() *answerStats { return &answerStats{times: map[string]*answerTimes{}} }
 
 // The more of the answers' time passes until their first part, the more each request in flight raises the credit.
 func TestWaitFollowsFirstPart(t *testing.T) {
-	for part, want := range map[float64]float64{0: 0, 0.25: waitWeight / 16.0, 0.5: waitWeight / 4.0, 1: waitWeight} {
+	for part, want := range map[float64]float64{0: 0, 0.25: growthPerWaiting / 16.0, 0.5: growthPerWaiting / 4.0, 1: growthPerWaiting} {
 		p := newPressure()
 		for range 100 {
 			p.observe(0, answerOf(one[0].Addr, part))
 		}
-		if got := p.wait(one); got < want-1e-6 || got > want+1e-6 {
+		if got := p.creditGrowth(one); got < want-1e-6 || got > want+1e-6 {
 			t.Errorf("first part after %v of the time: %.3f, want %.3f", part, got, want)
 		}
 	}
@@ -34,11 +34,11 @@ func TestWaitFollowsFirstPart(t *testing.T) {
 func TestWaitFalls(t *testing.T) {
 	p := newPressure()
 	for _, part := range []float64{1, 0} {
-		for range 10 * pressureOver {
+		for range 10 * averagedAnswers {
 			p.observe(0, answerOf(one[0].Addr, part))
 		}
 	}
-	if got := p.wait(one); got > 0.01 {
+	if got := p.creditGrowth(one); got > 0.01 {
 		t.Errorf("%.3f long after the last has waited, want 0", got)
 	}
 }
@@ -57,26 +57,26 @@ func TestWaitIsThatOfTheLeast(t *testing.T) {
 		names []string
 		want  float64
 	}{
-		{[]string{busy}, waitWeight * 0.25},
-		{[]string{busy, quick}, waitWeight * 0.01},
-		{[]string{quick, busy}, waitWeight * 0.01},
+		{[]string{busy}, growthPerWaiting * 0.25},
+		{[]string{busy, quick}, growthPerWaiting * 0.01},
+		{[]string{quick, busy}, growthPerWaiting * 0.01},
 		{[]string{busy, "new"}, 0},
 	} {
 		var cs []Candidate
 		for _, name := range tc.names {
 			cs = append(cs, Candidate{Addr: name})
 		}
-		if got := p.wait(cs); got < tc.want-1e-6 || got > tc.want+1e-6 {
+		if got := p.creditGrowth(cs); got < tc.want-1e-6 || got > tc.want+1e-6 {
 			t.Errorf("%v: %.3f, want %.3f", tc.names, got, tc.want)
 		}
 	}
 	now := []Candidate{{Addr: busy}, {Addr: quick}}
-	at := func(t *times) time.Duration { return t.at }
-	prune(p.times, goneAfter, now, at)
+	at := func(t *answerTimes) time.Duration { return t.lastAt }
+	pruneIdle(p.times, idleEndpointTTL, now, at)
 	if len(p.times) != 3 {
 		t.Error("forgotten before its time")
 	}
-	prune(p.times, goneAfter+1, now, at)
+	pruneIdle(p.times, idleEndpointTTL+1, now, at)
 	if len(p.times) != 2 || p.times[gone] != nil {
 		t.Errorf("%d endpoints are known, want those two that are there", len(p.times))
 	}
@@ -87,27 +87,27 @@ func TestWaitIsThatOfTheLeast(t *testing.T) {
 func TestPressureOfUnknown(t *testing.T) {
 	p := newPressure()
 	unknown := answerOf(one[0].Addr, 0.5)
-	unknown.Work = 0
+	unknown.CountedTokens = 0
 	if p.observe(0, unknown); p.answers > 0 || len(p.times) > 0 {
 		t.Errorf("%+v after an answer that says nothing", p)
 	}
 	for range 100 {
 		p.observe(0, answerOf(one[0].Addr, 0.5))
 	}
-	before := p.wait(one)
+	before := p.creditGrowth(one)
 	for range 100_000 {
-		p.observe(0, &Outcome{Addr: one[0].Addr, Work: 800})
+		p.observe(0, &Outcome{Addr: one[0].Addr, CountedTokens: 800})
 	}
-	if p.wait(one) != before || before == 0 || p.perRequest() < 199 || p.perRequest() > 200 {
+	if p.creditGrowth(one) != before || before == 0 || p.perRequest() < 199 || p.perRequest() > 200 {
 		t.Errorf("after answers in one piece: %.3f and %d tokens a request, want %.3f and 200",
-			p.wait(one), p.perRequest(), before)
+			p.creditGrowth(one), p.perRequest(), before)
 	}
 }
 
 // A plan says what a request costs beside its tokens, and by how much those in flight raise what is cached.
 func TestPlanKnowsPressure(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
-		Health: NewHealth(), Caches: NewCaches(), Engines: NewEngines(),
+		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
 		Cache: CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
@@ -119,11 +119,11 @@ func TestPlanKnowsPressure(t *testing.T) {
 	for range 100 {
 		policy.Observe(0, *answerOf(one[0].Addr, 0.5))
 	}
-	after, _ := policy.Plan(keptEvery, r, v)
-	if before.PerRequest != 0 || before.Prefix.Wait != 0 || before.Prefix.Credit != 200 {
+	after, _ := policy.Plan(summaryInterval, r, v)
+	if before.PerRequest != 0 || before.Prefix.CreditGrowth != 0 || before.Prefix.Credit != 200 {
 		t.Errorf("before any answer: %+v", before)
 	}
-	if wait := after.Prefix.Wait; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 || after.Prefix.Credit != 200 {
+	if wait := after.Prefix.CreditGrowth; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 || after.Prefix.Credit != 200 {
 		t.Errorf("after answers: %d tokens a request, wait %.3f, want 100 and 1", after.PerRequest, wait)
 	}
 	if after.Tokens != before.Tokens {
@@ -135,14 +135,14 @@ func TestPlanKnowsPressure(t *testing.T) {
 // none to go to; one that is idle is, as when it has just been added.
 func TestCreditFollowsFewest(t *testing.T) {
 	plan := &Plan{
-		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Bytes: 100, Credit: 100, Wait: 0.5},
+		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Bytes: 100, Credit: 100, CreditGrowth: 0.5},
 		Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}, {Slope: 1, Weight: 1, Cap: 1}},
 	}
 	full := Load{Requests: 1}
 	for _, tc := range []struct {
 		others, load int64 // requests at the other endpoint; tokens at the one that has the prompt
 		want         int
-	}{{0, 99, 0}, {0, 101, 1}, {4, 299, 0}, {4, 301, 1}, {1000, mostGain*100 - 1, 0}, {1000, mostGain*100 + 1, 1}} {
+	}{{0, 99, 0}, {0, 101, 1}, {4, 299, 0}, {4, 301, 1}, {1000, maxCreditGain*100 - 1, 0}, {1000, maxCreditGain*100 + 1, 1}} {
 		loads := []Load{{Requests: 2000, Tokens: tc.load}, {Requests: tc.others}, full}
 		if got := Choose(plan, loads, []int{1, 0, 0}); got != tc.want {
 			t.Errorf("%+v: endpoint %d", tc, got)
@@ -180,12 +180,12 @@ func TestRequestsCost(t *testing.T) {
 func TestPlanKnowsEvictions(t *testing.T) {
 	const longest = time.Hour
 	for ttl, want := range map[time.Duration]float64{longest: 1, 2 * longest: 1, longest / 2: 1.5, longest / 100: 1.99} {
-		b := belief{ttl: ttl}
-		if got := b.displaced(longest); got < want-1e-9 || got > want+1e-9 {
+		b := cacheSummary{ttl: ttl}
+		if got := b.displacementFactor(longest); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("kept for %v: %.2f times, want %.2f", ttl, got, want)
 		}
 	}
-	caches := NewCaches()
+	caches := NewCacheTracker()
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: caches, Engines: NewEngines(),
 		Cache: CacheConfig{Credit: 2, TTL: longest, IndexMemory: IndexMemory{Local: 1 << 20}},
@@ -195,7 +195,7 @@ func TestPlanKnowsEvictions(t *testing.T) {
 	}
 	v := &View{Cluster: "llm", Endpoints: []Endpoint{{Addr: "10.0.0.1:80"}}}
 	r := &Request{PromptTokens: 100, Blocks: chainOf(1, 4), PromptBytes: 400}
-	caches.endpoints["10.0.0.1:80"] = &keeper{memory: memory{keeps: longest / 4}}
+	caches.endpoints["10.0.0.1:80"] = &endpointCache{retentionState: retentionState{ttl: longest / 4}}
 	if plan, _ := policy.Plan(0, r, v); plan.Prefix.Credit != 350 {
 		t.Errorf("credit %.0f, want 350", plan.Prefix.Credit)
 	}

@@ -2,11 +2,11 @@ package prompt
 
 import "bytes"
 
-// place returns where in an event or answer the object with its usage begins, -1 if it has none. It goes backwards from
+// findUsage returns where in an event or answer the object with its usage begins, -1 if it has none. It goes backwards from
 // the end.
-func (r *UsageReader) place(text []byte) int {
+func (r *UsageReader) findUsage(text []byte) int {
 	text = bytes.TrimRight(text, " \t\r\n")
-	p := places{text: text, found: -1, inner: -1, top: 1, events: r.form == formEvents}
+	p := usageSearch{text: text, found: -1, nested: -1, top: 1, events: r.form == formEvents}
 	if bytes.HasSuffix(text, []byte("]")) {
 		p.top = 2
 	}
@@ -18,12 +18,12 @@ func (r *UsageReader) place(text []byte) int {
 			if depth--; depth > 0 {
 				continue
 			}
-			if !begins(text[:i]) {
+			if !startsPart(text[:i]) {
 				return -1 // it is broken off
 			}
 			return p.found
 		case '"':
-			begin := opening(text[:i], r.cut)
+			begin := openingQuote(text[:i], r.cut)
 			if begin >= 0 {
 				p.key(begin, i, depth)
 			}
@@ -34,34 +34,34 @@ func (r *UsageReader) place(text []byte) int {
 	case !r.cut:
 		return -1 // it is broken off
 	case p.found < 0 && p.events:
-		return p.inner // in an event with so much in it the name of what it is in was left out
+		return p.nested // in an event with so much in it the name of what it is in was left out
 	}
 	return p.found
 }
 
-// places is what was found on the way.
-type places struct {
+// usageSearch is what was found on the way.
+type usageSearch struct {
 	text   []byte
 	top    int  // how deep the members of the answer are
 	events bool // it is an event
 	found  int  // where the usage begins, -1 before that is known
-	inner  int  // where a usage begins that counts if what it is in is the event's response or message, -1 for none
+	nested int  // where a usage begins that counts if what it is in is the event's response or message, -1 for none
 }
 
 // key takes the string in the given place, from quote to quote, if it is a key with an object behind it.
-func (p *places) key(begin, end, depth int) {
+func (p *usageSearch) key(begin, end, depth int) {
 	if depth < p.top || depth > p.top+1 || !isKey(p.text, end+1) {
 		return
 	}
 	name, object := p.text[begin+1:end], objectBehind(p.text, end+1)
 	if depth > p.top {
-		if object >= 0 && p.inner < 0 && string(name) == "usage" {
-			p.inner = object
+		if object >= 0 && p.nested < 0 && string(name) == "usage" {
+			p.nested = object
 		}
 		return
 	}
-	inner := p.inner
-	p.inner = -1
+	inner := p.nested
+	p.nested = -1
 	if p.found >= 0 || object < 0 {
 		return
 	}
@@ -75,9 +75,9 @@ func (p *places) key(begin, end, depth int) {
 	}
 }
 
-// begins says whether a value that has text in front of it is an event or an answer, and not a part of one: the field
+// startsPart says whether a value that has text in front of it is an event or an answer, and not a part of one: the field
 // of the event's line is there, or nothing, or an answer before it.
-func begins(before []byte) bool {
+func startsPart(before []byte) bool {
 	before = bytes.TrimRight(before, " \t\r\n")
 	if len(before) == 0 || bytes.HasSuffix(before, []byte("data:")) {
 		return true
@@ -100,9 +100,9 @@ func objectBehind(text []byte, i int) int {
 	return -1
 }
 
-// opening returns where the string begins whose closing quote is behind the text, -1 if the text does not tell because
+// openingQuote returns where the string begins whose closing quote is behind the text, -1 if the text does not tell because
 // its own beginning was cut off.
-func opening(text []byte, cut bool) int {
+func openingQuote(text []byte, cut bool) int {
 	for {
 		quote := bytes.LastIndexByte(text, '"')
 		if quote < 0 {

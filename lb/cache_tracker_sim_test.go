@@ -48,7 +48,7 @@ func (c *lru) serve(blocks []prompt.Block) (cached int) {
 type cluster struct {
 	rng     *rand.Rand
 	policy  lb.Policy
-	known   *lb.Caches
+	known   *lb.CacheTracker
 	store   *memstore.Store
 	view    *lb.View
 	caches  map[string]*lru
@@ -84,7 +84,7 @@ func (r *replies) Pop() any {
 // newCluster returns endpoints with caches of so many blocks, and so many conversations.
 func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *cluster {
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCaches(), store: memstore.New(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
+		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(), store: memstore.New(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
 		caches: map[string]*lru{}, told: told, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
 	}
 	// With so much credit load hardly matters, so that only what is known makes a difference.
@@ -126,7 +126,7 @@ func (c *cluster) ask(t *testing.T, conversation int) {
 	}
 	blocks := storetest.Blocks(seeds...)
 	r := lb.Request{
-		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks, PromptBytes: blocks[len(blocks)-1].End, Tie: c.rng.Uint64(),
+		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks, PromptBytes: blocks[len(blocks)-1].End, Random: c.rng.Uint64(),
 	}
 	plan, reason := c.policy.Plan(c.now, &r, c.view)
 	if reason != lb.ReasonChosen {
@@ -141,7 +141,7 @@ func (c *cluster) ask(t *testing.T, conversation int) {
 		o := lb.Outcome{Addr: addr, Verdict: lb.Success}
 		expected, cached := int64(g.Cached)*tokensInBlock, int64(c.caches[addr].serve(blocks))*tokensInBlock
 		if c.told {
-			o.Planned, o.PromptTokens, o.ExpectedTokens, o.CachedTokens = c.now, r.PromptTokens, expected, cached
+			o.PlannedAt, o.PromptTokens, o.ExpectedTokens, o.CachedTokens = c.now, r.PromptTokens, expected, cached
 			o.Source = blocks[0].Key
 		}
 		c.prompt, c.expected, c.cached = c.prompt+r.PromptTokens, c.expected+expected, c.cached+cached

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// Shape is the API that a body is meant for, as far as the path or the body says. It is Unknown too for a body with
+// API is the API that a body is meant for, as far as the path or the body says. It is Unknown too for a body with
 // prompts of several APIs, of which an engine reads one and ignores the others.
-type Shape uint8
+type API uint8
 
 // The shapes.
 const (
-	Unknown     Shape = iota
-	Chat              // OpenAI chat completions: messages
-	Completions       // OpenAI completions: prompt
-	Responses         // OpenAI responses: input, with messages or with keys of that API
-	Embeddings        // OpenAI embeddings: input
-	Rerank            // rerank and score: documents, or two texts
-	Anthropic         // Anthropic messages: messages with a system prompt beside them
-	SGLang            // SGLang's own: text, or input_ids
-	TGI               // TGI's own: inputs
-	Triton            // Triton's generate extension: text_input
-	Gemini            // Gemini: contents
+	Unknown     API = iota
+	Chat            // OpenAI chat completions: messages
+	Completions     // OpenAI completions: prompt
+	Responses       // OpenAI responses: input, with messages or with keys of that API
+	Embeddings      // OpenAI embeddings: input
+	Rerank          // rerank and score: documents, or two texts
+	Anthropic       // Anthropic messages: messages with a system prompt beside them
+	SGLang          // SGLang's own: text, or input_ids
+	TGI             // TGI's own: inputs
+	Triton          // Triton's generate extension: text_input
+	Gemini          // Gemini: contents
 )
 
 // fieldSet is a set of fields.
@@ -29,10 +29,10 @@ type fieldSet uint64
 
 func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
 
-// shapeSet is a set of shapes.
-type shapeSet uint16
+// apiSet is a set of shapes.
+type apiSet uint16
 
-func (s shapeSet) has(x Shape) bool { return s>>x&1 != 0 }
+func (s apiSet) has(x API) bool { return s>>x&1 != 0 }
 
 func setOf(fields ...field) (set fieldSet) {
 	for _, f := range fields {
@@ -41,9 +41,9 @@ func setOf(fields ...field) (set fieldSet) {
 	return set
 }
 
-// reads is what of the fields with text each API reads. What else is there is not part of the prompt. Of a body that
+// apiFields is what of the fields with text each API reads. What else is there is not part of the prompt. Of a body that
 // does not tell its API it may be all those whose names say that they are.
-var reads = [...]fieldSet{
+var apiFields = [...]fieldSet{
 	Unknown: setOf(fieldTools, fieldSystem, fieldInstructions, fieldMessages, fieldPrompt, fieldInput, fieldSuffix,
 		fieldQuery, fieldDocuments, fieldText1, fieldText2),
 	Chat:        setOf(fieldTools, fieldMessages),
@@ -58,21 +58,21 @@ var reads = [...]fieldSet{
 	Gemini:      setOf(fieldTools, fieldSystem, fieldContents),
 }
 
-// prompts are the fields of which one holds the prompt in the API, for those that the path of a request can name.
-var prompts = [...]fieldSet{
+// promptFields are the fields of which one holds the prompt in the API, for those that the path of a request can name.
+var promptFields = [...]fieldSet{
 	Chat:        setOf(fieldMessages),
 	Completions: setOf(fieldPrompt),
 	Responses:   setOf(fieldInput, fieldPrompt),
 	Anthropic:   setOf(fieldMessages),
 }
 
-// ownFields have names that mean something else in other APIs. Only in those that read them are they part of a prompt.
-var ownFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs, fieldInputs, fieldTextInput,
+// apiSpecificFields have names that mean something else in other APIs. Only in those that read them are they part of a prompt.
+var apiSpecificFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs, fieldInputs, fieldTextInput,
 	fieldContents)
 
 // apis returns the APIs that may read the body: the one that the path names, if the body has a prompt for it, else all
 // that it has prompts for. Empty prompts count only where there are no others. The set is never empty.
-func (s *scanner) apis(path Shape) shapeSet {
+func (s *scanner) apis(path API) apiSet {
 	var given, filled fieldSet
 	for f := range fieldCount {
 		if s.given(f) {
@@ -82,27 +82,27 @@ func (s *scanner) apis(path Shape) shapeSet {
 			}
 		}
 	}
-	if int(path) < len(prompts) && prompts[path]&filled != 0 {
+	if int(path) < len(promptFields) && promptFields[path]&filled != 0 {
 		return 1 << path
 	}
-	if set := s.prompted(given, filled); set != 0 {
+	if set := s.apisOf(given, filled); set != 0 {
 		return set
 	}
-	set := s.prompted(given, given)
+	set := s.apisOf(given, given)
 	set &= -set // any one of them
 	return max(set, 1<<Unknown)
 }
 
-// prompted returns the APIs whose prompt is in one of the fields there. The given fields tell similar APIs apart.
-func (s *scanner) prompted(given, there fieldSet) (set shapeSet) {
-	add := func(yes bool, shape Shape) {
+// apisOf returns the APIs whose prompt is in one of the fields there. The given fields tell similar APIs apart.
+func (s *scanner) apisOf(given, there fieldSet) (set apiSet) {
+	add := func(yes bool, shape API) {
 		if yes {
 			set |= 1 << shape
 		}
 	}
 	stored := s.firstOf(fieldPrompt) == '{' // one that the server keeps
 	anthropic := given&setOf(fieldSystem, fieldAnthropicVersion) != 0
-	responses := s.nested ||
+	responses := s.inputObjects ||
 		given&setOf(fieldInstructions, fieldMaxOutputTokens, fieldPreviousResponse, fieldConversation) != 0
 	responses = there.has(fieldInput) && responses || there.has(fieldPrompt) && stored
 	add(there.has(fieldMessages) && !anthropic, Chat)
@@ -142,51 +142,51 @@ func isEmpty(value []byte) bool {
 	return false
 }
 
-// settle sums up, when all fields are known, what the API reads of them, and leaves out of the parts what it does not.
+// summarize sums up, when all fields are known, what the API reads of them, and leaves out of the parts what it does not.
 // Of several APIs it is the one that has the most to read.
-func (s *scanner) settle(path Shape) {
+func (s *scanner) summarize(path API) {
 	apis := s.apis(path)
 	api, most := Unknown, -1
-	for a := range Shape(len(reads)) {
+	for a := range API(len(apiFields)) {
 		if text, ids := s.sizeFor(a); apis.has(a) && text+ids*bytesPerID > most {
 			api, most = a, text+ids*bytesPerID
 		}
 	}
 	if apis == 1<<api {
-		s.info.Shape = api
+		s.info.API = api
 	}
-	prompt := reads[api]
+	prompt := apiFields[api]
 	if api == Responses {
 		for _, f := range [...]field{fieldPreviousResponse, fieldConversation} {
 			if s.given(f) {
 				prompt |= 1 << f
-				s.info.Continued = true
+				s.info.Stateful = true
 			}
 		}
-		s.info.Continued = s.info.Continued || s.firstOf(fieldPrompt) == '{'
+		s.info.Stateful = s.info.Stateful || s.firstOf(fieldPrompt) == '{'
 	}
 	text, ids := s.sizeFor(api)
 	s.info.TextBytes += text
 	s.info.TokenIDs += ids
 	for f := range fieldCount {
-		if (ownFields &^ prompt).has(f) {
+		if (apiSpecificFields &^ prompt).has(f) {
 			s.parts.spans[f] = span{}
 		}
 	}
 	s.info.MaxTokens = s.maxTokens(apis)
-	if !s.info.Shape.hasN() {
+	if !s.info.API.hasN() {
 		s.info.N = 0
 	}
-	s.info.Uncached = s.uncached()
+	s.info.BypassCache = s.bypassesCache()
 }
 
 // bytesPerID is how many bytes of text a token given as a number is compared with: a common length of tokens.
 const bytesPerID = 4
 
 // sizeFor returns the bytes of text, and the tokens given as numbers, that the API reads.
-func (s *scanner) sizeFor(api Shape) (text, ids int) {
+func (s *scanner) sizeFor(api API) (text, ids int) {
 	for f := fieldMessages; f.isText(); f++ {
-		if reads[api].has(f) {
+		if apiFields[api].has(f) {
 			text += s.texts[f-fieldMessages]
 			ids += s.ids[f-fieldMessages]
 		}
@@ -195,11 +195,11 @@ func (s *scanner) sizeFor(api Shape) (text, ids int) {
 }
 
 // hasN says whether the API, or one that is not known, gives several answers if n says so.
-func (s Shape) hasN() bool { return s == Unknown || s == Chat || s == Completions }
+func (s API) hasN() bool { return s == Unknown || s == Chat || s == Completions }
 
 // maxTokens returns the largest limit of the APIs, 0 if one of them has none.
-func (s *scanner) maxTokens(apis shapeSet) (most int) {
-	for a := range Shape(len(reads)) {
+func (s *scanner) maxTokens(apis apiSet) (most int) {
+	for a := range API(len(apiFields)) {
 		if apis.has(a) {
 			limit := s.limitOf(a)
 			if limit == 0 {
@@ -212,7 +212,7 @@ func (s *scanner) maxTokens(apis shapeSet) (most int) {
 }
 
 // limitOf returns the limit that binds in the API, for Unknown the largest that is there.
-func (s *scanner) limitOf(api Shape) int {
+func (s *scanner) limitOf(api API) int {
 	limits := &s.limits
 	switch api {
 	case Chat:

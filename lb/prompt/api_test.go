@@ -14,7 +14,7 @@ func TestPromptIsNotHidden(t *testing.T) {
 	long := `"` + strings.Repeat("x", longText) + `"`
 	for _, c := range []struct {
 		body string
-		want Shape
+		want API
 	}{
 		{`"messages":[],"prompt":L`, Completions},
 		{`"messages":[ ],"prompt":[L]`, Completions},
@@ -39,7 +39,7 @@ func TestPromptIsNotHidden(t *testing.T) {
 		{`"messages":[L],"suffix":L,"query":L`, Chat},
 	} {
 		info, err := Scan([]byte("{"+strings.ReplaceAll(c.body, "L", long)+"}"), true)
-		if err != nil || info.Shape != c.want || info.TextBytes < longText || info.TextBytes > longText+10 {
+		if err != nil || info.API != c.want || info.TextBytes < longText || info.TextBytes > longText+10 {
 			t.Errorf("%s: %+v, %v, want shape %d", c.body, info, err, c.want)
 		}
 	}
@@ -54,23 +54,23 @@ func TestPathDecides(t *testing.T) {
 	const body = `{"messages":["abc"],"prompt":"abcd","input":"abcde","system":"abcdef","inputs":"abcdefgh",` +
 		`"max_tokens":4,"max_completion_tokens":3,"max_output_tokens":5,"parameters":{"max_new_tokens":9},"n":2}`
 	for _, c := range []struct {
-		path Shape
+		path API
 		body string
 		want Info
 	}{
-		{Chat, body, Info{Shape: Chat, TextBytes: 3, MaxTokens: 3, N: 2}},
-		{Completions, body, Info{Shape: Completions, TextBytes: 4, MaxTokens: 4, N: 2}},
-		{Responses, body, Info{Shape: Responses, TextBytes: 9, MaxTokens: 5}},
-		{Anthropic, body, Info{Shape: Anthropic, TextBytes: 9, MaxTokens: 4}},
-		{Unknown, body, Info{Shape: Unknown, TextBytes: 9, MaxTokens: 9, N: 2}},
+		{Chat, body, Info{API: Chat, TextBytes: 3, MaxTokens: 3, N: 2}},
+		{Completions, body, Info{API: Completions, TextBytes: 4, MaxTokens: 4, N: 2}},
+		{Responses, body, Info{API: Responses, TextBytes: 9, MaxTokens: 5}},
+		{Anthropic, body, Info{API: Anthropic, TextBytes: 9, MaxTokens: 4}},
+		{Unknown, body, Info{API: Unknown, TextBytes: 9, MaxTokens: 9, N: 2}},
 		{
 			Chat, `{"messages":["ab"],"suffix":"x","documents":["x"],"text":"x","inputs":"x","contents":["x"],"prompt":["x",1],` +
-				`"input_ids":[1],"input":"x"}`, Info{Shape: Chat, TextBytes: 2},
+				`"input_ids":[1],"input":"x"}`, Info{API: Chat, TextBytes: 2},
 		},
-		{Chat, `{"messages":[],"prompt":"ab"}`, Info{Shape: Completions, TextBytes: 2}},
-		{Chat, `{"prompt":"ab"}`, Info{Shape: Completions, TextBytes: 2}},
-		{Anthropic, `{"messages":["ab"]}`, Info{Shape: Anthropic, TextBytes: 2}},
-		{Gemini, `{"messages":["ab"]}`, Info{Shape: Chat, TextBytes: 2}},
+		{Chat, `{"messages":[],"prompt":"ab"}`, Info{API: Completions, TextBytes: 2}},
+		{Chat, `{"prompt":"ab"}`, Info{API: Completions, TextBytes: 2}},
+		{Anthropic, `{"messages":["ab"]}`, Info{API: Anthropic, TextBytes: 2}},
+		{Gemini, `{"messages":["ab"]}`, Info{API: Chat, TextBytes: 2}},
 	} {
 		got, _, err := ReadAs(c.path, []byte(c.body), true)
 		if err != nil || got != c.want {

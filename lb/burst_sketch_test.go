@@ -11,19 +11,19 @@ func TestBurstSharesItsBeginning(t *testing.T) {
 	rest := func(n int) {
 		for range n {
 			other++
-			p.worth(chainOf(other, 10), endpoints)
+			p.creditBytes(chainOf(other, 10), endpoints)
 		}
 	}
 	rest(63 * endpoints) // so that all of the burst is in one term
 	begin := chainOf(0, 5)
 	for i, want := range []uint32{1000, 1000, 750, 667, 625} {
 		blocks := append(begin[:5:5], chainOf(uint64(i+1), 10)[5:]...)
-		if got := p.worth(blocks, endpoints)[9]; got != want {
+		if got := p.creditBytes(blocks, endpoints)[9]; got != want {
 			t.Errorf("request %d of those that come at once: worth %d of 1000, want %d", i+1, got, want)
 		}
 	}
 	rest(3 * endpoints)
-	if got := p.worth(begin, endpoints)[4]; got != 500 {
+	if got := p.creditBytes(begin, endpoints)[4]; got != 500 {
 		t.Errorf("later it is worth %d of 500", got)
 	}
 }
@@ -31,7 +31,7 @@ func TestBurstSharesItsBeginning(t *testing.T) {
 // However many requests come, of however many blocks: those that have nothing in common are no burst.
 func TestNoBurst(t *testing.T) {
 	for _, endpoints := range []int{1, 4, 64, 4096} {
-		p := popularity{counts: new([2][sketchRow]tally)}
+		p := popularity{counts: new([2][sketchRow]blockCount)}
 		wrong, n := 0, uint64(3000)
 		for i := range n {
 			for _, block := range chainOf(i+1, 40) {
@@ -39,7 +39,7 @@ func TestNoBurst(t *testing.T) {
 					wrong++
 				}
 			}
-			p.burst.next(endpoints)
+			p.burst.advance(endpoints)
 		}
 		if most := int(40 * n / 100); wrong > most {
 			t.Errorf("%d endpoints: %d of %d blocks count as those of a burst, want %d at most", endpoints, wrong, 40*n, most)
@@ -49,21 +49,21 @@ func TestNoBurst(t *testing.T) {
 
 // A cell keeps to its bits, and a count that is long past is none.
 func TestBurstCounts(t *testing.T) {
-	var b burst
+	var b burstSketch
 	var cell uint16
 	for i := range 100 {
-		if got := b.count(&cell); got != min(i, countMost) {
+		if got := b.count(&cell); got != min(i, maxBurstCount) {
 			t.Fatalf("%d after %d", got, i)
 		}
 	}
-	for i, want := range []int{countMost / 2, (countMost/2 + 1) / 2} {
-		b.term++
+	for i, want := range []int{maxBurstCount / 2, (maxBurstCount/2 + 1) / 2} {
+		b.period++
 		if got := b.count(&cell); got != want {
 			t.Errorf("%d after %d terms, want %d", got, i+1, want)
 		}
 	}
-	for _, terms := range []uint16{countBits, 100, 1<<(16-countBits) - 1} {
-		b.term += terms
+	for _, terms := range []uint16{burstCountBits, 100, 1<<(16-burstCountBits) - 1} {
+		b.period += terms
 		if got := b.count(&cell); got != 0 {
 			t.Errorf("%d after %d terms", got, terms)
 		}

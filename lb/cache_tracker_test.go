@@ -11,16 +11,16 @@ import (
 
 // listening is what is known of caches by a policy, with candidates and a clock, to which endpoints tell things.
 type listening struct {
-	*Caches
+	*CacheTracker
 	longest time.Duration
-	belief  belief
+	belief  cacheSummary
 	now     time.Duration
 	cs      []Candidate
 	source  uint64 // of the latest answer
 }
 
 func newListening(n int, longest time.Duration) *listening {
-	l := &listening{Caches: NewCaches(), longest: longest, now: time.Hour}
+	l := &listening{CacheTracker: NewCacheTracker(), longest: longest, now: time.Hour}
 	for i := range n {
 		l.cs = append(l.cs, Candidate{Addr: fmt.Sprintf("10.0.0.%d:80", i+1)})
 	}
@@ -36,8 +36,8 @@ func (l *listening) hear(o Outcome) {
 
 // plan returns what a plan says.
 func (l *listening) plan() (time.Duration, []EndpointTTL) {
-	l.terms(l.now, l.longest, l.cs, &l.belief)
-	return l.belief.ttl, l.belief.less
+	l.summarize(l.now, l.longest, l.cs, &l.belief)
+	return l.belief.ttl, l.belief.shortTTL
 }
 
 // tell lets an endpoint answer n requests, planned a moment before, one a second.
@@ -45,7 +45,7 @@ func (l *listening) tell(endpoint, n int, expected, cached int64) {
 	for range n {
 		l.now += time.Second
 		l.hear(Outcome{
-			Addr: l.cs[endpoint].Addr, Planned: l.now - time.Millisecond,
+			Addr: l.cs[endpoint].Addr, PlannedAt: l.now - time.Millisecond,
 			PromptTokens: 1000, ExpectedTokens: expected, CachedTokens: cached,
 		})
 	}
@@ -54,7 +54,7 @@ func (l *listening) tell(endpoint, n int, expected, cached int64) {
 // keeps returns for how long each candidate is taken to keep things.
 func (l *listening) keeps() (out []time.Duration) {
 	p := Prefix{}
-	l.now += keptEvery
+	l.now += summaryInterval
 	p.TTL, p.ShortTTL = l.plan()
 	for _, c := range l.cs {
 		out = append(out, p.TTLOf(EndpointTag(c.Addr)))
@@ -78,8 +78,8 @@ func TestRetentionOfTheSilent(t *testing.T) {
 		tells    int64
 		shortens bool
 	}{
-		"never told": {1, 0, false}, "told once": {1, 500, false}, "told often": {mostReports, 500, true},
-		"told next to nothing": {mostReports, leastTold - 1, false},
+		"never told": {1, 0, false}, "told once": {1, 500, false}, "told often": {maxReports, 500, true},
+		"told next to nothing": {maxReports, minPredicted - 1, false},
 	} {
 		l := newListening(1, longestKept)
 		l.tell(0, c.reports, 0, c.tells)
@@ -94,9 +94,9 @@ func TestRetentionOfTheSilent(t *testing.T) {
 func TestRetentionOfSmallTalk(t *testing.T) {
 	l := newListening(1, longestKept)
 	l.tell(0, 1, 900, 900)
-	l.tell(0, 100, leastTold-1, 0)
+	l.tell(0, 100, minPredicted-1, 0)
 	for range 100 {
-		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: l.now, ExpectedTokens: 900})
+		l.hear(Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, ExpectedTokens: 900})
 	}
 	l.want(t, 0, longestKept, longestKept)
 }
@@ -110,7 +110,7 @@ func TestRetentionFallsAndRecovers(t *testing.T) {
 		l.tell(0, 1, 900, 0)
 		l.tell(0, 1, 900, 900)
 	}
-	l.want(t, 0, leastKept, leastKept*3/2)
+	l.want(t, 0, minTTL, minTTL*3/2)
 	if l.losses > 0 {
 		t.Errorf("%d losses although every other prediction came true", l.losses)
 	}
@@ -139,7 +139,7 @@ func TestRetentionIsCutOnceAtATime(t *testing.T) {
 	planned := l.now
 	for range 3 {
 		l.now += time.Second
-		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: planned, PromptTokens: 1000, ExpectedTokens: 900})
+		l.hear(Outcome{Addr: l.cs[0].Addr, PlannedAt: planned, PromptTokens: 1000, ExpectedTokens: 900})
 	}
 	l.want(t, 0, longestKept*75/100, longestKept*85/100)
 }
@@ -158,11 +158,11 @@ func TestRetentionNoticesALoss(t *testing.T) {
 	if l.losses != 1 {
 		t.Fatalf("%d losses", l.losses)
 	}
-	lost := l.endpoints[l.cs[1].Addr].lost
+	lost := l.endpoints[l.cs[1].Addr].lostAt
 	if lost-before > 6*time.Second {
 		t.Errorf("noticed after %v", lost-before)
 	}
-	late := Outcome{Addr: l.cs[1].Addr, Planned: lost - time.Second, PromptTokens: 1000, ExpectedTokens: 900}
+	late := Outcome{Addr: l.cs[1].Addr, PlannedAt: lost - time.Second, PromptTokens: 1000, ExpectedTokens: 900}
 	for range 50 { // they were planned in the belief that was wrong
 		l.hear(late)
 	}
@@ -171,7 +171,7 @@ func TestRetentionNoticesALoss(t *testing.T) {
 	}
 	l.tell(1, 100, 900, 880)
 	l.want(t, 0, longestKept, longestKept)
-	l.want(t, 1, l.now-lost, l.now-lost+2*keptEvery)
+	l.want(t, 1, l.now-lost, l.now-lost+2*summaryInterval)
 	l.now += longestKept
 	l.want(t, 1, longestKept, longestKept)
 }
@@ -183,7 +183,7 @@ func TestRetentionTellsALossAtOnce(t *testing.T) {
 	l.plan()
 	for range 10 {
 		l.now += time.Millisecond
-		l.hear(Outcome{Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900})
+		l.hear(Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900})
 	}
 	if _, less := l.plan(); len(less) != 1 || less[0].TTL > 10*time.Millisecond {
 		t.Errorf("after ten failures in ten milliseconds: %+v", less)
@@ -222,14 +222,14 @@ func TestRetentionIsBounded(t *testing.T) {
 		for range 3000 {
 			l.now += time.Duration(r.IntN(3000)) * time.Millisecond
 			l.hear(Outcome{
-				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), Planned: l.now - time.Duration(r.IntN(20))*time.Second,
+				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), PlannedAt: l.now - time.Duration(r.IntN(20))*time.Second,
 				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100), CachedTokens: int64(r.IntN(3)*r.IntN(2000) - 50),
 			})
 			ttl, less := l.plan()
-			if ttl > longest || ttl < min(leastKept, longest) {
+			if ttl > longest || ttl < min(minTTL, longest) {
 				t.Fatalf("seed %d: taken to keep things for %v of %v", seed, ttl, longest)
 			}
-			if len(less) > maxLess {
+			if len(less) > maxShortTTLs {
 				t.Fatalf("seed %d: %d endpoints keep less", seed, len(less))
 			}
 			for _, k := range less {
@@ -262,7 +262,7 @@ func TestRetentionForgetsTheGone(t *testing.T) {
 		l.tell(i, 3, 900, 900)
 	}
 	l.cs = l.cs[:4]
-	l.now += goneAfter
+	l.now += idleEndpointTTL
 	l.keeps()
 	if len(l.endpoints) != 4 {
 		t.Errorf("%d endpoints are kept in mind", len(l.endpoints))
@@ -272,11 +272,11 @@ func TestRetentionForgetsTheGone(t *testing.T) {
 // What an engine tells for one API says nothing of what it tells for another.
 func TestRetentionByShape(t *testing.T) {
 	l := newListening(1, longestKept)
-	say := func(n int, shape prompt.Shape, cached int64) {
+	say := func(n int, shape prompt.API, cached int64) {
 		for range n {
 			l.now += time.Second
 			l.hear(Outcome{
-				Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Shape: shape,
+				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, API: shape,
 			})
 		}
 	}
@@ -306,7 +306,7 @@ func TestRetentionOfOneSource(t *testing.T) {
 		l.tell(0, 100, 900, 900)
 		for i := range c.failures {
 			l.now += time.Second
-			o := Outcome{Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, Source: 1<<40 + uint64(i)%c.sources}
+			o := Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, Source: 1<<40 + uint64(i)%c.sources}
 			l.observe(l.now, l.longest, o)
 			l.tell(0, c.hits, 900, 900)
 		}
@@ -320,21 +320,21 @@ func TestRetentionOfOneSource(t *testing.T) {
 // is kept for longer.
 func TestRetentionOfSeveralPolicies(t *testing.T) {
 	l := newListening(1, longestKept)
-	other := belief{}
+	other := cacheSummary{}
 	told := func(longest time.Duration, n int, cached int64) {
 		for range n {
 			l.now += time.Second
 			l.source++
 			l.observe(l.now, longest, Outcome{
-				Addr: l.cs[0].Addr, Planned: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Source: l.source,
+				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Source: l.source,
 			})
 		}
 	}
 	want := func(mine, others time.Duration) {
 		t.Helper()
-		l.now += keptEvery
+		l.now += summaryInterval
 		ttl, _ := l.plan()
-		l.terms(l.now, 2*longestKept, l.cs, &other)
+		l.summarize(l.now, 2*longestKept, l.cs, &other)
 		if (ttl-mine).Abs() > 10*time.Second || (other.ttl-others).Abs() > 10*time.Second {
 			t.Errorf("kept for %v and %v, want %v and %v", ttl, other.ttl, mine, others)
 		}

@@ -35,7 +35,7 @@ func TestRateLimit(t *testing.T) {
 		}
 		for _, w := range ws {
 			shared = w.shares.Export(w.now, shared)
-			w.shares.Exported(shared)
+			w.shares.ConfirmExport(shared)
 		}
 		for _, w := range ws {
 			w.shares.Import(shared)
@@ -77,7 +77,7 @@ func TestRateLimitTooLow(t *testing.T) {
 
 // What was long ago does not count, whoever counted it.
 func TestSharesForget(t *testing.T) {
-	s := lb.NewShares()
+	s := lb.NewRequestShares()
 	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.5 })
 	w.shares = s
 	w.build("endpoint_metrics")
@@ -92,7 +92,7 @@ func TestSharesForget(t *testing.T) {
 		t.Errorf("chose %d, which has had all requests", got)
 	}
 	all := s.Export(w.now, nil)
-	s.Exported(all)
+	s.ConfirmExport(all)
 	if got := w.choice("", 0, 0); got != 1 {
 		t.Errorf("chose %d after all were told of it", got)
 	}
@@ -113,7 +113,7 @@ func FuzzSharesImport(f *testing.F) {
 	f.Add([]byte{1, 2, 3}, int64(time.Hour))
 	f.Add(make([]byte, 64), int64(0))
 	f.Fuzz(func(t *testing.T, raw []byte, now int64) {
-		s := lb.NewShares()
+		s := lb.NewRequestShares()
 		s.Import(raw)
 		if now < 0 {
 			now = -now

@@ -1,0 +1,301 @@
+package lb
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb/prefixindex"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// EndpointTTL is how long one endpoint is assumed to retain what it has computed: a prompt that was recorded for it
+// longer ago does not match.
+type EndpointTTL struct {
+	Endpoint uint32 // see EndpointTag
+	TTL      time.Duration
+}
+
+const (
+	// minPredicted is the number of tokens from which on a prediction is checked: engines cache in blocks of their own.
+	minPredicted = 64
+	// minTTL is the shortest TTL that is learned. A prompt in use is recorded again only after FreshTicks ticks, so with
+	// a shorter TTL its record would expire in between.
+	minTTL = 2 * prefixindex.FreshTicks * prefixindex.Tick
+	// A failed prediction multiplies the TTL by ttlCut, a correct one by ttlGain. In equilibrium one in nine fails;
+	// records near the TTL, which fail most often, are then hardly ever correct.
+	ttlCut, ttlGain = 0.8, 1.025
+	// ttlDrift is the growth of the TTL per time that passes, so that one too short for any prediction is retried.
+	ttlDrift = 0.25
+	// lostMissRate is the share of predictions that fail at an endpoint that has just lost its cache.
+	lostMissRate = 0.9
+	// repeatSourceWeight is the weight of a failure from the same source as the previous one: one client, or one use
+	// of the API that is answered without cached tokens, must not discard what is known for all. A loss that only one
+	// source sees is still detected, later.
+	repeatSourceWeight = 1.0 / 4
+	// lossLogOdds is the log-likelihood ratio that detects a lost cache, a factor of a million: five failures in a row
+	// where one in twenty is normal.
+	lossLogOdds = 13.8
+	// An endpoint that has reported cached tokens in one API no longer does after silentAfter answers in a row without
+	// them, where some were expected, for each earlier report; at most maxReports count.
+	silentAfter, maxReports = 16, 8
+	// missRateGain is the weight of the latest prediction in an endpoint's miss rate.
+	missRateGain = 1.0 / 64
+	// maxShortTTLs is how many endpoints with a shorter TTL a plan lists.
+	maxShortTTLs = 32
+	// summaryInterval is how often the values of plans are recomputed.
+	summaryInterval = time.Second
+	// idleEndpointTTL is how long an endpoint that is not a candidate is remembered.
+	idleEndpointTTL = 10 * time.Minute
+	// unlimitedTTL is the TTL of an endpoint without history. Durations can be added to it without overflow.
+	unlimitedTTL = time.Duration(math.MaxInt64 / 2)
+)
+
+// CacheTracker is what a VM has learned of the KV caches of one cluster, and of the prompts that are requested there.
+// All policies of the cluster share it, so that it survives a change of the configuration.
+//
+// It learns from answers how long endpoints retain what they have computed. Engines evict the least recently used
+// blocks, and lose everything when they restart, without notice. But an answer reports how much of the prompt was
+// cached, and the store predicted how much should have been.
+//
+// Each endpoint is judged separately, so that a small or misreporting one does not affect the others. An endpoint that
+// has never reported a cached token may not report them at all, and gets the longest TTL. One that has and reports
+// none found none: vLLM omits the number then. Since an engine may report in one API only, this is tracked per API. A
+// single stray report is outweighed by a long series of silent answers, whose effect is then undone: see apiReports.
+type CacheTracker struct {
+	endpoints  map[string]*endpointCache // by address
+	popularity popularity
+	answers    answerStats
+	ttl        time.Duration // of the latest plan
+	losses     uint64
+	scratch    []time.Duration
+}
+
+// NewCacheTracker returns the tracker of a cluster without history.
+func NewCacheTracker() *CacheTracker {
+	return &CacheTracker{
+		endpoints: map[string]*endpointCache{}, answers: answerStats{times: map[string]*answerTimes{}},
+	}
+}
+
+// Retention returns the TTL of the latest plan, and how many times an endpoint was found to have lost its cache.
+func (c *CacheTracker) Retention() (ttl time.Duration, losses uint64) { return c.ttl, c.losses }
+
+// endpointCache is what is known of one endpoint's cache.
+type endpointCache struct {
+	retentionState
+	reports        map[prompt.API]*apiReports // of the APIs in which it has reported cached tokens
+	lastAt         time.Duration              // time of the last answer
+	lastMissSource uint64                     // source of the latest failed prediction
+}
+
+// retentionState is what an endpoint's answers have shown.
+type retentionState struct {
+	ttl      time.Duration // as of lastAt; see ttlAt
+	cutAt    time.Duration // when ttl was last shortened: predictions from before are not checked
+	lostAt   time.Duration // when the cache was found lost, 0 for never
+	missRate float64       // share of failed predictions, moving average
+	logOdds  float64       // log-likelihood ratio of a lost cache against the miss rate, at least 0
+}
+
+// apiReports is how an endpoint reports cached tokens in one API.
+type apiReports struct {
+	reports  int            // answers with cached tokens, maxReports at most
+	silences int            // answers without, where some were expected, since the latest report
+	saved    retentionState // of the endpoint, before these silences
+}
+
+// observe learns from an answer. longest is the configured TTL, to which learned TTLs are limited.
+func (c *CacheTracker) observe(now, longest time.Duration, o Outcome) {
+	k := c.endpoints[o.Addr]
+	silent := k == nil || k.reports[o.API] == nil
+	if o.PromptTokens <= 0 || max(o.ExpectedTokens, o.CachedTokens) < minPredicted || silent && o.CachedTokens <= 0 {
+		return
+	}
+	if k == nil {
+		k = newEndpointCache(now)
+		c.endpoints[o.Addr] = k
+	}
+	k.ttl, k.lastAt = k.ttlAt(now), max(k.lastAt, now)
+	if !k.updateReports(o) {
+		return
+	}
+	hit := 2*o.CachedTokens >= o.ExpectedTokens
+	if o.ExpectedTokens >= minPredicted && o.PlannedAt >= k.lostAt && k.detectLoss(hit, o.Source) {
+		k.lostAt = max(now, 1)
+		c.losses++
+	}
+	if o.PlannedAt < max(k.cutAt, k.lostAt) {
+		return
+	}
+	switch {
+	case !hit:
+		k.ttl, k.cutAt = max(scaled(min(k.ttl, longest), ttlCut), min(minTTL, longest)), now
+	case k.ttl < longest:
+		k.ttl = min(scaled(k.ttl, ttlGain), longest)
+	}
+}
+
+func newEndpointCache(now time.Duration) *endpointCache {
+	return &endpointCache{
+		retentionState: retentionState{ttl: unlimitedTTL, missRate: 1 - lostMissRate},
+		reports:        map[prompt.API]*apiReports{}, lastAt: now,
+	}
+}
+
+// updateReports records whether the answer reports cached tokens. It returns false once a series of silences shows that
+// the endpoint does not report in that API, and undoes the effect of the series. Answers to requests from before a loss
+// are not part of it.
+func (k *endpointCache) updateReports(o Outcome) bool {
+	r := k.reports[o.API]
+	switch {
+	case r == nil:
+		k.reports[o.API] = &apiReports{reports: 1}
+		return true
+	case o.CachedTokens > 0:
+		r.reports, r.silences = min(r.reports+1, maxReports), 0
+		return true
+	case o.PlannedAt < k.lostAt:
+		return true
+	}
+	if r.silences == 0 {
+		r.saved = k.retentionState
+	}
+	if r.silences++; r.silences < silentAfter*r.reports {
+		return true
+	}
+	k.retentionState = r.saved
+	delete(k.reports, o.API)
+	return false
+}
+
+func scaled(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+
+// detectLoss adds the result of a prediction and reports whether the endpoint has lost its cache. It is Page's CUSUM
+// test, as in failure_weight.go: the likelihood of the failures with a lost cache against that at the endpoint's miss
+// rate.
+func (k *endpointCache) detectLoss(hit bool, source uint64) bool {
+	missRate := min(max(k.missRate, 0.02), 0.5)
+	if hit {
+		k.logOdds = max(0, k.logOdds+math.Log((1-lostMissRate)/(1-missRate)))
+		k.missRate -= k.missRate * missRateGain
+		return false
+	}
+	weight := 1.0
+	if k.lastMissSource == source {
+		weight = repeatSourceWeight
+	}
+	k.lastMissSource = source
+	k.logOdds += weight * math.Log(lostMissRate/missRate)
+	k.missRate += (1 - k.missRate) * missRateGain
+	if k.logOdds < lossLogOdds {
+		return false
+	}
+	k.logOdds = 0
+	return true
+}
+
+// cacheSummary is what the plans of one policy contain about caches, as last computed.
+type cacheSummary struct {
+	ttl          time.Duration // 0 before the first computation
+	shortTTL     []EndpointTTL
+	updatedAt    time.Duration
+	creditGrowth float64
+	losses       uint64 // of the tracker, as of updatedAt
+}
+
+// displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the configured
+// TTL. At endpoints that evict before that, each token displaces another, which will have to be computed again.
+func (b *cacheSummary) displacementFactor(longest time.Duration) float64 {
+	if b.ttl >= longest {
+		return 1
+	}
+	return 2 - float64(b.ttl)/float64(longest)
+}
+
+// summarize updates the summary for the candidates once per summaryInterval, and at once after a loss. The TTL is the
+// median of the candidates', at most longest. Endpoints with less than half of it are listed with their own, and so are
+// those that lost their cache more recently.
+func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, b *cacheSummary) {
+	if b.ttl > 0 && now-b.updatedAt < summaryInterval && b.losses == c.losses {
+		return
+	}
+	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
+	*b = cacheSummary{ttl: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(cs)}
+	c.ttl = longest
+	if len(c.endpoints) == 0 || len(cs) == 0 {
+		return
+	}
+	pruneIdle(c.endpoints, now, cs, func(k *endpointCache) time.Duration { return k.lastAt })
+	c.scratch = c.scratch[:0]
+	for i := range cs {
+		c.scratch = append(c.scratch, min(c.endpoints[cs[i].Addr].ttlAt(now), longest))
+	}
+	slices.Sort(c.scratch)
+	b.ttl = c.scratch[len(c.scratch)/2]
+	c.ttl = b.ttl
+	b.shortTTL = c.shortTTLs(now, b.ttl, longest, cs)
+}
+
+// shortTTLs returns the candidates whose entries expire sooner than ttl, the shortest maxShortTTLs of them.
+func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate) (short []EndpointTTL) {
+	for i := range cs {
+		k := c.endpoints[cs[i].Addr]
+		own := min(k.ttlAt(now), longest)
+		switch since := k.sinceLoss(now); {
+		case since < ttl:
+			own = min(own, since)
+		case own >= ttl/2:
+			continue
+		}
+		short = append(short, EndpointTTL{EndpointTag(cs[i].Addr), own})
+	}
+	if len(short) > maxShortTTLs {
+		slices.SortFunc(short, func(a, b EndpointTTL) int { return cmp.Compare(a.TTL, b.TTL) })
+		short = short[:maxShortTTLs]
+	}
+	return short
+}
+
+// pruneIdle deletes endpoints that are not candidates and without an answer for idleEndpointTTL. lastAt returns the time
+// of the last answer.
+func pruneIdle[T any](known map[string]T, now time.Duration, cs []Candidate, lastAt func(T) time.Duration) {
+	if len(known) <= len(cs) {
+		return
+	}
+	for addr, k := range known {
+		if now-lastAt(k) <= idleEndpointTTL {
+			continue
+		}
+		if !slices.ContainsFunc(cs, func(c Candidate) bool { return c.Addr == addr }) {
+			delete(known, addr)
+		}
+	}
+}
+
+// ttlAt returns the TTL with its growth since the last answer; for a nil endpoint it is unlimited.
+func (k *endpointCache) ttlAt(now time.Duration) time.Duration {
+	if k == nil {
+		return unlimitedTTL
+	}
+	return min(k.ttl+scaled(max(0, now-k.lastAt), ttlDrift), unlimitedTTL)
+}
+
+// sinceLoss returns how long ago the cache was found lost, the maximum if it never was.
+func (k *endpointCache) sinceLoss(now time.Duration) time.Duration {
+	if k == nil || k.lostAt == 0 {
+		return math.MaxInt64
+	}
+	return max(0, now-k.lostAt)
+}
+
+// TTLOf returns the TTL of an endpoint. Of several entries with the same tag the last one counts, as in Redis.
+func (p *Prefix) TTLOf(endpoint uint32) time.Duration {
+	for i := len(p.ShortTTL) - 1; i >= 0; i-- {
+		if p.ShortTTL[i].Endpoint == endpoint {
+			return p.ShortTTL[i].TTL
+		}
+	}
+	return p.TTL
+}

@@ -1,0 +1,154 @@
+package lb
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// refreshEvery is how often candidates are recomputed while they change with time alone.
+	refreshEvery = 100 * time.Millisecond
+	// unusedListTTL is how long an unused list is retained.
+	unusedListTTL = 10 * time.Second
+	// maxListAge is how often candidates are recomputed while nothing changes.
+	maxListAge = unusedListTTL / 2
+)
+
+// listKey is what a list of candidates depends on. Equal configurations are interned and share their lists; rules with
+// different subsets of endpoints have different views.
+type listKey struct {
+	config *ClusterConfig
+	view   *View
+}
+
+// candidateList is the result for one key.
+type candidateList struct {
+	validUntil time.Duration
+	lastUsed   time.Duration
+	reason     Reason
+	tiers      []tier      // tiers of the candidates
+	base       []Candidate // for requests that are not drawn for endpoints in slow start
+	starting   []startList // for those that are, in the order of their draws
+}
+
+// Candidates returns the endpoints of the view that may get a request, with their weights. The slice is shared, and
+// stays at the same address while its content is the same, because stores recognize lists by their address. The reason
+// is ReasonChosen, or why there are no candidates. draw holds the request's random bits: bits 32 to 47 draw the tier,
+// bits 48 to 63 whether the request is for an endpoint in slow start; [Choose] uses the others.
+func (h *Health) Candidates(now time.Duration, v *View, config *ClusterConfig, draw uint64) ([]Candidate, Reason) {
+	key := listKey{config, v}
+	l := h.candidateLists[key]
+	if l == nil {
+		l = &candidateList{}
+		h.candidateLists[key] = l
+	}
+	l.lastUsed = now
+	if now >= l.validUntil {
+		h.dropUnusedLists(now)
+		h.updateView(now, v)
+		h.rebuild(now, v, config, l)
+	}
+	if l.reason != ReasonChosen {
+		return nil, l.reason
+	}
+	tier := drawTier(l.tiers, draw)
+	if l.tiers[tier].panics {
+		return nil, ReasonPanicThreshold
+	}
+	return l.pick(tier, float64(draw>>48)/(1<<16)), ReasonChosen
+}
+
+// pick returns the candidates for a request of the tier whose draw is u, from 0 to 1.
+func (l *candidateList) pick(tier uint8, u float64) []Candidate {
+	for i := range l.starting {
+		if s := &l.starting[i]; s.tier == tier && u < s.upTo {
+			return s.candidates
+		}
+	}
+	return l.base
+}
+
+// requestTier returns the tiers of the latest list for the view, and which of them the request is drawn for.
+func (h *Health) requestTier(v *View, config *ClusterConfig, draw uint64) ([]tier, uint8) {
+	tiers := h.candidateLists[listKey{config, v}].tiers
+	return tiers, drawTier(tiers, draw)
+}
+
+// rebuild recomputes a list.
+func (h *Health) rebuild(now time.Duration, v *View, config *ClusterConfig, l *candidateList) {
+	l.validUntil, l.base, l.starting = now+maxListAge, nil, nil
+	cs, tiers, reason := h.eligible(now, v, config)
+	if l.tiers, l.reason = tiers, reason; reason == ReasonChosen {
+		normalizeWeights(cs, len(tiers))
+		baseline := h.baselineFailureRate(now)
+		for i := range cs {
+			cs[i].Weight *= h.endpoints[cs[i].Addr].weightFactor(now, baseline)
+		}
+		h.addSlowStart(now, cs, config, l)
+	}
+	changing := slices.ContainsFunc(h.current, func(t *endpointHealth) bool { return t.changesWithTime(now) })
+	if l.starting != nil || changing {
+		l.validUntil = now + refreshEvery
+	}
+}
+
+// invalidate has all lists recomputed when they are next used.
+func (h *Health) invalidate() {
+	for _, l := range h.candidateLists {
+		l.validUntil = 0
+	}
+}
+
+// dropUnusedLists deletes the lists of configurations and views that are no longer in use.
+func (h *Health) dropUnusedLists(now time.Duration) {
+	if now-h.sweptAt < unusedListTTL/10 {
+		return
+	}
+	h.sweptAt = now
+	clear(h.configs)
+	for key, l := range h.candidateLists {
+		if now-l.lastUsed > unusedListTTL {
+			delete(h.candidateLists, key)
+			continue
+		}
+		h.configs[key.config] = true
+	}
+	h.pool.sweep(now)
+}
+
+// internConfig returns one pointer for all equal configurations, so that they share their lists.
+func (h *Health) internConfig(t *ClusterConfig) *ClusterConfig {
+	for known := range h.configs {
+		if known.equal(t) {
+			return known
+		}
+	}
+	h.configs[t] = true
+	return t
+}
+
+func (t *ClusterConfig) equal(other *ClusterConfig) bool {
+	return t.Unit == other.Unit && t.MaxInflight == other.MaxInflight &&
+		t.ZonePenalty == other.ZonePenalty && t.Health == other.Health &&
+		maps.Equal(t.Weights, other.Weights)
+}
+
+// normalizeWeights divides the weights of each tier by their contraharmonic mean, Σw²/Σw: the expected weight at the
+// endpoint of a request. So costs do not depend on the unit of configured capacities. Of the usual means this one moves
+// least when an endpoint is added that is like many others or has a small weight; the median and the arithmetic mean
+// jump. The result is rounded to 21 binary digits, because the division must not make equal weights differ in the last.
+func normalizeWeights(cs []Candidate, tiers int) {
+	sum, squares := make([]float64, tiers), make([]float64, tiers)
+	for i := range cs {
+		w, t := cs[i].Weight, cs[i].Tier
+		sum[t], squares[t] = sum[t]+w, squares[t]+w*w
+	}
+	for i := range cs {
+		const half = 1 << 31
+		t := cs[i].Tier
+		weight := math.Float64bits(cs[i].Weight * sum[t] / squares[t])
+		cs[i].Weight = math.Float64frombits((weight + half) &^ (2*half - 1))
+	}
+}

@@ -1,0 +1,251 @@
+package lb
+
+import (
+	"math"
+	"time"
+)
+
+// A request may fail because of its endpoint, because of the request itself, or because everything fails. How often
+// such requests fail at other endpoints distinguishes these cases. So a failure adds to the endpoint's score
+//
+//	log(failingShare / elsewhere) / log(failingShare / minFailureShare)
+//
+// which is the log-likelihood ratio of "this endpoint is failing" against "it is like the others", scaled so that a
+// failure of a request that fails nowhere else weighs 1. A success lowers the score by the same rule. A sum of such
+// weights that never falls below 0 is Page's CUSUM test for a change (Page, "Continuous Inspection Schemes", Biometrika
+// 1954): an endpoint that fails everything is ejected after the configured number of failures, one that fails clearly
+// more than a third of what others serve after more of them, and one that only gets requests that fail anywhere never.
+//
+// elsewhere is the share of such outcomes at the other endpoints: of all requests, of those of the same client, or of
+// those for the same model, whichever is highest. From uninformativeShare on, a failure has no weight.
+const (
+	// failingShare is the share of its requests that an endpoint to be ejected is assumed to fail.
+	failingShare = 0.9
+	// minFailureShare is the lowest share of failures that is assumed elsewhere. A lower one would give a single
+	// failure too much weight.
+	minFailureShare = 0.02
+	// uninformativeShare is the share of failures elsewhere from which on a failure has no weight.
+	uninformativeShare = 0.5
+	// typicalRejections is the share of rejected requests that is assumed elsewhere for a client without history:
+	// the most likely cause of a 4xx is the request.
+	typicalRejections = 0.3
+	// rateGain is the weight of the latest outcome in a failure rate.
+	rateGain = 0.3
+	// longRateGain is its weight in the long-term failure rate, which a single failure hardly changes.
+	longRateGain = 1.0 / 32
+	// rateHalfLife is how fast a failure rate decays without outcomes. Otherwise an endpoint with little weight would
+	// get too few requests to recover.
+	rateHalfLife = 5 * time.Second
+	// maxCompared is with how many other endpoints one is compared at most.
+	maxCompared = 33
+)
+
+const (
+	// maxSources is how many sources of failures are remembered per endpoint.
+	maxSources = 3
+	// successWindow is how long a success of another source shows that the endpoint works.
+	successWindow = 30 * time.Second
+	// A source whose requests fail, while those of others are served, counts in full once per sourceInterval;
+	// within it a further failure counts for repeatWeight.
+	sourceInterval = 5 * time.Second
+	repeatWeight   = 1.0 / 32
+	// retriedFor is how long an endpoint must have served nothing, with all its requests served elsewhere by
+	// retries, before these count as failures.
+	retriedFor = 30 * time.Second
+	// minTimeout is the shortest wait for a response for which a timeout counts. Clients may be allowed to set
+	// shorter timeouts.
+	minTimeout = time.Second
+)
+
+// suspicion is the evidence for ejecting an endpoint.
+type suspicion struct {
+	score          float64 // weights of failures less those of successes, at least 0
+	probation      bool    // returned from an ejection: a success clears the score
+	retried        float64 // weights of requests that retries served elsewhere, since the last success
+	retriedSince   time.Duration
+	firstClient    uint64               // client of the first failure since the last success
+	severalClients bool                 // other clients have failed since then
+	failedSources  [maxSources]sighting // sources of failures, with the time of the last full weight; latest first
+	servedSources  [2]sighting          // the latest successes of two different sources, latest first
+}
+
+// sighting is when a source was last seen.
+type sighting struct {
+	source uint64
+	at     time.Duration
+}
+
+// Observe learns from the outcome of a request that was balanced with the given configuration.
+func (h *Health) Observe(now time.Duration, o Outcome, config *ClusterConfig) {
+	t, ok := h.endpoints[o.Addr]
+	switch {
+	case !ok || o.Verdict == Neutral:
+	case o.Verdict == Success:
+		h.observeSuccess(now, t, &o)
+	case o.Verdict == TimedOut && (o.WaitedFor < minTimeout || o.Busy || t.servedSince(now-o.WaitedFor)):
+	default:
+		h.observeFailure(now, t, &o, &config.Health)
+	}
+}
+
+func (h *Health) observeSuccess(now time.Duration, t *endpointHealth, o *Outcome) {
+	before := t.failureRate(now)
+	t.rate, t.rateAt = before*(1-rateGain), now
+	t.longRate *= 1 - longRateGain
+	if t.score > 0 {
+		t.score = max(0, t.score-successWeight(h.failuresElsewhere(now, t, o)))
+	}
+	if t.probation {
+		t.score, t.probation = 0, false
+	}
+	t.retried, t.firstClient, t.severalClients = 0, 0, false
+	if source := o.origin(); t.servedSources[0].source != source {
+		t.servedSources[1], t.servedSources[0] = t.servedSources[0], sighting{source, now}
+	}
+	t.servedSources[0].at = now
+	if t.times > 0 && now-t.until > forgetEjectionsAfter {
+		t.ejection = ejection{}
+	}
+	if h.NeedsClient(now) {
+		h.recordInGroup(now, o.client(), o, 0)
+		h.recordInGroup(now, o.model(), o, 0)
+	}
+	if before > 0 {
+		h.invalidate()
+	}
+}
+
+func (h *Health) observeFailure(now time.Duration, t *endpointHealth, o *Outcome, cfg *HealthConfig) {
+	weight := failureWeight(h.failuresElsewhere(now, t, o))
+	before := t.failureRate(now)
+	t.rate, t.rateAt = before+rateGain*weight*(1-before), now
+	t.longRate += longRateGain * (weight - t.longRate)
+	h.lastFailureAt = now
+	// A client whose requests fail anywhere is as little evidence against its model as against an endpoint.
+	byClient := h.groups[o.client()].failuresElsewhere(now, o, minFailureShare)
+	h.recordInGroup(now, o.client(), o, 1)
+	h.recordInGroup(now, o.model(), o, failureWeight(max(byClient, minFailureShare)))
+	h.invalidate()
+	if t.isRepeat(now, o) {
+		weight *= repeatWeight
+	}
+	score := t.addFailure(now, o, weight)
+	if cfg.ConsecutiveFailures > 0 && score >= float64(cfg.ConsecutiveFailures) && now >= t.ejectedUntil(cfg) {
+		h.eject(now, t, int(score), cfg)
+	}
+}
+
+// addFailure adds the weight of a failure and returns the score that may eject the endpoint, 0 for an outcome that
+// cannot.
+func (t *endpointHealth) addFailure(now time.Duration, o *Outcome, weight float64) float64 {
+	switch {
+	case o.Verdict.kind() != overloadKind:
+		t.score += weight
+		return t.score
+	case o.Verdict == Retried && !o.Busy:
+		if t.retried == 0 {
+			t.retriedSince = now
+		}
+		t.retried += weight
+		if now-t.retriedSince >= retriedFor {
+			return t.retried
+		}
+	case o.Verdict == Retried:
+		t.retried = 0
+	}
+	return 0
+}
+
+// failureWeight returns the weight of a failure, from 0 to 1, if such requests fail elsewhere with the given share.
+func failureWeight(elsewhere float64) float64 {
+	if elsewhere >= uninformativeShare {
+		return 0
+	}
+	return math.Log(failingShare/elsewhere) / math.Log(failingShare/minFailureShare)
+}
+
+// successWeight returns the weight of a success, in the same unit.
+func successWeight(elsewhere float64) float64 {
+	return math.Log((1-elsewhere)/(1-failingShare)) / math.Log(failingShare/minFailureShare)
+}
+
+// isRepeat reports whether a failure repeats one of the same source, and records its source. While other sources are
+// served, a source counts in full only once per sourceInterval: a policy that sends equal prefixes to one endpoint
+// would otherwise let one client eject it with bad requests. Once several clients have failed since the last success,
+// the source is not the cause.
+func (t *endpointHealth) isRepeat(now time.Duration, o *Outcome) bool {
+	if t.firstClient == 0 {
+		t.firstClient = o.Client
+	}
+	t.severalClients = t.severalClients || o.Client != t.firstClient
+	source := o.origin()
+	at := maxSources - 1
+	for i, s := range t.failedSources {
+		if s.at > 0 && s.source == source {
+			at = i
+		}
+	}
+	last := t.failedSources[at]
+	known := source != 0 && last.source == source && now-last.at < sourceInterval
+	if known && !t.severalClients && t.servedOthers(now, source) {
+		return true
+	}
+	copy(t.failedSources[1:at+1], t.failedSources[:at])
+	t.failedSources[0] = sighting{source, now}
+	return false
+}
+
+// origin returns what identifies where the request came from: the beginning of its prompt, else its client; 0 if
+// neither is known.
+func (o *Outcome) origin() uint64 {
+	if o.Source != 0 {
+		return o.Source
+	}
+	return o.Client
+}
+
+// servedOthers reports whether a request of another known source was served within successWindow.
+func (t *endpointHealth) servedOthers(now time.Duration, source uint64) bool {
+	for _, s := range t.servedSources {
+		if s.source != 0 && s.source != source && now-s.at < successWindow {
+			return true
+		}
+	}
+	return false
+}
+
+// servedSince reports whether a request was served at or after then.
+func (t *endpointHealth) servedSince(then time.Duration) bool {
+	return t.servedSources[0].at > 0 && t.servedSources[0].at >= then
+}
+
+// failureRate returns the failure rate, decayed until now; below 1 % it is 0.
+func (t *endpointHealth) failureRate(now time.Duration) float64 {
+	rate := t.rate
+	if rate > 0 {
+		rate *= math.Exp2(-float64(max(0, now-t.rateAt)) / float64(rateHalfLife))
+	}
+	if rate < 0.01 {
+		return 0
+	}
+	return rate
+}
+
+// failuresElsewhere returns the share of requests like this one that fail at other endpoints than t, from
+// minFailureShare to failingShare.
+func (h *Health) failuresElsewhere(now time.Duration, t *endpointHealth, o *Outcome) float64 {
+	share := max(h.medianFailureRate(now, t), minFailureShare)
+	prior := share
+	if o.Verdict == Rejected {
+		prior = max(prior, typicalRejections)
+	}
+	if o.Client == 0 && o.Model == 0 {
+		share = prior
+	}
+	for _, key := range [...]groupKey{o.client(), o.model()} {
+		if key.id != 0 {
+			share = max(share, h.groups[key].failuresElsewhere(now, o, prior))
+		}
+	}
+	return min(share, failingShare)
+}
