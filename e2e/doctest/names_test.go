@@ -148,9 +148,19 @@ func read(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// TestTranslation holds README_ZH.md to README.md: the same sections, tables, code and links in the same order.
+// TestTranslation holds the Chinese documents to the English ones: the same sections, tables, code and links in the same
+// order.
 func TestTranslation(t *testing.T) {
-	english, foreign := open(t, "README.md"), open(t, "README_ZH.md")
+	for _, name := range []string{"README", "docs/configuration"} {
+		t.Run(name, func(t *testing.T) { translation(t, open(t, name+".md"), open(t, name+chineseEnd)) })
+	}
+}
+
+// chineseEnd is how the names of Chinese documents end, in place of ".md".
+const chineseEnd = "_ZH.md"
+
+func translation(t *testing.T, english, foreign *document) {
+	t.Helper()
 	for i := range max(len(english.headings), len(foreign.headings)) {
 		if i >= len(english.headings) || i >= len(foreign.headings) || english.headings[i].level != foreign.headings[i].level {
 			t.Errorf("headings differ from the %d. on:\n%v\n%v", i+1, english.headings, foreign.headings)
@@ -186,25 +196,26 @@ func languages(d *document) []string {
 	return out
 }
 
-// targetsOf returns the files that a document links to, sorted; the two READMEs link to each other.
+// targetsOf returns the files that a document links to, sorted, a Chinese one under its English name.
 func targetsOf(d *document) []string {
 	var out []string
 	for _, target := range d.links {
 		file, _, _ := strings.Cut(target, "#")
-		if file != "README.md" && file != "README_ZH.md" {
-			out = append(out, file)
-		}
+		out = append(out, strings.Replace(file, chineseEnd, ".md", 1))
 	}
 	slices.Sort(out)
 	return out
 }
 
-// mentions returns the inline code of a document outside of the table of keys, each once, sorted.
+// mentions returns the inline code of a document outside of the tables of keys, each once, sorted.
 func mentions(d *document) []string {
-	var out []string
-	text, rest, _ := strings.Cut(d.text, "<!-- config -->")
-	_, rest, _ = strings.Cut(rest, "<!-- /config -->")
-	out = append(out, parse(d.name, text+rest).code...)
+	text := d.text
+	for i := range keyTables {
+		head, rest, _ := strings.Cut(text, "<!-- "+keyTables[i].marker+" -->")
+		_, tail, _ := strings.Cut(rest, "<!-- /"+keyTables[i].marker+" -->")
+		text = head + tail
+	}
+	out := parse(d.name, text).code
 	slices.Sort(out)
 	return slices.Compact(out)
 }
