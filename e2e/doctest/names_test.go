@@ -82,16 +82,16 @@ func TestNames(t *testing.T) {
 // TestLimits holds the limits that the documents state to the constants behind them.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct{ doc, says, file, constant string }{
-		{"README.md", "At most 256 clusters", "lb/memstore.go", `tableSlots += 256\b`},
-		{"README_ZH.md", "最多 256 个集群", "lb/memstore.go", `tableSlots += 256\b`},
-		{"README.md", "4096 endpoints in a cluster", "lb/table.go", `maxRows += 4096\b`},
-		{"README_ZH.md", "最多 4096 个端点", "lb/table.go", `maxRows += 4096\b`},
-		{"README.md", "At most 64 endpoints of a cluster have gauges", "plugin/publish.go", `maxGauges += 64\b`},
-		{"README_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/publish.go", `maxGauges += 64\b`},
+		{"docs/features.md", "At most 256 clusters", "lb/memstore.go", `tableSlots += 256\b`},
+		{"docs/features_ZH.md", "最多 256 个集群", "lb/memstore.go", `tableSlots += 256\b`},
+		{"docs/features.md", "4096 endpoints in a cluster", "lb/table.go", `maxRows += 4096\b`},
+		{"docs/features_ZH.md", "最多 4096 个端点", "lb/table.go", `maxRows += 4096\b`},
+		{"docs/features.md", "At most 64 endpoints of a cluster have gauges", "plugin/publish.go", `maxGauges += 64\b`},
+		{"docs/features_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/publish.go", `maxGauges += 64\b`},
 		{"docs/metrics.md", "at most 8192 over its life", "plugin/publish.go", `maxNames += 8192\b`},
 		{"docs/metrics.md", "older than 10 seconds", "plugin/admin.go", `staleAfter += 10 \* time.Second`},
-		{"README.md", "returned within 6 seconds", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
-		{"README_ZH.md", "6 秒内收回", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
+		{"docs/features.md", "returned within 6 seconds", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
+		{"docs/features_ZH.md", "6 秒内收回", "plugin/vm.go", `leaseTTL += 5 \* time.Second`},
 		{"docs/higress.md", "lists of 64 KiB and more", "plugin/gateway_higress.go", `bigHostList += 64 << 10`},
 		{"docs/higress.md", "every 250 ms", "plugin/gateway_higress.go", `hostListAge += 250 \* time.Millisecond`},
 		{"ARCHITECTURE.md", "at most 160 leases of dead owners", "redisclient/lua/beat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
@@ -148,10 +148,10 @@ func read(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// TestTranslation holds the Chinese documents to the English ones: the same sections, tables, code and links in the same
-// order.
+// TestTranslation holds the Chinese documents to the English ones: the same sections, tables, code and links in the
+// same order.
 func TestTranslation(t *testing.T) {
-	for _, name := range []string{"README", "docs/configuration"} {
+	for _, name := range []string{"README", "docs/configuration", "docs/features", "docs/reasons"} {
 		t.Run(name, func(t *testing.T) { translation(t, open(t, name+".md"), open(t, name+chineseEnd)) })
 	}
 }

@@ -155,7 +155,7 @@ func TestReasonTables(t *testing.T) {
 	for _, r := range lb.Reasons() {
 		want = append(want, "`"+r.String()+"`")
 	}
-	for _, name := range []string{"README.md", "README_ZH.md", "docs/metrics.md"} {
+	for _, name := range []string{"docs/reasons.md", "docs/reasons_ZH.md", "docs/metrics.md"} {
 		tab := open(t, name).marked("reasons")
 		if tab == nil {
 			t.Errorf("%s: no table of reasons", name)
