@@ -82,16 +82,16 @@ func TestNames(t *testing.T) {
 // TestLimits holds the limits that the documents state to the constants behind them.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct{ doc, says, file, constant string }{
-		{"README.md", "At most 256 clusters", "lb/memstore/keys.go", `tableSlots += 256\b`},
-		{"README_ZH.md", "最多 256 个集群", "lb/memstore/keys.go", `tableSlots += 256\b`},
-		{"README.md", "4096 endpoints in a cluster", "lb/memstore/table.go", `maxRows += 4096\b`},
-		{"README_ZH.md", "最多 4096 个端点", "lb/memstore/table.go", `maxRows += 4096\b`},
-		{"README.md", "At most 64 endpoints of a cluster have gauges", "plugin/core/publish.go", `maxGauges += 64\b`},
-		{"README_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/core/publish.go", `maxGauges += 64\b`},
+		{"docs/features.md", "At most 256 clusters", "lb/memstore/keys.go", `tableSlots += 256\b`},
+		{"docs/features_ZH.md", "最多 256 个集群", "lb/memstore/keys.go", `tableSlots += 256\b`},
+		{"docs/features.md", "4096 endpoints in a cluster", "lb/memstore/table.go", `maxRows += 4096\b`},
+		{"docs/features_ZH.md", "最多 4096 个端点", "lb/memstore/table.go", `maxRows += 4096\b`},
+		{"docs/features.md", "At most 64 endpoints of a cluster have gauges", "plugin/core/publish.go", `maxGauges += 64\b`},
+		{"docs/features_ZH.md", "最多有 64 个端点拥有自己的 gauge", "plugin/core/publish.go", `maxGauges += 64\b`},
 		{"docs/metrics.md", "at most 8192 over its life", "plugin/core/publish.go", `maxNames += 8192\b`},
 		{"docs/metrics.md", "older than 10 seconds", "plugin/core/admin.go", `staleAfter += 10 \* time.Second`},
-		{"README.md", "returned within 6 seconds", "plugin/core/vm.go", `leaseTTL += 5 \* time.Second`},
-		{"README_ZH.md", "6 秒内收回", "plugin/core/vm.go", `leaseTTL += 5 \* time.Second`},
+		{"docs/features.md", "returned within 6 seconds", "plugin/core/vm.go", `leaseTTL += 5 \* time.Second`},
+		{"docs/features_ZH.md", "6 秒内收回", "plugin/core/vm.go", `leaseTTL += 5 \* time.Second`},
 		{"docs/higress.md", "lists of 64 KiB and more", "plugin/core/higress.go", `bigHostList += 64 << 10`},
 		{"docs/higress.md", "every 250 ms", "plugin/core/higress.go", `hostListAge += 250 \* time.Millisecond`},
 		{"ARCHITECTURE.md", "at most 160 leases of dead owners", "redisclient/lua/beat.lua", `BATCH, REPORT, OWNER = 160, 320\b`},
@@ -148,9 +148,19 @@ func read(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// TestTranslation holds README_ZH.md to README.md: the same sections, tables, code and links in the same order.
+// TestTranslation holds the Chinese documents to the English ones: the same sections, tables, code and links in the
+// same order.
 func TestTranslation(t *testing.T) {
-	english, foreign := open(t, "README.md"), open(t, "README_ZH.md")
+	for _, name := range []string{"README", "docs/configuration", "docs/features", "docs/reasons"} {
+		t.Run(name, func(t *testing.T) { translation(t, open(t, name+".md"), open(t, name+chineseEnd)) })
+	}
+}
+
+// chineseEnd is how the names of Chinese documents end, in place of ".md".
+const chineseEnd = "_ZH.md"
+
+func translation(t *testing.T, english, foreign *document) {
+	t.Helper()
 	for i := range max(len(english.headings), len(foreign.headings)) {
 		if i >= len(english.headings) || i >= len(foreign.headings) || english.headings[i].level != foreign.headings[i].level {
 			t.Errorf("headings differ from the %d. on:\n%v\n%v", i+1, english.headings, foreign.headings)
@@ -186,25 +196,26 @@ func languages(d *document) []string {
 	return out
 }
 
-// targetsOf returns the files that a document links to, sorted; the two READMEs link to each other.
+// targetsOf returns the files that a document links to, sorted, a Chinese one under its English name.
 func targetsOf(d *document) []string {
 	var out []string
 	for _, target := range d.links {
 		file, _, _ := strings.Cut(target, "#")
-		if file != "README.md" && file != "README_ZH.md" {
-			out = append(out, file)
-		}
+		out = append(out, strings.Replace(file, chineseEnd, ".md", 1))
 	}
 	slices.Sort(out)
 	return out
 }
 
-// mentions returns the inline code of a document outside of the table of keys, each once, sorted.
+// mentions returns the inline code of a document outside of the tables of keys, each once, sorted.
 func mentions(d *document) []string {
-	var out []string
-	text, rest, _ := strings.Cut(d.text, "<!-- config -->")
-	_, rest, _ = strings.Cut(rest, "<!-- /config -->")
-	out = append(out, parse(d.name, text+rest).code...)
+	text := d.text
+	for i := range keyTables {
+		head, rest, _ := strings.Cut(text, "<!-- "+keyTables[i].marker+" -->")
+		_, tail, _ := strings.Cut(rest, "<!-- /"+keyTables[i].marker+" -->")
+		text = head + tail
+	}
+	out := parse(d.name, text).code
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -26,14 +26,39 @@ var chinese = map[string]string{
 	"number or string": "数字或字符串", "duration (number: ms)": "时长（数字：毫秒）", "size (number: bytes)": "大小（数字：字节）",
 }
 
-// TestConfigTables compares the tables of keys with config.Keys. The Chinese meanings stand in keys_zh.tsv beside the
+// keyTables are the markers of the tables of keys, and which keys each has: those that no table before it has.
+var keyTables = []keyTable{
+	{"config-rules", regexp.MustCompile(`^_rules_`)},
+	{"config-redis", regexp.MustCompile(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|serviceFQDN|` +
+		`servicePort|username|password|timeout|database|cleanInterval)$`)},
+	{"config-prefix-cache", regexp.MustCompile(`^lb_config\.(prefix\..*|redisKeyTTL)$`)},
+	{"config-endpoint-metrics", regexp.MustCompile(`^lb_config\.(metric_policy|target_metric|rate_limit|engine|window_.*|` +
+		`metrics\..*|envoy\.metrics_cluster)$`)},
+	{"config", regexp.MustCompile(``)},
+}
+
+type keyTable struct {
+	marker string
+	keys   *regexp.Regexp
+}
+
+// tableOf returns the index of the table that has the key.
+func tableOf(key string) int {
+	return slices.IndexFunc(keyTables, func(k keyTable) bool { return k.keys.MatchString(key) })
+}
+
+// TestConfigTables compares the tables of keys with config.Keys. The Chinese meanings are in keys_zh.tsv beside the
 // English text that they translate, so that a changed meaning shows up as one to be translated again.
 func TestConfigTables(t *testing.T) {
 	translated := translations(t)
-	english := []string{"| Key | Type | Default | Meaning |", "|---|---|---|---|"}
-	foreign := []string{"| 键 | 类型 | 默认值 | 含义 |", "|---|---|---|---|"}
+	english, foreign := make([][]string, len(keyTables)), make([][]string, len(keyTables))
+	for i := range keyTables {
+		english[i] = []string{"| Key | Type | Default | Meaning |", "|---|---|---|---|"}
+		foreign[i] = []string{"| 键 | 类型 | 默认值 | 含义 |", "|---|---|---|---|"}
+	}
 	for _, k := range config.Keys() {
-		english = append(english, row(k.Name, k.Type, k.Default, k.Meaning))
+		at := tableOf(k.Name)
+		english[at] = append(english[at], row(k.Name, k.Type, k.Default, k.Meaning))
 		kind, ok := chinese[k.Type]
 		if !ok {
 			t.Errorf("type %q of %s has no Chinese name", k.Type, k.Name)
@@ -42,14 +67,16 @@ func TestConfigTables(t *testing.T) {
 		if tr[0] != k.Meaning || tr[1] == "" {
 			t.Errorf("testdata/keys_zh.tsv: translate again:\n%s\t%s\t%s", k.Name, k.Meaning, tr[1])
 		}
-		foreign = append(foreign, row(k.Name, kind, k.Default, tr[1]))
+		foreign[at] = append(foreign[at], row(k.Name, kind, k.Default, tr[1]))
 		delete(translated, k.Name)
 	}
 	for name := range translated {
 		t.Errorf("testdata/keys_zh.tsv: there is no key %s", name)
 	}
-	compare(t, "README.md", "config", english)
-	compare(t, "README_ZH.md", "config", foreign)
+	for i := range keyTables {
+		compare(t, "docs/configuration.md", keyTables[i].marker, english[i])
+		compare(t, "docs/configuration_ZH.md", keyTables[i].marker, foreign[i])
+	}
 }
 
 func row(name, kind, def, meaning string) string {
@@ -128,7 +155,7 @@ func TestReasonTables(t *testing.T) {
 	for _, r := range lb.Reasons() {
 		want = append(want, "`"+r.String()+"`")
 	}
-	for _, name := range []string{"README.md", "README_ZH.md", "docs/metrics.md"} {
+	for _, name := range []string{"docs/reasons.md", "docs/reasons_ZH.md", "docs/metrics.md"} {
 		tab := open(t, name).marked("reasons")
 		if tab == nil {
 			t.Errorf("%s: no table of reasons", name)
