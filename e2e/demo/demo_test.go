@@ -16,7 +16,7 @@ func result(policy string, p99 time.Duration, failed int) compare.Result {
 	for range failed {
 		samples = append(samples, loadgen.Sample{ID: 5, Error: loadgen.ErrTruncated, Detail: "unexpected EOF"})
 	}
-	return compare.Result{Policy: policy, Samples: samples, Summary: loadgen.Summarize(samples, loadgen.SLO{}), Queued: 12, Imbalance: 1.5}
+	return compare.Result{Policy: policy, Samples: samples, Summary: loadgen.Summarize(samples), Queued: 12, Imbalance: 1.5}
 }
 
 func TestReportShowsPoliciesSideBySide(t *testing.T) {

@@ -220,7 +220,7 @@ func (d *demo) change(ctx context.Context, before, next compare.Policy) error {
 	took := time.Since(began)
 	time.Sleep(200 * time.Millisecond) // the first requests under the new policy belong to the switch too
 	cancel()
-	sum := loadgen.Summarize(<-samples, loadgen.SLO{})
+	sum := loadgen.Summarize(<-samples)
 	d.failed += sum.Failed()
 	if err != nil {
 		return err

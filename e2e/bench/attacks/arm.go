@@ -280,7 +280,7 @@ func (a *arm) close() error {
 
 // String says in a line what happened.
 func (a *arm) String() string {
-	sum := loadgen.Summarize(a.samples, loadgen.SLO{})
+	sum := loadgen.Summarize(a.samples)
 	text := fmt.Sprintf("%-24s %4d honest, failed %v, TTFT p50 %.0f p99 %.0f ms, by server %v", a.name(), sum.Requests,
 		sum.Errors, ms(sum.TTFT.P50), ms(sum.TTFT.P99), counts(a.samples, a.scenario.servers))
 	text += fmt.Sprintf("; ejected %.0f (Envoy %.0f), reasons %v", a.ejected, a.native, a.reasons)

@@ -71,7 +71,7 @@ func (s *Stage) PlayAfter(ctx context.Context, p Policy, reqs []loadgen.Request,
 	samples = slices.DeleteFunc(samples, func(x loadgen.Sample) bool { return x.Due < warm })
 	return Result{
 		Policy: p.Name, Samples: samples, Engines: engines, Queued: engines.seconds, Fleet: s.Fleet.State(),
-		Summary:   loadgen.Summarize(samples, loadgen.SLO{}),
+		Summary:   loadgen.Summarize(samples),
 		Placement: placement, Imbalance: Imbalance(samples, len(s.Servers)),
 	}
 }

@@ -94,7 +94,7 @@ func TestAConversationThatFailsIsNotContinued(t *testing.T) {
 	scripts := []script{{turns: conversation(r, nil, 3, 9, 9)}, {turns: conversation(r, nil, 3, 9, 9)}}
 	bad := scripts[0].turns[0].add[0].Content
 	w.refuse = func(prompt string) bool { return strings.Contains(prompt, bad) }
-	sum := loadgen.Summarize(p.inTurns(context.Background(), scripts, 2), loadgen.SLO{})
+	sum := loadgen.Summarize(p.inTurns(context.Background(), scripts, 2))
 	if sum.OK != 2 || sum.Errors["status_418"] != 1 || sum.Errors[loadgen.ErrNotSent] != 2 || len(w.prompts) != 4 {
 		t.Errorf("%+v", sum)
 	}

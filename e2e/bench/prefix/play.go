@@ -230,7 +230,7 @@ type result struct {
 
 // resultOf reduces the samples of a play on n servers.
 func resultOf(samples []loadgen.Sample, n int) result {
-	r := result{summary: loadgen.Summarize(samples, loadgen.SLO{})}
+	r := result{summary: loadgen.Summarize(samples)}
 	prompt, cached, most := 0, 0, 0
 	for i := range samples {
 		prompt += samples[i].Usage.Prompt

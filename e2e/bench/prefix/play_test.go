@@ -151,7 +151,7 @@ func TestWhatCannotBeAskedIsCounted(t *testing.T) {
 	scripts := scriptsOf(trees("test", 1, 1, 2))
 	branch := scripts[0].turns[1].add[0].Content
 	w.refuse = func(prompt string) bool { return strings.Contains(prompt, branch) }
-	sum := loadgen.Summarize(p.play(context.Background(), scripts, 1), loadgen.SLO{})
+	sum := loadgen.Summarize(p.play(context.Background(), scripts, 1))
 	if sum.Requests != 15 || sum.OK != 8 || sum.Errors["status_418"] != 1 || sum.Errors[loadgen.ErrNotSent] != 6 {
 		t.Errorf("%+v", sum)
 	}
@@ -191,7 +191,7 @@ func TestACancelledRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	samples := p.play(ctx, scriptsOf(sessions()), 20)
-	if sum := loadgen.Summarize(samples, loadgen.SLO{}); sum.OK != 0 || sum.Requests != 300 {
+	if sum := loadgen.Summarize(samples); sum.OK != 0 || sum.Requests != 300 {
 		t.Errorf("%+v", sum)
 	}
 }
