@@ -50,7 +50,7 @@ func openPlace(ctx context.Context, s settings, clustered bool) (*place, error) 
 	}
 	var addrs []string
 	for range gateways {
-		way, err := faultproxy.Start(ctx, "tcp", p.redis.Addr())
+		way, err := faultproxy.Start(ctx, p.redis.Addr())
 		if err != nil {
 			return nil, errors.Join(err, p.close())
 		}
