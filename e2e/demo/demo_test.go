@@ -65,7 +65,7 @@ func TestTrafficIsTheSameEveryTime(t *testing.T) {
 	if !reflect.DeepEqual(a, b) {
 		t.Error("two demos play different traffic")
 	}
-	if got := compare.Load(server(), speeds, a); got < show.load-0.1 || got > show.load+0.1 {
+	if got := compare.Load(servers(), a); got < show.load-0.1 || got > show.load+0.1 {
 		t.Errorf("the traffic asks for %.2f of the capacity, want about %.2f", got, show.load)
 	}
 }

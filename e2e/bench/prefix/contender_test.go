@@ -18,8 +18,8 @@ func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 	const servers = 3
 	ctx := context.Background()
 	stage, err := compare.NewStage(ctx, compare.Options{
-		Workers: 2, Speeds: slices.Repeat([]float64{1}, servers), First: compare.RoundRobin,
-		Server: vllmsim.Config{MaxNumSeqs: 8, NumBlocks: 4096, Tuning: vllmsim.NoLatency()},
+		Workers: 2, First: compare.RoundRobin,
+		Servers: slices.Repeat([]vllmsim.Config{{MaxNumSeqs: 8, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}}, servers),
 	})
 	if err != nil {
 		t.Fatal(err)

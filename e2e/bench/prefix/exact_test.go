@@ -154,7 +154,8 @@ func TestTheBestCreditCounts(t *testing.T) {
 }
 
 func TestNothingOverNothingIsOne(t *testing.T) {
-	if r := ratios([]float64{0, 1}, []float64{0, 1}); r.Min != 1 || r.Max != 1 {
+	rounds := []result{{cached: 0}, {cached: 1}}
+	if r := ratios(rounds, rounds, cached); r.Min != 1 || r.Max != 1 {
 		t.Errorf("%+v", r)
 	}
 }
