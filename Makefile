@@ -15,7 +15,7 @@ help: ## List the targets
 include build/wasm.mk
 
 # The packages whose tests take longest: started first, so that none of them is left to run alone at the end.
-LONGEST = ./e2e/streamtest ./e2e/fault ./e2e/shipped ./e2e/security ./redisclient ./e2e/chaosredis
+LONGEST = ./e2e/streamtest ./e2e/fault ./e2e/shipped ./e2e/security ./redisclient ./e2e/chaos
 
 test: wasm ## Run every test that needs no long run, real Envoy included
 	$(GO) test -p 3 -timeout 10m $(LONGEST) ./...  # packages wait more than they compute
@@ -76,7 +76,7 @@ chaos: wasm ## Clients, endpoints and VMs that fail, with an audit of every coun
 	$(GO) run ./e2e/chaos $(ARGS)
 
 chaos-redis: wasm ## Redis, and the way to it, fail under two gateways: no request lost, every count right after; SEED=n repeats a run
-	$(GO) run ./e2e/chaosredis $(ARGS)
+	$(GO) run ./e2e/chaos -in-redis $(ARGS)
 
 soak: wasm ## 10 minutes of traffic while clusters, endpoints, tenants, models and configurations change: memory flat, no drift (ARGS="-for 1h")
 	$(GO) run ./e2e/soak $(ARGS)

@@ -11,9 +11,11 @@ require (
 	github.com/tidwall/gjson v1.18.0
 	github.com/tidwall/resp v0.1.1
 	go.yaml.in/yaml/v3 v3.0.4
+	golang.org/x/perf v0.0.0-20250605212013-b481878a17be
 )
 
 require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
 	github.com/kr/text v0.2.0 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/tidwall/match v1.1.1 // indirect

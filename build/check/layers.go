@@ -27,8 +27,8 @@ var pure = []string{
 	"internal/wire", "lb", "metrics", "redisclient", "plugin/config", "plugin/core", "plugin/discovery",
 }
 
-// sdkFolders lists the only folders that may import the SDK: the plugin, and those that it and its parts are measured by.
-var sdkFolders = []string{"plugin", "e2e/bench/overhead/readbody", "e2e/bench/scraper/parsepage"}
+// sdkFolders lists the only folders that may import the SDK: the plugin, and the one that its parts are measured by.
+var sdkFolders = []string{"plugin", "e2e/bench/probe"}
 
 // untagged lists the folders whose files are the same in every build, so that native tests show what an artifact does.
 var untagged = []string{"plugin/core"}

@@ -4,32 +4,41 @@ package bench
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/perf/benchmath"
 )
 
-// Spread is the median of repeated measurements with the smallest and largest of them.
+// Spread is the median of repeated measurements, with the smallest and largest of them.
 type Spread struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
+	Median float64     `json:"median"`
+	Min    float64     `json:"min"`
+	Max    float64     `json:"max"`
+	CI     *[2]float64 `json:"ci95,omitempty"` // confidence interval of the median; nil below 6 measurements
 }
+
+// confidence of Spread.CI. The interval makes no assumption on the distribution of the measurements.
+const confidence = 0.95
 
 // SpreadOf returns the spread of xs, or the zero Spread if there are none. The median of an even number of values is the mean
 // of the two in the middle.
 func SpreadOf(xs []float64) Spread {
-	if len(xs) == 0 {
+	n := len(xs)
+	if n == 0 {
 		return Spread{}
 	}
-	s := slices.Clone(xs)
-	slices.SortFunc(s, cmp.Compare)
-	n := len(s)
-	return Spread{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1]}
+	sample := benchmath.NewSample(slices.Clone(xs), &benchmath.DefaultThresholds)
+	s := sample.Values
+	out := Spread{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1]}
+	if sum := benchmath.AssumeNothing.Summary(sample, confidence); len(sum.Warnings) == 0 {
+		out.CI = &[2]float64{sum.Lo, sum.Hi}
+	}
+	return out
 }
 
 // Ratios divides paired measurements run by run: num[i]/den[i] come from the same round, so a disturbance that lasts longer
@@ -43,9 +52,14 @@ func Ratios(num, den []float64) Spread {
 	return SpreadOf(r)
 }
 
-// Format renders the spread as "median (min..max)" with the given verb, for example "%.1f".
+// Format renders the spread as "median (min..max)" with the given verb, for example "%.1f", and with " [low, high]", the
+// confidence interval, if there is one.
 func (s Spread) Format(verb string) string {
-	return fmt.Sprintf(verb+" ("+verb+".."+verb+")", s.Median, s.Min, s.Max)
+	text := fmt.Sprintf(verb+" ("+verb+".."+verb+")", s.Median, s.Min, s.Max)
+	if s.CI != nil {
+		text += fmt.Sprintf(" ["+verb+", "+verb+"]", s.CI[0], s.CI[1])
+	}
+	return text
 }
 
 // Order returns the order in which the n candidates run in a round: every candidate takes every place equally often over n

@@ -1,6 +1,9 @@
 package bench
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -11,13 +14,19 @@ func TestSpreadOf(t *testing.T) {
 		want Spread
 	}{
 		{nil, Spread{}},
-		{[]float64{4}, Spread{4, 4, 4}},
-		{[]float64{9, 1, 5}, Spread{5, 1, 9}},
-		{[]float64{8, 1, 2, 4}, Spread{3, 1, 8}},
+		{[]float64{4}, Spread{4, 4, 4, nil}},
+		{[]float64{9, 1, 5}, Spread{5, 1, 9, nil}},
+		{[]float64{8, 1, 2, 4}, Spread{3, 1, 8, nil}},
 	} {
 		if got := SpreadOf(tc.in); got != tc.want {
 			t.Errorf("SpreadOf(%v) = %v, want %v", tc.in, got, tc.want)
 		}
+	}
+	// All of six measurements are above the median, or all are below it, by chance in 1 of 32 cases: less than 1 in 20.
+	if six := SpreadOf([]float64{6, 5, 4, 3, 2, 1}); six.CI == nil || *six.CI != [2]float64{1, 6} || six.Median != 3.5 {
+		t.Errorf("SpreadOf six values = %+v", six)
+	} else if got := six.Format("%.1f"); got != "3.5 (1.0..6.0) [1.0, 6.0]" {
+		t.Errorf("Format = %q", got)
 	}
 	in := []float64{3, 1, 2}
 	SpreadOf(in)
@@ -31,10 +40,10 @@ func TestSpreadOf(t *testing.T) {
 
 // TestRatiosPair holds that a disturbance common to both of a pair does not show.
 func TestRatiosPair(t *testing.T) {
-	if got := Ratios([]float64{2, 20, 200}, []float64{1, 10, 100}); got != (Spread{2, 2, 2}) {
+	if got := Ratios([]float64{2, 20, 200}, []float64{1, 10, 100}); got != (Spread{2, 2, 2, nil}) {
 		t.Errorf("Ratios = %v, want 2 throughout", got)
 	}
-	if got := Ratios([]float64{2, 4}, []float64{1}); got != (Spread{2, 2, 2}) {
+	if got := Ratios([]float64{2, 4}, []float64{1}); got != (Spread{2, 2, 2, nil}) {
 		t.Errorf("Ratios of unequal lengths = %v, want the common part", got)
 	}
 }
@@ -86,5 +95,45 @@ func TestTable(t *testing.T) {
 func TestMachineNamesCores(t *testing.T) {
 	if m := Machine(); !strings.Contains(m, " × ") || !strings.Contains(m, "go1.") {
 		t.Errorf("Machine() = %q", m)
+	}
+}
+
+func TestRounds(t *testing.T) {
+	var begun []int
+	prepare := func(round int) error {
+		begun = append(begun, round)
+		return nil
+	}
+	play := func(round, i int) (int, error) { return 10*i + round, nil }
+	results, err := Rounds(2, 3, prepare, play)
+	if want := [][]int{{0, 1}, {10, 11}, {20, 21}}; err != nil || !reflect.DeepEqual(results, want) || len(begun) != 2 {
+		t.Errorf("%v, %v, begun %v; want %v", results, err, begun, want)
+	}
+	broken := func(int) error { return errors.New("broken") }
+	if _, err := Rounds(1, 1, broken, play); err == nil {
+		t.Error("a round that cannot be prepared was played")
+	}
+}
+
+func TestColumns(t *testing.T) {
+	cs := Columns[int]{{"n", "%.0f", func(n *int) float64 { return float64(*n) }}}
+	table := cs.Table("who")
+	table.Add(cs.Row([]int{3, 1, 2}, "a")...)
+	if got := fmt.Sprint(table.Head, table.Rows); got != "[who n] [[a 2 (1..3)]]" {
+		t.Error(got)
+	}
+	if got := RatioBy([]int{2, 6}, []int{1, 2}, cs[0].Of); got.Median != 2.5 {
+		t.Errorf("ratio %v", got)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	if got, err := Numbers("1, 16,256"); err != nil || !reflect.DeepEqual(got, []int{1, 16, 256}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"", "1,,2", "0", "-1", "x"} {
+		if got, err := Numbers(bad); err == nil {
+			t.Errorf("%q is read as %v", bad, got)
+		}
 	}
 }

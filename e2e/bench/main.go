@@ -7,10 +7,14 @@ import (
 	"os/signal"
 )
 
-// Main runs a benchmark of the given name until it ends or is interrupted, and exits with 1 if it fails.
-func Main(name string, run func(ctx context.Context) error) {
+// Main reads the settings of a benchmark of the given name, runs it until it ends or is interrupted, and exits with 1 if
+// either fails.
+func Main[S any](name string, parse func() (S, error), run func(ctx context.Context, s S) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx)
+	s, err := parse()
+	if err == nil {
+		err = run(ctx, s)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)

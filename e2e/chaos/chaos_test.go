@@ -20,7 +20,7 @@ func TestChaos(t *testing.T) {
 	only := []string{"herd", "clients leave", "slow bodies", "VM lost: fatal"}
 	f, err := run(ctx, settings{
 		only: only, span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, leavers: 240, streams: 16, rate: 60,
-		oneSite: true, seed: 1, progress: testWriter{t},
+		oneSite: true, seed: 1, progress: harness.LogWriter(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,13 +33,6 @@ func TestChaos(t *testing.T) {
 			t.Errorf("scene %d: %+v, want %q with requests", i, f.Scenes[i], name)
 		}
 	}
-}
-
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(p []byte) (int, error) {
-	w.t.Log(string(bytes.TrimSpace(p)))
-	return len(p), nil
 }
 
 // The door through which a test loses a VM must not be in what is shipped.

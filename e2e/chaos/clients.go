@@ -32,12 +32,8 @@ func herd(a *act) error {
 			return err
 		}
 	}
-	body, err := loadgen.ChatBody("sim", "all at once", 1, true)
-	if err != nil {
-		return err
-	}
 	n := a.settings.herd
-	crowd, err := loadgen.Arrive([]string{a.site.Gateway.Addr()}, n, loadgen.PostRequest("herd", "/v1/chat/completions", body))
+	crowd, err := arrive(n, 1, a.site.Gateway.Addr())
 	if err != nil {
 		return err
 	}
@@ -54,13 +50,8 @@ func herd(a *act) error {
 	if came := snap.Totals().Server; came != int64(n) {
 		return fmt.Errorf("%d of %d requests reached a server", came, n)
 	}
-	least, most := snap.Spread()
-	a.result.Figures["min_inflight"], a.result.Figures["max_inflight"] = float64(least), float64(most)
 	a.result.Left = n
-	if most-least > int64(2+a.workers) {
-		return fmt.Errorf("%d on one server, %d on another: more than 2 + %d workers apart", most, least, a.workers)
-	}
-	return nil
+	return a.spread(snap, 2+a.workers)
 }
 
 // leavePoints are the states of a request in which its client may leave.

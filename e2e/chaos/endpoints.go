@@ -205,13 +205,3 @@ func requestsOf(list []*vllmsim.Server) (n int64) {
 	}
 	return n
 }
-
-// until calls check until it succeeds, and returns its last error when that takes longer than most.
-func (a *act) until(most time.Duration, check func() error) error {
-	for end := time.Now().Add(most); ; a.sleep(50 * time.Millisecond) {
-		err := check()
-		if err == nil || time.Now().After(end) || a.ctx.Err() != nil {
-			return err
-		}
-	}
-}

@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
-	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 type settings struct {
 	only             []string // scenes to play; all if empty
 	span             time.Duration
+	inRedis          bool
 	version          string // of Envoy
+	redis            string // version of Redis
 	servers, workers int
-	herd, leavers    int
+	herd, crowd      int
+	leavers          int
 	streams          int
 	rate             float64
-	// oneSite plays all scenes on the module that can be crashed, which saves the start of a gateway.
+	// oneSite plays all scenes without Redis on the module that can be crashed, which saves the start of a gateway.
 	oneSite  bool
 	seed     uint64
 	progress io.Writer
@@ -34,32 +35,55 @@ type figures struct {
 	Seed       uint64   `json:"seed"`
 	Violations int      `json:"violations"`
 	Requests   int      `json:"requests"`
-	Failed     int      `json:"failed"`  // requests and streams that failed although their endpoint did not
-	Excused    int      `json:"excused"` // requests and streams that their endpoint failed, or that died with their VM
+	Failed     int      `json:"failed"`  // requests and streams that failed although their endpoint and gateway did not
+	Excused    int      `json:"excused"` // those that their endpoint failed, or that died with their VM or gateway
 	Scenes     []result `json:"scenes"`
+	*judgement          // nil if there was no outage of Redis
 }
 
 // result is what one scene has shown.
 type result struct {
-	Scene    string             `json:"scene"`
-	Requests int                `json:"requests"`
-	Failed   int                `json:"failed"`
-	Excused  int                `json:"excused"`
-	Left     int                `json:"left"`
-	AgreeMS  int64              `json:"agree_ms"` // until all parties counted the same, streams still open
-	DrainMS  int64              `json:"drain_ms"` // until nothing was counted after the last end
-	Figures  map[string]float64 `json:"figures,omitempty"`
+	Scene        string             `json:"scene"`
+	Requests     int                `json:"requests"`
+	Failed       int                `json:"failed"`
+	Excused      int                `json:"excused"`
+	Left         int                `json:"left"`     // clients that left as planned
+	AgreeMS      int64              `json:"agree_ms"` // until all parties counted the same, streams still open
+	DrainMS      int64              `json:"drain_ms"` // until nothing was counted after the last end
+	*redisResult                    // nil without Redis
+	Figures      map[string]float64 `json:"figures,omitempty"`
 }
+
+// redisResult is what one scene with Redis has shown. Its times are those of requests that their server answers at once.
+type redisResult struct {
+	Lost         int            `json:"lost"` // with their gateway
+	Fallbacks    map[string]int `json:"fallbacks"`
+	BaseP99MS    float64        `json:"base_p99_ms"`    // before the fault
+	FirstP99MS   float64        `json:"first_p99_ms"`   // in its first second
+	LaterP99MS   float64        `json:"later_p99_ms"`   // from its second second on
+	Outage       bool           `json:"outage"`         // no gateway could reserve in Redis
+	AddedFirstMS float64        `json:"added_first_ms"` // by the fault, to the p99; noise may make it negative
+	AddedLaterMS float64        `json:"added_later_ms"`
+}
+
+// kind is a kind of place that scenes are played at.
+type kind int
+
+const (
+	shipped   kind = iota // a gateway with the module as shipped
+	trapped               // a gateway with the module that can be crashed
+	single                // two gateways that count in one Redis server
+	clustered             // two gateways that count in a Redis Cluster
+)
 
 // scene is one scenario.
 type scene struct {
 	name string
 	play func(*act) error
+	at   kind
 	// lost names a kind of loss that the scene brings with it, so that the watch must not report it.
 	lost []string
-	// trap says that the scene needs the module that can be crashed.
-	trap bool
-	// bare says that the scene needs an empty stage: no streams are open during it.
+	// bare scenes need an empty stage: no streams are open during them.
 	bare bool
 }
 
@@ -83,25 +107,51 @@ var scenes = []scene{
 type act struct {
 	settings
 	ctx     context.Context
+	place   *place
 	site    *audit.Site
 	rand    *rand.Rand
 	streams *audit.Streams // nil in a bare scene
 	result  result
-	// mayCut says how many of the streams the scene has cut.
+	// mayCut is how many of the streams the scene has cut.
 	mayCut int
 }
 
-// run plays the scenes and returns the figures also when there is an error. A violation in one scene does not keep the others
-// from being played.
+// bench returns the name of the run.
+func (s settings) bench() string {
+	if s.inRedis {
+		return "chaos-redis"
+	}
+	return "chaos"
+}
+
+// chosen returns the scenes to play at places of a kind.
+func (s settings) chosen(at kind) []scene {
+	all := scenes
+	if s.inRedis {
+		all = redisScenes
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c scene) bool {
+		if s.oneSite && c.at == shipped {
+			c.at = trapped
+		}
+		return c.at != at || len(s.only) > 0 && !slices.Contains(s.only, c.name)
+	})
+}
+
+// run plays the scenes and returns the figures also when there is an error. After a violation in one scene the others are
+// still played.
 func run(ctx context.Context, s settings) (figures, error) {
-	f := figures{Bench: "chaos", Seed: s.seed}
+	f := figures{Bench: s.bench(), Seed: s.seed}
+	if s.span == 0 {
+		s.span = 10 * time.Second
+		if s.inRedis {
+			s.span = 3 * time.Second
+		}
+	}
 	var errs []error
-	for _, trap := range []bool{false, true} {
-		mine := slices.DeleteFunc(slices.Clone(scenes), func(c scene) bool {
-			return (c.trap || s.oneSite) != trap || len(s.only) > 0 && !slices.Contains(s.only, c.name)
-		})
-		if len(mine) > 0 {
-			errs = append(errs, s.onSite(ctx, trap, mine, &f))
+	for at := shipped; at <= clustered; at++ {
+		if list := s.chosen(at); len(list) > 0 {
+			errs = append(errs, s.playAll(ctx, at, list, &f))
 		}
 	}
 	for _, r := range f.Scenes {
@@ -109,29 +159,31 @@ func run(ctx context.Context, s settings) (figures, error) {
 		f.Failed += r.Failed
 		f.Excused += r.Excused
 	}
+	if f.judgement = judge(f.Scenes); f.judgement != nil {
+		fmt.Fprintln(s.progress, f.judgement)
+	}
 	return f, errors.Join(errs...)
 }
 
-// onSite plays scenes on a site of their own.
-func (s settings) onSite(ctx context.Context, trap bool, list []scene, f *figures) error {
-	o := audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version}
-	if trap {
-		var err error
-		if o.Module, err = harness.Wasm(ctx, harness.HostEnvoyChaos); err != nil {
-			return err
-		}
-	}
-	site, err := audit.Open(ctx, o)
+// playAll plays scenes at a place of their own.
+func (s settings) playAll(ctx context.Context, at kind, list []scene, f *figures) error {
+	p, err := openPlace(ctx, s, at)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, c := range list {
-		a := &act{settings: s, ctx: ctx, site: site, rand: rand.New(rand.NewPCG(s.seed, 0)), result: result{Scene: c.name, Figures: map[string]float64{}}}
+		a := &act{
+			settings: s, ctx: ctx, place: p, site: p.site, rand: rand.New(rand.NewPCG(s.seed, 0)),
+			result: result{Scene: c.name, Figures: map[string]float64{}},
+		}
+		if s.inRedis {
+			a.result.redisResult = &redisResult{}
+		}
 		if err := a.perform(c); err != nil {
 			f.Violations++
 			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
-			fmt.Fprintf(s.progress, "%-24s VIOLATION: %v\n", c.name, err)
+			fmt.Fprintf(s.progress, "%-26s VIOLATION: %v\n", c.name, err)
 		}
 		f.Scenes = append(f.Scenes, a.result)
 		if ctx.Err() != nil {
@@ -139,44 +191,72 @@ func (s settings) onSite(ctx context.Context, trap bool, list []scene, f *figure
 		}
 	}
 	if len(errs) > 0 {
-		errs = append(errs, fmt.Errorf("the log of Envoy ends:\n%s", audit.Tail(site.Gateway.Logs())))
+		errs = append(errs, fmt.Errorf("the log of the first gateway ends:\n%s", audit.Tail(p.site.Gateway.Logs())))
 	}
-	return errors.Join(append(errs, site.Close())...)
+	return errors.Join(append(errs, p.close())...)
 }
 
 // perform plays a scene with streams open, heals what it has broken, and audits.
 func (a *act) perform(c scene) error {
-	const most = 1 << 14 // requests that could ever be in flight together here
+	const maxInflight = 1 << 14 // requests that could ever be in flight together here
 	start := time.Now()
 	if err := a.heal(); err != nil {
 		return err
 	}
 	if !c.bare {
-		const tokens = 1200 // two minutes: they end when they are told to
+		const tokens = 1200 // two minutes: they are ended earlier
 		var err error
 		if a.streams, err = a.site.OpenStreams(a.ctx, a.settings.streams, tokens); err != nil {
 			return err
 		}
 		defer a.streams.Release()
 	}
-	watch := a.site.Watch(a.ctx, most, c.lost...)
-	err := c.play(a)
-	if err == nil {
-		err = a.heal()
+	before, err := a.place.fallbacks(a.ctx)
+	if err != nil {
+		return err
 	}
-	if err == nil && a.streams != nil {
-		err = a.auditStreams()
-	}
-	if err == nil {
-		var took time.Duration
-		took, err = a.site.Drained(a.ctx)
-		a.result.DrainMS = took.Milliseconds()
-	}
+	watch := a.site.Watch(a.ctx, maxInflight, c.lost...)
+	err = a.audited(c)
 	_, seen := watch.Stop()
-	r := a.result
-	fmt.Fprintf(a.progress, "%-24s %3.0f s, %5d requests, %4d left, %3d failed by their endpoint, %d otherwise; counts equal after %d ms, 0 after %d ms  %v\n",
-		c.name, time.Since(start).Seconds(), r.Requests, r.Left, r.Excused, r.Failed, r.AgreeMS, r.DrainMS, r.Figures)
-	return errors.Join(err, seen)
+	after, counted := a.place.fallbacks(a.ctx)
+	a.print(time.Since(start), minus(after, before))
+	return errors.Join(err, seen, counted)
+}
+
+// audited plays a scene and what must hold after it.
+func (a *act) audited(c scene) error {
+	if err := c.play(a); err != nil {
+		return err
+	}
+	if err := a.heal(); err != nil {
+		return err
+	}
+	if a.streams != nil {
+		if err := a.auditStreams(); err != nil {
+			return err
+		}
+	}
+	took, err := a.site.Drained(a.ctx)
+	a.result.DrainMS = took.Milliseconds()
+	if err != nil {
+		return err
+	}
+	return a.place.expires()
+}
+
+// print writes what a scene has shown in one line.
+func (a *act) print(took time.Duration, fallbacks map[string]int) {
+	r := &a.result
+	if r.redisResult == nil {
+		fmt.Fprintf(a.progress, "%-26s %3.0f s, %5d requests, %4d left, %3d failed by their endpoint, %d otherwise; "+
+			"counts equal after %d ms, 0 after %d ms  %v\n",
+			r.Scene, took.Seconds(), r.Requests, r.Left, r.Excused, r.Failed, r.AgreeMS, r.DrainMS, r.Figures)
+		return
+	}
+	r.Fallbacks, r.Lost = fallbacks, r.Excused
+	fmt.Fprintf(a.progress, "%-26s %3.0f s, %5d requests, %d failed; p99 %.1f ms, then %.1f and %.1f; "+
+		"counts equal after %d ms, 0 after %d ms; fell back %v  %v\n", r.Scene, took.Seconds(), r.Requests, r.Failed,
+		r.BaseP99MS, r.FirstP99MS, r.LaterP99MS, r.AgreeMS, r.DrainMS, r.Fallbacks, r.Figures)
 }
 
 // auditStreams compares all counts while the streams are open, then lets these end.
@@ -186,80 +266,11 @@ func (a *act) auditStreams() error {
 	if err != nil {
 		return err
 	}
-	a.result.Requests += a.settings.streams
+	a.result.Requests += complete + cut
 	a.result.Excused += min(cut, a.mayCut)
 	if cut > a.mayCut {
 		a.result.Failed += cut - a.mayCut
 		return fmt.Errorf("%d of %d streams were cut, only %d had reason to be", cut, complete+cut, a.mayCut)
 	}
 	return nil
-}
-
-// heal starts dead servers, makes all of them well, gives the gateway the shipped configuration and the whole list, and
-// waits until the plugin balances again. Endpoints that were ejected may still be.
-func (a *act) heal() error {
-	for _, srv := range a.site.Servers() {
-		if a.site.Dead(srv) {
-			if _, err := a.site.AddServer(srv.Addr()); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := srv.SetTuning(audit.ServerConfig().Tuning); err != nil {
-			return err
-		}
-	}
-	if err := a.site.Gateway.PushPlugin(a.ctx, audit.Config()); err != nil {
-		return err
-	}
-	if err := a.site.Gateway.PushEndpoints(a.ctx, a.site.Endpoints()); err != nil {
-		return err
-	}
-	return a.site.AwaitReason(a.ctx, "chosen")
-}
-
-// play sends traffic of the given requests for a time and counts its end: excused says which failures are the endpoint's own.
-func (a *act) play(rate float64, span, timeout time.Duration, during func() error,
-	request func(*rand.Rand, int) loadgen.Request, excused func(audit.Tally) int,
-) (audit.Tally, error) {
-	client := a.site.Client(timeout)
-	defer client.Close()
-	t := audit.NewTraffic(client, rate, a.rand.Uint64(), request)
-	t.Start(a.ctx)
-	end := time.Now().Add(span)
-	err := during()
-	a.sleep(time.Until(end))
-	t.Pause()
-	tally := t.Tally()
-	a.result.Requests += tally.Sent
-	a.result.Left += tally.Left
-	may := min(excused(tally), tally.Failed())
-	a.result.Excused += may
-	a.result.Failed += tally.Failed() - may
-	if tally.Failed() > may {
-		err = errors.Join(err, fmt.Errorf("%d of %d requests failed without reason: %v, first: %s", tally.Failed()-may, tally.Sent, tally.Errors, tally.First))
-	}
-	return tally, err
-}
-
-// sleep waits for d or for the end of the run.
-func (a *act) sleep(d time.Duration) {
-	select {
-	case <-a.ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-func nothing() error { return nil }
-
-func none(audit.Tally) int { return 0 }
-
-// of returns how many failures of the given kinds there were.
-func of(kinds ...string) func(audit.Tally) int {
-	return func(t audit.Tally) (n int) {
-		for _, k := range kinds {
-			n += t.Errors[k]
-		}
-		return n
-	}
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -19,7 +17,7 @@ const leaseTTL = 5 * time.Second
 // second.
 func vmLost(how string) scene {
 	return scene{
-		name: "VM lost: " + how, trap: true,
+		name: "VM lost: " + how, at: trapped,
 		lost: []string{"wasm.warmgate.vm_reload_success"},
 		play: func(a *act) error { return a.loseVM(how) },
 	}
@@ -32,8 +30,12 @@ func (a *act) loseVM(how string) error {
 		return err
 	}
 	open := a.streams.Len()
-	if err := a.trap(how); err != nil {
+	status, _, err := get(a.ctx, a.site.Gateway.URL(), false, how) // ends the VM of the worker that gets it
+	if err != nil {
 		return err
+	}
+	if status == http.StatusOK {
+		return errors.New("the VM has survived the request that ends it")
 	}
 	at := time.Now()
 	a.result.Requests++
@@ -75,27 +77,3 @@ func (a *act) loseVM(how string) error {
 
 // busy is what a machine with other work may add to a period.
 const busy = 4 * time.Second
-
-// trap sends the request that ends its worker's VM.
-func (a *act) trap(how string) error {
-	ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.site.Gateway.URL()+"/v1/models", nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("x-warmgate-chaos", how)
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return err
-	}
-	if resp.StatusCode == http.StatusOK {
-		return errors.New("the VM has survived the request that ends it")
-	}
-	return nil
-}

@@ -16,7 +16,7 @@ func result(policy string, p99 time.Duration, failed int) compare.Result {
 	for range failed {
 		samples = append(samples, loadgen.Sample{ID: 5, Error: loadgen.ErrTruncated, Detail: "unexpected EOF"})
 	}
-	return compare.Result{Policy: policy, Samples: samples, Summary: loadgen.Summarize(samples, loadgen.SLO{}), Queued: 12, Imbalance: 1.5}
+	return compare.Result{Policy: policy, Samples: samples, Summary: loadgen.Summarize(samples), Queued: 12, Imbalance: 1.5}
 }
 
 func TestReportShowsPoliciesSideBySide(t *testing.T) {
@@ -65,7 +65,7 @@ func TestTrafficIsTheSameEveryTime(t *testing.T) {
 	if !reflect.DeepEqual(a, b) {
 		t.Error("two demos play different traffic")
 	}
-	if got := compare.Load(server(), speeds, a); got < show.load-0.1 || got > show.load+0.1 {
+	if got := compare.Load(servers(), a); got < show.load-0.1 || got > show.load+0.1 {
 		t.Errorf("the traffic asks for %.2f of the capacity, want about %.2f", got, show.load)
 	}
 }

@@ -28,7 +28,7 @@ func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		d.stage.Play(background, d.show.policies[len(d.show.policies)-1], reqs, nil)
+		d.stage.Play(background, d.show.policies[len(d.show.policies)-1], reqs, 0, nil)
 	}()
 	chosen, err := d.probe(ctx)
 	cancel()

@@ -63,13 +63,15 @@ func server() vllmsim.Config {
 	return c
 }
 
+func servers() []vllmsim.Config { return compare.Servers(server(), speeds...) }
+
 func (s *show) traffic() ([]loadgen.Request, error) {
 	w := loadgen.Workload{
 		Seed: 7, Stream: true,
 		Prompt: loadgen.LogNormal{Median: 120, Sigma: 1, Min: 8, Max: 2000},
 		Output: loadgen.LogNormal{Median: 30, Sigma: 1, Min: 2, Max: 200},
 	}
-	return compare.AtLoad(w, server(), speeds, s.load, span)
+	return compare.AtLoad(w, servers(), s.load, span)
 }
 
 func main() {
@@ -114,7 +116,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	d.stage, err = compare.NewStage(ctx, compare.Options{
-		Gateways: d.show.gateways, Workers: workers, Speeds: speeds, Server: server(),
+		Gateways: d.show.gateways, Workers: workers, Servers: servers(),
 		Module: module, Redis: redis, First: d.show.policies[0],
 	})
 	if err != nil {
@@ -180,7 +182,7 @@ func (d *demo) introduce(reqs []loadgen.Request) {
 	}
 	d.screen.line("  servers of speed %v, each runs 2 requests at once and queues the rest", speeds)
 	d.screen.line("Traffic: %d streamed chats in %.0f s, %.0f %% of the servers' capacity, answers of %d tokens on average, the longest %d.",
-		len(reqs), reqs[len(reqs)-1].Due.Seconds(), 100*compare.Load(server(), speeds, reqs), tokens/len(reqs), longest)
+		len(reqs), reqs[len(reqs)-1].Due.Seconds(), 100*compare.Load(servers(), reqs), tokens/len(reqs), longest)
 	d.screen.line("Every policy gets the same requests at the same times. Envoy is not restarted between them.")
 	d.screen.line("")
 }
@@ -194,7 +196,7 @@ func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
 			}
 		}
 		bar := d.screen.bar(p.Name, len(reqs))
-		r := d.stage.Play(ctx, p, reqs, func(s loadgen.Sample) { bar.add(&s) })
+		r := d.stage.Play(ctx, p, reqs, 0, func(s loadgen.Sample) { bar.add(&s) })
 		bar.done()
 		if err := ctx.Err(); err != nil {
 			return err
@@ -220,7 +222,7 @@ func (d *demo) change(ctx context.Context, before, next compare.Policy) error {
 	took := time.Since(began)
 	time.Sleep(200 * time.Millisecond) // the first requests under the new policy belong to the switch too
 	cancel()
-	sum := loadgen.Summarize(<-samples, loadgen.SLO{})
+	sum := loadgen.Summarize(<-samples)
 	d.failed += sum.Failed()
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func newAdminInterface(t *testing.T) *adminInterface {
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	var err error
-	if a.Proxy, err = faultproxy.Start(t.Context(), "tcp", server.Listener.Addr().String()); err != nil {
+	if a.Proxy, err = faultproxy.Start(t.Context(), server.Listener.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Stop)

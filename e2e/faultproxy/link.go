@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// halfCloser is a TCP or unix connection: one direction can end before the other.
+// halfCloser is a TCP connection: one direction can end before the other.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
@@ -78,16 +78,11 @@ func (l *link) pump(dst, src halfCloser, replies bool) {
 
 // read queues what a peer sends and returns why that has ended.
 func (l *link) read(queue chan<- piece, src net.Conn, replies bool) error {
-	total := &l.proxy.requests
-	if replies {
-		total = &l.proxy.replies
-	}
 	var due time.Time
 	buffer := make([]byte, pieceSize)
 	for {
 		n, err := src.Read(buffer)
 		if n > 0 {
-			total.Add(int64(n))
 			if m := l.proxy.current(); replies {
 				due = latest(due, arrival(m.delay, m.jitter))
 			}
@@ -166,8 +161,8 @@ func (l *link) forward(dst net.Conn, data []byte, replies bool, cut *cutter) boo
 		_, err := dst.Write(data)
 		return err == nil
 	}
-	if s.rewrite != nil {
-		data = s.rewrite(data)
+	if s.replace {
+		data = s.text
 	}
 	if cut.mode != s {
 		*cut = cutter{mode: s}

@@ -1,17 +1,15 @@
 package faultproxy
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Mode says what a proxy does to its connections. The zero value passes everything on, like Pass.
 type Mode struct {
 	gate          gate
 	delay, jitter time.Duration
 	drip          time.Duration
-	cut           int // bytes of replies until the connection is closed, 0 meaning never
-	rewrite       func(reply []byte) []byte
+	cut           int  // bytes of replies until the connection is closed, 0 meaning never
+	replace       bool // each reply, with text
+	text          []byte
 }
 
 // gate says what becomes of a connection as a whole.
@@ -20,7 +18,6 @@ type gate int
 const (
 	open    gate = iota
 	stalled      // accepted, nothing forwarded
-	closed       // accepted and closed
 	reset        // accepted and reset
 	refused      // not accepted
 )
@@ -36,10 +33,7 @@ func Delay(d, jitter time.Duration) Mode { return Mode{delay: d, jitter: jitter}
 // next mode.
 func Stall() Mode { return Mode{gate: stalled} }
 
-// Close closes all connections, and each new one after it was accepted.
-func Close() Mode { return Mode{gate: closed} }
-
-// Reset is Close with a TCP reset (RST) in place of an orderly end.
+// Reset resets all connections (TCP RST), and each new one after it was accepted.
 func Reset() Mode { return Mode{gate: reset} }
 
 // Refuse closes all connections and the listener: nobody can connect, as when no process has the port.
@@ -51,28 +45,9 @@ func CutReply(n int) Mode { return Mode{cut: n} }
 // Drip forwards replies byte by byte with a pause of d after each.
 func Drip(d time.Duration) Mode { return Mode{drip: d} }
 
-// Rewrite forwards what f makes of each reply, and nothing when that is empty. A reply is what arrives in one piece:
-// the answer to one write of the client, as long as it is below 32 KiB. f may be called from several goroutines and
-// must not keep its argument.
-func Rewrite(f func(reply []byte) []byte) Mode { return Mode{rewrite: f} }
+// Garbage forwards text in place of each reply. A reply is what arrives in one piece: the answer to one write of the
+// client, as long as it is below 32 KiB.
+func Garbage(text []byte) Mode { return Mode{replace: true, text: text} }
 
-// Garbage forwards text in place of each reply.
-func Garbage(text []byte) Mode {
-	return Rewrite(func([]byte) []byte { return text })
-}
-
-// LoseReplies forwards requests only: they are carried out, and nobody learns of it.
-func LoseReplies() Mode {
-	return Rewrite(func([]byte) []byte { return nil })
-}
-
-// ReplaceNext forwards text in place of the next reply, whichever connection it is for, and passes everything after it.
-func ReplaceNext(text []byte) Mode {
-	var done atomic.Bool
-	return Rewrite(func(reply []byte) []byte {
-		if done.Swap(true) {
-			return reply
-		}
-		return text
-	})
-}
+// LoseReplies forwards requests only: they are carried out, and their replies are dropped.
+func LoseReplies() Mode { return Mode{replace: true} }

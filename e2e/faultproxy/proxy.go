@@ -10,7 +10,6 @@ import (
 	"net"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/freeport"
@@ -18,11 +17,8 @@ import (
 
 // Proxy is a running proxy. Its methods may be called from several goroutines.
 type Proxy struct {
-	addr    string
-	network string // of the server
-	server  string
-
-	accepted, requests, replies atomic.Int64
+	addr   string
+	server string
 
 	mu       sync.Mutex
 	state    *state
@@ -37,27 +33,19 @@ type state struct {
 	over chan struct{} // closed when another mode follows
 }
 
-// Stats counts a proxy's traffic since its start.
-type Stats struct {
-	Accepted int64 // connections
-	Open     int   // connections at the moment
-	Requests int64 // bytes that clients have sent
-	Replies  int64 // bytes that the server has sent, whatever became of them
-}
-
 // rebindTimeout bounds the wait for the port when connections are accepted again.
 const rebindTimeout = 5 * time.Second
 
-// Start runs a proxy in front of a server. Network and server are as in net.Dial: "tcp" and ip:port, or "unix" and a
-// path. The proxy passes everything until Set says otherwise, and runs until Stop or until ctx ends.
-func Start(ctx context.Context, network, server string) (*Proxy, error) {
+// Start runs a proxy in front of a server at ip:port. The proxy passes everything until Set puts another mode in force,
+// and runs until Stop or until ctx ends.
+func Start(ctx context.Context, server string) (*Proxy, error) {
 	// A port that can be had again after connections were refused for a while.
 	port, err := freeport.Get()
 	if err != nil {
 		return nil, err
 	}
 	p := &Proxy{
-		addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), network: network, server: server,
+		addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), server: server,
 		state: &state{over: make(chan struct{})}, links: map[*link]struct{}{},
 	}
 	if err := p.listen(); err != nil {
@@ -82,7 +70,7 @@ func (p *Proxy) Set(m Mode) error {
 	if m.gate == refused {
 		p.unlisten()
 	}
-	if m.gate >= closed {
+	if m.gate >= reset {
 		for l := range p.links {
 			l.close(m.gate == reset)
 		}
@@ -91,13 +79,6 @@ func (p *Proxy) Set(m Mode) error {
 		return p.listen()
 	}
 	return nil
-}
-
-// Stats returns the counters.
-func (p *Proxy) Stats() Stats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return Stats{Accepted: p.accepted.Load(), Open: len(p.links), Requests: p.requests.Load(), Replies: p.replies.Load()}
 }
 
 // Stop closes the listener and all connections. Calling it again does nothing.
@@ -142,18 +123,17 @@ func (p *Proxy) serve(listener net.Listener) {
 		if err != nil {
 			return
 		}
-		p.accepted.Add(1)
 		go p.connect(client.(halfCloser))
 	}
 }
 
 // connect joins a client with the server. A client whose server cannot be reached is closed.
 func (p *Proxy) connect(client halfCloser) {
-	if g := p.current().gate; g >= closed {
+	if g := p.current().gate; g >= reset {
 		abort(client, g == reset)
 		return
 	}
-	server, err := net.Dial(p.network, p.server)
+	server, err := net.Dial("tcp", p.server)
 	if err != nil {
 		client.Close()
 		return
@@ -177,7 +157,7 @@ func (p *Proxy) connect(client halfCloser) {
 func (p *Proxy) add(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped || p.state.gate >= closed {
+	if p.stopped || p.state.gate >= reset {
 		l.close(p.state.gate == reset)
 		return false
 	}

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/freeport"
 )
 
 // patience bounds every wait for something that must happen; moment is how long a test watches that something does not.
@@ -21,9 +23,9 @@ const (
 )
 
 // echo runs a server that answers each line with itself in upper case, until the test ends.
-func echo(t *testing.T, network, addr string) string {
+func echo(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen(network, addr)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func echo(t *testing.T, network, addr string) string {
 // start runs a proxy in front of an echo server.
 func start(t *testing.T) *Proxy {
 	t.Helper()
-	p, err := Start(t.Context(), "tcp", echo(t, "tcp", "127.0.0.1:0"))
+	p, err := Start(t.Context(), echo(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +141,8 @@ func TestPass(t *testing.T) {
 		t.Error("a large exchange has changed on its way")
 	}
 	other := dial(t, p)
-	want := Stats{Accepted: 2, Open: 2, Requests: int64(len(large)) + 10, Replies: int64(len(large)) + 10}
-	if got := p.Stats(); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
+	if n := forwarded(p); n != 2 {
+		t.Errorf("%d connections are open, want 2", n)
 	}
 	// One direction may end before the other.
 	send(t, other, "last")
@@ -150,7 +151,14 @@ func TestPass(t *testing.T) {
 		t.Errorf("after the client's half close: %q, %v", got, err)
 	}
 	c.Close()
-	await(t, func() bool { return p.Stats().Open == 0 })
+	await(t, func() bool { return forwarded(p) == 0 })
+}
+
+// forwarded returns how many connections the proxy forwards.
+func forwarded(p *Proxy) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
 }
 
 // await waits for what must happen.
@@ -217,7 +225,7 @@ func TestStall(t *testing.T) {
 	// A stalled connection can be closed from here.
 	set(t, p, Stall())
 	send(t, before, "x")
-	set(t, p, Close())
+	set(t, p, Reset())
 	if got, _ := rest(t, before); got != "" {
 		t.Errorf("after the end: %q", got)
 	}
@@ -230,7 +238,6 @@ func TestEnds(t *testing.T) {
 		mode  Mode
 		reset bool // the client sees a reset
 	}{
-		{"close", Close(), false},
 		{"reset", Reset(), true},
 		{"refuse", Refuse(), false},
 	} {
@@ -252,7 +259,7 @@ func TestEnds(t *testing.T) {
 				}
 				during.Close()
 			}
-			await(t, func() bool { return p.Stats().Open == 0 })
+			await(t, func() bool { return forwarded(p) == 0 })
 			set(t, p, Pass())
 			dial(t, p)
 		})
@@ -295,7 +302,7 @@ func TestDrip(t *testing.T) {
 	if got := receive(t, c, 1); got != "X" {
 		t.Errorf("the first byte: %q", got)
 	}
-	set(t, p, Close())
+	set(t, p, Reset())
 	if got, _ := rest(t, c); got != "" {
 		t.Errorf("after the end: %q", got)
 	}
@@ -313,25 +320,8 @@ func TestFalseReplies(t *testing.T) {
 		}
 	}
 
-	set(t, p, ReplaceNext([]byte("-ERR no\r\n")))
-	send(t, c, "x")
-	if got := receive(t, c, 9); got != "-ERR no\r\n" {
-		t.Errorf("the next reply: %q", got)
-	}
-	if got := exchange(t, c, "x"); got != "X" {
-		t.Errorf("the one after it: %q", got)
-	}
-
-	set(t, p, Rewrite(func(reply []byte) []byte { return append([]byte("re:"), reply...) }))
-	send(t, c, "x")
-	if got := receive(t, c, 4); got != "re:X" {
-		t.Errorf("rewritten: %q", got)
-	}
-
 	set(t, p, LoseReplies())
-	replies := p.Stats().Replies
-	send(t, c, "lost")
-	await(t, func() bool { return p.Stats().Replies == replies+4 }) // the server has answered
+	send(t, c, "lost") // that the server has answered is what TestRedis shows
 	if !silent(t, c) {
 		t.Error("a lost reply comes through")
 	}
@@ -341,22 +331,12 @@ func TestFalseReplies(t *testing.T) {
 	}
 }
 
-func TestServer(t *testing.T) {
-	// A unix socket.
-	path := filepath.Join(t.TempDir(), "s")
-	echo(t, "unix", path)
-	p, err := Start(t.Context(), "unix", path)
+func TestNoServer(t *testing.T) {
+	port, err := freeport.Get()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Stop()
-	c := dial(t, p)
-	c.CloseWrite()
-	if _, err := rest(t, c); err != nil {
-		t.Errorf("the end of a unix connection: %v", err)
-	}
-	// A server that is not there.
-	gone, err := Start(t.Context(), "unix", path+"-gone")
+	gone, err := Start(t.Context(), "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +348,7 @@ func TestServer(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	p, err := Start(ctx, "tcp", echo(t, "tcp", "127.0.0.1:0"))
+	p, err := Start(ctx, echo(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,11 +17,9 @@ import (
 // probe builds the test plugin.
 func probe(t *testing.T) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "probe.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", out, "./testdata/probe")
-	cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build probe: %v\n%s", err, text)
+	out, err := BuildWasm(t.Context(), "./e2e/harness/testdata/probe")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }

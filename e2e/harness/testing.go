@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"testing"
 )
 
@@ -23,4 +25,14 @@ func StartT(t testing.TB, o Options) *Gateway {
 		}
 	})
 	return g
+}
+
+// LogWriter returns a writer to the test's log, one entry for each write.
+func LogWriter(t testing.TB) io.Writer { return logWriter{t} }
+
+type logWriter struct{ t testing.TB }
+
+func (w logWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", bytes.TrimSpace(p))
+	return len(p), nil
 }

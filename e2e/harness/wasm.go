@@ -3,8 +3,10 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/warmgate/warmgate/e2e/pinned"
 )
@@ -35,6 +37,30 @@ func Wasm(ctx context.Context, host Host) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "build", "wasm.sh"), string(host), out)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("harness: build the plugin for %s: %w\n%s", host, err, text)
+	}
+	return out, nil
+}
+
+// BuildWasm builds another plugin, a package named by its folder from the root as "./folder", with the flags that Warmgate
+// is built with, and returns the path of the module.
+func BuildWasm(ctx context.Context, folder string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	name := strings.ReplaceAll(strings.TrimPrefix(folder, "./"), "/", "-")
+	out := filepath.Join(root, "build", "out", name+".wasm")
+	unlock, err := pinned.Lock(filepath.Join(root, ".cache", "wasm-"+name+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
+		"-o", out, folder)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("harness: build %s: %w\n%s", folder, err, text)
 	}
 	return out, nil
 }

@@ -20,8 +20,7 @@ type Raw struct {
 	Addr        string        // host:port
 	Request     []byte        // complete HTTP/1.1 request
 	Connections int           // users; 0 stands for 1
-	Requests    int           // stop after that many in all; 0 stands for no limit
-	Duration    time.Duration // stop after that long; 0 stands for no limit
+	Requests    int           // stop after that many in all
 	Timeout     time.Duration // per response; 0 stands for 30 s
 }
 
@@ -45,19 +44,14 @@ func PostRequest(host, path string, body []byte) []byte {
 	return b.Bytes()
 }
 
-// Run plays the loop until a limit is reached or ctx ends. A broken connection is counted and opened again; Run returns an
-// error only if there is nothing to measure: no limit set, or not one response.
+// Run plays the loop until all requests were sent or ctx ends. A broken connection is counted and opened again; Run returns an
+// error only if there is nothing to measure: no number of requests is set, or not one response came.
 func (r Raw) Run(ctx context.Context) (RawResult, error) {
-	if r.Requests <= 0 && r.Duration <= 0 {
+	if r.Requests <= 0 {
 		return RawResult{}, errors.New("loadgen: a raw run needs a limit")
 	}
 	if r.Timeout <= 0 {
 		r.Timeout = 30 * time.Second
-	}
-	if r.Duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Duration)
-		defer cancel()
 	}
 	budget := &atomic.Int64{}
 	budget.Store(int64(r.Requests))
@@ -126,7 +120,7 @@ func (u *rawUser) loop(ctx context.Context) {
 	}
 }
 
-// connection plays requests on one connection until it breaks (an error) or a limit is reached (nil).
+// connection plays requests on one connection until it breaks (an error) or all were sent (nil).
 func (u *rawUser) connection(ctx context.Context) error {
 	conn, err := (&net.Dialer{Timeout: u.Timeout}).DialContext(ctx, "tcp", u.Addr)
 	if err != nil {
@@ -135,7 +129,7 @@ func (u *rawUser) connection(ctx context.Context) error {
 	defer func() { _ = conn.Close() }()
 	in := bufio.NewReaderSize(conn, 16<<10)
 	for ctx.Err() == nil {
-		if u.Requests > 0 && u.budget.Add(-1) < 0 {
+		if u.budget.Add(-1) < 0 {
 			return nil
 		}
 		start := time.Now()

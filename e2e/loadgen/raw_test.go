@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 func TestRawCountsEveryResponse(t *testing.T) {
@@ -65,10 +64,6 @@ func TestRawStops(t *testing.T) {
 	addr := srv.Listener.Addr().String()
 	if _, err := (Raw{Addr: addr}).Run(context.Background()); err == nil {
 		t.Error("a run without a limit was accepted")
-	}
-	res, err := Raw{Addr: addr, Request: PostRequest(addr, "/", nil), Duration: 100 * time.Millisecond}.Run(context.Background())
-	if err != nil || res.Elapsed < 100*time.Millisecond {
-		t.Errorf("a run of 100 ms: %+v, %v", res, err)
 	}
 	srv.Close()
 	if _, err := (Raw{Addr: addr, Request: PostRequest(addr, "/", nil), Requests: 3}).Run(context.Background()); err == nil {

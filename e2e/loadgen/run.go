@@ -3,7 +3,6 @@ package loadgen
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -25,34 +24,6 @@ func (c *Client) OpenLoop(ctx context.Context, reqs []Request, each func(Sample)
 			defer wg.Done()
 			out[i] = c.Do(ctx, q, start)
 			collect(out[i])
-		}()
-	}
-	wg.Wait()
-	return out
-}
-
-// ClosedLoop plays the requests with a fixed number of users: each takes the next request as soon as its last one is
-// finished, whatever its due time. Durations count from the moment of sending. Samples are as in OpenLoop.
-func (c *Client) ClosedLoop(ctx context.Context, reqs []Request, users int, each func(Sample)) []Sample {
-	out := make([]Sample, len(reqs))
-	collect := serialized(each)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	start := time.Now()
-	for range max(1, users) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for i := next.Add(1) - 1; i < int64(len(reqs)); i = next.Add(1) - 1 {
-				q := reqs[i]
-				if ctx.Err() != nil {
-					out[i] = notSent(&q)
-					continue
-				}
-				q.Due = time.Since(start)
-				out[i] = c.Do(ctx, &q, start)
-				collect(out[i])
-			}
 		}()
 	}
 	wg.Wait()

@@ -15,12 +15,6 @@ type Quantiles struct {
 	Mean time.Duration `json:"mean_ns"`
 }
 
-// SLO is what a user calls good service. A zero field is no demand.
-type SLO struct {
-	TTFT  time.Duration
-	Total time.Duration
-}
-
 // Summary is the result of one run.
 type Summary struct {
 	Requests  int            `json:"requests"`
@@ -31,11 +25,10 @@ type Summary struct {
 	TTFT      Quantiles      `json:"ttft"`
 	Gap       Quantiles      `json:"gap"` // between content events
 	Latency   Quantiles      `json:"latency"`
-	Lag       Quantiles      `json:"lag"`         // how late the client itself sent, against the due time
-	Tokens    int            `json:"tokens"`      // content events of complete answers
-	Elapsed   time.Duration  `json:"elapsed_ns"`  // first due time to last end
-	Rate      float64        `json:"rate_rps"`    // complete answers per second
-	Goodput   float64        `json:"goodput_rps"` // complete answers per second that met the SLO
+	Lag       Quantiles      `json:"lag"`        // how late the client itself sent, against the due time
+	Tokens    int            `json:"tokens"`     // content events of complete answers
+	Elapsed   time.Duration  `json:"elapsed_ns"` // first due time to last end
+	Rate      float64        `json:"rate_rps"`   // complete answers per second
 }
 
 // Failed returns the number of requests that neither completed nor left as planned.
@@ -48,11 +41,10 @@ func (s *Summary) Failed() int {
 }
 
 // Summarize reduces samples. Latencies are those of complete answers: failures are counted, not averaged away.
-func Summarize(samples []Sample, slo SLO) Summary {
+func Summarize(samples []Sample) Summary {
 	sum := Summary{Requests: len(samples), Errors: map[string]int{}, Endpoints: map[string]int{}}
 	var ttft, gaps, total, lag []time.Duration
 	first, last := time.Duration(math.MaxInt64), time.Duration(0)
-	good := 0
 	for i := range samples {
 		s := &samples[i]
 		first, last = min(first, s.Due), max(last, s.Due+s.Total)
@@ -70,15 +62,11 @@ func Summarize(samples []Sample, slo SLO) Summary {
 		ttft, total = append(ttft, s.TTFT), append(total, s.Total)
 		lag = append(lag, s.Sent-s.Due)
 		gaps = append(gaps, s.Gaps...)
-		if (slo.TTFT == 0 || s.TTFT <= slo.TTFT) && (slo.Total == 0 || s.Total <= slo.Total) {
-			good++
-		}
 	}
 	sum.TTFT, sum.Gap, sum.Latency, sum.Lag = QuantilesOf(ttft), QuantilesOf(gaps), QuantilesOf(total), QuantilesOf(lag)
 	if len(samples) > 0 && last > first {
 		sum.Elapsed = last - first
 		sum.Rate = float64(sum.OK) / sum.Elapsed.Seconds()
-		sum.Goodput = float64(good) / sum.Elapsed.Seconds()
 	}
 	return sum
 }

@@ -17,7 +17,7 @@ func TestSummarize(t *testing.T) {
 		{Due: 400 * ms, Left: true, Total: 5 * ms},
 		{Due: 900 * ms, Error: ErrTruncated, Total: 1100 * ms},
 	}
-	s := Summarize(samples, SLO{TTFT: 50 * ms, Total: 500 * ms})
+	s := Summarize(samples)
 	if s.Requests != 6 || s.OK != 3 || s.Left != 1 || s.Failed() != 2 {
 		t.Errorf("counts %+v", s)
 	}
@@ -30,10 +30,10 @@ func TestSummarize(t *testing.T) {
 	if s.Gap.P50 != 20*ms || s.Gap.P99 != 40*ms || s.Lag.Max != ms || s.Tokens != 5 {
 		t.Errorf("gap %+v lag %+v tokens %d", s.Gap, s.Lag, s.Tokens)
 	}
-	if s.Elapsed != 2*time.Second || s.Rate != 1.5 || s.Goodput != 0.5 {
-		t.Errorf("elapsed %v rate %v goodput %v", s.Elapsed, s.Rate, s.Goodput)
+	if s.Elapsed != 2*time.Second || s.Rate != 1.5 {
+		t.Errorf("elapsed %v rate %v", s.Elapsed, s.Rate)
 	}
-	if empty := Summarize(nil, SLO{}); empty.Requests != 0 || empty.Rate != 0 || empty.TTFT != (Quantiles{}) {
+	if empty := Summarize(nil); empty.Requests != 0 || empty.Rate != 0 || empty.TTFT != (Quantiles{}) {
 		t.Errorf("empty summary %+v", empty)
 	}
 }

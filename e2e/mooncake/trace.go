@@ -61,7 +61,7 @@ func Parse(from io.Reader) ([]Request, error) {
 			return nil, fmt.Errorf("trace, line %d: %d blocks for %d tokens, answer of %d", len(out)+1, len(t.HashIDs), t.Input, t.Output)
 		}
 		if len(out) > 0 && t.Timestamp < out[len(out)-1].Timestamp {
-			return nil, fmt.Errorf("trace, line %d: earlier than the one before", len(out)+1)
+			return nil, fmt.Errorf("trace, line %d: earlier than the previous request", len(out)+1)
 		}
 		out = append(out, t)
 	}

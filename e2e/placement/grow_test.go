@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -42,8 +43,8 @@ func TestAddedServersAreUsed(t *testing.T) {
 	const servers, users, turns = 8, 120, 40
 	for _, tc := range []struct{ before, question, answer int }{{4, 300, 30}, {4, 100, 100}, {7, 100, 100}} {
 		w := Workload{
-			Name: "grow", Servers: servers, Server: Engine(8, 256<<10), Full: users,
-			Scripts: func(seed uint64) []Script {
+			Name: "grow", Servers: servers, Server: traffic.Engine(8, 256<<10), Full: users,
+			Scripts: func(seed uint64) []traffic.Script {
 				return conversations(seed, users, 0, 0, turns, tc.question, tc.answer)
 			},
 		}

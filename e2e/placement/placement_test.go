@@ -3,6 +3,8 @@ package placement
 import (
 	"slices"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 // run plays the workload of that name with a policy.
@@ -62,7 +64,7 @@ func TestLoneConversationStays(t *testing.T) {
 
 // A run in which a turn is not served gives no result: here the cache has no room for a prompt.
 func TestLostTurns(t *testing.T) {
-	w := Workload{Name: "lost", Servers: 1, Server: Engine(1, 512), Full: 1, Scripts: func(seed uint64) []Script {
+	w := Workload{Name: "lost", Servers: 1, Server: traffic.Engine(1, 512), Full: 1, Scripts: func(seed uint64) []traffic.Script {
 		return conversations(seed, 2, 1, 1000, 1, 150, 60)
 	}}
 	defer func() {

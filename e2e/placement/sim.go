@@ -81,9 +81,7 @@ type Prepared struct {
 
 // Prepare makes the scripts of one seed.
 func (w *Workload) Prepare(seed uint64) *Prepared {
-	scripts := w.Scripts(seed)
-	prepare(scripts, w.Server)
-	return &Prepared{w, seed, scripts}
+	return &Prepared{w, seed, prepare(w.Scripts(seed), w.Server)}
 }
 
 // Capacity returns the load of an open loop at which all that comes is just served, 1 for one that has that pace

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/mooncake"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 var (
@@ -79,13 +80,20 @@ func tableWorkloads(t *testing.T) []Workload {
 		}
 		from := min(i*middle, len(lines)-1)
 		lines = lines[from:min(from+long, len(lines))]
-		fast, slow := Replay(name, lines), Replay(name+", 8 slots", lines)
+		fast, slow := replay(name, lines), replay(name+", 8 slots", lines)
 		slow.Server.MaxNumSeqs, slow.Server.Tuning = slots().Server.MaxNumSeqs, slots().Server.Tuning
 		all = append(all, fast, slow)
 	}
 	return slices.DeleteFunc(all, func(w Workload) bool {
 		return *only != "" && !slices.Contains(strings.Split(*only, ","), w.Name)
 	})
+}
+
+// replay is the workload of a trace, an open loop at its own pace.
+func replay(name string, trace []mooncake.Request) Workload {
+	return Workload{Name: name, Servers: 8, Server: traffic.Engine(16, 32<<10), Scripts: func(seed uint64) []traffic.Script {
+		return traffic.Replay(trace, seed, mooncake.Scale)
+	}}
 }
 
 // prepareAll returns a workload with its seeds, and what a load of 1 is: for an open loop, where all that comes is just

@@ -121,15 +121,6 @@ func (s *Server) clusterReady(n int) (bool, error) {
 // Servers returns the masters. The index of a server is its name in the methods of the cluster.
 func (c *Cluster) Servers() []*Server { return c.servers }
 
-// Addrs returns ip:port of each master.
-func (c *Cluster) Addrs() []string {
-	var addrs []string
-	for _, s := range c.servers {
-		addrs = append(addrs, s.Addr())
-	}
-	return addrs
-}
-
 // Owner returns the index of the server that owns a slot. During a migration it is the one that the slot leaves.
 func (c *Cluster) Owner(slot int) int {
 	c.mu.Lock()
@@ -144,19 +135,6 @@ func (c *Cluster) Stop() error {
 		errs = append(errs, s.Stop())
 	}
 	return errors.Join(errs...)
-}
-
-// Migrate moves a slot with all its keys to the server with index to, while clients may use it: the three steps of a
-// Migration in a row.
-func (c *Cluster) Migrate(slot, to int) error {
-	m, err := c.StartMigration(slot, to)
-	if err != nil {
-		return err
-	}
-	if err := m.MoveKeys(); err != nil {
-		return err
-	}
-	return m.Finish()
 }
 
 // Migration is a slot on its way between two servers. Until Finish, its owner answers ASK for keys that it does not

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"math/rand/v2"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -18,7 +18,7 @@ func TestReload(t *testing.T) {
 	defer cancel()
 	f, err := run(ctx, settings{
 		pushes: 21, modules: 1, perRound: 21, pause: 100 * time.Millisecond,
-		rate: 40, streams: 8, servers: 4, workers: 2, seed: 1, progress: testWriter{t},
+		rate: 40, streams: 8, servers: 4, workers: 2, seed: 1, progress: harness.LogWriter(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -26,13 +26,6 @@ func TestReload(t *testing.T) {
 	if f.Pushes != 21 || f.Failed != 0 || f.Cut != 0 || f.Audits != 1 || f.Modules != 1 || f.Refused == 0 || f.Native == 0 || f.Endpoints == 0 {
 		t.Errorf("the run did not do what it should: %+v", f)
 	}
-}
-
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(p []byte) (int, error) {
-	w.t.Log(string(bytes.TrimSpace(p)))
-	return len(p), nil
 }
 
 func TestPlan(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
@@ -280,9 +281,9 @@ func (a *arm) close() error {
 
 // String says in a line what happened.
 func (a *arm) String() string {
-	sum := loadgen.Summarize(a.samples, loadgen.SLO{})
+	sum := loadgen.Summarize(a.samples)
 	text := fmt.Sprintf("%-24s %4d honest, failed %v, TTFT p50 %.0f p99 %.0f ms, by server %v", a.name(), sum.Requests,
-		sum.Errors, ms(sum.TTFT.P50), ms(sum.TTFT.P99), counts(a.samples, a.scenario.servers))
+		sum.Errors, bench.MS(sum.TTFT.P50), bench.MS(sum.TTFT.P99), counts(a.samples, a.scenario.servers))
 	text += fmt.Sprintf("; ejected %.0f (Envoy %.0f), reasons %v", a.ejected, a.native, a.reasons)
 	if len(a.shots) > 0 {
 		var got []string
@@ -296,12 +297,10 @@ func (a *arm) String() string {
 	}
 	if a.scenario.redis {
 		text += fmt.Sprintf("; longest script %.2f ms, %d above %v, %d owners left",
-			ms(a.slowest), a.slow, scriptLimit, a.left)
+			bench.MS(a.slowest), a.slow, scriptLimit, a.left)
 	}
 	return text
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // addresses returns ip:port of the servers.
 func addresses(s *compare.Stage) []string {

@@ -27,7 +27,7 @@ func TestArmWithAttacker(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range []*arm{control, with} {
-		sum := loadgen.Summarize(a.samples, loadgen.SLO{})
+		sum := loadgen.Summarize(a.samples)
 		if sum.OK == 0 || sum.OK != len(a.traffic) {
 			t.Errorf("%s", a)
 		}

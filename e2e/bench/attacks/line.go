@@ -62,14 +62,14 @@ func (rep *report) figures() []figure {
 			if !t.part(&rep.attacks[i]) || len(rep.results[i]) == 0 {
 				continue
 			}
-			spread := bench.SpreadOf(rep.values(i, t.get))
+			spread := bench.SpreadBy(rep.results[i], t.get)
 			value := spread.Median
 			if t.most {
 				value = spread.Max
 			}
 			if !found || value > f.value {
 				f.value, f.spread, f.worst = value, spread, rep.attacks[i].String()
-				f.null = bench.SpreadOf(rep.values(i, t.null))
+				f.null = bench.SpreadBy(rep.results[i], t.null)
 			}
 			found = true
 		}
@@ -111,7 +111,7 @@ func (rep *report) line() map[string]any {
 	native := 0.0
 	for i := range rep.attacks {
 		if rep.attacks[i].ejection {
-			native = max(native, bench.SpreadOf(rep.values(i, func(r *result) float64 { return r.native })).Max)
+			native = max(native, bench.SpreadBy(rep.results[i], func(r *result) float64 { return r.native }).Max)
 		}
 	}
 	out["ejected_by_envoy"], out["missed"] = native, missed

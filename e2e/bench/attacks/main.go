@@ -28,7 +28,7 @@ type settings struct {
 	markdown string
 }
 
-func parse() settings {
+func parse() (settings, error) {
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds")
 	flag.DurationVar(&s.warm, "warm", 2*time.Second, "time before that with the same traffic, not measured")
@@ -40,13 +40,10 @@ func parse() settings {
 		"only these, divided by commas, each with all its scenarios: "+strings.Join(ids(), ", "))
 	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
-	return s
+	return s, nil
 }
 
-func main() {
-	s := parse()
-	bench.Main("attacks", func(ctx context.Context) error { return run(ctx, s) })
-}
+func main() { bench.Main("attacks", parse, run) }
 
 func run(ctx context.Context, s settings) error {
 	chosen, err := selected(s.attacks)

@@ -15,11 +15,10 @@ type report struct {
 	results  [][]result // by attack, then by round
 }
 
-// column is one measured quantity; when says for which attacks it is shown.
+// column is one measured quantity; when reports for which attacks it is shown.
 type column struct {
-	head, verb string
-	get        func(*result) float64
-	when       func(*attack) bool
+	bench.Column[result]
+	when func(*attack) bool
 }
 
 func always(*attack) bool { return true }
@@ -35,46 +34,37 @@ func isCapped(a *attack) bool { return a.capped }
 func onScripts(a *attack) bool { return a.scripts }
 
 var columns = []column{
-	{"moved over the attacker's share", "%.2f", func(r *result) float64 { return r.perShare() }, byClient},
-	{"… of two controls", "%.2f", func(r *result) float64 { return r.null() }, byClient},
-	{"moved, % of honest requests", "%.1f", func(r *result) float64 { return 100 * r.moved() }, byClient},
-	{"largest share of a server, %", "%.1f", func(r *result) float64 { return 100 * r.maxShare }, always},
-	{"… controls", "%.1f", func(r *result) float64 { return 100 * r.maxShareNull }, always},
-	{"ejections", "%.0f", func(r *result) float64 { return r.ejected }, always},
-	{"… by Envoy", "%.0f", func(r *result) float64 { return r.native }, always},
-	{"p99 over controls", "%.2f", func(r *result) float64 { return r.p99 }, always},
-	{"… of two controls", "%.2f", func(r *result) float64 { return r.p99Null }, always},
-	{"honest failed, %", "%.1f", func(r *result) float64 { return 100 * r.failed }, always},
-	{"share of the 404 server", "%.2f", func(r *result) float64 { return r.fast }, isFast},
-	{"above the cap", "%.0f", func(r *result) float64 { return r.passed }, isCapped},
-	{"matched lost", "%.3f", func(r *result) float64 { return r.lost }, onPrompts},
-	{"… of two controls", "%.3f", func(r *result) float64 { return r.lostNull }, onPrompts},
-	{"longest script ms", "%.2f", func(r *result) float64 { return r.script }, onScripts},
-	{"… controls", "%.2f", func(r *result) float64 { return r.scriptNull }, onScripts},
-	{"scripts above 2 ms", "%.0f", func(r *result) float64 { return r.slow }, onScripts},
-	{"… controls", "%.0f", func(r *result) float64 { return r.slowNull }, onScripts},
-}
-
-// values returns one quantity of one attack, round by round.
-func (rep *report) values(attack int, get func(*result) float64) []float64 {
-	out := make([]float64, len(rep.results[attack]))
-	for i := range out {
-		out[i] = get(&rep.results[attack][i])
-	}
-	return out
+	{bench.Col("moved over the attacker's share", "%.2f", func(r *result) float64 { return r.perShare() }), byClient},
+	{bench.Col("… of two controls", "%.2f", func(r *result) float64 { return r.null() }), byClient},
+	{bench.Col("moved, % of honest requests", "%.1f", func(r *result) float64 { return 100 * r.moved() }), byClient},
+	{bench.Col("largest share of a server, %", "%.1f", func(r *result) float64 { return 100 * r.maxShare }), always},
+	{bench.Col("… controls", "%.1f", func(r *result) float64 { return 100 * r.maxShareNull }), always},
+	{bench.Col("ejections", "%.0f", func(r *result) float64 { return r.ejected }), always},
+	{bench.Col("… by Envoy", "%.0f", func(r *result) float64 { return r.native }), always},
+	{bench.Col("p99 over controls", "%.2f", func(r *result) float64 { return r.p99 }), always},
+	{bench.Col("… of two controls", "%.2f", func(r *result) float64 { return r.p99Null }), always},
+	{bench.Col("honest failed, %", "%.1f", func(r *result) float64 { return 100 * r.failed }), always},
+	{bench.Col("share of the 404 server", "%.2f", func(r *result) float64 { return r.fast }), isFast},
+	{bench.Col("above the cap", "%.0f", func(r *result) float64 { return r.passed }), isCapped},
+	{bench.Col("matched lost", "%.3f", func(r *result) float64 { return r.lost }), onPrompts},
+	{bench.Col("… of two controls", "%.3f", func(r *result) float64 { return r.lostNull }), onPrompts},
+	{bench.Col("longest script ms", "%.2f", func(r *result) float64 { return r.script }), onScripts},
+	{bench.Col("… controls", "%.2f", func(r *result) float64 { return r.scriptNull }), onScripts},
+	{bench.Col("scripts above 2 ms", "%.0f", func(r *result) float64 { return r.slow }), onScripts},
+	{bench.Col("… controls", "%.0f", func(r *result) float64 { return r.slowNull }), onScripts},
 }
 
 func (rep *report) table() *bench.Table {
 	t := &bench.Table{Head: []string{"median (min..max)"}}
 	for _, c := range columns {
-		t.Head = append(t.Head, c.head)
+		t.Head = append(t.Head, c.Head)
 	}
 	for i := range rep.attacks {
 		row := []string{rep.attacks[i].String()}
 		for _, c := range columns {
 			cell := "–"
 			if c.when(&rep.attacks[i]) {
-				cell = bench.SpreadOf(rep.values(i, c.get)).Format(c.verb)
+				cell = bench.SpreadBy(rep.results[i], c.Of).Format(c.Verb)
 			}
 			row = append(row, cell)
 		}

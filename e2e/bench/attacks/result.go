@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -38,7 +39,7 @@ func resultOf(a, first, second *arm, s settings) result {
 		p99:     ratio(p99(with), p99(both)),
 		p99Null: ratio(p99(one), p99(two)),
 		failed:  failedShare(with), failedNull: failedShare(both),
-		script: ms(a.slowest), scriptNull: ms(max(first.slowest, second.slowest)),
+		script: bench.MS(a.slowest), scriptNull: bench.MS(max(first.slowest, second.slowest)),
 		slow: float64(a.slow), slowNull: float64(max(first.slow, second.slow)),
 	}
 	if a.attack.share > 0 {
@@ -75,7 +76,7 @@ func p99(samples []loadgen.Sample) float64 {
 			took = append(took, samples[i].TTFT)
 		}
 	}
-	return ms(loadgen.QuantilesOf(took).P99)
+	return bench.MS(loadgen.QuantilesOf(took).P99)
 }
 
 // failedShare is the share of honest requests without a complete answer.

@@ -122,7 +122,7 @@ func (sc *scenario) traffic(s settings, seed uint64) ([]honest, error) {
 		}
 		return sc.conversations(seed, sc.share*s.load*compare.Capacity(servers, typical), span)
 	}
-	reqs, err := compare.FleetAtLoad(w, servers, sc.share*s.load, span)
+	reqs, err := compare.AtLoad(w, servers, sc.share*s.load, span)
 	if err != nil {
 		return nil, err
 	}

@@ -16,27 +16,18 @@ func Work(server vllmsim.Config, prompt, output int) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// Load returns the share of the servers' capacity, 0..1, that the requests ask for while they arrive.
-func Load(server vllmsim.Config, speeds []float64, reqs []loadgen.Request) float64 {
-	var work time.Duration
-	for i := range reqs {
-		work += Work(server, reqs[i].Prompt, reqs[i].MaxTokens)
-	}
+// Load returns the share of the servers' capacity, 0..1, that the requests use while they arrive.
+func Load(servers []vllmsim.Config, reqs []loadgen.Request) float64 {
 	span := reqs[len(reqs)-1].Due
 	if span <= 0 {
 		return 0
 	}
-	return work.Seconds() / (span.Seconds() * sum(speeds))
+	return float64(len(reqs)) / (span.Seconds() * Capacity(servers, reqs))
 }
 
-// AtLoad returns the requests of a workload that lasts for the given time and asks for the given share of the capacity of
-// servers that differ in speed only. Rate and Count of w are overwritten.
-func AtLoad(w loadgen.Workload, server vllmsim.Config, speeds []float64, load float64, span time.Duration) ([]loadgen.Request, error) {
-	return FleetAtLoad(w, fleet(server, speeds), load, span)
-}
-
-// FleetAtLoad is AtLoad for servers that differ in more than speed.
-func FleetAtLoad(w loadgen.Workload, servers []vllmsim.Config, load float64, span time.Duration) ([]loadgen.Request, error) {
+// AtLoad returns the requests of a workload that lasts for the given time and uses the given share of the servers' capacity.
+// Rate and Count of w are overwritten.
+func AtLoad(w loadgen.Workload, servers []vllmsim.Config, load float64, span time.Duration) ([]loadgen.Request, error) {
 	typical, err := Typical(w)
 	if err != nil {
 		return nil, err
@@ -84,20 +75,12 @@ func Batch(server vllmsim.Config, reqs []loadgen.Request) int {
 	return max(1, min(server.MaxNumSeqs, int(tokens*time/held)))
 }
 
-// fleet returns servers that differ in speed only.
-func fleet(server vllmsim.Config, speeds []float64) []vllmsim.Config {
+// Servers returns servers that differ in speed only, one for each of the speeds.
+func Servers(server vllmsim.Config, speeds ...float64) []vllmsim.Config {
 	servers := make([]vllmsim.Config, len(speeds))
 	for i := range servers {
 		servers[i] = server
 		servers[i].Tuning.Speed = speeds[i]
 	}
 	return servers
-}
-
-func sum(xs []float64) float64 {
-	var s float64
-	for _, x := range xs {
-		s += x
-	}
-	return s
 }

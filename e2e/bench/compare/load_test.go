@@ -24,24 +24,24 @@ func TestWork(t *testing.T) {
 }
 
 func TestAtLoadHitsTheLoad(t *testing.T) {
-	speeds := []float64{2, 1, 1}
+	servers := Servers(engine(), 2, 1, 1)
 	w := loadgen.Workload{
 		Seed: 3, Arrivals: loadgen.Constant,
 		Prompt: loadgen.LogNormal{Median: 100, Sigma: 0.5}, Output: loadgen.LogNormal{Median: 20, Sigma: 0.5},
 	}
 	for _, load := range []float64{0.5, 0.8} {
-		reqs, err := AtLoad(w, engine(), speeds, load, 100*time.Second)
+		reqs, err := AtLoad(w, servers, load, 100*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if span := reqs[len(reqs)-1].Due; math.Abs(span.Seconds()-100) > 1 {
 			t.Errorf("the requests span %v, want 100s", span)
 		}
-		if got := Load(engine(), speeds, reqs); math.Abs(got/load-1) > 0.05 {
+		if got := Load(servers, reqs); math.Abs(got/load-1) > 0.05 {
 			t.Errorf("load %.3f, want %.3f", got, load)
 		}
 	}
-	if _, err := AtLoad(loadgen.Workload{}, engine(), speeds, 0.5, time.Second); err == nil {
+	if _, err := AtLoad(loadgen.Workload{}, servers, 0.5, time.Second); err == nil {
 		t.Error("a workload without lengths was accepted")
 	}
 }

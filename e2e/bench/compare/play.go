@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -48,14 +49,24 @@ func (s *Stage) engines() Engines {
 	return e
 }
 
-// Play resets the servers, plays the requests open loop to their end and returns what was seen. Several gateways get them in
-// turn. each is as for loadgen.Client.OpenLoop.
-func (s *Stage) Play(ctx context.Context, p Policy, reqs []loadgen.Request, each func(loadgen.Sample)) Result {
-	return s.PlayAfter(ctx, p, reqs, 0, each)
+// SwitchAndPlay makes the gateways use a policy and plays the requests. It returns an error if any of them failed.
+func (s *Stage) SwitchAndPlay(ctx context.Context, p Policy, reqs []loadgen.Request, warm time.Duration) (Result, error) {
+	if err := s.Switch(ctx, p); err != nil {
+		return Result{}, err
+	}
+	r := s.Play(ctx, p, reqs, warm, nil)
+	err := ctx.Err()
+	if n := r.Summary.Failed(); err == nil && n > 0 {
+		err = fmt.Errorf("%s: %d of %d requests failed: %v", r.Policy, n, r.Summary.Requests, r.Summary.Errors)
+	}
+	return r, err
 }
 
-// PlayAfter is Play, but what is due before the given time only warms up: it is not in the result.
-func (s *Stage) PlayAfter(ctx context.Context, p Policy, reqs []loadgen.Request, warm time.Duration, each func(loadgen.Sample)) Result {
+// Play resets the servers, plays the requests open loop to their end and returns what was seen, without what is due before
+// the given time: that only warms up. Several gateways get the requests in turn. each is as for loadgen.Client.OpenLoop.
+func (s *Stage) Play(
+	ctx context.Context, p Policy, reqs []loadgen.Request, warm time.Duration, each func(loadgen.Sample),
+) Result {
 	for _, srv := range s.Servers {
 		srv.Reset()
 	}
@@ -71,7 +82,7 @@ func (s *Stage) PlayAfter(ctx context.Context, p Policy, reqs []loadgen.Request,
 	samples = slices.DeleteFunc(samples, func(x loadgen.Sample) bool { return x.Due < warm })
 	return Result{
 		Policy: p.Name, Samples: samples, Engines: engines, Queued: engines.seconds, Fleet: s.Fleet.State(),
-		Summary:   loadgen.Summarize(samples, loadgen.SLO{}),
+		Summary:   loadgen.Summarize(samples),
 		Placement: placement, Imbalance: Imbalance(samples, len(s.Servers)),
 	}
 }

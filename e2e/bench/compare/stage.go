@@ -27,9 +27,7 @@ const MatchHeader = "x-warmgate-match"
 type Options struct {
 	Gateways int              // gateways in front of the same servers; 0 means 1
 	Workers  int              // Envoy's worker threads, in each gateway
-	Speeds   []float64        // one server for each, 1 = the speed of Server.Tuning
-	Server   vllmsim.Config   // what all servers have in common; MaxNumSeqs must be set
-	Servers  []vllmsim.Config // in place of Speeds and Server: servers that differ in more than speed
+	Servers  []vllmsim.Config // their MaxNumSeqs must be set
 	Slots    []int            // requests that each server runs at once; nil = its MaxNumSeqs
 	Module   string           // Warmgate's Wasm module; "" = no stage for policies with a plugin
 	Redis    string           // ip:port of a Redis server that all gateways have a tunnel to; "" = none
@@ -44,22 +42,17 @@ type Stage struct {
 	Fleet    *vllmsim.Fleet
 	edits    atomic.Pointer[edits]
 	module   string
-	slots    []int // requests that each server runs at once
-	speeds   []float64
+	slots    []int             // requests that each server runs at once
 	clients  []*loadgen.Client // one for each gateway
 }
 
 // NewStage starts the servers and the gateways. Close ends them.
 func NewStage(ctx context.Context, o Options) (*Stage, error) {
 	s := &Stage{Fleet: vllmsim.NewFleet(), module: o.Module}
-	servers := o.Servers
-	if servers == nil {
-		servers = fleet(o.Server, o.Speeds)
-	}
 	var endpoints []harness.Endpoint
-	for i, cfg := range servers {
+	for i, cfg := range o.Servers {
 		cfg.Index, cfg.Fleet = i, s.Fleet
-		s.speeds, s.slots = append(s.speeds, cfg.Tuning.Speed), append(s.slots, cfg.MaxNumSeqs)
+		s.slots = append(s.slots, cfg.MaxNumSeqs)
 		srv := vllmsim.New(cfg)
 		if err := srv.Start("127.0.0.1:0"); err != nil {
 			return nil, errors.Join(fmt.Errorf("compare: %w", err), s.Close())
@@ -131,9 +124,6 @@ func (s *Stage) Close() error {
 
 // Client returns the client that sends to the first gateway.
 func (s *Stage) Client() *loadgen.Client { return s.clients[0] }
-
-// Speed returns the speed of server i.
-func (s *Stage) Speed(i int) float64 { return s.speeds[i] }
 
 // ServerAt returns the index of the server with the address ip:port, or -1.
 func (s *Stage) ServerAt(addr string) int {

@@ -29,7 +29,7 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := s.Play(ctx, RoundRobin, reqs[:30], nil)
+	first := s.Play(ctx, RoundRobin, reqs[:30], 0, nil)
 	if first.Summary.OK != 30 || len(first.Summary.Endpoints) != 3 {
 		t.Fatalf("round robin: %+v", first.Summary)
 	}
@@ -40,7 +40,7 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	}
 	switched := make(chan error, 1)
 	go func() { switched <- s.Switch(ctx, LeastRequest) }()
-	second := s.Play(ctx, LeastRequest, reqs, nil)
+	second := s.Play(ctx, LeastRequest, reqs, 0, nil)
 	if err := <-switched; err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	if err := s.Switch(ctx, FullScan); err != nil {
 		t.Fatal(err)
 	}
-	third := s.Play(ctx, FullScan, reqs[:30], nil)
+	third := s.Play(ctx, FullScan, reqs[:30], 0, nil)
 	if third.Summary.OK != 30 {
 		t.Errorf("after the second switch: %+v", third.Summary)
 	}
@@ -75,8 +75,8 @@ func TestHerd(t *testing.T) {
 	}
 	const n, gateways, workers = 120, 2, 2
 	s, err := NewStage(context.Background(), Options{
-		Gateways: gateways, Workers: workers, Speeds: []float64{1, 1, 1}, First: RoundRobin,
-		Server: vllmsim.Config{MaxNumSeqs: 2, MaxQueued: -1, Tuning: vllmsim.DefaultConfig().Tuning},
+		Gateways: gateways, Workers: workers, First: RoundRobin,
+		Servers: Servers(vllmsim.Config{MaxNumSeqs: 2, MaxQueued: -1, Tuning: vllmsim.DefaultConfig().Tuning}, 1, 1, 1),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -104,8 +104,8 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.Speed(0) != 1 || s.Speed(1) != 2 || !slices.Equal(s.slots, []int{1, 9}) {
-		t.Errorf("speeds %v, slots %v", s.speeds, s.slots)
+	if a, b := s.Servers[0].Tuning().Speed, s.Servers[1].Tuning().Speed; a != 1 || b != 2 || !slices.Equal(s.slots, []int{1, 9}) {
+		t.Errorf("speeds %v and %v, slots %v", a, b, s.slots)
 	}
 	reqs, err := loadgen.Workload{
 		Count: 40, Rate: 40, Arrivals: loadgen.Constant, Stream: true, Prompt: loadgen.Fixed(20), Output: loadgen.Fixed(4),
@@ -115,14 +115,14 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := 0
-	r := s.PlayAfter(context.Background(), RoundRobin, reqs, 500*time.Millisecond, func(loadgen.Sample) { all++ })
+	r := s.Play(context.Background(), RoundRobin, reqs, 500*time.Millisecond, func(loadgen.Sample) { all++ })
 	if all != 40 || r.Summary.OK != 20 || len(r.Samples) != 20 || r.Placement.Requests != 20 {
 		t.Errorf("%d of %d requests are measured, %d placed: %+v", len(r.Samples), all, r.Placement.Requests, r.Summary)
 	}
 	if r.Engines.Loads < 1 || r.Engines.Loads > 11 || r.Fleet.Seconds > 5 {
 		t.Errorf("%+v in %v s; the first server gets ten of these requests and has room for one adapter", r.Engines, r.Fleet.Seconds)
 	}
-	if whole := s.Play(context.Background(), RoundRobin, reqs[:10], nil); whole.Summary.OK != 10 {
+	if whole := s.Play(context.Background(), RoundRobin, reqs[:10], 0, nil); whole.Summary.OK != 10 {
 		t.Errorf("without a warm-up: %+v", whole.Summary)
 	}
 }
@@ -131,8 +131,7 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 func newStage(t *testing.T) *Stage {
 	t.Helper()
 	s, err := NewStage(context.Background(), Options{
-		Workers: 2, Speeds: []float64{1, 2, 4}, First: RoundRobin,
-		Server: vllmsim.Config{MaxNumSeqs: 2, Tuning: vllmsim.NoLatency()},
+		Workers: 2, First: RoundRobin, Servers: Servers(vllmsim.Config{MaxNumSeqs: 2, Tuning: vllmsim.NoLatency()}, 1, 2, 4),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,21 +20,17 @@ func (s settings) herdPolicies() []compare.Policy {
 // herds lets a herd come in every round under each policy, and returns how far it left the servers apart, by policy and round.
 func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, error) {
 	policies := s.herdPolicies()
-	apart := make([][]float64, len(policies))
-	for round := range s.rounds {
-		for _, i := range bench.Order(len(policies), round) {
-			if err := stage.Switch(ctx, policies[i]); err != nil {
-				return nil, err
-			}
-			n, err := stage.Herd(ctx, s.herd)
-			if err != nil {
-				return nil, fmt.Errorf("a herd under %s: %w", policies[i].Name, err)
-			}
-			fmt.Printf("round %d  %-16s a herd of %d leaves the servers %d requests apart\n", round+1, policies[i].Name, s.herd, n)
-			apart[i] = append(apart[i], float64(n))
+	return bench.Rounds(s.rounds, len(policies), nil, func(round, i int) (float64, error) {
+		if err := stage.Switch(ctx, policies[i]); err != nil {
+			return 0, err
 		}
-	}
-	return apart, nil
+		n, err := stage.Herd(ctx, s.herd)
+		if err != nil {
+			return 0, fmt.Errorf("a herd under %s: %w", policies[i].Name, err)
+		}
+		fmt.Printf("round %d  %-16s a herd of %d leaves the servers %d requests apart\n", round+1, policies[i].Name, s.herd, n)
+		return float64(n), nil
+	})
 }
 
 // herdLine says it in one line.

@@ -35,7 +35,7 @@ type settings struct {
 	markdown string
 }
 
-func parse() settings {
+func parse() (settings, error) {
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
 	flag.DurationVar(&s.span, "span", 60*time.Second, "time in which the requests of one run arrive")
@@ -48,13 +48,10 @@ func parse() settings {
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
-	return s
+	return s, nil
 }
 
-func main() {
-	s := parse()
-	bench.Main("leastrequest", func(ctx context.Context) error { return run(ctx, s) })
-}
+func main() { bench.Main("leastrequest", parse, run) }
 
 // speeds of the eight servers. The uneven ones are a fleet of three generations of hardware. No policy is told.
 func (s settings) speeds() []float64 {
@@ -63,6 +60,8 @@ func (s settings) speeds() []float64 {
 	}
 	return []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
 }
+
+func (s settings) servers() []vllmsim.Config { return compare.Servers(server(), s.speeds()...) }
 
 // server is what the simulated servers have in common: two sequences at once, 400 tokens a second when it is full.
 func server() vllmsim.Config {
@@ -108,7 +107,7 @@ func run(ctx context.Context, s settings) error {
 		redis = server.Addr()
 	}
 	stage, err := compare.NewStage(ctx, compare.Options{
-		Gateways: s.gateways, Redis: redis, Workers: s.workers, Speeds: s.speeds(), Server: server(), Module: module, First: compare.RoundRobin,
+		Gateways: s.gateways, Redis: redis, Workers: s.workers, Servers: s.servers(), Module: module, First: compare.RoundRobin,
 	})
 	if err != nil {
 		return err
@@ -131,36 +130,21 @@ func run(ctx context.Context, s settings) error {
 // rounds plays every policy once per round and returns the results by policy.
 func rounds(ctx context.Context, stage *compare.Stage, s settings) ([][]compare.Result, error) {
 	policies := s.policies()
-	results := make([][]compare.Result, len(policies))
-	for round := range s.rounds {
-		reqs, err := compare.AtLoad(workload(s.seed+uint64(round)), server(), s.speeds(), s.load, s.span)
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range bench.Order(len(policies), round) {
-			if err := stage.Switch(ctx, policies[i]); err != nil {
-				return nil, err
-			}
-			r := stage.Play(ctx, policies[i], reqs, nil)
-			if n := r.Summary.Failed(); n > 0 {
-				return nil, fmt.Errorf("%s: %d of %d requests failed: %v", r.Policy, n, r.Summary.Requests, r.Summary.Errors)
-			}
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
+	var reqs []loadgen.Request
+	return bench.Rounds(s.rounds, len(policies), func(round int) (err error) {
+		reqs, err = compare.AtLoad(workload(s.seed+uint64(round)), s.servers(), s.load, s.span)
+		return err
+	}, func(round, i int) (compare.Result, error) {
+		r, err := stage.SwitchAndPlay(ctx, policies[i], reqs, 0)
+		if err == nil {
 			fmt.Printf("round %d  %s\n", round+1, progress(&r))
-			results[i] = append(results[i], r)
 		}
-	}
-	return results, nil
+		return r, err
+	})
 }
 
 func progress(r *compare.Result) string {
 	return fmt.Sprintf("%-16s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue beside a free slot: %4.1f %%",
-		r.Policy, r.Summary.Requests, ms(r.Summary.Latency.P50), ms(r.Summary.Latency.P99), r.Queued,
-		percent(r.Placement.BesideFree, r.Placement.Requests))
+		r.Policy, r.Summary.Requests, bench.MS(r.Summary.Latency.P50), bench.MS(r.Summary.Latency.P99), r.Queued,
+		bench.Percent(r.Placement.BesideFree, r.Placement.Requests))
 }
-
-func percent(n, of int) float64 { return 100 * float64(n) / float64(max(1, of)) }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -20,48 +20,25 @@ func newReport(s settings, results [][]compare.Result, apart [][]float64) *repor
 	return &report{settings: s, results: results, apart: apart}
 }
 
-// column is one measured quantity.
-type column struct {
-	head string
-	verb string
-	get  func(*compare.Result) float64
-}
-
-var columns = []column{
-	{"p50 ms", "%.0f", func(r *compare.Result) float64 { return ms(r.Summary.Latency.P50) }},
-	{"p90 ms", "%.0f", func(r *compare.Result) float64 { return ms(r.Summary.Latency.P90) }},
-	{"p99 ms", "%.0f", func(r *compare.Result) float64 { return ms(r.Summary.Latency.P99) }},
-	{"queued request·s", "%.1f", func(r *compare.Result) float64 { return r.Queued }},
-	{"queued beside an idle server, % of requests", "%.1f", func(r *compare.Result) float64 {
-		return percent(r.Placement.BesideIdle, r.Placement.Requests)
-	}},
-	{"… beside a free slot, %", "%.1f", func(r *compare.Result) float64 {
-		return percent(r.Placement.BesideFree, r.Placement.Requests)
-	}},
-	{"imbalance", "%.2f", func(r *compare.Result) float64 { return r.Imbalance }},
-	{"errors", "%.0f", func(r *compare.Result) float64 { return float64(r.Summary.Failed()) }},
-}
-
-// values returns one quantity of one policy, round by round.
-func (rep *report) values(policy int, get func(*compare.Result) float64) []float64 {
-	out := make([]float64, len(rep.results[policy]))
-	for i := range out {
-		out[i] = get(&rep.results[policy][i])
-	}
-	return out
+var columns = bench.Columns[compare.Result]{
+	bench.Col("p50 ms", "%.0f", func(r *compare.Result) float64 { return bench.MS(r.Summary.Latency.P50) }),
+	bench.Col("p90 ms", "%.0f", func(r *compare.Result) float64 { return bench.MS(r.Summary.Latency.P90) }),
+	bench.Col("p99 ms", "%.0f", func(r *compare.Result) float64 { return bench.MS(r.Summary.Latency.P99) }),
+	bench.Col("queued request·s", "%.1f", func(r *compare.Result) float64 { return r.Queued }),
+	bench.Col("queued beside an idle server, % of requests", "%.1f", func(r *compare.Result) float64 {
+		return bench.Percent(r.Placement.BesideIdle, r.Placement.Requests)
+	}),
+	bench.Col("… beside a free slot, %", "%.1f", func(r *compare.Result) float64 {
+		return bench.Percent(r.Placement.BesideFree, r.Placement.Requests)
+	}),
+	bench.Col("imbalance", "%.2f", func(r *compare.Result) float64 { return r.Imbalance }),
+	bench.Col("errors", "%.0f", func(r *compare.Result) float64 { return float64(r.Summary.Failed()) }),
 }
 
 func (rep *report) table() *bench.Table {
-	t := &bench.Table{Head: []string{"median (min..max)"}}
-	for _, c := range columns {
-		t.Head = append(t.Head, c.head)
-	}
+	t := columns.Table("median (min..max)")
 	for p, policy := range rep.settings.policies() {
-		row := []string{policy.Name}
-		for _, c := range columns {
-			row = append(row, bench.SpreadOf(rep.values(p, c.get)).Format(c.verb))
-		}
-		t.Add(row...)
+		t.Add(columns.Row(rep.results[p], policy.Name)...)
 	}
 	return t
 }
@@ -119,12 +96,12 @@ type result struct {
 
 func (rep *report) line() result {
 	own := rep.own()
-	spread := func(get func(*compare.Result) float64) bench.Spread { return bench.SpreadOf(rep.values(own, get)) }
+	spread := func(get func(*compare.Result) float64) bench.Spread { return bench.SpreadBy(rep.results[own], get) }
 	r := result{
 		Bench:      "leastrequest",
 		Queued:     spread(func(r *compare.Result) float64 { return r.Queued }),
-		BesideIdle: spread(func(r *compare.Result) float64 { return percent(r.Placement.BesideIdle, r.Placement.Requests) }),
-		BesideFree: spread(func(r *compare.Result) float64 { return percent(r.Placement.BesideFree, r.Placement.Requests) }),
+		BesideIdle: spread(func(r *compare.Result) float64 { return bench.Percent(r.Placement.BesideIdle, r.Placement.Requests) }),
+		BesideFree: spread(func(r *compare.Result) float64 { return bench.Percent(r.Placement.BesideFree, r.Placement.Requests) }),
 		WhileIdle:  spread(func(r *compare.Result) float64 { return r.Fleet.QueueingWhileIdle }),
 		Rounds:     rep.settings.rounds, Gateways: max(1, rep.settings.gateways), Workers: rep.settings.workers, Load: rep.settings.load, Even: rep.settings.even,
 	}
@@ -162,5 +139,5 @@ func (rep *report) against(other compare.Policy) (ratio bench.Spread, ok bool) {
 		return bench.Spread{}, false
 	}
 	p99 := func(r *compare.Result) float64 { return float64(r.Summary.Latency.P99) }
-	return bench.Ratios(rep.values(rep.own(), p99), rep.values(at, p99)), true
+	return bench.RatioBy(rep.results[rep.own()], rep.results[at], p99), true
 }

@@ -49,7 +49,7 @@ func TestFleetIsUnequal(t *testing.T) {
 // TestLoadIsAsAsked adds up what the requests ask for.
 func TestLoadIsAsAsked(t *testing.T) {
 	f := made(t)
-	reqs, err := compare.FleetAtLoad(workload(3), f.servers, 0.8, 200*time.Second)
+	reqs, err := compare.AtLoad(workload(3), f.servers, 0.8, 200*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (rep *report) line() line {
 		return l
 	}
 	spread := func(get func(*result) float64) *bench.Spread {
-		s := bench.SpreadOf(rep.values(own, get))
+		s := bench.SpreadBy(rep.results[own], get)
 		return &s
 	}
 	against := func(name string) (*float64, *bench.Spread) {
@@ -48,7 +48,7 @@ func (rep *report) line() line {
 		if other < 0 {
 			return nil, nil
 		}
-		s := bench.Ratios(rep.values(own, ttftP99), rep.values(other, ttftP99))
+		s := bench.RatioBy(rep.results[own], rep.results[other], ttftP99)
 		return &s.Median, &s
 	}
 	l.LeastRequest, l.LeastReqAll = against(nativeName)

@@ -35,7 +35,7 @@ type settings struct {
 	markdown string
 }
 
-func parse() settings {
+func parse() (settings, error) {
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
 	flag.DurationVar(&s.span, "span", 30*time.Second, "time in which the requests of one run arrive")
@@ -52,13 +52,10 @@ func parse() settings {
 	})
 	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
-	return s
+	return s, nil
 }
 
-func main() {
-	s := parse()
-	bench.Main("metrics", func(ctx context.Context) error { return run(ctx, s) })
-}
+func main() { bench.Main("metrics", parse, run) }
 
 func run(ctx context.Context, s settings) error {
 	policies, err := s.selected(ctx)
@@ -89,28 +86,19 @@ func run(ctx context.Context, s settings) error {
 
 // rounds plays every policy once per round and returns the results by policy.
 func rounds(ctx context.Context, stage *compare.Stage, s settings, f *fleet, policies []compare.Policy) ([][]result, error) {
-	results := make([][]result, len(policies))
-	for round := range s.rounds {
-		reqs, err := compare.FleetAtLoad(workload(s.seed+uint64(round)), f.servers, s.load, s.warm+s.span)
+	var reqs []loadgen.Request
+	return bench.Rounds(s.rounds, len(policies), func(round int) (err error) {
+		reqs, err = compare.AtLoad(workload(s.seed+uint64(round)), f.servers, s.load, s.warm+s.span)
+		return err
+	}, func(round, i int) (result, error) {
+		played, err := stage.SwitchAndPlay(ctx, policies[i], reqs, s.warm)
 		if err != nil {
-			return nil, err
+			return result{}, err
 		}
-		for _, i := range bench.Order(len(policies), round) {
-			if err := stage.Switch(ctx, policies[i]); err != nil {
-				return nil, err
-			}
-			r := resultOf(stage.PlayAfter(ctx, policies[i], reqs, s.warm, nil), reqs, f)
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if n := r.Summary.Failed(); n > 0 {
-				return nil, fmt.Errorf("%s: %d of %d requests failed: %v", r.Policy, n, r.Summary.Requests, r.Summary.Errors)
-			}
-			fmt.Printf("round %d  %s\n", round+1, r)
-			results[i] = append(results[i], r)
-		}
-	}
-	return results, nil
+		r := resultOf(played, reqs, f)
+		fmt.Printf("round %d  %s\n", round+1, r)
+		return r, nil
+	})
 }
 
 // result is what one policy did in one round.
@@ -143,13 +131,11 @@ func resultOf(r compare.Result, reqs []loadgen.Request, f *fleet) result {
 // String says in a line what happened.
 func (r result) String() string {
 	return fmt.Sprintf("%-28s %5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters %5.0f)  latency p99 %7.0f ms  queued %4.1f %%  %4d preemptions  %5d loads  herd %.2f (%.2f by chance)",
-		r.Policy, r.Summary.Requests, ms(r.Summary.TTFT.Mean), ms(r.Summary.TTFT.P50), ms(r.Summary.TTFT.P99), ms(r.base.P99), ms(r.adapters.P99),
-		ms(r.Summary.Latency.P99), r.queuedShare(), r.Engines.Preemptions, r.Engines.Loads, r.herd.CV, r.herd.Chance)
+		r.Policy, r.Summary.Requests, bench.MS(r.Summary.TTFT.Mean), bench.MS(r.Summary.TTFT.P50), bench.MS(r.Summary.TTFT.P99), bench.MS(r.base.P99), bench.MS(r.adapters.P99),
+		bench.MS(r.Summary.Latency.P99), r.queuedShare(), r.Engines.Preemptions, r.Engines.Loads, r.herd.CV, r.herd.Chance)
 }
 
 // queuedShare is the percentage of requests that a server had to make wait.
-func (r *result) queuedShare() float64 { return percent(int(r.Engines.Queued), r.Summary.Requests) }
-
-func percent(n, of int) float64 { return 100 * float64(n) / float64(max(1, of)) }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func (r *result) queuedShare() float64 {
+	return bench.Percent(int(r.Engines.Queued), r.Summary.Requests)
+}

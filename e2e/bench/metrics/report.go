@@ -16,61 +16,38 @@ type report struct {
 	results  [][]result // by policy, then by round
 }
 
-// column is one measured quantity.
-type column struct {
-	head string
-	verb string
-	get  func(*result) float64
-}
-
-func ttftP99(r *result) float64     { return ms(r.Summary.TTFT.P99) }
+func ttftP99(r *result) float64     { return bench.MS(r.Summary.TTFT.P99) }
 func preemptions(r *result) float64 { return float64(r.Engines.Preemptions) }
 func herdCV(r *result) float64      { return r.herd.CV }
 
-var columns = []column{
-	{"TTFT mean ms", "%.0f", func(r *result) float64 { return ms(r.Summary.TTFT.Mean) }},
-	{"p50", "%.0f", func(r *result) float64 { return ms(r.Summary.TTFT.P50) }},
-	{"p99", "%.0f", ttftP99},
-	{"p99, base model", "%.0f", func(r *result) float64 { return ms(r.base.P99) }},
-	{"p99, adapters", "%.0f", func(r *result) float64 { return ms(r.adapters.P99) }},
-	{"latency p50 ms", "%.0f", func(r *result) float64 { return ms(r.Summary.Latency.P50) }},
-	{"p99", "%.0f", func(r *result) float64 { return ms(r.Summary.Latency.P99) }},
-	{"queued, % of requests", "%.1f", (*result).queuedShare},
-	{"queued request·s", "%.1f", func(r *result) float64 { return r.Queued }},
-	{"queued beside an idle server, %", "%.1f", func(r *result) float64 {
-		return percent(r.Placement.BesideIdle, r.Placement.Requests)
-	}},
-	{"… beside a free slot, %", "%.1f", func(r *result) float64 {
-		return percent(r.Placement.BesideFree, r.Placement.Requests)
-	}},
-	{"preemptions", "%.0f", preemptions},
-	{"adapter loads", "%.0f", func(r *result) float64 { return float64(r.Engines.Loads) }},
-	{"work over capacity, max/mean", "%.2f", func(r *result) float64 { return r.work }},
-	{"herd", "%.2f", herdCV},
-	{"… by chance", "%.2f", func(r *result) float64 { return r.herd.Chance }},
-	{"errors", "%.0f", func(r *result) float64 { return float64(r.Summary.Failed()) }},
-}
-
-// values returns one quantity of one policy, round by round.
-func (rep *report) values(policy int, get func(*result) float64) []float64 {
-	out := make([]float64, len(rep.results[policy]))
-	for i := range out {
-		out[i] = get(&rep.results[policy][i])
-	}
-	return out
+var columns = bench.Columns[result]{
+	bench.Col("TTFT mean ms", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.Mean) }),
+	bench.Col("p50", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.TTFT.P50) }),
+	bench.Col("p99", "%.0f", ttftP99),
+	bench.Col("p99, base model", "%.0f", func(r *result) float64 { return bench.MS(r.base.P99) }),
+	bench.Col("p99, adapters", "%.0f", func(r *result) float64 { return bench.MS(r.adapters.P99) }),
+	bench.Col("latency p50 ms", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.Latency.P50) }),
+	bench.Col("p99", "%.0f", func(r *result) float64 { return bench.MS(r.Summary.Latency.P99) }),
+	bench.Col("queued, % of requests", "%.1f", (*result).queuedShare),
+	bench.Col("queued request·s", "%.1f", func(r *result) float64 { return r.Queued }),
+	bench.Col("queued beside an idle server, %", "%.1f", func(r *result) float64 {
+		return bench.Percent(r.Placement.BesideIdle, r.Placement.Requests)
+	}),
+	bench.Col("… beside a free slot, %", "%.1f", func(r *result) float64 {
+		return bench.Percent(r.Placement.BesideFree, r.Placement.Requests)
+	}),
+	bench.Col("preemptions", "%.0f", preemptions),
+	bench.Col("adapter loads", "%.0f", func(r *result) float64 { return float64(r.Engines.Loads) }),
+	bench.Col("work over capacity, max/mean", "%.2f", func(r *result) float64 { return r.work }),
+	bench.Col("herd", "%.2f", herdCV),
+	bench.Col("… by chance", "%.2f", func(r *result) float64 { return r.herd.Chance }),
+	bench.Col("errors", "%.0f", func(r *result) float64 { return float64(r.Summary.Failed()) }),
 }
 
 func (rep *report) table() *bench.Table {
-	t := &bench.Table{Head: []string{"median (min..max)"}}
-	for _, c := range columns {
-		t.Head = append(t.Head, c.head)
-	}
+	t := columns.Table("median (min..max)")
 	for p, policy := range rep.policies {
-		row := []string{policy.Name}
-		for _, c := range columns {
-			row = append(row, bench.SpreadOf(rep.values(p, c.get)).Format(c.verb))
-		}
-		t.Add(row...)
+		t.Add(columns.Row(rep.results[p], policy.Name)...)
 	}
 	return t
 }

@@ -174,10 +174,9 @@ func (st *stage) measureChunks(ctx context.Context) (map[string]bench.Spread, er
 	if err := usageWasRead(ctx, st.named(prefix)[0]); err != nil {
 		return nil, err
 	}
-	c := cell{runs: runs}
 	out := map[string]bench.Spread{}
 	for _, name := range chunkVariants {
-		out[name] = bench.SpreadOf(c.values(name, cpuOf))
+		out[name] = bench.SpreadBy(runs[name], cpuOf)
 	}
 	over := make([]float64, 0, len(runs[prefix]))
 	for round, m := range runs[prefix] {

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -68,8 +67,8 @@ func parse() (settings, error) {
 		bodies, endpoints, s.memory = "16", "64", 20_000
 	}
 	var err, err2 error
-	s.bodies, err = numbers(bodies)
-	s.endpoints, err2 = numbers(endpoints)
+	s.bodies, err = bench.Numbers(bodies)
+	s.endpoints, err2 = bench.Numbers(endpoints)
 	for _, part := range strings.Split(parts, ",") {
 		if !slices.Contains(allParts, part) {
 			return s, fmt.Errorf("no part %q, only %s", part, strings.Join(allParts, ", "))
@@ -81,27 +80,7 @@ func parse() (settings, error) {
 
 func (s *settings) has(part string) bool { return slices.Contains(s.parts, part) }
 
-func numbers(list string) ([]int, error) {
-	var out []int
-	for _, field := range strings.Split(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is not a list of positive numbers", list)
-		}
-		out = append(out, n)
-	}
-	return out, nil
-}
-
-func main() {
-	s, err := parse()
-	bench.Main("overhead", func(ctx context.Context) error {
-		if err != nil {
-			return err
-		}
-		return run(ctx, s)
-	})
-}
+func main() { bench.Main("overhead", parse, run) }
 
 func run(ctx context.Context, s settings) error {
 	up, err := startUpstream(max(partEndpoints, slices.Max(s.endpoints)))
@@ -183,17 +162,14 @@ func (st *stage) named(names ...string) []*variant {
 
 // rounds measures each of the variants once a round, in rotating order.
 func (st *stage) rounds(variants []*variant, measure func(*variant) (measurement, error)) (map[string][]measurement, error) {
+	results, err := bench.Rounds(st.rep.settings.rounds, len(variants), nil, func(_, i int) (measurement, error) {
+		return measure(variants[i])
+	})
 	runs := map[string][]measurement{}
-	for round := range st.rep.settings.rounds {
-		for _, i := range bench.Order(len(variants), round) {
-			m, err := measure(variants[i])
-			if err != nil {
-				return nil, err
-			}
-			runs[variants[i].name] = append(runs[variants[i].name], m)
-		}
+	for i := range results {
+		runs[variants[i].name] = results[i]
 	}
-	return runs, nil
+	return runs, err
 }
 
 // matrix fills the cells of one cluster size.

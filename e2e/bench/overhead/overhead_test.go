@@ -99,17 +99,6 @@ func TestParseMapsFindsLinearMemories(t *testing.T) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
-	if got, err := numbers("1, 16,256"); err != nil || !reflect.DeepEqual(got, []int{1, 16, 256}) {
-		t.Errorf("numbers = %v, %v", got, err)
-	}
-	for _, bad := range []string{"", "1,,2", "0", "-1", "x"} {
-		if got, err := numbers(bad); err == nil {
-			t.Errorf("numbers(%q) = %v", bad, got)
-		}
-	}
-}
-
 // madeUp is a report in which Warmgate takes the given multiple of readbody's CPU time in every round.
 func madeUp(ratio float64, m *memory) *report {
 	c := &cell{kib: 16, endpoints: 64, runs: map[string][]measurement{}}

@@ -15,25 +15,17 @@ type cell struct {
 
 var names = []string{none, readbody, tokens, requests, prefix}
 
-func (c *cell) values(variant string, get func(measurement) float64) []float64 {
-	out := make([]float64, len(c.runs[variant]))
-	for i, m := range c.runs[variant] {
-		out[i] = get(m)
-	}
-	return out
-}
-
-func cpuOf(m measurement) float64 { return m.cpu }
+func cpuOf(m *measurement) float64 { return m.cpu }
 
 // ratio returns the CPU per request of one variant over another's, round by round.
 func (c *cell) ratio(variant, over string) bench.Spread {
-	return bench.Ratios(c.values(variant, cpuOf), c.values(over, cpuOf))
+	return bench.RatioBy(c.runs[variant], c.runs[over], cpuOf)
 }
 
 func (c *cell) progress() string {
 	text := fmt.Sprintf("%3d KiB, %3d endpoints: CPU µs per request", c.kib, c.endpoints)
 	for _, name := range names {
-		text += fmt.Sprintf("  %s %.0f", name, bench.SpreadOf(c.values(name, cpuOf)).Median)
+		text += fmt.Sprintf("  %s %.0f", name, bench.SpreadBy(c.runs[name], cpuOf).Median)
 	}
 	return text + fmt.Sprintf("  tokens/readbody %s", c.ratio(tokens, readbody).Format("%.2f"))
 }
@@ -49,20 +41,18 @@ type report struct {
 	chunks   map[string]bench.Spread // µs per chunk, by variant
 }
 
+var columns = bench.Columns[measurement]{
+	bench.Col("requests/s", "%.0f", func(m *measurement) float64 { return m.rate }),
+	bench.Col("p50 µs", "%.0f", func(m *measurement) float64 { return m.p50 }),
+	bench.Col("p99 µs", "%.0f", func(m *measurement) float64 { return m.p99 }),
+}
+
 func (rep *report) table() *bench.Table {
-	t := &bench.Table{Head: []string{
-		"body, endpoints, plugin: median (min..max)", "CPU µs/request", "CPU over readbody", "requests/s", "p50 µs", "p99 µs",
-	}}
+	t := columns.Table("body, endpoints, plugin: median (min..max)", "CPU µs/request", "CPU over readbody")
 	for _, c := range rep.cells {
 		for _, name := range names {
-			spread := func(get func(measurement) float64) string {
-				return bench.SpreadOf(c.values(name, get)).Format("%.0f")
-			}
-			t.Add(fmt.Sprintf("%d KiB, %d, %s", c.kib, c.endpoints, name),
-				spread(cpuOf), c.ratio(name, readbody).Format("%.2f"),
-				spread(func(m measurement) float64 { return m.rate }),
-				spread(func(m measurement) float64 { return m.p50 }),
-				spread(func(m measurement) float64 { return m.p99 }))
+			t.Add(columns.Row(c.runs[name], fmt.Sprintf("%d KiB, %d, %s", c.kib, c.endpoints, name),
+				bench.SpreadBy(c.runs[name], cpuOf).Format("%.0f"), c.ratio(name, readbody).Format("%.2f"))...)
 		}
 	}
 	return t
@@ -165,7 +155,7 @@ func (rep *report) line() result {
 			Prefix: c.ratio(prefix, readbody).Median,
 		}
 		for _, name := range names {
-			line.CPU[name] = bench.SpreadOf(c.values(name, cpuOf)).Median
+			line.CPU[name] = bench.SpreadBy(c.runs[name], cpuOf).Median
 		}
 		out.Cells = append(out.Cells, line)
 		if c.kib == 16 && c.endpoints == 64 {

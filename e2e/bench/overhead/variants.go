@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -25,7 +22,7 @@ const (
 	prefix   = "prefix"
 )
 
-// Names of the variants that do a part of what prefix does with a body. They are readbody with a configuration of the same name.
+// Names of the variants that do a part of what prefix does with a body. They are readbody with the same name in its configuration.
 const (
 	scan  = "scan"
 	chain = "chain"
@@ -64,11 +61,11 @@ func startVariants(ctx context.Context, up *upstream, parts bool) ([]*variant, m
 	if err != nil {
 		return nil, nil, err
 	}
-	floor, err := buildReadbody(ctx)
+	floor, err := bench.Probe(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	native := harness.Options{Workers: 2, Policy: harness.LeastRequest, Edit: quiet, Endpoints: endpoints(up, 1)}
+	native := harness.Options{Workers: 2, Policy: harness.LeastRequest, Edit: bench.Quiet, Endpoints: endpoints(up, 1)}
 	type start struct {
 		name   string
 		change func(*harness.Options)
@@ -106,35 +103,6 @@ func startVariants(ctx context.Context, up *upstream, parts bool) ([]*variant, m
 		sizes[name] = info.Size()
 	}
 	return out, sizes, nil
-}
-
-// quiet takes out of the shipped layout what would disturb the measurement: the health checks of hundreds of endpoints by
-// several gateways, and the access log. Both cost the same with and without a plugin.
-func quiet(file string, doc *yaml.Node) error {
-	switch file {
-	case "clusters.yaml":
-		return harness.Remove(doc, "resources[name=llm].health_checks")
-	case "envoy.yaml":
-		return harness.Remove(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.access_log")
-	}
-	return nil
-}
-
-// buildReadbody builds the read-body plugin with the flags that Warmgate is built with.
-func buildReadbody(ctx context.Context) (string, error) {
-	root, err := harness.Root()
-	if err != nil {
-		return "", err
-	}
-	out := filepath.Join(root, "build", "out", "readbody.wasm")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
-		"-o", out, "./e2e/bench/overhead/readbody")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build readbody: %w\n%s", err, text)
-	}
-	return out, nil
 }
 
 func endpoints(up *upstream, n int) []harness.Endpoint {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -29,7 +30,7 @@ func agents(name string, kib, prompts int) workload {
 	const servers, n, turns, question, answer = 4, 200, 5, 153, 61
 	prompt := kib<<10/bytesPerToken + 21
 	tails := n * turns * (question + answer) / servers * 6 / 5
-	server := slower(engine(12, prompt*min(prompts, 2)+tails), 2.5)
+	server := slower(traffic.Engine(12, prompt*min(prompts, 2)+tails), 2.5)
 	server.MaxModelLen = 2*prompt + 8<<10
 	return workload{
 		name: name,
@@ -42,15 +43,13 @@ func agents(name string, kib, prompts int) workload {
 			r := random(seed, name)
 			begins, tools := make([]loadgen.Message, prompts), make([]json.RawMessage, prompts)
 			for i := range begins {
-				begins[i], tools[i] = system(loadgen.Text(r, prompt/4)), toolsOf(r, prompt-prompt/4)
+				begins[i], tools[i] = traffic.System(loadgen.Text(r, prompt/4)), toolsOf(r, prompt-prompt/4)
 			}
-			out := make([]script, w.n)
+			out := traffic.Conversations(r, w.n, func(i int) []loadgen.Message {
+				return begins[i%prompts : i%prompts+1]
+			}, turns, question, answer)
 			for i := range out {
-				k := i % prompts
-				out[i] = script{
-					session: strconv.Itoa(i), tools: tools[k],
-					turns: conversation(r, []loadgen.Message{begins[k]}, turns, question, answer),
-				}
+				out[i].Tools = tools[i%prompts]
 			}
 			return out
 		},
@@ -98,16 +97,11 @@ func completions() workload {
 		name: "completions",
 		about: fmt.Sprintf("conversations × %d turns in the completions API behind %d tokens that all share, "+
 			"%d tokens in and %d out each", turns, common, question, answer),
-		servers: 4, server: engine(12, 13_000), n: 90, users: 26, plain: true,
+		servers: 4, server: traffic.Engine(12, 13_000), n: 90, users: 26, plain: true,
 		write: func(w *workload, seed uint64) []script {
 			r := random(seed, w.kind)
-			begin := system(loadgen.Text(r, common))
-			out := make([]script, w.n)
-			for i := range out {
-				turns := conversation(r, []loadgen.Message{begin}, turns, question, answer)
-				out[i] = script{session: strconv.Itoa(i), turns: turns}
-			}
-			return out
+			begin := []loadgen.Message{traffic.System(loadgen.Text(r, common))}
+			return traffic.Conversations(r, w.n, func(int) []loadgen.Message { return begin }, turns, question, answer)
 		},
 	}
 }
@@ -115,7 +109,7 @@ func completions() workload {
 // fewSlots is a server that runs few requests at once and decodes slowly: what is scarce there is the slots, not the
 // time that prompts take.
 func fewSlots() vllmsim.Config {
-	c := engine(8, 19_000)
+	c := traffic.Engine(8, 19_000)
 	c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS = 5.3, 0.21
 	return c
 }
@@ -129,12 +123,7 @@ func slots() workload {
 			turns, question, answer),
 		servers: 8, server: fewSlots(), n: 90, users: 49,
 		write: func(w *workload, seed uint64) []script {
-			r := random(seed, w.kind)
-			out := make([]script, w.n)
-			for i := range out {
-				out[i] = script{session: strconv.Itoa(i), turns: conversation(r, nil, turns, question, answer)}
-			}
-			return out
+			return traffic.Conversations(random(seed, w.kind), w.n, nil, turns, question, answer)
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 func TestAgents(t *testing.T) {
@@ -22,23 +23,23 @@ func TestAgents(t *testing.T) {
 		count := map[string]int{}
 		tails := 0
 		for _, s := range scriptsOf(c.w) {
-			begin := len(s.tools) + len(s.turns[0].add[0].Content)
+			begin := len(s.Tools) + len(s.Turns[0].Add[0].Content)
 			if begin < c.kib<<10 || begin > c.kib<<10+1<<10 {
 				t.Fatalf("%s: %d bytes of tools and system prompt", c.w.name, begin)
 			}
 			var list []tool
-			err := json.Unmarshal(s.tools, &list)
+			err := json.Unmarshal(s.Tools, &list)
 			if err != nil || len(list) < 15 || list[0].Function.Name == list[1].Function.Name {
 				t.Fatalf("%s: %d tools, %v", c.w.name, len(list), err)
 			}
-			count[string(s.tools)+s.turns[0].add[0].Content]++
-			if len(s.turns) != 5 {
-				t.Fatalf("%s: %d turns", c.w.name, len(s.turns))
+			count[string(s.Tools)+s.Turns[0].Add[0].Content]++
+			if len(s.Turns) != 5 {
+				t.Fatalf("%s: %d turns", c.w.name, len(s.Turns))
 			}
-			for i, turn := range s.turns {
-				tails += words(turn.add) + turn.answer
+			for i, turn := range s.Turns {
+				tails += words(turn.Add) + turn.Answer
 				if i == 0 {
-					tails -= words(turn.add[:1])
+					tails -= words(turn.Add[:1])
 				}
 			}
 		}
@@ -67,7 +68,7 @@ func TestAConversationGoesOnWhenAllHadTheirTurn(t *testing.T) {
 	var scripts []script
 	for i := range n {
 		scripts = append(scripts, script{
-			session: string(rune('a' + i)), turns: conversation(r, nil, turns, 9, 9), tools: toolsOf(r, 40),
+			Session: string(rune('a' + i)), Turns: traffic.Conversation(r, nil, turns, 9, 9), Tools: toolsOf(r, 40),
 		})
 	}
 	samples := p.inTurns(context.Background(), scripts, 1)
@@ -75,7 +76,7 @@ func TestAConversationGoesOnWhenAllHadTheirTurn(t *testing.T) {
 		t.Fatalf("%d samples of %d prompts", len(samples), len(w.prompts))
 	}
 	for i, prompt := range w.prompts {
-		if !slices.Contains(w.sessions[scripts[i%n].session], prompt) {
+		if !slices.Contains(w.sessions[scripts[i%n].Session], prompt) {
 			t.Errorf("request %d is not of session %d", i, i%n)
 		}
 		if i >= n && !continues(prompt, w.prompts[i-n]) {
@@ -91,10 +92,10 @@ func TestAConversationThatFailsIsNotContinued(t *testing.T) {
 	w, p := newWitness(t)
 	p.warm = 1
 	r := random(1, "test")
-	scripts := []script{{turns: conversation(r, nil, 3, 9, 9)}, {turns: conversation(r, nil, 3, 9, 9)}}
-	bad := scripts[0].turns[0].add[0].Content
+	scripts := []script{{Turns: traffic.Conversation(r, nil, 3, 9, 9)}, {Turns: traffic.Conversation(r, nil, 3, 9, 9)}}
+	bad := scripts[0].Turns[0].Add[0].Content
 	w.refuse = func(prompt string) bool { return strings.Contains(prompt, bad) }
-	sum := loadgen.Summarize(p.inTurns(context.Background(), scripts, 2), loadgen.SLO{})
+	sum := loadgen.Summarize(p.inTurns(context.Background(), scripts, 2))
 	if sum.OK != 2 || sum.Errors["status_418"] != 1 || sum.Errors[loadgen.ErrNotSent] != 2 || len(w.prompts) != 4 {
 		t.Errorf("%+v", sum)
 	}
@@ -116,7 +117,7 @@ func TestCompletionsAreOneText(t *testing.T) {
 	if len(samples) != 15 {
 		t.Fatalf("%d samples", len(samples))
 	}
-	begin := scripts[0].turns[0].add[0].Content
+	begin := scripts[0].Turns[0].Add[0].Content
 	for session, prompts := range w.sessions {
 		for i, prompt := range prompts {
 			if !strings.HasPrefix(prompt, begin) || i > 0 && !strings.HasPrefix(prompt, prompts[i-1]) {

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 var (
-	sys      = system("be brief")
-	first    = user("first")
-	answered = assistant("well")
-	second   = user("second")
+	sys      = traffic.System("be brief")
+	first    = traffic.User("first")
+	answered = traffic.Assistant("well")
+	second   = traffic.User("second")
 )
 
 func TestBlockKeysOfALongerConversationExtendThoseBefore(t *testing.T) {
@@ -20,7 +21,7 @@ func TestBlockKeysOfALongerConversationExtendThoseBefore(t *testing.T) {
 	if len(short) != 1 || len(long) != 2 || short[0] != long[0] || long[0] == long[1] {
 		t.Errorf("%x, then %x", short, long)
 	}
-	other := blockKeys([]loadgen.Message{system("be verbose"), first, answered, second})
+	other := blockKeys([]loadgen.Message{traffic.System("be verbose"), first, answered, second})
 	if other[0] == long[0] || other[1] == long[1] {
 		t.Error("another system prompt has keys in common")
 	}
@@ -58,7 +59,7 @@ func TestAffinityIgnoresLoad(t *testing.T) {
 	if at, _ := x.choose(append(slices.Clone(prompt), answered, second)); at != home {
 		t.Errorf("its next turn went to %d instead of %d", at, home)
 	}
-	if at, _ := x.choose([]loadgen.Message{user("new")}); at == home {
+	if at, _ := x.choose([]loadgen.Message{traffic.User("new")}); at == home {
 		t.Error("a new prompt went to the busiest server")
 	}
 }
@@ -68,19 +69,19 @@ func TestUnknownPromptsGoWhereTheLeastIsUnderWay(t *testing.T) {
 	var dones []func()
 	seen := map[int]int{}
 	for i := range 6 {
-		at, done := x.choose([]loadgen.Message{user(string(rune('a' + i)))})
+		at, done := x.choose([]loadgen.Message{traffic.User(string(rune('a' + i)))})
 		seen[at]++
 		dones = append(dones, done)
 	}
 	if len(seen) != 3 || seen[0] != 2 || seen[1] != 2 || seen[2] != 2 {
 		t.Errorf("six prompts were spread as %v", seen)
 	}
-	free, _ := x.choose([]loadgen.Message{user("a")}) // known: where the first went
+	free, _ := x.choose([]loadgen.Message{traffic.User("a")}) // known: where the first went
 	dones[0]()
 	for range 2 {
 		x.inflight[free]-- // as if its requests had ended
 	}
-	if at, _ := x.choose([]loadgen.Message{user("z")}); at != free {
+	if at, _ := x.choose([]loadgen.Message{traffic.User("z")}); at != free {
 		t.Errorf("went to %d although %d has nothing to do", at, free)
 	}
 }

@@ -36,10 +36,10 @@ func capacityOf(w *workload, seed uint64) capacity {
 	var think time.Duration
 	turns, longest := 0, 0
 	for i := range scripts {
-		turns += len(scripts[i].turns)
-		longest += scripts[i].depth()
-		for _, t := range scripts[i].turns {
-			think += t.think
+		turns += len(scripts[i].Turns)
+		longest += scripts[i].Depth()
+		for _, t := range scripts[i].Turns {
+			think += t.Think
 		}
 	}
 	thinking := c.rate * think.Seconds() / float64(turns)
@@ -74,38 +74,24 @@ func (w *workload) at(load float64, c capacity) workload {
 	return out
 }
 
-// depth returns how many turns of the script follow each other at most.
-func (s *script) depth() int {
-	deepest := 0
-	depth := make([]int, len(s.turns))
-	for i, t := range s.turns {
-		depth[i] = 1
-		if t.parent >= 0 {
-			depth[i] += depth[t.parent]
-		}
-		deepest = max(deepest, depth[i])
-	}
-	return deepest
-}
-
 // demands returns for every request the tokens that must be computed at least, and the tokens that it holds and no
 // other script does. The beginning that scripts share counts for the first of them.
 func demands(scripts []script) (computed, held []loadgen.Request) {
 	seen := map[uint64]bool{}
 	for i := range scripts {
 		s := &scripts[i]
-		own := make([]int, len(s.turns)) // tokens held before the answer
-		for k, t := range s.turns {
+		own := make([]int, len(s.Turns)) // tokens held before the answer
+		for k, t := range s.Turns {
 			var fresh int
-			if t.parent < 0 {
-				fresh = unseen(seen, s, t.add)
+			if t.Parent < 0 {
+				fresh = unseen(seen, s, t.Add)
 				own[k] = fresh
 			} else {
-				fresh = tokensOf(t.add)
-				own[k] = own[t.parent] + s.turns[t.parent].answer + fresh
+				fresh = tokensOf(t.Add)
+				own[k] = own[t.Parent] + s.Turns[t.Parent].Answer + fresh
 			}
-			computed = append(computed, loadgen.Request{Prompt: fresh, MaxTokens: t.answer})
-			held = append(held, loadgen.Request{Prompt: own[k], MaxTokens: t.answer})
+			computed = append(computed, loadgen.Request{Prompt: fresh, MaxTokens: t.Answer})
+			held = append(held, loadgen.Request{Prompt: own[k], MaxTokens: t.Answer})
 		}
 	}
 	return computed, held
@@ -114,7 +100,7 @@ func demands(scripts []script) (computed, held []loadgen.Request) {
 // unseen returns how many tokens of a prompt no prompt before began with, and notes the prompt as seen.
 func unseen(seen map[uint64]bool, s *script, messages []loadgen.Message) int {
 	block := vllmsim.DefaultConfig().BlockSize * bytesPerToken
-	text := slices.Clone([]byte(s.tools))
+	text := slices.Clone([]byte(s.Tools))
 	for _, m := range messages {
 		text = append(text, m.Content...)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 // blocks returns n blocks of text, each of 16 tokens, all the same.
@@ -20,14 +21,14 @@ func blocks(n int) string {
 
 func TestDemands(t *testing.T) {
 	scripts := []script{
-		{turns: []turn{
-			{parent: -1, add: []loadgen.Message{user(blocks(3) + "x")}, answer: 10},
-			{parent: 0, add: []loadgen.Message{user("abc def ")}, answer: 20},
-			{parent: 0, add: []loadgen.Message{user("abc ")}, answer: 30},
+		{Turns: []turn{
+			{Parent: -1, Add: []loadgen.Message{traffic.User(blocks(3) + "x")}, Answer: 10},
+			{Parent: 0, Add: []loadgen.Message{traffic.User("abc def ")}, Answer: 20},
+			{Parent: 0, Add: []loadgen.Message{traffic.User("abc ")}, Answer: 30},
 		}},
-		{turns: []turn{{parent: -1, add: []loadgen.Message{system(blocks(2)), user(blocks(2) + "x")}, answer: 5}}},
-		{turns: []turn{{parent: -1, add: []loadgen.Message{user(blocks(2))}, answer: 5}}},
-		{turns: []turn{{parent: -1, add: []loadgen.Message{user(blocks(2))}, answer: 5}}, tools: []byte("[1]")},
+		{Turns: []turn{{Parent: -1, Add: []loadgen.Message{traffic.System(blocks(2)), traffic.User(blocks(2) + "x")}, Answer: 5}}},
+		{Turns: []turn{{Parent: -1, Add: []loadgen.Message{traffic.User(blocks(2))}, Answer: 5}}},
+		{Turns: []turn{{Parent: -1, Add: []loadgen.Message{traffic.User(blocks(2))}, Answer: 5}}, Tools: []byte("[1]")},
 	}
 	computed, held := demands(scripts)
 	var got [2][]int
@@ -46,17 +47,17 @@ func TestDemands(t *testing.T) {
 // TestCapacity has two servers of 4 slots, where a request of 10 tokens and an answer of 20 takes 2 + 0.4 ms, and 20
 // times the 4th part of (0.65 + 4 × 0.04) ms: 6.45 ms of a server.
 func TestCapacity(t *testing.T) {
-	w := workload{servers: 2, server: engine(4, 1<<16), n: 3, users: 6}
+	w := workload{servers: 2, server: traffic.Engine(4, 1<<16), n: 3, users: 6}
 	w.write = func(w *workload, seed uint64) []script {
 		var out []script
 		r := random(seed, "capacity")
 		for range w.n {
 			turns := make([]turn, 4)
 			for i := range turns {
-				add := []loadgen.Message{user(loadgen.Text(r, 10))}
-				turns[i] = turn{parent: i - 1, add: add, answer: 20, think: 20 * time.Millisecond}
+				add := []loadgen.Message{traffic.User(loadgen.Text(r, 10))}
+				turns[i] = turn{Parent: i - 1, Add: add, Answer: 20, Think: 20 * time.Millisecond}
 			}
-			out = append(out, script{turns: turns})
+			out = append(out, script{Turns: turns})
 		}
 		return out
 	}
@@ -93,11 +94,11 @@ func TestCapacity(t *testing.T) {
 func TestATreeHasManyUnderWay(t *testing.T) {
 	w := trees("test", 3, 1, 2)
 	scripts := scriptsOf(w)
-	if d := scripts[0].depth(); d != treeDepth {
+	if d := scripts[0].Depth(); d != traffic.TreeDepth {
 		t.Errorf("depth %d", d)
 	}
 	c := capacityOf(&w, 1)
-	if want := c.batch * treeDepth / 15; math.Abs(c.users/want-1) > 1e-9 {
+	if want := c.batch * traffic.TreeDepth / 15; math.Abs(c.users/want-1) > 1e-9 {
 		t.Errorf("%v users for batches of %v, want %v", c.users, c.batch, want)
 	}
 }

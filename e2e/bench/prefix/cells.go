@@ -37,18 +37,18 @@ func (rep *report) cells() map[string]cell {
 			if len(theirs) == 0 {
 				return nil
 			}
-			r := ratios(values(ours, get), values(theirs, get))
+			r := ratios(ours, theirs, get)
 			return &r
 		}
 		c := cell{
-			kind: w.kind, Cached: bench.SpreadOf(values(ours, cached)), TTFT: bench.SpreadOf(values(ours, ttftMean)),
-			MaxOverMean:   bench.SpreadOf(values(ours, uneven)),
+			kind: w.kind, Cached: bench.SpreadBy(ours, cached), TTFT: bench.SpreadBy(ours, ttftMean),
+			MaxOverMean:   bench.SpreadBy(ours, uneven),
 			CachedVsExact: over(exactName, cached), TTFTVsExact: over(exactName, ttftMean),
 			ComputedVsExact: over(exactName, func(r *result) float64 { return 1 - r.cached }),
 			CachedVsSGLang:  over(sglangName, cached),
 		}
 		if inRedis := rep.rounds(w.name, ownName+redisSuffix); len(inRedis) > 0 {
-			r := ratios(values(inRedis, cached), values(ours, cached))
+			r := ratios(inRedis, ours, cached)
 			c.CachedVsInMemory = &r
 		}
 		c.TTFTVsBest, _ = rep.againstBest(w.name, ttftMean, slices.Min)
@@ -58,9 +58,9 @@ func (rep *report) cells() map[string]cell {
 	return out
 }
 
-// ratios is [bench.Ratios], but nothing over nothing is 1.
-func ratios(num, den []float64) bench.Spread {
-	num, den = slices.Clone(num), slices.Clone(den)
+// ratios is [bench.RatioBy], but nothing over nothing is 1.
+func ratios(ours, theirs []result, get func(*result) float64) bench.Spread {
+	num, den := bench.Values(ours, get), bench.Values(theirs, get)
 	for i := range min(len(num), len(den)) {
 		if num[i] == 0 && den[i] == 0 {
 			num[i], den[i] = 1, 1

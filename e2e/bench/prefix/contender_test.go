@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -18,8 +19,8 @@ func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 	const servers = 3
 	ctx := context.Background()
 	stage, err := compare.NewStage(ctx, compare.Options{
-		Workers: 2, Speeds: slices.Repeat([]float64{1}, servers), First: compare.RoundRobin,
-		Server: vllmsim.Config{MaxNumSeqs: 8, NumBlocks: 4096, Tuning: vllmsim.NoLatency()},
+		Workers: 2, First: compare.RoundRobin,
+		Servers: slices.Repeat([]vllmsim.Config{{MaxNumSeqs: 8, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}}, servers),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -34,9 +35,9 @@ func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 	var scripts []script
 	r := random(1, "test")
 	for i := range 12 {
-		s := script{session: string(rune('a' + i)), turns: conversation(r, nil, 3, 100, 20)}
-		for k := range s.turns {
-			s.turns[k].think = 0
+		s := script{Session: string(rune('a' + i)), Turns: traffic.Conversation(r, nil, 3, 100, 20)}
+		for k := range s.Turns {
+			s.Turns[k].Think = 0
 		}
 		scripts = append(scripts, s)
 	}
@@ -158,7 +159,7 @@ func TestARouterAnswers(t *testing.T) {
 			}
 			defer sim.Close()
 			stage := &compare.Stage{Servers: []*vllmsim.Server{sim}}
-			scripts := []script{{session: "x", turns: conversation(random(1, "x"), nil, 2, 50, 4)}}
+			scripts := []script{{Session: "x", Turns: traffic.Conversation(random(1, "x"), nil, 2, 50, 4)}}
 			for _, w := range []workload{{users: 1}, {users: 1, plain: true}} {
 				res, err := c.play(ctx, stage, &w, scripts)
 				if err != nil || res.summary.OK != 2 || res.uneven != 1 {

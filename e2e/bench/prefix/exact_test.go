@@ -10,6 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -28,8 +29,8 @@ func exactStage(t *testing.T) (*compare.Stage, *question) {
 		stage.Servers = append(stage.Servers, s)
 	}
 	p := player{}
-	messages := []loadgen.Message{user(strings.Repeat("abc ", 200))}
-	q := p.question(&script{}, &turn{answer: 10}, messages)
+	messages := []loadgen.Message{traffic.User(strings.Repeat("abc ", 200))}
+	q := p.question(&script{}, &turn{Answer: 10}, messages)
 	res, err := http.Post(stage.Servers[1].URL()+compare.Path, "application/json", strings.NewReader(string(q.body)))
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("%+v, %v", res, err)
@@ -37,7 +38,7 @@ func exactStage(t *testing.T) (*compare.Stage, *question) {
 	if err := res.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next := p.question(&script{}, &turn{answer: 12}, append(messages, user("more")))
+	next := p.question(&script{}, &turn{Answer: 12}, append(messages, traffic.User("more")))
 	return stage, &next
 }
 
@@ -154,7 +155,8 @@ func TestTheBestCreditCounts(t *testing.T) {
 }
 
 func TestNothingOverNothingIsOne(t *testing.T) {
-	if r := ratios([]float64{0, 1}, []float64{0, 1}); r.Min != 1 || r.Max != 1 {
+	rounds := []result{{cached: 0}, {cached: 1}}
+	if r := ratios(rounds, rounds, cached); r.Min != 1 || r.Max != 1 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -106,13 +106,13 @@ func (rep *report) measures() map[string]bench.Spread {
 	out := map[string]bench.Spread{}
 	alone := func(name, load string, get func(*result) float64) {
 		if ours := rep.rounds(load, ownName); len(ours) > 0 {
-			out[name] = bench.SpreadOf(values(ours, get))
+			out[name] = bench.SpreadBy(ours, get)
 		}
 	}
 	against := func(name, load, other string, get func(*result) float64, compared func(a, b []float64) bench.Spread) {
 		ours, theirs := rep.rounds(load, ownName), rep.rounds(load, other)
 		if len(ours) > 0 && len(theirs) > 0 {
-			out[name] = compared(values(ours, get), values(theirs, get))
+			out[name] = compared(bench.Values(ours, get), bench.Values(theirs, get))
 		}
 	}
 	against("sessions_ttft_vs_round_robin", "sessions", roundRobinName, ttftMean, bench.Ratios)
@@ -148,13 +148,13 @@ func (rep *report) againstBest(
 	var others []float64
 	for _, c := range rep.contenders {
 		if c.name != ownName && c.name != exactName && !c.added {
-			others = append(others, bench.SpreadOf(values(rep.rounds(load, c.name), get)).Median)
+			others = append(others, bench.SpreadBy(rep.rounds(load, c.name), get).Median)
 		}
 	}
 	if len(others) == 0 {
 		return 0, false
 	}
-	return bench.SpreadOf(values(rep.rounds(load, ownName), get)).Median / best(others), true
+	return bench.SpreadBy(rep.rounds(load, ownName), get).Median / best(others), true
 }
 
 // missedTargets names what was measured and is not as it shall be.

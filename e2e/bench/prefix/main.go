@@ -18,19 +18,16 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-func main() {
-	s := parse()
-	bench.Main("prefix", func(ctx context.Context) error { return run(ctx, s) })
-}
+func main() { bench.Main("prefix", parse, run) }
 
 func run(ctx context.Context, s settings) error {
 	rep := &report{settings: s}
@@ -135,7 +132,7 @@ func names[T any](list []T, title func(T) string) []string {
 // rounds plays a workload with every contender once a round and returns the results by contender.
 func rounds(ctx context.Context, s settings, module string, w *workload, list []contender) (results [][]result, err error) {
 	options := compare.Options{
-		Workers: s.workers, Speeds: slices.Repeat([]float64{1}, w.servers), Server: w.server, Module: module, First: compare.RoundRobin,
+		Workers: s.workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, w.servers), Module: module, First: compare.RoundRobin,
 	}
 	var server *redisserver.Server
 	if s.redis {
@@ -151,29 +148,23 @@ func rounds(ctx context.Context, s settings, module string, w *workload, list []
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
-	results = make([][]result, len(list))
-	for round := range s.rounds {
-		scripts := w.scripts(s.seed + uint64(round))
-		for _, i := range bench.Order(len(list), round) {
-			r, err := list[i].play(ctx, stage, w, scripts)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", list[i].name, err)
-			}
-			if err := list[i].counted(server); err != nil {
-				return nil, err
-			}
-			fmt.Printf("%-12s  round %d  %-20s  %s\n", w.name, round+1, list[i].name, r)
-			results[i] = append(results[i], r)
+	var scripts []script
+	return bench.Rounds(s.rounds, len(list), func(round int) error {
+		scripts = w.scripts(s.seed + uint64(round))
+		return nil
+	}, func(round, i int) (result, error) {
+		r, err := list[i].play(ctx, stage, w, scripts)
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", list[i].name, err)
 		}
-	}
-	return results, nil
+		fmt.Printf("%-12s  round %d  %-20s  %s\n", w.name, round+1, list[i].name, r)
+		return r, list[i].counted(server)
+	})
 }
 
 // String says in a line what happened.
 func (r result) String() string {
 	return fmt.Sprintf("%4d requests in %4.1f s  cached %.3f  TTFT mean %5.1f p99 %6.1f ms  latency p99 %6.0f ms  max/mean %.2f  errors %v",
-		r.summary.Requests, r.summary.Elapsed.Seconds(), r.cached, ms(r.summary.TTFT.Mean), ms(r.summary.TTFT.P99), ms(r.summary.Latency.P99),
+		r.summary.Requests, r.summary.Elapsed.Seconds(), r.cached, bench.MS(r.summary.TTFT.Mean), bench.MS(r.summary.TTFT.P99), bench.MS(r.summary.Latency.P99),
 		r.uneven, r.summary.Errors)
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

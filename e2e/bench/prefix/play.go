@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 // Headers that a client sends.
@@ -55,7 +56,7 @@ func (p *player) play(ctx context.Context, scripts []script, users int) []loadge
 	var wg sync.WaitGroup
 	if p.open {
 		for i := range scripts {
-			pause(ctx, time.Until(p.start.Add(scripts[i].due)))
+			pause(ctx, time.Until(p.start.Add(scripts[i].Due)))
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
@@ -96,7 +97,7 @@ func (p *player) inTurns(ctx context.Context, scripts []script, users int) []loa
 	p.start = time.Now()
 	n := len(scripts)
 	histories, failed := make([][]loadgen.Message, n), make([]bool, n)
-	ended := make([]chan struct{}, n*len(scripts[0].turns))
+	ended := make([]chan struct{}, n*len(scripts[0].Turns))
 	for i := range ended {
 		ended[i] = make(chan struct{})
 	}
@@ -110,10 +111,10 @@ func (p *player) inTurns(ctx context.Context, scripts []script, users int) []loa
 			p.add(loadgen.Sample{Error: loadgen.ErrNotSent, Due: time.Since(p.start)})
 			return
 		}
-		t := &s.turns[i/n]
-		prompt := slices.Concat(histories[k], t.add)
+		t := &s.Turns[i/n]
+		prompt := slices.Concat(histories[k], t.Add)
 		answer, ok := p.ask(ctx, s, t, prompt)
-		histories[k], failed[k] = append(prompt, assistant(answer)), !ok
+		histories[k], failed[k] = append(prompt, traffic.Assistant(answer)), !ok
 	})
 	return p.samples
 }
@@ -124,12 +125,12 @@ func (p *player) script(ctx context.Context, s *script) {
 	var from func(i int, history []loadgen.Message)
 	from = func(i int, history []loadgen.Message) {
 		defer wg.Done()
-		t := &s.turns[i]
-		pause(ctx, t.think)
-		prompt := slices.Concat(history, t.add)
+		t := &s.Turns[i]
+		pause(ctx, t.Think)
+		prompt := slices.Concat(history, t.Add)
 		answer, ok := p.ask(ctx, s, t, prompt)
-		prompt = append(prompt, assistant(answer))
-		for _, child := range s.children(i) {
+		prompt = append(prompt, traffic.Assistant(answer))
+		for _, child := range s.Children(i) {
 			if !ok {
 				p.abandon(s, child)
 				continue
@@ -147,11 +148,11 @@ func (p *player) script(ctx context.Context, s *script) {
 func (p *player) ask(ctx context.Context, s *script, t *turn, prompt []loadgen.Message) (answer string, ok bool) {
 	ask := p.question(s, t, prompt)
 	q := loadgen.Request{
-		Body: ask.body, Stream: true, MaxTokens: t.answer, KeepText: true,
-		Header: http.Header{sessionHeader: {s.session}}, Due: time.Since(p.start),
+		Body: ask.body, Stream: true, MaxTokens: t.Answer, KeepText: true,
+		Header: http.Header{sessionHeader: {s.Session}}, Due: time.Since(p.start),
 	}
-	if p.open && t.parent < 0 {
-		q.Due = s.due // a client that is late must not hide it
+	if p.open && t.Parent < 0 {
+		q.Due = s.Due // a client that is late must not hide it
 	}
 	if p.choose != nil {
 		endpoint, u := p.choose(&ask)
@@ -161,7 +162,7 @@ func (p *player) ask(ctx context.Context, s *script, t *turn, prompt []loadgen.M
 	}
 	sample := p.client.Do(ctx, &q, p.start)
 	answer, sample.Text = sample.Text, ""
-	if t.parent+1 >= p.warm || !sample.OK() { // of a conversation: its turn parent+1
+	if t.Parent+1 >= p.warm || !sample.OK() { // of a conversation: its turn parent+1
 		p.add(sample)
 	}
 	return answer, sample.OK()
@@ -169,17 +170,17 @@ func (p *player) ask(ctx context.Context, s *script, t *turn, prompt []loadgen.M
 
 // question renders a request.
 func (p *player) question(s *script, t *turn, prompt []loadgen.Message) question {
-	q := question{messages: prompt, answer: t.answer}
+	q := question{messages: prompt, answer: t.Answer}
 	var err error
 	if p.plain {
 		var text strings.Builder
 		for _, m := range prompt {
 			text.WriteString(m.Content)
 		}
-		q.messages = []loadgen.Message{user(text.String())}
-		q.body, err = loadgen.CompletionBody("sim", text.String(), t.answer, true)
+		q.messages = []loadgen.Message{traffic.User(text.String())}
+		q.body, err = loadgen.CompletionBody("sim", text.String(), t.Answer, true)
 	} else {
-		q.body, err = loadgen.AgentBody("sim", s.tools, prompt, t.answer, true)
+		q.body, err = loadgen.AgentBody("sim", s.Tools, prompt, t.Answer, true)
 	}
 	if err != nil {
 		panic(err) // texts always marshal
@@ -190,7 +191,7 @@ func (p *player) question(s *script, t *turn, prompt []loadgen.Message) question
 // abandon counts a turn, and all that follow from it, that cannot be asked because the one before failed.
 func (p *player) abandon(s *script, i int) {
 	p.add(loadgen.Sample{Error: loadgen.ErrNotSent, Due: time.Since(p.start)})
-	for _, child := range s.children(i) {
+	for _, child := range s.Children(i) {
 		p.abandon(s, child)
 	}
 }
@@ -230,7 +231,7 @@ type result struct {
 
 // resultOf reduces the samples of a play on n servers.
 func resultOf(samples []loadgen.Sample, n int) result {
-	r := result{summary: loadgen.Summarize(samples, loadgen.SLO{})}
+	r := result{summary: loadgen.Summarize(samples)}
 	prompt, cached, most := 0, 0, 0
 	for i := range samples {
 		prompt += samples[i].Usage.Prompt

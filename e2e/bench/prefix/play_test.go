@@ -19,6 +19,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/mooncake"
+	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -88,9 +89,9 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 	r := random(1, "test")
 	var scripts []script
 	for i := range n {
-		scripts = append(scripts, script{session: string(rune('a' + i)), turns: conversation(r, []loadgen.Message{system("all")}, turns, 20, answer)})
-		for k := range scripts[i].turns {
-			scripts[i].turns[k].think = 0
+		scripts = append(scripts, script{Session: string(rune('a' + i)), Turns: traffic.Conversation(r, []loadgen.Message{traffic.System("all")}, turns, 20, answer)})
+		for k := range scripts[i].Turns {
+			scripts[i].Turns[k].Think = 0
 		}
 	}
 	samples := p.play(context.Background(), scripts, 2)
@@ -107,7 +108,7 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			given := messages[len(messages)-2].Content
-			if asked := scripts[session[0]-'a'].turns[i-1].answer; len(given) != 4*asked {
+			if asked := scripts[session[0]-'a'].Turns[i-1].Answer; len(given) != 4*asked {
 				t.Errorf("session %s: the answer before turn %d has %d bytes, want %d tokens", session, i, len(given), asked)
 			}
 		}
@@ -149,9 +150,9 @@ func TestBranchesOfATreeShareTheirStem(t *testing.T) {
 func TestWhatCannotBeAskedIsCounted(t *testing.T) {
 	w, p := newWitness(t)
 	scripts := scriptsOf(trees("test", 1, 1, 2))
-	branch := scripts[0].turns[1].add[0].Content
+	branch := scripts[0].Turns[1].Add[0].Content
 	w.refuse = func(prompt string) bool { return strings.Contains(prompt, branch) }
-	sum := loadgen.Summarize(p.play(context.Background(), scripts, 1), loadgen.SLO{})
+	sum := loadgen.Summarize(p.play(context.Background(), scripts, 1))
 	if sum.Requests != 15 || sum.OK != 8 || sum.Errors["status_418"] != 1 || sum.Errors[loadgen.ErrNotSent] != 6 {
 		t.Errorf("%+v", sum)
 	}
@@ -179,7 +180,7 @@ func TestTheClientNamesTheEndpoint(t *testing.T) {
 		chosen++
 		return "127.0.0.1:1", underWay{first: func() { began++ }, done: func() { ended++ }}
 	}
-	scripts := []script{{session: "x", turns: conversation(random(1, "x"), nil, 2, 4, 4)}}
+	scripts := []script{{Session: "x", Turns: traffic.Conversation(random(1, "x"), nil, 2, 4, 4)}}
 	p.play(context.Background(), scripts, 1)
 	if chosen != 2 || began != 2 || ended != 2 {
 		t.Errorf("%d choices, %d answers began, %d ended", chosen, began, ended)
@@ -191,7 +192,7 @@ func TestACancelledRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	samples := p.play(ctx, scriptsOf(sessions()), 20)
-	if sum := loadgen.Summarize(samples, loadgen.SLO{}); sum.OK != 0 || sum.Requests != 300 {
+	if sum := loadgen.Summarize(samples); sum.OK != 0 || sum.Requests != 300 {
 		t.Errorf("%+v", sum)
 	}
 }

@@ -45,8 +45,8 @@ func (rep *report) add(played []contender, results [][]result) {
 			kept = append(kept, results[i])
 			continue
 		}
-		ttft := bench.SpreadOf(values(results[i], ttftMean))
-		found := bench.SpreadOf(values(results[i], cached))
+		ttft := bench.SpreadBy(results[i], ttftMean)
+		found := bench.SpreadBy(results[i], cached)
 		tried = append(tried, fmt.Sprintf("%v: %s ms, %s", c.credit, ttft.Format("%.1f"), found.Format("%.3f")))
 		if at < 0 {
 			at = len(kept)
@@ -64,53 +64,31 @@ func (rep *report) add(played []contender, results [][]result) {
 	}
 }
 
-// column is one measured quantity.
-type column struct {
-	head string
-	verb string
-	get  func(*result) float64
-}
-
 func cached(r *result) float64   { return r.cached }
 func uneven(r *result) float64   { return r.uneven }
-func ttftMean(r *result) float64 { return ms(r.summary.TTFT.Mean) }
-func ttftP99(r *result) float64  { return ms(r.summary.TTFT.P99) }
+func ttftMean(r *result) float64 { return bench.MS(r.summary.TTFT.Mean) }
+func ttftP99(r *result) float64  { return bench.MS(r.summary.TTFT.P99) }
 func tokens(r *result) float64   { return float64(r.summary.Tokens) / r.summary.Elapsed.Seconds() }
 func failed(r *result) float64   { return float64(r.summary.Failed()) }
 
-var columns = []column{
-	{"cached share", "%.3f", cached},
-	{"TTFT mean ms", "%.1f", ttftMean},
-	{"p50", "%.1f", func(r *result) float64 { return ms(r.summary.TTFT.P50) }},
-	{"p90", "%.1f", func(r *result) float64 { return ms(r.summary.TTFT.P90) }},
-	{"p99", "%.1f", ttftP99},
-	{"latency p99 ms", "%.0f", func(r *result) float64 { return ms(r.summary.Latency.P99) }},
-	{"tokens/s", "%.0f", tokens},
-	{"errors", "%.0f", failed},
-	{"max/mean per server", "%.2f", uneven},
-}
-
-// values returns one quantity, round by round.
-func values(rounds []result, get func(*result) float64) []float64 {
-	out := make([]float64, len(rounds))
-	for i := range rounds {
-		out[i] = get(&rounds[i])
-	}
-	return out
+var columns = bench.Columns[result]{
+	bench.Col("cached share", "%.3f", cached),
+	bench.Col("TTFT mean ms", "%.1f", ttftMean),
+	bench.Col("p50", "%.1f", func(r *result) float64 { return bench.MS(r.summary.TTFT.P50) }),
+	bench.Col("p90", "%.1f", func(r *result) float64 { return bench.MS(r.summary.TTFT.P90) }),
+	bench.Col("p99", "%.1f", ttftP99),
+	bench.Col("latency p99 ms", "%.0f", func(r *result) float64 { return bench.MS(r.summary.Latency.P99) }),
+	bench.Col("tokens/s", "%.0f", tokens),
+	bench.Col("errors", "%.0f", failed),
+	bench.Col("max/mean per server", "%.2f", uneven),
 }
 
 func (rep *report) table() *bench.Table {
-	t := &bench.Table{Head: []string{"workload, policy: median (min..max)"}}
-	for _, c := range columns {
-		t.Head = append(t.Head, c.head)
-	}
+	t := columns.Table("workload, policy: median (min..max)")
 	t.Head = append(t.Head, "cached, of exact's", "TTFT mean, of exact's")
 	for w := range rep.workloads {
 		for c := range rep.contenders {
-			row := []string{rep.workloads[w].name + ", " + rep.contenders[c].name}
-			for _, col := range columns {
-				row = append(row, bench.SpreadOf(values(rep.results[w][c], col.get)).Format(col.verb))
-			}
+			row := columns.Row(rep.results[w][c], rep.workloads[w].name+", "+rep.contenders[c].name)
 			t.Add(append(row, rep.ofExact(w, c, cached), rep.ofExact(w, c, ttftMean))...)
 		}
 	}
@@ -123,7 +101,7 @@ func (rep *report) ofExact(w, c int, get func(*result) float64) string {
 	if len(limit) == 0 {
 		return ""
 	}
-	return ratios(values(rep.results[w][c], get), values(limit, get)).Format("%.3f")
+	return ratios(rep.results[w][c], limit, get).Format("%.3f")
 }
 
 // configuration says what was compared, in full.
@@ -165,11 +143,11 @@ func (rep *report) predictionLines() []string {
 	for w := range rep.workloads {
 		for c := range rep.contenders {
 			rounds := rep.results[w][c]
-			if n := values(rounds, func(r *result) float64 { return float64(r.prediction.Requests) }); slices.Max(n) == 0 {
+			if n := bench.Values(rounds, func(r *result) float64 { return float64(r.prediction.Requests) }); slices.Max(n) == 0 {
 				continue
 			}
 			spread := func(get func(*prediction) float64) string {
-				return bench.SpreadOf(values(rounds, func(r *result) float64 { return get(&r.prediction) })).Format("%.3f")
+				return bench.SpreadBy(rounds, func(r *result) float64 { return get(&r.prediction) }).Format("%.3f")
 			}
 			out = append(out, fmt.Sprintf("prediction of %s on %s: cached share predicted %s, "+
 				"reported by the servers %s, off by %s of the prompt on average",

@@ -30,7 +30,7 @@ type settings struct {
 // everything is what -workload says for all workloads.
 const everything = "all"
 
-func parse() settings {
+func parse() (settings, error) {
 	s := settings{credits: []float64{0.5, 1, 2, 4, 8, 16}}
 	flag.IntVar(&s.rounds, "rounds", 3, "paired rounds")
 	flag.IntVar(&s.workers, "workers", 2, "worker threads of the gateway")
@@ -61,7 +61,7 @@ func parse() settings {
 	flag.DurationVar(&s.traceSpan, "trace-span", 8*time.Second, "time to replay them in, without -load")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
-	return s
+	return s, nil
 }
 
 // floats returns what reads a list of positive numbers divided by commas.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/mooncake"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 // Names of the workloads that replay a trace.
@@ -56,16 +56,11 @@ func replay(name string, trace []mooncake.Request, from, n, answers int) workloa
 		about: fmt.Sprintf("requests of the trace from number %d on, %.0f s of it; prompts ÷ %d, answers ÷ %d, "+
 			"a block is %d tokens; session: the second block",
 			from, float64(last-first)/1000, mooncake.Scale, answers, mooncake.Block/mooncake.Scale),
-		servers: 8, server: engine(16, 32<<10), n: len(trace),
+		servers: 8, server: traffic.Engine(16, 32<<10), n: len(trace),
 		write: func(w *workload, seed uint64) []script {
-			out := make([]script, len(trace))
-			for i, t := range trace {
-				begin := []loadgen.Message{user(t.Text(seed))}
-				out[i] = script{
-					session: t.Session(i),
-					due:     w.span * time.Duration(t.Timestamp-first) / time.Duration(max(1, last-first)),
-					turns:   []turn{{parent: -1, add: begin, answer: max(1, t.Output/answers)}},
-				}
+			out := traffic.Replay(trace, seed, answers)
+			for i := range out {
+				out[i].Due = w.span * time.Duration(trace[i].Timestamp-first) / time.Duration(max(1, last-first))
 			}
 			return out
 		},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/mooncake"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 // scriptsOf returns the traffic of a workload that only a test needs.
@@ -38,16 +39,16 @@ func TestScriptsAreWellFormed(t *testing.T) {
 	for _, w := range workloads() {
 		sessions := map[string]bool{}
 		for _, s := range w.scripts(3) {
-			if sessions[s.session] {
-				t.Errorf("%s: session %s twice", w.name, s.session)
+			if sessions[s.Session] {
+				t.Errorf("%s: session %s twice", w.name, s.Session)
 			}
-			sessions[s.session] = true
-			for i, turn := range s.turns {
-				if (turn.parent < 0) != (i == 0) || turn.parent >= i {
-					t.Fatalf("%s: turn %d follows %d", w.name, i, turn.parent)
+			sessions[s.Session] = true
+			for i, turn := range s.Turns {
+				if (turn.Parent < 0) != (i == 0) || turn.Parent >= i {
+					t.Fatalf("%s: turn %d follows %d", w.name, i, turn.Parent)
 				}
-				if last := turn.add[len(turn.add)-1]; last.Role != "user" || turn.answer < 1 {
-					t.Fatalf("%s: turn %d ends with %s and asks for %d tokens", w.name, i, last.Role, turn.answer)
+				if last := turn.Add[len(turn.Add)-1]; last.Role != "user" || turn.Answer < 1 {
+					t.Fatalf("%s: turn %d ends with %s and asks for %d tokens", w.name, i, last.Role, turn.Answer)
 				}
 			}
 		}
@@ -57,36 +58,21 @@ func TestScriptsAreWellFormed(t *testing.T) {
 	}
 }
 
-func TestAround(t *testing.T) {
-	r := random(1, "around")
-	sum, least, most := 0, 1<<30, 0
-	for range 10_000 {
-		n := around(r, 200)
-		sum, least, most = sum+n, min(least, n), max(most, n)
-	}
-	if mean := sum / 10_000; mean < 197 || mean > 203 || least < 100 || most > 300 || most-least < 190 {
-		t.Errorf("around 200: mean %d, %d to %d", mean, least, most)
-	}
-	if around(r, 1) != 1 {
-		t.Error("around 1 is not 1")
-	}
-}
-
 func TestSessions(t *testing.T) {
 	w := sessions()
 	scripts := w.scripts(1)
 	in, out := 0, 0
 	begins := map[string]bool{}
 	for _, s := range scripts {
-		if len(s.turns) != 5 {
-			t.Fatalf("a session of %d turns", len(s.turns))
+		if len(s.Turns) != 5 {
+			t.Fatalf("a session of %d turns", len(s.Turns))
 		}
-		begins[s.turns[0].add[0].Content[:20]] = true
-		for i, turn := range s.turns {
-			in += words(turn.add)
-			out += turn.answer
-			if i > 0 && (turn.think < 0 || turn.think > longestThought) || i == 0 && turn.think != 0 {
-				t.Errorf("turn %d after %v", i, turn.think)
+		begins[s.Turns[0].Add[0].Content[:20]] = true
+		for i, turn := range s.Turns {
+			in += words(turn.Add)
+			out += turn.Answer
+			if i > 0 && (turn.Think < 0 || turn.Think > traffic.LongestThought) || i == 0 && turn.Think != 0 {
+				t.Errorf("turn %d after %v", i, turn.Think)
 			}
 		}
 	}
@@ -103,7 +89,7 @@ func TestShared(t *testing.T) {
 	count := map[string]int{}
 	scripts := scriptsOf(shared())
 	for _, s := range scripts {
-		add := s.turns[0].add
+		add := s.Turns[0].Add
 		if roles := []string{add[0].Role, add[1].Role, add[2].Role, add[3].Role}; !slices.Equal(roles, []string{"system", "user", "assistant", "user"}) {
 			t.Fatalf("roles %v", roles)
 		}
@@ -131,27 +117,27 @@ func TestTrees(t *testing.T) {
 	} {
 		var system string
 		for i, s := range c.w.scripts(1) {
-			if len(s.turns) != c.sizes[i] {
-				t.Fatalf("%s: tree %d has %d turns, want %d", c.w.name, i, len(s.turns), c.sizes[i])
+			if len(s.Turns) != c.sizes[i] {
+				t.Fatalf("%s: tree %d has %d turns, want %d", c.w.name, i, len(s.Turns), c.sizes[i])
 			}
 			branches := map[int]int{15: 2, 85: 4}[c.sizes[i]]
-			depth := make([]int, len(s.turns))
-			for k, turn := range s.turns {
+			depth := make([]int, len(s.Turns))
+			for k, turn := range s.Turns {
 				if k > 0 {
-					depth[k] = depth[turn.parent] + 1
+					depth[k] = depth[turn.Parent] + 1
 				}
 				want := branches
-				if depth[k] == treeDepth-1 {
+				if depth[k] == traffic.TreeDepth-1 {
 					want = 0
 				}
-				if got := s.children(k); len(got) != want {
+				if got := s.Children(k); len(got) != want {
 					t.Fatalf("%s: turn %d at depth %d branches into %v, want %d", c.w.name, k, depth[k], got, want)
 				}
 			}
 			if system == "" {
-				system = s.turns[0].add[0].Content
+				system = s.Turns[0].Add[0].Content
 			}
-			if s.turns[0].add[0].Content != system || s.turns[1].add[0].Content == s.turns[2].add[0].Content {
+			if s.Turns[0].Add[0].Content != system || s.Turns[1].Add[0].Content == s.Turns[2].Add[0].Content {
 				t.Errorf("%s: tree %d: another system prompt, or branches that are the same", c.w.name, i)
 			}
 		}
@@ -162,7 +148,7 @@ func TestForty(t *testing.T) {
 	count := map[string]int{}
 	scripts := scriptsOf(forty())
 	for _, s := range scripts {
-		system := s.turns[0].add[0].Content
+		system := s.Turns[0].Add[0].Content
 		if n := len(strings.Fields(system)); n != 1000 {
 			t.Fatalf("a system prompt of %d tokens", n)
 		}

@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
 // sessions are long conversations without anything in common.
@@ -14,14 +14,9 @@ func sessions() workload {
 	return workload{
 		name:    "sessions",
 		about:   fmt.Sprintf("sessions × %d turns, %d tokens in and %d out each", turns, question, answer),
-		servers: 4, server: engine(16, 32<<10), n: 60, users: 20,
+		servers: 4, server: traffic.Engine(16, 32<<10), n: 60, users: 20,
 		write: func(w *workload, seed uint64) []script {
-			r := random(seed, "sessions")
-			out := make([]script, w.n)
-			for i := range out {
-				out[i] = script{session: strconv.Itoa(i), turns: conversation(r, nil, turns, question, answer)}
-			}
-			return out
+			return traffic.Conversations(random(seed, "sessions"), w.n, nil, turns, question, answer)
 		},
 	}
 }
@@ -32,32 +27,26 @@ func shared() workload {
 	const prompt, other, example, question, answer = 1500, 100, 50, 80, 40
 	preamble := func(r *rand.Rand, prompt int) []loadgen.Message {
 		return []loadgen.Message{
-			system(loadgen.Text(r, prompt)), user(loadgen.Text(r, example)), assistant(loadgen.Text(r, example)),
+			traffic.System(loadgen.Text(r, prompt)), traffic.User(loadgen.Text(r, example)), traffic.Assistant(loadgen.Text(r, example)),
 		}
 	}
 	return workload{
 		name: "shared",
 		about: fmt.Sprintf("single requests, 80 %% of them with one system prompt of %d tokens and one example, "+
 			"the others with their own of %d; question of %d tokens, answer of %d", prompt, other, question, answer),
-		servers: 4, server: engine(12, 32<<10), n: 1000, users: 48,
+		servers: 4, server: traffic.Engine(12, 32<<10), n: 1000, users: 48,
 		write: func(w *workload, seed uint64) []script {
 			r := random(seed, "shared")
 			common := preamble(r, prompt)
-			out := make([]script, w.n)
-			for i := range out {
-				begin := common
+			return traffic.Conversations(r, w.n, func(int) []loadgen.Message {
 				if r.IntN(5) == 0 {
-					begin = preamble(r, other)
+					return preamble(r, other)
 				}
-				out[i] = script{session: strconv.Itoa(i), turns: conversation(r, begin[:len(begin):len(begin)], 1, question, answer)}
-			}
-			return out
+				return common
+			}, 1, question, answer)
 		},
 	}
 }
-
-// treeDepth counts the levels of a tree, the root included.
-const treeDepth = 4
 
 // trees are searches in the manner of Tree of Thoughts: each answer is continued in several ways at once. So many users
 // each wait for the end of one tree before the next; the trees take their number of branches from the list in turn.
@@ -66,37 +55,12 @@ func trees(name string, n, users int, branches ...int) workload {
 	return workload{
 		name: name,
 		about: fmt.Sprintf("trees of thoughts of depth %d with %v branches, one system prompt of %d tokens, problem of %d, "+
-			"step of %d, answer of %d", treeDepth, branches, prompt, problem, step, answer),
-		servers: 4, server: engine(16, 16<<10), n: n, users: users,
+			"step of %d, answer of %d", traffic.TreeDepth, branches, prompt, problem, step, answer),
+		servers: 4, server: traffic.Engine(16, 16<<10), n: n, users: users,
 		write: func(w *workload, seed uint64) []script {
-			r := random(seed, name)
-			begin := system(loadgen.Text(r, prompt))
-			out := make([]script, w.n)
-			for i := range out {
-				turns := tree(r, branches[i%len(branches)], step, answer)
-				turns[0].add = []loadgen.Message{begin, user(loadgen.Text(r, around(r, problem)))}
-				out[i] = script{session: strconv.Itoa(i), turns: turns}
-			}
-			return out
+			return traffic.Trees(random(seed, name), w.n, prompt, problem, step, answer, branches...)
 		},
 	}
-}
-
-// tree returns a complete tree, level by level, whose branches differ in a step of so many tokens.
-func tree(r *rand.Rand, branches, step, answer int) []turn {
-	out := []turn{{parent: -1, answer: around(r, answer)}}
-	for level, first := 1, 0; level < treeDepth; level++ {
-		last := len(out)
-		for parent := first; parent < last; parent++ {
-			for range branches {
-				out = append(out, turn{
-					parent: parent, add: []loadgen.Message{user(loadgen.Text(r, around(r, step)))}, answer: around(r, answer),
-				})
-			}
-		}
-		first = last
-	}
-	return out
 }
 
 // forty are conversations of which ten each have the same system prompt.
@@ -106,19 +70,16 @@ func forty() workload {
 		name: "forty",
 		about: fmt.Sprintf("conversations × %d turns over %d system prompts of %d tokens, %d tokens in and %d out each",
 			turns, prompts, prompt, question, answer),
-		servers: 4, server: engine(8, 16<<10), n: 40, users: 10,
+		servers: 4, server: traffic.Engine(8, 16<<10), n: 40, users: 10,
 		write: func(w *workload, seed uint64) []script {
 			r := random(seed, "forty")
 			var texts [prompts]string
 			for i := range texts {
 				texts[i] = loadgen.Text(r, prompt)
 			}
-			out := make([]script, w.n)
-			for i := range out {
-				begin := []loadgen.Message{system(texts[i%prompts])}
-				out[i] = script{session: strconv.Itoa(i), turns: conversation(r, begin, turns, question, answer)}
-			}
-			return out
+			return traffic.Conversations(r, w.n, func(i int) []loadgen.Message {
+				return []loadgen.Message{traffic.System(texts[i%prompts])}
+			}, turns, question, answer)
 		},
 	}
 }

@@ -60,7 +60,7 @@ func (rep *report) line() result {
 		Bench: "redis", Version: rep.settings.version, Rounds: rep.settings.rounds,
 		promptResult: rep.promptLine(), deathResult: rep.deathLine(),
 	}
-	bytes := func(m measurement) float64 { return m.bytes(rep.settings.rate) }
+	bytes := func(m *measurement) float64 { return m.bytes(rep.settings.rate) }
 	for _, c := range rep.cells {
 		for _, con := range contenders {
 			out.Cells = append(out.Cells, c.line(con.name))
@@ -75,11 +75,11 @@ func (rep *report) line() result {
 			out.Reserve64, out.Reserve64Spread = reserve.Median, reserve
 			out.ReserveEval = c.ratio(warmgate, eval, reserveOf).Median
 			out.ReserveHMGet = c.ratio(warmgate, hmget, reserveOf).Median
-			out.Request = c.ratio(warmgate, evalsha, measurement.request).Median
+			out.Request = c.ratio(warmgate, evalsha, (*measurement).request).Median
 			out.ReserveUS, out.ReleaseUS = c.spread(warmgate, reserveOf).Median, c.spread(warmgate, releaseOf).Median
-			path := c.spread(warmgate, func(m measurement) float64 { return m.path })
+			path := c.spread(warmgate, func(m *measurement) float64 { return m.path })
 			out.Path = path.Median
-			out.Trips = path.Median + c.spread(warmgate, func(m measurement) float64 { return m.after }).Median + 1/rep.settings.rate
+			out.Trips = path.Median + c.spread(warmgate, func(m *measurement) float64 { return m.after }).Median + 1/rep.settings.rate
 			out.Bytes, out.BytesEval = traffic, c.ratio(warmgate, eval, bytes).Median
 			out.PerCore, out.PerCorePlain = c.spread(warmgate, perCore).Median, c.spread(evalsha, perCore).Median
 			out.Targets = targetResults{Reserve: out.Reserve64 <= 2, Bytes: out.Bytes < 1, RoundTrips: path.Max == 1}
@@ -89,14 +89,14 @@ func (rep *report) line() result {
 }
 
 func (c *cell) line(contender string) cellLine {
-	median := func(get func(measurement) float64) float64 { return c.spread(contender, get).Median }
+	median := func(get func(*measurement) float64) float64 { return c.spread(contender, get).Median }
 	return cellLine{
 		Endpoints: c.endpoints, Contender: contender,
-		ReserveUS: median(reserveOf), ReleaseUS: median(releaseOf), BeatUS: median(func(m measurement) float64 { return m.beat }),
-		Sent: median(func(m measurement) float64 { return m.sent }), Received: median(func(m measurement) float64 { return m.received }),
-		BeatSent:     median(func(m measurement) float64 { return m.beatSent }),
-		BeatReceived: median(func(m measurement) float64 { return m.beatReceived }),
-		CPU:          median(func(m measurement) float64 { return m.cpu }), PerCore: median(perCore),
-		Rate: median(func(m measurement) float64 { return m.rate }), Busy: median(func(m measurement) float64 { return m.share }),
+		ReserveUS: median(reserveOf), ReleaseUS: median(releaseOf), BeatUS: median(func(m *measurement) float64 { return m.beat }),
+		Sent: median(func(m *measurement) float64 { return m.sent }), Received: median(func(m *measurement) float64 { return m.received }),
+		BeatSent:     median(func(m *measurement) float64 { return m.beatSent }),
+		BeatReceived: median(func(m *measurement) float64 { return m.beatReceived }),
+		CPU:          median(func(m *measurement) float64 { return m.cpu }), PerCore: median(perCore),
+		Rate: median(func(m *measurement) float64 { return m.rate }), Busy: median(func(m *measurement) float64 { return m.share }),
 	}
 }

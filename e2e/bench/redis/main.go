@@ -34,7 +34,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -89,22 +88,10 @@ func parse() (settings, error) {
 		s.rounds, s.calls, s.span = 3, 1024, 300*time.Millisecond
 	}
 	var err, err2, err3 error
-	s.endpoints, err = numbers(endpoints)
-	s.prompts, err2 = numbers(prompts)
-	s.turns, err3 = numbers(turns)
+	s.endpoints, err = bench.Numbers(endpoints)
+	s.prompts, err2 = bench.Numbers(prompts)
+	s.turns, err3 = bench.Numbers(turns)
 	return s, errors.Join(err, err2, err3, s.check())
-}
-
-func numbers(list string) ([]int, error) {
-	var out []int
-	for _, field := range strings.Split(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is not a list of positive numbers", list)
-		}
-		out = append(out, n)
-	}
-	return out, nil
 }
 
 // check refuses settings that make no measurement.
@@ -116,15 +103,7 @@ func (s settings) check() error {
 	return nil
 }
 
-func main() {
-	s, err := parse()
-	bench.Main("redis", func(ctx context.Context) error {
-		if err != nil {
-			return err
-		}
-		return run(ctx, s)
-	})
-}
+func main() { bench.Main("redis", parse, run) }
 
 func run(ctx context.Context, s settings) error {
 	// The server has a core of its own, where there are two.

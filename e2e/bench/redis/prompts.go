@@ -271,7 +271,7 @@ type promptCell struct {
 func (c promptCell) String() string {
 	text := fmt.Sprintf("a prompt of %d blocks: server µs per reservation", c.blocks)
 	for _, name := range []string{warmgate, blockXOR, blockKeys} {
-		bytes := func(m measurement) float64 { return m.sent + m.received }
+		bytes := func(m *measurement) float64 { return m.sent + m.received }
 		text += fmt.Sprintf("; %s %s and %.0f bytes", name, c.spread(name, reserveOf).Format("%.1f"), c.spread(name, bytes).Median)
 	}
 	return text + fmt.Sprintf("; warmgate over xor %s, over keys %s", c.ratio(warmgate, blockXOR, reserveOf).Format("%.4f"),
@@ -328,7 +328,7 @@ func (rep *report) promptLine() promptResult {
 			}
 		}
 		if c.blocks == 64 {
-			bytes := func(m measurement) float64 { return m.sent + m.received }
+			bytes := func(m *measurement) float64 { return m.sent + m.received }
 			out.Bytes64 = c.ratio(warmgate, blockXOR, bytes).Median
 			out.BytesKeys64 = c.ratio(warmgate, blockKeys, bytes).Median
 			out.PromptUS64 = c.spread(warmgate, reserveOf).Median

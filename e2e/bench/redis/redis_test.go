@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -74,17 +73,6 @@ func TestCollectFails(t *testing.T) {
 	s.version = ""
 	if _, err := collect(ctx, s, io.Discard); err == nil {
 		t.Error("an interrupted run gave a report")
-	}
-}
-
-func TestNumbers(t *testing.T) {
-	if got, err := numbers("8, 64,256"); err != nil || !slices.Equal(got, []int{8, 64, 256}) {
-		t.Errorf("numbers = %v, %v", got, err)
-	}
-	for _, bad := range []string{"", "1,,2", "0", "-1", "x"} {
-		if got, err := numbers(bad); err == nil {
-			t.Errorf("numbers(%q) = %v", bad, got)
-		}
 	}
 }
 

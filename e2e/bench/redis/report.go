@@ -13,29 +13,21 @@ type cell struct {
 	runs      map[string][]measurement // by contender, then by round
 }
 
-func (c *cell) values(contender string, get func(measurement) float64) []float64 {
-	out := make([]float64, len(c.runs[contender]))
-	for i, m := range c.runs[contender] {
-		out[i] = get(m)
-	}
-	return out
-}
-
-func (c *cell) spread(contender string, get func(measurement) float64) bench.Spread {
-	return bench.SpreadOf(c.values(contender, get))
+func (c *cell) spread(contender string, get func(*measurement) float64) bench.Spread {
+	return bench.SpreadBy(c.runs[contender], get)
 }
 
 // ratio returns a quantity of one contender over another's, round by round.
-func (c *cell) ratio(contender, over string, get func(measurement) float64) bench.Spread {
-	return bench.Ratios(c.values(contender, get), c.values(over, get))
+func (c *cell) ratio(contender, over string, get func(*measurement) float64) bench.Spread {
+	return bench.RatioBy(c.runs[contender], c.runs[over], get)
 }
 
-func reserveOf(m measurement) float64 { return m.reserve }
+func reserveOf(m *measurement) float64 { return m.reserve }
 
-func releaseOf(m measurement) float64 { return m.release }
+func releaseOf(m *measurement) float64 { return m.release }
 
 // perCore is how many requests/s keep one core of the server busy.
-func perCore(m measurement) float64 { return 1e6 / m.cpu }
+func perCore(m *measurement) float64 { return 1e6 / m.cpu }
 
 func (c *cell) progress() string {
 	text := fmt.Sprintf("%3d endpoints: server µs per reservation + release", c.endpoints)
@@ -56,37 +48,26 @@ type report struct {
 	deaths   []death
 }
 
-// column is one measured quantity.
-type column struct {
-	head, verb string
-	get        func(measurement) float64
-}
-
-func (rep *report) columns() []column {
-	return []column{
-		{"reserve, server µs", "%.1f", reserveOf},
-		{"release, server µs", "%.1f", releaseOf},
-		{"bytes to Redis", "%.0f", func(m measurement) float64 { return m.sent + m.beatSent/rep.settings.rate }},
-		{"bytes from Redis", "%.0f", func(m measurement) float64 { return m.received + m.beatReceived/rep.settings.rate }},
-		{"main thread, CPU µs", "%.1f", func(m measurement) float64 { return m.cpu }},
-		{"requests/s per core", "%.0f", perCore},
-		{"requests/s seen", "%.0f", func(m measurement) float64 { return m.rate }},
-		{"main thread busy, %", "%.0f", func(m measurement) float64 { return 100 * m.share }},
+func (rep *report) columns() bench.Columns[measurement] {
+	return bench.Columns[measurement]{
+		bench.Col("reserve, server µs", "%.1f", reserveOf),
+		bench.Col("release, server µs", "%.1f", releaseOf),
+		bench.Col("bytes to Redis", "%.0f", func(m *measurement) float64 { return m.sent + m.beatSent/rep.settings.rate }),
+		bench.Col("bytes from Redis", "%.0f", func(m *measurement) float64 { return m.received + m.beatReceived/rep.settings.rate }),
+		bench.Col("main thread, CPU µs", "%.1f", func(m *measurement) float64 { return m.cpu }),
+		bench.Col("requests/s per core", "%.0f", perCore),
+		bench.Col("requests/s seen", "%.0f", func(m *measurement) float64 { return m.rate }),
+		bench.Col("main thread busy, %", "%.0f", func(m *measurement) float64 { return 100 * m.share }),
 	}
 }
 
 func (rep *report) table() *bench.Table {
-	t := &bench.Table{Head: []string{"endpoints, counts kept by: median (min..max), per request", "reserve over evalsha"}}
-	for _, col := range rep.columns() {
-		t.Head = append(t.Head, col.head)
-	}
+	columns := rep.columns()
+	t := columns.Table("endpoints, counts kept by: median (min..max), per request", "reserve over evalsha")
 	for _, c := range rep.cells {
 		for _, con := range contenders {
-			row := []string{fmt.Sprintf("%d, %s", c.endpoints, con.name), c.ratio(con.name, evalsha, reserveOf).Format("%.2f")}
-			for _, col := range rep.columns() {
-				row = append(row, c.spread(con.name, col.get).Format(col.verb))
-			}
-			t.Add(row...)
+			over := c.ratio(con.name, evalsha, reserveOf).Format("%.2f")
+			t.Add(columns.Row(c.runs[con.name], fmt.Sprintf("%d, %s", c.endpoints, con.name), over)...)
 		}
 	}
 	return t
@@ -108,10 +89,10 @@ func (rep *report) configuration() []string {
 		lines = append(lines, con.name+": "+con.what)
 	}
 	for _, c := range rep.cells {
-		beat := func(get func(measurement) float64) float64 { return c.spread(warmgate, get).Median }
+		beat := func(get func(*measurement) float64) float64 { return c.spread(warmgate, get).Median }
 		lines = append(lines, fmt.Sprintf("a beat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from Redis, %.0f µs of the server's time",
-			c.endpoints, s.held*c.endpoints/s.owners, beat(func(m measurement) float64 { return m.beatSent }),
-			beat(func(m measurement) float64 { return m.beatReceived }), beat(func(m measurement) float64 { return m.beat })))
+			c.endpoints, s.held*c.endpoints/s.owners, beat(func(m *measurement) float64 { return m.beatSent }),
+			beat(func(m *measurement) float64 { return m.beatReceived }), beat(func(m *measurement) float64 { return m.beat })))
 	}
 	for _, c := range rep.prompts {
 		lines = append(lines, c.String())

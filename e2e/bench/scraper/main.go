@@ -13,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
@@ -38,28 +36,14 @@ func parse() (settings, error) {
 	flag.StringVar(&s.page, "page", "vllm-0.32.0.prom", "page of the engines, a file of metrics/testdata")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
 	flag.Parse()
-	for _, field := range strings.Split(sizes, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 {
-			return s, fmt.Errorf("-endpoints: %q is not a list of positive numbers", sizes)
-		}
-		s.sizes = append(s.sizes, n)
+	var err error
+	if s.sizes, err = bench.Numbers(sizes); err == nil && (s.rounds < 1 || s.span < time.Second) {
+		err = errors.New("at least one round of at least a second")
 	}
-	if s.rounds < 1 || s.span < time.Second {
-		return s, errors.New("at least one round of at least a second")
-	}
-	return s, nil
+	return s, err
 }
 
-func main() {
-	s, err := parse()
-	bench.Main("scraper", func(ctx context.Context) error {
-		if err != nil {
-			return err
-		}
-		return measure(ctx, s)
-	})
-}
+func main() { bench.Main("scraper", parse, measure) }
 
 func measure(ctx context.Context, s settings) (err error) {
 	root, err := harness.Root()
@@ -89,7 +73,7 @@ func measure(ctx context.Context, s settings) (err error) {
 			return fmt.Errorf("%d endpoints: %w", n, err)
 		}
 		fmt.Printf("%d endpoints: %s ms of CPU a second, %s requests a second\n",
-			n, rep.spread(n, columns[0].of).Format("%.1f"), rep.spread(n, columns[2].of).Format("%.1f"))
+			n, bench.SpreadBy(rep.runs[n], columns[0].Of).Format("%.1f"), bench.SpreadBy(rep.runs[n], columns[2].Of).Format("%.1f"))
 	}
 	return rep.publish(os.Stdout)
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
 )
@@ -37,20 +35,9 @@ type run struct {
 	rss, rssPlain float64 // resident memory, MiB
 }
 
-// quiet takes out of the shipped layout what would disturb the measurement: health checks of a thousand endpoints, and the access log.
-func quiet(file string, doc *yaml.Node) error {
-	switch file {
-	case "clusters.yaml":
-		return harness.Remove(doc, "resources[name=llm].health_checks")
-	case "envoy.yaml":
-		return harness.Remove(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.access_log")
-	}
-	return nil
-}
-
 // begin starts both gateways.
 func (st *stage) begin(ctx context.Context) (err error) {
-	o := harness.Options{Endpoints: st.fleet.endpoints(1), Edit: quiet, Config: plainConfig}
+	o := harness.Options{Endpoints: st.fleet.endpoints(1), Edit: bench.Quiet, Config: plainConfig}
 	if st.plain, err = harness.Start(ctx, o); err != nil {
 		return err
 	}

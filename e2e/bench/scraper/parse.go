@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 
@@ -16,11 +13,13 @@ import (
 
 // measureParser has the page read inside Envoy, and by nothing else, and returns how long that takes in ms per MB (10⁶ bytes).
 func measureParser(ctx context.Context, page []byte) (bench.Spread, error) {
-	module, err := buildParsePage(ctx)
+	module, err := bench.Probe(ctx)
 	if err != nil {
 		return bench.Spread{}, err
 	}
-	g, err := harness.Start(ctx, harness.Options{Workers: 1, Module: module, Config: string(page), Policy: harness.LeastRequest, Edit: quiet})
+	g, err := harness.Start(ctx, harness.Options{
+		Workers: 1, Module: module, Config: "parse\n" + string(page), Policy: harness.LeastRequest, Edit: bench.Quiet,
+	})
 	if err != nil {
 		return bench.Spread{}, err
 	}
@@ -28,24 +27,7 @@ func measureParser(ctx context.Context, page []byte) (bench.Spread, error) {
 	return parserTimes(g.Logs())
 }
 
-// buildParsePage builds the plugin with the flags that Warmgate is built with.
-func buildParsePage(ctx context.Context) (string, error) {
-	root, err := harness.Root()
-	if err != nil {
-		return "", err
-	}
-	out := filepath.Join(root, "build", "out", "parsepage.wasm")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
-		"-o", out, "./e2e/bench/scraper/parsepage")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build parsepage: %w\n%s", err, text)
-	}
-	return out, nil
-}
-
-var batch = regexp.MustCompile(`parsepage: (\d+) bytes in (\d+) ns`)
+var batch = regexp.MustCompile(`probe: (\d+) bytes in (\d+) ns`)
 
 // parserTimes reads what the plugin has logged, in ms per MB. The first half of the batches warms up.
 func parserTimes(log string) (bench.Spread, error) {

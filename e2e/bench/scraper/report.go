@@ -18,42 +18,21 @@ type report struct {
 	parser   bench.Spread  // ms per MB
 }
 
-// column is what is said of the runs with one number of endpoints.
-type column struct {
-	head, format string
-	of           func(run) float64
-}
-
-var columns = []column{
-	{"CPU ms/s for it", "%.1f", func(r run) float64 { return r.cpu - r.cpuPlain }},
-	{"CPU ms/s without", "%.1f", func(r run) float64 { return r.cpuPlain }},
-	{"requests/s to engines", "%.1f", func(r run) float64 { return r.rate }},
-	{"age ms, median", "%.0f", func(r run) float64 { return r.age }},
-	{"age ms, oldest", "%.0f", func(r run) float64 { return r.oldest }},
-	{"fresh", "%.0f", func(r run) float64 { return r.fresh }},
-	{"memory MiB for it", "%.1f", func(r run) float64 { return r.rss - r.rssPlain }},
-	{"memory MiB without", "%.1f", func(r run) float64 { return r.rssPlain }},
-}
-
-func (rep *report) spread(n int, of func(run) float64) bench.Spread {
-	var xs []float64
-	for _, r := range rep.runs[n] {
-		xs = append(xs, of(r))
-	}
-	return bench.SpreadOf(xs)
+var columns = bench.Columns[run]{
+	bench.Col("CPU ms/s for it", "%.1f", func(r *run) float64 { return r.cpu - r.cpuPlain }),
+	bench.Col("CPU ms/s without", "%.1f", func(r *run) float64 { return r.cpuPlain }),
+	bench.Col("requests/s to engines", "%.1f", func(r *run) float64 { return r.rate }),
+	bench.Col("age ms, median", "%.0f", func(r *run) float64 { return r.age }),
+	bench.Col("age ms, oldest", "%.0f", func(r *run) float64 { return r.oldest }),
+	bench.Col("fresh", "%.0f", func(r *run) float64 { return r.fresh }),
+	bench.Col("memory MiB for it", "%.1f", func(r *run) float64 { return r.rss - r.rssPlain }),
+	bench.Col("memory MiB without", "%.1f", func(r *run) float64 { return r.rssPlain }),
 }
 
 func (rep *report) table() *bench.Table {
-	t := &bench.Table{Head: []string{"endpoints: median (min..max)"}}
-	for _, c := range columns {
-		t.Head = append(t.Head, c.head)
-	}
+	t := columns.Table("endpoints: median (min..max)")
 	for _, n := range rep.sizes {
-		row := []string{strconv.Itoa(n)}
-		for _, c := range columns {
-			row = append(row, rep.spread(n, c.of).Format(c.format))
-		}
-		t.Add(row...)
+		t.Add(columns.Row(rep.runs[n], strconv.Itoa(n))...)
 	}
 	return t
 }
@@ -108,15 +87,15 @@ func (rep *report) line() result {
 		Parse: rep.parser.Median, Spread: rep.parser, ParseMet: rep.parser.Median > 0 && rep.parser.Median <= parseLimit,
 	}
 	for _, n := range rep.sizes {
-		cpu := rep.spread(n, columns[0].of)
-		median := func(of func(run) float64) float64 { return rep.spread(n, of).Median }
+		cpu := bench.SpreadBy(rep.runs[n], columns[0].Of)
+		median := func(of func(*run) float64) float64 { return bench.SpreadBy(rep.runs[n], of).Median }
 		c := cell{
-			Endpoints: n, CPU: cpu.Median, Spread: cpu, Plain: median(func(r run) float64 { return r.cpuPlain }),
-			Rate: median(func(r run) float64 { return r.rate }), Age: median(func(r run) float64 { return r.age }),
-			Fresh:  median(func(r run) float64 { return r.fresh }),
-			Memory: median(func(r run) float64 { return r.rss - r.rssPlain }), Without: median(func(r run) float64 { return r.rssPlain }),
+			Endpoints: n, CPU: cpu.Median, Spread: cpu, Plain: median(func(r *run) float64 { return r.cpuPlain }),
+			Rate: median(func(r *run) float64 { return r.rate }), Age: median(func(r *run) float64 { return r.age }),
+			Fresh:  median(func(r *run) float64 { return r.fresh }),
+			Memory: median(func(r *run) float64 { return r.rss - r.rssPlain }), Without: median(func(r *run) float64 { return r.rssPlain }),
 		}
-		c.Oldest = rep.spread(n, func(r run) float64 { return r.oldest }).Max
+		c.Oldest = bench.SpreadBy(rep.runs[n], func(r *run) float64 { return r.oldest }).Max
 		if mb := c.Rate * float64(rep.page) / 1e6; mb > 0 {
 			c.PerMB = c.CPU / mb
 		}

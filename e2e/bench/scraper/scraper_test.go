@@ -48,7 +48,7 @@ func TestFleetShowsThePage(t *testing.T) {
 func TestParserTimes(t *testing.T) {
 	var log strings.Builder
 	for _, ns := range []int{9000, 8000, 3000, 1000, 2000} { // the first two warm up
-		fmt.Fprintf(&log, "[warning] wasm log: parsepage: 1000 bytes in %d ns\n", ns)
+		fmt.Fprintf(&log, "[warning] wasm log: probe: 1000 bytes in %d ns\n", ns)
 	}
 	got, err := parserTimes(log.String())
 	if err != nil || got.Median != 2 || got.Min != 1 || got.Max != 3 {

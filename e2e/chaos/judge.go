@@ -2,7 +2,8 @@ package main
 
 import (
 	"fmt"
-	"slices"
+
+	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 // What an outage of Redis may add to the 99th percentile of the time to answer, in the median of the outages, in ms. The first
@@ -15,42 +16,29 @@ const (
 // judgement compares the outages of a run with the targets. It is no violation to miss them: a time that is measured beside
 // the model servers and the clients is also a measure of the machine.
 type judgement struct {
-	Outages      int    `json:"outages"` // measured
-	AddedFirstMS spread `json:"added_first_ms"`
-	AddedLaterMS spread `json:"added_later_ms"`
-	TargetsMet   bool   `json:"targets_met"`
-}
-
-// spread is the middle and the end of some figures.
-type spread struct {
-	Median float64 `json:"median"`
-	Max    float64 `json:"max"`
+	Outages      int          `json:"outages"` // measured
+	AddedFirstMS bench.Spread `json:"added_first_ms"`
+	AddedLaterMS bench.Spread `json:"added_later_ms"`
+	TargetsMet   bool         `json:"targets_met"`
 }
 
 // judge returns nil if no outage was measured, before, in and after its first second.
 func judge(scenes []result) *judgement {
 	var first, later []float64
 	for _, r := range scenes {
-		if r.Outage && r.BaseP99MS > 0 && r.FirstP99MS > 0 && r.LaterP99MS > 0 {
+		if r.redisResult != nil && r.Outage && r.BaseP99MS > 0 && r.FirstP99MS > 0 && r.LaterP99MS > 0 {
 			first, later = append(first, r.AddedFirstMS), append(later, r.AddedLaterMS)
 		}
 	}
 	if len(first) == 0 {
 		return nil
 	}
-	j := &judgement{Outages: len(first), AddedFirstMS: spreadOf(first), AddedLaterMS: spreadOf(later)}
+	j := &judgement{Outages: len(first), AddedFirstMS: bench.SpreadOf(first), AddedLaterMS: bench.SpreadOf(later)}
 	j.TargetsMet = j.AddedFirstMS.Median <= targetFirstMS && j.AddedLaterMS.Median <= targetLaterMS
 	return j
 }
 
-// spreadOf sorts values, of which there is at least one.
-func spreadOf(values []float64) spread {
-	slices.Sort(values)
-	n := len(values)
-	return spread{Median: (values[(n-1)/2] + values[n/2]) / 2, Max: values[n-1]}
-}
-
-// String says it in one line.
+// String puts it in one line.
 func (j *judgement) String() string {
 	verdict := "targets met"
 	if !j.TargetsMet {

@@ -15,10 +15,10 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// place is two gateways, the model servers behind them, and Redis, to which each gateway has a way of its own.
+// place is one gateway and the model servers behind it, or two and Redis, to which each gateway has a way of its own.
 type place struct {
 	site    *audit.Site
-	redis   *redisserver.Server  // the one that holds the counts; of a cluster, the first
+	redis   *redisserver.Server  // the one that holds the counts; of a cluster, the first; nil without Redis
 	cluster *redisserver.Cluster // nil for a single server
 	ways    []*faultproxy.Proxy  // one for each gateway
 }
@@ -26,20 +26,42 @@ type place struct {
 // scope is what the gateways count in: the cluster of the model servers.
 const scope = "llm"
 
-// config is the plugin's; patient waits for Redis even when a thousand requests arrive at once on two CPUs.
+// redisConfig is the plugin's; patient waits for Redis even when a thousand requests arrive at once on two CPUs.
 const (
-	config  = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + common + `}}`
-	patient = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"reserve_timeout":"2s",` + common + `}}`
-	common  = `"debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"}`
+	redisConfig = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + common + `}}`
+	patient     = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"reserve_timeout":"2s",` + common + `}}`
+	common      = `"debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"}`
 )
 
 // slowLoading makes the server take a while for the data that the scene "loading" leaves it; others leave none.
 var slowLoading = []string{"key-load-delay 100000", "rdbcompression no"}
 
-func openPlace(ctx context.Context, s settings, clustered bool) (*place, error) {
+func openPlace(ctx context.Context, s settings, at kind) (*place, error) {
 	p := &place{}
+	o := audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version}
 	var err error
-	o := redisserver.Options{Version: s.version, Config: slowLoading}
+	switch at {
+	case trapped:
+		o.Module, err = harness.Wasm(ctx, harness.HostEnvoyChaos)
+	case single, clustered:
+		o.Config = redisConfig
+		o.Redis, err = p.startRedis(ctx, s.redis, at == clustered)
+	}
+	if err == nil {
+		p.site, err = audit.Open(ctx, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	if p.redis != nil {
+		p.site.Shared = p.counts
+	}
+	return p, nil
+}
+
+// startRedis returns the addresses at which the two gateways find Redis.
+func (p *place) startRedis(ctx context.Context, version string, clustered bool) (addrs []string, err error) {
+	o := redisserver.Options{Version: version, Config: slowLoading}
 	if clustered {
 		if p.cluster, err = redisserver.StartCluster(ctx, 3, o); err != nil {
 			return nil, err
@@ -48,24 +70,15 @@ func openPlace(ctx context.Context, s settings, clustered bool) (*place, error) 
 	} else if p.redis, err = redisserver.Start(ctx, o); err != nil {
 		return nil, err
 	}
-	var addrs []string
-	for range gateways {
-		way, err := faultproxy.Start(ctx, "tcp", p.redis.Addr())
+	for range 2 {
+		way, err := faultproxy.Start(ctx, p.redis.Addr())
 		if err != nil {
-			return nil, errors.Join(err, p.close())
+			return nil, err
 		}
 		p.ways = append(p.ways, way)
 		addrs = append(addrs, way.Addr())
 	}
-	p.site, err = audit.Open(ctx, audit.Options{
-		Servers: s.servers, Workers: s.workers, Redis: addrs,
-		Config: config,
-	})
-	if err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	p.site.Shared = p.counts
-	return p, nil
+	return addrs, nil
 }
 
 func (p *place) close() error {
@@ -76,10 +89,13 @@ func (p *place) close() error {
 	for _, w := range p.ways {
 		w.Stop()
 	}
-	if p.cluster != nil {
-		return errors.Join(append(errs, p.cluster.Stop())...)
+	switch {
+	case p.cluster != nil:
+		errs = append(errs, p.cluster.Stop())
+	case p.redis != nil:
+		errs = append(errs, p.redis.Stop())
 	}
-	return errors.Join(append(errs, p.redis.Stop())...)
+	return errors.Join(errs...)
 }
 
 // home returns the server that has the counts.
@@ -132,8 +148,11 @@ func (p *place) counts() (totals, leases map[string]int64, err error) {
 	return totals, leases, nil
 }
 
-// expires makes sure that no key of ours stays for ever.
-func (p *place) expires(context.Context) error {
+// expires returns an error if a key of ours stays for ever.
+func (p *place) expires() error {
+	if p.redis == nil {
+		return nil
+	}
 	keys, err := p.home().Do("KEYS", redisclient.KeyPrefix+"*")
 	if err != nil {
 		return err
@@ -152,23 +171,30 @@ func (p *place) expires(context.Context) error {
 
 // fallbacks returns how many reservations fell to the embedded store, by cause, and how many to native balancing.
 func (p *place) fallbacks(ctx context.Context) (map[string]int, error) {
+	if p.redis == nil {
+		return nil, nil
+	}
 	return fallbacksOf(ctx, p.site.Gateways...)
 }
+
+var (
+	fallbackCause  = regexp.MustCompile(`^wasmcustom\.warmgate_store_fallbacks_total;cause=(.*)$`)
+	fallbackNative = regexp.MustCompile(`;reason=(store_error|panic)$`)
+)
 
 // fallbacksOf returns the same of some of the gateways.
 func fallbacksOf(ctx context.Context, gateways ...*harness.Gateway) (map[string]int, error) {
 	out := map[string]int{}
-	cause := regexp.MustCompile(`^wasmcustom\.warmgate_store_fallbacks_total;cause=(.*)$`)
 	for _, g := range gateways {
 		stats, err := g.Stats(ctx, `^wasmcustom\.warmgate_(store_fallbacks_total|decisions_total)`)
 		if err != nil {
 			return nil, err
 		}
 		for name, n := range stats {
-			if m := cause.FindStringSubmatch(name); m != nil {
+			if m := fallbackCause.FindStringSubmatch(name); m != nil {
 				out[m[1]] += int(n)
 			}
-			if regexp.MustCompile(`;reason=(store_error|panic)$`).MatchString(name) {
+			if fallbackNative.MatchString(name) {
 				out["native"] += int(n)
 			}
 		}
@@ -176,36 +202,65 @@ func fallbacksOf(ctx context.Context, gateways ...*harness.Gateway) (map[string]
 	return out, nil
 }
 
-// healTimeout bounds the wait for the gateways to count in Redis again.
-const healTimeout = 30 * time.Second
-
-// heal mends Redis and the ways to it, and waits until both gateways count there again.
+// heal mends what a scene has broken and waits until the plugin balances again. Endpoints that were ejected may still be.
 func (a *act) heal() error {
-	p := a.place
-	for _, w := range p.ways {
-		if err := w.Set(faultproxy.Pass()); err != nil {
+	if a.place.redis != nil {
+		return a.healRedis()
+	}
+	for _, srv := range a.site.Servers() {
+		if a.site.Dead(srv) {
+			if _, err := a.site.AddServer(srv.Addr()); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := srv.SetTuning(audit.ServerConfig().Tuning); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(a.ctx, healTimeout)
-	defer cancel()
-	for i := range p.site.Gateways {
-		for {
-			up, err := p.counting(ctx, i)
-			if err == nil && up {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("gateway %d does not count in Redis again: %w", i, errors.Join(ctx.Err(), err))
-			case <-time.After(50 * time.Millisecond):
-			}
+	if err := a.site.Gateway.PushPlugin(a.ctx, audit.Config()); err != nil {
+		return err
+	}
+	if err := a.site.Gateway.PushEndpoints(a.ctx, a.site.Endpoints()); err != nil {
+		return err
+	}
+	return a.site.AwaitReason(a.ctx, "chosen")
+}
+
+// healTimeout bounds the wait for the gateways to count in Redis again.
+const healTimeout = 30 * time.Second
+
+// healRedis mends Redis and the ways to it, and waits until both gateways count there again.
+func (a *act) healRedis() error {
+	if err := pass(a); err != nil {
+		return err
+	}
+	for i := range a.site.Gateways {
+		if err := a.await(fmt.Sprintf("gateway %d does not count in Redis again", i), func() (bool, error) {
+			return a.place.counting(a.ctx, i)
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// counting says whether a gateway counts in Redis: requests on all its workers, and none of them falls back.
+// await waits until check returns true.
+func (a *act) await(what string, check func() (bool, error)) error {
+	err := a.until(healTimeout, func() error {
+		ok, err := check()
+		if err == nil && !ok {
+			err = errors.New("it is not so yet")
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
+}
+
+// counting reports whether a gateway counts in Redis: requests on all its workers, and none of them falls back.
 func (p *place) counting(ctx context.Context, i int) (bool, error) {
 	before, err := p.fallbacks(ctx)
 	if err != nil {

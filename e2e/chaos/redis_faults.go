@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,14 +11,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// scene is one scenario.
-type scene struct {
-	name      string
-	play      func(*act) error
-	clustered bool // needs a Redis Cluster
-}
-
-// fault breaks something and says how to mend it.
+// fault breaks something, and knows how to mend it.
 type fault struct {
 	name   string
 	wreck  func(*act) error
@@ -44,20 +36,20 @@ var faults = []fault{
 	outage("huge replies", ways(faultproxy.Garbage([]byte("*3\r\n$104857600\r\n"+strings.Repeat("x", 20000)))), pass),
 	outage("nested replies", ways(faultproxy.Garbage([]byte(strings.Repeat("*1\r\n", 100000)))), pass),
 	outage("errors", ways(faultproxy.Garbage([]byte("-ERR everything is wrong\r\n"))), pass),
-	trouble("scripts flushed", flush("SCRIPT", "FLUSH"), nothing),
-	trouble("data lost", flush("FLUSHALL"), nothing),
+	trouble("scripts flushed", flush("SCRIPT", "FLUSH"), asIs),
+	trouble("data lost", flush("FLUSHALL"), asIs),
 	trouble("stale replica", failover, loaded),
 	trouble("clock steps", stepBack, stepForward),
 	outage("read only", once("REPLICAOF", "127.0.0.1", "1"), once("REPLICAOF", "NO", "ONE")),
 	outage("out of memory", once("CONFIG", "SET", "maxmemory", "1"), once("CONFIG", "SET", "maxmemory", "0")),
 	outage("password changed", once("CONFIG", "SET", "requirepass", "hunter2"), once("CONFIG", "SET", "requirepass", "")),
 	outage("not permitted", once("ACL", "SETUSER", "default", "-evalsha"), once("ACL", "SETUSER", "default", "+evalsha")),
-	outage("busy", busy, func(a *act) error {
+	outage("busy", endlessScript, func(a *act) error {
 		_, err := a.place.redis.Do("SCRIPT", "KILL")
 		return err
 	}),
 	outage("loading", load, func(a *act) error {
-		return a.awaitCount("Redis does not end to load", func() (bool, error) {
+		return a.await("Redis does not end to load", func() (bool, error) {
 			_, err := a.place.redis.Do("FLUSHALL")
 			return err == nil, err
 		})
@@ -85,7 +77,8 @@ func ways(m faultproxy.Mode) func(*act) error {
 
 func pass(a *act) error { return ways(faultproxy.Pass())(a) }
 
-func nothing(*act) error { return nil }
+// asIs is for faults that end on their own.
+func asIs(*act) error { return nil }
 
 // once sends one command.
 func once(words ...any) func(*act) error {
@@ -109,22 +102,20 @@ func flush(words ...any) func(*act) error {
 
 func restart(a *act) error { return a.place.redis.Restart(a.ctx) }
 
-// busy keeps Redis busy with a script that does not end.
-func busy(a *act) error {
+// endlessScript keeps Redis busy with a script that does not end.
+func endlessScript(a *act) error {
 	r := a.place.redis
 	if _, err := r.Do("CONFIG", "SET", "lua-time-limit", "20"); err != nil {
 		return err
 	}
 	go func() { _, _ = r.Do("EVAL", "while true do end", "0") }() // it is answered with an error once it is killed
-	for end := time.Now().Add(10 * time.Second); ; a.sleep(5 * time.Millisecond) {
+	return a.await("the server does not get busy", func() (bool, error) {
 		_, err := r.Do("GET", "k")
-		switch {
-		case err != nil && strings.Contains(err.Error(), "BUSY"):
-			return nil
-		case time.Now().After(end):
-			return fmt.Errorf("chaosredis: the server does not get busy: %w", err)
+		if err == nil || !strings.Contains(err.Error(), "BUSY") {
+			return false, err
 		}
-	}
+		return true, nil
+	})
 }
 
 // load restarts Redis with much to load.
@@ -140,7 +131,7 @@ func load(a *act) error {
 		return err
 	}
 	if _, err := r.Do("GET", "k"); err == nil || !strings.Contains(err.Error(), "LOADING") {
-		return fmt.Errorf("chaosredis: the server should be loading: %w", err)
+		return fmt.Errorf("the server should be loading: %w", err)
 	}
 	return nil
 }
@@ -157,7 +148,7 @@ func failover(a *act) error {
 
 // loaded waits until Redis has loaded its data.
 func loaded(a *act) error {
-	return a.awaitCount("Redis does not end to load", func() (bool, error) {
+	return a.await("Redis does not end to load", func() (bool, error) {
 		_, err := a.place.redis.Do("GET", "k")
 		return err == nil, err
 	})
@@ -177,7 +168,7 @@ func (a *act) shift(by time.Duration) error {
 	const script = `local all = redis.call('ZRANGE', KEYS[1], 0, -1)
 for _, owner in ipairs(all) do redis.call('ZINCRBY', KEYS[1], ARGV[1], owner) end
 return #all`
-	return a.awaitCount("there are no owners", func() (bool, error) {
+	return a.await("there are no owners", func() (bool, error) {
 		n, err := a.place.redis.Do("EVAL", script, 1, redisclient.KeysOf(scope).Owners, by.Milliseconds())
 		return err == nil && n.Integer() > 0, err
 	})
@@ -185,7 +176,7 @@ return #all`
 
 // scene plays the fault under traffic.
 func (f fault) scene() scene {
-	return scene{name: f.name, play: func(a *act) error {
+	return scene{name: f.name, at: single, play: func(a *act) error {
 		return a.traffic(func() error { return a.under(f) }, audit.Short)
 	}}
 }
@@ -221,8 +212,8 @@ func (a *act) under(f fault) error {
 	return err
 }
 
-// nemesis lets random faults follow each other, some for less time than a deadline.
-func nemesis(a *act) error {
+// redisNemesis lets random faults follow each other, some for less time than a deadline.
+func redisNemesis(a *act) error {
 	return a.traffic(func() error {
 		for end := time.Now().Add(4 * a.span); time.Now().Before(end); {
 			f := faults[a.rand.IntN(len(faults))]
@@ -231,7 +222,7 @@ func nemesis(a *act) error {
 			}
 			short := *a
 			short.span = time.Duration(a.rand.IntN(int(a.span / 4)))
-			if err := loaded(a); err != nil { // the fault before may have restarted it
+			if err := loaded(a); err != nil { // the previous fault may have restarted it
 				return err
 			}
 			err := f.wreck(&short)
@@ -243,22 +234,5 @@ func nemesis(a *act) error {
 			a.sleep(time.Duration(a.rand.IntN(int(a.span / 4))))
 		}
 		return nil
-	}, leaver)
-}
-
-// awaitCount waits until check holds.
-func (a *act) awaitCount(what string, check func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(a.ctx, healTimeout)
-	defer cancel()
-	for {
-		ok, err := check()
-		if ok && err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, errors.Join(ctx.Err(), err))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	}, hastyLeaver)
 }

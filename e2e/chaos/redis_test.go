@@ -5,17 +5,19 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestShort plays one scene of each kind, in small: the command itself is for the long run.
-func TestShort(t *testing.T) {
+// TestChaosRedis plays one scene of each kind, in small: `make chaos-redis` makes the long run.
+func TestChaosRedis(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two gateways and a Redis; -short leaves that out")
 	}
 	s := settings{
-		only: []string{"killed", "garbage", "data lost", "herd", "clients leave", "cluster"},
-		span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, crowd: 50, streams: 8, rate: 60, seed: audit.Seed(),
-		progress: testWriter{t},
+		inRedis: true,
+		only:    []string{"killed", "garbage", "data lost", "herd", "clients leave", "cluster"},
+		span:    1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, crowd: 50, streams: 8, rate: 60, seed: audit.Seed(),
+		progress: harness.LogWriter(t),
 	}
 	t.Logf("SEED=%d repeats this run", s.seed)
 	f, err := run(t.Context(), s)
@@ -35,19 +37,11 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// testWriter shows what the scenes say with the test's log.
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(b []byte) (int, error) {
-	w.t.Logf("%s", b)
-	return len(b), nil
-}
-
 func TestQuantileOfPulses(t *testing.T) {
 	start := time.Now()
 	var p pulses
 	for i := range 100 {
-		p.beats = append(p.beats, beat{start.Add(time.Duration(i) * time.Millisecond), time.Duration(i+1) * time.Millisecond})
+		p.samples = append(p.samples, sample{start.Add(time.Duration(i) * time.Millisecond), time.Duration(i+1) * time.Millisecond})
 	}
 	if got := p.p99(start, start.Add(50*time.Millisecond)); got < 49 || got > 50 {
 		t.Errorf("p99 of 1..50 ms is %v ms", got)

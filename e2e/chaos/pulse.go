@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -12,19 +11,19 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// beat is one request that its server answers at once.
-type beat struct {
+// sample is one request that its server answers at once.
+type sample struct {
 	at   time.Time
 	took time.Duration
 }
 
 // pulses measures, all through a scene, how long requests take that cost their server nothing.
 type pulses struct {
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	mu     sync.Mutex
-	beats  []beat
-	errs   []error
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	samples []sample
+	errs    []error
 }
 
 // pulsePeriod is the time between two pulses at one gateway.
@@ -60,7 +59,7 @@ func (p *pulses) run(ctx context.Context, url string) {
 			took, err := pulse(context.WithoutCancel(ctx), url, true)
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.beats = append(p.beats, beat{at, took})
+			p.samples = append(p.samples, sample{at, took})
 			if err != nil {
 				p.errs = append(p.errs, err)
 			}
@@ -72,15 +71,15 @@ func (p *pulses) run(ctx context.Context, url string) {
 func (p *pulses) stop() (n int, errs []error) {
 	p.cancel()
 	p.wg.Wait()
-	return len(p.beats), p.errs
+	return len(p.samples), p.errs
 }
 
 // p99 returns the 99th percentile of the pulses that began within a time.
 func (p *pulses) p99(from, to time.Time) float64 {
 	var took []time.Duration
-	for _, b := range p.beats {
-		if !b.at.Before(from) && b.at.Before(to) {
-			took = append(took, b.took)
+	for _, x := range p.samples {
+		if !x.at.Before(from) && x.at.Before(to) {
+			took = append(took, x.took)
 		}
 	}
 	if len(took) == 0 {
@@ -90,29 +89,11 @@ func (p *pulses) p99(from, to time.Time) float64 {
 	return float64(loadgen.Quantile(took, 0.99)) / float64(time.Millisecond)
 }
 
-var pulseClient = http.Client{
-	Timeout:   time.Minute,
-	Transport: &http.Transport{MaxIdleConnsPerHost: 64},
-}
-
-// pulse sends one request and returns how long its answer took. keep uses a connection again; without it the request may
-// come to any worker.
+// pulse sends one request and returns how long its answer took.
 func pulse(ctx context.Context, url string, keep bool) (time.Duration, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
-	if err != nil {
-		return 0, err
-	}
-	req.Close = !keep
-	start := time.Now()
-	resp, err := pulseClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	took := time.Since(start)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s", resp.Status)
+	status, took, err := get(ctx, url, keep, "")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%d", status)
 	}
 	return took, err
 }

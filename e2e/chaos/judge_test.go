@@ -4,28 +4,34 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 // outageOf is an outage that adds the given times, in ms, to a p99 of 2 ms.
 func outageOf(first, later float64) result {
-	return result{Outage: true, BaseP99MS: 2, FirstP99MS: 2 + first, LaterP99MS: 2 + later, AddedFirstMS: first, AddedLaterMS: later}
+	return result{redisResult: &redisResult{
+		Outage: true, BaseP99MS: 2, FirstP99MS: 2 + first, LaterP99MS: 2 + later, AddedFirstMS: first, AddedLaterMS: later,
+	}}
 }
+
+func at(lo, median, hi float64) bench.Spread { return bench.Spread{Median: median, Min: lo, Max: hi} }
 
 func TestJudge(t *testing.T) {
 	unmeasured := outageOf(500, -2) // over before its second second
-	trouble := outageOf(500, 500)
+	trouble, shippedOnly := outageOf(500, 500), result{}
 	trouble.Outage = false
 	for name, c := range map[string]struct {
 		scenes []result
 		want   judgement
 	}{
-		"on target":        {[]result{outageOf(25, 1)}, judgement{1, spread{25, 25}, spread{1, 1}, true}},
-		"first is slow":    {[]result{outageOf(25.1, 0)}, judgement{1, spread{25.1, 25.1}, spread{0, 0}, false}},
-		"later is slow":    {[]result{outageOf(1, 1.1)}, judgement{1, spread{1, 1}, spread{1.1, 1.1}, false}},
-		"median of three":  {[]result{outageOf(90, 0.5), outageOf(20, -1), outageOf(3, 40)}, judgement{3, spread{20, 90}, spread{0.5, 40}, true}},
-		"median of two":    {[]result{outageOf(30, 3), outageOf(10, 1)}, judgement{2, spread{20, 30}, spread{2, 3}, false}},
-		"others left out":  {[]result{trouble, outageOf(4, 0), unmeasured}, judgement{1, spread{4, 4}, spread{0, 0}, true}},
-		"faster than calm": {[]result{outageOf(-1, -1)}, judgement{1, spread{-1, -1}, spread{-1, -1}, true}},
+		"on target":        {[]result{outageOf(25, 1)}, judgement{1, at(25, 25, 25), at(1, 1, 1), true}},
+		"first is slow":    {[]result{outageOf(25.1, 0)}, judgement{1, at(25.1, 25.1, 25.1), at(0, 0, 0), false}},
+		"later is slow":    {[]result{outageOf(1, 1.1)}, judgement{1, at(1, 1, 1), at(1.1, 1.1, 1.1), false}},
+		"median of three":  {[]result{outageOf(90, 0.5), outageOf(20, -1), outageOf(3, 40)}, judgement{3, at(3, 20, 90), at(-1, 0.5, 40), true}},
+		"median of two":    {[]result{outageOf(30, 3), outageOf(10, 1)}, judgement{2, at(10, 20, 30), at(1, 2, 3), false}},
+		"others left out":  {[]result{trouble, outageOf(4, 0), unmeasured}, judgement{1, at(4, 4, 4), at(0, 0, 0), true}},
+		"faster than calm": {[]result{outageOf(-1, -1)}, judgement{1, at(-1, -1, -1), at(-1, -1, -1), true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judge(c.scenes)
@@ -37,7 +43,7 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	if got := judge([]result{trouble, unmeasured}); got != nil {
+	if got := judge([]result{trouble, unmeasured, shippedOnly}); got != nil {
 		t.Errorf("no outage was measured, but judged: %+v", got)
 	}
 }

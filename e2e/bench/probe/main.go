@@ -1,18 +1,23 @@
-// Command readbody is the smallest useful Proxy-Wasm plugin in Go: it holds the request, reads its whole body once, and lets
-// it go. It does nothing with what it read. The overhead benchmark takes it as the floor for any plugin that has to know the
-// prompt.
+// Command probe is the smallest useful Proxy-Wasm plugin in Go: it holds the request, reads its whole body once, and lets it
+// continue. It does nothing with what it read. For the overhead benchmark it is readbody, the floor for any plugin that has
+// to know the prompt.
 //
-// With one of these words as its configuration it does a part of what Warmgate's prefix_cache does with a body, and nothing else,
-// so that what each part costs inside a gateway can be told: "scan" checks the JSON and finds the prompt, "chain" does so and cuts
-// the prompt into blocks, "hash" only hashes as many bytes as the body has.
+// With one of these words as its configuration it does a part of what Warmgate does, and nothing else, so that the cost of
+// each part inside a gateway can be measured: "scan" checks the JSON of a body and finds the prompt, "chain" also cuts the
+// prompt into blocks, "hash" only hashes as many bytes as the body has. "parse", a line break and a page of metrics have it
+// read the page again and again when it starts, and log how long that took.
 package main
 
 import (
+	"bytes"
+	"time"
+
 	"github.com/dchest/siphash"
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/types"
 
 	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/metrics"
 )
 
 func main() {}
@@ -31,11 +36,14 @@ type plugin struct {
 // blockBytes is the default of prefix.block_bytes.
 const blockBytes = 512
 
-// OnPluginStart learns which part of the work to do.
+// OnPluginStart reads which part of the work to do.
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	word, err := proxywasm.GetPluginConfiguration()
 	if err != nil {
-		proxywasm.LogErrorf("readbody: %v", err)
+		proxywasm.LogErrorf("probe: %v", err)
+	}
+	if page, ok := bytes.CutPrefix(word, []byte("parse\n")); ok {
+		return parse(page)
 	}
 	var secret [16]byte
 	switch string(word) {
@@ -87,8 +95,35 @@ func (s *stream) OnHttpRequestBody(size int, endOfStream bool) types.Action {
 	}
 	body, err := proxywasm.GetHttpRequestBody(0, size)
 	if err != nil {
-		proxywasm.LogErrorf("readbody: %v", err)
+		proxywasm.LogErrorf("probe: %v", err)
 	}
 	s.done += s.plugin.work(body)
 	return types.ActionContinue
+}
+
+const (
+	batches    = 40      // measured one by one: the gateway compiles what is run often once more while it runs
+	batchBytes = 1 << 20 // of each, about
+)
+
+// parse reads a page of metrics as Warmgate reads those of engines, and logs the time that each batch took.
+func parse(page []byte) types.OnPluginStartStatus {
+	parser, err := metrics.New(metrics.AnyEngine)
+	if err != nil || len(page) == 0 {
+		proxywasm.LogErrorf("probe: %d bytes to parse: %v", len(page), err)
+		return types.OnPluginStartStatusFailed
+	}
+	var load metrics.Snapshot // what came of it, so that it cannot be optimised away
+	times := batchBytes/len(page) + 1
+	for range batches {
+		from := time.Now()
+		for range times {
+			parser.Parse(page, &load)
+		}
+		proxywasm.LogWarnf("probe: %d bytes in %d ns", times*len(page), time.Since(from).Nanoseconds())
+	}
+	if load.Engine == metrics.AnyEngine {
+		proxywasm.LogError("probe: the page is of no known engine")
+	}
+	return types.OnPluginStartStatusOK
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-var scenes = append(plain(), []scene{
-	{name: "herd", play: herd},
-	{name: "clients leave", play: clientsLeave},
-	{name: "gateway killed", play: gatewayKilled},
-	{name: "everything at random", play: nemesis},
-	{name: "cluster", play: cluster, clustered: true},
+var redisScenes = append(faultScenes(), []scene{
+	{name: "herd", play: redisHerd, at: single},
+	{name: "clients leave", play: leaveSlowRedis, at: single},
+	{name: "gateway killed", play: gatewayKilled, at: single},
+	{name: "everything at random", play: redisNemesis, at: single},
+	{name: "cluster", play: cluster, at: clustered},
 }...)
 
-func plain() []scene {
+func faultScenes() []scene {
 	var out []scene
 	for _, f := range faults {
 		out = append(out, f.scene())
@@ -30,13 +30,19 @@ func plain() []scene {
 	return out
 }
 
-// herd lets many clients arrive at the same moment, half of them at each gateway, and stay. Then all leave at once. With one
+// traffic plays requests through every gateway during something.
+func (a *act) traffic(during func() error, request func(*rand.Rand, int) loadgen.Request) error {
+	_, err := a.play(a.rate, 0, time.Minute, during, request, none)
+	return err
+}
+
+// redisHerd lets many clients arrive at the same moment, half of them at each gateway, and stay. Then all leave at once. With one
 // view of the load, no server may get more than one request above another.
-func herd(a *act) error {
+func redisHerd(a *act) error {
 	if err := a.push(patient); err != nil {
 		return err
 	}
-	return errors.Join(a.arrive(), a.push(config))
+	return errors.Join(a.comeAndGo(), a.push(redisConfig))
 }
 
 // push gives every gateway a configuration.
@@ -49,19 +55,17 @@ func (a *act) push(text string) error {
 	return a.site.AwaitReady(a.ctx)
 }
 
-// arrive lets the herd come and go.
-func (a *act) arrive() error {
+// aMinute is as many tokens as an answer of a minute has: clients of a crowd stay until they leave.
+const aMinute = 600
+
+// comeAndGo lets the herd come and go.
+func (a *act) comeAndGo() error {
 	base := a.streams.Open()
-	const tokens = 600 // a minute: they stay until they leave
-	body, err := loadgen.ChatBody("sim", "all at once", tokens, true)
-	if err != nil {
-		return err
-	}
 	var addrs []string
 	for _, g := range a.site.Gateways {
 		addrs = append(addrs, g.Addr())
 	}
-	crowd, err := loadgen.Arrive(addrs, a.settings.herd, loadgen.PostRequest("herd", "/v1/chat/completions", body))
+	crowd, err := arrive(a.settings.herd, aMinute, addrs...)
 	if err != nil {
 		return err
 	}
@@ -72,7 +76,7 @@ func (a *act) arrive() error {
 	for _, c := range base {
 		want += c.All
 	}
-	if err := a.awaitCount("the herd does not arrive", func() (bool, error) {
+	if err := a.await("the herd does not arrive", func() (bool, error) {
 		snap, err := a.site.Snapshot(a.ctx)
 		return err == nil && snap.Totals().Server == want && snap.Disagreement() == nil, err
 	}); err != nil {
@@ -82,16 +86,11 @@ func (a *act) arrive() error {
 	if err != nil {
 		return err
 	}
-	least, most := snap.Spread()
-	a.result.Figures["min_inflight"], a.result.Figures["max_inflight"] = float64(least), float64(most)
-	if most-least > 1 {
-		return fmt.Errorf("%d on one server, %d on another: more than 1 apart", most, least)
-	}
-	return nil
+	return a.spread(snap, 1)
 }
 
-// leaver is a request whose client leaves early, often while its reservation is on the way, or stays.
-func leaver(r *rand.Rand, id int) loadgen.Request {
+// hastyLeaver is a request whose client leaves early, often while its reservation is on the way, or stays.
+func hastyLeaver(r *rand.Rand, id int) loadgen.Request {
 	q := audit.Short(r, id)
 	q.MaxTokens = 1 + r.IntN(3)
 	switch r.IntN(4) {
@@ -103,22 +102,20 @@ func leaver(r *rand.Rand, id int) loadgen.Request {
 	return q
 }
 
-// clientsLeave has clients leave while Redis takes nearly as long as it may.
-func clientsLeave(a *act) error {
+// leaveSlowRedis has clients leave while Redis takes nearly as long as it may.
+func leaveSlowRedis(a *act) error {
 	return a.traffic(func() error {
-		for _, w := range a.place.ways {
-			if err := w.Set(faultproxy.Delay(8*time.Millisecond, 6*time.Millisecond)); err != nil {
-				return err
-			}
+		if err := ways(faultproxy.Delay(8*time.Millisecond, 6*time.Millisecond))(a); err != nil {
+			return err
 		}
 		a.sleep(a.span)
 		return pass(a)
-	}, leaver)
+	}, hastyLeaver)
 }
 
 // gatewayKilled ends the second gateway with many requests in flight. The first must know of it as soon as the leases are
-// over: 5 s and the second until a beat. Meanwhile it goes on choosing in Redis: the return of many leases keeps
-// nobody waiting.
+// over: 5 s and the second until a heartbeat. Until then it still chooses in Redis: the return of many leases delays no
+// request.
 func gatewayKilled(a *act) error {
 	g := a.site.Gateways[1]
 	crowd, err := a.crowdAt(g.Addr())
@@ -127,26 +124,22 @@ func gatewayKilled(a *act) error {
 	}
 	defer crowd.Leave() // until then it is in use: the connections of one that nobody uses would be closed
 	lost := a.crowd
-	for id := range a.settings.streams { // the streams go through the gateways in turn
-		if id%gateways == 1 {
-			a.mayLose++
-		}
-	}
+	a.mayCut = a.settings.streams / 2 // the streams are opened through the two gateways in turn
 	at := time.Now()
-	a.result.Lost += lost
+	a.result.Excused += lost
 	a.result.Requests += lost
 	if err := a.unharmed(func() error {
 		if err := syscall.Kill(g.PID(), syscall.SIGKILL); err != nil {
 			return err
 		}
-		return a.awaitCount("the leases of the dead gateway do not come back", func() (bool, error) {
+		return a.await("the leases of the dead gateway do not come back", func() (bool, error) {
 			_, leases, err := a.place.counts()
 			return sum(leases) < int64(a.streams.Len()+lost/2), err
 		})
 	}); err != nil {
 		return err
 	}
-	if err := a.awaitCount("the leases of the dead gateway are not all back", func() (bool, error) {
+	if err := a.await("the leases of the dead gateway are not all back", func() (bool, error) {
 		totals, leases, err := a.place.counts()
 		return sum(totals) == int64(a.streams.Len()) && sum(leases) == int64(a.streams.Len()), err
 	}); err != nil {
@@ -160,7 +153,7 @@ func gatewayKilled(a *act) error {
 	return a.site.AwaitReady(a.ctx)
 }
 
-// unharmed plays requests through the first gateway meanwhile. They must not be thrown off Redis: single ones may find it too
+// unharmed plays requests through the first gateway during something. They must not be thrown off Redis: single ones may find it too
 // slow on a busy machine, which the result has among the fallbacks.
 func (a *act) unharmed(during func() error) error {
 	before, err := fallbacksOf(a.ctx, a.site.Gateways[0])
@@ -169,12 +162,12 @@ func (a *act) unharmed(during func() error) error {
 	}
 	client := a.site.ClientOf(0, time.Minute)
 	defer client.Close()
-	t := audit.NewTraffic(client, a.rate/gateways, a.rand.Uint64(), audit.Short)
+	t := audit.NewTraffic(client, a.rate/2, a.rand.Uint64(), audit.Short)
 	t.Start(a.ctx)
 	err = during()
 	t.Pause()
 	after, counted := fallbacksOf(a.ctx, a.site.Gateways[0])
-	if err = errors.Join(err, counted, a.count(t.Tally())); err != nil {
+	if err = errors.Join(err, counted, a.count(t.Tally(), none)); err != nil {
 		return err
 	}
 	fell := minus(after, before)
@@ -187,16 +180,12 @@ func (a *act) unharmed(during func() error) error {
 
 // crowdAt opens many streams at one gateway.
 func (a *act) crowdAt(addr string) (*loadgen.Crowd, error) {
-	body, err := loadgen.ChatBody("sim", "in a crowd", 600, true)
-	if err != nil {
-		return nil, err
-	}
-	crowd, err := loadgen.Arrive([]string{addr}, a.crowd, loadgen.PostRequest("crowd", "/v1/chat/completions", body))
+	crowd, err := arrive(a.crowd, aMinute, addr)
 	if err != nil {
 		return nil, err
 	}
 	want := int64(a.crowd + a.streams.Len())
-	return crowd, a.awaitCount("the crowd is not counted", func() (bool, error) {
+	return crowd, a.await("the crowd is not counted", func() (bool, error) {
 		totals, _, err := a.place.counts()
 		return sum(totals) == want, err
 	})
