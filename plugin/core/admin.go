@@ -87,13 +87,13 @@ func (a *adminPoller) received(now time.Duration, body []byte, status string) (p
 	case "200":
 	case timedOut:
 		a.extend(now)
-		return "the admin interface did not answer in " + strconv.Itoa(AdminTimeoutMillis) + " ms when asked for endpoints"
+		return "the admin interface did not answer in " + strconv.Itoa(AdminTimeoutMillis) + " ms: endpoints are not updated"
 	default:
-		return "the admin interface answered " + strconv.Quote(status) + " when asked for endpoints"
+		return "the admin interface answered " + strconv.Quote(status) + ": endpoints are not updated"
 	}
 	// A fleet without endpoints is a valid answer; a page without a single statistic is none.
 	if !bytes.Contains(body, []byte("::")) {
-		return "the admin interface answered without any cluster"
+		return "the admin interface answered without any cluster: endpoints are not updated"
 	}
 	digest := discovery.AppendDigest(nil, discovery.ParseClusters(body))
 	if string(digest) != string(a.last) {

@@ -162,8 +162,8 @@ func TestEjectionsOfSeveralClusters(t *testing.T) {
 	now := 10 * time.Hour
 	all := ejections{
 		"a":   {now, []byte("of a")},
-		"b":   {now - recordAge, []byte("of b")},
-		"old": {now - recordAge - 1, []byte("of old")},
+		"b":   {now - maxEjectionAge, []byte("of b")},
+		"old": {now - maxEjectionAge - 1, []byte("of old")},
 		"end": {now, nil},
 		"":    {now, []byte("of the one without a name")},
 	}
@@ -189,7 +189,7 @@ func TestEjectionsAtTheSameMoment(t *testing.T) {
 		if key == keyEjections && !second { // the other worker reads and writes between our read and our write
 			second = true
 			d.ejects(1, d.Addr(2))
-			d.workers[1].vm.exchangeEjections(d.now)
+			d.workers[1].vm.clusters.exchangeEjections(d.now, d.kv)
 		}
 		return nil
 	}

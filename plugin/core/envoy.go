@@ -111,7 +111,7 @@ func (e *Envoy) fetch(source *config.EnvoySource) {
 	if err != nil {
 		now := a.requestedAt
 		a.busy, a.requestedAt = false, 0 // at the next tick again: the gateway may be starting
-		e.complain(now, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
+		e.complain(now, "the admin cluster "+source.AdminCluster+" cannot be reached: "+err.Error())
 	}
 }
 

@@ -39,12 +39,6 @@ type work struct {
 	sampled bool // its answer is read for its usage
 }
 
-// bodyProgress is how much of a body had come, and when that was first seen.
-type bodyProgress struct {
-	at       time.Duration
-	received int
-}
-
 // estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
 // per token, and those it may generate. Together they are no more than the configured maximum.
 //
@@ -71,7 +65,7 @@ func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens 
 func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 	w := &s.work
 	w.model.cluster, w.model.guess, w.open = s.scope, guessOf(s.cfg), !ended
-	w.typical = s.plugin.vm.models.typical(w.model)
+	w.typical = s.plugin.vm.prompts.models.typical(w.model)
 	w.sampled = s.cluster.readsNextAnswer()
 	s.cluster.requests++
 	if p := s.chain; p != nil {
@@ -84,33 +78,21 @@ func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 // assumeTypical weighs a request of which nothing is read, for other configurations of its cluster that count tokens: as a
 // typical one.
 func (s *Stream) assumeTypical(r *lb.Request) {
-	typical := s.plugin.vm.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
+	typical := s.plugin.vm.prompts.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
 	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
 }
 
 // trackBody notes that a lease was granted before the end of the body, for what was read of it.
 func (s *Stream) trackBody() {
 	if s.work.open && s.work.seen > 0 {
-		s.plugin.vm.partial[s] = bodyProgress{s.plugin.vm.now(), s.received}
-	}
-}
-
-// releaseStalled amends the leases of requests whose bodies have stalled.
-func (v *VM) releaseStalled(now time.Duration) {
-	for s, p := range v.partial {
-		switch {
-		case s.received != p.received:
-			v.partial[s] = bodyProgress{now, s.received}
-		case now-p.at >= stallTime:
-			v.runAs(s, "a stalled request", s.stalled, s.recovered)
-		}
+		s.plugin.vm.bodies.partial[s] = bodyProgress{s.plugin.vm.now(), s.received}
 	}
 }
 
 // stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
 // not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
 func (s *Stream) stalled() {
-	delete(s.plugin.vm.partial, s)
+	delete(s.plugin.vm.bodies.partial, s)
 	if s.phase != phaseLeased || s.firstBytes && s.streams {
 		return
 	}
@@ -122,7 +104,7 @@ func (s *Stream) stalled() {
 // amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come from
 // now on, if that is much more or less. A prefill that is done does not count any more.
 func (s *Stream) amendWork() {
-	delete(s.plugin.vm.partial, s)
+	delete(s.plugin.vm.bodies.partial, s)
 	w := &s.work
 	if !w.open || s.phase != phaseLeased || s.firstBytes && s.streams {
 		return

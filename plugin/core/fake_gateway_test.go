@@ -137,11 +137,11 @@ func (w *fakeWorker) start(raw string) {
 		return
 	}
 	if w.current != nil {
-		w.vm.retire(w.current)
+		w.vm.configs.remove(w.current)
 	}
 	w.current = configured
 	w.current.context = w.id
-	w.vm.setTick(w.current, w.process.now, tickPeriod)
+	w.vm.ticks.set(w.current, w.process.now, tickPeriod)
 }
 
 // lose takes a worker's VM away without a word to it.

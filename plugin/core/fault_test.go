@@ -42,10 +42,10 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.store.LeaseCount(); n != 0 || len(w.vm.waiting) != 0 || len(w.vm.partial) != 0 {
-			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.waiting), len(w.vm.partial))
+		if n := w.vm.stores.local.LeaseCount(); n != 0 || len(w.vm.bodies.waiting) != 0 || len(w.vm.bodies.partial) != 0 {
+			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.waiting), len(w.vm.bodies.partial))
 		}
-		for _, sh := range w.vm.redis {
+		for _, sh := range w.vm.stores.redis {
 			if sh.inflight != 0 {
 				d.t.Errorf("worker %d counts %d requests to %s", i, sh.inflight, sh.name)
 			}
@@ -54,8 +54,8 @@ func (d *fakeDriver) drained() {
 			if cl.inflight != 0 {
 				d.t.Errorf("worker %d counts %d requests to %s", i, cl.inflight, name)
 			}
-			if len(cl.answering) != 0 || len(cl.streams) != 0 {
-				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering, len(cl.streams))
+			if len(cl.answering) != 0 || len(cl.metrics.streams) != 0 {
+				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering, len(cl.metrics.streams))
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 const (
@@ -37,8 +36,6 @@ type guess struct {
 	bytesPerToken float64
 	tokens        int // of an answer, and of a prompt that has not come yet; at least 1, so that it can be multiplied
 }
-
-func guessOf(c *config.Config) guess { return guess{c.BytesPerToken, max(1, c.OutputTokens)} }
 
 // wider returns what the key is a part of: the model for all tenants, all models of the cluster.
 func (k modelKey) wider() (modelKey, bool) {

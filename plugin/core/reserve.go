@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -29,10 +28,9 @@ const timedEvery = 16
 // reserve asks the store for an endpoint.
 func (s *Stream) reserve() Action {
 	v := s.plugin.vm
-	s.store, s.redis = v.storeOf(s.cfg)
+	s.store, s.redis = v.stores.of(s.cfg)
 	now := s.now()
-	v.lastID++
-	s.id = v.lastID
+	s.id = v.stores.nextID()
 	if s.id%timedEvery == 1 {
 		s.reservation.startedAt = v.gw.Now()
 	}
@@ -45,7 +43,7 @@ func (s *Stream) reserve() Action {
 	if s.reservation.inCallback = false; s.reservation.done {
 		return s.finishReservation()
 	}
-	v.wakeAt(now, now+s.cfg.ReserveTimeout)
+	v.ticks.wakeAt(now, now+s.cfg.ReserveTimeout)
 	return Stop
 }
 
@@ -64,7 +62,7 @@ func (s *Stream) granted(g lb.Grant, err error) {
 	if s.reservation.inCallback || s.phase != phaseReserving {
 		return // it goes on in reserve, or has ended and its lease is released
 	}
-	s.plugin.vm.runAs(s, "the answer to a reservation", func() {
+	s.plugin.vm.runAs(s.context, "the answer to a reservation", func() {
 		if s.finishReservation() == Proceed {
 			s.Resume()
 		}
@@ -157,7 +155,7 @@ func (s *Stream) release() {
 func (s *Stream) closeLease() {
 	s.phase = phasePassed
 	s.trackResponse(false)
-	delete(s.plugin.vm.partial, s)
+	delete(s.plugin.vm.bodies.partial, s)
 	s.cluster.inflight--
 	if s.redis != nil {
 		s.redis.inflight--
@@ -179,19 +177,4 @@ func others(p *lb.Plan, chosen int) []string {
 		}
 	}
 	return out
-}
-
-// shed answers a request for which every endpoint is at its cap.
-func (s *Stream) shed() Action {
-	if s.cfg.Shadow {
-		return s.pass(lb.ReasonShadow)
-	}
-	s.decided(lb.ReasonAtCapacity)
-	headers := [][2]string{{"content-type", "application/json"}}
-	if after := s.cfg.Overload.RetryAfter; after > 0 {
-		headers = append(headers, [2]string{"retry-after", strconv.Itoa(int((after + time.Second - 1) / time.Second))})
-	}
-	s.Reply(s.cfg.Overload.Status, headers,
-		`{"error":{"message":"every model server is at its limit, try again later","type":"overloaded_error","code":"at_capacity"}}`)
-	return Hold
 }

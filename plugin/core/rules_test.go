@@ -23,7 +23,7 @@ func TestEnginesOfAllListsAreScraped(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	p.view = &lb.View{}
 	v := p.main.vm
-	v.kind = config.Envoy
+	v.env.kind = config.Envoy
 	in, ok := v.configure("two lists", []byte(twoLists), config.Envoy)
 	if !ok || in.set == nil {
 		t.Fatalf("refused: %v", p.log)
@@ -35,12 +35,12 @@ func TestEnginesOfAllListsAreScraped(t *testing.T) {
 	for rule := range 2 {
 		v.need(t, fakeCluster, rule)
 	}
-	v.announceDemand(p.now)
+	v.scraping.demand.announce(p.now)
 	for range 3 {
 		p.now += scrapeEvery
-		v.scrapeDue(p.now)
-		v.publishSamples(p.now)
-		v.refreshSamples(p.now)
+		v.scraping.scrapeDue(p.now)
+		v.scraping.publishSamples(p.now)
+		v.scraping.refreshSamples(p.now)
 	}
 	var told []string
 	for addr := range p.published() {
@@ -64,7 +64,7 @@ func TestPoliciesOfManyRules(t *testing.T) {
 	made := map[lb.Policy]bool{}
 	for range 3 {
 		for _, c := range v.Newest().set.All() {
-			_, p, err := v.cluster(fakeCluster, c)
+			_, p, err := v.clusters.get(v.now(), fakeCluster, c)
 			if err != nil {
 				t.Fatal(err)
 			}

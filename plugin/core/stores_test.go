@@ -88,10 +88,10 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	d.advance(time.Second)
 	d.drained()
 	log := strings.Join(d.log, "\n")
-	if n := strings.Count(log, "is of no use (unreachable)"); n != 2 { // once for each worker
+	if n := strings.Count(log, "unavailable (unreachable)"); n != 2 { // once for each worker
 		t.Errorf("the log says %d times that Redis fails, want twice:\n%s", n, log)
 	}
-	if n := strings.Count(log, "answers again"); n != 2 {
+	if n := strings.Count(log, "available again"); n != 2 {
 		t.Errorf("the log says %d times that Redis answers again, want twice:\n%s", n, log)
 	}
 	if strings.Contains(log, "secret") {
@@ -106,7 +106,7 @@ func TestRedisFailuresAreLoggedNowAndThen(t *testing.T) {
 		d.serve(0, 200)
 		d.advance(time.Second)
 	}
-	if n := strings.Count(strings.Join(d.log, "\n"), "is of no use"); n < 2 || n > 3 {
+	if n := strings.Count(strings.Join(d.log, "\n"), "using local counts"); n < 2 || n > 3 {
 		t.Errorf("mentioned %d times in a minute: %q", n, d.log)
 	}
 	if got := d.metrics.decisions(); got["chosen"] != 61 {
@@ -122,10 +122,10 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	v := d.workers[0].vm
 	only := func() *redisStore {
 		t.Helper()
-		if len(v.redis) != 1 {
-			t.Fatalf("%d stores", len(v.redis))
+		if len(v.stores.redis) != 1 {
+			t.Fatalf("%d stores", len(v.stores.redis))
 		}
-		for _, sh := range v.redis {
+		for _, sh := range v.stores.redis {
 			return sh
 		}
 		return nil
@@ -143,8 +143,8 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	}
 	d.client(0, streamtest.Request{}).Finish()
 	d.advance(3 * time.Second)
-	if len(v.redis) != 2 {
-		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.redis))
+	if len(v.stores.redis) != 2 {
+		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.stores.redis))
 	}
 	kept := first.link.(*fakeLink).kept
 	old.Finish()
@@ -159,8 +159,8 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * time.Second)
-	if len(v.redis) != 0 {
-		t.Errorf("%d stores that no configuration names", len(v.redis))
+	if len(v.stores.redis) != 0 {
+		t.Errorf("%d stores that no configuration names", len(v.stores.redis))
 	}
 	d.drained()
 }
@@ -178,13 +178,13 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	d.redis.fate = redisRefuses
 	old.Finish()
 	d.advance(time.Second)
-	if len(v.redis) != 2 {
-		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.redis))
+	if len(v.stores.redis) != 2 {
+		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.stores.redis))
 	}
 	d.redis.fate = redisAnswers
 	d.advance(3 * time.Second) // a beat says what there is, the next that it is gone
-	if len(v.redis) != 1 {
-		t.Errorf("%d stores, want 1", len(v.redis))
+	if len(v.stores.redis) != 1 {
+		t.Errorf("%d stores, want 1", len(v.stores.redis))
 	}
 	for addr, load := range d.redis.loads() {
 		if load.Requests != 0 {
@@ -198,8 +198,8 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	d.redis.fate = redisRefuses
 	last.Finish()
 	d.advance(leaseTTL + 2*time.Second)
-	if len(v.redis) != 0 {
-		t.Errorf("%d stores after the time in which Redis returns their leases by itself", len(v.redis))
+	if len(v.stores.redis) != 0 {
+		t.Errorf("%d stores after the time in which Redis returns their leases by itself", len(v.stores.redis))
 	}
 	d.redis.fate = redisAnswers
 }
@@ -260,10 +260,10 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	}
 	idle, busy, stuck := take(7), take(8), take(9)
 	busy.calls, stuck.calls = 2, 1
-	if !v.done(idle) || v.done(busy) || v.done(stuck) {
+	if !idle.done() || busy.done() || stuck.done() {
 		t.Error("the gateway is told to wait for one without calls, or not for those with some")
 	}
-	if len(v.inForce) != 0 {
+	if len(v.configs.inForce) != 0 {
 		t.Error("configurations that are done are in force still")
 	}
 	busy.handleAnswer(func() {})
@@ -295,9 +295,9 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 func TestFallbackCauses(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	v := d.workers[0].vm
-	for _, sh := range v.redis {
-		v.countFallback(sh, lb.ErrRemoteDown)
-		v.countFallback(sh, redisclient.ErrTimeout)
+	for _, sh := range v.stores.redis {
+		v.stores.countFallback(sh, lb.ErrRemoteDown)
+		v.stores.countFallback(sh, redisclient.ErrTimeout)
 	}
 	for _, cause := range []string{"breaker_open", "timeout"} {
 		if d.metrics.values[statFallbacks+";cause="+cause] != 1 {

@@ -122,7 +122,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 	}
 	s.phase = phaseHeld
 	s.HoldBody(s.cfg.MaxInspectBytes)
-	s.plugin.vm.waiting[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
+	s.plugin.vm.bodies.waiting[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
 	return Hold
 }
 
@@ -199,7 +199,7 @@ func (s *Stream) requestTrailers() Action {
 
 // inspect decides with what is there of the body: size bytes.
 func (s *Stream) inspect(size int, end bool) Action {
-	delete(s.plugin.vm.waiting, s)
+	delete(s.plugin.vm.bodies.waiting, s)
 	most := min(size, s.cfg.MaxInspectBytes)
 	body := s.RequestBody(most)
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than it says is not broken.
@@ -242,7 +242,7 @@ func (s *Stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, 
 // Once a part of the body is held, only a callback for the next part may let the request go: Envoy, resumed from
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
 func (s *Stream) bodyTimeout() {
-	delete(s.plugin.vm.waiting, s)
+	delete(s.plugin.vm.bodies.waiting, s)
 	if s.phase != phaseHeld {
 		return
 	}
@@ -268,7 +268,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 		return s.pass(lb.ReasonSubset)
 	}
 	var err error
-	switch s.cluster, s.policy, err = v.cluster(s.scope, s.cfg); {
+	switch s.cluster, s.policy, err = v.clusters.get(now, s.scope, s.cfg); {
 	case errors.Is(err, errClusters):
 		return s.pass(lb.ReasonStoreError)
 	case err != nil:
@@ -345,8 +345,8 @@ func (s *Stream) count(reason lb.Reason) {
 	s.plugin.vm.stats.decided(policy, reason)
 }
 
-// lateRecovered ends a deadline that panicked. There is no callback of the request to let it go on.
-func (s *Stream) lateRecovered() {
+// bodyTimeoutRecovered ends a deadline that panicked. There is no callback of the request to let it go on.
+func (s *Stream) bodyTimeoutRecovered() {
 	if !s.began {
 		defer s.Resume()
 	}
@@ -355,7 +355,7 @@ func (s *Stream) lateRecovered() {
 
 // recovered ends a callback that panicked: what was counted is given back and the request goes on natively.
 func (s *Stream) recovered() {
-	delete(s.plugin.vm.waiting, s)
+	delete(s.plugin.vm.bodies.waiting, s)
 	s.release()
 	if !s.settled {
 		s.pass(lb.ReasonPanic)

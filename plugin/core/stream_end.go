@@ -27,16 +27,7 @@ func (s *Stream) responseHeaders(end bool) {
 		}
 	}
 	s.readReport()
-	if s.settled && s.cfg != nil && s.cfg.DebugHeaders {
-		s.SetResponseHeader("x-warmgate-reason", s.reason.String())
-		if s.chosen != "" {
-			s.SetResponseHeader("x-warmgate-host", s.chosen)
-			s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.load, 10))
-			if p := s.chain; p != nil && len(p.blocks) > 0 {
-				s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(p.cached, 'f', 2, 64))
-			}
-		}
-	}
+	s.setDebugHeaders()
 	if s.phase == phaseHeld { // answered by the gateway, and never decided
 		s.abandonBody()
 	}
@@ -106,7 +97,7 @@ func (s *Stream) responseBody(size int, end bool) {
 // sent upstream.
 func (s *Stream) done() {
 	v := s.plugin.vm
-	delete(v.waiting, s)
+	delete(v.bodies.waiting, s)
 	s.requestGone()
 	if s.phase == phaseHeld {
 		s.abandonBody()
@@ -151,7 +142,7 @@ func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
 
 // abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it was there.
 func (s *Stream) abandonBody() {
-	delete(s.plugin.vm.waiting, s)
+	delete(s.plugin.vm.bodies.waiting, s)
 	s.phase = phasePassed
 	s.decided(lb.ReasonBodyLate)
 }

@@ -19,7 +19,7 @@ const (
 	// subsetsRefused is when the page is asked for again where the way to the admin interface refuses it.
 	subsetsRefused = time.Minute
 	// assumed is what follows when the page is not there.
-	assumed = ": clusters are taken to have no subsets, unless it has shown them before"
+	assumed = ": clusters are assumed to have no subsets unless it has shown them before"
 )
 
 // subsets are the clusters in which a route may be for a part of the endpoints only, by its metadata_match. What a

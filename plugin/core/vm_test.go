@@ -35,12 +35,12 @@ func TestConfigure(t *testing.T) {
 		t.Error("a bad first configuration counts as valid")
 	}
 	second, ok := v.configure("warmgate", []byte(good), config.Higress)
-	if !ok || second.set == nil || !slices.Equal(v.inForce, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
+	if !ok || second.set == nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a good configuration: %+v, %v", second, ok)
 	}
 	const bad = `{"lb_policy":"x","lb_config":{"password":"my secret"}}`
 	third, ok := p.newVM().configure("warmgate", []byte(bad), config.Higress)
-	if ok || third != nil || !slices.Equal(v.inForce, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
+	if ok || third != nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a bad configuration after a good one: %+v, %v", third, ok)
 	}
 	if other, ok := v.configure("another", []byte("{"), config.Higress); !ok || other.set != nil {
@@ -50,7 +50,7 @@ func TestConfigure(t *testing.T) {
 		t.Errorf("%d configurations counted as refused, want 3", got)
 	}
 	log := strings.Join(p.log, "\n")
-	for _, want := range []string{"the one before stays in force", "left to native balancing", "cleanInterval"} {
+	for _, want := range []string{"the previous one stays in force", "fall back to native balancing", "cleanInterval"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log says nothing of %q:\n%s", want, log)
 		}
@@ -114,7 +114,7 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 	v := p.main.vm
 	source := func() string {
 		p.now += tickPeriod
-		v.tick(&Plugin{vm: v, period: tickPeriod})
+		v.tick(&Plugin{vm: v, ticker: ticker{period: tickPeriod}})
 		if p.source == nil {
 			return ""
 		}
@@ -143,13 +143,13 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 	if got := source(); got != "second" {
 		t.Errorf("the newest does not count: %q", got)
 	}
-	v.retire(second)
-	v.retire(off)
-	v.retire(off)
-	if got := source(); got != "first" || len(v.inForce) != 1 {
-		t.Errorf("the other two are gone: %q, %d in force", got, len(v.inForce))
+	v.configs.remove(second)
+	v.configs.remove(off)
+	v.configs.remove(off)
+	if got := source(); got != "first" || len(v.configs.inForce) != 1 {
+		t.Errorf("the other two are gone: %q, %d in force", got, len(v.configs.inForce))
 	}
-	v.retire(&Plugin{vm: v}) // a refused one was never in force
+	v.configs.remove(&Plugin{vm: v}) // a refused one was never in force
 	if !first.OnDone() {
 		t.Error("the gateway is to wait")
 	}
@@ -185,7 +185,7 @@ func TestTicksThatComeTogether(t *testing.T) {
 	}
 }
 
-func gauges(d *fakeDriver) (names []string) {
+func endpointGauges(d *fakeDriver) (names []string) {
 	for name, kind := range d.metrics.kinds {
 		if kind == "gauge" && strings.HasPrefix(name, statInflight+";") {
 			names = append(names, name)
@@ -199,7 +199,7 @@ func TestGaugesAreBounded(t *testing.T) {
 	d := startFake(t, 1, maxGauges+10, requestsConfig)
 	d.serve(0, 200)
 	d.advance(1100 * time.Millisecond)
-	if n := len(gauges(d)); n != maxGauges {
+	if n := len(endpointGauges(d)); n != maxGauges {
 		t.Errorf("%d gauges for %d endpoints, want %d", n, maxGauges+10, maxGauges)
 	}
 }
@@ -231,7 +231,7 @@ func TestGaugesFollowTheEndpoints(t *testing.T) {
 	if got := d.metrics.values[gone]; got != 0 {
 		t.Errorf("%s is %d when its last request has ended", gone, got)
 	}
-	if n := len(d.workers[0].vm.clusters[fakeCluster].gauges); n > 2 {
+	if n := len(d.workers[0].vm.clusters[fakeCluster].gauged); n > 2 {
 		t.Errorf("%d endpoints are kept in mind, of which one is there", n)
 	}
 }

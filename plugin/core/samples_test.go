@@ -28,9 +28,9 @@ func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *
 	p, vms = demandingVMs(t, n, raw)
 	for _, v := range vms {
 		v.need(t, fakeCluster, 0)
-		v.announceDemand(p.now)
+		v.scraping.demand.announce(p.now)
 	}
-	if j = vms[0].scrapeJobs(p.now)[fakeCluster]; j == nil {
+	if j = vms[0].scraping.jobs(p.now)[fakeCluster]; j == nil {
 		t.Fatal("nobody is asked")
 	}
 	return p, vms, j
@@ -60,7 +60,7 @@ func TestPagesAreChecked(t *testing.T) {
 		counted, log string
 	}{
 		{vllmPage(1), ScrapeOK, true, "ok", ""},
-		{"vllm:num_requests_running 1\n", ScrapeOK, true, "ok", addr + " does not tell"},
+		{"vllm:num_requests_running 1\n", ScrapeOK, true, "ok", addr + " reports no"},
 		{"<html>404</html>", ScrapeOK, false, "unreadable", addr + " answers, but not with metrics of a known engine"},
 		{"", ScrapeOK, false, "unreadable", "not with metrics"},
 		{"process_cpu_seconds_total 1\n", ScrapeOK, false, "unreadable", "not with metrics"},
@@ -73,7 +73,7 @@ func TestPagesAreChecked(t *testing.T) {
 	} {
 		p, vms, j := sampledVMs(t, 1, metricsConfig)
 		before := maps.Clone(p.metrics.values)
-		if ok := vms[0].addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
+		if ok := vms[0].scraping.addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
 			t.Errorf("%s %q is of use: %v", c.result, c.page, ok)
 		}
 		if name := statScrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
@@ -82,7 +82,7 @@ func TestPagesAreChecked(t *testing.T) {
 		if log := strings.Join(p.log, "\n"); !strings.Contains(log, c.log) || c.log == "" && strings.Contains(log, addr) {
 			t.Errorf("%s %q: the log says %q, want %q", c.result, c.page, log, c.log)
 		}
-		vms[0].publishSamples(p.now)
+		vms[0].scraping.publishSamples(p.now)
 		if _, there := p.kv.cells[keySamples+fakeCluster]; there != c.ok {
 			t.Errorf("%s %q is published: %v", c.result, c.page, there)
 		}
@@ -96,9 +96,9 @@ func TestOneBadPageOfMany(t *testing.T) {
 	addrs := []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"}
 	first := p.now
 	for i, addr := range addrs {
-		v.addPage(first, j, addr, []byte(vllmPage(i)), ScrapeOK)
+		v.scraping.addPage(first, j, addr, []byte(vllmPage(i)), ScrapeOK)
 	}
-	v.publishSamples(first)
+	v.scraping.publishSamples(first)
 	for k, bad := range []string{"garbage", "", "\x00\xff\n{", "vllm:num_requests_running nonsense\n"} {
 		now := first + time.Duration(k+1)*time.Second
 		for i, addr := range addrs {
@@ -106,9 +106,9 @@ func TestOneBadPageOfMany(t *testing.T) {
 			if i == 1 {
 				page = bad
 			}
-			v.addPage(now, j, addr, []byte(page), ScrapeOK)
+			v.scraping.addPage(now, j, addr, []byte(page), ScrapeOK)
 		}
-		v.publishSamples(now)
+		v.scraping.publishSamples(now)
 		got := p.published()
 		if r := got[addrs[1]]; r.At != first || r.FreshAt != first || running(r) != 1 {
 			t.Errorf("after %q its reading is %+v, want the one before it", bad, r)
@@ -127,32 +127,32 @@ func TestFaultsAreLoggedOnce(t *testing.T) {
 	lines := func() int { return len(p.log) }
 	before := lines()
 	for range 100 {
-		v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+		v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
 		p.now += time.Second
 	}
 	if got := lines() - before; got != 1 {
 		t.Errorf("a fault that lasts is %d times in the log", got)
 	}
-	v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeUnreachable)
-	v.addPage(p.now, j, "10.0.0.2:8000", nil, ScrapeTimeout)
+	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeUnreachable)
+	v.scraping.addPage(p.now, j, "10.0.0.2:8000", nil, ScrapeTimeout)
 	if got := lines() - before; got != 3 {
 		t.Errorf("%d lines, want one for each engine and fault", got)
 	}
 	p.now += faultEvery
-	v.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
 	if got := lines() - before; got != 4 {
 		t.Errorf("%d lines; a fault that still lasts is told again after %v", got, faultEvery)
 	}
 	before = lines()
 	for i := range 10 * maxFaults {
-		v.logFault(p.now, fakeCluster, fmt.Sprint("fault ", i))
+		v.scraping.logFault(p.now, fakeCluster, fmt.Sprint("fault ", i))
 	}
-	if got := lines() - before; got > maxFaults || len(v.readers.faults) > maxFaults {
-		t.Errorf("%d faults make %d lines, and %d are kept", 10*maxFaults, got, len(v.readers.faults))
+	if got := lines() - before; got > maxFaults || len(v.scraping.faults) > maxFaults {
+		t.Errorf("%d faults make %d lines, and %d are kept", 10*maxFaults, got, len(v.scraping.faults))
 	}
 	p.now += faultEvery
 	before = lines()
-	v.logFault(p.now, fakeCluster, "one more")
+	v.scraping.logFault(p.now, fakeCluster, "one more")
 	if lines() != before+1 {
 		t.Error("once there were many faults, no new one is ever told")
 	}
@@ -228,9 +228,9 @@ func TestStoredPages(t *testing.T) {
 		t.Helper()
 		p.now += time.Second
 		v := vms[worker]
-		v.refreshSamples(p.now)
-		v.addPage(p.now, v.scrapeJobs(p.now)[fakeCluster], addr, []byte(page), ScrapeOK)
-		v.publishSamples(p.now)
+		v.scraping.refreshSamples(p.now)
+		v.scraping.addPage(p.now, v.scraping.jobs(p.now)[fakeCluster], addr, []byte(page), ScrapeOK)
+		v.scraping.publishSamples(p.now)
 		return p.published()[addr]
 	}
 	first := read(0, vllmPage(5))
@@ -260,7 +260,7 @@ func TestStoredPages(t *testing.T) {
 	}
 	for _, v := range vms {
 		v.need(t, fakeCluster, 0)
-		v.announceDemand(p.now)
+		v.scraping.demand.announce(p.now)
 	}
 	if r := read(0, "my_gauge 3\n"+vllmPage(6)); r.At != p.now {
 		t.Errorf("for a new target the reading is %+v", r)
@@ -276,7 +276,7 @@ func TestStoredPages(t *testing.T) {
 func TestSamplesOfSeveralVMs(t *testing.T) {
 	p, vms, j := sampledVMs(t, 3, metricsConfig)
 	for i, v := range vms {
-		v.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), ScrapeOK)
+		v.scraping.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), ScrapeOK)
 	}
 	lost := 2
 	p.kv.onSet = func(key string, _ []byte, _ uint32) error {
@@ -287,14 +287,14 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 	}
 	for range 2 {
 		for _, v := range vms {
-			v.publishSamples(p.now)
+			v.scraping.publishSamples(p.now)
 		}
 	}
 	if n := len(p.published()); n != len(vms) {
 		t.Errorf("readings of %d engines are published, want %d", n, len(vms))
 	}
 	for i, v := range vms {
-		v.refreshSamples(p.now)
+		v.scraping.refreshSamples(p.now)
 		if n := v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second); n != len(vms) {
 			t.Errorf("VM %d knows of %d engines", i, n)
 		}
@@ -302,12 +302,12 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 	p.kv.onSet = nil
 	_ = p.kv.Set(keySamples+fakeCluster, []byte("damaged"), 0)
 	for i, v := range vms {
-		if v.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) != len(vms) {
+		if v.scraping.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) != len(vms) {
 			t.Errorf("VM %d forgets what it knows for a value that is damaged", i)
 		}
 	}
-	vms[0].addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), ScrapeOK)
-	vms[0].publishSamples(p.now + 1)
+	vms[0].scraping.addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), ScrapeOK)
+	vms[0].scraping.publishSamples(p.now + 1)
 	if got := p.published(); len(got) != 1 || running(got["10.0.0.1:8000"]) != 7 {
 		t.Errorf("over a damaged value is written %+v", got)
 	}

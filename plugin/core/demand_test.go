@@ -35,11 +35,11 @@ func demandingVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM) {
 func (v *VM) need(t *testing.T, cluster string, rule int) {
 	t.Helper()
 	c := v.Newest().set.All()[rule]
-	cl, _, err := v.cluster(cluster, c)
+	cl, _, err := v.clusters.get(v.now(), cluster, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.demand(cl, c)
+	v.scraping.demand.need(cl, c)
 }
 
 func TestDemandList(t *testing.T) {
@@ -103,17 +103,17 @@ func TestVMsAgreeOnTargets(t *testing.T) {
 	vms[2].need(t, "other", 3)
 	vms[1].need(t, "plain", 2)
 	for _, v := range vms {
-		v.announceDemand(p.now)
+		v.scraping.demand.announce(p.now)
 	}
 	for i, v := range vms {
-		jobs := v.scrapeJobs(p.now)
+		jobs := v.scraping.jobs(p.now)
 		if len(jobs) != 2 || !slices.Equal(jobs["llm"].targets, []string{"gauge_a", "gauge_b"}) || jobs["other"].targets != nil {
 			t.Errorf("VM %d asks for %+v", i, jobs)
 		}
 	}
 	vms[2].need(t, "other", 3)
 	for i, v := range vms {
-		if jobs := v.scrapeJobs(p.now + demandAge + 1); len(jobs) != 0 {
+		if jobs := v.scraping.jobs(p.now + demandAge + 1); len(jobs) != 0 {
 			t.Errorf("VM %d asks for %+v, which nobody has needed for long", i, jobs)
 		}
 	}
@@ -132,8 +132,8 @@ func TestDemandIsAnnouncedSoon(t *testing.T) {
 	}
 	for _, rule := range []int{0, 1} {
 		worker.need(t, "llm", rule)
-		worker.announceDemand(p.now)
-		if n := len(main.scrapeJobs(p.now)["llm"].targets); n != rule+1 {
+		worker.scraping.demand.announce(p.now)
+		if n := len(main.scraping.jobs(p.now)["llm"].targets); n != rule+1 {
 			t.Errorf("under rule %d, the other VM asks for %d metrics", rule, n)
 		}
 	}
@@ -142,12 +142,12 @@ func TestDemandIsAnnouncedSoon(t *testing.T) {
 		p.now += tickPeriod
 		worker.ReadClock()
 		worker.need(t, "llm", 0)
-		worker.announceDemand(p.now)
+		worker.scraping.demand.announce(p.now)
 	}
 	if want := int(600 * tickPeriod / announceEvery); writes < want-1 || writes > want+1 {
 		t.Errorf("told %d times in a minute, want %d", writes, want)
 	}
-	if main.scrapeJobs(p.now)["llm"] == nil {
+	if main.scraping.jobs(p.now)["llm"] == nil {
 		t.Error("after a minute of requests nobody is taken to need metrics")
 	}
 }
@@ -156,19 +156,19 @@ func TestDemandIsAnnouncedSoon(t *testing.T) {
 func TestDemandUnderANewConfiguration(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	vms[1].need(t, "llm", 0)
-	vms[1].announceDemand(p.now)
+	vms[1].scraping.demand.announce(p.now)
 	if !p.configure(requestsConfig) {
 		t.Fatal("refused")
 	}
-	if jobs := vms[0].scrapeJobs(p.now); len(jobs) != 0 {
+	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 0 {
 		t.Errorf("a configuration without metrics asks for %v", jobs)
 	}
 	if !p.configure(`{"lb_policy":"endpoint_metrics","lb_config":{"rate_limit":0.5}}`) {
 		t.Fatal("refused")
 	}
 	vms[1].need(t, "llm", 0)
-	vms[1].announceDemand(p.now)
-	if j := vms[0].scrapeJobs(p.now)["llm"]; j == nil || j.targets != nil {
+	vms[1].scraping.demand.announce(p.now)
+	if j := vms[0].scraping.jobs(p.now)["llm"]; j == nil || j.targets != nil {
 		t.Errorf("asked for is %+v, want the cluster without further metrics", j)
 	}
 }
@@ -177,21 +177,21 @@ func TestLostSwapOfDemand(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	p.kv.onSet = func(string, []byte, uint32) error { return lb.ErrMismatch }
 	vms[1].need(t, "llm", 0)
-	vms[1].announceDemand(p.now)
+	vms[1].scraping.demand.announce(p.now)
 	p.kv.onSet = nil
-	if jobs := vms[0].scrapeJobs(p.now); len(jobs) != 0 {
+	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 0 {
 		t.Fatalf("told, though the swap was lost: %v", jobs)
 	}
-	vms[1].announceDemand(p.now + tickPeriod)
-	if vms[0].scrapeJobs(p.now)["llm"] == nil {
+	vms[1].scraping.demand.announce(p.now + tickPeriod)
+	if vms[0].scraping.jobs(p.now)["llm"] == nil {
 		t.Error("a lost swap is not tried again")
 	}
 	p.kv.broken = lb.ErrNotFound
 	vms[1].need(t, "other", 0)
-	vms[1].announceDemand(p.now)
+	vms[1].scraping.demand.announce(p.now)
 	p.kv.broken = nil
-	vms[1].announceDemand(p.now)
-	if vms[0].scrapeJobs(p.now)["other"] == nil {
+	vms[1].scraping.demand.announce(p.now)
+	if vms[0].scraping.jobs(p.now)["other"] == nil {
 		t.Error("what could not be told is forgotten")
 	}
 }
@@ -202,8 +202,8 @@ func TestDemandIsBounded(t *testing.T) {
 	for i := range 2 * maxDemands {
 		vms[1].need(t, "cluster-"+strings.Repeat("x", i), 0)
 	}
-	vms[1].announceDemand(p.now)
-	if n := len(vms[0].scrapeJobs(p.now)); n != maxDemands {
+	vms[1].scraping.demand.announce(p.now)
+	if n := len(vms[0].scraping.jobs(p.now)); n != maxDemands {
 		t.Errorf("%d clusters are asked for, want %d", n, maxDemands)
 	}
 	p.now += demandAge + time.Second
@@ -211,9 +211,9 @@ func TestDemandIsBounded(t *testing.T) {
 		p.now += announceEvery
 		vms[1].ReadClock()
 		vms[1].need(t, "new", 0)
-		vms[1].announceDemand(p.now)
+		vms[1].scraping.demand.announce(p.now)
 	}
-	if jobs := vms[0].scrapeJobs(p.now); len(jobs) != 1 || jobs["new"] == nil {
+	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 1 || jobs["new"] == nil {
 		t.Errorf("%d clusters are asked for once the old ones are over, want the new one", len(jobs))
 	}
 }
@@ -223,12 +223,12 @@ func TestPortsOfScrapes(t *testing.T) {
 	p, vms := demandingVMs(t, 1, byRules)
 	v := vms[0]
 	v.need(t, "llm", 0)
-	v.announceDemand(p.now)
-	if j := v.scrapeJobs(p.now)["llm"]; j == nil || !j.stored {
+	v.scraping.demand.announce(p.now)
+	if j := v.scraping.jobs(p.now)["llm"]; j == nil || !j.stored {
 		t.Errorf("in Higress: %+v, want pages that are stored", j)
 	}
-	v.kind = config.Envoy
-	if jobs := v.scrapeJobs(p.now); len(jobs) != 0 {
+	v.env.kind = config.Envoy
+	if jobs := v.scraping.jobs(p.now); len(jobs) != 0 {
 		t.Errorf("in stock Envoy without metrics_cluster: %v", jobs)
 	}
 }

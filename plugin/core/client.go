@@ -36,13 +36,7 @@ func (s *Stream) trackResponse(begun bool) {
 		return
 	}
 	s.counted = begun
-	if begun {
-		s.cluster.answering[s.addr]++
-		return
-	}
-	if s.cluster.answering[s.addr]--; s.cluster.answering[s.addr] == 0 {
-		delete(s.cluster.answering, s.addr)
-	}
+	s.cluster.countResponse(s.addr, begun)
 }
 
 // clientID returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the

@@ -119,7 +119,7 @@ func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 		t.Error("a bad configuration that was never taken is not refused")
 	}
 	for i := range 3 * maxTolerated {
-		p.newVM().tolerate("warmgate", []byte{byte(i)})
+		p.newVM().lastGood.tolerate("warmgate", []byte{byte(i)})
 	}
 	if val, _, _ := p.kv.Get(keyTolerated + "warmgate"); len(val) != 8*maxTolerated {
 		t.Errorf("%d bytes are kept of what was taken", len(val))
@@ -151,10 +151,10 @@ func TestOldContextFollowsTheLastGood(t *testing.T) {
 	if inForce(kept) != [2]int{5, 4} {
 		t.Errorf("%v in force, and in other workers the newer form of the rule", inForce(kept))
 	}
-	text := kept.refusedText
+	text := kept.origin.text
 	taken(t, p.newVM(), capOf(6, 7))
 	p.advance(heartbeatPeriod)
-	if inForce(kept) != [2]int{5, 4} || string(kept.refusedText) != string(text) {
+	if inForce(kept) != [2]int{5, 4} || string(kept.origin.text) != string(text) {
 		t.Errorf("%v in force of another configuration", inForce(kept))
 	}
 }
@@ -220,7 +220,7 @@ func TestRefusalsInTheLog(t *testing.T) {
 	}
 	text := strings.Join(p.log, "\n")
 	for want, n := range map[string]int{
-		"refused in part": 1, "_rules_[1] for route r0: left to native balancing": 1, "_rules_[1].lb_type: got": 1,
+		"refused in part": 1, "_rules_[1] for route r0: falls back to native balancing": 1, "_rules_[1].lb_type: got": 1,
 		"config: 200 problems": 1, "and 150 more": 2, "_rules_[200]": 0, canary: 0,
 	} {
 		if got := strings.Count(text, want); got != n {
@@ -242,17 +242,17 @@ func TestKeptRuleNamesItsSource(t *testing.T) {
 		fmt.Sprintf(rule, "global_least_request", "first", `,"redis_cluster":"r"`), fmt.Sprintf(rule, "x", "second", ""),
 	} {
 		got, ok := v.configure("warmgate", []byte(raw), config.Envoy)
-		if !ok || v.adminSource == nil || v.adminSource.AdminCluster != "first" || !got.set.Owns("first") || got.set.Owns("second") {
-			t.Errorf("%s: the source is %+v", raw, v.adminSource)
+		if !ok || v.configs.adminSource == nil || v.configs.adminSource.AdminCluster != "first" || !got.set.Owns("first") || got.set.Owns("second") {
+			t.Errorf("%s: the source is %+v", raw, v.configs.adminSource)
 		}
-		if len(v.redis) != 1 {
-			t.Errorf("%s: %d stores in Redis", raw, len(v.redis))
+		if len(v.stores.redis) != 1 {
+			t.Errorf("%s: %d stores in Redis", raw, len(v.stores.redis))
 		}
 	}
 }
 
 func TestParseLastGood(t *testing.T) {
-	want := lastGood{3, "{}", config.Forms{7: "a"}}
+	want := lastGoodRecord{3, "{}", config.Forms{7: "a"}}
 	val := want.append(nil)
 	if got := parseLastGood(val); got.turn != 3 || got.text != "{}" || got.forms[7] != "a" {
 		t.Errorf("%+v", got)

@@ -1,17 +1,12 @@
 package core
 
 import (
-	"slices"
-	"strconv"
-	"time"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// promptStats is what a VM knows of the prompts of a cluster: how its table of them compares with the caches of the model
-// servers.
+// promptStats compares the table of a cluster's prompts with the caches of the model servers, as far as one VM knows them.
 type promptStats struct {
 	plugin *Plugin        // of the latest request, nil when that is no longer in force
 	cfg    *config.Config // of the latest request
@@ -21,10 +16,10 @@ type promptStats struct {
 	losses uint64         // of caches, counted so far
 }
 
-// usedBy remembers under which configuration prompts come.
+// usedBy notes the configuration under which the latest prompt came.
 func (p *promptStats) usedBy(in *Plugin, c *config.Config) { p.plugin, p.cfg = in, c }
 
-// observe takes a prompt into account: of so many tokens, as its response told, and so many blocks.
+// observe averages a prompt in: its tokens, as the response reported them, and its blocks.
 func (p *promptStats) observe(tokens, blocks int) {
 	if tokens > 0 && blocks > 0 {
 		p.tokens = toward(p.tokens, float64(tokens), learnedShare)
@@ -33,7 +28,7 @@ func (p *promptStats) observe(tokens, blocks int) {
 }
 
 // share returns how much of what the caches of the endpoints hold can be in the table, in percent; false while that is
-// not known. A block of the table is taken to describe one endpoint's cache, although it names up to four.
+// not known. It counts each block of the table for one endpoint's cache, although a block names up to four.
 func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
 	if p.cfg.Prefix.CacheTokens == 0 || p.blocks == 0 || view == nil {
 		return 0, false
@@ -50,39 +45,10 @@ func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
 	return uint64(100 * float64(blocks) * (p.tokens / p.blocks) / caches), true
 }
 
-// tableBlocks returns how many blocks of a cluster's prompts are remembered, and the key that says so.
+// tableBlocks returns how many blocks of a cluster's prompts the table has room for, and the key that sets it.
 func tableBlocks(c *config.Config) (blocks int, key string) {
 	if c.UsesRedis() {
 		return redisclient.TableBlocks(c.Prefix.RedisBytes), "redis_bytes"
 	}
 	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
-}
-
-// gaugePrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.
-func (v *VM) gaugePrompts(cl *cluster) {
-	p, label := &cl.prompts, ";cluster="+cl.name
-	keeps, losses := cl.caches.Retention()
-	if name := statLosses + label; losses > p.losses && v.stats.room(name) {
-		v.stats.count(name, losses-p.losses)
-		p.losses = losses
-	}
-	if p.plugin == nil {
-		return
-	}
-	percent, known := p.share(p.view)
-	if !slices.Contains(v.inForce, p.plugin) {
-		p.plugin, keeps, percent = nil, 0, 0
-	}
-	if name := statRetention + label; v.stats.room(name) {
-		v.stats.set(name, uint64(keeps/time.Second))
-	}
-	if name := statTable + label; known && v.stats.room(name) {
-		v.stats.set(name, percent)
-	}
-	if known && percent < 100 && p.plugin != nil && !p.plugin.warned[cl.name] {
-		p.plugin.warned[cl.name] = true
-		_, key := tableBlocks(p.cfg)
-		v.gw.Log(Warn, "cluster="+cl.name+" the table of prompts has room for "+strconv.FormatUint(percent, 10)+
-			" % of what the model servers' caches hold: raise lb_config.prefix."+key)
-	}
 }

@@ -150,13 +150,13 @@ func TestWhoseContextIsRead(t *testing.T) {
 	for round := range 2 { // left to the gateway, and placed
 		for i, end := range ends {
 			c := d.client(0, streamtest.Request{})
-			if n := len(v.clusters[fakeCluster].streams); n != 1 {
+			if n := len(v.clusters[fakeCluster].metrics.streams); n != 1 {
 				t.Errorf("round %d, %d: %d requests are being served, want 1", round, i, n)
 			}
-			if j := v.newJob(d.now, fakeCluster, c.core.cfg); j.request != c.core.context {
+			if j := v.scraping.newJob(d.now, fakeCluster, c.core.cfg); j.request != c.core.context {
 				t.Errorf("round %d, %d: the gateway is asked as %d, want %d", round, i, j.request, c.core.context)
 			}
-			if end(c); len(v.clusters[fakeCluster].streams) != 0 {
+			if end(c); len(v.clusters[fakeCluster].metrics.streams) != 0 {
 				t.Errorf("round %d, %d: it is over and still being served", round, i)
 			}
 		}

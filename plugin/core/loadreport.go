@@ -11,13 +11,13 @@ func (s *Stream) demandMetrics() {
 	if !s.cfg.Scrapes(v.kind) && !s.cfg.Engines.ORCA {
 		return
 	}
-	if s.cluster.demandedAt == 0 { // what another VM has published is read at once
-		s.cluster.demandedAt = v.now()
-		v.refreshSamples(v.now())
+	if s.cluster.metrics.neededAt == 0 { // what another VM has published is read at once
+		s.cluster.metrics.neededAt = v.now()
+		v.scraping.refreshSamples(v.now())
 	}
-	v.demand(s.cluster, s.cfg)
-	s.cluster.streams[s] = struct{}{}
-	v.scrapeFor(s)
+	v.scraping.demand.need(s.cluster, s.cfg)
+	s.cluster.metrics.streams[s] = struct{}{}
+	v.scraping.scrapeFor(s.context, s.cluster, s.cfg)
 }
 
 // requestPlaced takes it that the request is at the chosen endpoint, and asks that for a load report.
@@ -26,7 +26,7 @@ func (s *Stream) requestPlaced() {
 	if !s.cfg.Shadow { // else the gateway has chosen
 		s.cluster.health.ObserveGrant(&s.reservation.plan.Candidates[s.reservation.grant.Index], s.reservation.grant.Load)
 		s.cluster.shares.Count(v.now(), s.chosen)
-		if s.cluster.demandedAt > 0 {
+		if s.cluster.metrics.neededAt > 0 {
 			s.adapter = s.cluster.engines.AddRequest(s.model, s.chosen, s.tokens)
 		}
 	}
@@ -51,7 +51,7 @@ func (s *Stream) requestGone() {
 	if s.cluster == nil {
 		return
 	}
-	delete(s.cluster.streams, s)
+	delete(s.cluster.metrics.streams, s)
 	if s.adapter != 0 {
 		s.cluster.engines.RemoveRequest(s.adapter, s.chosen)
 		s.adapter = 0
@@ -71,7 +71,7 @@ func (s *Stream) readReport() {
 		addr = s.ServedBy()
 	}
 	if addr != "" {
-		s.plugin.vm.addReport(s.now(), s.cfg, s.cluster.name, addr, value)
+		s.plugin.vm.scraping.addReport(s.now(), s.cfg, s.cluster.name, addr, value)
 	}
 	if s.asksReport {
 		s.RemoveResponseHeader(metrics.ORCAHeader)

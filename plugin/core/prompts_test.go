@@ -98,7 +98,7 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 // outputs returns how long the first worker takes answers to be.
 func (d *fakeDriver) outputs() float64 {
 	w := d.workers[0]
-	return w.vm.models[modelKey{cluster: fakeCluster, guess: guessOf(w.current.set.Match("", "", ""))}].output
+	return w.vm.prompts.models[modelKey{cluster: fakeCluster, guess: guessOf(w.current.set.Match("", "", ""))}].output
 }
 
 // In shadow mode the gateway chooses, and the endpoint that would have been chosen keeps what it has.
