@@ -28,8 +28,8 @@ func (b *bodies) expire(now time.Duration) {
 	}
 	for s, p := range b.partial {
 		switch {
-		case s.received != p.received:
-			b.partial[s] = bodyProgress{now, s.received}
+		case s.body.received != p.received:
+			b.partial[s] = bodyProgress{now, s.body.received}
 		case now-p.at >= stallTime:
 			b.runAs(s.context, "a stalled request", s.stalled, s.recovered)
 		}

@@ -55,8 +55,8 @@ func (s *Stream) OnRequestHeaders(end bool) Action {
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
 func (s *Stream) OnRequestBody(size int, end bool) Action {
-	if s.phase != phaseHeld && s.phase != phaseReserving && !end {
-		s.received += size
+	if s.phase != phaseWaiting && s.phase != phaseReserving && !end {
+		s.body.received += size
 		return Proceed
 	}
 	return s.run("request body", func() Action { return s.requestBody(size, end) })
@@ -74,14 +74,14 @@ func (s *Stream) OnResponseHeaders(end bool) {
 
 // OnResponseBody is called for every part of the response's body: size bytes.
 func (s *Stream) OnResponseBody(size int, end bool) {
-	if s.firstBytes && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
+	if s.response.firstPart && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
 		return
 	}
 	s.plugin.vm.callback(s.context, "response body", func() { s.responseBody(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
-func (s *Stream) OnResponseTrailers() { s.complete = true }
+func (s *Stream) OnResponseTrailers() { s.response.complete = true }
 
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {

@@ -76,14 +76,14 @@ func (p *promptChain) hasBlocks() bool { return p != nil && len(p.blocks) > 0 }
 
 // forgetPrompt removes the record that the endpoint at which the lease counts has the prompt, but for its first n blocks.
 func (s *Stream) forgetPrompt(n int) {
-	if s.chain.hasBlocks() && s.addr != "" {
-		s.store.ForgetPrompt(s.now(), s.id, &s.reservation.plan, s.addr, n)
+	if s.chain.hasBlocks() && s.lease.addr != "" {
+		s.lease.store.ForgetPrompt(s.now(), s.lease.id, &s.lease.reservation.plan, s.lease.addr, n)
 	}
 }
 
 // recordPrompt records that the endpoint at which the lease counts has the prompt.
 func (s *Stream) recordPrompt() {
 	if s.chain.hasBlocks() {
-		s.store.RecordPrompt(s.now(), s.id, &s.reservation.plan, s.addr)
+		s.lease.store.RecordPrompt(s.now(), s.lease.id, &s.lease.reservation.plan, s.lease.addr)
 	}
 }

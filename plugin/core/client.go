@@ -9,17 +9,17 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// This file is whom a request is from, as far as the health of endpoints depends on it: what one client sends must
-// not be held against an endpoint that serves the others.
+// Whom a request is from matters for the health of endpoints: what one client sends must not count against an endpoint
+// that serves the others.
 
-// completeOutcome completes the outcome of a request for the health of the endpoint. Who the client is costs a call into the
-// gateway, so it is only read when it matters.
+// completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call into the
+// gateway, so it is done only when it matters.
 func (s *Stream) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
-	o.Addr, o.Verdict = s.addr, verdict
+	o.Addr, o.Verdict = s.lease.addr, verdict
 	if verdict == lb.TimedOut {
-		o.WaitedFor = now - s.asked
+		o.WaitedFor = now - s.body.endedAt
 	}
-	o.Busy = s.cluster.answering[s.addr] > 0
+	o.Busy = s.cluster.answering[s.lease.addr] > 0
 	if verdict > lb.Success || s.cluster.health.NeedsClient(now) {
 		o.Client = s.clientID()
 	}
@@ -27,16 +27,6 @@ func (s *Stream) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Ou
 	if s.chain != nil {
 		o.Source = s.chain.source()
 	}
-}
-
-// trackResponse keeps count of the responses that have begun and not ended, by endpoint: one that answers somebody is
-// alive. A response whose lease has been returned is somebody else's.
-func (s *Stream) trackResponse(begun bool) {
-	if begun == s.counted || begun && s.phase != phaseLeased {
-		return
-	}
-	s.counted = begun
-	s.cluster.countResponse(s.addr, begun)
 }
 
 // clientID returns the same number for all requests of one client, 0 if nothing is known of it: by the tenant where the
@@ -59,8 +49,8 @@ func (s *Stream) modelID() uint64 {
 	switch {
 	case s.work.model.model != 0:
 		return s.work.model.model
-	case s.model != "":
-		return xxhash.Sum64String(s.model)
+	case s.metrics.model != "":
+		return xxhash.Sum64String(s.metrics.model)
 	}
 	return 0
 }

@@ -15,13 +15,13 @@ func (s *Stream) setDebugHeaders() {
 		return
 	}
 	s.SetResponseHeader("x-warmgate-reason", s.reason.String())
-	if s.chosen == "" {
+	if s.lease.chosen == "" {
 		return
 	}
-	s.SetResponseHeader("x-warmgate-host", s.chosen)
-	s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.load, 10))
-	if p := s.chain; p != nil && len(p.blocks) > 0 {
-		s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(p.cached, 'f', 2, 64))
+	s.SetResponseHeader("x-warmgate-host", s.lease.chosen)
+	s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.lease.load, 10))
+	if s.chain.hasBlocks() {
+		s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.chain.cached, 'f', 2, 64))
 	}
 }
 

@@ -86,6 +86,13 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{},
 	}
+	t.Cleanup(func() {
+		for _, line := range p.log {
+			if strings.Contains(line, " a request in phase ") {
+				t.Error("a transition that is not in the table: " + line)
+			}
+		}
+	})
 	p.redis = &fakeRedis{process: p}
 	p.main = p.newWorker()
 	for range workers {

@@ -78,7 +78,7 @@ func TestSampleCountsUsage(t *testing.T) {
 		c := d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, 1, 4000)}})
 		c.Head(status)
 		c.Data(answer)
-		if c.core.usage != nil {
+		if c.core.response.usage != nil {
 			read++
 		}
 		c.Finish()

@@ -118,17 +118,17 @@ func TestOutcomeHasTimes(t *testing.T) {
 		want   lb.Outcome
 	}{
 		{"in parts", func(*Stream) {}, lb.Outcome{Work: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *Stream) { s.first = 0 }, lb.Outcome{Work: 90}},
-		{"retried", func(s *Stream) { s.addr = "b" }, lb.Outcome{}},
+		{"in one piece", func(s *Stream) { s.response.ttft = 0 }, lb.Outcome{Work: 90}},
+		{"retried", func(s *Stream) { s.lease.addr = "b" }, lb.Outcome{}},
 		{"without a prompt", func(s *Stream) { s.chain = nil }, lb.Outcome{}},
 	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 		s := &Stream{
 			plugin: d.workers[0].current, cfg: d.workers[0].current.set.Match("", "", ""),
-			chain: &promptChain{planned: time.Minute}, addr: "a", chosen: "a", first: time.Second,
+			chain: &promptChain{planned: time.Minute}, lease: lease{addr: "a", chosen: "a"}, response: response{ttft: time.Second},
 		}
-		s.reservation.plan = lb.Plan{Tokens: 90}
-		s.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
+		s.lease.reservation.plan = lb.Plan{Tokens: 90}
+		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
 		c.change(s)
 		var got lb.Outcome
 		if s.measure(time.Minute+3*time.Second, &got); got != c.want {

@@ -12,53 +12,55 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// This file is how much work a request is taken to be. A client must not be able to make an endpoint look full with a
-// number: only bytes that have come count, and what is only claimed counts for twice what is typical at most.
-// Bytes that have come count at once, but not for longer than the rest keeps coming.
+// How much work a request is, is estimated. A client must not be able to make an endpoint look full with a number: only
+// bytes that have come count, and what is only claimed counts for at most twice what is typical. Bytes that have come
+// count at once, but not for longer than the rest keeps coming.
 
 const (
-	// mostTimes is how many times what is typical the answers to one request, or a body that cannot be read, count for
-	// at most.
-	mostTimes = 2
+	// maxTimesTypical is how many times what is typical the answers to one request, or a body that cannot be read, count
+	// for at most.
+	maxTimesTypical = 2
 	// openTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
-	// more has come for stallTime. It is not 0, so that several that come at once go to different endpoints.
+	// more has come for stallTime. It is not 0, so that several that come at once are sent to different endpoints.
 	openTokens = 1
 	stallTime  = time.Second
 	// maxLength bounds a content-length, so that sums with it cannot overflow.
 	maxLength = 1 << 40
 )
 
-// work is what a request is weighed by, and what its answer is compared with.
+// work is what the work of a request is estimated by, and what its answer is compared with.
 type work struct {
-	model   modelKey
-	typical learned // of such requests, when it was weighed
-	info    prompt.Info
-	seen    int  // bytes of the body that info is of, 0 when nothing of it could be read
-	text    int  // length of the prompt's text, 0 if that is not known, or not all of it was seen
-	open    bool // the end of the body has not come yet
-	sampled bool // its answer is read for its usage
+	model    modelKey
+	typical  learned // of such requests, at the time of the estimate
+	info     prompt.Info
+	seen     int   // bytes of the body that info is of, 0 when nothing of it could be read
+	text     int   // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
+	output   int64 // tokens that remain in flight once the first byte is there
+	open     bool  // the end of the body has not come yet
+	streamed bool  // the answer was requested as a stream of tokens
+	sampled  bool  // its answer is read for its usage
 }
 
 // estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
 // per token, and those it may generate. Together they are no more than the configured maximum.
 //
-// What was not seen of a body is taken to hold as much text as what was. The length of a body that cannot be read means
-// little: it may be an image, or nothing that an engine looks at.
+// What was not seen of a body is assumed to contain as much text as what was. The length of a body that cannot be read means
+// little: it may be an image, or nothing that an engine reads.
 func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens int64) {
-	most := float64(c.MaxRequestTokens)
-	tokens := min(float64(size)/w.typical.bytesPerToken, mostTimes*w.typical.prompt)
+	limit := float64(c.MaxRequestTokens)
+	tokens := min(float64(size)/w.typical.bytesPerToken, maxTimesTypical*w.typical.prompt)
 	if w.seen > 0 {
 		tokens = float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
 		tokens *= float64(max(size, w.seen)) / float64(w.seen)
 	}
-	promptTokens = int64(min(tokens, most))
+	promptTokens = int64(min(tokens, limit))
 	if w.info.Shape == prompt.Embeddings || w.info.Shape == prompt.Rerank {
 		return promptTokens, 0
 	}
-	typical := min(math.Ceil(w.typical.output), most)
+	typical := min(math.Ceil(w.typical.output), limit)
 	answer := cmp.Or(float64(w.info.MaxTokens), typical)
-	output := min(answer*float64(max(1, w.info.N)), mostTimes*typical)
-	return promptTokens, int64(min(output, most-float64(promptTokens)))
+	output := min(answer*float64(max(1, w.info.N)), maxTimesTypical*typical)
+	return promptTokens, int64(min(output, limit-float64(promptTokens)))
 }
 
 // estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
@@ -72,11 +74,11 @@ func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 		r.Blocks, r.PromptBytes, r.Uncached = p.blocks, p.length+max(0, size-w.seen), p.uncached
 	}
 	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
-	s.streams = w.info.Stream
+	w.streamed = w.info.Stream
 }
 
-// assumeTypical weighs a request of which nothing is read, for other configurations of its cluster that count tokens: as a
-// typical one.
+// assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster that
+// count tokens.
 func (s *Stream) assumeTypical(r *lb.Request) {
 	typical := s.plugin.vm.prompts.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
 	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
@@ -85,7 +87,7 @@ func (s *Stream) assumeTypical(r *lb.Request) {
 // trackBody notes that a lease was granted before the end of the body, for what was read of it.
 func (s *Stream) trackBody() {
 	if s.work.open && s.work.seen > 0 {
-		s.plugin.vm.bodies.partial[s] = bodyProgress{s.plugin.vm.now(), s.received}
+		s.plugin.vm.bodies.partial[s] = bodyProgress{s.plugin.vm.now(), s.body.received}
 	}
 }
 
@@ -93,12 +95,12 @@ func (s *Stream) trackBody() {
 // not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
 func (s *Stream) stalled() {
 	delete(s.plugin.vm.bodies.partial, s)
-	if s.phase != phaseLeased || s.firstBytes && s.streams {
+	if s.phase != phaseLeased || s.prefillDone() {
 		return
 	}
-	s.reservation.plan.Tokens, s.reservation.plan.Prefix.Tokens = openTokens, 0
-	s.tokens = openTokens
-	s.store.Amend(s.now(), s.id, "", s.tokens)
+	plan := &s.lease.reservation.plan
+	plan.Tokens, plan.Prefix.Tokens = openTokens, 0
+	s.amendLease("", openTokens)
 }
 
 // amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come from
@@ -106,13 +108,13 @@ func (s *Stream) stalled() {
 func (s *Stream) amendWork() {
 	delete(s.plugin.vm.bodies.partial, s)
 	w := &s.work
-	if !w.open || s.phase != phaseLeased || s.firstBytes && s.streams {
+	if !w.open || s.phase != phaseLeased || s.prefillDone() {
 		return
 	}
 	w.open = false
-	size := max(s.received, s.traits.length)
+	size := max(s.body.received, s.traits.length)
 	promptTokens, outputTokens := w.estimate(s.cfg, size)
-	plan, cached := &s.reservation.plan, 0
+	plan, cached := &s.lease.reservation.plan, 0
 	plan.Tokens = promptTokens + outputTokens
 	if p := s.chain; p != nil {
 		plan.Prefix.Bytes = p.length + max(0, size-w.seen)
@@ -120,17 +122,19 @@ func (s *Stream) amendWork() {
 			plan.Prefix.Tokens = promptTokens
 		}
 	}
-	if s.addr == s.chosen {
-		cached = s.reservation.grant.Cached
+	if s.lease.addr == s.lease.chosen {
+		cached = s.lease.reservation.grant.Cached
 	}
-	tokens := plan.Work(cached)
-	if 4*max(tokens-s.tokens, s.tokens-tokens) > s.tokens {
-		s.tokens = tokens
-		s.store.Amend(s.now(), s.id, "", tokens)
+	tokens, before := plan.Work(cached), s.lease.tokens
+	if 4*max(tokens-before, before-tokens) > before {
+		s.amendLease("", tokens)
 	}
 }
 
-// tenantID is whose the request is, 0 where no header names tenants.
+// prefillDone reports whether the prefill is known to be done: only the output is in flight.
+func (s *Stream) prefillDone() bool { return s.response.firstPart && s.work.streamed }
+
+// tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.
 func (s *Stream) tenantID() uint64 {
 	name := s.cfg.Prefix.TenantHeader
 	if name == "" {

@@ -54,11 +54,14 @@ func TestVerdict(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := &fakeStream{process: p, details: c.details}
 		p.effective = fake
-		s := &Stream{GatewayStream: fake, status: c.status, complete: c.complete, reached: true, asked: p.now}
+		s := &Stream{
+			GatewayStream: fake, body: body{endedAt: p.now},
+			response: response{status: c.status, complete: c.complete, reached: true},
+		}
 		if got := s.verdict(p.now); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
 		}
-		if s.reached = false; s.verdict(p.now) != lb.Neutral {
+		if s.response.reached = false; s.verdict(p.now) != lb.Neutral {
 			t.Errorf("status %d, %q: held against an endpoint that was never tried", c.status, c.details)
 		}
 	}
@@ -83,9 +86,9 @@ func TestVerdictOfImpatience(t *testing.T) {
 		p := newFakeProcess(t, 1)
 		fake := &fakeStream{process: p, details: c.details}
 		p.effective = fake
-		s := &Stream{GatewayStream: fake, status: c.status, reached: true}
+		s := &Stream{GatewayStream: fake, response: response{status: c.status, reached: true}}
 		if c.sent {
-			s.asked = p.now
+			s.body.endedAt = p.now
 		}
 		if got := s.verdict(p.now + c.waited); got != c.want {
 			t.Errorf("%+v: verdict %d, want %d", c, got, c.want)
