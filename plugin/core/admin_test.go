@@ -80,7 +80,8 @@ func TestOneVMPolls(t *testing.T) {
 	}
 }
 
-// A worker that is made while the main thread leads leaves it to lead, and takes over only well after it has gone silent.
+// A worker that is made while the main thread leads leaves it to lead, and takes over only well after it has gone
+// silent.
 func TestLeadership(t *testing.T) {
 	_, vms := adminVMs(t, 3)
 	main, worker := vms[0], vms[1]

@@ -91,8 +91,8 @@ func (s *Stream) requestTrailers() Action {
 func (s *Stream) inspect(size int, end bool) Action {
 	delete(s.plugin.vm.bodies.waiting, s)
 	text := s.RequestBody(min(size, s.cfg.MaxInspectBytes))
-	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is not
-	// malformed.
+	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
+	// not malformed.
 	whole := end && size <= s.cfg.MaxInspectBytes && len(text) >= s.traits.length
 	info, parts, err := prompt.ReadAs(s.pathShape(), text, whole)
 	reason := lb.ReasonChosen
@@ -128,7 +128,8 @@ func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, 
 	}
 }
 
-// bodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from the plugin.
+// bodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from the
+// plugin.
 //
 // Once a part of the body is held, only a callback for the next part may let the request continue: Envoy, resumed from
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.

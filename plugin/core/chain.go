@@ -20,9 +20,9 @@ type promptChain struct {
 	cached   float64 // share of the prompt that was expected in the endpoint's cache
 }
 
-// chainPrompt cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if there is
-// a header for it, are part of every key. A prompt that the server puts more in front of than was sent is never seen as a
-// whole.
+// chainPrompt cuts the prompt of the body, all of which is there or not, into blocks. The route, and the tenant if
+// there is a header for it, are part of every key. A prompt that the server puts more in front of than was sent is
+// never seen as a whole.
 func (s *Stream) chainPrompt(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
 	chainer, tenant := s.plugin.vm.prompts.chainer(s.cfg), ""
 	if s.cfg.Prefix.TenantHeader != "" {
@@ -59,7 +59,7 @@ func (s *Stream) pathShape() prompt.Shape {
 	return prompt.Unknown
 }
 
-// source tells requests of different origin apart, as far as it is known: by the tenant, else by what prompts begin with.
+// source tells requests of different origin apart, as far as it is known: by the tenant, else by how prompts begin.
 func (p *promptChain) source() uint64 {
 	if !p.hasBlocks() {
 		return 0
@@ -74,7 +74,8 @@ func (p *promptChain) source() uint64 {
 // hasBlocks reports whether there is a prompt that an endpoint can have in its cache. p may be nil.
 func (p *promptChain) hasBlocks() bool { return p != nil && len(p.blocks) > 0 }
 
-// forgetPrompt removes the record that the endpoint at which the lease counts has the prompt, but for its first n blocks.
+// forgetPrompt removes the record that the endpoint at which the lease counts has the prompt, but for its first n
+// blocks.
 func (s *Stream) forgetPrompt(n int) {
 	if s.chain.hasBlocks() && s.lease.addr != "" {
 		s.lease.store.ForgetPrompt(s.now(), s.lease.id, &s.lease.reservation.plan, s.lease.addr, n)

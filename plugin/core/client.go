@@ -12,8 +12,8 @@ import (
 // Whom a request is from matters for the health of endpoints: what one client sends must not count against an endpoint
 // that serves the others.
 
-// completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call into the
-// gateway, so it is done only when it matters.
+// completeOutcome completes the outcome of a request for the health of the endpoint. Reading the client costs a call
+// into the gateway, so it is done only when it matters.
 func (s *Stream) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
 	o.Addr, o.Verdict = s.lease.addr, verdict
 	if verdict == lb.TimedOut {

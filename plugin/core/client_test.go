@@ -206,7 +206,8 @@ func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 	}
 }
 
-// An endpoint may be reached under another address than is listed: with LOGICAL_DNS, or when it has several. That is no retry.
+// An endpoint may be reached under another address than is listed: with LOGICAL_DNS, or when it has several. That is no
+// retry.
 func TestServedUnderAnotherAddress(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	for range 20 {

@@ -78,7 +78,8 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 	return cl, p, nil
 }
 
-// keepPolicies drops the policies of configurations that are not in force. What is learned is the cluster's, and is kept.
+// keepPolicies drops the policies of configurations that are not in force. What is learned is the cluster's, and is
+// kept.
 func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	size := len(cl.policies)
 	maps.DeleteFunc(cl.policies, func(c *config.Config, _ lb.Policy) bool { return !inForce[c] })

@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// Workers know which clusters' metrics their requests need; the VM that scrapes the engines may have no requests. So they
-// publish it in shared memory.
+// Workers know which clusters' metrics their requests need; the VM that scrapes the engines may have no requests. So
+// they publish it in shared memory.
 
 const (
 	// demandAge is for how long engines are scraped after the last request, so that the next one finds fresh metrics.
@@ -82,8 +82,8 @@ func (d *demand) need(cl *cluster, c *config.Config) {
 	d.urgent = d.urgent || !d.announced[m]
 }
 
-// announce publishes which metrics this VM needs, unless the other VMs know. A swap that is lost is tried again at the next
-// tick.
+// announce publishes which metrics this VM needs, unless the other VMs know. A swap that is lost is tried again at the
+// next tick.
 func (d *demand) announce(now time.Duration) {
 	if len(d.needed) == 0 || now-d.announcedAt < announceEvery && !d.urgent {
 		return

@@ -11,7 +11,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// byRules has a rule for each of two domains that go by a metric of their own, one that needs no metrics, and a global part.
+// byRules has a rule for each of two domains that go by a metric of their own, one that needs no metrics, and a global
+// part.
 const byRules = `{"lb_policy":"endpoint_metrics","_rules_":[
 	{"_match_domain_":["a"],"lb_policy":"endpoint_metrics","lb_config":{"metric_policy":"least","target_metric":"gauge_a"}},
 	{"_match_domain_":["b"],"lb_policy":"endpoint_metrics","lb_config":{"metric_policy":"most","target_metric":"gauge_b"}},
@@ -196,7 +197,8 @@ func TestLostSwapOfDemand(t *testing.T) {
 	}
 }
 
-// More clusters than can be asked for do not make the shared value grow. Those that are known go on, and the others wait for room.
+// More clusters than can be asked for do not make the shared value grow. Those that are known go on, and the others
+// wait for room.
 func TestDemandIsBounded(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	for i := range 2 * maxDemands {

@@ -11,7 +11,8 @@ import (
 // the others too. One key contains those of all clusters, because creating a key is not a swap and only the first VM of
 // the process can do it safely.
 
-// maxEjectionAge is how long the ejections of a cluster are kept after they were last written. Every VM knows them by then.
+// maxEjectionAge is how long the ejections of a cluster are kept after they were last written. Every VM knows them by
+// then.
 const maxEjectionAge = time.Hour
 
 // ejections are the ejections in shared memory, by name of the cluster.
@@ -62,8 +63,8 @@ func (e ejections) append(out []byte, now time.Duration) []byte {
 	return out
 }
 
-// exchangeEjections takes over the ejections of other VMs and publishes those decided here. A swap that is lost is tried
-// again at the next tick.
+// exchangeEjections takes over the ejections of other VMs and publishes those decided here. A swap that is lost is
+// tried again at the next tick.
 func (cs clusters) exchangeEjections(now time.Duration, kv lb.KV) {
 	raw, cas, err := kv.Get(keyEjections)
 	if err != nil {

@@ -17,8 +17,8 @@ type env struct {
 	current uint32        // the gateway's context that the running callback is for
 }
 
-// now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock costs
-// a request as much as any other call.
+// now returns a time that is at most a tick old. Health and leases need no better, and reading the gateway's clock
+// costs a request as much as any other call.
 func (e *env) now() time.Duration {
 	if e.clock == 0 {
 		e.clock = e.gw.Now()

@@ -266,7 +266,7 @@ func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 func (g fakeGateway) Scrapes(time.Duration, bool) bool { return true }
 
 // Scrape implements Gateway: pages are there at once.
-func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
+func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint {
 	g.call("Scrape")
 	if g.stored && j.request == 0 {
 		return nil
@@ -281,9 +281,9 @@ func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, told func(addr string
 	}
 	for _, e := range endpoints {
 		if page, ok := g.pages[e.Addr]; ok {
-			told(e.Addr, []byte(page), ScrapeOK)
+			report(e.Addr, []byte(page), ScrapeOK)
 		} else if g.pages != nil {
-			told(e.Addr, nil, ScrapeUnreachable)
+			report(e.Addr, nil, ScrapeUnreachable)
 		}
 	}
 	return endpoints

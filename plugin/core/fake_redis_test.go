@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// fakeRedis is the way from the fake gateway to a real Redis: commands are carried out at once, in real time, and what is
-// heard of them comes when the test wants it to, in virtual time.
+// fakeRedis is the way from the fake gateway to a real Redis: commands are carried out at once, in real time, and what
+// is heard of them comes when the test wants it to, in virtual time.
 type fakeRedis struct {
 	process *fakeProcess
 	conn    net.Conn
@@ -73,8 +73,8 @@ func (r *fakeRedis) ask(cmd []byte) []byte {
 	}
 }
 
-// await lets the time of the answers pass that one step of a test may cause: a list of candidates or a script may have to be
-// sent first.
+// await lets the time of the answers pass that one step of a test may cause: a list of candidates or a script may have
+// to be sent first.
 func (r *fakeRedis) await() {
 	if r.latency > 0 && !r.manual {
 		r.process.advance(max(r.wait, 4*r.latency))

@@ -14,7 +14,8 @@ const (
 	maxNames = 8192
 )
 
-// gauges is the part of a VM that sets the gauges. Every VM sets those of the clusters that it knows, to the same numbers.
+// gauges is the part of a VM that sets the gauges. Every VM sets those of the clusters that it knows, to the same
+// numbers.
 type gauges struct {
 	*env
 	configs  *configs
@@ -59,8 +60,8 @@ func (g *gauges) setMetrics(now time.Duration, cl *cluster) {
 	g.stats.setIf(statMissing+";cluster="+cl.name, uint64(cl.engines.CountMissing(now, stale, fields...)))
 }
 
-// setLoads sets the gauges of one cluster's endpoints. Those of an endpoint that is no longer listed stay until nothing is
-// in flight there any more.
+// setLoads sets the gauges of one cluster's endpoints. Those of an endpoint that is no longer listed stay until nothing
+// is in flight there any more.
 func (g *gauges) setLoads(cl *cluster) {
 	listed := map[string]bool{}
 	for _, view := range cl.views {

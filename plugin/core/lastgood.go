@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// lastGood is the part of a VM that keeps the last good configuration of each plugin in shared memory: its text, and the
-// last good forms of its parts. VMs that start later find there what is in force.
+// lastGood is the part of a VM that keeps the last good configuration of each plugin in shared memory: its text, and
+// the last good forms of its parts. VMs that start later find there what is in force.
 //
 // The gateway tries a configuration in a VM of its own, once for each text, and then gives it to each thread's VM,
 // where a refusal would cost the VM, and every request of the thread. So only the first VM may refuse, and every
@@ -141,8 +141,8 @@ func (l *lastGood) inPlaceOf(name string, raw []byte, h config.Host) (set *confi
 // maxTolerated is how many bad configurations are remembered as tolerated.
 const maxTolerated = 64
 
-// tolerated reports whether a bad configuration was accepted because there was no good one yet. The gateway does not try
-// it again.
+// tolerated reports whether a bad configuration was accepted because there was no good one yet. The gateway does not
+// try it again.
 func (l *lastGood) tolerated(name string, raw []byte) bool {
 	val, _, _ := l.gw.KV().Get(keyTolerated + name)
 	for id := xxhash.Sum64(raw); len(val) >= 8; val = val[8:] {

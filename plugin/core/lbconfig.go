@@ -39,7 +39,9 @@ func engineOf(c *config.Config) lb.EngineConfig {
 }
 
 func termsOf(c *config.Config) lb.ClusterConfig {
-	return lb.ClusterConfig{MaxInflight: int64(c.MaxInflight), ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c)}
+	return lb.ClusterConfig{
+		MaxInflight: int64(c.MaxInflight), ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c),
+	}
 }
 
 func healthOf(c *config.Config) lb.HealthConfig {

@@ -21,8 +21,8 @@ type lease struct {
 	answering   bool   // it is among those that the endpoint is answering
 }
 
-// reservation is what a request wants of its store, and the store's answer. The local store answers at once; Redis takes a
-// while, in which the gateway holds the request.
+// reservation is what a request wants of its store, and the store's answer. The local store answers at once; Redis
+// takes a while, in which the gateway holds the request.
 type reservation struct {
 	plan       lb.Plan
 	view       *lb.View      // that the plan was made of
@@ -68,8 +68,8 @@ func (s *Stream) now() time.Duration {
 	return s.plugin.vm.now()
 }
 
-// granted is called by the store, within the request's own callback or from outside. A panic then, or in a request before
-// it in the same answer of Redis, must not keep the next one from its answer.
+// granted is called by the store, within the request's own callback or from outside. A panic then, or in a request
+// before it in the same answer of Redis, must not keep the next one from its answer.
 func (s *Stream) granted(g lb.Grant, err error) {
 	r := &s.lease.reservation
 	r.done, r.grant, r.err = true, g, err
@@ -137,8 +137,8 @@ func (s *Stream) finishReservation() Action {
 	return Proceed
 }
 
-// requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a load
-// report from it.
+// requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a
+// load report from it.
 func (s *Stream) requestPlaced() {
 	l := &s.lease
 	if !s.cfg.Shadow { // else the gateway has chosen
@@ -151,8 +151,8 @@ func (s *Stream) requestPlaced() {
 	s.requestReport()
 }
 
-// chosenIsGone reports whether the endpoint has left, or become unusable, while Redis decided: a gateway may fail a request
-// that is sent there all the same.
+// chosenIsGone reports whether the endpoint has left, or become unusable, while Redis decided: a gateway may fail a
+// request that is sent there all the same.
 func (s *Stream) chosenIsGone() bool {
 	if s.lease.redis == nil {
 		return false
@@ -179,9 +179,9 @@ func (s *Stream) amendLease(addr string, tokens int64) {
 
 // followServed moves the lease to the endpoint that really serves: after a retry, or when the gateway routed natively.
 //
-// That endpoint has the prompt from now on, and the chosen one may not have it, so it is recorded where it is. In shadow
-// mode that makes records come true although the gateway chooses: the endpoint that would have been chosen keeps what it
-// had.
+// That endpoint has the prompt from now on, and the chosen one may not have it, so it is recorded where it is. In
+// shadow mode that makes records come true although the gateway chooses: the endpoint that would have been chosen keeps
+// what it had.
 //
 // What the chosen endpoint did is not reported: it may have failed, or have been full and answered 503. So it loses
 // weight, and is ejected only if that continues for long. An address that no endpoint has means nothing: an endpoint
@@ -219,8 +219,8 @@ func (l *lease) lists(addr string) bool {
 // plugin has changed the route, or one in front of it whose change Envoy had not looked at yet. The lease is released,
 // and nothing that happens to the request counts for the endpoint that it was meant for.
 //
-// Reading the cluster's name costs a call of the gateway, so it is done only where another endpoint serves than the one at
-// which the lease counts.
+// Reading the cluster's name costs a call of the gateway, so it is done only where another endpoint serves than the one
+// at which the lease counts.
 func (s *Stream) misrouted(served string) bool {
 	if served == "" || served == s.lease.addr {
 		return false

@@ -26,8 +26,8 @@ func (s *Stream) demandMetrics() {
 	v.scraping.scrapeFor(s.context, s.cluster, s.cfg)
 }
 
-// requestReport requests a load report from the endpoint that serves the request, unless the client does. Without a report,
-// nothing is known that the next request could be placed by.
+// requestReport requests a load report from the endpoint that serves the request, unless the client does. Without a
+// report, nothing is known that the next request could be placed by.
 func (s *Stream) requestReport() {
 	if !s.cfg.Engines.ORCA {
 		return

@@ -85,8 +85,8 @@ func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
 	return p, true
 }
 
-// refuse puts the last good configuration in force in place of one that is refused as a whole, if there is one. It returns
-// false when the gateway will keep the previous one.
+// refuse puts the last good configuration in force in place of one that is refused as a whole, if there is one. It
+// returns false when the gateway will keep the previous one.
 func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin, bool) {
 	v.stats.count(statConfigBad, 1)
 	then := "requests fall back to native balancing: "

@@ -17,8 +17,8 @@ func (d *fakeDriver) losses() uint64 {
 	return d.Counter(statLosses + ";cluster=" + fakeCluster)
 }
 
-// Bodies with the same beginning, of which nothing else was seen, are taken to be alike by that part of their length, and nothing is
-// expected of them: the rest may be new.
+// Bodies with the same beginning, of which nothing else was seen, are taken to be alike by that part of their length,
+// and nothing is expected of them: the rest may be new.
 func TestPromptSeenInPart(t *testing.T) {
 	d := startFake(t, 1, 1, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":16384,"output_tokens":1}}`)
 	for number := range 10 {
@@ -48,8 +48,8 @@ func TestPromptSeenInPart(t *testing.T) {
 	d.drained()
 }
 
-// What common requests leave out says nothing of the cache: an answer that broke off, and one of an API in which the server never
-// tells.
+// What common requests leave out says nothing of the cache: an answer that broke off, and one of an API in which the
+// server never tells.
 func TestMissingUsageIsNoLoss(t *testing.T) {
 	for name, ask := range map[string]func(d *fakeDriver, body string){
 		"the client leaves": func(d *fakeDriver, body string) {

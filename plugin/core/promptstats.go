@@ -6,7 +6,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// promptStats compares the table of a cluster's prompts with the caches of the model servers, as far as one VM knows them.
+// promptStats compares the table of a cluster's prompts with the caches of the model servers, as far as one VM knows
+// them.
 type promptStats struct {
 	plugin *Plugin        // of the latest request, nil when that is no longer in force
 	cfg    *config.Config // of the latest request

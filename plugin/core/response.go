@@ -44,8 +44,8 @@ func (s *Stream) responseHeaders(end bool) {
 	}
 }
 
-// trackResponse counts the response, from its begin to its end, at the endpoint that answers. A response whose lease has
-// been released is not counted.
+// trackResponse counts the response, from its begin to its end, at the endpoint that answers. A response whose lease
+// has been released is not counted.
 func (s *Stream) trackResponse(begun bool) {
 	if begun == s.lease.answering || begun && s.phase != phaseLeased {
 		return
@@ -99,7 +99,7 @@ func (s *Stream) done() {
 			s.measure(now, &outcome)
 		}
 		if verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 {
-			s.forgetPrompt(0) // before the release: whoever finds the request gone must not find its prompt either
+			s.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		s.release()
 		s.completeOutcome(now, verdict, &outcome)
@@ -108,8 +108,8 @@ func (s *Stream) done() {
 	s.enter(phaseDone)
 }
 
-// measure puts into the outcome what the request was counted for, and how long its answer took if its first part was not
-// its end. Times are those of ticks, so only their averages mean something.
+// measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
+// not its end. Times are those of ticks, so only their averages mean something.
 func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
 	l := &s.lease
 	if s.chain == nil || l.addr != l.chosen || s.cfg.Shadow {
@@ -128,8 +128,8 @@ const (
 	stalledAfter = 2 * tickPeriod
 )
 
-// verdict classifies the end of the request for the health of the endpoint. The gateway's details of the response are only
-// read when it is not plainly good.
+// verdict classifies the end of the request for the health of the endpoint. The gateway's details of the response are
+// only read when it is not plainly good.
 func (s *Stream) verdict(now time.Duration) lb.Verdict {
 	r, b := &s.response, &s.body
 	if !r.reached { // answered by a filter, or for want of an endpoint

@@ -43,8 +43,8 @@ func (s *scraping) pendingOf(cluster string) *pendingSamples {
 	return p
 }
 
-// publishSamples writes pending samples into shared memory, beside those of other VMs. With Redis it first looks up what is
-// in flight at their endpoints.
+// publishSamples writes pending samples into shared memory, beside those of other VMs. With Redis it first looks up
+// what is in flight at their endpoints.
 func (s *scraping) publishSamples(now time.Duration) {
 	for name, p := range s.pending {
 		if len(p.scraped) == 0 && len(p.reported) == 0 {
@@ -73,8 +73,8 @@ func (s *scraping) publishSamples(now time.Duration) {
 	}
 }
 
-// collectFor returns how long samples are collected before they are published: every VM reads all of them each time, and
-// those of many endpoints come at many times, but not in Higress, where they are read at once.
+// collectFor returns how long samples are collected before they are published: every VM reads all of them each time,
+// and those of many endpoints come at many times, but not in Higress, where they are read at once.
 func (p *pendingSamples) collectFor(kind config.Host) time.Duration {
 	const together = 64
 	if len(p.listed) < together || p.config == nil || kind == config.Higress {

@@ -118,13 +118,16 @@ func (s *scraping) scrapeCluster(now time.Duration, j *ScrapeJob) {
 	}
 }
 
-// scrapeFor reads the pages that the gateway has stored at once, for a request that finds no fresh sample: Higress shows
-// them to requests only, and where these are rare none is being served at a tick. A VM does so once in an interval at
-// most.
+// scrapeFor reads the pages that the gateway has stored at once, for a request that finds no fresh sample: Higress
+// shows them to requests only, and where these are rare none is being served at a tick. A VM does so once in an
+// interval at most.
 func (s *scraping) scrapeFor(request uint32, cl *cluster, c *config.Config) {
 	now, m := s.now(), &cl.metrics
 	fresh := func() bool { return m.sampledAt > 0 && now-m.sampledAt <= c.Engines.StaleAfter }
-	if s.kind != config.Higress || !c.Scrapes(s.kind) || fresh() || m.attemptedAt > 0 && now-m.attemptedAt < c.Engines.Interval {
+	if s.kind != config.Higress || !c.Scrapes(s.kind) || fresh() {
+		return
+	}
+	if m.attemptedAt > 0 && now-m.attemptedAt < c.Engines.Interval {
 		return
 	}
 	if s.refreshCluster(now, cl); fresh() { // another VM has read them

@@ -80,7 +80,8 @@ func TestScrapedOnceAnInterval(t *testing.T) {
 	}
 }
 
-// Few engines are asked at once, and their answers are of the same moment. Many are not: a tick that reads hundreds of pages is long.
+// Few engines are asked at once, and their answers are of the same moment. Many are not: a tick that reads hundreds of
+// pages is long.
 func TestManyEnginesAreSpread(t *testing.T) {
 	const n = 1000
 	s := scrapeFleet(n)
@@ -99,7 +100,8 @@ func TestManyEnginesAreSpread(t *testing.T) {
 	}
 }
 
-// An engine that does not answer, answers late, or answers nonsense is asked less often, and no other is asked at another time for it.
+// An engine that does not answer, answers late, or answers nonsense is asked less often, and no other is asked at
+// another time for it.
 func TestSickEngineDelaysNoOther(t *testing.T) {
 	for name, sick := range map[string]struct {
 		after time.Duration

@@ -16,7 +16,8 @@ import (
 const maxTargets = metrics.MaxTargets
 
 // scraping is the part of a VM that gets the metrics of engines, from scrapes and from load reports in responses. Which
-// metrics are needed is in demand.go, which engines are scraped when in scrapejob.go, how VMs share samples in samples.go.
+// metrics are needed is in demand.go, which engines are scraped when in scrapejob.go, how VMs share samples in
+// samples.go.
 type scraping struct {
 	*env
 	configs  *configs
@@ -31,7 +32,8 @@ type scraping struct {
 func newScraping(e *env, in *configs, cs clusters, st *stores) *scraping {
 	return &scraping{
 		env: e, configs: in, clusters: cs, stores: st, demand: newDemand(e),
-		parsers: map[string]*metrics.Parser{}, pending: map[string]*pendingSamples{}, faults: map[string]time.Duration{},
+		parsers: map[string]*metrics.Parser{}, pending: map[string]*pendingSamples{},
+		faults: map[string]time.Duration{},
 	}
 }
 
@@ -54,6 +56,9 @@ const (
 	ScrapeUnreachable = "unreachable"
 	ScrapeNone        = "none" // the gateway has stored none
 )
+
+// PageReport takes the page of an engine, or why there is none, and reports whether it could be used.
+type PageReport func(addr string, page []byte, result string) (used bool)
 
 // addPage takes an engine's page, and reports whether it could be used. result is ScrapeOK, or why there is no page.
 func (s *scraping) addPage(now time.Duration, j *ScrapeJob, addr string, page []byte, result string) bool {

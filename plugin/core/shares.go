@@ -6,8 +6,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// exchangeShares adds the requests that were counted for rate_limit to those that other VMs have counted. A swap that is
-// lost is tried again at the next tick.
+// exchangeShares adds the requests that were counted for rate_limit to those that other VMs have counted. A swap that
+// is lost is tried again at the next tick.
 func (cs clusters) exchangeShares(now time.Duration, kv lb.KV) {
 	for _, cl := range cs {
 		if !cl.shares.Limited() {

@@ -11,7 +11,8 @@ import (
 
 const limitedConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"rate_limit":%g,"health":{"slow_start":0}}}`
 
-// startLimited returns a process whose workers know that the first of four engines is by far the best, and the second the next.
+// startLimited returns a process whose workers know that the first of four engines is by far the best, and the second
+// the next.
 func startLimited(t *testing.T, workers int, limit float64) *fakeDriver {
 	t.Helper()
 	d := startFake(t, workers, 4, fmt.Sprintf(limitedConfig, limit))

@@ -17,18 +17,18 @@ const (
 	statReturned    = "warmgate_owners_returned_total"        // dead VMs whose leases were returned
 	statCorrected   = "warmgate_store_corrected_total"        // tables whose totals had to be corrected
 	statRetries     = "warmgate_store_retries_total"          // swaps lost to another worker and tried again
-	statFallbacks   = "warmgate_store_fallbacks_total"        // ;cause: reservations that Redis did not make and the gateway counted locally
+	statFallbacks   = "warmgate_store_fallbacks_total"        // ;cause: reservations counted locally, not in Redis
 	statRedisUp     = "warmgate_redis_up"                     // 1 when Redis answers; not there before it is needed
-	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as model servers reported (prefix_cache)
-	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as model servers reported
+	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as reported (prefix_cache)
+	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as reported
 	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
-	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read because they are encoded
-	statRetention   = "warmgate_prefix_retention_seconds"     // ;cluster: how long endpoints are estimated to keep prompts
+	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read: encoded
+	statRetention   = "warmgate_prefix_retention_seconds"     // ;cluster: how long endpoints keep prompts
 	statLosses      = "warmgate_prefix_losses_total"          // ;cluster: endpoints found to have lost their caches
-	statTable       = "warmgate_prefix_table_percent"         // ;cluster: of the endpoints' caches, what the table has room to describe
+	statTable       = "warmgate_prefix_table_percent"         // ;cluster: share of the endpoints' caches in it
 	statScrapes     = "warmgate_metrics_scrapes_total"        // ;result: pages of metrics that were scraped
 	statFresh       = "warmgate_metrics_fresh_endpoints"      // ;cluster: endpoints of which there are fresh metrics
-	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those without a metric that the policy needs
+	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those without a needed metric
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
 	statMisrouted   = "warmgate_lease_strays_total"           // requests served by another cluster than the planned one
 	statPanics      = "warmgate_recovered_panics_total"
@@ -78,7 +78,8 @@ func (s *stats) id(name string, define func(string) uint32) uint32 {
 	return id
 }
 
-// room reports whether a statistic may be used: it is there, or may still be defined. Those of decisions are not counted.
+// room reports whether a statistic may be used: it is there, or may still be defined. Those of decisions are not
+// counted.
 func (s *stats) room(name string) bool { return s.has(name) || len(s.ids) < maxNames }
 
 // has reports whether a statistic is defined.

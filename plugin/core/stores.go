@@ -55,7 +55,7 @@ type redisStore struct {
 	used     bool          // requests have been counted there
 	inflight int           // requests of this VM that are counted there
 	neededAt time.Duration // when it was last named or had a request
-	failing  bool          // the log says that it does not answer
+	failing  bool          // a failure was logged since it last answered
 	loggedAt time.Duration // when a failure was last logged
 }
 

@@ -114,8 +114,8 @@ func TestRedisFailuresAreLoggedNowAndThen(t *testing.T) {
 	}
 }
 
-// Configurations that name the same Redis share it; a new password is used at once; what no configuration names any more is
-// dropped when its last request has ended.
+// Configurations that name the same Redis share it; a new password is used at once; what no configuration names any
+// more is dropped when its last request has ended.
 func TestStoresFollowTheConfigurations(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
@@ -165,7 +165,8 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	d.drained()
 }
 
-// A store that no configuration names any more is dropped when Redis has heard of the end of all its requests, or would not need to.
+// A store that no configuration names any more is dropped when Redis has heard of the end of all its requests, or would
+// not need to.
 func TestStoresPartInGoodOrder(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
@@ -245,7 +246,8 @@ func TestTicksFollowDeadlines(t *testing.T) {
 	d.drained()
 }
 
-// A configuration that the gateway is done with stays until the answers to its calls are there: the gateway would forget them.
+// A configuration that the gateway is done with stays until the answers to its calls are there: the gateway would
+// forget them.
 func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	v := p.main.vm

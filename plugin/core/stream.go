@@ -55,8 +55,8 @@ const (
 	Stop           // keep all of the request until it is resumed
 )
 
-// Stream is one request: headers, body, plan, reservation, response, release. It is the same on every gateway; what it does
-// to the request goes through its [GatewayStream].
+// Stream is one request: headers, body, plan, reservation, response, release. It is the same on every gateway; what it
+// does to the request goes through its [GatewayStream].
 type Stream struct {
 	GatewayStream
 	context uint32 // the gateway's
@@ -194,8 +194,8 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	return s.reserve()
 }
 
-// refuseOwnCluster refuses a request that a route has sent to a cluster of the plugin's own, perhaps because a client named
-// it.
+// refuseOwnCluster refuses a request that a route has sent to a cluster of the plugin's own, perhaps because a client
+// named it.
 func (s *Stream) refuseOwnCluster() Action {
 	s.enter(phaseUncounted)
 	s.Unsteer()
@@ -212,8 +212,8 @@ func (s *Stream) pass(reason lb.Reason) Action {
 	return Proceed
 }
 
-// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and steered
-// it.
+// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
+// steered it.
 func (s *Stream) passDuplicate() Action {
 	s.enter(phaseUncounted)
 	s.count(lb.ReasonAlreadyDecided)

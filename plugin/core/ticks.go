@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// The gateway ticks each configuration by a timer of its own, typically every 100 ms. While a request waits for Redis, the
-// timer of the newest configuration is set to the earliest deadline.
+// The gateway ticks each configuration by a timer of its own, typically every 100 ms. While a request waits for Redis,
+// the timer of the newest configuration is set to the earliest deadline.
 
 const (
 	// tickPeriod is the precision of deadlines: how often a VM looks for what is due.
@@ -32,8 +32,8 @@ type ticker struct {
 	due    time.Duration // when its next tick comes, 0 before it is set
 }
 
-// late returns by how much deadlines have to be moved because the tick is late, 0 for not at all. They are not moved twice
-// in a row: a worker that is always busy must give up, too.
+// late returns by how much deadlines have to be moved because the tick is late, 0 for not at all. They are not moved
+// twice in a row: a worker that is always busy must give up, too.
 func (t *ticks) late(p *Plugin, now time.Duration) time.Duration {
 	if p != t.configs.newest() || p.ticker.due == 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// Usage in responses shows how much of a prompt was cached, against what was expected, and how long prompts and answers of
-// a model are in tokens.
+// Usage in responses shows how much of a prompt was cached, against what was expected, and how long prompts and answers
+// of a model are in tokens.
 
 const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at

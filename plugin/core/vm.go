@@ -6,8 +6,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Each part has a
-// file of its own.
+// VM is what lives as long as the gateway's VM. It outlives configurations, so that counts and health do. Each part has
+// a file of its own.
 type VM struct {
 	*env
 	configs   *configs  // in force
@@ -60,8 +60,9 @@ func (v *VM) tick(p *Plugin) {
 	v.forgetClusters(now)
 }
 
-// forgetClusters drops the clusters that have not been used for long, and what belongs to configurations that are not in
-// force any more. It follows a last setting of the gauges, which are at rest: a cluster with requests in flight is kept.
+// forgetClusters drops the clusters that have not been used for long, and what belongs to configurations that are not
+// in force any more. It follows a last setting of the gauges, which are at rest: a cluster with requests in flight is
+// kept.
 func (v *VM) forgetClusters(now time.Duration) {
 	inForce := map[*config.Config]bool{}
 	for _, p := range v.configs.inForce {

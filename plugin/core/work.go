@@ -17,8 +17,8 @@ import (
 // count at once, but not for longer than the rest keeps coming.
 
 const (
-	// maxTimesTypical is how many times what is typical the answers to one request, or a body that cannot be read, count
-	// for at most.
+	// maxTimesTypical is how many times what is typical the answers to one request, or a body that cannot be read,
+	// count for at most.
 	maxTimesTypical = 2
 	// openTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
 	// more has come for stallTime. It is not 0, so that several that come at once are sent to different endpoints.
@@ -44,8 +44,8 @@ type work struct {
 // estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
 // per token, and those it may generate. Together they are no more than the configured maximum.
 //
-// What was not seen of a body is assumed to contain as much text as what was. The length of a body that cannot be read means
-// little: it may be an image, or nothing that an engine reads.
+// What was not seen of a body is assumed to contain as much text as what was. The length of a body that cannot be read
+// means little: it may be an image, or nothing that an engine reads.
 func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens int64) {
 	limit := float64(c.MaxRequestTokens)
 	tokens := min(float64(size)/w.typical.bytesPerToken, maxTimesTypical*w.typical.prompt)
@@ -77,8 +77,8 @@ func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
 	w.streamed = w.info.Stream
 }
 
-// assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster that
-// count tokens.
+// assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster
+// that count tokens.
 func (s *Stream) assumeTypical(r *lb.Request) {
 	typical := s.plugin.vm.prompts.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
 	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
@@ -103,8 +103,8 @@ func (s *Stream) stalled() {
 	s.amendLease("", openTokens)
 }
 
-// amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come from
-// now on, if that is much more or less. A prefill that is done does not count any more.
+// amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
+// from now on, if that is much more or less. A prefill that is done does not count any more.
 func (s *Stream) amendWork() {
 	delete(s.plugin.vm.bodies.partial, s)
 	w := &s.work
