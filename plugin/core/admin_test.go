@@ -157,7 +157,8 @@ func TestFollow(t *testing.T) {
 	}
 	before := worker.views["llm"]
 	now += pollEvery
-	learn(t, main, now, append([]byte("other::10.1.0.1:80::health_flags::healthy\n"), clustersPage("healthy", "/failed_active_hc")...))
+	learn(t, main, now, append([]byte("other::10.1.0.1:80::health_flags::healthy\n"),
+		clustersPage("healthy", "/failed_active_hc")...))
 	worker.refresh(now)
 	if worker.views["llm"] != before {
 		t.Error("the view of a cluster was made anew although only another cluster has changed")

@@ -14,8 +14,10 @@ import (
 // byRules has a rule for each of two domains that go by a metric of their own, one that needs no metrics, and a global
 // part.
 const byRules = `{"lb_policy":"endpoint_metrics","_rules_":[
-	{"_match_domain_":["a"],"lb_policy":"endpoint_metrics","lb_config":{"metric_policy":"least","target_metric":"gauge_a"}},
-	{"_match_domain_":["b"],"lb_policy":"endpoint_metrics","lb_config":{"metric_policy":"most","target_metric":"gauge_b"}},
+	{"_match_domain_":["a"],"lb_policy":"endpoint_metrics",
+		"lb_config":{"metric_policy":"least","target_metric":"gauge_a"}},
+	{"_match_domain_":["b"],"lb_policy":"endpoint_metrics",
+		"lb_config":{"metric_policy":"most","target_metric":"gauge_b"}},
 	{"_match_domain_":["c"],"lb_policy":"global_least_request"}]}`
 
 // demandingVMs returns the VMs of one process with a configuration.
@@ -46,7 +48,8 @@ func (v *VM) need(t *testing.T, cluster string, rule int) {
 func TestDemandList(t *testing.T) {
 	now := time.Hour
 	list := demandList{
-		{"llm", 0}: now, {"llm", 3}: now - time.Second, {"", 1}: now, {strings.Repeat("long", 5000), 2}: now - demandAge, {"ü|\x00", 1 << 20}: now,
+		{"llm", 0}: now, {"llm", 3}: now - time.Second, {"", 1}: now, {strings.Repeat("long", 5000), 2}: now - demandAge,
+		{"ü|\x00", 1 << 20}: now,
 	}
 	if got := parseDemand(list.append(nil, now)); !maps.Equal(got, list) {
 		t.Errorf("%v becomes %v", list, got)
@@ -108,7 +111,8 @@ func TestVMsAgreeOnTargets(t *testing.T) {
 	}
 	for i, v := range vms {
 		jobs := v.scraping.jobs(p.now)
-		if len(jobs) != 2 || !slices.Equal(jobs["llm"].targets, []string{"gauge_a", "gauge_b"}) || jobs["other"].targets != nil {
+		if len(jobs) != 2 || !slices.Equal(jobs["llm"].targets, []string{"gauge_a", "gauge_b"}) ||
+			jobs["other"].targets != nil {
 			t.Errorf("VM %d asks for %+v", i, jobs)
 		}
 	}

@@ -16,7 +16,8 @@ var ejectTerms = &lb.ClusterConfig{Health: lb.HealthConfig{
 // ejects lets a worker see an endpoint fail often enough to eject it.
 func (d *fakeDriver) ejects(worker int, addr string) {
 	for range 2 {
-		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure}, ejectTerms)
+		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure},
+			ejectTerms)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 // envoyConfig returns the configuration of a route with the given settings for Envoy.
 func envoyConfig(t *testing.T, settings string) *config.Config {
 	t.Helper()
-	set, err := config.Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"envoy":`+settings+`}}`), config.Envoy)
+	set, err := config.Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"envoy":`+settings+`}}`),
+		config.Envoy)
 	if err != nil {
 		t.Fatal(err)
 	}

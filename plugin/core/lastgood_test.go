@@ -242,7 +242,8 @@ func TestKeptRuleNamesItsSource(t *testing.T) {
 		fmt.Sprintf(rule, "global_least_request", "first", `,"redis_cluster":"r"`), fmt.Sprintf(rule, "x", "second", ""),
 	} {
 		got, ok := v.configure("warmgate", []byte(raw), config.Envoy)
-		if !ok || v.configs.adminSource == nil || v.configs.adminSource.AdminCluster != "first" || !got.set.Owns("first") || got.set.Owns("second") {
+		if !ok || v.configs.adminSource == nil || v.configs.adminSource.AdminCluster != "first" || !got.set.Owns("first") ||
+			got.set.Owns("second") {
 			t.Errorf("%s: the source is %+v", raw, v.configs.adminSource)
 		}
 		if len(v.stores.redis) != 1 {

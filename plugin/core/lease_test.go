@@ -51,7 +51,10 @@ var waits = map[string]struct {
 	"without a body":     {"", streamtest.Request{}},
 	"in front of a body": {"", streamtest.Request{Frames: []string{"a", "b"}, Trailers: [][2]string{{"t", "1"}}}},
 	"behind a body":      {`"unit":"tokens"`, streamtest.Request{Frames: []string{`{"prompt":`, `"a"}`}}},
-	"behind trailers":    {`"unit":"tokens"`, streamtest.Request{Frames: []string{`{"prompt":"a"}`}, Trailers: [][2]string{{"t", "1"}}}},
+	"behind trailers": {`"unit":"tokens"`, streamtest.Request{
+		Frames:   []string{`{"prompt":"a"}`},
+		Trailers: [][2]string{{"t", "1"}},
+	}},
 	"within a body": {
 		`"unit":"tokens","max_inspect_bytes":1024`,
 		streamtest.Request{Frames: []string{`{"prompt":"` + strings.Repeat("a", 1500), strings.Repeat("b", 500), `"}`}},

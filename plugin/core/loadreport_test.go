@@ -9,7 +9,8 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 )
 
-const reportsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"metrics":{"orca":true},"health":{"slow_start":0}}}`
+const reportsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"metrics":{"orca":true},` +
+	`"health":{"slow_start":0}}}`
 
 // answerWith sends a request and has it answered with a load report, "" for none.
 func (d *fakeDriver) answerWith(worker int, report string, headers ...[2]string) *fakeClient {
@@ -46,7 +47,8 @@ func TestFirstReport(t *testing.T) {
 	}
 	next := d.answerWith(0, "")
 	if reason := next.result.Headers["x-warmgate-reason"]; reason != "chosen" || next.endpoint == c.endpoint {
-		t.Errorf("with one report of a queue, the next request goes to %d, as %d did, for %s", next.endpoint, c.endpoint, reason)
+		t.Errorf("with one report of a queue, the next request goes to %d, as %d did, for %s", next.endpoint, c.endpoint,
+			reason)
 	}
 	d.drained()
 }
@@ -82,8 +84,14 @@ func TestReportsAreRemoved(t *testing.T) {
 		{"the client, too", reportsConfig, "JSON", "JSON", true},
 		{"only the client", metricsConfig, "JSON", "JSON", true},
 		{"nobody", metricsConfig, "", "", true},
-		{"a policy without metrics", strings.Replace(reportsConfig, "endpoint_metrics", "global_least_request", 1), "", "", true},
-		{"prefix_cache", strings.Replace(reportsConfig, "endpoint_metrics", "prefix_cache", 1), "", metrics.ORCAFormat, false},
+		{
+			"a policy without metrics", strings.Replace(reportsConfig, "endpoint_metrics", "global_least_request", 1), "", "",
+			true,
+		},
+		{
+			"prefix_cache", strings.Replace(reportsConfig, "endpoint_metrics", "prefix_cache", 1), "", metrics.ORCAFormat,
+			false,
+		},
 		{"in shadow", strings.Replace(reportsConfig, `{"debug`, `{"shadow":true,"debug`, 1), "", metrics.ORCAFormat, false},
 	} {
 		d := startFake(t, 1, 2, c.config)

@@ -75,7 +75,8 @@ func TestPressureIsLearned(t *testing.T) {
 			t.Errorf("request %d: %d tokens of work, want the %d of its plan", i, o.Work, want)
 		}
 		if (o.TTFT-first).Abs() > tickPeriod || (o.Duration-o.TTFT-rest).Abs() > tickPeriod {
-			t.Errorf("request %d: the first part after %v, the end after %v, want %v and %v", i, o.TTFT, o.Duration, first, first+rest)
+			t.Errorf("request %d: the first part after %v, the end after %v, want %v and %v", i, o.TTFT, o.Duration, first,
+				first+rest)
 		}
 	}
 	last := r.plans[len(r.plans)-1]
@@ -125,7 +126,8 @@ func TestOutcomeHasTimes(t *testing.T) {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 		s := &Stream{
 			plugin: d.workers[0].current, cfg: d.workers[0].current.set.Match("", "", ""),
-			chain: &promptChain{planned: time.Minute}, lease: lease{addr: "a", chosen: "a"}, response: response{ttft: time.Second},
+			chain: &promptChain{planned: time.Minute}, lease: lease{addr: "a", chosen: "a"},
+			response: response{ttft: time.Second},
 		}
 		s.lease.reservation.plan = lb.Plan{Tokens: 90}
 		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}

@@ -40,7 +40,8 @@ func TestModelsByName(t *testing.T) {
 
 // What a model gives a tool as arguments is no usage, whatever it looks like.
 func TestArgumentsAreNoUsage(t *testing.T) {
-	const use = `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1000,"cache_read_input_tokens":900},"cached_tokens": 900}}],` +
+	const use = `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1000,"cache_read_input_tokens":900},` +
+		`"cached_tokens": 900}}],` +
 		`"usage":{"input_tokens":1000,"output_tokens":9}}`
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	d.post("/v1/messages", saying(0), use)
@@ -62,7 +63,10 @@ func TestArgumentsAreNoUsage(t *testing.T) {
 // them.
 func TestContinuedConversations(t *testing.T) {
 	const answer = `{"usage":{"input_tokens":9000,"output_tokens":9,"input_tokens_details":{"cached_tokens":200}}}`
-	for _, by := range []string{`"previous_response_id":"%s"`, `"conversation":"%s"`, `"conversation":{"id":"%s"}`, `"prompt":{"id":"%s"}`} {
+	for _, by := range []string{
+		`"previous_response_id":"%s"`, `"conversation":"%s"`, `"conversation":{"id":"%s"}`,
+		`"prompt":{"id":"%s"}`,
+	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 		turn := func(id string) string {
 			body := `{"input":"` + strings.Repeat("go on ", 300) + `",` + fmt.Sprintf(by, id) + `}`
@@ -90,7 +94,8 @@ func TestMediaTeachNothing(t *testing.T) {
 	}
 	before, _ := d.post("", text("x"), `{}`)
 	for i := range 60 {
-		picture := fmt.Sprintf(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a/%d.png"}},`+
+		picture := fmt.Sprintf(`{"messages":[{"role":"user","content":[{"type":"image_url",`+
+			`"image_url":{"url":"https://a/%d.png"}},`+
 			`{"type":"text","text":"%s"}]}],"max_tokens":1}`, i, strings.Repeat("y", 600+i))
 		d.post("", picture, `{"usage":{"prompt_tokens":2500,"completion_tokens":1}}`)
 	}
@@ -118,8 +123,10 @@ func TestPromptsOfEveryAPI(t *testing.T) {
 		{"/generate", `{"inputs":"T","parameters":{"max_new_tokens":7}}`},
 		{"/v2/models/m/generate", `{"text_input":"T","max_tokens":7}`},
 		{"/v2/models/m/generate", `{"text_input":"T","parameters":{"max_tokens":7}}`},
-		{"/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"T"}]}],"generationConfig":{"maxOutputTokens":7}}`},
-		{"/v1beta/models/m:generateContent", `{"system_instruction":{"parts":[{"text":"T"}]},"contents":[],"generation_config":{"max_output_tokens":7}}`},
+		{"/v1beta/models/m:generateContent", `{"contents":[{"role":"user","parts":[{"text":"T"}]}],` +
+			`"generationConfig":{"maxOutputTokens":7}}`},
+		{"/v1beta/models/m:generateContent", `{"system_instruction":{"parts":[{"text":"T"}]},"contents":[],` +
+			`"generation_config":{"max_output_tokens":7}}`},
 	} {
 		body := strings.ReplaceAll(c.body, `"T"`, `"`+strings.Repeat(fmt.Sprintf("%08d", i), 500)+`"`)
 		work, _ := d.post(c.path, body, `{}`)
@@ -136,7 +143,8 @@ func TestPromptsOfEveryAPI(t *testing.T) {
 func TestTextThatNoEngineReads(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	for _, field := range []string{"suffix", "documents", "text", "inputs", "prompt", "input"} {
-		body := fmt.Sprintf(`{"messages":[{"role":"user","content":"hi"}],"max_tokens":1,%q:["%s"]}`, field, strings.Repeat("x", 250_000))
+		body := fmt.Sprintf(`{"messages":[{"role":"user","content":"hi"}],"max_tokens":1,%q:["%s"]}`, field,
+			strings.Repeat("x", 250_000))
 		if work, _ := d.post("", body, `{}`); work > 10 {
 			t.Errorf("a chat with %s: %d tokens in flight, want next to nothing", field, work)
 		}

@@ -20,14 +20,18 @@ func (d *fakeDriver) losses() uint64 {
 // Bodies with the same beginning, of which nothing else was seen, are taken to be alike by that part of their length,
 // and nothing is expected of them: the rest may be new.
 func TestPromptSeenInPart(t *testing.T) {
-	d := startFake(t, 1, 1, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":16384,"output_tokens":1}}`)
+	d := startFake(t, 1, 1, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":16384,`+
+		`"output_tokens":1}}`)
 	for number := range 10 {
 		d.talk(number, 980)
 	}
 	before := d.Counter(statExpected)
 	for number := range 20 {
 		body := saying(1)[:3000] + strings.Repeat("x", 13384) + strings.Repeat(string(rune('a'+number)), 16384*3-4) + `"}`
-		c := d.client(0, streamtest.Request{Headers: [][2]string{{"content-length", strconv.Itoa(len(body))}}, Frames: []string{body}})
+		c := d.client(0, streamtest.Request{
+			Headers: [][2]string{{"content-length", strconv.Itoa(len(body))}},
+			Frames:  []string{body},
+		})
 		c.Head(200)
 		match, _ := strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
 		if number > 0 && (match < 0.2 || match > 0.3) {
@@ -103,7 +107,8 @@ func (d *fakeDriver) outputs() float64 {
 
 // In shadow mode the gateway chooses, and the endpoint that would have been chosen keeps what it has.
 func TestShadowKeepsRecordedPrompts(t *testing.T) {
-	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"shadow":true,"health":{"panic_threshold":0,"slow_start":0}}}`)
+	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"shadow":true,`+
+		`"health":{"panic_threshold":0,"slow_start":0}}}`)
 	served := map[int]int{}
 	for range 8 {
 		c := d.client(0, streamtest.Request{Frames: []string{saying(1)}})
@@ -119,8 +124,10 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 		d.SetEndpoints(list)
 		c := d.client(0, streamtest.Request{Frames: []string{saying(1)}})
 		c.Finish()
-		if match, host := c.result.Headers["x-warmgate-match"], c.result.Headers["x-warmgate-host"]; match != "1.00" || host != d.Addr(i) {
-			t.Errorf("%s of the prompt is taken to be cached at %s, want all at endpoint %d, which has served it", match, host, i)
+		if match, host := c.result.Headers["x-warmgate-match"], c.result.Headers["x-warmgate-host"]; match != "1.00" ||
+			host != d.Addr(i) {
+			t.Errorf("%s of the prompt is taken to be cached at %s, want all at endpoint %d, which has served it", match, host,
+				i)
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-const prefixConfig = `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"redisKeyTTL":600,"prefix":{"table_bytes":65536,"cache_tokens":%d}}}`
+const prefixConfig = `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"redisKeyTTL":600,` +
+	`"prefix":{"table_bytes":65536,"cache_tokens":%d}}}`
 
 // talk sends a conversation of the given number through the first worker and answers it: so much of its 1000 tokens was
 // cached. It returns which share was expected to be.
@@ -21,7 +22,8 @@ func (d *fakeDriver) talk(number int, cached int) string { return d.talkTo("", n
 func (d *fakeDriver) talkTo(domain string, number int, cached int) string {
 	c := d.client(0, streamtest.Request{Authority: domain, Frames: []string{saying(number)}})
 	c.Head(200)
-	c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":1000,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":%d}}}`, cached))
+	c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":1000,"completion_tokens":9,`+
+		`"prompt_tokens_details":{"cached_tokens":%d}}}`, cached))
 	c.Finish()
 	return c.result.Headers["x-warmgate-match"]
 }
@@ -82,7 +84,8 @@ func TestTableIsTooSmall(t *testing.T) {
 			d.advance(2 * time.Second)
 		}
 		percent, told := d.metrics.values[statTable+";cluster="+fakeCluster]
-		if warned := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); told != c.told || (warned == 1) != c.warned || warned > 1 {
+		if warned := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); told != c.told || (warned == 1) != c.warned ||
+			warned > 1 {
 			t.Errorf("%d tokens a cache: %d %% (%v), %d warnings", c.tokens, percent, told, warned)
 		}
 	}
@@ -92,7 +95,10 @@ func TestTableIsTooSmall(t *testing.T) {
 func TestTableShare(t *testing.T) {
 	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
 	blocks := lb.TableBlocks(1 << 20)
-	p := promptStats{cfg: &config.Config{Prefix: config.Prefix{TableBytes: 1 << 20, CacheTokens: blocks * 25}, Weights: map[string]float64{"c": 5}}}
+	p := promptStats{cfg: &config.Config{
+		Prefix:  config.Prefix{TableBytes: 1 << 20, CacheTokens: blocks * 25},
+		Weights: map[string]float64{"c": 5},
+	}}
 	if _, known := p.share(view); known {
 		t.Error("known before any prompt was")
 	}
@@ -126,7 +132,8 @@ func TestManyRulesLearnTogether(t *testing.T) {
 	var list []string
 	domain := func(i int) string { return fmt.Sprintf("tenant%d.example", i%rules) }
 	for i := range rules {
-		list = append(list, fmt.Sprintf(`{"_match_domain_":["%s"],"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"redisKeyTTL":%d,
+		list = append(list, fmt.Sprintf(`{"_match_domain_":["%s"],"lb_policy":"prefix_cache",`+
+			`"lb_config":{"debug_headers":true,"redisKeyTTL":%d,
 			"prefix":{"table_bytes":65536,"cache_tokens":100000000}}}`, domain(i), 600+i))
 	}
 	d := startFake(t, 1, 1, `{"_rules_":[`+strings.Join(list, ",")+`]}`)
@@ -170,7 +177,8 @@ func TestLeavesPrefixCache(t *testing.T) {
 		d.advance(2 * time.Second)
 		retention, percent := d.Gauge(statRetention+cluster), d.Gauge(statTable+cluster)
 		if got := d.Counter(statLosses + cluster); retention > 0 != shown || percent > 0 != shown || got != losses {
-			t.Errorf("%s: kept for %d s, %d %% in the table, %d losses; shown is to be %v, with %d losses", when, retention, percent, got, shown, losses)
+			t.Errorf("%s: kept for %d s, %d %% in the table, %d losses; shown is to be %v, with %d losses", when, retention,
+				percent, got, shown, losses)
 		}
 	}
 	lose := func() {

@@ -192,9 +192,13 @@ func TestClientsThatGiveUp(t *testing.T) {
 		wait    time.Duration
 		blamed  bool
 	}{
-		"no body":            {streamtest.Request{}, patientFor, true},
-		"a body":             {streamtest.Request{Frames: []string{`{}`}}, patientFor, true},
-		"trailers":           {streamtest.Request{Frames: []string{`{}`}, Trailers: [][2]string{{"a", "b"}}}, patientFor, true},
+		"no body": {streamtest.Request{}, patientFor, true},
+		"a body":  {streamtest.Request{Frames: []string{`{}`}}, patientFor, true},
+		"trailers": {
+			streamtest.Request{Frames: []string{`{}`}, Trailers: [][2]string{{"a", "b"}}},
+			patientFor,
+			true,
+		},
 		"soon":               {streamtest.Request{Frames: []string{`{}`}}, patientFor - time.Second, false},
 		"a body without end": {streamtest.Request{Frames: []string{`{`}, Unended: true}, patientFor, false},
 	} {

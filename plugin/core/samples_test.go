@@ -15,11 +15,14 @@ import (
 	"github.com/warmgate/warmgate/plugin/discovery"
 )
 
+type sampleMap = map[string]lb.EngineSample
+
 const metricsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"health":{"slow_start":0}}}`
 
 // vllmPage is a page of vLLM's with so many requests in the batch.
 func vllmPage(running int) string {
-	return fmt.Sprintf("vllm:num_requests_running %d\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0.5\n", running)
+	return fmt.Sprintf("vllm:num_requests_running %d\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0.5\n",
+		running)
 }
 
 // sampledVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are asked for.
@@ -37,7 +40,7 @@ func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *
 }
 
 // published returns what the VMs have published.
-func (p *fakeProcess) published() map[string]lb.EngineSample {
+func (p *fakeProcess) published() sampleMap {
 	p.t.Helper()
 	all, err := discovery.ParseReadings([]byte(p.kv.cells[keySamples+fakeCluster].val))
 	if err != nil {
@@ -169,7 +172,10 @@ func TestSamplesMerge(t *testing.T) {
 		return l
 	}
 	now := time.Hour
-	known := lb.EngineSample{Load: load(vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second, FreshAt: now - 2*time.Second, Page: 77, Counted: true}
+	known := lb.EngineSample{
+		Load: load(vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second,
+		FreshAt: now - 2*time.Second, Page: 77, Counted: true,
+	}
 	at := func(r lb.EngineSample, at, seen time.Duration) lb.EngineSample {
 		if r.At, r.FreshAt = at, seen; r.ScrapedAt > 0 {
 			r.ScrapedAt = at
@@ -183,35 +189,51 @@ func TestSamplesMerge(t *testing.T) {
 	completed.Update(&report.Load)
 	for name, c := range map[string]struct {
 		h    pendingSamples
-		want map[string]lb.EngineSample
+		want sampleMap
 	}{
-		"a newer page":                 {pendingSamples{scraped: map[string]lb.EngineSample{addr: newer}}, map[string]lb.EngineSample{addr: newer}},
-		"an older page":                {pendingSamples{scraped: map[string]lb.EngineSample{addr: at(newer, now-time.Minute, now-time.Minute)}}, map[string]lb.EngineSample{addr: known}},
-		"the same page":                {pendingSamples{scraped: map[string]lb.EngineSample{addr: {FreshAt: now}}}, map[string]lb.EngineSample{addr: at(known, known.At, now)}},
-		"the same page of nobody":      {pendingSamples{scraped: map[string]lb.EngineSample{other: {FreshAt: now}}}, map[string]lb.EngineSample{addr: known}},
-		"a report":                     {pendingSamples{reported: map[string]lb.EngineSample{addr: report}}, map[string]lb.EngineSample{addr: completed}},
-		"an older report":              {pendingSamples{reported: map[string]lb.EngineSample{addr: at(report, 1, 1)}}, map[string]lb.EngineSample{addr: known}},
-		"a report of a new one":        {pendingSamples{reported: map[string]lb.EngineSample{other: report}}, map[string]lb.EngineSample{addr: known, other: report}},
-		"one that has left":            {pendingSamples{scraped: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{other: true}}, map[string]lb.EngineSample{other: newer}},
-		"one that is not listed":       {pendingSamples{scraped: map[string]lb.EngineSample{other: newer}, listed: map[string]bool{addr: true}}, map[string]lb.EngineSample{addr: known}},
-		"a page and an earlier report": {pendingSamples{scraped: map[string]lb.EngineSample{addr: newer}, reported: map[string]lb.EngineSample{addr: at(report, now-1, now-1)}}, map[string]lb.EngineSample{addr: newer}},
+		"a newer page": {pendingSamples{scraped: sampleMap{addr: newer}}, sampleMap{addr: newer}},
+		"an older page": {pendingSamples{scraped: sampleMap{addr: at(newer, now-time.Minute,
+			now-time.Minute)}}, sampleMap{addr: known}},
+		"the same page": {
+			pendingSamples{scraped: sampleMap{addr: {FreshAt: now}}},
+			sampleMap{addr: at(known, known.At, now)},
+		},
+		"the same page of nobody": {pendingSamples{scraped: sampleMap{other: {FreshAt: now}}}, sampleMap{addr: known}},
+		"a report":                {pendingSamples{reported: sampleMap{addr: report}}, sampleMap{addr: completed}},
+		"an older report":         {pendingSamples{reported: sampleMap{addr: at(report, 1, 1)}}, sampleMap{addr: known}},
+		"a report of a new one": {
+			pendingSamples{reported: sampleMap{other: report}},
+			sampleMap{addr: known, other: report},
+		},
+		"one that has left": {pendingSamples{
+			scraped: sampleMap{other: newer},
+			listed:  map[string]bool{other: true},
+		}, sampleMap{other: newer}},
+		"one that is not listed": {pendingSamples{
+			scraped: sampleMap{other: newer},
+			listed:  map[string]bool{addr: true},
+		}, sampleMap{addr: known}},
+		"a page and an earlier report": {pendingSamples{
+			scraped:  sampleMap{addr: newer},
+			reported: sampleMap{addr: at(report, now-1, now-1)},
+		}, sampleMap{addr: newer}},
 	} {
-		all := discovery.Readings{By: map[string]lb.EngineSample{addr: known}}
+		all := discovery.Readings{By: sampleMap{addr: known}}
 		c.h.mergeInto(&all, now)
 		if !maps.Equal(all.By, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
 		}
 	}
 	// A report that was published before a page that is a little older stays true, and the page says the rest.
-	all := discovery.Readings{By: map[string]lb.EngineSample{addr: completed}}
+	all := discovery.Readings{By: sampleMap{addr: completed}}
 	late := at(newer, now-time.Millisecond, now-time.Millisecond)
-	(&pendingSamples{scraped: map[string]lb.EngineSample{addr: late}}).mergeInto(&all, now)
+	(&pendingSamples{scraped: sampleMap{addr: late}}).mergeInto(&all, now)
 	got := all.By[addr]
 	waits, _ := got.Value(metrics.Waiting)
 	if running(got) != 6 || waits != 3 || got.ScrapedAt != late.ScrapedAt || got.At != now || got.Page != 78 {
 		t.Errorf("a page behind a report: %+v", got)
 	}
-	all = discovery.Readings{By: map[string]lb.EngineSample{addr: known}}
+	all = discovery.Readings{By: sampleMap{addr: known}}
 	new(pendingSamples).mergeInto(&all, known.FreshAt+demandAge+1)
 	if len(all.By) != 0 {
 		t.Error("what was heard too long ago is kept")
@@ -255,7 +277,8 @@ func TestStoredPages(t *testing.T) {
 		t.Errorf("a new page makes the reading %+v", r)
 	}
 	// Another configuration looks for other names in the same page.
-	if !p.configure(strings.Replace(metricsConfig, `{"debug`, `{"metric_policy":"least","target_metric":"my_gauge","debug`, 1)) {
+	if !p.configure(strings.Replace(metricsConfig, `{"debug`, `{"metric_policy":"least","target_metric":"my_gauge","debug`,
+		1)) {
 		t.Fatal("refused")
 	}
 	for _, v := range vms {
@@ -334,7 +357,10 @@ func TestSamplesWithRedis(t *testing.T) {
 	}
 	first := d.client(0, streamtest.Request{}) // from here on engines are asked
 	d.advance(2 * time.Second)
-	open := []*fakeClient{d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{}), d.client(0, streamtest.Request{})}
+	open := []*fakeClient{
+		d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{}),
+		d.client(0, streamtest.Request{}),
+	}
 	d.advance(2 * time.Second)
 	if counted, requests := inflight(); counted != 2 || requests != 4 {
 		t.Errorf("of 2 engines %d are published with what was in flight, %d requests in all; want 4", counted, requests)

@@ -107,7 +107,8 @@ func TestSickEngineDelaysNoOther(t *testing.T) {
 		after time.Duration
 		ok    bool
 	}{
-		"refuses": {0, false}, "times out": {scrapeEvery, false}, "never answers": {time.Hour, false}, "is slow": {700 * time.Millisecond, true},
+		"refuses": {0, false}, "times out": {scrapeEvery, false}, "never answers": {time.Hour, false},
+		"is slow": {700 * time.Millisecond, true},
 	} {
 		well, ill := scrapeFleet(8), scrapeFleet(8)
 		ill.answer = func(addr string) (time.Duration, bool) {

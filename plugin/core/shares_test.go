@@ -9,7 +9,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-const limitedConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"rate_limit":%g,"health":{"slow_start":0}}}`
+const limitedConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"rate_limit":%g,` +
+	`"health":{"slow_start":0}}}`
 
 // startLimited returns a process whose workers know that the first of four engines is by far the best, and the second
 // the next.
@@ -46,7 +47,8 @@ func TestShareOverAllWorkers(t *testing.T) {
 			d.spread(200, 100)
 			got := d.spread(400, 100)
 			if got[0] < limit-0.05 || got[0] > limit+0.02 || got[2]+got[3] > 0.03 {
-				t.Errorf("%d workers, limit %g: the endpoints get %.2f of the requests, want the limit, and the rest for the second", workers, limit, got)
+				t.Errorf("%d workers, limit %g: the endpoints get %.2f of the requests, want the limit, and the rest for the "+
+					"second", workers, limit, got)
 			}
 			d.drained()
 		}

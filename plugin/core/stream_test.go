@@ -156,7 +156,8 @@ func (c *fakeClient) Retry() int {
 
 func (c *fakeClient) Head(status int, headers ...[2]string) {
 	c.began, c.details = true, "via_upstream"
-	c.result = streamtest.Result{Status: status, Headers: pairs(append(headers, [2]string{":status", strconv.Itoa(status)}))}
+	c.result = streamtest.Result{Status: status, Headers: pairs(append(headers,
+		[2]string{":status", strconv.Itoa(status)}))}
 	c.response(func() { c.core.OnResponseHeaders(false) })
 }
 

@@ -12,7 +12,12 @@ import (
 // Retries go to the tier of the chosen endpoint as long as it has another one.
 func TestRetriesStayInTheTier(t *testing.T) {
 	p := &lb.Plan{Candidates: []lb.Candidate{
-		{Addr: "a0", Tier: 0}, {Addr: "b0", Tier: 1}, {Addr: "a1", Tier: 0}, {Addr: "b1", Tier: 1}, {Addr: "b2", Tier: 1}, {Addr: "c0", Tier: 2},
+		{Addr: "a0", Tier: 0},
+		{Addr: "b0", Tier: 1},
+		{Addr: "a1", Tier: 0},
+		{Addr: "b1", Tier: 1},
+		{Addr: "b2", Tier: 1},
+		{Addr: "c0", Tier: 2},
 	}}
 	for tie := range uint64(64) {
 		p.Tie = tie << 33

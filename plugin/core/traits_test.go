@@ -11,7 +11,12 @@ func TestTraits(t *testing.T) {
 		headers [][2]string
 		want    traits
 	}{
-		{"chat", [][2]string{{":method", "POST"}, {":authority", "a:80"}, {"content-length", "12"}, {"content-type", "application/json"}}, traits{authority: "a:80", length: 12}},
+		{"chat", [][2]string{
+			{":method", "POST"},
+			{":authority", "a:80"},
+			{"content-length", "12"},
+			{"content-type", "application/json"},
+		}, traits{authority: "a:80", length: 12}},
 		{"upgrade", [][2]string{{"upgrade", "websocket"}}, traits{opaque: true}},
 		{"no upgrade", [][2]string{{"upgrade", ""}}, traits{}},
 		{"CONNECT", [][2]string{{":method", "CONNECT"}}, traits{opaque: true}},

@@ -13,7 +13,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-const requestsConfig = `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,"health":{"slow_start":0,"consecutive_failures":2}}}`
+const requestsConfig = `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,` +
+	`"health":{"slow_start":0,"consecutive_failures":2}}}`
 
 // serve sends a request through a worker, answers it and returns the address that was chosen.
 func (d *fakeDriver) serve(worker, status int) string {
@@ -35,12 +36,14 @@ func TestConfigure(t *testing.T) {
 		t.Error("a bad first configuration counts as valid")
 	}
 	second, ok := v.configure("warmgate", []byte(good), config.Higress)
-	if !ok || second.set == nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
+	if !ok || second.set == nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) ||
+		p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a good configuration: %+v, %v", second, ok)
 	}
 	const bad = `{"lb_policy":"x","lb_config":{"password":"my secret"}}`
 	third, ok := p.newVM().configure("warmgate", []byte(bad), config.Higress)
-	if ok || third != nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) || p.metrics.values[statConfigValid] != 1 {
+	if ok || third != nil || !slices.Equal(v.configs.inForce, []*Plugin{second}) ||
+		p.metrics.values[statConfigValid] != 1 {
 		t.Errorf("a bad configuration after a good one: %+v, %v", third, ok)
 	}
 	if other, ok := v.configure("another", []byte("{"), config.Higress); !ok || other.set != nil {
