@@ -202,7 +202,7 @@ func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 	}
 	long.Finish()
 	if n := len(d.workers[0].vm.clusters[fakeCluster].answering); n != 0 {
-		t.Errorf("%d endpoints are taken to be answering after the last answer", n)
+		t.Errorf("%d endpoints count as answering after the last answer", n)
 	}
 }
 
@@ -230,7 +230,8 @@ func TestServedUnderAnotherAddress(t *testing.T) {
 	d.drained()
 }
 
-// One client whose requests fail, at once and wherever they go, ejects nobody and moves nobody's requests.
+// One client whose requests fail, at once and wherever they are sent, ejects no endpoint and moves no request of
+// others.
 func TestBadRequestsOfOneClient(t *testing.T) {
 	for _, status := range []int{500, 400, 501} {
 		d := startFake(t, 1, 8, requestsConfig)
@@ -268,7 +269,7 @@ func TestBadRequestsOfOneClient(t *testing.T) {
 	}
 }
 
-// An endpoint that refuses everything at once is ejected; when all refuse the same client's requests, nobody is.
+// An endpoint that refuses everything at once is ejected; when all refuse the same client's requests, none is.
 func TestRefusals(t *testing.T) {
 	for _, everywhere := range []bool{false, true} {
 		d := startFake(t, 1, 4, requestsConfig)

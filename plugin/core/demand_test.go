@@ -99,7 +99,7 @@ func FuzzDemandList(f *testing.F) {
 	})
 }
 
-// Whoever asks the engines, and however the workers came to need it, all VMs ask for the same.
+// Whichever VM scrapes, and however the workers came to need it, all VMs scrape for the same.
 func TestVMsAgreeOnTargets(t *testing.T) {
 	p, vms := demandingVMs(t, 3, byRules)
 	vms[1].need(t, "llm", 1)
@@ -113,18 +113,18 @@ func TestVMsAgreeOnTargets(t *testing.T) {
 		jobs := v.scraping.jobs(p.now)
 		if len(jobs) != 2 || !slices.Equal(jobs["llm"].targets, []string{"gauge_a", "gauge_b"}) ||
 			jobs["other"].targets != nil {
-			t.Errorf("VM %d asks for %+v", i, jobs)
+			t.Errorf("VM %d scrapes for %+v", i, jobs)
 		}
 	}
 	vms[2].need(t, "other", 3)
 	for i, v := range vms {
 		if jobs := v.scraping.jobs(p.now + demandAge + 1); len(jobs) != 0 {
-			t.Errorf("VM %d asks for %+v, which nobody has needed for long", i, jobs)
+			t.Errorf("VM %d scrapes for %+v, which has not been needed for long", i, jobs)
 		}
 	}
 }
 
-// What is needed for the first time is told at the next tick, under each rule; what is still needed, now and then.
+// What is needed for the first time is announced at the next tick, under each rule; what is still needed, now and then.
 func TestDemandIsAnnouncedSoon(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	main, worker := vms[0], vms[1]
@@ -139,7 +139,7 @@ func TestDemandIsAnnouncedSoon(t *testing.T) {
 		worker.need(t, "llm", rule)
 		worker.scraping.demand.announce(p.now)
 		if n := len(main.scraping.jobs(p.now)["llm"].targets); n != rule+1 {
-			t.Errorf("under rule %d, the other VM asks for %d metrics", rule, n)
+			t.Errorf("under rule %d, the other VM scrapes for %d metrics", rule, n)
 		}
 	}
 	writes = 0
@@ -150,10 +150,10 @@ func TestDemandIsAnnouncedSoon(t *testing.T) {
 		worker.scraping.demand.announce(p.now)
 	}
 	if want := int(600 * tickPeriod / announceEvery); writes < want-1 || writes > want+1 {
-		t.Errorf("told %d times in a minute, want %d", writes, want)
+		t.Errorf("announced %d times in a minute, want %d", writes, want)
 	}
 	if main.scraping.jobs(p.now)["llm"] == nil {
-		t.Error("after a minute of requests nobody is taken to need metrics")
+		t.Error("after a minute of requests no metrics count as needed")
 	}
 }
 
@@ -166,7 +166,7 @@ func TestDemandUnderANewConfiguration(t *testing.T) {
 		t.Fatal("refused")
 	}
 	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 0 {
-		t.Errorf("a configuration without metrics asks for %v", jobs)
+		t.Errorf("a configuration without metrics has the jobs %v", jobs)
 	}
 	if !p.configure(`{"lb_policy":"endpoint_metrics","lb_config":{"rate_limit":0.5}}`) {
 		t.Fatal("refused")
@@ -174,7 +174,7 @@ func TestDemandUnderANewConfiguration(t *testing.T) {
 	vms[1].need(t, "llm", 0)
 	vms[1].scraping.demand.announce(p.now)
 	if j := vms[0].scraping.jobs(p.now)["llm"]; j == nil || j.targets != nil {
-		t.Errorf("asked for is %+v, want the cluster without further metrics", j)
+		t.Errorf("the job is %+v, want the cluster without further metrics", j)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestLostSwapOfDemand(t *testing.T) {
 	vms[1].scraping.demand.announce(p.now)
 	p.kv.onSet = nil
 	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 0 {
-		t.Fatalf("told, though the swap was lost: %v", jobs)
+		t.Fatalf("announced, though the swap was lost: %v", jobs)
 	}
 	vms[1].scraping.demand.announce(p.now + tickPeriod)
 	if vms[0].scraping.jobs(p.now)["llm"] == nil {
@@ -197,11 +197,11 @@ func TestLostSwapOfDemand(t *testing.T) {
 	p.kv.broken = nil
 	vms[1].scraping.demand.announce(p.now)
 	if vms[0].scraping.jobs(p.now)["other"] == nil {
-		t.Error("what could not be told is forgotten")
+		t.Error("what could not be announced is forgotten")
 	}
 }
 
-// More clusters than can be asked for do not make the shared value grow. Those that are known go on, and the others
+// More clusters than can be scraped do not make the shared value grow. Those that are known go on, and the others
 // wait for room.
 func TestDemandIsBounded(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
@@ -210,7 +210,7 @@ func TestDemandIsBounded(t *testing.T) {
 	}
 	vms[1].scraping.demand.announce(p.now)
 	if n := len(vms[0].scraping.jobs(p.now)); n != maxDemands {
-		t.Errorf("%d clusters are asked for, want %d", n, maxDemands)
+		t.Errorf("%d clusters are scraped, want %d", n, maxDemands)
 	}
 	p.now += demandAge + time.Second
 	for range 3 {
@@ -220,11 +220,11 @@ func TestDemandIsBounded(t *testing.T) {
 		vms[1].scraping.demand.announce(p.now)
 	}
 	if jobs := vms[0].scraping.jobs(p.now); len(jobs) != 1 || jobs["new"] == nil {
-		t.Errorf("%d clusters are asked for once the old ones are over, want the new one", len(jobs))
+		t.Errorf("%d clusters are scraped once the old ones are over, want the new one", len(jobs))
 	}
 }
 
-// Redis or not, stock Envoy only asks through a cluster that it was told of.
+// Redis or not, stock Envoy only scrapes through a cluster that is configured.
 func TestPortsOfScrapes(t *testing.T) {
 	p, vms := demandingVMs(t, 1, byRules)
 	v := vms[0]

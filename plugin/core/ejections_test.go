@@ -158,7 +158,7 @@ func TestDamagedEjections(t *testing.T) {
 	}
 }
 
-// Several clusters share the key: none loses what another writes, and what is old or over goes.
+// Several clusters share the key: none loses what another writes, and what is old or over is removed.
 func TestEjectionsOfSeveralClusters(t *testing.T) {
 	now := 10 * time.Hour
 	all := ejections{

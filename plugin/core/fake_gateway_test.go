@@ -45,9 +45,9 @@ type fakeProcess struct {
 	faultLeft int                 // calls until it does
 	ticks     int                 // calls of Tick
 	source    *config.EnvoySource // of the last Tick
-	pages     map[string]string   // of metrics, by address; nil: nobody is asked
+	pages     map[string]string   // of metrics, by address; nil: none is scraped
 	stored    bool                // pages are shown to requests only, as in Higress
-	asked     int                 // calls of Ask
+	scrapes   int                 // calls of Scrape
 	steerErr  error               // what Steer answers, nil when all is well
 }
 
@@ -158,7 +158,7 @@ func (w *fakeWorker) lose() {
 	w.start(w.process.running)
 }
 
-// advance lets time pass: threads tick as often as the plugin asked for, and what is to come happens.
+// advance lets time pass: threads tick as often as the plugin has set, and events happen.
 func (p *fakeProcess) advance(d time.Duration) {
 	for end := p.now + d; ; {
 		at, run := end+1, func() {}
@@ -212,7 +212,7 @@ func (p *fakeProcess) settle() {
 	}
 }
 
-// call is told of every call that the plugin makes on the gateway.
+// call is called for every call that the plugin makes on the gateway.
 func (p *fakeProcess) call(name string) {
 	if name != p.fault {
 		return
@@ -262,7 +262,7 @@ func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 	g.call("Tick")
 }
 
-// Scrapes implements Gateway: every VM asks.
+// Scrapes implements Gateway: every VM scrapes.
 func (g fakeGateway) Scrapes(time.Duration, bool) bool { return true }
 
 // Scrape implements Gateway: pages are there at once.
@@ -271,7 +271,7 @@ func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, report PageReport) []
 	if g.stored && j.request == 0 {
 		return nil
 	}
-	g.fakeProcess.asked++
+	g.fakeProcess.scrapes++
 	endpoints := g.view.Endpoints
 	if listed := j.config.EnvoyCfg.Endpoints; listed != nil {
 		endpoints = nil

@@ -115,7 +115,7 @@ func TestPanicAnywhereWithRedis(t *testing.T) {
 	})
 }
 
-// TestPanicAnywhereByMetrics is the same with engines that are asked for their metrics, and for reports.
+// TestPanicAnywhereByMetrics is the same with engines that are scraped, and reports.
 func TestPanicAnywhereByMetrics(t *testing.T) {
 	panicAnywhere(t, func(t *testing.T) *fakeDriver {
 		d := startFake(t, 1, 3, `{"lb_policy":"endpoint_metrics","lb_config":{"unit":"tokens","debug_headers":true,`+
@@ -207,7 +207,7 @@ func TestPanicTextKeepsSecrets(t *testing.T) {
 		"index out of range",
 	} {
 		if !strings.Contains(log, want) {
-			t.Errorf("the log says nothing of %q:\n%s", want, log)
+			t.Errorf("the log has nothing of %q:\n%s", want, log)
 		}
 	}
 	if got := d.metrics.values[statPanics]; got != 4 {

@@ -60,7 +60,7 @@ func TestLastGoodFormIsTheSameInAllVMs(t *testing.T) {
 		if !p.configure(step.raw) {
 			t.Fatalf("%s is refused", step.raw)
 		}
-		late := p.newVM() // a VM that is made anew
+		late := p.newVM() // a new VM
 		for i, got := range []*Plugin{p.main.current, p.workers[0].current, p.workers[1].current, taken(t, late, step.raw)} {
 			if inForce(got) != step.want {
 				t.Errorf("%s in VM %d: %v, want %v", step.raw, i, inForce(got), step.want)
@@ -113,7 +113,7 @@ func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 		}
 	}
 	if p.metrics.values[statConfigValid] != 1 {
-		t.Error("a good configuration is in force, and the gauge says that none is")
+		t.Error("a good configuration is in force, and the gauge shows none")
 	}
 	if p.configure(`{"lb_policy":"y"}`) {
 		t.Error("a bad configuration that was never taken is not refused")
@@ -126,7 +126,7 @@ func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 	}
 }
 
-// A worker that has requests of an earlier push of the same text is not started anew with the text.
+// A worker that has requests of an earlier push of the same text is not started again with the text.
 func TestOldContextFollowsTheLastGood(t *testing.T) {
 	p := newFakeProcess(t, 1)
 	for _, raw := range []string{capOf(3, 2), capOf(0, 4)} {

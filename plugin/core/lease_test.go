@@ -117,7 +117,7 @@ func TestNoAnswer(t *testing.T) {
 			}
 			waited++
 			d.advance(19 * time.Millisecond)
-			if !c.held && waited > 1 { // amending the one before has failed as well
+			if !c.held && waited > 1 { // amending the previous one has failed as well
 				c.Finish()
 				break
 			}
@@ -151,7 +151,7 @@ func TestNoAnswer(t *testing.T) {
 func TestClientLeavesWhileReserving(t *testing.T) {
 	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
 		for name, leave := range map[string]func(c *fakeClient){
-			"by itself":                (*fakeClient).ResetByClient,
+			"alone":                    (*fakeClient).ResetByClient,
 			"with the gateway's reply": func(c *fakeClient) { c.answer(streamtest.Result{Status: 504}) },
 			"with the gateway's reply, which takes its time": func(c *fakeClient) {
 				c.held, c.began = false, true

@@ -47,7 +47,7 @@ func TestFirstReport(t *testing.T) {
 	}
 	next := d.answerWith(0, "")
 	if reason := next.result.Headers["x-warmgate-reason"]; reason != "chosen" || next.endpoint == c.endpoint {
-		t.Errorf("with one report of a queue, the next request goes to %d, as %d did, for %s", next.endpoint, c.endpoint,
+		t.Errorf("with one report of a queue, the next request is sent to %d, as %d did, for %s", next.endpoint, c.endpoint,
 			reason)
 	}
 	d.drained()
@@ -71,19 +71,19 @@ func TestReportAfterARetry(t *testing.T) {
 	d.drained()
 }
 
-// Reports are for who has asked for them.
+// Reports are for clients that request them.
 func TestReportsAreRemoved(t *testing.T) {
 	const report = "TEXT num_requests_waiting=0"
 	for _, c := range []struct {
 		name, config string
-		asks         string // of the client
-		asked        string // of the endpoint
+		requests     string // of the client
+		requested    string // of the endpoint
 		got          bool
 	}{
-		{"nobody but the plugin", reportsConfig, "", metrics.ORCAFormat, false},
+		{"the plugin alone", reportsConfig, "", metrics.ORCAFormat, false},
 		{"the client, too", reportsConfig, "JSON", "JSON", true},
 		{"only the client", metricsConfig, "JSON", "JSON", true},
-		{"nobody", metricsConfig, "", "", true},
+		{"none", metricsConfig, "", "", true},
 		{
 			"a policy without metrics", strings.Replace(reportsConfig, "endpoint_metrics", "global_least_request", 1), "", "",
 			true,
@@ -97,12 +97,12 @@ func TestReportsAreRemoved(t *testing.T) {
 		d := startFake(t, 1, 2, c.config)
 		for round := range 2 { // without metrics and with them
 			var headers [][2]string
-			if c.asks != "" {
-				headers = [][2]string{{metrics.ORCARequestHeader, c.asks}}
+			if c.requests != "" {
+				headers = [][2]string{{metrics.ORCARequestHeader, c.requests}}
 			}
 			s := d.answerWith(0, report, headers...)
-			if got := s.received.Headers[metrics.ORCARequestHeader]; got != c.asked {
-				t.Errorf("%s, round %d: the endpoint was asked for %q, want %q", c.name, round, got, c.asked)
+			if got := s.received.Headers[metrics.ORCARequestHeader]; got != c.requested {
+				t.Errorf("%s, round %d: the endpoint got %q, want %q", c.name, round, got, c.requested)
 			}
 			if got, there := reportIn(s); there != c.got || there && got != report {
 				t.Errorf("%s, round %d: the client got %q (%v)", c.name, round, got, there)
@@ -113,7 +113,7 @@ func TestReportsAreRemoved(t *testing.T) {
 	}
 }
 
-// A report that cannot be read is told once, does no harm and does not come to the client either.
+// A report that cannot be read is logged once, does no harm and does not come to the client either.
 func TestUnreadableReports(t *testing.T) {
 	d := startFake(t, 1, 2, reportsConfig)
 	d.answerWith(0, "TEXT num_requests_waiting=1")
@@ -135,7 +135,7 @@ func TestUnreadableReports(t *testing.T) {
 	}
 	for _, line := range d.log[before:] {
 		if !strings.Contains(line, "cannot be read") || len(line) > 200 {
-			t.Errorf("the log says %.300q", line)
+			t.Errorf("the log has %.300q", line)
 		}
 	}
 	if n := len(d.log) - before; n == 0 || n > len(d.endpoints) {
@@ -144,7 +144,7 @@ func TestUnreadableReports(t *testing.T) {
 	d.drained()
 }
 
-// A request that ends in whatever way is no longer one that the gateway can be asked as.
+// A request that ends in whatever way is no longer one whose context can be read in.
 func TestWhoseContextIsRead(t *testing.T) {
 	d := startFake(t, 1, 2, metricsConfig)
 	v := d.workers[0].vm
@@ -162,7 +162,7 @@ func TestWhoseContextIsRead(t *testing.T) {
 				t.Errorf("round %d, %d: %d requests are being served, want 1", round, i, n)
 			}
 			if j := v.scraping.newJob(d.now, fakeCluster, c.core.cfg); j.request != c.core.context {
-				t.Errorf("round %d, %d: the gateway is asked as %d, want %d", round, i, j.request, c.core.context)
+				t.Errorf("round %d, %d: the context is %d, want %d", round, i, j.request, c.core.context)
 			}
 			if end(c); len(v.clusters[fakeCluster].metrics.streams) != 0 {
 				t.Errorf("round %d, %d: it is over and still being served", round, i)

@@ -75,7 +75,7 @@ func TestMisroutedReturnsItsLease(t *testing.T) {
 	}
 }
 
-// Whose endpoint serves is not asked for its cluster: that would cost every request a call of the gateway.
+// Where the chosen endpoint serves, the cluster is not read: that would cost every request a call of the gateway.
 func TestServedAsChosenReadsNoCluster(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	c := d.client(0, streamtest.Request{})
@@ -83,6 +83,6 @@ func TestServedAsChosenReadsNoCluster(t *testing.T) {
 	c.Head(200)
 	c.Finish()
 	if d.faultLeft != 1 {
-		t.Error("the plugin asked for the cluster")
+		t.Error("the plugin read the cluster")
 	}
 }

@@ -42,8 +42,8 @@ func TestOpenUploadsSpread(t *testing.T) {
 	d.drained()
 }
 
-// An upload that stalls weighs next to nothing after a second, one that goes on keeps its weight, and both have it at
-// their end, whatever happens meanwhile.
+// An upload that stalls weighs next to nothing after a second, one that continues keeps its weight, and both have it at
+// their end, whatever happens before.
 func TestOpenUploadStalls(t *testing.T) {
 	const weight = 300_000 / 4
 	near := func(got, want int64) bool { return got > want*9/10 && got < want*11/10 }
@@ -63,7 +63,7 @@ func TestOpenUploadStalls(t *testing.T) {
 				t.Errorf("the one that stalls weighs %d tokens, want %d", got, openTokens)
 			}
 			if got := d.Load(b).Tokens; !near(got, weight) {
-				t.Errorf("the one that goes on weighs %d tokens, want about %d", got, weight)
+				t.Errorf("the one that continues weighs %d tokens, want about %d", got, weight)
 			}
 			stalled.Send("xx", false)
 			if stalled.Retry() != b {

@@ -16,8 +16,8 @@ type recorder struct {
 	outcomes []lb.Outcome
 }
 
-func (r *recorder) Plan(now time.Duration, ask *lb.Request, v *lb.View) (lb.Plan, lb.Reason) {
-	plan, reason := r.Policy.Plan(now, ask, v)
+func (r *recorder) Plan(now time.Duration, req *lb.Request, v *lb.View) (lb.Plan, lb.Reason) {
+	plan, reason := r.Policy.Plan(now, req, v)
 	r.plans = append(r.plans, plan)
 	return plan, reason
 }
@@ -111,7 +111,7 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 	d.drained()
 }
 
-// The outcome says how long the answer took to begin and to end, of an answer in parts that the chosen endpoint gave.
+// The outcome has how long the answer took to begin and to end, of an answer in parts that the chosen endpoint gave.
 func TestOutcomeHasTimes(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// post sends a body to a path and lets it be answered as a whole. It returns the work in flight meanwhile, and which
+// post sends a body to a path and lets it be answered as a whole. It returns the work then in flight, and which
 // share of the prompt was expected to be cached.
 func (d *fakeDriver) post(path, body, answer string) (work int64, match string) {
 	c := d.client(0, streamtest.Request{Path: path, Frames: []string{body}})
@@ -52,10 +52,10 @@ func TestArgumentsAreNoUsage(t *testing.T) {
 		}
 	}
 	if got := d.Gauge(statRetention + ";cluster=" + fakeCluster); got != 600 && got != 0 {
-		t.Errorf("caches are taken to keep things for %d s, want 600", got)
+		t.Errorf("caches are estimated to keep prompts for %d s, want 600", got)
 	}
 	if got := d.Counter(statCached); got != 0 {
-		t.Errorf("%d tokens are taken to have been cached", got)
+		t.Errorf("%d tokens count as cached", got)
 	}
 }
 
@@ -75,10 +75,10 @@ func TestContinuedConversations(t *testing.T) {
 		}
 		turn("resp_1")
 		if match := turn("resp_2"); match != "0.00" {
-			t.Errorf("%s: %s of another conversation is taken to be cached", by, match)
+			t.Errorf("%s: %s of another conversation counts as cached", by, match)
 		}
 		if match := turn("resp_1"); match != "1.00" {
-			t.Errorf("%s: %s of the same conversation is taken to be cached", by, match)
+			t.Errorf("%s: %s of the same conversation counts as cached", by, match)
 		}
 		if got := d.Counter(statExpected); got != 0 {
 			t.Errorf("%s: %d tokens are expected of a prompt that was seen in part", by, got)
@@ -104,12 +104,12 @@ func TestMediaTeachNothing(t *testing.T) {
 	}
 }
 
-// Usage tells of all the answers to a request together.
+// Usage is that of all the answers to a request together.
 func TestSeveralAnswers(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	d.post("", strings.TrimSuffix(saying(1), "}")+`,"n":4}`, `{"usage":{"prompt_tokens":1000,"completion_tokens":400}}`)
 	if got := d.outputs(); got != 100 {
-		t.Errorf("answers are taken to have %g tokens, want 100", got)
+		t.Errorf("answers are estimated to have %g tokens, want 100", got)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestPromptsOfEveryAPI(t *testing.T) {
 			t.Errorf("%.90s: %d tokens in flight, want 1000 of the prompt and 7 of the answer", c.path+c.body, work)
 		}
 		if _, match := d.post(c.path, body, `{}`); match < "0.90" {
-			t.Errorf("%.90s: %s of the prompt is taken to be cached the second time", c.path+c.body, match)
+			t.Errorf("%.90s: %s of the prompt counts as cached the second time", c.path+c.body, match)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestTextThatNoEngineReads(t *testing.T) {
 	}
 }
 
-// A prompt counts whatever stands beside it: engines take no notice of fields that their API does not have.
+// A prompt counts whatever is beside it: engines ignore fields that their API does not have.
 func TestPromptBesideOtherFields(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	for _, c := range []struct{ path, body string }{
@@ -190,16 +190,16 @@ func TestLimitsOfOtherAPIs(t *testing.T) {
 	d = startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	d.post("/v1/responses", `{"input":"hi","n":1000}`, answer)
 	if got := d.outputs(); got != 400 {
-		t.Errorf("answers are taken to have %g tokens, want 400", got)
+		t.Errorf("answers are estimated to have %g tokens, want 400", got)
 	}
 	before := d.outputs()
 	d.post("/generate", `{"text":"hi","messages":["hi"],"n":4}`, answer)
 	if got := d.outputs(); got != before {
-		t.Errorf("answers are taken to have %g tokens, want %g as before: nobody knows how many there were", got, before)
+		t.Errorf("answers are estimated to have %g tokens, want %g as before: their number is not known", got, before)
 	}
 }
 
-// How long tokens are is not learned from a body of which nobody knows what the engine has read.
+// How long tokens are is not learned from a body of which it is not known what the engine has read.
 func TestUnknownTextTeachesNothing(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	text := func(letter string) string {

@@ -17,7 +17,7 @@ func (d *fakeDriver) losses() uint64 {
 	return d.Counter(statLosses + ";cluster=" + fakeCluster)
 }
 
-// Bodies with the same beginning, of which nothing else was seen, are taken to be alike by that part of their length,
+// Bodies with the same beginning, of which nothing else was seen, count as alike by that part of their length,
 // and nothing is expected of them: the rest may be new.
 func TestPromptSeenInPart(t *testing.T) {
 	d := startFake(t, 1, 1, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":16384,`+
@@ -52,10 +52,10 @@ func TestPromptSeenInPart(t *testing.T) {
 	d.drained()
 }
 
-// What common requests leave out says nothing of the cache: an answer that broke off, and one of an API in which the
-// server never tells.
+// What common requests leave out means nothing for the cache: an answer that broke off, and one of an API in which the
+// server never reports it.
 func TestMissingUsageIsNoLoss(t *testing.T) {
-	for name, ask := range map[string]func(d *fakeDriver, body string){
+	for name, send := range map[string]func(d *fakeDriver, body string){
 		"the client leaves": func(d *fakeDriver, body string) {
 			c := d.client(0, streamtest.Request{Frames: []string{body}})
 			c.Head(200)
@@ -84,7 +84,7 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 		}
 		output := d.outputs()
 		for number := range 20 {
-			ask(d, saying(number))
+			send(d, saying(number))
 		}
 		if got := d.losses(); got != 0 {
 			t.Errorf("%s: %d losses", name, got)
@@ -93,7 +93,7 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 			t.Errorf("%s: %s of a prompt is expected to be cached, want all", name, got)
 		}
 		if got := d.outputs(); got < 9 || got > output { // all that have ended have 9
-			t.Errorf("%s: answers are taken to have %g tokens, want 9 to %g", name, got, output)
+			t.Errorf("%s: answers are estimated to have %g tokens, want 9 to %g", name, got, output)
 		}
 		d.drained()
 	}
@@ -126,7 +126,7 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 		c.Finish()
 		if match, host := c.result.Headers["x-warmgate-match"], c.result.Headers["x-warmgate-host"]; match != "1.00" ||
 			host != d.Addr(i) {
-			t.Errorf("%s of the prompt is taken to be cached at %s, want all at endpoint %d, which has served it", match, host,
+			t.Errorf("%s of the prompt counts as cached at %s, want all at endpoint %d, which has served it", match, host,
 				i)
 		}
 	}
@@ -156,14 +156,14 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// Requests are told apart by their tenant, and without one by what they begin with.
+// Requests are distinguished by their tenant, and without one by what they begin with.
 func TestSource(t *testing.T) {
 	block := func(tenant, key uint64) prompt.Block { return prompt.Block{Key: tenant<<56 | key, End: 1} }
 	of := func(blocks ...prompt.Block) uint64 { return (&promptChain{blocks: blocks}).source() }
 	if of(block(0, 5), block(0, 6)) != of(block(0, 5)) || of(block(0, 5)) == of(block(0, 6)) || of() != 0 {
-		t.Error("without a tenant the first block alone tells sources apart")
+		t.Error("without a tenant the first block alone distinguishes sources")
 	}
 	if of(block(3, 5)) != of(block(3, 6)) || of(block(3, 5)) == of(block(4, 5)) {
-		t.Error("with a tenant the tenant alone tells sources apart")
+		t.Error("with a tenant the tenant alone distinguishes sources")
 	}
 }

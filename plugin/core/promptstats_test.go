@@ -33,7 +33,7 @@ func saying(number int) string {
 	return `{"prompt":"` + strings.Repeat(fmt.Sprintf("conversation %d ", number), 200) + `"}`
 }
 
-// What answers tell of caches is shown: how long they keep things, that one was lost, and how they compare with the
+// What answers report of caches is shown: how long they keep things, that one was lost, and how they compare with the
 // table.
 func TestCacheGauges(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
@@ -71,11 +71,11 @@ func TestCacheGauges(t *testing.T) {
 	d.drained()
 }
 
-// The operator is told, once, when the table is too small for the caches.
+// It is logged, once, when the table is too small for the caches.
 func TestTableIsTooSmall(t *testing.T) {
 	for _, c := range []struct {
 		tokens int
-		told   bool // in a gauge
+		shown  bool // in a gauge
 		warned bool
 	}{{0, false, false}, {100, true, false}, {100_000_000, true, true}} {
 		d := startFake(t, 1, 2, fmt.Sprintf(prefixConfig, c.tokens))
@@ -83,10 +83,10 @@ func TestTableIsTooSmall(t *testing.T) {
 			d.talk(number, 0)
 			d.advance(2 * time.Second)
 		}
-		percent, told := d.metrics.values[statTable+";cluster="+fakeCluster]
-		if warned := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); told != c.told || (warned == 1) != c.warned ||
+		percent, shown := d.metrics.values[statTable+";cluster="+fakeCluster]
+		if warned := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); shown != c.shown || (warned == 1) != c.warned ||
 			warned > 1 {
-			t.Errorf("%d tokens a cache: %d %% (%v), %d warnings", c.tokens, percent, told, warned)
+			t.Errorf("%d tokens a cache: %d %% (%v), %d warnings", c.tokens, percent, shown, warned)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestManyRulesLearnTogether(t *testing.T) {
 	d.drained()
 }
 
-// A new configuration goes on with what was learned. When the cluster leaves prefix_cache, its gauges are 0: what they
+// A new configuration keeps what was learned. When the cluster leaves prefix_cache, its gauges are 0: what they
 // said is not in force.
 func TestLeavesPrefixCache(t *testing.T) {
 	const cluster = ";cluster=" + fakeCluster

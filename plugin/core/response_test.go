@@ -21,13 +21,13 @@ func TestVerdict(t *testing.T) {
 		{404, true, "via_upstream", lb.Refused},
 		{400, true, "", lb.Refused},
 		{408, true, "via_upstream", lb.Neutral},
-		{501, true, "via_upstream", lb.Neutral}, // what the request asks for is not to be had
+		{501, true, "via_upstream", lb.Neutral}, // the request wants what no server has
 		{505, true, "via_upstream", lb.Neutral},
 		{529, true, "via_upstream", lb.Overload},
 		{429, true, "via_upstream", lb.Overload},
 		{503, true, "via_upstream", lb.Overload},
 		{500, true, "via_upstream", lb.Failure},
-		{502, true, "", lb.Failure}, // a host that does not tell details
+		{502, true, "", lb.Failure}, // a gateway without details
 		{503, true, "", lb.Overload},
 		{101, false, "via_upstream", lb.Success}, // a WebSocket
 		{429, false, "via_upstream", lb.Overload},
@@ -67,7 +67,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A client that leaves is no sign of trouble unless the endpoint has had all of the request for long and said nothing.
+// A client that leaves is no sign of trouble unless the endpoint has had all of the request for long without an answer.
 func TestVerdictOfImpatience(t *testing.T) {
 	for _, c := range []struct {
 		details string
@@ -125,7 +125,7 @@ func TestGoodResponsesReadNoDetails(t *testing.T) {
 		end(c)
 		c.end()
 		if d.faultLeft != 1 {
-			t.Errorf("a response that ends with its %s: the plugin asked for details", name)
+			t.Errorf("a response that ends with its %s: the plugin read details", name)
 		}
 		d.drained()
 	}

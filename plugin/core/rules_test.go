@@ -18,7 +18,7 @@ const twoLists = `{"_rules_":[
 	{"_match_domain_":["b"],"lb_policy":"endpoint_metrics",
 		"lb_config":{"envoy":{"metrics_cluster":"m","endpoints":["10.0.0.3:80","10.0.0.2:80"]}}}]}`
 
-// Engines are asked for metrics whichever rule lists them, and what they say is not dropped because another does not.
+// Engines are scraped whichever rule lists them, and their samples are not dropped because another does not.
 func TestEnginesOfAllListsAreScraped(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	p.view = &lb.View{}
@@ -42,13 +42,13 @@ func TestEnginesOfAllListsAreScraped(t *testing.T) {
 		v.scraping.publishSamples(p.now)
 		v.scraping.refreshSamples(p.now)
 	}
-	var told []string
+	var known []string
 	for addr := range p.published() {
-		told = append(told, addr)
+		known = append(known, addr)
 	}
-	slices.Sort(told)
-	if want := []string{"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"}; !slices.Equal(told, want) {
-		t.Errorf("metrics of %v are known, want those of %v", told, want)
+	slices.Sort(known)
+	if want := []string{"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"}; !slices.Equal(known, want) {
+		t.Errorf("metrics of %v are known, want those of %v", known, want)
 	}
 }
 

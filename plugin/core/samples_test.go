@@ -25,7 +25,7 @@ func vllmPage(running int) string {
 		running)
 }
 
-// sampledVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are asked for.
+// sampledVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are scraped for.
 func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *ScrapeJob) {
 	t.Helper()
 	p, vms = demandingVMs(t, n, raw)
@@ -34,7 +34,7 @@ func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *
 		v.scraping.demand.announce(p.now)
 	}
 	if j = vms[0].scraping.jobs(p.now)[fakeCluster]; j == nil {
-		t.Fatal("nobody is asked")
+		t.Fatal("no engine is scraped")
 	}
 	return p, vms, j
 }
@@ -77,13 +77,13 @@ func TestPagesAreChecked(t *testing.T) {
 		p, vms, j := sampledVMs(t, 1, metricsConfig)
 		before := maps.Clone(p.metrics.values)
 		if ok := vms[0].scraping.addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
-			t.Errorf("%s %q is of use: %v", c.result, c.page, ok)
+			t.Errorf("%s %q is used: %v", c.result, c.page, ok)
 		}
 		if name := statScrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
 			t.Errorf("%s %q is counted as %v", c.result, c.page, p.metrics.values)
 		}
 		if log := strings.Join(p.log, "\n"); !strings.Contains(log, c.log) || c.log == "" && strings.Contains(log, addr) {
-			t.Errorf("%s %q: the log says %q, want %q", c.result, c.page, log, c.log)
+			t.Errorf("%s %q: the log has %q, want %q", c.result, c.page, log, c.log)
 		}
 		vms[0].scraping.publishSamples(p.now)
 		if _, there := p.kv.cells[keySamples+fakeCluster]; there != c.ok {
@@ -92,7 +92,7 @@ func TestPagesAreChecked(t *testing.T) {
 	}
 }
 
-// One engine that goes wrong changes nothing of what is known of the others, nor what it said itself before.
+// One engine that goes wrong changes nothing of what is known of the others, nor its own previous sample.
 func TestOneBadPageOfMany(t *testing.T) {
 	p, vms, j := sampledVMs(t, 1, metricsConfig)
 	v := vms[0]
@@ -114,7 +114,7 @@ func TestOneBadPageOfMany(t *testing.T) {
 		v.scraping.publishSamples(now)
 		got := p.published()
 		if r := got[addrs[1]]; r.At != first || r.FreshAt != first || running(r) != 1 {
-			t.Errorf("after %q its reading is %+v, want the one before it", bad, r)
+			t.Errorf("after %q its sample is %+v, want the previous one", bad, r)
 		}
 		for i, addr := range addrs {
 			if r := got[addr]; i != 1 && (r.At != now || running(r) != float64(10*(k+1)+i)) {
@@ -144,7 +144,7 @@ func TestFaultsAreLoggedOnce(t *testing.T) {
 	p.now += faultEvery
 	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
 	if got := lines() - before; got != 4 {
-		t.Errorf("%d lines; a fault that still lasts is told again after %v", got, faultEvery)
+		t.Errorf("%d lines; a fault that still lasts is logged again after %v", got, faultEvery)
 	}
 	before = lines()
 	for i := range 10 * maxFaults {
@@ -157,7 +157,7 @@ func TestFaultsAreLoggedOnce(t *testing.T) {
 	before = lines()
 	v.scraping.logFault(p.now, fakeCluster, "one more")
 	if lines() != before+1 {
-		t.Error("once there were many faults, no new one is ever told")
+		t.Error("once there were many faults, no new one is ever logged")
 	}
 }
 
@@ -198,9 +198,9 @@ func TestSamplesMerge(t *testing.T) {
 			pendingSamples{scraped: sampleMap{addr: {FreshAt: now}}},
 			sampleMap{addr: at(known, known.At, now)},
 		},
-		"the same page of nobody": {pendingSamples{scraped: sampleMap{other: {FreshAt: now}}}, sampleMap{addr: known}},
-		"a report":                {pendingSamples{reported: sampleMap{addr: report}}, sampleMap{addr: completed}},
-		"an older report":         {pendingSamples{reported: sampleMap{addr: at(report, 1, 1)}}, sampleMap{addr: known}},
+		"the same page of a new one": {pendingSamples{scraped: sampleMap{other: {FreshAt: now}}}, sampleMap{addr: known}},
+		"a report":                   {pendingSamples{reported: sampleMap{addr: report}}, sampleMap{addr: completed}},
+		"an older report":            {pendingSamples{reported: sampleMap{addr: at(report, 1, 1)}}, sampleMap{addr: known}},
 		"a report of a new one": {
 			pendingSamples{reported: sampleMap{other: report}},
 			sampleMap{addr: known, other: report},
@@ -224,7 +224,7 @@ func TestSamplesMerge(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
 		}
 	}
-	// A report that was published before a page that is a little older stays true, and the page says the rest.
+	// A report that was published before a page that is a little older still applies, and the page has the rest.
 	all := discovery.Readings{By: sampleMap{addr: completed}}
 	late := at(newer, now-time.Millisecond, now-time.Millisecond)
 	(&pendingSamples{scraped: sampleMap{addr: late}}).mergeInto(&all, now)
@@ -236,11 +236,11 @@ func TestSamplesMerge(t *testing.T) {
 	all = discovery.Readings{By: sampleMap{addr: known}}
 	new(pendingSamples).mergeInto(&all, known.FreshAt+demandAge+1)
 	if len(all.By) != 0 {
-		t.Error("what was heard too long ago is kept")
+		t.Error("a sample that is too old is kept")
 	}
 }
 
-// In Higress a page stands until the next health check. Reading it again says that it stands, and nothing else: neither
+// In Higress a page applies until the next health check. Reading it again shows that it does, and nothing else: neither
 // when it was made, nor what was in flight then. All VMs know which one was read last.
 func TestStoredPages(t *testing.T) {
 	const addr = "10.0.0.1:8000"
@@ -265,7 +265,7 @@ func TestStoredPages(t *testing.T) {
 		}
 	}
 	seen := p.now
-	for i := range 4 { // whoever reads it, and however often, garbage does not freshen what was said before
+	for i := range 4 { // whichever VM reads it, and however often, garbage freshens no earlier sample
 		if r := read(i%2, "garbage"); r.At != first.At || r.FreshAt != seen {
 			t.Errorf("garbage makes a reading of %v, seen at %v", r.At-start, r.FreshAt-start)
 		}
@@ -295,7 +295,7 @@ func TestStoredPages(t *testing.T) {
 	}
 }
 
-// What each VM hears is put together, whoever was first and whatever swaps were lost.
+// What each VM reads is merged, whichever was first and whatever swaps were lost.
 func TestSamplesOfSeveralVMs(t *testing.T) {
 	p, vms, j := sampledVMs(t, 3, metricsConfig)
 	for i, v := range vms {
@@ -336,8 +336,8 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 	}
 }
 
-// With Redis, other gateways have requests at an engine, too. If Redis does not say how many, what the engine says
-// counts all the same.
+// With Redis, other gateways have requests at an engine, too. If Redis does not answer how many, what the engine
+// reports counts all the same.
 func TestSamplesWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 2, 2, "")
@@ -355,7 +355,7 @@ func TestSamplesWithRedis(t *testing.T) {
 		}
 		return counted, requests
 	}
-	first := d.client(0, streamtest.Request{}) // from here on engines are asked
+	first := d.client(0, streamtest.Request{}) // from here on engines are scraped
 	d.advance(2 * time.Second)
 	open := []*fakeClient{
 		d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{}),

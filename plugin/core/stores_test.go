@@ -19,7 +19,7 @@ func TestGatewaysShareAView(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	a := startRedis(t, server, 1, 4, "")
 	b := &fakeDriver{fakeProcess: newFakeProcess(t, 0)}
-	b.rand = rand.New(rand.NewPCG(3, 4)) // owners are told apart by a random number
+	b.rand = rand.New(rand.NewPCG(3, 4)) // owners are distinguished by a random number
 	b.attachRedis(t, server).latency = time.Millisecond
 	b.workers = append(b.workers, b.newWorker())
 	b.SetEndpoints(make([]streamtest.Endpoint, 4))
@@ -45,7 +45,7 @@ func TestGatewaysShareAView(t *testing.T) {
 	b.drained()
 }
 
-// While Redis is away each gateway counts by itself, and afterwards Redis has what was counted meanwhile.
+// While Redis is away each gateway counts locally, and afterwards Redis has what was counted in between.
 func TestRedisGoesAndComesBack(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 2, 2, "")
@@ -89,10 +89,10 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	d.drained()
 	log := strings.Join(d.log, "\n")
 	if n := strings.Count(log, "unavailable (unreachable)"); n != 2 { // once for each worker
-		t.Errorf("the log says %d times that Redis fails, want twice:\n%s", n, log)
+		t.Errorf("the log has %d times that Redis fails, want twice:\n%s", n, log)
 	}
 	if n := strings.Count(log, "available again"); n != 2 {
-		t.Errorf("the log says %d times that Redis answers again, want twice:\n%s", n, log)
+		t.Errorf("the log has %d times that Redis answers again, want twice:\n%s", n, log)
 	}
 	if strings.Contains(log, "secret") {
 		t.Errorf("a password in the log:\n%s", log)
@@ -136,7 +136,7 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 		t.Fatal("refused")
 	}
 	if only() != first || first.link.(*fakeLink).login.Password != "another" {
-		t.Errorf("the store was made anew, or has the password %q", first.link.(*fakeLink).login.Password)
+		t.Errorf("the store is another one, or has the password %q", first.link.(*fakeLink).login.Password)
 	}
 	if !d.configure(redisConfig(`"database":1`)) {
 		t.Fatal("refused")
@@ -165,7 +165,7 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	d.drained()
 }
 
-// A store that no configuration names any more is dropped when Redis has heard of the end of all its requests, or would
+// A store that no configuration names any more is dropped when Redis knows of the end of all its requests, or would
 // not need to.
 func TestStoresPartInGoodOrder(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
@@ -183,7 +183,7 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.stores.redis))
 	}
 	d.redis.fate = redisAnswers
-	d.advance(3 * time.Second) // a beat says what there is, the next that it is gone
+	d.advance(3 * time.Second) // a heartbeat lists what there is, the next that it is gone
 	if len(v.stores.redis) != 1 {
 		t.Errorf("%d stores, want 1", len(v.stores.redis))
 	}
@@ -200,7 +200,7 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	last.Finish()
 	d.advance(leaseTTL + 2*time.Second)
 	if len(v.stores.redis) != 0 {
-		t.Errorf("%d stores after the time in which Redis returns their leases by itself", len(v.stores.redis))
+		t.Errorf("%d stores after the time in which Redis returns their leases", len(v.stores.redis))
 	}
 	d.redis.fate = redisAnswers
 }
@@ -263,7 +263,7 @@ func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	idle, busy, stuck := take(7), take(8), take(9)
 	busy.calls, stuck.calls = 2, 1
 	if !idle.done() || busy.done() || stuck.done() {
-		t.Error("the gateway is told to wait for one without calls, or not for those with some")
+		t.Error("the gateway has to wait for one without calls, or not for those with some")
 	}
 	if len(v.configs.inForce) != 0 {
 		t.Error("configurations that are done are in force still")

@@ -55,11 +55,11 @@ func TestConfigure(t *testing.T) {
 	log := strings.Join(p.log, "\n")
 	for _, want := range []string{"the previous one stays in force", "fall back to native balancing", "cleanInterval"} {
 		if !strings.Contains(log, want) {
-			t.Errorf("the log says nothing of %q:\n%s", want, log)
+			t.Errorf("the log has nothing of %q:\n%s", want, log)
 		}
 	}
 	if strings.Contains(log, "secret") {
-		t.Errorf("the log tells a password:\n%s", log)
+		t.Errorf("the log has a password:\n%s", log)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestManyConfigurations(t *testing.T) {
 		t.Errorf("%d policies are kept, 1 is in force", n)
 	}
 	if len(v.clusters) != 1 || v.clusters[fakeCluster].health != health || v.clusters[fakeCluster].caches != caches {
-		t.Error("the cluster was made anew")
+		t.Error("the cluster is another one")
 	}
 }
 
@@ -182,7 +182,7 @@ func TestTicksThatComeTogether(t *testing.T) {
 	if d.ticks != 30 {
 		t.Errorf("%d ticks were passed on in 3 s, want 30", d.ticks)
 	}
-	// Each beat writes the roster twice: to renew the owner, and to say who sweeps.
+	// Each heartbeat writes the roster twice: to renew the owner, and to note who sweeps.
 	if beats < 4 || beats > 8 {
 		t.Errorf("the roster was written %d times in 3 s", beats)
 	}

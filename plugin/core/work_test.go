@@ -57,7 +57,7 @@ func TestAmendedWork(t *testing.T) {
 	for name, tc := range map[string]struct {
 		begin         string
 		rest          int
-		meanwhile     func(c *fakeClient)
+		during        func(c *fakeClient)
 		before, after int64
 	}{
 		"much longer than what came":   {begin, much, nil, 249 + 256, 249 + much/4*1000/1025 + 256},
@@ -76,8 +76,8 @@ func TestAmendedWork(t *testing.T) {
 			}
 			c := d.client(0, r)
 			d.advance(500 * time.Millisecond)
-			if tc.meanwhile != nil {
-				tc.meanwhile(c)
+			if tc.during != nil {
+				tc.during(c)
 			}
 			at := c.Upstream()
 			if got := d.Load(at).Tokens; got != tc.before {
