@@ -161,19 +161,22 @@ func TestFaultsAreLoggedOnce(t *testing.T) {
 	}
 }
 
+// loadOf parses a page of metrics.
+func loadOf(t *testing.T, text string) (l metrics.Load) {
+	t.Helper()
+	p, err := metrics.New(metrics.AnyEngine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Parse([]byte(text), &l)
+	return l
+}
+
 func TestSamplesMerge(t *testing.T) {
 	const addr, other = "10.0.0.1:8000", "10.0.0.2:8000"
-	load := func(text string) (l metrics.Load) {
-		p, err := metrics.New(metrics.AnyEngine)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Parse([]byte(text), &l)
-		return l
-	}
 	now := time.Hour
 	known := lb.EngineSample{
-		Load: load(vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second,
+		Load: loadOf(t, vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second,
 		FreshAt: now - 2*time.Second, Page: 77, Counted: true,
 	}
 	at := func(r lb.EngineSample, at, seen time.Duration) lb.EngineSample {
@@ -182,44 +185,31 @@ func TestSamplesMerge(t *testing.T) {
 		}
 		return r
 	}
-	newer := lb.EngineSample{Load: load(vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
-	report := lb.EngineSample{Load: load("vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
-	completed := report
+	newer := lb.EngineSample{Load: loadOf(t, vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
+	report := lb.EngineSample{Load: loadOf(t, "vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
+	same, older := at(known, known.At, now), at(newer, now-time.Minute, now-time.Minute)
+	earlier, completed := at(report, now-1, now-1), report
 	completed.Page, completed.ScrapedAt, completed.Load = known.Page, known.ScrapedAt, known.Load
 	completed.Update(&report.Load)
+	only := func(addr string) map[string]bool { return map[string]bool{addr: true} }
 	for name, c := range map[string]struct {
-		h    pendingSamples
-		want sampleMap
+		scraped, reported sampleMap
+		listed            map[string]bool
+		want              sampleMap
 	}{
-		"a newer page": {pendingSamples{scraped: sampleMap{addr: newer}}, sampleMap{addr: newer}},
-		"an older page": {pendingSamples{scraped: sampleMap{addr: at(newer, now-time.Minute,
-			now-time.Minute)}}, sampleMap{addr: known}},
-		"the same page": {
-			pendingSamples{scraped: sampleMap{addr: {FreshAt: now}}},
-			sampleMap{addr: at(known, known.At, now)},
-		},
-		"the same page of a new one": {pendingSamples{scraped: sampleMap{other: {FreshAt: now}}}, sampleMap{addr: known}},
-		"a report":                   {pendingSamples{reported: sampleMap{addr: report}}, sampleMap{addr: completed}},
-		"an older report":            {pendingSamples{reported: sampleMap{addr: at(report, 1, 1)}}, sampleMap{addr: known}},
-		"a report of a new one": {
-			pendingSamples{reported: sampleMap{other: report}},
-			sampleMap{addr: known, other: report},
-		},
-		"one that has left": {pendingSamples{
-			scraped: sampleMap{other: newer},
-			listed:  map[string]bool{other: true},
-		}, sampleMap{other: newer}},
-		"one that is not listed": {pendingSamples{
-			scraped: sampleMap{other: newer},
-			listed:  map[string]bool{addr: true},
-		}, sampleMap{addr: known}},
-		"a page and an earlier report": {pendingSamples{
-			scraped:  sampleMap{addr: newer},
-			reported: sampleMap{addr: at(report, now-1, now-1)},
-		}, sampleMap{addr: newer}},
+		"a newer page":                 {sampleMap{addr: newer}, nil, nil, sampleMap{addr: newer}},
+		"an older page":                {sampleMap{addr: older}, nil, nil, sampleMap{addr: known}},
+		"the same page":                {sampleMap{addr: {FreshAt: now}}, nil, nil, sampleMap{addr: same}},
+		"the same page of a new one":   {sampleMap{other: {FreshAt: now}}, nil, nil, sampleMap{addr: known}},
+		"a report":                     {nil, sampleMap{addr: report}, nil, sampleMap{addr: completed}},
+		"an older report":              {nil, sampleMap{addr: at(report, 1, 1)}, nil, sampleMap{addr: known}},
+		"a report of a new one":        {nil, sampleMap{other: report}, nil, sampleMap{addr: known, other: report}},
+		"one that has left":            {sampleMap{other: newer}, nil, only(other), sampleMap{other: newer}},
+		"one that is not listed":       {sampleMap{other: newer}, nil, only(addr), sampleMap{addr: known}},
+		"a page and an earlier report": {sampleMap{addr: newer}, sampleMap{addr: earlier}, nil, sampleMap{addr: newer}},
 	} {
 		all := discovery.Readings{By: sampleMap{addr: known}}
-		c.h.mergeInto(&all, now)
+		(&pendingSamples{scraped: c.scraped, reported: c.reported, listed: c.listed}).mergeInto(&all, now)
 		if !maps.Equal(all.By, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
 		}
