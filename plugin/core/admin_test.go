@@ -110,7 +110,7 @@ func TestLeadership(t *testing.T) {
 	}
 }
 
-func TestNoSecondScrapeWhileOneIsOpen(t *testing.T) {
+func TestNoSecondPollWhileOneIsOpen(t *testing.T) {
 	_, vms := adminVMs(t, 1)
 	now := time.Hour
 	if !vms[0].due(now, pollEvery) {
@@ -124,7 +124,7 @@ func TestNoSecondScrapeWhileOneIsOpen(t *testing.T) {
 	}
 }
 
-func TestFirstScrapeComesAtOnce(t *testing.T) {
+func TestFirstPollComesAtOnce(t *testing.T) {
 	_, vms := adminVMs(t, 1)
 	if !vms[0].due(time.Millisecond, pollEvery) { // the machine has just started
 		t.Error("the first question waits for an interval")
@@ -144,7 +144,7 @@ func TestLosingTheSwapIsNoLeadership(t *testing.T) {
 	}
 }
 
-func TestFollow(t *testing.T) {
+func TestFollowsTheLeader(t *testing.T) {
 	_, vms := adminVMs(t, 2)
 	main, worker := vms[0], vms[1]
 	now := time.Hour

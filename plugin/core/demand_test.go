@@ -225,7 +225,7 @@ func TestDemandIsBounded(t *testing.T) {
 }
 
 // Redis or not, stock Envoy only scrapes through a cluster that is configured.
-func TestPortsOfScrapes(t *testing.T) {
+func TestScrapesNeedAClusterInEnvoy(t *testing.T) {
 	p, vms := demandingVMs(t, 1, byRules)
 	v := vms[0]
 	v.need(t, "llm", 0)

@@ -20,13 +20,13 @@ type gauges struct {
 	*env
 	configs  *configs
 	clusters clusters
-	store    *lb.MemStore
+	stores   *stores
 }
 
 // set sets all gauges.
 func (g *gauges) set(now time.Duration) {
-	g.stats.store(g.store.Stats)
-	if n, err := g.store.Owners(now); err == nil {
+	g.stats.store(g.stores.local.Stats)
+	if n, err := g.stores.local.Owners(now); err == nil {
 		g.stats.set(statOwners, uint64(n))
 	}
 	for _, cl := range g.clusters {
@@ -77,7 +77,7 @@ func (g *gauges) setLoads(cl *cluster) {
 	for a := range cl.gauged {
 		addrs = append(addrs, a)
 	}
-	loads, err := g.store.Loads(cl.name, addrs, nil)
+	loads, err := g.stores.local.Loads(cl.name, addrs, nil)
 	if err != nil {
 		return
 	}

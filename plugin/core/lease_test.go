@@ -1,7 +1,9 @@
 package core
 
 import (
+	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,24 +180,6 @@ func TestClientLeavesWhileReserving(t *testing.T) {
 	})
 }
 
-func TestFullWhileReserving(t *testing.T) {
-	server := redisserver.StartT(t, redisserver.Options{})
-	d := startRedis(t, server, 2, 2, `"max_inflight":1`)
-	first, second := d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{})
-	shed := d.client(0, streamtest.Request{Frames: []string{"a"}})
-	if shed.result.Status != 429 || shed.Upstream() >= 0 || !strings.Contains(shed.result.Body, "at_capacity") {
-		t.Errorf("%+v at endpoint %d", shed.result, shed.Upstream())
-	}
-	first.Finish()
-	third := d.client(1, streamtest.Request{})
-	third.Finish()
-	second.Finish()
-	if first.endpoint == second.endpoint || third.endpoint != first.endpoint {
-		t.Errorf("endpoints %d, %d, %d", first.endpoint, second.endpoint, third.endpoint)
-	}
-	d.drained()
-}
-
 // An endpoint that leaves between the choice and the answer gets nothing: some gateways would fail the request.
 func TestEndpointLeavesWhileReserving(t *testing.T) {
 	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
@@ -244,6 +228,67 @@ func TestRedisAnswersAmiss(t *testing.T) {
 		d.drained()
 		if strings.Contains(strings.Join(d.log, "\n"), "secret") {
 			t.Errorf("a password in the log: %q", d.log)
+		}
+	}
+}
+
+// Retries go to the tier of the chosen endpoint as long as it has another one.
+func TestRetriesStayInTheTier(t *testing.T) {
+	p := &lb.Plan{Candidates: []lb.Candidate{
+		{Addr: "a0", Tier: 0},
+		{Addr: "b0", Tier: 1},
+		{Addr: "a1", Tier: 0},
+		{Addr: "b1", Tier: 1},
+		{Addr: "b2", Tier: 1},
+		{Addr: "c0", Tier: 2},
+	}}
+	for tie := range uint64(64) {
+		p.Tie = tie << 33
+		got := others(p, 3)
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"b0", "b2"}) {
+			t.Errorf("beside b1: %v", got)
+		}
+		if got := others(p, 0); len(got) != 2 || got[0] != "a1" || got[1] == "a0" || got[1] == "a1" {
+			t.Errorf("beside a0: %v, want a1 and one of another tier", got)
+		}
+	}
+}
+
+func TestGatewayRefusesTheDestination(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	d.steerErr = errors.New("not here")
+	c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+	d.drained()
+	c.Finish()
+	if got := d.metrics.decisions(); c.result.Status != 200 || !maps.Equal(got, map[string]uint64{"store_error": 1}) {
+		t.Errorf("status %d, decisions %v", c.result.Status, got)
+	}
+}
+
+// A retry's second and third choice are other endpoints than the first, each once.
+func TestOthers(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		addrs := make([]lb.Candidate, n)
+		for i := range addrs {
+			addrs[i].Addr = string(rune('a' + i))
+		}
+		seen := map[string]int{}
+		for chosen := range addrs {
+			for tie := range uint64(64) {
+				got := others(&lb.Plan{Candidates: addrs, Tie: tie << 33}, chosen)
+				if len(got) != min(2, n-1) || slices.Contains(got, addrs[chosen].Addr) || len(got) == 2 && got[0] == got[1] {
+					t.Fatalf("%d candidates, %s chosen: %v", n, addrs[chosen].Addr, got)
+				}
+				for _, a := range got {
+					seen[a]++
+				}
+			}
+		}
+		for _, c := range addrs {
+			if n > 1 && seen[c.Addr]*n < 64*n*min(2, n-1)/2 {
+				t.Errorf("%d candidates: %s is named %d times, others %v", n, c.Addr, seen[c.Addr], seen)
+			}
 		}
 	}
 }

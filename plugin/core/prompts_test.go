@@ -157,7 +157,7 @@ func TestShape(t *testing.T) {
 }
 
 // Requests are distinguished by their tenant, and without one by what they begin with.
-func TestSource(t *testing.T) {
+func TestSourceOfPrompts(t *testing.T) {
 	block := func(tenant, key uint64) prompt.Block { return prompt.Block{Key: tenant<<56 | key, End: 1} }
 	of := func(blocks ...prompt.Block) uint64 { return (&promptChain{blocks: blocks}).source() }
 	if of(block(0, 5), block(0, 6)) != of(block(0, 5)) || of(block(0, 5)) == of(block(0, 6)) || of() != 0 {

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -154,17 +153,6 @@ func TestRetryCountsAgainstTheFirst(t *testing.T) {
 		if w[first] == 1 || (w[second] == 1) != well {
 			t.Errorf("%s failed, %s answered %d: weights %v", first, second, status, w)
 		}
-	}
-}
-
-func TestGatewayRefusesTheDestination(t *testing.T) {
-	d := startFake(t, 1, 2, requestsConfig)
-	d.steerErr = errors.New("not here")
-	c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
-	d.drained()
-	c.Finish()
-	if got := d.metrics.decisions(); c.result.Status != 200 || !maps.Equal(got, map[string]uint64{"store_error": 1}) {
-		t.Errorf("status %d, decisions %v", c.result.Status, got)
 	}
 }
 

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -205,94 +203,6 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	d.redis.fate = redisAnswers
 }
 
-// Ticks come as often as deadlines need them, and no more.
-func TestTicksFollowDeadlines(t *testing.T) {
-	server := redisserver.StartT(t, redisserver.Options{})
-	d := startRedis(t, server, 1, 2, "")
-	d.warm()
-	d.redis.manual = true
-	w := d.workers[0]
-	ticks := func(of time.Duration) int {
-		before := w.ticks
-		d.advance(of)
-		return w.ticks - before
-	}
-	if n := ticks(10 * time.Second); n < 95 || n > 105 {
-		t.Errorf("%d ticks in 10 idle seconds, want 100", n)
-	}
-	d.advance(w.next - d.now) // so that the next tick is far away
-	d.redis.fate = redisSilent
-	c := d.client(0, streamtest.Request{})
-	if w.next-d.now != 20*time.Millisecond {
-		t.Errorf("%v to the next tick, want the deadline", w.next-d.now)
-	}
-	d.advance(10 * time.Millisecond)
-	second := d.client(0, streamtest.Request{})
-	if w.next-d.now != 10*time.Millisecond {
-		t.Errorf("a later deadline has moved the timer: %v to go, want 10ms", w.next-d.now)
-	}
-	d.advance(11 * time.Millisecond)
-	if c.held || !second.held || w.next-d.now > 10*time.Millisecond {
-		t.Errorf("held %v and %v, %v to the next tick", c.held, second.held, w.next-d.now)
-	}
-	d.advance(10 * time.Millisecond)
-	c.Finish()
-	second.Finish()
-	d.redis.fate = redisAnswers
-	d.advance(2 * time.Second)
-	if w.period != tickPeriod {
-		t.Errorf("at rest the timer is at %v", w.period)
-	}
-	d.drained()
-}
-
-// A configuration that the gateway is done with stays until the answers to its calls are there: the gateway would
-// forget them.
-func TestConfigurationWaitsForItsCalls(t *testing.T) {
-	p := newFakeProcess(t, 0)
-	v := p.main.vm
-	take := func(context uint32) *Plugin {
-		t.Helper()
-		taken, ok := v.configure(fmt.Sprint(context), []byte(requestsConfig), config.Higress)
-		if !ok {
-			t.Fatal("refused")
-		}
-		taken.context = context
-		return taken
-	}
-	idle, busy, stuck := take(7), take(8), take(9)
-	busy.calls, stuck.calls = 2, 1
-	if !idle.done() || busy.done() || stuck.done() {
-		t.Error("the gateway has to wait for one without calls, or not for those with some")
-	}
-	if len(v.configs.inForce) != 0 {
-		t.Error("configurations that are done are in force still")
-	}
-	busy.handleAnswer(func() {})
-	if len(p.left) != 0 {
-		t.Errorf("%v may be dropped although an answer is missing", p.left)
-	}
-	v.guard("an answer", func() { busy.handleAnswer(func() { panic("oops") }) }, nil)
-	if len(p.left) != 1 || p.left[0] != 8 {
-		t.Errorf("%v may be dropped, want 8", p.left)
-	}
-	p.now += maxLinger - time.Millisecond
-	v.tick(stuck)
-	if len(p.left) != 1 {
-		t.Error("too little patience")
-	}
-	p.now += time.Millisecond
-	v.tick(stuck)
-	if len(p.left) != 2 || p.left[1] != 9 {
-		t.Errorf("%v may be dropped, want 9 as well", p.left)
-	}
-	v.tick(stuck)
-	stuck.handleAnswer(func() {})
-	if len(p.left) != 2 {
-		t.Errorf("%v: one of them twice", p.left)
-	}
-}
-
 // Whatever becomes of Redis, every fallback is counted under a cause that is documented.
 func TestFallbackCauses(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
@@ -306,39 +216,4 @@ func TestFallbackCauses(t *testing.T) {
 			t.Errorf("%s is not counted: %v", cause, d.metrics.values)
 		}
 	}
-}
-
-// A worker that was busy finds its deadlines over before it could have read an answer: that is not held against Redis.
-func TestBusyWorker(t *testing.T) {
-	server := redisserver.StartT(t, redisserver.Options{})
-	d := startRedis(t, server, 1, 2, "")
-	d.warm()
-	d.redis.manual, d.redis.latency = true, 10*time.Millisecond
-	w := d.workers[0]
-	d.advance(w.next - d.now)
-	c := d.client(0, streamtest.Request{})
-	d.now += 50 * time.Millisecond // in which the worker does something else
-	w.tick()
-	if !c.held {
-		t.Error("the request has given up, although its answer is there to be read")
-	}
-	d.advance(time.Millisecond)
-	if n := d.metrics.values[statFallbacks+";cause=timeout"]; c.held || n != 0 {
-		t.Errorf("held %v, %d fallbacks", c.held, n)
-	}
-	c.Finish()
-	d.redis.fate = redisSilent
-	d.advance(w.next - d.now)
-	c = d.client(0, streamtest.Request{})
-	for range 3 { // always busy, and no answer
-		d.now += 50 * time.Millisecond
-		w.tick()
-	}
-	if c.held {
-		t.Error("the request waits for as long as the worker is busy")
-	}
-	c.Finish()
-	d.redis.fate, d.redis.manual = redisAnswers, false
-	d.advance(3 * time.Second)
-	d.drained()
 }

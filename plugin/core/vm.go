@@ -30,7 +30,7 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.ticks = &ticks{env: e, configs: v.configs}
 	v.stores = newStores(e)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
-	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, store: v.stores.local}
+	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v
 }
 

@@ -1,12 +1,14 @@
 package core
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
 )
 
 // namedStream is a request to a cluster whose name the client has chosen.
@@ -81,59 +83,6 @@ func TestClustersAreBounded(t *testing.T) {
 	}
 }
 
-func TestEjectionsHaveAStatisticOnlyWhenThereWasOne(t *testing.T) {
-	d := startFake(t, 1, 2, requestsConfig)
-	name := statEjections + ";cluster=" + fakeCluster
-	d.serve(0, 200)
-	d.advance(2 * time.Second)
-	if d.metrics.kinds[name] != "" {
-		t.Error("it is there before the first ejection")
-	}
-	s := d.workers[0].vm.stats
-	for i := len(s.ids); i < maxNames; i++ {
-		s.ids[strconv.Itoa(i)] = 0
-	}
-	d.ejects(0, d.Addr(0))
-	d.advance(2 * time.Second)
-	if d.metrics.kinds[name] != "" {
-		t.Error("it is there although the VM has defined all the statistics that it may")
-	}
-	delete(s.ids, strconv.Itoa(maxNames-1))
-	d.advance(2 * time.Second)
-	if got := d.metrics.values[name]; got != 1 {
-		t.Errorf("with room for it, it counts %d, want 1", got)
-	}
-}
-
-func TestRecent(t *testing.T) {
-	r := newRecent[int, string](3)
-	now := time.Hour
-	for i := range 3 {
-		r.put(now, i, strconv.Itoa(i))
-	}
-	now += clusterAge
-	if v, ok := r.get(now, 1); !ok || v != "1" {
-		t.Errorf("got %q, %v", v, ok)
-	}
-	r.put(now+1, 3, "3") // 0 and 2 have not been used for too long
-	if _, ok := r.get(now, 1); !ok || len(r.entries) != 2 {
-		t.Errorf("%d are kept, want 1 and 3", len(r.entries))
-	}
-	for i := range 100 {
-		r.put(now+2, 10+i, "")
-		if len(r.entries) > 3 {
-			t.Fatalf("%d are kept, want at most 3", len(r.entries))
-		}
-		if _, ok := r.get(now+2, 10+i); !ok {
-			t.Fatal("the newest made room for itself")
-		}
-	}
-	r.drop(109)
-	if v, ok := r.get(now+2, 109); ok || v != "" {
-		t.Error("what was dropped is still there")
-	}
-}
-
 // Any number of clusters may come and go, as long as few are in use at a time.
 func TestClustersInTurn(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
@@ -150,5 +99,64 @@ func TestClustersInTurn(t *testing.T) {
 		if strings.HasPrefix(name, statInflight) && n != 0 {
 			t.Errorf("%s is %d at rest", name, n)
 		}
+	}
+}
+
+// Configurations come and go; what is known of a cluster stays, and memory does not grow.
+func TestManyConfigurations(t *testing.T) {
+	d := startFake(t, 1, 3, requestsConfig)
+	v := d.workers[0].vm
+	bad := d.serve(0, 200)
+	health, caches := v.clusters[fakeCluster].health, v.clusters[fakeCluster].caches
+	for range 2 {
+		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, ejectTerms)
+	}
+	for i := range 48 {
+		raw := fmt.Sprintf(`{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,"max_inflight":%d}}`, i+1)
+		if !d.configure(raw) {
+			t.Fatal("refused")
+		}
+		if host := d.serve(0, 200); host == bad {
+			t.Fatalf("after configuration %d the ejection is forgotten", i)
+		}
+	}
+	d.advance(2 * heartbeatPeriod)
+	if n := len(v.clusters[fakeCluster].policies); n != 1 {
+		t.Errorf("%d policies are kept, 1 is in force", n)
+	}
+	if len(v.clusters) != 1 || v.clusters[fakeCluster].health != health || v.clusters[fakeCluster].caches != caches {
+		t.Error("the cluster is another one")
+	}
+}
+
+// A cluster with many rules keeps the policy of each, and of no other configuration.
+func TestPoliciesOfManyRules(t *testing.T) {
+	var list []string
+	for i := range 64 {
+		const rule = `{"_match_domain_":["d%d"],"lb_policy":"global_least_request","lb_config":{"max_inflight":%d}}`
+		list = append(list, fmt.Sprintf(rule, i, 10+i))
+	}
+	d := startFake(t, 1, 2, `{"_rules_":[`+strings.Join(list, ",")+`]}`)
+	v := d.workers[0].vm
+	made := map[lb.Policy]bool{}
+	for range 3 {
+		for _, c := range v.Newest().set.All() {
+			_, p, err := v.clusters.get(v.now(), fakeCluster, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made[p] = true
+		}
+		d.advance(2 * heartbeatPeriod)
+	}
+	if len(made) != 64 {
+		t.Errorf("%d policies were made for 64 rules", len(made))
+	}
+	if !d.configure(`{"lb_policy":"global_least_request"}`) {
+		t.Fatal("refused")
+	}
+	d.advance(2 * heartbeatPeriod)
+	if n := len(v.clusters[fakeCluster].policies); n != 0 {
+		t.Errorf("%d policies of rules that have gone are kept", n)
 	}
 }
