@@ -17,7 +17,7 @@ func createPluginContext(s unsafe.Pointer, context uint32)
 //go:linkname deleteContext github.com/higress-group/proxy-wasm-go-sdk/proxywasm/internal.proxyOnDelete
 func deleteContext(context uint32)
 
-// streamEnd is what the SDK takes for a configuration.
+// streamEnd is what the SDK registers as a configuration.
 type streamEnd struct {
 	types.DefaultPluginContext
 	http *httpContext
@@ -34,8 +34,8 @@ func watch(h *httpContext) {
 	ending = nil
 }
 
-// OnPluginDone is called when the gateway is done with the stream. The SDK deletes one of a stream's two contexts each
-// time: the first now, so that nothing is left when the gateway deletes it.
+// OnPluginDone is called when the gateway is done with the stream. Each deletion in the SDK removes one of a stream's
+// two contexts: the first now, so that none is left when the gateway deletes the stream.
 func (e *streamEnd) OnPluginDone() bool {
 	e.http.OnHttpStreamDone()
 	deleteContext(e.http.id)

@@ -18,7 +18,7 @@ const gatewayKind = config.Envoy
 
 // The headers that carry the choice to Envoy. Client-sent ones are stripped in front of the plugin.
 const (
-	headerSession     = "x-warmgate-session"             // base64 of the endpoint: read by stateful_session, which knows health
+	headerSession     = "x-warmgate-session"             // base64 of the endpoint: read by stateful_session
 	headerDestination = "x-gateway-destination-endpoint" // where retries go, in turn: read by override_host
 )
 
@@ -35,30 +35,36 @@ type envoyCalls struct{ sdkGateway }
 
 // Zone implements core.EnvoyCalls.
 func (envoyCalls) Zone() lb.Zone {
-	return lb.Zone{Region: property("xds", "node", "locality", "region"), Name: property("xds", "node", "locality", "zone")}
+	return lb.Zone{
+		Region: property("xds", "node", "locality", "region"), Name: property("xds", "node", "locality", "zone"),
+	}
 }
 
 // AdminPage implements core.EnvoyCalls.
 func (envoyCalls) AdminPage(source *config.EnvoySource, path string, answered func(body []byte, status string)) error {
 	headers := [][2]string{{":method", "GET"}, {":path", path}, {":authority", "warmgate"}}
 	return callOut("the admin interface's page "+path, func(run func(func())) error {
-		_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, core.AdminTimeoutMillis, func(_, size, _ int) {
-			run(func() {
-				if size > discovery.MaxClustersText { // half of a page would be worse than the previous one
-					answered(nil, core.TooLong)
-					return
-				}
-				body, err := proxywasm.GetHttpCallResponseBody(0, size)
-				if err != nil {
-					body = nil
-				}
-				answered(body, callStatus())
-			})
+		timeout := uint32(core.AdminTimeoutMillis)
+		_, err := proxywasm.DispatchHttpCall(source.AdminCluster, headers, nil, nil, timeout, func(_, size, _ int) {
+			run(func() { answered(adminPage(size)) })
 		})
 		return err
 	})
 }
 
+// adminPage returns the page of an answer of size bytes, and its status.
+func adminPage(size int) (body []byte, status string) {
+	if size > discovery.MaxClustersText { // half of a page would be worse than the previous one
+		return nil, core.TooLong
+	}
+	body, err := proxywasm.GetHttpCallResponseBody(0, size)
+	if err != nil {
+		body = nil
+	}
+	return body, callStatus()
+}
+
+// callStatus returns the HTTP status of the answer to a call, "" if there is none.
 func callStatus() string {
 	headers, err := proxywasm.GetHttpCallResponseHeaders()
 	if err != nil {
@@ -86,9 +92,9 @@ func (s envoyStream) Route() string { return property("xds", "route_name") }
 // HoldBody implements core.GatewayStream: the listener's buffer limit, 1 MiB unless set, is far above what is held.
 func (s envoyStream) HoldBody(int) {}
 
-// ReleaseHeaders implements core.GatewayStream. Envoy would else keep the part before it passes on the headers. A filter
-// behind the plugin that limits the body sets its limit then, and what is kept by then and exceeds it makes Envoy stop
-// reading in place of answering 413: such a body passes, or the request hangs.
+// ReleaseHeaders implements core.GatewayStream. Envoy would else keep the part before it passes on the headers. A
+// filter behind the plugin that limits the body sets its limit then, and what is kept by then and exceeds it makes
+// Envoy stop reading in place of answering 413: such a body passes, or the request hangs.
 func (s envoyStream) ReleaseHeaders() { s.Resume() }
 
 // Steer implements core.GatewayStream. The first choice goes through stateful_session, which leaves an endpoint alone

@@ -51,8 +51,8 @@ func (s higressStream) Route() string { return property("route_name") }
 // ReleaseHeaders implements core.GatewayStream.
 func (s higressStream) ReleaseHeaders() {}
 
-// HoldBody implements core.GatewayStream. The listener's buffer is 32 KiB by default, and a held body above it fails with
-// 413.
+// HoldBody implements core.GatewayStream. The listener's buffer is 32 KiB by default, and a held body above it fails
+// with 413.
 func (s higressStream) HoldBody(max int) {
 	_ = proxywasm.SetProperty([]string{"set_decoder_buffer_limit"}, []byte(strconv.Itoa(max+bodySlack)))
 }

@@ -13,8 +13,8 @@ func proxyGetUpstreamHosts(data unsafe.Pointer, size *int32) uint32
 //go:wasmimport env proxy_set_upstream_override_host
 func proxySetUpstreamOverrideHost(addr unsafe.Pointer, size int32) uint32
 
-// upstreamHosts returns the host list of the request's cluster as Higress writes it. The SDK's call takes it apart into
-// strings, which costs more than to see that nothing has changed.
+// upstreamHosts returns the host list of the request's cluster as Higress writes it. The SDK's call splits it into
+// strings, which costs more than finding that nothing has changed.
 func upstreamHosts() []byte {
 	var data *byte
 	var size int32

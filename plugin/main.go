@@ -1,8 +1,8 @@
-// Command plugin is the Proxy-Wasm module of Warmgate: it connects plugin/core, where requests live, to a gateway's host
-// calls.
+// Command plugin is the Proxy-Wasm module of Warmgate: it connects plugin/core, where requests live, to a gateway's
+// host calls.
 //
-// It is built twice: for Higress, and with the build tag "envoy" for stock Envoy. What differs is in the files *_higress.go
-// and *_envoy.go. This folder is the only one that may import the Proxy-Wasm SDK.
+// It is built twice: for Higress, and with the build tag "envoy" for stock Envoy. What differs is in the files
+// *_higress.go and *_envoy.go. This folder is the only one that may import the Proxy-Wasm SDK.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 func main() {}
 
 func init() {
-	// What lives in a VM is a few megabytes, so collecting less often costs little memory and saves some CPU per request.
+	// The live heap of a VM is a few megabytes, so collecting less often costs little memory and saves CPU.
 	debug.SetGCPercent(400)
 	proxywasm.SetVMContext(&vmContext{})
 }

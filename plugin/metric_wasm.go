@@ -15,8 +15,8 @@ func proxyIncrementMetric(id uint32, n int64) uint32
 //go:wasmimport env proxy_record_metric
 func proxyRecordMetric(id uint32, n uint64) uint32
 
-// defineMetric returns the id of a statistic. It panics, as all three do, when the gateway refuses: only a mistake here can
-// make it.
+// defineMetric returns the id of a statistic. It panics, as all three do, when the gateway refuses: only a mistake here
+// can make it.
 func defineMetric(kind uint32, name string) uint32 {
 	var id uint32
 	if proxyDefineMetric(kind, unsafe.Pointer(unsafe.StringData(name)), int32(len(name)), unsafe.Pointer(&id)) != 0 {

@@ -12,11 +12,11 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// headerNode tells the tunnel which node of a Redis Cluster to reach.
+// headerNode names the node of a Redis Cluster that the tunnel connects to.
 const headerNode = "x-warmgate-redis-node"
 
-// envoyRedis reaches Redis through a tunnel in Envoy, which turns the body of a POST into a connection's bytes and what comes
-// back into the response's body.
+// envoyRedis reaches Redis through a tunnel in Envoy, which sends the body of a POST over a connection and returns what
+// comes back as the response's body.
 type envoyRedis struct {
 	*redisclient.Pipeline
 	cluster string
@@ -38,7 +38,7 @@ func (r *envoyRedis) Connect(_ time.Duration, c config.Redis) {
 	}
 }
 
-// hangTimes is how many times longer than our own deadline the gateway's is. It is only there to end calls that hang: its timer
+// hangTimes is by how many times the gateway's deadline is longer than our own. It only ends calls that hang: its timer
 // would also end those whose answer waits to be read behind other requests.
 const hangTimes = 5
 

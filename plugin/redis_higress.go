@@ -14,13 +14,13 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// initPause is the least time between two attempts to introduce a Redis to the gateway.
+// initPause is the shortest time between two attempts to pass the settings of a Redis to the gateway.
 const initPause = time.Second
 
 // higressRedis reaches Redis by Higress's own host calls: one pipelined connection per worker.
 //
-// The gateway keeps one set of settings per worker and Redis service, for all of its plugins: whoever sets them last has set
-// them for all.
+// The gateway keeps one set of settings per worker and Redis service for all of its plugins: the last one to set them
+// has set them for all.
 type higressRedis struct {
 	cluster string
 	login   config.Redis
@@ -33,8 +33,8 @@ func (g *higressGateway) RedisLink(c *config.Config) core.RedisLink {
 	return &higressRedis{cluster: c.Redis.HigressCluster()}
 }
 
-// Connect implements core.RedisLink: it hands the settings to the gateway until that has them. It fails while the service is not known
-// there.
+// Connect implements core.RedisLink: it passes the settings to the gateway until that has them. It fails while the
+// service is not known there.
 func (r *higressRedis) Connect(now time.Duration, login config.Redis) {
 	if r.login != login {
 		r.login, r.ready, r.tried = login, false, 0
@@ -73,7 +73,7 @@ func (r *higressRedis) Do(now time.Duration, cmd []byte, done redisclient.Done) 
 	}
 }
 
-// answered takes the end of a call. A status other than 0 says that there was no answer: the gateway could not connect, or
+// answered takes the end of a call. With a status other than 0 there was no answer: the gateway could not connect, or
 // has lost the connection.
 func (r *higressRedis) answered(status, size int, done redisclient.Done) {
 	now := theVM.ReadClock()

@@ -6,8 +6,8 @@ import (
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
 )
 
-// The SDK ties the answer to a call out to whatever is active when the call is made, and drops it when that was a
-// request which has ended since. What is done for many requests must be active as the plugin; the SDK has no public
+// The SDK passes the answer to a call out to the context that is active when the call is made, and drops it when that
+// was a request which has ended since. So calls for many requests are made as the configuration; the SDK has no public
 // call for that.
 
 //go:linkname sdkState github.com/higress-group/proxy-wasm-go-sdk/proxywasm/internal.currentState
@@ -16,8 +16,8 @@ var sdkState unsafe.Pointer
 //go:linkname setActive github.com/higress-group/proxy-wasm-go-sdk/proxywasm/internal.(*state).setActiveContextID
 func setActive(s unsafe.Pointer, context uint32)
 
-// asPlugin runs f as the configuration of the given context, for the gateway and for the SDK, and then comes back to
-// the callback that runs.
+// asPlugin runs f as the configuration of the given context, for the gateway and for the SDK, and then returns to that
+// of the running callback.
 func asPlugin(context uint32, f func()) {
 	become(context)
 	defer become(theVM.Context())

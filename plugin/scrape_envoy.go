@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/plugin/core"
 )
 
-// maxPage is how many bytes of a page are read: the metrics of eight copies of a model are half of it. The memory of a VM
-// never shrinks.
+// maxPage is how many bytes of a page are read: the metrics of eight copies of a model are half of it. The memory of a
+// VM never shrinks.
 const maxPage = 1 << 20
 
 // headerOriginal is where an ORIGINAL_DST cluster reads where a request goes.
@@ -21,9 +21,12 @@ const headerOriginal = "x-envoy-original-dst-host"
 // MetricsPage implements core.EnvoyCalls.
 func (envoyCalls) MetricsPage(where string, c *config.Config, answered func(page []byte, result string)) error {
 	e := &c.Engines
-	headers := [][2]string{{":method", "GET"}, {":path", e.Path}, {":authority", where}, {headerOriginal, where}, {"accept", "text/plain"}}
+	headers := [][2]string{
+		{":method", "GET"}, {":path", e.Path}, {":authority", where}, {headerOriginal, where}, {"accept", "text/plain"},
+	}
+	timeout := uint32(e.Interval.Milliseconds())
 	return callOut("an engine's metrics", func(run func(func())) error {
-		_, err := proxywasm.DispatchHttpCall(e.Cluster, headers, nil, nil, uint32(e.Interval.Milliseconds()), func(_, size, _ int) {
+		_, err := proxywasm.DispatchHttpCall(e.Cluster, headers, nil, nil, timeout, func(_, size, _ int) {
 			run(func() { answered(scraped(size)) })
 		})
 		return err

@@ -69,7 +69,7 @@ func (s sdkStream) ResponseHeader(name string) string {
 	return v
 }
 
-// SetResponseHeader implements core.GatewayStream. A header that cannot be set is only missed by whoever debugs.
+// SetResponseHeader implements core.GatewayStream. The headers serve debugging only, so errors do not matter.
 func (s sdkStream) SetResponseHeader(name, value string) {
 	_ = proxywasm.ReplaceHttpResponseHeader(name, value)
 }

@@ -182,14 +182,14 @@ func TestCausesTable(t *testing.T) {
 	}
 }
 
-// TestResultsTable holds the table of results to those that plugin/core/engines.go counts, in their order.
+// TestResultsTable holds the table of results to those that plugin/core/scraping.go counts, in their order.
 func TestResultsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("results")
 	if tab == nil {
 		t.Fatal("docs/metrics.md: no table of results")
 	}
 	var want []string
-	for _, result := range constants(t, "engines.go", "Scrape") {
+	for _, result := range constants(t, "scraping.go", "Scrape") {
 		want = append(want, "`"+result+"`")
 	}
 	if have := tab.column(0); !slices.Equal(have, want) {

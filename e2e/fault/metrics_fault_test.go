@@ -26,7 +26,7 @@ type metricsFault struct {
 // The words of the log.
 const (
 	unreadable = "answers, but not with metrics of a known engine"
-	silent     = "does not tell its metrics: "
+	silent     = "scrape failed: "
 )
 
 func metricsFaults() []metricsFault {

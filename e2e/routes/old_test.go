@@ -62,7 +62,7 @@ func TestOldConfiguration(t *testing.T) {
 		}
 	}
 	s.drained()
-	if n := strings.Count(s.Logs(), "clusters are taken to have no subsets"); n != 1 {
+	if n := strings.Count(s.Logs(), "clusters are assumed to have no subsets"); n != 1 {
 		t.Errorf("the log says %d times that nothing is known of subsets, want once", n)
 	}
 }

@@ -16,10 +16,11 @@ const (
 	// that is longer.
 	staleAfter = 10 * time.Second
 	staleTerms = 3
-	// hungAfter is how much longer it is trusted while the admin interface does not answer at all: it runs in the thread
-	// that also learns of new endpoints, and while that one is busy, say with compiling new code, the list cannot change.
+	// hungAfter is how much longer it is trusted while the admin interface does not answer at all: it runs in the
+	// thread that also learns of new endpoints, and while that one is busy, for example with compiling new code, the
+	// list cannot change.
 	hungAfter = time.Minute
-	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts asking: parsing
+	// leaderSlack is how much longer than the main thread's VM a worker's VM waits before it starts polling: parsing
 	// the answer takes milliseconds that a worker should rather spend on requests.
 	leaderSlack = 3 * time.Second
 )
@@ -30,28 +31,28 @@ const (
 	timedOut = "504" // by Envoy, after adminTimeoutMillis
 )
 
-// TooLong stands in for the status of a page of which nothing was read, as it has more than MaxClustersText bytes.
+// TooLong is in the place of the status of a page that was not read because it has more than MaxClustersText bytes.
 var TooLong = "more than " + strconv.Itoa(discovery.MaxClustersText>>20) + " MiB"
 
-// adminPoller learns the endpoints of all clusters from Envoy's admin interface. One VM of the process, the leader,
-// asks and publishes a digest in shared memory; all read it.
+// adminPoller finds the endpoints of all clusters through Envoy's admin interface. One VM of the process, the leader,
+// polls and publishes a digest in shared memory; all read it.
 type adminPoller struct {
 	kv          lb.KV
 	leader      leadership
 	serves      bool // this VM serves requests: it is a worker's
-	busy        bool // a question is under way
+	busy        bool // a poll is under way
 	requestedAt time.Duration
-	interval    time.Duration // the poll interval, as of the last question
+	interval    time.Duration // as of the last poll
 	digest      uint32        // version of the digest that views are from
 	views       map[string]*lb.View
 	last        []byte // the digest published in this VM's present leadership
 	subsets     subsets
 
-	where func() lb.Zone // asks the gateway where it is; nil when that was done
+	where func() lb.Zone // returns where the gateway is; nil once it was read
 	zone  lb.Zone
 
 	problem  string        // with the last answer, "" for none
-	loggedAt time.Duration // when it was said
+	loggedAt time.Duration // when it was last logged
 }
 
 func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
@@ -61,7 +62,7 @@ func newAdminPoller(kv lb.KV, id uint64) *adminPoller {
 	}
 }
 
-// due says whether this VM should ask now.
+// due reports whether this VM should poll now.
 func (a *adminPoller) due(now, interval time.Duration) bool {
 	if a.busy && now-a.requestedAt < 2*AdminTimeoutMillis*time.Millisecond {
 		return false
@@ -80,20 +81,20 @@ func (a *adminPoller) due(now, interval time.Duration) bool {
 	return true
 }
 
-// received takes an answer of the admin interface. It returns what was wrong with it, if anything.
+// received takes an answer of the admin interface. It returns what was wrong with it, "" for nothing.
 func (a *adminPoller) received(now time.Duration, body []byte, status string) (problem string) {
 	a.busy = false
 	switch status {
 	case "200":
 	case timedOut:
 		a.extend(now)
-		return "the admin interface did not answer in " + strconv.Itoa(AdminTimeoutMillis) + " ms when asked for endpoints"
+		return "the admin interface did not answer in " + strconv.Itoa(AdminTimeoutMillis) + " ms: endpoints are not updated"
 	default:
-		return "the admin interface answered " + strconv.Quote(status) + " when asked for endpoints"
+		return "the admin interface answered " + strconv.Quote(status) + ": endpoints are not updated"
 	}
 	// A fleet without endpoints is a valid answer; a page without a single statistic is none.
 	if !bytes.Contains(body, []byte("::")) {
-		return "the admin interface answered without any cluster"
+		return "the admin interface answered without any cluster: endpoints are not updated"
 	}
 	digest := discovery.AppendDigest(nil, discovery.ParseClusters(body))
 	if string(digest) != string(a.last) {
@@ -125,12 +126,12 @@ func (a *adminPoller) setMoment(key string, at time.Duration) error {
 // trustedFor is how long a list of endpoints is trusted without another answer.
 func (a *adminPoller) trustedFor() time.Duration { return max(staleAfter, staleTerms*a.interval) }
 
-// trusted says whether the list of endpoints may still be used.
+// trusted reports whether the list of endpoints may still be used.
 func (a *adminPoller) trusted(now time.Duration) bool {
 	return now <= a.moment(keyFresh) || now <= a.moment(keyHung)
 }
 
-// extend lets a list be trusted for longer, if it still is, as the admin interface hangs.
+// extend has a list that is still trusted be trusted for longer, as the admin interface hangs.
 func (a *adminPoller) extend(now time.Duration) {
 	if !a.trusted(now) {
 		return
@@ -139,8 +140,8 @@ func (a *adminPoller) extend(now time.Duration) {
 	_ = a.setMoment(keyHung, until) // if it fails, the list is stale at its time
 }
 
-// worthLogging says whether a problem with the last answer, "" for none, is worth a line in the log: one that lasts is
-// mentioned again after a while only.
+// worthLogging reports whether a problem with the last answer, "" for none, is to be logged: one that lasts is logged
+// again after logEvery.
 func (a *adminPoller) worthLogging(now time.Duration, problem string) bool {
 	if problem == a.problem && now-a.loggedAt < logEvery {
 		return false
@@ -149,8 +150,8 @@ func (a *adminPoller) worthLogging(now time.Duration, problem string) bool {
 	return problem != ""
 }
 
-// view returns what is known of a cluster, for a request. A VM that has just been made knows nothing before its first
-// tick unless it looks now.
+// view returns what is known of a cluster, for a request. A new VM knows nothing before its first tick unless it reads
+// the digest now.
 func (a *adminPoller) view(now time.Duration, cluster string) *lb.View {
 	a.serves = true
 	if a.digest == 0 {

@@ -37,11 +37,11 @@ func adminVMs(t *testing.T, n int) (*fakeKV, []*adminPoller) {
 	return kv, out
 }
 
-// learn lets a VM ask, unless it may not, and get the page.
+// learn has a VM poll, unless it may not, and get the page.
 func learn(t *testing.T, a *adminPoller, now time.Duration, page []byte) {
 	t.Helper()
 	if !a.due(now, pollEvery) {
-		t.Fatalf("VM %d does not ask", a.leader.id)
+		t.Fatalf("VM %d does not poll", a.leader.id)
 	}
 	if problem := a.received(now, page, "200"); problem != "" {
 		t.Fatal(problem)
@@ -65,22 +65,23 @@ func states(a *adminPoller, now time.Duration) string {
 func TestOneVMPolls(t *testing.T) {
 	_, vms := adminVMs(t, 3)
 	now := time.Hour
-	asked := map[uint64]int{}
+	polls := map[uint64]int{}
 	for range 100 {
 		for i := len(vms) - 1; i >= 0; i-- { // the main thread's comes last, as if its tick were late
 			if a := vms[i]; a.due(now, pollEvery) {
-				asked[a.leader.id]++
+				polls[a.leader.id]++
 				a.received(now, clustersPage("healthy"), "200")
 			}
 		}
 		now += tickPeriod
 	}
-	if len(asked) != 1 || asked[vms[2].leader.id] < 9 || asked[vms[2].leader.id] > 11 {
-		t.Errorf("questions by VM in 10 s: %v, want about 10 by one", asked)
+	if len(polls) != 1 || polls[vms[2].leader.id] < 9 || polls[vms[2].leader.id] > 11 {
+		t.Errorf("polls by VM in 10 s: %v, want about 10 by one", polls)
 	}
 }
 
-// A worker that is made while the main thread leads leaves it to lead, and takes over only well after it has gone silent.
+// A worker that is made while the main thread leads leaves it to lead, and takes over only well after it has gone
+// silent.
 func TestLeadership(t *testing.T) {
 	_, vms := adminVMs(t, 3)
 	main, worker := vms[0], vms[1]
@@ -103,17 +104,17 @@ func TestLeadership(t *testing.T) {
 		{main, 2*term + leaderSlack, true}, // the main thread needs no slack
 	} {
 		if got := c.vm.due(now+c.at, pollEvery); got != c.want {
-			t.Errorf("VM %d asks at %v: %v, want %v", c.vm.leader.id, c.at, got, c.want)
+			t.Errorf("VM %d polls at %v: %v, want %v", c.vm.leader.id, c.at, got, c.want)
 		}
 		c.vm.busy = false
 	}
 }
 
-func TestNoSecondScrapeWhileOneIsOpen(t *testing.T) {
+func TestNoSecondPollWhileOneIsOpen(t *testing.T) {
 	_, vms := adminVMs(t, 1)
 	now := time.Hour
 	if !vms[0].due(now, pollEvery) {
-		t.Fatal("the first question is not asked")
+		t.Fatal("there is no first poll")
 	}
 	if vms[0].due(now+3*time.Second, pollEvery) {
 		t.Error("a second question while the first is open")
@@ -123,7 +124,7 @@ func TestNoSecondScrapeWhileOneIsOpen(t *testing.T) {
 	}
 }
 
-func TestFirstScrapeComesAtOnce(t *testing.T) {
+func TestFirstPollComesAtOnce(t *testing.T) {
 	_, vms := adminVMs(t, 1)
 	if !vms[0].due(time.Millisecond, pollEvery) { // the machine has just started
 		t.Error("the first question waits for an interval")
@@ -139,11 +140,11 @@ func TestLosingTheSwapIsNoLeadership(t *testing.T) {
 		return nil
 	}
 	if vms[0].due(time.Hour, pollEvery) {
-		t.Error("a VM that lost the swap asks")
+		t.Error("a VM that lost the swap polls")
 	}
 }
 
-func TestFollow(t *testing.T) {
+func TestFollowsTheLeader(t *testing.T) {
 	_, vms := adminVMs(t, 2)
 	main, worker := vms[0], vms[1]
 	now := time.Hour
@@ -156,10 +157,11 @@ func TestFollow(t *testing.T) {
 	}
 	before := worker.views["llm"]
 	now += pollEvery
-	learn(t, main, now, append([]byte("other::10.1.0.1:80::health_flags::healthy\n"), clustersPage("healthy", "/failed_active_hc")...))
+	learn(t, main, now, append([]byte("other::10.1.0.1:80::health_flags::healthy\n"),
+		clustersPage("healthy", "/failed_active_hc")...))
 	worker.refresh(now)
 	if worker.views["llm"] != before {
-		t.Error("the view of a cluster was made anew although only another cluster has changed")
+		t.Error("the view of a cluster is another one although only another cluster has changed")
 	}
 	if worker.views["other"] == nil {
 		t.Error("the new cluster is not known")
@@ -257,12 +259,12 @@ func TestLongPollInterval(t *testing.T) {
 				vms[0].received(now, clustersPage("healthy"), "200")
 			}
 			if got := states(vms[1], now); got != "healthy" {
-				t.Fatalf("asked every %v, %v after the start: %s", interval, now-time.Hour, got)
+				t.Fatalf("polled every %v, %v after the start: %s", interval, now-time.Hour, got)
 			}
 			now += time.Second
 		}
 		if got := states(vms[1], now+max(staleAfter, staleTerms*interval)); got != "none" {
-			t.Errorf("asked every %v: %s long after the last answer", interval, got)
+			t.Errorf("polled every %v: %s long after the last answer", interval, got)
 		}
 	}
 }
@@ -293,13 +295,13 @@ func TestAnswersThatAreNone(t *testing.T) {
 				t.Errorf("it was taken for a sign of life: %s", got)
 			}
 			if !vms[0].due(now+pollEvery, pollEvery) {
-				t.Error("the question is not asked again")
+				t.Error("it is not polled again")
 			}
 		})
 	}
 }
 
-// A problem that lasts is told twice a minute, a new one and one that is back at once.
+// A problem that lasts is logged twice a minute, a new one and one that is back at once.
 func TestProblemsAreLoggedOnce(t *testing.T) {
 	a := newAdminPoller(&fakeKV{cells: map[string]fakeCell{}}, 1)
 	for i, step := range []struct {

@@ -1,21 +1,6 @@
 package core
 
-import "time"
-
 // This file is where the gateway's callbacks come in. Each runs in the context that it is for, and guarded.
-
-// firstTick is when the first tick of a configuration comes: until the endpoints are known, requests are balanced
-// natively and no cap applies.
-const firstTick = 10 * time.Millisecond
-
-// callback runs one of the gateway's callbacks in the context that it is for.
-func (v *VM) callback(context uint32, name string, f, recovered func()) {
-	v.current = context
-	v.guard(name, f, recovered)
-}
-
-// Context returns the gateway's context that the running callback is for.
-func (v *VM) Context() uint32 { return v.current }
 
 // NewPlugin returns a configuration that has not been read yet, for a context of the gateway.
 func (v *VM) NewPlugin(context uint32) *Plugin { return &Plugin{vm: v, context: context} }
@@ -30,9 +15,9 @@ func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin
 		if !ok {
 			return
 		}
-		v.retire(p) // the gateway may start a context again
+		v.configs.remove(p) // the gateway may start a context again
 		next.context = p.context
-		v.setTick(next, v.now(), firstTick)
+		v.ticks.set(next, v.now(), firstTick)
 		started = next
 	}, nil)
 	return started
@@ -42,7 +27,7 @@ func (p *Plugin) OnStart(read func() (name string, raw []byte)) (started *Plugin
 // until Gateway.PluginDone is called.
 func (p *Plugin) OnDone() bool {
 	done := true
-	p.vm.callback(p.context, "the end of a configuration", func() { done = p.vm.done(p) }, nil)
+	p.vm.callback(p.context, "the end of a configuration", func() { done = p.done() }, nil)
 	return done
 }
 
@@ -70,8 +55,8 @@ func (s *Stream) OnRequestHeaders(end bool) Action {
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
 func (s *Stream) OnRequestBody(size int, end bool) Action {
-	if s.phase != phaseHeld && s.phase != phaseReserving && !end {
-		s.received += size
+	if s.phase != phaseWaiting && s.phase != phaseReserving && !end {
+		s.body.received += size
 		return Proceed
 	}
 	return s.run("request body", func() Action { return s.requestBody(size, end) })
@@ -89,14 +74,14 @@ func (s *Stream) OnResponseHeaders(end bool) {
 
 // OnResponseBody is called for every part of the response's body: size bytes.
 func (s *Stream) OnResponseBody(size int, end bool) {
-	if s.firstBytes && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
+	if s.response.firstPart && !end && !s.readsUsage() { // a stream of tokens comes in thousands of parts
 		return
 	}
 	s.plugin.vm.callback(s.context, "response body", func() { s.responseBody(size, end) }, nil)
 }
 
 // OnResponseTrailers is called when the response ends with trailers.
-func (s *Stream) OnResponseTrailers() { s.complete = true }
+func (s *Stream) OnResponseTrailers() { s.response.complete = true }
 
 // OnDone is called when the request is over, however it ended. The first call counts.
 func (s *Stream) OnDone() {

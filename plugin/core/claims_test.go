@@ -140,8 +140,11 @@ func TestClaimsDoNotMoveOthers(t *testing.T) {
 
 // unreadable are bodies of which nothing is known but their length, by the reason and what is wrong.
 var unreadable = map[string]streamtest.Request{
-	"body_encoded":                 {Headers: [][2]string{{"content-encoding", "x"}}, Frames: []string{"{}"}},
-	"body_encoded, multipart":      {Headers: [][2]string{{"content-type", "multipart/form-data"}}, Frames: []string{"--x--"}},
+	"body_encoded": {Headers: [][2]string{{"content-encoding", "x"}}, Frames: []string{"{}"}},
+	"body_encoded, multipart": {
+		Headers: [][2]string{{"content-type", "multipart/form-data"}},
+		Frames:  []string{"--x--"},
+	},
 	"body_ambiguous":               {Frames: []string{`{"model":"a","prompt":"p","model":"b"}`}},
 	"body_malformed, no number":    {Frames: []string{`{"prompt":"a","temperature":NaN}`}},
 	"body_malformed, a byte order": {Frames: []string{"\ufeff" + `{"prompt":"a"}`}},

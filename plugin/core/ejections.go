@@ -3,25 +3,29 @@ package core
 import (
 	"encoding/binary"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
-// Ejections are decided by each VM and shared by all: an endpoint that fails five requests of one worker is out for
-// the others too. One key holds those of all clusters, because creating a key is not a swap and only the first VM of the
-// process can do it safely.
+// Ejections are decided by each VM and apply in all: an endpoint that fails five requests of one worker is ejected for
+// the others too. One key contains those of all clusters, because creating a key is not a swap and only the first VM of
+// the process can do it safely.
 
-// recordAge is how long the ejections of a cluster are kept after they were last written. Every VM knows them by then.
-const recordAge = time.Hour
+// maxEjectionAge is how long the ejections of a cluster are kept after they were last written. Every VM knows them by
+// then.
+const maxEjectionAge = time.Hour
 
-// ejections are the shared ejections: for each cluster its name, when they were written, and what lb exports.
-type ejections map[string]record
+// ejections are the ejections in shared memory, by name of the cluster.
+type ejections map[string]clusterEjections
 
-type record struct {
+// clusterEjections is when the ejections of a cluster were written, and what lb.Health has exported.
+type clusterEjections struct {
 	written time.Duration
 	entries []byte
 }
 
 // parseEjections reads the shared value: per record the length of the name u16, the name, the time i64, the length of
-// the entries u32, the entries. What is damaged is taken for empty.
+// the entries u32, the entries. What is damaged is left out.
 func parseEjections(raw []byte) ejections {
 	out := ejections{}
 	for len(raw) > 2 {
@@ -35,16 +39,16 @@ func parseEjections(raw []byte) ejections {
 		if raw = raw[size+12:]; uint64(len(raw)) < length {
 			break
 		}
-		out[name] = record{written, raw[:length]}
+		out[name] = clusterEjections{written, raw[:length]}
 		raw = raw[length:]
 	}
 	return out
 }
 
-// append returns the shared value without the records that are old or empty.
+// append returns the shared value without what is old or empty.
 func (e ejections) append(out []byte, now time.Duration) []byte {
 	for name, r := range e {
-		if len(r.entries) == 0 || now-r.written > recordAge || len(name) > 1<<16-1 {
+		if len(r.entries) == 0 || now-r.written > maxEjectionAge || len(name) > 1<<16-1 {
 			continue
 		}
 		out = binary.LittleEndian.AppendUint16(out, uint16(len(name)))
@@ -59,23 +63,23 @@ func (e ejections) append(out []byte, now time.Duration) []byte {
 	return out
 }
 
-// exchangeEjections takes over the ejections of other VMs and tells them those decided here. A swap that is lost is tried
-// again at the next tick.
-func (v *VM) exchangeEjections(now time.Duration) {
-	raw, cas, err := v.gw.KV().Get(keyEjections)
+// exchangeEjections takes over the ejections of other VMs and publishes those decided here. A swap that is lost is
+// tried again at the next tick.
+func (cs clusters) exchangeEjections(now time.Duration, kv lb.KV) {
+	raw, cas, err := kv.Get(keyEjections)
 	if err != nil {
 		return
 	}
 	all := parseEjections(raw)
 	var changed []*cluster
-	for name, cl := range v.clusters {
+	for name, cl := range cs {
 		cl.health.Import(now, all[name].entries)
 		if merged, ok := cl.health.Export(now, all[name].entries); ok {
-			all[name] = record{now, merged}
+			all[name] = clusterEjections{now, merged}
 			changed = append(changed, cl)
 		}
 	}
-	if len(changed) == 0 || v.gw.KV().Set(keyEjections, all.append(nil, now), cas) != nil {
+	if len(changed) == 0 || kv.Set(keyEjections, all.append(nil, now), cas) != nil {
 		return
 	}
 	for _, cl := range changed {

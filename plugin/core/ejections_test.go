@@ -16,7 +16,8 @@ var ejectTerms = &lb.ClusterConfig{Health: lb.HealthConfig{
 // ejects lets a worker see an endpoint fail often enough to eject it.
 func (d *fakeDriver) ejects(worker int, addr string) {
 	for range 2 {
-		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure}, ejectTerms)
+		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure},
+			ejectTerms)
 	}
 }
 
@@ -157,13 +158,13 @@ func TestDamagedEjections(t *testing.T) {
 	}
 }
 
-// Several clusters share the key: none loses what another writes, and what is old or over goes.
+// Several clusters share the key: none loses what another writes, and what is old or over is removed.
 func TestEjectionsOfSeveralClusters(t *testing.T) {
 	now := 10 * time.Hour
 	all := ejections{
 		"a":   {now, []byte("of a")},
-		"b":   {now - recordAge, []byte("of b")},
-		"old": {now - recordAge - 1, []byte("of old")},
+		"b":   {now - maxEjectionAge, []byte("of b")},
+		"old": {now - maxEjectionAge - 1, []byte("of old")},
 		"end": {now, nil},
 		"":    {now, []byte("of the one without a name")},
 	}
@@ -189,7 +190,7 @@ func TestEjectionsAtTheSameMoment(t *testing.T) {
 		if key == keyEjections && !second { // the other worker reads and writes between our read and our write
 			second = true
 			d.ejects(1, d.Addr(2))
-			d.workers[1].vm.exchangeEjections(d.now)
+			d.workers[1].vm.clusters.exchangeEjections(d.now, d.kv)
 		}
 		return nil
 	}

@@ -19,8 +19,8 @@ type EnvoyCalls interface {
 	Zone() lb.Zone
 	// AdminPage requests a page of the admin interface. answered is called with it, unless there is an error.
 	AdminPage(source *config.EnvoySource, path string, answered func(body []byte, status string)) error
-	// MetricsPage requests the metrics of an engine at its address and port for that. answered is called with the page and
-	// a result: ScrapeOK, or why there is no page.
+	// MetricsPage requests the metrics of an engine at its address and port for that. answered is called with the page
+	// and a result: ScrapeOK, or why there is no page.
 	MetricsPage(where string, c *config.Config, answered func(page []byte, result string)) error
 }
 
@@ -91,15 +91,15 @@ func (e *Envoy) Tick(now time.Duration, source *config.EnvoySource) {
 func (e *Envoy) fetch(source *config.EnvoySource) {
 	a := e.admin
 	err := e.calls.AdminPage(source, "/clusters", func(clusters []byte, status string) {
-		asked := e.calls.Now()
+		requested := e.calls.Now()
 		done := func() { now := e.calls.Now(); e.complain(now, a.received(now, clusters, status)) }
-		if status != "200" || asked < a.subsets.next {
+		if status != "200" || requested < a.subsets.next {
 			done()
 			return
 		}
 		withSubsets := func(body []byte, status string) {
 			now := e.calls.Now()
-			if problem := a.subsets.received(now, now-asked, clusters, body, status); problem != "" {
+			if problem := a.subsets.received(now, now-requested, clusters, body, status); problem != "" {
 				e.calls.Log(Warn, problem)
 			}
 			done()
@@ -111,7 +111,7 @@ func (e *Envoy) fetch(source *config.EnvoySource) {
 	if err != nil {
 		now := a.requestedAt
 		a.busy, a.requestedAt = false, 0 // at the next tick again: the gateway may be starting
-		e.complain(now, "the admin cluster "+source.AdminCluster+" cannot be asked for endpoints: "+err.Error())
+		e.complain(now, "the admin cluster "+source.AdminCluster+" cannot be reached: "+err.Error())
 	}
 }
 
@@ -130,7 +130,7 @@ func (e *Envoy) Scrapes(now time.Duration, shared bool) bool {
 }
 
 // Scrape implements Gateway.
-func (e *Envoy) Scrape(now time.Duration, j *ScrapeJob, report func(addr string, page []byte, result string) bool) []lb.Endpoint {
+func (e *Envoy) Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint {
 	endpoints := e.endpoints(j)
 	for _, addr := range e.scraper.due(now, j.config.Engines.Interval, j.cluster, endpoints) {
 		e.scrape(j, addr, report)
@@ -151,7 +151,7 @@ func (e *Envoy) endpoints(j *ScrapeJob) []lb.Endpoint {
 }
 
 // scrape requests the metrics of one engine.
-func (e *Envoy) scrape(j *ScrapeJob, addr string, report func(addr string, page []byte, result string) bool) {
+func (e *Envoy) scrape(j *ScrapeJob, addr string, report PageReport) {
 	answered := func(page []byte, result string) {
 		e.scraper.finished(e.calls.Now(), j.config.Engines.Interval, j.cluster, addr, report(addr, page, result))
 	}

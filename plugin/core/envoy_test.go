@@ -12,7 +12,8 @@ import (
 // envoyConfig returns the configuration of a route with the given settings for Envoy.
 func envoyConfig(t *testing.T, settings string) *config.Config {
 	t.Helper()
-	set, err := config.Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"envoy":`+settings+`}}`), config.Envoy)
+	set, err := config.Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"envoy":`+settings+`}}`),
+		config.Envoy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func TestFixedEndpoints(t *testing.T) {
 		t.Fatalf("views %+v, %+v, %+v", a, b, other)
 	}
 	if g.View(1, "llm", one) != a || g.View(1, "llm", two) != b || g.View(1, "other", one) != other {
-		t.Error("views are made anew when rules take turns")
+		t.Error("views change when rules take turns")
 	}
 	for i := range 2 * maxClusters {
 		g.View(2, fmt.Sprint("made up ", i), one)
@@ -39,18 +40,18 @@ func TestFixedEndpoints(t *testing.T) {
 	}
 }
 
-// Whose VM serves requests may ask engines also with Redis, wherever the endpoints come from.
+// A VM that serves requests may scrape also with Redis, wherever the endpoints come from.
 func TestServingVMsMayScrape(t *testing.T) {
 	for _, source := range []string{`{"endpoints":["10.0.0.1:8000"]}`, `{"admin_cluster":"admin"}`} {
 		kv, vms := adminVMs(t, 2)
 		g := &Envoy{admin: newAdminPoller(kv, 7), scraper: newScraper(kv, 7), static: newRecent[fixed, *lb.View](maxClusters)}
 		learn(t, vms[0], time.Hour, clustersPage("healthy"))
 		if g.Scrapes(time.Hour, true) {
-			t.Errorf("%s: a VM without requests asks, and it may be the main thread's", source)
+			t.Errorf("%s: a VM without requests scrapes, and it may be the main thread's", source)
 		}
 		g.View(time.Hour, "llm", envoyConfig(t, source))
 		if !g.Scrapes(time.Hour, true) {
-			t.Errorf("%s: a VM with requests does not ask", source)
+			t.Errorf("%s: a VM with requests does not scrape", source)
 		}
 	}
 }

@@ -46,9 +46,9 @@ type fakeProcess struct {
 	faultLeft int                 // calls until it does
 	ticks     int                 // calls of Tick
 	source    *config.EnvoySource // of the last Tick
-	pages     map[string]string   // of metrics, by address; nil: nobody is asked
+	pages     map[string]string   // of metrics, by address; nil: none is scraped
 	stored    bool                // pages are shown to requests only, as in Higress
-	asked     int                 // calls of Ask
+	scrapes   int                 // calls of Scrape
 	steerErr  error               // what Steer answers, nil when all is well
 }
 
@@ -87,6 +87,13 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
 		streams: map[uint32]*fakeStream{}, tried: map[string]bool{},
 	}
+	t.Cleanup(func() {
+		for _, line := range p.log {
+			if strings.Contains(line, " a request in phase ") {
+				t.Error("a transition that is not in the table: " + line)
+			}
+		}
+	})
 	p.redis = &fakeRedis{process: p}
 	p.main = p.newWorker()
 	for range workers {
@@ -138,11 +145,11 @@ func (w *fakeWorker) start(raw string) {
 		return
 	}
 	if w.current != nil {
-		w.vm.retire(w.current)
+		w.vm.configs.remove(w.current)
 	}
 	w.current = configured
 	w.current.context = w.id
-	w.vm.setTick(w.current, w.process.now, tickPeriod)
+	w.vm.ticks.set(w.current, w.process.now, tickPeriod)
 }
 
 // lose takes a worker's VM away without a word to it.
@@ -152,7 +159,7 @@ func (w *fakeWorker) lose() {
 	w.start(w.process.running)
 }
 
-// advance lets time pass: threads tick as often as the plugin asked for, and what is to come happens.
+// advance lets time pass: threads tick as often as the plugin has set, and events happen.
 func (p *fakeProcess) advance(d time.Duration) {
 	for end := p.now + d; ; {
 		at, run := end+1, func() {}
@@ -206,7 +213,7 @@ func (p *fakeProcess) settle() {
 	}
 }
 
-// call is told of every call that the plugin makes on the gateway.
+// call is called for every call that the plugin makes on the gateway.
 func (p *fakeProcess) call(name string) {
 	if name != p.fault {
 		return
@@ -256,16 +263,16 @@ func (g fakeGateway) Tick(_ time.Duration, source *config.EnvoySource) {
 	g.call("Tick")
 }
 
-// Scrapes implements Gateway: every VM asks.
+// Scrapes implements Gateway: every VM scrapes.
 func (g fakeGateway) Scrapes(time.Duration, bool) bool { return true }
 
 // Scrape implements Gateway: pages are there at once.
-func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, told func(addr string, page []byte, result string) bool) []lb.Endpoint {
+func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint {
 	g.call("Scrape")
 	if g.stored && j.request == 0 {
 		return nil
 	}
-	g.fakeProcess.asked++
+	g.fakeProcess.scrapes++
 	endpoints := g.view.Endpoints
 	if listed := j.config.EnvoyCfg.Endpoints; listed != nil {
 		endpoints = nil
@@ -275,9 +282,9 @@ func (g fakeGateway) Scrape(_ time.Duration, j *ScrapeJob, told func(addr string
 	}
 	for _, e := range endpoints {
 		if page, ok := g.pages[e.Addr]; ok {
-			told(e.Addr, []byte(page), ScrapeOK)
+			report(e.Addr, []byte(page), ScrapeOK)
 		} else if g.pages != nil {
-			told(e.Addr, nil, ScrapeUnreachable)
+			report(e.Addr, nil, ScrapeUnreachable)
 		}
 	}
 	return endpoints

@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// fakeRedis is the way from the fake gateway to a real Redis: commands are carried out at once, in real time, and what is
-// heard of them comes when the test wants it to, in virtual time.
+// fakeRedis is the way from the fake gateway to a real Redis: commands are carried out at once, in real time, and what
+// is read of them comes when the test wants it to, in virtual time.
 type fakeRedis struct {
 	process *fakeProcess
 	conn    net.Conn
@@ -34,7 +34,7 @@ type fate int
 const (
 	redisAnswers fate = iota
 	redisRefuses      // the gateway finds no server
-	redisSilent       // carried out, but nobody hears of it
+	redisSilent       // carried out, but no answer comes
 )
 
 // attachRedis gives the process a Redis, with nothing in it.
@@ -51,8 +51,8 @@ func (p *fakeProcess) attachRedis(t testing.TB, s *redisserver.Server) *fakeRedi
 	return r
 }
 
-// ask carries out a command and returns the raw reply.
-func (r *fakeRedis) ask(cmd []byte) []byte {
+// do carries out a command and returns the raw reply.
+func (r *fakeRedis) do(cmd []byte) []byte {
 	if _, err := r.conn.Write(cmd); err != nil {
 		r.process.t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func (r *fakeRedis) ask(cmd []byte) []byte {
 	}
 }
 
-// await lets the time of the answers pass that one step of a test may cause: a list of candidates or a script may have to be
-// sent first.
+// await lets the time of the answers pass that one step of a test may cause: a list of candidates or a script may have
+// to be sent first.
 func (r *fakeRedis) await() {
 	if r.latency > 0 && !r.manual {
 		r.process.advance(max(r.wait, 4*r.latency))
@@ -83,7 +83,7 @@ func (r *fakeRedis) await() {
 
 // value carries out a command and returns what it was answered.
 func (r *fakeRedis) value(words ...string) redisclient.Value {
-	v, _, err := redisclient.Parse(r.ask(redisclient.AppendCommand(nil, words...)))
+	v, _, err := redisclient.Parse(r.do(redisclient.AppendCommand(nil, words...)))
 	if err != nil || v.Kind == redisclient.Failed {
 		r.process.t.Fatalf("%q: %s %v", words, v.Str, err)
 	}
@@ -139,11 +139,11 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	case r.conn == nil || r.fate == redisRefuses:
 		deliver(nil, redisclient.ErrUnreachable)
 	case r.fate == redisSilent:
-		r.ask(own)
+		r.do(own)
 	case r.cut != nil:
-		r.ask(own)
+		r.do(own)
 		deliver(r.cut, nil)
 	default:
-		deliver(r.ask(own), nil)
+		deliver(r.do(own), nil)
 	}
 }

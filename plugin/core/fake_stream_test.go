@@ -22,7 +22,7 @@ type fakeStream struct {
 	held     bool
 	growing  bool     // the plugin is shown all of the body that is held
 	stopped  bool     // not even the body comes to the plugin
-	waiting  []func() // what it would have been called for meanwhile
+	waiting  []func() // callbacks that are still to come
 	resumed  bool     // as soon as the callback that runs has ended
 	buffered string
 	bodySize int
@@ -228,7 +228,7 @@ func (s *fakeStream) response(f func()) {
 	}
 }
 
-// in runs a callback of the plugin in the worker's VM. The plugin may have been called for another request meanwhile.
+// in runs a callback of the plugin in the worker's VM. The plugin may be called for another request in between.
 func (s *fakeStream) in(f func()) {
 	s.process.inside = s.worker.vm
 	before := s.process.effective
@@ -252,9 +252,9 @@ func (s *fakeStream) end() {
 	s.process.access = append(s.process.access, s.note)
 }
 
-// asked is told of every call that the plugin makes on the request. Outside the request's callbacks its context has to
-// be entered.
-func (s *fakeStream) asked(name string) {
+// called is called for every call that the plugin makes on the request. Outside the request's callbacks its context has
+// to be entered.
+func (s *fakeStream) called(name string) {
 	if s.process.effective != s {
 		s.process.t.Errorf("%s was called while the request is not the one that calls act on", name)
 	}
@@ -262,27 +262,27 @@ func (s *fakeStream) asked(name string) {
 }
 
 // Cluster implements Stream, as do the methods below.
-func (s *fakeStream) Cluster() string { s.asked("Cluster"); return cmp.Or(s.cluster, fakeCluster) }
+func (s *fakeStream) Cluster() string { s.called("Cluster"); return cmp.Or(s.cluster, fakeCluster) }
 
-func (s *fakeStream) Route() string { s.asked("Route"); return fakeRoute }
+func (s *fakeStream) Route() string { s.called("Route"); return fakeRoute }
 
 func (s *fakeStream) RequestHeaders() (list [][2]string) {
-	s.asked("RequestHeaders")
+	s.called("RequestHeaders")
 	for name, value := range s.headers {
 		list = append(list, [2]string{name, value})
 	}
 	return list
 }
 
-func (s *fakeStream) HoldBody(int) { s.asked("HoldBody") }
+func (s *fakeStream) HoldBody(int) { s.called("HoldBody") }
 
 func (s *fakeStream) RequestBody(most int) []byte {
-	s.asked("RequestBody")
+	s.called("RequestBody")
 	return []byte(s.buffered[:min(most, len(s.buffered))])
 }
 
 func (s *fakeStream) Steer(addr string, others []string) error {
-	s.asked("Steer")
+	s.called("Steer")
 	if s.routed {
 		s.process.t.Error("the plugin chose an endpoint after the router had")
 	}
@@ -297,12 +297,12 @@ func (s *fakeStream) Steer(addr string, others []string) error {
 }
 
 func (s *fakeStream) Unsteer() {
-	s.asked("Unsteer")
+	s.called("Unsteer")
 	s.steer, s.others = "", nil
 }
 
 func (s *fakeStream) ServedBy() string {
-	s.asked("ServedBy")
+	s.called("ServedBy")
 	if s.endpoint < 0 || s.served != "" {
 		return s.served
 	}
@@ -310,40 +310,40 @@ func (s *fakeStream) ServedBy() string {
 }
 
 func (s *fakeStream) Client() string {
-	s.asked("Client")
+	s.called("Client")
 	return cmp.Or(s.request.Client, "127.0.0.1") + ":50000"
 }
 
 func (s *fakeStream) ResponseHeader(name string) string {
-	s.asked("ResponseHeader")
+	s.called("ResponseHeader")
 	return s.result.Headers[name]
 }
 
 func (s *fakeStream) SetResponseHeader(name, value string) {
-	s.asked("SetResponseHeader")
+	s.called("SetResponseHeader")
 	s.result.Headers[name] = value
 }
 
 func (s *fakeStream) RemoveResponseHeader(name string) {
-	s.asked("RemoveResponseHeader")
+	s.called("RemoveResponseHeader")
 	delete(s.result.Headers, name)
 }
 
 func (s *fakeStream) SetRequestHeader(name, value string) {
-	s.asked("SetRequestHeader")
+	s.called("SetRequestHeader")
 	s.headers[name] = value
 }
 
-func (s *fakeStream) Details() string { s.asked("Details"); return s.details }
+func (s *fakeStream) Details() string { s.called("Details"); return s.details }
 
-func (s *fakeStream) SetNote(text string) { s.asked("SetNote"); s.note = text }
+func (s *fakeStream) SetNote(text string) { s.called("SetNote"); s.note = text }
 
-func (s *fakeStream) ReleaseHeaders() { s.asked("ReleaseHeaders") }
+func (s *fakeStream) ReleaseHeaders() { s.called("ReleaseHeaders") }
 
-func (s *fakeStream) Note() string { s.asked("Note"); return s.note }
+func (s *fakeStream) Note() string { s.called("Note"); return s.note }
 
 func (s *fakeStream) Resume() {
-	s.asked("Resume")
+	s.called("Resume")
 	if s.inside || !s.held || s.resumed {
 		s.process.t.Error("the plugin resumed a request that was not held")
 		return
@@ -357,7 +357,7 @@ func (s *fakeStream) Resume() {
 }
 
 func (s *fakeStream) Reply(status int, headers [][2]string, body string) {
-	s.asked("Reply")
+	s.called("Reply")
 	r := streamtest.Result{Status: status, Headers: pairs(headers), Body: body}
 	if s.details = "warmgate"; s.inside {
 		s.reply = &r

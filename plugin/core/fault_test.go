@@ -15,7 +15,8 @@ import (
 )
 
 // tokensConfig makes requests wait for their bodies, so that every callback has something to do.
-const tokensConfig = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","debug_headers":true,"body_timeout":"200ms"}}`
+const tokensConfig = `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens","debug_headers":true,` +
+	`"body_timeout":"200ms"}}`
 
 // startFake returns a process with a configuration and endpoints.
 func startFake(t *testing.T, workers, endpoints int, config string) *fakeDriver {
@@ -42,10 +43,11 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.store.LeaseCount(); n != 0 || len(w.vm.waiting) != 0 || len(w.vm.partial) != 0 {
-			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.waiting), len(w.vm.partial))
+		if n := w.vm.stores.local.LeaseCount(); n != 0 || len(w.vm.bodies.waiting) != 0 || len(w.vm.bodies.partial) != 0 {
+			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.waiting),
+				len(w.vm.bodies.partial))
 		}
-		for _, sh := range w.vm.redis {
+		for _, sh := range w.vm.stores.redis {
 			if sh.inflight != 0 {
 				d.t.Errorf("worker %d counts %d requests to %s", i, sh.inflight, sh.name)
 			}
@@ -54,8 +56,9 @@ func (d *fakeDriver) drained() {
 			if cl.inflight != 0 {
 				d.t.Errorf("worker %d counts %d requests to %s", i, cl.inflight, name)
 			}
-			if len(cl.answering) != 0 || len(cl.streams) != 0 {
-				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering, len(cl.streams))
+			if len(cl.answering) != 0 || len(cl.metrics.streams) != 0 {
+				d.t.Errorf("worker %d: of %s %v are answering, %d requests need metrics", i, name, cl.answering,
+					len(cl.metrics.streams))
 			}
 		}
 	}
@@ -112,10 +115,11 @@ func TestPanicAnywhereWithRedis(t *testing.T) {
 	})
 }
 
-// TestPanicAnywhereByMetrics is the same with engines that are asked for their metrics, and for reports.
+// TestPanicAnywhereByMetrics is the same with engines that are scraped, and reports.
 func TestPanicAnywhereByMetrics(t *testing.T) {
 	panicAnywhere(t, func(t *testing.T) *fakeDriver {
-		d := startFake(t, 1, 3, `{"lb_policy":"endpoint_metrics","lb_config":{"unit":"tokens","debug_headers":true,"body_timeout":"200ms","metrics":{"orca":true}}}`)
+		d := startFake(t, 1, 3, `{"lb_policy":"endpoint_metrics","lb_config":{"unit":"tokens","debug_headers":true,`+
+			`"body_timeout":"200ms","metrics":{"orca":true}}}`)
 		for i := range 3 {
 			d.Tell(i, vllmPage(i))
 		}
@@ -129,7 +133,8 @@ func TestPanicAnywhereByMetrics(t *testing.T) {
 func panicAnywhere(t *testing.T, start func(t *testing.T) *fakeDriver) {
 	calls := []string{
 		"Now", "View", "Tick", "Cluster", "RequestHeaders", "HoldBody", "RequestBody", "Steer", "Unsteer", "ServedBy",
-		"ResponseHeader", "SetResponseHeader", "RemoveResponseHeader", "SetRequestHeader", "Details", "SetNote", "Resume", "Random", "Scrape",
+		"ResponseHeader", "SetResponseHeader", "RemoveResponseHeader", "SetRequestHeader", "Details", "SetNote", "Resume",
+		"Random", "Scrape",
 	}
 	for course, run := range courses {
 		fired := 0
@@ -197,9 +202,12 @@ func TestPanicTextKeepsSecrets(t *testing.T) {
 	if strings.Contains(log, "secret") {
 		t.Errorf("the log quotes what was being handled: %s", log)
 	}
-	for _, want := range []string{"a callback: a value of type string", "*errors.errorString", "(recovering)", "index out of range"} {
+	for _, want := range []string{
+		"a callback: a value of type string", "*errors.errorString", "(recovering)",
+		"index out of range",
+	} {
 		if !strings.Contains(log, want) {
-			t.Errorf("the log says nothing of %q:\n%s", want, log)
+			t.Errorf("the log has nothing of %q:\n%s", want, log)
 		}
 	}
 	if got := d.metrics.values[statPanics]; got != 4 {

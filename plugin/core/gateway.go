@@ -15,27 +15,26 @@ type Gateway interface {
 	Now() time.Duration
 	// Random returns 64 random bits.
 	Random() uint64
-	// View returns what is known of the cluster's endpoints, nil when that is nothing. It is called while the
-	// request that is routed to the cluster is being handled. now may be a tick old. The name may come from a client.
+	// View returns the cluster's endpoints, nil if none is known. It is called while the request that is routed to the
+	// cluster is being handled. now may be a tick old. The name may come from a client.
 	View(now time.Duration, cluster string, c *config.Config) *lb.View
-	// HasSubsets says whether a route may be for a part of the cluster's endpoints only, which the view does not show. It
-	// is called after View.
+	// HasSubsets reports whether a route may be for a part of the cluster's endpoints only, which the view does not
+	// show. It is called after View.
 	HasSubsets(cluster string, c *config.Config) bool
-	// Tick lets the gateway look for endpoints. source is where the configurations in force say that they are found,
-	// nil when none says so.
+	// Tick lets the gateway look for endpoints. source is where the configurations in force find them, nil when none
+	// names a source.
 	Tick(now time.Duration, source *config.EnvoySource)
-	// Scrapes says whether this VM is one that asks engines for their metrics. shared says that what is in flight is
-	// counted in Redis.
+	// Scrapes reports whether this VM is one that scrapes engines. shared: what is in flight is counted in Redis.
 	Scrapes(now time.Duration, shared bool) bool
 	// Scrape scrapes the engines of a cluster that are due. report is called for each, then or later, with the page of
-	// metrics or why there is none, and returns whether the page is of use. Ask returns the endpoints that there are,
-	// nil if that is not known.
-	Scrape(now time.Duration, j *ScrapeJob, report func(addr string, page []byte, result string) bool) []lb.Endpoint
-	// RedisLink returns a way to the Redis that the configuration names.
+	// metrics or why there is none, and returns whether the page could be used. Scrape returns the endpoints that there
+	// are, nil if that is not known.
+	Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint
+	// RedisLink returns a connection to the Redis that the configuration names.
 	RedisLink(c *config.Config) RedisLink
 	// Enter makes a context, of a request or of a configuration, the one that calls act on.
 	Enter(context uint32)
-	// SetTick has the configuration of that context ticked after the period, and from then on as often.
+	// SetTick has the configuration of that context ticked after the period, and then as often.
 	SetTick(context uint32, period time.Duration) error
 	// PluginDone lets the gateway drop a configuration that it is done with.
 	PluginDone(context uint32)
@@ -64,24 +63,24 @@ type Metrics interface {
 	Set(id uint32, n uint64) // of a gauge, or a value for a histogram
 }
 
-// GatewayStream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere after
-// its context was entered.
+// GatewayStream is one request in the gateway. Its methods act on the request during its own callbacks, and elsewhere
+// after its context was entered.
 type GatewayStream interface {
 	Cluster() string
 	Route() string
 	// RequestHeaders returns all headers of the request, names in lower case: one call costs the gateway little more
-	// than asking for a single header.
+	// than reading a single header.
 	RequestHeaders() [][2]string
-	// HoldBody tells the gateway that up to max bytes of the request's body will be held back.
+	// HoldBody announces that up to max bytes of the request's body will be held back.
 	HoldBody(max int)
-	// ReleaseHeaders lets the headers go on before the part of the body that the callback is for, of which none is
+	// ReleaseHeaders lets the headers continue before the part of the body that the callback is for, of which none is
 	// held.
 	ReleaseHeaders()
 	// RequestBody returns at most max bytes of the body received so far.
 	RequestBody(max int) []byte
 	// Steer sends the request to addr, and its retries to the others in turn where the gateway can.
 	Steer(addr string, others []string) error
-	// Unsteer removes any destination, also one that the client asked for.
+	// Unsteer removes any destination, also one that the client has set.
 	Unsteer()
 	// Client returns the address that the request came from, "" when it is not known: of the client, if the gateway
 	// trusts what proxies in front of it report.
@@ -94,12 +93,12 @@ type GatewayStream interface {
 	RemoveResponseHeader(name string)
 	// ResponseBody returns at most max bytes from the given place of the part of the response that is passing.
 	ResponseBody(from, max int) []byte
-	// Details is the gateway's own word for how the response came about, such as via_upstream.
+	// Details returns how the response came about, as the gateway calls it: such as via_upstream.
 	Details() string
-	// SetNote leaves a text for the access log, and for an instance of the plugin behind this one: nobody else can write
+	// SetNote sets a text for the access log, and for an instance of the plugin behind this one: no client can write
 	// it.
 	SetNote(text string)
-	// Note returns what an instance of the plugin in front of this one has left, "" for nothing.
+	// Note returns the text that an instance of the plugin in front of this one has set, "" for none.
 	Note() string
 	// Resume continues a held request.
 	Resume()

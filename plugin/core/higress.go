@@ -27,9 +27,9 @@ type HigressCalls interface {
 
 // Higress is the part of a Gateway that finds endpoints and reads their metrics with Higress's host calls.
 type Higress struct {
-	calls HigressCalls
-	lists *recent[string, *hostList]
-	asked *recent[string, time.Duration] // when the pages of metrics of a cluster were last read
+	calls  HigressCalls
+	lists  *recent[string, *hostList]
+	readAt *recent[string, time.Duration] // when the pages of metrics of a cluster were last read
 }
 
 // hostList is the latest list of hosts of a cluster that has some.
@@ -43,7 +43,7 @@ type hostList struct {
 // NewHigress returns the part of a Gateway that finds endpoints through these calls.
 func NewHigress(calls HigressCalls) *Higress {
 	return &Higress{
-		calls: calls, lists: newRecent[string, *hostList](maxClusters), asked: newRecent[string, time.Duration](maxClusters),
+		calls: calls, lists: newRecent[string, *hostList](maxClusters), readAt: newRecent[string, time.Duration](maxClusters),
 	}
 }
 
@@ -66,8 +66,8 @@ func (g *Higress) outdated(now time.Duration, cluster string) bool {
 	return known && l.at > 0 && l.used >= l.at && g.calls.Now()-l.at >= hostListAge/2
 }
 
-// read reads the list of the cluster that the current request goes to. The view stays the same value while the endpoints
-// are the same.
+// read reads the list of the cluster that the current request goes to. The view stays the same value while the
+// endpoints are the same.
 func (g *Higress) read(now time.Duration, cluster string) (*lb.View, []byte) {
 	l, known := g.lists.get(now, cluster)
 	raw := g.calls.UpstreamHosts()
@@ -105,8 +105,8 @@ func (g *Higress) Scrapes(time.Duration, bool) bool { return true }
 
 // Scrape implements Gateway. The gateway shows what it has stored only to a request, so it is read as one that is being
 // served: at a tick, or by that request when nothing fresh is known. It is not read again within the interval.
-func (g *Higress) Scrape(now time.Duration, j *ScrapeJob, report func(addr string, page []byte, result string) bool) []lb.Endpoint {
-	last, _ := g.asked.get(now, j.cluster)
+func (g *Higress) Scrape(now time.Duration, j *ScrapeJob, report PageReport) []lb.Endpoint {
+	last, _ := g.readAt.get(now, j.cluster)
 	due := now-max(j.sampledAt, last) >= j.config.Engines.Interval
 	if j.request == 0 || !due && !g.outdated(now, j.cluster) {
 		return nil
@@ -116,7 +116,7 @@ func (g *Higress) Scrape(now time.Duration, j *ScrapeJob, report func(addr strin
 	if !due {
 		return nil
 	}
-	g.asked.put(now, j.cluster, now)
+	g.readAt.put(now, j.cluster, now)
 	endpoints, err := discovery.ParsePages(raw, func(addr string, page []byte) {
 		if len(page) == 0 {
 			report(addr, nil, ScrapeNone)

@@ -10,24 +10,24 @@ import (
 // leaderTerms is how many times a leader may miss.
 const leaderTerms = 3
 
-// leadership is a task that one VM of the process does for all.
+// leadership is a task that one VM of the process does for all, for a term at a time.
 type leadership struct {
 	kv  lb.KV
 	id  uint64 // of this VM
 	key string
 
-	slack time.Duration // how much longer than the main thread's VM a worker's VM waits before it takes the task over
+	slack time.Duration // how much longer than the main thread's VM a worker's VM waits before it takes over
 }
 
-// resign leaves the task to the next that wants it.
+// resign ends the term, for the next VM that takes over.
 func (l *leadership) resign() {
 	if val, cas, err := l.kv.Get(l.key); err == nil && len(val) == 16 && binary.LittleEndian.Uint64(val) == l.id {
 		_ = l.kv.Set(l.key, make([]byte, 16), cas) // should it fail, the term ends
 	}
 }
 
-// lead takes or renews the leadership. every is how often that is done; serves says that this VM is a worker's. taken says that another
-// VM, or none, had it before.
+// lead takes or renews the leadership. every is how often that is done; serves: this VM is a worker's. taken reports
+// that another VM, or none, had it before.
 func (l *leadership) lead(now, every time.Duration, serves bool) (leads, taken bool) {
 	val, cas, err := l.kv.Get(l.key)
 	if err != nil {

@@ -6,25 +6,25 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 const (
-	// maxModels is how many models a VM knows. Their names come from clients, and there are engines that answer to any
+	// maxModels is how many models a VM knows. Their names come from clients, and there are engines that accept any
 	// name.
 	maxModels = 256
 	// maxEvidence is how many answers count when the table is full; halfLife is when half as many do.
 	maxEvidence = 256
 	halfLife    = 10 * time.Minute
-	// warmup is how many answers are averaged. learnedShare of what is known comes from each later one, also after a
-	// time without any.
+	// warmup is how many answers are averaged. Each later one moves an estimate by learnedShare, also after a time
+	// without any.
 	warmup       = 16
 	learnedShare = 1.0 / warmup
-	// maxFactor is how many times what is known, or which part of it, one answer counts for at most.
+	// maxFactor is by which factor, up or down, one answer may differ from what is known; beyond, it counts as that.
 	maxFactor = 4
 )
 
-// modelKey is a model of a cluster, for one tenant where a header names tenants. Another configured guess starts anew.
+// modelKey is a model of a cluster, for one tenant where a header names tenants. What is learned starts again with
+// another configured guess.
 type modelKey struct {
 	cluster string
 	model   uint64 // hash of its name, 0 for all
@@ -32,15 +32,13 @@ type modelKey struct {
 	guess   guess
 }
 
-// guess is what is configured to be typical, until usage is known.
+// guess is what is configured as typical, until usage is known.
 type guess struct {
 	bytesPerToken float64
 	tokens        int // of an answer, and of a prompt that has not come yet; at least 1, so that it can be multiplied
 }
 
-func guessOf(c *config.Config) guess { return guess{c.BytesPerToken, max(1, c.OutputTokens)} }
-
-// wider returns what the key is a part of: the model for all tenants, all models of the cluster.
+// wider returns the key that includes this one: the model for all tenants, all models of the cluster.
 func (k modelKey) wider() (modelKey, bool) {
 	switch {
 	case k.tenant != 0:
@@ -53,17 +51,17 @@ func (k modelKey) wider() (modelKey, bool) {
 	return k, true
 }
 
-// learned is what usage in answers has shown of their requests. What none has reported is 0.
+// learned is what usage in answers has shown of their requests. What no answer has reported is 0.
 type learned struct {
 	bytesPerToken float64       // of prompts
 	prompt        float64       // tokens of a prompt
 	output        float64       // tokens of an answer
-	answers       int           // with usage, settled at most
+	answers       int           // with usage, warmup at most
 	recent        int           // answers with usage, maxEvidence at most; see evidence
 	at            time.Duration // of the last of them
 }
 
-// or fills in what is not known.
+// or returns l with what is not known from other.
 func (l learned) or(other learned) learned {
 	l.bytesPerToken = cmp.Or(l.bytesPerToken, other.bytesPerToken)
 	l.prompt, l.output = cmp.Or(l.prompt, other.prompt), cmp.Or(l.output, other.output)
@@ -73,16 +71,16 @@ func (l learned) or(other learned) learned {
 // evidence returns how many answers there were, halved as time has passed since.
 func (l learned) evidence(now time.Duration) int { return l.recent >> min((now-l.at)/halfLife, 62) }
 
-// observe takes an answer into account, with an output below 0 when that is not known: to a prompt with so many bytes
-// of text, 0 when that is not known.
+// observe averages an answer in: to a prompt with textBytes bytes of text, 0 if that is not known. An output below 0 is
+// not known.
 func (l *learned) observe(now time.Duration, typical learned, textBytes int, u prompt.Usage) {
 	l.recent, l.at = min(l.evidence(now)+1, maxEvidence), now
 	l.answers = min(l.answers+1, warmup)
 	share := 1 / float64(l.answers)
 	known := l.or(typical)
 	if textBytes > 0 && u.Prompt > 0 {
-		const least, most = 0.1, 100 // as in the configuration
-		latest := min(max(float64(textBytes)/float64(u.Prompt), least), most)
+		const minBytes, maxBytes = 0.1, 100 // as in the configuration
+		latest := min(max(float64(textBytes)/float64(u.Prompt), minBytes), maxBytes)
 		l.bytesPerToken = toward(known.bytesPerToken, latest, share)
 	}
 	if u.Prompt > 0 {
@@ -93,7 +91,7 @@ func (l *learned) observe(now time.Duration, typical learned, textBytes int, u p
 	}
 }
 
-// toward moves what is known, 0 for nothing, a share of the way to the latest, which is above 0.
+// toward moves what is known, 0 for nothing, by a share of the way to the latest, which is above 0.
 //
 // It does so on a logarithmic scale, on which steps up and down are bounded alike: answers that are a minority shift
 // the estimate by a bounded factor, however far off they are. This geometric mean is below the arithmetic one where
@@ -106,7 +104,7 @@ func toward(known, latest, share float64) float64 {
 	return known * math.Pow(times, share)
 }
 
-// models is what a VM has learned of models. Those that have no answers of their own share what is known of all in the
+// models is what a VM has learned of models. Those without answers of their own share what is known of all in the
 // cluster.
 type models map[modelKey]learned
 
@@ -119,7 +117,7 @@ func (m models) typical(key modelKey) (l learned) {
 	return l.or(learned{bytesPerToken: key.guess.bytesPerToken, prompt: tokens, output: tokens})
 }
 
-// observe takes an answer to a request under the key into account, for which this was typical.
+// observe averages in an answer to a request under the key, for which this was typical.
 func (m models) observe(now time.Duration, key modelKey, typical learned, textBytes int, u prompt.Usage) {
 	for wider := true; wider; key, wider = key.wider() {
 		l, known := m[key]
@@ -131,14 +129,14 @@ func (m models) observe(now time.Duration, key modelKey, typical learned, textBy
 	}
 }
 
-// drop forgets what there is the least evidence of.
+// drop removes the model with the least evidence.
 func (m models) drop(now time.Duration) {
-	var least modelKey
+	var rarest modelKey
 	fewest := maxEvidence + 1
 	for key, l := range m {
 		if n := l.evidence(now); n < fewest {
-			least, fewest = key, n
+			rarest, fewest = key, n
 		}
 	}
-	delete(m, least)
+	delete(m, rarest)
 }

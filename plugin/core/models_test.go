@@ -10,7 +10,7 @@ import (
 )
 
 // One model server of four that reports nonsense shifts what is typical by a bounded factor, however large or small its
-// numbers are and however long it goes on.
+// numbers are and however long it lasts.
 func TestTypicalWithstandsAMinority(t *testing.T) {
 	for name, wrong := range map[string]prompt.Usage{
 		"huge": {Prompt: 1_000_000_000, Output: 1_000_000_000},
@@ -31,7 +31,7 @@ func TestTypicalWithstandsAMinority(t *testing.T) {
 				"bytes per token": l.bytesPerToken / 4,
 			} {
 				if ratio < 0.25 || ratio > 4 {
-					t.Errorf("%s are taken to be %g times what they are", what, ratio)
+					t.Errorf("%s are estimated as %g times what they are", what, ratio)
 				}
 			}
 		})
@@ -54,7 +54,7 @@ func TestTypicalAfterAQuietHour(t *testing.T) {
 	}
 }
 
-// A guess of no tokens does not make requests weightless, and no answer is taken to be longer than a request may be.
+// A guess of no tokens does not make requests weightless, and no answer counts as longer than a request may be.
 func TestEstimateBeyondTheGuess(t *testing.T) {
 	c := &config.Config{BytesPerToken: 4, MaxRequestTokens: 5000}
 	w := work{info: prompt.Info{MaxTokens: 1000}}
@@ -74,28 +74,28 @@ func TestEstimateBeyondTheGuess(t *testing.T) {
 func TestSampleCountsUsage(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	read := 0
-	ask := func(status int, answer string) {
+	send := func(status int, answer string) {
 		c := d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, 1, 4000)}})
 		c.Head(status)
 		c.Data(answer)
-		if c.core.usage != nil {
+		if c.core.response.usage != nil {
 			read++
 		}
 		c.Finish()
 	}
 	for range sampleFirst {
-		ask(400, `{"error":"no"}`)
-		ask(200, `{"choices":[]}`)
+		send(400, `{"error":"no"}`)
+		send(200, `{"choices":[]}`)
 	}
 	read = 0
 	const usage = `{"usage":{"prompt_tokens":120,"completion_tokens":100}}`
 	for range sampleFirst {
-		ask(200, usage)
+		send(200, usage)
 	}
 	if read != sampleFirst {
 		t.Errorf("%d of the first %d answers with usage were read", read, sampleFirst)
 	}
 	if got := d.outputs(); got < 99 || got > 101 {
-		t.Errorf("answers are taken to have %g tokens, want 100", got)
+		t.Errorf("answers are estimated to have %g tokens, want 100", got)
 	}
 }

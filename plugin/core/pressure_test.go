@@ -16,8 +16,8 @@ type recorder struct {
 	outcomes []lb.Outcome
 }
 
-func (r *recorder) Plan(now time.Duration, ask *lb.Request, v *lb.View) (lb.Plan, lb.Reason) {
-	plan, reason := r.Policy.Plan(now, ask, v)
+func (r *recorder) Plan(now time.Duration, req *lb.Request, v *lb.View) (lb.Plan, lb.Reason) {
+	plan, reason := r.Policy.Plan(now, req, v)
 	r.plans = append(r.plans, plan)
 	return plan, reason
 }
@@ -75,7 +75,8 @@ func TestPressureIsLearned(t *testing.T) {
 			t.Errorf("request %d: %d tokens of work, want the %d of its plan", i, o.CountedTokens, want)
 		}
 		if (o.TTFT-first).Abs() > tickPeriod || (o.Duration-o.TTFT-rest).Abs() > tickPeriod {
-			t.Errorf("request %d: the first part after %v, the end after %v, want %v and %v", i, o.TTFT, o.Duration, first, first+rest)
+			t.Errorf("request %d: the first part after %v, the end after %v, want %v and %v", i, o.TTFT, o.Duration, first,
+				first+rest)
 		}
 	}
 	last := r.plans[len(r.plans)-1]
@@ -110,7 +111,7 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 	d.drained()
 }
 
-// The outcome says how long the answer took to begin and to end, of an answer in parts that the chosen endpoint gave.
+// The outcome has how long the answer took to begin and to end, of an answer in parts that the chosen endpoint gave.
 func TestOutcomeHasTimes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -118,17 +119,18 @@ func TestOutcomeHasTimes(t *testing.T) {
 		want   lb.Outcome
 	}{
 		{"in parts", func(*Stream) {}, lb.Outcome{CountedTokens: 90, TTFT: time.Second, Duration: 3 * time.Second}},
-		{"in one piece", func(s *Stream) { s.first = 0 }, lb.Outcome{CountedTokens: 90}},
-		{"retried", func(s *Stream) { s.addr = "b" }, lb.Outcome{}},
+		{"in one piece", func(s *Stream) { s.response.ttft = 0 }, lb.Outcome{CountedTokens: 90}},
+		{"retried", func(s *Stream) { s.lease.addr = "b" }, lb.Outcome{}},
 		{"without a prompt", func(s *Stream) { s.chain = nil }, lb.Outcome{}},
 	} {
 		d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 		s := &Stream{
 			plugin: d.workers[0].current, cfg: d.workers[0].current.set.Match("", "", ""),
-			chain: &promptChain{planned: time.Minute}, addr: "a", chosen: "a", first: time.Second,
+			chain: &promptChain{planned: time.Minute}, lease: lease{addr: "a", chosen: "a"},
+			response: response{ttft: time.Second},
 		}
-		s.reservation.plan = lb.Plan{Tokens: 90}
-		s.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
+		s.lease.reservation.plan = lb.Plan{Tokens: 90}
+		s.lease.reservation.grant = lb.Grant{Load: lb.Load{Requests: 5}}
 		c.change(s)
 		var got lb.Outcome
 		if s.measure(time.Minute+3*time.Second, &got); got != c.want {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // Requests that are seldom find the metrics that the gateway has stored, also when there was none to read them for
-// meanwhile.
+// in that time.
 func TestRareRequestsHaveMetrics(t *testing.T) {
 	d := startFake(t, 2, 2, metricsConfig)
 	d.stored = true
@@ -43,32 +42,12 @@ func TestMetricsAreReadOnceAnInterval(t *testing.T) {
 		if name == "fresh" {
 			d.pages = map[string]string{d.Addr(0): vllmPage(0), d.Addr(1): vllmPage(0)}
 		}
-		before := d.asked
+		before := d.scrapes
 		for range 100 {
 			d.client(0, streamtest.Request{}).Finish()
 		}
-		if n := d.asked - before; n != 1 {
+		if n := d.scrapes - before; n != 1 {
 			t.Errorf("%s: 100 requests read the pages %d times, want once", name, n)
-		}
-	}
-}
-
-// The gauges of a cluster that nobody has used for long are those of one at rest, whatever was known last.
-func TestGaugesOfAForgottenCluster(t *testing.T) {
-	d := startFake(t, 2, 2, metricsConfig)
-	d.pages = map[string]string{d.Addr(0): vllmPage(0), d.Addr(1): vllmPage(0)}
-	d.client(0, streamtest.Request{}).Finish()
-	d.advance(2 * time.Second)
-	if n := d.metrics.values[statFresh+";cluster="+fakeCluster]; n != 2 {
-		t.Fatalf("metrics of %d endpoints are fresh, want 2", n)
-	}
-	d.advance(clusterAge + 2*time.Second)
-	if n := len(d.workers[0].vm.clusters); n != 0 {
-		t.Fatalf("%d clusters are known", n)
-	}
-	for name, n := range d.metrics.values {
-		if d.metrics.kinds[name] == "gauge" && strings.Contains(name, ";cluster=") && n != 0 {
-			t.Errorf("%s is %d", name, n)
 		}
 	}
 }

@@ -2,18 +2,10 @@ package core
 
 import "time"
 
-const (
-	// maxClusters is how many clusters a VM keeps in mind. A client may be able to choose the name of the cluster, so
-	// what is kept by name must have a bound.
-	maxClusters = 1024
-	// clusterAge is how long what is not used is kept.
-	clusterAge = 10 * time.Minute
-)
-
-// recent keeps what was used lately: at most a number of values, none for longer than clusterAge without use once it needs
-// the room.
+// recent keeps what was used recently: at most a number of values, none for longer than clusterAge without use once it
+// needs the room.
 type recent[K comparable, V any] struct {
-	most    int
+	max     int
 	entries map[K]*used[V]
 	swept   time.Duration
 }
@@ -23,8 +15,8 @@ type used[V any] struct {
 	at    time.Duration // of the last use
 }
 
-func newRecent[K comparable, V any](most int) *recent[K, V] {
-	return &recent[K, V]{most: most, entries: map[K]*used[V]{}}
+func newRecent[K comparable, V any](max int) *recent[K, V] {
+	return &recent[K, V]{max: max, entries: map[K]*used[V]{}}
 }
 
 func (r *recent[K, V]) get(now time.Duration, key K) (V, bool) {
@@ -47,7 +39,7 @@ func (r *recent[K, V]) put(now time.Duration, key K, value V) {
 			}
 		}
 	}
-	if _, ok := r.entries[key]; !ok && len(r.entries) >= r.most {
+	if _, ok := r.entries[key]; !ok && len(r.entries) >= r.max {
 		for k := range r.entries {
 			delete(r.entries, k)
 			break

@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// scrapeSlack is how much later than its time limit an answer may still come.
+	// scrapeSlack is how much later than its timeout an answer may still come.
 	scrapeSlack = time.Second
-	// scraperTerm is how often the leadership is renewed. What engines said is stale after a few seconds.
+	// scraperTerm is how often the leadership is renewed. Samples are stale after a few seconds.
 	scraperTerm = 500 * time.Millisecond
-	// scrapeBackoff is how long, at most, an engine that does not answer is left alone.
+	// scrapeBackoff is the longest interval at which an engine that does not answer is scraped.
 	scrapeBackoff = 8 * time.Second
-	// spreadFrom is the number of endpoints from which they are asked one after another, not all at once.
+	// spreadFrom is the number of endpoints from which they are scraped one after another, not all at once.
 	spreadFrom = 32
 )
 
-// scraper decides which engines are asked for their metrics, and when: each by itself, so that one that is slow delays no other.
+// scraper decides which engines are scraped, and when: each on a schedule of its own, so that one that is slow delays
+// no other.
 type scraper struct {
 	leader  leadership
 	leads   bool
@@ -28,10 +29,10 @@ type scraper struct {
 	engines map[string]*engineSchedule // by cluster and address
 }
 
-// engineSchedule is how it stands with one engine.
+// engineSchedule is when one engine is scraped.
 type engineSchedule struct {
-	next        time.Duration // when to ask it
-	requestedAt time.Duration // when it was asked, while it has not answered
+	next        time.Duration // when to scrape it
+	requestedAt time.Duration // of the last scrape
 	busy        bool
 	failures    int // in a row
 	listed      bool
@@ -41,8 +42,8 @@ func newScraper(kv lb.KV, id uint64) *scraper {
 	return &scraper{leader: leadership{kv, id, keyScraper, scraperTerm}, engines: map[string]*engineSchedule{}}
 }
 
-// leadsScrapes says whether this VM is the one that asks. shared says that what is in flight is counted in Redis: then it must be a worker's, because
-// the tunnel is an internal listener, which Envoy's main thread cannot reach.
+// leadsScrapes reports whether this VM is the one that scrapes. shared: what is in flight is counted in Redis. Then it
+// must be a worker's VM, because the tunnel is an internal listener, which Envoy's main thread cannot reach.
 func (s *scraper) leadsScrapes(now time.Duration, serves, shared bool) bool {
 	if shared && !serves {
 		if s.leads {
@@ -61,7 +62,7 @@ func (s *scraper) leadsScrapes(now time.Duration, serves, shared bool) bool {
 	return s.leads
 }
 
-// due returns the endpoints of a cluster that are to be asked now, and takes it that they are.
+// due returns the endpoints of a cluster that are to be scraped now, and schedules their next scrapes.
 func (s *scraper) due(now, interval time.Duration, cluster string, endpoints []lb.Endpoint) []string {
 	var out []string
 	for i := range endpoints {
@@ -95,7 +96,7 @@ func spread(addr string, interval time.Duration) time.Duration {
 	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(interval))
 }
 
-// finished notes that an engine has answered, or not.
+// finished notes the end of a scrape: ok if the page could be used.
 func (s *scraper) finished(now, interval time.Duration, cluster, addr string, ok bool) {
 	a := s.engines[cluster+" "+addr]
 	if a == nil {
@@ -110,7 +111,7 @@ func (s *scraper) finished(now, interval time.Duration, cluster, addr string, ok
 	a.next = now + min(interval<<min(a.failures-1, 10), max(scrapeBackoff, interval))
 }
 
-// sweep forgets the endpoints that have left.
+// sweep removes the endpoints that are no longer listed.
 func (s *scraper) sweep() {
 	for key, a := range s.engines {
 		if !a.listed && !a.busy {

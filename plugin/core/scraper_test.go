@@ -22,15 +22,15 @@ func fleetOf(n int) (list []lb.Endpoint) {
 // scrapeRun is a scraper's life: engines that answer, or not, and time.
 type scrapeRun struct {
 	*scraper
-	now    time.Duration
-	fleet  []lb.Endpoint
-	asked  map[string][]time.Duration // when each engine was asked
-	answer func(addr string) (after time.Duration, ok bool)
-	coming []func() bool // answers that are on their way; true: it has come
+	now     time.Duration
+	fleet   []lb.Endpoint
+	scrapes map[string][]time.Duration // when each engine was scraped
+	answer  func(addr string) (after time.Duration, ok bool)
+	coming  []func() bool // answers that are on their way; true: it has come
 }
 
 func scrapeFleet(n int) *scrapeRun {
-	s := &scrapeRun{scraper: newScraper(nil, 1), now: time.Hour, fleet: fleetOf(n), asked: map[string][]time.Duration{}}
+	s := &scrapeRun{scraper: newScraper(nil, 1), now: time.Hour, fleet: fleetOf(n), scrapes: map[string][]time.Duration{}}
 	s.answer = func(string) (time.Duration, bool) { return 0, true }
 	return s
 }
@@ -41,7 +41,7 @@ func (s *scrapeRun) run(d time.Duration) {
 		s.coming = slices.DeleteFunc(s.coming, func(f func() bool) bool { return f() })
 		s.sweep()
 		for _, addr := range s.due(s.now, scrapeEvery, "llm", s.fleet) {
-			s.asked[addr] = append(s.asked[addr], s.now)
+			s.scrapes[addr] = append(s.scrapes[addr], s.now)
 			after, ok := s.answer(addr)
 			at := s.now + after
 			s.coming = append(s.coming, func() bool {
@@ -56,7 +56,7 @@ func (s *scrapeRun) run(d time.Duration) {
 
 // gaps returns the times between questions to an engine.
 func (s *scrapeRun) gaps(i int) (gaps []time.Duration) {
-	times := s.asked[s.fleet[i].Addr]
+	times := s.scrapes[s.fleet[i].Addr]
 	for k := 1; k < len(times); k++ {
 		gaps = append(gaps, times[k]-times[k-1])
 	}
@@ -68,44 +68,47 @@ func TestScrapedOnceAnInterval(t *testing.T) {
 		s := scrapeFleet(n)
 		s.run(10 * scrapeEvery)
 		for i := range s.fleet {
-			if asked := len(s.asked[s.fleet[i].Addr]); asked < 9 || asked > 10 {
-				t.Fatalf("of %d engines, number %d was asked %d times in 10 intervals", n, i, asked)
+			if scraped := len(s.scrapes[s.fleet[i].Addr]); scraped < 9 || scraped > 10 {
+				t.Fatalf("of %d engines, number %d was scraped %d times in 10 intervals", n, i, scraped)
 			}
 			for _, gap := range s.gaps(i) {
 				if gap != scrapeEvery {
-					t.Fatalf("of %d engines, number %d was asked after %v", n, i, gap)
+					t.Fatalf("of %d engines, number %d was scraped after %v", n, i, gap)
 				}
 			}
 		}
 	}
 }
 
-// Few engines are asked at once, and their answers are of the same moment. Many are not: a tick that reads hundreds of pages is long.
+// Few engines are scraped at once, and their answers are of the same moment. Many are not: a tick that reads hundreds
+// of pages is long.
 func TestManyEnginesAreSpread(t *testing.T) {
 	const n = 1000
 	s := scrapeFleet(n)
 	s.run(2 * scrapeEvery)
 	perTick := map[time.Duration]int{}
 	for i := range s.fleet {
-		perTick[s.asked[s.fleet[i].Addr][0]]++
+		perTick[s.scrapes[s.fleet[i].Addr][0]]++
 	}
 	if ticks := int(scrapeEvery / tickPeriod); len(perTick) < ticks {
-		t.Errorf("%d engines are asked in %d ticks of %d", n, len(perTick), ticks)
+		t.Errorf("%d engines are scraped in %d ticks of %d", n, len(perTick), ticks)
 	}
-	for at, asked := range perTick {
-		if asked > n/4 {
-			t.Errorf("%d of %d engines are asked in one tick, at %v", asked, n, at)
+	for at, scraped := range perTick {
+		if scraped > n/4 {
+			t.Errorf("%d of %d engines are scraped in one tick, at %v", scraped, n, at)
 		}
 	}
 }
 
-// An engine that does not answer, answers late, or answers nonsense is asked less often, and no other is asked at another time for it.
+// An engine that does not answer, answers late, or answers nonsense is scraped less often, and no other is scraped at
+// another time for it.
 func TestSickEngineDelaysNoOther(t *testing.T) {
 	for name, sick := range map[string]struct {
 		after time.Duration
 		ok    bool
 	}{
-		"refuses": {0, false}, "times out": {scrapeEvery, false}, "never answers": {time.Hour, false}, "is slow": {700 * time.Millisecond, true},
+		"refuses": {0, false}, "times out": {scrapeEvery, false}, "never answers": {time.Hour, false},
+		"is slow": {700 * time.Millisecond, true},
 	} {
 		well, ill := scrapeFleet(8), scrapeFleet(8)
 		ill.answer = func(addr string) (time.Duration, bool) {
@@ -118,24 +121,24 @@ func TestSickEngineDelaysNoOther(t *testing.T) {
 		well.run(intervals * scrapeEvery)
 		ill.run(intervals * scrapeEvery)
 		for i := range ill.fleet {
-			if i != 3 && !slices.Equal(ill.asked[ill.fleet[i].Addr], well.asked[well.fleet[i].Addr]) {
-				t.Errorf("%s: engine %d is asked after %v", name, i, ill.gaps(i))
+			if i != 3 && !slices.Equal(ill.scrapes[ill.fleet[i].Addr], well.scrapes[well.fleet[i].Addr]) {
+				t.Errorf("%s: engine %d is scraped after %v", name, i, ill.gaps(i))
 			}
 		}
 		gaps := ill.gaps(3)
 		switch {
 		case sick.ok:
 			if len(gaps) < intervals-2 {
-				t.Errorf("%s: asked %d times in %d intervals", name, len(gaps)+1, intervals)
+				t.Errorf("%s: scraped %d times in %d intervals", name, len(gaps)+1, intervals)
 			}
-		case name == "never answers": // the gateway tells of every time-out; should it not, nothing hangs
+		case name == "never answers": // the gateway reports every timeout; should it not, nothing hangs
 			if longest := slices.Max(gaps); longest > scrapeEvery+scrapeSlack+tickPeriod {
-				t.Errorf("%s: asked again after %v", name, longest)
+				t.Errorf("%s: scraped again after %v", name, longest)
 			}
 		default:
 			if !slices.IsSorted(gaps) || gaps[0] > 2*scrapeEvery || gaps[len(gaps)-1] < scrapeBackoff ||
 				gaps[len(gaps)-1] > scrapeBackoff+scrapeEvery+tickPeriod {
-				t.Errorf("%s: asked after %v", name, gaps)
+				t.Errorf("%s: scraped after %v", name, gaps)
 			}
 		}
 	}
@@ -148,15 +151,15 @@ func TestRecoveredEngineIsScrapedAsBefore(t *testing.T) {
 	s.run(60 * scrapeEvery)
 	ok = true
 	s.run(scrapeBackoff + scrapeEvery)
-	before := len(s.asked[s.fleet[0].Addr])
+	before := len(s.scrapes[s.fleet[0].Addr])
 	s.run(10 * scrapeEvery)
-	if got := len(s.asked[s.fleet[0].Addr]) - before; got < 9 || got > 10 {
-		t.Errorf("an engine that is well again is asked %d times in 10 intervals", got)
+	if got := len(s.scrapes[s.fleet[0].Addr]) - before; got < 9 || got > 10 {
+		t.Errorf("an engine that is well again is scraped %d times in 10 intervals", got)
 	}
-	ok, before = false, len(s.asked[s.fleet[0].Addr])
+	ok, before = false, len(s.scrapes[s.fleet[0].Addr])
 	s.run(3 * scrapeEvery)
-	if got := len(s.asked[s.fleet[0].Addr]) - before; got < 2 {
-		t.Errorf("after its first new failures it is asked %d times in 3 intervals", got)
+	if got := len(s.scrapes[s.fleet[0].Addr]) - before; got < 2 {
+		t.Errorf("after its first new failures it is scraped %d times in 3 intervals", got)
 	}
 }
 
@@ -168,7 +171,7 @@ func TestScraperForgetsGoneEndpoints(t *testing.T) {
 	if n := len(s.scraper.engines); n != 10 {
 		t.Errorf("%d engines are kept, of which 10 are there", n)
 	}
-	// One that has an answer on its way is kept until it is there, and the answer of one that is not kept is nobody's.
+	// One that has an answer on its way is kept until it is there, and the answer of one that is not kept is ignored.
 	s.answer = func(string) (time.Duration, bool) { return 500 * time.Millisecond, true }
 	s.run(scrapeEvery)
 	s.fleet = nil
@@ -179,7 +182,8 @@ func TestScraperForgetsGoneEndpoints(t *testing.T) {
 	}
 }
 
-// The VM of the main thread asks as long as it lives. If it does not, a worker's does, and no two do at the same time.
+// The VM of the main thread scrapes as long as it lives. If it does not, a worker's does, and no two do at the same
+// time.
 func TestOneVMScrapes(t *testing.T) {
 	kv := &fakeKV{cells: map[string]fakeCell{}}
 	if err := prepare(kv); err != nil {
@@ -201,31 +205,31 @@ func TestOneVMScrapes(t *testing.T) {
 				}
 			}
 			if n > 1 {
-				t.Fatalf("%d VMs ask at the same time", n)
+				t.Fatalf("%d VMs scrape at the same time", n)
 			}
 		}
 		return ticks
 	}
 	if got := leaders(vms, 10*time.Second); got[1] < 99 || len(got) != 1 {
-		t.Errorf("ticks at which each VM asked: %v, want all by the main thread's", got)
+		t.Errorf("ticks at which each VM scraped: %v, want all by the main thread's", got)
 	}
 	vms[1].engines["llm 10.0.0.1:8000"] = &engineSchedule{busy: true}
 	if got := leaders(vms[1:], (leaderTerms-1)*scraperTerm+scraperTerm-tickPeriod); len(got) != 0 {
-		t.Errorf("while the main thread may still be there, others ask: %v", got)
+		t.Errorf("while the main thread may still be there, others scrape: %v", got)
 	}
 	if got := leaders(vms[1:], 10*time.Second); len(got) != 1 || got[2] < 90 {
-		t.Errorf("ticks at which each VM asked: %v, want the first worker's", got)
+		t.Errorf("ticks at which each VM scraped: %v, want the first worker's", got)
 	}
 	if n := len(vms[1].engines); n != 0 {
-		t.Errorf("%d questions of an earlier time are taken to be open", n)
+		t.Errorf("%d scrapes of an earlier time count as open", n)
 	}
 	kv.broken = errors.New("no memory")
 	if got := leaders(vms[1:], 5*time.Second); got[2] > 10 || got[3] != 0 {
-		t.Errorf("without shared memory each VM asks: %v", got)
+		t.Errorf("without shared memory each VM scrapes: %v", got)
 	}
 }
 
-// The main thread cannot ask Redis what is in flight, so once that counts a worker's VM takes over, at once.
+// The main thread cannot look up in Redis what is in flight, so once that counts a worker's VM takes over, at once.
 func TestWorkerScrapesWithRedis(t *testing.T) {
 	kv := &fakeKV{cells: map[string]fakeCell{}}
 	if err := prepare(kv); err != nil {
@@ -234,11 +238,11 @@ func TestWorkerScrapesWithRedis(t *testing.T) {
 	first, worker := newScraper(kv, 1), newScraper(kv, 2)
 	now := time.Hour
 	if !first.leadsScrapes(now, false, false) || worker.leadsScrapes(now, true, false) {
-		t.Fatal("the main thread's VM does not ask")
+		t.Fatal("the main thread's VM does not scrape")
 	}
 	now += tickPeriod
 	if first.leadsScrapes(now, false, true) {
-		t.Error("the main thread's VM asks, and nobody will know what was in flight")
+		t.Error("the main thread's VM scrapes, and it is not known what was in flight")
 	}
 	if !worker.leadsScrapes(now, true, true) {
 		t.Error("the worker's VM waits")

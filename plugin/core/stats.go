@@ -16,20 +16,20 @@ const (
 	statEjections   = "warmgate_ejections_total"              // ;cluster: endpoints ejected for failing
 	statOwners      = "warmgate_owners"                       // VMs that count requests and are alive
 	statReturned    = "warmgate_owners_returned_total"        // dead VMs whose leases were returned
-	statCorrected   = "warmgate_store_corrected_total"        // tables whose totals had to be set right
+	statCorrected   = "warmgate_store_corrected_total"        // tables whose totals had to be corrected
 	statRetries     = "warmgate_store_retries_total"          // swaps lost to another worker and tried again
-	statFallbacks   = "warmgate_store_fallbacks_total"        // ;cause: reservations that Redis did not make, counted by the gateway itself
+	statFallbacks   = "warmgate_store_fallbacks_total"        // ;cause: reservations counted locally, not in Redis
 	statRedisUp     = "warmgate_redis_up"                     // 1 when Redis answers; not there before it is needed
-	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as model servers told (prefix_cache)
-	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as model servers told
+	statPrompt      = "warmgate_prompt_tokens_total"          // tokens of prompts, as reported (prefix_cache)
+	statCached      = "warmgate_cached_tokens_total"          // of them found in KV caches, as reported
 	statExpected    = "warmgate_expected_cached_tokens_total" // of them expected there when the endpoint was chosen
-	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read because they are encoded
-	statRetention   = "warmgate_prefix_retention_seconds"     // ;cluster: for how long endpoints are taken to keep prompts
+	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read: encoded
+	statRetention   = "warmgate_prefix_retention_seconds"     // ;cluster: how long endpoints keep prompts
 	statLosses      = "warmgate_prefix_losses_total"          // ;cluster: endpoints found to have lost their caches
-	statTable       = "warmgate_prefix_table_percent"         // ;cluster: of the endpoints' caches, what the table has room to describe
-	statScrapes     = "warmgate_metrics_scrapes_total"        // ;result: pages of metrics that engines were asked for
+	statTable       = "warmgate_prefix_table_percent"         // ;cluster: share of the endpoints' caches in it
+	statScrapes     = "warmgate_metrics_scrapes_total"        // ;result: pages of metrics that were scraped
 	statFresh       = "warmgate_metrics_fresh_endpoints"      // ;cluster: endpoints of which there are fresh metrics
-	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those whose engines do not tell what the policy goes by
+	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those without a needed metric
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
 	statMisrouted   = "warmgate_lease_strays_total"           // requests served by another cluster than the planned one
 	statPanics      = "warmgate_recovered_panics_total"
@@ -79,10 +79,11 @@ func (s *stats) id(name string, define func(string) uint32) uint32 {
 	return id
 }
 
-// room says whether a statistic may be used: it is there, or may still be defined. Those of decisions are not counted.
+// room reports whether a statistic may be used: it is there, or may still be defined. Those of decisions are not
+// counted.
 func (s *stats) room(name string) bool { return s.has(name) || len(s.ids) < maxNames }
 
-// has says whether a statistic is there.
+// has reports whether a statistic is defined.
 func (s *stats) has(name string) bool {
 	_, ok := s.ids[name]
 	return ok
@@ -98,6 +99,22 @@ func (s *stats) count(name string, n uint64) {
 
 // set sets a gauge.
 func (s *stats) set(name string, n uint64) { s.m.Set(s.id(name, s.m.Gauge), n) }
+
+// countIf adds to a counter if there is room for it, and reports whether there is.
+func (s *stats) countIf(name string, n uint64) bool {
+	if !s.room(name) {
+		return false
+	}
+	s.count(name, n)
+	return true
+}
+
+// setIf sets a gauge if there is room for it.
+func (s *stats) setIf(name string, n uint64) {
+	if s.room(name) {
+		s.set(name, n)
+	}
+}
 
 // reserved records how long a reservation took.
 func (s *stats) reserved(d time.Duration) {

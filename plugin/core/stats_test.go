@@ -3,7 +3,6 @@ package core
 import (
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,17 +36,6 @@ func TestNamesOfStatistics(t *testing.T) {
 	}
 	if !maps.Equal(d.metrics.kinds, want) {
 		t.Errorf("statistics %q, want %q", slices.Sorted(maps.Keys(d.metrics.kinds)), slices.Sorted(maps.Keys(want)))
-	}
-}
-
-func TestTokensHaveGaugesOnlyWhenCounted(t *testing.T) {
-	d := startFake(t, 1, 1, requestsConfig)
-	d.serve(0, 200)
-	d.advance(2 * time.Second)
-	for name := range d.metrics.kinds {
-		if strings.HasPrefix(name, statTokens) {
-			t.Errorf("%s is there although requests are counted", name)
-		}
 	}
 }
 
@@ -115,8 +103,12 @@ func (m *countingMetrics) define(name string) uint32 {
 	return uint32(len(m.names) - 1)
 }
 
-func (m *countingMetrics) Counter(name string) uint32   { return m.define(name) }
-func (m *countingMetrics) Gauge(name string) uint32     { return m.define(name) }
+func (m *countingMetrics) Counter(name string) uint32 { return m.define(name) }
+
+func (m *countingMetrics) Gauge(name string) uint32 { return m.define(name) }
+
 func (m *countingMetrics) Histogram(name string) uint32 { return m.define(name) }
-func (m *countingMetrics) Add(id uint32, n int64)       { m.values[m.names[id]] += n }
-func (m *countingMetrics) Set(id uint32, n uint64)      { m.values[m.names[id]] = int64(n) }
+
+func (m *countingMetrics) Add(id uint32, n int64) { m.values[m.names[id]] += n }
+
+func (m *countingMetrics) Set(id uint32, n uint64) { m.values[m.names[id]] = int64(n) }

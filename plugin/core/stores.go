@@ -4,23 +4,36 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
 	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// RedisLink is a gateway's way to one Redis.
+// leaseTTL is how long an owner may send no heartbeat before its leases are returned. A worker that stands still for
+// longer does not serve either.
+const leaseTTL = 5 * time.Second
+
+// RedisLink is a gateway's connection to one Redis.
 type RedisLink interface {
 	redisclient.Transport
-	// Connect sees to it that the way is open, with the login as it is now. It is called at each tick while a
-	// configuration in force names this Redis.
+	// Connect has the connection open, with the login as it is now. It is called at each tick while a configuration in
+	// force names this Redis.
 	Connect(now time.Duration, r config.Redis)
-	// Expire gives up what has got no answer in time, and returns the earliest deadline still to come, 0 for none.
+	// Expire gives up what has not been answered in time, and returns the earliest deadline still to come, 0 for none.
 	Expire(now time.Duration) time.Duration
-	// Postpone moves all deadlines: for so long nobody could have seen an answer.
+	// Postpone moves all deadlines: for so long no answer could have been read.
 	Postpone(d time.Duration)
 }
 
-// redisTarget is a Redis, a user and a time limit. Configurations that name the same share what this VM keeps for it.
+// stores is the part of a VM that knows where requests are counted: in the gateway's memory, or in Redis.
+type stores struct {
+	*env
+	local  *memstore.Store
+	redis  map[redisTarget]*redisStore
+	lastID lb.LeaseID
+}
+
+// redisTarget is a Redis, a user and a time limit. Configurations that name the same share a store in this VM.
 type redisTarget struct {
 	redis  config.Redis // without the password, which may change
 	within time.Duration
@@ -32,7 +45,7 @@ func redisTargetOf(c *config.Config) redisTarget {
 	return redisTarget{r, c.ReserveTimeout}
 }
 
-// redisStore is a store that several gateways share, with what this VM keeps for it.
+// redisStore is a store in Redis, with the local store as its fallback.
 type redisStore struct {
 	name     string // for the log
 	login    config.Redis
@@ -40,83 +53,110 @@ type redisStore struct {
 	remote   *redisclient.Store
 	fallback *lb.FallbackStore
 	named    bool          // by a configuration in force
-	used     bool          // requests have been counted there, so that there is something to tell
+	used     bool          // requests have been counted there
 	inflight int           // requests of this VM that are counted there
 	neededAt time.Duration // when it was last named or had a request
-	failing  bool          // it has been said in the log that it does not answer
-	loggedAt time.Duration // when something was last said
+	failing  bool          // a failure was logged since it last answered
+	loggedAt time.Duration // when a failure was last logged
 }
 
-// logEvery is how long a Redis, or an admin interface, that keeps failing is not mentioned again.
-const logEvery = 30 * time.Second
+func newStores(e *env) *stores {
+	return &stores{
+		env: e, local: memstore.New(e.gw.KV(), e.gw.Random()|1, leaseTTL), redis: map[redisTarget]*redisStore{},
+	}
+}
 
-// connect makes the stores that a configuration names.
-func (v *VM) connect(set *config.Set) {
-	now := v.ReadClock()
+// connect makes the stores in Redis that a configuration names.
+func (s *stores) connect(set *config.Set) {
+	now := s.ReadClock()
 	for _, c := range set.All() {
 		if c.UsesRedis() {
-			v.connectRedis(now, c)
+			s.connectTo(now, c)
 		}
 	}
 }
 
-// connectRedis returns the store that the configuration names, and makes it unless it is there.
-func (v *VM) connectRedis(now time.Duration, c *config.Config) *redisStore {
+// connectTo returns the store in Redis that the configuration names, and makes it unless it is there.
+func (s *stores) connectTo(now time.Duration, c *config.Config) *redisStore {
 	t := redisTargetOf(c)
-	sh := v.redis[t]
-	if sh == nil {
-		sh = &redisStore{name: c.Redis.String(), link: v.gw.RedisLink(c)}
-		sh.remote = redisclient.New(sh.link, redisclient.Options{
-			Owner: v.gw.Random() | 1, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: v.gw.KV(),
+	r := s.redis[t]
+	if r == nil {
+		r = &redisStore{name: c.Redis.String(), link: s.gw.RedisLink(c)}
+		r.remote = redisclient.New(r.link, redisclient.Options{
+			Owner: s.gw.Random() | 1, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: s.gw.KV(),
 			Scope: c.Redis.Scope,
 		})
-		sh.fallback = lb.NewFallbackStore(sh.remote, v.store)
-		sh.fallback.OnFallback = func(why error) { v.countFallback(sh, why) }
-		v.redis[t] = sh
+		r.fallback = lb.NewFallbackStore(r.remote, s.local)
+		r.fallback.OnFallback = func(why error) { s.countFallback(r, why) }
+		s.redis[t] = r
 	}
-	sh.named, sh.login = true, c.Redis
-	sh.link.Connect(now, sh.login)
-	return sh
+	r.named, r.login = true, c.Redis
+	r.link.Connect(now, r.login)
+	return r
 }
 
-// storeOf returns where the requests of a configuration are counted. The second result is nil for the embedded store.
-func (v *VM) storeOf(c *config.Config) (lb.Store, *redisStore) {
+// of returns where the requests of a configuration are counted. The second result is nil for the local store.
+func (s *stores) of(c *config.Config) (lb.Store, *redisStore) {
 	if !c.UsesRedis() {
-		return v.store, nil
+		return s.local, nil
 	}
-	sh := v.redis[redisTargetOf(c)]
-	if sh == nil {
-		sh = v.connectRedis(v.ReadClock(), c) // a request of a configuration that has gone
+	r := s.redis[redisTargetOf(c)]
+	if r == nil {
+		r = s.connectTo(s.ReadClock(), c) // a request of a configuration that is no longer in force
 	}
-	sh.used = true
-	return sh.fallback, sh
+	r.used = true
+	return r.fallback, r
 }
 
-// countFallback notes that the embedded store had to count a request.
-func (v *VM) countFallback(sh *redisStore, why error) {
+// nextID returns the number of a new lease.
+func (s *stores) nextID() lb.LeaseID {
+	s.lastID++
+	return s.lastID
+}
+
+// loadAt returns what is in flight at an endpoint, over all workers. With Redis it is not known here.
+func (s *stores) loadAt(c *config.Config, cluster, addr string) (l lb.Load, known bool) {
+	if c.UsesRedis() {
+		return lb.Load{}, false
+	}
+	loads, err := s.local.Loads(cluster, []string{addr}, nil)
+	if err != nil {
+		return lb.Load{}, false
+	}
+	return loads[0], true
+}
+
+// logEvery is how long a Redis, or an admin interface, that keeps failing is not logged again.
+const logEvery = 30 * time.Second
+
+// countFallback counts a request that the local store had to count.
+func (s *stores) countFallback(r *redisStore, why error) {
 	cause := redisclient.Cause(why)
-	v.stats.count(statFallbacks+";cause="+cause, 1)
-	if sh.loggedAt == 0 || v.clock-sh.loggedAt >= logEvery {
-		sh.loggedAt, sh.failing = v.clock, true
-		v.gw.Log(Warn, sh.name+" is of no use ("+cause+"): the gateway counts by itself meanwhile")
+	s.stats.count(statFallbacks+";cause="+cause, 1)
+	if r.loggedAt == 0 || s.clock-r.loggedAt >= logEvery {
+		r.loggedAt, r.failing = s.clock, true
+		s.gw.Log(Warn, r.name+" unavailable ("+cause+"): using local counts")
 	}
 }
 
-// postpone moves all deadlines of the shared stores.
-func (v *VM) postpone(d time.Duration) {
-	for _, sh := range v.redis {
-		sh.link.Postpone(d)
-		sh.remote.Postpone(d)
+// postpone moves all deadlines of the stores in Redis.
+func (s *stores) postpone(d time.Duration) {
+	if d == 0 {
+		return
+	}
+	for _, r := range s.redis {
+		r.link.Postpone(d)
+		r.remote.Postpone(d)
 	}
 }
 
-// expireCalls ends what has waited for too long, and returns the earliest deadline still to come, 0 for none.
-func (v *VM) expireCalls(now time.Duration) (next time.Duration) {
-	for _, sh := range v.redis {
-		if sh.named {
-			sh.link.Connect(now, sh.login)
+// expire ends what has waited for too long, and returns the earliest deadline still to come, 0 for none.
+func (s *stores) expire(now time.Duration) (next time.Duration) {
+	for _, r := range s.redis {
+		if r.named {
+			r.link.Connect(now, r.login)
 		}
-		for _, at := range [2]time.Duration{sh.link.Expire(now), sh.fallback.Expire(now)} {
+		for _, at := range [2]time.Duration{r.link.Expire(now), r.fallback.Expire(now)} {
 			if at > 0 && (next == 0 || at < next) {
 				next = at
 			}
@@ -125,49 +165,56 @@ func (v *VM) expireCalls(now time.Duration) (next time.Duration) {
 	return next
 }
 
-// heartbeatRedis renews the owner in every shared store. Those that no configuration names any more are dropped once their
-// last request has ended and Redis knows of it; or once Redis has returned what it has of them by itself.
-func (v *VM) heartbeatRedis(now time.Duration) {
-	if len(v.redis) == 0 {
-		return
+// heartbeat renews this VM as an owner of leases in every store.
+func (s *stores) heartbeat(now time.Duration, in *configs) {
+	if err := s.local.Heartbeat(now); err != nil {
+		s.gw.Log(Warn, "heartbeat: "+err.Error())
 	}
+	if len(s.redis) > 0 {
+		s.heartbeatRedis(now, in)
+	}
+}
+
+// heartbeatRedis does so in Redis. Stores that no configuration names any more are dropped once their last request has
+// ended and Redis knows of it; or once Redis has returned what it has of them.
+func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
 	named := map[redisTarget]bool{}
-	for _, p := range v.inForce {
+	for _, p := range in.inForce {
 		for _, c := range p.set.All() {
 			if c.UsesRedis() {
 				named[redisTargetOf(c)] = true
 			}
 		}
 	}
-	up, asked := uint64(1), false
-	for t, sh := range v.redis {
-		if sh.named = named[t]; sh.named || sh.inflight > 0 {
-			sh.neededAt = now
-		} else if sh.remote.Settled() || now-sh.neededAt > leaseTTL {
-			delete(v.redis, t)
+	up, used := uint64(1), false
+	for t, r := range s.redis {
+		if r.named = named[t]; r.named || r.inflight > 0 {
+			r.neededAt = now
+		} else if r.remote.Settled() || now-r.neededAt > leaseTTL {
+			delete(s.redis, t)
 			continue
 		}
-		if err := sh.fallback.Heartbeat(now); err != nil {
-			v.gw.Log(Warn, "beat: "+err.Error())
+		if err := r.fallback.Heartbeat(now); err != nil {
+			s.gw.Log(Warn, "heartbeat: "+err.Error())
 		}
-		asked = asked || sh.used
-		if !v.reachable(now, sh) {
+		used = used || r.used
+		if !s.reachable(now, r) {
 			up = 0
 		}
 	}
-	if asked {
-		v.stats.set(statRedisUp, up)
+	if used {
+		s.stats.set(statRedisUp, up)
 	}
 }
 
-// reachable says whether the store was reached at its last beat, and tells when that has changed for the better.
-func (v *VM) reachable(now time.Duration, sh *redisStore) bool {
-	if !sh.remote.Ready(now) || sh.remote.Err() != nil {
+// reachable reports whether Redis answered the last heartbeat, and logs it when it answers again.
+func (s *stores) reachable(now time.Duration, r *redisStore) bool {
+	if !r.remote.Ready(now) || r.remote.Err() != nil {
 		return false
 	}
-	if sh.failing {
-		sh.failing = false
-		v.gw.Log(Info, sh.name+" answers again")
+	if r.failing {
+		r.failing = false
+		s.gw.Log(Info, r.name+" available again: using shared counts")
 	}
 	return true
 }

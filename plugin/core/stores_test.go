@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -19,7 +17,7 @@ func TestGatewaysShareAView(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	a := startRedis(t, server, 1, 4, "")
 	b := &fakeDriver{fakeProcess: newFakeProcess(t, 0)}
-	b.rand = rand.New(rand.NewPCG(3, 4)) // owners are told apart by a random number
+	b.rand = rand.New(rand.NewPCG(3, 4)) // owners are distinguished by a random number
 	b.attachRedis(t, server).latency = time.Millisecond
 	b.workers = append(b.workers, b.newWorker())
 	b.SetEndpoints(make([]streamtest.Endpoint, 4))
@@ -45,7 +43,7 @@ func TestGatewaysShareAView(t *testing.T) {
 	b.drained()
 }
 
-// While Redis is away each gateway counts by itself, and afterwards Redis has what was counted meanwhile.
+// While Redis is away each gateway counts locally, and afterwards Redis has what was counted in between.
 func TestRedisGoesAndComesBack(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 2, 2, "")
@@ -88,11 +86,11 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	d.advance(time.Second)
 	d.drained()
 	log := strings.Join(d.log, "\n")
-	if n := strings.Count(log, "is of no use (unreachable)"); n != 2 { // once for each worker
-		t.Errorf("the log says %d times that Redis fails, want twice:\n%s", n, log)
+	if n := strings.Count(log, "unavailable (unreachable)"); n != 2 { // once for each worker
+		t.Errorf("the log has %d times that Redis fails, want twice:\n%s", n, log)
 	}
-	if n := strings.Count(log, "answers again"); n != 2 {
-		t.Errorf("the log says %d times that Redis answers again, want twice:\n%s", n, log)
+	if n := strings.Count(log, "available again"); n != 2 {
+		t.Errorf("the log has %d times that Redis answers again, want twice:\n%s", n, log)
 	}
 	if strings.Contains(log, "secret") {
 		t.Errorf("a password in the log:\n%s", log)
@@ -106,7 +104,7 @@ func TestRedisFailuresAreLoggedNowAndThen(t *testing.T) {
 		d.serve(0, 200)
 		d.advance(time.Second)
 	}
-	if n := strings.Count(strings.Join(d.log, "\n"), "is of no use"); n < 2 || n > 3 {
+	if n := strings.Count(strings.Join(d.log, "\n"), "using local counts"); n < 2 || n > 3 {
 		t.Errorf("mentioned %d times in a minute: %q", n, d.log)
 	}
 	if got := d.metrics.decisions(); got["chosen"] != 61 {
@@ -114,18 +112,18 @@ func TestRedisFailuresAreLoggedNowAndThen(t *testing.T) {
 	}
 }
 
-// Configurations that name the same Redis share it; a new password is used at once; what no configuration names any more is
-// dropped when its last request has ended.
+// Configurations that name the same Redis share it; a new password is used at once; what no configuration names any
+// more is dropped when its last request has ended.
 func TestStoresFollowTheConfigurations(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
 	v := d.workers[0].vm
 	only := func() *redisStore {
 		t.Helper()
-		if len(v.redis) != 1 {
-			t.Fatalf("%d stores", len(v.redis))
+		if len(v.stores.redis) != 1 {
+			t.Fatalf("%d stores", len(v.stores.redis))
 		}
-		for _, sh := range v.redis {
+		for _, sh := range v.stores.redis {
 			return sh
 		}
 		return nil
@@ -136,15 +134,15 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 		t.Fatal("refused")
 	}
 	if only() != first || first.link.(*fakeLink).login.Password != "another" {
-		t.Errorf("the store was made anew, or has the password %q", first.link.(*fakeLink).login.Password)
+		t.Errorf("the store is another one, or has the password %q", first.link.(*fakeLink).login.Password)
 	}
 	if !d.configure(redisConfig(`"database":1`)) {
 		t.Fatal("refused")
 	}
 	d.client(0, streamtest.Request{}).Finish()
 	d.advance(3 * time.Second)
-	if len(v.redis) != 2 {
-		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.redis))
+	if len(v.stores.redis) != 2 {
+		t.Errorf("%d stores while a request is counted in the old one, want 2", len(v.stores.redis))
 	}
 	kept := first.link.(*fakeLink).kept
 	old.Finish()
@@ -159,13 +157,14 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 		t.Fatal("refused")
 	}
 	d.advance(2 * time.Second)
-	if len(v.redis) != 0 {
-		t.Errorf("%d stores that no configuration names", len(v.redis))
+	if len(v.stores.redis) != 0 {
+		t.Errorf("%d stores that no configuration names", len(v.stores.redis))
 	}
 	d.drained()
 }
 
-// A store that no configuration names any more is dropped when Redis has heard of the end of all its requests, or would not need to.
+// A store that no configuration names any more is dropped when Redis knows of the end of all its requests, or would
+// not need to.
 func TestStoresPartInGoodOrder(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
@@ -178,13 +177,13 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	d.redis.fate = redisRefuses
 	old.Finish()
 	d.advance(time.Second)
-	if len(v.redis) != 2 {
-		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.redis))
+	if len(v.stores.redis) != 2 {
+		t.Errorf("%d stores while Redis counts a request that has ended, want 2", len(v.stores.redis))
 	}
 	d.redis.fate = redisAnswers
-	d.advance(3 * time.Second) // a beat says what there is, the next that it is gone
-	if len(v.redis) != 1 {
-		t.Errorf("%d stores, want 1", len(v.redis))
+	d.advance(3 * time.Second) // a heartbeat lists what there is, the next that it is gone
+	if len(v.stores.redis) != 1 {
+		t.Errorf("%d stores, want 1", len(v.stores.redis))
 	}
 	for addr, load := range d.redis.loads() {
 		if load.Requests != 0 {
@@ -198,145 +197,23 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	d.redis.fate = redisRefuses
 	last.Finish()
 	d.advance(leaseTTL + 2*time.Second)
-	if len(v.redis) != 0 {
-		t.Errorf("%d stores after the time in which Redis returns their leases by itself", len(v.redis))
+	if len(v.stores.redis) != 0 {
+		t.Errorf("%d stores after the time in which Redis returns their leases", len(v.stores.redis))
 	}
 	d.redis.fate = redisAnswers
-}
-
-// Ticks come as often as deadlines need them, and no more.
-func TestTicksFollowDeadlines(t *testing.T) {
-	server := redisserver.StartT(t, redisserver.Options{})
-	d := startRedis(t, server, 1, 2, "")
-	d.warm()
-	d.redis.manual = true
-	w := d.workers[0]
-	ticks := func(of time.Duration) int {
-		before := w.ticks
-		d.advance(of)
-		return w.ticks - before
-	}
-	if n := ticks(10 * time.Second); n < 95 || n > 105 {
-		t.Errorf("%d ticks in 10 idle seconds, want 100", n)
-	}
-	d.advance(w.next - d.now) // so that the next tick is far away
-	d.redis.fate = redisSilent
-	c := d.client(0, streamtest.Request{})
-	if w.next-d.now != 20*time.Millisecond {
-		t.Errorf("%v to the next tick, want the deadline", w.next-d.now)
-	}
-	d.advance(10 * time.Millisecond)
-	second := d.client(0, streamtest.Request{})
-	if w.next-d.now != 10*time.Millisecond {
-		t.Errorf("a later deadline has moved the timer: %v to go, want 10ms", w.next-d.now)
-	}
-	d.advance(11 * time.Millisecond)
-	if c.held || !second.held || w.next-d.now > 10*time.Millisecond {
-		t.Errorf("held %v and %v, %v to the next tick", c.held, second.held, w.next-d.now)
-	}
-	d.advance(10 * time.Millisecond)
-	c.Finish()
-	second.Finish()
-	d.redis.fate = redisAnswers
-	d.advance(2 * time.Second)
-	if w.period != tickPeriod {
-		t.Errorf("at rest the timer is at %v", w.period)
-	}
-	d.drained()
-}
-
-// A configuration that the gateway is done with stays until the answers to its calls are there: the gateway would forget them.
-func TestConfigurationWaitsForItsCalls(t *testing.T) {
-	p := newFakeProcess(t, 0)
-	v := p.main.vm
-	take := func(context uint32) *Plugin {
-		t.Helper()
-		taken, ok := v.configure(fmt.Sprint(context), []byte(requestsConfig), config.Higress)
-		if !ok {
-			t.Fatal("refused")
-		}
-		taken.context = context
-		return taken
-	}
-	idle, busy, stuck := take(7), take(8), take(9)
-	busy.calls, stuck.calls = 2, 1
-	if !v.done(idle) || v.done(busy) || v.done(stuck) {
-		t.Error("the gateway is told to wait for one without calls, or not for those with some")
-	}
-	if len(v.inForce) != 0 {
-		t.Error("configurations that are done are in force still")
-	}
-	busy.handleAnswer(func() {})
-	if len(p.left) != 0 {
-		t.Errorf("%v may be dropped although an answer is missing", p.left)
-	}
-	v.guard("an answer", func() { busy.handleAnswer(func() { panic("oops") }) }, nil)
-	if len(p.left) != 1 || p.left[0] != 8 {
-		t.Errorf("%v may be dropped, want 8", p.left)
-	}
-	p.now += maxLinger - time.Millisecond
-	v.tick(stuck)
-	if len(p.left) != 1 {
-		t.Error("too little patience")
-	}
-	p.now += time.Millisecond
-	v.tick(stuck)
-	if len(p.left) != 2 || p.left[1] != 9 {
-		t.Errorf("%v may be dropped, want 9 as well", p.left)
-	}
-	v.tick(stuck)
-	stuck.handleAnswer(func() {})
-	if len(p.left) != 2 {
-		t.Errorf("%v: one of them twice", p.left)
-	}
 }
 
 // Whatever becomes of Redis, every fallback is counted under a cause that is documented.
 func TestFallbackCauses(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	v := d.workers[0].vm
-	for _, sh := range v.redis {
-		v.countFallback(sh, lb.ErrRemoteDown)
-		v.countFallback(sh, redisclient.ErrTimeout)
+	for _, sh := range v.stores.redis {
+		v.stores.countFallback(sh, lb.ErrRemoteDown)
+		v.stores.countFallback(sh, redisclient.ErrTimeout)
 	}
 	for _, cause := range []string{"breaker_open", "timeout"} {
 		if d.metrics.values[statFallbacks+";cause="+cause] != 1 {
 			t.Errorf("%s is not counted: %v", cause, d.metrics.values)
 		}
 	}
-}
-
-// A worker that was busy finds its deadlines over before it could have read an answer: that is not held against Redis.
-func TestBusyWorker(t *testing.T) {
-	server := redisserver.StartT(t, redisserver.Options{})
-	d := startRedis(t, server, 1, 2, "")
-	d.warm()
-	d.redis.manual, d.redis.latency = true, 10*time.Millisecond
-	w := d.workers[0]
-	d.advance(w.next - d.now)
-	c := d.client(0, streamtest.Request{})
-	d.now += 50 * time.Millisecond // in which the worker does something else
-	w.tick()
-	if !c.held {
-		t.Error("the request has given up, although its answer is there to be read")
-	}
-	d.advance(time.Millisecond)
-	if n := d.metrics.values[statFallbacks+";cause=timeout"]; c.held || n != 0 {
-		t.Errorf("held %v, %d fallbacks", c.held, n)
-	}
-	c.Finish()
-	d.redis.fate = redisSilent
-	d.advance(w.next - d.now)
-	c = d.client(0, streamtest.Request{})
-	for range 3 { // always busy, and no answer
-		d.now += 50 * time.Millisecond
-		w.tick()
-	}
-	if c.held {
-		t.Error("the request waits for as long as the worker is busy")
-	}
-	c.Finish()
-	d.redis.fate, d.redis.manual = redisAnswers, false
-	d.advance(3 * time.Second)
-	d.drained()
 }

@@ -2,20 +2,9 @@ package core
 
 import (
 	"errors"
-	"time"
 
 	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
-)
-
-// Action is what a callback asks of the gateway.
-type Action uint8
-
-const (
-	Proceed Action = iota
-	Hold           // keep the headers, or the body so far, until more of the request is known
-	Stop           // keep all of the request until it is resumed
 )
 
 // phase is how far a request has come.
@@ -23,15 +12,51 @@ type phase uint8
 
 const (
 	phaseNew       phase = iota
-	phaseHeld            // waits for its body
-	phaseReserving       // waits for the store
-	phasePassed          // left to native balancing, or answered by us: nothing is counted
+	phaseWaiting         // held until its body, or enough of it, has come
+	phaseReserving       // held until the store has answered
 	phaseLeased          // counted at an endpoint
+	phaseUncounted       // not counted: balanced natively, or answered by the plugin, or its lease is released
 	phaseDone
+	phases
 )
 
-// Stream is one request: headers, body, plan, reserve, resume, release. It is the same on every gateway; what it does
-// to the request goes through its [GatewayStream].
+// transitions lists the phases that may follow each phase, and what leads there.
+var transitions = [phases][phases]bool{
+	phaseNew: {
+		phaseWaiting:   true, // the body is needed for the decision
+		phaseReserving: true, // the headers are enough
+		phaseUncounted: true, // there is nothing to decide, or no endpoint: pass, refuseOwnCluster, passDuplicate
+		phaseDone:      true, // the client left before the headers came
+	},
+	phaseWaiting: {
+		phaseReserving: true, // the body has come, or max_inspect_bytes of it, or body_timeout is over: decide
+		phaseUncounted: true, // the same, but there is no endpoint; or the gateway has answered: abandonBody
+	},
+	phaseReserving: {
+		phaseLeased:    true, // the store has granted a lease: finishReservation
+		phaseUncounted: true, // the store has failed, or every endpoint is full; or the gateway has answered
+	},
+	phaseLeased: {
+		phaseUncounted: true, // the lease is released: the request is over, misrouted, or cannot be steered
+	},
+	phaseUncounted: {
+		phaseUncounted: true, // counted under its reason after its lease was released
+		phaseDone:      true, // the request is over
+	},
+}
+
+// Action is what a callback wants of the gateway.
+type Action uint8
+
+// The actions of callbacks.
+const (
+	Proceed Action = iota
+	Hold           // keep the headers, or the body so far, until more of the request is known
+	Stop           // keep all of the request until it is resumed
+)
+
+// Stream is one request: headers, body, plan, reservation, response, release. It is the same on every gateway; what it
+// does to the request goes through its [GatewayStream].
 type Stream struct {
 	GatewayStream
 	context uint32 // the gateway's
@@ -40,43 +65,30 @@ type Stream struct {
 
 	traits  traits
 	cfg     *config.Config
+	scope   string // name of the cluster
 	cluster *cluster
 	policy  lb.Policy
 	reason  lb.Reason
 	settled bool // the request is counted under its reason
 
-	scope       string // name of the cluster
-	store       lb.Store
-	redis       *redisStore // of which that store is the FallbackStore, nil for the embedded store
-	reservation reservation
-	id          lb.LeaseID
+	body     body         // what has come of the request
+	work     work         // how much work it is, with unit: tokens
+	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
+	metrics  metricsUse   // what it has to do with the metrics of engines
+	lease    lease        // where it is counted
+	response response     // what has come of the response
+}
 
-	chain   *promptChain // for prefix_cache, nil where the prompt does not matter
-	work    work         // with unit: tokens
-	model   string       // that the request asks for, "" where that does not matter
-	adapter uint64       // that it is counted for at the chosen endpoint, 0 for none
+// enter changes the phase.
+func (s *Stream) enter(next phase) {
+	if !transitions[s.phase][next] {
+		s.plugin.vm.gw.Log(Error, "a request in phase "+s.phase.String()+" enters "+next.String())
+	}
+	s.phase = next
+}
 
-	addr       string              // the endpoint that the lease counts at
-	chosen     string              // the endpoint that was chosen
-	tokens     int64               // that the lease counts for
-	output     int64               // tokens that remain in flight once the first byte is there
-	reports    bool                // a load report is read
-	asksReport bool                // a load report was asked for that the client did not ask for
-	streams    bool                // the answer was asked for as a stream of tokens
-	load       int64               // requests in flight at the endpoint, this one included
-	part       time.Duration       // when the latest part of the request came
-	asked      time.Duration       // when all of the request was on its way, 0 before
-	reached    bool                // an endpoint was tried: the response is not the gateway's alone
-	status     int                 // of the response, 0 before it
-	began      bool                // some of the held body is there
-	received   int                 // bytes of the body so far
-	late       bool                // the time for the held body is over: the next part of it decides
-	firstBytes bool                // some of the response's body has passed
-	first      time.Duration       // from the plan to that, 0 unless it is the first part of several of a stream
-	complete   bool                // all of the response has passed
-	counted    bool                // among those that its endpoint is answering
-	encoded    bool                // the response is compressed
-	usage      *prompt.UsageReader // of the response, nil while none was read
+func (p phase) String() string {
+	return [...]string{"new", "waiting", "reserving", "leased", "uncounted", "done"}[p]
 }
 
 // requestHeaders is called once, with end when the request has no body.
@@ -105,8 +117,8 @@ func (s *Stream) requestHeaders(end bool) Action {
 	if s.plugin.set.Owns(s.scope) {
 		return s.refuseOwnCluster()
 	}
-	s.partArrived(end)
-	if end || !s.readsBody() {
+	s.body.arrived(s.plugin.vm.now(), end)
+	if end || !s.needsBody() {
 		return s.decide(0, true, lb.ReasonChosen)
 	}
 	s.traits.read(s)
@@ -120,19 +132,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 	case s.traits.awaits:
 		return s.decide(0, false, lb.ReasonBodyLate)
 	}
-	s.phase = phaseHeld
-	s.HoldBody(s.cfg.MaxInspectBytes)
-	s.plugin.vm.waiting[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
-	return Hold
-}
-
-// readsBody reports whether the body decides where the request goes: how long it is, or which adapter it asks for.
-func (s *Stream) readsBody() bool {
-	if s.cfg.Unit == "tokens" {
-		return true
-	}
-	cl := s.plugin.vm.clusters[s.scope]
-	return cl != nil && s.cfg.ByMetrics() && s.cfg.Engines.Order == "default" && s.cfg.Engines.LoRACost > 0 && cl.engines.HasAdapters()
+	return s.waitForBody()
 }
 
 // match finds the configuration for the request. It returns the cluster if it had to read it.
@@ -148,113 +148,6 @@ func (s *Stream) match() (cluster string) {
 	return cluster
 }
 
-// partArrived is called for each part of the request, with end for the last one.
-func (s *Stream) partArrived(end bool) {
-	s.part = s.plugin.vm.now()
-	if end && s.asked == 0 {
-		s.asked = s.part
-	}
-}
-
-// requestBody is called when more of the body is there: size bytes in all while it is held, else size more.
-func (s *Stream) requestBody(size int, end bool) Action {
-	s.partArrived(end)
-	switch s.phase {
-	case phaseHeld:
-	case phaseReserving:
-		s.received += size
-		return Stop
-	default:
-		s.received += size
-		if end {
-			s.amendWork()
-		}
-		return Proceed
-	}
-	first := !s.began
-	s.began, s.received = true, size
-	if !end && !s.late && size < s.cfg.MaxInspectBytes {
-		return Hold
-	}
-	a := s.inspect(size, end)
-	if a == Proceed && first && !end {
-		s.ReleaseHeaders()
-	}
-	return a
-}
-
-// requestTrailers is called when the body was followed by trailers.
-func (s *Stream) requestTrailers() Action {
-	s.partArrived(true)
-	switch s.phase {
-	case phaseHeld:
-	case phaseReserving:
-		return Stop
-	default:
-		s.amendWork()
-		return Proceed
-	}
-	return s.inspect(s.received, true)
-}
-
-// inspect decides with what is there of the body: size bytes.
-func (s *Stream) inspect(size int, end bool) Action {
-	delete(s.plugin.vm.waiting, s)
-	most := min(size, s.cfg.MaxInspectBytes)
-	body := s.RequestBody(most)
-	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than it says is not broken.
-	info, parts, err := prompt.ReadAs(s.pathShape(), body, end && size <= s.cfg.MaxInspectBytes && len(body) >= s.traits.length)
-	reason := lb.ReasonChosen
-	if s.late && !end {
-		reason = lb.ReasonBodyLate
-	}
-	if end {
-		size = max(size, s.traits.length)
-	}
-	switch {
-	case err != nil && s.cfg.Unit != "tokens": // it was read for the adapter, no more
-	case errors.Is(err, prompt.ErrAmbiguous):
-		reason = lb.ReasonBodyAmbiguous
-	case err != nil:
-		reason = lb.ReasonBodyMalformed
-	default:
-		s.inspected(body, &info, &parts, end && size <= len(body))
-	}
-	return s.decide(size, end, reason)
-}
-
-// inspected takes over what is known of a body, all of which was seen or not.
-func (s *Stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
-	s.work = work{info: *info, seen: len(body), model: s.modelKeyOf(body, parts)}
-	if whole && !info.Media && !info.Stateful && info.API != prompt.Unknown {
-		s.work.text = info.TextBytes
-	}
-	if s.cfg.Policy == config.PrefixCache {
-		s.chainPrompt(body, info, parts, whole)
-	}
-	if s.cfg.Scrapes(s.plugin.vm.kind) || s.cfg.Engines.ORCA {
-		s.model = parts.ModelName(body)
-	}
-}
-
-// bodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from us.
-//
-// Once a part of the body is held, only a callback for the next part may let the request go: Envoy, resumed from
-// outside, would send what it holds and then, on a route with retries, send it again with the next part.
-func (s *Stream) bodyTimeout() {
-	delete(s.plugin.vm.waiting, s)
-	if s.phase != phaseHeld {
-		return
-	}
-	if s.began {
-		s.late = true
-		return
-	}
-	if s.decide(0, false, lb.ReasonBodyLate) == Proceed {
-		s.Resume()
-	}
-}
-
 // decide plans and reserves: size bytes of the body have come, all of it or not. reason is the one to count when an
 // endpoint is chosen.
 func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
@@ -268,7 +161,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 		return s.pass(lb.ReasonSubset)
 	}
 	var err error
-	switch s.cluster, s.policy, err = v.cluster(s.scope, s.cfg); {
+	switch s.cluster, s.policy, err = v.clusters.get(now, s.scope, s.cfg); {
 	case errors.Is(err, errClusters):
 		return s.pass(lb.ReasonStoreError)
 	case err != nil:
@@ -276,7 +169,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	}
 	s.cluster.views[view.ListID] = view
 	s.demandMetrics()
-	r := lb.Request{Random: v.gw.Random(), Model: s.model}
+	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model}
 	switch {
 	case s.cfg.Unit == "tokens":
 		s.estimateWork(&r, size, ended)
@@ -296,32 +189,33 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	if s.chain != nil {
 		s.cluster.prompts.view = view
 	}
-	s.reservation = reservation{plan: plan, view: view, reason: reason}
-	s.output = r.OutputTokens
+	s.work.output = r.OutputTokens
+	s.lease.reservation = reservation{plan: plan, view: view, reason: reason}
 	return s.reserve()
 }
 
-// refuseOwnCluster answers a request that a route has sent to a cluster of the plugin's own, perhaps because a client named it.
+// refuseOwnCluster refuses a request that a route has sent to a cluster of the plugin's own, perhaps because a client
+// named it.
 func (s *Stream) refuseOwnCluster() Action {
-	s.phase = phasePassed
+	s.enter(phaseUncounted)
 	s.Unsteer()
 	s.decided(lb.ReasonOwnCluster)
 	s.Reply(403, nil, "")
 	return Hold
 }
 
-// pass leaves the request to the gateway's native balancing.
+// pass lets the request fall back to the gateway's native balancing.
 func (s *Stream) pass(reason lb.Reason) Action {
-	s.phase = phasePassed
+	s.enter(phaseUncounted)
 	s.Unsteer()
 	s.decided(reason)
 	return Proceed
 }
 
-// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and steered
-// it.
+// passDuplicate leaves the request to another instance of the plugin, in front of this one, which has counted and
+// steered it.
 func (s *Stream) passDuplicate() Action {
-	s.phase = phasePassed
+	s.enter(phaseUncounted)
 	s.count(lb.ReasonAlreadyDecided)
 	if v := s.plugin.vm; !v.duplicate {
 		v.duplicate = true
@@ -330,10 +224,10 @@ func (s *Stream) passDuplicate() Action {
 	return Proceed
 }
 
-// decided counts the request under its reason.
+// decided counts the request under its reason, and writes it to the access log.
 func (s *Stream) decided(reason lb.Reason) {
 	s.count(reason)
-	s.SetNote(describe(s.chosen, reason, s.load))
+	s.SetNote(describe(s.lease.chosen, reason, s.lease.load))
 }
 
 func (s *Stream) count(reason lb.Reason) {
@@ -345,17 +239,9 @@ func (s *Stream) count(reason lb.Reason) {
 	s.plugin.vm.stats.decided(policy, reason)
 }
 
-// lateRecovered ends a deadline that panicked. There is no callback of the request to let it go on.
-func (s *Stream) lateRecovered() {
-	if !s.began {
-		defer s.Resume()
-	}
-	s.recovered()
-}
-
-// recovered ends a callback that panicked: what was counted is given back and the request goes on natively.
+// recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
 func (s *Stream) recovered() {
-	delete(s.plugin.vm.waiting, s)
+	delete(s.plugin.vm.bodies.waiting, s)
 	s.release()
 	if !s.settled {
 		s.pass(lb.ReasonPanic)

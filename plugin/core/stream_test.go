@@ -22,8 +22,8 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-// TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with such that
-// each request has to wait for.
+// TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with such
+// that each request has to wait for.
 func TestStreamsWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for name, latency := range map[string]time.Duration{"at once": 0, "after a while": time.Millisecond} {
@@ -156,7 +156,8 @@ func (c *fakeClient) Retry() int {
 
 func (c *fakeClient) Head(status int, headers ...[2]string) {
 	c.began, c.details = true, "via_upstream"
-	c.result = streamtest.Result{Status: status, Headers: pairs(append(headers, [2]string{":status", strconv.Itoa(status)}))}
+	c.result = streamtest.Result{Status: status, Headers: pairs(append(headers,
+		[2]string{":status", strconv.Itoa(status)}))}
 	c.response(func() { c.core.OnResponseHeaders(false) })
 }
 
@@ -190,4 +191,36 @@ func (c *fakeClient) ResetByClient() {
 	defer c.process.redis.await()
 	c.details, c.result.Cut = "downstream_remote_disconnect", true
 	c.end()
+}
+
+// Every phase is reached, and every one but the last is left; only a request that is not counted may end.
+func TestTransitions(t *testing.T) {
+	for from, row := range transitions {
+		reached, left := from == int(phaseNew), from == int(phaseDone)
+		for to, allowed := range row {
+			reached = reached || transitions[to][from]
+			left = left || allowed
+			if allowed && phase(from) == phaseDone {
+				t.Errorf("%s follows the end", phase(to))
+			}
+			if allowed && phase(to) == phaseDone && (phase(from) == phaseLeased || phase(from) == phaseReserving) {
+				t.Errorf("a request may end while it is %s", phase(from))
+			}
+		}
+		if !reached || !left {
+			t.Errorf("%s: reached %v, left %v", phase(from), reached, left)
+		}
+	}
+}
+
+// A transition that is not in the table is logged, and made all the same.
+func TestTransitionThatIsMissing(t *testing.T) {
+	d := startFake(t, 1, 1, requestsConfig)
+	s := d.workers[0].current.NewStream(7, &fakeStream{process: d.fakeProcess})
+	s.phase = phaseDone
+	s.enter(phaseLeased)
+	if line := d.log[len(d.log)-1]; s.phase != phaseLeased || line != "2 a request in phase done enters leased" {
+		t.Errorf("phase %s, the log has %q", s.phase, line)
+	}
+	d.log = nil
 }

@@ -13,30 +13,29 @@ const (
 	// subsetsPage shows the statistics of Envoy's subset load balancer that have ever been written: for a cluster that
 	// is divided into subsets there are some from its start on, for others none.
 	subsetsPage = "/stats?usedonly&filter=lb_subsets_"
-	// subsetsShare bounds what asking costs: Envoy goes through all its statistics for an answer, and is not asked
+	// subsetsShare bounds the cost of the page: Envoy walks through all its statistics for it, and it is not requested
 	// again before this many times as long has passed.
 	subsetsShare = 50
-	// subsetsRefused is when the page is asked for again where the way to the admin interface refuses it.
+	// subsetsRefused is when the page is requested again where the way to the admin interface refuses it.
 	subsetsRefused = time.Minute
-	// assumed is what follows when the page is not there.
-	assumed = ": clusters are taken to have no subsets, unless it has shown them before"
+	// assumed ends the log lines for a missing page.
+	assumed = ": clusters are assumed to have no subsets unless it has shown them before"
 )
 
 // subsets are the clusters in which a route may be for a part of the endpoints only, by its metadata_match. What a
-// route matches is in no property, and the way by which the plugin steers goes past the gateway's own choice of the
-// part.
+// route matches is in no property, and steering by the plugin ignores the gateway's own choice of the part.
 type subsets struct {
 	kv      lb.KV
 	next    time.Duration // when the page is due
-	problem string        // what is in the log of the last answer
+	problem string        // with the last answer, "" for none
 	last    []byte        // what was published in this VM's present leadership
 	version uint32        // of what names are from
 	names   map[string]bool
 }
 
 // received takes the page of subsets, together with the page of clusters; took is how long the answer took. It returns
-// what is worth a line in the log. What was known before an answer without the page stays known: to take a cluster for
-// undivided sends requests to endpoints that their routes exclude.
+// a line for the log, "" for none. An answer without the page changes nothing: to treat a cluster as undivided sends
+// requests to endpoints that their routes exclude.
 func (d *subsets) received(now, took time.Duration, clusters, page []byte, status string) (problem string) {
 	d.next = now + subsetsShare*took
 	switch status {
@@ -55,7 +54,7 @@ func (d *subsets) received(now, took time.Duration, clusters, page []byte, statu
 	return problem
 }
 
-// publish writes the names down for all VMs of the process. Should that fail, it is done with the next answer.
+// publish writes the names for all VMs of the process. If that fails, it is done with the next answer.
 func (d *subsets) publish(names []string) {
 	text := []byte("\n" + strings.Join(names, "\n"))
 	if !bytes.Equal(text, d.last) && d.kv.Set(keySubsets, text, 0) == nil {
@@ -76,8 +75,8 @@ func (d *subsets) refresh() {
 	}
 }
 
-// clustersWithSubsets returns the names of the clusters that have statistics of subsets. Statistics have the name under which a
-// cluster is observed, which the page of clusters shows beside its own, with other characters for some.
+// clustersWithSubsets returns the names of the clusters that have statistics of subsets. Statistics have the name under
+// which a cluster is observed, which the page of clusters shows beside its own, with other characters for some.
 func clustersWithSubsets(clusters, stats []byte) (names []string) {
 	const prefix, middle, beside = "cluster.", ".lb_subsets_", "::observability_name::"
 	observed := map[string]bool{}

@@ -36,7 +36,8 @@ func TestClustersWithSubsets(t *testing.T) {
 
 // What the leader has read of subsets all VMs know, until the interface shows something else: an answer without the
 // page does not make a cluster one that may be steered in. It is mentioned, once as long as it is the same. A way that
-// refuses the page, as those of configurations do that were written before there was one, is not asked again at once.
+// refuses the page, as those of configurations do that were written before there was one, is not requested again at
+// once.
 func TestSubsetsAreShared(t *testing.T) {
 	_, vms := adminVMs(t, 2)
 	leader, worker := vms[0], vms[1]
@@ -53,7 +54,7 @@ func TestSubsetsAreShared(t *testing.T) {
 	for _, c := range []struct {
 		status, page, want string
 		due                time.Duration
-		said               string // a part of what is said, "" for nothing
+		logged             string // a part of the log line, "" for none
 	}{
 		{"403", "", "", time.Minute, "refuses GET"},
 		{"200", dividedStats, both, 50 * time.Millisecond, ""},
@@ -65,13 +66,13 @@ func TestSubsetsAreShared(t *testing.T) {
 		{"403", "", both, time.Minute, "refuses GET"},
 		{"403", "", both, time.Minute, ""},
 	} {
-		said := leader.subsets.received(now, time.Millisecond, []byte(dividedClusters), []byte(c.page), c.status)
+		logged := leader.subsets.received(now, time.Millisecond, []byte(dividedClusters), []byte(c.page), c.status)
 		if got := known(); got != c.want || leader.subsets.next-now != c.due-pollEvery {
-			t.Errorf("%s %q: %q are known to have subsets, want %q; asked again after %v, want %v",
+			t.Errorf("%s %q: %q are known to have subsets, want %q; requested again after %v, want %v",
 				c.status, c.page, got, c.want, leader.subsets.next-now+pollEvery, c.due)
 		}
-		if c.said == "" && said != "" || !strings.Contains(said, c.said) {
-			t.Errorf("%s: said %q, want %q", c.status, said, c.said)
+		if c.logged == "" && logged != "" || !strings.Contains(logged, c.logged) {
+			t.Errorf("%s: logged %q, want %q", c.status, logged, c.logged)
 		}
 	}
 }

@@ -2,30 +2,11 @@ package core
 
 import (
 	"encoding/binary"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 )
-
-// Retries go to the tier of the chosen endpoint as long as it has another one.
-func TestRetriesStayInTheTier(t *testing.T) {
-	p := &lb.Plan{Candidates: []lb.Candidate{
-		{Addr: "a0", Tier: 0}, {Addr: "b0", Tier: 1}, {Addr: "a1", Tier: 0}, {Addr: "b1", Tier: 1}, {Addr: "b2", Tier: 1}, {Addr: "c0", Tier: 2},
-	}}
-	for tie := range uint64(64) {
-		p.Random = tie << 33
-		got := others(p, 3)
-		slices.Sort(got)
-		if !slices.Equal(got, []string{"b0", "b2"}) {
-			t.Errorf("beside b1: %v", got)
-		}
-		if got := others(p, 0); len(got) != 2 || got[0] != "a1" || got[1] == "a0" || got[1] == "a1" {
-			t.Errorf("beside a0: %v, want a1 and one of another tier", got)
-		}
-	}
-}
 
 func TestOwnZoneIsReadOnce(t *testing.T) {
 	_, vms := adminVMs(t, 2)

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// traits is what a request's headers say of it. They are read at most once.
+// traits is what a request's headers contain. They are read at most once.
 type traits struct {
 	known     bool
 	headers   [][2]string
 	authority string
-	length    int  // of the body by its header, 0 when that is not told
+	length    int  // of the body by its header, in bytes, 0 if that is not known
 	opaque    bool // the body is no request to inspect: gRPC, or another protocol after an upgrade
 	encoded   bool // the body is compressed or multipart
-	awaits    bool // the body comes once the server has asked for it: where the gateway asks, it removes the header
+	awaits    bool // the body comes after 100 Continue: a gateway that sends that itself removes the header
 }
 
 func (t *traits) read(s GatewayStream) {

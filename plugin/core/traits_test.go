@@ -11,7 +11,12 @@ func TestTraits(t *testing.T) {
 		headers [][2]string
 		want    traits
 	}{
-		{"chat", [][2]string{{":method", "POST"}, {":authority", "a:80"}, {"content-length", "12"}, {"content-type", "application/json"}}, traits{authority: "a:80", length: 12}},
+		{"chat", [][2]string{
+			{":method", "POST"},
+			{":authority", "a:80"},
+			{"content-length", "12"},
+			{"content-type", "application/json"},
+		}, traits{authority: "a:80", length: 12}},
 		{"upgrade", [][2]string{{"upgrade", "websocket"}}, traits{opaque: true}},
 		{"no upgrade", [][2]string{{"upgrade", ""}}, traits{}},
 		{"CONNECT", [][2]string{{":method", "CONNECT"}}, traits{opaque: true}},
@@ -34,8 +39,8 @@ func TestTraits(t *testing.T) {
 			var got traits
 			got.read(s)
 			got.read(s)
-			if s.asked != 1 {
-				t.Errorf("the headers were read %d times", s.asked)
+			if s.reads != 1 {
+				t.Errorf("the headers were read %d times", s.reads)
 			}
 			got.headers = nil
 			if c.want.known = true; !reflect.DeepEqual(got, c.want) {
@@ -45,14 +50,14 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// headersOnly is a Stream of which only the headers are asked for.
+// headersOnly is a Stream of which only the headers are read.
 type headersOnly struct {
 	GatewayStream
 	headers [][2]string
-	asked   int
+	reads   int
 }
 
 func (h *headersOnly) RequestHeaders() [][2]string {
-	h.asked++
+	h.reads++
 	return h.headers
 }

@@ -10,30 +10,31 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// This file is about usage in responses: how much of a prompt was cached, against what was expected, and how long
-// prompts and answers of a model are in tokens.
+// Usage in responses shows how much of a prompt was cached, against what was expected, and how long prompts and answers
+// of a model are in tokens.
 
 const (
 	// usageWithin is how many bytes from the end of each part of a response are read. Usage is in its last event, or at
 	// the end of an answer in one piece.
 	usageWithin = 2 << 10
 	// sampleFirst is how many answers with usage of a cluster are read, and then one answer in sampleEvery: reading
-	// costs a call of the gateway for each part. Of requests beyond sampleMost one in sampleEvery is read, since most
+	// costs a call of the gateway for each part. Of requests beyond sampleMax one in sampleEvery is read, since most
 	// answers may come without usage. With prefix_cache all are read.
 	sampleFirst = 64
 	sampleEvery = 16
-	sampleMost  = sampleEvery * sampleFirst
+	sampleMax   = sampleEvery * sampleFirst
 )
 
 // readsNextAnswer reports whether the answer to the next request of the cluster is to be read.
 func (cl *cluster) readsNextAnswer() bool {
-	return cl.usagesRead < sampleFirst && cl.requests < sampleMost || cl.requests%sampleEvery == 0
+	return cl.usagesRead < sampleFirst && cl.requests < sampleMax || cl.requests%sampleEvery == 0
 }
 
 // readsUsage reports whether the response is to be read for its usage.
 func (s *Stream) readsUsage() bool {
-	return s.phase == phaseLeased && s.status >= 200 && s.status < 300 && !s.encoded &&
-		(s.work.sampled || s.chain != nil && len(s.chain.blocks) > 0)
+	r := &s.response
+	return s.phase == phaseLeased && r.status >= 200 && r.status < 300 && !r.encoded &&
+		(s.work.sampled || s.chain.hasBlocks())
 }
 
 // skipEncoded gives up reading a response that is encoded, and counts it.
@@ -42,43 +43,44 @@ func (s *Stream) skipEncoded() {
 		return
 	}
 	encoding := s.ResponseHeader("content-encoding")
-	if s.encoded = encoding != "" && !strings.EqualFold(encoding, "identity"); s.encoded {
+	if s.response.encoded = encoding != "" && !strings.EqualFold(encoding, "identity"); s.response.encoded {
 		s.plugin.vm.stats.count(statEncoded, 1)
 	}
 }
 
 // readUsage looks for the usage in a part of the response.
 func (s *Stream) readUsage(size int) {
-	if s.usage == nil {
-		s.usage = &prompt.UsageReader{}
+	r := &s.response
+	if r.usage == nil {
+		r.usage = &prompt.UsageReader{}
 	}
 	from := max(0, size-usageWithin)
 	if from > 0 {
-		s.usage.Skip()
+		r.usage.Skip()
 	}
-	s.usage.Read(s.ResponseBody(from, usageWithin))
+	r.usage.Read(s.ResponseBody(from, usageWithin))
 }
 
-// learnUsage compares what was expected with the usage in the response, remembers it, and puts it into the outcome. Of an
-// answer that broke off the output is not known.
+// learnUsage puts the usage in the response into the outcome, beside what was expected, and into what is known of the
+// model. The output of an answer that broke off is not known.
 func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
-	if s.usage == nil {
+	if s.response.usage == nil {
 		return
 	}
-	u, ok := s.usage.Usage(s.complete)
+	u, ok := s.response.usage.Usage(s.response.complete)
 	if !ok {
 		return
 	}
-	if p := s.chain; p != nil && len(p.blocks) > 0 {
-		s.compareCached(p, u, o)
+	if s.chain.hasBlocks() {
+		s.compareCached(s.chain, u, o)
 	}
 	w := &s.work
 	u.Output /= max(1, w.info.N) // reported for all answers together
-	if !s.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
+	if !s.response.complete || w.info.N > 1 && w.info.API == prompt.Unknown {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
 	s.cluster.usagesRead++
-	s.plugin.vm.models.observe(now, w.model, w.typical, w.text, u)
+	s.plugin.vm.prompts.models.observe(now, w.model, w.typical, w.text, u)
 }
 
 // compareCached puts into the outcome what was expected to be cached of a prompt, and what was.
@@ -88,7 +90,7 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 func (s *Stream) compareCached(p *promptChain, u prompt.Usage, o *lb.Outcome) {
 	o.PlannedAt, o.PromptTokens, o.CachedTokens = p.planned, int64(u.Prompt), int64(min(u.Cached, u.Prompt))
 	o.API, o.Source = p.shape, p.source()
-	if s.addr == s.chosen && s.complete && p.whole {
+	if s.lease.addr == s.lease.chosen && s.response.complete && p.whole {
 		o.ExpectedTokens = int64(p.cached * float64(u.Prompt))
 	}
 	v := s.plugin.vm

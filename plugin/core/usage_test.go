@@ -83,7 +83,7 @@ func TestLearnedOfOthers(t *testing.T) {
 	}
 }
 
-// Names that clients make up push out nothing that is in use, and what is not used any more goes.
+// Names that clients make up push out nothing that is in use, and what is not used any more is dropped.
 func TestModelsAreBounded(t *testing.T) {
 	m, now := models{}, time.Hour
 	observe := func(model uint64) {
@@ -131,29 +131,29 @@ func TestModelsAreBounded(t *testing.T) {
 func TestReadsASample(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	read := 0
-	ask := func(output int) {
+	send := func(output int) {
 		c := d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, 1, 4000)}})
 		c.Head(200)
 		c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":120,"completion_tokens":%d}}`, output))
-		if c.core.usage != nil {
+		if c.core.response.usage != nil {
 			read++
 		}
 		c.Finish()
 	}
 	for range sampleFirst {
-		ask(100)
+		send(100)
 	}
 	if read != sampleFirst {
 		t.Errorf("%d of the first %d answers were read", read, sampleFirst)
 	}
 	for range 10 * sampleEvery {
-		ask(100)
+		send(100)
 	}
 	if read != sampleFirst+10 {
 		t.Errorf("%d of %d answers were read after those", read-sampleFirst, 10*sampleEvery)
 	}
 	if got := d.outputs(); got < 99 || got > 101 {
-		t.Errorf("answers are taken to have %g tokens, want 100", got)
+		t.Errorf("answers are estimated to have %g tokens, want 100", got)
 	}
 	c := d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, 1, 4000)}})
 	if got := d.Load(0).Tokens; got < 300 || got > 340 {
@@ -172,13 +172,13 @@ func TestLearnsOfEachAnswer(t *testing.T) {
 		c.Finish()
 	}
 	if got := d.outputs(); got != 100 {
-		t.Errorf("an answer is taken to have %g tokens, want 100", got)
+		t.Errorf("an answer is estimated to have %g tokens, want 100", got)
 	}
 	c := d.client(0, streamtest.Request{Frames: []string{`{"model":"m","n":4,"prompt":"a"}`}})
 	c.Head(200)
 	c.Data(`{"usage":{"prompt_tokens":12,"completion_tokens":1}}`)
 	c.ResetByClient()
 	if got := d.outputs(); got != 100 {
-		t.Errorf("an answer is taken to have %g tokens after one that broke off, want 100", got)
+		t.Errorf("an answer is estimated to have %g tokens after one that broke off, want 100", got)
 	}
 }

@@ -1,0 +1,37 @@
+package core
+
+import "time"
+
+// bodies is the part of a VM that looks after requests whose bodies have not ended.
+type bodies struct {
+	*env
+	waiting map[*Stream]time.Duration // held until their body comes, and until when
+	partial map[*Stream]bodyProgress  // whose leases count what has come of the body
+}
+
+// bodyProgress is how much of a body had come, and when that was first seen.
+type bodyProgress struct {
+	at       time.Duration
+	received int // bytes
+}
+
+func newBodies(e *env) *bodies {
+	return &bodies{env: e, waiting: map[*Stream]time.Duration{}, partial: map[*Stream]bodyProgress{}}
+}
+
+// expire ends the wait for bodies that are late, and amends the leases of requests whose bodies have stalled.
+func (b *bodies) expire(now time.Duration) {
+	for s, until := range b.waiting {
+		if now >= until {
+			b.runAs(s.context, "a held request", s.bodyTimeout, s.bodyTimeoutRecovered)
+		}
+	}
+	for s, p := range b.partial {
+		switch {
+		case s.body.received != p.received:
+			b.partial[s] = bodyProgress{now, s.body.received}
+		case now-p.at >= stallTime:
+			b.runAs(s.context, "a stalled request", s.stalled, s.recovered)
+		}
+	}
+}

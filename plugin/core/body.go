@@ -1,0 +1,163 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// body is what has come of a request, and what it waits for.
+type body struct {
+	lastPart time.Duration // when the latest part of the request came
+	endedAt  time.Duration // when all of the request had come, 0 before
+	received int           // bytes of the body so far
+	held     bool          // some of the body is held
+	late     bool          // body_timeout is over: the next part of the body decides
+}
+
+// arrived is called for each part of the request, with end for the last one.
+func (b *body) arrived(now time.Duration, end bool) {
+	b.lastPart = now
+	if end && b.endedAt == 0 {
+		b.endedAt = now
+	}
+}
+
+// needsBody reports whether the body decides where the request is sent: how long it is, or which adapter it is for.
+func (s *Stream) needsBody() bool {
+	if s.cfg.Unit == "tokens" {
+		return true
+	}
+	if !s.cfg.ByMetrics() || s.cfg.Engines.Order != "default" || s.cfg.Engines.LoRACost <= 0 {
+		return false
+	}
+	cl := s.plugin.vm.clusters[s.scope]
+	return cl != nil && cl.engines.HasAdapters()
+}
+
+// waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over.
+func (s *Stream) waitForBody() Action {
+	s.enter(phaseWaiting)
+	s.HoldBody(s.cfg.MaxInspectBytes)
+	s.plugin.vm.bodies.waiting[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
+	return Hold
+}
+
+// requestBody is called when more of the body has come: size bytes in all while it is held, else size more.
+func (s *Stream) requestBody(size int, end bool) Action {
+	s.body.arrived(s.plugin.vm.now(), end)
+	switch s.phase {
+	case phaseWaiting:
+	case phaseReserving:
+		s.body.received += size
+		return Stop
+	default:
+		s.body.received += size
+		if end {
+			s.amendWork()
+		}
+		return Proceed
+	}
+	first := !s.body.held
+	s.body.held, s.body.received = true, size
+	if !end && !s.body.late && size < s.cfg.MaxInspectBytes {
+		return Hold
+	}
+	a := s.inspect(size, end)
+	if a == Proceed && first && !end {
+		s.ReleaseHeaders()
+	}
+	return a
+}
+
+// requestTrailers is called when the body was followed by trailers.
+func (s *Stream) requestTrailers() Action {
+	s.body.arrived(s.plugin.vm.now(), true)
+	switch s.phase {
+	case phaseWaiting:
+	case phaseReserving:
+		return Stop
+	default:
+		s.amendWork()
+		return Proceed
+	}
+	return s.inspect(s.body.received, true)
+}
+
+// inspect decides by what has come of the body: size bytes.
+func (s *Stream) inspect(size int, end bool) Action {
+	delete(s.plugin.vm.bodies.waiting, s)
+	text := s.RequestBody(min(size, s.cfg.MaxInspectBytes))
+	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
+	// not malformed.
+	whole := end && size <= s.cfg.MaxInspectBytes && len(text) >= s.traits.length
+	info, parts, err := prompt.ReadAs(s.pathShape(), text, whole)
+	reason := lb.ReasonChosen
+	if s.body.late && !end {
+		reason = lb.ReasonBodyLate
+	}
+	if end {
+		size = max(size, s.traits.length)
+	}
+	switch {
+	case err != nil && s.cfg.Unit != "tokens": // it was read for the adapter, no more
+	case errors.Is(err, prompt.ErrAmbiguous):
+		reason = lb.ReasonBodyAmbiguous
+	case err != nil:
+		reason = lb.ReasonBodyMalformed
+	default:
+		s.inspected(text, &info, &parts, end && size <= len(text))
+	}
+	return s.decide(size, end, reason)
+}
+
+// inspected takes over what is known of a body, all of which was seen or not.
+func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
+	s.work = work{info: *info, seen: len(text), model: s.modelKeyOf(text, parts)}
+	if whole && !info.Media && !info.Stateful && info.API != prompt.Unknown {
+		s.work.text = info.TextBytes
+	}
+	if s.cfg.Policy == config.PrefixCache {
+		s.chainPrompt(text, info, parts, whole)
+	}
+	if s.cfg.Scrapes(s.plugin.vm.kind) || s.cfg.Engines.ORCA {
+		s.metrics.model = parts.ModelName(text)
+	}
+}
+
+// bodyTimeout is called when the body did not come in time, perhaps because the gateway is set to keep it from the
+// plugin.
+//
+// Once a part of the body is held, only a callback for the next part may let the request continue: Envoy, resumed from
+// outside, would send what it holds and then, on a route with retries, send it again with the next part.
+func (s *Stream) bodyTimeout() {
+	delete(s.plugin.vm.bodies.waiting, s)
+	if s.phase != phaseWaiting {
+		return
+	}
+	if s.body.held {
+		s.body.late = true
+		return
+	}
+	if s.decide(0, false, lb.ReasonBodyLate) == Proceed {
+		s.Resume()
+	}
+}
+
+// bodyTimeoutRecovered ends a timeout that panicked. There is no callback of the request to let it continue.
+func (s *Stream) bodyTimeoutRecovered() {
+	if !s.body.held {
+		defer s.Resume()
+	}
+	s.recovered()
+}
+
+// abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it came.
+func (s *Stream) abandonBody() {
+	delete(s.plugin.vm.bodies.waiting, s)
+	s.enter(phaseUncounted)
+	s.decided(lb.ReasonBodyLate)
+}

@@ -1,0 +1,302 @@
+package core
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+// An endpoint that hangs loses its share although its clients, not the gateway, end the requests.
+func TestHungEndpoint(t *testing.T) {
+	d := startFake(t, 1, 4, requestsConfig)
+	hung := map[*fakeClient]time.Duration{}
+	lost, last := 0, 0
+	const requests = 600
+	for i := range requests {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		d.advance(tickPeriod)
+		if c.Upstream() == 0 {
+			hung[c] = d.now + 10*time.Second
+			if lost++; i >= requests/2 {
+				last++
+			}
+		} else {
+			c.Finish()
+		}
+		for c, until := range hung {
+			if d.now >= until {
+				c.ResetByClient()
+				delete(hung, c)
+			}
+		}
+	}
+	if last > requests/2/20 {
+		t.Errorf("of the last %d requests %d went to the endpoint that hangs (%d in all)", requests/2, last, lost)
+	}
+	if got := d.metrics.values[statEjections+";cluster="+fakeCluster]; got != 0 {
+		t.Errorf("%d ejections for what clients did", got)
+	}
+}
+
+// What a later filter or the gateway itself answers is not held against the endpoint that was chosen.
+func TestAnswersOfTheGateway(t *testing.T) {
+	for name, spoil := range map[string]func(*fakeDriver){
+		"a later filter answers 429": func(d *fakeDriver) { d.workers[0].open(streamtest.Request{Local: 429}.Filled()) },
+		"a later filter answers 503": func(d *fakeDriver) { d.workers[0].open(streamtest.Request{Local: 503}.Filled()) },
+		"a circuit breaker": func(d *fakeDriver) {
+			c := d.workers[0].open(streamtest.Request{}.Filled())
+			c.details = "upstream_reset_before_response_started{overflow}"
+			c.answer(streamtest.Result{Status: 503})
+		},
+	} {
+		d := startFake(t, 1, 2, requestsConfig)
+		for range 20 {
+			spoil(d)
+		}
+		for addr, w := range d.weights() {
+			if w != 1 {
+				t.Errorf("%s: %s has weight %v", name, addr, w)
+			}
+		}
+		d.drained()
+	}
+}
+
+// A later filter's answer to a request for a failing endpoint is no sign that it is well again.
+func TestAnswersOfTheGatewayDoNotHeal(t *testing.T) {
+	d := startFake(t, 1, 1, requestsConfig)
+	d.serve(0, 500)
+	before := d.weights()[d.Addr(0)]
+	for range 20 {
+		d.workers[0].open(streamtest.Request{Local: 200}.Filled())
+	}
+	if got := d.weights()[d.Addr(0)]; got != before {
+		t.Errorf("weight %v, before %v", got, before)
+	}
+}
+
+// A full endpoint whose requests the gateway retries elsewhere loses weight, and is not ejected.
+func TestFullEndpointIsNotEjected(t *testing.T) {
+	d := startFake(t, 1, 3, requestsConfig)
+	var all []*fakeClient
+	for range 24 {
+		all = append(all, &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())})
+	}
+	for _, c := range all {
+		if c.Upstream() == 0 {
+			c.Retry()
+		}
+		c.Finish()
+	}
+	if w := d.weights()[d.Addr(0)]; w == 1 {
+		t.Error("the full endpoint has its whole weight")
+	}
+	if got := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); got != 0 {
+		t.Errorf("%d ejections", got)
+	}
+}
+
+// An endpoint that serves nothing, and whose requests are all rescued by retries, is ejected after half a minute.
+func TestEndpointThatServesNothingIsEjected(t *testing.T) {
+	d := startFake(t, 1, 3, requestsConfig)
+	health := func() uint64 { return d.workers[0].vm.clusters[fakeCluster].health.Ejections() }
+	for start := d.now; d.now-start < 40*time.Second; {
+		var all []*fakeClient
+		for range 12 {
+			all = append(all, &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())})
+		}
+		for _, c := range all {
+			if c.Upstream() == 0 {
+				c.Retry()
+			}
+			c.Finish()
+		}
+		d.advance(time.Second)
+		if health() > 0 && d.now-start < 30*time.Second {
+			t.Fatalf("ejected after %v", d.now-start)
+		}
+	}
+	if health() == 0 {
+		t.Error("no ejection")
+	}
+}
+
+// A connection failure that is the end of it counts as one, also when not all of the request had come.
+func TestRefusingEndpointIsEjected(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	d.endpoints[0].refuses = true
+	for range 80 { // those on the other endpoint stay open, so the one that fails at once is the less busy one
+		d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())
+	}
+	if got := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); got == 0 {
+		t.Error("no ejection")
+	}
+}
+
+// A reset by the server while the client has stalled may be the client's doing: it is not held against the endpoint.
+func TestResetOfAnUnfinishedRequest(t *testing.T) {
+	for _, unended := range []bool{true, false} {
+		d := startFake(t, 1, 4, requestsConfig)
+		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: unended}.Filled())}
+		addr := d.Addr(c.endpoint)
+		d.advance(stalledAfter + tickPeriod)
+		c.ResetByUpstream()
+		if blamed := d.weights()[addr] < 1; blamed == unended {
+			t.Errorf("the request has not all come %v, held against the endpoint %v", unended, blamed)
+		}
+		d.drained()
+	}
+}
+
+// An endpoint that resets what is still being sent attracts nothing, and is not ejected for it.
+func TestEndpointThatResetsUploads(t *testing.T) {
+	d := startFake(t, 1, 4, requestsConfig)
+	got := 0
+	var open []*fakeClient
+	for range 200 {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{Frames: []string{"{"}, Unended: true}.Filled())}
+		if c.endpoint == 0 {
+			got++
+			c.ResetByUpstream()
+			continue
+		}
+		open = append(open, c)
+		if len(open) > 12 {
+			open[0].Send("}", true)
+			open[0].Finish()
+			open = open[1:]
+		}
+		d.advance(tickPeriod)
+	}
+	if got > 50 {
+		t.Errorf("the endpoint that resets got %d of 200 requests", got)
+	}
+	if n := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); n > 0 {
+		t.Errorf("%d ejections", n)
+	}
+}
+
+// An endpoint that moves requests elsewhere because it is full is alive as long as it answers any.
+func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
+	d := startFake(t, 1, 3, requestsConfig)
+	var long *fakeClient
+	for long == nil {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		if c.endpoint == 0 {
+			c.Head(200)
+			c.Data("a token")
+			long = c
+		}
+	}
+	for start := d.now; d.now-start < time.Minute; d.advance(time.Second) {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		if c.endpoint == 0 {
+			c.Retry()
+		}
+		c.Finish()
+	}
+	if n := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); n > 0 {
+		t.Errorf("%d ejections", n)
+	}
+	long.Finish()
+	if n := len(d.workers[0].vm.clusters[fakeCluster].answering); n != 0 {
+		t.Errorf("%d endpoints count as answering after the last answer", n)
+	}
+}
+
+// An endpoint may be reached under another address than is listed: with LOGICAL_DNS, or when it has several. That is no
+// retry.
+func TestServedUnderAnotherAddress(t *testing.T) {
+	d := startFake(t, 1, 3, requestsConfig)
+	for range 20 {
+		c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+		c.served = "192.0.2.7:8000"
+		c.Head(200)
+		if load := d.Load(c.endpoint); load.Requests != 1 {
+			t.Fatalf("%d requests are counted at the chosen endpoint, want 1", load.Requests)
+		}
+		c.Finish()
+	}
+	for addr, w := range d.weights() {
+		if w != 1 {
+			t.Errorf("%s has weight %v", addr, w)
+		}
+	}
+	if moves := d.metrics.values[statMoves]; moves != 0 {
+		t.Errorf("%d moves", moves)
+	}
+	d.drained()
+}
+
+// One client whose requests fail, at once and wherever they are sent, ejects no endpoint and moves no request of
+// others.
+func TestBadRequestsOfOneClient(t *testing.T) {
+	for _, status := range []int{500, 400, 501} {
+		d := startFake(t, 1, 8, requestsConfig)
+		var honest []*fakeClient
+		counts := map[int]int{}
+		for i := range 600 {
+			if i%3 == 0 {
+				c := &fakeClient{d.workers[0].open(streamtest.Request{Client: "127.0.0.9"}.Filled())}
+				c.Head(status)
+				c.Finish()
+				continue
+			}
+			r := streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%20)}
+			c := &fakeClient{d.workers[0].open(r.Filled())}
+			counts[c.endpoint]++
+			if honest = append(honest, c); len(honest) > 40 {
+				honest[0].Finish()
+				honest = honest[1:]
+			}
+			d.advance(tickPeriod)
+		}
+		if n := d.workers[0].vm.clusters[fakeCluster].health.Ejections(); n > 0 {
+			t.Errorf("%d: %d ejections", status, n)
+		}
+		for i := range 8 {
+			if counts[i] < 40 || counts[i] > 60 {
+				t.Errorf("%d: requests of the others per endpoint %v, want about 50 each", status, counts)
+				break
+			}
+		}
+		for _, c := range honest {
+			c.Finish()
+		}
+		d.drained()
+	}
+}
+
+// An endpoint that refuses everything at once is ejected; when all refuse the same client's requests, none is.
+func TestRefusals(t *testing.T) {
+	for _, everywhere := range []bool{false, true} {
+		d := startFake(t, 1, 4, requestsConfig)
+		got := 0
+		var open []*fakeClient
+		for i := range 400 {
+			c := &fakeClient{d.workers[0].open(streamtest.Request{Client: "127.0.0." + strconv.Itoa(10+i%5)}.Filled())}
+			if c.endpoint == 0 {
+				got++
+			}
+			if c.endpoint == 0 || everywhere {
+				c.Head(404)
+				c.Finish()
+				continue
+			}
+			if open = append(open, c); len(open) > 20 {
+				open[0].Finish()
+				open = open[1:]
+			}
+			d.advance(tickPeriod)
+		}
+		if !everywhere && got > 40 {
+			t.Errorf("the endpoint that answers 404 got %d of 400 requests", got)
+		}
+		ejections := d.workers[0].vm.clusters[fakeCluster].health.Ejections()
+		if everywhere && ejections > 0 || !everywhere && ejections == 0 {
+			t.Errorf("%d ejections, refused everywhere %v", ejections, everywhere)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package core
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+const (
+	// maxClusters is how many clusters a VM keeps. A client may be able to choose the name of the cluster, so what is
+	// kept by name must have a bound.
+	maxClusters = 1024
+	// clusterAge is how long what is not used is kept.
+	clusterAge = 10 * time.Minute
+)
+
+// clusters is the part of a VM that keeps what is known of each cluster, by name.
+type clusters map[string]*cluster
+
+// cluster is what one VM knows of a cluster.
+type cluster struct {
+	name     string
+	usedAt   time.Duration
+	views    map[uint64]*lb.View // the latest of each source
+	policies map[*config.Config]lb.Policy
+
+	health  *lb.Health
+	caches  *lb.CacheTracker
+	engines *lb.Engines
+	shares  *lb.RequestShares
+
+	tokens     bool   // a configuration in force counts tokens
+	guess      guess  // of that configuration
+	requests   uint64 // of this VM so far, with unit: tokens
+	usagesRead uint64 // answers to those whose usage was read
+
+	inflight  int            // requests of this VM
+	answering map[string]int // of those, by endpoint, whose response has begun
+
+	prompts promptStats     // for prefix_cache
+	metrics clusterMetrics  // of its engines
+	gauged  map[string]bool // endpoints with gauges
+	ejected uint64          // ejections counted so far
+}
+
+// errClusters reports that too many clusters are in use.
+var errClusters = errors.New("too many clusters")
+
+// get returns what is known of the cluster, with the policy of the configuration.
+func (cs clusters) get(now time.Duration, name string, c *config.Config) (*cluster, lb.Policy, error) {
+	cl := cs[name]
+	if cl == nil {
+		if len(cs) >= maxClusters {
+			return nil, nil, errClusters
+		}
+		cl = &cluster{
+			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
+			health: lb.NewHealth(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(), shares: lb.NewRequestShares(),
+			answering: map[string]int{}, metrics: newClusterMetrics(), gauged: map[string]bool{},
+		}
+		cs[name] = cl
+	}
+	cl.usedAt = now
+	if unitOf(c) == lb.Tokens {
+		cl.tokens, cl.guess = true, guessOf(c)
+	}
+	p := cl.policies[c]
+	if p == nil {
+		var err error
+		if p, err = lb.New(c.Policy, configOf(c, cl)); err != nil {
+			return nil, nil, err
+		}
+		cl.policies[c] = p
+	}
+	return cl, p, nil
+}
+
+// keepPolicies drops the policies of configurations that are not in force. What is learned is the cluster's, and is
+// kept.
+func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
+	size := len(cl.policies)
+	maps.DeleteFunc(cl.policies, func(c *config.Config, _ lb.Policy) bool { return !inForce[c] })
+	if len(cl.policies) == size {
+		return
+	}
+	cl.tokens = false
+	for c := range cl.policies {
+		if unitOf(c) == lb.Tokens {
+			cl.tokens, cl.guess = true, guessOf(c)
+		}
+	}
+	clear(cl.views) // requests bring those in use
+}
+
+// countResponse adds a response that has begun at an endpoint, or removes one that has ended: an endpoint that is
+// answering another request is alive.
+func (cl *cluster) countResponse(addr string, begun bool) {
+	if begun {
+		cl.answering[addr]++
+		return
+	}
+	if cl.answering[addr]--; cl.answering[addr] == 0 {
+		delete(cl.answering, addr)
+	}
+}

@@ -1,0 +1,49 @@
+package core
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// This file is how a decision is shown: in the response's debug headers, and as the text for the access log.
+
+// setDebugHeaders shows the decision to the client, with debug_headers: true.
+func (s *Stream) setDebugHeaders() {
+	if !s.settled || s.cfg == nil || !s.cfg.DebugHeaders {
+		return
+	}
+	s.SetResponseHeader("x-warmgate-reason", s.reason.String())
+	if s.lease.chosen == "" {
+		return
+	}
+	s.SetResponseHeader("x-warmgate-host", s.lease.chosen)
+	s.SetResponseHeader("x-warmgate-load", strconv.FormatInt(s.lease.load, 10))
+	if s.chain.hasBlocks() {
+		s.SetResponseHeader("x-warmgate-match", strconv.FormatFloat(s.chain.cached, 'f', 2, 64))
+	}
+}
+
+// describe returns the decision in one line, for the access log.
+func describe(addr string, r lb.Reason, load int64) string {
+	var b strings.Builder
+	b.WriteString("host=")
+	if addr == "" {
+		addr = "-"
+	}
+	b.WriteString(addr)
+	b.WriteString(" reason=")
+	b.WriteString(r.String())
+	if load > 0 {
+		b.WriteString(" load=")
+		b.WriteString(strconv.FormatInt(load, 10))
+	}
+	return b.String()
+}
+
+// steered reports whether a text that describe has written is that of a request that was sent to the chosen endpoint.
+func steered(note string) bool {
+	_, reason, _ := strings.Cut(note, " reason=")
+	return strings.HasPrefix(reason, lb.ReasonChosen.String()) || strings.HasPrefix(reason, "body_")
+}

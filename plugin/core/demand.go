@@ -1,0 +1,121 @@
+package core
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// Workers know which clusters' metrics their requests need; the VM that scrapes the engines may have no requests. So
+// they publish it in shared memory.
+
+const (
+	// demandAge is for how long engines are scraped after the last request, so that the next one finds fresh metrics.
+	demandAge = clusterAge
+	// announceEvery is how often it is published that metrics are still needed.
+	announceEvery = 5 * time.Second
+	// maxDemands is how many clusters and rules may need metrics at the same time.
+	maxDemands = 256
+)
+
+// metricsDemand is a cluster whose metrics are needed, and by what configuration: its MetricsID.
+type metricsDemand struct {
+	cluster string
+	id      uint64
+}
+
+// demandList is when each was last needed.
+type demandList map[metricsDemand]time.Duration
+
+// parseDemand reads the shared value: for each the length of the name u16, the name, the id u64, the time i64. What
+// is damaged is left out.
+func parseDemand(raw []byte) demandList {
+	list := demandList{}
+	for len(raw) > 2 {
+		size := int(binary.LittleEndian.Uint16(raw))
+		if raw = raw[2:]; len(raw) < size+16 {
+			break
+		}
+		m := metricsDemand{string(raw[:size]), binary.LittleEndian.Uint64(raw[size:])}
+		list[m] = time.Duration(binary.LittleEndian.Uint64(raw[size+8:]))
+		raw = raw[size+16:]
+	}
+	return list
+}
+
+// append returns the shared value without what is no longer needed.
+func (l demandList) append(out []byte, now time.Duration) []byte {
+	for m, at := range l {
+		if now-at > demandAge || len(m.cluster) > 1<<16-1 {
+			continue
+		}
+		out = binary.LittleEndian.AppendUint16(out, uint16(len(m.cluster)))
+		out = append(out, m.cluster...)
+		out = binary.LittleEndian.AppendUint64(out, m.id)
+		out = binary.LittleEndian.AppendUint64(out, uint64(at))
+	}
+	if len(out) == 0 {
+		out = append(out, 0) // the gateway keeps no empty value
+	}
+	return out
+}
+
+// demand is which metrics the requests of this VM need, until other VMs know.
+type demand struct {
+	*env
+	needed      demandList             // since the last announcement
+	announced   map[metricsDemand]bool // ever
+	announcedAt time.Duration
+	urgent      bool // some that are needed were never announced
+}
+
+func newDemand(e *env) demand {
+	return demand{env: e, needed: demandList{}, announced: map[metricsDemand]bool{}}
+}
+
+// need notes that a request needs the metrics of its cluster.
+func (d *demand) need(cl *cluster, c *config.Config) {
+	cl.metrics.neededAt, cl.metrics.config = d.now(), c
+	m := metricsDemand{cl.name, c.MetricsID()}
+	d.needed[m] = cl.metrics.neededAt
+	d.urgent = d.urgent || !d.announced[m]
+}
+
+// announce publishes which metrics this VM needs, unless the other VMs know. A swap that is lost is tried again at the
+// next tick.
+func (d *demand) announce(now time.Duration) {
+	if len(d.needed) == 0 || now-d.announcedAt < announceEvery && !d.urgent {
+		return
+	}
+	raw, cas, err := d.gw.KV().Get(keyDemand)
+	if err != nil {
+		return
+	}
+	all := parseDemand(raw)
+	for m, at := range d.needed {
+		if _, known := all[m]; known || len(all) < maxDemands {
+			all[m] = max(all[m], at)
+		}
+	}
+	if d.gw.KV().Set(keyDemand, all.append(nil, now), cas) != nil {
+		return
+	}
+	if len(d.announced) >= maxDemands { // those of old configurations
+		clear(d.announced)
+	}
+	for m := range d.needed {
+		d.announced[m] = true
+	}
+	clear(d.needed)
+	d.announcedAt, d.urgent = now, false
+}
+
+// all returns which metrics are needed by any VM.
+func (d *demand) all() (demandList, error) {
+	raw, _, err := d.gw.KV().Get(keyDemand)
+	if err != nil {
+		return nil, err
+	}
+	return parseDemand(raw), nil
+}

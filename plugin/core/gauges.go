@@ -1,0 +1,122 @@
+package core
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+const (
+	// maxGauges is how many endpoints of a cluster have gauges at the same time.
+	maxGauges = 64
+	// maxNames bounds the statistics that one VM defines: the gateway never frees a name, and endpoints come and go.
+	maxNames = 8192
+)
+
+// gauges is the part of a VM that sets the gauges. Every VM sets those of the clusters that it knows, to the same
+// numbers.
+type gauges struct {
+	*env
+	configs  *configs
+	clusters clusters
+	stores   *stores
+}
+
+// set sets all gauges.
+func (g *gauges) set(now time.Duration) {
+	g.stats.store(g.stores.local.Stats)
+	if n, err := g.stores.local.Owners(now); err == nil {
+		g.stats.set(statOwners, uint64(n))
+	}
+	for _, cl := range g.clusters {
+		if n := cl.health.Ejections() - cl.ejected; n > 0 && g.stats.countIf(statEjections+";cluster="+cl.name, n) {
+			cl.ejected += n
+		}
+		g.setMetrics(now, cl)
+		g.setLoads(cl)
+		g.setPrompts(cl)
+	}
+}
+
+// clear sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there
+// already.
+func (g *gauges) clear(cl *cluster) {
+	for _, stat := range []string{statFresh, statMissing, statRetention, statTable} {
+		if name := stat + ";cluster=" + cl.name; g.stats.has(name) {
+			g.stats.set(name, 0)
+		}
+	}
+}
+
+// setMetrics sets the gauges of what is known of the engines of a cluster.
+func (g *gauges) setMetrics(now time.Duration, cl *cluster) {
+	c := cl.metrics.config
+	if cl.metrics.neededAt == 0 || c == nil {
+		return
+	}
+	stale, fields := c.Engines.StaleAfter, neededFields(c, g.kind, cl.metrics.targets)
+	g.stats.setIf(statFresh+";cluster="+cl.name, uint64(cl.engines.CountFresh(now, stale)))
+	g.stats.setIf(statMissing+";cluster="+cl.name, uint64(cl.engines.CountMissing(now, stale, fields...)))
+}
+
+// setLoads sets the gauges of one cluster's endpoints. Those of an endpoint that is no longer listed stay until nothing
+// is in flight there any more.
+func (g *gauges) setLoads(cl *cluster) {
+	listed := map[string]bool{}
+	for _, view := range cl.views {
+		for i := range view.Endpoints {
+			addr := view.Endpoints[i].Addr
+			listed[addr] = true
+			if len(cl.gauged) < maxGauges && g.stats.room(statInflight+labels(cl.name, addr)) {
+				cl.gauged[addr] = true
+			}
+		}
+	}
+	addrs := make([]string, 0, len(cl.gauged))
+	for a := range cl.gauged {
+		addrs = append(addrs, a)
+	}
+	loads, err := g.stores.local.Loads(cl.name, addrs, nil)
+	if err != nil {
+		return
+	}
+	for i, a := range addrs {
+		g.stats.set(statInflight+labels(cl.name, a), uint64(loads[i].Requests))
+		// Once it is shown it is kept right, also when no configuration in force counts tokens any more.
+		if name := statTokens + labels(cl.name, a); cl.tokens || g.stats.has(name) {
+			g.stats.set(name, uint64(loads[i].Tokens))
+		}
+		if !listed[a] && loads[i] == (lb.Load{}) {
+			delete(cl.gauged, a)
+		}
+	}
+}
+
+// setPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.
+func (g *gauges) setPrompts(cl *cluster) {
+	p, label := &cl.prompts, ";cluster="+cl.name
+	retention, losses := cl.caches.Retention()
+	if losses > p.losses && g.stats.countIf(statLosses+label, losses-p.losses) {
+		p.losses = losses
+	}
+	if p.plugin == nil {
+		return
+	}
+	percent, known := p.share(p.view)
+	if !g.configs.contains(p.plugin) {
+		p.plugin, retention, percent = nil, 0, 0
+	}
+	g.stats.setIf(statRetention+label, uint64(retention/time.Second))
+	if known {
+		g.stats.setIf(statTable+label, percent)
+	}
+	if known && percent < 100 && p.plugin != nil && !p.plugin.warned[cl.name] {
+		p.plugin.warned[cl.name] = true
+		_, key := tableBlocks(p.cfg)
+		g.gw.Log(Warn, "cluster="+cl.name+" the table of prompts has room for "+strconv.FormatUint(percent, 10)+
+			" % of what the model servers' caches hold: raise lb_config.prefix."+key)
+	}
+}
+
+func labels(cluster, endpoint string) string { return ";cluster=" + cluster + ";endpoint=" + endpoint }

@@ -1,0 +1,53 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
+)
+
+// The keys of shared memory, besides the embedded store's. On Higress all plugins share one memory, so each begins with
+// our name. The number is the version of the value's format.
+const (
+	keyEjections = "warmgate/2/ejections"   // ejections.go
+	keyLastGood  = "warmgate/1/configured/" // and the name of the plugin: lastgood.go
+	keyTolerated = "warmgate/1/taken/"      // and the name of the plugin: digests of bad first configurations
+	keySecret    = "warmgate/1/secret"      // of this process
+	keyDemand    = "warmgate/1/metered"     // demand.go
+	keySamples   = "warmgate/1/readings/"   // and the name of the cluster: samples.go
+	keyScraper   = "warmgate/1/scraper"     // leader of scrapes: scraper.go
+	keyShares    = "warmgate/1/shares/"     // and the name of the cluster: shares.go
+	keyLeader    = "warmgate/2/leader"      // leader of polls of the admin interface, with this format of the digest
+	keyDigest    = "warmgate/2/digest"      // endpoints: admin.go
+	keyFresh     = "warmgate/2/fresh"       // until when the digest is trusted
+	keyHung      = "warmgate/2/hung"        // the same while the admin interface does not answer
+	keySubsets   = "warmgate/1/subsets"     // subsets.go
+)
+
+// prepare creates the keys that several VMs write. The gateway starts a configuration in the main thread's VM before
+// it does so in any worker's, so no worker can be writing yet.
+func prepare(kv lb.KV) error {
+	for _, key := range []string{keyLeader, keyEjections, keyScraper, keyDemand} {
+		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
+			if err := kv.Set(key, []byte{0}, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return memstore.Prepare(kv)
+}
+
+// ownSecret returns a secret that only the VMs of this process have. The first VM draws it.
+func ownSecret(kv lb.KV, random func() uint64) (secret [16]byte) {
+	if val, _, err := kv.Get(keySecret); err == nil && len(val) == len(secret) {
+		copy(secret[:], val)
+		return secret
+	}
+	binary.LittleEndian.PutUint64(secret[:], random())
+	binary.LittleEndian.PutUint64(secret[8:], random())
+	// If this fails, this VM finds only the prompts that it has recorded itself.
+	_ = kv.Set(keySecret, secret[:], 0)
+	return secret
+}

@@ -1,0 +1,294 @@
+package core
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// startRedis returns a process that counts in Redis, whose answers take a millisecond.
+func startRedis(t *testing.T, s *redisserver.Server, workers, endpoints int, members string) *fakeDriver {
+	t.Helper()
+	d := &fakeDriver{fakeProcess: newFakeProcess(t, workers)}
+	d.attachRedis(t, s).latency = time.Millisecond
+	d.SetEndpoints(make([]streamtest.Endpoint, endpoints))
+	if !d.configure(redisConfig(members)) {
+		t.Fatal("refused")
+	}
+	return d
+}
+
+func redisConfig(members string) string {
+	if members != "" {
+		members += ","
+	}
+	return `{"lb_policy":"global_least_request","lb_config":{` + members +
+		`"serviceFQDN":"redis.static","password":"my secret","debug_headers":true,"health":{"slow_start":0}}}`
+}
+
+// warm makes Redis know the scripts and the candidates of every worker.
+func (d *fakeDriver) warm() {
+	d.t.Helper()
+	for i := range d.workers {
+		c := d.client(i, streamtest.Request{})
+		c.Finish()
+		if c.result.Status != 200 {
+			d.t.Fatalf("worker %d: %+v", i, c.result)
+		}
+	}
+}
+
+// waits are the ways in which a request may come to wait for Redis.
+var waits = map[string]struct {
+	config  string
+	request streamtest.Request
+}{
+	"without a body":     {"", streamtest.Request{}},
+	"in front of a body": {"", streamtest.Request{Frames: []string{"a", "b"}, Trailers: [][2]string{{"t", "1"}}}},
+	"behind a body":      {`"unit":"tokens"`, streamtest.Request{Frames: []string{`{"prompt":`, `"a"}`}}},
+	"behind trailers": {`"unit":"tokens"`, streamtest.Request{
+		Frames:   []string{`{"prompt":"a"}`},
+		Trailers: [][2]string{{"t", "1"}},
+	}},
+	"within a body": {
+		`"unit":"tokens","max_inspect_bytes":1024`,
+		streamtest.Request{Frames: []string{`{"prompt":"` + strings.Repeat("a", 1500), strings.Repeat("b", 500), `"}`}},
+	},
+}
+
+// eachWait runs a test for each way to wait, with answers that the test has to wait for itself.
+func eachWait(t *testing.T, f func(t *testing.T, d *fakeDriver, r streamtest.Request)) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	for name, w := range waits {
+		t.Run(name, func(t *testing.T) {
+			d := startRedis(t, server, 1, 2, w.config)
+			d.warm()
+			d.redis.manual = true
+			f(t, d, w.request)
+			d.redis.manual = false
+			d.advance(2 * time.Second)
+			d.drained()
+		})
+	}
+}
+
+func TestWaitsForTheAnswer(t *testing.T) {
+	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
+		c := d.client(0, r)
+		d.advance(900 * time.Microsecond)
+		if !c.held || c.Upstream() >= 0 || c.received.Body != "" {
+			t.Fatalf("held %v, at endpoint %d with %q before the answer", c.held, c.Upstream(), c.received.Body)
+		}
+		if early := c.core.cfg.Unit == "requests"; c.stopped != early {
+			t.Errorf("the body waits in front of the plugin: %v, want %v", c.stopped, early)
+		}
+		d.advance(200 * time.Microsecond)
+		if want := strings.Join(r.Frames, ""); c.held || !c.received.Ended || c.received.Body != want {
+			t.Fatalf("held %v, the endpoint has %q, all of it: %v; want %q", c.held, c.received.Body, c.received.Ended, want)
+		}
+		if len(r.Trailers) > 0 && !maps.Equal(c.received.Trailers, pairs(r.Trailers)) {
+			t.Errorf("trailers %v", c.received.Trailers)
+		}
+		if got := d.redis.loads()[d.Addr(c.Upstream())].Requests; got != 1 {
+			t.Errorf("Redis counts %d requests at the endpoint, want 1", got)
+		}
+		c.Finish()
+		if host := c.result.Headers["x-warmgate-host"]; host != d.Addr(c.endpoint) {
+			t.Errorf("chosen %q, served by %q", host, d.Addr(c.endpoint))
+		}
+	})
+}
+
+// Without an answer, the gateway's own memory decides when the time is over, and at once when Redis keeps silent.
+func TestNoAnswer(t *testing.T) {
+	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
+		d.redis.fate = redisSilent
+		waited := uint64(0)
+		for range 5 {
+			c := d.client(0, r)
+			if !c.held {
+				c.Finish()
+				break // it has failed often enough
+			}
+			waited++
+			d.advance(19 * time.Millisecond)
+			if !c.held && waited > 1 { // amending the previous one has failed as well
+				c.Finish()
+				break
+			}
+			if !c.held {
+				t.Fatal("a request does not wait for as long as it may")
+			}
+			d.advance(2 * time.Millisecond)
+			if c.held || c.Upstream() < 0 {
+				t.Fatal("a request still waits after reserve_timeout")
+			}
+			c.Finish()
+			if got := c.result.Headers["x-warmgate-reason"]; got != "chosen" {
+				t.Errorf("reason %q", got)
+			}
+		}
+		c := d.client(0, r)
+		if c.held || c.Upstream() < 0 {
+			t.Error("a request waits although Redis has not answered the ones before")
+		}
+		c.Finish()
+		if got := d.metrics.values[statFallbacks+";cause=timeout"]; got != waited || waited < 2 {
+			t.Errorf("%d requests waited in vain, of which %d are counted", waited, got)
+		}
+		if got := d.metrics.values[statFallbacks+";cause=breaker_open"]; got < 1 {
+			t.Errorf("%d fallbacks without asking", got)
+		}
+		d.redis.fate = redisAnswers
+	})
+}
+
+func TestClientLeavesWhileReserving(t *testing.T) {
+	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
+		for name, leave := range map[string]func(c *fakeClient){
+			"alone":                    (*fakeClient).ResetByClient,
+			"with the gateway's reply": func(c *fakeClient) { c.answer(streamtest.Result{Status: 504}) },
+			"with the gateway's reply, which takes its time": func(c *fakeClient) {
+				c.held, c.began = false, true
+				c.response(func() { c.core.OnResponseHeaders(false) })
+				d.advance(5 * time.Millisecond)
+				c.end()
+			},
+		} {
+			c := d.client(0, r)
+			leave(c)
+			d.advance(5 * time.Millisecond)
+			if c.received.Headers != nil {
+				t.Errorf("%s: an endpoint has the request", name)
+			}
+			for addr, load := range d.redis.loads() {
+				if load != (lb.Load{}) {
+					t.Errorf("%s: Redis still counts %+v at %s", name, load, addr)
+				}
+			}
+		}
+		if got := d.metrics.decisions(); got["chosen"] != 4 || len(got) != 1 {
+			t.Errorf("counted as %v", got)
+		}
+	})
+}
+
+// An endpoint that leaves between the choice and the answer gets nothing: some gateways would fail the request.
+func TestEndpointLeavesWhileReserving(t *testing.T) {
+	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
+		d.SetEndpoints([]streamtest.Endpoint{{}, {}, {State: streamtest.Unhealthy}})
+		d.redis.fate = redisAnswers
+		c := d.client(0, r)
+		d.SetEndpoints([]streamtest.Endpoint{{State: streamtest.Unhealthy}, {State: streamtest.Draining}, {}})
+		d.advance(5 * time.Millisecond)
+		if c.Upstream() != 2 {
+			t.Errorf("the request is at endpoint %d, want the only one that is left", c.Upstream())
+		}
+		c.Finish()
+		if got := c.result.Headers["x-warmgate-reason"]; got != "no_healthy_endpoint" {
+			t.Errorf("reason %q", got)
+		}
+	})
+}
+
+// What Redis answers wrongly, or not at all, costs the request nothing but its place in the shared view.
+func TestRedisAnswersAmiss(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	for cut, cause := range map[string]string{
+		"-OOM command not allowed when used memory > 'maxmemory'.\r\n": "oom",
+		"-LOADING Redis is loading the dataset in memory\r\n":          "loading",
+		"-NOAUTH Authentication required.\r\n":                         "auth",
+		"-READONLY You can't write against a read only replica.\r\n":   "readonly",
+		"-MOVED 1 10.0.0.1:6379\r\n":                                   "moved",
+		"+what\r\n":                                                    "garbage",
+		"*1\r\n":                                                       "garbage",
+		"":                                                             "garbage",
+		"<html>":                                                       "garbage",
+	} {
+		d := startRedis(t, server, 1, 2, "")
+		d.warm()
+		d.redis.cut = []byte(cut)
+		c := d.client(0, streamtest.Request{})
+		c.Finish()
+		if got := c.result.Headers["x-warmgate-reason"]; got != "chosen" || c.result.Status != 200 {
+			t.Errorf("%q: %d, reason %q", cut, c.result.Status, got)
+		}
+		if got := d.metrics.values[statFallbacks+";cause="+cause]; got != 1 {
+			t.Errorf("%q: %d fallbacks with cause %s: %v", cut, got, cause, d.metrics.values)
+		}
+		d.redis.cut = nil
+		d.advance(3 * time.Second)
+		d.drained()
+		if strings.Contains(strings.Join(d.log, "\n"), "secret") {
+			t.Errorf("a password in the log: %q", d.log)
+		}
+	}
+}
+
+// Retries go to the tier of the chosen endpoint as long as it has another one.
+func TestRetriesStayInTheTier(t *testing.T) {
+	p := &lb.Plan{Candidates: []lb.Candidate{
+		{Addr: "a0", Tier: 0},
+		{Addr: "b0", Tier: 1},
+		{Addr: "a1", Tier: 0},
+		{Addr: "b1", Tier: 1},
+		{Addr: "b2", Tier: 1},
+		{Addr: "c0", Tier: 2},
+	}}
+	for tie := range uint64(64) {
+		p.Random = tie << 33
+		got := others(p, 3)
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"b0", "b2"}) {
+			t.Errorf("beside b1: %v", got)
+		}
+		if got := others(p, 0); len(got) != 2 || got[0] != "a1" || got[1] == "a0" || got[1] == "a1" {
+			t.Errorf("beside a0: %v, want a1 and one of another tier", got)
+		}
+	}
+}
+
+func TestGatewayRefusesTheDestination(t *testing.T) {
+	d := startFake(t, 1, 2, requestsConfig)
+	d.steerErr = errors.New("not here")
+	c := &fakeClient{d.workers[0].open(streamtest.Request{}.Filled())}
+	d.drained()
+	c.Finish()
+	if got := d.metrics.decisions(); c.result.Status != 200 || !maps.Equal(got, map[string]uint64{"store_error": 1}) {
+		t.Errorf("status %d, decisions %v", c.result.Status, got)
+	}
+}
+
+// A retry's second and third choice are other endpoints than the first, each once.
+func TestOthers(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		addrs := make([]lb.Candidate, n)
+		for i := range addrs {
+			addrs[i].Addr = string(rune('a' + i))
+		}
+		seen := map[string]int{}
+		for chosen := range addrs {
+			for tie := range uint64(64) {
+				got := others(&lb.Plan{Candidates: addrs, Random: tie << 33}, chosen)
+				if len(got) != min(2, n-1) || slices.Contains(got, addrs[chosen].Addr) || len(got) == 2 && got[0] == got[1] {
+					t.Fatalf("%d candidates, %s chosen: %v", n, addrs[chosen].Addr, got)
+				}
+				for _, a := range got {
+					seen[a]++
+				}
+			}
+		}
+		for _, c := range addrs {
+			if n > 1 && seen[c.Addr]*n < 64*n*min(2, n-1)/2 {
+				t.Errorf("%d candidates: %s is named %d times, others %v", n, c.Addr, seen[c.Addr], seen)
+			}
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package core
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// Plugin is one configuration of the plugin in a VM: what Proxy-Wasm calls a plugin context. Several may be in force in
+// one VM.
+type Plugin struct {
+	vm      *VM
+	set     *config.Set // nil: refused, without a last good one
+	origin  origin      // of a configuration that was refused in part, else empty
+	context uint32      // the gateway's
+	ticker  ticker
+	calls   int             // made in its name and not answered yet
+	doneAt  time.Duration   // when the gateway was done with it, 0 before
+	warned  map[string]bool // clusters whose table of prompts is too small
+}
+
+// configs are the configurations in force in a VM.
+type configs struct {
+	inForce     []*Plugin           // the newest last
+	adminSource *config.EnvoySource // where those find endpoints, nil if none of them names a source
+}
+
+// add puts a configuration in force.
+func (c *configs) add(p *Plugin) {
+	c.inForce = append(c.inForce, p)
+	c.updateSource()
+}
+
+// remove ends it, if it is in force. Requests that began under it go on.
+func (c *configs) remove(p *Plugin) {
+	c.inForce = slices.DeleteFunc(c.inForce, func(other *Plugin) bool { return other == p })
+	c.updateSource()
+}
+
+// contains reports whether the configuration is in force.
+func (c *configs) contains(p *Plugin) bool { return slices.Contains(c.inForce, p) }
+
+// newest returns the configuration that came last, nil when none is in force.
+func (c *configs) newest() *Plugin {
+	if len(c.inForce) == 0 {
+		return nil
+	}
+	return c.inForce[len(c.inForce)-1]
+}
+
+// updateSource takes the source of endpoints from the newest configuration that names one: those that need no endpoints
+// must not take them from the others.
+func (c *configs) updateSource() {
+	c.adminSource = nil
+	for _, p := range c.inForce {
+		if source, ok := p.set.AdminSource(); ok {
+			c.adminSource = &source
+		}
+	}
+}
+
+// configure reads a configuration. It returns false when the gateway should refuse it and keep the previous one.
+func (v *VM) configure(name string, raw []byte, h config.Host) (*Plugin, bool) {
+	if err := prepare(v.gw.KV()); err != nil {
+		// Requests are still served: each will find the store unready and fall back to native balancing.
+		v.gw.Log(Error, err.Error())
+	}
+	v.prompts.processSecret = ownSecret(v.gw.KV(), v.gw.Random)
+	got := v.lastGood.accept(name, raw, h)
+	if got.set == nil {
+		return v.refuse(name, raw, h, got.err)
+	}
+	if got.first {
+		for _, w := range got.set.Warnings() {
+			v.gw.Log(Warn, "configuration: "+w)
+		}
+	}
+	v.lastGood.reportRefusals(got)
+	p := v.activate(got.set)
+	if got.err != nil {
+		p.origin = origin{name, raw, got.digest}
+	}
+	return p, true
+}
+
+// refuse puts the last good configuration in force in place of one that is refused as a whole, if there is one. It
+// returns false when the gateway will keep the previous one.
+func (v *VM) refuse(name string, raw []byte, h config.Host, why error) (*Plugin, bool) {
+	v.stats.count(statConfigBad, 1)
+	then := "requests fall back to native balancing: "
+	set, accepted := v.lastGood.inPlaceOf(name, raw, h)
+	if set != nil || !accepted {
+		then = "the previous one stays in force: "
+	}
+	v.gw.Log(Error, "configuration refused, "+then+why.Error())
+	switch {
+	case !accepted:
+		return nil, false
+	case set == nil:
+		v.stats.set(statConfigValid, 0)
+		return &Plugin{vm: v}, true
+	}
+	return v.activate(set), true
+}
+
+// activate puts a configuration in force.
+func (v *VM) activate(set *config.Set) *Plugin {
+	p := &Plugin{vm: v, set: set, warned: map[string]bool{}}
+	v.configs.add(p)
+	v.stats.set(statConfigValid, 1)
+	v.stats.count(statConfigBad, 0)
+	v.stats.count(statPanics, 0)
+	v.stats.store(v.stores.local.Stats)
+	v.stores.connect(set)
+	return p
+}
+
+// refreshLastGood takes over the last good forms of rules that other VMs have noted since: a worker that still has
+// requests of an earlier push of the same text keeps that configuration, without a new start.
+func (v *VM) refreshLastGood() {
+	for _, p := range v.configs.inForce {
+		if set := v.lastGood.refresh(&p.origin); set != nil {
+			p.set = set
+			v.configs.updateSource()
+			v.stores.connect(set)
+		}
+	}
+}
+
+// Calls out are made in the name of a configuration: the gateway answers them through it, and drops those whose
+// configuration it has dropped.
+
+// maxLinger is how long a configuration that the gateway is done with may be kept for the answers to its calls.
+const maxLinger = 10 * time.Second
+
+// ErrNoConfiguration reports that there is no configuration in whose name a call could be made.
+var ErrNoConfiguration = errors.New("no configuration is in force")
+
+// Newest returns the configuration that came last, nil when none is in force.
+func (v *VM) Newest() *Plugin { return v.configs.newest() }
+
+// Context returns the gateway's context of the configuration.
+func (p *Plugin) Context() uint32 { return p.context }
+
+// Answer returns the function in which to handle the answer to a call that is made in the name of the configuration.
+func (p *Plugin) Answer(what string) func(f func()) {
+	return func(f func()) {
+		p.vm.callback(p.context, what, func() { p.handleAnswer(f) }, nil)
+	}
+}
+
+// CallSent notes that such a call was sent.
+func (p *Plugin) CallSent() { p.calls++ }
+
+func (p *Plugin) handleAnswer(f func()) {
+	p.calls--
+	defer p.dropIfDone()
+	f()
+}
+
+// done is called when the gateway is done with the configuration. It returns false when the gateway must keep it for a
+// while.
+func (p *Plugin) done() bool {
+	p.vm.configs.remove(p)
+	if p.calls == 0 {
+		return true
+	}
+	p.doneAt = p.vm.ReadClock()
+	return false
+}
+
+// dropIfDone lets the gateway drop a configuration that was kept for the answers to its calls.
+func (p *Plugin) dropIfDone() {
+	if p.doneAt == 0 || p.calls > 0 && p.vm.clock-p.doneAt < maxLinger {
+		return
+	}
+	p.doneAt = 0
+	p.vm.gw.PluginDone(p.context)
+}

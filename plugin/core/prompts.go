@@ -1,0 +1,52 @@
+package core
+
+import (
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// maxChainers is how many ways of cutting prompts a VM keeps.
+const maxChainers = 256
+
+// prompts is the part of a VM that cuts prompts into blocks and knows how long they typically are.
+type prompts struct {
+	processSecret [16]byte // of all VMs of this process
+	chainers      map[chainConfig]*prompt.Chainer
+	models        models
+}
+
+// chainConfig is what prompts are cut by.
+type chainConfig struct {
+	secret [16]byte
+	size   int // of a block, in bytes
+}
+
+func newPrompts() *prompts {
+	return &prompts{chainers: map[chainConfig]*prompt.Chainer{}, models: models{}}
+}
+
+// chainer returns what cuts prompts for the configuration.
+func (p *prompts) chainer(c *config.Config) *prompt.Chainer {
+	by := chainConfig{secret: p.secret(c), size: c.Prefix.BlockBytes}
+	ch := p.chainers[by]
+	if ch == nil {
+		if len(p.chainers) >= maxChainers { // those of old configurations
+			clear(p.chainers)
+		}
+		ch = prompt.NewChainer(by.secret, by.size)
+		p.chainers[by] = ch
+	}
+	return ch
+}
+
+// secret returns the secret of the configuration's keys. All gateways with one Redis need the same; without one in the
+// configuration they have the password in common. A gateway without Redis takes one at random.
+func (p *prompts) secret(c *config.Config) [16]byte {
+	switch {
+	case c.Prefix.Secret != "":
+		return prompt.Secret(c.Prefix.Secret)
+	case c.UsesRedis():
+		return prompt.Secret(c.Redis.Password)
+	}
+	return p.processSecret
+}

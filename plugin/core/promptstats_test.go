@@ -1,0 +1,224 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+const prefixConfig = `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"redisKeyTTL":600,` +
+	`"prefix":{"table_bytes":65536,"cache_tokens":%d}}}`
+
+// talk sends a conversation of the given number through the first worker and answers it: so much of its 1000 tokens was
+// cached. It returns which share was expected to be.
+func (d *fakeDriver) talk(number int, cached int) string { return d.talkTo("", number, cached) }
+
+// talkTo is talk with a domain.
+func (d *fakeDriver) talkTo(domain string, number int, cached int) string {
+	c := d.client(0, streamtest.Request{Authority: domain, Frames: []string{saying(number)}})
+	c.Head(200)
+	c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":1000,"completion_tokens":9,`+
+		`"prompt_tokens_details":{"cached_tokens":%d}}}`, cached))
+	c.Finish()
+	return c.result.Headers["x-warmgate-match"]
+}
+
+// saying is a body with a prompt of its own for each number.
+func saying(number int) string {
+	return `{"prompt":"` + strings.Repeat(fmt.Sprintf("conversation %d ", number), 200) + `"}`
+}
+
+// What answers report of caches is shown: how long they keep things, that one was lost, and how they compare with the
+// table.
+func TestCacheGauges(t *testing.T) {
+	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
+	const cluster = ";cluster=" + fakeCluster
+	for range 3 {
+		for number := range 20 {
+			d.talk(number, 980)
+		}
+		d.advance(40 * time.Second)
+	}
+	if got := d.Gauge(statRetention + cluster); got != 600 {
+		t.Errorf("%d s, want 600", got)
+	}
+	if _, ok := d.metrics.kinds[statLosses+cluster]; ok {
+		t.Error("a loss is counted")
+	}
+	if got := d.talk(19, 980); got != "1.00" {
+		t.Fatalf("%s of a prompt is expected to be cached", got)
+	}
+	for number := range 10 { // the server has restarted
+		d.talk(number, 0)
+		d.advance(time.Second)
+	}
+	if got := d.Counter(statLosses + cluster); got != 1 {
+		t.Errorf("%d losses, want one", got)
+	}
+	if got := d.talk(19, 0); got != "0.00" {
+		t.Errorf("%s of a prompt is still expected to be cached", got)
+	}
+	for name, kind := range map[string]string{statRetention: "gauge", statLosses: "counter", statTable: "gauge"} {
+		if got := d.metrics.kinds[name+cluster]; got != kind {
+			t.Errorf("%s is a %q, want %s", name, got, kind)
+		}
+	}
+	d.drained()
+}
+
+// It is logged, once, when the table is too small for the caches.
+func TestTableIsTooSmall(t *testing.T) {
+	for _, c := range []struct {
+		tokens int
+		shown  bool // in a gauge
+		warned bool
+	}{{0, false, false}, {100, true, false}, {100_000_000, true, true}} {
+		d := startFake(t, 1, 2, fmt.Sprintf(prefixConfig, c.tokens))
+		for number := range 5 {
+			d.talk(number, 0)
+			d.advance(2 * time.Second)
+		}
+		percent, shown := d.metrics.values[statTable+";cluster="+fakeCluster]
+		if warned := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); shown != c.shown || (warned == 1) != c.warned ||
+			warned > 1 {
+			t.Errorf("%d tokens a cache: %d %% (%v), %d warnings", c.tokens, percent, shown, warned)
+		}
+	}
+}
+
+// The share follows from the blocks of prompts, their tokens, and the weights of endpoints.
+func TestTableShare(t *testing.T) {
+	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
+	blocks := memstore.IndexBlocks(1 << 20)
+	p := promptStats{cfg: &config.Config{
+		Prefix:  config.Prefix{TableBytes: 1 << 20, CacheTokens: blocks * 25},
+		Weights: map[string]float64{"c": 5},
+	}}
+	if _, known := p.share(view); known {
+		t.Error("known before any prompt was")
+	}
+	p.observe(1000, 10)
+	if got, known := p.share(view); got != 50 || !known { // 100 tokens a block, and 2 + 1 + 5 times 25
+		t.Errorf("%d %%, %v; want 50", got, known)
+	}
+	p.observe(0, 0)
+	for range 200 {
+		p.observe(2000, 10)
+	}
+	if got, _ := p.share(view); got < 99 || got > 100 {
+		t.Errorf("%d %% with twice as many tokens a block; want 100", got)
+	}
+	p.cfg.Enabled, p.cfg.Store, p.cfg.Prefix.RedisBytes = true, "redis", 4<<20
+	if got, _ := p.share(view); got < 300 || got > 400 {
+		t.Errorf("%d %% with four times the memory in Redis, where more is needed for each block; want 300 to 400", got)
+	}
+	if _, known := p.share(&lb.View{}); known {
+		t.Error("known without endpoints")
+	}
+	if _, known := p.share(nil); known {
+		t.Error("known without a view")
+	}
+}
+
+// What is learned is the cluster's: with many rules, each with terms of its own, it is learned all the same,
+// counted once, and the operator is warned once.
+func TestManyRulesLearnTogether(t *testing.T) {
+	const rules = 20
+	var list []string
+	domain := func(i int) string { return fmt.Sprintf("tenant%d.example", i%rules) }
+	for i := range rules {
+		list = append(list, fmt.Sprintf(`{"_match_domain_":["%s"],"lb_policy":"prefix_cache",`+
+			`"lb_config":{"debug_headers":true,"redisKeyTTL":%d,
+			"prefix":{"table_bytes":65536,"cache_tokens":100000000}}}`, domain(i), 600+i))
+	}
+	d := startFake(t, 1, 1, `{"_rules_":[`+strings.Join(list, ",")+`]}`)
+	caches := func() *lb.CacheTracker { return d.workers[0].vm.clusters[fakeCluster].caches }
+	var first *lb.CacheTracker
+	for round := range 4 {
+		for i := range rules {
+			d.talkTo(domain(i), i, 980)
+		}
+		if first = caches(); round == 3 && d.talkTo(domain(0), 0, 980) != "1.00" {
+			t.Error("what was sent is not expected to be cached")
+		}
+		d.advance(5 * time.Second)
+	}
+	for i := range 10 {
+		d.talkTo(domain(i), i, 0)
+		d.advance(2 * time.Second)
+	}
+	if got := d.Counter(statLosses + ";cluster=" + fakeCluster); got != 1 {
+		t.Errorf("%d losses, want one", got)
+	}
+	if got := d.talkTo(domain(rules-1), rules-1, 0); got != "0.00" {
+		t.Errorf("%s of a prompt is expected to be cached although another rule has met the loss", got)
+	}
+	if got := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); got != 1 {
+		t.Errorf("%d warnings, want one", got)
+	}
+	if len(d.workers[0].vm.clusters[fakeCluster].policies) != rules || caches() != first {
+		t.Error("policies of rules in force are not kept, or what was learned is not")
+	}
+	d.drained()
+}
+
+// A new configuration keeps what was learned. When the cluster leaves prefix_cache, its gauges are 0: what they
+// said is not in force.
+func TestLeavesPrefixCache(t *testing.T) {
+	const cluster = ";cluster=" + fakeCluster
+	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
+	show := func(when string, shown bool, losses uint64) {
+		t.Helper()
+		d.advance(2 * time.Second)
+		retention, percent := d.Gauge(statRetention+cluster), d.Gauge(statTable+cluster)
+		if got := d.Counter(statLosses + cluster); retention > 0 != shown || percent > 0 != shown || got != losses {
+			t.Errorf("%s: kept for %d s, %d %% in the table, %d losses; shown is to be %v, with %d losses", when, retention,
+				percent, got, shown, losses)
+		}
+	}
+	lose := func() {
+		for number := range 20 {
+			d.talk(number, 980)
+		}
+		d.advance(2 * time.Second)
+		for number := range 10 {
+			d.talk(number, 0)
+		}
+		for number := range 20 {
+			d.talk(number, 980)
+		}
+	}
+	lose()
+	show("at first", true, 1)
+	d.configure(requestsConfig)
+	d.serve(0, 200)
+	show("with another policy", false, 1)
+	d.configure(fmt.Sprintf(prefixConfig, 1_000_000))
+	d.talk(1, 980)
+	show("back again", true, 1)
+	d.advance(time.Minute)
+	lose()
+	show("after another loss", true, 2)
+}
+
+// What a moved request was expected to find cached is not held against the endpoint that served it.
+func TestMovedRequestsExpectNothing(t *testing.T) {
+	d := startFake(t, 1, 2, fmt.Sprintf(prefixConfig, 0))
+	d.talk(1, 900)
+	c := d.client(0, streamtest.Request{Frames: []string{saying(1)}})
+	c.Retry()
+	c.Head(200)
+	before := d.Counter(statExpected)
+	c.Data(`{"usage":{"prompt_tokens":1000,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":0}}}`)
+	c.Finish()
+	if got := d.Counter(statExpected) - before; got != 0 {
+		t.Errorf("%d tokens were expected to be cached where the request went in the end", got)
+	}
+	d.drained()
+}

@@ -1,0 +1,193 @@
+package core
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// response is what has come of the response to a request.
+type response struct {
+	reached   bool                // an endpoint was tried: the response is not the gateway's alone
+	status    int                 // 0 before it
+	firstPart bool                // some of the body has passed
+	ttft      time.Duration       // from the plan to that, 0 unless it is the first of several parts of a stream
+	complete  bool                // all of it has passed
+	encoded   bool                // it is compressed
+	usage     *prompt.UsageReader // nil while none was read
+}
+
+// responseHeaders is called once, with end when the response has no body.
+func (s *Stream) responseHeaders(end bool) {
+	if s.phase == phaseNew || s.phase == phaseDone {
+		return
+	}
+	s.response.complete = end
+	if s.phase == phaseReserving { // answered by the gateway: there is nothing left to resume
+		s.abandonReservation()
+	}
+	if s.phase == phaseLeased {
+		s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
+		s.followServed()
+		s.trackResponse(s.response.status > 0 && s.response.status < 400)
+		if !end {
+			s.skipEncoded()
+		}
+	}
+	s.readReport()
+	s.setDebugHeaders()
+	if s.phase == phaseWaiting { // answered by the gateway, and never decided
+		s.abandonBody()
+	}
+}
+
+// trackResponse counts the response, from its begin to its end, at the endpoint that answers. A response whose lease
+// has been released is not counted.
+func (s *Stream) trackResponse(begun bool) {
+	if begun == s.lease.answering || begun && s.phase != phaseLeased {
+		return
+	}
+	s.lease.answering = begun
+	s.cluster.countResponse(s.lease.addr, begun)
+}
+
+// responseBody is called for every part of the response's body: size bytes.
+func (s *Stream) responseBody(size int, end bool) {
+	s.response.complete = s.response.complete || end
+	if s.readsUsage() && size > 0 {
+		s.readUsage(size)
+	}
+	if s.response.firstPart || s.phase != phaseLeased {
+		return
+	}
+	s.response.firstPart = true
+	if s.work.streamed && !end {
+		// The prefill is done: what remains in flight is the output. An answer in one piece has no such moment.
+		s.amendLease("", s.work.output)
+		if s.chain != nil {
+			s.response.ttft = max(1, s.plugin.vm.now()-s.chain.planned) // 0 within one tick, but known
+		}
+	}
+}
+
+// done is called once, whatever ended the request: completed, reset by either side, answered by a later filter, never
+// sent upstream.
+func (s *Stream) done() {
+	v := s.plugin.vm
+	delete(v.bodies.waiting, s)
+	s.requestGone()
+	if s.phase == phaseWaiting {
+		s.abandonBody()
+	}
+	if s.phase == phaseReserving {
+		s.abandonReservation()
+	}
+	if s.phase == phaseLeased && s.response.status == 0 {
+		served := s.ServedBy()
+		s.response.reached = served != ""
+		s.misrouted(served)
+	}
+	if s.phase == phaseLeased {
+		now := v.now()
+		outcome := lb.Outcome{}
+		s.learnUsage(now, &outcome)
+		verdict := s.verdict(now)
+		if verdict == lb.Success {
+			s.measure(now, &outcome)
+		}
+		if verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 {
+			s.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
+		}
+		s.release()
+		s.completeOutcome(now, verdict, &outcome)
+		s.policy.Observe(now, outcome)
+	}
+	s.enter(phaseDone)
+}
+
+// measure puts into the outcome what the request was counted for, and how long its answer took if its first part was
+// not its end. Times are those of ticks, so only their averages mean something.
+func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
+	l := &s.lease
+	if s.chain == nil || l.addr != l.chosen || s.cfg.Shadow {
+		return
+	}
+	o.CountedTokens = l.reservation.plan.AddedTokens(l.reservation.grant.Cached)
+	if s.response.ttft > 0 {
+		o.TTFT, o.Duration = s.response.ttft, now-s.chain.planned
+	}
+}
+
+const (
+	// patientFor is how long an endpoint may keep a request waiting before it counts against it that the client leaves.
+	patientFor = 5 * time.Second
+	// stalledAfter is after which time without a part of the request its client has stalled. Times are those of ticks.
+	stalledAfter = 2 * tickPeriod
+)
+
+// verdict classifies the end of the request for the health of the endpoint. The gateway's details of the response are
+// only read when it is not plainly good.
+func (s *Stream) verdict(now time.Duration) lb.Verdict {
+	r, b := &s.response, &s.body
+	if !r.reached { // answered by a filter, or for want of an endpoint
+		return lb.Neutral
+	}
+	if r.complete && r.status > 0 && r.status < 400 {
+		return lb.Success
+	}
+	details := s.Details()
+	switch {
+	case details == "via_upstream" || details == "" && r.status >= 400:
+		return statusVerdict(r.status)
+	case strings.Contains(details, "overflow") || strings.Contains(details, "no_healthy_upstream"):
+		return lb.Neutral // the gateway's own limits
+	case strings.Contains(details, "connection_failure") || strings.Contains(details, "connection_timeout"):
+		return lb.Failure // whatever the request was
+	case b.endedAt == 0 && now-b.lastPart < stalledAfter && strings.Contains(details, "upstream_reset"):
+		return lb.Overload // it had not all of the request yet, but that was on its way
+	case b.endedAt == 0:
+		return lb.Neutral // the client has stalled, so that may be why
+	case isTimeout(details):
+		if r.status == 0 || r.status >= 500 { // as far as can be known: 500 and above may be the gateway's own
+			return lb.TimedOut
+		}
+		return lb.Neutral // a long answer, or a slow client
+	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
+		return lb.Failure
+	case r.status == 0 && now-b.endedAt >= patientFor:
+		return lb.Overload // the client gave up waiting
+	}
+	return lb.Neutral
+}
+
+// isTimeout reports whether the gateway's details of a response mean that its time was over.
+func isTimeout(details string) bool {
+	for _, word := range [...]string{
+		"response_timeout", "per_try", "stream_idle_timeout", "max_duration", "max_stream_duration",
+	} {
+		if strings.Contains(details, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// statusVerdict judges by the status that the endpoint answered with.
+func statusVerdict(status int) lb.Verdict {
+	switch status {
+	case 429, 503, 529:
+		return lb.Overload
+	case 408, 499, 501, 505:
+		return lb.Neutral // the client was slow or left, or wants what no server of its kind has
+	}
+	switch {
+	case status < 400:
+		return lb.Success
+	case status < 500:
+		return lb.Rejected
+	}
+	return lb.Failure
+}

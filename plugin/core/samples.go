@@ -1,0 +1,187 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
+)
+
+// clusterMetrics is what one VM knows of the metrics of a cluster's engines, besides the samples themselves.
+type clusterMetrics struct {
+	neededAt    time.Duration        // when they were last needed, 0 for never
+	config      *config.Config       // that needed them
+	streams     map[*Stream]struct{} // requests that need them
+	version     uint32               // of the published samples that were last read
+	sampledAt   time.Duration        // when the latest of those was fresh
+	attemptedAt time.Duration        // when pages were last read for a request, 0 for never
+	targets     []string             // of those samples
+	pageDigests map[string]uint64    // of the pages that they are from, by address
+}
+
+func newClusterMetrics() clusterMetrics { return clusterMetrics{streams: map[*Stream]struct{}{}} }
+
+// pendingSamples are the samples of one cluster that have not been published yet.
+type pendingSamples struct {
+	config   *config.Config // of the latest page or report
+	targets  []string
+	scraped  map[string]lb.EngineSample // by address
+	reported map[string]lb.EngineSample // from load reports: they have fewer fields, so they only complete scraped ones
+	since    time.Duration              // when there was first something to publish, 0 before
+	listed   map[string]bool            // endpoints that there are; nil: not known, none is dropped
+}
+
+// pendingOf returns the pending samples of a cluster.
+func (s *scraping) pendingOf(cluster string) *pendingSamples {
+	p := s.pending[cluster]
+	if p == nil {
+		p = &pendingSamples{scraped: map[string]lb.EngineSample{}, reported: map[string]lb.EngineSample{}}
+		s.pending[cluster] = p
+	}
+	return p
+}
+
+// publishSamples writes pending samples into shared memory, beside those of other VMs. With Redis it first looks up
+// what is in flight at their endpoints.
+func (s *scraping) publishSamples(now time.Duration) {
+	for name, p := range s.pending {
+		if len(p.scraped) == 0 && len(p.reported) == 0 {
+			delete(s.pending, name)
+			continue
+		}
+		if p.since == 0 {
+			p.since = now
+		}
+		if now-p.since < p.collectFor(s.kind) {
+			continue
+		}
+		delete(s.pending, name)
+		if p.config == nil || !p.config.UsesRedis() {
+			s.publishCluster(now, name, p)
+			continue
+		}
+		addrs := p.addrs()
+		_, r := s.stores.of(p.config)
+		r.remote.Loads(now, name, addrs, func(loads []lb.Load, err error) {
+			if err == nil {
+				p.setInflight(addrs, loads)
+			}
+			s.publishCluster(now, name, p)
+		})
+	}
+}
+
+// collectFor returns how long samples are collected before they are published: every VM reads all of them each time,
+// and those of many endpoints come at many times, but not in Higress, where they are read at once.
+func (p *pendingSamples) collectFor(kind config.Host) time.Duration {
+	const together = 64
+	if len(p.listed) < together || p.config == nil || kind == config.Higress {
+		return 0
+	}
+	return min(time.Duration(len(p.listed)/together)*tickPeriod, p.config.Engines.Interval/2)
+}
+
+func (p *pendingSamples) addrs() (addrs []string) {
+	for addr := range p.scraped {
+		addrs = append(addrs, addr)
+	}
+	for addr := range p.reported {
+		addrs = append(addrs, addr)
+	}
+	return addrs
+}
+
+// setInflight sets what was in flight at the endpoints when their samples were taken.
+func (p *pendingSamples) setInflight(addrs []string, loads []lb.Load) {
+	for i, addr := range addrs {
+		for _, list := range [2]map[string]lb.EngineSample{p.scraped, p.reported} {
+			if r, there := list[addr]; there {
+				r.Inflight, r.Counted = loads[i], true
+				list[addr] = r
+			}
+		}
+	}
+}
+
+// publishCluster writes the samples of one cluster. A swap that is lost is tried again at the next tick.
+func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamples) {
+	key := keySamples + name
+	raw, cas, _ := s.gw.KV().Get(key) // where there is nothing yet, the last VM to write wins
+	all, err := discovery.ParseReadings(raw)
+	if err != nil || len(p.scraped) > 0 && !slices.Equal(all.Targets, p.targets) {
+		all = discovery.Readings{By: map[string]lb.EngineSample{}}
+	}
+	p.mergeInto(&all, now)
+	if s.gw.KV().Set(key, all.Append(nil), cas) == nil || s.pending[name] != nil {
+		return
+	}
+	s.pending[name] = p
+}
+
+// mergeInto merges the samples into those that are published.
+func (p *pendingSamples) mergeInto(all *discovery.Readings, now time.Duration) {
+	if len(p.scraped) > 0 {
+		all.Targets = p.targets
+	}
+	for addr, r := range p.scraped {
+		known, there := all.By[addr]
+		switch {
+		case r.ScrapedAt > known.ScrapedAt:
+			if known.At > r.At { // a load report came after the scrape
+				r.Snapshot.UpdateReport(&known.Snapshot)
+				r.At, r.Inflight, r.Counted = known.At, known.Inflight, known.Counted
+			}
+			r.FreshAt = max(r.FreshAt, known.FreshAt)
+			all.By[addr] = r
+		case there:
+			known.FreshAt = max(known.FreshAt, r.FreshAt)
+			all.By[addr] = known
+		}
+	}
+	for addr, r := range p.reported {
+		known := all.By[addr]
+		if r.At <= known.At {
+			continue
+		}
+		l := known.Snapshot
+		l.Update(&r.Snapshot)
+		r.Snapshot, r.Page, r.ScrapedAt = l, known.Page, known.ScrapedAt
+		all.By[addr] = r
+	}
+	for addr, r := range all.By {
+		if p.listed != nil && !p.listed[addr] || now-r.FreshAt > demandAge {
+			delete(all.By, addr)
+		}
+	}
+}
+
+// refreshSamples reads what the VMs have published of the clusters that this one needs.
+func (s *scraping) refreshSamples(now time.Duration) {
+	for _, cl := range s.clusters {
+		if cl.metrics.neededAt > 0 {
+			s.refreshCluster(now, cl)
+		}
+	}
+}
+
+func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
+	m := &cl.metrics
+	raw, version, err := s.gw.KV().Get(keySamples + cl.name)
+	if err != nil || version == m.version {
+		return
+	}
+	all, err := discovery.ParseReadings(raw)
+	if err != nil {
+		return
+	}
+	m.version = version
+	cl.engines.Update(now, all.Targets, all.By)
+	m.sampledAt = 0
+	m.targets, m.pageDigests = all.Targets, map[string]uint64{}
+	for addr, r := range all.By {
+		m.sampledAt = max(m.sampledAt, r.FreshAt)
+		m.pageDigests[addr] = r.Page
+	}
+}

@@ -1,0 +1,378 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/config"
+	"github.com/warmgate/warmgate/plugin/discovery"
+)
+
+type sampleMap = map[string]lb.EngineSample
+
+const metricsConfig = `{"lb_policy":"endpoint_metrics","lb_config":{"debug_headers":true,"health":{"slow_start":0}}}`
+
+// vllmPage is a page of vLLM's with so many requests in the batch.
+func vllmPage(running int) string {
+	return fmt.Sprintf("vllm:num_requests_running %d\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0.5\n",
+		running)
+}
+
+// sampledVMs returns the VMs of one process that need the metrics of fakeCluster, and what its engines are scraped for.
+func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *ScrapeJob) {
+	t.Helper()
+	p, vms = demandingVMs(t, n, raw)
+	for _, v := range vms {
+		v.need(t, fakeCluster, 0)
+		v.scraping.demand.announce(p.now)
+	}
+	if j = vms[0].scraping.jobs(p.now)[fakeCluster]; j == nil {
+		t.Fatal("no engine is scraped")
+	}
+	return p, vms, j
+}
+
+// published returns what the VMs have published.
+func (p *fakeProcess) published() sampleMap {
+	p.t.Helper()
+	all, err := discovery.ParseReadings([]byte(p.kv.cells[keySamples+fakeCluster].val))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return all.By
+}
+
+// running returns a reading's requests in the batch.
+func running(r lb.EngineSample) float64 {
+	n, _ := r.Value(metrics.Running)
+	return n
+}
+
+func TestPagesAreChecked(t *testing.T) {
+	const addr = "10.0.0.1:8000"
+	for _, c := range []struct {
+		page, result string
+		ok           bool
+		counted, log string
+	}{
+		{vllmPage(1), ScrapeOK, true, "ok", ""},
+		{"vllm:num_requests_running 1\n", ScrapeOK, true, "ok", addr + " reports no"},
+		{"<html>404</html>", ScrapeOK, false, "unreadable", addr + " answers, but not with metrics of a known engine"},
+		{"", ScrapeOK, false, "unreadable", "not with metrics"},
+		{"process_cpu_seconds_total 1\n", ScrapeOK, false, "unreadable", "not with metrics"},
+		{"", ScrapeStatus + " 404", false, "status", "status 404"},
+		{"", ScrapeTimeout, false, "timeout", "timeout"},
+		{"", ScrapeIncomplete, false, "incomplete", "incomplete"},
+		{"", ScrapeEncoded, false, "encoded", "encoded"},
+		{"", ScrapeUnreachable, false, "unreachable", "unreachable"},
+		{"", ScrapeNone, false, "none", "store_metrics"},
+	} {
+		p, vms, j := sampledVMs(t, 1, metricsConfig)
+		before := maps.Clone(p.metrics.values)
+		if ok := vms[0].scraping.addPage(p.now, j, addr, []byte(c.page), c.result); ok != c.ok {
+			t.Errorf("%s %q is used: %v", c.result, c.page, ok)
+		}
+		if name := statScrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
+			t.Errorf("%s %q is counted as %v", c.result, c.page, p.metrics.values)
+		}
+		if log := strings.Join(p.log, "\n"); !strings.Contains(log, c.log) || c.log == "" && strings.Contains(log, addr) {
+			t.Errorf("%s %q: the log has %q, want %q", c.result, c.page, log, c.log)
+		}
+		vms[0].scraping.publishSamples(p.now)
+		if _, there := p.kv.cells[keySamples+fakeCluster]; there != c.ok {
+			t.Errorf("%s %q is published: %v", c.result, c.page, there)
+		}
+	}
+}
+
+// One engine that goes wrong changes nothing of what is known of the others, nor its own previous sample.
+func TestOneBadPageOfMany(t *testing.T) {
+	p, vms, j := sampledVMs(t, 1, metricsConfig)
+	v := vms[0]
+	addrs := []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"}
+	first := p.now
+	for i, addr := range addrs {
+		v.scraping.addPage(first, j, addr, []byte(vllmPage(i)), ScrapeOK)
+	}
+	v.scraping.publishSamples(first)
+	for k, bad := range []string{"garbage", "", "\x00\xff\n{", "vllm:num_requests_running nonsense\n"} {
+		now := first + time.Duration(k+1)*time.Second
+		for i, addr := range addrs {
+			page := vllmPage(10*(k+1) + i)
+			if i == 1 {
+				page = bad
+			}
+			v.scraping.addPage(now, j, addr, []byte(page), ScrapeOK)
+		}
+		v.scraping.publishSamples(now)
+		got := p.published()
+		if r := got[addrs[1]]; r.At != first || r.FreshAt != first || running(r) != 1 {
+			t.Errorf("after %q its sample is %+v, want the previous one", bad, r)
+		}
+		for i, addr := range addrs {
+			if r := got[addr]; i != 1 && (r.At != now || running(r) != float64(10*(k+1)+i)) {
+				t.Errorf("after %q from another, %s has %+v", bad, addr, r)
+			}
+		}
+	}
+}
+
+func TestFaultsAreLoggedOnce(t *testing.T) {
+	p, vms, j := sampledVMs(t, 1, metricsConfig)
+	v := vms[0]
+	lines := func() int { return len(p.log) }
+	before := lines()
+	for range 100 {
+		v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+		p.now += time.Second
+	}
+	if got := lines() - before; got != 1 {
+		t.Errorf("a fault that lasts is %d times in the log", got)
+	}
+	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeUnreachable)
+	v.scraping.addPage(p.now, j, "10.0.0.2:8000", nil, ScrapeTimeout)
+	if got := lines() - before; got != 3 {
+		t.Errorf("%d lines, want one for each engine and fault", got)
+	}
+	p.now += faultEvery
+	v.scraping.addPage(p.now, j, "10.0.0.1:8000", nil, ScrapeTimeout)
+	if got := lines() - before; got != 4 {
+		t.Errorf("%d lines; a fault that still lasts is logged again after %v", got, faultEvery)
+	}
+	before = lines()
+	for i := range 10 * maxFaults {
+		v.scraping.logFault(p.now, fakeCluster, fmt.Sprint("fault ", i))
+	}
+	if got := lines() - before; got > maxFaults || len(v.scraping.faults) > maxFaults {
+		t.Errorf("%d faults make %d lines, and %d are kept", 10*maxFaults, got, len(v.scraping.faults))
+	}
+	p.now += faultEvery
+	before = lines()
+	v.scraping.logFault(p.now, fakeCluster, "one more")
+	if lines() != before+1 {
+		t.Error("once there were many faults, no new one is ever logged")
+	}
+}
+
+// loadOf parses a page of metrics.
+func loadOf(t *testing.T, text string) (l metrics.Snapshot) {
+	t.Helper()
+	p, err := metrics.New(metrics.AnyEngine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Parse([]byte(text), &l)
+	return l
+}
+
+func TestSamplesMerge(t *testing.T) {
+	const addr, other = "10.0.0.1:8000", "10.0.0.2:8000"
+	now := time.Hour
+	known := lb.EngineSample{
+		Snapshot: loadOf(t, vllmPage(5)), At: now - 2*time.Second, ScrapedAt: now - 2*time.Second,
+		FreshAt: now - 2*time.Second, Page: 77, Counted: true,
+	}
+	at := func(r lb.EngineSample, at, seen time.Duration) lb.EngineSample {
+		if r.At, r.FreshAt = at, seen; r.ScrapedAt > 0 {
+			r.ScrapedAt = at
+		}
+		return r
+	}
+	newer := lb.EngineSample{Snapshot: loadOf(t, vllmPage(6)), At: now, ScrapedAt: now, FreshAt: now, Page: 78}
+	report := lb.EngineSample{Snapshot: loadOf(t, "vllm:num_requests_waiting 3\n"), At: now, FreshAt: now}
+	same, older := at(known, known.At, now), at(newer, now-time.Minute, now-time.Minute)
+	earlier, completed := at(report, now-1, now-1), report
+	completed.Page, completed.ScrapedAt, completed.Snapshot = known.Page, known.ScrapedAt, known.Snapshot
+	completed.Update(&report.Snapshot)
+	only := func(addr string) map[string]bool { return map[string]bool{addr: true} }
+	for name, c := range map[string]struct {
+		scraped, reported sampleMap
+		listed            map[string]bool
+		want              sampleMap
+	}{
+		"a newer page":                 {sampleMap{addr: newer}, nil, nil, sampleMap{addr: newer}},
+		"an older page":                {sampleMap{addr: older}, nil, nil, sampleMap{addr: known}},
+		"the same page":                {sampleMap{addr: {FreshAt: now}}, nil, nil, sampleMap{addr: same}},
+		"the same page of a new one":   {sampleMap{other: {FreshAt: now}}, nil, nil, sampleMap{addr: known}},
+		"a report":                     {nil, sampleMap{addr: report}, nil, sampleMap{addr: completed}},
+		"an older report":              {nil, sampleMap{addr: at(report, 1, 1)}, nil, sampleMap{addr: known}},
+		"a report of a new one":        {nil, sampleMap{other: report}, nil, sampleMap{addr: known, other: report}},
+		"one that has left":            {sampleMap{other: newer}, nil, only(other), sampleMap{other: newer}},
+		"one that is not listed":       {sampleMap{other: newer}, nil, only(addr), sampleMap{addr: known}},
+		"a page and an earlier report": {sampleMap{addr: newer}, sampleMap{addr: earlier}, nil, sampleMap{addr: newer}},
+	} {
+		all := discovery.Readings{By: sampleMap{addr: known}}
+		(&pendingSamples{scraped: c.scraped, reported: c.reported, listed: c.listed}).mergeInto(&all, now)
+		if !maps.Equal(all.By, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
+		}
+	}
+	// A report that was published before a page that is a little older still applies, and the page has the rest.
+	all := discovery.Readings{By: sampleMap{addr: completed}}
+	late := at(newer, now-time.Millisecond, now-time.Millisecond)
+	(&pendingSamples{scraped: sampleMap{addr: late}}).mergeInto(&all, now)
+	got := all.By[addr]
+	waits, _ := got.Value(metrics.Waiting)
+	if running(got) != 6 || waits != 3 || got.ScrapedAt != late.ScrapedAt || got.At != now || got.Page != 78 {
+		t.Errorf("a page behind a report: %+v", got)
+	}
+	all = discovery.Readings{By: sampleMap{addr: known}}
+	new(pendingSamples).mergeInto(&all, known.FreshAt+demandAge+1)
+	if len(all.By) != 0 {
+		t.Error("a sample that is too old is kept")
+	}
+}
+
+// In Higress a page applies until the next health check. Reading it again shows that it does, and nothing else: neither
+// when it was made, nor what was in flight then. All VMs know which one was read last.
+func TestStoredPages(t *testing.T) {
+	const addr = "10.0.0.1:8000"
+	p, vms, _ := sampledVMs(t, 2, metricsConfig)
+	start := p.now
+	read := func(worker int, page string) lb.EngineSample {
+		t.Helper()
+		p.now += time.Second
+		v := vms[worker]
+		v.scraping.refreshSamples(p.now)
+		v.scraping.addPage(p.now, v.scraping.jobs(p.now)[fakeCluster], addr, []byte(page), ScrapeOK)
+		v.scraping.publishSamples(p.now)
+		return p.published()[addr]
+	}
+	first := read(0, vllmPage(5))
+	if first.At != p.now || running(first) != 5 || !first.Counted {
+		t.Fatalf("%+v", first)
+	}
+	for i := range 4 {
+		if r := read(i%2, vllmPage(5)); r.At != first.At || r.FreshAt != p.now {
+			t.Errorf("%v later the same page makes a reading of %v, seen at %v", p.now-first.At, r.At-start, r.FreshAt-start)
+		}
+	}
+	seen := p.now
+	for i := range 4 { // whichever VM reads it, and however often, garbage freshens no earlier sample
+		if r := read(i%2, "garbage"); r.At != first.At || r.FreshAt != seen {
+			t.Errorf("garbage makes a reading of %v, seen at %v", r.At-start, r.FreshAt-start)
+		}
+	}
+	if r := read(1, vllmPage(5)); r.FreshAt != p.now {
+		t.Errorf("the page from before is back, and seen at %v", r.FreshAt-start)
+	}
+	if r := read(1, vllmPage(6)); r.At != p.now || running(r) != 6 {
+		t.Errorf("a new page makes the reading %+v", r)
+	}
+	// Another configuration looks for other names in the same page.
+	if !p.configure(strings.Replace(metricsConfig, `{"debug`, `{"metric_policy":"least","target_metric":"my_gauge","debug`,
+		1)) {
+		t.Fatal("refused")
+	}
+	for _, v := range vms {
+		v.need(t, fakeCluster, 0)
+		v.scraping.demand.announce(p.now)
+	}
+	if r := read(0, "my_gauge 3\n"+vllmPage(6)); r.At != p.now {
+		t.Errorf("for a new target the reading is %+v", r)
+	}
+	for range 3 {
+		if r := read(1, "my_gauge 3\n"+vllmPage(6)); r.FreshAt != p.now {
+			t.Errorf("with a target, the same page is seen at %v", r.FreshAt-start)
+		}
+	}
+}
+
+// What each VM reads is merged, whichever was first and whatever swaps were lost.
+func TestSamplesOfSeveralVMs(t *testing.T) {
+	p, vms, j := sampledVMs(t, 3, metricsConfig)
+	for i, v := range vms {
+		v.scraping.addPage(p.now, j, fmt.Sprintf("10.0.0.%d:8000", i+1), []byte(vllmPage(i)), ScrapeOK)
+	}
+	lost := 2
+	p.kv.onSet = func(key string, _ []byte, _ uint32) error {
+		if lost--; lost >= 0 && strings.HasPrefix(key, keySamples) {
+			return lb.ErrMismatch
+		}
+		return nil
+	}
+	for range 2 {
+		for _, v := range vms {
+			v.scraping.publishSamples(p.now)
+		}
+	}
+	if n := len(p.published()); n != len(vms) {
+		t.Errorf("readings of %d engines are published, want %d", n, len(vms))
+	}
+	for i, v := range vms {
+		v.scraping.refreshSamples(p.now)
+		if n := v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second); n != len(vms) {
+			t.Errorf("VM %d knows of %d engines", i, n)
+		}
+	}
+	p.kv.onSet = nil
+	_ = p.kv.Set(keySamples+fakeCluster, []byte("damaged"), 0)
+	for i, v := range vms {
+		if v.scraping.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) != len(vms) {
+			t.Errorf("VM %d forgets what it knows for a value that is damaged", i)
+		}
+	}
+	vms[0].scraping.addPage(p.now+1, j, "10.0.0.1:8000", []byte(vllmPage(7)), ScrapeOK)
+	vms[0].scraping.publishSamples(p.now + 1)
+	if got := p.published(); len(got) != 1 || running(got["10.0.0.1:8000"]) != 7 {
+		t.Errorf("over a damaged value is written %+v", got)
+	}
+}
+
+// With Redis, other gateways have requests at an engine, too. If Redis does not answer how many, what the engine
+// reports counts all the same.
+func TestSamplesWithRedis(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	d := startRedis(t, server, 2, 2, "")
+	if !d.configure(strings.Replace(redisConfig(""), "global_least_request", config.EndpointMetrics, 1)) {
+		t.Fatal("refused")
+	}
+	for i := range d.endpoints {
+		d.Tell(i, vllmPage(0))
+	}
+	inflight := func() (counted, requests int64) {
+		for _, r := range d.published() {
+			if requests += r.Inflight.Requests; r.Counted {
+				counted++
+			}
+		}
+		return counted, requests
+	}
+	first := d.client(0, streamtest.Request{}) // from here on engines are scraped
+	d.advance(2 * time.Second)
+	open := []*fakeClient{
+		d.client(0, streamtest.Request{}), d.client(1, streamtest.Request{}),
+		d.client(0, streamtest.Request{}),
+	}
+	d.advance(2 * time.Second)
+	if counted, requests := inflight(); counted != 2 || requests != 4 {
+		t.Errorf("of 2 engines %d are published with what was in flight, %d requests in all; want 4", counted, requests)
+	}
+	d.redis.fate = redisRefuses
+	d.advance(2 * time.Second)
+	if counted, _ := inflight(); counted != 0 || len(d.published()) != 2 {
+		t.Errorf("without Redis %d of %d engines are published with what was in flight", counted, len(d.published()))
+	}
+	for addr, r := range d.published() {
+		if d.now-r.At > time.Second {
+			t.Errorf("without Redis, the reading of %s is %v old", addr, d.now-r.At)
+		}
+	}
+	d.redis.fate = redisAnswers
+	d.advance(3 * time.Second)
+	if counted, requests := inflight(); counted != 2 || requests != 4 {
+		t.Errorf("with Redis back, %d engines are published with what was in flight, %d requests in all", counted, requests)
+	}
+	for _, c := range append(open, first) {
+		c.Finish()
+	}
+	d.advance(2 * time.Second)
+	d.drained()
+}

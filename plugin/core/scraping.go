@@ -1,0 +1,206 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/metrics"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// maxTargets is how many metrics are looked for by name in one cluster.
+const maxTargets = metrics.MaxTargets
+
+// scraping is the part of a VM that gets the metrics of engines, from scrapes and from load reports in responses. Which
+// metrics are needed is in demand.go, which engines are scraped when in scrapejob.go, how VMs share samples in
+// samples.go.
+type scraping struct {
+	*env
+	configs  *configs
+	clusters clusters
+	stores   *stores
+	demand   demand
+	parsers  map[string]*metrics.Parser // by engine and targets
+	pending  map[string]*pendingSamples // by cluster
+	faults   map[string]time.Duration   // by cluster and text: when it was last logged
+}
+
+func newScraping(e *env, in *configs, cs clusters, st *stores) *scraping {
+	return &scraping{
+		env: e, configs: in, clusters: cs, stores: st, demand: newDemand(e),
+		parsers: map[string]*metrics.Parser{}, pending: map[string]*pendingSamples{},
+		faults: map[string]time.Duration{},
+	}
+}
+
+// tick announces what this VM needs, scrapes what is due, and exchanges samples with the other VMs.
+func (s *scraping) tick(now time.Duration) {
+	s.demand.announce(now)
+	s.scrapeDue(now)
+	s.publishSamples(now)
+	s.refreshSamples(now)
+}
+
+// Results of a scrape, as statistics count them.
+const (
+	ScrapeOK          = "ok"
+	ScrapeUnreadable  = "unreadable" // a page without any metric of a known engine
+	ScrapeTimeout     = "timeout"
+	ScrapeIncomplete  = "incomplete" // it did not come to its end: cut off, too long or too slow
+	ScrapeStatus      = "status"     // another than 200, which follows it
+	ScrapeEncoded     = "encoded"
+	ScrapeUnreachable = "unreachable"
+	ScrapeNone        = "none" // the gateway has stored none
+)
+
+// PageReport takes the page of an engine, or why there is none, and reports whether it could be used.
+type PageReport func(addr string, page []byte, result string) (used bool)
+
+// addPage takes an engine's page, and reports whether it could be used. result is ScrapeOK, or why there is no page.
+func (s *scraping) addPage(now time.Duration, j *ScrapeJob, addr string, page []byte, result string) bool {
+	p := s.pendingOf(j.cluster)
+	p.config = j.config
+	if !slices.Equal(p.targets, j.targets) { // samples that are there have other ones
+		p.targets, p.scraped = j.targets, map[string]lb.EngineSample{}
+	}
+	r := lb.EngineSample{At: now, ScrapedAt: now, FreshAt: now}
+	if j.stored {
+		// A page that has not changed may be old, or nothing has happened: its sample still applies, but its time is
+		// unknown.
+		r.Page = xxhash.Sum64(page) ^ uint64(j.config.Engines.Kind())
+		if result == ScrapeOK && r.Page == j.pageDigests[addr] {
+			p.scraped[addr] = lb.EngineSample{FreshAt: now}
+			return true
+		}
+	}
+	parser, err := s.parser(j)
+	if err != nil {
+		s.logFault(now, j.cluster, err.Error())
+		return false
+	}
+	if result == ScrapeOK {
+		parser.Parse(page, &r.Snapshot)
+		if r.Engine == metrics.AnyEngine && !hasTarget(&r.Snapshot, len(j.targets)) {
+			result = ScrapeUnreadable
+		}
+	}
+	kind, _, _ := strings.Cut(result, " ")
+	s.stats.count(statScrapes+";result="+kind, 1)
+	if result == ScrapeNone && !j.config.ByMetrics() { // they would help, but the policy does not depend on them
+		return false
+	}
+	if result != ScrapeOK {
+		s.logFault(now, j.cluster, addr+" "+faultOf(result, j.config))
+		return false
+	}
+	r.Inflight, r.Counted = s.stores.loadAt(j.config, j.cluster, addr)
+	p.scraped[addr] = r
+	wanted := neededFields(j.config, s.kind, j.targets)
+	if j.config.Engines.Order == "default" {
+		wanted = append(wanted, metrics.KVUse)
+	}
+	if missing := parser.Missing(&r.Snapshot, wanted...); len(missing) > 0 {
+		s.logFault(now, j.cluster, addr+" reports no "+strings.Join(missing, ", "))
+	}
+	return true
+}
+
+// addReport takes a load report that came with a response.
+func (s *scraping) addReport(now time.Duration, c *config.Config, cluster, addr, value string) {
+	r := lb.EngineSample{At: now, FreshAt: now}
+	r.Inflight, r.Counted = s.stores.loadAt(c, cluster, addr)
+	if !metrics.ParseORCA([]byte(value), &r.Snapshot) {
+		s.logFault(now, cluster, addr+" sends a load report that cannot be read: "+
+			"want TEXT or JSON, with num_requests_waiting or kv_cache_usage_perc")
+		return
+	}
+	p := s.pendingOf(cluster)
+	p.config, p.reported[addr] = c, r
+}
+
+// parser returns the parser for a job.
+func (s *scraping) parser(j *ScrapeJob) (*metrics.Parser, error) {
+	key := j.config.Engines.Engine + "\n" + strings.Join(j.targets, "\n")
+	if p := s.parsers[key]; p != nil {
+		return p, nil
+	}
+	p, err := metrics.New(j.config.Engines.Kind(), j.targets...)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.parsers) >= maxDemands { // those of old configurations
+		clear(s.parsers)
+	}
+	s.parsers[key] = p
+	return p, nil
+}
+
+// hasTarget reports whether a load has one of the first n targets.
+func hasTarget(l *metrics.Snapshot, n int) bool {
+	for i := range n {
+		if _, ok := l.Value(metrics.Target(i)); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// neededFields returns the fields that a policy depends on, of samples with these targets.
+func neededFields(c *config.Config, kind config.Host, targets []string) []metrics.Field {
+	if !c.Scrapes(kind) { // load reports have no more
+		return []metrics.Field{metrics.Waiting}
+	}
+	if c.Engines.Order == "default" {
+		return []metrics.Field{metrics.Running, metrics.Waiting}
+	}
+	if i := slices.Index(targets, c.Engines.Target); i >= 0 {
+		return []metrics.Field{metrics.Target(i)}
+	}
+	return nil
+}
+
+// faultOf returns in words why there is no page.
+func faultOf(result string, c *config.Config) string {
+	switch result {
+	case ScrapeUnreadable:
+		engine := c.Engines.Engine
+		if c.Engines.Kind() == metrics.AnyEngine {
+			engine = "a known engine"
+		}
+		return "answers, but not with metrics of " + engine
+	case ScrapeNone:
+		return "has no stored metrics: its health check must request them, with store_metrics"
+	}
+	return "scrape failed: " + result
+}
+
+const (
+	// maxFaults is how many faults are remembered as logged.
+	maxFaults = 256
+	// faultEvery is how often a fault that lasts is logged again.
+	faultEvery = 10 * time.Minute
+)
+
+// logFault logs what is wrong with an engine's metrics, once.
+func (s *scraping) logFault(now time.Duration, cluster, text string) {
+	key := cluster + " " + text
+	if at, logged := s.faults[key]; logged && now-at < faultEvery {
+		return
+	}
+	if len(s.faults) >= maxFaults {
+		for k, at := range s.faults {
+			if now-at >= faultEvery {
+				delete(s.faults, k)
+			}
+		}
+		if len(s.faults) >= maxFaults {
+			return
+		}
+	}
+	s.faults[key] = now
+	s.gw.Log(Warn, "cluster="+cluster+" "+text)
+}

@@ -1,0 +1,26 @@
+package core
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// exchangeShares adds the requests that were counted for rate_limit to those that other VMs have counted. A swap that
+// is lost is tried again at the next tick.
+func (cs clusters) exchangeShares(now time.Duration, kv lb.KV) {
+	for _, cl := range cs {
+		if !cl.shares.Limited() {
+			continue
+		}
+		raw, cas, _ := kv.Get(keyShares + cl.name) // where there is nothing yet, the last VM to write wins
+		if !cl.shares.Pending() {
+			cl.shares.Import(raw)
+			continue
+		}
+		all := cl.shares.Export(now, raw)
+		if len(all) > 0 && kv.Set(keyShares+cl.name, all, cas) == nil {
+			cl.shares.ConfirmExport(all)
+		}
+	}
+}

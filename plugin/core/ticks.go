@@ -1,0 +1,98 @@
+package core
+
+import "time"
+
+// The gateway ticks each configuration by a timer of its own, typically every 100 ms. While a request waits for Redis,
+// the timer of the newest configuration is set to the earliest deadline.
+
+const (
+	// tickPeriod is the precision of deadlines: how often a VM looks for what is due.
+	tickPeriod = 100 * time.Millisecond
+	// firstTick is when the first tick of a configuration comes: until the endpoints are known, requests are balanced
+	// natively and no cap applies.
+	firstTick       = 10 * time.Millisecond
+	heartbeatPeriod = time.Second
+	// maxLate is how late a tick may be without deadlines being moved. Later than that the worker was busy with other
+	// requests, and answers that have come in that time are read only after this tick: as long again is left for that.
+	maxLate = 4 * time.Millisecond
+)
+
+// ticks is the part of a VM that decides when it is ticked and what is due then.
+type ticks struct {
+	*env
+	configs       *configs
+	moved         bool // deadlines were moved because the last tick was late
+	lastTick      time.Duration
+	lastHeartbeat time.Duration
+}
+
+// ticker is the timer of one configuration.
+type ticker struct {
+	period time.Duration
+	due    time.Duration // when its next tick comes, 0 before it is set
+}
+
+// late returns by how much deadlines have to be moved because the tick is late, 0 for not at all. They are not moved
+// twice in a row: a worker that is always busy must give up, too.
+func (t *ticks) late(p *Plugin, now time.Duration) time.Duration {
+	if p != t.configs.newest() || p.ticker.due == 0 {
+		return 0
+	}
+	late := now - p.ticker.due
+	if t.moved = late > maxLate && !t.moved; t.moved {
+		return late + maxLate
+	}
+	return 0
+}
+
+// wakeAt has a tick come soon after the given time.
+func (t *ticks) wakeAt(now, at time.Duration) {
+	if p := t.configs.newest(); p != nil && at < p.ticker.due {
+		t.set(p, now, at-now)
+	}
+}
+
+// rearm sets the timer of the configuration whose tick this is: to the next deadline, 0 for none, if it is the newest.
+func (t *ticks) rearm(p *Plugin, now, next time.Duration) {
+	p.ticker.due = now + p.ticker.period
+	wait := tickPeriod
+	if next > 0 && p == t.configs.newest() {
+		wait = min(wait, next-now)
+	}
+	if wait = wholeMillis(wait); wait != p.ticker.period {
+		t.set(p, now, wait)
+	}
+}
+
+// set has the configuration ticked after the given time, and from then on as often.
+func (t *ticks) set(p *Plugin, now, wait time.Duration) {
+	wait = wholeMillis(wait)
+	if err := t.gw.SetTick(p.context, wait); err != nil {
+		t.gw.Log(Warn, "no ticks: "+err.Error())
+		return
+	}
+	p.ticker = ticker{period: wait, due: now + wait}
+}
+
+// due reports whether what is done at every tick is due. Several configurations tick a VM more often than needed.
+func (t *ticks) due(now time.Duration) bool {
+	if now-t.lastTick < tickPeriod/2 {
+		return false
+	}
+	t.lastTick = now
+	return true
+}
+
+// heartbeatDue reports whether what is done at every heartbeat is due.
+func (t *ticks) heartbeatDue(now time.Duration) bool {
+	if now-t.lastHeartbeat < heartbeatPeriod {
+		return false
+	}
+	t.lastHeartbeat = now
+	return true
+}
+
+// wholeMillis rounds up to what a timer can be set to.
+func wholeMillis(d time.Duration) time.Duration {
+	return max(time.Millisecond, (d+time.Millisecond-1)/time.Millisecond*time.Millisecond)
+}

@@ -1,0 +1,113 @@
+package core
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+// Several configurations in one VM each tick it; what is due stays as often as it should be.
+func TestTicksThatComeTogether(t *testing.T) {
+	d := startFake(t, 1, 1, requestsConfig)
+	beats := 0
+	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
+		if strings.HasSuffix(key, "/roster") {
+			beats++
+		}
+		return nil
+	}
+	d.serve(0, 200)
+	beats, d.ticks = 0, 0
+	for range 30 {
+		d.now += tickPeriod
+		for range 3 {
+			d.workers[0].vm.tick(d.workers[0].current)
+		}
+	}
+	if d.ticks != 30 {
+		t.Errorf("%d ticks were passed on in 3 s, want 30", d.ticks)
+	}
+	// Each heartbeat writes the roster twice: to renew the owner, and to note who sweeps.
+	if beats < 4 || beats > 8 {
+		t.Errorf("the roster was written %d times in 3 s", beats)
+	}
+}
+
+// Ticks come as often as deadlines need them, and no more.
+func TestTicksFollowDeadlines(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	d := startRedis(t, server, 1, 2, "")
+	d.warm()
+	d.redis.manual = true
+	w := d.workers[0]
+	ticks := func(of time.Duration) int {
+		before := w.ticks
+		d.advance(of)
+		return w.ticks - before
+	}
+	if n := ticks(10 * time.Second); n < 95 || n > 105 {
+		t.Errorf("%d ticks in 10 idle seconds, want 100", n)
+	}
+	d.advance(w.next - d.now) // so that the next tick is far away
+	d.redis.fate = redisSilent
+	c := d.client(0, streamtest.Request{})
+	if w.next-d.now != 20*time.Millisecond {
+		t.Errorf("%v to the next tick, want the deadline", w.next-d.now)
+	}
+	d.advance(10 * time.Millisecond)
+	second := d.client(0, streamtest.Request{})
+	if w.next-d.now != 10*time.Millisecond {
+		t.Errorf("a later deadline has moved the timer: %v to go, want 10ms", w.next-d.now)
+	}
+	d.advance(11 * time.Millisecond)
+	if c.held || !second.held || w.next-d.now > 10*time.Millisecond {
+		t.Errorf("held %v and %v, %v to the next tick", c.held, second.held, w.next-d.now)
+	}
+	d.advance(10 * time.Millisecond)
+	c.Finish()
+	second.Finish()
+	d.redis.fate = redisAnswers
+	d.advance(2 * time.Second)
+	if w.period != tickPeriod {
+		t.Errorf("at rest the timer is at %v", w.period)
+	}
+	d.drained()
+}
+
+// A worker that was busy finds its deadlines over before it could have read an answer: that is not held against Redis.
+func TestBusyWorker(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	d := startRedis(t, server, 1, 2, "")
+	d.warm()
+	d.redis.manual, d.redis.latency = true, 10*time.Millisecond
+	w := d.workers[0]
+	d.advance(w.next - d.now)
+	c := d.client(0, streamtest.Request{})
+	d.now += 50 * time.Millisecond // in which the worker does something else
+	w.tick()
+	if !c.held {
+		t.Error("the request has given up, although its answer is there to be read")
+	}
+	d.advance(time.Millisecond)
+	if n := d.metrics.values[statFallbacks+";cause=timeout"]; c.held || n != 0 {
+		t.Errorf("held %v, %d fallbacks", c.held, n)
+	}
+	c.Finish()
+	d.redis.fate = redisSilent
+	d.advance(w.next - d.now)
+	c = d.client(0, streamtest.Request{})
+	for range 3 { // always busy, and no answer
+		d.now += 50 * time.Millisecond
+		w.tick()
+	}
+	if c.held {
+		t.Error("the request waits for as long as the worker is busy")
+	}
+	c.Finish()
+	d.redis.fate, d.redis.manual = redisAnswers, false
+	d.advance(3 * time.Second)
+	d.drained()
+}

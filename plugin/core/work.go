@@ -1,0 +1,144 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// How much work a request is, is estimated. A client must not be able to make an endpoint look full with a number: only
+// bytes that have come count, and what is only claimed counts for at most twice what is typical. Bytes that have come
+// count at once, but not for longer than the rest keeps coming.
+
+const (
+	// maxTimesTypical is how many times what is typical the answers to one request, or a body that cannot be read,
+	// count for at most.
+	maxTimesTypical = 2
+	// openTokens is what a request counts for until the end of its body has come, if nothing of it was read or nothing
+	// more has come for stallTime. It is not 0, so that several that come at once are sent to different endpoints.
+	openTokens = 1
+	stallTime  = time.Second
+	// maxLength bounds a content-length, so that sums with it cannot overflow.
+	maxLength = 1 << 40
+)
+
+// work is what the work of a request is estimated by, and what its answer is compared with.
+type work struct {
+	model    modelKey
+	typical  learned // of such requests, at the time of the estimate
+	info     prompt.Info
+	seen     int   // bytes of the body that info is of, 0 when nothing of it could be read
+	text     int   // bytes of the prompt's text, 0 if that is not known, or not all of it was seen
+	output   int64 // tokens that remain in flight once the first byte is there
+	open     bool  // the end of the body has not come yet
+	streamed bool  // the answer was requested as a stream of tokens
+	sampled  bool  // its answer is read for its usage
+}
+
+// estimate returns how many tokens a request is likely to be if its body has size bytes: those of its prompt, by bytes
+// per token, and those it may generate. Together they are no more than the configured maximum.
+//
+// What was not seen of a body is assumed to contain as much text as what was. The length of a body that cannot be read
+// means little: it may be an image, or nothing that an engine reads.
+func (w *work) estimate(c *config.Config, size int) (promptTokens, outputTokens int64) {
+	limit := float64(c.MaxRequestTokens)
+	tokens := min(float64(size)/w.typical.bytesPerToken, maxTimesTypical*w.typical.prompt)
+	if w.seen > 0 {
+		tokens = float64(w.info.TextBytes)/w.typical.bytesPerToken + float64(w.info.TokenIDs)
+		tokens *= float64(max(size, w.seen)) / float64(w.seen)
+	}
+	promptTokens = int64(min(tokens, limit))
+	if w.info.API == prompt.Embeddings || w.info.API == prompt.Rerank {
+		return promptTokens, 0
+	}
+	typical := min(math.Ceil(w.typical.output), limit)
+	answer := cmp.Or(float64(w.info.MaxTokens), typical)
+	output := min(answer*float64(max(1, w.info.N)), maxTimesTypical*typical)
+	return promptTokens, int64(min(output, limit-float64(promptTokens)))
+}
+
+// estimateWork estimates how much work the request is likely to be: size bytes of its body have come, all of it or not.
+func (s *Stream) estimateWork(r *lb.Request, size int, ended bool) {
+	w := &s.work
+	w.model.cluster, w.model.guess, w.open = s.scope, guessOf(s.cfg), !ended
+	w.typical = s.plugin.vm.prompts.models.typical(w.model)
+	w.sampled = s.cluster.readsNextAnswer()
+	s.cluster.requests++
+	if p := s.chain; p != nil {
+		r.Blocks, r.PromptBytes, r.BypassCache = p.blocks, p.length+max(0, size-w.seen), p.uncached
+	}
+	r.PromptTokens, r.OutputTokens = w.estimate(s.cfg, size)
+	w.streamed = w.info.Stream
+}
+
+// assumeTypical counts a request of which nothing is read as a typical one, for other configurations of its cluster
+// that count tokens.
+func (s *Stream) assumeTypical(r *lb.Request) {
+	typical := s.plugin.vm.prompts.models.typical(modelKey{cluster: s.scope, guess: s.cluster.guess})
+	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
+}
+
+// trackBody notes that a lease was granted before the end of the body, for what was read of it.
+func (s *Stream) trackBody() {
+	if s.work.open && s.work.seen > 0 {
+		s.plugin.vm.bodies.partial[s] = bodyProgress{s.plugin.vm.now(), s.body.received}
+	}
+}
+
+// stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
+// not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
+func (s *Stream) stalled() {
+	delete(s.plugin.vm.bodies.partial, s)
+	if s.phase != phaseLeased || s.prefillDone() {
+		return
+	}
+	plan := &s.lease.reservation.plan
+	plan.Tokens, plan.Prefix.Tokens = openTokens, 0
+	s.amendLease("", openTokens)
+}
+
+// amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
+// from now on, if that is much more or less. A prefill that is done does not count any more.
+func (s *Stream) amendWork() {
+	delete(s.plugin.vm.bodies.partial, s)
+	w := &s.work
+	if !w.open || s.phase != phaseLeased || s.prefillDone() {
+		return
+	}
+	w.open = false
+	size := max(s.body.received, s.traits.length)
+	promptTokens, outputTokens := w.estimate(s.cfg, size)
+	plan, cached := &s.lease.reservation.plan, 0
+	plan.Tokens = promptTokens + outputTokens
+	if p := s.chain; p != nil {
+		plan.Prefix.Bytes = p.length + max(0, size-w.seen)
+		if !p.uncached {
+			plan.Prefix.Tokens = promptTokens
+		}
+	}
+	if s.lease.addr == s.lease.chosen {
+		cached = s.lease.reservation.grant.Cached
+	}
+	tokens, before := plan.AddedTokens(cached), s.lease.tokens
+	if 4*max(tokens-before, before-tokens) > before {
+		s.amendLease("", tokens)
+	}
+}
+
+// prefillDone reports whether the prefill is known to be done: only the output is in flight.
+func (s *Stream) prefillDone() bool { return s.response.firstPart && s.work.streamed }
+
+// tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.
+func (s *Stream) tenantID() uint64 {
+	name := s.cfg.Prefix.TenantHeader
+	if name == "" {
+		return 0
+	}
+	return xxhash.Sum64String(s.traits.header(name)) | 1
+}
