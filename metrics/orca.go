@@ -2,22 +2,23 @@ package metrics
 
 import "bytes"
 
-// The headers by which an engine tells its load in an answer, after the Open Request Cost Aggregation (ORCA) standard. vLLM does so
-// for requests that ask for it, in answers that are no streams.
+// The headers of load reports, after the Open Request Cost Aggregation (ORCA) standard. vLLM sends them in answers that
+// are not streamed, to requests that contain the request header.
 const (
-	ORCAHeader        = "endpoint-load-metrics"        // of an answer
-	ORCARequestHeader = "endpoint-load-metrics-format" // of a request, to ask for it
-	ORCAFormat        = "TEXT"                         // what to ask for
+	ORCAHeader        = "endpoint-load-metrics"        // in an answer
+	ORCARequestHeader = "endpoint-load-metrics-format" // in a request, to request a report
+	ORCAFormat        = "TEXT"                         // value of ORCARequestHeader
 )
 
-// orcaNames are the names of fields in load reports. The part before the last dot says only that they are the engine's own.
+// orcaNames are the names of fields in load reports, without the engine's prefix that ends at the last dot.
 var orcaNames = map[string]Field{
-	"num_requests_running": Running, "num_requests_waiting": Waiting, "kv_cache_usage_perc": KVUse, "gpu_cache_usage_perc": KVUse,
+	"num_requests_running": Running, "num_requests_waiting": Waiting,
+	"kv_cache_usage_perc": KVUse, "gpu_cache_usage_perc": KVUse,
 }
 
-// ParseORCA reads the value of an [ORCAHeader], in its TEXT or JSON format, into l, whatever l was before. An engine that runs several
-// copies of a model repeats a name for each in TEXT; they are one endpoint, as in [Parser.Parse]. It says whether there was anything
-// to read.
+// ParseORCA reads the value of an [ORCAHeader], in TEXT or JSON format, into l, replacing its content. An engine that
+// runs several copies of a model repeats a name for each in TEXT; they are one endpoint, as in [Parser.Parse]. It
+// reports whether any field was found.
 func ParseORCA(value []byte, l *Snapshot) bool {
 	*l = Snapshot{}
 	format, report, _ := bytes.Cut(bytes.TrimSpace(value), []byte(" "))
@@ -57,16 +58,16 @@ func ParseORCA(value []byte, l *Snapshot) bool {
 	return l.found != 0
 }
 
-// UpdateReport takes over of a newer Load what load reports tell.
+// UpdateReport copies the fields of load reports that are found in newer, except Running, which vLLM does not report.
 func (l *Snapshot) UpdateReport(newer *Snapshot) {
 	for _, f := range orcaNames {
-		if v, ok := newer.Value(f); ok && f != Running { // which vLLM does not report
+		if v, ok := newer.Value(f); ok && f != Running {
 			l.set(f, v)
 		}
 	}
 }
 
-// Update takes over what a newer Load says, and keeps the rest.
+// Update copies all fields that are found in newer, and keeps the others.
 func (l *Snapshot) Update(newer *Snapshot) {
 	for f := range fieldCount {
 		if v, ok := newer.Value(f); ok {

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Append appends a compact form of l to dst, from which [Load.Read] makes an equal Load: the engine, a byte that says if it was cut,
-// the sets of fields that were found and that grow, the value of each as a float64, and the lists of adapters if there are any. All
-// is little-endian.
+// Append appends a compact encoding of l to dst, from which [Snapshot.Read] makes an equal Snapshot: the engine u8, Cut
+// u8, the bits of the fields found u32 and of the counters u32, the value of each field found as f64, and, if
+// MaxAdapters is found, the lists Loaded and Waiting. All is little-endian.
 func (l *Snapshot) Append(dst []byte) []byte {
 	cut := byte(0)
 	if l.Cut {
@@ -27,7 +27,8 @@ func (l *Snapshot) Append(dst []byte) []byte {
 	return dst
 }
 
-// Read reads what Append wrote into l, and returns what stands behind it. It is not ok for anything else; l is then of no use.
+// Read decodes into l what Append has written, and returns the rest of src. It is not ok if src begins with anything
+// else; l is then undefined.
 func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 	const head = 10
 	if len(src) < head || Engine(src[0]) >= engineCount {
@@ -63,6 +64,7 @@ func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 	return src, ok
 }
 
+// append appends the number of adapters u8 and their digests u64.
 func (a *Adapters) append(dst []byte) []byte {
 	dst = append(dst, byte(a.N))
 	for _, id := range a.IDs[:a.N] {
@@ -71,6 +73,7 @@ func (a *Adapters) append(dst []byte) []byte {
 	return dst
 }
 
+// decode reads what append has written.
 func (a *Adapters) decode(src []byte) (rest []byte, ok bool) {
 	if len(src) == 0 || src[0] > MaxNames || len(src) < 1+8*int(src[0]) {
 		return nil, false
