@@ -35,12 +35,23 @@ func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 		return nil, false
 	}
 	*l = Snapshot{Engine: Engine(src[0]), Cut: src[1] == 1}
-	found, grows := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
-	if found>>fieldCount != 0 || grows>>fieldCount != 0 {
+	found, counters := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
+	if found>>fieldCount != 0 || counters>>fieldCount != 0 {
 		return nil, false
 	}
-	src = src[head:]
-	l.counters = grows
+	l.counters = counters
+	src, ok = l.readValues(src[head:], found)
+	if _, adapters := l.Value(MaxAdapters); !ok || !adapters {
+		return src, ok
+	}
+	if src, ok = l.Loaded.decode(src); ok {
+		src, ok = l.Waiting.decode(src)
+	}
+	return src, ok
+}
+
+// readValues reads the values of the fields whose bits are set. It is not ok if they are incomplete or not finite.
+func (l *Snapshot) readValues(src []byte, found uint32) (rest []byte, ok bool) {
 	for f := range fieldCount {
 		if found>>f&1 == 0 {
 			continue
@@ -55,13 +66,7 @@ func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 		l.set(f, v)
 		src = src[8:]
 	}
-	if _, there := l.Value(MaxAdapters); !there {
-		return src, true
-	}
-	if src, ok = l.Loaded.decode(src); ok {
-		src, ok = l.Waiting.decode(src)
-	}
-	return src, ok
+	return src, true
 }
 
 // append appends the number of adapters u8 and their digests u64.

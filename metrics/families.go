@@ -143,3 +143,8 @@ func (f *family) String() string {
 	}
 	return f.name + `{` + f.label + `="` + f.value + `"}`
 }
+
+// accepts reports whether a series with these labels belongs to the family.
+func (f *family) accepts(labels []byte) bool {
+	return f.label == "" || string(label(labels, f.label)) == f.value
+}

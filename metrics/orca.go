@@ -30,19 +30,12 @@ func ParseORCA(value []byte, l *Snapshot) bool {
 	default:
 		return false
 	}
-	var copies [fieldCount]float64
+	var copies [fieldCount]float64 // values found of each field
 	for len(report) > 0 {
 		var entry []byte
 		entry, report, _ = bytes.Cut(report, []byte(","))
-		at := bytes.LastIndexByte(entry, mark)
-		if at < 0 {
-			continue
-		}
-		name := bytes.Trim(entry[:at], " \t\"")
-		name = name[bytes.LastIndexAny(name, `."`)+1:]
-		field, known := orcaNames[string(name)]
-		v, ok := number(bytes.TrimRight(entry[at+1:], " \t}"))
-		if !known || !ok || !(v >= 0 && v <= maxValue) {
+		field, v, ok := orcaEntry(entry, mark)
+		if !ok {
 			continue
 		}
 		copies[field]++
@@ -56,6 +49,19 @@ func ParseORCA(value []byte, l *Snapshot) bool {
 		l.set(KVUse, use/copies[KVUse])
 	}
 	return l.found != 0
+}
+
+// orcaEntry reads a name, the mark and a value. It is not ok for an unknown name or an impossible value.
+func orcaEntry(entry []byte, mark byte) (field Field, v float64, ok bool) {
+	at := bytes.LastIndexByte(entry, mark)
+	if at < 0 {
+		return 0, 0, false
+	}
+	name := bytes.Trim(entry[:at], " \t\"")
+	name = name[bytes.LastIndexAny(name, `."`)+1:]
+	field, known := orcaNames[string(name)]
+	v, ok = number(bytes.TrimRight(entry[at+1:], " \t}"))
+	return field, v, known && ok && v >= 0 && v <= maxValue
 }
 
 // UpdateReport copies the fields of load reports that are found in newer, except Running, which vLLM does not report.

@@ -175,10 +175,7 @@ func (s *pageSums) series(rest []byte) {
 	}
 	for i := range s.wanted {
 		f := &s.wanted[i]
-		if f.label != "" && string(label(labels, f.label)) != f.value {
-			continue
-		}
-		if f.engine == SGLang && s.isDuplicate(labels) {
+		if !f.accepts(labels) || f.engine == SGLang && s.isDuplicate(labels) {
 			continue
 		}
 		v := value
@@ -267,14 +264,21 @@ func (s *pageSums) dropCut(before, tail []byte) {
 	}
 }
 
+// engine returns the preferred one of the engines whose families were found, AnyEngine for none.
+func (s *pageSums) engine() Engine {
+	engine := AnyEngine
+	for i := range s.fields[:firstTarget] {
+		if f := s.fields[i].from; f != nil && (engine == AnyEngine || f.engine < engine) {
+			engine = f.engine
+		}
+	}
+	return engine
+}
+
 // finish turns the sums into the Snapshot: those of one engine, and the targets.
 func (s *pageSums) finish() {
 	l := s.load
-	for i := range s.fields[:firstTarget] {
-		if f := s.fields[i].from; f != nil && (l.Engine == AnyEngine || f.engine < l.Engine) {
-			l.Engine = f.engine
-		}
-	}
+	l.Engine = s.engine()
 	for i := range s.fields {
 		field, from := Field(i), s.fields[i].from
 		if from == nil || from.engine != l.Engine && field < firstTarget {

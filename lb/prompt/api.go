@@ -147,30 +147,20 @@ func isEmpty(value []byte) bool {
 // Fields that the API does not read are removed from the parts. Of several possible APIs it is the one that reads most.
 func (s *scanner) summarize(path API) {
 	apis := s.apis(path)
-	api, most := Unknown, -1
-	for a := range API(len(apiFields)) {
-		if text, ids := s.sizeFor(a); apis.has(a) && text+ids*bytesPerID > most {
-			api, most = a, text+ids*bytesPerID
-		}
-	}
+	api := s.largest(apis)
 	if apis == 1<<api {
 		s.info.API = api
 	}
-	prompt := apiFields[api]
+	fields := apiFields[api]
 	if api == Responses {
-		for _, f := range [...]field{fieldPreviousResponse, fieldConversation} {
-			if s.given(f) {
-				prompt |= 1 << f
-				s.info.Stateful = true
-			}
-		}
-		s.info.Stateful = s.info.Stateful || s.firstOf(fieldPrompt) == '{'
+		fields |= s.statefulFields()
+		s.info.Stateful = fields != apiFields[api] || s.firstOf(fieldPrompt) == '{'
 	}
 	text, ids := s.sizeFor(api)
 	s.info.TextBytes += text
 	s.info.TokenIDs += ids
 	for f := range fieldCount {
-		if (apiSpecificFields &^ prompt).has(f) {
+		if (apiSpecificFields &^ fields).has(f) {
 			s.parts.spans[f] = span{}
 		}
 	}
@@ -179,6 +169,27 @@ func (s *scanner) summarize(path API) {
 		s.info.N = 0
 	}
 	s.info.BypassCache = s.bypassesCache()
+}
+
+// largest returns the API of the set that reads most of the body, the first one of several.
+func (s *scanner) largest(apis apiSet) API {
+	api, size := Unknown, -1
+	for a := range API(len(apiFields)) {
+		if text, ids := s.sizeFor(a); apis.has(a) && text+ids*bytesPerID > size {
+			api, size = a, text+ids*bytesPerID
+		}
+	}
+	return api
+}
+
+// statefulFields returns the fields of the body that refer to what the server stores.
+func (s *scanner) statefulFields() (set fieldSet) {
+	for _, f := range [...]field{fieldPreviousResponse, fieldConversation} {
+		if s.given(f) {
+			set |= 1 << f
+		}
+	}
+	return set
 }
 
 // bytesPerID is the number of bytes of text that a token given as a number counts for: a typical length of tokens.

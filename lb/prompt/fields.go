@@ -184,11 +184,7 @@ func (s *scanner) key() status {
 	name := s.body[s.stringStart : s.pos-1]
 	switch {
 	case s.depth == 1:
-		s.inMedia, s.valueStart = false, 0
-		name = s.fieldName(name)
-		s.field = fieldOf(name)
-		s.mediaKey = s.field == fieldOther && isMediaField(name)
-		if !s.markSeen(s.field) {
+		if !s.startField(s.fieldName(name)) {
 			return ambiguous
 		}
 	case s.depth == 2 && s.field >= fieldParameters:
@@ -209,6 +205,14 @@ func (s *scanner) key() status {
 	}
 	s.pos++
 	return proceed
+}
+
+// startField starts a member of the request. It returns false for a relevant one that the body has twice.
+func (s *scanner) startField(name []byte) bool {
+	s.inMedia, s.valueStart = false, 0
+	s.field = fieldOf(name)
+	s.mediaKey = s.field == fieldOther && isMediaField(name)
+	return s.markSeen(s.field)
 }
 
 // fieldName returns the unescaped key; of a key longer than maxFieldName at least its beginning.

@@ -101,21 +101,28 @@ func member(v []byte, i int, name string, steps *int) (all, value span, open boo
 			break
 		}
 		begin := i
-		key, _, end := str(v, i)
-		for i = end; i < len(v) && v[i] != ':'; i++ {
-		}
-		for i++; i < len(v) && isSpace(v[i]); i++ {
-		}
-		if i >= len(v) {
+		var key []byte
+		if key, i = keyAt(v, i); i >= len(v) {
 			return span{}, span{}, true
 		}
-		end = skip(v, i, steps)
+		end := skip(v, i, steps)
 		if string(key) == name {
 			return span{begin, end}, span{i, end}, false
 		}
 		i = end - 1
 	}
 	return span{}, span{}, false
+}
+
+// keyAt returns the key that begins at i, and the index of its value, len(v) or more if v ends before it.
+func keyAt(v []byte, i int) (key []byte, value int) {
+	key, _, i = str(v, i)
+	for i < len(v) && v[i] != ':' {
+		i++
+	}
+	for i++; i < len(v) && isSpace(v[i]); i++ {
+	}
+	return key, i
 }
 
 func isSpace(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }

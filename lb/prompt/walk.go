@@ -76,8 +76,8 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 			i = c.addScalar(v, i)
 			continue
 		}
-		whole := false
-		if i, whole = c.addMessage(f, v, i, cutOff); whole {
+		var complete bool
+		if i, complete = c.addMessage(f, v, i, cutOff); complete {
 			c.endMessage()
 		}
 	}
@@ -89,7 +89,7 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 
 // addMessage adds the element of a list that begins at i: the role first, which templates print before the content. It
 // returns the index after it, and whether it was a complete message and not a token.
-func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, whole bool) {
+func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, complete bool) {
 	if v[i] != '{' {
 		c.questionLast, c.answerBlock = false, -1
 		end = c.addValue(v, i, span{}, cutOff)
@@ -105,16 +105,21 @@ func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, wh
 	} else {
 		c.answerBlock = -1
 	}
-	c.addMark('r')
-	if role.to > 0 {
-		c.addValue(v[:role.to], role.from, span{}, false)
-	}
+	c.addRole(v, role)
 	end = c.addValue(v, i, named, cutOff)
 	if by == byModel {
 		c.endAnswer()
 	}
 	c.questionLast = by == byUser
 	return end, !(cutOff && end == len(v))
+}
+
+// addRole adds the role of a message, which may be absent.
+func (c *Chainer) addRole(v []byte, role span) {
+	c.addMark('r')
+	if role.to > 0 {
+		c.addValue(v[:role.to], role.from, span{}, false)
+	}
 }
 
 // speaker is who a message is from.
@@ -142,7 +147,7 @@ func (c *Chainer) speakerOf(f field, v []byte, i int, role span) speaker {
 		return byModel
 	}
 	name := v[role.from:role.to]
-	if len(name) <= maxPlainMedia {
+	if len(name) <= maxShortName {
 		c.name = nameIn(c.name[:0], name)
 		name = c.name
 	}
@@ -222,7 +227,7 @@ func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 		c.addMark('k')
 		c.addText(content, escaped)
 		return isMedia(content)
-	case len(content) > maxPlainMedia && (media || isDataURL(content)):
+	case len(content) > maxShortName && (media || isDataURL(content)):
 		c.addDigest(content)
 	default:
 		c.addMark('"')
@@ -231,8 +236,8 @@ func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 	return media
 }
 
-// maxPlainMedia is the length in bytes up to which a URL or an id is added as it is.
-const maxPlainMedia = 64
+// maxShortName is the length in bytes up to which a URL or an id is added as it is, and a role is unescaped.
+const maxShortName = 64
 
 // addDigest adds a digest in place of an image or a sound: its length does not show how much work it is.
 func (c *Chainer) addDigest(content []byte) {
