@@ -204,8 +204,9 @@ type cacheSummary struct {
 	losses       uint64 // of the tracker, as of updatedAt
 }
 
-// displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the configured
-// TTL. At endpoints that evict before that, each token displaces another, which will have to be computed again.
+// displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the
+// configured TTL. At endpoints that evict before that, each token displaces another, which will have to be computed
+// again.
 func (b *cacheSummary) displacementFactor(longest time.Duration) float64 {
 	if b.ttl >= longest {
 		return 1
@@ -257,8 +258,8 @@ func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate
 	return short
 }
 
-// pruneIdle deletes endpoints that are not candidates and without an answer for idleEndpointTTL. lastAt returns the time
-// of the last answer.
+// pruneIdle deletes endpoints that are not candidates and without an answer for idleEndpointTTL. lastAt returns the
+// time of the last answer.
 func pruneIdle[T any](known map[string]T, now time.Duration, cs []Candidate, lastAt func(T) time.Duration) {
 	if len(known) <= len(cs) {
 		return

@@ -15,7 +15,8 @@ import (
 // tokensInBlock is how many tokens each block of these simulations has.
 const tokensInBlock = 100
 
-// lru is the cache of a simulated engine: so many blocks, of which those used longest ago are evicted, the ends of prompts first.
+// lru is the cache of a simulated engine: so many blocks, of which those used longest ago are evicted, the ends of
+// prompts first.
 type lru struct {
 	most  int
 	order *list.List // of keys, the one used last in front
@@ -100,8 +101,8 @@ func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *
 	return c
 }
 
-// play lets a request come every now and then for so long, each of any conversation: what of it is cached is the older the longer
-// the conversation has waited.
+// play lets a request come every now and then for so long, each of any conversation: what of it is cached is the older
+// the longer the conversation has waited.
 func (c *cluster) play(t *testing.T, period, every time.Duration) {
 	for end := c.now + period; c.now < end; {
 		c.now += time.Duration(c.rng.ExpFloat64() * float64(every))
@@ -160,7 +161,8 @@ func (c *cluster) error() (off, cached float64) {
 	return off, cached
 }
 
-// Caches smaller than the traffic: what was noted long ago has been evicted. Answers tell so, and expectations come near the truth.
+// Caches smaller than the traffic: what was noted long ago has been evicted. Answers tell so, and expectations come
+// near the truth.
 func TestLearnsWhatSmallCachesKeep(t *testing.T) {
 	var off, cached [2]float64
 	for i, told := range []bool{false, true} {
@@ -180,8 +182,8 @@ func TestLearnsWhatSmallCachesKeep(t *testing.T) {
 	}
 }
 
-// An endpoint restarts: all that was noted for it is wrong, and after a few answers no longer believed. Expectations of the others
-// stay.
+// An endpoint restarts: all that was noted for it is wrong, and after a few answers no longer believed. Expectations of
+// the others stay.
 func TestLearnsThatACacheIsLost(t *testing.T) {
 	var off [2]float64
 	for i, told := range []bool{false, true} {

@@ -101,8 +101,8 @@ func TestRetentionOfSmallTalk(t *testing.T) {
 	l.want(t, 0, longestKept, longestKept)
 }
 
-// Failures that are mixed with hits shorten the retention to its floor, and no further; hits, or the mere passage of time, bring
-// it back.
+// Failures that are mixed with hits shorten the retention to its floor, and no further; hits, or the mere passage of
+// time, bring it back.
 func TestRetentionFallsAndRecovers(t *testing.T) {
 	l := newListening(1, longestKept)
 	l.tell(0, 20, 900, 900)
@@ -144,8 +144,8 @@ func TestRetentionIsCutOnceAtATime(t *testing.T) {
 	l.want(t, 0, longestKept*75/100, longestKept*85/100)
 }
 
-// An endpoint that suddenly has nothing of what it should have has lost it all: what was noted before no longer counts, what is
-// noted after does.
+// An endpoint that suddenly has nothing of what it should have has lost it all: what was noted before no longer counts,
+// what is noted after does.
 func TestRetentionNoticesALoss(t *testing.T) {
 	l := newListening(3, longestKept)
 	for range 60 {
@@ -293,8 +293,8 @@ func TestRetentionByShape(t *testing.T) {
 	}
 }
 
-// Failures that all come from one client, or one prompt, count for less than those of many: they do not void what is known for
-// others, as long as some of these fare well; but where there is nobody else, a loss is noticed all the same.
+// Failures that all come from one client, or one prompt, count for less than those of many: they do not void what is
+// known for others, as long as some of these fare well; but where there is nobody else, a loss is noticed all the same.
 func TestRetentionOfOneSource(t *testing.T) {
 	for _, c := range []struct {
 		sources  uint64 // of the failures
@@ -316,8 +316,8 @@ func TestRetentionOfOneSource(t *testing.T) {
 	}
 }
 
-// Policies with TTLs of their own share what is learned, and each keeps to its own: an answer under a short one says nothing of what
-// is kept for longer.
+// Policies with TTLs of their own share what is learned, and each keeps to its own: an answer under a short one says
+// nothing of what is kept for longer.
 func TestRetentionOfSeveralPolicies(t *testing.T) {
 	l := newListening(1, longestKept)
 	other := cacheSummary{}

@@ -197,8 +197,8 @@ func TestChooseTiesAreEven(t *testing.T) {
 	}
 }
 
-// What is cached is worth the same on every processor, and in every store: also on one that multiplies and subtracts in one step,
-// without rounding in between, costs are equal that would differ then.
+// What is cached is worth the same on every processor, and in every store: also on one that multiplies and subtracts in
+// one step, without rounding in between, costs are equal that would differ then.
 func TestChooseRoundsCredits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 9))
 	told := 0

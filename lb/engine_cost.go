@@ -83,7 +83,9 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *engineKey
 
 // freshSamples returns the sample of each candidate, nil if there is no fresh one; how many there are; and how many
 // candidates are not known to sleep.
-func (g *Engines) freshSamples(now time.Duration, cs []Candidate, age time.Duration) (samples []*engine, fresh, awake int) {
+func (g *Engines) freshSamples(
+	now time.Duration, cs []Candidate, age time.Duration,
+) (samples []*engine, fresh, awake int) {
 	for i := range cs {
 		e := g.engines[cs[i].Addr]
 		if !e.fresh(now, age) {

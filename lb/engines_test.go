@@ -291,7 +291,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// No value wins against all for as long as it is reported: less than nothing is nothing, and the most is eight times the usual.
+// No value wins against all for as long as it is reported: less than nothing is nothing, and the most is eight times
+// the usual.
 func TestTargetsAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		order lb.Order

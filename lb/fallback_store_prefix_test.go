@@ -16,8 +16,8 @@ func (f *fakeRemote) ForgetPrompt(_ time.Duration, id lb.LeaseID, _ *lb.Plan, ad
 	f.note("forget %s %s %d", name(id), addr, n)
 }
 
-// Where a prompt was served, and where it is no more, is told to the store that has granted the request, as its reservation noted
-// it there: each knows of the prompts of its own requests, all of it.
+// Where a prompt was served, and where it is no more, is told to the store that has granted the request, as its
+// reservation noted it there: each knows of the prompts of its own requests, all of it.
 func TestFallbackForwardsPrompts(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(2)
 	plan := storetest.WithPrompt(storetest.Even(addrs), 10, storetest.Blocks(1, 2))

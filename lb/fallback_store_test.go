@@ -206,8 +206,8 @@ func TestFallbackMirrors(t *testing.T) {
 	l.wantLocal(addrs, 0, 0, 0)
 }
 
-// A lease that was granted without the remote store is another one there: the reservation that was not answered may still
-// be carried out.
+// A lease that was granted without the remote store is another one there: the reservation that was not answered may
+// still be carried out.
 func TestFallbackIDs(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(1)
 	p := storetest.Even(addrs)
@@ -325,7 +325,8 @@ func TestFallbackSharesCaps(t *testing.T) {
 	}
 }
 
-// Beats and deadlines are the remote store's; when the embedded store can grant nothing either, its error is the answer.
+// Beats and deadlines are the remote store's; when the embedded store can grant nothing either, its error is the
+// answer.
 func TestFallbackPassesOn(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(1)
 	if err := l.Heartbeat(l.now); err != nil {

@@ -229,7 +229,8 @@ func TestMovedRequests(t *testing.T) {
 	}
 }
 
-// Small fleets, all shares of bad requests, and clients that the gateway cannot tell apart: one client's bad requests eject nobody.
+// Small fleets, all shares of bad requests, and clients that the gateway cannot tell apart: one client's bad requests
+// eject nobody.
 func TestBadRequestsInSmallFleets(t *testing.T) {
 	for _, servers := range []int{2, 3, 4} {
 		for _, bad := range []int{1, 2, 4, 9, 19} { // beside each honest request

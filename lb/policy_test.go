@@ -62,7 +62,8 @@ func TestPlanIsPure(t *testing.T) {
 	}
 }
 
-// prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing else.
+// prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing
+// else.
 func TestPrefixCachePlan(t *testing.T) {
 	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, MemoryBytes: 1 << 20}
 	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache})

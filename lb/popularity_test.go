@@ -156,8 +156,8 @@ func TestPopularityFades(t *testing.T) {
 	}
 }
 
-// Blocks of a prompt that meet in their counts, on a cluster where these are halved least often, do not make them start over: what
-// all ask for never looks rare.
+// Blocks of a prompt that meet in their counts, on a cluster where these are halved least often, do not make them start
+// over: what all ask for never looks rare.
 func TestPopularityNeverWraps(t *testing.T) {
 	var p popularity
 	hot := []prompt.Block{{Key: 1<<40 | 1<<16 | 1, End: 500}, {Key: 1<<40 | 1<<16 | 2, End: 1000}}

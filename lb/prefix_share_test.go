@@ -31,8 +31,8 @@ func drawBlocks(rng *rand.Rand, p page, tenant byte) []prompt.Block {
 	return blocksOf(keys...)
 }
 
-// Whoever notes whatever in a page, it has an upper size; what was noted is in front, the rest stays in its order; and a tenant that
-// has lost something has as much as every other, but for one entry: so the first to lose is who has most.
+// Whoever notes whatever in a page, it has an upper size; what was noted is in front, the rest stays in its order; and
+// a tenant that has lost something has as much as every other, but for one entry: so the first to lose is who has most.
 func TestPageIsShared(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	lost := 0

@@ -34,8 +34,8 @@ func wantHolders(t *testing.T, p page, key uint64, want ...uint32) {
 	}
 }
 
-// Who came last is in front; who came a moment ago is not written again; a fifth takes the place of the one that came first, once
-// that is no longer fresh.
+// Who came last is in front; who came a moment ago is not written again; a fifth takes the place of the one that came
+// first, once that is no longer fresh.
 func TestPageHolders(t *testing.T) {
 	var p page
 	at := func(tick uint16, endpoint uint32, want bool, holders ...uint32) {

@@ -7,7 +7,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// TestRateLimit has one endpoint that always costs least: it gets its share of requests over all workers, and the next best the rest.
+// TestRateLimit has one endpoint that always costs least: it gets its share of requests over all workers, and the next
+// best the rest.
 func TestRateLimit(t *testing.T) {
 	const workers, limit = 3, 0.4
 	var ws []*watched

@@ -1,5 +1,5 @@
-// Package metrics reads what model servers report on /metrics: how many requests run and wait, how full the KV cache is,
-// which LoRA adapters are loaded.
+// Package metrics reads what model servers report on /metrics: how many requests run and wait, how full the KV cache
+// is, which LoRA adapters are loaded.
 //
 // A [Parser] knows the names that each [Engine] uses (the table is in families.go), detects whose page it reads, and
 // skips everything else: a page costs little more than finding its line ends, and no allocation. It reads the

@@ -111,9 +111,13 @@ var families = withRanks([]family{
 	{engine: LlamaCPP, field: PrefixQueries, name: "llamacpp:prompt_tokens_cached_total", adds: true, optional: true},
 	{engine: LlamaCPP, field: PrefixHits, name: "llamacpp:prompt_tokens_cached_total", optional: true},
 
-	{engine: Dynamo, field: Running, name: "dynamo_component_inflight_requests", label: "dynamo_endpoint", value: "generate"},
+	{
+		engine: Dynamo, field: Running, name: "dynamo_component_inflight_requests",
+		label: "dynamo_endpoint", value: "generate",
+	},
 	{engine: Dynamo, field: Waiting, name: "dynamo_work_handler_queue_depth"},
-	{engine: Dynamo, field: KVUse, name: "dynamo_component_gpu_cache_usage_percent", optional: true}, // 0 to 1, despite its name
+	// 0 to 1, despite the name.
+	{engine: Dynamo, field: KVUse, name: "dynamo_component_gpu_cache_usage_percent", optional: true},
 	{engine: Dynamo, field: KVUse, name: "dynamo_component_kvstats_gpu_cache_usage_percent", optional: true},
 	{engine: Dynamo, field: KVUsedBlocks, name: "dynamo_component_kvstats_active_blocks", optional: true},
 	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_total_blocks", optional: true},

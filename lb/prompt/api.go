@@ -68,8 +68,8 @@ var promptFields = [...]fieldSet{
 
 // apiSpecificFields have names with other meanings in other APIs. They are part of a prompt only in the APIs that read
 // them.
-var apiSpecificFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs, fieldInputs, fieldTextInput,
-	fieldContents)
+var apiSpecificFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs,
+	fieldInputs, fieldTextInput, fieldContents)
 
 // apis returns the APIs that may read the body: the one that the path names, if the body has a prompt for it, else all
 // those that it has a prompt for. Empty prompts count only if there are no others. The set is never empty.

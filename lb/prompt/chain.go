@@ -8,8 +8,8 @@ import (
 	"github.com/dchest/siphash"
 )
 
-// Block is a prefix block: a part of a prompt. Its key identifies the prompt from its beginning to the end of the block,
-// within its namespace: two prompts have a key in common only if everything before its end is the same.
+// Block is a prefix block: a part of a prompt. Its key identifies the prompt from its beginning to the end of the
+// block, within its namespace: two prompts have a key in common only if everything before its end is the same.
 type Block struct {
 	Key uint64
 	// End is the number of bytes of the hashed prompt that a model server has cached if it was sent the prompt up to
@@ -61,8 +61,8 @@ const (
 
 // Chainer cuts prompts into blocks and names each by everything before its end: SipHash-2-4 with 128 bits (Aumasson and
 // Bernstein, 2012) of the block and the previous hash. 56 bits of the hash are the key; the others are the tenant's
-// tag. Without the secret it is infeasible to find prompts with colliding keys, or to learn prompts from keys. A Chainer
-// is for one goroutine.
+// tag. Without the secret it is infeasible to find prompts with colliding keys, or to learn prompts from keys. A
+// Chainer is for one goroutine.
 //
 // A block ends inside a message after a fixed number of bytes: the given size for the first 32 blocks, twice as many
 // until the prompt is twice as long, and so on. So the common beginning of two prompts is known to about 1/30, and the
@@ -100,7 +100,8 @@ func Secret(text string) (secret [16]byte) {
 // NewChainer returns a chainer whose first blocks have the given size in bytes.
 func NewChainer(secret [16]byte, size int) *Chainer {
 	return &Chainer{
-		size: size, hash: siphash.New128(secret[:]), mediaHash: siphash.New128(secret[:]), blocks: make([]Block, 0, MaxBlocks),
+		size: size, hash: siphash.New128(secret[:]), mediaHash: siphash.New128(secret[:]),
+		blocks: make([]Block, 0, MaxBlocks),
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Whoever claims blocks, their keys are otherwise the same; what a client writes in its body has no part in whose they are.
+// Whoever claims blocks, their keys are otherwise the same; what a client writes in its body has no part in whose they
+// are.
 func TestClaim(t *testing.T) {
 	c := NewChainer(testSecret, testBlock)
 	chain := func(salt string) []Block {

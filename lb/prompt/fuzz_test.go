@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzScan holds Scan equal to encoding/json: what is valid, what stream and the limits are, and that a key is there twice.
+// FuzzScan holds Scan equal to encoding/json: what is valid, what stream and the limits are, and that a key is there
+// twice.
 func FuzzScan(f *testing.F) {
 	for _, body := range []string{
 		`{}`, `{"model":"a","messages":[{"role":"user","content":"hi"}],"max_tokens":5,"stream":true}`,

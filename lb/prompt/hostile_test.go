@@ -22,8 +22,8 @@ func read(c *Chainer, body []byte, complete bool) ([]Block, int, error) {
 	return slices.Clone(blocks), length, nil
 }
 
-// Whatever a body holds, whole or not: it is taken or refused by what it is, its chain is short, and reading it takes a few
-// kilobytes of memory. What the gateway hands to the plugin is a copy of what is inspected; nothing makes another.
+// Whatever a body holds, whole or not: it is taken or refused by what it is, its chain is short, and reading it takes a
+// few kilobytes of memory. What the gateway hands to the plugin is a copy of what is inspected; nothing makes another.
 func TestHostileBodies(t *testing.T) {
 	for _, size := range []int{1 << 10, inspected, 1 << 20} {
 		for _, b := range prompttest.Hostile(size) {
@@ -46,8 +46,8 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// BenchmarkHostile tells what reading a hostile body of 256 KiB takes; see also the part of the same name of the overhead
-// benchmark, which has them read by the plugin in a gateway.
+// BenchmarkHostile tells what reading a hostile body of 256 KiB takes; see also the part of the same name of the
+// overhead benchmark, which has them read by the plugin in a gateway.
 func BenchmarkHostile(b *testing.B) {
 	c := NewChainer(testSecret, 512)
 	for _, body := range prompttest.Hostile(inspected) {

@@ -1,6 +1,6 @@
-// Package prompt reads from the JSON body of a request what its balancing depends on: the limits on the output, how much
-// text the prompt contains, and the prefix blocks of the prompt. It makes one pass over the received bytes, copies none
-// of them, and needs the same few kilobytes of memory for any body.
+// Package prompt reads from the JSON body of a request what its balancing depends on: the limits on the output, how
+// much text the prompt contains, and the prefix blocks of the prompt. It makes one pass over the received bytes, copies
+// none of them, and needs the same few kilobytes of memory for any body.
 //
 //   - [Scan] and [Read] return the limits and the length of the prompt. They recognize the APIs of OpenAI, Anthropic,
 //     Gemini, SGLang, TGI and Triton: see [API].
@@ -29,7 +29,7 @@ type Info struct {
 	API         API
 	Media       bool // the prompt contains images, sound or files, so that its tokens do not follow from its bytes
 	Stateful    bool // the prompt contains what the server stores: an earlier response, a conversation, a stored prompt
-	BypassCache bool // the engine computes the whole prompt, because the request is for the log probabilities of its tokens
+	BypassCache bool // the engine computes the whole prompt, to return the log probabilities of its tokens
 }
 
 // maxCount bounds the numbers that are read, so that their sums and products cannot overflow.

@@ -87,8 +87,8 @@ func TestShortQuestion(t *testing.T) {
 	}
 }
 
-// Whatever a conversation is like: who had all of it but the new question is credited that, but for a sixteenth or a block, or an
-// eighth of a very long one, and who has its system prompt is credited no more than a block beyond that.
+// Whatever a conversation is like: who had all of it but the new question is credited that, but for a sixteenth or a
+// block, or an eighth of a very long one, and who has its system prompt is credited no more than a block beyond that.
 func TestTurnsAreCredited(t *testing.T) {
 	const most = 20 << 10 // bytes of a message
 	lengths := map[string]func(*rand.Rand) int{
@@ -136,8 +136,8 @@ func TestTurnsAreCredited(t *testing.T) {
 	}
 }
 
-// What is a question and what is an answer, by the roles and, in the responses API, the types of what is in a list: an endpoint that
-// was sent the beginning of it is taken to have what comes next, if a model has said that.
+// What is a question and what is an answer, by the roles and, in the responses API, the types of what is in a list: an
+// endpoint that was sent the beginning of it is taken to have what comes next, if a model has said that.
 func TestAnswers(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	text := func(n int) string { return letters(r, 'a', n) }
@@ -174,7 +174,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Few-shot examples are the same in all requests: who has served one of them has the examples, the last answer included.
+// Few-shot examples are the same in all requests: who has served one of them has the examples, the last answer
+// included.
 func TestExamplesAreShared(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	examples := talk{{"system", letters(r, 'a', 40)}}
@@ -211,7 +212,8 @@ func TestQuestionsBehindManyTools(t *testing.T) {
 	}
 }
 
-// Where a chain has no block to spare for a question, nobody is taken to have the answer who has only what is before the question.
+// Where a chain has no block to spare for a question, nobody is taken to have the answer who has only what is before
+// the question.
 func TestQuestionsWithoutABlock(t *testing.T) {
 	c, refused := NewChainer(testSecret, blockBytes), 0
 	for seed := range uint64(40) {

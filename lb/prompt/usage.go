@@ -13,8 +13,8 @@ type Usage struct {
 	Output int // of all answers together
 }
 
-// UsageReader finds the usage in a response as it passes: a stream of events, or an answer in one part. It reads it only
-// where no client or model can write:
+// UsageReader finds the usage in a response as it passes: a stream of events, or an answer in one part. It reads it
+// only where no client or model can write:
 //
 //   - `usage` (OpenAI, Anthropic), `meta_info` (SGLang) or `usageMetadata` (Gemini), of the answer or event itself,
 //     or of the last element of a list that has it;

@@ -32,7 +32,8 @@ func (p *Parts) ModelName(body []byte) string {
 // nameFields decide for whom a prompt is cached, and with what chat template: options of the template may be printed at
 // the beginning of a prompt.
 var nameFields = [...]field{
-	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions, fieldReasoning, fieldReasoningEffort,
+	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions,
+	fieldReasoning, fieldReasoningEffort,
 }
 
 // nameIn appends the name in a value to dst: the text of a string, anything else as it is written.
@@ -131,20 +132,13 @@ const (
 	byModel
 )
 
-// speakerOf returns who the message that begins at i is from, by its role. Messages without a role in the responses API
-// are the output of tools, or what a model does before it answers.
+// speakerOf returns who the message that begins at i is from, by its role.
 func (c *Chainer) speakerOf(f field, v []byte, i int, role span) speaker {
 	if role.to == 0 {
-		if f != fieldInput {
-			return bySystem
+		if f == fieldInput {
+			return c.speakerOfItem(v, i)
 		}
-		switch _, kind, _ := member(v, i, "type", &c.steps); {
-		case kind.to == 0:
-			return bySystem
-		case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
-			return byUser
-		}
-		return byModel
+		return bySystem
 	}
 	name := v[role.from:role.to]
 	if len(name) <= maxShortName {
@@ -158,6 +152,18 @@ func (c *Chainer) speakerOf(f field, v []byte, i int, role span) speaker {
 		return bySystem
 	}
 	return byUser
+}
+
+// speakerOfItem returns who an item of the responses API without a role is from: it is the output of a tool, or what a
+// model does before it answers.
+func (c *Chainer) speakerOfItem(v []byte, i int) speaker {
+	switch _, kind, _ := member(v, i, "type", &c.steps); {
+	case kind.to == 0:
+		return bySystem
+	case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
+		return byUser
+	}
+	return byModel
 }
 
 // addValue adds the value that begins at i, without white space and without the given span, a member that was added
