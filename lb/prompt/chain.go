@@ -113,16 +113,8 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 	for _, name := range namespace {
 		c.addName([]byte(name))
 	}
-	for _, f := range nameFields {
-		if f == p.cutField {
-			return nil, 0 // the name is incomplete
-		}
-		name := p.of(body, f)
-		if len(name) <= maxModelName {
-			c.name = nameIn(c.name[:0], name)
-			name = c.name
-		}
-		c.addName(name)
+	if !c.addNames(body, p) {
+		return nil, 0
 	}
 	c.blocks, c.length, c.steps, c.shortLen, c.budget = c.blocks[:0], 0, 0, 0, initialBudget
 	c.startBlock()
@@ -133,6 +125,22 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 		}
 	}
 	return c.blocks, c.length
+}
+
+// addNames adds the names that the body contains. It returns false if the body ends within one of them.
+func (c *Chainer) addNames(body []byte, p *Parts) bool {
+	for _, f := range nameFields {
+		if f == p.cutField {
+			return false
+		}
+		name := p.of(body, f)
+		if len(name) <= maxModelName {
+			c.name = nameIn(c.name[:0], name)
+			name = c.name
+		}
+		c.addName(name)
+	}
+	return true
 }
 
 // Claim makes a tenant the owner of blocks without one. A store limits each tenant to its part of the index, so that no

@@ -196,6 +196,11 @@ func (s *scanner) key() status {
 		s.mediaKey = s.field != fieldTools && isMediaContent(name)
 		s.isType = string(name) == "type"
 	}
+	return s.colon()
+}
+
+// colon reads the colon after a key.
+func (s *scanner) colon() status {
 	c, st := s.next()
 	if st != proceed {
 		return st
