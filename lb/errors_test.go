@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// brokenKV is shared memory of which one operation fails.
+// brokenKV is shared memory with one failing operation.
 type brokenKV struct {
 	KV
 	get, set error

@@ -12,7 +12,7 @@ import (
 
 func newPolicy(t testing.TB, unit lb.Unit) lb.Policy {
 	t.Helper()
-	p, err := lb.New("global_least_request", lb.Config{Unit: unit, Cluster: *terms, Health: lb.NewHealth()})
+	p, err := lb.New("global_least_request", lb.Config{Unit: unit, Cluster: *clusterConfig, Health: lb.NewHealth()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestLeastRequestObserves(t *testing.T) {
 	}
 }
 
-// A plan is a pure function of its inputs and what was observed.
+// A plan depends on its inputs and on what was observed only.
 func TestPlanIsPure(t *testing.T) {
 	p, v := newPolicy(t, lb.Requests), viewOf(5)
 	a, _ := p.Plan(0, &lb.Request{Random: 9}, v)
@@ -62,11 +62,10 @@ func TestPlanIsPure(t *testing.T) {
 	}
 }
 
-// prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing
-// else.
+// prefix_cache is least request in tokens, with the prompt and its credit added; without blocks it is the same.
 func TestPrefixCachePlan(t *testing.T) {
 	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, MemoryBytes: 1 << 20}
-	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache})
+	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +95,11 @@ func TestPrefixCachePlan(t *testing.T) {
 	}
 }
 
-// No configuration makes stores remember for longer than their clocks can tell.
+// The TTL is limited, whatever is configured: the clocks of stores wrap.
 func TestPrefixCacheTTL(t *testing.T) {
 	for configured, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL, 262144 * time.Second: lb.MaxTTL} {
 		p, err := lb.New("prefix_cache", lb.Config{
-			Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, MemoryBytes: 1 << 20},
+			Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, MemoryBytes: 1 << 20},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +134,7 @@ func TestNamesOfReasonsAndStates(t *testing.T) {
 		seen[r.String()] = true
 	}
 	if lb.Reason(200).String() != "unknown" || lb.State(200).String() != "unknown" {
-		t.Error("what is not known must say so")
+		t.Error("unknown values must have a name")
 	}
 	for s := lb.Healthy; s <= lb.Ejected; s++ {
 		if s.String() == "unknown" {

@@ -37,7 +37,7 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	p, v := newProcess(t), viewOf(4)
 	store := lb.NewMemStore(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, MemoryBytes: 1 << 20},
+		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: ttl, MemoryBytes: 1 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)

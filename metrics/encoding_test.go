@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCompact reads all samples, and what they become, back.
-func TestCompact(t *testing.T) {
+// TestEncoding decodes the encoding of all sample pages.
+func TestEncoding(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.prom")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -57,7 +57,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-func FuzzCompact(f *testing.F) {
+func FuzzEncoding(f *testing.F) {
 	l := Snapshot{Engine: VLLM, Cut: true}
 	l.set(Running, 3)
 	l.set(MaxAdapters, 2)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzParse reads anything. What it tells must be possible, the same a second time, and the same with lines between
-// that mean nothing; and where nothing shows that a text was cut, the same as that of its lines in one line more.
+// FuzzParse reads anything. The result must be possible, the same a second time, and the same with meaningless lines in
+// between; and if the page does not seem cut off, the same as with one more line.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"vllm-0.32.0.prom", "llamacpp.prom", "dynamo-mocker.prom"} {
 		text := sample(f, name)

@@ -57,7 +57,7 @@ func FuzzParseORCA(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		var l Snapshot
 		if ok := ParseORCA(value, &l); ok != (l.found != 0) {
-			t.Fatal("says something else than it has")
+			t.Fatal("is neither empty nor found")
 		}
 		if v, ok := l.Value(KVUse); ok && !(v >= 0 && v <= 1) {
 			t.Fatalf("KV use %v", v)

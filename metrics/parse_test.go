@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// values are the fields that a text is expected to tell.
+// values are the fields that are expected in a page.
 type values map[Field]float64
 
 func found(l *Snapshot) values {
@@ -119,7 +119,7 @@ sglang:token_usage{model_name="m",tp_rank="0"} 0.375
 sglang:prompt_tokens_total{model_name="m"} 1e+06
 sglang:cache_config_info{num_pages="500",page_size="64"} 1
 `, SGLang, values{Running: 12, Waiting: 5, KVUse: 0.375, PromptTokens: 1e6, KVBlocks: 500, BlockTokens: 64}},
-	{"SGLang, all GPUs tell the same", `
+	{"SGLang, all GPUs report the same", `
 sglang:num_running_reqs{pp_rank="0",tp_rank="1"} 12
 sglang:num_running_reqs{pp_rank="0",tp_rank="0"} 12
 sglang:num_running_reqs{pp_rank="1",tp_rank="1"} 12
@@ -165,12 +165,12 @@ tgi_request_count{method="generate"} 150
 dynamo_component_inflight_requests{dynamo_endpoint="generate"} 9
 dynamo_work_handler_queue_depth 4
 sglang:num_running_reqs{tp_rank="0"} 2
-`, SGLang, values{Running: 2}}, // its queue, not told here, is another than that of the handler
-	{"an engine behind Dynamo that tells little", `
+`, SGLang, values{Running: 2}}, // its queue, which is not reported here, is not the handler's
+	{"an engine behind Dynamo that reports little", `
 dynamo_component_inflight_requests{dynamo_endpoint="generate"} 9
 sglang:prompt_tokens_total 5
 `, SGLang, values{PromptTokens: 5}},
-	{"nobody's", "up 1\nvllm:num_requests_running_total 4\n", AnyEngine, values{}},
+	{"of no engine", "up 1\nvllm:num_requests_running_total 4\n", AnyEngine, values{}},
 }
 
 func TestEngines(t *testing.T) {
@@ -231,7 +231,7 @@ func TestAdapters(t *testing.T) {
 			}
 		}
 		if l.Loaded.Has(AdapterID("")) || l.Loaded.Has(AdapterID("adapter")) {
-			t.Errorf("%s: an adapter that nobody named is loaded", c.name)
+			t.Errorf("%s: an adapter without a name is loaded", c.name)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestMissing(t *testing.T) {
 		{"a value that cannot be", AnyEngine, "vllm:num_requests_running 1\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc NaN\n", []string{
 			"vllm:kv_cache_usage_perc", "target",
 		}},
-		{"what the engine does not tell", AnyEngine, "tgi_queue_size 1\n", []string{"tgi_batch_current_size", "target"}},
+		{"what the engine does not report", AnyEngine, "tgi_queue_size 1\n", []string{"tgi_batch_current_size", "target"}},
 		{"by label", AnyEngine, "nv_trt_llm_request_metrics{request_type=\"waiting\"} 1\n", []string{
 			`nv_trt_llm_request_metrics{request_type="scheduled"}`, `nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"}`, "target",
 		}},
@@ -73,16 +73,16 @@ func TestMissing(t *testing.T) {
 	var l Snapshot
 	parser(t, AnyEngine).Parse([]byte("tgi_queue_size 1\n"), &l)
 	if got := parser(t, VLLM).Missing(&l, Running); !slices.Equal(got, []string{"vllm:num_requests_running"}) {
-		t.Errorf("asked for one engine, with the load of another: %q", got)
+		t.Errorf("one engine wanted, with the page of another: %q", got)
 	}
 }
 
-// The table must be grouped by engine: of a text with two, one is read.
+// The table must be grouped by engine: of a page with two engines, one is read.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for i, f := range families {
 		if i > 0 && f.engine < families[i-1].engine {
-			t.Errorf("%s stands behind names of %v", f.name, families[i-1].engine)
+			t.Errorf("%s follows names of %v", f.name, families[i-1].engine)
 		}
 		if f.adds && (families[i-1].field != f.field || families[i-1].engine != f.engine) {
 			t.Errorf("%s is added to %s", f.name, families[i-1].name)

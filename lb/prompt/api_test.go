@@ -8,8 +8,8 @@ import (
 
 const longText = 150_000
 
-// A prompt counts whatever else the body has, of which engines take no notice: of prompts for several APIs the longest,
-// and not their sum.
+// A prompt counts whatever fields the body has that engines ignore: of prompts for several APIs the longest counts, not
+// their sum.
 func TestPromptIsNotHidden(t *testing.T) {
 	long := `"` + strings.Repeat("x", longText) + `"`
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ func TestPromptIsNotHidden(t *testing.T) {
 	}
 }
 
-// Where a body has prompts for several APIs the path says which is read, unless that is empty or not there.
+// Of prompts for several APIs the path selects the one that is read, unless that is empty or absent.
 func TestPathDecides(t *testing.T) {
 	const body = `{"messages":["abc"],"prompt":"abcd","input":"abcde","system":"abcdef","inputs":"abcdefgh",` +
 		`"max_tokens":4,"max_completion_tokens":3,"max_output_tokens":5,"parameters":{"max_new_tokens":9},"n":2}`
@@ -79,7 +79,7 @@ func TestPathDecides(t *testing.T) {
 	}
 }
 
-// Limits, and n, count only where the API has them. Of several APIs the largest limit counts, and none if one has none.
+// Limits, and n, count only where the API has them. Of several APIs the highest limit counts, and none if one has none.
 func TestLimitsOfTheAPI(t *testing.T) {
 	const all = `"max_completion_tokens":%d,"max_tokens":%d,"max_output_tokens":%d,"n":1000`
 	for _, c := range []struct {

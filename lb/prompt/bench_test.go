@@ -47,8 +47,8 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// BenchmarkStages divides what a prompt costs: read checks the JSON and finds its parts, chain walks them and hashes,
-// and hash is what hashing alone takes of that, for as many bytes.
+// BenchmarkStages measures the stages of a prompt: read checks the JSON and finds the fields, chain walks and hashes
+// them, and hash is hashing alone, for as many bytes.
 func BenchmarkStages(b *testing.B) {
 	for _, kib := range []int{1, 16, 64, 256} {
 		body := chatBody(kib << 10)
@@ -80,7 +80,7 @@ func BenchmarkStages(b *testing.B) {
 	}
 }
 
-// BenchmarkUsage tells what looking for the usage takes for each part of a response.
+// BenchmarkUsage measures the search for usage in each part of a response.
 func BenchmarkUsage(b *testing.B) {
 	chunk := func(usage string) string {
 		return `data: {"id":"cmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]` +

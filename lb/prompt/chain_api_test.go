@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What the server puts in front of a prompt makes prompts different where it stands, behind the instructions; and so
-// does the API.
+// What the server inserts into a prompt, after the instructions, makes chains differ from there on; and so does the
+// API.
 func TestChainsThatShareTheirInstructions(t *testing.T) {
 	instructions, input := words(1, 500), words(2, 500)
 	continued := func(by string) []Block {
@@ -34,7 +34,7 @@ func TestChainsThatShareTheirInstructions(t *testing.T) {
 	}
 }
 
-// The same text in the fields of different APIs is not the same prompt, and names of other APIs do not matter.
+// The same text in the fields of different APIs is not the same prompt, and field names of other APIs have no effect.
 func TestChainsOfEveryAPI(t *testing.T) {
 	text := words(1, 500)
 	var chains [][]Block
@@ -60,15 +60,15 @@ func TestChainsOfEveryAPI(t *testing.T) {
 	if last := chains[len(chains)-1]; !slices.Equal(got, last) {
 		t.Errorf("%d of %d blocks of a chat with fields of other APIs", common(t, got, last), len(last))
 	}
-	said := func(role, text string) string { return `{"role":"` + role + `","parts":[{"text":"` + text + `"}]}` }
-	asked := chainOf(t, `{"contents":[`+said("user", text)+`]}`)
-	next := chainOf(t, `{"contents":[`+said("user", text)+","+said("model", words(2, 900))+`]}`)
-	if n := common(t, asked, next); n != len(asked) || next[n-1].End < 1400 {
-		t.Errorf("%d of %d blocks of a question are in the next turn, with the answer up to %d", n, len(asked), next[n-1].End)
+	turn := func(role, text string) string { return `{"role":"` + role + `","parts":[{"text":"` + text + `"}]}` }
+	question := chainOf(t, `{"contents":[`+turn("user", text)+`]}`)
+	next := chainOf(t, `{"contents":[`+turn("user", text)+","+turn("model", words(2, 900))+`]}`)
+	if n := common(t, question, next); n != len(question) || next[n-1].End < 1400 {
+		t.Errorf("%d of %d blocks of a question are in the next turn, with the answer up to %d", n, len(question), next[n-1].End)
 	}
 }
 
-// However a name is written, it is one name.
+// However a name is written, it is the same name.
 func TestChainOfTheSameNames(t *testing.T) {
 	with := func(names string) []Block { return chainOf(t, `{`+names+`,"prompt":"`+words(1, 500)+`"}`) }
 	plain := with(`"model":"ab/c","lora_path":"l","cache_salt":"s","chat_template":"t","reasoning_effort":"low"`)

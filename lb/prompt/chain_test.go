@@ -14,7 +14,7 @@ var testSecret = [16]byte{1, 2, 3}
 
 const testBlock = 64
 
-// chainOf returns the chain of a good body.
+// chainOf returns the chain of a valid body.
 func chainOf(t testing.TB, body string, namespace ...string) []Block {
 	t.Helper()
 	_, parts, err := Read([]byte(body), true)
@@ -30,7 +30,7 @@ func chainOf(t testing.TB, body string, namespace ...string) []Block {
 	return slices.Clone(blocks)
 }
 
-// common returns how many blocks two chains have in common at their beginning, and fails if they share any behind.
+// common returns how many leading blocks two chains have in common, and fails if they share any after these.
 func common(t testing.TB, a, b []Block) int {
 	t.Helper()
 	n := 0
@@ -49,7 +49,7 @@ func common(t testing.TB, a, b []Block) int {
 	return n
 }
 
-// words is text of about n bytes that differs by its seed everywhere.
+// words returns about n bytes of text that depends on the seed everywhere.
 func words(seed uint64, n int) string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var b strings.Builder
@@ -67,7 +67,7 @@ func chat(messages ...string) string {
 	return `{"model":"m","messages":[` + strings.Join(messages, ",") + `],"max_tokens":9}`
 }
 
-// A turn that is appended extends the chain and changes no key before it.
+// An appended turn extends the chain and changes no key before it.
 func TestChainGrowsWithTheConversation(t *testing.T) {
 	var turns []string
 	var before []Block
@@ -84,13 +84,13 @@ func TestChainGrowsWithTheConversation(t *testing.T) {
 	}
 }
 
-// What the model has answered is cached with what it was asked, although nobody has sent it yet.
+// An answer is cached with its question, although no request has contained it yet.
 func TestChainCountsTheAnswer(t *testing.T) {
 	question, answer, next := message("user", 1, 300), message("assistant", 2, 500), message("user", 3, 200)
-	asked, all := chainOf(t, chat(question)), chainOf(t, chat(question, answer, next))
-	n := common(t, asked, all)
-	if n != len(asked) {
-		t.Fatalf("%d of %d blocks are known", n, len(asked))
+	first, all := chainOf(t, chat(question)), chainOf(t, chat(question, answer, next))
+	n := common(t, first, all)
+	if n != len(first) {
+		t.Fatalf("%d of %d blocks are known", n, len(first))
 	}
 	given := chainOf(t, chat(question, strings.Replace(answer, "assistant", "user", 1), next))
 	if end := given[n-1].End; end < 300 || end > 400 {
@@ -104,8 +104,8 @@ func TestChainCountsTheAnswer(t *testing.T) {
 	}
 }
 
-// A message that changes changes every key from there on, and none before.
-func TestChainNoticesEveryChange(t *testing.T) {
+// A changed message changes every key from there on, and none before.
+func TestChainDetectsEveryChange(t *testing.T) {
 	build := func(change int) string {
 		var all []string
 		for i := range 12 {
@@ -163,7 +163,7 @@ func TestChainsThatShareNothing(t *testing.T) {
 	}
 }
 
-// How a prompt is written does not matter, only what it says.
+// The chain depends on the content of a prompt, not on its JSON notation.
 func TestChainOfTheSamePrompt(t *testing.T) {
 	want := chainOf(t, `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",`+
 		`"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"`+words(1, 400)+`"}]}]}`)
@@ -183,8 +183,8 @@ func TestChainOfTheSamePrompt(t *testing.T) {
 	}
 }
 
-// Text cannot look like the structure around it.
-func TestChainTellsTextFromStructure(t *testing.T) {
+// Text cannot be mistaken for the structure around it.
+func TestChainSeparatesTextFromStructure(t *testing.T) {
 	fill := words(1, 200)
 	seen := map[uint64]string{}
 	for _, body := range []string{
@@ -207,7 +207,7 @@ func TestChainTellsTextFromStructure(t *testing.T) {
 	}
 }
 
-// A long prompt has few keys, and what two prompts have in common is known to a thirtieth or a block.
+// A long prompt has few keys, and the common beginning of two prompts is known to 1/30 or a block.
 func TestChainIsShortAndClose(t *testing.T) {
 	text := words(1, 64<<10)
 	whole := chainOf(t, `{"prompt":"`+text+`"}`)
@@ -231,7 +231,7 @@ func TestChainIsShortAndClose(t *testing.T) {
 	}
 }
 
-// A picture counts by what it is, not by how long it is.
+// An image counts by its digest, not by its length.
 func TestChainOfMedia(t *testing.T) {
 	with := func(picture string) []Block {
 		return chainOf(t, chat(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture+`"}},{"type":"text","text":"`+words(3, 200)+`"}]}`))
@@ -247,7 +247,7 @@ func TestChainOfMedia(t *testing.T) {
 	}
 }
 
-// A body that is cut off has a chain that the whole one goes on with.
+// The chain of a cut-off body is the beginning of the whole body's.
 func TestChainOfABeginning(t *testing.T) {
 	for _, list := range []string{
 		`"messages":[{"role":"user","content":"` + words(2, 300) + `"},{"role":"user","content":[{"text":"\ud83d\ude00` + words(3, 300) + `"}]}, ` +
@@ -278,7 +278,7 @@ func TestChainOfABeginning(t *testing.T) {
 	}
 }
 
-// FuzzChain holds the chain to what the body says: written anew by encoding/json, a body has the same chain.
+// FuzzChain compares chains with encoding/json: a body that it has rewritten has the same chain.
 func FuzzChain(f *testing.F) {
 	f.Add([]byte(`{"model":"a","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function"}],"stream":true}`))
 	f.Add([]byte(`{"prompt":[1,2,3,"a\ud83d\ude00\ud83d",null],"input":{"a":[true,{"role":"b"}]},"lora_path":"x"}`))
@@ -320,7 +320,7 @@ func FuzzChain(f *testing.F) {
 	})
 }
 
-// A chain covers 200 KiB, unless nearly all its messages are very short.
+// A chain covers 200 KiB, unless nearly all messages are very short.
 func TestChainCoversConversations(t *testing.T) {
 	for _, roles := range [][2]string{{"user", "user"}, {"user", "assistant"}} {
 		for _, lengths := range [][2]int{

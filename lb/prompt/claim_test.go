@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Whoever claims blocks, their keys are otherwise the same; what a client writes in its body has no part in whose they
-// are.
+// A claim changes only the tenant of the keys; nothing in the body changes the tenant.
 func TestClaim(t *testing.T) {
 	c := NewChainer(testSecret, testBlock)
 	chain := func(salt string) []Block {
@@ -38,7 +37,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// Tenants are spread over all tags, in another way with another secret.
+// Tenants are spread over all tags, differently with another secret.
 func TestClaimsAreSpread(t *testing.T) {
 	const tenants = 255 * 20
 	a, b := NewChainer(Secret("a"), testBlock), NewChainer(Secret("b"), testBlock)

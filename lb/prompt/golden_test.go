@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Gateways of different versions share one index in Redis, so keys stay what they are: each is the last one of a
-// prompt.
+// Gateways of different versions share one index in Redis, so keys must not change: each is the last one of a prompt.
 func TestChainGolden(t *testing.T) {
 	fill := strings.Repeat("one two three ", 60)
 	for _, tt := range []struct {

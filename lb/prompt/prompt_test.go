@@ -94,7 +94,7 @@ var scanTests = []struct {
 	{"continued in another API", `{"messages":["ab"],"conversation":"c","previous_response_id":"r"}`, Info{TextBytes: 2, API: Chat}},
 	{"a picture by its type", `{"messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://a"}}]}]}`, Info{API: Chat, Media: true}},
 	{"a file by its id", `{"input":[{"content":[{"file_id":"f"}]}]}`, Info{API: Responses, Media: true}},
-	{"an answer that was said", `{"messages":[{"content":"ab","audio":{"id":"x"}}]}`, Info{TextBytes: 2, API: Chat, Media: true}},
+	{"an answer given as audio", `{"messages":[{"content":"ab","audio":{"id":"x"}}]}`, Info{TextBytes: 2, API: Chat, Media: true}},
 	{"no media", `{"messages":[{"content":"ab","audio":null,"images":[]}],"tools":[{"properties":{"image":{"type":"file"}}}],"audio":{"voice":"x"}}`, Info{TextBytes: 2 + len(`[{"properties":{"image":{"type":"file"}}}]`), API: Chat}},
 	{"no prompt", `{"model":"m"}`, Info{}},
 	{"empty object", `{}`, Info{}},
@@ -220,8 +220,8 @@ func TestScanTruncated(t *testing.T) {
 	}
 }
 
-// Whatever is cut off the end of a good body, the rest is no error, says nothing that the whole does not say, and never
-// less text when more of it is there.
+// However much is cut off the end of a valid body, the rest is no error, has only values that the whole has, and never
+// less text when it is longer.
 func TestScanEveryPrefix(t *testing.T) {
 	whole := []byte(`{"model":"a\u0062\/c","messages":[{"role":"user","content":[{"type":"text","text":"h\u00e9\n"},{"image_url":{"url":"data:x;base64,AA"}}]}],` +
 		`"tools":[{"a":-1.5e+3}],"stream":true,"max_tokens":64,"n":null}`)
@@ -249,7 +249,7 @@ func TestScanEveryPrefix(t *testing.T) {
 	}
 }
 
-// Every byte value at every place of a string, so that looking at eight bytes at once is right at each offset.
+// Every byte value at every offset of a string, so that examining eight bytes at once is correct at each.
 func TestSpecialAtEveryOffset(t *testing.T) {
 	for c := range 256 {
 		for offset := range 17 {

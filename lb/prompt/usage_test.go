@@ -10,7 +10,7 @@ data: [DONE]
 
 `
 
-// anthropicEvents is a stream in which a tool is given arguments that look like usage, as JSON and as text.
+// anthropicEvents is a stream in which the arguments of a tool look like usage, as JSON and as text.
 const anthropicEvents = "event: message_start\r\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"content\":[],\"usage\":" +
 	"{\"input_tokens\":25,\"cache_read_input_tokens\":1200,\"cache_creation_input_tokens\":3,\"output_tokens\":1}}}\r\n\r\n" +
 	"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"tool_use\",\"input\":" +
@@ -27,7 +27,7 @@ data: {"response":{"output":[{"arguments":"{\"usage\":{\"input_tokens\":1}}"}],"
 
 `
 
-// The usage is found however the response is cut into parts, and nothing else is taken for it.
+// The usage is found however the response is split into parts, and nothing else is mistaken for it.
 func TestUsage(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -61,7 +61,7 @@ func TestUsage(t *testing.T) {
 		"huge":               {`{"usage":{"prompt_tokens":99999999999999999999}}`, Usage{}, false},
 		"cut off":            {`{"usage":{"prompt_tokens":12`, Usage{}, false},
 		"written by it":      {`{"text":"\"prompt_tokens\":5,"}`, Usage{}, false},
-		"told each time":     {`{"usage":{"prompt_tokens":9,"completion_tokens":1}}` + `{"usage":{"prompt_tokens":9,"completion_tokens":2}}`, Usage{9, 0, 2}, true},
+		"reported each time": {`{"usage":{"prompt_tokens":9,"completion_tokens":1}}` + `{"usage":{"prompt_tokens":9,"completion_tokens":2}}`, Usage{9, 0, 2}, true},
 	} {
 		for size := 1; size <= len(c.text)+1; size++ {
 			var r UsageReader
