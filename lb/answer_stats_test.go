@@ -182,7 +182,7 @@ func TestPlanHasDisplacement(t *testing.T) {
 	for ttl, want := range map[time.Duration]float64{longest: 1, 2 * longest: 1, longest / 2: 1.5, longest / 100: 1.99} {
 		b := cacheSummary{ttl: ttl}
 		if got := b.displacementFactor(longest); got < want-1e-9 || got > want+1e-9 {
-			t.Errorf("kept for %v: %.2f times, want %.2f", ttl, got, want)
+			t.Errorf("a TTL of %v: %.2f times, want %.2f", ttl, got, want)
 		}
 	}
 	caches := NewCacheTracker()

@@ -19,12 +19,12 @@ func TestBurstSharesCredit(t *testing.T) {
 	for i, want := range []uint32{1000, 1000, 750, 667, 625} {
 		blocks := append(begin[:5:5], chainOf(uint64(i+1), 10)[5:]...)
 		if got := p.creditBytes(blocks, endpoints)[9]; got != want {
-			t.Errorf("request %d of those that come at once: worth %d of 1000, want %d", i+1, got, want)
+			t.Errorf("request %d of a burst: credited for %d of 1000, want %d", i+1, got, want)
 		}
 	}
 	rest(3 * endpoints)
 	if got := p.creditBytes(begin, endpoints)[4]; got != 500 {
-		t.Errorf("later it is worth %d of 500", got)
+		t.Errorf("later: credited for %d of 500", got)
 	}
 }
 

@@ -51,14 +51,14 @@ type cluster struct {
 	store    *lb.MemStore
 	view     *lb.View
 	caches   map[string]*lru
-	reported bool // answers tell what was cached
+	reported bool // answers report cached tokens
 	now      time.Duration
 	id       lb.LeaseID
 	turns    []uint64 // of each conversation, how many it has had
-	begun    []uint64 // of each conversation, how many there were in its place before
+	begun    []uint64 // of each conversation, how many preceded it in its place
 	running  replies
 
-	prompt, expected, cached, off int64 // tokens of all requests, and by how much expectations were off
+	prompt, expected, cached, off int64 // tokens of all requests, and the sum of the prediction errors
 }
 
 // reply is a request in flight.
@@ -86,7 +86,7 @@ func newCluster(t *testing.T, endpoints, blocks, conversations int, reported boo
 		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(), store: lb.NewMemStore(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
 		caches: map[string]*lru{}, reported: reported, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
 	}
-	// With so much credit load hardly matters, so that only what is known makes a difference.
+	// With this credit load hardly matters, so that only the predictions make a difference.
 	policy, err := lb.New("prefix_cache", lb.Config{
 		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, MemoryBytes: 8 << 20},
 	})
@@ -170,8 +170,8 @@ func TestLearnsRetentionOfSmallCaches(t *testing.T) {
 		c.error()
 		c.play(t, time.Hour, 500*time.Millisecond)
 		off[i], cached[i] = c.error()
-		keeps, losses := c.known.Retention()
-		t.Logf("answers report: %v; off by %.3f, %.3f cached, kept for %v, %d losses", reported, off[i], cached[i], keeps, losses)
+		ttl, losses := c.known.Retention()
+		t.Logf("answers report: %v; off by %.3f, %.3f cached, a TTL of %v, %d losses", reported, off[i], cached[i], ttl, losses)
 	}
 	if off[0] < 0.3 || off[1] > off[0]/4 {
 		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a quarter of 0.3 or more", off[1], off[0])
@@ -195,10 +195,10 @@ func TestLearnsLossOfACache(t *testing.T) {
 		c.play(t, 5*time.Minute, 500*time.Millisecond)
 		var cached float64
 		off[i], cached = c.error()
-		keeps, losses := c.known.Retention()
-		t.Logf("answers report: %v; off by %.3f, %.3f cached, kept for %v, %d losses", reported, off[i], cached, keeps, losses)
-		if reported && (keeps != 30*time.Minute || losses != 1) {
-			t.Errorf("kept for %v, %d losses; want half an hour and one", keeps, losses)
+		ttl, losses := c.known.Retention()
+		t.Logf("answers report: %v; off by %.3f, %.3f cached, a TTL of %v, %d losses", reported, off[i], cached, ttl, losses)
+		if reported && (ttl != 30*time.Minute || losses != 1) {
+			t.Errorf("a TTL of %v, %d losses; want half an hour and one", ttl, losses)
 		}
 	}
 	if off[0] < 0.05 || off[1] > off[0]/4 {

@@ -206,7 +206,7 @@ func TestChooseRoundsCredits(t *testing.T) {
 		p := &lb.Plan{Candidates: []lb.Candidate{candidate(0, 0, 1, 0), candidate(0, 0, 1, 0)}}
 		p.Prefix = lb.Prefix{Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Bytes: 1000, Credit: 1000 * r.Float64()}
 		share := p.Prefix.Fraction(1)
-		p.Candidates[0].Base = float64(p.Prefix.Credit * share) // as much as what it has is worth
+		p.Candidates[0].Base = float64(p.Prefix.Credit * share) // as much as its credit
 		if math.FMA(-p.Prefix.Credit, share, p.Candidates[0].Base) != 0 {
 			differing++
 		}

@@ -52,7 +52,7 @@ func TestEngineCosts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newEngineCluster(t, 2, nil)
-			for range 2 { // what only one reading has too many may be on its way
+			for range 2 { // what exceeds the counts in one sample only may be on its way
 				w.now += time.Second
 				w.report(0, c.inflight[0], c.pages[0]...)
 				w.report(1, c.inflight[1], c.pages[1]...)
@@ -226,7 +226,7 @@ func TestAdapters(t *testing.T) {
 		{"a", []int64{6, 4, 4}, 0}, // where it is
 		{"a", []int64{40, 4, 4}, 1},
 		{"d", []int64{4, 4, 6}, 2},
-		{"base", []int64{4, 3, 4}, 1}, // is no adapter
+		{"base", []int64{4, 3, 4}, 1}, // not an adapter
 		{"", []int64{4, 4, 3}, 2},
 	} {
 		if got := w.choice(c.model, c.loads...); got != c.want {

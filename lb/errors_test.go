@@ -34,7 +34,7 @@ func TestFailuresOfSharedMemory(t *testing.T) {
 	} {
 		err := c.run()
 		if !errors.Is(err, broken) || err.Error() != c.want {
-			t.Errorf("%s: got %q, want %q, wrapping what shared memory said", c.name, err, c.want)
+			t.Errorf("%s: got %q, want %q, wrapping the error of shared memory", c.name, err, c.want)
 		}
 	}
 }

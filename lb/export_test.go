@@ -31,7 +31,7 @@ func TierLoads(v *View) (healthy, degraded []int) {
 // Scopes returns how many scopes the store remembers.
 func (s *MemStore) Scopes() int { return len(s.scopes) }
 
-// DerivedCandidates returns how many candidates are in lists that the policy keeps.
+// DerivedCandidates returns how many candidates are in the lists that a policy has cached.
 func DerivedCandidates(p Policy) (n int) {
 	var d *derivedLists[tierCosts]
 	switch p := p.(type) {
@@ -48,7 +48,7 @@ func DerivedCandidates(p Policy) (n int) {
 	return n
 }
 
-// CachedCandidates returns how many candidates are in lists that all policies keep.
+// CachedCandidates returns how many candidates are in all cached lists.
 func CachedCandidates(h *Health, g *Engines, s *RequestShares) (n int) {
 	for _, p := range []*listPool{&h.pool, &g.pool, &s.pool} {
 		for i := range p.lists {

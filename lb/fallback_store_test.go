@@ -197,7 +197,7 @@ func TestFallbackMirrors(t *testing.T) {
 		t.Fatalf("%d tokens, want 20", got)
 	}
 	l.remote.down = true
-	o := l.reserve(9, p) // alone now, and it knows who is busy
+	o := l.reserve(9, p) // without the remote store, with the loads known
 	if o.err != nil || o.grant.Index == 1 {
 		t.Fatalf("%+v, %v", o.grant, o.err)
 	}
@@ -317,7 +317,7 @@ func TestFallbackSharesCaps(t *testing.T) {
 			for id := range lb.LeaseID(30) {
 				l.Release(l.now, id)
 			}
-			l.remote.owners = 100 // more gateways have come
+			l.remote.owners = 100 // more gateways have started
 			l.reserve(50, p)
 			if o := l.reserve(51, p); c.limit > 0 && !errors.Is(o.err, lb.ErrFull) {
 				t.Errorf("a hundredth of the cap has room for two: %v", o.err)

@@ -108,7 +108,7 @@ func TestPrefixCacheTTL(t *testing.T) {
 		for id := range lb.LeaseID(2) {
 			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900}, viewOf(1))
 			if plan.Prefix.TTL != want {
-				t.Errorf("%v: kept for %v, want %v", configured, plan.Prefix.TTL, want)
+				t.Errorf("%v: a TTL of %v, want %v", configured, plan.Prefix.TTL, want)
 			}
 			store.Reserve(time.Hour+time.Duration(id)*30*time.Second, id+1, &plan, func(g lb.Grant, _ error) { cached = g.Cached })
 		}

@@ -43,7 +43,7 @@ func TestCreditFallsWithPopularity(t *testing.T) {
 				}
 			}
 			if got < tc.least || got > tc.most {
-				t.Errorf("worth %d of 1000, want %d to %d", got, tc.least, tc.most)
+				t.Errorf("credited for %d of 1000, want %d to %d", got, tc.least, tc.most)
 			}
 		})
 	}
@@ -59,10 +59,10 @@ func TestCreditOfTheRest(t *testing.T) {
 		got = p.creditBytes(blocks, 4)
 	}
 	if got[4] > 40 {
-		t.Errorf("the beginning is worth %d of 500 to all", got[4])
+		t.Errorf("the beginning is credited for %d of 500", got[4])
 	}
 	if rest := got[9] - got[4]; rest < 499 {
-		t.Errorf("the rest is worth %d of 500", rest)
+		t.Errorf("the rest is credited for %d of 500", rest)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestCreditOfTheOnlyConversation(t *testing.T) {
 	blocks := chainOf(0, 100)
 	for turn := 1; turn <= 50; turn++ {
 		if got := p.creditBytes(blocks[:2*turn], 64)[max(0, 2*turn-3)]; turn > 1 && got == 0 {
-			t.Fatalf("turn %d: what it had before is worth nothing", turn)
+			t.Fatalf("turn %d: no credit for the previous turns", turn)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestCommonPrefixHasNoCredit(t *testing.T) {
 				got = p.creditBytes(blocks, endpoints)
 			}
 			if got[0] != tc.want[0] || got[9] != tc.want[1] {
-				t.Errorf("worth %d, and %d of 1000 with the rest, want %v", got[0], got[9], tc.want)
+				t.Errorf("credited for %d, and %d of 1000 with the rest, want %v", got[0], got[9], tc.want)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestPopularityIsDetected(t *testing.T) {
 			n++
 		}
 		if most := 6 * endpoints; n > most {
-			t.Errorf("%d endpoints: worth less than half after %d requests, want %d at most", endpoints, n, most)
+			t.Errorf("%d endpoints: credited for less than half after %d requests, want %d at most", endpoints, n, most)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestPopularityFades(t *testing.T) {
 			p.creditBytes(chainOf(i+1, 1), endpoints)
 		}
 		if got := p.creditBytes(hot, endpoints)[9]; got < 990 {
-			t.Errorf("%d endpoints: worth %d of 1000 when long forgotten", endpoints, got)
+			t.Errorf("%d endpoints: credited for %d of 1000 when long forgotten", endpoints, got)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func FuzzCreditBytes(f *testing.F) {
 			var last uint32
 			for i, w := range p.creditBytes(blocks, int(endpoints)) {
 				if w < last || int(w) > blocks[i].End {
-					t.Fatalf("block %d is worth %d after %d", i, w, last)
+					t.Fatalf("block %d is credited for %d after %d", i, w, last)
 				}
 				last = w
 			}

@@ -98,7 +98,7 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 		t.Fatal(err)
 	}
 	r.resize(n)
-	r.users = make([]user, int(busy*float64(n*rampSlots)*2)) // they think as long as they are served
+	r.users = make([]user, int(busy*float64(n*rampSlots)*2)) // users pause as long as they are served
 	for i := range r.users {
 		heap.Push(&r.todo, event{r.now + r.think(), i, false})
 	}
@@ -287,7 +287,7 @@ func TestSlowStartShares(t *testing.T) {
 				for i, w := range rampWindows {
 					chance := 3*math.Sqrt(want[i]) + 2
 					most := c.most*want[i] + chance
-					if busy > 0.9 { // it may help out when requests would have to wait at all others
+					if busy > 0.9 { // it may get requests that would have to wait at all others
 						most += even[i] / 3
 					}
 					if got[i] < c.least*want[i]-chance || got[i] > most {

@@ -294,11 +294,11 @@ func TestPanicByPriority(t *testing.T) {
 	if got, _ := count(v, 100); got != n {
 		t.Errorf("%d of %d are left where all are in panic", got, n)
 	}
-	// While the others can take everything, few healthy endpoints are no panic, whatever the threshold.
+	// While the others can take all requests there is no panic, whatever the threshold.
 	if got, _ := count(tieredView(oneOfFour, []lb.State{stateH, stateH}), 100); got > 0 {
 		t.Errorf("%d are left although there is capacity for all", got)
 	}
-	// What the plugin has ejected fails over as what the gateway has, and is no panic.
+	// Endpoints that the plugin has ejected fail over like those of the gateway, without panic.
 	v = tieredView([]lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH, stateH, stateH, stateH})
 	h, at := newHealth(v), 0
 	for i := range 3 {

@@ -35,7 +35,7 @@ func TestViewsOfSeveralLists(t *testing.T) {
 	left := &lb.View{Cluster: "llm", ListID: 1, Endpoints: a.Endpoints[:3]}
 	last := a.Endpoints[3].Addr
 	now += time.Hour
-	drawnFor(h, now, left, clusterConfig, last) // the others are as busy as then
+	drawnFor(h, now, left, clusterConfig, last) // with the same load at the others
 	h.Candidates(now, b, clusterConfig, 0)
 	now += time.Minute
 	if part := drawnFor(h, now, a, clusterConfig, last); part > 0.5 {

@@ -162,7 +162,7 @@ func TestCutAnywhere(t *testing.T) {
 				t.Fatalf("%s, %d bytes: cut %v", name, i, l.Cut)
 			}
 			if atEnd {
-				continue // nothing shows that there was more
+				continue // nothing shows that it was cut off
 			}
 			for f, v := range found(&l) {
 				if v != want[f] {

@@ -181,7 +181,7 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 				continue
 			}
 			if end := f.IntN(len(answer)); f.IntN(4) == 0 {
-				answer = answer[:end] // it broke off, and the gateway did not notice
+				answer = answer[:end] // truncated without an error
 			}
 			if text.WriteString(answer); complete {
 				referenceUsage(&want, []byte(answer), false)
