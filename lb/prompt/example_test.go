@@ -42,7 +42,7 @@ func ExampleChainer() {
 	}
 	fmt.Println(len(a), "and", len(b), "blocks,", common, "in common")
 	// Output:
-	// 4 and 3 blocks, 2 in common
+	// 4 and 4 blocks, 2 in common
 }
 
 // The usage is in one of the last events of a stream.
