@@ -19,7 +19,10 @@ func newAnswerStats() *answerStats { return &answerStats{times: map[string]*answ
 
 // The higher the TTFT relative to the duration, the more each request in flight raises the credit.
 func TestCreditGrowthFollowsTTFT(t *testing.T) {
-	for part, want := range map[float64]float64{0: 0, 0.25: growthPerWaiting / 16.0, 0.5: growthPerWaiting / 4.0, 1: growthPerWaiting} {
+	for part, want := range map[float64]float64{
+		0: 0, 0.25: growthPerWaiting / 16.0, 0.5: growthPerWaiting / 4.0,
+		1: growthPerWaiting,
+	} {
 		p := newAnswerStats()
 		for range 100 {
 			p.observe(0, answerOf(one[0].Addr, part))
@@ -123,7 +126,8 @@ func TestPlanHasAnswerStats(t *testing.T) {
 	if before.PerRequest != 0 || before.Prefix.CreditGrowth != 0 || before.Prefix.Credit != 200 {
 		t.Errorf("before any answer: %+v", before)
 	}
-	if wait := after.Prefix.CreditGrowth; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 || after.Prefix.Credit != 200 {
+	if wait := after.Prefix.CreditGrowth; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 ||
+		after.Prefix.Credit != 200 {
 		t.Errorf("after answers: %d tokens a request, wait %.3f, want 100 and 1", after.PerRequest, wait)
 	}
 	if after.Tokens != before.Tokens {
@@ -142,7 +146,14 @@ func TestCreditFollowsLowestLoad(t *testing.T) {
 	for _, tc := range []struct {
 		others, load int64 // requests at the other endpoint; tokens at the one that has the prompt
 		want         int
-	}{{0, 99, 0}, {0, 101, 1}, {4, 299, 0}, {4, 301, 1}, {1000, maxCreditGain*100 - 1, 0}, {1000, maxCreditGain*100 + 1, 1}} {
+	}{
+		{0, 99, 0},
+		{0, 101, 1},
+		{4, 299, 0},
+		{4, 301, 1},
+		{1000, maxCreditGain*100 - 1, 0},
+		{1000, maxCreditGain*100 + 1, 1},
+	} {
 		loads := []Load{{Requests: 2000, Tokens: tc.load}, {Requests: tc.others}, full}
 		if got := Choose(plan, loads, []int{1, 0, 0}); got != tc.want {
 			t.Errorf("%+v: endpoint %d", tc, got)

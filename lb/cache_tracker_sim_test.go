@@ -83,12 +83,15 @@ func (r *replies) Pop() any {
 // newCluster returns a cluster of endpoints with caches of the given number of blocks.
 func newCluster(t *testing.T, endpoints, blocks, conversations int, reported bool) *cluster {
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(), store: lb.NewMemStore(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
-		caches: map[string]*lru{}, reported: reported, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
+		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(),
+		store: lb.NewMemStore(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
+		caches: map[string]*lru{}, reported: reported, turns: make([]uint64, conversations),
+		begun: make([]uint64, conversations),
 	}
 	// With this credit load hardly matters, so that only the predictions make a difference.
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, MemoryBytes: 8 << 20},
+		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(),
+		Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, MemoryBytes: 8 << 20},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +127,8 @@ func (c *cluster) send(t *testing.T, conversation int) {
 	}
 	blocks := storetest.Blocks(seeds...)
 	r := lb.Request{
-		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks, PromptBytes: blocks[len(blocks)-1].End, Random: c.rng.Uint64(),
+		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks,
+		PromptBytes: blocks[len(blocks)-1].End, Random: c.rng.Uint64(),
 	}
 	plan, reason := c.policy.Plan(c.now, &r, c.view)
 	if reason != lb.ReasonChosen {
@@ -144,7 +148,10 @@ func (c *cluster) send(t *testing.T, conversation int) {
 		}
 		c.prompt, c.expected, c.cached = c.prompt+r.PromptTokens, c.expected+expected, c.cached+cached
 		c.off += max(expected-cached, cached-expected)
-		heap.Push(&c.running, reply{c.now + 2*time.Second + time.Duration(r.PromptTokens-cached)*100*time.Microsecond, c.id, o})
+		heap.Push(&c.running, reply{
+			c.now + 2*time.Second + time.Duration(r.PromptTokens-cached)*100*time.Microsecond, c.id,
+			o,
+		})
 	})
 }
 
@@ -171,10 +178,12 @@ func TestLearnsRetentionOfSmallCaches(t *testing.T) {
 		c.play(t, time.Hour, 500*time.Millisecond)
 		off[i], cached[i] = c.error()
 		ttl, losses := c.known.Retention()
-		t.Logf("answers report: %v; off by %.3f, %.3f cached, a TTL of %v, %d losses", reported, off[i], cached[i], ttl, losses)
+		t.Logf("answers report: %v; off by %.3f, %.3f cached, a TTL of %v, %d losses", reported, off[i], cached[i], ttl,
+			losses)
 	}
 	if off[0] < 0.3 || off[1] > off[0]/4 {
-		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a quarter of 0.3 or more", off[1], off[0])
+		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a quarter of 0.3 or more",
+			off[1], off[0])
 	}
 	if cached[1] < cached[0]-0.02 {
 		t.Errorf("%.3f is cached when answers report, %.3f when they do not", cached[1], cached[0])

@@ -222,7 +222,8 @@ func TestRetentionIsBounded(t *testing.T) {
 			l.now += time.Duration(r.IntN(3000)) * time.Millisecond
 			l.answer(Outcome{
 				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), PlannedAt: l.now - time.Duration(r.IntN(20))*time.Second,
-				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100), CachedTokens: int64(r.IntN(3)*r.IntN(2000) - 50),
+				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100),
+				CachedTokens: int64(r.IntN(3)*r.IntN(2000) - 50),
 			})
 			ttl, short := l.plan()
 			if ttl > longest || ttl < min(minTTL, longest) {
@@ -305,7 +306,10 @@ func TestRetentionOfOneSource(t *testing.T) {
 		l.answers(0, 100, 900, 900)
 		for i := range c.failures {
 			l.now += time.Second
-			o := Outcome{Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, Source: 1<<40 + uint64(i)%c.sources}
+			o := Outcome{
+				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900,
+				Source: 1<<40 + uint64(i)%c.sources,
+			}
 			l.observe(l.now, l.longest, o)
 			l.answers(0, c.hits, 900, 900)
 		}
@@ -325,7 +329,8 @@ func TestRetentionOfSeveralPolicies(t *testing.T) {
 			l.now += time.Second
 			l.source++
 			l.observe(l.now, longest, Outcome{
-				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, Source: l.source,
+				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached,
+				Source: l.source,
 			})
 		}
 	}

@@ -54,13 +54,19 @@ var chooseCases = []struct {
 	},
 	{
 		"rather busy than waiting",
-		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3}, {Slope: 1, Weight: 1, Capacity: 20, OverSlope: 3}}},
+		lb.Plan{Candidates: []lb.Candidate{
+			{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3},
+			{Slope: 1, Weight: 1, Capacity: 20, OverSlope: 3},
+		}},
 		[]lb.Load{{Requests: 4}, {Requests: 6}},
 		1, "5+3*1 against 7",
 	},
 	{
 		"among those that wait the shortest queue",
-		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3}, {Slope: 1, Weight: 1, Capacity: 6, OverSlope: 3}}},
+		lb.Plan{Candidates: []lb.Candidate{
+			{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3},
+			{Slope: 1, Weight: 1, Capacity: 6, OverSlope: 3},
+		}},
 		[]lb.Load{{Requests: 7}, {Requests: 8}},
 		1, "8+3*4 against 9+3*3",
 	},
@@ -213,7 +219,8 @@ func TestChooseRoundsCredits(t *testing.T) {
 		for tie := range 2 {
 			p.Random = uint64(tie)
 			if got := lb.Choose(p, make([]lb.Load, 2), []int{1, 0}); got != tie {
-				t.Fatalf("of two that cost the same, %v less %v of %v, tie %d chose %d", p.Candidates[0].Base, share, p.Prefix.Credit, tie, got)
+				t.Fatalf("of two that cost the same, %v less %v of %v, tie %d chose %d", p.Candidates[0].Base, share,
+					p.Prefix.Credit, tie, got)
 			}
 		}
 	}

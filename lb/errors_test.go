@@ -22,8 +22,14 @@ func TestFailuresOfSharedMemory(t *testing.T) {
 		run  func() error
 		want string
 	}{
-		{"reading at the start", func() error { return Prepare(brokenKV{get: broken}) }, "lb: preparing shared memory: broken"},
-		{"writing at the start", func() error { return Prepare(brokenKV{get: ErrNotFound, set: broken}) }, "lb: preparing shared memory: broken"},
+		{
+			"reading at the start", func() error { return Prepare(brokenKV{get: broken}) },
+			"lb: preparing shared memory: broken",
+		},
+		{
+			"writing at the start", func() error { return Prepare(brokenKV{get: ErrNotFound, set: broken}) },
+			"lb: preparing shared memory: broken",
+		},
 		{"reading the roster", func() error {
 			return swapRoster(brokenKV{get: broken}, func(r roster) (roster, error) { return r, nil })
 		}, "lb: reading the roster: broken"},

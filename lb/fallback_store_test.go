@@ -123,7 +123,8 @@ func (l *fallback) wantLocal(addrs []string, want ...int64) {
 func (l *fallback) wantLog(want ...string) {
 	l.t.Helper()
 	if !slices.Equal(l.remote.log, want) {
-		l.t.Fatalf("the remote store was called with\n%s, want\n%s", strings.Join(l.remote.log, "\n"), strings.Join(want, "\n"))
+		l.t.Fatalf("the remote store was called with\n%s, want\n%s", strings.Join(l.remote.log, "\n"),
+			strings.Join(want, "\n"))
 	}
 	l.remote.log = nil
 }

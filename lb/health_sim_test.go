@@ -20,7 +20,8 @@ func TestOneClientEjectsNobody(t *testing.T) {
 			return f.honest(well)
 		}, honest)
 		uneven := unevenShare(counts)
-		t.Logf("%s: %d ejections, %.2f of 8 out on average, %.3f of the others uneven", name, f.health.Ejections(), f.out, uneven)
+		t.Logf("%s: %d ejections, %.2f of 8 out on average, %.3f of the others uneven", name, f.health.Ejections(), f.out,
+			uneven)
 		if f.health.Ejections() > 0 {
 			t.Errorf("%s: %d ejections, %.1f of 8 endpoints out on average", name, f.health.Ejections(), f.out)
 		}
@@ -209,7 +210,11 @@ func TestTimeouts(t *testing.T) {
 // An endpoint whose requests are all served elsewhere by retries, and that serves none for half a minute, is ejected;
 // one at its limit is not.
 func TestRetriedRequests(t *testing.T) {
-	for _, c := range []struct{ serves, busy, out bool }{{false, false, true}, {true, false, false}, {false, true, false}} {
+	for _, c := range []struct{ serves, busy, out bool }{
+		{false, false, true},
+		{true, false, false},
+		{false, true, false},
+	} {
 		v := viewOf(4)
 		h := newHealth(v)
 		addr := v.Endpoints[0].Addr

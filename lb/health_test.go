@@ -102,7 +102,10 @@ func TestCandidatesFollowTheConfig(t *testing.T) {
 	v := viewOf(3)
 	v.Endpoints[1].Weight, v.Endpoints[2].Weight = 2, 0
 	h := lb.NewHealth()
-	capped := &lb.ClusterConfig{Health: healthConfig, MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
+	capped := &lb.ClusterConfig{
+		Health: healthConfig, MaxInflight: 10,
+		Weights: map[string]float64{v.Endpoints[0].Addr: 0.5},
+	}
 	cs, _ := h.Candidates(0, v, capped, 0)
 	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
 		if relative := cs[i].Weight / cs[2].Weight; math.Abs(relative-want.Weight) > 1e-5 || cs[i].Cap != want.Cap {

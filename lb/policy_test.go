@@ -23,7 +23,8 @@ func TestLeastRequestPlan(t *testing.T) {
 	v := viewOf(3)
 	r := &lb.Request{PromptTokens: 100, OutputTokens: 20, Random: 5}
 	plan, reason := newPolicy(t, lb.Tokens).Plan(0, r, v)
-	if reason != lb.ReasonChosen || plan.Scope != "llm" || plan.Unit != lb.Tokens || plan.Tokens != 120 || plan.Random != 5 {
+	if reason != lb.ReasonChosen || plan.Scope != "llm" || plan.Unit != lb.Tokens || plan.Tokens != 120 ||
+		plan.Random != 5 {
 		t.Fatalf("%+v, %s", plan, reason)
 	}
 	for i, c := range plan.Candidates {
@@ -65,7 +66,10 @@ func TestPlanIsPure(t *testing.T) {
 // prefix_cache is least request in tokens, with the prompt and its credit added; without blocks it is the same.
 func TestPrefixCachePlan(t *testing.T) {
 	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, MemoryBytes: 1 << 20}
-	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache})
+	p, err := lb.New("prefix_cache", lb.Config{
+		Unit: lb.Requests, Cluster: *clusterConfig, Health: lb.NewHealth(),
+		Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +79,10 @@ func TestPrefixCachePlan(t *testing.T) {
 	if reason != lb.ReasonChosen || plan.Unit != lb.Tokens || plan.Tokens != 120 || len(plan.Candidates) != 3 {
 		t.Fatalf("%+v, %s", plan, reason)
 	}
-	want := lb.Prefix{Blocks: blocks, Bytes: 900, Tokens: 100, Credit: 150, CreditBytes: []uint32{100, 200, 300, 400}, TTL: time.Minute, MemoryBytes: 1 << 20}
+	want := lb.Prefix{
+		Blocks: blocks, Bytes: 900, Tokens: 100, Credit: 150, CreditBytes: []uint32{100, 200, 300, 400},
+		TTL: time.Minute, MemoryBytes: 1 << 20,
+	}
 	if !reflect.DeepEqual(plan.Prefix, want) {
 		t.Errorf("%+v, want %+v", plan.Prefix, want)
 	}
@@ -84,11 +91,13 @@ func TestPrefixCachePlan(t *testing.T) {
 			t.Errorf("with %d blocks cached it adds %d tokens, want %d", n, got, tokens)
 		}
 	}
-	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen || plan.AddedTokens(0) != 100 {
+	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen ||
+		plan.AddedTokens(0) != 100 {
 		t.Errorf("without blocks: %+v, %s", plan, reason)
 	}
-	if plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, PromptBytes: 900, BypassCache: true}, v); plan.Prefix.Credit != 0 || plan.AddedTokens(4) != 100 {
-		t.Errorf("what is cached saves work although it is not read: %+v", plan)
+	plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, PromptBytes: 900, BypassCache: true}, v)
+	if plan.Prefix.Credit != 0 || plan.AddedTokens(4) != 100 {
+		t.Errorf("a match saves tokens although it is not used: %+v", plan)
 	}
 	if _, reason = p.Plan(0, &lb.Request{Blocks: blocks}, &lb.View{}); reason != lb.ReasonNoEndpoints {
 		t.Errorf("a view without endpoints: %s", reason)
@@ -97,20 +106,26 @@ func TestPrefixCachePlan(t *testing.T) {
 
 // The TTL is limited, whatever is configured: the clocks of stores wrap.
 func TestPrefixCacheTTL(t *testing.T) {
-	for configured, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL, 262144 * time.Second: lb.MaxTTL} {
+	for configured, want := range map[time.Duration]time.Duration{
+		time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL,
+		262144 * time.Second: lb.MaxTTL,
+	} {
 		p, err := lb.New("prefix_cache", lb.Config{
-			Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: lb.CacheConfig{Credit: 1, TTL: configured, MemoryBytes: 1 << 20},
+			Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
+			Cache: lb.CacheConfig{Credit: 1, TTL: configured, MemoryBytes: 1 << 20},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		store, cached := lb.NewMemStore(newProcess(t), 1, storetest.TTL), 0
 		for id := range lb.LeaseID(2) {
-			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900}, viewOf(1))
+			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900},
+				viewOf(1))
 			if plan.Prefix.TTL != want {
 				t.Errorf("%v: a TTL of %v, want %v", configured, plan.Prefix.TTL, want)
 			}
-			store.Reserve(time.Hour+time.Duration(id)*30*time.Second, id+1, &plan, func(g lb.Grant, _ error) { cached = g.Cached })
+			store.Reserve(time.Hour+time.Duration(id)*30*time.Second, id+1, &plan,
+				func(g lb.Grant, _ error) { cached = g.Cached })
 		}
 		if cached == 0 {
 			t.Errorf("%v: nothing is known half a minute later", configured)

@@ -174,12 +174,16 @@ func tieredPolicies(t *testing.T, v *lb.View, clusterConfig lb.ClusterConfig) ma
 	for _, name := range []string{"global_least_request", "prefix_cache", "endpoint_metrics"} {
 		engines, samples := lb.NewEngines(), map[string]lb.EngineSample{}
 		for _, e := range v.Endpoints {
-			samples[e.Addr] = lb.EngineSample{Snapshot: snapshot(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1, FreshAt: 1}
+			samples[e.Addr] = lb.EngineSample{
+				Snapshot: snapshot(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1,
+				FreshAt: 1,
+			}
 		}
 		engines.Update(1, []string{"my_gauge", "my_counter"}, samples)
 		p, err := lb.New(name, lb.Config{
-			Cluster: clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: engines, Shares: lb.NewRequestShares(),
-			Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour},
+			Cluster: clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: engines,
+			Shares: lb.NewRequestShares(),
+			Cache:  lb.CacheConfig{Credit: 2, TTL: time.Hour},
 			Engine: lb.EngineConfig{
 				StaleAfter: time.Minute, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 			},

@@ -189,7 +189,8 @@ func TestFailuresFillNoMemory(t *testing.T) {
 		}
 		engines.Update(time.Hour, nil, samples)
 		p, err := lb.New(name, lb.Config{
-			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCacheTracker(), Engines: engines, Shares: shares,
+			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCacheTracker(), Engines: engines,
+			Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}},
 			Cache:  lb.CacheConfig{TTL: time.Hour, MemoryBytes: 1 << 20},
 		})

@@ -29,7 +29,8 @@ func TestEncoding(t *testing.T) {
 		all = l.Append(all)
 	}
 	with := Snapshot{}
-	p.Parse([]byte(`vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"} 1.5`+"\n"), &with)
+	p.Parse([]byte(`vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"} 1.5`+
+		"\n"), &with)
 	if with.Loaded.N != 2 || with.Waiting.N != 1 {
 		t.Fatalf("adapters %+v", with)
 	}

@@ -14,7 +14,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text[:min(len(text), 4000)]))
 		f.Add([]byte(text[max(0, len(text)-3000):]))
 	}
-	f.Add([]byte("vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a,b\"} 1\nsglang:num_queue_reqs{priority=\"\",tp_rank=\"1\"} 3 # {} 1\n"))
+	f.Add([]byte("vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a,b\"} " +
+		"1\nsglang:num_queue_reqs{priority=\"\",tp_rank=\"1\"} 3 # {} 1\n"))
 	p := parser(f, AnyEngine, "vllm:kv_cache_usage_perc", "a")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var l, again Snapshot
@@ -38,7 +39,8 @@ func FuzzParse(f *testing.F) {
 		if l.Cut {
 			return
 		}
-		spoiled := bytes.ReplaceAll(text, []byte("\n"), []byte("\n<html>\nvllm:num_requests_running{ 3\nvllm:kv_cache_usage_perc NaN\n\n"))
+		spoiled := bytes.ReplaceAll(text, []byte("\n"), []byte("\n<html>\nvllm:num_requests_running{ "+
+			"3\nvllm:kv_cache_usage_perc NaN\n\n"))
 		if p.Parse(spoiled, &again); again != l {
 			t.Fatalf("with bad lines between: %+v, without %+v", again, l)
 		}

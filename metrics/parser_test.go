@@ -50,18 +50,27 @@ func TestMissing(t *testing.T) {
 		text   string
 		want   []string
 	}{
-		{"nothing", VLLM, "vllm:num_requests_running 1\nvllm:num_requests_waiting 1\nvllm:gpu_cache_usage_perc 0\ntarget 1\n", nil},
+		{
+			"nothing", VLLM,
+			"vllm:num_requests_running 1\nvllm:num_requests_waiting 1\nvllm:gpu_cache_usage_perc 0\ntarget 1\n",
+			nil,
+		},
 		{"a renamed family", AnyEngine, "vllm:num_requests_running 1\nvllm:requests_waiting 1\n", []string{
 			"vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "target",
 		}},
-		{"a value that cannot be", AnyEngine, "vllm:num_requests_running 1\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc NaN\n", []string{
+		{"a value that cannot be", AnyEngine, "vllm:num_requests_running 1\nvllm:num_requests_waiting " +
+			"1\nvllm:kv_cache_usage_perc NaN\n", []string{
 			"vllm:kv_cache_usage_perc", "target",
 		}},
 		{"what the engine does not report", AnyEngine, "tgi_queue_size 1\n", []string{"tgi_batch_current_size", "target"}},
 		{"by label", AnyEngine, "nv_trt_llm_request_metrics{request_type=\"waiting\"} 1\n", []string{
-			`nv_trt_llm_request_metrics{request_type="scheduled"}`, `nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"}`, "target",
+			`nv_trt_llm_request_metrics{request_type="scheduled"}`,
+			`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"}`, "target",
 		}},
-		{"another engine", TGI, "vllm:num_requests_running 1\n", []string{"tgi_batch_current_size", "tgi_queue_size", "target"}},
+		{"another engine", TGI, "vllm:num_requests_running 1\n", []string{
+			"tgi_batch_current_size", "tgi_queue_size",
+			"target",
+		}},
 	} {
 		p := parser(t, c.engine, "target")
 		var l Snapshot

@@ -85,7 +85,8 @@ func TestLines(t *testing.T) {
 }
 
 func TestValuesOfTargets(t *testing.T) {
-	p := parser(t, TGI, "gauge", "requests", "vllm:gpu_cache_usage_perc", "sglang:num_queue_reqs", "vllm:num_preemptions", "huge")
+	p := parser(t, TGI, "gauge", "requests", "vllm:gpu_cache_usage_perc", "sglang:num_queue_reqs", "vllm:num_preemptions",
+		"huge")
 	var l Snapshot
 	p.Parse([]byte(`
 gauge{a="1"} -2.5
@@ -224,7 +225,8 @@ func TestOtherTexts(t *testing.T) {
 		if got := found(&l); len(got) != 0 || l.Engine != AnyEngine || l.Loaded.N != 0 {
 			t.Errorf("%s: %v of %v", name, got, l.Engine)
 		}
-		if got := p.Missing(&l, Waiting); !slices.Contains(got, "vllm:num_requests_waiting") || !slices.Contains(got, "tgi_queue_size") {
+		if got := p.Missing(&l, Waiting); !slices.Contains(got, "vllm:num_requests_waiting") ||
+			!slices.Contains(got, "tgi_queue_size") {
 			t.Errorf("%s: %q is missing, want the names of all engines", name, got)
 		}
 	}
@@ -267,7 +269,8 @@ func TestAllocatesNothing(t *testing.T) {
 	p := parser(t, AnyEngine, "vllm:prompt_tokens")
 	for _, text := range []string{
 		sample(t, "vllm-0.32.0.prom"), sample(t, "llamacpp.prom"), sample(t, "dynamo-mocker.prom"),
-		"vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a\"} 1.7952478152460895e+09\nvllm:prompt_tokens_total " +
+		"vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a\"} " +
+			"1.7952478152460895e+09\nvllm:prompt_tokens_total " +
 			strings.Repeat("9", 60) + "x\n",
 	} {
 		var l Snapshot

@@ -64,7 +64,8 @@ func TestPathDecides(t *testing.T) {
 		{Anthropic, body, Info{API: Anthropic, TextBytes: 9, MaxTokens: 4}},
 		{Unknown, body, Info{API: Unknown, TextBytes: 9, MaxTokens: 9, N: 2}},
 		{
-			Chat, `{"messages":["ab"],"suffix":"x","documents":["x"],"text":"x","inputs":"x","contents":["x"],"prompt":["x",1],` +
+			Chat, `{"messages":["ab"],"suffix":"x","documents":["x"],"text":"x","inputs":"x","contents":["x"],` +
+				`"prompt":["x",1],` +
 				`"input_ids":[1],"input":"x"}`, Info{API: Chat, TextBytes: 2},
 		},
 		{Chat, `{"messages":[],"prompt":"ab"}`, Info{API: Completions, TextBytes: 2}},

@@ -133,21 +133,27 @@ func TestChainsThatShareNothing(t *testing.T) {
 	a, b := message("user", 1, 500), message("user", 2, 500)
 	base := chainOf(t, chat(a, b), "route", "tenant")
 	for name, other := range map[string][]Block{
-		"messages swapped":    chainOf(t, chat(b, a), "route", "tenant"),
-		"another role":        chainOf(t, chat(strings.Replace(a, "user", "system", 1), b), "route", "tenant"),
-		"another tenant":      chainOf(t, chat(a, b), "route", "tenant2"),
-		"another route":       chainOf(t, chat(a, b), "route2", "tenant"),
-		"names run together":  chainOf(t, chat(a, b), "routet", "enant"),
-		"no tenant":           chainOf(t, chat(a, b), "route"),
-		"another model":       chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m2"`, 1), "route", "tenant"),
-		"a cache salt":        chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","cache_salt":"s"`, 1), "route", "tenant"),
-		"an adapter":          chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","lora_path":"s"`, 1), "route", "tenant"),
-		"an effort":           chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning_effort":"low"`, 1), "route", "tenant"),
-		"reasoning":           chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning":{"effort":"low"}`, 1), "route", "tenant"),
-		"a template":          chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template":"{{x}}"`, 1), "route", "tenant"),
-		"a template's option": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template_kwargs":{"a":1}`, 1), "route", "tenant"),
-		"tools":               chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","tools":[{"type":"function"}]`, 1), "route", "tenant"),
-		"a system prompt":     chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","system":"be brief"`, 1), "route", "tenant"),
+		"messages swapped":   chainOf(t, chat(b, a), "route", "tenant"),
+		"another role":       chainOf(t, chat(strings.Replace(a, "user", "system", 1), b), "route", "tenant"),
+		"another tenant":     chainOf(t, chat(a, b), "route", "tenant2"),
+		"another route":      chainOf(t, chat(a, b), "route2", "tenant"),
+		"names run together": chainOf(t, chat(a, b), "routet", "enant"),
+		"no tenant":          chainOf(t, chat(a, b), "route"),
+		"another model":      chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m2"`, 1), "route", "tenant"),
+		"a cache salt":       chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","cache_salt":"s"`, 1), "route", "tenant"),
+		"an adapter":         chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","lora_path":"s"`, 1), "route", "tenant"),
+		"an effort": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning_effort":"low"`, 1), "route",
+			"tenant"),
+		"reasoning": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning":{"effort":"low"}`, 1), "route",
+			"tenant"),
+		"a template": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template":"{{x}}"`, 1), "route",
+			"tenant"),
+		"a template's option": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template_kwargs":{"a":1}`, 1),
+			"route", "tenant"),
+		"tools": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","tools":[{"type":"function"}]`, 1),
+			"route", "tenant"),
+		"a system prompt": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","system":"be brief"`, 1), "route",
+			"tenant"),
 		"as a plain prompt":   chainOf(t, `{"model":"m","prompt":"`+words(1, 500)+`"}`, "route", "tenant"),
 		"the same text twice": chainOf(t, chat(b, b), "route", "tenant"),
 	} {
@@ -166,16 +172,22 @@ func TestChainsThatShareNothing(t *testing.T) {
 // The chain depends on the content of a prompt, not on its JSON notation.
 func TestChainOfTheSamePrompt(t *testing.T) {
 	want := chainOf(t, `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",`+
-		`"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"`+words(1, 400)+`"}]}]}`)
+		`"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"`+
+		words(1, 400)+`"}]}]}`)
 	for name, body := range map[string]string{
 		"escapes": `{"model":"\u006d","tools":[{"type":"f\u0075nction","n":1}],"system":"\u4f60\u597D \u003cb>",` +
-			`"messages":[{"role":"us\u0065r","content":"\u000a\u0022\ud83d\ude00 a\/b"},{"role":"assistant","content":[{"type":"text","text":"` + words(1, 400) + `"}]}]}`,
-		"order of the fields": `{"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"` + words(1, 400) + `"}]}],` +
+			`"messages":[{"role":"us\u0065r","content":"\u000a\u0022\ud83d\ude00 a\/b"},{"role":"assistant",` +
+			`"content":[{"type":"text","text":"` + words(1, 400) + `"}]}]}`,
+		"order of the fields": `{"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant",` +
+			`"content":[{"type":"text","text":"` + words(1, 400) + `"}]}],` +
 			`"temperature":1,"system":"你好 <b>","model":"m","tools":[{"type":"function","n":1}]}`,
 		"role behind the content": `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",` +
-			`"messages":[{"content":"\n\"😀 a/b","role":"user"},{"content":[{"type":"text","text":"` + words(1, 400) + `"}],"role":"assistant"}]}`,
-		"white space": "{ \"model\" : \"m\" ,\n\t\"tools\" : [ { \"type\" : \"function\" , \"n\" : 1 } ] , \"system\" : \"你好 <b>\" ,\r\n" +
-			`"messages" : [ { "role" : "user" , "content" : "\n\"😀 a/b" } , { "role" : "assistant" , "content" : [ { "type" : "text" , "text" : "` + words(1, 400) + `" } ] } ] }`,
+			`"messages":[{"content":"\n\"😀 a/b","role":"user"},{"content":[{"type":"text","text":"` + words(1, 400) +
+			`"}],"role":"assistant"}]}`,
+		"white space": "{ \"model\" : \"m\" ,\n\t\"tools\" : [ { \"type\" : \"function\" , \"n\" : 1 } ] , \"system\" : " +
+			"\"你好 <b>\" ,\r\n" +
+			`"messages" : [ { "role" : "user" , "content" : "\n\"😀 a/b" } , { "role" : "assistant" , "content" : [ { ` +
+			`"type" : "text" , "text" : "` + words(1, 400) + `" } ] } ] }`,
 	} {
 		if got := chainOf(t, body); !slices.Equal(got, want) {
 			t.Errorf("%s: %d of %d blocks are shared", name, common(t, got, want), len(want))
@@ -189,7 +201,8 @@ func TestChainSeparatesTextFromStructure(t *testing.T) {
 	seen := map[uint64]string{}
 	for _, body := range []string{
 		`{"prompt":"ab` + fill + `"}`, `{"prompt":["a","b` + fill + `"]}`, `{"prompt":["a\",\"b` + fill + `"]}`,
-		"{\"prompt\":[\"a\xff\\\"b" + fill + "\"]}", "{\"prompt\":[\"a\xff.\xff\\\"b" + fill + "\"]}", "{\"prompt\":[\"a\xff\xff.\xff\xff\\\"b" + fill + "\"]}",
+		"{\"prompt\":[\"a\xff\\\"b" + fill + "\"]}", "{\"prompt\":[\"a\xff.\xff\\\"b" + fill + "\"]}",
+		"{\"prompt\":[\"a\xff\xff.\xff\xff\\\"b" + fill + "\"]}",
 		`{"prompt":[["a","b` + fill + `"]]}`, `{"prompt":[{"a":"b` + fill + `"}]}`, `{"prompt":["a","","b` + fill + `"]}`,
 		`{"prompt":[1,2,3,"` + fill + `"]}`, `{"prompt":[12,3,"` + fill + `"]}`, `{"prompt":["1","2","3","` + fill + `"]}`,
 		`{"prompt":[null,"` + fill + `"]}`, `{"prompt":["null","` + fill + `"]}`, `{"input":"ab` + fill + `"}`,
@@ -234,7 +247,8 @@ func TestChainIsShortAndClose(t *testing.T) {
 // An image counts by its digest, not by its length.
 func TestChainOfMedia(t *testing.T) {
 	with := func(picture string) []Block {
-		return chainOf(t, chat(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture+`"}},{"type":"text","text":"`+words(3, 200)+`"}]}`))
+		return chainOf(t, chat(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture+
+			`"}},{"type":"text","text":"`+words(3, 200)+`"}]}`))
 	}
 	data := "data:image/png;base64," + strings.Repeat("QUJD", 20000)
 	a, b, c := with(data), with(data[:len(data)-4]+"REVG"), with("https://example.com/a.png")
@@ -250,11 +264,15 @@ func TestChainOfMedia(t *testing.T) {
 // The chain of a cut-off body is the beginning of the whole body's.
 func TestChainOfABeginning(t *testing.T) {
 	for _, list := range []string{
-		`"messages":[{"role":"user","content":"` + words(2, 300) + `"},{"role":"user","content":[{"text":"\ud83d\ude00` + words(3, 300) + `"}]}, ` +
+		`"messages":[{"role":"user","content":"` + words(2, 300) + `"},{"role":"user","content":[{"text":"\ud83d\ude00` +
+			words(3, 300) + `"}]}, ` +
 			`{"content":"` + words(5, 20) + `","role":"assistant"},{"role":"x","content":"` + words(4, 200) + `"} ]`,
-		`"input":[{"role":"user","content":"` + words(2, 30) + `"},{"arguments":"` + words(3, 300) + `","type":"function_call"}, ` +
-			`{"output":"` + words(5, 200) + `","type":"function_call_output"},{"role":"assistant","content":"` + words(4, 200) + `"} ]`,
-		`"contents":[{"parts":[{"text":"` + words(2, 300) + `"}],"role":"user"},{"role":"model","parts":[{"text":"` + words(3, 300) + `"}]} ]`,
+		`"input":[{"role":"user","content":"` + words(2, 30) + `"},{"arguments":"` + words(3, 300) +
+			`","type":"function_call"}, ` +
+			`{"output":"` + words(5, 200) + `","type":"function_call_output"},{"role":"assistant","content":"` + words(4, 200) +
+			`"} ]`,
+		`"contents":[{"parts":[{"text":"` + words(2, 300) + `"}],"role":"user"},{"role":"model","parts":[{"text":"` +
+			words(3, 300) + `"}]} ]`,
 		`"inputs":"` + words(2, 300) + `"`,
 	} {
 		body := []byte(`{"model":"m","tools":[{"a":"` + words(1, 100) + `"}],` + list + ` ,"n":1}`)
@@ -282,7 +300,8 @@ func TestChainOfABeginning(t *testing.T) {
 func FuzzChain(f *testing.F) {
 	f.Add([]byte(`{"model":"a","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function"}],"stream":true}`))
 	f.Add([]byte(`{"prompt":[1,2,3,"a\ud83d\ude00\ud83d",null],"input":{"a":[true,{"role":"b"}]},"lora_path":"x"}`))
-	f.Add([]byte(`{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA"}}],"role":{"role":1}},"x",[],{}]}`))
+	f.Add([]byte(`{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA"}}],"role":{"role":1}},"x",` +
+		`[],{}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		_, parts, err := Read(body, true)
 		if err != nil {

@@ -11,7 +11,8 @@ import (
 func TestClaim(t *testing.T) {
 	c := NewChainer(testSecret, testBlock)
 	chain := func(salt string) []Block {
-		return chainOf(t, `{"model":"m","cache_salt":"`+salt+`","messages":[{"role":"user","content":"`+strings.Repeat("x", 10*testBlock)+`"}]}`)
+		return chainOf(t, `{"model":"m","cache_salt":"`+salt+`","messages":[{"role":"user","content":"`+strings.Repeat("x",
+			10*testBlock)+`"}]}`)
 	}
 	free := chain("a")
 	if len(free) < 3 {

@@ -55,16 +55,22 @@ func TestEscapedTextIsHashed(t *testing.T) {
 	}
 	c := NewChainer(testSecret, blockBytes)
 	for name, body := range map[string]string{
-		"a prompt of 40,000 characters":        `{"model":"m","prompt":"` + chinese(40_000) + `"}`,
-		"messages, 40,000 characters together": talk{{"system", chinese(8_000)}, {"user", chinese(2_000)}, {"assistant", chinese(20_000)}, {"user", chinese(10_000)}}.json(),
-		"code":                                 `{"model":"m","prompt":` + string(code) + `}`,
-		"line ends":                            `{"model":"m","prompt":"` + strings.Repeat(`\n`, 120<<10) + `"}`,
+		"a prompt of 40,000 characters": `{"model":"m","prompt":"` + chinese(40_000) + `"}`,
+		"messages, 40,000 characters together": talk{
+			{"system", chinese(8_000)},
+			{"user", chinese(2_000)},
+			{"assistant", chinese(20_000)},
+			{"user", chinese(10_000)},
+		}.json(),
+		"code":      `{"model":"m","prompt":` + string(code) + `}`,
+		"line ends": `{"model":"m","prompt":"` + strings.Repeat(`\n`, 120<<10) + `"}`,
 	} {
 		plain, length := blocksOf(t, c, body)
 		want := slices.Clone(plain)
 		got, escaped := blocksOf(t, c, ascii(body))
 		if !slices.Equal(got, want) || escaped != length {
-			t.Errorf("%s: %d of %d blocks are the same, the length is %d and %d", name, common(t, got, want), len(want), escaped, length)
+			t.Errorf("%s: %d of %d blocks are the same, the length is %d and %d", name, common(t, got, want), len(want),
+				escaped, length)
 		}
 		if last := want[len(want)-1].End; last < length*9/10 {
 			t.Errorf("%s: %d of %d bytes are in blocks", name, last, length)
@@ -90,7 +96,8 @@ func TestMixedEscapes(t *testing.T) {
 				want := slices.Clone(plain)
 				got, escaped := blocksOf(t, c, `{"prompt":"`+strings.Repeat(`\u0009`, n)+parts[1]+behind+`"}`)
 				if !slices.Equal(got, want) || length != escaped {
-					t.Fatalf("%s behind %d escapes, with %d letters in between: %d of %d blocks", name, n, gap, common(t, got, want), len(want))
+					t.Fatalf("%s behind %d escapes, with %d letters in between: %d of %d blocks", name, n, gap, common(t, got, want),
+						len(want))
 				}
 			}
 		}
@@ -102,8 +109,10 @@ func TestEscapedTextThatIsNotHashed(t *testing.T) {
 	c := NewChainer(testSecret, 64)
 	for name, body := range map[string]string{
 		"in one text": `{"model":"m","prompt":"` + chinese(200_000) + `"}`,
-		"in many":     `{"model":"m","prompt":["` + chinese(50_000) + `","` + chinese(50_000) + `","` + chinese(50_000) + `"]}`,
-		"in an object": `{"model":"m","messages":[{"role":"user","content":[{"text":"` + chinese(100_000) + `"},{"text":"` + chinese(50_000) +
+		"in many": `{"model":"m","prompt":["` + chinese(50_000) + `","` + chinese(50_000) + `","` + chinese(50_000) +
+			`"]}`,
+		"in an object": `{"model":"m","messages":[{"role":"user","content":[{"text":"` + chinese(100_000) + `"},{"text":"` +
+			chinese(50_000) +
 			`"}]}]}`,
 	} {
 		blocks, length := blocksOf(t, c, body)

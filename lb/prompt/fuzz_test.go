@@ -13,9 +13,12 @@ import (
 func FuzzScan(f *testing.F) {
 	for _, body := range []string{
 		`{}`, `{"model":"a","messages":[{"role":"user","content":"hi"}],"max_tokens":5,"stream":true}`,
-		`{"max\u005ftokens":4,"n":2.5,"\ud83d\ude00":"\ud83d\ude00","prompt":[1,2.5e-3],"tools":[{"a":null}]}`, `{"model":"a","model":"b"}`,
-		`{"text":"a","sampling_params":{"max_new_tokens":3}}`, `{"inputs":"a","parameters":{"max_new_tokens":3,"max_new_tokens":4}}`,
-		`{"text_input":"a","parameters":{"max_tokens":3}}`, `{"contents":[],"generationConfig":{"max_output_tokens":3,"maxOutputTokens":4}}`,
+		`{"max\u005ftokens":4,"n":2.5,"\ud83d\ude00":"\ud83d\ude00","prompt":[1,2.5e-3],"tools":[{"a":null}]}`,
+		`{"model":"a","model":"b"}`,
+		`{"text":"a","sampling_params":{"max_new_tokens":3}}`, `{"inputs":"a","parameters":{"max_new_tokens":3,` +
+			`"max_new_tokens":4}}`,
+		`{"text_input":"a","parameters":{"max_tokens":3}}`, `{"contents":[],"generationConfig":{"max_output_tokens":3,` +
+			`"maxOutputTokens":4}}`,
 		`{"system_instruction":{},"systemInstruction":{},"contents":[]}`,
 		`{"messages":["a"],"prompt":"b","max_tokens":3,"n":2}`,
 		`{"input":[{}],"max_output_tokens":3,"max_tokens":4}`, `{"max_output_tokens":3,"max_tokens":4}`,

@@ -91,7 +91,8 @@ func TestTooManyValues(t *testing.T) {
 			t.Errorf("%s: %d blocks, %d of them in common", name, len(blocks), common(t, blocks, first))
 		}
 	}
-	if info, _, err := Read(ids(maxValues-10, `}`), true); err != nil || info.TextBytes != 0 || info.TokenIDs != maxValues-9 {
+	if info, _, err := Read(ids(maxValues-10, `}`), true); err != nil || info.TextBytes != 0 ||
+		info.TokenIDs != maxValues-9 {
 		t.Errorf("fewer: %+v, %v", info, err)
 	}
 	tokens := []byte(`{"n":2,"prompt":[` + strings.Repeat(`12345, `, 3*maxValues) + `7]}`)

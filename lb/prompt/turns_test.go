@@ -129,7 +129,8 @@ func TestTurnsAreCredited(t *testing.T) {
 					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are not credited to who had them", name, seed, turn, lost, all)
 				}
 				if known, all := b.credit(t, c, mine.json()); known > len(system)+near {
-					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are credited to who had %d", name, seed, turn, known, all, len(system))
+					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are credited to who had %d", name, seed, turn, known, all,
+						len(system))
 				}
 			}
 		}
@@ -152,13 +153,22 @@ func TestAnswers(t *testing.T) {
 		{"an answer to a tool", "messages", item("tool", text(50)), item("assistant", long), true},
 		{"an answer of a model", "messages", item("user", text(50)), item("model", long), true},
 		{"the role at the end", "messages", item("user", text(50)), `{"content":"` + long + `","role":"assistant"}`, true},
-		{"two answers", "messages", item("user", text(50)), item("assistant", text(50)) + "," + item("assistant", long), true},
+		{
+			"two answers", "messages", item("user", text(50)), item("assistant", text(50)) + "," + item("assistant", long),
+			true,
+		},
 		{"another question", "messages", item("user", text(50)), item("user", long), false},
 		{"the result of a tool", "messages", item("user", text(50)), item("tool", long), false},
 		{"a greeting, which clients write", "messages", item("system", text(200)), item("assistant", long), false},
 		{"behind something that is no message", "messages", `"` + text(200) + `"`, item("assistant", long), false},
-		{"a call and its result", "input", item("user", text(50)), `{"type":"function_call","arguments":"` + long + `"}`, true},
-		{"thoughts", "input", `{"type":"function_call_output","output":"` + text(50) + `"}`, `{"type":"reasoning","summary":[{"text":"` + long + `"}]}`, true},
+		{
+			"a call and its result", "input", item("user", text(50)), `{"type":"function_call","arguments":"` + long + `"}`,
+			true,
+		},
+		{
+			"thoughts", "input", `{"type":"function_call_output","output":"` + text(50) + `"}`,
+			`{"type":"reasoning","summary":[{"text":"` + long + `"}]}`, true,
+		},
 		{"a result", "input", item("user", text(50)), `{"type":"function_call_output","output":"` + long + `"}`, false},
 		{"no message", "input", item("user", text(50)), `{"text":"` + long + `"}`, false},
 	} {
@@ -184,7 +194,8 @@ func TestExamplesAreShared(t *testing.T) {
 	}
 	c, h := NewChainer(testSecret, blockBytes), holder{}
 	h.serve(t, c, examples.add("user", letters(r, 'a', 60)).json())
-	if known, length := h.credit(t, c, examples.add("user", letters(r, 'a', 60)).json()); known < length-60-40 || known > length-60 {
+	if known, length := h.credit(t, c, examples.add("user", letters(r, 'a', 60)).json()); known < length-60-40 ||
+		known > length-60 {
 		t.Errorf("%d bytes of %d are credited", known, length)
 	}
 }

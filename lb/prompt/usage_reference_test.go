@@ -92,8 +92,10 @@ type forger struct{ *rand.Rand }
 func (f forger) pick(from ...string) string { return from[f.IntN(len(from))] }
 
 func (f forger) key() string {
-	return f.pick("usage", "usage", "meta_info", "usageMetadata", "response", "message", "input", "content", "choices", "a\\\"", "",
-		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens", "data:", "\\\\")
+	return f.pick("usage", "usage", "meta_info", "usageMetadata", "response", "message", "input", "content", "choices",
+		"a\\\"", "",
+		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens", "data:",
+		"\\\\")
 }
 
 // usage returns an object with usage as APIs write it.
@@ -109,7 +111,8 @@ func (f forger) usage() string {
 }
 
 func (f forger) text() string {
-	text, _ := json.Marshal(f.pick("", "a", `"`, `\`, `\"`, "你😀", "data: {}\n\n", "}}}]", `{"usage":`+f.usage()+`}`, strings.Repeat(`\`, f.IntN(9))))
+	text, _ := json.Marshal(f.pick("", "a", `"`, `\`, `\"`, "你😀", "data: {}\n\n", "}}}]", `{"usage":`+f.usage()+`}`,
+		strings.Repeat(`\`, f.IntN(9))))
 	return string(text)
 }
 
@@ -168,7 +171,8 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 				if len(event) > usageTail/2 {
 					continue
 				}
-				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" + f.pick("", " ") + event + f.pick("\n\n", "\r\n\r\n", "\n"))
+				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" + f.pick("", " ") + event +
+					f.pick("\n\n", "\r\n\r\n", "\n"))
 				referenceUsage(&want, []byte(event), true)
 			}
 			text.WriteString(f.pick("", "data: [DONE]\n\n", `data: {"usage":{"prompt_tokens":1}`))
@@ -214,7 +218,8 @@ func TestUsageAfterDroppedParts(t *testing.T) {
 		for range 40 {
 			forged += f.value(2) + ","
 		}
-		answer := `{"content":[{"input":{"usage":` + f.usage() + `,"x":[` + forged + `1]}}],` + kept + usage + `,"stop":` + f.text() + "}"
+		answer := `{"content":[{"input":{"usage":` + f.usage() + `,"x":[` + forged + `1]}}],` + kept + usage + `,"stop":` +
+			f.text() + "}"
 		if f.IntN(3) == 0 {
 			answer = `{"content":[{"input":{"usage":` + f.usage() + `}}],"z":[` + forged + `1]}`
 		}
@@ -251,8 +256,10 @@ func TestUsageAfterDroppedParts(t *testing.T) {
 // Of a long event with the usage at its end only the end is seen, alone or with other events around it.
 func TestUsageOfLongEvents(t *testing.T) {
 	long := strings.Repeat(`{\"usage\":{\"input_tokens\":1}},`, 300)
-	event := `event: response.completed` + "\n" + `data: {"response":{"output":[{"arguments":"` + long + `","x":{"usage":{"input_tokens":1}}}],` +
-		`"usage":{"input_tokens":900,"input_tokens_details":{"cached_tokens":800},"output_tokens":5},"user":null},"type":"x"}` + "\n\n"
+	event := `event: response.completed` + "\n" + `data: {"response":{"output":[{"arguments":"` + long +
+		`","x":{"usage":{"input_tokens":1}}}],` +
+		`"usage":{"input_tokens":900,"input_tokens_details":{"cached_tokens":800},"output_tokens":5},"user":null},` +
+		`"type":"x"}` + "\n\n"
 	created := `data: {"response":{"instructions":"` + long + `","usage":null}}` + "\n\n"
 	want := Usage{900, 800, 5}
 	for name, parts := range map[string][]string{
@@ -280,15 +287,19 @@ func TestUsageOfLongEvents(t *testing.T) {
 
 // FuzzUsage compares the reader with encoding/json: any valid object, as an answer and as an event, in parts.
 func FuzzUsage(f *testing.F) {
-	f.Add([]byte(`{"a":"\"prompt_tokens\":1,","usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":3}},"z":[{"usage":{}}]}`), uint16(20))
-	f.Add([]byte(`{"content":[{"input":{"usage":{"input_tokens":1}}}],"usage":{"input_tokens":9,"cache_read_input_tokens":30}}`), uint16(3))
-	f.Add([]byte(`{"response":{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":3}}},"message":{"usage":{}}}`), uint16(9))
+	f.Add([]byte(`{"a":"\"prompt_tokens\":1,","usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":3}},`+
+		`"z":[{"usage":{}}]}`), uint16(20))
+	f.Add([]byte(`{"content":[{"input":{"usage":{"input_tokens":1}}}],"usage":{"input_tokens":9,`+
+		`"cache_read_input_tokens":30}}`), uint16(3))
+	f.Add([]byte(`{"response":{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":3}}},`+
+		`"message":{"usage":{}}}`), uint16(9))
 	f.Fuzz(func(t *testing.T, body []byte, at uint16) {
 		var r UsageReader
 		r.Read(body) // whatever it is
 		r.Usage(true)
 		compact := bytes.Buffer{}
-		if all, ok := membersOf(body); !ok || json.Compact(&compact, body) != nil || len(body) > usageTail || hasDuplicates(all) {
+		if all, ok := membersOf(body); !ok || json.Compact(&compact, body) != nil || len(body) > usageTail ||
+			hasDuplicates(all) {
 			return
 		}
 		if body = compact.Bytes(); bytes.Contains(body, []byte(`\u`)) {
@@ -327,7 +338,8 @@ func hasDuplicates(all []pair) bool {
 
 // Parts of a stream take no memory, whole or not, except for the retained end of incomplete ones.
 func TestUsageAllocatesNothing(t *testing.T) {
-	chunk := []byte(`data: {"choices":[{"delta":{"content":" word"}}],"usage":{"prompt_tokens":5,"completion_tokens":1}}` + "\n\n")
+	chunk := []byte(`data: {"choices":[{"delta":{"content":" word"}}],` +
+		`"usage":{"prompt_tokens":5,"completion_tokens":1}}` + "\n\n")
 	var r UsageReader
 	r.Read(chunk[:5])
 	r.Read(chunk[5:])
