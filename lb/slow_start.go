@@ -48,7 +48,7 @@ func (h *Health) ObserveGrant(c *Candidate, l Load) {
 }
 
 // typicalLoad returns the recent load of endpoints of weight 1 plus one request, and the load of a request. Both are
-// rounded, so that a small change gives the same list.
+// rounded, so that a small change gives the same list; the factor 1.25 makes up for what rounding takes off.
 func (h *Health) typicalLoad(unit Unit) (load, request float64) {
 	request = 1
 	if unit == Tokens {
