@@ -5,53 +5,53 @@ import (
 	"math"
 )
 
-// Append appends a compact encoding of l to dst, from which [Snapshot.Read] makes an equal Snapshot: the engine u8, Cut
+// Append appends a compact encoding of s to dst, from which [Snapshot.Read] makes an equal Snapshot: the engine u8, Cut
 // u8, the bits of the fields found u32 and of the counters u32, the value of each field found as f64, and, if
 // MaxAdapters is found, the lists Loaded and Waiting. All is little-endian.
-func (l *Snapshot) Append(dst []byte) []byte {
+func (s *Snapshot) Append(dst []byte) []byte {
 	cut := byte(0)
-	if l.Cut {
+	if s.Cut {
 		cut = 1
 	}
-	dst = append(dst, byte(l.Engine), cut)
-	dst = binary.LittleEndian.AppendUint32(dst, l.found)
-	dst = binary.LittleEndian.AppendUint32(dst, l.counters)
+	dst = append(dst, byte(s.Engine), cut)
+	dst = binary.LittleEndian.AppendUint32(dst, s.found)
+	dst = binary.LittleEndian.AppendUint32(dst, s.counters)
 	for f := range fieldCount {
-		if v, ok := l.Value(f); ok {
+		if v, ok := s.Value(f); ok {
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 		}
 	}
-	if _, ok := l.Value(MaxAdapters); ok {
-		dst = l.Waiting.append(l.Loaded.append(dst))
+	if _, ok := s.Value(MaxAdapters); ok {
+		dst = s.Waiting.append(s.Loaded.append(dst))
 	}
 	return dst
 }
 
-// Read decodes into l what Append has written, and returns the rest of src. It is not ok if src begins with anything
-// else; l is then undefined.
-func (l *Snapshot) Read(src []byte) (rest []byte, ok bool) {
+// Read decodes into s what Append has written, and returns the rest of src. It is not ok if src begins with anything
+// else; s is then undefined.
+func (s *Snapshot) Read(src []byte) (rest []byte, ok bool) {
 	const head = 10
 	if len(src) < head || Engine(src[0]) >= engineCount {
 		return nil, false
 	}
-	*l = Snapshot{Engine: Engine(src[0]), Cut: src[1] == 1}
+	*s = Snapshot{Engine: Engine(src[0]), Cut: src[1] == 1}
 	found, counters := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
 	if found>>fieldCount != 0 || counters>>fieldCount != 0 {
 		return nil, false
 	}
-	l.counters = counters
-	src, ok = l.readValues(src[head:], found)
-	if _, adapters := l.Value(MaxAdapters); !ok || !adapters {
+	s.counters = counters
+	src, ok = s.readValues(src[head:], found)
+	if _, adapters := s.Value(MaxAdapters); !ok || !adapters {
 		return src, ok
 	}
-	if src, ok = l.Loaded.decode(src); ok {
-		src, ok = l.Waiting.decode(src)
+	if src, ok = s.Loaded.decode(src); ok {
+		src, ok = s.Waiting.decode(src)
 	}
 	return src, ok
 }
 
 // readValues reads the values of the fields whose bits are set. It is not ok if they are incomplete or not finite.
-func (l *Snapshot) readValues(src []byte, found uint32) (rest []byte, ok bool) {
+func (s *Snapshot) readValues(src []byte, found uint32) (rest []byte, ok bool) {
 	for f := range fieldCount {
 		if found>>f&1 == 0 {
 			continue
@@ -63,7 +63,7 @@ func (l *Snapshot) readValues(src []byte, found uint32) (rest []byte, ok bool) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, false
 		}
-		l.set(f, v)
+		s.set(f, v)
 		src = src[8:]
 	}
 	return src, true

@@ -16,11 +16,11 @@ var orcaNames = map[string]Field{
 	"kv_cache_usage_perc": KVUse, "gpu_cache_usage_perc": KVUse,
 }
 
-// ParseORCA reads the value of an [ORCAHeader], in TEXT or JSON format, into l, replacing its content. An engine that
-// runs several copies of a model repeats a name for each in TEXT; they are one endpoint, as in [Parser.Parse]. It
+// ParseORCA reads the value of an [ORCAHeader], in TEXT or JSON format, into snap, replacing its content. An engine
+// that runs several copies of a model repeats a name for each in TEXT; they are one endpoint, as in [Parser.Parse]. It
 // reports whether any field was found.
-func ParseORCA(value []byte, l *Snapshot) bool {
-	*l = Snapshot{}
+func ParseORCA(value []byte, snap *Snapshot) bool {
+	*snap = Snapshot{}
 	format, report, _ := bytes.Cut(bytes.TrimSpace(value), []byte(" "))
 	mark := byte('=')
 	switch string(format) {
@@ -39,16 +39,16 @@ func ParseORCA(value []byte, l *Snapshot) bool {
 			continue
 		}
 		copies[field]++
-		sum, _ := l.Value(field)
+		sum, _ := snap.Value(field)
 		if field == KVUse {
 			v = min(v, 1)
 		}
-		l.set(field, sum+v)
+		snap.set(field, sum+v)
 	}
-	if use, ok := l.Value(KVUse); ok {
-		l.set(KVUse, use/copies[KVUse])
+	if use, ok := snap.Value(KVUse); ok {
+		snap.set(KVUse, use/copies[KVUse])
 	}
-	return l.found != 0
+	return snap.found != 0
 }
 
 // orcaEntry reads a name, the mark and a value. It is not ok for an unknown name or an impossible value.
@@ -65,26 +65,26 @@ func orcaEntry(entry []byte, mark byte) (field Field, v float64, ok bool) {
 }
 
 // UpdateReport copies the fields of load reports that are found in newer, except Running, which vLLM does not report.
-func (l *Snapshot) UpdateReport(newer *Snapshot) {
+func (s *Snapshot) UpdateReport(newer *Snapshot) {
 	for _, f := range orcaNames {
 		if v, ok := newer.Value(f); ok && f != Running {
-			l.set(f, v)
+			s.set(f, v)
 		}
 	}
 }
 
 // Update copies all fields that are found in newer, and keeps the others.
-func (l *Snapshot) Update(newer *Snapshot) {
+func (s *Snapshot) Update(newer *Snapshot) {
 	for f := range fieldCount {
 		if v, ok := newer.Value(f); ok {
-			l.set(f, v)
+			s.set(f, v)
 		}
 	}
 	if _, ok := newer.Value(MaxAdapters); ok {
-		l.Loaded, l.Waiting = newer.Loaded, newer.Waiting
+		s.Loaded, s.Waiting = newer.Loaded, newer.Waiting
 	}
-	l.counters |= newer.counters
+	s.counters |= newer.counters
 	if newer.Engine != AnyEngine {
-		l.Engine = newer.Engine
+		s.Engine = newer.Engine
 	}
 }

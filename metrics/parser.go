@@ -87,14 +87,14 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// Missing returns the names of the families that would have contained the given fields, for those that l lacks. Fields
-// that the engine never or not always reports are omitted. If no engine was recognized, the names of all engines are
-// returned.
-func (p *Parser) Missing(l *Snapshot, of ...Field) []string {
-	engine := cmp.Or(p.engine, l.Engine) // configured or recognized
+// Missing returns the names of the families that would have contained the given fields, for those that snap lacks.
+// Fields that the engine never or not always reports are omitted. If no engine was recognized, the names of all engines
+// are returned.
+func (p *Parser) Missing(snap *Snapshot, of ...Field) []string {
+	engine := cmp.Or(p.engine, snap.Engine) // configured or recognized
 	var names []string
 	for _, field := range of {
-		if _, ok := l.Value(field); ok {
+		if _, ok := snap.Value(field); ok {
 			continue
 		}
 		if field >= firstTarget {
@@ -111,13 +111,13 @@ func (p *Parser) Missing(l *Snapshot, of ...Field) []string {
 	return names
 }
 
-// Parse reads a page into l, replacing its content.
-func (p *Parser) Parse(text []byte, l *Snapshot) {
-	*l = Snapshot{}
+// Parse reads a page into snap, replacing its content.
+func (p *Parser) Parse(text []byte, snap *Snapshot) {
+	*snap = Snapshot{}
 	if len(text) > MaxBytes {
-		text, l.Cut = text[:MaxBytes], true
+		text, snap.Cut = text[:MaxBytes], true
 	}
-	s := pageSums{load: l}
+	s := pageSums{load: snap}
 	var unwanted []byte // the latest name that is not wanted; most lines are of the same family as the previous one
 	whole := text
 	for end := bytes.IndexByte(text, '\n'); end >= 0; end = bytes.IndexByte(text, '\n') {
@@ -138,7 +138,7 @@ func (p *Parser) Parse(text []byte, l *Snapshot) {
 		s.name, s.wanted = name, wanted
 		s.series(rest)
 	}
-	if l.Cut = l.Cut || len(text) > 0; l.Cut {
+	if snap.Cut = snap.Cut || len(text) > 0; snap.Cut {
 		s.dropCut(whole[:len(whole)-len(text)], text)
 	}
 	s.finish()
@@ -277,11 +277,11 @@ func (s *pageSums) engine() Engine {
 
 // finish turns the sums into the Snapshot: those of one engine, and the targets.
 func (s *pageSums) finish() {
-	l := s.load
-	l.Engine = s.engine()
+	snap := s.load
+	snap.Engine = s.engine()
 	for i := range s.fields {
 		field, from := Field(i), s.fields[i].from
-		if from == nil || from.engine != l.Engine && field < firstTarget {
+		if from == nil || from.engine != snap.Engine && field < firstTarget {
 			continue
 		}
 		v := s.fields[i].total
@@ -289,18 +289,18 @@ func (s *pageSums) finish() {
 			v /= float64(s.fields[i].series)
 		}
 		if !math.IsInf(v, 0) {
-			l.set(field, v)
+			snap.set(field, v)
 		}
 		if field >= firstTarget && strings.HasSuffix(from.name, "_total") {
-			l.counters |= 1 << field
+			snap.counters |= 1 << field
 		}
 	}
-	if _, ok := l.Value(MaxAdapters); !ok {
-		l.Loaded, l.Waiting = Adapters{}, Adapters{}
+	if _, ok := snap.Value(MaxAdapters); !ok {
+		snap.Loaded, snap.Waiting = Adapters{}, Adapters{}
 	}
-	used, ok := l.Value(KVUsedBlocks)
-	all, ok2 := l.Value(KVBlocks)
-	if _, known := l.Value(KVUse); !known && ok && ok2 && all > 0 {
-		l.set(KVUse, min(used/all, 1))
+	used, ok := snap.Value(KVUsedBlocks)
+	all, ok2 := snap.Value(KVBlocks)
+	if _, known := snap.Value(KVUse); !known && ok && ok2 && all > 0 {
+		snap.set(KVUse, min(used/all, 1))
 	}
 }

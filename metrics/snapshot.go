@@ -83,14 +83,14 @@ type Snapshot struct {
 }
 
 // Value returns the value of a field, and whether it was found.
-func (l *Snapshot) Value(f Field) (float64, bool) { return l.values[f], l.found>>f&1 == 1 }
+func (s *Snapshot) Value(f Field) (float64, bool) { return s.values[f], s.found>>f&1 == 1 }
 
 // Grows reports whether a target is a counter, which starts again at 0 when the engine restarts.
-func (l *Snapshot) Grows(f Field) bool { return l.counters>>f&1 == 1 }
+func (s *Snapshot) Grows(f Field) bool { return s.counters>>f&1 == 1 }
 
-func (l *Snapshot) set(f Field, v float64) {
-	l.values[f] = v
-	l.found |= 1 << f
+func (s *Snapshot) set(f Field, v float64) {
+	s.values[f] = v
+	s.found |= 1 << f
 }
 
 // MaxNames is how many adapters a list holds; further ones are dropped.

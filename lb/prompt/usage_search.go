@@ -6,9 +6,9 @@ import "bytes"
 // backwards from the end.
 func (r *UsageReader) findUsage(text []byte) int {
 	text = bytes.TrimRight(text, " \t\r\n")
-	p := usageSearch{text: text, found: -1, nested: -1, top: 1, events: r.form == formEvents}
+	s := usageSearch{text: text, found: -1, nested: -1, top: 1, events: r.form == formEvents}
 	if bytes.HasSuffix(text, []byte("]")) {
-		p.top = 2
+		s.top = 2
 	}
 	for i, depth := len(text)-1, 0; i >= 0; i-- {
 		switch text[i] {
@@ -21,11 +21,11 @@ func (r *UsageReader) findUsage(text []byte) int {
 			if !startsPart(text[:i]) {
 				return -1 // truncated
 			}
-			return p.found
+			return s.found
 		case '"':
 			begin := openingQuote(text[:i], r.cut)
 			if begin >= 0 {
-				p.key(begin, i, depth)
+				s.key(begin, i, depth)
 			}
 			i = begin
 		}
@@ -33,10 +33,10 @@ func (r *UsageReader) findUsage(text []byte) int {
 	switch {
 	case !r.cut:
 		return -1 // truncated
-	case p.found < 0 && p.events:
-		return p.nested // the event is so long that the name of its parent was dropped
+	case s.found < 0 && s.events:
+		return s.nested // the event is so long that the name of its parent was dropped
 	}
-	return p.found
+	return s.found
 }
 
 // usageSearch is the state of the search.
@@ -49,28 +49,28 @@ type usageSearch struct {
 }
 
 // key handles the string between two quotes, if it is a key whose value is an object.
-func (p *usageSearch) key(begin, end, depth int) {
-	if depth < p.top || depth > p.top+1 || !isKey(p.text, end+1) {
+func (s *usageSearch) key(begin, end, depth int) {
+	if depth < s.top || depth > s.top+1 || !isKey(s.text, end+1) {
 		return
 	}
-	name, object := p.text[begin+1:end], objectBehind(p.text, end+1)
-	if depth > p.top {
-		if object >= 0 && p.nested < 0 && string(name) == "usage" {
-			p.nested = object
+	name, object := s.text[begin+1:end], objectBehind(s.text, end+1)
+	if depth > s.top {
+		if object >= 0 && s.nested < 0 && string(name) == "usage" {
+			s.nested = object
 		}
 		return
 	}
-	inner := p.nested
-	p.nested = -1
-	if p.found >= 0 || object < 0 {
+	inner := s.nested
+	s.nested = -1
+	if s.found >= 0 || object < 0 {
 		return
 	}
 	switch string(name) {
 	case "usage", "meta_info", "usageMetadata":
-		p.found = object
+		s.found = object
 	case "response", "message":
-		if p.events {
-			p.found = inner
+		if s.events {
+			s.found = inner
 		}
 	}
 }
