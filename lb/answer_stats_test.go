@@ -28,7 +28,7 @@ func TestCreditGrowthFollowsTTFT(t *testing.T) {
 			p.observe(0, answerOf(one[0].Addr, part))
 		}
 		if got := p.creditGrowth(one); got < want-1e-6 || got > want+1e-6 {
-			t.Errorf("first part after %v of the time: %.3f, want %.3f", part, got, want)
+			t.Errorf("TTFT after %v of the duration: %.3f, want %.3f", part, got, want)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestPerRequestLoad(t *testing.T) {
 	p.PerRequest = 100
 	p.Candidates[1].Capacity, p.Candidates[1].OverSlope = 1010, 1 // of tokens only
 	if got := Choose(p, []Load{{Requests: 2, Tokens: 1001}, {Requests: 2, Tokens: 1000}}, nil); got != 1 {
-		t.Error("requests count against the room for tokens")
+		t.Error("requests count towards the token capacity")
 	}
 }
 

@@ -59,13 +59,13 @@ func TestBurstCountDecays(t *testing.T) {
 	for i, want := range []int{maxBurstCount / 2, (maxBurstCount/2 + 1) / 2} {
 		b.period++
 		if got := b.count(&cell); got != want {
-			t.Errorf("%d after %d clusterConfig, want %d", got, i+1, want)
+			t.Errorf("%d after %d configurations, want %d", got, i+1, want)
 		}
 	}
 	for _, clusterConfig := range []uint16{burstCountBits, 100, 1<<(16-burstCountBits) - 1} {
 		b.period += clusterConfig
 		if got := b.count(&cell); got != 0 {
-			t.Errorf("%d after %d clusterConfig", got, clusterConfig)
+			t.Errorf("%d after %d configurations", got, clusterConfig)
 		}
 	}
 }

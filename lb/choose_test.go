@@ -168,11 +168,11 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 		t.Fatalf("chose %d although all are full", got)
 	case !any:
 	case got < 0 || got >= len(loads):
-		t.Fatalf("chose %d of %d although one has room", got, len(loads))
+		t.Fatalf("chose %d of %d although one is below its cap", got, len(loads))
 	case p.Candidates[got].Cap > 0 && loads[got].Requests >= p.Candidates[got].Cap:
 		t.Fatalf("chose %d, which is full", got)
 	case cost(got) != least:
-		t.Fatalf("chose %d at a cost of %v, the least is %v", got, cost(got), least)
+		t.Fatalf("chose %d at a cost of %v, the lowest is %v", got, cost(got), least)
 	}
 }
 

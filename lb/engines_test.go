@@ -13,19 +13,19 @@ import (
 func TestNoMetrics(t *testing.T) {
 	w := newEngineCluster(t, 2, nil)
 	if _, reason := w.plan(""); reason != lb.ReasonNoMetrics {
-		t.Errorf("without any reading: %v", reason)
+		t.Errorf("without any sample: %v", reason)
 	}
 	w.report(0, 0, running(0), waiting(0))
 	w.update()
 	if _, reason := w.plan(""); reason != lb.ReasonChosen {
-		t.Errorf("with one reading: %v", reason)
+		t.Errorf("with one sample: %v", reason)
 	}
 	if fresh := w.engines.CountFresh(w.now, w.cfg.StaleAfter); fresh != 1 {
 		t.Errorf("%d fresh, want 1", fresh)
 	}
 	w.now += w.cfg.StaleAfter + time.Millisecond
 	if _, reason := w.plan(""); reason != lb.ReasonNoMetrics {
-		t.Errorf("with one that is stale: %v", reason)
+		t.Errorf("with a stale sample: %v", reason)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestExternalNeedsTwoSamples(t *testing.T) {
 	w.report(1, 2, running(2), waiting(0))
 	w.update()
 	if p, _ := w.plan(""); p.Candidates[0].Base != p.Candidates[1].Base {
-		t.Errorf("what one reading had too many counts: %+v", p.Candidates)
+		t.Errorf("an excess in one sample counts: %+v", p.Candidates)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestAdapters(t *testing.T) {
 		t.Errorf("chose %d after both requests have left", got)
 	}
 	if id := w.engines.AddRequest("base", w.addr(1), 10); id != 0 {
-		t.Error("a model that no engine calls an adapter is taken for one")
+		t.Error("a model that is not an adapter counts as one")
 	}
 }
 

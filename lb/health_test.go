@@ -113,10 +113,10 @@ func TestCandidatesFollowTheConfig(t *testing.T) {
 		}
 	}
 	if again, _ := h.Candidates(time.Millisecond, v, capped, 0); &again[0] != &cs[0] {
-		t.Error("the same view and clusterConfig made new candidates")
+		t.Error("the same view and configuration made new candidates")
 	}
 	if cs, _ = h.Candidates(time.Millisecond, v, clusterConfig, 0); cs[0].Cap != 0 {
-		t.Error("other clusterConfig were not followed")
+		t.Error("another configuration was not followed")
 	}
 }
 
@@ -251,11 +251,11 @@ func TestConfigsAreIndependent(t *testing.T) {
 		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, lenient)
 	}
 	if h.Ejections() != 0 {
-		t.Fatal("ejected under clusterConfig that never eject")
+		t.Fatal("ejected under a configuration that never ejects")
 	}
 	h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, clusterConfig)
 	if h.Ejections() != 1 {
-		t.Fatal("not ejected under clusterConfig that do")
+		t.Fatal("not ejected under a configuration that does")
 	}
 }
 
@@ -273,7 +273,7 @@ func TestListsKeepTheirAddress(t *testing.T) {
 	}
 	a, b := at(0, v, clusterConfig), at(0, v, other)
 	if a == b {
-		t.Fatal("one list for two clusterConfig")
+		t.Fatal("one list for two configurations")
 	}
 	for now := range 100 * time.Second / time.Millisecond / 100 {
 		now := now * 100 * time.Millisecond
@@ -303,7 +303,7 @@ func TestFlappingKeepsTheEjection(t *testing.T) {
 	fail(h, 0, bad, 5)
 	weights(t, h, time.Second, without)
 	if _, in := weights(t, h, 2*time.Second, v)[bad]; in {
-		t.Fatal("came back clean")
+		t.Fatal("returned without its ejection")
 	}
 }
 

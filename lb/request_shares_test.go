@@ -70,7 +70,7 @@ func TestRateLimitTooLow(t *testing.T) {
 	for range 100 {
 		i := w.choice("", 0, 0)
 		if i < 0 {
-			t.Fatal("a request is left to the gateway")
+			t.Fatal("a request falls back to the gateway")
 		}
 		w.shares.Count(w.now, w.addr(i))
 	}
@@ -90,7 +90,7 @@ func TestSharesForget(t *testing.T) {
 		s.Count(w.now, w.addr(0))
 	}
 	if got := w.choice("", 0, 0); got != 1 {
-		t.Errorf("chose %d, which has had all requests", got)
+		t.Errorf("chose %d, which got all requests", got)
 	}
 	all := s.Export(w.now, nil)
 	s.ConfirmExport(all)
@@ -102,7 +102,7 @@ func TestSharesForget(t *testing.T) {
 	w.report(1, 0, running(50), waiting(0))
 	w.update()
 	if got := w.choice("", 0, 0); got != 0 {
-		t.Errorf("chose %d because of what was long ago", got)
+		t.Errorf("chose %d because of old requests", got)
 	}
 	if left := s.Export(w.now, all); len(left) > 0 {
 		t.Errorf("%d bytes of it are still exported", len(left))

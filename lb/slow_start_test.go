@@ -359,6 +359,6 @@ func TestSlowStart(t *testing.T) {
 	h.Candidates(4*time.Minute, grown, clusterConfig, 0)
 	check("back on the list", 4*time.Minute)
 	if part := drawnFor(h, 4*time.Minute, grown, &lb.ClusterConfig{}, fresh); part != 9 {
-		t.Errorf("%.3f of its share under clusterConfig without a slow start", part)
+		t.Errorf("%.3f of its share under a configuration without a slow start", part)
 	}
 }

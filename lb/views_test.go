@@ -88,7 +88,7 @@ func TestEjectionsByTerms(t *testing.T) {
 		for i, clusterConfig := range all {
 			cs, _ := h.Candidates(now, v, clusterConfig, 0)
 			if (len(cs) == 3) != out[i] {
-				t.Errorf("%s: %d candidates under clusterConfig %d", what, len(cs), i)
+				t.Errorf("%s: %d candidates under configuration %d", what, len(cs), i)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func TestEjectionsByTerms(t *testing.T) {
 		other := newHealth(v)
 		other.Import(now, got)
 		if cs, _ := other.Candidates(now, v, never, 0); len(cs) != 4 {
-			t.Error("another VM ejects under clusterConfig that never do")
+			t.Error("another VM ejects under a configuration that never does")
 		}
 	}
 	want("six seconds later", now+6*time.Second, false, true, false, false)
@@ -215,7 +215,7 @@ func TestFailuresFillNoMemory(t *testing.T) {
 			p.Observe(now, lb.Outcome{Addr: at, Verdict: verdict})
 		}
 		if kept := lb.CachedCandidates(h, engines, shares); kept > most || own > alone || len(lists) < requests/20 {
-			t.Errorf("%s: %d candidates are kept, and %d for the policy alone, of %d lists of %d; want %d and %d at most",
+			t.Errorf("%s: %d candidates are cached, and %d by the policy alone, of %d lists of %d; want %d and %d at most",
 				name, kept, own, len(lists), n, most, alone)
 		}
 	}

@@ -40,7 +40,7 @@ func TestPromptIsNotHidden(t *testing.T) {
 	} {
 		info, err := Scan([]byte("{"+strings.ReplaceAll(c.body, "L", long)+"}"), true)
 		if err != nil || info.API != c.want || info.TextBytes < longText || info.TextBytes > longText+10 {
-			t.Errorf("%s: %+v, %v, want shape %d", c.body, info, err, c.want)
+			t.Errorf("%s: %+v, %v, want API %d", c.body, info, err, c.want)
 		}
 	}
 	ids := `{"messages":["` + strings.Repeat("x", 100) + `"],"prompt":[` + strings.Repeat("1,", 999) + `1]}`

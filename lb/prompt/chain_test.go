@@ -254,10 +254,10 @@ func TestChainOfMedia(t *testing.T) {
 	a, b, c := with(data), with(data[:len(data)-4]+"REVG"), with("https://example.com/a.png")
 	const before = 1 // block of what is in front of the picture
 	if common(t, a, b) > before || common(t, a, c) > before {
-		t.Error("different pictures have a key in common")
+		t.Error("different images have a key in common")
 	}
 	if a[len(a)-1].End > 600 {
-		t.Errorf("a picture counts as %d bytes of text", a[len(a)-1].End)
+		t.Errorf("an image counts as %d bytes of text", a[len(a)-1].End)
 	}
 }
 

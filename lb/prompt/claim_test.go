@@ -20,7 +20,7 @@ func TestClaim(t *testing.T) {
 	}
 	for _, b := range free {
 		if b.Tenant() != NoTenant {
-			t.Fatalf("the key %x has a tenant before anybody has claimed it", b.Key)
+			t.Fatalf("the key %x has a tenant before a claim", b.Key)
 		}
 	}
 	for _, name := range []string{"", "a", "b"} {
