@@ -4,7 +4,8 @@ import "testing"
 
 const streamed = `data: {"id":"a","choices":[{"delta":{"content":"\"prompt_tokens\":5, {"}}]}
 
-data: {"id":"a","choices":[],"usage":{"prompt_tokens":1203,"total_tokens":1219,"completion_tokens":16,"prompt_tokens_details":{"cached_tokens":1184}}}
+data: {"id":"a","choices":[],"usage":{"prompt_tokens":1203,"total_tokens":1219,"completion_tokens":16,` +
+	`"prompt_tokens_details":{"cached_tokens":1184}}}
 
 data: [DONE]
 
@@ -27,7 +28,9 @@ const responseEvents = `event: response.created
 data: {"response":{"usage":null,"tools":[{"parameters":{"usage":{"input_tokens":7}}}]}}
 
 event: response.completed
-data: {"response":{"output":[{"arguments":"{\"usage\":{\"input_tokens\":1}}"}],"usage":{"input_tokens":900,"input_tokens_details":{"cached_tokens":800},"output_tokens":5,"output_tokens_details":{"cached_tokens":3}},"user":null},"sequence_number":9}
+data: {"response":{"output":[{"arguments":"{\"usage\":{\"input_tokens\":1}}"}],"usage":{"input_tokens":900,` +
+	`"input_tokens_details":{"cached_tokens":800},"output_tokens":5,"output_tokens_details":{"cached_tokens":3}},` +
+	`"user":null},"sequence_number":9}
 
 `
 
