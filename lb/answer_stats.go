@@ -30,19 +30,19 @@ const (
 )
 
 // observe adds an answer.
-func (p *answerStats) observe(now time.Duration, o *Outcome) {
+func (s *answerStats) observe(now time.Duration, o *Outcome) {
 	if o.CountedTokens <= 0 {
 		return
 	}
-	p.answers = min(p.answers+1, averagedAnswers)
-	p.meanTokens += (float64(o.CountedTokens) - p.meanTokens) / float64(p.answers)
+	s.answers = min(s.answers+1, averagedAnswers)
+	s.meanTokens += (float64(o.CountedTokens) - s.meanTokens) / float64(s.answers)
 	if o.TTFT == 0 {
 		return
 	}
-	t := p.times[o.Addr]
+	t := s.times[o.Addr]
 	if t == nil {
 		t = &answerTimes{}
-		p.times[o.Addr] = t
+		s.times[o.Addr] = t
 	}
 	t.answers, t.lastAt = min(t.answers+1, averagedAnswers), now
 	t.meanTTFT += (o.TTFT.Seconds() - t.meanTTFT) / float64(t.answers)
@@ -50,7 +50,7 @@ func (p *answerStats) observe(now time.Duration, o *Outcome) {
 }
 
 // perRequest returns the load of a request in flight beside its tokens, in tokens: see [Plan.PerRequest].
-func (p *answerStats) perRequest() int64 { return int64(requestCostShare * p.meanTokens) }
+func (s *answerStats) perRequest() int64 { return int64(requestCostShare * s.meanTokens) }
 
 // creditGrowth returns [Prefix.CreditGrowth] for the candidates. Computing tokens that are cached elsewhere delays all
 // requests that wait for prefill, so a match is worth more the more requests wait.
@@ -59,10 +59,10 @@ func (p *answerStats) perRequest() int64 { return int64(requestCostShare * p.mea
 // for that same share of the time, in which the endpoint is busy with it; else they wait for a batch slot, and a match
 // gains less. Hence the square. The lowest share of any candidate counts, since requests can be sent there; it is 0 for
 // a candidate without answers, which may just have been added.
-func (p *answerStats) creditGrowth(cs []Candidate) float64 {
+func (s *answerStats) creditGrowth(cs []Candidate) float64 {
 	share := 1.0
 	for i := range cs {
-		t := p.times[cs[i].Addr]
+		t := s.times[cs[i].Addr]
 		if t == nil || t.meanDuration == 0 {
 			return 0
 		}

@@ -5,34 +5,37 @@ import (
 	"time"
 )
 
-// one is a list of one candidate.
+// one is a list with one candidate.
 var one = []Candidate{{Addr: "10.0.0.1:80", Slope: 1, Weight: 1}}
 
-// answerOf is an answer that had its first part after a part of its time.
+// answerOf returns an answer whose TTFT is the given part of its duration.
 func answerOf(addr string, part float64) *Outcome {
 	return &Outcome{
 		Addr: addr, Verdict: Success, CountedTokens: 400, TTFT: max(1, time.Duration(part*2e9)), Duration: 2 * time.Second,
 	}
 }
 
-func newPressure() *answerStats { return &answerStats{times: map[string]*answerTimes{}} }
+func newAnswerStats() *answerStats { return &answerStats{times: map[string]*answerTimes{}} }
 
-// The more of the answers' time passes until their first part, the more each request in flight raises the credit.
-func TestWaitFollowsFirstPart(t *testing.T) {
-	for part, want := range map[float64]float64{0: 0, 0.25: growthPerWaiting / 16.0, 0.5: growthPerWaiting / 4.0, 1: growthPerWaiting} {
-		p := newPressure()
+// The higher the TTFT relative to the duration, the more each request in flight raises the credit.
+func TestCreditGrowthFollowsTTFT(t *testing.T) {
+	for part, want := range map[float64]float64{
+		0: 0, 0.25: growthPerWaiting / 16.0, 0.5: growthPerWaiting / 4.0,
+		1: growthPerWaiting,
+	} {
+		p := newAnswerStats()
 		for range 100 {
 			p.observe(0, answerOf(one[0].Addr, part))
 		}
 		if got := p.creditGrowth(one); got < want-1e-6 || got > want+1e-6 {
-			t.Errorf("first part after %v of the time: %.3f, want %.3f", part, got, want)
+			t.Errorf("TTFT after %v of the duration: %.3f, want %.3f", part, got, want)
 		}
 	}
 }
 
-// What waited once is forgotten.
-func TestWaitFalls(t *testing.T) {
-	p := newPressure()
+// Old answers lose their effect.
+func TestCreditGrowthFalls(t *testing.T) {
+	p := newAnswerStats()
 	for _, part := range []float64{1, 0} {
 		for range 10 * averagedAnswers {
 			p.observe(0, answerOf(one[0].Addr, part))
@@ -43,11 +46,11 @@ func TestWaitFalls(t *testing.T) {
 	}
 }
 
-// As long as there is an endpoint at which nobody waits, or of which nothing is known, what is cached elsewhere is
-// worth no more. One that is no candidate is no place to go to, and is forgotten in time.
-func TestWaitIsThatOfTheLeast(t *testing.T) {
+// The credit does not grow while requests do not wait at one candidate, or one is unknown. An endpoint that is not a
+// candidate has no effect, and is forgotten in time.
+func TestCreditGrowthIsTheLowest(t *testing.T) {
 	const busy, quick, gone = "busy", "quick", "gone"
-	p := newPressure()
+	p := newAnswerStats()
 	p.observe(0, answerOf(gone, 0.01))
 	for range 100 {
 		p.observe(0, answerOf(busy, 0.5))
@@ -82,14 +85,14 @@ func TestWaitIsThatOfTheLeast(t *testing.T) {
 	}
 }
 
-// Answers of which the work is not known change nothing. Those in one piece have no first part, and however many come,
-// what was learned from others stays.
-func TestPressureOfUnknown(t *testing.T) {
-	p := newPressure()
+// Answers with an unknown load have no effect. Answers in one part have no TTFT, and leave the mean times unchanged,
+// however many they are.
+func TestAnswersWithoutTokens(t *testing.T) {
+	p := newAnswerStats()
 	unknown := answerOf(one[0].Addr, 0.5)
 	unknown.CountedTokens = 0
 	if p.observe(0, unknown); p.answers > 0 || len(p.times) > 0 {
-		t.Errorf("%+v after an answer that says nothing", p)
+		t.Errorf("%+v after an answer without information", p)
 	}
 	for range 100 {
 		p.observe(0, answerOf(one[0].Addr, 0.5))
@@ -104,8 +107,8 @@ func TestPressureOfUnknown(t *testing.T) {
 	}
 }
 
-// A plan says what a request costs beside its tokens, and by how much those in flight raise what is cached.
-func TestPlanKnowsPressure(t *testing.T) {
+// A plan contains the load per request and the growth of the credit.
+func TestPlanHasAnswerStats(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
 		Cache: CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
@@ -123,7 +126,8 @@ func TestPlanKnowsPressure(t *testing.T) {
 	if before.PerRequest != 0 || before.Prefix.CreditGrowth != 0 || before.Prefix.Credit != 200 {
 		t.Errorf("before any answer: %+v", before)
 	}
-	if wait := after.Prefix.CreditGrowth; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 || after.Prefix.Credit != 200 {
+	if wait := after.Prefix.CreditGrowth; after.PerRequest != 100 || wait < 0.999 || wait > 1.001 ||
+		after.Prefix.Credit != 200 {
 		t.Errorf("after answers: %d tokens a request, wait %.3f, want 100 and 1", after.PerRequest, wait)
 	}
 	if after.Tokens != before.Tokens {
@@ -131,9 +135,9 @@ func TestPlanKnowsPressure(t *testing.T) {
 	}
 }
 
-// What is cached is worth more while requests are in flight at all endpoints, and not without end. One at its cap is
-// none to go to; one that is idle is, as when it has just been added.
-func TestCreditFollowsFewest(t *testing.T) {
+// The credit grows with the lowest number of requests at a candidate, up to a bound. A candidate at its cap does not
+// count; an idle one does, as when it has just been added.
+func TestCreditFollowsLowestLoad(t *testing.T) {
 	plan := &Plan{
 		Unit: Tokens, Prefix: Prefix{Blocks: chainOf(1, 1), Bytes: 100, Credit: 100, CreditGrowth: 0.5},
 		Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}, {Slope: 1, Weight: 1, Cap: 1}},
@@ -142,7 +146,14 @@ func TestCreditFollowsFewest(t *testing.T) {
 	for _, tc := range []struct {
 		others, load int64 // requests at the other endpoint; tokens at the one that has the prompt
 		want         int
-	}{{0, 99, 0}, {0, 101, 1}, {4, 299, 0}, {4, 301, 1}, {1000, maxCreditGain*100 - 1, 0}, {1000, maxCreditGain*100 + 1, 1}} {
+	}{
+		{0, 99, 0},
+		{0, 101, 1},
+		{4, 299, 0},
+		{4, 301, 1},
+		{1000, maxCreditGain*100 - 1, 0},
+		{1000, maxCreditGain*100 + 1, 1},
+	} {
 		loads := []Load{{Requests: 2000, Tokens: tc.load}, {Requests: tc.others}, full}
 		if got := Choose(plan, loads, []int{1, 0, 0}); got != tc.want {
 			t.Errorf("%+v: endpoint %d", tc, got)
@@ -150,9 +161,9 @@ func TestCreditFollowsFewest(t *testing.T) {
 	}
 }
 
-// Of two endpoints with as many tokens in flight the one with fewer requests is taken, unless it has as many more
-// tokens as the requests of the other cost.
-func TestRequestsCost(t *testing.T) {
+// Of two endpoints with equal tokens in flight the one with fewer requests is chosen, unless its tokens exceed the
+// other's by more than the load of the additional requests.
+func TestPerRequestLoad(t *testing.T) {
 	p := &Plan{Unit: Tokens, Tokens: 10, Candidates: []Candidate{{Slope: 1, Weight: 1}, {Slope: 1, Weight: 1}}}
 	for _, tc := range []struct {
 		each   int64
@@ -172,17 +183,17 @@ func TestRequestsCost(t *testing.T) {
 	p.PerRequest = 100
 	p.Candidates[1].Capacity, p.Candidates[1].OverSlope = 1010, 1 // of tokens only
 	if got := Choose(p, []Load{{Requests: 2, Tokens: 1001}, {Requests: 2, Tokens: 1000}}, nil); got != 1 {
-		t.Error("requests count against the room for tokens")
+		t.Error("requests count towards the token capacity")
 	}
 }
 
-// What is cached is worth twice as much where caches evict long before they need to.
-func TestPlanKnowsEvictions(t *testing.T) {
+// The credit is twice as high where caches evict long before the configured TTL.
+func TestPlanHasDisplacement(t *testing.T) {
 	const longest = time.Hour
 	for ttl, want := range map[time.Duration]float64{longest: 1, 2 * longest: 1, longest / 2: 1.5, longest / 100: 1.99} {
 		b := cacheSummary{ttl: ttl}
 		if got := b.displacementFactor(longest); got < want-1e-9 || got > want+1e-9 {
-			t.Errorf("kept for %v: %.2f times, want %.2f", ttl, got, want)
+			t.Errorf("a TTL of %v: %.2f times, want %.2f", ttl, got, want)
 		}
 	}
 	caches := NewCacheTracker()

@@ -41,10 +41,10 @@ func (p *uncorrected) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	return plan, reason
 }
 
-// filterTree is the decision tree of the Gateway API Inference Extension in 2024, by its description: of the servers with
-// fewer than 50 queued requests it keeps those that have the adapter loaded, or else have a free slot for it; of these
-// those with short queues, up to the lowest plus an equal part of the range; of these those with a low use of the KV
-// cache, likewise; of these it takes any. If all queues are long, the queue comes first and the adapter last.
+// filterTree is the decision tree of the Gateway API Inference Extension in 2024, by its description: of the servers
+// with fewer than 50 queued requests it keeps those that have the adapter loaded, or else have a free slot for it; of
+// these those with short queues, up to the lowest plus an equal part of the range; of these those with a low use of the
+// KV cache, likewise; of these it takes any. If all queues are long, the queue comes first and the adapter last.
 type filterTree struct{ endpointMetrics }
 
 func newFilterTree(c Config) (Policy, error) {

@@ -1,9 +1,9 @@
 package lb
 
 // burstSketch counts how many of the latest requests begin with a block. Requests of one tree of prompts often come at
-// the same time; one by one, each would go where the rest of the tree is cached. The sketch is that of [popularity] over
-// a shorter time: a period of as many requests as there are endpoints. Each count is halved with every period that has
-// passed, when it is read.
+// the same time; one by one, each would go where the rest of the tree is cached. The sketch is that of [popularity]
+// over a shorter time: a period of as many requests as there are endpoints. Each count is halved with every period that
+// has passed, when it is read.
 type burstSketch struct {
 	requests int    // in this period
 	period   uint16 // modulo the bits that a cell has for it

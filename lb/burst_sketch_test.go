@@ -2,9 +2,9 @@ package lb
 
 import "testing"
 
-// Of requests that come at once each gets its part of what all of them begin with. What is behind it, and what comes
-// long after, is worth its length.
-func TestBurstSharesItsBeginning(t *testing.T) {
+// Requests that come at once share the credit for their common beginning. The rest of them, and later requests, are
+// credited in full.
+func TestBurstSharesCredit(t *testing.T) {
 	const endpoints = 8
 	var p popularity
 	other := uint64(1000)
@@ -19,16 +19,16 @@ func TestBurstSharesItsBeginning(t *testing.T) {
 	for i, want := range []uint32{1000, 1000, 750, 667, 625} {
 		blocks := append(begin[:5:5], chainOf(uint64(i+1), 10)[5:]...)
 		if got := p.creditBytes(blocks, endpoints)[9]; got != want {
-			t.Errorf("request %d of those that come at once: worth %d of 1000, want %d", i+1, got, want)
+			t.Errorf("request %d of a burst: credited for %d of 1000, want %d", i+1, got, want)
 		}
 	}
 	rest(3 * endpoints)
 	if got := p.creditBytes(begin, endpoints)[4]; got != 500 {
-		t.Errorf("later it is worth %d of 500", got)
+		t.Errorf("later: credited for %d of 500", got)
 	}
 }
 
-// However many requests come, of however many blocks: those that have nothing in common are no burst.
+// Requests without a common beginning are no burst, however many they are and however many blocks they have.
 func TestNoBurst(t *testing.T) {
 	for _, endpoints := range []int{1, 4, 64, 4096} {
 		p := popularity{counts: new([2][sketchRow]blockCount)}
@@ -47,8 +47,8 @@ func TestNoBurst(t *testing.T) {
 	}
 }
 
-// A cell keeps to its bits, and a count that is long past is none.
-func TestBurstCounts(t *testing.T) {
+// A cell stays within its bits, and an old count is 0.
+func TestBurstCountDecays(t *testing.T) {
 	var b burstSketch
 	var cell uint16
 	for i := range 100 {
@@ -59,13 +59,13 @@ func TestBurstCounts(t *testing.T) {
 	for i, want := range []int{maxBurstCount / 2, (maxBurstCount/2 + 1) / 2} {
 		b.period++
 		if got := b.count(&cell); got != want {
-			t.Errorf("%d after %d terms, want %d", got, i+1, want)
+			t.Errorf("%d after %d configurations, want %d", got, i+1, want)
 		}
 	}
-	for _, terms := range []uint16{burstCountBits, 100, 1<<(16-burstCountBits) - 1} {
-		b.period += terms
+	for _, clusterConfig := range []uint16{burstCountBits, 100, 1<<(16-burstCountBits) - 1} {
+		b.period += clusterConfig
 		if got := b.count(&cell); got != 0 {
-			t.Errorf("%d after %d terms", got, terms)
+			t.Errorf("%d after %d configurations", got, clusterConfig)
 		}
 	}
 }

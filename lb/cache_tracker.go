@@ -108,32 +108,32 @@ type apiReports struct {
 
 // observe learns from an answer. longest is the configured TTL, to which learned TTLs are limited.
 func (c *CacheTracker) observe(now, longest time.Duration, o Outcome) {
-	k := c.endpoints[o.Addr]
-	silent := k == nil || k.reports[o.API] == nil
+	e := c.endpoints[o.Addr]
+	silent := e == nil || e.reports[o.API] == nil
 	if o.PromptTokens <= 0 || max(o.ExpectedTokens, o.CachedTokens) < minPredicted || silent && o.CachedTokens <= 0 {
 		return
 	}
-	if k == nil {
-		k = newEndpointCache(now)
-		c.endpoints[o.Addr] = k
+	if e == nil {
+		e = newEndpointCache(now)
+		c.endpoints[o.Addr] = e
 	}
-	k.ttl, k.lastAt = k.ttlAt(now), max(k.lastAt, now)
-	if !k.updateReports(o) {
+	e.ttl, e.lastAt = e.ttlAt(now), max(e.lastAt, now)
+	if !e.updateReports(o) {
 		return
 	}
 	hit := 2*o.CachedTokens >= o.ExpectedTokens
-	if o.ExpectedTokens >= minPredicted && o.PlannedAt >= k.lostAt && k.detectLoss(hit, o.Source) {
-		k.lostAt = max(now, 1)
+	if o.ExpectedTokens >= minPredicted && o.PlannedAt >= e.lostAt && e.detectLoss(hit, o.Source) {
+		e.lostAt = max(now, 1)
 		c.losses++
 	}
-	if o.PlannedAt < max(k.cutAt, k.lostAt) {
+	if o.PlannedAt < max(e.cutAt, e.lostAt) {
 		return
 	}
 	switch {
 	case !hit:
-		k.ttl, k.cutAt = max(scaled(min(k.ttl, longest), ttlCut), min(minTTL, longest)), now
-	case k.ttl < longest:
-		k.ttl = min(scaled(k.ttl, ttlGain), longest)
+		e.ttl, e.cutAt = max(scaled(min(e.ttl, longest), ttlCut), min(minTTL, longest)), now
+	case e.ttl < longest:
+		e.ttl = min(scaled(e.ttl, ttlGain), longest)
 	}
 }
 
@@ -147,26 +147,26 @@ func newEndpointCache(now time.Duration) *endpointCache {
 // updateReports records whether the answer reports cached tokens. It returns false once a series of silences shows that
 // the endpoint does not report in that API, and undoes the effect of the series. Answers to requests from before a loss
 // are not part of it.
-func (k *endpointCache) updateReports(o Outcome) bool {
-	r := k.reports[o.API]
+func (e *endpointCache) updateReports(o Outcome) bool {
+	r := e.reports[o.API]
 	switch {
 	case r == nil:
-		k.reports[o.API] = &apiReports{reports: 1}
+		e.reports[o.API] = &apiReports{reports: 1}
 		return true
 	case o.CachedTokens > 0:
 		r.reports, r.silences = min(r.reports+1, maxReports), 0
 		return true
-	case o.PlannedAt < k.lostAt:
+	case o.PlannedAt < e.lostAt:
 		return true
 	}
 	if r.silences == 0 {
-		r.saved = k.retentionState
+		r.saved = e.retentionState
 	}
 	if r.silences++; r.silences < silentAfter*r.reports {
 		return true
 	}
-	k.retentionState = r.saved
-	delete(k.reports, o.API)
+	e.retentionState = r.saved
+	delete(e.reports, o.API)
 	return false
 }
 
@@ -175,24 +175,24 @@ func scaled(d time.Duration, by float64) time.Duration { return time.Duration(fl
 // detectLoss adds the result of a prediction and reports whether the endpoint has lost its cache. It is Page's CUSUM
 // test, as in failure_weight.go: the likelihood of the failures with a lost cache against that at the endpoint's miss
 // rate.
-func (k *endpointCache) detectLoss(hit bool, source uint64) bool {
-	missRate := min(max(k.missRate, 0.02), 0.5)
+func (e *endpointCache) detectLoss(hit bool, source uint64) bool {
+	missRate := min(max(e.missRate, 0.02), 0.5)
 	if hit {
-		k.logOdds = max(0, k.logOdds+math.Log((1-lostMissRate)/(1-missRate)))
-		k.missRate -= k.missRate * missRateGain
+		e.logOdds = max(0, e.logOdds+math.Log((1-lostMissRate)/(1-missRate)))
+		e.missRate -= e.missRate * missRateGain
 		return false
 	}
 	weight := 1.0
-	if k.lastMissSource == source {
+	if e.lastMissSource == source {
 		weight = repeatSourceWeight
 	}
-	k.lastMissSource = source
-	k.logOdds += weight * math.Log(lostMissRate/missRate)
-	k.missRate += (1 - k.missRate) * missRateGain
-	if k.logOdds < lossLogOdds {
+	e.lastMissSource = source
+	e.logOdds += weight * math.Log(lostMissRate/missRate)
+	e.missRate += (1 - e.missRate) * missRateGain
+	if e.logOdds < lossLogOdds {
 		return false
 	}
-	k.logOdds = 0
+	e.logOdds = 0
 	return true
 }
 
@@ -205,45 +205,46 @@ type cacheSummary struct {
 	losses       uint64 // of the tracker, as of updatedAt
 }
 
-// displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the configured
-// TTL. At endpoints that evict before that, each token displaces another, which will have to be computed again.
-func (b *cacheSummary) displacementFactor(longest time.Duration) float64 {
-	if b.ttl >= longest {
+// displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the
+// configured TTL. At endpoints that evict before that, each token displaces another, which will have to be computed
+// again.
+func (s *cacheSummary) displacementFactor(longest time.Duration) float64 {
+	if s.ttl >= longest {
 		return 1
 	}
-	return 2 - float64(b.ttl)/float64(longest)
+	return 2 - float64(s.ttl)/float64(longest)
 }
 
 // summarize updates the summary for the candidates once per summaryInterval, and at once after a loss. The TTL is the
 // median of the candidates', at most longest. Endpoints with less than half of it are listed with their own, and so are
 // those that lost their cache more recently.
-func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, b *cacheSummary) {
-	if b.ttl > 0 && now-b.updatedAt < summaryInterval && b.losses == c.losses {
+func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, s *cacheSummary) {
+	if s.ttl > 0 && now-s.updatedAt < summaryInterval && s.losses == c.losses {
 		return
 	}
 	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
-	*b = cacheSummary{ttl: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(cs)}
+	*s = cacheSummary{ttl: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(cs)}
 	c.ttl = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {
 		return
 	}
-	pruneIdle(c.endpoints, now, cs, func(k *endpointCache) time.Duration { return k.lastAt })
+	pruneIdle(c.endpoints, now, cs, func(e *endpointCache) time.Duration { return e.lastAt })
 	c.scratch = c.scratch[:0]
 	for i := range cs {
 		c.scratch = append(c.scratch, min(c.endpoints[cs[i].Addr].ttlAt(now), longest))
 	}
 	slices.Sort(c.scratch)
-	b.ttl = c.scratch[len(c.scratch)/2]
-	c.ttl = b.ttl
-	b.shortTTL = c.shortTTLs(now, b.ttl, longest, cs)
+	s.ttl = c.scratch[len(c.scratch)/2]
+	c.ttl = s.ttl
+	s.shortTTL = c.shortTTLs(now, s.ttl, longest, cs)
 }
 
 // shortTTLs returns the candidates whose entries expire sooner than ttl, the shortest maxShortTTLs of them.
 func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate) (short []EndpointTTL) {
 	for i := range cs {
-		k := c.endpoints[cs[i].Addr]
-		own := min(k.ttlAt(now), longest)
-		switch since := k.sinceLoss(now); {
+		e := c.endpoints[cs[i].Addr]
+		own := min(e.ttlAt(now), longest)
+		switch since := e.sinceLoss(now); {
 		case since < ttl:
 			own = min(own, since)
 		case own >= ttl/2:
@@ -258,8 +259,8 @@ func (c *CacheTracker) shortTTLs(now, ttl, longest time.Duration, cs []Candidate
 	return short
 }
 
-// pruneIdle deletes endpoints that are not candidates and without an answer for idleEndpointTTL. lastAt returns the time
-// of the last answer.
+// pruneIdle deletes endpoints that are not candidates and without an answer for idleEndpointTTL. lastAt returns the
+// time of the last answer.
 func pruneIdle[T any](known map[string]T, now time.Duration, cs []Candidate, lastAt func(T) time.Duration) {
 	if len(known) <= len(cs) {
 		return
@@ -275,19 +276,19 @@ func pruneIdle[T any](known map[string]T, now time.Duration, cs []Candidate, las
 }
 
 // ttlAt returns the TTL with its growth since the last answer; for a nil endpoint it is unlimited.
-func (k *endpointCache) ttlAt(now time.Duration) time.Duration {
-	if k == nil {
+func (e *endpointCache) ttlAt(now time.Duration) time.Duration {
+	if e == nil {
 		return unlimitedTTL
 	}
-	return min(k.ttl+scaled(max(0, now-k.lastAt), ttlDrift), unlimitedTTL)
+	return min(e.ttl+scaled(max(0, now-e.lastAt), ttlDrift), unlimitedTTL)
 }
 
 // sinceLoss returns how long ago the cache was found lost, the maximum if it never was.
-func (k *endpointCache) sinceLoss(now time.Duration) time.Duration {
-	if k == nil || k.lostAt == 0 {
+func (e *endpointCache) sinceLoss(now time.Duration) time.Duration {
+	if e == nil || e.lostAt == 0 {
 		return math.MaxInt64
 	}
-	return max(0, now-k.lostAt)
+	return max(0, now-e.lostAt)
 }
 
 // TTLOf returns the TTL of an endpoint. Of several entries with the same tag the last one counts, as in Redis.

@@ -13,10 +13,10 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// tokensInBlock is how many tokens each block of these simulations has.
+// tokensInBlock is the number of tokens of each block of these simulations.
 const tokensInBlock = 100
 
-// lru is the cache of a simulated engine: so many blocks, of which those used longest ago are evicted, the ends of prompts first.
+// lru is the cache of a simulated engine. It evicts the least recently used blocks, the ends of prompts first.
 type lru struct {
 	most  int
 	order *list.List // of keys, the one used last in front
@@ -44,22 +44,22 @@ func (c *lru) serve(blocks []prompt.Block) (cached int) {
 	return cached
 }
 
-// cluster is a simulation of conversations with engines behind prefix_cache and the embedded store.
+// cluster simulates conversations with engines behind prefix_cache and the embedded store.
 type cluster struct {
-	rng     *rand.Rand
-	policy  lb.Policy
-	known   *lb.CacheTracker
-	store   *memstore.Store
-	view    *lb.View
-	caches  map[string]*lru
-	told    bool // answers tell what was cached
-	now     time.Duration
-	id      lb.LeaseID
-	turns   []uint64 // of each conversation, how many it has had
-	begun   []uint64 // of each conversation, how many there were in its place before
-	running replies
+	rng      *rand.Rand
+	policy   lb.Policy
+	known    *lb.CacheTracker
+	store    *memstore.Store
+	view     *lb.View
+	caches   map[string]*lru
+	reported bool // answers report cached tokens
+	now      time.Duration
+	id       lb.LeaseID
+	turns    []uint64 // of each conversation, how many it has had
+	begun    []uint64 // of each conversation, how many preceded it in its place
+	running  replies
 
-	prompt, expected, cached, off int64 // tokens of all requests, and by how much expectations were off
+	prompt, expected, cached, off int64 // tokens of all requests, and the sum of the prediction errors
 }
 
 // reply is a request in flight.
@@ -81,15 +81,17 @@ func (r *replies) Pop() any {
 	return last
 }
 
-// newCluster returns endpoints with caches of so many blocks, and so many conversations.
-func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *cluster {
+// newCluster returns a cluster of endpoints with caches of the given number of blocks.
+func newCluster(t *testing.T, endpoints, blocks, conversations int, reported bool) *cluster {
 	c := &cluster{
-		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(), store: memstore.New(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
-		caches: map[string]*lru{}, told: told, turns: make([]uint64, conversations), begun: make([]uint64, conversations),
+		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(),
+		store: memstore.New(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
+		caches: map[string]*lru{}, reported: reported, turns: make([]uint64, conversations),
+		begun: make([]uint64, conversations),
 	}
-	// With so much credit load hardly matters, so that only what is known makes a difference.
+	// With this credit load hardly matters, so that only the predictions make a difference.
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *terms, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(),
+		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(),
 		Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
 	})
 	if err != nil {
@@ -102,20 +104,20 @@ func newCluster(t *testing.T, endpoints, blocks, conversations int, told bool) *
 	return c
 }
 
-// play lets a request come every now and then for so long, each of any conversation: what of it is cached is the older the longer
-// the conversation has waited.
+// play sends a request per interval, each of a random conversation: the longer a conversation has paused, the less of
+// it is cached.
 func (c *cluster) play(t *testing.T, period, every time.Duration) {
 	for end := c.now + period; c.now < end; {
 		c.now += time.Duration(c.rng.ExpFloat64() * float64(every))
 		for len(c.running) > 0 && c.running[0].at <= c.now {
 			c.end(heap.Pop(&c.running).(reply))
 		}
-		c.ask(t, c.rng.IntN(len(c.turns)))
+		c.send(t, c.rng.IntN(len(c.turns)))
 	}
 }
 
-// ask sends the next turn of a conversation. After ten it begins anew.
-func (c *cluster) ask(t *testing.T, conversation int) {
+// send sends the next turn of a conversation, which starts again after ten.
+func (c *cluster) send(t *testing.T, conversation int) {
 	if c.turns[conversation]++; c.turns[conversation] > 10 {
 		c.turns[conversation] = 1
 		c.begun[conversation]++
@@ -126,7 +128,8 @@ func (c *cluster) ask(t *testing.T, conversation int) {
 	}
 	blocks := storetest.Blocks(seeds...)
 	r := lb.Request{
-		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks, PromptBytes: blocks[len(blocks)-1].End, Random: c.rng.Uint64(),
+		PromptTokens: int64(len(blocks)) * tokensInBlock, OutputTokens: 200, Blocks: blocks,
+		PromptBytes: blocks[len(blocks)-1].End, Random: c.rng.Uint64(),
 	}
 	plan, reason := c.policy.Plan(c.now, &r, c.view)
 	if reason != lb.ReasonChosen {
@@ -140,13 +143,16 @@ func (c *cluster) ask(t *testing.T, conversation int) {
 		addr := plan.Candidates[g.Index].Addr
 		o := lb.Outcome{Addr: addr, Verdict: lb.Success}
 		expected, cached := int64(g.Cached)*tokensInBlock, int64(c.caches[addr].serve(blocks))*tokensInBlock
-		if c.told {
+		if c.reported {
 			o.PlannedAt, o.PromptTokens, o.ExpectedTokens, o.CachedTokens = c.now, r.PromptTokens, expected, cached
 			o.Source = blocks[0].Key
 		}
 		c.prompt, c.expected, c.cached = c.prompt+r.PromptTokens, c.expected+expected, c.cached+cached
 		c.off += max(expected-cached, cached-expected)
-		heap.Push(&c.running, reply{c.now + 2*time.Second + time.Duration(r.PromptTokens-cached)*100*time.Microsecond, c.id, o})
+		heap.Push(&c.running, reply{
+			c.now + 2*time.Second + time.Duration(r.PromptTokens-cached)*100*time.Microsecond, c.id,
+			o,
+		})
 	})
 }
 
@@ -155,39 +161,42 @@ func (c *cluster) end(r reply) {
 	c.policy.Observe(r.at, r.outcome)
 }
 
-// error returns by how much expectations were off since the last call, and what share of prompts was cached.
+// error returns the mean error of the predictions since the last call, and the share of prompts that was cached.
 func (c *cluster) error() (off, cached float64) {
 	off, cached = float64(c.off)/float64(c.prompt), float64(c.cached)/float64(c.prompt)
 	c.prompt, c.expected, c.cached, c.off = 0, 0, 0, 0
 	return off, cached
 }
 
-// Caches smaller than the traffic: what was noted long ago has been evicted. Answers tell so, and expectations come near the truth.
-func TestLearnsWhatSmallCachesKeep(t *testing.T) {
+// The caches are smaller than the traffic, so that old records have been evicted. Learning from answers makes the
+// predictions more accurate.
+func TestLearnsRetentionOfSmallCaches(t *testing.T) {
 	var off, cached [2]float64
-	for i, told := range []bool{false, true} {
-		c := newCluster(t, 4, 1200, 600, told)
+	for i, reported := range []bool{false, true} {
+		c := newCluster(t, 4, 1200, 600, reported)
 		c.play(t, time.Hour, 500*time.Millisecond)
 		c.error()
 		c.play(t, time.Hour, 500*time.Millisecond)
 		off[i], cached[i] = c.error()
-		keeps, losses := c.known.Retention()
-		t.Logf("answers told: %v; off by %.3f, %.3f cached, kept for %v, %d losses", told, off[i], cached[i], keeps, losses)
+		ttl, losses := c.known.Retention()
+		t.Logf("answers report: %v; off by %.3f, %.3f cached, a TTL of %v, %d losses", reported, off[i], cached[i], ttl,
+			losses)
 	}
 	if off[0] < 0.3 || off[1] > off[0]/4 {
-		t.Errorf("expectations are off by %.3f when answers tell, by %.3f when they do not; want a quarter of 0.3 or more", off[1], off[0])
+		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a quarter of 0.3 or more",
+			off[1], off[0])
 	}
 	if cached[1] < cached[0]-0.02 {
-		t.Errorf("%.3f is cached when answers tell, %.3f when they do not", cached[1], cached[0])
+		t.Errorf("%.3f is cached when answers report, %.3f when they do not", cached[1], cached[0])
 	}
 }
 
-// An endpoint restarts: all that was noted for it is wrong, and after a few answers no longer believed. Expectations of the others
-// stay.
-func TestLearnsThatACacheIsLost(t *testing.T) {
+// An endpoint restarts: all its records are wrong, and are ignored after a few answers. The predictions for the others
+// are unaffected.
+func TestLearnsLossOfACache(t *testing.T) {
 	var off [2]float64
-	for i, told := range []bool{false, true} {
-		c := newCluster(t, 4, 1<<20, 1000, told)
+	for i, reported := range []bool{false, true} {
+		c := newCluster(t, 4, 1<<20, 1000, reported)
 		c.play(t, time.Hour, 500*time.Millisecond)
 		if before, _ := c.error(); before > 0.01 {
 			t.Fatalf("off by %.3f before anything was lost", before)
@@ -196,13 +205,13 @@ func TestLearnsThatACacheIsLost(t *testing.T) {
 		c.play(t, 5*time.Minute, 500*time.Millisecond)
 		var cached float64
 		off[i], cached = c.error()
-		keeps, losses := c.known.Retention()
-		t.Logf("answers told: %v; off by %.3f, %.3f cached, kept for %v, %d losses", told, off[i], cached, keeps, losses)
-		if told && (keeps != 30*time.Minute || losses != 1) {
-			t.Errorf("kept for %v, %d losses; want half an hour and one", keeps, losses)
+		ttl, losses := c.known.Retention()
+		t.Logf("answers report: %v; off by %.3f, %.3f cached, a TTL of %v, %d losses", reported, off[i], cached, ttl, losses)
+		if reported && (ttl != 30*time.Minute || losses != 1) {
+			t.Errorf("a TTL of %v, %d losses; want half an hour and one", ttl, losses)
 		}
 	}
 	if off[0] < 0.05 || off[1] > off[0]/4 {
-		t.Errorf("expectations are off by %.3f when answers tell, by %.3f when they do not; want a quarter", off[1], off[0])
+		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a quarter", off[1], off[0])
 	}
 }

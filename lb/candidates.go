@@ -88,7 +88,7 @@ func (h *Health) rebuild(now time.Duration, v *View, config *ClusterConfig, l *c
 		}
 		h.addSlowStart(now, cs, config, l)
 	}
-	changing := slices.ContainsFunc(h.current, func(t *endpointHealth) bool { return t.changesWithTime(now) })
+	changing := slices.ContainsFunc(h.current, func(e *endpointHealth) bool { return e.changesWithTime(now) })
 	if l.starting != nil || changing {
 		l.validUntil = now + refreshEvery
 	}
@@ -129,16 +129,17 @@ func (h *Health) internConfig(t *ClusterConfig) *ClusterConfig {
 	return t
 }
 
-func (t *ClusterConfig) equal(other *ClusterConfig) bool {
-	return t.Unit == other.Unit && t.MaxInflight == other.MaxInflight &&
-		t.ZonePenalty == other.ZonePenalty && t.Health == other.Health &&
-		maps.Equal(t.Weights, other.Weights)
+func (cfg *ClusterConfig) equal(other *ClusterConfig) bool {
+	return cfg.Unit == other.Unit && cfg.MaxInflight == other.MaxInflight &&
+		cfg.ZonePenalty == other.ZonePenalty && cfg.Health == other.Health &&
+		maps.Equal(cfg.Weights, other.Weights)
 }
 
 // normalizeWeights divides the weights of each tier by their contraharmonic mean, Σw²/Σw: the expected weight at the
-// endpoint of a request. So costs do not depend on the unit of configured capacities. Of the usual means this one moves
-// least when an endpoint is added that is like many others or has a small weight; the median and the arithmetic mean
-// jump. The result is rounded to 21 binary digits, because the division must not make equal weights differ in the last.
+// endpoint of a request. So costs do not depend on the unit of configured capacities. Of the common means this one
+// moves least when an endpoint is added that is like many others or has a small weight; the median and the arithmetic
+// mean jump. The result is rounded to 21 binary digits, because the division must not make equal weights differ in the
+// last.
 func normalizeWeights(cs []Candidate, tiers int) {
 	sum, squares := make([]float64, tiers), make([]float64, tiers)
 	for i := range cs {

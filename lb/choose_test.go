@@ -54,13 +54,19 @@ var chooseCases = []struct {
 	},
 	{
 		"rather busy than waiting",
-		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3}, {Slope: 1, Weight: 1, Capacity: 20, OverSlope: 3}}},
+		lb.Plan{Candidates: []lb.Candidate{
+			{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3},
+			{Slope: 1, Weight: 1, Capacity: 20, OverSlope: 3},
+		}},
 		[]lb.Load{{Requests: 4}, {Requests: 6}},
 		1, "5+3*1 against 7",
 	},
 	{
 		"among those that wait the shortest queue",
-		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3}, {Slope: 1, Weight: 1, Capacity: 6, OverSlope: 3}}},
+		lb.Plan{Candidates: []lb.Candidate{
+			{Slope: 1, Weight: 1, Capacity: 4, OverSlope: 3},
+			{Slope: 1, Weight: 1, Capacity: 6, OverSlope: 3},
+		}},
 		[]lb.Load{{Requests: 7}, {Requests: 8}},
 		1, "8+3*4 against 9+3*3",
 	},
@@ -106,7 +112,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// randomPlan draws a plan, loads and matches with many equal costs and caps that bind.
+// randomPlan draws a plan, loads and matches with many equal costs and effective caps.
 func randomPlan(r *rand.Rand) (p *lb.Plan, loads []lb.Load, matched []int) {
 	p = &lb.Plan{Unit: lb.Unit(r.IntN(2)), Tokens: int64(r.IntN(50)), Random: r.Uint64()}
 	loads = make([]lb.Load, r.IntN(12))
@@ -130,8 +136,8 @@ func randomPlan(r *rand.Rand) (p *lb.Plan, loads []lb.Load, matched []int) {
 	return p, loads, matched
 }
 
-// check holds Choose to its definition: the choice has room and nothing with room costs less, and there is one
-// whenever anything has room.
+// check compares Choose with its definition: the choice is below its cap and no other one costs less, and there is a
+// choice whenever any candidate is below its cap.
 func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 	t.Helper()
 	added := 1.0
@@ -162,15 +168,15 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 		t.Fatalf("chose %d although all are full", got)
 	case !any:
 	case got < 0 || got >= len(loads):
-		t.Fatalf("chose %d of %d although one has room", got, len(loads))
+		t.Fatalf("chose %d of %d although one is below its cap", got, len(loads))
 	case p.Candidates[got].Cap > 0 && loads[got].Requests >= p.Candidates[got].Cap:
 		t.Fatalf("chose %d, which is full", got)
 	case cost(got) != least:
-		t.Fatalf("chose %d at a cost of %v, the least is %v", got, cost(got), least)
+		t.Fatalf("chose %d at a cost of %v, the lowest is %v", got, cost(got), least)
 	}
 }
 
-func TestChooseIsLeast(t *testing.T) {
+func TestChooseIsCheapest(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for range 20000 {
 		p, loads, matched := randomPlan(r)
@@ -178,7 +184,7 @@ func TestChooseIsLeast(t *testing.T) {
 	}
 }
 
-// Every one of the cheapest candidates is reached by some tie, and equally often.
+// Each of the cheapest candidates is chosen by some random bits, and equally often.
 func TestChooseTiesAreEven(t *testing.T) {
 	p := &lb.Plan{Candidates: make([]lb.Candidate, 7)}
 	loads := []lb.Load{{}, {Requests: 1}, {}, {}, {Requests: 2}, {}, {}}
@@ -197,28 +203,29 @@ func TestChooseTiesAreEven(t *testing.T) {
 	}
 }
 
-// What is cached is worth the same on every processor, and in every store: also on one that multiplies and subtracts in one step,
-// without rounding in between, costs are equal that would differ then.
+// Credits are equal on every processor and in every store: costs that are equal stay equal on a processor with a fused
+// multiply-add, which does not round in between.
 func TestChooseRoundsCredits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 9))
-	told := 0
+	differing := 0
 	for range 100 {
 		p := &lb.Plan{Candidates: []lb.Candidate{candidate(0, 0, 1, 0), candidate(0, 0, 1, 0)}}
 		p.Prefix = lb.Prefix{Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Bytes: 1000, Credit: 1000 * r.Float64()}
 		share := p.Prefix.Fraction(1)
-		p.Candidates[0].Base = float64(p.Prefix.Credit * share) // as much as what it has is worth
+		p.Candidates[0].Base = float64(p.Prefix.Credit * share) // as much as its credit
 		if math.FMA(-p.Prefix.Credit, share, p.Candidates[0].Base) != 0 {
-			told++
+			differing++
 		}
 		for tie := range 2 {
 			p.Random = uint64(tie)
 			if got := lb.Choose(p, make([]lb.Load, 2), []int{1, 0}); got != tie {
-				t.Fatalf("of two that cost the same, %v less %v of %v, tie %d chose %d", p.Candidates[0].Base, share, p.Prefix.Credit, tie, got)
+				t.Fatalf("of two that cost the same, %v less %v of %v, tie %d chose %d", p.Candidates[0].Base, share,
+					p.Prefix.Credit, tie, got)
 			}
 		}
 	}
-	if told < 50 {
-		t.Errorf("only %d of 100 credits tell the difference", told)
+	if differing < 50 {
+		t.Errorf("only %d of 100 credits show the difference", differing)
 	}
 }
 

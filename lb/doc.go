@@ -3,8 +3,8 @@
 //
 // # The life of a request
 //
-//  1. A [Policy] plans. From a [Request] and a [View] of the cluster's endpoints it makes a [Plan]: the candidates, what
-//     a unit of load costs on each, and how much load the request adds. A policy never counts, locks or waits.
+//  1. A [Policy] plans. From a [Request] and a [View] of the cluster's endpoints it makes a [Plan]: the candidates,
+//     what a unit of load costs on each, and how much load the request adds. A policy never counts, locks or waits.
 //  2. A [Store] reserves. In one atomic step over the counts of all workers it chooses the cheapest candidate below its
 //     cap, by the rule of [Choose], and counts the request there under a lease. The result is a [Grant].
 //  3. While the request is in flight its lease can be amended: a retry moves it to another endpoint, the end of the

@@ -27,23 +27,23 @@ func (e *ejection) ejectedUntil(cfg *HealthConfig) time.Duration {
 }
 
 // ejectionTime returns the duration of the nth ejection in a row.
-func (h *HealthConfig) ejectionTime(n int) time.Duration {
-	out := h.EjectionTime << min(n-1, 20)
-	if h.MaxEjectionTime > 0 && (out > h.MaxEjectionTime || out <= 0) {
-		return h.MaxEjectionTime
+func (cfg *HealthConfig) ejectionTime(n int) time.Duration {
+	out := cfg.EjectionTime << min(n-1, 20)
+	if cfg.MaxEjectionTime > 0 && (out > cfg.MaxEjectionTime || out <= 0) {
+		return cfg.MaxEjectionTime
 	}
 	return out
 }
 
 // eject ejects the endpoint, or extends an ejection for configurations that require more failures.
-func (h *Health) eject(now time.Duration, t *endpointHealth, failures int, cfg *HealthConfig) {
-	if now >= t.until { // a new ejection, not an extended one
-		t.times++
+func (h *Health) eject(now time.Duration, e *endpointHealth, failures int, cfg *HealthConfig) {
+	if now >= e.until { // a new ejection, not an extended one
+		e.times++
 	}
-	t.from, t.failures = now, failures
-	t.until = max(t.until, now+cfg.ejectionTime(t.times))
+	e.from, e.failures = now, failures
+	e.until = max(e.until, now+cfg.ejectionTime(e.times))
 	// One failure after the return is enough for the next ejection.
-	t.suspicion = suspicion{score: float64(failures - 1), probation: true}
+	e.suspicion = suspicion{score: float64(failures - 1), probation: true}
 	h.invalidate()
 	h.exportPending = true
 	h.ejectionCount++
@@ -60,17 +60,17 @@ func (h *Health) Export(now time.Duration, shared []byte) ([]byte, bool) {
 		return shared, false
 	}
 	all := map[uint64]ejection{}
-	for addr, t := range h.endpoints {
-		if t.until > now {
-			all[EndpointHash(addr)] = t.ejection
+	for addr, e := range h.endpoints {
+		if e.until > now {
+			all[EndpointHash(addr)] = e.ejection
 		}
 	}
 	for hash, theirs := range decodeEjections(now, shared) {
 		all[hash] = theirs.merge(all[hash])
 	}
 	out := make(wire.Writer, 0, len(all)*ejectionSize)
-	for hash, e := range all {
-		out = out.Uint64(hash).Duration(e.from).Duration(e.until).Uint32(uint32(e.times)).Uint32(uint32(e.failures))
+	for hash, ej := range all {
+		out = out.Uint64(hash).Duration(ej.from).Duration(ej.until).Uint32(uint32(ej.times)).Uint32(uint32(ej.failures))
 	}
 	return out, true
 }
@@ -106,16 +106,16 @@ func (h *Health) Import(now time.Duration, shared []byte) {
 	if len(theirs) == 0 {
 		return
 	}
-	for addr, t := range h.endpoints {
-		e := theirs[EndpointHash(addr)]
-		if e.from <= t.from && e.until <= t.until {
+	for addr, e := range h.endpoints {
+		ej := theirs[EndpointHash(addr)]
+		if ej.from <= e.from && ej.until <= e.until {
 			continue
 		}
-		if now >= t.until { // its own ejection has ended
-			t.ejection = ejection{}
+		if now >= e.until { // its own ejection has ended
+			e.ejection = ejection{}
 		}
-		t.ejection = e.merge(t.ejection)
-		t.score, t.probation = max(t.score, float64(e.failures-1)), true
+		e.ejection = ej.merge(e.ejection)
+		e.score, e.probation = max(e.score, float64(ej.failures-1)), true
 		h.invalidate()
 	}
 }

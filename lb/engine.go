@@ -47,9 +47,9 @@ func (e *engine) value(f metrics.Field) float64 {
 }
 
 // queuedRequests returns how many requests wait for capacity.
-func queuedRequests(l *metrics.Snapshot) float64 {
-	waiting, _ := l.Value(metrics.Waiting)
-	deferred, _ := l.Value(metrics.Deferred)
+func queuedRequests(s *metrics.Snapshot) float64 {
+	waiting, _ := s.Value(metrics.Waiting)
+	deferred, _ := s.Value(metrics.Deferred)
 	return max(0, waiting-deferred)
 }
 

@@ -54,12 +54,12 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *engineKey
 	if fresh == 0 {
 		return cs, 0
 	}
-	w := costModel{cluster: g, cfg: key.cfg, adapter: key.adapter, requestLoad: 1, unit: key.unit}
+	m := costModel{cluster: g, cfg: key.cfg, adapter: key.adapter, requestLoad: 1, unit: key.unit}
 	if key.unit == Tokens {
-		w.requestLoad = roundDigits(max(1, g.meanTokens), 3)
+		m.requestLoad = roundDigits(max(1, g.meanTokens), 3)
 	}
 	if key.cfg.Learn && !key.weightsConfigured {
-		w.medianSpeed = g.medianSpeed(cs)
+		m.medianSpeed = g.medianSpeed(cs)
 	}
 	out := make([]Candidate, 0, len(cs))
 	kept := samples[:0]
@@ -70,9 +70,9 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *engineKey
 		out, kept = append(out, cs[i]), append(kept, e)
 	}
 	if key.cfg.Order != ByLoad {
-		fresh = w.addTargetCosts(out, kept)
+		fresh = m.addTargetCosts(out, kept)
 	} else {
-		w.addLoadCosts(out, kept)
+		m.addLoadCosts(out, kept)
 	}
 	for i := range out { // a small change should give the same list, which stores know already
 		c := &out[i]
@@ -83,7 +83,9 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *engineKey
 
 // freshSamples returns the sample of each candidate, nil if there is no fresh one; how many there are; and how many
 // candidates are not known to sleep.
-func (g *Engines) freshSamples(now time.Duration, cs []Candidate, age time.Duration) (samples []*engine, fresh, awake int) {
+func (g *Engines) freshSamples(
+	now time.Duration, cs []Candidate, age time.Duration,
+) (samples []*engine, fresh, awake int) {
 	for i := range cs {
 		e := g.engines[cs[i].Addr]
 		if !e.fresh(now, age) {
@@ -131,56 +133,56 @@ func median(xs []float64) float64 {
 // load is counted by the store at the time of the reservation, so that it includes what has been reserved and released
 // since the sample. waiting is the part of it above the engine's capacity. For a candidate without a sample the medians
 // are used.
-func (w *costModel) addLoadCosts(cs []Candidate, samples []*engine) {
-	meanUse, medianCapacity := meanKVUse(samples), w.medianCapacity(samples)
+func (m *costModel) addLoadCosts(cs []Candidate, samples []*engine) {
+	meanUse, medianCapacity := meanKVUse(samples), m.medianCapacity(samples)
 	var external, other []float64 // external requests and the costs beside load, of all samples
 	for i, e := range samples {
 		c := &cs[i]
-		c.Slope = w.cfg.Weights.Running
-		c.Base = w.loadCost(c.Base, medianCapacity)
-		if w.medianSpeed > 0 {
-			c.Weight *= relativeSpeed(w.cluster.engines[c.Addr].speed(), w.medianSpeed)
+		c.Slope = m.cfg.Weights.Running
+		c.Base = m.loadCost(c.Base, medianCapacity)
+		if m.medianSpeed > 0 {
+			c.Weight *= relativeSpeed(m.cluster.engines[c.Addr].speed(), m.medianSpeed)
 		}
 		if e == nil {
 			continue
 		}
-		if capacity, known := w.capacity(e); known {
-			c.Capacity, c.OverSlope = capacity, w.cfg.Weights.Queue
+		if capacity, known := m.capacity(e); known {
+			c.Capacity, c.OverSlope = capacity, m.cfg.Weights.Queue
 		}
 		use, known := e.Value(metrics.KVUse)
 		if !known {
 			use = meanUse
 		}
-		cost := w.requestLoad * (w.cfg.Weights.KVCache*use + w.cfg.Weights.LoRA*w.loraCost(e, c.Addr))
+		cost := m.requestLoad * (m.cfg.Weights.KVCache*use + m.cfg.Weights.LoRA*m.loraCost(e, c.Addr))
 		external, other = append(external, e.external), append(other, cost)
-		c.Base += w.requestLoad*w.cfg.Weights.Running*e.external/c.Weight + cost
+		c.Base += m.requestLoad*m.cfg.Weights.Running*e.external/c.Weight + cost
 	}
 	medianExternal, medianOther := median(external), median(other)
 	for i, e := range samples {
 		if c := &cs[i]; e == nil {
-			c.Base += w.requestLoad*w.cfg.Weights.Running*medianExternal/c.Weight + medianOther
+			c.Base += m.requestLoad*m.cfg.Weights.Running*medianExternal/c.Weight + medianOther
 		}
 	}
 }
 
 // loadCost returns the cost of a load at an endpoint of weight 1 with the given capacity. A load below 0 is a
 // preference.
-func (w *costModel) loadCost(load, capacity float64) float64 {
-	cost := cmp.Or(w.cfg.Weights.Running, w.cfg.Weights.Queue) * load
+func (m *costModel) loadCost(load, capacity float64) float64 {
+	cost := cmp.Or(m.cfg.Weights.Running, m.cfg.Weights.Queue) * load
 	if load > capacity {
-		cost += w.cfg.Weights.Queue * (load - capacity)
+		cost += m.cfg.Weights.Queue * (load - capacity)
 	}
 	return cost
 }
 
 // medianCapacity returns the median of the known capacities, infinity if there are none.
-func (w *costModel) medianCapacity(samples []*engine) float64 {
+func (m *costModel) medianCapacity(samples []*engine) float64 {
 	var known []float64
 	for _, e := range samples {
 		if e == nil {
 			continue
 		}
-		if capacity, ok := w.capacity(e); ok {
+		if capacity, ok := m.capacity(e); ok {
 			known = append(known, capacity)
 		}
 	}
@@ -205,11 +207,11 @@ func meanKVUse(samples []*engine) float64 {
 }
 
 // capacity returns the counted load that the engine serves without queueing, in the unit.
-func (w *costModel) capacity(e *engine) (capacity float64, known bool) {
+func (m *costModel) capacity(e *engine) (capacity float64, known bool) {
 	capacity, known = e.requestCapacity()
-	capacity *= w.requestLoad
-	if w.unit == Tokens {
-		if fit, ok := e.tokenCapacity(w.requestLoad); ok && (!known || fit < capacity) {
+	capacity *= m.requestLoad
+	if m.unit == Tokens {
+		if fit, ok := e.tokenCapacity(m.requestLoad); ok && (!known || fit < capacity) {
 			return fit, true
 		}
 	}
@@ -218,10 +220,10 @@ func (w *costModel) capacity(e *engine) (capacity float64, known bool) {
 
 // loraCost returns the cost of the request's adapter, from 0 if it is in the batch to 1 if it must replace another one.
 // Engines list adapters whose requests run, with a delay; so what this VM has placed there counts at once.
-func (w *costModel) loraCost(e *engine, addr string) float64 {
+func (m *costModel) loraCost(e *engine, addr string) float64 {
 	const free, queued = 0.2, 0.4 // costs if there is a free slot, and if it waits for one already
-	placed := w.cluster.adapterRequests[addr]
-	if w.adapter == 0 || e.Loaded.Has(w.adapter) || placed[w.adapter] > 0 {
+	placed := m.cluster.adapterRequests[addr]
+	if m.adapter == 0 || e.Loaded.Has(m.adapter) || placed[m.adapter] > 0 {
 		return 0
 	}
 	loaded := e.Loaded.N
@@ -234,7 +236,7 @@ func (w *costModel) loraCost(e *engine, addr string) float64 {
 	switch {
 	case !ok || float64(loaded) < slots:
 		return free
-	case e.Waiting.Has(w.adapter): // never with vLLM, whose two lists are always equal
+	case e.Waiting.Has(m.adapter): // never with vLLM, whose two lists are always equal
 		return queued
 	}
 	return 1

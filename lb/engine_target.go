@@ -9,12 +9,12 @@ import (
 // counter, and returns how many engines report it. A request since the sample costs as much as there is of the metric
 // per request in flight, since what a request adds to an arbitrary metric is unknown. So is what ended requests have
 // left of it; they are not subtracted.
-func (w *costModel) addTargetCosts(cs []Candidate, samples []*engine) int {
-	at := slices.Index(w.cluster.targets, w.cfg.Target)
+func (m *costModel) addTargetCosts(cs []Candidate, samples []*engine) int {
+	at := slices.Index(m.cluster.targets, m.cfg.Target)
 	if at < 0 {
 		return 0
 	}
-	values, n := w.targetValues(at, samples)
+	values, n := m.targetValues(at, samples)
 	if n == 0 {
 		return 0
 	}
@@ -34,30 +34,30 @@ func (w *costModel) addTargetCosts(cs []Candidate, samples []*engine) int {
 		if math.IsNaN(v) {
 			v = sum / float64(n)
 		}
-		w.setTargetCost(&cs[i], e, v, perRequest)
+		m.setTargetCost(&cs[i], e, v, perRequest)
 	}
 	return n
 }
 
 // setTargetCost sets the costs of a candidate for a value of the target.
-func (w *costModel) setTargetCost(c *Candidate, e *engine, value, perRequest float64) {
+func (m *costModel) setTargetCost(c *Candidate, e *engine, value, perRequest float64) {
 	const tieBreak = 1e-3 // equal values are ordered by load
-	if w.cfg.Order == HighestTarget {
+	if m.cfg.Order == HighestTarget {
 		value = -value
 	}
 	// An endpoint that fails or has just been added counts as if it had more.
-	c.Base = value + perRequest*(c.Base/w.requestLoad+1/c.Weight-1+c.ZonePenalty)
+	c.Base = value + perRequest*(c.Base/m.requestLoad+1/c.Weight-1+c.ZonePenalty)
 	c.ZonePenalty = 0
-	c.Slope, c.OverSlope = tieBreak*perRequest/w.requestLoad, perRequest/w.requestLoad
-	c.Capacity = w.requestLoad
+	c.Slope, c.OverSlope = tieBreak*perRequest/m.requestLoad, perRequest/m.requestLoad
+	c.Capacity = m.requestLoad
 	if e != nil && e.Counted {
-		c.Capacity += e.Inflight.in(w.unit)
+		c.Capacity += e.Inflight.in(m.unit)
 	}
 }
 
 // targetValues returns the value of a target for each engine, NaN if there is none, and how many there are. Values that
 // would attract all requests are bounded by the median: the best that an engine can be is idle, or eight times as good.
-func (w *costModel) targetValues(at int, samples []*engine) (values []float64, n int) {
+func (m *costModel) targetValues(at int, samples []*engine) (values []float64, n int) {
 	values = make([]float64, len(samples))
 	var known []float64
 	for i, e := range samples {
@@ -74,7 +74,7 @@ func (w *costModel) targetValues(at int, samples []*engine) (values []float64, n
 	typical := median(known)
 	for i, v := range values {
 		switch {
-		case w.cfg.Order == LowestTarget:
+		case m.cfg.Order == LowestTarget:
 			values[i] = max(v, best*min(typical, 0))
 		case typical != 0:
 			values[i] = min(v, best*max(typical, 0))

@@ -30,7 +30,7 @@ const (
 type Engines struct {
 	engines         map[string]*engine        // by address
 	targets         []string                  // names of the metrics configured as targets
-	adapters        map[uint64]time.Duration  // known adapters by digest, with the time of the last sample that listed them
+	adapters        map[uint64]time.Duration  // known adapters by digest: when a sample last listed them
 	adapterRequests map[string]map[uint64]int // requests of this VM in flight, by address and adapter
 	meanTokens      float64                   // load of a request in tokens, moving average
 	version         uint64                    // changes with every sample and with adapterRequests

@@ -11,25 +11,25 @@ import (
 )
 
 func TestNoMetrics(t *testing.T) {
-	w := watch(t, 2, nil)
+	w := newEngineCluster(t, 2, nil)
 	if _, reason := w.plan(""); reason != lb.ReasonNoMetrics {
-		t.Errorf("without any reading: %v", reason)
+		t.Errorf("without any sample: %v", reason)
 	}
-	w.says(0, 0, running(0), waiting(0))
-	w.take()
+	w.report(0, 0, running(0), waiting(0))
+	w.update()
 	if _, reason := w.plan(""); reason != lb.ReasonChosen {
-		t.Errorf("with one reading: %v", reason)
+		t.Errorf("with one sample: %v", reason)
 	}
 	if fresh := w.engines.CountFresh(w.now, w.cfg.StaleAfter); fresh != 1 {
 		t.Errorf("%d fresh, want 1", fresh)
 	}
 	w.now += w.cfg.StaleAfter + time.Millisecond
 	if _, reason := w.plan(""); reason != lb.ReasonNoMetrics {
-		t.Errorf("with one that is stale: %v", reason)
+		t.Errorf("with a stale sample: %v", reason)
 	}
 }
 
-// What engines tell decides between endpoints that carry the same of ours.
+// Engine samples decide between endpoints with equal counted load.
 func TestEngineCosts(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -41,22 +41,38 @@ func TestEngineCosts(t *testing.T) {
 		{"a queue of others", [2][]string{{running(4), waiting(6)}, {running(4), waiting(0)}}, [2]int64{4, 4}, 1},
 		{"rather busy than in a queue", [2][]string{{running(4), waiting(1)}, {running(8), waiting(0)}}, [2]int64{5, 8}, 1},
 		{"an idle one all the same", [2][]string{{running(4), waiting(1)}, {running(40), waiting(0)}}, [2]int64{5, 40}, 0},
-		{"a full KV cache", [2][]string{{running(2), waiting(0), kvUse(0.9)}, {running(2), waiting(0), kvUse(0.1)}}, [2]int64{2, 2}, 1},
-		{"no word of the KV cache is no merit", [2][]string{{running(3), waiting(0)}, {running(2), waiting(0), kvUse(0.1)}}, [2]int64{3, 2}, 1},
-		{"room in the KV cache for no more", [2][]string{{running(2), waiting(0), kvUse(0.9)}, {running(4), waiting(0), kvUse(0.15)}}, [2]int64{2, 4}, 1},
+		{
+			"a full KV cache",
+			[2][]string{{running(2), waiting(0), kvUse(0.9)}, {running(2), waiting(0), kvUse(0.1)}},
+			[2]int64{2, 2},
+			1,
+		},
+		{
+			"no word of the KV cache is no merit",
+			[2][]string{{running(3), waiting(0)}, {running(2), waiting(0), kvUse(0.1)}},
+			[2]int64{3, 2},
+			1,
+		},
+		{"room in the KV cache for no more", [2][]string{
+			{running(2), waiting(0), kvUse(0.9)},
+			{running(4), waiting(0), kvUse(0.15)},
+		}, [2]int64{2, 4}, 1},
 		{"what waits for something else is no queue", [2][]string{
 			{running(4), waiting(3), `vllm:num_requests_waiting_by_reason{reason="deferred"} 3`}, {running(5), waiting(0)},
 		}, [2]int64{4, 5}, 0},
-		{"asleep", [2][]string{{running(0), waiting(0), `vllm:engine_sleep_state{sleep_state="awake"} 0`}, {running(9), waiting(0)}}, [2]int64{0, 9}, 1},
+		{"asleep", [2][]string{
+			{running(0), waiting(0), `vllm:engine_sleep_state{sleep_state="awake"} 0`},
+			{running(9), waiting(0)},
+		}, [2]int64{0, 9}, 1},
 		{"only a report of a queue", [2][]string{{waiting(3)}, {running(3), waiting(0)}}, [2]int64{3, 3}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := watch(t, 2, nil)
-			for range 2 { // what only one reading has too many may be on its way
+			w := newEngineCluster(t, 2, nil)
+			for range 2 { // what exceeds the counts in one sample only may be on its way
 				w.now += time.Second
-				w.says(0, c.inflight[0], c.pages[0]...)
-				w.says(1, c.inflight[1], c.pages[1]...)
-				w.take()
+				w.report(0, c.inflight[0], c.pages[0]...)
+				w.report(1, c.inflight[1], c.pages[1]...)
+				w.update()
 			}
 			if got := w.choice("", c.inflight[:]...); got != c.want {
 				p, _ := w.plan("")
@@ -66,41 +82,40 @@ func TestEngineCosts(t *testing.T) {
 	}
 }
 
-// A request that has only just been sent is not in the engine's numbers yet, and one that has ended may still be.
-func TestForeignNeedsTwoReadings(t *testing.T) {
-	w := watch(t, 2, nil)
-	w.says(0, 2, running(8), waiting(0))
-	w.says(1, 2, running(2), waiting(0))
-	w.take()
+// A request that has just been sent is not in the engine's numbers yet, and one that has just ended may still be.
+func TestExternalNeedsTwoSamples(t *testing.T) {
+	w := newEngineCluster(t, 2, nil)
+	w.report(0, 2, running(8), waiting(0))
+	w.report(1, 2, running(2), waiting(0))
+	w.update()
 	w.now += time.Second
-	w.says(0, 2, running(2), waiting(0))
-	w.says(1, 2, running(2), waiting(0))
-	w.take()
+	w.report(0, 2, running(2), waiting(0))
+	w.report(1, 2, running(2), waiting(0))
+	w.update()
 	if p, _ := w.plan(""); p.Candidates[0].Base != p.Candidates[1].Base {
-		t.Errorf("what one reading had too many counts: %+v", p.Candidates)
+		t.Errorf("an excess in one sample counts: %+v", p.Candidates)
 	}
 }
 
-// An endpoint that says nothing is taken to be like the one in the middle, which no single one that is overloaded
-// moves.
-func TestNeutral(t *testing.T) {
-	w := watch(t, 4, nil)
+// An endpoint without a sample gets the median costs, which a single overloaded engine does not change.
+func TestEndpointWithoutSample(t *testing.T) {
+	w := newEngineCluster(t, 4, nil)
 	for range 2 {
 		w.now += time.Second
 		for i, use := range []float64{0, 0.4, 0.8} {
-			w.says(i, 0, running(0), waiting(0), kvUse(use))
+			w.report(i, 0, running(0), waiting(0), kvUse(use))
 		}
-		w.take()
+		w.update()
 	}
 	if p, _ := w.plan(""); p.Candidates[3].Base != p.Candidates[1].Base {
 		t.Errorf("costs %v, want %v", p.Candidates[3].Base, p.Candidates[1].Base)
 	}
 	for range 2 {
 		w.now += time.Second
-		for i, foreign := range []int{70, 0, 3} {
-			w.says(i, 0, running(foreign), waiting(0))
+		for i, external := range []int{70, 0, 3} {
+			w.report(i, 0, running(external), waiting(0))
 		}
-		w.take()
+		w.update()
 	}
 	w.now += time.Second
 	if p, _ := w.plan(""); p.Candidates[3].Base != 3 {
@@ -108,17 +123,16 @@ func TestNeutral(t *testing.T) {
 	}
 }
 
-// TestNoHerd lets requests come between two scrapes while one engine has just told that it is idle and the others
-// that they are busy.
+// TestNoHerd sends requests between two scrapes, while one engine has just been reported idle and the others busy.
 func TestNoHerd(t *testing.T) {
-	w := watch(t, 4, nil)
+	w := newEngineCluster(t, 4, nil)
 	loads := []int64{0, 8, 8, 8}
 	for range 2 {
 		w.now += time.Second
 		for i, n := range loads {
-			w.says(i, n, running(int(n)), waiting(0))
+			w.report(i, n, running(int(n)), waiting(0))
 		}
-		w.take()
+		w.update()
 	}
 	picks := make([]int, 4)
 	for range 40 {
@@ -131,15 +145,16 @@ func TestNoHerd(t *testing.T) {
 	}
 }
 
-// decoded are the lines of an engine that has generated so many tokens, a request's so many a second.
+// decoded returns the lines of an engine that has generated that many tokens, at the given speed per request.
 func decoded(tokens, speed float64) []string {
 	return []string{
-		fmt.Sprintf("vllm:inter_token_latency_seconds_count %g", tokens), fmt.Sprintf("vllm:inter_token_latency_seconds_sum %g", tokens/speed),
+		fmt.Sprintf("vllm:inter_token_latency_seconds_count %g", tokens),
+		fmt.Sprintf("vllm:inter_token_latency_seconds_sum %g", tokens/speed),
 	}
 }
 
-// weights returns how much each endpoint weighs after a minute in which the engines generated at these speeds.
-func (w *watched) weights(speeds ...float64) []float64 {
+// weights returns the weight of each endpoint after a minute in which the engines generated at these speeds.
+func (w *engineCluster) weights(speeds ...float64) []float64 {
 	w.t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	tokens := make([]float64, len(speeds))
@@ -147,9 +162,9 @@ func (w *watched) weights(speeds ...float64) []float64 {
 		w.now += time.Second
 		for i, speed := range speeds {
 			tokens[i] += math.Floor(30 * rng.Float64())
-			w.says(i, 3, append(decoded(tokens[i], speed), running(3), waiting(0))...)
+			w.report(i, 3, append(decoded(tokens[i], speed), running(3), waiting(0))...)
 		}
-		w.take()
+		w.update()
 	}
 	p, _ := w.plan("")
 	var out []float64
@@ -159,49 +174,48 @@ func (w *watched) weights(speeds ...float64) []float64 {
 	return out
 }
 
-// Capacities are learned from how fast engines generate for each request, however much that is, unless they are
-// configured.
+// Weights are learned from the speed per request, whatever the load is, unless they are configured.
 func TestLearnsSpeed(t *testing.T) {
-	w := watch(t, 3, nil)
+	w := newEngineCluster(t, 3, nil)
 	if got := w.weights(80, 45, 30); math.Abs(got[0]/got[2]-80.0/30) > 0.1 || got[1] != 1 {
 		t.Errorf("engines of 80, 45 and 30 tokens a second weigh %v, want 1.8, 1 and 0.7", got)
 	}
-	w = watch(t, 3, nil)
+	w = newEngineCluster(t, 3, nil)
 	if got := w.weights(45, 40, 36); got[0] != 1 || got[1] != 1 || got[2] != 1 {
 		t.Errorf("engines that hardly differ weigh %v", got)
 	}
-	w = watch(t, 3, nil)
-	w.terms.Weights = map[string]float64{w.addr(0): 1}
+	w = newEngineCluster(t, 3, nil)
+	w.clusterConfig.Weights = map[string]float64{w.addr(0): 1}
 	w.build("endpoint_metrics")
 	if got := w.weights(80, 40, 30); got[0] != 1 || got[1] != 1 || got[2] != 1 {
 		t.Errorf("weights are configured, and still learned: %v", got)
 	}
-	w = watch(t, 3, func(c *lb.EngineConfig) { c.Learn = false })
+	w = newEngineCluster(t, 3, func(c *lb.EngineConfig) { c.Learn = false })
 	if got := w.weights(80, 40, 30); got[0] != 1 || got[1] != 1 || got[2] != 1 {
 		t.Errorf("learning is off: %v", got)
 	}
-	w = watch(t, 3, nil)
+	w = newEngineCluster(t, 3, nil)
 	if got := w.weights(8000, 40, 40); got[0] != 8 || got[1] != 1 || got[2] != 1 {
-		t.Errorf("an engine that tells nonsense makes the weights %v", got)
+		t.Errorf("a misreporting engine makes the weights %v", got)
 	}
-	w = watch(t, 3, nil)
+	w = newEngineCluster(t, 3, nil)
 	if got := w.weights(1e308, 1e7, 40); got[0] != 1 || got[1] != 1 || got[2] != 1 {
-		t.Errorf("engines that tell what cannot be make the weights %v", got)
+		t.Errorf("engines with impossible values make the weights %v", got)
 	}
 }
 
-// A counter that starts again teaches nothing.
+// A reset counter has no effect.
 func TestLearnsNothingFromARestart(t *testing.T) {
-	w := watch(t, 2, nil)
+	w := newEngineCluster(t, 2, nil)
 	for i := range 40 {
 		w.now += time.Second
 		tokens := 100 * float64(i)
-		w.says(1, 2, append(decoded(tokens, 50), running(2), waiting(0))...)
+		w.report(1, 2, append(decoded(tokens, 50), running(2), waiting(0))...)
 		if i >= 20 {
 			tokens = 100 * float64(i-20)
 		}
-		w.says(0, 2, append(decoded(tokens, 50), running(2), waiting(0))...)
-		w.take()
+		w.report(0, 2, append(decoded(tokens, 50), running(2), waiting(0))...)
+		w.update()
 	}
 	p, _ := w.plan("")
 	if p.Candidates[0].Weight != 1 || p.Candidates[1].Weight != 1 {
@@ -210,16 +224,16 @@ func TestLearnsNothingFromARestart(t *testing.T) {
 }
 
 func TestAdapters(t *testing.T) {
-	w := watch(t, 3, nil)
+	w := newEngineCluster(t, 3, nil)
 	for range 2 {
 		w.now += time.Second
-		w.says(0, 4, running(4), waiting(0), adapters(2, "a,b"))
-		w.says(1, 4, running(4), waiting(0), adapters(2, "c"))
-		w.says(2, 4, running(4), waiting(0), adapters(2, "c,d"))
-		w.take()
+		w.report(0, 4, running(4), waiting(0), adapters(2, "a,b"))
+		w.report(1, 4, running(4), waiting(0), adapters(2, "c"))
+		w.report(2, 4, running(4), waiting(0), adapters(2, "c,d"))
+		w.update()
 	}
 	if !w.engines.HasAdapters() {
-		t.Fatal("engines have told of adapters")
+		t.Fatal("adapters are known")
 	}
 	for _, c := range []struct {
 		model string
@@ -229,14 +243,14 @@ func TestAdapters(t *testing.T) {
 		{"a", []int64{6, 4, 4}, 0}, // where it is
 		{"a", []int64{40, 4, 4}, 1},
 		{"d", []int64{4, 4, 6}, 2},
-		{"base", []int64{4, 3, 4}, 1}, // is no adapter
+		{"base", []int64{4, 3, 4}, 1}, // not an adapter
 		{"", []int64{4, 4, 3}, 2},
 	} {
 		if got := w.choice(c.model, c.loads...); got != c.want {
 			t.Errorf("%q with %v: chose %d, want %d", c.model, c.loads, got, c.want)
 		}
 	}
-	// What was sent counts before the engine tells of it, and where it only waits.
+	// A placed request counts before the engine lists its adapter, and while it waits.
 	id := w.engines.AddRequest("b", w.addr(1), 10)
 	again := w.engines.AddRequest("b", w.addr(1), 10)
 	if got := w.choice("b", 9, 5, 4); got != 1 {
@@ -255,87 +269,19 @@ func TestAdapters(t *testing.T) {
 		t.Errorf("chose %d after both requests have left", got)
 	}
 	if id := w.engines.AddRequest("base", w.addr(1), 10); id != 0 {
-		t.Error("a model that no engine calls an adapter is taken for one")
+		t.Error("a model that is not an adapter counts as one")
 	}
 }
 
-func TestTargets(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		order lb.Order
-		by    string
-		pages [3]string
-		loads []int64
-		want  int
-	}{
-		{"least of a gauge", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, 1},
-		{"most of a gauge", lb.HighestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, 0},
-		{"what came since counts", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 4, 1}, 2},
-		{"most, too", lb.HighestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"}, []int64{3, 1, 1}, 2},
-		{"one that does not tell it is neutral", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 5", running(0), "my_gauge 3"}, []int64{1, 1, 1}, 2},
-		{"nobody tells it", lb.LowestTarget, "my_gauge", [3]string{running(1), running(1), running(1)}, []int64{1, 1, 1}, -1},
-		{"not looked for", lb.LowestTarget, "other", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"}, []int64{1, 1, 1}, -1},
-		{"what has gone since has left nobody knows what", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 3", "my_gauge 1", "my_gauge 3"}, []int64{0, 1, 0}, 1},
-		{"all alike is least request", lb.LowestTarget, "my_gauge", [3]string{"my_gauge 0", "my_gauge 0", "my_gauge 0"}, []int64{2, 2, 1}, 2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := watch(t, 3, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, c.by })
-			for i, page := range c.pages {
-				w.says(i, 1, page)
-			}
-			w.take()
-			if got := w.choice("", c.loads...); got != c.want {
-				t.Errorf("chose %d, want %d", got, c.want)
-			}
-		})
-	}
-}
-
-// No value wins against all for as long as it is reported: less than nothing is nothing, and the most is eight times the usual.
-func TestTargetsAreBounded(t *testing.T) {
-	for _, c := range []struct {
-		order lb.Order
-		pages []string
-		least float64 // base cost of the first endpoint
-	}{
-		{lb.LowestTarget, []string{"my_gauge -9007199254740992", "my_gauge 9", "my_gauge 8"}, 0},
-		{lb.LowestTarget, []string{"my_gauge -9007199254740992", "my_gauge -9", "my_gauge -8"}, -72},
-		{lb.HighestTarget, []string{"my_gauge 9007199254740992", "my_gauge 2", "my_gauge 3"}, -24},
-		{lb.HighestTarget, []string{"my_gauge 5", "my_gauge 0", "my_gauge 0"}, -5}, // the only one that has any
-	} {
-		w := watch(t, len(c.pages), func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, "my_gauge" })
-		for i, page := range c.pages {
-			w.says(i, 1, page)
-		}
-		w.take()
-		p, _ := w.plan("")
-		if got := p.Candidates[0].Base; got != c.least {
-			t.Errorf("%v: cost %v, want %v", c.pages, got, c.least)
-		}
-	}
-}
-
-// A counter counts by its growth: the engine that has run for longest is not the busiest.
-func TestCounterTarget(t *testing.T) {
-	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = lb.LowestTarget, "my_counter" })
-	for i := range 3 {
-		w.now += time.Second
-		w.says(0, 1, fmt.Sprintf("my_counter_total %d", 1_000_000+10*i))
-		w.says(1, 1, fmt.Sprintf("my_counter_total %d", 500*i))
-		w.take()
-	}
-	if got := w.choice("", 1, 1); got != 0 {
-		t.Errorf("chose %d, want the one that counts slowly", got)
-	}
-}
-
-// Stores tell lists apart by where they are: as long as nothing changes, it is the same list.
+// No reported value attracts all requests: negative values count as 0, high ones as at most eight times the median.
+// A counter counts by its growth: the engine with the longest uptime is not the busiest.
+// As long as nothing changes the list stays at the same address, by which stores recognize it.
 func TestSameList(t *testing.T) {
-	w := watch(t, 3, nil)
+	w := newEngineCluster(t, 3, nil)
 	for i := range 3 {
-		w.says(i, 1, running(1), waiting(0), adapters(2, "a"))
+		w.report(i, 1, running(1), waiting(0), adapters(2, "a"))
 	}
-	w.take()
+	w.update()
 	first, _ := w.plan("")
 	adapter, _ := w.plan("a")
 	w.now += time.Second
@@ -343,16 +289,16 @@ func TestSameList(t *testing.T) {
 	if &first.Candidates[0] != &again.Candidates[0] {
 		t.Error("time alone makes another list")
 	}
-	w.take()
+	w.update()
 	same, _ := w.plan("a")
 	if &adapter.Candidates[0] != &same.Candidates[0] {
-		t.Error("the same readings make another list")
+		t.Error("the same samples make another list")
 	}
 }
 
-// prefix_cache knows of queues, too.
+// prefix_cache takes queues into account, too.
 func TestPrefixCacheUsesMetrics(t *testing.T) {
-	w := watch(t, 2, nil)
+	w := newEngineCluster(t, 2, nil)
 	w.build("prefix_cache")
 	if _, reason := w.plan(""); reason != lb.ReasonChosen {
 		t.Fatalf("without metrics: %v", reason)
@@ -360,9 +306,9 @@ func TestPrefixCacheUsesMetrics(t *testing.T) {
 	w.engines.AddRequest("", w.addr(0), 100)
 	for range 2 {
 		w.now += time.Second
-		w.says(0, 4, running(4), waiting(6))
-		w.says(1, 4, running(4), waiting(0))
-		w.take()
+		w.report(0, 4, running(4), waiting(6))
+		w.report(1, 4, running(4), waiting(0))
+		w.update()
 	}
 	if got := w.choice("", 4, 5); got != 1 {
 		t.Errorf("chose %d, where requests wait", got)

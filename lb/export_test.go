@@ -1,15 +1,15 @@
 package lb
 
-// Blamed returns how many clients and models are known, and at how many endpoints one of them at most.
-func Blamed(h *Health) (groups, endpoints int) {
+// GroupSizes returns how many clients and models are known, and at how many endpoints one of them at most.
+func GroupSizes(h *Health) (groups, endpoints int) {
 	for _, g := range h.groups {
 		endpoints = max(endpoints, len(g.endpoints))
 	}
 	return len(h.groups), endpoints
 }
 
-// Loads returns which percentage of the requests the healthy and the degraded endpoints of each priority get.
-func Loads(v *View) (healthy, degraded []int) {
+// TierLoads returns which percentage of the requests the healthy and the degraded endpoints of each priority get.
+func TierLoads(v *View) (healthy, degraded []int) {
 	priorities, _ := countPriorities(v, usable(v))
 	healthy, degraded = make([]int, len(priorities)), make([]int, len(priorities))
 	if totalCapacity(priorities) == 0 {
@@ -25,8 +25,8 @@ func Loads(v *View) (healthy, degraded []int) {
 	return healthy, degraded
 }
 
-// KeptBy returns how many candidates are in lists that the policy keeps.
-func KeptBy(p Policy) (n int) {
+// DerivedCandidates returns how many candidates are in the lists that a policy has cached.
+func DerivedCandidates(p Policy) (n int) {
 	var d *derivedLists[tierCosts]
 	switch p := p.(type) {
 	case *leastRequest:
@@ -42,8 +42,8 @@ func KeptBy(p Policy) (n int) {
 	return n
 }
 
-// Kept returns how many candidates are in lists that all policies keep.
-func Kept(h *Health, g *Engines, s *RequestShares) (n int) {
+// CachedCandidates returns how many candidates are in all cached lists.
+func CachedCandidates(h *Health, g *Engines, s *RequestShares) (n int) {
 	for _, p := range []*listPool{&h.pool, &g.pool, &s.pool} {
 		for i := range p.lists {
 			n += len(p.lists[i].candidates)

@@ -77,34 +77,34 @@ type sighting struct {
 
 // Observe learns from the outcome of a request that was balanced with the given configuration.
 func (h *Health) Observe(now time.Duration, o Outcome, config *ClusterConfig) {
-	t, ok := h.endpoints[o.Addr]
+	e, ok := h.endpoints[o.Addr]
 	switch {
 	case !ok || o.Verdict == Neutral:
 	case o.Verdict == Success:
-		h.observeSuccess(now, t, &o)
-	case o.Verdict == TimedOut && (o.WaitedFor < minTimeout || o.Busy || t.servedSince(now-o.WaitedFor)):
+		h.observeSuccess(now, e, &o)
+	case o.Verdict == TimedOut && (o.WaitedFor < minTimeout || o.Busy || e.servedSince(now-o.WaitedFor)):
 	default:
-		h.observeFailure(now, t, &o, &config.Health)
+		h.observeFailure(now, e, &o, &config.Health)
 	}
 }
 
-func (h *Health) observeSuccess(now time.Duration, t *endpointHealth, o *Outcome) {
-	before := t.failureRate(now)
-	t.rate, t.rateAt = before*(1-rateGain), now
-	t.longRate *= 1 - longRateGain
-	if t.score > 0 {
-		t.score = max(0, t.score-successWeight(h.failuresElsewhere(now, t, o)))
+func (h *Health) observeSuccess(now time.Duration, e *endpointHealth, o *Outcome) {
+	before := e.failureRate(now)
+	e.rate, e.rateAt = before*(1-rateGain), now
+	e.longRate *= 1 - longRateGain
+	if e.score > 0 {
+		e.score = max(0, e.score-successWeight(h.failuresElsewhere(now, e, o)))
 	}
-	if t.probation {
-		t.score, t.probation = 0, false
+	if e.probation {
+		e.score, e.probation = 0, false
 	}
-	t.retried, t.firstClient, t.severalClients = 0, 0, false
-	if source := o.origin(); t.servedSources[0].source != source {
-		t.servedSources[1], t.servedSources[0] = t.servedSources[0], sighting{source, now}
+	e.retried, e.firstClient, e.severalClients = 0, 0, false
+	if source := o.origin(); e.servedSources[0].source != source {
+		e.servedSources[1], e.servedSources[0] = e.servedSources[0], sighting{source, now}
 	}
-	t.servedSources[0].at = now
-	if t.times > 0 && now-t.until > forgetEjectionsAfter {
-		t.ejection = ejection{}
+	e.servedSources[0].at = now
+	if e.times > 0 && now-e.until > forgetEjectionsAfter {
+		e.ejection = ejection{}
 	}
 	if h.NeedsClient(now) {
 		h.recordInGroup(now, o.client(), o, 0)
@@ -115,43 +115,43 @@ func (h *Health) observeSuccess(now time.Duration, t *endpointHealth, o *Outcome
 	}
 }
 
-func (h *Health) observeFailure(now time.Duration, t *endpointHealth, o *Outcome, cfg *HealthConfig) {
-	weight := failureWeight(h.failuresElsewhere(now, t, o))
-	before := t.failureRate(now)
-	t.rate, t.rateAt = before+rateGain*weight*(1-before), now
-	t.longRate += longRateGain * (weight - t.longRate)
+func (h *Health) observeFailure(now time.Duration, e *endpointHealth, o *Outcome, cfg *HealthConfig) {
+	weight := failureWeight(h.failuresElsewhere(now, e, o))
+	before := e.failureRate(now)
+	e.rate, e.rateAt = before+rateGain*weight*(1-before), now
+	e.longRate += longRateGain * (weight - e.longRate)
 	h.lastFailureAt = now
 	// A client whose requests fail anywhere is as little evidence against its model as against an endpoint.
 	byClient := h.groups[o.client()].failuresElsewhere(now, o, minFailureShare)
 	h.recordInGroup(now, o.client(), o, 1)
 	h.recordInGroup(now, o.model(), o, failureWeight(max(byClient, minFailureShare)))
 	h.invalidate()
-	if t.isRepeat(now, o) {
+	if e.isRepeat(now, o) {
 		weight *= repeatWeight
 	}
-	score := t.addFailure(now, o, weight)
-	if cfg.ConsecutiveFailures > 0 && score >= float64(cfg.ConsecutiveFailures) && now >= t.ejectedUntil(cfg) {
-		h.eject(now, t, int(score), cfg)
+	score := e.addFailure(now, o, weight)
+	if cfg.ConsecutiveFailures > 0 && score >= float64(cfg.ConsecutiveFailures) && now >= e.ejectedUntil(cfg) {
+		h.eject(now, e, int(score), cfg)
 	}
 }
 
 // addFailure adds the weight of a failure and returns the score that may eject the endpoint, 0 for an outcome that
 // cannot.
-func (t *endpointHealth) addFailure(now time.Duration, o *Outcome, weight float64) float64 {
+func (e *endpointHealth) addFailure(now time.Duration, o *Outcome, weight float64) float64 {
 	switch {
 	case o.Verdict.kind() != overloadKind:
-		t.score += weight
-		return t.score
+		e.score += weight
+		return e.score
 	case o.Verdict == Retried && !o.Busy:
-		if t.retried == 0 {
-			t.retriedSince = now
+		if e.retried == 0 {
+			e.retriedSince = now
 		}
-		t.retried += weight
-		if now-t.retriedSince >= retriedFor {
-			return t.retried
+		e.retried += weight
+		if now-e.retriedSince >= retriedFor {
+			return e.retried
 		}
 	case o.Verdict == Retried:
-		t.retried = 0
+		e.retried = 0
 	}
 	return 0
 }
@@ -173,25 +173,25 @@ func successWeight(elsewhere float64) float64 {
 // served, a source counts in full only once per sourceInterval: a policy that sends equal prefixes to one endpoint
 // would otherwise let one client eject it with bad requests. Once several clients have failed since the last success,
 // the source is not the cause.
-func (t *endpointHealth) isRepeat(now time.Duration, o *Outcome) bool {
-	if t.firstClient == 0 {
-		t.firstClient = o.Client
+func (e *endpointHealth) isRepeat(now time.Duration, o *Outcome) bool {
+	if e.firstClient == 0 {
+		e.firstClient = o.Client
 	}
-	t.severalClients = t.severalClients || o.Client != t.firstClient
+	e.severalClients = e.severalClients || o.Client != e.firstClient
 	source := o.origin()
 	at := maxSources - 1
-	for i, s := range t.failedSources {
+	for i, s := range e.failedSources {
 		if s.at > 0 && s.source == source {
 			at = i
 		}
 	}
-	last := t.failedSources[at]
+	last := e.failedSources[at]
 	known := source != 0 && last.source == source && now-last.at < sourceInterval
-	if known && !t.severalClients && t.servedOthers(now, source) {
+	if known && !e.severalClients && e.servedOthers(now, source) {
 		return true
 	}
-	copy(t.failedSources[1:at+1], t.failedSources[:at])
-	t.failedSources[0] = sighting{source, now}
+	copy(e.failedSources[1:at+1], e.failedSources[:at])
+	e.failedSources[0] = sighting{source, now}
 	return false
 }
 
@@ -205,8 +205,8 @@ func (o *Outcome) origin() uint64 {
 }
 
 // servedOthers reports whether a request of another known source was served within successWindow.
-func (t *endpointHealth) servedOthers(now time.Duration, source uint64) bool {
-	for _, s := range t.servedSources {
+func (e *endpointHealth) servedOthers(now time.Duration, source uint64) bool {
+	for _, s := range e.servedSources {
 		if s.source != 0 && s.source != source && now-s.at < successWindow {
 			return true
 		}
@@ -215,15 +215,15 @@ func (t *endpointHealth) servedOthers(now time.Duration, source uint64) bool {
 }
 
 // servedSince reports whether a request was served at or after then.
-func (t *endpointHealth) servedSince(then time.Duration) bool {
-	return t.servedSources[0].at > 0 && t.servedSources[0].at >= then
+func (e *endpointHealth) servedSince(then time.Duration) bool {
+	return e.servedSources[0].at > 0 && e.servedSources[0].at >= then
 }
 
 // failureRate returns the failure rate, decayed until now; below 1 % it is 0.
-func (t *endpointHealth) failureRate(now time.Duration) float64 {
-	rate := t.rate
+func (e *endpointHealth) failureRate(now time.Duration) float64 {
+	rate := e.rate
 	if rate > 0 {
-		rate *= math.Exp2(-float64(max(0, now-t.rateAt)) / float64(rateHalfLife))
+		rate *= math.Exp2(-float64(max(0, now-e.rateAt)) / float64(rateHalfLife))
 	}
 	if rate < 0.01 {
 		return 0
@@ -231,10 +231,10 @@ func (t *endpointHealth) failureRate(now time.Duration) float64 {
 	return rate
 }
 
-// failuresElsewhere returns the share of requests like this one that fail at other endpoints than t, from
+// failuresElsewhere returns the share of requests like this one that fail at other endpoints than e, from
 // minFailureShare to failingShare.
-func (h *Health) failuresElsewhere(now time.Duration, t *endpointHealth, o *Outcome) float64 {
-	share := max(h.medianFailureRate(now, t), minFailureShare)
+func (h *Health) failuresElsewhere(now time.Duration, e *endpointHealth, o *Outcome) float64 {
+	share := max(h.medianFailureRate(now, e), minFailureShare)
 	prior := share
 	if o.Verdict == Rejected {
 		prior = max(prior, typicalRejections)

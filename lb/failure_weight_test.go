@@ -7,24 +7,24 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// Clients and models come from outside: what is kept of them has a bound.
-func TestBlameIsBounded(t *testing.T) {
+// Clients and models come from outside: the memory for them is bounded.
+func TestGroupsAreBounded(t *testing.T) {
 	v := viewOf(50)
 	h := newHealth(v)
 	for i := range 20_000 {
 		h.Observe(time.Duration(i)*time.Millisecond, lb.Outcome{
 			Addr: v.Endpoints[i%50].Addr, Verdict: []lb.Verdict{lb.Success, lb.Rejected}[i%2],
 			Client: uint64(1 + i/100), Model: uint64(1_000_000 + i%7), Source: uint64(i),
-		}, terms)
+		}, clusterConfig)
 	}
-	groups, endpoints := lb.Blamed(h)
+	groups, endpoints := lb.GroupSizes(h)
 	if groups > 256 || endpoints > 16 {
 		t.Errorf("%d clients and models with up to %d endpoints each", groups, endpoints)
 	}
 }
 
-// Clients are looked up only while something fails.
-func TestWatches(t *testing.T) {
+// Clients are determined only after a failure.
+func TestNeedsClient(t *testing.T) {
 	v := viewOf(2)
 	h := newHealth(v)
 	for _, c := range []struct {
@@ -39,15 +39,15 @@ func TestWatches(t *testing.T) {
 		{63 * time.Second, lb.Success, false},
 		{64 * time.Second, lb.Rejected, true},
 	} {
-		h.Observe(c.at, lb.Outcome{Addr: v.Endpoints[0].Addr, Verdict: c.verdict}, terms)
+		h.Observe(c.at, lb.Outcome{Addr: v.Endpoints[0].Addr, Verdict: c.verdict}, clusterConfig)
 		if got := h.NeedsClient(c.at); got != c.want {
-			t.Errorf("at %v after verdict %d: watches %v, want %v", c.at, c.verdict, got, c.want)
+			t.Errorf("at %v after verdict %d: needs client %v, want %v", c.at, c.verdict, got, c.want)
 		}
 	}
 }
 
-// A prompt whose requests fail at an endpoint that serves others counts in full once in a while only, whoever sends
-// it; once several clients fail there and nobody is served, all count.
+// At an endpoint that serves others, failures of one prompt count in full only now and then, whichever client sends it;
+// once several clients fail there and none is served, all count.
 func TestSourcesThatRepeat(t *testing.T) {
 	type end struct {
 		client, source uint64
@@ -69,7 +69,7 @@ func TestSourcesThatRepeat(t *testing.T) {
 		out   bool
 	}{
 		{"one prompt, others were served", append(ends(1, served), ends(9, bad(9, 9))...), soon, false},
-		{"nobody was served", ends(5, bad(9, 9)), soon, true},
+		{"none was served", ends(5, bad(9, 9)), soon, true},
 		{"it was served itself", append(ends(1, end{9, 9, lb.Success}), ends(5, bad(9, 9))...), soon, true},
 		{"two clients", append(ends(1, served), ends(3, bad(8, 8), bad(9, 9))...), soon, true},
 		{"three prompts of one client", append(ends(1, served),
@@ -85,7 +85,7 @@ func TestSourcesThatRepeat(t *testing.T) {
 			now += c.apart
 			h.Observe(now, lb.Outcome{
 				Addr: v.Endpoints[0].Addr, Verdict: e.verdict, Client: e.client, Source: e.source,
-			}, terms)
+			}, clusterConfig)
 		}
 		if out := h.Ejections() > 0; out != c.out {
 			t.Errorf("%s: ejected %v, want %v", c.name, out, c.out)
@@ -100,12 +100,12 @@ func BenchmarkObserve(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			h := lb.NewHealth()
-			h.Candidates(0, v, terms, 0)
+			h.Candidates(0, v, clusterConfig, 0)
 			b.ReportAllocs()
 			for i := range b.N {
 				h.Observe(time.Duration(i)*time.Millisecond, lb.Outcome{
 					Addr: v.Endpoints[i%64].Addr, Verdict: verdicts[i%len(verdicts)], Client: uint64(1 + i%300), Model: 1,
-				}, terms)
+				}, clusterConfig)
 			}
 		})
 	}

@@ -51,51 +51,51 @@ func NewFallbackStore(remote RemoteStore, local LocalStore) *FallbackStore {
 }
 
 // Reserve implements [Store].
-func (l *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
-	if _, ok := l.adopted[id]; ok {
-		l.local.Reserve(now, id, p, done) // returns its current grant
+func (s *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
+	if _, ok := s.adopted[id]; ok {
+		s.local.Reserve(now, id, p, done) // returns its current grant
 		return
 	}
-	if !l.remote.Ready(now) {
-		l.fallBack(now, id, p, ErrRemoteDown, done)
+	if !s.remote.Ready(now) {
+		s.fallBack(now, id, p, ErrRemoteDown, done)
 		return
 	}
-	l.remote.Reserve(now, id, p, func(g Grant, err error) {
+	s.remote.Reserve(now, id, p, func(g Grant, err error) {
 		switch {
 		case err == nil:
-			if !l.local.HasLease(id) {
-				_ = l.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
+			if !s.local.HasLease(id) {
+				_ = s.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
 			}
 			done(g, nil)
 		case errors.Is(err, ErrFull), errors.Is(err, ErrReleased):
 			done(Grant{}, err)
 		default:
-			l.fallBack(now, id, p, err, done)
+			s.fallBack(now, id, p, err, done)
 		}
 	})
 }
 
 // fallBack reserves in the embedded store, and has the remote store adopt the lease later.
-func (l *FallbackStore) fallBack(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
-	l.OnFallback(why)
+func (s *FallbackStore) fallBack(now time.Duration, id LeaseID, p *Plan, why error, done func(Grant, error)) {
+	s.OnFallback(why)
 	own := *p
-	own.Candidates = l.caps.apply(p.Candidates, l.ownerShare(now))
-	l.local.Reserve(now, id, &own, func(g Grant, err error) {
+	own.Candidates = s.caps.apply(p.Candidates, s.ownerShare(now))
+	s.local.Reserve(now, id, &own, func(g Grant, err error) {
 		if err == nil {
-			l.adopted[id] = struct{}{}
-			l.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
+			s.adopted[id] = struct{}{}
+			s.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
 		}
 		done(g, err)
 	})
 }
 
 // ownerShare returns this gateway's share of all owners, 1 if their number is unknown.
-func (l *FallbackStore) ownerShare(now time.Duration) float64 {
-	all := l.remote.Owners()
+func (s *FallbackStore) ownerShare(now time.Duration) float64 {
+	all := s.remote.Owners()
 	if all == 0 {
 		return 1
 	}
-	own, err := l.local.Owners(now)
+	own, err := s.local.Owners(now)
 	if err != nil || own == 0 || own >= all {
 		return 1
 	}
@@ -103,51 +103,51 @@ func (l *FallbackStore) ownerShare(now time.Duration) float64 {
 }
 
 // Amend implements [Store].
-func (l *FallbackStore) Amend(now time.Duration, id LeaseID, addr string, tokens int64) {
-	l.local.Amend(now, id, addr, tokens)
-	l.remote.Amend(now, l.remoteID(id), addr, tokens)
+func (s *FallbackStore) Amend(now time.Duration, id LeaseID, addr string, tokens int64) {
+	s.local.Amend(now, id, addr, tokens)
+	s.remote.Amend(now, s.remoteID(id), addr, tokens)
 }
 
 // Release implements [Store].
-func (l *FallbackStore) Release(now time.Duration, id LeaseID) {
-	remoteID := l.remoteID(id)
-	delete(l.adopted, id)
-	l.remote.Release(now, remoteID)
-	l.local.Release(now, id)
+func (s *FallbackStore) Release(now time.Duration, id LeaseID) {
+	remoteID := s.remoteID(id)
+	delete(s.adopted, id)
+	s.remote.Release(now, remoteID)
+	s.local.Release(now, id)
 }
 
 // remoteID returns the id by which the remote store knows the lease.
-func (l *FallbackStore) remoteID(id LeaseID) LeaseID {
-	if _, ok := l.adopted[id]; ok {
+func (s *FallbackStore) remoteID(id LeaseID) LeaseID {
+	if _, ok := s.adopted[id]; ok {
 		return adoptedID(id)
 	}
 	return id
 }
 
 // ForgetPrompt implements [Store], for the store that has granted the lease.
-func (l *FallbackStore) ForgetPrompt(now time.Duration, id LeaseID, p *Plan, addr string, n int) {
-	l.granter(id).ForgetPrompt(now, id, p, addr, n)
+func (s *FallbackStore) ForgetPrompt(now time.Duration, id LeaseID, p *Plan, addr string, n int) {
+	s.granter(id).ForgetPrompt(now, id, p, addr, n)
 }
 
 // RecordPrompt implements [Store], for the store that has granted the lease.
-func (l *FallbackStore) RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string) {
-	l.granter(id).RecordPrompt(now, id, p, addr)
+func (s *FallbackStore) RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string) {
+	s.granter(id).RecordPrompt(now, id, p, addr)
 }
 
 // granter returns the store that has granted the lease. Only that one has recorded the prompt.
-func (l *FallbackStore) granter(id LeaseID) Store {
-	if _, ok := l.adopted[id]; ok {
-		return l.local
+func (s *FallbackStore) granter(id LeaseID) Store {
+	if _, ok := s.adopted[id]; ok {
+		return s.local
 	}
-	return l.remote
+	return s.remote
 }
 
 // Heartbeat implements [Store] for the remote store. The embedded store, which several fallback stores may share, sends
 // its own.
-func (l *FallbackStore) Heartbeat(now time.Duration) error { return l.remote.Heartbeat(now) }
+func (s *FallbackStore) Heartbeat(now time.Duration) error { return s.remote.Heartbeat(now) }
 
 // Expire fails the reservations past their deadline, and returns the next deadline, 0 for none.
-func (l *FallbackStore) Expire(now time.Duration) time.Duration { return l.remote.Expire(now) }
+func (s *FallbackStore) Expire(now time.Duration) time.Duration { return s.remote.Expire(now) }
 
 // shareOfCaps reduces caps to this gateway's share of them, at least 1: without the remote store each gateway must stay
 // below its part, so that all together stay below the cap.

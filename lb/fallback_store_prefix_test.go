@@ -9,19 +9,19 @@ import (
 )
 
 func (f *fakeRemote) RecordPrompt(_ time.Duration, id lb.LeaseID, _ *lb.Plan, addr string) {
-	f.note("note %s %s", name(id), addr)
+	f.record("note %s %s", name(id), addr)
 }
 
 func (f *fakeRemote) ForgetPrompt(_ time.Duration, id lb.LeaseID, _ *lb.Plan, addr string, n int) {
-	f.note("forget %s %s %d", name(id), addr, n)
+	f.record("forget %s %s %d", name(id), addr, n)
 }
 
-// Where a prompt was served, and where it is no more, is told to the store that has granted the request, as its reservation noted
-// it there: each knows of the prompts of its own requests, all of it.
+// Prompts are recorded and forgotten in the store that has granted the request, where its reservation has recorded
+// them: each store knows the prompts of its own requests.
 func TestFallbackForwardsPrompts(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(2)
 	plan := storetest.WithPrompt(storetest.Even(addrs), 10, storetest.Blocks(1, 2))
-	// cached asks the embedded store alone how much it takes an endpoint to have. That is noted to have all from then on.
+	// cached returns the match of an endpoint in the embedded store, which records the prompt for it thereby.
 	cached := func(id lb.LeaseID, i int) (n int) {
 		one := *plan
 		one.Candidates = plan.Candidates[i : i+1]

@@ -15,34 +15,35 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// fakeRemote is a remote store whose answers the test gives. It writes down what it is told.
+// fakeRemote is a remote store whose answers the test provides. It logs its calls.
 type fakeRemote struct {
 	down     bool
 	owners   int
 	log      []string
-	asked    map[lb.LeaseID]func(lb.Grant, error)
-	order    []lb.LeaseID // of asked
+	pending  map[lb.LeaseID]func(lb.Grant, error)
+	order    []lb.LeaseID // of pending
 	released map[lb.LeaseID]bool
 }
 
 func newFakeRemote() *fakeRemote {
-	return &fakeRemote{asked: map[lb.LeaseID]func(lb.Grant, error){}, released: map[lb.LeaseID]bool{}}
+	return &fakeRemote{pending: map[lb.LeaseID]func(lb.Grant, error){}, released: map[lb.LeaseID]bool{}}
 }
 
-func (f *fakeRemote) note(format string, args ...any) {
+func (f *fakeRemote) record(format string, args ...any) {
 	f.log = append(f.log, fmt.Sprintf(format, args...))
 }
 
 func (f *fakeRemote) Reserve(_ time.Duration, id lb.LeaseID, _ *lb.Plan, done func(lb.Grant, error)) {
-	f.note("reserve %s", name(id))
-	f.asked[id] = done
+	f.record("reserve %s", name(id))
+	f.pending[id] = done
 	f.order = append(f.order, id)
 }
 
-// answer answers a reservation. One that was released is told so whatever happened to it, as lb.Remote promises.
+// answer answers a reservation. One that was released fails with ErrReleased, whatever happened to it, as RemoteStore
+// requires.
 func (f *fakeRemote) answer(id lb.LeaseID, g lb.Grant, err error) {
-	done := f.asked[id]
-	delete(f.asked, id)
+	done := f.pending[id]
+	delete(f.pending, id)
 	f.order = slices.DeleteFunc(f.order, func(i lb.LeaseID) bool { return i == id })
 	if f.released[id] {
 		g, err = lb.Grant{}, lb.ErrReleased
@@ -51,24 +52,24 @@ func (f *fakeRemote) answer(id lb.LeaseID, g lb.Grant, err error) {
 }
 
 func (f *fakeRemote) Amend(_ time.Duration, id lb.LeaseID, addr string, tokens int64) {
-	f.note("amend %s %s %d", name(id), addr, tokens)
+	f.record("amend %s %s %d", name(id), addr, tokens)
 }
 
 func (f *fakeRemote) Release(_ time.Duration, id lb.LeaseID) {
-	f.note("release %s", name(id))
+	f.record("release %s", name(id))
 	f.released[id] = true
 }
 
 func (f *fakeRemote) Adopt(_ time.Duration, id lb.LeaseID, scope, addr string, tokens int64) {
-	f.note("adopt %s %s %s %d", name(id), scope, addr, tokens)
+	f.record("adopt %s %s %s %d", name(id), scope, addr, tokens)
 }
 
-func (f *fakeRemote) Heartbeat(time.Duration) error                 { f.note("beat"); return nil }
+func (f *fakeRemote) Heartbeat(time.Duration) error                 { f.record("heartbeat"); return nil }
 func (f *fakeRemote) Ready(time.Duration) bool                      { return !f.down }
 func (f *fakeRemote) Expire(now time.Duration) (next time.Duration) { return now + 1 }
 func (f *fakeRemote) Owners() int                                   { return f.owners }
 
-// name writes the id of a lease that was granted without the remote store with a star.
+// name returns the id of a lease, with a star if it was granted without the remote store.
 func name(id lb.LeaseID) string {
 	if own := id &^ (1 << 63); own != id {
 		return fmt.Sprintf("%d*", own)
@@ -79,19 +80,19 @@ func name(id lb.LeaseID) string {
 // fallback is a FallbackStore over a fake remote store.
 type fallback struct {
 	*lb.FallbackStore
-	t      *testing.T
-	remote *fakeRemote
-	local  *memstore.Store
-	gate   *process
-	fell   []error
-	now    time.Duration
+	t        *testing.T
+	remote   *fakeRemote
+	local    *memstore.Store
+	gate     *process
+	fallback []error
+	now      time.Duration
 }
 
 func newFallback(t *testing.T) *fallback {
 	gate := newProcess(t)
 	l := &fallback{t: t, remote: newFakeRemote(), local: gate.newOwner(), gate: gate, now: time.Hour}
 	l.FallbackStore = lb.NewFallbackStore(l.remote, l.local)
-	l.OnFallback = func(err error) { l.fell = append(l.fell, err) }
+	l.OnFallback = func(err error) { l.fallback = append(l.fallback, err) }
 	return l
 }
 
@@ -108,7 +109,7 @@ func (l *fallback) reserve(id lb.LeaseID, p *lb.Plan) *outcome {
 	return o
 }
 
-// wantLocal expects the requests in flight that the embedded store knows of.
+// wantLocal checks the requests in flight that the embedded store counts.
 func (l *fallback) wantLocal(addrs []string, want ...int64) {
 	l.t.Helper()
 	var got []int64
@@ -123,29 +124,30 @@ func (l *fallback) wantLocal(addrs []string, want ...int64) {
 func (l *fallback) wantLog(want ...string) {
 	l.t.Helper()
 	if !slices.Equal(l.remote.log, want) {
-		l.t.Fatalf("the remote store was told\n%s, want\n%s", strings.Join(l.remote.log, "\n"), strings.Join(want, "\n"))
+		l.t.Fatalf("the remote store was called with\n%s, want\n%s", strings.Join(l.remote.log, "\n"),
+			strings.Join(want, "\n"))
 	}
 	l.remote.log = nil
 }
 
 var errBroken = errors.New("broken")
 
-// What the remote store answers decides whether the embedded store is asked.
+// The answer of the remote store decides whether the embedded store is used.
 func TestFallbackSteps(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		down  bool
-		reply error
-		fell  error // nil: the answer stands
-		want  error
+		name     string
+		down     bool
+		reply    error
+		fallback error // nil: the answer counts
+		want     error
 	}{
 		{name: "granted"},
 		{name: "full", reply: lb.ErrFull, want: lb.ErrFull},
 		{name: "full, with details", reply: fmt.Errorf("llm: %w", lb.ErrFull), want: lb.ErrFull},
 		{name: "released", reply: lb.ErrReleased, want: lb.ErrReleased},
-		{name: "broken", reply: errBroken, fell: errBroken},
-		{name: "no room there", reply: lb.ErrNoRoom, fell: lb.ErrNoRoom},
-		{name: "down", down: true, fell: lb.ErrRemoteDown},
+		{name: "broken", reply: errBroken, fallback: errBroken},
+		{name: "no room there", reply: lb.ErrNoRoom, fallback: lb.ErrNoRoom},
+		{name: "down", down: true, fallback: lb.ErrRemoteDown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, addrs := newFallback(t), storetest.Addrs(2)
@@ -158,15 +160,15 @@ func TestFallbackSteps(t *testing.T) {
 				t.Fatalf("answered %d times, with %v, want %v", o.calls, o.err, c.want)
 			}
 			switch {
-			case c.fell != nil:
-				if len(l.fell) != 1 || !errors.Is(l.fell[0], c.fell) {
-					t.Fatalf("fell for %v, want %v", l.fell, c.fell)
+			case c.fallback != nil:
+				if len(l.fallback) != 1 || !errors.Is(l.fallback[0], c.fallback) {
+					t.Fatalf("fallback for %v, want %v", l.fallback, c.fallback)
 				}
 				if o.grant.Load.Requests != 1 {
 					t.Fatalf("the embedded store granted %+v", o.grant)
 				}
-			case len(l.fell) > 0:
-				t.Fatalf("fell for %v", l.fell)
+			case len(l.fallback) > 0:
+				t.Fatalf("fallback for %v", l.fallback)
 			case c.want == nil && (o.grant.Index != 1 || o.grant.Load.Requests != 7):
 				t.Fatalf("granted %+v", o.grant)
 			}
@@ -181,7 +183,7 @@ func TestFallbackSteps(t *testing.T) {
 	}
 }
 
-// The embedded store counts what the remote one grants, so that it knows this gateway's own load when it is needed.
+// The embedded store counts the grants of the remote one, so that it knows this gateway's own load when it is needed.
 func TestFallbackMirrors(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(3)
 	p := storetest.Even(addrs)
@@ -197,7 +199,7 @@ func TestFallbackMirrors(t *testing.T) {
 		t.Fatalf("%d tokens, want 20", got)
 	}
 	l.remote.down = true
-	o := l.reserve(9, p) // alone now, and it knows who is busy
+	o := l.reserve(9, p) // without the remote store, with the loads known
 	if o.err != nil || o.grant.Index == 1 {
 		t.Fatalf("%+v, %v", o.grant, o.err)
 	}
@@ -207,8 +209,8 @@ func TestFallbackMirrors(t *testing.T) {
 	l.wantLocal(addrs, 0, 0, 0)
 }
 
-// A lease that was granted without the remote store is another one there: the reservation that was not answered may still
-// be carried out.
+// A lease that was granted without the remote store has another id there: the unanswered reservation may still be
+// carried out.
 func TestFallbackIDs(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(1)
 	p := storetest.Even(addrs)
@@ -241,7 +243,7 @@ func TestFallbackReleaseBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// A release that comes before its reservation holds while the remote store is down as well.
+// A release before its reservation takes effect while the remote store is down as well.
 func TestFallbackReleaseFirst(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(1)
 	l.remote.down = true
@@ -253,7 +255,7 @@ func TestFallbackReleaseFirst(t *testing.T) {
 	l.wantLog("release 1")
 }
 
-// Reserving twice counts once, and a lease stays where it was granted when the remote store comes back in between.
+// Reserving twice counts once, and a lease stays where it was granted when the remote store is back in between.
 func TestFallbackReserveTwice(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(2)
 	p := storetest.Even(addrs)
@@ -272,7 +274,7 @@ func TestFallbackReserveTwice(t *testing.T) {
 	l.wantLocal(addrs, 1, 1)
 }
 
-// Alone, a gateway keeps to its part of the caps: as many of all owners as are its own.
+// Without the remote store, a gateway uses its share of the caps, by its share of all owners.
 func TestFallbackSharesCaps(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -317,7 +319,7 @@ func TestFallbackSharesCaps(t *testing.T) {
 			for id := range lb.LeaseID(30) {
 				l.Release(l.now, id)
 			}
-			l.remote.owners = 100 // more gateways have come
+			l.remote.owners = 100 // more gateways have started
 			l.reserve(50, p)
 			if o := l.reserve(51, p); c.limit > 0 && !errors.Is(o.err, lb.ErrFull) {
 				t.Errorf("a hundredth of the cap has room for two: %v", o.err)
@@ -326,13 +328,13 @@ func TestFallbackSharesCaps(t *testing.T) {
 	}
 }
 
-// Beats and deadlines are the remote store's; when the embedded store can grant nothing either, its error is the answer.
+// Heartbeats and deadlines are the remote store's; if the embedded store cannot grant either, its error is returned.
 func TestFallbackPassesOn(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(1)
 	if err := l.Heartbeat(l.now); err != nil {
 		t.Fatal(err)
 	}
-	l.wantLog("beat")
+	l.wantLog("heartbeat")
 	if next := l.Expire(5); next != 6 {
 		t.Fatalf("the next deadline is %d", next)
 	}
@@ -347,7 +349,7 @@ func TestFallbackPassesOn(t *testing.T) {
 	l.wantLog()
 }
 
-// Whatever the remote store answers, and in whatever order, the embedded store counts what is held.
+// Whatever the remote store answers, and in whatever order, the embedded store counts the held leases.
 func TestFallbackRandomly(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(6)
 	rng := rand.New(rand.NewPCG(4, 2))

@@ -67,9 +67,9 @@ type ClusterConfig struct {
 }
 
 // Weight returns the endpoint's capacity: the configured weight, else the gateway's, else 1.
-func (t *ClusterConfig) Weight(e *Endpoint) float64 {
+func (cfg *ClusterConfig) Weight(e *Endpoint) float64 {
 	weight := e.Weight
-	if w, ok := t.Weights[e.Addr]; ok {
+	if w, ok := cfg.Weights[e.Addr]; ok {
 		weight = w
 	}
 	if weight <= 0 {
@@ -79,12 +79,12 @@ func (t *ClusterConfig) Weight(e *Endpoint) float64 {
 }
 
 // hasWeights reports whether weights are configured, here or in the gateway. Equal weights of the gateway do not count.
-func (t *ClusterConfig) hasWeights(v *View) bool {
-	if len(t.Weights) > 0 {
+func (cfg *ClusterConfig) hasWeights(v *View) bool {
+	if len(cfg.Weights) > 0 {
 		return true
 	}
 	for i := range v.Endpoints {
-		if t.Weight(&v.Endpoints[i]) != t.Weight(&v.Endpoints[0]) {
+		if cfg.Weight(&v.Endpoints[i]) != cfg.Weight(&v.Endpoints[0]) {
 			return true
 		}
 	}
@@ -131,26 +131,26 @@ func (h *Health) updateView(now time.Duration, v *View) {
 
 // updateEndpoints brings the endpoints up to date with the latest views of all lists.
 func (h *Health) updateEndpoints(now time.Duration, startsSlowly bool) {
-	for _, t := range h.endpoints {
-		t.listed = false
+	for _, e := range h.endpoints {
+		e.listed = false
 	}
 	h.current = h.current[:0]
 	for _, list := range h.endpointLists {
 		for i := range list.view.Endpoints {
 			addr := list.view.Endpoints[i].Addr
-			t, ok := h.endpoints[addr]
+			e, ok := h.endpoints[addr]
 			if !ok {
-				t = &endpointHealth{firstSeen: now, startsSlowly: startsSlowly}
-				h.endpoints[addr] = t
+				e = &endpointHealth{firstSeen: now, startsSlowly: startsSlowly}
+				h.endpoints[addr] = e
 			}
-			if !t.listed {
-				h.current = append(h.current, t)
+			if !e.listed {
+				h.current = append(h.current, e)
 			}
-			t.listed = true
+			e.listed = true
 		}
 	}
-	for addr, t := range h.endpoints {
-		if !t.listed && now >= t.until { // an ejected endpoint that flaps must stay ejected
+	for addr, e := range h.endpoints {
+		if !e.listed && now >= e.until { // an ejected endpoint that flaps must stay ejected
 			delete(h.endpoints, addr)
 		}
 	}
@@ -172,10 +172,10 @@ func (h *Health) endpointList(now time.Duration, id uint64) *endpointList {
 }
 
 // newCandidate returns what load costs on the endpoint while it is healthy.
-func (t *ClusterConfig) newCandidate(e *Endpoint) Candidate {
-	c := Candidate{Addr: e.Addr, Slope: 1, Weight: t.Weight(e)}
-	if t.MaxInflight > 0 {
-		c.Cap = max(1, int64(math.Round(float64(t.MaxInflight)*c.Weight)))
+func (cfg *ClusterConfig) newCandidate(e *Endpoint) Candidate {
+	c := Candidate{Addr: e.Addr, Slope: 1, Weight: cfg.Weight(e)}
+	if cfg.MaxInflight > 0 {
+		c.Cap = max(1, int64(math.Round(float64(cfg.MaxInflight)*c.Weight)))
 	}
 	return c
 }
@@ -215,19 +215,19 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *Heal
 	return left
 }
 
-// medianFailureRate returns the median failure rate of the endpoints, t excluded if it is not nil. A failure that most
+// medianFailureRate returns the median failure rate of the endpoints, e excluded if it is not nil. A failure that most
 // endpoints share is not the fault of one.
-func (h *Health) medianFailureRate(now time.Duration, t *endpointHealth) float64 {
-	return h.medianOf(t, func(t *endpointHealth) float64 { return t.failureRate(now) })
+func (h *Health) medianFailureRate(now time.Duration, e *endpointHealth) float64 {
+	return h.medianOf(e, func(e *endpointHealth) float64 { return e.failureRate(now) })
 }
 
-// medianOf returns the lower median of a rate over at most maxCompared endpoints, t excluded if it is not nil; 0 if
+// medianOf returns the lower median of a rate over at most maxCompared endpoints, e excluded if it is not nil; 0 if
 // there are none.
-func (h *Health) medianOf(t *endpointHealth, rate func(*endpointHealth) float64) float64 {
+func (h *Health) medianOf(e *endpointHealth, rate func(*endpointHealth) float64) float64 {
 	var rates [maxCompared]float64
 	n, step := 0, max(1, (len(h.current)+maxCompared-1)/maxCompared)
 	for i := 0; i < len(h.current); i += step {
-		if other := h.current[i]; other != t {
+		if other := h.current[i]; other != e {
 			rates[n] = rate(other)
 			n++
 		}
@@ -244,19 +244,19 @@ func (h *Health) medianOf(t *endpointHealth, rate func(*endpointHealth) float64)
 // endpoint with the latest failure is not worse than the others, whose rates have decayed a little longer.
 func (h *Health) baselineFailureRate(now time.Duration) float64 {
 	const deviations = 3 // standard deviations of a moving average with rateGain
-	long := h.medianOf(nil, func(t *endpointHealth) float64 { return t.longRate })
+	long := h.medianOf(nil, func(e *endpointHealth) float64 { return e.longRate })
 	spread := deviations * math.Sqrt(long*(1-long)*rateGain/(2-rateGain))
 	return max(h.medianFailureRate(now, nil), min(long+spread, 1))
 }
 
 // weightFactor returns the share of its weight that the endpoint has now, from minWeightFactor to 1: the square of its
 // success rate relative to the baseline's.
-func (t *endpointHealth) weightFactor(now time.Duration, baseline float64) float64 {
-	relative := min(1, (1-t.failureRate(now))/max(1-baseline, minWeightFactor))
+func (e *endpointHealth) weightFactor(now time.Duration, baseline float64) float64 {
+	relative := min(1, (1-e.failureRate(now))/max(1-baseline, minWeightFactor))
 	return max(relative*relative, minWeightFactor)
 }
 
 // changesWithTime reports whether the endpoint's candidates change with time alone.
-func (t *endpointHealth) changesWithTime(now time.Duration) bool {
-	return now < t.until || t.failureRate(now) > 0
+func (e *endpointHealth) changesWithTime(now time.Duration) bool {
+	return now < e.until || e.failureRate(now) > 0
 }

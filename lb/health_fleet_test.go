@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// simulated is a request of a simulation: who sends it, and how it ends at the endpoint that it is sent to.
+// simulated is a simulated request: who sends it, and how it ends at its endpoint.
 type simulated struct {
 	client, model, source uint64
 	pinned                int // the endpoint that it goes to if that is a candidate, -1 for the cheapest one
@@ -37,7 +37,7 @@ func (f *finishes) Pop() any {
 	return last
 }
 
-// fleet plays requests against endpoints whose health is judged by one worker.
+// fleet simulates requests to endpoints whose health one worker judges.
 type fleet struct {
 	*testing.T
 	rand    *rand.Rand
@@ -57,8 +57,7 @@ func newFleet(t *testing.T, n int) *fleet {
 	}
 }
 
-// play sends requests at the given rate for the given time, and returns for each endpoint how many it got of those
-// that match.
+// play sends requests at the given rate for the given time, and returns how many of those that match each endpoint got.
 func (f *fleet) play(rate float64, span time.Duration, next func(i int) simulated, match func(simulated) bool) []int {
 	counts := make([]int, len(f.view.Endpoints))
 	end := f.now + span
@@ -85,12 +84,12 @@ func (f *fleet) finish(e finish) {
 	f.loads[addr] = l
 	f.health.Observe(e.at, lb.Outcome{
 		Addr: addr, Verdict: e.verdict, Client: e.request.client, Model: e.request.model, Source: e.request.source,
-	}, terms)
+	}, clusterConfig)
 }
 
 // place chooses as a store does and counts the request.
 func (f *fleet) place(r simulated) int {
-	cs, reason := f.health.Candidates(f.now, f.view, terms, 0)
+	cs, reason := f.health.Candidates(f.now, f.view, clusterConfig, 0)
 	if reason != lb.ReasonChosen {
 		f.Fatal(reason)
 	}
@@ -118,21 +117,21 @@ func (f *fleet) place(r simulated) int {
 	return -1
 }
 
-// movedOf returns which share of requests is more than an even part on its endpoint.
-func movedOf(counts []int) (moved float64) {
+// unevenShare returns which share of the requests exceeds an even distribution.
+func unevenShare(counts []int) (uneven float64) {
 	total := 0
 	for _, n := range counts {
 		total += n
 	}
 	for _, n := range counts {
-		moved += max(0, float64(n)/float64(total)-1/float64(len(counts)))
+		uneven += max(0, float64(n)/float64(total)-1/float64(len(counts)))
 	}
-	return moved
+	return uneven
 }
 
 func anyOf(simulated) bool { return true }
 
-// honest is a request of one of 23 clients that takes about two seconds, unless the endpoint fails.
+// honest returns a request of one of 23 clients that takes about two seconds, unless the endpoint fails.
 func (f *fleet) honest(fails func(endpoint int) lb.Verdict) simulated {
 	r := simulated{client: 100 + f.rand.Uint64N(23), model: 1, source: 1 + f.rand.Uint64N(40), pinned: -1}
 	r.end = func(e int) (lb.Verdict, time.Duration) {
@@ -146,7 +145,7 @@ func (f *fleet) honest(fails func(endpoint int) lb.Verdict) simulated {
 
 func well(int) lb.Verdict { return lb.Success }
 
-// poison is a request of one client that fails wherever it goes, at once.
+// poison returns a request of one client that fails at once at any endpoint.
 func poison(v lb.Verdict) simulated {
 	end := func(int) (lb.Verdict, time.Duration) { return v, 2 * time.Millisecond }
 	return simulated{client: 9, model: 1, source: 77, pinned: -1, end: end}

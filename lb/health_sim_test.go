@@ -7,7 +7,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// One client whose requests fail wherever they go must neither eject nor weaken an endpoint for the others.
+// One client whose requests fail at any endpoint must neither eject nor weaken an endpoint for the others.
 func TestOneClientEjectsNobody(t *testing.T) {
 	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "400": lb.Rejected, "429": lb.Overload} {
 		f := newFleet(t, 8)
@@ -19,20 +19,21 @@ func TestOneClientEjectsNobody(t *testing.T) {
 			}
 			return f.honest(well)
 		}, honest)
-		moved := movedOf(counts)
-		t.Logf("%s: %d ejections, %.2f of 8 out on average, %.3f of the others moved", name, f.health.Ejections(), f.out, moved)
+		uneven := unevenShare(counts)
+		t.Logf("%s: %d ejections, %.2f of 8 out on average, %.3f of the others uneven", name, f.health.Ejections(), f.out,
+			uneven)
 		if f.health.Ejections() > 0 {
 			t.Errorf("%s: %d ejections, %.1f of 8 endpoints out on average", name, f.health.Ejections(), f.out)
 		}
-		if moved > 0.03 {
-			t.Errorf("%s: %.3f of the others' requests moved: %v", name, moved, counts)
+		if uneven > 0.03 {
+			t.Errorf("%s: %.3f of the others' requests uneven: %v", name, uneven, counts)
 		}
 	}
 }
 
-// What fails for everybody is ejected soon, however many clients there are, and whether or not one of them sends bad
-// requests as well.
-func TestWhatFailsIsEjected(t *testing.T) {
+// An endpoint that fails for everyone is ejected soon, for any number of clients, and whether or not one of them also
+// sends bad requests.
+func TestFailingEndpointIsEjected(t *testing.T) {
 	const dead = 3
 	always := func(v lb.Verdict) func(int) lb.Verdict {
 		return func(e int) lb.Verdict {
@@ -90,8 +91,8 @@ func TestWhatFailsIsEjected(t *testing.T) {
 	}
 }
 
-// Three of eight that die at the same moment are all ejected, the well ones are not.
-func TestManyThatFailAreEjected(t *testing.T) {
+// Three of eight endpoints that die at the same time are all ejected, the healthy ones are not.
+func TestManyFailingEndpointsAreEjected(t *testing.T) {
 	f := newFleet(t, 8)
 	f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
 	got := f.play(37, 10*time.Second, func(int) simulated {
@@ -107,8 +108,8 @@ func TestManyThatFailAreEjected(t *testing.T) {
 	}
 }
 
-// What fails everywhere is no endpoint's fault: nobody is ejected, and nobody loses weight against the others.
-func TestWhatFailsEverywhereEjectsNobody(t *testing.T) {
+// Failures everywhere are not the fault of an endpoint: none is ejected, and none loses weight relative to the others.
+func TestFailuresEverywhereEjectNone(t *testing.T) {
 	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "404": lb.Rejected} {
 		f := newFleet(t, 8)
 		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
@@ -120,9 +121,9 @@ func TestWhatFailsEverywhereEjectsNobody(t *testing.T) {
 	}
 }
 
-// A model that nobody serves, asked for by several clients, and a prompt that begins as others do, which a policy
-// sends to one endpoint.
-func TestBadRequestsThatMeetOneEndpoint(t *testing.T) {
+// A model that is not served, requested by several clients, and a prompt with a common beginning, which a policy sends
+// to one endpoint.
+func TestBadRequestsToOneEndpoint(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		bad  func(f *fleet) simulated
@@ -156,14 +157,14 @@ func TestBadRequestsThatMeetOneEndpoint(t *testing.T) {
 		if f.health.Ejections() > 0 {
 			t.Errorf("%s: %d ejections", c.name, f.health.Ejections())
 		}
-		if moved := movedOf(got); moved > 2*share {
-			t.Errorf("%s: %.3f of the others' requests moved, want %.3f at most: %v", c.name, moved, 2*share, got)
+		if uneven := unevenShare(got); uneven > 2*share {
+			t.Errorf("%s: %.3f of the others' requests uneven, want %.3f at most: %v", c.name, uneven, 2*share, got)
 		}
 	}
 }
 
-// An endpoint that fails half of what it gets is ejected too, although it never fails five in a row for long.
-func TestWhatFailsOftenIsEjected(t *testing.T) {
+// An endpoint that fails half of its requests is ejected too, although it hardly ever fails five in a row.
+func TestOftenFailingEndpointIsEjected(t *testing.T) {
 	f := newFleet(t, 8)
 	f.play(37, 60*time.Second, func(int) simulated {
 		return f.honest(func(e int) lb.Verdict {
@@ -178,13 +179,13 @@ func TestWhatFailsOftenIsEjected(t *testing.T) {
 	}
 }
 
-// A time-out says something of an endpoint only if it serves nobody else meanwhile.
-func TestTimeOuts(t *testing.T) {
+// A timeout counts against an endpoint only if it serves no other request in that time.
+func TestTimeouts(t *testing.T) {
 	v := viewOf(4)
 	for _, c := range []struct {
 		name   string
 		waited time.Duration
-		served bool // another request meanwhile
+		served bool // another request in that time
 		out    bool
 	}{
 		{"hangs", 15 * time.Second, false, true},
@@ -196,9 +197,9 @@ func TestTimeOuts(t *testing.T) {
 		for i := range 5 {
 			now += c.waited
 			if c.served {
-				h.Observe(now-c.waited/2, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, terms)
+				h.Observe(now-c.waited/2, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, clusterConfig)
 			}
-			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.TimedOut, WaitedFor: c.waited, Client: uint64(i)}, terms)
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.TimedOut, WaitedFor: c.waited, Client: uint64(i)}, clusterConfig)
 		}
 		if w, in := weights(t, h, now, v)[addr]; in == c.out || !c.out && w != 1 {
 			t.Errorf("%s: in %v with weight %v", c.name, in, w)
@@ -206,21 +207,25 @@ func TestTimeOuts(t *testing.T) {
 	}
 }
 
-// An endpoint whose requests are all moved elsewhere, and that serves nothing for half a minute, is ejected; a full
-// one is not.
-func TestMovedRequests(t *testing.T) {
-	for _, c := range []struct{ serves, busy, out bool }{{false, false, true}, {true, false, false}, {false, true, false}} {
+// An endpoint whose requests are all served elsewhere by retries, and that serves none for half a minute, is ejected;
+// one at its limit is not.
+func TestRetriedRequests(t *testing.T) {
+	for _, c := range []struct{ serves, busy, out bool }{
+		{false, false, true},
+		{true, false, false},
+		{false, true, false},
+	} {
 		v := viewOf(4)
 		h := newHealth(v)
 		addr := v.Endpoints[0].Addr
 		for i := range 60 {
 			now := time.Minute + time.Duration(i)*time.Second
-			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Retried, Client: uint64(1 + i%5), Busy: c.busy}, terms)
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Retried, Client: uint64(1 + i%5), Busy: c.busy}, clusterConfig)
 			if h.Ejections() > 0 && i < 30 {
 				t.Fatalf("ejected after %d s", i)
 			}
 			if c.serves && i%20 == 10 {
-				h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, terms)
+				h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, clusterConfig)
 			}
 		}
 		if ejected := h.Ejections() > 0; ejected != c.out {
@@ -229,7 +234,8 @@ func TestMovedRequests(t *testing.T) {
 	}
 }
 
-// Small fleets, all shares of bad requests, and clients that the gateway cannot tell apart: one client's bad requests eject nobody.
+// One client's bad requests eject no endpoint, in small clusters, for all shares of bad requests, and also if the
+// gateway cannot identify clients.
 func TestBadRequestsInSmallFleets(t *testing.T) {
 	for _, servers := range []int{2, 3, 4} {
 		for _, bad := range []int{1, 2, 4, 9, 19} { // beside each honest request
@@ -256,7 +262,7 @@ func TestBadRequestsInSmallFleets(t *testing.T) {
 	}
 }
 
-// A client's bad requests do not hide an endpoint that fails all of everybody's, although they are for the same model.
+// A client's bad requests do not hide an endpoint that fails all requests, although they are for the same model.
 func TestBadRequestsDoNotHideAFailingEndpoint(t *testing.T) {
 	const dead = 3
 	for _, bad := range []int{3, 9, 19} {

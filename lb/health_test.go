@@ -16,7 +16,7 @@ var healthConfig = lb.HealthConfig{
 	MaxEjectionPercent: 50, SlowStart: 30 * time.Second, PanicThreshold: 50,
 }
 
-var terms = &lb.ClusterConfig{Health: healthConfig}
+var clusterConfig = &lb.ClusterConfig{Health: healthConfig}
 
 func viewOf(n int) *lb.View {
 	v := &lb.View{Cluster: "llm"}
@@ -28,14 +28,14 @@ func viewOf(n int) *lb.View {
 
 func newHealth(v *lb.View) *lb.Health {
 	h := lb.NewHealth()
-	h.Candidates(0, v, terms, 0)
+	h.Candidates(0, v, clusterConfig, 0)
 	return h
 }
 
-// weights returns the candidates as address to weight.
+// weights returns the weights of the candidates by address.
 func weights(t *testing.T, h *lb.Health, now time.Duration, v *lb.View) map[string]float64 {
 	t.Helper()
-	cs, reason := h.Candidates(now, v, terms, 0)
+	cs, reason := h.Candidates(now, v, clusterConfig, 0)
 	if reason != lb.ReasonChosen {
 		t.Fatalf("at %v: no candidates, %s", now, reason)
 	}
@@ -48,11 +48,11 @@ func weights(t *testing.T, h *lb.Health, now time.Duration, v *lb.View) map[stri
 
 func fail(h *lb.Health, now time.Duration, addr string, n int) {
 	for range n {
-		h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Failure}, terms)
+		h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Failure}, clusterConfig)
 	}
 }
 
-// eject ejects an endpoint, as a VM does in which no other one fails.
+// eject ejects an endpoint in a VM where no other one fails.
 func eject(h *lb.Health, now time.Duration, v *lb.View, addr string) {
 	other := newHealth(v)
 	fail(other, now, addr, 5)
@@ -86,7 +86,7 @@ func TestCandidatesByState(t *testing.T) {
 			for i, s := range tc.states {
 				v.Endpoints[i].State = s
 			}
-			cs, reason := lb.NewHealth().Candidates(0, v, terms, 0)
+			cs, reason := lb.NewHealth().Candidates(0, v, clusterConfig, 0)
 			var got []int
 			for _, c := range cs {
 				got = append(got, slices.IndexFunc(v.Endpoints, func(e lb.Endpoint) bool { return e.Addr == c.Addr }))
@@ -98,11 +98,14 @@ func TestCandidatesByState(t *testing.T) {
 	}
 }
 
-func TestCandidatesFollowTheTerms(t *testing.T) {
+func TestCandidatesFollowTheConfig(t *testing.T) {
 	v := viewOf(3)
 	v.Endpoints[1].Weight, v.Endpoints[2].Weight = 2, 0
 	h := lb.NewHealth()
-	capped := &lb.ClusterConfig{Health: healthConfig, MaxInflight: 10, Weights: map[string]float64{v.Endpoints[0].Addr: 0.5}}
+	capped := &lb.ClusterConfig{
+		Health: healthConfig, MaxInflight: 10,
+		Weights: map[string]float64{v.Endpoints[0].Addr: 0.5},
+	}
 	cs, _ := h.Candidates(0, v, capped, 0)
 	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
 		if relative := cs[i].Weight / cs[2].Weight; math.Abs(relative-want.Weight) > 1e-5 || cs[i].Cap != want.Cap {
@@ -110,14 +113,14 @@ func TestCandidatesFollowTheTerms(t *testing.T) {
 		}
 	}
 	if again, _ := h.Candidates(time.Millisecond, v, capped, 0); &again[0] != &cs[0] {
-		t.Error("the same view and terms made new candidates")
+		t.Error("the same view and configuration made new candidates")
 	}
-	if cs, _ = h.Candidates(time.Millisecond, v, terms, 0); cs[0].Cap != 0 {
-		t.Error("other terms were not followed")
+	if cs, _ = h.Candidates(time.Millisecond, v, clusterConfig, 0); cs[0].Cap != 0 {
+		t.Error("another configuration was not followed")
 	}
 }
 
-// One failure is enough to stop a failing endpoint from looking like the best one.
+// One failure is enough to keep a failing endpoint from looking like the best one.
 func TestFailingLosesWeight(t *testing.T) {
 	v := viewOf(2)
 	h, bad := newHealth(v), v.Endpoints[0].Addr
@@ -131,7 +134,7 @@ func TestFailingLosesWeight(t *testing.T) {
 		last = w
 	}
 	for range 20 {
-		h.Observe(0, lb.Outcome{Addr: bad, Verdict: lb.Success}, terms)
+		h.Observe(0, lb.Outcome{Addr: bad, Verdict: lb.Success}, clusterConfig)
 	}
 	if w := weights(t, h, 0, v)[bad]; w != 1 {
 		t.Fatalf("after 20 successes the weight is %v", w)
@@ -142,9 +145,9 @@ func TestVerdictsThatDoNotEject(t *testing.T) {
 	v := viewOf(2)
 	h, addr := newHealth(v), v.Endpoints[0].Addr
 	for range 50 {
-		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Overload}, terms)
-		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Neutral}, terms)
-		h.Observe(0, lb.Outcome{Addr: "10.9.9.9:1", Verdict: lb.Failure}, terms)
+		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Overload}, clusterConfig)
+		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Neutral}, clusterConfig)
+		h.Observe(0, lb.Outcome{Addr: "10.9.9.9:1", Verdict: lb.Failure}, clusterConfig)
 	}
 	if w, in := weights(t, h, 0, v)[addr]; !in || w > 0.05 {
 		t.Fatalf("an overloaded endpoint has weight %v, in %v", w, in)
@@ -184,7 +187,7 @@ func TestEjectionsAreForgiven(t *testing.T) {
 	h, addr := newHealth(v), v.Endpoints[0].Addr
 	fail(h, 0, addr, 5)
 	good := 10*time.Second + 6*time.Minute
-	h.Observe(good, lb.Outcome{Addr: addr, Verdict: lb.Success}, terms)
+	h.Observe(good, lb.Outcome{Addr: addr, Verdict: lb.Success}, clusterConfig)
 	fail(h, good, addr, 5)
 	if _, in := weights(t, h, good+10*time.Second, v)[addr]; !in {
 		t.Fatal("an endpoint that was good for minutes is ejected as long as one that never recovered")
@@ -214,7 +217,7 @@ func TestAtMostHalfAreEjected(t *testing.T) {
 	}
 }
 
-// What the gateway took out itself counts against the share that may be out.
+// Endpoints that the gateway has removed count towards the percentage that may be ejected.
 func TestEjectionsAddUp(t *testing.T) {
 	for _, tc := range []struct {
 		gone, percent, want int
@@ -225,21 +228,21 @@ func TestEjectionsAddUp(t *testing.T) {
 		for i := range tc.gone {
 			v.Endpoints[i].State = lb.Ejected
 		}
-		terms := &lb.ClusterConfig{Health: healthConfig}
-		terms.Health.MaxEjectionPercent = tc.percent
+		clusterConfig := &lb.ClusterConfig{Health: healthConfig}
+		clusterConfig.Health.MaxEjectionPercent = tc.percent
 		h := lb.NewHealth()
-		h.Candidates(0, v, terms, 0)
+		h.Candidates(0, v, clusterConfig, 0)
 		for _, e := range v.Endpoints {
 			eject(h, 0, viewOf(8), e.Addr)
 		}
-		if cs, _ := h.Candidates(time.Second, v, terms, 0); len(cs) != tc.want {
+		if cs, _ := h.Candidates(time.Second, v, clusterConfig, 0); len(cs) != tc.want {
 			t.Errorf("%d of 8 ejected by the gateway, %d %% may be: %d are left, want %d", tc.gone, tc.percent, len(cs), tc.want)
 		}
 	}
 }
 
-// Rules with other settings for the same cluster do not change each other's.
-func TestTermsAreApart(t *testing.T) {
+// Rules with different settings for one cluster do not affect each other.
+func TestConfigsAreIndependent(t *testing.T) {
 	v := viewOf(4)
 	h, addr := newHealth(v), v.Endpoints[0].Addr
 	lenient := &lb.ClusterConfig{}
@@ -248,63 +251,63 @@ func TestTermsAreApart(t *testing.T) {
 		h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, lenient)
 	}
 	if h.Ejections() != 0 {
-		t.Fatal("ejected under terms that never eject")
+		t.Fatal("ejected under a configuration that never ejects")
 	}
-	h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, terms)
+	h.Observe(0, lb.Outcome{Addr: addr, Verdict: lb.Failure}, clusterConfig)
 	if h.Ejections() != 1 {
-		t.Fatal("not ejected under terms that do")
+		t.Fatal("not ejected under a configuration that does")
 	}
 }
 
-// Stores tell lists of candidates apart by where they are, so a list moves only when its content does, whatever else
-// asks.
-func TestListsStayWhereTheyAre(t *testing.T) {
+// A list changes its address only with its content, for any sequence of requests: stores recognize lists by their
+// address.
+func TestListsKeepTheirAddress(t *testing.T) {
 	v, other := viewOf(4), &lb.ClusterConfig{MaxInflight: 3}
 	h := newHealth(v)
-	at := func(now time.Duration, v *lb.View, terms *lb.ClusterConfig) *lb.Candidate {
-		cs, reason := h.Candidates(now, v, terms, 0)
+	at := func(now time.Duration, v *lb.View, clusterConfig *lb.ClusterConfig) *lb.Candidate {
+		cs, reason := h.Candidates(now, v, clusterConfig, 0)
 		if reason != lb.ReasonChosen {
 			t.Fatal(reason)
 		}
 		return &cs[0]
 	}
-	a, b := at(0, v, terms), at(0, v, other)
+	a, b := at(0, v, clusterConfig), at(0, v, other)
 	if a == b {
-		t.Fatal("one list for two terms")
+		t.Fatal("one list for two configurations")
 	}
 	for now := range 100 * time.Second / time.Millisecond / 100 {
 		now := now * 100 * time.Millisecond
 		if now%(3*time.Second) == 0 {
 			v = viewOf(4) // discovered again, as it was
 		}
-		if at(now, v, terms) != a || at(now, v, other) != b {
+		if at(now, v, clusterConfig) != a || at(now, v, other) != b {
 			t.Fatalf("moved at %v without a reason", now)
 		}
 	}
 	fail(h, 100*time.Second, v.Endpoints[0].Addr, 5)
-	if at(100*time.Second, v, terms) == a {
+	if at(100*time.Second, v, clusterConfig) == a {
 		t.Error("an ejection leaves the list as it was")
 	}
 	for range 20 { // configurations come and go
 		at(100*time.Second, v, &lb.ClusterConfig{})
 	}
-	if cs, _ := h.Candidates(100*time.Second, v, terms, 0); len(cs) != 3 {
+	if cs, _ := h.Candidates(100*time.Second, v, clusterConfig, 0); len(cs) != 3 {
 		t.Errorf("%d candidates after many configurations, want 3", len(cs))
 	}
 }
 
-// An endpoint cannot wash off its ejection by leaving the list for a moment.
+// An endpoint cannot end its ejection by leaving the list for a moment.
 func TestFlappingKeepsTheEjection(t *testing.T) {
 	v, without := viewOf(4), viewOf(3)
 	h, bad := newHealth(v), v.Endpoints[3].Addr
 	fail(h, 0, bad, 5)
 	weights(t, h, time.Second, without)
 	if _, in := weights(t, h, 2*time.Second, v)[bad]; in {
-		t.Fatal("came back clean")
+		t.Fatal("returned without its ejection")
 	}
 }
 
-func TestEjectionsTravel(t *testing.T) {
+func TestEjectionsAreExported(t *testing.T) {
 	v := viewOf(4)
 	a, b, bad := newHealth(v), newHealth(v), v.Endpoints[1].Addr
 	if _, changed := a.Export(0, nil); changed {
@@ -336,8 +339,8 @@ func TestEjectionsTravel(t *testing.T) {
 	}
 }
 
-// An ejection that has ended is history: a VM that reads of it late must not act on it.
-func TestImportOfTheEnded(t *testing.T) {
+// A VM ignores an ejection that has ended before it reads of it.
+func TestImportOfEndedEjections(t *testing.T) {
 	v := viewOf(4)
 	a, b, bad := newHealth(v), newHealth(v), v.Endpoints[1].Addr
 	fail(a, 0, bad, 5)

@@ -13,7 +13,7 @@ import (
 
 func newPolicy(t testing.TB, unit lb.Unit) lb.Policy {
 	t.Helper()
-	p, err := lb.New("global_least_request", lb.Config{Unit: unit, Cluster: *terms, Health: lb.NewHealth()})
+	p, err := lb.New("global_least_request", lb.Config{Unit: unit, Cluster: *clusterConfig, Health: lb.NewHealth()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,8 @@ func TestLeastRequestPlan(t *testing.T) {
 	v := viewOf(3)
 	r := &lb.Request{PromptTokens: 100, OutputTokens: 20, Random: 5}
 	plan, reason := newPolicy(t, lb.Tokens).Plan(0, r, v)
-	if reason != lb.ReasonChosen || plan.Scope != "llm" || plan.Unit != lb.Tokens || plan.Tokens != 120 || plan.Random != 5 {
+	if reason != lb.ReasonChosen || plan.Scope != "llm" || plan.Unit != lb.Tokens || plan.Tokens != 120 ||
+		plan.Random != 5 {
 		t.Fatalf("%+v, %s", plan, reason)
 	}
 	for i, c := range plan.Candidates {
@@ -48,7 +49,7 @@ func TestLeastRequestObserves(t *testing.T) {
 	}
 }
 
-// A plan is a pure function of its inputs and what was observed.
+// A plan depends on its inputs and on what was observed only.
 func TestPlanIsPure(t *testing.T) {
 	p, v := newPolicy(t, lb.Requests), viewOf(5)
 	a, _ := p.Plan(0, &lb.Request{Random: 9}, v)
@@ -63,10 +64,13 @@ func TestPlanIsPure(t *testing.T) {
 	}
 }
 
-// prefix_cache is least request in tokens, with the prompt and what it is worth added; without blocks it is nothing else.
+// prefix_cache is least request in tokens, with the prompt and its credit added; without blocks it is the same.
 func TestPrefixCachePlan(t *testing.T) {
 	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
-	p, err := lb.New("prefix_cache", lb.Config{Unit: lb.Requests, Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache})
+	p, err := lb.New("prefix_cache", lb.Config{
+		Unit: lb.Requests, Cluster: *clusterConfig, Health: lb.NewHealth(),
+		Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +82,8 @@ func TestPrefixCachePlan(t *testing.T) {
 	}
 	want := lb.Prefix{
 		Blocks: blocks, Bytes: 900, Tokens: 100, Credit: 150,
-		CreditBytes: []uint32{100, 200, 300, 400}, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20},
+		CreditBytes: []uint32{100, 200, 300, 400},
+		TTL:         time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20},
 	}
 	if !reflect.DeepEqual(plan.Prefix, want) {
 		t.Errorf("%+v, want %+v", plan.Prefix, want)
@@ -88,22 +93,27 @@ func TestPrefixCachePlan(t *testing.T) {
 			t.Errorf("with %d blocks cached it adds %d tokens, want %d", n, got, tokens)
 		}
 	}
-	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen || plan.AddedTokens(0) != 100 {
+	if plan, reason = p.Plan(0, &lb.Request{PromptTokens: 100}, v); reason != lb.ReasonChosen ||
+		plan.AddedTokens(0) != 100 {
 		t.Errorf("without blocks: %+v, %s", plan, reason)
 	}
-	if plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, PromptBytes: 900, BypassCache: true}, v); plan.Prefix.Credit != 0 || plan.AddedTokens(4) != 100 {
-		t.Errorf("what is cached saves work although it is not read: %+v", plan)
+	plan, _ = p.Plan(0, &lb.Request{PromptTokens: 100, Blocks: blocks, PromptBytes: 900, BypassCache: true}, v)
+	if plan.Prefix.Credit != 0 || plan.AddedTokens(4) != 100 {
+		t.Errorf("a match saves tokens although it is not used: %+v", plan)
 	}
 	if _, reason = p.Plan(0, &lb.Request{Blocks: blocks}, &lb.View{}); reason != lb.ReasonNoEndpoints {
 		t.Errorf("a view without endpoints: %s", reason)
 	}
 }
 
-// No configuration makes stores remember for longer than their clocks can tell.
+// The TTL is limited, whatever is configured: the clocks of stores wrap.
 func TestPrefixCacheTTL(t *testing.T) {
-	for configured, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL, 262144 * time.Second: lb.MaxTTL} {
+	for configured, want := range map[time.Duration]time.Duration{
+		time.Minute: time.Minute, lb.MaxTTL: lb.MaxTTL,
+		262144 * time.Second: lb.MaxTTL,
+	} {
 		p, err := lb.New("prefix_cache", lb.Config{
-			Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
+			Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
 			Cache: lb.CacheConfig{Credit: 1, TTL: configured, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})
 		if err != nil {
@@ -111,11 +121,13 @@ func TestPrefixCacheTTL(t *testing.T) {
 		}
 		store, cached := memstore.New(newProcess(t), 1, storetest.TTL), 0
 		for id := range lb.LeaseID(2) {
-			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900}, viewOf(1))
+			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900},
+				viewOf(1))
 			if plan.Prefix.TTL != want {
-				t.Errorf("%v: kept for %v, want %v", configured, plan.Prefix.TTL, want)
+				t.Errorf("%v: a TTL of %v, want %v", configured, plan.Prefix.TTL, want)
 			}
-			store.Reserve(time.Hour+time.Duration(id)*30*time.Second, id+1, &plan, func(g lb.Grant, _ error) { cached = g.Cached })
+			store.Reserve(time.Hour+time.Duration(id)*30*time.Second, id+1, &plan,
+				func(g lb.Grant, _ error) { cached = g.Cached })
 		}
 		if cached == 0 {
 			t.Errorf("%v: nothing is known half a minute later", configured)
@@ -139,7 +151,7 @@ func TestNamesOfReasonsAndStates(t *testing.T) {
 		seen[r.String()] = true
 	}
 	if lb.Reason(200).String() != "unknown" || lb.State(200).String() != "unknown" {
-		t.Error("what is not known must say so")
+		t.Error("unknown values must have a name")
 	}
 	for s := lb.Healthy; s <= lb.Ejected; s++ {
 		if s.String() == "unknown" {

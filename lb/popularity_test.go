@@ -8,7 +8,7 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// chainOf returns n blocks of 100 with keys of their own, made of a seed.
+// chainOf returns n blocks of 100 bytes with keys that depend on the seed.
 func chainOf(seed uint64, n int) []prompt.Block {
 	r := rand.New(rand.NewPCG(seed, 1))
 	out := make([]prompt.Block, n)
@@ -18,8 +18,8 @@ func chainOf(seed uint64, n int) []prompt.Block {
 	return out
 }
 
-// What few requests begin with is worth its length; what many begin with the less, the more they are.
-func TestWorthFallsWithPopularity(t *testing.T) {
+// A prefix of few requests is credited in full; the more requests share it, the lower the credit.
+func TestCreditFallsWithPopularity(t *testing.T) {
 	const endpoints, rounds = 4, 200
 	for _, tc := range []struct {
 		name        string
@@ -43,14 +43,14 @@ func TestWorthFallsWithPopularity(t *testing.T) {
 				}
 			}
 			if got < tc.least || got > tc.most {
-				t.Errorf("worth %d of 1000, want %d to %d", got, tc.least, tc.most)
+				t.Errorf("credited for %d of 1000, want %d to %d", got, tc.least, tc.most)
 			}
 		})
 	}
 }
 
-// Only the beginning that is popular loses its worth, not what a conversation has behind it.
-func TestWorthOfTheRestStays(t *testing.T) {
+// Only the popular beginning loses its credit, not the rest of a conversation.
+func TestCreditOfTheRest(t *testing.T) {
 	var p popularity
 	begin := chainOf(0, 5)
 	var got []uint32
@@ -59,26 +59,26 @@ func TestWorthOfTheRestStays(t *testing.T) {
 		got = p.creditBytes(blocks, 4)
 	}
 	if got[4] > 40 {
-		t.Errorf("the beginning is worth %d of 500 to all", got[4])
+		t.Errorf("the beginning is credited for %d of 500", got[4])
 	}
 	if rest := got[9] - got[4]; rest < 499 {
-		t.Errorf("the rest is worth %d of 500", rest)
+		t.Errorf("the rest is credited for %d of 500", rest)
 	}
 }
 
-// A conversation that is alone goes back to where it was, however often it is all that there is.
-func TestWorthOfTheOnlyConversation(t *testing.T) {
+// A single conversation stays at its endpoint, although it is all of the traffic.
+func TestCreditOfTheOnlyConversation(t *testing.T) {
 	var p popularity
 	blocks := chainOf(0, 100)
 	for turn := 1; turn <= 50; turn++ {
 		if got := p.creditBytes(blocks[:2*turn], 64)[max(0, 2*turn-3)]; turn > 1 && got == 0 {
-			t.Fatalf("turn %d: what it had before is worth nothing", turn)
+			t.Fatalf("turn %d: no credit for the previous turns", turn)
 		}
 	}
 }
 
-// With many endpoints a fair part is small, and many prompts share each count. They do not take each other for popular.
-func TestWorthAmongManyEndpoints(t *testing.T) {
+// With many endpoints a fair share is small, and many prompts share each cell. They do not count as popular.
+func TestCreditAmongManyEndpoints(t *testing.T) {
 	for _, endpoints := range []int{64, 256, 1024} {
 		var p popularity
 		sum, n := 0.0, uint64(20*endpoints)
@@ -87,14 +87,14 @@ func TestWorthAmongManyEndpoints(t *testing.T) {
 			sum += float64(got) / 4000
 		}
 		if mean := sum / float64(n); mean < 0.95 {
-			t.Errorf("%d endpoints: prompts that nobody repeats are worth %.2f of their length", endpoints, mean)
+			t.Errorf("%d endpoints: prompts that are never repeated are credited for %.2f of their length", endpoints, mean)
 		}
 	}
 }
 
-// What most requests begin with is worth nothing as long as there are many, and its part of its length when there are
-// few: what nobody sends had better stay in one cache. However short a match is otherwise, it is worth something.
-func TestCommonIsWorthNothing(t *testing.T) {
+// A prefix of most requests has no credit as long as there are many requests, and a reduced one if there are few: then
+// it should stay in one cache. However short a match is otherwise, it has some credit.
+func TestCommonPrefixHasNoCredit(t *testing.T) {
 	const endpoints = 4
 	for _, tc := range []struct {
 		name  string
@@ -113,14 +113,14 @@ func TestCommonIsWorthNothing(t *testing.T) {
 				got = p.creditBytes(blocks, endpoints)
 			}
 			if got[0] != tc.want[0] || got[9] != tc.want[1] {
-				t.Errorf("worth %d, and %d of 1000 with the rest, want %v", got[0], got[9], tc.want)
+				t.Errorf("credited for %d, and %d of 1000 with the rest, want %v", got[0], got[9], tc.want)
 			}
 		})
 	}
 }
 
-// What becomes popular is noticed soon, however much else was asked before.
-func TestPopularityIsNoticed(t *testing.T) {
+// A prefix that becomes popular is detected soon, whatever the traffic before.
+func TestPopularityIsDetected(t *testing.T) {
 	for _, endpoints := range []int{4, 64} {
 		var p popularity
 		for i := range uint64(5000) {
@@ -131,12 +131,12 @@ func TestPopularityIsNoticed(t *testing.T) {
 			n++
 		}
 		if most := 6 * endpoints; n > most {
-			t.Errorf("%d endpoints: worth less than half after %d requests, want %d at most", endpoints, n, most)
+			t.Errorf("%d endpoints: credited for less than half after %d requests, want %d at most", endpoints, n, most)
 		}
 	}
 }
 
-// What was popular once is forgotten, and counts never overflow.
+// A prefix that is no longer popular is forgotten, and counts never overflow.
 func TestPopularityFades(t *testing.T) {
 	for _, endpoints := range []int{4, 4096} {
 		var p popularity
@@ -145,31 +145,31 @@ func TestPopularityFades(t *testing.T) {
 			p.creditBytes(hot, endpoints)
 		}
 		if got := p.creditBytes(hot, endpoints)[9]; got > 100 {
-			t.Fatalf("%d endpoints: worth %d of 1000 while all ask for it", endpoints, got)
+			t.Fatalf("%d endpoints: credited for %d of 1000 while all requests begin with it", endpoints, got)
 		}
 		for i := range uint64(20 * sketchSpan * endpoints) {
 			p.creditBytes(chainOf(i+1, 1), endpoints)
 		}
 		if got := p.creditBytes(hot, endpoints)[9]; got < 990 {
-			t.Errorf("%d endpoints: worth %d of 1000 when long forgotten", endpoints, got)
+			t.Errorf("%d endpoints: credited for %d of 1000 when long forgotten", endpoints, got)
 		}
 	}
 }
 
-// Blocks of a prompt that meet in their counts, on a cluster where these are halved least often, do not make them start over: what
-// all ask for never looks rare.
+// Counts do not wrap if blocks of one prompt share a cell, in a cluster where counts are halved least often: a prefix
+// of all requests never looks rare.
 func TestPopularityNeverWraps(t *testing.T) {
 	var p popularity
 	hot := []prompt.Block{{Key: 1<<40 | 1<<16 | 1, End: 500}, {Key: 1<<40 | 1<<16 | 2, End: 1000}}
 	for i := range 2 * sketchSpanMax {
 		if got := p.creditBytes(hot, 8192)[1]; i > 10 && got > 100 {
-			t.Fatalf("request %d: worth %d of 1000 while all ask for it", i, got)
+			t.Fatalf("request %d: credited for %d of 1000 while all requests begin with it", i, got)
 		}
 	}
 }
 
-// Prompts that have no blocks are counted, and take no memory.
-func TestPopularityOfNothing(t *testing.T) {
+// Prompts without blocks are counted, and take no memory.
+func TestPopularityWithoutBlocks(t *testing.T) {
 	var p popularity
 	for range 2 * sketchSpan {
 		p.creditBytes(nil, 4)
@@ -179,8 +179,8 @@ func TestPopularityOfNothing(t *testing.T) {
 	}
 }
 
-// Worth never falls with the length of a match, and is never more than it.
-func FuzzWorth(f *testing.F) {
+// The credit never falls with the length of a match, and never exceeds it.
+func FuzzCreditBytes(f *testing.F) {
 	f.Add(uint64(1), uint8(10), uint16(4))
 	f.Fuzz(func(t *testing.T, seed uint64, n uint8, endpoints uint16) {
 		var p popularity
@@ -189,7 +189,7 @@ func FuzzWorth(f *testing.F) {
 			var last uint32
 			for i, w := range p.creditBytes(blocks, int(endpoints)) {
 				if w < last || int(w) > blocks[i].End {
-					t.Fatalf("block %d is worth %d after %d", i, w, last)
+					t.Fatalf("block %d is credited for %d after %d", i, w, last)
 				}
 				last = w
 			}
@@ -197,7 +197,7 @@ func FuzzWorth(f *testing.F) {
 	})
 }
 
-func BenchmarkWorth(b *testing.B) {
+func BenchmarkCreditBytes(b *testing.B) {
 	var p popularity
 	blocks := chainOf(1, 64)
 	b.ReportAllocs()

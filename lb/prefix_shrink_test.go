@@ -10,7 +10,8 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// holders returns how many endpoints are taken to have a prompt. It asks a copy of the memory, because asking leaves traces.
+// holders returns how many endpoints are taken to have a prompt. It asks a copy of the memory, because asking leaves
+// traces.
 func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int) {
 	t.Helper()
 	for i := range plan.Candidates {
@@ -30,14 +31,14 @@ func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int)
 	return n
 }
 
-// A prompt that many ask for at the same time goes to many endpoints. When only few ask for it any more, those that nobody needs for
-// it are forgotten to have it, down to one; and it spreads again when the crowd is back.
+// A prompt that many ask for at the same time goes to many endpoints. When only few ask for it any more, those that
+// nobody needs for it are forgotten to have it, down to one; and it spreads again when the crowd is back.
 func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	const ttl = 5 * time.Minute
 	p, v := newProcess(t), viewOf(4)
 	store := memstore.New(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
-		Cluster: *terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
+		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
 		Cache: lb.CacheConfig{Credit: 1, TTL: ttl, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	ReasonBodyMalformed                   // the body is not valid JSON
 	ReasonBodyAmbiguous                   // the body contains a relevant key twice
 	ReasonBodyEncoded                     // the body is compressed or multipart
-	ReasonBodyLate                        // the body did not arrive in time, or the client waits for a 100: decided without it
+	ReasonBodyLate                        // the body is late, or the client waits for 100 Continue: decided without it
 	ReasonNoMetrics                       // no endpoint has a fresh engine sample
 	ReasonAtCapacity                      // every candidate is at its cap: the request is shed
 	ReasonOwnCluster                      // the route leads to one of the plugin's own clusters: the request is refused

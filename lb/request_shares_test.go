@@ -7,18 +7,19 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// TestRateLimit has one endpoint that always costs least: it gets its share of requests over all workers, and the next best the rest.
+// TestRateLimit has one endpoint that always costs least: it gets its share of the requests of all workers, and the
+// next best endpoint the rest.
 func TestRateLimit(t *testing.T) {
 	const workers, limit = 3, 0.4
-	var ws []*watched
+	var ws []*engineCluster
 	for range workers {
-		w := watch(t, 4, func(cfg *lb.EngineConfig) { cfg.RateLimit = limit })
+		w := newEngineCluster(t, 4, func(cfg *lb.EngineConfig) { cfg.RateLimit = limit })
 		for range 2 {
 			w.now += time.Second
 			for i := range 4 {
-				w.says(i, 0, running(100*i), waiting(0))
+				w.report(i, 0, running(100*i), waiting(0))
 			}
-			w.take()
+			w.update()
 		}
 		ws = append(ws, w)
 	}
@@ -42,9 +43,9 @@ func TestRateLimit(t *testing.T) {
 			if tick%10 == 9 {
 				w.now += time.Second
 				for i := range 4 {
-					w.says(i, 0, running(100*i), waiting(0))
+					w.report(i, 0, running(100*i), waiting(0))
 				}
-				w.take()
+				w.update()
 			}
 		}
 	}
@@ -60,55 +61,55 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// A limit that nobody can keep is none: no request is lost for it.
+// A limit that no endpoint can meet has no effect: no request is lost for it.
 func TestRateLimitTooLow(t *testing.T) {
-	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.1 })
-	w.says(0, 0, running(0), waiting(0))
-	w.says(1, 0, running(0), waiting(0))
-	w.take()
+	w := newEngineCluster(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.1 })
+	w.report(0, 0, running(0), waiting(0))
+	w.report(1, 0, running(0), waiting(0))
+	w.update()
 	for range 100 {
 		i := w.choice("", 0, 0)
 		if i < 0 {
-			t.Fatal("a request is left to the gateway")
+			t.Fatal("a request falls back to the gateway")
 		}
 		w.shares.Count(w.now, w.addr(i))
 	}
 }
 
-// What was long ago does not count, whoever counted it.
+// Old requests do not count, whichever VM counted them.
 func TestSharesForget(t *testing.T) {
 	s := lb.NewRequestShares()
-	w := watch(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.5 })
+	w := newEngineCluster(t, 2, func(cfg *lb.EngineConfig) { cfg.RateLimit = 0.5 })
 	w.shares = s
 	w.build("endpoint_metrics")
-	w.says(0, 0, running(0), waiting(0))
-	w.says(1, 0, running(50), waiting(0))
-	w.take()
+	w.report(0, 0, running(0), waiting(0))
+	w.report(1, 0, running(50), waiting(0))
+	w.update()
 	w.choice("", 0, 0)
 	for range 50 {
 		s.Count(w.now, w.addr(0))
 	}
 	if got := w.choice("", 0, 0); got != 1 {
-		t.Errorf("chose %d, which has had all requests", got)
+		t.Errorf("chose %d, which got all requests", got)
 	}
 	all := s.Export(w.now, nil)
 	s.ConfirmExport(all)
 	if got := w.choice("", 0, 0); got != 1 {
-		t.Errorf("chose %d after all were told of it", got)
+		t.Errorf("chose %d after all have imported it", got)
 	}
 	w.now += 11 * time.Second
-	w.says(0, 0, running(0), waiting(0))
-	w.says(1, 0, running(50), waiting(0))
-	w.take()
+	w.report(0, 0, running(0), waiting(0))
+	w.report(1, 0, running(50), waiting(0))
+	w.update()
 	if got := w.choice("", 0, 0); got != 0 {
-		t.Errorf("chose %d because of what was long ago", got)
+		t.Errorf("chose %d because of old requests", got)
 	}
 	if left := s.Export(w.now, all); len(left) > 0 {
-		t.Errorf("%d bytes of it are still told", len(left))
+		t.Errorf("%d bytes of it are still exported", len(left))
 	}
 }
 
-// Whatever is in shared memory, counts do not go wrong for longer than the window.
+// Whatever shared memory contains, counts are wrong for no longer than the window.
 func FuzzSharesImport(f *testing.F) {
 	f.Add([]byte{1, 2, 3}, int64(time.Hour))
 	f.Add(make([]byte, 64), int64(0))

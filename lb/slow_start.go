@@ -33,7 +33,7 @@ type startList struct {
 // ObserveGrant records the load l of the endpoint that a request was placed on. Endpoints in slow start are ignored:
 // their load is not typical.
 func (h *Health) ObserveGrant(c *Candidate, l Load) {
-	if t := h.endpoints[c.Addr]; t == nil || t.starting {
+	if e := h.endpoints[c.Addr]; e == nil || e.starting {
 		return
 	}
 	for unit, mean := range h.meanLoad {
@@ -48,7 +48,7 @@ func (h *Health) ObserveGrant(c *Candidate, l Load) {
 }
 
 // typicalLoad returns the recent load of endpoints of weight 1 plus one request, and the load of a request. Both are
-// rounded, so that a small change gives the same list.
+// rounded, so that a small change gives the same list; the factor 1.25 makes up for what rounding takes off.
 func (h *Health) typicalLoad(unit Unit) (load, request float64) {
 	request = 1
 	if unit == Tokens {
@@ -59,9 +59,9 @@ func (h *Health) typicalLoad(unit Unit) (load, request float64) {
 
 // startShare returns which part of its fair share the endpoint gets, from minStartShare to 1, and when its slow start
 // began.
-func (t *endpointHealth) startShare(now time.Duration, cfg *HealthConfig) (part float64, since time.Duration) {
-	since, slow := t.firstSeen, t.startsSlowly
-	if until := t.ejectedUntil(cfg); until > since {
+func (e *endpointHealth) startShare(now time.Duration, cfg *HealthConfig) (part float64, since time.Duration) {
+	since, slow := e.firstSeen, e.startsSlowly
+	if until := e.ejectedUntil(cfg); until > since {
 		since, slow = until, true
 	}
 	if age := now - since; slow && age < cfg.SlowStart {
@@ -76,9 +76,9 @@ func (h *Health) addSlowStart(now time.Duration, cs []Candidate, config *Cluster
 	var groups [startGroups + 1][]int
 	load, request := h.typicalLoad(config.Unit)
 	for i := range cs {
-		t := h.endpoints[cs[i].Addr]
-		part, since := t.startShare(now, &config.Health)
-		if t.starting = part < 1; t.starting {
+		e := h.endpoints[cs[i].Addr]
+		part, since := e.startShare(now, &config.Health)
+		if e.starting = part < 1; e.starting {
 			at := since / max(1, config.Health.SlowStart/startGroups) % (startGroups + 1)
 			parts[i], groups[at] = part, append(groups[at], i)
 			cs[i].Base += load

@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// ramp is users in a closed loop, at a cluster that grows: each sends a request, waits for the answer, and thinks.
-// Servers work on some requests at a time; others wait there.
+// ramp simulates users in a closed loop at a growing cluster: each sends a request, waits for the answer, and pauses.
+// Servers work on a limited number of requests at a time; others wait there.
 type ramp struct {
 	testing.TB
 	rand    *rand.Rand
@@ -79,7 +79,7 @@ func (e *events) Pop() any {
 	return last
 }
 
-// newRamp starts users that keep the servers there are busy to the given part.
+// newRamp starts as many users as keep the servers busy for the given share of the time.
 func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ramp {
 	p := newProcess(t)
 	r := &ramp{
@@ -99,7 +99,7 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 		t.Fatal(err)
 	}
 	r.resize(n)
-	r.users = make([]user, int(busy*float64(n*rampSlots)*2)) // they think as long as they are served
+	r.users = make([]user, int(busy*float64(n*rampSlots)*2)) // users pause as long as they are served
 	for i := range r.users {
 		heap.Push(&r.todo, event{r.now + r.think(), i, false})
 	}
@@ -114,7 +114,7 @@ func (r *ramp) serviceTime() time.Duration {
 	return time.Duration((0.3 + 0.7*r.rand.ExpFloat64()) * float64(rampService))
 }
 
-// resize has the cluster grow.
+// resize makes the cluster grow.
 func (r *ramp) resize(n int) {
 	r.view = viewOf(n)
 	for i, e := range r.view.Endpoints {
@@ -129,13 +129,13 @@ func (r *ramp) resize(n int) {
 
 // run lets time pass.
 func (r *ramp) run(span time.Duration) {
-	told := time.Duration(0)
+	lastScrape := time.Duration(0)
 	for end := r.now + span; r.todo[0].at < end; {
 		e := heap.Pop(&r.todo).(event)
 		r.now = e.at
-		if r.now-told >= time.Second {
-			r.tell()
-			told = r.now
+		if r.now-lastScrape >= time.Second {
+			r.scrape()
+			lastScrape = r.now
 		}
 		if e.ends {
 			r.end(e.user)
@@ -145,16 +145,16 @@ func (r *ramp) run(span time.Duration) {
 	}
 }
 
-// tell has the engines say what they do.
-func (r *ramp) tell() {
-	readings := map[string]lb.EngineSample{}
+// scrape updates the engine samples.
+func (r *ramp) scrape() {
+	samples := map[string]lb.EngineSample{}
 	for addr, s := range r.servers {
-		reading := lb.EngineSample{At: r.now, ScrapedAt: r.now, FreshAt: r.now, Counted: true}
-		reading.Inflight.Requests = int64(len(s.working) + len(s.waiting))
-		reading.Snapshot = told(r, running(len(s.working)), waiting(len(s.waiting)))
-		readings[addr] = reading
+		sample := lb.EngineSample{At: r.now, ScrapedAt: r.now, FreshAt: r.now, Counted: true}
+		sample.Inflight.Requests = int64(len(s.working) + len(s.waiting))
+		sample.Snapshot = snapshot(r, running(len(s.working)), waiting(len(s.waiting)))
+		samples[addr] = sample
 	}
-	r.engines.Update(r.now, nil, readings)
+	r.engines.Update(r.now, nil, samples)
 	_ = r.store.Heartbeat(r.now)
 }
 
@@ -217,9 +217,9 @@ func (r *ramp) end(i int) {
 	heap.Push(&r.todo, event{r.now + r.think(), i, false})
 }
 
-// rampUp has a cluster grow a few times, and returns how many requests the new endpoints got in each window after they
-// came, how many they should have got, how many an even share is, and how many were at a new and at an old endpoint
-// when one more came, by the 99th percentile.
+// rampUp lets a cluster grow several times. It returns how many requests the new endpoints got in each window after
+// they were added, how many they should have got, how many an even share is, and the 99th percentile of the requests at
+// a new and at an old endpoint when one more was added.
 func rampUp(
 	t *testing.T, policy string, from, to int, busy float64,
 ) (got, want, even [len(rampWindows)]float64, fresh, old int) {
@@ -269,8 +269,8 @@ var rampWindows = [...][2]time.Duration{
 	{31 * time.Second, 35 * time.Second},
 }
 
-// New endpoints get a share of requests that grows with time from the first request on, whatever the policy, however
-// busy the others are, and never carry more than those.
+// New endpoints get a share of requests that grows with time from the first request on, for any policy and load, and
+// never carry more than the others.
 func TestSlowStartShares(t *testing.T) {
 	for _, c := range []struct {
 		policy      string
@@ -288,7 +288,7 @@ func TestSlowStartShares(t *testing.T) {
 				for i, w := range rampWindows {
 					chance := 3*math.Sqrt(want[i]) + 2
 					most := c.most*want[i] + chance
-					if busy > 0.9 { // it may help out when requests would have to wait at all others
+					if busy > 0.9 { // it may get requests that would have to wait at all others
 						most += even[i] / 3
 					}
 					if got[i] < c.least*want[i]-chance || got[i] > most {
@@ -303,12 +303,12 @@ func TestSlowStartShares(t *testing.T) {
 	}
 }
 
-// drawnFor returns which part of its fair share an endpoint gets that is nearly idle while the others are not.
-func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.ClusterConfig, addr string) float64 {
+// drawnFor returns which part of its fair share a nearly idle endpoint gets while the others are busy.
+func drawnFor(h *lb.Health, now time.Duration, v *lb.View, clusterConfig *lb.ClusterConfig, addr string) float64 {
 	const draws = 1 << 12
 	n := 0
 	for i := range uint64(draws) {
-		cs, _ := h.Candidates(now, v, terms, i<<(64-12))
+		cs, _ := h.Candidates(now, v, clusterConfig, i<<(64-12))
 		loads := make([]lb.Load, len(cs))
 		for i := range loads {
 			if cs[i].Addr != addr {
@@ -323,15 +323,16 @@ func drawnFor(h *lb.Health, now time.Duration, v *lb.View, terms *lb.ClusterConf
 	return float64(n) / draws * float64(len(v.Endpoints))
 }
 
-// What is drawn for an endpoint grows with the time since it came or returned, and is nobody's before.
+// The share that is drawn for an endpoint grows with the time since it was added or returned; before that there is
+// none.
 func TestSlowStart(t *testing.T) {
 	v, grown := viewOf(8), viewOf(9)
 	h := newHealth(v)
-	if part := drawnFor(h, 0, v, terms, v.Endpoints[0].Addr); part != 8 {
+	if part := drawnFor(h, 0, v, clusterConfig, v.Endpoints[0].Addr); part != 8 {
 		t.Errorf("the first endpoints start slowly: %v", part)
 	}
 	fresh, came := grown.Endpoints[8].Addr, time.Minute
-	h.Candidates(came, grown, terms, 0)
+	h.Candidates(came, grown, clusterConfig, 0)
 	check := func(what string, since time.Duration) {
 		for _, c := range []struct {
 			after       time.Duration
@@ -343,7 +344,7 @@ func TestSlowStart(t *testing.T) {
 			{15 * time.Second, 0.49, 0.58},
 			{30 * time.Second, 9, 9},
 		} {
-			if part := drawnFor(h, since+c.after, grown, terms, fresh); part < c.least || part > c.most {
+			if part := drawnFor(h, since+c.after, grown, clusterConfig, fresh); part < c.least || part > c.most {
 				t.Errorf("%s: %.3f of its share after %v", what, part, c.after)
 			}
 		}
@@ -352,13 +353,13 @@ func TestSlowStart(t *testing.T) {
 	fail(h, 2*time.Minute, fresh, 5)
 	back := 2*time.Minute + healthConfig.EjectionTime
 	for range 20 {
-		h.Observe(back, lb.Outcome{Addr: fresh, Verdict: lb.Success}, terms)
+		h.Observe(back, lb.Outcome{Addr: fresh, Verdict: lb.Success}, clusterConfig)
 	}
 	check("ejected", back)
-	h.Candidates(3*time.Minute, v, terms, 0)
-	h.Candidates(4*time.Minute, grown, terms, 0)
+	h.Candidates(3*time.Minute, v, clusterConfig, 0)
+	h.Candidates(4*time.Minute, grown, clusterConfig, 0)
 	check("back on the list", 4*time.Minute)
 	if part := drawnFor(h, 4*time.Minute, grown, &lb.ClusterConfig{}, fresh); part != 9 {
-		t.Errorf("%.3f of its share under terms without a slow start", part)
+		t.Errorf("%.3f of its share under a configuration without a slow start", part)
 	}
 }

@@ -85,5 +85,5 @@ type KV interface {
 // Errors of a KV.
 var (
 	ErrNotFound = errors.New("lb: no such key")
-	ErrMismatch = errors.New("lb: value has changed meanwhile")
+	ErrMismatch = errors.New("lb: value has been changed by another worker")
 )

@@ -26,19 +26,19 @@ type tier struct {
 type priorityCounts struct{ healthy, degraded, total int }
 
 // capacity returns which percentage of the cluster's requests n endpoints of the priority can take.
-func (m *priorityCounts) capacity(n int) int {
-	if m.total == 0 {
+func (c *priorityCounts) capacity(n int) int {
+	if c.total == 0 {
 		return 0
 	}
-	return min(100, overprovisioning*n/m.total)
+	return min(100, overprovisioning*n/c.total)
 }
 
 // totalCapacity returns which percentage of the cluster's requests all priorities together can take.
 func totalCapacity(priorities []priorityCounts) int {
 	sum := 0
 	for i := range priorities {
-		m := &priorities[i]
-		sum += m.capacity(m.healthy) + m.capacity(m.degraded)
+		c := &priorities[i]
+		sum += c.capacity(c.healthy) + c.capacity(c.degraded)
 	}
 	return min(100, sum)
 }
@@ -51,17 +51,17 @@ func splitLoad(priorities []priorityCounts) []tier {
 	all, left := totalCapacity(priorities), 100
 	for _, state := range [2]State{Healthy, Degraded} {
 		for i := range priorities {
-			m := &priorities[i]
-			n := m.healthy
+			c := &priorities[i]
+			n := c.healthy
 			if state == Degraded {
-				n = m.degraded
+				n = c.degraded
 			}
 			if n == 0 {
 				continue
 			}
 			t := tier{priority: uint8(i), state: state}
 			if all > 0 {
-				t.load = min(left, m.capacity(n)*100/all)
+				t.load = min(left, c.capacity(n)*100/all)
 			}
 			left -= t.load
 			if t.load > 0 || all == 0 && len(tiers) == 0 { // every priority is below 1 %: use the first
@@ -122,13 +122,13 @@ func countPriorities(v *View, usable []*Endpoint) (priorities []priorityCounts, 
 
 // markPanic marks the tiers below the panic threshold, by the endpoints that the gateway considers usable. There are
 // none while all priorities together can take all requests.
-func (h *HealthConfig) markPanic(tiers []tier, priorities []priorityCounts) {
+func (cfg *HealthConfig) markPanic(tiers []tier, priorities []priorityCounts) {
 	if totalCapacity(priorities) == 100 {
 		return
 	}
 	for i := range tiers {
-		m := &priorities[tiers[i].priority]
-		tiers[i].panics = (m.healthy+m.degraded)*100 < h.PanicThreshold*m.total
+		c := &priorities[tiers[i].priority]
+		tiers[i].panics = (c.healthy+c.degraded)*100 < cfg.PanicThreshold*c.total
 	}
 }
 
@@ -156,17 +156,17 @@ func (h *Health) eligible(now time.Duration, v *View, config *ClusterConfig) ([]
 }
 
 // candidates returns the candidates of the endpoints that are in one of the tiers, and sets the tiers' sizes.
-func (t *ClusterConfig) candidates(v *View, list []*Endpoint, tiers []tier) []Candidate {
+func (cfg *ClusterConfig) candidates(v *View, list []*Endpoint, tiers []tier) []Candidate {
 	out := make([]Candidate, 0, len(list))
 	for _, e := range list {
 		at := slices.IndexFunc(tiers, func(t tier) bool { return t.priority == e.Priority && t.state == e.State })
 		if at < 0 {
 			continue
 		}
-		c := t.newCandidate(e)
+		c := cfg.newCandidate(e)
 		c.Tier = uint8(at)
 		if v.Zone.differs(e.Zone) {
-			c.ZonePenalty = t.ZonePenalty
+			c.ZonePenalty = cfg.ZonePenalty
 		}
 		tiers[at].size++
 		out = append(out, c)

@@ -20,7 +20,7 @@ const (
 // oneOfFour is a priority that gets 35 % of the requests.
 var oneOfFour = []lb.State{stateH, stateU, stateU, stateU}
 
-// tieredView returns endpoints in these states, a list for each priority.
+// tieredView returns endpoints in these states, with one list for each priority.
 func tieredView(priorities ...[]lb.State) *lb.View {
 	n := 0
 	for _, p := range priorities {
@@ -37,8 +37,8 @@ func tieredView(priorities ...[]lb.State) *lb.View {
 	return v
 }
 
-// reference is Envoy's rule as its documentation and its source have it: availability by priority, scaled to 100 where
-// there is not enough, handed out from the first priority on, healthy ones before degraded ones.
+// reference is Envoy's rule, after its documentation and source: availability by priority, scaled to 100 if it is
+// lower, assigned from the first priority on, healthy endpoints before degraded ones.
 func reference(v *lb.View) (healthy, degraded []int) {
 	last := 0
 	for _, e := range v.Endpoints {
@@ -91,7 +91,7 @@ func reference(v *lb.View) (healthy, degraded []int) {
 	return healthy, degraded
 }
 
-// TestLoadsOfDocumentedClusters are examples of Envoy's documentation.
+// TestLoadsOfDocumentedClusters checks the examples of Envoy's documentation.
 func TestLoadsOfDocumentedClusters(t *testing.T) {
 	some := func(h, d, n int) (states []lb.State) {
 		for i := range n {
@@ -123,7 +123,7 @@ func TestLoadsOfDocumentedClusters(t *testing.T) {
 		{[][]lb.State{some(1, 2, 14), some(2, 1, 14), some(1, 0, 14)}, "[16 28 14] [28 14 0]"},
 	} {
 		v := tieredView(tc.of...)
-		if h, d := lb.Loads(v); fmt.Sprint(h, " ", d) != tc.want {
+		if h, d := lb.TierLoads(v); fmt.Sprint(h, " ", d) != tc.want {
 			t.Errorf("got %v %v, want %s", h, d, tc.want)
 		}
 		if h, d := reference(v); fmt.Sprint(h, " ", d) != tc.want {
@@ -153,12 +153,12 @@ func TestLoadsAsEnvoy(t *testing.T) {
 		if len(v.Endpoints) == 0 {
 			continue
 		}
-		h, d := lb.Loads(v)
+		h, d := lb.TierLoads(v)
 		wantH, wantD := reference(v)
 		if !slices.Equal(h, wantH) || !slices.Equal(d, wantD) {
 			t.Fatalf("%v: got %v %v, want %v %v", priorities, h, d, wantH, wantD)
 		}
-		if _, reason := lb.NewHealth().Candidates(0, v, terms, 0); reason == lb.ReasonPanicThreshold {
+		if _, reason := lb.NewHealth().Candidates(0, v, clusterConfig, 0); reason == lb.ReasonPanicThreshold {
 			panicked++
 		}
 	}
@@ -167,19 +167,23 @@ func TestLoadsAsEnvoy(t *testing.T) {
 	}
 }
 
-// policies returns the three policies before a cluster, with readings of idle engines. All have the same terms.
-func tieredPolicies(t *testing.T, v *lb.View, terms lb.ClusterConfig) map[string]lb.Policy {
+// tieredPolicies returns the three policies for a cluster with idle engines and the same configuration.
+func tieredPolicies(t *testing.T, v *lb.View, clusterConfig lb.ClusterConfig) map[string]lb.Policy {
 	t.Helper()
 	out := map[string]lb.Policy{}
 	for _, name := range []string{"global_least_request", "prefix_cache", "endpoint_metrics"} {
-		engines, readings := lb.NewEngines(), map[string]lb.EngineSample{}
+		engines, samples := lb.NewEngines(), map[string]lb.EngineSample{}
 		for _, e := range v.Endpoints {
-			readings[e.Addr] = lb.EngineSample{Snapshot: told(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1, FreshAt: 1}
+			samples[e.Addr] = lb.EngineSample{
+				Snapshot: snapshot(t, running(0), waiting(0), kvUse(0)), At: 1, ScrapedAt: 1,
+				FreshAt: 1,
+			}
 		}
-		engines.Update(1, []string{"my_gauge", "my_counter"}, readings)
+		engines.Update(1, []string{"my_gauge", "my_counter"}, samples)
 		p, err := lb.New(name, lb.Config{
-			Cluster: terms, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: engines, Shares: lb.NewRequestShares(),
-			Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour},
+			Cluster: clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: engines,
+			Shares: lb.NewRequestShares(),
+			Cache:  lb.CacheConfig{Credit: 2, TTL: time.Hour},
 			Engine: lb.EngineConfig{
 				StaleAfter: time.Minute, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
 			},
@@ -192,7 +196,7 @@ func tieredPolicies(t *testing.T, v *lb.View, terms lb.ClusterConfig) map[string
 	return out
 }
 
-// near checks a number of draws against a binomial distribution, 4.5 standard deviations to either side.
+// near compares a number of draws with a binomial distribution, 4.5 standard deviations to either side.
 func near(t *testing.T, what string, got, n int, share float64) {
 	t.Helper()
 	if off, most := math.Abs(float64(got)-float64(n)*share), 4.5*math.Sqrt(float64(n)*share*(1-share)); off > most {
@@ -200,8 +204,8 @@ func near(t *testing.T, what string, got, n int, share float64) {
 	}
 }
 
-// TestRequestsFollowTheLoads draws requests to idle endpoints under each policy: by priority as the loads say, evenly
-// among the endpoints of a priority, and with as many lists as there are tiers.
+// TestRequestsFollowTheLoads draws requests to idle endpoints under each policy: priorities get their loads, the
+// endpoints of a priority equal shares, with as many lists as there are tiers.
 func TestRequestsFollowTheLoads(t *testing.T) {
 	v := tieredView(oneOfFour, []lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH})
 	for name, p := range tieredPolicies(t, v, lb.ClusterConfig{Health: healthConfig}) {
@@ -233,8 +237,8 @@ func TestRequestsFollowTheLoads(t *testing.T) {
 	}
 }
 
-// TestFullTierSpillsOver fills a cluster up to its caps: no request is refused while one of the endpoints that get
-// requests has room, and a tier takes more than it was drawn for only when the other is full.
+// TestFullTierSpillsOver fills a cluster up to its caps: no request is refused while an endpoint of a tier with load is
+// below its cap, and a tier takes more than its share only when the other is full.
 func TestFullTierSpillsOver(t *testing.T) {
 	v := tieredView(oneOfFour, []lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH, stateH})
 	for name, p := range tieredPolicies(t, v, lb.ClusterConfig{Health: healthConfig, MaxInflight: 10}) {
@@ -267,16 +271,16 @@ func TestFullTierSpillsOver(t *testing.T) {
 	}
 }
 
-// TestPanicByPriority has one priority in panic and another one that is not: Envoy decides about what falls to the
+// TestPanicByPriority has one priority in panic and another one that is not: Envoy decides about the share of the
 // first.
 func TestPanicByPriority(t *testing.T) {
 	const n = 10_000
 	count := func(v *lb.View, threshold int) (left int, reason lb.Reason) {
-		terms := &lb.ClusterConfig{Health: healthConfig}
-		terms.Health.PanicThreshold = threshold
+		clusterConfig := &lb.ClusterConfig{Health: healthConfig}
+		clusterConfig.Health.PanicThreshold = threshold
 		h, rng := lb.NewHealth(), rand.New(rand.NewPCG(7, 8))
 		for range n {
-			if _, r := h.Candidates(0, v, terms, rng.Uint64()); r != lb.ReasonChosen {
+			if _, r := h.Candidates(0, v, clusterConfig, rng.Uint64()); r != lb.ReasonChosen {
 				left, reason = left+1, r
 			}
 		}
@@ -294,17 +298,17 @@ func TestPanicByPriority(t *testing.T) {
 	if got, _ := count(v, 100); got != n {
 		t.Errorf("%d of %d are left where all are in panic", got, n)
 	}
-	// While the others can take everything, few healthy endpoints are no panic, whatever the threshold.
+	// While the others can take all requests there is no panic, whatever the threshold.
 	if got, _ := count(tieredView(oneOfFour, []lb.State{stateH, stateH}), 100); got > 0 {
 		t.Errorf("%d are left although there is capacity for all", got)
 	}
-	// What the plugin has ejected fails over as what the gateway has, and is no panic.
+	// Endpoints that the plugin has ejected fail over like those of the gateway, without panic.
 	v = tieredView([]lb.State{stateH, stateH, stateH, stateH}, []lb.State{stateH, stateH, stateH, stateH})
 	h, at := newHealth(v), 0
 	for i := range 3 {
 		eject(h, 0, v, v.Endpoints[i].Addr)
 	}
-	p, err := lb.New("global_least_request", lb.Config{Cluster: *terms, Health: h})
+	p, err := lb.New("global_least_request", lb.Config{Cluster: *clusterConfig, Health: h})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,10 +325,10 @@ func TestPanicByPriority(t *testing.T) {
 	near(t, "3 of 4 ejected here: the fourth", at, n, 0.35)
 }
 
-// A single priority of healthy endpoints is planned with the very list of its endpoints.
+// A single priority of healthy endpoints is planned with the unmodified list.
 func TestOneTierCostsNothing(t *testing.T) {
 	v, h := viewOf(4), lb.NewHealth()
-	p, err := lb.New("global_least_request", lb.Config{Cluster: *terms, Health: h})
+	p, err := lb.New("global_least_request", lb.Config{Cluster: *clusterConfig, Health: h})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,21 +8,21 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// Two rules of one cluster list endpoints of their own: what is known of those of one is not forgotten for those of
-// the other.
-func TestViewsOfSeveralSources(t *testing.T) {
+// Two rules of one cluster have different lists of endpoints: the history of one list's endpoints survives the other's
+// views.
+func TestViewsOfSeveralLists(t *testing.T) {
 	a := &lb.View{Cluster: "llm", ListID: 1, Endpoints: viewOf(8).Endpoints[:4]}
 	b := &lb.View{Cluster: "llm", ListID: 2, Endpoints: viewOf(8).Endpoints[4:]}
 	h, bad, now := lb.NewHealth(), a.Endpoints[0].Addr, time.Duration(0)
 	for range 3000 {
 		now += 5 * time.Millisecond
-		h.Candidates(now, a, terms, 0)
-		h.Observe(now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, terms)
-		h.Candidates(now, b, terms, 0)
-		h.Observe(now, lb.Outcome{Addr: b.Endpoints[0].Addr, Verdict: lb.Success}, terms)
+		h.Candidates(now, a, clusterConfig, 0)
+		h.Observe(now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, clusterConfig)
+		h.Candidates(now, b, clusterConfig, 0)
+		h.Observe(now, lb.Outcome{Addr: b.Endpoints[0].Addr, Verdict: lb.Success}, clusterConfig)
 	}
 	if h.Ejections() == 0 {
-		t.Error("3,000 failures in a row eject nobody")
+		t.Error("3,000 failures in a row eject no endpoint")
 	}
 	for _, v := range []*lb.View{a, b} {
 		for addr, w := range weights(t, h, now, v) {
@@ -31,21 +31,21 @@ func TestViewsOfSeveralSources(t *testing.T) {
 			}
 		}
 	}
-	// One that leaves its list is forgotten, although the other list goes on.
+	// An endpoint that leaves its list is forgotten, although the other list stays.
 	left := &lb.View{Cluster: "llm", ListID: 1, Endpoints: a.Endpoints[:3]}
 	last := a.Endpoints[3].Addr
 	now += time.Hour
-	drawnFor(h, now, left, terms, last) // the others are as busy as then
-	h.Candidates(now, b, terms, 0)
+	drawnFor(h, now, left, clusterConfig, last) // with the same load at the others
+	h.Candidates(now, b, clusterConfig, 0)
 	now += time.Minute
-	if part := drawnFor(h, now, a, terms, last); part > 0.5 {
+	if part := drawnFor(h, now, a, clusterConfig, last); part > 0.5 {
 		t.Errorf("an endpoint that returns gets %v of its share at once", part)
 	}
 }
 
-// Only what is added to a list starts slowly, also if the list becomes another one by that; what another list names
-// first does not.
-func TestFirstViewsOfSources(t *testing.T) {
+// Only endpoints that are added to a list start slowly, also if the list gets another id by that; those that another
+// list names first do not.
+func TestFirstViewsOfLists(t *testing.T) {
 	list := func(source uint64, from, to int) *lb.View {
 		return &lb.View{Cluster: "llm", ListID: source, Endpoints: viewOf(12).Endpoints[from:to]}
 	}
@@ -61,22 +61,23 @@ func TestFirstViewsOfSources(t *testing.T) {
 		{"the list with all others", list(1, 4, 8), false},
 	} {
 		h := lb.NewHealth()
-		h.Candidates(0, list(1, 0, 4), terms, 0)
-		cs, _ := h.Candidates(time.Minute, c.next, terms, 1<<64-1)
+		h.Candidates(0, list(1, 0, 4), clusterConfig, 0)
+		cs, _ := h.Candidates(time.Minute, c.next, clusterConfig, 1<<64-1)
 		if slow := cs[len(cs)-1].Base > 0; slow != c.slow {
 			t.Errorf("%s: its last endpoint starts slowly: %v", c.name, slow)
 		}
 	}
 }
 
-// An ejection is one for the configurations for whose number of failures it was decided, for as long as each says.
+// An ejection is in effect for the configurations whose number of failures is reached, for as long as each one
+// configures.
 func TestEjectionsByTerms(t *testing.T) {
 	v := viewOf(4)
 	bad := v.Endpoints[0].Addr
 	with := func(failures int, lasts time.Duration) *lb.ClusterConfig {
-		terms := &lb.ClusterConfig{Health: healthConfig}
-		terms.Health.ConsecutiveFailures, terms.Health.EjectionTime = failures, lasts
-		return terms
+		clusterConfig := &lb.ClusterConfig{Health: healthConfig}
+		clusterConfig.Health.ConsecutiveFailures, clusterConfig.Health.EjectionTime = failures, lasts
+		return clusterConfig
 	}
 	never, hasty := with(0, time.Minute), with(2, 20*time.Second)
 	patient, short := with(50, 20*time.Second), with(2, 5*time.Second)
@@ -84,10 +85,10 @@ func TestEjectionsByTerms(t *testing.T) {
 	h := newHealth(v)
 	want := func(what string, now time.Duration, out ...bool) {
 		t.Helper()
-		for i, terms := range all {
-			cs, _ := h.Candidates(now, v, terms, 0)
+		for i, clusterConfig := range all {
+			cs, _ := h.Candidates(now, v, clusterConfig, 0)
 			if (len(cs) == 3) != out[i] {
-				t.Errorf("%s: %d candidates under terms %d", what, len(cs), i)
+				t.Errorf("%s: %d candidates under configuration %d", what, len(cs), i)
 			}
 		}
 	}
@@ -103,7 +104,7 @@ func TestEjectionsByTerms(t *testing.T) {
 		other := newHealth(v)
 		other.Import(now, got)
 		if cs, _ := other.Candidates(now, v, never, 0); len(cs) != 4 {
-			t.Error("another VM ejects under terms that never do")
+			t.Error("another VM ejects under a configuration that never does")
 		}
 	}
 	want("six seconds later", now+6*time.Second, false, true, false, false)
@@ -112,7 +113,7 @@ func TestEjectionsByTerms(t *testing.T) {
 	want("a minute later", now+time.Minute, false, false, false, false)
 }
 
-// However many configurations a cluster has, each has its list at hand: nothing is worked out for a request.
+// However many configurations a cluster has, each one's list is cached: nothing is computed per request.
 func TestManyConfigurationsAreAtHand(t *testing.T) {
 	for _, n := range []int{1, 8, 9, 17, 64} {
 		for _, alike := range []bool{false, true} {
@@ -123,16 +124,16 @@ func TestManyConfigurationsAreAtHand(t *testing.T) {
 	}
 }
 
-// atHand counts what requests under n configurations in turn cost.
+// atHand measures the cost of requests under n configurations in turn.
 func atHand(t *testing.T, name string, n int, alike bool) {
 	v, engines, h := viewOf(100), lb.NewEngines(), lb.NewHealth()
 	caches, shares := lb.NewCacheTracker(), lb.NewRequestShares()
-	readings := map[string]lb.EngineSample{}
+	samples := map[string]lb.EngineSample{}
 	for _, e := range v.Endpoints {
 		at := time.Minute
-		readings[e.Addr] = lb.EngineSample{Snapshot: told(t, running(1), waiting(0)), At: at, ScrapedAt: at, FreshAt: at}
+		samples[e.Addr] = lb.EngineSample{Snapshot: snapshot(t, running(1), waiting(0)), At: at, ScrapedAt: at, FreshAt: at}
 	}
-	engines.Update(time.Minute, nil, readings)
+	engines.Update(time.Minute, nil, samples)
 	var policies []lb.Policy
 	for i := range n {
 		c := lb.Config{
@@ -171,24 +172,25 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 	}
 }
 
-// While endpoints fail, and while they near their share, nearly every request has a list of its own. Few of them are
-// kept.
+// While endpoints fail, and while they are close to their share, nearly every request has a new list. Few of them are
+// retained.
 func TestFailuresFillNoMemory(t *testing.T) {
 	const n, requests, most, alone = 1000, 3000, 250_000, 33_000
 	for _, name := range policiesTested {
 		v, engines, h, shares := viewOf(n), lb.NewEngines(), lb.NewHealth(), lb.NewRequestShares()
-		readings := map[string]lb.EngineSample{}
-		load := told(t, running(1), waiting(0))
+		samples := map[string]lb.EngineSample{}
+		load := snapshot(t, running(1), waiting(0))
 		for i, e := range v.Endpoints {
-			readings[e.Addr] = lb.EngineSample{Snapshot: load, At: time.Hour, ScrapedAt: time.Hour, FreshAt: time.Hour}
+			samples[e.Addr] = lb.EngineSample{Snapshot: load, At: time.Hour, ScrapedAt: time.Hour, FreshAt: time.Hour}
 			v.Endpoints[i].Priority = uint8(i % 2)
 			if i%8 < 6 {
 				v.Endpoints[i].State = lb.Degraded
 			}
 		}
-		engines.Update(time.Hour, nil, readings)
+		engines.Update(time.Hour, nil, samples)
 		p, err := lb.New(name, lb.Config{
-			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCacheTracker(), Engines: engines, Shares: shares,
+			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCacheTracker(), Engines: engines,
+			Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}},
 			Cache:  lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})
@@ -203,7 +205,7 @@ func TestFailuresFillNoMemory(t *testing.T) {
 				t.Fatal(reason)
 			}
 			lists[&plan.Candidates[0]] = true
-			own = max(own, lb.KeptBy(p))
+			own = max(own, lb.DerivedCandidates(p))
 			at := plan.Candidates[i*37%len(plan.Candidates)].Addr
 			shares.Count(now, at)
 			verdict := lb.Success
@@ -212,8 +214,8 @@ func TestFailuresFillNoMemory(t *testing.T) {
 			}
 			p.Observe(now, lb.Outcome{Addr: at, Verdict: verdict})
 		}
-		if kept := lb.Kept(h, engines, shares); kept > most || own > alone || len(lists) < requests/20 {
-			t.Errorf("%s: %d candidates are kept, and %d for the policy alone, of %d lists of %d; want %d and %d at most",
+		if kept := lb.CachedCandidates(h, engines, shares); kept > most || own > alone || len(lists) < requests/20 {
+			t.Errorf("%s: %d candidates are cached, and %d by the policy alone, of %d lists of %d; want %d and %d at most",
 				name, kept, own, len(lists), n, most, alone)
 		}
 	}

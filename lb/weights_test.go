@@ -11,8 +11,8 @@ import (
 
 var policiesTested = []string{"global_least_request", "prefix_cache", "endpoint_metrics"}
 
-// scaled is where requests went in a minute in which an endpoint comes and one fails, when all weights are k times as
-// high.
+// scaled returns where requests went in a minute in which one endpoint is added and one fails, with all weights
+// multiplied by k.
 func scaled(t *testing.T, policy string, weights []float64, k float64) []string {
 	r := newRamp(t, policy, 1, 0.6*float64(len(weights)), 7)
 	r.weight = func(i int) float64 { return k * weights[i] }
@@ -54,7 +54,7 @@ func TestScaleOfWeights(t *testing.T) {
 	}
 }
 
-// What a store is given is the same, so that one in Redis chooses the same, too; caps are by the weights as they are.
+// The candidates are the same, so that a store in Redis makes the same choices; caps are by the configured weights.
 func TestCandidatesDoNotDependOnTheScale(t *testing.T) {
 	capped := &lb.ClusterConfig{Health: healthConfig, MaxInflight: 10}
 	candidates := func(k float64) []lb.Candidate {
@@ -82,7 +82,7 @@ func TestCandidatesDoNotDependOnTheScale(t *testing.T) {
 	}
 }
 
-// What is usual hardly changes when an endpoint comes or goes: neither one of many alike, nor a small one.
+// Normalized weights hardly change when an endpoint is added or removed: one of many alike, or a small one.
 func TestWeightsAreSteady(t *testing.T) {
 	for _, c := range []struct {
 		weights []float64
@@ -109,7 +109,7 @@ func TestWeightsAreSteady(t *testing.T) {
 	}
 }
 
-// When all endpoints are overloaded, now and then or most of the time, prompts still go where they are cached.
+// When all endpoints are overloaded, for some or most of the time, prompts still go where they are cached.
 func TestOverloadKeepsMatches(t *testing.T) {
 	const runs = 5
 	matches := func(share float64) (cached float64) {
@@ -126,12 +126,12 @@ func TestOverloadKeepsMatches(t *testing.T) {
 		}
 		return cached
 	}
-	usual := matches(0)
+	normal := matches(0)
 	for _, share := range []float64{0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8} {
 		got := matches(share)
-		t.Logf("%.2f overloaded: %.3f of prompts are cached, without %.3f", share, got, usual)
-		if got < 0.93*usual {
-			t.Errorf("%.2f overloaded: %.3f of prompts are cached, without %.3f", share, got, usual)
+		t.Logf("%.2f overloaded: %.3f of prompts are cached, without %.3f", share, got, normal)
+		if got < 0.93*normal {
+			t.Errorf("%.2f overloaded: %.3f of prompts are cached, without %.3f", share, got, normal)
 		}
 	}
 }

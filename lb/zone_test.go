@@ -11,8 +11,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// TestZonePenalty places requests of 1,000 tokens: the gateway's own zone is preferred while it has less than the
-// penalty more.
+// TestZonePenalty places requests of 1,000 tokens: the gateway's own zone is preferred up to the penalty.
 func TestZonePenalty(t *testing.T) {
 	for _, unit := range []lb.Unit{lb.Requests, lb.Tokens} {
 		for _, c := range []struct {
@@ -36,8 +35,8 @@ func TestZonePenalty(t *testing.T) {
 		} {
 			v := viewOf(2)
 			v.Zone, v.Endpoints[0].Zone, v.Endpoints[1].Zone = c.own, c.first, c.second
-			terms := lb.ClusterConfig{ZonePenalty: c.penalty}
-			p, err := lb.New("global_least_request", lb.Config{Unit: unit, Health: lb.NewHealth(), Cluster: terms})
+			clusterConfig := lb.ClusterConfig{ZonePenalty: c.penalty}
+			p, err := lb.New("global_least_request", lb.Config{Unit: unit, Health: lb.NewHealth(), Cluster: clusterConfig})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +48,7 @@ func TestZonePenalty(t *testing.T) {
 	}
 }
 
-// spread places n requests of 1024 tokens that stay, and returns how many each endpoint of the view has.
+// spread places n requests of 1024 tokens that stay in flight, and returns how many each endpoint of the view has.
 func spread(t *testing.T, p lb.Policy, v *lb.View, n int) []int64 {
 	t.Helper()
 	loads := make([]lb.Load, len(v.Endpoints))
@@ -69,7 +68,7 @@ func spread(t *testing.T, p lb.Policy, v *lb.View, n int) []int64 {
 	return out
 }
 
-// Requests of very different lengths have few lists: stores keep 32 of a cluster.
+// Requests of very different lengths share few lists: stores cache 32 per cluster.
 func TestZonePenaltyMakesFewLists(t *testing.T) {
 	v := viewOf(2)
 	v.Zone, v.Endpoints[0].Zone, v.Endpoints[1].Zone = lb.Zone{Name: "a"}, lb.Zone{Name: "a"}, lb.Zone{Name: "b"}
@@ -92,9 +91,9 @@ func TestZonePenaltyMakesFewLists(t *testing.T) {
 	}
 }
 
-// By one metric, the penalty is in what a request adds to it.
+// With one metric, the penalty is in units of what a request adds to it.
 func TestZonePenaltyByTarget(t *testing.T) {
-	w := watch(t, 2, func(c *lb.EngineConfig) { c.Order, c.Target = lb.LowestTarget, "my_gauge" })
+	w := newEngineCluster(t, 2, func(c *lb.EngineConfig) { c.Order, c.Target = lb.LowestTarget, "my_gauge" })
 	w.view.Zone = lb.Zone{Name: "a"}
 	w.view.Endpoints[0].Zone, w.view.Endpoints[1].Zone = w.view.Zone, lb.Zone{Name: "b"}
 	for _, c := range []struct {
@@ -102,11 +101,11 @@ func TestZonePenaltyByTarget(t *testing.T) {
 		want           int
 	}{{12, 3, 0}, {20, 3, 1}, {12, 0, 1}} {
 		w.now += time.Second
-		w.terms = lb.ClusterConfig{ZonePenalty: c.penalty}
+		w.clusterConfig = lb.ClusterConfig{ZonePenalty: c.penalty}
 		w.build("endpoint_metrics")
-		w.says(0, 2, fmt.Sprint("my_gauge ", c.gauge))
-		w.says(1, 2, fmt.Sprint("my_gauge ", 2))
-		w.take()
+		w.report(0, 2, fmt.Sprint("my_gauge ", c.gauge))
+		w.report(1, 2, fmt.Sprint("my_gauge ", 2))
+		w.update()
 		if got := w.choice("", 2, 2); got != c.want {
 			t.Errorf("%v in the own zone, 2 in the other, penalty %v: chose %d, want %d", c.gauge, c.penalty, got, c.want)
 		}

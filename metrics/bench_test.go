@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// BenchmarkParse reads every sample, and BenchmarkScan finds the ends of their lines, which no reader can do without.
+// BenchmarkParse reads every sample page; BenchmarkScan finds their line ends, the least that any parser must do.
 func BenchmarkParse(b *testing.B) {
 	p, err := New(AnyEngine, "vllm:num_requests_running")
 	if err != nil {

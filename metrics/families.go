@@ -1,25 +1,25 @@
 package metrics
 
-// family is a name under which an engine tells a field.
+// family is a metric family in which an engine reports a field.
 type family struct {
 	engine Engine
 	field  Field
 	name   string
-	// label is "", or only series with that label of that value count. With value "" the label may also be absent.
+	// label restricts the family to series with that label and value; "" accepts all series. With an empty value the
+	// label may also be absent.
 	label, value string
-	// valueLabel is the label that holds the value, for families that tell in labels what does not change.
+	// valueLabel is the label that contains the value, for families that report constants in labels.
 	valueLabel string
-	// adds: the value is added to that of the name before, where other names stand in for it.
+	// adds: the value is added to that of the previous family, instead of replacing it where that is absent.
 	adds bool
-	// optional: the engine has given the name up, or only some of its versions have it; it is not missed.
+	// optional: the engine has dropped the name, or only some of its versions have it; it is not reported as missing.
 	optional bool
 
-	mean bool  // the value of several series is their mean, not their sum
-	rank uint8 // of those that tell the same field, the lowest one found counts
+	mean bool  // several series are averaged, not added up
+	rank uint8 // of the families for one field, the lowest rank that is found counts
 }
 
-// families is what is known of the engines' names. Of several names for one field of an engine, the first that is there
-// counts.
+// families is the table of the engines' names. Of several names for one field of an engine, the first one found counts.
 var families = withRanks([]family{
 	{engine: VLLM, field: Running, name: "vllm:num_requests_running"},
 	{engine: VLLM, field: Waiting, name: "vllm:num_requests_waiting"},
@@ -40,15 +40,25 @@ var families = withRanks([]family{
 	{engine: VLLM, field: IntervalTime, name: "vllm:time_per_output_token_seconds_sum", optional: true},
 	{engine: VLLM, field: Preemptions, name: "vllm:num_preemptions_total"},
 	{engine: VLLM, field: Awake, name: "vllm:engine_sleep_state", label: "sleep_state", value: "awake", optional: true},
-	{engine: VLLM, field: MaxAdapters, name: "vllm:lora_requests_info", valueLabel: "max_lora", optional: true}, // with adapters only
+	// Only with LoRA enabled.
+	{engine: VLLM, field: MaxAdapters, name: "vllm:lora_requests_info", valueLabel: "max_lora", optional: true},
 
 	{engine: SGLang, field: Running, name: "sglang:num_running_reqs", label: "priority"},
 	{engine: SGLang, field: Waiting, name: "sglang:num_queue_reqs", label: "priority"},
 	{engine: SGLang, field: Waiting, name: "sglang:num_grammar_queue_reqs", label: "priority", adds: true, optional: true},
-	// With prefill and decode apart: what was accepted, and waits for its prefill or for the KV cache of one.
-	{engine: SGLang, field: Waiting, name: "sglang:num_prefill_bootstrap_queue_reqs", label: "priority", adds: true, optional: true},
-	{engine: SGLang, field: Waiting, name: "sglang:num_decode_prealloc_queue_reqs", label: "priority", adds: true, optional: true},
-	{engine: SGLang, field: Waiting, name: "sglang:num_decode_transfer_queue_reqs", label: "priority", adds: true, optional: true},
+	// With disaggregated prefill: requests that wait for their prefill, or for the KV cache of it.
+	{
+		engine: SGLang, field: Waiting, name: "sglang:num_prefill_bootstrap_queue_reqs", label: "priority",
+		adds: true, optional: true,
+	},
+	{
+		engine: SGLang, field: Waiting, name: "sglang:num_decode_prealloc_queue_reqs", label: "priority",
+		adds: true, optional: true,
+	},
+	{
+		engine: SGLang, field: Waiting, name: "sglang:num_decode_transfer_queue_reqs", label: "priority",
+		adds: true, optional: true,
+	},
 	{engine: SGLang, field: KVUse, name: "sglang:token_usage"},
 	{engine: SGLang, field: KVUse, name: "sglang:full_token_usage", optional: true},
 	{engine: SGLang, field: KVBlocks, name: "sglang:cache_config_info", valueLabel: "num_pages"},
@@ -69,10 +79,22 @@ var families = withRanks([]family{
 	{engine: Triton, field: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
 	{engine: Triton, field: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
 	{engine: Triton, field: Waiting, name: "nv_inference_pending_request_count", optional: true}, // other backends
-	{engine: Triton, field: KVUse, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "fraction"},
-	{engine: Triton, field: KVUsedBlocks, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "used"},
-	{engine: Triton, field: KVBlocks, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "max"},
-	{engine: Triton, field: BlockTokens, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "tokens_per"},
+	{
+		engine: Triton, field: KVUse, name: "nv_trt_llm_kv_cache_block_metrics",
+		label: "kv_cache_block_type", value: "fraction",
+	},
+	{
+		engine: Triton, field: KVUsedBlocks, name: "nv_trt_llm_kv_cache_block_metrics",
+		label: "kv_cache_block_type", value: "used",
+	},
+	{
+		engine: Triton, field: KVBlocks, name: "nv_trt_llm_kv_cache_block_metrics",
+		label: "kv_cache_block_type", value: "max",
+	},
+	{
+		engine: Triton, field: BlockTokens, name: "nv_trt_llm_kv_cache_block_metrics",
+		label: "kv_cache_block_type", value: "tokens_per",
+	},
 
 	{engine: TGI, field: Running, name: "tgi_batch_current_size"},
 	{engine: TGI, field: Waiting, name: "tgi_queue_size"},
@@ -80,7 +102,7 @@ var families = withRanks([]family{
 	{engine: LlamaCPP, field: Running, name: "llamacpp:requests_processing"},
 	{engine: LlamaCPP, field: Waiting, name: "llamacpp:requests_deferred"},
 	{engine: LlamaCPP, field: KVUse, name: "llamacpp:kv_cache_usage_ratio", optional: true}, // until 2025
-	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_total"},           // without those from the cache
+	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_total"},           // cached ones excluded
 	{engine: LlamaCPP, field: PromptTokens, name: "llamacpp:prompt_tokens_cached_total", adds: true, optional: true},
 	{engine: LlamaCPP, field: OutputTokens, name: "llamacpp:tokens_predicted_total"},
 	{engine: LlamaCPP, field: Intervals, name: "llamacpp:tokens_predicted_total"},
@@ -89,16 +111,20 @@ var families = withRanks([]family{
 	{engine: LlamaCPP, field: PrefixQueries, name: "llamacpp:prompt_tokens_cached_total", adds: true, optional: true},
 	{engine: LlamaCPP, field: PrefixHits, name: "llamacpp:prompt_tokens_cached_total", optional: true},
 
-	{engine: Dynamo, field: Running, name: "dynamo_component_inflight_requests", label: "dynamo_endpoint", value: "generate"},
+	{
+		engine: Dynamo, field: Running, name: "dynamo_component_inflight_requests",
+		label: "dynamo_endpoint", value: "generate",
+	},
 	{engine: Dynamo, field: Waiting, name: "dynamo_work_handler_queue_depth"},
-	{engine: Dynamo, field: KVUse, name: "dynamo_component_gpu_cache_usage_percent", optional: true}, // 0 to 1, for all its name
+	// 0 to 1, despite the name.
+	{engine: Dynamo, field: KVUse, name: "dynamo_component_gpu_cache_usage_percent", optional: true},
 	{engine: Dynamo, field: KVUse, name: "dynamo_component_kvstats_gpu_cache_usage_percent", optional: true},
 	{engine: Dynamo, field: KVUsedBlocks, name: "dynamo_component_kvstats_active_blocks", optional: true},
 	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_total_blocks", optional: true},
 	{engine: Dynamo, field: KVBlocks, name: "dynamo_component_kvstats_total_blocks", optional: true},
 })
 
-// withRanks fills in what follows from the rest of the table.
+// withRanks sets rank and mean, which follow from the rest of the table.
 func withRanks(list []family) []family {
 	rank := uint8(0)
 	for i := range list {
@@ -114,10 +140,15 @@ func withRanks(list []family) []family {
 	return list
 }
 
-// String returns the series that the family is told by, as queries write it.
+// String returns the series of the family in the notation of PromQL.
 func (f *family) String() string {
 	if f.value == "" {
 		return f.name
 	}
 	return f.name + `{` + f.label + `="` + f.value + `"}`
+}
+
+// accepts reports whether a series with these labels belongs to the family.
+func (f *family) accepts(labels []byte) bool {
+	return f.label == "" || string(label(labels, f.label)) == f.value
 }

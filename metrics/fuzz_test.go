@@ -6,15 +6,16 @@ import (
 	"testing"
 )
 
-// FuzzParse reads anything. What it tells must be possible, the same a second time, and the same with lines between that mean
-// nothing; and where nothing shows that a text was cut, the same as that of its lines in one line more.
+// FuzzParse reads anything. The result must be possible, the same a second time, and the same with meaningless lines in
+// between; and if the page does not seem cut off, the same as with one more line.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"vllm-0.32.0.prom", "llamacpp.prom", "dynamo-mocker.prom"} {
 		text := sample(f, name)
 		f.Add([]byte(text[:min(len(text), 4000)]))
 		f.Add([]byte(text[max(0, len(text)-3000):]))
 	}
-	f.Add([]byte("vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a,b\"} 1\nsglang:num_queue_reqs{priority=\"\",tp_rank=\"1\"} 3 # {} 1\n"))
+	f.Add([]byte("vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a,b\"} " +
+		"1\nsglang:num_queue_reqs{priority=\"\",tp_rank=\"1\"} 3 # {} 1\n"))
 	p := parser(f, AnyEngine, "vllm:kv_cache_usage_perc", "a")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var l, again Snapshot
@@ -38,7 +39,8 @@ func FuzzParse(f *testing.F) {
 		if l.Cut {
 			return
 		}
-		spoiled := bytes.ReplaceAll(text, []byte("\n"), []byte("\n<html>\nvllm:num_requests_running{ 3\nvllm:kv_cache_usage_perc NaN\n\n"))
+		spoiled := bytes.ReplaceAll(text, []byte("\n"), []byte("\n<html>\nvllm:num_requests_running{ "+
+			"3\nvllm:kv_cache_usage_perc NaN\n\n"))
 		if p.Parse(spoiled, &again); again != l {
 			t.Fatalf("with bad lines between: %+v, without %+v", again, l)
 		}

@@ -2,24 +2,25 @@ package metrics
 
 import "bytes"
 
-// The headers by which an engine tells its load in an answer, after the Open Request Cost Aggregation (ORCA) standard. vLLM does so
-// for requests that ask for it, in answers that are no streams.
+// The headers of load reports, after the Open Request Cost Aggregation (ORCA) standard. vLLM sends them in answers that
+// are not streamed, to requests that contain the request header.
 const (
-	ORCAHeader        = "endpoint-load-metrics"        // of an answer
-	ORCARequestHeader = "endpoint-load-metrics-format" // of a request, to ask for it
-	ORCAFormat        = "TEXT"                         // what to ask for
+	ORCAHeader        = "endpoint-load-metrics"        // in an answer
+	ORCARequestHeader = "endpoint-load-metrics-format" // in a request, to request a report
+	ORCAFormat        = "TEXT"                         // value of ORCARequestHeader
 )
 
-// orcaNames are the names of fields in load reports. The part before the last dot says only that they are the engine's own.
+// orcaNames are the names of fields in load reports, without the engine's prefix that ends at the last dot.
 var orcaNames = map[string]Field{
-	"num_requests_running": Running, "num_requests_waiting": Waiting, "kv_cache_usage_perc": KVUse, "gpu_cache_usage_perc": KVUse,
+	"num_requests_running": Running, "num_requests_waiting": Waiting,
+	"kv_cache_usage_perc": KVUse, "gpu_cache_usage_perc": KVUse,
 }
 
-// ParseORCA reads the value of an [ORCAHeader], in its TEXT or JSON format, into l, whatever l was before. An engine that runs several
-// copies of a model repeats a name for each in TEXT; they are one endpoint, as in [Parser.Parse]. It says whether there was anything
-// to read.
-func ParseORCA(value []byte, l *Snapshot) bool {
-	*l = Snapshot{}
+// ParseORCA reads the value of an [ORCAHeader], in TEXT or JSON format, into snap, replacing its content. An engine
+// that runs several copies of a model repeats a name for each in TEXT; they are one endpoint, as in [Parser.Parse]. It
+// reports whether any field was found.
+func ParseORCA(value []byte, snap *Snapshot) bool {
+	*snap = Snapshot{}
 	format, report, _ := bytes.Cut(bytes.TrimSpace(value), []byte(" "))
 	mark := byte('=')
 	switch string(format) {
@@ -29,55 +30,61 @@ func ParseORCA(value []byte, l *Snapshot) bool {
 	default:
 		return false
 	}
-	var copies [fieldCount]float64
+	var copies [fieldCount]float64 // values found of each field
 	for len(report) > 0 {
 		var entry []byte
 		entry, report, _ = bytes.Cut(report, []byte(","))
-		at := bytes.LastIndexByte(entry, mark)
-		if at < 0 {
-			continue
-		}
-		name := bytes.Trim(entry[:at], " \t\"")
-		name = name[bytes.LastIndexAny(name, `."`)+1:]
-		field, known := orcaNames[string(name)]
-		v, ok := number(bytes.TrimRight(entry[at+1:], " \t}"))
-		if !known || !ok || !(v >= 0 && v <= maxValue) {
+		field, v, ok := orcaEntry(entry, mark)
+		if !ok {
 			continue
 		}
 		copies[field]++
-		sum, _ := l.Value(field)
+		sum, _ := snap.Value(field)
 		if field == KVUse {
 			v = min(v, 1)
 		}
-		l.set(field, sum+v)
+		snap.set(field, sum+v)
 	}
-	if use, ok := l.Value(KVUse); ok {
-		l.set(KVUse, use/copies[KVUse])
+	if use, ok := snap.Value(KVUse); ok {
+		snap.set(KVUse, use/copies[KVUse])
 	}
-	return l.found != 0
+	return snap.found != 0
 }
 
-// UpdateReport takes over of a newer Load what load reports tell.
-func (l *Snapshot) UpdateReport(newer *Snapshot) {
+// orcaEntry reads a name, the mark and a value. It is not ok for an unknown name or an impossible value.
+func orcaEntry(entry []byte, mark byte) (field Field, v float64, ok bool) {
+	at := bytes.LastIndexByte(entry, mark)
+	if at < 0 {
+		return 0, 0, false
+	}
+	name := bytes.Trim(entry[:at], " \t\"")
+	name = name[bytes.LastIndexAny(name, `."`)+1:]
+	field, known := orcaNames[string(name)]
+	v, ok = number(bytes.TrimRight(entry[at+1:], " \t}"))
+	return field, v, known && ok && v >= 0 && v <= maxValue
+}
+
+// UpdateReport copies the fields of load reports that are found in newer, except Running, which vLLM does not report.
+func (s *Snapshot) UpdateReport(newer *Snapshot) {
 	for _, f := range orcaNames {
-		if v, ok := newer.Value(f); ok && f != Running { // which vLLM does not report
-			l.set(f, v)
+		if v, ok := newer.Value(f); ok && f != Running {
+			s.set(f, v)
 		}
 	}
 }
 
-// Update takes over what a newer Load says, and keeps the rest.
-func (l *Snapshot) Update(newer *Snapshot) {
+// Update copies all fields that are found in newer, and keeps the others.
+func (s *Snapshot) Update(newer *Snapshot) {
 	for f := range fieldCount {
 		if v, ok := newer.Value(f); ok {
-			l.set(f, v)
+			s.set(f, v)
 		}
 	}
 	if _, ok := newer.Value(MaxAdapters); ok {
-		l.Loaded, l.Waiting = newer.Loaded, newer.Waiting
+		s.Loaded, s.Waiting = newer.Loaded, newer.Waiting
 	}
-	l.counters |= newer.counters
+	s.counters |= newer.counters
 	if newer.Engine != AnyEngine {
-		l.Engine = newer.Engine
+		s.Engine = newer.Engine
 	}
 }

@@ -19,10 +19,14 @@ func TestParseORCA(t *testing.T) {
 			map[Field]float64{Waiting: 3, KVUse: 0.25},
 		},
 		{"JSON without blanks", `JSON {"named_metrics":{"kv_cache_usage_perc":1e-3}}`, map[Field]float64{KVUse: 1e-3}},
-		{"beside others", "TEXT cpu_utilization=0.5,named_metrics.num_requests_running=2,rps_fractional=7", map[Field]float64{Running: 2}},
+		{
+			"beside others", "TEXT cpu_utilization=0.5,named_metrics.num_requests_running=2,rps_fractional=7",
+			map[Field]float64{Running: 2},
+		},
 		{"more than all of it", "TEXT named_metrics.kv_cache_usage_perc=1.5", map[Field]float64{KVUse: 1}},
 		{
-			"several copies", "TEXT a.num_requests_waiting=1.0, a.num_requests_waiting=3.0, a.kv_cache_usage_perc=.25, a.kv_cache_usage_perc=.75",
+			"several copies", "TEXT a.num_requests_waiting=1.0, a.num_requests_waiting=3.0, a.kv_cache_usage_perc=.25, " +
+				"a.kv_cache_usage_perc=.75",
 			map[Field]float64{Waiting: 4, KVUse: 0.5},
 		},
 		{"negative", "TEXT named_metrics.num_requests_waiting=-1", nil},
@@ -57,7 +61,7 @@ func FuzzParseORCA(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		var l Snapshot
 		if ok := ParseORCA(value, &l); ok != (l.found != 0) {
-			t.Fatal("says something else than it has")
+			t.Fatal("is neither empty nor found")
 		}
 		if v, ok := l.Value(KVUse); ok && !(v >= 0 && v <= 1) {
 			t.Fatalf("KV use %v", v)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// values are the fields that a text is expected to tell.
+// values are the fields that are expected in a page.
 type values map[Field]float64
 
 func found(l *Snapshot) values {
@@ -49,16 +49,21 @@ func TestSamples(t *testing.T) {
 		missing []string
 	}{
 		{"vllm-0.32.0.prom", VLLM, values{
-			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 16384, BlockTokens: 32, PromptTokens: 4923, OutputTokens: 24,
-			PrefixQueries: 4923, PrefixHits: 3200, Intervals: 18, IntervalTime: 0.18361165999999685, Preemptions: 0, Awake: 1, Target(0): 0, Target(3): 4923,
+			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 16384, BlockTokens: 32, PromptTokens: 4923,
+			OutputTokens:  24,
+			PrefixQueries: 4923, PrefixHits: 3200, Intervals: 18, IntervalTime: 0.18361165999999685, Preemptions: 0, Awake: 1,
+			Target(0): 0, Target(3): 4923,
 		}, []string{"none"}},
 		{"vllm-0.32.0-second.prom", VLLM, values{
-			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 8192, BlockTokens: 32, PromptTokens: 57285, OutputTokens: 876,
-			PrefixQueries: 57285, PrefixHits: 28160, Intervals: 840, IntervalTime: 11.517022132999045, Preemptions: 0, Awake: 1, Target(0): 0, Target(3): 57285,
+			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 8192, BlockTokens: 32, PromptTokens: 57285,
+			OutputTokens:  876,
+			PrefixQueries: 57285, PrefixHits: 28160, Intervals: 840, IntervalTime: 11.517022132999045, Preemptions: 0, Awake: 1,
+			Target(0): 0, Target(3): 57285,
 		}, []string{"none"}},
 		{"llamacpp.prom", LlamaCPP, values{
-			Running: 0, Waiting: 0, PromptTokens: 26981 + 28396, OutputTokens: 108, PrefixQueries: 26981 + 28396, PrefixHits: 28396,
-			Intervals: 108, IntervalTime: 1.19561, Target(1): 6006,
+			Running: 0, Waiting: 0, PromptTokens: 26981 + 28396, OutputTokens: 108, PrefixQueries: 26981 + 28396,
+			PrefixHits: 28396,
+			Intervals:  108, IntervalTime: 1.19561, Target(1): 6006,
 		}, []string{"none"}},
 		{"dynamo-mocker.prom", Dynamo, values{Running: 0, Waiting: 0, Target(2): 1.875466037}, []string{"none"}},
 	} {
@@ -119,7 +124,7 @@ sglang:token_usage{model_name="m",tp_rank="0"} 0.375
 sglang:prompt_tokens_total{model_name="m"} 1e+06
 sglang:cache_config_info{num_pages="500",page_size="64"} 1
 `, SGLang, values{Running: 12, Waiting: 5, KVUse: 0.375, PromptTokens: 1e6, KVBlocks: 500, BlockTokens: 64}},
-	{"SGLang, all GPUs tell the same", `
+	{"SGLang, all GPUs report the same", `
 sglang:num_running_reqs{pp_rank="0",tp_rank="1"} 12
 sglang:num_running_reqs{pp_rank="0",tp_rank="0"} 12
 sglang:num_running_reqs{pp_rank="1",tp_rank="1"} 12
@@ -165,12 +170,12 @@ tgi_request_count{method="generate"} 150
 dynamo_component_inflight_requests{dynamo_endpoint="generate"} 9
 dynamo_work_handler_queue_depth 4
 sglang:num_running_reqs{tp_rank="0"} 2
-`, SGLang, values{Running: 2}}, // its queue, not told here, is another than that of the handler
-	{"an engine behind Dynamo that tells little", `
+`, SGLang, values{Running: 2}}, // its queue, which is not reported here, is not the handler's
+	{"an engine behind Dynamo that reports little", `
 dynamo_component_inflight_requests{dynamo_endpoint="generate"} 9
 sglang:prompt_tokens_total 5
 `, SGLang, values{PromptTokens: 5}},
-	{"nobody's", "up 1\nvllm:num_requests_running_total 4\n", AnyEngine, values{}},
+	{"of no engine", "up 1\nvllm:num_requests_running_total 4\n", AnyEngine, values{}},
 }
 
 func TestEngines(t *testing.T) {
@@ -208,16 +213,26 @@ func TestAdapters(t *testing.T) {
 		loaded, waiting []string
 	}{
 		{"one state", info("4", "a", "", "1.7952478152460895e+09"), 4, []string{"a"}, nil},
-		{"the newest of three", info("4", "a", "b", "10") + info("2", "b,c", "d", "30") + info("4", "c", "", "20"), 2, []string{"b", "c"}, []string{"d"}},
+		{
+			"the newest of three", info("4", "a", "b", "10") + info("2", "b,c", "d", "30") + info("4", "c", "", "20"), 2,
+			[]string{"b", "c"},
+			[]string{"d"},
+		},
 		{"blanks and nothing between commas", info("4", " a, b c ,,", ",", "1"), 4, []string{"a", "b c "}, nil},
 		{"escapes", info("4", `a\"b,c\\d,e\nf`, "}{", "1"), 4, []string{`a"b`, `c\d`, "e\nf"}, []string{"}{"}},
 		{"more than there is room for", info("4", strings.Join(many, ","), "", "1"), 4, many[:MaxNames], nil},
-		{"newest without time", info("4", "a", "", "10") + info("4", "b", "", "NaN") + info("4", "c", "", "+Inf"), 4, []string{"a"}, nil},
-		{"newest without sense", info("4", "a", "", "10") + info("None", "b", "", "20") + info("-1", "c", "", "30") + info("1e300", "d", "", "40"), 4, []string{"a"}, nil},
+		{
+			"newest without time", info("4", "a", "", "10") + info("4", "b", "", "NaN") + info("4", "c", "", "+Inf"), 4,
+			[]string{"a"},
+			nil,
+		},
+		{"newest without sense", info("4", "a", "", "10") + info("None", "b", "", "20") + info("-1", "c", "", "30") +
+			info("1e300", "d", "", "40"), 4, []string{"a"}, nil},
 	} {
 		var l Snapshot
 		parser(t, VLLM).Parse([]byte(c.text), &l)
-		if most, ok := l.Value(MaxAdapters); !ok || most != c.most || l.Loaded.N != len(c.loaded) || l.Waiting.N != len(c.waiting) {
+		if most, ok := l.Value(MaxAdapters); !ok || most != c.most || l.Loaded.N != len(c.loaded) ||
+			l.Waiting.N != len(c.waiting) {
 			t.Errorf("%s: %v %v, %d loaded, %d waiting", c.name, most, ok, l.Loaded.N, l.Waiting.N)
 		}
 		for _, name := range c.loaded {
@@ -231,7 +246,7 @@ func TestAdapters(t *testing.T) {
 			}
 		}
 		if l.Loaded.Has(AdapterID("")) || l.Loaded.Has(AdapterID("adapter")) {
-			t.Errorf("%s: an adapter that nobody named is loaded", c.name)
+			t.Errorf("%s: an adapter without a name is loaded", c.name)
 		}
 	}
 }

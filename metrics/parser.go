@@ -9,25 +9,23 @@ import (
 	"strings"
 )
 
-// MaxBytes is how much of a text is read: what an engine with hundreds of copies of a model writes, and no more of what
-// somebody else does.
+// MaxBytes is how much of a page is read: as much as an engine with hundreds of copies of a model reports.
 const MaxBytes = 4 << 20
 
-// maxValue is the greatest value of an engine's field. Above it, sums lose units.
+// maxValue is the highest accepted value of an engine's field. Above it, sums lose units.
 const maxValue = 1 << 53
 
-// A Parser reads the texts of one kind of engine, or of all. It keeps nothing of what it read: it may be used for any number
-// of endpoints, at the same time too.
+// A Parser reads the pages of one kind of engine, or of all. It retains nothing of what it reads: it may be used for
+// any number of endpoints and concurrently.
 type Parser struct {
 	engine  Engine
 	targets []string
 	wanted  map[string][]family
-	first   [256]bool // byte c: a wanted name begins with it
+	first   [256]bool // [c]: a wanted name begins with byte c
 }
 
-// New returns a Parser for the engine, or for whichever it turns out to be with [AnyEngine], which also finds up to [MaxTargets]
-// gauges and counters by name: see [Target]. A counter may be named with or without _total. The error says which name cannot
-// be one.
+// New returns a Parser for the engine, or for all engines with [AnyEngine]. It also finds up to [MaxTargets] gauges and
+// counters by name: see [Target]. A counter may be named with or without _total. An invalid name is an error.
 func New(engine Engine, names ...string) (*Parser, error) {
 	if len(names) > MaxTargets {
 		return nil, errors.New("metrics: more than " + strconv.Itoa(MaxTargets) + " names")
@@ -51,8 +49,8 @@ func New(engine Engine, names ...string) (*Parser, error) {
 	return p, nil
 }
 
-// targetFamilies returns the families that a target may mean: that of the name, or the counter, or one that tells the same in other
-// versions of the engine.
+// targetFamilies returns the families that the name of a target may mean: that of the name, the counter, or one that
+// reports the same field in other versions of the engine.
 func targetFamilies(name string) []family {
 	list := []family{{name: name}, {name: name + "_total"}}
 	for i := range families {
@@ -72,12 +70,13 @@ func targetFamilies(name string) []family {
 	return list
 }
 
+// addFamily makes the family wanted.
 func (p *Parser) addFamily(f family) {
 	p.wanted[f.name] = append(p.wanted[f.name], f)
 	p.first[f.name[0]] = true
 }
 
-// validName tells whether the text format allows the name.
+// validName reports whether the text format allows the name.
 func validName(name string) bool {
 	for i, c := range []byte(name) {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == ':'
@@ -88,13 +87,14 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// Missing returns the names of the families that would have told the fields that a Load lacks. What its engine does not tell, or
-// not always, is not missing. If no engine was found, it is all the names that were looked for.
-func (p *Parser) Missing(l *Snapshot, of ...Field) []string {
-	engine := cmp.Or(p.engine, l.Engine) // the one that was asked for, or found
+// Missing returns the names of the families that would have contained the given fields, for those that snap lacks.
+// Fields that the engine never or not always reports are omitted. If no engine was recognized, the names of all engines
+// are returned.
+func (p *Parser) Missing(snap *Snapshot, of ...Field) []string {
+	engine := cmp.Or(p.engine, snap.Engine) // configured or recognized
 	var names []string
 	for _, field := range of {
-		if _, ok := l.Value(field); ok {
+		if _, ok := snap.Value(field); ok {
 			continue
 		}
 		if field >= firstTarget {
@@ -111,14 +111,14 @@ func (p *Parser) Missing(l *Snapshot, of ...Field) []string {
 	return names
 }
 
-// Parse reads a text into l, whatever l was before.
-func (p *Parser) Parse(text []byte, l *Snapshot) {
-	*l = Snapshot{}
+// Parse reads a page into snap, replacing its content.
+func (p *Parser) Parse(text []byte, snap *Snapshot) {
+	*snap = Snapshot{}
 	if len(text) > MaxBytes {
-		text, l.Cut = text[:MaxBytes], true
+		text, snap.Cut = text[:MaxBytes], true
 	}
-	s := pageSums{load: l}
-	var unwanted []byte // the name of the last line that nobody wanted; most lines are of the same family as that before them
+	s := pageSums{load: snap}
+	var unwanted []byte // the latest name that is not wanted; most lines are of the same family as the previous one
 	whole := text
 	for end := bytes.IndexByte(text, '\n'); end >= 0; end = bytes.IndexByte(text, '\n') {
 		line := trimBlanks(text[:end], ' ')
@@ -138,32 +138,32 @@ func (p *Parser) Parse(text []byte, l *Snapshot) {
 		s.name, s.wanted = name, wanted
 		s.series(rest)
 	}
-	if l.Cut = l.Cut || len(text) > 0; l.Cut {
+	if snap.Cut = snap.Cut || len(text) > 0; snap.Cut {
 		s.dropCut(whole[:len(whole)-len(text)], text)
 	}
 	s.finish()
 }
 
-// pageSums is the state of one pass over a text.
+// pageSums is the state of one pass over a page.
 type pageSums struct {
 	load   *Snapshot
 	fields [fieldCount]sum
-	name   []byte   // of the last line that was wanted
-	wanted []family // what it tells
-	newest float64  // the time of the adapters that the load has
+	name   []byte   // of the latest line with a wanted family
+	wanted []family // the families with that name
+	newest float64  // timestamp of the adapters in load
 
-	// rank[d] is the GPU whose series count for copy d of the model, as rank of tensor and pipeline parallelism plus 1.
+	// rank[d] is the GPU whose series count for copy d of the model, as ranks of tensor and pipeline parallelism, plus 1.
 	rank [64]uint32
 }
 
-// sum is what the series of one field come to so far.
+// sum is the sum of the series of one field so far.
 type sum struct {
 	total  float64
 	series int
-	from   *family // one of those that it came from
+	from   *family // the family of one of the series
 }
 
-// series reads what stands behind the name of a line.
+// series reads what follows the name of a line.
 func (s *pageSums) series(rest []byte) {
 	labels, rest, ok := splitLabels(rest)
 	if !ok {
@@ -175,10 +175,7 @@ func (s *pageSums) series(rest []byte) {
 	}
 	for i := range s.wanted {
 		f := &s.wanted[i]
-		if f.label != "" && string(label(labels, f.label)) != f.value {
-			continue
-		}
-		if f.engine == SGLang && s.isDuplicate(labels) {
+		if !f.accepts(labels) || f.engine == SGLang && s.isDuplicate(labels) {
 			continue
 		}
 		v := value
@@ -195,6 +192,7 @@ func (s *pageSums) series(rest []byte) {
 	}
 }
 
+// add adds a value to the field of the family, unless a family with a lower rank was found.
 func (s *pageSums) add(f *family, v float64) {
 	if !(math.Abs(v) <= maxValue) || f.field < firstTarget && v < 0 {
 		return
@@ -212,8 +210,8 @@ func (s *pageSums) add(f *family, v float64) {
 	}
 }
 
-// adapters reads the adapters of a series that is newer than those before. An engine has a series for each state that it was in, and
-// its value is when.
+// adapters reads a series that lists adapters, if it is newer than the previous ones. An engine has one such series for
+// each state that it was in; the value is the time of the state.
 func (s *pageSums) adapters(f *family, labels []byte, at, most float64) {
 	if at < s.newest || !(most >= 0 && most <= maxValue) {
 		return
@@ -224,7 +222,7 @@ func (s *pageSums) adapters(f *family, labels []byte, at, most float64) {
 	s.load.Waiting.parse(label(labels, "waiting_lora_adapters"))
 }
 
-// isDuplicate tells whether a series tells again, for another GPU, what one before told of the same copy of the model.
+// isDuplicate reports whether a series repeats, for another GPU, one of the same copy of the model.
 func (s *pageSums) isDuplicate(labels []byte) bool {
 	tensor := label(labels, "tp_rank")
 	if len(tensor) == 0 {
@@ -238,7 +236,7 @@ func (s *pageSums) isDuplicate(labels []byte) bool {
 	return *counted != gpu
 }
 
-// smallInt returns a number of at most three digits, 0 for anything else.
+// smallInt returns a number of up to three digits, 0 for anything else.
 func smallInt(text []byte) uint32 {
 	n := uint32(0)
 	for _, c := range text {
@@ -250,8 +248,8 @@ func smallInt(text []byte) uint32 {
 	return n
 }
 
-// dropCut forgets what the last line told if the text breaks off in a line that may be of the same family: there may have been
-// more to add. before is the text without that line, tail is what there is of it, which may be nothing.
+// dropCut discards the family of the last line if the page breaks off in a line that may belong to it: series may be
+// missing. before is the page up to that line, tail is its beginning, which may be empty.
 func (s *pageSums) dropCut(before, tail []byte) {
 	last := bytes.TrimSuffix(before, []byte("\n"))
 	last, _ = splitName(trimBlanks(last[bytes.LastIndexByte(last, '\n')+1:], ' '))
@@ -266,17 +264,24 @@ func (s *pageSums) dropCut(before, tail []byte) {
 	}
 }
 
-// finish makes the Load of the sums: of one engine, and of the targets.
-func (s *pageSums) finish() {
-	l := s.load
+// engine returns the preferred one of the engines whose families were found, AnyEngine for none.
+func (s *pageSums) engine() Engine {
+	engine := AnyEngine
 	for i := range s.fields[:firstTarget] {
-		if f := s.fields[i].from; f != nil && (l.Engine == AnyEngine || f.engine < l.Engine) {
-			l.Engine = f.engine
+		if f := s.fields[i].from; f != nil && (engine == AnyEngine || f.engine < engine) {
+			engine = f.engine
 		}
 	}
+	return engine
+}
+
+// finish turns the sums into the Snapshot: those of one engine, and the targets.
+func (s *pageSums) finish() {
+	snap := s.load
+	snap.Engine = s.engine()
 	for i := range s.fields {
 		field, from := Field(i), s.fields[i].from
-		if from == nil || from.engine != l.Engine && field < firstTarget {
+		if from == nil || from.engine != snap.Engine && field < firstTarget {
 			continue
 		}
 		v := s.fields[i].total
@@ -284,18 +289,18 @@ func (s *pageSums) finish() {
 			v /= float64(s.fields[i].series)
 		}
 		if !math.IsInf(v, 0) {
-			l.set(field, v)
+			snap.set(field, v)
 		}
 		if field >= firstTarget && strings.HasSuffix(from.name, "_total") {
-			l.counters |= 1 << field
+			snap.counters |= 1 << field
 		}
 	}
-	if _, ok := l.Value(MaxAdapters); !ok {
-		l.Loaded, l.Waiting = Adapters{}, Adapters{}
+	if _, ok := snap.Value(MaxAdapters); !ok {
+		snap.Loaded, snap.Waiting = Adapters{}, Adapters{}
 	}
-	used, ok := l.Value(KVUsedBlocks)
-	all, ok2 := l.Value(KVBlocks)
-	if _, told := l.Value(KVUse); !told && ok && ok2 && all > 0 {
-		l.set(KVUse, min(used/all, 1))
+	used, ok := snap.Value(KVUsedBlocks)
+	all, ok2 := snap.Value(KVBlocks)
+	if _, known := snap.Value(KVUse); !known && ok && ok2 && all > 0 {
+		snap.set(KVUse, min(used/all, 1))
 	}
 }

@@ -50,18 +50,27 @@ func TestMissing(t *testing.T) {
 		text   string
 		want   []string
 	}{
-		{"nothing", VLLM, "vllm:num_requests_running 1\nvllm:num_requests_waiting 1\nvllm:gpu_cache_usage_perc 0\ntarget 1\n", nil},
+		{
+			"nothing", VLLM,
+			"vllm:num_requests_running 1\nvllm:num_requests_waiting 1\nvllm:gpu_cache_usage_perc 0\ntarget 1\n",
+			nil,
+		},
 		{"a renamed family", AnyEngine, "vllm:num_requests_running 1\nvllm:requests_waiting 1\n", []string{
 			"vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "target",
 		}},
-		{"a value that cannot be", AnyEngine, "vllm:num_requests_running 1\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc NaN\n", []string{
+		{"a value that cannot be", AnyEngine, "vllm:num_requests_running 1\nvllm:num_requests_waiting " +
+			"1\nvllm:kv_cache_usage_perc NaN\n", []string{
 			"vllm:kv_cache_usage_perc", "target",
 		}},
-		{"what the engine does not tell", AnyEngine, "tgi_queue_size 1\n", []string{"tgi_batch_current_size", "target"}},
+		{"what the engine does not report", AnyEngine, "tgi_queue_size 1\n", []string{"tgi_batch_current_size", "target"}},
 		{"by label", AnyEngine, "nv_trt_llm_request_metrics{request_type=\"waiting\"} 1\n", []string{
-			`nv_trt_llm_request_metrics{request_type="scheduled"}`, `nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"}`, "target",
+			`nv_trt_llm_request_metrics{request_type="scheduled"}`,
+			`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"}`, "target",
 		}},
-		{"another engine", TGI, "vllm:num_requests_running 1\n", []string{"tgi_batch_current_size", "tgi_queue_size", "target"}},
+		{"another engine", TGI, "vllm:num_requests_running 1\n", []string{
+			"tgi_batch_current_size", "tgi_queue_size",
+			"target",
+		}},
 	} {
 		p := parser(t, c.engine, "target")
 		var l Snapshot
@@ -73,16 +82,16 @@ func TestMissing(t *testing.T) {
 	var l Snapshot
 	parser(t, AnyEngine).Parse([]byte("tgi_queue_size 1\n"), &l)
 	if got := parser(t, VLLM).Missing(&l, Running); !slices.Equal(got, []string{"vllm:num_requests_running"}) {
-		t.Errorf("asked for one engine, with the load of another: %q", got)
+		t.Errorf("one engine wanted, with the page of another: %q", got)
 	}
 }
 
-// The table must be grouped by engine: of a text with two, one is read.
+// The table must be grouped by engine: of a page with two engines, one is read.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for i, f := range families {
 		if i > 0 && f.engine < families[i-1].engine {
-			t.Errorf("%s stands behind names of %v", f.name, families[i-1].engine)
+			t.Errorf("%s follows names of %v", f.name, families[i-1].engine)
 		}
 		if f.adds && (families[i-1].field != f.field || families[i-1].engine != f.engine) {
 			t.Errorf("%s is added to %s", f.name, families[i-1].name)

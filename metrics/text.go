@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// trimBlanks returns the text behind the blanks and the marks that it begins with.
+// trimBlanks returns the text without leading blanks and marks.
 func trimBlanks(text []byte, mark byte) []byte {
 	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t' || text[0] == mark) {
 		text = text[1:]
@@ -14,7 +14,7 @@ func trimBlanks(text []byte, mark byte) []byte {
 	return text
 }
 
-// splitName returns the name at the beginning of a line, and what stands behind it.
+// splitName returns the name at the beginning of a line, and the rest.
 func splitName(line []byte) (name, rest []byte) {
 	end := 0
 	for end < len(line) && line[end] != '{' && line[end] != ' ' && line[end] != '\t' {
@@ -23,7 +23,8 @@ func splitName(line []byte) (name, rest []byte) {
 	return line[:end], line[end:]
 }
 
-// splitLabels takes the labels off what stands behind a name. It is not ok if they have no end.
+// splitLabels returns the labels at the beginning of what follows a name, and the rest. It is not ok if the labels are
+// unterminated.
 func splitLabels(text []byte) (labels, rest []byte, ok bool) {
 	text = trimBlanks(text, ' ')
 	if len(text) == 0 || text[0] != '{' {
@@ -42,7 +43,7 @@ func splitLabels(text []byte) (labels, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// closingQuote returns where the quotation mark is that ends the string which begins at i, -1 for nowhere.
+// closingQuote returns the index of the quotation mark that ends the string beginning at i, -1 if there is none.
 func closingQuote(text []byte, i int) int {
 	for ; i < len(text); i++ {
 		switch text[i] {
@@ -55,7 +56,7 @@ func closingQuote(text []byte, i int) int {
 	return -1
 }
 
-// label returns the value of a label, its escapes as they are, nil if it is not there.
+// label returns the value of a label with its escapes, nil if it is absent.
 func label(labels []byte, name string) []byte {
 	for len(labels) > 0 {
 		eq := bytes.IndexByte(labels, '=')
@@ -79,29 +80,29 @@ func label(labels []byte, name string) []byte {
 	return nil
 }
 
-// number reads the finite number that a text begins with; a time stamp or an exemplar may follow it.
+// number reads the finite number at the beginning of the text. A timestamp or an exemplar may follow it.
 func number(text []byte) (float64, bool) {
 	text, _ = splitName(trimBlanks(text, ' '))
 	text = bytes.TrimSuffix(text, []byte("\r"))
 	if n, ok := decimal(text); ok {
 		return n, true
 	}
-	// The longest number that is written without zeros to spare has 24 bytes; ParseFloat would take time for a long one.
+	// The longest float64 without redundant zeros has 24 bytes; ParseFloat would take long for a longer one.
 	const maxNumber = 64
 	if len(text) == 0 || len(text) > maxNumber {
 		return 0, false
 	}
-	for _, c := range text { // ParseFloat also takes Inf, NaN and numbers as Go writes them, and an error costs memory
+	for _, c := range text { // ParseFloat accepts Inf, NaN and Go's notations, and allocates for an error
 		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
 			return 0, false
 		}
 	}
-	n, err := strconv.ParseFloat(unsafe.String(&text[0], len(text)), 64) // which keeps nothing of it
+	n, err := strconv.ParseFloat(unsafe.String(&text[0], len(text)), 64) // does not retain the string
 	return n, err == nil
 }
 
-// decimal reads a number of up to 16 bytes and no exponent, as nearly all are. Rounding is right: both parts of the division are
-// exact.
+// decimal reads a number of up to 16 bytes without an exponent, as nearly all are. The result is rounded correctly,
+// because both operands of the division are exact.
 func decimal(text []byte) (float64, bool) {
 	if len(text) == 0 || len(text) > 16 {
 		return 0, false

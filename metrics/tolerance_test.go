@@ -67,7 +67,7 @@ var lines = []struct {
 	{` `, math.NaN()},
 }
 
-// TestLines reads one line between two that are right, of which the second must not be lost.
+// TestLines reads one line between two correct ones, of which the second must not be lost.
 func TestLines(t *testing.T) {
 	const before, after = "vllm:num_requests_waiting 5\n", "vllm:num_preemptions_total 7\n"
 	p := parser(t, AnyEngine, "gauge")
@@ -85,7 +85,8 @@ func TestLines(t *testing.T) {
 }
 
 func TestValuesOfTargets(t *testing.T) {
-	p := parser(t, TGI, "gauge", "requests", "vllm:gpu_cache_usage_perc", "sglang:num_queue_reqs", "vllm:num_preemptions", "huge")
+	p := parser(t, TGI, "gauge", "requests", "vllm:gpu_cache_usage_perc", "sglang:num_queue_reqs", "vllm:num_preemptions",
+		"huge")
 	var l Snapshot
 	p.Parse([]byte(`
 gauge{a="1"} -2.5
@@ -109,7 +110,7 @@ huge 1e308
 	}
 }
 
-// A family that is added to another does not stand in for it, nor the other way round.
+// A family that is added to another does not replace it, nor the other way round.
 func TestTargetsOfParts(t *testing.T) {
 	p := parser(t, AnyEngine, "sglang:num_grammar_queue_reqs", "sglang:num_queue_reqs")
 	for text, want := range map[string]values{
@@ -140,7 +141,7 @@ func TestShareOfTheCacheIsOneAtMost(t *testing.T) {
 	}
 }
 
-// A text that breaks off anywhere tells less, and nothing that is not so.
+// A page that is cut off anywhere has fewer fields, and none with another value.
 func TestCutAnywhere(t *testing.T) {
 	text := sample(t, "vllm-0.32.0.prom")
 	copies := strings.Join([]string{
@@ -162,7 +163,7 @@ func TestCutAnywhere(t *testing.T) {
 				t.Fatalf("%s, %d bytes: cut %v", name, i, l.Cut)
 			}
 			if atEnd {
-				continue // nothing shows that there was more
+				continue // nothing shows that it was cut off
 			}
 			for f, v := range found(&l) {
 				if v != want[f] {
@@ -176,8 +177,8 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// What the last line told stays if the rest cannot be of its family.
-func TestCutBehindAFamily(t *testing.T) {
+// The fields of the last line stay if the rest cannot belong to its family.
+func TestCutAfterAFamily(t *testing.T) {
 	for _, c := range []struct {
 		tail string
 		kept bool
@@ -200,7 +201,7 @@ func TestCutBehindAFamily(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoMetrics(t *testing.T) {
+func TestOtherTexts(t *testing.T) {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
 	if _, err := zip.Write([]byte(sample(t, "vllm-0.32.0.prom"))); err != nil || zip.Close() != nil {
@@ -224,7 +225,8 @@ func TestWhatIsNoMetrics(t *testing.T) {
 		if got := found(&l); len(got) != 0 || l.Engine != AnyEngine || l.Loaded.N != 0 {
 			t.Errorf("%s: %v of %v", name, got, l.Engine)
 		}
-		if got := p.Missing(&l, Waiting); !slices.Contains(got, "vllm:num_requests_waiting") || !slices.Contains(got, "tgi_queue_size") {
+		if got := p.Missing(&l, Waiting); !slices.Contains(got, "vllm:num_requests_waiting") ||
+			!slices.Contains(got, "tgi_queue_size") {
 			t.Errorf("%s: %q is missing, want the names of all engines", name, got)
 		}
 	}
@@ -246,7 +248,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// Where a text is too long, the last series that was read may not be the last of its family.
+// In a page that is too long, the last series that was read may not be the last of its family.
 func TestSizeEndsWithALine(t *testing.T) {
 	const first = "vllm:num_requests_waiting 3\nvllm:num_requests_running 1\n"
 	text := strings.Repeat("\n", MaxBytes-len(first)) + first
@@ -263,11 +265,12 @@ func TestSizeEndsWithALine(t *testing.T) {
 	}
 }
 
-func TestNoMemory(t *testing.T) {
+func TestAllocatesNothing(t *testing.T) {
 	p := parser(t, AnyEngine, "vllm:prompt_tokens")
 	for _, text := range []string{
 		sample(t, "vllm-0.32.0.prom"), sample(t, "llamacpp.prom"), sample(t, "dynamo-mocker.prom"),
-		"vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a\"} 1.7952478152460895e+09\nvllm:prompt_tokens_total " +
+		"vllm:lora_requests_info{max_lora=\"2\",running_lora_adapters=\"a\"} " +
+			"1.7952478152460895e+09\nvllm:prompt_tokens_total " +
 			strings.Repeat("9", 60) + "x\n",
 	} {
 		var l Snapshot

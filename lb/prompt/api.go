@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// API is the API that a body is meant for, as far as the path or the body says. It is Unknown too for a body with
+// API is the API that a body is for, as far as the path or the body shows it. It is Unknown also for a body with
 // prompts of several APIs, of which an engine reads one and ignores the others.
 type API uint8
 
-// The shapes.
+// The APIs.
 const (
 	Unknown     API = iota
 	Chat            // OpenAI chat completions: messages
@@ -29,7 +29,7 @@ type fieldSet uint64
 
 func (f fieldSet) has(x field) bool { return f>>x&1 != 0 }
 
-// apiSet is a set of shapes.
+// apiSet is a set of APIs.
 type apiSet uint16
 
 func (s apiSet) has(x API) bool { return s>>x&1 != 0 }
@@ -41,8 +41,8 @@ func setOf(fields ...field) (set fieldSet) {
 	return set
 }
 
-// apiFields is what of the fields with text each API reads. What else is there is not part of the prompt. Of a body that
-// does not tell its API it may be all those whose names say that they are.
+// apiFields are the fields with text that each API reads. Others in a body are not part of the prompt. For an unknown
+// API they are all fields whose names are specific enough.
 var apiFields = [...]fieldSet{
 	Unknown: setOf(fieldTools, fieldSystem, fieldInstructions, fieldMessages, fieldPrompt, fieldInput, fieldSuffix,
 		fieldQuery, fieldDocuments, fieldText1, fieldText2),
@@ -58,7 +58,7 @@ var apiFields = [...]fieldSet{
 	Gemini:      setOf(fieldTools, fieldSystem, fieldContents),
 }
 
-// promptFields are the fields of which one holds the prompt in the API, for those that the path of a request can name.
+// promptFields are the fields one of which contains the prompt, for the APIs that a path can name.
 var promptFields = [...]fieldSet{
 	Chat:        setOf(fieldMessages),
 	Completions: setOf(fieldPrompt),
@@ -66,12 +66,13 @@ var promptFields = [...]fieldSet{
 	Anthropic:   setOf(fieldMessages),
 }
 
-// apiSpecificFields have names that mean something else in other APIs. Only in those that read them are they part of a prompt.
-var apiSpecificFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs, fieldInputs, fieldTextInput,
-	fieldContents)
+// apiSpecificFields have names with other meanings in other APIs. They are part of a prompt only in the APIs that read
+// them.
+var apiSpecificFields = setOf(fieldPreviousResponse, fieldConversation, fieldText, fieldInputIDs,
+	fieldInputs, fieldTextInput, fieldContents)
 
 // apis returns the APIs that may read the body: the one that the path names, if the body has a prompt for it, else all
-// that it has prompts for. Empty prompts count only where there are no others. The set is never empty.
+// those that it has a prompt for. Empty prompts count only if there are no others. The set is never empty.
 func (s *scanner) apis(path API) apiSet {
 	var given, filled fieldSet
 	for f := range fieldCount {
@@ -93,14 +94,14 @@ func (s *scanner) apis(path API) apiSet {
 	return max(set, 1<<Unknown)
 }
 
-// apisOf returns the APIs whose prompt is in one of the fields there. The given fields tell similar APIs apart.
+// apisOf returns the APIs with a prompt in one of the fields in there. The fields in given distinguish similar APIs.
 func (s *scanner) apisOf(given, there fieldSet) (set apiSet) {
 	add := func(yes bool, shape API) {
 		if yes {
 			set |= 1 << shape
 		}
 	}
-	stored := s.firstOf(fieldPrompt) == '{' // one that the server keeps
+	stored := s.firstOf(fieldPrompt) == '{' // stored by the server
 	anthropic := given&setOf(fieldSystem, fieldAnthropicVersion) != 0
 	responses := s.inputObjects ||
 		given&setOf(fieldInstructions, fieldMaxOutputTokens, fieldPreviousResponse, fieldConversation) != 0
@@ -118,13 +119,13 @@ func (s *scanner) apisOf(given, there fieldSet) (set apiSet) {
 	return set
 }
 
-// given says whether a field is there and not null.
+// given reports whether the body has a field that is not null.
 func (s *scanner) given(f field) bool {
 	value := s.parts.of(s.body, f)
 	return s.seen.has(f) && (len(value) == 0 || value[0] != 'n')
 }
 
-// isEmpty says whether a value that is not null is an empty string, list or object, as far as it is there.
+// isEmpty reports whether a value other than null is an empty string, list or object, as far as it was received.
 func isEmpty(value []byte) bool {
 	if len(value) == 0 {
 		return true
@@ -142,34 +143,24 @@ func isEmpty(value []byte) bool {
 	return false
 }
 
-// summarize sums up, when all fields are known, what the API reads of them, and leaves out of the parts what it does not.
-// Of several APIs it is the one that has the most to read.
+// summarize computes the results when all fields are known: how much text the API reads, and the limit on the output.
+// Fields that the API does not read are removed from the parts. Of several possible APIs it is the one that reads most.
 func (s *scanner) summarize(path API) {
 	apis := s.apis(path)
-	api, most := Unknown, -1
-	for a := range API(len(apiFields)) {
-		if text, ids := s.sizeFor(a); apis.has(a) && text+ids*bytesPerID > most {
-			api, most = a, text+ids*bytesPerID
-		}
-	}
+	api := s.largest(apis)
 	if apis == 1<<api {
 		s.info.API = api
 	}
-	prompt := apiFields[api]
+	fields := apiFields[api]
 	if api == Responses {
-		for _, f := range [...]field{fieldPreviousResponse, fieldConversation} {
-			if s.given(f) {
-				prompt |= 1 << f
-				s.info.Stateful = true
-			}
-		}
-		s.info.Stateful = s.info.Stateful || s.firstOf(fieldPrompt) == '{'
+		fields |= s.statefulFields()
+		s.info.Stateful = fields != apiFields[api] || s.firstOf(fieldPrompt) == '{'
 	}
 	text, ids := s.sizeFor(api)
 	s.info.TextBytes += text
 	s.info.TokenIDs += ids
 	for f := range fieldCount {
-		if (apiSpecificFields &^ prompt).has(f) {
+		if (apiSpecificFields &^ fields).has(f) {
 			s.parts.spans[f] = span{}
 		}
 	}
@@ -180,7 +171,28 @@ func (s *scanner) summarize(path API) {
 	s.info.BypassCache = s.bypassesCache()
 }
 
-// bytesPerID is how many bytes of text a token given as a number is compared with: a common length of tokens.
+// largest returns the API of the set that reads most of the body, the first one of several.
+func (s *scanner) largest(apis apiSet) API {
+	api, size := Unknown, -1
+	for a := range API(len(apiFields)) {
+		if text, ids := s.sizeFor(a); apis.has(a) && text+ids*bytesPerID > size {
+			api, size = a, text+ids*bytesPerID
+		}
+	}
+	return api
+}
+
+// statefulFields returns the fields of the body that refer to what the server stores.
+func (s *scanner) statefulFields() (set fieldSet) {
+	for _, f := range [...]field{fieldPreviousResponse, fieldConversation} {
+		if s.given(f) {
+			set |= 1 << f
+		}
+	}
+	return set
+}
+
+// bytesPerID is the number of bytes of text that a token given as a number counts for: a typical length of tokens.
 const bytesPerID = 4
 
 // sizeFor returns the bytes of text, and the tokens given as numbers, that the API reads.
@@ -194,10 +206,10 @@ func (s *scanner) sizeFor(api API) (text, ids int) {
 	return text, ids
 }
 
-// hasN says whether the API, or one that is not known, gives several answers if n says so.
+// hasN reports whether n requests several answers, in the API or in an unknown one.
 func (s API) hasN() bool { return s == Unknown || s == Chat || s == Completions }
 
-// maxTokens returns the largest limit of the APIs, 0 if one of them has none.
+// maxTokens returns the highest limit of the APIs, 0 if one of them has none.
 func (s *scanner) maxTokens(apis apiSet) (most int) {
 	for a := range API(len(apiFields)) {
 		if apis.has(a) {
@@ -211,7 +223,7 @@ func (s *scanner) maxTokens(apis apiSet) (most int) {
 	return most
 }
 
-// limitOf returns the limit that binds in the API, for Unknown the largest that is there.
+// limitOf returns the limit that is effective in the API; for Unknown the highest one in the body.
 func (s *scanner) limitOf(api API) int {
 	limits := &s.limits
 	switch api {
@@ -229,7 +241,7 @@ func (s *scanner) limitOf(api API) int {
 		return cmp.Or(limits[fieldMaxTokens], limits[fieldParameterTokens])
 	case Gemini:
 		return limits[fieldGenerationTokens]
-	case Embeddings, Rerank: // they generate nothing
+	case Embeddings, Rerank: // no generated tokens
 		return 0
 	}
 	return slices.Max(limits[fieldOther+1:])

@@ -8,8 +8,8 @@ import (
 
 const longText = 150_000
 
-// A prompt counts whatever else the body has, of which engines take no notice: of prompts for several APIs the longest,
-// and not their sum.
+// A prompt counts whatever fields the body has that engines ignore: of prompts for several APIs the longest counts, not
+// their sum.
 func TestPromptIsNotHidden(t *testing.T) {
 	long := `"` + strings.Repeat("x", longText) + `"`
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestPromptIsNotHidden(t *testing.T) {
 	} {
 		info, err := Scan([]byte("{"+strings.ReplaceAll(c.body, "L", long)+"}"), true)
 		if err != nil || info.API != c.want || info.TextBytes < longText || info.TextBytes > longText+10 {
-			t.Errorf("%s: %+v, %v, want shape %d", c.body, info, err, c.want)
+			t.Errorf("%s: %+v, %v, want API %d", c.body, info, err, c.want)
 		}
 	}
 	ids := `{"messages":["` + strings.Repeat("x", 100) + `"],"prompt":[` + strings.Repeat("1,", 999) + `1]}`
@@ -49,7 +49,7 @@ func TestPromptIsNotHidden(t *testing.T) {
 	}
 }
 
-// Where a body has prompts for several APIs the path says which is read, unless that is empty or not there.
+// Of prompts for several APIs the path selects the one that is read, unless that is empty or absent.
 func TestPathDecides(t *testing.T) {
 	const body = `{"messages":["abc"],"prompt":"abcd","input":"abcde","system":"abcdef","inputs":"abcdefgh",` +
 		`"max_tokens":4,"max_completion_tokens":3,"max_output_tokens":5,"parameters":{"max_new_tokens":9},"n":2}`
@@ -64,7 +64,8 @@ func TestPathDecides(t *testing.T) {
 		{Anthropic, body, Info{API: Anthropic, TextBytes: 9, MaxTokens: 4}},
 		{Unknown, body, Info{API: Unknown, TextBytes: 9, MaxTokens: 9, N: 2}},
 		{
-			Chat, `{"messages":["ab"],"suffix":"x","documents":["x"],"text":"x","inputs":"x","contents":["x"],"prompt":["x",1],` +
+			Chat, `{"messages":["ab"],"suffix":"x","documents":["x"],"text":"x","inputs":"x","contents":["x"],` +
+				`"prompt":["x",1],` +
 				`"input_ids":[1],"input":"x"}`, Info{API: Chat, TextBytes: 2},
 		},
 		{Chat, `{"messages":[],"prompt":"ab"}`, Info{API: Completions, TextBytes: 2}},
@@ -79,7 +80,7 @@ func TestPathDecides(t *testing.T) {
 	}
 }
 
-// Limits, and n, count only where the API has them. Of several APIs the largest limit counts, and none if one has none.
+// Limits, and n, count only where the API has them. Of several APIs the highest limit counts, and none if one has none.
 func TestLimitsOfTheAPI(t *testing.T) {
 	const all = `"max_completion_tokens":%d,"max_tokens":%d,"max_output_tokens":%d,"n":1000`
 	for _, c := range []struct {

@@ -12,7 +12,8 @@ import (
 func chatBody(size int) []byte {
 	const sentence = `He said \"the cache is warm\" and went on, for quite a while, about blocks, prefixes and pages.\n`
 	var b bytes.Buffer
-	b.WriteString(`{"model":"meta-llama/Llama-3.1-8B-Instruct","stream":true,"messages":[{"role":"system","content":"Be brief."}`)
+	b.WriteString(`{"model":"meta-llama/Llama-3.1-8B-Instruct","stream":true,"messages":[{"role":"system",` +
+		`"content":"Be brief."}`)
 	for i := 0; b.Len() < size-100; i++ {
 		role := [...]string{"user", "assistant"}[i%2]
 		b.WriteString(`,{"role":"` + role + `","content":"`)
@@ -27,9 +28,10 @@ func chatBody(size int) []byte {
 
 func BenchmarkScan(b *testing.B) {
 	bodies := map[string][]byte{
-		"ids16KiB":  []byte(`{"model":"m","prompt":[` + string(bytes.Repeat([]byte("12345, "), 2340)) + `1]}`),
-		"tiny16KiB": []byte(`{"model":"m","messages":[` + string(bytes.Repeat([]byte(`{"role":"u","content":""},`), 630)) + `{}]}`),
-		"esc16KiB":  []byte(`{"model":"m","prompt":"` + string(bytes.Repeat([]byte(`\u4f60`), 2730)) + `"}`),
+		"ids16KiB": []byte(`{"model":"m","prompt":[` + string(bytes.Repeat([]byte("12345, "), 2340)) + `1]}`),
+		"tiny16KiB": []byte(`{"model":"m","messages":[` + string(bytes.Repeat([]byte(`{"role":"u","content":""},`), 630)) +
+			`{}]}`),
+		"esc16KiB": []byte(`{"model":"m","prompt":"` + string(bytes.Repeat([]byte(`\u4f60`), 2730)) + `"}`),
 	}
 	for _, kib := range []int{1, 16, 256} {
 		bodies["chat"+strconv.Itoa(kib)+"KiB"] = chatBody(kib << 10)
@@ -47,8 +49,8 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// BenchmarkStages divides what a prompt costs: read checks the JSON and finds its parts, chain walks them and hashes,
-// and hash is what hashing alone takes of that, for as many bytes.
+// BenchmarkStages measures the stages of a prompt: read checks the JSON and finds the fields, chain walks and hashes
+// them, and hash is hashing alone, for as many bytes.
 func BenchmarkStages(b *testing.B) {
 	for _, kib := range []int{1, 16, 64, 256} {
 		body := chatBody(kib << 10)
@@ -80,14 +82,17 @@ func BenchmarkStages(b *testing.B) {
 	}
 }
 
-// BenchmarkUsage tells what looking for the usage takes for each part of a response.
+// BenchmarkUsage measures the search for usage in each part of a response.
 func BenchmarkUsage(b *testing.B) {
 	chunk := func(usage string) string {
-		return `data: {"id":"cmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]` +
+		return `data: {"id":"cmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" word"},` +
+			`"finish_reason":null}]` +
 			usage + "}\n\n"
 	}
-	const usage = `,"usage":{"prompt_tokens":900,"completion_tokens":7,"total_tokens":907,"prompt_tokens_details":{"cached_tokens":800}}`
-	answer := `{"choices":[{"message":{"content":"` + string(bytes.Repeat([]byte(`a word, \"another\"\n`), 80)) + `"}}]` + usage + `}`
+	const usage = `,"usage":{"prompt_tokens":900,"completion_tokens":7,"total_tokens":907,` +
+		`"prompt_tokens_details":{"cached_tokens":800}}`
+	answer := `{"choices":[{"message":{"content":"` + string(bytes.Repeat([]byte(`a word, \"another\"\n`), 80)) + `"}}]` +
+		usage + `}`
 	for _, c := range []struct {
 		name  string
 		parts []string

@@ -8,85 +8,88 @@ import (
 	"github.com/dchest/siphash"
 )
 
-// Block is a part of a prompt. Its key stands for the prompt from its beginning to the end of the block, in its
-// namespace: two prompts have a key in common only if all up to there is the same.
+// Block is a prefix block: a part of a prompt. Its key identifies the prompt from its beginning to the end of the
+// block, within its namespace: two prompts have a key in common only if everything before its end is the same.
 type Block struct {
 	Key uint64
-	// End is how many bytes of the prompt, as it is hashed, a model server has in its cache that was sent it up to this
-	// block: these, and the assistant's message that follows or that the block is in, which is what it answered.
+	// End is the number of bytes of the hashed prompt that a model server has cached if it was sent the prompt up to
+	// this block: the bytes up to its end, plus the assistant's message that begins there or that the block is in,
+	// because the server generated it.
 	End int
 }
 
-// NoTenant is whose blocks are that nobody has claimed.
+// NoTenant is the tenant of blocks that are not claimed.
 const NoTenant = 0
 
-// tenantShift is where in a key its tenant is. The other end of a key is different in all of them, so that a search
-// through many for one finds it quickly.
+// tenantShift is the position of the tenant in a key, in bits. The low end of keys differs between blocks, so that a
+// search through many keys for one is fast.
 const tenantShift = 56
 
-// Tenant returns the tag of the tenant that has claimed the block, 1 to 255, or [NoTenant]. Now and then two tenants
-// have the same.
+// Tenant returns the tag of the tenant that has claimed the block, 1 to 255, or [NoTenant]. Two tenants may have the
+// same tag.
 func (b Block) Tenant() byte { return byte(b.Key >> tenantShift) }
 
-// MaxBlocks is how many blocks a chain has at most. What follows them in a longer prompt is left out.
+// MaxBlocks is the maximum number of blocks of a chain. The rest of a longer prompt is not hashed.
 const MaxBlocks = 128
 
-// maxSteps bounds the marks of a chain, and the values that may be stepped over in search of a role: they cost more
-// than the bytes that they are, and a body can be made of them. What follows is left out.
+// maxSteps bounds the steps of a chain: marks, and values that are skipped in search of a role. They cost more time
+// than the bytes that they take in a body. What follows is not hashed.
 const maxSteps = 16 << 10
 
-// What counts for how much of maxSteps, by the time that it takes.
+// Steps by their time.
 const (
-	scalarSteps = 1 // so a prompt may be 16,000 tokens given as numbers
+	scalarSteps = 1 // allows a prompt of 16,000 tokens given as numbers
 	markSteps   = 2
 )
 
-// growEvery is how many blocks have the first size. Each time the prompt is twice as long, so are the blocks.
+// growEvery is the number of blocks of the first size. Whenever the prompt has doubled in length, so does the block
+// size.
 const growEvery = 32
 
-// Blocks that end with a message are shorter than those that are full, and there are no more than MaxBlocks. So a
-// block costs its price, and pays for it by how full it is; where there is nothing to spare, no message ends one. Of
-// a prompt of 200 KiB, first blocks of 512 bytes would be 89 full ones, which pay for 100 of any length; those to
-// spare are the rest of what there may be.
+// A block that ends with a message is shorter than a full one, and there are at most MaxBlocks. So each block costs
+// blockPrice and earns up to fullBlockPays, in proportion to its length; a message ends a block only while the budget
+// allows it. A prompt of 200 KiB, with first blocks of 512 bytes, has 89 full blocks, which pay for 100 of any length;
+// the initial budget pays for the rest.
 const (
 	blockPrice    = 1 << 10
 	fullBlockPays = blockPrice + blockPrice/8
 	initialBudget = 26 * blockPrice
-	// reservedBudget is what is left for the ends of questions, which say where a model's answer is, by those of other
-	// messages.
+	// reservedBudget is reserved for blocks that end with a question, which mark where an answer begins; other
+	// messages end blocks only above it.
 	reservedBudget = 12 * blockPrice
 )
 
-// Chainer cuts prompts into blocks and names each by all before it: SipHash-2-4 with 128 bits of the block and the
-// hash before. 56 bits of the hash are the key, beside its tenant. Without the secret nobody can find prompts whose
-// keys collide, or tell from keys what was asked. A Chainer is used from one goroutine.
+// Chainer cuts prompts into blocks and names each by everything before its end: SipHash-2-4 with 128 bits (Aumasson and
+// Bernstein, 2012) of the block and the previous hash. 56 bits of the hash are the key; the others are the tenant's
+// tag. Without the secret it is infeasible to find prompts with colliding keys, or to learn prompts from keys. A
+// Chainer is for one goroutine.
 //
-// A block ends inside a message every so many bytes: the size that was given for the first 32 blocks, twice as many
-// from there until the prompt is twice as long, and so on. So what two prompts have in common is known to about a
-// thirtieth, and a chain grows with the logarithm of its prompt. A block also ends before an assistant's answer, and
-// with the question at the end of a list, which is the same place in this request and in the next one of the
-// conversation; and with other messages, if it is long enough then.
+// A block ends inside a message after a fixed number of bytes: the given size for the first 32 blocks, twice as many
+// until the prompt is twice as long, and so on. So the common beginning of two prompts is known to about 1/30, and the
+// length of a chain grows with the logarithm of its prompt. A block also ends before an assistant's answer, and with a
+// question at the end of a list: the same position in this request and in the next one of the conversation. With other
+// messages it ends if it is long enough.
 type Chainer struct {
-	size         int       // of the first blocks, bytes
+	size         int       // of the first blocks, in bytes
 	hash         hash.Hash // of the block so far
 	mediaHash    hash.Hash
 	blocks       []Block
 	length       int  // bytes of the prompt so far
-	blockStart   int  // where the block begins
-	blockEnd     int  // where it ends at the latest
+	blockStart   int  // start of the block, in bytes of the prompt
+	blockEnd     int  // its latest end
 	budget       int  // see blockPrice
-	questionLast bool // the last message is one that a model answers
-	answerBlock  int  // the block that ends where the answer begins that is being read, -1 if there is none such
+	questionLast bool // the latest message is one that a model answers
+	answerBlock  int  // index of the block that ends where the current answer begins, -1 if there is none
 	state        [siphash.Size128]byte
 	name         []byte    // scratch
-	short        [256]byte // bytes of the block that are not in the hash yet: a prompt may come in very small parts
-	shortLen     int       // how many
+	short        [256]byte // bytes of the block that are not hashed yet: a prompt may come in very small parts
+	shortLen     int       // number of bytes in short
 	small        [16]byte  // scratch
 	decoded      [128]byte // scratch
 	steps        int       // so far, see maxSteps
 }
 
-// Secret makes the secret of a chainer of any text.
+// Secret derives the secret of a chainer from a text of any length.
 func Secret(text string) (secret [16]byte) {
 	a, b := siphash.Hash128(0, 0, []byte(text))
 	binary.LittleEndian.PutUint64(secret[:], a)
@@ -97,28 +100,21 @@ func Secret(text string) (secret [16]byte) {
 // NewChainer returns a chainer whose first blocks have the given size in bytes.
 func NewChainer(secret [16]byte, size int) *Chainer {
 	return &Chainer{
-		size: size, hash: siphash.New128(secret[:]), mediaHash: siphash.New128(secret[:]), blocks: make([]Block, 0, MaxBlocks),
+		size: size, hash: siphash.New128(secret[:]), mediaHash: siphash.New128(secret[:]),
+		blocks: make([]Block, 0, MaxBlocks),
 	}
 }
 
-// Chain returns the blocks of the prompt in a body, whose parts are known from [Read], and the length of that prompt
-// as it is hashed. Prompts of different namespaces, models, adapters or cache salts have no key in common. The blocks
-// are valid until the next call.
+// Chain returns the blocks of the prompt in a body, whose fields are at p, and the length in bytes of the hashed
+// prompt. Prompts of different namespaces, models, adapters or cache salts have no key in common. The blocks are valid
+// until the next call. There are none if the body ends within one of these names.
 func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Block, length int) {
 	c.hash.Reset()
 	for _, name := range namespace {
 		c.addName([]byte(name))
 	}
-	for _, f := range nameFields {
-		if f == p.cutField {
-			return nil, 0 // the rest of the name is not there
-		}
-		name := p.of(body, f)
-		if len(name) <= maxModelName {
-			c.name = nameIn(c.name[:0], name)
-			name = c.name
-		}
-		c.addName(name)
+	if !c.addNames(body, p) {
+		return nil, 0
 	}
 	c.blocks, c.length, c.steps, c.shortLen, c.budget = c.blocks[:0], 0, 0, 0, initialBudget
 	c.startBlock()
@@ -131,8 +127,24 @@ func (c *Chainer) Chain(body []byte, p *Parts, namespace ...string) (blocks []Bl
 	return c.blocks, c.length
 }
 
-// Claim makes a tenant the owner of blocks without one. A store gives each tenant its part of the room that it has,
-// so that no tenant can make it forget the prompts of the others. The name must be one that clients cannot choose.
+// addNames adds the names that the body contains. It returns false if the body ends within one of them.
+func (c *Chainer) addNames(body []byte, p *Parts) bool {
+	for _, f := range nameFields {
+		if f == p.cutField {
+			return false
+		}
+		name := p.of(body, f)
+		if len(name) <= maxModelName {
+			c.name = nameIn(c.name[:0], name)
+			name = c.name
+		}
+		c.addName(name)
+	}
+	return true
+}
+
+// Claim makes a tenant the owner of blocks without one. A store limits each tenant to its part of the index, so that no
+// tenant can evict the prompts of the others. The name must be one that clients cannot choose.
 func (c *Chainer) Claim(blocks []Block, tenant string) {
 	c.hash.Reset()
 	c.addName([]byte(tenant))
@@ -143,13 +155,13 @@ func (c *Chainer) Claim(blocks []Block, tenant string) {
 	}
 }
 
-// addName adds a name to what all keys depend on.
+// addName adds a name that all keys depend on.
 func (c *Chainer) addName(name []byte) {
 	c.hash.Write(binary.LittleEndian.AppendUint64(c.small[:0], uint64(len(name))))
 	c.hash.Write(name)
 }
 
-// startBlock begins a block.
+// startBlock starts a block at the current position.
 func (c *Chainer) startBlock() {
 	c.flush()
 	c.hash.Sum(c.state[:0])
@@ -159,20 +171,20 @@ func (c *Chainer) startBlock() {
 	c.blockEnd = c.length + c.size<<bits.Len(uint(c.length/(c.size*growEvery)))
 }
 
-// endBlock ends the block, and begins the next.
+// endBlock ends the block and starts the next.
 func (c *Chainer) endBlock() {
 	c.budget = c.budgetAfter()
 	c.startBlock()
 	c.blocks = append(c.blocks, Block{Key: binary.LittleEndian.Uint64(c.state[:]) & (1<<tenantShift - 1), End: c.length})
 }
 
-// budgetAfter returns what there is to spare if the block ends here.
+// budgetAfter returns the budget if the block ends here.
 func (c *Chainer) budgetAfter() int {
 	return c.budget + (c.length-c.blockStart)*fullBlockPays/(c.blockEnd-c.blockStart) - blockPrice
 }
 
-// endMessage ends the block with the message, if enough is in it: a quarter of a block at first, and three quarters
-// of the longer ones behind.
+// endMessage ends the block with the message if it is long enough: a quarter of the first size, or three quarters of a
+// longer block.
 func (c *Chainer) endMessage() {
 	c.addMark('.')
 	enough := c.size / 4
@@ -184,7 +196,7 @@ func (c *Chainer) endMessage() {
 	}
 }
 
-// endQuestion ends the block with the last message, if that is one that a model answers: here the answer begins, in
+// endQuestion ends the block with the latest message if that is one that a model answers: the answer begins here, in
 // this request or in the next.
 func (c *Chainer) endQuestion() {
 	if !c.questionLast || c.full() {
@@ -198,7 +210,7 @@ func (c *Chainer) endQuestion() {
 	}
 }
 
-// endAnswer counts what the model has answered as cached with what it was asked.
+// endAnswer counts the answer as cached with its question.
 func (c *Chainer) endAnswer() {
 	if c.answerBlock < 0 || c.full() {
 		return
@@ -208,16 +220,16 @@ func (c *Chainer) endAnswer() {
 	}
 }
 
-// maxModelName is up to which length, in bytes, a name is taken for what it says and not as it is written.
+// maxModelName is the length in bytes up to which a name is unescaped; a longer one is hashed as it is written.
 const maxModelName = 1 << 10
 
-// full says that there will be no more blocks. What is still to come only counts by its length.
+// full reports whether there will be no more blocks. The rest of the prompt only adds to its length.
 func (c *Chainer) full() bool { return len(c.blocks) >= MaxBlocks || c.steps > maxSteps }
 
 // add adds bytes to the prompt.
 func (c *Chainer) add(p []byte) {
 	if n := len(p); n <= tinyLen && n < c.blockEnd-c.length && n <= len(c.short)-c.shortLen {
-		for i, b := range p { // copying by a call costs more, most of all in a VM
+		for i, b := range p { // faster than a call of copy, most of all in a VM
 			c.short[c.shortLen+i] = b
 		}
 		c.shortLen += n
@@ -236,7 +248,7 @@ func (c *Chainer) add(p []byte) {
 	c.length += len(p)
 }
 
-// tinyLen is the length, in bytes, of marks, most numbers and many keys.
+// tinyLen is the length in bytes up to which add copies byte by byte: that of marks, most numbers and many keys.
 const tinyLen = 16
 
 // write adds bytes to the hash of the block.
@@ -251,7 +263,7 @@ func (c *Chainer) write(p []byte) {
 	c.shortLen += copy(c.short[c.shortLen:], p)
 }
 
-// flush adds what is not in the hash yet.
+// flush hashes the bytes in short.
 func (c *Chainer) flush() {
 	if c.shortLen > 0 {
 		c.hash.Write(c.short[:c.shortLen])
@@ -259,11 +271,11 @@ func (c *Chainer) flush() {
 	}
 }
 
-// escape stands in front of every mark. No UTF-8 text has that byte; where a text has it all the same it is doubled,
-// so that no text can look like marks.
+// escape precedes every mark. Valid UTF-8 does not contain this byte; where a text does, it is doubled, so that no text
+// can be mistaken for marks.
 const escape = 0xff
 
-// markOf returns the mark of a field. The numbers of the first ones are below those of all other marks.
+// markOf returns the mark of a field. Those of the first fields are below all other marks.
 func markOf(f field) byte {
 	if f > fieldTools {
 		return byte(f) | 0x80
@@ -271,7 +283,7 @@ func markOf(f field) byte {
 	return byte(f)
 }
 
-// addMark adds something that is no text: where a string begins, a bracket, a field.
+// addMark adds a structural mark: the beginning of a string, a bracket, a field.
 func (c *Chainer) addMark(b byte) {
 	c.steps += markSteps
 	if c.blockEnd-c.length > 2 && len(c.short)-c.shortLen >= 2 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What the server puts in front of a prompt makes prompts different where it stands, behind the instructions; and so
-// does the API.
+// What the server inserts into a prompt, after the instructions, makes chains differ from there on; and so does the
+// API.
 func TestChainsThatShareTheirInstructions(t *testing.T) {
 	instructions, input := words(1, 500), words(2, 500)
 	continued := func(by string) []Block {
@@ -19,8 +19,10 @@ func TestChainsThatShareTheirInstructions(t *testing.T) {
 	}
 	chains := [][]Block{base}
 	for _, by := range []string{
-		`,"previous_response_id":"a"`, `,"previous_response_id":"b"`, `,"conversation":"a"`, `,"conversation":{"id":"a"}`, `,"conversation":{"id":"b"}`,
-		`,"prompt":{"id":"a"}`, `,"prompt":{"id":"b"}`, `,"prompt":{"id":"b","version":"2"}`, `,"prompt":{"id":"b","variables":{"x":"y"}}`,
+		`,"previous_response_id":"a"`, `,"previous_response_id":"b"`, `,"conversation":"a"`, `,"conversation":{"id":"a"}`,
+		`,"conversation":{"id":"b"}`,
+		`,"prompt":{"id":"a"}`, `,"prompt":{"id":"b"}`, `,"prompt":{"id":"b","version":"2"}`,
+		`,"prompt":{"id":"b","variables":{"x":"y"}}`,
 	} {
 		chains = append(chains, continued(by))
 	}
@@ -34,13 +36,14 @@ func TestChainsThatShareTheirInstructions(t *testing.T) {
 	}
 }
 
-// The same text in the fields of different APIs is not the same prompt, and names of other APIs do not matter.
+// The same text in the fields of different APIs is not the same prompt, and field names of other APIs have no effect.
 func TestChainsOfEveryAPI(t *testing.T) {
 	text := words(1, 500)
 	var chains [][]Block
 	for _, body := range []string{
 		`{"prompt":"T"}`, `{"text":"T"}`, `{"inputs":"T"}`, `{"text_input":"T"}`, `{"input":"T"}`,
-		`{"contents":[{"role":"user","parts":[{"text":"T"}]}]}`, `{"system_instruction":{"parts":[{"text":"T"}]},"contents":[]}`,
+		`{"contents":[{"role":"user","parts":[{"text":"T"}]}]}`, `{"system_instruction":{"parts":[{"text":"T"}]},` +
+			`"contents":[]}`,
 		`{"messages":[{"role":"user","content":"T"}]}`,
 	} {
 		body = strings.Replace(body, "T", text, 1)
@@ -56,23 +59,26 @@ func TestChainsOfEveryAPI(t *testing.T) {
 		chains = append(chains, chain)
 	}
 	chat := `{"messages":[{"role":"user","content":"` + text + `"}]`
-	got := chainOf(t, chat+`,"text":"x","inputs":"x","input_ids":[1],"text_input":"x","contents":"x","conversation":"x","previous_response_id":"x"}`)
+	got := chainOf(t, chat+`,"text":"x","inputs":"x","input_ids":[1],"text_input":"x","contents":"x",`+
+		`"conversation":"x","previous_response_id":"x"}`)
 	if last := chains[len(chains)-1]; !slices.Equal(got, last) {
 		t.Errorf("%d of %d blocks of a chat with fields of other APIs", common(t, got, last), len(last))
 	}
-	said := func(role, text string) string { return `{"role":"` + role + `","parts":[{"text":"` + text + `"}]}` }
-	asked := chainOf(t, `{"contents":[`+said("user", text)+`]}`)
-	next := chainOf(t, `{"contents":[`+said("user", text)+","+said("model", words(2, 900))+`]}`)
-	if n := common(t, asked, next); n != len(asked) || next[n-1].End < 1400 {
-		t.Errorf("%d of %d blocks of a question are in the next turn, with the answer up to %d", n, len(asked), next[n-1].End)
+	turn := func(role, text string) string { return `{"role":"` + role + `","parts":[{"text":"` + text + `"}]}` }
+	question := chainOf(t, `{"contents":[`+turn("user", text)+`]}`)
+	next := chainOf(t, `{"contents":[`+turn("user", text)+","+turn("model", words(2, 900))+`]}`)
+	if n := common(t, question, next); n != len(question) || next[n-1].End < 1400 {
+		t.Errorf("%d of %d blocks of a question are in the next turn, with the answer up to %d", n, len(question),
+			next[n-1].End)
 	}
 }
 
-// However a name is written, it is one name.
+// However a name is written, it is the same name.
 func TestChainOfTheSameNames(t *testing.T) {
 	with := func(names string) []Block { return chainOf(t, `{`+names+`,"prompt":"`+words(1, 500)+`"}`) }
 	plain := with(`"model":"ab/c","lora_path":"l","cache_salt":"s","chat_template":"t","reasoning_effort":"low"`)
-	escaped := with(`"mod\u0065l":"a\u0062\/c","lora_path":"\u006c","cache_salt":"\u0073","chat_template":"\u0074","reasoning_effort":"l\u006fw"`)
+	escaped := with(`"mod\u0065l":"a\u0062\/c","lora_path":"\u006c","cache_salt":"\u0073","chat_template":"\u0074",` +
+		`"reasoning_effort":"l\u006fw"`)
 	if !slices.Equal(plain, escaped) {
 		t.Errorf("%d of %d blocks", common(t, plain, escaped), len(plain))
 	}

@@ -14,7 +14,7 @@ var testSecret = [16]byte{1, 2, 3}
 
 const testBlock = 64
 
-// chainOf returns the chain of a good body.
+// chainOf returns the chain of a valid body.
 func chainOf(t testing.TB, body string, namespace ...string) []Block {
 	t.Helper()
 	_, parts, err := Read([]byte(body), true)
@@ -30,7 +30,7 @@ func chainOf(t testing.TB, body string, namespace ...string) []Block {
 	return slices.Clone(blocks)
 }
 
-// common returns how many blocks two chains have in common at their beginning, and fails if they share any behind.
+// common returns how many leading blocks two chains have in common, and fails if they share any after these.
 func common(t testing.TB, a, b []Block) int {
 	t.Helper()
 	n := 0
@@ -49,7 +49,7 @@ func common(t testing.TB, a, b []Block) int {
 	return n
 }
 
-// words is text of about n bytes that differs by its seed everywhere.
+// words returns about n bytes of text that depends on the seed everywhere.
 func words(seed uint64, n int) string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var b strings.Builder
@@ -67,7 +67,7 @@ func chat(messages ...string) string {
 	return `{"model":"m","messages":[` + strings.Join(messages, ",") + `],"max_tokens":9}`
 }
 
-// A turn that is appended extends the chain and changes no key before it.
+// An appended turn extends the chain and changes no key before it.
 func TestChainGrowsWithTheConversation(t *testing.T) {
 	var turns []string
 	var before []Block
@@ -84,13 +84,13 @@ func TestChainGrowsWithTheConversation(t *testing.T) {
 	}
 }
 
-// What the model has answered is cached with what it was asked, although nobody has sent it yet.
+// An answer is cached with its question, although no request has contained it yet.
 func TestChainCountsTheAnswer(t *testing.T) {
 	question, answer, next := message("user", 1, 300), message("assistant", 2, 500), message("user", 3, 200)
-	asked, all := chainOf(t, chat(question)), chainOf(t, chat(question, answer, next))
-	n := common(t, asked, all)
-	if n != len(asked) {
-		t.Fatalf("%d of %d blocks are known", n, len(asked))
+	first, all := chainOf(t, chat(question)), chainOf(t, chat(question, answer, next))
+	n := common(t, first, all)
+	if n != len(first) {
+		t.Fatalf("%d of %d blocks are known", n, len(first))
 	}
 	given := chainOf(t, chat(question, strings.Replace(answer, "assistant", "user", 1), next))
 	if end := given[n-1].End; end < 300 || end > 400 {
@@ -104,8 +104,8 @@ func TestChainCountsTheAnswer(t *testing.T) {
 	}
 }
 
-// A message that changes changes every key from there on, and none before.
-func TestChainNoticesEveryChange(t *testing.T) {
+// A changed message changes every key from there on, and none before.
+func TestChainDetectsEveryChange(t *testing.T) {
 	build := func(change int) string {
 		var all []string
 		for i := range 12 {
@@ -133,21 +133,27 @@ func TestChainsThatShareNothing(t *testing.T) {
 	a, b := message("user", 1, 500), message("user", 2, 500)
 	base := chainOf(t, chat(a, b), "route", "tenant")
 	for name, other := range map[string][]Block{
-		"messages swapped":    chainOf(t, chat(b, a), "route", "tenant"),
-		"another role":        chainOf(t, chat(strings.Replace(a, "user", "system", 1), b), "route", "tenant"),
-		"another tenant":      chainOf(t, chat(a, b), "route", "tenant2"),
-		"another route":       chainOf(t, chat(a, b), "route2", "tenant"),
-		"names run together":  chainOf(t, chat(a, b), "routet", "enant"),
-		"no tenant":           chainOf(t, chat(a, b), "route"),
-		"another model":       chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m2"`, 1), "route", "tenant"),
-		"a cache salt":        chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","cache_salt":"s"`, 1), "route", "tenant"),
-		"an adapter":          chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","lora_path":"s"`, 1), "route", "tenant"),
-		"an effort":           chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning_effort":"low"`, 1), "route", "tenant"),
-		"reasoning":           chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning":{"effort":"low"}`, 1), "route", "tenant"),
-		"a template":          chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template":"{{x}}"`, 1), "route", "tenant"),
-		"a template's option": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template_kwargs":{"a":1}`, 1), "route", "tenant"),
-		"tools":               chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","tools":[{"type":"function"}]`, 1), "route", "tenant"),
-		"a system prompt":     chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","system":"be brief"`, 1), "route", "tenant"),
+		"messages swapped":   chainOf(t, chat(b, a), "route", "tenant"),
+		"another role":       chainOf(t, chat(strings.Replace(a, "user", "system", 1), b), "route", "tenant"),
+		"another tenant":     chainOf(t, chat(a, b), "route", "tenant2"),
+		"another route":      chainOf(t, chat(a, b), "route2", "tenant"),
+		"names run together": chainOf(t, chat(a, b), "routet", "enant"),
+		"no tenant":          chainOf(t, chat(a, b), "route"),
+		"another model":      chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m2"`, 1), "route", "tenant"),
+		"a cache salt":       chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","cache_salt":"s"`, 1), "route", "tenant"),
+		"an adapter":         chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","lora_path":"s"`, 1), "route", "tenant"),
+		"an effort": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning_effort":"low"`, 1), "route",
+			"tenant"),
+		"reasoning": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","reasoning":{"effort":"low"}`, 1), "route",
+			"tenant"),
+		"a template": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template":"{{x}}"`, 1), "route",
+			"tenant"),
+		"a template's option": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","chat_template_kwargs":{"a":1}`, 1),
+			"route", "tenant"),
+		"tools": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","tools":[{"type":"function"}]`, 1),
+			"route", "tenant"),
+		"a system prompt": chainOf(t, strings.Replace(chat(a, b), `"m"`, `"m","system":"be brief"`, 1), "route",
+			"tenant"),
 		"as a plain prompt":   chainOf(t, `{"model":"m","prompt":"`+words(1, 500)+`"}`, "route", "tenant"),
 		"the same text twice": chainOf(t, chat(b, b), "route", "tenant"),
 	} {
@@ -163,19 +169,25 @@ func TestChainsThatShareNothing(t *testing.T) {
 	}
 }
 
-// How a prompt is written does not matter, only what it says.
+// The chain depends on the content of a prompt, not on its JSON notation.
 func TestChainOfTheSamePrompt(t *testing.T) {
 	want := chainOf(t, `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",`+
-		`"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"`+words(1, 400)+`"}]}]}`)
+		`"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"`+
+		words(1, 400)+`"}]}]}`)
 	for name, body := range map[string]string{
 		"escapes": `{"model":"\u006d","tools":[{"type":"f\u0075nction","n":1}],"system":"\u4f60\u597D \u003cb>",` +
-			`"messages":[{"role":"us\u0065r","content":"\u000a\u0022\ud83d\ude00 a\/b"},{"role":"assistant","content":[{"type":"text","text":"` + words(1, 400) + `"}]}]}`,
-		"order of the fields": `{"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant","content":[{"type":"text","text":"` + words(1, 400) + `"}]}],` +
+			`"messages":[{"role":"us\u0065r","content":"\u000a\u0022\ud83d\ude00 a\/b"},{"role":"assistant",` +
+			`"content":[{"type":"text","text":"` + words(1, 400) + `"}]}]}`,
+		"order of the fields": `{"messages":[{"role":"user","content":"\n\"😀 a/b"},{"role":"assistant",` +
+			`"content":[{"type":"text","text":"` + words(1, 400) + `"}]}],` +
 			`"temperature":1,"system":"你好 <b>","model":"m","tools":[{"type":"function","n":1}]}`,
 		"role behind the content": `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",` +
-			`"messages":[{"content":"\n\"😀 a/b","role":"user"},{"content":[{"type":"text","text":"` + words(1, 400) + `"}],"role":"assistant"}]}`,
-		"white space": "{ \"model\" : \"m\" ,\n\t\"tools\" : [ { \"type\" : \"function\" , \"n\" : 1 } ] , \"system\" : \"你好 <b>\" ,\r\n" +
-			`"messages" : [ { "role" : "user" , "content" : "\n\"😀 a/b" } , { "role" : "assistant" , "content" : [ { "type" : "text" , "text" : "` + words(1, 400) + `" } ] } ] }`,
+			`"messages":[{"content":"\n\"😀 a/b","role":"user"},{"content":[{"type":"text","text":"` + words(1, 400) +
+			`"}],"role":"assistant"}]}`,
+		"white space": "{ \"model\" : \"m\" ,\n\t\"tools\" : [ { \"type\" : \"function\" , \"n\" : 1 } ] , \"system\" : " +
+			"\"你好 <b>\" ,\r\n" +
+			`"messages" : [ { "role" : "user" , "content" : "\n\"😀 a/b" } , { "role" : "assistant" , "content" : [ { ` +
+			`"type" : "text" , "text" : "` + words(1, 400) + `" } ] } ] }`,
 	} {
 		if got := chainOf(t, body); !slices.Equal(got, want) {
 			t.Errorf("%s: %d of %d blocks are shared", name, common(t, got, want), len(want))
@@ -183,13 +195,14 @@ func TestChainOfTheSamePrompt(t *testing.T) {
 	}
 }
 
-// Text cannot look like the structure around it.
-func TestChainTellsTextFromStructure(t *testing.T) {
+// Text cannot be mistaken for the structure around it.
+func TestChainSeparatesTextFromStructure(t *testing.T) {
 	fill := words(1, 200)
 	seen := map[uint64]string{}
 	for _, body := range []string{
 		`{"prompt":"ab` + fill + `"}`, `{"prompt":["a","b` + fill + `"]}`, `{"prompt":["a\",\"b` + fill + `"]}`,
-		"{\"prompt\":[\"a\xff\\\"b" + fill + "\"]}", "{\"prompt\":[\"a\xff.\xff\\\"b" + fill + "\"]}", "{\"prompt\":[\"a\xff\xff.\xff\xff\\\"b" + fill + "\"]}",
+		"{\"prompt\":[\"a\xff\\\"b" + fill + "\"]}", "{\"prompt\":[\"a\xff.\xff\\\"b" + fill + "\"]}",
+		"{\"prompt\":[\"a\xff\xff.\xff\xff\\\"b" + fill + "\"]}",
 		`{"prompt":[["a","b` + fill + `"]]}`, `{"prompt":[{"a":"b` + fill + `"}]}`, `{"prompt":["a","","b` + fill + `"]}`,
 		`{"prompt":[1,2,3,"` + fill + `"]}`, `{"prompt":[12,3,"` + fill + `"]}`, `{"prompt":["1","2","3","` + fill + `"]}`,
 		`{"prompt":[null,"` + fill + `"]}`, `{"prompt":["null","` + fill + `"]}`, `{"input":"ab` + fill + `"}`,
@@ -207,7 +220,7 @@ func TestChainTellsTextFromStructure(t *testing.T) {
 	}
 }
 
-// A long prompt has few keys, and what two prompts have in common is known to a thirtieth or a block.
+// A long prompt has few keys, and the common beginning of two prompts is known to 1/30 or a block.
 func TestChainIsShortAndClose(t *testing.T) {
 	text := words(1, 64<<10)
 	whole := chainOf(t, `{"prompt":"`+text+`"}`)
@@ -231,30 +244,35 @@ func TestChainIsShortAndClose(t *testing.T) {
 	}
 }
 
-// A picture counts by what it is, not by how long it is.
+// An image counts by its digest, not by its length.
 func TestChainOfMedia(t *testing.T) {
 	with := func(picture string) []Block {
-		return chainOf(t, chat(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture+`"}},{"type":"text","text":"`+words(3, 200)+`"}]}`))
+		return chainOf(t, chat(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"`+picture+
+			`"}},{"type":"text","text":"`+words(3, 200)+`"}]}`))
 	}
 	data := "data:image/png;base64," + strings.Repeat("QUJD", 20000)
 	a, b, c := with(data), with(data[:len(data)-4]+"REVG"), with("https://example.com/a.png")
 	const before = 1 // block of what is in front of the picture
 	if common(t, a, b) > before || common(t, a, c) > before {
-		t.Error("different pictures have a key in common")
+		t.Error("different images have a key in common")
 	}
 	if a[len(a)-1].End > 600 {
-		t.Errorf("a picture counts as %d bytes of text", a[len(a)-1].End)
+		t.Errorf("an image counts as %d bytes of text", a[len(a)-1].End)
 	}
 }
 
-// A body that is cut off has a chain that the whole one goes on with.
+// The chain of a cut-off body is the beginning of the whole body's.
 func TestChainOfABeginning(t *testing.T) {
 	for _, list := range []string{
-		`"messages":[{"role":"user","content":"` + words(2, 300) + `"},{"role":"user","content":[{"text":"\ud83d\ude00` + words(3, 300) + `"}]}, ` +
+		`"messages":[{"role":"user","content":"` + words(2, 300) + `"},{"role":"user","content":[{"text":"\ud83d\ude00` +
+			words(3, 300) + `"}]}, ` +
 			`{"content":"` + words(5, 20) + `","role":"assistant"},{"role":"x","content":"` + words(4, 200) + `"} ]`,
-		`"input":[{"role":"user","content":"` + words(2, 30) + `"},{"arguments":"` + words(3, 300) + `","type":"function_call"}, ` +
-			`{"output":"` + words(5, 200) + `","type":"function_call_output"},{"role":"assistant","content":"` + words(4, 200) + `"} ]`,
-		`"contents":[{"parts":[{"text":"` + words(2, 300) + `"}],"role":"user"},{"role":"model","parts":[{"text":"` + words(3, 300) + `"}]} ]`,
+		`"input":[{"role":"user","content":"` + words(2, 30) + `"},{"arguments":"` + words(3, 300) +
+			`","type":"function_call"}, ` +
+			`{"output":"` + words(5, 200) + `","type":"function_call_output"},{"role":"assistant","content":"` + words(4, 200) +
+			`"} ]`,
+		`"contents":[{"parts":[{"text":"` + words(2, 300) + `"}],"role":"user"},{"role":"model","parts":[{"text":"` +
+			words(3, 300) + `"}]} ]`,
 		`"inputs":"` + words(2, 300) + `"`,
 	} {
 		body := []byte(`{"model":"m","tools":[{"a":"` + words(1, 100) + `"}],` + list + ` ,"n":1}`)
@@ -278,11 +296,12 @@ func TestChainOfABeginning(t *testing.T) {
 	}
 }
 
-// FuzzChain holds the chain to what the body says: written anew by encoding/json, a body has the same chain.
+// FuzzChain compares chains with encoding/json: a body that it has rewritten has the same chain.
 func FuzzChain(f *testing.F) {
 	f.Add([]byte(`{"model":"a","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function"}],"stream":true}`))
 	f.Add([]byte(`{"prompt":[1,2,3,"a\ud83d\ude00\ud83d",null],"input":{"a":[true,{"role":"b"}]},"lora_path":"x"}`))
-	f.Add([]byte(`{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA"}}],"role":{"role":1}},"x",[],{}]}`))
+	f.Add([]byte(`{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA"}}],"role":{"role":1}},"x",` +
+		`[],{}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		_, parts, err := Read(body, true)
 		if err != nil {
@@ -320,7 +339,7 @@ func FuzzChain(f *testing.F) {
 	})
 }
 
-// A chain covers 200 KiB, unless nearly all its messages are very short.
+// A chain covers 200 KiB, unless nearly all messages are very short.
 func TestChainCoversConversations(t *testing.T) {
 	for _, roles := range [][2]string{{"user", "user"}, {"user", "assistant"}} {
 		for _, lengths := range [][2]int{

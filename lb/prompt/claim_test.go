@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// Whoever claims blocks, their keys are otherwise the same; what a client writes in its body has no part in whose they are.
+// A claim changes only the tenant of the keys; nothing in the body changes the tenant.
 func TestClaim(t *testing.T) {
 	c := NewChainer(testSecret, testBlock)
 	chain := func(salt string) []Block {
-		return chainOf(t, `{"model":"m","cache_salt":"`+salt+`","messages":[{"role":"user","content":"`+strings.Repeat("x", 10*testBlock)+`"}]}`)
+		return chainOf(t, `{"model":"m","cache_salt":"`+salt+`","messages":[{"role":"user","content":"`+strings.Repeat("x",
+			10*testBlock)+`"}]}`)
 	}
 	free := chain("a")
 	if len(free) < 3 {
@@ -19,7 +20,7 @@ func TestClaim(t *testing.T) {
 	}
 	for _, b := range free {
 		if b.Tenant() != NoTenant {
-			t.Fatalf("the key %x has a tenant before anybody has claimed it", b.Key)
+			t.Fatalf("the key %x has a tenant before a claim", b.Key)
 		}
 	}
 	for _, name := range []string{"", "a", "b"} {
@@ -37,7 +38,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// Tenants are spread over all tags, in another way with another secret.
+// Tenants are spread over all tags, differently with another secret.
 func TestClaimsAreSpread(t *testing.T) {
 	const tenants = 255 * 20
 	a, b := NewChainer(Secret("a"), testBlock), NewChainer(Secret("b"), testBlock)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// ascii writes JSON as Python does by itself: what is not ASCII in \u escapes.
+// ascii writes JSON as Python's json.dumps does: with \u escapes for all but ASCII.
 func ascii(body string) string {
 	var b strings.Builder
 	for _, r := range body {
@@ -27,7 +27,7 @@ func ascii(body string) string {
 	return b.String()
 }
 
-// chinese is text of n characters, with punctuation, now and then a word in ASCII, and emoji.
+// chinese returns text of n characters, with punctuation, some ASCII words, and emoji.
 func chinese(n int) string {
 	r := rand.New(rand.NewPCG(7, 7))
 	text := make([]rune, 0, n)
@@ -46,7 +46,7 @@ func chinese(n int) string {
 	return string(text[:n])
 }
 
-// However text is written, its chain is the same, and as much of it is hashed.
+// However text is escaped, its chain is the same, and as much of it is hashed.
 func TestEscapedTextIsHashed(t *testing.T) {
 	source := strings.Repeat("func f(s string) {\n\tfmt.Printf(\"%s\\n\", s)\n}\n\n", 3000)
 	code, err := json.Marshal(source)
@@ -55,16 +55,22 @@ func TestEscapedTextIsHashed(t *testing.T) {
 	}
 	c := NewChainer(testSecret, blockBytes)
 	for name, body := range map[string]string{
-		"a prompt of 40,000 characters":        `{"model":"m","prompt":"` + chinese(40_000) + `"}`,
-		"messages, 40,000 characters together": talk{{"system", chinese(8_000)}, {"user", chinese(2_000)}, {"assistant", chinese(20_000)}, {"user", chinese(10_000)}}.json(),
-		"code":                                 `{"model":"m","prompt":` + string(code) + `}`,
-		"line ends":                            `{"model":"m","prompt":"` + strings.Repeat(`\n`, 120<<10) + `"}`,
+		"a prompt of 40,000 characters": `{"model":"m","prompt":"` + chinese(40_000) + `"}`,
+		"messages, 40,000 characters together": talk{
+			{"system", chinese(8_000)},
+			{"user", chinese(2_000)},
+			{"assistant", chinese(20_000)},
+			{"user", chinese(10_000)},
+		}.json(),
+		"code":      `{"model":"m","prompt":` + string(code) + `}`,
+		"line ends": `{"model":"m","prompt":"` + strings.Repeat(`\n`, 120<<10) + `"}`,
 	} {
 		plain, length := blocksOf(t, c, body)
 		want := slices.Clone(plain)
 		got, escaped := blocksOf(t, c, ascii(body))
 		if !slices.Equal(got, want) || escaped != length {
-			t.Errorf("%s: %d of %d blocks are the same, the length is %d and %d", name, common(t, got, want), len(want), escaped, length)
+			t.Errorf("%s: %d of %d blocks are the same, the length is %d and %d", name, common(t, got, want), len(want),
+				escaped, length)
 		}
 		if last := want[len(want)-1].End; last < length*9/10 {
 			t.Errorf("%s: %d of %d bytes are in blocks", name, last, length)
@@ -72,7 +78,7 @@ func TestEscapedTextIsHashed(t *testing.T) {
 	}
 }
 
-// Escapes and what is between them are taken together, whatever that is and wherever it ends.
+// Escapes and the gaps between them are decoded together, for any content and end.
 func TestMixedEscapes(t *testing.T) {
 	c := NewChainer(testSecret, 16)
 	for name, parts := range map[string][2]string{
@@ -90,20 +96,23 @@ func TestMixedEscapes(t *testing.T) {
 				want := slices.Clone(plain)
 				got, escaped := blocksOf(t, c, `{"prompt":"`+strings.Repeat(`\u0009`, n)+parts[1]+behind+`"}`)
 				if !slices.Equal(got, want) || length != escaped {
-					t.Fatalf("%s behind %d escapes, with %d letters in between: %d of %d blocks", name, n, gap, common(t, got, want), len(want))
+					t.Fatalf("%s behind %d escapes, with %d letters in between: %d of %d blocks", name, n, gap, common(t, got, want),
+						len(want))
 				}
 			}
 		}
 	}
 }
 
-// What is behind the last block counts by what it is, not by how it is written.
+// Text after the last block counts by its unescaped length.
 func TestEscapedTextThatIsNotHashed(t *testing.T) {
 	c := NewChainer(testSecret, 64)
 	for name, body := range map[string]string{
 		"in one text": `{"model":"m","prompt":"` + chinese(200_000) + `"}`,
-		"in many":     `{"model":"m","prompt":["` + chinese(50_000) + `","` + chinese(50_000) + `","` + chinese(50_000) + `"]}`,
-		"in an object": `{"model":"m","messages":[{"role":"user","content":[{"text":"` + chinese(100_000) + `"},{"text":"` + chinese(50_000) +
+		"in many": `{"model":"m","prompt":["` + chinese(50_000) + `","` + chinese(50_000) + `","` + chinese(50_000) +
+			`"]}`,
+		"in an object": `{"model":"m","messages":[{"role":"user","content":[{"text":"` + chinese(100_000) + `"},{"text":"` +
+			chinese(50_000) +
 			`"}]}]}`,
 	} {
 		blocks, length := blocksOf(t, c, body)
@@ -118,7 +127,7 @@ func TestEscapedTextThatIsNotHashed(t *testing.T) {
 	}
 }
 
-// FuzzEscapes holds the hashing of text to encoding/json: escapes of every kind stand for what they stand for there.
+// FuzzEscapes compares the hashing of text with encoding/json: escapes of every kind have the same meaning.
 func FuzzEscapes(f *testing.F) {
 	f.Add("你好 <b>\n\"😀\\ a/b", uint8(3))
 	f.Add(strings.Repeat("\n", 300)+"x", uint8(1))

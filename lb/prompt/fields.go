@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// field is a member of the request that counts.
+// field is a relevant member of the request.
 type field uint8
 
 const (
 	fieldOther field = iota // any other member
-	fieldModel              // weighs nothing, but a body that names two models is read in two ways
+	fieldModel              // not part of the prompt, but a body that names two models is ambiguous
 	fieldStream
 	fieldN
 	fieldLoraPath
@@ -24,12 +24,13 @@ const (
 	fieldLogprobs
 	fieldEcho
 	fieldAnthropicVersion
-	fieldPreviousResponse // the server puts an earlier response, with what that answered, in front of the prompt
+	fieldPreviousResponse // the server prepends an earlier response and its prompt
 	// The limits; max_tokens is also the old name of max_completion_tokens.
 	fieldMaxTokens
 	fieldMaxOutputTokens
 	fieldMaxCompletionTokens
-	// From here to the last one the value is text for the model. Their numbers are part of the keys of prompts.
+	// From here to fieldContents the value is text for the model. The numbers are part of the hashed prompt: do not
+	// reorder.
 	fieldMessages
 	fieldPrompt
 	fieldInput
@@ -40,14 +41,14 @@ const (
 	fieldDocuments
 	fieldText1
 	fieldText2
-	fieldTools // printed whole by chat templates, keys included
+	fieldTools // chat templates print it entirely, keys included
 	fieldText
 	fieldInputIDs
 	fieldInputs
 	fieldTextInput
 	fieldContents
 	fieldConversation // as fieldPreviousResponse
-	// Objects with options, and the limits that stand in them.
+	// Objects with options, and the limits in them.
 	fieldParameters
 	fieldSamplingParams
 	fieldGenerationConfig
@@ -58,7 +59,7 @@ const (
 	fieldCount
 )
 
-// isText says whether the value of the field is text for the model.
+// isText reports whether the value of the field is text for the model.
 func (f field) isText() bool { return f >= fieldMessages && f <= fieldContents }
 
 // fieldOf returns the field with the given name.
@@ -112,7 +113,7 @@ func fieldOf(name []byte) field {
 	return nativeOf(name)
 }
 
-// nativeOf returns the field with the given name, of those that only engines' own APIs have, and Gemini's.
+// nativeOf returns the field with the given name among those that only the engines' own APIs and Gemini's have.
 func nativeOf(name []byte) field {
 	switch string(name) {
 	case "text":
@@ -135,7 +136,7 @@ func nativeOf(name []byte) field {
 	return optionOf(name)
 }
 
-// limitIn returns the limit on the output that the given name stands for in an object with options.
+// limitIn returns the limit on the output with the given name in an object with options.
 func limitIn(options field, name []byte) field {
 	switch {
 	case options == fieldParameters && string(name) == "max_new_tokens":
@@ -150,7 +151,7 @@ func limitIn(options field, name []byte) field {
 	return fieldOther
 }
 
-// optionOf returns the field with the given name, of those that decide how a prompt is printed or computed.
+// optionOf returns the field with the given name among those that decide how a prompt is rendered or computed.
 func optionOf(name []byte) field {
 	switch string(name) {
 	case "chat_template":
@@ -174,7 +175,7 @@ func optionOf(name []byte) field {
 // maxFieldName is the length of the longest name that fieldOf knows.
 const maxFieldName = len("max_completion_tokens")
 
-// key reads the key at pos and the colon behind it.
+// key reads the key at pos and its colon.
 func (s *scanner) key() status {
 	s.values++
 	if st := s.str(); st != proceed {
@@ -183,11 +184,7 @@ func (s *scanner) key() status {
 	name := s.body[s.stringStart : s.pos-1]
 	switch {
 	case s.depth == 1:
-		s.inMedia, s.valueStart = false, 0
-		name = s.fieldName(name)
-		s.field = fieldOf(name)
-		s.mediaKey = s.field == fieldOther && isMediaField(name)
-		if !s.markSeen(s.field) {
+		if !s.startField(s.fieldName(name)) {
 			return ambiguous
 		}
 	case s.depth == 2 && s.field >= fieldParameters:
@@ -199,6 +196,11 @@ func (s *scanner) key() status {
 		s.mediaKey = s.field != fieldTools && isMediaContent(name)
 		s.isType = string(name) == "type"
 	}
+	return s.colon()
+}
+
+// colon reads the colon after a key.
+func (s *scanner) colon() status {
 	c, st := s.next()
 	if st != proceed {
 		return st
@@ -210,7 +212,15 @@ func (s *scanner) key() status {
 	return proceed
 }
 
-// fieldName returns the name that a key stands for, the beginning of it if it is longer than any that counts.
+// startField starts a member of the request. It returns false for a relevant one that the body has twice.
+func (s *scanner) startField(name []byte) bool {
+	s.inMedia, s.valueStart = false, 0
+	s.field = fieldOf(name)
+	s.mediaKey = s.field == fieldOther && isMediaField(name)
+	return s.markSeen(s.field)
+}
+
+// fieldName returns the unescaped key; of a key longer than maxFieldName at least its beginning.
 func (s *scanner) fieldName(key []byte) []byte {
 	if s.escapeBytes == 0 {
 		return key
@@ -218,7 +228,7 @@ func (s *scanner) fieldName(key []byte) []byte {
 	return unescape(s.name[:0], key, maxFieldName)
 }
 
-// markSeen notes that a field is there. It returns false if it was there before.
+// markSeen records that the body has a field. It returns false if it was recorded before.
 func (s *scanner) markSeen(f field) bool {
 	if f == fieldOther {
 		return true
@@ -228,7 +238,7 @@ func (s *scanner) markSeen(f field) bool {
 	return !before.has(f)
 }
 
-// text reads a string that is a value. Of one that has run out, what is there counts as text.
+// text reads a string that is a value. If the body ends in it, its beginning counts.
 func (s *scanner) text() status {
 	st := s.str()
 	end := s.pos - 1
@@ -254,7 +264,7 @@ func (s *scanner) text() status {
 	return st
 }
 
-// onNumber takes the value of a field, or a token of a prompt.
+// onNumber records the value of a field, or a token of a prompt.
 func (s *scanner) onNumber(text []byte) {
 	switch s.field {
 	case fieldPrompt, fieldInput, fieldInputIDs:
@@ -276,8 +286,7 @@ func (s *scanner) onNumber(text []byte) {
 	}
 }
 
-// count reads a number of things. One that is no whole number counts as its whole part, a negative one as 0, and so
-// does one with more digits than a number of things can need.
+// count reads a number. A fraction is rounded down; a negative number, or one with more than 32 characters, is 0.
 func count(text []byte) int {
 	if len(text) > 32 {
 		return 0
@@ -292,7 +301,7 @@ func count(text []byte) int {
 	return int(f)
 }
 
-// endField settles a field whose value was read, or has run out.
+// endField completes a field whose value was read, or in which the body ended.
 func (s *scanner) endField() {
 	if s.field == fieldTools && s.valueStart > 0 {
 		s.texts[fieldTools-fieldMessages] += s.pos - s.valueStart
@@ -303,13 +312,14 @@ func (s *scanner) endField() {
 	s.field, s.valueStart = fieldOther, 0
 }
 
-// bypassesCache tells by vLLM's rules whether the engine computes all of the prompt, because the likelihoods of its tokens are asked for.
-// Its chat completions take echo for that by itself.
+// bypassesCache reports whether the engine computes the whole prompt, because the request is for the log probabilities
+// of its tokens. The rules are vLLM's; in chat completions, echo alone has that effect.
 func (s *scanner) bypassesCache() bool {
-	return s.firstOf(fieldPromptLogprobs) != 'n' || s.firstOf(fieldEcho) == 't' && (s.seen.has(fieldMessages) || s.firstOf(fieldLogprobs) != 'n')
+	echo := s.firstOf(fieldEcho) == 't' && (s.seen.has(fieldMessages) || s.firstOf(fieldLogprobs) != 'n')
+	return s.firstOf(fieldPromptLogprobs) != 'n' || echo
 }
 
-// firstOf returns the first byte of the value of a field, that of null if there is none.
+// firstOf returns the first byte of the value of a field, that of null if it is absent.
 func (s *scanner) firstOf(f field) byte {
 	if value := s.parts.of(s.body, f); len(value) > 0 {
 		return value[0]
@@ -317,7 +327,7 @@ func (s *scanner) firstOf(f field) byte {
 	return 'n'
 }
 
-// unescape appends the text of a valid string content to dst and stops behind limit bytes.
+// unescape appends the unescaped content of a valid string to dst, and stops after limit bytes.
 func unescape(dst, content []byte, limit int) []byte {
 	for len(content) > 0 && len(dst) <= limit {
 		if content[0] != '\\' {
@@ -338,7 +348,8 @@ func unescape(dst, content []byte, limit int) []byte {
 	return dst
 }
 
-// codePoint returns the character that the \u escape, or the pair of them, stands for that text begins with, and its length.
+// codePoint returns the character of the \u escape, or the surrogate pair of them, at the beginning of the text, and
+// the length of the escape. An unpaired surrogate is U+FFFD.
 func codePoint(text []byte) (r rune, length int) {
 	const unit = len(`\u0000`)
 	r = rune(codeUnit(text))
@@ -353,8 +364,8 @@ func codePoint(text []byte) (r rune, length int) {
 	return utf8.RuneError, unit
 }
 
-// simpleEscape returns the character that a backslash and c stand for, 0 when they stand for none.
+// simpleEscape returns the character of the escape of a backslash and c, 0 if there is none.
 func simpleEscape(c byte) byte { return simpleEscapes[c] }
 
-// simpleEscapes is a table, because texts may have many.
+// simpleEscapes is a table for speed: texts may have many escapes.
 var simpleEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}

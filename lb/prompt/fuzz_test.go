@@ -8,13 +8,17 @@ import (
 	"testing"
 )
 
-// FuzzScan holds Scan equal to encoding/json: what is valid, what stream and the limits are, and that a key is there twice.
+// FuzzScan compares Scan with encoding/json: whether a body is valid, the values of stream and the limits, and
+// duplicate keys.
 func FuzzScan(f *testing.F) {
 	for _, body := range []string{
 		`{}`, `{"model":"a","messages":[{"role":"user","content":"hi"}],"max_tokens":5,"stream":true}`,
-		`{"max\u005ftokens":4,"n":2.5,"\ud83d\ude00":"\ud83d\ude00","prompt":[1,2.5e-3],"tools":[{"a":null}]}`, `{"model":"a","model":"b"}`,
-		`{"text":"a","sampling_params":{"max_new_tokens":3}}`, `{"inputs":"a","parameters":{"max_new_tokens":3,"max_new_tokens":4}}`,
-		`{"text_input":"a","parameters":{"max_tokens":3}}`, `{"contents":[],"generationConfig":{"max_output_tokens":3,"maxOutputTokens":4}}`,
+		`{"max\u005ftokens":4,"n":2.5,"\ud83d\ude00":"\ud83d\ude00","prompt":[1,2.5e-3],"tools":[{"a":null}]}`,
+		`{"model":"a","model":"b"}`,
+		`{"text":"a","sampling_params":{"max_new_tokens":3}}`, `{"inputs":"a","parameters":{"max_new_tokens":3,` +
+			`"max_new_tokens":4}}`,
+		`{"text_input":"a","parameters":{"max_tokens":3}}`, `{"contents":[],"generationConfig":{"max_output_tokens":3,` +
+			`"maxOutputTokens":4}}`,
 		`{"system_instruction":{},"systemInstruction":{},"contents":[]}`,
 		`{"messages":["a"],"prompt":"b","max_tokens":3,"n":2}`,
 		`{"input":[{}],"max_output_tokens":3,"max_tokens":4}`, `{"max_output_tokens":3,"max_tokens":4}`,
@@ -50,7 +54,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// reference reads stream and the limits with encoding/json, and tells whether a field is there twice.
+// reference reads stream and the limits with encoding/json, and reports whether a field is there twice.
 func reference(body []byte) (want Info, twice, valid bool) {
 	if !json.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
 		return want, false, false
@@ -82,7 +86,7 @@ func reference(body []byte) (want Info, twice, valid bool) {
 			note(limitIn(x, []byte(o.name)), o.value)
 		}
 	}
-	want, _ = Scan(body, true) // for what encoding/json does not tell
+	want, _ = Scan(body, true) // for what encoding/json does not show
 	want.Stream = stream
 	if want.N = 0; want.API.hasN() {
 		want.N = values[fieldN]
@@ -91,8 +95,8 @@ func reference(body []byte) (want Info, twice, valid bool) {
 	return want, twice, true
 }
 
-// referenceLimit returns the limit that the values of the fields give. Which prompts of several are empty it does not
-// tell: then any limit is right that is no larger than those.
+// referenceLimit returns the limit that results from the values of the fields. It does not know which of several
+// prompts are empty: then any limit up to its result is correct.
 func referenceLimit(info *Info, values map[field]int) int {
 	switch info.API {
 	case Chat:

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Gateways of different versions share one index in Redis, so keys stay what they are: each is the last one of a
-// prompt.
+// Gateways of different versions share one index in Redis, so keys must not change: each is the last one of a prompt.
 func TestChainGolden(t *testing.T) {
 	fill := strings.Repeat("one two three ", 60)
 	for _, tt := range []struct {
@@ -14,18 +13,37 @@ func TestChainGolden(t *testing.T) {
 		key        uint64
 		end        int
 	}{
-		{"chat", `{"model":"m","messages":[{"role":"user","content":"F"},{"role":"assistant","content":"F"}]}`, 0xf98477bb3681e4, 1737},
-		{"tools", `{"model":"m","tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"user","content":"F"}]}`, 0x7ffd12bbb326b2, 918},
-		{"picture", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,F"}},{"text":"F"}]}]}`, 0xb9f25f7655256f, 940},
-		{"anthropic", `{"model":"m","system":"F","messages":[{"role":"user","content":[{"type":"text","text":"F"}]}]}`, 0x695a2956d52b1c, 1739},
+		{
+			"chat", `{"model":"m","messages":[{"role":"user","content":"F"},{"role":"assistant","content":"F"}]}`,
+			0xf98477bb3681e4, 1737,
+		},
+		{"tools", `{"model":"m","tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"user",` +
+			`"content":"F"}]}`, 0x7ffd12bbb326b2, 918},
+		{"picture", `{"messages":[{"role":"user","content":[{"type":"image_url",` +
+			`"image_url":{"url":"data:image/png;base64,F"}},{"text":"F"}]}]}`, 0xb9f25f7655256f, 940},
+		{
+			"anthropic", `{"model":"m","system":"F","messages":[{"role":"user","content":[{"type":"text","text":"F"}]}]}`,
+			0x695a2956d52b1c, 1739,
+		},
 		{"completions", `{"model":"m","prompt":"F","suffix":"F"}`, 0x75a29613697974, 1692},
-		{"tokens", `{"prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30]}`, 0xd4da0cacf67d4, 64},
-		{"responses", `{"instructions":"F","input":[{"role":"user","content":"F"},{"type":"function_call","arguments":"F"}]}`, 0x797ffaedd13821, 2595},
-		{"continued by nothing", `{"instructions":"F","input":"F","previous_response_id":null,"conversation":null,"prompt":null}`, 0xedfa0a8a8432fe, 1688},
+		{
+			"tokens", `{"prompt":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30]}`,
+			0xd4da0cacf67d4, 64,
+		},
+		{
+			"responses",
+			`{"instructions":"F","input":[{"role":"user","content":"F"},{"type":"function_call","arguments":"F"}]}`,
+			0x797ffaedd13821, 2595,
+		},
+		{"continued by nothing", `{"instructions":"F","input":"F","previous_response_id":null,"conversation":null,` +
+			`"prompt":null}`, 0xedfa0a8a8432fe, 1688},
 		{"format of an answer", `{"instructions":"F","input":"F","text":{"format":{"type":"text"}}}`, 0x85c9ed86de348f, 1692},
 		{"rerank", `{"query":"F","documents":["F",{"text":"F"}]}`, 0xf860ca7221ae57, 2460},
 		{"score", `{"text_1":"F","text_2":["F"]}`, 0xb025b85c78ae5f, 1692},
-		{"names", `{"model":"m","lora_path":"l","cache_salt":"s","chat_template":"t","reasoning_effort":"low","prompt":"F"}`, 0x45de4920fe6ef5, 832},
+		{
+			"names", `{"model":"m","lora_path":"l","cache_salt":"s","chat_template":"t","reasoning_effort":"low","prompt":"F"}`,
+			0x45de4920fe6ef5, 832,
+		},
 	} {
 		blocks := chainOf(t, strings.ReplaceAll(tt.body, "F", fill), "route", "tenant")
 		if last := blocks[len(blocks)-1]; last.Key != tt.key || last.End != tt.end {

@@ -9,10 +9,10 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt/prompttest"
 )
 
-// inspected is how many bytes of a body are looked at, unless it is configured otherwise.
+// inspected is the default number of bytes of a body that are read.
 const inspected = 256 << 10
 
-// read does all that is done with a body for prefix_cache: it returns the blocks, as the caller keeps them.
+// read does everything that prefix_cache does with a body: it returns the blocks, as the caller retains them.
 func read(c *Chainer, body []byte, complete bool) ([]Block, int, error) {
 	_, parts, err := Read(body, complete)
 	if err != nil {
@@ -22,8 +22,8 @@ func read(c *Chainer, body []byte, complete bool) ([]Block, int, error) {
 	return slices.Clone(blocks), length, nil
 }
 
-// Whatever a body holds, whole or not: it is taken or refused by what it is, its chain is short, and reading it takes a few
-// kilobytes of memory. What the gateway hands to the plugin is a copy of what is inspected; nothing makes another.
+// Any body, whole or cut off, is accepted or refused by its content, has a short chain, and takes a few kilobytes of
+// memory. The gateway passes a copy of the inspected part to the plugin; no other copy is made.
 func TestHostileBodies(t *testing.T) {
 	for _, size := range []int{1 << 10, inspected, 1 << 20} {
 		for _, b := range prompttest.Hostile(size) {
@@ -46,8 +46,8 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// BenchmarkHostile tells what reading a hostile body of 256 KiB takes; see also the part of the same name of the overhead
-// benchmark, which has them read by the plugin in a gateway.
+// BenchmarkHostile measures reading hostile bodies of 256 KiB. The overhead benchmark has the same part, in which the
+// plugin reads them in a gateway.
 func BenchmarkHostile(b *testing.B) {
 	c := NewChainer(testSecret, 512)
 	for _, body := range prompttest.Hostile(inspected) {
@@ -60,8 +60,8 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
-// Of a body with more values than are looked at, the rest counts as text, and the chain is that of what was looked at.
-func TestPlentyOfValues(t *testing.T) {
+// Of a body with too many values, the rest counts as text, and the chain is that of the parsed part.
+func TestTooManyValues(t *testing.T) {
 	c := NewChainer(testSecret, 512)
 	const element = `-1234,` // tokens, which are not negative, cost less
 	ids := func(n int, behind string) []byte {
@@ -91,7 +91,8 @@ func TestPlentyOfValues(t *testing.T) {
 			t.Errorf("%s: %d blocks, %d of them in common", name, len(blocks), common(t, blocks, first))
 		}
 	}
-	if info, _, err := Read(ids(maxValues-10, `}`), true); err != nil || info.TextBytes != 0 || info.TokenIDs != maxValues-9 {
+	if info, _, err := Read(ids(maxValues-10, `}`), true); err != nil || info.TextBytes != 0 ||
+		info.TokenIDs != maxValues-9 {
 		t.Errorf("fewer: %+v, %v", info, err)
 	}
 	tokens := []byte(`{"n":2,"prompt":[` + strings.Repeat(`12345, `, 3*maxValues) + `7]}`)

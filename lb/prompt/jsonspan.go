@@ -5,9 +5,10 @@ import (
 	"math/bits"
 )
 
-// What is here finds its way in JSON that Scan has found valid, but that may be cut off at the end.
+// The functions of this file navigate in JSON that Scan has validated, but that may be cut off at the end.
 
-// str returns the content of the string that begins at i, without its quotes, whether that has escapes, and the place behind it.
+// str returns the content of the string that begins at i, without its quotes, whether it has escapes, and the index
+// after it.
 func str(v []byte, i int) (content []byte, escaped bool, end int) {
 	for at := i + 1; at < len(v); {
 		for len(v)-at >= 8 {
@@ -34,7 +35,7 @@ func str(v []byte, i int) (content []byte, escaped bool, end int) {
 	return v[i+1:], escaped, len(v)
 }
 
-// scalarEnd returns the place behind the number or literal that begins at i.
+// scalarEnd returns the index after the number or literal that begins at i.
 func scalarEnd(v []byte, i int) int {
 	for ; i < len(v); i++ {
 		switch v[i] {
@@ -45,7 +46,7 @@ func scalarEnd(v []byte, i int) int {
 	return i
 }
 
-// isKey says whether the string that ends at i is a key.
+// isKey reports whether the string that ends at i is a key.
 func isKey(v []byte, i int) bool {
 	for ; i < len(v); i++ {
 		switch v[i] {
@@ -57,7 +58,8 @@ func isKey(v []byte, i int) bool {
 	return false
 }
 
-// skip returns the place behind the value that begins at i. It counts its steps, and is at the end when there were too many.
+// skip returns the index after the value that begins at i. It counts its steps, and returns the end of v after
+// maxSteps.
 func skip(v []byte, i int, steps *int) int {
 	for depth := 0; i < len(v) && *steps <= maxSteps; {
 		switch v[i] {
@@ -85,8 +87,8 @@ func skip(v []byte, i int, steps *int) int {
 	return len(v)
 }
 
-// member returns where in the object that begins at i its member of the given name is, and the value of that: empty spans if it
-// has none among its first few. Open says that there may be one in what is cut off.
+// member returns the position of the member with the given name in the object that begins at i, and of its value: empty
+// spans if there is none among the first 16 members. Open reports that it may follow after the end of a cut-off body.
 func member(v []byte, i int, name string, steps *int) (all, value span, open bool) {
 	const few = 16
 	for n := 0; n < few; n++ {
@@ -99,21 +101,28 @@ func member(v []byte, i int, name string, steps *int) (all, value span, open boo
 			break
 		}
 		begin := i
-		key, _, end := str(v, i)
-		for i = end; i < len(v) && v[i] != ':'; i++ {
-		}
-		for i++; i < len(v) && isSpace(v[i]); i++ {
-		}
-		if i >= len(v) {
+		var key []byte
+		if key, i = keyAt(v, i); i >= len(v) {
 			return span{}, span{}, true
 		}
-		end = skip(v, i, steps)
+		end := skip(v, i, steps)
 		if string(key) == name {
 			return span{begin, end}, span{i, end}, false
 		}
 		i = end - 1
 	}
 	return span{}, span{}, false
+}
+
+// keyAt returns the key that begins at i, and the index of its value, len(v) or more if v ends before it.
+func keyAt(v []byte, i int) (key []byte, value int) {
+	key, _, i = str(v, i)
+	for i < len(v) && v[i] != ':' {
+		i++
+	}
+	for i++; i < len(v) && isSpace(v[i]); i++ {
+	}
+	return key, i
 }
 
 func isSpace(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Words of eight equal bytes, for looking at eight bytes of a string at once.
+// Words of eight equal bytes, to examine eight bytes of a string at once.
 const (
 	ones   = 0x0101010101010101
 	highs  = 0x80 * ones
@@ -15,13 +15,14 @@ const (
 )
 
 // special returns a word whose lowest set bit is in the first byte of w that is a quote, a backslash or a control
-// character; 0 when there is none. Borrows make higher bits unreliable, never the lowest one.
+// character; 0 if there is none. It is the test for a zero byte of "Bit Twiddling Hacks" (Anderson). Borrows make
+// higher bits unreliable, never the lowest one.
 func special(w uint64) uint64 {
 	q, b := w^quotes, w^slash
 	return ((q-ones)&^q | (b-ones)&^b | (w-blanks)&^w) & highs
 }
 
-// str steps over a string and sets begin and saved. pos is at its opening quote.
+// str skips a string, and sets stringStart and escapeBytes. pos is at its opening quote.
 func (s *scanner) str() status {
 	body, i := s.body, s.pos+1
 	s.stringStart, s.escapeBytes = i, 0
@@ -64,8 +65,8 @@ func (s *scanner) str() status {
 	}
 }
 
-// codeUnits steps over a run of \u escapes, of which whole texts are made in some languages, and adds what they are
-// longer than their characters to saved.
+// codeUnits skips a run of \u escapes, of which whole texts consist in some languages, and adds their excess length
+// over the characters to escapeBytes.
 func (s *scanner) codeUnits(i int) (int, status) {
 	body := s.body
 	for len(body)-i >= len(`\u0000`) && body[i] == '\\' && body[i+1] == 'u' {
@@ -88,7 +89,7 @@ func (s *scanner) codeUnits(i int) (int, status) {
 	return i, ranOut
 }
 
-// codeUnit reads the \uXXXX that text begins with; it is negative when there are no four digits.
+// codeUnit reads the \uXXXX at the beginning of the text; it is negative if these are not four hexadecimal digits.
 func codeUnit(text []byte) int {
 	a, b, c, d := hexValue[text[2]], hexValue[text[3]], hexValue[text[4]], hexValue[text[5]]
 	if a|b|c|d > 15 {
@@ -109,8 +110,8 @@ var hexValue = func() (table [256]uint8) {
 	return table
 }()
 
-// encodedLen is the length of a UTF-16 unit in UTF-8, where each half of a surrogate pair counts for half of its four
-// bytes.
+// encodedLen returns the length of a UTF-16 unit in UTF-8, where each half of a surrogate pair counts for half of its
+// four bytes.
 func encodedLen(unit int) int {
 	switch {
 	case unit < 0x80:
@@ -121,7 +122,7 @@ func encodedLen(unit int) int {
 	return 3
 }
 
-// literal steps over true, false or null.
+// literal skips true, false or null.
 func (s *scanner) literal(word string) status {
 	rest := s.body[s.pos:]
 	if len(rest) < len(word) {
@@ -141,7 +142,7 @@ func (s *scanner) literal(word string) status {
 	return proceed
 }
 
-// number steps over a number. One at the very end of the body has run out, since its last digits may be missing.
+// number skips a number. One at the very end of the body counts as cut off, since its last digits may be missing.
 func (s *scanner) number() status {
 	begin, i, body := s.pos, s.pos, s.body
 	if body[i] == '-' {
@@ -152,7 +153,7 @@ func (s *scanner) number() status {
 		return malformed
 	}
 	if i < len(body) && (body[i] == '.' || body[i]|0x20 == 'e') {
-		s.values++ // it takes as long as two whole numbers
+		s.values++ // takes as long as two whole numbers
 	}
 	if i < len(body) && body[i] == '.' {
 		i++
@@ -178,7 +179,7 @@ func (s *scanner) number() status {
 	return proceed
 }
 
-// digits returns the place of the first byte from i on that is no digit.
+// digits returns the index of the first byte from i on that is not a digit.
 func digits(body []byte, i int) int {
 	for i < len(body) && body[i]-'0' <= 9 {
 		i++

@@ -2,8 +2,8 @@ package prompt
 
 import "bytes"
 
-// isMedia tells whether a key inside the prompt stands for something that the model does not read as text: an image,
-// a sound or a file by its data or address, or a word of the protocol.
+// isMedia reports whether the value of a key inside the prompt is not read by the model as text: an image, a sound or a
+// file by its data or address, or a keyword of the API.
 func isMedia(key []byte) bool {
 	switch string(key) {
 	case "url", "data", "image", "images", "image_url", "audio", "audio_url", "video_url", "file_url", "file_data",
@@ -13,8 +13,8 @@ func isMedia(key []byte) bool {
 	return false
 }
 
-// isMediaContent says whether a key inside the prompt stands for media themselves: what the model reads then are tokens of
-// which the bytes say nothing.
+// isMediaContent reports whether a key inside the prompt is for media themselves, whose tokens do not follow from their
+// bytes.
 func isMediaContent(key []byte) bool {
 	switch string(key) {
 	case "image", "images", "image_url", "input_audio", "audio", "audio_url", "video", "videos", "video_url", "file_url",
@@ -24,7 +24,7 @@ func isMediaContent(key []byte) bool {
 	return false
 }
 
-// isMediaField says whether a field of the request holds media, in the engines' own APIs.
+// isMediaField reports whether a field of the request contains media, in the engines' own APIs.
 func isMediaField(name []byte) bool {
 	switch string(name) {
 	case "image_data", "audio_data", "video_data", "multi_modal_data":
@@ -33,7 +33,7 @@ func isMediaField(name []byte) bool {
 	return false
 }
 
-// isMediaType says whether a part of a message with that type holds media.
+// isMediaType reports whether a part of a message with that type contains media.
 func isMediaType(kind []byte) bool {
 	switch string(kind) {
 	case "image", "image_url", "input_image", "audio", "audio_url", "input_audio", "video", "video_url", "file",
@@ -43,14 +43,14 @@ func isMediaType(kind []byte) bool {
 	return false
 }
 
-// isDataURL recognises media that are written out inside a string.
+// isDataURL reports whether a string is a data URL with base64 content.
 func isDataURL(s []byte) bool {
-	const longestType = 128 // bytes of type and parameters in front of the data
+	const longestType = 128 // bytes of type and parameters before the data
 	return bytes.HasPrefix(s, []byte("data:")) && bytes.Contains(s[:min(len(s), longestType)], []byte(";base64,"))
 }
 
-// noteMedia is called for a string or an object: if it is the value of a key of media, or in a list that is, there are
-// media.
+// noteMedia is called for a string or an object. There are media if it is the value of a media key, or in a list that
+// is.
 func (s *scanner) noteMedia() {
 	s.info.Media = s.info.Media || s.mediaKey
 	s.mediaKey = false

@@ -13,7 +13,8 @@ var scanTests = []struct {
 }{
 	{
 		"chat",
-		`{"model":"llama","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}],"stream":true,"max_tokens":16,"n":2}`,
+		`{"model":"llama","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}],` +
+			`"stream":true,"max_tokens":16,"n":2}`,
 		Info{MaxTokens: 16, Stream: true, N: 2, TextBytes: len("systemBe brief.userHi"), API: Chat},
 	},
 	{
@@ -23,7 +24,9 @@ var scanTests = []struct {
 	},
 	{
 		"parts and images",
-		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"input_audio","input_audio":{"data":"BBBB","format":"wav"}}]}]}`,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url",` +
+			`"image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"input_audio","input_audio":{"data":"BBBB",` +
+			`"format":"wav"}}]}]}`,
 		Info{TextBytes: len("userlook"), API: Chat, Media: true},
 	},
 	{
@@ -43,7 +46,8 @@ var scanTests = []struct {
 	},
 	{
 		"tool calls",
-		`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}],"content":null}]}`,
+		`{"messages":[{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f",` +
+			`"arguments":"{\"a\":1}"}}],"content":null}]}`,
 		Info{TextBytes: len(`assistantf{"a":1}`), API: Chat},
 	},
 	{"completions, string", `{"model":"m","prompt":"abc"}`, Info{TextBytes: 3, API: Completions}},
@@ -51,9 +55,15 @@ var scanTests = []struct {
 	{"completions, tokens", `{"prompt":[1,22,-3]}`, Info{TokenIDs: 3, API: Completions}},
 	{"completions, lists of tokens", `{"prompt":[[1,2],[3]]}`, Info{TokenIDs: 3, API: Completions}},
 	{"embeddings", `{"input":["ab","c"]}`, Info{TextBytes: 3, API: Embeddings}},
-	{"responses, text", `{"input":"ab","instructions":"c","max_output_tokens":9}`, Info{TextBytes: 3, MaxTokens: 9, API: Responses}},
+	{
+		"responses, text", `{"input":"ab","instructions":"c","max_output_tokens":9}`,
+		Info{TextBytes: 3, MaxTokens: 9, API: Responses},
+	},
 	{"responses, messages", `{"input":[{"role":"user","content":"ab"}]}`, Info{TextBytes: 6, API: Responses}},
-	{"responses, continued", `{"input":"ab","previous_response_id":"r"}`, Info{TextBytes: 2, API: Responses, Stateful: true}},
+	{
+		"responses, continued", `{"input":"ab","previous_response_id":"r"}`,
+		Info{TextBytes: 2, API: Responses, Stateful: true},
+	},
 	{"rerank", `{"query":"q","documents":["ab",{"text":"c"}]}`, Info{TextBytes: 4, API: Rerank}},
 	{"score", `{"text_1":"a","text_2":["b","c"]}`, Info{TextBytes: 3, API: Rerank}},
 	{
@@ -62,40 +72,81 @@ var scanTests = []struct {
 		Info{TextBytes: 7, MaxTokens: 5, API: Anthropic},
 	},
 	{"anthropic by version", `{"anthropic_version":"v","messages":[]}`, Info{API: Anthropic}},
-	{"sglang", `{"text":"ab","sampling_params":{"max_new_tokens":5,"n":2},"max_tokens":9}`, Info{MaxTokens: 5, TextBytes: 2, API: SGLang}},
+	{
+		"sglang", `{"text":"ab","sampling_params":{"max_new_tokens":5,"n":2},"max_tokens":9}`,
+		Info{MaxTokens: 5, TextBytes: 2, API: SGLang},
+	},
 	{"sglang, texts", `{"text":["ab","c"],"sampling_params":[{"max_new_tokens":5}]}`, Info{TextBytes: 3, API: SGLang}},
 	{"sglang, tokens", `{"input_ids":[[1,2],[3,-4]]}`, Info{TokenIDs: 4, API: SGLang}},
 	{"sglang, a picture", `{"text":"ab","image_data":["https://a/b.png"]}`, Info{TextBytes: 2, API: SGLang, Media: true}},
 	{"sglang, no picture", `{"text":"ab","image_data":null,"audio_data":[],"x":"y"}`, Info{TextBytes: 2, API: SGLang}},
-	{"tgi", `{"inputs":"ab","parameters":{"max_new_tokens":5,"x":{"max_new_tokens":8}}}`, Info{MaxTokens: 5, TextBytes: 2, API: TGI}},
-	{"triton", `{"text_input":"ab","max_tokens":5}`, Info{MaxTokens: 5, TextBytes: 2, API: Triton}},
-	{"triton, parameters", `{"text_input":"ab","parameters":{"max_tokens":5,"max_new_tokens":7}}`, Info{MaxTokens: 5, TextBytes: 2, API: Triton}},
 	{
-		"gemini", `{"contents":[{"role":"user","parts":[{"text":"ab"}]}],"systemInstruction":{"parts":[{"text":"c"}]},"generationConfig":{"maxOutputTokens":5}}`,
+		"tgi", `{"inputs":"ab","parameters":{"max_new_tokens":5,"x":{"max_new_tokens":8}}}`,
+		Info{MaxTokens: 5, TextBytes: 2, API: TGI},
+	},
+	{"triton", `{"text_input":"ab","max_tokens":5}`, Info{MaxTokens: 5, TextBytes: 2, API: Triton}},
+	{
+		"triton, parameters", `{"text_input":"ab","parameters":{"max_tokens":5,"max_new_tokens":7}}`,
+		Info{MaxTokens: 5, TextBytes: 2, API: Triton},
+	},
+	{
+		"gemini", `{"contents":[{"role":"user","parts":[{"text":"ab"}]}],"systemInstruction":{"parts":[{"text":"c"}]},` +
+			`"generationConfig":{"maxOutputTokens":5}}`,
 		Info{MaxTokens: 5, TextBytes: len("userabc"), API: Gemini},
 	},
 	{
-		"gemini, with underscores", `{"system_instruction":{"parts":[{"text":"c"}]},"contents":[{"parts":[{"text":"ab"}]}],"generation_config":{"max_output_tokens":5}}`,
+		"gemini, with underscores", `{"system_instruction":{"parts":[{"text":"c"}]},"contents":[{"parts":[{"text":"ab"}]}` +
+			`],"generation_config":{"max_output_tokens":5}}`,
 		Info{MaxTokens: 5, TextBytes: len("abc"), API: Gemini},
 	},
 	{
 		"gemini, a picture", `{"contents":[{"parts":[{"inlineData":{"mimeType":"","data":"QUJD"}},{"text":"ab"}]}]}`,
 		Info{TextBytes: len("ab"), API: Gemini, Media: true},
 	},
-	{"fields of other APIs", `{"messages":["abcdefgh"],"suffix":"x","documents":["x"],"text":"x","inputs":"x","contents":["x"],"prompt":["x",1],"input_ids":[1],"input":"x"}`, Info{TextBytes: 8, API: Unknown}},
-	{"limits of other APIs", `{"messages":[],"parameters":{"max_new_tokens":5,"max_tokens":5},"sampling_params":{"max_new_tokens":5},"generationConfig":{"maxOutputTokens":5}}`, Info{API: Chat}},
+	{"fields of other APIs", `{"messages":["abcdefgh"],"suffix":"x","documents":["x"],"text":"x","inputs":"x",` +
+		`"contents":["x"],"prompt":["x",1],"input_ids":[1],"input":"x"}`, Info{TextBytes: 8, API: Unknown}},
+	{"limits of other APIs", `{"messages":[],"parameters":{"max_new_tokens":5,"max_tokens":5},` +
+		`"sampling_params":{"max_new_tokens":5},"generationConfig":{"maxOutputTokens":5}}`, Info{API: Chat}},
 	{"generic names below the top", `{"x":{"text":"a","inputs":"a","contents":"a"}}`, Info{}},
-	{"format of an answer", `{"input":[{"content":"a"}],"text":{"format":{"type":"text"}}}`, Info{TextBytes: 1, API: Responses}},
-	{"fields of null", `{"prompt":null,"documents":null,"messages":null,"input":"ab"}`, Info{TextBytes: 2, API: Embeddings}},
+	{
+		"format of an answer", `{"input":[{"content":"a"}],"text":{"format":{"type":"text"}}}`,
+		Info{TextBytes: 1, API: Responses},
+	},
+	{
+		"fields of null", `{"prompt":null,"documents":null,"messages":null,"input":"ab"}`,
+		Info{TextBytes: 2, API: Embeddings},
+	},
 	{"a conversation", `{"input":"ab","conversation":{"id":"c"}}`, Info{TextBytes: 2, API: Responses, Stateful: true}},
-	{"a stored prompt", `{"input":"ab","prompt":{"id":"p","variables":{"x":"c"}}}`, Info{TextBytes: 3, API: Responses, Stateful: true}},
-	{"a stored prompt alone", `{"prompt":{"id":"p","variables":{"x":"c"}}}`, Info{TextBytes: 1, API: Responses, Stateful: true}},
-	{"nothing before", `{"input":[{"content":"ab"}],"conversation":null,"previous_response_id":null,"prompt":null}`, Info{TextBytes: 2, API: Responses}},
-	{"continued in another API", `{"messages":["ab"],"conversation":"c","previous_response_id":"r"}`, Info{TextBytes: 2, API: Chat}},
-	{"a picture by its type", `{"messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://a"}}]}]}`, Info{API: Chat, Media: true}},
+	{
+		"a stored prompt", `{"input":"ab","prompt":{"id":"p","variables":{"x":"c"}}}`,
+		Info{TextBytes: 3, API: Responses, Stateful: true},
+	},
+	{
+		"a stored prompt alone", `{"prompt":{"id":"p","variables":{"x":"c"}}}`,
+		Info{TextBytes: 1, API: Responses, Stateful: true},
+	},
+	{
+		"nothing before", `{"input":[{"content":"ab"}],"conversation":null,"previous_response_id":null,"prompt":null}`,
+		Info{TextBytes: 2, API: Responses},
+	},
+	{
+		"continued in another API", `{"messages":["ab"],"conversation":"c","previous_response_id":"r"}`,
+		Info{TextBytes: 2, API: Chat},
+	},
+	{
+		"a picture by its type", `{"messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://a"}}]}]}`,
+		Info{API: Chat, Media: true},
+	},
 	{"a file by its id", `{"input":[{"content":[{"file_id":"f"}]}]}`, Info{API: Responses, Media: true}},
-	{"an answer that was said", `{"messages":[{"content":"ab","audio":{"id":"x"}}]}`, Info{TextBytes: 2, API: Chat, Media: true}},
-	{"no media", `{"messages":[{"content":"ab","audio":null,"images":[]}],"tools":[{"properties":{"image":{"type":"file"}}}],"audio":{"voice":"x"}}`, Info{TextBytes: 2 + len(`[{"properties":{"image":{"type":"file"}}}]`), API: Chat}},
+	{
+		"an answer given as audio", `{"messages":[{"content":"ab","audio":{"id":"x"}}]}`,
+		Info{TextBytes: 2, API: Chat, Media: true},
+	},
+	{
+		"no media", `{"messages":[{"content":"ab","audio":null,"images":[]}],` +
+			`"tools":[{"properties":{"image":{"type":"file"}}}],"audio":{"voice":"x"}}`,
+		Info{TextBytes: 2 + len(`[{"properties":{"image":{"type":"file"}}}]`), API: Chat},
+	},
 	{"no prompt", `{"model":"m"}`, Info{}},
 	{"empty object", `{}`, Info{}},
 
@@ -110,14 +161,31 @@ var scanTests = []struct {
 	{"stream false", `{"stream":false}`, Info{}},
 
 	{"escaped key", `{"max\u005ftokens":3}`, Info{MaxTokens: 3}},
-	{"all of a key escaped", `{"\u006d\u0061\u0078\u005f\u0063\u006f\u006d\u0070\u006c\u0065\u0074\u0069\u006f\u006e\u005f\u0074\u006f\u006b\u0065\u006e\u0073":4}`, Info{MaxTokens: 4}},
+	{
+		"all of a key escaped",
+		`{"\u006d\u0061\u0078\u005f\u0063\u006f\u006d\u0070\u006c\u0065\u0074\u0069\u006f\u006e\u005f` +
+			`\u0074\u006f\u006b\u0065\u006e\u0073":4}`,
+		Info{MaxTokens: 4},
+	},
 	{"escaped key too long", `{"max_tokens\u0000aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":3}`, Info{}},
-	{"escapes count as text", `{"prompt":"\u4f60\ud83d\ude00\n\u0041\u00e9"}`, Info{TextBytes: len("你😀\nAé"), API: Completions}},
+	{
+		"escapes count as text", `{"prompt":"\u4f60\ud83d\ude00\n\u0041\u00e9"}`,
+		Info{TextBytes: len("你😀\nAé"), API: Completions},
+	},
 	{"not UTF-8", "{\"model\":\"\xff\xfe\",\"prompt\":\"\x80\"}", Info{TextBytes: 1, API: Completions}},
 	{"likelihoods of the prompt", `{"messages":[],"prompt_logprobs":1}`, Info{API: Chat, BypassCache: true}},
-	{"likelihoods of the prompt, none but its own", `{"prompt":"a","prompt_logprobs":0}`, Info{TextBytes: 1, API: Completions, BypassCache: true}},
-	{"no likelihoods of the prompt", `{"prompt":"a","prompt_logprobs":null,"echo":true,"logprobs":null}`, Info{TextBytes: 1, API: Completions}},
-	{"echo with likelihoods", `{"prompt":"a","echo":true,"logprobs":0}`, Info{TextBytes: 1, API: Completions, BypassCache: true}},
+	{
+		"likelihoods of the prompt, none but its own", `{"prompt":"a","prompt_logprobs":0}`,
+		Info{TextBytes: 1, API: Completions, BypassCache: true},
+	},
+	{
+		"no likelihoods of the prompt", `{"prompt":"a","prompt_logprobs":null,"echo":true,"logprobs":null}`,
+		Info{TextBytes: 1, API: Completions},
+	},
+	{
+		"echo with likelihoods", `{"prompt":"a","echo":true,"logprobs":0}`,
+		Info{TextBytes: 1, API: Completions, BypassCache: true},
+	},
 	{"echo", `{"prompt":"a","echo":true}`, Info{TextBytes: 1, API: Completions}},
 	{"likelihoods of the answer", `{"prompt":"a","echo":false,"logprobs":5}`, Info{TextBytes: 1, API: Completions}},
 	{"echo of a chat", `{"messages":[],"echo":true}`, Info{API: Chat, BypassCache: true}},
@@ -147,8 +215,10 @@ func TestScanErrors(t *testing.T) {
 		``, ` `, `[]`, `1`, `"a"`, `null`, `{`, `}`, `{]`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, `{"a" 1}`,
 		`{"a":[1,]}`, `{"a":[,]}`, `{"a":[1}`, `{"a":[1}]`, `{a:1}`, `{'a':1}`, `{1:1}`, `{"a":1}}`, `{"a":1}x`, `{"a":1}{}`,
 		"\ufeff{}", "{}\x00", `/* c */{}`, "{// c\n}", `{"a":tru}`, `{"a":nul`, `{"a":falsy}`, `{"a":truee}`, `{"a":NaN}`,
-		`{"a":01}`, `{"a":-}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`, `{"a":0x1}`, `{"a":1_0}`, `{"a":1`,
-		`{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12`, `{"a":"\`, `{"a":"b`, "{\"a\":\"\n\"}", "{\"a\":\"\x00\"}", "{\"a\":\"12345678\x1f\"}", "{\"a\":\"\\n\x1f\"}",
+		`{"a":01}`, `{"a":-}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`, `{"a":0x1}`, `{"a":1_0}`,
+		`{"a":1`,
+		`{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12`, `{"a":"\`, `{"a":"b`, "{\"a\":\"\n\"}", "{\"a\":\"\x00\"}",
+		"{\"a\":\"12345678\x1f\"}", "{\"a\":\"\\n\x1f\"}",
 		`{"x":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`,
 		strings.Repeat(`{"a":`, 1e6), `{"a":` + strings.Repeat("[", 1e6),
 	}
@@ -166,9 +236,11 @@ func TestScanErrors(t *testing.T) {
 		`{"stream":true,"stream":false}`,
 		`{"chat_template_kwargs":{},"chat_template_kwargs":{}}`,
 		`{"prompt_logprobs":null,"prompt_logprobs":1}`,
-		`{"text":"a","text":"b"}`, `{"inputs":"a","x":1,"inputs":"a"}`, `{"contents":[],"contents":[]}`, `{"conversation":"a","conversation":"a"}`,
+		`{"text":"a","text":"b"}`, `{"inputs":"a","x":1,"inputs":"a"}`, `{"contents":[],"contents":[]}`,
+		`{"conversation":"a","conversation":"a"}`,
 		`{"systemInstruction":{},"system_instruction":{}}`, `{"generationConfig":{},"generation_config":{}}`,
-		`{"parameters":{"max_new_tokens":1,"a":[],"max_new_tokens":2}}`, `{"sampling_params":{"max_new_tokens":1,"max\u005fnew_tokens":2}}`,
+		`{"parameters":{"max_new_tokens":1,"a":[],"max_new_tokens":2}}`, `{"sampling_params":{"max_new_tokens":1,` +
+			`"max\u005fnew_tokens":2}}`,
 		`{"generationConfig":{"maxOutputTokens":1,"max_output_tokens":1}}`,
 	} {
 		for _, complete := range []bool{true, false} {
@@ -193,7 +265,10 @@ func TestScanTruncated(t *testing.T) {
 		{"inside a literal", `{"stream":tru`, Info{}},
 		{"inside a prompt", `{"model":"m","prompt":"abc`, Info{TextBytes: 3, API: Completions}},
 		{"inside a message", `{"messages":[{"content":"ab"},{"content":"c`, Info{TextBytes: 3, API: Chat}},
-		{"inside an image", `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA`, Info{API: Chat, Media: true}},
+		{
+			"inside an image", `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,AAAA`,
+			Info{API: Chat, Media: true},
+		},
 		{"inside the tools", `{"tools":[{"a":"b`, Info{TextBytes: len(`[{"a":"b`)}},
 		{"behind the name of tools", `{"tools":`, Info{}},
 		{"inside tokens", `{"prompt":[1,2,3`, Info{TokenIDs: 2, API: Completions}},
@@ -213,17 +288,21 @@ func TestScanTruncated(t *testing.T) {
 			}
 		})
 	}
-	for _, body := range []string{`[`, `{"a":x`, `{"a":1}}`, `{"a":trx`, `{"a":-x`, `{"a":"\q`, `{"a":"\u0g`, "{\"a\":\"\x01"} {
+	for _, body := range []string{
+		`[`, `{"a":x`, `{"a":1}}`, `{"a":trx`, `{"a":-x`, `{"a":"\q`, `{"a":"\u0g`,
+		"{\"a\":\"\x01",
+	} {
 		if _, err := Scan([]byte(body), false); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: got %v", body, err)
 		}
 	}
 }
 
-// Whatever is cut off the end of a good body, the rest is no error, says nothing that the whole does not say, and never
-// less text when more of it is there.
+// However much is cut off the end of a valid body, the rest is no error, has only values that the whole has, and never
+// less text when it is longer.
 func TestScanEveryPrefix(t *testing.T) {
-	whole := []byte(`{"model":"a\u0062\/c","messages":[{"role":"user","content":[{"type":"text","text":"h\u00e9\n"},{"image_url":{"url":"data:x;base64,AA"}}]}],` +
+	whole := []byte(`{"model":"a\u0062\/c","messages":[{"role":"user","content":[{"type":"text","text":"h\u00e9\n"},` +
+		`{"image_url":{"url":"data:x;base64,AA"}}]}],` +
 		`"tools":[{"a":-1.5e+3}],"stream":true,"max_tokens":64,"n":null}`)
 	all, err := Scan(whole, true)
 	if err != nil {
@@ -249,7 +328,7 @@ func TestScanEveryPrefix(t *testing.T) {
 	}
 }
 
-// Every byte value at every place of a string, so that looking at eight bytes at once is right at each offset.
+// Every byte value at every offset of a string, so that examining eight bytes at once is correct at each.
 func TestSpecialAtEveryOffset(t *testing.T) {
 	for c := range 256 {
 		for offset := range 17 {

@@ -2,14 +2,14 @@ package prompt
 
 import "unicode/utf8"
 
-// maxValues is how many keys and values are looked at. They cost more than the bytes that they are, and a body can be made of them.
-// What follows counts as text. It is more than the keys and values on the way to maxDepth.
+// maxValues is the number of keys and values that are parsed. They cost more time than the bytes that they take in a
+// body; the rest counts as text. It is more than the keys and values on the way to maxDepth.
 const maxValues = 20 << 10
 
 // idsPerValue is how many numbers in a list cost as much as another value.
 const idsPerValue = 4
 
-// maxDepth is how deep values may be nested; the same limit as in encoding/json.
+// maxDepth is the maximum nesting of values, the same as in encoding/json.
 const maxDepth = 10000
 
 // status is the result of a step.
@@ -18,13 +18,13 @@ type status uint8
 const (
 	proceed   status = iota
 	done             // the request's closing bracket was read
-	ranOut           // the body ends before the value does; pos is its length
-	tooMany          // there are more keys and values than are looked at
-	malformed        // no JSON can go on like this
-	ambiguous        // a key that counts is there twice
+	ranOut           // the body ends before the value; pos is its length
+	tooMany          // maxValues is reached
+	malformed        // invalid JSON
+	ambiguous        // a relevant key is there twice
 )
 
-// scanner is one pass over a body. It keeps one bit per level instead of a stack, so that nesting costs neither calls
+// scanner is one pass over a body. It stores one bit per level instead of a stack, so that nesting costs neither calls
 // nor memory.
 type scanner struct {
 	body        []byte
@@ -32,22 +32,22 @@ type scanner struct {
 	depth       int                     // of the innermost object or array; the request itself is 1
 	objects     [maxDepth/64 + 1]uint64 // bit d: level d is an object
 	values      int                     // keys and values so far
-	stringStart int                     // where the content of the last string begins
-	escapeBytes int                     // bytes by which that content is longer than its text, because of escapes
+	stringStart int                     // start of the latest string's content
+	escapeBytes int                     // by how many bytes its escapes make it longer than its text
 
 	info         Info
 	parts        Parts
-	texts        [fieldContents - fieldMessages + 1]int // bytes of text in each field that has any
-	ids          [fieldContents - fieldMessages + 1]int // and tokens
+	texts        [fieldContents - fieldMessages + 1]int // bytes of text in each text field
+	ids          [fieldContents - fieldMessages + 1]int // tokens given as numbers in each text field
 	limits       [fieldCount]int                        // values of the fields that limit the output
 	seen         fieldSet
-	field        field // the request's member that is being read
-	limit        field // the member of that, if it is a limit
-	valueStart   int   // where the field's value begins, 0 before it does
-	inMedia      bool  // the last key below the request's own stands for something that is no text
-	mediaKey     bool  // it stands for media, if its value is any
+	field        field // the current member of the request
+	limit        field // the current member of that, if it is a limit
+	valueStart   int   // start of the field's value, 0 before it
+	inMedia      bool  // the latest key below the request's own is not for text
+	mediaKey     bool  // it is for media, if it has a value
 	isType       bool  // it is the type of a part
-	inputObjects bool  // input holds objects
+	inputObjects bool  // input contains objects
 	name         [maxFieldName + utf8.UTFMax]byte
 }
 
@@ -75,12 +75,12 @@ func (s *scanner) run() status {
 		return st
 	}
 	if _, st = s.next(); st != ranOut {
-		return malformed // something stands behind the request
+		return malformed // something follows the request
 	}
 	return done
 }
 
-// first reads what follows an opening bracket: a member or the closing one. It tells whether it went a level deeper.
+// first reads what follows an opening bracket: a member or the closing bracket. It reports whether it opened a level.
 func (s *scanner) first() (opened bool, st status) {
 	c, st := s.next()
 	if st != proceed {
@@ -152,8 +152,7 @@ func (s *scanner) member(c byte) (opened bool, st status) {
 	return false, s.number()
 }
 
-// tokens steps over whole numbers and the commas behind them, up to the last number in a row: prompts may be given as
-// tokens.
+// tokens skips the whole numbers of a prompt given as tokens, with their commas, up to the last number in a row.
 func (s *scanner) tokens() {
 	body, at, n := s.body, s.pos, 0
 	for {
@@ -178,7 +177,7 @@ func (s *scanner) tokens() {
 	s.pos = at
 }
 
-// next skips white space. It returns the byte there without stepping over it.
+// next skips white space and returns the next byte without consuming it.
 func (s *scanner) next() (byte, status) {
 	for s.pos < len(s.body) {
 		switch c := s.body[s.pos]; c {

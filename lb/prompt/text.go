@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// addText adds the content of a string, without its escapes if it has any.
+// addText adds the content of a string, unescaped if it has escapes.
 func (c *Chainer) addText(content []byte, escaped bool) {
 	if !escaped {
 		c.addPlain(content)
@@ -26,7 +26,7 @@ func (c *Chainer) addText(content []byte, escaped bool) {
 	c.length += plainLen(content)
 }
 
-// addPlain adds bytes that are text.
+// addPlain adds bytes of text.
 func (c *Chainer) addPlain(p []byte) {
 	for {
 		n := bytes.IndexByte(p, escape)
@@ -40,9 +40,9 @@ func (c *Chainer) addPlain(p []byte) {
 	}
 }
 
-// addEscapes adds the characters that escapes stand for, and those in between as long as there are few, and returns what is
-// behind them. Whole texts are made of escapes in some languages, so it takes many at once. Half an escape at the end of a
-// body that has run out is left out.
+// addEscapes adds the characters of a run of escapes, with short gaps in between, and returns the rest. In some
+// languages whole texts are escapes, so it decodes many at once. Half an escape at the end of a cut-off body is
+// dropped.
 func (c *Chainer) addEscapes(content []byte) (rest []byte) {
 	n, i := 0, 0
 	for i < len(content) && n <= len(c.decoded)-utf8.UTFMax {
@@ -76,7 +76,8 @@ func (c *Chainer) addEscapes(content []byte) (rest []byte) {
 	return content[i:]
 }
 
-// shortGap returns how many bytes there are before the next escape, 0 if there are many or one that needs another look.
+// shortGap returns the number of bytes before the next escape, 0 if there are 8 or more, or one that needs its own
+// mark.
 func shortGap(content []byte) int {
 	const few = 8
 	for i, b := range content[:min(few, len(content))] {
@@ -90,7 +91,7 @@ func shortGap(content []byte) int {
 	return 0
 }
 
-// plainLen returns how long what is written in JSON is without its escapes.
+// plainLen returns the length of JSON text without its escapes.
 func plainLen(v []byte) int {
 	const unit = len(`\u0000`)
 	length := len(v)
@@ -100,11 +101,11 @@ func plainLen(v []byte) int {
 			return length
 		}
 		for v = v[at:]; len(v) > 1 && v[0] == '\\'; {
-			n, stands := 2, 1
+			n, plain := 2, 1
 			if v[1] == 'u' && len(v) >= unit {
-				n, stands = unit, encodedLen(codeUnit(v))
+				n, plain = unit, encodedLen(codeUnit(v))
 			}
-			length -= n - stands
+			length -= n - plain
 			v = v[n:]
 		}
 		if len(v) < 2 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// blockBytes is the size of the first blocks unless it is configured otherwise.
+// blockBytes is the default size of the first blocks.
 const blockBytes = 512
 
 // talk is a conversation: messages by role.
@@ -27,7 +27,7 @@ func (c talk) json() string {
 	return `{"model":"m","messages":[` + b.String() + `]}`
 }
 
-// letters is text of n bytes, of the 25 letters from a on.
+// letters returns n bytes of text, of the 25 letters from a on.
 func letters(r *rand.Rand, a byte, n int) string {
 	text := make([]byte, n)
 	for i := range text {
@@ -36,10 +36,10 @@ func letters(r *rand.Rand, a byte, n int) string {
 	return string(text)
 }
 
-// holder is an endpoint that keeps all it was sent, as a store notes it.
+// holder is an endpoint that retains all that it was sent, as a store records it.
 type holder map[uint64]bool
 
-// serve notes that the endpoint was sent a request.
+// serve records that the endpoint was sent a request.
 func (h holder) serve(t testing.TB, c *Chainer, body string) {
 	blocks, _ := blocksOf(t, c, body)
 	for _, b := range blocks {
@@ -47,7 +47,7 @@ func (h holder) serve(t testing.TB, c *Chainer, body string) {
 	}
 }
 
-// credit returns how many bytes of the request the endpoint is taken to have, and how many there are.
+// credit returns how many bytes of the request the endpoint is recorded to have, and how many there are.
 func (h holder) credit(t testing.TB, c *Chainer, body string) (known, length int) {
 	blocks, length := blocksOf(t, c, body)
 	for _, b := range blocks {
@@ -67,16 +67,16 @@ func blocksOf(t testing.TB, c *Chainer, body string) ([]Block, int) {
 	return c.Chain([]byte(body), &parts)
 }
 
-// A short question ends a block, so that only who was asked it is taken to have the answer.
+// A short question ends a block, so that only an endpoint that was sent it is assumed to have the answer.
 func TestShortQuestion(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	c := NewChainer(testSecret, blockBytes)
 	begin := talk{{"system", letters(r, 'a', 300)}}
-	asked := begin.add("user", letters(r, 'a', 60))
-	next := asked.add("assistant", letters(r, 'a', 2000)).add("user", letters(r, 'a', 60))
+	turns := begin.add("user", letters(r, 'a', 60))
+	next := turns.add("assistant", letters(r, 'a', 2000)).add("user", letters(r, 'a', 60))
 	other := begin.add("user", letters(r, 'A', 60))
 	a, b := holder{}, holder{}
-	a.serve(t, c, asked.json())
+	a.serve(t, c, turns.json())
 	b.serve(t, c, other.json())
 	b.serve(t, c, other.add("assistant", letters(r, 'A', 2000)).add("user", letters(r, 'A', 60)).json())
 	if known, length := b.credit(t, c, next.json()); known < 300 || known > 340 {
@@ -87,8 +87,8 @@ func TestShortQuestion(t *testing.T) {
 	}
 }
 
-// Whatever a conversation is like: who had all of it but the new question is credited that, but for a sixteenth or a block, or an
-// eighth of a very long one, and who has its system prompt is credited no more than a block beyond that.
+// For any conversation: an endpoint that had all but the new question is credited for that, except for 1/16 or a block,
+// or 1/8 of a very long one; and one that has the system prompt is credited for at most a block beyond that.
 func TestTurnsAreCredited(t *testing.T) {
 	const most = 20 << 10 // bytes of a message
 	lengths := map[string]func(*rand.Rand) int{
@@ -129,36 +129,46 @@ func TestTurnsAreCredited(t *testing.T) {
 					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are not credited to who had them", name, seed, turn, lost, all)
 				}
 				if known, all := b.credit(t, c, mine.json()); known > len(system)+near {
-					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are credited to who had %d", name, seed, turn, known, all, len(system))
+					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are credited to who had %d", name, seed, turn, known, all,
+						len(system))
 				}
 			}
 		}
 	}
 }
 
-// What is a question and what is an answer, by the roles and, in the responses API, the types of what is in a list: an endpoint that
-// was sent the beginning of it is taken to have what comes next, if a model has said that.
+// Questions and answers are recognized by the roles and, in the responses API, the types of the items in a list: an
+// endpoint that was sent the beginning is assumed to have the next item if it is a model's.
 func TestAnswers(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	text := func(n int) string { return letters(r, 'a', n) }
 	item := func(role, text string) string { return `{"role":"` + role + `","content":"` + text + `"}` }
 	long := text(900)
 	for _, tt := range []struct {
-		name, field, asked, said string
-		has                      bool
+		name, field, question, answer string
+		has                           bool
 	}{
 		{"an answer", "messages", item("user", text(50)), item("assistant", long), true},
 		{"an escaped role", "messages", item("user", text(50)), item(`\u0061ssistant`, long), true},
 		{"an answer to a tool", "messages", item("tool", text(50)), item("assistant", long), true},
 		{"an answer of a model", "messages", item("user", text(50)), item("model", long), true},
 		{"the role at the end", "messages", item("user", text(50)), `{"content":"` + long + `","role":"assistant"}`, true},
-		{"two answers", "messages", item("user", text(50)), item("assistant", text(50)) + "," + item("assistant", long), true},
+		{
+			"two answers", "messages", item("user", text(50)), item("assistant", text(50)) + "," + item("assistant", long),
+			true,
+		},
 		{"another question", "messages", item("user", text(50)), item("user", long), false},
 		{"the result of a tool", "messages", item("user", text(50)), item("tool", long), false},
 		{"a greeting, which clients write", "messages", item("system", text(200)), item("assistant", long), false},
 		{"behind something that is no message", "messages", `"` + text(200) + `"`, item("assistant", long), false},
-		{"a call and its result", "input", item("user", text(50)), `{"type":"function_call","arguments":"` + long + `"}`, true},
-		{"thoughts", "input", `{"type":"function_call_output","output":"` + text(50) + `"}`, `{"type":"reasoning","summary":[{"text":"` + long + `"}]}`, true},
+		{
+			"a call and its result", "input", item("user", text(50)), `{"type":"function_call","arguments":"` + long + `"}`,
+			true,
+		},
+		{
+			"thoughts", "input", `{"type":"function_call_output","output":"` + text(50) + `"}`,
+			`{"type":"reasoning","summary":[{"text":"` + long + `"}]}`, true,
+		},
 		{"a result", "input", item("user", text(50)), `{"type":"function_call_output","output":"` + long + `"}`, false},
 		{"no message", "input", item("user", text(50)), `{"text":"` + long + `"}`, false},
 	} {
@@ -166,15 +176,16 @@ func TestAnswers(t *testing.T) {
 			return `{"model":"m","` + tt.field + `":[` + item("system", text(0)+long) + "," + strings.Join(items, ",") + `]}`
 		}
 		c, h := NewChainer(testSecret, blockBytes), holder{}
-		h.serve(t, c, body(tt.asked))
-		known, length := h.credit(t, c, body(tt.asked, tt.said, item("user", text(50))))
+		h.serve(t, c, body(tt.question))
+		known, length := h.credit(t, c, body(tt.question, tt.answer, item("user", text(50))))
 		if has := known > length-150; has != tt.has {
 			t.Errorf("%s: %d of %d are credited", tt.name, known, length)
 		}
 	}
 }
 
-// Few-shot examples are the same in all requests: who has served one of them has the examples, the last answer included.
+// Few-shot examples are the same in all requests: an endpoint that has served one of them has the examples, the last
+// answer included.
 func TestExamplesAreShared(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	examples := talk{{"system", letters(r, 'a', 40)}}
@@ -183,12 +194,13 @@ func TestExamplesAreShared(t *testing.T) {
 	}
 	c, h := NewChainer(testSecret, blockBytes), holder{}
 	h.serve(t, c, examples.add("user", letters(r, 'a', 60)).json())
-	if known, length := h.credit(t, c, examples.add("user", letters(r, 'a', 60)).json()); known < length-60-40 || known > length-60 {
+	if known, length := h.credit(t, c, examples.add("user", letters(r, 'a', 60)).json()); known < length-60-40 ||
+		known > length-60 {
 		t.Errorf("%d bytes of %d are credited", known, length)
 	}
 }
 
-// However long a list of tools is: there are blocks left for the questions behind it.
+// However long a list of tools is, there are blocks left for the questions after it.
 func TestQuestionsBehindManyTools(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	var tools []string
@@ -199,19 +211,20 @@ func TestQuestionsBehindManyTools(t *testing.T) {
 		return strings.Replace(messages.json(), `"m"`, `"m","tools":[`+strings.Join(tools, ",")+`]`, 1)
 	}
 	c, h := NewChainer(testSecret, blockBytes), holder{}
-	asked := talk{{"system", letters(r, 'a', 700)}}
+	turns := talk{{"system", letters(r, 'a', 700)}}
 	for turn := range 12 {
-		asked = asked.add("user", letters(r, 'a', 60))
-		h.serve(t, c, with(asked))
-		asked = asked.add("assistant", letters(r, 'a', 2000))
-		known, length := h.credit(t, c, with(asked.add("user", "")))
+		turns = turns.add("user", letters(r, 'a', 60))
+		h.serve(t, c, with(turns))
+		turns = turns.add("assistant", letters(r, 'a', 2000))
+		known, length := h.credit(t, c, with(turns.add("user", "")))
 		if lost := length - known; lost > 80 {
 			t.Fatalf("turn %d: %d bytes of %d are not credited", turn, lost, length)
 		}
 	}
 }
 
-// Where a chain has no block to spare for a question, nobody is taken to have the answer who has only what is before the question.
+// Where a chain has no block left for a question, an endpoint with the prompt up to the question is not assumed to have
+// the answer.
 func TestQuestionsWithoutABlock(t *testing.T) {
 	c, refused := NewChainer(testSecret, blockBytes), 0
 	for seed := range uint64(40) {
@@ -221,10 +234,10 @@ func TestQuestionsWithoutABlock(t *testing.T) {
 			history = history.add("user", letters(r, 'a', 30)).add("assistant", letters(r, 'a', 30))
 		}
 		a, b := holder{}, holder{}
-		asked := history.add("user", letters(r, 'a', 100))
-		a.serve(t, c, asked.json())
+		turns := history.add("user", letters(r, 'a', 100))
+		a.serve(t, c, turns.json())
 		b.serve(t, c, history.add("user", letters(r, 'A', 100)).json())
-		next := asked.add("assistant", letters(r, 'a', 4000)).json()
+		next := turns.add("assistant", letters(r, 'a', 4000)).json()
 		common, _ := b.credit(t, c, history.json())
 		if known, length := b.credit(t, c, next); known > common+blockBytes {
 			t.Errorf("seed %d: %d of %d are credited, %d are in common", seed, known, length, common)

@@ -4,48 +4,48 @@ import "bytes"
 
 // Usage is what a model server reports that a request took, in tokens.
 //
-// Anthropic's own API counts of a prompt only what was not cached before and is not cached now; engines that offer that
-// API count all of it. So the number is taken for all of the prompt, unless it is less than those two: then they are
-// added up.
+// Anthropic's own API counts as input only the part of the prompt that was neither read from the cache nor written to
+// it; engines that offer that API count the whole prompt. So the number is assumed to be the whole prompt unless it is
+// below the other two: then the three are added up.
 type Usage struct {
 	Prompt int // of the whole prompt
 	Cached int // of the prompt, found in the KV cache
 	Output int // of all answers together
 }
 
-// UsageReader finds the usage in a response as it passes: a stream of events, or an answer in one piece. It counts only
-// in its own place, which no client or model writes:
+// UsageReader finds the usage in a response as it passes: a stream of events, or an answer in one part. It reads it
+// only where no client or model can write:
 //
 //   - `usage` (OpenAI, Anthropic), `meta_info` (SGLang) or `usageMetadata` (Gemini), of the answer or event itself,
 //     or of the last element of a list that has it;
 //   - in an event also `usage` of its `response` (OpenAI) or `message` (Anthropic).
 //
-// The arguments of a tool may be JSON that looks just like it. So the reader keeps the end of what is not complete yet,
-// 2 KiB at most, and when it is complete goes backwards from its last bracket: how deep something is nested is known
-// from there, however much of the beginning was left out.
+// The arguments of a tool may be JSON that looks the same. So the reader retains the end of an incomplete event or
+// answer, at most 2 KiB, and searches it backwards from its last bracket once it is complete: the nesting is known from
+// there, however much of the beginning was dropped.
 type UsageReader struct {
 	usage       Usage
-	cacheWrites int // tokens of the prompt that are cached from now on, in Anthropic's field for it
+	cacheWrites int // tokens written to the cache, in Anthropic's field for them
 	found       bool
-	cacheReads  bool // what was cached stands in Anthropic's field for it
+	cacheReads  bool // usage.Cached is from Anthropic's field for it
 	form        form
-	cut         bool   // what tail begins with is not the beginning of the event or answer
+	cut         bool   // tail does not begin at the beginning of the event or answer
 	tail        []byte // of the event or answer so far
 }
 
-// form is how a response is written.
+// form is the format of a response.
 type form uint8
 
 const (
-	formUnknown form = iota // nothing was seen yet, or only white space
-	formEvents              // each line of it is complete in itself
-	formValue               // it is one JSON value
+	formUnknown form = iota // only white space so far
+	formEvents              // server-sent events: each line is complete in itself
+	formValue               // one JSON value
 )
 
-// usageTail is how much of an event or answer is kept. Usage is close to the end.
+// usageTail is how many bytes of an event or answer are retained. Usage is close to the end.
 const usageTail = 2 << 10
 
-// Read looks at the next part of the response.
+// Read reads the next part of the response.
 func (r *UsageReader) Read(part []byte) {
 	if r.form == formUnknown && !r.cut {
 		r.form = formOf(part)
@@ -63,11 +63,11 @@ func (r *UsageReader) Read(part []byte) {
 	}
 }
 
-// Skip tells that a part of the response is left out.
+// Skip records that a part of the response is left out.
 func (r *UsageReader) Skip() { r.tail, r.cut = r.tail[:0], true }
 
-// Usage returns what was found; complete says that all of the response has passed. Where several events report a number
-// the last one counts.
+// Usage returns what was found, and whether anything was; complete is true at the end of the response. Of several
+// events that report a number the last one counts.
 func (r *UsageReader) Usage(complete bool) (Usage, bool) {
 	if complete {
 		r.readPart(r.tail)
@@ -79,12 +79,12 @@ func (r *UsageReader) Usage(complete bool) (Usage, bool) {
 	return u, r.found
 }
 
-// hasBlankLine says whether there is a blank line in the text: one ends each event, and JSON is not written with any.
+// hasBlankLine reports whether the text has a blank line: one ends each event, and JSON has none.
 func hasBlankLine(text []byte) bool {
 	return bytes.Contains(text, []byte("\n\n")) || bytes.Contains(text, []byte("\r\n\r\n"))
 }
 
-// formOf returns how a response is written that begins with part.
+// formOf returns the format of a response that begins with part.
 func formOf(part []byte) form {
 	for _, b := range part {
 		switch {
@@ -98,7 +98,7 @@ func formOf(part []byte) form {
 	return formUnknown
 }
 
-// events takes lines, or parts of them. Most parts are one event, and have no usage.
+// events reads lines or parts of them. Most parts are one event without usage.
 func (r *UsageReader) events(text []byte) {
 	if n := len(text); n > 0 && len(r.tail) == 0 && !r.cut && text[n-1] == '\n' && !mayHaveUsage(text) {
 		return
@@ -120,7 +120,7 @@ func (r *UsageReader) events(text []byte) {
 	}
 }
 
-// keepTail keeps a part of an event or answer until the rest is there.
+// keepTail retains a part of an event or answer until it is complete.
 func (r *UsageReader) keepTail(part []byte) {
 	if len(part) > 0 && r.tail == nil {
 		r.tail = make([]byte, 0, usageTail)
@@ -136,12 +136,12 @@ func (r *UsageReader) keepTail(part []byte) {
 
 var tokensSuffix, countSuffix = []byte(`_tokens"`), []byte(`TokenCount"`)
 
-// mayHaveUsage says whether there may be usage in the text. What a model writes has its quotes escaped.
+// mayHaveUsage reports whether the text may contain usage. The quotes of what a model writes are escaped.
 func mayHaveUsage(text []byte) bool {
 	return bytes.Contains(text, tokensSuffix) || bytes.Contains(text, countSuffix)
 }
 
-// readPart takes the usage of an event or answer that is complete.
+// readPart reads the usage of a complete event or answer.
 func (r *UsageReader) readPart(text []byte) {
 	if !mayHaveUsage(text) {
 		return
@@ -151,10 +151,10 @@ func (r *UsageReader) readPart(text []byte) {
 	}
 }
 
-// readUsage reads the object with the usage that text begins with.
+// readUsage reads the object with the usage at the beginning of the text.
 func (r *UsageReader) readUsage(text []byte) {
 	var name []byte
-	details := false // of the prompt
+	details := false // in the details of the prompt
 	for i, depth := 0, 0; i < len(text); {
 		switch text[i] {
 		case '{', '[':

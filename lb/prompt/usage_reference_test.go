@@ -17,7 +17,7 @@ type pair struct {
 	value json.RawMessage
 }
 
-// membersOf returns those of an object in their order, and false if the value is something else.
+// membersOf returns the members of an object in their order, and false if the value is something else.
 func membersOf(value []byte) (all []pair, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
@@ -46,7 +46,7 @@ func objectNamed(value []byte, names ...string) (object []byte) {
 	return object
 }
 
-// referenceUsage adds what an event, or an answer in one piece, says to u, by encoding/json.
+// referenceUsage adds the usage of an event, or of an answer in one part, to u, with encoding/json.
 func referenceUsage(u *UsageReader, answer []byte, event bool) {
 	if !json.Valid(answer) {
 		return
@@ -86,17 +86,19 @@ func referenceUsage(u *UsageReader, answer []byte, event bool) {
 	}
 }
 
-// forger writes JSON with things in it that look like usage, wherever there is room for them.
+// forger writes JSON that contains imitations of usage wherever possible.
 type forger struct{ *rand.Rand }
 
 func (f forger) pick(from ...string) string { return from[f.IntN(len(from))] }
 
 func (f forger) key() string {
-	return f.pick("usage", "usage", "meta_info", "usageMetadata", "response", "message", "input", "content", "choices", "a\\\"", "",
-		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens", "data:", "\\\\")
+	return f.pick("usage", "usage", "meta_info", "usageMetadata", "response", "message", "input", "content", "choices",
+		"a\\\"", "",
+		"prompt_tokens", "input_tokens", "cached_tokens", "prompt_tokens_details", "output_tokens", "_tokens", "data:",
+		"\\\\")
 }
 
-// usage is an object with usage as APIs have it.
+// usage returns an object with usage as APIs write it.
 func (f forger) usage() string {
 	n := func() int { return f.IntN(5000) }
 	return fmt.Sprintf(f.pick(
@@ -109,7 +111,8 @@ func (f forger) usage() string {
 }
 
 func (f forger) text() string {
-	text, _ := json.Marshal(f.pick("", "a", `"`, `\`, `\"`, "你😀", "data: {}\n\n", "}}}]", `{"usage":`+f.usage()+`}`, strings.Repeat(`\`, f.IntN(9))))
+	text, _ := json.Marshal(f.pick("", "a", `"`, `\`, `\"`, "你😀", "data: {}\n\n", "}}}]", `{"usage":`+f.usage()+`}`,
+		strings.Repeat(`\`, f.IntN(9))))
 	return string(text)
 }
 
@@ -131,7 +134,7 @@ func (f forger) value(depth int) string {
 	return f.text()
 }
 
-// object has members with different names.
+// object returns an object with members of different names.
 func (f forger) object(depth int) string {
 	var b strings.Builder
 	seen := map[string]bool{}
@@ -144,7 +147,7 @@ func (f forger) object(depth int) string {
 	return "{" + b.String() + f.pick("}", " }")
 }
 
-// read reads the text, cut into parts anywhere.
+// read reads the text, split into parts anywhere.
 func (f forger) read(r *UsageReader, text string) {
 	for len(text) > 0 {
 		n := 1 + f.IntN(min(len(text), 1+f.IntN(300)))
@@ -153,7 +156,7 @@ func (f forger) read(r *UsageReader, text string) {
 	}
 }
 
-// Usage is what encoding/json finds in its place, whatever looks like it elsewhere, and however the response is cut
+// The usage is what encoding/json finds in its place, whatever imitates it elsewhere, and however the response is split
 // into parts.
 func TestUsageIsReadInItsPlace(t *testing.T) {
 	found := 0
@@ -168,7 +171,8 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 				if len(event) > usageTail/2 {
 					continue
 				}
-				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" + f.pick("", " ") + event + f.pick("\n\n", "\r\n\r\n", "\n"))
+				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" + f.pick("", " ") + event +
+					f.pick("\n\n", "\r\n\r\n", "\n"))
 				referenceUsage(&want, []byte(event), true)
 			}
 			text.WriteString(f.pick("", "data: [DONE]\n\n", `data: {"usage":{"prompt_tokens":1}`))
@@ -181,7 +185,7 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 				continue
 			}
 			if end := f.IntN(len(answer)); f.IntN(4) == 0 {
-				answer = answer[:end] // it broke off, and the gateway did not notice
+				answer = answer[:end] // truncated without an error
 			}
 			if text.WriteString(answer); complete {
 				referenceUsage(&want, []byte(answer), false)
@@ -202,9 +206,9 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 	}
 }
 
-// Of an answer in one piece whose beginning was left out, what counts is told by the brackets at its end: usage deeper
-// inside does not, wherever the part that is seen begins.
-func TestUsageBehindWhatIsLeftOut(t *testing.T) {
+// In an answer in one part whose beginning was dropped, the nesting is known from the brackets at its end: nested usage
+// does not count, wherever the rest begins.
+func TestUsageAfterDroppedParts(t *testing.T) {
 	found := 0
 	for seed := range uint64(3000) {
 		f := forger{rand.New(rand.NewPCG(seed, 1))}
@@ -214,7 +218,8 @@ func TestUsageBehindWhatIsLeftOut(t *testing.T) {
 		for range 40 {
 			forged += f.value(2) + ","
 		}
-		answer := `{"content":[{"input":{"usage":` + f.usage() + `,"x":[` + forged + `1]}}],` + kept + usage + `,"stop":` + f.text() + "}"
+		answer := `{"content":[{"input":{"usage":` + f.usage() + `,"x":[` + forged + `1]}}],` + kept + usage + `,"stop":` +
+			f.text() + "}"
 		if f.IntN(3) == 0 {
 			answer = `{"content":[{"input":{"usage":` + f.usage() + `}}],"z":[` + forged + `1]}`
 		}
@@ -239,7 +244,7 @@ func TestUsageBehindWhatIsLeftOut(t *testing.T) {
 				found++
 			}
 			if g, gotIt := got.Usage(true); g != w || gotIt != is {
-				t.Fatalf("seed %d: asked again %+v, %v", seed, g, gotIt)
+				t.Fatalf("seed %d: a second time %+v, %v", seed, g, gotIt)
 			}
 		}
 	}
@@ -248,11 +253,13 @@ func TestUsageBehindWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// A long event with the usage at its end is seen from somewhere in its midst on, alone or with others around it.
+// Of a long event with the usage at its end only the end is seen, alone or with other events around it.
 func TestUsageOfLongEvents(t *testing.T) {
 	long := strings.Repeat(`{\"usage\":{\"input_tokens\":1}},`, 300)
-	event := `event: response.completed` + "\n" + `data: {"response":{"output":[{"arguments":"` + long + `","x":{"usage":{"input_tokens":1}}}],` +
-		`"usage":{"input_tokens":900,"input_tokens_details":{"cached_tokens":800},"output_tokens":5},"user":null},"type":"x"}` + "\n\n"
+	event := `event: response.completed` + "\n" + `data: {"response":{"output":[{"arguments":"` + long +
+		`","x":{"usage":{"input_tokens":1}}}],` +
+		`"usage":{"input_tokens":900,"input_tokens_details":{"cached_tokens":800},"output_tokens":5},"user":null},` +
+		`"type":"x"}` + "\n\n"
 	created := `data: {"response":{"instructions":"` + long + `","usage":null}}` + "\n\n"
 	want := Usage{900, 800, 5}
 	for name, parts := range map[string][]string{
@@ -278,17 +285,21 @@ func TestUsageOfLongEvents(t *testing.T) {
 	}
 }
 
-// FuzzUsage holds the reader to encoding/json: any valid object, as an answer and as an event, in parts.
+// FuzzUsage compares the reader with encoding/json: any valid object, as an answer and as an event, in parts.
 func FuzzUsage(f *testing.F) {
-	f.Add([]byte(`{"a":"\"prompt_tokens\":1,","usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":3}},"z":[{"usage":{}}]}`), uint16(20))
-	f.Add([]byte(`{"content":[{"input":{"usage":{"input_tokens":1}}}],"usage":{"input_tokens":9,"cache_read_input_tokens":30}}`), uint16(3))
-	f.Add([]byte(`{"response":{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":3}}},"message":{"usage":{}}}`), uint16(9))
+	f.Add([]byte(`{"a":"\"prompt_tokens\":1,","usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":3}},`+
+		`"z":[{"usage":{}}]}`), uint16(20))
+	f.Add([]byte(`{"content":[{"input":{"usage":{"input_tokens":1}}}],"usage":{"input_tokens":9,`+
+		`"cache_read_input_tokens":30}}`), uint16(3))
+	f.Add([]byte(`{"response":{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":3}}},`+
+		`"message":{"usage":{}}}`), uint16(9))
 	f.Fuzz(func(t *testing.T, body []byte, at uint16) {
 		var r UsageReader
 		r.Read(body) // whatever it is
 		r.Usage(true)
 		compact := bytes.Buffer{}
-		if all, ok := membersOf(body); !ok || json.Compact(&compact, body) != nil || len(body) > usageTail || hasTwins(all) {
+		if all, ok := membersOf(body); !ok || json.Compact(&compact, body) != nil || len(body) > usageTail ||
+			hasDuplicates(all) {
 			return
 		}
 		if body = compact.Bytes(); bytes.Contains(body, []byte(`\u`)) {
@@ -312,12 +323,12 @@ func FuzzUsage(f *testing.F) {
 	})
 }
 
-// hasTwins says whether two members have the same name: then it is not defined what is said.
-func hasTwins(all []pair) bool {
+// hasDuplicates reports whether two members have the same name: then the result is undefined.
+func hasDuplicates(all []pair) bool {
 	seen := map[string]bool{}
 	for _, m := range all {
 		inner, _ := membersOf(m.value)
-		if seen[m.name] || hasTwins(inner) {
+		if seen[m.name] || hasDuplicates(inner) {
 			return true
 		}
 		seen[m.name] = true
@@ -325,9 +336,10 @@ func hasTwins(all []pair) bool {
 	return false
 }
 
-// Chunks of a stream cost no memory, whole or not, but for the end that is kept of those that are not.
+// Parts of a stream take no memory, whole or not, except for the retained end of incomplete ones.
 func TestUsageAllocatesNothing(t *testing.T) {
-	chunk := []byte(`data: {"choices":[{"delta":{"content":" word"}}],"usage":{"prompt_tokens":5,"completion_tokens":1}}` + "\n\n")
+	chunk := []byte(`data: {"choices":[{"delta":{"content":" word"}}],` +
+		`"usage":{"prompt_tokens":5,"completion_tokens":1}}` + "\n\n")
 	var r UsageReader
 	r.Read(chunk[:5])
 	r.Read(chunk[5:])

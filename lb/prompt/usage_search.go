@@ -2,13 +2,13 @@ package prompt
 
 import "bytes"
 
-// findUsage returns where in an event or answer the object with its usage begins, -1 if it has none. It goes backwards from
-// the end.
+// findUsage returns where the object with the usage begins in an event or answer, -1 if there is none. It searches
+// backwards from the end.
 func (r *UsageReader) findUsage(text []byte) int {
 	text = bytes.TrimRight(text, " \t\r\n")
-	p := usageSearch{text: text, found: -1, nested: -1, top: 1, events: r.form == formEvents}
+	s := usageSearch{text: text, found: -1, nested: -1, top: 1, events: r.form == formEvents}
 	if bytes.HasSuffix(text, []byte("]")) {
-		p.top = 2
+		s.top = 2
 	}
 	for i, depth := len(text)-1, 0; i >= 0; i-- {
 		switch text[i] {
@@ -19,64 +19,64 @@ func (r *UsageReader) findUsage(text []byte) int {
 				continue
 			}
 			if !startsPart(text[:i]) {
-				return -1 // it is broken off
+				return -1 // truncated
 			}
-			return p.found
+			return s.found
 		case '"':
 			begin := openingQuote(text[:i], r.cut)
 			if begin >= 0 {
-				p.key(begin, i, depth)
+				s.key(begin, i, depth)
 			}
 			i = begin
 		}
 	}
 	switch {
 	case !r.cut:
-		return -1 // it is broken off
-	case p.found < 0 && p.events:
-		return p.nested // in an event with so much in it the name of what it is in was left out
+		return -1 // truncated
+	case s.found < 0 && s.events:
+		return s.nested // the event is so long that the name of its parent was dropped
 	}
-	return p.found
+	return s.found
 }
 
-// usageSearch is what was found on the way.
+// usageSearch is the state of the search.
 type usageSearch struct {
 	text   []byte
-	top    int  // how deep the members of the answer are
+	top    int  // depth of the answer's members
 	events bool // it is an event
-	found  int  // where the usage begins, -1 before that is known
-	nested int  // where a usage begins that counts if what it is in is the event's response or message, -1 for none
+	found  int  // index of the usage, -1 before it is known
+	nested int  // index of a usage that counts if its parent is the event's response or message, -1 for none
 }
 
-// key takes the string in the given place, from quote to quote, if it is a key with an object behind it.
-func (p *usageSearch) key(begin, end, depth int) {
-	if depth < p.top || depth > p.top+1 || !isKey(p.text, end+1) {
+// key handles the string between two quotes, if it is a key whose value is an object.
+func (s *usageSearch) key(begin, end, depth int) {
+	if depth < s.top || depth > s.top+1 || !isKey(s.text, end+1) {
 		return
 	}
-	name, object := p.text[begin+1:end], objectBehind(p.text, end+1)
-	if depth > p.top {
-		if object >= 0 && p.nested < 0 && string(name) == "usage" {
-			p.nested = object
+	name, object := s.text[begin+1:end], objectBehind(s.text, end+1)
+	if depth > s.top {
+		if object >= 0 && s.nested < 0 && string(name) == "usage" {
+			s.nested = object
 		}
 		return
 	}
-	inner := p.nested
-	p.nested = -1
-	if p.found >= 0 || object < 0 {
+	inner := s.nested
+	s.nested = -1
+	if s.found >= 0 || object < 0 {
 		return
 	}
 	switch string(name) {
 	case "usage", "meta_info", "usageMetadata":
-		p.found = object
+		s.found = object
 	case "response", "message":
-		if p.events {
-			p.found = inner
+		if s.events {
+			s.found = inner
 		}
 	}
 }
 
-// startsPart says whether a value that has text in front of it is an event or an answer, and not a part of one: the field
-// of the event's line is there, or nothing, or an answer before it.
+// startsPart reports whether a value after the text before is a whole event or answer, not a part of one: it follows
+// the field name of the event's line, or nothing, or another answer.
 func startsPart(before []byte) bool {
 	before = bytes.TrimRight(before, " \t\r\n")
 	if len(before) == 0 || bytes.HasSuffix(before, []byte("data:")) {
@@ -86,7 +86,7 @@ func startsPart(before []byte) bool {
 	return last == '}' || last == ']'
 }
 
-// objectBehind returns where the object begins that is the value of the key that ends at i, -1 if the value is
+// objectBehind returns the index of the object that is the value of the key that ends at i, -1 if the value is
 // something else.
 func objectBehind(text []byte, i int) int {
 	for ; i < len(text); i++ {
@@ -100,15 +100,15 @@ func objectBehind(text []byte, i int) int {
 	return -1
 }
 
-// openingQuote returns where the string begins whose closing quote is behind the text, -1 if the text does not tell because
-// its own beginning was cut off.
+// openingQuote returns the index of the opening quote of the string whose closing quote follows the text, -1 if it is
+// unknown because the beginning of the text was dropped.
 func openingQuote(text []byte, cut bool) int {
 	for {
 		quote := bytes.LastIndexByte(text, '"')
 		if quote < 0 {
 			return -1
 		}
-		first := quote // of the backslashes in front of it
+		first := quote // of the backslashes before it
 		for first > 0 && text[first-1] == '\\' {
 			first--
 		}

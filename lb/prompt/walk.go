@@ -2,25 +2,24 @@ package prompt
 
 import "bytes"
 
-// Parts is where in a body the values of the fields are that a prompt is made of.
+// Parts is the positions in a body of the fields that make up the prompt.
 type Parts struct {
 	spans    [fieldCount]span
-	cutField field // in whose value the body has run out
+	cutField field // the field in whose value the body ends
 }
 
 type span struct{ from, to int }
 
-// of returns the value of a field as it is written, empty if the body has none. The end of a body that has run out may cut
-// it off.
+// of returns the value of a field as it is written, empty if it is absent. It may be incomplete in a cut-off body.
 func (p *Parts) of(body []byte, f field) []byte {
 	s := p.spans[f]
 	return body[s.from:s.to]
 }
 
-// Model returns the name of the model as the body writes it, empty if it names none.
+// Model returns the name of the model as the body writes it, empty if there is none.
 func (p *Parts) Model(body []byte) []byte { return p.of(body, fieldModel) }
 
-// ModelName returns the name of the model, "" if the body names none, or one that is too long to be any.
+// ModelName returns the name of the model, "" if there is none or it exceeds 1 KiB.
 func (p *Parts) ModelName(body []byte) string {
 	const longest = 1 << 10
 	value := p.Model(body)
@@ -30,13 +29,14 @@ func (p *Parts) ModelName(body []byte) string {
 	return string(nameIn(nil, value))
 }
 
-// nameFields say for whom a prompt is cached, and with what chat template: what a template prints by such options may stand at the
-// beginning of a prompt.
+// nameFields decide for whom a prompt is cached, and with what chat template: options of the template may be printed at
+// the beginning of a prompt.
 var nameFields = [...]field{
-	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions, fieldReasoning, fieldReasoningEffort,
+	fieldModel, fieldLoraPath, fieldCacheSalt, fieldChatTemplate, fieldTemplateOptions,
+	fieldReasoning, fieldReasoningEffort,
 }
 
-// nameIn appends what a value names to dst: the text of a string, anything else as it is written.
+// nameIn appends the name in a value to dst: the text of a string, anything else as it is written.
 func nameIn(dst, value []byte) []byte {
 	if len(value) == 0 || value[0] != '"' {
 		return append(dst, value...)
@@ -45,16 +45,16 @@ func nameIn(dst, value []byte) []byte {
 	return unescape(dst, content, len(content))
 }
 
-// textFields in the order in which chat templates print them, whatever the order in the body. What the server keeps of
-// a conversation stands where it puts that.
+// textFields are in the order in which chat templates print them, whatever the order in the body. What the server
+// stores of a conversation is where the server inserts it.
 var textFields = [...]field{
 	fieldTools, fieldSystem, fieldInstructions, fieldPreviousResponse, fieldConversation, fieldMessages, fieldPrompt,
 	fieldInput, fieldSuffix, fieldQuery, fieldDocuments, fieldText1, fieldText2, fieldText, fieldInputIDs, fieldInputs,
 	fieldTextInput, fieldContents,
 }
 
-// addList adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is cut off, only
-// what any continuation begins with is added.
+// addList adds the value of a field. The elements of a list are messages, unless they are tokens. Of a value that is
+// cut off, only what every continuation begins with is added.
 func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 	if v[0] != '[' {
 		c.addValue(v, 0, span{}, cutOff)
@@ -77,8 +77,8 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 			i = c.addScalar(v, i)
 			continue
 		}
-		whole := false
-		if i, whole = c.addMessage(f, v, i, cutOff); whole {
+		var complete bool
+		if i, complete = c.addMessage(f, v, i, cutOff); complete {
 			c.endMessage()
 		}
 	}
@@ -88,9 +88,9 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 	}
 }
 
-// addMessage adds the element of a list that begins at i: the role first, which templates print before the content. It returns the
-// place behind it, and whether that was all of a message, and no token.
-func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, whole bool) {
+// addMessage adds the element of a list that begins at i: the role first, which templates print before the content. It
+// returns the index after it, and whether it was a complete message and not a token.
+func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, complete bool) {
 	if v[i] != '{' {
 		c.questionLast, c.answerBlock = false, -1
 		end = c.addValue(v, i, span{}, cutOff)
@@ -98,68 +98,78 @@ func (c *Chainer) addMessage(f field, v []byte, i int, cutOff bool) (end int, wh
 	}
 	named, role, open := member(v, i, "role", &c.steps)
 	if cutOff && (role.to == len(v) || open && (f == fieldMessages || f == fieldInput || f == fieldContents)) {
-		return len(v), false // the role, or the rest of it, may still come
+		return len(v), false // the role, or the rest of it, may follow
 	}
 	by := c.speakerOf(f, v, i, role)
-	if by == answers {
+	if by == byModel {
 		c.endQuestion()
 	} else {
 		c.answerBlock = -1
 	}
+	c.addRole(v, role)
+	end = c.addValue(v, i, named, cutOff)
+	if by == byModel {
+		c.endAnswer()
+	}
+	c.questionLast = by == byUser
+	return end, !(cutOff && end == len(v))
+}
+
+// addRole adds the role of a message, which may be absent.
+func (c *Chainer) addRole(v []byte, role span) {
 	c.addMark('r')
 	if role.to > 0 {
 		c.addValue(v[:role.to], role.from, span{}, false)
 	}
-	end = c.addValue(v, i, named, cutOff)
-	if by == answers {
-		c.endAnswer()
-	}
-	c.questionLast = by == asks
-	return end, !(cutOff && end == len(v))
 }
 
 // speaker is who a message is from.
 type speaker uint8
 
 const (
-	instructs speaker = iota // one who instructs the model; or it is no message
-	asks                     // a user or a tool, whom the model answers
-	answers
+	bySystem speaker = iota // instructs the model, or the element is not a message
+	byUser                  // a user or a tool, which the model answers
+	byModel
 )
 
-// speakerOf tells who the message that begins at i is from by its role. The responses API has messages without one: they are
-// what tools put out, or what a model does before it answers.
+// speakerOf returns who the message that begins at i is from, by its role.
 func (c *Chainer) speakerOf(f field, v []byte, i int, role span) speaker {
 	if role.to == 0 {
-		if f != fieldInput {
-			return instructs
+		if f == fieldInput {
+			return c.speakerOfItem(v, i)
 		}
-		switch _, kind, _ := member(v, i, "type", &c.steps); {
-		case kind.to == 0:
-			return instructs
-		case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
-			return asks
-		}
-		return answers
+		return bySystem
 	}
 	name := v[role.from:role.to]
-	if len(name) <= maxPlainMedia {
+	if len(name) <= maxShortName {
 		c.name = nameIn(c.name[:0], name)
 		name = c.name
 	}
 	switch string(name) {
 	case "assistant", "model":
-		return answers
+		return byModel
 	case "system", "developer":
-		return instructs
+		return bySystem
 	}
-	return asks
+	return byUser
 }
 
-// addValue adds the value of any kind that begins at i, white space left out, and without what is in the given span: a member that
-// was added before. It returns the place behind the value. What is there is valid JSON, but may be cut off.
+// speakerOfItem returns who an item of the responses API without a role is from: it is the output of a tool, or what a
+// model does before it answers.
+func (c *Chainer) speakerOfItem(v []byte, i int) speaker {
+	switch _, kind, _ := member(v, i, "type", &c.steps); {
+	case kind.to == 0:
+		return bySystem
+	case bytes.HasSuffix(v[kind.from:kind.to], []byte(`_output"`)):
+		return byUser
+	}
+	return byModel
+}
+
+// addValue adds the value that begins at i, without white space and without the given span, a member that was added
+// before. It returns the index after the value. The value is valid JSON, but may be cut off.
 func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int) {
-	media := false // the last key stands for something that is no text
+	media := false // the latest key is not for text
 	depth, last := 0, byte(':')
 	for i < len(v) {
 		if c.full() {
@@ -192,7 +202,7 @@ func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int)
 		case '"':
 			content, escaped, end := str(v, i)
 			if cutOff && end == len(v) && (last == '{' || last == ',' || media || isDataURL(content)) {
-				return end // it may be a key, or the beginning of something that is digested
+				return end // may be a key, or the beginning of something that is digested
 			}
 			media = c.addString(content, escaped, media, isKey(v, end))
 			i = end
@@ -206,7 +216,7 @@ func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int)
 	return i
 }
 
-// addScalar adds the number or literal that begins at i and returns the place behind it.
+// addScalar adds the number or literal that begins at i and returns the index after it.
 func (c *Chainer) addScalar(v []byte, i int) (end int) {
 	end = scalarEnd(v, i)
 	c.addMark('#')
@@ -215,15 +225,15 @@ func (c *Chainer) addScalar(v []byte, i int) (end int) {
 	return end
 }
 
-// addString adds a string. Media says that it is the value of a key that stands for something that is no text, and the result that it
-// is such a key itself, or that the next string is no text either.
+// addString adds a string. Media means that it is the value of a key that is not for text. The result is whether it is
+// such a key, or whether the next string is not text either.
 func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 	switch {
 	case key:
 		c.addMark('k')
 		c.addText(content, escaped)
 		return isMedia(content)
-	case len(content) > maxPlainMedia && (media || isDataURL(content)):
+	case len(content) > maxShortName && (media || isDataURL(content)):
 		c.addDigest(content)
 	default:
 		c.addMark('"')
@@ -232,10 +242,10 @@ func (c *Chainer) addString(content []byte, escaped, media, key bool) bool {
 	return media
 }
 
-// maxPlainMedia is up to which length, in bytes, a URL or an id is added as it is.
-const maxPlainMedia = 64
+// maxShortName is the length in bytes up to which a URL or an id is added as it is, and a role is unescaped.
+const maxShortName = 64
 
-// addDigest adds a digest in the place of a picture or a sound: its length says nothing of the work that it is.
+// addDigest adds a digest in place of an image or a sound: its length does not show how much work it is.
 func (c *Chainer) addDigest(content []byte) {
 	c.mediaHash.Reset()
 	c.mediaHash.Write(content)

@@ -1,19 +1,20 @@
-// Package prompttest makes request bodies that cost more than others, for the tests and benchmarks of whatever reads bodies.
+// Package prompttest makes request bodies that are expensive to read, for tests and benchmarks of everything that reads
+// bodies.
 package prompttest
 
 import "strings"
 
-// Body is a request body and what is peculiar about it.
+// Body is a request body and its peculiarity.
 type Body struct {
 	Name string
 	JSON []byte
-	Good bool // a request that a JSON parser takes, with no key twice; the others are refused
+	Good bool // valid JSON without duplicate keys; the others are refused
 }
 
-// maxDepth is as deep as a body may be nested.
+// maxDepth is the maximum nesting of an accepted body.
 const maxDepth = 10000
 
-// Hostile returns bodies of at most size bytes, all of them nearly as long unless they cannot be. Size is at least 100.
+// Hostile returns bodies of at most size bytes, and nearly that unless it is impossible. Size is at least 100.
 func Hostile(size int) []Body {
 	var all []Body
 	good := func(name, body string) { all = append(all, Body{name, []byte(body), true}) }
@@ -69,7 +70,7 @@ func Hostile(size int) []Body {
 	return all
 }
 
-// fill repeats element between before and after as often as there is room for.
+// fill repeats element between before and after as often as it fits.
 func fill(size int, before, element, after string) string {
 	return before + strings.Repeat(element, max(0, size-len(before)-len(after))/len(element)) + after
 }

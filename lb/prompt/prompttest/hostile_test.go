@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The bodies are what they are said to be: as long as asked for, and good where they say so.
+// The bodies have the requested length, and are valid where they are declared so.
 func TestHostile(t *testing.T) {
 	names := map[string]bool{}
 	for _, size := range []int{100, 4 << 10, 256 << 10} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLoadedSamples reads what real engines said while requests ran and waited.
-func TestLoadedSamples(t *testing.T) {
+// TestPagesUnderLoad reads pages of real engines with running and waiting requests.
+func TestPagesUnderLoad(t *testing.T) {
 	for _, c := range []struct {
 		file   string
 		want   values
@@ -14,13 +14,17 @@ func TestLoadedSamples(t *testing.T) {
 		not    []string
 	}{
 		{"vllm-0.32.0-queue.prom", values{
-			Running: 4, Waiting: 8, Deferred: 0, KVUse: 0.19843597262952106, KVBlocks: 1024, BlockTokens: 32, PromptTokens: 49536,
-			OutputTokens: 4519, PrefixQueries: 49536, PrefixHits: 21824, Intervals: 4465, IntervalTime: 59.53844544700405, Preemptions: 0, Awake: 1, MaxAdapters: 2,
+			Running: 4, Waiting: 8, Deferred: 0, KVUse: 0.19843597262952106, KVBlocks: 1024, BlockTokens: 32,
+			PromptTokens: 49536,
+			OutputTokens: 4519, PrefixQueries: 49536, PrefixHits: 21824, Intervals: 4465, IntervalTime: 59.53844544700405,
+			Preemptions: 0, Awake: 1, MaxAdapters: 2,
 		}, nil, []string{"first", "second", "third", ""}},
-		// Eight series tell of adapters; that of the latest time is the last. Requests for first wait, and are in neither list.
+		// Eight series list adapters; the newest one is the last. Requests for first wait, and are in neither list.
 		{"vllm-0.32.0-adapters.prom", values{
-			Running: 4, Waiting: 20, Deferred: 1, KVUse: 0.03128054740957964, KVBlocks: 1024, BlockTokens: 32, PromptTokens: 37659,
-			OutputTokens: 8374, PrefixQueries: 37659, PrefixHits: 20640, Intervals: 8301, IntervalTime: 115.01979280799424, Preemptions: 0, Awake: 1, MaxAdapters: 2,
+			Running: 4, Waiting: 20, Deferred: 1, KVUse: 0.03128054740957964, KVBlocks: 1024, BlockTokens: 32,
+			PromptTokens: 37659,
+			OutputTokens: 8374, PrefixQueries: 37659, PrefixHits: 20640, Intervals: 8301, IntervalTime: 115.01979280799424,
+			Preemptions: 0, Awake: 1, MaxAdapters: 2,
 		}, []string{"second", "third"}, []string{"first", "tiny", ""}},
 	} {
 		text := []byte(sample(t, c.file))
@@ -31,7 +35,8 @@ func TestLoadedSamples(t *testing.T) {
 			if got := found(&l); l.Engine != VLLM || l.Cut || !maps.Equal(got, c.want) {
 				t.Errorf("%s, %v looked for: %v, cut %v, got  %v\nwant %v", c.file, e, l.Engine, l.Cut, got, c.want)
 			}
-			if missing := p.Missing(&l, Running, Waiting, Deferred, KVUse, KVBlocks, PrefixHits, Awake, MaxAdapters); len(missing) > 0 {
+			if missing := p.Missing(&l, Running, Waiting, Deferred, KVUse, KVBlocks, PrefixHits, Awake,
+				MaxAdapters); len(missing) > 0 {
 				t.Errorf("%s, %v looked for: %q are missing", c.file, e, missing)
 			}
 			if l.Loaded.N != len(c.loaded) {
@@ -51,7 +56,7 @@ func TestLoadedSamples(t *testing.T) {
 	}
 }
 
-// TestVLLMReports reads the load reports of a real vLLM, as it wrote them into its answers.
+// TestVLLMReports reads load reports of a real vLLM, as they are in its answers.
 func TestVLLMReports(t *testing.T) {
 	for _, c := range []struct {
 		header string

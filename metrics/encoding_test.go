@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCompact reads all samples, and what they become, back.
-func TestCompact(t *testing.T) {
+// TestEncoding decodes the encoding of all sample pages.
+func TestEncoding(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.prom")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -29,7 +29,8 @@ func TestCompact(t *testing.T) {
 		all = l.Append(all)
 	}
 	with := Snapshot{}
-	p.Parse([]byte(`vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"} 1.5`+"\n"), &with)
+	p.Parse([]byte(`vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"} 1.5`+
+		"\n"), &with)
 	if with.Loaded.N != 2 || with.Waiting.N != 1 {
 		t.Fatalf("adapters %+v", with)
 	}
@@ -57,7 +58,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-func FuzzCompact(f *testing.F) {
+func FuzzEncoding(f *testing.F) {
 	l := Snapshot{Engine: VLLM, Cut: true}
 	l.set(Running, 3)
 	l.set(MaxAdapters, 2)
