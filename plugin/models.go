@@ -59,6 +59,7 @@ type learned struct {
 	prompt        float64       // tokens of a prompt
 	output        float64       // tokens of an answer
 	answers       int           // with usage, settled at most
+	outputs       int           // of these, with a known output
 	recent        int           // answers with usage, maxEvidence at most; see evidence
 	at            time.Duration // of the last of them
 }
@@ -74,8 +75,10 @@ func (l learned) or(other learned) learned {
 func (l learned) evidence(now time.Duration) int { return l.recent >> min((now-l.at)/halfLife, 62) }
 
 // observe takes an answer into account, with an output below 0 when that is not known: to a prompt with so many bytes
-// of text, 0 when that is not known.
-func (l *learned) observe(now time.Duration, typical learned, textBytes int, u prompt.Usage) {
+// of text, 0 when that is not known. An answer that ended at limit, the client's maximum of tokens or 0 for none, would have
+// been longer: it counts if it is longer than what is known, and else shows nothing of what is typical. So probes and
+// warm-ups that are limited to one token do not make real answers look short.
+func (l *learned) observe(now time.Duration, typical learned, textBytes, limit int, u prompt.Usage) {
 	l.recent, l.at = min(l.evidence(now)+1, maxEvidence), now
 	l.answers = min(l.answers+1, settled)
 	share := 1 / float64(l.answers)
@@ -88,9 +91,11 @@ func (l *learned) observe(now time.Duration, typical learned, textBytes int, u p
 	if u.Prompt > 0 {
 		l.prompt = toward(known.prompt, float64(u.Prompt), share)
 	}
-	if u.Output >= 0 {
-		l.output = toward(known.output, max(1, float64(u.Output)), share)
+	if u.Output < 0 || limit > 0 && u.Output >= limit && float64(u.Output) < known.output {
+		return
 	}
+	l.outputs = min(l.outputs+1, settled)
+	l.output = toward(known.output, max(1, float64(u.Output)), 1/float64(l.outputs))
 }
 
 // toward moves what is known, 0 for nothing, a share of the way to the latest, which is above 0.
@@ -120,13 +125,13 @@ func (m models) typical(key modelKey) (l learned) {
 }
 
 // observe takes an answer to a request under the key into account, for which this was typical.
-func (m models) observe(now time.Duration, key modelKey, typical learned, textBytes int, u prompt.Usage) {
+func (m models) observe(now time.Duration, key modelKey, typical learned, textBytes, limit int, u prompt.Usage) {
 	for wider := true; wider; key, wider = key.wider() {
 		l, known := m[key]
 		if !known && len(m) >= maxModels {
 			m.drop(now)
 		}
-		l.observe(now, typical, textBytes, u)
+		l.observe(now, typical, textBytes, limit, u)
 		m[key] = l
 	}
 }

@@ -78,7 +78,7 @@ func (s *stream) learn(now time.Duration, o *lb.Outcome) {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
 	s.cluster.usages++
-	s.plugin.vm.models.observe(now, w.model, w.typical, w.text, u)
+	s.plugin.vm.models.observe(now, w.model, w.typical, w.text, w.info.MaxTokens, u)
 }
 
 // compare puts into the outcome what was expected to be cached of a prompt, and what was.
