@@ -57,6 +57,7 @@ type learned struct {
 	prompt        float64       // tokens of a prompt
 	output        float64       // tokens of an answer
 	answers       int           // with usage, warmup at most
+	outputs       int           // of these, with a known output
 	recent        int           // answers with usage, maxEvidence at most; see evidence
 	at            time.Duration // of the last of them
 }
@@ -72,8 +73,10 @@ func (l learned) or(other learned) learned {
 func (l learned) evidence(now time.Duration) int { return l.recent >> min((now-l.at)/halfLife, 62) }
 
 // observe averages an answer in: to a prompt with textBytes bytes of text, 0 if that is not known. An output below 0 is
-// not known.
-func (l *learned) observe(now time.Duration, typical learned, textBytes int, u prompt.Usage) {
+// not known. An answer that ended at limit, the client's maximum of tokens or 0 for none, would have been longer: it
+// counts only if it is longer than the estimate. So probes and warm-up requests for one token do not make real answers
+// look short.
+func (l *learned) observe(now time.Duration, typical learned, textBytes, limit int, u prompt.Usage) {
 	l.recent, l.at = min(l.evidence(now)+1, maxEvidence), now
 	l.answers = min(l.answers+1, warmup)
 	share := 1 / float64(l.answers)
@@ -86,9 +89,11 @@ func (l *learned) observe(now time.Duration, typical learned, textBytes int, u p
 	if u.Prompt > 0 {
 		l.prompt = toward(known.prompt, float64(u.Prompt), share)
 	}
-	if u.Output >= 0 {
-		l.output = toward(known.output, max(1, float64(u.Output)), share)
+	if u.Output < 0 || limit > 0 && u.Output >= limit && float64(u.Output) < known.output {
+		return
 	}
+	l.outputs = min(l.outputs+1, warmup)
+	l.output = toward(known.output, max(1, float64(u.Output)), 1/float64(l.outputs))
 }
 
 // toward moves what is known, 0 for nothing, by a share of the way to the latest, which is above 0.
@@ -118,13 +123,13 @@ func (m models) typical(key modelKey) (l learned) {
 }
 
 // observe averages in an answer to a request under the key, for which this was typical.
-func (m models) observe(now time.Duration, key modelKey, typical learned, textBytes int, u prompt.Usage) {
+func (m models) observe(now time.Duration, key modelKey, typical learned, textBytes, limit int, u prompt.Usage) {
 	for wider := true; wider; key, wider = key.wider() {
 		l, known := m[key]
 		if !known && len(m) >= maxModels {
 			m.drop(now)
 		}
-		l.observe(now, typical, textBytes, u)
+		l.observe(now, typical, textBytes, limit, u)
 		m[key] = l
 	}
 }

@@ -23,7 +23,7 @@ func TestTypicalWithstandsAMinority(t *testing.T) {
 				if i%4 == 3 {
 					u = wrong
 				}
-				m.observe(time.Hour, key, m.typical(key), 4000, u)
+				m.observe(time.Hour, key, m.typical(key), 4000, 0, u)
 			}
 			l := m.typical(key)
 			for what, ratio := range map[string]float64{
@@ -43,14 +43,44 @@ func TestTypicalAfterAQuietHour(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
 	now := time.Hour
 	for range 100 {
-		m.observe(now, key, m.typical(key), 4000, prompt.Usage{Prompt: 1000, Output: 200})
+		m.observe(now, key, m.typical(key), 4000, 0, prompt.Usage{Prompt: 1000, Output: 200})
 	}
 	now += time.Hour
 	for range 3 {
-		m.observe(now, key, m.typical(key), 4000, prompt.Usage{Prompt: 1_000_000, Output: 1_000_000})
+		m.observe(now, key, m.typical(key), 4000, 0, prompt.Usage{Prompt: 1_000_000, Output: 1_000_000})
 	}
 	if l := m.typical(key); l.prompt > 1500 || l.output > 300 {
 		t.Errorf("after three answers: %g tokens a prompt and %g an answer, want 1000 and 200", l.prompt, l.output)
+	}
+}
+
+// Answers that a client has limited, such as those to probes and warm-ups, do not make others look short, and do count where
+// they show that answers are longer than what is known.
+func TestTypicalOfLimitedAnswers(t *testing.T) {
+	m, key := models{}, keyOf("c", 7, 0)
+	guess := m.typical(key).output
+	observe := func(n, limit, output int) {
+		for range n {
+			m.observe(time.Hour, key, m.typical(key), 4000, limit, prompt.Usage{Prompt: 1000, Output: output})
+		}
+	}
+	observe(100, 1, 1)
+	if got := m.typical(key).output; got != guess {
+		t.Errorf("after answers of one token at a limit of one: %g tokens are typical, want the guess of %g", got, guess)
+	}
+	observe(100, 0, 400)
+	observe(100, 500, 400) // ended by themselves
+	observe(100, 10, 10)
+	if got := m.typical(key).output; got < 399 || got > 401 {
+		t.Errorf("%g tokens are typical, want the 400 of answers that ended by themselves", got)
+	}
+	observe(100, 2000, 2000)
+	if got := m.typical(key).output; got < 1900 || got > 2000 {
+		t.Errorf("%g tokens are typical after limited answers of 2000, want those", got)
+	}
+	observe(100, 2000, 30)
+	if got := m.typical(key).output; got > 40 {
+		t.Errorf("%g tokens are typical after short answers below their limit, want their 30", got)
 	}
 }
 
@@ -64,7 +94,7 @@ func TestEstimateBeyondTheGuess(t *testing.T) {
 		t.Errorf("%d tokens of a prompt that cannot be read, %d of an answer; want some of each", p, o)
 	}
 	m := models{}
-	m.observe(time.Hour, w.model, w.typical, 0, prompt.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
+	m.observe(time.Hour, w.model, w.typical, 0, 0, prompt.Usage{Prompt: 1_000_000_000, Output: 1_000_000_000})
 	if l := m.typical(w.model); l.prompt > 5000 || l.output > 5000 {
 		t.Errorf("after one answer: %g tokens a prompt, %g an answer, too many for a request", l.prompt, l.output)
 	}

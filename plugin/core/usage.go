@@ -80,7 +80,7 @@ func (s *Stream) learnUsage(now time.Duration, o *lb.Outcome) {
 		u.Output = -1 // so far; or it is not known of how many answers, because not every API has n
 	}
 	s.cluster.usagesRead++
-	s.plugin.vm.prompts.models.observe(now, w.model, w.typical, w.text, u)
+	s.plugin.vm.prompts.models.observe(now, w.model, w.typical, w.text, w.info.MaxTokens, u)
 }
 
 // compareCached puts into the outcome what was expected to be cached of a prompt, and what was.

@@ -20,7 +20,7 @@ func keyOf(cluster string, model, tenant uint64) modelKey {
 func TestLearned(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
 	observe := func(textBytes int, u prompt.Usage) {
-		m.observe(time.Hour, key, m.typical(key), textBytes, u)
+		m.observe(time.Hour, key, m.typical(key), textBytes, 0, u)
 	}
 	want := func(bytesPerToken, prompt, output float64) {
 		t.Helper()
@@ -65,7 +65,7 @@ func TestLearnedOfOthers(t *testing.T) {
 	m := models{}
 	for i, k := range []modelKey{keyOf("c", 1, 11), keyOf("c", 2, 11)} {
 		for range 20 {
-			m.observe(time.Hour, k, m.typical(k), 0, prompt.Usage{Prompt: 300, Output: 200 * (i + 1)})
+			m.observe(time.Hour, k, m.typical(k), 0, 0, prompt.Usage{Prompt: 300, Output: 200 * (i + 1)})
 		}
 	}
 	output := func(k modelKey) float64 { return m.typical(k).output }
@@ -88,7 +88,7 @@ func TestModelsAreBounded(t *testing.T) {
 	m, now := models{}, time.Hour
 	observe := func(model uint64) {
 		k := keyOf("c", model, 0)
-		m.observe(now, k, m.typical(k), 0, prompt.Usage{Prompt: 300, Output: 100})
+		m.observe(now, k, m.typical(k), 0, 0, prompt.Usage{Prompt: 300, Output: 100})
 	}
 	const known = 50
 	for model := uint64(1); model <= known; model++ {
