@@ -25,11 +25,11 @@ func TestListeners(t *testing.T) {
 					"twice": pluginTwice, "limit in front": limited(0), "limit behind": limited(1),
 				}),
 			})
-			awaitReason(t, g.URL(), "chosen")
+			harness.AwaitReason(t, g.URL(), "chosen")
 			t.Run("the plugin twice", func(t *testing.T) { sendThroughTwo(t, g) })
 			t.Run("Expect", func(t *testing.T) { sendOnRequest(t, g) })
 			t.Run("limits", func(t *testing.T) { sendToLimits(t, g) })
-			drained(t, g)
+			g.DrainedT(t)
 		})
 	}
 }

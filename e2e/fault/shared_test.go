@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -84,17 +83,7 @@ func shippedPlugin(module, config string) (*yaml.Node, error) {
 func talk(t *testing.T, url string) *http.Response {
 	t.Helper()
 	const body = `{"model":"m","stream":true,"max_tokens":1000,"messages":[{"role":"user","content":"hello"}]}`
-	req, err := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { resp.Body.Close() })
-	return resp
+	return harness.OpenT(t, nil, http.MethodPost, url+"/v1/chat/completions", body)
 }
 
 // wantTalk opens a stream and compares its status and the plugin's debug headers.
@@ -148,10 +137,10 @@ func TestTwoConfigurations(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	g, one, two, servers := twoConfigurations(t, config(), config(`"max_inflight":4`))
-	awaitReason(t, one, "chosen")
-	awaitReason(t, two, "chosen")
+	harness.AwaitReason(t, one, "chosen")
+	harness.AwaitReason(t, two, "chosen")
 	const workers = 2
-	if n := sum(t, g, `^wasm\.wasm_vm_count$`); n != workers+2 { // the main thread's, and the one that all are copied from
+	if n := g.SumT(t, `^wasm\.wasm_vm_count$`); n != workers+2 { // the main thread's, and the one that all are copied from
 		t.Errorf("%v VMs: they are not shared", n)
 	}
 	var open []*http.Response
@@ -170,7 +159,7 @@ func TestTwoConfigurations(t *testing.T) {
 	if err := g.PushEndpoints(ctx, servers); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() error {
+	harness.Await(t, func() error {
 		resp := talk(t, two)
 		resp.Body.Close()
 		if host := resp.Header.Get("x-warmgate-host"); host != servers[2].Addr {
@@ -183,8 +172,8 @@ func TestTwoConfigurations(t *testing.T) {
 	if err := g.PushPlugin(ctx, config()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() error {
-		if n := sum(t, g, `^wasmcustom\.warmgate_inflight_requests`); int(n) != len(open) {
+	harness.Await(t, func() error {
+		if n := g.SumT(t, `^wasmcustom\.warmgate_inflight_requests`); int(n) != len(open) {
 			return fmt.Errorf("%v requests are counted, %d streams are open", n, len(open))
 		}
 		return nil
@@ -193,7 +182,7 @@ func TestTwoConfigurations(t *testing.T) {
 	for _, resp := range open {
 		resp.Body.Close()
 	}
-	drained(t, g)
+	g.DrainedT(t)
 }
 
 // apart changes the first configuration in every way, at the end to none, while the second goes on.
@@ -203,18 +192,18 @@ func apart(t *testing.T, g *harness.Gateway, one string, full func()) {
 	if err := g.PushPlugin(ctx, `{"enabled":false,`+config()[1:]); err != nil {
 		t.Fatal(err)
 	}
-	awaitReason(t, one, "disabled")
+	harness.AwaitReason(t, one, "disabled")
 	full()
 	var refused *harness.RejectedError
 	if err := g.PushPlugin(ctx, `{"lb_policy":"nonsense"}`); !errors.As(err, &refused) {
 		t.Fatalf("a bad configuration: %v", err)
 	}
-	awaitReason(t, one, "disabled")
+	harness.AwaitReason(t, one, "disabled")
 	full()
 
 	if err := g.PushNoPlugin(ctx); err != nil {
 		t.Fatal(err)
 	}
-	awaitReason(t, one, "")
+	harness.AwaitReason(t, one, "")
 	full()
 }
