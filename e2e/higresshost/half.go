@@ -226,13 +226,6 @@ func (h *half) continueIteration() {
 	}
 }
 
-// forwardData passes a frame on behind the plugin.
-func (h *half) forwardData(data []byte, end bool) {
-	if !h.closed() {
-		h.next.data(data, end)
-	}
-}
-
 // visibleBody returns what the guest may read as the body now.
 func (h *half) visibleBody() ([]byte, bool) {
 	switch {

@@ -313,21 +313,6 @@ func TestTrailers(t *testing.T) {
 	onceEach(t, s)
 }
 
-func TestInjectIntoTheResponse(t *testing.T) {
-	g := start(t, Options{})
-	s := script(g, "response_body: nobuffer, inject one; response_end: nobuffer, inject two end")
-	s.ResponseHeaders(H(":status", "200"), false)
-	s.ResponseBody([]byte("dropped"), false)
-	if got := string(s.Received().Body); got != "one" {
-		t.Fatalf("received %q", got)
-	}
-	s.ResponseBody([]byte("dropped"), true)
-	if got := string(s.Received().Body); got != "onetwo" {
-		t.Errorf("received %q", got)
-	}
-	onceEach(t, s)
-}
-
 func TestLocalReplyWhileTheResponseIsHeld(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "response: stop")

@@ -109,12 +109,6 @@ func (s *stream) process(op string, arg []string) {
 		proxywasm.DefineCounterMetric(arg[0]).Increment(uint64(n))
 	case "record":
 		proxywasm.DefineHistogramMetric(arg[0]).Record(uint64(n))
-	case "enqueue":
-		id, err := proxywasm.ResolveSharedQueue("", arg[0])
-		if err == nil {
-			err = proxywasm.EnqueueSharedQueue(id, []byte(arg[1]))
-		}
-		say(op, "", err)
 	default:
 		s.higress(op, arg)
 	}
