@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/wait"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -135,7 +136,7 @@ func (c *crowd) keepOne(ctx context.Context, span time.Duration) {
 		return
 	}
 	for until := time.Now().Add(span); time.Now().Before(until); {
-		if pause(ctx, time.Second) != nil || c.stores[0].Heartbeat(c.conn.now()) != nil || c.conn.flush() != nil {
+		if wait.For(ctx, time.Second) != nil || c.stores[0].Heartbeat(c.conn.now()) != nil || c.conn.flush() != nil {
 			return
 		}
 	}
