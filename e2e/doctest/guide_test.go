@@ -140,7 +140,7 @@ func stage(t *testing.T) string {
 	if err := os.CopyFS(config, os.DirFS(harness.PathT(t, "envoy-config"))); err != nil {
 		t.Fatal(err)
 	}
-	replace(t, filepath.Join(config, "envoy.yaml"), "port_value: 10000", "port_value: "+freePort(t))
+	replace(t, filepath.Join(config, "envoy.yaml"), "port_value: 10000", "port_value: "+harness.FreePortT(t))
 	for i, model := range harness.Models(t, 2) {
 		port := []string{"8000", "8001"}[i]
 		_, own, err := net.SplitHostPort(model.Addr)
@@ -178,20 +178,6 @@ func replace(t *testing.T, file, old, text string) {
 	if err := os.WriteFile(file, []byte(strings.Replace(string(have), old, text, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // play runs the script in dir, with the port of the staged gateway in place of the documented one, and returns what it

@@ -53,11 +53,7 @@ func (f *frames) Read(p []byte) (int, error) {
 }
 
 // http2 speaks HTTP/2, in which every write is a frame of its own.
-var http2 = func() *http.Client {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: harness.Patience}
-}()
+var http2 = harness.H2C()
 
 var http1 = &http.Client{Transport: &http.Transport{}, Timeout: harness.Patience}
 

@@ -20,38 +20,17 @@ import (
 // secondListener adds to the shipped bootstrap a copy of its listener, whose plugin has a configuration of its own in
 // the same VM: the VM's id, settings and code are the same.
 func secondListener(port int, module, config string) func(file string, doc *yaml.Node) error {
-	return func(file string, doc *yaml.Node) error {
-		if file != "envoy.yaml" {
-			return nil
-		}
+	return withListeners(map[string]func(*yaml.Node) error{"second": func(listener *yaml.Node) error {
 		plugin, err := shippedPlugin(module, config)
 		if err != nil {
 			return err
 		}
-		listeners, err := harness.Find(doc, "static_resources.listeners")
-		if err != nil {
-			return err
-		}
-		text, err := yaml.Marshal(listeners.Content[0])
-		if err != nil {
-			return err
-		}
-		var second yaml.Node
-		if err := yaml.Unmarshal(text, &second); err != nil {
-			return err
-		}
-		filter := "filter_chains[0].filters[0].typed_config.http_filters[name=warmgate]"
-		if err := errors.Join(
-			harness.Set(&second, "name", "second"),
-			harness.Set(&second, "address.socket_address.port_value", port),
-			harness.Remove(&second, filter+".config_discovery"),
-			harness.Set(&second, filter+".typed_config", plugin),
-		); err != nil {
-			return err
-		}
-		listeners.Content = append(listeners.Content, second.Content[0])
-		return nil
-	}
+		return errors.Join(
+			harness.Set(listener, "address.socket_address.port_value", port),
+			harness.Remove(listener, httpFilters+"[name=warmgate].config_discovery"),
+			harness.Set(listener, httpFilters+"[name=warmgate].typed_config", plugin),
+		)
+	}})
 }
 
 // shippedPlugin returns the plugin of warmgate.yaml with another configuration and a name for that.

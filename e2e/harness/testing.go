@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/freeport"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -212,4 +214,21 @@ func AwaitReason(t testing.TB, url, reason string, headers ...string) {
 		}
 		return nil
 	})
+}
+
+// FreePortT returns a port of 127.0.0.1 at which no process listens.
+func FreePortT(t testing.TB) string {
+	t.Helper()
+	port, err := freeport.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(port)
+}
+
+// H2C returns a client that speaks HTTP/2 without TLS.
+func H2C() *http.Client {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: transport, Timeout: 3 * Patience}
 }

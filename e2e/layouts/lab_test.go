@@ -44,14 +44,14 @@ func asIs(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 
 // newH2 returns a client that speaks HTTP/2 on connections of its own.
 func (l *lab) newH2() *http.Client {
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	c := harness.H2C()
+	c.CheckRedirect = asIs
+	c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		l.dials.Add(1)
 		var d net.Dialer
 		return d.DialContext(ctx, network, addr)
 	}
-	return &http.Client{Transport: transport, Timeout: 3 * harness.Patience, CheckRedirect: asIs}
+	return c
 }
 
 // ask is a request of a client.

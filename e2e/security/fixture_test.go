@@ -87,12 +87,10 @@ var clients [8]http.Client
 
 func init() {
 	for i := range clients {
-		transport := new(http.Transport)
+		clients[i].Transport = new(http.Transport)
 		if i >= len(clients)/2 {
-			transport.Protocols = new(http.Protocols)
-			transport.Protocols.SetUnencryptedHTTP2(true)
+			clients[i].Transport = harness.H2C().Transport
 		}
-		clients[i].Transport = transport
 	}
 }
 

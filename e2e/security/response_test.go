@@ -3,7 +3,6 @@ package security
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ func TestAnswersTellNoAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	f := newFleet(t, 2)
-	dead := harness.Endpoint{Addr: deadAddress(t)}
+	dead := harness.Endpoint{Addr: "127.0.0.1:" + harness.FreePortT(t)}
 	debug := strings.Replace(steering, `"lb_config":{`, `"lb_config":{"debug_headers":true,`, 1)
 	g := harness.StartT(t, harness.Options{Endpoints: f.endpoints, Config: steering})
 	for _, c := range []struct {
@@ -70,15 +69,4 @@ func answer(t *testing.T, g *harness.Gateway, status int, told bool) string {
 		return nil
 	})
 	return text.String()
-}
-
-// deadAddress returns an address at which nobody listens.
-func deadAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

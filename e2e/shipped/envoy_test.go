@@ -29,7 +29,11 @@ const (
 
 // TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files word by word. The files they refer to are put
 // to use by every test that starts a gateway.
-func TestEnvoyAcceptsTheFiles(t *testing.T) {
+func TestEnvoyAcceptsTheFiles(t *testing.T) { envoyAccepts(t) }
+
+// envoyAccepts lets each Envoy validate both bootstrap files with further arguments.
+func envoyAccepts(t *testing.T, args ...string) {
+	t.Helper()
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		binary, err := harness.Envoy(t.Context(), version)
 		if err != nil {
@@ -44,7 +48,7 @@ func TestEnvoyAcceptsTheFiles(t *testing.T) {
 				if version == harness.OldestVersion {
 					dropAllowPaths(t, filepath.Join(dir, file))
 				}
-				cmd := exec.Command(binary, "--mode", "validate", "--config-path", file, "--log-level", "warning")
+				cmd := exec.Command(binary, append(args, "--mode", "validate", "--config-path", file, "--log-level", "warning")...)
 				cmd.Dir = dir
 				out, err := cmd.CombinedOutput()
 				if err != nil {
