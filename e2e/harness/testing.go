@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -231,4 +232,25 @@ func H2C() *http.Client {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	return &http.Client{Transport: transport, Timeout: 3 * Patience}
+}
+
+// modules are those that ModuleT has built, []byte by Host.
+var modules sync.Map
+
+// ModuleT returns the plugin's module for a host. It is built once.
+func ModuleT(t testing.TB, host Host) []byte {
+	t.Helper()
+	if module, ok := modules.Load(host); ok {
+		return module.([]byte)
+	}
+	path, err := Wasm(context.Background(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules.Store(host, module)
+	return module
 }

@@ -22,7 +22,7 @@
 // take the VM and all its streams along, configuration changes (a new root context in the same VM, the old one drains),
 // code changes (a new VM), crash recovery and rebuild, the canary VM in which every configuration runs first, shared
 // data with compare-and-swap, Redis and HTTP calls answered by the test. Calls that Warmgate does not make, such as
-// shared queues and foreign functions, are offered and not modelled.
+// those for shared queues and other bodies, are offered and not modelled.
 //
 // # Profiles
 //

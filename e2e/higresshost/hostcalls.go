@@ -132,14 +132,18 @@ var generalCalls = []hostCall{
 		r.setPeriod(milliseconds(a.u32(0)))
 		return statusOK
 	}},
-	{name: "get_current_time_nanoseconds", sig: "i", fn: func(v *vm, a args) status {
-		v.mod.Memory().WriteUint64Le(a.u32(0), uint64(v.gw.clock.now.UnixNano()))
-		return statusOK
-	}},
 }
 
 // otherCalls exist in every host, but Warmgate calls none of them: they are not modelled here and answer so.
 var otherCalls = []hostCall{
+	{name: "add_header_map_value", sig: "iiiii", fn: unimplemented},
+	{name: "set_header_map_pairs", sig: "iii", fn: unimplemented},
+	{name: "get_header_map_size", sig: "ii", fn: unimplemented},
+	{name: "get_buffer_status", sig: "iii", fn: unimplemented},
+	{name: "set_buffer_bytes", sig: "iiiii", fn: unimplemented},
+	{name: "close_stream", sig: "i", fn: unimplemented},
+	{name: "get_metric", sig: "ii", fn: unimplemented},
+	{name: "get_current_time_nanoseconds", sig: "i", fn: unimplemented},
 	{name: "get_log_level", sig: "i", fn: unimplemented},
 	{name: "get_status", sig: "iii", fn: unimplemented},
 	{name: "call_foreign_function", sig: "iiiiii", fn: unimplemented},

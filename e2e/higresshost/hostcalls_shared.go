@@ -31,11 +31,4 @@ var metricCalls = []hostCall{
 	{name: "record_metric", sig: "iI", fn: func(v *vm, a args) status {
 		return v.recordMetric(a.u32(0), a[1])
 	}},
-	{name: "get_metric", sig: "ii", fn: func(v *vm, a args) status {
-		value, st := v.readMetric(a.u32(0))
-		if st == statusOK {
-			v.mod.Memory().WriteUint64Le(a.u32(1), value)
-		}
-		return st
-	}},
 }

@@ -154,14 +154,7 @@ func TestOrderOfFilters(t *testing.T) {
 // TestCapabilitiesAreThoseOfTheModule compares the list of allowed calls with what the module imports and exports:
 // nothing that it needs is missing, and nothing is allowed that it does not have.
 func TestCapabilitiesAreThoseOfTheModule(t *testing.T) {
-	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := harness.ModuleT(t, harness.HostEnvoy)
 	ctx := context.Background()
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	defer runtime.Close(ctx)

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -199,14 +198,7 @@ func TestEndpointMetricsInHigress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := harness.Wasm(t.Context(), harness.HostHigress)
-	if err != nil {
-		t.Fatal(err)
-	}
-	module, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := harness.ModuleT(t, harness.HostHigress)
 	for cluster, page := range map[string]func(running, waiting int) string{
 		"outbound|8000||vllm.default.svc.cluster.local": stored,
 		"outbound|80||other-engine.dns":                 func(_, waiting int) string { return fmt.Sprintf("other_engine_queue_length %d\n", waiting) },

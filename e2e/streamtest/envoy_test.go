@@ -67,16 +67,8 @@ func runOnIdle(t *testing.T, idle chan *harness.Gateway, source string, prepare 
 // artifactCopy returns a copy of the artifact. Envoy reads the file with every push, and another test may rebuild it.
 func artifactCopy(t *testing.T) string {
 	t.Helper()
-	path, err := harness.Wasm(context.Background(), harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(t.TempDir(), "warmgate.wasm")
-	if err := os.WriteFile(path, code, 0o644); err != nil {
+	path := filepath.Join(t.TempDir(), "warmgate.wasm")
+	if err := os.WriteFile(path, harness.ModuleT(t, harness.HostEnvoy), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path
