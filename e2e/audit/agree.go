@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // Snapshot asks every party for its counts. They are not taken at the same instant: only while nothing starts or ends can
@@ -144,7 +146,7 @@ func (s *Site) await(ctx context.Context, what string, wrong func(Snapshot) erro
 	defer cancel()
 	start := time.Now()
 	var snap Snapshot
-	err := poll(ctx, func() error {
+	err := wait.Until(ctx, step, func() error {
 		now, err := s.Snapshot(ctx)
 		if err != nil {
 			return err

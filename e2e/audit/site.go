@@ -19,6 +19,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 const (
@@ -206,7 +207,7 @@ const readyTimeout = time.Minute
 func (s *Site) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	return poll(ctx, func() error {
+	return wait.Until(ctx, step, func() error {
 		for _, g := range s.Gateways {
 			stats, err := g.Stats(ctx, `^cluster\.llm\.membership_`)
 			if err != nil {
@@ -224,7 +225,7 @@ func (s *Site) AwaitReady(ctx context.Context) error {
 func (s *Site) AwaitReason(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	return poll(ctx, func() error { return s.reasonsAre(ctx, reason) })
+	return wait.Until(ctx, step, func() error { return s.reasonsAre(ctx, reason) })
 }
 
 // reasonsAre sends many requests, each on a connection of its own so that every worker gets some.
@@ -279,21 +280,8 @@ func (s *Site) client(i int, from string, timeout time.Duration) *loadgen.Client
 	})
 }
 
-// poll calls check until it succeeds. When ctx ends first, it returns what check said last.
-func poll(ctx context.Context, check func() error) error {
-	const step = 50 * time.Millisecond
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(step):
-		}
-	}
-}
+// step is the time between two looks at what is waited for.
+const step = 50 * time.Millisecond
 
 // Tail returns the end of a log, for the text of an error.
 func Tail(log string) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // Tally is what became of the requests of a Traffic.
@@ -105,10 +106,8 @@ func (t *Traffic) send(requests, run context.Context) {
 	t.mu.Unlock()
 	for n := 0; ; n++ {
 		due := start.Add(time.Duration(float64(n) / t.rate * float64(time.Second)))
-		select {
-		case <-run.Done():
+		if wait.For(run, time.Until(due)) != nil {
 			return
-		case <-time.After(time.Until(due)):
 		}
 		if t.room != nil {
 			t.room <- struct{}{}

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -108,28 +107,6 @@ func TestCounts(t *testing.T) {
 		if counts(reason) != want {
 			t.Errorf("counts(%q) = %t", reason, !want)
 		}
-	}
-}
-
-func TestPoll(t *testing.T) {
-	n := 0
-	err := poll(t.Context(), func() error {
-		if n++; n < 3 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	if err != nil || n != 3 {
-		t.Errorf("poll() = %v after %d calls", err, n)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	never := errors.New("never")
-	err = poll(ctx, func() error {
-		cancel()
-		return never
-	})
-	if !errors.Is(err, never) || !errors.Is(err, context.Canceled) {
-		t.Errorf("poll() = %v, want what was wrong last, and why it ended", err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // Watch looks several times a second for what must never be seen.
@@ -44,13 +46,8 @@ func (s *Site) Watch(ctx context.Context, most int, allow ...string) *Watch {
 	go func() {
 		defer w.done.Done()
 		const period = 200 * time.Millisecond
-		for {
+		for w.look(ctx); wait.For(ctx, period) == nil; {
 			w.look(ctx)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(period):
-			}
 		}
 	}()
 	return w

@@ -16,7 +16,7 @@ func Quiet(file string, doc *yaml.Node) error {
 	case "clusters.yaml":
 		return harness.Remove(doc, "resources[name=llm].health_checks")
 	case "envoy.yaml":
-		return harness.Remove(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.access_log")
+		return harness.Remove(doc, harness.ManagerPath+".access_log")
 	}
 	return nil
 }

@@ -24,3 +24,12 @@ func Named[T any](all []T, list string, name func(T) string) ([]T, error) {
 	}
 	return out, nil
 }
+
+// Names returns the names of all.
+func Names[T any](all []T, name func(T) string) []string {
+	out := make([]string, len(all))
+	for i, x := range all {
+		out[i] = name(x)
+	}
+	return out
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // play sends traffic of the given requests through every gateway for a time, at a rate over all of them, and counts its
@@ -108,21 +109,13 @@ func (a *act) spread(snap audit.Snapshot, maxApart int) error {
 }
 
 // sleep waits for d or for the end of the run.
-func (a *act) sleep(d time.Duration) {
-	select {
-	case <-a.ctx.Done():
-	case <-time.After(d):
-	}
-}
+func (a *act) sleep(d time.Duration) { _ = wait.For(a.ctx, d) }
 
 // until calls check until it succeeds, and returns its last error when that takes longer than the limit.
 func (a *act) until(limit time.Duration, check func() error) error {
-	for end := time.Now().Add(limit); ; a.sleep(50 * time.Millisecond) {
-		err := check()
-		if err == nil || time.Now().After(end) || a.ctx.Err() != nil {
-			return err
-		}
-	}
+	ctx, cancel := context.WithTimeout(a.ctx, limit)
+	defer cancel()
+	return wait.Until(ctx, 50*time.Millisecond, check)
 }
 
 var getClient = http.Client{

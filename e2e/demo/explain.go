@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // decision is one request as Warmgate explained it, beside what the servers had to do at that moment.
@@ -49,10 +50,8 @@ func (d *demo) probe(ctx context.Context) (*decision, error) {
 	}
 	var last *decision
 	for range 20 {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(250 * time.Millisecond):
+		if err := wait.For(ctx, 250*time.Millisecond); err != nil {
+			return nil, err
 		}
 		inflight := d.stage.Inflight()
 		s := d.stage.Client().Do(ctx, &q, time.Now())

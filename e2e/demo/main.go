@@ -22,6 +22,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 const (
@@ -237,10 +238,8 @@ func (d *demo) trickle(ctx context.Context, reqs []loadgen.Request) []loadgen.Sa
 	var sent []loadgen.Sample
 	for begin := time.Now(); len(sent) < len(reqs); {
 		q := reqs[len(sent)]
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, time.Until(begin.Add(q.Due))) != nil {
 			return sent
-		case <-time.After(time.Until(begin.Add(q.Due))):
 		}
 		sent = append(sent, d.stage.Client().Do(context.WithoutCancel(ctx), &q, begin))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
 // prelude goes before the commands of the guide. It replaces the guide's "sleep 1" after a push by the wait that is really
@@ -139,14 +137,13 @@ func stage(t *testing.T) string {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "envoy-config")
-	if err := os.CopyFS(config, os.DirFS(filepath.Join(root(t), "envoy-config"))); err != nil {
+	if err := os.CopyFS(config, os.DirFS(harness.PathT(t, "envoy-config"))); err != nil {
 		t.Fatal(err)
 	}
-	replace(t, filepath.Join(config, "envoy.yaml"), "port_value: 10000", "port_value: "+freePort(t))
-	for i, port := range []string{"8000", "8001"} {
-		server := httptest.NewServer(vllmsim.New(vllmsim.Config{Index: i, Instant: true}))
-		t.Cleanup(server.Close)
-		_, own, err := net.SplitHostPort(server.Listener.Addr().String())
+	replace(t, filepath.Join(config, "envoy.yaml"), "port_value: 10000", "port_value: "+harness.FreePortT(t))
+	for i, model := range harness.Models(t, 2) {
+		port := []string{"8000", "8001"}[i]
+		_, own, err := net.SplitHostPort(model.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,20 +178,6 @@ func replace(t *testing.T, file, old, text string) {
 	if err := os.WriteFile(file, []byte(strings.Replace(string(have), old, text, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // play runs the script in dir, with the port of the staged gateway in place of the documented one, and returns what it

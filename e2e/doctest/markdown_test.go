@@ -1,7 +1,6 @@
 package doctest
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -154,11 +153,7 @@ func slug(heading string) string {
 
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := harness.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return harness.PathT(t, ".")
 }
 
 // documents returns all documents of the project, in the order of their names.
@@ -185,11 +180,7 @@ func documents(t *testing.T) []*document {
 // open reads one document.
 func open(t *testing.T, name string) *document {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root(t), name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parse(name, string(text))
+	return parse(name, string(harness.ReadT(t, name)))
 }
 
 func TestParse(t *testing.T) {

@@ -1,9 +1,8 @@
 package doctest
 
 import (
-	"io"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -11,52 +10,35 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
 const (
 	wasmPath    = "resources[name=warmgate].typed_config.config"
-	filtersPath = "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.http_filters"
+	filtersPath = harness.ManagerPath + ".http_filters"
 )
 
 // without starts a gateway in front of two servers, with the shipped files changed by edit, and waits until it chooses.
 func without(t *testing.T, config string, edit func(file string, doc *yaml.Node) error) *harness.Gateway {
 	t.Helper()
-	o := harness.Options{Config: config, Edit: edit}
-	for i := range 2 {
-		server := httptest.NewServer(vllmsim.New(vllmsim.Config{Index: i, Instant: true}))
-		t.Cleanup(server.Close)
-		o.Endpoints = append(o.Endpoints, harness.Endpoint{Addr: server.Listener.Addr().String()})
-	}
-	g := harness.StartT(t, o)
-	deadline := time.Now().Add(time.Minute)
-	for reason := ""; reason != "chosen" && reason != "body_late"; reason = ask(t, g).Get("X-Warmgate-Reason") {
-		if time.Now().After(deadline) {
-			t.Fatalf("still %s after a minute", reason)
+	g := harness.StartT(t, harness.Options{Config: config, Edit: edit, Endpoints: harness.Models(t, 2)})
+	harness.Await(t, func() error {
+		if reason := ask(t, g).Reason(); reason != "chosen" && reason != "body_late" {
+			return fmt.Errorf("the reason is %s", reason)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 	return g
 }
 
-// ask sends a chat request and returns the headers of the answer.
-func ask(t *testing.T, g *harness.Gateway) http.Header {
+// ask sends a chat request.
+func ask(t *testing.T, g *harness.Gateway) *harness.Answer {
 	t.Helper()
 	const body = `{"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL()+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+	a := harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+"/v1/chat/completions", body)
+	if a.Status != http.StatusOK && a.Status != http.StatusServiceUnavailable {
+		t.Fatalf("%d: %s", a.Status, a.Body)
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusServiceUnavailable {
-		t.Fatalf("%s: %s, %v", answer.Status, text, err)
-	}
-	return answer.Header
+	return a
 }
 
 func configured(unit string) string {
@@ -77,7 +59,7 @@ func TestMissingFlagAndLabels(t *testing.T) {
 		return nil
 	})
 	begun := time.Now()
-	if reason := ask(t, g).Get("X-Warmgate-Reason"); reason != "body_late" {
+	if reason := ask(t, g).Reason(); reason != "body_late" {
 		t.Errorf("unit tokens: reason %s, want body_late", reason)
 	}
 	if d := time.Since(begun); d < 200*time.Millisecond {
@@ -86,13 +68,10 @@ func TestMissingFlagAndLabels(t *testing.T) {
 	if err := g.PushPlugin(t.Context(), configured("requests")); err != nil {
 		t.Fatal(err)
 	}
-	if reason := ask(t, g).Get("X-Warmgate-Reason"); reason != "chosen" {
+	if reason := ask(t, g).Reason(); reason != "chosen" {
 		t.Errorf("unit requests: reason %s, want chosen", reason)
 	}
-	text, err := g.Prometheus(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := g.PrometheusT(t)
 	if name := "warmgate_decisions_total_policy_global_least_request_reason_chosen"; !strings.Contains(text, "\n"+name+"{") {
 		t.Errorf("no %s without stats_tags", name)
 	}
@@ -101,10 +80,7 @@ func TestMissingFlagAndLabels(t *testing.T) {
 // TestMissingSession holds docs/envoy.md to what it says of an Envoy without stateful_session: the choice is lost, the second
 // one serves, and the count follows.
 func TestMissingSession(t *testing.T) {
-	g := without(t, configured("requests"), func(file string, doc *yaml.Node) error {
-		if file != "envoy.yaml" {
-			return nil
-		}
+	g := without(t, configured("requests"), harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
 		filters, err := harness.Find(doc, filtersPath)
 		if err != nil {
 			return err
@@ -120,21 +96,14 @@ func TestMissingSession(t *testing.T) {
 		}
 		filters.Content = kept
 		return nil
-	})
+	}))
 	const moves = `^wasmcustom\.warmgate_lease_moves_total$`
-	before, err := g.Sum(t.Context(), moves)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := g.SumT(t, moves)
 	const requests = 5
 	for range requests {
 		ask(t, g)
 	}
-	after, err := g.Sum(t.Context(), moves)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if after-before != requests {
-		t.Errorf("%v leases moved, want all %d", after-before, requests)
+	if n := g.SumT(t, moves) - before; n != requests {
+		t.Errorf("%v leases moved, want all %d", n, requests)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,10 +32,8 @@ type adminInterface struct {
 func newAdminInterface(t *testing.T) *adminInterface {
 	t.Helper()
 	a := new(adminInterface)
-	server := httptest.NewServer(a)
-	t.Cleanup(server.Close)
 	var err error
-	if a.Proxy, err = faultproxy.Start(t.Context(), server.Listener.Addr().String()); err != nil {
+	if a.Proxy, err = faultproxy.Start(t.Context(), harness.ServeT(t, a).Addr); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Stop)
@@ -168,25 +165,25 @@ func refusals(g *harness.Gateway) int {
 func TestAdminInterfaceFails(t *testing.T) {
 	t.Parallel()
 	a := newAdminInterface(t)
-	g := harness.StartT(t, harness.Options{Config: config(), Endpoints: fleet(t, 4), Edit: a.edit})
+	g := harness.StartT(t, harness.Options{Config: config(), Endpoints: harness.Models(t, 4), Edit: a.edit})
 	a.gateway.Store(g)
-	awaitReason(t, g.URL(), "chosen")
+	harness.AwaitReason(t, g.URL(), "chosen")
 	before := used(t, g)
-	client := loadgen.NewClient(loadgen.Options{URL: g.URL() + "/v1/chat/completions", Timeout: patience})
+	client := loadgen.NewClient(loadgen.Options{URL: g.URL() + "/v1/chat/completions", Timeout: harness.Patience})
 	defer client.Close()
 	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
 	traffic.Start(context.Background())
 	for _, f := range slices.Concat(failures(), hangs()) {
-		unknown, complaints := decided(t, g, "no_endpoints"), refusals(g)
+		unknown, complaints := g.DecidedT(t, "no_endpoints"), refusals(g)
 		a.set(t, f)
-		await(t, func() error {
+		harness.Await(t, func() error {
 			if refusals(g) == complaints {
 				return fmt.Errorf("%s: the plugin has noticed nothing", f.name)
 			}
 			return nil
 		})
 		a.heal(t)
-		if n := decided(t, g, "no_endpoints") - unknown; n != 0 {
+		if n := g.DecidedT(t, "no_endpoints") - unknown; n != 0 {
 			t.Errorf("%s: the plugin knew no endpoints for %v requests", f.name, n)
 		}
 	}
@@ -196,7 +193,7 @@ func TestAdminInterfaceFails(t *testing.T) {
 	if tally := traffic.Tally(); tally.Failed() != 0 {
 		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
 	}
-	drained(t, g)
+	g.DrainedT(t)
 	if growth := used(t, g) - before; growth > 64*mib {
 		t.Errorf("Envoy uses %d MiB more than before", growth/mib)
 	} else {
@@ -208,10 +205,10 @@ func TestAdminInterfaceFails(t *testing.T) {
 // while Envoy's main thread is busy. The endpoints stay known.
 func hang(t *testing.T, a *adminInterface, g *harness.Gateway) {
 	t.Helper()
-	unknown := decided(t, g, "no_endpoints")
+	unknown := g.DecidedT(t, "no_endpoints")
 	a.set(t, adminFault{mode: faultproxy.Stall()})
 	time.Sleep(16 * time.Second)
-	if n := decided(t, g, "no_endpoints") - unknown; n != 0 {
+	if n := g.DecidedT(t, "no_endpoints") - unknown; n != 0 {
 		t.Errorf("while the admin interface hung, the plugin knew no endpoints for %v requests", n)
 	}
 	a.heal(t)
@@ -229,14 +226,14 @@ func outlast(t *testing.T, a *adminInterface, g *harness.Gateway, faults []admin
 		switch reason := probe(t, g.URL()).Get("x-warmgate-reason"); {
 		case reason == "no_endpoints" && time.Since(broken) < atLeast:
 			t.Fatalf("the endpoints were given up after %v", time.Since(broken))
-		case reason == "chosen" && time.Since(broken) > patience:
+		case reason == "chosen" && time.Since(broken) > harness.Patience:
 			t.Fatal("the endpoints were not given up")
 		case reason == "chosen":
 			continue
 		}
 		break
 	}
-	awaitReason(t, g.URL(), "no_endpoints")
+	harness.AwaitReason(t, g.URL(), "no_endpoints")
 	a.set(t, adminFault{})
-	awaitReason(t, g.URL(), "chosen")
+	harness.AwaitReason(t, g.URL(), "chosen")
 }

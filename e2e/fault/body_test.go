@@ -53,13 +53,9 @@ func (f *frames) Read(p []byte) (int, error) {
 }
 
 // http2 speaks HTTP/2, in which every write is a frame of its own.
-var http2 = func() *http.Client {
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Client{Transport: &http.Transport{Protocols: protocols}, Timeout: patience}
-}()
+var http2 = harness.H2C()
 
-var http1 = &http.Client{Transport: &http.Transport{}, Timeout: patience}
+var http1 = &http.Client{Transport: &http.Transport{}, Timeout: harness.Patience}
 
 // post sends body in frames of the given size. The length is told unless it is negative.
 func post(c *http.Client, body []byte, size int, length int64) func(g *harness.Gateway) string {
@@ -197,10 +193,10 @@ func sendAll(g *harness.Gateway, list []upload) map[string]string {
 // memory of the VMs stays as it is.
 func TestBodies(t *testing.T) {
 	t.Parallel()
-	endpoints := fleet(t, 2)
+	endpoints := harness.Models(t, 2)
 	bare := harness.StartT(t, harness.Options{Endpoints: endpoints, NoPlugin: true})
 	g := harness.StartT(t, harness.Options{Endpoints: endpoints, Config: config()})
-	awaitReason(t, g.URL(), "chosen")
+	harness.AwaitReason(t, g.URL(), "chosen")
 	list, want := uploads()
 	alone := sendAll(bare, list)
 	for name, w := range want {
@@ -223,7 +219,7 @@ func TestBodies(t *testing.T) {
 					t.Errorf("%s: %.100s; Envoy alone: %.100s", name, became, alone[name])
 				}
 			}
-			drained(t, g)
+			g.DrainedT(t)
 		})
 	}
 	flat(t, g)

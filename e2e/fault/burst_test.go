@@ -15,8 +15,8 @@ import (
 // reads all that it may hold at once, which comes on top.
 func TestBurst(t *testing.T) {
 	t.Parallel()
-	g := harness.StartT(t, harness.Options{Endpoints: fleet(t, 2), Config: config(`"unit":"tokens"`, `"body_timeout":"30s"`)})
-	awaitReason(t, g.URL(), "chosen")
+	g := harness.StartT(t, harness.Options{Endpoints: harness.Models(t, 2), Config: config(`"unit":"tokens"`, `"body_timeout":"30s"`)})
+	harness.AwaitReason(t, g.URL(), "chosen")
 	const uploads, part = 16, 100 << 10
 	body := text(48 * mib)
 	want, lost := arrived(body), 0
@@ -29,7 +29,7 @@ func TestBurst(t *testing.T) {
 	if lost > 0 {
 		t.Errorf("%d of %d uploads were refused", lost, uploads)
 	}
-	drained(t, g)
+	g.DrainedT(t)
 }
 
 // sendInTwo sends a part of the body, and the rest once that is likely to be held.
@@ -40,7 +40,7 @@ func sendInTwo(t *testing.T, addr string, body []byte, part int) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(harness.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nhost: llm\r\ncontent-length: %d\r\n\r\n%s", echo, len(body), body[:part])

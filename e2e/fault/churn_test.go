@@ -116,7 +116,7 @@ func TestEndpointChurn(t *testing.T) {
 		}
 	})
 	fleet := &rolling{site: site, in: site.Servers(), gone: map[string]time.Time{}}
-	client := site.Client(patience)
+	client := site.Client(harness.Patience)
 	t.Cleanup(client.Close)
 	p := &picks{fleet: fleet}
 	var group sync.WaitGroup
@@ -151,5 +151,5 @@ func TestEndpointChurn(t *testing.T) {
 	if _, err := site.Drained(ctx); err != nil {
 		t.Error(err)
 	}
-	drained(t, site.Gateway)
+	site.Gateway.DrainedT(t)
 }

@@ -28,14 +28,14 @@ func sendOnRequest(t *testing.T, g *harness.Gateway) {
 // expectContinue sends a body once it is asked for, which must arrive, and returns the reason.
 func expectContinue(t *testing.T, url string, body []byte) (reason string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience/4) // less than body_timeout
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience/4) // less than body_timeout
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+echo, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("expect", "100-continue")
-	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: patience, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: harness.Patience, DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)

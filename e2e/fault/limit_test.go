@@ -3,7 +3,6 @@ package fault
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,28 +14,12 @@ import (
 // limited adds a filter that refuses bodies of more than 1 MiB to a listener, in front of the plugin or behind it.
 func limited(offset int) func(listener *yaml.Node) error {
 	return func(listener *yaml.Node) error {
-		filters, err := harness.Find(listener, httpFilters)
-		if err != nil {
-			return err
-		}
-		var limit yaml.Node
-		if err := limit.Encode(map[string]any{
-			"name": "envoy.filters.http.buffer",
-			"typed_config": map[string]any{
-				"@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer", "max_request_bytes": mib,
-			},
-		}); err != nil {
-			return err
-		}
-		at := slices.IndexFunc(filters.Content, func(f *yaml.Node) bool {
-			name, err := harness.Find(f, "name")
-			return err == nil && name.Value == "warmgate"
-		})
-		if at < 0 {
-			return fmt.Errorf("no plugin among %d filters", len(filters.Content))
-		}
-		filters.Content = slices.Insert(filters.Content, at+offset, &limit)
-		return nil
+		return harness.Insert(listener, httpFilters, "warmgate", offset, fmt.Sprintf(`
+- name: envoy.filters.http.buffer
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer
+    max_request_bytes: %d
+`, mib))
 	}
 }
 

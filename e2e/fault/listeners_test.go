@@ -2,8 +2,8 @@ package fault
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -25,11 +25,11 @@ func TestListeners(t *testing.T) {
 					"twice": pluginTwice, "limit in front": limited(0), "limit behind": limited(1),
 				}),
 			})
-			awaitReason(t, g.URL(), "chosen")
+			harness.AwaitReason(t, g.URL(), "chosen")
 			t.Run("the plugin twice", func(t *testing.T) { sendThroughTwo(t, g) })
 			t.Run("Expect", func(t *testing.T) { sendOnRequest(t, g) })
 			t.Run("limits", func(t *testing.T) { sendToLimits(t, g) })
-			drained(t, g)
+			g.DrainedT(t)
 		})
 	}
 }
@@ -39,19 +39,15 @@ func namedFleet(t *testing.T, n int) []harness.Endpoint {
 	t.Helper()
 	var list []harness.Endpoint
 	for i := range n {
-		var self string
 		sim := vllmsim.New(vllmsim.Config{Index: i, Instant: true})
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("x-served-by", self)
+		list = append(list, harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("x-served-by", fmt.Sprint(r.Context().Value(http.LocalAddrContextKey)))
 			if r.URL.Path == "/moved" {
 				http.Redirect(w, r, "http://"+r.Host+"/v1/models", http.StatusFound)
 				return
 			}
 			sim.ServeHTTP(w, r)
-		}))
-		t.Cleanup(server.Close)
-		self = server.Listener.Addr().String()
-		list = append(list, harness.Endpoint{Addr: self})
+		})))
 	}
 	return list
 }
@@ -64,10 +60,7 @@ const (
 
 // withListeners adds listeners by name: each a copy of main that an edit changes, on a port of the kernel's choice.
 func withListeners(edits map[string]func(listener *yaml.Node) error) func(file string, doc *yaml.Node) error {
-	return func(file string, doc *yaml.Node) error {
-		if file != "envoy.yaml" {
-			return nil
-		}
+	return harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
 		main, err := harness.Find(doc, "static_resources.listeners[name=main]")
 		if err != nil {
 			return err
@@ -92,7 +85,7 @@ func withListeners(edits map[string]func(listener *yaml.Node) error) func(file s
 			listeners.Content = append(listeners.Content, other.Content[0])
 		}
 		return nil
-	}
+	})
 }
 
 // listenerURL returns where the listener of that name is.

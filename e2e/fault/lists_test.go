@@ -2,7 +2,6 @@ package fault
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,7 +33,7 @@ func TestRulesListEndpoints(t *testing.T) {
 	s.start(t, harness.Options{Config: `{"_rules_":[` + rules + `]}`})
 	both := func() error {
 		for domain, list := range map[string][]*engine{"a.example": a, "b.example": b} {
-			if err := s.staysOn(domain, list); err != nil {
+			if err := s.staysOn(t, domain, list); err != nil {
 				return err
 			}
 		}
@@ -43,49 +42,38 @@ func TestRulesListEndpoints(t *testing.T) {
 		}
 		return nil
 	}
-	await(t, both)
+	harness.Await(t, both)
 	for range 20 {
 		if err := both(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a[0].fails.Store(true)
-	await(t, func() error {
+	harness.Await(t, func() error {
 		for _, domain := range []string{"a.example", "b.example"} {
-			if _, err := s.reach(domain); err != nil {
-				return err
-			}
+			s.reach(t, domain)
 		}
-		if sum(t, s.Gateway, `^wasmcustom\.warmgate_ejections_total`) == 0 {
+		if s.Gateway.SumT(t, `^wasmcustom\.warmgate_ejections_total`) == 0 {
 			return fmt.Errorf("an endpoint that fails is not ejected")
 		}
 		return nil
 	})
-	drained(t, s.Gateway)
+	s.Gateway.DrainedT(t)
 }
 
 // reach sends a request to the domain and returns the chosen endpoint.
-func (s *scraped) reach(domain string) (host string, err error) {
-	req, err := http.NewRequest(http.MethodGet, s.URL()+"/v1/models", nil)
-	if err != nil {
-		return "", err
-	}
-	req.Host, req.Close = domain, true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.Header.Get("x-warmgate-host"), err
+func (s *scraped) reach(t *testing.T, domain string) (host string) {
+	t.Helper()
+	return harness.Send(t, nil, http.MethodGet, s.URL()+"/v1/models", "", "host: "+domain).Host()
 }
 
 // staysOn checks that a request for the domain goes to an endpoint of its list.
-func (s *scraped) staysOn(domain string, list []*engine) error {
-	host, err := s.reach(domain)
+func (s *scraped) staysOn(t *testing.T, domain string, list []*engine) error {
+	t.Helper()
+	host := s.reach(t, domain)
 	for _, e := range list {
 		if e.addr() == host {
-			return err
+			return nil
 		}
 	}
 	return fmt.Errorf("a request for %s goes to %q", domain, host)

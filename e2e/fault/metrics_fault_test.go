@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -125,7 +126,7 @@ func TestMetricsFail(t *testing.T) {
 	faults, odd := metricsFaults(), wellPages()
 	s := scrape(t, len(faults)+len(odd)+2, idle, quick)
 	sick, rest := s.engines[:len(faults)], s.engines[len(faults):]
-	client := loadgen.NewClient(loadgen.Options{URL: s.URL() + "/v1/chat/completions", Timeout: patience})
+	client := loadgen.NewClient(loadgen.Options{URL: s.URL() + "/v1/chat/completions", Timeout: harness.Patience})
 	defer client.Close()
 	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
 	traffic.Start(t.Context())
@@ -149,18 +150,18 @@ func TestMetricsFail(t *testing.T) {
 	for _, e := range rest {
 		e.says(t, status(http.StatusInternalServerError))
 	}
-	awaitReason(t, s.URL(), "no_metrics")
+	harness.AwaitReason(t, s.URL(), "no_metrics")
 	s.awaitFresh(t, 0)
 	for _, e := range s.engines {
 		e.says(t, told(0, 0))
 	}
-	awaitReason(t, s.URL(), "chosen")
+	harness.AwaitReason(t, s.URL(), "chosen")
 	s.awaitFresh(t, len(s.engines))
 	traffic.Pause()
 	if tally := traffic.Tally(); tally.Failed() != 0 {
 		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
 	}
-	drained(t, s.Gateway)
+	s.Gateway.DrainedT(t)
 }
 
 // awaitScrapes waits until each engine was asked n more times.
@@ -170,7 +171,7 @@ func (s *scraped) awaitScrapes(t *testing.T, engines []*engine, n int64) {
 	for _, e := range engines {
 		until[e] = e.asked.Load() + n
 	}
-	await(t, func() error {
+	harness.Await(t, func() error {
 		for e, n := range until {
 			if asked := e.asked.Load(); asked < n {
 				return fmt.Errorf("engine %d was asked %d times, want %d", e.index, asked, n)

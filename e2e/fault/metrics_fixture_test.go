@@ -49,7 +49,7 @@ func (e *engine) says(t *testing.T, page http.HandlerFunc) {
 func (e *engine) listen(t *testing.T) {
 	t.Helper()
 	var l net.Listener
-	await(t, func() (err error) { l, err = net.Listen("tcp", e.where); return err })
+	harness.Await(t, func() (err error) { l, err = net.Listen("tcp", e.where); return err })
 	e.where = l.Addr().String()
 	e.shown = serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.asked.Add(1)
@@ -143,7 +143,7 @@ func scrape(t *testing.T, n int, page func(i int) http.HandlerFunc, pace string,
 		e.says(t, page(i))
 	}
 	s.start(t, harness.Options{Config: metricsConfig(s.port, pace, lines...)})
-	awaitReason(t, s.URL(), "chosen")
+	harness.AwaitReason(t, s.URL(), "chosen")
 	s.awaitFresh(t, n)
 	return s
 }
@@ -160,12 +160,12 @@ func (s *scraped) start(t *testing.T, o harness.Options) {
 // fresh returns of how many engines there are fresh metrics.
 func (s *scraped) fresh(t *testing.T) int {
 	t.Helper()
-	return int(sum(t, s.Gateway, `^wasmcustom\.warmgate_metrics_fresh_endpoints;`))
+	return int(s.Gateway.SumT(t, `^wasmcustom\.warmgate_metrics_fresh_endpoints;`))
 }
 
 func (s *scraped) awaitFresh(t *testing.T, n int) {
 	t.Helper()
-	await(t, func() error {
+	harness.Await(t, func() error {
 		if got := s.fresh(t); got != n {
 			return fmt.Errorf("%d engines have fresh metrics, want %d", got, n)
 		}
@@ -176,7 +176,7 @@ func (s *scraped) awaitFresh(t *testing.T, n int) {
 // results returns how many pages were asked for with the result.
 func (s *scraped) results(t *testing.T, result string) float64 {
 	t.Helper()
-	return sum(t, s.Gateway, `^wasmcustom\.warmgate_metrics_scrapes_total;result=`+result+`$`)
+	return s.Gateway.SumT(t, `^wasmcustom\.warmgate_metrics_scrapes_total;result=`+result+`$`)
 }
 
 // parts sends n requests, one by one because a request in flight makes an engine worse, and returns how many each
@@ -197,7 +197,7 @@ func (s *scraped) parts(t *testing.T, n int) []int {
 // awaitServed waits until requests go to engines for which want is true and nowhere else.
 func (s *scraped) awaitServed(t *testing.T, want ...bool) {
 	t.Helper()
-	await(t, func() error {
+	harness.Await(t, func() error {
 		parts := s.parts(t, 40)
 		for i, part := range parts {
 			if part > 0 != want[i] {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // TestMetricsMemory lets one engine of three show pages that are far too long, again and again. Envoy's memory does not grow by more
@@ -44,14 +46,14 @@ func TestMetricsMemory(t *testing.T) {
 	}
 	s.engines[0].says(t, told(0, 0))
 	s.awaitFresh(t, 3)
-	drained(t, s.Gateway)
+	s.Gateway.DrainedT(t)
 }
 
 // peak waits until so many more pages had the result, and returns how much memory of Envoy's was resident at most meanwhile.
 func (s *scraped) peak(t *testing.T, result string, n float64) (most int64) {
 	t.Helper()
 	until := s.results(t, result) + n
-	await(t, func() error {
+	harness.Await(t, func() error {
 		resident, err := s.RSS()
 		if err != nil {
 			return err

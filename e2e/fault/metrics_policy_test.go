@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // fan is a page of one gauge, the higher the higher the index of the engine.
@@ -36,8 +38,8 @@ func TestTargetMetric(t *testing.T) {
 	for _, e := range s.engines {
 		e.says(t, told(0, 0))
 	}
-	awaitReason(t, s.URL(), "no_metrics")
-	drained(t, s.Gateway)
+	harness.AwaitReason(t, s.URL(), "no_metrics")
+	s.Gateway.DrainedT(t)
 }
 
 // checkShares checks that the two best of four engines get as many requests as the limit lets them, over all workers, though they would

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -47,7 +46,7 @@ func TestLoadReports(t *testing.T) {
 		t.Errorf("a client that asked for a report got %q", got)
 	}
 	s.checkAsked(t, "JSON", 1)
-	drained(t, s.Gateway)
+	s.Gateway.DrainedT(t)
 }
 
 // checkAsked checks how many engines were last asked for a report in the format.
@@ -67,20 +66,13 @@ func (s *scraped) checkAsked(t *testing.T, format string, want int) {
 // ask sends a request that asks for a report in the format, or for none, and returns it.
 func (s *scraped) ask(t *testing.T, format string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.URL()+"/v1/models", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var headers []string
 	if format != "" {
-		req.Header.Set(formatHeader, format)
+		headers = append(headers, formatHeader+": "+format)
 	}
-	resp, err := http1.Do(req)
-	if err != nil {
-		t.Fatal(err)
+	a := harness.Send(t, http1, http.MethodGet, s.URL()+"/v1/models", "", headers...)
+	if a.Status != http.StatusOK {
+		t.Errorf("status %d", a.Status)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("status %s", resp.Status)
-	}
-	return resp.Header.Get(reportHeader)
+	return a.Header.Get(reportHeader)
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -21,38 +20,17 @@ import (
 // secondListener adds to the shipped bootstrap a copy of its listener, whose plugin has a configuration of its own in
 // the same VM: the VM's id, settings and code are the same.
 func secondListener(port int, module, config string) func(file string, doc *yaml.Node) error {
-	return func(file string, doc *yaml.Node) error {
-		if file != "envoy.yaml" {
-			return nil
-		}
+	return withListeners(map[string]func(*yaml.Node) error{"second": func(listener *yaml.Node) error {
 		plugin, err := shippedPlugin(module, config)
 		if err != nil {
 			return err
 		}
-		listeners, err := harness.Find(doc, "static_resources.listeners")
-		if err != nil {
-			return err
-		}
-		text, err := yaml.Marshal(listeners.Content[0])
-		if err != nil {
-			return err
-		}
-		var second yaml.Node
-		if err := yaml.Unmarshal(text, &second); err != nil {
-			return err
-		}
-		filter := "filter_chains[0].filters[0].typed_config.http_filters[name=warmgate]"
-		if err := errors.Join(
-			harness.Set(&second, "name", "second"),
-			harness.Set(&second, "address.socket_address.port_value", port),
-			harness.Remove(&second, filter+".config_discovery"),
-			harness.Set(&second, filter+".typed_config", plugin),
-		); err != nil {
-			return err
-		}
-		listeners.Content = append(listeners.Content, second.Content[0])
-		return nil
-	}
+		return errors.Join(
+			harness.Set(listener, "address.socket_address.port_value", port),
+			harness.Remove(listener, httpFilters+"[name=warmgate].config_discovery"),
+			harness.Set(listener, httpFilters+"[name=warmgate].typed_config", plugin),
+		)
+	}})
 }
 
 // shippedPlugin returns the plugin of warmgate.yaml with another configuration and a name for that.
@@ -84,17 +62,7 @@ func shippedPlugin(module, config string) (*yaml.Node, error) {
 func talk(t *testing.T, url string) *http.Response {
 	t.Helper()
 	const body = `{"model":"m","stream":true,"max_tokens":1000,"messages":[{"role":"user","content":"hello"}]}`
-	req, err := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { resp.Body.Close() })
-	return resp
+	return harness.OpenT(t, nil, http.MethodPost, url+"/v1/chat/completions", body)
 }
 
 // wantTalk opens a stream and compares its status and the plugin's debug headers.
@@ -148,10 +116,10 @@ func TestTwoConfigurations(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	g, one, two, servers := twoConfigurations(t, config(), config(`"max_inflight":4`))
-	awaitReason(t, one, "chosen")
-	awaitReason(t, two, "chosen")
+	harness.AwaitReason(t, one, "chosen")
+	harness.AwaitReason(t, two, "chosen")
 	const workers = 2
-	if n := sum(t, g, `^wasm\.wasm_vm_count$`); n != workers+2 { // the main thread's, and the one that all are copied from
+	if n := g.SumT(t, `^wasm\.wasm_vm_count$`); n != workers+2 { // the main thread's, and the one that all are copied from
 		t.Errorf("%v VMs: they are not shared", n)
 	}
 	var open []*http.Response
@@ -170,7 +138,7 @@ func TestTwoConfigurations(t *testing.T) {
 	if err := g.PushEndpoints(ctx, servers); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() error {
+	harness.Await(t, func() error {
 		resp := talk(t, two)
 		resp.Body.Close()
 		if host := resp.Header.Get("x-warmgate-host"); host != servers[2].Addr {
@@ -183,8 +151,8 @@ func TestTwoConfigurations(t *testing.T) {
 	if err := g.PushPlugin(ctx, config()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() error {
-		if n := sum(t, g, `^wasmcustom\.warmgate_inflight_requests`); int(n) != len(open) {
+	harness.Await(t, func() error {
+		if n := g.SumT(t, `^wasmcustom\.warmgate_inflight_requests`); int(n) != len(open) {
 			return fmt.Errorf("%v requests are counted, %d streams are open", n, len(open))
 		}
 		return nil
@@ -193,7 +161,7 @@ func TestTwoConfigurations(t *testing.T) {
 	for _, resp := range open {
 		resp.Body.Close()
 	}
-	drained(t, g)
+	g.DrainedT(t)
 }
 
 // apart changes the first configuration in every way, at the end to none, while the second goes on.
@@ -203,18 +171,18 @@ func apart(t *testing.T, g *harness.Gateway, one string, full func()) {
 	if err := g.PushPlugin(ctx, `{"enabled":false,`+config()[1:]); err != nil {
 		t.Fatal(err)
 	}
-	awaitReason(t, one, "disabled")
+	harness.AwaitReason(t, one, "disabled")
 	full()
 	var refused *harness.RejectedError
 	if err := g.PushPlugin(ctx, `{"lb_policy":"nonsense"}`); !errors.As(err, &refused) {
 		t.Fatalf("a bad configuration: %v", err)
 	}
-	awaitReason(t, one, "disabled")
+	harness.AwaitReason(t, one, "disabled")
 	full()
 
 	if err := g.PushNoPlugin(ctx); err != nil {
 		t.Fatal(err)
 	}
-	awaitReason(t, one, "")
+	harness.AwaitReason(t, one, "")
 	full()
 }

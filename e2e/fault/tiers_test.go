@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,7 +32,7 @@ func newTiered(t *testing.T, n int, o harness.Options) *tiered {
 	d := &tiered{t: t}
 	d.letGo()
 	for i := range n {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.list = append(d.list, harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			release := *d.release.Load()
 			w.Header().Set("x-server", strconv.Itoa(i))
 			w.WriteHeader(http.StatusOK)
@@ -41,9 +40,7 @@ func newTiered(t *testing.T, n int, o harness.Options) *tiered {
 			if r.URL.Path == "/hold" {
 				<-release
 			}
-		}))
-		t.Cleanup(server.Close)
-		d.list = append(d.list, harness.Endpoint{Addr: server.Listener.Addr().String()})
+		})))
 	}
 	o.Endpoints, o.Config = d.list, config()
 	d.gw = harness.StartT(t, o)
@@ -77,7 +74,7 @@ func (d *tiered) pushList(allowed ...int) {
 		d.t.Fatal(err)
 	}
 	line := regexp.MustCompile(`(?m)^llm::.*::health_flags::.*$`)
-	await(d.t, func() error {
+	harness.Await(d.t, func() error {
 		text, err := d.gw.Clusters(context.Background())
 		if err != nil {
 			return err
@@ -88,7 +85,7 @@ func (d *tiered) pushList(allowed ...int) {
 		}
 		return nil
 	})
-	await(d.t, func() error {
+	harness.Await(d.t, func() error {
 		for range 40 { // both workers must know
 			h := probeAt(d.t, d.gw.URL()+"/")
 			at, _ := strconv.Atoi(h.Get("x-server"))
@@ -158,7 +155,7 @@ func (d *tiered) hold(n int, firsts ...int) (counts []int, refused int) {
 		_, _ = io.Copy(io.Discard, body)
 		_ = body.Close()
 	}
-	drained(d.t, d.gw)
+	d.gw.DrainedT(d.t)
 	return counts, refused
 }
 
@@ -195,12 +192,9 @@ func TestFailover(t *testing.T) {
 
 // inZone puts Envoy into a zone.
 func inZone(zone string) func(string, *yaml.Node) error {
-	return func(file string, doc *yaml.Node) error {
-		if file != "envoy.yaml" {
-			return nil
-		}
+	return harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
 		return harness.Set(doc, "node.locality", map[string]any{"zone": zone})
-	}
+	})
 }
 
 // oneOfFour is a first priority of which so few endpoints are healthy that it gets 35 % of the requests.
@@ -229,9 +223,9 @@ func testPriorities(t *testing.T, d *tiered) {
 	// 1 of 5 and 1 of 2: too few in all, so P0 is left to Envoy and P1 is not.
 	leaves := "1 DRAINING"
 	d.push([]string{"0", out, out, out, out, "1", "1 UNHEALTHY", leaves, leaves, leaves}, 0, 1, 2, 3, 4, 5)
-	before := decided(t, d.gw, "panic_threshold")
+	before := d.gw.DecidedT(t, "panic_threshold")
 	d.split(splits, 0)
-	left := int(decided(t, d.gw, "panic_threshold") - before)
+	left := int(d.gw.DecidedT(t, "panic_threshold") - before)
 	wantShare(t, "1 of 5 and 1 of 2 healthy: left to Envoy", left, splits, 0.29)
 
 	gone := "1 UNHEALTHY"
@@ -262,7 +256,7 @@ func (d *tiered) wantHeld(want []int) {
 	for _, w := range want {
 		n += w
 	}
-	await(d.t, func() error {
+	harness.Await(d.t, func() error {
 		if counts, _ := d.hold(n, 0, 1, 2); !slices.Equal(counts, want) {
 			return fmt.Errorf("the zones get %v of %d, want %v", counts, n, want)
 		}

@@ -18,27 +18,23 @@ func sendThroughTwo(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	url := listenerURL(t, g, "twice")
 	const requests = 20
-	before, moves := decided(t, g, "chosen"), sum(t, g, `^wasmcustom\.warmgate_lease_moves_total$`)
+	before, moves := g.DecidedT(t, "chosen"), g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`)
 	for i := range requests {
 		path := [...]string{"/v1/models", "/moved"}[i%2]
-		resp, err := http.Get(url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		chosen, served := resp.Header.Get("x-warmgate-host"), resp.Header.Get("x-served-by")
-		if resp.StatusCode != http.StatusOK || chosen != served || served == "" {
-			t.Errorf("%s: %s, chosen was %q, served by %q", path, resp.Status, chosen, served)
+		a := harness.Send(t, http1, http.MethodGet, url+path, "")
+		served := a.Header.Get("x-served-by")
+		if a.Status != http.StatusOK || a.Host() != served || served == "" {
+			t.Errorf("%s: %d, chosen was %q, served by %q", path, a.Status, a.Host(), served)
 		}
 	}
-	if n := sum(t, g, `^wasmcustom\.warmgate_lease_moves_total$`) - moves; n != 0 {
+	if n := g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`) - moves; n != 0 {
 		t.Errorf("%v of %d requests were not served where they were counted", n, requests)
 	}
 	const hops = requests + requests/2
-	if n := decided(t, g, "chosen") - before; n != hops {
+	if n := g.DecidedT(t, "chosen") - before; n != hops {
 		t.Errorf("%v were decided on, want %d", n, hops)
 	}
-	if n := decided(t, g, "already_decided"); n != hops {
+	if n := g.DecidedT(t, "already_decided"); n != hops {
 		t.Errorf("%v were counted as decided already, want %d", n, hops)
 	}
 	if n := strings.Count(g.Logs(), "twice in one filter chain"); n < 1 || n > 2 {

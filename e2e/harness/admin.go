@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // admin talks to Envoy's admin page over its Unix socket.
@@ -105,10 +107,8 @@ func (g *Gateway) RSS() (int64, error) { return g.process.rss() }
 // It takes 6 s: Envoy brings its statistics of memory up to date every 5 s.
 func (g *Gateway) Used(ctx context.Context) (used, resident int64, err error) {
 	const flush = 6 * time.Second
-	select {
-	case <-ctx.Done():
-		return 0, 0, ctx.Err()
-	case <-time.After(flush):
+	if err := wait.For(ctx, flush); err != nil {
+		return 0, 0, err
 	}
 	if resident, err = g.RSS(); err != nil {
 		return 0, 0, err

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,6 +68,48 @@ func Remove(doc *yaml.Node, path string) error {
 		}
 	}
 	return fmt.Errorf("harness: %s: no key %q", path, key)
+}
+
+// ManagerPath is the shipped listener's HTTP connection manager in envoy.yaml, RoutesPath its routes.
+const (
+	ManagerPath = "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config"
+	RoutesPath  = ManagerPath + ".route_config.virtual_hosts[name=llm].routes"
+)
+
+// Insert adds the elements of a list in YAML to the list at path: in front of the element of that name, offset places
+// behind that, or in front of all if name is "".
+func Insert(doc *yaml.Node, path, name string, offset int, text string) error {
+	list, err := Find(doc, path)
+	if err != nil {
+		return err
+	}
+	at := 0
+	if name != "" {
+		if at = slices.IndexFunc(list.Content, func(e *yaml.Node) bool { return e == element(list, "name="+name) }); at < 0 {
+			return fmt.Errorf("harness: %s: no element %s", path, name)
+		}
+	}
+	var more yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &more); err != nil {
+		return fmt.Errorf("harness: %s: %w\n%s", path, err, text)
+	}
+	list.Content = slices.Insert(list.Content, at+offset, more.Content[0].Content...)
+	return nil
+}
+
+// OfFile returns an edit of one file, for Options.Edit.
+func OfFile(name string, edits ...func(doc *yaml.Node) error) func(file string, doc *yaml.Node) error {
+	return func(file string, doc *yaml.Node) error {
+		if file != name {
+			return nil
+		}
+		for _, edit := range edits {
+			if err := edit(doc); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // split returns the node that holds the last key of path, and that key.

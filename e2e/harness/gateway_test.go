@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -29,34 +27,21 @@ func upstreams(t *testing.T, n int) []Endpoint {
 	t.Helper()
 	var list []Endpoint
 	for range n {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		list = append(list, ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, r.Context().Value(http.LocalAddrContextKey))
-		}))
-		t.Cleanup(s.Close)
-		list = append(list, Endpoint{Addr: s.Listener.Addr().String()})
+		})))
 	}
 	return list
 }
 
-// fresh opens a connection per request, so that all of Envoy's workers take part.
-var fresh = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-
-// get sends one request and returns its response with the body read.
-func get(t *testing.T, url string) (*http.Response, string) {
+// get sends one request, which must be served.
+func get(t *testing.T, url string) *Answer {
 	t.Helper()
-	resp, err := fresh.Get(url)
-	if err != nil {
-		t.Fatal(err)
+	a := Send(t, nil, http.MethodGet, url, "")
+	if a.Status != http.StatusOK {
+		t.Fatalf("GET %s: %d: %s", url, a.Status, a.Body)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("GET %s: %s: %s", url, resp.Status, body)
-	}
-	return resp, string(body)
+	return a
 }
 
 func TestGateway(t *testing.T) {
@@ -105,24 +90,24 @@ func testPlugin(ctx context.Context, t *testing.T, g *Gateway) {
 			t.Errorf("push %q: the error does not tell the plugin's words: %v", step.push, err)
 		}
 		for range 16 {
-			if resp, _ := get(t, g.URL()); resp.Header.Get("X-Probe") != step.want {
+			if resp := get(t, g.URL()); resp.Header.Get("X-Probe") != step.want {
 				t.Errorf("after push %q: x-probe is %q, want %q", step.push, resp.Header.Get("X-Probe"), step.want)
 			}
 		}
 	}
-	if resp, _ := get(t, g.URL()); (resp.Header.Get("X-Probe-Added") == "") != g.options.Hardened {
+	if resp := get(t, g.URL()); (resp.Header.Get("X-Probe-Added") == "") != g.options.Hardened {
 		t.Errorf("a call that Warmgate does not need: x-probe-added is %q", resp.Header.Get("X-Probe-Added"))
 	}
 	if err := g.PushNoPlugin(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if resp, _ := get(t, g.URL()); resp.Header.Get("X-Probe") != "" {
+	if resp := get(t, g.URL()); resp.Header.Get("X-Probe") != "" {
 		t.Error("the plugin still runs after PushNoPlugin")
 	}
 	if err := g.PushPlugin(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
-	if resp, _ := get(t, g.URL()); !strings.Contains(resp.Header.Get("X-Probe"), `"lb_policy":"global_least_request"`) {
+	if resp := get(t, g.URL()); !strings.Contains(resp.Header.Get("X-Probe"), `"lb_policy":"global_least_request"`) {
 		t.Errorf("the shipped configuration reaches the plugin as %q", resp.Header.Get("X-Probe"))
 	}
 }
@@ -134,7 +119,7 @@ func testEndpoints(ctx context.Context, t *testing.T, g *Gateway, hosts []Endpoi
 			t.Fatal(err)
 		}
 		want := list[len(list)-1].Addr
-		if _, got := get(t, g.URL()); got != want && len(list) == 1 {
+		if got := get(t, g.URL()).Body; got != want && len(list) == 1 {
 			t.Errorf("endpoints %v: served by %s", list, got)
 		}
 	}
@@ -154,7 +139,7 @@ func testCluster(ctx context.Context, t *testing.T, g *Gateway) {
 		}
 		served := map[string]int{}
 		for range 20 {
-			_, host := get(t, g.URL())
+			host := get(t, g.URL()).Body
 			served[host]++
 		}
 		if len(served) != 2 {

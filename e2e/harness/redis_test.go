@@ -1,9 +1,7 @@
 package harness_test
 
 import (
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -31,7 +29,12 @@ func TestRedisTunnel(t *testing.T) {
 				if _, err := c.to.Do("SET", "n", 41); err != nil {
 					t.Fatal(err)
 				}
-				if got := post(t, g.URL(), c.node, body); got != ":42\r\n$-1\r\n+PONG\r\n" {
+				var headers []string
+				if c.node != "" {
+					headers = append(headers, "x-test-node: "+c.node)
+				}
+				got := harness.Send(t, nil, http.MethodPost, g.URL(), body, headers...).Body
+				if got != ":42\r\n$-1\r\n+PONG\r\n" {
 					t.Errorf("%s: %q", c.name, got)
 				}
 			}
@@ -41,37 +44,12 @@ func TestRedisTunnel(t *testing.T) {
 
 // leadToTunnel sends all requests of the main listener to the tunnel, as calls of the plugin look: without x-forwarded-proto, and
 // with the address of a node that only the plugin may name.
-func leadToTunnel(file string, doc *yaml.Node) error {
-	if file != "envoy.yaml" {
-		return nil
-	}
-	return harness.Set(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts[0].routes",
-		[]any{map[string]any{
-			"match": map[string]any{"prefix": "/"}, "route": map[string]any{"cluster": "warmgate-redis"},
-			"request_headers_to_remove": []any{"x-forwarded-proto"},
-			"request_headers_to_add": []any{map[string]any{
-				"header": map[string]any{"key": "x-warmgate-redis-node", "value": "%REQ(x-test-node)%"},
-			}},
-		}})
-}
-
-func post(t *testing.T, url, node, body string) string {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if node != "" {
-		req.Header.Set("x-test-node", node)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	reply, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(reply)
-}
+var leadToTunnel = harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
+	return harness.Set(doc, harness.RoutesPath, []any{map[string]any{
+		"match": map[string]any{"prefix": "/"}, "route": map[string]any{"cluster": "warmgate-redis"},
+		"request_headers_to_remove": []any{"x-forwarded-proto"},
+		"request_headers_to_add": []any{map[string]any{
+			"header": map[string]any{"key": "x-warmgate-redis-node", "value": "%REQ(x-test-node)%"},
+		}},
+	}})
+})

@@ -27,7 +27,7 @@ const (
 // Paths inside the shipped files. The names are part of what is shipped: plugin, listener and cluster.
 const (
 	listenerPath = "static_resources.listeners[name=main]"
-	filtersPath  = listenerPath + ".filter_chains[0].filters[0].typed_config.http_filters"
+	filtersPath  = ManagerPath + ".http_filters"
 	wasmPath     = "resources[name=warmgate].typed_config.config"
 	clusterPath  = "resources[name=llm]"
 	policyPath   = clusterPath + ".load_balancing_policy.policies"

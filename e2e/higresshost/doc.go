@@ -1,7 +1,7 @@
 // Package higresshost runs a compiled Proxy-Wasm plugin the way a Higress gateway does, inside a Go test.
 //
-// A [Gateway] is one gateway process: a main thread and some workers, each with its own VM, sharing shared data, shared
-// queues and metrics. Time is virtual: nothing sleeps, [Gateway.Advance] moves the clock and delivers ticks, timeouts and
+// A [Gateway] is one gateway process: a main thread and some workers, each with its own VM, sharing shared data
+// and metrics. Time is virtual: nothing sleeps, [Gateway.Advance] moves the clock and delivers ticks, timeouts and
 // timers in order. The test is the client and the model servers; the gateway is the HTTP filter chain (the plugin) and
 // the router:
 //
@@ -21,7 +21,8 @@
 // either side, retries that the plugin does not see, log, done and delete exactly once and in that order, traps that
 // take the VM and all its streams along, configuration changes (a new root context in the same VM, the old one drains),
 // code changes (a new VM), crash recovery and rebuild, the canary VM in which every configuration runs first, shared
-// data with compare-and-swap, queues that wake the VM which registered last, Redis and HTTP calls answered by the test.
+// data with compare-and-swap, Redis and HTTP calls answered by the test. Calls that Warmgate does not make, such as
+// those for shared queues and other bodies, are offered and not modelled.
 //
 // # Profiles
 //

@@ -39,7 +39,6 @@ type Gateway struct {
 	vms        int // made so far, the canaries included
 	shared     *SharedData
 	metrics    *Metrics
-	queues     *queues
 	clusters   map[string]*Cluster
 	redis      map[string]*RedisCluster
 	httpCalls  []*HTTPCall
@@ -66,7 +65,6 @@ func New(opts Options) (*Gateway, error) {
 		canary: map[string]bool{}, calls: map[string]*CallStat{},
 		shared:   &SharedData{cells: map[string]sharedCell{}},
 		metrics:  &Metrics{cells: map[metricName]*metricCell{}},
-		queues:   &queues{byName: map[string]uint32{}},
 		clusters: map[string]*Cluster{}, redis: map[string]*RedisCluster{},
 	}
 	if err := g.start(); err != nil {

@@ -226,13 +226,6 @@ func (h *half) continueIteration() {
 	}
 }
 
-// forwardData passes a frame on behind the plugin.
-func (h *half) forwardData(data []byte, end bool) {
-	if !h.closed() {
-		h.next.data(data, end)
-	}
-}
-
 // visibleBody returns what the guest may read as the body now.
 func (h *half) visibleBody() ([]byte, bool) {
 	switch {
@@ -242,22 +235,4 @@ func (h *half) visibleBody() ([]byte, bool) {
 		return h.frame, true
 	}
 	return nil, false
-}
-
-// replace is set_buffer_bytes: the bytes from start, at most size of them, become data. A start at or behind the end
-// appends.
-func (h *half) replace(start, size uint32, data []byte) status {
-	body, ok := h.visibleBody()
-	if !ok {
-		return statusNotFound
-	}
-	from := min(uint64(start), uint64(len(body)))
-	to := min(from+uint64(size), uint64(len(body)))
-	out := append(append(append([]byte(nil), body[:from]...), data...), body[to:]...)
-	if h.buffering {
-		h.buffer = out
-	} else {
-		h.frame = out
-	}
-	return statusOK
 }

@@ -30,7 +30,7 @@ func (a args) give(v *vm, i int, b []byte) status { return v.give(b, a.u32(i), a
 
 // hostCalls lists everything that Higress offers.
 var hostCalls = concat(generalCalls, headerCalls, bufferCalls, streamCalls, sharedCalls, metricCalls, calloutCalls,
-	higressCalls, grpcCalls)
+	higressCalls, otherCalls)
 
 func concat(lists ...[]hostCall) []hostCall {
 	var out []hostCall
@@ -99,10 +99,6 @@ var generalCalls = []hostCall{
 		v.gw.log(v.worker.name, LogLevel(a.u32(0)), a.str(v, 1))
 		return statusOK
 	}},
-	{name: "get_log_level", sig: "i", fn: func(v *vm, a args) status {
-		v.put32(a.u32(0), uint32(v.gw.opts.LogLevel))
-		return statusOK
-	}},
 	{name: "get_property", sig: "iiii", fn: func(v *vm, a args) status {
 		r, s := v.context()
 		value, ok := v.property(r, s, propertyPath(a.str(v, 0)))
@@ -136,21 +132,26 @@ var generalCalls = []hostCall{
 		r.setPeriod(milliseconds(a.u32(0)))
 		return statusOK
 	}},
-	{name: "get_current_time_nanoseconds", sig: "i", fn: func(v *vm, a args) status {
-		v.mod.Memory().WriteUint64Le(a.u32(0), uint64(v.gw.clock.now.UnixNano()))
-		return statusOK
-	}},
-	{name: "get_status", sig: "iii", fn: func(v *vm, a args) status {
-		v.put32(a.u32(0), 0)
-		return a.give(v, 1, nil)
-	}},
-	{name: "call_foreign_function", sig: "iiiiii", fn: func(v *vm, a args) status {
-		return v.foreign(a.str(v, 0), a)
-	}},
 }
 
-// grpcCalls exist in every host; a plugin that calls them is told that they are not modelled here.
-var grpcCalls = []hostCall{
+// otherCalls exist in every host, but Warmgate calls none of them: they are not modelled here and answer so.
+var otherCalls = []hostCall{
+	{name: "add_header_map_value", sig: "iiiii", fn: unimplemented},
+	{name: "set_header_map_pairs", sig: "iii", fn: unimplemented},
+	{name: "get_header_map_size", sig: "ii", fn: unimplemented},
+	{name: "get_buffer_status", sig: "iii", fn: unimplemented},
+	{name: "set_buffer_bytes", sig: "iiiii", fn: unimplemented},
+	{name: "close_stream", sig: "i", fn: unimplemented},
+	{name: "get_metric", sig: "ii", fn: unimplemented},
+	{name: "get_current_time_nanoseconds", sig: "i", fn: unimplemented},
+	{name: "get_log_level", sig: "i", fn: unimplemented},
+	{name: "get_status", sig: "iii", fn: unimplemented},
+	{name: "call_foreign_function", sig: "iiiiii", fn: unimplemented},
+	{name: "register_shared_queue", sig: "iii", fn: unimplemented},
+	{name: "resolve_shared_queue", sig: "iiiii", fn: unimplemented},
+	{name: "dequeue_shared_queue", sig: "iii", fn: unimplemented},
+	{name: "enqueue_shared_queue", sig: "iii", fn: unimplemented},
+	{name: "inject_encoded_data_to_filter_chain", sig: "iii", higress: true, fn: unimplemented},
 	{name: "grpc_call", sig: "iiiiiiiiiiii", fn: unimplemented},
 	{name: "grpc_stream", sig: "iiiiiiiii", fn: unimplemented},
 	{name: "grpc_send", sig: "iiii", fn: unimplemented},

@@ -68,26 +68,4 @@ var higressCalls = []hostCall{
 		}
 		return statusOK // the real host drops the result too, so a bad address is never reported
 	}},
-	{name: "inject_encoded_data_to_filter_chain", sig: "iii", higress: true, fn: func(v *vm, a args) status {
-		_, s := v.context()
-		data, end := a.bytes(v, 0), a.u32(2) != 0
-		if s == nil {
-			return statusBadArgument
-		}
-		v.after = append(v.after, func() { s.response.forwardData(data, end) })
-		return statusOK
-	}},
-}
-
-// foreign runs a foreign function. Those of Higress that only tune the host are accepted and forgotten.
-func (v *vm) foreign(name string, a args) status {
-	switch name {
-	case "get_log_level":
-		return a.give(v, 4, le32(uint32(v.gw.opts.LogLevel)))
-	case "set_global_max_requests_per_io_cycle":
-		if v.gw.opts.Profile.higress() {
-			return a.give(v, 4, nil)
-		}
-	}
-	return statusNotFound
 }

@@ -47,10 +47,6 @@ var headerCalls = []hostCall{
 		}
 		return a.give(v, 3, []byte(value))
 	}},
-	{name: "add_header_map_value", sig: "iiiii", fn: func(v *vm, a args) status {
-		name, value := a.str(v, 1), a.str(v, 3)
-		return v.write(a.u32(0), func(h *Headers) { h.Add(name, value) })
-	}},
 	{name: "replace_header_map_value", sig: "iiiii", fn: func(v *vm, a args) status {
 		name, value := a.str(v, 1), a.str(v, 3)
 		return v.write(a.u32(0), func(h *Headers) { h.Set(name, value) })
@@ -65,25 +61,6 @@ var headerCalls = []hostCall{
 			return a.give(v, 1, nil)
 		}
 		return a.give(v, 1, marshalPairs(*h))
-	}},
-	{name: "set_header_map_pairs", sig: "iii", fn: func(v *vm, a args) status {
-		pairs, err := unmarshalPairs(a.bytes(v, 1))
-		if err != nil {
-			return statusBadArgument
-		}
-		return v.write(a.u32(0), func(h *Headers) { *h = pairs })
-	}},
-	{name: "get_header_map_size", sig: "ii", fn: func(v *vm, a args) status {
-		h, _ := v.headersOf(a.u32(0))
-		if h == nil {
-			return statusBadArgument
-		}
-		var size int
-		for _, p := range *h {
-			size += len(p[0]) + len(p[1])
-		}
-		v.put32(a.u32(1), uint32(size))
-		return statusOK
 	}},
 }
 
@@ -126,29 +103,6 @@ var bufferCalls = []hostCall{
 		}
 		return a.give(v, 3, slice(b, a.u32(1), a.u32(2)))
 	}},
-	{name: "get_buffer_status", sig: "iii", fn: func(v *vm, a args) status {
-		b, ok := v.bufferOf(a.u32(0))
-		if !ok {
-			return statusNotFound
-		}
-		v.put32(a.u32(1), uint32(len(b)))
-		v.put32(a.u32(2), 0)
-		return statusOK
-	}},
-	{name: "set_buffer_bytes", sig: "iiiii", fn: func(v *vm, a args) status {
-		_, s := v.context()
-		data := a.bytes(v, 3)
-		if s == nil {
-			return statusBadArgument
-		}
-		switch a.u32(0) {
-		case bufferRequestBody:
-			return s.request.replace(a.u32(1), a.u32(2), data)
-		case bufferResponseBody:
-			return s.response.replace(a.u32(1), a.u32(2), data)
-		}
-		return statusBadArgument
-	}},
 }
 
 const (
@@ -172,16 +126,6 @@ var streamCalls = []hostCall{
 			s.response.askContinue()
 		default:
 			return statusBadArgument
-		}
-		return statusOK
-	}},
-	{name: "close_stream", sig: "i", fn: func(v *vm, a args) status {
-		_, s := v.context()
-		switch {
-		case a.u32(0) > streamUpstream:
-			return statusBadArgument
-		case s != nil && a.u32(0) <= streamResponse:
-			v.after = append(v.after, func() { s.reset("wasm_fail_stream") })
 		}
 		return statusOK
 	}},

@@ -15,29 +15,6 @@ var sharedCalls = []hostCall{
 		}
 		return statusOK
 	}},
-	{name: "register_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
-		r, _ := v.context()
-		v.put32(a.u32(2), v.gw.queues.register(a.str(v, 0), r))
-		return statusOK
-	}},
-	{name: "resolve_shared_queue", sig: "iiiii", fn: func(v *vm, a args) status {
-		token, ok := v.gw.queues.byName[a.str(v, 2)]
-		if !ok {
-			return statusNotFound
-		}
-		v.put32(a.u32(4), token)
-		return statusOK
-	}},
-	{name: "dequeue_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
-		item, st := v.gw.dequeue(a.u32(0))
-		if st != statusOK {
-			return st
-		}
-		return a.give(v, 1, []byte(item))
-	}},
-	{name: "enqueue_shared_queue", sig: "iii", fn: func(v *vm, a args) status {
-		return v.gw.enqueue(a.u32(0), a.str(v, 1))
-	}},
 }
 
 var metricCalls = []hostCall{
@@ -53,12 +30,5 @@ var metricCalls = []hostCall{
 	}},
 	{name: "record_metric", sig: "iI", fn: func(v *vm, a args) status {
 		return v.recordMetric(a.u32(0), a[1])
-	}},
-	{name: "get_metric", sig: "ii", fn: func(v *vm, a args) status {
-		value, st := v.readMetric(a.u32(0))
-		if st == statusOK {
-			v.mod.Memory().WriteUint64Le(a.u32(1), value)
-		}
-		return st
 	}},
 }

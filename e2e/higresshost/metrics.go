@@ -115,14 +115,3 @@ func (v *vm) recordMetric(id uint32, value uint64) status {
 	}
 	return statusOK
 }
-
-func (v *vm) readMetric(id uint32) (uint64, status) {
-	c := v.metrics[id]
-	switch {
-	case c == nil:
-		return 0, statusNotFound
-	case c.kind == kindHistogram:
-		return 0, statusBadArgument
-	}
-	return c.value, statusOK
-}

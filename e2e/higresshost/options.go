@@ -65,8 +65,6 @@ type Options struct {
 	Seed uint64
 	// Now is the virtual time of the start; zero = 2026-01-01 00:00 UTC.
 	Now time.Time
-	// LogLevel is what the guest reads by the foreign function get_log_level; nothing is filtered by it. 0 = LogInfo.
-	LogLevel LogLevel
 	// CacheDir keeps compiled machine code between processes; "" = in memory only.
 	CacheDir string
 }
@@ -100,9 +98,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	if o.LogLevel == 0 {
-		o.LogLevel = LogInfo
 	}
 	return o
 }

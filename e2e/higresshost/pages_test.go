@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
 
@@ -33,7 +34,7 @@ const mostStored = 64 << 10
 // fleet is a gateway before endpoints.
 func fleet(tb testing.TB, workers, endpoints int) *higresshost.Gateway {
 	tb.Helper()
-	gw := higresshost.Start(tb, higresshost.Options{Wasm: artifact(tb, "higress"), Config: byMetrics, Workers: workers})
+	gw := higresshost.Start(tb, higresshost.Options{Wasm: harness.ModuleT(tb, harness.HostHigress), Config: byMetrics, Workers: workers})
 	for i := range endpoints {
 		gw.Cluster("llm").Add(fmt.Sprintf("10.0.0.%d:8000", i+1))
 	}

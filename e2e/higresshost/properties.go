@@ -6,8 +6,6 @@ import (
 	"strings"
 )
 
-func le32(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
-
 // le64 is how the host hands integers to the guest.
 func le64(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 

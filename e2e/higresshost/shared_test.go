@@ -95,23 +95,6 @@ func TestMetricsSurviveATrap(t *testing.T) {
 	}
 }
 
-// A queue wakes only the context that registered it last, and that may resume streams of its own VM.
-func TestQueueWakesLastRegistrant(t *testing.T) {
-	g := start(t, Options{Workers: 2, Config: "queue=q"})
-	a := g.Worker(0).Request("GET", "/", "", "x-script", "headers: stopall, park")
-	b := g.Worker(1).Request("GET", "/", "", "x-script", "headers: stopall, park")
-	g.Worker(0).Request("GET", "/", "", "x-script", "headers: enqueue q hello, enqueue none x")
-	if !a.Paused() || b.Paused() {
-		t.Errorf("worker 0 paused %v, worker 1 paused %v; want only the last registrant woken", a.Paused(), b.Paused())
-	}
-	if !g.LogContains("queue hello") || !g.LogContains("enqueue:  (error status returned by host: not found)") {
-		t.Error("the item did not arrive, or a missing queue took one")
-	}
-	if n := g.QueueLength("q"); n != 0 {
-		t.Errorf("%d items left", n)
-	}
-}
-
 func TestClockIsVirtual(t *testing.T) {
 	g := start(t, Options{Now: time.UnixMilli(1_700_000_000_123)})
 	script(g, "headers: now")

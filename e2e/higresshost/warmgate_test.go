@@ -1,46 +1,13 @@
 package higresshost_test
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/higresshost"
 )
-
-// artifacts builds the shipped artifacts once per process, by the script that `make wasm` runs.
-var artifacts = sync.OnceValues(func() (map[string][]byte, error) {
-	dir, err := os.MkdirTemp("", "warmgate")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	out := map[string][]byte{}
-	for _, host := range []string{"higress", "envoy"} {
-		path := filepath.Join(dir, host+".wasm")
-		if text, err := exec.Command("../../build/wasm.sh", host, path).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%w\n%s", err, text)
-		}
-		if out[host], err = os.ReadFile(path); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-})
-
-func artifact(tb testing.TB, host string) []byte {
-	tb.Helper()
-	a, err := artifacts()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return a[host]
-}
 
 const (
 	leastRequest = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`
@@ -54,7 +21,7 @@ var addrs = []string{"10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"}
 // warmgate runs the shipped plugin over three endpoints.
 func warmgate(tb testing.TB, opts higresshost.Options) *higresshost.Gateway {
 	tb.Helper()
-	opts.Wasm = artifact(tb, "higress")
+	opts.Wasm = harness.ModuleT(tb, harness.HostHigress)
 	if opts.Config == "" {
 		opts.Config = leastRequest
 	}
@@ -89,7 +56,7 @@ func TestArtifactsLoadWhereTheyBelong(t *testing.T) {
 		"higress": {"proxy_abi_version_0_2_100"},
 		"envoy":   {"proxy_abi_version_0_2_1", "proxy_abi_version_0_2_100"},
 	} {
-		names, err := higresshost.ModuleExports(artifact(t, host))
+		names, err := higresshost.ModuleExports(harness.ModuleT(t, harness.Host(host)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,11 +70,11 @@ func TestArtifactsLoadWhereTheyBelong(t *testing.T) {
 			t.Errorf("%s: exports %v, want %v in this order", host, versions, want)
 		}
 	}
-	if _, err := higresshost.New(higresshost.Options{Wasm: artifact(t, "higress"), Profile: higresshost.StockEnvoy}); err == nil {
+	if _, err := higresshost.New(higresshost.Options{Wasm: harness.ModuleT(t, harness.HostHigress), Profile: higresshost.StockEnvoy}); err == nil {
 		t.Error("stock Envoy took the Higress artifact")
 	}
 	gw, err := higresshost.New(higresshost.Options{
-		Wasm: artifact(t, "envoy"), Profile: higresshost.StockEnvoy, AllowStopIteration: true,
+		Wasm: harness.ModuleT(t, harness.HostEnvoy), Profile: higresshost.StockEnvoy, AllowStopIteration: true,
 		Config: `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"admin"}}}`,
 	})
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // clusterLayouts are types of clusters, ways to reach their endpoints, and native policies under the plugin's choice.
@@ -93,7 +95,7 @@ func unknownAddress(t *testing.T, l *lab, name string) {
 func overflows(t *testing.T, l *lab, name string) {
 	const most, requests = 4, 12
 	l.known(t, name, byRequests, ask{})
-	await(t, func() error { // once nothing of the probes is left
+	harness.Await(t, func() error { // once nothing of the probes is left
 		answers, _ := l.crowd(t, name, requests, ask{})
 		good := 0
 		for _, a := range answers {
@@ -117,7 +119,7 @@ func overflows(t *testing.T, l *lab, name string) {
 // settled waits until nothing is counted at any endpoint: requests one after the other find themselves alone.
 func settled(t *testing.T, l *lab, name string) {
 	t.Helper()
-	await(t, func() error {
+	harness.Await(t, func() error {
 		for range 2 * size {
 			if a := l.must(t, name, ask{}); a.load() != "1" {
 				return fmt.Errorf("%d, reason %q, load %q where nothing is in flight", a.status, a.reason(), a.load())
@@ -130,7 +132,7 @@ func settled(t *testing.T, l *lab, name string) {
 // originalDst sends requests to the servers that they name. Envoy lists those that were named in the last seconds: they
 // are no endpoints to choose from.
 func originalDst(t *testing.T, l *lab, name string) {
-	await(t, func() error { // all of them are in the list that the plugin reads
+	harness.Await(t, func() error { // all of them are in the list that the plugin reads
 		for server, addr := range l.fleet.plain {
 			id, e := l.fleet.begin(func(w http.ResponseWriter, _ *http.Request, _, _ int) { _, _ = io.WriteString(w, "hello") })
 			a := l.must(t, name, ask{exchange: id, header: []string{"x-to", addr}})

@@ -153,7 +153,7 @@ func (f filter) in(front bool) func(t *testing.T, l *lab, name string) {
 			return
 		}
 		for _, host := range []string{byRequests, byTokens} {
-			before := l.sum(t, `^wasmcustom\.warmgate_decisions_total`)
+			before := l.g.SumT(t, `^wasmcustom\.warmgate_decisions_total`)
 			const times = 10 // twice as many as failures that eject
 			for range times {
 				q := f.stop.ask
@@ -171,7 +171,7 @@ func (f filter) in(front bool) func(t *testing.T, l *lab, name string) {
 			if !front {
 				want = times
 			}
-			if n := l.sum(t, `^wasmcustom\.warmgate_decisions_total`) - before; n != want {
+			if n := l.g.SumT(t, `^wasmcustom\.warmgate_decisions_total`) - before; n != want {
 				t.Errorf("%s: %v requests were decided, want %v", host, n, want)
 			}
 			l.asNative(t, name, func() ask { q := f.stop.ask; q.host = host; return q }())

@@ -6,18 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
-
-// patience bounds every wait, on a machine that may be busy.
-const patience = time.Minute
 
 // The host names that clients ask for: they say what the plugin does.
 const (
@@ -39,7 +34,7 @@ type lab struct {
 
 func newLab(g *harness.Gateway, f *fleet) *lab {
 	l := &lab{g: g, fleet: f}
-	l.h1 = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: 3 * patience, CheckRedirect: asIs}
+	l.h1 = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: 3 * harness.Patience, CheckRedirect: asIs}
 	l.h2 = l.newH2()
 	return l
 }
@@ -49,14 +44,14 @@ func asIs(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 
 // newH2 returns a client that speaks HTTP/2 on connections of its own.
 func (l *lab) newH2() *http.Client {
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	c := harness.H2C()
+	c.CheckRedirect = asIs
+	c.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		l.dials.Add(1)
 		var d net.Dialer
 		return d.DialContext(ctx, network, addr)
 	}
-	return &http.Client{Transport: transport, Timeout: 3 * patience, CheckRedirect: asIs}
+	return c
 }
 
 // ask is a request of a client.
@@ -197,25 +192,11 @@ func (l *lab) crowd(t *testing.T, layout string, n int, q ask) ([]*answer, [size
 	return all, e.spread()
 }
 
-// await calls check until it returns nil.
-func await(t *testing.T, check func() error) {
-	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if t.Failed() || time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
-}
-
 // known waits until the plugin chooses an endpoint of the layout.
 func (l *lab) known(t *testing.T, layout, host string, q ask) {
 	t.Helper()
 	q.host = host
-	await(t, func() error {
+	harness.Await(t, func() error {
 		a := l.must(t, layout, q)
 		if a.reason() != "chosen" {
 			return fmt.Errorf("%s: %d, reason %q, want chosen", host, a.status, a.reason())
@@ -235,7 +216,7 @@ func (l *lab) even(t *testing.T, layout string, endpoints int, q ask) {
 		loads = append(loads, "1", "2")
 	}
 	slices.Sort(loads)
-	await(t, func() error {
+	harness.Await(t, func() error {
 		answers, spread := l.crowd(t, layout, 2*endpoints, q)
 		var have []string
 		for _, a := range answers {
@@ -259,9 +240,9 @@ func (l *lab) balances(t *testing.T, layout string, endpoints int, q ask) {
 	t.Helper()
 	for _, q.host = range []string{byRequests, byTokens} {
 		l.known(t, layout, q.host, q)
-		chosen, sent := l.decided(t, "chosen"), l.sent.Load()
+		chosen, sent := l.g.DecidedT(t, "chosen"), l.sent.Load()
 		l.even(t, layout, endpoints, q)
-		if got, want := l.decided(t, "chosen")-chosen, float64(l.sent.Load()-sent); got != want {
+		if got, want := l.g.DecidedT(t, "chosen")-chosen, float64(l.sent.Load()-sent); got != want {
 			t.Errorf("%s: %v requests are counted as chosen, %v were sent", q.host, got, want)
 		}
 		l.asNative(t, layout, q)
@@ -288,43 +269,5 @@ func (l *lab) asNative(t *testing.T, layout string, q ask) {
 	have, want := fmt.Sprintf("%+v", *with), strings.ReplaceAll(fmt.Sprintf("%+v", *without), native, host)
 	if have != want {
 		t.Errorf("with the plugin\n%s\nwithout\n%s", have, want)
-	}
-}
-
-// decided returns how many requests were counted under the reason.
-func (l *lab) decided(t *testing.T, reason string) float64 {
-	t.Helper()
-	return l.sum(t, `^wasmcustom\.warmgate_decisions_total.*;reason=`+regexp.QuoteMeta(reason)+`$`)
-}
-
-// sum adds up the statistics whose name matches.
-func (l *lab) sum(t *testing.T, filter string) float64 {
-	t.Helper()
-	n, err := l.g.Sum(context.Background(), filter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// drained waits until nothing is counted in flight in any layout, and checks that on the way there no VM was lost,
-// nothing panicked and no total had to be corrected.
-func (l *lab) drained(t *testing.T) {
-	t.Helper()
-	await(t, func() error {
-		stats, err := l.g.Stats(context.Background(), `^wasmcustom\.warmgate_inflight_`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, n := range stats {
-			if n != 0 {
-				return fmt.Errorf("%s is %v, and nothing is in flight", name, n)
-			}
-		}
-		return nil
-	})
-	const never = `^wasmcustom\.warmgate_(recovered_panics|store_corrected)_total$|^wasm\.warmgate\.vm_reload_`
-	if n := l.sum(t, never); n != 0 {
-		t.Errorf("%v panics, corrections or lost VMs", n)
 	}
 }

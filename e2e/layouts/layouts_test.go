@@ -51,7 +51,7 @@ func runLayouts(t *testing.T, version string) {
 			layout.check(t, l, layout.name)
 		})
 	}
-	t.Run("every lease has come back", l.drained)
+	t.Run("every lease has come back", func(t *testing.T) { l.g.DrainedT(t) })
 	t.Run("hot restart", func(t *testing.T) { hotRestart(t, l) })
 }
 

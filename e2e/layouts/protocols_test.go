@@ -12,6 +12,8 @@ import (
 	"net/textproto"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // protocolLayouts are what clients and servers speak.
@@ -152,7 +154,7 @@ func (l *lab) dial(t *testing.T) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(harness.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	return conn
@@ -230,7 +232,7 @@ func (l *lab) counts(t *testing.T, host string, open func() (net.Conn, http.Head
 func opensTunnel(t *testing.T, l *lab, _ string) {
 	const head = "CONNECT " + tunnelHost + " HTTP/1.1\r\nhost: " + tunnelHost + "\r\n\r\n"
 	open := func() (net.Conn, http.Header) { return l.opens(t, head, http.StatusOK) }
-	await(t, func() error {
+	harness.Await(t, func() error {
 		conn, header := open()
 		_ = conn.Close()
 		if got := header.Get("x-warmgate-reason") + header.Get("x-warmgate-load"); got != "chosen1" {
@@ -239,7 +241,7 @@ func opensTunnel(t *testing.T, l *lab, _ string) {
 		return nil
 	})
 	// The probe's lease comes back once Envoy has noticed the end of its connection.
-	await(t, func() error {
+	harness.Await(t, func() error {
 		for range size {
 			conn, header := open()
 			_ = conn.Close()

@@ -42,14 +42,14 @@ func rapidResets(t *testing.T, l *lab, name string) {
 	const connections, streams = 15, 200 // Envoy ends a connection that has reset 250
 	l.known(t, name, byRequests, ask{})
 	id, _ := l.fleet.begin(func(_ http.ResponseWriter, r *http.Request, _, _ int) { <-r.Context().Done() })
-	decided := l.sum(t, `^wasmcustom\.warmgate_decisions_total`)
+	decided := l.g.SumT(t, `^wasmcustom\.warmgate_decisions_total`)
 	for range connections {
 		l.resetAll(t, name, id, streams)
 		if a := l.must(t, name, ask{}); a.status != http.StatusOK || a.reason() != "chosen" {
 			t.Errorf("another client: %d, reason %q", a.status, a.reason())
 		}
 	}
-	if n := l.sum(t, `^wasmcustom\.warmgate_decisions_total`) - decided; n != connections*(streams+1) {
+	if n := l.g.SumT(t, `^wasmcustom\.warmgate_decisions_total`) - decided; n != connections*(streams+1) {
 		t.Errorf("%v requests were decided, want %d", n, connections*(streams+1))
 	}
 	settled(t, l, name)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // hotRestart starts a second process, which takes over from the first, under traffic: every request is answered, those
@@ -28,8 +30,8 @@ func hotRestart(t *testing.T, l *lab) {
 	if err := l.g.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * patience}
-	await(t, func() error { // both workers of the second process
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * harness.Patience}
+	harness.Await(t, func() error { // both workers of the second process
 		for range 16 {
 			if a := l.must(t, name, ask{client: fresh}); a.reason() != "chosen" {
 				return fmt.Errorf("%d, reason %q", a.status, a.reason())
@@ -45,7 +47,7 @@ func hotRestart(t *testing.T, l *lab) {
 	for _, host := range []string{byRequests, inRedis} {
 		l.even(t, name, size, ask{host: host})
 	}
-	l.drained(t)
+	l.g.DrainedT(t)
 }
 
 // traffic sends requests until stop is called, by clients that each send one after the other. None may fail. Around the
@@ -58,7 +60,7 @@ func (l *lab) traffic(t *testing.T, name string) (stop func()) {
 	for i := range 4 {
 		q := ask{client: l.newH2()}
 		if i%2 == 0 { // one connection, so that none idles until the first process is gone
-			q.client = &http.Client{Transport: new(http.Transport), Timeout: 3 * patience}
+			q.client = &http.Client{Transport: new(http.Transport), Timeout: 3 * harness.Patience}
 		}
 		clients.Add(1)
 		go func() {
@@ -134,7 +136,7 @@ func (h *held) finish(t *testing.T) {
 // loads waits until requests to all servers, at once, find the load.
 func (l *lab) loads(t *testing.T, name string, q ask, want string) {
 	t.Helper()
-	await(t, func() error {
+	harness.Await(t, func() error {
 		answers, _ := l.crowd(t, name, size, q)
 		var have []string
 		for _, a := range answers {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 const mirror = "copies" // the cluster that copies of requests go to
@@ -58,7 +60,7 @@ func (l *lab) retries(t *testing.T, name string, fail func(w http.ResponseWriter
 	t.Helper()
 	for _, host := range []string{byRequests, byTokens} {
 		l.known(t, name, host, ask{})
-		moves, chosen := l.sum(t, `^wasmcustom\.warmgate_lease_moves_total$`), l.decided(t, "chosen")
+		moves, chosen := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`), l.g.DecidedT(t, "chosen")
 		const requests = 2
 		for range requests {
 			id, e := l.fleet.begin(func(w http.ResponseWriter, r *http.Request, _, attempt int) {
@@ -79,10 +81,10 @@ func (l *lab) retries(t *testing.T, name string, fail func(w http.ResponseWriter
 				}
 			}
 		}
-		if n := l.sum(t, `^wasmcustom\.warmgate_lease_moves_total$`) - moves; n != requests {
+		if n := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`) - moves; n != requests {
 			t.Errorf("%s: %v leases moved, want %d", host, n, requests)
 		}
-		if n := l.decided(t, "chosen") - chosen; n != requests {
+		if n := l.g.DecidedT(t, "chosen") - chosen; n != requests {
 			t.Errorf("%s: %v decisions for %d requests", host, n, requests)
 		}
 	}
@@ -91,7 +93,7 @@ func (l *lab) retries(t *testing.T, name string, fail func(w http.ResponseWriter
 
 // skipsRefusing has an endpoint that takes no connections: no request fails for it.
 func skipsRefusing(t *testing.T, l *lab, name string) {
-	moves := l.sum(t, `^wasmcustom\.warmgate_lease_moves_total$`)
+	moves := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`)
 	l.known(t, name, byRequests, ask{})
 	answers, _ := l.crowd(t, name, 4*size, ask{})
 	for _, a := range answers {
@@ -99,7 +101,7 @@ func skipsRefusing(t *testing.T, l *lab, name string) {
 			t.Errorf("%d, reason %q", a.status, a.reason())
 		}
 	}
-	if n := l.sum(t, `^wasmcustom\.warmgate_lease_moves_total$`) - moves; n == 0 {
+	if n := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`) - moves; n == 0 {
 		t.Error("the endpoint that refuses was never tried")
 	}
 	settled(t, l, name)
@@ -110,7 +112,7 @@ func skipsRefusing(t *testing.T, l *lab, name string) {
 func hedges(t *testing.T, l *lab, name string) {
 	for _, host := range []string{byRequests, byTokens} {
 		l.known(t, name, host, ask{})
-		moves, chosen := l.sum(t, `^wasmcustom\.warmgate_lease_moves_total$`), l.decided(t, "chosen")
+		moves, chosen := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`), l.g.DecidedT(t, "chosen")
 		first, cut := make(chan context.Context, 1), make(chan struct{})
 		id, e := l.fleet.begin(func(w http.ResponseWriter, r *http.Request, _, attempt int) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -135,10 +137,10 @@ func hedges(t *testing.T, l *lab, name string) {
 		if e.arrived < 2 {
 			t.Errorf("%s: %d attempts", host, e.arrived)
 		}
-		if n := l.sum(t, `^wasmcustom\.warmgate_lease_moves_total$`) - moves; n != 1 {
+		if n := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`) - moves; n != 1 {
 			t.Errorf("%s: %v leases moved, want 1", host, n)
 		}
-		if n := l.decided(t, "chosen") - chosen; n != 1 {
+		if n := l.g.DecidedT(t, "chosen") - chosen; n != 1 {
 			t.Errorf("%s: %v decisions for a request", host, n)
 		}
 	}
@@ -149,7 +151,7 @@ func hedges(t *testing.T, l *lab, name string) {
 func mirrors(t *testing.T, l *lab, name string) {
 	for _, host := range []string{byRequests, byTokens} {
 		l.known(t, name, host, ask{})
-		chosen := l.decided(t, "chosen")
+		chosen := l.g.DecidedT(t, "chosen")
 		const requests = 4
 		id, e := l.fleet.begin(func(w http.ResponseWriter, r *http.Request, _, _ int) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -161,13 +163,13 @@ func mirrors(t *testing.T, l *lab, name string) {
 				t.Errorf("%s: %d, reason %q, load %q", host, a.status, a.reason(), a.load())
 			}
 		}
-		await(t, func() error {
+		harness.Await(t, func() error {
 			if n := e.spread(); n[0]+n[1]+n[2] != 2*requests {
 				return fmt.Errorf("%v requests at the servers, want %d and as many copies", n, requests)
 			}
 			return nil
 		})
-		if n := l.decided(t, "chosen") - chosen; n != requests {
+		if n := l.g.DecidedT(t, "chosen") - chosen; n != requests {
 			t.Errorf("%s: %v decisions for %d requests", host, n, requests)
 		}
 	}
@@ -190,12 +192,12 @@ func redirects(t *testing.T, l *lab, name string) {
 	})
 	for _, host := range []string{byRequests, byTokens} {
 		l.known(t, name, host, ask{})
-		chosen := l.decided(t, "chosen")
+		chosen := l.g.DecidedT(t, "chosen")
 		a := l.must(t, name, ask{host: host, exchange: id})
 		if a.status != http.StatusOK || a.body != "hello" || a.reason() != "chosen" {
 			t.Errorf("%s: %d, %q, reason %q", host, a.status, a.body, a.reason())
 		}
-		if n := l.decided(t, "chosen") - chosen; n != 2 {
+		if n := l.g.DecidedT(t, "chosen") - chosen; n != 2 {
 			t.Errorf("%s: %v decisions for a request and what it was redirected to", host, n)
 		}
 		l.asNative(t, name, ask{host: host, exchange: id})

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // EndpointHeader is the response header by which a simulated server says which endpoint it is.
@@ -167,7 +169,7 @@ func (x *exchange) run(ctx context.Context) {
 		x.cancel()
 	case x.q.Leave.At == AfterHeaders:
 		x.s.Left = true
-		sleep(ctx, x.q.Leave.After)
+		_ = wait.For(ctx, x.q.Leave.After)
 		x.cancel()
 	case res.StatusCode != http.StatusOK:
 		x.failStatus(res)
@@ -278,7 +280,7 @@ func (x *exchange) stream(ctx context.Context, body io.Reader) {
 	switch {
 	case leaveAt > 0 && x.s.Tokens >= leaveAt:
 		x.s.Left = true
-		sleep(ctx, x.q.Leave.After)
+		_ = wait.For(ctx, x.q.Leave.After)
 		x.cancel()
 	case x.s.Error != "":
 	case err != nil && ctx.Err() != nil:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // OpenLoop plays the requests at their due times and returns one sample for each, in the same order. Requests that are not
@@ -15,7 +17,7 @@ func (c *Client) OpenLoop(ctx context.Context, reqs []Request, each func(Sample)
 	start := time.Now()
 	for i := range reqs {
 		q := &reqs[i]
-		if !sleep(ctx, time.Until(start.Add(q.Due))) {
+		if wait.For(ctx, time.Until(start.Add(q.Due))) != nil {
 			out[i] = notSent(q)
 			continue
 		}

@@ -23,9 +23,7 @@ type Summary struct {
 	Errors    map[string]int `json:"errors"`   // by kind
 	Endpoints map[string]int `json:"endpoint"` // complete answers by endpoint
 	TTFT      Quantiles      `json:"ttft"`
-	Gap       Quantiles      `json:"gap"` // between content events
 	Latency   Quantiles      `json:"latency"`
-	Lag       Quantiles      `json:"lag"`        // how late the client itself sent, against the due time
 	Tokens    int            `json:"tokens"`     // content events of complete answers
 	Elapsed   time.Duration  `json:"elapsed_ns"` // first due time to last end
 	Rate      float64        `json:"rate_rps"`   // complete answers per second
@@ -43,7 +41,7 @@ func (s *Summary) Failed() int {
 // Summarize reduces samples. Latencies are those of complete answers: failures are counted, not averaged away.
 func Summarize(samples []Sample) Summary {
 	sum := Summary{Requests: len(samples), Errors: map[string]int{}, Endpoints: map[string]int{}}
-	var ttft, gaps, total, lag []time.Duration
+	var ttft, total []time.Duration
 	first, last := time.Duration(math.MaxInt64), time.Duration(0)
 	for i := range samples {
 		s := &samples[i]
@@ -60,10 +58,8 @@ func Summarize(samples []Sample) Summary {
 		sum.Endpoints[s.Endpoint]++
 		sum.Tokens += s.Tokens
 		ttft, total = append(ttft, s.TTFT), append(total, s.Total)
-		lag = append(lag, s.Sent-s.Due)
-		gaps = append(gaps, s.Gaps...)
 	}
-	sum.TTFT, sum.Gap, sum.Latency, sum.Lag = QuantilesOf(ttft), QuantilesOf(gaps), QuantilesOf(total), QuantilesOf(lag)
+	sum.TTFT, sum.Latency = QuantilesOf(ttft), QuantilesOf(total)
 	if len(samples) > 0 && last > first {
 		sum.Elapsed = last - first
 		sum.Rate = float64(sum.OK) / sum.Elapsed.Seconds()

@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // Upload says how a request body travels. The zero value sends it whole, with a Content-Length.
@@ -75,7 +77,7 @@ func (p *pieceReader) Read(b []byte) (int, error) {
 		return 0, p.end()
 	}
 	if p.inPiece == 0 {
-		if p.started && !sleep(p.ctx, p.pause) {
+		if p.started && wait.For(p.ctx, p.pause) != nil {
 			return 0, p.ctx.Err()
 		}
 		p.started = true
@@ -91,22 +93,7 @@ func (p *pieceReader) end() error {
 	if p.leave == nil {
 		return io.EOF
 	}
-	sleep(p.ctx, p.after)
+	_ = wait.For(p.ctx, p.after)
 	p.leave()
 	return context.Canceled
-}
-
-// sleep waits for d and reports whether it did so without the context ending first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
@@ -31,7 +32,7 @@ func calibrate(ctx context.Context, s server, block int, prompts uint64) (vllmsi
 		if err != nil {
 			return vllmsim.Tuning{}, err
 		}
-		cold, warm = append(cold, toMS(first.TTFT)), append(warm, toMS(again.TTFT))
+		cold, warm = append(cold, bench.MS(first.TTFT)), append(warm, bench.MS(again.TTFT))
 	}
 	var r report
 	if err := p.decode(ctx, &r); err != nil {

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
@@ -132,9 +133,9 @@ func (p *prober) inTurn(ctx context.Context, n, atOnce, prompt, answer int) ([]l
 func medianTTFT(samples []loadgen.Sample) float64 {
 	var times []float64
 	for _, s := range samples {
-		times = append(times, toMS(s.TTFT))
+		times = append(times, bench.MS(s.TTFT))
 	}
-	return median(times)
+	return bench.SpreadOf(times).Median
 }
 
 // await polls until done says so. what it is waited for goes into the error.

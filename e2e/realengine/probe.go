@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -200,7 +201,7 @@ func (p *prober) firstToken(ctx context.Context, prompt func() []int, low, high 
 			return 0, 0, err
 		}
 		if cached = float64(s.Usage.Cached) / float64(s.Usage.Prompt); cached >= low && cached <= high {
-			return toMS(s.TTFT), cached, nil
+			return bench.MS(s.TTFT), cached, nil
 		}
 	}
 	return 0, 0, fmt.Errorf("%s: in %d requests none had between %.0f%% and %.0f%% of its prompt cached; the last had %.0f%%",
@@ -232,7 +233,7 @@ func betweenTokens(samples []loadgen.Sample) float64 {
 	sum, n := 0., 0
 	for _, s := range samples {
 		for _, g := range s.Gaps {
-			sum += toMS(g)
+			sum += bench.MS(g)
 			n++
 		}
 	}
@@ -257,7 +258,7 @@ func (p *prober) burst(ctx context.Context) (q queueReport, err error) {
 	watch := watchQueues(ctx, p.servers)
 	began := time.Now()
 	samples, err := p.together(ctx, burst, burstPrompt, burstAnswer)
-	q.totalMS = toMS(time.Since(began))
+	q.totalMS = bench.MS(time.Since(began))
 	var watchErr error
 	q.running, q.waiting, watchErr = watch()
 	if err := errors.Join(err, watchErr); err != nil {
@@ -266,12 +267,12 @@ func (p *prober) burst(ctx context.Context) (q queueReport, err error) {
 	q.perEndpoint = map[string]int{}
 	var first []float64
 	for _, s := range samples {
-		first = append(first, toMS(s.TTFT))
+		first = append(first, bench.MS(s.TTFT))
 		q.perEndpoint[s.Header.Get(endpointHeader)]++
 	}
 	slices.Sort(first)
 	wave := slots * len(p.servers)
-	q.firstMS, q.lastMS = median(first[:wave]), median(first[len(first)-wave:])
+	q.firstMS, q.lastMS = bench.SpreadOf(first[:wave]).Median, bench.SpreadOf(first[len(first)-wave:]).Median
 	return q, nil
 }
 
@@ -317,15 +318,4 @@ func watchQueues(ctx context.Context, list servers) func() (running, waiting []i
 		wg.Wait()
 		return running, waiting, errors.Join(errs...)
 	}
-}
-
-func toMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// median of no values is 0.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
@@ -123,7 +124,7 @@ func (t *trial) chats(ctx context.Context) (counts []float64, ms float64, err er
 		if !s.OK() || s.Header != nil {
 			return nil, 0, fmt.Errorf("status %d %s %s, and a report that was not asked for: %v", s.Status, s.Error, s.Detail, s.Header)
 		}
-		total += toMS(s.Total)
+		total += bench.MS(s.Total)
 	}
 	after, err := t.chatCounts(ctx)
 	sum := 0.

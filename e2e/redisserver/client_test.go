@@ -48,18 +48,10 @@ func TestDoAtOnce(t *testing.T) {
 		_, err := s.Do("BLPOP", "l", 0)
 		blocked <- err
 	}()
-	for deadline := time.Now().Add(replyTimeout); ; time.Sleep(time.Millisecond) {
+	await(t, func() bool {
 		info, err := s.Info("clients")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info["blocked_clients"] == "1" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the first command does not block")
-		}
-	}
+		return err == nil && info["blocked_clients"] == "1"
+	})
 	must(t, s, "RPUSH", "l", "x")
 	if err := <-blocked; err != nil {
 		t.Error(err)
@@ -110,14 +102,7 @@ func TestBusy(t *testing.T) {
 			_, err := s.Do("EVAL", "while true do end", 0)
 			done <- err
 		}()
-		for deadline := time.Now().Add(replyTimeout); ; time.Sleep(time.Millisecond) {
-			if _, err := s.Do("PING"); refused(err, "BUSY") {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("the server does not say that it is busy")
-			}
-		}
+		await(t, func() bool { _, err := s.Do("PING"); return refused(err, "BUSY") })
 		must(t, s, "SCRIPT", "KILL")
 		var killed ReplyError
 		if err := <-done; !errors.As(err, &killed) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 type settings struct {
@@ -130,8 +131,8 @@ func (r *reloader) round(ctx context.Context, plan []kind) error {
 		}
 		took := time.Since(start)
 		r.took = append(r.took, took)
-		if !r.wait(ctx, k) {
-			return ctx.Err()
+		if err := wait.For(ctx, r.pauseAfter(k)); err != nil {
+			return err
 		}
 		if err := r.stillCounted(ctx, streams); err != nil {
 			return fmt.Errorf("after push %d, %q: %w", len(r.took), name, err)
@@ -143,20 +144,14 @@ func (r *reloader) round(ctx context.Context, plan []kind) error {
 	return r.audit(ctx, streams)
 }
 
-// wait lets traffic run with what was pushed.
-func (r *reloader) wait(ctx context.Context, k kind) bool {
-	pause := r.pause
+// pauseAfter returns how long traffic runs with what was pushed.
+func (r *reloader) pauseAfter(k kind) time.Duration {
 	if k == module {
 		// The streams that are open stay with the VMs of the old code. Were these not alive any more, their leases would
 		// be returned after the TTL of 5 s.
-		pause = 7 * time.Second
+		return 7 * time.Second
 	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
-	}
+	return r.pause
 }
 
 // stillCounted waits until the gauges, which are up to a second old, show at least the open streams.
@@ -169,18 +164,10 @@ func (r *reloader) stillCounted(ctx context.Context, streams *audit.Streams) err
 
 // audit compares all counts while only the streams are open, then again when these have ended as they should.
 func (r *reloader) audit(ctx context.Context, streams *audit.Streams) error {
-	if streams.Len() == 0 {
-		return errors.New("no stream is open at the end of the round: nothing to compare")
-	}
-	_, agreed, err := r.site.AgreeWith(ctx, streams.Open)
+	agreed, complete, cut, err := r.site.EndStreams(ctx, streams)
 	if err != nil {
 		return err
 	}
-	const hurry = 100
-	if err := r.site.SetSpeed(hurry); err != nil {
-		return err
-	}
-	complete, cut := streams.Wait()
 	r.figures.Cut += cut
 	if complete != r.streams {
 		return fmt.Errorf("%d of %d streams were complete, %d were cut", complete, r.streams, cut)
@@ -194,5 +181,5 @@ func (r *reloader) audit(ctx context.Context, streams *audit.Streams) error {
 	r.figures.DrainMS = max(r.figures.DrainMS, drained.Milliseconds())
 	fmt.Fprintf(r.progress, "audit     %d streams: all counts equal after %d ms, 0 after their end and %d ms\n",
 		complete, agreed.Milliseconds(), drained.Milliseconds())
-	return r.site.SetSpeed(1)
+	return nil
 }

@@ -1,27 +1,20 @@
 package routes
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
-
-// patience bounds every wait, on a machine that may be busy.
-const patience = time.Minute
 
 // versions are those that each case runs on.
 var versions = []string{harness.DefaultVersion, harness.OldestVersion}
@@ -132,35 +125,10 @@ func hosts(list []*server) string {
 
 // Paths in envoy.yaml.
 const (
-	managerPath  = "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config"
-	filtersPath  = managerPath + ".http_filters"
-	hostPath     = managerPath + ".route_config.virtual_hosts[name=llm]"
+	filtersPath  = harness.ManagerPath + ".http_filters"
+	hostPath     = harness.ManagerPath + ".route_config.virtual_hosts[name=llm]"
 	clustersPath = "static_resources.clusters"
 )
-
-// prepend adds the elements of a list in YAML in front of the element of the list at path that has the name, or of all.
-func prepend(doc *yaml.Node, path, name, text string) error {
-	list, err := harness.Find(doc, path)
-	if err != nil {
-		return err
-	}
-	at := 0
-	if name != "" {
-		at = slices.IndexFunc(list.Content, func(n *yaml.Node) bool {
-			named, err := harness.Find(n, "name")
-			return err == nil && named.Value == name
-		})
-		if at < 0 {
-			return fmt.Errorf("%s has no element %s", path, name)
-		}
-	}
-	var more yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &more); err != nil {
-		return fmt.Errorf("%s: %w\n%s", path, err, text)
-	}
-	list.Content = slices.Insert(list.Content, at, more.Content[0].Content...)
-	return nil
-}
 
 // modelRouter is a filter that does what model routers do: it turns one header into the one that routes go by, and
 // clears the route that Envoy has found before.
@@ -205,17 +173,7 @@ func only(list []*server) string {
 // start runs a gateway whose envoy.yaml is edited.
 func start(t *testing.T, o harness.Options, edits ...func(doc *yaml.Node) error) *stage {
 	t.Helper()
-	o.Edit = func(file string, doc *yaml.Node) error {
-		if file != "envoy.yaml" {
-			return nil
-		}
-		for _, edit := range edits {
-			if err := edit(doc); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	o.Edit = harness.OfFile("envoy.yaml", edits...)
 	return &stage{harness.StartT(t, o), t}
 }
 
@@ -233,25 +191,7 @@ func (s *stage) post(body string, headers ...string) *http.Response {
 	if body != "" {
 		method, path = http.MethodPost, "/v1/completions"
 	}
-	req, err := http.NewRequest(method, s.URL()+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		if name == "host" {
-			req.Host = value
-			continue
-		}
-		req.Header.Set(name, value)
-	}
-	req.Close = true
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { resp.Body.Close() })
-	return resp
+	return harness.OpenT(s.t, nil, method, s.URL()+path, body, headers...)
 }
 
 // answer sends a request and reads its answer to the end.
@@ -265,57 +205,8 @@ func (s *stage) answer(headers ...string) *http.Response {
 	return resp
 }
 
-// await calls check until it succeeds.
-func (s *stage) await(check func() error) {
-	s.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatal(err)
-		}
-	}
-}
-
-// awaitReason waits until 16 requests in a row are counted under the reason, so that both workers know what is needed.
+// awaitReason waits until requests with these headers are counted under the reason by both workers.
 func (s *stage) awaitReason(reason string, headers ...string) {
 	s.t.Helper()
-	s.await(func() error {
-		for range 16 {
-			if got := s.answer(headers...).Header.Get("x-warmgate-reason"); got != reason {
-				return fmt.Errorf("%q: the reason is %q, want %q", headers, got, reason)
-			}
-		}
-		return nil
-	})
+	harness.AwaitReason(s.t, s.URL(), reason, headers...)
 }
-
-// sum adds up the statistics whose name matches.
-func (s *stage) sum(filter string) float64 {
-	s.t.Helper()
-	n, err := s.Sum(context.Background(), filter)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return n
-}
-
-// drained waits until nothing is counted in flight, and checks that no VM was lost and nothing was blamed or corrected.
-func (s *stage) drained() {
-	s.t.Helper()
-	s.await(func() error {
-		if n := s.sum(`^wasmcustom\.warmgate_inflight_`); n != 0 {
-			return fmt.Errorf("%v requests are counted in flight, none is", n)
-		}
-		return nil
-	})
-	const never = `^wasmcustom\.warmgate_(recovered_panics|store_corrected)_total$|^wasm\.warmgate\.vm_reload_`
-	if n := s.sum(never); n != 0 {
-		s.t.Errorf("%v panics, corrections or lost VMs", n)
-	}
-}
-
-// edit applies several edits of one document.
-func edit(edits ...error) error { return errors.Join(edits...) }

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func every(list []*server, from int) []*server {
 
 func (l *layout) clusters(doc *yaml.Node) error {
 	both := hosts(append(slices.Clone(l.llm), l.copies...))
-	return prepend(doc, clustersPath, "", `
+	return harness.Insert(doc, clustersPath, "", 0, `
 - name: llm-b
   type: STATIC
   load_assignment: {cluster_name: llm-b, endpoints: [{lb_endpoints: `+hosts(l.b)+`}]}
@@ -118,7 +119,7 @@ func (l *layout) routes(doc *yaml.Node) error {
 	} {
 		text += fmt.Sprintf("- {match: "+when+", name: %s, route: %s}\n", model, model, action)
 	}
-	return edit(prepend(doc, hostPath+".routes", "", text),
+	return errors.Join(harness.Insert(doc, harness.RoutesPath, "", 0, text),
 		harness.Set(doc, hostPath+".include_request_attempt_count", true))
 }
 
@@ -133,8 +134,8 @@ func (l *layout) filters(doc *yaml.Node) error {
 `
 	front := limit + compressor("front") + modelRouter("model-router", "x-ask")
 	behind := compressor("behind") + modelRouter("late-router", "x-late")
-	return edit(prepend(doc, filtersPath, "warmgate-strip-client", front),
-		prepend(doc, filtersPath, "envoy.filters.http.router", behind))
+	return errors.Join(harness.Insert(doc, filtersPath, "warmgate-strip-client", 0, front),
+		harness.Insert(doc, filtersPath, "envoy.filters.http.router", 0, behind))
 }
 
 const compressorType = "type.googleapis.com/envoy.extensions.filters.http.compressor.v3."

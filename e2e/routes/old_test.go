@@ -61,7 +61,7 @@ func TestOldConfiguration(t *testing.T) {
 			t.Errorf("served by %s, chosen %s", resp.Header.Get("x-served-by"), resp.Header.Get("x-warmgate-host"))
 		}
 	}
-	s.drained()
+	s.DrainedT(t)
 	if n := strings.Count(s.Logs(), "clusters are assumed to have no subsets"); n != 1 {
 		t.Errorf("the log says %d times that nothing is known of subsets, want once", n)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // TestRoutes runs all cases on one gateway of each version.
@@ -34,7 +36,7 @@ func TestRoutes(t *testing.T) {
 					run.stage = &stage{l.Gateway, t}
 					c.run(&run)
 				})
-				(&stage{l.Gateway, t}).drained()
+				l.DrainedT(t)
 			}
 		})
 	}
@@ -79,14 +81,14 @@ func (l *layout) routerBehind() {
 	if resp := l.answer(capped); resp.StatusCode != http.StatusOK {
 		l.t.Errorf("a request for the idle llm got %s", resp.Status)
 	}
-	if got := l.sum(strays); got != float64(n) {
+	if got := l.SumT(l.t, strays); got != float64(n) {
 		l.t.Errorf("%v strays, want %d", got, n)
 	}
 }
 
 // weighted: the cluster that Envoy has drawn for a request is the one that it goes to.
 func (l *layout) weighted() {
-	astray, drawn := l.sum(strays), 0
+	astray, drawn := l.SumT(l.t, strays), 0
 	for range 40 {
 		resp := l.answer(toDrawn)
 		by := resp.Header.Get("x-served-by")
@@ -97,22 +99,22 @@ func (l *layout) weighted() {
 			drawn++
 		}
 	}
-	if n := l.sum(strays) - astray; n != 0 || drawn == 0 || drawn == 40 {
+	if n := l.SumT(l.t, strays) - astray; n != 0 || drawn == 0 || drawn == 40 {
 		l.t.Errorf("%v strays; %d of 40 requests went to llm-b", n, drawn)
 	}
 }
 
 // redirect: the request that the gateway repeats is another one for the plugin.
 func (l *layout) redirect() {
-	before, astray := l.sum(chosen), l.sum(strays)
+	before, astray := l.SumT(l.t, chosen), l.SumT(l.t, strays)
 	resp := l.answer(toMoved, "x-redirect: http://llm.test/b")
 	if by := resp.Header.Get("x-served-by"); by != l.b[0].addr() || resp.Header.Get("x-warmgate-host") != by {
 		l.t.Errorf("served by %s, planned on %s, want %s", by, resp.Header.Get("x-warmgate-host"), l.b[0].addr())
 	}
-	if n := l.sum(chosen) - before; n != 2 {
+	if n := l.SumT(l.t, chosen) - before; n != 2 {
 		l.t.Errorf("%v decisions, want 2", n)
 	}
-	if n := l.sum(strays) - astray; n != 0 {
+	if n := l.SumT(l.t, strays) - astray; n != 0 {
 		l.t.Errorf("%v strays, want none", n)
 	}
 }
@@ -174,15 +176,15 @@ func (l *layout) mirror() {
 	for _, s := range all {
 		s.take()
 	}
-	before := l.sum(`^wasmcustom\.warmgate_decisions_total`)
+	before := l.SumT(l.t, `^wasmcustom\.warmgate_decisions_total`)
 	for range 40 {
 		l.answer(toMirror)
 	}
-	if n := l.sum(`^wasmcustom\.warmgate_decisions_total`) - before; n != 40 {
+	if n := l.SumT(l.t, `^wasmcustom\.warmgate_decisions_total`) - before; n != 40 {
 		l.t.Errorf("%v decisions, want 40", n)
 	}
 	copies, apart, leaks := 0, 0, 0
-	l.await(func() error {
+	harness.Await(l.t, func() error {
 		for i, s := range all {
 			for _, h := range s.take() {
 				if h.Get("x-warmgate-session") != "" || h.Get("x-gateway-destination-endpoint") != "" {
@@ -227,19 +229,19 @@ func (l *layout) compressors() {
 		route string
 		want  float64
 	}{{toPacked, 10}, {toSealed, 0}} {
-		before := l.sum(told)
+		before := l.SumT(l.t, told)
 		body := `{"model":"m","prompt":"` + strings.Repeat("hello ", 500) + `"}`
 		resp := l.post(body, c.route, prompts, "accept-encoding: gzip")
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Header.Get("content-encoding") != "gzip" {
 			l.t.Errorf("%s: %s, encoded as %q: %v", c.route, resp.Status, resp.Header.Get("content-encoding"), err)
 		}
-		l.await(func() error {
-			if n := l.sum(`^http\.ingress\.downstream_rq_active$`); n != 0 {
+		harness.Await(l.t, func() error {
+			if n := l.SumT(l.t, `^http\.ingress\.downstream_rq_active$`); n != 0 {
 				return fmt.Errorf("%v requests have not ended", n)
 			}
 			return nil
 		})
-		if n := l.sum(told) - before; n != c.want {
+		if n := l.SumT(l.t, told) - before; n != c.want {
 			l.t.Errorf("%s: %v tokens of prompts were read, want %v", c.route, n, c.want)
 		}
 	}
@@ -248,9 +250,9 @@ func (l *layout) compressors() {
 // limit: a body that is too long is refused before it gets a place.
 func (l *layout) limit() {
 	const all = `^wasmcustom\.warmgate_decisions_total`
-	before := l.sum(all)
+	before := l.SumT(l.t, all)
 	resp := l.post(`{"model":"m","prompt":"`+strings.Repeat("x", 1100_000)+`"}`, prompts)
-	if n := l.sum(all) - before; resp.StatusCode != http.StatusRequestEntityTooLarge || n != 0 {
+	if n := l.SumT(l.t, all) - before; resp.StatusCode != http.StatusRequestEntityTooLarge || n != 0 {
 		l.t.Errorf("%s and %v decisions, want 413 and none", resp.Status, n)
 	}
 }

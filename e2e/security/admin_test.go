@@ -79,20 +79,12 @@ func openRoutes(clusters *[]string) func(file string, doc *yaml.Node) error {
 		if file != "envoy.yaml" {
 			return nil
 		}
-		routes, err := harness.Find(doc, "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config"+
-			".route_config.virtual_hosts[name=llm].routes")
-		if err != nil {
-			return err
-		}
-		var open yaml.Node
-		err = yaml.Unmarshal([]byte(`
+		return harness.Insert(doc, harness.RoutesPath, "", 0, `
 - match: {prefix: /, headers: [{name: `+anyCluster+`, present_match: true}]}
   route: {cluster_header: `+anyCluster+`}
 - match: {prefix: /, headers: [{name: `+anyMirror+`, present_match: true}]}
   route: {cluster: llm, request_mirror_policies: [{cluster_header: `+anyMirror+`}]}
-`), &open)
-		routes.Content = append(open.Content[0].Content, routes.Content...)
-		return err
+`)
 	}
 }
 
@@ -278,13 +270,10 @@ func TestPluginRefusesItsOwnClusters(t *testing.T) {
 	defer cancel()
 	var clusters []string
 	open := openRoutes(&clusters)
-	g := harness.StartT(t, harness.Options{Config: steering, Edit: func(file string, doc *yaml.Node) error {
-		if file != "envoy.yaml" {
-			return nil
-		}
-		const guard = "static_resources.clusters[name=warmgate-admin].typed_extension_protocol_options"
-		return errors.Join(open(file, doc), harness.Remove(doc, guard))
-	}})
+	const guard = "static_resources.clusters[name=warmgate-admin].typed_extension_protocol_options"
+	g := harness.StartT(t, harness.Options{Config: steering, Edit: harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
+		return errors.Join(open("envoy.yaml", doc), harness.Remove(doc, guard))
+	})})
 	s := &siege{t: t, gateway: g, state: "on"}
 	for _, r := range attacks("127.0.0.1:1") {
 		if status, body := s.send(0, r, anyCluster, "warmgate-admin"); !slices.Contains(refusals, status) {

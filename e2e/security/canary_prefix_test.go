@@ -91,7 +91,7 @@ func TestPromptsStayInside(t *testing.T) {
 			answers.WriteString(conversed(t, g, body))
 		}
 	}
-	awaitLines(ctx, t, g, 3*len(bodies))
+	awaitLines(t, g, 3*len(bodies))
 	prometheus, err := g.Prometheus(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -118,19 +118,10 @@ func TestPromptsStayInside(t *testing.T) {
 // conversed sends a request as a tenant of the canary's name and returns the headers of the answer.
 func conversed(t *testing.T, g *harness.Gateway, body string) string {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodPost, g.URL()+owner.path+"?key="+canary, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("X-Tenant", canary)
-	r.Header.Set("Authorization", "Bearer "+canary)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	drain(t, resp)
+	a := harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+owner.path+"?key="+canary, body,
+		"X-Tenant: "+canary, "Authorization: Bearer "+canary)
 	var text strings.Builder
-	if err := resp.Header.Write(&text); err != nil {
+	if err := a.Header.Write(&text); err != nil {
 		t.Fatal(err)
 	}
 	return text.String()

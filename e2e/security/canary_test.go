@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -66,7 +65,7 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 	for !strings.Contains(g.Logs(), "unavailable (auth)") && ctx.Err() == nil { // Redis may be slow at first
 		converse(t, g, bodies[0])
 	}
-	awaitLines(ctx, t, g, len(bodies))
+	awaitLines(t, g, len(bodies))
 	for _, secret := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary))} {
 		for name, text := range map[string]string{"Envoy's log": g.Logs(), "the access log": g.AccessLog()} {
 			if i := strings.Index(text, secret); i >= 0 {
@@ -82,33 +81,22 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 }
 
 // awaitLines waits until the access log has n lines.
-func awaitLines(ctx context.Context, t *testing.T, g *harness.Gateway, n int) {
+func awaitLines(t *testing.T, g *harness.Gateway, n int) {
 	t.Helper()
-	for strings.Count(g.AccessLog(), "\n") < n {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("the access log has not reached %d lines: %q", n, g.AccessLog())
-		case <-time.After(20 * time.Millisecond):
+	harness.Await(t, func() error {
+		if log := g.AccessLog(); strings.Count(log, "\n") < n {
+			return fmt.Errorf("the access log has not reached %d lines: %q", n, log)
 		}
-	}
+		return nil
+	})
 }
 
 // converse sends one request with the canary in its headers, query and body and reads the answer, whatever it is.
 func converse(t *testing.T, g *harness.Gateway, body string) {
 	t.Helper()
-	r, err := http.NewRequest(http.MethodPost, g.URL()+"/v1/chat/completions?key="+canary, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var headers []string
 	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Warmgate-Class", destination, session} {
-		r.Header.Set(name, fmt.Sprintf("Bearer %s", canary))
+		headers = append(headers, name+": Bearer "+canary)
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
+	harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+"/v1/chat/completions?key="+canary, body, headers...)
 }

@@ -1,11 +1,10 @@
 package security
 
 import (
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
@@ -19,15 +18,13 @@ const capped = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_con
 func TestCapHoldsForEveryBody(t *testing.T) {
 	const requests, most = 50, 4
 	arrived, leave := make(chan struct{}), make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	endpoint := harness.ServeT(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" {
 			arrived <- struct{}{}
 			<-leave
 		}
 	}))
-	defer server.Close()
-	endpoints := []harness.Endpoint{{Addr: server.Listener.Addr().String()}}
-	g := harness.StartT(t, harness.Options{Endpoints: endpoints, Config: capped})
+	g := harness.StartT(t, harness.Options{Endpoints: []harness.Endpoint{endpoint}, Config: capped})
 	awaitChosen(t, g)
 	for _, c := range []struct{ name, body, header, value string }{
 		{"a good body", chat, "", ""},
@@ -68,27 +65,16 @@ func TestCapHoldsForEveryBody(t *testing.T) {
 // cap.
 func awaitChosen(t *testing.T, g *harness.Gateway) {
 	t.Helper()
-	decided := func(reason string) float64 {
-		n, err := g.Sum(t.Context(), `^wasmcustom\.warmgate_decisions_total;.*reason=`+reason+`$`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		before := decided("chosen")
+	harness.Await(t, func() error {
+		before := g.DecidedT(t, "chosen")
 		for i := range clients {
-			resp, err := clients[i].Post(g.URL()+"/health", "application/json", strings.NewReader(chat))
-			if err != nil {
-				t.Fatal(err)
-			}
-			drain(t, resp)
+			harness.Send(t, &clients[i], http.MethodPost, g.URL()+"/health", chat, "content-type: application/json")
 		}
-		if decided("chosen")-before == float64(len(clients)) {
-			return
+		if g.DecidedT(t, "chosen")-before != float64(len(clients)) {
+			return fmt.Errorf("a round of %d requests was not balanced; %v had no endpoints", len(clients), g.DecidedT(t, "no_endpoints"))
 		}
-	}
-	t.Fatalf("no round of %d requests was balanced; %v had no endpoints", len(clients), decided("no_endpoints"))
+		return nil
+	})
 }
 
 // sendAll sends n requests at once and returns where the statuses of their answers come, 0 for none.
@@ -119,11 +105,10 @@ func sendAll(t *testing.T, g *harness.Gateway, n int, body, header, value string
 // awaitInflight waits until the gateway shows so many requests in flight.
 func awaitInflight(t *testing.T, g *harness.Gateway, want float64) {
 	t.Helper()
-	got, err := 0.0, error(nil)
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if got, err = g.Sum(t.Context(), `^wasmcustom\.warmgate_inflight_requests`); err == nil && got == want {
-			return
+	harness.Await(t, func() error {
+		if got := g.SumT(t, `^wasmcustom\.warmgate_inflight_requests`); got != want {
+			return fmt.Errorf("%v requests in flight, want %v", got, want)
 		}
-	}
-	t.Fatalf("%v requests in flight, want %v; %v", got, want, err)
+		return nil
+	})
 }

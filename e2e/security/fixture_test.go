@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -33,10 +32,7 @@ func newFleet(t *testing.T, n int) *fleet {
 	t.Helper()
 	f := &fleet{served: map[string]int{}}
 	for i := range n {
-		model := vllmsim.New(vllmsim.Config{Index: i, Instant: true})
-		server := httptest.NewServer(f.watch(model))
-		t.Cleanup(server.Close)
-		f.endpoints = append(f.endpoints, harness.Endpoint{Addr: server.Listener.Addr().String()})
+		f.endpoints = append(f.endpoints, harness.ServeT(t, f.watch(vllmsim.New(vllmsim.Config{Index: i, Instant: true}))))
 	}
 	return f
 }
@@ -91,12 +87,10 @@ var clients [8]http.Client
 
 func init() {
 	for i := range clients {
-		transport := new(http.Transport)
+		clients[i].Transport = new(http.Transport)
 		if i >= len(clients)/2 {
-			transport.Protocols = new(http.Protocols)
-			transport.Protocols.SetUnencryptedHTTP2(true)
+			clients[i].Transport = harness.H2C().Transport
 		}
-		clients[i].Transport = transport
 	}
 }
 

@@ -2,22 +2,18 @@ package security
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
 // TestHardenedLayoutRefuses covers what the hardened layout adds and a client or a neighbour on the machine can try.
 func TestHardenedLayoutRefuses(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	f := newFleet(t, 2)
 	g := harness.StartT(t, harness.Options{Hardened: true, Endpoints: f.endpoints, Config: steering})
 
@@ -32,29 +28,19 @@ func TestHardenedLayoutRefuses(t *testing.T) {
 		{"an escaped slash", "x-request-id", "/v1%2Fmodels", http.StatusTemporaryRedirect},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL()+c.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header[c.header] = []string{"forged"}
-			resp, err := http.DefaultTransport.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close()
-			if resp.StatusCode != c.status {
-				t.Errorf("answered %d, want %d", resp.StatusCode, c.status)
+			if a := harness.Send(t, nil, http.MethodGet, g.URL()+c.path, "", c.header+": forged"); a.Status != c.status {
+				t.Errorf("answered %d, want %d", a.Status, c.status)
 			}
 		})
 	}
 	if _, leaks := f.take(); leaks != nil {
 		t.Errorf("model servers were sent %v", leaks)
 	}
-	t.Run("admin", func(t *testing.T) { testAdmin(ctx, t, filepath.Join(g.Dir(), "admin.sock")) })
+	t.Run("admin", func(t *testing.T) { testAdmin(t, filepath.Join(g.Dir(), "admin.sock")) })
 }
 
 // testAdmin asks the admin page for what it must and must not tell.
-func testAdmin(ctx context.Context, t *testing.T, socket string) {
+func testAdmin(t *testing.T, socket string) {
 	info, err := os.Stat(socket)
 	if err != nil {
 		t.Fatal(err)
@@ -80,20 +66,11 @@ func testAdmin(ctx context.Context, t *testing.T, socket string) {
 		{http.MethodPost, "/quitquitquit", http.StatusForbidden},
 		{http.MethodPost, "/healthcheck/fail?x=/clusters", http.StatusForbidden},
 	} {
-		r, err := http.NewRequestWithContext(ctx, c.method, "http://admin"+c.page, nil)
-		if err != nil {
-			t.Fatal(err)
+		a := harness.Send(t, &client, c.method, "http://admin"+c.page, "")
+		if a.Status != c.status {
+			t.Errorf("%s %s: %d, want %d", c.method, c.page, a.Status, c.status)
 		}
-		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || resp.StatusCode != c.status {
-			t.Errorf("%s %s: %d (%v), want %d", c.method, c.page, resp.StatusCode, err, c.status)
-		}
-		if c.page == "/clusters" && !strings.Contains(string(body), "llm::") {
+		if c.page == "/clusters" && !strings.Contains(a.Body, "llm::") {
 			t.Error("/clusters does not show the model servers")
 		}
 	}

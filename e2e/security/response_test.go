@@ -2,8 +2,7 @@ package security
 
 import (
 	"context"
-	"io"
-	"net"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ func TestAnswersTellNoAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	f := newFleet(t, 2)
-	dead := harness.Endpoint{Addr: deadAddress(t)}
+	dead := harness.Endpoint{Addr: "127.0.0.1:" + harness.FreePortT(t)}
 	debug := strings.Replace(steering, `"lb_config":{`, `"lb_config":{"debug_headers":true,`, 1)
 	g := harness.StartT(t, harness.Options{Endpoints: f.endpoints, Config: steering})
 	for _, c := range []struct {
@@ -39,7 +38,7 @@ func TestAnswersTellNoAddress(t *testing.T) {
 			if err := g.PushEndpoints(ctx, c.endpoints); err != nil {
 				t.Fatal(err)
 			}
-			text := answer(ctx, t, g, c.status, c.told)
+			text := answer(t, g, c.status, c.told)
 			for _, e := range append(c.endpoints, f.endpoints...) {
 				without := strings.ReplaceAll(text, "X-Warmgate-Host: "+e.Addr, "")
 				if strings.Contains(without, e.Addr) {
@@ -53,42 +52,21 @@ func TestAnswersTellNoAddress(t *testing.T) {
 	}
 }
 
-// answer asks until the status is the wanted one and the debug headers are there or not, as a push takes a moment to show in
-// health checks and in what the plugin knows of the endpoints. It returns the whole answer as text.
-func answer(ctx context.Context, t *testing.T, g *harness.Gateway, status int, told bool) string {
+// answer repeats a request until the status is the wanted one and the debug headers are there or not, as a push takes a
+// moment to show in health checks and in what the plugin knows of the endpoints. It returns the whole answer as text.
+func answer(t *testing.T, g *harness.Gateway, status int, told bool) string {
 	t.Helper()
-	for {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL()+"/v1/chat/completions", strings.NewReader(chat))
-		if err != nil {
-			t.Fatal(err)
+	var text strings.Builder
+	harness.Await(t, func() error {
+		a := harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+"/v1/chat/completions", chat)
+		if a.Status != status || (a.Host() != "") != told {
+			return fmt.Errorf("answered %d, by %q, want %d", a.Status, a.Host(), status)
 		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
+		if err := a.Header.Write(&text); err != nil {
+			return err
 		}
-		var text strings.Builder
-		err = resp.Header.Write(&text)
-		if err == nil {
-			_, err = io.Copy(&text, resp.Body)
-		}
-		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp.StatusCode == status && (resp.Header.Get("x-warmgate-host") != "") == told {
-			return text.String()
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-// deadAddress returns an address at which nobody listens.
-func deadAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+		text.WriteString(a.Body)
+		return nil
+	})
+	return text.String()
 }

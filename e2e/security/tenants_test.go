@@ -115,41 +115,19 @@ func freshPrompt(dice *rand.Rand) string {
 func ask(t *testing.T, g *harness.Gateway, p probe, prompt string) (host, match string) {
 	t.Helper()
 	body := `{"model":"` + p.model + `","max_tokens":1,"messages":[{"role":"user","content":"` + prompt + `"}]}`
-	r, err := http.NewRequest(http.MethodPost, g.URL()+p.path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var headers []string
 	if p.tenant != "" {
-		r.Header.Set("x-tenant", p.tenant)
+		headers = append(headers, "x-tenant: "+p.tenant)
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
+	a := harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+p.path, body, headers...)
+	if a.Status != http.StatusOK || a.Reason() != "chosen" {
+		t.Fatalf("%s: answered %d, decided %q", p.name, a.Status, a.Reason())
 	}
-	drain(t, resp)
-	if reason := resp.Header.Get("x-warmgate-reason"); resp.StatusCode != http.StatusOK || reason != "chosen" {
-		t.Fatalf("%s: answered %d, decided %q", p.name, resp.StatusCode, reason)
-	}
-	return resp.Header.Get("x-warmgate-host"), resp.Header.Get("x-warmgate-match")
+	return a.Host(), a.Header.Get("x-warmgate-match")
 }
 
 // otherRoute adds a second route to the same model servers.
-func otherRoute(file string, doc *yaml.Node) error {
-	if file != "envoy.yaml" {
-		return nil
-	}
-	const routes = "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config.route_config.virtual_hosts[0].routes"
-	list, err := harness.Find(doc, routes)
-	if err != nil {
-		return err
-	}
-	var other yaml.Node
-	if err := other.Encode(map[string]any{
-		"match": map[string]any{"prefix": "/other/"}, "name": "other",
-		"route": map[string]any{"cluster": "llm", "prefix_rewrite": "/"},
-	}); err != nil {
-		return err
-	}
-	list.Content = append([]*yaml.Node{&other}, list.Content...)
-	return nil
-}
+var otherRoute = harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
+	return harness.Insert(doc, harness.RoutesPath, "", 0,
+		"[{name: other, match: {prefix: /other/}, route: {cluster: llm, prefix_rewrite: /}}]")
+})

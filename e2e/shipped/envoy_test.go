@@ -3,10 +3,9 @@ package shipped
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"go.yaml.in/yaml/v3"
@@ -31,7 +29,11 @@ const (
 
 // TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files word by word. The files they refer to are put
 // to use by every test that starts a gateway.
-func TestEnvoyAcceptsTheFiles(t *testing.T) {
+func TestEnvoyAcceptsTheFiles(t *testing.T) { envoyAccepts(t) }
+
+// envoyAccepts lets each Envoy validate both bootstrap files with further arguments.
+func envoyAccepts(t *testing.T, args ...string) {
+	t.Helper()
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		binary, err := harness.Envoy(t.Context(), version)
 		if err != nil {
@@ -40,13 +42,13 @@ func TestEnvoyAcceptsTheFiles(t *testing.T) {
 		for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {
 			t.Run(version+" "+file, func(t *testing.T) {
 				dir := t.TempDir()
-				if err := os.CopyFS(dir, os.DirFS(path(t, "envoy-config"))); err != nil {
+				if err := os.CopyFS(dir, os.DirFS(harness.PathT(t, "envoy-config"))); err != nil {
 					t.Fatal(err)
 				}
 				if version == harness.OldestVersion {
 					dropAllowPaths(t, filepath.Join(dir, file))
 				}
-				cmd := exec.Command(binary, "--mode", "validate", "--config-path", file, "--log-level", "warning")
+				cmd := exec.Command(binary, append(args, "--mode", "validate", "--config-path", file, "--log-level", "warning")...)
 				cmd.Dir = dir
 				out, err := cmd.CombinedOutput()
 				if err != nil {
@@ -152,14 +154,7 @@ func TestOrderOfFilters(t *testing.T) {
 // TestCapabilitiesAreThoseOfTheModule compares the list of allowed calls with what the module imports and exports:
 // nothing that it needs is missing, and nothing is allowed that it does not have.
 func TestCapabilitiesAreThoseOfTheModule(t *testing.T) {
-	module, err := harness.Wasm(t.Context(), harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := harness.ModuleT(t, harness.HostEnvoy)
 	ctx := context.Background()
 	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	defer runtime.Close(ctx)
@@ -201,49 +196,39 @@ func TestPluginConfigurations(t *testing.T) {
 
 // server starts a model server that is healthy and answers 418 to everything else, so that its answer can be told from
 // Envoy's own.
-func server(t *testing.T) *httptest.Server {
+func server(t *testing.T) harness.Endpoint {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" {
 			w.WriteHeader(http.StatusTeapot)
 		}
 	}))
-	t.Cleanup(s.Close)
-	return s
 }
 
 // TestDecisionIsTold starts both layouts with the shipped plugin configuration and looks where an operator looks: the
 // access log and the Prometheus page.
 func TestDecisionIsTold(t *testing.T) {
 	upstream := server(t)
-	host := upstream.Listener.Addr().String()
+	host := upstream.Addr
 	for name, o := range map[string]harness.Options{
 		"plain":         {},
 		"hardened":      {Hardened: true},
 		"plain, oldest": {Version: harness.OldestVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			o.Endpoints = []harness.Endpoint{{Addr: host}}
+			o.Endpoints = []harness.Endpoint{upstream}
 			g := harness.StartT(t, o)
-			await(ctx, t, "the access log", regexp.MustCompile(
+			await(t, "the access log", regexp.MustCompile(
 				`POST /v1/x 418 - upstream=`+regexp.QuoteMeta(host)+` .* warmgate="host=`+regexp.QuoteMeta(host)+` reason=chosen load=1"`),
 				func() string { ask(t, g); return g.AccessLog() })
-			page := func() string {
-				text, err := g.Prometheus(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return text
-			}
+			page := func() string { return g.PrometheusT(t) }
 			for _, line := range []string{
 				`warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} [1-9]`,
 				`warmgate_inflight_requests\{cluster="llm",endpoint="` + regexp.QuoteMeta(host) + `"\} 0`,
 				`warmgate_config_valid\{\} 1`,
 				`warmgate_reserve_us_bucket\{le="50"\}`,
 			} {
-				await(ctx, t, "the Prometheus page", regexp.MustCompile(`(?m)^`+line), page)
+				await(t, "the Prometheus page", regexp.MustCompile(`(?m)^`+line), page)
 			}
 		})
 	}
@@ -251,16 +236,11 @@ func TestDecisionIsTold(t *testing.T) {
 
 // TestDNSCluster swaps the cluster's endpoint file for a DNS name, as README.md says one can.
 func TestDNSCluster(t *testing.T) {
-	_, port, err := net.SplitHostPort(server(t).Listener.Addr().String())
+	_, port, err := net.SplitHostPort(server(t).Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	g := harness.StartT(t, harness.Options{Edit: func(file string, doc *yaml.Node) error {
-		if file != "clusters.yaml" {
-			return nil
-		}
+	g := harness.StartT(t, harness.Options{Edit: harness.OfFile("clusters.yaml", func(doc *yaml.Node) error {
 		const cluster = "resources[name=llm]"
 		var named any
 		assignment := `{cluster_name: llm, endpoints: [{lb_endpoints: [
@@ -272,39 +252,28 @@ func TestDNSCluster(t *testing.T) {
 			harness.Remove(doc, cluster+".eds_cluster_config"),
 			harness.Set(doc, cluster+".load_assignment", named),
 		)
-	}})
-	await(ctx, t, "the access log", regexp.MustCompile(`warmgate="host=127\.0\.0\.1:`+port+` reason=chosen load=1"`),
+	})})
+	await(t, "the access log", regexp.MustCompile(`warmgate="host=127\.0\.0\.1:`+port+` reason=chosen load=1"`),
 		func() string { ask(t, g); return g.AccessLog() })
 }
 
 // await waits until what read returns matches.
-func await(ctx context.Context, t *testing.T, what string, want *regexp.Regexp, read func() string) {
+func await(t *testing.T, what string, want *regexp.Regexp, read func() string) {
 	t.Helper()
-	for {
+	harness.Await(t, func() error {
 		text := read()
 		if want.MatchString(text) {
-			return
+			return nil
 		}
-		select {
-		case <-ctx.Done():
-			lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return !strings.Contains(l, "warmgate") })
-			t.Fatalf("%s has no line %s:\n%s", what, want, strings.Join(lines[max(0, len(lines)-20):], "\n"))
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return !strings.Contains(l, "warmgate") })
+		return fmt.Errorf("%s has no line %s:\n%s", what, want, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+	})
 }
 
 // ask sends a request to the gateway.
 func ask(t *testing.T, g *harness.Gateway) {
 	t.Helper()
-	resp, err := http.Post(g.URL()+"/v1/x?key=hidden", "application/json", strings.NewReader(`{"prompt":"x"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
+	harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+"/v1/x?key=hidden", `{"prompt":"x"}`, "content-type: application/json")
 }
 
 // TestNativeWithoutValidPlugin starts gateways whose plugin cannot start: requests are balanced natively.
@@ -320,15 +289,10 @@ func TestNativeWithoutValidPlugin(t *testing.T) {
 		"module empty":          {Module: empty},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o.Endpoints = []harness.Endpoint{{Addr: upstream.Listener.Addr().String()}}
+			o.Endpoints = []harness.Endpoint{upstream}
 			g := harness.StartT(t, o)
-			resp, err := http.Get(g.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close()
-			if resp.StatusCode != http.StatusTeapot {
-				t.Errorf("answered %s", resp.Status)
+			if a := harness.Send(t, nil, http.MethodGet, g.URL(), ""); a.Status != http.StatusTeapot {
+				t.Errorf("answered %d", a.Status)
 			}
 		})
 	}

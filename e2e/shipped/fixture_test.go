@@ -2,8 +2,6 @@ package shipped
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -12,31 +10,11 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// path returns the absolute path of a file of the source tree.
-func path(t *testing.T, name string) string {
-	t.Helper()
-	root, err := harness.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(root, name)
-}
-
-// read returns a file of the source tree as text.
-func read(t *testing.T, name string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 // parse returns a YAML file of the source tree, for Find and Set.
 func parse(t *testing.T, name string) *yaml.Node {
 	t.Helper()
 	doc := new(yaml.Node)
-	if err := yaml.Unmarshal(read(t, name), doc); err != nil {
+	if err := yaml.Unmarshal(harness.ReadT(t, name), doc); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return doc

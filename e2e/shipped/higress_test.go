@@ -19,7 +19,7 @@ const example = "higress-wasmplugin-global-least-request.yaml"
 // wasmPlugin reads a shipped resource, and the configuration that it holds.
 func wasmPlugin(t *testing.T, name string) (*wasmplugin.Resource, *config.Set) {
 	t.Helper()
-	r, err := wasmplugin.Parse(read(t, "envoy-config/"+name))
+	r, err := wasmplugin.Parse(harness.ReadT(t, "envoy-config/"+name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func wasmPlugin(t *testing.T, name string) (*wasmplugin.Resource, *config.Set) {
 
 // TestWasmPlugins reads each WasmPlugin as Higress does and its configuration as the plugin does.
 func TestWasmPlugins(t *testing.T) {
-	files, err := filepath.Glob(path(t, "envoy-config/higress-wasmplugin-*.yaml"))
+	files, err := filepath.Glob(harness.PathT(t, "envoy-config/higress-wasmplugin-*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no WasmPlugin is shipped: %v", err)
 	}
@@ -155,7 +155,7 @@ func flatten(into map[string]property, prefix string, p property) {
 
 // TestImageMatchesConsole checks that the names which have to agree do.
 func TestImageMatchesConsole(t *testing.T) {
-	docker := string(read(t, "build/Dockerfile"))
+	docker := string(harness.ReadT(t, "build/Dockerfile"))
 	if !strings.Contains(docker, "FROM scratch\n") || !strings.Contains(docker, "COPY build/out/warmgate-higress.wasm ./plugin.wasm\n") {
 		t.Error("the image does not hold the Higress artifact as plugin.wasm alone")
 	}

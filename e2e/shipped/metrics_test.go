@@ -1,12 +1,10 @@
 package shipped
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -96,8 +94,6 @@ func TestMetricsAsShipped(t *testing.T) {
 		"another port and path, oldest": {plain, harness.Options{Version: harness.OldestVersion, Config: elsewhere}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
 			if c.o.Config == "" {
 				c.o.Config = metricsText(t)
 			}
@@ -109,13 +105,9 @@ func TestMetricsAsShipped(t *testing.T) {
 				`warmgate_metrics_fresh_endpoints\{cluster="llm"\} 1`,
 				`warmgate_metrics_lacking_endpoints\{cluster="llm"\} 0`,
 			} {
-				await(ctx, t, "the Prometheus page", regexp.MustCompile(`(?m)^`+line), func() string {
+				await(t, "the Prometheus page", regexp.MustCompile(`(?m)^`+line), func() string {
 					ask(t, g)
-					text, err := g.Prometheus(ctx)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return text
+					return g.PrometheusT(t)
 				})
 			}
 		})
@@ -144,7 +136,7 @@ type storeMetrics struct {
 func healthCheck(t *testing.T) map[string]any {
 	t.Helper()
 	var f storeMetrics
-	if err := yaml.Unmarshal(read(t, "envoy-config/higress-envoyfilter-store-metrics.yaml"), &f); err != nil {
+	if err := yaml.Unmarshal(harness.ReadT(t, "envoy-config/higress-envoyfilter-store-metrics.yaml"), &f); err != nil {
 		t.Fatal(err)
 	}
 	if f.APIVersion != "networking.istio.io/v1alpha3" || f.Kind != "EnvoyFilter" || len(f.Spec.ConfigPatches) != 1 {
@@ -168,25 +160,19 @@ func TestStoreMetrics(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]bool{}
 	model := engine()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	endpoint := harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		asked[r.Method+" "+r.Host+" "+r.URL.Path] = true
 		mu.Unlock()
 		model.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	g := harness.StartT(t, harness.Options{
-		Endpoints: []harness.Endpoint{{Addr: server.Listener.Addr().String()}},
-		Edit: func(file string, doc *yaml.Node) error {
-			if file != "clusters.yaml" {
-				return nil
-			}
+		Endpoints: []harness.Endpoint{endpoint},
+		Edit: harness.OfFile("clusters.yaml", func(doc *yaml.Node) error {
 			return harness.Set(doc, "resources[name=llm].health_checks", []any{check})
-		},
+		}),
 	})
-	await(ctx, t, "the access log", regexp.MustCompile(`reason=chosen`), func() string { ask(t, g); return g.AccessLog() })
+	await(t, "the access log", regexp.MustCompile(`reason=chosen`), func() string { ask(t, g); return g.AccessLog() })
 	mu.Lock()
 	defer mu.Unlock()
 	http := check["http_health_check"].(map[string]any)
@@ -212,14 +198,7 @@ func TestEndpointMetricsInHigress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := harness.Wasm(t.Context(), harness.HostHigress)
-	if err != nil {
-		t.Fatal(err)
-	}
-	module, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := harness.ModuleT(t, harness.HostHigress)
 	for cluster, page := range map[string]func(running, waiting int) string{
 		"outbound|8000||vllm.default.svc.cluster.local": stored,
 		"outbound|80||other-engine.dns":                 func(_, waiting int) string { return fmt.Sprintf("other_engine_queue_length %d\n", waiting) },

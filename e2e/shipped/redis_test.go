@@ -1,15 +1,10 @@
 package shipped
 
 import (
-	"context"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -22,29 +17,7 @@ const aclFile = "envoy-config/redis-user.acl"
 
 // TestEnvoyAcceptsTheTunnel lets each Envoy validate both layouts with the tunnel, as README.md says to start them.
 func TestEnvoyAcceptsTheTunnel(t *testing.T) {
-	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
-		binary, err := harness.Envoy(t.Context(), version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {
-			t.Run(version+" "+file, func(t *testing.T) {
-				dir := t.TempDir()
-				if err := os.CopyFS(dir, os.DirFS(path(t, "envoy-config"))); err != nil {
-					t.Fatal(err)
-				}
-				if version == harness.OldestVersion {
-					dropAllowPaths(t, filepath.Join(dir, file))
-				}
-				tunnel := string(read(t, "envoy-config/redis-tunnel.yaml"))
-				cmd := exec.Command(binary, "--mode", "validate", "--config-path", file, "--config-yaml", tunnel, "--log-level", "warning")
-				cmd.Dir = dir
-				if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "Deprecated") {
-					t.Errorf("%v\n%s", err, out)
-				}
-			})
-		}
-	}
+	envoyAccepts(t, "--config-yaml", string(harness.ReadT(t, "envoy-config/redis-tunnel.yaml")))
 }
 
 // TestRedisConfiguration holds warmgate-redis.yaml to warmgate.yaml, and only that one counts in Redis.
@@ -58,7 +31,7 @@ func TestRedisConfiguration(t *testing.T) {
 
 // TestRedisUser holds the user to what the package that talks to Redis says it needs, and proves there.
 func TestRedisUser(t *testing.T) {
-	if got, want := string(read(t, aclFile)), "user warmgate on >change-me "+redisclient.ACLRules+"\n"; got != want {
+	if got, want := string(harness.ReadT(t, aclFile)), "user warmgate on >change-me "+redisclient.ACLRules+"\n"; got != want {
 		t.Errorf("%s is\n%s, want\n%s", aclFile, got, want)
 	}
 }
@@ -68,7 +41,7 @@ func withUser(t *testing.T, version string) *redisserver.Server {
 	t.Helper()
 	s := redisserver.StartT(t, redisserver.Options{Version: version})
 	setUser := []any{"ACL", "SETUSER"}
-	for _, rule := range strings.Fields(string(read(t, aclFile)))[1:] {
+	for _, rule := range strings.Fields(string(harness.ReadT(t, aclFile)))[1:] {
 		setUser = append(setUser, rule)
 	}
 	for _, command := range [][]any{setUser, {"ACL", "SETUSER", "default", "off"}} {
@@ -86,25 +59,17 @@ func TestRedisAsShipped(t *testing.T) {
 	text := find[string](t, parse(t, "envoy-config/warmgate-redis.yaml"), pluginPath+".configuration.value")
 	for i, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
 			redis := withUser(t, version)
 			g := harness.StartT(t, harness.Options{
 				Hardened: i == 0, Redis: redis.Addr(), Config: text,
-				Endpoints: []harness.Endpoint{{Addr: upstream.Listener.Addr().String()}},
+				Endpoints: []harness.Endpoint{upstream},
 			})
-			page := func() string {
-				text, err := g.Prometheus(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return text
-			}
+			page := func() string { return g.PrometheusT(t) }
 			up := regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 1$`)
-			await(ctx, t, "the Prometheus page", up, func() string { ask(t, g); return page() })
+			await(t, "the Prometheus page", up, func() string { ask(t, g); return page() })
 			k := redisclient.KeysOf("llm")
 			counted := func(want string, keys ...any) { // a request that Redis answers too late is counted by the gateway
-				await(ctx, t, "Redis", regexp.MustCompile("^"+want+"$"), func() string {
+				await(t, "Redis", regexp.MustCompile("^"+want+"$"), func() string {
 					ask(t, g)
 					n, err := redis.Do(append([]any{"EXISTS"}, keys...)...)
 					if err != nil {
@@ -132,24 +97,13 @@ func TestRedisAsShipped(t *testing.T) {
 func TestTunnelIsNotReachable(t *testing.T) {
 	redis := redisserver.StartT(t, redisserver.Options{})
 	upstream := server(t)
-	g := harness.StartT(t, harness.Options{Redis: redis.Addr(), Endpoints: []harness.Endpoint{{Addr: upstream.Listener.Addr().String()}}})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	await(ctx, t, "the access log", regexp.MustCompile(`POST /v1/x 418`), func() string { ask(t, g); return g.AccessLog() })
+	g := harness.StartT(t, harness.Options{Redis: redis.Addr(), Endpoints: []harness.Endpoint{upstream}})
+	await(t, "the access log", regexp.MustCompile(`POST /v1/x 418`), func() string { ask(t, g); return g.AccessLog() })
 	for _, host := range []string{"redis", "warmgate-redis", "warmgate-redis-tunnel"} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL(), strings.NewReader("*3\r\n$3\r\nSET\r\n$6\r\nforged\r\n$1\r\n1\r\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = host
-		req.Header.Set("x-warmgate-redis-node", redis.Addr())
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusTeapot {
-			t.Errorf("%s: answered %s, want the model server's answer", host, resp.Status)
+		a := harness.Send(t, nil, http.MethodPost, g.URL(), "*3\r\n$3\r\nSET\r\n$6\r\nforged\r\n$1\r\n1\r\n",
+			"host: "+host, "x-warmgate-redis-node: "+redis.Addr())
+		if a.Status != http.StatusTeapot {
+			t.Errorf("%s: answered %d, want the model server's answer", host, a.Status)
 		}
 	}
 	if n, err := redis.Do("EXISTS", "forged"); err != nil || n.Integer() != 0 {
@@ -160,7 +114,7 @@ func TestTunnelIsNotReachable(t *testing.T) {
 			Listeners []map[string]any
 		} `yaml:"static_resources"`
 	}
-	if err := yaml.Unmarshal(read(t, "envoy-config/redis-tunnel.yaml"), &tunnel); err != nil {
+	if err := yaml.Unmarshal(harness.ReadT(t, "envoy-config/redis-tunnel.yaml"), &tunnel); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range tunnel.StaticResources.Listeners {

@@ -50,12 +50,9 @@ func (c *changer) edit(file string, doc *yaml.Node) error {
 	return nil
 }
 
-const routesPath = "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config." +
-	"route_config.virtual_hosts[0].routes"
-
 // addRoute puts a route in front that goes where a header says; all else is as on the shipped one.
 func addRoute(doc *yaml.Node) error {
-	routes, err := harness.Find(doc, routesPath)
+	routes, err := harness.Find(doc, harness.RoutesPath)
 	if err != nil {
 		return err
 	}
@@ -73,7 +70,7 @@ func addRoute(doc *yaml.Node) error {
 	to := named["route"].(map[string]any)
 	delete(to, "cluster")
 	to["cluster_header"] = clusterHeader
-	return harness.Set(doc, routesPath, append([]map[string]any{named}, list...))
+	return harness.Set(doc, harness.RoutesPath, append([]map[string]any{named}, list...))
 }
 
 // addClusters adds the clusters that have come and not gone: like llm, with half of its servers.

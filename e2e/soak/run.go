@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/audit"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 type settings struct {
@@ -112,7 +113,7 @@ func (r *soaker) periods(ctx context.Context) error {
 // stoodStill returns how late a timer of this program was at most.
 func stoodStill(ctx context.Context) (most time.Duration) {
 	const step = 100 * time.Millisecond
-	for last := time.Now(); sleep(ctx, step) == nil; last = time.Now() {
+	for last := time.Now(); wait.For(ctx, step) == nil; last = time.Now() {
 		most = max(most, time.Since(last)-step)
 	}
 	return most
@@ -171,20 +172,11 @@ func (r *soaker) change(ctx context.Context, end time.Time) error {
 		if err := r.changes.fail(time.Now()); err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := wait.For(ctx, time.Second); err != nil {
 			return err
 		}
 	}
 	return r.changes.heal()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // atRest waits until nobody counts anything, at no cluster that there is or was.
@@ -192,19 +184,15 @@ func (r *soaker) atRest(ctx context.Context) error {
 	if _, err := r.site.Drained(ctx); err != nil {
 		return err
 	}
-	const patience = 30 * time.Second
-	for end := time.Now().Add(patience); ; {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return wait.Until(ctx, 100*time.Millisecond, func() error {
 		stats, err := r.site.Gateway.Stats(ctx, `^wasmcustom\.warmgate_(inflight|owners$)`)
 		if err == nil {
 			err = rests(stats, r.workers)
 		}
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // rests returns an error unless nothing is counted and each worker, and the main thread, has one VM that counts.

@@ -47,10 +47,7 @@ func TestEnvoyProtocols(t *testing.T) {
 }
 
 // sameProtocol has Envoy speak to the server what the client speaks to it.
-func sameProtocol(file string, doc *yaml.Node) error {
-	if file != "clusters.yaml" {
-		return nil
-	}
+var sameProtocol = harness.OfFile("clusters.yaml", func(doc *yaml.Node) error {
 	return harness.Set(doc, "resources[name=llm].typed_extension_protocol_options", map[string]any{
 		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": map[string]any{
 			"@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
@@ -59,21 +56,16 @@ func sameProtocol(file string, doc *yaml.Node) error {
 			},
 		},
 	})
-}
+})
 
 // reasonOf sends a request that must be served and returns the reason in the debug headers, "" for none.
 func reasonOf(t *testing.T, url string) string {
 	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
+	a := harness.Send(t, http.DefaultClient, http.MethodGet, url, "")
+	if a.Status != http.StatusOK {
+		t.Errorf("GET %s: %d", url, a.Status)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("GET %s: %s", url, resp.Status)
-	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	return resp.Header.Get("x-warmgate-reason")
+	return a.Reason()
 }
 
 // callGRPC sends a message, reads its echo while the call is open, and sends another.

@@ -67,16 +67,8 @@ func runOnIdle(t *testing.T, idle chan *harness.Gateway, source string, prepare 
 // artifactCopy returns a copy of the artifact. Envoy reads the file with every push, and another test may rebuild it.
 func artifactCopy(t *testing.T) string {
 	t.Helper()
-	path, err := harness.Wasm(context.Background(), harness.HostEnvoy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(t.TempDir(), "warmgate.wasm")
-	if err := os.WriteFile(path, code, 0o644); err != nil {
+	path := filepath.Join(t.TempDir(), "warmgate.wasm")
+	if err := os.WriteFile(path, harness.ModuleT(t, harness.HostEnvoy), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -94,7 +86,7 @@ func baseOf(source string) string { return envoyHead + source + `}}` }
 // plugin that answers when asked to, and no ejection but the plugin's own.
 func forScenarios(file string, doc *yaml.Node) error {
 	const (
-		manager = "static_resources.listeners[name=main].filter_chains[0].filters[0].typed_config"
+		manager = harness.ManagerPath
 		llm     = "resources[name=llm]"
 	)
 	switch file {
@@ -108,28 +100,15 @@ func forScenarios(file string, doc *yaml.Node) error {
 				},
 			}))
 	case "envoy.yaml":
-		if err := errors.Join(
+		return errors.Join(
 			harness.Set(doc, manager+".http_protocol_options", map[string]any{"enable_trailers": true}),
-			addNoRetryRoute(doc, manager+".route_config.virtual_hosts[name=llm].routes"),
-		); err != nil {
-			return err
-		}
-		filters, err := harness.Find(doc, manager+".http_filters")
-		if err != nil {
-			return err
-		}
-		var fault yaml.Node
-		if err := fault.Encode(map[string]any{
-			"name": "envoy.filters.http.fault",
-			"typed_config": map[string]any{
-				"@type": "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault",
-				"abort": map[string]any{"header_abort": map[string]any{}, "percentage": map[string]any{"numerator": 100}},
-			},
-		}); err != nil {
-			return err
-		}
-		router := len(filters.Content) - 1
-		filters.Content = slices.Insert(filters.Content, router, &fault)
+			addNoRetryRoute(doc, harness.RoutesPath),
+			harness.Insert(doc, manager+".http_filters", "envoy.filters.http.router", 0, `
+- name: envoy.filters.http.fault
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault
+    abort: {header_abort: {}, percentage: {numerator: 100}}
+`))
 	}
 	return nil
 }

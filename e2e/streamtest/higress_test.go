@@ -2,12 +2,9 @@ package streamtest_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,15 +32,6 @@ func TestHigressLogLast(t *testing.T) {
 		return &higress{t: t, logLast: true}
 	}, "end")
 }
-
-// higressWasm is the Higress artifact.
-var higressWasm = sync.OnceValues(func() ([]byte, error) {
-	path, err := harness.Wasm(context.Background(), harness.HostHigress)
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
 
 const (
 	higressRoute   = "chat"
@@ -117,12 +105,9 @@ func (h *higress) Configure(config string) error {
 		}
 		return nil
 	}
-	wasm, err := higressWasm()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	h.gw = higresshost.Start(h.t, higresshost.Options{
-		Wasm: wasm, Config: config, Profile: h.profile, Workers: h.Workers(), Route: higressRoute, Cluster: higressCluster,
+		Wasm: harness.ModuleT(h.t, harness.HostHigress), Config: config, Profile: h.profile, Workers: h.Workers(),
+		Route: higressRoute, Cluster: higressCluster,
 		LogLast: h.logLast,
 	})
 	h.local = map[*higresshost.Stream]int{}

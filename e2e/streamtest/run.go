@@ -157,34 +157,25 @@ func (t *run) serve(n, status int) []int {
 // wantLoads fails the test unless the requests in flight per endpoint come to be those wanted.
 func (t *run) wantLoads(want ...int64) {
 	t.Helper()
-	got := make([]int64, len(want))
-	ok := t.Await(func() bool {
-		equal := true
-		for i := range want {
-			got[i] = t.Load(i).Requests
-			equal = equal && got[i] == want[i]
-		}
-		return equal
-	})
-	if !ok {
-		t.Errorf("requests in flight: %v, want %v", got, want)
-	}
+	t.wantInflight("requests", func(l Load) int64 { return l.Requests }, want)
 }
 
 // wantTokens is wantLoads for tokens.
 func (t *run) wantTokens(want ...int64) {
 	t.Helper()
+	t.wantInflight("tokens", func(l Load) int64 { return l.Tokens }, want)
+}
+
+func (t *run) wantInflight(unit string, of func(Load) int64, want []int64) {
+	t.Helper()
 	got := make([]int64, len(want))
-	ok := t.Await(func() bool {
-		equal := true
+	if !t.Await(func() bool {
 		for i := range want {
-			got[i] = t.Load(i).Tokens
-			equal = equal && got[i] == want[i]
+			got[i] = of(t.Load(i))
 		}
-		return equal
-	})
-	if !ok {
-		t.Errorf("tokens in flight: %v, want %v", got, want)
+		return slices.Equal(got, want)
+	}) {
+		t.Errorf("%s in flight: %v, want %v", unit, got, want)
 	}
 }
 

@@ -94,7 +94,7 @@ func setDefault[T comparable](v *T, d T) {
 // Mode is how a server treats requests to its model.
 type Mode string
 
-// The modes. None of them touches /metrics or /sim/.
+// The modes. None of them touches /metrics.
 const (
 	// ModeOK serves.
 	ModeOK Mode = "ok"
@@ -110,29 +110,29 @@ const (
 	ModeSick Mode = "sick"
 )
 
-// Tuning is what may be changed while the server runs, by SetTuning or POST /sim/config.
+// Tuning is what may be changed while the server runs, by SetTuning.
 // Times are in milliseconds at speed 1.
 type Tuning struct {
-	Mode             Mode    `json:"mode"`
-	ErrorStatus      int     `json:"error_status"`
-	ResetAfterTokens int     `json:"reset_after_tokens"`
-	SlowFactor       float64 `json:"slow_factor"`
+	Mode             Mode
+	ErrorStatus      int
+	ResetAfterTokens int
+	SlowFactor       float64
 	// Speed divides every time: 2 is a server twice as fast.
-	Speed float64 `json:"speed"`
+	Speed float64
 	// PrefillOverheadMS is spent once per prompt, PrefillTokenMS per uncached prompt token.
-	PrefillOverheadMS float64 `json:"prefill_overhead_ms"`
-	PrefillTokenMS    float64 `json:"prefill_token_ms"`
+	PrefillOverheadMS float64
+	PrefillTokenMS    float64
 	// DecodeStepMS is spent once per step that decodes, DecodeSeqMS per sequence in it.
-	DecodeStepMS float64 `json:"decode_step_ms"`
-	DecodeSeqMS  float64 `json:"decode_seq_ms"`
+	DecodeStepMS float64
+	DecodeSeqMS  float64
 	// AdapterLoadMS is spent by a step for each adapter in it that is not loaded.
-	AdapterLoadMS float64 `json:"adapter_load_ms"`
+	AdapterLoadMS float64
 	// BodyTimeoutMS is how long the body of a completion may take to arrive, whatever the speed, before the
 	// connection is reset; 0 means for ever.
-	BodyTimeoutMS float64 `json:"body_timeout_ms"`
+	BodyTimeoutMS float64
 	// AnswerTokens is where the model stops by itself, so that a larger max_tokens is a limit and no more,
 	// even one beyond the context. 0 is a model that never wants to stop.
-	AnswerTokens int `json:"answer_tokens"`
+	AnswerTokens int
 }
 
 // DefaultTuning is a healthy server with the times DefaultConfig describes.
@@ -158,13 +158,13 @@ func (t Tuning) Validate() error {
 		errs = append(errs, fmt.Errorf("mode: %q is not one of ok, error, hang, reset, slow, sick", t.Mode))
 	}
 	if t.ErrorStatus < 400 || t.ErrorStatus > 599 {
-		errs = append(errs, fmt.Errorf("error_status: %d is not in 400..599", t.ErrorStatus))
+		errs = append(errs, fmt.Errorf("ErrorStatus: %d is not in 400..599", t.ErrorStatus))
 	}
 	if t.ResetAfterTokens < 0 || t.AnswerTokens < 0 {
-		errs = append(errs, errors.New("reset_after_tokens and answer_tokens must not be negative"))
+		errs = append(errs, errors.New("ResetAfterTokens and AnswerTokens must not be negative"))
 	}
 	if !(t.SlowFactor > 0) || !(t.Speed > 0) {
-		errs = append(errs, errors.New("slow_factor and speed must be positive"))
+		errs = append(errs, errors.New("SlowFactor and Speed must be positive"))
 	}
 	for _, ms := range []float64{t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS, t.BodyTimeoutMS} {
 		if !(ms >= 0) {

@@ -31,16 +31,11 @@
 //
 // # Steering and audits
 //
-// Every server answers, in any failure mode and without counting it as traffic:
+// A Server is steered by SetTuning, SetMode and Reset; State has exact numbers of now, counts, and time spent queueing
+// and idle. It answers, in any failure mode and without counting it as traffic:
 //
 //	GET  /health       200, or 503 when sick
 //	GET  /metrics      vLLM's exposition; its gauges lag behind by up to a step, as vLLM's do
-//	GET  /sim/state    State: exact numbers of now, counts, time spent queueing and idle
-//	GET  /sim/fleet    FleetState of all servers of the process
-//	GET  /sim/last     LastRequest: the headers the server really received
-//	GET  /sim/config   Tuning
-//	POST /sim/config   changes the fields of Tuning that the JSON body names
-//	POST /sim/reset    forgets counts, the fleet's included, and the prefix cache
 //
 // Besides the OpenAI routes /v1/chat/completions, /v1/completions and /v1/models and vLLM's
 // /tokenize, a model server here has /ws (echo after any HTTP/1.1 upgrade), /sim.Echo/Call (gRPC echo over HTTP/2 without

@@ -12,16 +12,25 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-func setMode(t *testing.T, s *vllmsim.Server, config string) {
+// change sets some of a server's tuning.
+func change(t *testing.T, s *vllmsim.Server, f func(u *vllmsim.Tuning)) {
 	t.Helper()
-	if got := must(t, http.MethodPost, s.URL()+"/sim/config", config); got.status != http.StatusOK {
-		t.Fatalf("%s: %d %s", config, got.status, got.body)
+	u := s.Tuning()
+	f(&u)
+	setTuning(t, s, u)
+}
+
+// setMode changes the mode alone.
+func setMode(t *testing.T, s *vllmsim.Server, m vllmsim.Mode) {
+	t.Helper()
+	if err := s.SetMode(m); err != nil {
+		t.Fatal(err)
 	}
 }
 
 func TestModeError(t *testing.T) {
 	s := start(t, vllmsim.Config{})
-	setMode(t, s, `{"mode":"error","error_status":502}`)
+	change(t, s, func(u *vllmsim.Tuning) { u.Mode, u.ErrorStatus = vllmsim.ModeError, 502 })
 	for _, path := range []string{chatPath, "/v1/models"} {
 		if got := must(t, http.MethodPost, s.URL()+path, chat("x", 1, "")); got.status != 502 {
 			t.Errorf("%s: status %d, want 502", path, got.status)
@@ -30,7 +39,7 @@ func TestModeError(t *testing.T) {
 	if got := must(t, http.MethodGet, s.URL()+"/health", ""); got.status != 200 {
 		t.Errorf("/health: status %d, want 200", got.status)
 	}
-	setMode(t, s, `{"mode":"ok"}`)
+	setMode(t, s, vllmsim.ModeOK)
 	complete(t, s, chatPath, chat("x", 1, ""))
 	if st := s.State(); st.Statuses["502"] != 2 || st.Statuses["200"] != 1 {
 		t.Errorf("statuses %v", st.Statuses)
@@ -42,7 +51,7 @@ func TestModeSick(t *testing.T) {
 	if got := must(t, http.MethodGet, s.URL()+"/health", ""); got.status != 200 {
 		t.Errorf("healthy: status %d", got.status)
 	}
-	setMode(t, s, `{"mode":"sick"}`)
+	setMode(t, s, vllmsim.ModeSick)
 	if got := must(t, http.MethodGet, s.URL()+"/health", ""); got.status != 503 {
 		t.Errorf("sick: status %d, want 503", got.status)
 	}
@@ -53,7 +62,7 @@ func TestModeSick(t *testing.T) {
 // clients leave.
 func TestModeHang(t *testing.T) {
 	s := start(t, vllmsim.Config{Tuning: vllmsim.NoLatency()})
-	setMode(t, s, `{"mode":"hang"}`)
+	setMode(t, s, vllmsim.ModeHang)
 	ctx, cancel := context.WithCancel(t.Context())
 	const n = 5
 	var done []<-chan error
@@ -87,7 +96,7 @@ func TestModeReset(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, c.cfg)
-			setMode(t, s, `{"mode":"reset","reset_after_tokens":3}`)
+			change(t, s, func(u *vllmsim.Tuning) { u.Mode, u.ResetAfterTokens = vllmsim.ModeReset, 3 })
 			got, err := send(t.Context(), http.MethodPost, s.URL()+chatPath, chat("x", 9, c.extra))
 			if !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("error %v, want a reset", err)
@@ -201,18 +210,23 @@ func TestCloseEndsRequests(t *testing.T) {
 func TestConfigIsStrict(t *testing.T) {
 	s := start(t, vllmsim.Config{})
 	before := s.Tuning()
-	for _, body := range []string{
-		``, `{"mode":"broken"}`, `{"modes":"ok"}`, `{"speed":0}`, `{"slow_factor":-1}`,
-		`{"error_status":200}`, `{"reset_after_tokens":-1}`, `{"decode_step_ms":-1}`,
+	for name, spoil := range map[string]func(u *vllmsim.Tuning){
+		"mode":     func(u *vllmsim.Tuning) { u.Mode = "broken" },
+		"speed":    func(u *vllmsim.Tuning) { u.Speed = 0 },
+		"slowness": func(u *vllmsim.Tuning) { u.SlowFactor = -1 },
+		"status":   func(u *vllmsim.Tuning) { u.ErrorStatus = 200 },
+		"tokens":   func(u *vllmsim.Tuning) { u.ResetAfterTokens = -1 },
+		"time":     func(u *vllmsim.Tuning) { u.DecodeStepMS = -1 },
 	} {
-		if got := must(t, http.MethodPost, s.URL()+"/sim/config", body); got.status != http.StatusBadRequest {
-			t.Errorf("%s: status %d, want 400", body, got.status)
+		u := before
+		if spoil(&u); s.SetTuning(u) == nil {
+			t.Errorf("a bad %s was accepted", name)
 		}
 	}
 	if s.Tuning() != before {
 		t.Errorf("a refused change left %+v", s.Tuning())
 	}
-	setMode(t, s, `{"speed":3}`)
+	change(t, s, func(u *vllmsim.Tuning) { u.Speed = 3 })
 	want := before
 	want.Speed = 3
 	if s.Tuning() != want {

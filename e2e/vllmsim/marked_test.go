@@ -36,7 +36,7 @@ func TestStatusThatTheBodyWants(t *testing.T) {
 // TestBodyTimeout has one body that comes whole and one that stalls, on connections of their own.
 func TestBodyTimeout(t *testing.T) {
 	s := start(t, vllmsim.Config{})
-	setMode(t, s, `{"body_timeout_ms":40}`)
+	change(t, s, func(u *vllmsim.Tuning) { u.BodyTimeoutMS = 40 })
 	complete(t, s, chatPath, chat("x", 1, ""))
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
@@ -57,7 +57,7 @@ func TestModelThatStops(t *testing.T) {
 	if got := must(t, http.MethodPost, s.URL()+chatPath, chat("x", huge, "")); got.status != 400 {
 		t.Errorf("status %d for an answer that does not fit, want 400", got.status)
 	}
-	setMode(t, s, `{"answer_tokens":7}`)
+	change(t, s, func(u *vllmsim.Tuning) { u.AnswerTokens = 7 })
 	for limit, want := range map[int]int{huge: 7, 7: 7, 3: 3} {
 		if got := complete(t, s, chatPath, chat("x", limit, "")); got.Usage.CompletionTokens != want {
 			t.Errorf("limit %d: %d tokens, want %d", limit, got.Usage.CompletionTokens, want)

@@ -68,7 +68,7 @@ func TestMetricsAreVLLMs(t *testing.T) {
 		}},
 		{"testdata/vllm-0.32.0-second.prom", 8192, func(t *testing.T, s *vllmsim.Server) {
 			complete(t, s, textPath, `{"prompt":"x","max_tokens":2}`)
-			setMode(t, s, `{"mode":"error"}`)
+			setMode(t, s, vllmsim.ModeError)
 			must(t, http.MethodPost, s.URL()+textPath, `{"prompt":"x"}`)
 		}},
 	} {

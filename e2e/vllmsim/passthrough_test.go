@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -96,7 +95,7 @@ func TestGRPCEcho(t *testing.T) {
 
 func TestResetOverHTTP2(t *testing.T) {
 	s := start(t, vllmsim.Config{})
-	setMode(t, s, `{"mode":"reset","reset_after_tokens":0}`)
+	change(t, s, func(u *vllmsim.Tuning) { u.Mode, u.ResetAfterTokens = vllmsim.ModeReset, 0 })
 	if resp, err := h2c(t).Post(s.URL()+chatPath, "application/json", strings.NewReader(chat("x", 2, ""))); err == nil {
 		resp.Body.Close()
 		t.Errorf("status %d, want a stream reset", resp.StatusCode)
@@ -114,39 +113,14 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-func TestLast(t *testing.T) {
-	s := start(t, vllmsim.Config{})
-	if got := must(t, http.MethodGet, s.URL()+"/sim/last", ""); strings.TrimSpace(got.body) != "null" {
-		t.Errorf("before the first request: %s", got.body)
-	}
-	must(t, http.MethodPost, s.URL()+chatPath, chat("x", 1, ""), "X-Probe", "1")
-	must(t, http.MethodGet, s.URL()+"/health", "", "X-Probe", "2")
-	var last vllmsim.LastRequest
-	if err := json.Unmarshal([]byte(must(t, http.MethodGet, s.URL()+"/sim/last", "").body), &last); err != nil {
-		t.Fatal(err)
-	}
-	if last.Path != chatPath || last.Method != "POST" || last.Headers.Get("X-Probe") != "1" || last.Host != s.Addr() {
-		t.Errorf("last request %+v", last)
-	}
-}
-
 func TestResetCounts(t *testing.T) {
-	s := start(t, vllmsim.Config{Fleet: vllmsim.NewFleet(), Tuning: endless()})
+	s := start(t, vllmsim.Config{Tuning: endless()})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	background(ctx, s.URL()+chatPath, chat("x", 500, ""))
 	eventually(t, s, "running", func(st vllmsim.State) bool { return st.OutputTokens > 0 })
-	if got := must(t, http.MethodGet, s.URL()+"/sim/reset", ""); got.status != http.StatusMethodNotAllowed {
-		t.Errorf("GET: status %d, want 405", got.status)
-	}
-	must(t, http.MethodPost, s.URL()+"/sim/reset", "")
+	s.Reset()
 	if st := s.State(); st.Requests != 0 || st.OutputTokens != 0 || st.Inflight != 1 || st.Running != 1 || st.MaxInflight != 1 {
 		t.Errorf("state %+v, want counts at 0 and the request still in flight", st)
-	}
-	if got := must(t, http.MethodGet, s.URL()+"/sim/fleet", ""); got.status != 200 || !strings.Contains(got.body, `"queueing_seconds":0`) {
-		t.Errorf("fleet: %d %s", got.status, got.body)
-	}
-	if got := must(t, http.MethodGet, start(t, vllmsim.Config{}).URL()+"/sim/fleet", ""); got.status != 404 {
-		t.Errorf("a server without fleet: status %d, want 404", got.status)
 	}
 }

@@ -143,7 +143,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.Watch != nil {
 		defer s.cfg.Watch(r)()
 	}
-	began := s.traffic.enter(r)
+	began := s.traffic.enter()
 	status := 0 // stays 0 if the handler panics to reset an HTTP/2 stream
 	defer func() { s.traffic.leave(r, began, status) }()
 	status = s.serveModel(w, r)

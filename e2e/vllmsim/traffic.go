@@ -12,21 +12,11 @@ import (
 type traffic struct {
 	inflight, maxInflight, total atomic.Int64
 	connections                  atomic.Int64
-	last                         atomic.Pointer[LastRequest]
 
 	mu       sync.Mutex
 	statuses map[int]int64
 	handlers map[handlerKey]*handlerStats
 	latency  histogram // over all handlers
-}
-
-// LastRequest is the most recent request to the model, as the server saw it.
-type LastRequest struct {
-	Method  string      `json:"method"`
-	Path    string      `json:"path"`
-	Proto   string      `json:"proto"`
-	Host    string      `json:"host"`
-	Headers http.Header `json:"headers"`
 }
 
 // handlerKey and handlerStats feed the http_* families of /metrics.
@@ -59,7 +49,6 @@ func (t *traffic) reset() {
 	t.clear()
 	t.total.Store(0)
 	t.maxInflight.Store(t.inflight.Load())
-	t.last.Store(nil)
 }
 
 // connState counts open connections. Hijacked ones have left the HTTP server's sight and are
@@ -74,7 +63,7 @@ func (t *traffic) connState(c net.Conn, state http.ConnState) {
 }
 
 // enter counts a request in and returns when.
-func (t *traffic) enter(r *http.Request) time.Time {
+func (t *traffic) enter() time.Time {
 	t.total.Add(1)
 	n := t.inflight.Add(1)
 	for {
@@ -83,7 +72,6 @@ func (t *traffic) enter(r *http.Request) time.Time {
 			break
 		}
 	}
-	t.last.Store(&LastRequest{r.Method, r.URL.Path, r.Proto, r.Host, r.Header})
 	return time.Now()
 }
 

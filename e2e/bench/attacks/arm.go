@@ -16,6 +16,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 const (
@@ -154,7 +155,7 @@ func (a *arm) ready(ctx context.Context) error {
 		if sample.Header.Get("x-warmgate-reason") == "chosen" {
 			return nil
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 50*time.Millisecond); err != nil {
 			return fmt.Errorf("the plugin does not decide: %+v: %w", sample, err)
 		}
 	}
@@ -218,7 +219,7 @@ func (a *arm) send(ctx context.Context) []loadgen.Sample {
 	var wg sync.WaitGroup
 	for i := range a.traffic {
 		q := &a.traffic[i]
-		if pause(ctx, time.Until(a.start.Add(q.Due))) != nil {
+		if wait.For(ctx, time.Until(a.start.Add(q.Due))) != nil {
 			break
 		}
 		wg.Add(1)
@@ -237,7 +238,7 @@ const countedBy = `^wasmcustom\.warmgate_(ejections|decisions)|` +
 
 // measure reads what gateway, servers and Redis have counted.
 func (a *arm) measure(ctx context.Context) error {
-	if err := pause(ctx, 1200*time.Millisecond); err != nil { // ejections are counted every second
+	if err := wait.For(ctx, 1200*time.Millisecond); err != nil { // ejections are counted every second
 		return err
 	}
 	stats, err := a.stage.Gateway.Stats(ctx, countedBy)

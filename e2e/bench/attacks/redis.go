@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/wait"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -64,14 +65,14 @@ func isScript(command string) bool {
 
 // crowd is the workers of other gateways, by their stores. A nil crowd is nobody.
 type crowd struct {
-	conn   *pipe
+	conn   *pipe.Conn
 	stores []*redisclient.Store
 	leases int // of each
 }
 
 // gather has so many owners hold so many leases each, evenly on the endpoints.
 func gather(addr string, endpoints []string, owners, leases int) (*crowd, error) {
-	conn, err := dial(addr)
+	conn, err := pipe.Dial(addr)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func gather(addr string, endpoints []string, owners, leases int) (*crowd, error)
 	}
 	for owner := range owners {
 		s := redisclient.New(conn, redisclient.Options{
-			Owner: 0xa77ac000 + uint64(owner), TTL: time.Minute, Timeout: crowdTimeout, KV: noKV{},
+			Owner: 0xa77ac000 + uint64(owner), TTL: time.Minute, Timeout: crowdTimeout, KV: pipe.NoKV{},
 		})
 		c.stores = append(c.stores, s)
 		if err := c.fill(s, plan); err != nil {
@@ -99,15 +100,15 @@ func (c *crowd) fill(s *redisclient.Store, plan lb.Plan) error {
 	const depth = 250
 	for id := 1; id <= c.leases; id++ {
 		plan.Random = uint64(id)
-		s.Reserve(c.conn.now(), lb.LeaseID(id), &plan, func(_ lb.Grant, err error) {
+		s.Reserve(c.conn.Now(), lb.LeaseID(id), &plan, func(_ lb.Grant, err error) {
 			failed = errors.Join(failed, err)
 			held++
 		})
 		if id == 1 || id%depth == 0 || id == c.leases { // the first loads the scripts
-			if err := c.conn.flush(); err != nil {
+			if err := c.conn.Flush(); err != nil {
 				return err
 			}
-			s.Expire(c.conn.now())
+			s.Expire(c.conn.Now())
 		}
 	}
 	if failed == nil && held != c.leases {
@@ -122,7 +123,7 @@ func (c *crowd) beginToDie() error {
 		return nil
 	}
 	for _, s := range c.stores {
-		if err := errors.Join(s.Heartbeat(c.conn.now()), c.conn.flush(), s.Err()); err != nil {
+		if err := errors.Join(s.Heartbeat(c.conn.Now()), c.conn.Flush(), s.Err()); err != nil {
 			return err
 		}
 	}
@@ -135,7 +136,7 @@ func (c *crowd) keepOne(ctx context.Context, span time.Duration) {
 		return
 	}
 	for until := time.Now().Add(span); time.Now().Before(until); {
-		if pause(ctx, time.Second) != nil || c.stores[0].Heartbeat(c.conn.now()) != nil || c.conn.flush() != nil {
+		if wait.For(ctx, time.Second) != nil || c.stores[0].Heartbeat(c.conn.Now()) != nil || c.conn.Flush() != nil {
 			return
 		}
 	}
@@ -146,77 +147,3 @@ func (c *crowd) close() {
 		_ = c.conn.Close()
 	}
 }
-
-// pipe is a redisclient.Transport over one connection: commands wait for flush.
-type pipe struct {
-	net.Conn
-	began   time.Time
-	out, in []byte
-	waiting []redisclient.Done
-}
-
-func dial(addr string) (*pipe, error) {
-	conn, err := net.DialTimeout("tcp", addr, crowdTimeout)
-	if err != nil {
-		return nil, err
-	}
-	return &pipe{Conn: conn, began: time.Now()}, nil
-}
-
-func (p *pipe) now() time.Duration { return time.Since(p.began) }
-
-// Do implements redisclient.Transport.
-func (p *pipe) Do(_ time.Duration, command []byte, done redisclient.Done) {
-	p.out = append(p.out, command...)
-	p.waiting = append(p.waiting, done)
-}
-
-// flush sends what waits and hands out the replies, until nothing is left to send.
-func (p *pipe) flush() error {
-	if err := p.SetDeadline(time.Now().Add(crowdTimeout)); err != nil {
-		return err
-	}
-	for i := 0; i < len(p.waiting); i++ { // a reply may cause further commands
-		if len(p.out) > 0 {
-			if _, err := p.Write(p.out); err != nil {
-				return err
-			}
-			p.out = p.out[:0]
-		}
-		reply, err := p.reply()
-		if err != nil {
-			return err
-		}
-		p.waiting[i](p.now(), reply, nil)
-	}
-	p.waiting = p.waiting[:0]
-	return nil
-}
-
-// reply reads one reply.
-func (p *pipe) reply() ([]byte, error) {
-	for {
-		_, rest, err := redisclient.Parse(p.in)
-		if err == nil {
-			reply := p.in[:len(p.in)-len(rest)]
-			p.in = rest
-			return reply, nil
-		}
-		if !errors.Is(err, redisclient.ErrShort) {
-			return nil, err
-		}
-		buffer := make([]byte, 64<<10)
-		n, err := p.Read(buffer)
-		if err != nil {
-			return nil, err
-		}
-		p.in = append(p.in[:len(p.in):len(p.in)], buffer[:n]...)
-	}
-}
-
-// noKV is shared memory of a gateway with one worker: there is nobody to share with.
-type noKV struct{}
-
-func (noKV) Get(string) ([]byte, uint32, error) { return nil, 0, lb.ErrNotFound }
-
-func (noKV) Set(string, []byte, uint32) error { return nil }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // answerTimeout is how long an attacker waits for an answer.
@@ -29,7 +30,7 @@ func fire(ctx context.Context, addr string, shots []shot, start time.Time) map[s
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range shots {
-		if pause(ctx, time.Until(start.Add(shots[i].due))) != nil {
+		if wait.For(ctx, time.Until(start.Add(shots[i].due))) != nil {
 			break
 		}
 		wg.Add(1)
@@ -74,17 +75,4 @@ func (s *shot) exchange(conn net.Conn) string {
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, resp.Body) // the attacker does not mind how it ends
 	return strconv.Itoa(resp.StatusCode)
-}
-
-// pause waits, and fails when ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // settling is two beats: after it the counts of the policy before, and of gateways that had none, are gone.
@@ -21,10 +22,8 @@ func (s *Stage) Herd(ctx context.Context, n int) (apart int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	select {
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-time.After(settling):
+	if err := wait.For(ctx, settling); err != nil {
+		return 0, err
 	}
 	var addrs []string
 	for _, g := range s.Gateways {
@@ -47,18 +46,14 @@ func (s *Stage) Herd(ctx context.Context, n int) (apart int, err error) {
 func (s *Stage) awaitInflight(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	for {
+	return wait.Until(ctx, 2*time.Millisecond, func() error {
 		sum := 0
 		for _, k := range s.Inflight() {
 			sum += k
 		}
-		if sum == n {
-			return nil
+		if sum != n {
+			return fmt.Errorf("compare: %d requests are in flight, want %d", sum, n)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("compare: %d requests are in flight, want %d: %w", sum, n, ctx.Err())
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
+		return nil
+	})
 }

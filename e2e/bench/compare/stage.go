@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // Path is the route that traffic is sent to.
@@ -94,17 +95,13 @@ func (s *Stage) addGateway(ctx context.Context, o Options, endpoints []harness.E
 func (s *Stage) awaitHealthy(ctx context.Context, g *harness.Gateway) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	for {
+	return wait.Until(ctx, 20*time.Millisecond, func() error {
 		healthy, err := g.Sum(ctx, `^cluster\.llm\.membership_healthy$`)
-		if err == nil && int(healthy) == len(s.Servers) {
-			return nil
+		if err == nil && int(healthy) != len(s.Servers) {
+			err = fmt.Errorf("compare: %v of %d servers are healthy", healthy, len(s.Servers))
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("compare: %v of %d servers are healthy: %w", healthy, len(s.Servers), errors.Join(ctx.Err(), err))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+		return err
+	})
 }
 
 // Close stops the gateways and the servers.

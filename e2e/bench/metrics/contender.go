@@ -72,11 +72,7 @@ func (s settings) selected(ctx context.Context) ([]compare.Policy, error) {
 }
 
 func names(policies []compare.Policy) []string {
-	var out []string
-	for _, p := range policies {
-		out = append(out, p.Name)
-	}
-	return out
+	return bench.Names(policies, func(p compare.Policy) string { return p.Name })
 }
 
 // place returns where a policy of that name is in the list, or -1.

@@ -11,6 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // Names of the variants.
@@ -120,12 +121,7 @@ func setEndpoints(ctx context.Context, variants []*variant, list []harness.Endpo
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
 	}
-	select { // the plugin reads the list of endpoints at most every two seconds
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(2500 * time.Millisecond):
-		return nil
-	}
+	return wait.For(ctx, 2500*time.Millisecond) // the plugin reads the list of endpoints every two seconds
 }
 
 // measure plays count requests, for each of which Warmgate has to choose an endpoint, and reads Envoy's CPU time before and after.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/traffic"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
@@ -119,7 +120,7 @@ func TestARouterThatCannotBeHadIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rep.contenders) != 1 || len(rep.notes) != 1 || !strings.HasPrefix(rep.notes[0], "vllm-router: left out") {
-		t.Errorf("%v with notes %q", names(rep.contenders, contender.title), rep.notes)
+		t.Errorf("%v with notes %q", bench.Names(rep.contenders, contender.title), rep.notes)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -116,7 +117,7 @@ func TestTheBestCreditCounts(t *testing.T) {
 		workloads:  []workload{{name: "x"}},
 	}
 	played := rep.played()
-	got := strings.Join(names(played, contender.title), ", ")
+	got := strings.Join(bench.Names(played, contender.title), ", ")
 	if got != "round_robin, exact credit 1, exact credit 2, exact credit 4, prefix_cache" {
 		t.Fatalf("played: %s", got)
 	}
@@ -186,7 +187,7 @@ func TestLoadsMakeWorkloads(t *testing.T) {
 	if err := rep.selectWorkloads(); err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Join(names(rep.workloads, workload.title), " ")
+	got := strings.Join(bench.Names(rep.workloads, workload.title), " ")
 	if got != "forty@0.5 forty@1.5 agents16x4@0.5 agents16x4@1.5" {
 		t.Errorf("%s", got)
 	}
@@ -217,7 +218,7 @@ func TestInRedis(t *testing.T) {
 	if err := rep.selectContenders(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Join(names(rep.contenders, contender.title), " ")
+	got := strings.Join(bench.Names(rep.contenders, contender.title), " ")
 	if got != "round_robin prefix_cache exact prefix_cache_redis" {
 		t.Fatalf("%s", got)
 	}

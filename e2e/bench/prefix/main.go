@@ -121,14 +121,6 @@ func (rep *report) note(text string) {
 	rep.notes = append(rep.notes, text)
 }
 
-func names[T any](list []T, title func(T) string) []string {
-	var out []string
-	for _, x := range list {
-		out = append(out, title(x))
-	}
-	return out
-}
-
 // rounds plays a workload with every contender once a round and returns the results by contender.
 func rounds(ctx context.Context, s settings, module string, w *workload, list []contender) (results [][]result, err error) {
 	options := compare.Options{

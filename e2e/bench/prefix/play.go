@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // Headers that a client sends.
@@ -56,7 +57,7 @@ func (p *player) play(ctx context.Context, scripts []script, users int) []loadge
 	var wg sync.WaitGroup
 	if p.open {
 		for i := range scripts {
-			pause(ctx, time.Until(p.start.Add(scripts[i].Due)))
+			_ = wait.For(ctx, time.Until(p.start.Add(scripts[i].Due))) // what follows ends with ctx
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
@@ -78,7 +79,7 @@ func crowd(ctx context.Context, users, n int, do func(i int)) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			pause(ctx, time.Duration(i)*apart)
+			_ = wait.For(ctx, time.Duration(i)*apart) // what follows ends with ctx
 			for k := range next {
 				do(k)
 			}
@@ -126,7 +127,7 @@ func (p *player) script(ctx context.Context, s *script) {
 	from = func(i int, history []loadgen.Message) {
 		defer wg.Done()
 		t := &s.Turns[i]
-		pause(ctx, t.Think)
+		_ = wait.For(ctx, t.Think) // what follows ends with ctx
 		prompt := slices.Concat(history, t.Add)
 		answer, ok := p.ask(ctx, s, t, prompt)
 		prompt = append(prompt, traffic.Assistant(answer))
@@ -200,17 +201,6 @@ func (p *player) add(s loadgen.Sample) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.samples = append(p.samples, s)
-}
-
-// pause waits, unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // prediction is how well Warmgate knew what the servers have cached, over the requests for which it said so.

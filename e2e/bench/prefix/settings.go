@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
 )
 
 type settings struct {
@@ -37,11 +39,11 @@ func parse() (settings, error) {
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	all := append(workloads(), replays(nil, 0, 0, 0)...)
 	flag.StringVar(&s.workloads, "workload", usual,
-		"these, divided by commas, or "+everything+": "+strings.Join(names(all, workload.title), ", "))
+		"these, divided by commas, or "+everything+": "+strings.Join(bench.Names(all, workload.title), ", "))
 	flag.Func("load", "shares of the servers' capacity, divided by commas, to play each workload at (default: its own)",
 		floats(&s.loads))
 	flag.StringVar(&s.policies, "policies", "",
-		"only these, divided by commas: "+strings.Join(names(contenders(), contender.title), ", "))
+		"only these, divided by commas: "+strings.Join(bench.Names(contenders(), contender.title), ", "))
 	flag.Func("credits", "credits of exact, divided by commas, of which the best counts (default 0.5,1,2,4,8,16)",
 		floats(&s.credits))
 	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {

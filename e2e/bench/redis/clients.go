@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/redisclient"
@@ -21,9 +22,12 @@ type client interface {
 	beat()         // what is due once a second
 	inFlight() int // answered reservations that were not released
 	flush() error  // returns also what went wrong before
-	seen() traffic
-	close() error
+	Seen() pipe.Traffic
+	Close() error
 }
+
+// replyTimeout bounds every wait of a store for the server.
+const replyTimeout = 10 * time.Second
 
 // Names of the contenders.
 const (
@@ -36,7 +40,7 @@ const (
 // contender is one way to share counts over Redis.
 type contender struct {
 	name, what string
-	open       func(c *conn, s settings, owner uint64, endpoints []string) client
+	open       func(c *pipe.Conn, s settings, owner uint64, endpoints []string) client
 	// loads returns the requests in flight that Redis counts per endpoint; idle endpoints may be missing.
 	loads func(s *redisserver.Server, endpoints int) (map[string]int64, error)
 }
@@ -72,7 +76,7 @@ func clusterName(endpoints int) string {
 
 // warmgateClient drives the store that the plugin uses.
 type warmgateClient struct {
-	*conn
+	*pipe.Conn
 	store   *redisclient.Store
 	plan    lb.Plan
 	prompts *prompts // that go along; nil for none
@@ -83,8 +87,8 @@ type warmgateClient struct {
 	scale   *scale // over which the commands go; nil for straight over the connection
 }
 
-func openWarmgate(c *conn, s settings, owner uint64, endpoints []string) client {
-	w := &warmgateClient{conn: c, plan: lb.Plan{Scope: clusterName(len(endpoints)), Tokens: 500}}
+func openWarmgate(c *pipe.Conn, s settings, owner uint64, endpoints []string) client {
+	w := &warmgateClient{Conn: c, plan: lb.Plan{Scope: clusterName(len(endpoints)), Tokens: 500}}
 	for i, addr := range endpoints {
 		candidate := lb.Candidate{Addr: addr, Slope: 1, Weight: 1}
 		if s.kinds > 1 {
@@ -99,7 +103,7 @@ func openWarmgate(c *conn, s settings, owner uint64, endpoints []string) client 
 // newStore returns an owner's store. Contenders wait for their turns without a beat, so nobody is given up for
 // silence.
 func newStore(t redisclient.Transport, owner uint64) *redisclient.Store {
-	return redisclient.New(t, redisclient.Options{Owner: owner, TTL: time.Minute, Timeout: replyTimeout, KV: noKV{}})
+	return redisclient.New(t, redisclient.Options{Owner: owner, TTL: time.Minute, Timeout: replyTimeout, KV: pipe.NoKV{}})
 }
 
 func (w *warmgateClient) reserve() {
@@ -109,7 +113,7 @@ func (w *warmgateClient) reserve() {
 	if w.prompts != nil {
 		w.plan.Prefix = w.prompts.prefix(w.room)
 	}
-	w.store.Reserve(w.now(), id, &w.plan, func(_ lb.Grant, err error) {
+	w.store.Reserve(w.Now(), id, &w.plan, func(_ lb.Grant, err error) {
 		if err != nil {
 			w.failed = errors.Join(w.failed, err)
 			return
@@ -119,21 +123,21 @@ func (w *warmgateClient) reserve() {
 }
 
 func (w *warmgateClient) release() {
-	w.store.Release(w.now(), w.held[0])
+	w.store.Release(w.Now(), w.held[0])
 	w.held = w.held[1:]
 }
 
-func (w *warmgateClient) beat() { w.failed = errors.Join(w.failed, w.store.Heartbeat(w.now())) }
+func (w *warmgateClient) beat() { w.failed = errors.Join(w.failed, w.store.Heartbeat(w.Now())) }
 
 func (w *warmgateClient) inFlight() int { return len(w.held) }
 
 func (w *warmgateClient) flush() error {
-	flush := w.conn.flush
+	flush := w.Conn.Flush
 	if w.scale != nil {
 		flush = w.scale.flush
 	}
 	err := flush()
-	w.store.Expire(w.now()) // lets go of the answered calls
+	w.store.Expire(w.Now()) // lets go of the answered calls
 	return errors.Join(err, w.failed, w.store.Err())
 }
 
@@ -174,10 +178,3 @@ func hash(s *redisserver.Server, key string) (map[string]int64, error) {
 	}
 	return out, nil
 }
-
-// noKV is shared memory of a gateway with one worker: there is nobody to share with.
-type noKV struct{}
-
-func (noKV) Get(string) ([]byte, uint32, error) { return nil, 0, lb.ErrNotFound }
-
-func (noKV) Set(string, []byte, uint32) error { return nil }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/redisclient"
@@ -61,18 +62,18 @@ func die(ctx context.Context, s settings, server *redisserver.Server) (d death, 
 	var owners []*warmgateClient
 	defer func() {
 		for _, w := range owners {
-			err = errors.Join(err, w.close())
+			err = errors.Join(err, w.Close())
 		}
 	}()
 	for i := range s.dead + 2 {
-		c, err := dial(server.Addr())
+		c, err := pipe.Dial(server.Addr())
 		if err != nil {
 			return d, err
 		}
 		owners = append(owners, openWarmgate(c, s, uint64(i+1), addresses(mourned)).(*warmgateClient))
 	}
 	stays, asks := owners[0], owners[1]
-	stays.scale = &scale{conn: stays.conn, server: server, longest: map[string]float64{}}
+	stays.scale = &scale{Conn: stays.Conn, server: server, longest: map[string]float64{}}
 	stays.store = newStore(stays.scale, 1)
 	for _, w := range append(owners[2:], stays) {
 		if err := w.fill(s.leases); err != nil {
@@ -187,7 +188,7 @@ func (w *warmgateClient) recover(server *redisserver.Server, table string, want 
 	}
 	for range 2 {
 		w.beat()
-		w.store.Loads(w.now(), w.plan.Scope, addresses(mourned), func(_ []lb.Load, err error) {
+		w.store.Loads(w.Now(), w.plan.Scope, addresses(mourned), func(_ []lb.Load, err error) {
 			w.failed = errors.Join(w.failed, err)
 		})
 		w.reserve()
@@ -218,7 +219,7 @@ func counted(server *redisserver.Server) (n int64, _ error) {
 // answer: that of the command, of reading and answering it, and of what others sent meanwhile. Time on the clock would
 // be that of the machine's other work, too.
 type scale struct {
-	*conn
+	*pipe.Conn
 	server  *redisserver.Server
 	queue   [][]byte
 	done    []redisclient.Done
@@ -242,8 +243,8 @@ func (c *scale) flush() error {
 		if err != nil {
 			return err
 		}
-		c.conn.Do(0, cmd, done)
-		if err := c.conn.flush(); err != nil {
+		c.Conn.Do(0, cmd, done)
+		if err := c.Conn.Flush(); err != nil {
 			return err
 		}
 		after, err := mainThread(c.server)
@@ -255,14 +256,6 @@ func (c *scale) flush() error {
 		}
 	}
 	return nil
-}
-
-func (rep *report) deathSpread(get func(death) float64) bench.Spread {
-	var xs []float64
-	for _, d := range rep.deaths {
-		xs = append(xs, get(d))
-	}
-	return bench.SpreadOf(xs)
 }
 
 func (rep *report) scriptNames() []string {
@@ -279,13 +272,13 @@ func (rep *report) deathLine() (out deathResult) {
 	if len(rep.deaths) == 0 {
 		return out
 	}
-	out.ScriptMaxSpread = rep.deathSpread(death.longest)
+	out.ScriptMaxSpread = bench.SpreadBy(rep.deaths, (*death).longest)
 	out.ScriptMax, out.ScriptMS = out.ScriptMaxSpread.Median, map[string]float64{}
 	for _, name := range rep.scriptNames() {
-		out.ScriptMS[name] = rep.deathSpread(func(d death) float64 { return d.scripts[name] }).Median
+		out.ScriptMS[name] = bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.scripts[name] }).Median
 	}
-	out.WaitP99 = rep.deathSpread(func(d death) float64 { return d.p99 }).Median
-	out.Returned = rep.deathSpread(func(d death) float64 { return d.returned }).Median
+	out.WaitP99 = bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.p99 }).Median
+	out.Returned = bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.returned }).Median
 	return out
 }
 
@@ -297,11 +290,11 @@ func (rep *report) deathLines() (lines []string) {
 		"%d owners of %d requests each die at once: returned after %s ms by one other; "+
 			"requests waited %s ms at the 99th percentile",
 		rep.settings.dead, rep.settings.leases,
-		rep.deathSpread(func(d death) float64 { return d.returned }).Format("%.0f"),
-		rep.deathSpread(func(d death) float64 { return d.p99 }).Format("%.2f")))
+		bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.returned }).Format("%.0f"),
+		bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.p99 }).Format("%.2f")))
 	for _, name := range rep.scriptNames() {
 		lines = append(lines, fmt.Sprintf("meanwhile, and after the loss of all counts, the longest call of %s %s ms",
-			name, rep.deathSpread(func(d death) float64 { return d.scripts[name] }).Format("%.2f")))
+			name, bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.scripts[name] }).Format("%.2f")))
 	}
 	return lines
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
@@ -31,11 +32,11 @@ func (m measurement) bytes(rate float64) float64 {
 
 // samples are what one contender's turns in a round have shown.
 type samples struct {
-	reserves, releases []float64 // the server's time by phase, µs
-	used               traffic   // of the phases
-	beat               float64   // the server's time, µs
-	beats              traffic   // of one beat of every owner
-	path, after        traffic   // of requests that come one by one: reservations, releases
+	reserves, releases []float64    // the server's time by phase, µs
+	used               pipe.Traffic // of the phases
+	beat               float64      // the server's time, µs
+	beats              pipe.Traffic // of one beat of every owner
+	path, after        pipe.Traffic // of requests that come one by one: reservations, releases
 	cpu, took          time.Duration
 	requests           int // at full speed
 }
@@ -95,9 +96,9 @@ func (p samples) measurement(owners int) measurement {
 	n, beats := float64(phase*len(p.reserves)), float64(owners)
 	return measurement{
 		reserve: bench.SpreadOf(p.reserves).Median, release: bench.SpreadOf(p.releases).Median, beat: p.beat,
-		sent: float64(p.used.sent) / n, received: float64(p.used.received) / n,
-		beatSent: float64(p.beats.sent) / beats, beatReceived: float64(p.beats.received) / beats,
-		path: float64(p.path.trips) / single, after: float64(p.after.trips) / single,
+		sent: float64(p.used.Sent) / n, received: float64(p.used.Received) / n,
+		beatSent: float64(p.beats.Sent) / beats, beatReceived: float64(p.beats.Received) / beats,
+		path: float64(p.path.Trips) / single, after: float64(p.after.Trips) / single,
 		cpu:   float64(p.cpu) / float64(time.Microsecond) / float64(p.requests),
 		rate:  float64(p.requests) / p.took.Seconds(),
 		share: p.cpu.Seconds() / p.took.Seconds(),
@@ -124,7 +125,7 @@ func (r *stage) timePhase() error {
 		}
 		*step.times = append(*step.times, took)
 	}
-	r.samples.used = r.samples.used.plus(r.traffic().minus(before))
+	r.samples.used = r.samples.used.Plus(r.traffic().Minus(before))
 	return nil
 }
 
@@ -154,10 +155,10 @@ func (r *stage) timed(n int64, do func() error, commands ...string) (float64, er
 	return float64(took) / float64(time.Microsecond) / float64(calls), nil
 }
 
-func (r *stage) traffic() traffic {
-	var sum traffic
+func (r *stage) traffic() pipe.Traffic {
+	var sum pipe.Traffic
 	for _, c := range r.clients {
-		sum = sum.plus(c.seen())
+		sum = sum.Plus(c.Seen())
 	}
 	return sum
 }
@@ -169,7 +170,7 @@ func (r *stage) timeBeat() error {
 	}
 	before := r.traffic()
 	took, err := r.timed(int64(len(r.clients)), r.beatAll, "evalsha")
-	r.samples.beat, r.samples.beats = took, r.traffic().minus(before)
+	r.samples.beat, r.samples.beats = took, r.traffic().Minus(before)
 	return err
 }
 
@@ -179,14 +180,14 @@ func (r *stage) countTrips() error {
 	for range single {
 		for _, step := range []struct {
 			do   func(client)
-			used *traffic
+			used *pipe.Traffic
 		}{{client.reserve, &r.samples.path}, {client.release, &r.samples.after}} {
-			before := c.seen()
+			before := c.Seen()
 			step.do(c)
 			if err := c.flush(); err != nil {
 				return err
 			}
-			*step.used = step.used.plus(c.seen().minus(before))
+			*step.used = step.used.Plus(c.Seen().Minus(before))
 		}
 	}
 	return nil

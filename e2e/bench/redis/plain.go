@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/redisclient"
 )
@@ -15,7 +16,7 @@ import (
 // plainClient is the published way to share counts: one hash of counters per cluster, the endpoints sent along with every
 // request, no lease.
 type plainClient struct {
-	*conn
+	*pipe.Conn
 	key       string
 	words     []string // of the command that reserves
 	endpoints []string // the end of words; which one is first is drawn for each
@@ -30,8 +31,8 @@ func plainContender(name, what, script string, whole bool) contender {
 	key := func(endpoints int) string { return name + ":" + clusterName(endpoints) }
 	return contender{
 		name: name, what: what,
-		open: func(c *conn, _ settings, _ uint64, endpoints []string) client {
-			p := &plainClient{conn: c, key: key(len(endpoints))}
+		open: func(c *pipe.Conn, _ settings, _ uint64, endpoints []string) client {
+			p := &plainClient{Conn: c, key: key(len(endpoints))}
 			sum := sha1.Sum([]byte(script))
 			p.words = []string{"EVALSHA", hex.EncodeToString(sum[:]), "1", p.key}
 			if whole {
@@ -88,4 +89,4 @@ func (p *plainClient) beat() {}
 
 func (p *plainClient) inFlight() int { return len(p.held) }
 
-func (p *plainClient) flush() error { return errors.Join(p.conn.flush(), p.failed) }
+func (p *plainClient) flush() error { return errors.Join(p.Conn.Flush(), p.failed) }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -57,7 +58,7 @@ func contendersOver(draw func() *prompts) []contender {
 	return []contender{
 		{
 			warmgate, "redisclient.Store: match, choice, count and note in one step, blocks in pages",
-			func(c *conn, s settings, owner uint64, endpoints []string) client {
+			func(c *pipe.Conn, s settings, owner uint64, endpoints []string) client {
 				w := openWarmgate(c, s, owner, endpoints).(*warmgateClient)
 				w.prompts, w.room = draw(), promptRoom
 				w.plan.Unit, w.plan.Tokens = lb.Tokens, requestTokens
@@ -73,7 +74,7 @@ func contendersOver(draw func() *prompts) []contender {
 func promptContender(name, what, script string, whole bool, draw func() *prompts) contender {
 	plain := plainContender(name, what, script, whole)
 	open := plain.open
-	plain.open = func(c *conn, s settings, owner uint64, endpoints []string) client {
+	plain.open = func(c *pipe.Conn, s settings, owner uint64, endpoints []string) client {
 		p := open(c, s, owner, endpoints).(*plainClient)
 		words := append(p.words[:len(p.words)-len(endpoints):len(p.words)-len(endpoints)],
 			strconv.Itoa(int(promptTTL.Seconds())), strconv.Itoa(len(endpoints)))

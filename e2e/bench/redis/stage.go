@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
@@ -22,7 +23,7 @@ type stage struct {
 func start(s settings, server *redisserver.Server, c contender, endpoints int) (*stage, error) {
 	r := &stage{contender: c, server: server, endpoints: endpoints, settings: s}
 	for i := range s.owners {
-		conn, err := dial(server.Addr())
+		conn, err := pipe.Dial(server.Addr())
 		if err != nil {
 			return nil, errors.Join(err, r.close())
 		}
@@ -35,7 +36,7 @@ func start(s settings, server *redisserver.Server, c contender, endpoints int) (
 func (r *stage) close() error {
 	var errs []error
 	for _, c := range r.clients {
-		errs = append(errs, c.close())
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"errors"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"time"
 
@@ -19,7 +18,7 @@ type fleet struct {
 // engine is one of them.
 type engine struct {
 	fleet  *fleet
-	server *http.Server
+	server *httptest.Server
 	addr   string
 
 	mu    sync.Mutex
@@ -27,27 +26,22 @@ type engine struct {
 	last  time.Time // when it was last shown
 }
 
-func startFleet(n int, page []byte) (*fleet, error) {
+func startFleet(n int, page []byte) *fleet {
 	f := &fleet{page: page}
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, errors.Join(err, f.close())
-		}
-		e := &engine{fleet: f, addr: l.Addr().String()}
-		e.server = &http.Server{Handler: e}
+		e := &engine{fleet: f}
+		e.server = httptest.NewServer(e)
+		e.addr = e.server.Listener.Addr().String()
 		f.engines = append(f.engines, e)
-		go func() { _ = e.server.Serve(l) }() // ends with close
 	}
-	return f, nil
+	return f
 }
 
-func (f *fleet) close() error {
-	var errs []error
+func (f *fleet) close() {
 	for _, e := range f.engines {
-		errs = append(errs, e.server.Close())
+		e.server.CloseClientConnections()
+		e.server.Close()
 	}
-	return errors.Join(errs...)
 }
 
 // ServeHTTP implements http.Handler.

@@ -59,11 +59,8 @@ func measure(ctx context.Context, s settings) (err error) {
 		return fmt.Errorf("parser: %w", err)
 	}
 	fmt.Printf("parser inside Envoy: %s ms per MB\n", rep.parser.Format("%.2f"))
-	st := &stage{settings: s}
-	if st.fleet, err = startFleet(slices.Max(s.sizes), page); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, st.fleet.close()) }()
+	st := &stage{settings: s, fleet: startFleet(slices.Max(s.sizes), page)}
+	defer st.fleet.close()
 	defer st.end()
 	if err := st.begin(ctx); err != nil {
 		return err

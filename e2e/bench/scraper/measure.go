@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // The configurations that are compared. Both balance over the same endpoints.
@@ -87,7 +88,7 @@ func (st *stage) settle(ctx context.Context, n int) error {
 		if err != nil || int(fresh) == n {
 			return err
 		}
-		if err := pause(ctx, 500*time.Millisecond); err != nil {
+		if err := wait.For(ctx, 500*time.Millisecond); err != nil {
 			return fmt.Errorf("%v of %d endpoints have fresh metrics: %w", fresh, n, err)
 		}
 	}
@@ -127,7 +128,7 @@ func (st *stage) round(ctx context.Context, n int) (run, error) {
 	from, asked := time.Now(), st.fleet.asked()
 	var ages []float64
 	for end := from.Add(st.settings.span); time.Now().Before(end); {
-		if err := pause(ctx, 97*time.Millisecond); err != nil { // no divisor of the interval
+		if err := wait.For(ctx, 97*time.Millisecond); err != nil { // no divisor of the interval
 			return run{}, err
 		}
 		ages = append(ages, st.fleet.ages(n, time.Now())...)
@@ -165,15 +166,6 @@ func (st *stage) memory(r *run) error {
 	plain, err := st.plain.RSS()
 	r.rss, r.rssPlain = float64(ask)/mib, float64(plain)/mib
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // loadPage reads the page that all engines show.

@@ -11,10 +11,7 @@ import (
 )
 
 func TestFleetShowsThePage(t *testing.T) {
-	f, err := startFleet(3, []byte("a 1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := startFleet(3, []byte("a 1\n"))
 	list := f.endpoints(2)
 	if len(list) != 2 || list[0].Addr == list[1].Addr {
 		t.Fatalf("endpoints %v", list)
@@ -37,9 +34,7 @@ func TestFleetShowsThePage(t *testing.T) {
 	if ages := f.ages(2, time.Now().Add(time.Second)); len(ages) != 1 || ages[0] < 1000 || ages[0] > 60_000 {
 		t.Errorf("ages %v, want one of a little more than a second", ages)
 	}
-	if err := f.close(); err != nil {
-		t.Error(err)
-	}
+	f.close()
 	if _, err := http.Get("http://" + list[0].Addr + "/metrics"); err == nil {
 		t.Error("a closed fleet answers")
 	}

@@ -18,8 +18,6 @@ func (s *stream) higress(op string, arg []string) {
 		say(op, fmt.Sprint(hosts), err)
 	case "override":
 		say(op, "", proxywasm.SetUpstreamOverrideHost([]byte(arg[0])))
-	case "inject":
-		say(op, "", proxywasm.InjectEncodedDataToFilterChain([]byte(arg[0]), arg[1] == "end"))
 	case "redis_init":
 		say(op, "", proxywasm.RedisInit(redisCluster+"?db=0", "user", "secret", 200))
 	case "redis":

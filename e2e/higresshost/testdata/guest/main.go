@@ -23,7 +23,7 @@ func init() {
 // generation tells VMs from contexts: it counts the plugin contexts of this VM.
 var generation int
 
-// parked are the streams that wait for a tick or a queue event.
+// parked are the streams that wait for a tick.
 var parked []uint32
 
 type plugin struct {
@@ -33,7 +33,7 @@ type plugin struct {
 	late   bool
 }
 
-// OnPluginStart reads the configuration, words separated by blanks: bad, tick=MS, late, queue=NAME, trap, name=….
+// OnPluginStart reads the configuration, words separated by blanks: bad, tick=MS, late, trap, name=….
 func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	generation++
 	data, err := proxywasm.GetPluginConfiguration()
@@ -51,8 +51,6 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 			_ = proxywasm.SetTickPeriodMilliSeconds(uint32(n))
 		case "late":
 			p.late = true
-		case "queue":
-			_, _ = proxywasm.RegisterSharedQueue(value)
 		case "trap":
 			panic("trap at start")
 		}
@@ -71,12 +69,6 @@ func (p *plugin) OnTick() {
 	if p.late && strings.Contains(p.config, "finish") {
 		proxywasm.PluginDone()
 	}
-	wake(p.id)
-}
-
-func (p *plugin) OnQueueReady(id uint32) {
-	item, err := proxywasm.DequeueSharedQueue(id)
-	proxywasm.LogInfo("queue " + string(item) + errText(err))
 	wake(p.id)
 }
 

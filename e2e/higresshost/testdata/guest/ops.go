@@ -59,8 +59,6 @@ func (s *stream) do(op string, arg []string) {
 	case "response_body":
 		b, err := proxywasm.GetHttpResponseBody(0, 1<<20)
 		say(op, string(b), err)
-	case "replace_body":
-		say(op, "", proxywasm.ReplaceHttpRequestBody([]byte(arg[0])))
 	case "get":
 		v, err := proxywasm.GetHttpRequestHeader(arg[0])
 		say(op, v, err)
@@ -72,10 +70,6 @@ func (s *stream) do(op string, arg []string) {
 	case "prop":
 		b, err := proxywasm.GetProperty(strings.Split(arg[0], "."))
 		say(op, strconv.Quote(string(b)), err)
-	case "close":
-		say(op, "", proxywasm.CloseDownstream())
-	case "set_all":
-		say(op, "", proxywasm.ReplaceHttpRequestHeaders([][2]string{{":method", "PUT"}, {arg[0], arg[1]}}))
 	case "set_response":
 		say(op, "", proxywasm.ReplaceHttpResponseHeader(arg[0], arg[1]))
 	case "remove":
@@ -102,19 +96,11 @@ func (s *stream) process(op string, arg []string) {
 		say(op, string(v), err)
 		say(op, "", proxywasm.SetSharedData(arg[0], []byte(strconv.FormatInt(old+n, 10)), cas))
 	case "gauge":
-		g := proxywasm.DefineGaugeMetric(arg[0])
-		g.Add(n)
-		say(op, strconv.FormatInt(g.Value(), 10), nil)
+		proxywasm.DefineGaugeMetric(arg[0]).Add(n)
 	case "count":
 		proxywasm.DefineCounterMetric(arg[0]).Increment(uint64(n))
 	case "record":
 		proxywasm.DefineHistogramMetric(arg[0]).Record(uint64(n))
-	case "enqueue":
-		id, err := proxywasm.ResolveSharedQueue("", arg[0])
-		if err == nil {
-			err = proxywasm.EnqueueSharedQueue(id, []byte(arg[1]))
-		}
-		say(op, "", err)
 	default:
 		s.higress(op, arg)
 	}

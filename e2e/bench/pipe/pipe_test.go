@@ -1,4 +1,4 @@
-package main
+package pipe
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// pipe returns a connection whose other end answers each write with the next of the texts, in pieces of the given size.
-func pipe(t *testing.T, piece int, answers ...string) (*conn, <-chan string) {
+// piped returns a connection whose other end answers each write with the next of the texts, in pieces of the given size.
+func piped(t *testing.T, piece int, answers ...string) (*Conn, <-chan string) {
 	t.Helper()
 	here, there := net.Pipe()
 	t.Cleanup(func() { here.Close(); there.Close() })
@@ -34,12 +34,12 @@ func pipe(t *testing.T, piece int, answers ...string) (*conn, <-chan string) {
 			}
 		}
 	}()
-	return &conn{tcp: here, started: time.Now(), buffer: make([]byte, 64)}, asked
+	return &Conn{tcp: here, started: time.Now(), buffer: make([]byte, 64)}, asked
 }
 
 func TestConnHandsOutRepliesInOrder(t *testing.T) {
 	for _, piece := range []int{1, 2, 7, 1000} {
-		c, asked := pipe(t, piece, "$3\r\nabc\r\n*2\r\n:1\r\n:2\r\n-ERR no\r\n")
+		c, asked := piped(t, piece, "$3\r\nabc\r\n*2\r\n:1\r\n:2\r\n-ERR no\r\n")
 		var got []string
 		for _, cmd := range []string{"one", "two", "three"} {
 			c.Do(0, []byte(cmd), func(_ time.Duration, reply []byte, err error) {
@@ -49,32 +49,32 @@ func TestConnHandsOutRepliesInOrder(t *testing.T) {
 				got = append(got, cmd+" "+string(reply))
 			})
 		}
-		if err := c.flush(); err != nil {
+		if err := c.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"one $3\r\nabc\r\n", "two *2\r\n:1\r\n:2\r\n", "three -ERR no\r\n"}
 		if sent := <-asked; sent != "onetwothree" || !slices.Equal(got, want) {
 			t.Errorf("in pieces of %d: sent %q, got %q, want %q", piece, sent, got, want)
 		}
-		if want := (traffic{sent: 11, received: 30, trips: 1}); c.seen() != want {
-			t.Errorf("in pieces of %d: %+v, want %+v", piece, c.seen(), want)
+		if want := (Traffic{Sent: 11, Received: 30, Trips: 1}); c.Seen() != want {
+			t.Errorf("in pieces of %d: %+v, want %+v", piece, c.Seen(), want)
 		}
 	}
 }
 
 func TestConnCountsFurtherTrips(t *testing.T) {
-	c, _ := pipe(t, 1000, "-NOSCRIPT\r\n", ":1\r\n")
+	c, _ := piped(t, 1000, "-NOSCRIPT\r\n", ":1\r\n")
 	last := ""
 	c.Do(0, []byte("first"), func(now time.Duration, _ []byte, _ error) {
 		c.Do(now, []byte("again"), func(_ time.Duration, reply []byte, _ error) { last = string(reply) })
 	})
-	if err := c.flush(); err != nil {
+	if err := c.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if c.seen().trips != 2 || last != ":1\r\n" {
-		t.Errorf("%d round trips, last reply %q", c.seen().trips, last)
+	if c.Seen().Trips != 2 || last != ":1\r\n" {
+		t.Errorf("%d round trips, last reply %q", c.Seen().Trips, last)
 	}
-	if d := c.seen().minus(traffic{sent: 4, received: 5, trips: 1}).plus(traffic{trips: 3}); d != (traffic{sent: 6, received: 10, trips: 4}) {
+	if d := c.Seen().Minus(Traffic{Sent: 4, Received: 5, Trips: 1}).Plus(Traffic{Trips: 3}); d != (Traffic{Sent: 6, Received: 10, Trips: 4}) {
 		t.Errorf("sums of traffic: %+v", d)
 	}
 }
@@ -88,14 +88,14 @@ func TestConnFails(t *testing.T) {
 		{"closed", "$3\r\na", func(err error) bool { return errors.Is(err, io.EOF) }},
 		{"too long", "+" + strings.Repeat("x", 100) + "\r\n", func(err error) bool { return err != nil }},
 	} {
-		conn, _ := pipe(t, 1000, c.answer)
+		conn, _ := piped(t, 1000, c.answer)
 		answered := false
 		conn.Do(0, []byte("x"), func(time.Duration, []byte, error) { answered = true })
-		if err := conn.flush(); !c.want(err) || answered {
+		if err := conn.Flush(); !c.want(err) || answered {
 			t.Errorf("%s: %v, answered %v", c.name, err, answered)
 		}
 	}
-	if _, err := dial("127.0.0.1:1"); err == nil {
+	if _, err := Dial("127.0.0.1:1"); err == nil {
 		t.Error("connected to nobody")
 	}
 }

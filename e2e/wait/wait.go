@@ -1,0 +1,35 @@
+// Package wait waits, for a time or for something to become true, as long as a context lasts.
+package wait
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// For waits for d, or until ctx ends, and returns the error of ctx.
+func For(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// Until calls check, a step after each other, until it returns nil. When ctx ends first it returns the error of ctx and
+// the last one of check.
+func Until(ctx context.Context, step time.Duration, check func() error) error {
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		if ended := For(ctx, step); ended != nil {
+			return errors.Join(ended, err)
+		}
+	}
+}

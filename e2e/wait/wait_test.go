@@ -1,0 +1,40 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestFor(t *testing.T) {
+	begin := time.Now()
+	if err := For(t.Context(), 10*time.Millisecond); err != nil || time.Since(begin) < 10*time.Millisecond {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, d := range []time.Duration{-1, 0, time.Hour} {
+		if err := For(ctx, d); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v in a context that has ended: %v", d, err)
+		}
+	}
+}
+
+func TestUntil(t *testing.T) {
+	n, never := 0, errors.New("not yet")
+	if err := Until(t.Context(), time.Microsecond, func() error {
+		if n++; n < 3 {
+			return never
+		}
+		return nil
+	}); err != nil || n != 3 {
+		t.Errorf("%v after %d calls", err, n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	err := Until(ctx, time.Hour, func() error { return never })
+	if !errors.Is(err, never) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want the last error of the check and that of the context", err)
+	}
+}
