@@ -30,14 +30,18 @@ type startList struct {
 	candidates []Candidate
 }
 
-// ObserveGrant records the load l of the endpoint that a request was placed on. Endpoints in slow start are ignored:
-// their load is not typical.
-func (h *Health) ObserveGrant(c *Candidate, l Load) {
+// ObserveGrant records the load l of the plan's candidate that a request was placed on, as the plan weighs it: with what
+// it adds for each request in flight. Endpoints in slow start are ignored: their load is not typical.
+func (h *Health) ObserveGrant(p *Plan, candidate int, l Load) {
+	c := &p.Candidates[candidate]
 	if e := h.endpoints[c.Addr]; e == nil || e.starting {
 		return
 	}
 	for unit, mean := range h.meanLoad {
 		latest := l.in(Unit(unit)) / c.Weight
+		if Unit(unit) == p.Unit {
+			latest += float64(p.PerRequest*l.Requests) / c.Weight
+		}
 		highest := 2*mean + 2*latest/float64(max(1, l.Requests)) // twice the mean and two requests
 		if more := min(latest, highest) - mean; more > 0 {
 			h.meanLoad[unit] += more * risingGain

@@ -30,6 +30,7 @@ type ramp struct {
 	todo    events
 	last    lb.LeaseID
 	from    int // endpoints from this one on are new
+	traffic traffic
 	sent    []placement
 	weight  func(endpoint int) float64 // nil: 1
 	ends    func(addr string) lb.Verdict
@@ -38,8 +39,21 @@ type ramp struct {
 }
 
 const (
-	rampSlots   = 8
 	rampService = time.Second // mean of a request's
+	rampOutput  = 200         // tokens of an answer
+)
+
+// traffic is what the users of a ramp send, and how many of their requests a server works on at a time.
+type traffic struct {
+	turns        int // of a conversation; 1: nothing that a user sends is cached
+	promptTokens int // of each turn
+	slots        int
+}
+
+var (
+	conversations = traffic{turns: 8, promptTokens: 250, slots: 8}
+	// Once their prefill is done, requests weigh more by their number than by their tokens.
+	longPrompts = traffic{turns: 1, promptTokens: 2000, slots: 48}
 )
 
 type server struct {
@@ -52,6 +66,9 @@ type user struct {
 	lease lb.LeaseID
 	at    string
 	plan  lb.Plan
+	sent  time.Duration
+	first time.Duration // when the first part of the answer comes
+	work  int64         // tokens that the request was counted for
 }
 
 type placement struct {
@@ -63,8 +80,16 @@ type placement struct {
 type event struct {
 	at   time.Duration
 	user int
-	ends bool
+	kind eventKind
 }
+
+type eventKind uint8
+
+const (
+	begins eventKind = iota
+	answers
+	ends
+)
 
 type events []event
 
@@ -81,10 +106,14 @@ func (e *events) Pop() any {
 
 // newRamp starts as many users as keep the servers busy for the given share of the time.
 func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ramp {
+	return newRampWith(t, policy, conversations, n, busy, seed)
+}
+
+func newRampWith(t testing.TB, policy string, c traffic, n int, busy float64, seed uint64) *ramp {
 	p := newProcess(t)
 	r := &ramp{
 		TB: t, rand: rand.New(rand.NewPCG(seed, 3)), health: lb.NewHealth(), engines: lb.NewEngines(), store: p.newOwner(),
-		servers: map[string]*server{}, from: n, now: time.Minute, ends: func(string) lb.Verdict { return lb.Success },
+		servers: map[string]*server{}, from: n, traffic: c, now: time.Minute, ends: func(string) lb.Verdict { return lb.Success },
 	}
 	var err error
 	r.policy, err = lb.New(policy, lb.Config{
@@ -99,9 +128,9 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 		t.Fatal(err)
 	}
 	r.resize(n)
-	r.users = make([]user, int(busy*float64(n*rampSlots)*2)) // users pause as long as they are served
+	r.users = make([]user, int(busy*float64(n*c.slots)*2)) // users pause as long as they are served
 	for i := range r.users {
-		heap.Push(&r.todo, event{r.now + r.think(), i, false})
+		heap.Push(&r.todo, event{r.now + r.think(), i, begins})
 	}
 	return r
 }
@@ -137,10 +166,13 @@ func (r *ramp) run(span time.Duration) {
 			r.scrape()
 			lastScrape = r.now
 		}
-		if e.ends {
-			r.end(e.user)
-		} else {
+		switch e.kind {
+		case begins:
 			r.begin(e.user)
+		case answers:
+			r.answer(e.user)
+		case ends:
+			r.end(e.user)
 		}
 	}
 }
@@ -158,16 +190,16 @@ func (r *ramp) scrape() {
 	_ = r.store.Heartbeat(r.now)
 }
 
-// begin sends the next request of a user: of a conversation of eight turns.
+// begin sends the next request of a user.
 func (r *ramp) begin(i int) {
 	u := &r.users[i]
-	if len(u.seeds) == 8 {
+	if len(u.seeds) == r.traffic.turns {
 		u.seeds = nil
 	}
 	u.seeds = append(u.seeds, r.rand.Uint64())
 	blocks := storetest.Blocks(u.seeds...)
 	request := lb.Request{
-		PromptTokens: int64(250 * len(u.seeds)), OutputTokens: 200, Random: r.rand.Uint64(),
+		PromptTokens: int64(r.traffic.promptTokens * len(u.seeds)), OutputTokens: rampOutput, Random: r.rand.Uint64(),
 		Blocks: blocks, PromptBytes: 100 * len(blocks),
 	}
 	var reason lb.Reason
@@ -180,10 +212,10 @@ func (r *ramp) begin(i int) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		c := &u.plan.Candidates[g.Index]
-		u.at = c.Addr
-		r.health.ObserveGrant(c, g.Load)
-		r.engines.AddRequest("", u.at, u.plan.AddedTokens(g.Cached))
+		u.at = u.plan.Candidates[g.Index].Addr
+		u.sent, u.work = r.now, u.plan.AddedTokens(g.Cached)
+		r.health.ObserveGrant(&u.plan, g.Index, g.Load)
+		r.engines.AddRequest("", u.at, u.work)
 		r.prompts += float64(len(blocks) - 4)
 		r.matched += float64(g.Cached)
 	})
@@ -191,7 +223,7 @@ func (r *ramp) begin(i int) {
 	s.most = append(s.most, len(s.working)+len(s.waiting)+1)
 	fresh := slices.IndexFunc(r.view.Endpoints, func(e lb.Endpoint) bool { return e.Addr == u.at }) >= r.from
 	r.sent = append(r.sent, placement{r.now, u.at, fresh})
-	if len(s.working) < rampSlots {
+	if len(s.working) < r.traffic.slots {
 		r.work(s, i)
 	} else {
 		s.waiting = append(s.waiting, i)
@@ -200,7 +232,18 @@ func (r *ramp) begin(i int) {
 
 func (r *ramp) work(s *server, i int) {
 	s.working = append(s.working, i)
-	heap.Push(&r.todo, event{r.now + r.serviceTime(), i, true})
+	span := r.serviceTime()
+	heap.Push(&r.todo, event{r.now + span/10, i, answers})
+	heap.Push(&r.todo, event{r.now + span, i, ends})
+}
+
+// answer is the first part of an answer: the prefill is over.
+func (r *ramp) answer(i int) {
+	u := &r.users[i]
+	u.first = r.now
+	if u.plan.Unit == lb.Tokens {
+		r.store.Amend(r.now, u.lease, "", min(u.work, rampOutput))
+	}
 }
 
 func (r *ramp) end(i int) {
@@ -208,24 +251,26 @@ func (r *ramp) end(i int) {
 	s := r.servers[u.at]
 	s.working = slices.DeleteFunc(s.working, func(j int) bool { return j == i })
 	r.store.Release(r.now, u.lease)
-	r.policy.Observe(r.now, lb.Outcome{Addr: u.at, Verdict: r.ends(u.at)})
+	r.policy.Observe(r.now, lb.Outcome{
+		Addr: u.at, Verdict: r.ends(u.at), CountedTokens: u.work, TTFT: u.first - u.sent, Duration: r.now - u.sent,
+	})
 	if len(s.waiting) > 0 {
 		next := s.waiting[0]
 		s.waiting = s.waiting[1:]
 		r.work(s, next)
 	}
-	heap.Push(&r.todo, event{r.now + r.think(), i, false})
+	heap.Push(&r.todo, event{r.now + r.think(), i, begins})
 }
 
 // rampUp lets a cluster grow several times. It returns how many requests the new endpoints got in each window after
 // they were added, how many they should have got, how many an even share is, and the 99th percentile of the requests at
 // a new and at an old endpoint when one more was added.
 func rampUp(
-	t *testing.T, policy string, from, to int, busy float64,
+	t *testing.T, policy string, c traffic, from, to int, busy float64,
 ) (got, want, even [len(rampWindows)]float64, fresh, old int) {
 	var news, olds []int
 	for seed := range 2 + 40/to {
-		r := newRamp(t, policy, from, busy, uint64(seed))
+		r := newRampWith(t, policy, c, from, busy, uint64(seed))
 		r.run(20 * time.Second)
 		r.resize(to)
 		came := r.now
@@ -274,16 +319,21 @@ var rampWindows = [...][2]time.Duration{
 func TestSlowStartShares(t *testing.T) {
 	for _, c := range []struct {
 		policy      string
+		traffic     traffic
 		least, most float64 // times their part
 	}{
-		{"global_least_request", 0.75, 1.3},
-		{"endpoint_metrics", 0.75, 1.3},
-		{"prefix_cache", 0.3, 1.3}, // conversations stay where they are
+		{"global_least_request", conversations, 0.75, 1.3},
+		{"endpoint_metrics", conversations, 0.75, 1.3},
+		{"prefix_cache", conversations, 0.3, 1.3}, // conversations stay where they are
+		{"prefix_cache", longPrompts, 0.5, 1.3},
 	} {
 		for _, size := range [][2]int{{3, 4}, {2, 8}, {40, 41}} {
+			if size[0]*c.traffic.slots > 1000 {
+				continue // takes long, and shows no more
+			}
 			for _, busy := range []float64{0.3, 0.6, 0.95} {
-				got, want, even, fresh, old := rampUp(t, c.policy, size[0], size[1], busy)
-				name := fmt.Sprintf("%s, from %d to %d, %.0f %% busy", c.policy, size[0], size[1], 100*busy)
+				got, want, even, fresh, old := rampUp(t, c.policy, c.traffic, size[0], size[1], busy)
+				name := fmt.Sprintf("%s, %d turns, from %d to %d, %.0f %% busy", c.policy, c.traffic.turns, size[0], size[1], 100*busy)
 				t.Logf("%s: %.0f of %.0f, p99 %d and %d", name, got, want, fresh, old)
 				for i, w := range rampWindows {
 					chance := 3*math.Sqrt(want[i]) + 2
@@ -314,7 +364,7 @@ func drawnFor(h *lb.Health, now time.Duration, v *lb.View, clusterConfig *lb.Clu
 			if cs[i].Addr != addr {
 				loads[i].Requests = 3
 			}
-			h.ObserveGrant(&cs[i], lb.Load{Requests: 4})
+			h.ObserveGrant(&lb.Plan{Candidates: cs}, i, lb.Load{Requests: 4})
 		}
 		if cs[lb.Choose(&lb.Plan{Candidates: cs, Random: i}, loads, nil)].Addr == addr {
 			n++

@@ -141,7 +141,7 @@ func (s *Stream) finishReservation() Action {
 func (s *Stream) requestPlaced() {
 	l := &s.lease
 	if !s.cfg.Shadow { // else the gateway has chosen
-		s.cluster.health.ObserveGrant(&l.reservation.plan.Candidates[l.reservation.grant.Index], l.reservation.grant.Load)
+		s.cluster.health.ObserveGrant(&l.reservation.plan, l.reservation.grant.Index, l.reservation.grant.Load)
 		s.cluster.shares.Count(s.plugin.vm.now(), l.chosen)
 		if s.cluster.metrics.neededAt > 0 {
 			s.metrics.adapter = s.cluster.engines.AddRequest(s.metrics.model, l.chosen, l.tokens)
