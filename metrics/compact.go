@@ -1,8 +1,9 @@
 package metrics
 
 import (
-	"encoding/binary"
 	"math"
+
+	"github.com/warmgate/warmgate/internal/wire"
 )
 
 // Append appends a compact form of l to dst, from which [Load.Read] makes an equal Load: the engine, a byte that says if it was cut,
@@ -13,72 +14,59 @@ func (l *Load) Append(dst []byte) []byte {
 	if l.Cut {
 		cut = 1
 	}
-	dst = append(dst, byte(l.Engine), cut)
-	dst = binary.LittleEndian.AppendUint32(dst, l.found)
-	dst = binary.LittleEndian.AppendUint32(dst, l.grows)
+	w := wire.Writer(dst).Byte(byte(l.Engine)).Byte(cut).Uint32(l.found).Uint32(l.grows)
 	for f := range fields {
 		if v, ok := l.Value(f); ok {
-			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+			w = w.Float64(v)
 		}
 	}
 	if _, ok := l.Value(MaxAdapters); ok {
-		dst = l.Waiting.append(l.Loaded.append(dst))
+		w = l.Waiting.pack(l.Loaded.pack(w))
 	}
-	return dst
+	return w
 }
 
 // Read reads what Append wrote into l, and returns what stands behind it. It is not ok for anything else; l is then of no use.
 func (l *Load) Read(src []byte) (rest []byte, ok bool) {
-	const head = 10
-	if len(src) < head || Engine(src[0]) >= engines {
+	r := wire.NewReader(src)
+	engine, cut, found, grows := Engine(r.Byte()), r.Byte(), r.Uint32(), r.Uint32()
+	if !r.OK() || engine >= engines || found>>fields != 0 || grows>>fields != 0 {
 		return nil, false
 	}
-	*l = Load{Engine: Engine(src[0]), Cut: src[1] == 1}
-	found, grows := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
-	if found>>fields != 0 || grows>>fields != 0 {
-		return nil, false
-	}
-	src = src[head:]
-	l.grows = grows
+	*l = Load{Engine: engine, Cut: cut == 1, grows: grows}
 	for f := range fields {
 		if found>>f&1 == 0 {
 			continue
 		}
-		if len(src) < 8 {
-			return nil, false
-		}
-		v := math.Float64frombits(binary.LittleEndian.Uint64(src))
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		v := r.Float64()
+		if !r.OK() || math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, false
 		}
 		l.set(f, v)
-		src = src[8:]
 	}
-	if _, there := l.Value(MaxAdapters); !there {
-		return src, true
+	if _, there := l.Value(MaxAdapters); there {
+		l.Loaded.unpack(&r)
+		l.Waiting.unpack(&r)
 	}
-	if src, ok = l.Loaded.load(src); ok {
-		src, ok = l.Waiting.load(src)
-	}
-	return src, ok
+	return r.Rest(), r.OK()
 }
 
-func (a *Adapters) append(dst []byte) []byte {
-	dst = append(dst, byte(a.N))
+func (a *Adapters) pack(w wire.Writer) wire.Writer {
+	w = w.Byte(byte(a.N))
 	for _, id := range a.IDs[:a.N] {
-		dst = binary.LittleEndian.AppendUint64(dst, id)
+		w = w.Uint64(id)
 	}
-	return dst
+	return w
 }
 
-func (a *Adapters) load(src []byte) (rest []byte, ok bool) {
-	if len(src) == 0 || src[0] > MaxNames || len(src) < 1+8*int(src[0]) {
-		return nil, false
+func (a *Adapters) unpack(r *wire.Reader[[]byte]) {
+	n := int(r.Byte())
+	if n > MaxNames {
+		r.Fail()
+		return
 	}
-	a.N, src = int(src[0]), src[1:]
-	for i := range a.N {
-		a.IDs[i] = binary.LittleEndian.Uint64(src)
-		src = src[8:]
+	for i := range n {
+		a.IDs[i] = r.Uint64()
 	}
-	return src, true
+	a.N = n
 }
