@@ -1,8 +1,9 @@
 package metrics
 
 import (
-	"encoding/binary"
 	"math"
+
+	"github.com/warmgate/warmgate/internal/wire"
 )
 
 // Append appends a compact encoding of s to dst, from which [Snapshot.Read] makes an equal Snapshot: the engine u8, Cut
@@ -13,80 +14,62 @@ func (s *Snapshot) Append(dst []byte) []byte {
 	if s.Cut {
 		cut = 1
 	}
-	dst = append(dst, byte(s.Engine), cut)
-	dst = binary.LittleEndian.AppendUint32(dst, s.found)
-	dst = binary.LittleEndian.AppendUint32(dst, s.counters)
+	w := wire.Writer(dst).Byte(byte(s.Engine)).Byte(cut).Uint32(s.found).Uint32(s.counters)
 	for f := range fieldCount {
 		if v, ok := s.Value(f); ok {
-			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+			w = w.Float64(v)
 		}
 	}
 	if _, ok := s.Value(MaxAdapters); ok {
-		dst = s.Waiting.append(s.Loaded.append(dst))
+		w = s.Waiting.pack(s.Loaded.pack(w))
 	}
-	return dst
+	return w
 }
 
 // Read decodes into s what Append has written, and returns the rest of src. It is not ok if src begins with anything
 // else; s is then undefined.
 func (s *Snapshot) Read(src []byte) (rest []byte, ok bool) {
-	const head = 10
-	if len(src) < head || Engine(src[0]) >= engineCount {
+	r := wire.NewReader(src)
+	engine, cut, found, counters := Engine(r.Byte()), r.Byte(), r.Uint32(), r.Uint32()
+	if !r.OK() || engine >= engineCount || found>>fieldCount != 0 || counters>>fieldCount != 0 {
 		return nil, false
 	}
-	*s = Snapshot{Engine: Engine(src[0]), Cut: src[1] == 1}
-	found, counters := binary.LittleEndian.Uint32(src[2:]), binary.LittleEndian.Uint32(src[6:])
-	if found>>fieldCount != 0 || counters>>fieldCount != 0 {
-		return nil, false
-	}
-	s.counters = counters
-	src, ok = s.readValues(src[head:], found)
-	if _, adapters := s.Value(MaxAdapters); !ok || !adapters {
-		return src, ok
-	}
-	if src, ok = s.Loaded.decode(src); ok {
-		src, ok = s.Waiting.decode(src)
-	}
-	return src, ok
-}
-
-// readValues reads the values of the fields whose bits are set. It is not ok if they are incomplete or not finite.
-func (s *Snapshot) readValues(src []byte, found uint32) (rest []byte, ok bool) {
+	*s = Snapshot{Engine: engine, Cut: cut == 1, counters: counters}
 	for f := range fieldCount {
 		if found>>f&1 == 0 {
 			continue
 		}
-		if len(src) < 8 {
-			return nil, false
-		}
-		v := math.Float64frombits(binary.LittleEndian.Uint64(src))
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		v := r.Float64()
+		if !r.OK() || math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, false
 		}
 		s.set(f, v)
-		src = src[8:]
 	}
-	return src, true
+	if _, adapters := s.Value(MaxAdapters); adapters {
+		s.Loaded.unpack(&r)
+		s.Waiting.unpack(&r)
+	}
+	return r.Rest(), r.OK()
 }
 
-// append appends the number of adapters u8 and their digests u64.
-func (a *Adapters) append(dst []byte) []byte {
-	dst = append(dst, byte(a.N))
+// pack appends the number of adapters u8 and their digests u64.
+func (a *Adapters) pack(w wire.Writer) wire.Writer {
+	w = w.Byte(byte(a.N))
 	for _, id := range a.IDs[:a.N] {
-		dst = binary.LittleEndian.AppendUint64(dst, id)
+		w = w.Uint64(id)
 	}
-	return dst
+	return w
 }
 
-// decode reads what append has written.
-func (a *Adapters) decode(src []byte) (rest []byte, ok bool) {
-	if len(src) == 0 || src[0] > MaxNames || len(src) < 1+8*int(src[0]) {
-		return nil, false
+// unpack reads what pack has written.
+func (a *Adapters) unpack(r *wire.Reader[[]byte]) {
+	n := int(r.Byte())
+	if n > MaxNames {
+		r.Fail()
+		return
 	}
-	a.N, src = int(src[0]), src[1:]
-	for i := range a.N {
-		a.IDs[i] = binary.LittleEndian.Uint64(src)
-		src = src[8:]
+	for i := range n {
+		a.IDs[i] = r.Uint64()
 	}
-	return src, true
+	a.N = n
 }

@@ -39,6 +39,9 @@ var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"
 // leaves lists the pure folders that need the standard library alone, or beside it internal/wire.
 var leaves = []string{"internal/wire", "metrics", "lb/prefixindex"}
 
+// packed lists the folders in which only internal/wire reads and writes packed values.
+var packed = []string{"lb", "lb/memstore", "metrics"}
+
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK imports some, but
 // nothing of it is linked that needs them.
 var heavy = []string{"crypto/sha1", "encoding/json", "fmt", "regexp"}
@@ -92,6 +95,9 @@ func layers(packages []pkg) []string {
 			}
 			if linked[p.ImportPath] && slices.Contains(heavy, imported) {
 				problems = append(problems, fmt.Sprintf("%s imports %s: too big for the artifacts", folder, imported))
+			}
+			if slices.Contains(packed, folder) && imported == "encoding/binary" {
+				problems = append(problems, fmt.Sprintf("%s imports %s: internal/wire packs its values", folder, imported))
 			}
 			if slices.Contains(leaves, folder) && strings.Contains(imported, ".") && imported != module+"/internal/wire" {
 				problems = append(problems, fmt.Sprintf("%s imports %s: the standard library is all it may", folder, imported))

@@ -74,7 +74,7 @@ func (r *Reader[S]) number(size int) uint64 {
 func (r *Reader[S]) Uvarint() (v uint64) {
 	for shift := 0; shift < 64; shift += 7 {
 		b := r.Byte()
-		if shift == 63 && b > 1 {
+		if r.failed || shift == 63 && b > 1 {
 			break
 		}
 		v |= uint64(b&0x7f) << shift

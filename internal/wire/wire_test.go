@@ -94,6 +94,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte(every()), []byte{8, 4, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10})
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), []byte{7, 7})
 	f.Add([]byte("\x80\x80\x03abc"), []byte{7, 10, 9})
+	f.Add([]byte("\xff"), []byte{7}) // an unfinished varint
 	f.Fuzz(func(t *testing.T, input, kinds []byte) {
 		r, s, at := wire.NewReader(input), wire.NewReader(string(input)), 0
 		for _, kind := range kinds {

@@ -10,9 +10,8 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// page is a page of the prefix index: a list of entries, one for each block, in the format that package prefixindex
-// describes. The entries that were recorded last are in front. The value of a page that has never been written is
-// empty.
+// page is a page of the prefix index: a list of entries of 32 bytes, one for each block, those that were recorded last
+// in front. lb/prefixindex/page.go describes the format. A page that was never written is empty.
 type page []byte
 
 const (

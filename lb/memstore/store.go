@@ -110,8 +110,9 @@ func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) (lb.Grant,
 			return nil, step{}, err
 		}
 		s.loads = s.loads[:0]
+		rows := t[t.rowsAt():]
 		for _, row := range sc.rows {
-			s.loads = append(s.loads, t.load(row))
+			s.loads = append(s.loads, loadAt(rows, row))
 		}
 		matched := s.matchedBlocks(sc, t, matches)
 		i := lb.Choose(p, s.loads, matched)

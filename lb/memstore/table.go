@@ -169,12 +169,12 @@ func (t table) grow(n int) table {
 func (t table) apply(s step) { s.apply(t[t.rowsAt():], t.rows()) }
 
 func loadAt(rows []byte, i int) lb.Load {
-	r := rows[i*rowSize:]
+	r := rows[i*rowSize:][:rowSize]
 	return lb.Load{Requests: int64(wire.Uint32(r, 0)), Tokens: int64(wire.Uint64(r, 4))}
 }
 
 func addAt(rows []byte, i int, d lb.Load) {
-	r, l := rows[i*rowSize:], loadAt(rows, i)
-	wire.PutUint32(r, 0, uint32(max(0, l.Requests+d.Requests)))
-	wire.PutUint64(r, 4, uint64(max(0, l.Tokens+d.Tokens)))
+	r := rows[i*rowSize:][:rowSize]
+	wire.PutUint32(r, 0, uint32(max(0, int64(wire.Uint32(r, 0))+d.Requests)))
+	wire.PutUint64(r, 4, uint64(max(0, int64(wire.Uint64(r, 4))+d.Tokens)))
 }

@@ -1,21 +1,24 @@
-// Package prefixindex has the dimensions of a prefix index, which are the same in every store: the index records which
-// endpoints have which prefix blocks in their KV cache.
+// Package prefixindex describes the prefix index, which every store has in the same form: it records which endpoints
+// have which prefix blocks in their KV cache.
 //
-// An index is a hash table with a fixed number of buckets, called pages. A page is a list of entries, one for each
-// block that it holds; an entry that was recorded later is nearer to the front. All values are little-endian:
+// The index is a hash table with a fixed number of buckets, called pages. A page is a list of 0 to 63 entries of 32
+// bytes, without a header. Each entry is of one block, and those that were recorded last are in front. All numbers are
+// little-endian:
 //
-//	offset      size  in an entry
-//	0           8     key of the block; its last byte is the block's tenant, 0 for none
-//	8 + 6i      4     i-th endpoint that has the block, as [lb.EndpointTag]; 0 for none
-//	12 + 6i     2     tick in which that endpoint was last recorded to have it
+//	offset  size  entry
+//	0       8     key of the block; the last byte is its tenant, 0 for none
+//	8       6     the endpoint that was recorded last to have the block
+//	14      6     the next older one
+//	20      6     the next older one
+//	26      6     the oldest one
 //
-// with i from 0 to MaxHolders - 1, the latest first. A page is 0 to MaxEntries entries long and has no header.
+//	offset  size  endpoint in an entry
+//	0       4     lb.EndpointTag of its address, 0 if there is none
+//	4       2     tick in which it was recorded
 //
-// A block's entry is in one of two pages: the one with the number key modulo the number of pages, or the one that holds
-// the entry of the block before it in the prompt. package memstore stores a page as a value of shared memory of its
-// own; package redisclient stores it as a field of a hash.
-//
-// [lb.EndpointTag]: https://pkg.go.dev/github.com/warmgate/warmgate/lb#EndpointTag
+// A block's entry is in one of two pages: in its own page, which has the number key modulo the number of pages, or in
+// the page of the block before it in the prompt. Package memstore has a value of shared memory for each page, package
+// redisclient a field of a hash.
 package prefixindex
 
 import "time"

@@ -1,0 +1,71 @@
+package memstore_test
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// The values in shared memory are byte for byte as documented: workers with another version of the plugin use them at
+// the same time.
+func TestFormats(t *testing.T) {
+	p, addrs, now := newProcess(t), []string{"10.0.0.1:8000", "10.0.0.2:8000"}, time.Hour
+	s, tick := p.newOwner(), uint16(time.Hour/(4*time.Second))
+	plan := storetest.WithPrompt(storetest.Even(addrs), 1, []prompt.Block{{Key: 0x0102030405060708, End: 100}})
+	plan.Tokens = 1010
+	s.Reserve(now, 1, plan, func(g lb.Grant, err error) {
+		if err != nil || g.Index != 0 {
+			t.Fatalf("%+v, %v", g, err)
+		}
+	})
+	s.Amend(now, 1, addrs[1], 70)
+	if err := s.Heartbeat(now + time.Second); err != nil {
+		t.Fatal(err)
+	}
+
+	number, err := strconv.Atoi(slot(p, "table"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashes := [2]uint64{lb.EndpointHash(addrs[0]), lb.EndpointHash(addrs[1])}
+	const owner, index, none = 1, 0, 0xffff
+	table := wire.Writer("WGT1").Uint32(1).Uint16(2).Uint16(1).Uint16(3).Uint16(tick)
+	table = table.Uint64(owner).Uint32(2).Uint16(index).Uint16(0).
+		Raw(strings.Repeat("\x00", 12)).               // step 8 has not been made
+		Uint16(none).Uint16(0).Uint32(0).Uint32(1010). // step 1 reserves
+		Uint16(0).Uint16(1).Uint32(1010).Uint32(70).   // step 2 amends
+		Raw(strings.Repeat("\x00", 5*12)).             // steps 3 to 7 neither
+		Uint32(0).Uint64(0).Uint32(1).Uint64(70).      // rows
+		Uint64(hashes[0]).Uint64(hashes[1]).Raw(plan.Scope)
+	for key, want := range map[string]wire.Writer{
+		"warmgate/1/table/" + slot(p, "table"): table,
+		"warmgate/1/sheet/" + slot(p, "table") + "/0": wire.Writer(nil).
+			Uint64(owner).Uint32(0).Uint32(0), // from before the table had rows
+		"warmgate/1/roster": wire.Writer("WGR1").Uint32(1).Duration(now + time.Second).
+			Uint64(owner).Duration(now + time.Second),
+		"warmgate/1/taking": wire.Writer(nil).Uint16(uint16(number)).Uint16(tick).Raw(plan.Scope),
+		"warmgate/1/prefix/" + slot(p, "prefix"): wire.Writer(nil).Uint64(0x0102030405060708).
+			Uint32(uint32(hashes[0])).Uint16(tick).Raw(strings.Repeat("\x00", 3*6)),
+	} {
+		if got := p.Vals[key]; !bytes.Equal(got, want) {
+			t.Errorf("%s\n got %x\nwant %x", key, got, []byte(want))
+		}
+	}
+}
+
+// slot returns the number in the key of the only value of a kind that is longer than a byte.
+func slot(p *process, kind string) (number string) {
+	for key, val := range p.Vals {
+		if n, ok := strings.CutPrefix(key, "warmgate/1/"+kind+"/"); ok && len(val) > 1 {
+			number = n
+		}
+	}
+	return number
+}
