@@ -12,6 +12,7 @@ require (
 	github.com/tidwall/resp v0.1.1
 	go.yaml.in/yaml/v3 v3.0.4
 	golang.org/x/perf v0.0.0-20250605212013-b481878a17be
+	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -13,15 +13,15 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// denials is a transport that counts the answers that deny something.
+// denials is a transport that counts replies that deny access.
 type denials struct {
-	*wire
+	*syncTransport
 	denied int
 	other  []string // other errors
 }
 
 func (d *denials) Do(now time.Duration, cmd []byte, done redisclient.Done) {
-	d.wire.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
+	d.syncTransport.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
 		d.see(reply)
 		done(now, reply, err)
 	})
@@ -29,33 +29,35 @@ func (d *denials) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 
 func (d *denials) see(reply []byte) {
 	switch {
-	case reply[0] != '-' || bytes.HasPrefix(reply, []byte("-NOSCRIPT")) || bytes.Contains(reply, []byte("cluster support disabled")):
-	case bytes.Contains(reply, []byte("permission")), bytes.Contains(reply, []byte("The user executing the script can't")):
+	case reply[0] != '-', bytes.HasPrefix(reply, []byte("-NOSCRIPT")),
+		bytes.Contains(reply, []byte("cluster support disabled")):
+	case bytes.Contains(reply, []byte("permission")),
+		bytes.Contains(reply, []byte("The user executing the script can't")):
 		d.denied++
 	default:
 		d.other = append(d.other, string(reply))
 	}
 }
 
-// asUser returns how a user with the given rules fares with everything that a store does.
-func asUser(t testing.TB, s *redisserver.Server, rules string) *denials {
+// runAsUser runs everything that a store does as a user with the given rules, and returns what was denied.
+func runAsUser(t testing.TB, s *redisserver.Server, rules string) *denials {
 	t.Helper()
 	command := []any{"ACL", "SETUSER", "gate", "reset", "on", ">secret"}
 	for _, rule := range strings.Fields(rules) {
 		command = append(command, rule)
 	}
-	do(t, s, command, []any{"FLUSHALL"}, []any{"SCRIPT", "FLUSH"})
-	d := &denials{wire: dial(t, s)}
+	mustDo(t, s, command, []any{"FLUSHALL"}, []any{"SCRIPT", "FLUSH"})
+	d := &denials{syncTransport: dial(t, s)}
 	d.value("AUTH", "gate", "secret")
 	for _, command := range [][]string{{"PING"}, {"SELECT", "1"}, {"SELECT", "0"}, {"ASKING"}} {
-		d.see(d.ask(redisclient.AppendCommand(nil, command...)))
+		d.see(d.roundTrip(redisclient.AppendCommand(nil, command...)))
 	}
-	everything(t, s, d)
+	runAllScripts(t, s, d)
 	return d
 }
 
-// everything makes two owners do all that stores do.
-func everything(t testing.TB, server *redisserver.Server, d *denials) {
+// runAllScripts has two owners do everything that stores do.
+func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	o := redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}
 	a := redisclient.New(d, o)
 	o.Owner = 2
@@ -82,13 +84,13 @@ func everything(t testing.TB, server *redisserver.Server, d *denials) {
 	reserve(b, now, 500)
 	a.Loads(now, "llm", []string{"10.0.0.1:1"}, func([]lb.Load, error) {})
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
-	d.lose = func([]byte) int { return notSent }
+	d.fate = func([]byte) int { return notSent }
 	reserve(a, now, 502)
-	d.lose = nil
+	d.fate = nil
 	a.Expire(now + time.Second) // leaves a tombstone
 	probe(a, now)
 	probe(b, now)
-	do(t, server, []any{"DEL", redisclient.KeysOf("llm").Table})
+	mustDo(t, server, []any{"DEL", redisclient.KeysOf("llm").Table})
 	probe(a, now+time.Second)
 	reserve(b, now+time.Second, 503)
 	(&backend{conn: dial(t, server)}).Pass(time.Minute) // b is dead
@@ -101,7 +103,7 @@ func TestACL(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			if d := asUser(t, s, redisclient.ACLRules); d.denied > 0 || len(d.other) > 0 {
+			if d := runAsUser(t, s, redisclient.ACLRules); d.denied > 0 || len(d.other) > 0 {
 				t.Fatalf("with all rules %d commands were denied, and: %q", d.denied, d.other)
 			}
 			for _, rule := range strings.Fields(redisclient.ACLRules) {
@@ -109,11 +111,12 @@ func TestACL(t *testing.T) {
 					continue
 				}
 				less := strings.Replace(redisclient.ACLRules+" ", " "+rule+" ", " ", 1)
-				if d := asUser(t, s, less); d.denied == 0 {
+				if d := runAsUser(t, s, less); d.denied == 0 {
 					t.Errorf("without %s nothing is denied", rule)
 				}
 			}
-			if d := asUser(t, s, strings.Replace(redisclient.ACLRules, "~"+redisclient.KeyPrefix, "~other:", 1)); d.denied == 0 {
+			otherKeys := strings.Replace(redisclient.ACLRules, "~"+redisclient.KeyPrefix, "~other:", 1)
+			if d := runAsUser(t, s, otherKeys); d.denied == 0 {
 				t.Error("keys of others are not denied")
 			}
 		})

@@ -13,8 +13,8 @@ import (
 )
 
 func TestDeadline(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	if next := s.Expire(0); next != 0 {
 		t.Fatalf("without a call the deadline is %v", next)
 	}
@@ -37,10 +37,10 @@ func TestDeadline(t *testing.T) {
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
 }
 
-// What is asked a second time, because Redis had lost the candidates, has no more time than the first.
+// A reservation that is sent again, because Redis had lost the candidates, keeps its deadline.
 func TestDeadlineOfTheSecondTry(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	r := reserve(s, 0, 1)
 	m.answer(15*time.Millisecond, 0, "*1\r\n:-3\r\n")
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
@@ -52,29 +52,29 @@ func TestDeadlineOfTheSecondTry(t *testing.T) {
 	r.want(t, "timeout")
 }
 
-// When the breaker opens, nobody waits any longer for what is on its way.
-func TestBreakerEndsWhatWaits(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+// When the breaker opens, the calls without an answer fail.
+func TestBreakerFailsPendingCalls(t *testing.T) {
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	for id := range lb.LeaseID(5) {
 		reserve(s, 0, id)
 	}
 	later := reserve(s, manualTimeout-1, 5)
 	s.Heartbeat(manualTimeout - 1)
 	if next := s.Expire(manualTimeout); next != 2*manualTimeout-1 {
-		t.Errorf("the deadline of the beat is %v", next)
+		t.Errorf("the deadline of the heartbeat is %v", next)
 	}
 	later.want(t, "timeout")
-	m.answer(manualTimeout, 6, beatReply) // which still may close the breaker
+	m.answer(manualTimeout, 6, heartbeatReply) // which still may close the breaker
 	if !s.Ready(manualTimeout) {
 		t.Error("the breaker is open")
 	}
 }
 
-// An answer that has come is worth more than the deadline that has passed meanwhile without anybody looking.
+// An answer that arrives after the deadline, but before Expire was called, is used.
 func TestAnswerBehindTheDeadline(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	r := reserve(s, 0, 1)
 	m.answer(time.Second, 0, grantReply)
 	s.Expire(time.Second)
@@ -82,8 +82,8 @@ func TestAnswerBehindTheDeadline(t *testing.T) {
 }
 
 func TestBreakerKeepsRequestsAway(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	for id := range lb.LeaseID(5) {
 		if !s.Ready(0) {
 			t.Fatalf("open after %d failures", id)
@@ -106,17 +106,17 @@ func TestBreakerKeepsRequestsAway(t *testing.T) {
 	if s.Ready(time.Second) {
 		t.Fatal("a late answer closed the breaker")
 	}
-	m.answer(time.Second, probe, beatReply)
-	if !s.Ready(time.Second) || s.Err() != nil {
-		t.Fatalf("the beat got through, and the breaker is open: %v", s.Err())
+	m.answer(time.Second, probe, heartbeatReply)
+	if !s.Ready(time.Second) || s.HeartbeatErr() != nil {
+		t.Fatalf("the heartbeat succeeded, and the breaker is open: %v", s.HeartbeatErr())
 	}
 }
 
-const beatReply = "*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n"
+const heartbeatReply = "*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n"
 
-// A store whose requests have all gone probes as well.
+// A store without leases probes as well.
 func TestBreakerOfAnIdleStore(t *testing.T) {
-	var m manual
+	var m manualTransport
 	s := newManualStore(&m, newMemory())
 	for id := range lb.LeaseID(5) {
 		reserve(s, 0, id)
@@ -140,28 +140,31 @@ func TestBreakerOfAnIdleStore(t *testing.T) {
 	}
 }
 
+// scriptLosses are the cases of TestNoScript.
+var scriptLosses = []struct {
+	name    string
+	replies []string // to each command in turn
+	want    string
+	sent    string
+}{
+	{"loaded", []string{noScript, loadedReply, grantReply}, "granted 1", "EVALSHA SCRIPT EVALSHA"},
+	{
+		"lost again",
+		[]string{noScript, loadedReply, noScript, loadedReply, grantReply},
+		"granted 1", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
+	},
+	{
+		"not to be loaded",
+		[]string{noScript, "-NOPERM no\r\n", noScript, "-NOPERM no\r\n", noScript},
+		"script", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
+	},
+}
+
 func TestNoScript(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		replies []string // to each command in turn
-		want    string
-		sent    string
-	}{
-		{"loaded", []string{noScript, loadedReply, grantReply}, "granted 1", "EVALSHA SCRIPT EVALSHA"},
-		{
-			"lost again",
-			[]string{noScript, loadedReply, noScript, loadedReply, grantReply},
-			"granted 1", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
-		},
-		{
-			"not to be loaded",
-			[]string{noScript, "-NOPERM no\r\n", noScript, "-NOPERM no\r\n", noScript},
-			"script", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
-		},
-	} {
+	for _, c := range scriptLosses {
 		t.Run(c.name, func(t *testing.T) {
-			var m manual
-			s := opened(t, &m, &m, newMemory())
+			var m manualTransport
+			s := newOpenedStore(t, &m, &m, newMemory())
 			r := reserve(s, 0, 1)
 			for i, reply := range c.replies {
 				m.answer(0, i, reply)
@@ -172,12 +175,12 @@ func TestNoScript(t *testing.T) {
 	}
 }
 
-// While one worker of a gateway loads a script, the others try again without loading it; only if that is in vain they
-// load it too. The gateway's shared memory says who was first.
+// While one worker of a gateway loads a script, the others first try again without loading it, and load it only if that
+// fails. The gateway's shared memory records which worker was first.
 func TestNoScriptOfTwoWorkers(t *testing.T) {
 	kv := newMemory()
-	var m, n, o manual
-	a, b := opened(t, &m, &m, kv), opened(t, &n, &n, kv)
+	var m, n, o manualTransport
+	a, b := newOpenedStore(t, &m, &m, kv), newOpenedStore(t, &n, &n, kv)
 	reserve(a, 0, 1)
 	r := reserve(b, 0, 1)
 	m.answer(0, 0, noScript)
@@ -189,7 +192,7 @@ func TestNoScriptOfTwoWorkers(t *testing.T) {
 	n.answer(0, 3, grantReply)
 	r.want(t, "granted 1")
 
-	reserve(opened(t, &o, &o, kv), time.Second, 1)
+	reserve(newOpenedStore(t, &o, &o, kv), time.Second, 1)
 	o.answer(time.Second, 0, noScript)
 	o.wantSent(t, "EVALSHA SCRIPT EVALSHA") // what was loaded a second ago has been lost since
 }
@@ -198,7 +201,7 @@ func TestNoScriptOfTwoWorkers(t *testing.T) {
 func TestNoScriptStorm(t *testing.T) {
 	const workers, each = 4, 250
 	server := redisserver.StartT(t, redisserver.Options{})
-	p, kv := newPipe(t, server), newMemory()
+	p, kv := newBatchTransport(t, server), newMemory()
 	var stores []*redisclient.Store
 	for w := range uint64(workers) {
 		stores = append(stores, redisclient.New(p, redisclient.Options{
@@ -241,48 +244,64 @@ func TestNoScriptStorm(t *testing.T) {
 	}
 }
 
+const (
+	movedReply = "-MOVED 5 10.0.0.9:6379\r\n"
+	askReply   = "-ASK 5 10.0.0.9:6379\r\n"
+	againReply = "-TRYAGAIN later\r\n"
+)
+
+// redirections are the cases of TestRedirections.
+var redirections = []struct {
+	name    string
+	plain   bool // the transport knows one server only
+	replies []string
+	want    string
+	sent    string
+}{
+	{
+		name: "moved", replies: []string{movedReply, grantReply},
+		want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA",
+	},
+	{name: "ask", replies: []string{askReply, grantReply}, want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA"},
+	{
+		name: "moved twice", replies: []string{movedReply, movedReply},
+		want: "moved", sent: "EVALSHA 10.0.0.9:6379/EVALSHA",
+	},
+	{
+		name:    "moved to where the script is not known",
+		replies: []string{movedReply, noScript, loadedReply, grantReply},
+		want:    "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379/EVALSHA",
+	},
+	{
+		name:    "ask, to where the script is not known",
+		replies: []string{askReply, noScript, loadedReply, grantReply},
+		want:    "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379?/EVALSHA",
+	},
+	{name: "half moved", replies: []string{againReply, grantReply}, want: "granted 1", sent: "EVALSHA EVALSHA"},
+	{name: "half moved for long", replies: []string{againReply, againReply}, want: "moved", sent: "EVALSHA EVALSHA"},
+	{
+		name: "moved to IPv6", replies: []string{"-MOVED 5 2001:db8::1:6379\r\n", grantReply}, want: "granted 1",
+		sent: "EVALSHA [2001:db8::1]:6379/EVALSHA",
+	},
+	{name: "nowhere", replies: []string{"-MOVED 5\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to no port", replies: []string{"-MOVED 5 10.0.0.9\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to half a port", replies: []string{"-MOVED 5 10.0.0.9:6379x\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to an empty port", replies: []string{"-MOVED 5 10.0.0.9:\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to no host", replies: []string{"-MOVED 5 :6379\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to a name", replies: []string{"-MOVED 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "ask, to a name", replies: []string{"-ASK 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "one server", plain: true, replies: []string{movedReply}, want: "moved", sent: "EVALSHA"},
+}
+
 func TestRedirections(t *testing.T) {
-	const moved, ask, again = "-MOVED 5 10.0.0.9:6379\r\n", "-ASK 5 10.0.0.9:6379\r\n", "-TRYAGAIN later\r\n"
-	for _, c := range []struct {
-		name    string
-		plain   bool // the transport knows one server only
-		replies []string
-		want    string
-		sent    string
-	}{
-		{name: "moved", replies: []string{moved, grantReply}, want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA"},
-		{name: "ask", replies: []string{ask, grantReply}, want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA"},
-		{name: "moved twice", replies: []string{moved, moved}, want: "moved", sent: "EVALSHA 10.0.0.9:6379/EVALSHA"},
-		{
-			name: "moved to where the script is not known", replies: []string{moved, noScript, loadedReply, grantReply},
-			want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379/EVALSHA",
-		},
-		{
-			name: "asked where the script is not known", replies: []string{ask, noScript, loadedReply, grantReply},
-			want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379?/EVALSHA",
-		},
-		{name: "half moved", replies: []string{again, grantReply}, want: "granted 1", sent: "EVALSHA EVALSHA"},
-		{name: "half moved for long", replies: []string{again, again}, want: "moved", sent: "EVALSHA EVALSHA"},
-		{
-			name: "moved to IPv6", replies: []string{"-MOVED 5 2001:db8::1:6379\r\n", grantReply}, want: "granted 1",
-			sent: "EVALSHA [2001:db8::1]:6379/EVALSHA",
-		},
-		{name: "nowhere", replies: []string{"-MOVED 5\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to no port", replies: []string{"-MOVED 5 10.0.0.9\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to half a port", replies: []string{"-MOVED 5 10.0.0.9:6379x\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to an empty port", replies: []string{"-MOVED 5 10.0.0.9:\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to no host", replies: []string{"-MOVED 5 :6379\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to a name", replies: []string{"-MOVED 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "asked at a name", replies: []string{"-ASK 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "one server", plain: true, replies: []string{moved}, want: "moved", sent: "EVALSHA"},
-	} {
+	for _, c := range redirections {
 		t.Run(c.name, func(t *testing.T) {
-			r := &redirecting{}
+			r := &manualRedirector{}
 			var tr redisclient.Transport = r
 			if c.plain {
-				tr = &r.manual
+				tr = &r.manualTransport
 			}
-			s := opened(t, tr, &r.manual, newMemory())
+			s := newOpenedStore(t, tr, &r.manualTransport, newMemory())
 			res := reserve(s, 0, 1)
 			for i, reply := range c.replies {
 				r.answer(0, i, reply)
@@ -293,22 +312,22 @@ func TestRedirections(t *testing.T) {
 	}
 }
 
-// What is no answer of these scripts is garbage, and what may have been reserved behind it is taken back.
+// An answer that no script can return is garbage, and what may have been reserved is released.
 func TestUnreadableAnswers(t *testing.T) {
 	for _, reply := range []string{
 		"+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*0\r\n", "*-1\r\n", "*1\r\n:0\r\n", "*1\r\n+-1\r\n", "*1\r\n:-4\r\n",
 		"*2\r\n:-1\r\n:-1\r\n", strings.Replace(grantReply, "\x01", "\x02", 1), "$14\r\n\x01\r\n",
 		promptReply(0, 1, 1, 1, 1), "", ":1", grantReply + grantReply, "<html>",
 	} {
-		var m manual
-		s := opened(t, &m, &m, newMemory())
+		var m manualTransport
+		s := newOpenedStore(t, &m, &m, newMemory())
 		r := reserve(s, 0, 1)
 		m.answer(0, 0, reply)
 		if r.calls != 1 || !errors.Is(r.err, redisclient.ErrGarbage) {
 			t.Errorf("%q: %s", reply, r)
 		}
 		if len(m.sent) != 2 {
-			t.Errorf("%q: nothing is taken back, sent was %s", reply, strings.Join(m.sent, " "))
+			t.Errorf("%q: nothing is released, sent was %s", reply, strings.Join(m.sent, " "))
 		}
 	}
 }

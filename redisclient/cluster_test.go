@@ -10,16 +10,16 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// nodes is a transport to a cluster that knows one of its nodes, and reaches the others when it is sent there.
-type nodes struct {
+// clusterTransport is a transport to one node of a cluster, which reaches the others when it is redirected.
+type clusterTransport struct {
 	t     testing.TB
 	first string
-	wires map[string]*wire
+	wires map[string]*syncTransport
 	sent  map[string]int
 }
 
-func newNodes(t testing.TB, c *redisserver.Cluster, first int) *nodes {
-	n := &nodes{t: t, wires: map[string]*wire{}, sent: map[string]int{}}
+func newClusterTransport(t testing.TB, c *redisserver.Cluster, first int) *clusterTransport {
+	n := &clusterTransport{t: t, wires: map[string]*syncTransport{}, sent: map[string]int{}}
 	for i, s := range c.Servers() {
 		n.wires[s.Addr()] = dial(t, s)
 		if i == first {
@@ -30,12 +30,12 @@ func newNodes(t testing.TB, c *redisserver.Cluster, first int) *nodes {
 }
 
 // Do implements redisclient.Transport.
-func (n *nodes) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+func (n *clusterTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	n.DoAt(now, n.first, false, cmd, done)
 }
 
 // DoAt implements redisclient.Redirector.
-func (n *nodes) DoAt(now time.Duration, node string, asking bool, cmd []byte, done redisclient.Done) {
+func (n *clusterTransport) DoAt(now time.Duration, node string, asking bool, cmd []byte, done redisclient.Done) {
 	if node == "" {
 		node = n.first
 	}
@@ -45,13 +45,13 @@ func (n *nodes) DoAt(now time.Duration, node string, asking bool, cmd []byte, do
 	}
 	n.sent[node]++
 	if asking {
-		w.ask(redisclient.AppendCommand(nil, "ASKING"))
+		w.roundTrip(redisclient.AppendCommand(nil, "ASKING"))
 	}
 	w.Do(now, cmd, done)
 }
 
-// TestCluster has a scope move from node to node while requests come and go. Nothing is counted twice or lost; while its
-// keys are on the way, requests may fall back.
+// A scope moves from node to node while there is traffic. Nothing is counted twice or lost; while its keys are being
+// moved, requests may fall back.
 func TestCluster(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
@@ -66,7 +66,7 @@ func testCluster(t *testing.T, version string) {
 	slot := redisserver.Slot(redisclient.KeysOf("llm").Table)
 	home := cluster.Owner(slot)
 	load := &clusterLoad{t: t, cluster: cluster, slot: slot, kv: newMemory()}
-	for owner := range 3 { // each knows another node
+	for owner := range 3 { // each is configured with another node
 		load.join(uint64(owner+1), owner)
 	}
 	load.run(60)
@@ -91,7 +91,7 @@ type clusterLoad struct {
 	slot    int
 	kv      *memory
 	stores  []*redisclient.Store
-	nodes   []*nodes
+	nodes   []*clusterTransport
 	held    []map[lb.LeaseID]string
 	next    lb.LeaseID
 	now     time.Duration
@@ -101,7 +101,7 @@ type clusterLoad struct {
 }
 
 func (l *clusterLoad) join(owner uint64, first int) {
-	n := newNodes(l.t, l.cluster, first)
+	n := newClusterTransport(l.t, l.cluster, first)
 	l.nodes = append(l.nodes, n)
 	l.stores = append(l.stores, redisclient.New(n, redisclient.Options{
 		Owner: owner, TTL: storetest.TTL, Timeout: time.Second, KV: l.kv,
@@ -109,7 +109,7 @@ func (l *clusterLoad) join(owner uint64, first int) {
 	l.held = append(l.held, map[lb.LeaseID]string{})
 }
 
-// run makes every owner reserve and give back n times.
+// run has every owner reserve and release n times.
 func (l *clusterLoad) run(n int) {
 	even := storetest.Even(storetest.Addrs(4))
 	for range n {
@@ -140,7 +140,7 @@ func (l *clusterLoad) run(n int) {
 	}
 }
 
-func (l *clusterLoad) beat() {
+func (l *clusterLoad) heartbeat() {
 	l.now += time.Second
 	for _, s := range l.stores {
 		if err := s.Heartbeat(l.now); err != nil {
@@ -158,27 +158,27 @@ func (l *clusterLoad) move(to int) {
 		l.t.Fatal(err)
 	}
 	l.run(3)
-	l.beat()
+	l.heartbeat()
 	l.moveOne(to)
 	l.run(3)
-	l.beat()
+	l.heartbeat()
 	if err := m.MoveKeys(); err != nil {
 		l.t.Fatal(err)
 	}
 	l.run(3)
-	l.beat()
+	l.heartbeat()
 	if err := m.Finish(); err != nil {
 		l.t.Fatal(err)
 	}
 	for range 3 {
-		l.beat()
+		l.heartbeat()
 	}
 	before := l.refused
 	l.run(20)
 	if l.refused != before {
 		l.t.Errorf("%d refused after the move: %v", l.refused-before, l.last)
 	}
-	l.beat()
+	l.heartbeat()
 	l.audit(to)
 }
 

@@ -15,10 +15,10 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// causeOf returns the cause of a reservation's failure when it is answered in the given way as often as it is asked.
-func causeOf(t testing.TB, reply string) string {
+// causeOf returns why a reservation fails when every command is answered with the given reply.
+func causeOf(t tb, reply string) string {
 	t.Helper()
-	m := &manual{}
+	m := &manualTransport{}
 	r := reserve(newManualStore(m, newMemory()), 0, 1)
 	for i := 0; i < len(m.done) && i < 20; i++ {
 		m.answer(0, i, reply)
@@ -26,40 +26,45 @@ func causeOf(t testing.TB, reply string) string {
 	if r.calls != 1 || r.err == nil {
 		t.Fatalf("%q: %s", reply, r)
 	}
-	if words := strings.SplitN(reply, " ", 2); len(words) > 1 && strings.Contains(r.err.Error(), strings.TrimSpace(words[1])) {
+	_, text, found := strings.Cut(reply, " ")
+	if found && strings.Contains(r.err.Error(), strings.TrimSpace(text)) {
 		t.Errorf("the error shows the text of the reply: %v", r.err)
 	}
 	return redisclient.Cause(r.err)
 }
 
+// causesOfReplies are the cases of TestCauses.
+var causesOfReplies = map[string]string{
+	"-ERR unknown command 'EVALSHA'": "error",
+	"-":                              "error",
+	"-secret password":               "error",
+	"-OOMOOMOOMOOMOOMOOMOOMOOMOOM x": "error",
+	"-UNKILLABLE Sorry the script already executed":                                           "busy",
+	"-MASTERDOWN Link with MASTER is down":                                                    "cluster_down",
+	"-TRYAGAIN Multiple keys request during rehashing":                                        "moved",
+	"-WGFULL too many endpoints in the scope":                                                 "no_room",
+	"-ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed":       "oom",
+	"-ERR Error running script (call to f_1): @user_script: 9: -READONLY You can't write":     "readonly",
+	"-ERR Error running script (call to f_1): @user_script:9: @user_script: 9: NOPERM denied": "denied",
+	"-@user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":              "oom",
+	"-@user_script: 9: something else":                                                        "error",
+	"-ERR Error running script: the user said OOM":                                            "error",
+	"-NOSCRIPT No matching script. Please use EVAL.":                                          "script",
+	"-EXECABORT Transaction discarded because of previous errors.":                            "error",
+	"-IOERR error or timeout writing to target instance":                                      "error",
+}
+
 func TestCauses(t *testing.T) {
-	for reply, want := range map[string]string{
-		"-ERR unknown command 'EVALSHA'": "error",
-		"-":                              "error",
-		"-secret password":               "error",
-		"-OOMOOMOOMOOMOOMOOMOOMOOMOOM x": "error",
-		"-UNKILLABLE Sorry the script already executed":                                           "busy",
-		"-MASTERDOWN Link with MASTER is down":                                                    "cluster_down",
-		"-TRYAGAIN Multiple keys request during rehashing":                                        "moved",
-		"-WGFULL too many endpoints in the scope":                                                 "no_room",
-		"-ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed":       "oom",
-		"-ERR Error running script (call to f_1): @user_script: 9: -READONLY You can't write":     "readonly",
-		"-ERR Error running script (call to f_1): @user_script:9: @user_script: 9: NOPERM denied": "denied",
-		"-@user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":              "oom",
-		"-@user_script: 9: something else":                                                        "error",
-		"-ERR Error running script: the user said OOM":                                            "error",
-		"-NOSCRIPT No matching script. Please use EVAL.":                                          "script",
-		"-EXECABORT Transaction discarded because of previous errors.":                            "error",
-		"-IOERR error or timeout writing to target instance":                                      "error",
-	} {
+	for reply, want := range causesOfReplies {
 		if got := causeOf(t, reply+"\r\n"); got != want {
 			t.Errorf("%q: %s, want %s", reply, got, want)
 		}
 	}
 	for err, want := range map[error]string{
-		redisclient.ErrTimeout: "timeout", redisclient.ErrUnreachable: "unreachable", redisclient.ErrOpen: "breaker_open",
-		lb.ErrRemoteDown: "breaker_open", redisclient.ErrGarbage: "garbage", redisclient.ErrShort: "garbage",
-		redisclient.ErrUnopened: "script", errors.New("anything"): "error",
+		redisclient.ErrTimeout: "timeout", redisclient.ErrUnreachable: "unreachable",
+		redisclient.ErrBreakerOpen: "breaker_open", lb.ErrRemoteDown: "breaker_open",
+		redisclient.ErrGarbage: "garbage", redisclient.ErrIncomplete: "garbage",
+		redisclient.ErrCandidatesLost: "script", errors.New("anything"): "error",
 		fmt.Errorf("llm: %w", redisclient.ErrTimeout): "timeout",
 	} {
 		if got := redisclient.Cause(err); got != want {
@@ -76,7 +81,7 @@ type trouble struct {
 	name   string
 	enter  [][]any
 	leave  [][]any
-	refuse []string // what it refuses, of the commands below
+	refuse []string // names of the refusable commands that it refuses
 	want   string
 }
 
@@ -96,7 +101,8 @@ var writes = []string{"set", "eval", "peval"}
 
 var troubles = []trouble{
 	{
-		name: "out of memory", enter: [][]any{{"CONFIG", "SET", "maxmemory", "1"}}, leave: [][]any{{"CONFIG", "SET", "maxmemory", "0"}},
+		name: "out of memory", enter: [][]any{{"CONFIG", "SET", "maxmemory", "1"}},
+		leave:  [][]any{{"CONFIG", "SET", "maxmemory", "0"}},
 		refuse: writes, want: "oom",
 	},
 	{
@@ -104,10 +110,10 @@ var troubles = []trouble{
 		refuse: writes, want: "readonly",
 	},
 	{
-		name:  "replica without a master",
-		enter: [][]any{{"REPLICAOF", "127.0.0.1", "1"}, {"CONFIG", "SET", "replica-serve-stale-data", "no"}},
-		leave: [][]any{{"REPLICAOF", "NO", "ONE"}, {"CONFIG", "SET", "replica-serve-stale-data", "yes"}}, refuse: []string{"get"},
-		want: "cluster_down",
+		name:   "replica without a master",
+		enter:  [][]any{{"REPLICAOF", "127.0.0.1", "1"}, {"CONFIG", "SET", "replica-serve-stale-data", "no"}},
+		leave:  [][]any{{"REPLICAOF", "NO", "ONE"}, {"CONFIG", "SET", "replica-serve-stale-data", "yes"}},
+		refuse: []string{"get"}, want: "cluster_down",
 	},
 	{
 		name: "too few replicas", enter: [][]any{{"CONFIG", "SET", "min-replicas-to-write", "1"}},
@@ -119,7 +125,8 @@ var troubles = []trouble{
 	},
 	{
 		name: "keys denied", enter: [][]any{{"ACL", "SETUSER", "default", "resetkeys", "~other"}},
-		leave: [][]any{{"ACL", "SETUSER", "default", "allkeys"}}, refuse: append([]string{"get"}, writes...), want: "denied",
+		leave:  [][]any{{"ACL", "SETUSER", "default", "allkeys"}},
+		refuse: append([]string{"get"}, writes...), want: "denied",
 	},
 	{
 		name: "scripts denied", enter: [][]any{{"ACL", "SETUSER", "default", "-@scripting"}},
@@ -135,21 +142,21 @@ func TestCausesOnServers(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
 			w := dial(t, s)
 			for _, tr := range troubles {
-				do(t, s, tr.enter...)
+				mustDo(t, s, tr.enter...)
 				wantRefused(t, w, tr.name, tr.want, tr.refuse...)
-				do(t, s, tr.leave...)
+				mustDo(t, s, tr.leave...)
 			}
 			for name, command := range refusable {
-				if reply := w.ask(redisclient.AppendCommand(nil, command...)); reply[0] == '-' && name != "sha" {
+				if reply := w.roundTrip(redisclient.AppendCommand(nil, command...)); reply[0] == '-' && name != "sha" {
 					t.Errorf("%s is refused still: %s", name, reply)
 				}
 			}
-			do(t, s, []any{"CONFIG", "SET", "requirepass", "secret"})
+			mustDo(t, s, []any{"CONFIG", "SET", "requirepass", "secret"})
 			w = dial(t, s)
 			wantRefused(t, w, "no password", "auth", "get", "eval", "sha")
 			w.wantCause("wrong password", "auth", "AUTH", "wrong")
 			w.wantCause("wrong user", "auth", "AUTH", "nobody", "secret")
-			keptBusy(t, s)
+			busyServer(t, s)
 		})
 		t.Run(version+", MISCONF", func(t *testing.T) { misconfigured(t, version) })
 		t.Run(version+", LOADING", func(t *testing.T) { loading(t, version) })
@@ -160,7 +167,7 @@ func TestCausesOnServers(t *testing.T) {
 	}
 }
 
-func do(t testing.TB, s *redisserver.Server, commands ...[]any) {
+func mustDo(t tb, s *redisserver.Server, commands ...[]any) {
 	t.Helper()
 	for _, c := range commands {
 		if _, err := s.Do(c...); err != nil {
@@ -169,7 +176,7 @@ func do(t testing.TB, s *redisserver.Server, commands ...[]any) {
 	}
 }
 
-func wantRefused(t testing.TB, w *wire, name, want string, commands ...string) {
+func wantRefused(t tb, w *syncTransport, name, want string, commands ...string) {
 	t.Helper()
 	for _, c := range commands {
 		w.wantCause(name, want, refusable[c]...)
@@ -177,32 +184,34 @@ func wantRefused(t testing.TB, w *wire, name, want string, commands ...string) {
 }
 
 // wantCause sends a command, which must be refused for the given cause.
-func (w *wire) wantCause(name, want string, command ...string) {
+func (w *syncTransport) wantCause(name, want string, command ...string) {
 	w.t.Helper()
-	reply := w.ask(redisclient.AppendCommand(nil, command...))
+	reply := w.roundTrip(redisclient.AppendCommand(nil, command...))
 	if reply[0] != '-' {
 		w.t.Fatalf("%s: %q is answered with %q", name, command, reply)
 	}
 	if got := causeOf(w.t, string(reply)); got != want {
-		w.t.Errorf("%s: %q says %s, want %s", name, reply, got, want)
+		w.t.Errorf("%s: %q is %s, want %s", name, reply, got, want)
 	}
 }
 
-// keptBusy keeps the server busy with a script.
-func keptBusy(t *testing.T, s *redisserver.Server) {
-	do(t, s, []any{"CONFIG", "SET", "requirepass", ""}, []any{"CONFIG", "SET", "lua-time-limit", "5"})
+// busyServer keeps the server busy with a script.
+func busyServer(t *testing.T, s *redisserver.Server) {
+	mustDo(t, s, []any{"CONFIG", "SET", "requirepass", ""}, []any{"CONFIG", "SET", "lua-time-limit", "5"})
 	w, killer := dial(t, s), dial(t, s)
 	loop := dial(t, s)
 	if _, err := loop.conn.Write(redisclient.AppendCommand(nil, "EVAL", "while true do end", "0")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return strings.HasPrefix(string(w.ask(redisclient.AppendCommand(nil, "PING"))), "-") })
+	eventually(t, func() bool {
+		return strings.HasPrefix(string(w.roundTrip(redisclient.AppendCommand(nil, "PING"))), "-")
+	})
 	wantRefused(t, w, "busy", "busy", "get", "eval", "sha", "ping")
 	killer.value("SCRIPT", "KILL")
 }
 
-// until waits for what a server does in the background.
-func until(t testing.TB, ready func() bool) {
+// eventually waits until a condition holds that a server brings about in the background.
+func eventually(t tb, ready func() bool) {
 	t.Helper()
 	for range 3000 {
 		if ready() {
@@ -223,8 +232,8 @@ func misconfigured(t *testing.T, version string) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	do(t, s, []any{"BGSAVE"})
-	until(t, func() bool {
+	mustDo(t, s, []any{"BGSAVE"})
+	eventually(t, func() bool {
 		info, err := s.Info("persistence")
 		return err == nil && info["rdb_last_bgsave_status"] == "err"
 	})
@@ -237,7 +246,7 @@ func loading(t *testing.T, version string) {
 		Version: version, Dir: t.TempDir(), Config: []string{"key-load-delay 300", "rdbcompression no"},
 	})
 	dial(t, s).value("EVAL", "for i = 1, 10000 do redis.call('SET', i, string.rep('x', 2000)) end", "0")
-	do(t, s, []any{"SAVE"})
+	mustDo(t, s, []any{"SAVE"})
 	if err := s.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

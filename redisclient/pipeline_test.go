@@ -13,14 +13,14 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// calls is a fake of what a pipeline calls: it keeps the calls until the test answers them.
-type calls struct {
+// manualRoundTrips keeps the round trips of a pipeline until the test answers them.
+type manualRoundTrips struct {
 	bodies []string
 	nodes  []string
 	dones  []redisclient.Done
 }
 
-func (c *calls) call(_ time.Duration, node string, body []byte, done redisclient.Done) {
+func (c *manualRoundTrips) call(_ time.Duration, node string, body []byte, done redisclient.Done) {
 	c.bodies = append(c.bodies, string(body))
 	c.nodes = append(c.nodes, node)
 	c.dones = append(c.dones, done)
@@ -54,19 +54,19 @@ const (
 )
 
 func TestPipelineBatches(t *testing.T) {
-	var c calls
+	var c manualRoundTrips
 	var a answers
 	p := redisclient.NewPipeline(redisclient.Login{}, 20*time.Millisecond, c.call)
 	p.Do(0, []byte(get), a.done("one"))
 	p.Do(1, []byte(get), a.done("two"))
 	p.Do(2, []byte(get), a.done("three"))
 	if len(c.bodies) != 1 || c.bodies[0] != get+ping {
-		t.Fatalf("while a call is under way: %q", c.bodies)
+		t.Fatalf("during a round trip: %q", c.bodies)
 	}
 	c.dones[0](3, []byte("$1\r\na\r\n"+pong), nil)
 	a.want(t, `one="$1\r\na\r\n"`)
 	if len(c.bodies) != 2 || c.bodies[1] != get+get+ping {
-		t.Fatalf("the second call: %q", c.bodies)
+		t.Fatalf("the second round trip: %q", c.bodies)
 	}
 	c.dones[1](4, []byte(":1\r\n-ERR no\r\n"+pong), nil)
 	a.want(t, `two=":1\r\n" three="-ERR no\r\n"`)
@@ -76,36 +76,45 @@ func TestPipelineBatches(t *testing.T) {
 	}
 }
 
+// authUser is the command that logs in as user u with password p.
+const authUser = "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n"
+
+// logins are the cases of TestPipelineLogin.
+var logins = []struct {
+	name        string
+	login       redisclient.Login
+	body, reply string
+	want        string
+}{
+	{
+		"password",
+		redisclient.Login{Password: "p"},
+		"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n", "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
+	},
+	{"user", redisclient.Login{Username: "u", Password: "p"}, authUser, "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`},
+	{
+		"user and database",
+		redisclient.Login{Username: "u", Password: "p", Database: 3},
+		authUser + "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n", "+OK\r\n+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
+	},
+	{
+		"wrong password",
+		redisclient.Login{Username: "u", Password: "p"},
+		authUser,
+		"-WRONGPASS bad\r\n-NOAUTH no\r\n-NOAUTH no\r\n", `x="-NOAUTH no\r\n"`,
+	},
+	{
+		"no such database",
+		redisclient.Login{Database: 99},
+		"*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n", "-ERR DB index is out of range\r\n:1\r\n" + pong,
+		`x="-ERR DB index is out of range\r\n"`,
+	},
+}
+
 func TestPipelineLogin(t *testing.T) {
-	auth := "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n"
-	for _, c := range []struct {
-		name        string
-		login       redisclient.Login
-		body, reply string
-		want        string
-	}{
-		{"password", redisclient.Login{Password: "p"}, "*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n", "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`},
-		{"user", redisclient.Login{Username: "u", Password: "p"}, auth, "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`},
-		{
-			"user and database",
-			redisclient.Login{Username: "u", Password: "p", Database: 3},
-			auth + "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n", "+OK\r\n+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
-		},
-		{
-			"wrong password",
-			redisclient.Login{Username: "u", Password: "p"},
-			auth,
-			"-WRONGPASS bad\r\n-NOAUTH no\r\n-NOAUTH no\r\n", `x="-NOAUTH no\r\n"`,
-		},
-		{
-			"no such database",
-			redisclient.Login{Database: 99},
-			"*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n", "-ERR DB index is out of range\r\n:1\r\n" + pong,
-			`x="-ERR DB index is out of range\r\n"`,
-		},
-	} {
+	for _, c := range logins {
 		t.Run(c.name, func(t *testing.T) {
-			var fake calls
+			var fake manualRoundTrips
 			var a answers
 			p := redisclient.NewPipeline(c.login, time.Second, fake.call)
 			p.Do(0, []byte(get), a.done("x"))
@@ -118,22 +127,25 @@ func TestPipelineLogin(t *testing.T) {
 	}
 }
 
+// batchReplies are the cases of TestPipelineReplies.
+var batchReplies = []struct {
+	name, reply string
+	err         error
+	want        string
+}{
+	{"whole", ":1\r\n:2\r\n" + pong, nil, `a=":1\r\n" b=":2\r\n"`},
+	{"cut between", ":1\r\n", nil, `a=":1\r\n" b=unreachable`},
+	{"cut within", ":1\r\n$9\r\nabc", nil, `a=":1\r\n" b=unreachable`},
+	{"nothing", "", nil, `a=unreachable b=unreachable`},
+	{"garbage", "<html>", nil, `a=garbage b=garbage`},
+	{"garbage behind", ":1\r\n<html>", nil, `a=":1\r\n" b=garbage`},
+	{"refused", "", redisclient.ErrUnreachable, `a=unreachable b=unreachable`},
+}
+
 func TestPipelineReplies(t *testing.T) {
-	for _, c := range []struct {
-		name, reply string
-		err         error
-		want        string
-	}{
-		{"whole", ":1\r\n:2\r\n" + pong, nil, `a=":1\r\n" b=":2\r\n"`},
-		{"cut between", ":1\r\n", nil, `a=":1\r\n" b=unreachable`},
-		{"cut within", ":1\r\n$9\r\nabc", nil, `a=":1\r\n" b=unreachable`},
-		{"nothing", "", nil, `a=unreachable b=unreachable`},
-		{"garbage", "<html>", nil, `a=garbage b=garbage`},
-		{"garbage behind", ":1\r\n<html>", nil, `a=":1\r\n" b=garbage`},
-		{"refused", "", redisclient.ErrUnreachable, `a=unreachable b=unreachable`},
-	} {
+	for _, c := range batchReplies {
 		t.Run(c.name, func(t *testing.T) {
-			var fake calls
+			var fake manualRoundTrips
 			var first, a answers
 			p := redisclient.NewPipeline(redisclient.Login{}, time.Second, fake.call)
 			p.Do(0, []byte(get), first.done("first"))
@@ -147,7 +159,7 @@ func TestPipelineReplies(t *testing.T) {
 }
 
 func TestPipelineDeadline(t *testing.T) {
-	var c calls
+	var c manualRoundTrips
 	var a answers
 	p := redisclient.NewPipeline(redisclient.Login{}, 20, c.call)
 	if next := p.Expire(0); next != 0 {
@@ -161,14 +173,14 @@ func TestPipelineDeadline(t *testing.T) {
 	p.Expire(30)
 	a.want(t, "one=timeout two=timeout")
 	p.Do(31, []byte(get), a.done("three"))
-	c.dones[0](32, []byte(":1\r\n"+pong), nil) // of the call that was given up
+	c.dones[0](32, []byte(":1\r\n"+pong), nil) // of the round trip that has failed
 	c.dones[1](33, []byte(":3\r\n"+pong), nil)
 	a.want(t, `three=":3\r\n"`)
 }
 
-// A call is given time for a worker that was held up, but only once; the next call again.
+// The deadline of a round trip is moved for a worker that was held up, but only once; that of the next one again.
 func TestPipelinePostpone(t *testing.T) {
-	var c calls
+	var c manualRoundTrips
 	var a answers
 	p := redisclient.NewPipeline(redisclient.Login{}, 20, c.call)
 	for call := range time.Duration(2) {
@@ -177,16 +189,16 @@ func TestPipelinePostpone(t *testing.T) {
 		p.Postpone(7)
 		p.Postpone(7)
 		if next := p.Expire(now + 26); next != now+27 {
-			t.Fatalf("call %d: the deadline is at %d, want %d", call, next, now+27)
+			t.Fatalf("round trip %d: the deadline is at %d, want %d", call, next, now+27)
 		}
 		p.Expire(now + 27)
 	}
 	a.want(t, "x=timeout x=timeout")
 }
 
-// An answer that leads to the next command finds the pipeline ready for it, and every node has calls of its own.
+// A reply may lead to the next command, and every node has its own round trips.
 func TestPipelineNodes(t *testing.T) {
-	var c calls
+	var c manualRoundTrips
 	var a answers
 	p := redisclient.NewPipeline(redisclient.Login{}, time.Second, c.call)
 	p.Do(0, []byte(get), func(now time.Duration, reply []byte, err error) {
@@ -202,26 +214,11 @@ func TestPipelineNodes(t *testing.T) {
 	a.want(t, `moved=":7\r\n" home=":8\r\n"`)
 }
 
-// TestPipelineOnRedis runs the conformance of a store behind a pipeline whose calls are real connections that are closed
-// for writing once the commands are sent, as a gateway's tunnel does.
+// A pipeline works over real connections that are closed for writing once the commands are sent, as a gateway's tunnel
+// does.
 func TestPipelineOnRedis(t *testing.T) {
 	s := redisserver.StartT(t, redisserver.Options{})
-	call := func(now time.Duration, _ string, body []byte, done redisclient.Done) {
-		conn, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := conn.Write(body); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		reply, err := io.ReadAll(conn)
-		done(now, reply, err)
-	}
-	p := redisclient.NewPipeline(redisclient.Login{Database: 2}, time.Second, call)
+	p := redisclient.NewPipeline(redisclient.Login{Database: 2}, time.Second, tunnel(s.Addr()))
 	for i := range 300 {
 		done := false
 		p.Do(0, redisclient.AppendCommand(nil, "INCR", "n"), func(_ time.Duration, reply []byte, err error) {
@@ -239,5 +236,21 @@ func TestPipelineOnRedis(t *testing.T) {
 	}
 	if err := errors.Join(s.Kill()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// tunnel returns round trips to a server over connections that are closed for writing once the commands are sent.
+func tunnel(server string) redisclient.RoundTrip {
+	return func(now time.Duration, _ string, body []byte, done redisclient.Done) {
+		conn, err := net.Dial("tcp", server)
+		if err != nil {
+			done(now, nil, redisclient.ErrUnreachable)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, writeErr := conn.Write(body)
+		closeErr := conn.(*net.TCPConn).CloseWrite()
+		reply, err := io.ReadAll(conn)
+		done(now, reply, errors.Join(writeErr, closeErr, err))
 	}
 }

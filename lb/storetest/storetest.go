@@ -29,7 +29,7 @@ type Passer interface {
 	Pass(d time.Duration)
 }
 
-// Run runs the suite; open returns a fresh backend.
+// Run runs the suite; open returns a fresh backend. The one that it returned before is not used any more then.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
 	for _, c := range []struct {
 		name string
@@ -69,15 +69,19 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"retains branches of branches", testPrefixTree},
 		{"a flood of one tenant does not evict the prompts of another", testPrefixFlood},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, &world{t: t, Backend: open(t), now: time.Hour}) })
+		t.Run(c.name, func(t *testing.T) {
+			fresh := func() Backend { return open(t) }
+			c.run(t, &world{t: t, open: fresh, Backend: fresh(), now: time.Hour})
+		})
 	}
 }
 
 // world is a backend with a clock and the helpers of the suite.
 type world struct {
 	Backend
-	t   *testing.T
-	now time.Duration
+	open func() Backend // returns another one
+	t    *testing.T
+	now  time.Duration
 }
 
 // reserve reserves, and expects done to be called once before Reserve returns.

@@ -190,7 +190,7 @@ func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
 	for t, r := range s.redis {
 		if r.named = named[t]; r.named || r.inflight > 0 {
 			r.neededAt = now
-		} else if r.remote.Settled() || now-r.neededAt > leaseTTL {
+		} else if r.remote.Drained() || now-r.neededAt > leaseTTL {
 			delete(s.redis, t)
 			continue
 		}
@@ -209,7 +209,7 @@ func (s *stores) heartbeatRedis(now time.Duration, in *configs) {
 
 // reachable reports whether Redis answered the last heartbeat, and logs it when it answers again.
 func (s *stores) reachable(now time.Duration, r *redisStore) bool {
-	if !r.remote.Ready(now) || r.remote.Err() != nil {
+	if !r.remote.Ready(now) || r.remote.HeartbeatErr() != nil {
 		return false
 	}
 	if r.failing {

@@ -123,7 +123,7 @@ func (c *crowd) beginToDie() error {
 		return nil
 	}
 	for _, s := range c.stores {
-		if err := errors.Join(s.Heartbeat(c.conn.Now()), c.conn.Flush(), s.Err()); err != nil {
+		if err := errors.Join(s.Heartbeat(c.conn.Now()), c.conn.Flush(), s.HeartbeatErr()); err != nil {
 			return err
 		}
 	}

@@ -100,7 +100,7 @@ func (c *Conn) read() ([]byte, error) {
 			c.traffic.Received += int64(len(reply))
 			return reply, nil
 		}
-		if !errors.Is(err, redisclient.ErrShort) {
+		if !errors.Is(err, redisclient.ErrIncomplete) {
 			return nil, err
 		}
 		kept := copy(c.buffer, c.in)

@@ -14,24 +14,52 @@ import (
 
 // backend is a Redis server for storetest.
 type backend struct {
-	t        testing.TB
+	t        tb
 	server   *redisserver.Server
-	conn     *wire
+	conn     *syncTransport
 	kv       *memory
 	owners   uint64
-	fallback bool
+	fallback bool             // owners have a FallbackStore
+	open     []*syncTransport // connections
 }
 
-func newBackend(t testing.TB, s *redisserver.Server) *backend {
-	w := dial(t, s)
-	w.ask(redisclient.AppendCommand(nil, "FLUSHALL"))
-	return &backend{t: t, server: s, conn: w, kv: newMemory()}
+func newBackend(t tb, s *redisserver.Server) *backend {
+	b := &backend{t: t, server: s, kv: newMemory()}
+	b.conn = b.dial()
+	b.conn.roundTrip(redisclient.AppendCommand(nil, "FLUSHALL"))
+	return b
+}
+
+// openBackends returns a function that opens one backend after the other on a server. Opening one closes the
+// connections of the previous one.
+func openBackends(s *redisserver.Server, fallback bool) func(t *testing.T) storetest.Backend {
+	var last *backend
+	return func(t *testing.T) storetest.Backend {
+		if last != nil {
+			last.close()
+		}
+		last = newBackend(t, s)
+		last.fallback = fallback
+		return last
+	}
+}
+
+func (b *backend) dial() *syncTransport {
+	w := dial(b.t, b.server)
+	b.open = append(b.open, w)
+	return w
+}
+
+func (b *backend) close() {
+	for _, w := range b.open {
+		_ = w.conn.Close()
+	}
 }
 
 // NewOwner implements storetest.Backend. Each owner has a connection of its own, as workers have.
 func (b *backend) NewOwner() lb.Store {
 	b.owners++
-	s := redisclient.New(dial(b.t, b.server), redisclient.Options{
+	s := redisclient.New(b.dial(), redisclient.Options{
 		Owner: b.owners, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: b.kv,
 	})
 	if !b.fallback {
@@ -60,17 +88,17 @@ func (b *backend) Loads(scope string, addrs []string) []lb.Load {
 func (b *backend) IndexBlocks(bytes int) int { return redisclient.IndexBlocks(bytes) }
 
 // loads reads the totals of a scope.
-func (w *wire) loads(scope string) map[string]lb.Load {
+func (w *syncTransport) loads(scope string) map[string]lb.Load {
 	k := redisclient.KeysOf(scope)
-	return redisclient.Loads(w.value("GET", k.Table).Str, w.rows(scope))
+	return redisclient.ParseLoads(w.value("GET", k.Table).Str, w.rows(scope))
 }
 
-// rows reads where the endpoints of a scope are in its table.
-func (w *wire) rows(scope string) map[string]int {
+// rows reads the rows of a scope's endpoints.
+func (w *syncTransport) rows(scope string) map[string]int {
 	rows := map[string]int{}
 	items := w.value("HGETALL", redisclient.KeysOf(scope).Rows).Items
 	for i := 0; i+1 < len(items); i += 2 {
-		if len(items[i].Str) == 0 { // the spare rows
+		if len(items[i].Str) == 0 { // the free rows
 			continue
 		}
 		row, err := strconv.Atoi(string(items[i+1].Str))
@@ -82,17 +110,17 @@ func (w *wire) rows(scope string) map[string]int {
 	return rows
 }
 
-// value asks and parses.
-func (w *wire) value(words ...string) redisclient.Value {
+// value sends a command and returns its parsed reply, which must not be an error.
+func (w *syncTransport) value(words ...string) redisclient.Value {
 	w.t.Helper()
-	v, _, err := redisclient.Parse(w.ask(redisclient.AppendCommand(nil, words...)))
-	if err != nil || v.Kind == redisclient.Failed {
+	v, _, err := redisclient.Parse(w.roundTrip(redisclient.AppendCommand(nil, words...)))
+	if err != nil || v.Kind == redisclient.ErrorReply {
 		w.t.Fatalf("%q: %s %v", words, v.Str, err)
 	}
 	return v
 }
 
-// Pass implements storetest.Passer: Redis's clock cannot be moved, so everything that was noted by it is made older.
+// Pass implements storetest.Passer. Redis's clock cannot be moved, so all times that it has stored are moved back.
 func (b *backend) Pass(d time.Duration) {
 	for _, key := range b.conn.value("KEYS", redisclient.KeyPrefix+"*:owners").Items {
 		for _, owner := range b.conn.value("ZRANGE", string(key.Str), "0", "-1").Items {
@@ -104,7 +132,7 @@ func (b *backend) Pass(d time.Duration) {
 	}
 	b.conn.ageRows(d)
 	if ticks := d / (4 * time.Second); ticks > 0 {
-		b.conn.age(uint16(ticks))
+		b.conn.agePages(uint16(ticks))
 	}
 }
 
@@ -112,15 +140,16 @@ func TestConformance(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			storetest.Run(t, func(t *testing.T) storetest.Backend { return newBackend(t, s) })
+			storetest.Run(t, openBackends(s, false))
 		})
 	}
 	t.Run("as a fallback store", func(t *testing.T) {
-		s := redisserver.StartT(t, redisserver.Options{})
-		storetest.Run(t, func(t *testing.T) storetest.Backend {
-			b := newBackend(t, s)
-			b.fallback = true
-			return b
-		})
+		storetest.Run(t, openBackends(redisserver.StartT(t, redisserver.Options{}), true))
 	})
+}
+
+// As many conversations behind one prompt as the suite has for stores without round trips.
+func TestManyConversationsBehindOnePrompt(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	storetest.Shared(t, newBackend(t, server), 33, 1, 10_000)
 }

@@ -3,22 +3,29 @@ package redisclient_test
 import (
 	"bufio"
 	"net"
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// wire is a transport over one connection that waits for each answer. The answer is there before Do returns.
-type wire struct {
-	t       testing.TB
+// tb is what the parameters of tests, benchmarks, fuzz targets and random histories have in common.
+type tb interface {
+	rapid.TB
+	Cleanup(func())
+}
+
+// syncTransport is a transport over one connection that waits for each reply: done is called before Do returns.
+type syncTransport struct {
+	t       tb
 	conn    net.Conn
 	in      *bufio.Reader
 	sent    int              // commands
 	bytes   int              // of them
-	lose    func([]byte) int // what happens to a command: one of the constants below
+	fate    func([]byte) int // what happens to a command: one of the constants below
 	delayed []func()         // commands that arrive later
 	now     func() time.Duration
 }
@@ -27,40 +34,40 @@ type wire struct {
 const (
 	arrives   = iota
 	notSent   // the command is lost
-	replyLost // it is carried out, but nobody hears of it
-	late      // it is carried out later, and nobody hears of it
+	replyLost // it runs, but its reply is lost
+	runsLate  // it runs when deliver is called, and its reply is lost
 )
 
-func dial(t testing.TB, s *redisserver.Server) *wire {
+func dial(t tb, s *redisserver.Server) *syncTransport {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &wire{t: t, conn: conn, in: bufio.NewReader(conn), now: func() time.Duration { return 0 }}
+	return &syncTransport{t: t, conn: conn, in: bufio.NewReader(conn), now: func() time.Duration { return 0 }}
 }
 
 // Do implements redisclient.Transport.
-func (w *wire) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+func (w *syncTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	fate := arrives
-	if w.lose != nil {
-		fate = w.lose(cmd)
+	if w.fate != nil {
+		fate = w.fate(cmd)
 	}
 	switch fate {
 	case notSent:
 	case replyLost:
-		w.ask(cmd)
-	case late:
+		w.roundTrip(cmd)
+	case runsLate:
 		own := append([]byte(nil), cmd...)
-		w.delayed = append(w.delayed, func() { w.ask(own) })
+		w.delayed = append(w.delayed, func() { w.roundTrip(own) })
 	default:
-		done(now, w.ask(cmd), nil)
+		done(now, w.roundTrip(cmd), nil)
 	}
 }
 
-// ask sends a command and returns the raw reply.
-func (w *wire) ask(cmd []byte) []byte {
+// roundTrip sends a command and returns its raw reply.
+func (w *syncTransport) roundTrip(cmd []byte) []byte {
 	w.t.Helper()
 	w.sent++
 	w.bytes += len(cmd)
@@ -70,15 +77,15 @@ func (w *wire) ask(cmd []byte) []byte {
 	return readReply(w.t, w.in)
 }
 
-// deliver carries out what was delayed.
-func (w *wire) deliver() {
+// deliver runs the delayed commands.
+func (w *syncTransport) deliver() {
 	for _, f := range w.delayed {
 		f()
 	}
 	w.delayed = nil
 }
 
-// memory is a lb.KV.
+// memory is an lb.KV.
 type memory struct {
 	vals map[string][]byte
 	cas  map[string]uint32
