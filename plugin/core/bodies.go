@@ -19,6 +19,13 @@ func newBodies(e *env) *bodies {
 	return &bodies{env: e, waiting: map[*Stream]time.Duration{}, partial: map[*Stream]bodyProgress{}}
 }
 
+// track notes that a lease was granted before the end of the body, for what was read of it.
+func (b *bodies) track(s *Stream) {
+	if s.work.open && s.work.seen > 0 {
+		b.partial[s] = bodyProgress{b.now(), s.body.received}
+	}
+}
+
 // expire ends the wait for bodies that are late, and amends the leases of requests whose bodies have stalled.
 func (b *bodies) expire(now time.Duration) {
 	for s, until := range b.waiting {

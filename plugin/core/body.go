@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -94,7 +96,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
 	// not malformed.
 	whole := end && size <= s.cfg.MaxInspectBytes && len(text) >= s.traits.length
-	info, parts, err := prompt.ReadAs(s.pathShape(), text, whole)
+	info, parts, err := prompt.ReadAs(s.traits.pathShape(), text, whole)
 	reason := lb.ReasonChosen
 	if s.body.late && !end {
 		reason = lb.ReasonBodyLate
@@ -116,7 +118,8 @@ func (s *Stream) inspect(size int, end bool) Action {
 
 // inspected takes over what is known of a body, all of which was seen or not.
 func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
-	s.work = work{info: *info, seen: len(text), model: s.modelKeyOf(text, parts)}
+	model := modelKey{model: xxhash.Sum64String(parts.ModelName(text)), tenant: s.traits.tenantID(s.cfg)}
+	s.work = work{info: *info, seen: len(text), model: model}
 	if whole && !info.Media && !info.Stateful && info.API != prompt.Unknown {
 		s.work.text = info.TextBytes
 	}

@@ -38,7 +38,7 @@ func (p *Plugin) OnTick() {
 
 // NewStream returns the state of a request that begins under the configuration.
 func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
-	return &Stream{GatewayStream: s, context: context, plugin: p}
+	return &Stream{GatewayStream: s, context: context, plugin: p, lease: lease{vm: p.vm}}
 }
 
 // run guards a callback that may hold the request.

@@ -1,9 +1,7 @@
 package core
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -35,28 +33,8 @@ func (s *Stream) chainPrompt(body []byte, info *prompt.Info, parts *prompt.Parts
 	whole = whole && !info.Stateful
 	s.chain = &promptChain{
 		blocks: slices.Clone(blocks), length: length, planned: s.plugin.vm.now(),
-		shape: s.shape(info), uncached: info.BypassCache, whole: whole,
+		shape: s.traits.shapeOr(info.API), uncached: info.BypassCache, whole: whole,
 	}
-}
-
-// shape returns which API the request is for. Where bodies can be alike the path decides, as it does for the model
-// server.
-func (s *Stream) shape(info *prompt.Info) prompt.API { return cmp.Or(s.pathShape(), info.API) }
-
-// pathShape returns which API the path names, if it is one of those whose bodies can be alike.
-func (s *Stream) pathShape() prompt.API {
-	path, _, _ := strings.Cut(strings.TrimSuffix(s.traits.header(":path"), ","), "?")
-	switch {
-	case strings.HasSuffix(path, "/messages"):
-		return prompt.Anthropic
-	case strings.HasSuffix(path, "/chat/completions"):
-		return prompt.Chat
-	case strings.HasSuffix(path, "/completions"):
-		return prompt.Completions
-	case strings.HasSuffix(path, "/responses"):
-		return prompt.Responses
-	}
-	return prompt.Unknown
 }
 
 // source tells requests of different origin apart, as far as it is known: by the tenant, else by how prompts begin.
@@ -73,18 +51,3 @@ func (p *promptChain) source() uint64 {
 
 // hasBlocks reports whether there is a prompt that an endpoint can have in its cache. p may be nil.
 func (p *promptChain) hasBlocks() bool { return p != nil && len(p.blocks) > 0 }
-
-// forgetPrompt removes the record that the endpoint at which the lease counts has the prompt, but for its first n
-// blocks.
-func (s *Stream) forgetPrompt(n int) {
-	if s.chain.hasBlocks() && s.lease.addr != "" {
-		s.lease.store.ForgetPrompt(s.now(), s.lease.id, &s.lease.reservation.plan, s.lease.addr, n)
-	}
-}
-
-// recordPrompt records that the endpoint at which the lease counts has the prompt.
-func (s *Stream) recordPrompt() {
-	if s.chain.hasBlocks() {
-		s.lease.store.RecordPrompt(s.now(), s.lease.id, &s.lease.reservation.plan, s.lease.addr)
-	}
-}

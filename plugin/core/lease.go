@@ -5,10 +5,13 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // lease is where a request is counted, and how it came to be.
 type lease struct {
+	vm          *VM
+	cluster     *cluster // nil before the request is counted
 	store       lb.Store
 	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
 	id          lb.LeaseID
@@ -33,6 +36,81 @@ type reservation struct {
 	err        error
 }
 
+// open counts the request among those of this VM, at a cluster and in the store of the lease.
+func (l *lease) open(cl *cluster) {
+	l.cluster = cl
+	cl.inflight++
+	if l.redis != nil {
+		l.redis.inflight++
+	}
+}
+
+// now returns the time. A store in Redis counts deadlines from it, so it has to be right.
+func (l *lease) now() time.Duration {
+	if l.redis != nil {
+		return l.vm.ReadClock()
+	}
+	return l.vm.now()
+}
+
+// amend changes for how many tokens the lease counts, and at which endpoint unless addr is "".
+func (l *lease) amend(addr string, tokens int64) {
+	l.tokens = tokens
+	l.store.Amend(l.now(), l.id, addr, tokens)
+}
+
+// trackResponse counts the response, from its begin to its end, at the endpoint that answers.
+func (l *lease) trackResponse(begun bool) {
+	if begun != l.answering {
+		l.answering = begun
+		l.cluster.countResponse(l.addr, begun)
+	}
+}
+
+// forgetPrompt removes the record that the endpoint at which the lease counts has the prompt, but for its first n
+// blocks.
+func (l *lease) forgetPrompt(n int) {
+	if len(l.reservation.plan.Prefix.Blocks) > 0 && l.addr != "" {
+		l.store.ForgetPrompt(l.now(), l.id, &l.reservation.plan, l.addr, n)
+	}
+}
+
+// recordPrompt records that the endpoint at which the lease counts has the prompt.
+func (l *lease) recordPrompt() {
+	if len(l.reservation.plan.Prefix.Blocks) > 0 {
+		l.store.RecordPrompt(l.now(), l.id, &l.reservation.plan, l.addr)
+	}
+}
+
+// close removes the request from those that this VM counts.
+func (l *lease) close() {
+	l.trackResponse(false)
+	l.cluster.inflight--
+	if l.redis != nil {
+		l.redis.inflight--
+	}
+}
+
+// chosenIsGone reports whether the endpoint has left, or become unusable, while Redis decided: a gateway may fail a
+// request that is sent there all the same.
+func (l *lease) chosenIsGone(c *config.Config) bool {
+	if l.redis == nil {
+		return false
+	}
+	view := l.vm.gw.View(l.vm.now(), l.cluster.name, c)
+	if view == l.reservation.view {
+		return false
+	}
+	if view != nil {
+		for i := range view.Endpoints {
+			if e := &view.Endpoints[i]; e.Addr == l.chosen {
+				return e.State != lb.Healthy && e.State != lb.Degraded
+			}
+		}
+	}
+	return true
+}
+
 // timedEvery is how many reservations there are for each one whose duration is measured.
 const timedEvery = 16
 
@@ -40,16 +118,13 @@ const timedEvery = 16
 func (s *Stream) reserve() Action {
 	v, l := s.plugin.vm, &s.lease
 	l.store, l.redis = v.stores.of(s.cfg)
-	now := s.now()
+	now := l.now()
 	l.id = v.stores.nextID()
 	if l.id%timedEvery == 1 {
 		l.reservation.startedAt = v.gw.Now()
 	}
 	s.enter(phaseReserving)
-	s.cluster.inflight++
-	if l.redis != nil {
-		l.redis.inflight++
-	}
+	l.open(s.cluster)
 	l.reservation.inCallback = true
 	l.store.Reserve(now, l.id, &l.reservation.plan, s.granted)
 	if l.reservation.inCallback = false; l.reservation.done {
@@ -57,14 +132,6 @@ func (s *Stream) reserve() Action {
 	}
 	v.ticks.wakeAt(now, now+s.cfg.ReserveTimeout)
 	return Stop
-}
-
-// now returns the time. A store in Redis counts deadlines from it, so it has to be right.
-func (s *Stream) now() time.Duration {
-	if s.lease.redis != nil {
-		return s.plugin.vm.ReadClock()
-	}
-	return s.plugin.vm.now()
 }
 
 // granted is called by the store, within the request's own callback or from outside. A panic then, or in a request
@@ -114,7 +181,7 @@ func (s *Stream) finishReservation() Action {
 	case s.cfg.Shadow:
 		r.reason = lb.ReasonShadow
 		s.Unsteer()
-	case s.chosenIsGone():
+	case l.chosenIsGone(s.cfg):
 		s.release()
 		return s.pass(lb.ReasonNoHealthyEndpoint)
 	default:
@@ -126,7 +193,7 @@ func (s *Stream) finishReservation() Action {
 	}
 	s.decided(r.reason)
 	s.requestPlaced()
-	s.trackBody()
+	v.bodies.track(s)
 	if s.body.endedAt > 0 {
 		s.amendWork() // the end of the body has come while the store decided
 	}
@@ -150,32 +217,6 @@ func (s *Stream) requestPlaced() {
 	s.requestReport()
 }
 
-// chosenIsGone reports whether the endpoint has left, or become unusable, while Redis decided: a gateway may fail a
-// request that is sent there all the same.
-func (s *Stream) chosenIsGone() bool {
-	if s.lease.redis == nil {
-		return false
-	}
-	view := s.plugin.vm.gw.View(s.plugin.vm.now(), s.scope, s.cfg)
-	if view == s.lease.reservation.view {
-		return false
-	}
-	if view != nil {
-		for i := range view.Endpoints {
-			if e := &view.Endpoints[i]; e.Addr == s.lease.chosen {
-				return e.State != lb.Healthy && e.State != lb.Degraded
-			}
-		}
-	}
-	return true
-}
-
-// amendLease changes for how many tokens the lease counts, and at which endpoint unless addr is "".
-func (s *Stream) amendLease(addr string, tokens int64) {
-	s.lease.tokens = tokens
-	s.lease.store.Amend(s.now(), s.lease.id, addr, tokens)
-}
-
 // abandonReservation ends the wait for the store: the request is over. Its lease, should the store grant it still, is
 // released.
 func (s *Stream) abandonReservation() {
@@ -186,21 +227,17 @@ func (s *Stream) abandonReservation() {
 // release ends the lease, if there is or may be one.
 func (s *Stream) release() {
 	if s.phase == phaseLeased || s.phase == phaseReserving {
-		now := s.now()
+		now := s.lease.now()
 		s.closeLease()
 		s.lease.store.Release(now, s.lease.id)
 	}
 }
 
-// closeLease removes the request from those that this VM counts.
+// closeLease ends the phases in which the request is counted.
 func (s *Stream) closeLease() {
 	s.enter(phaseUncounted)
-	s.trackResponse(false)
 	delete(s.plugin.vm.bodies.partial, s)
-	s.cluster.inflight--
-	if s.lease.redis != nil {
-		s.lease.redis.inflight--
-	}
+	s.lease.close()
 }
 
 // others returns where retries may be sent: the candidates after the chosen one, so that not all are sent to the same,

@@ -11,21 +11,6 @@ type metricsUse struct {
 	hidesReport bool   // and removed: the client has not requested it
 }
 
-// demandMetrics notes that the request needs the metrics of its cluster's engines.
-func (s *Stream) demandMetrics() {
-	v, m := s.plugin.vm, &s.cluster.metrics
-	if !s.cfg.Scrapes(v.kind) && !s.cfg.Engines.ORCA {
-		return
-	}
-	if m.neededAt == 0 { // what another VM has published is read at once
-		m.neededAt = v.now()
-		v.scraping.refreshSamples(v.now())
-	}
-	v.scraping.demand.need(s.cluster, s.cfg)
-	m.streams[s] = struct{}{}
-	v.scraping.scrapeFor(s.context, s.cluster, s.cfg)
-}
-
 // requestReport requests a load report from the endpoint that serves the request, unless the client does. Without a
 // report, nothing is known that the next request could be placed by.
 func (s *Stream) requestReport() {
@@ -52,7 +37,7 @@ func (s *Stream) readReport() {
 		addr = s.ServedBy()
 	}
 	if addr != "" {
-		s.plugin.vm.scraping.addReport(s.now(), s.cfg, s.cluster.name, addr, value)
+		s.plugin.vm.scraping.addReport(s.lease.now(), s.cfg, s.cluster.name, addr, value)
 	}
 	if s.metrics.hidesReport {
 		s.RemoveResponseHeader(metrics.ORCAHeader)

@@ -150,7 +150,7 @@ func TestShape(t *testing.T) {
 		{"", prompt.Responses, prompt.Responses},
 	} {
 		s := &Stream{traits: traits{headers: [][2]string{{":path", c.path}}}}
-		if got := s.shape(&prompt.Info{API: c.body}); got != c.want {
+		if got := s.traits.shapeOr(c.body); got != c.want {
 			t.Errorf("%q with shape %d: %d, want %d", c.path, c.body, got, c.want)
 		}
 	}

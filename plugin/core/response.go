@@ -32,7 +32,9 @@ func (s *Stream) responseHeaders(end bool) {
 	if s.phase == phaseLeased {
 		s.response.status, _ = strconv.Atoi(s.ResponseHeader(":status"))
 		s.followServed()
-		s.trackResponse(s.response.status > 0 && s.response.status < 400)
+		if s.phase == phaseLeased && s.response.status > 0 && s.response.status < 400 { // still leased: not misrouted
+			s.lease.trackResponse(true)
+		}
 		if !end {
 			s.skipEncoded()
 		}
@@ -44,21 +46,11 @@ func (s *Stream) responseHeaders(end bool) {
 	}
 }
 
-// trackResponse counts the response, from its begin to its end, at the endpoint that answers. A response whose lease
-// has been released is not counted.
-func (s *Stream) trackResponse(begun bool) {
-	if begun == s.lease.answering || begun && s.phase != phaseLeased {
-		return
-	}
-	s.lease.answering = begun
-	s.cluster.countResponse(s.lease.addr, begun)
-}
-
 // responseBody is called for every part of the response's body: size bytes.
 func (s *Stream) responseBody(size int, end bool) {
 	s.response.complete = s.response.complete || end
 	if s.readsUsage() && size > 0 {
-		s.readUsage(size)
+		s.response.readUsage(s.GatewayStream, size)
 	}
 	if s.response.firstPart || s.phase != phaseLeased {
 		return
@@ -66,7 +58,7 @@ func (s *Stream) responseBody(size int, end bool) {
 	s.response.firstPart = true
 	if s.work.streamed && !end {
 		// The prefill is done: what remains in flight is the output. An answer in one piece has no such moment.
-		s.amendLease("", s.work.output)
+		s.lease.amend("", s.work.output)
 		if s.chain != nil {
 			s.response.ttft = max(1, s.plugin.vm.now()-s.chain.planned) // 0 within one tick, but known
 		}
@@ -94,12 +86,12 @@ func (s *Stream) done() {
 		now := v.now()
 		outcome := lb.Outcome{}
 		s.learnUsage(now, &outcome)
-		verdict := s.verdict(now)
+		verdict := s.response.verdict(now, &s.body, s.GatewayStream)
 		if verdict == lb.Success {
 			s.measure(now, &outcome)
 		}
 		if verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 {
-			s.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
+			s.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
 		s.release()
 		s.completeOutcome(now, verdict, &outcome)
@@ -128,17 +120,16 @@ const (
 	stalledAfter = 2 * tickPeriod
 )
 
-// verdict classifies the end of the request for the health of the endpoint. The gateway's details of the response are
+// verdict classifies the end of a request for the health of the endpoint. The gateway's details of the response are
 // only read when it is not plainly good.
-func (s *Stream) verdict(now time.Duration) lb.Verdict {
-	r, b := &s.response, &s.body
+func (r *response) verdict(now time.Duration, b *body, from GatewayStream) lb.Verdict {
 	if !r.reached { // answered by a filter, or for want of an endpoint
 		return lb.Neutral
 	}
 	if r.complete && r.status > 0 && r.status < 400 {
 		return lb.Success
 	}
-	details := s.Details()
+	details := from.Details()
 	switch {
 	case details == "via_upstream" || details == "" && r.status >= 400:
 		return statusVerdict(r.status)

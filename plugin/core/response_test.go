@@ -57,10 +57,10 @@ func TestVerdict(t *testing.T) {
 			GatewayStream: fake, body: body{endedAt: p.now},
 			response: response{status: c.status, complete: c.complete, reached: true},
 		}
-		if got := s.verdict(p.now); got != c.want {
+		if got := s.response.verdict(p.now, &s.body, fake); got != c.want {
 			t.Errorf("status %d, complete %v, %q: verdict %d, want %d", c.status, c.complete, c.details, got, c.want)
 		}
-		if s.response.reached = false; s.verdict(p.now) != lb.Neutral {
+		if s.response.reached = false; s.response.verdict(p.now, &s.body, fake) != lb.Neutral {
 			t.Errorf("status %d, %q: held against an endpoint that was never tried", c.status, c.details)
 		}
 	}
@@ -89,7 +89,7 @@ func TestVerdictOfImpatience(t *testing.T) {
 		if c.sent {
 			s.body.endedAt = p.now
 		}
-		if got := s.verdict(p.now + c.waited); got != c.want {
+		if got := s.response.verdict(p.now+c.waited, &s.body, fake); got != c.want {
 			t.Errorf("%+v: verdict %d, want %d", c, got, c.want)
 		}
 	}

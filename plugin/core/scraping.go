@@ -45,6 +45,21 @@ func (s *scraping) tick(now time.Duration) {
 	s.refreshSamples(now)
 }
 
+// neededBy notes that a request needs the metrics of its cluster's engines, if it does.
+func (s *scraping) neededBy(r *Stream) {
+	m := &r.cluster.metrics
+	if !r.cfg.Scrapes(s.kind) && !r.cfg.Engines.ORCA {
+		return
+	}
+	if m.neededAt == 0 { // what another VM has published is read at once
+		m.neededAt = s.now()
+		s.refreshSamples(s.now())
+	}
+	s.demand.need(r.cluster, r.cfg)
+	m.streams[r] = struct{}{}
+	s.scrapeFor(r.context, r.cluster, r.cfg)
+}
+
 // Results of a scrape, as statistics count them.
 const (
 	ScrapeOK          = "ok"

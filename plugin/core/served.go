@@ -27,8 +27,8 @@ func (s *Stream) followServed() {
 	if s.cfg.Shadow {
 		had = r.grant.Cached
 	}
-	s.forgetPrompt(had)
-	s.amendLease(served, r.plan.AddedTokens(0))
+	s.lease.forgetPrompt(had)
+	s.lease.amend(served, r.plan.AddedTokens(0))
 	if !s.cfg.Shadow {
 		v.stats.count(statMoves, 1)
 		moved := lb.Outcome{}
@@ -36,7 +36,7 @@ func (s *Stream) followServed() {
 		s.policy.Observe(now, moved)
 	}
 	s.lease.addr = served
-	s.recordPrompt()
+	s.lease.recordPrompt()
 }
 
 // lists reports whether the address is one of the cluster's endpoints.
@@ -57,7 +57,7 @@ func (s *Stream) misrouted(served string) bool {
 	if cluster := s.Cluster(); cluster == "" || cluster == s.scope {
 		return false
 	}
-	s.forgetPrompt(0)
+	s.lease.forgetPrompt(0)
 	s.requestGone()
 	s.release()
 	s.lease.addr = served

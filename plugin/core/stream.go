@@ -168,7 +168,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 		return s.pass(lb.ReasonConfigInvalid)
 	}
 	s.cluster.views[view.ListID] = view
-	s.demandMetrics()
+	v.scraping.neededBy(s)
 	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model}
 	switch {
 	case s.cfg.Unit == "tokens":

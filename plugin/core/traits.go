@@ -1,8 +1,14 @@
 package core
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // traits is what a request's headers contain. They are read at most once.
@@ -58,4 +64,33 @@ func (t *traits) header(name string) (value string) {
 		}
 	}
 	return value
+}
+
+// shapeOr returns which API the request is for: by the path if that names one of those whose bodies can be alike, as
+// the model server decides, else by what is known of the body.
+func (t *traits) shapeOr(body prompt.API) prompt.API { return cmp.Or(t.pathShape(), body) }
+
+// pathShape returns which API the path names, if it is one of those whose bodies can be alike.
+func (t *traits) pathShape() prompt.API {
+	path, _, _ := strings.Cut(strings.TrimSuffix(t.header(":path"), ","), "?")
+	switch {
+	case strings.HasSuffix(path, "/messages"):
+		return prompt.Anthropic
+	case strings.HasSuffix(path, "/chat/completions"):
+		return prompt.Chat
+	case strings.HasSuffix(path, "/completions"):
+		return prompt.Completions
+	case strings.HasSuffix(path, "/responses"):
+		return prompt.Responses
+	}
+	return prompt.Unknown
+}
+
+// tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.
+func (t *traits) tenantID(c *config.Config) uint64 {
+	name := c.Prefix.TenantHeader
+	if name == "" {
+		return 0
+	}
+	return xxhash.Sum64String(t.header(name)) | 1
 }

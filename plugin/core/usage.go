@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 )
@@ -48,17 +46,16 @@ func (s *Stream) skipEncoded() {
 	}
 }
 
-// readUsage looks for the usage in a part of the response.
-func (s *Stream) readUsage(size int) {
-	r := &s.response
+// readUsage looks for the usage in the part of the response that is passing: size bytes.
+func (r *response) readUsage(from GatewayStream, size int) {
 	if r.usage == nil {
 		r.usage = &prompt.UsageReader{}
 	}
-	from := max(0, size-usageWithin)
-	if from > 0 {
+	begin := max(0, size-usageWithin)
+	if begin > 0 {
 		r.usage.Skip()
 	}
-	r.usage.Read(s.ResponseBody(from, usageWithin))
+	r.usage.Read(from.ResponseBody(begin, usageWithin))
 }
 
 // learnUsage puts the usage in the response into the outcome, beside what was expected, and into what is known of the
@@ -101,9 +98,4 @@ func (s *Stream) compareCached(p *promptChain, u prompt.Usage, o *lb.Outcome) {
 	if p.whole {
 		s.cluster.prompts.observe(u.Prompt, len(p.blocks))
 	}
-}
-
-// modelKeyOf names the model that a body asks for.
-func (s *Stream) modelKeyOf(body []byte, parts *prompt.Parts) modelKey {
-	return modelKey{model: xxhash.Sum64String(parts.ModelName(body)), tenant: s.tenantID()}
 }

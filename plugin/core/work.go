@@ -5,8 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -84,13 +82,6 @@ func (s *Stream) assumeTypical(r *lb.Request) {
 	r.PromptTokens, r.OutputTokens = int64(typical.prompt), int64(math.Ceil(typical.output))
 }
 
-// trackBody notes that a lease was granted before the end of the body, for what was read of it.
-func (s *Stream) trackBody() {
-	if s.work.open && s.work.seen > 0 {
-		s.plugin.vm.bodies.partial[s] = bodyProgress{s.plugin.vm.now(), s.body.received}
-	}
-}
-
 // stalled is called when nothing more of the body has come for stallTime: a client that sends a part and no more does
 // not make the endpoint look busy for as long as its connection lasts. Its weight comes back with the end of the body.
 func (s *Stream) stalled() {
@@ -100,7 +91,7 @@ func (s *Stream) stalled() {
 	}
 	plan := &s.lease.reservation.plan
 	plan.Tokens, plan.Prefix.Tokens = openTokens, 0
-	s.amendLease("", openTokens)
+	s.lease.amend("", openTokens)
 }
 
 // amendWork is called when the end of the body has come. A lease that was granted before it counts for what has come
@@ -127,18 +118,9 @@ func (s *Stream) amendWork() {
 	}
 	tokens, before := plan.AddedTokens(cached), s.lease.tokens
 	if 4*max(tokens-before, before-tokens) > before {
-		s.amendLease("", tokens)
+		s.lease.amend("", tokens)
 	}
 }
 
 // prefillDone reports whether the prefill is known to be done: only the output is in flight.
 func (s *Stream) prefillDone() bool { return s.response.firstPart && s.work.streamed }
-
-// tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.
-func (s *Stream) tenantID() uint64 {
-	name := s.cfg.Prefix.TenantHeader
-	if name == "" {
-		return 0
-	}
-	return xxhash.Sum64String(s.traits.header(name)) | 1
-}
