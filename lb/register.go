@@ -2,7 +2,6 @@ package lb
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,23 +18,28 @@ type Config struct {
 	Engines *Engines // of the cluster; shared by all policies of it, needed by endpoint_metrics and prefix_cache
 	Engine  EngineConfig
 	Shares  *Shares // of the cluster; shared by all policies of it, needed by endpoint_metrics
-}
 
-// policies is the table of policies: lb_policy to constructor.
-var policies = map[string]func(Config) (Policy, error){
-	"global_least_request": newLeastRequest,
-	"prefix_cache":         newPrefixCache,
-	"endpoint_metrics":     newEndpointMetrics,
+	Settings any // of the policy's own keys: see [Descriptor.Settings]; nil for their zero value
 }
 
 // New returns the policy of the given name for one cluster.
 func New(name string, c Config) (Policy, error) {
-	build, ok := policies[name]
-	if !ok {
+	d := Describe(name)
+	if d.New == nil {
 		return nil, errors.New("lb: unknown policy " + strconv.Quote(name) + ", known: " + strings.Join(Names(), ", "))
 	}
-	return build(c)
+	if c.Settings == nil && d.Settings != nil {
+		c.Settings = d.Settings()
+	}
+	return d.New(c)
 }
 
-// Names returns the names of the policies, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(policies)) }
+// Names returns the names of the policies, sorted, without aliases.
+func Names() []string {
+	var names []string
+	for _, d := range registry {
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -6,14 +6,22 @@ import (
 	"math"
 	"time"
 
+	"github.com/warmgate/warmgate/lb/setting"
 	"github.com/warmgate/warmgate/metrics"
 )
 
 // This file holds what endpoint_metrics is compared with in benchmarks. No artifact that is shipped has it.
 
 func init() {
-	policies["endpoint_metrics_uncorrected"] = newUncorrected
-	policies["filter_tree_2024"] = newFilterTree
+	for name, build := range map[string]func(Config) (Policy, error){
+		"endpoint_metrics_uncorrected": newUncorrected,
+		"filter_tree_2024":             newFilterTree,
+	} {
+		register(&Descriptor{
+			Name: name, Rank: 100, Meaning: setting.Words{EN: "for benchmarks", ZH: "用于基准测试"},
+			Needs: byMetrics, Settings: newEngineConfig, Keys: targetKeys, Check: checkTarget, New: build,
+		})
+	}
 }
 
 // uncorrected goes by the same metrics, as they were when the engines told them: what was reserved and released since does not
@@ -34,7 +42,7 @@ func (p *uncorrected) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 			load := e.value(metrics.Running) + queue(&e.Load) + 1
 			c.Base = c.cost(load, 0) - p.cfg.Weights.Running*e.foreign/c.Weight // its load is in what was scraped
 		}
-		c.Slope, c.Steep = 0, 0
+		c.Slope, c.OverSlope = 0, 0
 		cs = append(cs, c)
 	}
 	plan.Candidates = cs
