@@ -55,7 +55,7 @@ func tableBlocks(c *config.Config) (blocks int, key string) {
 	if c.UsesRedis() {
 		return redisclient.TableBlocks(c.Prefix.RedisBytes), "redis_bytes"
 	}
-	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
+	return lb.TableBlocks(c.Prefix.MemoryBytes), "table_bytes"
 }
 
 // publishPrompts sets the gauges of what is known of caches: to 0 once no prompt comes under a configuration in force.

@@ -113,7 +113,7 @@ func (v *vm) page(now time.Duration, j *job, addr string, page []byte, result st
 	r.Inflight, r.Counted = v.inflightAt(j.cfg, j.cluster, addr)
 	h.by[addr] = r
 	wanted := v.needs(j.cfg, j.targets)
-	if j.cfg.Engines.Order == "default" {
+	if j.cfg.Engines.Order == lb.ByLoad {
 		wanted = append(wanted, metrics.KVUse)
 	}
 	if missing := p.Missing(&r.Load, wanted...); len(missing) > 0 {
@@ -155,7 +155,7 @@ func (v *vm) needs(c *config.Config, targets []string) []metrics.Field {
 	if !c.Scrapes(v.host) { // load reports tell no more
 		return []metrics.Field{metrics.Waiting}
 	}
-	if c.Engines.Order == "default" {
+	if c.Engines.Order == lb.ByLoad {
 		return []metrics.Field{metrics.Running, metrics.Waiting}
 	}
 	if i := slices.Index(targets, c.Engines.Target); i >= 0 {

@@ -117,7 +117,7 @@ func (s *stream) requestHeaders(end bool) action {
 	switch {
 	case s.traits.opaque:
 		return s.decide(0, true, lb.ReasonChosen)
-	case s.traits.encoded && s.cfg.Unit != "tokens":
+	case s.traits.encoded && s.cfg.Unit != lb.Tokens:
 		return s.decide(0, true, lb.ReasonChosen)
 	case s.traits.encoded:
 		return s.decide(0, false, lb.ReasonBodyEncoded)
@@ -132,11 +132,11 @@ func (s *stream) requestHeaders(end bool) action {
 
 // readsBody reports whether the body decides where the request goes: how long it is, or which adapter it asks for.
 func (s *stream) readsBody() bool {
-	if s.cfg.Unit == "tokens" {
+	if s.cfg.Unit == lb.Tokens {
 		return true
 	}
 	cl := s.plugin.vm.clusters[s.scope]
-	return cl != nil && s.cfg.ByMetrics() && s.cfg.Engines.Order == "default" && s.cfg.Engines.LoRACost > 0 && cl.engines.HasAdapters()
+	return cl != nil && s.cfg.ReadsModel() && cl.engines.HasAdapters()
 }
 
 // match finds the configuration for the request. It returns the cluster if it had to read it.
@@ -216,7 +216,7 @@ func (s *stream) inspect(size int, end bool) action {
 		size = max(size, s.traits.length)
 	}
 	switch {
-	case err != nil && s.cfg.Unit != "tokens": // it was read for the adapter, no more
+	case err != nil && s.cfg.Unit != lb.Tokens: // it was read for the adapter, no more
 	case errors.Is(err, prompt.ErrAmbiguous):
 		reason = lb.ReasonBodyAmbiguous
 	case err != nil:
@@ -233,7 +233,7 @@ func (s *stream) inspected(body []byte, info *prompt.Info, parts *prompt.Parts, 
 	if whole && !info.Media && !info.Continued && info.Shape != prompt.Unknown {
 		s.work.text = info.TextBytes
 	}
-	if s.cfg.Policy == config.PrefixCache {
+	if s.cfg.ReadsPrompt() {
 		s.cut(body, info, parts, whole)
 	}
 	if s.cfg.Scrapes(s.plugin.vm.host) || s.cfg.Engines.ORCA {
@@ -282,7 +282,7 @@ func (s *stream) decide(size int, ended bool, reason lb.Reason) action {
 	s.metered()
 	r := lb.Request{Tie: v.gw.Random(), Model: s.model}
 	switch {
-	case s.cfg.Unit == "tokens":
+	case s.cfg.Unit == lb.Tokens:
 		s.weigh(&r, size, ended)
 	case s.cluster.tokens:
 		s.assume(&r)

@@ -197,7 +197,7 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 		v.clusters[name] = cl
 	}
 	cl.used = v.now()
-	if unitOf(c) == lb.Tokens {
+	if c.Unit == lb.Tokens {
 		cl.tokens, cl.guess = true, guessOf(c)
 	}
 	p := cl.policies[c]
@@ -211,27 +211,10 @@ func (v *vm) cluster(name string, c *config.Config) (*cluster, lb.Policy, error)
 	return cl, p, nil
 }
 
-func unitOf(c *config.Config) lb.Unit {
-	if c.Unit == "tokens" {
-		return lb.Tokens
-	}
-	return lb.Requests
-}
-
 func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
-		Unit: unitOf(c), Cluster: termsOf(c), Health: cl.health, Caches: cl.caches,
-		Engines: cl.engines, Engine: engineOf(c), Shares: cl.shares,
-		Cache: lb.CacheConfig{Credit: c.Prefix.Credit, TTL: time.Duration(c.Prefix.TTLSeconds) * time.Second, MemoryBytes: c.Prefix.TableBytes, RedisBytes: c.Prefix.RedisBytes},
-	}
-}
-
-func engineOf(c *config.Config) lb.EngineConfig {
-	e := &c.Engines
-	order := map[string]lb.Order{"least": lb.LeastTarget, "most": lb.MostTarget}[e.Order]
-	return lb.EngineConfig{
-		Order: order, Target: e.Target, StaleAfter: e.StaleAfter, Learn: e.Learn, RateLimit: e.ShareLimit,
-		Weights: lb.EngineWeights{Running: e.RunningCost, Queue: e.QueueCost, KVCache: e.KVCacheCost, LoRA: e.LoRACost},
+		Unit: c.Unit, Cluster: termsOf(c), Health: cl.health, Caches: cl.caches, Cache: c.Prefix.CacheConfig,
+		Engines: cl.engines, Engine: c.Engines.EngineConfig, Shares: cl.shares, Settings: c.Settings(),
 	}
 }
 
@@ -340,7 +323,7 @@ func (cl *cluster) keep(inForce map[*config.Config]bool) {
 	}
 	cl.tokens = false
 	for c := range cl.policies {
-		if unitOf(c) == lb.Tokens {
+		if c.Unit == lb.Tokens {
 			cl.tokens, cl.guess = true, guessOf(c)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // parseRules returns a Set with the given rules, each switched off to keep it short.
@@ -149,10 +151,10 @@ func TestRulesDoNotInherit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := s.Match("r", "", ""); c.MaxInflight != 0 || c.Unit != "requests" || !c.Shadow {
+	if c := s.Match("r", "", ""); c.MaxInflight != 0 || c.Unit != lb.Requests || !c.Shadow {
 		t.Errorf("rule %+v", *c)
 	}
-	if c := s.Match("x", "", ""); c.MaxInflight != 5 || c.Unit != "tokens" || c.Shadow {
+	if c := s.Match("x", "", ""); c.MaxInflight != 5 || c.Unit != lb.Tokens || c.Shadow {
 		t.Errorf("global part %+v", *c)
 	}
 }

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/setting"
 )
 
 func TestLimits(t *testing.T) {
@@ -18,7 +22,7 @@ func TestLimits(t *testing.T) {
 		{"too deep", `{"a":` + strings.Repeat("[", 1e5), "nested deeper than 32 levels"},
 		{"too many values", `{"a":[` + strings.Repeat("1,", maxValues) + `1]}`, "more than 65536 values"},
 		{"too many rules", `{"_rules_":[` + strings.Repeat("{},", maxRules) + `{}]}`, "config: 1 problem\n  _rules_: got 4097 rules, want at most 4096"},
-		{"long string", `{` + policy + `,"lb_config":{"username":"` + strings.Repeat("u", maxText+1) + `"}}`, "lb_config.username: got a string, want a string of at most 1024 bytes"},
+		{"long string", `{` + policy + `,"lb_config":{"username":"` + strings.Repeat("u", setting.MaxText+1) + `"}}`, "lb_config.username: got a string, want a string of at most 1024 bytes"},
 		{"long key", `{"lb_config":{"health":{"` + strings.Repeat("k", 1000) + `":1}}}`, "lb_config.health." + strings.Repeat("k", 64-len("lb_config.health.")) + "...: unknown key"},
 		{"NaN", `{` + policy + `,"lb_config":{"bytes_per_token":NaN}}`, "not the beginning of a value"},
 		{"not a finite number", `{` + policy + `,"lb_config":{"bytes_per_token":1e999}}`, "lb_config.bytes_per_token: got 1e999"},
@@ -94,7 +98,7 @@ func TestSecretsStayOut(t *testing.T) {
 		`{"lb_config":{"password":"` + canary + `"}}`,
 		`{"lb_config":{"password":["` + canary + `"]}}`,
 		`{"lb_config":{"password":"` + canary + `","password":"` + canary + `"}}`,
-		`{"lb_config":{"password":"` + canary + strings.Repeat("x", maxText) + `"}}`,
+		`{"lb_config":{"password":"` + canary + strings.Repeat("x", setting.MaxText) + `"}}`,
 		`{"lb_config":{"passwd":"` + canary + `"}}`,
 		`{"password":"` + canary + `"}`,
 		`{"lb_config":{"serviceFQDN":"redis://:` + canary + `@h"},"x":1}`,
@@ -184,7 +188,7 @@ func FuzzParse(f *testing.F) {
 
 func checkSane(t *testing.T, c *Config, h Host) {
 	t.Helper()
-	if c.Type != "endpoint" || c.Policy != "global_least_request" && c.Policy != EndpointMetrics && (c.Policy != PrefixCache || c.Unit != "tokens") || c.Unit != "requests" && c.Unit != "tokens" {
+	if c.Type != "endpoint" || !slices.Contains(lb.Names(), c.Policy) || c.Policy == "prefix_cache" && c.Unit != lb.Tokens {
 		t.Errorf("type %q, policy %q, unit %q", c.Type, c.Policy, c.Unit)
 	}
 	if c.MaxInflight < 0 || c.Overload.Status < 400 || c.Overload.Status > 599 || c.Overload.RetryAfter < 0 {
