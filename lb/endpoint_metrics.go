@@ -40,7 +40,7 @@ var targetKeys = []setting.Key{
 			ZH: "endpoint_metrics：`default`：依据队列、KV cache、适配器和在途请求；`least` 或 `most`：" +
 				"`target_metric` 最小或最大者",
 		},
-		Field: setting.In(func(c *EngineConfig) *Order { return &c.Order }),
+		Field: func(s any) any { return &s.(*EngineConfig).Order },
 	},
 	{
 		Name: keyTarget, Type: setting.Text, Loose: true,
@@ -50,7 +50,7 @@ var targetKeys = []setting.Key{
 				"per second",
 			ZH: "endpoint_metrics：`least` 和 `most` 所比较的 gauge；若是 counter，则比较其每秒增量",
 		},
-		Field: setting.In(func(c *EngineConfig) *string { return &c.Target }),
+		Field: func(s any) any { return &s.(*EngineConfig).Target },
 	},
 	{
 		Name: "rate_limit", Type: setting.Number, Min: 0, Max: 1, Default: "1", Loose: true,
@@ -61,7 +61,7 @@ var targetKeys = []setting.Key{
 			ZH: "endpoint_metrics：单个端点在最近十秒的请求中所占的最大比例，按网关所有 worker 合计，其余由别" +
 				"的端点承担；0 或 1：不限",
 		},
-		Field: setting.In(func(c *EngineConfig) *float64 { return &c.RateLimit }),
+		Field: func(s any) any { return &s.(*EngineConfig).RateLimit },
 	},
 }
 

@@ -1,10 +1,6 @@
 package lb
 
-import (
-	"time"
-
-	"github.com/warmgate/warmgate/lb/setting"
-)
+import "github.com/warmgate/warmgate/lb/setting"
 
 // KeyStaleAfter is the name of the key below lb_config from which a sample is too old to be used.
 const KeyStaleAfter = "metrics.stale_after"
@@ -15,14 +11,14 @@ func MetricsKeys() []setting.Key {
 	return []setting.Key{
 		{
 			Name: KeyStaleAfter, Type: setting.Duration, Default: `"3s"`,
-			Min: 400, Max: setting.Ms(10 * time.Minute),
+			Min: 400, Max: 10 * setting.Minute,
 			Title: setting.Words{EN: "Stale after", ZH: "过期时间"},
 			Meaning: setting.Words{
 				EN: "Age from which an endpoint's metrics are not used; once those of all are too old, the " +
 					"gateway decides",
 				ZH: "端点的指标超过多久便不再作数；所有端点的都不作数时，由网关自行决定",
 			},
-			Field: setting.In(func(c *EngineConfig) *time.Duration { return &c.StaleAfter }),
+			Field: func(s any) any { return &s.(*EngineConfig).StaleAfter },
 		},
 		{
 			Name: "metrics.learn_weights", Type: setting.Boolean, Default: "true",
@@ -32,7 +28,7 @@ func MetricsKeys() []setting.Key {
 					"it is configured",
 				ZH: "未配置容量时，由引擎给出的 token 间隔时间学习端点的容量",
 			},
-			Field: setting.In(func(c *EngineConfig) *bool { return &c.Learn }),
+			Field: func(s any) any { return &s.(*EngineConfig).Learn },
 		},
 		{
 			Name: "metrics.weights.running", Type: setting.Number, Min: 0, Max: maxCost, Default: "1",
@@ -41,7 +37,7 @@ func MetricsKeys() []setting.Key {
 				EN: "Cost of a request in flight on an endpoint of mean weight",
 				ZH: "通常权重的端点上一个在途请求的代价",
 			},
-			Field: setting.In(func(c *EngineConfig) *float64 { return &c.Weights.Running }),
+			Field: func(s any) any { return &s.(*EngineConfig).Weights.Running },
 		},
 		{
 			Name: "metrics.weights.queue", Type: setting.Number, Min: 0, Max: maxCost, Default: "4",
@@ -50,7 +46,7 @@ func MetricsKeys() []setting.Key {
 				EN: "Cost, on top of that, of a request that has to wait",
 				ZH: "请求需要排队时在此之上的代价",
 			},
-			Field: setting.In(func(c *EngineConfig) *float64 { return &c.Weights.Queue }),
+			Field: func(s any) any { return &s.(*EngineConfig).Weights.Queue },
 		},
 		{
 			Name: "metrics.weights.kv_cache", Type: setting.Number, Min: 0, Max: maxCost, Default: "1",
@@ -59,7 +55,7 @@ func MetricsKeys() []setting.Key {
 				EN: "Cost of a KV cache in full use, in requests",
 				ZH: "KV cache 用满时的代价，以请求数计",
 			},
-			Field: setting.In(func(c *EngineConfig) *float64 { return &c.Weights.KVCache }),
+			Field: func(s any) any { return &s.(*EngineConfig).Weights.KVCache },
 		},
 		{
 			Name: "metrics.weights.lora", Type: setting.Number, Min: 0, Max: maxCost, Default: "16",
@@ -68,7 +64,7 @@ func MetricsKeys() []setting.Key {
 				EN: "Cost of a LoRA adapter that must take another's place, in requests",
 				ZH: "LoRA 适配器须挤掉另一个时的代价，以请求数计",
 			},
-			Field: setting.In(func(c *EngineConfig) *float64 { return &c.Weights.LoRA }),
+			Field: func(s any) any { return &s.(*EngineConfig).Weights.LoRA },
 		},
 	}
 }

@@ -62,7 +62,7 @@ var cacheKeys = []setting.Key{
 			ZH: "prefix_cache：一个已缓存的提示词 token 抵得上多少个在途 token；有请求排队或缓存淘汰时相应增加；" +
 				"若以此开头的请求多到一个端点处理不完，则相应减少；0：不计",
 		},
-		Field: setting.In(func(c *CacheConfig) *float64 { return &c.Credit }),
+		Field: func(s any) any { return &s.(*CacheConfig).Credit },
 	},
 	{
 		Name: "prefix.table_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "8388608",
@@ -71,7 +71,7 @@ var cacheKeys = []setting.Key{
 			EN: "prefix_cache: how much of its memory a gateway may use for the index of prompts",
 			ZH: "prefix_cache：网关最多用多少内存记住谁缓存了什么",
 		},
-		Field: setting.In(func(c *CacheConfig) *int { return &c.MemoryBytes }),
+		Field: func(s any) any { return &s.(*CacheConfig).MemoryBytes },
 	},
 	{
 		Name: "prefix.redis_bytes", Type: setting.Size, Min: 1 << 20, Max: 16 << 30, Default: "67108864",
@@ -81,7 +81,7 @@ var cacheKeys = []setting.Key{
 				"gateways",
 			ZH: "prefix_cache：每个集群为此最多使用多少 Redis 内存；所有网关须一致",
 		},
-		Field: setting.In(func(c *CacheConfig) *int { return &c.RedisBytes }),
+		Field: func(s any) any { return &s.(*CacheConfig).RedisBytes },
 	},
 	{
 		Name: keyTTL, Type: setting.Seconds, Min: 0, Max: 1e9, Default: "1800", Loose: true,
@@ -92,7 +92,7 @@ var cacheKeys = []setting.Key{
 			ZH: "prefix_cache：认为端点保留提示词的秒数，64 到 172800（超出者按边界计），回答表明更短时取更短；" +
 				"0：默认值。沿用 Higress 的名称，不用 Redis 时也有效",
 		},
-		Field: setting.In(func(c *CacheConfig) *time.Duration { return &c.TTL }),
+		Field: func(s any) any { return &s.(*CacheConfig).TTL },
 	},
 }
 

@@ -99,7 +99,9 @@ func specKeys(t *testing.T) string {
 }
 
 // write writes down a node whose name begins with prefix.
-func (n *specNode) write(t *testing.T, b *strings.Builder, sections map[string]setting.Section, prefix string, indent int) {
+func (n *specNode) write(
+	t *testing.T, b *strings.Builder, sections map[string]setting.Section, prefix string, indent int,
+) {
 	t.Helper()
 	line := func(format string, args ...any) {
 		fmt.Fprintf(b, strings.Repeat(" ", indent)+format+"\n", args...)

@@ -12,7 +12,7 @@ func Example() {
 	key := setting.Key{
 		Name: "power_of_two.choices", Type: setting.Integer, Min: 1, Max: 16, Default: "2",
 		Meaning: setting.Words{EN: "Endpoints that are compared", ZH: "比较的端点数"},
-		Field:   setting.In(func(s *settings) *int { return &s.Choices }),
+		Field:   func(s any) any { return &s.(*settings).Choices },
 	}
 	var s settings
 	*key.Field(&s).(*int) = 3

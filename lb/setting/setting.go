@@ -5,7 +5,6 @@ package setting
 
 import (
 	"strconv"
-	"time"
 )
 
 // Type is what a key accepts.
@@ -61,7 +60,9 @@ type Key struct {
 	// NoEffect is why the key never has an effect, "" for all others.
 	NoEffect string
 
-	// Field returns a pointer to the place of the value in the settings, whose type is the key's owner's: see [In].
+	// Field returns a pointer to the place of the value in the settings, whose type is the key's owner's:
+	//
+	//	func(s any) any { return &s.(*Settings).SlowStart }
 	Field func(settings any) any
 }
 
@@ -72,11 +73,6 @@ const MaxText = 1024
 type Section struct {
 	Name           string // as in Key.Name, without a dot at the end
 	Title, Meaning Words
-}
-
-// In makes a [Key.Field] of a function that points into settings of type S.
-func In[S, F any](field func(*S) *F) func(settings any) any {
-	return func(settings any) any { return field(settings.(*S)) }
 }
 
 // Nowhere is the [Key.Field] of an Integer whose value is checked and not used.
@@ -90,8 +86,12 @@ func (k *Key) TypeName() Words {
 	return typeNames[k.Type]
 }
 
-// Ms returns the duration in milliseconds, the unit of a Duration's bounds.
-func Ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// Units of the bounds of a Duration, in milliseconds.
+const (
+	Second = 1000
+	Minute = 60 * Second
+	Hour   = 60 * Minute
+)
 
 // Report receives what is found when keys are compared with each other. Keys have their names as in [Key.Name].
 type Report interface {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"strings"
-	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/setting"
@@ -20,7 +19,7 @@ var mainKeys = []key{
 			EN: "`false` leaves every request to the gateway's native balancing",
 			ZH: "`false` 时所有请求都交给网关的原生负载均衡",
 		},
-		Field: setting.In(func(c *Config) *bool { return &c.Enabled }),
+		Field: func(s any) any { return &s.(*Config).Enabled },
 	}},
 	{
 		Key: setting.Key{
@@ -30,7 +29,7 @@ var mainKeys = []key{
 				EN: "What is chosen among; `endpoint`: the endpoints of the request's cluster",
 				ZH: "在什么范围内选择；`endpoint`：请求所属集群的各个端点",
 			},
-			Field: setting.In(func(c *Config) *string { return &c.Type }),
+			Field: func(s any) any { return &s.(*Config).Type },
 		},
 		set: lbType,
 	},
@@ -38,7 +37,7 @@ var mainKeys = []key{
 		Name: "lb_policy", Type: setting.Choice, Choices: policyNames(),
 		Title:   setting.Words{EN: "Policy", ZH: "策略"},
 		Meaning: policyMeaning(),
-		Field:   setting.In(func(c *Config) *string { return &c.Policy }),
+		Field:   func(s any) any { return &s.(*Config).Policy },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.unit", Type: setting.Choice, Default: `"requests"`, Choices: lb.UnitNames,
@@ -49,7 +48,7 @@ var mainKeys = []key{
 			ZH: "工作量的单位：`requests` 为请求数，`tokens` 为 token 数（提示词加预期输出）；使用 " +
 				strings.Join(tokenPolicies(), "、") + " 时总是 `tokens`",
 		},
-		Field: setting.In(func(c *Config) *lb.Unit { return &c.Unit }),
+		Field: func(s any) any { return &s.(*Config).Unit },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.max_inflight", Type: setting.Integer, Min: 0, Max: 1e6, Default: "0",
@@ -58,7 +57,7 @@ var mainKeys = []key{
 			EN: "Requests in flight per endpoint of weight 1 above which requests are shed; 0: no cap",
 			ZH: "权重为 1 的端点的在途请求上限，超过即拒绝新请求；0：不设上限",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.MaxInflight }),
+		Field: func(s any) any { return &s.(*Config).MaxInflight },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.maxRequestCount", Type: setting.Integer, Min: 0, Max: 1e6, Loose: true,
@@ -67,7 +66,7 @@ var mainKeys = []key{
 			EN: "Higress's name for `max_inflight`",
 			ZH: "`max_inflight` 在 Higress 中的名称",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.maxRequestCount }),
+		Field: func(s any) any { return &s.(*Config).maxRequestCount },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.overload.status", Type: setting.Integer, Min: 400, Max: 599, Default: "429",
@@ -76,17 +75,17 @@ var mainKeys = []key{
 			EN: "Status of the answer when every endpoint is at its cap",
 			ZH: "所有端点都达到上限时返回的状态码",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.Overload.Status }),
+		Field: func(s any) any { return &s.(*Config).Overload.Status },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.overload.retry_after", Type: setting.Duration,
-		Min: 0, Max: setting.Ms(time.Hour), Default: `"1s"`,
+		Min: 0, Max: setting.Hour, Default: `"1s"`,
 		Title: setting.Words{EN: "Retry-After", ZH: "重试等待"},
 		Meaning: setting.Words{
 			EN: "Retry-After of that answer, rounded up to seconds; 0: none",
 			ZH: "该响应的 Retry-After，向上取整到秒；0：不带此响应头",
 		},
-		Field: setting.In(func(c *Config) *time.Duration { return &c.Overload.RetryAfter }),
+		Field: func(s any) any { return &s.(*Config).Overload.RetryAfter },
 	}},
 	{
 		Key: setting.Key{
@@ -109,7 +108,7 @@ var mainKeys = []key{
 				ZH: "标准 Envoy：与网关不在同一可用区的端点，其代价相当于多出这么多在途请求（`unit: tokens` 时" +
 					"为通常长度的请求）；0：不区分可用区",
 			},
-			Field: setting.In(func(c *Config) *float64 { return &c.ZonePenalty }),
+			Field: func(s any) any { return &s.(*Config).ZonePenalty },
 		},
 		only: onEnvoy,
 	},
@@ -120,7 +119,7 @@ var mainKeys = []key{
 			EN: "Report endpoint, reason and load in `x-warmgate-*` response headers",
 			ZH: "在 `x-warmgate-*` 响应头中给出端点、原因和负载",
 		},
-		Field: setting.In(func(c *Config) *bool { return &c.DebugHeaders }),
+		Field: func(s any) any { return &s.(*Config).DebugHeaders },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.shadow", Type: setting.Boolean, Default: "false",
@@ -129,7 +128,7 @@ var mainKeys = []key{
 			EN: "Decide and count, but let the gateway route",
 			ZH: "只决策和计数，仍由网关路由",
 		},
-		Field: setting.In(func(c *Config) *bool { return &c.Shadow }),
+		Field: func(s any) any { return &s.(*Config).Shadow },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.enableDetailLog", Type: setting.Boolean, Default: "false", Loose: true,
@@ -138,7 +137,7 @@ var mainKeys = []key{
 			EN: "Log each decision",
 			ZH: "记录每次决策的日志",
 		},
-		Field: setting.In(func(c *Config) *bool { return &c.DetailLog }),
+		Field: func(s any) any { return &s.(*Config).DetailLog },
 	}},
 	{
 		Key: setting.Key{
@@ -148,19 +147,19 @@ var mainKeys = []key{
 					"`endpoints` is required",
 				ZH: "标准 Envoy：指向 Envoy 自身管理接口的集群，端点列表由此读取；与 `endpoints` 二者必填其一",
 			},
-			Field: setting.In(func(c *Config) *string { return &c.EnvoyCfg.AdminCluster }),
+			Field: func(s any) any { return &s.(*Config).EnvoyCfg.AdminCluster },
 		},
 		only: onEnvoy,
 	},
 	{
 		Key: setting.Key{
 			Name: "lb_config.envoy.poll_interval", Type: setting.Duration,
-			Min: 100, Max: setting.Ms(time.Minute), Default: `"1s"`,
+			Min: 100, Max: setting.Minute, Default: `"1s"`,
 			Meaning: setting.Words{
 				EN: "Stock Envoy: how often the admin interface is read",
 				ZH: "标准 Envoy：读取管理接口的间隔",
 			},
-			Field: setting.In(func(c *Config) *time.Duration { return &c.EnvoyCfg.PollInterval }),
+			Field: func(s any) any { return &s.(*Config).EnvoyCfg.PollInterval },
 		},
 		only: onEnvoy,
 	},

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"time"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/setting"
 )
@@ -51,7 +49,7 @@ var engineKeys = []key{
 			EN: "Higress's name for `metrics.engine`, proposed there: `vllm` or `sglang`",
 			ZH: "`metrics.engine` 在 Higress 中的名称（上游提案）：`vllm` 或 `sglang`",
 		},
-		Field: setting.In(func(c *Config) *string { return &c.engine }),
+		Field: func(s any) any { return &s.(*Config).engine },
 	}},
 }
 
@@ -66,7 +64,7 @@ var scrapeKeys = []key{
 			ZH: "指标来自哪种引擎：`auto`、`vllm`、`sglang`、`tensorrt-llm`、`triton`、`tgi`、`llama.cpp` 或 " +
 				"`dynamo`",
 		},
-		Field: setting.In(func(c *Config) *string { return &c.Engines.Engine }),
+		Field: func(s any) any { return &s.(*Config).Engines.Engine },
 	}},
 	{Key: setting.Key{
 		Name: keyMetricsPath, Type: setting.Text, Default: `"/metrics"`,
@@ -74,7 +72,7 @@ var scrapeKeys = []key{
 			EN: "Stock Envoy: path of the metrics of an endpoint",
 			ZH: "标准 Envoy：端点提供指标的路径",
 		},
-		Field: setting.In(func(c *Config) *string { return &c.Engines.Path }),
+		Field: func(s any) any { return &s.(*Config).Engines.Path },
 	}},
 	{Key: setting.Key{
 		Name: keyMetricsPort, Type: setting.Integer, Min: 0, Max: 65535, Default: "0",
@@ -82,17 +80,17 @@ var scrapeKeys = []key{
 			EN: "Stock Envoy: port of the metrics of an endpoint; 0: the endpoint's own",
 			ZH: "标准 Envoy：提供指标的端口；0：端点自身的端口",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.Engines.Port }),
+		Field: func(s any) any { return &s.(*Config).Engines.Port },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.metrics.interval", Type: setting.Duration,
-		Min: 200, Max: setting.Ms(time.Minute), Default: `"1s"`,
+		Min: 200, Max: setting.Minute, Default: `"1s"`,
 		Title: setting.Words{EN: "Interval", ZH: "间隔"},
 		Meaning: setting.Words{
 			EN: "How often metrics are read; in Higress its health check's interval counts, too",
 			ZH: "读取指标的间隔；在 Higress 中还取决于健康检查的间隔",
 		},
-		Field: setting.In(func(c *Config) *time.Duration { return &c.Engines.Interval }),
+		Field: func(s any) any { return &s.(*Config).Engines.Interval },
 	}},
 	{Key: setting.Key{
 		Name: keyORCA, Type: setting.Boolean, Default: "false",
@@ -102,7 +100,7 @@ var scrapeKeys = []key{
 				"are not streamed",
 			ZH: "向引擎索取响应中的负载报告（ORCA）并读取；vLLM 只在非流式回答中发送",
 		},
-		Field: setting.In(func(c *Config) *bool { return &c.Engines.ORCA }),
+		Field: func(s any) any { return &s.(*Config).Engines.ORCA },
 	}},
 	{
 		Key: setting.Key{
@@ -112,7 +110,7 @@ var scrapeKeys = []key{
 					"`warmgate-metrics` in the shipped files",
 				ZH: "标准 Envoy：向端点读取指标所用的 ORIGINAL_DST 集群，随附文件中为 `warmgate-metrics`",
 			},
-			Field: setting.In(func(c *Config) *string { return &c.Engines.Cluster }),
+			Field: func(s any) any { return &s.(*Config).Engines.Cluster },
 		},
 		only: onEnvoy,
 	},

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"time"
-
-	"github.com/warmgate/warmgate/lb/setting"
-)
+import "github.com/warmgate/warmgate/lb/setting"
 
 // storeKeys are the keys of where work in flight is counted, and of Redis.
 var storeKeys = []key{
@@ -17,17 +13,17 @@ var storeKeys = []key{
 			ZH: "在途工作量在哪里计数；`local`：在网关内存中，跨其所有 worker；`redis`：跨所有网关。默认：指定" +
 				"了 Redis 时为 `redis`，否则为 `local`",
 		},
-		Field: setting.In(func(c *Config) *StoreKind { return &c.Store }),
+		Field: func(s any) any { return &s.(*Config).Store },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.reserve_timeout", Type: setting.Duration,
-		Min: 1, Max: setting.Ms(10 * time.Second), Default: `"20ms"`,
+		Min: 1, Max: 10 * setting.Second, Default: `"20ms"`,
 		Title: setting.Words{EN: "Reserve timeout", ZH: "等待 Redis 的时限"},
 		Meaning: setting.Words{
 			EN: "How long a request waits for Redis; then the gateway's memory decides",
 			ZH: "请求等待 Redis 的最长时间，超时后由网关内存决定",
 		},
-		Field: setting.In(func(c *Config) *time.Duration { return &c.ReserveTimeout }),
+		Field: func(s any) any { return &s.(*Config).ReserveTimeout },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.redis_scope", Type: setting.Text,
@@ -37,7 +33,7 @@ var storeKeys = []key{
 				"cluster's name",
 			ZH: "在 Redis 中合在一起计数的范围：名称相同的所有网关共享。默认：集群名",
 		},
-		Field: setting.In(func(c *Config) *string { return &c.Redis.Scope }),
+		Field: func(s any) any { return &s.(*Config).Redis.Scope },
 	}},
 	{
 		Key: setting.Key{
@@ -46,7 +42,7 @@ var storeKeys = []key{
 				EN: "Stock Envoy: cluster that leads to Redis, `warmgate-redis` in the shipped files",
 				ZH: "标准 Envoy：通往 Redis 的集群，随附文件中为 `warmgate-redis`",
 			},
-			Field: setting.In(func(c *Config) *string { return &c.Redis.Cluster }),
+			Field: func(s any) any { return &s.(*Config).Redis.Cluster },
 		},
 		only: onEnvoy,
 	},
@@ -58,7 +54,7 @@ var storeKeys = []key{
 				EN: "Higress: the Redis service with its suffix, such as `redis.static` or `redis.dns`",
 				ZH: "Higress：Redis 服务名，含后缀，如 `redis.static` 或 `redis.dns`",
 			},
-			Field: setting.In(func(c *Config) *string { return &c.Redis.ServiceFQDN }),
+			Field: func(s any) any { return &s.(*Config).Redis.ServiceFQDN },
 		},
 		set: serviceName,
 	},
@@ -69,7 +65,7 @@ var storeKeys = []key{
 			EN: "Higress: the port of that service; not set or 0: 80 for `.static`, else 6379",
 			ZH: "Higress：该服务的端口；未设置或为 0 时，`.static` 为 80，其余为 6379",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.Redis.ServicePort }),
+		Field: func(s any) any { return &s.(*Config).Redis.ServicePort },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.username", Type: setting.Text, Loose: true,
@@ -79,7 +75,7 @@ var storeKeys = []key{
 				"database",
 			ZH: "Redis 用户名；在 Higress 中，使用同一 Redis 服务的所有插件须填写相同的用户名、密码和数据库",
 		},
-		Field: setting.In(func(c *Config) *string { return &c.Redis.Username }),
+		Field: func(s any) any { return &s.(*Config).Redis.Username },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.password", Type: setting.Text, Loose: true,
@@ -88,17 +84,17 @@ var storeKeys = []key{
 			EN: "Redis password; never written to a log",
 			ZH: "Redis 密码；不会写入任何日志",
 		},
-		Field: setting.In(func(c *Config) *string { return &c.Redis.Password }),
+		Field: func(s any) any { return &s.(*Config).Redis.Password },
 	}},
 	{Key: setting.Key{
 		Name: keyTimeout, Type: setting.Duration,
-		Min: 0, Max: setting.Ms(10 * time.Minute), Default: "3000", Loose: true,
+		Min: 0, Max: 10 * setting.Minute, Default: "3000", Loose: true,
 		Title: setting.Words{EN: "Redis timeout", ZH: "Redis 超时"},
 		Meaning: setting.Words{
 			EN: "Higress: time limit of the connection to Redis; 0: the default",
 			ZH: "Higress：Redis 连接的超时时间；0：默认值",
 		},
-		Field: setting.In(func(c *Config) *time.Duration { return &c.Redis.Timeout }),
+		Field: func(s any) any { return &s.(*Config).Redis.Timeout },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.database", Type: setting.Integer, Min: 0, Max: 65535, Default: "0", Loose: true, Exact: true,
@@ -107,7 +103,7 @@ var storeKeys = []key{
 			EN: "Redis database; 0 with a Redis Cluster",
 			ZH: "Redis 数据库编号；使用 Redis Cluster 时只能为 0",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.Redis.Database }),
+		Field: func(s any) any { return &s.(*Config).Redis.Database },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.cleanInterval", Type: setting.Integer,

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"time"
-
-	"github.com/warmgate/warmgate/lb/setting"
-)
+import "github.com/warmgate/warmgate/lb/setting"
 
 // tokenKeys are the keys of how bodies are read, and of how tokens are estimated from them.
 var tokenKeys = []key{
@@ -15,17 +11,17 @@ var tokenKeys = []key{
 			EN: "How much of a request body is read for the decision",
 			ZH: "为决策读取请求体的最大字节数",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.MaxInspectBytes }),
+		Field: func(s any) any { return &s.(*Config).MaxInspectBytes },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.body_timeout", Type: setting.Duration,
-		Min: 1, Max: setting.Ms(time.Minute), Default: `"250ms"`,
+		Min: 1, Max: setting.Minute, Default: `"250ms"`,
 		Title: setting.Words{EN: "Wait for the body", ZH: "等待请求体"},
 		Meaning: setting.Words{
 			EN: "How long a request waits for its body before the headers decide",
 			ZH: "等待请求体的最长时间，超时后仅凭请求头决策",
 		},
-		Field: setting.In(func(c *Config) *time.Duration { return &c.BodyTimeout }),
+		Field: func(s any) any { return &s.(*Config).BodyTimeout },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.output_tokens", Type: setting.Integer, Min: 0, Max: 1e6, Default: "256",
@@ -35,7 +31,7 @@ var tokenKeys = []key{
 				"shows them",
 			ZH: "在应答中的 usage 给出实际数值之前，预期的输出 token 数，以及无法读取的提示词的 token 数",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.OutputTokens }),
+		Field: func(s any) any { return &s.(*Config).OutputTokens },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.max_request_tokens", Type: setting.Integer, Min: 1, Max: 1 << 30, Default: "131072",
@@ -44,7 +40,7 @@ var tokenKeys = []key{
 			EN: "Maximum number of tokens that one request counts for, whatever limit it sets",
 			ZH: "单个请求最多计入的 token 数，无论请求自称需要多少",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.MaxRequestTokens }),
+		Field: func(s any) any { return &s.(*Config).MaxRequestTokens },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.bytes_per_token", Type: setting.Number, Min: 0.1, Max: 100, Default: "4",
@@ -53,6 +49,6 @@ var tokenKeys = []key{
 			EN: "Bytes of prompt text that make one token, until usage in answers shows it",
 			ZH: "在模型应答给出实际数值之前，提示词文本平均多少字节折合一个 token",
 		},
-		Field: setting.In(func(c *Config) *float64 { return &c.BytesPerToken }),
+		Field: func(s any) any { return &s.(*Config).BytesPerToken },
 	}},
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -53,7 +52,11 @@ func (pt *part) checkPolicy() {
 			d.Check(settings, report{pt})
 		}
 	}
-	maps.DeleteFunc(pt.own, func(name string, _ any) bool { return name != d.Name })
+	own := pt.own
+	pt.own = nil
+	if s, ok := own[d.Name]; ok { // those of other policies have no effect
+		pt.own = map[string]any{d.Name: s}
+	}
 }
 
 // report is a part as a policy sees it, with the names of keys below lb_config.

@@ -16,7 +16,7 @@ var promptKeys = []key{
 			EN: "prefix_cache: length of the first blocks of a prompt, within which a difference is not noticed",
 			ZH: "prefix_cache：提示词最前面各块的长度，块内的差异察觉不到",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.Prefix.BlockBytes }),
+		Field: func(s any) any { return &s.(*Config).Prefix.BlockBytes },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.prefix.cache_tokens", Type: setting.Integer, Min: 0, Max: 1e9, Default: "0",
@@ -27,7 +27,7 @@ var promptKeys = []key{
 			ZH: "prefix_cache：权重为 1 的端点的 KV 缓存能容纳多少 token，用于显示其中多大比例能被记住；vLLM：" +
 				"`num_gpu_blocks` × `block_size`；0：未知",
 		},
-		Field: setting.In(func(c *Config) *int { return &c.Prefix.CacheTokens }),
+		Field: func(s any) any { return &s.(*Config).Prefix.CacheTokens },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.prefix.tenant_header", Type: setting.Text,
@@ -37,7 +37,7 @@ var promptKeys = []key{
 				"part of the index each. A proxy in front must set it",
 			ZH: "prefix_cache：此请求头取值不同的请求不共享前缀，并各自公平占有记录表的一部分。须由前面的代理设置",
 		},
-		Field: setting.In(func(c *Config) *string { return &c.Prefix.TenantHeader }),
+		Field: func(s any) any { return &s.(*Config).Prefix.TenantHeader },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.prefix.secret", Type: setting.Secret,
@@ -47,7 +47,7 @@ var promptKeys = []key{
 				"Default: derived from the Redis password, or random",
 			ZH: "prefix_cache：没有它就无法伪造提示词的键；所有网关须相同。默认由 Redis 密码推导，或随机生成",
 		},
-		Field: setting.In(func(c *Config) *string { return &c.Prefix.Secret }),
+		Field: func(s any) any { return &s.(*Config).Prefix.Secret },
 	}},
 }
 

@@ -14,8 +14,9 @@ type Key struct {
 	Default string // JSON text; "" for none
 	Meaning string // one sentence
 
-	Chinese struct{ Type, Meaning string }
-	Setting setting.Key // all that is known of the key, with its full name
+	Chinese  struct{ Type, Meaning string }
+	Policies []string    // names of the policies for which it has an effect, sorted; nil: all
+	Setting  setting.Key // all that is known of the key, with its full name
 }
 
 // Keys returns every key that is accepted, in the order of the documentation.
@@ -24,7 +25,10 @@ func Keys() []Key {
 	for i := range keys {
 		k := &keys[i].Key
 		kind := k.TypeName()
-		list[i] = Key{Name: k.Name, Type: kind.EN, Default: k.Default, Meaning: k.Meaning.EN, Setting: *k}
+		list[i] = Key{
+			Name: k.Name, Type: kind.EN, Default: k.Default, Meaning: k.Meaning.EN,
+			Policies: keys[i].users, Setting: *k,
+		}
 		list[i].Chinese.Type, list[i].Chinese.Meaning = kind.ZH, k.Meaning.ZH
 	}
 	return list

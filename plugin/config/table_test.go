@@ -89,11 +89,11 @@ func TestOwnSettings(t *testing.T) {
 		Keys: []setting.Key{
 			{
 				Name: "toss.choices", Type: setting.Integer, Min: 1, Max: 9, Default: "2",
-				Field: setting.In(func(s *settings) *int { return &s.Choices }),
+				Field: func(s any) any { return &s.(*settings).Choices },
 			},
 			{
 				Name: "toss.within", Type: setting.Duration, Max: 1000, Default: `"1s"`,
-				Field: setting.In(func(s *settings) *time.Duration { return &s.Within }),
+				Field: func(s any) any { return &s.(*settings).Within },
 			},
 		},
 	}
