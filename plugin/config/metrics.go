@@ -103,10 +103,10 @@ func (pt *part) checkWithoutCluster() {
 	e := &pt.Engines
 	if pt.ByMetrics() && !e.ORCA {
 		pt.bad(pt.prefix+keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster through which "+
-			"engines are asked for their metrics, or "+keyORCA+" true if they report their load in responses")
+			"engines are scraped, or "+keyORCA+" true if they report their load in responses")
 	}
 	if e.Order != lb.ByLoad {
 		pt.bad(pt.prefix+keyMetricsCluster, "missing, want the name of the ORIGINAL_DST cluster: load reports "+
-			"tell no metric for metric_policy "+strconv.Quote(e.Order.String()))
+			"do not contain the metric of metric_policy "+strconv.Quote(e.Order.String()))
 	}
 }
