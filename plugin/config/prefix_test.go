@@ -56,7 +56,8 @@ func TestPrefixCache(t *testing.T) {
 		} else if got.Policy == "prefix_cache" && got.Unit != lb.Tokens {
 			t.Errorf("%s: counts %s", c.text, got.Unit)
 		}
-		if warnings := strings.Join(set.Warnings(), "; "); c.warning == "" && warnings != "" || !strings.Contains(warnings, c.warning) {
+		if warnings := strings.Join(set.Warnings(), "; "); c.warning == "" && warnings != "" ||
+			!strings.Contains(warnings, c.warning) {
 			t.Errorf("%s: warnings %q, want %q", c.text, warnings, c.warning)
 		}
 	}
