@@ -6,14 +6,22 @@ import (
 	"math"
 	"time"
 
+	"github.com/warmgate/warmgate/lb/setting"
 	"github.com/warmgate/warmgate/metrics"
 )
 
 // The policies that benchmarks compare endpoint_metrics with. No released artifact contains them.
 
 func init() {
-	policies["endpoint_metrics_uncorrected"] = newUncorrected
-	policies["filter_tree_2024"] = newFilterTree
+	for name, build := range map[string]func(Config) (Policy, error){
+		"endpoint_metrics_uncorrected": newUncorrected,
+		"filter_tree_2024":             newFilterTree,
+	} {
+		register(&Descriptor{
+			Name: name, Rank: 100, Meaning: setting.Words{EN: "for benchmarks", ZH: "用于基准测试"},
+			Needs: byMetrics, Settings: newEngineConfig, Keys: targetKeys, Check: checkTarget, New: build,
+		})
+	}
 }
 
 // uncorrected uses the metrics of the latest engine samples as they are: what has been reserved and released since does

@@ -1,6 +1,90 @@
 package lb
 
-import "time"
+import (
+	"strconv"
+	"time"
+
+	"github.com/warmgate/warmgate/lb/setting"
+	"github.com/warmgate/warmgate/metrics"
+)
+
+func init() {
+	register(&Descriptor{
+		Name: "endpoint_metrics", Aliases: []string{"metrics_based"}, Rank: 3,
+		Meaning: setting.Words{
+			EN: "by the metrics of the engines",
+			ZH: "依据引擎的指标",
+		},
+		Needs: byMetrics, Settings: newEngineConfig, Keys: targetKeys, Check: checkTarget,
+		New: newEndpointMetrics,
+	})
+}
+
+var byMetrics = Needs{Model: true, Metrics: MetricsRequired}
+
+func newEngineConfig() any { return new(EngineConfig) }
+
+const (
+	keyOrder  = "metric_policy"
+	keyTarget = "target_metric"
+)
+
+// targetKeys are the keys of endpoint_metrics beside [MetricsKeys], with the names that ai-load-balancer has.
+var targetKeys = []setting.Key{
+	{
+		Name: keyOrder, Type: setting.Choice, Choices: orderNames[:], Default: `"default"`, Loose: true,
+		Title: setting.Words{EN: "Metric policy", ZH: "指标策略"},
+		Meaning: setting.Words{
+			EN: "endpoint_metrics: `default`: by queue, KV cache, adapters and requests in flight; `least` or `most` " +
+				"of `target_metric`",
+			ZH: "endpoint_metrics：`default`：依据队列、KV cache、适配器和在途请求；`least` 或 `most`：" +
+				"`target_metric` 最小或最大者",
+		},
+		Field: func(s any) any { return &s.(*EngineConfig).Order },
+	},
+	{
+		Name: keyTarget, Type: setting.Text, Loose: true,
+		Title: setting.Words{EN: "Target metric", ZH: "目标指标"},
+		Meaning: setting.Words{
+			EN: "endpoint_metrics: the gauge that `least` and `most` compare, or the counter, by its growth " +
+				"per second",
+			ZH: "endpoint_metrics：`least` 和 `most` 所比较的 gauge；若是 counter，则比较其每秒增量",
+		},
+		Field: func(s any) any { return &s.(*EngineConfig).Target },
+	},
+	{
+		Name: "rate_limit", Type: setting.Number, Min: 0, Max: 1, Default: "1", Loose: true,
+		Title: setting.Words{EN: "Largest share", ZH: "最大份额"},
+		Meaning: setting.Words{
+			EN: "endpoint_metrics: the largest share of the last ten seconds' requests that one endpoint gets, over " +
+				"all workers of the gateway; the others take the rest. 0 or 1: no limit",
+			ZH: "endpoint_metrics：单个端点在最近十秒的请求中所占的最大比例，按网关所有 worker 合计，其余由别" +
+				"的端点承担；0 或 1：不限",
+		},
+		Field: func(s any) any { return &s.(*EngineConfig).RateLimit },
+	},
+}
+
+// checkTarget completes the settings: a share of 0 is no limit, as in ai-load-balancer, and an order by a metric that
+// has no valid name is the default order.
+func checkTarget(settings any, r setting.Report) {
+	c := settings.(*EngineConfig)
+	if c.RateLimit == 0 {
+		c.RateLimit = 1
+	}
+	if c.Order == ByLoad {
+		if r.Written(keyTarget) {
+			r.Warn(keyTarget, "has no effect with metric_policy default")
+		}
+		return
+	}
+	if _, err := metrics.New(metrics.AnyEngine, c.Target); c.Target == "" || err != nil {
+		r.Warn(keyOrder, "is "+strconv.Quote(c.Order.String())+" of "+setting.Quote(c.Target)+
+			", which is no name of a metric as /metrics has it, without labels: taken as "+
+			strconv.Quote(ByLoad.String()))
+		c.Order = ByLoad
+	}
+}
 
 // endpointMetrics is endpoint_metrics: the endpoint whose engine is likely to serve the request first, judged by its
 // queue, KV cache and adapters, or the one with the lowest or highest value of one metric. Between two engine samples

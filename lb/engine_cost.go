@@ -2,6 +2,7 @@ package lb
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -28,6 +29,21 @@ const (
 	LowestTarget               // the lowest value of one metric
 	HighestTarget              // the highest value of one metric
 )
+
+var orderNames = [...]string{ByLoad: "default", LowestTarget: "least", HighestTarget: "most"}
+
+// String returns the order's name in the configuration.
+func (o Order) String() string { return orderNames[o] }
+
+// UnmarshalText sets the order to the one with the name.
+func (o *Order) UnmarshalText(name []byte) error {
+	i := slices.Index(orderNames[:], string(name))
+	if i < 0 {
+		return errors.New("lb: unknown order " + string(name))
+	}
+	*o = Order(i)
+	return nil
+}
 
 // EngineWeights are costs, in requests in flight on an endpoint of weight 1.
 type EngineWeights struct {

@@ -1,6 +1,21 @@
 package lb
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+func init() {
+	register(&Descriptor{
+		Name: "global_least_request", Rank: 1,
+		Meaning: setting.Words{
+			EN: "least work in flight over all workers",
+			ZH: "所有 worker 合计在途工作量最少者",
+		},
+		New: newLeastRequest,
+	})
+}
 
 // leastRequest is global_least_request: the endpoint with the lowest load in flight over all workers, per unit of
 // weight. Higress's policy of the same name counts requests; this one can count tokens too.

@@ -1,6 +1,8 @@
 package lb
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -73,6 +75,22 @@ const (
 	Requests Unit = iota // requests in flight
 	Tokens               // tokens in flight: prompt and expected output
 )
+
+// UnitNames are the names of the units in the configuration.
+var UnitNames = []string{Requests: "requests", Tokens: "tokens"}
+
+// String returns the unit's name in the configuration.
+func (u Unit) String() string { return UnitNames[u] }
+
+// UnmarshalText sets the unit to the one with the name.
+func (u *Unit) UnmarshalText(name []byte) error {
+	i := slices.Index(UnitNames, string(name))
+	if i < 0 {
+		return errors.New("lb: unknown unit " + string(name))
+	}
+	*u = Unit(i)
+	return nil
+}
 
 // Load is the work in flight on one endpoint, summed over all owners.
 type Load struct {

@@ -2,7 +2,6 @@ package lb
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,23 +19,28 @@ type Config struct {
 	Engines *Engines // for endpoint_metrics and prefix_cache
 	Engine  EngineConfig
 	Shares  *RequestShares // for endpoint_metrics
-}
 
-// policies maps the configured lb_policy to its constructor.
-var policies = map[string]func(Config) (Policy, error){
-	"global_least_request": newLeastRequest,
-	"prefix_cache":         newPrefixCache,
-	"endpoint_metrics":     newEndpointMetrics,
+	Settings any // of the policy's own keys: see [Descriptor.Settings]; nil for their zero value
 }
 
 // New returns the policy with the given name for one cluster, or an error that lists the known names.
 func New(name string, c Config) (Policy, error) {
-	build, ok := policies[name]
-	if !ok {
+	d := Describe(name)
+	if d.New == nil {
 		return nil, errors.New("lb: unknown policy " + strconv.Quote(name) + ", known: " + strings.Join(Names(), ", "))
 	}
-	return build(c)
+	if c.Settings == nil && d.Settings != nil {
+		c.Settings = d.Settings()
+	}
+	return d.New(c)
 }
 
-// Names returns the names of the policies, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(policies)) }
+// Names returns the names of the policies, sorted, without aliases.
+func Names() []string {
+	var names []string
+	for _, d := range registry {
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -20,58 +20,52 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the tables that are made of code and of golden files")
 
-// chinese translates the types of keys.
-var chinese = map[string]string{
-	"boolean": "布尔", "string": "字符串", "integer": "整数", "number": "数字", "object": "对象", "array": "数组",
-	"number or string": "数字或字符串", "duration (number: ms)": "时长（数字：毫秒）", "size (number: bytes)": "大小（数字：字节）",
-}
-
-// keyTables are the markers of the tables of keys, and which keys each has: those that no table before it has.
+// keyTables are the markers of the tables of keys, and which keys each has: those that no table before it has. The tables of
+// policies follow from their descriptors.
 var keyTables = []keyTable{
-	{"config-rules", regexp.MustCompile(`^_rules_`)},
-	{"config-redis", regexp.MustCompile(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|serviceFQDN|` +
+	{"config-rules", named(`^_rules_`)},
+	{"config-redis", named(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|serviceFQDN|` +
 		`servicePort|username|password|timeout|database|cleanInterval)$`)},
-	{"config-prefix-cache", regexp.MustCompile(`^lb_config\.(prefix\..*|redisKeyTTL)$`)},
-	{"config-endpoint-metrics", regexp.MustCompile(`^lb_config\.(metric_policy|target_metric|rate_limit|engine|window_.*|` +
-		`metrics\..*|envoy\.metrics_cluster)$`)},
-	{"config", regexp.MustCompile(``)},
+	{"config-prefix-cache", only("prefix_cache")},
+	{"config-endpoint-metrics", func(k config.Key) bool {
+		return k.Policies != nil || strings.HasPrefix(k.Name, "lb_config.window_") // these have no effect under any policy
+	}},
+	{"config", func(config.Key) bool { return true }},
 }
 
 type keyTable struct {
 	marker string
-	keys   *regexp.Regexp
+	has    func(config.Key) bool
+}
+
+func named(pattern string) func(config.Key) bool {
+	names := regexp.MustCompile(pattern)
+	return func(k config.Key) bool { return names.MatchString(k.Name) }
+}
+
+func only(policy string) func(config.Key) bool {
+	return func(k config.Key) bool { return len(k.Policies) == 1 && k.Policies[0] == policy }
 }
 
 // tableOf returns the index of the table that has the key.
-func tableOf(key string) int {
-	return slices.IndexFunc(keyTables, func(k keyTable) bool { return k.keys.MatchString(key) })
+func tableOf(key config.Key) int {
+	return slices.IndexFunc(keyTables, func(t keyTable) bool { return t.has(key) })
 }
 
-// TestConfigTables compares the tables of keys with config.Keys. The Chinese meanings are in keys_zh.tsv beside the
-// English text that they translate, so that a changed meaning shows up as one to be translated again.
+// TestConfigTables compares the tables of keys with config.Keys, in both languages.
 func TestConfigTables(t *testing.T) {
-	translated := translations(t)
 	english, foreign := make([][]string, len(keyTables)), make([][]string, len(keyTables))
 	for i := range keyTables {
 		english[i] = []string{"| Key | Type | Default | Meaning |", "|---|---|---|---|"}
 		foreign[i] = []string{"| 键 | 类型 | 默认值 | 含义 |", "|---|---|---|---|"}
 	}
 	for _, k := range config.Keys() {
-		at := tableOf(k.Name)
+		at := tableOf(k)
 		english[at] = append(english[at], row(k.Name, k.Type, k.Default, k.Meaning))
-		kind, ok := chinese[k.Type]
-		if !ok {
-			t.Errorf("type %q of %s has no Chinese name", k.Type, k.Name)
+		if k.Chinese.Type == "" || k.Chinese.Meaning == "" {
+			t.Errorf("%s is not described in Chinese", k.Name)
 		}
-		tr := translated[k.Name]
-		if tr[0] != k.Meaning || tr[1] == "" {
-			t.Errorf("testdata/keys_zh.tsv: translate again:\n%s\t%s\t%s", k.Name, k.Meaning, tr[1])
-		}
-		foreign[at] = append(foreign[at], row(k.Name, kind, k.Default, tr[1]))
-		delete(translated, k.Name)
-	}
-	for name := range translated {
-		t.Errorf("testdata/keys_zh.tsv: there is no key %s", name)
+		foreign[at] = append(foreign[at], row(k.Name, k.Chinese.Type, k.Default, k.Chinese.Meaning))
 	}
 	for i := range keyTables {
 		compare(t, "docs/configuration.md", keyTables[i].marker, english[i])
@@ -84,24 +78,6 @@ func row(name, kind, def, meaning string) string {
 		def = "`" + def + "`"
 	}
 	return "| `" + name + "` | " + kind + " | " + def + " | " + strings.ReplaceAll(meaning, "|", `\|`) + " |"
-}
-
-// translations reads keys_zh.tsv: key, English meaning, Chinese meaning.
-func translations(t *testing.T) map[string][2]string {
-	t.Helper()
-	text, err := os.ReadFile("testdata/keys_zh.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string][2]string{}
-	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
-		fields := strings.Split(line, "\t")
-		if len(fields) != 3 {
-			t.Fatalf("testdata/keys_zh.tsv: %d fields, want 3: %s", len(fields), line)
-		}
-		out[fields[0]] = [2]string{fields[1], fields[2]}
-	}
-	return out
 }
 
 // compare holds the lines between the markers of a document to want, or rewrites them.

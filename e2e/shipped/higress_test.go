@@ -10,6 +10,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/wasmplugin"
+	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -48,7 +49,7 @@ func TestWasmPlugins(t *testing.T) {
 				t.Errorf("an example with keys that have no effect: %q", warnings)
 			}
 			about := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(name, "higress-wasmplugin-"), ".yaml"), "-", "_")
-			if c := set.Match("", "", ""); c == nil || c.Policy != about && c.Store != about {
+			if c := set.Match("", "", ""); c == nil || c.Policy != about && c.Store.String() != about {
 				t.Errorf("neither policy nor store of the global part is the file's: %+v", c)
 			}
 		})
@@ -64,10 +65,10 @@ func TestWasmPluginRules(t *testing.T) {
 		want                       func(*config.Config) bool
 	}{
 		{"no rule", "other", anyCluster, "api.example.com", func(c *config.Config) bool {
-			return c.Enabled && c.Unit == "requests" && c.MaxInflight == 0 && !c.Shadow
+			return c.Enabled && c.Unit == lb.Requests && c.MaxInflight == 0 && !c.Shadow
 		}},
 		{"route", "chat", anyCluster, "api.example.com", func(c *config.Config) bool {
-			return c.Enabled && c.Unit == "tokens" && c.MaxInflight == 64 && c.Overload.Status == 429
+			return c.Enabled && c.Unit == lb.Tokens && c.MaxInflight == 64 && c.Overload.Status == 429
 		}},
 		{"domain", "other", anyCluster, "staging.example.com", func(c *config.Config) bool { return c.Shadow && c.DebugHeaders }},
 		{"service", "other", embeddings, "api.example.com", func(c *config.Config) bool { return !c.Enabled }},

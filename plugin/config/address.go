@@ -6,7 +6,7 @@ import (
 )
 
 // canonicalAddress checks "ip:port" and returns it the way the gateway writes it, so that addresses compare as strings:
-// IPv6 in brackets, in the short lower-case form of RFC 5952. It stands in for net/netip, which would add 150 KB to the
+// IPv6 in brackets, in the short lower-case form of RFC 5952. It replaces net/netip, which would add 150 KB to the
 // module.
 func canonicalAddress(s string) (string, bool) {
 	colon := strings.LastIndexByte(s, ':')
@@ -35,9 +35,8 @@ func canonicalAddress(s string) (string, bool) {
 	return strings.Clone(s), true
 }
 
-// Network returns what the addresses of one client have in common: of "ip:port" the address of IPv4, or the first 64
-// bits of an IPv6 address, which is what a single client is usually given. What is no such address is returned as it
-// is.
+// Network returns the part of "ip:port" that identifies a client: the IPv4 address, or the first 64 bits of the IPv6
+// address, since a single client typically has all addresses with them. Any other text is returned unchanged.
 func Network(addr string) string {
 	host := addr
 	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 {

@@ -8,8 +8,8 @@ import (
 
 const compatFile = "testdata/compat/ai-load-balancer"
 
-// TestCompat holds what becomes of each configuration of ai-load-balancer to a golden file, which a table in
-// docs/higress.md is held to in turn.
+// TestCompat compares the result of each configuration of ai-load-balancer with a golden file, with which the table in
+// docs/higress.md is compared in turn.
 func TestCompat(t *testing.T) {
 	raw, err := os.ReadFile(compatFile + ".txt")
 	if err != nil {

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files and the table in the README")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGolden parses each testdata/*.json for the gateway that its name begins with, and compares all that comes out of
 // it, every message included, with the file beside it.
@@ -50,20 +51,34 @@ func describe(s *Set, err error) string {
 		fmt.Fprintln(&b, "warning:", w)
 	}
 	for i := range s.rules {
-		fmt.Fprintf(&b, "rule: %+v\n", shown(s.rules[i].config))
+		fmt.Fprintln(&b, "rule:", shown(s.rules[i].config))
 	}
 	if s.global != nil {
-		fmt.Fprintf(&b, "global: %+v\n", shown(*s.global))
+		fmt.Fprintln(&b, "global:", shown(*s.global))
 	}
 	return b.String()
 }
 
-// shown is what is worth showing of a configuration.
-func shown(c Config) any {
+// shown writes down a configuration, with the settings of its policy where they have no field.
+func shown(c Config) string {
 	if c.Refused {
 		return "refused"
 	}
-	return c
+	own := ""
+	if s := c.Settings(); s != nil {
+		own = fmt.Sprintf(" %s:%+v", c.Policy, reflect.ValueOf(s).Elem())
+	}
+	c.own = nil
+	return strings.Replace(fmt.Sprintf("%+v", c), " own:map[]", own, 1)
+}
+
+// String writes down the settings without the types that they are grouped in.
+func (e Engines) String() string {
+	return fmt.Sprintf("{Order:%v Target:%s ShareLimit:%v Engine:%s Path:%s Port:%d Interval:%v StaleAfter:%v ORCA:%v "+
+		"Learn:%v Cluster:%s id:%d RunningCost:%v QueueCost:%v KVCacheCost:%v LoRACost:%v}",
+		e.Order, e.Target, e.RateLimit,
+		e.Engine, e.Path, e.Port, e.Interval, e.StaleAfter, e.ORCA, e.Learn, e.Cluster, e.id,
+		e.Weights.Running, e.Weights.Queue, e.Weights.KVCache, e.Weights.LoRA)
 }
 
 func golden(t *testing.T, file, got string) {

@@ -2,25 +2,28 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/lb/setting"
 )
 
 // This file reads the keys that are Higress's as its ai-load-balancer does. That takes nearly anything, by the
-// rules of gjson: text for a number, a number for text, what it cannot read for 0. A value that means something
-// else than it looks like is taken with a warning. Lists and objects are refused where a single value belongs.
+// rules of gjson: text for a number, a number for text, what it cannot read for 0. A value whose meaning differs from
+// its appearance is accepted with a warning. Lists and objects are errors where a single value is expected.
 
-// takenAs warns of a value that is not what it looks like. The value must not be a secret.
+// takenAs warns of a value whose meaning differs from its appearance. The value must not be a secret.
 func (p *parser) takenAs(at string, v value, as string) { p.warn(at, got(v)+", taken as "+as) }
 
 func (v value) single() bool { return v.kind != kindArray && v.kind != kindObject }
 
-// number returns the number that gjson takes the value for. plain says that it looks like one.
+// number returns the number that gjson reads from the value. plain reports whether it is written as one.
 func (v value) number() (f float64, plain bool) {
 	switch v.kind {
 	case kindNumber, kindString:
-		if f, plain = parseFloat(v.text); math.IsNaN(f) { // no bound holds for it
+		if f, plain = parseFloat(v.text); math.IsNaN(f) { // within no bounds
 			return 0, false
 		}
 		return f, plain
@@ -32,8 +35,7 @@ func (v value) number() (f float64, plain bool) {
 	return 0, false
 }
 
-// whole is number for a whole one: gjson cuts a fraction off, but takes text for one only if it is nothing but
-// digits.
+// whole is number for a whole number: gjson truncates a fraction, but accepts text only if it consists of digits.
 func (v value) whole() (f float64, plain bool) {
 	if v.kind == kindString && strings.Trim(strings.TrimPrefix(v.text, "-"), "0123456789") != "" {
 		return 0, false
@@ -42,78 +44,72 @@ func (v value) whole() (f float64, plain bool) {
 	return math.Trunc(f), plain && f == math.Trunc(f)
 }
 
-// looseInteger takes what is out of bounds for the nearest bound.
-func looseInteger(lo, hi float64, field func(*Config) *int) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		if !v.single() {
-			p.bad(at, got(v)+", want a whole number")
-			return
+// looseNumber decodes a number as gjson does. What is out of bounds counts as the nearest bound, unless the key is
+// exact.
+func (p *parser) looseNumber(k *setting.Key, at string, v value) (float64, bool) {
+	if !v.single() {
+		want := "a whole number"
+		if k.Type == setting.Number {
+			want = wanted(k)
 		}
-		f, plain := v.whole()
-		n := min(max(f, lo), hi)
-		if !plain || n != f {
-			p.takenAs(at, v, short(n))
-		}
-		*field(c) = int(n)
+		p.bad(at, got(v)+", want "+want)
+		return 0, false
 	}
+	f, plain := v.whole()
+	if k.Type == setting.Number {
+		f, plain = v.number()
+	}
+	n := min(max(f, k.Min), k.Max)
+	if k.Exact && n != f {
+		p.bad(at, "got "+clip(short(f))+", want "+wanted(k))
+		return 0, false
+	}
+	if !plain || n != f {
+		p.takenAs(at, v, short(n))
+	}
+	return n, true
 }
 
-// looseName is an integer that names something, so that no other one can take its place.
-func looseName(lo, hi float64, field func(*Config) *int) setter {
-	strict, loose := integer(lo, hi, field), looseInteger(lo, hi, field)
-	return func(p *parser, c *Config, at string, v value) {
-		if f, _ := v.whole(); v.single() && (f < lo || f > hi) {
-			strict(p, c, at, value{kind: kindNumber, text: short(f)})
-			return
-		}
-		loose(p, c, at, v)
+// looseDuration decodes a number of milliseconds, or a string with its unit, which Higress takes for 0.
+func (p *parser) looseDuration(lo, hi time.Duration, at string, v value) (time.Duration, bool) {
+	if !v.single() {
+		p.bad(at, got(v)+", want milliseconds")
+		return 0, false
 	}
+	d, plain := v.duration()
+	if !plain {
+		ms, ok := v.whole()
+		d, plain = time.Duration(min(max(ms, 0), 1e12))*time.Millisecond, ok && ms >= 0
+	}
+	taken := min(max(d, lo), hi)
+	if !plain || taken != d {
+		p.takenAs(at, v, brief(taken))
+	}
+	return taken, true
 }
 
-// looseDuration is a number of milliseconds, or a string with its unit, which Higress takes for 0.
-func looseDuration(hi time.Duration, field func(*Config) *time.Duration) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		if !v.single() {
-			p.bad(at, got(v)+", want milliseconds")
-			return
-		}
-		d, plain := v.duration()
-		if !plain {
-			ms, ok := v.whole()
-			d, plain = time.Duration(min(max(ms, 0), 1e12))*time.Millisecond, ok && ms >= 0
-		}
-		taken := min(max(d, 0), hi)
-		if !plain || taken != d {
-			p.takenAs(at, v, brief(taken))
-		}
-		*field(c) = taken
+func (p *parser) looseBoolean(at string, v value) (is, ok bool) {
+	if !v.single() {
+		p.bad(at, got(v)+", want true or false")
+		return false, false
 	}
+	is, plain := v.kind == kindBool && v.text == "true", v.kind == kindBool
+	switch v.kind {
+	case kindString:
+		var err error
+		is, err = strconv.ParseBool(strings.ToLower(v.text))
+		plain = err == nil
+	case kindNumber:
+		f, _ := v.number()
+		is, plain = f != 0, f == 0 || f == 1
+	}
+	if !plain {
+		p.takenAs(at, v, strconv.FormatBool(is))
+	}
+	return is, true
 }
 
-func looseBoolean(field func(*Config) *bool) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		if !v.single() {
-			p.bad(at, got(v)+", want true or false")
-			return
-		}
-		is, plain := v.kind == kindBool && v.text == "true", v.kind == kindBool
-		switch v.kind {
-		case kindString:
-			var err error
-			is, err = strconv.ParseBool(strings.ToLower(v.text))
-			plain = err == nil
-		case kindNumber:
-			f, _ := v.number()
-			is, plain = f != 0, f == 0 || f == 1
-		}
-		if !plain {
-			p.takenAs(at, v, strconv.FormatBool(is))
-		}
-		*field(c) = is
-	}
-}
-
-// string returns the text that gjson takes the value for.
+// string returns the text that gjson reads from the value.
 func (v value) string() string {
 	switch {
 	case v.kind == kindNull:
@@ -125,67 +121,48 @@ func (v value) string() string {
 	return v.text
 }
 
-// looseText may be a secret, so it is never repeated.
-func looseText(field func(*Config) *string) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		if !v.single() || len(v.text) > maxText {
-			p.bad(at, "got "+v.kind.String()+", want a string of at most "+strconv.Itoa(maxText)+" bytes")
-			return
-		}
-		switch v.kind {
-		case kindNull:
-			p.warn(at, "is null, taken as empty")
-		case kindNumber, kindBool:
-			p.warn(at, "is "+v.kind.String()+", taken as text: in quotes it is what was written, zeros in front included")
-		}
-		*field(c) = strings.Clone(v.string())
+// looseText decodes a text. It may be a secret, so it is never repeated.
+func (p *parser) looseText(at string, v value) (string, bool) {
+	if !v.single() || len(v.text) > setting.MaxText {
+		p.bad(at, "got "+v.kind.String()+", want a string of at most "+strconv.Itoa(setting.MaxText)+" bytes")
+		return "", false
 	}
+	switch v.kind {
+	case kindNull:
+		p.warn(at, "is null, taken as empty")
+	case kindNumber, kindBool:
+		p.warn(at, "is "+v.kind.String()+", taken as text: in quotes it is what was written, zeros in front included")
+	}
+	return v.string(), true
 }
 
-// looseRatio is a share that Higress documents as a string and reads as a number.
-func looseRatio(field func(*Config) *float64) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		if !v.single() {
-			p.bad(at, got(v)+", want a number from 0 to 1")
-			return
-		}
-		f, plain := v.number()
-		n := min(max(f, 0), 1)
-		if !plain || n != f {
-			p.takenAs(at, v, short(n))
-		}
-		*field(c) = n
-	}
-}
-
-// looseOrder is a metric_policy: what is not known there is the default.
-func looseOrder(p *parser, c *Config, at string, v value) {
-	known := []string{orderDefault, "least", "most"}
+// looseChoice decodes a choice: an unknown name counts as the default.
+func (p *parser) looseChoice(k *setting.Key, at string, v value) (string, bool) {
 	if !v.single() {
-		p.bad(at, got(v)+", want "+oneOf(known))
-		return
+		p.bad(at, got(v)+", want "+oneOf(k.Choices))
+		return "", false
 	}
-	for _, name := range known {
-		if v.string() == name {
-			c.Engines.Order = name
-			return
-		}
+	if i := slices.Index(k.Choices, v.string()); i >= 0 {
+		return k.Choices[i], true
 	}
-	c.Engines.Order = orderDefault
-	p.warn(at, got(v)+", taken as "+strconv.Quote(orderDefault)+didYouMean(v.string(), known))
+	p.warn(at, got(v)+", taken as "+k.Default+didYouMean(v.string(), k.Choices))
+	name, err := strconv.Unquote(k.Default)
+	return name, err == nil
 }
 
-// lbType is what is chosen among.
+// lbType decodes what is chosen among.
 func lbType(p *parser, c *Config, at string, v value) {
 	if v.kind == kindNull || v.kind == kindString && v.text == "" {
 		p.takenAs(at, v, strconv.Quote(typeEndpoint))
 		return
 	}
-	choice(func(c *Config) *string { return &c.Type }, typeEndpoint)(p, c, at, v)
+	if name, ok := p.oneOf([]string{typeEndpoint}, at, v); ok {
+		c.Type = name
+	}
 }
 
-// serviceName reads the name of a service of Higress. A refused one is not repeated: it may be a URL with a
-// password in it.
+// serviceName decodes the name of a service of Higress. An invalid one is not repeated: it may be a URL that contains a
+// password.
 func serviceName(p *parser, c *Config, at string, v value) {
 	name := v.string()
 	if !v.single() || len(name) > 253 || strings.Trim(name, nameLetters) != "" {
@@ -203,40 +180,40 @@ const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456
 const (
 	typeEndpoint = "endpoint"
 	typeCluster  = "cluster"
-	orderDefault = "default"
 )
 
-// absent are the policies of ai-load-balancer that are not here.
-var absent = []string{"endpoint_hash", "cluster_metrics", "cluster_hash", "least_busy"}
+// unsupported are the policies of ai-load-balancer that this plugin does not have.
+var unsupported = []string{"endpoint_hash", "cluster_metrics", "cluster_hash", "least_busy"}
 
-// isAbsent reports a part that asks for what ai-load-balancer has and this plugin has not. Its other keys are those
-// of that.
-func (pt *part) isAbsent(v value) bool {
+// isUnsupported reports whether a part requires a policy or a type that ai-load-balancer has and this plugin does not
+// have. Its other keys belong to that policy.
+func (pt *part) isUnsupported(v value) bool {
 	const advice = "; ai-load-balancer can go on serving these requests"
 	for i, name := range v.names {
 		item := v.items[i]
 		switch {
 		case item.kind != kindString:
 		case name == "lb_type" && item.text == typeCluster:
-			pt.bad(pt.prefix+name, `got "cluster", want "endpoint": choosing among clusters is not in this version`+advice)
+			pt.bad(pt.prefix+name, `got "cluster", want "endpoint": choosing among clusters is not in this version`+
+				advice)
 			return true
-		case name == "lb_policy" && contains(absent, item.text):
-			pt.bad(pt.prefix+name, got(item)+", which is not in this version, want "+oneOf(policies)+advice)
+		case name == "lb_policy" && slices.Contains(unsupported, item.text):
+			pt.bad(pt.prefix+name, got(item)+", which is not in this version, want "+oneOf(policyNames())+advice)
 			return true
 		}
 	}
 	return false
 }
 
-// maxUnknown is how many unknown keys of one part are looked at.
+// maxUnknown is how many unknown keys of one part are compared with the known ones.
 const maxUnknown = 16
 
-// unknown takes a key that nobody knows. Where keys of Higress's stand, ai-load-balancer ignores it; what is like a
-// key that is known is a mistake all the same.
+// unknown reports an unknown key. Beside Higress's own keys it is only a warning, since ai-load-balancer ignores it,
+// unless it resembles a known key.
 func (pt *part) unknown(path, full, at string) {
-	pt.strange++
+	pt.unknowns++
 	theirs := path == "lb_config" || path == "" && !strings.HasPrefix(full, "_")
-	foreign := theirs && pt.host == Higress && pt.strange <= maxUnknown
+	foreign := theirs && pt.host == Higress && pt.unknowns <= maxUnknown
 	hint := ""
 	if foreign || pt.count < maxProblems { // else it will not be shown
 		hint = pt.meant(path, full)

@@ -23,7 +23,9 @@ func bounded(n int64, hi int64) int { return int(min(max(n, 0), hi)) }
 // looseKeys are the keys of Higress's, with what its plugin reads of them, within our bounds.
 var looseKeys = map[string]func(c *Config, r gjson.Result) (got, want any){
 	"maxRequestCount": func(c *Config, r gjson.Result) (any, any) { return c.MaxInflight, bounded(r.Int(), 1e6) },
-	"redisKeyTTL":     func(c *Config, r gjson.Result) (any, any) { return c.Prefix.TTLSeconds, bounded(r.Int(), 1e9) },
+	"redisKeyTTL": func(c *Config, r gjson.Result) (any, any) {
+		return int(c.Prefix.TTL / time.Second), bounded(r.Int(), 1e9)
+	},
 	"timeout": func(c *Config, r gjson.Result) (any, any) {
 		want := time.Duration(bounded(r.Int(), 600_000)) * time.Millisecond
 		if d, err := time.ParseDuration(r.Str); err == nil { // ours beside it
@@ -45,14 +47,14 @@ var looseKeys = map[string]func(c *Config, r gjson.Result) (got, want any){
 		if want != "least" && want != "most" {
 			want = "default"
 		}
-		return c.Engines.Order, want
+		return c.Engines.Order.String(), want
 	},
 	"rate_limit": func(c *Config, r gjson.Result) (any, any) {
 		want := math.Min(math.Max(r.Float(), 0), 1)
 		if want == 0 {
 			want = 1 // no limit, as documented
 		}
-		return c.Engines.ShareLimit, want
+		return c.Engines.RateLimit, want
 	},
 	"servicePort": func(c *Config, r gjson.Result) (any, any) {
 		if r.Int() == 0 {
@@ -78,7 +80,7 @@ func TestLooseAsGJSON(t *testing.T) {
 			policy := "global_least_request"
 			switch key {
 			case "metric_policy", "target_metric", "rate_limit":
-				policy = EndpointMetrics
+				policy = "endpoint_metrics"
 			}
 			text := `{"lb_policy":"` + policy + `","lb_config":{` + members + `}}`
 			r := gjson.Get(text, "lb_config."+key)
@@ -114,7 +116,7 @@ func TestLooseNumbersAreBounded(t *testing.T) {
 				continue
 			}
 			c := s.Match("", "", "")
-			share, most, timeout, ttl := c.Engines.ShareLimit, c.MaxInflight, c.Redis.Timeout, c.Prefix.TTLSeconds
+			share, most, timeout, ttl := c.Engines.RateLimit, c.MaxInflight, c.Redis.Timeout, c.Prefix.TTL
 			if !(share >= 0 && share <= 1) || most < 0 || timeout <= 0 || ttl < 0 {
 				t.Errorf("%s %s: share %v, %d in flight, time limit %v, %d s", key, val, share, most, timeout, ttl)
 			}

@@ -95,7 +95,7 @@ func (r *reader) next() byte {
 	return r.src[r.pos]
 }
 
-// value parses the value at the current position; the second result says what is wrong with it, "" for nothing.
+// value parses the value at the current position. The second result is what is wrong with it, "" if it is valid.
 func (r *reader) value(depth int) (value, string) {
 	r.space()
 	from := r.pos

@@ -36,7 +36,7 @@ func (r *reader) str() (string, string) {
 	return "", "the string does not end"
 }
 
-// escape appends the character that the escape at the current position stands for and steps over it.
+// escape appends the character of the escape at the current position, and moves behind it.
 func (r *reader) escape(dst []byte) ([]byte, bool) {
 	if r.pos+1 >= len(r.src) {
 		return dst, false

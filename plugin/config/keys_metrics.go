@@ -1,79 +1,117 @@
 package config
 
-import "time"
+import (
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/setting"
+)
 
-// metricsKeyTable are the keys of what engines tell of themselves.
-var metricsKeyTable = []key{
+const (
+	keyMetricsCluster = "lb_config.envoy.metrics_cluster"
+	keyMetricsEngine  = "lb_config.metrics.engine"
+	keyMetricsPath    = "lb_config.metrics.path"
+	keyMetricsPort    = "lb_config.metrics.port"
+	keyORCA           = "lb_config.metrics.orca"
+	keyStaleAfter     = section + lb.KeyStaleAfter
+	keyEngine         = "lb_config.engine"
+)
+
+const windowNoEffect = "has no effect: rate_limit is a share of the last ten seconds' requests"
+
+// windowKeys are keys that ai-load-balancer proposes beside rate_limit.
+var windowKeys = []key{
+	{Key: setting.Key{
+		Name: "lb_config.window_size", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: windowNoEffect,
+		Title: setting.Words{EN: "Window in requests", ZH: "窗口（次数）"},
+		Meaning: setting.Words{
+			EN: "Higress: how many requests `rate_limit` looks back on, proposed there; no effect here",
+			ZH: "Higress：`rate_limit` 回看多少次选择（上游提案）；此处无效",
+		},
+		Field: setting.Nowhere,
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.window_seconds", Type: setting.Integer,
+		Min: 0, Max: 1e9, Loose: true, NoEffect: windowNoEffect,
+		Title: setting.Words{EN: "Window in seconds", ZH: "窗口（秒）"},
+		Meaning: setting.Words{
+			EN: "Higress: how many seconds `rate_limit` looks back on, proposed there; no effect here",
+			ZH: "Higress：`rate_limit` 回看多少秒（上游提案）；此处无效",
+		},
+		Field: setting.Nowhere,
+	}},
+}
+
+// engineKeys are the names that ai-load-balancer proposes for keys of scrapeKeys.
+var engineKeys = []key{
+	{Key: setting.Key{
+		Name: keyEngine, Type: setting.Text, Loose: true,
+		Title: setting.Words{EN: "Engine, by the other name", ZH: "引擎（别名）"},
+		Meaning: setting.Words{
+			EN: "Higress's name for `metrics.engine`, proposed there: `vllm` or `sglang`",
+			ZH: "`metrics.engine` 在 Higress 中的名称（上游提案）：`vllm` 或 `sglang`",
+		},
+		Field: func(s any) any { return &s.(*Config).engine },
+	}},
+}
+
+// scrapeKeys are the keys of how metrics of engines are scraped.
+var scrapeKeys = []key{
+	{Key: setting.Key{
+		Name: keyMetricsEngine, Type: setting.Choice, Default: `"auto"`, Choices: engineNames(),
+		Title: setting.Words{EN: "Engine", ZH: "引擎"},
+		Meaning: setting.Words{
+			EN: "Whose metrics to expect: `auto`, `vllm`, `sglang`, `tensorrt-llm`, `triton`, `tgi`, " +
+				"`llama.cpp` or `dynamo`",
+			ZH: "指标来自哪种引擎：`auto`、`vllm`、`sglang`、`tensorrt-llm`、`triton`、`tgi`、`llama.cpp` 或 " +
+				"`dynamo`",
+		},
+		Field: func(s any) any { return &s.(*Config).Engines.Engine },
+	}},
+	{Key: setting.Key{
+		Name: keyMetricsPath, Type: setting.Text, Default: `"/metrics"`,
+		Meaning: setting.Words{
+			EN: "Stock Envoy: path of the metrics of an endpoint",
+			ZH: "标准 Envoy：端点提供指标的路径",
+		},
+		Field: func(s any) any { return &s.(*Config).Engines.Path },
+	}},
+	{Key: setting.Key{
+		Name: keyMetricsPort, Type: setting.Integer, Min: 0, Max: 65535, Default: "0",
+		Meaning: setting.Words{
+			EN: "Stock Envoy: port of the metrics of an endpoint; 0: the endpoint's own",
+			ZH: "标准 Envoy：提供指标的端口；0：端点自身的端口",
+		},
+		Field: func(s any) any { return &s.(*Config).Engines.Port },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.interval", Type: setting.Duration,
+		Min: 200, Max: setting.Minute, Default: `"1s"`,
+		Title: setting.Words{EN: "Interval", ZH: "间隔"},
+		Meaning: setting.Words{
+			EN: "How often metrics are read; in Higress its health check's interval counts, too",
+			ZH: "读取指标的间隔；在 Higress 中还取决于健康检查的间隔",
+		},
+		Field: func(s any) any { return &s.(*Config).Engines.Interval },
+	}},
+	{Key: setting.Key{
+		Name: keyORCA, Type: setting.Boolean, Default: "false",
+		Title: setting.Words{EN: "Load reports", ZH: "负载报告"},
+		Meaning: setting.Words{
+			EN: "Request load reports (ORCA) in responses, and read them; vLLM sends them with answers that " +
+				"are not streamed",
+			ZH: "向引擎索取响应中的负载报告（ORCA）并读取；vLLM 只在非流式回答中发送",
+		},
+		Field: func(s any) any { return &s.(*Config).Engines.ORCA },
+	}},
 	{
-		Key{keyOrder, "string", `"default"`, "endpoint_metrics: `default`: by queue, KV cache, adapters and what is in flight; `least` or `most` of `target_metric`"},
-		looseOrder, onAny, "",
-	},
-	{
-		Key{keyTarget, "string", "", "endpoint_metrics: the gauge that `least` and `most` compare, or the counter, by its growth per second"},
-		looseText(func(c *Config) *string { return &c.Engines.Target }), onAny, "",
-	},
-	{
-		Key{keyRateLimit, "number or string", "1", "endpoint_metrics: the largest share of the last ten seconds' requests that one endpoint gets, over all workers of the gateway; the others take the rest. 0 or 1: no limit"},
-		looseRatio(func(c *Config) *float64 { return &c.Engines.ShareLimit }), onAny, "",
-	},
-	{
-		Key{keyEngine, "string", "", "Higress's name for `metrics.engine`, proposed there: `vllm` or `sglang`"},
-		looseText(func(c *Config) *string { return &c.engine }), onAny, "",
-	},
-	{
-		Key{"lb_config.window_size", "integer", "", "Higress: how many picks `rate_limit` looks back on, proposed there"},
-		looseInteger(0, 1e9, unused[int]), onAny, windowIdle,
-	},
-	{
-		Key{"lb_config.window_seconds", "integer", "", "Higress: how many seconds `rate_limit` looks back on, proposed there"},
-		looseInteger(0, 1e9, unused[int]), onAny, windowIdle,
-	},
-	{
-		Key{keyMetricsEngine, "string", `"auto"`, "Whose metrics to expect: `auto`, `vllm`, `sglang`, `tensorrt-llm`, `triton`, `tgi`, `llama.cpp` or `dynamo`"},
-		choice(func(c *Config) *string { return &c.Engines.Engine }, engineNames()...), onAny, "",
-	},
-	{
-		Key{"lb_config.metrics.path", "string", `"/metrics"`, "Stock Envoy: where an endpoint shows its metrics"},
-		text(func(c *Config) *string { return &c.Engines.Path }), onAny, "",
-	},
-	{
-		Key{"lb_config.metrics.port", "integer", "0", "Stock Envoy: at which port; 0: the endpoint's own"},
-		integer(0, 65535, func(c *Config) *int { return &c.Engines.Port }), onAny, "",
-	},
-	{
-		Key{"lb_config.metrics.interval", millisType, `"1s"`, "How often metrics are read; in Higress its health check's interval counts, too"},
-		duration(200*time.Millisecond, time.Minute, func(c *Config) *time.Duration { return &c.Engines.Interval }), onAny, "",
-	},
-	{
-		Key{keyStaleAfter, millisType, `"3s"`, "Age from which an endpoint's metrics say nothing any more; once those of all do, the gateway decides"},
-		duration(400*time.Millisecond, 10*time.Minute, func(c *Config) *time.Duration { return &c.Engines.StaleAfter }), onAny, "",
-	},
-	{
-		Key{keyORCA, "boolean", "false", "Ask engines for load reports in their responses (ORCA) and read them; vLLM sends them with answers that are not streamed"},
-		boolean(func(c *Config) *bool { return &c.Engines.ORCA }), onAny, "",
-	},
-	{
-		Key{"lb_config.metrics.learn_weights", "boolean", "true", "Learn the capacity of endpoints from the time between tokens that their engines tell, unless it is configured"},
-		boolean(func(c *Config) *bool { return &c.Engines.Learn }), onAny, "",
-	},
-	{
-		Key{"lb_config.metrics.weights.running", "number", "1", "Cost of a request in flight on an endpoint of the usual weight"},
-		number(0, 1000, func(c *Config) *float64 { return &c.Engines.RunningCost }), onAny, "",
-	},
-	{
-		Key{"lb_config.metrics.weights.queue", "number", "4", "Cost, on top of that, of a request that has to wait"},
-		number(0, 1000, func(c *Config) *float64 { return &c.Engines.QueueCost }), onAny, "",
-	},
-	{
-		Key{"lb_config.metrics.weights.kv_cache", "number", "1", "Cost of a KV cache in full use, in requests"},
-		number(0, 1000, func(c *Config) *float64 { return &c.Engines.KVCacheCost }), onAny, "",
-	},
-	{
-		Key{"lb_config.metrics.weights.lora", "number", "16", "Cost of a LoRA adapter that must take another's place, in requests"},
-		number(0, 1000, func(c *Config) *float64 { return &c.Engines.LoRACost }), onAny, "",
-	},
-	{
-		Key{keyMetricsCluster, "string", "", "Stock Envoy: the ORIGINAL_DST cluster through which endpoints are asked for their metrics, `warmgate-metrics` in the shipped files"},
-		text(func(c *Config) *string { return &c.Engines.Cluster }), onEnvoy, "",
+		Key: setting.Key{
+			Name: keyMetricsCluster, Type: setting.Text,
+			Meaning: setting.Words{
+				EN: "Stock Envoy: the ORIGINAL_DST cluster through which endpoints are scraped, " +
+					"`warmgate-metrics` in the shipped files",
+				ZH: "标准 Envoy：向端点读取指标所用的 ORIGINAL_DST 集群，随附文件中为 `warmgate-metrics`",
+			},
+			Field: func(s any) any { return &s.(*Config).Engines.Cluster },
+		},
+		only: onEnvoy,
 	},
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // keyCases has, for every key, a value that differs from the default with what it does to a Config, and values that are
@@ -18,66 +20,134 @@ var keyCases = map[string]struct {
 	"lb_type":   {`"endpoint"`, nil, []string{`"cluster"`, `"Endpoint"`, `1`}},
 	"lb_policy": {`"global_least_request"`, nil, []string{`"cluster_metrics"`, `""`}},
 
-	"lb_config.unit":                  {`"tokens"`, func(c *Config) { c.Unit = "tokens" }, []string{`"bytes"`, `1`}},
-	"lb_config.max_inflight":          {`7`, func(c *Config) { c.MaxInflight = 7 }, []string{`-1`, `1.5`, `1e7`, `"7"`}},
-	"lb_config.maxRequestCount":       {`7`, func(c *Config) { c.MaxInflight, c.maxRequestCount = 7, 7 }, []string{`[7]`, `{}`}},
-	"lb_config.overload.status":       {`503`, func(c *Config) { c.Overload.Status = 503 }, []string{`200`, `600`, `"503"`}},
-	"lb_config.overload.retry_after":  {`2500`, func(c *Config) { c.Overload.RetryAfter = 2500 * time.Millisecond }, []string{`"2"`, `-1`, `"2h"`}},
-	"lb_config.weights":               {`{"10.0.0.1:80":2.5}`, func(c *Config) { c.Weights = map[string]float64{"10.0.0.1:80": 2.5} }, []string{`[]`, `{"a":1}`, `{"10.0.0.1:80":0}`}},
-	"lb_config.max_inspect_bytes":     {`"1MiB"`, func(c *Config) { c.MaxInspectBytes = 1 << 20 }, []string{`100`, `"9MiB"`, `"64"`, `"KiB"`, `"1.0001KiB"`}},
-	"lb_config.body_timeout":          {`"1.5s"`, func(c *Config) { c.BodyTimeout = 1500 * time.Millisecond }, []string{`0`, `"1d"`, `true`}},
-	"lb_config.output_tokens":         {`1000`, func(c *Config) { c.OutputTokens = 1000 }, []string{`-1`, `0.5`}},
-	"lb_config.max_request_tokens":    {`4096`, func(c *Config) { c.MaxRequestTokens = 4096 }, []string{`0`, `-1`, `1.5`, `"x"`}},
-	"lb_config.bytes_per_token":       {`3.6`, func(c *Config) { c.BytesPerToken = 3.6 }, []string{`0`, `-4`, `101`, `1e400`}},
-	"lb_config.debug_headers":         {`true`, func(c *Config) { c.DebugHeaders = true }, []string{`"true"`}},
-	"lb_config.shadow":                {`true`, func(c *Config) { c.Shadow = true }, []string{`0`}},
-	"lb_config.enableDetailLog":       {`true`, func(c *Config) { c.DetailLog = true }, []string{`[true]`}},
-	"lb_config.envoy.admin_cluster":   {`"a"`, func(c *Config) { c.EnvoyCfg.AdminCluster = "a" }, []string{`""`, `1`}},
-	"lb_config.envoy.poll_interval":   {`"2s"`, func(c *Config) { c.EnvoyCfg.PollInterval = 2 * time.Second }, []string{`1`, `"2m"`}},
-	"lb_config.envoy.endpoints":       {`["10.0.0.1:80"]`, func(c *Config) { c.EnvoyCfg.Endpoints = []StaticEndpoint{{"10.0.0.1:80", 1}} }, []string{`[]`, `"10.0.0.1:80"`, `[[]]`}},
-	"lb_config.envoy.redis_cluster":   {`"r"`, func(c *Config) { c.Redis.Cluster, c.Store = "r", "redis" }, []string{`""`, `1`}},
-	"lb_config.redis_scope":           {`"blue"`, func(c *Config) { c.Redis.Scope = "blue" }, []string{`""`, `1`, `null`}},
-	"lb_config.store":                 {`"local"`, nil, []string{`"Redis"`, `"memory"`, `1`}},
-	"lb_config.reserve_timeout":       {`"1.5ms"`, func(c *Config) { c.ReserveTimeout = 1500 * time.Microsecond }, []string{`0`, `"11s"`, `"x"`}},
-	"lb_config.serviceFQDN":           {`"r.dns"`, func(c *Config) { c.Redis.ServiceFQDN, c.Redis.ServicePort, c.Store = "r.dns", 6379, "redis" }, []string{`["r"]`, `"a|b"`, `"redis://h:6379"`}},
-	"lb_config.servicePort":           {`6380`, func(c *Config) { c.Redis.ServicePort = 6380 }, []string{`-1`, `65536`, `"65536"`, `[6380]`}},
-	"lb_config.username":              {`"u"`, func(c *Config) { c.Redis.Username = "u" }, []string{`["u"]`}},
-	"lb_config.password":              {`"p"`, func(c *Config) { c.Redis.Password = "p" }, []string{`{"p":1}`}},
-	"lb_config.timeout":               {`500`, func(c *Config) { c.Redis.Timeout = 500 * time.Millisecond }, []string{`[500]`}},
-	"lb_config.database":              {`3`, func(c *Config) { c.Redis.Database = 3 }, []string{`-1`, `"-1"`, `65536`, `{}`}},
-	"lb_config.redisKeyTTL":           {`60`, func(c *Config) { c.Prefix.TTLSeconds = 60 }, []string{`[60]`}},
-	"lb_config.prefix.block_bytes":    {`"1KiB"`, func(c *Config) { c.Prefix.BlockBytes = 1024 }, []string{`63`, `"65KiB"`, `0`}},
-	"lb_config.prefix.credit":         {`2.5`, func(c *Config) { c.Prefix.Credit = 2.5 }, []string{`-1`, `1001`, `"1"`}},
-	"lb_config.prefix.redis_bytes":    {`"256MiB"`, func(c *Config) { c.Prefix.RedisBytes = 256 << 20 }, []string{`0`, `"1023KiB"`, `"16385MiB"`}},
-	"lb_config.prefix.table_bytes":    {`"1MiB"`, func(c *Config) { c.Prefix.TableBytes = 1 << 20 }, []string{`0`, `"2GiB"`}},
-	"lb_config.prefix.cache_tokens":   {`400000`, func(c *Config) { c.Prefix.CacheTokens = 400000 }, []string{`-1`, `1.5`, `"1"`}},
-	"lb_config.prefix.tenant_header":  {`"x-tenant"`, func(c *Config) { c.Prefix.TenantHeader = "x-tenant" }, []string{`""`, `1`}},
-	"lb_config.prefix.secret":         {`"s"`, func(c *Config) { c.Prefix.Secret = "s" }, []string{`1`}},
-	"lb_config.cleanInterval":         {`5`, nil, []string{`[5]`}},
-	"lb_config.metric_policy":         {`"most"`, func(c *Config) { c.Engines.Order = "most" }, []string{`["most"]`}},
-	"lb_config.target_metric":         {`"m"`, func(c *Config) { c.Engines.Target = "m" }, []string{`["m"]`}},
-	"lb_config.rate_limit":            {`"0.5"`, func(c *Config) { c.Engines.ShareLimit = 0.5 }, []string{`[0.5]`}},
-	"lb_config.engine":                {`"sglang"`, func(c *Config) { c.engine = "sglang" }, []string{`["sglang"]`}},
-	"lb_config.window_size":           {`100`, nil, []string{`[100]`}},
-	"lb_config.window_seconds":        {`60`, nil, []string{`{}`}},
-	"lb_config.metrics.engine":        {`"llama.cpp"`, func(c *Config) { c.Engines.Engine = "llama.cpp" }, []string{`"vLLM"`, `1`}},
-	"lb_config.metrics.path":          {`"/prometheus/metrics"`, func(c *Config) { c.Engines.Path = "/prometheus/metrics" }, []string{`""`, `1`}},
-	"lb_config.metrics.port":          {`8002`, func(c *Config) { c.Engines.Port = 8002 }, []string{`-1`, `65536`, `"8002"`}},
-	"lb_config.metrics.interval":      {`500`, func(c *Config) { c.Engines.Interval = 500 * time.Millisecond }, []string{`199`, `"2m"`}},
-	"lb_config.metrics.stale_after":   {`"10s"`, func(c *Config) { c.Engines.StaleAfter = 10 * time.Second }, []string{`399`, `"11m"`}},
+	"lb_config.unit": {`"tokens"`, func(c *Config) { c.Unit = lb.Tokens }, []string{`"bytes"`, `1`}},
+	"lb_config.max_inflight": {
+		`7`, func(c *Config) { c.MaxInflight = 7 }, []string{`-1`, `1.5`, `1e7`, `"7"`},
+	},
+	"lb_config.maxRequestCount": {
+		`7`, func(c *Config) { c.MaxInflight, c.maxRequestCount = 7, 7 }, []string{`[7]`, `{}`},
+	},
+	"lb_config.overload.status": {
+		`503`, func(c *Config) { c.Overload.Status = 503 }, []string{`200`, `600`, `"503"`},
+	},
+	"lb_config.overload.retry_after": {
+		`2500`, func(c *Config) { c.Overload.RetryAfter = 2500 * time.Millisecond }, []string{`"2"`, `-1`, `"2h"`},
+	},
+	"lb_config.weights": {
+		`{"10.0.0.1:80":2.5}`, func(c *Config) { c.Weights = map[string]float64{"10.0.0.1:80": 2.5} },
+		[]string{`[]`, `{"a":1}`, `{"10.0.0.1:80":0}`},
+	},
+	"lb_config.max_inspect_bytes": {
+		`"1MiB"`, func(c *Config) { c.MaxInspectBytes = 1 << 20 },
+		[]string{`100`, `"9MiB"`, `"64"`, `"KiB"`, `"1.0001KiB"`},
+	},
+	"lb_config.body_timeout": {
+		`"1.5s"`, func(c *Config) { c.BodyTimeout = 1500 * time.Millisecond }, []string{`0`, `"1d"`, `true`},
+	},
+	"lb_config.output_tokens": {`1000`, func(c *Config) { c.OutputTokens = 1000 }, []string{`-1`, `0.5`}},
+	"lb_config.max_request_tokens": {
+		`4096`, func(c *Config) { c.MaxRequestTokens = 4096 }, []string{`0`, `-1`, `1.5`, `"x"`},
+	},
+	"lb_config.bytes_per_token": {
+		`3.6`, func(c *Config) { c.BytesPerToken = 3.6 }, []string{`0`, `-4`, `101`, `1e400`},
+	},
+	"lb_config.debug_headers":       {`true`, func(c *Config) { c.DebugHeaders = true }, []string{`"true"`}},
+	"lb_config.shadow":              {`true`, func(c *Config) { c.Shadow = true }, []string{`0`}},
+	"lb_config.enableDetailLog":     {`true`, func(c *Config) { c.DetailLog = true }, []string{`[true]`}},
+	"lb_config.envoy.admin_cluster": {`"a"`, func(c *Config) { c.EnvoyCfg.AdminCluster = "a" }, []string{`""`, `1`}},
+	"lb_config.envoy.poll_interval": {
+		`"2s"`, func(c *Config) { c.EnvoyCfg.PollInterval = 2 * time.Second }, []string{`1`, `"2m"`},
+	},
+	"lb_config.envoy.endpoints": {
+		`["10.0.0.1:80"]`, func(c *Config) { c.EnvoyCfg.Endpoints = []StaticEndpoint{{"10.0.0.1:80", 1}} },
+		[]string{`[]`, `"10.0.0.1:80"`, `[[]]`},
+	},
+	"lb_config.envoy.redis_cluster": {
+		`"r"`, func(c *Config) { c.Redis.Cluster, c.Store = "r", StoreRedis }, []string{`""`, `1`},
+	},
+	"lb_config.redis_scope": {
+		`"blue"`, func(c *Config) { c.Redis.Scope = "blue" }, []string{`""`, `1`, `null`},
+	},
+	"lb_config.store": {`"local"`, nil, []string{`"Redis"`, `"memory"`, `1`}},
+	"lb_config.reserve_timeout": {
+		`"1.5ms"`, func(c *Config) { c.ReserveTimeout = 1500 * time.Microsecond }, []string{`0`, `"11s"`, `"x"`},
+	},
+	"lb_config.serviceFQDN": {
+		`"r.dns"`, func(c *Config) { c.Redis.ServiceFQDN, c.Redis.ServicePort, c.Store = "r.dns", 6379, StoreRedis },
+		[]string{`["r"]`, `"a|b"`, `"redis://h:6379"`},
+	},
+	"lb_config.servicePort": {
+		`6380`, func(c *Config) { c.Redis.ServicePort = 6380 }, []string{`-1`, `65536`, `"65536"`, `[6380]`},
+	},
+	"lb_config.username": {`"u"`, func(c *Config) { c.Redis.Username = "u" }, []string{`["u"]`}},
+	"lb_config.password": {`"p"`, func(c *Config) { c.Redis.Password = "p" }, []string{`{"p":1}`}},
+	"lb_config.timeout": {
+		`500`, func(c *Config) { c.Redis.Timeout = 500 * time.Millisecond }, []string{`[500]`},
+	},
+	"lb_config.database": {
+		`3`, func(c *Config) { c.Redis.Database = 3 }, []string{`-1`, `"-1"`, `65536`, `{}`},
+	},
+	"lb_config.redisKeyTTL": {`60`, func(c *Config) { c.Prefix.TTL = time.Minute }, []string{`[60]`}},
+	"lb_config.prefix.block_bytes": {
+		`"1KiB"`, func(c *Config) { c.Prefix.BlockBytes = 1024 }, []string{`63`, `"65KiB"`, `0`},
+	},
+	"lb_config.prefix.credit": {
+		`2.5`, func(c *Config) { c.Prefix.Credit = 2.5 }, []string{`-1`, `1001`, `"1"`},
+	},
+	"lb_config.prefix.redis_bytes": {
+		`"256MiB"`, func(c *Config) { c.Prefix.IndexMemory.Remote = 256 << 20 }, []string{`0`, `"1023KiB"`, `"16385MiB"`},
+	},
+	"lb_config.prefix.table_bytes": {
+		`"1MiB"`, func(c *Config) { c.Prefix.IndexMemory.Local = 1 << 20 }, []string{`0`, `"2GiB"`},
+	},
+	"lb_config.prefix.cache_tokens": {
+		`400000`, func(c *Config) { c.Prefix.CacheTokens = 400000 }, []string{`-1`, `1.5`, `"1"`},
+	},
+	"lb_config.prefix.tenant_header": {
+		`"x-tenant"`, func(c *Config) { c.Prefix.TenantHeader = "x-tenant" }, []string{`""`, `1`},
+	},
+	"lb_config.prefix.secret": {`"s"`, func(c *Config) { c.Prefix.Secret = "s" }, []string{`1`}},
+	"lb_config.cleanInterval": {`5`, nil, []string{`[5]`}},
+	"lb_config.metric_policy": {
+		`"most"`, func(c *Config) { c.Engines.Order = lb.HighestTarget }, []string{`["most"]`},
+	},
+	"lb_config.target_metric":  {`"m"`, func(c *Config) { c.Engines.Target = "m" }, []string{`["m"]`}},
+	"lb_config.rate_limit":     {`"0.5"`, func(c *Config) { c.Engines.RateLimit = 0.5 }, []string{`[0.5]`}},
+	"lb_config.engine":         {`"sglang"`, func(c *Config) { c.engine = "sglang" }, []string{`["sglang"]`}},
+	"lb_config.window_size":    {`100`, nil, []string{`[100]`}},
+	"lb_config.window_seconds": {`60`, nil, []string{`{}`}},
+	"lb_config.metrics.engine": {
+		`"llama.cpp"`, func(c *Config) { c.Engines.Engine = "llama.cpp" }, []string{`"vLLM"`, `1`},
+	},
+	"lb_config.metrics.path": {
+		`"/prometheus/metrics"`, func(c *Config) { c.Engines.Path = "/prometheus/metrics" }, []string{`""`, `1`},
+	},
+	"lb_config.metrics.port": {
+		`8002`, func(c *Config) { c.Engines.Port = 8002 }, []string{`-1`, `65536`, `"8002"`},
+	},
+	"lb_config.metrics.interval": {
+		`500`, func(c *Config) { c.Engines.Interval = 500 * time.Millisecond }, []string{`199`, `"2m"`},
+	},
+	"lb_config.metrics.stale_after": {
+		`"10s"`, func(c *Config) { c.Engines.StaleAfter = 10 * time.Second }, []string{`399`, `"11m"`},
+	},
 	"lb_config.metrics.orca":          {`true`, nil, []string{`1`}}, // not for this policy
 	"lb_config.metrics.learn_weights": {`false`, func(c *Config) { c.Engines.Learn = false }, []string{`0`}},
 	"lb_config.envoy.metrics_cluster": {`"m"`, func(c *Config) { c.Engines.Cluster = "m" }, []string{`""`, `1`}},
 	"lb_config.metrics.weights.running": {
-		`2`, func(c *Config) { c.Engines.RunningCost = 2 }, []string{`-1`, `1001`, `"1"`},
+		`2`, func(c *Config) { c.Engines.Weights.Running = 2 }, []string{`-1`, `1001`, `"1"`},
 	},
-	"lb_config.metrics.weights.queue":    {`0`, func(c *Config) { c.Engines.QueueCost = 0 }, []string{`-1`}},
-	"lb_config.metrics.weights.kv_cache": {`0.5`, func(c *Config) { c.Engines.KVCacheCost = 0.5 }, []string{`-1`}},
-	"lb_config.metrics.weights.lora":     {`3`, func(c *Config) { c.Engines.LoRACost = 3 }, []string{`-1`}},
-	"lb_config.health.ejection_time":     {`2000`, func(c *Config) { c.Health.EjectionTime = 2 * time.Second }, []string{`99`, `"61m"`}},
-	"lb_config.health.slow_start":        {`0`, func(c *Config) { c.Health.SlowStart = 0 }, []string{`-1`, `"2h"`}},
-	"lb_config.zone_penalty":             {`2.5`, func(c *Config) { c.ZonePenalty = 2.5 }, []string{`-1`, `1e7`, `"2"`}},
-	"lb_config.health.panic_threshold":   {`0`, func(c *Config) { c.Health.PanicThreshold = 0 }, []string{`-1`, `101`}},
+	"lb_config.metrics.weights.queue":    {`0`, func(c *Config) { c.Engines.Weights.Queue = 0 }, []string{`-1`}},
+	"lb_config.metrics.weights.kv_cache": {`0.5`, func(c *Config) { c.Engines.Weights.KVCache = 0.5 }, []string{`-1`}},
+	"lb_config.metrics.weights.lora":     {`3`, func(c *Config) { c.Engines.Weights.LoRA = 3 }, []string{`-1`}},
+	"lb_config.health.ejection_time": {
+		`2000`, func(c *Config) { c.Health.EjectionTime = 2 * time.Second }, []string{`99`, `"61m"`},
+	},
+	"lb_config.health.slow_start": {`0`, func(c *Config) { c.Health.SlowStart = 0 }, []string{`-1`, `"2h"`}},
+	"lb_config.zone_penalty": {
+		`2.5`, func(c *Config) { c.ZonePenalty = 2.5 }, []string{`-1`, `1e7`, `"2"`},
+	},
+	"lb_config.health.panic_threshold": {`0`, func(c *Config) { c.Health.PanicThreshold = 0 }, []string{`-1`, `101`}},
 	"lb_config.health.consecutive_failures": {
 		`0`, func(c *Config) { c.Health.ConsecutiveFailures = 0 }, []string{`-1`, `1001`},
 	},
@@ -135,7 +205,7 @@ func TestEveryKey(t *testing.T) {
 		}
 		want := defaults(h)
 		if want.Policy = "global_least_request"; k.Name != "enabled" {
-			want.Store = "local"
+			want.Store = StoreLocal
 		}
 		if strings.Contains(text, `"admin_cluster":"c"`) {
 			want.EnvoyCfg.AdminCluster = "c"
@@ -175,7 +245,7 @@ func TestDefaultsAreWhatTheTableSays(t *testing.T) {
 		}
 		want := defaults(h)
 		want.Policy, want.EnvoyCfg.AdminCluster = set.global.Policy, set.global.EnvoyCfg.AdminCluster
-		want.Store = "local"
+		want.Store = StoreLocal
 		if !reflect.DeepEqual(*set.global, want) {
 			t.Errorf("%s: got %+v, want %+v", text, *set.global, want)
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // parseRules returns a Set with the given rules, each switched off to keep it short.
@@ -78,22 +80,41 @@ var matchTests = []struct {
 	{"plain cluster on Envoy", `"_match_service_":["llm"]`, Envoy, "", "llm", "", true},
 	{"other cluster on Envoy", `"_match_service_":["llm"]`, Envoy, "", "llm2", "", false},
 	{"Higress's names on Envoy", `"_match_service_":["a.dns:80"]`, Envoy, "", "outbound|80||a.dns", "", true},
-	{"whole cluster name on Envoy", `"_match_service_":["outbound|80||a.dns"]`, Envoy, "", "outbound|80||a.dns", "", true},
+	{
+		"whole cluster name on Envoy", `"_match_service_":["outbound|80||a.dns"]`, Envoy, "", "outbound|80||a.dns",
+		"", true,
+	},
 
-	{"route and service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||s.dns", "", true},
-	{"route without service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||t.dns", "", false},
-	{"service without route", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "b", "outbound|1||s.dns", "", false},
+	{
+		"route and service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a", "outbound|1||s.dns",
+		"", true,
+	},
+	{
+		"route without service", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "a",
+		"outbound|1||t.dns", "", false,
+	},
+	{
+		"service without route", `"_match_route_":["a"],"_match_service_":["s.dns"]`, Higress, "b",
+		"outbound|1||s.dns", "", false,
+	},
 	{"route outranks domain", `"_match_route_":["a"],"_match_domain_":["a.com"]`, Higress, "a", "", "b.com", true},
 	{"domain beside route", `"_match_route_":["a"],"_match_domain_":["a.com"]`, Higress, "b", "", "a.com", false},
-	{"domain outranks service", `"_match_domain_":["a.com"],"_match_service_":["s.dns"]`, Higress, "", "outbound|1||t.dns", "a.com", true},
-	{"service outranks prefix", `"_match_service_":["s.dns"],"_match_route_prefix_":["a"]`, Higress, "a", "outbound|1||t.dns", "", false},
+	{
+		"domain outranks service", `"_match_domain_":["a.com"],"_match_service_":["s.dns"]`, Higress, "",
+		"outbound|1||t.dns", "a.com", true,
+	},
+	{
+		"service outranks prefix", `"_match_service_":["s.dns"],"_match_route_prefix_":["a"]`, Higress, "a",
+		"outbound|1||t.dns", "", false,
+	},
 }
 
 func TestMatch(t *testing.T) {
 	for _, tt := range matchTests {
 		t.Run(tt.name, func(t *testing.T) {
 			with, without := parseRules(t, tt.host, true, tt.rule), parseRules(t, tt.host, false, tt.rule)
-			got, bare := with.Match(tt.route, tt.cluster, tt.authority), without.Match(tt.route, tt.cluster, tt.authority)
+			got := with.Match(tt.route, tt.cluster, tt.authority)
+			bare := without.Match(tt.route, tt.cluster, tt.authority)
 			if tt.want && (got == nil || got.ID != 1 || bare == nil || bare.ID != 1) {
 				t.Errorf("got %+v and %+v, want the rule", got, bare)
 			}
@@ -104,16 +125,19 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// The first rule that matches holds, whether it is found by the index of routes or by looking.
+// The first rule that matches applies, whether it is found by the index of routes or by scanning.
 func TestMatchFirstRule(t *testing.T) {
 	const service = "outbound|1||s.dns"
+	begins := strings.HasPrefix
 	rules := map[string]func(route, cluster, authority string) bool{
-		`"_match_route_":["r1","r2"]`:                        func(r, _, _ string) bool { return r == "r1" || r == "r2" },
-		`"_match_route_":["r2","r3"]`:                        func(r, _, _ string) bool { return r == "r2" || r == "r3" },
-		`"_match_route_":["r1"],"_match_service_":["s.dns"]`: func(r, c, _ string) bool { return r == "r1" && c == service },
-		`"_match_domain_":["a.*"]`:                           func(_, _, a string) bool { return strings.HasPrefix(a, "a.") },
-		`"_match_service_":["s.dns"]`:                        func(_, c, _ string) bool { return c == service },
-		`"_match_route_prefix_":["r"]`:                       func(r, _, _ string) bool { return strings.HasPrefix(r, "r") },
+		`"_match_route_":["r1","r2"]`: func(r, _, _ string) bool { return r == "r1" || r == "r2" },
+		`"_match_route_":["r2","r3"]`: func(r, _, _ string) bool { return r == "r2" || r == "r3" },
+		`"_match_route_":["r1"],"_match_service_":["s.dns"]`: func(r, c, _ string) bool {
+			return r == "r1" && c == service
+		},
+		`"_match_domain_":["a.*"]`:     func(_, _, a string) bool { return begins(a, "a.") },
+		`"_match_service_":["s.dns"]`:  func(_, c, _ string) bool { return c == service },
+		`"_match_route_prefix_":["r"]`: func(r, _, _ string) bool { return begins(r, "r") },
 	}
 	texts := make([]string, 0, len(rules))
 	for text := range rules {
@@ -149,10 +173,10 @@ func TestRulesDoNotInherit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := s.Match("r", "", ""); c.MaxInflight != 0 || c.Unit != "requests" || !c.Shadow {
+	if c := s.Match("r", "", ""); c.MaxInflight != 0 || c.Unit != lb.Requests || !c.Shadow {
 		t.Errorf("rule %+v", *c)
 	}
-	if c := s.Match("x", "", ""); c.MaxInflight != 5 || c.Unit != "tokens" || c.Shadow {
+	if c := s.Match("x", "", ""); c.MaxInflight != 5 || c.Unit != lb.Tokens || c.Shadow {
 		t.Errorf("global part %+v", *c)
 	}
 }
@@ -179,7 +203,8 @@ func TestAdminSource(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", tt.text, src, ok)
 		}
 	}
-	_, err := Parse([]byte(`{`+part("", admin("a", "1000"))+`,"_rules_":[{`+part(route, admin("b", "1000"))+`}]}`), Envoy)
+	text := `{` + part("", admin("a", "1000")) + `,"_rules_":[{` + part(route, admin("b", "1000")) + `}]}`
+	_, err := Parse([]byte(text), Envoy)
 	if err == nil || !strings.Contains(err.Error(), `_rules_[0].lb_config.envoy.admin_cluster: got "b", want "a"`) {
 		t.Errorf("two admin clusters: got %v", err)
 	}
@@ -210,7 +235,8 @@ func manyRules(tb testing.TB, n int, kind string) *Set {
 func TestMatchAllocatesNothing(t *testing.T) {
 	for _, kind := range conditionKeys {
 		s := manyRules(t, 20, kind)
-		if n := testing.AllocsPerRun(100, func() { s.Match("route", "outbound|80||service.dns", "host.com:80") }); n != 0 {
+		match := func() { s.Match("route", "outbound|80||service.dns", "host.com:80") }
+		if n := testing.AllocsPerRun(100, match); n != 0 {
 			t.Errorf("%s: %v allocations", kind, n)
 		}
 	}

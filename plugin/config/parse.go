@@ -1,9 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/warmgate/warmgate/lb"
 )
 
 // Parse is Update of nothing.
@@ -12,16 +15,16 @@ func Parse(raw []byte, h Host) (*Set, error) {
 	return s, err
 }
 
-// Update reads a configuration. Its error names every problem, one line each: where it is, what was found and what
-// would be right. Without a set all of it is refused: it is no configuration, or none of its parts is good. With
-// one, the parts without a problem are in force, and the others in the last good form that before has of them, or
-// not at all.
+// Update parses a configuration. Its error contains every problem, one line each: its path, the value, and what is
+// expected. If the set is nil, the text is not a configuration or none of its parts is valid. Otherwise the valid parts
+// are in force, and each of the others in the last good form that before contains of it, or not at all.
 //
-// The forms that it returns are those of the parts in force, for the next Update, or for another one of the same
-// text: that comes to the same set.
+// The forms that Update returns are those of the parts in force. They are for the next Update, and for another one of
+// the same text, which then returns the same set.
 func Update(raw []byte, h Host, before Forms) (*Set, Forms, error) {
 	if len(raw) > maxBytes {
-		return nil, nil, errors.New("config: " + strconv.Itoa(len(raw)) + " bytes, want at most " + strconv.Itoa(maxBytes))
+		return nil, nil, errors.New("config: " + strconv.Itoa(len(raw)) +
+			" bytes, want at most " + strconv.Itoa(maxBytes))
 	}
 	text := string(raw)
 	if strings.TrimSpace(text) == "" {
@@ -47,10 +50,11 @@ func Update(raw []byte, h Host, before Forms) (*Set, Forms, error) {
 
 // smallest is the shortest configuration that is valid on the gateway.
 func smallest(h Host) string {
+	policy := strconv.Quote(lb.Policies()[0].Name)
 	if h == Envoy {
-		return `{"lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"..."}}}`
+		return `{"lb_policy":` + policy + `,"lb_config":{"envoy":{"admin_cluster":"..."}}}`
 	}
-	return `{"lb_policy":"global_least_request"}`
+	return `{"lb_policy":` + policy + `}`
 }
 
 // parser collects the problems of one configuration.
@@ -90,44 +94,27 @@ func (p *parser) err() error {
 	return errors.New(text)
 }
 
-// defaults returns what the table says about keys that are not written.
-func defaults(h Host) Config {
-	var c Config
-	p := &parser{host: h}
-	for i := range keys {
-		if k := &keys[i]; k.Default != "" && k.set != nil {
-			v, err := parseJSON(k.Default)
-			if err != nil {
-				p.bad(k.Name, err.Error())
-				continue
-			}
-			k.set(p, &c, k.Name, v)
-		}
-	}
-	return c
-}
-
 // part is one Config under construction: the global part or one rule.
 type part struct {
 	*parser
 	Config
-	prefix  string          // of the part's keys in messages: "" or "_rules_[0]."
-	written map[string]bool // names of the keys met, good or bad
-	strange int             // unknown keys met
+	prefix   string          // of the part's keys in messages: "" or "_rules_[0]."
+	written  map[string]bool // names of the keys met, good or bad
+	unknowns int             // unknown keys met
 }
 
-// config reads the keys of one part; the object's keys that skip names are left to the caller.
+// config decodes the keys of one part, without the object's keys for which skip returns true.
 func (p *parser) config(v value, id int, prefix string, skip func(name string) bool) Config {
 	pt := &part{parser: p, Config: p.base, prefix: prefix, written: map[string]bool{}}
 	pt.ID = id
-	if !pt.isAbsent(v) {
+	if !pt.isUnsupported(v) {
 		pt.object("", v, skip)
 		pt.check()
 	}
 	return pt.Config
 }
 
-// object reads the keys of the section at path, "" for the top of the part.
+// object decodes the keys of the section at path, "" for the top of the part.
 func (pt *part) object(path string, v value, skip func(name string) bool) {
 	seen := make(map[string]bool, len(v.names))
 	for i, name := range v.names {
@@ -149,16 +136,16 @@ func (pt *part) object(path string, v value, skip func(name string) bool) {
 }
 
 func (pt *part) member(path, full, at string, v value) {
-	if k := find(full); k != nil && k.set != nil {
+	if k := find(full); k != nil && k.decodes() {
 		pt.written[full] = true
 		if k.only == onEnvoy && pt.host != Envoy {
 			pt.bad(at, "only valid on stock Envoy; "+insteadOf(full))
 			return
 		}
 		before := pt.count
-		k.set(pt.parser, &pt.Config, at, v)
-		if k.idle != "" && pt.count == before {
-			pt.warn(at, k.idle)
+		k.decode(pt.parser, &pt.Config, at, v)
+		if k.NoEffect != "" && pt.count == before {
+			pt.warn(at, k.NoEffect)
 		}
 		return
 	}
@@ -177,8 +164,8 @@ func (pt *part) member(path, full, at string, v value) {
 	pt.object(full, v, nil)
 }
 
-// meant names the key that was probably meant by the unknown key full: one like it in the same section, or the same
-// one in another.
+// meant returns a hint at the key that the unknown key full probably stands for: one that resembles it in the same
+// section, or the same one in another.
 func (pt *part) meant(path, full string) string {
 	name := strings.TrimPrefix(full[len(path):], ".")
 	var here []string
@@ -213,13 +200,13 @@ func cutSection(name, section string) (string, bool) {
 	return strings.CutPrefix(name, section+".")
 }
 
-// check holds the keys of a part against each other.
+// check compares the keys of a part with each other, and completes the Config.
 func (pt *part) check() {
 	if !pt.Enabled {
 		return
 	}
 	if !pt.written["lb_policy"] {
-		pt.bad(pt.prefix+"lb_policy", `missing, want "global_least_request", "prefix_cache" or "endpoint_metrics"`)
+		pt.bad(pt.prefix+"lb_policy", "missing, want "+anyPolicy())
 	}
 	if pt.written["lb_config.maxRequestCount"] {
 		if pt.written["lb_config.max_inflight"] && pt.MaxInflight != pt.maxRequestCount {
@@ -229,8 +216,10 @@ func (pt *part) check() {
 		pt.MaxInflight = pt.maxRequestCount
 	}
 	pt.checkStore()
+	pt.Policy = cmp.Or(lb.Describe(pt.Policy).Name, pt.Policy) // not one of its aliases
+	pt.warnUnused()
 	pt.checkMetrics()
-	pt.checkPrefix()
+	pt.checkPolicy()
 	pt.settleMetricsID()
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
 		pt.bad(pt.prefix+"lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+
@@ -240,7 +229,8 @@ func (pt *part) check() {
 		admin, fixed := pt.written["lb_config.envoy.admin_cluster"], pt.written["lb_config.envoy.endpoints"]
 		switch {
 		case !admin && !fixed:
-			pt.bad(pt.prefix+"lb_config.envoy", "missing, want admin_cluster or endpoints: stock Envoy does not tell endpoints otherwise")
+			pt.bad(pt.prefix+"lb_config.envoy",
+				"missing, want admin_cluster or endpoints: stock Envoy does not tell endpoints otherwise")
 		case admin && fixed:
 			pt.bad(pt.prefix+"lb_config.envoy", "got both admin_cluster and endpoints, want one of them")
 		case fixed:
@@ -249,7 +239,24 @@ func (pt *part) check() {
 	}
 }
 
-// insteadOf says what Higress has in the place of a key of stock Envoy.
+// anyPolicy lists the policies: "a", "b" or "c".
+func anyPolicy() string {
+	var list strings.Builder
+	policies := lb.Policies()
+	for i, d := range policies {
+		switch i {
+		case 0:
+		case len(policies) - 1:
+			list.WriteString(" or ")
+		default:
+			list.WriteString(", ")
+		}
+		list.WriteString(strconv.Quote(d.Name))
+	}
+	return list.String()
+}
+
+// insteadOf returns what Higress has in place of a key of stock Envoy.
 func insteadOf(name string) string {
 	switch name {
 	case keyTunnel:

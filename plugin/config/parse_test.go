@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/setting"
 )
 
 func TestLimits(t *testing.T) {
@@ -14,14 +18,30 @@ func TestLimits(t *testing.T) {
 	tests := []struct {
 		name, text, want string
 	}{
-		{"too long", `{` + policy + `,"a":"` + strings.Repeat("x", maxBytes) + `"}`, "config: 1048619 bytes, want at most 1048576"},
+		{
+			"too long", `{` + policy + `,"a":"` + strings.Repeat("x", maxBytes) + `"}`,
+			"config: 1048619 bytes, want at most 1048576",
+		},
 		{"too deep", `{"a":` + strings.Repeat("[", 1e5), "nested deeper than 32 levels"},
 		{"too many values", `{"a":[` + strings.Repeat("1,", maxValues) + `1]}`, "more than 65536 values"},
-		{"too many rules", `{"_rules_":[` + strings.Repeat("{},", maxRules) + `{}]}`, "config: 1 problem\n  _rules_: got 4097 rules, want at most 4096"},
-		{"long string", `{` + policy + `,"lb_config":{"username":"` + strings.Repeat("u", maxText+1) + `"}}`, "lb_config.username: got a string, want a string of at most 1024 bytes"},
-		{"long key", `{"lb_config":{"health":{"` + strings.Repeat("k", 1000) + `":1}}}`, "lb_config.health." + strings.Repeat("k", 64-len("lb_config.health.")) + "...: unknown key"},
+		{
+			"too many rules", `{"_rules_":[` + strings.Repeat("{},", maxRules) + `{}]}`,
+			"config: 1 problem\n  _rules_: got 4097 rules, want at most 4096",
+		},
+		{
+			"long string",
+			`{` + policy + `,"lb_config":{"username":"` + strings.Repeat("u", setting.MaxText+1) + `"}}`,
+			"lb_config.username: got a string, want a string of at most 1024 bytes",
+		},
+		{
+			"long key", `{"lb_config":{"health":{"` + strings.Repeat("k", 1000) + `":1}}}`,
+			"lb_config.health." + strings.Repeat("k", 64-len("lb_config.health.")) + "...: unknown key",
+		},
 		{"NaN", `{` + policy + `,"lb_config":{"bytes_per_token":NaN}}`, "not the beginning of a value"},
-		{"not a finite number", `{` + policy + `,"lb_config":{"bytes_per_token":1e999}}`, "lb_config.bytes_per_token: got 1e999"},
+		{
+			"not a finite number", `{` + policy + `,"lb_config":{"bytes_per_token":1e999}}`,
+			"lb_config.bytes_per_token: got 1e999",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,8 +98,10 @@ func TestProblemsAreCountedBeyondThoseShown(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&b, `"unknown%d":1,`, i)
 	}
-	_, err := Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"health":{`+b.String()+`"slow_start":0}}}`), Higress)
-	if err == nil || !strings.HasPrefix(err.Error(), "config: 1000 problems\n") || !strings.HasSuffix(err.Error(), "\n  and 950 more") {
+	text := `{"lb_policy":"global_least_request","lb_config":{"health":{` + b.String() + `"slow_start":0}}}`
+	_, err := Parse([]byte(text), Higress)
+	if err == nil || !strings.HasPrefix(err.Error(), "config: 1000 problems\n") ||
+		!strings.HasSuffix(err.Error(), "\n  and 950 more") {
 		t.Fatalf("got %v", err)
 	}
 	if lines := strings.Count(err.Error(), "\n"); lines != maxProblems+1 {
@@ -94,7 +116,7 @@ func TestSecretsStayOut(t *testing.T) {
 		`{"lb_config":{"password":"` + canary + `"}}`,
 		`{"lb_config":{"password":["` + canary + `"]}}`,
 		`{"lb_config":{"password":"` + canary + `","password":"` + canary + `"}}`,
-		`{"lb_config":{"password":"` + canary + strings.Repeat("x", maxText) + `"}}`,
+		`{"lb_config":{"password":"` + canary + strings.Repeat("x", setting.MaxText) + `"}}`,
 		`{"lb_config":{"passwd":"` + canary + `"}}`,
 		`{"password":"` + canary + `"}`,
 		`{"lb_config":{"serviceFQDN":"redis://:` + canary + `@h"},"x":1}`,
@@ -111,11 +133,14 @@ func TestSecretsStayOut(t *testing.T) {
 			t.Errorf("%s: got %v", text, err)
 		}
 	}
-	s, err := Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{"serviceFQDN":"r","username":"u","password":"`+canary+`"}}`), Higress)
+	text := `{"lb_policy":"global_least_request","lb_config":{"serviceFQDN":"r","username":"u",` +
+		`"password":"` + canary + `"}}`
+	s, err := Parse([]byte(text), Higress)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := s.Match("", "", ""); c.Redis.Password != canary || strings.Contains(fmt.Sprintf("%v %+v %#v", *c, *c, *c), canary) {
+	if c := s.Match("", "", ""); c.Redis.Password != canary ||
+		strings.Contains(fmt.Sprintf("%v %+v %#v", *c, *c, *c), canary) {
 		t.Errorf("password lost or printed: %+v", *c)
 	}
 	if strings.Contains(strings.Join(s.Warnings(), ""), canary) {
@@ -126,8 +151,9 @@ func TestSecretsStayOut(t *testing.T) {
 func TestNearest(t *testing.T) {
 	names := []string{"max_inflight", "unit", "shadow", "weights", "store"}
 	for written, want := range map[string]string{
-		"maxInflight": "max_inflight", "max-inflight": "max_inflight", "units": "unit", "Shadow": "shadow", "weigth": "weights",
-		"sotre": "", "colour": "", "": "", strings.Repeat("unit", 100): "",
+		"maxInflight": "max_inflight", "max-inflight": "max_inflight", "units": "unit", "Shadow": "shadow",
+		"weigth": "weights",
+		"sotre":  "", "colour": "", "": "", strings.Repeat("unit", 100): "",
 	} {
 		if got := nearest(written, names); got != want {
 			t.Errorf("%q: got %q, want %q", written, got, want)
@@ -139,7 +165,15 @@ func TestDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "xabc", 1}, {"kitten", "sitting", 3}} {
+	}{
+		{"", "", 0},
+		{"a", "", 1},
+		{"", "ab", 2},
+		{"abc", "abc", 0},
+		{"abc", "abd", 1},
+		{"abc", "xabc", 1},
+		{"kitten", "sitting", 3},
+	} {
 		if got := distance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q, %q: got %d, want %d", tt.a, tt.b, got, tt.want)
 		}
@@ -184,7 +218,8 @@ func FuzzParse(f *testing.F) {
 
 func checkSane(t *testing.T, c *Config, h Host) {
 	t.Helper()
-	if c.Type != "endpoint" || c.Policy != "global_least_request" && c.Policy != EndpointMetrics && (c.Policy != PrefixCache || c.Unit != "tokens") || c.Unit != "requests" && c.Unit != "tokens" {
+	if c.Type != "endpoint" || !slices.Contains(lb.Names(), c.Policy) || c.Policy == "prefix_cache" &&
+		c.Unit != lb.Tokens {
 		t.Errorf("type %q, policy %q, unit %q", c.Type, c.Policy, c.Unit)
 	}
 	if c.MaxInflight < 0 || c.Overload.Status < 400 || c.Overload.Status > 599 || c.Overload.RetryAfter < 0 {
@@ -216,14 +251,16 @@ func checkSane(t *testing.T, c *Config, h Host) {
 // FuzzJSON holds the reader equal to encoding/json, within its limits.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{
-		`{"a":[1,-2.5e+3,true,false,null,"x\u00e9\ud83d\ude00\n"]}`, `[]`, `{}`, `"\ud800x"`, "\"\xff\"", `01`, `[1,]`, `{"a":1,}`, `{} x`, `"\`,
+		`{"a":[1,-2.5e+3,true,false,null,"x\u00e9\ud83d\ude00\n"]}`, `[]`, `{}`, `"\ud800x"`, "\"\xff\"", `01`,
+		`[1,]`, `{"a":1,}`, `{} x`, `"\`,
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		v, err := parseJSON(text)
 		if err != nil {
-			if json.Valid([]byte(text)) && !strings.Contains(err.Error(), "deeper") && !strings.Contains(err.Error(), "values") {
+			if json.Valid([]byte(text)) && !strings.Contains(err.Error(), "deeper") &&
+				!strings.Contains(err.Error(), "values") {
 				t.Fatalf("%q: %v", text, err)
 			}
 			return
@@ -268,8 +305,10 @@ func (v value) plain() any {
 // FuzzAddress holds canonicalAddress equal to net/netip.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{
-		"10.0.0.1:80", "[::]:1", "[::1]:65535", "[2001:DB8:0:0:1::1]:80", "[1:2:3:4:5:6:7:8]:1", "[::ffff:1.2.3.4]:80", "[1::8]:1",
-		"[1:2:3:4:5:6:1.2.3.4]:9", "[0:0:1:0:0:0:1:0]:2", "[1:0:2:3:4:5:6:7]:3", "1.2.3:4", "[::1%a]:5", "[1:2:3:4:5:6:7::]:1", "[:1]:1", "[::1:]:1",
+		"10.0.0.1:80", "[::]:1", "[::1]:65535", "[2001:DB8:0:0:1::1]:80", "[1:2:3:4:5:6:7:8]:1",
+		"[::ffff:1.2.3.4]:80", "[1::8]:1",
+		"[1:2:3:4:5:6:1.2.3.4]:9", "[0:0:1:0:0:0:1:0]:2", "[1:0:2:3:4:5:6:7]:3", "1.2.3:4", "[::1%a]:5",
+		"[1:2:3:4:5:6:7::]:1", "[:1]:1", "[::1:]:1",
 		"1.2.3.4:080", "[::1.2.3.4]:1", "[1.2.3.4]:1", "[::1.2.3.4:5]:1", "[1:2:3:4:5:6:7:1.2.3.4]:1", "[12345::]:1",
 	} {
 		f.Add(s)
@@ -277,7 +316,8 @@ func FuzzAddress(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got, ok := canonicalAddress(s)
 		want, err := netip.ParseAddrPort(s)
-		valid := err == nil && want.Port() > 0 && want.Addr().Zone() == "" && !strings.HasPrefix(s[strings.LastIndexByte(s, ':')+1:], "0")
+		valid := err == nil && want.Port() > 0 && want.Addr().Zone() == "" &&
+			!strings.HasPrefix(s[strings.LastIndexByte(s, ':')+1:], "0")
 		if ok != valid || ok && got != want.String() {
 			t.Fatalf("%q: got %q, %v, want %v, %v", s, got, ok, want, err)
 		}

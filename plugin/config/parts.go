@@ -9,12 +9,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Forms are the texts of the good parts of a configuration, by what they are for. With those of the configuration
-// before, a part that is refused goes on in the form that it had.
+// Forms are the texts of the valid parts of a configuration, by a hash of the requests that they are for. With those of
+// the previous configuration, a part that is refused stays in force in its last good form.
 type Forms map[uint64]string
 
-// maxKept bounds the forms that are kept of parts that are refused, in bytes. The others are in the configuration
-// itself.
+// maxKept is the maximum size of the forms of refused parts, in bytes. The other forms are in the configuration itself.
 const maxKept = maxBytes
 
 // Append appends the forms to dst: the same bytes for the same forms.
@@ -49,9 +48,9 @@ func ParseForms(raw []byte) Forms {
 
 // draft is a part that is being read.
 type draft struct {
-	rule         // its config, and for a rule what it is for
+	rule         // its config, and for a rule its conditions
 	at    string // "" for the global part, or "_rules_[0]"
-	id    uint64 // of what it is for, the same wherever it stands; 0 for one that no request can reach
+	id    uint64 // hash of its conditions, at any place in the list; 0 for a rule that no request can reach
 	form  string // its text
 	bad   bool
 	kept  bool // the config is that of an earlier form
@@ -90,7 +89,7 @@ func (p *parser) set(root value, before Forms) (*Set, Forms) {
 	return p.assemble(drafts)
 }
 
-// keep puts the last good form in the place of what is refused.
+// keep replaces refused parts by their last good forms.
 func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
 	room := maxKept
 	for i := range drafts {
@@ -115,7 +114,7 @@ func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
 	}
 }
 
-// assemble makes the set of what is good, kept or refused for good.
+// assemble makes the set of the parts that are valid, kept or refused.
 func (p *parser) assemble(drafts []draft) (*Set, Forms) {
 	s, forms := &Set{host: p.host, byRoute: map[string]int{}}, Forms{}
 	for i := range drafts {
@@ -139,7 +138,7 @@ func (p *parser) assemble(drafts []draft) (*Set, Forms) {
 	return s, forms
 }
 
-// name says where a part is and what it is for.
+// name returns the place of a part and its conditions.
 func (d *draft) name() string {
 	if d.at == "" {
 		return "the global part"
@@ -150,7 +149,7 @@ func (d *draft) name() string {
 	return d.at + " for " + clip(printable(d.keys()))
 }
 
-// keys writes down what a rule is for: the same for the same names in any order, "" if it matches nothing.
+// keys returns the conditions of a rule as text: the same for the same names in any order, "" if it matches nothing.
 func (r *rule) keys() string {
 	switch {
 	case r.routes != nil && (len(r.routes) == 0 || r.services != nil && len(r.services) == 0):
@@ -182,8 +181,7 @@ func (r *rule) keys() string {
 	return text
 }
 
-// drafts reads the global part, if there is one, and the rules. It returns false when it cannot be said what the
-// parts are.
+// drafts decodes the global part, if there is one, and the rules. It returns false if the parts cannot be separated.
 func (p *parser) drafts(root value) ([]draft, bool) {
 	isRules := func(name string) bool { return name == rulesKey }
 	var rules *value
@@ -215,7 +213,7 @@ func (p *parser) drafts(root value) ([]draft, bool) {
 	return append(list, more...), ok
 }
 
-// try reads a part, and notes whether it is good. What is refused needs no warnings.
+// try decodes a part and records whether it is valid. A refused part has no warnings.
 func (p *parser) try(d *draft, read func()) {
 	problems, warnings := p.count, len(p.warnings)
 	read()
@@ -260,7 +258,7 @@ type agreed struct {
 	logins map[Redis]Redis
 }
 
-// admit takes a part in, or reports how it contradicts those that are in.
+// admit adds a part, or reports how it contradicts those that were added.
 func (a *agreed) admit(p *parser, d *draft) bool {
 	c, before := &d.config, p.count
 	if name := c.EnvoyCfg.AdminCluster; name != "" && a.admin != "" && name != a.admin {

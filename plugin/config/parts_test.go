@@ -33,7 +33,8 @@ const (
 // without one.
 func caps(s *Set) (list [4]int) {
 	const other = "outbound|1||x"
-	for i, r := range [4][3]string{{"a", other}, {"x", other, "b.example"}, {"x", "outbound|80||c.static"}, {"x", other}} {
+	requests := [4][3]string{{"a", other}, {"x", other, "b.example"}, {"x", "outbound|80||c.static"}, {"x", other}}
+	for i, r := range requests {
 		switch c := s.Match(r[0], r[1], r[2]); {
 		case c == nil:
 		case c.Refused:
@@ -89,7 +90,10 @@ func TestRefusedRuleShadows(t *testing.T) {
 		// What cannot be read matches nothing, and does not make a rule one for more requests.
 		{[]string{`{"_match_route_":5,` + policy, ruleFor(forA, 5)}, [4]int{5, 0, 0, 0}},
 		{[]string{`{"_match_route_":["a"],"_match_service_":5,` + policy, ruleFor(forA, 5)}, [4]int{5, 0, 0, 0}},
-		{[]string{`{"_match_domain_":5,"_match_service_":["c.static"],` + policy, ruleFor(forC, 5)}, [4]int{0, 0, 5, 0}},
+		{
+			[]string{`{"_match_domain_":5,"_match_service_":["c.static"],` + policy, ruleFor(forC, 5)},
+			[4]int{0, 0, 5, 0},
+		},
 		{[]string{`7`, `{"lb_policy":"global_least_request"}`, ruleFor(forA, 5)}, [4]int{5, 0, 0, 0}},
 	} {
 		if s, _ := take(t, rulesOf("", c.rules...), nil); caps(s) != c.want {
@@ -162,10 +166,16 @@ func TestContradiction(t *testing.T) {
 		text string
 		want [4]int
 	}{
-		{"a new rule in front", rulesOf("", loginOf(forC, "2"), loginOf(forA, "1"), loginOf(forB, "1")), [4]int{1, 1, -1, 0}},
+		{
+			"a new rule in front", rulesOf("", loginOf(forC, "2"), loginOf(forA, "1"), loginOf(forB, "1")),
+			[4]int{1, 1, -1, 0},
+		},
 		{"all change", rulesOf("", loginOf(forA, "2"), loginOf(forB, "2")), [4]int{2, 2, 0, 0}},
 		{"one changes", rulesOf("", loginOf(forA, "2"), loginOf(forB, "1")), [4]int{1, 1, 0, 0}},
-		{"all change and one is bad", rulesOf("", loginOf(forA, "2"), `{`+forB+`,"lb_policy":"x"}`), [4]int{2, -1, 0, 0}},
+		{
+			"all change and one is bad", rulesOf("", loginOf(forA, "2"), `{`+forB+`,"lb_policy":"x"}`),
+			[4]int{2, -1, 0, 0},
+		},
 		{"all change to different ones", rulesOf("", loginOf(forA, "2"), loginOf(forB, "3")), [4]int{2, -1, 0, 0}},
 	} {
 		if s, _ := take(t, c.text, forms); caps(s) != c.want {
@@ -194,7 +204,8 @@ func TestRefusedAsAWhole(t *testing.T) {
 // alike.
 func TestFormsAreBounded(t *testing.T) {
 	big := func(name string) string {
-		return `{"_match_route_":["` + name + `"],"lb_policy":"global_least_request"` + strings.Repeat(" ", maxKept/2) + `}`
+		blanks := strings.Repeat(" ", maxKept/2)
+		return `{"_match_route_":["` + name + `"],"lb_policy":"global_least_request"` + blanks + `}`
 	}
 	var forms Forms
 	var rules []string
@@ -321,7 +332,8 @@ func FuzzUpdate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		both := func(members []byte) []byte {
-			return []byte(rulesOf(globalCap, ruleFor(forA, 1), `{"_match_route_":["z"],`+string(members)+`}`, ruleFor(forB, 2)))
+			middle := `{"_match_route_":["z"],` + string(members) + `}`
+			return []byte(rulesOf(globalCap, ruleFor(forA, 1), middle, ruleFor(forB, 2)))
 		}
 		_, forms, _ := Update(both(first), Higress, nil)
 		s, after, err := Update(both(second), Higress, forms)

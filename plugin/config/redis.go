@@ -1,27 +1,48 @@
 package config
 
 import (
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// The values of Config.Store.
+// StoreKind is where work in flight is counted.
+type StoreKind uint8
+
+// The kinds of stores.
 const (
-	storeLocal = "local"
-	storeRedis = "redis"
+	storeUnset StoreKind = iota // as long as a configuration is being parsed
+	StoreLocal                  // in the memory of one gateway
+	StoreRedis                  // over all gateways that use one Redis
 )
 
-// Redis says where Redis is and how to log in.
+var storeNames = []string{storeUnset: "", StoreLocal: "local", StoreRedis: "redis"}
+
+// String returns the kind's name in the configuration.
+func (k StoreKind) String() string { return storeNames[k] }
+
+// UnmarshalText sets the kind to the one with the name.
+func (k *StoreKind) UnmarshalText(name []byte) error {
+	i := slices.Index(storeNames, string(name))
+	if i < 0 {
+		return errors.New("config: unknown store " + string(name))
+	}
+	*k = StoreKind(i)
+	return nil
+}
+
+// Redis is where Redis is, and how to log in.
 type Redis struct {
 	ServiceFQDN string        // Higress: name of the service, with a suffix like .static or .dns
-	ServicePort int           // Higress: never 0 once checked
+	ServicePort int           // Higress: not 0 once checked
 	Cluster     string        // stock Envoy: name of the cluster that leads to Redis
 	Username    string        // "" for the default user
 	Password    string        // "" for none
 	Timeout     time.Duration // Higress: of the connection
 	Database    int
-	Scope       string // what is counted together there, in place of the cluster's name; "" for that
+	Scope       string // name under which load is counted together, in place of the cluster's; "" for the cluster's
 }
 
 // HigressCluster returns the name that Higress gives to the service's cluster.
@@ -48,8 +69,8 @@ func (r Redis) String() string {
 // GoString is String, for the same reason.
 func (r Redis) GoString() string { return r.String() }
 
-// UsesRedis says whether work in flight is counted in Redis.
-func (c *Config) UsesRedis() bool { return c.Enabled && c.Store == storeRedis }
+// UsesRedis reports whether work in flight is counted in Redis.
+func (c *Config) UsesRedis() bool { return c.Enabled && c.Store == StoreRedis }
 
 // The keys that name a Redis, and those that mean something only with one.
 const (
@@ -65,16 +86,16 @@ var redisKeys = []string{
 	"lb_config.reserve_timeout", "lb_config.redis_scope",
 }
 
-// checkStore settles where work in flight is counted.
+// checkStore completes where work in flight is counted.
 func (pt *part) checkStore() {
 	named, place := pt.Redis.ServiceFQDN != "", keyService
 	if pt.host == Envoy {
 		named, place = pt.Redis.Cluster != "", keyTunnel
 	}
-	if pt.Store == "" {
-		pt.Store = storeLocal
+	if pt.Store == storeUnset {
+		pt.Store = StoreLocal
 		if named {
-			pt.Store = storeRedis
+			pt.Store = StoreRedis
 		} else if pt.host == Envoy && pt.Redis.ServiceFQDN != "" {
 			pt.bad(pt.prefix+keyService, "names a service of Higress; want "+keyTunnel+
 				" with the name of a cluster that leads to Redis, or "+keyStore+` "local"`)
@@ -82,7 +103,7 @@ func (pt *part) checkStore() {
 		}
 	}
 	switch {
-	case pt.Store == storeLocal:
+	case pt.Store == StoreLocal:
 		pt.idle(redisKeys, "has no effect with store local")
 	case !named:
 		pt.bad(pt.prefix+place, "missing, want the name of the "+noun(pt.host)+` for store "redis"`)
@@ -100,7 +121,7 @@ func noun(h Host) string {
 	return "Redis service"
 }
 
-// idle warns of the keys that are written for nothing.
+// idle warns of the keys that are written without effect.
 func (pt *part) idle(names []string, why string) {
 	for _, name := range names {
 		if pt.written[name] {
@@ -109,7 +130,7 @@ func (pt *part) idle(names []string, why string) {
 	}
 }
 
-// higressDefaults fills in what Higress's own plugins take for 0.
+// higressDefaults sets what Higress's own plugins use in place of 0.
 func (pt *part) higressDefaults() {
 	if pt.Redis.Timeout == 0 {
 		pt.Redis.Timeout = pt.base.Redis.Timeout
@@ -122,9 +143,9 @@ func (pt *part) higressDefaults() {
 	}
 }
 
-// login says how a part logs in to a Redis, and what has one login only: where two parts use the same, the last to
-// come would hold for both. Higress keeps one set of settings for a service. Stock Envoy keeps none, but a user has
-// one password.
+// login returns how a part logs in to a Redis, and the server for which there can be one login only: with two, the
+// later one would apply to both parts. Higress keeps one set of settings for a service. Stock Envoy keeps none, but a
+// user has one password.
 func login(h Host, r Redis) (where, how Redis) {
 	if h == Envoy {
 		r.Timeout = 0

@@ -11,10 +11,10 @@ import (
 
 func TestHigressCluster(t *testing.T) {
 	for text, want := range map[string]string{
-		`"serviceFQDN":"redis.static"`:                                    "outbound|80||redis.static",
-		`"serviceFQDN":"redis.static","servicePort":6379`:                 "outbound|6379||redis.static",
-		`"serviceFQDN":"redis.dns","servicePort":0`:                       "outbound|6379||redis.dns",
-		`"store":"redis","serviceFQDN":"redis.higress.svc.cluster.local"`: "outbound|6379||redis.higress.svc.cluster.local",
+		`"serviceFQDN":"redis.static"`:                               "outbound|80||redis.static",
+		`"serviceFQDN":"redis.static","servicePort":6379`:            "outbound|6379||redis.static",
+		`"serviceFQDN":"redis.dns","servicePort":0`:                  "outbound|6379||redis.dns",
+		`"store":"redis","serviceFQDN":"redis.ns.svc.cluster.local"`: "outbound|6379||redis.ns.svc.cluster.local",
 	} {
 		set, err := Parse([]byte(`{"lb_policy":"global_least_request","lb_config":{`+text+`}}`), Higress)
 		if err != nil {
@@ -50,7 +50,8 @@ func TestOneLogin(t *testing.T) {
 
 // Stock Envoy logs in with each call, so that parts may use several users and databases, but a user has one password.
 func TestOnePasswordOfAUser(t *testing.T) {
-	const part = `"envoy":{"admin_cluster":"a","redis_cluster":"%s"},"username":"%s","password":"%s","database":%d,"timeout":%d`
+	const part = `"envoy":{"admin_cluster":"a","redis_cluster":"%s"},` +
+		`"username":"%s","password":"%s","database":%d,"timeout":%d`
 	for _, c := range []struct {
 		cluster, user, password string
 		database, timeout       int

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The keys of a rule that say which requests it is for.
+// The keys of a rule that are conditions on requests.
 const (
 	rulesKey     = "_rules_"
 	matchRoute   = "_match_route_"
@@ -16,12 +16,12 @@ const (
 
 var conditionKeys = []string{matchRoute, matchPrefix, matchDomain, matchService}
 
-// Set is a configuration: the rules in their order and the global part. Those that were refused are there, too, so
-// that they match what they would.
+// Set is a configuration: the rules in their order and the global part. Refused rules are included, so that they match
+// the same requests.
 type Set struct {
 	rules    []rule
 	byRoute  map[string]int // route name to the first rule that needs nothing but that route
-	others   []int          // the rules that byRoute does not stand for, in order
+	others   []int          // the rules that are not in byRoute, in order
 	global   *Config
 	own      map[string]bool // clusters through which the plugin makes calls
 	warnings []string
@@ -31,8 +31,8 @@ type Set struct {
 
 // Refusal is a part of a configuration, a rule or the global part, that was refused.
 type Refusal struct {
-	Part string // where it is, and what it is for
-	Kept bool   // its last good form stays in force; else its requests are left to native balancing
+	Part string // its place, and its conditions
+	Kept bool   // its last good form stays in force; else native balancing takes its requests
 }
 
 // rule is a Config for some requests. The conditions follow Higress: routes outrank domains, domains outrank
@@ -76,10 +76,10 @@ func (d domain) String() string {
 	return d.text
 }
 
-// HasRules tells whether Match depends on its arguments. Without rules it returns the global part for any.
+// HasRules reports whether Match depends on its arguments. Without rules it always returns the global part.
 func (s *Set) HasRules() bool { return len(s.rules) > 0 }
 
-// Warnings returns what was accepted but has no effect, one sentence each.
+// Warnings returns what was accepted but has no effect, or another meaning than it seems to have, one sentence each.
 func (s *Set) Warnings() []string { return s.warnings }
 
 // Refusals returns the parts that were refused.
@@ -109,18 +109,18 @@ func (s *Set) Match(route, cluster, authority string) *Config {
 	return s.global
 }
 
-// target is a request as rules see it.
+// target is what rules compare of a request.
 type target struct {
 	route  string
-	name   string // of the host asked for, without its port
+	name   string // host in the :authority header, without its port
 	whole  string // the cluster's name, where services may be named by it
-	fqdn   string // of the service, "" when the cluster's name does not tell
+	fqdn   string // of the service, "" if the cluster's name does not contain it
 	port   string
-	inside bool // the cluster's name tells fqdn and port
+	inside bool // the cluster's name contains fqdn and port
 }
 
-// newTarget takes Higress's cluster names, outbound|port|subset|fqdn, apart. On stock Envoy, where names are the
-// operator's own, the whole name counts too.
+// newTarget splits Higress's cluster names, outbound|port|subset|fqdn. On stock Envoy, where the operator chooses the
+// names, rules may also use the whole name.
 func newTarget(route, cluster, authority string, h Host) target {
 	t := target{route: route, name: withoutPort(authority)}
 	if h == Envoy {
@@ -201,7 +201,8 @@ func lower(c byte) byte {
 
 func (r *rule) matchesService(t *target) bool {
 	for _, s := range r.services {
-		if s.whole == t.whole || t.inside && (s.whole == t.fqdn || s.port != "" && s.fqdn == t.fqdn && s.port == t.port) {
+		same := s.whole == t.fqdn || s.port != "" && s.fqdn == t.fqdn && s.port == t.port
+		if s.whole == t.whole || t.inside && same {
 			return true
 		}
 	}
@@ -217,7 +218,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// add appends a rule and files it for Match.
+// add appends a rule, and indexes it for Match.
 func (s *Set) add(r rule) {
 	i := len(s.rules)
 	s.rules = append(s.rules, r)
@@ -234,7 +235,7 @@ func (s *Set) add(r rule) {
 
 func isCondition(name string) bool { return contains(conditionKeys, name) }
 
-// conditions reads what a rule is for.
+// conditions decodes the conditions of a rule.
 func (p *parser) conditions(at string, v value) rule {
 	lists := make(map[string][]string, len(conditionKeys))
 	for i, name := range v.names {
@@ -268,7 +269,7 @@ func (p *parser) conditions(at string, v value) rule {
 	return r
 }
 
-// outranked drops the conditions that Higress ignores beside stronger ones, and says so.
+// outranked drops the conditions that Higress ignores beside stronger ones, with a warning.
 func (p *parser) outranked(at string, r *rule) {
 	if r.domains != nil && r.routes != nil {
 		p.warn(at+"."+matchDomain, "is ignored beside "+matchRoute)
@@ -294,7 +295,7 @@ func newDomain(s string) domain {
 	return domain{text: s}
 }
 
-// names reads a list of names; a single one may stand without brackets. What cannot be read matches nothing.
+// names decodes a list of names; a single one needs no brackets. An invalid name matches nothing.
 func (p *parser) names(at string, v value) []string {
 	if v.kind == kindString {
 		v = value{kind: kindArray, items: []value{v}}

@@ -1,7 +1,7 @@
 package config
 
-// AdminSource returns the admin cluster to ask for endpoints and how often: the first one that the global part or a
-// rule names. An Envoy has one admin interface, so there is no need for more. ok is false when none is named.
+// AdminSource returns the admin cluster to poll for endpoints, and how often: the first one that the global part or a
+// rule names. An Envoy has one admin interface, so one is enough. ok is false when none is named.
 func (s *Set) AdminSource() (EnvoySource, bool) {
 	if s.global != nil && s.global.EnvoyCfg.AdminCluster != "" {
 		return s.global.EnvoyCfg, true
@@ -14,11 +14,10 @@ func (s *Set) AdminSource() (EnvoySource, bool) {
 	return EnvoySource{}, false
 }
 
-// Owns says whether a cluster is one through which the plugin makes calls on stock Envoy, for any configuration of the
-// set.
+// Owns reports whether the plugin makes calls through the cluster on stock Envoy, for any configuration of the set.
 func (s *Set) Owns(cluster string) bool { return s.own[cluster] }
 
-// claim notes the clusters that Owns knows.
+// claim records the clusters of Owns.
 func (s *Set) claim() {
 	s.own = map[string]bool{}
 	for _, c := range s.All() {

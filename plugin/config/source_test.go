@@ -9,8 +9,11 @@ func TestOwns(t *testing.T) {
 	}{
 		{"nothing", `{"enabled":false}`, nil},
 		{"admin", `{"lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"a"}}}`, []string{"a"}},
-		{"all, of a rule", `{"enabled":false,"_rules_":[{"_match_route_":["r"],"lb_policy":"endpoint_metrics",
-			"lb_config":{"envoy":{"admin_cluster":"a","metrics_cluster":"m","redis_cluster":"r"}}}]}`, []string{"a", "m", "r"}},
+		{
+			"all, of a rule", `{"enabled":false,"_rules_":[{"_match_route_":["r"],"lb_policy":"endpoint_metrics",
+				"lb_config":{"envoy":{"admin_cluster":"a","metrics_cluster":"m","redis_cluster":"r"}}}]}`,
+			[]string{"a", "m", "r"},
+		},
 	} {
 		set, err := Parse([]byte(c.text), Envoy)
 		if err != nil {

@@ -10,7 +10,7 @@ func oneOf(known []string) string {
 	return `one of "` + strings.Join(known, `", "`) + `"`
 }
 
-// didYouMean names the known value nearest to what was written, when one is near and it is not the only one.
+// didYouMean returns a hint at the known value that is most similar to what was written, "" if none is similar.
 func didYouMean(written string, known []string) string {
 	if name := nearest(written, known); name != "" {
 		return "; did you mean " + quote(name) + "?"
@@ -18,11 +18,11 @@ func didYouMean(written string, known []string) string {
 	return ""
 }
 
-// nearest returns the name that was most likely meant, "" when none is near. Case, underscores and hyphens do not
-// count as differences.
+// nearest returns the name that is most similar to what was written, "" if none is similar. Case, underscores and
+// hyphens do not count as differences.
 func nearest(written string, names []string) string {
-	const longest = 64 // no key is longer; bounds the work
-	if len(written) > longest {
+	const maxLength = 64 // no key is longer; bounds the work
+	if len(written) > maxLength {
 		return ""
 	}
 	written = plain(written)

@@ -2,109 +2,158 @@ package config
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/lb/setting"
 )
 
-// A setter checks v and puts it into c. It reports what is wrong to p, under the path at.
+// A setter decodes a key that has a syntax of its own. It reports what is wrong to p, under the path at.
 type setter func(p *parser, c *Config, at string, v value)
 
-func boolean(field func(*Config) *bool) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		if v.kind != kindBool {
-			p.bad(at, got(v)+", want true or false")
-			return
+// decode checks v and stores it in the key's field of the settings. It reports what is wrong under the path at.
+func (p *parser) decode(k *setting.Key, settings any, at string, v value) {
+	into := k.Field(settings)
+	switch k.Type {
+	case setting.Boolean:
+		if b, ok := p.boolean(k, at, v); ok {
+			*into.(*bool) = b
 		}
-		*field(c) = v.text == "true"
+	case setting.Duration:
+		if d, ok := p.duration(k, at, v); ok {
+			*into.(*time.Duration) = d
+		}
+	case setting.Text, setting.Secret:
+		if s, ok := p.string(k, at, v); ok {
+			*into.(*string) = strings.Clone(s)
+		}
+	case setting.Choice:
+		if name, ok := p.choice(k, at, v); ok {
+			p.choose(into, at, name)
+		}
+	default:
+		if f, ok := p.number(k, at, v); ok {
+			storeNumber(into, f)
+		}
 	}
 }
 
-func number(lo, hi float64, field func(*Config) *float64) setter {
-	want := ", want a number from " + short(lo) + " to " + short(hi)
-	return func(p *parser, c *Config, at string, v value) {
-		f, ok := v.float()
-		if !ok || f < lo || f > hi {
-			p.bad(at, got(v)+want)
-			return
+// choose stores the name of a choice, or what it stands for.
+func (p *parser) choose(into any, at, name string) {
+	switch into := into.(type) {
+	case *string:
+		*into = name
+	case interface{ UnmarshalText(text []byte) error }:
+		if err := into.UnmarshalText([]byte(name)); err != nil {
+			p.bad(at, err.Error())
 		}
-		*field(c) = f
 	}
 }
 
-func integer(lo, hi float64, field func(*Config) *int) setter {
-	want := ", want a whole number from " + short(lo) + " to " + short(hi)
-	return func(p *parser, c *Config, at string, v value) {
-		f, ok := v.float()
-		if !ok || f < lo || f > hi || f != math.Trunc(f) {
-			p.bad(at, got(v)+want)
-			return
-		}
-		*field(c) = int(f)
+// storeNumber stores a number; in a time.Duration it counts seconds.
+func storeNumber(into any, f float64) {
+	switch into := into.(type) {
+	case *float64:
+		*into = f
+	case *time.Duration:
+		*into = time.Duration(f) * time.Second
+	case *int:
+		*into = int(f)
 	}
 }
 
-// maxText is the longest string accepted anywhere, in bytes.
-const maxText = 1024
-
-func text(field func(*Config) *string) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		if v.kind != kindString || v.text == "" || len(v.text) > maxText {
-			p.bad(at, got(v)+", want a string of 1 to "+strconv.Itoa(maxText)+" bytes")
-			return
-		}
-		*field(c) = strings.Clone(v.text)
+func (p *parser) boolean(k *setting.Key, at string, v value) (b, ok bool) {
+	if k.Loose {
+		return p.looseBoolean(at, v)
 	}
+	if v.kind != kindBool {
+		p.bad(at, got(v)+", want true or false")
+		return false, false
+	}
+	return v.text == "true", true
 }
 
-// secret is text that may be empty and is never repeated in an error.
-func secret(field func(*Config) *string) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		if v.kind != kindString || len(v.text) > maxText {
-			p.bad(at, "got "+v.kind.String()+", want a string of at most "+strconv.Itoa(maxText)+" bytes")
-			return
-		}
-		*field(c) = strings.Clone(v.text)
+// number decodes a number, a whole number or a size, which is a number of bytes or a string with its unit.
+func (p *parser) number(k *setting.Key, at string, v value) (float64, bool) {
+	if k.Loose {
+		return p.looseNumber(k, at, v)
 	}
+	f, ok := v.float()
+	if k.Type == setting.Size {
+		f, ok = v.size()
+	}
+	whole := k.Type != setting.Number
+	if !ok || f < k.Min || f > k.Max || whole && f != math.Trunc(f) {
+		p.bad(at, got(v)+", want "+wanted(k))
+		return 0, false
+	}
+	return f, true
 }
 
-func choice(field func(*Config) *string, known ...string) setter {
-	return func(p *parser, c *Config, at string, v value) {
-		for _, name := range known {
-			if v.kind == kindString && v.text == name {
-				*field(c) = name
-				return
-			}
-		}
-		p.bad(at, got(v)+", want "+oneOf(known)+didYouMean(v.text, known))
+// wanted describes the numbers that a key accepts.
+func wanted(k *setting.Key) string {
+	bounds := " from " + short(k.Min) + " to " + short(k.Max)
+	switch k.Type {
+	case setting.Number:
+		return "a number" + bounds
+	case setting.Size:
+		return "a size" + bounds + ` bytes, as a number or a string like "256KiB"`
 	}
+	return "a whole number" + bounds
 }
 
-// duration accepts a number of milliseconds, Higress's unit, or a string with its unit.
-func duration(lo, hi time.Duration, field func(*Config) *time.Duration) setter {
-	want := ", want a duration from " + brief(lo) + " to " + brief(hi) + `, as milliseconds or a string like "20ms"`
-	return func(p *parser, c *Config, at string, v value) {
-		d, ok := v.duration()
-		if !ok || d < lo || d > hi {
-			p.bad(at, got(v)+want)
-			return
+// string decodes a text, or a secret, which is never repeated in an error and may be empty.
+func (p *parser) string(k *setting.Key, at string, v value) (string, bool) {
+	const bytes = " bytes"
+	switch {
+	case k.Loose:
+		return p.looseText(at, v)
+	case k.Type == setting.Secret:
+		if v.kind != kindString || len(v.text) > setting.MaxText {
+			p.bad(at, "got "+v.kind.String()+", want a string of at most "+strconv.Itoa(setting.MaxText)+bytes)
+			return "", false
 		}
-		*field(c) = d
+	case v.kind != kindString || v.text == "" || len(v.text) > setting.MaxText:
+		p.bad(at, got(v)+", want a string of 1 to "+strconv.Itoa(setting.MaxText)+bytes)
+		return "", false
 	}
+	return v.text, true
 }
 
-// size accepts a number of bytes or a string with its unit.
-func size(lo, hi float64, field func(*Config) *int) setter {
-	want := ", want a size from " + short(lo) + " to " + short(hi) + ` bytes, as a number or a string like "256KiB"`
-	return func(p *parser, c *Config, at string, v value) {
-		f, ok := v.size()
-		if !ok || f < lo || f > hi || f != math.Trunc(f) {
-			p.bad(at, got(v)+want)
-			return
-		}
-		*field(c) = int(f)
+func (p *parser) choice(k *setting.Key, at string, v value) (string, bool) {
+	if k.Loose {
+		return p.looseChoice(k, at, v)
 	}
+	return p.oneOf(k.Choices, at, v)
 }
+
+// oneOf decodes one of the known names.
+func (p *parser) oneOf(known []string, at string, v value) (string, bool) {
+	if i := slices.Index(known, v.text); i >= 0 && v.kind == kindString {
+		return known[i], true
+	}
+	p.bad(at, got(v)+", want "+oneOf(known)+didYouMean(v.text, known))
+	return "", false
+}
+
+// duration decodes a number of milliseconds, Higress's unit, or a string with its unit.
+func (p *parser) duration(k *setting.Key, at string, v value) (time.Duration, bool) {
+	lo, hi := ofMs(k.Min), ofMs(k.Max)
+	if k.Loose {
+		return p.looseDuration(lo, hi, at, v)
+	}
+	d, ok := v.duration()
+	if !ok || d < lo || d > hi {
+		p.bad(at, got(v)+", want a duration from "+brief(lo)+" to "+brief(hi)+
+			`, as milliseconds or a string like "20ms"`)
+		return 0, false
+	}
+	return d, true
+}
+
+func ofMs(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // float returns a finite number.
 func (v value) float() (float64, bool) {
@@ -128,7 +177,7 @@ func (v value) duration() (time.Duration, bool) {
 	if !ok || math.Abs(ms) > 1e12 {
 		return 0, false
 	}
-	return time.Duration(ms * float64(time.Millisecond)), true
+	return ofMs(ms), true
 }
 
 var sizeUnits = []struct {
@@ -161,15 +210,9 @@ func got(v value) string {
 }
 
 // clip keeps messages short, whatever was sent.
-func clip(s string) string {
-	const limit = 64
-	if len(s) > limit {
-		return s[:limit] + "..."
-	}
-	return s
-}
+func clip(s string) string { return setting.Clip(s) }
 
-func quote(s string) string { return strconv.Quote(clip(s)) }
+func quote(s string) string { return setting.Quote(s) }
 
 func short(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 

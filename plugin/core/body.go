@@ -8,7 +8,6 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
-	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // body is what has come of a request, and what it waits for.
@@ -30,10 +29,10 @@ func (b *body) arrived(now time.Duration, end bool) {
 
 // needsBody reports whether the body decides where the request is sent: how long it is, or which adapter it is for.
 func (s *Stream) needsBody() bool {
-	if s.cfg.Unit == "tokens" {
+	if s.cfg.Unit == lb.Tokens {
 		return true
 	}
-	if !s.cfg.ByMetrics() || s.cfg.Engines.Order != "default" || s.cfg.Engines.LoRACost <= 0 {
+	if !s.cfg.ReadsModel() {
 		return false
 	}
 	cl := s.plugin.vm.clusters[s.scope]
@@ -105,7 +104,7 @@ func (s *Stream) inspect(size int, end bool) Action {
 		size = max(size, s.traits.length)
 	}
 	switch {
-	case err != nil && s.cfg.Unit != "tokens": // it was read for the adapter, no more
+	case err != nil && s.cfg.Unit != lb.Tokens: // it was read for the adapter, no more
 	case errors.Is(err, prompt.ErrAmbiguous):
 		reason = lb.ReasonBodyAmbiguous
 	case err != nil:
@@ -123,7 +122,7 @@ func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, 
 	if whole && !info.Media && !info.Stateful && info.API != prompt.Unknown {
 		s.work.text = info.TextBytes
 	}
-	if s.cfg.Policy == config.PrefixCache {
+	if s.cfg.ReadsPrompt() {
 		s.chainPrompt(text, info, parts, whole)
 	}
 	if s.cfg.Scrapes(s.plugin.vm.kind) || s.cfg.Engines.ORCA {

@@ -64,7 +64,7 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		cs[name] = cl
 	}
 	cl.usedAt = now
-	if unitOf(c) == lb.Tokens {
+	if c.Unit == lb.Tokens {
 		cl.tokens, cl.guess = true, guessOf(c)
 	}
 	p := cl.policies[c]
@@ -88,7 +88,7 @@ func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	}
 	cl.tokens = false
 	for c := range cl.policies {
-		if unitOf(c) == lb.Tokens {
+		if c.Unit == lb.Tokens {
 			cl.tokens, cl.guess = true, guessOf(c)
 		}
 	}

@@ -50,7 +50,7 @@ func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
 // tableBlocks returns how many blocks of a cluster's prompts the table has room for, and the key that sets it.
 func tableBlocks(c *config.Config) (blocks int, key string) {
 	if c.UsesRedis() {
-		return redisclient.IndexBlocks(c.Prefix.RedisBytes), "redis_bytes"
+		return redisclient.IndexBlocks(c.Prefix.IndexMemory.Remote), "redis_bytes"
 	}
-	return memstore.IndexBlocks(c.Prefix.TableBytes), "table_bytes"
+	return memstore.IndexBlocks(c.Prefix.IndexMemory.Local), "table_bytes"
 }

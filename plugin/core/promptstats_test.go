@@ -97,7 +97,7 @@ func TestTableShare(t *testing.T) {
 	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
 	blocks := memstore.IndexBlocks(1 << 20)
 	p := promptStats{cfg: &config.Config{
-		Prefix:  config.Prefix{TableBytes: 1 << 20, CacheTokens: blocks * 25},
+		Prefix:  config.Prefix{CacheConfig: lb.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}}, CacheTokens: blocks * 25},
 		Weights: map[string]float64{"c": 5},
 	}}
 	if _, known := p.share(view); known {
@@ -114,7 +114,7 @@ func TestTableShare(t *testing.T) {
 	if got, _ := p.share(view); got < 99 || got > 100 {
 		t.Errorf("%d %% with twice as many tokens a block; want 100", got)
 	}
-	p.cfg.Enabled, p.cfg.Store, p.cfg.Prefix.RedisBytes = true, "redis", 4<<20
+	p.cfg.Enabled, p.cfg.Store, p.cfg.Prefix.IndexMemory.Remote = true, config.StoreRedis, 4<<20
 	if got, _ := p.share(view); got < 300 || got > 400 {
 		t.Errorf("%d %% with four times the memory in Redis, where more is needed for each block; want 300 to 400", got)
 	}

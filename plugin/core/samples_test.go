@@ -11,7 +11,6 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/metrics"
-	"github.com/warmgate/warmgate/plugin/config"
 	"github.com/warmgate/warmgate/plugin/discovery"
 )
 
@@ -331,7 +330,7 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 func TestSamplesWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 2, 2, "")
-	if !d.configure(strings.Replace(redisConfig(""), "global_least_request", config.EndpointMetrics, 1)) {
+	if !d.configure(strings.Replace(redisConfig(""), "global_least_request", "endpoint_metrics", 1)) {
 		t.Fatal("refused")
 	}
 	for i := range d.endpoints {

@@ -115,7 +115,7 @@ func (s *scraping) addPage(now time.Duration, j *ScrapeJob, addr string, page []
 	r.Inflight, r.Counted = s.stores.loadAt(j.config, j.cluster, addr)
 	p.scraped[addr] = r
 	wanted := neededFields(j.config, s.kind, j.targets)
-	if j.config.Engines.Order == "default" {
+	if j.config.Engines.Order == lb.ByLoad {
 		wanted = append(wanted, metrics.KVUse)
 	}
 	if missing := parser.Missing(&r.Snapshot, wanted...); len(missing) > 0 {
@@ -169,7 +169,7 @@ func neededFields(c *config.Config, kind config.Host, targets []string) []metric
 	if !c.Scrapes(kind) { // load reports have no more
 		return []metrics.Field{metrics.Waiting}
 	}
-	if c.Engines.Order == "default" {
+	if c.Engines.Order == lb.ByLoad {
 		return []metrics.Field{metrics.Running, metrics.Waiting}
 	}
 	if i := slices.Index(targets, c.Engines.Target); i >= 0 {

@@ -125,7 +125,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 	switch {
 	case s.traits.opaque:
 		return s.decide(0, true, lb.ReasonChosen)
-	case s.traits.encoded && s.cfg.Unit != "tokens":
+	case s.traits.encoded && s.cfg.Unit != lb.Tokens:
 		return s.decide(0, true, lb.ReasonChosen)
 	case s.traits.encoded:
 		return s.decide(0, false, lb.ReasonBodyEncoded)
@@ -171,7 +171,7 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	v.scraping.neededBy(s)
 	r := lb.Request{Random: v.gw.Random(), Model: s.metrics.model}
 	switch {
-	case s.cfg.Unit == "tokens":
+	case s.cfg.Unit == lb.Tokens:
 		s.estimateWork(&r, size, ended)
 	case s.cluster.tokens:
 		s.assumeTypical(&r)

@@ -1,6 +1,6 @@
-// Package discovery turns what a gateway tells about its endpoints into [lb.Endpoint] values: the text of stock Envoy's
-// admin interface, the host list of Higress, and a digest of either that one VM writes and the others read. It does no
-// I/O; bytes come in, and whatever they hold, one bad host never hides the others.
+// Package discovery turns what a gateway reports about its endpoints into [lb.Endpoint] values: the text of stock
+// Envoy's admin interface, the host list of Higress, and a digest of either that one VM writes and the others read. It
+// does no I/O: its input is bytes, and an invalid host in them never hides the others.
 package discovery
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// MaxClustersText is the length of the longest answer worth reading, enough for 20,000 endpoints: parsing holds up a
-// thread of the gateway, and memory that a VM has once had it keeps.
+// MaxClustersText is the maximum length of an answer that is parsed, in bytes, enough for 20,000 endpoints: parsing
+// blocks a thread of the gateway, and a VM never returns memory.
 const MaxClustersText = 16 << 20
 
 // ParseClusters reads the answer of Envoy's admin endpoint /clusters in its text format, and returns the endpoints of
@@ -50,13 +50,13 @@ type host struct {
 	cluster string
 	usable  bool // has an IP address
 	known   bool // its health was seen
-	passing bool // a server that a request has named: see named
+	passing bool // a server of an ORIGINAL_DST cluster: see named
 
 	state    lb.State
 	priority uint8
 	weight   float64
 	zone     lb.Zone
-	last     lb.Zone // of the host before: most are in few zones, so that texts are shared
+	last     lb.Zone // of the previous host: most are in few zones, so that texts are shared
 }
 
 func (h *host) begin(prefix []byte) {
@@ -67,7 +67,7 @@ func (h *host) begin(prefix []byte) {
 	*h = host{prefix: prefix, cluster: h.cluster, usable: isAddress(addr), weight: 1, last: h.zone}
 }
 
-// line reads "name::value". Names are told apart by their first bytes, since most lines are not wanted.
+// line parses "name::value". The first bytes of names are compared first, since most lines are not needed.
 func (h *host) line(s []byte) {
 	switch {
 	case len(s) < 4:
@@ -100,15 +100,15 @@ func (h *host) line(s []byte) {
 	}
 }
 
-// named says whether a host of that name is one of an ORIGINAL_DST cluster: Envoy lists the servers that requests have
-// named lately. They are no endpoints to choose from, since each request names its own.
+// named reports whether a host of that name belongs to an ORIGINAL_DST cluster: Envoy lists the servers that requests
+// have recently named. They are no endpoints to choose from, since each request names its own.
 func (h *host) named(hostname []byte) bool {
 	_, addr := splitPrefix(h.prefix)
 	name, ok := bytes.CutSuffix(hostname, addr)
 	return ok && string(name) == h.cluster
 }
 
-// emit adds a host that is complete enough: without a word about its health it is not known to be usable.
+// emit adds a host whose lines included its health: without that it is not known to be usable.
 func (h *host) emit(clusters map[string][]lb.Endpoint) {
 	if !h.usable || !h.known || h.passing {
 		return
@@ -118,7 +118,7 @@ func (h *host) emit(clusters map[string][]lb.Endpoint) {
 	clusters[h.cluster] = append(clusters[h.cluster], e)
 }
 
-// same returns the text, which is the last one if that is equal.
+// same returns the text; if it equals the last one, it returns that, so that they share memory.
 func same(text []byte, last string) string {
 	if string(text) == last {
 		return last
@@ -128,9 +128,9 @@ func same(text []byte, last string) string {
 
 var separator = []byte("::")
 
-// hostPrefix returns the part of a line before "name::value", or nil when the line has another form. The address
-// behind the cluster's name may hold separators itself (IPv6), and so may the name; the name of a statistic may not.
-// Its value may (a host name), but only in lines that follow others of the same host, which share their prefix.
+// hostPrefix returns the part of a line before "name::value", or nil if the line has another form. The cluster's name
+// may contain separators, and so may the address behind it (IPv6); the name of a statistic may not. Its value may (a
+// host name), but only in lines that follow others of the same host, which share their prefix.
 func hostPrefix(line []byte) []byte {
 	value := bytes.LastIndex(line, separator)
 	if value < 0 {
@@ -156,7 +156,7 @@ func splitPrefix(prefix []byte) (cluster, addr []byte) {
 	return prefix[:at], prefix[at+len(separator):]
 }
 
-// isAddress tells "ip:port" from the path of a socket, an internal listener and the other words in its place.
+// isAddress reports whether s is "ip:port", and not the path of a socket, an internal listener or another word.
 func isAddress(s []byte) bool {
 	colon := bytes.LastIndexByte(s, ':')
 	if colon < 2 {

@@ -14,7 +14,10 @@ import (
 // The samples in testdata were taken from Envoy with one endpoint in each state, six requests in flight, and then with
 // the first endpoint of llm removed while it served four of them.
 func TestParseClustersSamples(t *testing.T) {
-	outbound := []lb.Endpoint{{Addr: "127.0.0.1:23109", Weight: 1, State: lb.Unhealthy}, {Addr: "10.255.255.1:80", Weight: 1, State: lb.Unhealthy}}
+	outbound := []lb.Endpoint{
+		{Addr: "127.0.0.1:23109", Weight: 1, State: lb.Unhealthy},
+		{Addr: "10.255.255.1:80", Weight: 1, State: lb.Unhealthy},
+	}
 	for _, version := range []string{"1.36.2", "1.40.0"} {
 		for _, removed := range []bool{false, true} {
 			name, first := version, lb.Healthy
@@ -36,7 +39,9 @@ func TestParseClustersSamples(t *testing.T) {
 						{Addr: "127.0.0.1:23106", Weight: 1, State: lb.Degraded},
 						{Addr: "[::1]:23107", Weight: 1, State: lb.Healthy},
 					},
-					"dns": {{Addr: "127.0.0.1:23101", Weight: 1, State: lb.Healthy, Zone: lb.Zone{Region: "r1", Name: "z1"}}},
+					"dns": {
+						{Addr: "127.0.0.1:23101", Weight: 1, Zone: lb.Zone{Region: "r1", Name: "z1"}}, // healthy
+					},
 					"outbound|8000||llm.models.svc.cluster.local": outbound,
 				}
 				if got := ParseClusters(text); !reflect.DeepEqual(got, want) {
@@ -47,39 +52,108 @@ func TestParseClustersSamples(t *testing.T) {
 	}
 }
 
+// clustersCases are answers of /clusters, with the clusters as shown writes them.
+var clustersCases = []struct {
+	name, text, want string
+}{
+	{"nothing", "", "map[]"},
+	{"other text", "404 not found\n\n::\n::::\na::b\na::b::c::d\n", "map[]"},
+	{"one", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::2\n", "map[c:[{1.2.3.4:80 2 healthy}]]"},
+	{
+		"named by a request",
+		"c::1.2.3.4:80::hostname::c1.2.3.4:80\nc::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::1\n",
+		"map[]",
+	},
+	{
+		"a name of its own", "c::1.2.3.4:80::hostname::c\nc::1.2.3.4:80::health_flags::healthy\n",
+		"map[c:[{1.2.3.4:80 1 healthy}]]",
+	},
+	{
+		"the address for a name", "c::1.2.3.4:80::hostname::1.2.3.4:80\nc::1.2.3.4:80::health_flags::healthy\n",
+		"map[c:[{1.2.3.4:80 1 healthy}]]",
+	},
+	{
+		"weight first", "c::1.2.3.4:80::weight::2\nc::1.2.3.4:80::health_flags::healthy\n",
+		"map[c:[{1.2.3.4:80 2 healthy}]]",
+	},
+	{"no weight", "c::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
+	{
+		"bad weights",
+		"c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::0\nc::1.2.3.4:80::weight::-2\n" +
+			"c::1.2.3.4:80::weight::x\n",
+		"map[c:[{1.2.3.4:80 1 healthy}]]",
+	},
+	{
+		"no health", "c::1.2.3.4:80::weight::2\nc::1.2.3.5:80::health_flags::healthy\n",
+		"map[c:[{1.2.3.5:80 1 healthy}]]",
+	},
+	{
+		"last line cut", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.5:80::health_flags::heal",
+		"map[c:[{1.2.3.4:80 1 healthy}]]",
+	},
+	{
+		"last weight cut", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::10",
+		"map[c:[{1.2.3.4:80 1 healthy}]]",
+	},
+	{"carriage returns", "c::1.2.3.4:80::health_flags::healthy\r\n", "map[c:[{1.2.3.4:80 1 degraded}]]"},
+	{
+		"separator in the cluster's name", "a::b::1.2.3.4:80::health_flags::healthy\n",
+		"map[a::b:[{1.2.3.4:80 1 healthy}]]",
+	},
+	{
+		"IPv6", "c::[2001:db8::1]:80::health_flags::healthy\nc::[::]:81::health_flags::healthy\n",
+		"map[c:[{[2001:db8::1]:80 1 healthy} {[::]:81 1 healthy}]]",
+	},
+	{
+		"separator in a host name",
+		"c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::hostname::a::b\nc::1.2.3.4:80::weight::3\n",
+		"map[c:[{1.2.3.4:80 3 healthy}]]",
+	},
+	{
+		"failover priority", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::priority::1\n",
+		"map[c:[{1.2.3.4:80 1 healthy 1 { }}]]",
+	},
+	{
+		"sick failover priority", "c::1.2.3.4:80::health_flags::/failed_active_hc\nc::1.2.3.4:80::priority::1\n",
+		"map[c:[{1.2.3.4:80 1 unhealthy 1 { }}]]",
+	},
+	{
+		"bad priorities",
+		"c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::priority::-1\n" +
+			"d::1.2.3.4:80::health_flags::healthy\nd::1.2.3.4:80::priority::999\n",
+		"map[c:[{1.2.3.4:80 1 healthy}] d:[{1.2.3.4:80 1 healthy 255 { }}]]",
+	},
+	{
+		"zones",
+		"c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::region::r\nc::1.2.3.4:80::zone::a\n" +
+			"c::1.2.3.4:80::sub_zone::x\nc::1.2.3.5:80::health_flags::healthy\nc::1.2.3.5:80::region::\n" +
+			"c::1.2.3.5:80::zone::a\n",
+		"map[c:[{1.2.3.4:80 1 healthy 0 {r a}} {1.2.3.5:80 1 healthy 0 { a}}]]",
+	},
+	{
+		"similar names",
+		"c::1.2.3.4:80::health_flags_x::/failed_active_hc\nc::1.2.3.4:80::health_flags::healthy\n" +
+			"c::1.2.3.4:80::weights::5\n",
+		"map[c:[{1.2.3.4:80 1 healthy}]]",
+	},
+	{
+		"clusters mixed",
+		"a::1.2.3.4:80::health_flags::healthy\nb::1.2.3.4:80::health_flags::healthy\n" +
+			"a::1.2.3.5:80::health_flags::healthy\n",
+		"map[a:[{1.2.3.4:80 1 healthy} {1.2.3.5:80 1 healthy}] b:[{1.2.3.4:80 1 healthy}]]",
+	},
+	{"not addresses", strings.Join([]string{
+		"c::/run/x.sock::health_flags::healthy", "c::@abstract::health_flags::healthy",
+		"c::envoy://l/::health_flags::healthy",
+		"c::host:80::health_flags::healthy", "c::1.2.3:80::health_flags::healthy",
+		"c::1.2.3.4::health_flags::healthy",
+		"c::1.2.3.4:0::health_flags::healthy", "c::1.2.3.4:65536::health_flags::healthy",
+		"c::[::1]::health_flags::healthy", "c::[1]:80::health_flags::healthy", "",
+	}, "\n"), "map[]"},
+}
+
 func TestParseClusters(t *testing.T) {
-	tests := []struct {
-		name, text, want string
-	}{
-		{"nothing", "", "map[]"},
-		{"other text", "404 not found\n\n::\n::::\na::b\na::b::c::d\n", "map[]"},
-		{"one", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::2\n", "map[c:[{1.2.3.4:80 2 healthy}]]"},
-		{"named by a request", "c::1.2.3.4:80::hostname::c1.2.3.4:80\nc::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::1\n", "map[]"},
-		{"a name of its own", "c::1.2.3.4:80::hostname::c\nc::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
-		{"the address for a name", "c::1.2.3.4:80::hostname::1.2.3.4:80\nc::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
-		{"weight first", "c::1.2.3.4:80::weight::2\nc::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 2 healthy}]]"},
-		{"no weight", "c::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
-		{"bad weights", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::0\nc::1.2.3.4:80::weight::-2\nc::1.2.3.4:80::weight::x\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
-		{"no health", "c::1.2.3.4:80::weight::2\nc::1.2.3.5:80::health_flags::healthy\n", "map[c:[{1.2.3.5:80 1 healthy}]]"},
-		{"last line cut", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.5:80::health_flags::heal", "map[c:[{1.2.3.4:80 1 healthy}]]"},
-		{"last weight cut", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::10", "map[c:[{1.2.3.4:80 1 healthy}]]"},
-		{"carriage returns", "c::1.2.3.4:80::health_flags::healthy\r\n", "map[c:[{1.2.3.4:80 1 degraded}]]"},
-		{"separator in the cluster's name", "a::b::1.2.3.4:80::health_flags::healthy\n", "map[a::b:[{1.2.3.4:80 1 healthy}]]"},
-		{"IPv6", "c::[2001:db8::1]:80::health_flags::healthy\nc::[::]:81::health_flags::healthy\n", "map[c:[{[2001:db8::1]:80 1 healthy} {[::]:81 1 healthy}]]"},
-		{"separator in a host name", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::hostname::a::b\nc::1.2.3.4:80::weight::3\n", "map[c:[{1.2.3.4:80 3 healthy}]]"},
-		{"failover priority", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::priority::1\n", "map[c:[{1.2.3.4:80 1 healthy 1 { }}]]"},
-		{"sick failover priority", "c::1.2.3.4:80::health_flags::/failed_active_hc\nc::1.2.3.4:80::priority::1\n", "map[c:[{1.2.3.4:80 1 unhealthy 1 { }}]]"},
-		{"bad priorities", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::priority::-1\nd::1.2.3.4:80::health_flags::healthy\nd::1.2.3.4:80::priority::999\n", "map[c:[{1.2.3.4:80 1 healthy}] d:[{1.2.3.4:80 1 healthy 255 { }}]]"},
-		{"zones", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::region::r\nc::1.2.3.4:80::zone::a\nc::1.2.3.4:80::sub_zone::x\nc::1.2.3.5:80::health_flags::healthy\nc::1.2.3.5:80::region::\nc::1.2.3.5:80::zone::a\n", "map[c:[{1.2.3.4:80 1 healthy 0 {r a}} {1.2.3.5:80 1 healthy 0 { a}}]]"},
-		{"similar names", "c::1.2.3.4:80::health_flags_x::/failed_active_hc\nc::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weights::5\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
-		{"clusters mixed", "a::1.2.3.4:80::health_flags::healthy\nb::1.2.3.4:80::health_flags::healthy\na::1.2.3.5:80::health_flags::healthy\n", "map[a:[{1.2.3.4:80 1 healthy} {1.2.3.5:80 1 healthy}] b:[{1.2.3.4:80 1 healthy}]]"},
-		{"not addresses", strings.Join([]string{
-			"c::/run/x.sock::health_flags::healthy", "c::@abstract::health_flags::healthy", "c::envoy://l/::health_flags::healthy",
-			"c::host:80::health_flags::healthy", "c::1.2.3:80::health_flags::healthy", "c::1.2.3.4::health_flags::healthy",
-			"c::1.2.3.4:0::health_flags::healthy", "c::1.2.3.4:65536::health_flags::healthy", "c::[::1]::health_flags::healthy", "c::[1]:80::health_flags::healthy", "",
-		}, "\n"), "map[]"},
-	}
-	for _, tt := range tests {
+	for _, tt := range clustersCases {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := shown(ParseClusters([]byte(tt.text))); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -88,7 +162,7 @@ func TestParseClusters(t *testing.T) {
 	}
 }
 
-// shown prints clusters, of endpoints only what is not usual.
+// shown prints clusters, and of endpoints only what differs from the default.
 func shown(clusters any) string {
 	text := fmt.Sprint(clusters)
 	return strings.ReplaceAll(text, " 0 { }", "")
@@ -164,14 +238,17 @@ func BenchmarkParseClusters(b *testing.B) {
 // another host changes none of them.
 func FuzzParseClusters(f *testing.F) {
 	// Short ones: the samples are so long that the fuzzer would do nothing but shorten them.
-	f.Add([]byte("llm::added_via_api::false\nllm::1.2.3.4:80::rq_active::4\nllm::1.2.3.4:80::health_flags::healthy\nllm::1.2.3.4:80::weight::3\n"))
-	f.Add([]byte("a::[::1]:80::hostname::x::y\na::[::1]:80::health_flags::/failed_active_hc/active_hc_timeout\na::[::1]:80::priority::1\na::[::1]:80::region::r\na::[::1]:80::zone::z\n"))
+	f.Add([]byte("llm::added_via_api::false\nllm::1.2.3.4:80::rq_active::4\nllm::1.2.3.4:80::health_flags::healthy\n" +
+		"llm::1.2.3.4:80::weight::3\n"))
+	f.Add([]byte("a::[::1]:80::hostname::x::y\na::[::1]:80::health_flags::/failed_active_hc/active_hc_timeout\n" +
+		"a::[::1]:80::priority::1\na::[::1]:80::region::r\na::[::1]:80::zone::z\n"))
 	f.Add([]byte("outbound|80||a.b::/run/x::health_flags::healthy\nb::1.2.3.4:80::health_flags::/eds_status_draining"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got := ParseClusters(text)
 		for cluster, endpoints := range got {
 			for _, e := range endpoints {
-				if !bytes.Contains(text, []byte(cluster+"::"+e.Addr+"::health_flags::")) || e.Weight < 1 || e.State > lb.Ejected {
+				if !bytes.Contains(text, []byte(cluster+"::"+e.Addr+"::health_flags::")) || e.Weight < 1 ||
+					e.State > lb.Ejected {
 					t.Fatalf("%q: %+v in %q", text, e, cluster)
 				}
 			}
@@ -179,7 +256,8 @@ func FuzzParseClusters(f *testing.F) {
 		const other = "\nanother cluster::10.9.9.9:99::health_flags::healthy\n"
 		more := ParseClusters(append(bytes.Clone(text), other...))
 		for cluster, endpoints := range got {
-			if len(more[cluster]) < len(endpoints) || !reflect.DeepEqual(more[cluster][:len(endpoints)-1], endpoints[:len(endpoints)-1]) {
+			if len(more[cluster]) < len(endpoints) ||
+				!reflect.DeepEqual(more[cluster][:len(endpoints)-1], endpoints[:len(endpoints)-1]) {
 				t.Fatalf("%q: %v became %v", text, endpoints, more[cluster])
 			}
 		}

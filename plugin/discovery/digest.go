@@ -19,7 +19,7 @@ const digestVersion = 2
 //
 // The form is: version, number of clusters, and for each its name, the number of endpoints, and for each of these its
 // address, its weight as a float64, its state and its priority as a byte each, and its region and zone. Numbers and
-// lengths are unsigned varints, a text stands behind its length, the weight is little-endian.
+// lengths are unsigned varints, a text follows its length, the weight is little-endian.
 func AppendDigest(dst []byte, clusters map[string][]lb.Endpoint) []byte {
 	names := make([]string, 0, len(clusters))
 	for name := range clusters {
@@ -70,7 +70,7 @@ func ParseDigest(b []byte) (map[string][]lb.Endpoint, error) {
 	return clusters, nil
 }
 
-// digest is what is left to read. Once broken, everything read is zero.
+// digest is the rest to parse. Once it is broken, everything parsed is zero.
 type digest struct {
 	src    string
 	broken bool
@@ -87,7 +87,7 @@ func (d *digest) endpoint() lb.Endpoint {
 	return e
 }
 
-// take cuts n bytes off.
+// take removes n bytes and returns them.
 func (d *digest) take(n uint64) string {
 	if d.broken || n > uint64(len(d.src)) {
 		d.broken, d.src = true, ""

@@ -13,7 +13,10 @@ import (
 
 func sampleClusters() map[string][]lb.Endpoint {
 	return map[string][]lb.Endpoint{
-		"llm":   {{Addr: "10.0.0.1:8000", Weight: 1}, {Addr: "[::1]:8000", Weight: 2.5, State: lb.Ejected, Priority: 2, Zone: lb.Zone{Region: "r", Name: "z"}}},
+		"llm": {
+			{Addr: "10.0.0.1:8000", Weight: 1},
+			{Addr: "[::1]:8000", Weight: 2.5, State: lb.Ejected, Priority: 2, Zone: lb.Zone{Region: "r", Name: "z"}},
+		},
 		"empty": {},
 		"":      {{Addr: "", Weight: 0, State: lb.Draining}},
 	}

@@ -12,14 +12,14 @@ import (
 var ErrHosts = errors.New("discovery: host list is not a pair map")
 
 // ParseHosts reads the answer of Higress's get_upstream_hosts: a map from address to a JSON object, in the encoding of
-// Proxy-Wasm. Of the object only health_status counts; a host whose object cannot be read is unhealthy, a host without
-// a usable address is left out. The error is ErrHosts, when the map itself is broken.
+// Proxy-Wasm. Of the object only health_status is used; a host whose object cannot be parsed is unhealthy, a host
+// without a usable address is left out. The error is ErrHosts, when the map itself is broken.
 func ParseHosts(raw []byte) ([]lb.Endpoint, error) {
 	return parseHosts(raw, func(string, []byte) {})
 }
 
-// ParsePages is ParseHosts, and also calls page with what each host's health check has stored of its metrics: the page as the host
-// sent it, perhaps cut, or nothing. It is only good until the next call.
+// ParsePages is ParseHosts, and also calls page with the metrics that each host's health check has stored: the page as
+// the host sent it, perhaps truncated, or nothing. The text is only valid until the next call.
 func ParsePages(raw []byte, page func(addr string, text []byte)) ([]lb.Endpoint, error) {
 	var text []byte
 	return parseHosts(raw, func(addr string, info []byte) {
@@ -58,7 +58,7 @@ func parseHosts(raw []byte, each func(addr string, info []byte)) ([]lb.Endpoint,
 	return endpoints, nil
 }
 
-// terminated cuts size bytes and the NUL behind them off s.
+// terminated removes size bytes and the NUL behind them from s.
 func terminated(s []byte, size uint32) (item, rest []byte, ok bool) {
 	if int64(size)+1 > int64(len(s)) {
 		return nil, nil, false
@@ -66,8 +66,8 @@ func terminated(s []byte, size uint32) (item, rest []byte, ok bool) {
 	return s[:size], s[size+1:], s[size] == 0
 }
 
-// HostState reads health_status from the JSON object that Higress gives for a host. What cannot be read is unhealthy,
-// as for every plugin of Higress: only the word Healthy makes a host usable.
+// HostState returns the state in health_status of the JSON object that Higress has for a host. A host whose object
+// cannot be parsed is unhealthy, as for every plugin of Higress: only the word Healthy makes a host usable.
 func HostState(info []byte) lb.State {
 	status := member(info, "health_status")
 	switch {
@@ -81,8 +81,8 @@ func HostState(info []byte) lb.State {
 	return lb.Unhealthy
 }
 
-// member returns the content of a string member of a flat JSON object, nil if there is none. It looks at each string
-// once and unescapes none: the text of the engine's metrics, tens of kilobytes, is only stepped over.
+// member returns the content of a string member of a flat JSON object, nil if there is none. It scans each string once
+// and unescapes none: the text of the engine's metrics, tens of kilobytes, is skipped.
 func member(object []byte, name string) []byte {
 	for {
 		key, rest, ok := quoted(object)
@@ -130,8 +130,8 @@ func quoted(s []byte) (content, rest []byte, ok bool) {
 	}
 }
 
-// unescape appends what the content of a JSON string stands for. Escapes of characters that no page of metrics has, beyond ASCII,
-// become question marks.
+// unescape appends the unescaped content of a JSON string. Escapes of characters beyond ASCII, which no page of metrics
+// contains, become question marks.
 func unescape(dst, content []byte) []byte {
 	for {
 		at := bytes.IndexByte(content, '\\')
@@ -158,7 +158,7 @@ func unescape(dst, content []byte) []byte {
 	}
 }
 
-// ascii returns the character of four hexadecimal digits, a question mark for any but those of ASCII.
+// ascii returns the character with the code of four hexadecimal digits, a question mark if it is not ASCII.
 func ascii(digits []byte) byte {
 	if len(digits) < 4 || digits[0] != '0' || digits[1] != '0' {
 		return '?'
@@ -170,7 +170,7 @@ func ascii(digits []byte) byte {
 	return c
 }
 
-// hex returns the value of a hexadecimal digit, one of no digit of ASCII for anything else.
+// hex returns the value of a hexadecimal digit, 0xff for any other character.
 func hex(c byte) byte {
 	switch {
 	case c >= '0' && c <= '9':

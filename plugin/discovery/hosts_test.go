@@ -32,9 +32,21 @@ func TestParseHosts(t *testing.T) {
 		want  string
 	}{
 		{"none", nil, "[]"},
-		{"two", []string{"10.0.0.1:80", healthy, "[::1]:80", `{"health_status":"Unhealthy"}`}, "[{10.0.0.1:80 1 healthy} {[::1]:80 1 unhealthy}]"},
-		{"bad address between", []string{"10.0.0.1:80", healthy, "/run/x.sock", healthy, "", healthy, "10.0.0.2:80", healthy}, "[{10.0.0.1:80 1 healthy} {10.0.0.2:80 1 healthy}]"},
-		{"bad object between", []string{"10.0.0.1:80", "{", "10.0.0.2:80", healthy}, "[{10.0.0.1:80 1 unhealthy} {10.0.0.2:80 1 healthy}]"},
+		{
+			"two",
+			[]string{"10.0.0.1:80", healthy, "[::1]:80", `{"health_status":"Unhealthy"}`},
+			"[{10.0.0.1:80 1 healthy} {[::1]:80 1 unhealthy}]",
+		},
+		{
+			"bad address between",
+			[]string{"10.0.0.1:80", healthy, "/run/x.sock", healthy, "", healthy, "10.0.0.2:80", healthy},
+			"[{10.0.0.1:80 1 healthy} {10.0.0.2:80 1 healthy}]",
+		},
+		{
+			"bad object between",
+			[]string{"10.0.0.1:80", "{", "10.0.0.2:80", healthy},
+			"[{10.0.0.1:80 1 unhealthy} {10.0.0.2:80 1 healthy}]",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,7 +162,8 @@ func FuzzParseHosts(f *testing.F) {
 // TestParsePages reads what health checks have stored, as Higress writes it: a JSON string, whatever is in it.
 func TestParsePages(t *testing.T) {
 	pages := map[string]string{
-		"10.0.0.1:80": "vllm:num_requests_running{model=\"a\\\\b\"} 3\n# \ttab\r\n", "10.0.0.2:80": "", "10.0.0.3:80": "<html>\x00é</html>",
+		"10.0.0.1:80": "vllm:num_requests_running{model=\"a\\\\b\"} 3\n# \ttab\r\n", "10.0.0.2:80": "",
+		"10.0.0.3:80": "<html>\x00é</html>",
 	}
 	var raw []byte
 	var infos []string
@@ -181,7 +194,8 @@ func TestParsePages(t *testing.T) {
 // Escapes that no page of metrics has become something, and the text goes on behind them.
 func TestUnescape(t *testing.T) {
 	for content, want := range map[string]string{
-		`a\u00e9b`: "a?b", `\ud83d\ude00x`: "??x", `\u004`: "?", `\u0041\u007a`: "Az", `\u00zz.`: "?.", `\u007F|`: "?|", `\/\"\\`: `/"\`, `x\`: `x\`,
+		`a\u00e9b`: "a?b", `\ud83d\ude00x`: "??x", `\u004`: "?", `\u0041\u007a`: "Az", `\u00zz.`: "?.",
+		`\u007F|`: "?|", `\/\"\\`: `/"\`, `x\`: `x\`,
 	} {
 		if got := string(unescape(nil, []byte(content))); got != want {
 			t.Errorf("%s: %q, want %q", content, got, want)

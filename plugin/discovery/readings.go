@@ -14,17 +14,23 @@ var ErrReadings = errors.New("discovery: not readings of this version")
 // readingsVersion is the first byte of readings in shared memory.
 const readingsVersion = 1
 
-// Readings is what the engines of one cluster have said, by address of the endpoint, and the names of the metrics that were looked
-// for besides those of the engines.
+// Readings are the samples of the engines of one cluster, by address of the endpoint, and the names of the metrics that
+// were looked for besides the known ones.
 type Readings struct {
 	Targets []string
 	By      map[string]lb.EngineSample
 }
 
-// Append appends a compact form of r to dst: the version, the number of targets and their names, and for each endpoint its address,
-// when it said so, when it said all of it and until when that was known as three int64, a byte that says if what was in flight is known, the digest of
-// the page as a uint64, requests and tokens in flight as two int64, and what metrics appends. Texts stand behind their length, an unsigned varint, as does the number of
-// targets; the rest is little-endian.
+// Append appends a compact form of r to dst: the version, the number of targets and their names, and for each endpoint
+//
+//   - its address
+//   - the times At, ScrapedAt and FreshAt, as three int64
+//   - a byte that is 1 if the load in flight is known
+//   - the digest of the page, as a uint64
+//   - requests and tokens in flight, as two int64
+//   - what package metrics appends for the metrics
+//
+// Texts follow their length, an unsigned varint like the number of targets; all other numbers are little-endian.
 func (r *Readings) Append(dst []byte) []byte {
 	dst = append(dst, readingsVersion)
 	dst = binary.AppendUvarint(dst, uint64(len(r.Targets)))
@@ -49,7 +55,7 @@ func (r *Readings) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseReadings reads what Append wrote. The error is ErrReadings; the readings are then of no use as a whole.
+// ParseReadings reads what Append wrote. The error is ErrReadings; the readings are then unusable as a whole.
 func ParseReadings(b []byte) (Readings, error) {
 	r := Readings{By: map[string]lb.EngineSample{}}
 	d := digest{src: string(b)}
@@ -61,7 +67,10 @@ func ParseReadings(b []byte) (Readings, error) {
 	}
 	for d.src != "" && !d.broken {
 		addr := d.text()
-		e := lb.EngineSample{At: time.Duration(d.int64()), ScrapedAt: time.Duration(d.int64()), FreshAt: time.Duration(d.int64()), Counted: d.byte() == 1}
+		e := lb.EngineSample{
+			At: time.Duration(d.int64()), ScrapedAt: time.Duration(d.int64()), FreshAt: time.Duration(d.int64()),
+			Counted: d.byte() == 1,
+		}
 		e.Page = uint64(d.int64())
 		e.Inflight = lb.Load{Requests: d.int64(), Tokens: d.int64()}
 		rest, ok := e.Snapshot.Read(b[len(b)-len(d.src):])

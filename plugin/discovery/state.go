@@ -6,8 +6,9 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// flagStates says what Envoy's health flags mean for new requests. A flag that is not listed comes from a newer Envoy;
-// it makes the endpoint degraded. The flag pending_active_hc stands for a first health check that has no answer yet.
+// flagStates are the states that Envoy's health flags mean for new requests. A flag that is not listed comes from a
+// newer Envoy; it makes the endpoint degraded. The flag pending_active_hc means that the first health check has no
+// answer yet.
 var flagStates = map[string]lb.State{
 	"healthy":                        lb.Healthy,
 	"degraded_active_hc":             lb.Degraded,
@@ -16,17 +17,18 @@ var flagStates = map[string]lb.State{
 	"failed_outlier_check":           lb.Ejected,
 	"failed_active_hc":               lb.Unhealthy,
 	"failed_eds_health":              lb.Unhealthy,
-	"pending_active_hc":              lb.Draining, // not counted until it was checked, as one that leaves
+	"pending_active_hc":              lb.Draining, // not counted until it was checked
 	"active_hc_timeout":              lb.Unhealthy,
 	"excluded_via_immediate_hc_fail": lb.Draining,
 	"eds_status_draining":            lb.Draining,
 	"pending_dynamic_removal":        lb.Draining,
 }
 
-// rank orders states by what outlives the other: an endpoint that is going away stays so when its health returns.
+// rank orders states: of several flags, the state of the highest rank counts. An endpoint that is draining stays so
+// when it becomes healthy.
 var rank = [...]int{lb.Healthy: 0, lb.Degraded: 1, lb.Ejected: 2, lb.Unhealthy: 3, lb.Draining: 4}
 
-// stateOf reads "healthy" or flags like "/failed_active_hc/active_hc_timeout".
+// stateOf parses "healthy", or flags like "/failed_active_hc/active_hc_timeout".
 func stateOf(flags []byte) lb.State {
 	state := lb.Healthy
 	for len(flags) > 0 {

@@ -1,0 +1,29 @@
+package lb_test
+
+import (
+	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// Each name and each alias stands for one policy, which is described in both languages.
+func TestDescriptors(t *testing.T) {
+	known := map[string]bool{}
+	for _, d := range lb.Policies() {
+		for _, name := range append([]string{d.Name}, d.Aliases...) {
+			if known[name] || lb.Describe(name) != d {
+				t.Errorf("%s stands for several policies, or for none", name)
+			}
+			known[name] = true
+		}
+		if d.New == nil || d.Meaning.EN == "" || d.Meaning.ZH == "" || (d.Settings == nil) != (len(d.Keys) == 0) {
+			t.Errorf("%s is not complete: %+v", d.Name, d)
+		}
+		if d.Needs.Prompt && d.Needs.Tokens == "" {
+			t.Errorf("%s needs prompts, and does not count tokens", d.Name)
+		}
+	}
+	if d := lb.Describe("roulette"); d.New != nil || d.Needs != (lb.Needs{}) {
+		t.Errorf("an unknown policy: %+v", d)
+	}
+}

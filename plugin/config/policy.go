@@ -1,0 +1,81 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+const keyUnit = "lb_config.unit"
+
+// needs returns what the policy needs.
+func (c *Config) needs() *lb.Needs { return &lb.Describe(c.Policy).Needs }
+
+// ReadsPrompt reports whether prompts are cut into blocks.
+func (c *Config) ReadsPrompt() bool { return c.needs().Prompt }
+
+// ReadsModel reports whether the model of a request matters while engines report LoRA adapters.
+func (c *Config) ReadsModel() bool {
+	return c.needs().Model && c.Engines.Order == lb.ByLoad && c.Engines.Weights.LoRA > 0
+}
+
+// ByMetrics reports whether the policy cannot choose without metrics of engines.
+func (c *Config) ByMetrics() bool { return c.needs().Metrics == lb.MetricsRequired }
+
+// Scrapes reports whether metrics of engines are read. In Higress its health check fetches them; the plugin cannot know
+// whether that is set up to.
+func (c *Config) Scrapes(h Host) bool {
+	if !c.Enabled || h == Envoy && c.Engines.Cluster == "" {
+		return false
+	}
+	return c.needs().Metrics != lb.NoMetrics
+}
+
+// Settings returns the settings of the policy's own keys, for [lb.Config.Settings]; nil if it has none but Prefix or
+// Engines.
+func (c *Config) Settings() any { return c.own[c.Policy] }
+
+// checkPolicy completes the settings of the policy.
+func (pt *part) checkPolicy() {
+	d := lb.Describe(pt.Policy)
+	if why := d.Needs.Tokens; why != "" {
+		if pt.written[keyUnit] && pt.Unit != lb.Tokens {
+			pt.bad(pt.prefix+keyUnit, `got "`+pt.Unit.String()+`", want "tokens" or nothing: `+d.Name+" "+why)
+		}
+		pt.Unit = lb.Tokens
+	}
+	if d.Settings != nil {
+		settings := settingsOf(d)(&pt.Config)
+		if d.Check != nil {
+			d.Check(settings, report{pt})
+		}
+	}
+	own := pt.own
+	pt.own = nil
+	if s, ok := own[d.Name]; ok { // those of other policies have no effect
+		pt.own = map[string]any{d.Name: s}
+	}
+}
+
+// report is a part as a policy sees it, with the names of keys below lb_config.
+type report struct{ *part }
+
+var _ setting.Report = report{}
+
+func (r report) Written(key string) bool  { return r.written[section+key] }
+func (r report) Bad(key, problem string)  { r.bad(r.prefix+section+key, problem) }
+func (r report) Warn(key, problem string) { r.warn(r.prefix+section+key, problem) }
+
+// warnUnused warns of the keys that have no effect with the policy.
+func (pt *part) warnUnused() {
+	for _, name := range lb.Names() {
+		for i := range keys {
+			k := &keys[i]
+			if len(k.users) > 0 && k.users[0] == name && !slices.Contains(k.users, pt.Policy) {
+				pt.idle([]string{k.Name}, "has no effect without lb_policy "+strings.Join(k.users, " or "))
+			}
+		}
+	}
+}

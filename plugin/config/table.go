@@ -1,0 +1,202 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+// Key documents one key of the configuration.
+type Key struct {
+	Name    string // full path, as in errors: "lb_config.health.slow_start"
+	Type    string // what is accepted
+	Default string // JSON text; "" for none
+	Meaning string // one sentence
+
+	Chinese  struct{ Type, Meaning string }
+	Policies []string    // names of the policies for which it has an effect, sorted; nil: all
+	Setting  setting.Key // all that is known of the key, with its full name
+}
+
+// Keys returns every key that is accepted, in the order of the documentation.
+func Keys() []Key {
+	list := make([]Key, len(keys))
+	for i := range keys {
+		k := &keys[i].Key
+		kind := k.TypeName()
+		list[i] = Key{
+			Name: k.Name, Type: kind.EN, Default: k.Default, Meaning: k.Meaning.EN,
+			Policies: keys[i].users, Setting: *k,
+		}
+		list[i].Chinese.Type, list[i].Chinese.Meaning = kind.ZH, k.Meaning.ZH
+	}
+	return list
+}
+
+// section is the section that most keys are in, with its dot.
+const section = "lb_config."
+
+// key is a key and how it is decoded.
+type key struct {
+	setting.Key
+	in    func(*Config) any // the settings that Field points into; nil: the Config itself
+	set   setter            // decodes the value; nil: by its type
+	only  only
+	users []string // policies for which the key has an effect, sorted; nil: all
+}
+
+// only restricts a key to one kind of gateway.
+type only uint8
+
+const (
+	onAny only = iota
+	onEnvoy
+)
+
+// decodes reports whether the key is part of a Config; those of rules are not.
+func (k *key) decodes() bool { return k.set != nil || k.Field != nil }
+
+// decode checks the value and stores it in the Config.
+func (k *key) decode(p *parser, c *Config, at string, v value) {
+	switch {
+	case k.set != nil:
+		k.set(p, c, at, v)
+	case k.in != nil:
+		p.decode(&k.Key, k.in(c), at, v)
+	default:
+		p.decode(&k.Key, c, at, v)
+	}
+}
+
+// keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
+var keys = slices.Concat(
+	mainKeys, healthKeys, tokenKeys, storeKeys,
+	policyKeys(), promptTable(), windowKeys, metricsTable(),
+	ruleKeys,
+)
+
+// policyKeys returns the keys that policies own. Policies may share keys of the same name.
+func policyKeys() []key {
+	var list []key
+	for _, d := range lb.Policies() {
+		for _, k := range d.Keys {
+			k.Name = section + k.Name
+			same := func(other key) bool { return other.Name == k.Name }
+			if i := slices.IndexFunc(list, same); i >= 0 {
+				list[i].users = append(list[i].users, d.Name)
+				slices.Sort(list[i].users)
+				continue
+			}
+			list = append(list, key{Key: k, in: settingsOf(d), users: []string{d.Name}})
+		}
+	}
+	return list
+}
+
+// promptTable returns the keys for policies that read prompts.
+func promptTable() []key {
+	return usedBy(promptKeys, usersOf(func(n *lb.Needs) bool { return n.Prompt }))
+}
+
+// metricsTable returns the keys for policies that use metrics of engines.
+func metricsTable() []key {
+	list := usedBy(engineKeys, usersOf(func(n *lb.Needs) bool { return n.Metrics == lb.MetricsRequired }))
+	users := metricsPolicies()
+	list = append(list, usedBy(scrapeKeys, users)...)
+	for _, k := range lb.MetricsKeys() {
+		k.Name = section + k.Name
+		list = append(list, key{Key: k, in: engineSettings, users: users})
+	}
+	return list
+}
+
+// metricsPolicies returns the policies that use metrics of engines.
+func metricsPolicies() []string {
+	return usersOf(func(n *lb.Needs) bool { return n.Metrics != lb.NoMetrics })
+}
+
+// usedBy returns the keys with the policies for which they have an effect.
+func usedBy(list []key, users []string) []key {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].users = users
+	}
+	return list
+}
+
+// usersOf returns the names of the policies that need something, sorted.
+func usersOf(need func(*lb.Needs) bool) []string {
+	var names []string
+	for _, d := range lb.Policies() {
+		if need(&d.Needs) {
+			names = append(names, d.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// settingsOf returns where a policy's settings are in a Config. Two kinds have fields of their own, because the plugin
+// reads them as well; all others are in Config.own.
+func settingsOf(d *lb.Descriptor) func(*Config) any {
+	if d.Settings == nil {
+		return nil
+	}
+	switch d.Settings().(type) {
+	case *lb.CacheConfig:
+		return func(c *Config) any { return &c.Prefix.CacheConfig }
+	case *lb.EngineConfig:
+		return engineSettings
+	}
+	return func(c *Config) any { return c.ownSettings(d) }
+}
+
+func engineSettings(c *Config) any { return &c.Engines.EngineConfig }
+
+// ownSettings returns the settings of a policy in Config.own, made of the defaults if they are not there yet.
+func (c *Config) ownSettings(d *lb.Descriptor) any {
+	if s, ok := c.own[d.Name]; ok {
+		return s
+	}
+	s, p := d.Settings(), &parser{}
+	for i := range d.Keys {
+		p.decodeDefault(&d.Keys[i], s)
+	}
+	if c.own == nil {
+		c.own = map[string]any{}
+	}
+	c.own[d.Name] = s
+	return s
+}
+
+// defaults returns the values of keys that are not written.
+func defaults(h Host) Config {
+	var c Config
+	p := &parser{host: h}
+	for i := range keys {
+		k := &keys[i]
+		switch {
+		case k.Default == "" || !k.decodes():
+		case k.in != nil:
+			p.decodeDefault(&k.Key, k.in(&c))
+		default:
+			p.decodeDefault(&k.Key, &c)
+		}
+	}
+	c.own = nil // each Config makes its own
+	return c
+}
+
+// decodeDefault decodes a key's default, if there is one.
+func (p *parser) decodeDefault(k *setting.Key, settings any) {
+	if k.Default == "" {
+		return
+	}
+	v, err := parseJSON(k.Default)
+	if err != nil {
+		p.bad(k.Name, err.Error())
+		return
+	}
+	p.decode(k, settings, k.Name, v)
+}
