@@ -42,7 +42,8 @@ var actions = slices.Concat(
 // in random order. Whenever all owners have sent heartbeats for longer than the TTL, the totals must be the sum of the
 // leases that the owners hold; after the last release they must be 0. A failing history is reduced to few steps.
 func testRandom(t *testing.T, w *world) {
-	SetRapid(t, "steps", "60")
+	SetRapid(t, "checks", "60")
+	SetRapid(t, "steps", "100")
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &history{world: &world{t: t, Backend: w.open(), now: time.Hour}, rt: rt, addrs: Addrs(12)}
 		for range 4 {
