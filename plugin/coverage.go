@@ -53,7 +53,7 @@ func (p *prompts) share(view *lb.View) (percent uint64, known bool) {
 // tableBlocks returns how many blocks of a cluster's prompts are remembered, and the key that says so.
 func tableBlocks(c *config.Config) (blocks int, key string) {
 	if c.UsesRedis() {
-		return redisclient.TableBlocks(c.Prefix.RedisBytes), "redis_bytes"
+		return redisclient.IndexBlocks(c.Prefix.RedisBytes), "redis_bytes"
 	}
 	return lb.TableBlocks(c.Prefix.TableBytes), "table_bytes"
 }

@@ -67,7 +67,7 @@ func (r *fakeRedis) ask(cmd []byte) []byte {
 		if err == nil && len(rest) == 0 {
 			return reply
 		}
-		if !errors.Is(err, redisclient.ErrShort) {
+		if !errors.Is(err, redisclient.ErrIncomplete) {
 			r.process.t.Fatalf("reply %q: %v", reply, err)
 		}
 	}
@@ -84,7 +84,7 @@ func (r *fakeRedis) await() {
 // value carries out a command and returns what it was answered.
 func (r *fakeRedis) value(words ...string) redisclient.Value {
 	v, _, err := redisclient.Parse(r.ask(redisclient.AppendCommand(nil, words...)))
-	if err != nil || v.Kind == redisclient.Failed {
+	if err != nil || v.Kind == redisclient.ErrorReply {
 		r.process.t.Fatalf("%q: %s %v", words, v.Str, err)
 	}
 	return v
@@ -101,7 +101,7 @@ func (r *fakeRedis) loads() map[string]lb.Load {
 		rows[string(items[0].Str)], _ = strconv.Atoi(string(items[1].Str))
 	}
 	delete(rows, "") // the spare ones
-	return redisclient.Loads(r.value("GET", k.Table).Str, rows)
+	return redisclient.ParseLoads(r.value("GET", k.Table).Str, rows)
 }
 
 // fakeLink is one VM's way to it.

@@ -143,7 +143,7 @@ func (v *vm) beatShared(now time.Duration) {
 	for t, sh := range v.shared {
 		if sh.named = named[t]; sh.named || sh.open > 0 {
 			sh.needed = now
-		} else if sh.remote.Settled() || now-sh.needed > leaseTTL {
+		} else if sh.remote.Drained() || now-sh.needed > leaseTTL {
 			delete(v.shared, t)
 			continue
 		}
@@ -162,7 +162,7 @@ func (v *vm) beatShared(now time.Duration) {
 
 // well says whether the store was reached at its last beat, and tells when that has changed for the better.
 func (v *vm) well(now time.Duration, sh *sharedStore) bool {
-	if !sh.remote.Ready(now) || sh.remote.Err() != nil {
+	if !sh.remote.Ready(now) || sh.remote.HeartbeatErr() != nil {
 		return false
 	}
 	if sh.failed {

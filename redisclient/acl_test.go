@@ -15,13 +15,13 @@ import (
 
 // denials is a transport that counts the answers that deny something.
 type denials struct {
-	*wire
+	*syncTransport
 	denied int
 	other  []string // other errors
 }
 
 func (d *denials) Do(now time.Duration, cmd []byte, done redisclient.Done) {
-	d.wire.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
+	d.syncTransport.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
 		d.see(reply)
 		done(now, reply, err)
 	})
@@ -37,25 +37,25 @@ func (d *denials) see(reply []byte) {
 	}
 }
 
-// asUser returns how a user with the given rules fares with everything that a store does.
-func asUser(t testing.TB, s *redisserver.Server, rules string) *denials {
+// runAsUser returns how a user with the given rules fares with everything that a store does.
+func runAsUser(t testing.TB, s *redisserver.Server, rules string) *denials {
 	t.Helper()
 	command := []any{"ACL", "SETUSER", "gate", "reset", "on", ">secret"}
 	for _, rule := range strings.Fields(rules) {
 		command = append(command, rule)
 	}
-	do(t, s, command, []any{"FLUSHALL"}, []any{"SCRIPT", "FLUSH"})
-	d := &denials{wire: dial(t, s)}
+	mustDo(t, s, command, []any{"FLUSHALL"}, []any{"SCRIPT", "FLUSH"})
+	d := &denials{syncTransport: dial(t, s)}
 	d.value("AUTH", "gate", "secret")
 	for _, command := range [][]string{{"PING"}, {"SELECT", "1"}, {"SELECT", "0"}, {"ASKING"}} {
-		d.see(d.ask(redisclient.AppendCommand(nil, command...)))
+		d.see(d.roundTrip(redisclient.AppendCommand(nil, command...)))
 	}
-	everything(t, s, d)
+	runAllScripts(t, s, d)
 	return d
 }
 
-// everything makes two owners do all that stores do.
-func everything(t testing.TB, server *redisserver.Server, d *denials) {
+// runAllScripts makes two owners do all that stores do.
+func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	o := redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}
 	a := redisclient.New(d, o)
 	o.Owner = 2
@@ -82,13 +82,13 @@ func everything(t testing.TB, server *redisserver.Server, d *denials) {
 	reserve(b, now, 500)
 	a.Loads(now, "llm", []string{"10.0.0.1:1"}, func([]lb.Load, error) {})
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
-	d.lose = func([]byte) int { return notSent }
+	d.fate = func([]byte) int { return notSent }
 	reserve(a, now, 502)
-	d.lose = nil
+	d.fate = nil
 	a.Expire(now + time.Second) // leaves a tombstone
 	probe(a, now)
 	probe(b, now)
-	do(t, server, []any{"DEL", redisclient.KeysOf("llm").Table})
+	mustDo(t, server, []any{"DEL", redisclient.KeysOf("llm").Table})
 	probe(a, now+time.Second)
 	reserve(b, now+time.Second, 503)
 	(&backend{conn: dial(t, server)}).Pass(time.Minute) // b is dead
@@ -101,7 +101,7 @@ func TestACL(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			if d := asUser(t, s, redisclient.ACLRules); d.denied > 0 || len(d.other) > 0 {
+			if d := runAsUser(t, s, redisclient.ACLRules); d.denied > 0 || len(d.other) > 0 {
 				t.Fatalf("with all rules %d commands were denied, and: %q", d.denied, d.other)
 			}
 			for _, rule := range strings.Fields(redisclient.ACLRules) {
@@ -109,11 +109,11 @@ func TestACL(t *testing.T) {
 					continue
 				}
 				less := strings.Replace(redisclient.ACLRules+" ", " "+rule+" ", " ", 1)
-				if d := asUser(t, s, less); d.denied == 0 {
+				if d := runAsUser(t, s, less); d.denied == 0 {
 					t.Errorf("without %s nothing is denied", rule)
 				}
 			}
-			if d := asUser(t, s, strings.Replace(redisclient.ACLRules, "~"+redisclient.KeyPrefix, "~other:", 1)); d.denied == 0 {
+			if d := runAsUser(t, s, strings.Replace(redisclient.ACLRules, "~"+redisclient.KeyPrefix, "~other:", 1)); d.denied == 0 {
 				t.Error("keys of others are not denied")
 			}
 		})

@@ -10,13 +10,13 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// instant is a transport that answers at once.
-type instant struct {
+// instantTransport is a transport that answers at once.
+type instantTransport struct {
 	reply string
 	bytes int
 }
 
-func (i *instant) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+func (i *instantTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	i.bytes += len(cmd)
 	done(now, []byte(i.reply), nil)
 }
@@ -27,13 +27,13 @@ func BenchmarkReserveRelease(b *testing.B) {
 	b.Run("without a prompt", func(b *testing.B) { benchmark(b, plan, grantReply) })
 	for _, n := range []int{5, 64} {
 		b.Run(fmt.Sprintf("%d blocks", n), func(b *testing.B) {
-			benchmark(b, storetest.WithPrompt(plan, 1, numbered(n, 1)), promptReply(1, 1, 0, 3, 0))
+			benchmark(b, storetest.WithPrompt(plan, 1, numberedBlocks(n, 1)), promptReply(1, 1, 0, 3, 0))
 		})
 	}
 }
 
 func benchmark(b *testing.B, plan *lb.Plan, reply string) {
-	tr := &instant{reply: reply}
+	tr := &instantTransport{reply: reply}
 	s := newManualStore(tr, newMemory())
 	b.ReportAllocs()
 	for i := range b.N {

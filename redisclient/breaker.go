@@ -3,48 +3,53 @@ package redisclient
 import "time"
 
 const (
-	// breakAfter failures in a row open the breaker.
-	breakAfter = 5
-	// breakShare of the answers within breakSpan opens it too, once there are breakLeast of them.
-	breakShare = 0.2
-	breakLeast = 20
-	breakSpan  = time.Second
+	// maxFailuresInRow is how many consecutive failures open the breaker.
+	maxFailuresInRow = 5
+	// maxFailureShare is the share of failures among the answers within failureWindow from which the breaker opens,
+	// once there are at least minAnswers in the window.
+	maxFailureShare = 0.2
+	minAnswers      = 20
+	failureWindow   = time.Second
 )
 
-// breaker keeps requests from a server that does not answer them. While it is open only the owner's beat, once a second,
-// still tries, so that no request waits for a probe; its success closes the breaker.
+// breaker is a circuit breaker: while it is open, no request is sent to a server that does not answer. Only the owner's
+// heartbeat, once a second, is still sent as a probe, so that no request has to wait for one. A successful heartbeat
+// closes the breaker.
 type breaker struct {
-	open     bool
-	row      int // failures in a row
-	from     time.Duration
-	all, bad int // since from
+	open        bool
+	inRow       int           // consecutive failures
+	windowStart time.Duration // when the current window began
+
+	answers, failures int // since windowStart; failures are counted in both
 }
 
-// succeeded notes a good answer; probe says that it was the beat's.
-func (b *breaker) succeeded(now time.Duration, probe bool) {
+// success counts a good answer. probe is true for the answer to a heartbeat.
+func (b *breaker) success(now time.Duration, probe bool) {
 	if b.open && !probe {
-		return // a late answer to a call from before
+		return // a late answer to a call from before the breaker opened
 	}
 	if b.open {
-		*b = breaker{from: now}
+		*b = breaker{windowStart: now}
 	}
-	b.row = 0
+	b.inRow = 0
 	b.count(now, 0)
 }
 
-// failed notes a failure.
-func (b *breaker) failed(now time.Duration) {
-	b.row++
+// failure counts a failed call, and opens the breaker when there were too many.
+func (b *breaker) failure(now time.Duration) {
+	b.inRow++
 	b.count(now, 1)
-	if b.row >= breakAfter || b.all >= breakLeast && float64(b.bad) >= breakShare*float64(b.all) {
+	if b.inRow >= maxFailuresInRow ||
+		b.answers >= minAnswers && float64(b.failures) >= maxFailureShare*float64(b.answers) {
 		b.open = true
 	}
 }
 
-func (b *breaker) count(now time.Duration, bad int) {
-	if since := now - b.from; since < 0 || since > breakSpan {
-		b.from, b.all, b.bad = now, 0, 0
+// count adds one answer to the window, and begins a new window when the current one is over or the clock went back.
+func (b *breaker) count(now time.Duration, failures int) {
+	if since := now - b.windowStart; since < 0 || since > failureWindow {
+		b.windowStart, b.answers, b.failures = now, 0, 0
 	}
-	b.all++
-	b.bad += bad
+	b.answers++
+	b.failures += failures
 }

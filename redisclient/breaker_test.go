@@ -34,9 +34,9 @@ func TestBreaker(t *testing.T) {
 			for _, e := range c.events {
 				for range max(1, e.n) {
 					if e.ok {
-						b.succeeded(e.at, false)
+						b.success(e.at, false)
 					} else {
-						b.failed(e.at)
+						b.failure(e.at)
 					}
 				}
 			}
@@ -50,25 +50,25 @@ func TestBreaker(t *testing.T) {
 // Only a probe closes the breaker: an answer to an older call says nothing of the server now. Then counting starts anew.
 func TestBreakerCloses(t *testing.T) {
 	var b breaker
-	for range breakAfter {
-		b.failed(0)
+	for range maxFailuresInRow {
+		b.failure(0)
 	}
-	b.succeeded(1, false)
+	b.success(1, false)
 	if !b.open {
 		t.Fatal("a late answer closed the breaker")
 	}
-	b.failed(2)
-	b.succeeded(3, true)
+	b.failure(2)
+	b.success(3, true)
 	if b.open {
 		t.Fatal("a probe did not close the breaker")
 	}
-	for range breakAfter - 1 {
-		b.failed(4)
+	for range maxFailuresInRow - 1 {
+		b.failure(4)
 	}
 	if b.open {
 		t.Fatal("old failures were counted again")
 	}
-	b.failed(5)
+	b.failure(5)
 	if !b.open {
 		t.Fatal("the breaker does not open again")
 	}

@@ -9,84 +9,85 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// maxTries is how often one call is sent: once, again when the script had to be loaded, and again at another node.
+// maxTries is how often one call is sent at most: first, again after the script was loaded, and again to another node.
 const maxTries = 3
 
-// client sends scripts, sees to it that Redis knows them, and gives up in time.
+// client sends commands, loads scripts that Redis does not know, follows redirections, and enforces deadlines.
 type client struct {
 	transport Transport
 	timeout   time.Duration
 	kv        lb.KV
 	breaker   breaker
-	pending   []*call                   // answered ones included, until expire
-	loading   map[*script]time.Duration // until when a load that is on its way is relied on
+	pending   []*call                   // finished ones included, until the next expire
+	loading   map[*script]time.Duration // scripts being loaded, and until when that is relied on
 }
 
-// call is one script on its way.
+// call is one command that awaits its answer.
 type call struct {
-	script *script // nil for a command that is none
-	home   *home   // of the data that it is about; nil for a command that is about none
-	cmd    []byte
-	until  time.Duration
-	tries  int
-	moved  bool // it was sent on to another node
-	probe  bool // goes out, and is believed, also while the breaker is open
-	late   bool // its deadline was moved
-	over   bool // done has been called
-	done   func(time.Duration, Value, error)
+	script    *script      // nil for a command that runs none
+	node      *clusterNode // of the keys it names; nil for a command without keys
+	cmd       []byte
+	deadline  time.Duration
+	tries     int
+	moved     bool // it was already redirected
+	probe     bool // it is sent although the breaker is open, and its success closes that
+	postponed bool // its deadline was moved
+	finished  bool // done has been called
+	done      func(time.Duration, Value, error)
 }
 
-// home is where in a Redis Cluster the data of a scope are, as far as is known.
-type home struct{ node string } // "" for the configured server
+// clusterNode is the node of a Redis Cluster that has a scope's keys, as far as known.
+type clusterNode struct{ addr string } // "" for the configured server
 
 func newClient(t Transport, timeout time.Duration, kv lb.KV) *client {
 	return &client{transport: t, timeout: timeout, kv: kv, loading: map[*script]time.Duration{}}
 }
 
-// send sends a script. done is called exactly once: with the answer, with an error, or by expire.
+// send sends a command. done is called exactly once: with the answer, with an error, or by expire. While the breaker is
+// open, everything but a probe fails at once.
 func (c *client) send(
-	now time.Duration, s *script, h *home, cmd []byte, probe bool, done func(time.Duration, Value, error),
+	now time.Duration, s *script, n *clusterNode, cmd []byte, probe bool, done func(time.Duration, Value, error),
 ) *call {
 	if c.breaker.open && !probe {
-		done(now, Value{}, ErrOpen)
+		done(now, Value{}, ErrBreakerOpen)
 		return nil
 	}
-	k := &call{script: s, home: h, cmd: cmd, until: now + c.timeout, probe: probe, done: done}
+	k := &call{script: s, node: n, cmd: cmd, deadline: now + c.timeout, probe: probe, done: done}
 	c.pending = append(c.pending, k)
-	node := ""
-	if h != nil {
-		node = h.node
+	addr := ""
+	if n != nil {
+		addr = n.addr
 	}
-	c.try(now, k, node, false)
+	c.sendTo(now, k, addr, false)
 	return k
 }
 
-// try sends the call to the given node, "" being the configured server.
-func (c *client) try(now time.Duration, k *call, node string, asking bool) {
+// sendTo sends the call to the given node, "" being the configured server.
+func (c *client) sendTo(now time.Duration, k *call, addr string, asking bool) {
 	k.tries++
-	c.do(now, node, asking, k.cmd, func(now time.Duration, reply []byte, err error) {
-		if k.over {
+	c.transmit(now, addr, asking, k.cmd, func(now time.Duration, reply []byte, err error) {
+		if k.finished {
 			return
 		}
-		v, err := whole(reply, err)
-		if refused, ok := err.(*ReplyError); ok && c.again(now, k, node, asking, refused) {
+		v, err := parseReply(reply, err)
+		if refused, ok := err.(*ReplyError); ok && c.sendAgain(now, k, addr, asking, refused) {
 			return
 		}
 		c.finish(now, k, v, err)
 	})
 }
 
-// do sends one command.
-func (c *client) do(now time.Duration, node string, asking bool, cmd []byte, done Done) {
-	if r, ok := c.transport.(Redirector); ok && node != "" {
-		r.DoAt(now, node, asking, cmd, done)
+// transmit hands one command to the transport.
+func (c *client) transmit(now time.Duration, addr string, asking bool, cmd []byte, done Done) {
+	if r, ok := c.transport.(Redirector); ok && addr != "" {
+		r.DoAt(now, addr, asking, cmd, done)
 		return
 	}
 	c.transport.Do(now, cmd, done)
 }
 
-// whole returns the one value that a reply holds, and an error reply as an error.
-func whole(reply []byte, err error) (Value, error) {
+// parseReply returns the single value of a reply, and an error reply as an error.
+func parseReply(reply []byte, err error) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
@@ -94,61 +95,64 @@ func whole(reply []byte, err error) (Value, error) {
 	switch {
 	case err != nil || len(rest) > 0:
 		return Value{}, ErrGarbage
-	case v.Kind == Failed:
+	case v.Kind == ErrorReply:
 		return Value{}, newReplyError(v.Str)
 	}
 	return v, nil
 }
 
-// again sends a refused call once more if that can help.
-func (c *client) again(now time.Duration, k *call, node string, asking bool, refused *ReplyError) bool {
-	if k.script == nil || k.home == nil || k.tries >= maxTries || now >= k.until {
+// sendAgain sends a refused call once more, and reports whether it did. It does so only if that can help and the
+// deadline has not passed.
+func (c *client) sendAgain(now time.Duration, k *call, addr string, asking bool, refused *ReplyError) bool {
+	if k.script == nil || k.node == nil || k.tries >= maxTries || now >= k.deadline {
 		return false
 	}
-	switch refused.class() {
+	switch refused.action() {
 	case reload:
-		c.load(now, k, node)
-		c.try(now, k, node, asking)
-	case move:
+		c.loadScript(now, k, addr)
+		c.sendTo(now, k, addr, asking)
+	case redirect:
 		if _, ok := c.transport.(Redirector); !ok || k.moved || refused.node == "" {
-			return false // there is no way, or it was followed once already
+			return false // the node cannot be reached, or the call was already redirected
 		}
 		k.moved = true
 		if refused.Code == "MOVED" {
-			k.home.node = refused.node
+			k.node.addr = refused.node
 		}
-		c.try(now, k, refused.node, refused.Code == "ASK")
+		c.sendTo(now, k, refused.node, refused.Code == "ASK")
 	case retry:
 		if k.tries > 1 {
 			return false
 		}
-		c.try(now, k, node, false)
+		c.sendTo(now, k, addr, false)
 	default:
 		return false
 	}
 	return true
 }
 
-// load makes Redis know the script, unless that is on its way already: the calls that need it go out right behind. One
-// worker of a gateway is enough for the configured server, so the others first see whether that helps them too.
-func (c *client) load(now time.Duration, k *call, node string) {
+// loadScript sends the script itself, unless that was just done: calls that need it follow on the same connection. For
+// the configured server it is enough that one worker of a gateway does so; the others first try again without loading
+// it.
+func (c *client) loadScript(now time.Duration, k *call, addr string) {
 	s := k.script
-	if now < c.loading[s] || node == "" && k.tries == 1 && !c.claim(now, s) {
+	if now < c.loading[s] || addr == "" && k.tries == 1 && !c.claimLoad(now, s) {
 		return
 	}
 	c.loading[s] = now + c.timeout
-	c.do(now, node, false, s.load(), func(time.Duration, []byte, error) { delete(c.loading, s) })
+	c.transmit(now, addr, false, s.load(), func(time.Duration, []byte, error) { delete(c.loading, s) })
 }
 
-// claimSpan is how long another worker's load of a script is relied on.
-const claimSpan = 100 * time.Millisecond
+// claimTTL is how long a worker relies on another worker's load of a script.
+const claimTTL = 100 * time.Millisecond
 
-// claim says whether this worker is to load the script for its gateway.
-func (c *client) claim(now time.Duration, s *script) bool {
+// claimLoad reports whether this worker is the one that loads the script for its gateway. The claims of all workers are
+// in shared memory.
+func (c *client) claimLoad(now time.Duration, s *script) bool {
 	key := "warmgate/1/script/" + s.sha
 	val, cas, err := c.kv.Get(key)
 	if err == nil && len(val) == 8 {
-		if at := time.Duration(binary.LittleEndian.Uint64(val)); now >= at && now-at < claimSpan {
+		if at := time.Duration(binary.LittleEndian.Uint64(val)); now >= at && now-at < claimTTL {
 			return false
 		}
 	}
@@ -156,55 +160,56 @@ func (c *client) claim(now time.Duration, s *script) bool {
 	return !errors.Is(err, lb.ErrMismatch)
 }
 
-// finish ends a call.
+// finish ends a call. If that opens the breaker, all other calls fail too.
 func (c *client) finish(now time.Duration, k *call, v Value, err error) {
-	k.over = true
+	k.finished = true
 	wasOpen := c.breaker.open
 	if err == nil {
-		c.breaker.succeeded(now, k.probe)
+		c.breaker.success(now, k.probe)
 	} else {
-		c.breaker.failed(now)
-		if k.home != nil {
-			k.home.node = "" // it may have moved again
+		c.breaker.failure(now)
+		if k.node != nil {
+			k.node.addr = "" // the keys may have moved again
 		}
 	}
 	k.done(now, v, err)
 	if c.breaker.open && !wasOpen {
-		c.abandon(now)
+		c.failPending(now)
 	}
 }
 
-// abandon fails all that waits: the breaker has opened, and what is on its way will hardly be answered.
-func (c *client) abandon(now time.Duration) {
+// failPending fails all calls but probes: once the breaker is open, answers are unlikely.
+func (c *client) failPending(now time.Duration) {
 	for _, k := range c.pending {
-		if !k.over && !k.probe {
+		if !k.finished && !k.probe {
 			c.finish(now, k, Value{}, ErrTimeout)
 		}
 	}
 }
 
-// postpone moves all deadlines, each once: for so long nobody could have seen an answer.
+// postpone moves every deadline by d, but each deadline only once.
 func (c *client) postpone(d time.Duration) {
 	for _, k := range c.pending {
-		if !k.late {
-			k.late = true
-			k.until += d
+		if !k.postponed {
+			k.postponed = true
+			k.deadline += d
 		}
 	}
 }
 
-// expire fails the calls whose time is over, and returns the earliest deadline of the others, 0 when there are none.
+// expire fails the calls whose deadlines have passed. It returns the earliest deadline of the others, 0 if there are
+// none.
 func (c *client) expire(now time.Duration) time.Duration {
 	for _, k := range c.pending {
-		if !k.over && now >= k.until {
+		if !k.finished && now >= k.deadline {
 			c.finish(now, k, Value{}, ErrTimeout)
 		}
 	}
-	c.pending = slices.DeleteFunc(c.pending, func(k *call) bool { return k.over })
+	c.pending = slices.DeleteFunc(c.pending, func(k *call) bool { return k.finished })
 	next := time.Duration(0)
 	for _, k := range c.pending {
-		if next == 0 || k.until < next {
-			next = k.until
+		if next == 0 || k.deadline < next {
+			next = k.deadline
 		}
 	}
 	return next

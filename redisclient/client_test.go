@@ -13,8 +13,8 @@ import (
 )
 
 func TestDeadline(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	if next := s.Expire(0); next != 0 {
 		t.Fatalf("without a call the deadline is %v", next)
 	}
@@ -39,8 +39,8 @@ func TestDeadline(t *testing.T) {
 
 // What is asked a second time, because Redis had lost the candidates, has no more time than the first.
 func TestDeadlineOfTheSecondTry(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	r := reserve(s, 0, 1)
 	m.answer(15*time.Millisecond, 0, "*1\r\n:-3\r\n")
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
@@ -54,8 +54,8 @@ func TestDeadlineOfTheSecondTry(t *testing.T) {
 
 // When the breaker opens, nobody waits any longer for what is on its way.
 func TestBreakerEndsWhatWaits(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	for id := range lb.LeaseID(5) {
 		reserve(s, 0, id)
 	}
@@ -73,8 +73,8 @@ func TestBreakerEndsWhatWaits(t *testing.T) {
 
 // An answer that has come is worth more than the deadline that has passed meanwhile without anybody looking.
 func TestAnswerBehindTheDeadline(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	r := reserve(s, 0, 1)
 	m.answer(time.Second, 0, grantReply)
 	s.Expire(time.Second)
@@ -82,8 +82,8 @@ func TestAnswerBehindTheDeadline(t *testing.T) {
 }
 
 func TestBreakerKeepsRequestsAway(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	for id := range lb.LeaseID(5) {
 		if !s.Ready(0) {
 			t.Fatalf("open after %d failures", id)
@@ -107,8 +107,8 @@ func TestBreakerKeepsRequestsAway(t *testing.T) {
 		t.Fatal("a late answer closed the breaker")
 	}
 	m.answer(time.Second, probe, beatReply)
-	if !s.Ready(time.Second) || s.Err() != nil {
-		t.Fatalf("the beat got through, and the breaker is open: %v", s.Err())
+	if !s.Ready(time.Second) || s.HeartbeatErr() != nil {
+		t.Fatalf("the beat got through, and the breaker is open: %v", s.HeartbeatErr())
 	}
 }
 
@@ -116,7 +116,7 @@ const beatReply = "*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r
 
 // A store whose requests have all gone probes as well.
 func TestBreakerOfAnIdleStore(t *testing.T) {
-	var m manual
+	var m manualTransport
 	s := newManualStore(&m, newMemory())
 	for id := range lb.LeaseID(5) {
 		reserve(s, 0, id)
@@ -160,8 +160,8 @@ func TestNoScript(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var m manual
-			s := opened(t, &m, &m, newMemory())
+			var m manualTransport
+			s := newOpenedStore(t, &m, &m, newMemory())
 			r := reserve(s, 0, 1)
 			for i, reply := range c.replies {
 				m.answer(0, i, reply)
@@ -176,8 +176,8 @@ func TestNoScript(t *testing.T) {
 // load it too. The gateway's shared memory says who was first.
 func TestNoScriptOfTwoWorkers(t *testing.T) {
 	kv := newMemory()
-	var m, n, o manual
-	a, b := opened(t, &m, &m, kv), opened(t, &n, &n, kv)
+	var m, n, o manualTransport
+	a, b := newOpenedStore(t, &m, &m, kv), newOpenedStore(t, &n, &n, kv)
 	reserve(a, 0, 1)
 	r := reserve(b, 0, 1)
 	m.answer(0, 0, noScript)
@@ -189,7 +189,7 @@ func TestNoScriptOfTwoWorkers(t *testing.T) {
 	n.answer(0, 3, grantReply)
 	r.want(t, "granted 1")
 
-	reserve(opened(t, &o, &o, kv), time.Second, 1)
+	reserve(newOpenedStore(t, &o, &o, kv), time.Second, 1)
 	o.answer(time.Second, 0, noScript)
 	o.wantSent(t, "EVALSHA SCRIPT EVALSHA") // what was loaded a second ago has been lost since
 }
@@ -198,7 +198,7 @@ func TestNoScriptOfTwoWorkers(t *testing.T) {
 func TestNoScriptStorm(t *testing.T) {
 	const workers, each = 4, 250
 	server := redisserver.StartT(t, redisserver.Options{})
-	p, kv := newPipe(t, server), newMemory()
+	p, kv := newBatchTransport(t, server), newMemory()
 	var stores []*redisclient.Store
 	for w := range uint64(workers) {
 		stores = append(stores, redisclient.New(p, redisclient.Options{
@@ -277,12 +277,12 @@ func TestRedirections(t *testing.T) {
 		{name: "one server", plain: true, replies: []string{moved}, want: "moved", sent: "EVALSHA"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := &redirecting{}
+			r := &manualRedirector{}
 			var tr redisclient.Transport = r
 			if c.plain {
-				tr = &r.manual
+				tr = &r.manualTransport
 			}
-			s := opened(t, tr, &r.manual, newMemory())
+			s := newOpenedStore(t, tr, &r.manualTransport, newMemory())
 			res := reserve(s, 0, 1)
 			for i, reply := range c.replies {
 				r.answer(0, i, reply)
@@ -300,8 +300,8 @@ func TestUnreadableAnswers(t *testing.T) {
 		"*2\r\n:-1\r\n:-1\r\n", strings.Replace(grantReply, "\x01", "\x02", 1), "$14\r\n\x01\r\n",
 		promptReply(0, 1, 1, 1, 1), "", ":1", grantReply + grantReply, "<html>",
 	} {
-		var m manual
-		s := opened(t, &m, &m, newMemory())
+		var m manualTransport
+		s := newOpenedStore(t, &m, &m, newMemory())
 		r := reserve(s, 0, 1)
 		m.answer(0, 0, reply)
 		if r.calls != 1 || !errors.Is(r.err, redisclient.ErrGarbage) {

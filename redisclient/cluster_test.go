@@ -10,16 +10,16 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// nodes is a transport to a cluster that knows one of its nodes, and reaches the others when it is sent there.
-type nodes struct {
+// clusterTransport is a transport to a cluster that knows one of its nodes, and reaches the others when it is sent there.
+type clusterTransport struct {
 	t     testing.TB
 	first string
-	wires map[string]*wire
+	wires map[string]*syncTransport
 	sent  map[string]int
 }
 
-func newNodes(t testing.TB, c *redisserver.Cluster, first int) *nodes {
-	n := &nodes{t: t, wires: map[string]*wire{}, sent: map[string]int{}}
+func newClusterTransport(t testing.TB, c *redisserver.Cluster, first int) *clusterTransport {
+	n := &clusterTransport{t: t, wires: map[string]*syncTransport{}, sent: map[string]int{}}
 	for i, s := range c.Servers() {
 		n.wires[s.Addr()] = dial(t, s)
 		if i == first {
@@ -30,12 +30,12 @@ func newNodes(t testing.TB, c *redisserver.Cluster, first int) *nodes {
 }
 
 // Do implements redisclient.Transport.
-func (n *nodes) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+func (n *clusterTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	n.DoAt(now, n.first, false, cmd, done)
 }
 
 // DoAt implements redisclient.Redirector.
-func (n *nodes) DoAt(now time.Duration, node string, asking bool, cmd []byte, done redisclient.Done) {
+func (n *clusterTransport) DoAt(now time.Duration, node string, asking bool, cmd []byte, done redisclient.Done) {
 	if node == "" {
 		node = n.first
 	}
@@ -45,7 +45,7 @@ func (n *nodes) DoAt(now time.Duration, node string, asking bool, cmd []byte, do
 	}
 	n.sent[node]++
 	if asking {
-		w.ask(redisclient.AppendCommand(nil, "ASKING"))
+		w.roundTrip(redisclient.AppendCommand(nil, "ASKING"))
 	}
 	w.Do(now, cmd, done)
 }
@@ -91,7 +91,7 @@ type clusterLoad struct {
 	slot    int
 	kv      *memory
 	stores  []*redisclient.Store
-	nodes   []*nodes
+	nodes   []*clusterTransport
 	held    []map[lb.LeaseID]string
 	next    lb.LeaseID
 	now     time.Duration
@@ -101,7 +101,7 @@ type clusterLoad struct {
 }
 
 func (l *clusterLoad) join(owner uint64, first int) {
-	n := newNodes(l.t, l.cluster, first)
+	n := newClusterTransport(l.t, l.cluster, first)
 	l.nodes = append(l.nodes, n)
 	l.stores = append(l.stores, redisclient.New(n, redisclient.Options{
 		Owner: owner, TTL: storetest.TTL, Timeout: time.Second, KV: l.kv,

@@ -1,29 +1,32 @@
-// Package redisclient keeps the counts of work in flight in Redis, for all gateways that use the same server: the
-// atomic choice among endpoints is a script that runs there, in one round trip.
+// Package redisclient counts requests in flight in Redis, for all gateways that use the same server. The choice among
+// the endpoints is a script that runs in Redis: one atomic step, one round trip.
 //
-// The package has no connections and no clock. Commands leave through a [Transport] that the gateway provides, answers
-// come back through callbacks, and every call is told the time. [Store] implements lb.Store; lua/*.lua are its scripts,
-// one for each operation, and lua/shared.lua tells how the data lie in Redis.
+// The package has no connections and no clock. Commands are sent through a [Transport] that the gateway provides,
+// answers arrive in callbacks, and the time is an argument of every call. [Store] implements lb.Store. The scripts are
+// lua/*.lua, one for each operation; lua/shared.lua describes the keys and their formats.
 //
 // # How counts stay exact
 //
-// A request in flight is a lease: an entry under its owner in Redis. Every script changes leases and totals together, so
-// totals are always the sum of the leases. What can go wrong is that Redis and an owner disagree on which leases there
-// are: an answer was lost, a command came through after its deadline, a release was never sent, data are gone. So once a
-// second an owner's beat is answered with the ids of its leases. Those it does not know are released, those that are
-// missing are asserted. Whatever went wrong is right again one beat after Redis can be reached.
+// A request in flight is a lease: an entry in its owner's hash in Redis. Every script changes leases and totals
+// together, so the totals are always the sum of the leases. What remains is that Redis and an owner may disagree on
+// which leases there are: an answer was lost, a command ran after its deadline, a release was never sent, or data were
+// lost. Therefore the answer to an owner's heartbeat, once a second, contains the ids of its leases. The owner releases
+// those that it does not hold, and asserts those that it holds and that are missing. Any disagreement is repaired by
+// the first complete heartbeat after Redis can be reached again.
 //
-// Redis may lose keys one by one as well, evicting them when memory is short. What the counts rest on is checked at every
-// beat: if a part of it is gone, the scope's totals begin anew, and every owner asserts its leases.
+// Redis may also lose single keys, when it evicts them because memory is short. Each heartbeat checks that all keys on
+// which the totals depend are there. If one is missing, a new epoch of the scope's totals begins, from zero, and every
+// owner asserts its leases.
 //
-// An owner that does not beat is dead after a while, and the next beat of any other returns its leases. Redis's own clock
-// decides that, so clocks of gateways do not matter.
+// An owner whose heartbeats stop for [Options.TTL] is dead, and the next heartbeat of another owner returns its leases.
+// Only Redis's own clock decides this, so the clocks of the gateways do not matter.
 //
-// # What endpoints have in their caches
+// # Which endpoints have which prompts cached
 //
-// A reservation that brings the blocks of its prompt is matched, chosen, counted and noted by the same atomic script, so that of
-// many equal prompts the second knows where the first one went. lua/prefix.lua tells how that lies in Redis. It is a cache: what
-// is lost, late or wrong there costs a worse choice, never a count. Its keys expire, each on its own.
+// For a plan with prefix blocks one script matches the prompt, chooses the endpoint, counts the request and records the
+// prompt, so that of many equal prompts the second already finds where the first one went. lua/prefix.lua describes the
+// index. It is a cache: an entry that is lost, late or wrong causes a worse choice, never a wrong count. Its key
+// expires independently of the others.
 //
 // [ACLRules] are the rights that a Redis user needs for all this.
 package redisclient

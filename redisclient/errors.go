@@ -10,36 +10,36 @@ import (
 
 // Errors of a call.
 var (
-	// ErrTimeout says that there was no answer within the time limit. The command may still be carried out.
+	// ErrTimeout means that there was no answer before the deadline. The command may still run.
 	ErrTimeout = errors.New("redisclient: no answer in time")
-	// ErrUnreachable says that the server could not be reached, or the connection broke.
+	// ErrUnreachable means that the server could not be reached, or that the connection broke.
 	ErrUnreachable = errors.New("redisclient: cannot reach the server")
-	// ErrOpen says that the breaker is open: nothing was sent.
-	ErrOpen = errors.New("redisclient: the breaker is open")
-	// ErrUnopened says that Redis lost a list of candidates twice in a row.
-	ErrUnopened = errors.New("redisclient: the candidates are not known")
+	// ErrBreakerOpen means that nothing was sent, because the circuit breaker is open.
+	ErrBreakerOpen = errors.New("redisclient: the circuit breaker is open")
+	// ErrCandidatesLost means that Redis did not have the list of candidates, although it had just been sent.
+	ErrCandidatesLost = errors.New("redisclient: Redis lost the list of candidates")
 )
 
-// class says what to do about an error that Redis answered with.
-type class uint8
+// errorAction is what to do after an error reply.
+type errorAction uint8
 
 const (
-	giveUp class = iota // nothing: the caller falls back
-	retry               // the same command, once more
-	reload              // make the script known, then the same command
-	move                // the same command at another node
+	giveUp   errorAction = iota // the call fails, and the caller falls back
+	retry                       // send the command once more
+	reload                      // load the script, then send the command once more
+	redirect                    // send the command to another node
 )
 
-// ReplyError is an error that Redis answered with. Its text is not shown as it is: it may quote the command.
+// ReplyError is an error reply of Redis. Only its code is kept: the text may quote the command.
 type ReplyError struct {
 	Code string // the first word: NOSCRIPT, OOM, READONLY …
-	node string // of MOVED and ASK, if it can be reached by that
+	node string // the target of MOVED and ASK, "" if it cannot be reached
 }
 
 // Error implements error.
 func (e *ReplyError) Error() string { return "redisclient: Redis answered with " + e.Code }
 
-// newReplyError reads the text of an error reply. The first word is kept if it looks like a code.
+// newReplyError parses the text of an error reply. The code is ERR if the first word does not look like one.
 func newReplyError(text []byte) *ReplyError {
 	e := &ReplyError{Code: "ERR"}
 	words := bytes.Fields(text)
@@ -47,18 +47,18 @@ func newReplyError(text []byte) *ReplyError {
 		e.Code = string(words[0])
 	}
 	if (e.Code == "MOVED" || e.Code == "ASK") && len(words) == 3 {
-		e.node = nodeAt(string(words[2]))
+		e.node = redirectTarget(string(words[2]))
 	}
 	if e.Code == "ERR" {
-		e.Code = codeWithin(text)
+		e.Code = codeInScriptError(text)
 	}
 	return e
 }
 
-// nodeAt returns the node of a redirection as ip:port, or [ip]:port for IPv6, which Redis writes without brackets. It returns
-// "" for a name, which a gateway could not resolve, and for an address without a host, which Redis leaves out when it does
-// not know its own.
-func nodeAt(where string) string {
+// redirectTarget returns the node of a redirection as ip:port, or as [ip]:port for IPv6, which Redis writes without
+// brackets. It returns "" for a host name, which a gateway cannot resolve, and for an address without a host, which
+// Redis sends when it does not know its own address.
+func redirectTarget(where string) string {
 	colon := max(0, strings.LastIndexByte(where, ':'))
 	ip, port := where[:colon], where[colon:]
 	switch {
@@ -74,9 +74,9 @@ func nodeAt(where string) string {
 
 const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// codeWithin finds the code in an error of a script: old servers put the script's name before it, and some put words in
-// its place.
-func codeWithin(text []byte) string {
+// codeInScriptError returns the code of an error that occurred within a script, ERR if there is none: old servers put
+// the script's name in front of it, and some replace it by words.
+func codeInScriptError(text []byte) string {
 	for _, code := range []string{"OOM", "READONLY", "NOPERM", "MISCONF", "NOREPLICAS"} {
 		if bytes.Contains(text, []byte("-"+code+" ")) || bytes.Contains(text, []byte(": "+code+" ")) {
 			return code
@@ -90,19 +90,20 @@ func codeWithin(text []byte) string {
 	return "ERR"
 }
 
-func (e *ReplyError) class() class {
+// action returns what to do after the error.
+func (e *ReplyError) action() errorAction {
 	switch e.Code {
 	case "NOSCRIPT":
 		return reload
 	case "MOVED", "ASK":
-		return move
+		return redirect
 	case "TRYAGAIN":
 		return retry
 	}
 	return giveUp
 }
 
-// causes maps codes to what statistics call them.
+// causes maps codes to the causes of [Causes].
 var causes = map[string]string{
 	"OOM": "oom", "READONLY": "readonly", "LOADING": "loading", "BUSY": "busy", "UNKILLABLE": "busy",
 	"NOAUTH": "auth", "WRONGPASS": "auth", "NOPERM": "denied", "MOVED": "moved", "ASK": "moved", "TRYAGAIN": "moved",
@@ -110,18 +111,18 @@ var causes = map[string]string{
 	"MISCONF": "readonly", "NOSCRIPT": "script", "WGFULL": "no_room",
 }
 
-// Cause returns one word that says why a call failed, out of [Causes].
+// Cause returns why a call failed, as one of the words of [Causes].
 func Cause(err error) string {
 	switch {
 	case errors.Is(err, ErrTimeout):
 		return "timeout"
 	case errors.Is(err, ErrUnreachable):
 		return "unreachable"
-	case errors.Is(err, ErrOpen), errors.Is(err, lb.ErrRemoteDown):
+	case errors.Is(err, ErrBreakerOpen), errors.Is(err, lb.ErrRemoteDown):
 		return "breaker_open"
-	case errors.Is(err, ErrGarbage), errors.Is(err, ErrShort):
+	case errors.Is(err, ErrGarbage), errors.Is(err, ErrIncomplete):
 		return "garbage"
-	case errors.Is(err, ErrUnopened):
+	case errors.Is(err, ErrCandidatesLost):
 		return "script"
 	case errors.Is(err, lb.ErrNoRoom):
 		return "no_room"
@@ -132,7 +133,7 @@ func Cause(err error) string {
 	return "error"
 }
 
-// Causes returns every word that [Cause] may return.
+// Causes returns all words that [Cause] may return. They are values of a metric's label.
 func Causes() []string {
 	return []string{
 		"timeout", "unreachable", "breaker_open", "garbage", "oom", "readonly", "loading", "busy", "auth", "denied",

@@ -18,7 +18,7 @@ import (
 // causeOf returns the cause of a reservation's failure when it is answered in the given way as often as it is asked.
 func causeOf(t testing.TB, reply string) string {
 	t.Helper()
-	m := &manual{}
+	m := &manualTransport{}
 	r := reserve(newManualStore(m, newMemory()), 0, 1)
 	for i := 0; i < len(m.done) && i < 20; i++ {
 		m.answer(0, i, reply)
@@ -57,9 +57,9 @@ func TestCauses(t *testing.T) {
 		}
 	}
 	for err, want := range map[error]string{
-		redisclient.ErrTimeout: "timeout", redisclient.ErrUnreachable: "unreachable", redisclient.ErrOpen: "breaker_open",
-		lb.ErrRemoteDown: "breaker_open", redisclient.ErrGarbage: "garbage", redisclient.ErrShort: "garbage",
-		redisclient.ErrUnopened: "script", errors.New("anything"): "error",
+		redisclient.ErrTimeout: "timeout", redisclient.ErrUnreachable: "unreachable", redisclient.ErrBreakerOpen: "breaker_open",
+		lb.ErrRemoteDown: "breaker_open", redisclient.ErrGarbage: "garbage", redisclient.ErrIncomplete: "garbage",
+		redisclient.ErrCandidatesLost: "script", errors.New("anything"): "error",
 		fmt.Errorf("llm: %w", redisclient.ErrTimeout): "timeout",
 	} {
 		if got := redisclient.Cause(err); got != want {
@@ -135,21 +135,21 @@ func TestCausesOnServers(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
 			w := dial(t, s)
 			for _, tr := range troubles {
-				do(t, s, tr.enter...)
+				mustDo(t, s, tr.enter...)
 				wantRefused(t, w, tr.name, tr.want, tr.refuse...)
-				do(t, s, tr.leave...)
+				mustDo(t, s, tr.leave...)
 			}
 			for name, command := range refusable {
-				if reply := w.ask(redisclient.AppendCommand(nil, command...)); reply[0] == '-' && name != "sha" {
+				if reply := w.roundTrip(redisclient.AppendCommand(nil, command...)); reply[0] == '-' && name != "sha" {
 					t.Errorf("%s is refused still: %s", name, reply)
 				}
 			}
-			do(t, s, []any{"CONFIG", "SET", "requirepass", "secret"})
+			mustDo(t, s, []any{"CONFIG", "SET", "requirepass", "secret"})
 			w = dial(t, s)
 			wantRefused(t, w, "no password", "auth", "get", "eval", "sha")
 			w.wantCause("wrong password", "auth", "AUTH", "wrong")
 			w.wantCause("wrong user", "auth", "AUTH", "nobody", "secret")
-			keptBusy(t, s)
+			busyServer(t, s)
 		})
 		t.Run(version+", MISCONF", func(t *testing.T) { misconfigured(t, version) })
 		t.Run(version+", LOADING", func(t *testing.T) { loading(t, version) })
@@ -160,7 +160,7 @@ func TestCausesOnServers(t *testing.T) {
 	}
 }
 
-func do(t testing.TB, s *redisserver.Server, commands ...[]any) {
+func mustDo(t testing.TB, s *redisserver.Server, commands ...[]any) {
 	t.Helper()
 	for _, c := range commands {
 		if _, err := s.Do(c...); err != nil {
@@ -169,7 +169,7 @@ func do(t testing.TB, s *redisserver.Server, commands ...[]any) {
 	}
 }
 
-func wantRefused(t testing.TB, w *wire, name, want string, commands ...string) {
+func wantRefused(t testing.TB, w *syncTransport, name, want string, commands ...string) {
 	t.Helper()
 	for _, c := range commands {
 		w.wantCause(name, want, refusable[c]...)
@@ -177,9 +177,9 @@ func wantRefused(t testing.TB, w *wire, name, want string, commands ...string) {
 }
 
 // wantCause sends a command, which must be refused for the given cause.
-func (w *wire) wantCause(name, want string, command ...string) {
+func (w *syncTransport) wantCause(name, want string, command ...string) {
 	w.t.Helper()
-	reply := w.ask(redisclient.AppendCommand(nil, command...))
+	reply := w.roundTrip(redisclient.AppendCommand(nil, command...))
 	if reply[0] != '-' {
 		w.t.Fatalf("%s: %q is answered with %q", name, command, reply)
 	}
@@ -188,21 +188,23 @@ func (w *wire) wantCause(name, want string, command ...string) {
 	}
 }
 
-// keptBusy keeps the server busy with a script.
-func keptBusy(t *testing.T, s *redisserver.Server) {
-	do(t, s, []any{"CONFIG", "SET", "requirepass", ""}, []any{"CONFIG", "SET", "lua-time-limit", "5"})
+// busyServer keeps the server busy with a script.
+func busyServer(t *testing.T, s *redisserver.Server) {
+	mustDo(t, s, []any{"CONFIG", "SET", "requirepass", ""}, []any{"CONFIG", "SET", "lua-time-limit", "5"})
 	w, killer := dial(t, s), dial(t, s)
 	loop := dial(t, s)
 	if _, err := loop.conn.Write(redisclient.AppendCommand(nil, "EVAL", "while true do end", "0")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return strings.HasPrefix(string(w.ask(redisclient.AppendCommand(nil, "PING"))), "-") })
+	eventually(t, func() bool {
+		return strings.HasPrefix(string(w.roundTrip(redisclient.AppendCommand(nil, "PING"))), "-")
+	})
 	wantRefused(t, w, "busy", "busy", "get", "eval", "sha", "ping")
 	killer.value("SCRIPT", "KILL")
 }
 
-// until waits for what a server does in the background.
-func until(t testing.TB, ready func() bool) {
+// eventually waits for what a server does in the background.
+func eventually(t testing.TB, ready func() bool) {
 	t.Helper()
 	for range 3000 {
 		if ready() {
@@ -223,8 +225,8 @@ func misconfigured(t *testing.T, version string) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	do(t, s, []any{"BGSAVE"})
-	until(t, func() bool {
+	mustDo(t, s, []any{"BGSAVE"})
+	eventually(t, func() bool {
 		info, err := s.Info("persistence")
 		return err == nil && info["rdb_last_bgsave_status"] == "err"
 	})
@@ -237,7 +239,7 @@ func loading(t *testing.T, version string) {
 		Version: version, Dir: t.TempDir(), Config: []string{"key-load-delay 300", "rdbcompression no"},
 	})
 	dial(t, s).value("EVAL", "for i = 1, 10000 do redis.call('SET', i, string.rep('x', 2000)) end", "0")
-	do(t, s, []any{"SAVE"})
+	mustDo(t, s, []any{"SAVE"})
 	if err := s.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,9 @@ type gateway struct {
 	t     *testing.T
 	store *redisclient.Store
 	local *lb.MemStore
-	conn  *wire
+	conn  *syncTransport
 	fell  []string
-	held  map[lb.LeaseID]share
+	held  map[lb.LeaseID]heldLease
 }
 
 func newGateway(t *testing.T, s *redisserver.Server, owner uint64) *gateway {
@@ -27,7 +27,7 @@ func newGateway(t *testing.T, s *redisserver.Server, owner uint64) *gateway {
 	if err := lb.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{t: t, conn: dial(t, s), local: lb.NewMemStore(kv, owner, storetest.TTL), held: map[lb.LeaseID]share{}}
+	g := &gateway{t: t, conn: dial(t, s), local: lb.NewMemStore(kv, owner, storetest.TTL), held: map[lb.LeaseID]heldLease{}}
 	g.store = redisclient.New(g.conn, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: kv})
 	g.FallbackStore = lb.NewFallbackStore(g.store, g.local)
 	g.Fell = func(err error) { g.fell = append(g.fell, redisclient.Cause(err)) }
@@ -41,7 +41,7 @@ func (g *gateway) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) error {
 	g.Reserve(now, id, p, func(grant lb.Grant, err error) {
 		calls++
 		if got = err; err == nil {
-			g.held[id] = share{p.Scope, p.Candidates[grant.Index].Addr, p.Tokens}
+			g.held[id] = heldLease{p.Scope, p.Candidates[grant.Index].Addr, p.Tokens}
 		}
 	})
 	g.Expire(now + manualTimeout)
@@ -58,7 +58,7 @@ func (g *gateway) wantMirror(addrs []string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	want := sum(g.held)
+	want := sumLoads(g.held)
 	for i, l := range loads {
 		if l != want[addrs[i]] {
 			g.t.Errorf("the embedded store counts %+v at %s, held is %+v", l, addrs[i], want[addrs[i]])
@@ -78,7 +78,7 @@ type outage struct {
 
 func newOutage(t *testing.T) *outage {
 	server := redisserver.StartT(t, redisserver.Options{})
-	useScripts(dial(t, server))
+	loadScripts(dial(t, server))
 	o := &outage{t: t, a: newGateway(t, server, 1), b: newGateway(t, server, 2), addrs: storetest.Addrs(4), now: time.Second}
 	o.plan = storetest.Even(o.addrs)
 	o.plan.Tokens = 10
@@ -122,7 +122,7 @@ func (o *outage) release(g *gateway, id lb.LeaseID) {
 // audit expects Redis to count what both hold, and each embedded store what its gateway holds.
 func (o *outage) audit() {
 	o.t.Helper()
-	wantLoads(o.t, o.a.conn, sum(o.a.held, o.b.held))
+	wantLoads(o.t, o.a.conn, sumLoads(o.a.held, o.b.held))
 	o.a.wantMirror(o.addrs)
 	o.b.wantMirror(o.addrs)
 }
@@ -130,12 +130,12 @@ func (o *outage) audit() {
 // TestLadderThroughAnOutage cuts one of two gateways off: it goes on alone, with its part of the caps, and when Redis is back
 // everything that it granted is counted there, once, whatever became of its commands meanwhile.
 func TestLadderThroughAnOutage(t *testing.T) {
-	for name, fate := range map[string]int{"commands lost": notSent, "answers lost": replyLost, "commands late": late} {
+	for name, fate := range map[string]int{"commands lost": notSent, "answers lost": replyLost, "commands late": runsLate} {
 		t.Run(name, func(t *testing.T) {
 			o := newOutage(t)
 			o.both(4)
 			o.beat()
-			o.a.conn.lose = func([]byte) int { return fate }
+			o.a.conn.fate = func([]byte) int { return fate }
 			o.both(8) // its part is 3 at each of 4 endpoints, of which it has 1
 			if err := o.next(o.a); !errors.Is(err, lb.ErrFull) {
 				t.Errorf("beyond its part of the caps: %v", err)
@@ -149,7 +149,7 @@ func TestLadderThroughAnOutage(t *testing.T) {
 			for id := lb.LeaseID(1); id < 12; id += 2 { // some of before and some of within the outage
 				o.release(o.a, id)
 			}
-			o.a.conn.lose = nil
+			o.a.conn.fate = nil
 			o.beat()
 			o.a.conn.deliver()
 			o.beat()

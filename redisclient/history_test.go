@@ -47,7 +47,7 @@ type history struct {
 	t       *testing.T
 	rng     *rand.Rand
 	server  *redisserver.Server
-	root    *wire // for looking, and for losing data
+	root    *syncTransport // for looking, and for losing data
 	kv      *memory
 	actors  []*actor
 	owners  uint64
@@ -66,11 +66,11 @@ type actor struct {
 	*redisclient.Store
 	conn  *rough
 	asked map[lb.LeaseID]bool // false once it was released
-	held  map[lb.LeaseID]share
+	held  map[lb.LeaseID]heldLease
 }
 
-// share is what a lease counts for.
-type share struct {
+// heldLease is what a lease counts for.
+type heldLease struct {
 	scope, addr string
 	tokens      int64
 }
@@ -96,7 +96,7 @@ func (h *history) join() {
 		Store: redisclient.New(r, redisclient.Options{
 			Owner: h.owners, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: h.kv,
 		}),
-		conn: r, asked: map[lb.LeaseID]bool{}, held: map[lb.LeaseID]share{},
+		conn: r, asked: map[lb.LeaseID]bool{}, held: map[lb.LeaseID]heldLease{},
 	})
 }
 
@@ -152,7 +152,7 @@ func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
 			h.t.Fatalf("reservation %d after its release: %v", id, err)
 		case err == nil:
 			h.granted++
-			a.held[id] = share{p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached)}
+			a.held[id] = heldLease{p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached)}
 			if h.rng.IntN(20) == 0 {
 				a.ForgetPrompt(h.now, id, p, p.Candidates[g.Index].Addr, h.rng.IntN(12))
 			}
@@ -291,7 +291,7 @@ func (h *history) drain() {
 		for _, id := range sortedIDs(a.held) {
 			a.Release(h.now, id)
 		}
-		a.held = map[lb.LeaseID]share{}
+		a.held = map[lb.LeaseID]heldLease{}
 	}
 	h.calm()
 	h.auditHeld()

@@ -7,21 +7,23 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// KeyPrefix begins every key. The 1 is the version of what lies there: a plugin of another version has its own counts
-// and cannot misread these.
+// KeyPrefix is the beginning of every key. The 1 is the version of the data formats: versions of the plugin with other
+// formats have other keys, so they count separately and cannot misread each other's data.
 const KeyPrefix = "warmgate:1:"
 
-// Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node.
+// Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node. The
+// formats are described in lua/shared.lua, that of Pages in lua/prefix.lua.
 type Keys struct {
-	Table  string // totals
-	Rows   string // where in the table an endpoint is
-	Listed string // when an endpoint was last on a list
-	Owners string // who counts
-	Own    string // and an owner's name behind it: the owner's leases
-	Turn   string // who returns leases of others
-	View   string // and a digest behind it: a list of candidates
-	Part   string // and the digest and a number behind it: a part of a long list
-	Pages  string // and how many they are in base 36 behind it: who has which blocks of prompts in its cache
+	Table  string // the totals: requests and tokens in flight at each endpoint
+	Rows   string // the row of each endpoint in the table
+	Listed string // when each row was last on a list of candidates
+	Owners string // the owners, with the times of their last heartbeats
+	Turn   string // the owner that currently returns the leases of dead owners
+	// The following are prefixes.
+	Leases         string // followed by an owner's name: the owner's leases
+	Candidates     string // followed by a digest: a list of candidates
+	CandidatesPart string // followed by a digest, ":" and a number: a part of a long list
+	Pages          string // followed by the number of pages in base 36: the index pages
 }
 
 // KeysOf returns the keys of a scope.
@@ -29,34 +31,45 @@ func KeysOf(scope string) Keys {
 	// A brace in the name would end the hash tag early.
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
 	return Keys{
-		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Own: p + "own:", Turn: p + "turn",
-		View: p + "view:", Part: p + "part:", Pages: p + "pages:",
+		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Turn: p + "turn",
+		Leases: p + "own:", Candidates: p + "view:", CandidatesPart: p + "part:", Pages: p + "pages:",
 	}
 }
 
-// The layout of a table, as lua/shared.lua describes it.
+// The format of a table, as described in lua/shared.lua.
 const (
-	tableHead = 16
-	tableRow  = 9
+	tableHead = 16 // bytes before the first row
+	tableRow  = 9  // bytes of a row
 )
 
-// Loads reads the totals from a scope's table: rows is the hash beside it. Rows that are not in the table are left out.
-func Loads(table []byte, rows map[string]int) map[string]lb.Load {
+// ParseLoads reads the totals from a scope's table. rows is the row of each address, from the hash beside the table.
+// Addresses whose row is not in the table are left out.
+func ParseLoads(table []byte, rows map[string]int) map[string]lb.Load {
 	out := make(map[string]lb.Load, len(rows))
 	for addr, row := range rows {
 		at := tableHead + row*tableRow
 		if row < 0 || at+tableRow > len(table) {
 			continue
 		}
-		out[addr] = loadAt(table[at:])
+		out[addr] = parseLoad(table[at:])
 	}
 	return out
 }
 
-// Lease reads one entry of an owner's hash: ok is false for a mark or a tombstone.
-func Lease(field string, value []byte) (id lb.LeaseID, row int, tokens int64, ok bool) {
-	const least, most = 7, 8 // the last byte says how many blocks were cached, where that was asked
-	if len(field) != 8 || len(value) < least || len(value) > most {
+// parseLoad reads one row of a table, which must be complete.
+func parseLoad(row []byte) lb.Load {
+	var n [16]byte
+	copy(n[:3], row)
+	copy(n[8:14], row[3:])
+	return lb.Load{
+		Requests: int64(binary.LittleEndian.Uint64(n[:8])), Tokens: int64(binary.LittleEndian.Uint64(n[8:])),
+	}
+}
+
+// ParseLease reads one entry of an owner's hash. ok is false for entries that are no lease: marks and tombstones.
+func ParseLease(field string, value []byte) (id lb.LeaseID, row int, tokens int64, ok bool) {
+	const minLen, maxLen = 7, 8 // the optional last byte is how many leading blocks of the prompt were cached
+	if len(field) != 8 || len(value) < minLen || len(value) > maxLen {
 		return 0, 0, 0, false
 	}
 	var n [8]byte

@@ -18,12 +18,12 @@ func TestKeysShareASlot(t *testing.T) {
 	} {
 		k := redisclient.KeysOf(scope)
 		slot := redisserver.Slot(k.Table)
-		for _, key := range []string{k.Rows, k.Listed, k.Owners, k.Own + "1f", k.View + "2g", k.Pages + "}2s"} {
+		for _, key := range []string{k.Rows, k.Listed, k.Owners, k.Leases + "1f", k.Candidates + "2g", k.Pages + "}2s"} {
 			if redisserver.Slot(key) != slot {
 				t.Errorf("scope %q: %q is not in the slot of %q", scope, key, k.Table)
 			}
 		}
-		for _, key := range []string{k.Table, k.Rows, k.Listed, k.Owners, k.Own, k.View, k.Pages} {
+		for _, key := range []string{k.Table, k.Rows, k.Listed, k.Owners, k.Leases, k.Candidates, k.Pages} {
 			if !strings.HasPrefix(key, redisclient.KeyPrefix) {
 				t.Errorf("scope %q: the key %q", scope, key)
 			}
@@ -42,7 +42,7 @@ func TestKeysVanish(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			server := redisserver.StartT(t, redisserver.Options{Version: version})
 			w := dial(t, server)
-			useScripts(w)
+			loadScripts(w)
 			w.value("FLUSHALL")
 			s := newManualStore(w, newMemory())
 			check := func(when string, want int) {
@@ -58,9 +58,9 @@ func TestKeysVanish(t *testing.T) {
 				}
 			}
 			late := func(f func()) { // what f sends arrives after all data were lost
-				w.lose = func([]byte) int { return late }
+				w.fate = func([]byte) int { return runsLate }
 				f()
-				w.lose = nil
+				w.fate = nil
 				w.value("FLUSHALL")
 				w.deliver()
 			}
@@ -91,11 +91,11 @@ func TestKeysVanish(t *testing.T) {
 func TestLoads(t *testing.T) {
 	table := append(make([]byte, 16), "\x01\x00\x00\x02\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x07"...)
 	rows := map[string]int{"a": 0, "b": 1, "cut": 2, "behind": 3, "before": -1}
-	got := redisclient.Loads(table, rows)
+	got := redisclient.ParseLoads(table, rows)
 	if len(got) != 2 || got["a"] != (lb.Load{Requests: 1, Tokens: 2}) || got["b"] != (lb.Load{Requests: 1<<24 - 1, Tokens: 1<<48 - 1}) {
 		t.Errorf("%v", got)
 	}
-	if got := redisclient.Loads(nil, rows); len(got) != 0 {
+	if got := redisclient.ParseLoads(nil, rows); len(got) != 0 {
 		t.Errorf("without a table: %v", got)
 	}
 }
@@ -113,7 +113,7 @@ func TestLease(t *testing.T) {
 		{id, "123456", false},
 		{id, "123456789", false},
 	} {
-		got, row, tokens, ok := redisclient.Lease(c.field, []byte(c.value))
+		got, row, tokens, ok := redisclient.ParseLease(c.field, []byte(c.value))
 		if ok != c.ok || ok && (got != 0x0807060504030201 || row != 0x0102 || tokens != 0x80000009) {
 			t.Errorf("%q %q: %x %x %x %v", c.field, c.value, got, row, tokens, ok)
 		}

@@ -2,61 +2,66 @@ package redisclient
 
 import (
 	"cmp"
-	"encoding/binary"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
 )
 
-// maxLoads is how many endpoints may be asked for at once.
-const maxLoads = 4000
+// maxLoadAddrs is how many endpoints one call of Loads may name.
+const maxLoadAddrs = 4000
 
-// Loads asks what is in flight at the endpoints, over all owners of all gateways, as Redis counts it. done is called
-// exactly once, with as many loads as there are addresses unless there is an error. It changes nothing, and needs no
-// lease. Each command asks for a part of many endpoints.
+// Loads looks up the requests and tokens in flight at the endpoints, summed over all owners of all gateways. done is
+// called exactly once, with one load per address, or with an error: lb.ErrNoRoom for no address and for more than 4000.
+// Loads changes nothing in Redis and does not make the caller an owner. Many addresses are split over several commands.
 func (s *Store) Loads(now time.Duration, scope string, addrs []string, done func([]lb.Load, error)) {
-	if len(addrs) == 0 || len(addrs) > maxLoads {
+	if len(addrs) == 0 || len(addrs) > maxLoadAddrs {
 		done(nil, lb.ErrNoRoom)
 		return
 	}
-	scope = cmp.Or(s.chosen, scope)
-	keys, at := KeysOf(scope), &home{}
+	scope = cmp.Or(s.fixedScope, scope)
+	keys, node := KeysOf(scope), &clusterNode{}
 	if sc := s.scopes[scope]; sc != nil {
-		at = &sc.home
+		node = &sc.node
 	}
-	loads, left, failed := make([]lb.Load, len(addrs)), (len(addrs)+most-1)/most, error(nil)
-	for from := 0; from < len(addrs); from += most {
-		part := addrs[from:min(from+most, len(addrs))]
+	q := &loadQuery{
+		loads: make([]lb.Load, len(addrs)), done: done,
+		waiting: (len(addrs) + endpointsPerCommand - 1) / endpointsPerCommand,
+	}
+	for from := 0; from < len(addrs); from += endpointsPerCommand {
+		part := addrs[from:min(from+endpointsPerCommand, len(addrs))]
 		b := scriptLoads.command(nil, 2, len(part))
 		b = appendArg(b, keys.Table)
 		b = appendArg(b, keys.Rows)
 		for _, addr := range part {
 			b = appendArg(b, addr)
 		}
-		s.client.send(now, scriptLoads, at, b, false, func(_ time.Duration, v Value, err error) {
-			if err == nil && (v.Kind != Bulk || len(v.Str) != len(part)*tableRow) {
-				err = ErrGarbage
-			}
-			if failed = cmp.Or(failed, err); failed != nil {
-				loads = nil
-			} else {
-				for i := range part {
-					loads[from+i] = loadAt(v.Str[i*tableRow:])
-				}
-			}
-			if left--; left == 0 {
-				done(loads, failed)
-			}
+		s.client.send(now, scriptLoads, node, b, false, func(_ time.Duration, v Value, err error) {
+			q.handleReply(from, len(part), v, err)
 		})
 	}
 }
 
-// loadAt reads a row of a table.
-func loadAt(row []byte) lb.Load {
-	var n [16]byte
-	copy(n[:3], row)
-	copy(n[8:14], row[3:])
-	return lb.Load{
-		Requests: int64(binary.LittleEndian.Uint64(n[:8])), Tokens: int64(binary.LittleEndian.Uint64(n[8:])),
+// loadQuery collects the answers to one call of [Store.Loads].
+type loadQuery struct {
+	loads   []lb.Load // nil once a command has failed
+	waiting int       // commands without an answer
+	err     error     // the first one
+	done    func([]lb.Load, error)
+}
+
+// handleReply takes the answer about n addresses from the given index on.
+func (q *loadQuery) handleReply(from, n int, v Value, err error) {
+	if err == nil && (v.Kind != Bulk || len(v.Str) != n*tableRow) {
+		err = ErrGarbage
+	}
+	if q.err = cmp.Or(q.err, err); q.err != nil {
+		q.loads = nil
+	} else {
+		for i := range n {
+			q.loads[from+i] = parseLoad(v.Str[i*tableRow:])
+		}
+	}
+	if q.waiting--; q.waiting == 0 {
+		q.done(q.loads, q.err)
 	}
 }

@@ -17,7 +17,7 @@ func TestLoadsOfAllOwners(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			server := redisserver.StartT(t, redisserver.Options{Version: version})
-			a, p := newPipedStore(t, server, 1)
+			a, p := newBatchedStore(t, server, 1)
 			store := func(owner uint64) *redisclient.Store {
 				return redisclient.New(p, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()})
 			}
@@ -43,7 +43,7 @@ func TestLoadsOfAllOwners(t *testing.T) {
 					t.Errorf("loads %v, want %v", got, want)
 				}
 			}
-			if idle.Owners() != 0 || !idle.Settled() {
+			if idle.Owners() != 0 || !idle.Drained() {
 				t.Error("who only asks is taken for an owner")
 			}
 			var none []lb.Load
@@ -61,7 +61,7 @@ func TestLoadsFail(t *testing.T) {
 	for reply, want := range map[string]error{
 		"$3\r\nabc\r\n": redisclient.ErrGarbage, "*0\r\n": redisclient.ErrGarbage, ":1\r\n": redisclient.ErrGarbage, "-OOM no\r\n": nil,
 	} {
-		var m manual
+		var m manualTransport
 		s := newManualStore(&m, newMemory())
 		calls := 0
 		s.Loads(0, "llm", []string{"10.0.0.1:80"}, func(l []lb.Load, err error) {
@@ -75,7 +75,7 @@ func TestLoadsFail(t *testing.T) {
 			t.Errorf("%q: called %d times", reply, calls)
 		}
 	}
-	s := newManualStore(&manual{}, newMemory())
+	s := newManualStore(&manualTransport{}, newMemory())
 	s.Loads(0, "llm", nil, func(_ []lb.Load, err error) {
 		if err == nil {
 			t.Error("asked for nothing, and got it")

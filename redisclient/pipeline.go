@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Call opens a connection to a Redis server, sends body, and calls done with all that comes back before the server closes
-// the connection. node is a cluster node as ip:port, "" the configured server. done is called at most once.
-type Call func(now time.Duration, node string, body []byte, done Done)
+// RoundTrip opens a connection to a Redis server, sends body, and calls done with everything that the server sends
+// until it closes the connection. node is a cluster node as ip:port, "" the configured server. done is called at most
+// once.
+type RoundTrip func(now time.Duration, node string, body []byte, done Done)
 
-// Login is how a connection begins.
+// Login is what a connection begins with: authentication and the choice of a database.
 type Login struct {
 	Username string // "" for the default user
 	Password string // "" for none
@@ -23,42 +24,43 @@ func (l Login) String() string { return "database " + strconv.Itoa(l.Database) }
 // GoString is String, for the same reason.
 func (l Login) GoString() string { return l.String() }
 
-// batchMost is how many commands travel together. Replies of a connection that is closed after the last command must fit
-// into a socket's buffer.
-const batchMost = 256
+// maxBatch is how many commands one round trip carries. The connection is closed for writing after the last command, so
+// their replies must fit into a socket's buffer.
+const maxBatch = 256
 
-// Pipeline is a [Redirector] over calls that cost a connection each. Commands that are given while a call is under way
-// travel together in the next one, so that load makes them cheaper. A call ends with a PING: without its answer the
-// replies were cut off.
+// Pipeline is a [Redirector] over round trips that need a connection each. Commands that arrive during a round trip
+// share the next one, so a command costs less under load. A round trip ends with a PING: if its reply is missing, the
+// replies are incomplete.
 type Pipeline struct {
-	login   []byte
-	replies int  // of the login
-	selects bool // the last of them is SELECT's
-	timeout time.Duration
-	call    Call
-	nodes   map[string]*queue
+	login     []byte
+	replies   int  // to the login
+	selects   bool // the last of them is the reply to SELECT
+	timeout   time.Duration
+	roundTrip RoundTrip
+	nodes     map[string]*queue
 }
 
 var _ Redirector = (*Pipeline)(nil)
 
-// queue is what waits for one node.
+// queue is the commands for one node.
 type queue struct {
-	waiting []command
-	flying  []command
-	until   time.Duration // when the call under way is given up
-	late    bool          // that was moved
-	round   int           // counts the calls, so that late answers are told from the present one's
+	waiting   []command
+	sent      []command     // in the present round trip, nil if there is none
+	deadline  time.Duration // of the present round trip
+	postponed bool          // the deadline was moved
+	trip      int           // counts the round trips, so that a late answer to an earlier one is recognized
 }
 
+// command is a command and what receives its reply.
 type command struct {
 	asking bool
 	cmd    []byte
 	done   Done
 }
 
-// NewPipeline returns a pipeline over the call. A call without an answer within the timeout has failed.
-func NewPipeline(l Login, timeout time.Duration, call Call) *Pipeline {
-	p := &Pipeline{timeout: timeout, call: call, nodes: map[string]*queue{}}
+// NewPipeline returns a pipeline over roundTrip. A round trip without an answer within the timeout has failed.
+func NewPipeline(l Login, timeout time.Duration, roundTrip RoundTrip) *Pipeline {
+	p := &Pipeline{timeout: timeout, roundTrip: roundTrip, nodes: map[string]*queue{}}
 	switch {
 	case l.Username != "":
 		p.login = AppendCommand(p.login, "AUTH", l.Username, l.Password)
@@ -86,70 +88,69 @@ func (p *Pipeline) DoAt(now time.Duration, node string, asking bool, cmd []byte,
 		p.nodes[node] = q
 	}
 	q.waiting = append(q.waiting, command{asking, cmd, done})
-	if q.flying == nil {
-		p.fly(now, node, q)
+	if q.sent == nil {
+		p.flush(now, node, q)
 	}
 }
 
-// fly sends what waits.
-func (p *Pipeline) fly(now time.Duration, node string, q *queue) {
-	n := min(len(q.waiting), batchMost)
-	q.flying = q.waiting[:n:n]
+// flush begins a round trip with the commands that wait, up to maxBatch of them.
+func (p *Pipeline) flush(now time.Duration, node string, q *queue) {
+	n := min(len(q.waiting), maxBatch)
+	q.sent = q.waiting[:n:n]
 	q.waiting = q.waiting[n:]
 	body := append([]byte(nil), p.login...)
-	for _, c := range q.flying {
+	for _, c := range q.sent {
 		if c.asking {
 			body = AppendCommand(body, "ASKING")
 		}
 		body = append(body, c.cmd...)
 	}
 	body = AppendCommand(body, "PING")
-	q.until, q.late = now+p.timeout, false
-	q.round++
-	round := q.round
-	p.call(now, node, body, func(now time.Duration, reply []byte, err error) {
-		if q.flying != nil && q.round == round {
-			p.land(now, node, q, reply, err)
+	q.deadline, q.postponed = now+p.timeout, false
+	q.trip++
+	round := q.trip
+	p.roundTrip(now, node, body, func(now time.Duration, reply []byte, err error) {
+		if q.sent != nil && q.trip == round {
+			p.finish(now, node, q, reply, err)
 		}
 	})
 }
 
-// land gives every command its reply, and sends what has come meanwhile. When the call failed, what waits behind it has
-// waited for as long as a call may take, and fails as well.
-func (p *Pipeline) land(now time.Duration, node string, q *queue, reply []byte, err error) {
-	landed := q.flying
-	q.flying = nil
+// finish ends a round trip: it gives every command its reply, and begins the next one if commands are waiting. If the
+// round trip failed, the waiting commands fail too, since they may have waited for as long as a round trip may take.
+func (p *Pipeline) finish(now time.Duration, node string, q *queue, reply []byte, err error) {
+	answered := q.sent
+	q.sent = nil
 	if err != nil {
-		landed = append(landed, q.waiting...)
+		answered = append(answered, q.waiting...)
 		q.waiting = nil
-		for _, c := range landed {
+		for _, c := range answered {
 			c.done(now, nil, err)
 		}
 	} else {
-		p.share(now, landed, reply)
+		p.distribute(now, answered, reply)
 	}
 	switch {
-	case q.flying != nil: // an answer has led to a new command, which is on its way
+	case q.sent != nil: // a reply led to a new command, which has begun the next round trip
 	case len(q.waiting) > 0:
-		p.fly(now, node, q)
+		p.flush(now, node, q)
 	case node != "":
 		delete(p.nodes, node)
 	}
 }
 
-// share cuts the replies of a call apart.
-func (p *Pipeline) share(now time.Duration, cmds []command, reply []byte) {
-	parts, err := split(reply)
-	elsewhere := p.selects && len(parts) >= p.replies && parts[p.replies-1][0] == byte(Failed)
+// distribute gives each command its part of the replies. Commands without one fail.
+func (p *Pipeline) distribute(now time.Duration, cmds []command, reply []byte) {
+	parts, err := splitReplies(reply)
+	wrongDatabase := p.selects && len(parts) >= p.replies && parts[p.replies-1][0] == byte(ErrorReply)
 	at := p.replies
 	for _, c := range cmds {
 		if c.asking {
 			at++
 		}
 		switch {
-		case elsewhere:
-			// The commands ran in another database than the one that was asked for.
-			c.done(now, parts[p.replies-1], nil)
+		case wrongDatabase:
+			c.done(now, parts[p.replies-1], nil) // the error reply to SELECT
 		case at < len(parts):
 			c.done(now, parts[at], nil)
 		case err != nil:
@@ -161,12 +162,13 @@ func (p *Pipeline) share(now time.Duration, cmds []command, reply []byte) {
 	}
 }
 
-// split cuts replies apart. What cannot be read, and all behind it, is an error; half a reply at the end is none.
-func split(b []byte) (parts [][]byte, err error) {
+// splitReplies splits b into replies. An incomplete reply at the end is left out. If something cannot be parsed, the
+// replies before it are returned with an error.
+func splitReplies(b []byte) (parts [][]byte, err error) {
 	for len(b) > 0 {
 		_, rest, err := Parse(b)
 		switch {
-		case errors.Is(err, ErrShort):
+		case errors.Is(err, ErrIncomplete):
 			return parts, nil
 		case err != nil:
 			return parts, err
@@ -177,26 +179,27 @@ func split(b []byte) (parts [][]byte, err error) {
 	return parts, nil
 }
 
-// Postpone moves all deadlines, each once, as [Store.Postpone] does.
+// Postpone moves every deadline by d, but each deadline only once, as [Store.Postpone] does.
 func (p *Pipeline) Postpone(d time.Duration) {
 	for _, q := range p.nodes {
-		if !q.late {
-			q.late = true
-			q.until += d
+		if !q.postponed {
+			q.postponed = true
+			q.deadline += d
 		}
 	}
 }
 
-// Expire gives up calls without an answer, and returns the earliest deadline still to come, 0 for none.
+// Expire fails the round trips whose deadlines have passed. It returns the earliest deadline of the others, 0 if there
+// are none.
 func (p *Pipeline) Expire(now time.Duration) (next time.Duration) {
 	for node, q := range p.nodes {
-		if q.flying != nil && now >= q.until {
-			p.land(now, node, q, nil, ErrTimeout)
+		if q.sent != nil && now >= q.deadline {
+			p.finish(now, node, q, nil, ErrTimeout)
 		}
 	}
 	for _, q := range p.nodes {
-		if q.flying != nil && (next == 0 || q.until < next) {
-			next = q.until
+		if q.sent != nil && (next == 0 || q.deadline < next) {
+			next = q.deadline
 		}
 	}
 	return next

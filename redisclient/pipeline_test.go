@@ -13,14 +13,14 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// calls is a fake of what a pipeline calls: it keeps the calls until the test answers them.
-type calls struct {
+// manualRoundTrips is a fake of what a pipeline calls: it keeps the calls until the test answers them.
+type manualRoundTrips struct {
 	bodies []string
 	nodes  []string
 	dones  []redisclient.Done
 }
 
-func (c *calls) call(_ time.Duration, node string, body []byte, done redisclient.Done) {
+func (c *manualRoundTrips) call(_ time.Duration, node string, body []byte, done redisclient.Done) {
 	c.bodies = append(c.bodies, string(body))
 	c.nodes = append(c.nodes, node)
 	c.dones = append(c.dones, done)
@@ -54,7 +54,7 @@ const (
 )
 
 func TestPipelineBatches(t *testing.T) {
-	var c calls
+	var c manualRoundTrips
 	var a answers
 	p := redisclient.NewPipeline(redisclient.Login{}, 20*time.Millisecond, c.call)
 	p.Do(0, []byte(get), a.done("one"))
@@ -105,7 +105,7 @@ func TestPipelineLogin(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var fake calls
+			var fake manualRoundTrips
 			var a answers
 			p := redisclient.NewPipeline(c.login, time.Second, fake.call)
 			p.Do(0, []byte(get), a.done("x"))
@@ -133,7 +133,7 @@ func TestPipelineReplies(t *testing.T) {
 		{"refused", "", redisclient.ErrUnreachable, `a=unreachable b=unreachable`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var fake calls
+			var fake manualRoundTrips
 			var first, a answers
 			p := redisclient.NewPipeline(redisclient.Login{}, time.Second, fake.call)
 			p.Do(0, []byte(get), first.done("first"))
@@ -147,7 +147,7 @@ func TestPipelineReplies(t *testing.T) {
 }
 
 func TestPipelineDeadline(t *testing.T) {
-	var c calls
+	var c manualRoundTrips
 	var a answers
 	p := redisclient.NewPipeline(redisclient.Login{}, 20, c.call)
 	if next := p.Expire(0); next != 0 {
@@ -168,7 +168,7 @@ func TestPipelineDeadline(t *testing.T) {
 
 // A call is given time for a worker that was held up, but only once; the next call again.
 func TestPipelinePostpone(t *testing.T) {
-	var c calls
+	var c manualRoundTrips
 	var a answers
 	p := redisclient.NewPipeline(redisclient.Login{}, 20, c.call)
 	for call := range time.Duration(2) {
@@ -186,7 +186,7 @@ func TestPipelinePostpone(t *testing.T) {
 
 // An answer that leads to the next command finds the pipeline ready for it, and every node has calls of its own.
 func TestPipelineNodes(t *testing.T) {
-	var c calls
+	var c manualRoundTrips
 	var a answers
 	p := redisclient.NewPipeline(redisclient.Login{}, time.Second, c.call)
 	p.Do(0, []byte(get), func(now time.Duration, reply []byte, err error) {

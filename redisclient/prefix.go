@@ -11,67 +11,71 @@ import (
 )
 
 const (
-	// maxBlocks of a prompt are looked for.
+	// maxBlocks is how many blocks of a prompt are matched and recorded. Further ones are ignored.
 	maxBlocks = prompt.MaxBlocks
-	// lessAtHand is for how many endpoints that keep less than the others terms need no memory.
-	lessAtHand = 16
-	// pageBytes is what a server needs for a full page: two KiB for the page, the rest to find it in the hash.
+	// shortTTLRoom is for how many endpoints with a shorter TTL a command is built without allocating.
+	shortTTLRoom = 16
+	// pageBytes is how many bytes of a server's memory a full page needs: 2016 bytes of entries, rounded up by the
+	// allocator, and the field in the hash.
 	pageBytes = 2048 + 96
-	// slotBytes is the length of a page's field in the hash.
-	slotBytes = 3
+	// fieldBytes is the length of a page's field in the hash.
+	fieldBytes = 3
 	// tick is the unit of time in pages.
 	tick = 4 * time.Second
-	// exactly is up to where a script's numbers are exact.
-	exactly = 1 << 53
+	// maxExact is the largest number below which all integers are exact in Lua.
+	maxExact = 1 << 53
 )
 
-// pages returns for how many full pages a server needs so many bytes. There are as many at least as lb.PageBlocks says.
-func pages(bytes int) int { return max(bytes/pageBytes, lb.MinPages) }
+// IndexBlocks returns how many prefix blocks a scope's index remembers in so many bytes of the server's memory.
+func IndexBlocks(bytes int) int { return lb.PageBlocks(pageCount(bytes)) }
 
-// pagesKey returns the key of the scope's pages, if they may take so many bytes. How many they are is in the name,
-// because it decides in which page a block is: while gateways roll from one size to another, each size has its own
+// pageCount returns how many pages an index of so many bytes has. lb.MinPages is the least.
+func pageCount(bytes int) int { return max(bytes/pageBytes, lb.MinPages) }
+
+// pagesKey returns the key of the scope's pages, for an index of so many bytes. The number of pages is part of the key,
+// because it decides in which page a block is: while gateways change from one size to another, each size has its own
 // pages.
 func (k *Keys) pagesKey(bytes int) string {
-	return k.Pages + strconv.FormatInt(int64(pages(bytes)), 36)
+	return k.Pages + strconv.FormatInt(int64(pageCount(bytes)), 36)
 }
 
-// appendChain appends the blocks of a prompt as scripts want them: their keys, the fields of their own pages, and
-// numbers for each.
+// appendChain appends the blocks of a prompt as one argument, in the format of lua/prefix.lua: their keys, the fields
+// of their own pages, then for each function its value for each block.
 func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
-	var room [(8 + slotBytes + 2*4) * maxBlocks]byte
-	at, blocks, slots := room[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], uint64(pages(p.RedisBytes))
+	var room [(8 + fieldBytes + 2*4) * maxBlocks]byte
+	chain, blocks, pages := room[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], uint64(pageCount(p.RedisBytes))
 	for _, block := range blocks {
-		at = binary.LittleEndian.AppendUint64(at, block.Key)
+		chain = binary.LittleEndian.AppendUint64(chain, block.Key)
 	}
 	for _, block := range blocks {
-		slot := block.Key % slots
-		at = append(at, byte(slot), byte(slot>>8), byte(slot>>16))
+		page := block.Key % pages
+		chain = append(chain, byte(page), byte(page>>8), byte(page>>16))
 	}
 	for _, of := range numbers {
 		for i := range blocks {
-			at = binary.LittleEndian.AppendUint32(at, of(i))
+			chain = binary.LittleEndian.AppendUint32(chain, of(i))
 		}
 	}
-	return appendArg(b, at)
+	return appendArg(b, chain)
 }
 
-// appendTerms appends what the request adds.
-func appendTerms(terms []byte, p *lb.Plan, tokens int64) []byte {
+// appendDemand appends what the request adds to the load, in the format of reserve.lua's terms.
+func appendDemand(terms []byte, p *lb.Plan, tokens int64) []byte {
 	terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(float64(tokens)))
 	terms = binary.LittleEndian.AppendUint32(terms, uint32(p.Tie))
 	terms = append(terms, byte(p.Unit))
 	return binary.LittleEndian.AppendUint32(terms, uint32(min(max(p.PerRequest, 0), math.MaxUint32)))
 }
 
-// appendWorth appends what the prompt is worth where it is cached, and for how long that is remembered.
-func (sc *scope) appendWorth(terms []byte, now time.Duration, x *lb.Prefix) []byte {
+// appendPrefix appends the credit for what is cached of the prompt, and the TTLs of cache entries.
+func (sc *scopeState) appendPrefix(terms []byte, now time.Duration, x *lb.Prefix) []byte {
 	terms = append(terms, byte(min(len(x.Blocks), maxBlocks)))
-	for _, f := range []float64{x.Credit, max(x.Wait, 0), float64(x.Bytes), float64(min(max(x.Tokens, 0), exactly))} {
+	for _, f := range []float64{x.Credit, max(x.Wait, 0), float64(x.Bytes), float64(min(max(x.Tokens, 0), maxExact))} {
 		terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(f))
 	}
 	ttl := min(x.TTL, lb.MaxTTL)
 	terms = binary.LittleEndian.AppendUint32(terms, uint32(ttl.Milliseconds()))
-	terms = append(terms, sc.due(now, pages(x.RedisBytes), ttl))
+	terms = append(terms, sc.expiryDue(now, pageCount(x.RedisBytes), ttl))
 	for _, k := range x.ShortTTL {
 		terms = binary.LittleEndian.AppendUint32(terms, k.Endpoint)
 		terms = binary.LittleEndian.AppendUint16(terms, uint16(min(max(0, k.TTL), lb.MaxTTL)/tick))
@@ -79,31 +83,33 @@ func (sc *scope) appendWorth(terms []byte, now time.Duration, x *lb.Prefix) []by
 	return terms
 }
 
-// due says, by 1, that the expiry of so many pages has to be put forward: it is less than ttl ahead by more than an
-// eighth.
-func (sc *scope) due(now time.Duration, pages int, ttl time.Duration) byte {
-	if pages == sc.pages && sc.expire-now >= ttl-ttl/8 {
+// expiryDue returns 1 if the reservation has to extend the expiry of so many pages, else 0. It has to if less than
+// seven eighths of the TTL are left, and if this owner has last used another number of pages.
+func (sc *scopeState) expiryDue(now time.Duration, pages int, ttl time.Duration) byte {
+	if pages == sc.pageCount && sc.pagesExpireAt-now >= ttl-ttl/8 {
 		return 0
 	}
-	sc.pages, sc.expire = pages, now+ttl
+	sc.pageCount, sc.pagesExpireAt = pages, now+ttl
 	return 1
 }
 
-// reservationOf returns the command of a reservation, and its script. A plan with blocks has one of its own, so that
-// plans without them take no longer.
-func (s *Store) reservationOf(now time.Duration, sc *scope, v *view, id lb.LeaseID, p *lb.Plan) (*script, []byte) {
-	var room [55 + 6*lessAtHand]byte
+// reservationCommand returns the command of a reservation, and its script. Plans with prefix blocks have a script of
+// their own, so that those without are not slowed down.
+func (s *Store) reservationCommand(
+	now time.Duration, sc *scopeState, l *candidateList, id lb.LeaseID, p *lb.Plan,
+) (*script, []byte) {
+	var room [55 + 6*shortTTLRoom]byte
 	x := &p.Prefix
 	if !x.NeedsLookup() {
 		b := scriptReserve.command(make([]byte, 0, 320), 3, 2)
-		b = appendID(sc.appendKeys(b, v), id)
-		return scriptReserve, appendArg(b, appendTerms(room[:0], p, clamp(p.Tokens)))
+		b = appendID(sc.appendReserveKeys(b, l), id)
+		return scriptReserve, appendArg(b, appendDemand(room[:0], p, clampTokens(p.Tokens)))
 	}
-	b := scriptPrompt.command(make([]byte, 0, 448+(8+slotBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, 3)
-	b = appendArg(sc.appendKeys(b, v), sc.keys.pagesKey(x.RedisBytes))
+	b := scriptPrompt.command(make([]byte, 0, 448+(8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, 3)
+	b = appendArg(sc.appendReserveKeys(b, l), sc.keys.pagesKey(x.RedisBytes))
 	b = appendID(b, id)
-	terms := appendTerms(room[:0], p, min(max(p.Tokens, -exactly), exactly))
-	b = appendArg(b, sc.appendWorth(terms, now, x))
+	terms := appendDemand(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
+	b = appendArg(b, sc.appendPrefix(terms, now, x))
 	numbers := []func(int) uint32{func(i int) uint32 { return uint32(x.Blocks[i].End) }}
 	if x.Worth != nil {
 		numbers = append(numbers, func(i int) uint32 { return x.Worth[i] })
@@ -111,35 +117,35 @@ func (s *Store) reservationOf(now time.Duration, sc *scope, v *view, id lb.Lease
 	return scriptPrompt, appendChain(b, x, numbers...)
 }
 
-// appendKeys appends the keys that every reservation names.
-func (sc *scope) appendKeys(b []byte, v *view) []byte {
-	return appendArg(appendArg(appendArg(b, sc.keys.Table), sc.keys.Own), v.key)
+// appendReserveKeys appends the keys that every reservation names.
+func (sc *scopeState) appendReserveKeys(b []byte, l *candidateList) []byte {
+	return appendArg(appendArg(appendArg(b, sc.keys.Table), sc.keys.Leases), l.key)
 }
 
-// RecordPrompt implements [lb.Store]. What does not get through is learned when the prompt is seen again.
+// RecordPrompt implements [lb.Store]. If the command fails, the prompt is recorded when it comes again.
 func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string) {
 	if !p.Prefix.NeedsLookup() {
 		return
 	}
-	sc := s.scope(p.Scope)
-	b := scriptNote.command(nil, 1, 3)
+	sc := s.scopeOf(p.Scope)
+	b := scriptRecord.command(nil, 1, 3)
 	b = appendArg(b, sc.keys.pagesKey(p.Prefix.RedisBytes))
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
-	s.background(now, scriptNote, sc, b, func(time.Duration, Value, error) {})
+	s.sendBackground(now, scriptRecord, sc, b, func(time.Duration, Value, error) {})
 }
 
-// ForgetPrompt implements [lb.Store]. What does not get through is noted until it is too old.
+// ForgetPrompt implements [lb.Store]. If the command fails, the record stays until it is too old.
 func (s *Store) ForgetPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr string, n int) {
 	if n >= min(len(p.Prefix.Blocks), maxBlocks) {
 		return
 	}
-	sc := s.scope(p.Scope)
+	sc := s.scopeOf(p.Scope)
 	b := scriptForget.command(nil, 1, 3)
 	b = appendArg(b, sc.keys.pagesKey(p.Prefix.RedisBytes))
 	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, int64(max(0, n)+1))
-	s.background(now, scriptForget, sc, b, func(time.Duration, Value, error) {})
+	s.sendBackground(now, scriptForget, sc, b, func(time.Duration, Value, error) {})
 }

@@ -16,38 +16,38 @@ import (
 
 // Pages do not outlive what is noted in them, and live as long as any plan says.
 func TestPagesVanish(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
-		plan := storetest.WithPrompt(manualPlan, 1, numbered(40, 1))
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 1, numberedBlocks(40, 1))
 		plan.Prefix.TTL = 90 * time.Second
 		ttl := func(least time.Duration) {
 			t.Helper()
-			if keys := w.hashes(); len(keys) != 1 {
+			if keys := w.pageKeys(); len(keys) != 1 {
 				t.Fatalf("keys %q", keys)
 			}
-			ttl := time.Duration(w.value("PTTL", w.hashes()[0]).Int) * time.Millisecond
+			ttl := time.Duration(w.value("PTTL", w.pageKeys()[0]).Int) * time.Millisecond
 			if ttl <= least || ttl > plan.Prefix.TTL {
 				t.Errorf("the pages live for %v, want more than %v and no more than %v", ttl, least, plan.Prefix.TTL)
 			}
 		}
-		at := func(now time.Duration, id lb.LeaseID) int { return onceAt(t, s, now, id, plan) }
+		at := func(now time.Duration, id lb.LeaseID) int { return cachedBlocksAt(t, s, now, id, plan) }
 		at(0, 1)
 		ttl(80 * time.Second)
-		w.value("PEXPIRE", w.hashes()[0], "70000")
+		w.value("PEXPIRE", w.pageKeys()[0], "70000")
 		at(5*time.Second, 2) // it was noted, and its expiry put forward, a moment ago
 		ttl(60 * time.Second)
 		at(20*time.Second, 3) // nothing is written, and they are in use
 		ttl(80 * time.Second)
-		w.age(10)
+		w.agePages(10)
 		if n := at(21*time.Second, 4); n != 40 {
 			t.Errorf("%d blocks after 40 s", n)
 		}
-		w.age(30)
+		w.agePages(30)
 		if n := at(22*time.Second, 5); n != 0 {
 			t.Errorf("%d blocks after two minutes, of a prompt that is kept for one and a half", n)
 		}
 		short := *plan
-		short.Prefix.TTL, short.Prefix.Blocks = time.Minute, numbered(9, 1000)
-		once(t, s, 6, &short)
+		short.Prefix.TTL, short.Prefix.Blocks = time.Minute, numberedBlocks(9, 1000)
+		cachedBlocks(t, s, 6, &short)
 		s.RecordPrompt(0, 6, &short, manualPlan.Candidates[0].Addr)
 		ttl(80 * time.Second) // who takes endpoints to keep less forgets nothing of the others
 		for _, c := range manualPlan.Candidates {
@@ -68,12 +68,12 @@ func TestPagesVanish(t *testing.T) {
 		w.value("FLUSHALL")
 		plan.Prefix.TTL = 30 * time.Millisecond
 		at(26*time.Second, 9)
-		until(t, func() bool { return len(w.hashes()) == 0 })
+		eventually(t, func() bool { return len(w.pageKeys()) == 0 })
 	})
 }
 
-// onceAt is once at a time.
-func onceAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, plan *lb.Plan) (cached int) {
+// cachedBlocksAt is once at a time.
+func cachedBlocksAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, plan *lb.Plan) (cached int) {
 	t.Helper()
 	s.Reserve(now, id, plan, func(g lb.Grant, err error) {
 		if err != nil {
@@ -85,9 +85,9 @@ func onceAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, plan *lb
 	return cached
 }
 
-// age makes what is noted in pages older.
-func (w *wire) age(ticks uint16) {
-	for _, key := range w.hashes() {
+// agePages makes what is noted in pages older.
+func (w *syncTransport) agePages(ticks uint16) {
+	for _, key := range w.pageKeys() {
 		set := []string{"HSET", key}
 		pages := w.value("HGETALL", key).Items
 		for i := 0; i < len(pages); i += 2 {
@@ -105,17 +105,17 @@ func (w *wire) age(ticks uint16) {
 
 // Redis may lose the pages. What is left is used as far as it can be, and what was lost is noted again.
 func TestPagesLost(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
-		blocks := numbered(100, 1)
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
+		blocks := numberedBlocks(100, 1)
 		plan := storetest.WithPrompt(manualPlan, 10, blocks)
 		m, id, least := newPagesModel("llm", plan.Prefix.RedisBytes), lb.LeaseID(1), len(blocks)
 		for round := range 40 {
 			for range 2 {
 				id++
-				once(t, s, id, plan)
+				cachedBlocks(t, s, id, plan)
 			}
 			id++
-			if n := once(t, s, id, plan); n != len(blocks) {
+			if n := cachedBlocks(t, s, id, plan); n != len(blocks) {
 				t.Fatalf("%d blocks of %d", n, len(blocks))
 			}
 			fields := w.value("HKEYS", m.key).Items
@@ -124,13 +124,13 @@ func TestPagesLost(t *testing.T) {
 			if round%3 == 0 {
 				w.value("HSET", m.key, lost, "nonsense")
 			}
-			w.load(m)
+			w.readPages(m)
 			want := 0
-			for _, part := range m.known(blocks) {
+			for _, part := range m.matchedParts(blocks) {
 				want += len(part.blocks)
 			}
 			id++
-			if n := once(t, s, id, plan); n != want {
+			if n := cachedBlocks(t, s, id, plan); n != want {
 				t.Errorf("without one of %d pages: %d blocks, want %d", len(fields), n, want)
 			}
 			least = min(least, want)
@@ -139,14 +139,14 @@ func TestPagesLost(t *testing.T) {
 			t.Errorf("%d blocks were known at least: that tests little", least)
 		}
 		w.value("DEL", m.key)
-		if n := once(t, s, 0, plan); n != 0 {
+		if n := cachedBlocks(t, s, 0, plan); n != 0 {
 			t.Errorf("%d blocks of nothing", n)
 		}
 	})
 }
 
-// load reads the model's pages.
-func (w *wire) load(m *pagesModel) {
+// readPages reads the model's pages.
+func (w *syncTransport) readPages(m *pagesModel) {
 	clear(m.pages)
 	pages := w.value("HGETALL", m.key).Items
 	for i := 0; i < len(pages); i += 2 {
@@ -156,17 +156,17 @@ func (w *wire) load(m *pagesModel) {
 
 // However many prompts begin alike, a page has an upper size, and what they have in common stays known.
 func TestPagesAreBounded(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		for shared := range 6 {
-			common := numbered(shared, 1)
+			common := numberedBlocks(shared, 1)
 			for i := range 200 {
-				plan := storetest.WithPrompt(manualPlan, 10, branch(common, 20, uint64(i)))
-				if n := once(t, s, lb.LeaseID(i), plan); i > 0 && n < shared {
+				plan := storetest.WithPrompt(manualPlan, 10, branchOff(common, 20, uint64(i)))
+				if n := cachedBlocks(t, s, lb.LeaseID(i), plan); i > 0 && n < shared {
 					t.Fatalf("prompt %d: %d blocks are known, all have %d in common", i, n, shared)
 				}
 			}
-			for _, page := range w.value("HVALS", w.hashes()[0]).Items {
-				if n := len(page.Str); n%modelEntry != 0 || n > modelMost*modelEntry {
+			for _, page := range w.value("HVALS", w.pageKeys()[0]).Items {
+				if n := len(page.Str); n%modelEntry != 0 || n > modelPageEntries*modelEntry {
 					t.Errorf("a page of %d bytes", n)
 				}
 			}
@@ -178,44 +178,44 @@ func TestPagesAreBounded(t *testing.T) {
 // A prompt of the most blocks, of which all are held by as many endpoints as fit, in a large cluster, beside full runs.
 func TestLongestPrompt(t *testing.T) {
 	const endpoints = 4096
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		var addrs []string
 		for i := range endpoints {
 			addrs = append(addrs, fmt.Sprintf("10.1.%d.%d:8000", i>>8, i&255))
 		}
 		even := storetest.Even(addrs)
-		blocks := numbered(prompt.MaxBlocks, 1)
+		blocks := numberedBlocks(prompt.MaxBlocks, 1)
 		at, m := 0, newPagesModel("llm", 8<<20)
 		for _, b := range blocks {
 			var page []byte
-			for i := range modelMost {
+			for i := range modelPageEntries {
 				key := rand.Uint64()
-				if i == modelMost-1 { // behind all others
+				if i == modelPageEntries-1 { // behind all others
 					key = b.Key
 				}
 				page = binary.LittleEndian.AppendUint64(page, key)
 				for range 4 {
-					page = binary.LittleEndian.AppendUint32(page, endpointOf(addrs[at%endpoints]))
+					page = binary.LittleEndian.AppendUint32(page, endpointTag(addrs[at%endpoints]))
 					page = binary.LittleEndian.AppendUint16(page, tickNow()-20)
 					at++
 				}
 			}
-			w.value("HSET", m.key, modelField(m.own(b)), string(page))
+			w.value("HSET", m.key, modelField(m.ownPage(b)), string(page))
 		}
 		w.value("PEXPIRE", m.key, "60000")
-		plan := storetest.WithPrompt(even, 100, branch(blocks, 100, 5)) // longer than what is looked for
+		plan := storetest.WithPrompt(even, 100, branchOff(blocks, 100, 5)) // longer than what is looked for
 		plan.Prefix.TTL = time.Hour
 		_, g := grantedTo(t, s, 1, plan)
 		if g.Cached != prompt.MaxBlocks {
 			t.Errorf("%d blocks, want the most, %d", g.Cached, prompt.MaxBlocks)
 		}
-		if n := once(t, s, 2, plan); n != prompt.MaxBlocks {
+		if n := cachedBlocks(t, s, 2, plan); n != prompt.MaxBlocks {
 			t.Errorf("%d blocks the second time", n)
 		}
 		s.ForgetPrompt(0, 2, plan, addrs[g.Index], 0)
 		only := *plan
 		only.Candidates = plan.Candidates[g.Index : g.Index+1]
-		if n := once(t, s, 3, &only); n != 0 {
+		if n := cachedBlocks(t, s, 3, &only); n != 0 {
 			t.Errorf("%d blocks of what was forgotten", n)
 		}
 	})
@@ -225,15 +225,15 @@ func TestLongestPrompt(t *testing.T) {
 // all of each is known when it goes on.
 func TestManyConversations(t *testing.T) {
 	const many = 150
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		for shared := range 9 {
 			plans := make([]*lb.Plan, many)
 			for i := range plans {
-				plans[i] = storetest.WithPrompt(manualPlan, 1000, branch(numbered(shared, 1), 12, uint64(i)))
-				once(t, s, lb.LeaseID(i), plans[i])
+				plans[i] = storetest.WithPrompt(manualPlan, 1000, branchOff(numberedBlocks(shared, 1), 12, uint64(i)))
+				cachedBlocks(t, s, lb.LeaseID(i), plans[i])
 			}
 			for i, plan := range plans {
-				if n := once(t, s, lb.LeaseID(i), plan); n != shared+12 {
+				if n := cachedBlocks(t, s, lb.LeaseID(i), plan); n != shared+12 {
 					t.Fatalf("of conversation %d, which has %d blocks in common with others, %d blocks are known", i, shared, n)
 				}
 			}
@@ -242,9 +242,9 @@ func TestManyConversations(t *testing.T) {
 	})
 }
 
-// branch returns the blocks with n others behind them.
-func branch(common []prompt.Block, n int, seed uint64) []prompt.Block {
-	blocks := slices.Concat(common, numbered(n, 1000*(seed+1)))
+// branchOff returns the blocks with n others behind them.
+func branchOff(common []prompt.Block, n int, seed uint64) []prompt.Block {
+	blocks := slices.Concat(common, numberedBlocks(n, 1000*(seed+1)))
 	for k := range blocks {
 		blocks[k].End = 100 * (k + 1)
 	}
@@ -253,12 +253,12 @@ func branch(common []prompt.Block, n int, seed uint64) []prompt.Block {
 
 // What is behind a page that was lost is taken back as well.
 func TestForgetBehindLostPage(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
-		plan := storetest.WithPrompt(manualPlan, 10, numbered(40, 1))
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 10, numberedBlocks(40, 1))
 		_, g := grantedTo(t, s, 1, plan)
 		m := newPagesModel("llm", plan.Prefix.RedisBytes)
-		w.load(m)
-		parts := m.known(plan.Prefix.Blocks)
+		w.readPages(m)
+		parts := m.matchedParts(plan.Prefix.Blocks)
 		if len(parts) < 3 {
 			t.Fatalf("%d parts: there is none in the middle", len(parts))
 		}

@@ -11,10 +11,10 @@ import (
 // page.
 func TestTableBlocks(t *testing.T) {
 	const bytes = 64 << 20
-	if got := redisclient.TableBlocks(bytes); got >= bytes/32 || got < bytes/58 {
+	if got := redisclient.IndexBlocks(bytes); got >= bytes/32 || got < bytes/58 {
 		t.Errorf("%d blocks", got)
 	}
-	if got, want := redisclient.TableBlocks(0), lb.PageBlocks(0); got != want || got == 0 {
+	if got, want := redisclient.IndexBlocks(0), lb.PageBlocks(0); got != want || got == 0 {
 		t.Errorf("%d blocks without room, want %d", got, want)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// numbered returns n blocks of a prompt, of the same length each.
-func numbered(n int, first uint64) []prompt.Block {
+// numberedBlocks returns n blocks of a prompt, of the same length each.
+func numberedBlocks(n int, first uint64) []prompt.Block {
 	out := make([]prompt.Block, n)
 	for i := range out {
 		out[i] = prompt.Block{Key: (first + uint64(i)) * 0x9e3779b97f4a7c15 >> 8, End: 100 * (i + 1)}
@@ -35,16 +35,16 @@ func grantedTo(t testing.TB, s lb.Store, id lb.LeaseID, plan *lb.Plan) (addr str
 	return addr, g
 }
 
-// once reserves and releases, and returns how much was cached.
-func once(t testing.TB, s lb.Store, id lb.LeaseID, plan *lb.Plan) int {
+// cachedBlocks reserves and releases, and returns how much was cached.
+func cachedBlocks(t testing.TB, s lb.Store, id lb.LeaseID, plan *lb.Plan) int {
 	t.Helper()
 	_, g := grantedTo(t, s, id, plan)
 	s.Release(0, id)
 	return g.Cached
 }
 
-// onVersions runs a test with a store on each version of the server.
-func onVersions(t *testing.T, test func(t *testing.T, w *wire, s *redisclient.Store)) {
+// onEachVersion runs a test with a store on each version of the server.
+func onEachVersion(t *testing.T, test func(t *testing.T, w *syncTransport, s *redisclient.Store)) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			w := dial(t, redisserver.StartT(t, redisserver.Options{Version: version}))
@@ -53,17 +53,17 @@ func onVersions(t *testing.T, test func(t *testing.T, w *wire, s *redisclient.St
 	}
 }
 
-// hashes returns the keys of all pages, by their number one for each.
-func (w *wire) hashes() (keys []string) {
+// pageKeys returns the keys of all pages, by their number one for each.
+func (w *syncTransport) pageKeys() (keys []string) {
 	for _, key := range w.value("KEYS", redisclient.KeysOf("llm").Pages+"*").Items {
 		keys = append(keys, string(key.Str))
 	}
 	return keys
 }
 
-// pages returns how many pages there are.
-func (w *wire) pages() (n int) {
-	for _, key := range w.hashes() {
+// pageCount returns how many pages there are.
+func (w *syncTransport) pageCount() (n int) {
+	for _, key := range w.pageKeys() {
 		n += int(w.value("HLEN", key).Int)
 	}
 	return n
@@ -71,7 +71,7 @@ func (w *wire) pages() (n int) {
 
 // A plan that has no blocks, or nothing that could be kept, is like one without a prompt.
 func TestNothingToLookFor(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		for i, spoil := range []func(p *lb.Prefix){
 			func(p *lb.Prefix) { p.Blocks = nil },
 			func(p *lb.Prefix) { p.Bytes = 0 },
@@ -79,15 +79,15 @@ func TestNothingToLookFor(t *testing.T) {
 			func(p *lb.Prefix) { p.TTL = time.Millisecond - 1 },
 			func(p *lb.Prefix) { p.TTL = -time.Hour },
 		} {
-			plan := storetest.WithPrompt(manualPlan, 1, numbered(3, 1))
+			plan := storetest.WithPrompt(manualPlan, 1, numberedBlocks(3, 1))
 			spoil(&plan.Prefix)
-			if n := once(t, s, lb.LeaseID(i), plan); n != 0 || w.pages() > 0 {
-				t.Errorf("plan %d: %d blocks, %d pages", i, n, w.pages())
+			if n := cachedBlocks(t, s, lb.LeaseID(i), plan); n != 0 || w.pageCount() > 0 {
+				t.Errorf("plan %d: %d blocks, %d pages", i, n, w.pageCount())
 			}
 		}
 		before := w.sent
 		s.ForgetPrompt(0, 1, manualPlan, manualPlan.Candidates[0].Addr, 0)
-		s.ForgetPrompt(0, 1, storetest.WithPrompt(manualPlan, 1, numbered(3, 1)), manualPlan.Candidates[0].Addr, 3)
+		s.ForgetPrompt(0, 1, storetest.WithPrompt(manualPlan, 1, numberedBlocks(3, 1)), manualPlan.Candidates[0].Addr, 3)
 		if w.sent != before {
 			t.Error("forgetting nothing sends something")
 		}
@@ -101,15 +101,15 @@ func TestBurst(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			server := redisserver.StartT(t, redisserver.Options{Version: version})
-			pipe := newPipe(t, server)
+			pipe := newBatchTransport(t, server)
 			var owners []*redisclient.Store
 			for owner := range uint64(2) {
 				owners = append(owners, redisclient.New(pipe, redisclient.Options{
 					Owner: owner + 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory(),
 				}))
-				useScripts(dial(t, server))
+				loadScripts(dial(t, server))
 			}
-			plan := storetest.WithPrompt(storetest.Even(storetest.Addrs(endpoints)), 0, numbered(10, 1))
+			plan := storetest.WithPrompt(storetest.Even(storetest.Addrs(endpoints)), 0, numberedBlocks(10, 1))
 			plan.Unit, plan.Prefix.Credit = lb.Requests, worth
 			var went []string
 			cached := 0
@@ -152,12 +152,12 @@ func TestBurst(t *testing.T) {
 
 // What is asked for a second time is what was asked first, whatever became of the caller's blocks meanwhile.
 func TestBlocksAreTheCallers(t *testing.T) {
-	var m manual
+	var m manualTransport
 	s := newManualStore(&m, newMemory())
-	blocks := numbered(5, 1)
+	blocks := numberedBlocks(5, 1)
 	plan := storetest.WithPrompt(manualPlan, 1, blocks)
 	r := &result{}
-	s.Reserve(0, 1, plan, r.take)
+	s.Reserve(0, 1, plan, r.set)
 	clear(blocks)
 	m.answer(0, 0, ":1\r\n")
 	m.answer(0, 1, "*1\r\n:-3\r\n")
@@ -170,7 +170,7 @@ func TestBlocksAreTheCallers(t *testing.T) {
 		t.Errorf("%+v, want %+v", r.grant, want)
 	}
 	again := &result{}
-	s.Reserve(0, 1, plan, again.take)
+	s.Reserve(0, 1, plan, again.set)
 	if again.grant != r.grant {
 		t.Errorf("the standing grant is %+v, was %+v", again.grant, r.grant)
 	}
@@ -182,10 +182,10 @@ func TestUnreadableAnswersToPrompts(t *testing.T) {
 		grantReply, "*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:1\r\n", promptReply(0, 1, 1, 129, 1), promptReply(0, 1, 1<<63, 1, 1),
 		promptReply(2, 1, 1, 1, 1), "$-1\r\n", "$0\r\n\r\n",
 	} {
-		var m manual
-		s := opened(t, &m, &m, newMemory())
+		var m manualTransport
+		s := newOpenedStore(t, &m, &m, newMemory())
 		r := &result{}
-		s.Reserve(0, 1, storetest.WithPrompt(manualPlan, 1, numbered(3, 1)), r.take)
+		s.Reserve(0, 1, storetest.WithPrompt(manualPlan, 1, numberedBlocks(3, 1)), r.set)
 		m.answer(0, 0, reply)
 		r.want(t, "garbage")
 		if len(m.sent) != 2 {
@@ -196,27 +196,27 @@ func TestUnreadableAnswersToPrompts(t *testing.T) {
 
 // Without memory a reservation is refused before anything is counted or noted, and what has to be forgotten is.
 func TestPromptsOutOfMemory(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
-		plan := storetest.WithPrompt(manualPlan, 100, numbered(10, 1))
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 100, numberedBlocks(10, 1))
 		only := func(i int) *lb.Plan {
 			p := *plan
 			p.Candidates = plan.Candidates[i : i+1]
 			return &p
 		}
 		home, _ := grantedTo(t, s, 1, only(0))
-		once(t, s, 4, only(1)) // so that something is left to write when the other is forgotten
-		before, pages := busy(w.loads("llm")), w.pages()
+		cachedBlocks(t, s, 4, only(1)) // so that something is left to write when the other is forgotten
+		before, pages := nonZero(w.loads("llm")), w.pageCount()
 		w.value("CONFIG", "SET", "maxmemory", "1")
 		r := &result{}
-		s.Reserve(0, 2, storetest.WithPrompt(manualPlan, 1, numbered(30, 100)), r.take)
+		s.Reserve(0, 2, storetest.WithPrompt(manualPlan, 1, numberedBlocks(30, 100)), r.set)
 		r.want(t, "oom")
 		wantLoads(t, w, before)
-		if n := w.pages(); n != pages {
+		if n := w.pageCount(); n != pages {
 			t.Errorf("%d pages, were %d", n, pages)
 		}
 		s.ForgetPrompt(0, 1, plan, home, 0)
 		w.value("CONFIG", "SET", "maxmemory", "0")
-		if n := once(t, s, 3, only(0)); n != 0 {
+		if n := cachedBlocks(t, s, 3, only(0)); n != 0 {
 			t.Errorf("%d blocks of what was forgotten", n)
 		}
 		if !s.Ready(0) {
@@ -227,17 +227,17 @@ func TestPromptsOutOfMemory(t *testing.T) {
 
 // A repeated command is answered as the first one was, and notes nothing anew.
 func TestPromptIsReservedOnce(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
-		plan := storetest.WithPrompt(manualPlan, 100, numbered(10, 1))
-		once(t, s, 1, plan)
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 100, numberedBlocks(10, 1))
+		cachedBlocks(t, s, 1, plan)
 		var cmd []byte
-		w.lose = func(c []byte) int {
+		w.fate = func(c []byte) int {
 			cmd = slices.Clone(c)
 			return arrives
 		}
 		home, g := grantedTo(t, s, 2, plan)
-		w.lose = nil
-		first, second := string(w.ask(cmd)), string(w.ask(cmd))
+		w.fate = nil
+		first, second := string(w.roundTrip(cmd)), string(w.roundTrip(cmd))
 		want := promptReply(uint16(g.Index), 1, uint64(g.Load.Tokens), 10, uint32(g.Load.Tokens))
 		if first != want || second != want {
 			t.Errorf("repeated at %s: %q, %q; want %q", home, first, second, want)

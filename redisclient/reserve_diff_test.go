@@ -23,7 +23,7 @@ const plansWanted = 120_000
 type differential struct {
 	t      testing.TB
 	rng    *rand.Rand
-	pipe   *pipe
+	pipe   *batchTransport
 	server *redisserver.Server
 	owners []lb.Store
 	next   lb.LeaseID
@@ -35,7 +35,7 @@ type differential struct {
 
 func newDifferential(t testing.TB, rng *rand.Rand, version string) *differential {
 	d := &differential{t: t, rng: rng, server: redisserver.StartT(t, redisserver.Options{Version: version}), now: time.Hour, next: 10}
-	d.pipe = newPipe(t, d.server)
+	d.pipe = newBatchTransport(t, d.server)
 	for owner := range uint64(3) {
 		s := redisclient.New(d.pipe, redisclient.Options{Owner: owner + 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
 		d.owners = append(d.owners, s)
@@ -105,18 +105,18 @@ func (b *bytesSource) Uint64() (n uint64) {
 	return n
 }
 
-// field is a set of endpoints in a scope of their own and what they carry.
-type field struct {
+// testScope is a set of endpoints in a scope of their own and what they carry.
+type testScope struct {
 	scope string
 	addrs []string
 	loads map[string]lb.Load
 	held  []grant // and answered
 
-	chains [][]prompt.Block // prompts
-	shared int              // bytes for who has them
-	pages  *pagesModel      // that
-	began  time.Time        // from when on the ages in there count
-	tick   uint16           // then
+	chains     [][]prompt.Block // prompts
+	indexBytes int              // bytes for who has them
+	pages      *pagesModel      // that
+	began      time.Time        // from when on the ages in there count
+	tick       uint16           // then
 }
 
 type grant struct {
@@ -129,9 +129,9 @@ type grant struct {
 // round reserves on one new field, and releases everything.
 func (d *differential) round() {
 	d.now += time.Minute // views of another round are not expected to be known
-	f := &field{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}, began: time.Now(), tick: tickNow()}
-	f.shared = 1 << (10 + d.rng.IntN(14))
-	f.pages = newPagesModel(f.scope, f.shared)
+	f := &testScope{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}, began: time.Now(), tick: tickNow()}
+	f.indexBytes = 1 << (10 + d.rng.IntN(14))
+	f.pages = newPagesModel(f.scope, f.indexBytes)
 	n := 1 + d.rng.IntN(24)
 	if d.rng.IntN(6) == 0 {
 		n = 1 + d.rng.IntN(300)
@@ -156,22 +156,22 @@ func (d *differential) round() {
 		}
 		d.pipe.flush(d.now)
 		if d.rng.IntN(2) == 0 {
-			d.load(f)
+			d.writeLoads(f)
 		}
-		if time.Since(f.began) > steady {
+		if time.Since(f.began) > stableFor {
 			d.t.Logf("a field that took %v is given up: what was fresh at its beginning may not be now", time.Since(f.began))
 			f.chains = nil
 		}
 	}
-	d.compare(f)
+	d.comparePages(f)
 	for len(f.held) > 0 {
 		d.release(f, 0)
 	}
 	d.pipe.flush(d.now)
 }
 
-// load writes other totals into the table than any test could reserve.
-func (d *differential) load(f *field) {
+// writeLoads writes other totals into the table than any test could reserve.
+func (d *differential) writeLoads(f *testScope) {
 	edges := []int64{1, 1 << 8, 1 << 16, 1 << 20}
 	edge := edges[d.rng.IntN(len(edges))]
 	keys := redisclient.KeysOf(f.scope)
@@ -196,7 +196,7 @@ func (d *differential) load(f *field) {
 
 // candidates draws a list over some of the endpoints, in any order. Some lists are of equal terms, as most clusters are,
 // some of few different ones, so that costs are often equal.
-func (d *differential) candidates(f *field) []lb.Candidate {
+func (d *differential) candidates(f *testScope) []lb.Candidate {
 	style := d.rng.IntN(3)
 	var out []lb.Candidate
 	n := len(f.addrs)
@@ -269,7 +269,7 @@ func (d *differential) tokens() int64 {
 }
 
 // reserve sends one reservation; its answer must be what lb.Choose says.
-func (d *differential) reserve(f *field, cs []lb.Candidate) {
+func (d *differential) reserve(f *testScope, cs []lb.Candidate) {
 	p := lb.Plan{
 		Scope: f.scope, Candidates: cs, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(), Tie: d.rng.Uint64() >> d.rng.IntN(64),
 	}
@@ -280,7 +280,7 @@ func (d *differential) reserve(f *field, cs []lb.Candidate) {
 	loads, matched := make([]lb.Load, len(cs)), make([]int, len(cs))
 	held := f.pages.match(&p.Prefix, tickNow())
 	for i := range cs {
-		loads[i], matched[i] = f.loads[cs[i].Addr], held[endpointOf(cs[i].Addr)]
+		loads[i], matched[i] = f.loads[cs[i].Addr], held[endpointTag(cs[i].Addr)]
 	}
 	d.plans++
 	want, wantErr := lb.Grant{Index: lb.Choose(&p, loads, matched)}, error(nil)
@@ -296,7 +296,7 @@ func (d *differential) reserve(f *field, cs []lb.Candidate) {
 		}
 		g.addr, g.tokens = cs[want.Index].Addr, p.Work(want.Cached)
 		want.Load = f.add(g, 1)
-		f.pages.note(p.Prefix.Blocks, endpointOf(g.addr), tickNow())
+		f.pages.record(p.Prefix.Blocks, endpointTag(g.addr), tickNow())
 	}
 	g.owner.Reserve(d.now, g.id, &p, func(got lb.Grant, err error) {
 		if err == nil {
@@ -309,7 +309,7 @@ func (d *differential) reserve(f *field, cs []lb.Candidate) {
 	})
 }
 
-func (d *differential) release(f *field, i int) {
+func (d *differential) release(f *testScope, i int) {
 	g := f.held[i]
 	f.held[i] = f.held[len(f.held)-1]
 	f.held = f.held[:len(f.held)-1]
@@ -318,7 +318,7 @@ func (d *differential) release(f *field, i int) {
 }
 
 // add counts the grant n times and returns the endpoint's load.
-func (f *field) add(g grant, n int64) lb.Load {
+func (f *testScope) add(g grant, n int64) lb.Load {
 	l := f.loads[g.addr]
 	l.Requests = max(0, l.Requests+n)
 	l.Tokens = max(0, l.Tokens+n*g.tokens)

@@ -6,43 +6,43 @@ import (
 	"strconv"
 )
 
-// Limits of what a reply may be. Ours are far below; more than this comes from something that is not our server.
+// Limits of a reply. Those of the scripts are far below them; a reply above them does not come from Redis.
 const (
 	maxBulk  = 1 << 20 // bytes of one string
-	maxDepth = 4       // of arrays in arrays
+	maxDepth = 4       // levels of nested arrays
 	maxItems = 1 << 16 // elements of one reply, over all levels
 )
 
 // Errors of parsing.
 var (
-	// ErrShort says that the reply goes on: more bytes are needed.
-	ErrShort = errors.New("redisclient: reply is not complete")
-	// ErrGarbage says that the bytes are no reply of Redis, or one beyond all limits.
+	// ErrIncomplete means that the bytes are the beginning of a reply: more are needed.
+	ErrIncomplete = errors.New("redisclient: incomplete reply")
+	// ErrGarbage means that the bytes are no reply of Redis, or one above the limits.
 	ErrGarbage = errors.New("redisclient: not a reply of Redis")
 )
 
-// Kind is the kind of a reply, by the byte that it begins with.
+// Kind is the kind of a reply: the byte that it begins with.
 type Kind byte
 
 // The kinds of replies in RESP2.
 const (
-	Simple  Kind = '+'
-	Failed  Kind = '-'
-	Integer Kind = ':'
-	Bulk    Kind = '$'
-	Array   Kind = '*'
+	Simple     Kind = '+'
+	ErrorReply Kind = '-'
+	Integer    Kind = ':'
+	Bulk       Kind = '$'
+	Array      Kind = '*'
 )
 
-// Value is a parsed reply. Str points into the bytes it was parsed from.
+// Value is a parsed reply. Str points into the bytes that were parsed.
 type Value struct {
 	Kind  Kind
 	Int   int64
 	Str   []byte // of Simple, Failed and Bulk
 	Items []Value
-	Null  bool // a Bulk or Array that is nil
+	Null  bool // true for the null Bulk and the null Array
 }
 
-// Parse reads one reply from b and returns what follows it. Its errors are [ErrShort] and [ErrGarbage].
+// Parse reads one reply from b and returns the bytes that follow it. Its errors are [ErrIncomplete] and [ErrGarbage].
 func Parse(b []byte) (v Value, rest []byte, err error) {
 	items := 0
 	return parse(b, 0, &items)
@@ -53,7 +53,7 @@ func parse(b []byte, depth int, items *int) (v Value, rest []byte, err error) {
 		return Value{}, nil, ErrGarbage
 	}
 	if len(b) == 0 {
-		return Value{}, nil, ErrShort
+		return Value{}, nil, ErrIncomplete
 	}
 	line, rest, err := cutLine(b[1:])
 	v.Kind = Kind(b[0])
@@ -61,7 +61,7 @@ func parse(b []byte, depth int, items *int) (v Value, rest []byte, err error) {
 		return Value{}, nil, badKind(v.Kind, err)
 	}
 	switch v.Kind {
-	case Simple, Failed:
+	case Simple, ErrorReply:
 		v.Str = line
 		return v, rest, nil
 	case Integer:
@@ -79,10 +79,10 @@ func parse(b []byte, depth int, items *int) (v Value, rest []byte, err error) {
 	return v, rest, nil
 }
 
-// badKind tells garbage from a line that has only begun.
+// badKind returns why the line of a reply of the kind could not be read: err, or [ErrGarbage] if there is no such kind.
 func badKind(k Kind, err error) error {
 	switch k {
-	case Simple, Failed, Integer, Bulk, Array:
+	case Simple, ErrorReply, Integer, Bulk, Array:
 		return err
 	}
 	return ErrGarbage
@@ -97,7 +97,7 @@ func parseBulk(v Value, line, rest []byte) (Value, []byte, error) {
 		v.Null = true
 		return v, rest, nil
 	case len(rest) < n+2:
-		return Value{}, nil, ErrShort
+		return Value{}, nil, ErrIncomplete
 	case rest[n] != '\r' || rest[n+1] != '\n':
 		return Value{}, nil, ErrGarbage
 	}
@@ -124,9 +124,10 @@ func parseArray(v Value, line, rest []byte, depth int, items *int) (Value, []byt
 	return v, rest, nil
 }
 
-// maxLine bounds the first line of a reply: an error message is the longest.
+// maxLine is how many bytes the first line of a reply may have. Error messages are the longest.
 const maxLine = 4096
 
+// cutLine splits b behind the first line, which is returned without its end.
 func cutLine(b []byte) (line, rest []byte, err error) {
 	end := bytes.Index(b[:min(len(b), maxLine)], []byte("\r\n"))
 	switch {
@@ -135,10 +136,10 @@ func cutLine(b []byte) (line, rest []byte, err error) {
 	case len(b) >= maxLine:
 		return nil, nil, ErrGarbage
 	}
-	return nil, nil, ErrShort
+	return nil, nil, ErrIncomplete
 }
 
-// AppendCommand appends a command of the given words to dst.
+// AppendCommand appends a command of the given words to dst, in RESP.
 func AppendCommand(dst []byte, words ...string) []byte {
 	dst = appendHeader(dst, len(words))
 	for _, w := range words {
@@ -147,6 +148,7 @@ func AppendCommand(dst []byte, words ...string) []byte {
 	return dst
 }
 
+// appendHeader appends the beginning of a command of so many words, which the caller appends.
 func appendHeader(dst []byte, words int) []byte {
 	dst = append(dst, '*')
 	dst = strconv.AppendInt(dst, int64(words), 10)

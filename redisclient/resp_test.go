@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"+OK\r\n", "", value{Kind: redisclient.Simple, Str: []byte("OK")}},
 		{"+\r\n", "", value{Kind: redisclient.Simple, Str: []byte{}}},
-		{"-ERR no\r\n+OK\r\n", "+OK\r\n", value{Kind: redisclient.Failed, Str: []byte("ERR no")}},
+		{"-ERR no\r\n+OK\r\n", "+OK\r\n", value{Kind: redisclient.ErrorReply, Str: []byte("ERR no")}},
 		{":0\r\n", "", value{Kind: redisclient.Integer}},
 		{":-3\r\nx", "x", value{Kind: redisclient.Integer, Int: -3}},
 		{":9223372036854775807\r\n", "", value{Kind: redisclient.Integer, Int: 1<<63 - 1}},
@@ -48,7 +48,7 @@ func TestParseHalfReplies(t *testing.T) {
 		"+OK\r\n", "-ERR unknown command\r\n", ":-12\r\n", "$5\r\na\r\nbc\r\n", "*3\r\n:1\r\n$2\r\nab\r\n*1\r\n+x\r\n",
 	} {
 		for n := range len(whole) {
-			if _, rest, err := redisclient.Parse([]byte(whole[:n])); !errors.Is(err, redisclient.ErrShort) || rest != nil {
+			if _, rest, err := redisclient.Parse([]byte(whole[:n])); !errors.Is(err, redisclient.ErrIncomplete) || rest != nil {
 				t.Errorf("%q: rest %q, %v", whole[:n], rest, err)
 			}
 		}
@@ -126,7 +126,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		v, rest, err := redisclient.Parse(in)
 		if err != nil {
-			if rest != nil || !errors.Is(err, redisclient.ErrShort) && !errors.Is(err, redisclient.ErrGarbage) {
+			if rest != nil || !errors.Is(err, redisclient.ErrIncomplete) && !errors.Is(err, redisclient.ErrGarbage) {
 				t.Fatalf("rest %q, %v", rest, err)
 			}
 			return

@@ -11,30 +11,30 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// lister is a store with a list of its own.
-type lister struct {
+// listOwner is a store with a list of its own.
+type listOwner struct {
 	*redisclient.Store
-	pipe *pipe
+	pipe *batchTransport
 	plan *lb.Plan
 }
 
-// listersOf returns n gateways, each with width endpoints that no other has.
-func listersOf(t *testing.T, s *redisserver.Server, n, width int) (out []lister) {
+// newListOwners returns n gateways, each with width endpoints that no other has.
+func newListOwners(t *testing.T, s *redisserver.Server, n, width int) (out []listOwner) {
 	for i := range n {
-		store, p := newPipedStore(t, s, uint64(i+1))
-		out = append(out, lister{store, p, storetest.Even(manyEndpoints(i*width, width))})
+		store, p := newBatchedStore(t, s, uint64(i+1))
+		out = append(out, listOwner{store, p, storetest.Even(manyEndpoints(i*width, width))})
 	}
 	return out
 }
 
-// sends counts the lists that gateways send while each makes so many reservations in turn.
-func sends(t *testing.T, gateways []lister, now time.Duration, first lb.LeaseID, rounds int) (lists int) {
+// countListSends counts the lists that gateways send while each makes so many reservations in turn.
+func countListSends(t *testing.T, gateways []listOwner, now time.Duration, first lb.LeaseID, rounds int) (lists int) {
 	t.Helper()
 	for i := range rounds {
 		for _, g := range gateways {
 			id := first + lb.LeaseID(i)
 			mustReserve(t, g.Store, g.pipe, now, id, g.plan)
-			lists += opens(g.pipe.sent, g.plan.Candidates[0].Addr)
+			lists += listCommands(g.pipe.sent, g.plan.Candidates[0].Addr)
 			g.Release(now, id)
 			g.pipe.flush(now)
 		}
@@ -47,8 +47,8 @@ func TestDifferentListsInOneScope(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			const n, width, rounds = 8, 30, 200
-			gateways := listersOf(t, redisserver.StartT(t, redisserver.Options{Version: version}), n, width)
-			got := sends(t, gateways, 0, 1, rounds)
+			gateways := newListOwners(t, redisserver.StartT(t, redisserver.Options{Version: version}), n, width)
+			got := countListSends(t, gateways, 0, 1, rounds)
 			t.Logf("%d gateways of %d endpoints: %d list sends in %d reservations", n, width, got, n*rounds)
 			if got > n {
 				t.Errorf("%d lists were sent, want one by each of %d gateways", got, n)
@@ -63,7 +63,7 @@ func TestRowsOfOthersAreKept(t *testing.T) {
 	const width, steps = 30, 40
 	server := redisserver.StartT(t, redisserver.Options{})
 	w := dial(t, server)
-	gateways := listersOf(t, server, 4, width)
+	gateways := newListOwners(t, server, 4, width)
 	before := map[string]int{}
 	for step := range steps {
 		now := time.Duration(step) * 20 * time.Second
@@ -73,7 +73,7 @@ func TestRowsOfOthersAreKept(t *testing.T) {
 			}
 			g.pipe.flush(now)
 		}
-		sends(t, gateways, now, lb.LeaseID(step+1), 1)
+		countListSends(t, gateways, now, lb.LeaseID(step+1), 1)
 		for _, c := range gateways[0].plan.Candidates {
 			row, ok := w.rows("llm")[c.Addr]
 			if was, known := before[c.Addr]; !ok || known && was != row {
@@ -94,7 +94,7 @@ func TestRowsOfOthersAreKept(t *testing.T) {
 }
 
 // ageRows makes it longer ago that rows were listed.
-func (w *wire) ageRows(d time.Duration) {
+func (w *syncTransport) ageRows(d time.Duration) {
 	for _, key := range w.value("KEYS", redisclient.KeyPrefix+"*:listed").Items {
 		stamps := w.value("GET", string(key.Str)).Str
 		for at := 0; at+4 <= len(stamps); at += 4 {
@@ -121,8 +121,8 @@ func TestChosenScope(t *testing.T) {
 		})
 		s.Adopt(0, 2, cluster, "10.0.9.9:1", 5)
 		s.ForgetPrompt(0, 1, plan, plan.Candidates[0].Addr, 0)
-		if err := s.Heartbeat(0); err != nil || s.Err() != nil {
-			t.Fatal(err, s.Err())
+		if err := s.Heartbeat(0); err != nil || s.HeartbeatErr() != nil {
+			t.Fatal(err, s.HeartbeatErr())
 		}
 		return s
 	}
@@ -143,11 +143,11 @@ func TestChosenScope(t *testing.T) {
 	for i, s := range stores {
 		s.Release(0, 1)
 		s.Release(0, 2)
-		if s.Heartbeat(0); !s.Settled() {
+		if s.Heartbeat(0); !s.Drained() {
 			t.Errorf("store %d is not settled", i)
 		}
 	}
-	if left := busy(w.loads("blue")); len(left) > 0 {
+	if left := nonZero(w.loads("blue")); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }

@@ -8,8 +8,8 @@ import (
 //go:embed lua/shared.lua
 var luaShared string
 
-//go:embed lua/open.lua
-var luaOpen string
+//go:embed lua/candidates.lua
+var luaCandidates string
 
 //go:embed lua/reserve.lua
 var luaReserve string
@@ -17,8 +17,8 @@ var luaReserve string
 //go:embed lua/prefix.lua
 var luaPrefix string
 
-//go:embed lua/note.lua
-var luaNote string
+//go:embed lua/record.lua
+var luaRecord string
 
 //go:embed lua/forget.lua
 var luaForget string
@@ -32,17 +32,17 @@ var luaAmend string
 //go:embed lua/assert.lua
 var luaAssert string
 
-//go:embed lua/beat.lua
-var luaBeat string
+//go:embed lua/heartbeat.lua
+var luaHeartbeat string
 
 //go:embed lua/loads.lua
 var luaLoads string
 
-//go:embed lua/tidy.lua
-var luaTidy string
+//go:embed lua/free_rows.lua
+var luaFreeRows string
 
-// luaSums has the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make a module 0.4 MB
-// larger. After a change of a script, `go test ./redisclient -run TestSums -update` writes it anew.
+// luaSums contains the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make an artifact 0.4
+// MB larger. After a change of a script, `go test ./redisclient -run TestSums -update` updates it.
 //
 //go:embed lua/sha1sums
 var luaSums string
@@ -51,7 +51,7 @@ var luaSums string
 type script struct {
 	name string
 	text string
-	sha  string // by which Redis knows the text
+	sha  string // SHA-1 of the text, by which EVALSHA names it
 }
 
 func newScript(name, text string) *script {
@@ -59,23 +59,23 @@ func newScript(name, text string) *script {
 	return &script{name: name, text: text, sha: sums[strings.LastIndexByte(sums, '\n')+1:]}
 }
 
-// The scripts. A change of any of them has another SHA, so that different versions of the plugin do not disturb each
-// other's; a change of what they store needs another [KeyPrefix].
+// The scripts. A changed script has another SHA-1, so versions of the plugin beside each other each use their own. A
+// change of the data formats needs another [KeyPrefix].
 var (
-	scriptOpen    = newScript("open", luaShared+luaOpen)
-	scriptReserve = newScript("reserve", luaReserve)          // of a plan without blocks
-	scriptPrompt  = newScript("prompt", luaPrefix+luaReserve) // of one with them
-	scriptNote    = newScript("note", luaPrefix+luaNote)
-	scriptForget  = newScript("forget", luaPrefix+luaForget)
-	scriptRelease = newScript("release", luaRelease)
-	scriptAmend   = newScript("amend", luaShared+luaAmend)
-	scriptAssert  = newScript("assert", luaShared+luaAssert)
-	scriptBeat    = newScript("beat", luaShared+luaBeat)
-	scriptLoads   = newScript("loads", luaLoads)
-	scriptTidy    = newScript("tidy", luaShared+luaTidy)
+	scriptCandidates = newScript("candidates", luaShared+luaCandidates)
+	scriptReserve    = newScript("reserve", luaReserve)          // for plans without prefix blocks
+	scriptPrompt     = newScript("prompt", luaPrefix+luaReserve) // for plans with prefix blocks
+	scriptRecord     = newScript("record", luaPrefix+luaRecord)
+	scriptForget     = newScript("forget", luaPrefix+luaForget)
+	scriptRelease    = newScript("release", luaRelease)
+	scriptAmend      = newScript("amend", luaShared+luaAmend)
+	scriptAssert     = newScript("assert", luaShared+luaAssert)
+	scriptHeartbeat  = newScript("heartbeat", luaShared+luaHeartbeat)
+	scriptLoads      = newScript("loads", luaLoads)
+	scriptFreeRows   = newScript("free_rows", luaShared+luaFreeRows)
 )
 
-// ScriptName returns which script has the sum, "" if none: a server's SLOWLOG names sums.
+// ScriptName returns the name of the script with the SHA-1 in hex, as a server's SLOWLOG shows it, "" if there is none.
 func ScriptName(sum string) string {
 	before, _, found := strings.Cut(luaSums, sum+" ")
 	if !found || len(sum) != 40 {
@@ -85,7 +85,8 @@ func ScriptName(sum string) string {
 	return name
 }
 
-// command returns an EVALSHA of the script with room for n keys and arguments, which the caller appends.
+// command appends the beginning of an EVALSHA of the script to dst. The caller appends so many keys, then so many
+// arguments.
 func (s *script) command(dst []byte, keys, args int) []byte {
 	dst = appendHeader(dst, 3+keys+args)
 	dst = appendArg(dst, "EVALSHA")
@@ -93,7 +94,7 @@ func (s *script) command(dst []byte, keys, args int) []byte {
 	return appendInt(dst, int64(keys))
 }
 
-// load returns the command that makes Redis know the script.
+// load returns the command that loads the script.
 func (s *script) load() []byte {
 	return AppendCommand(nil, "SCRIPT", "LOAD", s.text)
 }

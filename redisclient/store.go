@@ -10,231 +10,133 @@ import (
 )
 
 const (
-	// keep is how long a scope's data outlive the last beat of any owner.
-	keep = time.Minute
-	// tombstoneAge is how long a release waits in Redis for a reservation that may still come.
-	tombstoneAge = 30 * time.Second
-	// maxCandidates of one plan: for how many a table has rows.
+	// dataTTL is how long a scope's data stay in Redis after the last heartbeat of any owner.
+	dataTTL = time.Minute
+	// tombstoneTTL is how long the owner expects a tombstone of its own in Redis: a release that waits for a
+	// reservation that may still run.
+	tombstoneTTL = 30 * time.Second
+	// maxCandidates is how many candidates a plan may have: a table has no more rows.
 	maxCandidates = 65000
-	// maxTokens of one lease: what an entry has room for.
+	// maxTokens is how many tokens a lease may count for: its entry has 32 bits for them.
 	maxTokens = 1<<32 - 1
 )
 
 // Options are the settings of a store.
 type Options struct {
 	Owner   uint64        // unique among all owners of all gateways
-	TTL     time.Duration // after which a silent owner's leases are returned
-	Timeout time.Duration // for each step: a command without an answer by then has failed
-	KV      lb.KV         // the gateway's shared memory, over which its workers agree on who loads a script
-	Scope   string        // what takes the place of the scopes of all plans; "" to leave them
+	TTL     time.Duration // an owner without a heartbeat for so long is dead, and its leases are returned
+	Timeout time.Duration // of each command: without an answer by then it has failed
+	KV      lb.KV         // the gateway's shared memory, by which its workers agree on which of them loads a script
+	Scope   string        // replaces the scopes of all plans, unless it is ""
 }
 
-// Store is the store of one owner in Redis: see the package's documentation. It implements [lb.RemoteStore].
+// Store is the store in Redis of one owner: see the package's documentation. It implements [lb.RemoteStore].
 type Store struct {
-	client *client
-	owner  string
-	ttl    time.Duration
-	chosen string // Options.Scope
-	scopes map[string]*scope
-	leases map[lb.LeaseID]*lease
-	early  map[lb.LeaseID]time.Duration // releases before their reservation, and when to forget them
-	seq    uint64                       // counts what was sent and learned, to tell before from after
-	down   error
+	client     *client
+	owner      string
+	ttl        time.Duration
+	fixedScope string // Options.Scope
+	scopes     map[string]*scopeState
+	leases     map[lb.LeaseID]*lease
+	// releasedEarly are leases that were released before their reservation, and until when that is remembered.
+	releasedEarly map[lb.LeaseID]time.Duration
+	seq           uint64 // counts what was sent and received: a logical clock that orders both
+	heartbeatErr  error
 }
 
 var _ lb.RemoteStore = (*Store)(nil)
 
-// scope is what this owner knows of one scope.
-type scope struct {
-	name    string
-	keys    Keys // Own is this owner's
-	home    home
-	others  string
-	views   []*view
-	leases  map[lb.LeaseID]*lease
-	tombs   map[lb.LeaseID]time.Duration // released without having seen the grant, and until when to expect it
-	used    time.Duration
-	alive   int           // owners, by the last beat
-	round   *round        // the heartbeat under way
-	tidying bool          // rows are being taken back
-	settled bool          // the last beat found nothing, and nothing was sent since
-	since   string        // the present life of this owner's leases in Redis, by the last beat
-	pages   int           // how many pages of prompts the latest reservation named
-	expire  time.Duration // when they expire at the earliest, as far as this owner set it
-	// wrong are leases that Redis does not count as they are; writing says that some of them are on their way.
-	wrong   []lb.LeaseID
-	writing bool
+// scopeState is what this owner knows about one scope.
+type scopeState struct {
+	name         string
+	keys         Keys // Leases is the complete key of this owner
+	node         clusterNode
+	leasesPrefix string // the Leases prefix of all owners
+	lists        []*candidateList
+	leases       map[lb.LeaseID]*lease
+	tombstones   map[lb.LeaseID]time.Duration // that may be in Redis, and until when
+	lastUsed     time.Duration
+	owners       int        // how many there are in the scope, by the last heartbeat
+	heartbeat    *heartbeat // nil if none is in progress
+	freeingRows  bool       // a search for unused rows is in progress
+	drained      bool       // the last heartbeat found nothing of this owner, and nothing was sent since
+	heldSince    string     // since when Redis has none of the leases returned: a stamp of Redis, by the last heartbeat
+
+	pageCount     int           // that the latest reservation named
+	pagesExpireAt time.Duration // when the pages expire at the earliest, as far as this owner has extended that
+
+	toAssert  []lb.LeaseID // leases that Redis does not count as they are
+	asserting bool         // a command that asserts some of them is on its way
 }
 
-type state uint8
+type leaseState uint8
 
 const (
-	asked    state = iota // the reservation is on its way
-	held                  // granted
-	released              // given back before the reservation was answered
+	pending  leaseState = iota // the reservation has no answer yet
+	held                       // granted
+	released                   // released before the reservation had an answer
 )
 
 type lease struct {
-	scope  *scope
-	state  state
-	addr   string
-	tokens int64
-	// version counts the changes, so that Redis knows a late one from the latest.
-	version uint8
-	grant   lb.Grant
-	seq     uint64 // when it became certain that Redis has it
-	stale   bool   // Redis may not know it as it is
+	scope        *scopeState
+	state        leaseState
+	addr         string
+	tokens       int64
+	version      uint8 // counts the changes, modulo 256, so that Redis can ignore one that arrives after a later one
+	grant        lb.Grant
+	confirmedSeq uint64 // when it became certain that Redis has the lease, by Store.seq
+	unsynced     bool   // Redis may not have the present address and tokens
 }
 
 // New returns a store over the transport.
 func New(t Transport, o Options) *Store {
 	return &Store{
-		client: newClient(t, o.Timeout, o.KV), owner: strconv.FormatUint(o.Owner, 16), ttl: o.TTL,
-		chosen: o.Scope,
-		scopes: map[string]*scope{}, leases: map[lb.LeaseID]*lease{}, early: map[lb.LeaseID]time.Duration{},
+		client: newClient(t, o.Timeout, o.KV), owner: strconv.FormatUint(o.Owner, 16), ttl: o.TTL, fixedScope: o.Scope,
+		scopes: map[string]*scopeState{}, leases: map[lb.LeaseID]*lease{},
+		releasedEarly: map[lb.LeaseID]time.Duration{},
 	}
 }
 
-// Ready says whether a reservation may be tried: the breaker is closed.
+// Ready reports whether a reservation may be tried: whether the circuit breaker is closed.
 func (s *Store) Ready(time.Duration) bool { return !s.client.breaker.open }
 
-// Expire fails what has got no answer in time. It returns the earliest deadline that is still to come, 0 for none.
+// Expire fails the commands whose deadlines have passed. It returns the earliest deadline of the others, 0 if there are
+// none.
 func (s *Store) Expire(now time.Duration) time.Duration { return s.client.expire(now) }
 
-// Postpone moves all deadlines, each once. It is for a caller that was held up: for so long it could not have seen an
-// answer, and that is not held against Redis.
+// Postpone moves every deadline by d, but each deadline only once. It is for a caller that was held up for d: it could
+// not have received an answer in that time, and that must not count as a failure of Redis.
 func (s *Store) Postpone(d time.Duration) { s.client.postpone(d) }
 
-// Err returns why the last beat failed, nil when it did not.
-func (s *Store) Err() error { return s.down }
+// HeartbeatErr returns why the last heartbeat failed, nil if it succeeded.
+func (s *Store) HeartbeatErr() error { return s.heartbeatErr }
 
-// Settled says whether Redis has nothing of this owner's any more, as far as the last beats told. Until then a store
-// that is no longer needed should go on beating: what Redis did not hear of while it was away would stay there until
-// the TTL is over.
-func (s *Store) Settled() bool {
+// Drained reports whether the last heartbeats found that Redis has nothing of this owner any more. Until then a store
+// that is no longer needed should continue its heartbeats: what Redis did not receive during an outage would stay there
+// until the TTL has passed.
+func (s *Store) Drained() bool {
 	for _, sc := range s.scopes {
-		if !sc.settled {
+		if !sc.drained {
 			return false
 		}
 	}
 	return true
 }
 
-// Owners returns how many owners counted at the last beat, over all gateways.
+// Owners returns how many owners there were at the last heartbeat, over all gateways. Of several scopes, the largest
+// number counts.
 func (s *Store) Owners() int {
 	n := 0
 	for _, sc := range s.scopes {
-		n = max(n, sc.alive)
+		n = max(n, sc.owners)
 	}
 	return n
 }
 
-// Reserve implements [lb.Store].
-func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
-	if l, ok := s.leases[id]; ok && l.state == held {
-		done(l.grant, nil)
-		return
-	}
-	if _, ok := s.early[id]; ok {
-		delete(s.early, id)
-		done(lb.Grant{}, lb.ErrReleased)
-		return
-	}
-	switch {
-	case len(p.Candidates) == 0:
-		done(lb.Grant{}, lb.ErrFull)
-		return
-	case len(p.Candidates) > maxCandidates:
-		done(lb.Grant{}, lb.ErrNoRoom)
-		return
-	case s.client.breaker.open:
-		done(lb.Grant{}, ErrOpen)
-		return
-	}
-	r := &reservation{id: id, candidates: p.Candidates, done: done}
-	r.lease = s.keep(now, id, p.Scope, &lease{state: asked, tokens: clamp(p.Tokens)})
-	r.script, r.cmd = s.reservationOf(now, r.lease.scope, r.lease.scope.view(p.Candidates, s.owner), id, p)
-	s.ask(now, r)
-}
-
-// reservation is a request for a lease on its way.
-type reservation struct {
-	id         lb.LeaseID
-	lease      *lease
-	candidates []lb.Candidate
-	script     *script
-	cmd        []byte // what it asks, made at once: the plan's blocks are the caller's
-	view       *view
-	sent       uint64
-	first      *call // as it was asked first; a second time has no more time
-	second     bool
-	done       func(lb.Grant, error)
-}
-
-// ask sends the reservation, behind its list of candidates if Redis may not know that.
-func (s *Store) ask(now time.Duration, r *reservation) {
-	sc := r.lease.scope
-	r.view = sc.view(r.candidates, s.owner)
-	r.view.used = true
-	if !r.view.fresh(now) {
-		s.open(now, sc, r.view)
-	}
-	s.seq++
-	r.sent = s.seq
-	k := s.client.send(now, r.script, &sc.home, r.cmd, false, func(now time.Duration, v Value, err error) {
-		s.answered(now, r, v, err)
-	})
-	if r.first != nil && k != nil {
-		k.until, k.late = r.first.until, r.first.late
-	} else if r.first == nil {
-		r.first = k
-	}
-}
-
-// answered takes the answer to a reservation.
-func (s *Store) answered(now time.Duration, r *reservation, v Value, err error) {
-	l := r.lease
-	if l.state == released {
-		r.done(lb.Grant{}, lb.ErrReleased)
-		return
-	}
-	a, err := answerOf(v, r, err)
-	switch code := a.code; {
-	case err != nil:
-	case code >= 0:
-		s.seq++
-		l.state, l.seq = held, s.seq
-		l.grant, l.tokens, l.addr = a.grant, a.tokens, r.candidates[code].Addr
-		r.done(a.grant, nil)
-		return
-	case code == answerFull:
-		err = lb.ErrFull
-	case code == answerReleased:
-		err = lb.ErrReleased
-	case r.second && r.view.refused != nil:
-		err = r.view.refused
-	case r.second:
-		err = ErrUnopened
-	default:
-		if r.view.opened <= r.sent { // it was not sent anew meanwhile
-			l.scope.forget()
-		}
-		r.second = true
-		s.ask(now, r)
-		return
-	}
-	l.scope.expire = 0 // it may not have been put forward
-	s.lose(r.id)
-	if uncertain(err) {
-		s.drop(now, l.scope, false, r.id)
-	}
-	r.done(lb.Grant{}, err)
-}
-
 // Adopt implements [lb.RemoteStore].
 func (s *Store) Adopt(now time.Duration, id lb.LeaseID, scope, addr string, tokens int64) {
-	l := s.keep(now, id, scope, &lease{state: held, addr: addr, tokens: clamp(tokens)})
-	s.assert(now, l.scope, []lb.LeaseID{id}, func(time.Duration, error) {})
+	l := s.addLease(now, id, scope, &lease{state: held, addr: addr, tokens: clampTokens(tokens)})
+	s.sendAssert(now, l.scope, []lb.LeaseID{id}, func(time.Duration, error) {})
 }
 
 // Amend implements [lb.Store].
@@ -246,27 +148,27 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 	if addr != "" {
 		l.addr = addr
 	}
-	l.tokens = clamp(tokens)
+	l.tokens = clampTokens(tokens)
 	l.version++
-	s.correct(now, id, l)
+	s.sendAmend(now, id, l)
 }
 
-// correct writes what the lease is now.
-func (s *Store) correct(now time.Duration, id lb.LeaseID, l *lease) {
-	l.stale = true
+// sendAmend sends the lease's present address and tokens. If the command fails, the next heartbeat asserts the lease.
+func (s *Store) sendAmend(now time.Duration, id lb.LeaseID, l *lease) {
+	l.unsynced = true
 	b := scriptAmend.command(nil, 3, 5)
 	b = appendArg(b, l.scope.keys.Table)
 	b = appendArg(b, l.scope.keys.Rows)
-	b = appendArg(b, l.scope.keys.Own)
-	b = appendInt(b, keep.Milliseconds())
+	b = appendArg(b, l.scope.keys.Leases)
+	b = appendInt(b, dataTTL.Milliseconds())
 	b = appendID(b, id)
 	b = appendInt(b, l.tokens)
 	b = appendInt(b, int64(l.version))
 	b = appendArg(b, l.addr)
 	version := l.version
-	s.background(now, scriptAmend, l.scope, b, func(_ time.Duration, v Value, err error) {
+	s.sendBackground(now, scriptAmend, l.scope, b, func(_ time.Duration, v Value, err error) {
 		if err == nil && v.Int == 1 && l.version == version {
-			l.stale = false
+			l.unsynced = false
 		}
 	})
 }
@@ -275,83 +177,87 @@ func (s *Store) correct(now time.Duration, id lb.LeaseID, l *lease) {
 func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 	l, ok := s.leases[id]
 	if !ok {
-		s.early[id] = now + s.ttl
+		s.releasedEarly[id] = now + s.ttl
 		return
 	}
-	s.lose(id)
-	seen := l.state == held
+	s.removeLease(id)
+	granted := l.state == held
 	l.state = released
-	s.drop(now, l.scope, seen, id)
+	s.sendRelease(now, l.scope, granted, id)
 }
 
-// drop tells Redis that the leases are over. known says that their grants were seen, so that nothing comes after. What
-// does not get through is found by the next beat.
-func (s *Store) drop(now time.Duration, sc *scope, known bool, ids ...lb.LeaseID) {
+// sendRelease releases the leases in Redis. granted reports that the answers to their reservations were received;
+// otherwise a reservation may run after this command, and a tombstone is left for it. If the command fails, the next
+// heartbeat finds the leases and releases them.
+func (s *Store) sendRelease(now time.Duration, sc *scopeState, granted bool, ids ...lb.LeaseID) {
 	b := scriptRelease.command(make([]byte, 0, 256), 2, 2+len(ids))
 	b = appendArg(b, sc.keys.Table)
-	b = appendArg(b, sc.keys.Own)
-	if known {
+	b = appendArg(b, sc.keys.Leases)
+	if granted {
 		b = appendInt(b, 1)
 	} else {
 		b = appendInt(b, 0)
 	}
-	b = appendInt(b, 2*keep.Milliseconds())
+	b = appendInt(b, 2*dataTTL.Milliseconds())
 	for _, id := range ids {
 		b = appendID(b, id)
-		if !known {
-			sc.tombs[id] = now + tombstoneAge
+		if !granted {
+			sc.tombstones[id] = now + tombstoneTTL
 		}
 	}
-	s.background(now, scriptRelease, sc, b, func(_ time.Duration, v Value, err error) {
-		if err != nil || v.Int == int64(len(ids)) { // no tombstone was left there: what is found there later is a lease
+	s.sendBackground(now, scriptRelease, sc, b, func(_ time.Duration, v Value, err error) {
+		if err != nil || v.Int == int64(len(ids)) { // no tombstone was left: what a heartbeat finds later is a lease
 			for _, id := range ids {
-				delete(sc.tombs, id)
+				delete(sc.tombstones, id)
 			}
 		}
 	})
 }
 
-// background sends what no request waits for, unless the breaker is open.
-func (s *Store) background(now time.Duration, sp *script, sc *scope, cmd []byte, done func(time.Duration, Value, error)) {
+// sendBackground sends a command that no request waits for, unless the breaker is open.
+func (s *Store) sendBackground(
+	now time.Duration, sp *script, sc *scopeState, cmd []byte, done func(time.Duration, Value, error),
+) {
 	s.seq++
-	s.client.send(now, sp, &sc.home, cmd, false, done)
+	s.client.send(now, sp, &sc.node, cmd, false, done)
 }
 
-// keep enters a lease into the books.
-func (s *Store) keep(now time.Duration, id lb.LeaseID, name string, l *lease) *lease {
-	sc := s.scope(name)
-	sc.used, sc.settled = now, false
+// addLease adds a lease to the store and to its scope.
+func (s *Store) addLease(now time.Duration, id lb.LeaseID, name string, l *lease) *lease {
+	sc := s.scopeOf(name)
+	sc.lastUsed, sc.drained = now, false
 	l.scope = sc
 	s.leases[id], sc.leases[id] = l, l
 	return l
 }
 
-// scope returns what is known of the scope of a plan.
-func (s *Store) scope(name string) *scope {
-	name = cmp.Or(s.chosen, name)
-	sc, ok := s.scopes[name]
-	if !ok {
-		k := KeysOf(name)
-		sc = &scope{
-			name: name, keys: k, others: k.Own, leases: map[lb.LeaseID]*lease{}, tombs: map[lb.LeaseID]time.Duration{}, settled: true,
-		}
-		sc.keys.Own += s.owner
-		s.scopes[name] = sc
-	}
-	return sc
-}
-
-// lose strikes a lease off the books.
-func (s *Store) lose(id lb.LeaseID) {
+// removeLease removes a lease from the store and from its scope.
+func (s *Store) removeLease(id lb.LeaseID) {
 	if l, ok := s.leases[id]; ok {
 		delete(l.scope.leases, id)
 		delete(s.leases, id)
 	}
 }
 
-func clamp(tokens int64) int64 { return min(max(tokens, 0), maxTokens) }
+// scopeOf returns the state of a plan's scope.
+func (s *Store) scopeOf(name string) *scopeState {
+	name = cmp.Or(s.fixedScope, name)
+	sc, ok := s.scopes[name]
+	if !ok {
+		k := KeysOf(name)
+		sc = &scopeState{
+			name: name, keys: k, leasesPrefix: k.Leases, drained: true,
+			leases: map[lb.LeaseID]*lease{}, tombstones: map[lb.LeaseID]time.Duration{},
+		}
+		sc.keys.Leases += s.owner
+		s.scopes[name] = sc
+	}
+	return sc
+}
 
-// appendID appends a lease's id as Redis keeps it.
+func clampTokens(tokens int64) int64 { return min(max(tokens, 0), maxTokens) }
+
+// appendID appends a lease's id in the format of Redis: 8 bytes, little-endian.
 func appendID(b []byte, id lb.LeaseID) []byte {
 	var raw [8]byte
 	binary.LittleEndian.PutUint64(raw[:], uint64(id))

@@ -111,10 +111,10 @@ func (p *place) counts() (totals, leases map[string]int64, err error) {
 		addrs[f[1].Integer()] = f[0].String()
 	}
 	totals, leases = map[string]int64{}, map[string]int64{}
-	for addr, l := range redisclient.Loads(table.Bytes(), rows) {
+	for addr, l := range redisclient.ParseLoads(table.Bytes(), rows) {
 		totals[addr] = l.Requests
 	}
-	owners, err := home.Do("KEYS", k.Own+"*")
+	owners, err := home.Do("KEYS", k.Leases+"*")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +124,7 @@ func (p *place) counts() (totals, leases map[string]int64, err error) {
 			return nil, nil, err
 		}
 		for f := range slices.Chunk(fields.Array(), 2) {
-			if _, row, _, ok := redisclient.Lease(f[0].String(), f[1].Bytes()); ok {
+			if _, row, _, ok := redisclient.ParseLease(f[0].String(), f[1].Bytes()); ok {
 				leases[addrs[row]]++
 			}
 		}

@@ -104,7 +104,7 @@ func busyIn(t *testing.T, s *redisserver.Server, scope string) map[string]lb.Loa
 			t.Fatal(err)
 		}
 	}
-	busy := redisclient.Loads(table.Bytes(), rows)
+	busy := redisclient.ParseLoads(table.Bytes(), rows)
 	for addr, load := range busy {
 		if load == (lb.Load{}) {
 			delete(busy, addr)

@@ -121,7 +121,7 @@ func (r *higressRedis) ask(query []byte) []byte {
 		if err == nil && len(rest) == 0 {
 			return reply
 		}
-		if !errors.Is(err, redisclient.ErrShort) {
+		if !errors.Is(err, redisclient.ErrIncomplete) {
 			r.t.Fatalf("reply %q: %v", reply, err)
 		}
 	}

@@ -1,39 +1,41 @@
--- Put before reserve.lua where a request comes with the blocks of its prompt, and before note.lua and forget.lua.
+-- The prefix index: functions of the scripts prompt (before reserve.lua), record and forget, whose texts this one
+-- precedes.
 --
--- Which endpoints have which blocks in their caches is kept in pages, of which a scope has a fixed number. All of them
--- are in one hash, so that any number of them is one declared key: field of a page -> page. A block has its entry in
--- the page that its own key names, its own page, or in the page that the block before it in the prompt is in: see
--- lb.prefixIndex, whose rules these are. A page is a string of at most 63 entries, those that were written last in
--- front:
+-- The index records which endpoints have which prefix blocks in their caches. A scope has a fixed number of pages, all
+-- in one hash, so that the scripts declare one key: field of a page -> page. The entry of a block is in its own page,
+-- which its key determines, or in the page of the block before it in the prompt. The rules are those of lb.prefixIndex.
+-- A page is a string of at most 63 entries of 32 bytes, those written last in front:
 --
---   the block's key 8 bytes, of which the last is its tenant, 0 for none, then for each of up to 4 endpoints, the one
---   that came last in front: the endpoint 4 bytes (the lower half of the hash of its address, 0 for none), when it was
---   last seen there <I2, in ticks
+--   the block's key, 8 bytes, of which the last one is the tenant, 0 for none;
+--   for each of up to 4 endpoints, the one recorded last in front: the lower half of the hash of its address, 4 bytes,
+--   0 for none; and when it was last recorded, <I2 in ticks
 --
--- What is left behind a block that was lost is not known, and noted anew when the prompt comes again: such a block may
--- be there twice until the older entry is pushed out. Either one is true.
+-- Blocks behind a lost entry do not match any more, and are recorded again when the prompt comes again. Such a block
+-- may have two entries until the older one is evicted. Both are true.
 --
--- What the time is, reservations know from their list of candidates, in which beats note it: TIME would cost as much as
--- two reads. It may be some ticks behind, so what is up to 8 ticks ahead is young.
+-- A tick is 4 s of this server's clock. Reservations take the time from their list of candidates, where heartbeats
+-- store it: a call of TIME would cost as much as two reads. That time may be some ticks late, so a record that is up to
+-- 8 ticks ahead of it is fresh. Ticks wrap after three days: a record that is so old, in a page that was never full
+-- since, may then be assumed fresh, which costs one worse choice. An endpoint is not recorded again for a block within
+-- 8 ticks, since every prompt would otherwise write the entries of a common beginning.
 --
--- The hash is kept for as long as endpoints are taken to keep what they have, by whoever takes them to keep it longest.
--- Whoever adds a page sees to that, since the hash may be new then; else every owner does now and then. A tick is 4 s
--- of this server's clock. Ticks wrap after three days: who was noted so long ago, in a page that was never full since,
--- may then be taken for young, which costs one wrong guess. An endpoint is not noted again for 8 ticks: what all
--- prompts begin with would be written by each.
+-- The hash expires after the longest TTL of cache entries that an owner has. The expiry is extended by each script that
+-- adds a page, since the hash may be new then, and otherwise by each owner now and then.
 --
--- A chain is a prompt's blocks: their keys of 8 bytes, then the field of each one's own page, 3 bytes.
+-- A chain is the blocks of a prompt: their keys, 8 bytes each, then the fields of their own pages, 3 bytes each.
 --
--- A script's functions are made anew whenever it runs, and so are tables; most prompts are short, and much of what
--- follows is rare. So there are few functions, which make tables when there is something to put into them, and numbers
--- are written out: 32 bytes are an entry, 2016 bytes the 63 entries that a page may have, of which 15 and 31 are a
--- quarter and a half.
+-- Redis creates a script's functions and tables again in every run. Most prompts are short, and most of the following
+-- code is rarely needed. Therefore there are few functions, tables are created only when something is put into them,
+-- and constants are written as numbers: 32 bytes of an entry, 2016 bytes of 63 entries, a full page; 15 and 31 entries
+-- are a quarter and a half of one.
 
--- recall looks for the chain's n blocks, one after the other, up to the first that is not known. It returns the pages
--- that it read, by their fields, false for one that is not there; the parts of the prompt, each in one page: its field,
--- and the number of the part's first block; and where the entries of blocks are and who holds them, nil if there are
--- none.
-local function recall(key, chain, n)
+-- match looks up the chain's n blocks, one after the other, up to the first one without an entry. It returns
+--   the pages that it read, by field, false for one that does not exist;
+--   the parts of the prompt, each of which is in one page: the field, then the index of the part's first block;
+--   for each matched block the position of its entry in the page;
+--   for each matched block the endpoints part of its entry.
+-- All but the first are nil if no block matched.
+local function match(key, chain, n)
   local sub, find = string.sub, string.find
   local own, block = sub(chain, 8 * n + 1, 8 * n + 3), sub(chain, 1, 8)
   local page = redis.call('HGET', key, own)
@@ -43,7 +45,7 @@ local function recall(key, chain, n)
   local parts, places, held, next = {own, 1}, {at}, {sub(page, at + 8, at + 31)}, at + 32
   for k = 2, n do
     block, at = sub(chain, 8 * k - 7, 8 * k), next
-    if sub(page, at, at + 7) ~= block then -- what was written together lies together
+    if sub(page, at, at + 7) ~= block then -- blocks that were recorded together are adjacent
       at = find(page, block, 1, true)
       while at and at % 32 ~= 1 do at = find(page, block, at + 1, true) end
     end
@@ -64,8 +66,8 @@ local function recall(key, chain, n)
   return pages, parts, places, held
 end
 
--- place adds parts for the blocks behind the known ones: for 8 at a time, 16 behind the first 32, the page that the block
--- before them is in or the own one of their first, as lb.prefixIndex.place does.
+-- place adds parts for the blocks behind the matched ones: for 8 blocks at a time, 16 behind the first 32, it chooses
+-- the page of the block before them or the own page of their first block, as lb.prefixIndex.place does.
 local function place(key, chain, n, known, pages, parts, now)
   local sub, more, put, read = string.sub, {}, parts[#parts - 1], {}
   local k = known + 1
@@ -76,7 +78,9 @@ local function place(key, chain, n, known, pages, parts, now)
   end
   local got = #read > 0 and redis.call('HMGET', key, unpack(read))
   for i = 1, #read do pages[read[i]] = got[i] end
-  local function turnover(page) -- how many ticks ago the entry was written that has a quarter of a full page's behind it
+  -- turnover returns how many ticks ago the entry was written that has a quarter of a full page behind it: the smaller,
+  -- the sooner entries are evicted.
+  local function turnover(page)
     local at = math.min((#page - #page % 32) / 32, 47) * 32 - 31
     if at < 1 then return 65536 end
     local low, high = string.byte(page, at + 12, at + 13)
@@ -102,13 +106,13 @@ local function place(key, chain, n, known, pages, parts, now)
   end
 end
 
--- note remembers that the endpoint has the prompt, for which recall was called, and sees to the hash's expiry: where a
--- page is added, and where left says that it is due, by how far ahead the present one is.
-local function note(key, chain, n, pages, parts, places, held, endpoint, now, ttl, left)
+-- record records that the endpoint has all blocks of the prompt, for which match was called before. It extends the
+-- expiry of the hash where it adds a page, and where left is set (the present expiry in ms) and too short.
+local function record(key, chain, n, pages, parts, places, held, endpoint, now, ttl, left)
   local byte, sub, known, mark, fresh, spans = string.byte, string.sub, held and #held or 0, nil, nil, nil
   local field, span = parts and parts[1] or sub(chain, 8 * n + 1, 8 * n + 3), {1, n}
-  if known == 0 and n > 8 or known > 0 and (known < n or parts[3]) then -- it may be in several pages
-    spans, parts = {}, parts or {} -- by page: the first and the last block of each part
+  if known == 0 and n > 8 or known > 0 and (known < n or parts[3]) then -- the prompt may be in several pages
+    spans, parts = {}, parts or {} -- spans: by page the first and the last block of each part
     if known < n then place(key, chain, n, known, pages, parts, now) end
     for p = 1, #parts, 2 do
       local span, last = spans[parts[p]], parts[p + 3] and parts[p + 3] - 1 or n
@@ -124,20 +128,22 @@ local function note(key, chain, n, pages, parts, places, held, endpoint, now, tt
     mark = endpoint .. struct.pack('<I2', now)
     fresh = mark .. '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
   end
-  local anew = held and {} -- by holders: those with the endpoint in front, false if they stay
-  local entry, one, two, set -- field and value of the first page that changes, and those of all if there are more
+  local updated = held and {} -- by endpoints part: the same with the endpoint in front, false if it stays as it is
+  -- entry is the replacement that writes an entry for a key; one and two are field and value of the first page that
+  -- changes; set has the fields and values of all of them, if there are several.
+  local entry, one, two, set
   while field do
     local page, changed = pages[field], span[#span] > known
     for s = 1, span[1] <= known and #span or 0, 2 do
       for k = span[s], math.min(span[s + 1], known) do
         local holders = held[k]
-        local with = anew[holders]
+        local with = updated[holders]
         if with == nil then
-          with = 18 -- whose place it takes
+          with = 18 -- the position of the endpoint that it replaces
           for i = 0, 18, 6 do
             local holder, low, high = sub(holders, i + 1, i + 4), byte(holders, i + 5, i + 6)
             local none = holder == '\0\0\0\0'
-            -- Nothing has to change if it was noted a moment ago, or as many others were.
+            -- The part stays as it is if the endpoint was recorded recently, or if all 4 endpoints were.
             local young = not none and (now - low - 256 * high + 8) % 65536 < 16
             if young and (holder == endpoint or i == 18) then with = false end
             if none or not with or holder == endpoint then
@@ -149,7 +155,7 @@ local function note(key, chain, n, pages, parts, places, held, endpoint, now, tt
             mark = mark or endpoint .. struct.pack('<I2', now)
             with = mark .. sub(holders, 1, with) .. sub(holders, with + 7)
           end
-          anew[holders] = with
+          updated[holders] = with
         end
         changed = changed or with
       end
@@ -157,13 +163,13 @@ local function note(key, chain, n, pages, parts, places, held, endpoint, now, tt
     if changed then
       local value
       if span[1] <= known then
-        -- All of a prompt comes to the front of a page that changes, lest its beginning, which others share, be pushed
-        -- out by the ends of those.
+        -- All of the prompt moves to the front of a page that changes. Otherwise its beginning, which other prompts
+        -- share, would be evicted by the ends of those.
         local out, moved, from = {}, {}, 1
         for s = 1, #span, 2 do
           for k = span[s], span[s + 1] do
             local holders = k <= known and held[k]
-            out[#out + 1] = sub(chain, 8 * k - 7, 8 * k) .. (holders and (anew[holders] or holders) or fresh)
+            out[#out + 1] = sub(chain, 8 * k - 7, 8 * k) .. (holders and (updated[holders] or holders) or fresh)
             if holders then moved[#moved + 1] = places[k] end
           end
         end
@@ -183,22 +189,22 @@ local function note(key, chain, n, pages, parts, places, held, endpoint, now, tt
         value = string.gsub(keys, '........', entry) .. (page or '')
       end
       if #value > 2016 or #value % 32 > 0 then
-        value = sub(value, 1, #value - #value % 32) -- nobody writes parts of entries
+        value = sub(value, 1, #value - #value % 32) -- no script writes incomplete entries
         local over, tenant, at = #value / 32 - 63, byte(value, 8), 40
         while byte(value, at) == tenant do at = at + 32 end
-        if over > 0 and at > #value then -- all are of one
+        if over > 0 and at > #value then -- all entries are of one tenant
           value = sub(value, 1, 2016)
         elseif over > 0 then
-          -- One entry after the other goes, the last one of those tenants that have most: so tenants share a full page,
-          -- and none can push out what another remembers as long as it has more itself. What no tenant has claimed
-          -- counts as one more tenant's.
-          local count, have, share, above, room = {}, {}, 0, 0, -over -- entries by tenant, tenants by entries
+          -- Entries are evicted one after the other: the last one of the tenant that has most. So tenants share a full
+          -- page, and no tenant can evict entries of another that has fewer. Blocks without a tenant count as one more
+          -- tenant. count is the entries of each tenant, have the number of tenants with so many entries.
+          local count, have, share, above, room = {}, {}, 0, 0, -over
           for at = 8, #value, 32 do
             local t = byte(value, at)
             count[t] = (count[t] or 0) + 1
           end
           for _, n in pairs(count) do have[n], share = (have[n] or 0) + 1, math.max(share, n) end
-          while room < 0 do -- Those above their share are left with it, and with one more as long as there is room.
+          while room < 0 do -- tenants above the share keep that many, and one more as long as there is room
             above, share = above + (have[share] or 0), share - 1
             room = room + above
           end

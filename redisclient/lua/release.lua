@@ -1,8 +1,11 @@
--- Gives back what leases hold. Idempotent.
+-- Releases leases. Idempotent.
 --
 -- KEYS     table own
--- ARGV     known own_ms id...      known 0: the answer to the reservation was not seen, so it may come after this
--- Returns  how many leases were held
+-- ARGV     granted own_ms id...
+--   granted  1 if the answers to the reservations were received; 0 if not: then a reservation may still run after this
+--            command, and a tombstone is left for it
+--   own_ms   how long a hash lives that has only tombstones
+-- Returns  how many of the leases were held
 local lease = redis.call('HMGET', KEYS[2], 'b', unpack(ARGV, 3))
 local live = lease[1] and lease[1] == redis.call('GETRANGE', KEYS[1], 0, 7)
 local held = 0

@@ -1,20 +1,21 @@
--- Takes the cheapest candidate below its cap, by the rule of lb.Choose, and counts the request there. With the blocks
--- of its prompt, and prefix.lua in front, it prefers those that have the beginning of it, and notes that the chosen one
--- has it all.
+-- Reserves: chooses the cheapest candidate below its cap, by the rule of lb.Choose, and creates the lease. For a plan
+-- with prefix blocks, prefix.lua precedes this text, KEYS[4] is set, candidates that have the beginning of the prompt
+-- cached get a credit, and the prompt is recorded for the chosen one. Idempotent: a lease that exists is returned.
 --
--- KEYS     table own view, and with blocks: pages
+-- KEYS     table own list, and with blocks: pages
 -- ARGV     id terms, and with blocks: chain
---   terms   <dI4BI4: tokens, tie, unit (0: requests, 1: tokens), what each request in flight costs beside its load, in
---           the unit; with blocks also <BddddI4B: how many there are, credit, by which part of it that rises with each
---           request at the candidate with the fewest, length of the prompt, its tokens, ms to remember it, 1 if the
---           pages' expiry is due; then for each endpoint that keeps it for less <I4I2: the lower half of the hash of its
---           address, and for how many ticks
---   chain   as prefix.lua has it, then for each block its end, <I4 in the unit of the length; then, where that is not
---           the same, what it is worth to have the first blocks, up to each: <I4, in the same unit
--- Returns  <I2I4I8: candidate from 0, requests, tokens with this request on it; with blocks also <BI4: how many of them
---          it has, and the tokens that were counted. Or {-1} all are full, {-2} it was released before it ran, {-3} the
---          view is not known here or the owner not entered: open.lua first
--- A reply that is a table would cost more than a microsecond, and each argument a tenth of one.
+--   terms  <dI4BI4: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load, in
+--          the unit. With blocks also <BddddI4B: number of blocks; credit; by which part of it the credit rises with
+--          each request in flight at the candidate with the fewest; length of the prompt in bytes; its tokens; TTL of
+--          cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint with a
+--          shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
+--   chain  as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same, what
+--          it is worth to have the blocks up to it, <I4 in bytes
+-- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
+--          also <BI4: how many leading blocks it has; the tokens that the lease counts for.
+--          Or {-1}: all candidates are at their caps. {-2}: the lease was released before this ran. {-3}: Redis does
+--          not have the list, or the owner is not entered: run candidates.lua first
+-- The reply is a string because a table would cost more than 1 µs. There are few arguments because each costs 0.1 µs.
 local call, prompt = redis.call, KEYS[4]
 local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
 local data = call('MGET', KEYS[1], KEYS[3])
@@ -45,25 +46,25 @@ local tokens, tie, unit, each, count, whole, wait, length, prompt_tokens, ttl, d
 local left, pages, parts, places, held, credit, cached
 if prompt then
   tokens, tie, unit, each, count, whole, wait, length, prompt_tokens, ttl, due = unpack('<dI4BI4BddddI4B', ARGV[2])
-  left = due > 0 and call('PTTL', prompt) -- now, since no error may come once something is counted
-  pages, parts, places, held = recall(prompt, chain, count)
+  left = due > 0 and call('PTTL', prompt) -- here, since no error may occur once something was counted
+  pages, parts, places, held = match(prompt, chain, count)
 else
   tokens, tie, unit, each = unpack('<dI4BI4', ARGV[2])
 end
 local added = unit == 1 and math.min(math.max(tokens, 0), 4294967295) or 1
 if held then
-  -- Who has a block has all before it too: it computed them to get there, and engines drop the ends of prompts first.
-  -- So the last block that an endpoint has is what it has.
+  -- An endpoint that has a block has all blocks before it too: it computed them first, and engines evict the ends of
+  -- prompts first. So the last block that it has tells how many it has.
   local byte, find, before = string.byte, string.find, nil
-  local worths, oldest, less = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 55 and {}
+  local worths, oldest, short = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 55 and {}
   if #chain > 15 * count then worths = worths + 4 * count end
-  for at = 56, less and #ARGV[2] or 0, 6 do less[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
+  for at = 56, short and #ARGV[2] or 0, 6 do short[sub(ARGV[2], at, at + 3)] = unpack('<I2', ARGV[2], at + 4) end
   for k = #held, 1, -1 do
     local holders = held[k]
     for i = 1, holders ~= before and 19 or 0, 6 do
       local endpoint, low, high = sub(holders, i, i + 3), byte(holders, i + 4, i + 5)
       local age = (now - low - 256 * high + 8) % 65536 - 8
-      if endpoint ~= '\0\0\0\0' and age <= (less and less[endpoint] or oldest) then
+      if endpoint ~= '\0\0\0\0' and age <= (short and short[endpoint] or oldest) then
         local at = find(v, endpoint, hashes, true)
         while at do
           local c = (at - hashes) / 4
@@ -79,14 +80,14 @@ if held then
   end
 end
 local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
-local counted = each > 0 or credit and wait > 0 -- how many requests there are plays a part
-local warm, fewest = nil, math.huge -- candidates that have some of the prompt; requests at the one with the fewest
+local counted = each > 0 or credit and wait > 0 -- whether the number of requests matters
+local warm, fewest = nil, math.huge -- candidates that have some blocks; requests at the candidate with the fewest
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, count = unpack('<I2I2I2', v, run)
-  local base, slope, weight, cap, room, steep = unpack('<dddddd', v, at + 48 * c)
+  local base, slope, weight, cap, capacity, over_slope = unpack('<dddddd', v, at + 48 * c)
   for part = from, from + count - 1, 256 do
     local n, r = math.min(256, from + count - part), 17 + 9 * part
-    -- One call for many rows costs less than one for each.
+    -- One unpack of many rows costs less than one for each.
     local loads = unit == 1 and {unpack('<' .. string.rep(counted and 'I3I6' or 'xxxI6', n), t, r)}
     for k = 1, n do
       local load, x = loads and loads[k], 0
@@ -101,7 +102,7 @@ for run = first, first + 6 * (runs - 1), 6 do
         if x < fewest then fewest = x end
         load = load + added
         local cost = base + slope * (load + each * (x + 1)) / weight
-        if load > room then cost = cost + steep * (load - room) / weight end
+        if load > capacity then cost = cost + over_slope * (load - capacity) / weight end
         if credit and credit[i] then
           warm = warm or {}
           warm[#warm + 1], warm[#warm + 2] = 65536 * r + i, cost
@@ -126,7 +127,7 @@ if warm then
       tied[ties] = warm[k]
     end
   end
-  if mixed and ties > 1 then -- ties are settled by the order of candidates
+  if mixed and ties > 1 then -- the tie is counted in the order of the candidates
     for k = ties + 1, #tied do tied[k] = nil end
     table.sort(tied, function(a, b) return a % 65536 < b % 65536 end)
   end
@@ -136,16 +137,16 @@ local k = tied[1 + tie % ties]
 local i, r = k % 65536, math.floor(k / 65536)
 local requests, sum = unpack('<I3I6', t, r)
 local blocks = cached and cached[i] or 0
-if prompt then -- what is cached need not be computed
+if prompt then -- cached blocks need no prefill
   if blocks > 0 then
     tokens = tokens - math.floor(prompt_tokens * (unpack('<I4', chain, 11 * count + 4 * blocks - 3) / length))
   end
   tokens = math.min(math.max(tokens, 0), 4294967295)
 end
--- The write that may be refused for want of memory comes first: then nothing is counted.
+-- The write that Redis may refuse when it is out of memory comes first, so that then nothing is counted.
 call('SETRANGE', KEYS[1], r - 1, pack('<I3I6', requests + 1, sum + tokens))
 call('HSET', KEYS[2], ARGV[1], pack(prompt and '<I2I4BB' or '<I2I4B', (r - 17) / 9, tokens, 0, blocks))
 if not prompt then return pack('<I2I4I8', i, requests + 1, sum + tokens) end
 local at = hashes + 4 * i
-note(prompt, chain, count, pages, parts, places, held, sub(v, at, at + 3), now, ttl, left)
+record(prompt, chain, count, pages, parts, places, held, sub(v, at, at + 3), now, ttl, left)
 return pack('<I2I4I8BI4', i, requests + 1, sum + tokens, blocks, tokens)

@@ -1,18 +1,22 @@
--- Put before every script but reserve.lua, release.lua, note.lua, forget.lua and loads.lua.
+-- Functions of the scripts amend, assert, candidates, free_rows and heartbeat: this text precedes theirs.
 --
--- What is counted in a scope is six kinds of keys in one slot, beside those of prefix.lua:
---   table   string: a head of 16 bytes (epoch 8, generation <I4, owners <I4), then 9 bytes a row: requests <I3, tokens <I6
---   rows    hash: endpoint address -> row; "" -> the spare rows, <I2 each
---   listed  string: of each row, when it was last on a list that was sent, <I4, in s of this server's clock
---   owners  sorted set: owner -> when last heard of, in ms of this server's clock
---   own     hash, one per owner: "b" -> epoch it counts in; "n" -> since when none of its leases was returned;
---           "c" -> up to where they were, if it was dead; lease id -> row <I2, tokens <I4, version B; "" is a tombstone
---   turn    string: the owner that returns the leases of dead ones
--- The totals in the table are the sum of the leases of all owners, because every script changes both or none. The epoch
--- says which life of the table a lease counts in; the generation changes when a row is given to another address.
-local HEAD, ROW, MOST = 16, 9, 65000
+-- The counts of a scope are in the following keys, all in one slot of a Redis Cluster, as are those of prefix.lua and
+-- the lists of candidates.lua:
+--   table   string: a head of 16 bytes (epoch 8 bytes, generation <I4, number of owners <I4), then 9 bytes for each
+--           row: requests <I3, tokens <I6
+--   rows    hash: endpoint address -> row; "" -> the free rows, <I2 each
+--   listed  string: for each row when it was last on a list of candidates that was sent, <I4, in s of this server's
+--           clock
+--   owners  sorted set: owner -> time of its last heartbeat, in ms of this server's clock
+--   own     hash, one for each owner: "b" -> the epoch in which its leases count; "n" -> since when none of its leases
+--           was returned; "c" -> the cursor up to which they were returned, if it was dead; lease id -> row <I2, tokens
+--           <I4, version B, or "" for a tombstone
+--   turn    string: the owner that currently returns the leases of dead owners
+-- The totals in the table are the sum of the leases of all owners, because every script changes both or neither. Leases
+-- of another epoch than the table's are void. The generation changes when rows are freed for other addresses.
+local HEAD, ROW, MAX_ROWS = 16, 9, 65000
 
--- load returns requests and tokens of a row.
+-- load returns the requests and tokens of a row.
 local function load(tablekey, row)
   return struct.unpack('<I3I6', redis.call('GETRANGE', tablekey, HEAD + ROW * row, HEAD + ROW * row + ROW - 1))
 end
@@ -36,9 +40,9 @@ local function stamp()
   return struct.pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
 end
 
--- put counts a lease as it is now, unless it is counted in this version or a later one. Returns 1 if it was not. Changes of a
--- lease may be late, and arrive in any order.
-local function put(tablekey, own, id, row, tokens, version)
+-- put_lease counts a lease with the given row and tokens, unless it is counted already in this version or a later one:
+-- changes of a lease may arrive in any order. It returns 1 if it changed something, else 0.
+local function put_lease(tablekey, own, id, row, tokens, version)
   local lease = redis.call('HGET', own, id)
   if lease and lease ~= '' then
     local from, old, v = struct.unpack('<I2I4B', lease)
@@ -51,34 +55,35 @@ local function put(tablekey, own, id, row, tokens, version)
   return 1
 end
 
--- roll notes in the table how many owners there are.
-local function roll(tablekey, owners)
+-- store_owner_count writes the number of owners into the table.
+local function store_owner_count(tablekey, owners)
   redis.call('SETRANGE', tablekey, 12, struct.pack('<I4', redis.call('ZCARD', owners)))
 end
 
--- renew begins a new life of the table and returns its epoch. Every owner asserts its leases at its next beat.
-local function renew(tablekey, rowskey)
+-- begin_epoch begins a new epoch with an empty table, and returns it. Every owner asserts its leases at its next
+-- heartbeat.
+local function begin_epoch(tablekey, rowskey)
   local epoch = stamp()
   redis.call('SET', tablekey, epoch .. string.rep('\0', HEAD - 8))
   redis.call('UNLINK', rowskey)
   return epoch
 end
 
--- whole says whether everything is there that is needed to take back what the table counts. Redis may lose keys one by
--- one, as it evicts them when memory is short.
-local function whole(tablekey, rowskey, owners, own, owner)
+-- complete returns whether all keys are there that are needed to release what the table counts. Redis may lose single
+-- keys, when it evicts them because memory is short.
+local function complete(tablekey, rowskey, owners, own, owner)
   local head = redis.call('GETRANGE', tablekey, 0, HEAD - 1)
   if head == '' or struct.unpack('<I4', head, 13) ~= redis.call('ZCARD', owners) then return false end
   if redis.call('STRLEN', tablekey) > HEAD and redis.call('EXISTS', rowskey) == 0 then return false end
   return redis.call('HEXISTS', own, 'b') == 1 or not redis.call('ZSCORE', owners, owner)
 end
 
--- enter makes the owner count in the table's present life, and returns its epoch. Leases of an earlier life are void.
--- The owner's keys outlive the table, so that no count in it can lose its lease.
+-- enter makes the owner one of the table's present epoch, and returns that. Its leases of an earlier epoch are void.
+-- The owner's keys live longer than the table, so that the table never counts a lease that is gone.
 local function enter(tablekey, rowskey, owners, own, owner, keep)
   redis.call('PEXPIRE', own, 2 * keep)
   local epoch = redis.call('GETRANGE', tablekey, 0, 7)
-  if not whole(tablekey, rowskey, owners, own, owner) then epoch = renew(tablekey, rowskey) end
+  if not complete(tablekey, rowskey, owners, own, owner) then epoch = begin_epoch(tablekey, rowskey) end
   local mark = redis.call('HGET', own, 'b')
   if mark ~= epoch then
     if mark then redis.call('UNLINK', own) end
@@ -86,24 +91,24 @@ local function enter(tablekey, rowskey, owners, own, owner, keep)
     redis.call('PEXPIRE', own, 2 * keep)
   end
   redis.call('ZADD', owners, now(), owner)
-  roll(tablekey, owners)
+  store_owner_count(tablekey, owners)
   redis.call('PEXPIRE', owners, 2 * keep)
   redis.call('PEXPIRE', tablekey, keep)
   return epoch
 end
 
--- rows returns the row of each address, and gives rows to those that have none, spare ones first; nil when there is no
--- room. Then how many it gave, and how many addresses have rows now.
+-- rows returns the row of each address, and gives rows to those that have none, free ones first; nil if there are not
+-- enough. It also returns how many rows it gave, and how many addresses have rows now.
 local function rows(tablekey, rowskey, addrs, keep)
   local found, missing, given, reused = redis.call('HMGET', rowskey, unpack(addrs)), {}, {}, {}
   for i = 1, #addrs do
-    if not found[i] and not given[addrs[i]] then -- an address may be asked for twice
+    if not found[i] and not given[addrs[i]] then -- an address may be there twice
       missing[#missing + 1], given[addrs[i]] = addrs[i], 0
     end
   end
   local count, spare = (redis.call('STRLEN', tablekey) - HEAD) / ROW, redis.call('HGET', rowskey, '') or ''
   local left = math.max(0, #spare - 2 * #missing)
-  if count + #missing - (#spare - left) / 2 > MOST then return nil end
+  if count + #missing - (#spare - left) / 2 > MAX_ROWS then return nil end
   for at = left + 1, #spare, 2 do reused[#reused + 1] = struct.unpack('<I2', spare, at) end
   table.sort(reused)
   local set = #reused > 0 and {'', string.sub(spare, 1, left)} or {}

@@ -63,7 +63,7 @@ func TestCrowdDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var requests int64
-	for _, load := range redisclient.Loads(table.Bytes(), map[string]int{endpoints[0]: 0, endpoints[1]: 1}) {
+	for _, load := range redisclient.ParseLoads(table.Bytes(), map[string]int{endpoints[0]: 0, endpoints[1]: 1}) {
 		requests += load.Requests
 	}
 	if requests != 3*39 {

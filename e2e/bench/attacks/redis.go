@@ -122,7 +122,7 @@ func (c *crowd) beginToDie() error {
 		return nil
 	}
 	for _, s := range c.stores {
-		if err := errors.Join(s.Heartbeat(c.conn.now()), c.conn.flush(), s.Err()); err != nil {
+		if err := errors.Join(s.Heartbeat(c.conn.now()), c.conn.flush(), s.HeartbeatErr()); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (p *pipe) reply() ([]byte, error) {
 			p.in = rest
 			return reply, nil
 		}
-		if !errors.Is(err, redisclient.ErrShort) {
+		if !errors.Is(err, redisclient.ErrIncomplete) {
 			return nil, err
 		}
 		buffer := make([]byte, 64<<10)

@@ -134,7 +134,7 @@ func (w *warmgateClient) flush() error {
 	}
 	err := flush()
 	w.store.Expire(w.now()) // lets go of the answered calls
-	return errors.Join(err, w.failed, w.store.Err())
+	return errors.Join(err, w.failed, w.store.HeartbeatErr())
 }
 
 // loadsOfTable reads Warmgate's counts.
@@ -153,7 +153,7 @@ func loadsOfTable(s *redisserver.Server, endpoints int) (map[string]int64, error
 		at[addr] = int(row)
 	}
 	out := map[string]int64{}
-	for addr, load := range redisclient.Loads(table.Bytes(), at) {
+	for addr, load := range redisclient.ParseLoads(table.Bytes(), at) {
 		out[addr] = load.Requests
 	}
 	return out, nil

@@ -92,7 +92,7 @@ func (c *conn) read() ([]byte, error) {
 			c.traffic.received += int64(len(reply))
 			return reply, nil
 		}
-		if !errors.Is(err, redisclient.ErrShort) {
+		if !errors.Is(err, redisclient.ErrIncomplete) {
 			return nil, err
 		}
 		kept := copy(c.buffer, c.in)

@@ -53,7 +53,7 @@ func (p *plainClient) ask(done func(redisclient.Value), words ...string) {
 	p.cmd = redisclient.AppendCommand(p.cmd[:0], words...)
 	p.Do(0, p.cmd, func(_ time.Duration, reply []byte, _ error) {
 		v, _, err := redisclient.Parse(reply)
-		if err == nil && v.Kind == redisclient.Failed {
+		if err == nil && v.Kind == redisclient.ErrorReply {
 			err = fmt.Errorf("%s: %s", words[0], v.Str)
 		}
 		if err != nil {

@@ -53,7 +53,7 @@ func TestWhole(t *testing.T) {
 			if line.Memory < 32e6 || line.Memory > 64e6 || line.MemoryXOR < 2*line.Memory {
 				t.Errorf("a million blocks take %v bytes, %v as single keys", line.Memory, line.MemoryXOR)
 			}
-			if ms := line.ScriptMS; line.ScriptMax <= 0 || min(ms["beat"], ms["assert"], ms["open"]) <= 0 || line.WaitP99 <= 0 {
+			if ms := line.ScriptMS; line.ScriptMax <= 0 || min(ms["heartbeat"], ms["assert"], ms["candidates"]) <= 0 || line.WaitP99 <= 0 {
 				t.Errorf("longest scripts: %+v", line.deathResult)
 			}
 			if line.Bytes <= 0 || line.Bytes >= 1 || line.BytesEval >= line.Bytes {
@@ -133,9 +133,9 @@ func madeUp(reserve, bytes, path float64) *report {
 		turns:  []turnCell{{1024, 3, madeUpPrompt(3, 0.5).cell}},
 		memory: map[string]float64{warmgate: 45e6, blockXOR: 130e6}, bound: promptBound{room: 16e6, blocks: 2e6, took: 12e6},
 		deaths: []death{
-			{scripts: map[string]float64{"beat": 0.5, "open": 3}, p99: 4, returned: 100},
-			{scripts: map[string]float64{"beat": 0.7, "open": 0.25}, p99: 1, returned: 300},
-			{scripts: map[string]float64{"beat": 0.6, "open": 0.2}, p99: 2, returned: 200},
+			{scripts: map[string]float64{"heartbeat": 0.5, "candidates": 3}, p99: 4, returned: 100},
+			{scripts: map[string]float64{"heartbeat": 0.7, "candidates": 0.25}, p99: 1, returned: 300},
+			{scripts: map[string]float64{"heartbeat": 0.6, "candidates": 0.2}, p99: 2, returned: 200},
 		},
 	}
 }
@@ -178,8 +178,8 @@ func TestLine(t *testing.T) {
 	near("prefix_memory_per_million_blocks", line.Memory, 45e6)
 	near("prefix_memory_vs_bound", line.Bound, 0.75)
 	near("script_ms_max", line.ScriptMax, 0.7) // a disturbed call of one round is not the script's
-	near("script_ms of beat", line.ScriptMS["beat"], 0.6)
-	near("script_ms of open", line.ScriptMS["open"], 0.25)
+	near("script_ms of heartbeat", line.ScriptMS["heartbeat"], 0.6)
+	near("script_ms of candidates", line.ScriptMS["candidates"], 0.25)
 	near("script_wait_p99_ms", line.WaitP99, 2)
 	near("returned_ms", line.Returned, 200)
 	if want := (promptTargets{XOR64: true, Bytes: true, Bound: true}); *line.PromptTargets != want {
@@ -221,7 +221,7 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for a million blocks",
 		"when 2.0 million blocks come and 16.0 MB may be used, 12.0 MB of the server's memory are",
 		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners", "16 leases an owner: 150 bytes to and 50 from",
-		"the longest call of beat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the 99th percentile",
+		"the longest call of heartbeat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the 99th percentile",
 		"median of 2 phases of 256", contenders[2].what,
 	} {
 		if !strings.Contains(out.String(), want) {

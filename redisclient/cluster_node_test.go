@@ -10,8 +10,8 @@ import (
 
 // TestHome follows a scope through a Redis Cluster: where it moved to is asked first from then on, until that fails.
 func TestHome(t *testing.T) {
-	r := &redirecting{}
-	s := opened(t, r, &r.manual, newMemory())
+	r := &manualRedirector{}
+	s := newOpenedStore(t, r, &r.manualTransport, newMemory())
 	for id, c := range []struct {
 		name    string
 		replies []string
@@ -30,7 +30,7 @@ func TestHome(t *testing.T) {
 		{"home fails", []string{"-CLUSTERDOWN no\r\n"}, "cluster_down", "10.0.0.7:6379/EVALSHA"},
 		{"from the beginning", []string{grantReply}, "granted 1", "EVALSHA"},
 	} {
-		r.manual = manual{}
+		r.manualTransport = manualTransport{}
 		res := reserve(s, 0, lb.LeaseID(id+1))
 		for i, reply := range c.replies {
 			r.answer(0, i, reply)
@@ -43,8 +43,8 @@ func TestHome(t *testing.T) {
 
 // A worker that was held up does not hold it against Redis.
 func TestPostpone(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	r := reserve(s, 0, 1)
 	s.Postpone(30 * time.Millisecond)
 	if next := s.Expire(manualTimeout); next != manualTimeout+30*time.Millisecond {
@@ -56,8 +56,8 @@ func TestPostpone(t *testing.T) {
 
 // However often a worker is held up, it gives up in the end: each deadline moves once.
 func TestPostponeOnce(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	r := reserve(s, 0, 1)
 	for range 10 {
 		s.Postpone(5 * time.Millisecond)

@@ -1,22 +1,24 @@
--- Makes a list of candidates known, and lets its owner count in the scope. Needed before reserve.lua. A long list
--- comes in parts, one command each. All but the last only find rows, and keep what the last needs.
+-- Stores a list of candidates, and enters its owner into the scope. Needed before reserve.lua. A long list comes in
+-- parts, one command each. All but the last only assign rows and store their part; the last puts the parts together.
 --
--- KEYS     table rows owners own listed view parts...      view: of a part, where to keep it
--- ARGV     owner keep_ms view_ms classes hashes members addr...
---   classes  of the last part: <dddddd each: base, slope, weight, cap, room, steep; of others: empty
---   hashes   of the last part: the lower half of the hash of each address of the whole list
+-- KEYS     table rows owners own listed list parts...
+--   list     the key of the list, or of the part if this is not the last one
+--   parts    the keys of the other parts, if this is the last one
+-- ARGV     owner keep_ms list_ms classes hashes members addr...
+--   classes  in the last part: <dddddd each: base, slope, weight, cap, capacity, over_slope; in the others: empty
+--   hashes   in the last part: the lower half of the hash of each address of the whole list, 4 bytes each
 --   members  <I2 each: the class of a candidate of this part, counted from 0
--- Returns  1; 2 if rows were given, and so many other endpoints have rows that tidy.lua should take some; 0 if a part is
---          not here
--- The view it stores: the first 12 bytes of the table, <I2I2I2 classes, runs, and the time in ticks of prefix.lua, which
--- beats put forward. Then the classes, and <I2I2I2 for each run of candidates of one class in adjacent rows: class, first
--- row, how many. Then the hashes. A part: the same 12 bytes, <I2 rows given, and the runs.
+-- Returns  1; 2 if endpoints were given rows, and so many others have rows that free_rows.lua should run; 0 if a part
+--          is missing
+-- Format of a list: the first 12 bytes of the table; <I2I2I2: classes, runs, and the time in ticks (see prefix.lua),
+-- which heartbeats update; the classes; for each run of candidates of one class in adjacent rows <I2I2I2: class, first
+-- row, number of rows; the hashes. Format of a part: the same 12 bytes; <I2: rows that were given; the runs.
 local keep, addrs = tonumber(ARGV[2]), {}
 for i = 7, #ARGV do addrs[i - 6] = ARGV[i] end
 enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 local at, given, used = rows(KEYS[1], KEYS[2], addrs, keep)
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
--- Rows are given in the order of addresses, so most candidates make a few runs that reserve.lua can walk through.
+-- Rows are given in the order of the list, so most lists are a few runs.
 local head, runs, class, first, count = redis.call('GETRANGE', KEYS[1], 0, 11), {}, nil, 0, 0
 local now = tonumber(redis.call('TIME')[1])
 local listed = struct.pack('<I4', now)
@@ -47,6 +49,6 @@ if #KEYS > 6 then
   end
   runs = table.concat(parts) .. runs
 end
-local view = head .. struct.pack('<I2I2I2', #ARGV[4] / 48, #runs / 6, math.floor(now / 4) % 65536) .. ARGV[4] .. runs .. ARGV[5]
-redis.call('SET', KEYS[6], view, 'PX', ARGV[3])
+local sizes = struct.pack('<I2I2I2', #ARGV[4] / 48, #runs / 6, math.floor(now / 4) % 65536)
+redis.call('SET', KEYS[6], head .. sizes .. ARGV[4] .. runs .. ARGV[5], 'PX', ARGV[3])
 return given > 0 and used > 64 + #ARGV[5] / 2 and 2 or 1

@@ -49,7 +49,7 @@ func TestViewsAreRuns(t *testing.T) {
 				granted[g.Index] = true
 			})
 		}
-		views := w.value("KEYS", redisclient.KeysOf(c.name).View+"*").Items
+		views := w.value("KEYS", redisclient.KeysOf(c.name).Candidates+"*").Items
 		if len(views) != 1 {
 			t.Fatalf("%s: %d views", c.name, len(views))
 		}
@@ -65,24 +65,24 @@ func TestViewsAreRuns(t *testing.T) {
 // The time that a list of candidates carries is put forward by beats. Where it is behind, what others have noted
 // meanwhile is young all the same.
 func TestTimeInAList(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
-		plan := storetest.WithPrompt(manualPlan, 1000, numbered(3, 1))
-		once(t, s, 1, plan)
-		view := string(w.value("KEYS", redisclient.KeysOf("llm").View+"*").Items[0].Str)
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
+		plan := storetest.WithPrompt(manualPlan, 1000, numberedBlocks(3, 1))
+		cachedBlocks(t, s, 1, plan)
+		view := string(w.value("KEYS", redisclient.KeysOf("llm").Candidates+"*").Items[0].Str)
 		tick := func() uint16 { return binary.LittleEndian.Uint16(w.value("GETRANGE", view, "16", "17").Str) }
 		if behind := tickNow() - tick(); behind > 1 {
 			t.Errorf("a new list is %d ticks behind", behind)
 		}
 		late := binary.LittleEndian.AppendUint16(nil, tickNow()-3)
 		w.value("SETRANGE", view, "16", string(late))
-		if n := once(t, s, 2, plan); n != 3 {
+		if n := cachedBlocks(t, s, 2, plan); n != 3 {
 			t.Errorf("%d blocks are known by a list that is behind, want 3", n)
 		}
 		s.Heartbeat(0)
 		if behind := tickNow() - tick(); behind > 1 {
 			t.Errorf("after a beat the list is %d ticks behind", behind)
 		}
-		once(t, s, 3, plan)
+		cachedBlocks(t, s, 3, plan)
 		w.value("DEL", view)
 		s.Heartbeat(0)
 		if w.value("EXISTS", view).Int != 0 {

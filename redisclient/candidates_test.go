@@ -15,8 +15,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// opens counts the commands that make a list of candidates known: those that carry an address of it.
-func opens(cmds [][]byte, addr string) (n int) {
+// listCommands counts the commands that make a list of candidates known: those that carry an address of it.
+func listCommands(cmds [][]byte, addr string) (n int) {
 	for _, cmd := range cmds {
 		if bytes.Contains(cmd, []byte(":view:")) && bytes.Contains(cmd, []byte(addr)) {
 			n++
@@ -25,15 +25,15 @@ func opens(cmds [][]byte, addr string) (n int) {
 	return n
 }
 
-// newPipedStore returns a store over a pipe, to a server that knows all scripts.
-func newPipedStore(t testing.TB, s *redisserver.Server, owner uint64) (*redisclient.Store, *pipe) {
-	useScripts(dial(t, s))
-	p := newPipe(t, s)
+// newBatchedStore returns a store over a pipe, to a server that knows all scripts.
+func newBatchedStore(t testing.TB, s *redisserver.Server, owner uint64) (*redisclient.Store, *batchTransport) {
+	loadScripts(dial(t, s))
+	p := newBatchTransport(t, s)
 	return redisclient.New(p, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}), p
 }
 
-// useScripts makes a server know the scripts, for tests that count what is sent.
-func useScripts(w *wire) {
+// loadScripts makes a server know the scripts, for tests that count what is sent.
+func loadScripts(w *syncTransport) {
 	s := newManualStore(w, newMemory())
 	plan := storetest.Even([]string{"10.0.99.1:80"})
 	plan.Scope = "another"
@@ -49,7 +49,7 @@ func useScripts(w *wire) {
 }
 
 // mustReserve reserves over a pipe and waits.
-func mustReserve(t testing.TB, s *redisclient.Store, p *pipe, now time.Duration, id lb.LeaseID, plan *lb.Plan) string {
+func mustReserve(t testing.TB, s *redisclient.Store, p *batchTransport, now time.Duration, id lb.LeaseID, plan *lb.Plan) string {
 	t.Helper()
 	addr := ""
 	s.Reserve(now, id, plan, func(g lb.Grant, err error) {
@@ -64,12 +64,12 @@ func mustReserve(t testing.TB, s *redisclient.Store, p *pipe, now time.Duration,
 
 // A list of candidates is sent once, and again when it was not used for so long that Redis may have forgotten it.
 func TestViewIsSentOnce(t *testing.T) {
-	s, p := newPipedStore(t, redisserver.StartT(t, redisserver.Options{}), 1)
+	s, p := newBatchedStore(t, redisserver.StartT(t, redisserver.Options{}), 1)
 	plan := storetest.Even(storetest.Addrs(3))
 	sent := func(now time.Duration, plan *lb.Plan) int {
 		id := lb.LeaseID(now)
 		mustReserve(t, s, p, now, id, plan)
-		return opens(p.sent, plan.Candidates[0].Addr)
+		return listCommands(p.sent, plan.Candidates[0].Addr)
 	}
 	now := time.Second
 	if n := sent(now, plan); n != 1 {
@@ -104,28 +104,28 @@ func TestViewIsSentAgainOnce(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for _, lost := range []string{"view", "table", "everything", "own"} {
 		t.Run(lost, func(t *testing.T) {
-			do(t, server, []any{"FLUSHALL"})
-			s, p := newPipedStore(t, server, 7)
+			mustDo(t, server, []any{"FLUSHALL"})
+			s, p := newBatchedStore(t, server, 7)
 			mustReserve(t, s, p, 0, 1, manualPlan)
 			k := redisclient.KeysOf("llm")
 			switch lost {
 			case "view":
 				for _, key := range dial(t, server).value("KEYS", "*:view:*").Items {
-					do(t, server, []any{"DEL", string(key.Str)})
+					mustDo(t, server, []any{"DEL", string(key.Str)})
 				}
 			case "table":
-				do(t, server, []any{"DEL", k.Table})
+				mustDo(t, server, []any{"DEL", k.Table})
 			case "own":
-				do(t, server, []any{"DEL", k.Own + "7"})
+				mustDo(t, server, []any{"DEL", k.Leases + "7"})
 			default:
-				do(t, server, []any{"FLUSHALL"})
+				mustDo(t, server, []any{"FLUSHALL"})
 			}
 			var results []*result
 			for id := range lb.LeaseID(200) {
 				results = append(results, reserve(s, time.Second, id+2))
 			}
 			p.flush(time.Second)
-			if n := opens(p.all, manualPlan.Candidates[0].Addr); n != 2 {
+			if n := listCommands(p.all, manualPlan.Candidates[0].Addr); n != 2 {
 				t.Errorf("sent %d times, with the first", n)
 			}
 			for _, r := range results {
@@ -139,7 +139,7 @@ func TestViewIsSentAgainOnce(t *testing.T) {
 
 // Five lists in turn are more than are kept at hand; each still works.
 func TestManyViews(t *testing.T) {
-	s, p := newPipedStore(t, redisserver.StartT(t, redisserver.Options{}), 1)
+	s, p := newBatchedStore(t, redisserver.StartT(t, redisserver.Options{}), 1)
 	var plans []*lb.Plan
 	for i := range 5 {
 		plan := storetest.Even(storetest.Addrs(6)[i : i+2])
@@ -159,8 +159,8 @@ func TestManyViews(t *testing.T) {
 func TestRollingReplacement(t *testing.T) {
 	const width, steps, each, unlisted = 4, 400, 10 * time.Second, 2 * time.Minute
 	server := redisserver.StartT(t, redisserver.Options{})
-	a, ap := newPipedStore(t, server, 1)
-	b, bp := newPipedStore(t, server, 2)
+	a, ap := newBatchedStore(t, server, 1)
+	b, bp := newBatchedStore(t, server, 2)
 	w := dial(t, server)
 	var addrs []string
 	for i := range width + steps {
@@ -199,7 +199,7 @@ func TestRollingReplacement(t *testing.T) {
 	}
 	a.Release(0, 1)
 	ap.flush(0)
-	if left := busy(w.loads("llm")); len(left) > 0 {
+	if left := nonZero(w.loads("llm")); len(left) > 0 {
 		t.Errorf("after the drain: %v", left)
 	}
 }
@@ -207,7 +207,7 @@ func TestRollingReplacement(t *testing.T) {
 // A scope may have ten thousand endpoints. More than a table has rows are refused, without any harm to the others.
 func TestHugeClusters(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
-	s, p := newPipedStore(t, server, 1)
+	s, p := newBatchedStore(t, server, 1)
 	list := func(n int) *lb.Plan {
 		plan := &lb.Plan{Scope: "llm"}
 		for i := range n {
@@ -232,7 +232,7 @@ func TestHugeClusters(t *testing.T) {
 
 // The reason why Redis refused a list is the reason of the reservation's failure.
 func TestViewRefused(t *testing.T) {
-	var m manual
+	var m manualTransport
 	s := newManualStore(&m, newMemory())
 	r := reserve(s, 0, 1)
 	m.answer(0, 0, "-OOM no\r\n")

@@ -30,9 +30,9 @@ func TestMemoryIsBounded(t *testing.T) {
 			send := func(n int) {
 				for range n {
 					id++
-					plan.Prefix.Blocks = unknown(prompt.MaxBlocks)
+					plan.Prefix.Blocks = newBlocks(prompt.MaxBlocks)
 					plan.Prefix.Bytes = 100 * prompt.MaxBlocks
-					if n := once(t, s, id, plan); n != 0 {
+					if n := cachedBlocks(t, s, id, plan); n != 0 {
 						t.Fatalf("%d blocks of a new prompt are known", n)
 					}
 				}
@@ -56,12 +56,12 @@ func TestMemoryIsBounded(t *testing.T) {
 // While gateways roll from one size to another, each size has its own pages, and no more than it allows. Those of the
 // old one go when no gateway uses them any more.
 func TestMemoryWhileTheSizeChanges(t *testing.T) {
-	onVersions(t, func(t *testing.T, w *wire, s *redisclient.Store) {
+	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		sizes := []int{100_000, 150_000}
 		plan := storetest.WithPrompt(manualPlan, 1, nil)
 		for i := range 1600 { // so many that each page gets some
-			plan.Prefix.Blocks, plan.Prefix.Bytes, plan.Prefix.RedisBytes = unknown(20), 2000, sizes[i%2]
-			once(t, s, lb.LeaseID(i), plan)
+			plan.Prefix.Blocks, plan.Prefix.Bytes, plan.Prefix.RedisBytes = newBlocks(20), 2000, sizes[i%2]
+			cachedBlocks(t, s, lb.LeaseID(i), plan)
 		}
 		for _, size := range sizes {
 			m := newPagesModel("llm", size)
@@ -72,14 +72,14 @@ func TestMemoryWhileTheSizeChanges(t *testing.T) {
 				t.Errorf("pages in %d bytes live for %v", size, ttl)
 			}
 		}
-		if n := len(w.hashes()); n != len(sizes) {
+		if n := len(w.pageKeys()); n != len(sizes) {
 			t.Errorf("%d hashes", n)
 		}
 	})
 }
 
-// unknown returns the blocks of a prompt that never was.
-func unknown(n int) []prompt.Block {
+// newBlocks returns the blocks of a prompt that never was.
+func newBlocks(n int) []prompt.Block {
 	out := make([]prompt.Block, n)
 	for i := range out {
 		out[i] = prompt.Block{Key: rand.Uint64() >> 8, End: 100 * (i + 1)}

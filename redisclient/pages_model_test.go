@@ -23,9 +23,9 @@ type pagesModel struct {
 }
 
 const (
-	modelEntry = 32
-	modelMost  = 63
-	modelFresh = 8
+	modelEntry       = 32
+	modelPageEntries = 63
+	modelFresh       = 8
 )
 
 // newPagesModel returns the model of a scope whose plans let it use so many bytes.
@@ -36,7 +36,7 @@ func newPagesModel(scope string, bytes int) *pagesModel {
 	}
 }
 
-func endpointOf(addr string) uint32 { return uint32(xxhash.Sum64String(addr)) }
+func endpointTag(addr string) uint32 { return uint32(xxhash.Sum64String(addr)) }
 
 // tickNow returns what the clock of a server on this machine says.
 func tickNow() uint16 { return uint16(time.Now().Unix() / 4) }
@@ -53,32 +53,32 @@ type modelPart struct {
 	at     []int // their entries; none where they are not known
 }
 
-// own returns which page a block names.
-func (m *pagesModel) own(b prompt.Block) uint64 { return b.Key % m.slots }
+// ownPage returns which page a block names.
+func (m *pagesModel) ownPage(b prompt.Block) uint64 { return b.Key % m.slots }
 
-// known returns the parts of a prompt that are known.
-func (m *pagesModel) known(blocks []prompt.Block) (parts []modelPart) {
+// matchedParts returns the parts of a prompt that are known.
+func (m *pagesModel) matchedParts(blocks []prompt.Block) (parts []modelPart) {
 	next := 0
 	for k, b := range blocks {
 		if n := len(parts); n > 0 {
 			p := &parts[n-1]
-			if at := m.seek(p.slot, b.Key, next); at >= 0 {
+			if at := m.find(p.slot, b.Key, next); at >= 0 {
 				p.blocks, p.at, next = append(p.blocks, b), append(p.at, at), at+modelEntry
 				continue
 			}
 		}
-		at := m.seek(m.own(b), b.Key, 0)
+		at := m.find(m.ownPage(b), b.Key, 0)
 		if at < 0 {
 			return parts
 		}
-		parts, next = append(parts, modelPart{m.own(b), blocks[k : k+1 : k+1], []int{at}}), at+modelEntry
+		parts, next = append(parts, modelPart{m.ownPage(b), blocks[k : k+1 : k+1], []int{at}}), at+modelEntry
 	}
 	return parts
 }
 
-// places returns the parts with more for the blocks that are not known, eight blocks each, and 16 behind the
+// place returns the parts with more for the blocks that are not known, eight blocks each, and 16 behind the
 // first 32.
-func (m *pagesModel) places(parts []modelPart, blocks []prompt.Block, now uint16) []modelPart {
+func (m *pagesModel) place(parts []modelPart, blocks []prompt.Block, now uint16) []modelPart {
 	more := map[uint64]int{}
 	at := 0
 	for _, p := range parts {
@@ -92,8 +92,8 @@ func (m *pagesModel) places(parts []modelPart, blocks []prompt.Block, now uint16
 		}
 		n = min(n, len(blocks))
 		at += n
-		slot := m.own(blocks[0])
-		if len(parts) > 0 && m.better(parts[len(parts)-1].slot, slot, n, more, now) {
+		slot := m.ownPage(blocks[0])
+		if len(parts) > 0 && m.prefers(parts[len(parts)-1].slot, slot, n, more, now) {
 			slot = parts[len(parts)-1].slot
 		}
 		parts = append(parts, modelPart{slot: slot, blocks: blocks[:n]})
@@ -103,11 +103,11 @@ func (m *pagesModel) places(parts []modelPart, blocks []prompt.Block, now uint16
 	return parts
 }
 
-// better says whether n more blocks suit a page better than the one that is theirs.
-func (m *pagesModel) better(slot, own uint64, n int, more map[uint64]int, now uint16) bool {
+// prefers says whether n more blocks suit a page better than the one that is theirs.
+func (m *pagesModel) prefers(slot, own uint64, n int, more map[uint64]int, now uint16) bool {
 	fill := func(slot uint64) float64 { return float64(len(m.pages[slot]))/modelEntry + float64(more[slot]+n) }
 	turnover := func(slot uint64) int {
-		page := whole(m.pages[slot])
+		page := wholeEntries(m.pages[slot])
 		if n := min(len(page)/modelEntry, 47); n > 0 {
 			seen := binary.LittleEndian.Uint16(page[(n-1)*modelEntry+12:])
 			return int(now-seen+modelFresh) - modelFresh
@@ -115,19 +115,19 @@ func (m *pagesModel) better(slot, own uint64, n int, more map[uint64]int, now ui
 		return 1 << 16
 	}
 	switch {
-	case fill(slot) <= modelMost/4:
+	case fill(slot) <= modelPageEntries/4:
 		return true
-	case more[slot]+n > modelMost/2:
+	case more[slot]+n > modelPageEntries/2:
 		return false
-	case fill(slot) > modelMost && fill(own) > modelMost:
+	case fill(slot) > modelPageEntries && fill(own) > modelPageEntries:
 		return turnover(slot) > turnover(own)
 	}
 	return fill(slot) < fill(own)
 }
 
-// seek returns where the entry of a block is, -1 if there is none. If there are several, for a block that was lost and
+// find returns where the entry of a block is, -1 if there is none. If there are several, for a block that was lost and
 // noted anew, it is the one behind the block before it, else the first.
-func (m *pagesModel) seek(slot, block uint64, next int) int {
+func (m *pagesModel) find(slot, block uint64, next int) int {
 	page := m.pages[slot]
 	is := func(at int) bool { return at+modelEntry <= len(page) && binary.LittleEndian.Uint64(page[at:]) == block }
 	if is(next) {
@@ -144,7 +144,7 @@ func (m *pagesModel) seek(slot, block uint64, next int) int {
 // match returns how many of its blocks each endpoint has.
 func (m *pagesModel) match(p *lb.Prefix, now uint16) map[uint32]int {
 	held, n := map[uint32]int{}, 0
-	for _, part := range m.known(p.Blocks) {
+	for _, part := range m.matchedParts(p.Blocks) {
 		for _, at := range part.at {
 			n++
 			e := m.pages[part.slot][at : at+modelEntry]
@@ -165,8 +165,8 @@ func (m *pagesModel) match(p *lb.Prefix, now uint16) map[uint32]int {
 	return held
 }
 
-// noted returns the holders with the endpoint in front, nil if they stay as they are.
-func noted(holders []byte, endpoint uint32, now uint16) []byte {
+// withHolder returns the holders with the endpoint in front, nil if they stay as they are.
+func withHolder(holders []byte, endpoint uint32, now uint16) []byte {
 	place := 18
 	for i := 0; i < 24; i += 6 {
 		holder, age := binary.LittleEndian.Uint32(holders[i:]), now-binary.LittleEndian.Uint16(holders[i+4:])
@@ -186,15 +186,15 @@ func noted(holders []byte, endpoint uint32, now uint16) []byte {
 	return append(out, holders[place+6:]...)
 }
 
-// note remembers that the endpoint has the blocks.
-func (m *pagesModel) note(blocks []prompt.Block, endpoint uint32, now uint16) {
+// record remembers that the endpoint has the blocks.
+func (m *pagesModel) record(blocks []prompt.Block, endpoint uint32, now uint16) {
 	type content struct {
 		front   []byte
 		moved   []int
 		changed bool
 	}
 	pages := map[uint64]*content{}
-	for _, part := range m.places(m.known(blocks), blocks, now) {
+	for _, part := range m.place(m.matchedParts(blocks), blocks, now) {
 		c := pages[part.slot]
 		if c == nil {
 			c = &content{}
@@ -206,7 +206,7 @@ func (m *pagesModel) note(blocks []prompt.Block, endpoint uint32, now uint16) {
 				copy(holders, m.pages[part.slot][part.at[i]+8:])
 				c.moved = append(c.moved, part.at[i])
 			}
-			if anew := noted(holders, endpoint, now); anew != nil {
+			if anew := withHolder(holders, endpoint, now); anew != nil {
 				holders, c.changed = anew, true
 			}
 			c.front = append(binary.LittleEndian.AppendUint64(c.front, b.Key), holders...)
@@ -215,18 +215,18 @@ func (m *pagesModel) note(blocks []prompt.Block, endpoint uint32, now uint16) {
 	for slot, c := range pages {
 		if c.changed {
 			page := append(c.front, without(m.pages[slot], c.moved)...)
-			m.pages[slot] = shared(whole(page))
+			m.pages[slot] = evict(wholeEntries(page))
 		}
 	}
 }
 
-// whole returns the page without the part of an entry at its end.
-func whole(page []byte) []byte { return page[:len(page)/modelEntry*modelEntry] }
+// wholeEntries returns the page without the part of an entry at its end.
+func wholeEntries(page []byte) []byte { return page[:len(page)/modelEntry*modelEntry] }
 
-// shared returns the page with so many entries as it may have. What goes is, one after the other, the last entry of
+// evict returns the page with so many entries as it may have. What goes is, one after the other, the last entry of
 // those tenants that have most.
-func shared(page []byte) []byte {
-	for len(page) > modelMost*modelEntry {
+func evict(page []byte) []byte {
+	for len(page) > modelPageEntries*modelEntry {
 		count := map[byte]int{}
 		for at := 7; at < len(page); at += modelEntry {
 			count[page[at]]++
@@ -257,7 +257,7 @@ func (m *pagesModel) forget(blocks []prompt.Block, endpoint uint32, n int) {
 	var named []uint64
 	last, any := uint64(0), false
 	for k, b := range blocks {
-		if own := m.own(b); len(m.pages[own]) > 0 && !slices.Contains(named, own) {
+		if own := m.ownPage(b); len(m.pages[own]) > 0 && !slices.Contains(named, own) {
 			named = append(named, own)
 		}
 		places := slices.Clone(named[max(0, len(named)-8):])
@@ -267,7 +267,7 @@ func (m *pagesModel) forget(blocks []prompt.Block, endpoint uint32, n int) {
 		}
 		still, at := false, uint64(0)
 		for _, slot := range places {
-			there := m.drop(slot, b.Key, endpoint, k >= n)
+			there := m.removeHolder(slot, b.Key, endpoint, k >= n)
 			switch {
 			case there && any && slot == last:
 				still = true
@@ -281,9 +281,9 @@ func (m *pagesModel) forget(blocks []prompt.Block, endpoint uint32, n int) {
 	}
 }
 
-// drop takes the endpoint out of all entries of a block in a page, if it is to, and says whether there are any. Without
+// removeHolder takes the endpoint out of all entries of a block in a page, if it is to, and says whether there are any. Without
 // entries the page goes.
-func (m *pagesModel) drop(slot, key uint64, endpoint uint32, out bool) (there bool) {
+func (m *pagesModel) removeHolder(slot, key uint64, endpoint uint32, out bool) (there bool) {
 	for at := 0; at+modelEntry <= len(m.pages[slot]); {
 		e := m.pages[slot][at : at+modelEntry]
 		at += modelEntry

@@ -14,9 +14,9 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// pipe is a transport over one connection that keeps commands until flush sends all of them at once. Several stores may
+// batchTransport is a transport over one connection that keeps commands until flush sends all of them at once. Several stores may
 // share it: Redis then sees their commands in the order in which they were given.
-type pipe struct {
+type batchTransport struct {
 	t    testing.TB
 	conn net.Conn
 	in   *bufio.Reader
@@ -27,25 +27,25 @@ type pipe struct {
 	all  [][]byte // what was ever flushed
 }
 
-func newPipe(t testing.TB, s *redisserver.Server) *pipe {
+func newBatchTransport(t testing.TB, s *redisserver.Server) *batchTransport {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &pipe{t: t, conn: conn, in: bufio.NewReaderSize(conn, 1<<16)}
+	return &batchTransport{t: t, conn: conn, in: bufio.NewReaderSize(conn, 1<<16)}
 }
 
 // Do implements redisclient.Transport.
-func (p *pipe) Do(_ time.Duration, cmd []byte, done redisclient.Done) {
+func (p *batchTransport) Do(_ time.Duration, cmd []byte, done redisclient.Done) {
 	p.out = append(p.out, cmd...)
 	p.done = append(p.done, done)
 	p.next = append(p.next, bytes.Clone(cmd))
 }
 
 // flush sends what was given and hands out the answers, until no answer leads to another command.
-func (p *pipe) flush(now time.Duration) {
+func (p *batchTransport) flush(now time.Duration) {
 	p.t.Helper()
 	for p.sent = nil; len(p.done) > 0; {
 		p.sent, p.all, p.next = append(p.sent, p.next...), append(p.all, p.next...), nil

@@ -1,12 +1,15 @@
--- Renews an owner, returns leases of owners that are silent for too long, and reports which leases the owner has. A call
--- does one part of that, lest others wait: it takes back BATCH leases, or reports about REPORT. While there is more, the
--- owner calls again.
+-- Renews an owner and its lists of candidates, returns leases of dead owners, and reports which leases the owner has.
+-- One call does a part of that, so that others need not wait long: it returns at most BATCH leases, or reports about
+-- REPORT. While there is more to do, the owner calls again.
 --
--- KEYS     table rows owners own turn view...
--- ARGV     owner ttl_ms keep_ms view_ms own_prefix cursor      cursor: 0, and then as the last call returned it
--- Returns  {1 if there is more, owners alive, since when the owner's leases are kept, cursor, ids of leases, ids of
---          tombstones}, ids of 8 bytes each
-local BATCH, REPORT, OWNER = 160, 320, 16 -- an owner is as much work as OWNER leases
+-- KEYS     table rows owners own turn list...
+-- ARGV     owner ttl_ms keep_ms list_ms own_prefix cursor
+--   ttl_ms      an owner without a heartbeat for so long is dead
+--   own_prefix  followed by an owner's name, the key of its leases
+--   cursor      where the report continues: 0, then as the last call returned it
+-- Returns  {1 if there is more to do, else 0; number of owners; since when none of the owner's leases was returned;
+--          cursor; ids of leases; ids of tombstones}: ids have 8 bytes each
+local BATCH, REPORT, OWNER = 160, 320, 16 -- a dead owner is as much work as OWNER leases
 local keep, lost, left = tonumber(ARGV[3]), false, BATCH
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
@@ -14,23 +17,24 @@ local tick = struct.pack('<I2', math.floor(now() / 4000) % 65536)
 for i = 6, #KEYS do
   if redis.call('PEXPIRE', KEYS[i], ARGV[4]) == 1 then redis.call('SETRANGE', KEYS[i], 16, tick) end
 end
--- The clock may have been set back: an owner that was heard of in the future was heard of now.
+-- If the clock was set back, the last heartbeats of some owners are in the future: they become now.
 for _, owner in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. now(), '+inf', 'LIMIT', 0, 100)) do
   redis.call('ZADD', KEYS[3], now(), owner)
 end
 
--- takeback returns leases of a dead owner, as many as are left to this call. The rest stays counted until it is
--- returned; if the owner comes back before, it finds that its leases are kept since then, and asserts all of them.
-local function takeback(owner)
+-- return_leases returns leases of a dead owner, as many as this call still may. The rest stays counted until a later
+-- call returns it. If the owner comes back before that, it sees by mark n that some were returned, and asserts all of
+-- them.
+local function return_leases(owner)
   local own = ARGV[5] .. owner
   local marks, ids, requests, tokens = redis.call('HMGET', own, 'b', 'n', 'c'), {}, {}, {}
   local rest = 0
-  if marks[1] == epoch then -- or they are void
+  if marks[1] == epoch then -- else they are not counted
     local part = redis.call('HSCAN', own, marks[3] or '0', 'COUNT', left)
     local entries, cursor = part[2], part[1]
     for i = 1, #entries, 2 do
       if #entries[i] == 8 and #ids == left then
-        cursor = marks[3] or '0' -- a small hash comes as a whole
+        cursor = marks[3] or '0' -- HSCAN returns all of a small hash, whatever its COUNT
         break
       elseif #entries[i] == 8 then
         ids[#ids + 1] = entries[i]
@@ -53,18 +57,18 @@ local function takeback(owner)
   lost, left = lost or not marks[1], left - OWNER - #ids
 end
 
--- One owner at a time returns those of others: if all did, requests would wait behind all of them.
+-- One owner at a time returns leases of others: if all did, requests would wait behind all of them.
 local dead = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now() - tonumber(ARGV[2]), 'LIMIT', 0, OWNER)
 local mine = #dead > 0 and (redis.call('SET', KEYS[5], ARGV[1], 'NX', 'PX', 100) or
   redis.call('GETRANGE', KEYS[5], 0, -1) == ARGV[1])
 if mine then
   for _, owner in ipairs(dead) do
-    if left > 0 then takeback(owner) end
+    if left > 0 then return_leases(owner) end
   end
   if left > 0 then redis.call('UNLINK', KEYS[5]) else redis.call('PEXPIRE', KEYS[5], 100) end
-  roll(KEYS[1], KEYS[3])
+  store_owner_count(KEYS[1], KEYS[3])
   if lost then
-    renew(KEYS[1], KEYS[2])
+    begin_epoch(KEYS[1], KEYS[2])
     enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
   end
 end

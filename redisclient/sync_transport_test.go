@@ -11,14 +11,14 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// wire is a transport over one connection that waits for each answer. The answer is there before Do returns.
-type wire struct {
+// syncTransport is a transport over one connection that waits for each answer. The answer is there before Do returns.
+type syncTransport struct {
 	t       testing.TB
 	conn    net.Conn
 	in      *bufio.Reader
 	sent    int              // commands
 	bytes   int              // of them
-	lose    func([]byte) int // what happens to a command: one of the constants below
+	fate    func([]byte) int // what happens to a command: one of the constants below
 	delayed []func()         // commands that arrive later
 	now     func() time.Duration
 }
@@ -28,39 +28,39 @@ const (
 	arrives   = iota
 	notSent   // the command is lost
 	replyLost // it is carried out, but nobody hears of it
-	late      // it is carried out later, and nobody hears of it
+	runsLate  // it is carried out later, and nobody hears of it
 )
 
-func dial(t testing.TB, s *redisserver.Server) *wire {
+func dial(t testing.TB, s *redisserver.Server) *syncTransport {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &wire{t: t, conn: conn, in: bufio.NewReader(conn), now: func() time.Duration { return 0 }}
+	return &syncTransport{t: t, conn: conn, in: bufio.NewReader(conn), now: func() time.Duration { return 0 }}
 }
 
 // Do implements redisclient.Transport.
-func (w *wire) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+func (w *syncTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	fate := arrives
-	if w.lose != nil {
-		fate = w.lose(cmd)
+	if w.fate != nil {
+		fate = w.fate(cmd)
 	}
 	switch fate {
 	case notSent:
 	case replyLost:
-		w.ask(cmd)
-	case late:
+		w.roundTrip(cmd)
+	case runsLate:
 		own := append([]byte(nil), cmd...)
-		w.delayed = append(w.delayed, func() { w.ask(own) })
+		w.delayed = append(w.delayed, func() { w.roundTrip(own) })
 	default:
-		done(now, w.ask(cmd), nil)
+		done(now, w.roundTrip(cmd), nil)
 	}
 }
 
-// ask sends a command and returns the raw reply.
-func (w *wire) ask(cmd []byte) []byte {
+// roundTrip sends a command and returns the raw reply.
+func (w *syncTransport) roundTrip(cmd []byte) []byte {
 	w.t.Helper()
 	w.sent++
 	w.bytes += len(cmd)
@@ -71,7 +71,7 @@ func (w *wire) ask(cmd []byte) []byte {
 }
 
 // deliver carries out what was delayed.
-func (w *wire) deliver() {
+func (w *syncTransport) deliver() {
 	for _, f := range w.delayed {
 		f()
 	}

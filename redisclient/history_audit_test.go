@@ -8,7 +8,7 @@ import (
 )
 
 // leases returns what all owners have in Redis, as far as it counts in the present life of the scope's table.
-func (w *wire) leases(scope string) (byOwner map[string]map[lb.LeaseID]share) {
+func (w *syncTransport) leases(scope string) (byOwner map[string]map[lb.LeaseID]heldLease) {
 	w.t.Helper()
 	k := redisclient.KeysOf(scope)
 	table := w.value("GET", k.Table).Str
@@ -17,16 +17,16 @@ func (w *wire) leases(scope string) (byOwner map[string]map[lb.LeaseID]share) {
 	for addr, row := range rows {
 		addrs[row] = addr
 	}
-	byOwner = map[string]map[lb.LeaseID]share{}
+	byOwner = map[string]map[lb.LeaseID]heldLease{}
 	for _, owner := range w.value("ZRANGE", k.Owners, "0", "-1").Items {
-		own := w.value("HGETALL", k.Own+string(owner.Str)).Items
-		mark, held := "", map[lb.LeaseID]share{}
+		own := w.value("HGETALL", k.Leases+string(owner.Str)).Items
+		mark, held := "", map[lb.LeaseID]heldLease{}
 		for i := 0; i < len(own); i += 2 {
 			if string(own[i].Str) == "b" {
 				mark = string(own[i+1].Str)
 			}
-			if id, row, tokens, ok := redisclient.Lease(string(own[i].Str), own[i+1].Str); ok {
-				held[id] = share{scope, addrs[row], tokens}
+			if id, row, tokens, ok := redisclient.ParseLease(string(own[i].Str), own[i+1].Str); ok {
+				held[id] = heldLease{scope, addrs[row], tokens}
 			}
 		}
 		if len(table) >= 8 && mark == string(table[:8]) {
@@ -36,8 +36,8 @@ func (w *wire) leases(scope string) (byOwner map[string]map[lb.LeaseID]share) {
 	return byOwner
 }
 
-// sum adds up what leases count for, by endpoint.
-func sum(shares ...map[lb.LeaseID]share) map[string]lb.Load {
+// sumLoads adds up what leases count for, by endpoint.
+func sumLoads(shares ...map[lb.LeaseID]heldLease) map[string]lb.Load {
 	loads := map[string]lb.Load{}
 	for _, m := range shares {
 		for _, l := range m {
@@ -48,8 +48,8 @@ func sum(shares ...map[lb.LeaseID]share) map[string]lb.Load {
 	return loads
 }
 
-// busy leaves out the endpoints without load.
-func busy(loads map[string]lb.Load) map[string]lb.Load {
+// nonZero leaves out the endpoints without load.
+func nonZero(loads map[string]lb.Load) map[string]lb.Load {
 	out := maps.Clone(loads)
 	maps.DeleteFunc(out, func(_ string, l lb.Load) bool { return l == lb.Load{} })
 	return out
@@ -59,11 +59,11 @@ func busy(loads map[string]lb.Load) map[string]lb.Load {
 func (h *history) auditSums() {
 	h.t.Helper()
 	for _, scope := range []string{"llm", "other"} {
-		var all []map[lb.LeaseID]share
+		var all []map[lb.LeaseID]heldLease
 		for _, held := range h.root.leases(scope) {
 			all = append(all, held)
 		}
-		if got, want := busy(h.root.loads(scope)), sum(all...); !maps.Equal(got, want) {
+		if got, want := nonZero(h.root.loads(scope)), sumLoads(all...); !maps.Equal(got, want) {
 			h.t.Fatalf("scope %s: the totals are %v, the sum of the leases %v", scope, got, want)
 		}
 	}
@@ -74,13 +74,13 @@ func (h *history) auditHeld() {
 	h.t.Helper()
 	h.auditSums()
 	for _, scope := range []string{"llm", "other"} {
-		var all []map[lb.LeaseID]share
+		var all []map[lb.LeaseID]heldLease
 		for _, a := range h.actors {
 			held := maps.Clone(a.held)
-			maps.DeleteFunc(held, func(_ lb.LeaseID, l share) bool { return l.scope != scope })
+			maps.DeleteFunc(held, func(_ lb.LeaseID, l heldLease) bool { return l.scope != scope })
 			all = append(all, held)
 		}
-		if got, want := busy(h.root.loads(scope)), sum(all...); !maps.Equal(got, want) {
+		if got, want := nonZero(h.root.loads(scope)), sumLoads(all...); !maps.Equal(got, want) {
 			h.t.Fatalf("scope %s: the totals are %v, the owners hold %v", scope, got, want)
 		}
 	}

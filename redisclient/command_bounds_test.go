@@ -14,36 +14,38 @@ import (
 
 // What one command may be, so that no other waits behind it for long, whatever the cluster and the gateways.
 const (
-	mostCalls = 400  // of commands by its script: a thousand take a millisecond or two
-	mostWords = 300  // of it
-	mostReply = 8000 // bytes
+	maxCalls = 400  // of commands by its script: a thousand take a millisecond or two
+	maxWords = 300  // of it
+	maxReply = 8000 // bytes
 )
 
-// meter is a transport that expects every command to be bounded.
-type meter struct {
-	*wire
-	server               *redisserver.Server
-	calls, words, answer int // most so far
+// costMeter is a transport that expects every command to be bounded.
+type costMeter struct {
+	*syncTransport
+	server                   *redisserver.Server
+	calls, words, replyBytes int // most so far
 }
 
-func meterOf(t testing.TB, s *redisserver.Server) *meter { return &meter{wire: dial(t, s), server: s} }
+func meterOf(t testing.TB, s *redisserver.Server) *costMeter {
+	return &costMeter{syncTransport: dial(t, s), server: s}
+}
 
-func (m *meter) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+func (m *costMeter) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	v, _, err := redisclient.Parse(cmd)
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.words = max(m.words, len(v.Items))
 	before := m.executed()
-	m.wire.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
+	m.syncTransport.Do(now, cmd, func(now time.Duration, reply []byte, err error) {
 		m.calls = max(m.calls, m.executed()-before)
-		m.answer = max(m.answer, len(reply))
+		m.replyBytes = max(m.replyBytes, len(reply))
 		done(now, reply, err)
 	})
 }
 
 // executed returns how many commands the server has carried out, those of scripts included.
-func (m *meter) executed() (n int) {
+func (m *costMeter) executed() (n int) {
 	stats, err := m.server.CommandStats()
 	if err != nil {
 		m.t.Fatal(err)
@@ -54,17 +56,17 @@ func (m *meter) executed() (n int) {
 	return n
 }
 
-func (m *meter) check(t *testing.T) {
+func (m *costMeter) check(t *testing.T) {
 	t.Helper()
-	t.Logf("at most %d calls by one command, %d words, a reply of %d bytes", m.calls, m.words, m.answer)
-	if m.calls > mostCalls || m.words > mostWords || m.answer > mostReply {
+	t.Logf("at most %d calls by one command, %d words, a reply of %d bytes", m.calls, m.words, m.replyBytes)
+	if m.calls > maxCalls || m.words > maxWords || m.replyBytes > maxReply {
 		t.Errorf("one command made %d calls, had %d words, and was answered with %d bytes; want %d, %d and %d at most",
-			m.calls, m.words, m.answer, mostCalls, mostWords, mostReply)
+			m.calls, m.words, m.replyBytes, maxCalls, maxWords, maxReply)
 	}
-	m.calls, m.words, m.answer = 0, 0, 0
+	m.calls, m.words, m.replyBytes = 0, 0, 0
 }
 
-func (m *meter) store(owner uint64) *redisclient.Store {
+func (m *costMeter) store(owner uint64) *redisclient.Store {
 	o := redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Hour, KV: newMemory()}
 	return redisclient.New(m, o)
 }
@@ -77,8 +79,8 @@ func manyEndpoints(first, n int) (addrs []string) {
 	return addrs
 }
 
-// hold makes an owner reserve n leases among eight endpoints.
-func hold(t *testing.T, s *redisclient.Store, p *pipe, n int) {
+// reserveMany makes an owner reserve n leases among eight endpoints.
+func reserveMany(t *testing.T, s *redisclient.Store, p *batchTransport, n int) {
 	t.Helper()
 	plan := storetest.Even(storetest.Addrs(8))
 	for id := range lb.LeaseID(n) {
@@ -106,14 +108,14 @@ func TestCommandsAreBounded(t *testing.T) {
 	t.Run("many endpoints", func(t *testing.T) { manyEndpointsChange(t, m) })
 }
 
-func manyLeases(t *testing.T, m *meter, server *redisserver.Server) {
+func manyLeases(t *testing.T, m *costMeter, server *redisserver.Server) {
 	t.Helper()
-	s, p := newPipedStore(t, server, 1)
-	hold(t, s, p, 2000)
+	s, p := newBatchedStore(t, server, 1)
+	reserveMany(t, s, p, 2000)
 	for _, lost := range []string{"nothing", "own", "table"} {
 		switch lost {
 		case "own":
-			m.value("DEL", redisclient.KeysOf("llm").Own+"1")
+			m.value("DEL", redisclient.KeysOf("llm").Leases+"1")
 		case "table":
 			m.value("DEL", redisclient.KeysOf("llm").Table)
 		}
@@ -123,49 +125,49 @@ func manyLeases(t *testing.T, m *meter, server *redisserver.Server) {
 			p.next, p.done, p.out = p.next[1:], p.done[1:], nil
 			m.Do(0, cmd, done)
 		}
-		wantSum(t, m.wire, 2000)
+		wantInFlight(t, m.syncTransport, 2000)
 	}
 	m.check(t)
 }
 
-func deadOwners(t *testing.T, m *meter, server *redisserver.Server) {
+func deadOwners(t *testing.T, m *costMeter, server *redisserver.Server) {
 	t.Helper()
 	const dead, each = 3, 2000
 	m.value("FLUSHALL")
 	for owner := range uint64(dead) {
-		s, p := newPipedStore(t, server, owner+1)
-		hold(t, s, p, each)
+		s, p := newBatchedStore(t, server, owner+1)
+		reserveMany(t, s, p, each)
 	}
-	wantSum(t, m.wire, dead*each)
-	(&backend{conn: m.wire}).Pass(time.Minute)
+	wantInFlight(t, m.syncTransport, dead*each)
+	(&backend{conn: m.syncTransport}).Pass(time.Minute)
 	s := m.store(9)
 	reserve(s, 0, 1).want(t, "granted 0")
 	s.Heartbeat(0)
-	wantSum(t, m.wire, 1)
+	wantInFlight(t, m.syncTransport, 1)
 	m.check(t)
 }
 
-func manyOwners(t *testing.T, m *meter) {
+func manyOwners(t *testing.T, m *costMeter) {
 	t.Helper()
 	m.value("FLUSHALL")
 	for owner := range uint64(300) {
 		reserve(m.store(owner+1), 0, 1)
 	}
-	(&backend{conn: m.wire}).Pass(-time.Hour)
+	(&backend{conn: m.syncTransport}).Pass(-time.Hour)
 	s := m.store(999)
 	reserve(s, 0, 1)
 	s.Heartbeat(0)
-	(&backend{conn: m.wire}).Pass(time.Hour + time.Minute)
+	(&backend{conn: m.syncTransport}).Pass(time.Hour + time.Minute)
 	for range 4 { // at most a hundred clocks are put right by each
 		s.Heartbeat(0)
-		(&backend{conn: m.wire}).Pass(time.Minute)
+		(&backend{conn: m.syncTransport}).Pass(time.Minute)
 	}
 	s.Heartbeat(0)
-	wantSum(t, m.wire, 1)
+	wantInFlight(t, m.syncTransport, 1)
 	m.check(t)
 }
 
-func manyEndpointsChange(t *testing.T, m *meter) {
+func manyEndpointsChange(t *testing.T, m *costMeter) {
 	t.Helper()
 	const n = 4096
 	m.value("FLUSHALL")
@@ -191,15 +193,15 @@ func manyEndpointsChange(t *testing.T, m *meter) {
 	}
 }
 
-// wantSum expects so many requests in flight, by the totals and by the leases.
-func wantSum(t testing.TB, w *wire, want int64) {
+// wantInFlight expects so many requests in flight, by the totals and by the leases.
+func wantInFlight(t testing.TB, w *syncTransport, want int64) {
 	t.Helper()
-	var all []map[lb.LeaseID]share
+	var all []map[lb.LeaseID]heldLease
 	for _, held := range w.leases("llm") {
 		all = append(all, held)
 	}
-	loads, total := busy(w.loads("llm")), int64(0)
-	if leases := sum(all...); !maps.Equal(loads, leases) {
+	loads, total := nonZero(w.loads("llm")), int64(0)
+	if leases := sumLoads(all...); !maps.Equal(loads, leases) {
 		t.Fatalf("the totals are %v, the sum of the leases %v", loads, leases)
 	}
 	for _, l := range loads {

@@ -15,7 +15,7 @@ import (
 func TestBeatsInParts(t *testing.T) {
 	const n, each = 11_000, 100 // many parts; every hundredth lease goes wrong
 	server := redisserver.StartT(t, redisserver.Options{})
-	s, p := newPipedStore(t, server, 1)
+	s, p := newBatchedStore(t, server, 1)
 	w := dial(t, server)
 	for id := range lb.LeaseID(n) {
 		reserve(s, 0, id)
@@ -26,7 +26,7 @@ func TestBeatsInParts(t *testing.T) {
 	now := time.Second
 	s.Heartbeat(now)
 	p.flush(now)
-	own := redisclient.KeysOf("llm").Own + "1"
+	own := redisclient.KeysOf("llm").Leases + "1"
 	lost := 0
 	for id := range lb.LeaseID(n) {
 		if id%each == 0 { // whose release does not get through
@@ -64,7 +64,7 @@ func TestBeatsInParts(t *testing.T) {
 	if total != int64(n-lost) {
 		t.Errorf("%d in flight, want %d", total, n-lost)
 	}
-	do(t, server, []any{"FLUSHALL"})
+	mustDo(t, server, []any{"FLUSHALL"})
 	s.Heartbeat(now + time.Second)
 	p.flush(now + time.Second)
 	if got, want := size(), int64(n+2-lost); got != want {
@@ -76,8 +76,8 @@ func TestBeatsInParts(t *testing.T) {
 // meanwhile is left out, and what fails is left to the next beat.
 func TestLeasesAreWrittenInTurn(t *testing.T) {
 	const n = 3*50 + 25 // four commands
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	s.Release(0, 1000)
 	for id := range lb.LeaseID(n) {
 		reserve(s, 0, id)
@@ -87,7 +87,7 @@ func TestLeasesAreWrittenInTurn(t *testing.T) {
 		return bytes.Count(m.cmds[len(m.cmds)-1], []byte(manualPlan.Candidates[1].Addr))
 	}
 	beat := func(now time.Duration) {
-		m = manual{}
+		m = manualTransport{}
 		s.Heartbeat(now)
 		m.answer(now, 0, beatReply)
 		m.wantSent(t, "EVALSHA EVALSHA")
@@ -150,7 +150,7 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 	reserve(s, 0, 2).want(t, "granted 1")
 	now := time.Second
 	s.Heartbeat(now)
-	w.lose = func([]byte) int { return notSent }
+	w.fate = func([]byte) int { return notSent }
 	s.Amend(now, 1, "10.9.9.9:80", 70)
 	s.Amend(now, 2, "", 30)
 	s.Amend(now, 2, "", 20)
@@ -161,14 +161,14 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 		s.Expire(now + manualTimeout)
 	}
 	s.Amend(now, 2, "", 10)
-	if s.Ready(now) || redisclient.Cause(s.Err()) != "timeout" {
-		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.Err())
+	if s.Ready(now) || redisclient.Cause(s.HeartbeatErr()) != "timeout" {
+		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.HeartbeatErr())
 	}
-	w.lose = nil
+	w.fate = nil
 	now += time.Second
 	s.Heartbeat(now)
-	if !s.Ready(now) || s.Err() != nil {
-		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.Err())
+	if !s.Ready(now) || s.HeartbeatErr() != nil {
+		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.HeartbeatErr())
 	}
 	wantLoads(t, w, map[string]lb.Load{
 		"10.9.9.9:80": {Requests: 1, Tokens: 70}, manualPlan.Candidates[1].Addr: {Requests: 1, Tokens: 10},
@@ -180,9 +180,9 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 	}
 }
 
-func wantLoads(t testing.TB, w *wire, want map[string]lb.Load) {
+func wantLoads(t testing.TB, w *syncTransport, want map[string]lb.Load) {
 	t.Helper()
-	got := busy(w.loads("llm"))
+	got := nonZero(w.loads("llm"))
 	for addr, l := range want {
 		if got[addr] != l {
 			t.Errorf("%s carries %+v, want %+v", addr, got[addr], l)
@@ -198,9 +198,9 @@ func TestLateChanges(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	w := dial(t, server)
 	delay := func(f func()) {
-		w.lose = func([]byte) int { return late }
+		w.fate = func([]byte) int { return runsLate }
 		f()
-		w.lose = nil
+		w.fate = nil
 	}
 	t.Run("amendment", func(t *testing.T) {
 		s := newManualStore(w, newMemory())
@@ -234,8 +234,8 @@ func TestLateChanges(t *testing.T) {
 
 // A beat compares what it found with what was certain when it was sent: what was granted since is not missing.
 func TestBeatOvertaken(t *testing.T) {
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	s.Release(0, 1000)
 	m.answer(0, 0, ":1\r\n")
 	s.Heartbeat(0)
@@ -261,20 +261,20 @@ func TestBeatAnswers(t *testing.T) {
 		"*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$7\r\nabcdefg\r\n$0\r\n\r\n",
 		"*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$1\r\na\r\n",
 	} {
-		var m manual
-		s := opened(t, &m, &m, newMemory())
+		var m manualTransport
+		s := newOpenedStore(t, &m, &m, newMemory())
 		s.Heartbeat(0)
 		m.answer(0, 0, reply)
-		if redisclient.Cause(s.Err()) != "garbage" || s.Owners() != 0 {
-			t.Errorf("%q: %v, %d owners", reply, s.Err(), s.Owners())
+		if redisclient.Cause(s.HeartbeatErr()) != "garbage" || s.Owners() != 0 {
+			t.Errorf("%q: %v, %d owners", reply, s.HeartbeatErr(), s.Owners())
 		}
 	}
-	var m manual
-	s := opened(t, &m, &m, newMemory())
+	var m manualTransport
+	s := newOpenedStore(t, &m, &m, newMemory())
 	s.Heartbeat(0)
 	m.answer(0, 0, "*6\r\n:0\r\n:12\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n")
-	if s.Err() != nil || s.Owners() != 12 {
-		t.Errorf("%v, %d owners", s.Err(), s.Owners())
+	if s.HeartbeatErr() != nil || s.Owners() != 12 {
+		t.Errorf("%v, %d owners", s.HeartbeatErr(), s.Owners())
 	}
 }
 
@@ -288,8 +288,8 @@ func TestOutOfMemory(t *testing.T) {
 			for id := range lb.LeaseID(3) {
 				reserve(s, 0, id)
 			}
-			before := busy(w.loads("llm"))
-			do(t, server, []any{"CONFIG", "SET", "maxmemory", "1"})
+			before := nonZero(w.loads("llm"))
+			mustDo(t, server, []any{"CONFIG", "SET", "maxmemory", "1"})
 			reserve(s, 0, 9).want(t, "oom")
 			wantLoads(t, w, before)
 			s.Release(0, 0)
@@ -298,20 +298,20 @@ func TestOutOfMemory(t *testing.T) {
 			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 2, Tokens: 11}})
 			dead := redisclient.New(w, redisclient.Options{Owner: 2, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()})
 			dead.Adopt(0, 1, "llm", manualPlan.Candidates[1].Addr, 4)
-			do(t, server, []any{"CONFIG", "SET", "maxmemory", "0"})
+			mustDo(t, server, []any{"CONFIG", "SET", "maxmemory", "0"})
 			(&backend{conn: w}).Pass(time.Minute)
-			do(t, server, []any{"CONFIG", "SET", "maxmemory", "1"})
+			mustDo(t, server, []any{"CONFIG", "SET", "maxmemory", "1"})
 			for _, now := range []time.Duration{time.Second, 2 * time.Second} {
 				s.Heartbeat(now)
-				if s.Err() != nil {
-					t.Fatalf("a beat: %v", s.Err())
+				if s.HeartbeatErr() != nil {
+					t.Fatalf("a beat: %v", s.HeartbeatErr())
 				}
 			}
 			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 2, Tokens: 11}})
 			s.Release(0, 1)
 			s.Release(0, 2)
 			wantLoads(t, w, nil)
-			do(t, server, []any{"CONFIG", "SET", "maxmemory", "0"})
+			mustDo(t, server, []any{"CONFIG", "SET", "maxmemory", "0"})
 			reserve(s, 0, 10)
 			s.Release(0, 10)
 			wantLoads(t, w, nil)

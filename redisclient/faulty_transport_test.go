@@ -12,7 +12,7 @@ import (
 // rough is a transport that loses, delays, reorders and doubles commands and answers. Time is the caller's: delayed things
 // happen when step is called.
 type rough struct {
-	conn  *wire
+	conn  *syncTransport
 	rng   *rand.Rand
 	share float64 // of the commands that something happens to
 	later []func(now time.Duration)
@@ -36,7 +36,7 @@ const (
 // Do implements redisclient.Transport.
 func (r *rough) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	if r.rng.Float64() >= r.share {
-		done(now, r.conn.ask(cmd), nil)
+		done(now, r.conn.roundTrip(cmd), nil)
 		return
 	}
 	cmd = slices.Clone(cmd)
@@ -45,28 +45,28 @@ func (r *rough) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	switch fate {
 	case commandLost:
 	case answerLost:
-		r.conn.ask(cmd)
+		r.conn.roundTrip(cmd)
 	case ghost:
-		r.later = append(r.later, func(time.Duration) { r.conn.ask(cmd) })
+		r.later = append(r.later, func(time.Duration) { r.conn.roundTrip(cmd) })
 	case answerLate:
-		reply := r.conn.ask(cmd)
+		reply := r.conn.roundTrip(cmd)
 		r.later = append(r.later, func(now time.Duration) { done(now, reply, nil) })
 	case delayed:
-		r.later = append(r.later, func(now time.Duration) { done(now, r.conn.ask(cmd), nil) })
+		r.later = append(r.later, func(now time.Duration) { done(now, r.conn.roundTrip(cmd), nil) })
 	case repeated:
-		first := r.conn.ask(cmd)
-		second := r.conn.ask(cmd)
+		first := r.conn.roundTrip(cmd)
+		second := r.conn.roundTrip(cmd)
 		if granted(first) && !bytes.Equal(first, second) {
 			r.conn.t.Fatalf("a repeated reservation is answered with %q and then %q", first, second)
 		}
 		done(now, second, nil)
 	case doubled:
-		done(now, r.conn.ask(cmd), nil)
-		r.later = append(r.later, func(time.Duration) { r.conn.ask(cmd) })
+		done(now, r.conn.roundTrip(cmd), nil)
+		r.later = append(r.later, func(time.Duration) { r.conn.roundTrip(cmd) })
 	case refused:
 		done(now, nil, redisclient.ErrUnreachable)
 	case brokenBehind:
-		r.conn.ask(cmd)
+		r.conn.roundTrip(cmd)
 		done(now, nil, redisclient.ErrUnreachable)
 	}
 }

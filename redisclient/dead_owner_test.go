@@ -11,11 +11,11 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// entries returns how many leases an owner has in Redis.
-func (w *wire) entries(owner string) int { return len(w.leases("llm")[owner]) }
+// leaseCount returns how many leases an owner has in Redis.
+func (w *syncTransport) leaseCount(owner string) int { return len(w.leases("llm")[owner]) }
 
-// first lets only so many commands through, which is as if their sender died then.
-func first(n int) func([]byte) int {
+// firstOnly lets only so many commands through, which is as if their sender died then.
+func firstOnly(n int) func([]byte) int {
 	return func([]byte) int {
 		if n--; n < 0 {
 			return notSent
@@ -35,43 +35,43 @@ func TestBackWhileLeasesAreReturned(t *testing.T) {
 			w := dial(t, server)
 			s := newManualStore(w, newMemory())
 			reserve(s, 0, 1).want(t, "granted 0")
-			back, p := newPipedStore(t, server, 2)
-			hold(t, back, p, n)
+			back, p := newBatchedStore(t, server, 2)
+			reserveMany(t, back, p, n)
 			back.Heartbeat(0)
 			p.flush(0)
 			asked := p.all
 			(&backend{conn: w}).Pass(storetest.TTL + time.Second)
-			w.lose = first(2)
+			w.fate = firstOnly(2)
 			s.Heartbeat(time.Second)
-			w.lose = nil
-			left := w.entries("2")
+			w.fate = nil
+			left := w.leaseCount("2")
 			if left < n-2*160 || left > n-2*150 {
 				t.Fatalf("two commands left %d leases of %d, want 160 or a few less returned by each", left, n)
 			}
-			wantSum(t, w, int64(left)+1)
+			wantInFlight(t, w, int64(left)+1)
 			again := 0
 			for i, cmd := range asked {
 				if i%3 == 0 && bytes.Contains(cmd, []byte(":view:")) && !bytes.Contains(cmd, []byte(":owners")) {
-					w.ask(cmd)
+					w.roundTrip(cmd)
 					again++
 				}
 			}
-			if got := w.entries("2"); again < n/4 || got <= left {
+			if got := w.leaseCount("2"); again < n/4 || got <= left {
 				t.Fatalf("%d reservations came late, and %d leases are there", again, got)
 			}
 			for _, now := range []time.Duration{2 * time.Second, 3 * time.Second} {
 				back.Heartbeat(now)
 				p.flush(now)
 			}
-			wantSum(t, w, n+1)
-			if got := w.entries("2"); got != n {
+			wantInFlight(t, w, n+1)
+			if got := w.leaseCount("2"); got != n {
 				t.Errorf("%d leases are there, %d held", got, n)
 			}
 			for id := range lb.LeaseID(n) {
 				back.Release(4*time.Second, id)
 			}
 			p.flush(4 * time.Second)
-			wantSum(t, w, 1)
+			wantInFlight(t, w, 1)
 		})
 	}
 }
@@ -81,8 +81,8 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 	const n = 1000
 	server := redisserver.StartT(t, redisserver.Options{})
 	w := dial(t, server)
-	dead, p := newPipedStore(t, server, 3)
-	hold(t, dead, p, n)
+	dead, p := newBatchedStore(t, server, 3)
+	reserveMany(t, dead, p, n)
 	store := func(owner uint64) *redisclient.Store {
 		o := redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()}
 		return redisclient.New(w, o)
@@ -91,10 +91,10 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 	one, other := store(1), store(2)
 	reserve(one, 0, 1)
 	reserve(other, 0, 1)
-	w.lose = first(1)
+	w.fate = firstOnly(1)
 	one.Heartbeat(0)
-	w.lose = nil
-	left, sent := w.entries("3"), w.sent
+	w.fate = nil
+	left, sent := w.leaseCount("3"), w.sent
 	if left == n || left < n-160 {
 		t.Fatalf("one command left %d leases of %d", left, n)
 	}
@@ -102,17 +102,17 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 	if sent = w.sent - sent; sent != 2 { // the second command reports its own lease
 		t.Errorf("beside the one that returns leases, another took %d commands", sent)
 	}
-	if got := w.entries("3"); got != left {
+	if got := w.leaseCount("3"); got != left {
 		t.Errorf("two owners left %d leases, one %d", got, left)
 	}
-	wantSum(t, w, int64(left)+2)
+	wantInFlight(t, w, int64(left)+2)
 	(&backend{conn: w}).Pass(time.Second) // the turn is over
 	other.Heartbeat(time.Second)
-	wantSum(t, w, 2)
+	wantInFlight(t, w, 2)
 	if owners := w.value("ZCARD", redisclient.KeysOf("llm").Owners).Int; owners != 2 {
 		t.Errorf("%d owners, want the two that are alive", owners)
 	}
-	if w.value("EXISTS", redisclient.KeysOf("llm").Own+"3").Int != 0 {
+	if w.value("EXISTS", redisclient.KeysOf("llm").Leases+"3").Int != 0 {
 		t.Error("the dead owner's leases are still there")
 	}
 }

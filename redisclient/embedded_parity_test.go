@@ -14,43 +14,43 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// twins are the embedded store and the one in Redis, which get the same calls.
-type twins struct {
+// storePair are the embedded store and the one in Redis, which get the same calls.
+type storePair struct {
 	t      testing.TB
 	rng    *rand.Rand
 	stores [2]lb.Store
 	addrs  []string
-	chains []twinChain
+	chains []pairPrompt
 	next   lb.LeaseID
 	keys   uint64 // that were drawn
 	cached int    // blocks that both have found
 }
 
-// twinChain is a prompt.
-type twinChain struct {
+// pairPrompt is a prompt.
+type pairPrompt struct {
 	blocks []prompt.Block
 	shared int  // blocks that it has of another one
 	parent bool // others branch off from it
 }
 
-func newTwins(t testing.TB, rng *rand.Rand, server *redisserver.Server) *twins {
+func newStorePair(t testing.TB, rng *rand.Rand, server *redisserver.Server) *storePair {
 	w, kv := dial(t, server), newMemory()
 	w.value("FLUSHALL")
 	if err := lb.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
-	return &twins{t: t, rng: rng, stores: [2]lb.Store{
+	return &storePair{t: t, rng: rng, stores: [2]lb.Store{
 		lb.NewMemStore(kv, 1, time.Hour),
 		redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()}),
 	}, addrs: storetest.Addrs(4)}
 }
 
-// prompt draws a new prompt, most of which branch off from another one, or one that was there before.
-func (d *twins) prompt() *twinChain {
+// drawPrompt draws a new prompt, most of which branch off from another one, or one that was there before.
+func (d *storePair) drawPrompt() *pairPrompt {
 	if len(d.chains) > 0 && d.rng.IntN(3) == 0 {
 		return &d.chains[d.rng.IntN(len(d.chains))]
 	}
-	var c twinChain
+	var c pairPrompt
 	if len(d.chains) > 0 && d.rng.IntN(5) > 0 {
 		parent := &d.chains[d.rng.IntN(len(d.chains))]
 		c.shared, parent.parent = d.rng.IntN(min(len(parent.blocks)+1, prompt.MaxBlocks)), true
@@ -65,8 +65,8 @@ func (d *twins) prompt() *twinChain {
 }
 
 // step asks both stores for one thing, and expects the same answer.
-func (d *twins) step() {
-	c := d.prompt()
+func (d *storePair) step() {
+	c := d.drawPrompt()
 	plan := storetest.WithPrompt(storetest.Even(d.addrs), 0.1+2*d.rng.Float64(), c.blocks)
 	plan.Prefix.MemoryBytes, plan.Prefix.RedisBytes, plan.Prefix.TTL, plan.Tie = 16<<20, 16<<20, time.Hour, d.rng.Uint64()
 	addr, n := d.addrs[d.rng.IntN(len(d.addrs))], c.shared+d.rng.IntN(len(c.blocks)-c.shared+1)
@@ -109,7 +109,7 @@ func TestStoresRememberTheSame(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		seed := uint64(time.Now().UnixNano())
 		t.Run(fmt.Sprintf("%s seed %d", version, seed), func(t *testing.T) {
-			d := newTwins(t, rand.New(rand.NewPCG(seed, 1)), redisserver.StartT(t, redisserver.Options{Version: version}))
+			d := newStorePair(t, rand.New(rand.NewPCG(seed, 1)), redisserver.StartT(t, redisserver.Options{Version: version}))
 			for range steps {
 				d.step()
 			}
@@ -125,7 +125,7 @@ func FuzzStoresRememberTheSame(f *testing.F) {
 	server := redisserver.StartT(f, redisserver.Options{})
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d := newTwins(t, rand.New(&bytesSource{data: data}), server)
+		d := newStorePair(t, rand.New(&bytesSource{data: data}), server)
 		for range 40 {
 			d.step()
 		}

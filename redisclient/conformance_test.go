@@ -15,7 +15,7 @@ import (
 type backend struct {
 	t        testing.TB
 	server   *redisserver.Server
-	conn     *wire
+	conn     *syncTransport
 	kv       *memory
 	owners   uint64
 	fallback bool
@@ -23,7 +23,7 @@ type backend struct {
 
 func newBackend(t testing.TB, s *redisserver.Server) *backend {
 	w := dial(t, s)
-	w.ask(redisclient.AppendCommand(nil, "FLUSHALL"))
+	w.roundTrip(redisclient.AppendCommand(nil, "FLUSHALL"))
 	return &backend{t: t, server: s, conn: w, kv: newMemory()}
 }
 
@@ -56,16 +56,16 @@ func (b *backend) Loads(scope string, addrs []string) []lb.Load {
 }
 
 // TableBlocks implements storetest.Backend.
-func (b *backend) TableBlocks(bytes int) int { return redisclient.TableBlocks(bytes) }
+func (b *backend) TableBlocks(bytes int) int { return redisclient.IndexBlocks(bytes) }
 
 // loads reads the totals of a scope.
-func (w *wire) loads(scope string) map[string]lb.Load {
+func (w *syncTransport) loads(scope string) map[string]lb.Load {
 	k := redisclient.KeysOf(scope)
-	return redisclient.Loads(w.value("GET", k.Table).Str, w.rows(scope))
+	return redisclient.ParseLoads(w.value("GET", k.Table).Str, w.rows(scope))
 }
 
 // rows reads where the endpoints of a scope are in its table.
-func (w *wire) rows(scope string) map[string]int {
+func (w *syncTransport) rows(scope string) map[string]int {
 	rows := map[string]int{}
 	items := w.value("HGETALL", redisclient.KeysOf(scope).Rows).Items
 	for i := 0; i+1 < len(items); i += 2 {
@@ -82,10 +82,10 @@ func (w *wire) rows(scope string) map[string]int {
 }
 
 // value asks and parses.
-func (w *wire) value(words ...string) redisclient.Value {
+func (w *syncTransport) value(words ...string) redisclient.Value {
 	w.t.Helper()
-	v, _, err := redisclient.Parse(w.ask(redisclient.AppendCommand(nil, words...)))
-	if err != nil || v.Kind == redisclient.Failed {
+	v, _, err := redisclient.Parse(w.roundTrip(redisclient.AppendCommand(nil, words...)))
+	if err != nil || v.Kind == redisclient.ErrorReply {
 		w.t.Fatalf("%q: %s %v", words, v.Str, err)
 	}
 	return v
@@ -103,7 +103,7 @@ func (b *backend) Pass(d time.Duration) {
 	}
 	b.conn.ageRows(d)
 	if ticks := d / (4 * time.Second); ticks > 0 {
-		b.conn.age(uint16(ticks))
+		b.conn.agePages(uint16(ticks))
 	}
 }
 

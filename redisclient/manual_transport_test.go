@@ -13,16 +13,18 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// manual is a transport whose answers the test gives, in any order.
-type manual struct {
+// manualTransport is a transport whose answers the test gives, in any order.
+type manualTransport struct {
 	sent []string // the first word of each command, and the node in front if it is not the configured one
 	cmds [][]byte
 	done []redisclient.Done
 }
 
-func (m *manual) Do(now time.Duration, cmd []byte, done redisclient.Done) { m.take("", cmd, done) }
+func (m *manualTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	m.record("", cmd, done)
+}
 
-func (m *manual) take(where string, cmd []byte, done redisclient.Done) {
+func (m *manualTransport) record(where string, cmd []byte, done redisclient.Done) {
 	v, _, err := redisclient.Parse(cmd)
 	if err != nil {
 		panic(err)
@@ -33,23 +35,25 @@ func (m *manual) take(where string, cmd []byte, done redisclient.Done) {
 }
 
 // answer answers the command that was sent as number i.
-func (m *manual) answer(now time.Duration, i int, reply string) { m.done[i](now, []byte(reply), nil) }
+func (m *manualTransport) answer(now time.Duration, i int, reply string) {
+	m.done[i](now, []byte(reply), nil)
+}
 
-func (m *manual) wantSent(t *testing.T, want string) {
+func (m *manualTransport) wantSent(t *testing.T, want string) {
 	t.Helper()
 	if got := strings.Join(m.sent, " "); got != want {
 		t.Fatalf("sent %q, want %q", got, want)
 	}
 }
 
-// redirecting is a manual transport that reaches other nodes.
-type redirecting struct{ manual }
+// manualRedirector is a manual transport that reaches other nodes.
+type manualRedirector struct{ manualTransport }
 
-func (r *redirecting) DoAt(_ time.Duration, node string, asking bool, cmd []byte, done redisclient.Done) {
+func (r *manualRedirector) DoAt(_ time.Duration, node string, asking bool, cmd []byte, done redisclient.Done) {
 	if asking {
 		node += "?"
 	}
-	r.take(node+"/", cmd, done)
+	r.record(node+"/", cmd, done)
 }
 
 // result is how a reservation ended.
@@ -59,8 +63,8 @@ type result struct {
 	err   error
 }
 
-// take is what a reservation calls in the end.
-func (r *result) take(g lb.Grant, err error) { *r = result{r.calls + 1, g, err} }
+// set is what a reservation calls in the end.
+func (r *result) set(g lb.Grant, err error) { *r = result{r.calls + 1, g, err} }
 
 func (r *result) String() string {
 	switch {
@@ -91,19 +95,19 @@ var manualPlan = storetest.Even(storetest.Addrs(2))
 
 func reserve(s lb.Store, now time.Duration, id lb.LeaseID) *result {
 	r := &result{}
-	s.Reserve(now, id, manualPlan, r.take)
+	s.Reserve(now, id, manualPlan, r.set)
 	return r
 }
 
-// opened returns a store on the transport that has made its list of candidates known, and forgets what was sent for it.
-func opened(t *testing.T, tr redisclient.Transport, m *manual, kv lb.KV) *redisclient.Store {
+// newOpenedStore returns a store on the transport that has made its list of candidates known, and forgets what was sent for it.
+func newOpenedStore(t *testing.T, tr redisclient.Transport, m *manualTransport, kv lb.KV) *redisclient.Store {
 	t.Helper()
 	s := newManualStore(tr, kv)
 	r := reserve(s, 0, 1000)
 	m.answer(0, 0, ":1\r\n")
 	m.answer(0, 1, grantReply)
 	r.want(t, "granted 1")
-	*m = manual{}
+	*m = manualTransport{}
 	return s
 }
 

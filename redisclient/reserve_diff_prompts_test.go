@@ -10,14 +10,14 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// steady is for how long the ages below stay on their side of every limit.
-const steady = 8 * time.Second
+// stableFor is for how long the ages below stay on their side of every limit.
+const stableFor = 8 * time.Second
 
 // ages, in ticks, that are not near the limits: 8 for a fresh note, and the TTLs of 15 and 900.
 var ages = []uint16{0, 1, 4, 11, 18, 100, 800, 896, 903, 2000, 40000}
 
 // prompts draws prompts, most of which begin as others do, and writes who has them.
-func (d *differential) prompts(f *field) {
+func (d *differential) prompts(f *testScope) {
 	scale := 1 << d.rng.IntN(20)
 	for range 1 + d.rng.IntN(8) {
 		var chain []prompt.Block
@@ -36,36 +36,36 @@ func (d *differential) prompts(f *field) {
 		f.chains = append(f.chains, chain)
 	}
 	for range d.rng.IntN(12) {
-		d.remember(f, f.chains[d.rng.IntN(len(f.chains))])
+		d.writePrompt(f, f.chains[d.rng.IntN(len(f.chains))])
 	}
 }
 
-// remember writes some of a prompt's blocks into pages that they may be in, among others, with any endpoints.
-func (d *differential) remember(f *field, chain []prompt.Block) {
-	slot := f.pages.own(chain[0])
+// writePrompt writes some of a prompt's blocks into pages that they may be in, among others, with any endpoints.
+func (d *differential) writePrompt(f *testScope, chain []prompt.Block) {
+	slot := f.pages.ownPage(chain[0])
 	for len(chain) > 0 {
 		n := 1 + d.rng.IntN(min(20, len(chain)))
-		d.write(f, slot, chain[:n])
+		d.writePage(f, slot, chain[:n])
 		if chain = chain[n:]; len(chain) > 0 && d.rng.IntN(8) > 0 {
-			slot = f.pages.own(chain[0])
+			slot = f.pages.ownPage(chain[0])
 		}
 	}
 }
 
-// write writes a page with some of the blocks.
-func (d *differential) write(f *field, slot uint64, blocks []prompt.Block) {
+// writePage writes a page with some of the blocks.
+func (d *differential) writePage(f *testScope, slot uint64, blocks []prompt.Block) {
 	var value []byte
 	for _, b := range blocks {
 		if d.rng.IntN(100) == 0 {
 			continue
 		}
 		for d.rng.IntN(8) == 0 {
-			value = append(value, d.disguised(f, b.Key)...)
+			value = append(value, d.misplacedKey(f, b.Key)...)
 		}
 		value = append(value, d.entry(f, b.Key)...)
 	}
 	others, owned := 1+d.rng.IntN(3<<d.rng.IntN(6)), 1+d.rng.IntN(64) // one in so many is some tenant's
-	for d.rng.IntN(others) > 0 && len(value) < modelMost*modelEntry {
+	for d.rng.IntN(others) > 0 && len(value) < modelPageEntries*modelEntry {
 		value = append(value, d.entry(f, d.key(d.rng.IntN(owned) == 0))...)
 	}
 	if len(value) == 0 {
@@ -92,19 +92,19 @@ func (d *differential) key(owned bool) uint64 {
 	return key
 }
 
-// disguised draws an entry of another block that has the given key where none can be.
-func (d *differential) disguised(f *field, key uint64) []byte {
+// misplacedKey draws an entry of another block that has the given key where none can be.
+func (d *differential) misplacedKey(f *testScope, key uint64) []byte {
 	for {
 		e := d.entry(f, d.key(false))
 		binary.LittleEndian.PutUint64(e[1+d.rng.IntN(modelEntry-8):], key)
-		if settled(e) {
+		if agesAreStable(e) {
 			return e
 		}
 	}
 }
 
-// settled says whether no age in the entry is near a limit.
-func settled(e []byte) bool {
+// agesAreStable says whether no age in the entry is near a limit.
+func agesAreStable(e []byte) bool {
 	for i := 12; i < modelEntry; i += 6 {
 		age := tickNow() - binary.LittleEndian.Uint16(e[i:])
 		for _, limit := range []uint16{0, 8, 16, 901} {
@@ -117,12 +117,12 @@ func settled(e []byte) bool {
 }
 
 // entry draws an entry for a block.
-func (d *differential) entry(f *field, block uint64) []byte {
+func (d *differential) entry(f *testScope, block uint64) []byte {
 	e := binary.LittleEndian.AppendUint64(nil, block)
 	for range d.rng.IntN(5) {
 		endpoint := d.rng.Uint32() | 1
 		if d.rng.IntN(4) > 0 {
-			endpoint = endpointOf(f.addrs[d.rng.IntN(len(f.addrs))])
+			endpoint = endpointTag(f.addrs[d.rng.IntN(len(f.addrs))])
 		}
 		e = binary.LittleEndian.AppendUint32(e, endpoint)
 		e = binary.LittleEndian.AppendUint16(e, tickNow()-ages[d.rng.IntN(len(ages))])
@@ -131,14 +131,14 @@ func (d *differential) entry(f *field, block uint64) []byte {
 }
 
 // prompt gives the plan a prompt, mostly.
-func (d *differential) prompt(f *field, p *lb.Plan) {
+func (d *differential) prompt(f *testScope, p *lb.Plan) {
 	if len(f.chains) == 0 || d.rng.IntN(4) == 0 {
 		return
 	}
 	chain := f.chains[d.rng.IntN(len(f.chains))]
 	p.Prefix = lb.Prefix{
 		Blocks: chain, Bytes: chain[len(chain)-1].End + d.rng.IntN(2)*d.rng.IntN(5000), Tokens: max(0, d.tokens()),
-		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute, RedisBytes: f.shared,
+		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute, RedisBytes: f.indexBytes,
 	}
 	if d.rng.IntN(2) == 0 {
 		for _, b := range chain {
@@ -157,26 +157,26 @@ func (d *differential) prompt(f *field, p *lb.Plan) {
 	if d.rng.IntN(4) == 0 {
 		for range d.rng.IntN(5) {
 			keeps := []time.Duration{time.Minute, time.Hour}[d.rng.IntN(2)]
-			holder := endpointOf(f.addrs[d.rng.IntN(len(f.addrs))])
+			holder := endpointTag(f.addrs[d.rng.IntN(len(f.addrs))])
 			p.Prefix.ShortTTL = append(p.Prefix.ShortTTL, lb.EndpointTTL{Endpoint: holder, TTL: keeps})
 		}
 	}
 }
 
 // forget takes back that an endpoint has a prompt, or the end of it.
-func (d *differential) forget(f *field) {
+func (d *differential) forget(f *testScope) {
 	if len(f.chains) == 0 {
 		return
 	}
 	chain, addr := f.chains[d.rng.IntN(len(f.chains))], f.addrs[d.rng.IntN(len(f.addrs))]
 	n := d.rng.IntN(len(chain) + 1)
-	p := &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, RedisBytes: f.shared}}
+	p := &lb.Plan{Scope: f.scope, Prefix: lb.Prefix{Blocks: chain, RedisBytes: f.indexBytes}}
 	d.owners[d.rng.IntN(len(d.owners))].ForgetPrompt(d.now, 0, p, addr, n)
-	f.pages.forget(chain, endpointOf(addr), n)
+	f.pages.forget(chain, endpointTag(addr), n)
 }
 
-// compare expects Redis to hold the pages that it should, with a time to live.
-func (d *differential) compare(f *field) {
+// comparePages expects Redis to hold the pages that it should, with a time to live.
+func (d *differential) comparePages(f *testScope) {
 	if f.chains == nil {
 		return
 	}
@@ -195,14 +195,14 @@ func (d *differential) compare(f *field) {
 	for i := 0; i < len(pages); i += 2 {
 		name := append(pages[i].Bytes(), 0)
 		slot := uint64(binary.LittleEndian.Uint32(name))
-		if want := f.pages.pages[slot]; !bytes.Equal(timeless(pages[i+1].Bytes()), timeless(want)) {
+		if want := f.pages.pages[slot]; !bytes.Equal(withoutTicks(pages[i+1].Bytes()), withoutTicks(want)) {
 			d.t.Fatalf("page %d\nis   %x\nwant %x", slot, pages[i+1].Bytes(), want)
 		}
 	}
 }
 
-// timeless returns a page without the parts of ticks that two clocks may see differently.
-func timeless(page []byte) []byte {
+// withoutTicks returns a page without the parts of ticks that two clocks may see differently.
+func withoutTicks(page []byte) []byte {
 	out := bytes.Clone(page)
 	for at := 0; at+modelEntry <= len(out); at += modelEntry {
 		for i := at + 12; i < at+modelEntry; i += 6 {

@@ -1,0 +1,201 @@
+package redisclient
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+const (
+	// listTTL is how long Redis keeps a list of candidates that no heartbeat renews.
+	listTTL = 10 * time.Second
+	// listTrust is how long after Redis was last known to have a list it is assumed to have it still.
+	listTrust = 8 * time.Second
+	// resendAfter is how long after it was sent a list in use is sent again, which marks its rows as listed.
+	// rowIdleTime is how long a row must not have been listed before it may be freed: longer than resendAfter and
+	// listTrust together.
+	resendAfter, rowIdleTime = time.Minute, 2 * time.Minute
+	// listLayout is the version of a list's format in Redis: lists of another version have other keys.
+	listLayout = 1
+	// maxLists is how many lists of a scope are kept, those used last. Several are in use while configurations differ
+	// or have just changed, and with endpoint_metrics one for each LoRA adapter.
+	maxLists = 32
+	// endpointsPerCommand is how many endpoints one command names. More are split over several commands, so that Redis
+	// can run other commands in between.
+	endpointsPerCommand = 128
+)
+
+// candidateList is a list of candidates that Redis stores under a key of its own, so that a reservation need not
+// contain it.
+type candidateList struct {
+	candidates []lb.Candidate
+	key        string
+	commands   [][]byte      // that store the list in Redis
+	knownAt    time.Duration // when Redis was last known to have the list, never if it does not
+	sentSeq    uint64        // when it was last sent, by Store.seq
+	sentAt     time.Duration // the time of that
+	sendErr    error         // how Redis refused it
+	used       bool          // by a reservation since the last heartbeat
+}
+
+// never is a time before all others.
+const never time.Duration = -1
+
+// list returns the list of the candidates. Plans share slices of candidates and never change them, so the address of
+// the slice is compared first. Another slice with the same content has the same list.
+func (sc *scopeState) list(cs []lb.Candidate, owner string) *candidateList {
+	for i, l := range sc.lists {
+		if len(l.candidates) == len(cs) && &l.candidates[0] == &cs[0] {
+			if i > 0 {
+				copy(sc.lists[1:i+1], sc.lists[:i])
+				sc.lists[0] = l
+			}
+			return l
+		}
+	}
+	l := newCandidateList(sc, cs, owner)
+	for _, known := range sc.lists {
+		if known.key == l.key {
+			known.candidates = cs
+			return known
+		}
+	}
+	if len(sc.lists) < maxLists {
+		sc.lists = append(sc.lists, nil)
+	}
+	copy(sc.lists[1:], sc.lists)
+	sc.lists[0] = l
+	return l
+}
+
+// takeUsedLists returns the lists that were used since the last call.
+func (sc *scopeState) takeUsedLists() (lists []*candidateList) {
+	for _, l := range sc.lists {
+		if l.used {
+			lists = append(lists, l)
+			l.used = false
+		}
+	}
+	return lists
+}
+
+// forgetLists has the scope send its lists again, because Redis has lost one.
+func (sc *scopeState) forgetLists() {
+	for _, l := range sc.lists {
+		l.knownAt = never
+	}
+}
+
+// isKnown reports whether Redis can be assumed to have the list, and to keep the rows of its endpoints.
+func (l *candidateList) isKnown(now time.Duration) bool {
+	return l.knownAt >= 0 && now-l.knownAt < listTrust && now >= l.knownAt && now-l.sentAt < resendAfter
+}
+
+// sendList stores the list in Redis.
+func (s *Store) sendList(now time.Duration, sc *scopeState, l *candidateList) {
+	s.seq++
+	l.knownAt, l.sentAt, l.sentSeq, l.sendErr = now, now, s.seq, nil
+	for _, cmd := range l.commands {
+		s.client.send(now, scriptCandidates, &sc.node, cmd, false, func(now time.Duration, v Value, err error) {
+			switch {
+			case err != nil:
+				l.knownAt, l.sendErr = never, err
+			case v.Int == 0:
+				l.knownAt = never
+			case v.Int == codeManyIdleRows && !sc.freeingRows:
+				sc.freeingRows = true
+				s.freeRows(now, sc, []byte("0"), nil, maxSteps)
+			}
+		})
+	}
+}
+
+// candidateClass is what candidates of a list may have in common: all but the address. A plan contains no NaN, so
+// classes can be compared.
+type candidateClass struct{ base, slope, weight, cap, capacity, overSlope float64 }
+
+// newCandidateList returns the list of the candidates. Its key is a digest of its content.
+func newCandidateList(sc *scopeState, cs []lb.Candidate, owner string) *candidateList {
+	classes, members := packClasses(cs)
+	var hashes []byte
+	for i := range cs {
+		hashes = binary.LittleEndian.AppendUint32(hashes, lb.EndpointTag(cs[i].Addr))
+	}
+	h := xxhash.NewWithSeed(listLayout)
+	_, _ = h.Write(classes)
+	_, _ = h.Write(members)
+	_, _ = h.Write(hashes)
+	for i := range cs {
+		_, _ = h.WriteString(cs[i].Addr)
+		_, _ = h.WriteString("\n")
+	}
+	l := &candidateList{candidates: cs, knownAt: never, key: sc.keys.Candidates + strconv.FormatUint(h.Sum64(), 36)}
+	l.commands = l.buildCommands(sc, owner, classes, hashes, members)
+	return l
+}
+
+// buildCommands returns the commands that store the list: one for each part of it. The last one puts the parts
+// together.
+func (l *candidateList) buildCommands(
+	sc *scopeState, owner string, classes, hashes, members []byte,
+) (cmds [][]byte) {
+	keys := []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Leases, sc.keys.Listed}
+	digest := l.key[len(sc.keys.Candidates):]
+	var parts []string
+	for from := 0; from < len(l.candidates); from += endpointsPerCommand {
+		part := l.candidates[from:min(from+endpointsPerCommand, len(l.candidates))]
+		named := append(slices.Clone(keys), sc.keys.CandidatesPart+digest+":"+strconv.Itoa(from/endpointsPerCommand))
+		last := from+endpointsPerCommand >= len(l.candidates)
+		if last {
+			named = append(append(slices.Clone(keys), l.key), parts...)
+		} else {
+			parts = append(parts, named[len(keys)])
+		}
+		b := scriptCandidates.command(nil, len(named), 6+len(part))
+		for _, key := range named {
+			b = appendArg(b, key)
+		}
+		b = appendArg(b, owner)
+		b = appendInt(b, dataTTL.Milliseconds())
+		b = appendInt(b, listTTL.Milliseconds())
+		if last {
+			b = appendArg(appendArg(b, classes), hashes)
+		} else {
+			b = appendArg(appendArg(b, ""), "")
+		}
+		b = appendArg(b, members[2*from:2*(from+len(part))])
+		for i := range part {
+			b = appendArg(b, part[i].Addr)
+		}
+		cmds = append(cmds, b)
+	}
+	return cmds
+}
+
+// packClasses returns the classes of the candidates, and for each candidate the index of its class, in the formats of
+// candidates.lua. A candidate without a capacity gets an infinite one.
+func packClasses(cs []lb.Candidate) (classes, members []byte) {
+	index := map[candidateClass]uint16{}
+	for i := range cs {
+		c := candidateClass{cs[i].Base, cs[i].Slope, cs[i].Weight, float64(max(cs[i].Cap, 0)), math.Inf(1), 0}
+		if cs[i].OverSlope > 0 {
+			c.capacity, c.overSlope = cs[i].Capacity, cs[i].OverSlope
+		}
+		n, ok := index[c]
+		if !ok {
+			n = uint16(len(index))
+			index[c] = n
+			for _, f := range []float64{c.base, c.slope, c.weight, c.cap, c.capacity, c.overSlope} {
+				classes = binary.LittleEndian.AppendUint64(classes, math.Float64bits(f))
+			}
+		}
+		members = binary.LittleEndian.AppendUint16(members, n)
+	}
+	return classes, members
+}

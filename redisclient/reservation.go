@@ -1,0 +1,175 @@
+package redisclient
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// reservation is a reservation without an answer yet.
+type reservation struct {
+	id         lb.LeaseID
+	lease      *lease
+	candidates []lb.Candidate
+	script     *script
+	cmd        []byte // complete from the beginning, since the plan's blocks belong to the caller
+	list       *candidateList
+	sentSeq    uint64 // of the store's sequence
+	firstCall  *call  // the first attempt; the second one keeps its deadline
+	retried    bool
+	done       func(lb.Grant, error)
+}
+
+// Reserve implements [lb.Store].
+func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
+	if l, ok := s.leases[id]; ok && l.state == held {
+		done(l.grant, nil)
+		return
+	}
+	if _, ok := s.releasedEarly[id]; ok {
+		delete(s.releasedEarly, id)
+		done(lb.Grant{}, lb.ErrReleased)
+		return
+	}
+	switch {
+	case len(p.Candidates) == 0:
+		done(lb.Grant{}, lb.ErrFull)
+		return
+	case len(p.Candidates) > maxCandidates:
+		done(lb.Grant{}, lb.ErrNoRoom)
+		return
+	case s.client.breaker.open:
+		done(lb.Grant{}, ErrBreakerOpen)
+		return
+	}
+	r := &reservation{id: id, candidates: p.Candidates, done: done}
+	r.lease = s.addLease(now, id, p.Scope, &lease{state: pending, tokens: clampTokens(p.Tokens)})
+	r.script, r.cmd = s.reservationCommand(now, r.lease.scope, r.lease.scope.list(p.Candidates, s.owner), id, p)
+	s.send(now, r)
+}
+
+// send sends the reservation. If Redis may not know its list of candidates, that is sent first.
+func (s *Store) send(now time.Duration, r *reservation) {
+	sc := r.lease.scope
+	r.list = sc.list(r.candidates, s.owner)
+	r.list.used = true
+	if !r.list.isKnown(now) {
+		s.sendList(now, sc, r.list)
+	}
+	s.seq++
+	r.sentSeq = s.seq
+	c := s.client.send(now, r.script, &sc.node, r.cmd, false, func(now time.Duration, v Value, err error) {
+		s.handleReply(now, r, v, err)
+	})
+	if r.firstCall != nil && c != nil {
+		c.deadline, c.postponed = r.firstCall.deadline, r.firstCall.postponed
+	} else if r.firstCall == nil {
+		r.firstCall = c
+	}
+}
+
+// handleReply ends the reservation, or sends it once more if Redis did not know its list of candidates.
+func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err error) {
+	if r.lease.state == released {
+		r.done(lb.Grant{}, lb.ErrReleased)
+		return
+	}
+	reply, err := parseReservationReply(v, r, err)
+	switch {
+	case err != nil:
+	case reply.code >= 0:
+		s.grant(r, reply)
+		return
+	case reply.code == codeFull:
+		err = lb.ErrFull
+	case reply.code == codeReleased:
+		err = lb.ErrReleased
+	case r.retried && r.list.sendErr != nil:
+		err = r.list.sendErr
+	case r.retried:
+		err = ErrCandidatesLost
+	default:
+		if r.list.sentSeq <= r.sentSeq { // else it was already sent again for another reservation
+			r.lease.scope.forgetLists()
+		}
+		r.retried = true
+		s.send(now, r)
+		return
+	}
+	s.refuse(now, r, err)
+}
+
+// grant ends a reservation that Redis granted.
+func (s *Store) grant(r *reservation, reply reservationReply) {
+	s.seq++
+	l := r.lease
+	l.state, l.confirmedSeq = held, s.seq
+	l.grant, l.tokens, l.addr = reply.grant, reply.tokens, r.candidates[reply.code].Addr
+	r.done(reply.grant, nil)
+}
+
+// refuse ends a reservation that failed. If Redis may have granted it all the same, a release is sent.
+func (s *Store) refuse(now time.Duration, r *reservation, err error) {
+	sc := r.lease.scope
+	sc.pagesExpireAt = 0 // the reservation may not have extended it
+	s.removeLease(r.id)
+	if mayHaveRun(err) {
+		s.sendRelease(now, sc, false, r.id)
+	}
+	r.done(lb.Grant{}, err)
+}
+
+// The codes that reserve.lua returns in place of a candidate's index.
+const (
+	codeFull        = -1
+	codeReleased    = -2
+	codeUnknownList = -3
+)
+
+// reservationReply is the parsed answer of reserve.lua.
+type reservationReply struct {
+	code   int64 // the index of the chosen candidate, or one of the codes above
+	grant  lb.Grant
+	tokens int64 // what the lease counts for
+}
+
+// parseReservationReply reads the answer to a reservation, unless err is set. It returns [ErrGarbage] for anything that
+// reserve.lua cannot return.
+func parseReservationReply(v Value, r *reservation, err error) (reply reservationReply, _ error) {
+	size := 14
+	if r.script == scriptPrompt {
+		size = 19
+	}
+	switch {
+	case err != nil:
+		return reply, err
+	case v.Kind == Array && len(v.Items) == 1 && v.Items[0].Kind == Integer:
+		if reply.code = v.Items[0].Int; reply.code < codeUnknownList || reply.code > codeFull {
+			return reply, ErrGarbage
+		}
+		return reply, nil
+	case v.Kind != Bulk || len(v.Str) != size:
+		return reply, ErrGarbage
+	}
+	reply.code = int64(binary.LittleEndian.Uint16(v.Str))
+	reply.grant = lb.Grant{Index: int(reply.code), Load: lb.Load{
+		Requests: int64(binary.LittleEndian.Uint32(v.Str[2:])), Tokens: int64(binary.LittleEndian.Uint64(v.Str[6:])),
+	}}
+	reply.tokens = r.lease.tokens
+	if r.script == scriptPrompt {
+		reply.grant.Cached, reply.tokens = int(v.Str[14]), int64(binary.LittleEndian.Uint32(v.Str[15:]))
+	}
+	if int(reply.code) >= len(r.candidates) || reply.grant.Load.Tokens < 0 || reply.grant.Cached > maxBlocks {
+		return reply, ErrGarbage
+	}
+	return reply, nil
+}
+
+// mayHaveRun reports whether Redis may have run, or may still run, a reservation that failed with the error.
+func mayHaveRun(err error) bool {
+	_, refused := err.(*ReplyError)
+	return !refused && !errors.Is(err, lb.ErrFull) && !errors.Is(err, lb.ErrReleased) &&
+		!errors.Is(err, ErrCandidatesLost) && !errors.Is(err, ErrBreakerOpen)
+}
