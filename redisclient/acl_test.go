@@ -13,7 +13,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// denials is a transport that counts the answers that deny something.
+// denials is a transport that counts replies that deny access.
 type denials struct {
 	*syncTransport
 	denied int
@@ -29,15 +29,17 @@ func (d *denials) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 
 func (d *denials) see(reply []byte) {
 	switch {
-	case reply[0] != '-' || bytes.HasPrefix(reply, []byte("-NOSCRIPT")) || bytes.Contains(reply, []byte("cluster support disabled")):
-	case bytes.Contains(reply, []byte("permission")), bytes.Contains(reply, []byte("The user executing the script can't")):
+	case reply[0] != '-', bytes.HasPrefix(reply, []byte("-NOSCRIPT")),
+		bytes.Contains(reply, []byte("cluster support disabled")):
+	case bytes.Contains(reply, []byte("permission")),
+		bytes.Contains(reply, []byte("The user executing the script can't")):
 		d.denied++
 	default:
 		d.other = append(d.other, string(reply))
 	}
 }
 
-// runAsUser returns how a user with the given rules fares with everything that a store does.
+// runAsUser runs everything that a store does as a user with the given rules, and returns what was denied.
 func runAsUser(t testing.TB, s *redisserver.Server, rules string) *denials {
 	t.Helper()
 	command := []any{"ACL", "SETUSER", "gate", "reset", "on", ">secret"}
@@ -54,7 +56,7 @@ func runAsUser(t testing.TB, s *redisserver.Server, rules string) *denials {
 	return d
 }
 
-// runAllScripts makes two owners do all that stores do.
+// runAllScripts has two owners do everything that stores do.
 func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	o := redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}
 	a := redisclient.New(d, o)
@@ -113,7 +115,8 @@ func TestACL(t *testing.T) {
 					t.Errorf("without %s nothing is denied", rule)
 				}
 			}
-			if d := runAsUser(t, s, strings.Replace(redisclient.ACLRules, "~"+redisclient.KeyPrefix, "~other:", 1)); d.denied == 0 {
+			otherKeys := strings.Replace(redisclient.ACLRules, "~"+redisclient.KeyPrefix, "~other:", 1)
+			if d := runAsUser(t, s, otherKeys); d.denied == 0 {
 				t.Error("keys of others are not denied")
 			}
 		})

@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// batchTransport is a transport over one connection that keeps commands until flush sends all of them at once. Several stores may
-// share it: Redis then sees their commands in the order in which they were given.
+// batchTransport is a transport over one connection that collects commands until flush sends all of them at once. If
+// several stores share it, Redis receives their commands in the order in which they were sent.
 type batchTransport struct {
 	t    testing.TB
 	conn net.Conn
@@ -44,7 +44,7 @@ func (p *batchTransport) Do(_ time.Duration, cmd []byte, done redisclient.Done) 
 	p.next = append(p.next, bytes.Clone(cmd))
 }
 
-// flush sends what was given and hands out the answers, until no answer leads to another command.
+// flush sends the collected commands and distributes the replies, until no reply leads to another command.
 func (p *batchTransport) flush(now time.Duration) {
 	p.t.Helper()
 	for p.sent = nil; len(p.done) > 0; {

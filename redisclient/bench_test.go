@@ -21,7 +21,7 @@ func (i *instantTransport) Do(now time.Duration, cmd []byte, done redisclient.Do
 	done(now, []byte(i.reply), nil)
 }
 
-// BenchmarkReserveRelease is what one request costs this side of the connection, without the answer's way.
+// BenchmarkReserveRelease measures what one request costs in the gateway, without connection and server.
 func BenchmarkReserveRelease(b *testing.B) {
 	plan := storetest.Even(storetest.Addrs(64))
 	b.Run("without a prompt", func(b *testing.B) { benchmark(b, plan, grantReply) })

@@ -25,9 +25,21 @@ func TestBreaker(t *testing.T) {
 		{"a fifth of a second's answers", []event{{0, true, 15}, {0, false, 4}, {0, true, 1}, {0, false, 1}}, true},
 		{"less than a fifth", []event{{0, true, 17}, {0, false, 4}}, false},
 		{"a fifth, but of few", []event{{0, true, 14}, {0, false, 4}}, false},
-		{"a fifth over two seconds", []event{{0, true, 15}, {0, false, 3}, {1001 * ms, true, 1}, {1001 * ms, false, 2}}, false},
-		{"a fifth at the end of a second", []event{{0, true, 15}, {0, false, 3}, {1000 * ms, true, 1}, {1000 * ms, false, 2}}, true},
-		{"a clock that went back", []event{{time.Hour, true, 15}, {time.Hour, false, 4}, {0, true, 1}, {0, false, 1}}, false},
+		{
+			"a fifth over two seconds",
+			[]event{{0, true, 15}, {0, false, 3}, {1001 * ms, true, 1}, {1001 * ms, false, 2}},
+			false,
+		},
+		{
+			"a fifth at the end of a second",
+			[]event{{0, true, 15}, {0, false, 3}, {1000 * ms, true, 1}, {1000 * ms, false, 2}},
+			true,
+		},
+		{
+			"a clock that went back",
+			[]event{{time.Hour, true, 15}, {time.Hour, false, 4}, {0, true, 1}, {0, false, 1}},
+			false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b breaker
@@ -47,7 +59,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// Only a probe closes the breaker: an answer to an older call says nothing of the server now. Then counting starts anew.
+// Only a probe closes the breaker: an answer to an older call does not show that the server answers now. Counting then
+// restarts.
 func TestBreakerCloses(t *testing.T) {
 	var b breaker
 	for range maxFailuresInRow {

@@ -12,8 +12,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// TestViewsAreRuns: candidates of one class in adjacent rows are one entry of a view, whatever their number.
-func TestViewsAreRuns(t *testing.T) {
+// Candidates of one class in adjacent rows are one entry of a list, whatever their number.
+func TestListFormat(t *testing.T) {
 	const (
 		head, class, run, hash = 18, 48, 6, 4
 		n, parts               = 300, 3 // of 128 candidates; each begins a run
@@ -29,10 +29,13 @@ func TestViewsAreRuns(t *testing.T) {
 			"the last is another", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i/(n-1))} },
 			head + 2*class + (parts+1)*run + n*hash,
 		},
-		{"in turns", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i%2)} }, head + 2*class + n*run + n*hash},
+		{
+			"in turns", func(i int) lb.Candidate { return lb.Candidate{Weight: float64(1 + i%2)} },
+			head + 2*class + n*run + n*hash,
+		},
 	} {
 		w := dial(t, s)
-		store := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Second, Timeout: time.Second, KV: newMemory()})
+		store := newStore(w, 1, time.Second)
 		p := lb.Plan{Scope: c.name}
 		for i := range n {
 			candidate := c.term(i)
@@ -49,12 +52,12 @@ func TestViewsAreRuns(t *testing.T) {
 				granted[g.Index] = true
 			})
 		}
-		views := w.value("KEYS", redisclient.KeysOf(c.name).Candidates+"*").Items
-		if len(views) != 1 {
-			t.Fatalf("%s: %d views", c.name, len(views))
+		lists := w.value("KEYS", redisclient.KeysOf(c.name).Candidates+"*").Items
+		if len(lists) != 1 {
+			t.Fatalf("%s: %d lists", c.name, len(lists))
 		}
-		if got := w.value("STRLEN", string(views[0].Str)).Int; got != int64(c.want) {
-			t.Errorf("%s: a view of %d bytes, want %d", c.name, got, c.want)
+		if got := w.value("STRLEN", string(lists[0].Str)).Int; got != int64(c.want) {
+			t.Errorf("%s: a list of %d bytes, want %d", c.name, got, c.want)
 		}
 		if c.name == "one class" && len(granted) != n {
 			t.Errorf("%s: %d of %d endpoints have got a request", c.name, len(granted), n)
@@ -62,8 +65,8 @@ func TestViewsAreRuns(t *testing.T) {
 	}
 }
 
-// The time that a list of candidates carries is put forward by beats. Where it is behind, what others have noted
-// meanwhile is young all the same.
+// Heartbeats update the time in a list of candidates. If it is late, what others have recorded since is fresh all the
+// same.
 func TestTimeInAList(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 1000, numberedBlocks(3, 1))
@@ -80,13 +83,13 @@ func TestTimeInAList(t *testing.T) {
 		}
 		s.Heartbeat(0)
 		if behind := tickNow() - tick(); behind > 1 {
-			t.Errorf("after a beat the list is %d ticks behind", behind)
+			t.Errorf("after a heartbeat the list is %d ticks behind", behind)
 		}
 		cachedBlocks(t, s, 3, plan)
 		w.value("DEL", view)
 		s.Heartbeat(0)
 		if w.value("EXISTS", view).Int != 0 {
-			t.Error("a beat made a list of its own")
+			t.Error("a heartbeat created a list")
 		}
 	})
 }

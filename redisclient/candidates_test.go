@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// listCommands counts the commands that make a list of candidates known: those that carry an address of it.
+// listCommands counts the commands that store a list of candidates: those that contain an address of it.
 func listCommands(cmds [][]byte, addr string) (n int) {
 	for _, cmd := range cmds {
 		if bytes.Contains(cmd, []byte(":view:")) && bytes.Contains(cmd, []byte(addr)) {
@@ -25,14 +25,14 @@ func listCommands(cmds [][]byte, addr string) (n int) {
 	return n
 }
 
-// newBatchedStore returns a store over a pipe, to a server that knows all scripts.
+// newBatchedStore returns a store over a batchTransport, to a server that has all scripts.
 func newBatchedStore(t testing.TB, s *redisserver.Server, owner uint64) (*redisclient.Store, *batchTransport) {
 	loadScripts(dial(t, s))
 	p := newBatchTransport(t, s)
-	return redisclient.New(p, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()}), p
+	return newStore(p, owner, time.Second), p
 }
 
-// loadScripts makes a server know the scripts, for tests that count what is sent.
+// loadScripts loads the scripts, for tests that count what is sent.
 func loadScripts(w *syncTransport) {
 	s := newManualStore(w, newMemory())
 	plan := storetest.Even([]string{"10.0.99.1:80"})
@@ -48,8 +48,10 @@ func loadScripts(w *syncTransport) {
 	s.Heartbeat(0)
 }
 
-// mustReserve reserves over a pipe and waits.
-func mustReserve(t testing.TB, s *redisclient.Store, p *batchTransport, now time.Duration, id lb.LeaseID, plan *lb.Plan) string {
+// mustReserve reserves over a batchTransport and returns the address.
+func mustReserve(
+	t testing.TB, s *redisclient.Store, p *batchTransport, now time.Duration, id lb.LeaseID, plan *lb.Plan,
+) string {
 	t.Helper()
 	addr := ""
 	s.Reserve(now, id, plan, func(g lb.Grant, err error) {
@@ -63,7 +65,7 @@ func mustReserve(t testing.TB, s *redisclient.Store, p *batchTransport, now time
 }
 
 // A list of candidates is sent once, and again when it was not used for so long that Redis may have forgotten it.
-func TestViewIsSentOnce(t *testing.T) {
+func TestListIsSentOnce(t *testing.T) {
 	s, p := newBatchedStore(t, redisserver.StartT(t, redisserver.Options{}), 1)
 	plan := storetest.Even(storetest.Addrs(3))
 	sent := func(now time.Duration, plan *lb.Plan) int {
@@ -75,7 +77,7 @@ func TestViewIsSentOnce(t *testing.T) {
 	if n := sent(now, plan); n != 1 {
 		t.Fatalf("sent %d times at first", n)
 	}
-	for range 30 { // in use, so that beats keep it known
+	for range 30 { // it is in use, so heartbeats renew it
 		now += time.Second
 		s.Heartbeat(now)
 		if n := sent(now, plan); n != 0 {
@@ -87,7 +89,7 @@ func TestViewIsSentOnce(t *testing.T) {
 	if n := sent(now+1, other); n != 1 {
 		t.Fatalf("another list was sent %d times", n)
 	}
-	same := storetest.Even(storetest.Addrs(3)) // built anew, with the same content
+	same := storetest.Even(storetest.Addrs(3)) // a copy with the same content
 	if n := sent(now+2, same); n != 0 {
 		t.Fatalf("a list of the same content was sent %d times", n)
 	}
@@ -99,8 +101,8 @@ func TestViewIsSentOnce(t *testing.T) {
 	}
 }
 
-// When Redis has lost the list, many requests find out at once: it is sent once more, and all of them succeed.
-func TestViewIsSentAgainOnce(t *testing.T) {
+// When Redis has lost the list and many requests are refused because of that, the list is sent once, and all succeed.
+func TestListIsSentAgainOnce(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for _, lost := range []string{"view", "table", "everything", "own"} {
 		t.Run(lost, func(t *testing.T) {
@@ -137,8 +139,8 @@ func TestViewIsSentAgainOnce(t *testing.T) {
 	}
 }
 
-// Five lists in turn are more than are kept at hand; each still works.
-func TestManyViews(t *testing.T) {
+// Five lists that are used in turn all work.
+func TestManyLists(t *testing.T) {
 	s, p := newBatchedStore(t, redisserver.StartT(t, redisserver.Options{}), 1)
 	var plans []*lb.Plan
 	for i := range 5 {
@@ -154,8 +156,8 @@ func TestManyViews(t *testing.T) {
 	}
 }
 
-// Hundreds of endpoints replace each other one by one, seen by two owners in turn: rows are used again after a while,
-// the table stays small, and no endpoint inherits what its predecessor in the row carried.
+// Hundreds of endpoints replace each other one by one, with two owners in turn: rows are reused after a while, the
+// table stays small, and no endpoint inherits the load of its predecessor in the row.
 func TestRollingReplacement(t *testing.T) {
 	const width, steps, each, unlisted = 4, 400, 10 * time.Second, 2 * time.Minute
 	server := redisserver.StartT(t, redisserver.Options{})
@@ -186,12 +188,13 @@ func TestRollingReplacement(t *testing.T) {
 		bp.flush(0)
 		w.ageRows(each)
 	}
-	// Nobody looks for rows while there are few, and fewer than 64 are not worth it.
-	const most = 64 + 3*width + 64 + int64(unlisted/each)
-	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > most {
+	// Rows are not freed while there are few, nor fewer than 64 of them.
+	const maxRows = 64 + 3*width + 64 + int64(unlisted/each)
+	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > maxRows {
 		t.Errorf("the table has %d rows for %d endpoints at a time", rows, width)
 	}
-	if generation := w.value("GETRANGE", redisclient.KeysOf("llm").Table, "8", "11").Str; string(generation) == "\x00\x00\x00\x00" {
+	generation := w.value("GETRANGE", redisclient.KeysOf("llm").Table, "8", "11").Str
+	if string(generation) == "\x00\x00\x00\x00" {
 		t.Error("no row was ever used again")
 	}
 	if got := w.loads("llm")[addrs[0]].Requests; got != 1 {
@@ -211,7 +214,8 @@ func TestHugeClusters(t *testing.T) {
 	list := func(n int) *lb.Plan {
 		plan := &lb.Plan{Scope: "llm"}
 		for i := range n {
-			plan.Candidates = append(plan.Candidates, lb.Candidate{Addr: "10.0.0.1:" + strconv.Itoa(i), Slope: 1, Weight: 1, Base: 1})
+			addr := "10.0.0.1:" + strconv.Itoa(i)
+			plan.Candidates = append(plan.Candidates, lb.Candidate{Addr: addr, Slope: 1, Weight: 1, Base: 1})
 		}
 		plan.Candidates[n-1].Base = 0
 		return plan
@@ -231,7 +235,7 @@ func TestHugeClusters(t *testing.T) {
 }
 
 // The reason why Redis refused a list is the reason of the reservation's failure.
-func TestViewRefused(t *testing.T) {
+func TestListRefused(t *testing.T) {
 	var m manualTransport
 	s := newManualStore(&m, newMemory())
 	r := reserve(s, 0, 1)

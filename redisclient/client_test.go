@@ -37,7 +37,7 @@ func TestDeadline(t *testing.T) {
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
 }
 
-// What is asked a second time, because Redis had lost the candidates, has no more time than the first.
+// A reservation that is sent again, because Redis had lost the candidates, keeps its deadline.
 func TestDeadlineOfTheSecondTry(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())
@@ -52,8 +52,8 @@ func TestDeadlineOfTheSecondTry(t *testing.T) {
 	r.want(t, "timeout")
 }
 
-// When the breaker opens, nobody waits any longer for what is on its way.
-func TestBreakerEndsWhatWaits(t *testing.T) {
+// When the breaker opens, the calls without an answer fail.
+func TestBreakerFailsPendingCalls(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())
 	for id := range lb.LeaseID(5) {
@@ -62,16 +62,16 @@ func TestBreakerEndsWhatWaits(t *testing.T) {
 	later := reserve(s, manualTimeout-1, 5)
 	s.Heartbeat(manualTimeout - 1)
 	if next := s.Expire(manualTimeout); next != 2*manualTimeout-1 {
-		t.Errorf("the deadline of the beat is %v", next)
+		t.Errorf("the deadline of the heartbeat is %v", next)
 	}
 	later.want(t, "timeout")
-	m.answer(manualTimeout, 6, beatReply) // which still may close the breaker
+	m.answer(manualTimeout, 6, heartbeatReply) // which still may close the breaker
 	if !s.Ready(manualTimeout) {
 		t.Error("the breaker is open")
 	}
 }
 
-// An answer that has come is worth more than the deadline that has passed meanwhile without anybody looking.
+// An answer that arrives after the deadline, but before Expire was called, is used.
 func TestAnswerBehindTheDeadline(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())
@@ -106,15 +106,15 @@ func TestBreakerKeepsRequestsAway(t *testing.T) {
 	if s.Ready(time.Second) {
 		t.Fatal("a late answer closed the breaker")
 	}
-	m.answer(time.Second, probe, beatReply)
+	m.answer(time.Second, probe, heartbeatReply)
 	if !s.Ready(time.Second) || s.HeartbeatErr() != nil {
-		t.Fatalf("the beat got through, and the breaker is open: %v", s.HeartbeatErr())
+		t.Fatalf("the heartbeat succeeded, and the breaker is open: %v", s.HeartbeatErr())
 	}
 }
 
-const beatReply = "*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n"
+const heartbeatReply = "*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n"
 
-// A store whose requests have all gone probes as well.
+// A store without leases probes as well.
 func TestBreakerOfAnIdleStore(t *testing.T) {
 	var m manualTransport
 	s := newManualStore(&m, newMemory())
@@ -172,8 +172,8 @@ func TestNoScript(t *testing.T) {
 	}
 }
 
-// While one worker of a gateway loads a script, the others try again without loading it; only if that is in vain they
-// load it too. The gateway's shared memory says who was first.
+// While one worker of a gateway loads a script, the others first try again without loading it, and load it only if that
+// fails. The gateway's shared memory records which worker was first.
 func TestNoScriptOfTwoWorkers(t *testing.T) {
 	kv := newMemory()
 	var m, n, o manualTransport
@@ -258,7 +258,7 @@ func TestRedirections(t *testing.T) {
 			want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379/EVALSHA",
 		},
 		{
-			name: "asked where the script is not known", replies: []string{ask, noScript, loadedReply, grantReply},
+			name: "ask, to where the script is not known", replies: []string{ask, noScript, loadedReply, grantReply},
 			want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379?/EVALSHA",
 		},
 		{name: "half moved", replies: []string{again, grantReply}, want: "granted 1", sent: "EVALSHA EVALSHA"},
@@ -273,7 +273,7 @@ func TestRedirections(t *testing.T) {
 		{name: "to an empty port", replies: []string{"-MOVED 5 10.0.0.9:\r\n"}, want: "moved", sent: "EVALSHA"},
 		{name: "to no host", replies: []string{"-MOVED 5 :6379\r\n"}, want: "moved", sent: "EVALSHA"},
 		{name: "to a name", replies: []string{"-MOVED 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "asked at a name", replies: []string{"-ASK 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
+		{name: "ask, to a name", replies: []string{"-ASK 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
 		{name: "one server", plain: true, replies: []string{moved}, want: "moved", sent: "EVALSHA"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestRedirections(t *testing.T) {
 	}
 }
 
-// What is no answer of these scripts is garbage, and what may have been reserved behind it is taken back.
+// An answer that no script can return is garbage, and what may have been reserved is released.
 func TestUnreadableAnswers(t *testing.T) {
 	for _, reply := range []string{
 		"+OK\r\n", ":1\r\n", "$1\r\na\r\n", "*0\r\n", "*-1\r\n", "*1\r\n:0\r\n", "*1\r\n+-1\r\n", "*1\r\n:-4\r\n",
@@ -308,7 +308,7 @@ func TestUnreadableAnswers(t *testing.T) {
 			t.Errorf("%q: %s", reply, r)
 		}
 		if len(m.sent) != 2 {
-			t.Errorf("%q: nothing is taken back, sent was %s", reply, strings.Join(m.sent, " "))
+			t.Errorf("%q: nothing is released, sent was %s", reply, strings.Join(m.sent, " "))
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// TestHome follows a scope through a Redis Cluster: where it moved to is asked first from then on, until that fails.
-func TestHome(t *testing.T) {
+// The node of a Redis Cluster to which a scope was moved receives all further commands, until one fails.
+func TestMovedScope(t *testing.T) {
 	r := &manualRedirector{}
 	s := newOpenedStore(t, r, &r.manualTransport, newMemory())
 	for id, c := range []struct {
@@ -18,17 +18,17 @@ func TestHome(t *testing.T) {
 		want    string
 		sent    string
 	}{
-		{"asked elsewhere", []string{"-ASK 5 10.0.0.8:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.8:6379?/EVALSHA"},
+		{"ask", []string{"-ASK 5 10.0.0.8:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.8:6379?/EVALSHA"},
 		{"moved", []string{"-MOVED 5 10.0.0.9:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.9:6379/EVALSHA"},
-		{"at its new home", []string{grantReply}, "granted 1", "10.0.0.9:6379/EVALSHA"},
+		{"at the new node", []string{grantReply}, "granted 1", "10.0.0.9:6379/EVALSHA"},
 		{
 			"moved again",
 			[]string{"-MOVED 5 10.0.0.7:6379\r\n", grantReply},
 			"granted 1",
 			"10.0.0.9:6379/EVALSHA 10.0.0.7:6379/EVALSHA",
 		},
-		{"home fails", []string{"-CLUSTERDOWN no\r\n"}, "cluster_down", "10.0.0.7:6379/EVALSHA"},
-		{"from the beginning", []string{grantReply}, "granted 1", "EVALSHA"},
+		{"the node fails", []string{"-CLUSTERDOWN no\r\n"}, "cluster_down", "10.0.0.7:6379/EVALSHA"},
+		{"at the configured server", []string{grantReply}, "granted 1", "EVALSHA"},
 	} {
 		r.manualTransport = manualTransport{}
 		res := reserve(s, 0, lb.LeaseID(id+1))
@@ -41,7 +41,7 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// A worker that was held up does not hold it against Redis.
+// The time for which a worker was held up does not count against Redis.
 func TestPostpone(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())
@@ -54,7 +54,7 @@ func TestPostpone(t *testing.T) {
 	r.want(t, "granted 1")
 }
 
-// However often a worker is held up, it gives up in the end: each deadline moves once.
+// Each deadline moves only once, however often a worker is held up.
 func TestPostponeOnce(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())

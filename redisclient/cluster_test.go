@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// clusterTransport is a transport to a cluster that knows one of its nodes, and reaches the others when it is sent there.
+// clusterTransport is a transport to one node of a cluster, which reaches the others when it is redirected.
 type clusterTransport struct {
 	t     testing.TB
 	first string
@@ -50,8 +50,8 @@ func (n *clusterTransport) DoAt(now time.Duration, node string, asking bool, cmd
 	w.Do(now, cmd, done)
 }
 
-// TestCluster has a scope move from node to node while requests come and go. Nothing is counted twice or lost; while its
-// keys are on the way, requests may fall back.
+// A scope moves from node to node while there is traffic. Nothing is counted twice or lost; while its keys are being
+// moved, requests may fall back.
 func TestCluster(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
@@ -66,7 +66,7 @@ func testCluster(t *testing.T, version string) {
 	slot := redisserver.Slot(redisclient.KeysOf("llm").Table)
 	home := cluster.Owner(slot)
 	load := &clusterLoad{t: t, cluster: cluster, slot: slot, kv: newMemory()}
-	for owner := range 3 { // each knows another node
+	for owner := range 3 { // each is configured with another node
 		load.join(uint64(owner+1), owner)
 	}
 	load.run(60)
@@ -109,7 +109,7 @@ func (l *clusterLoad) join(owner uint64, first int) {
 	l.held = append(l.held, map[lb.LeaseID]string{})
 }
 
-// run makes every owner reserve and give back n times.
+// run has every owner reserve and release n times.
 func (l *clusterLoad) run(n int) {
 	even := storetest.Even(storetest.Addrs(4))
 	for range n {
@@ -140,7 +140,7 @@ func (l *clusterLoad) run(n int) {
 	}
 }
 
-func (l *clusterLoad) beat() {
+func (l *clusterLoad) heartbeat() {
 	l.now += time.Second
 	for _, s := range l.stores {
 		if err := s.Heartbeat(l.now); err != nil {
@@ -158,27 +158,27 @@ func (l *clusterLoad) move(to int) {
 		l.t.Fatal(err)
 	}
 	l.run(3)
-	l.beat()
+	l.heartbeat()
 	l.moveOne(to)
 	l.run(3)
-	l.beat()
+	l.heartbeat()
 	if err := m.MoveKeys(); err != nil {
 		l.t.Fatal(err)
 	}
 	l.run(3)
-	l.beat()
+	l.heartbeat()
 	if err := m.Finish(); err != nil {
 		l.t.Fatal(err)
 	}
 	for range 3 {
-		l.beat()
+		l.heartbeat()
 	}
 	before := l.refused
 	l.run(20)
 	if l.refused != before {
 		l.t.Errorf("%d refused after the move: %v", l.refused-before, l.last)
 	}
-	l.beat()
+	l.heartbeat()
 	l.audit(to)
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// What one command may be, so that no other waits behind it for long, whatever the cluster and the gateways.
+// The limits of one command, so that no other has to wait long, whatever the sizes of the cluster and of the gateways.
 const (
-	maxCalls = 400  // of commands by its script: a thousand take a millisecond or two
-	maxWords = 300  // of it
+	maxCalls = 400  // commands that its script calls: a thousand take a millisecond or two
+	maxWords = 300  // words of the command
 	maxReply = 8000 // bytes
 )
 
@@ -23,7 +23,7 @@ const (
 type costMeter struct {
 	*syncTransport
 	server                   *redisserver.Server
-	calls, words, replyBytes int // most so far
+	calls, words, replyBytes int // the maxima so far
 }
 
 func meterOf(t testing.TB, s *redisserver.Server) *costMeter {
@@ -44,7 +44,7 @@ func (m *costMeter) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 	})
 }
 
-// executed returns how many commands the server has carried out, those of scripts included.
+// executed returns how many commands the server has run, those called by scripts included.
 func (m *costMeter) executed() (n int) {
 	stats, err := m.server.CommandStats()
 	if err != nil {
@@ -79,7 +79,7 @@ func manyEndpoints(first, n int) (addrs []string) {
 	return addrs
 }
 
-// reserveMany makes an owner reserve n leases among eight endpoints.
+// reserveMany has an owner reserve n leases on eight endpoints.
 func reserveMany(t *testing.T, s *redisclient.Store, p *batchTransport, n int) {
 	t.Helper()
 	plan := storetest.Even(storetest.Addrs(8))
@@ -89,7 +89,7 @@ func reserveMany(t *testing.T, s *redisclient.Store, p *batchTransport, n int) {
 				t.Fatal(err)
 			}
 		})
-		if id == 0 { // which makes the script known
+		if id == 0 { // which loads the script
 			p.flush(0)
 		}
 	}
@@ -158,7 +158,7 @@ func manyOwners(t *testing.T, m *costMeter) {
 	reserve(s, 0, 1)
 	s.Heartbeat(0)
 	(&backend{conn: m.syncTransport}).Pass(time.Hour + time.Minute)
-	for range 4 { // at most a hundred clocks are put right by each
+	for range 4 { // each heartbeat corrects at most a hundred owners' times
 		s.Heartbeat(0)
 		(&backend{conn: m.syncTransport}).Pass(time.Minute)
 	}

@@ -64,12 +64,12 @@ func (w *syncTransport) loads(scope string) map[string]lb.Load {
 	return redisclient.ParseLoads(w.value("GET", k.Table).Str, w.rows(scope))
 }
 
-// rows reads where the endpoints of a scope are in its table.
+// rows reads the rows of a scope's endpoints.
 func (w *syncTransport) rows(scope string) map[string]int {
 	rows := map[string]int{}
 	items := w.value("HGETALL", redisclient.KeysOf(scope).Rows).Items
 	for i := 0; i+1 < len(items); i += 2 {
-		if len(items[i].Str) == 0 { // the spare rows
+		if len(items[i].Str) == 0 { // the free rows
 			continue
 		}
 		row, err := strconv.Atoi(string(items[i+1].Str))
@@ -81,7 +81,7 @@ func (w *syncTransport) rows(scope string) map[string]int {
 	return rows
 }
 
-// value asks and parses.
+// value sends a command and returns its parsed reply, which must not be an error.
 func (w *syncTransport) value(words ...string) redisclient.Value {
 	w.t.Helper()
 	v, _, err := redisclient.Parse(w.roundTrip(redisclient.AppendCommand(nil, words...)))
@@ -91,7 +91,7 @@ func (w *syncTransport) value(words ...string) redisclient.Value {
 	return v
 }
 
-// Pass implements storetest.Passer: Redis's clock cannot be moved, so everything that was noted by it is made older.
+// Pass implements storetest.Passer. Redis's clock cannot be moved, so all times that it has stored are moved back.
 func (b *backend) Pass(d time.Duration) {
 	for _, key := range b.conn.value("KEYS", redisclient.KeyPrefix+"*:owners").Items {
 		for _, owner := range b.conn.value("ZRANGE", string(key.Str), "0", "-1").Items {
@@ -122,4 +122,10 @@ func TestConformance(t *testing.T) {
 			return b
 		})
 	})
+}
+
+// As many conversations behind one prompt as the suite has for stores without round trips.
+func TestManyConversationsBehindOnePrompt(t *testing.T) {
+	server := redisserver.StartT(t, redisserver.Options{})
+	storetest.Shared(t, newBackend(t, server), 33, 1, 10_000)
 }

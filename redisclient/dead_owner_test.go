@@ -14,7 +14,7 @@ import (
 // leaseCount returns how many leases an owner has in Redis.
 func (w *syncTransport) leaseCount(owner string) int { return len(w.leases("llm")[owner]) }
 
-// firstOnly lets only so many commands through, which is as if their sender died then.
+// firstOnly lets only the first n commands through, as if their sender died then.
 func firstOnly(n int) func([]byte) int {
 	return func([]byte) int {
 		if n--; n < 0 {
@@ -24,9 +24,9 @@ func firstOnly(n int) func([]byte) int {
 	}
 }
 
-// A gateway that is thought dead comes back while its leases are being returned, some of which its late reservations
-// have made anew meanwhile, at other endpoints. The totals are the sum of the leases after every command, and in the
-// end what it holds.
+// A gateway that was considered dead comes back while its leases are being returned, and late reservations have created
+// some of them again, on other endpoints. The totals are the sum of the leases after every command, and in the end what
+// the gateway holds.
 func TestBackWhileLeasesAreReturned(t *testing.T) {
 	const n = 1000
 	for _, version := range redisserver.Versions() {
@@ -39,7 +39,7 @@ func TestBackWhileLeasesAreReturned(t *testing.T) {
 			reserveMany(t, back, p, n)
 			back.Heartbeat(0)
 			p.flush(0)
-			asked := p.all
+			commands := p.all
 			(&backend{conn: w}).Pass(storetest.TTL + time.Second)
 			w.fate = firstOnly(2)
 			s.Heartbeat(time.Second)
@@ -50,7 +50,7 @@ func TestBackWhileLeasesAreReturned(t *testing.T) {
 			}
 			wantInFlight(t, w, int64(left)+1)
 			again := 0
-			for i, cmd := range asked {
+			for i, cmd := range commands {
 				if i%3 == 0 && bytes.Contains(cmd, []byte(":view:")) && !bytes.Contains(cmd, []byte(":owners")) {
 					w.roundTrip(cmd)
 					again++
@@ -76,7 +76,7 @@ func TestBackWhileLeasesAreReturned(t *testing.T) {
 	}
 }
 
-// One owner at a time returns the leases of others. If it dies too, another goes on where it was.
+// One owner at a time returns the leases of others. If it dies too, another continues where it was.
 func TestLeasesAreReturnedByOne(t *testing.T) {
 	const n = 1000
 	server := redisserver.StartT(t, redisserver.Options{})

@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// causeOf returns the cause of a reservation's failure when it is answered in the given way as often as it is asked.
+// causeOf returns why a reservation fails when every command is answered with the given reply.
 func causeOf(t testing.TB, reply string) string {
 	t.Helper()
 	m := &manualTransport{}
@@ -26,7 +26,8 @@ func causeOf(t testing.TB, reply string) string {
 	if r.calls != 1 || r.err == nil {
 		t.Fatalf("%q: %s", reply, r)
 	}
-	if words := strings.SplitN(reply, " ", 2); len(words) > 1 && strings.Contains(r.err.Error(), strings.TrimSpace(words[1])) {
+	_, text, found := strings.Cut(reply, " ")
+	if found && strings.Contains(r.err.Error(), strings.TrimSpace(text)) {
 		t.Errorf("the error shows the text of the reply: %v", r.err)
 	}
 	return redisclient.Cause(r.err)
@@ -57,8 +58,9 @@ func TestCauses(t *testing.T) {
 		}
 	}
 	for err, want := range map[error]string{
-		redisclient.ErrTimeout: "timeout", redisclient.ErrUnreachable: "unreachable", redisclient.ErrBreakerOpen: "breaker_open",
-		lb.ErrRemoteDown: "breaker_open", redisclient.ErrGarbage: "garbage", redisclient.ErrIncomplete: "garbage",
+		redisclient.ErrTimeout: "timeout", redisclient.ErrUnreachable: "unreachable",
+		redisclient.ErrBreakerOpen: "breaker_open", lb.ErrRemoteDown: "breaker_open",
+		redisclient.ErrGarbage: "garbage", redisclient.ErrIncomplete: "garbage",
 		redisclient.ErrCandidatesLost: "script", errors.New("anything"): "error",
 		fmt.Errorf("llm: %w", redisclient.ErrTimeout): "timeout",
 	} {
@@ -76,7 +78,7 @@ type trouble struct {
 	name   string
 	enter  [][]any
 	leave  [][]any
-	refuse []string // what it refuses, of the commands below
+	refuse []string // names of the refusable commands that it refuses
 	want   string
 }
 
@@ -96,7 +98,8 @@ var writes = []string{"set", "eval", "peval"}
 
 var troubles = []trouble{
 	{
-		name: "out of memory", enter: [][]any{{"CONFIG", "SET", "maxmemory", "1"}}, leave: [][]any{{"CONFIG", "SET", "maxmemory", "0"}},
+		name: "out of memory", enter: [][]any{{"CONFIG", "SET", "maxmemory", "1"}},
+		leave:  [][]any{{"CONFIG", "SET", "maxmemory", "0"}},
 		refuse: writes, want: "oom",
 	},
 	{
@@ -104,10 +107,10 @@ var troubles = []trouble{
 		refuse: writes, want: "readonly",
 	},
 	{
-		name:  "replica without a master",
-		enter: [][]any{{"REPLICAOF", "127.0.0.1", "1"}, {"CONFIG", "SET", "replica-serve-stale-data", "no"}},
-		leave: [][]any{{"REPLICAOF", "NO", "ONE"}, {"CONFIG", "SET", "replica-serve-stale-data", "yes"}}, refuse: []string{"get"},
-		want: "cluster_down",
+		name:   "replica without a master",
+		enter:  [][]any{{"REPLICAOF", "127.0.0.1", "1"}, {"CONFIG", "SET", "replica-serve-stale-data", "no"}},
+		leave:  [][]any{{"REPLICAOF", "NO", "ONE"}, {"CONFIG", "SET", "replica-serve-stale-data", "yes"}},
+		refuse: []string{"get"}, want: "cluster_down",
 	},
 	{
 		name: "too few replicas", enter: [][]any{{"CONFIG", "SET", "min-replicas-to-write", "1"}},
@@ -119,7 +122,8 @@ var troubles = []trouble{
 	},
 	{
 		name: "keys denied", enter: [][]any{{"ACL", "SETUSER", "default", "resetkeys", "~other"}},
-		leave: [][]any{{"ACL", "SETUSER", "default", "allkeys"}}, refuse: append([]string{"get"}, writes...), want: "denied",
+		leave:  [][]any{{"ACL", "SETUSER", "default", "allkeys"}},
+		refuse: append([]string{"get"}, writes...), want: "denied",
 	},
 	{
 		name: "scripts denied", enter: [][]any{{"ACL", "SETUSER", "default", "-@scripting"}},
@@ -184,7 +188,7 @@ func (w *syncTransport) wantCause(name, want string, command ...string) {
 		w.t.Fatalf("%s: %q is answered with %q", name, command, reply)
 	}
 	if got := causeOf(w.t, string(reply)); got != want {
-		w.t.Errorf("%s: %q says %s, want %s", name, reply, got, want)
+		w.t.Errorf("%s: %q is %s, want %s", name, reply, got, want)
 	}
 }
 
@@ -203,7 +207,7 @@ func busyServer(t *testing.T, s *redisserver.Server) {
 	killer.value("SCRIPT", "KILL")
 }
 
-// eventually waits for what a server does in the background.
+// eventually waits until a condition holds that a server brings about in the background.
 func eventually(t testing.TB, ready func() bool) {
 	t.Helper()
 	for range 3000 {

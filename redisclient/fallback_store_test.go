@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// gateway is a FallbackStore over a store in Redis, as a gateway of one worker has it.
+// gateway is a FallbackStore over a store in Redis, as in a gateway with one worker.
 type gateway struct {
 	*lb.FallbackStore
 	t     *testing.T
@@ -27,14 +27,18 @@ func newGateway(t *testing.T, s *redisserver.Server, owner uint64) *gateway {
 	if err := lb.Prepare(kv); err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{t: t, conn: dial(t, s), local: lb.NewMemStore(kv, owner, storetest.TTL), held: map[lb.LeaseID]heldLease{}}
-	g.store = redisclient.New(g.conn, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: kv})
+	g := &gateway{
+		t: t, conn: dial(t, s), local: lb.NewMemStore(kv, owner, storetest.TTL), held: map[lb.LeaseID]heldLease{},
+	}
+	g.store = redisclient.New(g.conn, redisclient.Options{
+		Owner: owner, TTL: storetest.TTL, Timeout: manualTimeout, KV: kv,
+	})
 	g.FallbackStore = lb.NewFallbackStore(g.store, g.local)
 	g.Fell = func(err error) { g.fell = append(g.fell, redisclient.Cause(err)) }
 	return g
 }
 
-// reserve reserves, lets the deadline pass if there is no answer, and returns what it came to.
+// reserve reserves, lets the deadline pass if there is no answer, and returns the error.
 func (g *gateway) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) error {
 	var got error
 	calls := 0
@@ -51,7 +55,7 @@ func (g *gateway) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) error {
 	return got
 }
 
-// wantMirror expects the embedded store to count what this gateway holds.
+// wantMirror checks that the embedded store counts what this gateway holds.
 func (g *gateway) wantMirror(addrs []string) {
 	g.t.Helper()
 	loads, err := g.local.Loads("llm", addrs, nil)
@@ -79,7 +83,9 @@ type outage struct {
 func newOutage(t *testing.T) *outage {
 	server := redisserver.StartT(t, redisserver.Options{})
 	loadScripts(dial(t, server))
-	o := &outage{t: t, a: newGateway(t, server, 1), b: newGateway(t, server, 2), addrs: storetest.Addrs(4), now: time.Second}
+	o := &outage{
+		t: t, a: newGateway(t, server, 1), b: newGateway(t, server, 2), addrs: storetest.Addrs(4), now: time.Second,
+	}
 	o.plan = storetest.Even(o.addrs)
 	o.plan.Tokens = 10
 	for i := range o.plan.Candidates {
@@ -94,7 +100,7 @@ func (o *outage) next(g *gateway) error {
 	return g.reserve(o.now, o.id, o.plan)
 }
 
-// both makes each gateway reserve n times.
+// both has each gateway reserve n times.
 func (o *outage) both(n int) {
 	o.t.Helper()
 	for range n {
@@ -104,7 +110,7 @@ func (o *outage) both(n int) {
 	}
 }
 
-func (o *outage) beat() {
+func (o *outage) heartbeat() {
 	o.now += time.Second
 	for _, g := range []*gateway{o.a, o.b} {
 		if err := g.Heartbeat(o.now); err != nil {
@@ -119,7 +125,7 @@ func (o *outage) release(g *gateway, id lb.LeaseID) {
 	delete(g.held, id)
 }
 
-// audit expects Redis to count what both hold, and each embedded store what its gateway holds.
+// audit checks that Redis counts what both hold, and each embedded store what its gateway holds.
 func (o *outage) audit() {
 	o.t.Helper()
 	wantLoads(o.t, o.a.conn, sumLoads(o.a.held, o.b.held))
@@ -127,14 +133,16 @@ func (o *outage) audit() {
 	o.b.wantMirror(o.addrs)
 }
 
-// TestLadderThroughAnOutage cuts one of two gateways off: it goes on alone, with its part of the caps, and when Redis is back
-// everything that it granted is counted there, once, whatever became of its commands meanwhile.
-func TestLadderThroughAnOutage(t *testing.T) {
-	for name, fate := range map[string]int{"commands lost": notSent, "answers lost": replyLost, "commands late": runsLate} {
+// One of two gateways cannot reach Redis: it continues locally, with its part of the caps. When Redis is back,
+// everything that it granted is counted there once, whatever happened to its commands during the outage.
+func TestFallbackThroughAnOutage(t *testing.T) {
+	for name, fate := range map[string]int{
+		"commands lost": notSent, "replies lost": replyLost, "commands late": runsLate,
+	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOutage(t)
 			o.both(4)
-			o.beat()
+			o.heartbeat()
 			o.a.conn.fate = func([]byte) int { return fate }
 			o.both(8) // its part is 3 at each of 4 endpoints, of which it has 1
 			if err := o.next(o.a); !errors.Is(err, lb.ErrFull) {
@@ -144,15 +152,15 @@ func TestLadderThroughAnOutage(t *testing.T) {
 			if len(fell) != 9 || fell[0] != "timeout" || fell[8] != "breaker_open" || len(o.b.fell) > 0 {
 				t.Errorf("fell %v and %v", fell, o.b.fell)
 			}
-			o.beat()
+			o.heartbeat()
 			o.a.wantMirror(o.addrs)
 			for id := lb.LeaseID(1); id < 12; id += 2 { // some of before and some of within the outage
 				o.release(o.a, id)
 			}
 			o.a.conn.fate = nil
-			o.beat()
+			o.heartbeat()
 			o.a.conn.deliver()
-			o.beat()
+			o.heartbeat()
 			if err := o.next(o.a); err != nil || len(o.a.fell) != 9 {
 				t.Errorf("after the outage: %v, fell %v", err, o.a.fell)
 			}

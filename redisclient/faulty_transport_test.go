@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// rough is a transport that loses, delays, reorders and doubles commands and answers. Time is the caller's: delayed things
-// happen when step is called.
+// rough is a transport that loses, delays, reorders and doubles commands and answers. Time is the caller's: delayed
+// things happen when step is called.
 type rough struct {
 	conn  *syncTransport
 	rng   *rand.Rand

@@ -11,8 +11,9 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// An owner with more leases than one command compares finds within one beat what Redis has too many and too few of.
-func TestBeatsInParts(t *testing.T) {
+// An owner with more leases than one command compares finds within one heartbeat which leases Redis has too many, and
+// which are missing.
+func TestHeartbeatInParts(t *testing.T) {
 	const n, each = 11_000, 100 // many parts; every hundredth lease goes wrong
 	server := redisserver.StartT(t, redisserver.Options{})
 	s, p := newBatchedStore(t, server, 1)
@@ -42,7 +43,7 @@ func TestBeatsInParts(t *testing.T) {
 	}
 	size := func() int64 { return w.value("HLEN", own).Int }
 	if got, want := size(), int64(n+2); got != want {
-		t.Fatalf("%d entries before the beats, want %d", got, want)
+		t.Fatalf("%d entries before the heartbeats, want %d", got, want)
 	}
 	commands := 0
 	for range 3 {
@@ -52,10 +53,10 @@ func TestBeatsInParts(t *testing.T) {
 		commands += bytes.Count(bytes.Join(p.sent, nil), []byte("EVALSHA"))
 	}
 	if got, want := size(), int64(n+2-lost); got != want {
-		t.Errorf("%d entries after three beats, want %d", got, want)
+		t.Errorf("%d entries after three heartbeats, want %d", got, want)
 	}
-	if most := (3 + 1) * (n/320 + 1); commands > most { // of the first beat, each part has leases to release
-		t.Errorf("%d commands for three beats and %d leases, want %d at most", commands, lost, most)
+	if limit := (3 + 1) * (n/320 + 1); commands > limit { // each part of the first heartbeat has leases to release
+		t.Errorf("%d commands for three heartbeats and %d leases, want %d at most", commands, lost, limit)
 	}
 	total := int64(0)
 	for _, l := range w.loads("llm") {
@@ -68,13 +69,13 @@ func TestBeatsInParts(t *testing.T) {
 	s.Heartbeat(now + time.Second)
 	p.flush(now + time.Second)
 	if got, want := size(), int64(n+2-lost); got != want {
-		t.Errorf("%d entries after the loss of all data and one beat, want %d", got, want)
+		t.Errorf("%d entries after the loss of all data and one heartbeat, want %d", got, want)
 	}
 }
 
-// Leases that Redis has lost are counted again one command after the other, so that requests wait behind one at most; what ends
-// meanwhile is left out, and what fails is left to the next beat.
-func TestLeasesAreWrittenInTurn(t *testing.T) {
+// Leases that Redis has lost are asserted one command after the other, so that a request waits behind one at most.
+// Leases that end before their turn are left out. After a failure, the next heartbeat asserts the rest.
+func TestLeasesAreAssertedInTurn(t *testing.T) {
 	const n = 3*50 + 25 // four commands
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())
@@ -86,13 +87,13 @@ func TestLeasesAreWrittenInTurn(t *testing.T) {
 	asserted := func() int { // by the command that was sent last
 		return bytes.Count(m.cmds[len(m.cmds)-1], []byte(manualPlan.Candidates[1].Addr))
 	}
-	beat := func(now time.Duration) {
+	heartbeat := func(now time.Duration) {
 		m = manualTransport{}
 		s.Heartbeat(now)
-		m.answer(now, 0, beatReply)
+		m.answer(now, 0, heartbeatReply)
 		m.wantSent(t, "EVALSHA EVALSHA")
 	}
-	beat(0)
+	heartbeat(0)
 	for i := range 3 {
 		if got := asserted(); got != 50 {
 			t.Fatalf("command %d has %d leases", i, got)
@@ -106,7 +107,7 @@ func TestLeasesAreWrittenInTurn(t *testing.T) {
 	m.answer(0, 4, ":25\r\n")
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA")
 
-	beat(time.Second) // finds none of them
+	heartbeat(time.Second) // finds none of them
 	for id := range lb.LeaseID(n - 1) {
 		s.Release(time.Second, id)
 	}
@@ -115,25 +116,28 @@ func TestLeasesAreWrittenInTurn(t *testing.T) {
 	if len(m.cmds) != last {
 		t.Fatalf("after an error %d more commands were sent", len(m.cmds)-last)
 	}
-	beat(2 * time.Second)
+	heartbeat(2 * time.Second)
 	if got := asserted(); got != 1 {
 		t.Errorf("the command has %d leases, one is left", got)
 	}
 }
 
-// A clock that was set back leaves owners that were heard of in the future. They are returned no later than any other.
+// After the server's clock was set back, owners have heartbeats in the future. Their leases are returned no later than
+// those of others.
 func TestClockSetBack(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			w := dial(t, redisserver.StartT(t, redisserver.Options{Version: version}))
 			s := newManualStore(w, newMemory())
-			dead := redisclient.New(w, redisclient.Options{Owner: 2, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()})
+			dead := newStore(w, 2, manualTimeout)
 			reserve(s, 0, 1).want(t, "granted 0")
 			reserve(dead, 0, 1).want(t, "granted 1")
 			pass := (&backend{conn: w}).Pass
 			pass(-time.Hour)
 			s.Heartbeat(time.Second)
-			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 1}, manualPlan.Candidates[1].Addr: {Requests: 1}})
+			wantLoads(t, w, map[string]lb.Load{
+				manualPlan.Candidates[0].Addr: {Requests: 1}, manualPlan.Candidates[1].Addr: {Requests: 1},
+			})
 			pass(storetest.TTL + time.Second)
 			s.Heartbeat(2 * time.Second)
 			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 1}})
@@ -141,7 +145,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// What could not be told Redis while it was away is told at the first beat after.
+// Amendments during an outage reach Redis with the first heartbeat after it.
 func TestAmendmentsAfterAnOutage(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	w := dial(t, server)
@@ -162,13 +166,13 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 	}
 	s.Amend(now, 2, "", 10)
 	if s.Ready(now) || redisclient.Cause(s.HeartbeatErr()) != "timeout" {
-		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.HeartbeatErr())
+		t.Fatalf("ready is %v, the last heartbeat %v", s.Ready(now), s.HeartbeatErr())
 	}
 	w.fate = nil
 	now += time.Second
 	s.Heartbeat(now)
 	if !s.Ready(now) || s.HeartbeatErr() != nil {
-		t.Fatalf("ready is %v, the last beat %v", s.Ready(now), s.HeartbeatErr())
+		t.Fatalf("ready is %v, the last heartbeat %v", s.Ready(now), s.HeartbeatErr())
 	}
 	wantLoads(t, w, map[string]lb.Load{
 		"10.9.9.9:80": {Requests: 1, Tokens: 70}, manualPlan.Candidates[1].Addr: {Requests: 1, Tokens: 10},
@@ -176,7 +180,7 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 	sent := w.sent
 	s.Heartbeat(now + time.Second)
 	if w.sent != sent+1 {
-		t.Errorf("the next beat sent %d commands", w.sent-sent)
+		t.Errorf("the next heartbeat sent %d commands", w.sent-sent)
 	}
 }
 
@@ -193,7 +197,7 @@ func wantLoads(t testing.TB, w *syncTransport, want map[string]lb.Load) {
 	}
 }
 
-// An amendment that comes through after a later one does not undo it, and neither does an assertion.
+// An amendment or an assertion that arrives after a later one does not undo it.
 func TestLateChanges(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	w := dial(t, server)
@@ -228,12 +232,15 @@ func TestLateChanges(t *testing.T) {
 		w.value("DEL", redisclient.KeysOf("llm").Rows)
 		s.Amend(time.Second, 1, "10.9.9.9:80", 8)
 		s.Heartbeat(2 * time.Second)
-		wantLoads(t, w, map[string]lb.Load{"10.9.9.9:80": {Requests: 1, Tokens: 8}, manualPlan.Candidates[1].Addr: {Requests: 1}})
+		wantLoads(t, w, map[string]lb.Load{
+			"10.9.9.9:80": {Requests: 1, Tokens: 8}, manualPlan.Candidates[1].Addr: {Requests: 1},
+		})
 	})
 }
 
-// A beat compares what it found with what was certain when it was sent: what was granted since is not missing.
-func TestBeatOvertaken(t *testing.T) {
+// A heartbeat compares what it found with what was certain when it was sent: a lease that was granted since is not
+// missing.
+func TestHeartbeatOvertaken(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())
 	s.Release(0, 1000)
@@ -242,17 +249,17 @@ func TestBeatOvertaken(t *testing.T) {
 	r := reserve(s, 0, 1)
 	m.answer(0, 2, grantReply)
 	r.want(t, "granted 1")
-	m.answer(0, 1, beatReply) // found no lease
+	m.answer(0, 1, heartbeatReply) // found no lease
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA")
 	s.Heartbeat(time.Second)
-	m.answer(time.Second, 3, beatReply) // finds none again: now it is missing
+	m.answer(time.Second, 3, heartbeatReply) // finds none again: now it is missing
 	m.wantSent(t, "EVALSHA EVALSHA EVALSHA EVALSHA EVALSHA")
 	if !bytes.Contains(m.cmds[4], []byte(manualPlan.Candidates[1].Addr)) {
 		t.Errorf("what was sent does not assert the lease: %q", m.cmds[4])
 	}
 }
 
-func TestBeatAnswers(t *testing.T) {
+func TestHeartbeatReplies(t *testing.T) {
 	for _, reply := range []string{
 		"+OK\r\n", "*0\r\n", "*4\r\n:0\r\n:1\r\n$0\r\n\r\n$0\r\n\r\n",
 		"*6\r\n+x\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n",
@@ -278,7 +285,8 @@ func TestBeatAnswers(t *testing.T) {
 	}
 }
 
-// Without memory Redis refuses reservations and counts nothing for them. What gives back, renews and corrects works on.
+// Redis that is out of memory refuses reservations and counts nothing for them. Releases, amendments and heartbeats
+// still work.
 func TestOutOfMemory(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
@@ -296,7 +304,7 @@ func TestOutOfMemory(t *testing.T) {
 			s.Amend(0, 1, manualPlan.Candidates[0].Addr, 5)
 			s.Amend(0, 2, manualPlan.Candidates[0].Addr, 6)
 			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 2, Tokens: 11}})
-			dead := redisclient.New(w, redisclient.Options{Owner: 2, TTL: storetest.TTL, Timeout: manualTimeout, KV: newMemory()})
+			dead := newStore(w, 2, manualTimeout)
 			dead.Adopt(0, 1, "llm", manualPlan.Candidates[1].Addr, 4)
 			mustDo(t, server, []any{"CONFIG", "SET", "maxmemory", "0"})
 			(&backend{conn: w}).Pass(time.Minute)
@@ -304,7 +312,7 @@ func TestOutOfMemory(t *testing.T) {
 			for _, now := range []time.Duration{time.Second, 2 * time.Second} {
 				s.Heartbeat(now)
 				if s.HeartbeatErr() != nil {
-					t.Fatalf("a beat: %v", s.HeartbeatErr())
+					t.Fatalf("a heartbeat: %v", s.HeartbeatErr())
 				}
 			}
 			wantLoads(t, w, map[string]lb.Load{manualPlan.Candidates[0].Addr: {Requests: 2, Tokens: 11}})

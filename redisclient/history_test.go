@@ -19,9 +19,9 @@ const (
 	historySteps    = 1000 // of a segment
 )
 
-// TestHistories runs random histories of several owners over rough connections, while Redis loses keys, scripts or all it
-// has, and owners crash. At any time the totals are the sum of the leases in Redis, unless keys were lost one by one. When
-// the roughness has ended for a TTL and two seconds, both are what the owners hold.
+// TestHistories runs random histories of several owners over rough connections, while Redis loses keys, scripts or all
+// it has, and owners crash. At any time the totals are the sum of the leases in Redis, unless keys were lost one by
+// one. When the roughness has ended for a TTL and two seconds, both are what the owners hold.
 func TestHistories(t *testing.T) {
 	for i, version := range redisserver.Versions() {
 		seed := uint64(time.Now().UnixNano()) + uint64(i)

@@ -10,15 +10,18 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// All keys of a scope are in one slot, whatever its name, and scopes are in slots of their own.
+// All keys of a scope are in one slot, whatever its name, and each of the scopes has another slot.
 func TestKeysShareASlot(t *testing.T) {
 	slots := map[int]string{}
 	for _, scope := range []string{
-		"llm", "outbound|80||llm.default.svc.cluster.local", "{", "}", "{}", "a{b}c", "}{", "{{x}}", "{a}{b}", "模型", "a b\r\n", "a:b",
+		"llm", "outbound|80||llm.default.svc.cluster.local", "模型", "a b\r\n", "a:b",
+		"{", "}", "{}", "a{b}c", "}{", "{{x}}", "{a}{b}",
 	} {
 		k := redisclient.KeysOf(scope)
 		slot := redisserver.Slot(k.Table)
-		for _, key := range []string{k.Rows, k.Listed, k.Owners, k.Leases + "1f", k.Candidates + "2g", k.Pages + "}2s"} {
+		for _, key := range []string{
+			k.Rows, k.Listed, k.Owners, k.Leases + "1f", k.Candidates + "2g", k.Pages + "}2s",
+		} {
 			if redisserver.Slot(key) != slot {
 				t.Errorf("scope %q: %q is not in the slot of %q", scope, key, k.Table)
 			}
@@ -35,9 +38,9 @@ func TestKeysShareASlot(t *testing.T) {
 	}
 }
 
-// No key outlives its use: each has a time to live, the owner's the longer one, also what late commands leave behind.
+// Every key has a time to live, those that late commands create included.
 func TestKeysVanish(t *testing.T) {
-	const most = 2 * time.Minute
+	const maxTTL = 2 * time.Minute
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			server := redisserver.StartT(t, redisserver.Options{Version: version})
@@ -52,7 +55,8 @@ func TestKeysVanish(t *testing.T) {
 					t.Errorf("%s: %d keys, want %d at least", when, len(keys), want)
 				}
 				for _, key := range keys {
-					if ttl := time.Duration(w.value("PTTL", string(key.Str)).Int) * time.Millisecond; ttl <= 0 || ttl > most {
+					ttl := time.Duration(w.value("PTTL", string(key.Str)).Int) * time.Millisecond
+					if ttl <= 0 || ttl > maxTTL {
 						t.Errorf("%s: %s lives for %v", when, key.Str, ttl)
 					}
 				}
@@ -69,11 +73,11 @@ func TestKeysVanish(t *testing.T) {
 			s.Amend(0, 1, "10.0.9.9:80", 4)
 			check("an amendment", 5)
 			s.Heartbeat(time.Second)
-			check("a beat", 5)
+			check("a heartbeat", 5)
 			late(func() { s.Amend(time.Second, 1, "", 5) })
 			check("a late amendment", 0)
 			s.Heartbeat(2 * time.Second)
-			check("a beat after a loss", 4)
+			check("a heartbeat after a loss", 4)
 			late(func() { s.Release(2*time.Second, 1) })
 			check("a late release", 0)
 			late(func() { reserve(s, 2*time.Second, 2) })
@@ -83,7 +87,7 @@ func TestKeysVanish(t *testing.T) {
 			late(func() { s.Adopt(time.Minute, 3, "llm", "10.0.9.9:80", 1) })
 			check("a late adoption", 3)
 			late(func() { s.Heartbeat(time.Minute) })
-			check("a late beat", 3)
+			check("a late heartbeat", 3)
 		})
 	}
 }
@@ -92,7 +96,8 @@ func TestLoads(t *testing.T) {
 	table := append(make([]byte, 16), "\x01\x00\x00\x02\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x07"...)
 	rows := map[string]int{"a": 0, "b": 1, "cut": 2, "behind": 3, "before": -1}
 	got := redisclient.ParseLoads(table, rows)
-	if len(got) != 2 || got["a"] != (lb.Load{Requests: 1, Tokens: 2}) || got["b"] != (lb.Load{Requests: 1<<24 - 1, Tokens: 1<<48 - 1}) {
+	a, b := lb.Load{Requests: 1, Tokens: 2}, lb.Load{Requests: 1<<24 - 1, Tokens: 1<<48 - 1}
+	if len(got) != 2 || got["a"] != a || got["b"] != b {
 		t.Errorf("%v", got)
 	}
 	if got := redisclient.ParseLoads(nil, rows); len(got) != 0 {

@@ -12,14 +12,15 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// TestLoadsOfAllOwners asks what two owners have in flight, as one of them and as one who counts nothing.
+// Loads are summed over two owners, both for one of them and for a store without leases, which does not become an
+// owner.
 func TestLoadsOfAllOwners(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			server := redisserver.StartT(t, redisserver.Options{Version: version})
 			a, p := newBatchedStore(t, server, 1)
 			store := func(owner uint64) *redisclient.Store {
-				return redisclient.New(p, redisclient.Options{Owner: owner, TTL: storetest.TTL, Timeout: time.Second, KV: newMemory()})
+				return newStore(p, owner, time.Second)
 			}
 			b, idle := store(2), store(3)
 			addrs := storetest.Addrs(4)
@@ -44,7 +45,7 @@ func TestLoadsOfAllOwners(t *testing.T) {
 				}
 			}
 			if idle.Owners() != 0 || !idle.Drained() {
-				t.Error("who only asks is taken for an owner")
+				t.Error("a store that only looks up loads is an owner")
 			}
 			var none []lb.Load
 			idle.Loads(0, "no such scope", addrs[:1], func(l []lb.Load, err error) { none = l })
@@ -56,10 +57,11 @@ func TestLoadsOfAllOwners(t *testing.T) {
 	}
 }
 
-// Whatever comes back, the caller hears of it once.
+// Whatever the reply is, done is called once.
 func TestLoadsFail(t *testing.T) {
 	for reply, want := range map[string]error{
-		"$3\r\nabc\r\n": redisclient.ErrGarbage, "*0\r\n": redisclient.ErrGarbage, ":1\r\n": redisclient.ErrGarbage, "-OOM no\r\n": nil,
+		"$3\r\nabc\r\n": redisclient.ErrGarbage, "*0\r\n": redisclient.ErrGarbage, ":1\r\n": redisclient.ErrGarbage,
+		"-OOM no\r\n": nil,
 	} {
 		var m manualTransport
 		s := newManualStore(&m, newMemory())
@@ -78,7 +80,7 @@ func TestLoadsFail(t *testing.T) {
 	s := newManualStore(&manualTransport{}, newMemory())
 	s.Loads(0, "llm", nil, func(_ []lb.Load, err error) {
 		if err == nil {
-			t.Error("asked for nothing, and got it")
+			t.Error("no error for no addresses")
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// manualTransport is a transport whose answers the test gives, in any order.
+// manualTransport is a transport whose replies come from the test, in any order.
 type manualTransport struct {
 	sent []string // the first word of each command, and the node in front if it is not the configured one
 	cmds [][]byte
@@ -63,7 +63,7 @@ type result struct {
 	err   error
 }
 
-// set is what a reservation calls in the end.
+// set is the callback of a reservation.
 func (r *result) set(g lb.Grant, err error) { *r = result{r.calls + 1, g, err} }
 
 func (r *result) String() string {
@@ -91,6 +91,13 @@ func newManualStore(tr redisclient.Transport, kv lb.KV) *redisclient.Store {
 	return redisclient.New(tr, redisclient.Options{Owner: 1, TTL: storetest.TTL, Timeout: manualTimeout, KV: kv})
 }
 
+// newStore returns the store of an owner with shared memory of its own.
+func newStore(tr redisclient.Transport, owner uint64, timeout time.Duration) *redisclient.Store {
+	return redisclient.New(tr, redisclient.Options{
+		Owner: owner, TTL: storetest.TTL, Timeout: timeout, KV: newMemory(),
+	})
+}
+
 var manualPlan = storetest.Even(storetest.Addrs(2))
 
 func reserve(s lb.Store, now time.Duration, id lb.LeaseID) *result {
@@ -99,7 +106,8 @@ func reserve(s lb.Store, now time.Duration, id lb.LeaseID) *result {
 	return r
 }
 
-// newOpenedStore returns a store on the transport that has made its list of candidates known, and forgets what was sent for it.
+// newOpenedStore returns a store that has sent its list of candidates, and clears what the transport has recorded of
+// that.
 func newOpenedStore(t *testing.T, tr redisclient.Transport, m *manualTransport, kv lb.KV) *redisclient.Store {
 	t.Helper()
 	s := newManualStore(tr, kv)

@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// pagesModel is what prefix.lua keeps in the pages of a scope, written from its description once more.
+// pagesModel is a second implementation of prefix.lua, from its description: the pages of a scope.
 type pagesModel struct {
 	key   string // of the hash
 	slots uint64
@@ -28,7 +28,7 @@ const (
 	modelFresh       = 8
 )
 
-// newPagesModel returns the model of a scope whose plans let it use so many bytes.
+// newPagesModel returns the model of a scope whose index may use so many bytes.
 func newPagesModel(scope string, bytes int) *pagesModel {
 	slots := max(16, bytes/2144)
 	return &pagesModel{
@@ -38,7 +38,7 @@ func newPagesModel(scope string, bytes int) *pagesModel {
 
 func endpointTag(addr string) uint32 { return uint32(xxhash.Sum64String(addr)) }
 
-// tickNow returns what the clock of a server on this machine says.
+// tickNow returns the time in ticks of a server on this machine.
 func tickNow() uint16 { return uint16(time.Now().Unix() / 4) }
 
 // modelField returns the field of a page.
@@ -46,17 +46,17 @@ func modelField(slot uint64) string {
 	return string([]byte{byte(slot), byte(slot >> 8), byte(slot >> 16)})
 }
 
-// modelPart is blocks of a prompt in a row that are in one page.
+// modelPart is consecutive blocks of a prompt that are in one page.
 type modelPart struct {
 	slot   uint64
 	blocks []prompt.Block
-	at     []int // their entries; none where they are not known
+	at     []int // the positions of their entries; nil for blocks without entries
 }
 
-// ownPage returns which page a block names.
+// ownPage returns the page that a block's key determines.
 func (m *pagesModel) ownPage(b prompt.Block) uint64 { return b.Key % m.slots }
 
-// matchedParts returns the parts of a prompt that are known.
+// matchedParts returns the parts of the blocks that match.
 func (m *pagesModel) matchedParts(blocks []prompt.Block) (parts []modelPart) {
 	next := 0
 	for k, b := range blocks {
@@ -76,8 +76,7 @@ func (m *pagesModel) matchedParts(blocks []prompt.Block) (parts []modelPart) {
 	return parts
 }
 
-// place returns the parts with more for the blocks that are not known, eight blocks each, and 16 behind the
-// first 32.
+// place appends parts for the blocks that do not match: eight blocks each, 16 behind the first 32.
 func (m *pagesModel) place(parts []modelPart, blocks []prompt.Block, now uint16) []modelPart {
 	more := map[uint64]int{}
 	at := 0
@@ -103,7 +102,7 @@ func (m *pagesModel) place(parts []modelPart, blocks []prompt.Block, now uint16)
 	return parts
 }
 
-// prefers says whether n more blocks suit a page better than the one that is theirs.
+// prefers reports whether n more blocks should be in the page of the block before them rather than in their own page.
 func (m *pagesModel) prefers(slot, own uint64, n int, more map[uint64]int, now uint16) bool {
 	fill := func(slot uint64) float64 { return float64(len(m.pages[slot]))/modelEntry + float64(more[slot]+n) }
 	turnover := func(slot uint64) int {
@@ -126,7 +125,7 @@ func (m *pagesModel) prefers(slot, own uint64, n int, more map[uint64]int, now u
 }
 
 // find returns where the entry of a block is, -1 if there is none. If there are several, for a block that was lost and
-// noted anew, it is the one behind the block before it, else the first.
+// recorded again, it is the one behind the previous block's, else the first.
 func (m *pagesModel) find(slot, block uint64, next int) int {
 	page := m.pages[slot]
 	is := func(at int) bool { return at+modelEntry <= len(page) && binary.LittleEndian.Uint64(page[at:]) == block }
@@ -141,7 +140,7 @@ func (m *pagesModel) find(slot, block uint64, next int) int {
 	return -1
 }
 
-// match returns how many of its blocks each endpoint has.
+// match returns how many leading blocks each endpoint has.
 func (m *pagesModel) match(p *lb.Prefix, now uint16) map[uint32]int {
 	held, n := map[uint32]int{}, 0
 	for _, part := range m.matchedParts(p.Blocks) {
@@ -165,7 +164,7 @@ func (m *pagesModel) match(p *lb.Prefix, now uint16) map[uint32]int {
 	return held
 }
 
-// withHolder returns the holders with the endpoint in front, nil if they stay as they are.
+// withHolder returns the endpoints of an entry with the endpoint in front, nil if they stay as they are.
 func withHolder(holders []byte, endpoint uint32, now uint16) []byte {
 	place := 18
 	for i := 0; i < 24; i += 6 {
@@ -186,7 +185,7 @@ func withHolder(holders []byte, endpoint uint32, now uint16) []byte {
 	return append(out, holders[place+6:]...)
 }
 
-// record remembers that the endpoint has the blocks.
+// record records that the endpoint has the blocks.
 func (m *pagesModel) record(blocks []prompt.Block, endpoint uint32, now uint16) {
 	type content struct {
 		front   []byte
@@ -206,8 +205,8 @@ func (m *pagesModel) record(blocks []prompt.Block, endpoint uint32, now uint16) 
 				copy(holders, m.pages[part.slot][part.at[i]+8:])
 				c.moved = append(c.moved, part.at[i])
 			}
-			if anew := withHolder(holders, endpoint, now); anew != nil {
-				holders, c.changed = anew, true
+			if updated := withHolder(holders, endpoint, now); updated != nil {
+				holders, c.changed = updated, true
 			}
 			c.front = append(binary.LittleEndian.AppendUint64(c.front, b.Key), holders...)
 		}
@@ -220,11 +219,11 @@ func (m *pagesModel) record(blocks []prompt.Block, endpoint uint32, now uint16) 
 	}
 }
 
-// wholeEntries returns the page without the part of an entry at its end.
+// wholeEntries returns the page without an incomplete entry at its end.
 func wholeEntries(page []byte) []byte { return page[:len(page)/modelEntry*modelEntry] }
 
-// evict returns the page with so many entries as it may have. What goes is, one after the other, the last entry of
-// those tenants that have most.
+// evict returns the page with at most as many entries as it may have. The last entry of the tenant with the most
+// entries is evicted, one after the other.
 func evict(page []byte) []byte {
 	for len(page) > modelPageEntries*modelEntry {
 		count := map[byte]int{}
@@ -251,8 +250,8 @@ func without(page []byte, places []int) (left []byte) {
 	return left
 }
 
-// forget takes back that the endpoint has more than the first n blocks. Each is looked for in the page of the block
-// before it and in those that the blocks up to it name, of which the latest eight.
+// forget deletes the record that the endpoint has more than the first n blocks. Each block is searched in the page of
+// the block before it, and in the own pages of the blocks up to it, of which the latest eight.
 func (m *pagesModel) forget(blocks []prompt.Block, endpoint uint32, n int) {
 	var named []uint64
 	last, any := uint64(0), false
@@ -281,8 +280,8 @@ func (m *pagesModel) forget(blocks []prompt.Block, endpoint uint32, n int) {
 	}
 }
 
-// removeHolder takes the endpoint out of all entries of a block in a page, if it is to, and says whether there are any. Without
-// entries the page goes.
+// removeHolder removes the endpoint from all entries of a block in a page if out is true, and reports whether there are
+// any entries. A page without entries is deleted.
 func (m *pagesModel) removeHolder(slot, key uint64, endpoint uint32, out bool) (there bool) {
 	for at := 0; at+modelEntry <= len(m.pages[slot]); {
 		e := m.pages[slot][at : at+modelEntry]

@@ -13,7 +13,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// manualRoundTrips is a fake of what a pipeline calls: it keeps the calls until the test answers them.
+// manualRoundTrips keeps the round trips of a pipeline until the test answers them.
 type manualRoundTrips struct {
 	bodies []string
 	nodes  []string
@@ -61,12 +61,12 @@ func TestPipelineBatches(t *testing.T) {
 	p.Do(1, []byte(get), a.done("two"))
 	p.Do(2, []byte(get), a.done("three"))
 	if len(c.bodies) != 1 || c.bodies[0] != get+ping {
-		t.Fatalf("while a call is under way: %q", c.bodies)
+		t.Fatalf("during a round trip: %q", c.bodies)
 	}
 	c.dones[0](3, []byte("$1\r\na\r\n"+pong), nil)
 	a.want(t, `one="$1\r\na\r\n"`)
 	if len(c.bodies) != 2 || c.bodies[1] != get+get+ping {
-		t.Fatalf("the second call: %q", c.bodies)
+		t.Fatalf("the second round trip: %q", c.bodies)
 	}
 	c.dones[1](4, []byte(":1\r\n-ERR no\r\n"+pong), nil)
 	a.want(t, `two=":1\r\n" three="-ERR no\r\n"`)
@@ -84,7 +84,11 @@ func TestPipelineLogin(t *testing.T) {
 		body, reply string
 		want        string
 	}{
-		{"password", redisclient.Login{Password: "p"}, "*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n", "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`},
+		{
+			"password",
+			redisclient.Login{Password: "p"},
+			"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n", "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
+		},
 		{"user", redisclient.Login{Username: "u", Password: "p"}, auth, "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`},
 		{
 			"user and database",
@@ -161,12 +165,12 @@ func TestPipelineDeadline(t *testing.T) {
 	p.Expire(30)
 	a.want(t, "one=timeout two=timeout")
 	p.Do(31, []byte(get), a.done("three"))
-	c.dones[0](32, []byte(":1\r\n"+pong), nil) // of the call that was given up
+	c.dones[0](32, []byte(":1\r\n"+pong), nil) // of the round trip that has failed
 	c.dones[1](33, []byte(":3\r\n"+pong), nil)
 	a.want(t, `three=":3\r\n"`)
 }
 
-// A call is given time for a worker that was held up, but only once; the next call again.
+// The deadline of a round trip is moved for a worker that was held up, but only once; that of the next one again.
 func TestPipelinePostpone(t *testing.T) {
 	var c manualRoundTrips
 	var a answers
@@ -177,14 +181,14 @@ func TestPipelinePostpone(t *testing.T) {
 		p.Postpone(7)
 		p.Postpone(7)
 		if next := p.Expire(now + 26); next != now+27 {
-			t.Fatalf("call %d: the deadline is at %d, want %d", call, next, now+27)
+			t.Fatalf("round trip %d: the deadline is at %d, want %d", call, next, now+27)
 		}
 		p.Expire(now + 27)
 	}
 	a.want(t, "x=timeout x=timeout")
 }
 
-// An answer that leads to the next command finds the pipeline ready for it, and every node has calls of its own.
+// A reply may lead to the next command, and every node has its own round trips.
 func TestPipelineNodes(t *testing.T) {
 	var c manualRoundTrips
 	var a answers
@@ -202,8 +206,8 @@ func TestPipelineNodes(t *testing.T) {
 	a.want(t, `moved=":7\r\n" home=":8\r\n"`)
 }
 
-// TestPipelineOnRedis runs the conformance of a store behind a pipeline whose calls are real connections that are closed
-// for writing once the commands are sent, as a gateway's tunnel does.
+// A pipeline works over real connections that are closed for writing once the commands are sent, as a gateway's tunnel
+// does.
 func TestPipelineOnRedis(t *testing.T) {
 	s := redisserver.StartT(t, redisserver.Options{})
 	call := func(now time.Duration, _ string, body []byte, done redisclient.Done) {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// pagesTTL is for how long endpoints are taken to keep what they have in these tests, and
-	// soonOver how long the pages would live if nobody saw to their expiry.
+	// pagesTTL is the TTL of cache entries in these tests, and soonExpired how long the pages would live if their
+	// expiry was not extended.
 	pagesTTL    = 90 * time.Second
 	soonExpired = 20 * time.Second
 )
 
-// wantTTL expects pages to live for about d.
+// wantTTL checks that pages live for about d.
 func (w *syncTransport) wantTTL(when, key string, d time.Duration) {
 	w.t.Helper()
 	got := time.Duration(w.value("PTTL", key).Int) * time.Millisecond
@@ -26,15 +26,15 @@ func (w *syncTransport) wantTTL(when, key string, d time.Duration) {
 	}
 }
 
-// expirePagesSoon lets pages live for soonOver.
+// expirePagesSoon has pages expire after soonExpired.
 func (w *syncTransport) expirePagesSoon(key string) {
 	w.t.Helper()
 	w.value("PEXPIRE", key, "20000")
 	w.wantTTL("as set", key, soonExpired)
 }
 
-// An owner knows of one number of pages that their expiry was put forward. A plan with another one has the expiry of
-// its own pages put forward at once, although they are there and all of the prompt is known.
+// An owner remembers for one number of pages when it extended their expiry. For a plan with another number the expiry
+// is extended at once, although the pages exist and all of the prompt matches.
 func TestExpiryOfOtherPages(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 1, numberedBlocks(40, 1))
@@ -45,7 +45,7 @@ func TestExpiryOfOtherPages(t *testing.T) {
 		key := w.pageKeys()[0]
 		w.expirePagesSoon(key)
 		cachedBlocksAt(t, s, time.Second, 2, plan)
-		w.wantTTL("put forward a moment ago", key, soonExpired)
+		w.wantTTL("extended a moment ago", key, soonExpired)
 		cachedBlocksAt(t, s, 2*time.Second, 3, &other)
 		if keys := w.pageKeys(); len(keys) != 2 {
 			t.Fatalf("keys %q, want one for each number of pages", keys)
@@ -58,7 +58,7 @@ func TestExpiryOfOtherPages(t *testing.T) {
 	})
 }
 
-// A reservation that is lost on its way has not put the expiry forward: the next one does.
+// A reservation that is lost has not extended the expiry: the next one does.
 func TestExpiryAfterLostReservation(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 1, numberedBlocks(40, 1))
@@ -66,7 +66,7 @@ func TestExpiryAfterLostReservation(t *testing.T) {
 		cachedBlocksAt(t, s, 0, 1, plan)
 		key := w.pageKeys()[0]
 		w.expirePagesSoon(key)
-		now := pagesTTL / 2 // so that it has to be put forward
+		now := pagesTTL / 2 // so that it has to be extended
 		w.fate = func(cmd []byte) int {
 			if bytes.Contains(cmd, []byte(key)) {
 				return notSent

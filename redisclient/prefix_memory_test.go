@@ -13,7 +13,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// However many prompts there are, they need no more of a server's memory than plans say.
+// However many prompts there are, the index needs no more of a server's memory than its size.
 func TestMemoryIsBounded(t *testing.T) {
 	const (
 		scope = "outbound|8000||llm.default.svc.cluster.local"
@@ -53,8 +53,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// While gateways roll from one size to another, each size has its own pages, and no more than it allows. Those of the
-// old one go when no gateway uses them any more.
+// While gateways change from one size to another, each size has its own pages, and no more than it allows. Those of the
+// old size expire when no gateway uses them any more.
 func TestMemoryWhileTheSizeChanges(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		sizes := []int{100_000, 150_000}
@@ -78,7 +78,7 @@ func TestMemoryWhileTheSizeChanges(t *testing.T) {
 	})
 }
 
-// newBlocks returns the blocks of a prompt that never was.
+// newBlocks returns the blocks of a prompt that was never sent before.
 func newBlocks(n int) []prompt.Block {
 	out := make([]prompt.Block, n)
 	for i := range out {

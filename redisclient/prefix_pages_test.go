@@ -14,29 +14,29 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// Pages do not outlive what is noted in them, and live as long as any plan says.
+// Pages do not outlive their entries, and live as long as the longest TTL of any plan.
 func TestPagesVanish(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 1, numberedBlocks(40, 1))
 		plan.Prefix.TTL = 90 * time.Second
-		ttl := func(least time.Duration) {
+		wantTTL := func(atLeast time.Duration) {
 			t.Helper()
 			if keys := w.pageKeys(); len(keys) != 1 {
 				t.Fatalf("keys %q", keys)
 			}
 			ttl := time.Duration(w.value("PTTL", w.pageKeys()[0]).Int) * time.Millisecond
-			if ttl <= least || ttl > plan.Prefix.TTL {
-				t.Errorf("the pages live for %v, want more than %v and no more than %v", ttl, least, plan.Prefix.TTL)
+			if ttl <= atLeast || ttl > plan.Prefix.TTL {
+				t.Errorf("the pages live for %v, want more than %v and no more than %v", ttl, atLeast, plan.Prefix.TTL)
 			}
 		}
 		at := func(now time.Duration, id lb.LeaseID) int { return cachedBlocksAt(t, s, now, id, plan) }
 		at(0, 1)
-		ttl(80 * time.Second)
+		wantTTL(80 * time.Second)
 		w.value("PEXPIRE", w.pageKeys()[0], "70000")
-		at(5*time.Second, 2) // it was noted, and its expiry put forward, a moment ago
-		ttl(60 * time.Second)
+		at(5*time.Second, 2) // it was recorded, and its expiry extended, a moment ago
+		wantTTL(60 * time.Second)
 		at(20*time.Second, 3) // nothing is written, and they are in use
-		ttl(80 * time.Second)
+		wantTTL(80 * time.Second)
 		w.agePages(10)
 		if n := at(21*time.Second, 4); n != 40 {
 			t.Errorf("%d blocks after 40 s", n)
@@ -49,22 +49,22 @@ func TestPagesVanish(t *testing.T) {
 		short.Prefix.TTL, short.Prefix.Blocks = time.Minute, numberedBlocks(9, 1000)
 		cachedBlocks(t, s, 6, &short)
 		s.RecordPrompt(0, 6, &short, manualPlan.Candidates[0].Addr)
-		ttl(80 * time.Second) // who takes endpoints to keep less forgets nothing of the others
+		wantTTL(80 * time.Second) // a plan with a shorter TTL deletes no entries of others
 		for _, c := range manualPlan.Candidates {
 			s.ForgetPrompt(0, 5, plan, c.Addr, 3)
 		}
-		ttl(80 * time.Second)
+		wantTTL(80 * time.Second)
 		w.value("FLUSHALL")
 		at(23*time.Second, 7) // no expiry is due, and the pages are new
-		ttl(80 * time.Second)
+		wantTTL(80 * time.Second)
 		w.value("FLUSHALL")
 		s.RecordPrompt(24*time.Second, 7, plan, manualPlan.Candidates[0].Addr)
-		ttl(80 * time.Second)
+		wantTTL(80 * time.Second)
 		w.value("FLUSHALL")
 		plan.Prefix.TTL = 365 * 24 * time.Hour // longer than any is kept
 		at(25*time.Second, 8)
 		plan.Prefix.TTL = 48 * time.Hour
-		ttl(47 * time.Hour)
+		wantTTL(47 * time.Hour)
 		w.value("FLUSHALL")
 		plan.Prefix.TTL = 30 * time.Millisecond
 		at(26*time.Second, 9)
@@ -72,7 +72,7 @@ func TestPagesVanish(t *testing.T) {
 	})
 }
 
-// cachedBlocksAt is once at a time.
+// cachedBlocksAt is cachedBlocks at the given time.
 func cachedBlocksAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, plan *lb.Plan) (cached int) {
 	t.Helper()
 	s.Reserve(now, id, plan, func(g lb.Grant, err error) {
@@ -85,7 +85,7 @@ func cachedBlocksAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, 
 	return cached
 }
 
-// agePages makes what is noted in pages older.
+// agePages moves all times in pages back.
 func (w *syncTransport) agePages(ticks uint16) {
 	for _, key := range w.pageKeys() {
 		set := []string{"HSET", key}
@@ -103,12 +103,12 @@ func (w *syncTransport) agePages(ticks uint16) {
 	}
 }
 
-// Redis may lose the pages. What is left is used as far as it can be, and what was lost is noted again.
+// Redis may lose pages. The others are still used as far as they match, and lost blocks are recorded again.
 func TestPagesLost(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		blocks := numberedBlocks(100, 1)
 		plan := storetest.WithPrompt(manualPlan, 10, blocks)
-		m, id, least := newPagesModel("llm", plan.Prefix.RedisBytes), lb.LeaseID(1), len(blocks)
+		m, id, fewest := newPagesModel("llm", plan.Prefix.RedisBytes), lb.LeaseID(1), len(blocks)
 		for round := range 40 {
 			for range 2 {
 				id++
@@ -133,10 +133,10 @@ func TestPagesLost(t *testing.T) {
 			if n := cachedBlocks(t, s, id, plan); n != want {
 				t.Errorf("without one of %d pages: %d blocks, want %d", len(fields), n, want)
 			}
-			least = min(least, want)
+			fewest = min(fewest, want)
 		}
-		if least > len(blocks)/4 {
-			t.Errorf("%d blocks were known at least: that tests little", least)
+		if fewest > len(blocks)/4 {
+			t.Errorf("at least %d blocks matched: that tests little", fewest)
 		}
 		w.value("DEL", m.key)
 		if n := cachedBlocks(t, s, 0, plan); n != 0 {
@@ -154,7 +154,7 @@ func (w *syncTransport) readPages(m *pagesModel) {
 	}
 }
 
-// However many prompts begin alike, a page has an upper size, and what they have in common stays known.
+// However many prompts have a common beginning, pages do not exceed their size, and the beginning stays recorded.
 func TestPagesAreBounded(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		for shared := range 6 {
@@ -175,7 +175,8 @@ func TestPagesAreBounded(t *testing.T) {
 	})
 }
 
-// A prompt of the most blocks, of which all are held by as many endpoints as fit, in a large cluster, beside full runs.
+// A prompt of the maximum length, each block of which is recorded for as many endpoints as fit, in a large cluster with
+// full pages.
 func TestLongestPrompt(t *testing.T) {
 	const endpoints = 4096
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
@@ -203,11 +204,11 @@ func TestLongestPrompt(t *testing.T) {
 			w.value("HSET", m.key, modelField(m.ownPage(b)), string(page))
 		}
 		w.value("PEXPIRE", m.key, "60000")
-		plan := storetest.WithPrompt(even, 100, branchOff(blocks, 100, 5)) // longer than what is looked for
+		plan := storetest.WithPrompt(even, 100, branchOff(blocks, 100, 5)) // longer than what is matched
 		plan.Prefix.TTL = time.Hour
 		_, g := grantedTo(t, s, 1, plan)
 		if g.Cached != prompt.MaxBlocks {
-			t.Errorf("%d blocks, want the most, %d", g.Cached, prompt.MaxBlocks)
+			t.Errorf("%d blocks, want the maximum, %d", g.Cached, prompt.MaxBlocks)
 		}
 		if n := cachedBlocks(t, s, 2, plan); n != prompt.MaxBlocks {
 			t.Errorf("%d blocks the second time", n)
@@ -221,8 +222,8 @@ func TestLongestPrompt(t *testing.T) {
 	})
 }
 
-// Short conversations of one application begin alike and then differ. However many there are, and wherever they part,
-// all of each is known when it goes on.
+// Short conversations of one application have a common beginning. However many there are, and wherever they part, all
+// of each matches when it continues.
 func TestManyConversations(t *testing.T) {
 	const many = 150
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
@@ -234,7 +235,8 @@ func TestManyConversations(t *testing.T) {
 			}
 			for i, plan := range plans {
 				if n := cachedBlocks(t, s, lb.LeaseID(i), plan); n != shared+12 {
-					t.Fatalf("of conversation %d, which has %d blocks in common with others, %d blocks are known", i, shared, n)
+					t.Fatalf("of conversation %d, which has %d blocks in common with others, %d blocks match",
+						i, shared, n)
 				}
 			}
 			w.value("FLUSHALL")
@@ -242,7 +244,7 @@ func TestManyConversations(t *testing.T) {
 	})
 }
 
-// branchOff returns the blocks with n others behind them.
+// branchOff returns the common blocks followed by n others.
 func branchOff(common []prompt.Block, n int, seed uint64) []prompt.Block {
 	blocks := slices.Concat(common, numberedBlocks(n, 1000*(seed+1)))
 	for k := range blocks {
@@ -251,7 +253,7 @@ func branchOff(common []prompt.Block, n int, seed uint64) []prompt.Block {
 	return blocks
 }
 
-// What is behind a page that was lost is taken back as well.
+// Records of blocks behind a lost page are deleted as well.
 func TestForgetBehindLostPage(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 10, numberedBlocks(40, 1))
@@ -265,7 +267,7 @@ func TestForgetBehindLostPage(t *testing.T) {
 		w.value("HDEL", m.key, modelField(parts[1].slot))
 		s.ForgetPrompt(0, 1, plan, manualPlan.Candidates[g.Index].Addr, 0)
 		if left := w.value("HVALS", m.key).Items; len(left) > 0 {
-			t.Errorf("%d pages are left of a prompt that nobody has", len(left))
+			t.Errorf("%d pages are left of a prompt that no endpoint has", len(left))
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// numberedBlocks returns n blocks of a prompt, of the same length each.
+// numberedBlocks returns n blocks of a prompt, 100 bytes each.
 func numberedBlocks(n int, first uint64) []prompt.Block {
 	out := make([]prompt.Block, n)
 	for i := range out {
@@ -35,7 +35,7 @@ func grantedTo(t testing.TB, s lb.Store, id lb.LeaseID, plan *lb.Plan) (addr str
 	return addr, g
 }
 
-// cachedBlocks reserves and releases, and returns how much was cached.
+// cachedBlocks reserves and releases, and returns how many blocks were cached.
 func cachedBlocks(t testing.TB, s lb.Store, id lb.LeaseID, plan *lb.Plan) int {
 	t.Helper()
 	_, g := grantedTo(t, s, id, plan)
@@ -53,7 +53,7 @@ func onEachVersion(t *testing.T, test func(t *testing.T, w *syncTransport, s *re
 	}
 }
 
-// pageKeys returns the keys of all pages, by their number one for each.
+// pageKeys returns the keys of all pages: one for each number of pages.
 func (w *syncTransport) pageKeys() (keys []string) {
 	for _, key := range w.value("KEYS", redisclient.KeysOf("llm").Pages+"*").Items {
 		keys = append(keys, string(key.Str))
@@ -69,7 +69,7 @@ func (w *syncTransport) pageCount() (n int) {
 	return n
 }
 
-// A plan that has no blocks, or nothing that could be kept, is like one without a prompt.
+// A plan without blocks, or with a TTL below 1 ms, is like one without a prompt.
 func TestNothingToLookFor(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		for i, spoil := range []func(p *lb.Prefix){
@@ -87,15 +87,16 @@ func TestNothingToLookFor(t *testing.T) {
 		}
 		before := w.sent
 		s.ForgetPrompt(0, 1, manualPlan, manualPlan.Candidates[0].Addr, 0)
-		s.ForgetPrompt(0, 1, storetest.WithPrompt(manualPlan, 1, numberedBlocks(3, 1)), manualPlan.Candidates[0].Addr, 3)
+		plan := storetest.WithPrompt(manualPlan, 1, numberedBlocks(3, 1))
+		s.ForgetPrompt(0, 1, plan, manualPlan.Candidates[0].Addr, 3)
 		if w.sent != before {
 			t.Error("forgetting nothing sends something")
 		}
 	})
 }
 
-// Many equal prompts that come to two gateways at once go to one endpoint as long as waiting there costs less than what
-// it has cached, and from then on evenly to all that have it by then.
+// Many equal prompts that two gateways receive at once go to one endpoint as long as waiting there costs less than the
+// credit, and then evenly to all endpoints that have the prompt by then.
 func TestBurst(t *testing.T) {
 	const endpoints, worth = 4, 12
 	for _, version := range redisserver.Versions() {
@@ -113,7 +114,7 @@ func TestBurst(t *testing.T) {
 			plan.Unit, plan.Prefix.Credit = lb.Requests, worth
 			var went []string
 			cached := 0
-			ask := func(n int) {
+			send := func(n int) {
 				for i := range n {
 					plan.Tie = rand.Uint64()
 					id := lb.LeaseID(len(went) + i)
@@ -129,11 +130,11 @@ func TestBurst(t *testing.T) {
 				}
 				pipe.flush(0)
 			}
-			ask(worth)
+			send(worth)
 			if len(slices.Compact(slices.Clone(went))) != 1 || cached != worth-1 {
 				t.Fatalf("%d equal prompts went to %v, %d of them to what had it", worth, went, cached)
 			}
-			ask(endpoints*worth*2 - worth)
+			send(endpoints*worth*2 - worth)
 			count := map[string]int{}
 			for _, addr := range went {
 				count[addr]++
@@ -150,7 +151,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// What is asked for a second time is what was asked first, whatever became of the caller's blocks meanwhile.
+// A reservation that is sent again is unchanged, whatever the caller has done with its blocks since.
 func TestBlocksAreTheCallers(t *testing.T) {
 	var m manualTransport
 	s := newManualStore(&m, newMemory())
@@ -172,15 +173,15 @@ func TestBlocksAreTheCallers(t *testing.T) {
 	again := &result{}
 	s.Reserve(0, 1, plan, again.set)
 	if again.grant != r.grant {
-		t.Errorf("the standing grant is %+v, was %+v", again.grant, r.grant)
+		t.Errorf("the same lease is granted %+v, was %+v", again.grant, r.grant)
 	}
 }
 
-// What is no answer to a prompt is garbage.
+// A reply that the script cannot return is garbage.
 func TestUnreadableAnswersToPrompts(t *testing.T) {
 	for _, reply := range []string{
-		grantReply, "*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:1\r\n", promptReply(0, 1, 1, 129, 1), promptReply(0, 1, 1<<63, 1, 1),
-		promptReply(2, 1, 1, 1, 1), "$-1\r\n", "$0\r\n\r\n",
+		grantReply, "*5\r\n:0\r\n:1\r\n:1\r\n:1\r\n:1\r\n", promptReply(0, 1, 1, 129, 1),
+		promptReply(0, 1, 1<<63, 1, 1), promptReply(2, 1, 1, 1, 1), "$-1\r\n", "$0\r\n\r\n",
 	} {
 		var m manualTransport
 		s := newOpenedStore(t, &m, &m, newMemory())
@@ -189,12 +190,13 @@ func TestUnreadableAnswersToPrompts(t *testing.T) {
 		m.answer(0, 0, reply)
 		r.want(t, "garbage")
 		if len(m.sent) != 2 {
-			t.Errorf("%q: nothing is taken back, sent was %s", reply, strings.Join(m.sent, " "))
+			t.Errorf("%q: nothing is released, sent was %s", reply, strings.Join(m.sent, " "))
 		}
 	}
 }
 
-// Without memory a reservation is refused before anything is counted or noted, and what has to be forgotten is.
+// Redis that is out of memory refuses a reservation before anything is counted or recorded. Forgetting a prompt still
+// works.
 func TestPromptsOutOfMemory(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 100, numberedBlocks(10, 1))
@@ -225,7 +227,7 @@ func TestPromptsOutOfMemory(t *testing.T) {
 	})
 }
 
-// A repeated command is answered as the first one was, and notes nothing anew.
+// A repeated command has the same reply as the first one, and records nothing again.
 func TestPromptIsReservedOnce(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		plan := storetest.WithPrompt(manualPlan, 100, numberedBlocks(10, 1))
@@ -244,4 +246,16 @@ func TestPromptIsReservedOnce(t *testing.T) {
 		}
 		wantLoads(t, w, map[string]lb.Load{home: {Requests: 1, Tokens: plan.Work(10)}})
 	})
+}
+
+// A block needs 32 bytes in a page. Two fifths of the space are not counted on, and a page needs some bytes to be
+// found.
+func TestIndexBlocks(t *testing.T) {
+	const bytes = 64 << 20
+	if got := redisclient.IndexBlocks(bytes); got >= bytes/32 || got < bytes/58 {
+		t.Errorf("%d blocks", got)
+	}
+	if got, want := redisclient.IndexBlocks(0), lb.PageBlocks(0); got != want || got == 0 {
+		t.Errorf("%d blocks without room, want %d", got, want)
+	}
 }

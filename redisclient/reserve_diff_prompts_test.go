@@ -10,13 +10,13 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// stableFor is for how long the ages below stay on their side of every limit.
+// stableFor is how long the ages below stay on the same side of every limit.
 const stableFor = 8 * time.Second
 
-// ages, in ticks, that are not near the limits: 8 for a fresh note, and the TTLs of 15 and 900.
+// ages are in ticks, and not near the limits: 8 for a fresh record, and the TTLs of 15 and 900.
 var ages = []uint16{0, 1, 4, 11, 18, 100, 800, 896, 903, 2000, 40000}
 
-// prompts draws prompts, most of which begin as others do, and writes who has them.
+// prompts draws prompts, most of which have the beginning of another one, and writes pages with some of them.
 func (d *differential) prompts(f *testScope) {
 	scale := 1 << d.rng.IntN(20)
 	for range 1 + d.rng.IntN(8) {
@@ -71,7 +71,7 @@ func (d *differential) writePage(f *testScope, slot uint64, blocks []prompt.Bloc
 	if len(value) == 0 {
 		return
 	}
-	if d.rng.IntN(20) == 0 { // nobody writes that
+	if d.rng.IntN(20) == 0 { // an incomplete entry, which no script writes
 		value = value[:len(value)-1-d.rng.IntN(min(31, len(value)-1))]
 	}
 	f.pages.pages[slot] = value
@@ -83,7 +83,7 @@ func (d *differential) writePage(f *testScope, slot uint64, blocks []prompt.Bloc
 	}
 }
 
-// key draws the key of a block, of one of few tenants or of nobody.
+// key draws the key of a block, of one of few tenants or of none.
 func (d *differential) key(owned bool) uint64 {
 	key := d.rng.Uint64() >> 8
 	if owned {
@@ -92,7 +92,7 @@ func (d *differential) key(owned bool) uint64 {
 	return key
 }
 
-// misplacedKey draws an entry of another block that has the given key where none can be.
+// misplacedKey draws an entry of another block that contains the given key at a position where no key can be.
 func (d *differential) misplacedKey(f *testScope, key uint64) []byte {
 	for {
 		e := d.entry(f, d.key(false))
@@ -103,7 +103,7 @@ func (d *differential) misplacedKey(f *testScope, key uint64) []byte {
 	}
 }
 
-// agesAreStable says whether no age in the entry is near a limit.
+// agesAreStable reports whether no age in the entry is near a limit.
 func agesAreStable(e []byte) bool {
 	for i := 12; i < modelEntry; i += 6 {
 		age := tickNow() - binary.LittleEndian.Uint16(e[i:])
@@ -163,7 +163,7 @@ func (d *differential) prompt(f *testScope, p *lb.Plan) {
 	}
 }
 
-// forget takes back that an endpoint has a prompt, or the end of it.
+// forget deletes the record that an endpoint has a prompt, or the end of it.
 func (d *differential) forget(f *testScope) {
 	if len(f.chains) == 0 {
 		return
@@ -175,7 +175,7 @@ func (d *differential) forget(f *testScope) {
 	f.pages.forget(chain, endpointTag(addr), n)
 }
 
-// comparePages expects Redis to hold the pages that it should, with a time to live.
+// comparePages checks that Redis has the pages of the model, with a time to live.
 func (d *differential) comparePages(f *testScope) {
 	if f.chains == nil {
 		return
@@ -201,7 +201,7 @@ func (d *differential) comparePages(f *testScope) {
 	}
 }
 
-// withoutTicks returns a page without the parts of ticks that two clocks may see differently.
+// withoutTicks returns a page with all ticks set to 0, since two clocks may differ.
 func withoutTicks(page []byte) []byte {
 	out := bytes.Clone(page)
 	for at := 0; at+modelEntry <= len(out); at += modelEntry {

@@ -18,8 +18,8 @@ import (
 // plansWanted is how many random plans reserve.lua and lb.Choose must agree on, a part of them on each version.
 const plansWanted = 120_000
 
-// differential holds reserve.lua to lb.Choose: it reserves by random plans over several owners, keeps the loads that must
-// come of it and who must have which prompts, and expects what lb.Choose says of them.
+// differential holds reserve.lua to lb.Choose: it reserves by random plans over several owners, keeps the loads that
+// must come of it and who must have which prompts, and expects what lb.Choose says of them.
 type differential struct {
 	t      testing.TB
 	rng    *rand.Rand
@@ -83,8 +83,8 @@ func FuzzReserve(f *testing.F) {
 	})
 }
 
-// bytesSource is a source of random numbers that the fuzzer writes. Behind the end it counts, as generators that wait for
-// a small number would not end on zeros.
+// bytesSource is a source of random numbers that the fuzzer writes. Behind the end it counts, as generators that wait
+// for a small number would not end on zeros.
 type bytesSource struct {
 	data  []byte
 	count uint64
@@ -194,8 +194,8 @@ func (d *differential) writeLoads(f *testScope) {
 	}
 }
 
-// candidates draws a list over some of the endpoints, in any order. Some lists are of equal terms, as most clusters are,
-// some of few different ones, so that costs are often equal.
+// candidates draws a list over some of the endpoints, in any order. Some lists are of equal terms, as most clusters
+// are, some of few different ones, so that costs are often equal.
 func (d *differential) candidates(f *testScope) []lb.Candidate {
 	style := d.rng.IntN(3)
 	var out []lb.Candidate

@@ -42,13 +42,14 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every beginning of a reply is short, so that a caller waits for more instead of giving up, or taking half of it.
+// Every beginning of a reply is incomplete, so that a caller waits for more instead of failing, or using half of it.
 func TestParseHalfReplies(t *testing.T) {
 	for _, whole := range []string{
 		"+OK\r\n", "-ERR unknown command\r\n", ":-12\r\n", "$5\r\na\r\nbc\r\n", "*3\r\n:1\r\n$2\r\nab\r\n*1\r\n+x\r\n",
 	} {
 		for n := range len(whole) {
-			if _, rest, err := redisclient.Parse([]byte(whole[:n])); !errors.Is(err, redisclient.ErrIncomplete) || rest != nil {
+			_, rest, err := redisclient.Parse([]byte(whole[:n]))
+			if !errors.Is(err, redisclient.ErrIncomplete) || rest != nil {
 				t.Errorf("%q: rest %q, %v", whole[:n], rest, err)
 			}
 		}
@@ -57,29 +58,29 @@ func TestParseHalfReplies(t *testing.T) {
 
 func TestParseGarbage(t *testing.T) {
 	for name, in := range map[string]string{
-		"HTML":                      "<html><body>502 Bad Gateway</body></html>",
-		"HTTP":                      "HTTP/1.1 400 Bad Request\r\n\r\n",
-		"one wrong byte":            "x",
-		"NUL":                       "\x00\x00\x00\x00",
-		"RESP3 map":                 "%1\r\n+a\r\n:1\r\n",
-		"RESP3 null":                "_\r\n",
-		"no number":                 ":1x\r\n",
-		"empty number":              ":\r\n",
-		"number too large":          ":9223372036854775808\r\n",
-		"fraction":                  ":1.5\r\n",
-		"bulk without length":       "$\r\n\r\n",
-		"bulk of negative length":   "$-2\r\n",
-		"bulk longer than it says":  "$1\r\nabc\r\n",
-		"bulk without an end":       "$3\r\nabcde",
-		"bulk of 100 MB":            "$104857600\r\n",
-		"bulk beyond all numbers":   "$99999999999999999999\r\n",
-		"array of negative length":  "*-2\r\n",
-		"array of 10^6":             "*1000000\r\n",
-		"array of garbage":          "*2\r\n:1\r\nx\r\n",
-		"line that never ends":      "+" + strings.Repeat("a", 1<<20),
-		"number that never ends":    ":" + strings.Repeat("1", 1<<20),
-		"arrays nested 10^6 deep":   strings.Repeat("*1\r\n", 1_000_000),
-		"10^6 items in many arrays": "*1000\r\n" + strings.Repeat("*1000\r\n"+strings.Repeat(":1\r\n", 1000), 1000),
+		"HTML":                       "<html><body>502 Bad Gateway</body></html>",
+		"HTTP":                       "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"one wrong byte":             "x",
+		"NUL":                        "\x00\x00\x00\x00",
+		"RESP3 map":                  "%1\r\n+a\r\n:1\r\n",
+		"RESP3 null":                 "_\r\n",
+		"no number":                  ":1x\r\n",
+		"empty number":               ":\r\n",
+		"number too large":           ":9223372036854775808\r\n",
+		"fraction":                   ":1.5\r\n",
+		"bulk without length":        "$\r\n\r\n",
+		"bulk of negative length":    "$-2\r\n",
+		"bulk longer than announced": "$1\r\nabc\r\n",
+		"bulk without an end":        "$3\r\nabcde",
+		"bulk of 100 MB":             "$104857600\r\n",
+		"bulk beyond all numbers":    "$99999999999999999999\r\n",
+		"array of negative length":   "*-2\r\n",
+		"array of 10^6":              "*1000000\r\n",
+		"array of garbage":           "*2\r\n:1\r\nx\r\n",
+		"line that never ends":       "+" + strings.Repeat("a", 1<<20),
+		"number that never ends":     ":" + strings.Repeat("1", 1<<20),
+		"arrays nested 10^6 deep":    strings.Repeat("*1\r\n", 1_000_000),
+		"10^6 items in many arrays":  "*1000\r\n" + strings.Repeat("*1000\r\n"+strings.Repeat(":1\r\n", 1000), 1000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, rest, err := redisclient.Parse([]byte(in))
@@ -90,8 +91,8 @@ func TestParseGarbage(t *testing.T) {
 	}
 }
 
-// A header that promises much must not make the parser take much: an array's memory is taken as its items come.
-func TestParseTakesNoMoreThanComes(t *testing.T) {
+// A header that announces much must not make the parser allocate much: an array is allocated as its items arrive.
+func TestParseAllocatesNoMoreThanArrives(t *testing.T) {
 	for _, in := range []string{"*65536\r\n:1\r\n", "$1048576\r\nabc"} {
 		b := []byte(in)
 		if n := testing.AllocsPerRun(10, func() { _, _, _ = redisclient.Parse(b) }); n > 4 {
@@ -141,7 +142,8 @@ func FuzzParse(f *testing.F) {
 		}
 		other, n, err := resp.NewReader(bytes.NewReader(in)).ReadValue()
 		if err != nil || n != len(read) || describe(v) != describeOther(other) {
-			t.Fatalf("%s of %d bytes; the other parser says %s of %d bytes, %v", describe(v), len(read), describeOther(other), n, err)
+			t.Fatalf("%s of %d bytes; the other parser: %s of %d bytes, %v",
+				describe(v), len(read), describeOther(other), n, err)
 		}
 	})
 }

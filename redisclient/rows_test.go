@@ -27,7 +27,7 @@ func newListOwners(t *testing.T, s *redisserver.Server, n, width int) (out []lis
 	return out
 }
 
-// countListSends counts the lists that gateways send while each makes so many reservations in turn.
+// countListSends counts the lists that gateways send while each makes so many reservations, in turn.
 func countListSends(t *testing.T, gateways []listOwner, now time.Duration, first lb.LeaseID, rounds int) (lists int) {
 	t.Helper()
 	for i := range rounds {
@@ -42,7 +42,7 @@ func countListSends(t *testing.T, gateways []listOwner, now time.Duration, first
 	return lists
 }
 
-// Gateways whose clusters have the same name and other endpoints, as with subsets and zones, send each list once.
+// Gateways whose clusters have the same name and different endpoints, as with subsets and zones, send each list once.
 func TestDifferentListsInOneScope(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestDifferentListsInOneScope(t *testing.T) {
 	}
 }
 
-// Rows of a list in use are kept however often others replace their endpoints; those that no list has named for a while
+// Rows of a list in use are kept however often others replace their endpoints. Rows that were not on a list for a while
 // are given to others.
 func TestRowsOfOthersAreKept(t *testing.T) {
 	const width, steps = 30, 40
@@ -85,15 +85,15 @@ func TestRowsOfOthersAreKept(t *testing.T) {
 		last := &gateways[3] // a rolling deployment
 		last.plan = storetest.Even(manyEndpoints((10+step)*width, width))
 	}
-	// At any time rows are those in use, those that were within two minutes and a step, and as many as are not worth
-	// it.
-	most := int64(4*width + 8*width + 64 + width)
-	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > most {
-		t.Errorf("the table has %d rows after %d endpoints, want %d at most", rows, (3+steps)*width, most)
+	// At any time there are the rows in use, those that were listed within two minutes and a step, and as many as are
+	// not worth freeing.
+	maxRows := int64(4*width + 8*width + 64 + width)
+	if rows := (w.value("STRLEN", redisclient.KeysOf("llm").Table).Int - 16) / 9; rows > maxRows {
+		t.Errorf("the table has %d rows after %d endpoints, want %d at most", rows, (3+steps)*width, maxRows)
 	}
 }
 
-// ageRows makes it longer ago that rows were listed.
+// ageRows moves the times at which rows were listed back.
 func (w *syncTransport) ageRows(d time.Duration) {
 	for _, key := range w.value("KEYS", redisclient.KeyPrefix+"*:listed").Items {
 		stamps := w.value("GET", string(key.Str)).Str
@@ -104,9 +104,9 @@ func (w *syncTransport) ageRows(d time.Duration) {
 	}
 }
 
-// A name of the operator's choice takes the place of the plan's scope: owners with the same one count together whatever
-// their clusters are called, and others do not, although these are called the same.
-func TestChosenScope(t *testing.T) {
+// Options.Scope replaces the plan's scope: owners with the same one count together whatever the names of their
+// clusters, and others do not, even if their clusters have that name.
+func TestScopeOption(t *testing.T) {
 	w := dial(t, redisserver.StartT(t, redisserver.Options{}))
 	open := func(owner uint64, chosen, cluster string) *redisclient.Store {
 		s := redisclient.New(w, redisclient.Options{
@@ -144,7 +144,7 @@ func TestChosenScope(t *testing.T) {
 		s.Release(0, 1)
 		s.Release(0, 2)
 		if s.Heartbeat(0); !s.Drained() {
-			t.Errorf("store %d is not settled", i)
+			t.Errorf("store %d is not drained", i)
 		}
 	}
 	if left := nonZero(w.loads("blue")); len(left) > 0 {

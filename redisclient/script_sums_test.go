@@ -10,17 +10,17 @@ import (
 
 var update = flag.Bool("update", false, "write lua/sha1sums")
 
-// TestSums holds what Redis is asked for to what it is given.
+// The SHA-1 sums by which scripts are called are those of their texts.
 func TestSums(t *testing.T) {
 	var sums string
 	for _, s := range []*script{
-		scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads,
-		scriptFreeRows,
+		scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptAmend,
+		scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows,
 	} {
 		sum := sha1.Sum([]byte(s.text))
 		want := hex.EncodeToString(sum[:])
 		if s.sha != want && !*update {
-			t.Errorf("%s.lua has the sum %s, lua/sha1sums says %q; -update writes it", s.name, want, s.sha)
+			t.Errorf("%s has the sum %s, in lua/sha1sums it is %q; -update writes it", s.name, want, s.sha)
 		}
 		sums += want + " " + s.name + "\n"
 	}

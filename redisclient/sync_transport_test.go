@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// syncTransport is a transport over one connection that waits for each answer. The answer is there before Do returns.
+// syncTransport is a transport over one connection that waits for each reply: done is called before Do returns.
 type syncTransport struct {
 	t       testing.TB
 	conn    net.Conn
@@ -27,8 +27,8 @@ type syncTransport struct {
 const (
 	arrives   = iota
 	notSent   // the command is lost
-	replyLost // it is carried out, but nobody hears of it
-	runsLate  // it is carried out later, and nobody hears of it
+	replyLost // it runs, but its reply is lost
+	runsLate  // it runs when deliver is called, and its reply is lost
 )
 
 func dial(t testing.TB, s *redisserver.Server) *syncTransport {
@@ -59,7 +59,7 @@ func (w *syncTransport) Do(now time.Duration, cmd []byte, done redisclient.Done)
 	}
 }
 
-// roundTrip sends a command and returns the raw reply.
+// roundTrip sends a command and returns its raw reply.
 func (w *syncTransport) roundTrip(cmd []byte) []byte {
 	w.t.Helper()
 	w.sent++
@@ -70,7 +70,7 @@ func (w *syncTransport) roundTrip(cmd []byte) []byte {
 	return readReply(w.t, w.in)
 }
 
-// deliver carries out what was delayed.
+// deliver runs the delayed commands.
 func (w *syncTransport) deliver() {
 	for _, f := range w.delayed {
 		f()
@@ -78,7 +78,7 @@ func (w *syncTransport) deliver() {
 	w.delayed = nil
 }
 
-// memory is a lb.KV.
+// memory is an lb.KV.
 type memory struct {
 	vals map[string][]byte
 	cas  map[string]uint32

@@ -54,7 +54,7 @@ end
 local added = unit == 1 and math.min(math.max(tokens, 0), 4294967295) or 1
 if held then
   -- An endpoint that has a block has all blocks before it too: it computed them first, and engines evict the ends of
-  -- prompts first. So the last block that it has tells how many it has.
+  -- prompts first. So the index of the last block that it has is how many it has.
   local byte, find, before = string.byte, string.find, nil
   local worths, oldest, short = 11 * count + 1, math.floor(ttl / 4000), #ARGV[2] > 55 and {}
   if #chain > 15 * count then worths = worths + 4 * count end
