@@ -11,6 +11,7 @@ require (
 	github.com/tidwall/gjson v1.18.0
 	github.com/tidwall/resp v0.1.1
 	go.yaml.in/yaml/v3 v3.0.4
+	pgregory.net/rapid v1.3.0
 )
 
 require (

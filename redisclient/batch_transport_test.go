@@ -7,7 +7,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -17,7 +16,7 @@ import (
 // batchTransport is a transport over one connection that collects commands until flush sends all of them at once. If
 // several stores share it, Redis receives their commands in the order in which they were sent.
 type batchTransport struct {
-	t    testing.TB
+	t    tb
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
@@ -27,7 +26,7 @@ type batchTransport struct {
 	all  [][]byte // what was ever flushed
 }
 
-func newBatchTransport(t testing.TB, s *redisserver.Server) *batchTransport {
+func newBatchTransport(t tb, s *redisserver.Server) *batchTransport {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
@@ -66,7 +65,7 @@ func (p *batchTransport) flush(now time.Duration) {
 }
 
 // readReply reads exactly one reply.
-func readReply(t testing.TB, in *bufio.Reader) []byte {
+func readReply(t tb, in *bufio.Reader) []byte {
 	t.Helper()
 	reply, err := in.ReadBytes('\n')
 	if err != nil {

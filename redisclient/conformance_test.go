@@ -13,24 +13,52 @@ import (
 
 // backend is a Redis server for storetest.
 type backend struct {
-	t        testing.TB
+	t        tb
 	server   *redisserver.Server
 	conn     *syncTransport
 	kv       *memory
 	owners   uint64
-	fallback bool
+	fallback bool             // owners have a FallbackStore
+	open     []*syncTransport // connections
 }
 
-func newBackend(t testing.TB, s *redisserver.Server) *backend {
-	w := dial(t, s)
-	w.roundTrip(redisclient.AppendCommand(nil, "FLUSHALL"))
-	return &backend{t: t, server: s, conn: w, kv: newMemory()}
+func newBackend(t tb, s *redisserver.Server) *backend {
+	b := &backend{t: t, server: s, kv: newMemory()}
+	b.conn = b.dial()
+	b.conn.roundTrip(redisclient.AppendCommand(nil, "FLUSHALL"))
+	return b
+}
+
+// openBackends returns a function that opens one backend after the other on a server. Opening one closes the
+// connections of the previous one.
+func openBackends(s *redisserver.Server, fallback bool) func(t *testing.T) storetest.Backend {
+	var last *backend
+	return func(t *testing.T) storetest.Backend {
+		if last != nil {
+			last.close()
+		}
+		last = newBackend(t, s)
+		last.fallback = fallback
+		return last
+	}
+}
+
+func (b *backend) dial() *syncTransport {
+	w := dial(b.t, b.server)
+	b.open = append(b.open, w)
+	return w
+}
+
+func (b *backend) close() {
+	for _, w := range b.open {
+		_ = w.conn.Close()
+	}
 }
 
 // NewOwner implements storetest.Backend. Each owner has a connection of its own, as workers have.
 func (b *backend) NewOwner() lb.Store {
 	b.owners++
-	s := redisclient.New(dial(b.t, b.server), redisclient.Options{
+	s := redisclient.New(b.dial(), redisclient.Options{
 		Owner: b.owners, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: b.kv,
 	})
 	if !b.fallback {
@@ -111,16 +139,11 @@ func TestConformance(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
 			s := redisserver.StartT(t, redisserver.Options{Version: version})
-			storetest.Run(t, func(t *testing.T) storetest.Backend { return newBackend(t, s) })
+			storetest.Run(t, openBackends(s, false))
 		})
 	}
 	t.Run("as a fallback store", func(t *testing.T) {
-		s := redisserver.StartT(t, redisserver.Options{})
-		storetest.Run(t, func(t *testing.T) storetest.Backend {
-			b := newBackend(t, s)
-			b.fallback = true
-			return b
-		})
+		storetest.Run(t, openBackends(redisserver.StartT(t, redisserver.Options{}), true))
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // causeOf returns why a reservation fails when every command is answered with the given reply.
-func causeOf(t testing.TB, reply string) string {
+func causeOf(t tb, reply string) string {
 	t.Helper()
 	m := &manualTransport{}
 	r := reserve(newManualStore(m, newMemory()), 0, 1)
@@ -164,7 +164,7 @@ func TestCausesOnServers(t *testing.T) {
 	}
 }
 
-func mustDo(t testing.TB, s *redisserver.Server, commands ...[]any) {
+func mustDo(t tb, s *redisserver.Server, commands ...[]any) {
 	t.Helper()
 	for _, c := range commands {
 		if _, err := s.Do(c...); err != nil {
@@ -173,7 +173,7 @@ func mustDo(t testing.TB, s *redisserver.Server, commands ...[]any) {
 	}
 }
 
-func wantRefused(t testing.TB, w *syncTransport, name, want string, commands ...string) {
+func wantRefused(t tb, w *syncTransport, name, want string, commands ...string) {
 	t.Helper()
 	for _, c := range commands {
 		w.wantCause(name, want, refusable[c]...)
@@ -208,7 +208,7 @@ func busyServer(t *testing.T, s *redisserver.Server) {
 }
 
 // eventually waits until a condition holds that a server brings about in the background.
-func eventually(t testing.TB, ready func() bool) {
+func eventually(t tb, ready func() bool) {
 	t.Helper()
 	for range 3000 {
 		if ready() {

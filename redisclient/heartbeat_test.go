@@ -184,7 +184,7 @@ func TestAmendmentsAfterAnOutage(t *testing.T) {
 	}
 }
 
-func wantLoads(t testing.TB, w *syncTransport, want map[string]lb.Load) {
+func wantLoads(t tb, w *syncTransport, want map[string]lb.Load) {
 	t.Helper()
 	got := nonZero(w.loads("llm"))
 	for addr, l := range want {

@@ -3,17 +3,24 @@ package redisclient_test
 import (
 	"bufio"
 	"net"
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
+// tb is what the parameters of tests, benchmarks, fuzz targets and random histories have in common.
+type tb interface {
+	rapid.TB
+	Cleanup(func())
+}
+
 // syncTransport is a transport over one connection that waits for each reply: done is called before Do returns.
 type syncTransport struct {
-	t       testing.TB
+	t       tb
 	conn    net.Conn
 	in      *bufio.Reader
 	sent    int              // commands
@@ -31,7 +38,7 @@ const (
 	runsLate  // it runs when deliver is called, and its reply is lost
 )
 
-func dial(t testing.TB, s *redisserver.Server) *syncTransport {
+func dial(t tb, s *redisserver.Server) *syncTransport {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {

@@ -2,22 +2,26 @@ package storetest
 
 import (
 	"errors"
-	"math/rand/v2"
+	"flag"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/lb"
 )
 
-// history is a random run of several owners and what it should have counted.
+// history is a random history of several owners, and what the store should count.
 type history struct {
 	*world
-	rng    *rand.Rand
+	rt     *rapid.T
 	addrs  []string
 	owners []*owner
 	next   lb.LeaseID
 }
 
+// owner is the store of one owner, and the leases that it holds.
 type owner struct {
 	lb.Store
 	held map[lb.LeaseID]held
@@ -28,113 +32,171 @@ type held struct {
 	tokens int64
 }
 
+// actions are the steps of a history. The more often one is listed, the likelier it is.
+var actions = slices.Concat(
+	slices.Repeat([]string{"reserve", "release"}, 10), slices.Repeat([]string{"amend"}, 3),
+	[]string{"pass time", "pass time", "release before reserving", "audit", "crash", "reserve", "reserve"},
+)
+
 // testRandom runs reservations, amendments, releases (also twice, also before the reservation), crashes and new owners
-// in random order. After every second in which all owners were heard of, the totals must be the sum of what the owners
-// think they hold; after the drain they must be 0.
+// in random order. Whenever all owners have sent heartbeats for longer than the TTL, the totals must be the sum of the
+// leases that the owners hold; after the last release they must be 0. A failing history is reduced to few steps.
 func testRandom(t *testing.T, w *world) {
-	h := &history{world: w, rng: rand.New(rand.NewPCG(11, 7)), addrs: Addrs(12)}
-	for range 4 {
-		h.join()
-	}
-	for step := range 6000 {
-		h.step()
-		if step%200 == 199 {
-			h.audit()
+	SetRapid(t, "checks", "60")
+	SetRapid(t, "steps", "100")
+	rapid.Check(t, func(rt *rapid.T) {
+		h := &history{world: &world{t: t, Backend: w.open(), now: time.Hour}, rt: rt, addrs: Addrs(12)}
+		for range 4 {
+			h.join()
 		}
-	}
-	for _, o := range h.owners {
-		for id := range o.held {
-			o.Release(h.now, id)
+		rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { h.step() }})
+		h.audit()
+		for _, o := range h.owners {
+			for _, id := range o.ids() {
+				o.Release(h.now, id)
+			}
+			clear(o.held)
 		}
-		o.held = map[lb.LeaseID]held{}
-	}
-	h.audit()
-	for i, l := range h.Loads("llm", h.addrs) {
-		if l != (lb.Load{}) {
-			t.Fatalf("after the drain endpoint %d carries %+v", i, l)
+		h.audit()
+		for i, l := range h.Loads("llm", h.addrs) {
+			if l != (lb.Load{}) {
+				rt.Fatalf("after the last release endpoint %d carries %+v", i, l)
+			}
 		}
+	})
+}
+
+// SetRapid sets a flag of rapid for the rest of the test, such as "steps", the mean number of steps of a history, or
+// "checks", how many histories there are. A value that was given on the command line or in the environment stays.
+func SetRapid(t testing.TB, name, value string) {
+	t.Helper()
+	f := flag.Lookup("rapid." + name)
+	if f.Value.String() != f.DefValue {
+		return
 	}
+	if err := f.Value.Set(value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
 }
 
 func (h *history) join() {
 	h.owners = append(h.owners, &owner{Store: h.NewOwner(), held: map[lb.LeaseID]held{}})
 }
 
+// ids returns the leases that the owner holds, in order, so that a history can be repeated.
+func (o *owner) ids() (ids []lb.LeaseID) {
+	for id := range o.held {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// draw returns a random number below n.
+func (h *history) draw(label string, n int) int { return rapid.IntRange(0, n-1).Draw(h.rt, label) }
+
 func (h *history) step() {
-	o := h.owners[h.rng.IntN(len(h.owners))]
-	switch k := h.rng.IntN(100); {
-	case k < 45:
+	i := h.draw("owner", len(h.owners))
+	o := h.owners[i]
+	switch rapid.SampledFrom(actions).Draw(h.rt, "action") {
+	case "reserve":
 		h.reserve(o)
-	case k < 80:
+	case "release":
 		h.release(o)
-	case k < 90:
+	case "amend":
 		h.amend(o)
-	case k < 94:
+	case "release before reserving":
 		h.next++
 		o.Release(h.now, h.next)
-		if _, _, err := h.world.reserve(o, h.next, Even(h.addrs)); !errors.Is(err, lb.ErrReleased) {
-			h.t.Fatalf("reservation %d after its release: %v", h.next, err)
+		if _, err := h.reserveOnce(o, Even(h.addrs)); !errors.Is(err, lb.ErrReleased) {
+			h.rt.Fatalf("reservation %d after its release: %v", h.next, err)
 		}
-	case k < 99:
+	case "pass time":
 		h.tick(100 * time.Millisecond)
-	default:
-		if h.rng.IntN(4) == 0 { // a crash: nothing of it is ever heard of again
-			for i := range h.owners {
-				if h.owners[i] == o {
-					h.owners = append(h.owners[:i], h.owners[i+1:]...)
-					break
-				}
-			}
-			h.join()
-		}
+	case "audit":
+		h.audit()
+	case "crash": // the owner sends nothing any more
+		h.owners = slices.Delete(h.owners, i, i+1)
+		h.join()
 	}
+}
+
+// reserveOnce reserves the lease h.next and expects an answer at once.
+func (h *history) reserveOnce(o *owner, p *lb.Plan) (addr string, err error) {
+	calls := 0
+	o.Reserve(h.now, h.next, p, func(g lb.Grant, e error) {
+		if calls, err = calls+1, e; e == nil {
+			addr = p.Candidates[g.Index].Addr
+		}
+	})
+	if calls != 1 {
+		h.rt.Fatalf("done was called %d times", calls)
+	}
+	return addr, err
 }
 
 // reserve plans over a random part of the endpoints, as different views and health would.
 func (h *history) reserve(o *owner) {
-	from := h.rng.IntN(6)
-	p := Even(h.addrs[from : from+2+h.rng.IntN(5)])
-	p.Unit, p.Tokens, p.Tie = lb.Unit(h.rng.IntN(2)), int64(h.rng.IntN(3000)), h.rng.Uint64()
+	from := h.draw("first endpoint", 6)
+	p := Even(h.addrs[from : from+2+h.draw("more endpoints", 5)])
+	p.Unit, p.Tokens = lb.Unit(h.draw("unit", 2)), int64(h.draw("tokens", 3000))
+	p.Tie = rapid.Uint64().Draw(h.rt, "tie")
 	h.next++
-	addr := h.must(o, h.next, p)
+	addr, err := h.reserveOnce(o, p)
+	if err != nil {
+		h.rt.Fatalf("reserve %d: %v", h.next, err)
+	}
 	o.held[h.next] = held{addr, p.Tokens}
 }
 
+// release releases a lease, sometimes twice.
 func (h *history) release(o *owner) {
-	for id := range o.held {
+	ids := o.ids()
+	if len(ids) == 0 {
+		return
+	}
+	id := ids[h.draw("lease", len(ids))]
+	for range 1 + h.draw("again", 3)/2 {
 		o.Release(h.now, id)
-		if h.rng.IntN(3) == 0 {
-			o.Release(h.now, id)
-		}
-		delete(o.held, id)
-		return
 	}
+	delete(o.held, id)
 }
 
+// amend changes the tokens of a lease, and sometimes its endpoint.
 func (h *history) amend(o *owner) {
-	for id, l := range o.held {
-		if h.rng.IntN(2) == 0 {
-			l.addr = h.addrs[h.rng.IntN(len(h.addrs))]
-		}
-		l.tokens = int64(h.rng.IntN(3000))
-		o.Amend(h.now, id, l.addr, l.tokens)
-		o.held[id] = l
+	ids := o.ids()
+	if len(ids) == 0 {
 		return
 	}
+	id := ids[h.draw("lease", len(ids))]
+	l := o.held[id]
+	if h.draw("other endpoint", 2) == 1 {
+		l.addr = h.addrs[h.draw("endpoint", len(h.addrs))]
+	}
+	l.tokens = int64(h.draw("tokens", 3000))
+	o.Amend(h.now, id, l.addr, l.tokens)
+	o.held[id] = l
 }
 
+// tick lets time pass, with a heartbeat of every owner.
 func (h *history) tick(d time.Duration) {
 	h.world.tick(d)
 	for _, o := range h.owners {
 		if err := o.Heartbeat(h.now); err != nil {
-			h.t.Fatalf("beat: %v", err)
+			h.rt.Fatalf("heartbeat: %v", err)
 		}
 	}
 }
 
-// audit lets the owners that crashed be returned and compares the totals with what the others hold.
+// audit waits until the leases of crashed owners are returned, and compares the totals with what the others hold. One
+// of them uses the scope before, since owners may return leases only in scopes that they use.
 func (h *history) audit() {
-	h.t.Helper()
+	h.next++
+	if _, err := h.reserveOnce(h.owners[0], Even(h.addrs)); err != nil {
+		h.rt.Fatalf("reserve %d: %v", h.next, err)
+	}
+	h.owners[0].Release(h.now, h.next)
 	for range int((TTL + 2*time.Second) / time.Second) {
 		h.tick(time.Second)
 	}
@@ -147,7 +209,7 @@ func (h *history) audit() {
 	}
 	for i, got := range h.Loads("llm", h.addrs) {
 		if got != want[h.addrs[i]] {
-			h.t.Fatalf("endpoint %d carries %+v, the owners hold %+v", i, got, want[h.addrs[i]])
+			h.rt.Fatalf("endpoint %d carries %+v, the owners hold %+v", i, got, want[h.addrs[i]])
 		}
 	}
 }

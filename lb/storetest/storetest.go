@@ -30,7 +30,7 @@ type Passer interface {
 	Pass(d time.Duration)
 }
 
-// Run runs the suite; open returns a fresh backend.
+// Run runs the suite; open returns a fresh backend. The one that it returned before is not used any more then.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
 	for _, c := range []struct {
 		name string
@@ -70,15 +70,19 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 		{"remembers branches of branches", testPrefixTree},
 		{"keeps a tenant's prompts from the flood of another", testPrefixFlood},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, &world{t: t, Backend: open(t), now: time.Hour}) })
+		t.Run(c.name, func(t *testing.T) {
+			fresh := func() Backend { return open(t) }
+			c.run(t, &world{t: t, open: fresh, Backend: fresh(), now: time.Hour})
+		})
 	}
 }
 
 // world is a backend with a clock and the helpers of the suite.
 type world struct {
 	Backend
-	t   *testing.T
-	now time.Duration
+	open func() Backend // returns another one
+	t    *testing.T
+	now  time.Duration
 }
 
 // reserve reserves and expects an answer at once.
