@@ -1,11 +1,12 @@
 package redisclient_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
@@ -14,64 +15,66 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// storePair are the embedded store and the one in Redis, which get the same calls.
+// storePair is the embedded store and the one in Redis, which get the same calls.
 type storePair struct {
-	t      testing.TB
-	rng    *rand.Rand
-	stores [2]lb.Store
-	addrs  []string
-	chains []pairPrompt
-	next   lb.LeaseID
-	keys   uint64 // that were drawn
-	cached int    // blocks that both have found
+	rt      *rapid.T
+	rng     *rand.Rand // seeded for each step, so that a failing history is reduced to few steps
+	stores  [2]lb.Store
+	addrs   []string
+	prompts []pairPrompt
+	next    lb.LeaseID
+	keys    uint64 // that were drawn
+	cached  int    // blocks that both have found
 }
 
 // pairPrompt is a prompt.
 type pairPrompt struct {
-	blocks []prompt.Block
-	shared int  // blocks that it has of another one
-	parent bool // others branch off from it
+	blocks   []prompt.Block
+	shared   int  // blocks that it has in common with an earlier prompt
+	branched bool // later prompts begin with blocks of this one
 }
 
-func newStorePair(t testing.TB, rng *rand.Rand, server *redisserver.Server) *storePair {
-	w, kv := dial(t, server), newMemory()
+func newStorePair(rt *rapid.T, server *redisserver.Server) *storePair {
+	w, kv := dial(rt, server), newMemory()
 	w.value("FLUSHALL")
 	if err := lb.Prepare(kv); err != nil {
-		t.Fatal(err)
+		rt.Fatal(err)
 	}
-	return &storePair{t: t, rng: rng, stores: [2]lb.Store{
+	return &storePair{rt: rt, stores: [2]lb.Store{
 		lb.NewMemStore(kv, 1, time.Hour),
 		redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()}),
 	}, addrs: storetest.Addrs(4)}
 }
 
-// drawPrompt draws a new prompt, most of which branch off from another one, or one that was there before.
+// drawPrompt draws an earlier prompt, or a new one, which mostly begins with blocks of an earlier one.
 func (d *storePair) drawPrompt() *pairPrompt {
-	if len(d.chains) > 0 && d.rng.IntN(3) == 0 {
-		return &d.chains[d.rng.IntN(len(d.chains))]
+	if len(d.prompts) > 0 && d.rng.IntN(3) == 0 {
+		return &d.prompts[d.rng.IntN(len(d.prompts))]
 	}
-	var c pairPrompt
-	if len(d.chains) > 0 && d.rng.IntN(5) > 0 {
-		parent := &d.chains[d.rng.IntN(len(d.chains))]
-		c.shared, parent.parent = d.rng.IntN(min(len(parent.blocks)+1, prompt.MaxBlocks)), true
-		c.blocks = slices.Clone(parent.blocks[:c.shared])
+	var p pairPrompt
+	if len(d.prompts) > 0 && d.rng.IntN(5) > 0 {
+		parent := &d.prompts[d.rng.IntN(len(d.prompts))]
+		p.shared, parent.branched = d.rng.IntN(min(len(parent.blocks)+1, prompt.MaxBlocks)), true
+		p.blocks = slices.Clone(parent.blocks[:p.shared])
 	}
-	for range min(1+d.rng.IntN(2<<d.rng.IntN(7)), prompt.MaxBlocks-c.shared) {
-		d.keys++ // no two blocks have the same, whatever a fuzzer writes
-		c.blocks = append(c.blocks, prompt.Block{Key: d.keys * 0x9e3779b97f4a7c15 >> 8, End: 100 * (len(c.blocks) + 1)})
+	for range min(1+d.rng.IntN(2<<d.rng.IntN(7)), prompt.MaxBlocks-p.shared) {
+		d.keys++ // no two blocks have the same key
+		p.blocks = append(p.blocks, prompt.Block{Key: d.keys * 0x9e3779b97f4a7c15 >> 8, End: 100 * (len(p.blocks) + 1)})
 	}
-	d.chains = append(d.chains, c)
-	return &d.chains[len(d.chains)-1]
+	d.prompts = append(d.prompts, p)
+	return &d.prompts[len(d.prompts)-1]
 }
 
-// step asks both stores for one thing, and expects the same answer.
+// step makes one call to both stores, and expects the same answer.
 func (d *storePair) step() {
-	c := d.drawPrompt()
-	plan := storetest.WithPrompt(storetest.Even(d.addrs), 0.1+2*d.rng.Float64(), c.blocks)
-	plan.Prefix.MemoryBytes, plan.Prefix.RedisBytes, plan.Prefix.TTL, plan.Tie = 16<<20, 16<<20, time.Hour, d.rng.Uint64()
-	addr, n := d.addrs[d.rng.IntN(len(d.addrs))], c.shared+d.rng.IntN(len(c.blocks)-c.shared+1)
-	if c.parent { // what is left behind blocks that nobody has any more is known again only if it is in the same page
-		n = len(c.blocks)
+	d.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(d.rt, "step"), 1))
+	p := d.drawPrompt()
+	plan := storetest.WithPrompt(storetest.Even(d.addrs), 0.1+2*d.rng.Float64(), p.blocks)
+	plan.Prefix.MemoryBytes, plan.Prefix.RedisBytes, plan.Prefix.TTL = 16<<20, 16<<20, time.Hour
+	plan.Tie = d.rng.Uint64()
+	addr, n := d.addrs[d.rng.IntN(len(d.addrs))], p.shared+d.rng.IntN(len(p.blocks)-p.shared+1)
+	if p.branched { // blocks behind forgotten ones would match again only if they are in the same page
+		n = len(p.blocks)
 	}
 	d.next++
 	var grants [2]lb.Grant
@@ -83,38 +86,53 @@ func (d *storePair) step() {
 		case 1:
 			s.RecordPrompt(time.Hour, d.next, plan, addr)
 		default:
-			s.Reserve(time.Hour, d.next, plan, func(g lb.Grant, err error) {
-				if err != nil {
-					d.t.Fatal(err)
-				}
-				grants[i] = g
-			})
-			if kind > 2 { // the others stay in flight for a while
-				s.Release(time.Hour, d.next)
-			} else if d.next > 20 {
-				s.Release(time.Hour, d.next-20)
-			}
+			grants[i] = d.reserve(s, plan, kind > 2)
 		}
 	}
 	if grants[0] != grants[1] {
-		d.t.Fatalf("step %d, a prompt of %d blocks: %+v in a gateway, %+v in Redis",
-			d.next, len(c.blocks), grants[0], grants[1])
+		d.rt.Fatalf("step %d, a prompt of %d blocks: %+v in a gateway, %+v in Redis",
+			d.next, len(p.blocks), grants[0], grants[1])
 	}
 	d.cached += grants[0].Cached
 }
 
+// reserve reserves, and releases that lease or an earlier one.
+func (d *storePair) reserve(s lb.Store, plan *lb.Plan, releaseNow bool) (grant lb.Grant) {
+	s.Reserve(time.Hour, d.next, plan, func(g lb.Grant, err error) {
+		if err != nil {
+			d.rt.Fatal(err)
+		}
+		grant = g
+	})
+	if releaseNow {
+		s.Release(time.Hour, d.next)
+	} else if d.next > 20 {
+		s.Release(time.Hour, d.next-20)
+	}
+	return grant
+}
+
+// run runs one history and returns how many steps it had and how many blocks were found.
+func (d *storePair) run() (steps, cached int) {
+	d.rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { d.step() }})
+	return int(d.next), d.cached
+}
+
 // Both stores find the same blocks of the same prompts, as long as there is room for all of them.
 func TestStoresRememberTheSame(t *testing.T) {
-	const steps = 5000
+	storetest.SetRapid(t, "checks", "10")
+	storetest.SetRapid(t, "steps", "500")
 	for _, version := range redisserver.Versions() {
-		seed := uint64(time.Now().UnixNano())
-		t.Run(fmt.Sprintf("%s seed %d", version, seed), func(t *testing.T) {
-			d := newStorePair(t, rand.New(rand.NewPCG(seed, 1)), redisserver.StartT(t, redisserver.Options{Version: version}))
-			for range steps {
-				d.step()
-			}
-			if d.cached < 5*steps {
-				t.Errorf("%d blocks were found: that tests little", d.cached)
+		t.Run(version, func(t *testing.T) {
+			server := redisserver.StartT(t, redisserver.Options{Version: version})
+			steps, cached := 0, 0
+			rapid.Check(t, func(rt *rapid.T) {
+				n, found := newStorePair(rt, server).run()
+				steps, cached = steps+n, cached+found
+			})
+			t.Logf("%d blocks were found in %d steps", cached, steps)
+			if cached < 5*steps {
+				t.Errorf("%d blocks were found in %d steps: that tests little", cached, steps)
 			}
 		})
 	}
@@ -123,11 +141,5 @@ func TestStoresRememberTheSame(t *testing.T) {
 // FuzzStoresRememberTheSame lets the fuzzer choose the calls.
 func FuzzStoresRememberTheSame(f *testing.F) {
 	server := redisserver.StartT(f, redisserver.Options{})
-	f.Add([]byte{1, 2, 3})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		d := newStorePair(t, rand.New(&bytesSource{data: data}), server)
-		for range 40 {
-			d.step()
-		}
-	})
+	fuzzRapid(f, func(rt *rapid.T) { newStorePair(rt, server).run() })
 }

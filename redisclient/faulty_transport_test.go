@@ -2,100 +2,105 @@ package redisclient_test
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// rough is a transport that loses, delays, reorders and doubles commands and answers. Time is the caller's: delayed
-// things happen when step is called.
-type rough struct {
-	conn  *syncTransport
-	rng   *rand.Rand
-	share float64 // of the commands that something happens to
-	later []func(now time.Duration)
-	fates [fates]int
+// faultyTransport is a transport that loses, delays, reorders and repeats commands and replies. Delayed things happen
+// when step or heal is called.
+type faultyTransport struct {
+	conn    *syncTransport
+	rt      *rapid.T
+	percent int // of the commands that have a fault
+	delayed []func(now time.Duration)
 }
 
-// What may happen to a command.
-const (
-	commandLost = iota
-	answerLost
-	ghost        // carried out later; nobody hears of it
-	answerLate   // carried out at once, answered later
-	delayed      // carried out and answered later
-	repeated     // carried out twice and answered once
-	doubled      // carried out and answered, and once more later
-	refused      // not carried out: the connection is broken
-	brokenBehind // carried out, then the connection breaks
-	fates
-)
+// faults are what may happen to a command.
+var faults = []string{
+	"command lost",
+	"reply lost",
+	"command delayed, reply lost",
+	"reply delayed",
+	"command delayed",
+	"run twice, answered once",
+	"run and answered, and run again later",
+	"connection refused",
+	"connection broken after the command",
+}
 
 // Do implements redisclient.Transport.
-func (r *rough) Do(now time.Duration, cmd []byte, done redisclient.Done) {
-	if r.rng.Float64() >= r.share {
-		done(now, r.conn.roundTrip(cmd), nil)
+func (f *faultyTransport) Do(now time.Duration, cmd []byte, done redisclient.Done) {
+	if f.percent == 0 || rapid.IntRange(0, 99).Draw(f.rt, "luck") < 100-f.percent {
+		done(now, f.conn.roundTrip(cmd), nil)
 		return
 	}
 	cmd = slices.Clone(cmd)
-	fate := r.rng.IntN(fates)
-	r.fates[fate]++
-	switch fate {
-	case commandLost:
-	case answerLost:
-		r.conn.roundTrip(cmd)
-	case ghost:
-		r.later = append(r.later, func(time.Duration) { r.conn.roundTrip(cmd) })
-	case answerLate:
-		reply := r.conn.roundTrip(cmd)
-		r.later = append(r.later, func(now time.Duration) { done(now, reply, nil) })
-	case delayed:
-		r.later = append(r.later, func(now time.Duration) { done(now, r.conn.roundTrip(cmd), nil) })
-	case repeated:
-		first := r.conn.roundTrip(cmd)
-		second := r.conn.roundTrip(cmd)
-		if granted(first) && !bytes.Equal(first, second) {
-			r.conn.t.Fatalf("a repeated reservation is answered with %q and then %q", first, second)
-		}
-		done(now, second, nil)
-	case doubled:
-		done(now, r.conn.roundTrip(cmd), nil)
-		r.later = append(r.later, func(time.Duration) { r.conn.roundTrip(cmd) })
-	case refused:
+	switch rapid.SampledFrom(faults).Draw(f.rt, "fault") {
+	case "command lost":
+	case "reply lost":
+		f.conn.roundTrip(cmd)
+	case "command delayed, reply lost":
+		f.delay(func(time.Duration) { f.conn.roundTrip(cmd) })
+	case "reply delayed":
+		reply := f.conn.roundTrip(cmd)
+		f.delay(func(now time.Duration) { done(now, reply, nil) })
+	case "command delayed":
+		f.delay(func(now time.Duration) { done(now, f.conn.roundTrip(cmd), nil) })
+	case "run twice, answered once":
+		done(now, f.runTwice(cmd), nil)
+	case "run and answered, and run again later":
+		done(now, f.conn.roundTrip(cmd), nil)
+		f.delay(func(time.Duration) { f.conn.roundTrip(cmd) })
+	case "connection refused":
 		done(now, nil, redisclient.ErrUnreachable)
-	case brokenBehind:
-		r.conn.roundTrip(cmd)
+	case "connection broken after the command":
+		f.conn.roundTrip(cmd)
 		done(now, nil, redisclient.ErrUnreachable)
 	}
 }
 
-// granted says whether the reply is a grant.
-func granted(reply []byte) bool {
+// runTwice runs a command twice and returns the second reply. That of a reservation must be the same both times.
+func (f *faultyTransport) runTwice(cmd []byte) []byte {
+	first, second := f.conn.roundTrip(cmd), f.conn.roundTrip(cmd)
+	if isGrant(first) && !bytes.Equal(first, second) {
+		f.rt.Fatalf("a repeated reservation is answered with %q and then %q", first, second)
+	}
+	return second
+}
+
+// isGrant reports whether the reply is that of a reservation that was granted: its length is not one of other replies.
+func isGrant(reply []byte) bool {
 	v, _, err := redisclient.Parse(reply)
-	return err == nil && v.Kind == redisclient.Array && len(v.Items) >= 3 && v.Items[0].Int >= 0
+	return err == nil && v.Kind == redisclient.Bulk && (len(v.Str) == 14 || len(v.Str) == 19)
 }
 
-// step lets some of what is delayed happen, in any order.
-func (r *rough) step(now time.Duration) {
-	for range r.rng.IntN(3) {
-		if len(r.later) > 0 {
-			r.happen(now, r.rng.IntN(len(r.later)))
-		}
+func (f *faultyTransport) delay(run func(now time.Duration)) { f.delayed = append(f.delayed, run) }
+
+// step has some of the delayed things happen, in any order.
+func (f *faultyTransport) step(now time.Duration) {
+	if len(f.delayed) == 0 {
+		return
+	}
+	for range min(rapid.IntRange(0, 2).Draw(f.rt, "delayed things that happen"), len(f.delayed)) {
+		f.happen(now)
 	}
 }
 
-// calm ends the roughness: what is delayed happens now, in any order.
-func (r *rough) calm(now time.Duration) {
-	r.share = 0
-	for len(r.later) > 0 {
-		r.happen(now, r.rng.IntN(len(r.later)))
+// heal ends the faults. All delayed things happen now, in any order.
+func (f *faultyTransport) heal(now time.Duration) {
+	f.percent = 0
+	for len(f.delayed) > 0 {
+		f.happen(now)
 	}
 }
 
-func (r *rough) happen(now time.Duration, i int) {
-	f := r.later[i]
-	r.later = slices.Delete(r.later, i, i+1)
-	f(now)
+func (f *faultyTransport) happen(now time.Duration) {
+	i := rapid.IntRange(0, len(f.delayed)-1).Draw(f.rt, "delayed thing")
+	run := f.delayed[i]
+	f.delayed = slices.Delete(f.delayed, i, i+1)
+	run(now)
 }

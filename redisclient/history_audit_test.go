@@ -7,7 +7,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// leases returns what all owners have in Redis, as far as it counts in the present life of the scope's table.
+// leases returns the leases of all owners in Redis that count in the present epoch of the scope's table.
 func (w *syncTransport) leases(scope string) (byOwner map[string]map[lb.LeaseID]heldLease) {
 	w.t.Helper()
 	k := redisclient.KeysOf(scope)
@@ -36,7 +36,7 @@ func (w *syncTransport) leases(scope string) (byOwner map[string]map[lb.LeaseID]
 	return byOwner
 }
 
-// sumLoads adds up what leases count for, by endpoint.
+// sumLoads returns the load of each endpoint that the leases add up to.
 func sumLoads(shares ...map[lb.LeaseID]heldLease) map[string]lb.Load {
 	loads := map[string]lb.Load{}
 	for _, m := range shares {
@@ -48,40 +48,38 @@ func sumLoads(shares ...map[lb.LeaseID]heldLease) map[string]lb.Load {
 	return loads
 }
 
-// nonZero leaves out the endpoints without load.
+// nonZero returns the loads without the endpoints that have none.
 func nonZero(loads map[string]lb.Load) map[string]lb.Load {
 	out := maps.Clone(loads)
 	maps.DeleteFunc(out, func(_ string, l lb.Load) bool { return l == lb.Load{} })
 	return out
 }
 
-// auditSums expects the totals to be the sum of the leases in Redis.
+// auditSums checks that the totals are the sum of the leases in Redis.
 func (h *history) auditSums() {
-	h.t.Helper()
 	for _, scope := range []string{"llm", "other"} {
 		var all []map[lb.LeaseID]heldLease
 		for _, held := range h.root.leases(scope) {
 			all = append(all, held)
 		}
 		if got, want := nonZero(h.root.loads(scope)), sumLoads(all...); !maps.Equal(got, want) {
-			h.t.Fatalf("scope %s: the totals are %v, the sum of the leases %v", scope, got, want)
+			h.rt.Fatalf("scope %s: the totals are %v, the sum of the leases %v", scope, got, want)
 		}
 	}
 }
 
-// auditHeld expects the totals, and the sum of the leases in Redis, to be what the owners hold.
+// auditHeld checks that the totals, and the sum of the leases in Redis, are what the owners hold.
 func (h *history) auditHeld() {
-	h.t.Helper()
 	h.auditSums()
 	for _, scope := range []string{"llm", "other"} {
 		var all []map[lb.LeaseID]heldLease
-		for _, a := range h.actors {
-			held := maps.Clone(a.held)
+		for _, o := range h.owners {
+			held := maps.Clone(o.held)
 			maps.DeleteFunc(held, func(_ lb.LeaseID, l heldLease) bool { return l.scope != scope })
 			all = append(all, held)
 		}
 		if got, want := nonZero(h.root.loads(scope)), sumLoads(all...); !maps.Equal(got, want) {
-			h.t.Fatalf("scope %s: the totals are %v, the owners hold %v", scope, got, want)
+			h.rt.Fatalf("scope %s: the totals are %v, the owners hold %v", scope, got, want)
 		}
 	}
 }

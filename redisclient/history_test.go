@@ -2,11 +2,11 @@ package redisclient_test
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
@@ -14,59 +14,50 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-const (
-	historySegments = 20   // of the history on each version
-	historySteps    = 1000 // of a segment
-)
-
-// TestHistories runs random histories of several owners over rough connections, while Redis loses keys, scripts or all
-// it has, and owners crash. At any time the totals are the sum of the leases in Redis, unless keys were lost one by
-// one. When the roughness has ended for a TTL and two seconds, both are what the owners hold.
+// TestHistories runs random histories of several owners over faulty connections, while Redis loses keys, scripts or all
+// data, and owners crash. At any time the totals are the sum of the leases in Redis, unless single keys were lost. When
+// the faults have ended for a TTL and two seconds, both are what the owners hold. A failing history is reduced to few
+// steps.
 func TestHistories(t *testing.T) {
-	for i, version := range redisserver.Versions() {
-		seed := uint64(time.Now().UnixNano()) + uint64(i)
-		t.Run(fmt.Sprintf("%s seed %d", version, seed), func(t *testing.T) {
-			h := newHistory(t, redisserver.StartT(t, redisserver.Options{Version: version}), seed)
-			for range historySegments {
-				for range historySteps {
-					h.step()
-				}
+	storetest.SetRapid(t, "checks", "50")
+	storetest.SetRapid(t, "steps", "400")
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			server := redisserver.StartT(t, redisserver.Options{Version: version})
+			count := map[string]int{}
+			rapid.Check(t, func(rt *rapid.T) {
+				h := newHistory(rt, server, count)
+				rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { h.step() }})
 				h.calm()
-				h.auditHeld()
-			}
-			h.drain()
-			if !t.Failed() {
-				t.Logf("%d reservations granted, %d refused; %v", h.granted, h.refused, h.what)
-			}
+				h.drain()
+			})
+			t.Logf("in all histories: %v", count)
 		})
 	}
 }
 
-// history is several owners on one server.
+// history is a random history of several owners on one server.
 type history struct {
-	t       *testing.T
-	rng     *rand.Rand
-	server  *redisserver.Server
-	root    *syncTransport // for looking, and for losing data
-	kv      *memory
-	actors  []*actor
-	owners  uint64
-	next    lb.LeaseID
-	now     time.Duration
-	beaten  time.Duration // when beats were sent last
-	addrs   []string
-	maimed  bool // single keys were lost since the last calm
-	granted int
-	refused int
-	what    map[string]int // happened how often
+	rt           *rapid.T
+	server       *redisserver.Server
+	root         *syncTransport // for audits, and to lose data
+	kv           *memory
+	owners       []*historyOwner
+	lastOwner    uint64
+	next         lb.LeaseID
+	now          time.Duration
+	heartbeatsAt time.Duration // of the last heartbeats
+	addrs        []string
+	keysLost     bool           // single keys were lost since the last calm
+	count        map[string]int // what happened how often, in all histories
 }
 
-// actor is one owner and what it holds.
-type actor struct {
+// historyOwner is one owner and what it holds.
+type historyOwner struct {
 	*redisclient.Store
-	conn  *rough
-	asked map[lb.LeaseID]bool // false once it was released
-	held  map[lb.LeaseID]heldLease
+	conn    *faultyTransport
+	pending map[lb.LeaseID]bool // reservations without an answer; false once the lease was released
+	held    map[lb.LeaseID]heldLease
 }
 
 // heldLease is what a lease counts for.
@@ -77,10 +68,17 @@ type heldLease struct {
 
 var historyScopes = []string{"llm", "llm", "llm", "other"}
 
-func newHistory(t *testing.T, s *redisserver.Server, seed uint64) *history {
+// historyActions are the steps of a history. The more often one is listed, the likelier it is.
+var historyActions = slices.Concat(
+	slices.Repeat([]string{"reserve", "release"}, 20),
+	slices.Repeat([]string{"pass time"}, 6), slices.Repeat([]string{"amend"}, 4), slices.Repeat([]string{"audit"}, 3),
+	[]string{"release pending", "release pending", "release before reserving", "change faults"},
+	[]string{"crash", "lose data", "calm", "reserve", "reserve", "reserve"},
+)
+
+func newHistory(rt *rapid.T, s *redisserver.Server, count map[string]int) *history {
 	h := &history{
-		t: t, rng: rand.New(rand.NewPCG(seed, 9)), server: s, root: dial(t, s), kv: newMemory(), now: time.Hour,
-		addrs: storetest.Addrs(12), what: map[string]int{},
+		rt: rt, server: s, root: dial(rt, s), kv: newMemory(), now: time.Hour, addrs: storetest.Addrs(12), count: count,
 	}
 	h.root.value("FLUSHALL")
 	for range 4 {
@@ -89,121 +87,145 @@ func newHistory(t *testing.T, s *redisserver.Server, seed uint64) *history {
 	return h
 }
 
+// draw returns a random number below n.
+func (h *history) draw(label string, n int) int { return rapid.IntRange(0, n-1).Draw(h.rt, label) }
+
 func (h *history) join() {
-	h.owners++
-	r := &rough{conn: dial(h.t, h.server), rng: h.rng, share: 0.1 * h.rng.Float64()}
-	h.actors = append(h.actors, &actor{
-		Store: redisclient.New(r, redisclient.Options{
-			Owner: h.owners, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: h.kv,
+	h.lastOwner++
+	f := &faultyTransport{conn: dial(h.rt, h.server), rt: h.rt, percent: h.draw("percent of faults", 11)}
+	h.owners = append(h.owners, &historyOwner{
+		Store: redisclient.New(f, redisclient.Options{
+			Owner: h.lastOwner, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: h.kv,
 		}),
-		conn: r, asked: map[lb.LeaseID]bool{}, held: map[lb.LeaseID]heldLease{},
+		conn: f, pending: map[lb.LeaseID]bool{}, held: map[lb.LeaseID]heldLease{},
 	})
 }
 
 func (h *history) step() {
-	a := h.actors[h.rng.IntN(len(h.actors))]
-	switch k := h.rng.IntN(1000); {
-	case k < 430:
-		h.reserve(a)
-	case k < 780:
-		h.release(a)
-	case k < 850:
-		h.amend(a)
-	case k < 880:
-		h.leave(a)
-	case k < 900:
+	o := h.owners[h.draw("owner", len(h.owners))]
+	action := rapid.SampledFrom(historyActions).Draw(h.rt, "action")
+	h.count[action]++
+	switch action {
+	case "reserve":
 		h.next++
-		a.Release(h.now, h.next)
-		h.reserveAs(a, h.next, lb.ErrReleased)
-	case k < 990:
-		h.pass(time.Duration(h.rng.IntN(60)) * time.Millisecond)
-	default:
-		h.disturb(a)
-	}
-	if h.rng.IntN(20) == 0 && !h.maimed {
-		h.auditSums()
-	}
-}
-
-func (h *history) reserve(a *actor) {
-	h.next++
-	h.reserveAs(a, h.next, nil)
-}
-
-// reserveAs plans over a random part of the endpoints, as different views and health would.
-func (h *history) reserveAs(a *actor, id lb.LeaseID, want error) {
-	from := h.rng.IntN(6)
-	p := storetest.Even(h.addrs[from : from+2+h.rng.IntN(5)])
-	p.Scope = historyScopes[h.rng.IntN(len(historyScopes))]
-	if h.rng.IntN(2) == 0 {
-		p = storetest.WithPrompt(p, h.rng.Float64(), storetest.Blocks(1, h.rng.Uint64N(2), h.rng.Uint64N(2)))
-	}
-	p.Unit, p.Tokens, p.Tie = lb.Unit(h.rng.IntN(2)), int64(h.rng.IntN(3000)), h.rng.Uint64()
-	a.asked[id] = true
-	calls := 0
-	a.Reserve(h.now, id, p, func(g lb.Grant, err error) {
-		if calls++; calls > 1 {
-			h.t.Fatalf("reservation %d was answered twice", id)
+		h.reserve(o, h.next, nil)
+	case "release":
+		h.release(o)
+	case "amend":
+		h.amend(o)
+	case "release pending":
+		h.releasePending()
+	case "release before reserving":
+		h.next++
+		o.Release(h.now, h.next)
+		h.reserve(o, h.next, lb.ErrReleased)
+	case "audit":
+		if !h.keysLost {
+			h.auditSums()
 		}
-		waited := a.asked[id]
-		delete(a.asked, id)
-		switch {
-		case want != nil && !errors.Is(err, want), !waited && !errors.Is(err, lb.ErrReleased):
-			h.t.Fatalf("reservation %d after its release: %v", id, err)
-		case err == nil:
-			h.granted++
-			a.held[id] = heldLease{p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached)}
-			if h.rng.IntN(20) == 0 {
-				a.ForgetPrompt(h.now, id, p, p.Candidates[g.Index].Addr, h.rng.IntN(12))
-			}
-		default:
-			h.refused++
+	case "change faults":
+		o.conn.percent = rapid.SampledFrom([]int{0, 5, 30, 100}).Draw(h.rt, "percent of faults")
+	default:
+		h.disturb(o, action)
+	}
+}
+
+// disturb has time pass, and worse.
+func (h *history) disturb(o *historyOwner, action string) {
+	switch action {
+	case "pass time":
+		ms := rapid.SampledFrom([]int{5, 20, 50, 300, 1000}).Draw(h.rt, "ms")
+		h.pass(time.Duration(ms) * time.Millisecond)
+	case "crash":
+		h.owners = slices.DeleteFunc(h.owners, func(other *historyOwner) bool { return other == o })
+		h.join()
+	case "lose data":
+		h.loseData()
+	case "calm":
+		h.calm()
+	}
+}
+
+// reserve plans over a random part of the endpoints, as different views and health would. want is the error that must
+// come of it, nil if the reservation may be granted or fail.
+func (h *history) reserve(o *historyOwner, id lb.LeaseID, want error) {
+	from := h.draw("first endpoint", 6)
+	p := storetest.Even(h.addrs[from : from+2+h.draw("more endpoints", 5)])
+	p.Scope = rapid.SampledFrom(historyScopes).Draw(h.rt, "scope")
+	if h.draw("with a prompt", 2) == 1 {
+		credit := float64(h.draw("credit", 100)) / 100
+		p = storetest.WithPrompt(p, credit, storetest.Blocks(1, uint64(h.draw("block", 2)), uint64(h.draw("block", 2))))
+	}
+	p.Unit, p.Tokens = lb.Unit(h.draw("unit", 2)), int64(h.draw("tokens", 3000))
+	p.Tie = rapid.Uint64().Draw(h.rt, "tie")
+	o.pending[id] = true
+	calls := 0
+	o.Reserve(h.now, id, p, func(g lb.Grant, err error) {
+		if calls++; calls > 1 {
+			h.rt.Fatalf("reservation %d was answered twice", id)
+		}
+		waited := o.pending[id]
+		delete(o.pending, id)
+		if want != nil && !errors.Is(err, want) || !waited && !errors.Is(err, lb.ErrReleased) {
+			h.rt.Fatalf("reservation %d after its release: %v", id, err)
+		}
+		if err != nil {
+			h.count["refused"]++
+			return
+		}
+		h.count["granted"]++
+		o.held[id] = heldLease{p.Scope, p.Candidates[g.Index].Addr, p.Work(g.Cached)}
+		if h.draw("forget the prompt", 20) == 19 {
+			o.ForgetPrompt(h.now, id, p, p.Candidates[g.Index].Addr, h.draw("blocks to keep", 12))
 		}
 	})
 }
 
-// release gives back one lease, sometimes twice.
-func (h *history) release(a *actor) {
-	if len(a.held) == 0 {
+// release releases a lease, sometimes twice.
+func (h *history) release(o *historyOwner) {
+	if len(o.held) == 0 {
 		return
 	}
-	id := sortedIDs(a.held)[0]
-	for range 1 + h.rng.IntN(2) {
-		a.Release(h.now, id)
+	id := sortedIDs(o.held)[0]
+	for range 1 + h.draw("again", 2) {
+		o.Release(h.now, id)
 	}
-	delete(a.held, id)
+	delete(o.held, id)
 }
 
-// leave gives back a lease whose reservation has no answer yet, if there is one.
-func (h *history) leave(a *actor) {
-	for _, id := range sortedIDs(a.asked) {
-		if a.asked[id] {
-			a.asked[id] = false
-			a.Release(h.now, id)
-			h.what["released while asked for"]++
-			return
+// releasePending releases a lease of any owner whose reservation has no answer yet, if there is one.
+func (h *history) releasePending() {
+	for _, o := range h.owners {
+		for _, id := range sortedIDs(o.pending) {
+			if o.pending[id] {
+				o.pending[id] = false
+				o.Release(h.now, id)
+				h.count["released while pending"]++
+				return
+			}
 		}
 	}
 }
 
-func (h *history) amend(a *actor) {
-	ids := sortedIDs(a.held)
+// amend changes the tokens of a lease, and sometimes its endpoint.
+func (h *history) amend(o *historyOwner) {
+	ids := sortedIDs(o.held)
 	if len(ids) == 0 {
 		return
 	}
-	id := ids[h.rng.IntN(len(ids))]
-	l := a.held[id]
+	id := ids[h.draw("lease", len(ids))]
+	l := o.held[id]
 	to := ""
-	if h.rng.IntN(2) == 0 {
-		to = h.addrs[h.rng.IntN(len(h.addrs))]
+	if h.draw("other endpoint", 2) == 1 {
+		to = h.addrs[h.draw("endpoint", len(h.addrs))]
 		l.addr = to
 	}
-	l.tokens = int64(h.rng.IntN(3000))
-	a.Amend(h.now, id, to, l.tokens)
-	a.held[id] = l
+	l.tokens = int64(h.draw("tokens", 3000))
+	o.Amend(h.now, id, to, l.tokens)
+	o.held[id] = l
 }
 
-// sortedIDs makes a run depend on nothing but its seed.
+// sortedIDs returns the keys in order, so that a history can be repeated.
 func sortedIDs[V any](m map[lb.LeaseID]V) []lb.LeaseID {
 	ids := make([]lb.LeaseID, 0, len(m))
 	for id := range m {
@@ -213,47 +235,41 @@ func sortedIDs[V any](m map[lb.LeaseID]V) []lb.LeaseID {
 	return ids
 }
 
-// pass lets time go by: deadlines come, delayed things happen, and once a second all beat.
+// pass lets time pass: deadlines expire, delayed things happen, and once a second every owner sends its heartbeats.
 func (h *history) pass(d time.Duration) {
 	h.now += d
-	for _, a := range h.actors {
-		a.conn.step(h.now)
-		a.Expire(h.now)
+	for _, o := range h.owners {
+		o.conn.step(h.now)
+		o.Expire(h.now)
 	}
-	if since := h.now - h.beaten; since >= time.Second {
-		h.beaten = h.now
-		(&backend{conn: h.root}).Pass(min(since, time.Second))
-		for _, a := range h.actors {
-			if err := a.Heartbeat(h.now); err != nil {
-				h.t.Fatal(err)
-			}
+	since := h.now - h.heartbeatsAt
+	if since < time.Second {
+		return
+	}
+	h.heartbeatsAt = h.now
+	(&backend{conn: h.root}).Pass(min(since, time.Second))
+	for _, o := range h.owners {
+		if err := o.Heartbeat(h.now); err != nil {
+			h.rt.Fatal(err)
 		}
 	}
 }
 
-// disturb does something bad to Redis or to an owner.
-func (h *history) disturb(a *actor) {
-	switch k := h.rng.IntN(20); {
-	case k == 0:
-		h.what["everything lost"]++
+// loseData has Redis lose a key, its scripts or all data.
+func (h *history) loseData() {
+	losses := []string{"nothing", "a key", "scripts", "a key", "scripts", "all data"}
+	lost := rapid.SampledFrom(losses).Draw(h.rt, "lost")
+	h.count["lost "+lost]++
+	switch lost {
+	case "all data":
 		h.root.value("FLUSHALL")
-	case k < 5:
-		h.what["scripts lost"]++
+	case "scripts":
 		h.root.value("SCRIPT", "FLUSH")
-	case k < 9:
+	case "a key":
 		if keys := h.keys(); len(keys) > 0 {
-			key := keys[h.rng.IntN(len(keys))]
-			h.root.value("DEL", key)
-			h.maimed = true
-			h.what["lost a key"]++
+			h.root.value("DEL", rapid.SampledFrom(keys).Draw(h.rt, "key"))
+			h.keysLost = true
 		}
-	case k < 12:
-		h.what["owner crashed"]++
-		h.actors = slices.DeleteFunc(h.actors, func(b *actor) bool { return a == b })
-		h.join()
-	default:
-		h.what["connection went bad or better"]++
-		a.conn.share = []float64{0, 0.05, 0.3, 1}[h.rng.IntN(4)]
 	}
 }
 
@@ -265,39 +281,57 @@ func (h *history) keys() (keys []string) {
 	return keys
 }
 
-// calm ends all roughness and lets a TTL and two seconds pass.
+// calm ends all faults, lets a TTL and two seconds pass, and audits what the owners hold.
 func (h *history) calm() {
-	for _, a := range h.actors {
-		a.conn.calm(h.now)
+	for _, o := range h.owners {
+		o.conn.heal(h.now)
 	}
-	for range int((storetest.TTL + 2*time.Second) / time.Second) {
+	for s := range int((storetest.TTL + 2*time.Second) / time.Second) {
 		h.pass(time.Second)
+		if s == 0 {
+			h.useScopes()
+		}
 	}
-	h.maimed = false
-	for _, a := range h.actors {
-		if len(a.asked) > 0 {
-			h.t.Fatalf("%d reservations were never answered", len(a.asked))
+	h.keysLost = false
+	for _, o := range h.owners {
+		if len(o.pending) > 0 {
+			h.rt.Fatalf("%d reservations were never answered", len(o.pending))
 		}
-		if !a.Ready(h.now) {
-			h.t.Fatal("the breaker is still open")
+		if !o.Ready(h.now) {
+			h.rt.Fatal("the breaker is still open")
 		}
-		a.conn.share = 0.1 * h.rng.Float64()
+		o.conn.percent = h.draw("percent of faults", 11)
+	}
+	h.auditHeld()
+}
+
+// useScopes has one owner use each scope, since owners return leases only in scopes that they use.
+func (h *history) useScopes() {
+	for _, scope := range []string{"llm", "other"} {
+		h.next++
+		o, p := h.owners[0], storetest.Even(h.addrs)
+		p.Scope = scope
+		o.Reserve(h.now, h.next, p, func(_ lb.Grant, err error) {
+			if err != nil {
+				h.rt.Fatalf("reservation %d after the faults have ended: %v", h.next, err)
+			}
+		})
+		o.Release(h.now, h.next)
 	}
 }
 
-// drain releases everything: nothing may remain.
+// drain releases all leases: nothing may remain, and all keys must expire.
 func (h *history) drain() {
-	for _, a := range h.actors {
-		for _, id := range sortedIDs(a.held) {
-			a.Release(h.now, id)
+	for _, o := range h.owners {
+		for _, id := range sortedIDs(o.held) {
+			o.Release(h.now, id)
 		}
-		a.held = map[lb.LeaseID]heldLease{}
+		clear(o.held)
 	}
 	h.calm()
-	h.auditHeld()
 	for _, key := range h.keys() {
 		if h.root.value("PTTL", key).Int <= 0 {
-			h.t.Errorf("%s lives for ever", key)
+			h.rt.Fatalf("%s lives for ever", key)
 		}
 	}
 }

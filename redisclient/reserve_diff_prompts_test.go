@@ -76,10 +76,10 @@ func (d *differential) writePage(f *testScope, slot uint64, blocks []prompt.Bloc
 	}
 	f.pages.pages[slot] = value
 	if _, err := d.server.Do("HSET", f.pages.key, modelField(slot), string(value)); err != nil {
-		d.t.Fatal(err)
+		d.rt.Fatal(err)
 	}
 	if _, err := d.server.Do("PEXPIRE", f.pages.key, 600_000); err != nil {
-		d.t.Fatal(err)
+		d.rt.Fatal(err)
 	}
 }
 
@@ -138,7 +138,8 @@ func (d *differential) prompt(f *testScope, p *lb.Plan) {
 	chain := f.chains[d.rng.IntN(len(f.chains))]
 	p.Prefix = lb.Prefix{
 		Blocks: chain, Bytes: chain[len(chain)-1].End + d.rng.IntN(2)*d.rng.IntN(5000), Tokens: max(0, d.tokens()),
-		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute, RedisBytes: f.indexBytes,
+		Credit: d.number(d.rng.IntN(2) == 0) * float64(int64(1)<<d.rng.IntN(16)), TTL: time.Minute,
+		RedisBytes: f.indexBytes,
 	}
 	if d.rng.IntN(2) == 0 {
 		for _, b := range chain {
@@ -182,21 +183,21 @@ func (d *differential) comparePages(f *testScope) {
 	}
 	got, err := d.server.Do("HGETALL", f.pages.key)
 	if err != nil {
-		d.t.Fatal(err)
+		d.rt.Fatal(err)
 	}
 	pages := got.Array()
 	if len(pages) != 2*len(f.pages.pages) {
-		d.t.Fatalf("%d pages, want %d", len(pages)/2, len(f.pages.pages))
+		d.rt.Fatalf("%d pages, want %d", len(pages)/2, len(f.pages.pages))
 	}
 	ttl, err := d.server.Do("PTTL", f.pages.key)
 	if ms := ttl.Integer(); len(pages) > 0 && (err != nil || ms <= 0 || ms > 3_600_000) {
-		d.t.Fatalf("the pages live for %v ms, %v", ttl, err)
+		d.rt.Fatalf("the pages live for %v ms, %v", ttl, err)
 	}
 	for i := 0; i < len(pages); i += 2 {
 		name := append(pages[i].Bytes(), 0)
 		slot := uint64(binary.LittleEndian.Uint32(name))
 		if want := f.pages.pages[slot]; !bytes.Equal(withoutTicks(pages[i+1].Bytes()), withoutTicks(want)) {
-			d.t.Fatalf("page %d\nis   %x\nwant %x", slot, pages[i+1].Bytes(), want)
+			d.rt.Fatalf("page %d\nis   %x\nwant %x", slot, withoutTicks(pages[i+1].Bytes()), withoutTicks(want))
 		}
 	}
 }

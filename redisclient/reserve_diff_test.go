@@ -1,12 +1,16 @@
 package redisclient_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/lb"
@@ -15,57 +19,94 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// plansWanted is how many random plans reserve.lua and lb.Choose must agree on, a part of them on each version.
-const plansWanted = 120_000
-
-// differential holds reserve.lua to lb.Choose: it reserves by random plans over several owners, keeps the loads that
-// must come of it and who must have which prompts, and expects what lb.Choose says of them.
+// differential compares reserve.lua with lb.Choose: it reserves by random plans for several owners, keeps the loads
+// that result and the prompts that must be recorded, and compares each answer with what lb.Choose returns for them.
 type differential struct {
-	t      testing.TB
-	rng    *rand.Rand
+	rt     *rapid.T
+	rng    *rand.Rand // seeded for each step, so that a failing history is reduced to few steps
 	pipe   *batchTransport
 	server *redisserver.Server
 	owners []lb.Store
 	next   lb.LeaseID
-	plans  int
-	full   int // of the plans: no candidate had room
-	warm   int // the one that was chosen had some of the prompt
 	now    time.Duration
+	total  *diffTotal
 }
 
-func newDifferential(t testing.TB, rng *rand.Rand, version string) *differential {
-	d := &differential{t: t, rng: rng, server: redisserver.StartT(t, redisserver.Options{Version: version}), now: time.Hour, next: 10}
-	d.pipe = newBatchTransport(t, d.server)
-	for owner := range uint64(3) {
-		s := redisclient.New(d.pipe, redisclient.Options{Owner: owner + 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
-		d.owners = append(d.owners, s)
-		// Scripts are made known first: what is sent again because of that comes in another order.
-		first := storetest.Even(storetest.Addrs(1))
-		for id, plan := range []*lb.Plan{first, storetest.WithPrompt(first, 1, storetest.Blocks(1))} {
-			s.Reserve(d.now, lb.LeaseID(id), plan, func(lb.Grant, error) {})
-			d.pipe.flush(d.now)
-			s.ForgetPrompt(d.now, lb.LeaseID(id), plan, first.Candidates[0].Addr, 0)
-			s.Release(d.now, lb.LeaseID(id))
-			d.pipe.flush(d.now)
-		}
+// diffTotal counts over all histories.
+type diffTotal struct {
+	plans int
+	full  int // plans for which no candidate was below its cap
+	warm  int // plans for which the chosen candidate had some of the prompt
+}
+
+// differentialActions are the steps of a history. The more often one is listed, the likelier it is.
+var differentialActions = slices.Concat(
+	slices.Repeat([]string{"reserve"}, 23), slices.Repeat([]string{"release"}, 6),
+	[]string{"forget a prompt", "forget a prompt", "new candidates"},
+)
+
+// runDifferential runs one history, on a server that has the scripts: commands that are sent again would be in another
+// order.
+func runDifferential(rt *rapid.T, server *redisserver.Server, total *diffTotal) {
+	d := &differential{rt: rt, pipe: newBatchTransport(rt, server), server: server, now: time.Hour, total: total}
+	if _, err := server.Do("FLUSHALL"); err != nil {
+		rt.Fatal(err)
 	}
-	return d
+	for owner := range uint64(3) {
+		d.owners = append(d.owners, redisclient.New(d.pipe, redisclient.Options{
+			Owner: owner + 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory(),
+		}))
+	}
+	d.seed("endpoints")
+	f := d.newScope()
+	cs := d.candidates(f)
+	rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) {
+		action := rapid.SampledFrom(differentialActions).Draw(rt, "action")
+		d.seed(action)
+		if tickNow() != f.tick {
+			f.chains = nil // by another tick, another of two pages may have been written first
+		}
+		switch action {
+		case "reserve":
+			d.reserve(f, cs)
+		case "release":
+			d.release(f)
+		case "forget a prompt":
+			d.forget(f)
+		case "new candidates":
+			d.flush(f)
+			cs = d.candidates(f)
+		}
+	}})
+	d.flush(f)
+	d.comparePages(f)
+	for len(f.held) > 0 {
+		d.release(f)
+	}
+	d.pipe.flush(d.now)
 }
 
-// TestReserveIsChoose compares a great many random plans.
+// seed begins the random numbers of one step.
+func (d *differential) seed(label string) {
+	d.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(d.rt, label), 1))
+}
+
+// TestReserveIsChoose compares about 120,000 random plans.
 func TestReserveIsChoose(t *testing.T) {
-	for i, version := range redisserver.Versions() {
-		seed := uint64(time.Now().UnixNano()) + uint64(i)
-		t.Run(fmt.Sprintf("%s seed %d", version, seed), func(t *testing.T) {
-			d := newDifferential(t, rand.New(rand.NewPCG(seed, 1)), version)
-			for d.plans < plansWanted/len(redisserver.Versions()) {
-				d.round()
+	storetest.SetRapid(t, "checks", "400")
+	storetest.SetRapid(t, "steps", "140")
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			server := redisserver.StartT(t, redisserver.Options{Version: version})
+			loadScripts(dial(t, server))
+			var total diffTotal
+			rapid.Check(t, func(rt *rapid.T) { runDifferential(rt, server, &total) })
+			t.Logf("in all histories: %+v", total)
+			if total.full < total.plans/100 || total.full > total.plans/2 {
+				t.Errorf("of %d plans %d found no room: the plans test little", total.plans, total.full)
 			}
-			if d.full < d.plans/100 || d.full > d.plans/2 {
-				t.Errorf("of %d plans %d found no room: the plans test little", d.plans, d.full)
-			}
-			if d.warm < d.plans/5 || d.warm > 2*d.plans/3 {
-				t.Errorf("of %d plans %d went where some of the prompt was: the plans test little", d.plans, d.warm)
+			if total.warm < total.plans/5 || total.warm > 2*total.plans/3 {
+				t.Errorf("of %d plans %d chose a warm endpoint: the plans test little", total.plans, total.warm)
 			}
 		})
 	}
@@ -73,52 +114,41 @@ func TestReserveIsChoose(t *testing.T) {
 
 // FuzzReserve lets the fuzzer choose the plans.
 func FuzzReserve(f *testing.F) {
-	source := &bytesSource{}
-	d := newDifferential(f, rand.New(source), "")
+	server := redisserver.StartT(f, redisserver.Options{})
+	loadScripts(dial(f, server))
+	fuzzRapid(f, func(rt *rapid.T) { runDifferential(rt, server, &diffTotal{}) })
+}
+
+// fuzzRapid lets the fuzzer write the random numbers of a property. Behind the end of its input they are always the
+// same.
+func fuzzRapid(f *testing.F, property func(*rapid.T)) {
+	storetest.SetRapid(f, "steps", "40")
 	f.Add([]byte{1, 2, 3})
+	run := rapid.MakeFuzz(property)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d.t, d.pipe.t = t, t
-		source.data = data
-		d.round()
+		data = bytes.Clone(data)
+		for more := rand.NewPCG(1, 1); len(data) < 1<<17; {
+			data = binary.LittleEndian.AppendUint64(data, more.Uint64())
+		}
+		run(t, data)
 	})
 }
 
-// bytesSource is a source of random numbers that the fuzzer writes. Behind the end it counts, as generators that wait
-// for a small number would not end on zeros.
-type bytesSource struct {
-	data  []byte
-	count uint64
-}
-
-func (b *bytesSource) Uint64() (n uint64) {
-	if len(b.data) == 0 {
-		b.count += 0x9e3779b97f4a7c15
-		return b.count
-	}
-	for range 8 {
-		n <<= 8
-		if len(b.data) > 0 {
-			n |= uint64(b.data[0])
-			b.data = b.data[1:]
-		}
-	}
-	return n
-}
-
-// testScope is a set of endpoints in a scope of their own and what they carry.
+// testScope is a set of endpoints, their loads and the prompts that they have.
 type testScope struct {
 	scope string
 	addrs []string
 	loads map[string]lb.Load
-	held  []grant // and answered
+	held  []grant // that were answered
 
-	chains     [][]prompt.Block // prompts
-	indexBytes int              // bytes for who has them
-	pages      *pagesModel      // that
-	began      time.Time        // from when on the ages in there count
-	tick       uint16           // then
+	chains     [][]prompt.Block // prompts; nil if they are not compared any more
+	indexBytes int
+	pages      *pagesModel
+	began      time.Time // the ages in the pages are as of then
+	tick       uint16    // at that time
 }
 
+// grant is a lease that was granted.
 type grant struct {
 	owner  lb.Store
 	id     lb.LeaseID
@@ -126,10 +156,9 @@ type grant struct {
 	tokens int64
 }
 
-// round reserves on one new field, and releases everything.
-func (d *differential) round() {
-	d.now += time.Minute // views of another round are not expected to be known
-	f := &testScope{scope: fmt.Sprintf("field %d", d.next), loads: map[string]lb.Load{}, began: time.Now(), tick: tickNow()}
+// newScope returns a scope with up to 300 endpoints and some prompts.
+func (d *differential) newScope() *testScope {
+	f := &testScope{scope: "llm", loads: map[string]lb.Load{}, began: time.Now(), tick: tickNow()}
 	f.indexBytes = 1 << (10 + d.rng.IntN(14))
 	f.pages = newPagesModel(f.scope, f.indexBytes)
 	n := 1 + d.rng.IntN(24)
@@ -140,78 +169,57 @@ func (d *differential) round() {
 		f.addrs = append(f.addrs, fmt.Sprintf("10.0.%d.%d:8000", i>>8, i&255))
 	}
 	d.prompts(f)
-	for range 1 + d.rng.IntN(6) {
-		cs := d.candidates(f)
-		for range 1 + d.rng.IntN(60) {
-			if tickNow() != f.tick {
-				f.chains = nil // which of two pages was written first may look otherwise by another clock
-			}
-			d.reserve(f, cs)
-			if len(f.held) > 0 && d.rng.IntN(4) == 0 {
-				d.release(f, d.rng.IntN(len(f.held)))
-			}
-			if d.rng.IntN(10) == 0 {
-				d.forget(f)
-			}
-		}
-		d.pipe.flush(d.now)
-		if d.rng.IntN(2) == 0 {
-			d.writeLoads(f)
-		}
-		if time.Since(f.began) > stableFor {
-			d.t.Logf("a field that took %v is given up: what was fresh at its beginning may not be now", time.Since(f.began))
-			f.chains = nil
-		}
-	}
-	d.comparePages(f)
-	for len(f.held) > 0 {
-		d.release(f, 0)
-	}
-	d.pipe.flush(d.now)
+	return f
 }
 
-// writeLoads writes other totals into the table than any test could reserve.
+// flush has the answers compared, and sometimes writes other loads.
+func (d *differential) flush(f *testScope) {
+	d.pipe.flush(d.now)
+	if d.rng.IntN(2) == 0 {
+		d.writeLoads(f)
+	}
+	if took := time.Since(f.began); took > stableFor {
+		d.rt.Logf("the prompts are not compared any more after %v: fresh records may have become old", took)
+		f.chains = nil
+	}
+}
+
+// writeLoads writes larger totals into the table than a test could reserve.
 func (d *differential) writeLoads(f *testScope) {
 	edges := []int64{1, 1 << 8, 1 << 16, 1 << 20}
 	edge := edges[d.rng.IntN(len(edges))]
 	keys := redisclient.KeysOf(f.scope)
 	rows, err := d.server.Do("HGETALL", keys.Rows)
 	if err != nil {
-		d.t.Fatal(err)
+		d.rt.Fatal(err)
 	}
 	for i := 0; i < len(rows.Array()); i += 2 {
 		addr, row := rows.Array()[i].String(), rows.Array()[i+1].Integer()
 		l := lb.Load{Requests: edge + int64(d.rng.IntN(3)) - 1, Tokens: edge*edge + int64(d.rng.IntN(3)) - 1}
 		if d.rng.IntN(3) == 0 {
-			l = lb.Load{Requests: d.rng.Int64N(1 << (1 + d.rng.IntN(20))), Tokens: d.rng.Int64N(1 << (1 + d.rng.IntN(46)))}
+			l.Requests, l.Tokens = d.rng.Int64N(1<<(1+d.rng.IntN(20))), d.rng.Int64N(1<<(1+d.rng.IntN(46)))
 		}
 		raw := binary.LittleEndian.AppendUint64(nil, uint64(l.Requests))[:3]
 		raw = append(raw, binary.LittleEndian.AppendUint64(nil, uint64(l.Tokens))[:6]...)
 		if _, err := d.server.Do("SETRANGE", keys.Table, 16+9*row, raw); err != nil {
-			d.t.Fatal(err)
+			d.rt.Fatal(err)
 		}
 		f.loads[addr] = l
 	}
 }
 
-// candidates draws a list over some of the endpoints, in any order. Some lists are of equal terms, as most clusters
-// are, some of few different ones, so that costs are often equal.
+// candidates draws a list of some of the endpoints, in any order. In some lists all candidates are of one class, as in
+// most clusters, in some they are of few, so that costs are often equal.
 func (d *differential) candidates(f *testScope) []lb.Candidate {
 	style := d.rng.IntN(3)
 	var out []lb.Candidate
 	n := len(f.addrs)
-	least := max(1, (n-64)/2) // a shorter list would make the scope forget the idle ones of the others
+	shortest := max(1, (n-64)/2) // after a shorter list, idle rows of the others would be freed
 	if d.rng.IntN(3) == 0 {
-		least = n
+		shortest = n
 	}
-	for k, i := range d.rng.Perm(n)[:least+d.rng.IntN(n-least+1)] {
-		c := lb.Candidate{Base: d.number(style == 0), Slope: d.number(style == 0), Weight: d.weight(style == 0)}
-		if d.rng.IntN(3) == 0 {
-			c.Cap = int64(d.rng.IntN(5))
-		}
-		if d.rng.IntN(2) == 0 {
-			c.Capacity, c.OverSlope = float64(d.tokens())/float64(1+d.rng.IntN(3)), max(0, d.number(style == 0))
-		}
+	for k, i := range d.rng.Perm(n)[:shortest+d.rng.IntN(n-shortest+1)] {
+		c := d.candidate(style == 0)
 		if style == 2 && k > 0 {
 			c = out[0]
 		}
@@ -219,6 +227,18 @@ func (d *differential) candidates(f *testScope) []lb.Candidate {
 		out = append(out, c)
 	}
 	return out
+}
+
+// candidate draws a candidate, with one of few values if few is true.
+func (d *differential) candidate(few bool) lb.Candidate {
+	c := lb.Candidate{Base: d.number(few), Slope: d.number(few), Weight: d.weight(few)}
+	if d.rng.IntN(3) == 0 {
+		c.Cap = int64(d.rng.IntN(5))
+	}
+	if d.rng.IntN(2) == 0 {
+		c.Capacity, c.OverSlope = float64(d.tokens())/float64(1+d.rng.IntN(3)), max(0, d.number(few))
+	}
+	return c
 }
 
 // number draws a base or a slope.
@@ -243,7 +263,7 @@ func (d *differential) number(few bool) float64 {
 	return d.rng.Float64()
 }
 
-// weight draws a weight, odd fractions among them.
+// weight draws a weight, among them fractions that are not exact.
 func (d *differential) weight(few bool) float64 {
 	if few {
 		return float64(1 + d.rng.IntN(3))
@@ -259,7 +279,7 @@ func (d *differential) weight(few bool) float64 {
 	return 1 / float64(1+d.rng.IntN(20))
 }
 
-// tokens draws what a request needs, often at a boundary.
+// tokens draws the tokens of a request, often at a boundary.
 func (d *differential) tokens() int64 {
 	edges := []int64{0, 1, 255, 256, 1<<31 - 1, 1 << 31, 1<<31 + 1, 1<<32 - 1, 1 << 32, 1 << 40, -1}
 	if d.rng.IntN(3) == 0 {
@@ -268,31 +288,38 @@ func (d *differential) tokens() int64 {
 	return d.rng.Int64N(int64(1) << (1 + d.rng.IntN(32)))
 }
 
-// reserve sends one reservation; its answer must be what lb.Choose says.
-func (d *differential) reserve(f *testScope, cs []lb.Candidate) {
+// plan draws a plan over the candidates.
+func (d *differential) plan(f *testScope, cs []lb.Candidate) lb.Plan {
 	p := lb.Plan{
-		Scope: f.scope, Candidates: cs, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(), Tie: d.rng.Uint64() >> d.rng.IntN(64),
+		Scope: f.scope, Candidates: cs, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(),
+		Tie: d.rng.Uint64() >> d.rng.IntN(64),
 	}
 	if d.rng.IntN(2) == 0 {
 		p.PerRequest = d.rng.Int64N(int64(1) << (1 + d.rng.IntN(32)))
 	}
 	d.prompt(f, &p)
+	return p
+}
+
+// reserve sends one reservation, whose answer must be what lb.Choose returns.
+func (d *differential) reserve(f *testScope, cs []lb.Candidate) {
+	p := d.plan(f, cs)
 	loads, matched := make([]lb.Load, len(cs)), make([]int, len(cs))
 	held := f.pages.match(&p.Prefix, tickNow())
 	for i := range cs {
 		loads[i], matched[i] = f.loads[cs[i].Addr], held[endpointTag(cs[i].Addr)]
 	}
-	d.plans++
+	d.total.plans++
 	want, wantErr := lb.Grant{Index: lb.Choose(&p, loads, matched)}, error(nil)
 	d.next++
 	g := grant{owner: d.owners[d.rng.IntN(len(d.owners))], id: d.next}
 	if want.Index == lb.Full {
 		want, wantErr = lb.Grant{}, lb.ErrFull
-		d.full++
+		d.total.full++
 	} else {
 		want.Cached = matched[want.Index]
 		if want.Cached > 0 {
-			d.warm++
+			d.total.warm++
 		}
 		g.addr, g.tokens = cs[want.Index].Addr, p.Work(want.Cached)
 		want.Load = f.add(g, 1)
@@ -303,13 +330,18 @@ func (d *differential) reserve(f *testScope, cs []lb.Candidate) {
 			f.held = append(f.held, g)
 		}
 		if got != want || !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
-			d.t.Fatalf("reserve.lua says %+v %v, lb.Choose %+v %v\nloads %v\nmatched %v\nplan %+v",
+			d.rt.Fatalf("reserve.lua returns %+v %v, lb.Choose %+v %v\nloads %v\nmatched %v\nplan %+v",
 				got, err, want, wantErr, loads, matched, p)
 		}
 	})
 }
 
-func (d *differential) release(f *testScope, i int) {
+// release releases a lease, if one is held.
+func (d *differential) release(f *testScope) {
+	if len(f.held) == 0 {
+		return
+	}
+	i := d.rng.IntN(len(f.held))
 	g := f.held[i]
 	f.held[i] = f.held[len(f.held)-1]
 	f.held = f.held[:len(f.held)-1]
