@@ -5,58 +5,68 @@ import (
 	"time"
 )
 
+// answerEvent is n answers at one time, one if n is 0.
+type answerEvent struct {
+	at time.Duration
+	ok bool
+	n  int
+}
+
 func TestBreaker(t *testing.T) {
 	const ms = time.Millisecond
-	type event struct {
-		at time.Duration
-		ok bool
-		n  int // how often; 0 is once
-	}
 	for _, c := range []struct {
 		name   string
-		events []event
+		events []answerEvent
 		open   bool
 	}{
 		{"nothing", nil, false},
-		{"four in a row", []event{{0, false, 4}}, false},
-		{"five in a row", []event{{0, false, 5}}, true},
-		{"five in a row, hours apart", []event{{0, false, 4}, {3 * time.Hour, false, 1}}, true},
-		{"never five in a row", []event{{0, false, 4}, {0, true, 40}, {0, false, 4}}, false},
-		{"a fifth of a second's answers", []event{{0, true, 15}, {0, false, 4}, {0, true, 1}, {0, false, 1}}, true},
-		{"less than a fifth", []event{{0, true, 17}, {0, false, 4}}, false},
-		{"a fifth, but of few", []event{{0, true, 14}, {0, false, 4}}, false},
+		{"four in a row", []answerEvent{{0, false, 4}}, false},
+		{"five in a row", []answerEvent{{0, false, 5}}, true},
+		{"five in a row, hours apart", []answerEvent{{0, false, 4}, {3 * time.Hour, false, 1}}, true},
+		{"never five in a row", []answerEvent{{0, false, 4}, {0, true, 40}, {0, false, 4}}, false},
+		{
+			"a fifth of a second's answers",
+			[]answerEvent{{0, true, 15}, {0, false, 4}, {0, true, 1}, {0, false, 1}},
+			true,
+		},
+		{"less than a fifth", []answerEvent{{0, true, 17}, {0, false, 4}}, false},
+		{"a fifth, but of few", []answerEvent{{0, true, 14}, {0, false, 4}}, false},
 		{
 			"a fifth over two seconds",
-			[]event{{0, true, 15}, {0, false, 3}, {1001 * ms, true, 1}, {1001 * ms, false, 2}},
+			[]answerEvent{{0, true, 15}, {0, false, 3}, {1001 * ms, true, 1}, {1001 * ms, false, 2}},
 			false,
 		},
 		{
 			"a fifth at the end of a second",
-			[]event{{0, true, 15}, {0, false, 3}, {1000 * ms, true, 1}, {1000 * ms, false, 2}},
+			[]answerEvent{{0, true, 15}, {0, false, 3}, {1000 * ms, true, 1}, {1000 * ms, false, 2}},
 			true,
 		},
 		{
 			"a clock that went back",
-			[]event{{time.Hour, true, 15}, {time.Hour, false, 4}, {0, true, 1}, {0, false, 1}},
+			[]answerEvent{{time.Hour, true, 15}, {time.Hour, false, 4}, {0, true, 1}, {0, false, 1}},
 			false,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var b breaker
-			for _, e := range c.events {
-				for range max(1, e.n) {
-					if e.ok {
-						b.success(e.at, false)
-					} else {
-						b.failure(e.at)
-					}
-				}
-			}
-			if b.open != c.open {
+			if b := breakerAfter(c.events); b.open != c.open {
 				t.Errorf("open is %v: %+v", b.open, b)
 			}
 		})
 	}
+}
+
+// breakerAfter returns a breaker after the answers.
+func breakerAfter(events []answerEvent) (b breaker) {
+	for _, e := range events {
+		for range max(1, e.n) {
+			if e.ok {
+				b.success(e.at, false)
+			} else {
+				b.failure(e.at)
+			}
+		}
+	}
+	return b
 }
 
 // Only a probe closes the breaker: an answer to an older call does not show that the server answers now. Counting then

@@ -149,33 +149,34 @@ func (l *candidateList) buildCommands(
 	digest := l.key[len(sc.keys.Candidates):]
 	var parts []string
 	for from := 0; from < len(l.candidates); from += endpointsPerCommand {
-		part := l.candidates[from:min(from+endpointsPerCommand, len(l.candidates))]
+		to := min(from+endpointsPerCommand, len(l.candidates))
 		named := append(slices.Clone(keys), sc.keys.CandidatesPart+digest+":"+strconv.Itoa(from/endpointsPerCommand))
-		last := from+endpointsPerCommand >= len(l.candidates)
-		if last {
+		var c, h []byte // classes and hashes are in the last part only
+		if to == len(l.candidates) {
 			named = append(append(slices.Clone(keys), l.key), parts...)
+			c, h = classes, hashes
 		} else {
 			parts = append(parts, named[len(keys)])
 		}
-		b := scriptCandidates.command(nil, len(named), 6+len(part))
-		for _, key := range named {
-			b = appendArg(b, key)
-		}
-		b = appendArg(b, owner)
-		b = appendInt(b, dataTTL.Milliseconds())
-		b = appendInt(b, listTTL.Milliseconds())
-		if last {
-			b = appendArg(appendArg(b, classes), hashes)
-		} else {
-			b = appendArg(appendArg(b, ""), "")
-		}
-		b = appendArg(b, members[2*from:2*(from+len(part))])
-		for i := range part {
-			b = appendArg(b, part[i].Addr)
-		}
-		cmds = append(cmds, b)
+		cmds = append(cmds, candidatesCommand(named, owner, c, h, members[2*from:2*to], l.candidates[from:to]))
 	}
 	return cmds
+}
+
+// candidatesCommand returns a command that stores a part of a list.
+func candidatesCommand(keys []string, owner string, classes, hashes, members []byte, part []lb.Candidate) []byte {
+	b := scriptCandidates.command(nil, len(keys), 6+len(part))
+	for _, key := range keys {
+		b = appendArg(b, key)
+	}
+	b = appendArg(b, owner)
+	b = appendInt(b, dataTTL.Milliseconds())
+	b = appendInt(b, listTTL.Milliseconds())
+	b = appendArg(appendArg(appendArg(b, classes), hashes), members)
+	for i := range part {
+		b = appendArg(b, part[i].Addr)
+	}
+	return b
 }
 
 // packClasses returns the classes of the candidates, and for each candidate the index of its class, in the formats of

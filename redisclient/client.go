@@ -112,14 +112,7 @@ func (c *client) sendAgain(now time.Duration, k *call, addr string, asking bool,
 		c.loadScript(now, k, addr)
 		c.sendTo(now, k, addr, asking)
 	case redirect:
-		if _, ok := c.transport.(Redirector); !ok || k.moved || refused.node == "" {
-			return false // the node cannot be reached, or the call was already redirected
-		}
-		k.moved = true
-		if refused.Code == "MOVED" {
-			k.node.addr = refused.node
-		}
-		c.sendTo(now, k, refused.node, refused.Code == "ASK")
+		return c.follow(now, k, refused)
 	case retry:
 		if k.tries > 1 {
 			return false
@@ -128,6 +121,20 @@ func (c *client) sendAgain(now time.Duration, k *call, addr string, asking bool,
 	default:
 		return false
 	}
+	return true
+}
+
+// follow sends a call to the node to which it was redirected, and reports whether it did. It does so once for each
+// call.
+func (c *client) follow(now time.Duration, k *call, refused *ReplyError) bool {
+	if _, ok := c.transport.(Redirector); !ok || k.moved || refused.node == "" {
+		return false
+	}
+	k.moved = true
+	if refused.Code == "MOVED" {
+		k.node.addr = refused.node
+	}
+	c.sendTo(now, k, refused.node, refused.Code == "ASK")
 	return true
 }
 

@@ -140,25 +140,28 @@ func TestBreakerOfAnIdleStore(t *testing.T) {
 	}
 }
 
+// scriptLosses are the cases of TestNoScript.
+var scriptLosses = []struct {
+	name    string
+	replies []string // to each command in turn
+	want    string
+	sent    string
+}{
+	{"loaded", []string{noScript, loadedReply, grantReply}, "granted 1", "EVALSHA SCRIPT EVALSHA"},
+	{
+		"lost again",
+		[]string{noScript, loadedReply, noScript, loadedReply, grantReply},
+		"granted 1", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
+	},
+	{
+		"not to be loaded",
+		[]string{noScript, "-NOPERM no\r\n", noScript, "-NOPERM no\r\n", noScript},
+		"script", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
+	},
+}
+
 func TestNoScript(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		replies []string // to each command in turn
-		want    string
-		sent    string
-	}{
-		{"loaded", []string{noScript, loadedReply, grantReply}, "granted 1", "EVALSHA SCRIPT EVALSHA"},
-		{
-			"lost again",
-			[]string{noScript, loadedReply, noScript, loadedReply, grantReply},
-			"granted 1", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
-		},
-		{
-			"not to be loaded",
-			[]string{noScript, "-NOPERM no\r\n", noScript, "-NOPERM no\r\n", noScript},
-			"script", "EVALSHA SCRIPT EVALSHA SCRIPT EVALSHA",
-		},
-	} {
+	for _, c := range scriptLosses {
 		t.Run(c.name, func(t *testing.T) {
 			var m manualTransport
 			s := newOpenedStore(t, &m, &m, newMemory())
@@ -241,41 +244,57 @@ func TestNoScriptStorm(t *testing.T) {
 	}
 }
 
+const (
+	movedReply = "-MOVED 5 10.0.0.9:6379\r\n"
+	askReply   = "-ASK 5 10.0.0.9:6379\r\n"
+	againReply = "-TRYAGAIN later\r\n"
+)
+
+// redirections are the cases of TestRedirections.
+var redirections = []struct {
+	name    string
+	plain   bool // the transport knows one server only
+	replies []string
+	want    string
+	sent    string
+}{
+	{
+		name: "moved", replies: []string{movedReply, grantReply},
+		want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA",
+	},
+	{name: "ask", replies: []string{askReply, grantReply}, want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA"},
+	{
+		name: "moved twice", replies: []string{movedReply, movedReply},
+		want: "moved", sent: "EVALSHA 10.0.0.9:6379/EVALSHA",
+	},
+	{
+		name:    "moved to where the script is not known",
+		replies: []string{movedReply, noScript, loadedReply, grantReply},
+		want:    "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379/EVALSHA",
+	},
+	{
+		name:    "ask, to where the script is not known",
+		replies: []string{askReply, noScript, loadedReply, grantReply},
+		want:    "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379?/EVALSHA",
+	},
+	{name: "half moved", replies: []string{againReply, grantReply}, want: "granted 1", sent: "EVALSHA EVALSHA"},
+	{name: "half moved for long", replies: []string{againReply, againReply}, want: "moved", sent: "EVALSHA EVALSHA"},
+	{
+		name: "moved to IPv6", replies: []string{"-MOVED 5 2001:db8::1:6379\r\n", grantReply}, want: "granted 1",
+		sent: "EVALSHA [2001:db8::1]:6379/EVALSHA",
+	},
+	{name: "nowhere", replies: []string{"-MOVED 5\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to no port", replies: []string{"-MOVED 5 10.0.0.9\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to half a port", replies: []string{"-MOVED 5 10.0.0.9:6379x\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to an empty port", replies: []string{"-MOVED 5 10.0.0.9:\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to no host", replies: []string{"-MOVED 5 :6379\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "to a name", replies: []string{"-MOVED 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "ask, to a name", replies: []string{"-ASK 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
+	{name: "one server", plain: true, replies: []string{movedReply}, want: "moved", sent: "EVALSHA"},
+}
+
 func TestRedirections(t *testing.T) {
-	const moved, ask, again = "-MOVED 5 10.0.0.9:6379\r\n", "-ASK 5 10.0.0.9:6379\r\n", "-TRYAGAIN later\r\n"
-	for _, c := range []struct {
-		name    string
-		plain   bool // the transport knows one server only
-		replies []string
-		want    string
-		sent    string
-	}{
-		{name: "moved", replies: []string{moved, grantReply}, want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA"},
-		{name: "ask", replies: []string{ask, grantReply}, want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA"},
-		{name: "moved twice", replies: []string{moved, moved}, want: "moved", sent: "EVALSHA 10.0.0.9:6379/EVALSHA"},
-		{
-			name: "moved to where the script is not known", replies: []string{moved, noScript, loadedReply, grantReply},
-			want: "granted 1", sent: "EVALSHA 10.0.0.9:6379/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379/EVALSHA",
-		},
-		{
-			name: "ask, to where the script is not known", replies: []string{ask, noScript, loadedReply, grantReply},
-			want: "granted 1", sent: "EVALSHA 10.0.0.9:6379?/EVALSHA 10.0.0.9:6379/SCRIPT 10.0.0.9:6379?/EVALSHA",
-		},
-		{name: "half moved", replies: []string{again, grantReply}, want: "granted 1", sent: "EVALSHA EVALSHA"},
-		{name: "half moved for long", replies: []string{again, again}, want: "moved", sent: "EVALSHA EVALSHA"},
-		{
-			name: "moved to IPv6", replies: []string{"-MOVED 5 2001:db8::1:6379\r\n", grantReply}, want: "granted 1",
-			sent: "EVALSHA [2001:db8::1]:6379/EVALSHA",
-		},
-		{name: "nowhere", replies: []string{"-MOVED 5\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to no port", replies: []string{"-MOVED 5 10.0.0.9\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to half a port", replies: []string{"-MOVED 5 10.0.0.9:6379x\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to an empty port", replies: []string{"-MOVED 5 10.0.0.9:\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to no host", replies: []string{"-MOVED 5 :6379\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "to a name", replies: []string{"-MOVED 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "ask, to a name", replies: []string{"-ASK 5 node-3.redis:6379\r\n"}, want: "moved", sent: "EVALSHA"},
-		{name: "one server", plain: true, replies: []string{moved}, want: "moved", sent: "EVALSHA"},
-	} {
+	for _, c := range redirections {
 		t.Run(c.name, func(t *testing.T) {
 			r := &manualRedirector{}
 			var tr redisclient.Transport = r

@@ -8,28 +8,31 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+// moves are the cases of TestMovedScope.
+var moves = []struct {
+	name    string
+	replies []string
+	want    string
+	sent    string
+}{
+	{"ask", []string{"-ASK 5 10.0.0.8:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.8:6379?/EVALSHA"},
+	{"moved", []string{"-MOVED 5 10.0.0.9:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.9:6379/EVALSHA"},
+	{"at the new node", []string{grantReply}, "granted 1", "10.0.0.9:6379/EVALSHA"},
+	{
+		"moved again",
+		[]string{"-MOVED 5 10.0.0.7:6379\r\n", grantReply},
+		"granted 1",
+		"10.0.0.9:6379/EVALSHA 10.0.0.7:6379/EVALSHA",
+	},
+	{"the node fails", []string{"-CLUSTERDOWN no\r\n"}, "cluster_down", "10.0.0.7:6379/EVALSHA"},
+	{"at the configured server", []string{grantReply}, "granted 1", "EVALSHA"},
+}
+
 // The node of a Redis Cluster to which a scope was moved receives all further commands, until one fails.
 func TestMovedScope(t *testing.T) {
 	r := &manualRedirector{}
 	s := newOpenedStore(t, r, &r.manualTransport, newMemory())
-	for id, c := range []struct {
-		name    string
-		replies []string
-		want    string
-		sent    string
-	}{
-		{"ask", []string{"-ASK 5 10.0.0.8:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.8:6379?/EVALSHA"},
-		{"moved", []string{"-MOVED 5 10.0.0.9:6379\r\n", grantReply}, "granted 1", "EVALSHA 10.0.0.9:6379/EVALSHA"},
-		{"at the new node", []string{grantReply}, "granted 1", "10.0.0.9:6379/EVALSHA"},
-		{
-			"moved again",
-			[]string{"-MOVED 5 10.0.0.7:6379\r\n", grantReply},
-			"granted 1",
-			"10.0.0.9:6379/EVALSHA 10.0.0.7:6379/EVALSHA",
-		},
-		{"the node fails", []string{"-CLUSTERDOWN no\r\n"}, "cluster_down", "10.0.0.7:6379/EVALSHA"},
-		{"at the configured server", []string{grantReply}, "granted 1", "EVALSHA"},
-	} {
+	for id, c := range moves {
 		r.manualTransport = manualTransport{}
 		res := reserve(s, 0, lb.LeaseID(id+1))
 		for i, reply := range c.replies {

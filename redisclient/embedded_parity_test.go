@@ -69,9 +69,7 @@ func (d *storePair) drawPrompt() *pairPrompt {
 func (d *storePair) step() {
 	d.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(d.rt, "step"), 1))
 	p := d.drawPrompt()
-	plan := storetest.WithPrompt(storetest.Even(d.addrs), 0.1+2*d.rng.Float64(), p.blocks)
-	plan.Prefix.MemoryBytes, plan.Prefix.RedisBytes, plan.Prefix.TTL = 16<<20, 16<<20, time.Hour
-	plan.Tie = d.rng.Uint64()
+	plan := d.plan(p)
 	addr, n := d.addrs[d.rng.IntN(len(d.addrs))], p.shared+d.rng.IntN(len(p.blocks)-p.shared+1)
 	if p.branched { // blocks behind forgotten ones would match again only if they are in the same page
 		n = len(p.blocks)
@@ -94,6 +92,14 @@ func (d *storePair) step() {
 			d.next, len(p.blocks), grants[0], grants[1])
 	}
 	d.cached += grants[0].Cached
+}
+
+// plan draws a plan for the prompt.
+func (d *storePair) plan(p *pairPrompt) *lb.Plan {
+	plan := storetest.WithPrompt(storetest.Even(d.addrs), 0.1+2*d.rng.Float64(), p.blocks)
+	plan.Prefix.MemoryBytes, plan.Prefix.RedisBytes, plan.Prefix.TTL = 16<<20, 16<<20, time.Hour
+	plan.Tie = d.rng.Uint64()
+	return plan
 }
 
 // reserve reserves, and releases that lease or an earlier one.

@@ -33,26 +33,29 @@ func causeOf(t tb, reply string) string {
 	return redisclient.Cause(r.err)
 }
 
+// causesOfReplies are the cases of TestCauses.
+var causesOfReplies = map[string]string{
+	"-ERR unknown command 'EVALSHA'": "error",
+	"-":                              "error",
+	"-secret password":               "error",
+	"-OOMOOMOOMOOMOOMOOMOOMOOMOOM x": "error",
+	"-UNKILLABLE Sorry the script already executed":                                           "busy",
+	"-MASTERDOWN Link with MASTER is down":                                                    "cluster_down",
+	"-TRYAGAIN Multiple keys request during rehashing":                                        "moved",
+	"-WGFULL too many endpoints in the scope":                                                 "no_room",
+	"-ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed":       "oom",
+	"-ERR Error running script (call to f_1): @user_script: 9: -READONLY You can't write":     "readonly",
+	"-ERR Error running script (call to f_1): @user_script:9: @user_script: 9: NOPERM denied": "denied",
+	"-@user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":              "oom",
+	"-@user_script: 9: something else":                                                        "error",
+	"-ERR Error running script: the user said OOM":                                            "error",
+	"-NOSCRIPT No matching script. Please use EVAL.":                                          "script",
+	"-EXECABORT Transaction discarded because of previous errors.":                            "error",
+	"-IOERR error or timeout writing to target instance":                                      "error",
+}
+
 func TestCauses(t *testing.T) {
-	for reply, want := range map[string]string{
-		"-ERR unknown command 'EVALSHA'": "error",
-		"-":                              "error",
-		"-secret password":               "error",
-		"-OOMOOMOOMOOMOOMOOMOOMOOMOOM x": "error",
-		"-UNKILLABLE Sorry the script already executed":                                           "busy",
-		"-MASTERDOWN Link with MASTER is down":                                                    "cluster_down",
-		"-TRYAGAIN Multiple keys request during rehashing":                                        "moved",
-		"-WGFULL too many endpoints in the scope":                                                 "no_room",
-		"-ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed":       "oom",
-		"-ERR Error running script (call to f_1): @user_script: 9: -READONLY You can't write":     "readonly",
-		"-ERR Error running script (call to f_1): @user_script:9: @user_script: 9: NOPERM denied": "denied",
-		"-@user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.":              "oom",
-		"-@user_script: 9: something else":                                                        "error",
-		"-ERR Error running script: the user said OOM":                                            "error",
-		"-NOSCRIPT No matching script. Please use EVAL.":                                          "script",
-		"-EXECABORT Transaction discarded because of previous errors.":                            "error",
-		"-IOERR error or timeout writing to target instance":                                      "error",
-	} {
+	for reply, want := range causesOfReplies {
 		if got := causeOf(t, reply+"\r\n"); got != want {
 			t.Errorf("%q: %s, want %s", reply, got, want)
 		}

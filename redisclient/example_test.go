@@ -3,8 +3,6 @@ package redisclient_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -21,23 +19,10 @@ func ExampleStore() {
 		return
 	}
 	defer func() { _ = server.Stop() }()
-	roundTrip := func(now time.Duration, _ string, body []byte, done redisclient.Done) {
-		conn, err := net.Dial("tcp", server.Addr())
-		if err != nil {
-			done(now, nil, redisclient.ErrUnreachable)
-			return
-		}
-		defer func() { _ = conn.Close() }()
-		_, _ = conn.Write(body)
-		_ = conn.(*net.TCPConn).CloseWrite()
-		reply, err := io.ReadAll(conn)
-		done(now, reply, err)
-	}
 	gateway := func(owner uint64) *redisclient.Store {
-		p := redisclient.NewPipeline(redisclient.Login{}, time.Second, roundTrip)
-		return redisclient.New(p, redisclient.Options{
-			Owner: owner, TTL: 5 * time.Second, Timeout: time.Second, KV: newMemory(),
-		})
+		p := redisclient.NewPipeline(redisclient.Login{}, time.Second, tunnel(server.Addr()))
+		o := redisclient.Options{Owner: owner, TTL: 5 * time.Second, Timeout: time.Second, KV: newMemory()}
+		return redisclient.New(p, o)
 	}
 	plan := &lb.Plan{Scope: "llm", Candidates: []lb.Candidate{
 		{Addr: "10.0.0.1:8000", Slope: 1, Weight: 1},

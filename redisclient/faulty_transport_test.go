@@ -38,8 +38,12 @@ func (f *faultyTransport) Do(now time.Duration, cmd []byte, done redisclient.Don
 		done(now, f.conn.roundTrip(cmd), nil)
 		return
 	}
-	cmd = slices.Clone(cmd)
-	switch rapid.SampledFrom(faults).Draw(f.rt, "fault") {
+	f.fail(now, rapid.SampledFrom(faults).Draw(f.rt, "fault"), slices.Clone(cmd), done)
+}
+
+// fail has the fault happen to a command.
+func (f *faultyTransport) fail(now time.Duration, fault string, cmd []byte, done redisclient.Done) {
+	switch fault {
 	case "command lost":
 	case "reply lost":
 		f.conn.roundTrip(cmd)

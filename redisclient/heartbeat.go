@@ -115,8 +115,7 @@ func (s *Store) heartbeatCommand(sc *scopeState, lists []*candidateList) []byte 
 // its leases, and releases in Redis what it does not hold. It reports whether the heartbeat needs another command.
 // After the last one, the leases that Redis does not have are asserted.
 func (s *Store) handleHeartbeat(now time.Duration, sc *scopeState, v Value, sent uint64) (more bool, _ error) {
-	if v.Kind != Array || len(v.Items) != 6 || v.Items[0].Kind != Integer || v.Items[1].Kind != Integer ||
-		len(v.Items[3].Str) > maxCursor || len(v.Items[4].Str)%8 != 0 || len(v.Items[5].Str)%8 != 0 {
+	if !isHeartbeatReply(v) {
 		return false, ErrGarbage
 	}
 	goesOn, owners, heldSince, cursor := v.Items[0].Int != 0, v.Items[1].Int, string(v.Items[2].Str), v.Items[3].Str
@@ -139,6 +138,12 @@ func (s *Store) handleHeartbeat(now time.Duration, sc *scopeState, v Value, sent
 		sc.heartbeat = nil // the next one begins again
 	}
 	return sc.heartbeat != nil, nil
+}
+
+// isHeartbeatReply reports whether heartbeat.lua can have returned the value.
+func isHeartbeatReply(v Value) bool {
+	return v.Kind == Array && len(v.Items) == 6 && v.Items[0].Kind == Integer && v.Items[1].Kind == Integer &&
+		len(v.Items[3].Str) <= maxCursor && len(v.Items[4].Str)%8 == 0 && len(v.Items[5].Str)%8 == 0
 }
 
 // releaseUnknown releases those of the entries in Redis that the owner does not hold. Tombstones that may still be
@@ -223,22 +228,13 @@ func leaseIDs(b []byte) iter.Seq[lb.LeaseID] {
 
 // sendAssert has Redis count the leases as they are. If the command fails, the next heartbeat asserts them again.
 func (s *Store) sendAssert(now time.Duration, sc *scopeState, ids []lb.LeaseID, done func(time.Duration, error)) {
-	b := scriptAssert.command(nil, 4, 2+4*len(ids))
-	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Leases} {
-		b = appendArg(b, key)
-	}
-	b = appendArg(b, s.owner)
-	b = appendInt(b, dataTTL.Milliseconds())
+	b := s.assertCommand(sc, ids)
 	s.seq++
 	sent := make(map[*lease]uint8, len(ids)) // the versions that were sent
 	for _, id := range ids {
 		l := sc.leases[id]
 		l.confirmedSeq, l.unsynced = s.seq, true
 		sent[l] = l.version
-		b = appendID(b, id)
-		b = appendInt(b, l.tokens)
-		b = appendInt(b, int64(l.version))
-		b = appendArg(b, l.addr)
 	}
 	s.sendBackground(now, scriptAssert, sc, b, func(now time.Duration, _ Value, err error) {
 		for l, version := range sent {
@@ -248,4 +244,22 @@ func (s *Store) sendAssert(now time.Duration, sc *scopeState, ids []lb.LeaseID, 
 		}
 		done(now, err)
 	})
+}
+
+// assertCommand returns the command that asserts the leases as they are.
+func (s *Store) assertCommand(sc *scopeState, ids []lb.LeaseID) []byte {
+	b := scriptAssert.command(nil, 4, 2+4*len(ids))
+	for _, key := range []string{sc.keys.Table, sc.keys.Rows, sc.keys.Owners, sc.keys.Leases} {
+		b = appendArg(b, key)
+	}
+	b = appendArg(b, s.owner)
+	b = appendInt(b, dataTTL.Milliseconds())
+	for _, id := range ids {
+		l := sc.leases[id]
+		b = appendID(b, id)
+		b = appendInt(b, l.tokens)
+		b = appendInt(b, int64(l.version))
+		b = appendArg(b, l.addr)
+	}
+	return b
 }

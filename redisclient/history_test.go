@@ -119,36 +119,35 @@ func (h *history) step() {
 		h.next++
 		o.Release(h.now, h.next)
 		h.reserve(o, h.next, lb.ErrReleased)
-	case "audit":
-		if !h.keysLost {
-			h.auditSums()
-		}
-	case "change faults":
-		o.conn.percent = rapid.SampledFrom([]int{0, 5, 30, 100}).Draw(h.rt, "percent of faults")
 	default:
 		h.disturb(o, action)
 	}
 }
 
-// disturb has time pass, and worse.
+// disturb does what no request does.
 func (h *history) disturb(o *historyOwner, action string) {
 	switch action {
 	case "pass time":
 		ms := rapid.SampledFrom([]int{5, 20, 50, 300, 1000}).Draw(h.rt, "ms")
 		h.pass(time.Duration(ms) * time.Millisecond)
+	case "change faults":
+		o.conn.percent = rapid.SampledFrom([]int{0, 5, 30, 100}).Draw(h.rt, "percent of faults")
 	case "crash":
 		h.owners = slices.DeleteFunc(h.owners, func(other *historyOwner) bool { return other == o })
 		h.join()
 	case "lose data":
 		h.loseData()
+	case "audit":
+		if !h.keysLost {
+			h.auditSums()
+		}
 	case "calm":
 		h.calm()
 	}
 }
 
-// reserve plans over a random part of the endpoints, as different views and health would. want is the error that must
-// come of it, nil if the reservation may be granted or fail.
-func (h *history) reserve(o *historyOwner, id lb.LeaseID, want error) {
+// plan draws a plan over a part of the endpoints, as different views and health would.
+func (h *history) plan() *lb.Plan {
 	from := h.draw("first endpoint", 6)
 	p := storetest.Even(h.addrs[from : from+2+h.draw("more endpoints", 5)])
 	p.Scope = rapid.SampledFrom(historyScopes).Draw(h.rt, "scope")
@@ -158,6 +157,13 @@ func (h *history) reserve(o *historyOwner, id lb.LeaseID, want error) {
 	}
 	p.Unit, p.Tokens = lb.Unit(h.draw("unit", 2)), int64(h.draw("tokens", 3000))
 	p.Tie = rapid.Uint64().Draw(h.rt, "tie")
+	return p
+}
+
+// reserve reserves by a random plan. want is the error that must come of it, nil if the reservation may be granted or
+// fail.
+func (h *history) reserve(o *historyOwner, id lb.LeaseID, want error) {
+	p := h.plan()
 	o.pending[id] = true
 	calls := 0
 	o.Reserve(h.now, id, p, func(g lb.Grant, err error) {

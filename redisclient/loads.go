@@ -29,16 +29,21 @@ func (s *Store) Loads(now time.Duration, scope string, addrs []string, done func
 	}
 	for from := 0; from < len(addrs); from += endpointsPerCommand {
 		part := addrs[from:min(from+endpointsPerCommand, len(addrs))]
-		b := scriptLoads.command(nil, 2, len(part))
-		b = appendArg(b, keys.Table)
-		b = appendArg(b, keys.Rows)
-		for _, addr := range part {
-			b = appendArg(b, addr)
-		}
-		s.client.send(now, scriptLoads, node, b, false, func(_ time.Duration, v Value, err error) {
+		cmd := loadsCommand(keys, part)
+		s.client.send(now, scriptLoads, node, cmd, false, func(_ time.Duration, v Value, err error) {
 			q.handleReply(from, len(part), v, err)
 		})
 	}
+}
+
+func loadsCommand(keys Keys, addrs []string) []byte {
+	b := scriptLoads.command(nil, 2, len(addrs))
+	b = appendArg(b, keys.Table)
+	b = appendArg(b, keys.Rows)
+	for _, addr := range addrs {
+		b = appendArg(b, addr)
+	}
+	return b
 }
 
 // loadQuery collects the answers to one call of [Store.Loads].

@@ -57,12 +57,15 @@ func TestLoadsOfAllOwners(t *testing.T) {
 	}
 }
 
+// badLoads are the cases of TestLoadsFail.
+var badLoads = map[string]error{
+	"$3\r\nabc\r\n": redisclient.ErrGarbage, "*0\r\n": redisclient.ErrGarbage, ":1\r\n": redisclient.ErrGarbage,
+	"-OOM no\r\n": nil,
+}
+
 // Whatever the reply is, done is called once.
 func TestLoadsFail(t *testing.T) {
-	for reply, want := range map[string]error{
-		"$3\r\nabc\r\n": redisclient.ErrGarbage, "*0\r\n": redisclient.ErrGarbage, ":1\r\n": redisclient.ErrGarbage,
-		"-OOM no\r\n": nil,
-	} {
+	for reply, want := range badLoads {
 		var m manualTransport
 		s := newManualStore(&m, newMemory())
 		calls := 0

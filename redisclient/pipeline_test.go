@@ -76,38 +76,43 @@ func TestPipelineBatches(t *testing.T) {
 	}
 }
 
+// authUser is the command that logs in as user u with password p.
+const authUser = "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n"
+
+// logins are the cases of TestPipelineLogin.
+var logins = []struct {
+	name        string
+	login       redisclient.Login
+	body, reply string
+	want        string
+}{
+	{
+		"password",
+		redisclient.Login{Password: "p"},
+		"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n", "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
+	},
+	{"user", redisclient.Login{Username: "u", Password: "p"}, authUser, "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`},
+	{
+		"user and database",
+		redisclient.Login{Username: "u", Password: "p", Database: 3},
+		authUser + "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n", "+OK\r\n+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
+	},
+	{
+		"wrong password",
+		redisclient.Login{Username: "u", Password: "p"},
+		authUser,
+		"-WRONGPASS bad\r\n-NOAUTH no\r\n-NOAUTH no\r\n", `x="-NOAUTH no\r\n"`,
+	},
+	{
+		"no such database",
+		redisclient.Login{Database: 99},
+		"*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n", "-ERR DB index is out of range\r\n:1\r\n" + pong,
+		`x="-ERR DB index is out of range\r\n"`,
+	},
+}
+
 func TestPipelineLogin(t *testing.T) {
-	auth := "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n"
-	for _, c := range []struct {
-		name        string
-		login       redisclient.Login
-		body, reply string
-		want        string
-	}{
-		{
-			"password",
-			redisclient.Login{Password: "p"},
-			"*2\r\n$4\r\nAUTH\r\n$1\r\np\r\n", "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
-		},
-		{"user", redisclient.Login{Username: "u", Password: "p"}, auth, "+OK\r\n:1\r\n" + pong, `x=":1\r\n"`},
-		{
-			"user and database",
-			redisclient.Login{Username: "u", Password: "p", Database: 3},
-			auth + "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n", "+OK\r\n+OK\r\n:1\r\n" + pong, `x=":1\r\n"`,
-		},
-		{
-			"wrong password",
-			redisclient.Login{Username: "u", Password: "p"},
-			auth,
-			"-WRONGPASS bad\r\n-NOAUTH no\r\n-NOAUTH no\r\n", `x="-NOAUTH no\r\n"`,
-		},
-		{
-			"no such database",
-			redisclient.Login{Database: 99},
-			"*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n", "-ERR DB index is out of range\r\n:1\r\n" + pong,
-			`x="-ERR DB index is out of range\r\n"`,
-		},
-	} {
+	for _, c := range logins {
 		t.Run(c.name, func(t *testing.T) {
 			var fake manualRoundTrips
 			var a answers
@@ -122,20 +127,23 @@ func TestPipelineLogin(t *testing.T) {
 	}
 }
 
+// batchReplies are the cases of TestPipelineReplies.
+var batchReplies = []struct {
+	name, reply string
+	err         error
+	want        string
+}{
+	{"whole", ":1\r\n:2\r\n" + pong, nil, `a=":1\r\n" b=":2\r\n"`},
+	{"cut between", ":1\r\n", nil, `a=":1\r\n" b=unreachable`},
+	{"cut within", ":1\r\n$9\r\nabc", nil, `a=":1\r\n" b=unreachable`},
+	{"nothing", "", nil, `a=unreachable b=unreachable`},
+	{"garbage", "<html>", nil, `a=garbage b=garbage`},
+	{"garbage behind", ":1\r\n<html>", nil, `a=":1\r\n" b=garbage`},
+	{"refused", "", redisclient.ErrUnreachable, `a=unreachable b=unreachable`},
+}
+
 func TestPipelineReplies(t *testing.T) {
-	for _, c := range []struct {
-		name, reply string
-		err         error
-		want        string
-	}{
-		{"whole", ":1\r\n:2\r\n" + pong, nil, `a=":1\r\n" b=":2\r\n"`},
-		{"cut between", ":1\r\n", nil, `a=":1\r\n" b=unreachable`},
-		{"cut within", ":1\r\n$9\r\nabc", nil, `a=":1\r\n" b=unreachable`},
-		{"nothing", "", nil, `a=unreachable b=unreachable`},
-		{"garbage", "<html>", nil, `a=garbage b=garbage`},
-		{"garbage behind", ":1\r\n<html>", nil, `a=":1\r\n" b=garbage`},
-		{"refused", "", redisclient.ErrUnreachable, `a=unreachable b=unreachable`},
-	} {
+	for _, c := range batchReplies {
 		t.Run(c.name, func(t *testing.T) {
 			var fake manualRoundTrips
 			var first, a answers
@@ -210,22 +218,7 @@ func TestPipelineNodes(t *testing.T) {
 // does.
 func TestPipelineOnRedis(t *testing.T) {
 	s := redisserver.StartT(t, redisserver.Options{})
-	call := func(now time.Duration, _ string, body []byte, done redisclient.Done) {
-		conn, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := conn.Write(body); err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		reply, err := io.ReadAll(conn)
-		done(now, reply, err)
-	}
-	p := redisclient.NewPipeline(redisclient.Login{Database: 2}, time.Second, call)
+	p := redisclient.NewPipeline(redisclient.Login{Database: 2}, time.Second, tunnel(s.Addr()))
 	for i := range 300 {
 		done := false
 		p.Do(0, redisclient.AppendCommand(nil, "INCR", "n"), func(_ time.Duration, reply []byte, err error) {
@@ -243,5 +236,21 @@ func TestPipelineOnRedis(t *testing.T) {
 	}
 	if err := errors.Join(s.Kill()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// tunnel returns round trips to a server over connections that are closed for writing once the commands are sent.
+func tunnel(server string) redisclient.RoundTrip {
+	return func(now time.Duration, _ string, body []byte, done redisclient.Done) {
+		conn, err := net.Dial("tcp", server)
+		if err != nil {
+			done(now, nil, redisclient.ErrUnreachable)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, writeErr := conn.Write(body)
+		closeErr := conn.(*net.TCPConn).CloseWrite()
+		reply, err := io.ReadAll(conn)
+		done(now, reply, errors.Join(writeErr, closeErr, err))
 	}
 }

@@ -33,21 +33,27 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		done(lb.Grant{}, lb.ErrReleased)
 		return
 	}
-	switch {
-	case len(p.Candidates) == 0:
-		done(lb.Grant{}, lb.ErrFull)
-		return
-	case len(p.Candidates) > maxCandidates:
-		done(lb.Grant{}, lb.ErrNoRoom)
-		return
-	case s.client.breaker.open:
-		done(lb.Grant{}, ErrBreakerOpen)
+	if err := s.cannotReserve(p); err != nil {
+		done(lb.Grant{}, err)
 		return
 	}
 	r := &reservation{id: id, candidates: p.Candidates, done: done}
 	r.lease = s.addLease(now, id, p.Scope, &lease{state: pending, tokens: clampTokens(p.Tokens)})
 	r.script, r.cmd = s.reservationCommand(now, r.lease.scope, r.lease.scope.list(p.Candidates, s.owner), id, p)
 	s.send(now, r)
+}
+
+// cannotReserve returns why a reservation is not sent, nil if it is.
+func (s *Store) cannotReserve(p *lb.Plan) error {
+	switch {
+	case len(p.Candidates) == 0:
+		return lb.ErrFull
+	case len(p.Candidates) > maxCandidates:
+		return lb.ErrNoRoom
+	case s.client.breaker.open:
+		return ErrBreakerOpen
+	}
+	return nil
 }
 
 // send sends the reservation. If Redis may not know its list of candidates, that is sent first.
@@ -79,26 +85,31 @@ func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err erro
 	reply, err := parseReservationReply(v, r, err)
 	switch {
 	case err != nil:
+		s.refuse(now, r, err)
 	case reply.code >= 0:
 		s.grant(r, reply)
-		return
-	case reply.code == codeFull:
-		err = lb.ErrFull
-	case reply.code == codeReleased:
-		err = lb.ErrReleased
-	case r.retried && r.list.sendErr != nil:
-		err = r.list.sendErr
-	case r.retried:
-		err = ErrCandidatesLost
-	default:
+	case reply.code == codeUnknownList && !r.retried:
 		if r.list.sentSeq <= r.sentSeq { // else it was already sent again for another reservation
 			r.lease.scope.forgetLists()
 		}
 		r.retried = true
 		s.send(now, r)
-		return
+	default:
+		s.refuse(now, r, reply.err(r))
 	}
-	s.refuse(now, r, err)
+}
+
+// err returns why the reservation was refused.
+func (reply reservationReply) err(r *reservation) error {
+	switch {
+	case reply.code == codeFull:
+		return lb.ErrFull
+	case reply.code == codeReleased:
+		return lb.ErrReleased
+	case r.list.sendErr != nil:
+		return r.list.sendErr
+	}
+	return ErrCandidatesLost
 }
 
 // grant ends a reservation that Redis granted.
@@ -153,18 +164,24 @@ func parseReservationReply(v Value, r *reservation, err error) (reply reservatio
 	case v.Kind != Bulk || len(v.Str) != size:
 		return reply, ErrGarbage
 	}
-	reply.code = int64(binary.LittleEndian.Uint16(v.Str))
-	reply.grant = lb.Grant{Index: int(reply.code), Load: lb.Load{
-		Requests: int64(binary.LittleEndian.Uint32(v.Str[2:])), Tokens: int64(binary.LittleEndian.Uint64(v.Str[6:])),
-	}}
-	reply.tokens = r.lease.tokens
-	if r.script == scriptPrompt {
-		reply.grant.Cached, reply.tokens = int(v.Str[14]), int64(binary.LittleEndian.Uint32(v.Str[15:]))
-	}
+	reply = unpackGrant(v.Str, r)
 	if int(reply.code) >= len(r.candidates) || reply.grant.Load.Tokens < 0 || reply.grant.Cached > maxBlocks {
 		return reply, ErrGarbage
 	}
 	return reply, nil
+}
+
+// unpackGrant reads the string that reserve.lua returns for a grant.
+func unpackGrant(b []byte, r *reservation) reservationReply {
+	index := binary.LittleEndian.Uint16(b)
+	reply := reservationReply{code: int64(index), tokens: r.lease.tokens}
+	reply.grant = lb.Grant{Index: int(index), Load: lb.Load{
+		Requests: int64(binary.LittleEndian.Uint32(b[2:])), Tokens: int64(binary.LittleEndian.Uint64(b[6:])),
+	}}
+	if r.script == scriptPrompt {
+		reply.grant.Cached, reply.tokens = int(b[14]), int64(binary.LittleEndian.Uint32(b[15:]))
+	}
+	return reply
 }
 
 // mayHaveRun reports whether Redis may have run, or may still run, a reservation that failed with the error.

@@ -52,9 +52,23 @@ func (d *differential) writePrompt(f *testScope, chain []prompt.Block) {
 	}
 }
 
-// writePage writes a page with some of the blocks.
+// writePage writes a page with some of the blocks, unless it would be empty.
 func (d *differential) writePage(f *testScope, slot uint64, blocks []prompt.Block) {
-	var value []byte
+	value := d.page(f, blocks)
+	if len(value) == 0 {
+		return
+	}
+	f.pages.pages[slot] = value
+	if _, err := d.server.Do("HSET", f.pages.key, modelField(slot), string(value)); err != nil {
+		d.rt.Fatal(err)
+	}
+	if _, err := d.server.Do("PEXPIRE", f.pages.key, 600_000); err != nil {
+		d.rt.Fatal(err)
+	}
+}
+
+// page draws a page with entries of some of the blocks, among others.
+func (d *differential) page(f *testScope, blocks []prompt.Block) (value []byte) {
 	for _, b := range blocks {
 		if d.rng.IntN(100) == 0 {
 			continue
@@ -68,19 +82,10 @@ func (d *differential) writePage(f *testScope, slot uint64, blocks []prompt.Bloc
 	for d.rng.IntN(others) > 0 && len(value) < modelPageEntries*modelEntry {
 		value = append(value, d.entry(f, d.key(d.rng.IntN(owned) == 0))...)
 	}
-	if len(value) == 0 {
-		return
-	}
-	if d.rng.IntN(20) == 0 { // an incomplete entry, which no script writes
+	if len(value) > 0 && d.rng.IntN(20) == 0 { // an incomplete entry, which no script writes
 		value = value[:len(value)-1-d.rng.IntN(min(31, len(value)-1))]
 	}
-	f.pages.pages[slot] = value
-	if _, err := d.server.Do("HSET", f.pages.key, modelField(slot), string(value)); err != nil {
-		d.rt.Fatal(err)
-	}
-	if _, err := d.server.Do("PEXPIRE", f.pages.key, 600_000); err != nil {
-		d.rt.Fatal(err)
-	}
+	return value
 }
 
 // key draws the key of a block, of one of few tenants or of none.
@@ -156,12 +161,17 @@ func (d *differential) prompt(f *testScope, p *lb.Plan) {
 		p.Prefix.Wait = []float64{0.01, 0.5, 1.0 / 3, 2}[d.rng.IntN(4)]
 	}
 	if d.rng.IntN(4) == 0 {
-		for range d.rng.IntN(5) {
-			keeps := []time.Duration{time.Minute, time.Hour}[d.rng.IntN(2)]
-			holder := endpointTag(f.addrs[d.rng.IntN(len(f.addrs))])
-			p.Prefix.ShortTTL = append(p.Prefix.ShortTTL, lb.EndpointTTL{Endpoint: holder, TTL: keeps})
-		}
+		p.Prefix.ShortTTL = d.shortTTLs(f)
 	}
+}
+
+// shortTTLs draws endpoints whose TTL is not the prompt's.
+func (d *differential) shortTTLs(f *testScope) (out []lb.EndpointTTL) {
+	for range d.rng.IntN(5) {
+		ttl := []time.Duration{time.Minute, time.Hour}[d.rng.IntN(2)]
+		out = append(out, lb.EndpointTTL{Endpoint: endpointTag(f.addrs[d.rng.IntN(len(f.addrs))]), TTL: ttl})
+	}
+	return out
 }
 
 // forget deletes the record that an endpoint has a prompt, or the end of it.

@@ -59,31 +59,33 @@ func runDifferential(rt *rapid.T, server *redisserver.Server, total *diffTotal) 
 	}
 	d.seed("endpoints")
 	f := d.newScope()
-	cs := d.candidates(f)
-	rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) {
-		action := rapid.SampledFrom(differentialActions).Draw(rt, "action")
-		d.seed(action)
-		if tickNow() != f.tick {
-			f.chains = nil // by another tick, another of two pages may have been written first
-		}
-		switch action {
-		case "reserve":
-			d.reserve(f, cs)
-		case "release":
-			d.release(f)
-		case "forget a prompt":
-			d.forget(f)
-		case "new candidates":
-			d.flush(f)
-			cs = d.candidates(f)
-		}
-	}})
+	f.candidates = d.candidates(f)
+	rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { d.step(f) }})
 	d.flush(f)
 	d.comparePages(f)
 	for len(f.held) > 0 {
 		d.release(f)
 	}
 	d.pipe.flush(d.now)
+}
+
+func (d *differential) step(f *testScope) {
+	action := rapid.SampledFrom(differentialActions).Draw(d.rt, "action")
+	d.seed(action)
+	if tickNow() != f.tick {
+		f.chains = nil // by another tick, another of two pages may have been written first
+	}
+	switch action {
+	case "reserve":
+		d.reserve(f)
+	case "release":
+		d.release(f)
+	case "forget a prompt":
+		d.forget(f)
+	case "new candidates":
+		d.flush(f)
+		f.candidates = d.candidates(f)
+	}
 }
 
 // seed begins the random numbers of one step.
@@ -140,6 +142,8 @@ type testScope struct {
 	addrs []string
 	loads map[string]lb.Load
 	held  []grant // that were answered
+
+	candidates []lb.Candidate // of the following plans
 
 	chains     [][]prompt.Block // prompts; nil if they are not compared any more
 	indexBytes int
@@ -289,9 +293,9 @@ func (d *differential) tokens() int64 {
 }
 
 // plan draws a plan over the candidates.
-func (d *differential) plan(f *testScope, cs []lb.Candidate) lb.Plan {
+func (d *differential) plan(f *testScope) lb.Plan {
 	p := lb.Plan{
-		Scope: f.scope, Candidates: cs, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(),
+		Scope: f.scope, Candidates: f.candidates, Unit: lb.Unit(d.rng.IntN(2)), Tokens: d.tokens(),
 		Tie: d.rng.Uint64() >> d.rng.IntN(64),
 	}
 	if d.rng.IntN(2) == 0 {
@@ -302,13 +306,9 @@ func (d *differential) plan(f *testScope, cs []lb.Candidate) lb.Plan {
 }
 
 // reserve sends one reservation, whose answer must be what lb.Choose returns.
-func (d *differential) reserve(f *testScope, cs []lb.Candidate) {
-	p := d.plan(f, cs)
-	loads, matched := make([]lb.Load, len(cs)), make([]int, len(cs))
-	held := f.pages.match(&p.Prefix, tickNow())
-	for i := range cs {
-		loads[i], matched[i] = f.loads[cs[i].Addr], held[endpointTag(cs[i].Addr)]
-	}
+func (d *differential) reserve(f *testScope) {
+	p := d.plan(f)
+	loads, matched := f.inputs(&p)
 	d.total.plans++
 	want, wantErr := lb.Grant{Index: lb.Choose(&p, loads, matched)}, error(nil)
 	d.next++
@@ -321,7 +321,7 @@ func (d *differential) reserve(f *testScope, cs []lb.Candidate) {
 		if want.Cached > 0 {
 			d.total.warm++
 		}
-		g.addr, g.tokens = cs[want.Index].Addr, p.Work(want.Cached)
+		g.addr, g.tokens = p.Candidates[want.Index].Addr, p.Work(want.Cached)
 		want.Load = f.add(g, 1)
 		f.pages.record(p.Prefix.Blocks, endpointTag(g.addr), tickNow())
 	}
@@ -334,6 +334,15 @@ func (d *differential) reserve(f *testScope, cs []lb.Candidate) {
 				got, err, want, wantErr, loads, matched, p)
 		}
 	})
+}
+
+// inputs returns the load of each candidate, and how many leading blocks of the prompt it has.
+func (f *testScope) inputs(p *lb.Plan) (loads []lb.Load, matched []int) {
+	held := f.pages.match(&p.Prefix, tickNow())
+	for _, c := range p.Candidates {
+		loads, matched = append(loads, f.loads[c.Addr]), append(matched, held[endpointTag(c.Addr)])
+	}
+	return loads, matched
 }
 
 // release releases a lease, if one is held.

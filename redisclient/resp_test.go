@@ -13,28 +13,32 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
+type value = redisclient.Value
+
+// parsed are the cases of TestParse.
+var parsed = []struct {
+	in, rest string
+	want     value
+}{
+	{"+OK\r\n", "", value{Kind: redisclient.Simple, Str: []byte("OK")}},
+	{"+\r\n", "", value{Kind: redisclient.Simple, Str: []byte{}}},
+	{"-ERR no\r\n+OK\r\n", "+OK\r\n", value{Kind: redisclient.ErrorReply, Str: []byte("ERR no")}},
+	{":0\r\n", "", value{Kind: redisclient.Integer}},
+	{":-3\r\nx", "x", value{Kind: redisclient.Integer, Int: -3}},
+	{":9223372036854775807\r\n", "", value{Kind: redisclient.Integer, Int: 1<<63 - 1}},
+	{"$-1\r\n", "", value{Kind: redisclient.Bulk, Null: true}},
+	{"$0\r\n\r\n", "", value{Kind: redisclient.Bulk, Str: []byte{}}},
+	{"$4\r\n\r\n\r\n\r\n", "", value{Kind: redisclient.Bulk, Str: []byte("\r\n\r\n")}},
+	{"*-1\r\n", "", value{Kind: redisclient.Array, Null: true}},
+	{"*0\r\n", "", value{Kind: redisclient.Array}},
+	{"*2\r\n:1\r\n*1\r\n$1\r\na\r\n:", ":", value{Kind: redisclient.Array, Items: []value{
+		{Kind: redisclient.Integer, Int: 1},
+		{Kind: redisclient.Array, Items: []value{{Kind: redisclient.Bulk, Str: []byte("a")}}},
+	}}},
+}
+
 func TestParse(t *testing.T) {
-	type value = redisclient.Value
-	for _, c := range []struct {
-		in, rest string
-		want     value
-	}{
-		{"+OK\r\n", "", value{Kind: redisclient.Simple, Str: []byte("OK")}},
-		{"+\r\n", "", value{Kind: redisclient.Simple, Str: []byte{}}},
-		{"-ERR no\r\n+OK\r\n", "+OK\r\n", value{Kind: redisclient.ErrorReply, Str: []byte("ERR no")}},
-		{":0\r\n", "", value{Kind: redisclient.Integer}},
-		{":-3\r\nx", "x", value{Kind: redisclient.Integer, Int: -3}},
-		{":9223372036854775807\r\n", "", value{Kind: redisclient.Integer, Int: 1<<63 - 1}},
-		{"$-1\r\n", "", value{Kind: redisclient.Bulk, Null: true}},
-		{"$0\r\n\r\n", "", value{Kind: redisclient.Bulk, Str: []byte{}}},
-		{"$4\r\n\r\n\r\n\r\n", "", value{Kind: redisclient.Bulk, Str: []byte("\r\n\r\n")}},
-		{"*-1\r\n", "", value{Kind: redisclient.Array, Null: true}},
-		{"*0\r\n", "", value{Kind: redisclient.Array}},
-		{"*2\r\n:1\r\n*1\r\n$1\r\na\r\n:", ":", value{Kind: redisclient.Array, Items: []value{
-			{Kind: redisclient.Integer, Int: 1},
-			{Kind: redisclient.Array, Items: []value{{Kind: redisclient.Bulk, Str: []byte("a")}}},
-		}}},
-	} {
+	for _, c := range parsed {
 		got, rest, err := redisclient.Parse([]byte(c.in))
 		if err != nil || string(rest) != c.rest || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%q: %+v, %q, %v; want %+v, %q", c.in, got, rest, err, c.want, c.rest)
@@ -56,32 +60,35 @@ func TestParseHalfReplies(t *testing.T) {
 	}
 }
 
+// garbage are the cases of TestParseGarbage.
+var garbage = map[string]string{
+	"HTML":                       "<html><body>502 Bad Gateway</body></html>",
+	"HTTP":                       "HTTP/1.1 400 Bad Request\r\n\r\n",
+	"one wrong byte":             "x",
+	"NUL":                        "\x00\x00\x00\x00",
+	"RESP3 map":                  "%1\r\n+a\r\n:1\r\n",
+	"RESP3 null":                 "_\r\n",
+	"no number":                  ":1x\r\n",
+	"empty number":               ":\r\n",
+	"number too large":           ":9223372036854775808\r\n",
+	"fraction":                   ":1.5\r\n",
+	"bulk without length":        "$\r\n\r\n",
+	"bulk of negative length":    "$-2\r\n",
+	"bulk longer than announced": "$1\r\nabc\r\n",
+	"bulk without an end":        "$3\r\nabcde",
+	"bulk of 100 MB":             "$104857600\r\n",
+	"bulk beyond all numbers":    "$99999999999999999999\r\n",
+	"array of negative length":   "*-2\r\n",
+	"array of 10^6":              "*1000000\r\n",
+	"array of garbage":           "*2\r\n:1\r\nx\r\n",
+	"line that never ends":       "+" + strings.Repeat("a", 1<<20),
+	"number that never ends":     ":" + strings.Repeat("1", 1<<20),
+	"arrays nested 10^6 deep":    strings.Repeat("*1\r\n", 1_000_000),
+	"10^6 items in many arrays":  "*1000\r\n" + strings.Repeat("*1000\r\n"+strings.Repeat(":1\r\n", 1000), 1000),
+}
+
 func TestParseGarbage(t *testing.T) {
-	for name, in := range map[string]string{
-		"HTML":                       "<html><body>502 Bad Gateway</body></html>",
-		"HTTP":                       "HTTP/1.1 400 Bad Request\r\n\r\n",
-		"one wrong byte":             "x",
-		"NUL":                        "\x00\x00\x00\x00",
-		"RESP3 map":                  "%1\r\n+a\r\n:1\r\n",
-		"RESP3 null":                 "_\r\n",
-		"no number":                  ":1x\r\n",
-		"empty number":               ":\r\n",
-		"number too large":           ":9223372036854775808\r\n",
-		"fraction":                   ":1.5\r\n",
-		"bulk without length":        "$\r\n\r\n",
-		"bulk of negative length":    "$-2\r\n",
-		"bulk longer than announced": "$1\r\nabc\r\n",
-		"bulk without an end":        "$3\r\nabcde",
-		"bulk of 100 MB":             "$104857600\r\n",
-		"bulk beyond all numbers":    "$99999999999999999999\r\n",
-		"array of negative length":   "*-2\r\n",
-		"array of 10^6":              "*1000000\r\n",
-		"array of garbage":           "*2\r\n:1\r\nx\r\n",
-		"line that never ends":       "+" + strings.Repeat("a", 1<<20),
-		"number that never ends":     ":" + strings.Repeat("1", 1<<20),
-		"arrays nested 10^6 deep":    strings.Repeat("*1\r\n", 1_000_000),
-		"10^6 items in many arrays":  "*1000\r\n" + strings.Repeat("*1000\r\n"+strings.Repeat(":1\r\n", 1000), 1000),
-	} {
+	for name, in := range garbage {
 		t.Run(name, func(t *testing.T) {
 			v, rest, err := redisclient.Parse([]byte(in))
 			if !errors.Is(err, redisclient.ErrGarbage) || rest != nil || !reflect.DeepEqual(v, redisclient.Value{}) {
