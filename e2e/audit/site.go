@@ -260,20 +260,9 @@ func probe(ctx context.Context, g *harness.Gateway) (reason string, err error) {
 	return resp.Header.Get("x-warmgate-reason"), nil
 }
 
-// Client returns a client for chat completions at the first gateway that keeps the plugin's debug headers.
-func (s *Site) Client(timeout time.Duration) *loadgen.Client { return s.ClientOf(0, timeout) }
-
-// ClientOf returns such a client at gateway i.
-func (s *Site) ClientOf(i int, timeout time.Duration) *loadgen.Client {
-	return s.client(i, "", timeout)
-}
-
-// ClientFrom returns such a client at the first gateway whose connections come from the given address.
-func (s *Site) ClientFrom(addr string, timeout time.Duration) *loadgen.Client {
-	return s.client(0, addr, timeout)
-}
-
-func (s *Site) client(i int, from string, timeout time.Duration) *loadgen.Client {
+// Client returns a client for chat completions at gateway i that keeps the plugin's debug headers. Its connections come
+// from the given address, if it is not "".
+func (s *Site) Client(i int, from string, timeout time.Duration) *loadgen.Client {
 	return loadgen.NewClient(loadgen.Options{
 		URL: s.Gateways[i].URL() + path, From: from, Timeout: timeout, Connections: 256,
 		KeepHeaders: []string{"x-warmgate-reason", "x-warmgate-host"},

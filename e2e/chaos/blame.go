@@ -31,7 +31,7 @@ func badClient(a *act) error {
 	if err != nil {
 		return err
 	}
-	client := a.site.ClientFrom("127.0.0.9", time.Minute)
+	client := a.site.Client(0, "127.0.0.9", time.Minute)
 	defer client.Close()
 	bad := audit.NewTraffic(client, a.rate/2, a.rand.Uint64(), badRequest)
 	_, err = a.play(a.rate, a.span, time.Minute, func() error {

@@ -22,7 +22,7 @@ func (a *act) play(rate float64, span, timeout time.Duration, during func() erro
 ) (audit.Tally, error) {
 	var all []*audit.Traffic
 	for i := range a.site.Gateways {
-		client := a.site.ClientOf(i, timeout)
+		client := a.site.Client(i, "", timeout)
 		defer client.Close()
 		t := audit.NewTraffic(client, rate/float64(len(a.site.Gateways)), a.rand.Uint64(), request)
 		t.Start(a.ctx)

@@ -160,7 +160,7 @@ func (a *act) unharmed(during func() error) error {
 	if err != nil {
 		return err
 	}
-	client := a.site.ClientOf(0, time.Minute)
+	client := a.site.Client(0, "", time.Minute)
 	defer client.Close()
 	t := audit.NewTraffic(client, a.rate/2, a.rand.Uint64(), audit.Short)
 	t.Start(a.ctx)

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -15,10 +14,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 // adminInterface stands between the plugin and Envoy's admin interface.
@@ -169,10 +166,7 @@ func TestAdminInterfaceFails(t *testing.T) {
 	a.gateway.Store(g)
 	harness.AwaitReason(t, g.URL(), "chosen")
 	before := used(t, g)
-	client := loadgen.NewClient(loadgen.Options{URL: g.URL() + "/v1/chat/completions", Timeout: harness.Patience})
-	defer client.Close()
-	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
-	traffic.Start(context.Background())
+	traffic := steadyTraffic(t, g)
 	for _, f := range slices.Concat(failures(), hangs()) {
 		unknown, complaints := g.DecidedT(t, "no_endpoints"), refusals(g)
 		a.set(t, f)
@@ -190,9 +184,7 @@ func TestAdminInterfaceFails(t *testing.T) {
 	hang(t, a, g)
 	outlast(t, a, g, failures())
 	traffic.Pause()
-	if tally := traffic.Tally(); tally.Failed() != 0 {
-		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
-	}
+	wantNoneFailed(t, traffic)
 	g.DrainedT(t)
 	if growth := used(t, g) - before; growth > 64*mib {
 		t.Errorf("Envoy uses %d MiB more than before", growth/mib)
@@ -223,7 +215,7 @@ func outlast(t *testing.T, a *adminInterface, g *harness.Gateway, faults []admin
 	for i := 0; ; i++ {
 		a.set(t, faults[i%len(faults)])
 		time.Sleep(period)
-		switch reason := probe(t, g.URL()).Get("x-warmgate-reason"); {
+		switch reason := harness.Get(t, g.URL()+"/v1/models").Reason(); {
 		case reason == "no_endpoints" && time.Since(broken) < atLeast:
 			t.Fatalf("the endpoints were given up after %v", time.Since(broken))
 		case reason == "chosen" && time.Since(broken) > harness.Patience:

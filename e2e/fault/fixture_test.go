@@ -2,11 +2,12 @@ package fault
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 // config returns a configuration of the plugin that polls often. Lines are added to lb_config, each as `"key":value`.
@@ -17,20 +18,20 @@ func config(lines ...string) string {
 	return `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{` + strings.Join(all, ",") + `}}`
 }
 
-// probe sends a request on a connection of its own, so that any worker may get it, and returns the headers of the
-// answer. No status but 200 will do.
-func probe(t *testing.T, url string) http.Header {
-	t.Helper()
-	return probeAt(t, url+"/v1/models")
+// steadyTraffic sends short requests until it is paused.
+func steadyTraffic(t *testing.T, g *harness.Gateway) *audit.Traffic {
+	client := loadgen.NewClient(loadgen.Options{URL: g.URL() + "/v1/chat/completions", Timeout: harness.Patience})
+	t.Cleanup(client.Close)
+	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
+	traffic.Start(context.Background())
+	return traffic
 }
 
-func probeAt(t *testing.T, url string) http.Header {
+func wantNoneFailed(t *testing.T, traffic *audit.Traffic) {
 	t.Helper()
-	a := harness.Send(t, nil, http.MethodGet, url, "")
-	if a.Status != http.StatusOK {
-		t.Fatalf("%d: %s", a.Status, a.Body)
+	if tally := traffic.Tally(); tally.Failed() != 0 {
+		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
 	}
-	return a.Header
 }
 
 // used returns how many bytes of memory Envoy uses.

@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/harness"
-	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 // metricsFault is one way in which an engine's page of metrics fails, and what the log says of it.
@@ -126,10 +124,7 @@ func TestMetricsFail(t *testing.T) {
 	faults, odd := metricsFaults(), wellPages()
 	s := scrape(t, len(faults)+len(odd)+2, idle, quick)
 	sick, rest := s.engines[:len(faults)], s.engines[len(faults):]
-	client := loadgen.NewClient(loadgen.Options{URL: s.URL() + "/v1/chat/completions", Timeout: harness.Patience})
-	defer client.Close()
-	traffic := audit.NewTraffic(client, 40, audit.Seed(), audit.Short)
-	traffic.Start(t.Context())
+	traffic := steadyTraffic(t, s.Gateway)
 	for i, f := range faults {
 		sick[i].says(t, f.page)
 	}
@@ -158,9 +153,7 @@ func TestMetricsFail(t *testing.T) {
 	harness.AwaitReason(t, s.URL(), "chosen")
 	s.awaitFresh(t, len(s.engines))
 	traffic.Pause()
-	if tally := traffic.Tally(); tally.Failed() != 0 {
-		t.Errorf("%d of %d requests failed: %v, first: %s", tally.Failed(), tally.Sent, tally.Errors, tally.First)
-	}
+	wantNoneFailed(t, traffic)
 	s.Gateway.DrainedT(t)
 }
 

@@ -87,9 +87,9 @@ func (d *tiered) pushList(allowed ...int) {
 	})
 	harness.Await(d.t, func() error {
 		for range 40 { // both workers must know
-			h := probeAt(d.t, d.gw.URL()+"/")
-			at, _ := strconv.Atoi(h.Get("x-server"))
-			chosen := h.Get("x-warmgate-host")
+			a := harness.Get(d.t, d.gw.URL()+"/")
+			at, _ := strconv.Atoi(a.Header.Get("x-server"))
+			chosen := a.Host()
 			if !slices.Contains(allowed, at) || chosen != "" && chosen != d.list[at].Addr {
 				return fmt.Errorf("server %d served a request that was meant for %q, want one of %v", at, chosen, allowed)
 			}
@@ -101,7 +101,7 @@ func (d *tiered) pushList(allowed ...int) {
 // get returns which server answers.
 func (d *tiered) get(path string) int {
 	d.t.Helper()
-	n, err := strconv.Atoi(probeAt(d.t, d.gw.URL()+path).Get("x-server"))
+	n, err := strconv.Atoi(harness.Get(d.t, d.gw.URL()+path).Header.Get("x-server"))
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -101,3 +101,33 @@ func TestRemove(t *testing.T) {
 		}
 	}
 }
+
+func TestInsert(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		offset int
+		want   string
+	}{{"", 0, "c a b"}, {"a", 0, "c a b"}, {"a", 1, "a c b"}, {"b", 0, "a c b"}, {"b", 1, "a b c"}} {
+		doc := document(t, sample)
+		if err := Insert(doc, "list", c.name, c.offset, "[{name: c}]"); err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ List []struct{ Name string } }
+		if err := doc.Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range got.List {
+			names = append(names, e.Name)
+		}
+		if text := strings.Join(names, " "); text != c.want {
+			t.Errorf("%d behind %q: %s, want %s", c.offset, c.name, text, c.want)
+		}
+	}
+	doc := document(t, sample)
+	for _, bad := range [][3]string{{"nothing", "", "[]"}, {"list", "c", "[]"}, {"list", "a", "["}} {
+		if Insert(doc, bad[0], bad[1], 0, bad[2]) == nil {
+			t.Errorf("%q was inserted", bad)
+		}
+	}
+}

@@ -34,16 +34,6 @@ func upstreams(t *testing.T, n int) []Endpoint {
 	return list
 }
 
-// get sends one request, which must be served.
-func get(t *testing.T, url string) *Answer {
-	t.Helper()
-	a := Send(t, nil, http.MethodGet, url, "")
-	if a.Status != http.StatusOK {
-		t.Fatalf("GET %s: %d: %s", url, a.Status, a.Body)
-	}
-	return a
-}
-
 func TestGateway(t *testing.T) {
 	module := probe(t)
 	for _, o := range []Options{
@@ -90,24 +80,24 @@ func testPlugin(ctx context.Context, t *testing.T, g *Gateway) {
 			t.Errorf("push %q: the error does not tell the plugin's words: %v", step.push, err)
 		}
 		for range 16 {
-			if resp := get(t, g.URL()); resp.Header.Get("X-Probe") != step.want {
+			if resp := Get(t, g.URL()); resp.Header.Get("X-Probe") != step.want {
 				t.Errorf("after push %q: x-probe is %q, want %q", step.push, resp.Header.Get("X-Probe"), step.want)
 			}
 		}
 	}
-	if resp := get(t, g.URL()); (resp.Header.Get("X-Probe-Added") == "") != g.options.Hardened {
+	if resp := Get(t, g.URL()); (resp.Header.Get("X-Probe-Added") == "") != g.options.Hardened {
 		t.Errorf("a call that Warmgate does not need: x-probe-added is %q", resp.Header.Get("X-Probe-Added"))
 	}
 	if err := g.PushNoPlugin(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if resp := get(t, g.URL()); resp.Header.Get("X-Probe") != "" {
+	if resp := Get(t, g.URL()); resp.Header.Get("X-Probe") != "" {
 		t.Error("the plugin still runs after PushNoPlugin")
 	}
 	if err := g.PushPlugin(ctx, ""); err != nil {
 		t.Fatal(err)
 	}
-	if resp := get(t, g.URL()); !strings.Contains(resp.Header.Get("X-Probe"), `"lb_policy":"global_least_request"`) {
+	if resp := Get(t, g.URL()); !strings.Contains(resp.Header.Get("X-Probe"), `"lb_policy":"global_least_request"`) {
 		t.Errorf("the shipped configuration reaches the plugin as %q", resp.Header.Get("X-Probe"))
 	}
 }
@@ -119,7 +109,7 @@ func testEndpoints(ctx context.Context, t *testing.T, g *Gateway, hosts []Endpoi
 			t.Fatal(err)
 		}
 		want := list[len(list)-1].Addr
-		if got := get(t, g.URL()).Body; got != want && len(list) == 1 {
+		if got := Get(t, g.URL()).Body; got != want && len(list) == 1 {
 			t.Errorf("endpoints %v: served by %s", list, got)
 		}
 	}
@@ -139,7 +129,7 @@ func testCluster(ctx context.Context, t *testing.T, g *Gateway) {
 		}
 		served := map[string]int{}
 		for range 20 {
-			host := get(t, g.URL()).Body
+			host := Get(t, g.URL()).Body
 			served[host]++
 		}
 		if len(served) != 2 {
@@ -156,7 +146,7 @@ func testObserve(ctx context.Context, t *testing.T, g *Gateway) {
 	if err != nil || before == 0 {
 		t.Fatalf("requests counted: %v, %v", before, err)
 	}
-	get(t, g.URL())
+	Get(t, g.URL())
 	if after, err := g.Sum(ctx, `^http\.ingress\.downstream_rq_total$`); err != nil || after != before+1 {
 		t.Errorf("requests counted: %v, want %v (%v)", after, before+1, err)
 	}

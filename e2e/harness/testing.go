@@ -111,6 +111,16 @@ func Send(t testing.TB, c *http.Client, method, url, body string, headers ...str
 	return &Answer{resp.StatusCode, resp.Header, string(text)}
 }
 
+// Get sends a GET request, on a connection of its own, that must be answered 200.
+func Get(t testing.TB, url string) *Answer {
+	t.Helper()
+	a := Send(t, nil, http.MethodGet, url, "")
+	if a.Status != http.StatusOK {
+		t.Fatalf("GET %s: %d: %s", url, a.Status, a.Body)
+	}
+	return a
+}
+
 // OpenT sends a request as Send does and leaves its answer to be read. The answer is closed when the test ends.
 func OpenT(t testing.TB, c *http.Client, method, url, body string, headers ...string) *http.Response {
 	t.Helper()

@@ -82,7 +82,7 @@ func run(ctx context.Context, s settings) (figures, error) {
 func (r *reloader) rounds(ctx context.Context) error {
 	const most = 1 << 14 // requests that could ever be in flight together here
 	watch := r.site.Watch(ctx, most)
-	client := r.site.Client(time.Minute)
+	client := r.site.Client(0, "", time.Minute)
 	defer client.Close()
 	r.traffic = audit.NewTraffic(client, r.rate, r.seed, audit.Short)
 	plan := plan(rand.New(rand.NewPCG(r.seed, 2)), r.pushes, r.modules)

@@ -3,8 +3,6 @@ package security
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"net/http"
@@ -107,11 +105,7 @@ func TestPromptsStayInside(t *testing.T) {
 		if !strings.Contains(strings.ToLower(c.text), strings.ToLower(c.witness)) {
 			t.Errorf("%s: nothing of %q, so that was not tested", name, c.witness)
 		}
-		for _, secret := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), hex.EncodeToString([]byte(canary))} {
-			if i := strings.Index(c.text, secret); i >= 0 {
-				t.Errorf("%s: ...%s", name, c.text[max(0, i-300):min(len(c.text), i+50)])
-			}
-		}
+		wantNoCanary(t, name, c.text)
 	}
 }
 

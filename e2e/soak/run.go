@@ -91,7 +91,7 @@ type soaker struct {
 
 func (r *soaker) periods(ctx context.Context) error {
 	const patience = 5 * time.Minute // seconds do, unless the machine is busy with other things
-	client := r.site.Client(patience)
+	client := r.site.Client(0, "", patience)
 	defer client.Close()
 	traffic := audit.NewTraffic(client, r.rate, r.seed, r.changes.mix.request)
 	traffic.Meant, traffic.Most = "status_"+strconv.Itoa(injected), mostUnderWay

@@ -41,54 +41,34 @@ func TestLineOfTargetsThatAreMet(t *testing.T) {
 }
 
 func TestLineTakesTheWorstAttack(t *testing.T) {
-	is := func(a *attack, name string) bool { return a.String() == name }
+	// in changes the results of an attack, or of all, in the rounds from one to another.
+	in := func(name string, from, to int, change func(r *result)) func(a *attack, round int, r *result) {
+		return func(a *attack, round int, r *result) {
+			if (name == "" || a.String() == name) && from <= round && round <= to {
+				change(r)
+			}
+		}
+	}
+	moves, fails := func(r *result) { r.apart = 0.18 }, func(r *result) { r.ejected = 2 }
+	passes, attracts := func(r *result) { r.passed = 1 }, func(r *result) { r.fast = 0.7 }
+	stalls, delays := func(r *result) { r.script = 9 }, func(r *result) { r.p99 = 7 }
+	loses := func(r *result) { r.lost = 0.21 }
 	for _, c := range []struct {
 		name, figure, worst string
 		change              func(a *attack, round int, r *result)
 		want                float64
 		missed              bool
 	}{
-		{"moved in two of three rounds", "displaced_max", "1c prefix", func(a *attack, round int, r *result) {
-			if is(a, "1c prefix") && round > 0 {
-				r.apart = 0.18
-			}
-		}, 3, true},
-		{"moved in one of three", "displaced_max", "1a tokens", func(a *attack, round int, r *result) {
-			if is(a, "1c prefix") && round > 1 {
-				r.apart = 0.18
-			}
-		}, 0.2, false},
-		{"ejected once", "ejected_by_clients", "2 stall", func(a *attack, round int, r *result) {
-			if is(a, "2 stall") && round == 1 {
-				r.ejected = 2
-			}
-		}, 2, true},
-		{"ejected, and rightly so", "ejected_by_clients", "1a tokens", func(a *attack, _ int, r *result) {
-			if is(a, "3 fast 404") {
-				r.ejected = 1
-			}
-		}, 0, false},
-		{"above the cap once", "cap_passed", "4", func(_ *attack, round int, r *result) {
-			if round == 2 {
-				r.passed = 1
-			}
-		}, 1, true},
-		{"a server that attracts", "fast_4xx_share", "3 fast 404", func(_ *attack, _ int, r *result) { r.fast = 0.7 }, 0.7, true},
-		{"a script that is long once", "script_ms_max", "9", func(_ *attack, round int, r *result) {
-			if round == 0 {
-				r.script = 9
-			}
-		}, 1.4, false},
-		{"latency where capacity is taken", "honest_p99_ratio", "1a tokens", func(a *attack, _ int, r *result) {
-			if is(a, "4") || is(a, "3 fast 404") {
-				r.p99 = 7
-			}
-		}, 1.05, false},
-		{"matches lost", "matching_lost", "5", func(a *attack, _ int, r *result) {
-			if is(a, "5") {
-				r.lost = 0.21
-			}
-		}, 0.21, true},
+		{"moved in two of three rounds", "displaced_max", "1c prefix", in("1c prefix", 1, 2, moves), 3, true},
+		{"moved in one of three", "displaced_max", "1a tokens", in("1c prefix", 2, 2, moves), 0.2, false},
+		{"ejected once", "ejected_by_clients", "2 stall", in("2 stall", 1, 1, fails), 2, true},
+		{"ejected, and rightly so", "ejected_by_clients", "1a tokens", in("3 fast 404", 0, 2, fails), 0, false},
+		{"above the cap once", "cap_passed", "4", in("", 2, 2, passes), 1, true},
+		{"a server that attracts", "fast_4xx_share", "3 fast 404", in("", 0, 2, attracts), 0.7, true},
+		{"a script that is long once", "script_ms_max", "9", in("", 0, 0, stalls), 1.4, false},
+		{"latency where capacity is taken", "honest_p99_ratio", "1a tokens", in("4", 0, 2, delays), 1.05, false},
+		{"latency of a server that fails", "honest_p99_ratio", "1a tokens", in("3 fast 404", 0, 2, delays), 1.05, false},
+		{"matches lost", "matching_lost", "5", in("5", 0, 2, loses), 0.21, true},
 	} {
 		l := madeUp(c.change).line()
 		got := l[c.figure].(float64)

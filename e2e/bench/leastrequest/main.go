@@ -123,7 +123,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	rep := newReport(s, results, apart)
+	rep := &report{s, results, apart}
 	return rep.publish(os.Stdout)
 }
 

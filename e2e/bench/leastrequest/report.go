@@ -16,10 +16,6 @@ type report struct {
 	apart    [][]float64        // under a herd: the most less the least in flight, by policy of it, then by round
 }
 
-func newReport(s settings, results [][]compare.Result, apart [][]float64) *report {
-	return &report{settings: s, results: results, apart: apart}
-}
-
 var columns = bench.Columns[compare.Result]{
 	bench.Col("p50 ms", "%.0f", func(r *compare.Result) float64 { return bench.MS(r.Summary.Latency.P50) }),
 	bench.Col("p90 ms", "%.0f", func(r *compare.Result) float64 { return bench.MS(r.Summary.Latency.P90) }),

@@ -27,7 +27,7 @@ func madeUp(p99 ...[]int) *report {
 			})
 		}
 	}
-	return newReport(settings{rounds: len(p99[0]), span: time.Second, load: 0.7, workers: 4}, results, nil)
+	return &report{settings{rounds: len(p99[0]), span: time.Second, load: 0.7, workers: 4}, results, nil}
 }
 
 func TestLineComparesRoundByRound(t *testing.T) {
