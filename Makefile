@@ -7,7 +7,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help wasm test check fuzz demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
+.PHONY: help wasm test check fuzz mutate demo demo-redis bench-overhead bench-leastrequest bench-gateways bench-redis bench-prefix bench-metrics bench-scraper bench-parser bench-attacks e2e e2e-reload e2e-real-engine e2e-real-vllm chaos chaos-redis soak clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -26,6 +26,9 @@ check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes n
 
 fuzz: ## Run each fuzz target for FUZZTIME (default 30s)
 	build/fuzz.sh $(FUZZTIME)
+
+mutate: ## Mutation tests of the pure packages, or of PACKAGES; takes long
+	build/mutate.sh $(or $(PACKAGES),./lb ./lb/prompt ./metrics ./plugin/config)
 
 demo: wasm ## Three policies side by side on simulated servers, in 2 minutes; KEEP=1 leaves it running
 	$(GO) run ./e2e/demo

@@ -34,5 +34,5 @@ check "go vet, stock Envoy" go vet -tags envoy ./plugin/...
 check "go vet, crashing plugin" go vet -tags envoy,chaos ./plugin/...
 check "staticcheck, wasip1" as_built
 check staticcheck both_builds
-check "lengths, layers, syntax, artifacts" go run ./build/check
+check "lengths, widths, layers, syntax, artifacts" go run ./build/check
 [ -z "$failed" ] || { echo "make check: failed" >&2; exit 1; }

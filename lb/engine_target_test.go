@@ -8,65 +8,67 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+var targetChoices = []struct {
+	name  string
+	order lb.Order
+	by    string
+	pages [3]string
+	loads []int64
+	want  int
+}{
+	{
+		"least of a gauge", lb.LowestTarget, "my_gauge",
+		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
+		[]int64{1, 1, 1},
+		1,
+	},
+	{
+		"most of a gauge", lb.HighestTarget, "my_gauge",
+		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
+		[]int64{1, 1, 1},
+		0,
+	},
+	{
+		"what came since counts", lb.LowestTarget, "my_gauge",
+		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
+		[]int64{1, 4, 1},
+		2,
+	},
+	{"most, too", lb.HighestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"}, []int64{3, 1, 1}, 2},
+	{
+		"an engine without it has the mean", lb.LowestTarget, "my_gauge",
+		[3]string{"my_gauge 5", running(0), "my_gauge 3"},
+		[]int64{1, 1, 1},
+		2,
+	},
+	{
+		"no engine reports it", lb.LowestTarget, "my_gauge",
+		[3]string{running(1), running(1), running(1)},
+		[]int64{1, 1, 1},
+		-1,
+	},
+	{
+		"not looked for", lb.LowestTarget, "other",
+		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
+		[]int64{1, 1, 1},
+		-1,
+	},
+	{
+		"requests that have ended are not subtracted", lb.LowestTarget, "my_gauge",
+		[3]string{"my_gauge 3", "my_gauge 1", "my_gauge 3"},
+		[]int64{0, 1, 0},
+		1,
+	},
+	{
+		"all alike is least request", lb.LowestTarget, "my_gauge",
+		[3]string{"my_gauge 0", "my_gauge 0", "my_gauge 0"},
+		[]int64{2, 2, 1},
+		2,
+	},
+}
+
 func TestTargets(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		order lb.Order
-		by    string
-		pages [3]string
-		loads []int64
-		want  int
-	}{
-		{
-			"least of a gauge", lb.LowestTarget, "my_gauge",
-			[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
-			[]int64{1, 1, 1},
-			1,
-		},
-		{
-			"most of a gauge", lb.HighestTarget, "my_gauge",
-			[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
-			[]int64{1, 1, 1},
-			0,
-		},
-		{
-			"what came since counts", lb.LowestTarget, "my_gauge",
-			[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
-			[]int64{1, 4, 1},
-			2,
-		},
-		{"most, too", lb.HighestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"}, []int64{3, 1, 1}, 2},
-		{
-			"an engine without it has the mean", lb.LowestTarget, "my_gauge",
-			[3]string{"my_gauge 5", running(0), "my_gauge 3"},
-			[]int64{1, 1, 1},
-			2,
-		},
-		{
-			"no engine reports it", lb.LowestTarget, "my_gauge",
-			[3]string{running(1), running(1), running(1)},
-			[]int64{1, 1, 1},
-			-1,
-		},
-		{
-			"not looked for", lb.LowestTarget, "other",
-			[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 3"},
-			[]int64{1, 1, 1},
-			-1,
-		},
-		{
-			"requests that have ended are not subtracted", lb.LowestTarget, "my_gauge",
-			[3]string{"my_gauge 3", "my_gauge 1", "my_gauge 3"},
-			[]int64{0, 1, 0},
-			1,
-		},
-		{
-			"all alike is least request", lb.LowestTarget, "my_gauge",
-			[3]string{"my_gauge 0", "my_gauge 0", "my_gauge 0"},
-			[]int64{2, 2, 1},
-			2,
-		},
-	} {
+	for _, c := range targetChoices {
 		t.Run(c.name, func(t *testing.T) {
 			w := newEngineCluster(t, 3, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, c.by })
 			for i, page := range c.pages {

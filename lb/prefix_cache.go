@@ -47,7 +47,7 @@ const MaxTTL = 48 * time.Hour
 const (
 	minConfigTTL     = 64 * time.Second // blocks in use are recorded again only every 30 s
 	defaultConfigTTL = 1800 * time.Second
-	keyTTL     = "redisKeyTTL"
+	keyTTL           = "redisKeyTTL"
 )
 
 var cacheKeys = []setting.Key{

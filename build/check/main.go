@@ -1,12 +1,14 @@
-// Command check holds the source tree to the rules that no ready-made tool knows: the length of files and functions, which
-// folder may import what, well-formed JSON and YAML, and the size and imports of the Wasm artifacts. It prints one line per
-// violation and exits with 1 if there is any. Run it in the module's root; `make check` does.
+// Command check holds the source tree to the rules that no ready-made tool knows: the length of files and functions, the
+// width of lines, which folder may import what, well-formed JSON and YAML, and the size and imports of the Wasm
+// artifacts. It prints one line per violation and exits with 1 if there is any. Run it in the module's root; `make check`
+// does.
 package main
 
 import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 )
@@ -36,6 +38,9 @@ func run() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		if isText(name) {
+			problems = append(problems, widths(name, text)...)
+		}
 		switch {
 		case strings.HasSuffix(name, ".go"):
 			problems = append(problems, lengths(name, text)...)
@@ -54,6 +59,18 @@ func run() ([]string, error) {
 	problems = append(problems, layers(packages)...)
 	artifacts, err := artifacts("build/out")
 	return append(problems, artifacts...), err
+}
+
+// isText reports whether people read the file line by line: code, scripts and documentation, but no test data.
+func isText(name string) bool {
+	if strings.Contains(name, "testdata/") {
+		return false
+	}
+	switch path.Ext(name) {
+	case ".go", ".lua", ".sh", ".py", ".mk", ".md", ".yaml", ".yml":
+		return true
+	}
+	return false
 }
 
 // tracked returns the files that git tracks or would track, without those that are deleted in the working tree.

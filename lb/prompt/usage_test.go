@@ -34,72 +34,75 @@ data: {"response":{"output":[{"arguments":"{\"usage\":{\"input_tokens\":1}}"}],"
 
 `
 
+// usageTexts are responses, and what is read of them.
+var usageTexts = map[string]struct {
+	text string
+	want Usage
+	ok   bool
+}{
+	"stream": {streamed, Usage{1203, 1184, 16}, true},
+	"spaces": {"{\"usage\": {\"prompt_tokens\" : 7 , \"completion_tokens\":\n3\n}}", Usage{7, 0, 3}, true},
+	"anthropic": {
+		`{"usage":{"input_tokens":20,"cache_read_input_tokens":12,"output_tokens":4}}`,
+		Usage{20, 12, 4},
+		true,
+	},
+	"anthropic, apart": {`{"usage":{"input_tokens":20,"cache_creation_input_tokens":3,` +
+		`"cache_read_input_tokens":120,"output_tokens":4}}`, Usage{143, 120, 4}, true},
+	"anthropic, new": {`{"usage":{"input_tokens":20,"cache_creation_input_tokens":100,` +
+		`"cache_read_input_tokens":0,"output_tokens":4}}`, Usage{120, 0, 4}, true},
+	"anthropic, events": {anthropicEvents, Usage{1228, 1200, 15}, true},
+	"responses": {`{"output":[{"usage":{"input_tokens":1}}],"usage":{"input_tokens":20,` +
+		`"input_tokens_details":{"cached_tokens":12},"output_tokens":4},"user":null}`, Usage{20, 12, 4}, true},
+	"responses, events": {responseEvents, Usage{900, 800, 5}, true},
+	"sglang": {`{"text":"a","meta_info":{"id":"x","finish_reason":{"type":"stop","prompt_tokens":1},` +
+		`"prompt_tokens":20,"completion_tokens":4,"cached_tokens":12}}`, Usage{20, 12, 4}, true},
+	"sglang, a list": {
+		`[{"text":"a","meta_info":{"prompt_tokens":20,"completion_tokens":4,"cached_tokens":12}}]`,
+		Usage{20, 12, 4},
+		true,
+	},
+	"gemini": {"{\n \"candidates\": [{\"args\": {\"usageMetadata\": {\"promptTokenCount\": 1}}}],\n " +
+		"\"usageMetadata\": {\n  \"promptTokenCount\": 20,\n  \"candidatesTokenCount\": 4,\n  " +
+		"\"cachedContentTokenCount\": 12\n }\n}\n", Usage{20, 12, 4}, true},
+	"gemini, a list": {"[{\"usageMetadata\":{\"promptTokenCount\":20}}," +
+		"\r\n{\"usageMetadata\":{\"promptTokenCount\":20,\"candidatesTokenCount\":4}}]", Usage{20, 0, 4}, true},
+	"arguments": {`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1},"cached_tokens":9}}],` +
+		`"usage":{"input_tokens":20}}`, Usage{20, 0, 0}, true},
+	"only arguments": {
+		`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1},"cached_tokens":9}}]}`,
+		Usage{},
+		false,
+	},
+	"in another place": {
+		`{"message":{"usage":{"prompt_tokens":1}},"response":{"usage":{"prompt_tokens":1}}}`,
+		Usage{},
+		false,
+	},
+	"details elsewhere": {`{"usage":{"prompt_tokens":20,"completion_tokens_details":{"cached_tokens":9},` +
+		`"x":{"cached_tokens":9,"prompt_tokens":1}}}`, Usage{20, 0, 0}, true},
+	"broken off":        {`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1}}`, Usage{}, false},
+	"a line broken off": {`data: {"content_block":{"input":{"usage":{"input_tokens":1}}` + "\n\n", Usage{}, false},
+	"more than there is": {
+		`{"usage":{"prompt_tokens":20,"prompt_tokens_details":{"cached_tokens":120}}}`,
+		Usage{20, 120, 0},
+		true,
+	},
+	"none":          {`{"choices":[{"text":"the _tokens\" : 5"}]}`, Usage{}, false},
+	"null":          {`{"usage":{"prompt_tokens":null,"prompt_tokens_details":null}}`, Usage{}, false},
+	"a string":      {`{"usage":{"prompt_tokens":"12"}}`, Usage{}, false},
+	"a fraction":    {`{"usage":{"prompt_tokens":1.5}}`, Usage{}, false},
+	"negative":      {`{"usage":{"prompt_tokens":-5}}`, Usage{}, false},
+	"huge":          {`{"usage":{"prompt_tokens":99999999999999999999}}`, Usage{}, false},
+	"cut off":       {`{"usage":{"prompt_tokens":12`, Usage{}, false},
+	"written by it": {`{"text":"\"prompt_tokens\":5,"}`, Usage{}, false},
+	"reported each time": {`{"usage":{"prompt_tokens":9,"completion_tokens":1}}` +
+		`{"usage":{"prompt_tokens":9,"completion_tokens":2}}`, Usage{9, 0, 2}, true},
+}
+
 // The usage is found however the response is split into parts, and nothing else is mistaken for it.
 func TestUsage(t *testing.T) {
-	for name, c := range map[string]struct {
-		text string
-		want Usage
-		ok   bool
-	}{
-		"stream": {streamed, Usage{1203, 1184, 16}, true},
-		"spaces": {"{\"usage\": {\"prompt_tokens\" : 7 , \"completion_tokens\":\n3\n}}", Usage{7, 0, 3}, true},
-		"anthropic": {
-			`{"usage":{"input_tokens":20,"cache_read_input_tokens":12,"output_tokens":4}}`,
-			Usage{20, 12, 4},
-			true,
-		},
-		"anthropic, apart": {`{"usage":{"input_tokens":20,"cache_creation_input_tokens":3,` +
-			`"cache_read_input_tokens":120,"output_tokens":4}}`, Usage{143, 120, 4}, true},
-		"anthropic, new": {`{"usage":{"input_tokens":20,"cache_creation_input_tokens":100,` +
-			`"cache_read_input_tokens":0,"output_tokens":4}}`, Usage{120, 0, 4}, true},
-		"anthropic, events": {anthropicEvents, Usage{1228, 1200, 15}, true},
-		"responses": {`{"output":[{"usage":{"input_tokens":1}}],"usage":{"input_tokens":20,` +
-			`"input_tokens_details":{"cached_tokens":12},"output_tokens":4},"user":null}`, Usage{20, 12, 4}, true},
-		"responses, events": {responseEvents, Usage{900, 800, 5}, true},
-		"sglang": {`{"text":"a","meta_info":{"id":"x","finish_reason":{"type":"stop","prompt_tokens":1},` +
-			`"prompt_tokens":20,"completion_tokens":4,"cached_tokens":12}}`, Usage{20, 12, 4}, true},
-		"sglang, a list": {
-			`[{"text":"a","meta_info":{"prompt_tokens":20,"completion_tokens":4,"cached_tokens":12}}]`,
-			Usage{20, 12, 4},
-			true,
-		},
-		"gemini": {"{\n \"candidates\": [{\"args\": {\"usageMetadata\": {\"promptTokenCount\": 1}}}],\n " +
-			"\"usageMetadata\": {\n  \"promptTokenCount\": 20,\n  \"candidatesTokenCount\": 4,\n  " +
-			"\"cachedContentTokenCount\": 12\n }\n}\n", Usage{20, 12, 4}, true},
-		"gemini, a list": {"[{\"usageMetadata\":{\"promptTokenCount\":20}}," +
-			"\r\n{\"usageMetadata\":{\"promptTokenCount\":20,\"candidatesTokenCount\":4}}]", Usage{20, 0, 4}, true},
-		"arguments": {`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1},"cached_tokens":9}}],` +
-			`"usage":{"input_tokens":20}}`, Usage{20, 0, 0}, true},
-		"only arguments": {
-			`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1},"cached_tokens":9}}]}`,
-			Usage{},
-			false,
-		},
-		"in another place": {
-			`{"message":{"usage":{"prompt_tokens":1}},"response":{"usage":{"prompt_tokens":1}}}`,
-			Usage{},
-			false,
-		},
-		"details elsewhere": {`{"usage":{"prompt_tokens":20,"completion_tokens_details":{"cached_tokens":9},` +
-			`"x":{"cached_tokens":9,"prompt_tokens":1}}}`, Usage{20, 0, 0}, true},
-		"broken off":        {`{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1}}`, Usage{}, false},
-		"a line broken off": {`data: {"content_block":{"input":{"usage":{"input_tokens":1}}` + "\n\n", Usage{}, false},
-		"more than there is": {
-			`{"usage":{"prompt_tokens":20,"prompt_tokens_details":{"cached_tokens":120}}}`,
-			Usage{20, 120, 0},
-			true,
-		},
-		"none":          {`{"choices":[{"text":"the _tokens\" : 5"}]}`, Usage{}, false},
-		"null":          {`{"usage":{"prompt_tokens":null,"prompt_tokens_details":null}}`, Usage{}, false},
-		"a string":      {`{"usage":{"prompt_tokens":"12"}}`, Usage{}, false},
-		"a fraction":    {`{"usage":{"prompt_tokens":1.5}}`, Usage{}, false},
-		"negative":      {`{"usage":{"prompt_tokens":-5}}`, Usage{}, false},
-		"huge":          {`{"usage":{"prompt_tokens":99999999999999999999}}`, Usage{}, false},
-		"cut off":       {`{"usage":{"prompt_tokens":12`, Usage{}, false},
-		"written by it": {`{"text":"\"prompt_tokens\":5,"}`, Usage{}, false},
-		"reported each time": {`{"usage":{"prompt_tokens":9,"completion_tokens":1}}` +
-			`{"usage":{"prompt_tokens":9,"completion_tokens":2}}`, Usage{9, 0, 2}, true},
-	} {
+	for name, c := range usageTexts {
 		for size := 1; size <= len(c.text)+1; size++ {
 			var r UsageReader
 			for rest := []byte(c.text); len(rest) > 0; {

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxColumns is the width of a line, with tabs of tabColumns columns.
+const (
+	maxColumns = 120
+	tabColumns = 4
+)
+
+// widths returns the lines of a file of text that are wider than maxColumns. Lines that cannot be broken are left out: raw
+// string literals in Go, tables, fenced blocks and lone links in Markdown, and lines of a single word.
+func widths(name string, text []byte) []string {
+	var skip map[int]bool
+	switch path.Ext(name) {
+	case ".go":
+		skip = rawStringLines(text)
+	case ".md":
+		skip = unbreakableMarkdown(string(text))
+	}
+	var problems []string
+	for i, line := range strings.Split(string(text), "\n") {
+		n := columns(line)
+		if n <= maxColumns || skip[i+1] || len(strings.Fields(line)) < 2 {
+			continue
+		}
+		problems = append(problems, fmt.Sprintf("%s:%d: %d columns, limit %d", name, i+1, n, maxColumns))
+	}
+	return problems
+}
+
+// columns returns the width of a line. A character counts for one column, whatever its width on a screen.
+func columns(line string) int {
+	return utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
+}
+
+// rawStringLines returns the numbers of the lines of a Go file that a raw string literal is on.
+func rawStringLines(text []byte) map[int]bool {
+	lines := map[int]bool{}
+	fset := token.NewFileSet()
+	file := fset.AddFile("", fset.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	for {
+		pos, tok, literal := s.Scan()
+		if tok == token.EOF {
+			return lines
+		}
+		if tok != token.STRING || literal[0] != '`' {
+			continue
+		}
+		first := file.Line(pos)
+		for n := range strings.Count(literal, "\n") + 1 {
+			lines[first+n] = true
+		}
+	}
+}
+
+// unbreakableMarkdown returns the numbers of the lines of tables, fenced blocks and HTML in a Markdown file.
+func unbreakableMarkdown(text string) map[int]bool {
+	lines := map[int]bool{}
+	fenced := false
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(line)
+		if strings.HasPrefix(trimmed, "```") {
+			fenced = !fenced
+		}
+		if fenced || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<") || strings.HasPrefix(trimmed, "![") {
+			lines[i+1] = true
+		}
+	}
+	return lines
+}
