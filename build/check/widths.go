@@ -5,7 +5,9 @@ import (
 	"go/scanner"
 	"go/token"
 	"path"
+	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -15,8 +17,8 @@ const (
 	tabColumns = 4
 )
 
-// widths returns the lines of a file of text that are wider than maxColumns. Lines that cannot be broken are left out: raw
-// string literals in Go, tables, fenced blocks and lone links in Markdown, and lines of a single word.
+// widths returns the lines of a file of text that are wider than maxColumns. Lines that cannot be broken are left out:
+// raw string literals in Go, what unbreakableMarkdown returns, and lines of a single word.
 func widths(name string, text []byte) []string {
 	var skip map[int]bool
 	switch path.Ext(name) {
@@ -63,18 +65,28 @@ func rawStringLines(text []byte) map[int]bool {
 	}
 }
 
-// unbreakableMarkdown returns the numbers of the lines of tables, fenced blocks and HTML in a Markdown file.
+// marker is a comment that begins or ends a part of a document that a program has written.
+var marker = regexp.MustCompile(`^<!-- (/?)[a-z0-9-]+ -->$`)
+
+// unbreakableMarkdown returns the numbers of the lines of a Markdown file that are tables, fenced blocks, images or
+// HTML, that a program has written, or that are in Chinese, where a line break would show as a space.
 func unbreakableMarkdown(text string) map[int]bool {
 	lines := map[int]bool{}
-	fenced := false
+	fenced, written := false, false
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
 		if strings.HasPrefix(trimmed, "```") {
 			fenced = !fenced
 		}
-		if fenced || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<") || strings.HasPrefix(trimmed, "![") {
+		if m := marker.FindStringSubmatch(trimmed); m != nil && !fenced {
+			written = m[1] == ""
+		}
+		if fenced || written || strings.ContainsFunc(line, isHan) ||
+			strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<") || strings.HasPrefix(trimmed, "![") {
 			lines[i+1] = true
 		}
 	}
 	return lines
 }
+
+func isHan(r rune) bool { return unicode.Is(unicode.Han, r) }

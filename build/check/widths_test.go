@@ -14,10 +14,20 @@ func TestWidths(t *testing.T) {
 		{"characters, not bytes", "a.lua", "-- " + strings.Repeat("é ", 58) + "\n", ""},
 		{"a single word", "a.md", strings.Repeat("x", 200) + "\n", ""},
 		{"raw string", "a.go", "package a\n\nvar x = `\n" + words(130) + "`\n", ""},
-		{"behind a raw string", "a.go", "package a\n\nvar x = `\n`\n\n// " + words(130) + "\n", "a.go:6: 133 columns, limit 120"},
+		{
+			"behind a raw string", "a.go", "package a\n\nvar x = `\n`\n\n// " + words(130) + "\n",
+			"a.go:6: 133 columns, limit 120",
+		},
 		{"table", "a.md", "| " + words(130) + "|\n", ""},
 		{"fenced", "a.md", "```\n" + words(130) + "\n```\n", ""},
 		{"behind a fence", "a.md", "```\n```\n" + words(130) + "\n", "a.md:3: 130 columns, limit 120"},
+		{"pasted", "a.md", "<!-- bench-x -->\n\n- machine: " + words(130) + "\n<!-- /bench-x -->\n", ""},
+		{
+			"behind what was pasted", "a.md", "<!-- bench-x -->\n<!-- /bench-x -->\n- machine: " + words(130) + "\n",
+			"a.md:3: 141 columns, limit 120",
+		},
+		{"Chinese", "a.md", "用 " + strings.Repeat("端点，", 60) + "\n", ""},
+		{"Chinese elsewhere", "a.sh", "# 用 " + words(130) + "\n", "a.sh:1: 134 columns, limit 120"},
 	} {
 		if got := strings.Join(widths(c.name, []byte(c.text)), "; "); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.title, got, c.want)

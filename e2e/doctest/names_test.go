@@ -1,6 +1,7 @@
 package doctest
 
 import (
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,9 +36,15 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// folders matches the folders of the tree that contain source files.
+const folders = `(?:\.ci|build|docs|e2e|envoy-config|internal|lb|metrics|plugin|redisclient)`
+
 var (
 	absolutePath = regexp.MustCompile(`(^|[\s"'(=` + "`" + `])/(home|root|work|tmp|Users|opt|etc|var|usr|mnt|srv|build)/`)
-	sourcePath   = regexp.MustCompile(`^(\.ci|build|docs|e2e|envoy-config|lb|plugin|redisclient)/[\w./*-]*$`)
+	sourcePath   = regexp.MustCompile(`^` + folders + `/[\w./*-]*$`)
+	plainPath    = regexp.MustCompile(`\b` + folders + `/[\w./*-]*\w`)
+	plainFile    = regexp.MustCompile(`(?:^|[\s(|` + "`" + `])([\w-]+\.(?:go|lua))\b`)
+	testName     = regexp.MustCompile(`\b((?:Test|Fuzz)[A-Z]\w*)(…?)`)
 	statName     = regexp.MustCompile(`warmgate(_[a-z]+)+`)
 	headerName   = regexp.MustCompile(`x-(warmgate|gateway)(-[a-z]+)+`)
 	keyName      = regexp.MustCompile(`^lb_config(\.[A-Za-z_]+)+$`)
@@ -69,14 +76,49 @@ func TestNames(t *testing.T) {
 			if keyName.MatchString(code) && !strings.Contains(keys.String(), code+".") {
 				t.Errorf("%s: there is no key %s", d.name, code)
 			}
-			if !sourcePath.MatchString(code) || strings.HasPrefix(code, "build/out/") {
-				continue
-			}
-			if found, err := filepath.Glob(filepath.Join(root(t), code)); err != nil || len(found) == 0 {
+			if sourcePath.MatchString(code) && !strings.HasPrefix(code, "build/out/") && !exists(t, code) {
 				t.Errorf("%s: there is no %s", d.name, code)
 			}
 		}
 	}
+}
+
+// TestPlainNames looks for paths and files that do not exist in ARCHITECTURE.md, also without backticks, and in all
+// documents for tests that do not exist.
+func TestPlainNames(t *testing.T) {
+	text := open(t, "ARCHITECTURE.md").text
+	paths, files := plainPath.FindAllString(text, -1), plainFile.FindAllStringSubmatch(text, -1)
+	for _, name := range paths {
+		if !exists(t, name) {
+			t.Errorf("ARCHITECTURE.md: there is no %s", name)
+		}
+	}
+	for _, m := range files {
+		// A file without a folder is one of the parts of a VM, or a script.
+		if !exists(t, "plugin/core/"+m[1]) && !exists(t, "redisclient/lua/"+m[1]) {
+			t.Errorf("ARCHITECTURE.md: there is no %s", m[1])
+		}
+	}
+	if len(paths) < 60 || len(files) < 20 {
+		t.Errorf("%d paths and %d files found, want at least 60 and 20", len(paths), len(files))
+	}
+	tests, _ := testsOf(t)
+	known := slices.Collect(maps.Keys(tests))
+	for _, d := range documents(t) {
+		for _, m := range testName.FindAllStringSubmatch(d.text, -1) {
+			named := func(test string) bool { return test == m[1] || m[2] != "" && strings.HasPrefix(test, m[1]) }
+			if !slices.ContainsFunc(known, named) {
+				t.Errorf("%s: there is no %s", d.name, m[0])
+			}
+		}
+	}
+}
+
+// exists reports whether there is a file or folder that matches the pattern, from the root of the tree.
+func exists(t *testing.T, pattern string) bool {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root(t), pattern))
+	return err == nil && len(found) > 0
 }
 
 // TestLimits holds the limits that the documents state to the constants behind them.
@@ -162,7 +204,8 @@ const chineseEnd = "_ZH.md"
 func translation(t *testing.T, english, foreign *document) {
 	t.Helper()
 	for i := range max(len(english.headings), len(foreign.headings)) {
-		if i >= len(english.headings) || i >= len(foreign.headings) || english.headings[i].level != foreign.headings[i].level {
+		if i >= len(english.headings) || i >= len(foreign.headings) ||
+			english.headings[i].level != foreign.headings[i].level {
 			t.Errorf("headings differ from the %d. on:\n%v\n%v", i+1, english.headings, foreign.headings)
 			break
 		}
