@@ -223,7 +223,7 @@ func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, s *
 		return
 	}
 	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
-	*s = cacheSummary{ttl: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(cs)}
+	*s = cacheSummary{ttl: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
 	c.ttl = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {
 		return
