@@ -83,23 +83,31 @@ func (s *answerStats) knownDuration(t *answerTimes) float64 {
 // perRequest returns the load of a request in flight beside its tokens, in tokens: see [Plan.PerRequest].
 func (s *answerStats) perRequest() int64 { return int64(requestCostShare * s.meanTokens) }
 
-// creditGrowth returns [Prefix.CreditGrowth] for the candidates. Computing tokens that are cached elsewhere delays all
-// requests that wait for prefill, so a match is worth more the more requests wait.
+// creditGrowth returns [Prefix.CreditGrowth] for the requests of each tier, given the candidates of all tiers. Computing
+// tokens that are cached elsewhere delays all requests that wait for prefill, so a match is worth more the more of them
+// wait.
 //
 // By Little's law, TTFT / duration is the share of an endpoint's requests that have no token yet. They wait for prefill
 // for that same share of the time, in which the endpoint is busy with it; else they wait for a batch slot, and a match
-// gains less. Hence the square. The lowest share of any candidate counts, since requests can be sent there. It is 0 for
-// a candidate without streamed answers that is new. Later such a candidate is ignored; if all are, the credit does not
-// grow.
-func (s *answerStats) creditGrowth(now time.Duration, cs []Candidate) float64 {
-	lowest := float64(unknownShare)
+// gains less. Hence the square. The lowest share of any candidate of the tier counts, since requests can be sent there.
+// It is 0 for a candidate without streamed answers that is new. Later such a candidate is ignored; if all are, the
+// credit does not grow.
+func (s *answerStats) creditGrowth(now time.Duration, cs []Candidate) []float64 {
+	var lowest []float64 // by tier
 	for i := range cs {
-		lowest = min(lowest, s.waitingShare(now, cs[i].Addr))
+		for int(cs[i].Tier) >= len(lowest) {
+			lowest = append(lowest, unknownShare)
+		}
+		tier := &lowest[cs[i].Tier]
+		*tier = min(*tier, s.waitingShare(now, cs[i].Addr))
 	}
-	if lowest == unknownShare {
-		return 0
+	growth := make([]float64, len(lowest))
+	for tier, share := range lowest {
+		if share < unknownShare {
+			growth[tier] = growthPerWaiting * share * share
+		}
 	}
-	return growthPerWaiting * lowest * lowest
+	return growth
 }
 
 // unknownShare is above every share.

@@ -15,9 +15,9 @@ func answerOf(addr string, part float64) *Outcome {
 	}
 }
 
-// growthOf returns the growth of the credit.
+// growthOf returns the growth of the credit for requests of the first tier.
 func growthOf(s *answerStats, now time.Duration, cs []Candidate) float64 {
-	return s.creditGrowth(now, cs)
+	return s.creditGrowth(now, cs)[0]
 }
 
 func newAnswerStats() *answerStats { return &answerStats{times: map[string]*answerTimes{}} }
@@ -150,6 +150,42 @@ func TestCandidateWithoutStreamedAnswers(t *testing.T) {
 		if got := growthOf(p, time.Hour+tc.after, tc.cs); got < tc.want-1e-6 || got > tc.want+1e-6 {
 			t.Errorf("%v after it was added: %.3f, want %.3f", tc.after, got, tc.want)
 		}
+	}
+}
+
+// The growth of a request's credit depends on the candidates of its tier: while a priority that has failed in part is
+// saturated, its prompts stay where they are cached, although the next priority's endpoints are not.
+func TestCreditGrowthIsThatOfTheTier(t *testing.T) {
+	policy, err := New("prefix_cache", Config{
+		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
+		Cache: CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &View{Cluster: "llm", Endpoints: []Endpoint{
+		{Addr: "busy"}, {Addr: "failed", State: Unhealthy}, {Addr: "idle", Priority: 1},
+	}}
+	for range 100 {
+		policy.Observe(0, *answerOf("busy", 0.5))
+		policy.Observe(0, *answerOf("idle", 0.1))
+	}
+	counts := map[string]int{}
+	for draw := range uint64(64) {
+		r := &Request{PromptTokens: 100, Blocks: chainOf(1, 4), PromptBytes: 400, Random: draw << 42}
+		plan, _ := policy.Plan(0, r, v)
+		loads := make([]Load, len(plan.Candidates))
+		addr, want := plan.Candidates[Choose(&plan, loads, nil)].Addr, growthPerWaiting/4.0
+		if addr == "idle" {
+			want = growthPerWaiting / 100.0
+		}
+		if got := plan.Prefix.CreditGrowth; got < want-1e-6 || got > want+1e-6 {
+			t.Fatalf("for a request to %s: %.3f, want %.3f", addr, got, want)
+		}
+		counts[addr]++
+	}
+	if counts["busy"] == 0 || counts["idle"] == 0 {
+		t.Errorf("requests: %v", counts)
 	}
 }
 
