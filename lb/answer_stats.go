@@ -16,6 +16,7 @@ type answerTimes struct {
 	meanTTFT     float64 // to the first token
 	meanDuration float64 // to the end
 	lastAt       time.Duration
+	firstSeen    time.Duration // as a candidate
 }
 
 const (
@@ -24,6 +25,12 @@ const (
 	// requestCostShare is the cost of a request in flight beside its tokens, as a share of the mean tokens: however
 	// short it is, it occupies one of the endpoint's batch slots.
 	requestCostShare = 1.0 / 4
+	// maxDurationFactor bounds the duration of an answer, as a multiple of the endpoint's mean. An answer ends when the
+	// client has read it, which may be long after the endpoint has computed it.
+	maxDurationFactor = 4
+	// newEndpointTime is how long an endpoint without streamed answers counts as new. One without them for longer has few
+	// requests in flight, which limits the credit, or streams no answers.
+	newEndpointTime = time.Minute
 	// growthPerWaiting is the growth of the credit for each request that waits for prefill. The value was found by
 	// simulation, in e2e/placement.
 	growthPerWaiting = 4
@@ -39,34 +46,81 @@ func (s *answerStats) observe(now time.Duration, o *Outcome) {
 	if o.TTFT == 0 {
 		return
 	}
-	t := s.times[o.Addr]
-	if t == nil {
-		t = &answerTimes{}
-		s.times[o.Addr] = t
+	t := s.timesOf(now, o.Addr)
+	ttft, duration := o.TTFT.Seconds(), o.Duration.Seconds()
+	if mean := s.knownDuration(t); mean > 0 {
+		duration = min(duration, maxDurationFactor*mean)
 	}
+	ttft = min(ttft, duration)
 	t.answers, t.lastAt = min(t.answers+1, averagedAnswers), now
-	t.meanTTFT += (o.TTFT.Seconds() - t.meanTTFT) / float64(t.answers)
-	t.meanDuration += (o.Duration.Seconds() - t.meanDuration) / float64(t.answers)
+	t.meanTTFT += (ttft - t.meanTTFT) / float64(t.answers)
+	t.meanDuration += (duration - t.meanDuration) / float64(t.answers)
+}
+
+// timesOf returns the times of the endpoint.
+func (s *answerStats) timesOf(now time.Duration, addr string) *answerTimes {
+	t := s.times[addr]
+	if t == nil {
+		t = &answerTimes{firstSeen: now, lastAt: now}
+		s.times[addr] = t
+	}
+	return t
+}
+
+// knownDuration returns the mean duration of the endpoint's answers. For an endpoint without answers it is that of the
+// endpoint with the longest one, 0 if no endpoint has answers.
+func (s *answerStats) knownDuration(t *answerTimes) float64 {
+	if t.answers > 0 {
+		return t.meanDuration
+	}
+	longest := 0.0
+	for _, other := range s.times {
+		longest = max(longest, other.meanDuration)
+	}
+	return longest
 }
 
 // perRequest returns the load of a request in flight beside its tokens, in tokens: see [Plan.PerRequest].
 func (s *answerStats) perRequest() int64 { return int64(requestCostShare * s.meanTokens) }
 
-// creditGrowth returns [Prefix.CreditGrowth] for the candidates. Computing tokens that are cached elsewhere delays all
-// requests that wait for prefill, so a match is worth more the more requests wait.
+// creditGrowth returns [Prefix.CreditGrowth] for the requests of each tier, given the candidates of all tiers. Computing
+// tokens that are cached elsewhere delays all requests that wait for prefill, so a match is worth more the more of them
+// wait.
 //
 // By Little's law, TTFT / duration is the share of an endpoint's requests that have no token yet. They wait for prefill
 // for that same share of the time, in which the endpoint is busy with it; else they wait for a batch slot, and a match
-// gains less. Hence the square. The lowest share of any candidate counts, since requests can be sent there; it is 0 for
-// a candidate without answers, which may just have been added.
-func (s *answerStats) creditGrowth(cs []Candidate) float64 {
-	share := 1.0
+// gains less. Hence the square. The lowest share of any candidate of the tier counts, since requests can be sent there.
+// It is 0 for a candidate without streamed answers that is new. Later such a candidate is ignored; if all are, the
+// credit does not grow.
+func (s *answerStats) creditGrowth(now time.Duration, cs []Candidate) []float64 {
+	var lowest []float64 // by tier
 	for i := range cs {
-		t := s.times[cs[i].Addr]
-		if t == nil || t.meanDuration == 0 {
-			return 0
+		for int(cs[i].Tier) >= len(lowest) {
+			lowest = append(lowest, unknownShare)
 		}
-		share = min(share, t.meanTTFT/t.meanDuration)
+		tier := &lowest[cs[i].Tier]
+		*tier = min(*tier, s.waitingShare(now, cs[i].Addr))
 	}
-	return growthPerWaiting * share * share
+	growth := make([]float64, len(lowest))
+	for tier, share := range lowest {
+		if share < unknownShare {
+			growth[tier] = growthPerWaiting * share * share
+		}
+	}
+	return growth
+}
+
+// unknownShare is above every share.
+const unknownShare = 2
+
+// waitingShare returns the share of the endpoint's requests that wait for prefill: 0 for a new endpoint, unknownShare
+// for one without streamed answers that is not new.
+func (s *answerStats) waitingShare(now time.Duration, addr string) float64 {
+	switch t := s.timesOf(now, addr); {
+	case t.meanDuration > 0:
+		return min(1, t.meanTTFT/t.meanDuration)
+	case now-t.firstSeen < newEndpointTime:
+		return 0
+	}
+	return unknownShare
 }

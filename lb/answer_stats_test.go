@@ -15,6 +15,11 @@ func answerOf(addr string, part float64) *Outcome {
 	}
 }
 
+// growthOf returns the growth of the credit for requests of the first tier.
+func growthOf(s *answerStats, now time.Duration, cs []Candidate) float64 {
+	return s.creditGrowth(now, cs)[0]
+}
+
 func newAnswerStats() *answerStats { return &answerStats{times: map[string]*answerTimes{}} }
 
 // The higher the TTFT relative to the duration, the more each request in flight raises the credit.
@@ -27,7 +32,7 @@ func TestCreditGrowthFollowsTTFT(t *testing.T) {
 		for range 100 {
 			p.observe(0, answerOf(one[0].Addr, part))
 		}
-		if got := p.creditGrowth(one); got < want-1e-6 || got > want+1e-6 {
+		if got := growthOf(p, 0, one); got < want-1e-6 || got > want+1e-6 {
 			t.Errorf("TTFT after %v of the duration: %.3f, want %.3f", part, got, want)
 		}
 	}
@@ -41,7 +46,7 @@ func TestCreditGrowthFalls(t *testing.T) {
 			p.observe(0, answerOf(one[0].Addr, part))
 		}
 	}
-	if got := p.creditGrowth(one); got > 0.01 {
+	if got := growthOf(p, 0, one); got > 0.01 {
 		t.Errorf("%.3f long after the last has waited, want 0", got)
 	}
 }
@@ -69,19 +74,118 @@ func TestCreditGrowthIsTheLowest(t *testing.T) {
 		for _, name := range tc.names {
 			cs = append(cs, Candidate{Addr: name})
 		}
-		if got := p.creditGrowth(cs); got < tc.want-1e-6 || got > tc.want+1e-6 {
+		if got := growthOf(p, 0, cs); got < tc.want-1e-6 || got > tc.want+1e-6 {
 			t.Errorf("%v: %.3f, want %.3f", tc.names, got, tc.want)
 		}
 	}
 	now := []Candidate{{Addr: busy}, {Addr: quick}}
 	at := func(t *answerTimes) time.Duration { return t.lastAt }
 	pruneIdle(p.times, idleEndpointTTL, now, at)
-	if len(p.times) != 3 {
+	if len(p.times) != 4 { // with the new one
 		t.Error("forgotten before its time")
 	}
 	pruneIdle(p.times, idleEndpointTTL+1, now, at)
 	if len(p.times) != 2 || p.times[gone] != nil {
 		t.Errorf("%d endpoints are known, want those two that are there", len(p.times))
+	}
+}
+
+// One client that reads its answer slowly hardly changes what is known of the endpoint, whether it is the first of it
+// or comes later.
+func TestSlowReader(t *testing.T) {
+	const quick, slow = "quick", "slow"
+	for _, before := range []int{0, 1, 10, 1000} {
+		p := newAnswerStats()
+		for range 100 {
+			p.observe(0, answerOf(quick, 0.5))
+		}
+		for range before {
+			p.observe(0, answerOf(slow, 0.5))
+		}
+		read := answerOf(slow, 0.5)
+		read.Duration = 10 * time.Minute
+		p.observe(0, read)
+		for range 64 {
+			p.observe(0, answerOf(slow, 0.5))
+		}
+		got, want := growthOf(p, 0, []Candidate{{Addr: quick}, {Addr: slow}}), growthPerWaiting/4.0
+		if got < 0.85*want || got > want {
+			t.Errorf("a slow reader after %d answers: %.3f, want about %.3f", before, got, want)
+		}
+	}
+}
+
+// When answers become longer, the mean follows.
+func TestCreditGrowthFollowsLongAnswers(t *testing.T) {
+	p := newAnswerStats()
+	for _, seconds := range []time.Duration{1, 60} {
+		for range 3 * averagedAnswers {
+			p.observe(0, &Outcome{Addr: one[0].Addr, CountedTokens: 1, TTFT: time.Second, Duration: seconds * time.Second})
+		}
+	}
+	if got := growthOf(p, 0, one); got > growthPerWaiting/900.0 {
+		t.Errorf("%.4f, want little more than %.4f", got, growthPerWaiting/3600.0)
+	}
+}
+
+// A candidate that never streams an answer keeps the credit from growing only while it is new. If all are like that, it
+// does not grow.
+func TestCandidateWithoutStreamedAnswers(t *testing.T) {
+	const busy, silent = "busy", "silent"
+	p := newAnswerStats()
+	for range 100 {
+		p.observe(0, answerOf(busy, 0.5))
+	}
+	both := []Candidate{{Addr: silent}, {Addr: busy}}
+	for _, tc := range []struct {
+		after time.Duration
+		cs    []Candidate
+		want  float64
+	}{
+		{0, both, 0},
+		{newEndpointTime - 1, both, 0},
+		{newEndpointTime, both, growthPerWaiting / 4.0},
+		{newEndpointTime, both[:1], 0},
+	} {
+		if got := growthOf(p, time.Hour+tc.after, tc.cs); got < tc.want-1e-6 || got > tc.want+1e-6 {
+			t.Errorf("%v after it was added: %.3f, want %.3f", tc.after, got, tc.want)
+		}
+	}
+}
+
+// The growth of a request's credit depends on the candidates of its tier: while a priority that has failed in part is
+// saturated, its prompts stay where they are cached, although the next priority's endpoints are not.
+func TestCreditGrowthIsThatOfTheTier(t *testing.T) {
+	policy, err := New("prefix_cache", Config{
+		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
+		Cache: CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &View{Cluster: "llm", Endpoints: []Endpoint{
+		{Addr: "busy"}, {Addr: "failed", State: Unhealthy}, {Addr: "idle", Priority: 1},
+	}}
+	for range 100 {
+		policy.Observe(0, *answerOf("busy", 0.5))
+		policy.Observe(0, *answerOf("idle", 0.1))
+	}
+	counts := map[string]int{}
+	for draw := range uint64(64) {
+		r := &Request{PromptTokens: 100, Blocks: chainOf(1, 4), PromptBytes: 400, Random: draw << 42}
+		plan, _ := policy.Plan(0, r, v)
+		loads := make([]Load, len(plan.Candidates))
+		addr, want := plan.Candidates[Choose(&plan, loads, nil)].Addr, growthPerWaiting/4.0
+		if addr == "idle" {
+			want = growthPerWaiting / 100.0
+		}
+		if got := plan.Prefix.CreditGrowth; got < want-1e-6 || got > want+1e-6 {
+			t.Fatalf("for a request to %s: %.3f, want %.3f", addr, got, want)
+		}
+		counts[addr]++
+	}
+	if counts["busy"] == 0 || counts["idle"] == 0 {
+		t.Errorf("requests: %v", counts)
 	}
 }
 
@@ -97,13 +201,13 @@ func TestAnswersWithoutTokens(t *testing.T) {
 	for range 100 {
 		p.observe(0, answerOf(one[0].Addr, 0.5))
 	}
-	before := p.creditGrowth(one)
+	before := growthOf(p, 0, one)
 	for range 100_000 {
 		p.observe(0, &Outcome{Addr: one[0].Addr, CountedTokens: 800})
 	}
-	if p.creditGrowth(one) != before || before == 0 || p.perRequest() < 199 || p.perRequest() > 200 {
+	if growthOf(p, 0, one) != before || before == 0 || p.perRequest() < 199 || p.perRequest() > 200 {
 		t.Errorf("after answers in one piece: %.3f and %d tokens a request, want %.3f and 200",
-			p.creditGrowth(one), p.perRequest(), before)
+			growthOf(p, 0, one), p.perRequest(), before)
 	}
 }
 

@@ -201,8 +201,8 @@ type cacheSummary struct {
 	ttl          time.Duration // 0 before the first computation
 	shortTTL     []EndpointTTL
 	updatedAt    time.Duration
-	creditGrowth float64
-	losses       uint64 // of the tracker, as of updatedAt
+	creditGrowth []float64 // by tier
+	losses       uint64    // of the tracker, as of updatedAt
 }
 
 // displacementFactor returns the cost of a computed token relative to its computation, from 1 to 2, given the
@@ -215,6 +215,14 @@ func (s *cacheSummary) displacementFactor(longest time.Duration) float64 {
 	return 2 - float64(s.ttl)/float64(longest)
 }
 
+// creditGrowthOf returns [Prefix.CreditGrowth] for requests of the tier, 0 if it is newer than the summary.
+func (s *cacheSummary) creditGrowthOf(tier uint8) float64 {
+	if int(tier) >= len(s.creditGrowth) {
+		return 0
+	}
+	return s.creditGrowth[tier]
+}
+
 // summarize updates the summary for the candidates once per summaryInterval, and at once after a loss. The TTL is the
 // median of the candidates', at most longest. Endpoints with less than half of it are listed with their own, and so are
 // those that lost their cache more recently.
@@ -223,7 +231,7 @@ func (c *CacheTracker) summarize(now, longest time.Duration, cs []Candidate, s *
 		return
 	}
 	pruneIdle(c.answers.times, now, cs, func(t *answerTimes) time.Duration { return t.lastAt })
-	*s = cacheSummary{ttl: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(cs)}
+	*s = cacheSummary{ttl: longest, updatedAt: now, losses: c.losses, creditGrowth: c.answers.creditGrowth(now, cs)}
 	c.ttl = longest
 	if len(c.endpoints) == 0 || len(cs) == 0 {
 		return

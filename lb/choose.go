@@ -5,22 +5,24 @@ import "math"
 // Full is what [Choose] returns when every candidate is at its cap.
 const Full = -1
 
-// Choose returns the index of the candidate with the lowest cost, the request included, or [Full] when all are at
-// their cap. It is the reference for every store: each one calls it or is compared with it by tests.
+// Choose returns the index of the candidate at which the request costs least, or [Full] when all are at their cap. It
+// is the reference for every store: each one calls it or is compared with it by tests.
 //
 //	cost(c) = c.Base
 //	        + (c.Slope * (load + p.PerRequest * requests) + c.OverSlope * over) / c.Weight
 //	        - p.Prefix.Credit * min(1 + p.Prefix.CreditGrowth * fewest, 16) * match
 //
-//	load      what c carries over all owners plus the request, in the plan's unit
-//	requests  the number of requests in flight on c, this one included
+//	load      load of c in the plan's unit: what all owners have in flight there, plus this request
+//	requests  number of requests of all owners in flight on c, plus one for this request
 //	over      max(0, load - c.Capacity)
-//	fewest    the lowest number of requests in flight on any candidate below its cap, this one excluded
+//	fewest    lowest number of requests in flight on any candidate below its cap; this request is not counted
 //	match     the credited part of the prompt that c is recorded to have, from 0 to 1; see Prefix.CreditBytes
 //
-// Because the load includes the request, an idle endpoint of twice the weight wins over an idle one of weight 1. Equal
-// costs are settled evenly by the lower 32 bits of p.Random. loads[i] and matched[i], the number of leading blocks that
-// are cached, belong to p.Candidates[i]; matched is nil when nothing is cached anywhere.
+// The load includes this request, so that of two idle endpoints the one with twice the weight costs less. For fewest
+// the candidates of all tiers count: while one tier is saturated and another is nearly idle, credits grow little.
+//
+// Equal costs are settled evenly by the lower 32 bits of p.Random. loads[i] and matched[i], the number of leading
+// blocks that are cached, belong to p.Candidates[i]; matched is nil when nothing is cached anywhere.
 func Choose(p *Plan, loads []Load, matched []int) int {
 	added, credit := p.added(), p.credit(loads, matched)
 	ties, lowest := 0, 0.0

@@ -58,8 +58,8 @@ func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, R
 }
 
 // addTierCosts adds the costs of candidates in another tier than the request's, and in another zone than the gateway's.
-// It returns the number of candidates in the request's tier.
-func (p *leastRequest) addTierCosts(plan *Plan, v *View) (size int) {
+// It returns the request's tier and the number of candidates in it.
+func (p *leastRequest) addTierCosts(plan *Plan, v *View) (tier uint8, size int) {
 	tiers, tier := p.health.requestTier(v, p.cluster, plan.Random)
 	zones := p.cluster.ZonePenalty > 0 && v.Zone != Zone{}
 	if len(tiers) > 1 || zones {
@@ -69,7 +69,7 @@ func (p *leastRequest) addTierCosts(plan *Plan, v *View) (size int) {
 		}
 		plan.Candidates = p.derived.get(plan.Candidates, costs, costs.apply)
 	}
-	return tiers[tier].size
+	return tier, tiers[tier].size
 }
 
 // requestLoad returns the load of a typical request, in the plan's unit. It is rounded coarsely, because every change

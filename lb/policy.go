@@ -121,12 +121,15 @@ type Candidate struct {
 
 // Plan is the result of a policy: the candidates, and the load that the request adds while in flight. Plans may share
 // their candidates, which must not be changed.
+//
+// PerRequest is for engines that compute a limited number of requests at once, in a batch: however few tokens a request
+// has, others wait for its slot. Of two candidates with equal tokens in flight the one with fewer requests costs less.
 type Plan struct {
 	Scope      string // the name under which load is counted together: the cluster's
 	Candidates []Candidate
 	Unit       Unit
 	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
-	PerRequest int64  // additional load of each request in flight, in the plan's unit
+	PerRequest int64  // load of each request in flight beside its tokens, in the plan's unit; see [Choose]
 	Random     uint64 // random bits; the lower 32 break ties between equal costs
 	Prefix     Prefix
 }
@@ -137,8 +140,8 @@ type Prefix struct {
 	Blocks       []prompt.Block // prefix blocks of the prompt
 	Bytes        int            // length of the prompt in bytes, as in Block.End
 	Tokens       int64          // tokens of the prompt that a full match saves: they are neither computed nor counted
-	Credit       float64        // reduction of the cost for a full match, in the plan's unit
-	CreditGrowth float64        // relative growth of Credit per request at the least busy candidate; see [Choose]
+	Credit       float64        // how much a full match lowers the cost while a candidate is idle, in the plan's unit
+	CreditGrowth float64        // part of Credit to add per request in flight where fewest are; see [Choose]
 	CreditBytes  []uint32       // [i]: bytes credited for a match of i+1 blocks, at most Blocks[i].End; nil: Blocks[i].End
 	TTL          time.Duration  // how long an endpoint is assumed to retain what it has computed
 	ShortTTL     []EndpointTTL  // endpoints whose cache entries expire sooner than TTL; shared between plans

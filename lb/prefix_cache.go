@@ -143,15 +143,15 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	}
 	plan.Candidates, _ = p.engines.applyCosts(now, plan.Candidates, p.engine, Tokens, r.Model, p.cluster.hasWeights(v))
 	p.caches.summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
-	size := p.addTierCosts(&plan, v)
+	tier, size := p.addTierCosts(&plan, v)
 	p.caches.popularity.countRequest(now)
 	plan.PerRequest = p.caches.answers.perRequest()
-	plan.Prefix = p.prefix(r, size)
+	plan.Prefix = p.prefix(r, tier, size)
 	return plan, ReasonChosen
 }
 
-// prefix returns the prefix of a plan for the request among that many endpoints.
-func (p *prefixCache) prefix(r *Request, endpoints int) Prefix {
+// prefix returns the prefix of a plan for the request, which is for a tier of so many endpoints.
+func (p *prefixCache) prefix(r *Request, tier uint8, endpoints int) Prefix {
 	saved := r.PromptTokens // by a full match
 	if r.BypassCache {
 		saved = 0
@@ -159,7 +159,7 @@ func (p *prefixCache) prefix(r *Request, endpoints int) Prefix {
 	return Prefix{
 		Blocks: r.Blocks, Bytes: r.PromptBytes, Tokens: saved,
 		Credit:       p.cache.Credit * p.summary.displacementFactor(p.cache.TTL) * float64(saved),
-		CreditGrowth: p.summary.creditGrowth,
+		CreditGrowth: p.summary.creditGrowthOf(tier),
 		CreditBytes:  p.caches.popularity.creditBytes(r.Blocks, endpoints),
 		TTL:          p.summary.ttl, ShortTTL: p.summary.shortTTL,
 		IndexMemory: p.cache.IndexMemory,

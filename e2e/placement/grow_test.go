@@ -56,6 +56,9 @@ func TestAddedServersAreUsed(t *testing.T) {
 			return p
 		})
 		busiest := slices.Max(p.counts)
+		if busiest == 0 {
+			t.Errorf("%+v: no requests came after servers were added", tc)
+		}
 		for i, n := range p.counts[tc.before:] {
 			if 3*n < busiest {
 				t.Errorf("%+v: server %d of those that were added got %d requests of %v", tc, i, n, p.counts)

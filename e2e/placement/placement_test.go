@@ -1,9 +1,11 @@
 package placement
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 )
 
@@ -52,6 +54,29 @@ func TestCommonPromptSpreads(t *testing.T) {
 	got, ring := run(t, "single", 1, warmest), run(t, "single", 1, RingHash)
 	if got.Cached < 0.97*ring.Cached || got.Uneven > 2 {
 		t.Errorf("cached %.3f of %.3f, max/mean %.1f", got.Cached, ring.Cached, got.Uneven)
+	}
+}
+
+// Prompts of unequal length on servers that decode slowly for few requests at once: those in flight cost something
+// beside their tokens, so that many short ones do not wait for places in the batch of one server.
+func TestShortPromptsDoNotCrowd(t *testing.T) {
+	w := Workload{Name: "unequal", Servers: 4, Server: slots().Server, Full: 32}
+	w.Scripts = func(seed uint64) []traffic.Script {
+		r := rand.New(rand.NewPCG(seed, 9))
+		return traffic.Conversations(r, 600, func(int) []loadgen.Message {
+			n := 20
+			if r.IntN(4) == 0 {
+				n = 1000
+			}
+			return []loadgen.Message{traffic.System(loadgen.Text(r, n))}
+		}, 1, 50, 150)
+	}
+	for seed := range uint64(2) {
+		p := w.Prepare(seed + 1)
+		got, fewest := p.Run(1, warmest()), p.Run(1, FewestRequests())
+		if float64(got.TTFT) > 1.5*float64(fewest.TTFT) {
+			t.Errorf("seed %d: a TTFT of %v, by the number of requests %v", p.Seed, got.TTFT, fewest.TTFT)
+		}
 	}
 }
 

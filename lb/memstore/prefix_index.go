@@ -30,6 +30,7 @@ type prefixIndex struct {
 	number int          // of pages, for the latest prompt
 	pages  []loadedPage // that were read for the latest prompt
 	spans  []span       // of the latest prompt's blocks, as far as they are recorded
+	keys   keySet       // reused by forget
 }
 
 // loadedPage is a page as it was read.
@@ -208,15 +209,22 @@ func (l *loadedPage) preferred(n int, own *loadedPage, tick uint16) bool {
 }
 
 // forget removes the record that the endpoint has more than the first n blocks of the prompt. It also finds entries
-// behind a block without an entry, which locate does not: each is in the own page of one of the blocks.
+// behind a block without an entry, which locate does not: each is in the own page of one of the blocks. So it reads
+// almost as many pages as there are blocks.
 func (x *prefixIndex) forget(p *lb.Prefix, tag uint32, n int) {
+	if n >= len(p.Blocks) {
+		return
+	}
 	x.start(p)
 	for _, b := range p.Blocks {
 		x.open(x.ownPage(b))
 	}
-	blocks := p.Blocks[min(n, len(p.Blocks)):]
+	if x.keys == nil {
+		x.keys = keySet{}
+	}
+	x.keys.set(p.Blocks[n:])
 	for i := range x.pages {
-		x.change(&x.pages[i], func(old page) (page, bool) { return old.forget(blocks, tag) })
+		x.change(&x.pages[i], func(old page) (page, bool) { return old.forget(x.keys, tag) })
 	}
 }
 

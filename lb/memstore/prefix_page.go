@@ -52,9 +52,10 @@ func (p page) find(key uint64) entry {
 	return nil
 }
 
-// turnover returns the age in ticks of the entry that has a quarter of a full page behind it, the maximum for an empty
-// page. The larger it is, the less is lost when new entries evict others. The entry that would be evicted next could be
-// younger, where tenants with few entries have the last ones, but would take a search.
+// turnover returns how long ago the last entry of the page was recorded, in ticks; of a page with more than 47 entries
+// that of the 47th, which has the last quarter of a full page behind it. It is the maximum for an empty page. The
+// larger it is, the less is lost when new entries evict old ones. The entry that would be evicted next is no better
+// measure: it may be a recent one of a tenant with many entries. And it would take a search.
 func (p page) turnover(now uint16) uint16 {
 	at := min(len(p)/entrySize, maxEntries*3/4) - 1
 	if at < 0 {
@@ -97,6 +98,16 @@ func (e entry) put(tag uint32, now uint16) bool {
 	wire.PutUint32(e, keySize, tag)
 	wire.PutUint16(e, keySize+4, now)
 	return true
+}
+
+// has reports whether the endpoint is a holder.
+func (e entry) has(tag uint32) bool {
+	for i := range maxHolders {
+		if wire.Uint32(e, keySize+i*holderSize) == tag {
+			return true
+		}
+	}
+	return false
 }
 
 // remove removes the endpoint from the holders. It returns false if the endpoint is none.
@@ -142,21 +153,42 @@ func (p page) record(blocks []prompt.Block, tag uint32, now uint16) (page, bool)
 	return front.evict(), true
 }
 
-// forget returns the page without the endpoint as holder of any of the blocks, and whether that is a change. Entries
-// without a holder are removed. The page itself is overwritten.
-func (p page) forget(blocks []prompt.Block, tag uint32) (page, bool) {
-	left, changed := p[:0], false
+// keySet is a set of keys of blocks.
+type keySet map[uint64]struct{}
+
+func (s keySet) has(key uint64) bool {
+	_, ok := s[key]
+	return ok
+}
+
+// set makes the set that of the blocks.
+func (s keySet) set(blocks []prompt.Block) {
+	clear(s)
+	for _, b := range blocks {
+		s[b.Key] = struct{}{}
+	}
+}
+
+// forget returns the page without the endpoint as holder of any of the blocks with these keys, and whether that is a
+// change. Entries without a holder are removed. The page itself is overwritten. The endpoint is compared first: that is
+// the cheaper test, and most entries of a full page are of other endpoints.
+func (p page) forget(keys keySet, tag uint32) (page, bool) {
+	end, changed := 0, false // end of the entries that remain
 	for at := 0; at+entrySize <= len(p); at += entrySize {
 		e := p.at(at)
-		if e.isOf(blocks) && e.remove(tag) {
+		if e.has(tag) && keys.has(wire.Uint64(e, 0)) {
+			e.remove(tag)
 			changed = true
 			if first, _ := e.holder(0, 0); first == 0 {
 				continue
 			}
 		}
-		left = append(left, e...)
+		if end < at {
+			copy(p[end:], e)
+		}
+		end += entrySize
 	}
-	return left, changed
+	return p[:end], changed
 }
 
 // evict returns the page with no more than maxEntries entries. It removes one after another, each time the last entry

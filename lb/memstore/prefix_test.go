@@ -86,7 +86,7 @@ func TestPageForgets(t *testing.T) {
 		{[]uint64{1, 4}, 1, true, nil},
 	} {
 		var changed bool
-		if p, changed = p.forget(blocksOf(c.keys...), c.endpoint); changed != c.changed {
+		if p, changed = p.forget(setOf(blocksOf(c.keys...)), c.endpoint); changed != c.changed {
 			t.Errorf("endpoint %d at %v: changed is %v", c.endpoint, c.keys, changed)
 		}
 		if got := keysOf(p); !slices.Equal(got, c.left) {
@@ -134,6 +134,7 @@ func TestPageIsBounded(t *testing.T) {
 type memoryKV struct {
 	vals map[string][]byte
 	cas  map[string]uint32
+	gets int
 	sets int
 	lose int // how many of the next writes fail because another worker was faster
 }
@@ -141,6 +142,7 @@ type memoryKV struct {
 func newMemoryKV() *memoryKV { return &memoryKV{vals: map[string][]byte{}, cas: map[string]uint32{}} }
 
 func (m *memoryKV) Get(key string) ([]byte, uint32, error) {
+	m.gets++
 	v, ok := m.vals[key]
 	if !ok {
 		return nil, 0, lb.ErrNotFound
@@ -214,7 +216,7 @@ func TestIndexKeepsTheBeginning(t *testing.T) {
 	for i := range uint64(maxEntries) {
 		full, _ = full.record(blocksOf((i+1)*prefixindex.MinPages), 9, 0)
 	}
-	full, _ = full.forget(p.Blocks[1:], 9)
+	full, _ = full.forget(setOf(p.Blocks[1:]), 9)
 	full, _ = full.record(blocksOf(1000*prefixindex.MinPages), 9, 0)
 	if err := x.kv.Set(pageKey(0), full, 0); err != nil {
 		t.Fatal(err)

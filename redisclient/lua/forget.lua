@@ -10,54 +10,73 @@
 -- Returns  for how many of these blocks the endpoint was recorded
 local sub, find, endpoint, chain = string.sub, string.find, ARGV[1], ARGV[2]
 local n, from, had, none = #chain / 11, tonumber(ARGV[3]), 0, string.rep('\0', 24)
--- The pages that were read, and those that changed, by field; the fields in the order in which they were read; the page
--- of the previous block.
-local pages, read, changed, last = {}, {}, {}, nil
+-- By field: the pages that exist, and whether the endpoint is anywhere in them. Then the own pages of the blocks up to
+-- the present one, in their order, and the page of the previous block.
+local pages, marked, opened, last = {}, {}, {}, nil
+-- By field: the positions of the entries to replace, and what replaces each. All entries of a page are replaced at
+-- the end, because each change makes a new string of 2 KB.
+local places, entries = {}, {}
 
--- remove searches a page for the entries of a block, and removes the endpoint from them if out is true. It returns
--- whether the block has an entry there, and whether the endpoint was removed from one.
-local function remove(field, block, out)
+-- remove searches a page for the entries of a block, where its key is first found at a position, and removes the
+-- endpoint from them if out is true. It returns whether the block has an entry there, and whether the endpoint was
+-- removed from one.
+local function remove(field, block, out, at)
   local page, there, taken = pages[field], false, false
-  local at = find(page, block, 1, true)
   while at do
-    local left = at
     if at % 32 == 1 and at + 31 <= #page then
       there = true
       for i = at + 8, out and at + 26 or 0, 6 do
         if sub(page, i, i + 3) == endpoint then
           local holders = sub(page, at + 8, i - 1) .. sub(page, i + 6, at + 31) .. '\0\0\0\0\0\0'
-          local entry = holders ~= none and block .. holders or '' -- without endpoints the entry is deleted
-          page, taken, left = sub(page, 1, at - 1) .. entry .. sub(page, at + 32), true, at + #entry - 1
+          if not places[field] then places[field], entries[field] = {}, {} end
+          local list = places[field]
+          if not entries[field][at] then list[#list + 1] = at end
+          entries[field][at] = holders ~= none and block .. holders or '' -- without endpoints the entry is deleted
+          taken = true
           break
         end
       end
     end
-    at = find(page, block, left + 1, true)
+    at = find(page, block, at + 1, true)
   end
-  if taken then pages[field], changed[field] = page, true end
   return there, taken
 end
 
 for k = 1, n do
-  local block, own = sub(chain, 8 * k - 7, 8 * k), sub(chain, 8 * n + 3 * k - 2, 8 * n + 3 * k)
-  if pages[own] == nil then
-    pages[own] = redis.call('HGET', KEYS[1], own)
-    if pages[own] then read[#read + 1] = own end
+  local block, own, out = sub(chain, 8 * k - 7, 8 * k), sub(chain, 8 * n + 3 * k - 2, 8 * n + 3 * k), k >= from
+  if pages[own] == nil then -- one HMGET for all of them takes longer: its reply is put together first
+    local page = redis.call('HGET', KEYS[1], own)
+    pages[own] = page
+    if page then opened[#opened + 1], marked[own] = own, find(page, endpoint, 1, true) end
   end
   local there, taken, known = false, false, last
-  if last then there, taken = remove(last, block, k >= from) end
-  for p = #read, math.max(1, #read - 7), -1 do
-    if read[p] ~= known then
-      local here, out = remove(read[p], block, k >= from)
-      taken = taken or out
-      if here and not there then there, last = true, read[p] end
+  local at = last and find(pages[last], block, 1, true)
+  if at then there, taken = remove(last, block, out, at) end
+  -- Another entry of the block matters only if the endpoint may be in it.
+  for p = (out or not there) and #opened or 0, math.max(1, #opened - 7), -1 do
+    local field = opened[p]
+    if field ~= known and (not there or out and marked[field]) then
+      at = find(pages[field], block, 1, true)
+      if at then
+        local here, gone = remove(field, block, out, at)
+        taken = taken or gone
+        if here and not there then there, last = true, field end
+      end
     end
   end
   if taken then had = had + 1 end
 end
-for field in pairs(changed) do
+for field, list in pairs(places) do
+  local page, with, parts, from = pages[field], entries[field], {}, 1
+  table.sort(list)
+  for i = 1, #list do
+    if from < list[i] then parts[#parts + 1] = sub(page, from, list[i] - 1) end
+    parts[#parts + 1], from = with[list[i]], list[i] + 32
+  end
+  parts[#parts + 1] = sub(page, from)
+  page = table.concat(parts)
   -- A page without entries is deleted, and so is one that cannot be written because Redis is out of memory.
-  local written = #pages[field] > 31 and redis.pcall('HSET', KEYS[1], field, pages[field])
+  local written = #page > 31 and redis.pcall('HSET', KEYS[1], field, page)
   if not written or type(written) == 'table' then redis.call('HDEL', KEYS[1], field) end
 end
 return had
