@@ -52,8 +52,7 @@ type Config struct {
 	Prefix  Prefix  // for policies that read prompts
 	Engines Engines // for policies that use metrics of engines
 
-	own         map[string]any // settings of other policies' own keys, by policy: see Settings
-	policyNeeds *lb.Needs      // of Policy; nil until the policy is checked
+	own map[string]any // settings of other policies' own keys, by policy: see Settings
 
 	DebugHeaders bool // answer with x-warmgate-* headers
 	Shadow       bool // decide and count, but let the gateway route

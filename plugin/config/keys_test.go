@@ -205,7 +205,7 @@ func TestEveryKey(t *testing.T) {
 		}
 		want := defaults(h)
 		if want.Policy = "global_least_request"; k.Name != "enabled" {
-			want.Store, want.policyNeeds = StoreLocal, set.global.policyNeeds
+			want.Store = StoreLocal
 		}
 		if strings.Contains(text, `"admin_cluster":"c"`) {
 			want.EnvoyCfg.AdminCluster = "c"
@@ -245,7 +245,7 @@ func TestDefaultsAreWhatTheTableSays(t *testing.T) {
 		}
 		want := defaults(h)
 		want.Policy, want.EnvoyCfg.AdminCluster = set.global.Policy, set.global.EnvoyCfg.AdminCluster
-		want.Store, want.policyNeeds = StoreLocal, set.global.policyNeeds
+		want.Store = StoreLocal
 		if !reflect.DeepEqual(*set.global, want) {
 			t.Errorf("%s: got %+v, want %+v", text, *set.global, want)
 		}

@@ -11,12 +11,7 @@ import (
 const keyUnit = "lb_config.unit"
 
 // needs returns what the policy needs.
-func (c *Config) needs() *lb.Needs {
-	if c.policyNeeds != nil { // looked up once: each request needs them
-		return c.policyNeeds
-	}
-	return &lb.Describe(c.Policy).Needs
-}
+func (c *Config) needs() *lb.Needs { return &lb.Describe(c.Policy).Needs }
 
 // ReadsPrompt reports whether prompts are cut into blocks.
 func (c *Config) ReadsPrompt() bool { return c.needs().Prompt }
@@ -45,7 +40,6 @@ func (c *Config) Settings() any { return c.own[c.Policy] }
 // checkPolicy completes the settings of the policy.
 func (pt *part) checkPolicy() {
 	d := lb.Describe(pt.Policy)
-	pt.policyNeeds = &d.Needs
 	if why := d.Needs.Tokens; why != "" {
 		if pt.written[keyUnit] && pt.Unit != lb.Tokens {
 			pt.bad(pt.prefix+keyUnit, `got "`+pt.Unit.String()+`", want "tokens" or nothing: `+d.Name+" "+why)
