@@ -15,13 +15,19 @@ const (
 	tabColumns = 4
 )
 
-// widths returns the lines of a file of text that are wider than maxColumns. Lines that cannot be broken are left out: raw
-// string literals in Go, tables, fenced blocks and lone links in Markdown, and lines of a single word.
+// widths returns the lines of a file of text that are wider than maxColumns. Lines that cannot be broken are left out:
+// raw string literals and //go: directives in Go, tables, fenced blocks and lone links in Markdown, and lines of a
+// single word.
 func widths(name string, text []byte) []string {
 	var skip map[int]bool
 	switch path.Ext(name) {
 	case ".go":
 		skip = rawStringLines(text)
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.HasPrefix(line, "//go:") {
+				skip[i+1] = true
+			}
+		}
 	case ".md":
 		skip = unbreakableMarkdown(string(text))
 	}
@@ -72,7 +78,8 @@ func unbreakableMarkdown(text string) map[int]bool {
 		if strings.HasPrefix(trimmed, "```") {
 			fenced = !fenced
 		}
-		if fenced || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<") || strings.HasPrefix(trimmed, "![") {
+		if fenced || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<") ||
+			strings.HasPrefix(trimmed, "![") {
 			lines[i+1] = true
 		}
 	}
