@@ -162,7 +162,8 @@ const chineseEnd = "_ZH.md"
 func translation(t *testing.T, english, foreign *document) {
 	t.Helper()
 	for i := range max(len(english.headings), len(foreign.headings)) {
-		if i >= len(english.headings) || i >= len(foreign.headings) || english.headings[i].level != foreign.headings[i].level {
+		if i >= len(english.headings) || i >= len(foreign.headings) ||
+			english.headings[i].level != foreign.headings[i].level {
 			t.Errorf("headings differ from the %d. on:\n%v\n%v", i+1, english.headings, foreign.headings)
 			break
 		}
