@@ -24,7 +24,8 @@ both_builds() {
 # As it is built, without the tests, which start processes. What is not used, the next check says.
 as_built() {
 	printf 'higress: GOOS=wasip1 GOARCH=wasm\nenvoy: GOOS=wasip1 GOARCH=wasm -tags=envoy\n' |
-		$tool staticcheck -tests=false -checks inherit,-U1000 -matrix ./plugin/... ./lb/... ./redisclient ./metrics ./internal/...
+		$tool staticcheck -tests=false -checks inherit,-U1000 -matrix \
+			./plugin/... ./lb/... ./redisclient ./metrics ./internal/...
 }
 
 check gofumpt formatted

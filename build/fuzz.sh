@@ -4,8 +4,8 @@ set -eu
 cd "$(dirname "$0")/.."
 budget=${1:-30s}
 
-# fuzz runs one target. On a busy machine the fuzzer at times fails with "context deadline exceeded" and no failing input: the
-# time was over while its workers were at it. That is no finding; everything else is.
+# fuzz runs one target. On a busy machine the fuzzer at times fails with "context deadline exceeded" and no failing
+# input: the time was over while its workers were at it. That is no finding; everything else is.
 fuzz() {
 	out=$(go test -run='^$' -fuzz="^$2\$" -fuzztime="$budget" "$1" 2>&1 </dev/null) && status=0 || status=$?
 	echo "$out"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs mutation tests of packages: build/mutate.sh ./lb ./metrics
-# A mutant is a small change to the code, such as < for <=; one that lives is a change that no test notices. Prints what lives,
-# and fails when fewer than 90 % of the mutants in covered code are killed.
+# A mutant is a small change to the code, such as < for <=; one that lives is a change that no test notices. Prints the
+# mutants that live, and fails when fewer than 90 % of those in covered code are killed.
 set -eu
 cd "$(dirname "$0")/.."
 root=$(mktemp -d)

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos|envoy-bench [output]. The last two are for tests only: a request can
-# crash the first, and the second has policies to compare with. Run by `make wasm` and by the test harness, so that what is tested is what is shipped. The output is replaced by a
-# rename: an Envoy that is loading the old file is not disturbed.
+# Builds one artifact: build/wasm.sh envoy|higress|envoy-chaos|envoy-bench [output]. The last two are for tests only: a
+# request can crash envoy-chaos, and envoy-bench has policies to compare with. Run by `make wasm` and by the test
+# harness, so that what is tested is what is shipped. The output is replaced by a rename: an Envoy that is loading the
+# old file is not disturbed.
 set -eu
 cd "$(dirname "$0")/.."
 host=${1:?usage: build/wasm.sh envoy|higress|envoy-chaos|envoy-bench [output]}
@@ -21,7 +22,8 @@ new=.cache/wasm/warmgate-$host.wasm
 # Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $new is
 # current.
 # Reading a configuration may take a little longer, so that package is built for size.
-GOOS=wasip1 GOARCH=wasm go build -gcflags=github.com/warmgate/warmgate/plugin/config=-l -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" -o "$new" ./plugin
+GOOS=wasip1 GOARCH=wasm go build -gcflags=github.com/warmgate/warmgate/plugin/config=-l \
+	-buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" -o "$new" ./plugin
 size=$(wc -c <"$new")
 if [ "$size" -gt "$budget" ]; then
 	echo "wasm.sh: $host is $size bytes, more than the budget of $budget" >&2

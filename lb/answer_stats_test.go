@@ -11,7 +11,8 @@ var one = []Candidate{{Addr: "10.0.0.1:80", Slope: 1, Weight: 1}}
 // answerOf returns an answer whose TTFT is the given part of its duration.
 func answerOf(addr string, part float64) *Outcome {
 	return &Outcome{
-		Addr: addr, Verdict: Success, CountedTokens: 400, TTFT: max(1, time.Duration(part*2e9)), Duration: 2 * time.Second,
+		Addr: addr, Verdict: Success, CountedTokens: 400, TTFT: max(1, time.Duration(part*2e9)),
+		Duration: 2 * time.Second,
 	}
 }
 
@@ -294,7 +295,10 @@ func TestPerRequestLoad(t *testing.T) {
 // The credit is twice as high where caches evict long before the configured TTL.
 func TestPlanHasDisplacement(t *testing.T) {
 	const longest = time.Hour
-	for ttl, want := range map[time.Duration]float64{longest: 1, 2 * longest: 1, longest / 2: 1.5, longest / 100: 1.99} {
+	for ttl, want := range map[time.Duration]float64{
+		longest: 1, 2 * longest: 1, longest / 2: 1.5,
+		longest / 100: 1.99,
+	} {
 		b := cacheSummary{ttl: ttl}
 		if got := b.displacementFactor(longest); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("a TTL of %v: %.2f times, want %.2f", ttl, got, want)

@@ -42,7 +42,8 @@ func TestNoBurst(t *testing.T) {
 			p.burst.advance(endpoints)
 		}
 		if most := int(40 * n / 100); wrong > most {
-			t.Errorf("%d endpoints: %d of %d blocks count as those of a burst, want %d at most", endpoints, wrong, 40*n, most)
+			t.Errorf("%d endpoints: %d of %d blocks count as those of a burst, want %d at most", endpoints,
+				wrong, 40*n, most)
 		}
 	}
 }

@@ -20,8 +20,8 @@ type EndpointTTL struct {
 const (
 	// minPredicted is the number of tokens from which on a prediction is checked: engines cache in blocks of their own.
 	minPredicted = 64
-	// minTTL is the shortest TTL that is learned. A prompt in use is recorded again only after FreshTicks ticks, so with
-	// a shorter TTL its record would expire in between.
+	// minTTL is the shortest TTL that is learned. A prompt in use is recorded again only after FreshTicks ticks, so
+	// with a shorter TTL its record would expire in between.
 	minTTL = 2 * prefixindex.FreshTicks * prefixindex.Tick
 	// A failed prediction multiplies the TTL by ttlCut, a correct one by ttlGain. In equilibrium one in nine fails;
 	// records near the TTL, which fail most often, are then hardly ever correct.

@@ -183,7 +183,8 @@ func TestLearnsRetentionOfSmallCaches(t *testing.T) {
 			losses)
 	}
 	if off[0] < 0.3 || off[1] > off[0]/4 {
-		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a quarter of 0.3 or more",
+		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a "+
+			"quarter of 0.3 or more",
 			off[1], off[0])
 	}
 	if cached[1] < cached[0]-0.02 {
@@ -206,12 +207,14 @@ func TestLearnsLossOfACache(t *testing.T) {
 		var cached float64
 		off[i], cached = c.error()
 		ttl, losses := c.known.Retention()
-		t.Logf("answers report: %v; off by %.3f, %.3f cached, a TTL of %v, %d losses", reported, off[i], cached, ttl, losses)
+		t.Logf("answers report: %v; off by %.3f, %.3f cached, a TTL of %v, %d losses", reported, off[i], cached,
+			ttl, losses)
 		if reported && (ttl != 30*time.Minute || losses != 1) {
 			t.Errorf("a TTL of %v, %d losses; want half an hour and one", ttl, losses)
 		}
 	}
 	if off[0] < 0.05 || off[1] > off[0]/4 {
-		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a quarter", off[1], off[0])
+		t.Errorf("expectations are off by %.3f when answers report, by %.3f when they do not; want a quarter",
+			off[1], off[0])
 	}
 }

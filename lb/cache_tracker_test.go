@@ -221,7 +221,8 @@ func TestRetentionIsBounded(t *testing.T) {
 		for range 3000 {
 			l.now += time.Duration(r.IntN(3000)) * time.Millisecond
 			l.answer(Outcome{
-				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), PlannedAt: l.now - time.Duration(r.IntN(20))*time.Second,
+				Addr: fmt.Sprintf("10.0.0.%d:80", r.IntN(120)), PlannedAt: l.now - time.Duration(r.IntN(20))*
+					time.Second,
 				PromptTokens: int64(r.IntN(2000)), ExpectedTokens: int64(r.IntN(2000) - 100),
 				CachedTokens: int64(r.IntN(3)*r.IntN(2000) - 50),
 			})
@@ -276,7 +277,8 @@ func TestRetentionByAPI(t *testing.T) {
 		for range n {
 			l.now += time.Second
 			l.answer(Outcome{
-				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900, CachedTokens: cached, API: api,
+				Addr: l.cs[0].Addr, PlannedAt: l.now, PromptTokens: 1000, ExpectedTokens: 900,
+				CachedTokens: cached, API: api,
 			})
 		}
 	}

@@ -48,7 +48,9 @@ var chooseCases = []struct {
 	},
 	{
 		"a big request prefers the bigger endpoint",
-		lb.Plan{Unit: lb.Tokens, Tokens: 8000, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 4, 0)}},
+		lb.Plan{
+			Unit: lb.Tokens, Tokens: 8000, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 4, 0)},
+		},
 		[]lb.Load{{}, {Tokens: 20000}},
 		1, "8000/1 against 28000/4",
 	},
@@ -96,7 +98,9 @@ var chooseCases = []struct {
 	},
 	{
 		"tie by the random bits",
-		lb.Plan{Random: 1, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)}},
+		lb.Plan{
+			Random: 1, Candidates: []lb.Candidate{candidate(0, 1, 1, 0), candidate(0, 1, 1, 0), candidate(0, 1, 1, 0)},
+		},
 		[]lb.Load{{Requests: 7}, {}, {}},
 		2, "the second of two",
 	},
@@ -210,7 +214,10 @@ func TestChooseRoundsCredits(t *testing.T) {
 	differing := 0
 	for range 100 {
 		p := &lb.Plan{Candidates: []lb.Candidate{candidate(0, 0, 1, 0), candidate(0, 0, 1, 0)}}
-		p.Prefix = lb.Prefix{Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Bytes: 1000, Credit: 1000 * r.Float64()}
+		p.Prefix = lb.Prefix{
+			Blocks: []prompt.Block{{Key: 1, End: 1 + r.IntN(999)}}, Bytes: 1000,
+			Credit: 1000 * r.Float64(),
+		}
 		share := p.Prefix.Fraction(1)
 		p.Candidates[0].Base = float64(p.Prefix.Credit * share) // as much as its credit
 		if math.FMA(-p.Prefix.Credit, share, p.Candidates[0].Base) != 0 {

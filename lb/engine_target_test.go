@@ -34,7 +34,12 @@ var targetChoices = []struct {
 		[]int64{1, 4, 1},
 		2,
 	},
-	{"most, too", lb.HighestTarget, "my_gauge", [3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"}, []int64{3, 1, 1}, 2},
+	{
+		"most, too", lb.HighestTarget, "my_gauge",
+		[3]string{"my_gauge 5", "my_gauge 2", "my_gauge 4"},
+		[]int64{3, 1, 1},
+		2,
+	},
 	{
 		"an engine without it has the mean", lb.LowestTarget, "my_gauge",
 		[3]string{"my_gauge 5", running(0), "my_gauge 3"},
@@ -93,7 +98,9 @@ func TestTargetsAreBounded(t *testing.T) {
 		{lb.HighestTarget, []string{"my_gauge 9007199254740992", "my_gauge 2", "my_gauge 3"}, -24},
 		{lb.HighestTarget, []string{"my_gauge 5", "my_gauge 0", "my_gauge 0"}, -5}, // the only one that has any
 	} {
-		w := newEngineCluster(t, len(c.pages), func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = c.order, "my_gauge" })
+		w := newEngineCluster(t, len(c.pages), func(cfg *lb.EngineConfig) {
+			cfg.Order, cfg.Target = c.order, "my_gauge"
+		})
 		for i, page := range c.pages {
 			w.report(i, 1, page)
 		}

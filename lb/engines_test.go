@@ -39,20 +39,18 @@ func TestEngineCosts(t *testing.T) {
 	}{
 		{"requests of others", [2][]string{{running(9), waiting(0)}, {running(3), waiting(0)}}, [2]int64{3, 3}, 1},
 		{"a queue of others", [2][]string{{running(4), waiting(6)}, {running(4), waiting(0)}}, [2]int64{4, 4}, 1},
-		{"rather busy than in a queue", [2][]string{{running(4), waiting(1)}, {running(8), waiting(0)}}, [2]int64{5, 8}, 1},
-		{"an idle one all the same", [2][]string{{running(4), waiting(1)}, {running(40), waiting(0)}}, [2]int64{5, 40}, 0},
-		{
-			"a full KV cache",
-			[2][]string{{running(2), waiting(0), kvUse(0.9)}, {running(2), waiting(0), kvUse(0.1)}},
-			[2]int64{2, 2},
-			1,
-		},
-		{
-			"no word of the KV cache is no merit",
-			[2][]string{{running(3), waiting(0)}, {running(2), waiting(0), kvUse(0.1)}},
-			[2]int64{3, 2},
-			1,
-		},
+		{"rather busy than in a queue", [2][]string{
+			{running(4), waiting(1)}, {running(8), waiting(0)},
+		}, [2]int64{5, 8}, 1},
+		{"an idle one all the same", [2][]string{
+			{running(4), waiting(1)}, {running(40), waiting(0)},
+		}, [2]int64{5, 40}, 0},
+		{"a full KV cache", [2][]string{
+			{running(2), waiting(0), kvUse(0.9)}, {running(2), waiting(0), kvUse(0.1)},
+		}, [2]int64{2, 2}, 1},
+		{"no word of the KV cache is no merit", [2][]string{
+			{running(3), waiting(0)}, {running(2), waiting(0), kvUse(0.1)},
+		}, [2]int64{3, 2}, 1},
 		{"room in the KV cache for no more", [2][]string{
 			{running(2), waiting(0), kvUse(0.9)},
 			{running(4), waiting(0), kvUse(0.15)},

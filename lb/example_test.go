@@ -20,7 +20,9 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	view := &lb.View{Cluster: "llm", Endpoints: []lb.Endpoint{{Addr: "10.0.0.1:8000"}, {Addr: "10.0.0.2:8000", Weight: 2}}}
+	view := &lb.View{
+		Cluster: "llm", Endpoints: []lb.Endpoint{{Addr: "10.0.0.1:8000"}, {Addr: "10.0.0.2:8000", Weight: 2}},
+	}
 
 	var now time.Duration
 	for id := lb.LeaseID(1); id <= 3; id++ {

@@ -104,7 +104,8 @@ func BenchmarkObserve(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				h.Observe(time.Duration(i)*time.Millisecond, lb.Outcome{
-					Addr: v.Endpoints[i%64].Addr, Verdict: verdicts[i%len(verdicts)], Client: uint64(1 + i%300), Model: 1,
+					Addr: v.Endpoints[i%64].Addr, Verdict: verdicts[i%len(verdicts)],
+					Client: uint64(1 + i%300), Model: 1,
 				}, clusterConfig)
 			}
 		})

@@ -8,7 +8,8 @@ import (
 
 // HealthConfig configures passive health checking. The zero value of a field disables that part.
 type HealthConfig struct {
-	ConsecutiveFailures int           // failures that eject an endpoint, if each has full weight and no success lowers it
+	// failures that eject an endpoint, if each has full weight and no success lowers it
+	ConsecutiveFailures int
 	EjectionTime        time.Duration // of the first ejection; doubles with each further one
 	MaxEjectionTime     time.Duration // the longest ejection
 	MaxEjectionPercent  int           // percent of the endpoints that may be ejected at once; at least one may

@@ -20,7 +20,8 @@ func TestOneClientEjectsNobody(t *testing.T) {
 			return f.honest(well)
 		}, honest)
 		uneven := unevenShare(counts)
-		t.Logf("%s: %d ejections, %.2f of 8 out on average, %.3f of the others uneven", name, f.health.Ejections(), f.out,
+		t.Logf("%s: %d ejections, %.2f of 8 out on average, %.3f of "+
+			"the others uneven", name, f.health.Ejections(), f.out,
 			uneven)
 		if f.health.Ejections() > 0 {
 			t.Errorf("%s: %d ejections, %.1f of 8 endpoints out on average", name, f.health.Ejections(), f.out)
@@ -113,7 +114,9 @@ func TestFailuresEverywhereEjectNone(t *testing.T) {
 	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "404": lb.Rejected} {
 		f := newFleet(t, 8)
 		f.play(37, 20*time.Second, func(int) simulated { return f.honest(well) }, anyOf)
-		got := f.play(37, 60*time.Second, func(int) simulated { return f.honest(func(int) lb.Verdict { return v }) }, anyOf)
+		got := f.play(37, 60*time.Second, func(int) simulated {
+			return f.honest(func(int) lb.Verdict { return v })
+		}, anyOf)
 		t.Logf("%s: %v", name, got)
 		if f.health.Ejections() > 0 {
 			t.Errorf("%s everywhere: %d ejections", name, f.health.Ejections())
@@ -199,7 +202,8 @@ func TestTimeouts(t *testing.T) {
 			if c.served {
 				h.Observe(now-c.waited/2, lb.Outcome{Addr: addr, Verdict: lb.Success, Client: 1}, clusterConfig)
 			}
-			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.TimedOut, WaitedFor: c.waited, Client: uint64(i)}, clusterConfig)
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.TimedOut, WaitedFor: c.waited, Client: uint64(i)},
+				clusterConfig)
 		}
 		if w, in := weights(t, h, now, v)[addr]; in == c.out || !c.out && w != 1 {
 			t.Errorf("%s: in %v with weight %v", c.name, in, w)
@@ -220,7 +224,8 @@ func TestRetriedRequests(t *testing.T) {
 		addr := v.Endpoints[0].Addr
 		for i := range 60 {
 			now := time.Minute + time.Duration(i)*time.Second
-			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Retried, Client: uint64(1 + i%5), Busy: c.busy}, clusterConfig)
+			h.Observe(now, lb.Outcome{Addr: addr, Verdict: lb.Retried, Client: uint64(1 + i%5), Busy: c.busy},
+				clusterConfig)
 			if h.Ejections() > 0 && i < 30 {
 				t.Fatalf("ejected after %d s", i)
 			}
@@ -253,7 +258,8 @@ func TestBadRequestsInSmallFleets(t *testing.T) {
 						return r
 					}, anyOf)
 					if n := f.health.Ejections(); n > 0 {
-						t.Errorf("%d endpoints, %d bad of %d, verdict %d, behind one address %v: %d ejections, %.2f out",
+						t.Errorf("%d endpoints, %d bad of %d, verdict %d, behind one address %v: %d "+
+							"ejections, %.2f out",
 							servers, bad, bad+1, v, proxy, n, f.out)
 					}
 				}

@@ -109,7 +109,8 @@ func TestCandidatesFollowTheConfig(t *testing.T) {
 	cs, _ := h.Candidates(0, v, capped, 0)
 	for i, want := range []lb.Candidate{{Weight: 0.5, Cap: 5}, {Weight: 2, Cap: 20}, {Weight: 1, Cap: 10}} {
 		if relative := cs[i].Weight / cs[2].Weight; math.Abs(relative-want.Weight) > 1e-5 || cs[i].Cap != want.Cap {
-			t.Errorf("candidate %d is %+v, want %v times the weight of the last and cap %d", i, cs[i], want.Weight, want.Cap)
+			t.Errorf("candidate %d is %+v, want %v times the weight of the last and cap %d", i, cs[i],
+				want.Weight, want.Cap)
 		}
 	}
 	if again, _ := h.Candidates(time.Millisecond, v, capped, 0); &again[0] != &cs[0] {
@@ -236,7 +237,8 @@ func TestEjectionsAddUp(t *testing.T) {
 			eject(h, 0, viewOf(8), e.Addr)
 		}
 		if cs, _ := h.Candidates(time.Second, v, clusterConfig, 0); len(cs) != tc.want {
-			t.Errorf("%d of 8 ejected by the gateway, %d %% may be: %d are left, want %d", tc.gone, tc.percent, len(cs), tc.want)
+			t.Errorf("%d of 8 ejected by the gateway, %d %% may be: %d are left, want %d", tc.gone, tc.percent,
+				len(cs), tc.want)
 		}
 	}
 }

@@ -142,10 +142,11 @@ type Prefix struct {
 	Tokens       int64          // tokens of the prompt that a full match saves: they are neither computed nor counted
 	Credit       float64        // how much a full match lowers the cost while a candidate is idle, in the plan's unit
 	CreditGrowth float64        // part of Credit to add per request in flight where fewest are; see [Choose]
-	CreditBytes  []uint32       // [i]: bytes credited for a match of i+1 blocks, at most Blocks[i].End; nil: Blocks[i].End
-	TTL          time.Duration  // how long an endpoint is assumed to retain what it has computed
-	ShortTTL     []EndpointTTL  // endpoints whose cache entries expire sooner than TTL; shared between plans
-	IndexMemory  IndexMemory    // of the prefix index that records the prompt
+	// [i]: bytes credited for a match of i+1 blocks, at most Blocks[i].End; nil: Blocks[i].End
+	CreditBytes []uint32
+	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed
+	ShortTTL    []EndpointTTL // endpoints whose cache entries expire sooner than TTL; shared between plans
+	IndexMemory IndexMemory   // of the prefix index that records the prompt
 }
 
 // IndexMemory is how many bytes the prefix index of a cluster may use. Policies copy it from their configuration into
@@ -155,8 +156,8 @@ type IndexMemory struct {
 	Remote int // in a [RemoteStore], for all gateways
 }
 
-// NeedsLookup reports whether a store has to look the prompt up: it has blocks and a length, and endpoints retain it for
-// at least a millisecond.
+// NeedsLookup reports whether a store has to look the prompt up: it has blocks and a length, and endpoints retain it
+// for at least a millisecond.
 func (p *Prefix) NeedsLookup() bool {
 	return len(p.Blocks) > 0 && p.Bytes > 0 && p.TTL >= time.Millisecond
 }

@@ -137,7 +137,8 @@ func TestPrefixCacheTTL(t *testing.T) {
 
 func TestUnknownPolicy(t *testing.T) {
 	_, err := lb.New("roulette", lb.Config{})
-	if err == nil || !strings.Contains(err.Error(), "roulette") || !strings.Contains(err.Error(), "global_least_request") {
+	if err == nil || !strings.Contains(err.Error(), "roulette") ||
+		!strings.Contains(err.Error(), "global_least_request") {
 		t.Fatalf("the error should name the policy and the known ones: %v", err)
 	}
 }

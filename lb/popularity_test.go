@@ -87,7 +87,8 @@ func TestCreditAmongManyEndpoints(t *testing.T) {
 			sum += float64(got) / 4000
 		}
 		if mean := sum / float64(n); mean < 0.95 {
-			t.Errorf("%d endpoints: prompts that are never repeated are credited for %.2f of their length", endpoints, mean)
+			t.Errorf("%d endpoints: prompts that are never repeated are credited for %.2f of their length",
+				endpoints, mean)
 		}
 	}
 }

@@ -35,7 +35,8 @@ func init() {
 
 // CacheConfig configures how prefix_cache weighs cached tokens against load.
 type CacheConfig struct {
-	Credit      float64       // tokens of load that a cached token is worth while no request waits and nothing is evicted
+	// tokens of load that a cached token is worth while no request waits and nothing is evicted
+	Credit      float64
 	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed, [MaxTTL] at most
 	IndexMemory IndexMemory   // of the cluster's prefix index
 }
@@ -87,7 +88,8 @@ var cacheKeys = []setting.Key{
 		Title: setting.Words{EN: "Prefix lifetime", ZH: "前缀保留时间"},
 		Meaning: setting.Words{
 			EN: "prefix_cache: seconds that an endpoint is assumed to keep a prompt, 64 to 172800 (less or more " +
-				"counts as those), less where usage in answers shows that; 0: the default. Higress's name, also without Redis",
+				"counts as those), less where usage in answers shows that; 0: the default. Higress's name, " +
+				"also without Redis",
 			ZH: "prefix_cache：认为端点保留提示词的秒数，64 到 172800（超出者按边界计），回答表明更短时取更短；" +
 				"0：默认值。沿用 Higress 的名称，不用 Redis 时也有效",
 		},

@@ -30,8 +30,8 @@ type startList struct {
 	candidates []Candidate
 }
 
-// ObserveGrant records the load l of the plan's candidate that a request was placed on, as the plan weighs it: with what
-// it adds for each request in flight. Endpoints in slow start are ignored: their load is not typical.
+// ObserveGrant records the load l of the plan's candidate that a request was placed on, as the plan weighs it: with
+// what it adds for each request in flight. Endpoints in slow start are ignored: their load is not typical.
 func (h *Health) ObserveGrant(p *Plan, candidate int, l Load) {
 	c := &p.Candidates[candidate]
 	if e := h.endpoints[c.Addr]; e == nil || e.starting {

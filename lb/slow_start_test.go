@@ -35,7 +35,8 @@ type ramp struct {
 	weight  func(endpoint int) float64 // nil: 1
 	ends    func(addr string) lb.Verdict
 
-	prompts, matched float64 // blocks of prompts that were sent before, and of those that were cached where they were sent
+	// blocks of prompts that were sent before, and of those that were cached where they were sent
+	prompts, matched float64
 }
 
 const (
@@ -112,8 +113,11 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 func newRampWith(t testing.TB, policy string, c traffic, n int, busy float64, seed uint64) *ramp {
 	p := newProcess(t)
 	r := &ramp{
-		TB: t, rand: rand.New(rand.NewPCG(seed, 3)), health: lb.NewHealth(), engines: lb.NewEngines(), store: p.newOwner(),
-		servers: map[string]*server{}, from: n, traffic: c, now: time.Minute, ends: func(string) lb.Verdict { return lb.Success },
+		TB: t, rand: rand.New(rand.NewPCG(seed, 3)), health: lb.NewHealth(), engines: lb.NewEngines(),
+		store:   p.newOwner(),
+		servers: map[string]*server{}, from: n, traffic: c, now: time.Minute, ends: func(string) lb.Verdict {
+			return lb.Success
+		},
 	}
 	var err error
 	r.policy, err = lb.New(policy, lb.Config{
@@ -333,7 +337,8 @@ func TestSlowStartShares(t *testing.T) {
 			}
 			for _, busy := range []float64{0.3, 0.6, 0.95} {
 				got, want, even, fresh, old := rampUp(t, c.policy, c.traffic, size[0], size[1], busy)
-				name := fmt.Sprintf("%s, %d turns, from %d to %d, %.0f %% busy", c.policy, c.traffic.turns, size[0], size[1], 100*busy)
+				name := fmt.Sprintf("%s, %d turns, from %d to %d, %.0f %% busy", c.policy, c.traffic.turns, size[0],
+					size[1], 100*busy)
 				t.Logf("%s: %.0f of %.0f, p99 %d and %d", name, got, want, fresh, old)
 				for i, w := range rampWindows {
 					chance := 3*math.Sqrt(want[i]) + 2

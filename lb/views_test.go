@@ -131,7 +131,10 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 	samples := map[string]lb.EngineSample{}
 	for _, e := range v.Endpoints {
 		at := time.Minute
-		samples[e.Addr] = lb.EngineSample{Snapshot: snapshot(t, running(1), waiting(0)), At: at, ScrapedAt: at, FreshAt: at}
+		samples[e.Addr] = lb.EngineSample{
+			Snapshot: snapshot(t, running(1), waiting(0)), At: at, ScrapedAt: at,
+			FreshAt: at,
+		}
 	}
 	engines.Update(time.Minute, nil, samples)
 	var policies []lb.Policy
@@ -215,7 +218,8 @@ func TestFailuresFillNoMemory(t *testing.T) {
 			p.Observe(now, lb.Outcome{Addr: at, Verdict: verdict})
 		}
 		if kept := lb.CachedCandidates(h, engines, shares); kept > most || own > alone || len(lists) < requests/20 {
-			t.Errorf("%s: %d candidates are cached, and %d by the policy alone, of %d lists of %d; want %d and %d at most",
+			t.Errorf("%s: %d candidates are cached, and %d by the policy alone, of %d lists of %d; want "+
+				"%d and %d at most",
 				name, kept, own, len(lists), n, most, alone)
 		}
 	}

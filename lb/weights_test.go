@@ -47,7 +47,8 @@ func TestScaleOfWeights(t *testing.T) {
 					}
 				}
 				if !slices.Equal(got, want) {
-					t.Errorf("%s: %v times weights of %v: %d of %d requests went elsewhere", policy, k, weights, n, len(want))
+					t.Errorf("%s: %v times weights of %v: %d of %d requests went elsewhere", policy, k, weights,
+						n, len(want))
 				}
 			}
 		}
@@ -100,10 +101,13 @@ func TestWeightsAreSteady(t *testing.T) {
 		}
 		h := newHealth(v)
 		before := weights(t, h, 0, v)
-		gone := &lb.View{Cluster: v.Cluster, Endpoints: slices.Delete(slices.Clone(v.Endpoints), c.without, c.without+1)}
+		gone := &lb.View{
+			Cluster: v.Cluster, Endpoints: slices.Delete(slices.Clone(v.Endpoints), c.without, c.without+1),
+		}
 		for addr, w := range weights(t, h, time.Hour, gone) {
 			if times := max(w/before[addr], before[addr]/w); times > c.most {
-				t.Errorf("%v without %d: the weight of %s changes from %v to %v", c.weights, c.without, addr, before[addr], w)
+				t.Errorf("%v without %d: the weight of %s changes from %v to %v", c.weights, c.without, addr,
+					before[addr], w)
 			}
 		}
 	}

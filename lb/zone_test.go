@@ -36,7 +36,8 @@ func TestZonePenalty(t *testing.T) {
 			v := viewOf(2)
 			v.Zone, v.Endpoints[0].Zone, v.Endpoints[1].Zone = c.own, c.first, c.second
 			clusterConfig := lb.ClusterConfig{ZonePenalty: c.penalty}
-			p, err := lb.New("global_least_request", lb.Config{Unit: unit, Health: lb.NewHealth(), Cluster: clusterConfig})
+			p, err := lb.New("global_least_request",
+				lb.Config{Unit: unit, Health: lb.NewHealth(), Cluster: clusterConfig})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +108,8 @@ func TestZonePenaltyByTarget(t *testing.T) {
 		w.report(1, 2, fmt.Sprint("my_gauge ", 2))
 		w.update()
 		if got := w.choice("", 2, 2); got != c.want {
-			t.Errorf("%v in the own zone, 2 in the other, penalty %v: chose %d, want %d", c.gauge, c.penalty, got, c.want)
+			t.Errorf("%v in the own zone, 2 in the other, penalty %v: chose %d, want %d", c.gauge, c.penalty,
+				got, c.want)
 		}
 	}
 }

@@ -16,15 +16,17 @@ func TestPagesUnderLoad(t *testing.T) {
 		{"vllm-0.32.0-queue.prom", values{
 			Running: 4, Waiting: 8, Deferred: 0, KVUse: 0.19843597262952106, KVBlocks: 1024, BlockTokens: 32,
 			PromptTokens: 49536,
-			OutputTokens: 4519, PrefixQueries: 49536, PrefixHits: 21824, Intervals: 4465, IntervalTime: 59.53844544700405,
-			Preemptions: 0, Awake: 1, MaxAdapters: 2,
+			OutputTokens: 4519, PrefixQueries: 49536, PrefixHits: 21824, Intervals: 4465,
+			IntervalTime: 59.53844544700405,
+			Preemptions:  0, Awake: 1, MaxAdapters: 2,
 		}, nil, []string{"first", "second", "third", ""}},
 		// Eight series list adapters; the newest one is the last. Requests for first wait, and are in neither list.
 		{"vllm-0.32.0-adapters.prom", values{
 			Running: 4, Waiting: 20, Deferred: 1, KVUse: 0.03128054740957964, KVBlocks: 1024, BlockTokens: 32,
 			PromptTokens: 37659,
-			OutputTokens: 8374, PrefixQueries: 37659, PrefixHits: 20640, Intervals: 8301, IntervalTime: 115.01979280799424,
-			Preemptions: 0, Awake: 1, MaxAdapters: 2,
+			OutputTokens: 8374, PrefixQueries: 37659, PrefixHits: 20640, Intervals: 8301,
+			IntervalTime: 115.01979280799424,
+			Preemptions:  0, Awake: 1, MaxAdapters: 2,
 		}, []string{"second", "third"}, []string{"first", "tiny", ""}},
 	} {
 		text := []byte(sample(t, c.file))
@@ -62,7 +64,10 @@ func TestVLLMReports(t *testing.T) {
 		header string
 		want   values
 	}{
-		{"TEXT named_metrics.num_requests_waiting=0.0, named_metrics.kv_cache_usage_perc=0.0", values{Waiting: 0, KVUse: 0}},
+		{
+			"TEXT named_metrics.num_requests_waiting=0.0, named_metrics.kv_cache_usage_perc=0.0",
+			values{Waiting: 0, KVUse: 0},
+		},
 		{
 			"TEXT named_metrics.num_requests_waiting=4.0, named_metrics.kv_cache_usage_perc=0.0009775171065493637",
 			values{Waiting: 4, KVUse: 0.0009775171065493637},

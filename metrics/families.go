@@ -45,7 +45,10 @@ var families = withRanks([]family{
 
 	{engine: SGLang, field: Running, name: "sglang:num_running_reqs", label: "priority"},
 	{engine: SGLang, field: Waiting, name: "sglang:num_queue_reqs", label: "priority"},
-	{engine: SGLang, field: Waiting, name: "sglang:num_grammar_queue_reqs", label: "priority", adds: true, optional: true},
+	{
+		engine: SGLang, field: Waiting, name: "sglang:num_grammar_queue_reqs", label: "priority", adds: true,
+		optional: true,
+	},
 	// With disaggregated prefill: requests that wait for their prefill, or for the KV cache of it.
 	{
 		engine: SGLang, field: Waiting, name: "sglang:num_prefill_bootstrap_queue_reqs", label: "priority",

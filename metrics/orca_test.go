@@ -25,7 +25,8 @@ func TestParseORCA(t *testing.T) {
 		},
 		{"more than all of it", "TEXT named_metrics.kv_cache_usage_perc=1.5", map[Field]float64{KVUse: 1}},
 		{
-			"several copies", "TEXT a.num_requests_waiting=1.0, a.num_requests_waiting=3.0, a.kv_cache_usage_perc=.25, " +
+			"several copies", "TEXT a.num_requests_waiting=1.0, a.num_requests_waiting=3.0, " +
+				"a.kv_cache_usage_perc=.25, " +
 				"a.kv_cache_usage_perc=.75",
 			map[Field]float64{Waiting: 4, KVUse: 0.5},
 		},

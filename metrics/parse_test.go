@@ -51,13 +51,15 @@ func TestSamples(t *testing.T) {
 		{"vllm-0.32.0.prom", VLLM, values{
 			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 16384, BlockTokens: 32, PromptTokens: 4923,
 			OutputTokens:  24,
-			PrefixQueries: 4923, PrefixHits: 3200, Intervals: 18, IntervalTime: 0.18361165999999685, Preemptions: 0, Awake: 1,
+			PrefixQueries: 4923, PrefixHits: 3200, Intervals: 18, IntervalTime: 0.18361165999999685,
+			Preemptions: 0, Awake: 1,
 			Target(0): 0, Target(3): 4923,
 		}, []string{"none"}},
 		{"vllm-0.32.0-second.prom", VLLM, values{
 			Running: 0, Waiting: 0, Deferred: 0, KVUse: 0, KVBlocks: 8192, BlockTokens: 32, PromptTokens: 57285,
 			OutputTokens:  876,
-			PrefixQueries: 57285, PrefixHits: 28160, Intervals: 840, IntervalTime: 11.517022132999045, Preemptions: 0, Awake: 1,
+			PrefixQueries: 57285, PrefixHits: 28160, Intervals: 840, IntervalTime: 11.517022132999045,
+			Preemptions: 0, Awake: 1,
 			Target(0): 0, Target(3): 57285,
 		}, []string{"none"}},
 		{"llamacpp.prom", LlamaCPP, values{
@@ -160,7 +162,10 @@ nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="tensorrt_llm
 nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="free",model="tensorrt_llm",version="1"} 300
 nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="max",model="tensorrt_llm",version="1"} 400
 `, Triton, values{Running: 3, Waiting: 1, BlockTokens: 64, KVUsedBlocks: 100, KVBlocks: 400, KVUse: 0.25}},
-	{"Triton with another backend", "nv_inference_pending_request_count{model=\"m\"} 40\n", Triton, values{Waiting: 40}},
+	{
+		"Triton with another backend", "nv_inference_pending_request_count{model=\"m\"} 40\n", Triton,
+		values{Waiting: 40},
+	},
 	{"TGI", `
 tgi_batch_current_size 5
 tgi_queue_size 3
@@ -214,7 +219,8 @@ func TestAdapters(t *testing.T) {
 	}{
 		{"one state", info("4", "a", "", "1.7952478152460895e+09"), 4, []string{"a"}, nil},
 		{
-			"the newest of three", info("4", "a", "b", "10") + info("2", "b,c", "d", "30") + info("4", "c", "", "20"), 2,
+			"the newest of three", info("4", "a", "b", "10") + info("2", "b,c", "d", "30") +
+				info("4", "c", "", "20"), 2,
 			[]string{"b", "c"},
 			[]string{"d"},
 		},

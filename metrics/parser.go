@@ -152,7 +152,8 @@ type pageSums struct {
 	wanted []family // the families with that name
 	newest float64  // timestamp of the adapters in load
 
-	// rank[d] is the GPU whose series count for copy d of the model, as ranks of tensor and pipeline parallelism, plus 1.
+	// rank[d] is the GPU whose series count for copy d of the model, as ranks of tensor and pipeline parallelism,
+	// plus 1.
 	rank [64]uint32
 }
 

@@ -62,7 +62,10 @@ func TestMissing(t *testing.T) {
 			"1\nvllm:kv_cache_usage_perc NaN\n", []string{
 			"vllm:kv_cache_usage_perc", "target",
 		}},
-		{"what the engine does not report", AnyEngine, "tgi_queue_size 1\n", []string{"tgi_batch_current_size", "target"}},
+		{
+			"what the engine does not report", AnyEngine, "tgi_queue_size 1\n",
+			[]string{"tgi_batch_current_size", "target"},
+		},
 		{"by label", AnyEngine, "nv_trt_llm_request_metrics{request_type=\"waiting\"} 1\n", []string{
 			`nv_trt_llm_request_metrics{request_type="scheduled"}`,
 			`nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"}`, "target",

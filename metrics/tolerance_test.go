@@ -85,7 +85,8 @@ func TestLines(t *testing.T) {
 }
 
 func TestValuesOfTargets(t *testing.T) {
-	p := parser(t, TGI, "gauge", "requests", "vllm:gpu_cache_usage_perc", "sglang:num_queue_reqs", "vllm:num_preemptions",
+	p := parser(t, TGI, "gauge", "requests", "vllm:gpu_cache_usage_perc", "sglang:num_queue_reqs",
+		"vllm:num_preemptions",
 		"huge")
 	var l Snapshot
 	p.Parse([]byte(`
@@ -167,7 +168,8 @@ func TestCutAnywhere(t *testing.T) {
 			}
 			for f, v := range found(&l) {
 				if v != want[f] {
-					t.Fatalf("%s, %d bytes, up to %q: field %d is %v, not %v", name, i, text[max(0, i-40):i], f, v, want[f])
+					t.Fatalf("%s, %d bytes, up to %q: field %d is %v, not %v", name, i, text[max(0, i-40):i],
+						f, v, want[f])
 				}
 			}
 			if _, ok := l.Value(MaxAdapters); ok && !l.Loaded.Has(AdapterID("b")) || !ok && l.Loaded.N > 0 {

@@ -71,7 +71,10 @@ func appendDemand(terms []byte, p *lb.Plan, tokens int64) []byte {
 // appendPrefix appends the credit for what is cached of the prompt, and the TTLs of cache entries.
 func (sc *scopeState) appendPrefix(terms []byte, now time.Duration, x *lb.Prefix) []byte {
 	terms = append(terms, byte(min(len(x.Blocks), maxBlocks)))
-	for _, f := range []float64{x.Credit, max(x.CreditGrowth, 0), float64(x.Bytes), float64(min(max(x.Tokens, 0), maxExact))} {
+	for _, f := range []float64{
+		x.Credit, max(x.CreditGrowth, 0), float64(x.Bytes),
+		float64(min(max(x.Tokens, 0), maxExact)),
+	} {
 		terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(f))
 	}
 	ttl := min(x.TTL, lb.MaxTTL)

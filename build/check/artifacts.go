@@ -19,8 +19,8 @@ var higressOnly = []string{
 	"proxy_get_upstream_hosts", "proxy_set_upstream_override_host", "proxy_redis_init", "proxy_redis_call",
 }
 
-// The export by which each host learns the ABI. Higress takes the first one it finds, and as 0.2.1 no request body would
-// ever reach the plugin there: its artifact must not have that export.
+// The export by which each host learns the ABI. Higress takes the first one it finds, and as 0.2.1 no request body
+// would ever reach the plugin there: its artifact must not have that export.
 const (
 	envoyABI   = "proxy_abi_version_0_2_1"
 	higressABI = "proxy_abi_version_0_2_100"
@@ -62,7 +62,8 @@ func artifact(host, name string, imports, exports []string) []string {
 		}
 	case "higress":
 		if slices.Contains(exports, envoyABI) {
-			problems = append(problems, fmt.Sprintf("%s: exports %s, with which Higress never delivers a body", name, envoyABI))
+			problems = append(problems, fmt.Sprintf("%s: exports %s, with which Higress never delivers a body",
+				name, envoyABI))
 		}
 		if !slices.Contains(exports, higressABI) {
 			problems = append(problems, fmt.Sprintf("%s: no export %s, which Higress asks for", name, higressABI))

@@ -35,10 +35,13 @@ func TestLayers(t *testing.T) {
 		{"lb", []string{"fmt", "time"}, []string{"fmt", "os", "time"}, ""}, // fmt itself needs os
 		{"lb", []string{"os"}, nil, "lb imports os: it must do no I/O"},
 		{"lb/storetest", []string{"net/http"}, nil, "lb/storetest imports net/http: it must do no I/O"},
-		{"plugin/config", []string{sdkPackage}, []string{sdkPackage}, "plugin/config imports " + sdkPackage + ": only " + strings.Join(sdkFolders, ", ") + " may"},
-		{"plugin/core", []string{sdkPackage}, []string{sdkPackage}, "plugin/core imports " + sdkPackage + ": only " + strings.Join(sdkFolders, ", ") + " may"},
+		{"plugin/config", []string{sdkPackage}, []string{sdkPackage}, "plugin/config imports " + sdkPackage +
+			": only " + strings.Join(sdkFolders, ", ") + " may"},
+		{"plugin/core", []string{sdkPackage}, []string{sdkPackage}, "plugin/core imports " + sdkPackage + ": only " +
+			strings.Join(sdkFolders, ", ") + " may"},
 		{"plugin/core", []string{"os"}, nil, "plugin/core imports os: it must do no I/O"},
-		{"plugin/discovery", []string{module + "/x"}, []string{sdkPackage}, "plugin/discovery depends on " + sdkPackage},
+		{"plugin/discovery", []string{module + "/x"}, []string{sdkPackage}, "plugin/discovery depends on " +
+			sdkPackage},
 		{"plugin", []string{sdkPackage, "os"}, []string{sdkPackage}, ""},
 		{"lbx", []string{"os"}, nil, ""}, // not below lb
 		{"plugin", []string{"errors", "fmt"}, nil, "plugin imports fmt: too big for the artifacts"},
@@ -47,9 +50,11 @@ func TestLayers(t *testing.T) {
 		{"metrics", []string{"bytes", "unsafe"}, nil, ""},
 		{"metrics", []string{module + "/internal/wire"}, nil, ""},
 		{"metrics", []string{"os"}, nil, "metrics imports os: it must do no I/O"},
-		{"metrics", []string{module + "/lb"}, nil, "metrics imports " + module + "/lb: the standard library is all it may"},
+		{"metrics", []string{module + "/lb"}, nil, "metrics imports " + module + "/lb: the standard " +
+			"library is all it may"},
 		{"e2e/demo", []string{"os", "net/http"}, nil, ""},
-		{"e2e/demo", []string{sdkPackage}, nil, "e2e/demo imports " + sdkPackage + ": only " + strings.Join(sdkFolders, ", ") + " may"},
+		{"e2e/demo", []string{sdkPackage}, nil, "e2e/demo imports " + sdkPackage + ": only " +
+			strings.Join(sdkFolders, ", ") + " may"},
 	} {
 		p := pkg{ImportPath: module + "/" + c.folder, Imports: c.imports, Deps: c.deps}
 		// Twice, as a package is that is listed for both builds: told once.
@@ -96,7 +101,8 @@ func TestClockReads(t *testing.T) {
 		{"_ = now.Add(time.Second)", ""},
 		{"_ = now.After(now)", ""}, // a method, not the function
 		{"_ = time.Now()", "lb/a.go:6: time.Now in lb: time is an argument here"},
-		{"f(time.Now())\n\t<-time.After(1)", "lb/a.go:6: time.Now in lb: time is an argument here; lb/a.go:7: time.After in lb: time is an argument here"},
+		{"f(time.Now())\n\t<-time.After(1)", "lb/a.go:6: time.Now in lb: time is an argument here; lb/a.go:7: " +
+			"time.After in lb: time is an argument here"},
 		{"var clock = time.Now", "lb/a.go:6: time.Now in lb: time is an argument here"},
 	} {
 		if got := strings.Join(clockReads("lb/a.go", file(c.body)), "; "); got != c.want {

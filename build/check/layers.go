@@ -21,8 +21,8 @@ const (
 	sdk    = "github.com/higress-group/proxy-wasm-go-sdk"
 )
 
-// pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM, and
-// the same input gives the same output.
+// pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
+// and the same input gives the same output.
 var pure = []string{
 	"internal/wire", "lb", "metrics", "redisclient", "plugin/config", "plugin/core", "plugin/discovery",
 }
@@ -42,8 +42,8 @@ var leaves = []string{"internal/wire", "metrics", "lb/prefixindex"}
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{"lb", "lb/memstore", "metrics"}
 
-// heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK imports some, but
-// nothing of it is linked that needs them.
+// heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK
+// imports some, but nothing of it is linked that needs them.
 var heavy = []string{"crypto/sha1", "encoding/json", "fmt", "regexp"}
 
 // clock lists the functions of package time that read the clock or wait. Time is an argument instead.
@@ -56,7 +56,8 @@ type pkg struct {
 	Deps       []string
 }
 
-// list returns the packages of the module. The plugin is listed as it is built: for wasip1, with both sets of build tags.
+// list returns the packages of the module. The plugin is listed as it is built: for wasip1, with both sets of build
+// tags.
 func list() ([]pkg, error) {
 	var packages []pkg
 	for _, args := range [][]string{
@@ -91,16 +92,20 @@ func layers(packages []pkg) []string {
 		folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		for _, imported := range p.Imports {
 			if strings.HasPrefix(imported, sdk) && !slices.Contains(sdkFolders, folder) {
-				problems = append(problems, fmt.Sprintf("%s imports %s: only %s may", folder, imported, strings.Join(sdkFolders, ", ")))
+				problems = append(problems,
+					fmt.Sprintf("%s imports %s: only %s may", folder, imported, strings.Join(sdkFolders, ", ")))
 			}
 			if linked[p.ImportPath] && slices.Contains(heavy, imported) {
 				problems = append(problems, fmt.Sprintf("%s imports %s: too big for the artifacts", folder, imported))
 			}
 			if slices.Contains(packed, folder) && imported == "encoding/binary" {
-				problems = append(problems, fmt.Sprintf("%s imports %s: internal/wire packs its values", folder, imported))
+				problems = append(problems,
+					fmt.Sprintf("%s imports %s: internal/wire packs its values", folder, imported))
 			}
-			if slices.Contains(leaves, folder) && strings.Contains(imported, ".") && imported != module+"/internal/wire" {
-				problems = append(problems, fmt.Sprintf("%s imports %s: the standard library is all it may", folder, imported))
+			if slices.Contains(leaves, folder) && strings.Contains(imported, ".") &&
+				imported != module+"/internal/wire" {
+				problems = append(problems,
+					fmt.Sprintf("%s imports %s: the standard library is all it may", folder, imported))
 			}
 		}
 		if !pureFolder(folder + "/") {
@@ -179,7 +184,8 @@ func clockReads(name string, text []byte) []string {
 		}
 		if x, ok := selector.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clock, selector.Sel.Name) {
 			line := fset.Position(selector.Pos()).Line
-			problems = append(problems, fmt.Sprintf("%s:%d: time.%s in %s: time is an argument here", name, line, selector.Sel.Name, path.Dir(name)))
+			problems = append(problems, fmt.Sprintf("%s:%d: time.%s in %s: time is an argument here", name, line,
+				selector.Sel.Name, path.Dir(name)))
 		}
 		return true
 	})

@@ -8,7 +8,8 @@ import (
 	"go/token"
 )
 
-// Longest file and function, in lines. A function is counted from its keyword to its closing brace, without its comment.
+// Longest file and function, in lines. A function is counted from its keyword to its closing brace, without its
+// comment.
 const (
 	maxFileLines     = 400
 	maxFunctionLines = 60
@@ -32,7 +33,8 @@ func lengths(name string, text []byte) []string {
 		}
 		first, last := fset.Position(f.Pos()).Line, fset.Position(f.End()).Line
 		if n := last - first + 1; n > maxFunctionLines {
-			problems = append(problems, fmt.Sprintf("%s:%d: %s has %d lines, limit %d", name, first, f.Name.Name, n, maxFunctionLines))
+			problems = append(problems, fmt.Sprintf("%s:%d: %s has %d lines, limit %d", name, first, f.Name.Name, n,
+				maxFunctionLines))
 		}
 	}
 	return problems

@@ -18,12 +18,18 @@ const (
 )
 
 // widths returns the lines of a file of text that are wider than maxColumns. Lines that cannot be broken are left out:
-// raw string literals in Go, what unbreakableMarkdown returns, and lines of a single word.
+// raw string literals and //go: directives in Go, what unbreakableMarkdown returns, and lines of a
+// single word.
 func widths(name string, text []byte) []string {
 	var skip map[int]bool
 	switch path.Ext(name) {
 	case ".go":
 		skip = rawStringLines(text)
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.HasPrefix(line, "//go:") {
+				skip[i+1] = true
+			}
+		}
 	case ".md":
 		skip = unbreakableMarkdown(string(text))
 	}
@@ -82,7 +88,8 @@ func unbreakableMarkdown(text string) map[int]bool {
 			written = m[1] == ""
 		}
 		if fenced || written || strings.ContainsFunc(line, isHan) ||
-			strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<") || strings.HasPrefix(trimmed, "![") {
+			strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "<") ||
+			strings.HasPrefix(trimmed, "![") {
 			lines[i+1] = true
 		}
 	}

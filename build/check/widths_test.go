@@ -18,6 +18,8 @@ func TestWidths(t *testing.T) {
 			"behind a raw string", "a.go", "package a\n\nvar x = `\n`\n\n// " + words(130) + "\n",
 			"a.go:6: 133 columns, limit 120",
 		},
+		{"directive", "a.go", "package a\n\n//go:linkname a " + words(130) + "\n", ""},
+		{"directive elsewhere", "a.py", "//go:linkname a " + words(130) + "\n", "a.py:1: 146 columns, limit 120"},
 		{"table", "a.md", "| " + words(130) + "|\n", ""},
 		{"fenced", "a.md", "```\n" + words(130) + "\n```\n", ""},
 		{"behind a fence", "a.md", "```\n```\n" + words(130) + "\n", "a.md:3: 130 columns, limit 120"},

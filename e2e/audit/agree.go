@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// Snapshot asks every party for its counts. They are not taken at the same instant: only while nothing starts or ends can
-// they be expected to be equal.
+// Snapshot asks every party for its counts. They are not taken at the same instant: only while nothing starts or ends
+// can they be expected to be equal.
 func (s *Site) Snapshot(ctx context.Context) (Snapshot, error) {
 	snap := Snapshot{}
 	active, listed := map[string]int64{}, map[string]bool{}
@@ -70,12 +70,12 @@ func (s *Site) addShared(snap Snapshot) error {
 	return nil
 }
 
-// agreeTimeout bounds the wait for the parties to agree. Gauges are at most a second old, the leases of a dead owner come
-// back within the TTL of 5 s and a second; the rest is for a busy machine.
+// agreeTimeout bounds the wait for the parties to agree. Gauges are at most a second old, the leases of a dead owner
+// come back within the TTL of 5 s and a second; the rest is for a busy machine.
 const agreeTimeout = 30 * time.Second
 
-// Agree waits until every party counts the same at every endpoint, and returns those counts and how long it took. Nothing
-// may start or end meanwhile, except what the caller has just ended.
+// Agree waits until every party counts the same at every endpoint, and returns those counts and how long it took.
+// Nothing may start or end meanwhile, except what the caller has just ended.
 func (s *Site) Agree(ctx context.Context) (Snapshot, time.Duration, error) {
 	return s.await(ctx, "the parties do not agree on what is in flight", Snapshot.Disagreement)
 }
@@ -86,8 +86,8 @@ func (s *Site) Drained(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// EndStreams compares all counts while the streams are open, then lets these end soon. It returns how long it took until the counts
-// were equal, also if they never were, and how many streams were complete and how many were cut.
+// EndStreams compares all counts while the streams are open, then lets these end soon. It returns how long it took
+// until the counts were equal, also if they never were, and how many streams were complete and how many were cut.
 func (s *Site) EndStreams(ctx context.Context, streams *Streams) (took time.Duration, complete, cut int, err error) {
 	if streams.Len() == 0 {
 		return 0, 0, 0, errors.New("no stream is open any more: nothing to compare")
@@ -103,8 +103,8 @@ func (s *Site) EndStreams(ctx context.Context, streams *Streams) (took time.Dura
 	return took, complete, cut, s.SetSpeed(1)
 }
 
-// AgreeWith waits until the plugin counts exactly the streams that it was told of, and servers and Envoy all of them. It is
-// for the time when the plugin was off, or another cluster in use, while some of the streams began.
+// AgreeWith waits until the plugin counts exactly the streams that it was told of, and servers and Envoy all of them.
+// It is for the time when the plugin was off, or another cluster in use, while some of the streams began.
 func (s *Site) AgreeWith(ctx context.Context, open func() map[string]OpenCount) (Snapshot, time.Duration, error) {
 	return s.await(ctx, "the parties do not agree with their clients", func(snap Snapshot) error {
 		want := open()
@@ -116,7 +116,8 @@ func (s *Site) AgreeWith(ctx context.Context, open func() map[string]OpenCount) 
 					addr, c.Plugin, c.Server, w.All, w.Counted))
 			}
 			if c.Shared && (c.Total != w.Counted || c.Leases != w.Counted) {
-				errs = append(errs, fmt.Errorf("%s: in the store %d in %d leases; clients have %d counted", addr, c.Total, c.Leases, w.Counted))
+				errs = append(errs, fmt.Errorf("%s: in the store %d in %d leases; clients have %d counted", addr,
+					c.Total, c.Leases, w.Counted))
 			}
 			if !c.Unknown && c.Envoy > w.All {
 				errs = append(errs, fmt.Errorf("%s: Envoy %d; clients have %d open", addr, c.Envoy, w.All))

@@ -1,5 +1,5 @@
-// Package audit checks, on a running gateway, that everybody agrees on what is in flight: the plugin's totals, the model
-// servers' own counts, Envoy's active requests and, where they are known, the clients' open streams.
+// Package audit checks, on a running gateway, that everybody agrees on what is in flight: the plugin's totals, the
+// model servers' own counts, Envoy's active requests and, where they are known, the clients' open streams.
 //
 // A [Site] is a gateway with simulated servers behind it, [Traffic] and [Streams] load it, [Site.Agree] and
 // [Site.Drained] are the audits, and a [Watch] looks all the time for what must never be seen: a count beyond what was

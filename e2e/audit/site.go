@@ -105,8 +105,9 @@ func Open(ctx context.Context, o Options) (*Site, error) {
 // StartGateway starts gateway i, in place of one that has ended.
 func (s *Site) StartGateway(ctx context.Context, i int) error {
 	o := harness.Options{
-		Version: s.options.Version, Workers: s.Workers, Module: s.options.Module, Config: s.options.Config, Endpoints: s.Endpoints(),
-		Edit: s.options.Edit,
+		Version: s.options.Version, Workers: s.Workers, Module: s.options.Module, Config: s.options.Config,
+		Endpoints: s.Endpoints(),
+		Edit:      s.options.Edit,
 	}
 	if len(s.options.Redis) > 0 {
 		o.Redis = s.options.Redis[i]

@@ -79,7 +79,8 @@ func (s *Site) OpenStreams(ctx context.Context, n, tokens int) (*Streams, error)
 
 // play opens one stream, reports on begun and reads it to its end.
 func (g *Streams) play(ctx context.Context, id int, body []byte, begun chan<- error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.site.Gateways[id%len(g.site.Gateways)].URL()+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.site.Gateways[id%len(g.site.Gateways)].URL()+path,
+		bytes.NewReader(body))
 	if err != nil {
 		begun <- err
 		return
@@ -110,7 +111,8 @@ func (g *Streams) placeOf(resp *http.Response) (place, error) {
 	index, err := strconv.Atoi(resp.Header.Get(loadgen.EndpointHeader))
 	servers := g.site.Servers()
 	if err != nil || index < 0 || index >= len(servers) {
-		return place{}, fmt.Errorf("%s with %s %q", resp.Status, loadgen.EndpointHeader, resp.Header.Get(loadgen.EndpointHeader))
+		return place{},
+			fmt.Errorf("%s with %s %q", resp.Status, loadgen.EndpointHeader, resp.Header.Get(loadgen.EndpointHeader))
 	}
 	return place{servers[index].Addr(), counts(resp.Header.Get("x-warmgate-reason"))}, nil
 }

@@ -51,7 +51,9 @@ type Traffic struct {
 
 // NewTraffic returns traffic of rate requests a second that has not started yet. make returns each request; its random
 // numbers come from seed.
-func NewTraffic(c *loadgen.Client, rate float64, seed uint64, make func(r *rand.Rand, id int) loadgen.Request) *Traffic {
+func NewTraffic(c *loadgen.Client, rate float64, seed uint64,
+	make func(r *rand.Rand, id int) loadgen.Request,
+) *Traffic {
 	return &Traffic{client: c, make: make, rate: rate, seed: seed, tally: newTally()}
 }
 

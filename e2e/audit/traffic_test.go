@@ -102,7 +102,8 @@ func TestReadToEnd(t *testing.T) {
 // The counts that a request is expected to have at the plugin follow from its reason.
 func TestCounts(t *testing.T) {
 	for reason, want := range map[string]bool{
-		"chosen": true, "body_late": true, "body_malformed": true, "shadow": true, "disabled": false, "no_endpoints": false, "": false,
+		"chosen": true, "body_late": true, "body_malformed": true, "shadow": true, "disabled": false,
+		"no_endpoints": false, "": false,
 	} {
 		if counts(reason) != want {
 			t.Errorf("counts(%q) = %t", reason, !want)

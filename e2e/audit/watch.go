@@ -57,7 +57,8 @@ func (w *Watch) look(ctx context.Context) {
 	for _, g := range w.site.Gateways {
 		stats, err := g.Stats(ctx, watchFilter)
 		if err != nil {
-			continue // the admin page answers late while Envoy compiles a module; Stop demands that it has ever answered
+			// the admin page answers late while Envoy compiles a module; Stop demands that it has ever answered
+			continue
 		}
 		w.mu.Lock()
 		w.looks++

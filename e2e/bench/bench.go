@@ -25,8 +25,8 @@ type Spread struct {
 // confidence of Spread.CI. The interval makes no assumption on the distribution of the measurements.
 const confidence = 0.95
 
-// SpreadOf returns the spread of xs, or the zero Spread if there are none. The median of an even number of values is the mean
-// of the two in the middle.
+// SpreadOf returns the spread of xs, or the zero Spread if there are none. The median of an even number of values is
+// the mean of the two in the middle.
 func SpreadOf(xs []float64) Spread {
 	n := len(xs)
 	if n == 0 {
@@ -41,8 +41,8 @@ func SpreadOf(xs []float64) Spread {
 	return out
 }
 
-// Ratios divides paired measurements run by run: num[i]/den[i] come from the same round, so a disturbance that lasts longer
-// than a round cancels out.
+// Ratios divides paired measurements run by run: num[i]/den[i] come from the same round, so a disturbance that lasts
+// longer than a round cancels out.
 func Ratios(num, den []float64) Spread {
 	n := min(len(num), len(den))
 	r := make([]float64, n)
@@ -52,8 +52,8 @@ func Ratios(num, den []float64) Spread {
 	return SpreadOf(r)
 }
 
-// Format renders the spread as "median (min..max)" with the given verb, for example "%.1f", and with " [low, high]", the
-// confidence interval, if there is one.
+// Format renders the spread as "median (min..max)" with the given verb, for example "%.1f", and with " [low, high]",
+// the confidence interval, if there is one.
 func (s Spread) Format(verb string) string {
 	text := fmt.Sprintf(verb+" ("+verb+".."+verb+")", s.Median, s.Min, s.Max)
 	if s.CI != nil {
@@ -62,8 +62,8 @@ func (s Spread) Format(verb string) string {
 	return text
 }
 
-// Order returns the order in which the n candidates run in a round: every candidate takes every place equally often over n
-// rounds, so that none profits from always running first.
+// Order returns the order in which the n candidates run in a round: every candidate takes every place equally often
+// over n rounds, so that none profits from always running first.
 func Order(n, round int) []int {
 	order := make([]int, n)
 	for i := range order {

@@ -8,9 +8,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// Quiet takes out of the shipped layout what would disturb a measurement of Envoy's CPU time, as harness.Options.Edit: the
-// health checks of hundreds of endpoints by several gateways, and the access log. Both cost the same with and without a
-// plugin.
+// Quiet takes out of the shipped layout what would disturb a measurement of Envoy's CPU time, as harness.Options.Edit:
+// the health checks of hundreds of endpoints by several gateways, and the access log. Both cost the same with and
+// without a plugin.
 func Quiet(file string, doc *yaml.Node) error {
 	switch file {
 	case "clusters.yaml":

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Named returns the elements of all that the list names, divided by commas, in the order of all; an empty list names all.
+// Named returns the elements of all that the list names, divided by commas, in the order of all; an empty list names
+// all.
 func Named[T any](all []T, list string, name func(T) string) ([]T, error) {
 	if list == "" {
 		return all, nil

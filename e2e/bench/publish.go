@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Publish prints what a benchmark found: its effective configuration, line by line, its table and further ones, and, as the last
-// line, its result as one JSON object. With a path it saves configuration and tables there as well, as Markdown for
-// docs/benchmarks.md.
+// Publish prints what a benchmark found: its effective configuration, line by line, its table and further ones, and, as
+// the last line, its result as one JSON object. With a path it saves configuration and tables there as well, as
+// Markdown for docs/benchmarks.md.
 func Publish(w io.Writer, markdown string, configuration []string, t *Table, result any, further ...*Table) error {
 	for _, line := range append([]string{""}, append(configuration, "")...) {
 		if _, err := fmt.Fprintln(w, line); err != nil {

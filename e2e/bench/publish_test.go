@@ -20,11 +20,13 @@ func TestPublish(t *testing.T) {
 		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 	text, err := os.ReadFile(file)
-	if want := "- machine: none\n- load: little\n\n| what | n |\n| --- | ---: |\n| a | 1 |\n"; err != nil || string(text) != want {
+	if want := "- machine: none\n- load: little\n\n| what | n |\n| --- | ---: |\n| a | 1 |\n"; err != nil ||
+		string(text) != want {
 		t.Errorf("saved %q, %v, want %q", text, err, want)
 	}
 	out.Reset()
-	if err := Publish(&out, file, nil, table, 1, table); err != nil || out.String() != "\n\nwhat  n\na     1\n\nwhat  n\na     1\n1\n" {
+	if err := Publish(&out, file, nil, table, 1, table); err != nil || out.String() != "\n\nwhat  n\na     "+
+		"1\n\nwhat  n\na     1\n1\n" {
 		t.Errorf("two tables: %q, %v", out.String(), err)
 	}
 	if text, err := os.ReadFile(file); err != nil || strings.Count(string(text), "\n| what |") != 2 {

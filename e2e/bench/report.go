@@ -53,8 +53,8 @@ func RatioBy[R any](num, den []R, of func(*R) float64) Spread {
 	return Ratios(Values(num, of), Values(den, of))
 }
 
-// Rounds plays n contenders once a round, in the order that Order returns, and returns what play returns by contender, then
-// by round. prepare, unless it is nil, is called at the beginning of each round.
+// Rounds plays n contenders once a round, in the order that Order returns, and returns what play returns by contender,
+// then by round. prepare, unless it is nil, is called at the beginning of each round.
 func Rounds[R any](rounds, n int, prepare func(round int) error, play func(round, i int) (R, error)) ([][]R, error) {
 	results := make([][]R, n)
 	for round := range rounds {

@@ -62,7 +62,8 @@ func badRequest(r *rand.Rand, id int) loadgen.Request {
 	return q
 }
 
-// ejections returns how many endpoints the plugin and Envoy have ejected so far. The plugin counts its own every second.
+// ejections returns how many endpoints the plugin and Envoy have ejected so far. The plugin counts its own every
+// second.
 func (a *act) ejections() (float64, error) {
 	a.sleep(1500 * time.Millisecond)
 	return a.site.Gateway.Sum(a.ctx, `^wasmcustom\.warmgate_ejections_total|^cluster\.llm\.outlier_detection\.ejections_enforced_total$`)

@@ -19,7 +19,8 @@ func TestChaos(t *testing.T) {
 	defer cancel()
 	only := []string{"herd", "clients leave", "slow bodies", "VM lost: fatal"}
 	f, err := run(ctx, settings{
-		only: only, span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, leavers: 240, streams: 16, rate: 60,
+		only: only, span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, leavers: 240,
+		streams: 16, rate: 60,
 		oneSite: true, seed: 1, progress: harness.LogWriter(t),
 	})
 	if err != nil {
@@ -37,7 +38,10 @@ func TestChaos(t *testing.T) {
 
 // The door through which a test loses a VM must not be in what is shipped.
 func TestNoTrapIsShipped(t *testing.T) {
-	for host, has := range map[harness.Host]bool{harness.HostEnvoy: false, harness.HostHigress: false, harness.HostEnvoyChaos: true} {
+	for host, has := range map[harness.Host]bool{
+		harness.HostEnvoy: false, harness.HostHigress: false,
+		harness.HostEnvoyChaos: true,
+	} {
 		path, err := harness.Wasm(t.Context(), host)
 		if err != nil {
 			t.Fatal(err)

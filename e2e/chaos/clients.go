@@ -67,7 +67,10 @@ func leaver(r *rand.Rand, id int) loadgen.Request {
 		panic(err) // strings and numbers always marshal
 	}
 	q.Body = body
-	q.Upload = loadgen.Upload{Chunked: r.IntN(2) == 0, Pieces: 1 + r.IntN(3), Pause: time.Duration(r.IntN(20)) * time.Millisecond}
+	q.Upload = loadgen.Upload{
+		Chunked: r.IntN(2) == 0, Pieces: 1 + r.IntN(3),
+		Pause: time.Duration(r.IntN(20)) * time.Millisecond,
+	}
 	if r.IntN(3) > 0 {
 		q.Leave = loadgen.Leave{
 			At:     leavePoints[r.IntN(len(leavePoints))],

@@ -161,7 +161,8 @@ func cuts(a *act) error {
 	bad := a.site.Servers()[2%len(a.site.Servers())]
 	// Its streams are beyond their first token and break at once.
 	a.mayCut = int(a.streams.Open()[bad.Addr()].All)
-	return a.failing(bad, vllmsim.ModeReset, a.span/2, of(loadgen.ErrTruncated, loadgen.ErrReset, "status_502", "status_503"))
+	return a.failing(bad, vllmsim.ModeReset, a.span/2,
+		of(loadgen.ErrTruncated, loadgen.ErrReset, "status_502", "status_503"))
 }
 
 // failsFast lets an endpoint answer 500 in a millisecond, which must not make it look idle.
@@ -189,7 +190,8 @@ func (a *act) failing(bad *vllmsim.Server, m vllmsim.Mode, span time.Duration, l
 		a.result.Figures[part.name] = share
 		// A failing endpoint is tried again from time to time, by each worker: two requests each are no share.
 		if err == nil && share > part.share && got > float64(2*a.workers) {
-			err = fmt.Errorf("%s: the failing endpoint got %.2f %% of the requests, more than %.2f %%", part.name, 100*share, 100*part.share)
+			err = fmt.Errorf("%s: the failing endpoint got %.2f %% of the requests, more than %.2f %%", part.name,
+				100*share, 100*part.share)
 		}
 		if err != nil {
 			return err

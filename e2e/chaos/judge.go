@@ -6,15 +6,15 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
-// What an outage of Redis may add to the 99th percentile of the time to answer, in the median of the outages, in ms. The first
-// second has the requests that wait for Redis in vain; after it the breaker is open and none does.
+// What an outage of Redis may add to the 99th percentile of the time to answer, in the median of the outages, in ms.
+// The first second has the requests that wait for Redis in vain; after it the breaker is open and none does.
 const (
 	targetFirstMS = 25
 	targetLaterMS = 1
 )
 
-// judgement compares the outages of a run with the targets. It is no violation to miss them: a time that is measured beside
-// the model servers and the clients is also a measure of the machine.
+// judgement compares the outages of a run with the targets. It is no violation to miss them: a time that is measured
+// beside the model servers and the clients is also a measure of the machine.
 type judgement struct {
 	Outages      int          `json:"outages"` // measured
 	AddedFirstMS bench.Spread `json:"added_first_ms"`
@@ -44,6 +44,8 @@ func (j *judgement) String() string {
 	if !j.TargetsMet {
 		verdict = "TARGETS MISSED"
 	}
-	return fmt.Sprintf("%s: an outage added to the p99, over %d outages, %.1f ms in its first second in the median (target %d, worst %.1f) and %.1f ms later (target %d, worst %.1f)",
-		verdict, j.Outages, j.AddedFirstMS.Median, targetFirstMS, j.AddedFirstMS.Max, j.AddedLaterMS.Median, targetLaterMS, j.AddedLaterMS.Max)
+	return fmt.Sprintf("%s: an outage added to the p99, over %d outages, %.1f ms in its first second in the median "+
+		"(target %d, worst %.1f) and %.1f ms later (target %d, worst %.1f)",
+		verdict, j.Outages, j.AddedFirstMS.Median, targetFirstMS, j.AddedFirstMS.Max, j.AddedLaterMS.Median,
+		targetLaterMS, j.AddedLaterMS.Max)
 }

@@ -11,7 +11,8 @@ import (
 // outageOf is an outage that adds the given times, in ms, to a p99 of 2 ms.
 func outageOf(first, later float64) result {
 	return result{redisResult: &redisResult{
-		Outage: true, BaseP99MS: 2, FirstP99MS: 2 + first, LaterP99MS: 2 + later, AddedFirstMS: first, AddedLaterMS: later,
+		Outage: true, BaseP99MS: 2, FirstP99MS: 2 + first, LaterP99MS: 2 + later, AddedFirstMS: first,
+		AddedLaterMS: later,
 	}}
 }
 
@@ -25,12 +26,21 @@ func TestJudge(t *testing.T) {
 		scenes []result
 		want   judgement
 	}{
-		"on target":        {[]result{outageOf(25, 1)}, judgement{1, at(25, 25, 25), at(1, 1, 1), true}},
-		"first is slow":    {[]result{outageOf(25.1, 0)}, judgement{1, at(25.1, 25.1, 25.1), at(0, 0, 0), false}},
-		"later is slow":    {[]result{outageOf(1, 1.1)}, judgement{1, at(1, 1, 1), at(1.1, 1.1, 1.1), false}},
-		"median of three":  {[]result{outageOf(90, 0.5), outageOf(20, -1), outageOf(3, 40)}, judgement{3, at(3, 20, 90), at(-1, 0.5, 40), true}},
-		"median of two":    {[]result{outageOf(30, 3), outageOf(10, 1)}, judgement{2, at(10, 20, 30), at(1, 2, 3), false}},
-		"others left out":  {[]result{trouble, outageOf(4, 0), unmeasured}, judgement{1, at(4, 4, 4), at(0, 0, 0), true}},
+		"on target":     {[]result{outageOf(25, 1)}, judgement{1, at(25, 25, 25), at(1, 1, 1), true}},
+		"first is slow": {[]result{outageOf(25.1, 0)}, judgement{1, at(25.1, 25.1, 25.1), at(0, 0, 0), false}},
+		"later is slow": {[]result{outageOf(1, 1.1)}, judgement{1, at(1, 1, 1), at(1.1, 1.1, 1.1), false}},
+		"median of three": {
+			[]result{outageOf(90, 0.5), outageOf(20, -1), outageOf(3, 40)},
+			judgement{3, at(3, 20, 90), at(-1, 0.5, 40), true},
+		},
+		"median of two": {
+			[]result{outageOf(30, 3), outageOf(10, 1)},
+			judgement{2, at(10, 20, 30), at(1, 2, 3), false},
+		},
+		"others left out": {
+			[]result{trouble, outageOf(4, 0), unmeasured},
+			judgement{1, at(4, 4, 4), at(0, 0, 0), true},
+		},
 		"faster than calm": {[]result{outageOf(-1, -1)}, judgement{1, at(-1, -1, -1), at(-1, -1, -1), true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,10 +2,10 @@
 // counts after each: the plugin's totals, the model servers' own counts, Envoy's active requests and the clients' open
 // streams must be equal, and 0 in the end. A request may only fail if the endpoint that it was given failed it.
 //
-// With -in-redis it breaks Redis, and the way to it, under two gateways that count there. No request may fail then, and the
-// store's totals and the sum of its leases must be equal to the other counts too. For the faults that are outages it also
-// reports what they added to the 99th percentile of the time to answer, against the targets: 25 ms in the first second,
-// 1 ms later. A time that misses them is no violation.
+// With -in-redis it breaks Redis, and the way to it, under two gateways that count there. No request may fail then, and
+// the store's totals and the sum of its leases must be equal to the other counts too. For the faults that are outages
+// it also reports what they added to the 99th percentile of the time to answer, against the targets: 25 ms in the first
+// second, 1 ms later. A time that misses them is no violation.
 //
 // It prints what it does, ends with one line of JSON and exits with 1 if anything was violated. The same seed gives the
 // same requests, leaves and faults; how they interleave is up to the machine.

@@ -42,7 +42,10 @@ func (a *act) breakSomething() error {
 			return err
 		}
 	case 2, 3:
-		modes := []vllmsim.Mode{vllmsim.ModeError, vllmsim.ModeHang, vllmsim.ModeReset, vllmsim.ModeSlow, vllmsim.ModeSick}
+		modes := []vllmsim.Mode{
+			vllmsim.ModeError, vllmsim.ModeHang, vllmsim.ModeReset, vllmsim.ModeSlow,
+			vllmsim.ModeSick,
+		}
 		return srv.SetMode(modes[a.rand.IntN(len(modes))])
 	case 4, 5:
 		return srv.SetMode(vllmsim.ModeOK)

@@ -202,7 +202,8 @@ func fallbacksOf(ctx context.Context, gateways ...*harness.Gateway) (map[string]
 	return out, nil
 }
 
-// heal mends what a scene has broken and waits until the plugin balances again. Endpoints that were ejected may still be.
+// heal mends what a scene has broken and waits until the plugin balances again. Endpoints that were ejected may still
+// be.
 func (a *act) heal() error {
 	if a.place.redis != nil {
 		return a.healRedis()

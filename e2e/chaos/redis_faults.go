@@ -21,7 +21,9 @@ type fault struct {
 
 var faults = []fault{
 	outage("killed", func(a *act) error { return a.place.redis.Kill() }, restart),
-	outage("frozen", func(a *act) error { return a.place.redis.Freeze() }, func(a *act) error { return a.place.redis.Thaw() }),
+	outage("frozen", func(a *act) error {
+		return a.place.redis.Freeze()
+	}, func(a *act) error { return a.place.redis.Thaw() }),
 	trouble("slow within the limit", ways(faultproxy.Delay(8*time.Millisecond, 4*time.Millisecond)), pass),
 	outage("slow by 30 ms", ways(faultproxy.Delay(30*time.Millisecond, 10*time.Millisecond)), pass),
 	outage("slow by 1 s", ways(faultproxy.Delay(time.Second, 100*time.Millisecond)), pass),
@@ -42,8 +44,10 @@ var faults = []fault{
 	trouble("clock steps", stepBack, stepForward),
 	outage("read only", once("REPLICAOF", "127.0.0.1", "1"), once("REPLICAOF", "NO", "ONE")),
 	outage("out of memory", once("CONFIG", "SET", "maxmemory", "1"), once("CONFIG", "SET", "maxmemory", "0")),
-	outage("password changed", once("CONFIG", "SET", "requirepass", "hunter2"), once("CONFIG", "SET", "requirepass", "")),
-	outage("not permitted", once("ACL", "SETUSER", "default", "-evalsha"), once("ACL", "SETUSER", "default", "+evalsha")),
+	outage("password changed", once("CONFIG", "SET", "requirepass", "hunter2"),
+		once("CONFIG", "SET", "requirepass", "")),
+	outage("not permitted", once("ACL", "SETUSER", "default", "-evalsha"),
+		once("ACL", "SETUSER", "default", "+evalsha")),
 	outage("busy", endlessScript, func(a *act) error {
 		_, err := a.place.redis.Do("SCRIPT", "KILL")
 		return err
@@ -91,7 +95,8 @@ func once(words ...any) func(*act) error {
 // flush sends a command again and again, while the fault lasts.
 func flush(words ...any) func(*act) error {
 	return func(a *act) error {
-		for end := time.Now().Add(a.span); time.Now().Before(end) && a.ctx.Err() == nil; a.sleep(300 * time.Millisecond) {
+		for end := time.Now().Add(a.span); time.Now().Before(end) &&
+			a.ctx.Err() == nil; a.sleep(300 * time.Millisecond) {
 			if _, err := a.place.redis.Do(words...); err != nil {
 				return err
 			}
@@ -163,7 +168,8 @@ func stepBack(a *act) error { return a.shift(clockStep) }
 // stepForward makes all owners look dead for long.
 func stepForward(a *act) error { return a.shift(-clockStep) }
 
-// shift moves the times at which owners were last heard of. To the scripts this is as if the clock had jumped the other way.
+// shift moves the times at which owners were last heard of. To the scripts this is as if the clock had jumped the other
+// way.
 func (a *act) shift(by time.Duration) error {
 	const script = `local all = redis.call('ZRANGE', KEYS[1], 0, -1)
 for _, owner in ipairs(all) do redis.call('ZINCRBY', KEYS[1], ARGV[1], owner) end

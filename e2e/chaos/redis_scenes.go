@@ -36,8 +36,8 @@ func (a *act) traffic(during func() error, request func(*rand.Rand, int) loadgen
 	return err
 }
 
-// redisHerd lets many clients arrive at the same moment, half of them at each gateway, and stay. Then all leave at once. With one
-// view of the load, no server may get more than one request above another.
+// redisHerd lets many clients arrive at the same moment, half of them at each gateway, and stay. Then all leave at
+// once. With one view of the load, no server may get more than one request above another.
 func redisHerd(a *act) error {
 	if err := a.push(patient); err != nil {
 		return err
@@ -113,9 +113,9 @@ func leaveSlowRedis(a *act) error {
 	}, hastyLeaver)
 }
 
-// gatewayKilled ends the second gateway with many requests in flight. The first must know of it as soon as the leases are
-// over: 5 s and the second until a heartbeat. Until then it still chooses in Redis: the return of many leases delays no
-// request.
+// gatewayKilled ends the second gateway with many requests in flight. The first must know of it as soon as the leases
+// are over: 5 s and the second until a heartbeat. Until then it still chooses in Redis: the return of many leases
+// delays no request.
 func gatewayKilled(a *act) error {
 	g := a.site.Gateways[1]
 	crowd, err := a.crowdAt(g.Addr())
@@ -153,8 +153,8 @@ func gatewayKilled(a *act) error {
 	return a.site.AwaitReady(a.ctx)
 }
 
-// unharmed plays requests through the first gateway during something. They must not be thrown off Redis: single ones may find it too
-// slow on a busy machine, which the result has among the fallbacks.
+// unharmed plays requests through the first gateway during something. They must not be thrown off Redis: single ones
+// may find it too slow on a busy machine, which the result has among the fallbacks.
 func (a *act) unharmed(during func() error) error {
 	before, err := fallbacksOf(a.ctx, a.site.Gateways[0])
 	if err != nil {

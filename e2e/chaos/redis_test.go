@@ -16,7 +16,8 @@ func TestChaosRedis(t *testing.T) {
 	s := settings{
 		inRedis: true,
 		only:    []string{"killed", "garbage", "data lost", "herd", "clients leave", "cluster"},
-		span:    1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, crowd: 50, streams: 8, rate: 60, seed: audit.Seed(),
+		span:    1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, crowd: 50, streams: 8, rate: 60,
+		seed:     audit.Seed(),
 		progress: harness.LogWriter(t),
 	}
 	t.Logf("SEED=%d repeats this run", s.seed)
@@ -41,7 +42,8 @@ func TestQuantileOfPulses(t *testing.T) {
 	start := time.Now()
 	var p pulses
 	for i := range 100 {
-		p.samples = append(p.samples, sample{start.Add(time.Duration(i) * time.Millisecond), time.Duration(i+1) * time.Millisecond})
+		p.samples = append(p.samples,
+			sample{start.Add(time.Duration(i) * time.Millisecond), time.Duration(i+1) * time.Millisecond})
 	}
 	if got := p.p99(start, start.Add(50*time.Millisecond)); got < 49 || got > 50 {
 		t.Errorf("p99 of 1..50 ms is %v ms", got)

@@ -54,7 +54,8 @@ type result struct {
 	Figures      map[string]float64 `json:"figures,omitempty"`
 }
 
-// redisResult is what one scene with Redis has shown. Its times are those of requests that their server answers at once.
+// redisResult is what one scene with Redis has shown. Its times are those of requests that their server answers at
+// once.
 type redisResult struct {
 	Lost         int            `json:"lost"` // with their gateway
 	Fallbacks    map[string]int `json:"fallbacks"`
@@ -138,8 +139,8 @@ func (s settings) chosen(at kind) []scene {
 	})
 }
 
-// run plays the scenes and returns the figures also when there is an error. After a violation in one scene the others are
-// still played.
+// run plays the scenes and returns the figures also when there is an error. After a violation in one scene the others
+// are still played.
 func run(ctx context.Context, s settings) (figures, error) {
 	f := figures{Bench: s.bench(), Seed: s.seed}
 	if s.span == 0 {

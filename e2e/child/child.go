@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Process is a child that the kernel kills when this program ends, however it ends. Its methods may be called from several
-// goroutines.
+// Process is a child that the kernel kills when this program ends, however it ends. Its methods may be called from
+// several goroutines.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the child has ended

@@ -16,12 +16,18 @@ func result(policy string, p99 time.Duration, failed int) compare.Result {
 	for range failed {
 		samples = append(samples, loadgen.Sample{ID: 5, Error: loadgen.ErrTruncated, Detail: "unexpected EOF"})
 	}
-	return compare.Result{Policy: policy, Samples: samples, Summary: loadgen.Summarize(samples), Queued: 12, Imbalance: 1.5}
+	return compare.Result{
+		Policy: policy, Samples: samples, Summary: loadgen.Summarize(samples), Queued: 12,
+		Imbalance: 1.5,
+	}
 }
 
 func TestReportShowsPoliciesSideBySide(t *testing.T) {
 	var out strings.Builder
-	results := []compare.Result{result("round_robin", 8*time.Second, 0), result("least_request", 4*time.Second, 0), result("Warmgate", 2*time.Second, 2)}
+	results := []compare.Result{
+		result("round_robin", 8*time.Second, 0), result("least_request", 4*time.Second, 0),
+		result("Warmgate", 2*time.Second, 2),
+	}
 	if err := report(&out, &onePolicyAfterAnother, results); err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +102,10 @@ func TestDecisionInWords(t *testing.T) {
 		fits bool
 		want string
 	}{
-		{"least alone", decision{inflight: []int{3, 1, 2}, server: 1, load: "2"}, true, "Server 1 was chosen because it had the least in flight over all 2 workers: 1; with this request it has 2."},
-		{"tie", decision{inflight: []int{1, 1, 2}, server: 1, load: "2"}, true, "it has 2. As few had: 0; ties are broken evenly, because no policy was told of the speeds"},
+		{"least alone", decision{inflight: []int{3, 1, 2}, server: 1, load: "2"}, true, "Server 1 was chosen because " +
+			"it had the least in flight over all 2 workers: 1; with this request it has 2."},
+		{"tie", decision{inflight: []int{1, 1, 2}, server: 1, load: "2"}, true, "it has 2. As few had: 0; ties are " +
+			"broken evenly, because no policy was told of the speeds"},
 		{"overtaken", decision{inflight: []int{3, 2, 1}, server: 1, load: "3"}, false, "taken a moment before"},
 		{"all equal explains nothing", decision{inflight: []int{1, 1}, server: 1, load: "2"}, false, ""},
 		{"other load", decision{inflight: []int{1, 5}, server: 0, load: "4"}, false, ""},
@@ -114,7 +122,10 @@ func TestDecisionInWords(t *testing.T) {
 	if err := x.write(&out, 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"x-warmgate-host: 127.0.0.1:9", "x-warmgate-reason: chosen", "x-warmgate-load: 2", "[1]"} {
+	for _, want := range []string{
+		"x-warmgate-host: 127.0.0.1:9", "x-warmgate-reason: chosen",
+		"x-warmgate-load: 2", "[1]",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the explanation lacks %q:\n%s", want, out.String())
 		}

@@ -23,7 +23,8 @@ type decision struct {
 	load     string // in flight at the chosen server, this request included
 }
 
-// explain shows one decision in words. It plays the beginning of the traffic again and sends requests of its own into it.
+// explain shows one decision in words. It plays the beginning of the traffic again and sends requests of its own into
+// it.
 func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request) error {
 	background, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -40,8 +41,8 @@ func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request)
 	return chosen.write(w, d.show.gateways*workers)
 }
 
-// probe returns a decision that fits its snapshot: traffic goes on between the snapshot and the decision, so the first one
-// may not.
+// probe returns a decision that fits its snapshot: traffic goes on between the snapshot and the decision, so the first
+// one may not.
 func (d *demo) probe(ctx context.Context) (*decision, error) {
 	q := loadgen.Request{Stream: true, MaxTokens: 1}
 	var err error
@@ -68,7 +69,8 @@ func (d *demo) probe(ctx context.Context) (*decision, error) {
 		}
 	}
 	if last.server < 0 {
-		return nil, fmt.Errorf("the gateway did not say which server it chose: host %q, reason %q", last.host, last.reason)
+		return nil, fmt.Errorf("the gateway did not say which server it chose: host %q, reason %q", last.host,
+			last.reason)
 	}
 	return last, nil
 }
@@ -97,13 +99,15 @@ func (x *decision) write(w io.Writer, workers int) error {
 	}
 	t.Add(row...)
 	t.Add(speed...)
-	if _, err := fmt.Fprint(w, "\nOne decision, explained (response headers of one more request, debug_headers: true)\n\n"); err != nil {
+	if _, err := fmt.Fprint(w, "\nOne decision, explained (response headers of one more request, "+
+		"debug_headers: true)\n\n"); err != nil {
 		return err
 	}
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n  x-warmgate-host: %s\n  x-warmgate-reason: %s\n  x-warmgate-load: %s\n\n%s\n", x.host, x.reason, x.load, x.words(workers))
+	_, err := fmt.Fprintf(w, "\n  x-warmgate-host: %s\n  x-warmgate-reason: %s\n  x-warmgate-load: %s\n\n%s\n", x.host,
+		x.reason, x.load, x.words(workers))
 	return err
 }
 
@@ -116,10 +120,12 @@ func (x *decision) words(workers int) string {
 			equal = append(equal, strconv.Itoa(i))
 		}
 	}
-	why := fmt.Sprintf("Server %d was chosen because it had the least in flight over all %d workers: %d; with this request it has %s.",
+	why := fmt.Sprintf("Server %d was chosen because it had the least in flight over all %d workers: %d; with this "+
+		"request it has %s.",
 		x.server, workers, least, x.load)
 	if len(equal) > 0 {
-		why += fmt.Sprintf(" As few had: %s; ties are broken evenly, because no policy was told of the speeds (lb_config.weights).",
+		why += fmt.Sprintf(" As few had: %s; ties are broken evenly, because no policy was told of the speeds "+
+			"(lb_config.weights).",
 			strings.Join(equal, ", "))
 	}
 	if !x.fits() {

@@ -1,6 +1,6 @@
 // Command demo shows Warmgate at work, on this machine alone: a real Envoy with two workers in front of eight simulated
-// vLLM servers of unequal speed, and heavy-tailed chat traffic. While the gateway runs, its configuration is switched from
-// Envoy's round_robin to Envoy's least_request to Warmgate; each gets the same requests at the same times.
+// vLLM servers of unequal speed, and heavy-tailed chat traffic. While the gateway runs, its configuration is switched
+// from Envoy's round_robin to Envoy's least_request to Warmgate; each gets the same requests at the same times.
 //
 // With -redis it shows two gateways before the same servers instead: what each sees alone against one view in Redis.
 //
@@ -45,13 +45,20 @@ type show struct {
 
 var (
 	onePolicyAfterAnother = show{
-		command: "make demo", gateways: 1, load: 0.75, policies: []compare.Policy{compare.RoundRobin, compare.LeastRequest, compare.Warmgate},
+		command: "make demo", gateways: 1, load: 0.75, policies: []compare.Policy{
+			compare.RoundRobin,
+			compare.LeastRequest, compare.Warmgate,
+		},
 		title: "one Envoy process, three configurations",
 	}
 	aloneAndTogether = show{
-		command: "make demo-redis", gateways: 2, load: 0.85, policies: []compare.Policy{compare.LeastRequest, compare.Warmgate, compare.Shared},
+		command: "make demo-redis", gateways: 2, load: 0.85, policies: []compare.Policy{
+			compare.LeastRequest,
+			compare.Warmgate, compare.Shared,
+		},
 		title: "two Envoys before the same servers, three configurations",
-		lesson: "The first two count what their own gateway has sent, so that each is blind to half of the load. With Redis\n" +
+		lesson: "The first two count what their own gateway has sent, so that each is blind to half of the " +
+			"load. With Redis\n" +
 			"every worker of both gateways chooses and counts in one view, in one atomic step.",
 	}
 )
@@ -182,7 +189,8 @@ func (d *demo) introduce(reqs []loadgen.Request) {
 		d.screen.line("  gateway %s (pid %d)", g.URL(), g.PID())
 	}
 	d.screen.line("  servers of speed %v, each runs 2 requests at once and queues the rest", speeds)
-	d.screen.line("Traffic: %d streamed chats in %.0f s, %.0f %% of the servers' capacity, answers of %d tokens on average, the longest %d.",
+	d.screen.line("Traffic: %d streamed chats in %.0f s, %.0f %% of the servers' capacity, answers of %d tokens on "+
+		"average, the longest %d.",
 		len(reqs), reqs[len(reqs)-1].Due.Seconds(), 100*compare.Load(servers(), reqs), tokens/len(reqs), longest)
 	d.screen.line("Every policy gets the same requests at the same times. Envoy is not restarted between them.")
 	d.screen.line("")
@@ -207,10 +215,12 @@ func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
 	return nil
 }
 
-// change pushes the policy next in place of before while a trickle of requests goes on, to show that the switch costs none.
+// change pushes the policy next in place of before while a trickle of requests goes on, to show that the switch costs
+// none.
 func (d *demo) change(ctx context.Context, before, next compare.Policy) error {
 	reqs, err := loadgen.Workload{
-		Seed: 11, Count: 3000, Rate: 50, Arrivals: loadgen.Constant, Prompt: loadgen.Fixed(10), Output: loadgen.Fixed(1),
+		Seed: 11, Count: 3000, Rate: 50, Arrivals: loadgen.Constant, Prompt: loadgen.Fixed(10),
+		Output: loadgen.Fixed(1),
 	}.Requests()
 	if err != nil {
 		return err
@@ -250,7 +260,8 @@ func (d *demo) trickle(ctx context.Context, reqs []loadgen.Request) []loadgen.Sa
 func (d *demo) stay(ctx context.Context, w io.Writer) error {
 	url := d.stage.Gateway.URL() + compare.Path
 	if !d.keep {
-		_, err := fmt.Fprintf(w, "\nThe gateway and the servers stop now. `%s KEEP=1` leaves them up to play with.\n", d.show.command)
+		_, err := fmt.Fprintf(w, "\nThe gateway and the servers stop now. `%s KEEP=1` leaves them up to play with.\n",
+			d.show.command)
 		return err
 	}
 	_, err := fmt.Fprintf(w, `

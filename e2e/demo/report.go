@@ -22,9 +22,15 @@ var rows = []row{
 	{"latency              p50", func(r *compare.Result) string { return seconds(r.Summary.Latency.P50) }},
 	{"                     p90", func(r *compare.Result) string { return seconds(r.Summary.Latency.P90) }},
 	{"                     p99", func(r *compare.Result) string { return seconds(r.Summary.Latency.P99) }},
-	{"waited in servers' queues, all requests together", func(r *compare.Result) string { return fmt.Sprintf("%.0f s", r.Queued) }},
-	{"sent to a queue while another server was idle", func(r *compare.Result) string { return share(r.Placement.BesideIdle, r.Placement.Requests) }},
-	{"fullest server over the average (1 = even)", func(r *compare.Result) string { return fmt.Sprintf("%.1f", r.Imbalance) }},
+	{"waited in servers' queues, all requests together", func(r *compare.Result) string {
+		return fmt.Sprintf("%.0f s", r.Queued)
+	}},
+	{"sent to a queue while another server was idle", func(r *compare.Result) string {
+		return share(r.Placement.BesideIdle, r.Placement.Requests)
+	}},
+	{"fullest server over the average (1 = even)", func(r *compare.Result) string {
+		return fmt.Sprintf("%.1f", r.Imbalance)
+	}},
 	{"failed requests", func(r *compare.Result) string { return fmt.Sprint(r.Summary.Failed()) }},
 }
 
@@ -43,7 +49,8 @@ func report(w io.Writer, show *show, results []compare.Result) error {
 		}
 		t.Add(cells...)
 	}
-	if _, err := fmt.Fprintf(w, "\nThe same %d requests, %s:\n\n", results[0].Summary.Requests, show.title); err != nil {
+	_, err := fmt.Fprintf(w, "\nThe same %d requests, %s:\n\n", results[0].Summary.Requests, show.title)
+	if err != nil {
 		return err
 	}
 	if err := t.Write(w); err != nil {
@@ -71,7 +78,8 @@ func summary(results []compare.Result) string {
 		if i > 0 {
 			text += ","
 		}
-		text += fmt.Sprintf(" %.0f %% of %s's", 100*float64(own.Summary.Latency.P99)/float64(max(1, other.Summary.Latency.P99)), other.Policy)
+		text += fmt.Sprintf(" %.0f %% of %s's",
+			100*float64(own.Summary.Latency.P99)/float64(max(1, other.Summary.Latency.P99)), other.Policy)
 	}
 	return text + "."
 }

@@ -88,7 +88,8 @@ func (b *bar) text() string {
 	full := width * b.finished / max(1, b.total)
 	q := loadgen.QuantilesOf(b.latency)
 	return fmt.Sprintf("%-13s [%s%s] %4d/%d  latency p50 %s  p99 %s  failed %d", b.name,
-		strings.Repeat("=", full), strings.Repeat(" ", width-full), b.finished, b.total, seconds(q.P50), seconds(q.P99), b.failed)
+		strings.Repeat("=", full), strings.Repeat(" ", width-full), b.finished, b.total, seconds(q.P50),
+		seconds(q.P99), b.failed)
 }
 
 // seconds renders a duration with a resolution fit for people.

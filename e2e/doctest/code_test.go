@@ -99,7 +99,8 @@ func TestCommands(t *testing.T) {
 			}
 		}
 		for _, code := range d.code {
-			if words := strings.Fields(code); len(words) > 1 && words[0] == "make" && !slices.Contains(known, words[1]) {
+			if words := strings.Fields(code); len(words) > 1 && words[0] == "make" &&
+				!slices.Contains(known, words[1]) {
 				t.Errorf("%s: `%s`: no such target", d.name, code)
 			}
 		}

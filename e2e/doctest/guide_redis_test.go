@@ -10,13 +10,14 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// TestConfigurationsReadmeRedis runs the commands of envoy-config/README.md for counts in Redis, against a server that has the
-// shipped user.
+// TestConfigurationsReadmeRedis runs the commands of envoy-config/README.md for counts in Redis, against a server that
+// has the shipped user.
 func TestConfigurationsReadmeRedis(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	dir := stage(t)
 	server := redisserver.StartT(t, redisserver.Options{})
-	replace(t, filepath.Join(dir, "envoy-config/redis-tunnel.yaml"), "port_value: 6379", "port_value: "+strconv.Itoa(server.Port()))
+	replace(t, filepath.Join(dir, "envoy-config/redis-tunnel.yaml"), "port_value: 6379",
+		"port_value: "+strconv.Itoa(server.Port()))
 	user := []any{"ACL", "SETUSER"}
 	for _, rule := range strings.Fields(read(t, "envoy-config/redis-user.acl"))[1:] {
 		user = append(user, rule)

@@ -17,8 +17,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// prelude goes before the commands of the guide. It replaces the guide's "sleep 1" after a push by the wait that is really
-// needed, on a machine that may be busy.
+// prelude goes before the commands of the guide. It replaces the guide's "sleep 1" after a push by the wait that is
+// really needed, on a machine that may be busy.
 const prelude = `
 admin() { curl -s --unix-socket admin.sock "http://localhost/$1"; }
 pushes() { admin 'stats?filter=^extension_config_discovery.http_filter.warmgate.update_(success|rejected)$' | awk '{n += $2} END {print n + 0}'; }
@@ -76,8 +76,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// TestConfigurationsReadme runs the commands of envoy-config/README.md: the gateway starts, and a file that an editor has
-// changed is live when it has replaced the old one, as is the shipped one for endpoint_metrics.
+// TestConfigurationsReadme runs the commands of envoy-config/README.md: the gateway starts, and a file that an editor
+// has changed is live when it has replaced the old one, as is the shipped one for endpoint_metrics.
 func TestConfigurationsReadme(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	dir := stage(t)
@@ -158,7 +158,8 @@ func stage(t *testing.T) string {
 		t.Fatal(err)
 	}
 	// Envoy must not outlive the shell, nor share hot restart sockets with another Envoy on the machine.
-	run := fmt.Sprintf("#!/bin/sh\nexec setpriv --pdeathsig KILL %q \"$@\" --use-dynamic-base-id --log-level warning >envoy.log 2>&1\n", binary)
+	run := fmt.Sprintf("#!/bin/sh\nexec setpriv --pdeathsig KILL %q \"$@\" --use-dynamic-base-id --log-level warning "+
+		">envoy.log 2>&1\n", binary)
 	if err := os.WriteFile(filepath.Join(dir, "bin/envoy"), []byte(run), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -186,7 +186,8 @@ func open(t *testing.T, name string) *document {
 func TestParse(t *testing.T) {
 	d := parse("x.md", strings.Join([]string{
 		"# Title, *one*", "See [a](b.md#c) and `code [no](link)`.", "<!-- keys -->", "| a | b |", "|---|--:|", `| 1 | x \| y |`,
-		"<!-- /keys -->", "", "| c |", "|---|", "```sh", "# not a heading", "| no | table |", "```", "## Two words", "[ref]: https://example.com",
+		"<!-- /keys -->", "", "| c |", "|---|", "```sh", "# not a heading", "| no | table |", "```", "## Two words",
+		"[ref]: https://example.com",
 	}, "\n"))
 	if want := []heading{{1, "Title, *one*"}, {2, "Two words"}}; !slices.Equal(d.headings, want) {
 		t.Errorf("headings %v", d.headings)

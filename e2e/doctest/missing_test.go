@@ -72,13 +72,14 @@ func TestMissingFlagAndLabels(t *testing.T) {
 		t.Errorf("unit requests: reason %s, want chosen", reason)
 	}
 	text := g.PrometheusT(t)
-	if name := "warmgate_decisions_total_policy_global_least_request_reason_chosen"; !strings.Contains(text, "\n"+name+"{") {
+	if name := "warmgate_decisions_total_policy_global_least_request_reason_chosen"; !strings.Contains(text,
+		"\n"+name+"{") {
 		t.Errorf("no %s without stats_tags", name)
 	}
 }
 
-// TestMissingSession holds docs/envoy.md to what it says of an Envoy without stateful_session: the choice is lost, the second
-// one serves, and the count follows.
+// TestMissingSession holds docs/envoy.md to what it says of an Envoy without stateful_session: the choice is lost, the
+// second one serves, and the count follows.
 func TestMissingSession(t *testing.T) {
 	g := without(t, configured("requests"), harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
 		filters, err := harness.Find(doc, filtersPath)

@@ -20,15 +20,16 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the tables that are made of code and of golden files")
 
-// keyTables are the markers of the tables of keys, and which keys each has: those that no table before it has. The tables of
-// policies follow from their descriptors.
+// keyTables are the markers of the tables of keys, and which keys each has: those that no table before it has. The
+// tables of policies follow from their descriptors.
 var keyTables = []keyTable{
 	{"config-rules", named(`^_rules_`)},
 	{"config-redis", named(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|serviceFQDN|` +
 		`servicePort|username|password|timeout|database|cleanInterval)$`)},
 	{"config-prefix-cache", only("prefix_cache")},
 	{"config-endpoint-metrics", func(k config.Key) bool {
-		return k.Policies != nil || strings.HasPrefix(k.Name, "lb_config.window_") // these have no effect under any policy
+		// these have no effect under any policy
+		return k.Policies != nil || strings.HasPrefix(k.Name, "lb_config.window_")
 	}},
 	{"config", func(config.Key) bool { return true }},
 }
@@ -173,7 +174,8 @@ func TestResultsTable(t *testing.T) {
 	}
 }
 
-// TestStatsTable holds docs/metrics.md to the constants in plugin/core/stats.go and to the labels that the plugin writes.
+// TestStatsTable holds docs/metrics.md to the constants in plugin/core/stats.go and to the labels that the plugin
+// writes.
 func TestStatsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("stats")
 	if tab == nil {

@@ -77,7 +77,8 @@ func (a *adminInterface) edit(file string, doc *yaml.Node) error {
 	if err := harness.Remove(doc, "layered_runtime"); err != nil { // without it Envoy takes up to 32 MiB
 		return err
 	}
-	return harness.Set(doc, "static_resources.clusters[name=warmgate-admin].load_assignment.endpoints[0].lb_endpoints[0].endpoint.address",
+	return harness.Set(doc,
+		"static_resources.clusters[name=warmgate-admin].load_assignment.endpoints[0].lb_endpoints[0].endpoint.address",
 		map[string]any{"socket_address": map[string]any{"address": host, "port_value": n}})
 }
 
@@ -210,7 +211,8 @@ func hang(t *testing.T, a *adminInterface, g *harness.Gateway) {
 // endpoints up, which it must not do before its time, and heals.
 func outlast(t *testing.T, a *adminInterface, g *harness.Gateway, faults []adminFault) {
 	t.Helper()
-	const atLeast, period = 7 * time.Second, 700 * time.Millisecond // 10 s after the last good answer, on an idle machine
+	// 10 s after the last good answer, on an idle machine
+	const atLeast, period = 7 * time.Second, 700 * time.Millisecond
 	broken := time.Now()
 	for i := 0; ; i++ {
 		a.set(t, faults[i%len(faults)])

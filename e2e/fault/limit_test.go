@@ -50,7 +50,8 @@ func sendLimited(t *testing.T, url string) {
 			body := text(size)
 			got := postTo(c, url, body, mib, -1)
 			// Envoy closes the connection of a client that goes on sending.
-			refused := strings.HasPrefix(got, "413 ") || strings.Contains(got, "broken pipe") || strings.Contains(got, "reset by peer")
+			refused := strings.HasPrefix(got, "413 ") || strings.Contains(got, "broken pipe") ||
+				strings.Contains(got, "reset by peer")
 			if size <= mib && got != arrived(body) || size > mib && !refused {
 				t.Errorf("%s, %d bytes: %.100s", name, size, got)
 			}

@@ -18,7 +18,8 @@ func TestListeners(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			g := harness.StartT(t, harness.Options{
-				Version: version, Endpoints: namedFleet(t, 3), Config: config(), Edit: withListeners(map[string]func(*yaml.Node) error{
+				Version: version, Endpoints: namedFleet(t, 3), Config: config(),
+				Edit: withListeners(map[string]func(*yaml.Node) error{
 					"forwards 100": func(listener *yaml.Node) error {
 						return harness.Set(listener, manager+".proxy_100_continue", true)
 					},

@@ -48,7 +48,10 @@ func metricsFaults() []metricsFault {
 		{"100 MB", pages(padding, 100), silent + "incomplete"},
 		{"endless", pages(padding, 0), silent + "incomplete"},
 		{"a byte a second", drip, silent + "incomplete"},
-		{"cut", hijacked("HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n"+fmt.Sprintf(family, "1", "1"), false), silent + "incomplete"},
+		{
+			"cut", hijacked("HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n"+fmt.Sprintf(family, "1", "1"), false),
+			silent + "incomplete",
+		},
 		{"stalled", stall, silent + "timeout"},
 		{"gzip", zipped(fmt.Sprintf(family, "1", "1")), silent + "encoded"},
 		{"404", status(http.StatusNotFound), silent + "status 404"},
@@ -107,18 +110,22 @@ func zipped(text string) http.HandlerFunc {
 func wellPages() map[string]http.HandlerFunc {
 	const page = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
 	return map[string]http.HandlerFunc{
-		"names of old":           pages(page+"vllm:gpu_cache_usage_perc 0\n", 1),
-		"one value in three":     pages("vllm:num_requests_running 0\nvllm:num_requests_waiting NaN\nvllm:kv_cache_usage_perc -1\n", 1),
-		"Windows' line ends":     pages(strings.ReplaceAll(page, "\n", "\r\n")+"vllm:kv_cache_usage_perc 0\r\n", 1),
-		"3 MiB after":            pages(page+"vllm:kv_cache_usage_perc 0\n"+strings.Repeat("# nothing else\n", 3*mib/15), 1),
-		"another engine's":       pages("sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\nsglang:token_usage 0\n", 1),
+		"names of old": pages(page+"vllm:gpu_cache_usage_perc 0\n", 1),
+		"one value in three": pages("vllm:num_requests_running 0\nvllm:num_requests_waiting "+
+			"NaN\nvllm:kv_cache_usage_perc -1\n", 1),
+		"Windows' line ends": pages(strings.ReplaceAll(page, "\n", "\r\n")+"vllm:kv_cache_usage_perc 0\r\n", 1),
+		"3 MiB after": pages(page+"vllm:kv_cache_usage_perc 0\n"+
+			strings.Repeat("# nothing else\n", 3*mib/15), 1),
+		"another engine's": pages("sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\nsglang:token_usage 0\n",
+			1),
 		"between lines of noise": pages("\x00\xff\n"+page+"<html>\nvllm:kv_cache_usage_perc 0\n\"\n", 1),
 	}
 }
 
-// TestMetricsFail lets the metrics of many engines fail at once, each in its own way, under traffic. They become stale, and get their
-// fair part of the requests all the same. The others keep their metrics: one that tells of foreign load gets no request. No request
-// fails, and the log tells each fault once. When all are sick, the gateway decides, until they are well.
+// TestMetricsFail lets the metrics of many engines fail at once, each in its own way, under traffic. They become stale,
+// and get their fair part of the requests all the same. The others keep their metrics: one that tells of foreign load
+// gets no request. No request fails, and the log tells each fault once. When all are sick, the gateway decides, until
+// they are well.
 func TestMetricsFail(t *testing.T) {
 	t.Parallel()
 	faults, odd := metricsFaults(), wellPages()
@@ -174,8 +181,8 @@ func (s *scraped) awaitScrapes(t *testing.T, engines []*engine, n int64) {
 	})
 }
 
-// checkLog checks that the log tells each fault, and not at each scrape. A VM tells it once, and on a busy machine another may have
-// taken over.
+// checkLog checks that the log tells each fault, and not at each scrape. A VM tells it once, and on a busy machine
+// another may have taken over.
 func (s *scraped) checkLog(t *testing.T, faults []metricsFault) {
 	t.Helper()
 	log := s.Logs()

@@ -9,8 +9,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestMetricsMemory lets one engine of three show pages that are far too long, again and again. Envoy's memory does not grow by more
-// than 8 MiB over what pages take that are as long as is read of one. Those let the VM grow to where its garbage is collected first.
+// TestMetricsMemory lets one engine of three show pages that are far too long, again and again. Envoy's memory does not
+// grow by more than 8 MiB over what pages take that are as long as is read of one. Those let the VM grow to where its
+// garbage is collected first.
 func TestMetricsMemory(t *testing.T) {
 	t.Parallel()
 	const line = "# HELP nobody Nobody wants this.\n"
@@ -49,7 +50,8 @@ func TestMetricsMemory(t *testing.T) {
 	s.Gateway.DrainedT(t)
 }
 
-// peak waits until so many more pages had the result, and returns how much memory of Envoy's was resident at most meanwhile.
+// peak waits until so many more pages had the result, and returns how much memory of Envoy's was resident at most
+// meanwhile.
 func (s *scraped) peak(t *testing.T, result string, n float64) (most int64) {
 	t.Helper()
 	until := s.results(t, result) + n

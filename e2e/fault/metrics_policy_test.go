@@ -14,8 +14,8 @@ func fan(i int) http.HandlerFunc {
 	return pages(fmt.Sprintf("fan_speed{unit=\"rpm\"} %d\n", 1000*(i+1)), 1)
 }
 
-// TestTargetMetric balances by a metric of which the plugin knows nothing but the name: where there is least of it, first with a limit
-// to the share of requests, then without, and then where there is most.
+// TestTargetMetric balances by a metric of which the plugin knows nothing but the name: where there is least of it,
+// first with a limit to the share of requests, then without, and then where there is most.
 func TestTargetMetric(t *testing.T) {
 	t.Parallel()
 	const limit = 0.4
@@ -42,8 +42,8 @@ func TestTargetMetric(t *testing.T) {
 	s.Gateway.DrainedT(t)
 }
 
-// checkShares checks that the two best of four engines get as many requests as the limit lets them, over all workers, though they would
-// have all, that the next best has the rest, and the worst none.
+// checkShares checks that the two best of four engines get as many requests as the limit lets them, over all workers,
+// though they would have all, that the next best has the rest, and the worst none.
 func (s *scraped) checkShares(t *testing.T, limit float64) {
 	t.Helper()
 	const n = 300
@@ -52,6 +52,7 @@ func (s *scraped) checkShares(t *testing.T, limit float64) {
 	t.Logf("parts of %d requests: %v", n, parts)
 	least, most := int((limit-slack)*n), int((limit+slack)*n)
 	if min(parts[0], parts[1]) < least || max(parts[0], parts[1]) > most || parts[3] > 0 {
-		t.Errorf("%v of %d requests went to the engines, want a share of %v at the two best, the rest at the next, none at the last", parts, n, limit)
+		t.Errorf("%v of %d requests went to the engines, want a share of %v at the two best, the rest at the next, "+
+			"none at the last", parts, n, limit)
 	}
 }

@@ -17,12 +17,13 @@ const (
 
 // reports says what load the engine reports in its answers.
 func (e *engine) reports(running, waiting int) {
-	report := fmt.Sprintf("TEXT named_metrics.kv_cache_usage_perc=0, named_metrics.num_requests_waiting=%d, named_metrics.num_requests_running=%d", waiting, running)
+	report := fmt.Sprintf("TEXT named_metrics.kv_cache_usage_perc=0, named_metrics.num_requests_waiting=%d, "+
+		"named_metrics.num_requests_running=%d", waiting, running)
 	e.report.Store(&report)
 }
 
-// TestLoadReports goes without scraping: engines are asked for load reports in their answers, and tell foreign load by them. Only a
-// client that has asked for a report gets it.
+// TestLoadReports goes without scraping: engines are asked for load reports in their answers, and tell foreign load by
+// them. Only a client that has asked for a report gets it.
 func TestLoadReports(t *testing.T) {
 	t.Parallel()
 	s := &scraped{}

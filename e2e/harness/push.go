@@ -32,8 +32,8 @@ var subscriptions = map[string]string{
 // pushTimeout bounds the time until Envoy has taken or refused a file. New code is compiled on Envoy's main thread.
 const pushTimeout = 60 * time.Second
 
-// PushPlugin replaces the plugin's configuration. It returns when new requests meet it, or a *RejectedError when the plugin
-// refused it. "" means the shipped configuration.
+// PushPlugin replaces the plugin's configuration. It returns when new requests meet it, or a *RejectedError when the
+// plugin refused it. "" means the shipped configuration.
 func (g *Gateway) PushPlugin(ctx context.Context, config string) error {
 	return g.push(ctx, pluginFile, func(doc *yaml.Node) error {
 		return g.options.plugin(doc, g.version, g.module, config)
@@ -57,13 +57,14 @@ func (g *Gateway) PushNoPlugin(ctx context.Context) error {
 	return g.push(ctx, pluginFile, func(doc *yaml.Node) error { return g.options.passThrough(doc, g.version) })
 }
 
-// PushEndpoints replaces the list of model servers. An endpoint that is new takes requests once it has passed a health check.
+// PushEndpoints replaces the list of model servers. An endpoint that is new takes requests once it has passed a health
+// check.
 func (g *Gateway) PushEndpoints(ctx context.Context, list []Endpoint) error {
 	return g.push(ctx, endpointsFile, func(doc *yaml.Node) error { return g.options.endpoints(doc, g.version, list) })
 }
 
-// PushCluster switches the native balancing of the cluster. It returns when the new cluster is in use, which is after its
-// endpoints' first health checks. Running streams end on the old one.
+// PushCluster switches the native balancing of the cluster. It returns when the new cluster is in use, which is after
+// its endpoints' first health checks. Running streams end on the old one.
 func (g *Gateway) PushCluster(ctx context.Context, policy Policy) error {
 	err := g.push(ctx, clustersFile, func(doc *yaml.Node) error { return g.options.cluster(doc, g.version, policy) })
 	if err != nil {

@@ -17,7 +17,10 @@ func TestRedisTunnel(t *testing.T) {
 	node := redisserver.StartT(t, redisserver.Options{})
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
-			g := harness.StartT(t, harness.Options{Version: version, NoPlugin: true, Redis: server.Addr(), Edit: leadToTunnel})
+			g := harness.StartT(t, harness.Options{
+				Version: version, NoPlugin: true, Redis: server.Addr(),
+				Edit: leadToTunnel,
+			})
 			for _, c := range []struct {
 				name, node string
 				to         *redisserver.Server
@@ -42,8 +45,8 @@ func TestRedisTunnel(t *testing.T) {
 	}
 }
 
-// leadToTunnel sends all requests of the main listener to the tunnel, as calls of the plugin look: without x-forwarded-proto, and
-// with the address of a node that only the plugin may name.
+// leadToTunnel sends all requests of the main listener to the tunnel, as calls of the plugin look: without
+// x-forwarded-proto, and with the address of a node that only the plugin may name.
 var leadToTunnel = harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
 	return harness.Set(doc, harness.RoutesPath, []any{map[string]any{
 		"match": map[string]any{"prefix": "/"}, "route": map[string]any{"cluster": "warmgate-redis"},

@@ -111,7 +111,8 @@ func (o *Options) bootstrap(doc *yaml.Node) error {
 	if !o.Hardened {
 		return nil
 	}
-	if err := Set(doc, filtersPath+"[name=warmgate].config_discovery.config_source.path_config_source.path", "./"+pluginFile); err != nil {
+	if err := Set(doc, filtersPath+"[name=warmgate].config_discovery.config_source.path_config_source.path",
+		"./"+pluginFile); err != nil {
 		return err
 	}
 	if o.Version == OldestVersion {
@@ -137,7 +138,8 @@ func (o *Options) tunnel(doc *yaml.Node) error {
 	if err != nil {
 		return fmt.Errorf("harness: Redis: %w", err)
 	}
-	return Set(doc, "static_resources.clusters[name=warmgate-redis-server].load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address",
+	return Set(doc,
+		"static_resources.clusters[name=warmgate-redis-server].load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address",
 		map[string]any{"address": host, "port_value": number})
 }
 
@@ -239,7 +241,9 @@ func (e *Endpoint) host() (map[string]any, error) {
 		return nil, fmt.Errorf("harness: endpoint %s: %w", e.Addr, err)
 	}
 	host := map[string]any{
-		"endpoint":              map[string]any{"address": map[string]any{"socket_address": map[string]any{"address": ip, "port_value": n}}},
+		"endpoint": map[string]any{
+			"address": map[string]any{"socket_address": map[string]any{"address": ip, "port_value": n}},
+		},
 		"load_balancing_weight": max(e.Weight, 1),
 	}
 	if e.Health != "" {
@@ -264,8 +268,10 @@ func (o *Options) cluster(doc *yaml.Node, version int, policy Policy) error {
 		return Set(doc, policyPath, fallback)
 	case RoundRobin:
 		return Set(doc, policyPath, []any{map[string]any{"typed_extension_config": map[string]any{
-			"name":         "envoy.load_balancing_policies.round_robin",
-			"typed_config": map[string]any{"@type": "type.googleapis.com/envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin"},
+			"name": "envoy.load_balancing_policies.round_robin",
+			"typed_config": map[string]any{
+				"@type": "type.googleapis.com/envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin",
+			},
 		}}})
 	}
 	return fmt.Errorf("harness: no policy %q", policy)

@@ -23,8 +23,8 @@ import (
 // Patience bounds every wait of a test, on a machine that may be busy.
 const Patience = time.Minute
 
-// StartT is Start for tests: it fails the test when Envoy does not start, stops Envoy when the test ends and then, if the
-// test has failed, shows the end of Envoy's log.
+// StartT is Start for tests: it fails the test when Envoy does not start, stops Envoy when the test ends and then, if
+// the test has failed, shows the end of Envoy's log.
 func StartT(t testing.TB, o Options) *Gateway {
 	t.Helper()
 	// Not t.Context(): it ends before the cleanup below has read the log.
@@ -164,8 +164,8 @@ func (g *Gateway) DecidedT(t testing.TB, reason string) float64 {
 	return g.SumT(t, `^wasmcustom\.warmgate_decisions_total.*;reason=`+regexp.QuoteMeta(reason)+`$`)
 }
 
-// DrainedT waits until the plugin counts nothing in flight, and checks that before that no VM was lost, nothing panicked
-// and no total had to be corrected.
+// DrainedT waits until the plugin counts nothing in flight, and checks that before that no VM was lost, nothing
+// panicked and no total had to be corrected.
 func (g *Gateway) DrainedT(t testing.TB) {
 	t.Helper()
 	Await(t, func() error {
@@ -213,8 +213,8 @@ func ReadT(t testing.TB, name string) []byte {
 	return text
 }
 
-// AwaitReason waits until the plugin gives the reason for 16 requests in a row, so that two workers do. Headers are as in
-// Send.
+// AwaitReason waits until the plugin gives the reason for 16 requests in a row, so that two workers do. Headers are as
+// in Send.
 func AwaitReason(t testing.TB, url, reason string, headers ...string) {
 	t.Helper()
 	Await(t, func() error {

@@ -41,8 +41,8 @@ func Wasm(ctx context.Context, host Host) (string, error) {
 	return out, nil
 }
 
-// BuildWasm builds another plugin, a package named by its folder from the root as "./folder", with the flags that Warmgate
-// is built with, and returns the path of the module.
+// BuildWasm builds another plugin, a package named by its folder from the root as "./folder", with the flags that
+// Warmgate is built with, and returns the path of the module.
 func BuildWasm(ctx context.Context, folder string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -55,7 +55,8 @@ func BuildWasm(ctx context.Context, folder string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false",
+		"-ldflags=-s -w",
 		"-o", out, folder)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")

@@ -13,7 +13,8 @@ func TestRedisAnswer(t *testing.T) {
 	g.Redis("redis.static")
 	s := script(g, evalScript)
 	calls := g.RedisCalls()
-	if len(calls) != 1 || string(calls[0].Query) != "PING\r\n" || calls[0].Cluster != "redis.static" || calls[0].Worker() != g.Worker(0) {
+	if len(calls) != 1 || string(calls[0].Query) != "PING\r\n" || calls[0].Cluster != "redis.static" ||
+		calls[0].Worker() != g.Worker(0) {
 		t.Fatalf("calls %+v", calls)
 	}
 	if !s.Paused() {
@@ -38,7 +39,9 @@ func TestRedisFailures(t *testing.T) {
 		said    string
 	}{
 		{"unknown cluster", func(*Gateway) {}, nil, "redis:  (error status returned by host: bad argument)"},
-		{"no endpoint", func(g *Gateway) { g.Redis("redis.static").Down = true }, nil, "redis:  (error status returned by host: internal failure)"},
+		{"no endpoint", func(g *Gateway) {
+			g.Redis("redis.static").Down = true
+		}, nil, "redis:  (error status returned by host: internal failure)"},
 		{"connection lost", func(g *Gateway) { g.Redis("redis.static") }, func(_ *Gateway, c *RedisCall) { c.Fail() }, `redis reply: 10 ""`},
 		{"silence", func(g *Gateway) { g.Redis("redis.static") }, func(g *Gateway, c *RedisCall) {
 			g.Advance(time.Second)
@@ -78,7 +81,8 @@ func TestRedisTimeoutIsPerConnection(t *testing.T) {
 		t.Error("the timer must fail all pending calls")
 	}
 	inits := g.Redis("redis.static").Inits()
-	if len(inits) != 1 || inits[0].Query != "db=0" || inits[0].User != "user" || inits[0].Password != "secret" || inits[0].Worker != "worker 0" {
+	if len(inits) != 1 || inits[0].Query != "db=0" || inits[0].User != "user" || inits[0].Password != "secret" ||
+		inits[0].Worker != "worker 0" {
 		t.Errorf("inits %+v", inits)
 	}
 }
@@ -187,7 +191,8 @@ func TestHostCallsAreCounted(t *testing.T) {
 		t.Errorf("get_upstream_hosts %+v", c)
 	}
 	// x-script is looked up once, :method once; name and value are both copied.
-	if c := calls["get_header_map_value"]; c.Calls != 2 || c.Bytes != len("x-script")+len("headers: hosts, get :method")+len(":method")+len("POST") {
+	if c := calls["get_header_map_value"]; c.Calls != 2 ||
+		c.Bytes != len("x-script")+len("headers: hosts, get :method")+len(":method")+len("POST") {
 		t.Errorf("get_header_map_value %+v", c)
 	}
 }
@@ -213,8 +218,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// FuzzPairs feeds the host what a broken guest could: it must answer with an error, never with a crash, and what it takes
-// must come out again.
+// FuzzPairs feeds the host what a broken guest could: it must answer with an error, never with a crash, and what it
+// takes must come out again.
 func FuzzPairs(f *testing.F) {
 	f.Add(marshalPairs(H("a", "1", "b", "")))
 	f.Add([]byte{})

@@ -73,8 +73,8 @@ func New(opts Options) (*Gateway, error) {
 	return g, nil
 }
 
-// Start is New for a test: it fails the test on an error, and at the test's end closes the gateway and fails the test if
-// any violation is left.
+// Start is New for a test: it fails the test on an error, and at the test's end closes the gateway and fails the test
+// if any violation is left.
 func Start(tb testing.TB, opts Options) *Gateway {
 	tb.Helper()
 	g, err := New(opts)
@@ -141,9 +141,9 @@ func (g *Gateway) Shutdown() {
 	})
 }
 
-// PushConfig gives the plugin a new configuration, as ECDS does: a canary VM tries it, then each thread makes a new root
-// context in its VM. Running streams stay with the old context, which ends with its last stream. On ErrConfigRejected
-// the old configuration stays in force.
+// PushConfig gives the plugin a new configuration, as ECDS does: a canary VM tries it, then each thread makes a new
+// root context in its VM. Running streams stay with the old context, which ends with its last stream. On
+// ErrConfigRejected the old configuration stays in force.
 func (g *Gateway) PushConfig(config string) error {
 	var err error
 	g.drive(func() { err = g.push(g.code, config) })

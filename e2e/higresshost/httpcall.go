@@ -21,10 +21,11 @@ type HTTPCall struct {
 	replyBody    []byte
 }
 
-// dispatchHTTP starts a call. A cluster that the gateway does not know and missing pseudo headers are bad arguments. The
-// cluster's endpoints play no part: the test answers.
+// dispatchHTTP starts a call. A cluster that the gateway does not know and missing pseudo headers are bad arguments.
+// The cluster's endpoints play no part: the test answers.
 func (g *Gateway) dispatchHTTP(c *HTTPCall) status {
-	if g.clusters[c.Cluster] == nil || !c.Headers.Has(":path") || !c.Headers.Has(":method") || !c.Headers.Has(":authority") {
+	if g.clusters[c.Cluster] == nil || !c.Headers.Has(":path") || !c.Headers.Has(":method") ||
+		!c.Headers.Has(":authority") {
 		return statusBadArgument
 	}
 	g.nextCall++
@@ -71,7 +72,8 @@ func (c *HTTPCall) deliver(h Headers, body []byte) bool {
 	c.gw.drive(func() {
 		c.replyHeaders, c.replyBody = h, body
 		c.root.httpReply = c
-		c.root.vm.callback(c.root.ctx, "proxy_on_http_call_response", uint64(c.token), uint64(len(h)), uint64(len(body)), 0)
+		c.root.vm.callback(c.root.ctx, "proxy_on_http_call_response", uint64(c.token), uint64(len(h)),
+			uint64(len(body)), 0)
 		c.root.httpReply = nil
 	})
 	return true

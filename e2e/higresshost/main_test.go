@@ -25,7 +25,8 @@ var guests = sync.OnceValues(func() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, tag := range []string{"higress", "envoy"} {
 		path := filepath.Join(dir, tag+".wasm")
-		cmd := exec.CommandContext(ctx, "go", "build", "-tags", tag, "-buildmode=c-shared", "-o", path, "./testdata/guest")
+		cmd := exec.CommandContext(ctx, "go", "build", "-tags", tag, "-buildmode=c-shared", "-o", path,
+			"./testdata/guest")
 		cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%w\n%s", err, text)

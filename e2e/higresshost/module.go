@@ -23,8 +23,8 @@ var abiExports = map[string]ABI{
 	"proxy_abi_version_0_2_100": ABI02100,
 }
 
-// ModuleABI returns the version by which a host of that profile runs the module: the first version export that it knows,
-// in the order of the module's export section. Stock Envoy does not know 0.2.100.
+// ModuleABI returns the version by which a host of that profile runs the module: the first version export that it
+// knows, in the order of the module's export section. Stock Envoy does not know 0.2.100.
 func ModuleABI(wasm []byte, profile Profile) (ABI, error) {
 	exports, err := ModuleExports(wasm)
 	if err != nil {

@@ -24,7 +24,8 @@ func storedPage(tb testing.TB, n, running, size int) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	page := fmt.Sprintf("process_cpu_seconds_total %d\nvllm:num_requests_running{engine=\"1\"} %d\n%s", n, running, text)
+	page := fmt.Sprintf("process_cpu_seconds_total %d\nvllm:num_requests_running{engine=\"1\"} %d\n%s", n,
+		running, text)
 	return (page + strings.Repeat("# and more of it\n", 1+size/17))[:size]
 }
 
@@ -34,7 +35,10 @@ const mostStored = 64 << 10
 // fleet is a gateway before endpoints.
 func fleet(tb testing.TB, workers, endpoints int) *higresshost.Gateway {
 	tb.Helper()
-	gw := higresshost.Start(tb, higresshost.Options{Wasm: harness.ModuleT(tb, harness.HostHigress), Config: byMetrics, Workers: workers})
+	gw := higresshost.Start(tb, higresshost.Options{
+		Wasm: harness.ModuleT(tb, harness.HostHigress), Config: byMetrics,
+		Workers: workers,
+	})
 	for i := range endpoints {
 		gw.Cluster("llm").Add(fmt.Sprintf("10.0.0.%d:8000", i+1))
 	}
@@ -95,7 +99,8 @@ func TestPagesAreReadAtTicks(t *testing.T) {
 				t.Errorf("requests had %d pages parsed, want at most %d", inRequests.pages, most)
 			}
 			if inRequests.lists > 2*workers {
-				t.Errorf("requests read %d lists of hosts, %d KiB; want no more than the first ones", inRequests.lists, inRequests.bytes>>10)
+				t.Errorf("requests read %d lists of hosts, %d KiB; want no more than the first ones", inRequests.lists,
+					inRequests.bytes>>10)
 			}
 			if most := workers*5*seconds + seconds + 1; atTicks.lists > most {
 				t.Errorf("ticks read %d lists in %d s, want at most %d", atTicks.lists, seconds, most)
@@ -146,7 +151,8 @@ func TestUselessPages(t *testing.T) {
 		page   string
 		parsed uint64 // at most
 	}{
-		"none": {"", 0}, "garbage": {strings.Repeat("<html>\x00", 3000), workers * 8 * (seconds + 1)}, "the same": {storedPage(t, 1, 3, mostStored), 8},
+		"none": {"", 0}, "garbage": {strings.Repeat("<html>\x00", 3000), workers * 8 * (seconds + 1)},
+		"the same": {storedPage(t, 1, 3, mostStored), 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gw := fleet(t, workers, 8)
@@ -162,7 +168,8 @@ func TestUselessPages(t *testing.T) {
 				atTicks.during(func() { gw.Advance(100 * time.Millisecond) })
 			}
 			if most := workers * (seconds + 1); atTicks.lists > most {
-				t.Errorf("without new requests ticks read %d lists in %d s, want at most %d", atTicks.lists, seconds, most)
+				t.Errorf("without new requests ticks read %d lists in %d s, want at most %d", atTicks.lists,
+					seconds, most)
 			}
 			if atTicks.pages > c.parsed {
 				t.Errorf("%d pages were parsed, want at most %d", atTicks.pages, c.parsed)

@@ -37,7 +37,8 @@ type RedisCall struct {
 	done  bool
 }
 
-// redisConn is the connection of one worker. Its timer runs from the last reply; when it fires, every pending call fails.
+// redisConn is the connection of one worker. Its timer runs from the last reply; when it fires, every pending call
+// fails.
 type redisConn struct {
 	timeout time.Duration
 	pending []*RedisCall

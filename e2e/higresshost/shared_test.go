@@ -100,7 +100,8 @@ func TestClockIsVirtual(t *testing.T) {
 	script(g, "headers: now")
 	g.Advance(90 * time.Second)
 	script(g, "headers: now")
-	if got := strings.Join(said(g), "|"); !strings.Contains(got, "now: 1700000000123|") || last(t, g, "now") != "1700000090123" {
+	if got := strings.Join(said(g), "|"); !strings.Contains(got, "now: 1700000000123|") ||
+		last(t, g, "now") != "1700000090123" {
 		t.Errorf("said %s", got)
 	}
 }

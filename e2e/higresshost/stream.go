@@ -13,9 +13,9 @@ type Message struct {
 	End      bool // it is complete
 }
 
-// Stream is one request. The test sends it as a client (RequestHeaders, RequestBody, …, ResetByClient) and answers it as
-// the model server (ResponseHeaders, …, ResetByUpstream); what the plugin does about it in between can be read at any
-// time. Sending on a stream that has ended panics: it is a mistake in the test.
+// Stream is one request. The test sends it as a client (RequestHeaders, RequestBody, …, ResetByClient) and answers it
+// as the model server (ResponseHeaders, …, ResetByUpstream); what the plugin does about it in between can be read at
+// any time. Sending on a stream that has ended panics: it is a mistake in the test.
 type Stream struct {
 	// FilterState holds what the plugin stored by set_property.
 	FilterState map[string]string
@@ -104,8 +104,8 @@ func (s *Stream) enter() {
 	r.vm.callback(s.id, "proxy_on_context_create", uint64(r.ctx))
 }
 
-// RequestBody sends one frame of the body. Over HTTP/1 Envoy ends a body with an empty frame; over HTTP/2 the last frame
-// carries data.
+// RequestBody sends one frame of the body. Over HTTP/1 Envoy ends a body with an empty frame; over HTTP/2 the last
+// frame carries data.
 func (s *Stream) RequestBody(data []byte, end bool) {
 	s.drive("RequestBody", func() {
 		s.requestBytes += len(data)

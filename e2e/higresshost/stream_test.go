@@ -21,7 +21,8 @@ func TestPassThrough(t *testing.T) {
 		t.Fatalf("client got %+v, code %d, details %s", r, s.Code(), s.Details())
 	}
 	onceEach(t, s)
-	wantSaid(t, g, "headers 8 false", "body 7 false", "body 0 true", "response 2 false", "response_body 2 true", "done 0 true")
+	wantSaid(t, g, "headers 8 false", "body 7 false", "body 0 true", "response 2 false", "response_body 2 true",
+		"done 0 true")
 	if e := g.Cluster("llm").Endpoint(host1); e.Active() != 0 || e.Total() != 1 || e.Peak() != 1 {
 		t.Fatalf("endpoint after the stream: %+v", e)
 	}
@@ -49,7 +50,11 @@ func TestStopInHeaders(t *testing.T) {
 		{"0.2.100 stop", "higress", Options{}, "headers: stop; body: buffer", true},
 		{"0.2.100 stop all", "higress", Options{}, "headers: stopall", false},
 		{"0.2.1 stop", "envoy", Options{Profile: StockEnvoy}, "headers: stop", false},
-		{"0.2.1 stop, allowed", "envoy", Options{Profile: StockEnvoy, AllowStopIteration: true}, "headers: stop; body: buffer", true},
+		{
+			"0.2.1 stop, allowed", "envoy",
+			Options{Profile: StockEnvoy, AllowStopIteration: true},
+			"headers: stop; body: buffer", true,
+		},
 		{"0.2.1 stop in Higress", "envoy", Options{}, "headers: stop", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -98,7 +103,8 @@ func TestBufferGrows(t *testing.T) {
 		t.Run(c.profile.String(), func(t *testing.T) {
 			g := start(t, Options{Profile: c.profile})
 			s := g.Worker(0).NewStream()
-			s.RequestHeaders(H(":method", "POST", "x-script", "headers: stop; body: buffer; end: body, override "+host2), false)
+			s.RequestHeaders(H(":method", "POST", "x-script", "headers: stop; body: buffer; end: body, override "+
+				host2), false)
 			for i, frame := range []string{"abc", "de", "f"} {
 				s.RequestBody([]byte(frame), i == 2)
 			}
@@ -177,12 +183,15 @@ func TestResumeInOwnCallback(t *testing.T) {
 // What was passed on is out of the guest's reach; at the end it may look once more but not write.
 func TestHeadersAreVisibleOnlyInTheirCallbacks(t *testing.T) {
 	g := start(t, Options{})
-	s := script(g, "headers: get :method; body: get :method, set a b; response: get_response :status; done: get :method, set a b")
+	s := script(g, "headers: get :method; body: get :method, set a b; response: get_response :status; done: get "+
+		":method, set a b")
 	s.Respond(200, "ok")
 	wantSaid(t, g,
 		"headers 8 false", "get: POST",
-		"body 7 false", "get:  (error status returned by host: bad argument)", "set:  (error status returned by host: bad argument)",
-		"body 0 true", "get:  (error status returned by host: bad argument)", "set:  (error status returned by host: bad argument)",
+		"body 7 false", "get:  (error status returned by host: bad argument)", "set:  (error status returned by "+
+			"host: bad argument)",
+		"body 0 true", "get:  (error status returned by host: bad argument)", "set:  (error status returned by "+
+			"host: bad argument)",
 		"response 2 false", "get_response: 200", "response_body 2 true",
 		"done 0 true", "get: POST", "set:  (error status returned by host: bad argument)")
 }
@@ -286,7 +295,8 @@ func TestHeaderWrites(t *testing.T) {
 func TestTrailers(t *testing.T) {
 	g := start(t, Options{})
 	s := g.Worker(0).NewStream()
-	s.RequestHeaders(H(":method", "POST", "x-script", "headers: stop; body: buffer; trailers: trailer t, body, override "+host2), false)
+	s.RequestHeaders(H(":method", "POST", "x-script", "headers: stop; body: buffer; trailers: trailer t, "+
+		"body, override "+host2), false)
 	s.RequestBody([]byte("abc"), false)
 	s.RequestTrailers(H("t", "1"))
 	wantSaid(t, g, "headers 2 false", "body 3 false", "trailers 1 true", "trailer: 1", "body: abc", "override:")

@@ -12,7 +12,8 @@ func (w *Worker) Request(method, path, body string, headers ...string) *Stream {
 
 // Send sends a whole request on a stream on which nothing has been sent.
 func (s *Stream) Send(method, path, body string, headers ...string) {
-	h := H(":method", method, ":path", path, ":authority", "llm.example", ":scheme", "http", "x-request-id", s.requestID)
+	h := H(":method", method, ":path", path, ":authority", "llm.example", ":scheme", "http", "x-request-id",
+		s.requestID)
 	if body != "" {
 		h.Set("content-type", "application/json")
 		h.Set("content-length", strconv.Itoa(len(body)))

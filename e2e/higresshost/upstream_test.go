@@ -115,9 +115,14 @@ func TestNeverReachesUpstream(t *testing.T) {
 			"connection refused", func(g *Gateway) { g.Cluster("llm").Endpoint(host1).Refuses = true }, "", "llm", 503,
 			"upstream_reset_before_response_started{connection_failure}",
 		},
-		{"a later filter answers", func(g *Gateway) { g.OnRoute = func(*Stream) int { return 429 } }, "", "llm", 429, "later_filter"},
+		{"a later filter answers", func(g *Gateway) {
+			g.OnRoute = func(*Stream) int { return 429 }
+		}, "", "llm", 429, "later_filter"},
 		{"the plugin answers", func(*Gateway) {}, "headers: local 429", "llm", 429, "by_guest"},
-		{"the plugin answers in the body", func(*Gateway) {}, "headers: stop; body: buffer; end: local 429, stop", "llm", 429, "by_guest"},
+		{
+			"the plugin answers in the body", func(*Gateway) {}, "headers: stop; body: buffer; end: local 429, stop",
+			"llm", 429, "by_guest",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := start(t, Options{})
@@ -157,19 +162,28 @@ func TestResets(t *testing.T) {
 		cut    bool
 		detail string
 	}{
-		{"client while paused", "headers: stop; body: buffer; end: stop, park", (*Stream).ResetByClient, 0, true, "downstream_remote_disconnect"},
+		{
+			"client while paused", "headers: stop; body: buffer; end: stop, park", (*Stream).ResetByClient, 0, true,
+			"downstream_remote_disconnect",
+		},
 		{"client while upstream works", "", (*Stream).ResetByClient, 0, true, "downstream_remote_disconnect"},
 		{"client in the response", "", func(s *Stream) {
 			s.ResponseHeaders(H(":status", "200"), false)
 			s.ResetByClient()
 		}, 200, true, "downstream_remote_disconnect"},
-		{"upstream before the response", "", (*Stream).ResetByUpstream, 503, false, "upstream_reset_before_response_started{remote_reset}"},
+		{
+			"upstream before the response", "", (*Stream).ResetByUpstream, 503, false,
+			"upstream_reset_before_response_started{remote_reset}",
+		},
 		{"upstream in the response", "", func(s *Stream) {
 			s.ResponseHeaders(H(":status", "200"), false)
 			s.ResponseBody([]byte("data"), false)
 			s.ResetByUpstream()
 		}, 200, true, "upstream_reset_after_response_started{remote_reset}"},
-		{"idle while paused", "headers: stop; body: buffer; end: stop", (*Stream).IdleTimeout, 504, false, "stream_idle_timeout"},
+		{
+			"idle while paused", "headers: stop; body: buffer; end: stop", (*Stream).IdleTimeout, 504, false,
+			"stream_idle_timeout",
+		},
 		{"idle in the response", "", func(s *Stream) {
 			s.ResponseHeaders(H(":status", "200"), false)
 			s.IdleTimeout()

@@ -62,7 +62,8 @@ func (g *Gateway) load(wasm []byte) (*code, error) {
 	for _, f := range compiled.ImportedFunctions() {
 		module, name, _ := f.Import()
 		if module == "env" && !offers(g.opts.Profile, name) {
-			return nil, fmt.Errorf("higresshost: the module imports env.%s, which %s does not offer", name, g.opts.Profile)
+			return nil, fmt.Errorf("higresshost: the module imports env.%s, which %s does not offer", name,
+				g.opts.Profile)
 		}
 	}
 	sum := sha256.Sum256(wasm)
@@ -103,8 +104,8 @@ func (g *Gateway) randomness(n int) *rand.ChaCha8 {
 // monotonic is nanoseconds since a fixed time before the start: Go takes a zero for a clock that does not work.
 func (g *Gateway) monotonic() int64 { return int64(g.clock.now.Sub(g.clock.start) + time.Hour) }
 
-// callback calls an export in a context, then does what the guest left to be done after its return. stopped reports that
-// a local response was sent meanwhile. A trap, or a VM that has trapped before, answers zero.
+// callback calls an export in a context, then does what the guest left to be done after its return. stopped reports
+// that a local response was sent meanwhile. A trap, or a VM that has trapped before, answers zero.
 func (v *vm) callback(id uint32, name string, args ...uint64) (result uint64, stopped bool) {
 	result = v.call(id, name, args...)
 	stopped = v.stopIteration
@@ -157,7 +158,8 @@ func (v *vm) runAfter() {
 }
 
 // trap ends the VM. The stream whose callback trapped gets 503 and so does every stream that waits for its response; a
-// stream in the middle of its response is cut; one that the plugin holds hangs. None of them is logged, done or deleted.
+// stream in the middle of its response is cut; one that the plugin holds hangs. None of them is logged, done or
+// deleted.
 func (v *vm) trap(id uint32, name string, err error) {
 	v.fail(fmt.Sprintf("%s trapped: %v", name, err))
 	for _, s := range v.ordered() {
@@ -187,8 +189,8 @@ func (v *vm) kill() {
 	_ = v.mod.Close(v.ctx)
 }
 
-// context returns the root and the stream that a host call acts on: of the effective context if it still exists, else of
-// the running one. The stream is nil in a root context.
+// context returns the root and the stream that a host call acts on: of the effective context if it still exists, else
+// of the running one. The stream is nil in a root context.
 func (v *vm) context() (*root, *Stream) {
 	for _, id := range []uint32{v.effective, v.current} {
 		if s := v.streams[id]; s != nil {

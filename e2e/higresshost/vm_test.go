@@ -35,14 +35,16 @@ func TestModuleABI(t *testing.T) {
 
 func TestStockEnvoyRefusesHigressImports(t *testing.T) {
 	// The version export is renamed in place, so that only the imports stand against it.
-	wasm := []byte(strings.Replace(string(guest(t, "higress")), "proxy_abi_version_0_2_100", "proxy_abi_version_0_2_1\x00\x00", 1))
+	wasm := []byte(strings.Replace(string(guest(t, "higress")), "proxy_abi_version_0_2_100",
+		"proxy_abi_version_0_2_1\x00\x00", 1))
 	if _, err := New(Options{Wasm: wasm, Profile: StockEnvoy}); err == nil {
 		t.Fatal("loaded")
 	}
 	if _, err := New(Options{Wasm: guest(t, "envoy"), Profile: StockEnvoy}); err != nil {
 		t.Fatalf("the envoy build must load: %v", err)
 	}
-	if !offers(Higress21, "proxy_redis_call") || offers(StockEnvoy, "proxy_redis_call") || offers(Higress22, "proxy_nonsense") {
+	if !offers(Higress21, "proxy_redis_call") || offers(StockEnvoy, "proxy_redis_call") ||
+		offers(Higress22, "proxy_nonsense") {
 		t.Error("wrong imports offered")
 	}
 }
@@ -163,7 +165,8 @@ func TestStartsPerConfiguration(t *testing.T) {
 	for _, e := range g.Logs(LogInfo) {
 		threads = append(threads, e.Thread+" "+e.Text)
 	}
-	want := "canary start one generation 1|main start one generation 1|worker 0 start one generation 1|worker 1 start one generation 1"
+	want := "canary start one generation 1|main start one generation 1|worker 0 start one generation 1|worker 1 " +
+		"start one generation 1"
 	if got := strings.Join(threads, "|"); got != want {
 		t.Errorf("started %s, want %s", got, want)
 	}

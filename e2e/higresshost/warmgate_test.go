@@ -70,7 +70,10 @@ func TestArtifactsLoadWhereTheyBelong(t *testing.T) {
 			t.Errorf("%s: exports %v, want %v in this order", host, versions, want)
 		}
 	}
-	if _, err := higresshost.New(higresshost.Options{Wasm: harness.ModuleT(t, harness.HostHigress), Profile: higresshost.StockEnvoy}); err == nil {
+	if _, err := higresshost.New(higresshost.Options{
+		Wasm:    harness.ModuleT(t, harness.HostHigress),
+		Profile: higresshost.StockEnvoy,
+	}); err == nil {
 		t.Error("stock Envoy took the Higress artifact")
 	}
 	gw, err := higresshost.New(higresshost.Options{
@@ -114,21 +117,30 @@ func TestLeastLoadedOverAllWorkers(t *testing.T) {
 // Every end of a stream gives its lease back.
 func TestReleaseAtEveryEnd(t *testing.T) {
 	ends := map[string]func(gw *higresshost.Gateway, s *higresshost.Stream){
-		"completed":               func(_ *higresshost.Gateway, s *higresshost.Stream) { s.Respond(200, "{}") },
-		"headers only":            func(_ *higresshost.Gateway, s *higresshost.Stream) { s.Respond(204, "") },
-		"server error":            func(_ *higresshost.Gateway, s *higresshost.Stream) { s.Respond(500, "{}") },
-		"client leaves":           func(_ *higresshost.Gateway, s *higresshost.Stream) { s.ResetByClient() },
-		"server breaks":           func(_ *higresshost.Gateway, s *higresshost.Stream) { s.ResetByUpstream() },
-		"idle":                    func(_ *higresshost.Gateway, s *higresshost.Stream) { s.IdleTimeout() },
-		"retried elsewhere":       func(_ *higresshost.Gateway, s *higresshost.Stream) { s.Retry(); s.Respond(200, "{}") },
+		"completed":     func(_ *higresshost.Gateway, s *higresshost.Stream) { s.Respond(200, "{}") },
+		"headers only":  func(_ *higresshost.Gateway, s *higresshost.Stream) { s.Respond(204, "") },
+		"server error":  func(_ *higresshost.Gateway, s *higresshost.Stream) { s.Respond(500, "{}") },
+		"client leaves": func(_ *higresshost.Gateway, s *higresshost.Stream) { s.ResetByClient() },
+		"server breaks": func(_ *higresshost.Gateway, s *higresshost.Stream) { s.ResetByUpstream() },
+		"idle":          func(_ *higresshost.Gateway, s *higresshost.Stream) { s.IdleTimeout() },
+		"retried elsewhere": func(_ *higresshost.Gateway, s *higresshost.Stream) {
+			s.Retry()
+			s.Respond(200, "{}")
+		},
 		"client leaves in stream": func(_ *higresshost.Gateway, s *higresshost.Stream) { begin(s); s.ResetByClient() },
-		"server breaks in stream": func(_ *higresshost.Gateway, s *higresshost.Stream) { begin(s); s.ResetByUpstream() },
+		"server breaks in stream": func(_ *higresshost.Gateway, s *higresshost.Stream) {
+			begin(s)
+			s.ResetByUpstream()
+		},
 		"ends with trailers": func(_ *higresshost.Gateway, s *higresshost.Stream) {
 			begin(s)
 			s.ResponseTrailers(higresshost.H("t", "1"))
 		},
-		"gateway shuts down":        func(gw *higresshost.Gateway, _ *higresshost.Stream) { gw.Shutdown() },
-		"configuration is replaced": func(gw *higresshost.Gateway, s *higresshost.Stream) { push(gw, byTokens); s.Respond(200, "{}") },
+		"gateway shuts down": func(gw *higresshost.Gateway, _ *higresshost.Stream) { gw.Shutdown() },
+		"configuration is replaced": func(gw *higresshost.Gateway, s *higresshost.Stream) {
+			push(gw, byTokens)
+			s.Respond(200, "{}")
+		},
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +179,9 @@ func push(gw *higresshost.Gateway, config string) {
 // A request that never gets to a model server is counted nowhere afterwards.
 func TestNeverReachedUpstream(t *testing.T) {
 	for name, prepare := range map[string]func(gw *higresshost.Gateway){
-		"a later filter answers": func(gw *higresshost.Gateway) { gw.OnRoute = func(*higresshost.Stream) int { return 429 } },
+		"a later filter answers": func(gw *higresshost.Gateway) {
+			gw.OnRoute = func(*higresshost.Stream) int { return 429 }
+		},
 		"connection refused": func(gw *higresshost.Gateway) {
 			for _, e := range gw.Cluster("llm").Endpoints() {
 				e.Refuses = true
@@ -298,7 +312,8 @@ func TestDecisionIsVisible(t *testing.T) {
 	s := post(gw.Worker(0))
 	s.Respond(200, "{}")
 	h := s.Received().Headers
-	if h.Get("x-warmgate-host") != s.Upstream() || h.Get("x-warmgate-reason") != "chosen" || h.Get("x-warmgate-load") != "1" {
+	if h.Get("x-warmgate-host") != s.Upstream() || h.Get("x-warmgate-reason") != "chosen" ||
+		h.Get("x-warmgate-load") != "1" {
 		t.Errorf("debug headers: %v", h)
 	}
 	if want := "host=" + s.Upstream() + " reason=chosen load=1"; s.FilterState["warmgate"] != want {
@@ -309,7 +324,8 @@ func TestDecisionIsVisible(t *testing.T) {
 	}
 }
 
-// Over HTTP/2 the last frame carries data. Higress 2.1 does not show it to the plugin, but nothing may get lost by that.
+// Over HTTP/2 the last frame carries data. Higress 2.1 does not show it to the plugin, but nothing may get lost by
+// that.
 func TestLastFrameWithData(t *testing.T) {
 	for _, p := range []higresshost.Profile{higresshost.Higress22, higresshost.Higress21} {
 		t.Run(p.String(), func(t *testing.T) {
@@ -322,7 +338,8 @@ func TestLastFrameWithData(t *testing.T) {
 			if string(s.Sent().Body) != chat || !s.Sent().End || !s.OnUpstream() {
 				t.Fatalf("sent %q", s.Sent().Body)
 			}
-			if note := s.FilterState["warmgate"]; p == higresshost.Higress22 && !strings.Contains(note, "reason=chosen") {
+			if note := s.FilterState["warmgate"]; p == higresshost.Higress22 &&
+				!strings.Contains(note, "reason=chosen") {
 				t.Errorf("decided %s", note)
 			}
 			s.Respond(200, "{}")

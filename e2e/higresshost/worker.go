@@ -54,8 +54,8 @@ func (w *Worker) Streams() []*Stream {
 	return out
 }
 
-// Trap breaks the VM that takes the streams now, as an out of memory in none of their callbacks would: streams that wait
-// for a response get 503, those in their response are cut, held ones hang, and no plugin is told.
+// Trap breaks the VM that takes the streams now, as an out of memory in none of their callbacks would: streams that
+// wait for a response get 503, those in their response are cut, held ones hang, and no plugin is told.
 func (w *Worker) Trap() {
 	w.gw.drive(func() {
 		if !w.Failed() {

@@ -56,7 +56,8 @@ func overHTTP2(f *fleet) string { return static(f.plain) + http2 }
 // tls has Envoy speak TLS to the servers, and check what they show.
 func tls(f *fleet, protocol string) string {
 	return "transport_socket: {name: tls, typed_config: {'@type': " + types +
-		"extensions.transport_sockets.tls.v3.UpstreamTlsContext, sni: example.com, common_tls_context: {alpn_protocols: ['" +
+		"extensions.transport_sockets.tls.v3.UpstreamTlsContext, sni: example.com, common_tls_context: " +
+		"{alpn_protocols: ['" +
 		protocol + "'], validation_context: {trusted_ca: {inline_string: " + strconv.Quote(f.cert) + "}}}}}\n"
 }
 
@@ -134,7 +135,9 @@ func settled(t *testing.T, l *lab, name string) {
 func originalDst(t *testing.T, l *lab, name string) {
 	harness.Await(t, func() error { // all of them are in the list that the plugin reads
 		for server, addr := range l.fleet.plain {
-			id, e := l.fleet.begin(func(w http.ResponseWriter, _ *http.Request, _, _ int) { _, _ = io.WriteString(w, "hello") })
+			id, e := l.fleet.begin(func(w http.ResponseWriter, _ *http.Request, _, _ int) {
+				_, _ = io.WriteString(w, "hello")
+			})
 			a := l.must(t, name, ask{exchange: id, header: []string{"x-to", addr}})
 			if n := e.spread(); a.status != http.StatusOK || n[server] != 1 || a.reason() != "no_endpoints" {
 				t.Fatalf("%d, reason %q, requests by server %v, want server %d", a.status, a.reason(), n, server)

@@ -17,11 +17,12 @@ import (
 // filter is one that is put in front of the plugin, and behind it.
 type filter struct {
 	name    string
-	typed   string                                  // its configuration, YAML
-	onRoute string                                  // on the route, "" where it has none
-	pass    []string                                // headers with which it lets requests pass, names and values by turns
-	stop    *stopped                                // a request that it answers itself, nil where there is none
-	check   func(t *testing.T, l *lab, name string) // in place of all that, nil for none
+	typed   string // its configuration, YAML
+	onRoute string // on the route, "" where it has none
+	// headers with which it lets requests pass, names and values by turns
+	pass  []string
+	stop  *stopped                                // a request that it answers itself, nil where there is none
+	check func(t *testing.T, l *lab, name string) // in place of all that, nil for none
 }
 
 // stopped is a request that a filter answers itself.
@@ -93,8 +94,9 @@ default_source_code:
 	},
 	{
 		name: "cors", typed: of("cors.v3.Cors"),
-		onRoute: of("cors.v3.CorsPolicy") + "allow_origin_string_match: [{exact: http://page.test}]\nallow_methods: POST",
-		pass:    []string{"origin", "http://page.test"},
+		onRoute: of("cors.v3.CorsPolicy") + "allow_origin_string_match: [{exact: " +
+			"http://page.test}]\nallow_methods: POST",
+		pass: []string{"origin", "http://page.test"},
 		stop: &stopped{ask{method: http.MethodOptions, header: []string{
 			"origin", "http://page.test", "access-control-request-method", "POST",
 		}}, http.StatusOK},
@@ -164,7 +166,8 @@ func (f filter) in(front bool) func(t *testing.T, l *lab, name string) {
 					want = ""
 				}
 				if a.status != f.stop.status || a.reason() != want {
-					t.Fatalf("%s: %d, reason %q, want %d and %q: %s", host, a.status, a.reason(), f.stop.status, want, a.body)
+					t.Fatalf("%s: %d, reason %q, want %d and %q: %s", host, a.status, a.reason(), f.stop.status,
+						want, a.body)
 				}
 			}
 			want := 0.0

@@ -34,7 +34,10 @@ type lab struct {
 
 func newLab(g *harness.Gateway, f *fleet) *lab {
 	l := &lab{g: g, fleet: f}
-	l.h1 = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: 3 * harness.Patience, CheckRedirect: asIs}
+	l.h1 = &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 8}, Timeout: 3 * harness.Patience,
+		CheckRedirect: asIs,
+	}
 	l.h2 = l.newH2()
 	return l
 }

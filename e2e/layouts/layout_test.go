@@ -91,9 +91,11 @@ func render(list []layout, f *fleet, port int, more []string) func(file string, 
 			return addClusters(doc, list, f, more)
 		case "envoy.yaml":
 			return errors.Join(
-				harness.Set(doc, "stats_flush_interval", "0.2s"), // in which what the first process counts reaches the second
+				// in which what the first process counts reaches the second
+				harness.Set(doc, "stats_flush_interval", "0.2s"),
 				harness.Set(doc, listener+".address.socket_address.port_value", port),
-				harness.Set(doc, manager+".upgrade_configs", []object{{"upgrade_type": "websocket"}, {"upgrade_type": "CONNECT"}}),
+				harness.Set(doc, manager+".upgrade_configs",
+					[]object{{"upgrade_type": "websocket"}, {"upgrade_type": "CONNECT"}}),
 				addRoutes(doc, list),
 				addFilters(doc, list),
 			)

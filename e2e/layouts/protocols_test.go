@@ -192,7 +192,8 @@ func opensWebSocket(t *testing.T, l *lab, name string) {
 			panic(err)
 		}
 		defer conn.Close()
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\r\n")
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: "+
+			"Upgrade\r\n\r\n")
 		_, _ = io.Copy(conn, raw)
 	})
 	for _, host := range []string{byRequests, byTokens, native} {
@@ -200,8 +201,10 @@ func opensWebSocket(t *testing.T, l *lab, name string) {
 			l.known(t, name, host, ask{})
 		}
 		settled(t, l, name)
-		head := "GET " + prefixOf(name) + " HTTP/1.1\r\nhost: " + host + "\r\nupgrade: websocket\r\nconnection: Upgrade\r\n" +
-			exchangeHeader + ": " + id + "\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+		head := "GET " + prefixOf(name) + " HTTP/1.1\r\nhost: " + host + "\r\nupgrade: " +
+			"websocket\r\nconnection: Upgrade\r\n" +
+			exchangeHeader + ": " + id + "\r\nsec-websocket-version: 13\r\nsec-websocket-key: " +
+			"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 		l.counts(t, host, func() (net.Conn, http.Header) { return l.opens(t, head, http.StatusSwitchingProtocols) })
 	}
 	settled(t, l, name)
@@ -304,7 +307,10 @@ func earlyHints(t *testing.T, l *lab, name string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trace := &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error { hints[host]++; return nil }}
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+			hints[host]++
+			return nil
+		}}
 		resp, err := l.h1.Do(r.WithContext(httptrace.WithClientTrace(context.Background(), trace)))
 		if err != nil {
 			t.Fatal(err)

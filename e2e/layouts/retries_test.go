@@ -17,7 +17,9 @@ const mirror = "copies" // the cluster that copies of requests go to
 // retryLayouts are routes that send a request more than once.
 var retryLayouts = []layout{
 	{name: "retry on 503", check: func(t *testing.T, l *lab, name string) {
-		l.retries(t, name, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		l.retries(t, name, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
 	}},
 	{name: "retry on reset", check: func(t *testing.T, l *lab, name string) {
 		l.retries(t, name, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })

@@ -22,7 +22,10 @@ func serve(t *testing.T, h http.HandlerFunc) *Client {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	c := NewClient(Options{URL: srv.URL + "/v1/chat/completions", KeepHeaders: []string{"x-warmgate-host"}, Timeout: 10 * time.Second})
+	c := NewClient(Options{
+		URL: srv.URL + "/v1/chat/completions", KeepHeaders: []string{"x-warmgate-host"},
+		Timeout: 10 * time.Second,
+	})
 	t.Cleanup(c.Close)
 	return c
 }
@@ -141,7 +144,10 @@ func TestFailuresHaveKinds(t *testing.T) {
 		{"status", false, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "status_503"},
 		{"status of a stream", true, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "status_429"},
 		{"stream without DONE", true, streamed(chunk, chunk), ErrTruncated},
-		{"stream cut in a chunk", true, hijack("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n80\r\ndata: {}\n\n"), ErrTruncated},
+		{
+			"stream cut in a chunk", true,
+			hijack("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n80\r\ndata: {}\n\n"), ErrTruncated,
+		},
 		{"stream with broken JSON", true, streamed("data: {\n\n"), ErrMalformed},
 		{"stream with an error object", true, streamed(chunk, `data: {"error":{"message":"no memory"}}`+"\n\ndata: [DONE]\n\n"), ErrEngine},
 	} {
@@ -255,7 +261,8 @@ func TestUploadForms(t *testing.T) {
 			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				got, err := io.ReadAll(r.Body)
 				if err != nil || string(got) != string(body) || r.ContentLength != tc.length {
-					t.Errorf("got %d bytes (Content-Length %d, %v), want %d (%d)", len(got), r.ContentLength, err, len(body), tc.length)
+					t.Errorf("got %d bytes (Content-Length %d, %v), want %d (%d)", len(got), r.ContentLength, err,
+						len(body), tc.length)
 				}
 				_, _ = io.WriteString(w, `{"choices":[{}]}`)
 			})

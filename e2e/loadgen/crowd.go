@@ -9,7 +9,8 @@ import (
 // Crowd is clients that arrive at the same moment and stay, without reading what they are answered, until they leave.
 type Crowd struct{ conns []net.Conn }
 
-// Arrive opens n connections, to the addresses in turn, and then sends the request on all of them from the same moment on.
+// Arrive opens n connections, to the addresses in turn, and then sends the request on all of them from the same moment
+// on.
 func Arrive(addrs []string, n int, request []byte) (*Crowd, error) {
 	c := &Crowd{}
 	for i := range n {

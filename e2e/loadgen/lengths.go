@@ -17,8 +17,8 @@ type Fixed int
 // Draw returns the value.
 func (f Fixed) Draw(*rand.Rand) int { return max(1, int(f)) }
 
-// LogNormal is a log-normal distribution, the usual fit for prompt and answer lengths of chat traffic: most are near the
-// median, a few are longer by orders of magnitude. The mean is Median*exp(Sigma²/2) before the cut at Max.
+// LogNormal is a log-normal distribution, the usual fit for prompt and answer lengths of chat traffic: most are near
+// the median, a few are longer by orders of magnitude. The mean is Median*exp(Sigma²/2) before the cut at Max.
 type LogNormal struct {
 	Median float64 // tokens
 	Sigma  float64 // standard deviation of the logarithm; 1 and more is heavy-tailed

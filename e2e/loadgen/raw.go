@@ -44,8 +44,8 @@ func PostRequest(host, path string, body []byte) []byte {
 	return b.Bytes()
 }
 
-// Run plays the loop until all requests were sent or ctx ends. A broken connection is counted and opened again; Run returns an
-// error only if there is nothing to measure: no number of requests is set, or not one response came.
+// Run plays the loop until all requests were sent or ctx ends. A broken connection is counted and opened again; Run
+// returns an error only if there is nothing to measure: no number of requests is set, or not one response came.
 func (r Raw) Run(ctx context.Context) (RawResult, error) {
 	if r.Requests <= 0 {
 		return RawResult{}, errors.New("loadgen: a raw run needs a limit")

@@ -32,7 +32,10 @@ func TestRawCountsEveryResponse(t *testing.T) {
 	}))
 	defer srv.Close()
 	addr := srv.Listener.Addr().String()
-	res, err := Raw{Addr: addr, Request: PostRequest(addr, "/p", []byte(body)), Connections: 3, Requests: 100}.Run(context.Background())
+	res, err := Raw{
+		Addr: addr, Request: PostRequest(addr, "/p", []byte(body)), Connections: 3,
+		Requests: 100,
+	}.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,8 @@ func TestRawStops(t *testing.T) {
 		t.Error("a run without a limit was accepted")
 	}
 	srv.Close()
-	if _, err := (Raw{Addr: addr, Request: PostRequest(addr, "/", nil), Requests: 3}).Run(context.Background()); err == nil {
+	none := Raw{Addr: addr, Request: PostRequest(addr, "/", nil), Requests: 3}
+	if _, err := none.Run(context.Background()); err == nil {
 		t.Error("no server, yet no error")
 	}
 }
@@ -74,7 +78,8 @@ func TestRawStops(t *testing.T) {
 func TestReadResponseRejectsGarbage(t *testing.T) {
 	for _, bad := range []string{
 		"", "HTTP\r\n", "HTTP/1.1 abc no\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort", "HTTP/1.1 200 OK\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\nzz\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "HTTP/1.1 200 OK\r\n",
 	} {
 		if _, err := readResponse(bufio.NewReader(strings.NewReader(bad))); err == nil {
@@ -88,7 +93,8 @@ func BenchmarkRaw(b *testing.B) {
 	defer srv.Close()
 	addr := srv.Listener.Addr().String()
 	b.ReportAllocs()
-	if _, err := (Raw{Addr: addr, Request: PostRequest(addr, "/", nil), Requests: b.N}).Run(context.Background()); err != nil {
+	all := Raw{Addr: addr, Request: PostRequest(addr, "/", nil), Requests: b.N}
+	if _, err := all.Run(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// OpenLoop plays the requests at their due times and returns one sample for each, in the same order. Requests that are not
-// due before ctx ends are ErrNotSent. each, if not nil, is called with every sample as it completes, one call at a time.
+// OpenLoop plays the requests at their due times and returns one sample for each, in the same order. Requests that are
+// not due before ctx ends are ErrNotSent. each, if not nil, is called with every sample as it completes, one call at a
+// time.
 func (c *Client) OpenLoop(ctx context.Context, reqs []Request, each func(Sample)) []Sample {
 	out := make([]Sample, len(reqs))
 	collect := serialized(each)

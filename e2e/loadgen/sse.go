@@ -23,8 +23,9 @@ type event struct {
 	usage  Usage
 }
 
-// readEvents hands each event of a completion stream to each, until each returns false, the stream ends, or [DONE] comes.
-// It reports whether [DONE] came; after [DONE] the stream is read to its end so that the connection can be used again.
+// readEvents hands each event of a completion stream to each, until each returns false, the stream ends, or [DONE]
+// comes. It reports whether [DONE] came; after [DONE] the stream is read to its end so that the connection can be used
+// again.
 func readEvents(r io.Reader, each func(event) bool) (done bool, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 4096), maxEvent)
@@ -64,7 +65,8 @@ func parseEvent(data []byte) (event, error) {
 	return ev, nil
 }
 
-// parseAnswer reads a completion, or a message of Anthropic's API, that was not streamed. It reports false if it is neither.
+// parseAnswer reads a completion, or a message of Anthropic's API, that was not streamed. It reports false if it is
+// neither.
 func parseAnswer(body []byte) (Usage, bool) {
 	if !gjson.ValidBytes(body) {
 		return Usage{}, false

@@ -10,7 +10,10 @@ import (
 func TestSummarize(t *testing.T) {
 	ms := time.Millisecond
 	samples := []Sample{
-		{Due: 0, Sent: ms, TTFT: 10 * ms, Total: 100 * ms, Tokens: 3, Gaps: []time.Duration{20 * ms, 40 * ms}, Endpoint: "a"},
+		{
+			Due: 0, Sent: ms, TTFT: 10 * ms, Total: 100 * ms, Tokens: 3, Gaps: []time.Duration{20 * ms, 40 * ms},
+			Endpoint: "a",
+		},
 		{Due: 100 * ms, Sent: 100 * ms, TTFT: 90 * ms, Total: 200 * ms, Tokens: 1, Endpoint: "b"},
 		{Due: 200 * ms, Sent: 200 * ms, TTFT: 20 * ms, Total: 900 * ms, Tokens: 1, Endpoint: "a"},
 		{Due: 300 * ms, Error: "status_503", Total: 5 * ms},

@@ -44,7 +44,8 @@ func (q *Request) bodyReader(ctx context.Context, leave func()) (io.Reader, int6
 	}
 	if q.Upload.Pieces <= 1 && q.Leave.At != MidUpload {
 		if q.Upload.Chunked {
-			return struct{ io.Reader }{bytes.NewReader(q.Body)}, length // hides Len, or net/http would send a Content-Length
+			// hides Len, or net/http would send a Content-Length
+			return struct{ io.Reader }{bytes.NewReader(q.Body)}, length
 		}
 		return bytes.NewReader(q.Body), length
 	}

@@ -124,8 +124,8 @@ func (w Workload) gap(r *rand.Rand) time.Duration {
 	return time.Duration(mean * r.ExpFloat64())
 }
 
-// Text returns n words of three letters, each followed by a blank: four bytes a word, the usual size of a token, so that
-// a server which estimates tokens from bytes and one which counts words agree.
+// Text returns n words of three letters, each followed by a blank: four bytes a word, the usual size of a token, so
+// that a server which estimates tokens from bytes and one which counts words agree.
 func Text(r *rand.Rand, n int) string {
 	const letters = "abcdefghijklmnop" // 16, so that 12 random bits make a word
 	b := make([]byte, 0, 4*n)
@@ -157,8 +157,8 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// ChatBody renders a chat completion request with one user message. The end-of-sequence token is ignored, as benchmarks of
-// real engines do, so that the answer has exactly maxTokens tokens.
+// ChatBody renders a chat completion request with one user message. The end-of-sequence token is ignored, as benchmarks
+// of real engines do, so that the answer has exactly maxTokens tokens.
 func ChatBody(model, content string, maxTokens int, stream bool) ([]byte, error) {
 	return ConversationBody(model, []Message{{Role: "user", Content: content}}, maxTokens, stream)
 }

@@ -46,7 +46,8 @@ func TestRequestsMatchTheirBodies(t *testing.T) {
 		}
 		words := len(strings.Fields(b.Messages[0].Content))
 		if words != q.Prompt || b.MaxTokens != q.MaxTokens || !b.Stream || !b.StreamOptions.IncludeUsage {
-			t.Fatalf("request %d: %d words, max_tokens %d, want %d and %d", i, words, b.MaxTokens, q.Prompt, q.MaxTokens)
+			t.Fatalf("request %d: %d words, max_tokens %d, want %d and %d", i, words, b.MaxTokens, q.Prompt,
+				q.MaxTokens)
 		}
 		if i > 0 && q.Due < reqs[i-1].Due {
 			t.Fatalf("request %d is due before its predecessor", i)
@@ -64,7 +65,8 @@ func TestConversationBody(t *testing.T) {
 	if err := json.Unmarshal(body, &got); err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(got.Messages, messages) || got.Model != "m" || got.MaxTokens != 7 || !got.Stream || !got.IgnoreEOS {
+	if !reflect.DeepEqual(got.Messages, messages) || got.Model != "m" || got.MaxTokens != 7 || !got.Stream ||
+		!got.IgnoreEOS {
 		t.Errorf("%+v", got)
 	}
 	longer, _ := ConversationBody("m", append(messages, Message{"assistant", "e"}), 7, true)

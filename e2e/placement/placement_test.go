@@ -89,9 +89,12 @@ func TestLoneConversationStays(t *testing.T) {
 
 // A run in which a turn is not served gives no result: here the cache has no room for a prompt.
 func TestLostTurns(t *testing.T) {
-	w := Workload{Name: "lost", Servers: 1, Server: traffic.Engine(1, 512), Full: 1, Scripts: func(seed uint64) []traffic.Script {
-		return conversations(seed, 2, 1, 1000, 1, 150, 60)
-	}}
+	w := Workload{
+		Name: "lost", Servers: 1, Server: traffic.Engine(1, 512), Full: 1,
+		Scripts: func(seed uint64) []traffic.Script {
+			return conversations(seed, 2, 1, 1000, 1, 150, 60)
+		},
+	}
 	defer func() {
 		if got, want := recover(), "lost at 1: 0 of 2 turns were served"; got != want {
 			t.Errorf("the run ended with %v, want %q", got, want)

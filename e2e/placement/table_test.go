@@ -91,9 +91,12 @@ func tableWorkloads(t *testing.T) []Workload {
 
 // replay is the workload of a trace, an open loop at its own pace.
 func replay(name string, trace []mooncake.Request) Workload {
-	return Workload{Name: name, Servers: 8, Server: traffic.Engine(16, 32<<10), Scripts: func(seed uint64) []traffic.Script {
-		return traffic.Replay(trace, seed, mooncake.Scale)
-	}}
+	return Workload{
+		Name: name, Servers: 8, Server: traffic.Engine(16, 32<<10),
+		Scripts: func(seed uint64) []traffic.Script {
+			return traffic.Replay(trace, seed, mooncake.Scale)
+		},
+	}
 }
 
 // prepareAll returns a workload with its seeds, and what a load of 1 is: for an open loop, where all that comes is just

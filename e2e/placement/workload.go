@@ -107,19 +107,23 @@ func conversations(seed uint64, n, prompts, prompt, turns, question, answer int)
 // with other numbers of users and other sizes of prompts and caches.
 func Workloads() []Workload {
 	return []Workload{
-		{Name: "sessions", Servers: 4, Server: traffic.Engine(16, 32<<10), Full: 40, Scripts: func(seed uint64) []traffic.Script {
-			return conversations(seed, 60, 0, 0, 5, 200, 800)
-		}},
+		{
+			Name: "sessions", Servers: 4, Server: traffic.Engine(16, 32<<10), Full: 40,
+			Scripts: func(seed uint64) []traffic.Script { return conversations(seed, 60, 0, 0, 5, 200, 800) },
+		},
 		{Name: "shared", Servers: 4, Server: traffic.Engine(12, 32<<10), Full: 48, Scripts: shared},
-		{Name: "trees2", Servers: 4, Server: traffic.Engine(16, 16<<10), Full: 8, Scripts: func(seed uint64) []traffic.Script {
-			return trees(seed, 36, 2)
-		}},
-		{Name: "trees24", Servers: 4, Server: traffic.Engine(16, 16<<10), Full: 2, Scripts: func(seed uint64) []traffic.Script {
-			return trees(seed, 12, 2, 4)
-		}},
-		{Name: "forty", Servers: 4, Server: traffic.Engine(8, 16<<10), Full: 32, Scripts: func(seed uint64) []traffic.Script {
-			return conversations(seed, 40, 4, 1000, 5, 150, 100)
-		}},
+		{
+			Name: "trees2", Servers: 4, Server: traffic.Engine(16, 16<<10), Full: 8,
+			Scripts: func(seed uint64) []traffic.Script { return trees(seed, 36, 2) },
+		},
+		{
+			Name: "trees24", Servers: 4, Server: traffic.Engine(16, 16<<10), Full: 2,
+			Scripts: func(seed uint64) []traffic.Script { return trees(seed, 12, 2, 4) },
+		},
+		{
+			Name: "forty", Servers: 4, Server: traffic.Engine(8, 16<<10), Full: 32,
+			Scripts: func(seed uint64) []traffic.Script { return conversations(seed, 40, 4, 1000, 5, 150, 100) },
+		},
 		agents(16, 1), agents(16, 4), agents(64, 1), agents(64, 4),
 		slots(), poisson(), single(), lone(),
 	}
@@ -169,9 +173,12 @@ func single() Workload {
 
 // lone is one conversation, which nobody else disturbs.
 func lone() Workload {
-	return Workload{Name: "lone", Servers: 4, Server: traffic.Engine(16, 32<<10), Full: 1, Scripts: func(seed uint64) []traffic.Script {
-		return conversations(seed, 1, 1, 1000, 60, 150, 60)
-	}}
+	return Workload{
+		Name: "lone", Servers: 4, Server: traffic.Engine(16, 32<<10), Full: 1,
+		Scripts: func(seed uint64) []traffic.Script {
+			return conversations(seed, 1, 1, 1000, 60, 150, 60)
+		},
+	}
 }
 
 // shared is traffic of which four in five requests begin with the same system prompt.

@@ -37,7 +37,8 @@ func (t *trial) adapters(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		t.found(counts[i] >= adapterRequests-strays, fmt.Sprintf("endpoint_metrics, requests for adapter %s, in use by others on server %d", name, i+1),
+		t.found(counts[i] >= adapterRequests-strays, fmt.Sprintf("endpoint_metrics, requests for adapter %s, in use "+
+			"by others on server %d", name, i+1),
 			fmt.Sprintf("≥ %d of %d there", adapterRequests-strays, adapterRequests), "%s", joined(counts))
 	}
 	if err := t.gateway.PushPlugin(ctx, byCounts); err != nil {
@@ -47,7 +48,8 @@ func (t *trial) adapters(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.found(counts[1] > strays, "the same with global_least_request, "+held[0], fmt.Sprintf("> %d elsewhere", strays), "%s", joined(counts))
+	t.found(counts[1] > strays, "the same with global_least_request, "+held[0], fmt.Sprintf("> %d elsewhere", strays),
+		"%s", joined(counts))
 	return nil
 }
 

@@ -28,7 +28,8 @@ var engines = []engine{
 		options: []string{strconv.Itoa(slots), strconv.Itoa(slots * slotTokens)},
 	},
 	{
-		name: "vllm", files: "vllm", model: "tiny", start: 8 * time.Minute, block: 32, uv: true, lora: true, orca: true, names: vllmNames,
+		name: "vllm", files: "vllm", model: "tiny", start: 8 * time.Minute, block: 32,
+		uv: true, lora: true, orca: true, names: vllmNames,
 		options: []string{strconv.Itoa(slots), strconv.Itoa(slotTokens), strconv.Itoa(slots * slotTokens / 32)},
 	},
 }

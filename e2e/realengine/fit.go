@@ -8,12 +8,12 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// fitSize is the prompt length the prefill time is learnt from. The other sizes of the comparison are left for the model to
-// predict.
+// fitSize is the prompt length the prefill time is learnt from. The other sizes of the comparison are left for the
+// model to predict.
 const fitSize = 1000
 
-// calibrate learns the times of a real engine from a cold and a repeated prompt of one length and from answers decoded alone
-// and together, for a simulation with blocks of the size given.
+// calibrate learns the times of a real engine from a cold and a repeated prompt of one length and from answers decoded
+// alone and together, for a simulation with blocks of the size given.
 func calibrate(ctx context.Context, s server, block int, prompts uint64) (vllmsim.Tuning, error) {
 	p := newProber(target{s.url, servers{s}, prompts})
 	defer p.client.Close()
@@ -41,8 +41,8 @@ func calibrate(ctx context.Context, s server, block int, prompts uint64) (vllmsi
 	return fit(block, slices.Min(cold), slices.Min(warm), r.decodeAlone, r.decodeFull), nil
 }
 
-// fit turns four times, in ms, into the simulation's parameters: first token of a cold and of a cached prompt of fitSize
-// tokens, and the time between tokens alone and with all slots busy.
+// fit turns four times, in ms, into the simulation's parameters: first token of a cold and of a cached prompt of
+// fitSize tokens, and the time between tokens alone and with all slots busy.
 func fit(block int, cold, warm, alone, full float64) vllmsim.Tuning {
 	// The simulation finds whole blocks in its cache and always computes the last token; the rest of a repeated prompt
 	// costs it time that must not be counted twice.

@@ -19,8 +19,8 @@ func (t *trial) occupy(ctx context.Context, s server) (stop func() error, err er
 	return t.hold(ctx, s, model, 2*slots)
 }
 
-// hold gives a server requests for a model, past the gateway, with answers that do not end. It returns when they run, or wait
-// because enough others do, and stop when they are gone.
+// hold gives a server requests for a model, past the gateway, with answers that do not end. It returns when they run,
+// or wait because enough others do, and stop when they are gone.
 func (t *trial) hold(ctx context.Context, s server, model string, n int) (stop func() error, err error) {
 	t.prompts++
 	p := newProber(target{url: s.url, servers: servers{s}, prompts: t.prompts})

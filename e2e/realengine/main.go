@@ -1,16 +1,17 @@
 // Command realengine holds the simulated server, and the plugin's policies, against real engines.
 //
-// It makes a small random-weight model, starts two servers of an engine (llama.cpp or vLLM, from Python wheels, no GPU) and
-// sends one of them single requests to learn how fast this machine prefills and decodes. With those times it sets up
-// simulated servers (package vllmsim), sends the same requests to both kinds and compares what they did: first tokens with a
-// cold, half cached and cached prompt, decode times, queues, cached tokens and counters. Then it does the same through Envoy
-// and the plugin, with two servers of each kind behind it. It prints a table and fails if the two kinds do not behave alike.
+// It makes a small random-weight model, starts two servers of an engine (llama.cpp or vLLM, from Python wheels, no GPU)
+// and sends one of them single requests to learn how fast this machine prefills and decodes. With those times it sets
+// up simulated servers (package vllmsim), sends the same requests to both kinds and compares what they did: first
+// tokens with a cold, half cached and cached prompt, decode times, queues, cached tokens and counters. Then it does the
+// same through Envoy and the plugin, with two servers of each kind behind it. It prints a table and fails if the two
+// kinds do not behave alike.
 //
 // Times on a machine that has other things to do are not to be trusted, so a comparison that fails is made again, fit
 // included, up to -tries times.
 //
-// At last it has the plugin balance the real servers by what they say about themselves, and by what they have cached, and
-// checks by their own counters that requests went where they had to.
+// At last it has the plugin balance the real servers by what they say about themselves, and by what they have cached,
+// and checks by their own counters that requests went where they had to.
 package main
 
 import (
@@ -130,7 +131,9 @@ func direct(_ context.Context, list servers, prompts uint64) (target, error) {
 }
 
 // comparePart fits the simulation to the engine as it is now, measures both over the route and prints the comparison.
-func comparePart(ctx context.Context, e engine, title string, real servers, to route, prompts uint64) (alike bool, err error) {
+func comparePart(ctx context.Context, e engine, title string, real servers, to route,
+	prompts uint64,
+) (alike bool, err error) {
 	fit, err := calibrate(ctx, real[0], e.block, prompts)
 	if err != nil {
 		return false, err

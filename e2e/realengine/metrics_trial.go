@@ -15,8 +15,8 @@ const (
 	trialRequests = 24
 	trialPrompt   = 64
 	trialAnswer   = 4
-	// strays is how many of them may reach a busy server: the load on it is known from two readings on, and a machine that stalls
-	// may age them.
+	// strays is how many of them may reach a busy server: the load on it is known from two readings on, and a machine
+	// that stalls may age them.
 	strays = 1
 )
 
@@ -61,9 +61,11 @@ func (t *trial) endpointMetrics(ctx context.Context) error {
 		if err := errors.Join(err, watchErr, stop()); err != nil {
 			return err
 		}
-		t.found(counts[i] <= strays, fmt.Sprintf("… %d running and %d waiting on server %d by others", slots, slots, i+1),
+		t.found(counts[i] <= strays, fmt.Sprintf("… %d running and %d waiting on server %d by others", slots,
+			slots, i+1),
 			fmt.Sprintf("≤ %d there", strays), "%s, first token %.0f ms", joined(counts), medianTTFT(samples))
-		t.found(waiting[0] <= slots+strays, "… most waiting there", fmt.Sprintf("the others' %d", slots), "%d", waiting[0])
+		t.found(waiting[0] <= slots+strays, "… most waiting there", fmt.Sprintf("the others' %d", slots),
+			"%d", waiting[0])
 	}
 	// What the engines did in the meantime must not make one of them seem much faster than the other.
 	if err := t.heard(ctx); err != nil {
@@ -99,7 +101,8 @@ func (t *trial) heard(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		if now == before && time.Since(sent) > 3*time.Second { // a new VM may have left the first request to the gateway
+		// a new VM may have left the first request to the gateway
+		if now == before && time.Since(sent) > 3*time.Second {
 			if _, err := p.send(ctx, p.tokens(trialPrompt), 1); err != nil {
 				return false, err
 			}
@@ -173,7 +176,8 @@ func (t *trial) control(ctx context.Context) error {
 	if err := errors.Join(err, stop(), <-done); err != nil {
 		return err
 	}
-	t.found(most > slots, "the same with global_least_request: most waiting there", fmt.Sprintf("> %d: ours queue", slots), "%.0f", most)
+	t.found(most > slots, "the same with global_least_request: most waiting there",
+		fmt.Sprintf("> %d: ours queue", slots), "%.0f", most)
 	return nil
 }
 

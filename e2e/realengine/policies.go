@@ -43,8 +43,8 @@ type trial struct {
 	findings []finding // of the step under way
 }
 
-// tryPolicies makes all trials, prints what they found and fails if not all of it is as promised. One that fails on a machine that
-// stalls is made again, up to so many times in all.
+// tryPolicies makes all trials, prints what they found and fails if not all of it is as promised. One that fails on a
+// machine that stalls is made again, up to so many times in all.
 func tryPolicies(ctx context.Context, e engine, list servers, prompts uint64, tries int) error {
 	began := time.Now()
 	t := &trial{engine: e, servers: list, prompts: prompts}

@@ -16,8 +16,8 @@ import (
 // The conversations of the trials of prefix_cache.
 const (
 	talkAnswer = 16
-	// expectSlack is how far what the plugin expected to be cached may be from what was, as a share of all prompts. Tokens are
-	// estimated from bytes, and engines cache whole blocks.
+	// expectSlack is how far what the plugin expected to be cached may be from what was, as a share of all prompts.
+	// Tokens are estimated from bytes, and engines cache whole blocks.
 	expectSlack = .1
 	// leastGain is what the cached share has to gain over round robin.
 	leastGain = .05
@@ -44,7 +44,8 @@ type told struct{ prompt, cached, expected float64 }
 // apart is an odd number of conversations, so that round robin does not bring each back to where it was.
 var apart = dialogue{talks: 7, turns: 4, first: 400, more: 60}
 
-// prefixCache checks by the engines' counters that conversations find their prompts cached, as much as the plugin expected.
+// prefixCache checks by the engines' counters that conversations find their prompts cached, as much as the plugin
+// expected.
 func (t *trial) prefixCache(ctx context.Context) error {
 	if err := t.gateway.PushPlugin(ctx, byCounts); err != nil {
 		return err
@@ -76,13 +77,16 @@ func (t *trial) prefixCache(ctx context.Context) error {
 	}
 	said := told{after.prompt - before.prompt, after.cached - before.cached, after.expected - before.expected}
 	share := with.cached / with.prompts()
-	t.found(said.prompt == with.prompts(), "prefix_cache: prompt tokens, by the plugin", "as the engines count", "%.0f, %.0f", said.prompt, with.prompts())
-	t.found(said.cached == with.cached, "… of them cached", "as the engines count", "%.0f, %.0f", said.cached, with.cached)
+	t.found(said.prompt == with.prompts(), "prefix_cache: prompt tokens, by the plugin", "as the engines count",
+		"%.0f, %.0f", said.prompt, with.prompts())
+	t.found(said.cached == with.cached, "… of them cached", "as the engines count", "%.0f, %.0f", said.cached,
+		with.cached)
 	t.found(math.Abs(said.expected-with.cached)/with.prompts() <= expectSlack, "… expected to be cached, share of all",
 		fmt.Sprintf("within %g of what was", expectSlack), "%.3f, %.3f", said.expected/with.prompts(), share)
 	t.found(share >= reusable-expectSlack, "… cached share by the engines' counters",
 		fmt.Sprintf("≥ %.3f: all but %g of what was sent before", reusable-expectSlack, expectSlack), "%.3f", share)
-	t.found(share >= without.cached/without.prompts()+leastGain, "… with round_robin", fmt.Sprintf("≥ %g less", leastGain),
+	t.found(share >= without.cached/without.prompts()+leastGain, "… with round_robin",
+		fmt.Sprintf("≥ %g less", leastGain),
 		"%.3f", without.cached/without.prompts())
 	return nil
 }
@@ -100,8 +104,8 @@ func (t *trial) told(ctx context.Context) (told, error) {
 	return v, nil
 }
 
-// converse holds all conversations, a turn of each at once, and returns which share of their prompts had been sent or answered
-// before, and what the engines have counted.
+// converse holds all conversations, a turn of each at once, and returns which share of their prompts had been sent or
+// answered before, and what the engines have counted.
 func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum counters, err error) {
 	before, err := t.intake(ctx)
 	if err != nil {
@@ -184,7 +188,10 @@ func (p *prober) words(n int) string {
 	const first, middle, last = "bdklmnrst", "aeiou", "bdklmnrstpgvfzhj"
 	var b strings.Builder
 	for range n {
-		b.Write([]byte{' ', first[p.rand.IntN(len(first))], middle[p.rand.IntN(len(middle))], last[p.rand.IntN(len(last))]})
+		b.Write([]byte{
+			' ', first[p.rand.IntN(len(first))], middle[p.rand.IntN(len(middle))],
+			last[p.rand.IntN(len(last))],
+		})
 	}
 	return b.String()
 }

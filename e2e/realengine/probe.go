@@ -106,7 +106,8 @@ func (p *prober) send(ctx context.Context, prompt []int, answer int) (loadgen.Sa
 	}
 	s := p.client.Do(ctx, &loadgen.Request{Body: append(body, "]}"...), Stream: true, MaxTokens: answer}, time.Now())
 	if !s.OK() || s.Usage.Prompt != len(prompt) || s.Usage.Completion != answer {
-		return s, fmt.Errorf("%s: %d tokens, answer of %d: status %d %s %s, usage %+v", p.url, len(prompt), answer, s.Status, s.Error, s.Detail, s.Usage)
+		return s, fmt.Errorf("%s: %d tokens, answer of %d: status %d %s %s, usage %+v", p.url, len(prompt), answer,
+			s.Status, s.Error, s.Detail, s.Usage)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,9 +193,11 @@ func (p *prober) halfCached(ctx context.Context, r *report) error {
 	return nil
 }
 
-// firstToken sends prompts until one had a cached share between low and high; behind a gateway the first ones may reach a
-// server that has not seen the prefix yet. It returns the time to first token in ms and the share.
-func (p *prober) firstToken(ctx context.Context, prompt func() []int, low, high float64) (ms, cached float64, err error) {
+// firstToken sends prompts until one had a cached share between low and high; behind a gateway the first ones may reach
+// a server that has not seen the prefix yet. It returns the time to first token in ms and the share.
+func (p *prober) firstToken(ctx context.Context, prompt func() []int,
+	low, high float64,
+) (ms, cached float64, err error) {
 	for range maxTries {
 		s, err := p.send(ctx, prompt(), 2)
 		if err != nil {
@@ -204,7 +207,8 @@ func (p *prober) firstToken(ctx context.Context, prompt func() []int, low, high 
 			return bench.MS(s.TTFT), cached, nil
 		}
 	}
-	return 0, 0, fmt.Errorf("%s: in %d requests none had between %.0f%% and %.0f%% of its prompt cached; the last had %.0f%%",
+	return 0, 0, fmt.Errorf("%s: in %d requests none had between %.0f%% and %.0f%% of its prompt cached; the "+
+		"last had %.0f%%",
 		p.url, maxTries, 100*low, 100*high, 100*cached)
 }
 
@@ -240,7 +244,8 @@ func betweenTokens(samples []loadgen.Sample) float64 {
 	return sum / float64(max(1, n))
 }
 
-// queueing sends more requests at once than there are slots and watches the servers. The faster of several bursts counts.
+// queueing sends more requests at once than there are slots and watches the servers. The faster of several bursts
+// counts.
 func (p *prober) queueing(ctx context.Context, r *report) error {
 	for i := range bursts {
 		q, err := p.burst(ctx)
@@ -292,8 +297,8 @@ func (p *prober) together(ctx context.Context, n, prompt, answer int) ([]loadgen
 	return samples, errors.Join(errs...)
 }
 
-// watchQueues follows how many requests each server runs and keeps waiting, until the function it returns is called; that
-// gives the most of each.
+// watchQueues follows how many requests each server runs and keeps waiting, until the function it returns is called;
+// that gives the most of each.
 func watchQueues(ctx context.Context, list servers) func() (running, waiting []int, err error) {
 	running, waiting, errs := make([]int, len(list)), make([]int, len(list)), make([]error, len(list))
 	ctx, cancel := context.WithCancel(ctx)

@@ -22,8 +22,8 @@ func quick(t *testing.T) servers {
 	return list
 }
 
-// TestMeasure checks that the prober sees what a server of known behaviour does. Times are the machine's business and are
-// only compared where the server decides them.
+// TestMeasure checks that the prober sees what a server of known behaviour does. Times are the machine's business and
+// are only compared where the server decides them.
 func TestMeasure(t *testing.T) {
 	s := quick(t)
 	r, err := measure(t.Context(), target{url: s[0].url, servers: s})
@@ -35,7 +35,8 @@ func TestMeasure(t *testing.T) {
 	}
 	// Prefill takes 0.02 ms a token, and sleeping never takes less than asked.
 	if r.cold[2000] < 41 || r.half < 21 {
-		t.Errorf("2000 tokens: first token after %.1f ms, half cached %.1f ms; the server takes 41 and 21", r.cold[2000], r.half)
+		t.Errorf("2000 tokens: first token after %.1f ms, half cached %.1f ms; the server takes 41 and 21",
+			r.cold[2000], r.half)
 	}
 	if r.cachedWarm != 1984./2000 || r.cachedHalf != 992./2000 {
 		t.Errorf("cached shares %v and %v, want all full blocks but the last", r.cachedWarm, r.cachedHalf)
@@ -47,7 +48,8 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("clients saw %+v, the server counted %+v", r.clients, r.counted)
 	}
 	// A stalled machine may miss the moment of the longest queue, but cannot see a longer one.
-	if q := r.queue; q.running[0] < 1 || q.running[0] > slots || q.waiting[0] < 1 || q.waiting[0] > burst-slots || q.lastMS < q.firstMS {
+	if q := r.queue; q.running[0] < 1 || q.running[0] > slots || q.waiting[0] < 1 || q.waiting[0] > burst-slots ||
+		q.lastMS < q.firstMS {
 		t.Errorf("queue %+v", q)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// The trial of load reports. A saturated engine reports when it answers, so the load on it is a queue that moves: clients that
-// ask for short answers, again and again.
+// The trial of load reports. A saturated engine reports when it answers, so the load on it is a queue that moves:
+// clients that ask for short answers, again and again.
 const (
 	reportClients  = 2 * slots // past the gateway, on one server
 	reportAnswer   = 48        // tokens of their answers
@@ -38,7 +38,8 @@ func (t *trial) loadReports(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.found(least(idle) >= reportRequests/6, "endpoint_metrics by load reports (ORCA), both idle: requests by the engines' counters",
+	t.found(least(idle) >= reportRequests/6, "endpoint_metrics by load reports (ORCA), both idle: requests by the "+
+		"engines' counters",
 		fmt.Sprintf("%d, each ≥ %d", reportRequests, reportRequests/6), "%s", joined(idle))
 	for i := range t.servers {
 		counts, ms, err := t.pressed(ctx, i)
@@ -60,7 +61,8 @@ func (t *trial) loadReports(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.found(counts[0] > reportRequests/4, "the same with global_least_request, server 1", fmt.Sprintf("> %d there", reportRequests/4),
+	t.found(counts[0] > reportRequests/4, "the same with global_least_request, server 1", fmt.Sprintf("> %d there",
+		reportRequests/4),
 		"%s, answer after %.0f ms", joined(counts), ms)
 	return nil
 }
@@ -99,8 +101,8 @@ func (t *trial) press(ctx context.Context, s server) (stop func() error) {
 	}
 }
 
-// chats sends the trial's requests, which are not streamed, and returns how many each server counted and the mean time of an
-// answer, ms. They come one after another: how many are in flight says nothing about where to send the next.
+// chats sends the trial's requests, which are not streamed, and returns how many each server counted and the mean time
+// of an answer, ms. They come one after another: how many are in flight says nothing about where to send the next.
 func (t *trial) chats(ctx context.Context) (counts []float64, ms float64, err error) {
 	before, err := t.chatCounts(ctx)
 	if err != nil {
@@ -108,7 +110,10 @@ func (t *trial) chats(ctx context.Context) (counts []float64, ms float64, err er
 	}
 	p := t.prober()
 	defer p.client.Close()
-	client := loadgen.NewClient(loadgen.Options{URL: p.url + "/v1/chat/completions", KeepHeaders: []string{reportHeader}})
+	client := loadgen.NewClient(loadgen.Options{
+		URL:         p.url + "/v1/chat/completions",
+		KeepHeaders: []string{reportHeader},
+	})
 	defer client.Close()
 	var plan []loadgen.Request
 	for i := range reportRequests {
@@ -122,7 +127,8 @@ func (t *trial) chats(ctx context.Context) (counts []float64, ms float64, err er
 	for i := range plan {
 		s := client.Do(ctx, &plan[i], time.Now())
 		if !s.OK() || s.Header != nil {
-			return nil, 0, fmt.Errorf("status %d %s %s, and a report that was not asked for: %v", s.Status, s.Error, s.Detail, s.Header)
+			return nil, 0, fmt.Errorf("status %d %s %s, and a report that was not asked for: %v", s.Status, s.Error,
+				s.Detail, s.Header)
 		}
 		total += bench.MS(s.Total)
 	}

@@ -100,7 +100,8 @@ func startEngine(ctx context.Context, e engine, env environment, number int) (se
 		finish()
 		return server{}, fmt.Errorf("the engine does not start, see %s: %w", log.Name(), err)
 	}
-	return server{url: strings.TrimSpace(line), names: e.names, finish: finish, ended: process.Ended, log: log.Name()}, nil
+	return server{url: strings.TrimSpace(line), names: e.names, finish: finish, ended: process.Ended, log: log.Name()},
+		nil
 }
 
 // startSimulated runs n simulated servers of the speed given.
@@ -141,7 +142,10 @@ func awaitHealth(ctx context.Context, s server) error {
 type counters struct{ running, waiting, computed, cached, generated float64 }
 
 func (c counters) minus(o counters) counters {
-	return counters{c.running - o.running, c.waiting - o.waiting, c.computed - o.computed, c.cached - o.cached, c.generated - o.generated}
+	return counters{
+		c.running - o.running, c.waiting - o.waiting, c.computed - o.computed, c.cached - o.cached,
+		c.generated - o.generated,
+	}
 }
 
 // scrape reads a server's counters.
@@ -157,7 +161,8 @@ func (s server) scrape(ctx context.Context) (counters, error) {
 func (n counterNames) find(text string) (counters, error) {
 	var c counters
 	missing := map[string]*float64{
-		n.running: &c.running, n.waiting: &c.waiting, n.computed: &c.computed, n.cached: &c.cached, n.generated: &c.generated,
+		n.running: &c.running, n.waiting: &c.waiting, n.computed: &c.computed, n.cached: &c.cached,
+		n.generated: &c.generated,
 	}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")

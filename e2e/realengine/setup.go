@@ -84,7 +84,10 @@ func install(python, requirements string, uv bool) [][]string {
 // scriptsVersion is a digest of all scripts of an engine.
 func scriptsVersion(e engine) (string, error) {
 	sum := sha256.New()
-	for _, file := range []string{"vocabulary.py", e.files + "_model.py", e.files + "_server.py", e.files + "_requirements.txt"} {
+	for _, file := range []string{
+		"vocabulary.py", e.files + "_model.py", e.files + "_server.py",
+		e.files + "_requirements.txt",
+	} {
 		text, err := scripts.ReadFile("engine/" + file)
 		if err != nil {
 			return "", err

@@ -33,7 +33,8 @@ func (t *trial) sharedPrompt(ctx context.Context) error {
 		return err
 	}
 	best, share := sticky.cached/sticky.prompts(), with.cached/with.prompts()
-	t.found(share >= leastOfSticky*best, fmt.Sprintf("prefix_cache, %d conversations behind 16 KB: cached share", behindOne.talks),
+	t.found(share >= leastOfSticky*best, fmt.Sprintf("prefix_cache, %d conversations behind 16 KB: cached share",
+		behindOne.talks),
 		fmt.Sprintf("≥ %.3f: %g of that of one server each", leastOfSticky*best, leastOfSticky), "%.3f", share)
 	return nil
 }

@@ -85,10 +85,15 @@ func TestPrintFindings(t *testing.T) {
 
 func TestAwait(t *testing.T) {
 	n := 0
-	if err := await(t.Context(), "", time.Minute, func() (bool, error) { n++; return n == 3, nil }); err != nil || n != 3 {
+	if err := await(t.Context(), "", time.Minute, func() (bool, error) {
+		n++
+		return n == 3, nil
+	}); err != nil || n != 3 {
 		t.Errorf("%d polls, %v", n, err)
 	}
-	if err := await(t.Context(), "", time.Minute, func() (bool, error) { return false, io.EOF }); !errors.Is(err, io.EOF) {
+	if err := await(t.Context(), "", time.Minute, func() (bool, error) {
+		return false, io.EOF
+	}); !errors.Is(err, io.EOF) {
 		t.Errorf("a poll that fails gives %v", err)
 	}
 	err := await(t.Context(), "it rains", time.Millisecond, func() (bool, error) { return false, nil })

@@ -65,7 +65,8 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("failed lines %q, want %q", got, c.fails)
 			}
 			var table strings.Builder
-			if alike := printVerdict(&table, "title", typical(), sim); alike != (c.fails == "") || strings.Contains(table.String(), "UNLIKE") == alike {
+			if alike := printVerdict(&table, "title", typical(), sim); alike != (c.fails == "") ||
+				strings.Contains(table.String(), "UNLIKE") == alike {
 				t.Errorf("alike %v with the table\n%s", alike, table.String())
 			}
 		})
@@ -93,7 +94,8 @@ func TestOneServerIsHeldTighter(t *testing.T) {
 func TestSpeedupHoldsForBoth(t *testing.T) {
 	slow := typical()
 	slow.warm[2000] = slow.cold[2000] / (minSpeedup - 1)
-	if speedup(2000, slow, typical()).ok || speedup(2000, typical(), slow).ok || !speedup(2000, typical(), typical()).ok {
+	if speedup(2000, slow, typical()).ok || speedup(2000, typical(), slow).ok ||
+		!speedup(2000, typical(), typical()).ok {
 		t.Error("a cached prompt has to gain with both kinds of servers")
 	}
 }
@@ -121,7 +123,10 @@ func TestFindCounters(t *testing.T) {
 		want  counters
 	}{
 		{"testdata/llamacpp.prom", llamaNames, counters{computed: 26981, cached: 28396, generated: 108}},
-		{"../vllmsim/testdata/vllm-0.32.0-second.prom", vllmNames, counters{computed: 29125, cached: 28160, generated: 876}},
+		{
+			"../vllmsim/testdata/vllm-0.32.0-second.prom", vllmNames,
+			counters{computed: 29125, cached: 28160, generated: 876},
+		},
 	} {
 		text, err := os.ReadFile(c.file)
 		if err != nil {

@@ -27,7 +27,8 @@ type Conn struct {
 	reader *resp.Reader
 }
 
-// Dial opens a connection of the caller's own, for commands that change its state, such as AUTH, SELECT, MULTI or ASKING.
+// Dial opens a connection of the caller's own, for commands that change its state, such as AUTH, SELECT, MULTI or
+// ASKING.
 func (s *Server) Dial() (*Conn, error) { return dial("unix", s.Socket()) }
 
 func dial(network, addr string) (*Conn, error) {
@@ -145,10 +146,11 @@ func parseFields(text string) map[string]string {
 
 // CommandStat is what a server has counted of one command.
 type CommandStat struct {
-	Calls    int64         // executed
-	Time     time.Duration // CPU time of the execution, to the microsecond, without reading the command and writing the reply
-	Rejected int64         // refused before execution
-	Failed   int64         // executed with an error as the result
+	Calls int64 // executed
+	// CPU time of the execution, to the microsecond, without reading the command and writing the reply
+	Time     time.Duration
+	Rejected int64 // refused before execution
+	Failed   int64 // executed with an error as the result
 }
 
 // CommandStats returns the counters of each command since the start or the last CONFIG RESETSTAT, by lower-case name. A
@@ -175,7 +177,10 @@ func (s *Server) CommandStats() (map[string]CommandStat, error) {
 func parseStat(text string) (CommandStat, error) {
 	var stat CommandStat
 	var micros int64
-	known := map[string]*int64{"calls": &stat.Calls, "usec": &micros, "rejected_calls": &stat.Rejected, "failed_calls": &stat.Failed}
+	known := map[string]*int64{
+		"calls": &stat.Calls, "usec": &micros, "rejected_calls": &stat.Rejected,
+		"failed_calls": &stat.Failed,
+	}
 	for _, pair := range strings.Split(text, ",") {
 		name, value, _ := strings.Cut(pair, "=")
 		target := known[name]

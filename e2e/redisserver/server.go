@@ -202,7 +202,8 @@ func (s *Server) kill() error {
 	return s.process.Kill()
 }
 
-// Freeze stops the process as it stands: connections stay open, new ones are accepted by the kernel, nothing is answered.
+// Freeze stops the process as it stands: connections stay open, new ones are accepted by the kernel, nothing is
+// answered.
 func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
 
 // Thaw lets a frozen process go on. It then executes what was sent to it meanwhile.

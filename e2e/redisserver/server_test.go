@@ -117,7 +117,10 @@ func TestFreeze(t *testing.T) {
 func TestConfig(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		dir := t.TempDir()
-		s := StartT(t, Options{Version: version, Dir: dir, Config: []string{"requirepass secret", "maxmemory 50mb", "maxmemory 60mb"}})
+		s := StartT(t, Options{
+			Version: version, Dir: dir,
+			Config: []string{"requirepass secret", "maxmemory 50mb", "maxmemory 60mb"},
+		})
 		if got := must(t, s, "CONFIG", "GET", "maxmemory"); got != "[maxmemory 62914560]" {
 			t.Errorf("a later line does not win: %s", got)
 		}
@@ -155,7 +158,8 @@ func refused(err error, code string) bool {
 	return errors.As(err, &reply) && strings.HasPrefix(string(reply), code+" ")
 }
 
-// slowLoading makes a server take 0.1 s for each key of a dump. It looks up from that after every 2 MiB only, compressed.
+// slowLoading makes a server take 0.1 s for each key of a dump. It looks up from that after every 2 MiB only,
+// compressed.
 var slowLoading = []string{"key-load-delay 100000", "rdbcompression no"}
 
 // TestLoading restarts a server that takes long to load its data.

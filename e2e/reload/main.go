@@ -2,8 +2,8 @@
 // can: policy, units, weights, off and on, configurations that must be refused, endpoints, the native policy, the
 // plugin's code. No request may fail, no stream may be cut, and every stream must stay counted throughout.
 //
-// It prints what it does, ends with one line of JSON and exits with 1 if anything was violated. The same seed gives the same
-// pushes in the same order.
+// It prints what it does, ends with one line of JSON and exits with 1 if anything was violated. The same seed gives the
+// same pushes in the same order.
 package main
 
 import (
@@ -23,7 +23,8 @@ func main() {
 	flag.DurationVar(&s.pause, "pause", 800*time.Millisecond, "time between a push and the next")
 	flag.Float64Var(&s.rate, "rate", 230, "requests a second beside the streams")
 	flag.IntVar(&s.streams, "streams", 40, "streams open during each round")
-	flag.StringVar(&s.version, "version", "", "Envoy's version, as in build/envoy; empty: the default, or the binary that ENVOY names")
+	flag.StringVar(&s.version, "version", "", "Envoy's version, as in build/envoy; empty: the default, or the binary "+
+		"that ENVOY names")
 	flag.IntVar(&s.servers, "servers", 8, "model servers")
 	flag.IntVar(&s.workers, "workers", 2, "Envoy's worker threads")
 	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")

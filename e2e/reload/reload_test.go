@@ -23,7 +23,8 @@ func TestReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Pushes != 21 || f.Failed != 0 || f.Cut != 0 || f.Audits != 1 || f.Modules != 1 || f.Refused == 0 || f.Native == 0 || f.Endpoints == 0 {
+	if f.Pushes != 21 || f.Failed != 0 || f.Cut != 0 || f.Audits != 1 || f.Modules != 1 || f.Refused == 0 ||
+		f.Native == 0 || f.Endpoints == 0 {
 		t.Errorf("the run did not do what it should: %+v", f)
 	}
 }

@@ -97,7 +97,8 @@ func (r *reloader) rounds(ctx context.Context) error {
 	r.report(peak)
 	t := r.traffic.Tally()
 	if t.Failed() > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %d requests failed: %v, first: %s", t.Failed(), t.Sent, t.Errors, t.First))
+		err = errors.Join(err, fmt.Errorf("%d of %d requests failed: %v, first: %s", t.Failed(), t.Sent,
+			t.Errors, t.First))
 	}
 	return errors.Join(err, seen)
 }
@@ -147,8 +148,8 @@ func (r *reloader) round(ctx context.Context, plan []kind) error {
 // pauseAfter returns how long traffic runs with what was pushed.
 func (r *reloader) pauseAfter(k kind) time.Duration {
 	if k == module {
-		// The streams that are open stay with the VMs of the old code. Were these not alive any more, their leases would
-		// be returned after the TTL of 5 s.
+		// The streams that are open stay with the VMs of the old code. Were these not alive any more, their leases
+		// would be returned after the TTL of 5 s.
 		return 7 * time.Second
 	}
 	return r.pause

@@ -135,7 +135,8 @@ func TestClientsDoNotReachThePluginsClusters(t *testing.T) {
 				defer cancel()
 				f, named, redis := newFleet(t, 2), newTripwire(t), newTripwire(t)
 				var clusters []string
-				o.Endpoints, o.Config, o.Redis, o.Edit = f.endpoints, steering, redis.Addr().String(), openRoutes(&clusters)
+				o.Endpoints, o.Config, o.Redis, o.Edit = f.endpoints, steering, redis.Addr().String(),
+					openRoutes(&clusters)
 				g := harness.StartT(t, o)
 				s := &siege{t: t, gateway: g, clusters: clusters, named: named, redis: redis}
 				for _, state := range pluginStates() {
@@ -220,7 +221,8 @@ func (s *siege) byRoute(ctx context.Context) {
 		for _, client := range []int{0, len(clients) - 1} {
 			for _, r := range attacks(s.named.Addr().String()) {
 				if status, body := s.send(client, r, anyCluster, cluster); !slices.Contains(refusals, status) {
-					s.t.Errorf("%s: %s %s %v at %s: answered %d %.40q", s.state, r.Method, r.URL, r.Header, cluster, status, body)
+					s.t.Errorf("%s: %s %s %v at %s: answered %d %.40q", s.state, r.Method, r.URL, r.Header, cluster,
+						status, body)
 				}
 			}
 		}
@@ -271,9 +273,10 @@ func TestPluginRefusesItsOwnClusters(t *testing.T) {
 	var clusters []string
 	open := openRoutes(&clusters)
 	const guard = "static_resources.clusters[name=warmgate-admin].typed_extension_protocol_options"
-	g := harness.StartT(t, harness.Options{Config: steering, Edit: harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
-		return errors.Join(open("envoy.yaml", doc), harness.Remove(doc, guard))
-	})})
+	g := harness.StartT(t,
+		harness.Options{Config: steering, Edit: harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
+			return errors.Join(open("envoy.yaml", doc), harness.Remove(doc, guard))
+		})})
 	s := &siege{t: t, gateway: g, state: "on"}
 	for _, r := range attacks("127.0.0.1:1") {
 		if status, body := s.send(0, r, anyCluster, "warmgate-admin"); !slices.Contains(refusals, status) {

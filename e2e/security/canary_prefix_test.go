@@ -61,8 +61,9 @@ func (m *monitor) String() string {
 	return m.text.String()
 }
 
-// TestPromptsStayInside puts the canary wherever a client of prefix_cache can put text, and into its secret, and looks for it in all
-// that leaves the plugin: the logs at their most talkative, statistics, headers of answers, what Redis is told and what it keeps.
+// TestPromptsStayInside puts the canary wherever a client of prefix_cache can put text, and into its secret, and looks
+// for it in all that leaves the plugin: the logs at their most talkative, statistics, headers of answers, what Redis is
+// told and what it keeps.
 func TestPromptsStayInside(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

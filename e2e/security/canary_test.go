@@ -79,7 +79,10 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 // wantNoCanary looks for the canary in a text, in the ways in which it may be written.
 func wantNoCanary(t *testing.T, name, text string) {
 	t.Helper()
-	for _, secret := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary)), hex.EncodeToString([]byte(canary))} {
+	for _, secret := range []string{
+		canary, base64.StdEncoding.EncodeToString([]byte(canary)),
+		hex.EncodeToString([]byte(canary)),
+	} {
 		if i := strings.Index(text, secret); i >= 0 {
 			t.Errorf("%s holds it: ...%s", name, text[max(0, i-300):min(len(text), i+50)])
 		}

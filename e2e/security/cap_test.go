@@ -71,7 +71,8 @@ func awaitChosen(t *testing.T, g *harness.Gateway) {
 			harness.Send(t, &clients[i], http.MethodPost, g.URL()+"/health", chat, "content-type: application/json")
 		}
 		if g.DecidedT(t, "chosen")-before != float64(len(clients)) {
-			return fmt.Errorf("a round of %d requests was not balanced; %v had no endpoints", len(clients), g.DecidedT(t, "no_endpoints"))
+			return fmt.Errorf("a round of %d requests was not balanced; %v had no endpoints", len(clients),
+				g.DecidedT(t, "no_endpoints"))
 		}
 		return nil
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestConnectionHeaderDoesNotSteer names the steering headers in the Connection header, by which a client may ask a proxy to
-// drop headers of the same request: the plugin's own choice must survive, and the forged one must not.
+// TestConnectionHeaderDoesNotSteer names the steering headers in the Connection header, by which a client may ask a
+// proxy to drop headers of the same request: the plugin's own choice must survive, and the forged one must not.
 func TestConnectionHeaderDoesNotSteer(t *testing.T) {
 	const requests = 200
 	f := newFleet(t, 4)
@@ -24,7 +24,8 @@ func TestConnectionHeaderDoesNotSteer(t *testing.T) {
 	defer conn.Close()
 	answers := bufio.NewReader(conn)
 	for range requests {
-		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, %s, %s\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s",
+		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, %s, %s\r\n%s: "+
+			"%s\r\nContent-Length: %d\r\n\r\n%s",
 			destination, session, destination, f.endpoints[0].Addr, len(chat), chat)
 		resp, err := http.ReadResponse(answers, nil)
 		if err != nil {

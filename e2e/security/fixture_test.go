@@ -32,7 +32,8 @@ func newFleet(t *testing.T, n int) *fleet {
 	t.Helper()
 	f := &fleet{served: map[string]int{}}
 	for i := range n {
-		f.endpoints = append(f.endpoints, harness.ServeT(t, f.watch(vllmsim.New(vllmsim.Config{Index: i, Instant: true}))))
+		f.endpoints = append(f.endpoints,
+			harness.ServeT(t, f.watch(vllmsim.New(vllmsim.Config{Index: i, Instant: true}))))
 	}
 	return f
 }
@@ -77,12 +78,13 @@ func internal(h http.Header) []string {
 // chat is a request to the model; it asks for one token.
 const chat = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`
 
-// steering is the plugin configuration of these tests. Slow start is off, so that each endpoint has its full share at once.
+// steering is the plugin configuration of these tests. Slow start is off, so that each endpoint has its full share at
+// once.
 const steering = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{
 	"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"},"health":{"slow_start":0}}}`
 
-// clients keep a connection each, so that requests which take them in turn reach all of Envoy's workers. The second half
-// speaks HTTP/2.
+// clients keep a connection each, so that requests which take them in turn reach all of Envoy's workers. The second
+// half speaks HTTP/2.
 var clients [8]http.Client
 
 func init() {

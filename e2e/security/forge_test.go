@@ -77,8 +77,8 @@ func pluginStates() []struct {
 	}
 }
 
-// TestForgedDestinationNeverSteers sends many requests that all name one endpoint. If a single way of naming it worked, that
-// endpoint would get all of them; otherwise it gets about its quarter.
+// TestForgedDestinationNeverSteers sends many requests that all name one endpoint. If a single way of naming it worked,
+// that endpoint would get all of them; otherwise it gets about its quarter.
 func TestForgedDestinationNeverSteers(t *testing.T) {
 	for name, o := range layouts {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestForgedDestinationNeverSteers(t *testing.T) {
 	}
 }
 
-// forge sends requests with one forgery. With 4 endpoints and 200 requests a share above one half is 8 standard deviations
-// away from a quarter.
+// forge sends requests with one forgery. With 4 endpoints and 200 requests a share above one half is 8 standard
+// deviations away from a quarter.
 func forge(t *testing.T, g *harness.Gateway, f *fleet, forged forgery) {
 	const requests = 200
 	f.take()
@@ -147,8 +147,8 @@ func verdict(t *testing.T, f *fleet, requests int) {
 	}
 }
 
-// TestForgedDestinationWhileCrashing crashes the plugin's VM over and over, in a way that no recover can prevent, and sends
-// forged requests into the gaps. They are answered, or refused while the VM is rebuilt, but not steered.
+// TestForgedDestinationWhileCrashing crashes the plugin's VM over and over, in a way that no recover can prevent, and
+// sends forged requests into the gaps. They are answered, or refused while the VM is rebuilt, but not steered.
 func TestForgedDestinationWhileCrashing(t *testing.T) {
 	const rounds, perRound = 50, 6
 	module, err := harness.Wasm(t.Context(), harness.HostEnvoyChaos)

@@ -28,7 +28,8 @@ func TestHardenedLayoutRefuses(t *testing.T) {
 		{"an escaped slash", "x-request-id", "/v1%2Fmodels", http.StatusTemporaryRedirect},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if a := harness.Send(t, nil, http.MethodGet, g.URL()+c.path, "", c.header+": forged"); a.Status != c.status {
+			if a := harness.Send(t, nil, http.MethodGet, g.URL()+c.path, "", c.header+": forged"); a.Status !=
+				c.status {
 				t.Errorf("answered %d, want %d", a.Status, c.status)
 			}
 		})
@@ -48,10 +49,11 @@ func testAdmin(t *testing.T, socket string) {
 	if mode := info.Mode().Perm(); mode != 0o600 {
 		t.Errorf("the admin socket has mode %o, want 600", mode)
 	}
-	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
-	}}}
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: dial}}
 	defer client.CloseIdleConnections()
 	for _, c := range []struct {
 		method, page string

@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestAnswersTellNoAddress looks through whole answers, Envoy's own among them, for the addresses of model servers. They
-// may appear only in the debug headers, and only when those are switched on.
+// TestAnswersTellNoAddress looks through whole answers, Envoy's own among them, for the addresses of model servers.
+// They may appear only in the debug headers, and only when those are switched on.
 func TestAnswersTellNoAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -37,12 +37,12 @@ var strangers = []probe{
 	{"another model", owner.tenant, owner.path, "m2"},
 }
 
-// TestTenantsCannotProbe sends many prompts that nobody has sent before, and then the same ones as another tenant, on another
-// route and for another model: they go where the first ones went as often as chance has it. The owner's own go there nearly always,
-// so that the test would notice.
+// TestTenantsCannotProbe sends many prompts that nobody has sent before, and then the same ones as another tenant, on
+// another route and for another model: they go where the first ones went as often as chance has it. The owner's own go
+// there nearly always, so that the test would notice.
 //
-// Chance is one in so many endpoints. The test fails at more than six standard deviations of the binomial distribution, which is χ²
-// above 36: chance does that less than once in ten million runs. p is in the log.
+// Chance is one in so many endpoints. The test fails at more than six standard deviations of the binomial distribution,
+// which is χ² above 36: chance does that less than once in ten million runs. p is in the log.
 func TestTenantsCannotProbe(t *testing.T) {
 	for _, c := range []struct {
 		store string
@@ -96,7 +96,8 @@ func judge(t *testing.T, name string, hits, pairs int, chance float64) {
 	mean := chance * float64(pairs)
 	off := float64(hits) - mean
 	chi2 := off * off / (mean * (1 - chance)) // of hits and misses: one degree of freedom
-	t.Logf("%s: %d of %d at the same endpoint, chance is %.0f; χ² = %.2f, p = %.3f", name, hits, pairs, mean, chi2, math.Erfc(math.Sqrt(chi2/2)))
+	t.Logf("%s: %d of %d at the same endpoint, chance is %.0f; χ² = %.2f, p = %.3f", name, hits, pairs, mean, chi2,
+		math.Erfc(math.Sqrt(chi2/2)))
 	if chi2 > limit {
 		t.Errorf("%s: %d of %d prompts go where they went before, by chance %.0f would", name, hits, pairs, mean)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestClientsDoNotSetTimeouts sends the header by which Envoy lets internal clients set the time limit of a request, from
-// addresses that are internal by what a client claims. With an internal_address_config they are answered 504.
+// TestClientsDoNotSetTimeouts sends the header by which Envoy lets internal clients set the time limit of a request,
+// from addresses that are internal by what a client claims. With an internal_address_config they are answered 504.
 func TestClientsDoNotSetTimeouts(t *testing.T) {
 	slow := harness.ServeT(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" {

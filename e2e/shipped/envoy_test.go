@@ -48,7 +48,8 @@ func envoyAccepts(t *testing.T, args ...string) {
 				if version == harness.OldestVersion {
 					dropAllowPaths(t, filepath.Join(dir, file))
 				}
-				cmd := exec.Command(binary, append(args, "--mode", "validate", "--config-path", file, "--log-level", "warning")...)
+				cmd := exec.Command(binary, append(args, "--mode", "validate", "--config-path", file, "--log-level",
+					"warning")...)
 				cmd.Dir = dir
 				out, err := cmd.CombinedOutput()
 				if err != nil {
@@ -89,7 +90,9 @@ func dropAllowPaths(t *testing.T, file string) {
 
 // TestHardenedIsPlainAndMore holds the two layouts together: whatever the plain one says, the hardened one says too.
 func TestHardenedIsPlainAndMore(t *testing.T) {
-	for _, pair := range [][2]string{{"envoy.yaml", "envoy-hardened.yaml"}, {"warmgate.yaml", "warmgate-hardened.yaml"}} {
+	for _, pair := range [][2]string{
+		{"envoy.yaml", "envoy-hardened.yaml"}, {"warmgate.yaml", "warmgate-hardened.yaml"},
+	} {
 		var plain, hardened any
 		for i, target := range []*any{&plain, &hardened} {
 			if err := parse(t, "envoy-config/"+pair[i]).Decode(target); err != nil {
@@ -97,7 +100,8 @@ func TestHardenedIsPlainAndMore(t *testing.T) {
 			}
 		}
 		for _, missing := range lacking("", plain, hardened) {
-			if missing != ".static_resources.listeners[0].filter_chains[0].filters[0].typed_config.http_filters[1].config_discovery.config_source.path_config_source.path" {
+			if missing != ".static_resources.listeners[0].filter_chains[0].filters[0].typed_config.http_filters[1]"+
+				".config_discovery.config_source.path_config_source.path" {
 				t.Errorf("%s differs from %s at %s", pair[1], pair[0], missing)
 			}
 		}
@@ -137,11 +141,13 @@ func lacking(at string, less, more any) []string {
 // of them.
 func TestOrderOfFilters(t *testing.T) {
 	want := []string{
-		"warmgate-strip-client", "warmgate", "envoy.filters.http.stateful_session", "warmgate-take", "envoy.filters.http.router",
+		"warmgate-strip-client", "warmgate", "envoy.filters.http.stateful_session", "warmgate-take",
+		"envoy.filters.http.router",
 	}
 	for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {
 		var names []string
-		for _, f := range find[[]struct{ Name string }](t, parse(t, "envoy-config/"+file), "static_resources.listeners[name=main]."+
+		for _, f := range find[[]struct{ Name string }](t, parse(t,
+			"envoy-config/"+file), "static_resources.listeners[name=main]."+
 			"filter_chains[0].filters[0].typed_config.http_filters") {
 			names = append(names, f.Name)
 		}
@@ -188,7 +194,8 @@ func TestPluginConfigurations(t *testing.T) {
 		}
 		source, ok := set.AdminSource()
 		bootstrap := parse(t, "envoy-config/envoy.yaml")
-		if _, err := harness.Find(bootstrap, "static_resources.clusters[name="+source.AdminCluster+"]"); !ok || err != nil {
+		if _, err := harness.Find(bootstrap, "static_resources.clusters[name="+source.AdminCluster+"]"); !ok ||
+			err != nil {
 			t.Errorf("%s: admin cluster %q is not in envoy.yaml: %v", file, source.AdminCluster, err)
 		}
 	}
@@ -265,7 +272,9 @@ func await(t *testing.T, what string, want *regexp.Regexp, read func() string) {
 		if want.MatchString(text) {
 			return nil
 		}
-		lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return !strings.Contains(l, "warmgate") })
+		lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool {
+			return !strings.Contains(l, "warmgate")
+		})
 		return fmt.Errorf("%s has no line %s:\n%s", what, want, strings.Join(lines[max(0, len(lines)-20):], "\n"))
 	})
 }

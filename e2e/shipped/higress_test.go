@@ -48,7 +48,8 @@ func TestWasmPlugins(t *testing.T) {
 			if warnings := set.Warnings(); len(warnings) > 0 {
 				t.Errorf("an example with keys that have no effect: %q", warnings)
 			}
-			about := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(name, "higress-wasmplugin-"), ".yaml"), "-", "_")
+			about := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(name, "higress-wasmplugin-"), ".yaml"),
+				"-", "_")
 			if c := set.Match("", "", ""); c == nil || c.Policy != about && c.Store.String() != about {
 				t.Errorf("neither policy nor store of the global part is the file's: %+v", c)
 			}
@@ -70,7 +71,9 @@ func TestWasmPluginRules(t *testing.T) {
 		{"route", "chat", anyCluster, "api.example.com", func(c *config.Config) bool {
 			return c.Enabled && c.Unit == lb.Tokens && c.MaxInflight == 64 && c.Overload.Status == 429
 		}},
-		{"domain", "other", anyCluster, "staging.example.com", func(c *config.Config) bool { return c.Shadow && c.DebugHeaders }},
+		{"domain", "other", anyCluster, "staging.example.com", func(c *config.Config) bool {
+			return c.Shadow && c.DebugHeaders
+		}},
 		{"service", "other", embeddings, "api.example.com", func(c *config.Config) bool { return !c.Enabled }},
 	} {
 		if got := set.Match(c.route, c.cluster, c.host); got == nil || !c.want(got) {
@@ -90,8 +93,8 @@ type property struct {
 	Properties  map[string]property
 }
 
-// TestConsoleSpec holds the console's form to the plugin: every key that means something on Higress, with its type and default,
-// in both languages, and no other.
+// TestConsoleSpec holds the console's form to the plugin: every key that means something on Higress, with its type and
+// default, in both languages, and no other.
 func TestConsoleSpec(t *testing.T) {
 	doc := parse(t, "build/spec.yaml")
 	const schema = ".openAPIV3Schema"
@@ -157,7 +160,8 @@ func flatten(into map[string]property, prefix string, p property) {
 // TestImageMatchesConsole checks that the names which have to agree do.
 func TestImageMatchesConsole(t *testing.T) {
 	docker := string(harness.ReadT(t, "build/Dockerfile"))
-	if !strings.Contains(docker, "FROM scratch\n") || !strings.Contains(docker, "COPY build/out/warmgate-higress.wasm ./plugin.wasm\n") {
+	if !strings.Contains(docker, "FROM scratch\n") ||
+		!strings.Contains(docker, "COPY build/out/warmgate-higress.wasm ./plugin.wasm\n") {
 		t.Error("the image does not hold the Higress artifact as plugin.wasm alone")
 	}
 	spec := parse(t, "build/spec.yaml")

@@ -32,7 +32,8 @@ func TestMetricsConfiguration(t *testing.T) {
 		t.Errorf("it does not go by metrics: %+v", c)
 	}
 	for _, file := range []string{"envoy.yaml", "envoy-hardened.yaml"} {
-		kind := find[string](t, parse(t, "envoy-config/"+file), "static_resources.clusters[name="+c.Engines.Cluster+"].type")
+		kind := find[string](t, parse(t, "envoy-config/"+file), "static_resources.clusters[name="+
+			c.Engines.Cluster+"].type")
 		if kind != "ORIGINAL_DST" {
 			t.Errorf("%s: cluster %s has type %s", file, c.Engines.Cluster, kind)
 		}
@@ -59,8 +60,10 @@ func onlyAt(path string, h http.Handler) http.Handler {
 // overTLS has the gateway speak TLS to the model servers, as docs/envoy.md says.
 func overTLS(file string, doc *yaml.Node) error {
 	socket := map[string]any{
-		"name":         "envoy.transport_sockets.tls",
-		"typed_config": map[string]any{"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"},
+		"name": "envoy.transport_sockets.tls",
+		"typed_config": map[string]any{
+			"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+		},
 	}
 	switch file {
 	case "clusters.yaml":
@@ -71,11 +74,12 @@ func overTLS(file string, doc *yaml.Node) error {
 	return nil
 }
 
-// TestMetricsAsShipped starts both layouts with the shipped plugin configuration for endpoint_metrics, and with what docs/envoy.md
-// says to change for other engines.
+// TestMetricsAsShipped starts both layouts with the shipped plugin configuration for endpoint_metrics, and with what
+// docs/envoy.md says to change for other engines.
 func TestMetricsAsShipped(t *testing.T) {
 	const page = "/prometheus/metrics"
-	plain, own, secret := httptest.NewServer(engine()), httptest.NewServer(onlyAt(page, engine())), httptest.NewTLSServer(engine())
+	plain, own, secret := httptest.NewServer(engine()), httptest.NewServer(onlyAt(page, engine())),
+		httptest.NewTLSServer(engine())
 	for _, s := range []*httptest.Server{plain, own, secret} {
 		t.Cleanup(s.Close)
 	}
@@ -143,14 +147,15 @@ func healthCheck(t *testing.T) map[string]any {
 		t.Fatalf("not an EnvoyFilter with one patch: %+v", f)
 	}
 	patch := f.Spec.ConfigPatches[0]
-	if patch.ApplyTo != "CLUSTER" || patch.Match.Context != "GATEWAY" || patch.Patch.Operation != "MERGE" || len(patch.Patch.Value.HealthChecks) != 1 {
+	if patch.ApplyTo != "CLUSTER" || patch.Match.Context != "GATEWAY" || patch.Patch.Operation != "MERGE" ||
+		len(patch.Patch.Value.HealthChecks) != 1 {
 		t.Fatalf("not a health check merged into a cluster of the gateway: %+v", patch)
 	}
 	return patch.Patch.Value.HealthChecks[0]
 }
 
-// TestStoreMetrics runs the health check of the shipped EnvoyFilter in stock Envoy, which stores nothing: engines answer it with
-// their metrics, to a host that no server refuses, and are healthy.
+// TestStoreMetrics runs the health check of the shipped EnvoyFilter in stock Envoy, which stores nothing: engines
+// answer it with their metrics, to a host that no server refuses, and are healthy.
 func TestStoreMetrics(t *testing.T) {
 	check := healthCheck(t)
 	if check["store_metrics"] != true {
@@ -181,7 +186,8 @@ func TestStoreMetrics(t *testing.T) {
 	}
 }
 
-// stored returns the page of an engine with so many requests in its batch and in its queue, as a health check stores it.
+// stored returns the page of an engine with so many requests in its batch and in its queue, as a health check stores
+// it.
 func stored(running, waiting int) string {
 	page := httptest.NewRecorder()
 	engine().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -190,8 +196,8 @@ func stored(running, waiting int) string {
 	return gauge("num_requests_waiting").ReplaceAllString(text, fmt.Sprintf("$1 %d.0", waiting))
 }
 
-// TestEndpointMetricsInHigress runs the shipped WasmPlugin in the test host of Higress: an engine that others keep busy gets nothing
-// while one is idle. Before the first page is read the gateway decides.
+// TestEndpointMetricsInHigress runs the shipped WasmPlugin in the test host of Higress: an engine that others keep busy
+// gets nothing while one is idle. Before the first page is read the gateway decides.
 func TestEndpointMetricsInHigress(t *testing.T) {
 	resource, _ := wasmPlugin(t, "higress-wasmplugin-endpoint-metrics.yaml")
 	text, err := resource.PluginConfig()
@@ -201,7 +207,9 @@ func TestEndpointMetricsInHigress(t *testing.T) {
 	module := harness.ModuleT(t, harness.HostHigress)
 	for cluster, page := range map[string]func(running, waiting int) string{
 		"outbound|8000||vllm.default.svc.cluster.local": stored,
-		"outbound|80||other-engine.dns":                 func(_, waiting int) string { return fmt.Sprintf("other_engine_queue_length %d\n", waiting) },
+		"outbound|80||other-engine.dns": func(_, waiting int) string {
+			return fmt.Sprintf("other_engine_queue_length %d\n", waiting)
+		},
 	} {
 		t.Run(cluster, func(t *testing.T) {
 			gw := higresshost.Start(t, higresshost.Options{Wasm: module, Config: string(text), Cluster: cluster})
@@ -226,7 +234,8 @@ func TestEndpointMetricsInHigress(t *testing.T) {
 				}
 			}
 			for reason, want := range map[string]uint64{"no_metrics": 1, "chosen": 2} {
-				if n := gw.Metrics().Counter("warmgate_decisions_total;policy=endpoint_metrics;reason=" + reason); n != want {
+				if n := gw.Metrics().Counter("warmgate_decisions_total;policy=endpoint_metrics;reason=" + reason); n !=
+					want {
 					t.Errorf("%d decisions %s, want %d", n, reason, want)
 				}
 			}

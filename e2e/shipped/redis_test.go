@@ -31,7 +31,8 @@ func TestRedisConfiguration(t *testing.T) {
 
 // TestRedisUser holds the user to what the package that talks to Redis says it needs, and proves there.
 func TestRedisUser(t *testing.T) {
-	if got, want := string(harness.ReadT(t, aclFile)), "user warmgate on >change-me "+redisclient.ACLRules+"\n"; got != want {
+	if got, want := string(harness.ReadT(t, aclFile)), "user warmgate on >change-me "+redisclient.ACLRules+
+		"\n"; got != want {
 		t.Errorf("%s is\n%s, want\n%s", aclFile, got, want)
 	}
 }
@@ -52,8 +53,8 @@ func withUser(t *testing.T, version string) *redisserver.Server {
 	return s
 }
 
-// TestRedisAsShipped starts both layouts with the shipped plugin configuration for Redis, against each server with the shipped
-// user. All that the plugin ever asks of Redis is asked: also that it counts anew what was lost.
+// TestRedisAsShipped starts both layouts with the shipped plugin configuration for Redis, against each server with the
+// shipped user. All that the plugin ever asks of Redis is asked: also that it counts anew what was lost.
 func TestRedisAsShipped(t *testing.T) {
 	upstream := server(t)
 	text := find[string](t, parse(t, "envoy-config/warmgate-redis.yaml"), pluginPath+".configuration.value")
@@ -68,7 +69,8 @@ func TestRedisAsShipped(t *testing.T) {
 			up := regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 1$`)
 			await(t, "the Prometheus page", up, func() string { ask(t, g); return page() })
 			k := redisclient.KeysOf("llm")
-			counted := func(want string, keys ...any) { // a request that Redis answers too late is counted by the gateway
+			// a request that Redis answers too late is counted by the gateway
+			counted := func(want string, keys ...any) {
 				await(t, "Redis", regexp.MustCompile("^"+want+"$"), func() string {
 					ask(t, g)
 					n, err := redis.Do(append([]any{"EXISTS"}, keys...)...)

@@ -105,7 +105,7 @@ func (n *specNode) write(
 ) {
 	t.Helper()
 	line := func(format string, args ...any) {
-		fmt.Fprintf(b, strings.Repeat(" ", indent)+format+"\n", args...)
+		b.WriteString(folded(strings.Repeat(" ", indent)+fmt.Sprintf(format, args...), indent+2) + "\n")
 	}
 	line("%s:", n.name)
 	indent += 2
@@ -125,6 +125,30 @@ func (n *specNode) write(
 	for _, c := range n.children {
 		c.write(t, b, sections, prefix+n.name+".", indent+2)
 	}
+}
+
+// folded breaks a line of YAML that is wider than 120 characters within its text: at a space, for which YAML reads the
+// line break, or behind a Chinese punctuation mark, where a backslash keeps YAML from reading a space. The rest is
+// indented by indent columns. The text has to be in double quotes if it contains such a mark.
+func folded(line string, indent int) string {
+	const width = 120
+	text := []rune(line)
+	if len(text) <= width {
+		return line
+	}
+	for i := width; i > width/2; i-- {
+		end, next := "", i
+		switch {
+		case text[i] == ' ':
+			next++
+		case strings.ContainsRune("，；。：、）", text[i-1]) && i < width:
+			end = "\\"
+		default:
+			continue
+		}
+		return string(text[:i]) + end + "\n" + folded(strings.Repeat(" ", indent)+string(text[next:]), indent)
+	}
+	return line
 }
 
 type specLine func(format string, args ...any)

@@ -50,7 +50,8 @@ func judge(samples []sample) growth {
 // grows returns an error if memory grew in a run of that length.
 func (g growth) grows(length time.Duration) error {
 	if length >= long && g.Low > maxSlope {
-		return fmt.Errorf("the memory of Envoy grows by %.1f MiB an hour, surely by %.1f, at most %d may be; by thirds %s",
+		return fmt.Errorf("the memory of Envoy grows by %.1f MiB an hour, surely by %.1f, at most %d may "+
+			"be; by thirds %s",
 			g.Slope, g.Low, maxSlope, thirds(g.Thirds))
 	}
 	if d := g.Thirds[2] - g.Thirds[1]; d > maxGrowth {

@@ -58,7 +58,10 @@ const mostUnderWay = 1000
 func run(ctx context.Context, s settings) (figures, error) {
 	f := figures{Bench: "soak", Seed: s.seed, Verdict: "failed"}
 	c := &changer{rand: rand.New(rand.NewPCG(s.seed, 0)), mix: &mix{}}
-	site, err := audit.Open(ctx, audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version, Edit: c.edit})
+	site, err := audit.Open(ctx, audit.Options{
+		Servers: s.servers, Workers: s.workers, Version: s.version,
+		Edit: c.edit,
+	})
 	if err != nil {
 		return f, err
 	}

@@ -25,7 +25,8 @@ func series(length time.Duration, noise float64, mib func(hours float64) float64
 func TestJudge(t *testing.T) {
 	flat := func(float64) float64 { return 150 }
 	ramp := func(h float64) float64 { return 190 - 14*math.Exp(-h*3600/200) } // flat from 750 s on
-	leak := func(h float64) float64 { return ramp(h) + 20e6/float64(mib)*h }  // 20 bytes of each of 10⁶ requests an hour
+	// 20 bytes of each of 10⁶ requests an hour
+	leak := func(h float64) float64 { return ramp(h) + 20e6/float64(mib)*h }
 	gross := func(h float64) float64 { return 150 + 900*h }
 	step := func(h float64) float64 { return ramp(h) + 4*math.Round(h) }
 	saw := func(h float64) float64 { return 150 + 4*math.Abs(math.Sin(100*h)) }

@@ -39,12 +39,18 @@ var balanceScenarios = []scenario{
 		t.finish(streams...)
 		t.wantDrained()
 	}},
-	{name: "endpoint weights", needs: []Ability{HostWeights}, list: []Endpoint{{Weight: 3}, {Weight: 1}}, run: func(t *run) {
+	{name: "endpoint weights", needs: []Ability{HostWeights}, list: []Endpoint{
+		{Weight: 3},
+		{Weight: 1},
+	}, run: func(t *run) {
 		streams := t.open(8)
 		t.wantLoads(6, 2)
 		t.finish(streams...)
 	}},
-	{name: "configured weights outrank endpoint weights", needs: []Ability{HostWeights}, list: []Endpoint{{Weight: 3}, {Weight: 1}}, run: func(t *run) {
+	{name: "configured weights outrank endpoint weights", needs: []Ability{HostWeights}, list: []Endpoint{
+		{Weight: 3},
+		{Weight: 1},
+	}, run: func(t *run) {
 		t.configure(fmt.Sprintf(`"weights":{%q:1}`, t.Addr(0)))
 		streams := t.open(8)
 		t.wantLoads(4, 4)
@@ -153,7 +159,8 @@ func (t *run) wantShed(status int, retryAfter string) {
 	}
 	r := s.Result()
 	if r.Status != status || r.Headers["retry-after"] != retryAfter || !strings.Contains(r.Body, `"code":"at_capacity"`) {
-		t.Errorf("answered %d, retry-after %q, %q; want %d and %q", r.Status, r.Headers["retry-after"], r.Body, status, retryAfter)
+		t.Errorf("answered %d, retry-after %q, %q; want %d and %q", r.Status, r.Headers["retry-after"], r.Body,
+			status, retryAfter)
 	}
 	t.wantReason(s, "at_capacity")
 }

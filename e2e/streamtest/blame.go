@@ -9,8 +9,14 @@ import (
 // blameScenarios are about failures that may be the request's fault, or the endpoint's.
 var blameScenarios = []scenario{
 	{name: "one client whose requests all fail ejects nobody", endpoints: 4, config: ejecting, run: badClient(500)},
-	{name: "one client whose requests are all refused ejects nobody", endpoints: 4, config: ejecting, run: badClient(400)},
-	{name: "one client that asks for what nobody has ejects nobody", endpoints: 4, config: ejecting, run: badClient(501)},
+	{
+		name: "one client whose requests are all refused ejects nobody", endpoints: 4, config: ejecting,
+		run: badClient(400),
+	},
+	{
+		name: "one client that asks for what nobody has ejects nobody", endpoints: 4, config: ejecting,
+		run: badClient(501),
+	},
 	{name: "answering 404 at once attracts nothing", endpoints: 4, config: ejecting, run: refusesFast},
 	{name: "what is refused everywhere ejects nobody", endpoints: 4, config: ejecting, run: func(t *run) {
 		t.settleEjections()

@@ -118,7 +118,10 @@ var bodyScenarios = []scenario{
 	{name: "larger than what is inspected, and announced", endpoints: 2, config: guessed + `,"max_inspect_bytes":1024`, run: func(t *run) {
 		const length = 4024
 		body := completion(length-len(completion(0, 0)), 0)
-		s := t.Open(Request{Headers: [][2]string{{"content-length", fmt.Sprint(length)}}, Frames: []string{body[:1024]}, Unended: true})
+		s := t.Open(Request{
+			Headers: [][2]string{{"content-length", fmt.Sprint(length)}}, Frames: []string{body[:1024]},
+			Unended: true,
+		})
 		if s.Upstream() < 0 {
 			t.Fatal("the request is held although enough of it is there")
 		}
@@ -172,9 +175,15 @@ var bodyScenarios = []scenario{
 	{name: "a byte order mark", endpoints: 2, run: countsFor("body_malformed", "\ufeff"+`{"prompt":"a"}`)},
 	{name: "a key twice", endpoints: 2, run: countsFor("body_ambiguous", `{"model":"a","prompt":"p","model":"b"}`)},
 	{name: "compressed", endpoints: 2, run: countsFor("body_encoded", "\x1f\x8b\x08", "content-encoding", "gzip")},
-	{name: "multipart", endpoints: 2, run: countsFor("body_encoded", "--x--", "content-type", "multipart/form-data; boundary=x")},
+	{
+		name: "multipart", endpoints: 2,
+		run: countsFor("body_encoded", "--x--", "content-type", "multipart/form-data; boundary=x"),
+	},
 	{name: "encoding identity", endpoints: 2, config: guessed, run: func(t *run) {
-		s := t.Open(Request{Headers: [][2]string{{"content-encoding", "identity"}}, Frames: []string{completion(400, 50)}})
+		s := t.Open(Request{
+			Headers: [][2]string{{"content-encoding", "identity"}},
+			Frames:  []string{completion(400, 50)},
+		})
 		t.wantTokens(tokensAt(t, s, 150)...)
 		t.finish(s)
 	}},
@@ -190,8 +199,8 @@ var bodyScenarios = []scenario{
 	}},
 }
 
-// countsFor returns a scenario in which requests cannot be read: they are counted by their length under that reason, arrive whole,
-// and meet the cap.
+// countsFor returns a scenario in which requests cannot be read: they are counted by their length under that reason,
+// arrive whole, and meet the cap.
 func countsFor(reason, body string, header ...string) func(*run) {
 	return func(t *run) {
 		t.configure(guessed + `,"max_inflight":1`)

@@ -9,7 +9,9 @@ var endScenarios = []scenario{
 		s.Finish()
 	})},
 	{name: "without a body", endpoints: 2, run: endsBy(Request{}, func(_ *run, s Stream) { s.Finish() })},
-	{name: "client leaves before the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) { s.ResetByClient() })},
+	{name: "client leaves before the response", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
+		s.ResetByClient()
+	})},
 	{name: "client leaves after the response's headers", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
 		s.Head(200)
 		s.ResetByClient()
@@ -66,7 +68,9 @@ var endScenarios = []scenario{
 		t.wantGrown(decisions("chosen"), 1)
 		t.wantDrained()
 	}},
-	{name: "upstream is never reached", needs: []Ability{NoUpstream}, list: []Endpoint{{State: Refusing}}, run: func(t *run) {
+	{name: "upstream is never reached", needs: []Ability{NoUpstream}, list: []Endpoint{
+		{State: Refusing},
+	}, run: func(t *run) {
 		t.mark(decisions("chosen"))
 		r := chat()
 		r.NoRetry = true
@@ -98,7 +102,8 @@ var endScenarios = []scenario{
 			first, second := s.Upstream(), s.Retry()
 			t.finish(s)
 			if told := s.Result().Headers; first == second {
-				t.Errorf("the retry went to endpoint %d again; chosen was %q (%s)", first, told["x-warmgate-host"], told["x-warmgate-reason"])
+				t.Errorf("the retry went to endpoint %d again; chosen was %q (%s)", first, told["x-warmgate-host"],
+					told["x-warmgate-reason"])
 			}
 		}
 		t.wantDrained()

@@ -9,12 +9,14 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// New code comes with new VMs. What the old ones have counted is still counted, and requests that began in them end well.
+// New code comes with new VMs. What the old ones have counted is still counted, and requests that began in them end
+// well.
 func TestEnvoyNewCode(t *testing.T) {
 	for _, version := range []string{"", harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			d := newEnvoy(t, harness.StartT(t, harness.Options{Version: version, Edit: forScenarios, Config: envoyBase}))
+			d := newEnvoy(t,
+				harness.StartT(t, harness.Options{Version: version, Edit: forScenarios, Config: envoyBase}))
 			d.SetEndpoints(make([]streamtest.Endpoint, 3))
 			old := d.open(t, 3)
 			d.wantLoads(t, 1)

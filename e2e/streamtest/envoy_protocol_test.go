@@ -20,8 +20,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// What is no request to inspect passes through a real Envoy to a server that speaks the protocol, although the plugin is
-// set to hold bodies.
+// What is no request to inspect passes through a real Envoy to a server that speaks the protocol, although the plugin
+// is set to hold bodies.
 func TestEnvoyProtocols(t *testing.T) {
 	server := vllmsim.New(vllmsim.Config{Instant: true})
 	if err := server.Start("127.0.0.1:0"); err != nil {
@@ -34,7 +34,8 @@ func TestEnvoyProtocols(t *testing.T) {
 	})
 	config := strings.Replace(envoyBase, `"debug_headers"`, `"unit":"tokens","body_timeout":"60s","debug_headers"`, 1)
 	gw := harness.StartT(t, harness.Options{
-		Edit: sameProtocol, Config: config, Module: artifactCopy(t), Endpoints: []harness.Endpoint{{Addr: server.Addr()}},
+		Edit: sameProtocol, Config: config, Module: artifactCopy(t),
+		Endpoints: []harness.Endpoint{{Addr: server.Addr()}},
 	})
 	d := newEnvoy(t, gw)
 	if !d.Await(func() bool { return reasonOf(t, gw.URL()+"/v1/models") == "chosen" }) {
@@ -174,7 +175,8 @@ func readEvents(t *testing.T, url string) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || strings.Count(string(text), "data: {") < 20 || !strings.HasSuffix(string(text), "data: [DONE]\n\n") {
+	if err != nil || strings.Count(string(text), "data: {") < 20 ||
+		!strings.HasSuffix(string(text), "data: [DONE]\n\n") {
 		t.Errorf("%v, %d bytes: %.300q", err, len(text), text)
 	}
 }

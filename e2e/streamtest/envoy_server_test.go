@@ -103,7 +103,8 @@ func (a *answering) reset() {
 	_ = a.conn.Close()
 }
 
-// modelServer holds every request until the test says how it is answered. Health checks and probes are answered at once.
+// modelServer holds every request until the test says how it is answered. Health checks and probes are answered at
+// once.
 type modelServer struct {
 	index int
 	addr  string
@@ -123,8 +124,10 @@ func startModelServer(t *testing.T, h *hub, index int) *modelServer {
 	}
 	m := &modelServer{index: index, addr: listener.Addr().String(), hub: h}
 	m.http = &http.Server{
-		Handler:     m,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		Handler: m,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
 	}
 	go func() { _ = m.http.Serve(listener) }()
 	t.Cleanup(m.stop)

@@ -95,8 +95,10 @@ func forScenarios(file string, doc *yaml.Node) error {
 			harness.Set(doc, llm+".outlier_detection.enforcing_failure_percentage", 0),
 			harness.Set(doc, llm+".typed_extension_protocol_options", map[string]any{
 				"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": map[string]any{
-					"@type":                "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-					"explicit_http_config": map[string]any{"http_protocol_options": map[string]any{"enable_trailers": true}},
+					"@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+					"explicit_http_config": map[string]any{
+						"http_protocol_options": map[string]any{"enable_trailers": true},
+					},
 				},
 			}))
 	case "envoy.yaml":
@@ -151,7 +153,8 @@ type envoy struct {
 
 func newEnvoy(t *testing.T, gw *harness.Gateway) *envoy {
 	return &envoy{
-		t: t, gw: gw, source: envoySource, hub: &hub{exchanges: map[string]*exchange{}}, known: map[string]bool{}, logged: len(gw.AccessLog()),
+		t: t, gw: gw, source: envoySource, hub: &hub{exchanges: map[string]*exchange{}}, known: map[string]bool{},
+		logged: len(gw.AccessLog()),
 	}
 }
 
@@ -286,7 +289,8 @@ func (d *envoy) awaitPlugin(list []streamtest.Endpoint) {
 		}
 		return true
 	}) {
-		d.t.Fatalf("the plugin does not know its endpoints: chose %q for %q, may choose %v for %q, never chose %v", last, reason, usable, want, fresh)
+		d.t.Fatalf("the plugin does not know its endpoints: chose %q for %q, may choose %v for %q, never chose %v",
+			last, reason, usable, want, fresh)
 	}
 	before := len(d.known)
 	for addr := range usable {

@@ -143,8 +143,8 @@ type Result struct {
 	Cut     bool // broken off
 }
 
-// Open returns a fresh gateway for a test, without endpoints. With Unconfigured the plugin has had no configuration; else
-// any will do.
+// Open returns a fresh gateway for a test, without endpoints. With Unconfigured the plugin has had no configuration;
+// else any will do.
 type Open func(t *testing.T, o Options) Gateway
 
 // Options say what a scenario's gateway must be like.

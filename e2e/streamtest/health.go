@@ -12,7 +12,9 @@ var healthScenarios = []scenario{
 	}},
 	{
 		name: "a draining endpoint gets nothing", needs: []Ability{HostDraining},
-		list: []Endpoint{{State: Draining}, {}, {}, {State: Draining}}, run: func(t *run) { t.wantOnly(t.serve(30, 200), 1, 2) },
+		list: []Endpoint{{State: Draining}, {}, {}, {State: Draining}}, run: func(t *run) {
+			t.wantOnly(t.serve(30, 200), 1, 2)
+		},
 	},
 	{
 		name: "an ejected endpoint gets nothing", needs: []Ability{HostEjection},
@@ -57,7 +59,9 @@ var healthScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "failing fast attracts nothing", endpoints: 3, config: ejectingLong, run: failsFast},
-	{name: "the other workers learn of it", endpoints: 3, config: ejecting, needs: []Ability{PickWorker}, run: func(t *run) {
+	{name: "the other workers learn of it", endpoints: 3, config: ejecting, needs: []Ability{
+		PickWorker,
+	}, run: func(t *run) {
 		busy := t.busy()
 		if n := t.failing(20, 0, 0); n != 3 {
 			t.Errorf("worker 0 sent %d requests to the failing endpoint, want 3", n)
@@ -84,7 +88,8 @@ var healthScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{
-		name: "an ejected endpoint that still fails is out for longer", endpoints: 3, config: ejecting, needs: []Ability{VirtualTime, PickWorker},
+		name: "an ejected endpoint that still fails is out for longer", endpoints: 3, config: ejecting,
+		needs: []Ability{VirtualTime, PickWorker},
 		run: func(t *run) {
 			busy := t.busy()
 			t.failing(20, 0, 0)
@@ -158,7 +163,8 @@ var healthScenarios = []scenario{
 const (
 	// ejecting ejects after three failures, at first for a second.
 	ejecting = `"health":{"slow_start":0,"consecutive_failures":3,"ejection_time":"1s","max_ejection_time":"4s"}`
-	// ejectingLong ejects for ten seconds: an ejection does not end while requests are sent one by one on a busy machine.
+	// ejectingLong ejects for ten seconds: an ejection does not end while requests are sent one by one on a busy
+	// machine.
 	ejectingLong = `"health":{"slow_start":0,"consecutive_failures":3,"ejection_time":"10s","max_ejection_time":"10s"}`
 )
 

@@ -50,7 +50,8 @@ func (h *higress) wantDrained(s *redisserver.Server) {
 	for _, w := range h.gw.Workers() {
 		lost = lost || w.Recoveries() > 0
 	}
-	if busy := busyIn(h.t, s, higressCluster); len(busy) > 0 && !lost { // Redis's time is real: a lost VM is not dead yet
+	// Redis's time is real: a lost VM is not dead yet
+	if busy := busyIn(h.t, s, higressCluster); len(busy) > 0 && !lost {
 		h.t.Errorf("in Redis, these still carry requests: %v", busy)
 	}
 }
@@ -138,8 +139,8 @@ func startHigressRedis(t *testing.T, members string) *higress {
 	return h
 }
 
-// How the plugin introduces Redis to the gateway: again until that knows the service, and after a login is refused, but never
-// more than once a second.
+// How the plugin introduces Redis to the gateway: again until that knows the service, and after a login is refused, but
+// never more than once a second.
 func TestHigressRedisIsIntroduced(t *testing.T) {
 	h := startHigressRedis(t, `"serviceFQDN":"redis.static","username":"u","password":"my secret","database":3,"timeout":500`)
 	inits := func() (of []higresshost.RedisInit) {
@@ -190,7 +191,8 @@ func TestHigressRedisIsIntroduced(t *testing.T) {
 	}
 }
 
-// Redis that does not answer holds a request for reserve_timeout, to the millisecond of the gateway's timers, and then none.
+// Redis that does not answer holds a request for reserve_timeout, to the millisecond of the gateway's timers, and then
+// none.
 func TestHigressRedisIsSilent(t *testing.T) {
 	h := startHigressRedis(t, higressRedisSource)
 	h.Open(streamtest.Request{}).Finish()
@@ -229,7 +231,8 @@ func TestHigressRedisIsSilent(t *testing.T) {
 	s.Respond(200, "")
 }
 
-// A configuration that is replaced while Redis has yet to answer its calls stays until the answers are there, and none is lost.
+// A configuration that is replaced while Redis has yet to answer its calls stays until the answers are there, and none
+// is lost.
 func TestHigressReplacedWhileAsking(t *testing.T) {
 	h := startHigressRedis(t, higressRedisSource)
 	h.Open(streamtest.Request{}).Finish()

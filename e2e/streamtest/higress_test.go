@@ -199,7 +199,8 @@ func (h *higress) Open(r streamtest.Request) streamtest.Stream {
 // Load reads the plugin's table from shared memory, as one more worker would.
 func (h *higress) Load(i int) streamtest.Load {
 	h.t.Helper()
-	loads, err := memstore.New(higressMemory{h.gw.Shared()}, 1, time.Minute).Loads(higressCluster, []string{h.addrs[i]}, nil)
+	loads, err := memstore.New(higressMemory{h.gw.Shared()}, 1, time.Minute).Loads(higressCluster,
+		[]string{h.addrs[i]}, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -268,7 +269,10 @@ func (s *higressStream) Held() bool { return s.Paused() }
 
 func (s *higressStream) Received() streamtest.Received {
 	m := s.Sent()
-	return streamtest.Received{Headers: toMap(m.Headers), Body: string(m.Body), Trailers: toMap(m.Trailers), Ended: m.End}
+	return streamtest.Received{
+		Headers: toMap(m.Headers), Body: string(m.Body), Trailers: toMap(m.Trailers),
+		Ended: m.End,
+	}
 }
 
 func toMap(h higresshost.Headers) map[string]string {

@@ -18,10 +18,15 @@ var metricsScenarios = []scenario{
 	{name: "nobody tells anything", policy: endpointMetrics, endpoints: 2, config: often, run: nobodyTells},
 	{name: "damaged pages", policy: endpointMetrics, endpoints: 4, config: often, run: func(t *run) {
 		t.tell(vllm(12), "\x00\xff{{{\n# garbage\nvllm:num_requests_running{ 3\n"+vllm(12), "", cutPage())
-		t.until("none goes to a busy one", chat(), 6, func(c *crowd) bool { return c.counts[0]+c.counts[1] == 0 && c.counts[3] > 0 })
+		t.until("none goes to a busy one", chat(), 6, func(c *crowd) bool {
+			return c.counts[0]+c.counts[1] == 0 && c.counts[3] > 0
+		})
 		t.wantDrained()
 	}},
-	{name: "an adapter's requests go where it is", policy: endpointMetrics, endpoints: 3, config: often, run: adaptersCount},
+	{
+		name: "an adapter's requests go where it is", policy: endpointMetrics, endpoints: 3, config: often,
+		run: adaptersCount,
+	},
 	{name: "least of a metric", policy: endpointMetrics, endpoints: 3, config: `"metric_policy":"least","target_metric":"my_gauge",` + often, run: func(t *run) {
 		t.tell("my_gauge 30\n", "my_gauge 3\n", "my_gauge{a=\"b\"} 20\n")
 		t.until("it goes to the least", chat(), 1, func(c *crowd) bool { return c.counts[1] == 1 })
@@ -29,33 +34,37 @@ var metricsScenarios = []scenario{
 		t.until("it goes to the new least", chat(), 1, func(c *crowd) bool { return c.counts[0] == 1 })
 		for range 10 {
 			if c := t.crowd(chat(), 1); c.counts[0] != 1 || c.reasons["chosen"] != 1 {
-				t.Errorf("though nothing has changed a request goes to the endpoints as %s, for %v", each(c.counts), c.reasons)
+				t.Errorf("though nothing has changed a request goes to the endpoints as %s, for %v",
+					each(c.counts), c.reasons)
 			}
 		}
 		t.wantDrained()
 	}},
 	{name: "rate limit", policy: endpointMetrics, endpoints: 4, config: often, run: limitsShare},
-	{name: "load reports are the plugin's", policy: endpointMetrics, endpoints: 2, config: reporting, run: func(t *run) {
-		t.tell(vllm(0), vllm(0))
-		t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
-		for _, own := range []string{"", "JSON"} {
-			r := chat()
-			want := "TEXT"
-			if own != "" {
-				r.Headers, want = [][2]string{{reportFormat, own}}, own
+	{
+		name: "load reports are the plugin's", policy: endpointMetrics, endpoints: 2, config: reporting,
+		run: func(t *run) {
+			t.tell(vllm(0), vllm(0))
+			t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
+			for _, own := range []string{"", "JSON"} {
+				r := chat()
+				want := "TEXT"
+				if own != "" {
+					r.Headers, want = [][2]string{{reportFormat, own}}, own
+				}
+				s := t.say(r)
+				if got := s.Received().Headers[reportFormat]; got != want {
+					t.Errorf("the client asked for %q, and the endpoint was asked for %q", own, got)
+				}
+				s.Head(200, report(1))
+				t.finish(s)
+				if got, told := s.Result().Headers[reportHeader]; told != (own != "") {
+					t.Errorf("the client asked for %q and got the report %q", own, got)
+				}
 			}
-			s := t.say(r)
-			if got := s.Received().Headers[reportFormat]; got != want {
-				t.Errorf("the client asked for %q, and the endpoint was asked for %q", own, got)
-			}
-			s.Head(200, report(1))
-			t.finish(s)
-			if got, told := s.Result().Headers[reportHeader]; told != (own != "") {
-				t.Errorf("the client asked for %q and got the report %q", own, got)
-			}
-		}
-		t.wantDrained()
-	}},
+			t.wantDrained()
+		},
+	},
 	{name: "load reports alone", policy: endpointMetrics, endpoints: 2, config: reporting, run: func(t *run) {
 		t.reports = []float64{20, 0}
 		t.until("all go to the one that reports no queue", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
@@ -82,7 +91,9 @@ var metricsScenarios = []scenario{
 		t.until("the others take over", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
 		t.wantDrained()
 	}},
-	{name: "a lost VM", policy: endpointMetrics, endpoints: 2, config: often, needs: []Ability{LostVM, PickWorker, VirtualTime}, run: func(t *run) {
+	{name: "a lost VM", policy: endpointMetrics, endpoints: 2, config: often, needs: []Ability{
+		LostVM, PickWorker, VirtualTime,
+	}, run: func(t *run) {
 		t.tell(vllm(12), vllm(0))
 		t.until("all go to the idle one", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
 		t.Lose(0)
@@ -107,13 +118,17 @@ const (
 const reporting = `"metrics":{"interval":"400ms","stale_after":"10s","orca":true}`
 
 func report(waiting float64) [2]string {
-	return [2]string{reportHeader, fmt.Sprintf("TEXT named_metrics.num_requests_waiting=%.1f, named_metrics.kv_cache_usage_perc=0.0", waiting)}
+	return [2]string{
+		reportHeader,
+		fmt.Sprintf("TEXT named_metrics.num_requests_waiting=%.1f, named_metrics.kv_cache_usage_perc=0.0", waiting),
+	}
 }
 
 // vllm is a page of vLLM's with so many requests in the batch, and further lines.
 func vllm(running int, lines ...string) string {
 	page := "# TYPE vllm:num_requests_running gauge\n" +
-		fmt.Sprintf("vllm:num_requests_running{engine=\"0\"} %d\nvllm:num_requests_waiting{engine=\"0\"} 0\nvllm:kv_cache_usage_perc{engine=\"0\"} 0\n", running)
+		fmt.Sprintf("vllm:num_requests_running{engine=\"0\"} %d\nvllm:num_requests_waiting{engine=\"0\"} "+
+			"0\nvllm:kv_cache_usage_perc{engine=\"0\"} 0\n", running)
 	return page + strings.Join(lines, "")
 }
 
@@ -271,7 +286,9 @@ func adaptersCount(t *run) {
 	t.wantReceived(s, body)
 	t.wantLoads(t.at(2)...)
 	t.finish(s)
-	t.until("another model goes anywhere", chat(), 6, func(c *crowd) bool { return slices.Equal(c.counts, []int{2, 2, 2}) })
+	t.until("another model goes anywhere", chat(), 6, func(c *crowd) bool {
+		return slices.Equal(c.counts, []int{2, 2, 2})
+	})
 	t.tell(loaded(`sql \"lora\"`), loaded("another"), loaded("other"))
 	t.until("all go where the adapter is now", r, 6, func(c *crowd) bool { return c.counts[0] == 6 })
 	t.wantDrained()
@@ -293,7 +310,8 @@ func limitsShare(t *run) {
 		t.finish(s)
 	}
 	if most := n*6/10 + 2; counts[0] > most || counts[0] < most-4 || counts[0]+counts[1] != n {
-		t.Errorf("of %d requests, the endpoints got %s; want 60 %% for the best one and the rest for the next", n, each(counts))
+		t.Errorf("of %d requests, the endpoints got %s; want 60 %% for the best one and the rest for the next", n,
+			each(counts))
 	}
 	t.wantDrained()
 }

@@ -69,7 +69,9 @@ var nativeScenarios = []scenario{
 		t.wantGrown(decisions("no_healthy_endpoint"), 1)
 		t.wantDrained()
 	}},
-	{name: "panic threshold", list: []Endpoint{{}, {State: Unhealthy}, {State: Unhealthy}}, run: func(t *run) { t.wantNative("panic_threshold") }},
+	{name: "panic threshold", list: []Endpoint{{}, {State: Unhealthy}, {State: Unhealthy}}, run: func(t *run) {
+		t.wantNative("panic_threshold")
+	}},
 	{
 		name: "no panic threshold", list: []Endpoint{{}, {State: Unhealthy}, {State: Unhealthy}},
 		config: `"health":{"slow_start":0,"panic_threshold":0}`, run: func(t *run) {

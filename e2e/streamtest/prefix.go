@@ -18,7 +18,8 @@ var prefixScenarios = []scenario{
 			t.wantDrained()
 		}
 		if work[0] < 1000 || work[1] < 100 || work[1] > 150 {
-			t.Errorf("%d tokens in flight, then %d for the same prompt; want over 1000, then little more than 100", work[0], work[1])
+			t.Errorf("%d tokens in flight, then %d for the same prompt; want over 1000, then little more than 100",
+				work[0], work[1])
 		}
 		t.wantDrained()
 	}},
@@ -81,7 +82,8 @@ var prefixScenarios = []scenario{
 		next := t.say(t.conversation(1, 2))
 		t.finish(next)
 		if match := t.match(next); next.Upstream() != moved || match < 0.4 {
-			t.Errorf("the next turn goes to %d with %v of the prompt cached; the one before was served by %d", next.Upstream(), match, moved)
+			t.Errorf("the next turn goes to %d with %v of the prompt cached; the one before was served by %d",
+				next.Upstream(), match, moved)
 		}
 		t.wantDrained()
 	}},
@@ -100,11 +102,14 @@ var prefixScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "what servers tell is counted and learned", policy: prefixCache, endpoints: 1, config: `"output_tokens":250`, run: func(t *run) {
-		const prompt, cached, expected = "warmgate_prompt_tokens_total", "warmgate_cached_tokens_total", "warmgate_expected_cached_tokens_total"
+		const prompt, cached, expected = "warmgate_prompt_tokens_total", "warmgate_cached_tokens_total",
+			"warmgate_expected_cached_tokens_total"
 		t.mark(prompt, cached, expected)
 		for i, usage := range []string{
 			`{"usage":{"prompt_tokens":500,"completion_tokens":70,"prompt_tokens_details":{"cached_tokens":0}}}`,
-			"data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":70,\"prompt_tokens_details\":{\"cached_tokens\":496}}}\n\ndata: [DONE]\n\n",
+			"data: {\"choices\":[]}\n\n" +
+				`data: {"usage":{"prompt_tokens":500,"completion_tokens":70,"prompt_tokens_details":{"cached_tokens":496}}}` +
+				"\n\ndata: [DONE]\n\n",
 		} {
 			s := t.say(t.conversation(1))
 			var work int64
@@ -172,7 +177,8 @@ var prefixScenarios = []scenario{
 		}
 	}},
 	{name: "a prompt that cannot be read", policy: prefixCache, endpoints: 2, run: func(t *run) {
-		t.mark(decisionsOf(prefixCache, "body_malformed"), decisionsOf(prefixCache, "body_ambiguous"), decisionsOf(prefixCache, "chosen"))
+		t.mark(decisionsOf(prefixCache, "body_malformed"), decisionsOf(prefixCache, "body_ambiguous"),
+			decisionsOf(prefixCache, "chosen"))
 		for _, body := range []string{"{", `{"prompt":"a","prompt":"b"}`, "{}"} {
 			t.finish(t.say(Request{Frames: []string{body}}))
 		}
@@ -271,7 +277,8 @@ func staysWithTheConversation(t *run) {
 			t.finish(s)
 			want := float64(turns-1) / float64(turns)
 			if match := t.match(s); s.Upstream() != home || match < want-0.05 || match > want+0.05 {
-				t.Errorf("conversation %d, turn %d: endpoint %d with %.2f of the prompt cached; want %d with %.2f", seed, turns, s.Upstream(), match, home, want)
+				t.Errorf("conversation %d, turn %d: endpoint %d with %.2f of the prompt cached; want %d with %.2f",
+					seed, turns, s.Upstream(), match, home, want)
 			}
 		}
 	}

@@ -25,7 +25,8 @@ var protocolScenarios = []scenario{
 	{name: "WebSocket, tokens", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) { t.upgrade() }},
 	{name: "gRPC, tokens", endpoints: 2, config: `"unit":"tokens","body_timeout":"60s"`, run: func(t *run) {
 		s := t.Open(Request{
-			Path: "/inference.GRPCInferenceService/ModelInfer", Frames: []string{"\x00\x00\x00\x00\x01a"}, Unended: true,
+			Path: "/inference.GRPCInferenceService/ModelInfer", Frames: []string{"\x00\x00\x00\x00\x01a"},
+			Unended: true,
 			Headers: [][2]string{{"content-type", "application/grpc"}, {"te", "trailers"}},
 		})
 		if s.Upstream() < 0 {

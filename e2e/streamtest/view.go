@@ -61,7 +61,9 @@ var viewScenarios = []scenario{
 		t.wantGauge(gauge("warmgate_inflight_requests", at), 0)
 		t.wantGauge(gauge("warmgate_inflight_tokens", at), 0)
 	}},
-	{name: "the leases of a lost VM return", endpoints: 2, needs: []Ability{LostVM, PickWorker, VirtualTime}, run: func(t *run) {
+	{name: "the leases of a lost VM return", endpoints: 2, needs: []Ability{
+		LostVM, PickWorker, VirtualTime,
+	}, run: func(t *run) {
 		t.mark("warmgate_owners_returned_total")
 		lost := t.open(8)
 		t.wantLoads(4, 4)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// adapters are the LoRA adapters of an engine. As in vLLM a batch has at most so many of them; each has a slot on the GPU, which
-// it keeps until another one needs it. Not safe for concurrent use.
+// adapters are the LoRA adapters of an engine. As in vLLM a batch has at most so many of them; each has a slot on the
+// GPU, which it keeps until another one needs it. Not safe for concurrent use.
 type adapters struct {
 	max    int      // in a batch, and slots; 0 = the engine knows none
 	loaded []string // least recently used first
@@ -54,8 +54,8 @@ func (a *adapters) depart(name string) {
 	}
 }
 
-// tell notes which adapters have requests that have had a token. vLLM keeps every combination it has ever told, and has the same names
-// in both of its lists: those of requests that only wait are in neither.
+// tell notes which adapters have requests that have had a token. vLLM keeps every combination it has ever told, and has
+// the same names in both of its lists: those of requests that only wait are in neither.
 func (a *adapters) tell(now time.Duration) {
 	if a.max == 0 {
 		return

@@ -64,7 +64,8 @@ func TestAdaptersAreLoadedOnce(t *testing.T) {
 		if st := l.step(); st.loads != c.loads {
 			t.Errorf("%q: %d adapters loaded, want %d; loaded %q", c.adapter, st.loads, c.loads, l.adapters.loaded)
 		}
-		if took, least := l.now-before, time.Duration(c.loads)*100*time.Millisecond; took < least || took > least+50*time.Millisecond {
+		if took, least := l.now-before, time.Duration(c.loads)*100*time.Millisecond; took < least ||
+			took > least+50*time.Millisecond {
 			t.Errorf("%q: the step took %v, want %v and its prefill", c.adapter, took, least)
 		}
 	}
@@ -110,8 +111,8 @@ func TestAdaptersAreTold(t *testing.T) {
 	}
 }
 
-// TestRequestsQueueOnce holds that a request counts as queued once, however many steps leave it, and not at all when it only
-// waited for the end of a step.
+// TestRequestsQueueOnce holds that a request counts as queued once, however many steps leave it, and not at all when it
+// only waited for the end of a step.
 func TestRequestsQueueOnce(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 2})
 	l.send(prompt("a", 4), 5)
@@ -135,6 +136,7 @@ func TestRequestsQueueOnce(t *testing.T) {
 	starved.send(prompt("b", 12), 12)
 	starved.drain()
 	if starved.stats.queuedRequests != 1 || starved.stats.preemptions == 0 {
-		t.Errorf("%d requests queued in %d preemptions, want the one that was preempted", starved.stats.queuedRequests, starved.stats.preemptions)
+		t.Errorf("%d requests queued in %d preemptions, want the one that was preempted", starved.stats.queuedRequests,
+			starved.stats.preemptions)
 	}
 }

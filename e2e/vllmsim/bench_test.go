@@ -33,7 +33,8 @@ func benchmarkServer(b *testing.B, cfg vllmsim.Config, size int) {
 	}
 	defer s.Close()
 	body := fmt.Sprintf(`{"model":"m","max_tokens":8,"messages":[{"role":"user","content":"%s"}]}`, strings.Repeat("x ", size/2))
-	request := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: sim\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	request := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: sim\r\nContent-Type: "+
+		"application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		conn, err := net.Dial("tcp", s.Addr())

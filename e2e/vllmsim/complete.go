@@ -109,7 +109,8 @@ func (s *Server) generate(a *answer) int {
 	}
 	if room < max(1, a.req.maxTokens) {
 		return writeError(a.w, http.StatusBadRequest, "BadRequestError", fmt.Sprintf(
-			"This model's maximum context length is %d tokens. However, your request has %d input tokens and asks for %d.",
+			"This model's maximum context length is %d tokens. However, your request has %d input tokens "+
+				"and asks for %d.",
 			s.cfg.MaxModelLen, a.req.promptLen, a.req.maxTokens))
 	}
 	a.textSeed = mix(s.cfg.Seed ^ xxhash.Sum64(a.req.prompt))

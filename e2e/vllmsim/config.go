@@ -166,7 +166,10 @@ func (t Tuning) Validate() error {
 	if !(t.SlowFactor > 0) || !(t.Speed > 0) {
 		errs = append(errs, errors.New("SlowFactor and Speed must be positive"))
 	}
-	for _, ms := range []float64{t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS, t.BodyTimeoutMS} {
+	for _, ms := range []float64{
+		t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS,
+		t.BodyTimeoutMS,
+	} {
 		if !(ms >= 0) {
 			errs = append(errs, errors.New("times must not be negative"))
 			break
@@ -177,7 +180,8 @@ func (t Tuning) Validate() error {
 
 // stepTime is how long a step lasts.
 func (t Tuning) stepTime(s step) time.Duration {
-	ms := float64(s.started)*t.PrefillOverheadMS + float64(s.prefill)*t.PrefillTokenMS + float64(s.loads)*t.AdapterLoadMS
+	ms := float64(s.started)*t.PrefillOverheadMS + float64(s.prefill)*t.PrefillTokenMS + float64(s.loads)*
+		t.AdapterLoadMS
 	if s.decodes > 0 {
 		ms += t.DecodeStepMS + float64(s.decodes)*t.DecodeSeqMS
 	}

@@ -38,8 +38,8 @@
 //	GET  /metrics      vLLM's exposition; its gauges lag behind by up to a step, as vLLM's do
 //
 // Besides the OpenAI routes /v1/chat/completions, /v1/completions and /v1/models and vLLM's
-// /tokenize, a model server here has /ws (echo after any HTTP/1.1 upgrade), /sim.Echo/Call (gRPC echo over HTTP/2 without
-// TLS) and /sim/echo (length and SHA-256 of a body of any size), all subject to the failure mode.
+// /tokenize, a model server here has /ws (echo after any HTTP/1.1 upgrade), /sim.Echo/Call (gRPC echo over HTTP/2
+// without TLS) and /sim/echo (length and SHA-256 of a body of any size), all subject to the failure mode.
 //
 // A request may say what becomes of it: with "sim_status": 500 in its body, which need not be valid JSON otherwise, it
 // gets that status at once, and /v1/messages, Anthropic's API without streams, calls a tool with the value of

@@ -76,7 +76,9 @@ func TestModeHang(t *testing.T) {
 			t.Errorf("a request that hangs ended with %v", err)
 		}
 	}
-	eventually(t, s, "none in flight", func(st vllmsim.State) bool { return st.Inflight == 0 && st.Statuses["499"] == n })
+	eventually(t, s, "none in flight", func(st vllmsim.State) bool {
+		return st.Inflight == 0 && st.Statuses["499"] == n
+	})
 	if st := s.State(); st.MaxInflight != n {
 		t.Errorf("at most %d in flight, want %d", st.MaxInflight, n)
 	}
@@ -183,7 +185,8 @@ func TestBusy(t *testing.T) {
 	background(ctx, s.URL()+chatPath, chat("second", 500, ""))
 	eventually(t, s, "full", func(st vllmsim.State) bool { return st.Running+st.Waiting == 2 })
 	got := must(t, http.MethodPost, s.URL()+chatPath, chat("third", 1, ""))
-	if got.status != 503 || !strings.Contains(got.body, "The engine is currently busy") || got.header.Get("Retry-After") != "" {
+	if got.status != 503 || !strings.Contains(got.body, "The engine is currently busy") ||
+		got.header.Get("Retry-After") != "" {
 		t.Errorf("status %d: %s", got.status, got.body)
 	}
 	metrics := must(t, http.MethodGet, s.URL()+"/metrics", "").body

@@ -143,7 +143,8 @@ func checkCache(t *testing.T, c *kvCache, held [][]int32) {
 	listed := 0
 	for id, prev := c.head, none; id != none; prev, id = id, c.blocks[id].next {
 		if refs[id] != 0 || c.blocks[id].prev != prev {
-			t.Fatalf("block %d on the free list: %d holders, prev %d, want none and %d", id, refs[id], c.blocks[id].prev, prev)
+			t.Fatalf("block %d on the free list: %d holders, prev %d, want none and %d", id, refs[id],
+				c.blocks[id].prev, prev)
 		}
 		listed++
 	}

@@ -4,7 +4,8 @@ package vllmsim
 type Prompt struct {
 	Tokens      int
 	BlockTokens int
-	Chain       []uint64 // names of the blocks that can be taken from the cache, each of all of the prompt up to its end
+	// names of the blocks that can be taken from the cache, each of all of the prompt up to its end
+	Chain []uint64
 }
 
 // Prompt reads the body of a chat completion, or else of a text completion. What it returns holds for all servers with

@@ -20,9 +20,13 @@ func TestAdaptersOverHTTP(t *testing.T) {
 	setTuning(t, s, endless())
 	for _, adapter := range []string{"b", "c"} {
 		background(t.Context(), s.URL()+textPath, `{"model":"`+adapter+`","prompt":"x","max_tokens":500}`)
-		eventually(t, s, adapter+" is there", func(st vllmsim.State) bool { return st.Running+st.Waiting == 1+int(adapter[0]-'b') })
+		eventually(t, s, adapter+" is there", func(st vllmsim.State) bool {
+			return st.Running+st.Waiting == 1+int(adapter[0]-'b')
+		})
 	}
-	eventually(t, s, "the second adapter has to wait", func(st vllmsim.State) bool { return st.QueuedRequests == 1 && st.Queued == 1 })
+	eventually(t, s, "the second adapter has to wait", func(st vllmsim.State) bool {
+		return st.QueuedRequests == 1 && st.Queued == 1
+	})
 	text := must(t, http.MethodGet, s.URL()+"/metrics", "").body
 	for _, want := range []string{
 		"# HELP vllm:lora_requests_info Running stats on lora requests.\n# TYPE vllm:lora_requests_info gauge\n",

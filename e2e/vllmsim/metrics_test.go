@@ -146,7 +146,8 @@ func TestMetricValues(t *testing.T) {
 		"vllm:inter_token_latency_seconds_count" + base:                                           generated - 3,
 		"vllm:e2e_request_latency_seconds_count" + base:                                           2,
 		`http_requests_total{handler="/v1/completions",method="POST",status="2xx"}`:               2,
-		"http_request_size_bytes_sum{handler=\"/v1/completions\"}":                                2 * float64(len(text)),
+		"http_request_size_bytes_sum{handler=\"/v1/completions\"}": 2 *
+			float64(len(text)),
 	} {
 		if v, ok := got[series]; !ok || v != want {
 			t.Errorf("%s = %v, want %v", series, v, want)

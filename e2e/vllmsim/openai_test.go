@@ -104,7 +104,8 @@ func TestStream(t *testing.T) {
 			t.Errorf("%s: streamed %q, finish %q; want %q, length", path, text, finish, want)
 		}
 		end := list[len(list)-1]
-		if len(end.Choices) != 0 || end.Usage == nil || end.Usage.CompletionTokens != 6 || end.Usage.Details.Cached != 16 {
+		if len(end.Choices) != 0 || end.Usage == nil || end.Usage.CompletionTokens != 6 ||
+			end.Usage.Details.Cached != 16 {
 			t.Errorf("%s: last event %+v, want the usage with 16 cached tokens", path, end)
 		}
 		plain := events(t, must(t, http.MethodPost, s.URL()+path, bodyFor(path, `,"stream":true`)).body)

@@ -33,7 +33,8 @@ func (s *Server) echoUpgrade(w http.ResponseWriter, r *http.Request) int {
 	defer conn.Close()
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
 	var head strings.Builder
-	fmt.Fprintf(&head, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\nx-sim-id: %s\r\n", proto, s.index)
+	fmt.Fprintf(&head, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\nx-sim-id: %s\r\n",
+		proto, s.index)
 	if key := r.Header.Get("Sec-WebSocket-Key"); key != "" {
 		sum := sha1.Sum([]byte(key + websocketGUID))
 		fmt.Fprintf(&head, "Sec-WebSocket-Accept: %s\r\n", base64.StdEncoding.EncodeToString(sum[:]))

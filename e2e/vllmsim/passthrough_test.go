@@ -120,7 +120,8 @@ func TestResetCounts(t *testing.T) {
 	background(ctx, s.URL()+chatPath, chat("x", 500, ""))
 	eventually(t, s, "running", func(st vllmsim.State) bool { return st.OutputTokens > 0 })
 	s.Reset()
-	if st := s.State(); st.Requests != 0 || st.OutputTokens != 0 || st.Inflight != 1 || st.Running != 1 || st.MaxInflight != 1 {
+	if st := s.State(); st.Requests != 0 || st.OutputTokens != 0 || st.Inflight != 1 || st.Running != 1 ||
+		st.MaxInflight != 1 {
 		t.Errorf("state %+v, want counts at 0 and the request still in flight", st)
 	}
 }

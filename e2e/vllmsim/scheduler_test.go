@@ -199,7 +199,8 @@ func TestPreemption(t *testing.T) {
 	young := l.send(prompt("b", 12), 12)
 	l.drain()
 	if l.stats.preemptions == 0 || old.preemptions != 0 || young.preemptions == 0 {
-		t.Errorf("preempted %d times: old %d, young %d; want only the young one", l.stats.preemptions, old.preemptions, young.preemptions)
+		t.Errorf("preempted %d times: old %d, young %d; want only the young one", l.stats.preemptions, old.preemptions,
+			young.preemptions)
 	}
 	alone := newLab(t, Config{NumBlocks: 8})
 	want := alone.send(prompt("b", 12), 12)
@@ -320,7 +321,8 @@ func checkStep(t *testing.T, l *lab, st step) {
 		}
 	}
 	if tokens > l.cfg.MaxBatchedTokens || len(st.work) > l.cfg.MaxNumSeqs || st.prefill+st.decodes != tokens {
-		t.Fatalf("step of %d tokens (%d prefill, %d decode) for %d sequences", tokens, st.prefill, st.decodes, len(st.work))
+		t.Fatalf("step of %d tokens (%d prefill, %d decode) for %d sequences", tokens, st.prefill, st.decodes,
+			len(st.work))
 	}
 	if len(st.work) == 0 && !l.idle() {
 		t.Fatal("an engine with work did nothing")

@@ -8,7 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// tokenize serves vLLM's /tokenize, by which routers learn the tokens of a prompt: its ids here are the bytes of the tokens.
+// tokenize serves vLLM's /tokenize, by which routers learn the tokens of a prompt: its ids here are the bytes of the
+// tokens.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) int {
 	if r.Method != http.MethodPost {
 		return writeError(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "Method Not Allowed")

@@ -9,7 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// TestTokenize holds that ids are the tokens' bytes, little-endian, and that a prompt counts as many as when it is completed.
+// TestTokenize holds that ids are the tokens' bytes, little-endian, and that a prompt counts as many as when it is
+// completed.
 func TestTokenize(t *testing.T) {
 	s := start(t, vllmsim.Config{Tuning: vllmsim.NoLatency()})
 	tokens := func(body string) []uint32 {
@@ -35,7 +36,8 @@ func TestTokenize(t *testing.T) {
 		t.Errorf("an empty prompt has tokens %x", got)
 	}
 	short, long := tokens(chat("hello world", 5, "")), tokens(chat("hello world, and more of it", 5, ""))
-	if a := decode(t, must(t, http.MethodPost, s.URL()+chatPath, chat("hello world", 5, "")).body); a.Usage.PromptTokens != len(short) {
+	if a := decode(t, must(t, http.MethodPost, s.URL()+chatPath, chat("hello world", 5, "")).
+		body); a.Usage.PromptTokens != len(short) {
 		t.Errorf("%d tokens, but %d when completed", len(short), a.Usage.PromptTokens)
 	}
 	if n := len("user: hello world") / 4; !slices.Equal(short[:n], long[:n]) {
@@ -47,7 +49,8 @@ func TestTokenize(t *testing.T) {
 		"not JSON":       {http.MethodPost, `{`},
 		"GET":            {http.MethodGet, ``},
 	} {
-		if got := must(t, c.method, s.URL()+"/tokenize", c.body); got.status != http.StatusBadRequest && got.status != http.StatusMethodNotAllowed {
+		if got := must(t, c.method, s.URL()+"/tokenize", c.body); got.status != http.StatusBadRequest &&
+			got.status != http.StatusMethodNotAllowed {
 			t.Errorf("%s: status %d", name, got.status)
 		}
 	}

@@ -43,7 +43,10 @@ func Parse(text []byte) (*Resource, error) {
 		name, got, want string
 		ok              bool
 	}{
-		{"apiVersion", r.APIVersion, "extensions.higress.io/v1alpha1", r.APIVersion == "extensions.higress.io/v1alpha1"},
+		{
+			"apiVersion", r.APIVersion, "extensions.higress.io/v1alpha1",
+			r.APIVersion == "extensions.higress.io/v1alpha1",
+		},
 		{"kind", r.Kind, "WasmPlugin", r.Kind == "WasmPlugin"},
 		{"spec.url", r.Spec.URL, "oci://...", strings.HasPrefix(r.Spec.URL, "oci://")},
 		{"spec.failStrategy", r.Spec.FailStrategy, "FAIL_OPEN", r.Spec.FailStrategy == "FAIL_OPEN"},
@@ -55,8 +58,8 @@ func Parse(text []byte) (*Resource, error) {
 	return r, errors.Join(errs...)
 }
 
-// PluginConfig returns the JSON that Higress makes of the resource for the plugin: the default configuration, and a rule for
-// each part that is switched on.
+// PluginConfig returns the JSON that Higress makes of the resource for the plugin: the default configuration, and a
+// rule for each part that is switched on.
 func (r *Resource) PluginConfig() ([]byte, error) {
 	whole := map[string]any{}
 	if !r.Spec.DefaultConfigDisable {
@@ -69,7 +72,10 @@ func (r *Resource) PluginConfig() ([]byte, error) {
 		}
 		rule := map[string]any{}
 		maps.Copy(rule, m.Config)
-		for key, names := range map[string][]string{"_match_route_": m.Ingress, "_match_domain_": m.Domain, "_match_service_": m.Service} {
+		for key, names := range map[string][]string{
+			"_match_route_": m.Ingress, "_match_domain_": m.Domain,
+			"_match_service_": m.Service,
+		} {
 			if names != nil {
 				rule[key] = names
 			}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-const head = "apiVersion: extensions.higress.io/v1alpha1\nkind: WasmPlugin\nspec:\n  url: oci://registry.example.com/x:1\n  failStrategy: FAIL_OPEN\n"
+const head = "apiVersion: extensions.higress.io/v1alpha1\nkind: WasmPlugin\nspec:\n  url: " +
+	"oci://registry.example.com/x:1\n  failStrategy: FAIL_OPEN\n"
 
 func TestPluginConfig(t *testing.T) {
 	for _, c := range []struct{ name, spec, want string }{
@@ -18,7 +19,8 @@ func TestPluginConfig(t *testing.T) {
 			`{"_rules_":[{"_match_route_":["r"],"b":["x"]},{"_match_domain_":["d","e"],"_match_service_":["s"],"c":null}],"a":1}`,
 		},
 		{
-			"rules switched off", "  matchRules:\n  - {ingress: [r], config: {b: 1}, configDisable: true}\n  - {ingress: [q]}\n",
+			"rules switched off", "  matchRules:\n  - {ingress: [r], config: {b: 1}, configDisable: true}\n  - " +
+				"{ingress: [q]}\n",
 			`{"_rules_":[{"_match_route_":["q"]}]}`,
 		},
 		{"all rules switched off", "  matchRules:\n  - {ingress: [r], configDisable: true}\n", `{}`},
@@ -44,7 +46,8 @@ func TestParseRefuses(t *testing.T) {
 		{"  failStrategy: FAIL_OPEN\n", "", `spec.failStrategy is ""`},
 		{"spec:", "spec: [", "yaml: "},
 	} {
-		if _, err := Parse([]byte(strings.Replace(head, c.old, c.replacement, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Parse([]byte(strings.Replace(head, c.old, c.replacement, 1))); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.replacement, err, c.want)
 		}
 	}

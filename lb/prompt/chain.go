@@ -175,7 +175,10 @@ func (c *Chainer) startBlock() {
 func (c *Chainer) endBlock() {
 	c.budget = c.budgetAfter()
 	c.startBlock()
-	c.blocks = append(c.blocks, Block{Key: binary.LittleEndian.Uint64(c.state[:]) & (1<<tenantShift - 1), End: c.length})
+	c.blocks = append(c.blocks, Block{
+		Key: binary.LittleEndian.Uint64(c.state[:]) & (1<<tenantShift - 1),
+		End: c.length,
+	})
 }
 
 // budgetAfter returns the budget if the block ends here.

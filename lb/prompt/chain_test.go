@@ -184,7 +184,8 @@ func TestChainOfTheSamePrompt(t *testing.T) {
 		"role behind the content": `{"model":"m","tools":[{"type":"function","n":1}],"system":"你好 <b>",` +
 			`"messages":[{"content":"\n\"😀 a/b","role":"user"},{"content":[{"type":"text","text":"` + words(1, 400) +
 			`"}],"role":"assistant"}]}`,
-		"white space": "{ \"model\" : \"m\" ,\n\t\"tools\" : [ { \"type\" : \"function\" , \"n\" : 1 } ] , \"system\" : " +
+		"white space": "{ \"model\" : \"m\" ,\n\t\"tools\" : [ { \"type\" : \"function\" , \"n\" : 1 } ] " +
+			", \"system\" : " +
 			"\"你好 <b>\" ,\r\n" +
 			`"messages" : [ { "role" : "user" , "content" : "\n\"😀 a/b" } , { "role" : "assistant" , "content" : [ { ` +
 			`"type" : "text" , "text" : "` + words(1, 400) + `" } ] } ] }`,
@@ -286,7 +287,8 @@ func TestChainOfABeginning(t *testing.T) {
 			}
 			blocks, _ := c.Chain(body[:n], &parts)
 			if same := common(t, blocks, whole); same != len(blocks) {
-				t.Fatalf("cut off at %d: %d of %d blocks are those of the whole: %s", n, same, len(blocks), body[max(0, n-30):n])
+				t.Fatalf("cut off at %d: %d of %d blocks are those of the whole: %s", n, same, len(blocks),
+					body[max(0, n-30):n])
 			}
 			most = max(most, len(blocks))
 		}

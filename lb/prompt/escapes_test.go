@@ -96,7 +96,8 @@ func TestMixedEscapes(t *testing.T) {
 				want := slices.Clone(plain)
 				got, escaped := blocksOf(t, c, `{"prompt":"`+strings.Repeat(`\u0009`, n)+parts[1]+behind+`"}`)
 				if !slices.Equal(got, want) || length != escaped {
-					t.Fatalf("%s behind %d escapes, with %d letters in between: %d of %d blocks", name, n, gap, common(t, got, want),
+					t.Fatalf("%s behind %d escapes, with %d letters in between: "+
+						"%d of %d blocks", name, n, gap, common(t, got, want),
 						len(want))
 				}
 			}

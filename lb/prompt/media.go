@@ -17,7 +17,8 @@ func isMedia(key []byte) bool {
 // bytes.
 func isMediaContent(key []byte) bool {
 	switch string(key) {
-	case "image", "images", "image_url", "input_audio", "audio", "audio_url", "video", "videos", "video_url", "file_url",
+	case "image", "images", "image_url", "input_audio", "audio", "audio_url", "video", "videos",
+		"video_url", "file_url",
 		"file_data", "file_id", "b64_json", "media_type", "inlineData", "inline_data", "fileData":
 		return true
 	}

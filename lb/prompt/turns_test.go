@@ -126,10 +126,12 @@ func TestTurnsAreCredited(t *testing.T) {
 					near = all / 8
 				}
 				if lost := all - len(question) - known; lost > near {
-					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are not credited to who had them", name, seed, turn, lost, all)
+					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are not credited to who had them", name, seed,
+						turn, lost, all)
 				}
 				if known, all := b.credit(t, c, mine.json()); known > len(system)+near {
-					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are credited to who had %d", name, seed, turn, known, all,
+					t.Errorf("%s, seed %d, turn %d: %d bytes of %d are "+
+						"credited to who had %d", name, seed, turn, known, all,
 						len(system))
 				}
 			}
@@ -154,7 +156,8 @@ func TestAnswers(t *testing.T) {
 		{"an answer of a model", "messages", item("user", text(50)), item("model", long), true},
 		{"the role at the end", "messages", item("user", text(50)), `{"content":"` + long + `","role":"assistant"}`, true},
 		{
-			"two answers", "messages", item("user", text(50)), item("assistant", text(50)) + "," + item("assistant", long),
+			"two answers", "messages", item("user", text(50)), item("assistant", text(50)) + "," +
+				item("assistant", long),
 			true,
 		},
 		{"another question", "messages", item("user", text(50)), item("user", long), false},

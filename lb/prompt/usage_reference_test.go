@@ -171,7 +171,8 @@ func TestUsageIsReadInItsPlace(t *testing.T) {
 				if len(event) > usageTail/2 {
 					continue
 				}
-				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" + f.pick("", " ") + event +
+				text.WriteString(f.pick("", "event: x\n", ": \"prompt_tokens\":1\n", "\n") + "data:" +
+					f.pick("", " ") + event +
 					f.pick("\n\n", "\r\n\r\n", "\n"))
 				referenceUsage(&want, []byte(event), true)
 			}

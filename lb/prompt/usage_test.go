@@ -20,7 +20,8 @@ const anthropicEvents = "event: message_start\r\ndata: {\"type\":\"message_start
 	"\"input\":" +
 	"{\"usage\":{\"input_tokens\":7,\"cache_read_input_tokens\":900}}}}\n\n" +
 	`data: {"delta":{"type":"input_json_delta","partial_json":"{\"usage\":{\"input_tokens\":8}}"}}` + "\n\n" +
-	"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"output_tokens\":15}}\n\nevent: " +
+	"event: message_delta\ndata: " +
+	"{\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"output_tokens\":15}}\n\nevent: " +
 	"message_stop\ndata: {}\n\n"
 
 // responseEvents is a stream of the responses API.

@@ -99,7 +99,8 @@ func testPrefixNone(t *testing.T, w *world) {
 		}{{&spoiled, 0}, {whole, 0}, {&spoiled, 0}, {whole, 4}} {
 			id := lb.LeaseID(10*i + step + 1)
 			addr, g, err := w.reserve(s, id, c.plan)
-			if err != nil || g.Cached != c.want || g.Load != (lb.Load{Requests: 1, Tokens: c.plan.AddedTokens(c.want)}) {
+			if err != nil || g.Cached != c.want ||
+				g.Load != (lb.Load{Requests: 1, Tokens: c.plan.AddedTokens(c.want)}) {
 				t.Errorf("plan %d, step %d: %+v, %v; want %d blocks", i, step, g, err, c.want)
 			}
 			if step == 0 {

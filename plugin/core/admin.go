@@ -88,7 +88,8 @@ func (a *adminPoller) received(now time.Duration, body []byte, status string) (p
 	case "200":
 	case timedOut:
 		a.extend(now)
-		return "the admin interface did not answer in " + strconv.Itoa(AdminTimeoutMillis) + " ms: endpoints are not updated"
+		return "the admin interface did not answer in " + strconv.Itoa(AdminTimeoutMillis) + " ms: endpoints " +
+			"are not updated"
 	default:
 		return "the admin interface answered " + strconv.Quote(status) + ": endpoints are not updated"
 	}

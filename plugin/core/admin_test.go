@@ -377,7 +377,8 @@ func TestPublishingFails(t *testing.T) {
 		if !vms[0].due(time.Hour, pollEvery) {
 			t.Fatal("not due")
 		}
-		if problem := vms[0].received(time.Hour, clustersPage("healthy"), "200"); !strings.Contains(problem, "no room") {
+		if problem := vms[0].received(time.Hour, clustersPage("healthy"), "200"); !strings.Contains(problem,
+			"no room") {
 			t.Errorf("%s cannot be written, and the problem is %q", key, problem)
 		}
 	}

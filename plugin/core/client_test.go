@@ -43,8 +43,12 @@ func TestHungEndpoint(t *testing.T) {
 // What a later filter or the gateway itself answers is not held against the endpoint that was chosen.
 func TestAnswersOfTheGateway(t *testing.T) {
 	for name, spoil := range map[string]func(*fakeDriver){
-		"a later filter answers 429": func(d *fakeDriver) { d.workers[0].open(streamtest.Request{Local: 429}.Filled()) },
-		"a later filter answers 503": func(d *fakeDriver) { d.workers[0].open(streamtest.Request{Local: 503}.Filled()) },
+		"a later filter answers 429": func(d *fakeDriver) {
+			d.workers[0].open(streamtest.Request{Local: 429}.Filled())
+		},
+		"a later filter answers 503": func(d *fakeDriver) {
+			d.workers[0].open(streamtest.Request{Local: 503}.Filled())
+		},
 		"a circuit breaker": func(d *fakeDriver) {
 			c := d.workers[0].open(streamtest.Request{}.Filled())
 			c.details = "upstream_reset_before_response_started{overflow}"

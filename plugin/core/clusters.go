@@ -58,7 +58,8 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		}
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
-			health: lb.NewHealth(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(), shares: lb.NewRequestShares(),
+			health: lb.NewHealth(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
+			shares:    lb.NewRequestShares(),
 			answering: map[string]int{}, metrics: newClusterMetrics(), gauged: map[string]bool{},
 		}
 		cs[name] = cl

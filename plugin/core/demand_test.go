@@ -48,8 +48,9 @@ func (v *VM) need(t *testing.T, cluster string, rule int) {
 func TestDemandList(t *testing.T) {
 	now := time.Hour
 	list := demandList{
-		{"llm", 0}: now, {"llm", 3}: now - time.Second, {"", 1}: now, {strings.Repeat("long", 5000), 2}: now - demandAge,
-		{"ü|\x00", 1 << 20}: now,
+		{"llm", 0}: now, {"llm", 3}: now - time.Second, {"", 1}: now,
+		{strings.Repeat("long", 5000), 2}: now - demandAge,
+		{"ü|\x00", 1 << 20}:               now,
 	}
 	if got := parseDemand(list.append(nil, now)); !maps.Equal(got, list) {
 		t.Errorf("%v becomes %v", list, got)

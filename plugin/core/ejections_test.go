@@ -99,7 +99,9 @@ func TestEjectionsAreWrittenOnce(t *testing.T) {
 
 // A swap that another worker wins, or memory that fails, delays an ejection and does not lose it.
 func TestEjectionsAreTriedAgain(t *testing.T) {
-	for name, trouble := range map[string]error{"lost swap": lb.ErrMismatch, "host trouble": errors.New("host trouble")} {
+	for name, trouble := range map[string]error{
+		"lost swap": lb.ErrMismatch, "host trouble": errors.New("host trouble"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			d := startEjections(t)
 			failures := 0

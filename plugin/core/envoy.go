@@ -42,8 +42,9 @@ type Envoy struct {
 // NewEnvoy returns the part of a Gateway that finds endpoints through these calls.
 func NewEnvoy(calls EnvoyCalls) *Envoy {
 	e := &Envoy{
-		calls: calls, admin: newAdminPoller(calls.KV(), calls.Random()), scraper: newScraper(calls.KV(), calls.Random()),
-		static: newRecent[fixed, *lb.View](maxClusters),
+		calls: calls, admin: newAdminPoller(calls.KV(), calls.Random()),
+		scraper: newScraper(calls.KV(), calls.Random()),
+		static:  newRecent[fixed, *lb.View](maxClusters),
 	}
 	e.admin.where = calls.Zone
 	return e
@@ -80,7 +81,8 @@ func (e *Envoy) Tick(now time.Duration, source *config.EnvoySource) {
 	if source == nil && len(e.admin.views) == 0 {
 		return
 	}
-	e.admin.refresh(now) // also without a source of our own: other VMs may have one, and what is known must not grow old
+	// also without a source of our own: other VMs may have one, and what is known must not grow old
+	e.admin.refresh(now)
 	if source != nil && e.admin.due(now, source.PollInterval) {
 		e.fetch(source)
 	}

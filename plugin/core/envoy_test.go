@@ -44,7 +44,10 @@ func TestFixedEndpoints(t *testing.T) {
 func TestServingVMsMayScrape(t *testing.T) {
 	for _, source := range []string{`{"endpoints":["10.0.0.1:8000"]}`, `{"admin_cluster":"admin"}`} {
 		kv, vms := adminVMs(t, 2)
-		g := &Envoy{admin: newAdminPoller(kv, 7), scraper: newScraper(kv, 7), static: newRecent[fixed, *lb.View](maxClusters)}
+		g := &Envoy{
+			admin: newAdminPoller(kv, 7), scraper: newScraper(kv, 7),
+			static: newRecent[fixed, *lb.View](maxClusters),
+		}
 		learn(t, vms[0], time.Hour, clustersPage("healthy"))
 		if g.Scrapes(time.Hour, true) {
 			t.Errorf("%s: a VM without requests scrapes, and it may be the main thread's", source)

@@ -130,7 +130,9 @@ func (l *fakeLink) Do(now time.Duration, cmd []byte, done redisclient.Done) {
 		}
 		r.process.events = append(r.process.events, fakeEvent{r.process.now + r.latency, func() {
 			r.process.inside = worker
-			worker.callback(worker.Newest().context, "an answer of Redis", func() { done(worker.ReadClock(), reply, err) }, nil)
+			worker.callback(worker.Newest().context, "an answer of Redis", func() {
+				done(worker.ReadClock(), reply, err)
+			}, nil)
 			r.process.back()
 			r.process.settle()
 		}})

@@ -43,7 +43,8 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.stores.local.LeaseCount(); n != 0 || len(w.vm.bodies.waiting) != 0 || len(w.vm.bodies.partial) != 0 {
+		if n := w.vm.stores.local.LeaseCount(); n != 0 || len(w.vm.bodies.waiting) != 0 ||
+			len(w.vm.bodies.partial) != 0 {
 			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.waiting),
 				len(w.vm.bodies.partial))
 		}
@@ -133,7 +134,8 @@ func TestPanicAnywhereByMetrics(t *testing.T) {
 func panicAnywhere(t *testing.T, start func(t *testing.T) *fakeDriver) {
 	calls := []string{
 		"Now", "View", "Tick", "Cluster", "RequestHeaders", "HoldBody", "RequestBody", "Steer", "Unsteer", "ServedBy",
-		"ResponseHeader", "SetResponseHeader", "RemoveResponseHeader", "SetRequestHeader", "Details", "SetNote", "Resume",
+		"ResponseHeader", "SetResponseHeader", "RemoveResponseHeader", "SetRequestHeader", "Details",
+		"SetNote", "Resume",
 		"Random", "Scrape",
 	}
 	for course, run := range courses {

@@ -43,7 +43,8 @@ type hostList struct {
 // NewHigress returns the part of a Gateway that finds endpoints through these calls.
 func NewHigress(calls HigressCalls) *Higress {
 	return &Higress{
-		calls: calls, lists: newRecent[string, *hostList](maxClusters), readAt: newRecent[string, time.Duration](maxClusters),
+		calls: calls, lists: newRecent[string, *hostList](maxClusters),
+		readAt: newRecent[string, time.Duration](maxClusters),
 	}
 }
 

@@ -61,12 +61,16 @@ func TestLastGoodFormIsTheSameInAllVMs(t *testing.T) {
 			t.Fatalf("%s is refused", step.raw)
 		}
 		late := p.newVM() // a new VM
-		for i, got := range []*Plugin{p.main.current, p.workers[0].current, p.workers[1].current, taken(t, late, step.raw)} {
+		for i, got := range []*Plugin{
+			p.main.current, p.workers[0].current, p.workers[1].current,
+			taken(t, late, step.raw),
+		} {
 			if inForce(got) != step.want {
 				t.Errorf("%s in VM %d: %v, want %v", step.raw, i, inForce(got), step.want)
 			}
 		}
-		if r, k := p.metrics.values[statBadRules], p.metrics.values[statKeptRules]; r != step.refused || k != step.kept {
+		if r, k := p.metrics.values[statBadRules], p.metrics.values[statKeptRules]; r != step.refused ||
+			k != step.kept {
 			t.Errorf("%s: %d refused, %d kept", step.raw, r, k)
 		}
 	}
@@ -220,7 +224,8 @@ func TestRefusalsInTheLog(t *testing.T) {
 	}
 	text := strings.Join(p.log, "\n")
 	for want, n := range map[string]int{
-		"refused in part": 1, "_rules_[1] for route r0: falls back to native balancing": 1, "_rules_[1].lb_type: got": 1,
+		"refused in part": 1, "_rules_[1] for route r0: falls back to " +
+			"native balancing": 1, "_rules_[1].lb_type: got": 1,
 		"config: 200 problems": 1, "and 150 more": 2, "_rules_[200]": 0, canary: 0,
 	} {
 		if got := strings.Count(text, want); got != n {
@@ -242,7 +247,8 @@ func TestKeptRuleNamesItsSource(t *testing.T) {
 		fmt.Sprintf(rule, "global_least_request", "first", `,"redis_cluster":"r"`), fmt.Sprintf(rule, "x", "second", ""),
 	} {
 		got, ok := v.configure("warmgate", []byte(raw), config.Envoy)
-		if !ok || v.configs.adminSource == nil || v.configs.adminSource.AdminCluster != "first" || !got.set.Owns("first") ||
+		if !ok || v.configs.adminSource == nil || v.configs.adminSource.AdminCluster != "first" ||
+			!got.set.Owns("first") ||
 			got.set.Owns("second") {
 			t.Errorf("%s: the source is %+v", raw, v.configs.adminSource)
 		}

@@ -91,7 +91,8 @@ func TestWaitsForTheAnswer(t *testing.T) {
 		}
 		d.advance(200 * time.Microsecond)
 		if want := strings.Join(r.Frames, ""); c.held || !c.received.Ended || c.received.Body != want {
-			t.Fatalf("held %v, the endpoint has %q, all of it: %v; want %q", c.held, c.received.Body, c.received.Ended, want)
+			t.Fatalf("held %v, the endpoint has %q, all of it: %v; want %q", c.held, c.received.Body,
+				c.received.Ended, want)
 		}
 		if len(r.Trailers) > 0 && !maps.Equal(c.received.Trailers, pairs(r.Trailers)) {
 			t.Errorf("trailers %v", c.received.Trailers)
@@ -277,7 +278,8 @@ func TestOthers(t *testing.T) {
 		for chosen := range addrs {
 			for tie := range uint64(64) {
 				got := others(&lb.Plan{Candidates: addrs, Random: tie << 33}, chosen)
-				if len(got) != min(2, n-1) || slices.Contains(got, addrs[chosen].Addr) || len(got) == 2 && got[0] == got[1] {
+				if len(got) != min(2, n-1) || slices.Contains(got, addrs[chosen].Addr) || len(got) == 2 &&
+					got[0] == got[1] {
 					t.Fatalf("%d candidates, %s chosen: %v", n, addrs[chosen].Addr, got)
 				}
 				for _, a := range got {

@@ -47,7 +47,8 @@ func TestFirstReport(t *testing.T) {
 	}
 	next := d.answerWith(0, "")
 	if reason := next.result.Headers["x-warmgate-reason"]; reason != "chosen" || next.endpoint == c.endpoint {
-		t.Errorf("with one report of a queue, the next request is sent to %d, as %d did, for %s", next.endpoint, c.endpoint,
+		t.Errorf("with one report of a queue, the next request is sent to %d, "+
+			"as %d did, for %s", next.endpoint, c.endpoint,
 			reason)
 	}
 	d.drained()
@@ -85,11 +86,13 @@ func TestReportsAreRemoved(t *testing.T) {
 		{"only the client", metricsConfig, "JSON", "JSON", true},
 		{"none", metricsConfig, "", "", true},
 		{
-			"a policy without metrics", strings.Replace(reportsConfig, "endpoint_metrics", "global_least_request", 1), "", "",
+			"a policy without metrics", strings.Replace(reportsConfig, "endpoint_metrics",
+				"global_least_request", 1), "", "",
 			true,
 		},
 		{
-			"prefix_cache", strings.Replace(reportsConfig, "endpoint_metrics", "prefix_cache", 1), "", metrics.ORCAFormat,
+			"prefix_cache", strings.Replace(reportsConfig, "endpoint_metrics", "prefix_cache",
+				1), "", metrics.ORCAFormat,
 			false,
 		},
 		{"in shadow", strings.Replace(reportsConfig, `{"debug`, `{"shadow":true,"debug`, 1), "", metrics.ORCAFormat, false},

@@ -54,8 +54,8 @@ func TestTypicalAfterAQuietHour(t *testing.T) {
 	}
 }
 
-// Answers that a client has limited, such as those to probes and warm-ups, do not make others look short, and do count where
-// they show that answers are longer than what is known.
+// Answers that a client has limited, such as those to probes and warm-ups, do not make others look short, and do count
+// where they show that answers are longer than what is known.
 func TestTypicalOfLimitedAnswers(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
 	guess := m.typical(key).output
@@ -66,7 +66,8 @@ func TestTypicalOfLimitedAnswers(t *testing.T) {
 	}
 	observe(100, 1, 1)
 	if got := m.typical(key).output; got != guess {
-		t.Errorf("after answers of one token at a limit of one: %g tokens are typical, want the guess of %g", got, guess)
+		t.Errorf("after answers of one token at a limit of one: %g tokens are typical, want the guess of %g", got,
+			guess)
 	}
 	observe(100, 0, 400)
 	observe(100, 500, 400) // ended by themselves

@@ -75,7 +75,8 @@ func TestPressureIsLearned(t *testing.T) {
 			t.Errorf("request %d: %d tokens of work, want the %d of its plan", i, o.CountedTokens, want)
 		}
 		if (o.TTFT-first).Abs() > tickPeriod || (o.Duration-o.TTFT-rest).Abs() > tickPeriod {
-			t.Errorf("request %d: the first part after %v, the end after %v, want %v and %v", i, o.TTFT, o.Duration, first,
+			t.Errorf("request %d: the first part after %v, the end after "+
+				"%v, want %v and %v", i, o.TTFT, o.Duration, first,
 				first+rest)
 		}
 	}

@@ -35,7 +35,8 @@ func TestPromptSeenInPart(t *testing.T) {
 		c.Head(200)
 		match, _ := strconv.ParseFloat(c.result.Headers["x-warmgate-match"], 64)
 		if number > 0 && (match < 0.2 || match > 0.3) {
-			t.Errorf("request %d: %.2f of the prompt is expected to be cached, want the quarter that was seen", number, match)
+			t.Errorf("request %d: %.2f of the prompt is expected to be cached, want the quarter that was seen",
+				number, match)
 		}
 		if work := d.Load(0).Tokens; number > 0 && work < 11_000 {
 			t.Errorf("request %d: %d tokens in flight, want those of the part that was not seen", number, work)
@@ -126,7 +127,8 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 		c.Finish()
 		if match, host := c.result.Headers["x-warmgate-match"], c.result.Headers["x-warmgate-host"]; match != "1.00" ||
 			host != d.Addr(i) {
-			t.Errorf("%s of the prompt counts as cached at %s, want all at endpoint %d, which has served it", match, host,
+			t.Errorf("%s of the prompt counts as cached at %s, want all at endpoint %d, "+
+				"which has served it", match, host,
 				i)
 		}
 	}

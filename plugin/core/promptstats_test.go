@@ -85,7 +85,8 @@ func TestTableIsTooSmall(t *testing.T) {
 			d.advance(2 * time.Second)
 		}
 		percent, shown := d.metrics.values[statTable+";cluster="+fakeCluster]
-		if warned := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); shown != c.shown || (warned == 1) != c.warned ||
+		if warned := strings.Count(strings.Join(d.log, "\n"), "table_bytes"); shown != c.shown ||
+			(warned == 1) != c.warned ||
 			warned > 1 {
 			t.Errorf("%d tokens a cache: %d %% (%v), %d warnings", c.tokens, percent, shown, warned)
 		}
@@ -97,7 +98,10 @@ func TestTableShare(t *testing.T) {
 	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
 	blocks := memstore.IndexBlocks(1 << 20)
 	p := promptStats{cfg: &config.Config{
-		Prefix:  config.Prefix{CacheConfig: lb.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}}, CacheTokens: blocks * 25},
+		Prefix: config.Prefix{
+			CacheConfig: lb.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}},
+			CacheTokens: blocks * 25,
+		},
 		Weights: map[string]float64{"c": 5},
 	}}
 	if _, known := p.share(view); known {
@@ -178,7 +182,8 @@ func TestLeavesPrefixCache(t *testing.T) {
 		d.advance(2 * time.Second)
 		retention, percent := d.Gauge(statRetention+cluster), d.Gauge(statTable+cluster)
 		if got := d.Counter(statLosses + cluster); retention > 0 != shown || percent > 0 != shown || got != losses {
-			t.Errorf("%s: kept for %d s, %d %% in the table, %d losses; shown is to be %v, with %d losses", when, retention,
+			t.Errorf("%s: kept for %d s, %d %% in the table, %d losses; shown is to be "+
+				"%v, with %d losses", when, retention,
 				percent, got, shown, losses)
 		}
 	}

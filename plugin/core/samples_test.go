@@ -81,7 +81,8 @@ func TestPagesAreChecked(t *testing.T) {
 		if name := statScrapes + ";result=" + c.counted; p.metrics.values[name] != before[name]+1 {
 			t.Errorf("%s %q is counted as %v", c.result, c.page, p.metrics.values)
 		}
-		if log := strings.Join(p.log, "\n"); !strings.Contains(log, c.log) || c.log == "" && strings.Contains(log, addr) {
+		if log := strings.Join(p.log, "\n"); !strings.Contains(log, c.log) ||
+			c.log == "" && strings.Contains(log, addr) {
 			t.Errorf("%s %q: the log has %q, want %q", c.result, c.page, log, c.log)
 		}
 		vms[0].scraping.publishSamples(p.now)
@@ -250,7 +251,8 @@ func TestStoredPages(t *testing.T) {
 	}
 	for i := range 4 {
 		if r := read(i%2, vllmPage(5)); r.At != first.At || r.FreshAt != p.now {
-			t.Errorf("%v later the same page makes a reading of %v, seen at %v", p.now-first.At, r.At-start, r.FreshAt-start)
+			t.Errorf("%v later the same page makes a reading of %v, seen at %v", p.now-first.At, r.At-start,
+				r.FreshAt-start)
 		}
 	}
 	seen := p.now
@@ -314,7 +316,8 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 	p.kv.onSet = nil
 	_ = p.kv.Set(keySamples+fakeCluster, []byte("damaged"), 0)
 	for i, v := range vms {
-		if v.scraping.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) != len(vms) {
+		if v.scraping.refreshSamples(p.now); v.clusters[fakeCluster].engines.CountFresh(p.now, time.Second) !=
+			len(vms) {
 			t.Errorf("VM %d forgets what it knows for a value that is damaged", i)
 		}
 	}
@@ -367,7 +370,8 @@ func TestSamplesWithRedis(t *testing.T) {
 	d.redis.fate = redisAnswers
 	d.advance(3 * time.Second)
 	if counted, requests := inflight(); counted != 2 || requests != 4 {
-		t.Errorf("with Redis back, %d engines are published with what was in flight, %d requests in all", counted, requests)
+		t.Errorf("with Redis back, %d engines are published with what was in flight, %d requests in all",
+			counted, requests)
 	}
 	for _, c := range append(open, first) {
 		c.Finish()

@@ -30,7 +30,10 @@ type scrapeRun struct {
 }
 
 func scrapeFleet(n int) *scrapeRun {
-	s := &scrapeRun{scraper: newScraper(nil, 1), now: time.Hour, fleet: fleetOf(n), scrapes: map[string][]time.Duration{}}
+	s := &scrapeRun{
+		scraper: newScraper(nil, 1), now: time.Hour, fleet: fleetOf(n),
+		scrapes: map[string][]time.Duration{},
+	}
 	s.answer = func(string) (time.Duration, bool) { return 0, true }
 	return s
 }

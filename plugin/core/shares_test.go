@@ -47,7 +47,8 @@ func TestShareOverAllWorkers(t *testing.T) {
 			d.spread(200, 100)
 			got := d.spread(400, 100)
 			if got[0] < limit-0.05 || got[0] > limit+0.02 || got[2]+got[3] > 0.03 {
-				t.Errorf("%d workers, limit %g: the endpoints get %.2f of the requests, want the limit, and the rest for the "+
+				t.Errorf("%d workers, limit %g: the endpoints get %.2f of the requests, want the limit, and "+
+					"the rest for the "+
 					"second", workers, limit, got)
 			}
 			d.drained()

@@ -83,7 +83,8 @@ func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
 	for i, e := range list {
 		if i == len(d.endpoints) {
 			d.made++
-			d.endpoints = append(d.endpoints, &fakeEndpoint{Endpoint: lb.Endpoint{Addr: fmt.Sprintf("10.0.0.%d:8000", d.made)}})
+			d.endpoints = append(d.endpoints,
+				&fakeEndpoint{Endpoint: lb.Endpoint{Addr: fmt.Sprintf("10.0.0.%d:8000", d.made)}})
 		}
 		to := d.endpoints[i]
 		to.State, to.Weight, to.refuses = states[e.State], float64(e.Weight), e.State == streamtest.Refusing

@@ -26,7 +26,11 @@ func TestTraits(t *testing.T) {
 		{"gzip", [][2]string{{"content-encoding", "gzip"}}, traits{encoded: true}},
 		{"identity", [][2]string{{"content-encoding", "Identity"}}, traits{}},
 		{"empty encoding", [][2]string{{"content-encoding", ""}}, traits{}},
-		{"two encodings", [][2]string{{"content-encoding", "br"}, {"content-encoding", "identity"}}, traits{encoded: true}},
+		{
+			"two encodings",
+			[][2]string{{"content-encoding", "br"}, {"content-encoding", "identity"}},
+			traits{encoded: true},
+		},
 		{"100-continue", [][2]string{{"expect", "100-Continue"}}, traits{awaits: true}},
 		{"another expectation", [][2]string{{"expect", "200-ok"}}, traits{}},
 		{"length of no number", [][2]string{{"content-length", "12a"}}, traits{}},

@@ -23,7 +23,10 @@ func someReadings(t testing.TB) Readings {
 		"[2001::1]:443": `vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters=""} 17` + "\n",
 		"10.0.0.2:80":   "",
 	} {
-		e := lb.EngineSample{At: time.Second, FreshAt: 2 * time.Second, Counted: addr != "10.0.0.2:80", Inflight: lb.Load{Requests: 4, Tokens: 1 << 40}}
+		e := lb.EngineSample{
+			At: time.Second, FreshAt: 2 * time.Second, Counted: addr != "10.0.0.2:80",
+			Inflight: lb.Load{Requests: 4, Tokens: 1 << 40},
+		}
 		p.Parse([]byte(text), &e.Snapshot)
 		r.By[addr] = e
 	}

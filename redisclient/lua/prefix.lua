@@ -3,7 +3,8 @@
 --
 -- The index records which endpoints have which prefix blocks in their caches. A scope has a fixed number of pages, all
 -- in one hash, so that the scripts declare one key: field of a page -> page. The entry of a block is in its own page,
--- which its key determines, or in the page of the block before it in the prompt. The rules are those of memstore.prefixIndex.
+-- which its key determines, or in the page of the block before it in the prompt. The rules are those of
+-- memstore.prefixIndex.
 -- A page is a string of at most 63 entries of 32 bytes, those written last in front:
 --
 --   the block's key, 8 bytes, of which the last one is the tenant, 0 for none;

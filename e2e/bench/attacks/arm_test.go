@@ -35,7 +35,8 @@ func TestArmWithAttacker(t *testing.T) {
 			t.Errorf("%s: by server %v", a.name(), served)
 		}
 	}
-	if len(with.shots) == 0 || with.answers["200"]+with.answers["400"] != len(with.shots) || len(with.held) != len(with.shots) {
+	if len(with.shots) == 0 || with.answers["200"]+with.answers["400"] != len(with.shots) ||
+		len(with.held) != len(with.shots) {
 		t.Errorf("%s; %d at servers", with, len(with.held))
 	}
 	if len(control.shots) != 0 || len(control.held) != 0 {

@@ -70,7 +70,8 @@ func TestShotsHaveTheirShare(t *testing.T) {
 				t.Fatalf("%s: request %d: %+v, %v", a, k, r, err)
 			}
 			if body, err := io.ReadAll(r.Body); (err == nil) != (shots[k].hold == 0) {
-				t.Errorf("%s: request %d has %d bytes of a body of %d, and is held for %v", a, k, len(body), r.ContentLength, shots[k].hold)
+				t.Errorf("%s: request %d has %d bytes of a body of %d, and is held for %v", a, k, len(body),
+					r.ContentLength, shots[k].hold)
 			}
 		}
 	}

@@ -52,7 +52,8 @@ func TestCountsLeaveOutWhatNoServerAnswered(t *testing.T) {
 	}
 }
 
-// TestMovingAttackerIsSeen has an attacker at one of four servers, another one every 100 ms, and requests that keep away.
+// TestMovingAttackerIsSeen has an attacker at one of four servers, another one every 100 ms, and requests that keep
+// away.
 func TestMovingAttackerIsSeen(t *testing.T) {
 	const n = 4000
 	r := rand.New(rand.NewPCG(1, 2))
@@ -82,7 +83,8 @@ func TestMovingAttackerIsSeen(t *testing.T) {
 	} {
 		d := displaced(at(n, c.choose), first, second, held, 4, 0.05)
 		if !near(d.moved(), c.moved, 0.03) || !near(d.perShare(), c.moved/0.05, 0.6) {
-			t.Errorf("%s: %+v moved %.3f, %.2f for each of the attacker's, want %v", c.name, d, d.moved(), d.perShare(), c.moved)
+			t.Errorf("%s: %+v moved %.3f, %.2f for each of the attacker's, want %v", c.name, d, d.moved(),
+				d.perShare(), c.moved)
 		}
 		if d.null() > 0.6 {
 			t.Errorf("%s: runs without attack differ by %.2f", c.name, d.null())

@@ -14,7 +14,10 @@ import (
 
 // madeUp is a report of all attacks whose results are as good as they shall be, changed by f.
 func madeUp(f func(a *attack, round int, r *result)) *report {
-	rep := &report{settings: settings{rounds: 3, load: 0.53, span: 13 * time.Second, workers: 2, seed: 7}, attacks: attacks}
+	rep := &report{
+		settings: settings{rounds: 3, load: 0.53, span: 13 * time.Second, workers: 2, seed: 7},
+		attacks:  attacks,
+	}
 	for i := range attacks {
 		var rounds []result
 		for round := range 3 {
@@ -67,7 +70,10 @@ func TestLineTakesTheWorstAttack(t *testing.T) {
 		{"a server that attracts", "fast_4xx_share", "3 fast 404", in("", 0, 2, attracts), 0.7, true},
 		{"a script that is long once", "script_ms_max", "9", in("", 0, 0, stalls), 1.4, false},
 		{"latency where capacity is taken", "honest_p99_ratio", "1a tokens", in("4", 0, 2, delays), 1.05, false},
-		{"latency of a server that fails", "honest_p99_ratio", "1a tokens", in("3 fast 404", 0, 2, delays), 1.05, false},
+		{
+			"latency of a server that fails", "honest_p99_ratio", "1a tokens", in("3 fast 404", 0, 2, delays),
+			1.05, false,
+		},
 		{"matches lost", "matching_lost", "5", in("5", 0, 2, loses), 0.21, true},
 	} {
 		l := madeUp(c.change).line()
@@ -75,7 +81,8 @@ func TestLineTakesTheWorstAttack(t *testing.T) {
 		if !near(got, c.want, 1e-9) || l[c.figure+"_worst"] != c.worst {
 			t.Errorf("%s: %s is %v of %v, want %v of %s", c.name, c.figure, got, l[c.figure+"_worst"], c.want, c.worst)
 		}
-		if missed := slices.Contains(l["missed"].([]string), c.figure); missed != c.missed || l["target_met"] == c.missed {
+		if missed := slices.Contains(l["missed"].([]string), c.figure); missed != c.missed ||
+			l["target_met"] == c.missed {
 			t.Errorf("%s: missed %v, met %v", c.name, l["missed"], l["target_met"])
 		}
 	}

@@ -13,9 +13,9 @@ import (
 // settling is two beats: after it the counts of the policy before, and of gateways that had none, are gone.
 const settling = 2*time.Second + 500*time.Millisecond
 
-// Herd has n clients arrive at the same moment, at all gateways in turn, and returns how many requests the servers have more
-// than each other once all are there: the most less the least in flight. Then all clients leave. It begins with a while without
-// any traffic.
+// Herd has n clients arrive at the same moment, at all gateways in turn, and returns how many requests the servers have
+// more than each other once all are there: the most less the least in flight. Then all clients leave. It begins with a
+// while without any traffic.
 func (s *Stage) Herd(ctx context.Context, n int) (apart int, err error) {
 	const tokens = 4000 // the first must not be answered before the last is there
 	body, err := loadgen.ChatBody("sim", "all at once", tokens, true)

@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// Work returns how long a request keeps a server of speed 1 busy, if its batch is full: the prefill, which all share, and
-// the request's share of each decode step.
+// Work returns how long a request keeps a server of speed 1 busy, if its batch is full: the prefill, which all share,
+// and the request's share of each decode step.
 func Work(server vllmsim.Config, prompt, output int) time.Duration {
 	t := server.Tuning
 	step := t.DecodeStepMS/float64(server.MaxNumSeqs) + t.DecodeSeqMS
@@ -25,8 +25,8 @@ func Load(servers []vllmsim.Config, reqs []loadgen.Request) float64 {
 	return float64(len(reqs)) / (span.Seconds() * Capacity(servers, reqs))
 }
 
-// AtLoad returns the requests of a workload that lasts for the given time and uses the given share of the servers' capacity.
-// Rate and Count of w are overwritten.
+// AtLoad returns the requests of a workload that lasts for the given time and uses the given share of the servers'
+// capacity. Rate and Count of w are overwritten.
 func AtLoad(w loadgen.Workload, servers []vllmsim.Config, load float64, span time.Duration) ([]loadgen.Request, error) {
 	typical, err := Typical(w)
 	if err != nil {
@@ -43,8 +43,9 @@ func Typical(w loadgen.Workload) ([]loadgen.Request, error) {
 	return w.Requests()
 }
 
-// Capacity returns how many requests a second, if they are like these, the servers serve together with batches as full as
-// their slots and KV caches allow. Loading adapters counts as nothing: how often that happens is up to who sends the requests.
+// Capacity returns how many requests a second, if they are like these, the servers serve together with batches as full
+// as their slots and KV caches allow. Loading adapters counts as nothing: how often that happens is up to who sends the
+// requests.
 func Capacity(servers []vllmsim.Config, reqs []loadgen.Request) float64 {
 	var rate float64
 	for _, server := range servers {
@@ -58,9 +59,9 @@ func Capacity(servers []vllmsim.Config, reqs []loadgen.Request) float64 {
 	return rate
 }
 
-// Batch returns how many such requests a server runs at once: MaxNumSeqs, or as many as its KV cache has room for on average. A
-// request that runs has its prompt there and, in the mean of its time, half of its answer; the longer the answer, the longer
-// it runs.
+// Batch returns how many such requests a server runs at once: MaxNumSeqs, or as many as its KV cache has room for on
+// average. A request that runs has its prompt there and, in the mean of its time, half of its answer; the longer the
+// answer, the longer it runs.
 func Batch(server vllmsim.Config, reqs []loadgen.Request) int {
 	var held, time float64
 	for i := range reqs {

@@ -34,7 +34,11 @@ func TestPlacementOf(t *testing.T) {
 			[]loadgen.Sample{on("0", 0, 5), on("0", 1, 5), on("1", 1, 5), on("1", 1, 5), on("0", 2, 5)},
 			Placement{5, 1, 0, 0},
 		},
-		{"a slot is free when its request ends", []loadgen.Sample{on("0", 0, 2), on("0", 0, 5), on("0", 2, 5)}, Placement{Requests: 3}},
+		{
+			"a slot is free when its request ends",
+			[]loadgen.Sample{on("0", 0, 2), on("0", 0, 5), on("0", 2, 5)},
+			Placement{Requests: 3},
+		},
 		{"unserved requests do not count", []loadgen.Sample{on("", 0, 5), on("7", 0, 5)}, Placement{}},
 	} {
 		if got := PlacementOf(tc.samples, []int{2, 2}, 0); got != tc.want {
@@ -53,14 +57,21 @@ func TestPlacementOfUnequalServers(t *testing.T) {
 	for _, tc := range []struct {
 		from int
 		want Placement
-	}{{0, Placement{7, 3, 2, 1}}, {1, Placement{6, 3, 2, 1}}, {2, Placement{5, 2, 1, 0}}, {6, Placement{1, 1, 0, 0}}, {7, Placement{}}} {
+	}{
+		{0, Placement{7, 3, 2, 1}},
+		{1, Placement{6, 3, 2, 1}},
+		{2, Placement{5, 2, 1, 0}},
+		{6, Placement{1, 1, 0, 0}},
+		{7, Placement{}},
+	} {
 		if got := PlacementOf(samples, []int{1, 3}, time.Duration(tc.from)*time.Second); got != tc.want {
 			t.Errorf("from second %d: %+v, want %+v", tc.from, got, tc.want)
 		}
 	}
 }
 
-// TestPlacementOfLeastRequest holds the measure against its purpose: a perfect least-request never queues beside a free slot.
+// TestPlacementOfLeastRequest holds the measure against its purpose: a perfect least-request never queues beside a free
+// slot.
 func TestPlacementOfLeastRequest(t *testing.T) {
 	const servers = 5
 	slots := []int{2, 2, 2, 2, 2}
@@ -81,7 +92,10 @@ func TestPlacementOfLeastRequest(t *testing.T) {
 			}
 		}
 		took := time.Duration(r.ExpFloat64() * float64(9*time.Second))
-		samples = append(samples, loadgen.Sample{Endpoint: strconv.Itoa(best), Due: now, Sent: now, Total: min(took, 150*time.Second)})
+		samples = append(samples, loadgen.Sample{
+			Endpoint: strconv.Itoa(best), Due: now, Sent: now,
+			Total: min(took, 150*time.Second),
+		})
 	}
 	if p := PlacementOf(samples, slots, 0); p.Requests != 3000 || p.Queued == 0 || p.BesideFree != 0 {
 		t.Errorf("placement %+v, want some queueing but none beside a free slot", p)
@@ -100,8 +114,16 @@ func TestImbalance(t *testing.T) {
 		{"nothing served", []loadgen.Sample{at("", time.Second)}, 0},
 		{"even", []loadgen.Sample{at("0", time.Second), at("1", time.Second)}, 1},
 		{"all on one", []loadgen.Sample{at("1", time.Second), at("1", time.Second)}, 2},
-		{"a fast server may take more requests", []loadgen.Sample{at("0", 2*time.Second), at("1", time.Second), at("1", time.Second)}, 1},
-		{"unknown endpoints do not count", []loadgen.Sample{at("0", time.Second), at("1", time.Second), at("9", time.Hour), at("x", time.Hour)}, 1},
+		{
+			"a fast server may take more requests",
+			[]loadgen.Sample{at("0", 2*time.Second), at("1", time.Second), at("1", time.Second)},
+			1,
+		},
+		{
+			"unknown endpoints do not count",
+			[]loadgen.Sample{at("0", time.Second), at("1", time.Second), at("9", time.Hour), at("x", time.Hour)},
+			1,
+		},
 	} {
 		if got := Imbalance(tc.samples, 2); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)

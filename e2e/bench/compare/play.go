@@ -33,7 +33,10 @@ type Engines struct {
 }
 
 func (e Engines) less(before Engines) Engines {
-	return Engines{e.Queued - before.Queued, e.Preemptions - before.Preemptions, e.Loads - before.Loads, e.seconds - before.seconds}
+	return Engines{
+		e.Queued - before.Queued, e.Preemptions - before.Preemptions, e.Loads - before.Loads,
+		e.seconds - before.seconds,
+	}
 }
 
 // engines sums up what the servers have counted so far.
@@ -50,7 +53,9 @@ func (s *Stage) engines() Engines {
 }
 
 // SwitchAndPlay makes the gateways use a policy and plays the requests. It returns an error if any of them failed.
-func (s *Stage) SwitchAndPlay(ctx context.Context, p Policy, reqs []loadgen.Request, warm time.Duration) (Result, error) {
+func (s *Stage) SwitchAndPlay(ctx context.Context, p Policy, reqs []loadgen.Request,
+	warm time.Duration,
+) (Result, error) {
 	if err := s.Switch(ctx, p); err != nil {
 		return Result{}, err
 	}
@@ -62,8 +67,9 @@ func (s *Stage) SwitchAndPlay(ctx context.Context, p Policy, reqs []loadgen.Requ
 	return r, err
 }
 
-// Play resets the servers, plays the requests open loop to their end and returns what was seen, without what is due before
-// the given time: that only warms up. Several gateways get the requests in turn. each is as for loadgen.Client.OpenLoop.
+// Play resets the servers, plays the requests open loop to their end and returns what was seen, without what is due
+// before the given time: that only warms up. Several gateways get the requests in turn. each is as for
+// loadgen.Client.OpenLoop.
 func (s *Stage) Play(
 	ctx context.Context, p Policy, reqs []loadgen.Request, warm time.Duration, each func(loadgen.Sample),
 ) Result {

@@ -21,10 +21,12 @@ type Policy struct {
 	Cluster harness.Policy // balancing of the cluster
 	Plugin  string         // configuration of the plugin, JSON; "" = no plugin at all
 	Module  string         // Wasm module in place of the stage's; "" = that
-	Edits   string         // what those cannot say, YAML: file of the run folder -> path in it -> value, see [harness.Set]
+	// what those cannot say, YAML: file of the run folder -> path in it -> value, see [harness.Set]
+	Edits string
 }
 
-// The three policies that every comparison shows. The native ones run without the plugin, so that they pay none of its cost.
+// The three policies that every comparison shows. The native ones run without the plugin, so that they pay none of its
+// cost.
 var (
 	RoundRobin   = Policy{Name: "round_robin", Cluster: harness.RoundRobin}
 	LeastRequest = Policy{Name: "least_request", Cluster: harness.LeastRequest}
@@ -32,10 +34,13 @@ var (
 )
 
 // Shared is Warmgate with the counts of all gateways in one Redis: see [Options].Redis.
-var Shared = Policy{Name: "Warmgate, shared", Cluster: harness.Warmgate, Plugin: warmgateConfig("requests", inRedis, "")}
+var Shared = Policy{
+	Name: "Warmgate, shared", Cluster: harness.Warmgate,
+	Plugin: warmgateConfig("requests", inRedis, ""),
+}
 
-// Patient is Shared with more time to reserve than the default: for a herd that keeps this machine's few cores busy for longer
-// than that.
+// Patient is Shared with more time to reserve than the default: for a herd that keeps this machine's few cores busy for
+// longer than that.
 var Patient = Policy{
 	Name: "Warmgate, shared, reserve_timeout 2s", Cluster: harness.Warmgate,
 	Plugin: warmgateConfig("requests", inRedis, `,"reserve_timeout":"2s"`),
@@ -48,7 +53,10 @@ var (
 		Cluster: harness.LeastRequest,
 		Edits:   `clusters.yaml: {"resources[name=llm].load_balancing_policy.policies[0].typed_extension_config.typed_config.selection_method": FULL_SCAN}`,
 	}
-	WarmgateTokens = Policy{Name: "Warmgate, tokens", Cluster: harness.Warmgate, Plugin: warmgateConfig("tokens", "", "")}
+	WarmgateTokens = Policy{
+		Name: "Warmgate, tokens", Cluster: harness.Warmgate,
+		Plugin: warmgateConfig("tokens", "", ""),
+	}
 )
 
 const inRedis = `,"redis_cluster":"warmgate-redis"`

@@ -1,5 +1,5 @@
-// Package compare plays the same traffic against the same simulated servers behind one running gateway, under one balancing
-// policy after another.
+// Package compare plays the same traffic against the same simulated servers behind one running gateway, under one
+// balancing policy after another.
 package compare
 
 import (
@@ -91,7 +91,8 @@ func (s *Stage) addGateway(ctx context.Context, o Options, endpoints []harness.E
 	return s.awaitHealthy(ctx, g)
 }
 
-// awaitHealthy waits until the gateway has seen every server well: a comparison must not begin with Envoy in panic mode.
+// awaitHealthy waits until the gateway has seen every server well: a comparison must not begin with Envoy in panic
+// mode.
 func (s *Stage) awaitHealthy(ctx context.Context, g *harness.Gateway) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -25,7 +25,10 @@ func TestSwitchKeepsTraffic(t *testing.T) {
 	ctx := context.Background()
 	s := newStage(t)
 	pid := s.Gateway.PID()
-	reqs, err := loadgen.Workload{Seed: 1, Count: 300, Rate: 300, Stream: true, Prompt: loadgen.Fixed(20), Output: loadgen.Fixed(4)}.Requests()
+	reqs, err := loadgen.Workload{
+		Seed: 1, Count: 300, Rate: 300, Stream: true, Prompt: loadgen.Fixed(20),
+		Output: loadgen.Fixed(4),
+	}.Requests()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,16 +102,19 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 	one := vllmsim.Config{MaxNumSeqs: 1, MaxQueued: -1, MaxLoras: 1, Tuning: vllmsim.NoLatency()}
 	many := one
 	many.MaxNumSeqs, many.MaxLoras, many.Tuning.Speed = 9, 0, 2
-	s, err := NewStage(context.Background(), Options{Workers: 1, Servers: []vllmsim.Config{one, many}, First: RoundRobin})
+	s, err := NewStage(context.Background(),
+		Options{Workers: 1, Servers: []vllmsim.Config{one, many}, First: RoundRobin})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if a, b := s.Servers[0].Tuning().Speed, s.Servers[1].Tuning().Speed; a != 1 || b != 2 || !slices.Equal(s.slots, []int{1, 9}) {
+	if a, b := s.Servers[0].Tuning().Speed, s.Servers[1].Tuning().Speed; a != 1 || b != 2 ||
+		!slices.Equal(s.slots, []int{1, 9}) {
 		t.Errorf("speeds %v and %v, slots %v", a, b, s.slots)
 	}
 	reqs, err := loadgen.Workload{
-		Count: 40, Rate: 40, Arrivals: loadgen.Constant, Stream: true, Prompt: loadgen.Fixed(20), Output: loadgen.Fixed(4),
+		Count: 40, Rate: 40, Arrivals: loadgen.Constant, Stream: true, Prompt: loadgen.Fixed(20),
+		Output: loadgen.Fixed(4),
 		Models: []loadgen.Model{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}},
 	}.Requests()
 	if err != nil {
@@ -120,7 +126,8 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 		t.Errorf("%d of %d requests are measured, %d placed: %+v", len(r.Samples), all, r.Placement.Requests, r.Summary)
 	}
 	if r.Engines.Loads < 1 || r.Engines.Loads > 11 || r.Fleet.Seconds > 5 {
-		t.Errorf("%+v in %v s; the first server gets ten of these requests and has room for one adapter", r.Engines, r.Fleet.Seconds)
+		t.Errorf("%+v in %v s; the first server gets ten of these requests and has room for one adapter", r.Engines,
+			r.Fleet.Seconds)
 	}
 	if whole := s.Play(context.Background(), RoundRobin, reqs[:10], 0, nil); whole.Summary.OK != 10 {
 		t.Errorf("without a warm-up: %+v", whole.Summary)
@@ -131,7 +138,8 @@ func TestWarmUpIsNotMeasured(t *testing.T) {
 func newStage(t *testing.T) *Stage {
 	t.Helper()
 	s, err := NewStage(context.Background(), Options{
-		Workers: 2, First: RoundRobin, Servers: Servers(vllmsim.Config{MaxNumSeqs: 2, Tuning: vllmsim.NoLatency()}, 1, 2, 4),
+		Workers: 2, First: RoundRobin,
+		Servers: Servers(vllmsim.Config{MaxNumSeqs: 2, Tuning: vllmsim.NoLatency()}, 1, 2, 4),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package expfmt holds package metrics to Prometheus's own parser: what it tells of a valid text, and what that costs. It is a
-// module of its own, so that the parser and all that it needs are no dependencies of Warmgate.
+// Package expfmt holds package metrics to Prometheus's own parser: what it tells of a valid text, and what that costs.
+// It is a module of its own, so that the parser and all that it needs are no dependencies of Warmgate.
 package expfmt
 
 import (
@@ -113,7 +113,8 @@ func random(r *rand.Rand) []byte {
 	var b bytes.Buffer
 	blank := func() string { return []string{"", " ", "\t", "  "}[r.IntN(4)] }
 	for i := range 1 + r.IntN(8) {
-		name := []string{"vllm:x", "_:a", "Z9", "vllm:num_requests_swapped", "tgi_a_total", "a"}[r.IntN(6)] + strings.Repeat("_", i)
+		name := []string{"vllm:x", "_:a", "Z9", "vllm:num_requests_swapped", "tgi_a_total", "a"}[r.IntN(6)] +
+			strings.Repeat("_", i)
 		if r.IntN(2) == 0 {
 			fmt.Fprintf(&b, "# HELP %s %s\n", name, []string{"", "text", `{a="b"} 3`, `\\ \n`}[r.IntN(4)])
 		}

@@ -17,7 +17,8 @@ func (s settings) herdPolicies() []compare.Policy {
 	return append(s.policies(), compare.Patient)
 }
 
-// herds lets a herd come in every round under each policy, and returns how far it left the servers apart, by policy and round.
+// herds lets a herd come in every round under each policy, and returns how far it left the servers apart, by policy and
+// round.
 func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, error) {
 	policies := s.herdPolicies()
 	return bench.Rounds(s.rounds, len(policies), nil, func(round, i int) (float64, error) {
@@ -28,7 +29,8 @@ func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, 
 		if err != nil {
 			return 0, fmt.Errorf("a herd under %s: %w", policies[i].Name, err)
 		}
-		fmt.Printf("round %d  %-16s a herd of %d leaves the servers %d requests apart\n", round+1, policies[i].Name, s.herd, n)
+		fmt.Printf("round %d  %-16s a herd of %d leaves the servers %d requests apart\n", round+1,
+			policies[i].Name, s.herd, n)
 		return float64(n), nil
 	})
 }
@@ -39,6 +41,7 @@ func (rep *report) herdLine() string {
 	for i, p := range rep.settings.herdPolicies() {
 		parts = append(parts, p.Name+" "+bench.SpreadOf(rep.apart[i]).Format("%.0f"))
 	}
-	return fmt.Sprintf("herd: %d requests at the same moment through all gateways; most less least in flight at a server, median (min..max): %s",
+	return fmt.Sprintf("herd: %d requests at the same moment through all gateways; most less least in flight at a "+
+		"server, median (min..max): %s",
 		rep.settings.herd, strings.Join(parts, ", "))
 }

@@ -1,6 +1,6 @@
-// Command leastrequest compares Warmgate's global_least_request with Envoy's native round_robin and least_request on the
-// same heavy-tailed traffic: latency, and queueing in the servers. All three run in one gateway process that is switched by
-// configuration; in every round they get the same requests at the same times, in rotating order.
+// Command leastrequest compares Warmgate's global_least_request with Envoy's native round_robin and least_request on
+// the same heavy-tailed traffic: latency, and queueing in the servers. All three run in one gateway process that is
+// switched by configuration; in every round they get the same requests at the same times, in rotating order.
 //
 // With -gateways above 1 the requests arrive at several gateways in turn, and Warmgate counts them in one Redis.
 //
@@ -40,11 +40,14 @@ func parse() (settings, error) {
 	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
 	flag.DurationVar(&s.span, "span", 60*time.Second, "time in which the requests of one run arrive")
 	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that is asked for")
-	flag.IntVar(&s.gateways, "gateways", 1, "gateways before the same servers; more than one also share their counts in Redis")
-	flag.IntVar(&s.herd, "herd", 0, "with several gateways: also let so many clients arrive at the same moment, once a round")
+	flag.IntVar(&s.gateways, "gateways", 1, "gateways before the same servers; more than one also share their "+
+		"counts in Redis")
+	flag.IntVar(&s.herd, "herd", 0, "with several gateways: also let so many clients arrive at the same "+
+		"moment, once a round")
 	flag.IntVar(&s.workers, "workers", 4, "worker threads of each gateway")
 	flag.BoolVar(&s.even, "even", false, "servers of equal speed")
-	flag.BoolVar(&s.extra, "extra", false, "also compare Envoy's least_request with a full scan, and Warmgate with unit: tokens")
+	flag.BoolVar(&s.extra, "extra", false, "also compare Envoy's least_request with a full scan, and Warmgate "+
+		"with unit: tokens")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.StringVar(&s.markdown, "markdown", "", "also write the tables to this file, as Markdown")
 	flag.Parse()
@@ -80,8 +83,8 @@ func workload(seed uint64) loadgen.Workload {
 	}
 }
 
-// policies are compared in this order. Several gateways are compared with what each does alone at its best, a full scan, too;
-// round_robin, which they would not make worse, is left out.
+// policies are compared in this order. Several gateways are compared with what each does alone at its best, a full
+// scan, too; round_robin, which they would not make worse, is left out.
 func (s settings) policies() []compare.Policy {
 	if s.gateways > 1 {
 		return []compare.Policy{compare.LeastRequest, compare.FullScan, compare.Warmgate, compare.Shared}
@@ -107,7 +110,8 @@ func run(ctx context.Context, s settings) error {
 		redis = server.Addr()
 	}
 	stage, err := compare.NewStage(ctx, compare.Options{
-		Gateways: s.gateways, Redis: redis, Workers: s.workers, Servers: s.servers(), Module: module, First: compare.RoundRobin,
+		Gateways: s.gateways, Redis: redis, Workers: s.workers, Servers: s.servers(), Module: module,
+		First: compare.RoundRobin,
 	})
 	if err != nil {
 		return err
@@ -144,7 +148,8 @@ func rounds(ctx context.Context, stage *compare.Stage, s settings) ([][]compare.
 }
 
 func progress(r *compare.Result) string {
-	return fmt.Sprintf("%-16s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue beside a free slot: %4.1f %%",
+	return fmt.Sprintf("%-16s %4d requests  p50 %6.0f ms  p99 %7.0f ms  queued %7.1f request·s  sent to a queue "+
+		"beside a free slot: %4.1f %%",
 		r.Policy, r.Summary.Requests, bench.MS(r.Summary.Latency.P50), bench.MS(r.Summary.Latency.P99), r.Queued,
 		bench.Percent(r.Placement.BesideFree, r.Placement.Requests))
 }

@@ -45,12 +45,15 @@ func (rep *report) configuration() []string {
 	c := server()
 	lines := []string{
 		"machine: " + bench.Machine(),
-		fmt.Sprintf("gateways: %d in the shipped plain layout, %d workers each, the same processes for all runs, switched by configuration",
+		fmt.Sprintf("gateways: %d in the shipped plain layout, %d workers each, the same processes for all runs, "+
+			"switched by configuration",
 			max(1, s.gateways), s.workers),
-		fmt.Sprintf("servers: 8 simulated, %d sequences at once, no limit on the queue, speeds %v (not told to any policy)", c.MaxNumSeqs, s.speeds()),
+		fmt.Sprintf("servers: 8 simulated, %d sequences at once, no limit on the queue, speeds %v (not "+
+			"told to any policy)", c.MaxNumSeqs, s.speeds()),
 		fmt.Sprintf("engine at speed 1: prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence",
 			c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS, c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS),
-		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run, %d rounds with seeds from %d; prompt %+v, answer %+v tokens",
+		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run, %d rounds with seeds from %d; "+
+			"prompt %+v, answer %+v tokens",
 			100*s.load, s.span, s.rounds, s.seed, workload(0).Prompt, workload(0).Output),
 	}
 	for _, p := range s.policies() {
@@ -94,12 +97,17 @@ func (rep *report) line() result {
 	own := rep.own()
 	spread := func(get func(*compare.Result) float64) bench.Spread { return bench.SpreadBy(rep.results[own], get) }
 	r := result{
-		Bench:      "leastrequest",
-		Queued:     spread(func(r *compare.Result) float64 { return r.Queued }),
-		BesideIdle: spread(func(r *compare.Result) float64 { return bench.Percent(r.Placement.BesideIdle, r.Placement.Requests) }),
-		BesideFree: spread(func(r *compare.Result) float64 { return bench.Percent(r.Placement.BesideFree, r.Placement.Requests) }),
-		WhileIdle:  spread(func(r *compare.Result) float64 { return r.Fleet.QueueingWhileIdle }),
-		Rounds:     rep.settings.rounds, Gateways: max(1, rep.settings.gateways), Workers: rep.settings.workers, Load: rep.settings.load, Even: rep.settings.even,
+		Bench:  "leastrequest",
+		Queued: spread(func(r *compare.Result) float64 { return r.Queued }),
+		BesideIdle: spread(func(r *compare.Result) float64 {
+			return bench.Percent(r.Placement.BesideIdle, r.Placement.Requests)
+		}),
+		BesideFree: spread(func(r *compare.Result) float64 {
+			return bench.Percent(r.Placement.BesideFree, r.Placement.Requests)
+		}),
+		WhileIdle: spread(func(r *compare.Result) float64 { return r.Fleet.QueueingWhileIdle }),
+		Rounds:    rep.settings.rounds, Gateways: max(1, rep.settings.gateways), Workers: rep.settings.workers,
+		Load: rep.settings.load, Even: rep.settings.even,
 	}
 	lr, _ := rep.against(compare.LeastRequest)
 	r.LeastRequest, r.LeastRequestAll = lr.Median, lr
@@ -119,7 +127,8 @@ func (rep *report) line() result {
 	return r
 }
 
-// own returns the place of the policy that is compared with the others: the shared view of several gateways, else Warmgate.
+// own returns the place of the policy that is compared with the others: the shared view of several gateways, else
+// Warmgate.
 func (rep *report) own() int {
 	want := compare.Warmgate
 	if rep.settings.gateways > 1 {

@@ -38,12 +38,20 @@ func TestLineComparesRoundByRound(t *testing.T) {
 		met    bool
 	}{
 		{"every round", madeUp([]int{900, 9000, 90}, []int{400, 4000, 40}, []int{200, 2000, 20}), 2.0 / 9, 0.5, true},
-		{"one round is too near to round_robin", madeUp([]int{900, 900, 500}, []int{400, 400, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false},
-		{"one round is above least_request", madeUp([]int{900, 900, 900}, []int{400, 150, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false},
+		{
+			"one round is too near to round_robin",
+			madeUp([]int{900, 900, 500}, []int{400, 400, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false,
+		},
+		{
+			"one round is above least_request",
+			madeUp([]int{900, 900, 900}, []int{400, 150, 400}, []int{200, 200, 200}), 2.0 / 9, 0.5, false,
+		},
 	} {
 		line := tc.report.line()
-		if diff := *line.RoundRobin - tc.rr; diff > 1e-9 || diff < -1e-9 || line.LeastRequest != tc.lr || line.Met != tc.met {
-			t.Errorf("%s: ratios %v and %v, met %v; want %v, %v, %v", tc.name, *line.RoundRobin, line.LeastRequest, line.Met, tc.rr, tc.lr, tc.met)
+		if diff := *line.RoundRobin - tc.rr; diff > 1e-9 || diff < -1e-9 || line.LeastRequest != tc.lr ||
+			line.Met != tc.met {
+			t.Errorf("%s: ratios %v and %v, met %v; want %v, %v, %v", tc.name, *line.RoundRobin, line.LeastRequest,
+				line.Met, tc.rr, tc.lr, tc.met)
 		}
 		if line.BesideFree.Median != 5 || line.BesideIdle.Median != 0.5 {
 			t.Errorf("%s: queued beside free %+v, beside idle %+v", tc.name, line.BesideFree, line.BesideIdle)
@@ -91,7 +99,8 @@ func TestTargetOfSeveralGateways(t *testing.T) {
 		rep := madeUp([]int{400, 400, 400}, []int{350, 350, 350}, []int{300, 300, 300}, c.ours)
 		rep.settings.gateways = 4
 		got := rep.line()
-		if got.Met != c.met || got.Gateways != 4 || got.RoundRobin != nil || math.Abs(*got.Alone-got.LeastRequest*4/3) > 1e-9 {
+		if got.Met != c.met || got.Gateways != 4 || got.RoundRobin != nil ||
+			math.Abs(*got.Alone-got.LeastRequest*4/3) > 1e-9 {
 			t.Errorf("%v against 400: %+v", c.ours, got)
 		}
 	}
@@ -109,7 +118,8 @@ func TestTargetOfTheHerd(t *testing.T) {
 		if got.Met != c.met || got.Herd.Median != 3 || got.HerdPatient.Max != c.patient[1] {
 			t.Errorf("%v: %+v", c.patient, got)
 		}
-		if line := rep.herdLine(); !strings.Contains(line, "least_request 70 (60..80), full_scan 20 (20..20), Warmgate 10 (10..10), Warmgate, shared 3 (2..4), ") {
+		if line := rep.herdLine(); !strings.Contains(line, "least_request 70 (60..80), full_scan 20 (20..20), "+
+			"Warmgate 10 (10..10), Warmgate, shared 3 (2..4), ") {
 			t.Errorf("says %q", line)
 		}
 	}

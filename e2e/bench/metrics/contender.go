@@ -52,7 +52,9 @@ func benchOnly(name string) bool { return name == uncorrectedName || name == tre
 
 // selected returns the contenders that the settings name, and the variants.
 func (s settings) selected(ctx context.Context) ([]compare.Policy, error) {
-	policies, err := bench.Named(contenders(s.extra || s.policies != ""), s.policies, func(p compare.Policy) string { return p.Name })
+	policies, err := bench.Named(contenders(s.extra || s.policies != ""), s.policies, func(p compare.Policy) string {
+		return p.Name
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 // baseModel is the model of every server; other names are adapters of it.
 const baseModel = "sim"
 
-// engine is what the servers have in common: 16 sequences at once, at speed 1 about 1100 tokens a second when all slots are
-// full, room for two adapters.
+// engine is what the servers have in common: 16 sequences at once, at speed 1 about 1100 tokens a second when all slots
+// are full, room for two adapters.
 func engine() vllmsim.Config {
 	c := vllmsim.DefaultConfig()
 	c.Model, c.MaxNumSeqs, c.MaxQueued, c.MaxLoras = baseModel, 16, -1, 2
@@ -21,7 +21,8 @@ func engine() vllmsim.Config {
 	return c
 }
 
-// smallCache is the number of KV blocks of a server with a small cache: 3584 tokens, just enough for the longest request.
+// smallCache is the number of KV blocks of a server with a small cache: 3584 tokens, just enough for the longest
+// request.
 const smallCache = 224
 
 // fleet is the servers and what is known of them.
@@ -86,8 +87,8 @@ func describeModels() string {
 	return strings.Join(parts, ", ")
 }
 
-// imbalance returns the work that the server with the most of it got over its capacity, against the mean of all servers: 1 is
-// work in proportion to capacity.
+// imbalance returns the work that the server with the most of it got over its capacity, against the mean of all
+// servers: 1 is work in proportion to capacity.
 func (f *fleet) imbalance(samples []loadgen.Sample, reqs []loadgen.Request) float64 {
 	busy := make([]float64, len(f.servers))
 	for i := range samples {

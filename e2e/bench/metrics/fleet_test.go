@@ -69,7 +69,8 @@ func TestLoadIsAsAsked(t *testing.T) {
 	if share := float64(base) / float64(len(reqs)); math.Abs(share-0.6) > 0.02 {
 		t.Errorf("%.2f of the requests ask for the base model, want 0.6", share)
 	}
-	if text := describeModels(); !strings.HasPrefix(text, "sim 60 %, adapter-1 16 %, ") || !strings.HasSuffix(text, "adapter-6 3 %") {
+	if text := describeModels(); !strings.HasPrefix(text, "sim 60 %, adapter-1 16 %, ") ||
+		!strings.HasSuffix(text, "adapter-6 3 %") {
 		t.Errorf("the models are described as %q", text)
 	}
 }

@@ -9,24 +9,26 @@ import (
 )
 
 const (
-	// window is the interval in which a gateway asks every server once: who trusts in what it was told then, and in nothing
-	// else, sends all to the same server until it is told otherwise.
+	// window is the interval in which a gateway asks every server once: who trusts in what it was told then, and in
+	// nothing else, sends all to the same server until it is told otherwise.
 	window = time.Second
 	// fewest is the number of picks per server that a window must have to be looked at.
 	fewest = 4
 )
 
-// herd tells how unevenly requests were sent within windows. In a window of n requests an endpoint whose share of all requests
-// of the run is p should get n·p of them; by how much it gets more or less, relative to that, is its deviation. CV is the root
-// of the mean square of the deviations, in which every endpoint weighs as much as its share and every window as much as its
-// requests: the coefficient of variation of the picks. A policy whose shares are lasting differences between servers has none.
+// herd tells how unevenly requests were sent within windows. In a window of n requests an endpoint whose share of all
+// requests of the run is p should get n·p of them; by how much it gets more or less, relative to that, is its
+// deviation. CV is the root of the mean square of the deviations, in which every endpoint weighs as much as its share
+// and every window as much as its requests: the coefficient of variation of the picks. A policy whose shares are
+// lasting differences between servers has none.
 type herd struct {
 	CV      float64
 	Chance  float64 // what CV would be expected to be if every request went to an endpoint at random, with these shares
 	Windows int     // with enough requests
 }
 
-// excess is what is left of the coefficient of variation when that of chance is taken off; 0 if it is no more than that.
+// excess is what is left of the coefficient of variation when that of chance is taken off; 0 if it is no more than
+// that.
 func (h herd) excess() float64 { return math.Sqrt(max(0, h.CV*h.CV-h.Chance*h.Chance)) }
 
 // herdOf looks at the windows of a run of so many servers.

@@ -37,10 +37,19 @@ func TestHerdOf(t *testing.T) {
 		windows    int
 	}{
 		{"in turn", picks(50, 100, func(_, k int) int { return k % 4 }), 0, byChance, 50},
-		{"shares that last are no herd", picks(50, 100, func(_, k int) int { return min(k/40, 3) }), 0, math.Sqrt(2. / 100), 50},
+		{
+			"shares that last are no herd", picks(50, 100, func(_, k int) int { return min(k/40, 3) }), 0,
+			math.Sqrt(2. / 100), 50,
+		},
 		{"at random", picks(4000, 100, func(int, int) int { return r.IntN(4) }), byChance, byChance, 4000},
-		{"at random, with unequal shares", picks(4000, 100, func(int, int) int { return weighted() }), byChance, byChance, 4000},
-		{"all to another one every time", picks(40, 100, func(w, _ int) int { return w % 4 }), math.Sqrt(3), byChance, 40},
+		{
+			"at random, with unequal shares", picks(4000, 100, func(int, int) int { return weighted() }), byChance,
+			byChance, 4000,
+		},
+		{
+			"all to another one every time", picks(40, 100, func(w, _ int) int { return w % 4 }), math.Sqrt(3),
+			byChance, 40,
+		},
 		{"half of them to another one every time", picks(40, 100, func(w, k int) int {
 			if k%2 == 0 {
 				return w % 4

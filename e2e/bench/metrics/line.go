@@ -8,8 +8,8 @@ const (
 	targetHerd  = 0.3 // coefficient of variation of picks, in the median
 )
 
-// line is the last line of the output: figures of endpoint_metrics, medians of the rounds. Ratios are of the p99 of TTFT over
-// that of another policy, round by round. What was not played is absent.
+// line is the last line of the output: figures of endpoint_metrics, medians of the rounds. Ratios are of the p99 of
+// TTFT over that of another policy, round by round. What was not played is absent.
 type line struct {
 	Bench          string        `json:"bench"`
 	LeastRequest   *float64      `json:"ttft_p99_vs_least_request,omitempty"`

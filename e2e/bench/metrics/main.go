@@ -1,8 +1,9 @@
-// Command metrics compares ways to balance unequal model servers by what they say of themselves with ways that do not look:
-// Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without the correction
-// by what was reserved since a server was last asked, and the filter tree of 2024. Two servers are fast, two have small KV
-// caches, and requests ask for LoRA adapters that a server has room for only some of. All contenders run in one gateway that is
-// switched by configuration; in every round they get the same requests at the same times, in rotating order.
+// Command metrics compares ways to balance unequal model servers by what they say of themselves with ways that do not
+// look: Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without
+// the correction by what was reserved since a server was last asked, and the filter tree of 2024. Two servers are fast,
+// two have small KV caches, and requests ask for LoRA adapters that a server has room for only some of. All contenders
+// run in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
+// rotating order.
 //
 // The last line of its output is one JSON object.
 package main
@@ -39,13 +40,16 @@ func parse() (settings, error) {
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
 	flag.DurationVar(&s.span, "span", 30*time.Second, "time in which the requests of one run arrive")
-	flag.DurationVar(&s.warm, "warm", 10*time.Second, "time before that with the same traffic, of which nothing is measured")
+	flag.DurationVar(&s.warm, "warm", 10*time.Second, "time before that with the same traffic, of which "+
+		"nothing is measured")
 	flag.Float64Var(&s.load, "load", 0.8, "share of the servers' capacity that is asked for")
 	flag.IntVar(&s.workers, "workers", 4, "worker threads of the gateway")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.BoolVar(&s.extra, "extra", false, "also compare endpoint_metrics with unit: tokens")
-	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+strings.Join(names(contenders(true)), ", "))
-	flag.Func("variant", "NAME=JSON: also play Warmgate with this plugin configuration; may be repeated", func(text string) error {
+	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+
+		strings.Join(names(contenders(true)), ", "))
+	flag.Func("variant", "NAME=JSON: also play Warmgate with this plugin configuration; "+
+		"may be repeated", func(text string) error {
 		p, err := compare.Variant(text)
 		s.variants = append(s.variants, p)
 		return err
@@ -85,7 +89,9 @@ func run(ctx context.Context, s settings) error {
 }
 
 // rounds plays every policy once per round and returns the results by policy.
-func rounds(ctx context.Context, stage *compare.Stage, s settings, f *fleet, policies []compare.Policy) ([][]result, error) {
+func rounds(ctx context.Context, stage *compare.Stage, s settings, f *fleet,
+	policies []compare.Policy,
+) ([][]result, error) {
 	var reqs []loadgen.Request
 	return bench.Rounds(s.rounds, len(policies), func(round int) (err error) {
 		reqs, err = compare.AtLoad(workload(s.seed+uint64(round)), f.servers, s.load, s.warm+s.span)
@@ -130,9 +136,12 @@ func resultOf(r compare.Result, reqs []loadgen.Request, f *fleet) result {
 
 // String says in a line what happened.
 func (r result) String() string {
-	return fmt.Sprintf("%-28s %5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters %5.0f)  latency p99 %7.0f ms  queued %4.1f %%  %4d preemptions  %5d loads  herd %.2f (%.2f by chance)",
-		r.Policy, r.Summary.Requests, bench.MS(r.Summary.TTFT.Mean), bench.MS(r.Summary.TTFT.P50), bench.MS(r.Summary.TTFT.P99), bench.MS(r.base.P99), bench.MS(r.adapters.P99),
-		bench.MS(r.Summary.Latency.P99), r.queuedShare(), r.Engines.Preemptions, r.Engines.Loads, r.herd.CV, r.herd.Chance)
+	return fmt.Sprintf("%-28s %5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters "+
+		"%5.0f)  latency p99 %7.0f ms  queued %4.1f %%  %4d preemptions  %5d loads  herd %.2f (%.2f by chance)",
+		r.Policy, r.Summary.Requests, bench.MS(r.Summary.TTFT.Mean), bench.MS(r.Summary.TTFT.P50), bench.MS(
+			r.Summary.TTFT.P99), bench.MS(r.base.P99), bench.MS(r.adapters.P99),
+		bench.MS(r.Summary.Latency.P99), r.queuedShare(), r.Engines.Preemptions, r.Engines.Loads, r.herd.CV,
+		r.herd.Chance)
 }
 
 // queuedShare is the percentage of requests that a server had to make wait.

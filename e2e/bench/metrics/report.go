@@ -57,16 +57,23 @@ func (rep *report) configuration() []string {
 	s, c, t := rep.settings, engine(), engine().Tuning
 	lines := []string{
 		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, one process for all runs, switched by configuration", s.workers),
-		fmt.Sprintf("servers: 2 of speed 2, 4 of speed 1, 2 of speed 1 with %d KV blocks of %d tokens instead of %d; %d sequences at once, no limit on the queue, "+
-			"%d adapters in a batch and on the GPU; no policy is told", smallCache, c.BlockSize, c.NumBlocks, c.MaxNumSeqs, c.MaxLoras),
-		fmt.Sprintf("engine at speed 1: prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence, %v ms to load an adapter",
+		fmt.Sprintf("gateway: the shipped plain layout, %d workers, one process for all runs, switched "+
+			"by configuration", s.workers),
+		fmt.Sprintf("servers: 2 of speed 2, 4 of speed 1, 2 of speed 1 with %d KV blocks of %d tokens instead of %d; "+
+			"%d sequences at once, no limit on the queue, "+
+			"%d adapters in a batch and on the GPU; no policy is told", smallCache, c.BlockSize, c.NumBlocks,
+			c.MaxNumSeqs, c.MaxLoras),
+		fmt.Sprintf("engine at speed 1: prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence, %v ms "+
+			"to load an adapter",
 			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS),
-		fmt.Sprintf("capacity: %.0f requests/s in all, by %v requests at once (slots, or what the KV cache holds on average), without loading of adapters",
+		fmt.Sprintf("capacity: %.0f requests/s in all, by %v requests at once (slots, or what the KV cache holds on "+
+			"average), without loading of adapters",
 			sum(rep.fleet.capacity), rep.fleet.slots),
-		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run after %v to warm up, %d rounds with seeds from %d; prompt %+v, answer %+v tokens, streamed; %s",
+		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run after %v to warm up, %d rounds with "+
+			"seeds from %d; prompt %+v, answer %+v tokens, streamed; %s",
 			100*s.load, s.span, s.warm, s.rounds, s.seed, workload(0).Prompt, workload(0).Output, describeModels()),
-		fmt.Sprintf("herd: coefficient of variation of the picks of an endpoint within %v, against its share of the whole run; by chance: the same if every "+
+		fmt.Sprintf("herd: coefficient of variation of the picks of an endpoint within %v, against its share of the "+
+			"whole run; by chance: the same if every "+
 			"request went to an endpoint at random, with these shares", window),
 	}
 	for _, p := range rep.policies {

@@ -25,8 +25,10 @@ func madeUp(t *testing.T, cv float64, p99 map[string][]int) *report {
 		var results []result
 		for _, ms := range rounds {
 			r := compare.Result{
-				Policy:  p.Name,
-				Summary: loadgen.Summary{Requests: 200, TTFT: loadgen.Quantiles{P99: time.Duration(ms) * time.Millisecond}},
+				Policy: p.Name,
+				Summary: loadgen.Summary{
+					Requests: 200, TTFT: loadgen.Quantiles{P99: time.Duration(ms) * time.Millisecond},
+				},
 				Engines: compare.Engines{Queued: 20, Preemptions: 7, Loads: 40},
 			}
 			results = append(results, result{Result: r, work: 1.25, herd: herd{CV: cv, Chance: 0.15, Windows: 3}})
@@ -50,10 +52,12 @@ func TestLineComparesRoundByRound(t *testing.T) {
 	} {
 		l := madeUp(t, c.cv, map[string][]int{nativeName: {200, 100, 4000}, ownName: c.own, treeName: {1, 1, 1}}).line()
 		if *l.LeastRequest != c.lr || l.LeastReqAll.Median != c.lr || l.Met != c.met {
-			t.Errorf("%s: ratio %v (%+v), met %v, want %v, %v", c.name, *l.LeastRequest, l.LeastReqAll, l.Met, c.lr, c.met)
+			t.Errorf("%s: ratio %v (%+v), met %v, want %v, %v", c.name, *l.LeastRequest, l.LeastReqAll, l.Met,
+				c.lr, c.met)
 		}
 		if *l.Herd != c.cv || l.HerdChance.Median != 0.15 || l.Queued.Median != 10 || l.Preemptions.Max != 7 {
-			t.Errorf("%s: herd %v, %+v by chance, queued %+v, preemptions %+v", c.name, *l.Herd, l.HerdChance, l.Queued, l.Preemptions)
+			t.Errorf("%s: herd %v, %+v by chance, queued %+v, preemptions %+v", c.name, *l.Herd, l.HerdChance, l.Queued,
+				l.Preemptions)
 		}
 		if l.Counts != nil || l.Uncorrected != nil || *l.Tree != float64(c.own[0]) && c.name != "more than half" {
 			t.Errorf("%s: against counts %v, uncorrected %v, the tree %v", c.name, l.Counts, l.Uncorrected, *l.Tree)
@@ -62,7 +66,10 @@ func TestLineComparesRoundByRound(t *testing.T) {
 }
 
 func TestLineNamesItsFields(t *testing.T) {
-	all := map[string][]int{nativeName: {400}, countsName: {200}, ownName: {100}, uncorrectedName: {125}, treeName: {1000}}
+	all := map[string][]int{
+		nativeName: {400}, countsName: {200}, ownName: {100}, uncorrectedName: {125},
+		treeName: {1000},
+	}
 	raw, err := json.Marshal(madeUp(t, 0.17, all).line())
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +89,10 @@ func TestLineNamesItsFields(t *testing.T) {
 }
 
 func TestReportSaysWhatWasCompared(t *testing.T) {
-	rep := madeUp(t, 0.2, map[string][]int{nativeName: {900, 910, 905}, ownName: {200, 210, 205}, treeName: {300, 310, 305}})
+	rep := madeUp(t, 0.2, map[string][]int{
+		nativeName: {900, 910, 905}, ownName: {200, 210, 205},
+		treeName: {300, 310, 305},
+	})
 	rep.policies[2].Module = "some.wasm"
 	rep.settings.markdown = filepath.Join(t.TempDir(), "b.md")
 	var out strings.Builder
@@ -106,7 +116,8 @@ func TestReportSaysWhatWasCompared(t *testing.T) {
 	if !strings.Contains(string(md), "| --- | ---: |") {
 		t.Errorf("no Markdown table:\n%s", md)
 	}
-	if line := rep.results[0][0].String(); !strings.Contains(line, "queued 10.0 %") || !strings.Contains(line, "herd 0.20 (0.15 by chance)") {
+	if line := rep.results[0][0].String(); !strings.Contains(line, "queued 10.0 %") ||
+		!strings.Contains(line, "herd 0.20 (0.15 by chance)") {
 		t.Errorf("progress %q", line)
 	}
 }
@@ -115,7 +126,10 @@ func TestReportSaysWhatWasCompared(t *testing.T) {
 func TestResultTellsAdaptersApart(t *testing.T) {
 	reqs := []loadgen.Request{{Model: baseModel}, {Model: "adapter-1"}, {Model: "adapter-2"}, {Model: baseModel}}
 	r := resultOf(compare.Result{Samples: []loadgen.Sample{
-		{ID: 2, TTFT: 30, Endpoint: "1"}, {ID: 0, TTFT: 10, Endpoint: "0"}, {ID: 3, TTFT: 99, Error: loadgen.ErrReset}, {ID: 1, TTFT: 20, Endpoint: "0"},
+		{ID: 2, TTFT: 30, Endpoint: "1"},
+		{ID: 0, TTFT: 10, Endpoint: "0"},
+		{ID: 3, TTFT: 99, Error: loadgen.ErrReset},
+		{ID: 1, TTFT: 20, Endpoint: "0"},
 	}}, reqs, made(t))
 	if r.base.Max != 10 || r.adapters.P50 != 20 || r.adapters.Max != 30 {
 		t.Errorf("base model %+v, adapters %+v", r.base, r.adapters)
@@ -141,7 +155,8 @@ func TestContenders(t *testing.T) {
 		t.Errorf("the contenders are %q", names(contenders(false)))
 	}
 	s := settings{policies: ownName + "," + nativeName, variants: []compare.Policy{{Name: "more"}}}
-	if got, err := s.selected(t.Context()); err != nil || strings.Join(names(got), " ") != nativeName+" "+ownName+" more" {
+	if got, err := s.selected(t.Context()); err != nil || strings.Join(names(got), " ") != nativeName+" "+
+		ownName+" more" {
 		t.Errorf("selected %q, %v", names(got), err)
 	}
 	if got, err := (settings{policies: "most_request"}).selected(t.Context()); err == nil {

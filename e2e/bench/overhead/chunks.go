@@ -26,8 +26,8 @@ const (
 		`"prompt_tokens_details":{"cached_tokens":880}}}` + "\n\ndata: [DONE]\n\n"
 )
 
-// streamer is an endpoint that answers with as many events as the request asks for, each in a chunk of its own: it writes one
-// when the client has read the one before.
+// streamer is an endpoint that answers with as many events as the request asks for, each in a chunk of its own: it
+// writes one when the client has read the one before.
 type streamer struct {
 	server *httptest.Server
 	read   []chan struct{} // by stream: the client has read an event
@@ -146,8 +146,8 @@ func (s *streamer) play(ctx context.Context, v *variant, body []byte, count, eve
 	return float64((after - before).Microseconds()) / float64(count), err
 }
 
-// measureChunks returns the CPU time of Envoy per chunk of a streaming answer in µs, by variant: of a long answer, less that of
-// one of a single event, divided by the chunks that it has more.
+// measureChunks returns the CPU time of Envoy per chunk of a streaming answer in µs, by variant: of a long answer, less
+// that of one of a single event, divided by the chunks that it has more.
 func (st *stage) measureChunks(ctx context.Context) (map[string]bench.Spread, error) {
 	const short, long = 1, 401
 	s := startStreamer(st.rep.settings.connections)
@@ -195,8 +195,8 @@ func usageWasRead(ctx context.Context, v *variant) error {
 	return err
 }
 
-// chunkVariants are those whose chunks are measured: no plugin, one that does nothing with an answer, Warmgate that does not read
-// answers, and Warmgate that does.
+// chunkVariants are those whose chunks are measured: no plugin, one that does nothing with an answer, Warmgate that
+// does not read answers, and Warmgate that does.
 var chunkVariants = []string{none, readbody, tokens, prefix}
 
 // usage stands for what looking for the usage costs: prefix less tokens.

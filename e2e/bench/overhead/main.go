@@ -9,9 +9,9 @@
 //
 // over request bodies and cluster sizes. All gateways stay up; a round measures each of them once, in rotating order.
 //
-// Further parts, in paired rounds as well: which share of what prefix costs is JSON, hashing, and choosing with its host calls;
-// what bodies cost that were made to cost much; what each chunk of a streaming answer costs, of which prefix reads the end.
-// And Warmgate serves many requests while the memory of its VMs is watched.
+// Further parts, in paired rounds as well: which share of what prefix costs is JSON, hashing, and choosing with its
+// host calls; what bodies cost that were made to cost much; what each chunk of a streaming answer costs, of which
+// prefix reads the end. And Warmgate serves many requests while the memory of its VMs is watched.
 //
 // The last line of the output is one JSON object.
 package main
@@ -48,7 +48,8 @@ func parse() (settings, error) {
 	s := settings{rounds: 5, connections: 8, memoryBody: 64}
 	var bodies, endpoints, parts string
 	var quick bool
-	flag.BoolVar(&quick, "quick", false, "one cell of the matrix and a short memory test: a minute or two; -parts adds others, of one body each")
+	flag.BoolVar(&quick, "quick", false, "one cell of the matrix and a short memory test: a minute or two; -parts "+
+		"adds others, of one body each")
 	flag.IntVar(&s.rounds, "rounds", s.rounds, "paired rounds")
 	flag.StringVar(&bodies, "bodies", "1,16,64,256", "request bodies, KiB")
 	flag.StringVar(&endpoints, "endpoints", "8,64,512", "cluster sizes")
@@ -161,7 +162,9 @@ func (st *stage) named(names ...string) []*variant {
 }
 
 // rounds measures each of the variants once a round, in rotating order.
-func (st *stage) rounds(variants []*variant, measure func(*variant) (measurement, error)) (map[string][]measurement, error) {
+func (st *stage) rounds(variants []*variant,
+	measure func(*variant) (measurement, error),
+) (map[string][]measurement, error) {
 	results, err := bench.Rounds(st.rep.settings.rounds, len(variants), nil, func(_, i int) (measurement, error) {
 		return measure(variants[i])
 	})

@@ -51,7 +51,10 @@ func watchMemory(ctx context.Context, variants []*variant, s settings) (*memory,
 func (m *memory) watch(ctx context.Context, v *variant, request []byte, s settings) error {
 	const steps = 10
 	for step := range steps {
-		raw := loadgen.Raw{Addr: v.gateway.Addr(), Request: request, Connections: s.connections, Requests: s.memory / steps}
+		raw := loadgen.Raw{
+			Addr: v.gateway.Addr(), Request: request, Connections: s.connections,
+			Requests: s.memory / steps,
+		}
 		res, err := raw.Run(ctx)
 		if err != nil {
 			return err
@@ -81,13 +84,15 @@ func (m *memory) watch(ctx context.Context, v *variant, request []byte, s settin
 
 func (m *memory) describe() string {
 	const mib = 1 << 20
-	return fmt.Sprintf("memory: %d requests of %d KiB; largest of %d VMs %.1f MiB after a tenth, %.1f MiB at the end; Envoy's RSS %d, then %d MiB (%d without plugin)",
-		m.Requests, m.BodyKiB, m.VMs, float64(m.Early)/mib, float64(m.Late)/mib, m.RSSEarly/mib, m.RSSLate/mib, m.RSSNone/mib)
+	return fmt.Sprintf("memory: %d requests of %d KiB; largest of %d VMs %.1f MiB after a tenth, %.1f MiB at the "+
+		"end; Envoy's RSS %d, then %d MiB (%d without plugin)",
+		m.Requests, m.BodyKiB, m.VMs, float64(m.Early)/mib, float64(m.Late)/mib, m.RSSEarly/mib, m.RSSLate/mib,
+		m.RSSNone/mib)
 }
 
-// linearMemories returns the sizes of the Wasm memories in a process. V8 reserves gigabytes of address space for each, so
-// that a wild access hits a guard page, and makes its beginning writable as the memory grows: a writable mapping that is
-// followed by such a reservation is a memory, and its size is what the VM has taken so far. It never shrinks.
+// linearMemories returns the sizes of the Wasm memories in a process. V8 reserves gigabytes of address space for each,
+// so that a wild access hits a guard page, and makes its beginning writable as the memory grows: a writable mapping
+// that is followed by such a reservation is a memory, and its size is what the VM has taken so far. It never shrinks.
 func linearMemories(pid int) ([]int64, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {

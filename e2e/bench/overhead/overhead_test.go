@@ -46,14 +46,18 @@ func TestUpstreamAnswersOnEveryPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, addr := range up.Addrs(3) {
-		res, err := loadgen.Raw{Addr: addr, Request: chatRequest(9 << 10), Connections: 2, Requests: 20}.Run(context.Background())
+		res, err := loadgen.Raw{
+			Addr: addr, Request: chatRequest(9 << 10), Connections: 2,
+			Requests: 20,
+		}.Run(context.Background())
 		if err != nil || res.Requests != 20 || res.Non200+res.Errors != 0 {
 			t.Errorf("%s: %+v, %v", addr, res, err)
 		}
 	}
 	chunked := "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
 	addr := up.Addrs(1)[0]
-	if res, err := (loadgen.Raw{Addr: addr, Request: []byte(chunked), Requests: 5}).Run(context.Background()); err != nil || res.Errors > 0 {
+	if res, err := (loadgen.Raw{Addr: addr, Request: []byte(chunked), Requests: 5}).Run(context.Background()); err !=
+		nil || res.Errors > 0 {
 		t.Errorf("chunked: %+v, %v", res, err)
 	}
 	if got := up.served.Load(); got != 65 {
@@ -69,7 +73,10 @@ func TestUpstreamAnswersOnEveryPort(t *testing.T) {
 }
 
 func TestSkipRequestRejectsGarbage(t *testing.T) {
-	for _, bad := range []string{"", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab"} {
+	for _, bad := range []string{
+		"", "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+		"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nab",
+	} {
 		if err := skipRequest(bufio.NewReader(strings.NewReader(bad))); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -81,9 +88,12 @@ func TestParseMapsFindsLinearMemories(t *testing.T) {
 		name, maps string
 		want       []int64
 	}{
-		{"a memory and its reservation", "100000000-100a00000 rw-p 00000000 00:00 0 \n100a00000-300000000 ---p 00000000 00:00 0 \n", []int64{10 << 20}},
-		{"two memories", "1000-2000 rw-p 0 00:00 0\n2000-200002000 ---p 0 00:00 0\n300000000-300003000 rw-p 0 00:00 0\n300003000-500000000 ---p 0 00:00 0\n", []int64{4096, 12288}},
-		{"a thread's stack has a small guard", "1000-2000 ---p 0 00:00 0\n2000-10000 rw-p 0 00:00 0\n10000-11000 ---p 0 00:00 0\n", nil},
+		{"a memory and its reservation", "100000000-100a00000 rw-p 00000000 00:00 0 \n100a00000-300000000 ---p " +
+			"00000000 00:00 0 \n", []int64{10 << 20}},
+		{"two memories", "1000-2000 rw-p 0 00:00 0\n2000-200002000 ---p 0 00:00 0\n300000000-300003000 rw-p 0 00:00 " +
+			"0\n300003000-500000000 ---p 0 00:00 0\n", []int64{4096, 12288}},
+		{"a thread's stack has a small guard", "1000-2000 ---p 0 00:00 0\n2000-10000 rw-p 0 00:00 0\n10000-11000 " +
+			"---p 0 00:00 0\n", nil},
 		{"not adjacent", "1000-2000 rw-p 0 00:00 0\n3000-300000000 ---p 0 00:00 0\n", nil},
 		{"code is not writable", "1000-2000 r-xp 0 00:00 0 /bin/x\n2000-300000000 ---p 0 00:00 0\n", nil},
 	} {
@@ -104,11 +114,17 @@ func madeUp(ratio float64, m *memory) *report {
 	c := &cell{kib: 16, endpoints: 64, runs: map[string][]measurement{}}
 	for round := range 5 {
 		base := float64(100 * (round + 1)) // the machine slows down: pairing must cancel it
-		for name, factor := range map[string]float64{none: 0.5, readbody: 1, requests: ratio, tokens: 1.25, prefix: 1.5} {
+		for name, factor := range map[string]float64{
+			none: 0.5, readbody: 1, requests: ratio, tokens: 1.25,
+			prefix: 1.5,
+		} {
 			c.runs[name] = append(c.runs[name], measurement{cpu: base * factor, rate: 1000, p50: 10, p99: 20})
 		}
 	}
-	return &report{settings: settings{rounds: 5, connections: 8}, wasm: map[string]int64{"warmgate": 3 << 20}, cells: []*cell{c}, memory: m}
+	return &report{
+		settings: settings{rounds: 5, connections: 8}, wasm: map[string]int64{"warmgate": 3 << 20},
+		cells: []*cell{c}, memory: m,
+	}
 }
 
 func TestLine(t *testing.T) {
@@ -129,7 +145,10 @@ func TestLine(t *testing.T) {
 		{"all kept", 1.2, flat, targetResults{CPU: true, Tokens: true, Wasm: true, Memory: true}},
 		{"too slow", 1.4, flat, targetResults{Tokens: true, Wasm: true, Memory: true}},
 		{"grows", 1.2, &memory{Early: 10 << 20, Late: 12 << 20}, targetResults{CPU: true, Tokens: true, Wasm: true}},
-		{"too large", 1.2, &memory{Early: 65 << 20, Late: 65 << 20}, targetResults{CPU: true, Tokens: true, Wasm: true}},
+		{
+			"too large", 1.2, &memory{Early: 65 << 20, Late: 65 << 20},
+			targetResults{CPU: true, Tokens: true, Wasm: true},
+		},
 	} {
 		if got := madeUp(tc.ratio, tc.memory).line().Targets; got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)

@@ -25,8 +25,14 @@ func runsOf(costs map[string]float64) map[string][]measurement {
 func TestSplit(t *testing.T) {
 	s := splitOf(64, runsOf(map[string]float64{none: 50, readbody: 70, scan: 100, hash: 90, chain: 160, prefix: 250}))
 	for name, c := range map[string]struct{ got, want float64 }{
-		"all": {s.All.Median, 200}, "body": {s.Body.Median, 20}, "check": {s.Check.Median, 30}, "hash": {s.Hash.Median, 20},
-		"walk": {s.Walk.Median, 40}, "rest": {s.Rest.Median, 90}, "JSON": {s.JSON, 0.35}, "hashing": {s.Hashy, 0.1}, "calls": {s.Calls, 0.55},
+		"all": {s.All.Median, 200}, "body": {s.Body.Median, 20}, "check": {
+			s.Check.Median,
+			30,
+		}, "hash": {s.Hash.Median, 20},
+		"walk": {s.Walk.Median, 40}, "rest": {s.Rest.Median, 90}, "JSON": {s.JSON, 0.35}, "hashing": {
+			s.Hashy,
+			0.1,
+		}, "calls": {s.Calls, 0.55},
 		"together": {s.JSON + s.Hashy + s.Calls, 1},
 	} {
 		if math.Abs(c.got-c.want) > 1e-9 {
@@ -39,7 +45,11 @@ func TestSplit(t *testing.T) {
 }
 
 func TestWorst(t *testing.T) {
-	list := []hostile{{"a", bench.Spread{Median: 3}}, {"b", bench.Spread{Median: 2500}}, {"c", bench.Spread{Median: 7, Max: 9000}}}
+	list := []hostile{
+		{"a", bench.Spread{Median: 3}},
+		{"b", bench.Spread{Median: 2500}},
+		{"c", bench.Spread{Median: 7, Max: 9000}},
+	}
 	if got := worst(list); got.Name != "b" {
 		t.Errorf("worst is %q", got.Name)
 	}
@@ -60,9 +70,14 @@ func TestWorst(t *testing.T) {
 
 func TestReportOfAllParts(t *testing.T) {
 	rep := madeUp(1.2, nil)
-	rep.prompts = []split{splitOf(64, runsOf(map[string]float64{none: 50, readbody: 70, scan: 100, hash: 90, chain: 160, prefix: 250}))}
+	rep.prompts = []split{
+		splitOf(64, runsOf(map[string]float64{none: 50, readbody: 70, scan: 100, hash: 90, chain: 160, prefix: 250})),
+	}
 	rep.hostile = []hostile{{"many keys", bench.Spread{Median: 1234}}}
-	rep.chunks = map[string]bench.Spread{none: {Median: 14}, tokens: {Median: 15}, prefix: {Median: 16.5}, usage: {Median: 1.5}}
+	rep.chunks = map[string]bench.Spread{
+		none: {Median: 14}, tokens: {Median: 15}, prefix: {Median: 16.5},
+		usage: {Median: 1.5},
+	}
 	var out strings.Builder
 	if err := rep.publish(&out); err != nil {
 		t.Fatal(err)

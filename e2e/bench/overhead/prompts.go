@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
-// split is what one request with a prompt costs with prefix_cache, in µs of Envoy's CPU time, and what of it is for what. Each
-// figure is a difference between two variants in the same round, median over the rounds.
+// split is what one request with a prompt costs with prefix_cache, in µs of Envoy's CPU time, and what of it is for
+// what. Each figure is a difference between two variants in the same round, median over the rounds.
 type split struct {
 	KiB   int          `json:"kib"`
 	Body  bench.Spread `json:"body_us"`  // any plugin that holds the request and reads its body: readbody - none
@@ -38,7 +38,8 @@ func splitOf(kib int, runs map[string][]measurement) split {
 		return bench.SpreadOf(out)
 	}
 	s := split{
-		KiB: kib, Body: diff(readbody, none), Check: diff(scan, readbody), Hash: diff(hash, readbody), Rest: diff(prefix, chain),
+		KiB: kib, Body: diff(readbody, none), Check: diff(scan, readbody),
+		Hash: diff(hash, readbody), Rest: diff(prefix, chain),
 		Walk: diff(chain, scan, readbody, hash), All: diff(prefix, none),
 	}
 	s.JSON = (s.Check.Median + s.Walk.Median) / s.All.Median
@@ -71,12 +72,14 @@ func (st *stage) measurePrompts(ctx context.Context) ([]split, error) {
 
 func promptsTable(splits []split) *bench.Table {
 	t := &bench.Table{Head: []string{
-		"prefix, of a request: median (min..max)", "CPU µs over none", "body into the plugin", "JSON checked", "JSON walked", "hashed",
+		"prefix, of a request: median (min..max)", "CPU µs over none", "body into " +
+			"the plugin", "JSON checked", "JSON walked", "hashed",
 		"chosen, counted, noted", "JSON, %", "hashing, %", "host calls, %",
 	}}
 	percent := func(share float64) string { return fmt.Sprintf("%.0f", 100*share) }
 	for _, s := range splits {
-		t.Add(fmt.Sprintf("%d KiB", s.KiB), s.All.Format("%.0f"), s.Body.Format("%.0f"), s.Check.Format("%.0f"), s.Walk.Format("%.0f"),
+		t.Add(fmt.Sprintf("%d KiB", s.KiB), s.All.Format("%.0f"), s.Body.Format("%.0f"), s.Check.Format("%.0f"),
+			s.Walk.Format("%.0f"),
 			s.Hash.Format("%.0f"), s.Rest.Format("%.0f"), percent(s.JSON), percent(s.Hashy), percent(s.Calls))
 	}
 	return t

@@ -62,13 +62,17 @@ func (rep *report) configuration() []string {
 	s := rep.settings
 	lines := []string{
 		"machine: " + bench.Machine() + "; client, upstream and Envoy share it",
-		"gateway: the shipped plain layout without access log and active health checks, 2 workers, one process per variant",
+		"gateway: the shipped plain layout without access log and active health checks, 2 workers, one " +
+			"process per variant",
 		fmt.Sprintf("load: closed loop, %d connections, %d paired rounds in rotating order", s.connections, s.rounds),
 		"CPU: Envoy's own user and kernel time, from /proc",
-		fmt.Sprintf("none, readbody: cluster balanced by Envoy's least_request; readbody.wasm is %d bytes", rep.wasm[readbody]),
-		fmt.Sprintf("tokens, requests: Warmgate (%d bytes), configuration %s and %s", rep.wasm["warmgate"], config("tokens"), config("requests")),
+		fmt.Sprintf("none, readbody: cluster balanced by Envoy's least_request; readbody.wasm is %d bytes",
+			rep.wasm[readbody]),
+		fmt.Sprintf("tokens, requests: Warmgate (%d bytes), configuration %s and %s", rep.wasm["warmgate"],
+			config("tokens"), config("requests")),
 		"prefix: Warmgate, configuration " + cacheConfig + "; each body is the same prompt",
-		"scan, chain, hash: readbody that also does a part of what prefix does with a body: differences of paired runs tell what it costs",
+		"scan, chain, hash: readbody that also does a part of what prefix does with a body: differences of paired " +
+			"runs tell what it costs",
 	}
 	if rep.memory != nil {
 		lines = append(lines, rep.memory.describe())
@@ -103,8 +107,8 @@ func (rep *report) publish(w io.Writer) error {
 	return bench.Publish(w, rep.settings.markdown, rep.configuration(), tables[0], rep.line(), tables[1:]...)
 }
 
-// result is the last line of the output. CPU ratios are medians over the rounds of Warmgate's CPU per request over another
-// variant's in the same round.
+// result is the last line of the output. CPU ratios are medians over the rounds of Warmgate's CPU per request over
+// another variant's in the same round.
 type result struct {
 	Bench   string       `json:"bench"`
 	Ratio   float64      `json:"cpu_ratio_16k_64"` // Warmgate as shipped (requests) over readbody at 16 KiB and 64 endpoints; 0 = not measured
@@ -168,7 +172,8 @@ func (rep *report) line() result {
 	}
 	out.Prompts, out.Hostile, out.Worst = rep.prompts, rep.hostile, worst(rep.hostile).CPU.Median
 	out.ChunkNone, out.ChunkRead = rep.chunks[none].Median, rep.chunks[readbody].Median
-	out.ChunkOther, out.Chunk, out.ChunkUsage = rep.chunks[tokens].Median, rep.chunks[prefix].Median, rep.chunks[usage].Median
+	out.ChunkOther, out.Chunk, out.ChunkUsage = rep.chunks[tokens].Median, rep.chunks[prefix].Median,
+		rep.chunks[usage].Median
 	out.Targets.Hostile = rep.hostile != nil && out.Worst <= hostileLimit
 	out.Targets.Wasm = out.Wasm <= 6<<20
 	if m := rep.memory; m != nil {

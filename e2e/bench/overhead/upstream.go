@@ -17,11 +17,12 @@ import (
 var answer = func() []byte {
 	body := `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},` +
 		`"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
-	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) +
+		"\r\n\r\n" + body)
 }()
 
-// upstream is many endpoints on ports of 127.0.0.1 that answer as cheaply as possible, so that the machine's cores are left
-// to the gateway.
+// upstream is many endpoints on ports of 127.0.0.1 that answer as cheaply as possible, so that the machine's cores are
+// left to the gateway.
 type upstream struct {
 	listeners []net.Listener
 	served    atomic.Int64

@@ -23,7 +23,8 @@ const (
 	prefix   = "prefix"
 )
 
-// Names of the variants that do a part of what prefix does with a body. They are readbody with the same name in its configuration.
+// Names of the variants that do a part of what prefix does with a body. They are readbody with the same name in its
+// configuration.
 const (
 	scan  = "scan"
 	chain = "chain"
@@ -55,8 +56,8 @@ func config(unit string) string {
 // cacheConfig is that of prefix_cache.
 const cacheConfig = `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
 
-// startVariants builds the modules and starts the gateways, those that do a part of the work behind the others and only if they
-// are wanted. It returns the modules' sizes in bytes by variant.
+// startVariants builds the modules and starts the gateways, those that do a part of the work behind the others and only
+// if they are wanted. It returns the modules' sizes in bytes by variant.
 func startVariants(ctx context.Context, up *upstream, parts bool) ([]*variant, map[string]int64, error) {
 	warmgate, err := harness.Wasm(ctx, harness.HostEnvoy)
 	if err != nil {
@@ -74,7 +75,9 @@ func startVariants(ctx context.Context, up *upstream, parts bool) ([]*variant, m
 	starts := []start{
 		{none, func(o *harness.Options) { o.NoPlugin = true }},
 		{readbody, func(o *harness.Options) { o.Module = floor }},
-		{tokens, func(o *harness.Options) { o.Module, o.Config, o.Policy = warmgate, config("tokens"), harness.Warmgate }},
+		{tokens, func(o *harness.Options) {
+			o.Module, o.Config, o.Policy = warmgate, config("tokens"), harness.Warmgate
+		}},
 		{requests, func(o *harness.Options) {
 			o.Module, o.Config, o.Policy = warmgate, config("requests"), harness.Warmgate
 		}},
@@ -124,13 +127,16 @@ func setEndpoints(ctx context.Context, variants []*variant, list []harness.Endpo
 	return wait.For(ctx, 2500*time.Millisecond) // the plugin reads the list of endpoints every two seconds
 }
 
-// measure plays count requests, for each of which Warmgate has to choose an endpoint, and reads Envoy's CPU time before and after.
+// measure plays count requests, for each of which Warmgate has to choose an endpoint, and reads Envoy's CPU time before
+// and after.
 func (v *variant) measure(ctx context.Context, connections, count int, request []byte) (measurement, error) {
 	return v.play(ctx, connections, count, request, "chosen")
 }
 
 // play is measure with requests that Warmgate has to count under one of the reasons, a regular expression.
-func (v *variant) play(ctx context.Context, connections, count int, request []byte, reasons string) (measurement, error) {
+func (v *variant) play(ctx context.Context, connections, count int, request []byte,
+	reasons string,
+) (measurement, error) {
 	decided, err := v.decided(ctx, reasons)
 	if err != nil {
 		return measurement{}, err
@@ -139,7 +145,10 @@ func (v *variant) play(ctx context.Context, connections, count int, request []by
 	if err != nil {
 		return measurement{}, err
 	}
-	res, err := loadgen.Raw{Addr: v.gateway.Addr(), Request: request, Connections: connections, Requests: count}.Run(ctx)
+	res, err := loadgen.Raw{
+		Addr: v.gateway.Addr(), Request: request, Connections: connections,
+		Requests: count,
+	}.Run(ctx)
 	if err != nil {
 		return measurement{}, fmt.Errorf("%s: %w", v.name, err)
 	}
@@ -148,10 +157,12 @@ func (v *variant) play(ctx context.Context, connections, count int, request []by
 		return measurement{}, err
 	}
 	if res.Non200+res.Errors > 0 || res.Requests != count {
-		return measurement{}, fmt.Errorf("%s: %d of %d requests failed: %s", v.name, res.Non200+res.Errors, count, res.Detail)
+		return measurement{}, fmt.Errorf("%s: %d of %d requests failed: %s", v.name, res.Non200+res.Errors,
+			count, res.Detail)
 	}
 	if now, err := v.decided(ctx, reasons); err != nil || v.warmgate && now-decided != float64(count) {
-		return measurement{}, fmt.Errorf("%s: Warmgate counted %v of %d requests as %s: a run without decisions measures nothing (%w)",
+		return measurement{}, fmt.Errorf("%s: Warmgate counted %v of %d requests as %s: a run without decisions "+
+			"measures nothing (%w)",
 			v.name, now-decided, count, reasons, err)
 	}
 	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -168,8 +179,8 @@ func (v *variant) decided(ctx context.Context, reasons string) (float64, error) 
 	return v.gateway.Sum(ctx, `warmgate_decisions_total.*reason=(`+reasons+`)$`)
 }
 
-// calibrate warms the gateways up and returns how many requests one measurement needs, so that it takes long against the
-// 10 ms in which the kernel counts CPU time.
+// calibrate warms the gateways up and returns how many requests one measurement needs, so that it takes long against
+// the 10 ms in which the kernel counts CPU time.
 func calibrate(ctx context.Context, variants []*variant, s settings, request []byte) (int, error) {
 	var count int
 	for _, v := range variants {
@@ -185,8 +196,8 @@ func calibrate(ctx context.Context, variants []*variant, s settings, request []b
 	return max(count, 400), nil
 }
 
-// chatRequest renders a chat completion request whose body has exactly size bytes: a system prompt and turns of about 1 KiB,
-// as a conversation has.
+// chatRequest renders a chat completion request whose body has exactly size bytes: a system prompt and turns of about 1
+// KiB, as a conversation has.
 func chatRequest(size int) []byte {
 	type message struct {
 		Role    string `json:"role"`

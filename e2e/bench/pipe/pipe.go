@@ -30,8 +30,8 @@ func (t Traffic) Minus(o Traffic) Traffic {
 	return Traffic{t.Sent - o.Sent, t.Received - o.Received, t.Trips - o.Trips}
 }
 
-// Conn is one pipelined connection: commands wait for flush, which sends them together and hands out the replies. It is a
-// redisclient.Transport for use from one goroutine.
+// Conn is one pipelined connection: commands wait for flush, which sends them together and hands out the replies. It is
+// a redisclient.Transport for use from one goroutine.
 type Conn struct {
 	tcp     net.Conn
 	started time.Time

@@ -12,7 +12,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// piped returns a connection whose other end answers each write with the next of the texts, in pieces of the given size.
+// piped returns a connection whose other end answers each write with the next of the texts, in pieces of the given
+// size.
 func piped(t *testing.T, piece int, answers ...string) (*Conn, <-chan string) {
 	t.Helper()
 	here, there := net.Pipe()
@@ -74,7 +75,8 @@ func TestConnCountsFurtherTrips(t *testing.T) {
 	if c.Seen().Trips != 2 || last != ":1\r\n" {
 		t.Errorf("%d round trips, last reply %q", c.Seen().Trips, last)
 	}
-	if d := c.Seen().Minus(Traffic{Sent: 4, Received: 5, Trips: 1}).Plus(Traffic{Trips: 3}); d != (Traffic{Sent: 6, Received: 10, Trips: 4}) {
+	if d := c.Seen().Minus(Traffic{Sent: 4, Received: 5, Trips: 1}).Plus(Traffic{Trips: 3}); d !=
+		(Traffic{Sent: 6, Received: 10, Trips: 4}) {
 		t.Errorf("sums of traffic: %+v", d)
 	}
 }

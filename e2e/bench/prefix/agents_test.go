@@ -18,7 +18,10 @@ func TestAgents(t *testing.T) {
 		w            workload
 		kib, prompts int
 	}{
-		{agents("a", 16, 1), 16, 1}, {agents("b", 64, 1), 64, 1}, {agents("c", 16, 4), 16, 4}, {agents("d", 64, 4), 64, 4},
+		{agents("a", 16, 1), 16, 1},
+		{agents("b", 64, 1), 64, 1},
+		{agents("c", 16, 4), 16, 4},
+		{agents("d", 64, 4), 64, 4},
 	} {
 		count := map[string]int{}
 		tails := 0
@@ -54,7 +57,8 @@ func TestAgents(t *testing.T) {
 		// All conversations fit into all caches together, but not into those of one server less.
 		room := c.w.server.NumBlocks*c.w.server.BlockSize - min(c.prompts, 2)*c.kib<<10/4
 		if room*c.w.servers < tails || room*(c.w.servers-1) > tails {
-			t.Errorf("%s: %d tokens of conversations for %d servers with room for %d", c.w.name, tails, c.w.servers, room)
+			t.Errorf("%s: %d tokens of conversations for %d servers with room for %d", c.w.name, tails,
+				c.w.servers, room)
 		}
 	}
 }

@@ -33,8 +33,8 @@ func TestBlockKeysOfALongerConversationExtendThoseBefore(t *testing.T) {
 	}
 }
 
-// TestBlockKeysHaveTheDefectsOfXOR shows that what is compared is the scheme as it is published: it knows no order, and a
-// block that comes twice takes itself back.
+// TestBlockKeysHaveTheDefectsOfXOR shows that what is compared is the scheme as it is published: it knows no order, and
+// a block that comes twice takes itself back.
 func TestBlockKeysHaveTheDefectsOfXOR(t *testing.T) {
 	ab := blockKeys([]loadgen.Message{first, second})
 	ba := blockKeys([]loadgen.Message{second, first})

@@ -26,7 +26,10 @@ func TestDemands(t *testing.T) {
 			{Parent: 0, Add: []loadgen.Message{traffic.User("abc def ")}, Answer: 20},
 			{Parent: 0, Add: []loadgen.Message{traffic.User("abc ")}, Answer: 30},
 		}},
-		{Turns: []turn{{Parent: -1, Add: []loadgen.Message{traffic.System(blocks(2)), traffic.User(blocks(2) + "x")}, Answer: 5}}},
+		{Turns: []turn{{
+			Parent: -1, Add: []loadgen.Message{traffic.System(blocks(2)), traffic.User(blocks(2) + "x")},
+			Answer: 5,
+		}}},
 		{Turns: []turn{{Parent: -1, Add: []loadgen.Message{traffic.User(blocks(2))}, Answer: 5}}},
 		{Turns: []turn{{Parent: -1, Add: []loadgen.Message{traffic.User(blocks(2))}, Answer: 5}}, Tools: []byte("[1]")},
 	}

@@ -84,7 +84,8 @@ func contenders() []contender {
 		{name: vllmRouterName, router: &router{name: vllmRouterName, module: "vllm_router"}},
 		{name: sglangName, fresh: true, router: &router{
 			name: sglangName, module: "sglang_router",
-			note: "; clients open a connection for each request, since on one that is kept it holds the first token back for up to 40 ms",
+			note: "; clients open a connection for each request, since on one that is kept it holds the first token " +
+				"back for up to 40 ms",
 		}},
 		{name: ownName, policy: own},
 		{name: exactName, policy: obedient(exactName, exactAbout)},
@@ -150,7 +151,9 @@ func (c *contender) describe() string {
 }
 
 // play has the contender send the scripts to the servers of the stage, whose caches and counts are emptied before.
-func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload, scripts []script) (r result, err error) {
+func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload,
+	scripts []script,
+) (r result, err error) {
 	at, err := c.begin(ctx, stage)
 	if err != nil {
 		return r, err

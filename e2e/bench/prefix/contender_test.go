@@ -12,7 +12,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// TestTheGatewayDoesAsItIsTold plays conversations through a real Envoy under the two policies that are edited into its files.
+// TestTheGatewayDoesAsItIsTold plays conversations through a real Envoy under the two policies that are edited into its
+// files.
 func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Envoy")
@@ -21,7 +22,8 @@ func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 	ctx := context.Background()
 	stage, err := compare.NewStage(ctx, compare.Options{
 		Workers: 2, First: compare.RoundRobin,
-		Servers: slices.Repeat([]vllmsim.Config{{MaxNumSeqs: 8, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}}, servers),
+		Servers: slices.Repeat([]vllmsim.Config{{MaxNumSeqs: 8, NumBlocks: 4096, Tuning: vllmsim.NoLatency()}},
+			servers),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +62,8 @@ func TestTheGatewayDoesAsItIsTold(t *testing.T) {
 		}
 		shares[strings.Fields(c.name)[0]] = res.cached
 	}
-	// Of three turns of about 100 + 20 tokens the last two begin with what the server has: at most 0.55 of all tokens, and at
-	// least 0.45 but for blocks that are not full.
+	// Of three turns of about 100 + 20 tokens the last two begin with what the server has: at most 0.55 of all tokens,
+	// and at least 0.45 but for blocks that are not full.
 	for _, name := range []string{ringHash.Name, affinityName, exactName} {
 		if shares[name] < 0.4 || shares[name] <= shares[roundRobinName] {
 			t.Errorf("%s: %.2f cached, round_robin %.2f: the conversations did not stay at their servers",
@@ -127,7 +129,10 @@ func TestARouterThatCannotBeHadIsLeftOut(t *testing.T) {
 func TestRoutersStayOnThisMachine(t *testing.T) {
 	r := &router{name: vllmRouterName}
 	args := r.arguments("1", "2", []string{"http://127.0.0.1:3", "http://127.0.0.1:4"})
-	for _, pair := range []string{"--host 127.0.0.1", "--prometheus-host 127.0.0.1", "--policy cache_aware", "--worker-urls http://127.0.0.1:3 http://127.0.0.1:4"} {
+	for _, pair := range []string{
+		"--host 127.0.0.1", "--prometheus-host 127.0.0.1", "--policy cache_aware",
+		"--worker-urls http://127.0.0.1:3 http://127.0.0.1:4",
+	} {
 		if !strings.Contains(strings.Join(args, " "), pair) {
 			t.Errorf("%q lacks %q", args, pair)
 		}

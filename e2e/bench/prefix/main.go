@@ -74,7 +74,8 @@ func (rep *report) selectWorkloads() error {
 	}
 	for _, w := range chosen {
 		if w.write == nil {
-			rep.note(fmt.Sprintf("workload %s: skipped, there is no file %q; name one by TRACE= or -trace", w.name, s.trace))
+			rep.note(fmt.Sprintf("workload %s: skipped, there is no file %q; name one by TRACE= or -trace",
+				w.name, s.trace))
 			continue
 		}
 		w.capacity = capacityOf(&w, s.seed)
@@ -122,9 +123,12 @@ func (rep *report) note(text string) {
 }
 
 // rounds plays a workload with every contender once a round and returns the results by contender.
-func rounds(ctx context.Context, s settings, module string, w *workload, list []contender) (results [][]result, err error) {
+func rounds(ctx context.Context, s settings, module string, w *workload,
+	list []contender,
+) (results [][]result, err error) {
 	options := compare.Options{
-		Workers: s.workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, w.servers), Module: module, First: compare.RoundRobin,
+		Workers: s.workers, Servers: slices.Repeat([]vllmsim.Config{w.server}, w.servers), Module: module,
+		First: compare.RoundRobin,
 	}
 	var server *redisserver.Server
 	if s.redis {
@@ -156,7 +160,9 @@ func rounds(ctx context.Context, s settings, module string, w *workload, list []
 
 // String says in a line what happened.
 func (r result) String() string {
-	return fmt.Sprintf("%4d requests in %4.1f s  cached %.3f  TTFT mean %5.1f p99 %6.1f ms  latency p99 %6.0f ms  max/mean %.2f  errors %v",
-		r.summary.Requests, r.summary.Elapsed.Seconds(), r.cached, bench.MS(r.summary.TTFT.Mean), bench.MS(r.summary.TTFT.P99), bench.MS(r.summary.Latency.P99),
+	return fmt.Sprintf("%4d requests in %4.1f s  cached %.3f  TTFT mean %5.1f p99 %6.1f ms  latency p99 %6.0f ms  "+
+		"max/mean %.2f  errors %v",
+		r.summary.Requests, r.summary.Elapsed.Seconds(), r.cached, bench.MS(r.summary.TTFT.Mean),
+		bench.MS(r.summary.TTFT.P99), bench.MS(r.summary.Latency.P99),
 		r.uneven, r.summary.Errors)
 }

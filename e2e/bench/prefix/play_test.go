@@ -78,7 +78,8 @@ func (w *witness) see(prompt, session string) bool {
 	return w.refuse != nil && w.refuse(prompt)
 }
 
-// continues tells whether a prompt, byte for byte, begins with another and continues it with an answer of the assistant.
+// continues tells whether a prompt, byte for byte, begins with another and continues it with an answer of the
+// assistant.
 func continues(prompt, before string) bool {
 	return strings.HasPrefix(prompt, strings.TrimSuffix(before, "]")+`,{"role":"assistant","content":"`)
 }
@@ -89,7 +90,10 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 	r := random(1, "test")
 	var scripts []script
 	for i := range n {
-		scripts = append(scripts, script{Session: string(rune('a' + i)), Turns: traffic.Conversation(r, []loadgen.Message{traffic.System("all")}, turns, 20, answer)})
+		scripts = append(scripts, script{
+			Session: string(rune('a' + i)),
+			Turns:   traffic.Conversation(r, []loadgen.Message{traffic.System("all")}, turns, 20, answer),
+		})
 		for k := range scripts[i].Turns {
 			scripts[i].Turns[k].Think = 0
 		}
@@ -101,7 +105,8 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 	for session, prompts := range w.sessions {
 		for i := 1; i < len(prompts); i++ {
 			if !continues(prompts[i], prompts[i-1]) {
-				t.Errorf("session %s: turn %d does not extend the one before:\n%s\n%s", session, i, prompts[i-1], prompts[i])
+				t.Errorf("session %s: turn %d does not extend the one before:\n%s\n%s", session, i,
+					prompts[i-1], prompts[i])
 			}
 			var messages []loadgen.Message
 			if err := json.Unmarshal([]byte(prompts[i]), &messages); err != nil {
@@ -109,7 +114,8 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 			}
 			given := messages[len(messages)-2].Content
 			if asked := scripts[session[0]-'a'].Turns[i-1].Answer; len(given) != 4*asked {
-				t.Errorf("session %s: the answer before turn %d has %d bytes, want %d tokens", session, i, len(given), asked)
+				t.Errorf("session %s: the answer before turn %d has %d bytes, want %d tokens", session, i,
+					len(given), asked)
 			}
 		}
 	}

@@ -109,14 +109,17 @@ func (rep *report) configuration() []string {
 	s := rep.settings
 	lines := []string{
 		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
-		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all policies of a workload, switched by configuration", s.workers),
-		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and carries its session in %s", s.rounds, s.seed, sessionHeader),
+		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all policies of a workload, "+
+			"switched by configuration", s.workers),
+		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
+			"carries its session in %s", s.rounds, s.seed, sessionHeader),
 	}
 	for i := range rep.workloads {
 		w := &rep.workloads[i]
 		c, t := w.server, w.server.Tuning
 		lines = append(lines, fmt.Sprintf("workload %s: %s; %d servers of %d sequences at once and %d cached tokens, "+
-			"prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence", w.name, w.traffic(), w.servers, c.MaxNumSeqs,
+			"prefill %v ms + %v ms a token, decode step %v ms + "+
+			"%v ms a sequence", w.name, w.traffic(), w.servers, c.MaxNumSeqs,
 			c.NumBlocks*c.BlockSize, t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS))
 	}
 	for i := range rep.contenders {
@@ -143,7 +146,9 @@ func (rep *report) predictionLines() []string {
 	for w := range rep.workloads {
 		for c := range rep.contenders {
 			rounds := rep.results[w][c]
-			if n := bench.Values(rounds, func(r *result) float64 { return float64(r.prediction.Requests) }); slices.Max(n) == 0 {
+			if n := bench.Values(rounds, func(r *result) float64 {
+				return float64(r.prediction.Requests)
+			}); slices.Max(n) == 0 {
 				continue
 			}
 			spread := func(get func(*prediction) float64) string {
@@ -151,8 +156,12 @@ func (rep *report) predictionLines() []string {
 			}
 			out = append(out, fmt.Sprintf("prediction of %s on %s: cached share predicted %s, "+
 				"reported by the servers %s, off by %s of the prompt on average",
-				rep.contenders[c].name, rep.workloads[w].name, spread(func(p *prediction) float64 { return p.Predicted }),
-				spread(func(p *prediction) float64 { return p.Told }), spread(func(p *prediction) float64 { return p.Off })))
+				rep.contenders[c].name, rep.workloads[w].name, spread(func(p *prediction) float64 {
+					return p.Predicted
+				}),
+				spread(func(p *prediction) float64 {
+					return p.Told
+				}), spread(func(p *prediction) float64 { return p.Off })))
 		}
 	}
 	return out

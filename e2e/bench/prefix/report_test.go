@@ -24,14 +24,15 @@ func (f figures) result() result {
 	d := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	return result{
 		summary: loadgen.Summary{
-			Requests: 10, OK: 10, Tokens: 100, Elapsed: time.Second, TTFT: loadgen.Quantiles{Mean: d(f.ttft), P99: d(f.p99)},
+			Requests: 10, OK: 10, Tokens: 100, Elapsed: time.Second,
+			TTFT: loadgen.Quantiles{Mean: d(f.ttft), P99: d(f.p99)},
 		},
 		cached: f.cached, uneven: f.uneven,
 	}
 }
 
-// madeUp is a report in which every contender did the same with every workload, in two rounds of which the second is twice
-// as slow; ours does what is said.
+// madeUp is a report in which every contender did the same with every workload, in two rounds of which the second is
+// twice as slow; ours does what is said.
 func madeUp(ours figures) *report {
 	rep := &report{
 		settings:  settings{rounds: 2, workers: 2, seed: 1},
@@ -63,11 +64,13 @@ func TestLineFormsRatiosWithinARound(t *testing.T) {
 	line := madeUp(figures{40, 100, 0.95, 1.1}).line()
 	for name, want := range map[string]float64{
 		"sessions_ttft_vs_round_robin": 0.4, "sessions_cached": 0.95, "trees_cached": 0.95,
-		"shared_prompt_ttft_p99_vs_affinity": 0.5, "shared_prompt_cached_over_affinity": 0.05, "trace_max_over_mean": 1.1,
+		"shared_prompt_ttft_p99_vs_affinity": 0.5, "shared_prompt_cached_over_affinity": 0.05,
+		"trace_max_over_mean":  1.1,
 		"forty_by_five_cached": 0.95, "forty_by_five_max_over_mean": 1.1, "forty_by_five_ttft_vs_vllm_router": 0.4,
 	} {
 		spread, ok := line[name+"_spread"].(bench.Spread)
-		if !ok || math.Abs(spread.Median-want) > 1e-9 || math.Abs(spread.Max-spread.Min) > 1e-9 || line[name] != spread.Median {
+		if !ok || math.Abs(spread.Median-want) > 1e-9 || math.Abs(spread.Max-spread.Min) > 1e-9 ||
+			line[name] != spread.Median {
 			t.Errorf("%s is %v, %+v, want %v in both rounds", name, line[name], spread, want)
 		}
 	}
@@ -101,7 +104,8 @@ func TestLineNamesMissedTargets(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"agents_cached_vs_exact", "cached_vs_exact_min", "max_over_mean_max", "ttft_vs_best_max", "ttft_p99_vs_best_max",
+		"agents_cached_vs_exact", "cached_vs_exact_min", "max_over_mean_max", "ttft_vs_best_max",
+		"ttft_p99_vs_best_max",
 	} {
 		line := madeUp(figures{106, 211, 0.85, 1.31}).line()
 		if missed := line["missed"].([]string); !slices.Contains(missed, want) {
@@ -159,8 +163,10 @@ func TestReportSaysWhatWasCompared(t *testing.T) {
 	for _, want := range []string{
 		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
 		"60 sessions × 5 turns", "20 at once, which is 0.40 of the capacity", "of exact's",
-		"no look at load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 sequences at once and 32768 cached tokens",
-		"prediction of prefix_cache on forty: cached share predicted 0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
+		"no look at load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 " +
+			"sequences at once and 32768 cached tokens",
+		"prediction of prefix_cache on forty: cached share predicted " +
+			"0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
 		"\n{", `"bench":"prefix"`,
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -174,14 +180,18 @@ func TestReportSaysWhatWasCompared(t *testing.T) {
 
 func TestResultOf(t *testing.T) {
 	answered := func(server string, prompt, cached int, match string) loadgen.Sample {
-		s := loadgen.Sample{Endpoint: server, TTFT: time.Millisecond, Total: 2 * time.Millisecond, Tokens: 3, Usage: loadgen.Usage{Prompt: prompt, Cached: cached}}
+		s := loadgen.Sample{
+			Endpoint: server, TTFT: time.Millisecond, Total: 2 * time.Millisecond, Tokens: 3,
+			Usage: loadgen.Usage{Prompt: prompt, Cached: cached},
+		}
 		if match != "" {
 			s.Header = http.Header{http.CanonicalHeaderKey(compare.MatchHeader): {match}}
 		}
 		return s
 	}
 	r := resultOf([]loadgen.Sample{
-		answered("0", 100, 50, "0.25"), answered("0", 100, 0, "0.25"), answered("1", 200, 100, ""), {Error: loadgen.ErrReset},
+		answered("0", 100, 50, "0.25"), answered("0", 100, 0, "0.25"), answered("1", 200, 100, ""),
+		{Error: loadgen.ErrReset},
 	}, 4)
 	if r.cached != 0.375 || math.Abs(r.uneven-8.0/3) > 1e-9 || r.summary.Failed() != 1 {
 		t.Errorf("cached %v, uneven %v, %d failed", r.cached, r.uneven, r.summary.Failed())

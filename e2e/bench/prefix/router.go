@@ -47,7 +47,8 @@ func (r *router) install(ctx context.Context) error {
 		if err := os.RemoveAll(partly); err != nil {
 			return err
 		}
-		out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+		out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet",
+			"--disable-pip-version-check", "--no-deps",
 			"--only-binary", ":all:", "--require-hashes", "--target", partly, "--requirement", pins).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("fetch (needs Python 3 with pip): %w: %s", err, bytes.TrimSpace(out))
@@ -119,7 +120,8 @@ func (r *router) start(ctx context.Context, servers []string) (*front, error) {
 
 // describe says what is compared.
 func (r *router) describe() string {
-	return fmt.Sprintf("%s, policy cache_aware with its defaults %s, a new process for each run, in the gateway's place%s",
+	return fmt.Sprintf("%s, policy cache_aware with its defaults %s, a new process for each run, in the "+
+		"gateway's place%s",
 		r.pin(), r.effective, r.note)
 }
 

@@ -18,8 +18,14 @@ RouterArgs.add_cli_args(parser)
 describe = arguments == ["--describe"]
 args = RouterArgs.from_cli_args(parser.parse_args([] if describe else arguments))
 if describe:
-    told = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold", "eviction_interval_secs", "max_tree_size")
-    print(json.dumps({name: getattr(args, name) for name in told}))
+    names = (
+        "cache_threshold",
+        "balance_abs_threshold",
+        "balance_rel_threshold",
+        "eviction_interval_secs",
+        "max_tree_size",
+    )
+    print(json.dumps({name: getattr(args, name) for name in names}))
     sys.exit()
 args._validate_router_args()
 Router.from_args(args).start()

@@ -52,7 +52,8 @@ func parse() (settings, error) {
 		return err
 	})
 	flag.BoolVar(&s.redis, "redis", false, "also play the policies of Warmgate with counts and index in Redis")
-	flag.BoolFunc("all", "all workloads at loads 0.5, 0.8, 1 and 1.5, in Redis as well: takes many hours", func(string) error {
+	flag.BoolFunc("all", "all workloads at loads 0.5, 0.8, 1 and 1.5, in Redis as well: "+
+		"takes many hours", func(string) error {
 		s.workloads, s.loads, s.redis = everything, []float64{0.5, 0.8, 1, 1.5}, true
 		return nil
 	})

@@ -76,7 +76,8 @@ func TestSessions(t *testing.T) {
 			}
 		}
 	}
-	if n := requests(scripts); len(scripts) != 60 || n != 300 || in/n < 190 || in/n > 210 || out/n < 760 || out/n > 840 {
+	if n := requests(scripts); len(scripts) != 60 || n != 300 || in/n < 190 || in/n > 210 || out/n < 760 ||
+		out/n > 840 {
 		t.Errorf("%d sessions, %d requests, %d tokens in, %d out", len(scripts), n, in/n, out/n)
 	}
 	if len(begins) != 60 {
@@ -90,7 +91,8 @@ func TestShared(t *testing.T) {
 	scripts := scriptsOf(shared())
 	for _, s := range scripts {
 		add := s.Turns[0].Add
-		if roles := []string{add[0].Role, add[1].Role, add[2].Role, add[3].Role}; !slices.Equal(roles, []string{"system", "user", "assistant", "user"}) {
+		if roles := []string{add[0].Role, add[1].Role, add[2].Role, add[3].Role}; !slices.Equal(roles,
+			[]string{"system", "user", "assistant", "user"}) {
 			t.Fatalf("roles %v", roles)
 		}
 		count[add[0].Content+add[1].Content+add[2].Content]++

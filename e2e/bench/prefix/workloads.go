@@ -27,7 +27,8 @@ func shared() workload {
 	const prompt, other, example, question, answer = 1500, 100, 50, 80, 40
 	preamble := func(r *rand.Rand, prompt int) []loadgen.Message {
 		return []loadgen.Message{
-			traffic.System(loadgen.Text(r, prompt)), traffic.User(loadgen.Text(r, example)), traffic.Assistant(loadgen.Text(r, example)),
+			traffic.System(loadgen.Text(r, prompt)), traffic.User(loadgen.Text(r, example)),
+			traffic.Assistant(loadgen.Text(r, example)),
 		}
 	}
 	return workload{
@@ -54,7 +55,8 @@ func trees(name string, n, users int, branches ...int) workload {
 	const prompt, problem, step, answer = 300, 150, 24, 100
 	return workload{
 		name: name,
-		about: fmt.Sprintf("trees of thoughts of depth %d with %v branches, one system prompt of %d tokens, problem of %d, "+
+		about: fmt.Sprintf("trees of thoughts of depth %d with %v branches, one system prompt of %d tokens, "+
+			"problem of %d, "+
 			"step of %d, answer of %d", traffic.TreeDepth, branches, prompt, problem, step, answer),
 		servers: 4, server: traffic.Engine(16, 16<<10), n: n, users: users,
 		write: func(w *workload, seed uint64) []script {

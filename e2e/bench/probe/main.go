@@ -1,11 +1,11 @@
-// Command probe is the smallest useful Proxy-Wasm plugin in Go: it holds the request, reads its whole body once, and lets it
-// continue. It does nothing with what it read. For the overhead benchmark it is readbody, the floor for any plugin that has
-// to know the prompt.
+// Command probe is the smallest useful Proxy-Wasm plugin in Go: it holds the request, reads its whole body once, and
+// lets it continue. It does nothing with what it read. For the overhead benchmark it is readbody, the floor for any
+// plugin that has to know the prompt.
 //
-// With one of these words as its configuration it does a part of what Warmgate does, and nothing else, so that the cost of
-// each part inside a gateway can be measured: "scan" checks the JSON of a body and finds the prompt, "chain" also cuts the
-// prompt into blocks, "hash" only hashes as many bytes as the body has. "parse", a line break and a page of metrics have it
-// read the page again and again when it starts, and log how long that took.
+// With one of these words as its configuration it does a part of what Warmgate does, and nothing else, so that the cost
+// of each part inside a gateway can be measured: "scan" checks the JSON of a body and finds the prompt, "chain" also
+// cuts the prompt into blocks, "hash" only hashes as many bytes as the body has. "parse", a line break and a page of
+// metrics have it read the page again and again when it starts, and log how long that took.
 package main
 
 import (

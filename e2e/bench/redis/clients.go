@@ -54,7 +54,10 @@ var (
 
 // contenders are compared in this order.
 var contenders = []contender{
-	{warmgate, "redisclient.Store with its scripts: leases, one table per cluster, endpoints told to Redis once", openWarmgate, loadsOfTable},
+	{
+		warmgate, "redisclient.Store with its scripts: leases, one table per cluster, endpoints told to Redis once",
+		openWarmgate, loadsOfTable,
+	},
 	plainContender(evalsha, "plain.lua by EVALSHA, released by HINCRBY", luaPlain, false),
 	plainContender(eval, "plain.lua by EVAL with its text each time, released by HINCRBY", luaPlain, true),
 	plainContender(hmget, "plain_hmget.lua by EVALSHA, released by HINCRBY", luaHMGet, false),
@@ -103,7 +106,10 @@ func openWarmgate(c *pipe.Conn, s settings, owner uint64, endpoints []string) cl
 // newStore returns an owner's store. Contenders wait for their turns without a beat, so nobody is given up for
 // silence.
 func newStore(t redisclient.Transport, owner uint64) *redisclient.Store {
-	return redisclient.New(t, redisclient.Options{Owner: owner, TTL: time.Minute, Timeout: replyTimeout, KV: pipe.NoKV{}})
+	return redisclient.New(t, redisclient.Options{
+		Owner: owner, TTL: time.Minute, Timeout: replyTimeout,
+		KV: pipe.NoKV{},
+	})
 }
 
 func (w *warmgateClient) reserve() {

@@ -79,7 +79,9 @@ func (rep *report) line() result {
 			out.ReserveUS, out.ReleaseUS = c.spread(warmgate, reserveOf).Median, c.spread(warmgate, releaseOf).Median
 			path := c.spread(warmgate, func(m *measurement) float64 { return m.path })
 			out.Path = path.Median
-			out.Trips = path.Median + c.spread(warmgate, func(m *measurement) float64 { return m.after }).Median + 1/rep.settings.rate
+			out.Trips = path.Median + c.spread(warmgate, func(m *measurement) float64 {
+				return m.after
+			}).Median + 1/rep.settings.rate
 			out.Bytes, out.BytesEval = traffic, c.ratio(warmgate, eval, bytes).Median
 			out.PerCore, out.PerCorePlain = c.spread(warmgate, perCore).Median, c.spread(evalsha, perCore).Median
 			out.Targets = targetResults{Reserve: out.Reserve64 <= 2, Bytes: out.Bytes < 1, RoundTrips: path.Max == 1}
@@ -92,11 +94,17 @@ func (c *cell) line(contender string) cellLine {
 	median := func(get func(*measurement) float64) float64 { return c.spread(contender, get).Median }
 	return cellLine{
 		Endpoints: c.endpoints, Contender: contender,
-		ReserveUS: median(reserveOf), ReleaseUS: median(releaseOf), BeatUS: median(func(m *measurement) float64 { return m.beat }),
-		Sent: median(func(m *measurement) float64 { return m.sent }), Received: median(func(m *measurement) float64 { return m.received }),
+		ReserveUS: median(reserveOf), ReleaseUS: median(releaseOf), BeatUS: median(func(m *measurement) float64 {
+			return m.beat
+		}),
+		Sent: median(func(m *measurement) float64 {
+			return m.sent
+		}), Received: median(func(m *measurement) float64 { return m.received }),
 		BeatSent:     median(func(m *measurement) float64 { return m.beatSent }),
 		BeatReceived: median(func(m *measurement) float64 { return m.beatReceived }),
 		CPU:          median(func(m *measurement) float64 { return m.cpu }), PerCore: median(perCore),
-		Rate: median(func(m *measurement) float64 { return m.rate }), Busy: median(func(m *measurement) float64 { return m.share }),
+		Rate: median(func(m *measurement) float64 {
+			return m.rate
+		}), Busy: median(func(m *measurement) float64 { return m.share }),
 	}
 }

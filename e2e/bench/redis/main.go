@@ -66,7 +66,8 @@ func parse() (settings, error) {
 	var endpoints, prompts, turns string
 	var quick bool
 	flag.BoolVar(&quick, "quick", false, "three short rounds: a minute")
-	flag.StringVar(&s.version, "version", redisserver.Default, "server, one of "+strings.Join(redisserver.Versions(), ", "))
+	flag.StringVar(&s.version, "version", redisserver.Default,
+		"server, one of "+strings.Join(redisserver.Versions(), ", "))
 	flag.IntVar(&s.rounds, "rounds", 7, "paired rounds")
 	flag.StringVar(&endpoints, "endpoints", "8,64,256", "cluster sizes")
 	flag.StringVar(&prompts, "prompts", "1,5,20,64,128", "lengths of prompts, in blocks")
@@ -75,7 +76,8 @@ func parse() (settings, error) {
 	flag.IntVar(&s.owners, "owners", 8, "owners, each with its connection")
 	flag.IntVar(&s.depth, "depth", 16, "commands that an owner sends at once")
 	flag.IntVar(&s.held, "held", 2, "requests in flight per endpoint")
-	flag.IntVar(&s.kinds, "kinds", 1, "kinds of endpoints, by their caps, in turns: the more, the longer Warmgate's script takes")
+	flag.IntVar(&s.kinds, "kinds", 1, "kinds of endpoints, by their caps, in turns: the more, the longer "+
+		"Warmgate's script takes")
 	flag.IntVar(&s.calls, "calls", 4096, "reservations that are timed in a round")
 	flag.DurationVar(&s.span, "span", time.Second, "time at full speed in a round")
 	flag.Float64Var(&s.rate, "rate", 100, "requests/s of an owner that its beats are spread over")

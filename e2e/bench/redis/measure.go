@@ -19,7 +19,8 @@ type measurement struct {
 	sent, received         float64 // bytes, without beats
 	beatSent, beatReceived float64 // bytes of one beat of one owner
 	path, after            float64 // round trips that a request waits for, and those of its release
-	cpu, rate, share       float64 // of the throughput run: CPU µs per request, requests/s, share of one core that was busy
+	// of the throughput run: CPU µs per request, requests/s, share of one core that was busy
+	cpu, rate, share float64
 }
 
 // request is the server's time for a whole request.
@@ -66,8 +67,8 @@ func (s settings) parts(ctx context.Context) []part {
 	}
 }
 
-// measure takes the figures of every contender once. They take turns in small steps, so that whatever disturbs the machine
-// meets all of them alike.
+// measure takes the figures of every contender once. They take turns in small steps, so that whatever disturbs the
+// machine meets all of them alike.
 func measure(ctx context.Context, stages []*stage, round int, parts []part) ([]measurement, error) {
 	for _, part := range parts {
 		for turn := range part.turns {

@@ -13,8 +13,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// plainClient is the published way to share counts: one hash of counters per cluster, the endpoints sent along with every
-// request, no lease.
+// plainClient is the published way to share counts: one hash of counters per cluster, the endpoints sent along with
+// every request, no lease.
 type plainClient struct {
 	*pipe.Conn
 	key       string

@@ -1,6 +1,6 @@
--- Affinity to the blocks of prompts, as it is published: a block's SHA-1 is combined with those before it by XOR, digit by digit
--- and bit by bit, and each combination is a key whose value is the host that had it last. The longest one that is known
--- decides; if none is, or that host is gone, the host with the fewest requests.
+-- Affinity to the blocks of prompts, as it is published: a block's SHA-1 is combined with those before it by XOR, digit
+-- by digit and bit by bit, and each combination is a key whose value is the host that had it last. The longest known
+-- combination decides; if none is known, or that host is gone, the host with the fewest requests.
 --
 -- KEYS     counts: hash, host -> requests in flight
 -- ARGV     seconds to live, how many hosts, host..., the SHA-1 of each block in hex...

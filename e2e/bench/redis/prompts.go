@@ -65,8 +65,10 @@ func contendersOver(draw func() *prompts) []contender {
 				return w
 			}, loadsOfTable,
 		},
-		promptContender(blockXOR, "prompt_xor.lua by EVAL with its text each time, as it is published", luaPromptXOR, true, draw),
-		promptContender(blockKeys, "prompt_keys.lua by EVALSHA: what the published way costs at its best", luaPromptKeys, false, draw),
+		promptContender(blockXOR, "prompt_xor.lua by EVAL with its text each time, as it is published", luaPromptXOR,
+			true, draw),
+		promptContender(blockKeys, "prompt_keys.lua by EVALSHA: what the published way costs at its best",
+			luaPromptKeys, false, draw),
 	}
 }
 
@@ -273,10 +275,11 @@ func (c promptCell) String() string {
 	text := fmt.Sprintf("a prompt of %d blocks: server µs per reservation", c.blocks)
 	for _, name := range []string{warmgate, blockXOR, blockKeys} {
 		bytes := func(m *measurement) float64 { return m.sent + m.received }
-		text += fmt.Sprintf("; %s %s and %.0f bytes", name, c.spread(name, reserveOf).Format("%.1f"), c.spread(name, bytes).Median)
+		text += fmt.Sprintf("; %s %s and %.0f bytes", name, c.spread(name, reserveOf).Format("%.1f"),
+			c.spread(name, bytes).Median)
 	}
-	return text + fmt.Sprintf("; warmgate over xor %s, over keys %s", c.ratio(warmgate, blockXOR, reserveOf).Format("%.4f"),
-		c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
+	return text + fmt.Sprintf("; warmgate over xor %s, over keys %s",
+		c.ratio(warmgate, blockXOR, reserveOf).Format("%.4f"), c.ratio(warmgate, blockKeys, reserveOf).Format("%.2f"))
 }
 
 // promptResult is the part of the JSON line that is about prompts: warmgate over xor and over keys by blocks of the

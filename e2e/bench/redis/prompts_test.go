@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
-// TestPromptsStay: a prompt of which nothing is known goes to an endpoint with the fewest requests, and one that begins as
-// another did goes where that one went.
+// TestPromptsStay: a prompt of which nothing is known goes to an endpoint with the fewest requests, and one that begins
+// as another did goes where that one went.
 func TestPromptsStay(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for _, c := range promptContenders(6) {

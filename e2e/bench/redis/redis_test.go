@@ -28,21 +28,26 @@ func TestWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			line := rep.line()
-			if len(line.Cells) != 2*len(contenders) || line.Path != 1 || line.Trips != 2.01 || !line.Targets.RoundTrips {
-				t.Errorf("%d cells; %v round trips that a request waits for, %v in all", len(line.Cells), line.Path, line.Trips)
+			if len(line.Cells) != 2*len(contenders) || line.Path != 1 || line.Trips != 2.01 ||
+				!line.Targets.RoundTrips {
+				t.Errorf("%d cells; %v round trips that a request waits for, %v in all", len(line.Cells),
+					line.Path, line.Trips)
 			}
 			for _, c := range line.Cells {
-				if c.ReserveUS <= 0 || c.ReleaseUS <= 0 || c.CPU <= 0 || c.PerCore <= 0 || c.Sent <= 0 || c.Received <= 0 {
+				if c.ReserveUS <= 0 || c.ReleaseUS <= 0 || c.CPU <= 0 || c.PerCore <= 0 || c.Sent <= 0 ||
+					c.Received <= 0 {
 					t.Errorf("not measured: %+v", c)
 				}
 				if (c.BeatUS > 0) != (c.Contender == warmgate) || (c.BeatSent > 0) != (c.Contender == warmgate) {
 					t.Errorf("beats: %+v", c)
 				}
 			}
-			if line.XOR5 <= 0 || line.XOR64 <= 0 || line.Keys5 <= 0 || line.Keys64 <= 0 || line.XOR1 != 0 || line.PromptUS64 <= 0 || line.PromptTargets == nil {
+			if line.XOR5 <= 0 || line.XOR64 <= 0 || line.Keys5 <= 0 || line.Keys64 <= 0 || line.XOR1 != 0 ||
+				line.PromptUS64 <= 0 || line.PromptTargets == nil {
 				t.Errorf("prompts: %+v", line.promptResult)
 			}
-			if len(line.Turns) != 1 || line.Turns[0].Blocks != 3 || line.Turns[0].Endpoints != 8 || line.Turns[0].XOR.Min <= 0 {
+			if len(line.Turns) != 1 || line.Turns[0].Blocks != 3 || line.Turns[0].Endpoints != 8 ||
+				line.Turns[0].XOR.Min <= 0 {
 				t.Errorf("prompts of one message: %+v", line.Turns)
 			}
 			// What goes over the wire, and into memory, does not depend on the machine.
@@ -52,7 +57,8 @@ func TestWhole(t *testing.T) {
 			if line.Memory < 32e6 || line.Memory > 64e6 || line.MemoryXOR < 2*line.Memory {
 				t.Errorf("a million blocks take %v bytes, %v as single keys", line.Memory, line.MemoryXOR)
 			}
-			if ms := line.ScriptMS; line.ScriptMax <= 0 || min(ms["heartbeat"], ms["assert"], ms["candidates"]) <= 0 || line.WaitP99 <= 0 {
+			if ms := line.ScriptMS; line.ScriptMax <= 0 || min(ms["heartbeat"], ms["assert"], ms["candidates"]) <= 0 ||
+				line.WaitP99 <= 0 {
 				t.Errorf("longest scripts: %+v", line.deathResult)
 			}
 			if line.Bytes <= 0 || line.Bytes >= 1 || line.BytesEval >= line.Bytes {
@@ -108,18 +114,29 @@ func madeUp(reserve, bytes, path float64) *report {
 		slow := float64(round + 1) // the machine slows down: pairing must cancel it
 		for name, factor := range map[string]float64{evalsha: 1, eval: 2, hmget: 0.5} {
 			c.runs[name] = append(c.runs[name], measurement{
-				reserve: 10 * slow * factor, release: 1 * slow, sent: 900, received: 100, path: 1, after: 1, cpu: 20, rate: 1000, share: 0.5,
+				reserve: 10 * slow * factor, release: 1 * slow, sent: 900, received: 100, path: 1, after: 1, cpu: 20,
+				rate: 1000, share: 0.5,
 			})
 		}
 		c.runs[warmgate] = append(c.runs[warmgate], measurement{
-			reserve: 10 * slow * reserve, release: 1 * slow, beat: 30, sent: 900*bytes - 2, received: 100 * bytes, beatSent: 150, beatReceived: 50,
+			reserve: 10 * slow * reserve, release: 1 * slow, beat: 30, sent: 900*bytes - 2, received: 100 *
+				bytes, beatSent: 150, beatReceived: 50,
 			path: path, after: 1, cpu: 10, rate: 2000, share: 0.5,
 		})
 	}
 	return &report{
-		settings: settings{version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512, rate: 100}, cells: []*cell{c}, prompts: []promptCell{madeUpPrompt(5, 4), madeUpPrompt(64, 40), madeUpPrompt(3, 1)},
+		settings: settings{
+			version: "made-up-1.0", rounds: 3, owners: 8, depth: 16, held: 2, kinds: 1, calls: 512,
+			rate: 100,
+		}, cells: []*cell{c}, prompts: []promptCell{
+			madeUpPrompt(5, 4), madeUpPrompt(64, 40),
+			madeUpPrompt(3, 1),
+		},
 		turns:  []turnCell{{1024, 3, madeUpPrompt(3, 0.5).cell}},
-		memory: map[string]float64{warmgate: 45e6, blockXOR: 130e6}, bound: promptBound{room: 16e6, blocks: 2e6, took: 12e6},
+		memory: map[string]float64{warmgate: 45e6, blockXOR: 130e6}, bound: promptBound{
+			room: 16e6, blocks: 2e6,
+			took: 12e6,
+		},
 		deaths: []death{
 			{scripts: map[string]float64{"heartbeat": 0.5, "candidates": 3}, p99: 4, returned: 100},
 			{scripts: map[string]float64{"heartbeat": 0.7, "candidates": 0.25}, p99: 1, returned: 300},
@@ -134,7 +151,8 @@ func madeUpPrompt(blocks int, xor float64) promptCell {
 	for round := range 3 {
 		slow := float64(round + 1)
 		for name, factor := range map[string]float64{warmgate: 1, blockXOR: xor, blockKeys: 2} {
-			c.runs[name] = append(c.runs[name], measurement{reserve: 10 * slow * factor, sent: 400 * factor, received: 100 * factor})
+			c.runs[name] = append(c.runs[name],
+				measurement{reserve: 10 * slow * factor, sent: 400 * factor, received: 100 * factor})
 		}
 	}
 	return promptCell{blocks, c}
@@ -206,10 +224,13 @@ func TestReportNamesWhatWasMeasured(t *testing.T) {
 	for _, want := range []string{
 		"a prompt of 64 blocks: server µs per reservation; warmgate 20.0 (10.0..30.0) and 500 bytes; xor 800.0",
 		"one message of 1024 bytes, 3 blocks", "warmgate over xor 2.00 (2.00..2.00), over keys 0.50 (0.50..0.50)",
-		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for a million blocks",
+		"warmgate over xor 0.0250 (0.0250..0.0250), over keys 0.50", "45 MB of the server's memory for " +
+			"a million blocks",
 		"when 2.0 million blocks come and 16.0 MB may be used, 12.0 MB of the server's memory are",
-		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners", "16 leases an owner: 150 bytes to and 50 from",
-		"the longest call of heartbeat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the 99th percentile",
+		bench.Machine(), "made-up-1.0", "64, warmgate", "1.50 (1.50..1.50)", "30.0 (15.0..45.0)", "8 owners",
+		"16 leases an owner: 150 bytes to and 50 from",
+		"the longest call of heartbeat 0.60 (0.50..0.70) ms", "requests waited 2.00 (1.00..4.00) ms at the " +
+			"99th percentile",
 		"median of 2 phases of 256", contenders[2].what,
 	} {
 		if !strings.Contains(out.String(), want) {

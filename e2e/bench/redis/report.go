@@ -32,7 +32,8 @@ func perCore(m *measurement) float64 { return 1e6 / m.cpu }
 func (c *cell) progress() string {
 	text := fmt.Sprintf("%3d endpoints: server µs per reservation + release", c.endpoints)
 	for _, con := range contenders {
-		text += fmt.Sprintf("  %s %.1f + %.1f", con.name, c.spread(con.name, reserveOf).Median, c.spread(con.name, releaseOf).Median)
+		text += fmt.Sprintf("  %s %.1f + %.1f", con.name, c.spread(con.name, reserveOf).Median,
+			c.spread(con.name, releaseOf).Median)
 	}
 	return text + fmt.Sprintf("  warmgate/evalsha %s", c.ratio(warmgate, evalsha, reserveOf).Format("%.2f"))
 }
@@ -52,8 +53,12 @@ func (rep *report) columns() bench.Columns[measurement] {
 	return bench.Columns[measurement]{
 		bench.Col("reserve, server µs", "%.1f", reserveOf),
 		bench.Col("release, server µs", "%.1f", releaseOf),
-		bench.Col("bytes to Redis", "%.0f", func(m *measurement) float64 { return m.sent + m.beatSent/rep.settings.rate }),
-		bench.Col("bytes from Redis", "%.0f", func(m *measurement) float64 { return m.received + m.beatReceived/rep.settings.rate }),
+		bench.Col("bytes to Redis", "%.0f", func(m *measurement) float64 {
+			return m.sent + m.beatSent/rep.settings.rate
+		}),
+		bench.Col("bytes from Redis", "%.0f", func(m *measurement) float64 {
+			return m.received + m.beatReceived/rep.settings.rate
+		}),
 		bench.Col("main thread, CPU µs", "%.1f", func(m *measurement) float64 { return m.cpu }),
 		bench.Col("requests/s per core", "%.0f", perCore),
 		bench.Col("requests/s seen", "%.0f", func(m *measurement) float64 { return m.rate }),
@@ -77,22 +82,30 @@ func (rep *report) configuration() []string {
 	s := rep.settings
 	lines := []string{
 		"machine: " + bench.Machine() + "; clients and server share it",
-		fmt.Sprintf("server: %s, one process for all contenders, loopback TCP, no persistence, otherwise its defaults", s.version),
-		fmt.Sprintf("load: %d owners with a connection each, %d commands at once, %d requests in flight per endpoint, kinds of endpoints: %d; %d paired rounds, in small turns and rotating order",
+		fmt.Sprintf("server: %s, one process for all contenders, loopback TCP, no persistence, otherwise its defaults",
+			s.version),
+		fmt.Sprintf("load: %d owners with a connection each, %d commands at once, %d requests in flight per "+
+			"endpoint, kinds of endpoints: %d; %d paired rounds, in small turns and rotating order",
 			s.owners, s.depth, s.held, s.kinds, s.rounds),
-		fmt.Sprintf("reserve, release: the server's own time per command (INFO commandstats), median of %d phases of %d in each round",
+		fmt.Sprintf("reserve, release: the server's own time per command (INFO commandstats), median of %d phases of "+
+			"%d in each round",
 			s.phases(), phase),
-		fmt.Sprintf("bytes: a reservation, a release, and a share of the owner's beat, which comes once a second, at %v requests/s", s.rate),
-		fmt.Sprintf("CPU and requests/s: all owners as fast as they can for %v; user and kernel time of the server's main thread", s.span),
+		fmt.Sprintf("bytes: a reservation, a release, and a share of the owner's beat, which comes once a second, "+
+			"at %v requests/s", s.rate),
+		fmt.Sprintf("CPU and requests/s: all owners as fast as they can for %v; user and kernel time of the "+
+			"server's main thread", s.span),
 	}
 	for _, con := range contenders {
 		lines = append(lines, con.name+": "+con.what)
 	}
 	for _, c := range rep.cells {
 		beat := func(get func(*measurement) float64) float64 { return c.spread(warmgate, get).Median }
-		lines = append(lines, fmt.Sprintf("a beat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from Redis, %.0f µs of the server's time",
+		lines = append(lines, fmt.Sprintf("a beat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from "+
+			"Redis, %.0f µs of the server's time",
 			c.endpoints, s.held*c.endpoints/s.owners, beat(func(m *measurement) float64 { return m.beatSent }),
-			beat(func(m *measurement) float64 { return m.beatReceived }), beat(func(m *measurement) float64 { return m.beat })))
+			beat(func(m *measurement) float64 {
+				return m.beatReceived
+			}), beat(func(m *measurement) float64 { return m.beat })))
 	}
 	for _, c := range rep.prompts {
 		lines = append(lines, c.String())
@@ -102,12 +115,14 @@ func (rep *report) configuration() []string {
 	}
 	for _, con := range promptContenders(1) {
 		if took, ok := rep.memory[con.name]; ok {
-			lines = append(lines, fmt.Sprintf("with prompts, %s: %s; %.0f MB of the server's memory for a million blocks, from %d conversations of %d",
+			lines = append(lines, fmt.Sprintf("with prompts, %s: %s; %.0f MB of the server's memory for a million "+
+				"blocks, from %d conversations of %d",
 				con.name, con.what, took/1e6, memoryTalks, memoryBlocks))
 		}
 	}
 	if b := rep.bound; b.room > 0 {
-		lines = append(lines, fmt.Sprintf("with prompts, warmgate: when %.1f million blocks come and %.1f MB may be used, %.1f MB of the server's memory are",
+		lines = append(lines, fmt.Sprintf("with prompts, warmgate: when %.1f million blocks come and %.1f MB may be "+
+			"used, %.1f MB of the server's memory are",
 			float64(b.blocks)/1e6, float64(b.room)/1e6, b.took/1e6))
 	}
 	return append(lines, rep.deathLines()...)

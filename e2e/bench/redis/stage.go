@@ -112,7 +112,8 @@ func (r *stage) audit(want int64) error {
 	}
 	for _, addr := range addresses(r.endpoints) {
 		if loads[addr] != want {
-			return fmt.Errorf("%d requests are counted at %s, want %d: a run that miscounts measures nothing", loads[addr], addr, want)
+			return fmt.Errorf("%d requests are counted at %s, want %d: a run that miscounts measures nothing",
+				loads[addr], addr, want)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
-// Command scraper measures what asking engines for their metrics costs a gateway: Envoy's CPU time and memory with endpoint_metrics
-// less those with a policy that asks for none, in two processes before the same engines over the same time; how many requests the
-// engines get for it, and how old what is known of them is. And how long reading a page takes inside Envoy by itself.
+// Command scraper measures what asking engines for their metrics costs a gateway: Envoy's CPU time and memory with
+// endpoint_metrics less those with a policy that asks for none, in two processes before the same engines over the same
+// time; how many requests the engines get for it, and how old what is known of them is. And how long reading a page
+// takes inside Envoy by itself.
 //
 // The last line of the output is one JSON object.
 package main
@@ -70,7 +71,8 @@ func measure(ctx context.Context, s settings) (err error) {
 			return fmt.Errorf("%d endpoints: %w", n, err)
 		}
 		fmt.Printf("%d endpoints: %s ms of CPU a second, %s requests a second\n",
-			n, bench.SpreadBy(rep.runs[n], columns[0].Of).Format("%.1f"), bench.SpreadBy(rep.runs[n], columns[2].Of).Format("%.1f"))
+			n, bench.SpreadBy(rep.runs[n], columns[0].Of).Format("%.1f"),
+			bench.SpreadBy(rep.runs[n], columns[2].Of).Format("%.1f"))
 	}
 	return rep.publish(os.Stdout)
 }

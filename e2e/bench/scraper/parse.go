@@ -11,7 +11,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// measureParser has the page read inside Envoy, and by nothing else, and returns how long that takes in ms per MB (10⁶ bytes).
+// measureParser has the page read inside Envoy, and by nothing else, and returns how long that takes in ms per MB (10⁶
+// bytes).
 func measureParser(ctx context.Context, page []byte) (bench.Spread, error) {
 	module, err := bench.Probe(ctx)
 	if err != nil {
@@ -41,7 +42,8 @@ func parserTimes(log string) (bench.Spread, error) {
 		ms = append(ms, took/size) // ns per byte are ms per MB
 	}
 	if len(ms) < 2 {
-		return bench.Spread{}, fmt.Errorf("the plugin has measured nothing; its log ends %.2000s", log[max(0, len(log)-2000):])
+		return bench.Spread{},
+			fmt.Errorf("the plugin has measured nothing; its log ends %.2000s", log[max(0, len(log)-2000):])
 	}
 	return bench.SpreadOf(ms[len(ms)/2:]), nil
 }

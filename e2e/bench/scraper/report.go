@@ -41,12 +41,15 @@ func (rep *report) configuration() []string {
 	s := rep.settings
 	return []string{
 		"machine: " + bench.Machine() + "; engines and gateways share it",
-		"gateway: the shipped plain layout without access log and active health checks, 2 workers, a process with scraping and one without, measured at the same time",
-		fmt.Sprintf("engines: in one process, each at its own port; all show the same page of %d bytes (%s)", rep.page, s.page),
+		"gateway: the shipped plain layout without access log and active health checks, 2 workers, a process with " +
+			"scraping and one without, measured at the same time",
+		fmt.Sprintf("engines: in one process, each at its own port; all show the same page of %d bytes (%s)",
+			rep.page, s.page),
 		fmt.Sprintf("%d rounds of %v for each number of endpoints; asked once a second, the default", s.rounds, s.span),
 		"with scraping: " + askConfig,
 		"without: " + plainConfig,
-		"CPU: Envoy's own user and kernel time, from /proc, in steps of 10 ms; age: since an engine showed its page; workers know it up to 100 ms later",
+		"CPU: Envoy's own user and kernel time, from /proc, in steps of 10 ms; age: since an engine showed its page; " +
+			"workers know it up to 100 ms later",
 		"parser inside Envoy: " + rep.parser.Format("%.2f") + " ms per MB of the page",
 	}
 }
@@ -84,7 +87,8 @@ const parseLimit = 5
 func (rep *report) line() result {
 	out := result{
 		Bench: "scraper", Page: rep.page, Span: rep.settings.span.Seconds(), Rounds: rep.settings.rounds,
-		Parse: rep.parser.Median, Spread: rep.parser, ParseMet: rep.parser.Median > 0 && rep.parser.Median <= parseLimit,
+		Parse: rep.parser.Median, Spread: rep.parser, ParseMet: rep.parser.Median > 0 &&
+			rep.parser.Median <= parseLimit,
 	}
 	for _, n := range rep.sizes {
 		cpu := bench.SpreadBy(rep.runs[n], columns[0].Of)
@@ -92,8 +96,10 @@ func (rep *report) line() result {
 		c := cell{
 			Endpoints: n, CPU: cpu.Median, Spread: cpu, Plain: median(func(r *run) float64 { return r.cpuPlain }),
 			Rate: median(func(r *run) float64 { return r.rate }), Age: median(func(r *run) float64 { return r.age }),
-			Fresh:  median(func(r *run) float64 { return r.fresh }),
-			Memory: median(func(r *run) float64 { return r.rss - r.rssPlain }), Without: median(func(r *run) float64 { return r.rssPlain }),
+			Fresh: median(func(r *run) float64 { return r.fresh }),
+			Memory: median(func(r *run) float64 {
+				return r.rss - r.rssPlain
+			}), Without: median(func(r *run) float64 { return r.rssPlain }),
 		}
 		c.Oldest = bench.SpreadBy(rep.runs[n], func(r *run) float64 { return r.oldest }).Max
 		if mb := c.Rate * float64(rep.page) / 1e6; mb > 0 {

@@ -60,7 +60,8 @@ func TestReport(t *testing.T) {
 		for i := range 3 {
 			x := float64(n)
 			rep.runs[n] = append(rep.runs[n], run{
-				cpu: 2*x + float64(i), cpuPlain: x, rate: x, age: 500, oldest: 1000 + float64(i), fresh: x, rss: 120, rssPlain: 100,
+				cpu: 2*x + float64(i), cpuPlain: x, rate: x, age: 500, oldest: 1000 + float64(i), fresh: x, rss: 120,
+				rssPlain: 100,
 			})
 		}
 	}
@@ -77,7 +78,10 @@ func TestReport(t *testing.T) {
 	if !got.ParseMet || len(got.Cells) != 2 {
 		t.Fatalf("%+v", got)
 	}
-	want := cell{Endpoints: 20, CPU: 21, Spread: got.Cells[1].Spread, Plain: 20, PerMB: 21, Rate: 20, Age: 500, Oldest: 1002, Fresh: 20, Memory: 20, Without: 100}
+	want := cell{
+		Endpoints: 20, CPU: 21, Spread: got.Cells[1].Spread, Plain: 20, PerMB: 21, Rate: 20, Age: 500,
+		Oldest: 1002, Fresh: 20, Memory: 20, Without: 100,
+	}
 	if c := got.Cells[1]; c != want || c.Spread.Min != 20 || c.Spread.Max != 22 {
 		t.Errorf("got %+v, want %+v", c, want)
 	}

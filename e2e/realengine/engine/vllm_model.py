@@ -2,7 +2,8 @@
 
 usage: vllm_model.py FOLDER
 
-FOLDER/model has no weights: vLLM draws them at random (--load-format dummy). FOLDER/adapters holds LoRA adapters for it.
+FOLDER/model has no weights: vLLM draws them at random (--load-format dummy). FOLDER/adapters contains LoRA adapters for
+it.
 """
 
 import json

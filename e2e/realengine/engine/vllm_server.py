@@ -2,8 +2,9 @@
 
 usage: vllm_server.py FOLDER SLOTS CONTEXT BLOCKS
 
-FOLDER is what vllm_model.py has written, SLOTS the number of requests that run at once, CONTEXT the tokens of one of them
-and BLOCKS the size of the KV cache in blocks of 32 tokens. One thread per server leaves the machine room for the others.
+FOLDER is what vllm_model.py has written, SLOTS the number of requests that run at once, CONTEXT the tokens of one of
+them and BLOCKS the size of the KV cache in blocks of 32 tokens. One thread per server leaves the machine room for the
+others.
 """
 
 import os

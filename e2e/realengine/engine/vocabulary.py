@@ -6,7 +6,8 @@ import string
 SPECIAL = ["<unk>", "<s>", "</s>"]
 CHAT_TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
 
-# What words of three letters, with the blank before them, are made of, in their order. Bytes are spelled as in byte-level BPE.
+# What words of three letters, with the blank before them, are made of, in their order. Bytes are spelled as in
+# byte-level BPE.
 LETTERS = ["\u0120", "bdklmnrst", "aeiou", "bdklmnrstpgvfzhj"]
 
 
