@@ -28,8 +28,8 @@ const (
 	// maxDurationFactor bounds the duration of an answer, as a multiple of the endpoint's mean. An answer ends when the
 	// client has read it, which may be long after the endpoint has computed it.
 	maxDurationFactor = 4
-	// newEndpointTime is how long an endpoint without streamed answers counts as new. One without them for longer has few
-	// requests in flight, which limits the credit, or streams no answers.
+	// newEndpointTime is how long an endpoint without streamed answers counts as new. One without them for longer has
+	// few requests in flight, which limits the credit, or streams no answers.
 	newEndpointTime = time.Minute
 	// growthPerWaiting is the growth of the credit for each request that waits for prefill. The value was found by
 	// simulation, in e2e/placement.
@@ -83,9 +83,9 @@ func (s *answerStats) knownDuration(t *answerTimes) float64 {
 // perRequest returns the load of a request in flight beside its tokens, in tokens: see [Plan.PerRequest].
 func (s *answerStats) perRequest() int64 { return int64(requestCostShare * s.meanTokens) }
 
-// creditGrowth returns [Prefix.CreditGrowth] for the requests of each tier, given the candidates of all tiers. Computing
-// tokens that are cached elsewhere delays all requests that wait for prefill, so a match is worth more the more of them
-// wait.
+// creditGrowth returns [Prefix.CreditGrowth] for the requests of each tier, given the candidates of all tiers.
+// Computing tokens that are cached elsewhere delays all requests that wait for prefill, so a match is worth more the
+// more of them wait.
 //
 // By Little's law, TTFT / duration is the share of an endpoint's requests that have no token yet. They wait for prefill
 // for that same share of the time, in which the endpoint is busy with it; else they wait for a batch slot, and a match

@@ -121,7 +121,9 @@ func TestCreditGrowthFollowsLongAnswers(t *testing.T) {
 	p := newAnswerStats()
 	for _, seconds := range []time.Duration{1, 60} {
 		for range 3 * averagedAnswers {
-			p.observe(0, &Outcome{Addr: one[0].Addr, CountedTokens: 1, TTFT: time.Second, Duration: seconds * time.Second})
+			p.observe(0, &Outcome{
+				Addr: one[0].Addr, CountedTokens: 1, TTFT: time.Second, Duration: seconds * time.Second,
+			})
 		}
 	}
 	if got := growthOf(p, 0, one); got > growthPerWaiting/900.0 {
