@@ -72,14 +72,14 @@ func referenceUsage(u *UsageReader, answer []byte, event bool) {
 	}
 	all, _ := membersOf(usage)
 	for _, m := range all {
-		if n, err := strconv.Atoi(string(m.value)); err == nil && n >= 0 {
-			u.set([]byte(m.name), n)
+		if n, err := strconv.ParseUint(string(m.value), 10, 63); err == nil { // no sign: -0 is no number of tokens
+			u.set([]byte(m.name), int(n))
 		}
 		if m.name == "prompt_tokens_details" || m.name == "input_tokens_details" {
 			details, _ := membersOf(m.value)
 			for _, d := range details {
-				if n, err := strconv.Atoi(string(d.value)); err == nil && d.name == "cached_tokens" {
-					u.set([]byte(d.name), n)
+				if n, err := strconv.ParseUint(string(d.value), 10, 63); err == nil && d.name == "cached_tokens" {
+					u.set([]byte(d.name), int(n))
 				}
 			}
 		}

@@ -94,6 +94,7 @@ var usageTexts = map[string]struct {
 	"a string":      {`{"usage":{"prompt_tokens":"12"}}`, Usage{}, false},
 	"a fraction":    {`{"usage":{"prompt_tokens":1.5}}`, Usage{}, false},
 	"negative":      {`{"usage":{"prompt_tokens":-5}}`, Usage{}, false},
+	"minus zero":    {`{"usage":{"prompt_tokens":-0}}`, Usage{}, false},
 	"huge":          {`{"usage":{"prompt_tokens":99999999999999999999}}`, Usage{}, false},
 	"cut off":       {`{"usage":{"prompt_tokens":12`, Usage{}, false},
 	"written by it": {`{"text":"\"prompt_tokens\":5,"}`, Usage{}, false},
