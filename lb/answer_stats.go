@@ -12,10 +12,10 @@ type answerStats struct {
 
 // answerTimes are the mean times of the streamed answers of one endpoint, in seconds from the plan on.
 type answerTimes struct {
-	answers      int     // number of answers in the means, averagedAnswers at most
-	meanTTFT     float64 // to the first token
-	meanDuration float64 // to the end
-	lastAt       time.Duration
+	answers      int           // number of answers in the means, averagedAnswers at most
+	meanTTFT     float64       // to the first token
+	meanDuration float64       // to the end
+	lastAt       time.Duration // of the latest answer, or when it was last a candidate
 	firstSeen    time.Duration // as a candidate
 }
 
@@ -25,9 +25,13 @@ const (
 	// requestCostShare is the cost of a request in flight beside its tokens, as a share of the mean tokens: however
 	// short it is, it occupies one of the endpoint's batch slots.
 	requestCostShare = 1.0 / 4
-	// maxDurationFactor bounds the duration of an answer, as a multiple of the endpoint's mean. An answer ends when the
-	// client has read it, which may be long after the endpoint has computed it.
-	maxDurationFactor = 4
+	// maxDurationFactor bounds the duration of an answer, as a multiple of the endpoint's mean or of the answer's
+	// TTFT. An answer ends when the client has read it, which may be long after the endpoint has computed it. The
+	// bound is wide, since the mean of a few long answers among many short ones is to be found too. It is narrower
+	// for the first fewAnswers of an endpoint, each of which is a large part of the mean.
+	maxDurationFactor      = 32
+	maxFirstDurationFactor = 4
+	fewAnswers             = 16
 	// newEndpointTime is how long an endpoint without streamed answers counts as new. One without them for longer has
 	// few requests in flight, which limits the credit, or streams no answers.
 	newEndpointTime = time.Minute
@@ -49,21 +53,25 @@ func (s *answerStats) observe(now time.Duration, o *Outcome) {
 	t := s.timesOf(now, o.Addr)
 	ttft, duration := o.TTFT.Seconds(), o.Duration.Seconds()
 	if mean := s.knownDuration(t); mean > 0 {
-		duration = min(duration, maxDurationFactor*mean)
+		factor := float64(maxDurationFactor)
+		if t.answers < fewAnswers {
+			factor = maxFirstDurationFactor
+		}
+		duration = min(duration, factor*max(mean, ttft))
 	}
-	ttft = min(ttft, duration)
-	t.answers, t.lastAt = min(t.answers+1, averagedAnswers), now
+	t.answers = min(t.answers+1, averagedAnswers)
 	t.meanTTFT += (ttft - t.meanTTFT) / float64(t.answers)
 	t.meanDuration += (duration - t.meanDuration) / float64(t.answers)
 }
 
-// timesOf returns the times of the endpoint.
+// timesOf returns the times of the endpoint, which is in use now.
 func (s *answerStats) timesOf(now time.Duration, addr string) *answerTimes {
 	t := s.times[addr]
 	if t == nil {
-		t = &answerTimes{firstSeen: now, lastAt: now}
+		t = &answerTimes{firstSeen: now}
 		s.times[addr] = t
 	}
+	t.lastAt = now
 	return t
 }
 
@@ -87,9 +95,10 @@ func (s *answerStats) perRequest() int64 { return int64(requestCostShare * s.mea
 // Computing tokens that are cached elsewhere delays all requests that wait for prefill, so a match is worth more the
 // more of them wait.
 //
-// By Little's law, TTFT / duration is the share of an endpoint's requests that have no token yet. They wait for prefill
-// for that same share of the time, in which the endpoint is busy with it; else they wait for a batch slot, and a match
-// gains less. Hence the square. The lowest share of any candidate of the tier counts, since requests can be sent there.
+// By Little's law, TTFT / duration is the share of an endpoint's requests that have no token yet. The endpoint is busy
+// with prefill for that same share of the time. Only then do they wait for prefill; otherwise they wait for a batch
+// slot, and a match gains less. Hence the square. The lowest share of any candidate of the tier counts, since requests
+// can be sent there.
 // It is 0 for a candidate without streamed answers that is new. Later such a candidate is ignored; if all are, the
 // credit does not grow.
 func (s *answerStats) creditGrowth(now time.Duration, cs []Candidate) []float64 {

@@ -37,8 +37,8 @@ const (
 	// lossLogOdds is the log-likelihood ratio that detects a lost cache, a factor of a million: five failures in a row
 	// where one in twenty is normal.
 	lossLogOdds = 13.8
-	// An endpoint that has reported cached tokens in one API no longer does after silentAfter answers in a row without
-	// them, where some were expected, for each earlier report; at most maxReports count.
+	// An endpoint counts as no longer reporting cached tokens in an API after silentAfter × r answers in a row without
+	// them where some were expected; r is the number of earlier reports, at most maxReports.
 	silentAfter, maxReports = 16, 8
 	// missRateGain is the weight of the latest prediction in an endpoint's miss rate.
 	missRateGain = 1.0 / 64

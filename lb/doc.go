@@ -21,7 +21,7 @@
 //   - endpoint_metrics: the endpoint whose engine is likely to serve the request first, or the lowest or highest value
 //     of one metric.
 //
-// A new policy is one file and one line in the table of register.go.
+// A new policy is one file in this package, which registers its [Descriptor] in an init function.
 //
 // # What is learned
 //

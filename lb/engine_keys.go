@@ -2,7 +2,7 @@ package lb
 
 import "github.com/warmgate/warmgate/lb/setting"
 
-// KeyStaleAfter is the name of the key below lb_config from which a sample is too old to be used.
+// KeyStaleAfter is the name, below lb_config, of the key with the age above which a sample is not used.
 const KeyStaleAfter = "metrics.stale_after"
 
 // MetricsKeys returns the keys of all policies that use metrics of engines, with names below lb_config. They are

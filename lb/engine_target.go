@@ -7,8 +7,8 @@ import (
 
 // addTargetCosts sets the value of one metric as the cost of each candidate, or its growth per second if it is a
 // counter, and returns how many engines report it. A request since the sample costs as much as there is of the metric
-// per request in flight, since what a request adds to an arbitrary metric is unknown. So is what ended requests have
-// left of it; they are not subtracted.
+// per request in flight, since what a request adds to an arbitrary metric is unknown. How much of the metric remains
+// after a request has ended is unknown too, so ended requests are not subtracted.
 func (m *costModel) addTargetCosts(cs []Candidate, samples []*engine) int {
 	at := slices.Index(m.cluster.targets, m.cfg.Target)
 	if at < 0 {

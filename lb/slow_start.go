@@ -6,9 +6,9 @@ import (
 )
 
 // A new endpoint gets a share of the requests that grows with time. A growing weight would not achieve that: an
-// endpoint with little weight gets nothing until the others carry a multiple of its load. So the share is drawn: of all
-// requests, as many as the endpoint's part of its fair share are drawn for it. For these it is preferred to endpoints
-// with the same load. For all others it counts as if it carried the typical load of the others in addition to its own.
+// endpoint with little weight gets nothing until the others carry a multiple of its load. So requests are drawn for it:
+// a random share of them, its fair share times a part that grows to 1. For these it is preferred to endpoints with the
+// same load. For all others it counts as if it carried the typical load of the others in addition to its own.
 // So it never carries more load than they do, it takes what exceeds their capacity, and prompts that are in its cache
 // return to it.
 const (

@@ -166,8 +166,9 @@ func (s *Store) releaseUnknown(now time.Duration, sc *scopeState, leases, tombst
 	}
 }
 
-// markUnsynced has all leases asserted that Redis may have had at the given seq: since then it has lost some. Those
-// that it still has may be the work of a late reservation, which may have chosen another endpoint.
+// markUnsynced marks for assertion every lease that Redis may have had at the given seq, since it has lost some of
+// them by now. A lease that is still there may come from a late reservation that chose another endpoint, so it is
+// marked too.
 func (sc *scopeState) markUnsynced(seq uint64) {
 	for _, l := range sc.leases {
 		if l.state == held && l.confirmedSeq < seq {

@@ -88,7 +88,7 @@ func (sc *scopeState) appendPrefix(terms []byte, now time.Duration, x *lb.Prefix
 }
 
 // expiryDue returns 1 if the reservation has to extend the expiry of so many pages, else 0. It has to if less than
-// seven eighths of the TTL are left, and if this owner has last used another number of pages.
+// seven eighths of the TTL are left, or if this owner last used another number of pages.
 func (sc *scopeState) expiryDue(now time.Duration, pages int, ttl time.Duration) byte {
 	if pages == sc.pageCount && sc.pagesExpireAt-now >= ttl-ttl/8 {
 		return 0

@@ -60,7 +60,7 @@ type scopeState struct {
 	heartbeat    *heartbeat // nil if none is in progress
 	freeingRows  bool       // a search for unused rows is in progress
 	drained      bool       // the last heartbeat found nothing of this owner, and nothing was sent since
-	heldSince    string     // since when Redis has none of the leases returned: a stamp of Redis, by the last heartbeat
+	heldSince    string     // time of Redis since which it has returned none of the leases, by the last heartbeat
 
 	pageCount     int           // that the latest reservation named
 	pagesExpireAt time.Duration // when the pages expire at the earliest, as far as this owner has extended that

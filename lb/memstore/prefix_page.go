@@ -52,10 +52,10 @@ func (p page) find(key uint64) entry {
 	return nil
 }
 
-// turnover returns how long ago the last entry of the page was recorded, in ticks; of a page with more than 47 entries
-// that of the 47th, which has the last quarter of a full page behind it. It is the maximum for an empty page. The
-// larger it is, the less is lost when new entries evict old ones. The entry that would be evicted next is no better
-// measure: it may be a recent one of a tenant with many entries. And it would take a search.
+// turnover returns the age in ticks of the page's 47th entry, or of its last one if it has fewer; behind the 47th is
+// the last quarter of a full page. It is the maximum for an empty page. The larger it is, the less is lost when new
+// entries evict old ones. The entry that would be evicted next is no better measure: it may be a recent one of a
+// tenant with many entries. And it would take a search.
 func (p page) turnover(now uint16) uint16 {
 	at := min(len(p)/entrySize, maxEntries*3/4) - 1
 	if at < 0 {

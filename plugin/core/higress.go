@@ -19,7 +19,8 @@ const (
 // HigressCalls are the calls of Higress by which endpoints and their metrics are found.
 type HigressCalls interface {
 	Now() time.Duration
-	// UpstreamHosts returns the list of hosts of the cluster that the request goes to which calls act on.
+	// UpstreamHosts returns the list of hosts of the current request's cluster. The current request is the one that
+	// calls act on.
 	UpstreamHosts() []byte
 	// AsRequest runs f while calls act on the request with this context.
 	AsRequest(context uint32, f func())

@@ -134,8 +134,8 @@ func (s *Stream) reserve() Action {
 	return Stop
 }
 
-// granted is called by the store, within the request's own callback or from outside. A panic then, or in a request
-// before it in the same answer of Redis, must not keep the next one from its answer.
+// granted is called by the store, within the request's own callback or from outside. One answer of Redis may serve
+// several requests: a panic in one of them must not keep the others from their answers.
 func (s *Stream) granted(g lb.Grant, err error) {
 	r := &s.lease.reservation
 	r.done, r.grant, r.err = true, g, err

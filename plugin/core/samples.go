@@ -73,8 +73,8 @@ func (s *scraping) publishSamples(now time.Duration) {
 	}
 }
 
-// collectFor returns how long samples are collected before they are published: every VM reads all of them each time,
-// and those of many endpoints come at many times, but not in Higress, where they are read at once.
+// collectFor returns how long samples are collected before they are published. Each publication makes every VM read all
+// samples, and those of many endpoints arrive one by one. In Higress all are read at once, so nothing is collected.
 func (p *pendingSamples) collectFor(kind config.Host) time.Duration {
 	const together = 64
 	if len(p.listed) < together || p.config == nil || kind == config.Higress {

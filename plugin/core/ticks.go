@@ -12,8 +12,9 @@ const (
 	// natively and no cap applies.
 	firstTick       = 10 * time.Millisecond
 	heartbeatPeriod = time.Second
-	// maxLate is how late a tick may be without deadlines being moved. Later than that the worker was busy with other
-	// requests, and answers that have come in that time are read only after this tick: as long again is left for that.
+	// maxLate is how late a tick may be without deadlines being moved. A later tick shows that the worker was busy with
+	// other requests. Then deadlines move by the delay plus maxLate, because answers that have arrived in that time are
+	// read only after this tick.
 	maxLate = 4 * time.Millisecond
 )
 
