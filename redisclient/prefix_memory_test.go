@@ -59,7 +59,7 @@ func TestMemoryWhileTheSizeChanges(t *testing.T) {
 	onEachVersion(t, func(t *testing.T, w *syncTransport, s *redisclient.Store) {
 		sizes := []int{100_000, 150_000}
 		plan := storetest.WithPrompt(manualPlan, 1, nil)
-		for i := range 1600 { // so many that each page gets some
+		for i := range 1600 { // enough prompts for each page to get at least one
 			plan.Prefix.Blocks, plan.Prefix.Bytes, plan.Prefix.IndexMemory.Remote = newBlocks(20), 2000, sizes[i%2]
 			cachedBlocks(t, s, lb.LeaseID(i), plan)
 		}

@@ -198,24 +198,24 @@ local function record(key, chain, n, pages, parts, places, held, endpoint, now, 
         elseif over > 0 then
           -- Entries are evicted one after the other: the last one of the tenant that has most. So tenants share a full
           -- page, and no tenant can evict entries of another that has fewer. Blocks without a tenant count as one more
-          -- tenant. count is the entries of each tenant, have the number of tenants with so many entries.
-          local count, have, share, above, room = {}, {}, 0, 0, -over
+          -- tenant. entries[t] is how many entries tenant t has, tenants[n] how many tenants have n entries.
+          local entries, tenants, share, above, room = {}, {}, 0, 0, -over
           for at = 8, #value, 32 do
             local t = byte(value, at)
-            count[t] = (count[t] or 0) + 1
+            entries[t] = (entries[t] or 0) + 1
           end
-          for _, n in pairs(count) do have[n], share = (have[n] or 0) + 1, math.max(share, n) end
+          for _, n in pairs(entries) do tenants[n], share = (tenants[n] or 0) + 1, math.max(share, n) end
           while room < 0 do -- tenants above the share keep that many, and one more as long as there is room
-            above, share = above + (have[share] or 0), share - 1
+            above, share = above + (tenants[share] or 0), share - 1
             room = room + above
           end
           local parts, stop, at = {}, #value, #value - 31
           while over > 0 do
             local t = byte(value, at + 7)
-            local n = count[t] - share
+            local n = entries[t] - share
             if n > 1 or n == 1 and above > room then
               table.insert(parts, 1, sub(value, at + 32, stop))
-              count[t], over, stop = count[t] - 1, over - 1, at - 1
+              entries[t], over, stop = entries[t] - 1, over - 1, at - 1
               if n == 1 then above = above - 1 end
             end
             at = at - 32

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// window is the interval in which a gateway asks every server once: who trusts in what it was told then, and in
-	// nothing else, sends all to the same server until it is told otherwise.
+	// window is the interval in which a gateway scrapes every server once. A policy that uses the scraped metrics
+	// alone sends all requests of a window to the same server.
 	window = time.Second
 	// fewest is the number of picks per server that a window must have to be looked at.
 	fewest = 4
 )
 
-// herd tells how unevenly requests were sent within windows. In a window of n requests an endpoint whose share of all
-// requests of the run is p should get n·p of them; by how much it gets more or less, relative to that, is its
+// herd measures how unevenly requests were sent within windows. In a window of n requests an endpoint whose share of
+// all requests of the run is p should get n·p of them; by how much it gets more or less, relative to that, is its
 // deviation. CV is the root of the mean square of the deviations, in which every endpoint weighs as much as its share
 // and every window as much as its requests: the coefficient of variation of the picks. A policy whose shares are
 // lasting differences between servers has none.
