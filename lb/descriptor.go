@@ -72,6 +72,8 @@ func Policies() []*Descriptor { return registry }
 var noPolicy Descriptor
 
 // Describe returns the policy with the name, which may be an alias. For an unknown name it returns the zero Descriptor.
+//
+//go:noinline
 func Describe(name string) *Descriptor {
 	for _, d := range registry {
 		if d.Name == name || slices.Contains(d.Aliases, name) {

@@ -10,10 +10,10 @@ import (
 func init() {
 	register(&Descriptor{
 		Name: "prefix_cache", Rank: 2,
-		Meaning: setting.Words{
-			EN: "where the prompt's beginning is in the KV cache, unless it is too busy there",
-			ZH: "KV cache 中已有提示词开头的端点，除非它太忙",
-		},
+		Meaning: setting.Doc(
+			"where the prompt's beginning is in the KV cache, unless it is too busy there",
+			"KV cache 中已有提示词开头的端点，除非它太忙",
+		),
 		Needs: Needs{
 			Tokens: "weighs cached tokens against tokens in flight",
 			Prompt: true, Metrics: MetricsOptional,
@@ -22,11 +22,11 @@ func init() {
 		Keys:     cacheKeys,
 		Sections: []setting.Section{{
 			Name:  "prefix",
-			Title: setting.Words{EN: "Prefix cache", ZH: "前缀缓存"},
-			Meaning: setting.Words{
-				EN: "prefix_cache: how prompts are cut into blocks, and what a cached one is worth",
-				ZH: "prefix_cache：如何将提示词切分成块，以及已缓存的提示词价值多少",
-			},
+			Title: setting.Doc("Prefix cache", "前缀缓存"),
+			Meaning: setting.Doc(
+				"prefix_cache: how prompts are cut into blocks, and what a cached one is worth",
+				"prefix_cache：如何将提示词切分成块，以及已缓存的提示词价值多少",
+			),
 		}},
 		Check: func(settings any, r setting.Report) { settings.(*CacheConfig).check(r) },
 		New:   newPrefixCache,
@@ -54,45 +54,45 @@ const (
 var cacheKeys = []setting.Key{
 	{
 		Name: "prefix.credit", Type: setting.Number, Min: 0, Max: 1000, Default: "2",
-		Title: setting.Words{EN: "Credit", ZH: "缓存的价值"},
-		Meaning: setting.Words{
-			EN: "prefix_cache: how many tokens of load one cached token of the prompt outweighs, more while requests " +
-				"wait or caches evict, less for prompts that more requests begin with than one endpoint can serve; " +
+		Title: setting.Doc("Credit", "缓存的价值"),
+		Meaning: setting.Doc(
+			"prefix_cache: how many tokens of load one cached token of the prompt outweighs, more while requests "+
+				"wait or caches evict, less for prompts that more requests begin with than one endpoint can serve; "+
 				"0: none",
-			ZH: "prefix_cache：一个已缓存的提示词 token 抵得上多少个在途 token；有请求排队或缓存淘汰时相应增加；" +
+			"prefix_cache：一个已缓存的提示词 token 抵得上多少个在途 token；有请求排队或缓存淘汰时相应增加；"+
 				"若以此开头的请求多到一个端点处理不完，则相应减少；0：不计",
-		},
+		),
 		Field: func(s any) any { return &s.(*CacheConfig).Credit },
 	},
 	{
 		Name: "prefix.table_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "8388608",
-		Title: setting.Words{EN: "Memory", ZH: "内存"},
-		Meaning: setting.Words{
-			EN: "prefix_cache: how much of its memory a gateway may use for the index of prompts",
-			ZH: "prefix_cache：网关最多用多少内存记住谁缓存了什么",
-		},
+		Title: setting.Doc("Memory", "内存"),
+		Meaning: setting.Doc(
+			"prefix_cache: how much of its memory a gateway may use for the index of prompts",
+			"prefix_cache：网关最多用多少内存记住谁缓存了什么",
+		),
 		Field: func(s any) any { return &s.(*CacheConfig).IndexMemory.Local },
 	},
 	{
 		Name: "prefix.redis_bytes", Type: setting.Size, Min: 1 << 20, Max: 16 << 30, Default: "67108864",
-		Title: setting.Words{EN: "Memory of Redis", ZH: "Redis 内存"},
-		Meaning: setting.Words{
-			EN: "prefix_cache: how much memory of Redis each cluster may use for that index; the same in all " +
+		Title: setting.Doc("Memory of Redis", "Redis 内存"),
+		Meaning: setting.Doc(
+			"prefix_cache: how much memory of Redis each cluster may use for that index; the same in all "+
 				"gateways",
-			ZH: "prefix_cache：每个集群为此最多使用多少 Redis 内存；所有网关须一致",
-		},
+			"prefix_cache：每个集群为此最多使用多少 Redis 内存；所有网关须一致",
+		),
 		Field: func(s any) any { return &s.(*CacheConfig).IndexMemory.Remote },
 	},
 	{
 		Name: keyTTL, Type: setting.Seconds, Min: 0, Max: 1e9, Default: "1800", Loose: true,
-		Title: setting.Words{EN: "Prefix lifetime", ZH: "前缀保留时间"},
-		Meaning: setting.Words{
-			EN: "prefix_cache: seconds that an endpoint is assumed to keep a prompt, 64 to 172800 (less or more " +
-				"counts as those), less where usage in answers shows that; 0: the default. Higress's name, " +
+		Title: setting.Doc("Prefix lifetime", "前缀保留时间"),
+		Meaning: setting.Doc(
+			"prefix_cache: seconds that an endpoint is assumed to keep a prompt, 64 to 172800 (less or more "+
+				"counts as those), less where usage in answers shows that; 0: the default. Higress's name, "+
 				"also without Redis",
-			ZH: "prefix_cache：认为端点保留提示词的秒数，64 到 172800（超出者按边界计），回答表明更短时取更短；" +
+			"prefix_cache：认为端点保留提示词的秒数，64 到 172800（超出者按边界计），回答表明更短时取更短；"+
 				"0：默认值。沿用 Higress 的名称，不用 Redis 时也有效",
-		},
+		),
 		Field: func(s any) any { return &s.(*CacheConfig).TTL },
 	},
 }

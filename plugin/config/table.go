@@ -7,33 +7,6 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
-// Key documents one key of the configuration.
-type Key struct {
-	Name    string // full path, as in errors: "lb_config.health.slow_start"
-	Type    string // what is accepted
-	Default string // JSON text; "" for none
-	Meaning string // one sentence
-
-	Chinese  struct{ Type, Meaning string }
-	Policies []string    // names of the policies for which it has an effect, sorted; nil: all
-	Setting  setting.Key // all that is known of the key, with its full name
-}
-
-// Keys returns every key that is accepted, in the order of the documentation.
-func Keys() []Key {
-	list := make([]Key, len(keys))
-	for i := range keys {
-		k := &keys[i].Key
-		kind := k.TypeName()
-		list[i] = Key{
-			Name: k.Name, Type: kind.EN, Default: k.Default, Meaning: k.Meaning.EN,
-			Policies: keys[i].users, Setting: *k,
-		}
-		list[i].Chinese.Type, list[i].Chinese.Meaning = kind.ZH, k.Meaning.ZH
-	}
-	return list
-}
-
 // section is the section that most keys are in, with its dot.
 const section = "lb_config."
 
