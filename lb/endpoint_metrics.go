@@ -27,9 +27,10 @@ func newEngineConfig() any { return new(EngineConfig) }
 const (
 	keyOrder  = "metric_policy"
 	keyTarget = "target_metric"
+	noWindow  = "has no effect: rate_limit is a share of the last ten seconds' requests"
 )
 
-// targetKeys are the keys of endpoint_metrics beside [MetricsKeys], with the names that ai-load-balancer has.
+// targetKeys are the keys of endpoint_metrics, with the names that ai-load-balancer has or proposes.
 var targetKeys = []setting.Key{
 	{
 		Name: keyOrder, Type: setting.Choice, Choices: orderNames[:], Default: `"default"`, Loose: true,
@@ -62,6 +63,24 @@ var targetKeys = []setting.Key{
 				"的端点承担；0 或 1：不限",
 		),
 		Field: func(s any) any { return &s.(*EngineConfig).RateLimit },
+	},
+	{
+		Name: "window_size", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: noWindow,
+		Title: setting.Doc("Window in requests", "窗口（次数）"),
+		Meaning: setting.Doc(
+			"Higress: how many requests `rate_limit` looks back on, proposed there; no effect here",
+			"Higress：`rate_limit` 回看多少次选择（上游提案）；此处无效",
+		),
+		Field: setting.Nowhere,
+	},
+	{
+		Name: "window_seconds", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: noWindow,
+		Title: setting.Doc("Window in seconds", "窗口（秒）"),
+		Meaning: setting.Doc(
+			"Higress: how many seconds `rate_limit` looks back on, proposed there; no effect here",
+			"Higress：`rate_limit` 回看多少秒（上游提案）；此处无效",
+		),
+		Field: setting.Nowhere,
 	},
 }
 

@@ -33,13 +33,33 @@ func init() {
 	})
 }
 
-// CacheConfig configures how prefix_cache weighs cached tokens against load.
+// CacheConfig is the settings of prefix_cache: how cached tokens are weighed against load, and for those who make its
+// requests, how prompts are cut into blocks.
 type CacheConfig struct {
 	// tokens of load that a cached token is worth while no request waits and nothing is evicted
 	Credit      float64
 	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed, [MaxTTL] at most
 	IndexMemory IndexMemory   // of the cluster's prefix index
+
+	BlockBytes   int    // length of the first blocks
+	CacheTokens  int    // tokens that the KV cache of an endpoint of weight 1 holds, 0 if unknown
+	TenantHeader string // prompts of requests with different values of it share no blocks; "" for none
+	Secret       Secret // key of the hashes of blocks; "" for one that does not come from the configuration
 }
+
+// Secret is a text that package fmt does not show, so that settings printed by mistake contain none.
+type Secret string
+
+// String returns a mask, or "" for no secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "***"
+}
+
+// GoString is String.
+func (s Secret) GoString() string { return s.String() }
 
 // MaxTTL is the longest time that an endpoint is assumed to retain what it has computed, whatever is configured: stores
 // count in ticks that wrap.
@@ -94,6 +114,46 @@ var cacheKeys = []setting.Key{
 				"0：默认值。沿用 Higress 的名称，不用 Redis 时也有效",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).TTL },
+	},
+	{
+		Name: "prefix.block_bytes", Type: setting.Size, Min: 64, Max: 64 << 10, Default: "512",
+		Title: setting.Doc("Block length", "块长度"),
+		Meaning: setting.Doc(
+			"prefix_cache: length of the first blocks of a prompt, within which a difference is not noticed",
+			"prefix_cache：提示词最前面各块的长度，块内的差异察觉不到",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).BlockBytes },
+	},
+	{
+		Name: "prefix.cache_tokens", Type: setting.Integer, Min: 0, Max: 1e9, Default: "0",
+		Title: setting.Doc("Tokens of a KV cache", "KV 缓存的 token 数"),
+		Meaning: setting.Doc(
+			"prefix_cache: tokens that the KV cache of an endpoint of weight 1 holds, to show which share "+
+				"of them the index of prompts has room for; vLLM: `num_gpu_blocks` × `block_size`; 0: unknown",
+			"prefix_cache：权重为 1 的端点的 KV 缓存能容纳多少 token，用于显示其中多大比例能被记住；vLLM："+
+				"`num_gpu_blocks` × `block_size`；0：未知",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).CacheTokens },
+	},
+	{
+		Name: "prefix.tenant_header", Type: setting.Text,
+		Title: setting.Doc("Tenant header", "租户请求头"),
+		Meaning: setting.Doc(
+			"prefix_cache: requests with different values of this header share no prefix, and get a fair "+
+				"part of the index each. A proxy in front must set it",
+			"prefix_cache：此请求头取值不同的请求不共享前缀，并各自公平占有记录表的一部分。须由前面的代理设置",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).TenantHeader },
+	},
+	{
+		Name: "prefix.secret", Type: setting.Secret,
+		Title: setting.Doc("Secret", "密钥"),
+		Meaning: setting.Doc(
+			"prefix_cache: keys of prompts cannot be forged without it; the same in all gateways. "+
+				"Default: derived from the Redis password, or random",
+			"prefix_cache：没有它就无法伪造提示词的键；所有网关须相同。默认由 Redis 密码推导，或随机生成",
+		),
+		Field: func(s any) any { return (*string)(&s.(*CacheConfig).Secret) },
 	},
 }
 

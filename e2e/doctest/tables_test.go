@@ -27,10 +27,7 @@ var keyTables = []keyTable{
 	{"config-redis", named(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|serviceFQDN|` +
 		`servicePort|username|password|timeout|database|cleanInterval)$`)},
 	{"config-prefix-cache", only("prefix_cache")},
-	{"config-endpoint-metrics", func(k config.Key) bool {
-		// these have no effect under any policy
-		return k.Policies != nil || strings.HasPrefix(k.Name, "lb_config.window_")
-	}},
+	{"config-endpoint-metrics", func(k config.Key) bool { return k.Policies != nil }},
 	{"config", func(config.Key) bool { return true }},
 }
 

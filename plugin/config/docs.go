@@ -17,7 +17,7 @@ type Key struct {
 	Meaning string // one sentence
 
 	Chinese  struct{ Type, Meaning string }
-	Policies []string    // names of the policies for which it has an effect, sorted; nil: all
+	Policies []string    // names of the policies that it is for, sorted; nil: all
 	Setting  setting.Key // all that is known of the key, with its full name
 }
 

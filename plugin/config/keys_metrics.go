@@ -1,9 +1,6 @@
 package config
 
-import (
-	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/setting"
-)
+import "github.com/warmgate/warmgate/lb/setting"
 
 const (
 	keyMetricsCluster = "lb_config.envoy.metrics_cluster"
@@ -11,34 +8,9 @@ const (
 	keyMetricsPath    = "lb_config.metrics.path"
 	keyMetricsPort    = "lb_config.metrics.port"
 	keyORCA           = "lb_config.metrics.orca"
-	keyStaleAfter     = section + lb.KeyStaleAfter
+	keyStaleAfter     = "lb_config.metrics.stale_after"
 	keyEngine         = "lb_config.engine"
 )
-
-const windowNoEffect = "has no effect: rate_limit is a share of the last ten seconds' requests"
-
-// windowKeys are keys that ai-load-balancer proposes beside rate_limit.
-var windowKeys = []key{
-	{Key: setting.Key{
-		Name: "lb_config.window_size", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: windowNoEffect,
-		Title: setting.Doc("Window in requests", "窗口（次数）"),
-		Meaning: setting.Doc(
-			"Higress: how many requests `rate_limit` looks back on, proposed there; no effect here",
-			"Higress：`rate_limit` 回看多少次选择（上游提案）；此处无效",
-		),
-		Field: setting.Nowhere,
-	}},
-	{Key: setting.Key{
-		Name: "lb_config.window_seconds", Type: setting.Integer,
-		Min: 0, Max: 1e9, Loose: true, NoEffect: windowNoEffect,
-		Title: setting.Doc("Window in seconds", "窗口（秒）"),
-		Meaning: setting.Doc(
-			"Higress: how many seconds `rate_limit` looks back on, proposed there; no effect here",
-			"Higress：`rate_limit` 回看多少秒（上游提案）；此处无效",
-		),
-		Field: setting.Nowhere,
-	}},
-}
 
 // engineKeys are the names that ai-load-balancer proposes for keys of scrapeKeys.
 var engineKeys = []key{
@@ -115,3 +87,67 @@ var scrapeKeys = []key{
 		only: onEnvoy,
 	},
 }
+
+// weighKeys are the keys of how metrics of engines are weighed. They are part of the [lb.EngineConfig].
+var weighKeys = []key{
+	{Key: setting.Key{
+		Name: keyStaleAfter, Type: setting.Duration, Default: `"3s"`,
+		Min: 400, Max: 10 * setting.Minute,
+		Title: setting.Doc("Stale after", "过期时间"),
+		Meaning: setting.Doc(
+			"Age from which an endpoint's metrics are not used; once those of all are too old, the "+
+				"gateway decides",
+			"端点的指标超过多久便不再作数；所有端点的都不作数时，由网关自行决定",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.StaleAfter },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.learn_weights", Type: setting.Boolean, Default: "true",
+		Title: setting.Doc("Learn capacities", "学习容量"),
+		Meaning: setting.Doc(
+			"Learn the capacity of endpoints from the time between tokens that their engines report, unless "+
+				"it is configured",
+			"未配置容量时，由引擎给出的 token 间隔时间学习端点的容量",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Learn },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.weights.running", Type: setting.Number, Min: 0, Max: maxCost, Default: "1",
+		Title: setting.Doc("Request in flight", "在途请求"),
+		Meaning: setting.Doc(
+			"Cost of a request in flight on an endpoint of mean weight",
+			"通常权重的端点上一个在途请求的代价",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Weights.Running },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.weights.queue", Type: setting.Number, Min: 0, Max: maxCost, Default: "4",
+		Title: setting.Doc("Request that waits", "排队请求"),
+		Meaning: setting.Doc(
+			"Cost, on top of that, of a request that has to wait",
+			"请求需要排队时在此之上的代价",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Weights.Queue },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.weights.kv_cache", Type: setting.Number, Min: 0, Max: maxCost, Default: "1",
+		Title: setting.Doc("Full KV cache", "KV cache 用满"),
+		Meaning: setting.Doc(
+			"Cost of a KV cache in full use, in requests",
+			"KV cache 用满时的代价，以请求数计",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Weights.KVCache },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.weights.lora", Type: setting.Number, Min: 0, Max: maxCost, Default: "16",
+		Title: setting.Doc("LoRA adapter", "LoRA 适配器"),
+		Meaning: setting.Doc(
+			"Cost of a LoRA adapter that must take another's place, in requests",
+			"LoRA 适配器须挤掉另一个时的代价，以请求数计",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Weights.LoRA },
+	}},
+}
+
+// maxCost is the upper limit of a configured cost, in requests.
+const maxCost = 1000
