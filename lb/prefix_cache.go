@@ -88,8 +88,8 @@ var cacheKeys = []setting.Key{
 		Name: "prefix.table_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "8388608",
 		Title: setting.Doc("Memory", "内存"),
 		Meaning: setting.Doc(
-			"prefix_cache: how much of its memory a gateway may use for the index of prompts",
-			"prefix_cache：网关最多用多少内存记住谁缓存了什么",
+			"prefix_cache: how much of its memory a gateway may use for the index of prompts, over all clusters",
+			"prefix_cache：网关的提示词索引最多使用多少内存，所有集群合计",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).IndexMemory.Local },
 	},
@@ -97,9 +97,9 @@ var cacheKeys = []setting.Key{
 		Name: "prefix.redis_bytes", Type: setting.Size, Min: 1 << 20, Max: 16 << 30, Default: "67108864",
 		Title: setting.Doc("Memory of Redis", "Redis 内存"),
 		Meaning: setting.Doc(
-			"prefix_cache: how much memory of Redis each cluster may use for that index; the same in all "+
+			"prefix_cache: how much memory of Redis each cluster may use for the index of prompts; the same in all "+
 				"gateways",
-			"prefix_cache：每个集群为此最多使用多少 Redis 内存；所有网关须一致",
+			"prefix_cache：每个集群的提示词索引最多使用多少 Redis 内存；所有网关须一致",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).IndexMemory.Remote },
 	},
@@ -110,7 +110,7 @@ var cacheKeys = []setting.Key{
 			"prefix_cache: seconds that an endpoint is assumed to keep a prompt, 64 to 172800 (less or more "+
 				"counts as those), less where usage in answers shows that; 0: the default. Higress's name, "+
 				"also without Redis",
-			"prefix_cache：认为端点保留提示词的秒数，64 到 172800（超出者按边界计），回答表明更短时取更短；"+
+			"prefix_cache：认为端点保留提示词的秒数，64 到 172800（超出者按边界计），应答中的 usage 表明更短时取更短；"+
 				"0：默认值。沿用 Higress 的名称，不用 Redis 时也有效",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).TTL },
@@ -119,18 +119,19 @@ var cacheKeys = []setting.Key{
 		Name: "prefix.block_bytes", Type: setting.Size, Min: 64, Max: 64 << 10, Default: "512",
 		Title: setting.Doc("Block length", "块长度"),
 		Meaning: setting.Doc(
-			"prefix_cache: length of the first blocks of a prompt, within which a difference is not noticed",
-			"prefix_cache：提示词最前面各块的长度，块内的差异察觉不到",
+			"prefix_cache: length of the first blocks of a prompt, of which two prompts share those that are wholly "+
+				"equal; later blocks are longer",
+			"prefix_cache：提示词最前面各块的长度，两个提示词只共享完全相同的块；后面的块更长",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).BlockBytes },
 	},
 	{
 		Name: "prefix.cache_tokens", Type: setting.Integer, Min: 0, Max: 1e9, Default: "0",
-		Title: setting.Doc("Tokens of a KV cache", "KV 缓存的 token 数"),
+		Title: setting.Doc("Tokens of a KV cache", "KV cache 的 token 数"),
 		Meaning: setting.Doc(
 			"prefix_cache: tokens that the KV cache of an endpoint of weight 1 holds, to show which share "+
 				"of them the index of prompts has room for; vLLM: `num_gpu_blocks` × `block_size`; 0: unknown",
-			"prefix_cache：权重为 1 的端点的 KV 缓存能容纳多少 token，用于显示其中多大比例能被记住；vLLM："+
+			"prefix_cache：权重为 1 的端点的 KV cache 能容纳多少 token，用于显示索引容得下其中多大比例；vLLM："+
 				"`num_gpu_blocks` × `block_size`；0：未知",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).CacheTokens },
@@ -141,7 +142,7 @@ var cacheKeys = []setting.Key{
 		Meaning: setting.Doc(
 			"prefix_cache: requests with different values of this header share no prefix, and get a fair "+
 				"part of the index each. A proxy in front must set it",
-			"prefix_cache：此请求头取值不同的请求不共享前缀，并各自公平占有记录表的一部分。须由前面的代理设置",
+			"prefix_cache：此请求头取值不同的请求不共享前缀，并各自公平占有索引的一部分。须由前面的代理设置",
 		),
 		Field: func(s any) any { return &s.(*CacheConfig).TenantHeader },
 	},

@@ -41,7 +41,8 @@ func Keys() []Key {
 //
 //	{policies}          by what each policy chooses,
 //	{token policies}    by the names of the policies whose load is always counted in tokens,
-//	{metrics policies}  by the names of the policies that use metrics of engines.
+//	{metrics policies}  by the names of the policies that use metrics of engines,
+//	{engines}           by what metrics.engine may be.
 func fillIn() func(setting.Words) setting.Words {
 	var en, zh []string
 	for _, d := range lb.Policies() {
@@ -53,10 +54,14 @@ func fillIn() func(setting.Words) setting.Words {
 		en, zh = append(en, nameEN+": "+d.Meaning.EN), append(zh, nameZH+"："+d.Meaning.ZH)
 	}
 	tokens, metrics := usersOf(func(n *lb.Needs) bool { return n.Tokens != "" }), metricsPolicies()
+	engines := engineNames()
+	last := len(engines) - 1
 	english := strings.NewReplacer("{policies}", strings.Join(en, "; "),
-		"{token policies}", strings.Join(tokens, " and "), "{metrics policies}", strings.Join(metrics, " and "))
+		"{token policies}", strings.Join(tokens, " and "), "{metrics policies}", strings.Join(metrics, " and "),
+		"{engines}", "`"+strings.Join(engines[:last], "`, `")+"` or `"+engines[last]+"`")
 	chinese := strings.NewReplacer("{policies}", strings.Join(zh, "；"),
-		"{token policies}", strings.Join(tokens, "、"), "{metrics policies}", strings.Join(metrics, "、"))
+		"{token policies}", strings.Join(tokens, "、"), "{metrics policies}", strings.Join(metrics, "、"),
+		"{engines}", "`"+strings.Join(engines[:last], "`、`")+"` 或 `"+engines[last]+"`")
 	return func(w setting.Words) setting.Words {
 		return setting.Words{EN: english.Replace(w.EN), ZH: chinese.Replace(w.ZH)}
 	}

@@ -52,8 +52,9 @@ var mainKeys = []key{
 		Name: "lb_config.max_inflight", Type: setting.Integer, Min: 0, Max: 1e6, Default: "0",
 		Title: setting.Doc("In-flight cap", "在途上限"),
 		Meaning: setting.Doc(
-			"Requests in flight per endpoint of weight 1 above which requests are shed; 0: no cap",
-			"权重为 1 的端点的在途请求上限，超过即拒绝新请求；0：不设上限",
+			"Maximum number of requests in flight on an endpoint, times its weight; requests are shed while every "+
+				"endpoint is full; 0: no cap",
+			"每个端点的在途请求上限，乘以其权重；所有端点都已满时拒绝新请求；0：不设上限",
 		),
 		Field: func(s any) any { return &s.(*Config).MaxInflight },
 	}},
@@ -90,9 +91,9 @@ var mainKeys = []key{
 			Name: "lb_config.weights", Type: setting.Object,
 			Title: setting.Doc("Weights", "权重"),
 			Meaning: setting.Doc(
-				"Capacity of an endpoint relative to the others, by `ip:port`; it replaces the weight "+
-					"that the gateway reports",
-				"端点相对于其他端点的容量，以 `ip:port` 为键；优先于网关给出的权重",
+				"Capacity of each endpoint relative to the others, 0.001 to 1000, by `ip:port`; it replaces the "+
+					"weight that the gateway reports, and nothing is learned",
+				"各端点相对于其他端点的容量（0.001 到 1000），以 `ip:port` 为键；优先于网关给出的权重，且不再学习容量",
 			),
 		},
 		set: setWeights,
@@ -104,7 +105,7 @@ var mainKeys = []key{
 				"Stock Envoy: an endpoint in another zone than the gateway's costs as if it had this many "+
 					"more requests in flight (`unit: tokens`: of mean length); 0: zones do not matter",
 				"标准 Envoy：与网关不在同一可用区的端点，其代价相当于多出这么多在途请求（`unit: tokens` 时"+
-					"为通常长度的请求）；0：不区分可用区",
+					"为平均长度的请求）；0：不区分可用区",
 			),
 			Field: func(s any) any { return &s.(*Config).ZonePenalty },
 		},

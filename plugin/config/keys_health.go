@@ -8,8 +8,9 @@ var healthKeys = []key{
 		Name: "lb_config.health.consecutive_failures", Type: setting.Integer, Min: 0, Max: 1000, Default: "5",
 		Title: setting.Doc("Failures until ejection", "连续失败次数"),
 		Meaning: setting.Doc(
-			"Failures that eject an endpoint when such requests fail nowhere else; 0: never",
-			"同样的请求在其他端点不失败时，失败多少次后摘除端点；0：从不摘除",
+			"Failures that eject an endpoint if such requests fail nowhere else and none succeeds in between; "+
+				"0: never",
+			"同样的请求在其他端点不失败、期间也没有请求成功时，失败多少次后摘除端点；0：从不摘除",
 		),
 		Field: func(s any) any { return &s.(*Config).Health.ConsecutiveFailures },
 	}},
@@ -18,8 +19,8 @@ var healthKeys = []key{
 		Min: 100, Max: setting.Hour, Default: `"10s"`,
 		Title: setting.Doc("Ejection time", "摘除时长"),
 		Meaning: setting.Doc(
-			"Length of the first ejection; each further one is longer",
-			"首次摘除的时长，之后每次更长",
+			"Length of the first ejection; each further one in a row is twice as long",
+			"首次摘除的时长，之后每次连续摘除加倍",
 		),
 		Field: func(s any) any { return &s.(*Config).Health.EjectionTime },
 	}},
@@ -37,8 +38,9 @@ var healthKeys = []key{
 		Name: "lb_config.health.max_ejection_percent", Type: setting.Integer, Min: 0, Max: 100, Default: "50",
 		Title: setting.Doc("Ejected share", "摘除比例上限"),
 		Meaning: setting.Doc(
-			"Share of a cluster's endpoints that may be ejected at once, in percent",
-			"集群中可同时被摘除的端点比例（百分数）",
+			"Percent of a cluster's endpoints that may be ejected at once, with those that the gateway excludes; at "+
+				"least one endpoint; 0: none",
+			"集群中可同时被摘除的端点的百分比，包括网关已排除的端点；至少一个端点；0：一个也不摘除",
 		),
 		Field: func(s any) any { return &s.(*Config).Health.MaxEjectionPercent },
 	}},

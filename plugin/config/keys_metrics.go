@@ -31,10 +31,8 @@ var scrapeKeys = []key{
 		Name: keyMetricsEngine, Type: setting.Choice, Default: `"auto"`, Choices: engineNames(),
 		Title: setting.Doc("Engine", "引擎"),
 		Meaning: setting.Doc(
-			"Whose metrics to expect: `auto`, `vllm`, `sglang`, `tensorrt-llm`, `triton`, `tgi`, "+
-				"`llama.cpp` or `dynamo`",
-			"指标来自哪种引擎：`auto`、`vllm`、`sglang`、`tensorrt-llm`、`triton`、`tgi`、`llama.cpp` 或 "+
-				"`dynamo`",
+			"Whose metrics to expect: {engines}",
+			"指标来自哪种引擎：{engines}",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.Engine },
 	}},
@@ -95,9 +93,10 @@ var weighKeys = []key{
 		Min: 400, Max: 10 * setting.Minute,
 		Title: setting.Doc("Stale after", "过期时间"),
 		Meaning: setting.Doc(
-			"Age from which an endpoint's metrics are not used; once those of all are too old, the "+
-				"gateway decides",
-			"端点的指标超过多久便不再作数；所有端点的都不作数时，由网关自行决定",
+			"Age above which an endpoint's metrics are not used, more than `interval`; while those of all are "+
+				"older, endpoint_metrics falls back to native balancing, and prefix_cache chooses without them",
+			"端点的指标超过此时长便不再使用，须大于 `interval`；所有端点的指标都超过时，endpoint_metrics 交由网关的"+
+				"原生负载均衡，prefix_cache 则不依据指标选择",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.StaleAfter },
 	}},
@@ -106,8 +105,8 @@ var weighKeys = []key{
 		Title: setting.Doc("Learn capacities", "学习容量"),
 		Meaning: setting.Doc(
 			"Learn the capacity of endpoints from the time between tokens that their engines report, unless "+
-				"it is configured",
-			"未配置容量时，由引擎给出的 token 间隔时间学习端点的容量",
+				"`weights` are set, or different weights in the gateway",
+			"由引擎给出的 token 间隔时间学习端点的容量，除非设置了 `weights`，或网关中的权重各不相同",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.Learn },
 	}},
@@ -116,7 +115,7 @@ var weighKeys = []key{
 		Title: setting.Doc("Request in flight", "在途请求"),
 		Meaning: setting.Doc(
 			"Cost of a request in flight on an endpoint of mean weight",
-			"通常权重的端点上一个在途请求的代价",
+			"平均权重的端点上一个在途请求的代价",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.Weights.Running },
 	}},
@@ -124,8 +123,8 @@ var weighKeys = []key{
 		Name: "lb_config.metrics.weights.queue", Type: setting.Number, Min: 0, Max: maxCost, Default: "4",
 		Title: setting.Doc("Request that waits", "排队请求"),
 		Meaning: setting.Doc(
-			"Cost, on top of that, of a request that has to wait",
-			"请求需要排队时在此之上的代价",
+			"Cost of a request that has to wait, in addition to `running`, in the same unit",
+			"请求需要排队时在 `running` 之外的代价，单位相同",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.Weights.Queue },
 	}},
@@ -142,8 +141,8 @@ var weighKeys = []key{
 		Name: "lb_config.metrics.weights.lora", Type: setting.Number, Min: 0, Max: maxCost, Default: "16",
 		Title: setting.Doc("LoRA adapter", "LoRA 适配器"),
 		Meaning: setting.Doc(
-			"Cost of a LoRA adapter that must take another's place, in requests",
-			"LoRA 适配器须挤掉另一个时的代价，以请求数计",
+			"Cost of a LoRA adapter that must take another's place, in requests; 0: adapters do not matter",
+			"LoRA 适配器须挤掉另一个时的代价，以请求数计；0：不考虑适配器",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.Weights.LoRA },
 	}},

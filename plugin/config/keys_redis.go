@@ -20,8 +20,8 @@ var storeKeys = []key{
 		Min: 1, Max: 10 * setting.Second, Default: `"20ms"`,
 		Title: setting.Doc("Reserve timeout", "等待 Redis 的时限"),
 		Meaning: setting.Doc(
-			"How long a request waits for Redis; then the gateway's memory decides",
-			"请求等待 Redis 的最长时间，超时后由网关内存决定",
+			"How long a request waits for Redis; then the counts in the gateway's memory decide",
+			"请求等待 Redis 的最长时间，超时后由网关内存中的计数决定",
 		),
 		Field: func(s any) any { return &s.(*Config).ReserveTimeout },
 	}},

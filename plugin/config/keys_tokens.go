@@ -18,8 +18,8 @@ var tokenKeys = []key{
 		Min: 1, Max: setting.Minute, Default: `"250ms"`,
 		Title: setting.Doc("Wait for the body", "等待请求体"),
 		Meaning: setting.Doc(
-			"How long a request waits for its body before the headers decide",
-			"等待请求体的最长时间，超时后仅凭请求头决策",
+			"How long a request waits for its body; then the part that has come decides, or else the headers",
+			"等待请求体的最长时间，超时后依据已到达的部分决策；若尚未到达，则仅凭请求头",
 		),
 		Field: func(s any) any { return &s.(*Config).BodyTimeout },
 	}},
