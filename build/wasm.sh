@@ -21,9 +21,8 @@ mkdir -p "$(dirname "$out")" .cache/wasm
 new=.cache/wasm/warmgate-$host.wasm
 # Without VCS stamp and file paths the same source gives the same bytes everywhere. go build does nothing when $new is
 # current.
-# Reading a configuration may take a little longer, so that package is built for size.
-GOOS=wasip1 GOARCH=wasm go build -gcflags=github.com/warmgate/warmgate/plugin/config=-l \
-	-buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" -o "$new" ./plugin
+GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -buildvcs=false -ldflags="-s -w" -tags="$tags" \
+	-o "$new" ./plugin
 size=$(wc -c <"$new")
 if [ "$size" -gt "$budget" ]; then
 	echo "wasm.sh: $host is $size bytes, more than the budget of $budget" >&2

@@ -18,7 +18,7 @@ func init() {
 		"filter_tree_2024":             newFilterTree,
 	} {
 		register(&Descriptor{
-			Name: name, Rank: 100, Meaning: setting.Words{EN: "for benchmarks", ZH: "用于基准测试"},
+			Name: name, Rank: 100, Meaning: setting.Doc("for benchmarks", "用于基准测试"),
 			Needs: byMetrics, Settings: newEngineConfig, Keys: targetKeys, Check: checkTarget, New: build,
 		})
 	}

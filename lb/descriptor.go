@@ -35,7 +35,8 @@ type Needs struct {
 	// Tokens is why load can only be counted in tokens, as the rest of a sentence that begins with the policy's name;
 	// "" where the configuration chooses the unit. With tokens, bodies are read.
 	Tokens string
-	// Prompt is set if the prompt is cut into blocks: [Request.Blocks]. It requires Tokens.
+	// Prompt is set if the prompt is cut into blocks: [Request.Blocks]. It requires Tokens, and Settings that are a
+	// [CacheConfig].
 	Prompt bool
 	// Model is set if the model of a request matters while engines report LoRA adapters: [Request.Model]. Bodies are
 	// read then.
@@ -72,6 +73,8 @@ func Policies() []*Descriptor { return registry }
 var noPolicy Descriptor
 
 // Describe returns the policy with the name, which may be an alias. For an unknown name it returns the zero Descriptor.
+//
+//go:noinline
 func Describe(name string) *Descriptor {
 	for _, d := range registry {
 		if d.Name == name || slices.Contains(d.Aliases, name) {

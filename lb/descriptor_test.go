@@ -19,8 +19,11 @@ func TestDescriptors(t *testing.T) {
 		if d.New == nil || d.Meaning.EN == "" || d.Meaning.ZH == "" || (d.Settings == nil) != (len(d.Keys) == 0) {
 			t.Errorf("%s is not complete: %+v", d.Name, d)
 		}
-		if d.Needs.Prompt && d.Needs.Tokens == "" {
-			t.Errorf("%s needs prompts, and does not count tokens", d.Name)
+		if !d.Needs.Prompt {
+			continue
+		}
+		if _, ok := d.Settings().(*lb.CacheConfig); !ok || d.Needs.Tokens == "" {
+			t.Errorf("%s needs prompts, and does not configure blocks or does not count tokens", d.Name)
 		}
 	}
 	if d := lb.Describe("roulette"); d.New != nil || d.Needs != (lb.Needs{}) {

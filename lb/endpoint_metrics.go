@@ -11,10 +11,10 @@ import (
 func init() {
 	register(&Descriptor{
 		Name: "endpoint_metrics", Aliases: []string{"metrics_based"}, Rank: 3,
-		Meaning: setting.Words{
-			EN: "by the metrics of the engines",
-			ZH: "依据引擎的指标",
-		},
+		Meaning: setting.Doc(
+			"by the metrics of the engines",
+			"依据引擎的指标",
+		),
 		Needs: byMetrics, Settings: newEngineConfig, Keys: targetKeys, Check: checkTarget,
 		New: newEndpointMetrics,
 	})
@@ -27,41 +27,60 @@ func newEngineConfig() any { return new(EngineConfig) }
 const (
 	keyOrder  = "metric_policy"
 	keyTarget = "target_metric"
+	noWindow  = "has no effect: rate_limit is a share of the last ten seconds' requests"
 )
 
-// targetKeys are the keys of endpoint_metrics beside [MetricsKeys], with the names that ai-load-balancer has.
+// targetKeys are the keys of endpoint_metrics, with the names that ai-load-balancer has or proposes.
 var targetKeys = []setting.Key{
 	{
 		Name: keyOrder, Type: setting.Choice, Choices: orderNames[:], Default: `"default"`, Loose: true,
-		Title: setting.Words{EN: "Metric policy", ZH: "指标策略"},
-		Meaning: setting.Words{
-			EN: "endpoint_metrics: `default`: by queue, KV cache, adapters and requests in flight; `least` or `most` " +
+		Title: setting.Doc("Metric policy", "指标策略"),
+		Meaning: setting.Doc(
+			"endpoint_metrics: `default`: by queue, KV cache, adapters and requests in flight; `least` or `most` "+
 				"of `target_metric`",
-			ZH: "endpoint_metrics：`default`：依据队列、KV cache、适配器和在途请求；`least` 或 `most`：" +
+			"endpoint_metrics：`default`：依据队列、KV cache、适配器和在途请求；`least` 或 `most`："+
 				"`target_metric` 最小或最大者",
-		},
+		),
 		Field: func(s any) any { return &s.(*EngineConfig).Order },
 	},
 	{
 		Name: keyTarget, Type: setting.Text, Loose: true,
-		Title: setting.Words{EN: "Target metric", ZH: "目标指标"},
-		Meaning: setting.Words{
-			EN: "endpoint_metrics: the gauge that `least` and `most` compare, or the counter, by its growth " +
+		Title: setting.Doc("Target metric", "目标指标"),
+		Meaning: setting.Doc(
+			"endpoint_metrics: the gauge that `least` and `most` compare, or the counter, by its growth "+
 				"per second",
-			ZH: "endpoint_metrics：`least` 和 `most` 所比较的 gauge；若是 counter，则比较其每秒增量",
-		},
+			"endpoint_metrics：`least` 和 `most` 所比较的 gauge；若是 counter，则比较其每秒增量",
+		),
 		Field: func(s any) any { return &s.(*EngineConfig).Target },
 	},
 	{
 		Name: "rate_limit", Type: setting.Number, Min: 0, Max: 1, Default: "1", Loose: true,
-		Title: setting.Words{EN: "Largest share", ZH: "最大份额"},
-		Meaning: setting.Words{
-			EN: "endpoint_metrics: the largest share of the last ten seconds' requests that one endpoint gets, over " +
+		Title: setting.Doc("Largest share", "最大份额"),
+		Meaning: setting.Doc(
+			"endpoint_metrics: the largest share of the last ten seconds' requests that one endpoint gets, over "+
 				"all workers of the gateway; the others take the rest. 0 or 1: no limit",
-			ZH: "endpoint_metrics：单个端点在最近十秒的请求中所占的最大比例，按网关所有 worker 合计，其余由别" +
+			"endpoint_metrics：单个端点在最近十秒的请求中所占的最大比例，按网关所有 worker 合计，其余由别"+
 				"的端点承担；0 或 1：不限",
-		},
+		),
 		Field: func(s any) any { return &s.(*EngineConfig).RateLimit },
+	},
+	{
+		Name: "window_size", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: noWindow,
+		Title: setting.Doc("Window in requests", "窗口（次数）"),
+		Meaning: setting.Doc(
+			"Higress: how many requests `rate_limit` looks back on, proposed there; no effect here",
+			"Higress：`rate_limit` 回看多少次选择（上游提案）；此处无效",
+		),
+		Field: setting.Nowhere,
+	},
+	{
+		Name: "window_seconds", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: noWindow,
+		Title: setting.Doc("Window in seconds", "窗口（秒）"),
+		Meaning: setting.Doc(
+			"Higress: how many seconds `rate_limit` looks back on, proposed there; no effect here",
+			"Higress：`rate_limit` 回看多少秒（上游提案）；此处无效",
+		),
+		Field: setting.Nowhere,
 	},
 }
 

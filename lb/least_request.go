@@ -9,10 +9,10 @@ import (
 func init() {
 	register(&Descriptor{
 		Name: "global_least_request", Rank: 1,
-		Meaning: setting.Words{
-			EN: "least work in flight over all workers",
-			ZH: "所有 worker 合计在途工作量最少者",
-		},
+		Meaning: setting.Doc(
+			"least work in flight over all workers",
+			"所有 worker 合计在途工作量最少者",
+		),
 		New: newLeastRequest,
 	})
 }

@@ -149,11 +149,11 @@ type Prefix struct {
 	IndexMemory IndexMemory   // of the prefix index that records the prompt
 }
 
-// IndexMemory is how many bytes the prefix index of a cluster may use. Policies copy it from their configuration into
-// plans, and each kind of store reads its own field. Configurations of one cluster may differ in it.
+// IndexMemory is how many bytes the prefix index may use. Policies copy it from their configuration into plans, and
+// each kind of store reads its own field. Configurations of one cluster may differ in it.
 type IndexMemory struct {
-	Local  int // in the memory of one gateway: see [LocalStore]
-	Remote int // in a [RemoteStore], for all gateways
+	Local  int // in the memory of one gateway, for all its clusters: see [LocalStore]
+	Remote int // in a [RemoteStore] for one cluster, for all gateways
 }
 
 // NeedsLookup reports whether a store has to look the prompt up: it has blocks and a length, and endpoints retain it

@@ -10,10 +10,10 @@ import (
 func init() {
 	register(&Descriptor{
 		Name: "prefix_cache", Rank: 2,
-		Meaning: setting.Words{
-			EN: "where the prompt's beginning is in the KV cache, unless it is too busy there",
-			ZH: "KV cache 中已有提示词开头的端点，除非它太忙",
-		},
+		Meaning: setting.Doc(
+			"where the prompt's beginning is in the KV cache, unless it is too busy there",
+			"KV cache 中已有提示词开头的端点，除非它太忙",
+		),
 		Needs: Needs{
 			Tokens: "weighs cached tokens against tokens in flight",
 			Prompt: true, Metrics: MetricsOptional,
@@ -22,24 +22,44 @@ func init() {
 		Keys:     cacheKeys,
 		Sections: []setting.Section{{
 			Name:  "prefix",
-			Title: setting.Words{EN: "Prefix cache", ZH: "前缀缓存"},
-			Meaning: setting.Words{
-				EN: "prefix_cache: how prompts are cut into blocks, and what a cached one is worth",
-				ZH: "prefix_cache：如何将提示词切分成块，以及已缓存的提示词价值多少",
-			},
+			Title: setting.Doc("Prefix cache", "前缀缓存"),
+			Meaning: setting.Doc(
+				"prefix_cache: how prompts are cut into blocks, and what a cached one is worth",
+				"prefix_cache：如何将提示词切分成块，以及已缓存的提示词价值多少",
+			),
 		}},
 		Check: func(settings any, r setting.Report) { settings.(*CacheConfig).check(r) },
 		New:   newPrefixCache,
 	})
 }
 
-// CacheConfig configures how prefix_cache weighs cached tokens against load.
+// CacheConfig is the settings of prefix_cache: how cached tokens are weighed against load, and for those who make its
+// requests, how prompts are cut into blocks.
 type CacheConfig struct {
 	// tokens of load that a cached token is worth while no request waits and nothing is evicted
 	Credit      float64
 	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed, [MaxTTL] at most
 	IndexMemory IndexMemory   // of the cluster's prefix index
+
+	BlockBytes   int    // length of the first blocks
+	CacheTokens  int    // tokens that the KV cache of an endpoint of weight 1 holds, 0 if unknown
+	TenantHeader string // prompts of requests with different values of it share no blocks; "" for none
+	Secret       Secret // key of the hashes of blocks; "" for one that does not come from the configuration
 }
+
+// Secret is a text that package fmt does not show, so that settings printed by mistake contain none.
+type Secret string
+
+// String returns a mask, or "" for no secret.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "***"
+}
+
+// GoString is String.
+func (s Secret) GoString() string { return s.String() }
 
 // MaxTTL is the longest time that an endpoint is assumed to retain what it has computed, whatever is configured: stores
 // count in ticks that wrap.
@@ -54,46 +74,87 @@ const (
 var cacheKeys = []setting.Key{
 	{
 		Name: "prefix.credit", Type: setting.Number, Min: 0, Max: 1000, Default: "2",
-		Title: setting.Words{EN: "Credit", ZH: "缓存的价值"},
-		Meaning: setting.Words{
-			EN: "prefix_cache: how many tokens of load one cached token of the prompt outweighs, more while requests " +
-				"wait or caches evict, less for prompts that more requests begin with than one endpoint can serve; " +
+		Title: setting.Doc("Credit", "缓存的价值"),
+		Meaning: setting.Doc(
+			"prefix_cache: how many tokens of load one cached token of the prompt outweighs, more while requests "+
+				"wait or caches evict, less for prompts that more requests begin with than one endpoint can serve; "+
 				"0: none",
-			ZH: "prefix_cache：一个已缓存的提示词 token 抵得上多少个在途 token；有请求排队或缓存淘汰时相应增加；" +
+			"prefix_cache：一个已缓存的提示词 token 抵得上多少个在途 token；有请求排队或缓存淘汰时相应增加；"+
 				"若以此开头的请求多到一个端点处理不完，则相应减少；0：不计",
-		},
+		),
 		Field: func(s any) any { return &s.(*CacheConfig).Credit },
 	},
 	{
 		Name: "prefix.table_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "8388608",
-		Title: setting.Words{EN: "Memory", ZH: "内存"},
-		Meaning: setting.Words{
-			EN: "prefix_cache: how much of its memory a gateway may use for the index of prompts",
-			ZH: "prefix_cache：网关最多用多少内存记住谁缓存了什么",
-		},
+		Title: setting.Doc("Memory", "内存"),
+		Meaning: setting.Doc(
+			"prefix_cache: how much of its memory a gateway may use for the index of prompts, over all clusters",
+			"prefix_cache：网关的提示词索引最多使用多少内存，所有集群合计",
+		),
 		Field: func(s any) any { return &s.(*CacheConfig).IndexMemory.Local },
 	},
 	{
 		Name: "prefix.redis_bytes", Type: setting.Size, Min: 1 << 20, Max: 16 << 30, Default: "67108864",
-		Title: setting.Words{EN: "Memory of Redis", ZH: "Redis 内存"},
-		Meaning: setting.Words{
-			EN: "prefix_cache: how much memory of Redis each cluster may use for that index; the same in all " +
+		Title: setting.Doc("Memory of Redis", "Redis 内存"),
+		Meaning: setting.Doc(
+			"prefix_cache: how much memory of Redis each cluster may use for the index of prompts; the same in all "+
 				"gateways",
-			ZH: "prefix_cache：每个集群为此最多使用多少 Redis 内存；所有网关须一致",
-		},
+			"prefix_cache：每个集群的提示词索引最多使用多少 Redis 内存；所有网关须一致",
+		),
 		Field: func(s any) any { return &s.(*CacheConfig).IndexMemory.Remote },
 	},
 	{
 		Name: keyTTL, Type: setting.Seconds, Min: 0, Max: 1e9, Default: "1800", Loose: true,
-		Title: setting.Words{EN: "Prefix lifetime", ZH: "前缀保留时间"},
-		Meaning: setting.Words{
-			EN: "prefix_cache: seconds that an endpoint is assumed to keep a prompt, 64 to 172800 (less or more " +
-				"counts as those), less where usage in answers shows that; 0: the default. Higress's name, " +
+		Title: setting.Doc("Prefix lifetime", "前缀保留时间"),
+		Meaning: setting.Doc(
+			"prefix_cache: seconds that an endpoint is assumed to keep a prompt, 64 to 172800 (less or more "+
+				"counts as those), less where usage in answers shows that; 0: the default. Higress's name, "+
 				"also without Redis",
-			ZH: "prefix_cache：认为端点保留提示词的秒数，64 到 172800（超出者按边界计），回答表明更短时取更短；" +
+			"prefix_cache：认为端点保留提示词的秒数，64 到 172800（超出者按边界计），应答中的 usage 表明更短时取更短；"+
 				"0：默认值。沿用 Higress 的名称，不用 Redis 时也有效",
-		},
+		),
 		Field: func(s any) any { return &s.(*CacheConfig).TTL },
+	},
+	{
+		Name: "prefix.block_bytes", Type: setting.Size, Min: 64, Max: 64 << 10, Default: "512",
+		Title: setting.Doc("Block length", "块长度"),
+		Meaning: setting.Doc(
+			"prefix_cache: length of the first blocks of a prompt, of which two prompts share those that are wholly "+
+				"equal; later blocks are longer",
+			"prefix_cache：提示词最前面各块的长度，两个提示词只共享完全相同的块；后面的块更长",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).BlockBytes },
+	},
+	{
+		Name: "prefix.cache_tokens", Type: setting.Integer, Min: 0, Max: 1e9, Default: "0",
+		Title: setting.Doc("Tokens of a KV cache", "KV cache 的 token 数"),
+		Meaning: setting.Doc(
+			"prefix_cache: tokens that the KV cache of an endpoint of weight 1 holds, to show which share "+
+				"of them the index of prompts has room for; vLLM: `num_gpu_blocks` × `block_size`; 0: unknown",
+			"prefix_cache：权重为 1 的端点的 KV cache 能容纳多少 token，用于显示索引容得下其中多大比例；vLLM："+
+				"`num_gpu_blocks` × `block_size`；0：未知",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).CacheTokens },
+	},
+	{
+		Name: "prefix.tenant_header", Type: setting.Text,
+		Title: setting.Doc("Tenant header", "租户请求头"),
+		Meaning: setting.Doc(
+			"prefix_cache: requests with different values of this header share no prefix, and get a fair "+
+				"part of the index each. A proxy in front must set it",
+			"prefix_cache：此请求头取值不同的请求不共享前缀，并各自公平占有索引的一部分。须由前面的代理设置",
+		),
+		Field: func(s any) any { return &s.(*CacheConfig).TenantHeader },
+	},
+	{
+		Name: "prefix.secret", Type: setting.Secret,
+		Title: setting.Doc("Secret", "密钥"),
+		Meaning: setting.Doc(
+			"prefix_cache: keys of prompts cannot be forged without it; the same in all gateways. "+
+				"Default: derived from the Redis password, or random",
+			"prefix_cache：没有它就无法伪造提示词的键；所有网关须相同。默认由 Redis 密码推导，或随机生成",
+		),
+		Field: func(s any) any { return (*string)(&s.(*CacheConfig).Secret) },
 	},
 }
 

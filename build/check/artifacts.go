@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,9 @@ import (
 	"slices"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
 )
 
 // maxArtifactBytes is the largest Wasm module that is shipped.
@@ -43,6 +47,7 @@ func artifacts(dir string) ([]string, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		problems = append(problems, artifact(host, name, imports, exports)...)
+		problems = append(problems, documented(name, text)...)
 	}
 	return problems, nil
 }
@@ -68,6 +73,24 @@ func artifact(host, name string, imports, exports []string) []string {
 		if !slices.Contains(exports, higressABI) {
 			problems = append(problems, fmt.Sprintf("%s: no export %s, which Higress asks for", name, higressABI))
 		}
+	}
+	return problems
+}
+
+// documented returns which texts of the documentation are in the module. The compiler drops them as long as it can
+// inline setting.Doc.
+func documented(name string, text []byte) []string {
+	var problems []string
+	find := func(what, meaning string) {
+		if bytes.Contains(text, []byte(meaning)) {
+			problems = append(problems, fmt.Sprintf("%s: contains the meaning of %s", name, what))
+		}
+	}
+	for _, k := range config.Keys() {
+		find(k.Name, k.Chinese.Meaning)
+	}
+	for _, d := range lb.Policies() {
+		find(d.Name, d.Meaning.ZH)
 	}
 	return problems
 }

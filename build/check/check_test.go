@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/warmgate/warmgate/plugin/config"
 )
 
 func TestLengths(t *testing.T) {
@@ -167,5 +169,16 @@ func TestSymbols(t *testing.T) {
 	}
 	if _, _, err := symbols(module[:20]); err == nil {
 		t.Error("half a module was read")
+	}
+}
+
+func TestDocumented(t *testing.T) {
+	k := config.Keys()[0]
+	want := "a.wasm: contains the meaning of " + k.Name
+	if got := documented("a.wasm", []byte("code "+k.Chinese.Meaning+" data")); len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := documented("a.wasm", []byte(k.Name)); got != nil {
+		t.Errorf("got %q for a name", got)
 	}
 }

@@ -20,23 +20,36 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the tables that are made of code and of golden files")
 
-// keyTables are the markers of the tables of keys, and which keys each has: those that no table before it has. The
-// tables of policies follow from their descriptors.
-var keyTables = []keyTable{
-	{"config-rules", named(`^_rules_`)},
-	{"config-redis", named(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|serviceFQDN|` +
-		`servicePort|username|password|timeout|database|cleanInterval)$`)},
-	{"config-prefix-cache", only("prefix_cache")},
-	{"config-endpoint-metrics", func(k config.Key) bool {
-		// these have no effect under any policy
-		return k.Policies != nil || strings.HasPrefix(k.Name, "lb_config.window_")
-	}},
-	{"config", func(config.Key) bool { return true }},
-}
+// keyTables are the tables of keys, each with those that no table before it has. Each policy with keys of its own has
+// one; endpoint_metrics has the keys that policies share, too.
+var keyTables = slices.Concat(
+	[]keyTable{
+		{marker: "config-rules", has: named(`^_rules_`)},
+		{marker: "config-redis", has: named(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|` +
+			`serviceFQDN|servicePort|username|password|timeout|database|cleanInterval)$`)},
+	},
+	policyTables(),
+	[]keyTable{
+		{"config-endpoint-metrics", "endpoint_metrics", func(k config.Key) bool { return k.Policies != nil }},
+		{marker: "config", has: func(config.Key) bool { return true }},
+	},
+)
 
 type keyTable struct {
 	marker string
+	policy string // "" for a table of other keys
 	has    func(config.Key) bool
+}
+
+// policyTables returns the tables of all policies with keys but endpoint_metrics.
+func policyTables() []keyTable {
+	var tables []keyTable
+	for _, d := range lb.Policies() {
+		if len(d.Keys) > 0 && d.Name != "endpoint_metrics" {
+			tables = append(tables, keyTable{"config-" + strings.ReplaceAll(d.Name, "_", "-"), d.Name, only(d.Name)})
+		}
+	}
+	return tables
 }
 
 func named(pattern string) func(config.Key) bool {
@@ -69,8 +82,27 @@ func TestConfigTables(t *testing.T) {
 		foreign[at] = append(foreign[at], row(k.Name, k.Chinese.Type, k.Default, k.Chinese.Meaning))
 	}
 	for i := range keyTables {
+		addSection(t, "docs/configuration.md", "\n## Rules\n", keyTables[i])
+		addSection(t, "docs/configuration_ZH.md", "\n## 规则\n", keyTables[i])
 		compare(t, "docs/configuration.md", keyTables[i].marker, english[i])
 		compare(t, "docs/configuration_ZH.md", keyTables[i].marker, foreign[i])
+	}
+}
+
+// addSection adds a section for a new policy to a document, with an empty table, in front of another section.
+func addSection(t *testing.T, name, before string, table keyTable) {
+	t.Helper()
+	path, begin := filepath.Join(root(t), name), "<!-- "+table.marker+" -->\n"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !*update || table.policy == "" || strings.Contains(string(text), begin) {
+		return
+	}
+	section := "\n## `" + table.policy + "`\n\n" + begin + "<!-- /" + table.marker + " -->\n"
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), before, section+before, 1)), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -93,7 +125,8 @@ func compare(t *testing.T, name, marker string, want []string) {
 	head, rest, ok := strings.Cut(string(text), begin)
 	have, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		t.Fatalf("%s: no %s ... %s", name, strings.TrimSpace(begin), strings.TrimSpace(end))
+		t.Fatalf("%s: no %s ... %s; for a new policy, run with -update", name, strings.TrimSpace(begin),
+			strings.TrimSpace(end))
 	}
 	table := strings.Join(want, "\n") + "\n"
 	if have == table {

@@ -11,7 +11,7 @@ func Example() {
 	type settings struct{ Choices int }
 	key := setting.Key{
 		Name: "power_of_two.choices", Type: setting.Integer, Min: 1, Max: 16, Default: "2",
-		Meaning: setting.Words{EN: "Endpoints that are compared", ZH: "比较的端点数"},
+		Meaning: setting.Doc("Endpoints that are compared", "比较的端点数"),
 		Field:   func(s any) any { return &s.(*settings).Choices },
 	}
 	var s settings

@@ -39,7 +39,7 @@ var typeNames = [...]Words{
 	Array:    {"array", "数组"},
 }
 
-// Words is a text in the two languages of the documentation.
+// Words is a text of the documentation in its two languages. It is made by [Doc], and empty in the artifacts.
 type Words struct{ EN, ZH string }
 
 // Key describes one key.

@@ -49,8 +49,8 @@ type Config struct {
 	MaxRequestTokens int           // upper limit of the tokens that one request counts for
 	BytesPerToken    float64       // bytes of prompt text that make one token
 
-	Prefix  Prefix  // for policies that read prompts
-	Engines Engines // for policies that use metrics of engines
+	Prefix  lb.CacheConfig // for policies that read prompts
+	Engines Engines        // for policies that use metrics of engines
 
 	own map[string]any // settings of other policies' own keys, by policy: see Settings
 
@@ -66,16 +66,6 @@ type Config struct {
 
 	maxRequestCount int    // Higress's name for MaxInflight, merged into it by check
 	engine          string // Higress's name for Engines.Engine, merged into it by check
-}
-
-// Prefix contains the settings of prefix_cache, and how prompts are cut into blocks.
-type Prefix struct {
-	lb.CacheConfig
-
-	BlockBytes   int    // length of the first blocks
-	CacheTokens  int    // tokens that the KV cache of an endpoint of weight 1 holds, 0 if unknown
-	Secret       string // key of the hashes of blocks; "" for one that does not come from the configuration
-	TenantHeader string // prompts of requests with different values of it share no blocks; "" for none
 }
 
 // Overload is the answer to a request for which every endpoint is at its cap.

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"strings"
-
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/setting"
 )
@@ -14,139 +12,140 @@ const keyZones = "lb_config.zone_penalty"
 var mainKeys = []key{
 	{Key: setting.Key{
 		Name: "enabled", Type: setting.Boolean, Default: "true",
-		Title: setting.Words{EN: "Enabled", ZH: "启用"},
-		Meaning: setting.Words{
-			EN: "`false` leaves every request to the gateway's native balancing",
-			ZH: "`false` 时所有请求都交给网关的原生负载均衡",
-		},
+		Title: setting.Doc("Enabled", "启用"),
+		Meaning: setting.Doc(
+			"`false` leaves every request to the gateway's native balancing",
+			"`false` 时所有请求都交给网关的原生负载均衡",
+		),
 		Field: func(s any) any { return &s.(*Config).Enabled },
 	}},
 	{
 		Key: setting.Key{
 			Name: "lb_type", Type: setting.Choice, Default: `"endpoint"`, Choices: []string{typeEndpoint},
-			Title: setting.Words{EN: "Balancing level", ZH: "负载均衡层级"},
-			Meaning: setting.Words{
-				EN: "What is chosen among; `endpoint`: the endpoints of the request's cluster",
-				ZH: "在什么范围内选择；`endpoint`：请求所属集群的各个端点",
-			},
+			Title: setting.Doc("Balancing level", "负载均衡层级"),
+			Meaning: setting.Doc(
+				"What is chosen among; `endpoint`: the endpoints of the request's cluster",
+				"在什么范围内选择；`endpoint`：请求所属集群的各个端点",
+			),
 			Field: func(s any) any { return &s.(*Config).Type },
 		},
 		set: lbType,
 	},
 	{Key: setting.Key{
 		Name: "lb_policy", Type: setting.Choice, Choices: policyNames(),
-		Title:   setting.Words{EN: "Policy", ZH: "策略"},
-		Meaning: policyMeaning(),
+		Title:   setting.Doc("Policy", "策略"),
+		Meaning: setting.Doc("How the choice is made; required. {policies}", "选择策略，必填。{policies}"),
 		Field:   func(s any) any { return &s.(*Config).Policy },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.unit", Type: setting.Choice, Default: `"requests"`, Choices: lb.UnitNames,
-		Title: setting.Words{EN: "Unit of load", ZH: "负载单位"},
-		Meaning: setting.Words{
-			EN: "What counts as work: `requests`, or `tokens` (prompt and expected output); with " +
-				strings.Join(tokenPolicies(), " and ") + " always `tokens`",
-			ZH: "工作量的单位：`requests` 为请求数，`tokens` 为 token 数（提示词加预期输出）；使用 " +
-				strings.Join(tokenPolicies(), "、") + " 时总是 `tokens`",
-		},
+		Title: setting.Doc("Unit of load", "负载单位"),
+		Meaning: setting.Doc(
+			"What counts as work: `requests`, or `tokens` (prompt and expected output); with {token policies} "+
+				"always `tokens`",
+			"工作量的单位：`requests` 为请求数，`tokens` 为 token 数（提示词加预期输出）；使用 {token policies} "+
+				"时总是 `tokens`",
+		),
 		Field: func(s any) any { return &s.(*Config).Unit },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.max_inflight", Type: setting.Integer, Min: 0, Max: 1e6, Default: "0",
-		Title: setting.Words{EN: "In-flight cap", ZH: "在途上限"},
-		Meaning: setting.Words{
-			EN: "Requests in flight per endpoint of weight 1 above which requests are shed; 0: no cap",
-			ZH: "权重为 1 的端点的在途请求上限，超过即拒绝新请求；0：不设上限",
-		},
+		Title: setting.Doc("In-flight cap", "在途上限"),
+		Meaning: setting.Doc(
+			"Maximum number of requests in flight on an endpoint, times its weight; requests are shed while every "+
+				"endpoint is full; 0: no cap",
+			"每个端点的在途请求上限，乘以其权重；所有端点都已满时拒绝新请求；0：不设上限",
+		),
 		Field: func(s any) any { return &s.(*Config).MaxInflight },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.maxRequestCount", Type: setting.Integer, Min: 0, Max: 1e6, Loose: true,
-		Title: setting.Words{EN: "In-flight cap (Higress's name)", ZH: "在途上限（Higress 的名称）"},
-		Meaning: setting.Words{
-			EN: "Higress's name for `max_inflight`",
-			ZH: "`max_inflight` 在 Higress 中的名称",
-		},
+		Title: setting.Doc("In-flight cap (Higress's name)", "在途上限（Higress 的名称）"),
+		Meaning: setting.Doc(
+			"Higress's name for `max_inflight`",
+			"`max_inflight` 在 Higress 中的名称",
+		),
 		Field: func(s any) any { return &s.(*Config).maxRequestCount },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.overload.status", Type: setting.Integer, Min: 400, Max: 599, Default: "429",
-		Title: setting.Words{EN: "Status", ZH: "状态码"},
-		Meaning: setting.Words{
-			EN: "Status of the answer when every endpoint is at its cap",
-			ZH: "所有端点都达到上限时返回的状态码",
-		},
+		Title: setting.Doc("Status", "状态码"),
+		Meaning: setting.Doc(
+			"Status of the answer when every endpoint is at its cap",
+			"所有端点都达到上限时返回的状态码",
+		),
 		Field: func(s any) any { return &s.(*Config).Overload.Status },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.overload.retry_after", Type: setting.Duration,
 		Min: 0, Max: setting.Hour, Default: `"1s"`,
-		Title: setting.Words{EN: "Retry-After", ZH: "重试等待"},
-		Meaning: setting.Words{
-			EN: "Retry-After of that answer, rounded up to seconds; 0: none",
-			ZH: "该响应的 Retry-After，向上取整到秒；0：不带此响应头",
-		},
+		Title: setting.Doc("Retry-After", "重试等待"),
+		Meaning: setting.Doc(
+			"Retry-After of that answer, rounded up to seconds; 0: none",
+			"该响应的 Retry-After，向上取整到秒；0：不带此响应头",
+		),
 		Field: func(s any) any { return &s.(*Config).Overload.RetryAfter },
 	}},
 	{
 		Key: setting.Key{
 			Name: "lb_config.weights", Type: setting.Object,
-			Title: setting.Words{EN: "Weights", ZH: "权重"},
-			Meaning: setting.Words{
-				EN: "Capacity of an endpoint relative to the others, by `ip:port`; it replaces the weight " +
-					"that the gateway reports",
-				ZH: "端点相对于其他端点的容量，以 `ip:port` 为键；优先于网关给出的权重",
-			},
+			Title: setting.Doc("Weights", "权重"),
+			Meaning: setting.Doc(
+				"Capacity of each endpoint relative to the others, 0.001 to 1000, by `ip:port`; it replaces the "+
+					"weight that the gateway reports, and nothing is learned",
+				"各端点相对于其他端点的容量（0.001 到 1000），以 `ip:port` 为键；优先于网关给出的权重，且不再学习容量",
+			),
 		},
 		set: setWeights,
 	},
 	{
 		Key: setting.Key{
 			Name: keyZones, Type: setting.Number, Min: 0, Max: 1e6, Default: "0",
-			Meaning: setting.Words{
-				EN: "Stock Envoy: an endpoint in another zone than the gateway's costs as if it had this many " +
+			Meaning: setting.Doc(
+				"Stock Envoy: an endpoint in another zone than the gateway's costs as if it had this many "+
 					"more requests in flight (`unit: tokens`: of mean length); 0: zones do not matter",
-				ZH: "标准 Envoy：与网关不在同一可用区的端点，其代价相当于多出这么多在途请求（`unit: tokens` 时" +
-					"为通常长度的请求）；0：不区分可用区",
-			},
+				"标准 Envoy：与网关不在同一可用区的端点，其代价相当于多出这么多在途请求（`unit: tokens` 时"+
+					"为平均长度的请求）；0：不区分可用区",
+			),
 			Field: func(s any) any { return &s.(*Config).ZonePenalty },
 		},
 		only: onEnvoy,
 	},
 	{Key: setting.Key{
 		Name: "lb_config.debug_headers", Type: setting.Boolean, Default: "false",
-		Title: setting.Words{EN: "Debug headers", ZH: "调试响应头"},
-		Meaning: setting.Words{
-			EN: "Report endpoint, reason and load in `x-warmgate-*` response headers",
-			ZH: "在 `x-warmgate-*` 响应头中给出端点、原因和负载",
-		},
+		Title: setting.Doc("Debug headers", "调试响应头"),
+		Meaning: setting.Doc(
+			"Report endpoint, reason and load in `x-warmgate-*` response headers",
+			"在 `x-warmgate-*` 响应头中给出端点、原因和负载",
+		),
 		Field: func(s any) any { return &s.(*Config).DebugHeaders },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.shadow", Type: setting.Boolean, Default: "false",
-		Title: setting.Words{EN: "Shadow mode", ZH: "影子模式"},
-		Meaning: setting.Words{
-			EN: "Decide and count, but let the gateway route",
-			ZH: "只决策和计数，仍由网关路由",
-		},
+		Title: setting.Doc("Shadow mode", "影子模式"),
+		Meaning: setting.Doc(
+			"Decide and count, but let the gateway route",
+			"只决策和计数，仍由网关路由",
+		),
 		Field: func(s any) any { return &s.(*Config).Shadow },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.enableDetailLog", Type: setting.Boolean, Default: "false", Loose: true,
-		Title: setting.Words{EN: "Detail log", ZH: "详细日志"},
-		Meaning: setting.Words{
-			EN: "Log each decision",
-			ZH: "记录每次决策的日志",
-		},
+		Title: setting.Doc("Detail log", "详细日志"),
+		Meaning: setting.Doc(
+			"Log each decision",
+			"记录每次决策的日志",
+		),
 		Field: func(s any) any { return &s.(*Config).DetailLog },
 	}},
 	{
 		Key: setting.Key{
 			Name: "lb_config.envoy.admin_cluster", Type: setting.Text,
-			Meaning: setting.Words{
-				EN: "Stock Envoy: cluster of Envoy's own admin interface, where endpoints are read; this or " +
+			Meaning: setting.Doc(
+				"Stock Envoy: cluster of Envoy's own admin interface, where endpoints are read; this or "+
 					"`endpoints` is required",
-				ZH: "标准 Envoy：指向 Envoy 自身管理接口的集群，端点列表由此读取；与 `endpoints` 二者必填其一",
-			},
+				"标准 Envoy：指向 Envoy 自身管理接口的集群，端点列表由此读取；与 `endpoints` 二者必填其一",
+			),
 			Field: func(s any) any { return &s.(*Config).EnvoyCfg.AdminCluster },
 		},
 		only: onEnvoy,
@@ -155,10 +154,10 @@ var mainKeys = []key{
 		Key: setting.Key{
 			Name: "lb_config.envoy.poll_interval", Type: setting.Duration,
 			Min: 100, Max: setting.Minute, Default: `"1s"`,
-			Meaning: setting.Words{
-				EN: "Stock Envoy: how often the admin interface is read",
-				ZH: "标准 Envoy：读取管理接口的间隔",
-			},
+			Meaning: setting.Doc(
+				"Stock Envoy: how often the admin interface is read",
+				"标准 Envoy：读取管理接口的间隔",
+			),
 			Field: func(s any) any { return &s.(*Config).EnvoyCfg.PollInterval },
 		},
 		only: onEnvoy,
@@ -166,12 +165,12 @@ var mainKeys = []key{
 	{
 		Key: setting.Key{
 			Name: "lb_config.envoy.endpoints", Type: setting.Array,
-			Meaning: setting.Words{
-				EN: "Stock Envoy: fixed endpoints, each `\"ip:port\"` or `{\"address\": \"ip:port\", \"weight" +
+			Meaning: setting.Doc(
+				"Stock Envoy: fixed endpoints, each `\"ip:port\"` or `{\"address\": \"ip:port\", \"weight"+
 					"\": 2}`",
-				ZH: "标准 Envoy：固定的端点列表，每项为 `\"ip:port\"` 或 `{\"address\": \"ip:port\", \"weight" +
+				"标准 Envoy：固定的端点列表，每项为 `\"ip:port\"` 或 `{\"address\": \"ip:port\", \"weight"+
 					"\": 2}`",
-			},
+			),
 		},
 		set: setEndpoints, only: onEnvoy,
 	},
@@ -184,26 +183,4 @@ func policyNames() []string {
 		names = append(append(names, d.Name), d.Aliases...)
 	}
 	return names
-}
-
-// policyMeaning describes lb_policy by what each policy chooses.
-func policyMeaning() setting.Words {
-	var en, zh []string
-	for _, d := range lb.Policies() {
-		nameEN, nameZH := "`"+d.Name+"`", "`"+d.Name+"`"
-		for _, alias := range d.Aliases {
-			nameEN += ", or `" + alias + "`"
-			nameZH += "（或 `" + alias + "`）"
-		}
-		en, zh = append(en, nameEN+": "+d.Meaning.EN), append(zh, nameZH+"："+d.Meaning.ZH)
-	}
-	return setting.Words{
-		EN: "How the choice is made; required. " + strings.Join(en, "; "),
-		ZH: "选择策略，必填。" + strings.Join(zh, "；"),
-	}
-}
-
-// tokenPolicies returns the policies whose load is always counted in tokens.
-func tokenPolicies() []string {
-	return usersOf(func(n *lb.Needs) bool { return n.Tokens != "" })
 }

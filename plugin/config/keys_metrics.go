@@ -1,9 +1,6 @@
 package config
 
-import (
-	"github.com/warmgate/warmgate/lb"
-	"github.com/warmgate/warmgate/lb/setting"
-)
+import "github.com/warmgate/warmgate/lb/setting"
 
 const (
 	keyMetricsCluster = "lb_config.envoy.metrics_cluster"
@@ -11,44 +8,19 @@ const (
 	keyMetricsPath    = "lb_config.metrics.path"
 	keyMetricsPort    = "lb_config.metrics.port"
 	keyORCA           = "lb_config.metrics.orca"
-	keyStaleAfter     = section + lb.KeyStaleAfter
+	keyStaleAfter     = "lb_config.metrics.stale_after"
 	keyEngine         = "lb_config.engine"
 )
-
-const windowNoEffect = "has no effect: rate_limit is a share of the last ten seconds' requests"
-
-// windowKeys are keys that ai-load-balancer proposes beside rate_limit.
-var windowKeys = []key{
-	{Key: setting.Key{
-		Name: "lb_config.window_size", Type: setting.Integer, Min: 0, Max: 1e9, Loose: true, NoEffect: windowNoEffect,
-		Title: setting.Words{EN: "Window in requests", ZH: "窗口（次数）"},
-		Meaning: setting.Words{
-			EN: "Higress: how many requests `rate_limit` looks back on, proposed there; no effect here",
-			ZH: "Higress：`rate_limit` 回看多少次选择（上游提案）；此处无效",
-		},
-		Field: setting.Nowhere,
-	}},
-	{Key: setting.Key{
-		Name: "lb_config.window_seconds", Type: setting.Integer,
-		Min: 0, Max: 1e9, Loose: true, NoEffect: windowNoEffect,
-		Title: setting.Words{EN: "Window in seconds", ZH: "窗口（秒）"},
-		Meaning: setting.Words{
-			EN: "Higress: how many seconds `rate_limit` looks back on, proposed there; no effect here",
-			ZH: "Higress：`rate_limit` 回看多少秒（上游提案）；此处无效",
-		},
-		Field: setting.Nowhere,
-	}},
-}
 
 // engineKeys are the names that ai-load-balancer proposes for keys of scrapeKeys.
 var engineKeys = []key{
 	{Key: setting.Key{
 		Name: keyEngine, Type: setting.Text, Loose: true,
-		Title: setting.Words{EN: "Engine, by the other name", ZH: "引擎（别名）"},
-		Meaning: setting.Words{
-			EN: "Higress's name for `metrics.engine`, proposed there: `vllm` or `sglang`",
-			ZH: "`metrics.engine` 在 Higress 中的名称（上游提案）：`vllm` 或 `sglang`",
-		},
+		Title: setting.Doc("Engine, by the other name", "引擎（别名）"),
+		Meaning: setting.Doc(
+			"Higress's name for `metrics.engine`, proposed there: `vllm` or `sglang`",
+			"`metrics.engine` 在 Higress 中的名称（上游提案）：`vllm` 或 `sglang`",
+		),
 		Field: func(s any) any { return &s.(*Config).engine },
 	}},
 }
@@ -57,61 +29,124 @@ var engineKeys = []key{
 var scrapeKeys = []key{
 	{Key: setting.Key{
 		Name: keyMetricsEngine, Type: setting.Choice, Default: `"auto"`, Choices: engineNames(),
-		Title: setting.Words{EN: "Engine", ZH: "引擎"},
-		Meaning: setting.Words{
-			EN: "Whose metrics to expect: `auto`, `vllm`, `sglang`, `tensorrt-llm`, `triton`, `tgi`, " +
-				"`llama.cpp` or `dynamo`",
-			ZH: "指标来自哪种引擎：`auto`、`vllm`、`sglang`、`tensorrt-llm`、`triton`、`tgi`、`llama.cpp` 或 " +
-				"`dynamo`",
-		},
+		Title: setting.Doc("Engine", "引擎"),
+		Meaning: setting.Doc(
+			"Whose metrics to expect: {engines}",
+			"指标来自哪种引擎：{engines}",
+		),
 		Field: func(s any) any { return &s.(*Config).Engines.Engine },
 	}},
 	{Key: setting.Key{
 		Name: keyMetricsPath, Type: setting.Text, Default: `"/metrics"`,
-		Meaning: setting.Words{
-			EN: "Stock Envoy: path of the metrics of an endpoint",
-			ZH: "标准 Envoy：端点提供指标的路径",
-		},
+		Meaning: setting.Doc(
+			"Stock Envoy: path of the metrics of an endpoint",
+			"标准 Envoy：端点提供指标的路径",
+		),
 		Field: func(s any) any { return &s.(*Config).Engines.Path },
 	}},
 	{Key: setting.Key{
 		Name: keyMetricsPort, Type: setting.Integer, Min: 0, Max: 65535, Default: "0",
-		Meaning: setting.Words{
-			EN: "Stock Envoy: port of the metrics of an endpoint; 0: the endpoint's own",
-			ZH: "标准 Envoy：提供指标的端口；0：端点自身的端口",
-		},
+		Meaning: setting.Doc(
+			"Stock Envoy: port of the metrics of an endpoint; 0: the endpoint's own",
+			"标准 Envoy：提供指标的端口；0：端点自身的端口",
+		),
 		Field: func(s any) any { return &s.(*Config).Engines.Port },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.metrics.interval", Type: setting.Duration,
 		Min: 200, Max: setting.Minute, Default: `"1s"`,
-		Title: setting.Words{EN: "Interval", ZH: "间隔"},
-		Meaning: setting.Words{
-			EN: "How often metrics are read; in Higress its health check's interval counts, too",
-			ZH: "读取指标的间隔；在 Higress 中还取决于健康检查的间隔",
-		},
+		Title: setting.Doc("Interval", "间隔"),
+		Meaning: setting.Doc(
+			"How often metrics are read; in Higress its health check's interval counts, too",
+			"读取指标的间隔；在 Higress 中还取决于健康检查的间隔",
+		),
 		Field: func(s any) any { return &s.(*Config).Engines.Interval },
 	}},
 	{Key: setting.Key{
 		Name: keyORCA, Type: setting.Boolean, Default: "false",
-		Title: setting.Words{EN: "Load reports", ZH: "负载报告"},
-		Meaning: setting.Words{
-			EN: "Request load reports (ORCA) in responses, and read them; vLLM sends them with answers that " +
+		Title: setting.Doc("Load reports", "负载报告"),
+		Meaning: setting.Doc(
+			"Request load reports (ORCA) in responses, and read them; vLLM sends them with answers that "+
 				"are not streamed",
-			ZH: "向引擎索取响应中的负载报告（ORCA）并读取；vLLM 只在非流式回答中发送",
-		},
+			"向引擎索取响应中的负载报告（ORCA）并读取；vLLM 只在非流式回答中发送",
+		),
 		Field: func(s any) any { return &s.(*Config).Engines.ORCA },
 	}},
 	{
 		Key: setting.Key{
 			Name: keyMetricsCluster, Type: setting.Text,
-			Meaning: setting.Words{
-				EN: "Stock Envoy: the ORIGINAL_DST cluster through which endpoints are scraped, " +
+			Meaning: setting.Doc(
+				"Stock Envoy: the ORIGINAL_DST cluster through which endpoints are scraped, "+
 					"`warmgate-metrics` in the shipped files",
-				ZH: "标准 Envoy：向端点读取指标所用的 ORIGINAL_DST 集群，随附文件中为 `warmgate-metrics`",
-			},
+				"标准 Envoy：向端点读取指标所用的 ORIGINAL_DST 集群，随附文件中为 `warmgate-metrics`",
+			),
 			Field: func(s any) any { return &s.(*Config).Engines.Cluster },
 		},
 		only: onEnvoy,
 	},
 }
+
+// weighKeys are the keys of how metrics of engines are weighed. They are part of the [lb.EngineConfig].
+var weighKeys = []key{
+	{Key: setting.Key{
+		Name: keyStaleAfter, Type: setting.Duration, Default: `"3s"`,
+		Min: 400, Max: 10 * setting.Minute,
+		Title: setting.Doc("Stale after", "过期时间"),
+		Meaning: setting.Doc(
+			"Age above which an endpoint's metrics are not used, more than `interval`; while those of all are "+
+				"older, endpoint_metrics falls back to native balancing, and prefix_cache chooses without them",
+			"端点的指标超过此时长便不再使用，须大于 `interval`；所有端点的指标都超过时，endpoint_metrics 交由网关的"+
+				"原生负载均衡，prefix_cache 则不依据指标选择",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.StaleAfter },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.learn_weights", Type: setting.Boolean, Default: "true",
+		Title: setting.Doc("Learn capacities", "学习容量"),
+		Meaning: setting.Doc(
+			"Learn the capacity of endpoints from the time between tokens that their engines report, unless "+
+				"`weights` are set, or different weights in the gateway",
+			"由引擎给出的 token 间隔时间学习端点的容量，除非设置了 `weights`，或网关中的权重各不相同",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Learn },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.weights.running", Type: setting.Number, Min: 0, Max: maxCost, Default: "1",
+		Title: setting.Doc("Request in flight", "在途请求"),
+		Meaning: setting.Doc(
+			"Cost of a request in flight on an endpoint of mean weight",
+			"平均权重的端点上一个在途请求的代价",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Weights.Running },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.weights.queue", Type: setting.Number, Min: 0, Max: maxCost, Default: "4",
+		Title: setting.Doc("Request that waits", "排队请求"),
+		Meaning: setting.Doc(
+			"Cost of a request that has to wait, in addition to `running`, in the same unit",
+			"请求需要排队时在 `running` 之外的代价，单位相同",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Weights.Queue },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.weights.kv_cache", Type: setting.Number, Min: 0, Max: maxCost, Default: "1",
+		Title: setting.Doc("Full KV cache", "KV cache 用满"),
+		Meaning: setting.Doc(
+			"Cost of a KV cache in full use, in requests",
+			"KV cache 用满时的代价，以请求数计",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Weights.KVCache },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.metrics.weights.lora", Type: setting.Number, Min: 0, Max: maxCost, Default: "16",
+		Title: setting.Doc("LoRA adapter", "LoRA 适配器"),
+		Meaning: setting.Doc(
+			"Cost of a LoRA adapter that must take another's place, in requests; 0: adapters do not matter",
+			"LoRA 适配器须挤掉另一个时的代价，以请求数计；0：不考虑适配器",
+		),
+		Field: func(s any) any { return &s.(*Config).Engines.Weights.LoRA },
+	}},
+}
+
+// maxCost is the upper limit of a configured cost, in requests.
+const maxCost = 1000

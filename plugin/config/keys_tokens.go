@@ -6,49 +6,49 @@ import "github.com/warmgate/warmgate/lb/setting"
 var tokenKeys = []key{
 	{Key: setting.Key{
 		Name: "lb_config.max_inspect_bytes", Type: setting.Size, Min: 1 << 10, Max: 8 << 20, Default: "262144",
-		Title: setting.Words{EN: "Inspected bytes", ZH: "检查的字节数"},
-		Meaning: setting.Words{
-			EN: "How much of a request body is read for the decision",
-			ZH: "为决策读取请求体的最大字节数",
-		},
+		Title: setting.Doc("Inspected bytes", "检查的字节数"),
+		Meaning: setting.Doc(
+			"How much of a request body is read for the decision",
+			"为决策读取请求体的最大字节数",
+		),
 		Field: func(s any) any { return &s.(*Config).MaxInspectBytes },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.body_timeout", Type: setting.Duration,
 		Min: 1, Max: setting.Minute, Default: `"250ms"`,
-		Title: setting.Words{EN: "Wait for the body", ZH: "等待请求体"},
-		Meaning: setting.Words{
-			EN: "How long a request waits for its body before the headers decide",
-			ZH: "等待请求体的最长时间，超时后仅凭请求头决策",
-		},
+		Title: setting.Doc("Wait for the body", "等待请求体"),
+		Meaning: setting.Doc(
+			"How long a request waits for its body; then the part that has come decides, or else the headers",
+			"等待请求体的最长时间，超时后依据已到达的部分决策；若尚未到达，则仅凭请求头",
+		),
 		Field: func(s any) any { return &s.(*Config).BodyTimeout },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.output_tokens", Type: setting.Integer, Min: 0, Max: 1e6, Default: "256",
-		Title: setting.Words{EN: "Expected output", ZH: "预计输出"},
-		Meaning: setting.Words{
-			EN: "Tokens expected of an answer, and of a prompt that cannot be read, until usage in answers " +
+		Title: setting.Doc("Expected output", "预计输出"),
+		Meaning: setting.Doc(
+			"Tokens expected of an answer, and of a prompt that cannot be read, until usage in answers "+
 				"shows them",
-			ZH: "在应答中的 usage 给出实际数值之前，预期的输出 token 数，以及无法读取的提示词的 token 数",
-		},
+			"在应答中的 usage 给出实际数值之前，预期的输出 token 数，以及无法读取的提示词的 token 数",
+		),
 		Field: func(s any) any { return &s.(*Config).OutputTokens },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.max_request_tokens", Type: setting.Integer, Min: 1, Max: 1 << 30, Default: "131072",
-		Title: setting.Words{EN: "Maximum tokens of a request", ZH: "单个请求的 token 上限"},
-		Meaning: setting.Words{
-			EN: "Maximum number of tokens that one request counts for, whatever limit it sets",
-			ZH: "单个请求最多计入的 token 数，无论请求自称需要多少",
-		},
+		Title: setting.Doc("Maximum tokens of a request", "单个请求的 token 上限"),
+		Meaning: setting.Doc(
+			"Maximum number of tokens that one request counts for, whatever limit it sets",
+			"单个请求最多计入的 token 数，无论请求自称需要多少",
+		),
 		Field: func(s any) any { return &s.(*Config).MaxRequestTokens },
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.bytes_per_token", Type: setting.Number, Min: 0.1, Max: 100, Default: "4",
-		Title: setting.Words{EN: "Bytes per token", ZH: "每 token 字节数"},
-		Meaning: setting.Words{
-			EN: "Bytes of prompt text that make one token, until usage in answers shows it",
-			ZH: "在模型应答给出实际数值之前，提示词文本平均多少字节折合一个 token",
-		},
+		Title: setting.Doc("Bytes per token", "每 token 字节数"),
+		Meaning: setting.Doc(
+			"Bytes of prompt text that make one token, until usage in answers shows it",
+			"在模型应答给出实际数值之前，提示词文本平均多少字节折合一个 token",
+		),
 		Field: func(s any) any { return &s.(*Config).BytesPerToken },
 	}},
 }

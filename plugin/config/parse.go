@@ -70,12 +70,18 @@ type parser struct {
 // maxProblems is how many problems, and how many warnings, are kept.
 const maxProblems = 50
 
+// bad adds a problem at a key. It is not inlined at its many callers, for the size of the artifacts.
+//
+//go:noinline
 func (p *parser) bad(at, what string) {
 	if p.count++; p.count <= maxProblems {
 		p.problems = append(p.problems, at+": "+what)
 	}
 }
 
+// warn adds a warning, and is not inlined either.
+//
+//go:noinline
 func (p *parser) warn(at, what string) {
 	if len(p.warnings) < maxProblems {
 		p.warnings = append(p.warnings, at+" "+what)

@@ -68,12 +68,12 @@ func (r report) Written(key string) bool  { return r.written[section+key] }
 func (r report) Bad(key, problem string)  { r.bad(r.prefix+section+key, problem) }
 func (r report) Warn(key, problem string) { r.warn(r.prefix+section+key, problem) }
 
-// warnUnused warns of the keys that have no effect with the policy.
+// warnUnused warns of the keys of other policies. Keys that never have an effect have a warning of their own.
 func (pt *part) warnUnused() {
 	for _, name := range lb.Names() {
 		for i := range keys {
 			k := &keys[i]
-			if len(k.users) > 0 && k.users[0] == name && !slices.Contains(k.users, pt.Policy) {
+			if len(k.users) > 0 && k.users[0] == name && k.NoEffect == "" && !slices.Contains(k.users, pt.Policy) {
 				pt.idle([]string{k.Name}, "has no effect without lb_policy "+strings.Join(k.users, " or "))
 			}
 		}

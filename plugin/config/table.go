@@ -7,33 +7,6 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
-// Key documents one key of the configuration.
-type Key struct {
-	Name    string // full path, as in errors: "lb_config.health.slow_start"
-	Type    string // what is accepted
-	Default string // JSON text; "" for none
-	Meaning string // one sentence
-
-	Chinese  struct{ Type, Meaning string }
-	Policies []string    // names of the policies for which it has an effect, sorted; nil: all
-	Setting  setting.Key // all that is known of the key, with its full name
-}
-
-// Keys returns every key that is accepted, in the order of the documentation.
-func Keys() []Key {
-	list := make([]Key, len(keys))
-	for i := range keys {
-		k := &keys[i].Key
-		kind := k.TypeName()
-		list[i] = Key{
-			Name: k.Name, Type: kind.EN, Default: k.Default, Meaning: k.Meaning.EN,
-			Policies: keys[i].users, Setting: *k,
-		}
-		list[i].Chinese.Type, list[i].Chinese.Meaning = kind.ZH, k.Meaning.ZH
-	}
-	return list
-}
-
 // section is the section that most keys are in, with its dot.
 const section = "lb_config."
 
@@ -43,7 +16,7 @@ type key struct {
 	in    func(*Config) any // the settings that Field points into; nil: the Config itself
 	set   setter            // decodes the value; nil: by its type
 	only  only
-	users []string // policies for which the key has an effect, sorted; nil: all
+	users []string // policies that the key is for, sorted; nil: all
 }
 
 // only restricts a key to one kind of gateway.
@@ -71,9 +44,7 @@ func (k *key) decode(p *parser, c *Config, at string, v value) {
 
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
 var keys = slices.Concat(
-	mainKeys, healthKeys, tokenKeys, storeKeys,
-	policyKeys(), promptTable(), windowKeys, metricsTable(),
-	ruleKeys,
+	mainKeys, healthKeys, tokenKeys, storeKeys, policyKeys(), metricsKeys(), ruleKeys,
 )
 
 // policyKeys returns the keys that policies own. Policies may share keys of the same name.
@@ -94,21 +65,10 @@ func policyKeys() []key {
 	return list
 }
 
-// promptTable returns the keys for policies that read prompts.
-func promptTable() []key {
-	return usedBy(promptKeys, usersOf(func(n *lb.Needs) bool { return n.Prompt }))
-}
-
-// metricsTable returns the keys for policies that use metrics of engines.
-func metricsTable() []key {
+// metricsKeys returns the keys for policies that use metrics of engines.
+func metricsKeys() []key {
 	list := usedBy(engineKeys, usersOf(func(n *lb.Needs) bool { return n.Metrics == lb.MetricsRequired }))
-	users := metricsPolicies()
-	list = append(list, usedBy(scrapeKeys, users)...)
-	for _, k := range lb.MetricsKeys() {
-		k.Name = section + k.Name
-		list = append(list, key{Key: k, in: engineSettings, users: users})
-	}
-	return list
+	return append(list, usedBy(slices.Concat(scrapeKeys, weighKeys), metricsPolicies())...)
 }
 
 // metricsPolicies returns the policies that use metrics of engines.
@@ -116,7 +76,7 @@ func metricsPolicies() []string {
 	return usersOf(func(n *lb.Needs) bool { return n.Metrics != lb.NoMetrics })
 }
 
-// usedBy returns the keys with the policies for which they have an effect.
+// usedBy returns the keys with the policies that they are for.
 func usedBy(list []key, users []string) []key {
 	list = slices.Clone(list)
 	for i := range list {
@@ -145,7 +105,7 @@ func settingsOf(d *lb.Descriptor) func(*Config) any {
 	}
 	switch d.Settings().(type) {
 	case *lb.CacheConfig:
-		return func(c *Config) any { return &c.Prefix.CacheConfig }
+		return func(c *Config) any { return &c.Prefix }
 	case *lb.EngineConfig:
 		return engineSettings
 	}

@@ -10,7 +10,7 @@ import (
 // configOf returns what a policy is made of, with what is known of its cluster.
 func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
-		Unit: c.Unit, Cluster: termsOf(c), Health: cl.health, Caches: cl.caches, Cache: c.Prefix.CacheConfig,
+		Unit: c.Unit, Cluster: termsOf(c), Health: cl.health, Caches: cl.caches, Cache: c.Prefix,
 		Engines: cl.engines, Engine: c.Engines.EngineConfig, Shares: cl.shares, Settings: c.Settings(),
 	}
 }

@@ -44,7 +44,7 @@ func (p *prompts) chainer(c *config.Config) *prompt.Chainer {
 func (p *prompts) secret(c *config.Config) [16]byte {
 	switch {
 	case c.Prefix.Secret != "":
-		return prompt.Secret(c.Prefix.Secret)
+		return prompt.Secret(string(c.Prefix.Secret))
 	case c.UsesRedis():
 		return prompt.Secret(c.Redis.Password)
 	}

@@ -98,10 +98,7 @@ func TestTableShare(t *testing.T) {
 	view := &lb.View{Endpoints: []lb.Endpoint{{Addr: "a", Weight: 2}, {Addr: "b"}, {Addr: "c", Weight: 1}}}
 	blocks := memstore.IndexBlocks(1 << 20)
 	p := promptStats{cfg: &config.Config{
-		Prefix: config.Prefix{
-			CacheConfig: lb.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}},
-			CacheTokens: blocks * 25,
-		},
+		Prefix:  lb.CacheConfig{IndexMemory: lb.IndexMemory{Local: 1 << 20}, CacheTokens: blocks * 25},
 		Weights: map[string]float64{"c": 5},
 	}}
 	if _, known := p.share(view); known {
