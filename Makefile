@@ -20,6 +20,7 @@ LONGEST = ./e2e/streamtest ./e2e/fault ./e2e/shipped ./e2e/security ./redisclien
 test: wasm ## Run every test that needs no long run, real Envoy included
 	$(GO) test -p 3 -timeout 10m $(LONGEST) ./...  # packages wait more than they compute
 	cd e2e/bench/expfmt && $(GO) test ./...
+	cd e2e/wasmgo && $(GO) test ./...
 
 check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes nothing
 	build/check.sh

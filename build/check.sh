@@ -28,6 +28,12 @@ as_built() {
 			./plugin/... ./lb/... ./redisclient ./metrics ./internal/...
 }
 
+# The modules that compare Warmgate with libraries, so that those are no dependencies of it. They have tests only.
+nested() (
+	root=$PWD
+	cd "$1" && go mod tidy -diff && go vet ./... && go tool -modfile="$root/build/tools/go.mod" staticcheck ./...
+)
+
 check gofumpt formatted
 check "go mod tidy" go mod tidy -diff
 check "go vet" go vet ./...
@@ -35,5 +41,7 @@ check "go vet, stock Envoy" go vet -tags envoy ./plugin/...
 check "go vet, crashing plugin" go vet -tags envoy,chaos ./plugin/...
 check "staticcheck, wasip1" as_built
 check staticcheck both_builds
+check "module e2e/bench/expfmt" nested e2e/bench/expfmt
+check "module e2e/wasmgo" nested e2e/wasmgo
 check "lengths, widths, layers, syntax, artifacts" go run ./build/check
 [ -z "$failed" ] || { echo "make check: failed" >&2; exit 1; }

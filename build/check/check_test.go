@@ -57,6 +57,11 @@ func TestLayers(t *testing.T) {
 		{"e2e/demo", []string{"os", "net/http"}, nil, ""},
 		{"e2e/demo", []string{sdkPackage}, nil, "e2e/demo imports " + sdkPackage + ": only " +
 			strings.Join(sdkFolders, ", ") + " may"},
+		{"e2e/demo", []string{"os"}, []string{"os", wasmGo + "/pkg/matcher"}, "e2e/demo depends on " + wasmGo +
+			"/pkg/matcher: only tests in e2e/wasmgo may"},
+		{"plugin/config", nil, []string{wasmGo}, "plugin/config depends on " + wasmGo +
+			": only tests in e2e/wasmgo may"},
+		{"plugin/config", nil, []string{wasmGo + "x"}, ""},
 	} {
 		p := pkg{ImportPath: module + "/" + c.folder, Imports: c.imports, Deps: c.deps}
 		// Twice, as a package is that is listed for both builds: told once.

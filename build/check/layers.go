@@ -19,6 +19,10 @@ import (
 const (
 	module = "github.com/warmgate/warmgate"
 	sdk    = "github.com/higress-group/proxy-wasm-go-sdk"
+
+	// wasmGo is the library of Higress's plugins. The tests of e2e/wasmgo, a module of its own, compare Warmgate with
+	// it; nothing else may need it.
+	wasmGo = "github.com/higress-group/wasm-go"
 )
 
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
@@ -106,6 +110,11 @@ func layers(packages []pkg) []string {
 				imported != module+"/internal/wire" {
 				problems = append(problems,
 					fmt.Sprintf("%s imports %s: the standard library is all it may", folder, imported))
+			}
+		}
+		for _, dep := range p.Deps {
+			if dep == wasmGo || strings.HasPrefix(dep, wasmGo+"/") {
+				problems = append(problems, fmt.Sprintf("%s depends on %s: only tests in e2e/wasmgo may", folder, dep))
 			}
 		}
 		if !pureFolder(folder + "/") {

@@ -48,7 +48,8 @@ type rule struct {
 // service is a service's name, with or without a port.
 type service struct {
 	whole      string // as it is written; never empty
-	fqdn, port string // its parts around the last colon, "" without one
+	fqdn, port string // its parts around the last colon
+	hasPort    bool   // there is a colon; the port behind it may be empty, as in a cluster's name
 }
 
 func newService(s string) service {
@@ -56,7 +57,7 @@ func newService(s string) service {
 	if colon < 0 {
 		return service{whole: s}
 	}
-	return service{whole: s, fqdn: s[:colon], port: s[colon+1:]}
+	return service{whole: s, fqdn: s[:colon], port: s[colon+1:], hasPort: true}
 }
 
 // domain is a host name, or the beginning or end of one. Case does not count: a client may write a host's name as it
@@ -201,7 +202,7 @@ func lower(c byte) byte {
 
 func (r *rule) matchesService(t *target) bool {
 	for _, s := range r.services {
-		same := s.whole == t.fqdn || s.port != "" && s.fqdn == t.fqdn && s.port == t.port
+		same := s.whole == t.fqdn || s.hasPort && s.fqdn == t.fqdn && s.port == t.port
 		if s.whole == t.whole || t.inside && same {
 			return true
 		}
