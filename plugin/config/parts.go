@@ -105,7 +105,7 @@ func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
 		silent := &parser{host: p.host, base: p.base}
 		earlier := *d
 		earlier.config = silent.config(v, d.config.ID, d.prefix(), func(name string) bool {
-			return name == rulesKey || isCondition(name)
+			return name == rulesKey || name == pluginIDKey || isCondition(name)
 		})
 		if silent.count == 0 && seen.admit(silent, &earlier) {
 			room -= len(form)
@@ -183,13 +183,14 @@ func (r *rule) keys() string {
 
 // drafts decodes the global part, if there is one, and the rules. It returns false if the parts cannot be separated.
 func (p *parser) drafts(root value) ([]draft, bool) {
-	isRules := func(name string) bool { return name == rulesKey }
+	isForeign := func(name string) bool { return name == rulesKey || p.host == Higress && name == pluginIDKey }
 	var rules *value
 	own := 0 // keys of the global part
 	for i, name := range root.names {
 		switch {
-		case !isRules(name):
+		case !isForeign(name):
 			own++
+		case name == pluginIDKey:
 		case rules != nil:
 			p.bad(rulesKey, "written twice")
 			return nil, false
@@ -203,7 +204,7 @@ func (p *parser) drafts(root value) ([]draft, bool) {
 		if rules != nil { // which are no part of it
 			d.form = p.text[root.from:rules.from] + "[]" + p.text[rules.to:root.to]
 		}
-		p.try(&d, func() { d.config = p.config(root, 0, "", isRules) })
+		p.try(&d, func() { d.config = p.config(root, 0, "", isForeign) })
 		list = append(list, d)
 	}
 	if rules == nil {

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// The keys of a rule that are conditions on requests.
+// The keys of Higress around the plugin's own: the list of rules, and those of a rule that are conditions on requests.
 const (
 	rulesKey     = "_rules_"
+	pluginIDKey  = "_plugin_id_" // a name for logs, which Higress may add
 	matchRoute   = "_match_route_"
 	matchPrefix  = "_match_route_prefix_"
 	matchDomain  = "_match_domain_"
