@@ -43,7 +43,15 @@ func (r *Reader[S]) Take(n int) S {
 }
 
 // Byte reads one byte.
-func (r *Reader[S]) Byte() byte { return byte(r.number(1)) }
+func (r *Reader[S]) Byte() byte {
+	if len(r.rest) == 0 {
+		r.Fail()
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
 
 // Uint16 reads 2 bytes.
 func (r *Reader[S]) Uint16() uint16 { return uint16(r.number(2)) }
