@@ -57,6 +57,13 @@ func (w Writer) Uint32(v uint32) Writer { return binary.LittleEndian.AppendUint3
 // Uint64 appends 8 bytes.
 func (w Writer) Uint64(v uint64) Writer { return binary.LittleEndian.AppendUint64(w, v) }
 
+// Uint appends the lowest size bytes of the number, 8 at most.
+func (w Writer) Uint(size int, v uint64) Writer {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	return append(w, b[:size]...)
+}
+
 // Int64 appends 8 bytes.
 func (w Writer) Int64(v int64) Writer { return w.Uint64(uint64(v)) }
 
