@@ -1,7 +1,6 @@
 package redisclient
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -123,9 +123,9 @@ type candidateClass struct{ base, slope, weight, cap, capacity, overSlope float6
 // newCandidateList returns the list of the candidates. Its key is a digest of its content.
 func newCandidateList(sc *scopeState, cs []lb.Candidate, owner string) *candidateList {
 	classes, members := packClasses(cs)
-	var hashes []byte
+	var hashes wire.Writer
 	for i := range cs {
-		hashes = binary.LittleEndian.AppendUint32(hashes, lb.EndpointTag(cs[i].Addr))
+		hashes = hashes.Uint32(lb.EndpointTag(cs[i].Addr))
 	}
 	h := xxhash.NewWithSeed(listLayout)
 	_, _ = h.Write(classes)
@@ -181,7 +181,7 @@ func candidatesCommand(keys []string, owner string, classes, hashes, members []b
 
 // packClasses returns the classes of the candidates, and for each candidate the index of its class, in the formats of
 // candidates.lua. A candidate without a capacity gets an infinite one.
-func packClasses(cs []lb.Candidate) (classes, members []byte) {
+func packClasses(cs []lb.Candidate) (classes, members wire.Writer) {
 	index := map[candidateClass]uint16{}
 	for i := range cs {
 		c := candidateClass{cs[i].Base, cs[i].Slope, cs[i].Weight, float64(max(cs[i].Cap, 0)), math.Inf(1), 0}
@@ -192,11 +192,10 @@ func packClasses(cs []lb.Candidate) (classes, members []byte) {
 		if !ok {
 			n = uint16(len(index))
 			index[c] = n
-			for _, f := range []float64{c.base, c.slope, c.weight, c.cap, c.capacity, c.overSlope} {
-				classes = binary.LittleEndian.AppendUint64(classes, math.Float64bits(f))
-			}
+			classes = classes.Float64(c.base).Float64(c.slope).Float64(c.weight).Float64(c.cap).
+				Float64(c.capacity).Float64(c.overSlope)
 		}
-		members = binary.LittleEndian.AppendUint16(members, n)
+		members = members.Uint16(n)
 	}
 	return classes, members
 }

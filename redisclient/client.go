@@ -1,11 +1,11 @@
 package redisclient
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -159,11 +159,11 @@ func (c *client) claimLoad(now time.Duration, s *script) bool {
 	key := "warmgate/1/script/" + s.sha
 	val, cas, err := c.kv.Get(key)
 	if err == nil && len(val) == 8 {
-		if at := time.Duration(binary.LittleEndian.Uint64(val)); now >= at && now-at < claimTTL {
+		if at := wire.Duration(val, 0); now >= at && now-at < claimTTL {
 			return false
 		}
 	}
-	err = c.kv.Set(key, binary.LittleEndian.AppendUint64(nil, uint64(now)), cas)
+	err = c.kv.Set(key, wire.Writer(nil).Duration(now), cas)
 	return !errors.Is(err, lb.ErrMismatch)
 }
 

@@ -1,10 +1,10 @@
 package redisclient
 
 import (
-	"encoding/binary"
 	"iter"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -222,7 +222,7 @@ func (s *Store) assertNext(now time.Duration, sc *scopeState) {
 // leaseIDs returns the ids that heartbeat.lua has concatenated, 8 bytes each.
 func leaseIDs(b []byte) iter.Seq[lb.LeaseID] {
 	return func(yield func(lb.LeaseID) bool) {
-		for ; len(b) > 0 && yield(lb.LeaseID(binary.LittleEndian.Uint64(b))); b = b[8:] {
+		for r := wire.NewReader(b); r.Len() > 0 && yield(lb.LeaseID(r.Uint64())); {
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package redisclient
 
 import (
-	"encoding/binary"
 	"strings"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -58,12 +58,8 @@ func ParseLoads(table []byte, rows map[string]int) map[string]lb.Load {
 
 // parseLoad reads one row of a table, which must be complete.
 func parseLoad(row []byte) lb.Load {
-	var n [16]byte
-	copy(n[:3], row)
-	copy(n[8:14], row[3:])
-	return lb.Load{
-		Requests: int64(binary.LittleEndian.Uint64(n[:8])), Tokens: int64(binary.LittleEndian.Uint64(n[8:])),
-	}
+	r := wire.NewReader(row)
+	return lb.Load{Requests: int64(r.Uint(3)), Tokens: int64(r.Uint(6))}
 }
 
 // ParseLease reads one entry of an owner's hash. ok is false for entries that are no lease: marks and tombstones.
@@ -72,8 +68,5 @@ func ParseLease(field string, value []byte) (id lb.LeaseID, row int, tokens int6
 	if len(field) != 8 || len(value) < minLen || len(value) > maxLen {
 		return 0, 0, 0, false
 	}
-	var n [8]byte
-	copy(n[:4], value[2:])
-	return lb.LeaseID(binary.LittleEndian.Uint64([]byte(field))), int(binary.LittleEndian.Uint16(value)),
-		int64(binary.LittleEndian.Uint64(n[:])), true
+	return lb.LeaseID(wire.Uint64([]byte(field), 0)), int(wire.Uint16(value, 0)), int64(wire.Uint32(value, 2)), true
 }

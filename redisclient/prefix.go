@@ -1,11 +1,11 @@
 package redisclient
 
 import (
-	"encoding/binary"
 	"math"
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prefixindex"
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -44,45 +44,36 @@ func (k *Keys) pagesKey(bytes int) string {
 // of their own pages, then for each function its value for each block.
 func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
 	var room [(8 + fieldBytes + 2*4) * maxBlocks]byte
-	chain, blocks, pages := room[:0], p.Blocks[:min(len(p.Blocks), maxBlocks)], uint64(pageCount(p.IndexMemory.Remote))
+	chain, blocks := wire.Writer(room[:0]), p.Blocks[:min(len(p.Blocks), maxBlocks)]
+	pages := uint64(pageCount(p.IndexMemory.Remote))
 	for _, block := range blocks {
-		chain = binary.LittleEndian.AppendUint64(chain, block.Key)
+		chain = chain.Uint64(block.Key)
 	}
 	for _, block := range blocks {
-		page := block.Key % pages
-		chain = append(chain, byte(page), byte(page>>8), byte(page>>16))
+		chain = chain.Uint(fieldBytes, block.Key%pages)
 	}
 	for _, of := range numbers {
 		for i := range blocks {
-			chain = binary.LittleEndian.AppendUint32(chain, of(i))
+			chain = chain.Uint32(of(i))
 		}
 	}
 	return appendArg(b, chain)
 }
 
 // appendDemand appends what the request adds to the load, in the format of reserve.lua's terms.
-func appendDemand(terms []byte, p *lb.Plan, tokens int64) []byte {
-	terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(float64(tokens)))
-	terms = binary.LittleEndian.AppendUint32(terms, uint32(p.Random))
-	terms = append(terms, byte(p.Unit))
-	return binary.LittleEndian.AppendUint32(terms, uint32(min(max(p.PerRequest, 0), math.MaxUint32)))
+func appendDemand(terms wire.Writer, p *lb.Plan, tokens int64) wire.Writer {
+	return terms.Float64(float64(tokens)).Uint32(uint32(p.Random)).Byte(byte(p.Unit)).
+		Uint32(uint32(min(max(p.PerRequest, 0), math.MaxUint32)))
 }
 
 // appendPrefix appends the credit for what is cached of the prompt, and the TTLs of cache entries.
-func (sc *scopeState) appendPrefix(terms []byte, now time.Duration, x *lb.Prefix) []byte {
-	terms = append(terms, byte(min(len(x.Blocks), maxBlocks)))
-	for _, f := range []float64{
-		x.Credit, max(x.CreditGrowth, 0), float64(x.Bytes),
-		float64(min(max(x.Tokens, 0), maxExact)),
-	} {
-		terms = binary.LittleEndian.AppendUint64(terms, math.Float64bits(f))
-	}
+func (sc *scopeState) appendPrefix(terms wire.Writer, now time.Duration, x *lb.Prefix) wire.Writer {
 	ttl := min(x.TTL, lb.MaxTTL)
-	terms = binary.LittleEndian.AppendUint32(terms, uint32(ttl.Milliseconds()))
-	terms = append(terms, sc.expiryDue(now, pageCount(x.IndexMemory.Remote), ttl))
+	terms = terms.Byte(byte(min(len(x.Blocks), maxBlocks))).Float64(x.Credit).Float64(max(x.CreditGrowth, 0)).
+		Float64(float64(x.Bytes)).Float64(float64(min(max(x.Tokens, 0), maxExact))).
+		Uint32(uint32(ttl.Milliseconds())).Byte(sc.expiryDue(now, pageCount(x.IndexMemory.Remote), ttl))
 	for _, k := range x.ShortTTL {
-		terms = binary.LittleEndian.AppendUint32(terms, k.Endpoint)
-		terms = binary.LittleEndian.AppendUint16(terms, uint16(min(max(0, k.TTL), lb.MaxTTL)/tick))
+		terms = terms.Uint32(k.Endpoint).Uint16(uint16(min(max(0, k.TTL), lb.MaxTTL) / tick))
 	}
 	return terms
 }
@@ -134,7 +125,7 @@ func (s *Store) RecordPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 	sc := s.scopeOf(p.Scope)
 	b := scriptRecord.command(nil, 1, 3)
 	b = appendArg(b, sc.keys.pagesKey(p.Prefix.IndexMemory.Remote))
-	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.EndpointTag(addr)))
+	b = appendArg(b, wire.Writer(nil).Uint32(lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, min(p.Prefix.TTL, lb.MaxTTL).Milliseconds())
 	s.sendBackground(now, scriptRecord, sc, b, func(time.Duration, Value, error) {})
@@ -148,7 +139,7 @@ func (s *Store) ForgetPrompt(now time.Duration, _ lb.LeaseID, p *lb.Plan, addr s
 	sc := s.scopeOf(p.Scope)
 	b := scriptForget.command(nil, 1, 3)
 	b = appendArg(b, sc.keys.pagesKey(p.Prefix.IndexMemory.Remote))
-	b = appendArg(b, binary.LittleEndian.AppendUint32(nil, lb.EndpointTag(addr)))
+	b = appendArg(b, wire.Writer(nil).Uint32(lb.EndpointTag(addr)))
 	b = appendChain(b, &p.Prefix)
 	b = appendInt(b, int64(max(0, n)+1))
 	s.sendBackground(now, scriptForget, sc, b, func(time.Duration, Value, error) {})

@@ -1,10 +1,10 @@
 package redisclient
 
 import (
-	"encoding/binary"
 	"errors"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -149,10 +149,6 @@ type reservationReply struct {
 // parseReservationReply reads the answer to a reservation, unless err is set. It returns [ErrGarbage] for anything that
 // reserve.lua cannot return.
 func parseReservationReply(v Value, r *reservation, err error) (reply reservationReply, _ error) {
-	size := 14
-	if r.script == scriptPrompt {
-		size = 19
-	}
 	switch {
 	case err != nil:
 		return reply, err
@@ -161,27 +157,26 @@ func parseReservationReply(v Value, r *reservation, err error) (reply reservatio
 			return reply, ErrGarbage
 		}
 		return reply, nil
-	case v.Kind != Bulk || len(v.Str) != size:
+	case v.Kind != Bulk:
 		return reply, ErrGarbage
 	}
-	reply = unpackGrant(v.Str, r)
-	if int(reply.code) >= len(r.candidates) || reply.grant.Load.Tokens < 0 || reply.grant.Cached > maxBlocks {
+	reply, ok := unpackGrant(v.Str, r)
+	if !ok || int(reply.code) >= len(r.candidates) || reply.grant.Load.Tokens < 0 || reply.grant.Cached > maxBlocks {
 		return reply, ErrGarbage
 	}
 	return reply, nil
 }
 
-// unpackGrant reads the string that reserve.lua returns for a grant.
-func unpackGrant(b []byte, r *reservation) reservationReply {
-	index := binary.LittleEndian.Uint16(b)
-	reply := reservationReply{code: int64(index), tokens: r.lease.tokens}
-	reply.grant = lb.Grant{Index: int(index), Load: lb.Load{
-		Requests: int64(binary.LittleEndian.Uint32(b[2:])), Tokens: int64(binary.LittleEndian.Uint64(b[6:])),
-	}}
+// unpackGrant reads the string that reserve.lua returns for a grant. It returns false if the string has another length.
+func unpackGrant(b []byte, r *reservation) (reply reservationReply, ok bool) {
+	in := wire.NewReader(b)
+	index := in.Uint16()
+	reply = reservationReply{code: int64(index), tokens: r.lease.tokens}
+	reply.grant = lb.Grant{Index: int(index), Load: lb.Load{Requests: int64(in.Uint32()), Tokens: in.Int64()}}
 	if r.script == scriptPrompt {
-		reply.grant.Cached, reply.tokens = int(b[14]), int64(binary.LittleEndian.Uint32(b[15:]))
+		reply.grant.Cached, reply.tokens = int(in.Byte()), int64(in.Uint32())
 	}
-	return reply
+	return reply, in.OK() && in.Len() == 0
 }
 
 // mayHaveRun reports whether Redis may have run, or may still run, a reservation that failed with the error.

@@ -155,7 +155,7 @@ func appendHeader(dst []byte, words int) []byte {
 	return append(dst, '\r', '\n')
 }
 
-func appendArg[T string | []byte](dst []byte, word T) []byte {
+func appendArg[T string | ~[]byte](dst []byte, word T) []byte {
 	dst = append(dst, '$')
 	dst = strconv.AppendInt(dst, int64(len(word)), 10)
 	dst = append(dst, '\r', '\n')

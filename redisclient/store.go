@@ -2,10 +2,10 @@ package redisclient
 
 import (
 	"cmp"
-	"encoding/binary"
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -260,6 +260,6 @@ func clampTokens(tokens int64) int64 { return min(max(tokens, 0), maxTokens) }
 // appendID appends a lease's id in the format of Redis: 8 bytes, little-endian.
 func appendID(b []byte, id lb.LeaseID) []byte {
 	var raw [8]byte
-	binary.LittleEndian.PutUint64(raw[:], uint64(id))
+	wire.PutUint64(raw[:], 0, uint64(id))
 	return appendArg(b, raw[:])
 }

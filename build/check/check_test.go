@@ -48,6 +48,8 @@ func TestLayers(t *testing.T) {
 		{"lbx", []string{"os"}, nil, ""}, // not below lb
 		{"plugin", []string{"errors", "fmt"}, nil, "plugin imports fmt: too big for the artifacts"},
 		{"lb", []string{"encoding/binary"}, nil, "lb imports encoding/binary: internal/wire packs its values"},
+		{"plugin/core", []string{"encoding/binary"}, nil, "plugin/core imports encoding/binary: internal/wire packs " +
+			"its values"},
 		{"lb/prompt", []string{"encoding/binary"}, nil, ""}, // hashes are no packed values
 		{"metrics", []string{"bytes", "unsafe"}, nil, ""},
 		{"metrics", []string{module + "/internal/wire"}, nil, ""},

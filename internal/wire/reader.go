@@ -43,32 +43,40 @@ func (r *Reader[S]) Take(n int) S {
 }
 
 // Byte reads one byte.
-func (r *Reader[S]) Byte() byte { return byte(r.number(1)) }
+func (r *Reader[S]) Byte() byte {
+	if len(r.rest) == 0 {
+		r.Fail()
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
 
 // Uint16 reads 2 bytes.
-func (r *Reader[S]) Uint16() uint16 { return uint16(r.number(2)) }
+func (r *Reader[S]) Uint16() uint16 { return uint16(r.Uint(2)) }
 
 // Uint32 reads 4 bytes.
-func (r *Reader[S]) Uint32() uint32 { return uint32(r.number(4)) }
+func (r *Reader[S]) Uint32() uint32 { return uint32(r.Uint(4)) }
 
 // Uint64 reads 8 bytes.
-func (r *Reader[S]) Uint64() uint64 { return r.number(8) }
+func (r *Reader[S]) Uint64() uint64 { return r.Uint(8) }
 
-// Int64 reads 8 bytes.
-func (r *Reader[S]) Int64() int64 { return int64(r.number(8)) }
-
-// Float64 reads the 8 bytes of a number's IEEE 754 form, which may also be NaN or infinite.
-func (r *Reader[S]) Float64() float64 { return math.Float64frombits(r.number(8)) }
-
-// Duration reads 8 bytes.
-func (r *Reader[S]) Duration() time.Duration { return time.Duration(r.number(8)) }
-
-// number reads a number of up to 8 bytes.
-func (r *Reader[S]) number(size int) uint64 {
+// Uint reads a number of size bytes, 8 at most.
+func (r *Reader[S]) Uint(size int) uint64 {
 	var b [8]byte
 	copy(b[:], r.Take(size))
 	return binary.LittleEndian.Uint64(b[:])
 }
+
+// Int64 reads 8 bytes.
+func (r *Reader[S]) Int64() int64 { return int64(r.Uint(8)) }
+
+// Float64 reads the 8 bytes of a number's IEEE 754 form, which may also be NaN or infinite.
+func (r *Reader[S]) Float64() float64 { return math.Float64frombits(r.Uint(8)) }
+
+// Duration reads 8 bytes.
+func (r *Reader[S]) Duration() time.Duration { return time.Duration(r.Uint(8)) }
 
 // Uvarint reads a varint as [Writer.Uvarint] writes it. More than 64 bits are invalid.
 func (r *Reader[S]) Uvarint() (v uint64) {

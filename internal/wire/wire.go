@@ -1,5 +1,6 @@
 // Package wire reads and writes packed values: little-endian numbers of fixed size, varints, and texts behind their
-// length, one after another without padding. All values that Warmgate puts into shared memory are of this kind.
+// length, one after another without padding. The values that Warmgate puts into shared memory are of this kind, and so
+// are those that its scripts in Redis unpack. ARCHITECTURE.md lists which format is described where.
 //
 // There are two ways to read. A [Reader] takes values from the front and tolerates any input: what was truncated or
 // damaged makes it fail, and it never panics. The functions with an offset, such as [Uint32] and [PutUint32], access a
@@ -56,6 +57,13 @@ func (w Writer) Uint32(v uint32) Writer { return binary.LittleEndian.AppendUint3
 
 // Uint64 appends 8 bytes.
 func (w Writer) Uint64(v uint64) Writer { return binary.LittleEndian.AppendUint64(w, v) }
+
+// Uint appends the lowest size bytes of the number, 8 at most.
+func (w Writer) Uint(size int, v uint64) Writer {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	return append(w, b[:size]...)
+}
 
 // Int64 appends 8 bytes.
 func (w Writer) Int64(v int64) Writer { return w.Uint64(uint64(v)) }

@@ -13,12 +13,12 @@ import (
 // every is one value of each kind, with its bytes.
 func every() wire.Writer {
 	return wire.Writer("head").Byte(1).Uint16(0x0302).Uint32(0x07060504).Uint64(0x0f0e0d0c0b0a0908).Int64(-2).
-		Float64(1.5).Duration(time.Second).Uvarint(300).Text("text").Raw("tail")
+		Float64(1.5).Duration(time.Second).Uvarint(300).Text("text").Uint(3, 0xff030201).Raw("tail")
 }
 
 func TestWriter(t *testing.T) {
 	want := "head\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\xfe\xff\xff\xff\xff\xff\xff\xff" +
-		"\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\xca\x9a\x3b\x00\x00\x00\x00\xac\x02\x04texttail"
+		"\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\xca\x9a\x3b\x00\x00\x00\x00\xac\x02\x04text\x01\x02\x03tail"
 	if got := string(every()); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -29,7 +29,7 @@ func readEvery[S string | []byte](input S) bool {
 	r := wire.NewReader(input)
 	right := string(r.Take(4)) == "head" && r.Byte() == 1 && r.Uint16() == 0x0302 && r.Uint32() == 0x07060504 &&
 		r.Uint64() == 0x0f0e0d0c0b0a0908 && r.Int64() == -2 && r.Float64() == 1.5 && r.Duration() == time.Second &&
-		r.Uvarint() == 300 && string(r.Text()) == "text" && string(r.Rest()) == "tail"
+		r.Uvarint() == 300 && string(r.Text()) == "text" && r.Uint(3) == 0x030201 && string(r.Rest()) == "tail"
 	return right && r.OK() && r.Len() == 0
 }
 
@@ -91,7 +91,7 @@ func TestInvalidValues(t *testing.T) {
 // FuzzReader reads any input as any sequence of values: the reader never panics, agrees with encoding/binary, and
 // returns nothing but zero once it has failed. A byte slice and a string read alike.
 func FuzzReader(f *testing.F) {
-	f.Add([]byte(every()), []byte{8, 4, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10})
+	f.Add([]byte(every()), []byte{8, 4, 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 12 + 3*13})
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), []byte{7, 7})
 	f.Add([]byte("\x80\x80\x03abc"), []byte{7, 10, 9})
 	f.Add([]byte("\xff"), []byte{7}) // an unfinished varint
@@ -121,7 +121,7 @@ func FuzzReader(f *testing.F) {
 
 // next reads a value of the kind, as a number: of a text its length.
 func next[S string | []byte](r *wire.Reader[S], kind byte) uint64 {
-	switch kind % 12 {
+	switch kind % 13 {
 	case 0:
 		return uint64(r.Byte())
 	case 1:
@@ -139,11 +139,13 @@ func next[S string | []byte](r *wire.Reader[S], kind byte) uint64 {
 	case 7:
 		return r.Uvarint()
 	case 8:
-		return uint64(len(r.Take(int(kind) / 12)))
+		return uint64(len(r.Take(int(kind) / 13)))
 	case 9:
-		return uint64(r.Count(int(kind)/12 + 1))
+		return uint64(r.Count(int(kind)/13 + 1))
 	case 10:
 		return uint64(len(r.Text()))
+	case 12:
+		return r.Uint(int(kind) / 13 % 9)
 	default:
 		return uint64(len(r.Rest()))
 	}
@@ -151,7 +153,7 @@ func next[S string | []byte](r *wire.Reader[S], kind byte) uint64 {
 
 // reference returns what the bytes that were read are worth by encoding/binary.
 func reference(b []byte, kind byte) uint64 {
-	switch kind % 12 {
+	switch kind % 13 {
 	case 7, 9:
 		v, n := binary.Uvarint(b)
 		if n != len(b) {
@@ -177,11 +179,11 @@ func FuzzWriter(f *testing.F) {
 	f.Add(uint64(math.MaxUint64), uint64(127), "", "")
 	f.Fuzz(func(t *testing.T, a, b uint64, text, rest string) {
 		w := wire.Writer(nil).Byte(byte(a)).Uint16(uint16(a)).Uint32(uint32(a)).Uint64(a).Int64(int64(b)).
-			Duration(time.Duration(a)).Uvarint(b).Text(text).Float64(math.Float64frombits(a)).Raw(rest)
+			Duration(time.Duration(a)).Uvarint(b).Text(text).Float64(math.Float64frombits(a)).Uint(5, a).Raw(rest)
 		r := wire.NewReader([]byte(w))
 		if r.Byte() != byte(a) || r.Uint16() != uint16(a) || r.Uint32() != uint32(a) || r.Uint64() != a ||
 			r.Int64() != int64(b) || r.Duration() != time.Duration(a) || r.Uvarint() != b || string(r.Text()) != text ||
-			math.Float64bits(r.Float64()) != a || string(r.Rest()) != rest || !r.OK() {
+			math.Float64bits(r.Float64()) != a || r.Uint(5) != a&(1<<40-1) || string(r.Rest()) != rest || !r.OK() {
 			t.Errorf("not all of it is the same: % x", []byte(w))
 		}
 	})

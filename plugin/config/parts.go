@@ -1,12 +1,13 @@
 package config
 
 import (
-	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/internal/wire"
 )
 
 // Forms are the texts of the valid parts of a configuration, by a hash of the requests that they are for. With those of
@@ -16,32 +17,28 @@ type Forms map[uint64]string
 // maxKept is the maximum size of the forms of refused parts, in bytes. The other forms are in the configuration itself.
 const maxKept = maxBytes
 
-// Append appends the forms to dst: the same bytes for the same forms.
+// Append appends the forms to dst, in the order of their hashes: the hash u64, the length of the text u32, the text.
 func (f Forms) Append(dst []byte) []byte {
 	ids := make([]uint64, 0, len(f))
 	for id := range f {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
+	w := wire.Writer(dst)
 	for _, id := range ids {
-		dst = binary.LittleEndian.AppendUint64(dst, id)
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(f[id])))
-		dst = append(dst, f[id]...)
+		w = w.Uint64(id).Uint32(uint32(len(f[id]))).Raw(f[id])
 	}
-	return dst
+	return w
 }
 
 // ParseForms reads what Append has written. What cannot be read is left out.
 func ParseForms(raw []byte) Forms {
-	const head = 12
 	f := Forms{}
-	for len(raw) >= head {
-		n := uint64(binary.LittleEndian.Uint32(raw[8:]))
-		if n > uint64(len(raw)-head) {
-			break
+	for r := wire.NewReader(raw); r.Len() > 0; {
+		id, text := r.Uint64(), r.Take(int(r.Uint32()))
+		if r.OK() {
+			f[id] = string(text)
 		}
-		f[binary.LittleEndian.Uint64(raw)] = string(raw[head : head+n])
-		raw = raw[head+n:]
 	}
 	return f
 }

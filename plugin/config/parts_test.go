@@ -235,6 +235,12 @@ func TestForms(t *testing.T) {
 	if got := ParseForms(raw); !reflect.DeepEqual(got, f) {
 		t.Errorf("got %v", got)
 	}
+	// VMs with another version of the plugin read these bytes.
+	const format = "\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
+		"\x08\x07\x06\x05\x04\x03\x02\x01\x03\x00\x00\x00abc"
+	if got := string((Forms{0x0102030405060708: "abc", 2: ""}).Append([]byte("behind "))); got != "behind "+format {
+		t.Errorf("got %q", got)
+	}
 	for i := range raw {
 		for id, text := range ParseForms(raw[:i]) {
 			if f[id] != text {

@@ -2,10 +2,10 @@ package core
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strconv"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/discovery"
 )
@@ -116,12 +116,12 @@ func (a *adminPoller) moment(key string) time.Duration {
 	if err != nil || len(val) != 8 {
 		return 0
 	}
-	return time.Duration(binary.LittleEndian.Uint64(val))
+	return wire.Duration(val, 0)
 }
 
 // setMoment publishes a time.
 func (a *adminPoller) setMoment(key string, at time.Duration) error {
-	return a.kv.Set(key, binary.LittleEndian.AppendUint64(nil, uint64(at)), 0)
+	return a.kv.Set(key, wire.Writer(nil).Duration(at), 0)
 }
 
 // trustedFor is how long a list of endpoints is trusted without another answer.

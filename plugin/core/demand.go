@@ -1,9 +1,9 @@
 package core
 
 import (
-	"encoding/binary"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
@@ -32,31 +32,25 @@ type demandList map[metricsDemand]time.Duration
 // is damaged is left out.
 func parseDemand(raw []byte) demandList {
 	list := demandList{}
-	for len(raw) > 2 {
-		size := int(binary.LittleEndian.Uint16(raw))
-		if raw = raw[2:]; len(raw) < size+16 {
-			break
+	for r := wire.NewReader(raw); r.Len() > 0; {
+		m, at := metricsDemand{string(r.Take(int(r.Uint16()))), r.Uint64()}, r.Duration()
+		if r.OK() {
+			list[m] = at
 		}
-		m := metricsDemand{string(raw[:size]), binary.LittleEndian.Uint64(raw[size:])}
-		list[m] = time.Duration(binary.LittleEndian.Uint64(raw[size+8:]))
-		raw = raw[size+16:]
 	}
 	return list
 }
 
 // append returns the shared value without what is no longer needed.
-func (l demandList) append(out []byte, now time.Duration) []byte {
+func (l demandList) append(out wire.Writer, now time.Duration) []byte {
 	for m, at := range l {
 		if now-at > demandAge || len(m.cluster) > 1<<16-1 {
 			continue
 		}
-		out = binary.LittleEndian.AppendUint16(out, uint16(len(m.cluster)))
-		out = append(out, m.cluster...)
-		out = binary.LittleEndian.AppendUint64(out, m.id)
-		out = binary.LittleEndian.AppendUint64(out, uint64(at))
+		out = out.Uint16(uint16(len(m.cluster))).Raw(m.cluster).Uint64(m.id).Duration(at)
 	}
 	if len(out) == 0 {
-		out = append(out, 0) // the gateway keeps no empty value
+		out = out.Byte(0) // the gateway keeps no empty value
 	}
 	return out
 }

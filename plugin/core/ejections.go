@@ -1,9 +1,9 @@
 package core
 
 import (
-	"encoding/binary"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -28,37 +28,26 @@ type clusterEjections struct {
 // the entries u32, the entries. What is damaged is left out.
 func parseEjections(raw []byte) ejections {
 	out := ejections{}
-	for len(raw) > 2 {
-		size := int(binary.LittleEndian.Uint16(raw))
-		if raw = raw[2:]; len(raw) < size+12 {
-			break
+	for r := wire.NewReader(raw); r.Len() > 0; {
+		name, record := r.Take(int(r.Uint16())), clusterEjections{r.Duration(), r.Take(int(r.Uint32()))}
+		if r.OK() {
+			out[string(name)] = record
 		}
-		name := string(raw[:size])
-		written := time.Duration(binary.LittleEndian.Uint64(raw[size:]))
-		length := uint64(binary.LittleEndian.Uint32(raw[size+8:]))
-		if raw = raw[size+12:]; uint64(len(raw)) < length {
-			break
-		}
-		out[name] = clusterEjections{written, raw[:length]}
-		raw = raw[length:]
 	}
 	return out
 }
 
 // append returns the shared value without what is old or empty.
-func (e ejections) append(out []byte, now time.Duration) []byte {
+func (e ejections) append(out wire.Writer, now time.Duration) []byte {
 	for name, r := range e {
 		if len(r.entries) == 0 || now-r.written > maxEjectionAge || len(name) > 1<<16-1 {
 			continue
 		}
-		out = binary.LittleEndian.AppendUint16(out, uint16(len(name)))
-		out = append(out, name...)
-		out = binary.LittleEndian.AppendUint64(out, uint64(r.written))
-		out = binary.LittleEndian.AppendUint32(out, uint32(len(r.entries)))
+		out = out.Uint16(uint16(len(name))).Raw(name).Duration(r.written).Uint32(uint32(len(r.entries)))
 		out = append(out, r.entries...)
 	}
 	if len(out) == 0 {
-		out = append(out, 0) // the gateway keeps no empty value
+		out = out.Byte(0) // the gateway keeps no empty value
 	}
 	return out
 }

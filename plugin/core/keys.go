@@ -1,9 +1,9 @@
 package core
 
 import (
-	"encoding/binary"
 	"errors"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
 )
@@ -45,8 +45,8 @@ func ownSecret(kv lb.KV, random func() uint64) (secret [16]byte) {
 		copy(secret[:], val)
 		return secret
 	}
-	binary.LittleEndian.PutUint64(secret[:], random())
-	binary.LittleEndian.PutUint64(secret[8:], random())
+	wire.PutUint64(secret[:], 0, random())
+	wire.PutUint64(secret[:], 8, random())
 	// If this fails, this VM finds only the prompts that it has recorded itself.
 	_ = kv.Set(keySecret, secret[:], 0)
 	return secret

@@ -1,12 +1,12 @@
 package core
 
 import (
-	"encoding/binary"
 	"errors"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -34,22 +34,17 @@ type lastGoodRecord struct {
 
 // append writes the record: the turn u64, the length of the text u32, the text, the forms.
 func (r lastGoodRecord) append(dst []byte) []byte {
-	dst = binary.LittleEndian.AppendUint64(dst, r.turn)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.text)))
-	return r.forms.Append(append(dst, r.text...))
+	return r.forms.Append(wire.Writer(dst).Uint64(r.turn).Uint32(uint32(len(r.text))).Raw(r.text))
 }
 
 // parseLastGood reads what append has written. What cannot be read is empty.
 func parseLastGood(val []byte) lastGoodRecord {
-	const head = 12
-	if len(val) < head {
+	r := wire.NewReader(val)
+	turn, text := r.Uint64(), r.Take(int(r.Uint32()))
+	if !r.OK() {
 		return lastGoodRecord{}
 	}
-	n := uint64(binary.LittleEndian.Uint32(val[8:]))
-	if n > uint64(len(val)-head) {
-		return lastGoodRecord{}
-	}
-	return lastGoodRecord{binary.LittleEndian.Uint64(val), string(val[head : head+n]), config.ParseForms(val[head+n:])}
+	return lastGoodRecord{turn, string(text), config.ParseForms(r.Rest())}
 }
 
 // maxSwaps is how often a swap is tried.
@@ -145,8 +140,9 @@ const maxTolerated = 64
 // try it again.
 func (l *lastGood) tolerated(name string, raw []byte) bool {
 	val, _, _ := l.gw.KV().Get(keyTolerated + name)
-	for id := xxhash.Sum64(raw); len(val) >= 8; val = val[8:] {
-		if binary.LittleEndian.Uint64(val) == id {
+	digest := xxhash.Sum64(raw)
+	for r := wire.NewReader(val); r.Len() >= 8; {
+		if r.Uint64() == digest {
 			return true
 		}
 	}
@@ -159,7 +155,7 @@ func (l *lastGood) tolerate(name string, raw []byte) {
 		return
 	}
 	val, cas, _ := l.gw.KV().Get(keyTolerated + name)
-	val = binary.LittleEndian.AppendUint64(val, xxhash.Sum64(raw))
+	val = wire.Writer(val).Uint64(xxhash.Sum64(raw))
 	_ = l.gw.KV().Set(keyTolerated+name, val[max(0, len(val)-8*maxTolerated):], cas)
 }
 

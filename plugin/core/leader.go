@@ -1,9 +1,9 @@
 package core
 
 import (
-	"encoding/binary"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -21,7 +21,7 @@ type leadership struct {
 
 // resign ends the term, for the next VM that takes over.
 func (l *leadership) resign() {
-	if val, cas, err := l.kv.Get(l.key); err == nil && len(val) == 16 && binary.LittleEndian.Uint64(val) == l.id {
+	if val, cas, err := l.kv.Get(l.key); err == nil && len(val) == 16 && wire.Uint64(val, 0) == l.id {
 		_ = l.kv.Set(l.key, make([]byte, 16), cas) // should it fail, the term ends
 	}
 }
@@ -36,8 +36,7 @@ func (l *leadership) lead(now, every time.Duration, serves bool) (leads, taken b
 	var leader uint64
 	var until time.Duration
 	if len(val) == 16 { // leader id u64, until i64
-		leader = binary.LittleEndian.Uint64(val)
-		until = time.Duration(binary.LittleEndian.Uint64(val[8:]))
+		leader, until = wire.Uint64(val, 0), wire.Duration(val, 8)
 	}
 	if leader != l.id {
 		wait := time.Duration(0)
@@ -49,7 +48,6 @@ func (l *leadership) lead(now, every time.Duration, serves bool) (leads, taken b
 		}
 		taken = true
 	}
-	next := binary.LittleEndian.AppendUint64(nil, l.id)
-	next = binary.LittleEndian.AppendUint64(next, uint64(now+leaderTerms*max(every, tickPeriod)))
+	next := wire.Writer(nil).Uint64(l.id).Duration(now + leaderTerms*max(every, tickPeriod))
 	return l.kv.Set(l.key, next, cas) == nil, taken
 }

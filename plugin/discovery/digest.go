@@ -1,11 +1,11 @@
 package discovery
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -26,114 +26,54 @@ func AppendDigest(dst []byte, clusters map[string][]lb.Endpoint) []byte {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	dst = append(dst, digestVersion)
-	dst = binary.AppendUvarint(dst, uint64(len(names)))
+	w := wire.Writer(dst).Byte(digestVersion).Uvarint(uint64(len(names)))
 	for _, name := range names {
-		dst = appendText(dst, name)
-		dst = binary.AppendUvarint(dst, uint64(len(clusters[name])))
+		w = w.Text(name).Uvarint(uint64(len(clusters[name])))
 		for _, e := range clusters[name] {
-			dst = appendText(dst, e.Addr)
-			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(e.Weight))
-			dst = append(dst, byte(e.State), e.Priority)
-			dst = appendText(dst, e.Zone.Region)
-			dst = appendText(dst, e.Zone.Name)
+			w = w.Text(e.Addr).Float64(e.Weight).Byte(byte(e.State)).Byte(e.Priority).
+				Text(e.Zone.Region).Text(e.Zone.Name)
 		}
 	}
-	return dst
+	return w
 }
 
-func appendText(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
+// The minimum sizes of a cluster and of an endpoint in a digest, in bytes.
+const (
+	minCluster  = 2
+	minEndpoint = 13
+)
 
 // ParseDigest reads what AppendDigest wrote. The error is ErrDigest; the digest is then unusable as a whole.
 func ParseDigest(b []byte) (map[string][]lb.Endpoint, error) {
-	d := digest{src: string(b)} // one copy, of which names and addresses are parts
-	if d.byte() != digestVersion {
+	r := wire.NewReader(string(b)) // one copy, of which names and addresses are parts
+	if r.Byte() != digestVersion {
 		return nil, ErrDigest
 	}
 	clusters := make(map[string][]lb.Endpoint)
-	for n := d.count(2); n > 0 && !d.broken; n-- {
-		name := d.text()
-		endpoints := make([]lb.Endpoint, d.count(13))
+	for n := r.Count(minCluster); n > 0 && r.OK(); n-- {
+		name := r.Text()
+		endpoints := make([]lb.Endpoint, r.Count(minEndpoint))
 		for i := range endpoints {
-			endpoints[i] = d.endpoint()
+			endpoints[i] = readEndpoint(&r)
 		}
 		if _, twice := clusters[name]; twice {
-			d.broken = true
+			r.Fail()
 		}
 		clusters[name] = endpoints
 	}
-	if d.broken || d.src != "" {
+	if !r.OK() || r.Len() > 0 {
 		return nil, ErrDigest
 	}
 	return clusters, nil
 }
 
-// digest is the rest to parse. Once it is broken, everything parsed is zero.
-type digest struct {
-	src    string
-	broken bool
-}
-
-func (d *digest) endpoint() lb.Endpoint {
+func readEndpoint(r *wire.Reader[string]) lb.Endpoint {
 	e := lb.Endpoint{
-		Addr: d.text(), Weight: d.float(), State: lb.State(d.byte()), Priority: d.byte(),
-		Zone: lb.Zone{Region: d.text(), Name: d.text()},
+		Addr: r.Text(), Weight: r.Float64(), State: lb.State(r.Byte()), Priority: r.Byte(),
+		Zone: lb.Zone{Region: r.Text(), Name: r.Text()},
 	}
 	if e.State > lb.Ejected || !(e.Weight >= 0 && e.Weight <= math.MaxFloat32) {
-		d.broken = true
+		r.Fail()
 	}
 	return e
-}
-
-// take removes n bytes and returns them.
-func (d *digest) take(n uint64) string {
-	if d.broken || n > uint64(len(d.src)) {
-		d.broken, d.src = true, ""
-		return ""
-	}
-	s := d.src[:n]
-	d.src = d.src[n:]
-	return s
-}
-
-func (d *digest) byte() byte {
-	if s := d.take(1); s != "" {
-		return s[0]
-	}
-	return 0
-}
-
-func (d *digest) text() string { return d.take(d.uvarint()) }
-
-func (d *digest) float() float64 {
-	s := d.take(8)
-	if s == "" {
-		return 0
-	}
-	return math.Float64frombits(binary.LittleEndian.Uint64([]byte(s)))
-}
-
-// count reads a number of items of at least size bytes each, so that a forged number allocates nothing.
-func (d *digest) count(size uint64) uint64 {
-	n := d.uvarint()
-	if n > uint64(len(d.src))/size {
-		d.broken = true
-		return 0
-	}
-	return n
-}
-
-func (d *digest) uvarint() uint64 {
-	var n uint64
-	for shift := uint(0); shift < 64; shift += 7 {
-		b := d.byte()
-		n |= uint64(b&0x7f) << shift
-		if b < 0x80 {
-			return n
-		}
-	}
-	d.broken = true
-	return 0
 }

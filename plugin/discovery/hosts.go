@@ -2,9 +2,9 @@ package discovery
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -29,26 +29,18 @@ func ParsePages(raw []byte, page func(addr string, text []byte)) ([]lb.Endpoint,
 }
 
 func parseHosts(raw []byte, each func(addr string, info []byte)) ([]lb.Endpoint, error) {
-	if len(raw) < 4 {
+	r := wire.NewReader(raw)
+	count := int(r.Uint32())
+	sizes := wire.NewReader(r.Take(8 * count))
+	if !r.OK() {
 		return nil, ErrHosts
 	}
-	count := int64(binary.LittleEndian.Uint32(raw))
-	sizes := raw[4:]
-	if count*8 > int64(len(sizes)) {
-		return nil, ErrHosts
-	}
-	data := sizes[count*8:]
 	endpoints := make([]lb.Endpoint, 0, count)
-	for ; count > 0; count-- {
-		addr, rest, ok := terminated(data, binary.LittleEndian.Uint32(sizes))
-		if !ok {
+	for range count {
+		addr, info := takeTerminated(&r, sizes.Uint32()), takeTerminated(&r, sizes.Uint32())
+		if !r.OK() {
 			return nil, ErrHosts
 		}
-		info, rest, ok := terminated(rest, binary.LittleEndian.Uint32(sizes[4:]))
-		if !ok {
-			return nil, ErrHosts
-		}
-		sizes, data = sizes[8:], rest
 		if isAddress(addr) {
 			e := lb.Endpoint{Addr: string(addr), Weight: 1, State: HostState(info)}
 			endpoints = append(endpoints, e)
@@ -58,12 +50,13 @@ func parseHosts(raw []byte, each func(addr string, info []byte)) ([]lb.Endpoint,
 	return endpoints, nil
 }
 
-// terminated removes size bytes and the NUL behind them from s.
-func terminated(s []byte, size uint32) (item, rest []byte, ok bool) {
-	if int64(size)+1 > int64(len(s)) {
-		return nil, nil, false
+// takeTerminated takes size bytes and the NUL behind them off.
+func takeTerminated(r *wire.Reader[[]byte], size uint32) []byte {
+	item := r.Take(int(size))
+	if r.Byte() != 0 {
+		r.Fail()
 	}
-	return s[:size], s[size+1:], s[size] == 0
+	return item
 }
 
 // HostState returns the state in health_status of the JSON object that Higress has for a host. A host whose object

@@ -1,10 +1,9 @@
 package discovery
 
 import (
-	"encoding/binary"
 	"errors"
-	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
 
@@ -32,65 +31,47 @@ type Readings struct {
 //
 // Texts follow their length, an unsigned varint like the number of targets; all other numbers are little-endian.
 func (r *Readings) Append(dst []byte) []byte {
-	dst = append(dst, readingsVersion)
-	dst = binary.AppendUvarint(dst, uint64(len(r.Targets)))
+	w := wire.Writer(dst).Byte(readingsVersion).Uvarint(uint64(len(r.Targets)))
 	for _, name := range r.Targets {
-		dst = appendText(dst, name)
+		w = w.Text(name)
 	}
 	for addr, e := range r.By {
-		dst = appendText(dst, addr)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.At))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.ScrapedAt))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.FreshAt))
 		counted := byte(0)
 		if e.Counted {
 			counted = 1
 		}
-		dst = append(dst, counted)
-		dst = binary.LittleEndian.AppendUint64(dst, e.Page)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Inflight.Requests))
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Inflight.Tokens))
-		dst = e.Snapshot.Append(dst)
+		w = w.Text(addr).Duration(e.At).Duration(e.ScrapedAt).Duration(e.FreshAt).Byte(counted).Uint64(e.Page).
+			Int64(e.Inflight.Requests).Int64(e.Inflight.Tokens)
+		w = e.Snapshot.Append(w)
 	}
-	return dst
+	return w
 }
 
 // ParseReadings reads what Append wrote. The error is ErrReadings; the readings are then unusable as a whole.
 func ParseReadings(b []byte) (Readings, error) {
-	r := Readings{By: map[string]lb.EngineSample{}}
-	d := digest{src: string(b)}
-	if d.byte() != readingsVersion {
+	samples := Readings{By: map[string]lb.EngineSample{}}
+	r := wire.NewReader(string(b)) // one copy, of which targets and addresses are parts
+	if r.Byte() != readingsVersion {
 		return Readings{}, ErrReadings
 	}
-	for n := d.count(1); n > 0 && !d.broken; n-- {
-		r.Targets = append(r.Targets, d.text())
+	for n := r.Count(1); n > 0; n-- {
+		samples.Targets = append(samples.Targets, r.Text())
 	}
-	for d.src != "" && !d.broken {
-		addr := d.text()
+	for r.Len() > 0 {
+		addr := r.Text()
 		e := lb.EngineSample{
-			At: time.Duration(d.int64()), ScrapedAt: time.Duration(d.int64()), FreshAt: time.Duration(d.int64()),
-			Counted: d.byte() == 1,
+			At: r.Duration(), ScrapedAt: r.Duration(), FreshAt: r.Duration(), Counted: r.Byte() == 1, Page: r.Uint64(),
+			Inflight: lb.Load{Requests: r.Int64(), Tokens: r.Int64()},
 		}
-		e.Page = uint64(d.int64())
-		e.Inflight = lb.Load{Requests: d.int64(), Tokens: d.int64()}
-		rest, ok := e.Snapshot.Read(b[len(b)-len(d.src):])
+		rest, ok := e.Snapshot.Read(b[len(b)-r.Len():])
 		if !ok || addr == "" {
-			d.broken = true
-			break
+			return Readings{}, ErrReadings
 		}
-		d.src = d.src[len(d.src)-len(rest):] // a copy of b
-		r.By[addr] = e
+		r.Take(r.Len() - len(rest))
+		samples.By[addr] = e
 	}
-	if d.broken {
+	if !r.OK() {
 		return Readings{}, ErrReadings
 	}
-	return r, nil
-}
-
-func (d *digest) int64() int64 {
-	s := d.take(8)
-	if s == "" {
-		return 0
-	}
-	return int64(binary.LittleEndian.Uint64([]byte(s)))
+	return samples, nil
 }

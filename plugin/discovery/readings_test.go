@@ -61,6 +61,30 @@ func TestReadingsBroken(t *testing.T) {
 	}
 }
 
+func BenchmarkReadings(b *testing.B) {
+	r, some := Readings{By: map[string]lb.EngineSample{}}, someReadings(b)
+	for _, e := range ParseClusters(clustersText(b, 1000)) {
+		for _, endpoint := range e {
+			r.By[endpoint.Addr] = some.By["10.0.0.1:80"]
+		}
+	}
+	all := r.Append(nil)
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			all = r.Append(all[:0])
+		}
+	})
+	b.Run("parse", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := ParseReadings(all); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 func FuzzParseReadings(f *testing.F) {
 	some := someReadings(f)
 	f.Add(some.Append(nil))

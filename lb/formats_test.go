@@ -1,0 +1,29 @@
+package lb_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// What VMs exchange is byte for byte as documented: those with another version of the plugin read it.
+func TestFormats(t *testing.T) {
+	v := viewOf(1)
+	h := newHealth(v)
+	now := time.Duration(0x0102030400000000)
+	fail(h, now, v.Endpoints[0].Addr, 5)
+	const ejection = "\xba\xba\x59\x89\x11\xe0\x2e\xab" + "\x00\x00\x00\x00\x04\x03\x02\x01" +
+		"\x00\xe4\x0b\x54\x06\x03\x02\x01" + "\x01\x00\x00\x00" + "\x05\x00\x00\x00" // for 10 s
+	exported, _ := h.Export(now, nil)
+	if string(exported) != ejection {
+		t.Errorf("ejections\n got %q\nwant %q", exported, ejection)
+	}
+
+	s := lb.NewRequestShares()
+	const share = "\x04\x03\x02\x01" + "\x18\x17\x16\x15\x14\x13\x12\x11" + "\x24\x23\x22\x21"
+	s.Import([]byte(share))
+	if got := s.Export(0x01020304*time.Second, []byte(share)); string(got) != share {
+		t.Errorf("counts for rate_limit\n got %q\nwant %q", got, share)
+	}
+}

@@ -1,0 +1,89 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// The values of the following tests, with their bytes.
+const (
+	formatTime      = time.Duration(0x0102030400000000)
+	formatTimeBytes = "\x00\x00\x00\x00\x04\x03\x02\x01"
+	formatID        = 0x1112131415161718
+	formatIDBytes   = "\x18\x17\x16\x15\x14\x13\x12\x11"
+)
+
+// The values in shared memory are byte for byte as documented: VMs with another version of the plugin read them.
+func TestFormats(t *testing.T) {
+	for name, c := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"demand": {
+			demandList{{"llm", formatID}: formatTime}.append(nil, formatTime),
+			"\x03\x00llm" + formatIDBytes + formatTimeBytes,
+		},
+		"no demand": {demandList{}.append(nil, formatTime), "\x00"},
+		"ejections": {
+			ejections{"llm": {formatTime, []byte("entry")}}.append(nil, formatTime),
+			"\x03\x00llm" + formatTimeBytes + "\x05\x00\x00\x00entry",
+		},
+		"no ejections": {ejections{}.append(nil, formatTime), "\x00"},
+		"last good configuration": {
+			lastGoodRecord{formatID, `{"a":1}`, config.Forms{7: "f"}}.append([]byte("behind ")),
+			"behind " + formatIDBytes + "\x07\x00\x00\x00" + `{"a":1}` +
+				"\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00f",
+		},
+	} {
+		if string(c.got) != c.want {
+			t.Errorf("%s\n got %q\nwant %q", name, c.got, c.want)
+		}
+	}
+}
+
+func TestFormatsInSharedMemory(t *testing.T) {
+	p := newFakeProcess(t, 0)
+	kv := p.kv
+	want := func(key, want string) {
+		t.Helper()
+		if got := kv.cells[key].val; got != want {
+			t.Errorf("%s\n got %q\nwant %q", key, got, want)
+		}
+	}
+
+	leader := leadership{kv: kv, id: formatID, key: keyLeader}
+	kv.cells[keyLeader] = fakeCell{val: "\x00"}
+	if leads, _ := leader.lead(formatTime, time.Second, false); !leads {
+		t.Error("no leader")
+	}
+	want(keyLeader, formatIDBytes+"\x00\x5e\xd0\xb2\x04\x03\x02\x01") // for 3 s
+	leader.resign()
+	want(keyLeader, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")
+
+	poller := newAdminPoller(kv, formatID)
+	if err := poller.setMoment(keyFresh, formatTime); err != nil {
+		t.Fatal(err)
+	}
+	want(keyFresh, formatTimeBytes)
+	if at := poller.moment(keyFresh); at != formatTime {
+		t.Errorf("the moment %v is read as %v", formatTime, at)
+	}
+
+	l := p.newVM().lastGood
+	l.tolerate("a", []byte("{"))
+	l.tolerate("a", []byte("["))
+	want(keyTolerated+"a", "\x09\xf6\x94\xa0\x50\xa7\x9c\xea"+"\xb5\x4a\x80\x01\x5d\x06\x9e\x4b")
+	if !l.tolerated("a", []byte("{")) || !l.tolerated("a", []byte("[")) || l.tolerated("a", []byte("(")) {
+		t.Error("not what was tolerated")
+	}
+
+	delete(kv.cells, keySecret)
+	draws := []uint64{0x0807060504030201, 0x100f0e0d0c0b0a09}
+	ownSecret(kv, func() (drawn uint64) {
+		drawn, draws = draws[0], draws[1:]
+		return drawn
+	})
+	want(keySecret, "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10")
+}

@@ -1,0 +1,127 @@
+package redisclient_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/prompt"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// The values of the following tests, with their bytes.
+const (
+	formatTime  = time.Duration(0x0102030405060708)
+	formatID    = lb.LeaseID(0x1112131415161718)
+	formatID0   = "\x18\x17\x16\x15\x14\x13\x12\x11" // formatID
+	formatID1   = "\x19\x17\x16\x15\x14\x13\x12\x11" // formatID+1
+	formatTag   = "\x17\xb2\x43\x80"                 // of the first endpoint
+	formatTerms = "\x00\x00\x00\x00\x00\x00\x08\x40" + "\x28\x27\x26\x25" + "\x01" + "\xff\xff\xff\xff"
+	formatOne   = "\x00\x00\x00\x00\x00\x00\xf0\x3f"
+	formatTwo   = "\x00\x00\x00\x00\x00\x00\x00\x40"
+	formatHalf  = "\x00\x00\x00\x00\x00\x00\xe0\x3f"
+	formatZero  = "\x00\x00\x00\x00\x00\x00\x00\x00"
+)
+
+func formatPlan() *lb.Plan {
+	return &lb.Plan{
+		Scope: "llm", Unit: lb.Tokens, Tokens: 3, PerRequest: 1<<32 + 5, Random: 0x2122232425262728,
+		Candidates: []lb.Candidate{
+			{Addr: "10.0.0.1:80", Base: 1, Slope: 2, Weight: 0.5, Cap: 3, Capacity: 4, OverSlope: 5},
+			{Addr: "10.0.0.2:80", Slope: 1, Weight: 1},
+			{Addr: "10.0.0.3:80", Slope: 1, Weight: 1, Cap: -1},
+		},
+	}
+}
+
+// What scripts unpack is byte for byte as documented in them: gateways with another version of the plugin use the same
+// data. So is what the workers of one gateway share.
+func TestFormats(t *testing.T) {
+	m, kv := &manualTransport{}, newMemory()
+	s := newManualStore(m, kv)
+	s.Reserve(formatTime, formatID, formatPlan(), func(lb.Grant, error) {})
+	m.wantArguments(t, 0, "1", "60000", "10000",
+		formatOne+formatTwo+formatHalf+"\x00\x00\x00\x00\x00\x00\x08\x40"+
+			"\x00\x00\x00\x00\x00\x00\x10\x40"+"\x00\x00\x00\x00\x00\x00\x14\x40"+
+			formatZero+formatOne+formatOne+formatZero+"\x00\x00\x00\x00\x00\x00\xf0\x7f"+formatZero,
+		formatTag+"\x16\x9d\xa2\xa6"+"\x0e\x86\x59\x5f", "\x00\x00"+"\x01\x00"+"\x01\x00",
+		"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80")
+	m.wantArguments(t, 1, formatID0, formatTerms)
+	if !strings.Contains(string(m.cmds[1]), redisclient.KeysOf("llm").Candidates+"3myqt2wge985v\r\n") {
+		t.Errorf("another digest of the candidates: %q", m.cmds[1])
+	}
+	m.answer(formatTime, 1, noScript)
+	for key, val := range kv.vals {
+		if strings.HasPrefix(key, "warmgate/1/script/") && string(val) != "\x08\x07\x06\x05\x04\x03\x02\x01" {
+			t.Errorf("the claim of a script: %q", val)
+		}
+	}
+	if len(kv.vals) != 1 {
+		t.Errorf("%d values in shared memory, want the claim alone", len(kv.vals))
+	}
+	s.Release(formatTime, formatID)
+	m.wantArguments(t, len(m.cmds)-1, "0", "120000", formatID0)
+	s.Adopt(formatTime, formatID+1, "llm", "10.0.0.3:80", 7)
+	m.wantArguments(t, len(m.cmds)-1, "1", "60000", formatID1, "7", "0", "10.0.0.3:80")
+}
+
+func TestFormatsOfPrompts(t *testing.T) {
+	const (
+		keys   = "\x07\x06\x05\x04\x03\x02\x01\x0a" + "\x7f\x00\x00\x00\x00\x00\x00\x00"
+		fields = "\x87\xa3\x02" + "\x7f\x00\x00"
+	)
+	plan := formatPlan()
+	plan.Prefix = lb.Prefix{
+		Blocks: []prompt.Block{{Key: 0x0a01020304050607, End: 0x010203}, {Key: 0x7f, End: 0x010204}},
+		Bytes:  1, Tokens: 2, Credit: 0.5, CreditGrowth: -1, CreditBytes: []uint32{1, 0x04030201},
+		TTL: 0x01020304 * time.Millisecond, IndexMemory: lb.IndexMemory{Remote: 1 << 30},
+		ShortTTL: []lb.EndpointTTL{{Endpoint: 0x31323334, TTL: 4 * 0x0102 * time.Second}, {Endpoint: 1, TTL: -1}},
+	}
+	m := &manualTransport{}
+	s := newManualStore(m, newMemory())
+	var grant lb.Grant
+	s.Reserve(formatTime, formatID, plan, func(g lb.Grant, err error) {
+		if grant = g; err != nil {
+			t.Error(err)
+		}
+	})
+	m.wantArguments(t, 1, formatID0,
+		formatTerms+"\x02"+formatHalf+formatZero+formatOne+formatTwo+"\x04\x03\x02\x01"+"\x01"+
+			"\x34\x33\x32\x31"+"\x02\x01"+"\x01\x00\x00\x00"+"\x00\x00",
+		keys+fields+"\x03\x02\x01\x00"+"\x04\x02\x01\x00"+"\x01\x00\x00\x00"+"\x01\x02\x03\x04")
+	m.answer(formatTime, 1, "$19\r\n"+"\x02\x00"+"\x34\x33\x32\x31"+"\x28\x27\x26\x25\x24\x23\x22\x21"+"\x01"+
+		"\x44\x43\x42\x41"+"\r\n")
+	load := lb.Load{Requests: 0x31323334, Tokens: 0x2122232425262728}
+	if grant != (lb.Grant{Index: 2, Load: load, Cached: 1}) {
+		t.Errorf("granted %+v", grant)
+	}
+	s.RecordPrompt(formatTime, formatID, plan, "10.0.0.1:80")
+	s.ForgetPrompt(formatTime, formatID, plan, "10.0.0.1:80", 0)
+	s.Amend(formatTime, formatID, "10.0.0.2:80", 8)
+	m.wantArguments(t, 2, formatTag, keys+fields, strconv.Itoa(0x01020304))
+	m.wantArguments(t, 3, formatTag, keys+fields, "1")
+	m.wantArguments(t, 4, "60000", formatID0, "8", "1", "10.0.0.2:80")
+}
+
+// wantArguments expects arguments of a script in the command that was sent as number i, after the keys.
+func (m *manualTransport) wantArguments(t *testing.T, i int, want ...string) {
+	t.Helper()
+	v, _, err := redisclient.Parse(m.cmds[i])
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := strconv.Atoi(string(v.Items[2].Str))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, item := range v.Items[3+keys:] {
+		got = append(got, string(item.Str))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("command %d\n got %q\nwant %q", i, got, want)
+	}
+}
