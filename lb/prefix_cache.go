@@ -162,7 +162,7 @@ var cacheKeys = []setting.Key{
 func (c *CacheConfig) check(r setting.Report) {
 	if c.TTL > 0 && c.TTL < minConfigTTL {
 		r.Warn(keyTTL, "got "+seconds(c.TTL)+", taken as "+seconds(minConfigTTL)+
-			": what is in use is noted again only every half minute")
+			": what is in use is recorded again only every 30 s")
 		c.TTL = minConfigTTL
 	}
 	if c.TTL == 0 {

@@ -236,7 +236,7 @@ func (pt *part) check() {
 		switch {
 		case !admin && !fixed:
 			pt.bad(pt.prefix+"lb_config.envoy",
-				"missing, want admin_cluster or endpoints: stock Envoy does not tell endpoints otherwise")
+				"missing, want admin_cluster or endpoints: stock Envoy does not list endpoints otherwise")
 		case admin && fixed:
 			pt.bad(pt.prefix+"lb_config.envoy", "got both admin_cluster and endpoints, want one of them")
 		case fixed:
@@ -270,7 +270,7 @@ func insteadOf(name string) string {
 	case keyZones:
 		return "Higress does not report the zones of endpoints"
 	}
-	return "Higress tells the endpoints by itself"
+	return "Higress lists the endpoints for plugins"
 }
 
 func find(name string) *key {
