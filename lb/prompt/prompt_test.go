@@ -352,15 +352,18 @@ func TestScanAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestUnescape(t *testing.T) {
-	for content, want := range map[string]string{
-		`a\/b\u4f60\ud83d\ude00\"\n\t\r\b\f\\`: "a/b你😀\"\n\t\r\b\f\\",
-		`\ud83d\u0041\ude00`:                   "\ufffdA\ufffd",
-		`plain`:                                "plain",
-		``:                                     "",
+// The name of the model is what its escapes stand for. A body that ends within the name, or within an escape of it, has
+// a name all the same.
+func TestModelName(t *testing.T) {
+	const body = `{"model":"a\/b\u4f60\ud83d\ude00","prompt":"x"}`
+	for end, want := range map[int]string{
+		len(body): "a/b你😀", len(`{"model":"a\/b`): "a/b", len(`{"model":"a\`): "a\ufffd",
+		len(`{"model":"a\/b\u4f`): "a/b\ufffd", len(`{"model":"a\/b\u4f60\ud83d\ude`): "a/b你\ufffd\ufffd", 8: "",
 	} {
-		if got := unescape(nil, []byte(content), len(content)); string(got) != want {
-			t.Errorf("%s: got %q, want %q", content, got, want)
+		text := []byte(body[:end])
+		_, parts, err := Read(text, end == len(body))
+		if got := parts.ModelName(text); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
 		}
 	}
 }
