@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -364,6 +365,32 @@ func TestModelName(t *testing.T) {
 		_, parts, err := Read(text, end == len(body))
 		if got := parts.ModelName(text); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// The names of fields may be escapes entirely, and longer names with the same beginning are others.
+func TestEscapedFieldNames(t *testing.T) {
+	escaped := func(name string) string {
+		var b strings.Builder
+		for _, r := range name {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		return b.String()
+	}
+	const name = "max_completion_tokens"
+	for key, want := range map[string]int{
+		name: 7, escaped(name): 7, escaped("m") + name[1:]: 7, escaped(name) + "x": 0, escaped(name + "x"): 0,
+		escaped(name[:20]): 0, escaped(name) + strings.Repeat("é", 100) + `\n`: 0,
+		escaped(name[:20]) + strings.Repeat("é", 5) + `\n\n\n`: 0,
+	} {
+		body := []byte(`{"` + key + `":7,"messages":["x"]}`)
+		info, err := Scan(body, true)
+		if err != nil || info.MaxTokens != want {
+			t.Errorf("%s: limit %d, %v, want %d", body, info.MaxTokens, err, want)
+		}
+		if n := testing.AllocsPerRun(10, func() { Scan(body, true) }); n != 0 {
+			t.Errorf("%s: %v allocations", body, n)
 		}
 	}
 }
