@@ -91,14 +91,16 @@ func codeUnits(text []byte, i int) (end, excess int, st Status) {
 // be half an escape. What [String] finds invalid is skipped like other content.
 func SkipString(text []byte, at int) (content []byte, escaped bool, end int) {
 	end, excess, st := String(text, at)
-	for escaped = excess > 0; st == Invalid; escaped = escaped || excess > 0 {
+	escaped = excess > 0
+	for st != OK {
+		if st == Cut {
+			return text[at+1:], escaped || end < len(text), len(text)
+		}
 		if text[end] == '\\' {
 			end, escaped = end+1, true
 		}
 		end, excess, st = String(text, end)
-	}
-	if st == Cut {
-		return text[at+1:], escaped || end < len(text), len(text)
+		escaped = escaped || excess > 0
 	}
 	return text[at+1 : end-1], escaped, end
 }
