@@ -28,7 +28,8 @@ const (
 // pure lists the folders, with all below them, that hold decisions only: they run the same natively and inside a VM,
 // and the same input gives the same output.
 var pure = []string{
-	"internal/wire", "lb", "metrics", "redisclient", "plugin/config", "plugin/core", "plugin/discovery",
+	"internal/jsontext", "internal/wire", "lb", "metrics", "redisclient", "plugin/config", "plugin/core",
+	"plugin/discovery",
 }
 
 // sdkFolders lists the only folders that may import the SDK: the plugin, and the one that its parts are measured by.
@@ -41,7 +42,7 @@ var untagged = []string{"plugin/core"}
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
 // leaves lists the pure folders that need the standard library alone, or beside it internal/wire.
-var leaves = []string{"internal/wire", "metrics", "lb/prefixindex"}
+var leaves = []string{"internal/jsontext", "internal/wire", "metrics", "lb/prefixindex"}
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{

@@ -3,6 +3,8 @@ package prompt
 import (
 	"cmp"
 	"slices"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
 )
 
 // API is the API that a body is for, as far as the path or the body shows it. It is Unknown also for a body with
@@ -130,10 +132,7 @@ func isEmpty(value []byte) bool {
 	if len(value) == 0 {
 		return true
 	}
-	i := 1
-	for i < len(value) && isSpace(value[i]) {
-		i++
-	}
+	i := jsontext.Space(value, 1)
 	switch value[0] {
 	case '"':
 		return len(value) == 1 || value[1] == '"'

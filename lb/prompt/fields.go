@@ -2,8 +2,8 @@ package prompt
 
 import (
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
 )
 
 // field is a relevant member of the request.
@@ -175,13 +175,17 @@ func optionOf(name []byte) field {
 // maxFieldName is the length of the longest name that fieldOf knows.
 const maxFieldName = len("max_completion_tokens")
 
+// maxEscapedName is the length in bytes of the longest name that fieldOf knows and one more character, all as escapes.
+const maxEscapedName = (maxFieldName + 1) * len(`\u0000`)
+
 // key reads the key at pos and its colon.
 func (s *scanner) key() status {
 	s.values++
-	if st := s.str(); st != proceed {
-		return st
+	begin := s.pos + 1
+	if st := s.str(); st != jsontext.OK {
+		return status(st)
 	}
-	name := s.body[s.stringStart : s.pos-1]
+	name := s.body[begin : s.pos-1]
 	switch {
 	case s.depth == 1:
 		if !s.startField(s.fieldName(name)) {
@@ -225,7 +229,7 @@ func (s *scanner) fieldName(key []byte) []byte {
 	if s.escapeBytes == 0 {
 		return key
 	}
-	return unescape(s.name[:0], key, maxFieldName)
+	return jsontext.AppendUnescaped(s.name[:0], key[:min(len(key), maxEscapedName)])
 }
 
 // markSeen records that the body has a field. It returns false if it was recorded before.
@@ -240,10 +244,11 @@ func (s *scanner) markSeen(f field) bool {
 
 // text reads a string that is a value. If the body ends in it, its beginning counts.
 func (s *scanner) text() status {
-	st := s.str()
+	begin := s.pos + 1
+	st := status(s.str())
 	end := s.pos - 1
 	if st == ranOut {
-		end = s.pos
+		end = len(s.body)
 	} else if st != proceed {
 		return st
 	}
@@ -251,7 +256,7 @@ func (s *scanner) text() status {
 	if !s.field.isText() || s.field == fieldTools {
 		return st
 	}
-	content := s.body[s.stringStart:end]
+	content := s.body[begin:end]
 	if s.isType && isMediaType(content) {
 		s.info.Media = true
 	}
@@ -326,46 +331,3 @@ func (s *scanner) firstOf(f field) byte {
 	}
 	return 'n'
 }
-
-// unescape appends the unescaped content of a valid string to dst, and stops after limit bytes.
-func unescape(dst, content []byte, limit int) []byte {
-	for len(content) > 0 && len(dst) <= limit {
-		if content[0] != '\\' {
-			dst = append(dst, content[0])
-			content = content[1:]
-			continue
-		}
-		c := content[1]
-		if c != 'u' {
-			dst = append(dst, simpleEscape(c))
-			content = content[2:]
-			continue
-		}
-		r, length := codePoint(content)
-		content = content[length:]
-		dst = utf8.AppendRune(dst, r)
-	}
-	return dst
-}
-
-// codePoint returns the character of the \u escape, or the surrogate pair of them, at the beginning of the text, and
-// the length of the escape. An unpaired surrogate is U+FFFD.
-func codePoint(text []byte) (r rune, length int) {
-	const unit = len(`\u0000`)
-	r = rune(codeUnit(text))
-	if !utf16.IsSurrogate(r) {
-		return r, unit
-	}
-	if len(text) >= 2*unit && text[unit] == '\\' && text[unit+1] == 'u' {
-		if pair := utf16.DecodeRune(r, rune(codeUnit(text[unit:]))); pair != utf8.RuneError {
-			return pair, 2 * unit
-		}
-	}
-	return utf8.RuneError, unit
-}
-
-// simpleEscape returns the character of the escape of a backslash and c, 0 if there is none.
-func simpleEscape(c byte) byte { return simpleEscapes[c] }
-
-// simpleEscapes is a table for speed: texts may have many escapes.
-var simpleEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}

@@ -59,6 +59,7 @@ func ReadAs(path API, body []byte, complete bool) (Info, Parts, error) {
 		if complete {
 			return Info{}, Parts{}, ErrMalformed
 		}
+		s.pos = len(body)
 		s.parts.cutField = s.field
 		s.endField()
 	case tooMany:

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -352,15 +353,44 @@ func TestScanAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestUnescape(t *testing.T) {
-	for content, want := range map[string]string{
-		`a\/b\u4f60\ud83d\ude00\"\n\t\r\b\f\\`: "a/b你😀\"\n\t\r\b\f\\",
-		`\ud83d\u0041\ude00`:                   "\ufffdA\ufffd",
-		`plain`:                                "plain",
-		``:                                     "",
+// The name of the model is what its escapes stand for. A body that ends within the name, or within an escape of it, has
+// a name all the same.
+func TestModelName(t *testing.T) {
+	const body = `{"model":"a\/b\u4f60\ud83d\ude00","prompt":"x"}`
+	for end, want := range map[int]string{
+		len(body): "a/b你😀", len(`{"model":"a\/b`): "a/b", len(`{"model":"a\`): "a\ufffd",
+		len(`{"model":"a\/b\u4f`): "a/b\ufffd", len(`{"model":"a\/b\u4f60\ud83d\ude`): "a/b你\ufffd\ufffd", 8: "",
 	} {
-		if got := unescape(nil, []byte(content), len(content)); string(got) != want {
-			t.Errorf("%s: got %q, want %q", content, got, want)
+		text := []byte(body[:end])
+		_, parts, err := Read(text, end == len(body))
+		if got := parts.ModelName(text); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// The names of fields may be escapes entirely, and longer names with the same beginning are others.
+func TestEscapedFieldNames(t *testing.T) {
+	escaped := func(name string) string {
+		var b strings.Builder
+		for _, r := range name {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		return b.String()
+	}
+	const name = "max_completion_tokens"
+	for key, want := range map[string]int{
+		name: 7, escaped(name): 7, escaped("m") + name[1:]: 7, escaped(name) + "x": 0, escaped(name + "x"): 0,
+		escaped(name[:20]): 0, escaped(name) + strings.Repeat("é", 100) + `\n`: 0,
+		escaped(name[:20]) + strings.Repeat("é", 5) + `\n\n\n`: 0,
+	} {
+		body := []byte(`{"` + key + `":7,"messages":["x"]}`)
+		info, err := Scan(body, true)
+		if err != nil || info.MaxTokens != want {
+			t.Errorf("%s: limit %d, %v, want %d", body, info.MaxTokens, err, want)
+		}
+		if n := testing.AllocsPerRun(10, func() { Scan(body, true) }); n != 0 {
+			t.Errorf("%s: %v allocations", body, n)
 		}
 	}
 }

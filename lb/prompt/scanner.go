@@ -1,6 +1,10 @@
 package prompt
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
 
 // maxValues is the number of keys and values that are parsed. They cost more time than the bytes that they take in a
 // body; the rest counts as text. It is more than the keys and values on the way to maxDepth.
@@ -16,12 +20,15 @@ const maxDepth = 10000
 type status uint8
 
 const (
-	proceed   status = iota
-	done             // the request's closing bracket was read
-	ranOut           // the body ends before the value; pos is its length
-	tooMany          // maxValues is reached
-	malformed        // invalid JSON
-	ambiguous        // a relevant key is there twice
+	proceed   = status(jsontext.OK)
+	ranOut    = status(jsontext.Cut) // the body ends before the value
+	malformed = status(jsontext.Invalid)
+)
+
+const (
+	done      = malformed + 1 + iota // the request's closing bracket was read
+	tooMany                          // maxValues is reached
+	ambiguous                        // a relevant key is there twice
 )
 
 // scanner is one pass over a body. It stores one bit per level instead of a stack, so that nesting costs neither calls
@@ -32,8 +39,7 @@ type scanner struct {
 	depth       int                     // of the innermost object or array; the request itself is 1
 	objects     [maxDepth/64 + 1]uint64 // bit d: level d is an object
 	values      int                     // keys and values so far
-	stringStart int                     // start of the latest string's content
-	escapeBytes int                     // by how many bytes its escapes make it longer than its text
+	escapeBytes int                     // by how many bytes the latest string's escapes make it longer than its text
 
 	info         Info
 	parts        Parts
@@ -48,7 +54,7 @@ type scanner struct {
 	mediaKey     bool  // it is for media, if it has a value
 	isType       bool  // it is the type of a part
 	inputObjects bool  // input contains objects
-	name         [maxFieldName + utf8.UTFMax]byte
+	name         [maxEscapedName + utf8.UTFMax]byte
 }
 
 // run scans the whole body.
@@ -156,7 +162,7 @@ func (s *scanner) member(c byte) (opened bool, st status) {
 func (s *scanner) tokens() {
 	body, at, n := s.body, s.pos, 0
 	for {
-		i := digits(body, at)
+		i := jsontext.Digits(body, at)
 		if i == at || i-at > 1 && body[at] == '0' || len(body)-i < 3 || body[i] != ',' {
 			break
 		}
@@ -177,13 +183,42 @@ func (s *scanner) tokens() {
 	s.pos = at
 }
 
+// str skips a string, and sets escapeBytes. pos is at its opening quote.
+func (s *scanner) str() (st jsontext.Status) {
+	s.pos, s.escapeBytes, st = jsontext.String(s.body, s.pos)
+	return st
+}
+
+// literal skips true, false or null.
+func (s *scanner) literal(word string) status {
+	var st jsontext.Status
+	if s.pos, st = jsontext.Literal(s.body, s.pos, word); st == jsontext.OK && s.depth == 1 && s.field == fieldStream {
+		s.info.Stream = word == "true"
+	}
+	return status(st)
+}
+
+// number skips a number. One at the very end of the body counts as cut off, since its last digits may be missing.
+func (s *scanner) number() status {
+	begin := s.pos
+	end, whole, st := jsontext.Number(s.body, begin)
+	if !whole {
+		s.values++ // takes as long as two whole numbers
+	}
+	switch s.pos = end; {
+	case st != jsontext.OK:
+		return status(st)
+	case end == len(s.body):
+		return ranOut
+	}
+	s.onNumber(s.body[begin:end])
+	return proceed
+}
+
 // next skips white space and returns the next byte without consuming it.
 func (s *scanner) next() (byte, status) {
-	for s.pos < len(s.body) {
-		switch c := s.body[s.pos]; c {
-		case ' ', '\n', '\t', '\r':
-			s.pos++
-		default:
+	for ; s.pos < len(s.body); s.pos++ {
+		if c := s.body[s.pos]; !jsontext.IsSpace(c) {
 			return c, proceed
 		}
 	}

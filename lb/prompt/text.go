@@ -3,6 +3,8 @@ package prompt
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
 )
 
 // addText adds the content of a string, unescaped if it has escapes.
@@ -23,7 +25,7 @@ func (c *Chainer) addText(content []byte, escaped bool) {
 			content = c.addEscapes(content)
 		}
 	}
-	c.length += plainLen(content)
+	c.length += jsontext.UnescapedLen(content)
 }
 
 // addPlain adds bytes of text.
@@ -59,17 +61,17 @@ func (c *Chainer) addEscapes(content []byte) (rest []byte) {
 			continue
 		}
 		if i+1 < len(content) && content[i+1] != 'u' {
-			c.decoded[n] = simpleEscape(content[i+1])
+			c.decoded[n] = jsontext.SimpleEscape(content[i+1])
 			n++
 			i += 2
 			continue
 		}
-		if len(content)-i < len(`\u0000`) {
+		r, length := jsontext.DecodeEscape(content[i:])
+		if length == 0 {
 			i = len(content)
 			break
 		}
-		r, length := codePoint(content[i:])
-		n += utf8.EncodeRune(c.decoded[n:], r)
+		n = len(utf8.AppendRune(c.decoded[:n], r))
 		i += length
 	}
 	c.add(c.decoded[:n])
@@ -89,27 +91,4 @@ func shortGap(content []byte) int {
 		}
 	}
 	return 0
-}
-
-// plainLen returns the length of JSON text without its escapes.
-func plainLen(v []byte) int {
-	const unit = len(`\u0000`)
-	length := len(v)
-	for {
-		at := bytes.IndexByte(v, '\\')
-		if at < 0 {
-			return length
-		}
-		for v = v[at:]; len(v) > 1 && v[0] == '\\'; {
-			n, plain := 2, 1
-			if v[1] == 'u' && len(v) >= unit {
-				n, plain = unit, encodedLen(codeUnit(v))
-			}
-			length -= n - plain
-			v = v[n:]
-		}
-		if len(v) < 2 {
-			return length
-		}
-	}
 }

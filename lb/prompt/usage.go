@@ -1,6 +1,10 @@
 package prompt
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
 
 // Usage is what a model server reports that a request took, in tokens.
 //
@@ -88,7 +92,7 @@ func hasBlankLine(text []byte) bool {
 func formOf(part []byte) form {
 	for _, b := range part {
 		switch {
-		case isSpace(b):
+		case jsontext.IsSpace(b):
 		case b == '{' || b == '[':
 			return formValue
 		default:
@@ -168,12 +172,12 @@ func (r *UsageReader) readUsage(text []byte) {
 		case ' ', '\n', '\t', '\r', ',', ':':
 			i++
 		case '"':
-			name, _, i = str(text, i)
+			name, _, i = jsontext.SkipString(text, i)
 			if depth == 1 {
 				details = string(name) == "prompt_tokens_details" || string(name) == "input_tokens_details"
 			}
 		default:
-			end := scalarEnd(text, i)
+			end := jsontext.SkipScalar(text, i)
 			counts := depth == 1 || depth == 2 && details && string(name) == "cached_tokens"
 			if n, ok := tokenCount(text[i:end]); ok && counts {
 				r.set(name, n)

@@ -1,6 +1,10 @@
 package prompt
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
 
 // findUsage returns where the object with the usage begins in an event or answer, -1 if there is none. It searches
 // backwards from the end.
@@ -23,7 +27,7 @@ func (r *UsageReader) findUsage(text []byte) int {
 			}
 			return s.found
 		case '"':
-			begin := openingQuote(text[:i], r.cut)
+			begin := jsontext.OpeningQuote(text[:i], r.cut)
 			if begin >= 0 {
 				s.key(begin, i, depth)
 			}
@@ -50,24 +54,28 @@ type usageSearch struct {
 
 // key handles the string between two quotes, if it is a key whose value is an object.
 func (s *usageSearch) key(begin, end, depth int) {
-	if depth < s.top || depth > s.top+1 || !isKey(s.text, end+1) {
+	if depth < s.top || depth > s.top+1 {
 		return
 	}
-	name, object := s.text[begin+1:end], objectBehind(s.text, end+1)
+	name, value := s.text[begin+1:end], jsontext.AfterKey(s.text, end+1)
+	if value < 0 {
+		return
+	}
+	isObject := value < len(s.text) && s.text[value] == '{'
 	if depth > s.top {
-		if object >= 0 && s.nested < 0 && string(name) == "usage" {
-			s.nested = object
+		if isObject && s.nested < 0 && string(name) == "usage" {
+			s.nested = value
 		}
 		return
 	}
 	inner := s.nested
 	s.nested = -1
-	if s.found >= 0 || object < 0 {
+	if s.found >= 0 || !isObject {
 		return
 	}
 	switch string(name) {
 	case "usage", "meta_info", "usageMetadata":
-		s.found = object
+		s.found = value
 	case "response", "message":
 		if s.events {
 			s.found = inner
@@ -84,40 +92,4 @@ func startsPart(before []byte) bool {
 	}
 	last := before[len(before)-1]
 	return last == '}' || last == ']'
-}
-
-// objectBehind returns the index of the object that is the value of the key that ends at i, -1 if the value is
-// something else.
-func objectBehind(text []byte, i int) int {
-	for ; i < len(text); i++ {
-		switch {
-		case text[i] == '{':
-			return i
-		case text[i] != ':' && !isSpace(text[i]):
-			return -1
-		}
-	}
-	return -1
-}
-
-// openingQuote returns the index of the opening quote of the string whose closing quote follows the text, -1 if it is
-// unknown because the beginning of the text was dropped.
-func openingQuote(text []byte, cut bool) int {
-	for {
-		quote := bytes.LastIndexByte(text, '"')
-		if quote < 0 {
-			return -1
-		}
-		first := quote // of the backslashes before it
-		for first > 0 && text[first-1] == '\\' {
-			first--
-		}
-		switch {
-		case first == 0 && cut:
-			return -1
-		case (quote-first)%2 == 0:
-			return quote
-		}
-		text = text[:quote]
-	}
 }

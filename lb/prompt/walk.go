@@ -1,6 +1,10 @@
 package prompt
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
+)
 
 // Parts is the positions in a body of the fields that make up the prompt.
 type Parts struct {
@@ -41,8 +45,8 @@ func nameIn(dst, value []byte) []byte {
 	if len(value) == 0 || value[0] != '"' {
 		return append(dst, value...)
 	}
-	content, _, _ := str(value, 0)
-	return unescape(dst, content, len(content))
+	content, _, _ := jsontext.SkipString(value, 0)
+	return jsontext.AppendUnescaped(dst, content)
 }
 
 // textFields are in the order in which chat templates print them, whatever the order in the body. What the server
@@ -65,12 +69,12 @@ func (c *Chainer) addList(f field, v []byte, cutOff bool) {
 	}
 	c.questionLast, c.answerBlock = false, -1
 	for i := 1; i < len(v); {
-		if isSpace(v[i]) || v[i] == ',' || v[i] == ']' {
+		if jsontext.IsSpace(v[i]) || v[i] == ',' || v[i] == ']' {
 			i++
 			continue
 		}
 		if c.full() {
-			c.length += plainLen(v[i:])
+			c.length += jsontext.UnescapedLen(v[i:])
 			return
 		}
 		if v[i]-'0' <= 9 {
@@ -123,6 +127,35 @@ func (c *Chainer) addRole(v []byte, role span) {
 	}
 }
 
+// member returns the position of the member with the given name in the object that begins at i, and of its value: empty
+// spans if there is none among the first 16 members. Open reports that it may follow after the end of a cut-off body.
+// The values that it skips count as steps, and it skips none after maxSteps.
+func member(v []byte, i int, name string, steps *int) (all, value span, open bool) {
+	const few = 16
+	for n := 0; n < few; n++ {
+		for i++; i < len(v) && (jsontext.IsSpace(v[i]) || v[i] == ','); i++ {
+		}
+		if i >= len(v) {
+			return span{}, span{}, true
+		}
+		if v[i] == '}' {
+			break
+		}
+		begin := i
+		key, _, end := jsontext.SkipString(v, i)
+		if i = jsontext.AfterKey(v, end); i < 0 || i == len(v) {
+			return span{}, span{}, true
+		}
+		end, tokens := jsontext.SkipValue(v, i, (maxSteps+markSteps-*steps)/markSteps)
+		*steps += tokens * markSteps
+		if string(key) == name {
+			return span{begin, end}, span{i, end}, false
+		}
+		i = end - 1
+	}
+	return span{}, span{}, false
+}
+
 // speaker is who a message is from.
 type speaker uint8
 
@@ -173,7 +206,7 @@ func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int)
 	depth, last := 0, byte(':')
 	for i < len(v) {
 		if c.full() {
-			c.length += plainLen(v[i:])
+			c.length += jsontext.UnescapedLen(v[i:])
 			return len(v)
 		}
 		if i == without.from && i < without.to {
@@ -200,11 +233,11 @@ func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int)
 			depth--
 			i++
 		case '"':
-			content, escaped, end := str(v, i)
+			content, escaped, end := jsontext.SkipString(v, i)
 			if cutOff && end == len(v) && (last == '{' || last == ',' || media || isDataURL(content)) {
 				return end // may be a key, or the beginning of something that is digested
 			}
-			media = c.addString(content, escaped, media, isKey(v, end))
+			media = c.addString(content, escaped, media, jsontext.IsKey(v, end))
 			i = end
 		default:
 			i = c.addScalar(v, i)
@@ -218,7 +251,7 @@ func (c *Chainer) addValue(v []byte, i int, without span, cutOff bool) (end int)
 
 // addScalar adds the number or literal that begins at i and returns the index after it.
 func (c *Chainer) addScalar(v []byte, i int) (end int) {
-	end = scalarEnd(v, i)
+	end = jsontext.SkipScalar(v, i)
 	c.addMark('#')
 	c.steps += scalarSteps - markSteps
 	c.add(v[i:end])

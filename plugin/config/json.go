@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/warmgate/warmgate/internal/jsontext"
 )
 
 // Limits of a configuration. They bound the memory and time that a hostile or broken push can cost; real ones are
@@ -55,15 +57,16 @@ func (e *syntaxError) Error() string {
 // decoders it keeps duplicate keys, which a strict configuration must refuse.
 type reader struct {
 	src    string
+	text   []byte // the same
 	pos    int
 	values int
 }
 
 func parseJSON(src string) (value, error) {
-	r := &reader{src: src}
+	r := &reader{src: src, text: []byte(src)}
 	v, what := r.value(0)
 	if what == "" {
-		if r.space(); r.pos < len(src) {
+		if r.pos = jsontext.Space(r.text, r.pos); r.pos < len(src) {
 			what = "text after the end of the object"
 		}
 	}
@@ -75,21 +78,9 @@ func parseJSON(src string) (value, error) {
 	return v, nil
 }
 
-func (r *reader) space() {
-	for r.pos < len(r.src) {
-		switch r.src[r.pos] {
-		case ' ', '\t', '\n', '\r':
-			r.pos++
-		default:
-			return
-		}
-	}
-}
-
 // next skips white space and returns the byte there, 0 at the end of the text.
 func (r *reader) next() byte {
-	r.space()
-	if r.pos == len(r.src) {
+	if r.pos = jsontext.Space(r.text, r.pos); r.pos == len(r.src) {
 		return 0
 	}
 	return r.src[r.pos]
@@ -97,8 +88,8 @@ func (r *reader) next() byte {
 
 // value parses the value at the current position. The second result is what is wrong with it, "" if it is valid.
 func (r *reader) value(depth int) (value, string) {
-	r.space()
-	from := r.pos
+	from := jsontext.Space(r.text, r.pos)
+	r.pos = from
 	v, what := r.bare(depth)
 	v.from, v.to = from, r.pos
 	return v, what
@@ -201,36 +192,27 @@ func (r *reader) separator(closing byte) (bool, string) {
 }
 
 func (r *reader) number() (value, string) {
-	start := r.pos
-	if r.src[r.pos] == '-' {
-		r.pos++
-	}
-	whole := r.digits()
-	if whole == 0 || whole > 1 && r.src[r.pos-whole] == '0' {
+	end, _, st := jsontext.Number(r.text, r.pos)
+	v := value{kind: kindNumber, text: r.src[r.pos:end]}
+	if r.pos = end; st != jsontext.OK {
 		return value{}, "not a number"
 	}
-	if r.pos < len(r.src) && r.src[r.pos] == '.' {
-		r.pos++
-		if r.digits() == 0 {
-			return value{}, "not a number"
-		}
-	}
-	if r.pos < len(r.src) && r.src[r.pos]|0x20 == 'e' {
-		r.pos++
-		if r.pos < len(r.src) && (r.src[r.pos] == '+' || r.src[r.pos] == '-') {
-			r.pos++
-		}
-		if r.digits() == 0 {
-			return value{}, "not a number"
-		}
-	}
-	return value{kind: kindNumber, text: r.src[start:r.pos]}, ""
+	return v, ""
 }
 
-func (r *reader) digits() int {
-	start := r.pos
-	for r.pos < len(r.src) && r.src[r.pos] >= '0' && r.src[r.pos] <= '9' {
-		r.pos++
+// str parses the string at the current position. A string without escapes is a part of the source, not a copy.
+func (r *reader) str() (string, string) {
+	start := r.pos + 1
+	end, excess, st := jsontext.String(r.text, r.pos)
+	switch r.pos = end; {
+	case st == jsontext.OK && excess == 0:
+		return r.src[start : end-1], ""
+	case st == jsontext.OK:
+		return string(jsontext.AppendUnescaped(nil, r.text[start:end-1])), ""
+	case end == len(r.text):
+		return "", "the string does not end"
+	case r.text[end] == '\\':
+		return "", "an unknown escape inside a string"
 	}
-	return r.pos - start
+	return "", "a control character inside a string"
 }

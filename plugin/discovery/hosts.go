@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/warmgate/warmgate/internal/jsontext"
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
@@ -23,7 +24,7 @@ func ParseHosts(raw []byte) ([]lb.Endpoint, error) {
 func ParsePages(raw []byte, page func(addr string, text []byte)) ([]lb.Endpoint, error) {
 	var text []byte
 	return parseHosts(raw, func(addr string, info []byte) {
-		text = unescape(text[:0], member(info, "metrics"))
+		text = jsontext.AppendUnescaped(text[:0], member(info, "metrics"))
 		page(addr, text)
 	})
 }
@@ -77,101 +78,25 @@ func HostState(info []byte) lb.State {
 // member returns the content of a string member of a flat JSON object, nil if there is none. It scans each string once
 // and unescapes none: the text of the engine's metrics, tens of kilobytes, is skipped.
 func member(object []byte, name string) []byte {
-	for {
-		key, rest, ok := quoted(object)
-		if !ok {
-			return nil
-		}
-		rest = bytes.TrimLeft(rest, " \t\r\n")
-		if len(rest) == 0 || rest[0] != ':' {
-			object = rest // a string value, or no JSON
-			continue
-		}
-		object = bytes.TrimLeft(rest[1:], " \t\r\n")
-		if string(key) != name {
-			continue
-		}
-		if len(object) == 0 || object[0] != '"' {
-			return nil
-		}
-		value, _, _ := quoted(object)
-		return value
-	}
-}
-
-// quoted returns the content of the first string in s and what follows it.
-func quoted(s []byte) (content, rest []byte, ok bool) {
-	start := bytes.IndexByte(s, '"')
-	if start < 0 {
-		return nil, nil, false
-	}
-	s = s[start+1:]
-	for i := 0; ; {
-		quote := bytes.IndexByte(s[i:], '"')
+	for at := 0; ; {
+		quote := bytes.IndexByte(object[at:], '"')
 		if quote < 0 {
-			return nil, nil, false
+			return nil
 		}
-		i += quote
-		escapes := 0
-		for escapes < i && s[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return s[:i], s[i+1:], true
-		}
-		i++
-	}
-}
-
-// unescape appends the unescaped content of a JSON string. Escapes of characters beyond ASCII, which no page of metrics
-// contains, become question marks.
-func unescape(dst, content []byte) []byte {
-	for {
-		at := bytes.IndexByte(content, '\\')
-		if at < 0 || at+1 == len(content) {
-			return append(dst, content...)
-		}
-		dst = append(dst, content[:at]...)
-		c := content[at+1]
-		content = content[at+2:]
-		switch c {
-		case 'n':
-			dst = append(dst, '\n')
-		case 't':
-			dst = append(dst, '\t')
-		case 'r':
-			dst = append(dst, '\r')
-		case 'b', 'f':
-			dst = append(dst, ' ')
-		case 'u':
-			dst, content = append(dst, ascii(content)), content[min(4, len(content)):]
-		default: // a quotation mark or a slash
-			dst = append(dst, c)
+		key, _, end := jsontext.SkipString(object, at+quote)
+		at = jsontext.AfterKey(object, end)
+		switch {
+		case at < 0:
+			at = end // a string value, or no JSON
+		case string(key) != name:
+		case at == len(object) || object[at] != '"':
+			return nil
+		default:
+			value, _, end := jsontext.SkipString(object, at)
+			if end-at < len(value)+2 {
+				return nil // its closing quote is missing
+			}
+			return value
 		}
 	}
-}
-
-// ascii returns the character with the code of four hexadecimal digits, a question mark if it is not ASCII.
-func ascii(digits []byte) byte {
-	if len(digits) < 4 || digits[0] != '0' || digits[1] != '0' {
-		return '?'
-	}
-	c := hex(digits[2])<<4 | hex(digits[3])
-	if c > 0x7e {
-		return '?'
-	}
-	return c
-}
-
-// hex returns the value of a hexadecimal digit, 0xff for any other character.
-func hex(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10
-	case c >= 'A' && c <= 'F':
-		return c - 'A' + 10
-	}
-	return 0xff
 }
