@@ -29,7 +29,7 @@ var viewScenarios = []scenario{
 		t.finish(s)
 		for name, value := range s.Result().Headers {
 			if len(name) >= 10 && name[:10] == "x-warmgate" {
-				t.Errorf("the client was told %s: %s", name, value)
+				t.Errorf("the client got the header %s: %s", name, value)
 			}
 		}
 	}},

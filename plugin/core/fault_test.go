@@ -122,7 +122,7 @@ func TestPanicAnywhereByMetrics(t *testing.T) {
 		d := startFake(t, 1, 3, `{"lb_policy":"endpoint_metrics","lb_config":{"unit":"tokens","debug_headers":true,`+
 			`"body_timeout":"200ms","metrics":{"orca":true}}}`)
 		for i := range 3 {
-			d.Tell(i, vllmPage(i))
+			d.SetPage(i, vllmPage(i))
 		}
 		d.serve(0, 200)
 		d.advance(time.Second) // metrics are there

@@ -171,7 +171,7 @@ func TestWhoseContextIsRead(t *testing.T) {
 				t.Errorf("round %d, %d: it is over and still being served", round, i)
 			}
 		}
-		d.Tell(0, vllmPage(0))
+		d.SetPage(0, vllmPage(0))
 		d.serve(0, 200)
 		d.advance(time.Second)
 	}

@@ -337,7 +337,7 @@ func TestSamplesWithRedis(t *testing.T) {
 		t.Fatal("refused")
 	}
 	for i := range d.endpoints {
-		d.Tell(i, vllmPage(0))
+		d.SetPage(i, vllmPage(0))
 	}
 	inflight := func() (counted, requests int64) {
 		for _, r := range d.published() {

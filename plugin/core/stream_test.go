@@ -94,7 +94,7 @@ func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
 
 func (d *fakeDriver) Addr(i int) string { return d.endpoints[i].Addr }
 
-func (d *fakeDriver) Tell(i int, page string) {
+func (d *fakeDriver) SetPage(i int, page string) {
 	if d.pages == nil {
 		d.pages = map[string]string{}
 	}
