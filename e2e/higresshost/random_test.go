@@ -75,7 +75,7 @@ func (l *life) step() bool {
 	return false
 }
 
-// audit holds the plugin's counts against the open requests that it has decided on. Requests left to native balancing
+// audit compares the plugin's counts with the open requests that it has decided on. Requests left to native balancing
 // are counted nowhere, and a retry moves its count when the response begins.
 func (l *life) audit() {
 	l.Helper()

@@ -97,7 +97,7 @@ func (s *Stream) finish(name string, count *int) {
 	}
 }
 
-// lose is what happens to the stream when its VM traps; trapped says that it was in its own callback.
+// lose ends the stream when its VM traps; trapped reports whether that was in one of its own callbacks.
 func (s *Stream) lose(trapped bool) {
 	if s.lost {
 		return
@@ -105,7 +105,7 @@ func (s *Stream) lose(trapped bool) {
 	s.lost, s.bypass = true, true
 	held := s.request.state != iterating || (s.replied && s.response.state != iterating)
 	if held && !trapped {
-		return // nobody will ever continue it: it hangs until a timeout or its client ends it
+		return // no VM will continue it: it hangs until a timeout or its client ends it
 	}
 	s.sendLocalReply(localReply{code: 503, details: detailsFailStream})
 }
