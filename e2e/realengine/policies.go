@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// errPolicy says that a policy did not do with the real servers what it promises.
+// errPolicy is the error of a policy that did not do with the real servers what it promises.
 var errPolicy = errors.New("the policies do not do what they promise")
 
 // The plugin's configurations of the trial.
@@ -104,7 +104,7 @@ func printFindings(w io.Writer, title string, list []finding) bool {
 	return held
 }
 
-// prober makes a prober of the gateway, with prompts that nobody has seen.
+// prober makes a prober of the gateway, with prompts that have not been sent before.
 func (t *trial) prober() *prober {
 	t.prompts++
 	return newProber(target{url: t.gateway.URL(), servers: t.servers, prompts: t.prompts})
@@ -138,7 +138,7 @@ func medianTTFT(samples []loadgen.Sample) float64 {
 	return bench.SpreadOf(times).Median
 }
 
-// await polls until done says so. what it is waited for goes into the error.
+// await polls until done returns true. what names the condition in the error.
 func await(ctx context.Context, what string, patience time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
