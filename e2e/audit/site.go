@@ -153,7 +153,7 @@ func (s *Site) Kill(srv *vllmsim.Server) error {
 	return srv.Close()
 }
 
-// Dead tells whether the server was killed and not started again.
+// Dead reports whether the server was killed and not started again.
 func (s *Site) Dead(srv *vllmsim.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *Site) Close() error {
 // readyTimeout bounds the wait for the plugin to know its endpoints: two polls of the admin page, and a busy machine.
 const readyTimeout = time.Minute
 
-// AwaitReady waits until every server is healthy in Envoy's eyes and the plugin balances on every worker.
+// AwaitReady waits until every server is healthy according to Envoy and the plugin balances on every worker.
 func (s *Site) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

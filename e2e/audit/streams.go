@@ -40,7 +40,7 @@ type place struct {
 	counted bool
 }
 
-// counts says whether the plugin has a lease for a request with the given reason.
+// counts reports whether the plugin has a lease for a request with the given reason.
 func counts(reason string) bool {
 	return reason == "chosen" || reason == "shadow" || strings.HasPrefix(reason, "body_")
 }
