@@ -148,7 +148,7 @@ func (p *place) counts() (totals, leases map[string]int64, err error) {
 	return totals, leases, nil
 }
 
-// expires returns an error if a key of ours stays for ever.
+// expires returns an error if a key of ours has no expiry.
 func (p *place) expires() error {
 	if p.redis == nil {
 		return nil
@@ -202,7 +202,7 @@ func fallbacksOf(ctx context.Context, gateways ...*harness.Gateway) (map[string]
 	return out, nil
 }
 
-// heal mends what a scene has broken and waits until the plugin balances again. Endpoints that were ejected may still
+// heal undoes what a scene has broken and waits until the plugin balances again. Endpoints that were ejected may still
 // be.
 func (a *act) heal() error {
 	if a.place.redis != nil {

@@ -141,7 +141,7 @@ func load(a *act) error {
 	return nil
 }
 
-// failover brings a replica that is a second behind: it has leases that were given back meanwhile and lacks newer ones.
+// failover brings a replica that is a second behind: it has leases that have since been released and lacks newer ones.
 func failover(a *act) error {
 	r := a.place.redis
 	if _, err := r.Do("SAVE"); err != nil {
@@ -162,13 +162,13 @@ func loaded(a *act) error {
 // clockStep is by how much the clock of Redis jumps: far longer than a lease lasts.
 const clockStep = 5 * time.Minute
 
-// stepBack leaves all owners' signs of life in the future.
+// stepBack sets the heartbeats of all owners to the future.
 func stepBack(a *act) error { return a.shift(clockStep) }
 
-// stepForward makes all owners look dead for long.
+// stepForward sets the heartbeats of all owners far into the past.
 func stepForward(a *act) error { return a.shift(-clockStep) }
 
-// shift moves the times at which owners were last heard of. To the scripts this is as if the clock had jumped the other
+// shift moves the times of the owners' latest heartbeats. To the scripts this is as if the clock had jumped the other
 // way.
 func (a *act) shift(by time.Duration) error {
 	const script = `local all = redis.call('ZRANGE', KEYS[1], 0, -1)
