@@ -30,7 +30,7 @@ const (
 	span    = 16 * time.Second
 )
 
-// speeds of the servers: three generations of hardware. No policy is told.
+// speeds of the servers: three generations of hardware. No policy knows them.
 var speeds = []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
 
 // show is what a demo compares.
@@ -106,7 +106,7 @@ type demo struct {
 	failed  int // requests that failed outside the measured phases
 }
 
-// errFailed says that a request failed, which the demo must not hide.
+// errFailed is the error of a request that failed, which the demo must not hide.
 var errFailed = errors.New("requests failed; see the table")
 
 func (d *demo) run(ctx context.Context) (err error) {
