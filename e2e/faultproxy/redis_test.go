@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
-// TestRedis stands before real servers: a reply that is lost or cut does not undo the command.
+// TestRedis runs with real servers: a reply that is lost or cut does not undo the command.
 func TestRedis(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
