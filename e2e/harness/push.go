@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// RejectedError says that Envoy, or the plugin in it, refused a pushed file. The one before stays in force.
+// RejectedError means that Envoy, or the plugin in it, refused a pushed file. The previous one stays in force.
 type RejectedError struct {
 	File string // the name in the run folder
 	Log  string // what Envoy logged since the push
