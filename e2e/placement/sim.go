@@ -139,7 +139,7 @@ func (s *sim) due(load float64) {
 	}
 }
 
-// apart is how long after the one before a user of a closed loop begins.
+// apart is the time between the beginnings of two users of a closed loop.
 const apart = 20 * time.Millisecond
 
 // closed lets so many users begin.

@@ -171,7 +171,7 @@ func single() Workload {
 	return w
 }
 
-// lone is one conversation, which nobody else disturbs.
+// lone is one conversation, without any other traffic.
 func lone() Workload {
 	return Workload{
 		Name: "lone", Servers: 4, Server: traffic.Engine(16, 32<<10), Full: 1,
