@@ -13,7 +13,7 @@ type sample struct {
 	mib float64
 }
 
-// growth is what the samples of a run say of memory.
+// growth is how memory grew by the samples of a run.
 type growth struct {
 	Thirds [3]float64 `json:"used_mib_by_third"` // medians
 	Slope  float64    `json:"used_mib_per_hour"` // after the ramp
@@ -72,7 +72,7 @@ func slope(samples []sample) (mid, low, high float64) {
 			}
 		}
 	}
-	const few = 10 // samples say nothing yet
+	const few = 10 // samples are too few to judge by
 	if len(samples) < few || len(slopes) == 0 {
 		return 0, 0, 0
 	}

@@ -182,7 +182,7 @@ func (r *soaker) change(ctx context.Context, end time.Time) error {
 	return r.changes.heal()
 }
 
-// atRest waits until nobody counts anything, at no cluster that there is or was.
+// atRest waits until no party counts anything, at no cluster that there is or was.
 func (r *soaker) atRest(ctx context.Context) error {
 	if _, err := r.site.Drained(ctx); err != nil {
 		return err
