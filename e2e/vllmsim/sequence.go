@@ -20,7 +20,7 @@ const (
 type finish string
 
 const (
-	finishStop   finish = "stop"   // the model had said all
+	finishStop   finish = "stop"   // the model ended the answer
 	finishLength finish = "length" // max_tokens was reached
 	finishAbort  finish = "abort"  // the client left
 )
@@ -87,8 +87,8 @@ func wordOf(seed uint64, i int) string {
 	return words[k*bytesPerToken : (k+1)*bytesPerToken]
 }
 
-// ring tells the handler that something changed. It never blocks: one pending ring is enough,
-// since the handler reads the counters after it.
+// ring notifies the handler that something changed. It never blocks: one pending ring is enough, since the handler
+// reads the counters after it.
 func (q *sequence) ring() {
 	select {
 	case q.bell <- struct{}{}:
