@@ -67,7 +67,7 @@ func avoided(samples []loadgen.Sample, held []interval, usual []float64) float64
 	return (expected - seen) / float64(max(1, total))
 }
 
-// attackedAt says which of n servers have a request of the attacker at that time.
+// attackedAt returns which of n servers have a request of the attacker at that time.
 func attackedAt(held []interval, at time.Duration, n int) []bool {
 	out := make([]bool, n)
 	for _, h := range held {
@@ -114,7 +114,7 @@ func displaced(with, first, second []loadgen.Sample, held []interval, n int, sha
 }
 
 // matched is the share of the prompts that the gateway expected to be cached where it sent them, by their length, 0 if
-// it said of none.
+// no answer has the header.
 func matched(samples []loadgen.Sample, lengths []int) float64 {
 	var found, all float64
 	for i := range samples {

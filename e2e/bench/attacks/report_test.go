@@ -99,7 +99,7 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 	}
 }
 
-func TestReportSaysWhatWasPlayed(t *testing.T) {
+func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp(func(_ *attack, round int, r *result) { r.passed = float64(round) })
 	rep.settings.markdown = filepath.Join(t.TempDir(), "a.md")
 	var out strings.Builder

@@ -21,7 +21,7 @@ const Path = "/v1/chat/completions"
 // DebugHeaders are the response headers by which Warmgate explains its decision.
 var DebugHeaders = []string{"x-warmgate-host", "x-warmgate-reason", "x-warmgate-load", MatchHeader}
 
-// MatchHeader is the one that tells which share of the prompt, 0 to 1, Warmgate expects to be cached where it sends it.
+// MatchHeader has the share of the prompt, 0 to 1, that Warmgate expects to be cached where it sends it.
 const MatchHeader = "x-warmgate-match"
 
 // Options describe a stage.
@@ -59,7 +59,7 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 			return nil, errors.Join(fmt.Errorf("compare: %w", err), s.Close())
 		}
 		s.Servers = append(s.Servers, srv)
-		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // the speed is not told: equal weights
+		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // equal weights: the speed is not configured
 	}
 	if o.Slots != nil {
 		s.slots = o.Slots

@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 )
 
-// herdPolicies are compared under a herd: all of the traffic's, and ours with time enough for this machine.
+// herdPolicies are compared under a herd: all of the traffic's, and ours with enough time to reserve on this machine.
 func (s settings) herdPolicies() []compare.Policy {
 	if s.herd == 0 || s.gateways < 2 {
 		return nil
@@ -35,7 +35,7 @@ func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, 
 	})
 }
 
-// herdLine says it in one line.
+// herdLine returns the result in one line.
 func (rep *report) herdLine() string {
 	var parts []string
 	for i, p := range rep.settings.herdPolicies() {

@@ -84,7 +84,7 @@ func TestAConversationGoesOnWhenAllHadTheirTurn(t *testing.T) {
 			t.Errorf("request %d is not of session %d", i, i%n)
 		}
 		if i >= n && !continues(prompt, w.prompts[i-n]) {
-			t.Errorf("request %d does not continue the one before of its session", i)
+			t.Errorf("request %d does not continue the previous one of its session", i)
 		}
 	}
 	if cached := resultOf(samples, 1).cached; cached < 0.5 {

@@ -67,5 +67,5 @@ func replay(name string, trace []mooncake.Request, from, n, answers int) workloa
 	}
 }
 
-// hash returns 64 bits that tell texts apart.
+// hash returns a 64-bit hash that distinguishes texts.
 func hash(text string) uint64 { return xxhash.Sum64String(text) }
