@@ -101,7 +101,7 @@ var courses = map[string]func(d *fakeDriver) *fakeStream{
 	},
 }
 
-// Whichever call panics, the request is served, counted once, and nothing of it stays behind.
+// Whichever call panics, the request is served and counted once, and nothing of it remains.
 func TestPanicAnywhere(t *testing.T) {
 	panicAnywhere(t, func(t *testing.T) *fakeDriver { return startFake(t, 1, 3, tokensConfig) })
 }
@@ -185,7 +185,7 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 	if sum != 1 {
 		t.Errorf("the request was counted as %v", d.metrics.decisions())
 	}
-	// The next request is served as if nothing had been.
+	// The next request is served as usual.
 	next := courses["served"](d)
 	if host := next.result.Headers["x-warmgate-host"]; next.result.Status != 200 || host == "" {
 		t.Errorf("the next request: %+v", next.result)
@@ -217,7 +217,8 @@ func TestPanicTextKeepsSecrets(t *testing.T) {
 	}
 }
 
-// Shared memory that fails leaves requests to native balancing, and what could not be released is released later.
+// If shared memory fails, requests fall back to native balancing, and leases that could not be released are released
+// later.
 func TestStoreTrouble(t *testing.T) {
 	d := startFake(t, 2, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
 	open := func() *fakeClient { return d.client(0, streamtest.Request{}) }
@@ -247,7 +248,7 @@ func TestStoreTrouble(t *testing.T) {
 	}
 }
 
-// Another worker that wins every swap costs retries, and never the request.
+// Another worker that wins every swap costs retries, but no request.
 func TestStoreContention(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
 	lost := 0

@@ -83,7 +83,7 @@ func TestSharesWithoutALimit(t *testing.T) {
 	}
 }
 
-// A swap that another VM wins costs no count.
+// A swap that another VM wins loses no count.
 func TestLostSwapOfShares(t *testing.T) {
 	d := startLimited(t, 2, 0.5)
 	lost := 0

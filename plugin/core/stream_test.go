@@ -22,8 +22,8 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-// TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with such
-// that each request has to wait for.
+// TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with
+// answers that each request has to wait for.
 func TestStreamsWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for name, latency := range map[string]time.Duration{"at once": 0, "after a while": time.Millisecond} {
