@@ -74,7 +74,7 @@ func promptsTable(splits []split) *bench.Table {
 	t := &bench.Table{Head: []string{
 		"prefix, of a request: median (min..max)", "CPU µs over none", "body into " +
 			"the plugin", "JSON checked", "JSON walked", "hashed",
-		"chosen, counted, noted", "JSON, %", "hashing, %", "host calls, %",
+		"chosen, counted, recorded", "JSON, %", "hashing, %", "host calls, %",
 	}}
 	percent := func(share float64) string { return fmt.Sprintf("%.0f", 100*share) }
 	for _, s := range splits {

@@ -62,8 +62,8 @@ func obedient(name, about string) compare.Policy {
 }
 
 const (
-	affinityAbout = "affinity by XOR-combined SHA-1 blocks, cut behind each user message, " +
-		"no look at load when anything is known (else least in flight)"
+	affinityAbout = "affinity by XOR-combined SHA-1 blocks, cut after each user message, " +
+		"without regard to load when a beginning is known (else the fewest in flight)"
 	exactAbout = "prefix_cache with what the servers' KV caches hold at this moment or are about to, " +
 		"exact tokens of prompts and answers, by the credit that has the lowest mean TTFT on the workload"
 )
@@ -84,8 +84,8 @@ func contenders() []contender {
 		{name: vllmRouterName, router: &router{name: vllmRouterName, module: "vllm_router"}},
 		{name: sglangName, fresh: true, router: &router{
 			name: sglangName, module: "sglang_router",
-			note: "; clients open a connection for each request, since on one that is kept it holds the first token " +
-				"back for up to 40 ms",
+			note: "; clients open a connection for each request, because on a kept connection it delays the first " +
+				"token by up to 40 ms",
 		}},
 		{name: ownName, policy: own},
 		{name: exactName, policy: obedient(exactName, exactAbout)},

@@ -163,7 +163,7 @@ func TestReportHasConfiguration(t *testing.T) {
 	for _, want := range []string{
 		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
 		"60 sessions × 5 turns", "20 at once, which is 0.40 of the capacity", "of exact's",
-		"no look at load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 " +
+		"without regard to load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 " +
 			"sequences at once and 32768 cached tokens",
 		"prediction of prefix_cache on forty: cached share predicted " +
 			"0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",

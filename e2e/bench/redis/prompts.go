@@ -56,7 +56,7 @@ func promptContenders(n int) []contender {
 func contendersOver(draw func() *prompts) []contender {
 	return []contender{
 		{
-			warmgate, "redisclient.Store: match, choice, count and note in one step, blocks in pages",
+			warmgate, "redisclient.Store: match, choice, count and record in one step, blocks in pages",
 			func(c *pipe.Conn, s settings, owner uint64, endpoints []string) client {
 				w := openWarmgate(c, s, owner, endpoints).(*warmgateClient)
 				w.prompts, w.room = draw(), promptRoom
