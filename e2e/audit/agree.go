@@ -86,8 +86,8 @@ func (s *Site) Drained(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// EndStreams compares all counts while the streams are open, then lets these end soon. It returns how long it took
-// until the counts were equal, also if they never were, and how many streams were complete and how many were cut.
+// EndStreams compares all counts while the streams are open, and then ends these. It returns how long it took until the
+// counts were equal (or until it gave up), how many streams were complete and how many were cut.
 func (s *Site) EndStreams(ctx context.Context, streams *Streams) (took time.Duration, complete, cut int, err error) {
 	if streams.Len() == 0 {
 		return 0, 0, 0, errors.New("no stream is open any more: nothing to compare")

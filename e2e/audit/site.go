@@ -45,7 +45,7 @@ type Options struct {
 	Edit func(file string, doc *yaml.Node) error // as in harness.Options
 }
 
-// Site is a gateway, or several, with simulated model servers behind. Its methods may be called from several
+// Site is a gateway, or several, in front of simulated model servers. Its methods may be called from several
 // goroutines.
 type Site struct {
 	Gateway  *harness.Gateway   // the first
@@ -65,7 +65,7 @@ type Site struct {
 // load of one stream does not change the length of another.
 const Step = 100 * time.Millisecond
 
-// ServerConfig is a server of a site: it takes any number of requests and takes Step for each token.
+// ServerConfig is a server of a site: it has no limit of requests and needs Step for each token.
 func ServerConfig() vllmsim.Config {
 	c := vllmsim.DefaultConfig()
 	c.MaxNumSeqs, c.MaxQueued, c.NumBlocks = 256, -1, 1<<15
@@ -270,7 +270,7 @@ func (s *Site) Client(i int, from string, timeout time.Duration) *loadgen.Client
 	})
 }
 
-// step is the time between two looks at what is waited for.
+// step is the interval of polling for a condition.
 const step = 50 * time.Millisecond
 
 // Tail returns the end of a log, for the text of an error.

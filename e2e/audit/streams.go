@@ -196,7 +196,7 @@ func (g *Streams) Wait() (complete, cut int) {
 	return g.ended, g.failed
 }
 
-// Release lets the clients leave that have an open stream.
+// Release closes the connections of all clients with an open stream.
 func (g *Streams) Release() {
 	g.cancel()
 	g.wg.Wait()

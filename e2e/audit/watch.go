@@ -67,7 +67,7 @@ func (w *Watch) look(ctx context.Context) {
 	}
 }
 
-// check notes what is wrong with the statistics. One note of each kind is enough.
+// check records what is wrong with the statistics. One record of each kind is enough.
 func (w *Watch) check(stats map[string]float64) {
 	const enough = 5
 	note := func(format string, args ...any) {

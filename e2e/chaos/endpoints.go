@@ -81,7 +81,7 @@ func (a *act) fallIll(list []*vllmsim.Server) error {
 	return err
 }
 
-// wants checks that each of the reasons was given at all.
+// wants checks that each of the reasons has occurred.
 func (a *act) wants(reasons ...string) error {
 	var errs []error
 	for _, reason := range reasons {
@@ -165,7 +165,7 @@ func cuts(a *act) error {
 		of(loadgen.ErrTruncated, loadgen.ErrReset, "status_502", "status_503"))
 }
 
-// failsFast lets an endpoint answer 500 in a millisecond, which must not make it look idle.
+// failsFast has an endpoint answer 500 in a millisecond, which must not make it look idle.
 func failsFast(a *act) error {
 	return a.failing(a.site.Servers()[3%len(a.site.Servers())], vllmsim.ModeError, a.span, of("status_500"))
 }

@@ -33,7 +33,7 @@ const (
 	common      = `"debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"}`
 )
 
-// slowLoading makes the server take a while for the data that the scene "loading" leaves it; others leave none.
+// slowLoading makes loading slow for the server's data in the scene "loading"; the other scenes leave it no data.
 var slowLoading = []string{"key-load-delay 100000", "rdbcompression no"}
 
 func openPlace(ctx context.Context, s settings, at kind) (*place, error) {
@@ -231,7 +231,7 @@ func (a *act) heal() error {
 // healTimeout bounds the wait for the gateways to count in Redis again.
 const healTimeout = 30 * time.Second
 
-// healRedis mends Redis and the ways to it, and waits until both gateways count there again.
+// healRedis repairs Redis and the ways to it, and waits until both gateways count there again.
 func (a *act) healRedis() error {
 	if err := pass(a); err != nil {
 		return err

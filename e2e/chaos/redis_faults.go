@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// fault breaks something, and knows how to mend it.
+// fault breaks something, and can repair it.
 type fault struct {
 	name   string
 	wreck  func(*act) error
@@ -187,7 +187,7 @@ func (f fault) scene() scene {
 	}}
 }
 
-// under lets a fault come and go while pulses measure what it does to requests.
+// under plays a fault for a while, and pulses measure its effect on requests.
 func (a *act) under(f fault) error {
 	const calm = 2 * time.Second
 	var urls []string
@@ -218,7 +218,7 @@ func (a *act) under(f fault) error {
 	return err
 }
 
-// redisNemesis lets random faults follow each other, some for less time than a deadline.
+// redisNemesis plays random faults one after the other, some for less time than a deadline.
 func redisNemesis(a *act) error {
 	return a.traffic(func() error {
 		for end := time.Now().Add(4 * a.span); time.Now().Before(end); {

@@ -41,8 +41,8 @@ func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request)
 	return chosen.write(w, d.show.gateways*workers)
 }
 
-// probe returns a decision that fits its snapshot: traffic goes on between the snapshot and the decision, so the first
-// one may not.
+// probe returns a decision that fits its snapshot: traffic continues between the snapshot and the decision, so the
+// first one may not fit.
 func (d *demo) probe(ctx context.Context) (*decision, error) {
 	q := loadgen.Request{Stream: true, MaxTokens: 1}
 	var err error

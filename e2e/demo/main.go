@@ -215,8 +215,8 @@ func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
 	return nil
 }
 
-// change pushes the policy next in place of before while a trickle of requests goes on, to show that the switch costs
-// none.
+// change pushes the policy next in place of before while a trickle of requests continues, to show that no request fails
+// for the switch.
 func (d *demo) change(ctx context.Context, before, next compare.Policy) error {
 	reqs, err := loadgen.Workload{
 		Seed: 11, Count: 3000, Rate: 50, Arrivals: loadgen.Constant, Prompt: loadgen.Fixed(10),

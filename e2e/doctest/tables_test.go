@@ -108,7 +108,7 @@ func compare(t *testing.T, name, marker string, want []string) {
 	}
 }
 
-// TestCompatTable compares the table of ai-load-balancer's configurations with what becomes of them in the test of
+// TestCompatTable compares the table of ai-load-balancer's configurations with their results in the test of
 // plugin/config.
 func TestCompatTable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "plugin/config/testdata/compat/ai-load-balancer.golden"))

@@ -167,7 +167,7 @@ func TestTwoConfigurations(t *testing.T) {
 	g.DrainedT(t)
 }
 
-// apart changes the first configuration in every way, at the end to none, while the second goes on.
+// apart changes the first configuration in every way, at the end to none, while the second stays in force.
 func apart(t *testing.T, g *harness.Gateway, one string, full func()) {
 	t.Helper()
 	ctx := context.Background()

@@ -18,8 +18,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// tiered is a gateway before servers of several priorities or zones. Each server answers with its number; a request
-// for /hold stays there until it is let go.
+// tiered is a gateway in front of servers of several priorities or zones. Each server answers with its number; a
+// request for /hold stays there until it is released.
 type tiered struct {
 	t       *testing.T
 	gw      *harness.Gateway

@@ -12,7 +12,7 @@ type Mode struct {
 	text          []byte
 }
 
-// gate is what becomes of a connection as a whole.
+// gate is what the proxy does with a connection as a whole.
 type gate int
 
 const (

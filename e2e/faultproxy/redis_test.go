@@ -48,7 +48,7 @@ func TestRedis(t *testing.T) {
 	}
 }
 
-// TestRedisDown follows a server that dies and comes back behind the proxy.
+// TestRedisDown stops and restarts a server behind the proxy.
 func TestRedisDown(t *testing.T) {
 	s := redisserver.StartT(t, redisserver.Options{})
 	p, err := Start(t.Context(), s.Addr())

@@ -131,7 +131,7 @@ func pick(h *Headers, visible, logging bool) (*Headers, bool) {
 	return nil, false
 }
 
-// routerSink takes what the plugin lets through to the router.
+// routerSink receives what the plugin passes on to the router.
 type routerSink struct{ s *Stream }
 
 func (r routerSink) headers(end bool) { r.s.routeHeaders(end) }
@@ -146,7 +146,7 @@ func (r routerSink) trailers() {
 	r.s.sent.End = true
 }
 
-// clientSink takes what the plugin lets through to the client; the stream ends when the response is complete.
+// clientSink receives what the plugin passes on to the client; the stream ends when the response is complete.
 type clientSink struct{ s *Stream }
 
 func (c clientSink) headers(end bool) {

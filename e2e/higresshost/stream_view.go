@@ -72,7 +72,7 @@ func (s *Stream) Code() int { return s.code }
 // Details returns the response code details, such as via_upstream or downstream_remote_disconnect.
 func (s *Stream) Details() string { return s.details }
 
-// Flags returns the response flags, see FlagNoHealthyUpstream and its like.
+// Flags returns the response flags, such as FlagNoHealthyUpstream.
 func (s *Stream) Flags() uint64 { return s.flags }
 
 // Local reports whether the response is the gateway's own.

@@ -101,7 +101,7 @@ func (g *Gateway) randomness(n int) *rand.ChaCha8 {
 	return rand.NewChaCha8(seed)
 }
 
-// monotonic is nanoseconds since a fixed time before the start: Go takes a zero for a clock that does not work.
+// monotonic is nanoseconds since a fixed time before the start: Go assumes that a clock at zero does not work.
 func (g *Gateway) monotonic() int64 { return int64(g.clock.now.Sub(g.clock.start) + time.Hour) }
 
 // callback calls an export in a context, then does what the guest left to be done after its return. stopped reports

@@ -306,7 +306,7 @@ func TestPushesKeepCounts(t *testing.T) {
 	}
 }
 
-// What a user sees of one decision.
+// The debug headers and the access log of one decision.
 func TestDecisionIsVisible(t *testing.T) {
 	gw := warmgate(t, higresshost.Options{})
 	s := post(gw.Worker(0))

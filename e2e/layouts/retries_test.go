@@ -109,8 +109,8 @@ func skipsRefusing(t *testing.T, l *lab, name string) {
 	settled(t, l, name)
 }
 
-// hedges has the first attempt take longer than its time: a second one goes to another server while the first goes on.
-// The second is answered, and then the first ends. It is one request all the time.
+// hedges has the first attempt take longer than its time limit: a second one goes to another server while the first
+// continues. The second is answered, and then the first ends. It counts as one request all the time.
 func hedges(t *testing.T, l *lab, name string) {
 	for _, host := range []string{byRequests, byTokens} {
 		l.known(t, name, host, query{})

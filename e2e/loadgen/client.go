@@ -86,7 +86,7 @@ func DialerFrom(ip string) *net.Dialer {
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Sample is what became of one request. Times are offsets from the start of the run, durations count from Due.
+// Sample is the outcome of one request. Times are offsets from the start of the run, durations count from Due.
 type Sample struct {
 	ID        int             `json:"id"`
 	Due       time.Duration   `json:"due_ns"`
@@ -232,7 +232,7 @@ func (x *exchange) failStatus(res *http.Response) {
 	x.s.Detail = strings.TrimSpace(string(text))
 }
 
-// first notes the first of the answer.
+// first records the first part of the answer.
 func (x *exchange) first(now time.Time) {
 	x.s.TTFT = now.Sub(x.due)
 	if x.q.First != nil {

@@ -33,7 +33,7 @@ type Script struct {
 	Turns   []Turn        // a parent comes before its children
 }
 
-// Workload is one kind of traffic and the servers that it meets.
+// Workload is one kind of traffic and its servers.
 type Workload struct {
 	Name    string
 	Servers int

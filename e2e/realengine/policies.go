@@ -28,13 +28,13 @@ const (
 	byLoadReports = `{"lb_type":"endpoint","lb_policy":"endpoint_metrics","lb_config":{"unit":"requests","metrics":{"orca":true},` + envoyPart + `}}`
 )
 
-// finding is one thing that a policy is held to.
+// finding is one requirement of a policy, and whether it was met.
 type finding struct {
 	what, got, rule string
 	ok              bool
 }
 
-// trial holds the plugin's policies against the servers behind a gateway.
+// trial tests the plugin's policies on the servers behind a gateway.
 type trial struct {
 	engine   engine
 	gateway  *harness.Gateway
@@ -82,7 +82,7 @@ func (t *trial) alone(ctx context.Context, step func(context.Context) error) err
 	return errors.Join(step(ctx), g.Stop())
 }
 
-// found notes a finding.
+// found records a finding.
 func (t *trial) found(ok bool, what, rule, got string, args ...any) {
 	t.findings = append(t.findings, finding{what: what, got: fmt.Sprintf(got, args...), rule: rule, ok: ok})
 }
@@ -110,7 +110,7 @@ func (t *trial) prober() *prober {
 	return newProber(target{url: t.gateway.URL(), servers: t.servers, prompts: t.prompts})
 }
 
-// inTurn sends n requests, so many at once, and returns what became of them.
+// inTurn sends n requests, so many at once, and returns their outcomes.
 func (p *prober) inTurn(ctx context.Context, n, atOnce, prompt, answer int) ([]loadgen.Sample, error) {
 	samples, errs := make([]loadgen.Sample, n), make([]error, n)
 	turns := make(chan struct{}, atOnce)

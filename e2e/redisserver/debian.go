@@ -41,7 +41,7 @@ func debian(ctx context.Context, pins, folder string) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	// redis-server is a link to redis-check-rdb, which looks at the name that it is called by.
+	// redis-server is a link to redis-check-rdb, which behaves by the name under which it is called.
 	p := program{
 		path: filepath.Join(files, "usr", "bin", "redis-server"),
 		env:  []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")},

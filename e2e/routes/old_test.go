@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// old makes of the shipped files what they were before: the admin cluster lets only GET /clusters pass, and the two
-// headers go on to the router, where override_host reads one of them.
+// old restores the previous form of the shipped files: the admin cluster lets only GET /clusters pass, and the two
+// headers reach the router, where override_host reads one of them.
 func old(file string, doc *yaml.Node) error {
 	switch file {
 	case "clusters.yaml":

@@ -241,7 +241,7 @@ func (s *siege) byMirror(ctx context.Context) {
 	}
 }
 
-// unharmed looks at what the attacks so far have done, once none is under way any more.
+// unharmed checks for effects of the attacks so far, once none is under way any more.
 func (s *siege) unharmed(ctx context.Context, way string) {
 	s.t.Helper()
 	for {

@@ -89,7 +89,7 @@ func TestTenantsCannotProbe(t *testing.T) {
 	}
 }
 
-// judge holds a number of hits against chance.
+// judge compares a number of hits with chance.
 func judge(t *testing.T, name string, hits, pairs int, chance float64) {
 	t.Helper()
 	const limit = 36

@@ -27,8 +27,8 @@ const (
 	listPath   = pluginPath + ".vm_config.capability_restriction_config.allowed_capabilities"
 )
 
-// TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files word by word. The files they refer to are put
-// to use by every test that starts a gateway.
+// TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files unchanged. The files that they refer to are
+// used by every test that starts a gateway.
 func TestEnvoyAcceptsTheFiles(t *testing.T) { envoyAccepts(t) }
 
 // envoyAccepts lets each Envoy validate both bootstrap files with further arguments.

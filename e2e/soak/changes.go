@@ -152,7 +152,7 @@ func (c *changer) push(ctx context.Context) error {
 
 const failing, failEvery = 3 * time.Second, 15 * time.Second
 
-// fail lets one server after the other answer an error at once for a while.
+// fail makes one server after the other fail at once for a while.
 func (c *changer) fail(now time.Time) error {
 	switch {
 	case c.sick == nil && now.Sub(c.since) >= failEvery:

@@ -35,7 +35,7 @@ const (
 	maxGrowth = 40
 )
 
-// judge looks for memory that grows with time. The slope is Theil and Sen's, the median of the slopes of all pairs of
+// judge detects memory that grows with time. The slope is Theil and Sen's, the median of the slopes of all pairs of
 // samples after the ramp: single outliers and a step do not move it. Low and High are its confidence interval of 95 %.
 func judge(samples []sample) growth {
 	var g growth

@@ -110,7 +110,7 @@ var endScenarios = []scenario{
 	}},
 }
 
-// endsBy opens the request, sees it counted, ends it and sees it gone.
+// endsBy opens the request, checks that it is counted, ends it and checks that it no longer is.
 func endsBy(r Request, end func(*run, Stream)) func(*run) {
 	return func(t *run) {
 		t.mark(decisions("chosen"))

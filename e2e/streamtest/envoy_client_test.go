@@ -131,7 +131,7 @@ func (s *envoyStream) read(method string) {
 	_ = s.conn.Close()
 }
 
-// tookHead notes the head of the response, and reports whether there is one.
+// tookHead records the head of the response, and reports whether there is one.
 func (s *envoyStream) tookHead(resp *http.Response, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,7 @@ type Gateway interface {
 	Gauge(name string) uint64
 	// AccessLog returns what the plugin has written for the access log, one text per request that has ended.
 	AccessLog() []string
-	// Advance lets time pass.
+	// Advance advances the clock, or waits where time is real.
 	Advance(d time.Duration)
 	// Await reports whether the condition is met: at once, or within a deadline where time is real.
 	Await(condition func() bool) bool
@@ -112,11 +112,11 @@ type Stream interface {
 	Held() bool
 	// Received returns the request as the model server has it so far.
 	Received() Received
-	// Send goes on with the body of an Unended request.
+	// Send continues the body of an Unended request.
 	Send(frame string, end bool)
 	// Retry makes the attempt fail before a response and returns the endpoint of the next one.
 	Retry() int
-	// Head begins the response, Data goes on with it, Finish ends it; Finish alone is a whole response with status 200.
+	// Head begins the response, Data continues it, Finish ends it; Finish alone is a complete response with status 200.
 	Head(status int, headers ...[2]string)
 	Data(frame string)
 	Finish()

@@ -125,7 +125,7 @@ func (t *run) open(n int) []Stream {
 	return out
 }
 
-// finish ends streams well.
+// finish ends streams normally.
 func (t *run) finish(streams ...Stream) {
 	t.Helper()
 	for _, s := range streams {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// viewScenarios are about what a user gets to see.
+// viewScenarios are about what is visible of decisions.
 var viewScenarios = []scenario{
 	{name: "debug headers", endpoints: 2, run: func(t *run) {
 		streams := t.open(4)

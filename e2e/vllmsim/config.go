@@ -100,7 +100,7 @@ const (
 	ModeOK Mode = "ok"
 	// ModeError answers Tuning.ErrorStatus at once.
 	ModeError Mode = "error"
-	// ModeHang accepts the request and never answers; /health stays well.
+	// ModeHang accepts the request and never answers; /health answers 200.
 	ModeHang Mode = "hang"
 	// ModeReset resets the connection after Tuning.ResetAfterTokens tokens of the answer.
 	ModeReset Mode = "reset"

@@ -59,8 +59,7 @@ type sequence struct {
 	bell     chan struct{}
 }
 
-// newSequence makes the sequence of a prompt that shall be answered with maxTokens tokens and
-// then end for the reason given.
+// newSequence makes the sequence of a prompt with an answer of maxTokens tokens, which ends for the reason given.
 func newSequence(prompt []byte, salt, textSeed uint64, maxTokens int, reason finish) *sequence {
 	return &sequence{
 		data:         prompt,

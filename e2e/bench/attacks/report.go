@@ -73,7 +73,7 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// targetTable shows the figures of the last line beside what they shall be.
+// targetTable shows the figures of the last line beside their targets.
 func (rep *report) targetTable() *bench.Table {
 	t := &bench.Table{Head: []string{"figure", "measured", "target", "spread", "attack"}}
 	for _, f := range rep.figures() {

@@ -12,7 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// madeUp is a report of all attacks whose results are as good as they shall be, changed by f.
+// madeUp is a report of all attacks whose results meet all targets, changed by f.
 func madeUp(f func(a *attack, round int, r *result)) *report {
 	rep := &report{
 		settings: settings{rounds: 3, load: 0.53, span: 13 * time.Second, workers: 2, seed: 7},

@@ -10,9 +10,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// Placement counts decisions that made a request queue although another server could have begun with it at once. Unlike
-// the time that servers spend queueing, which also holds requests that were placed well and overtaken by others' luck,
-// it judges the decision by what was known when it was made.
+// Placement counts decisions that made a request queue although another server could have begun with it at once. The
+// time that servers spend queueing also contains requests that were placed well and delayed by later ones; this judges
+// a decision by what was known when it was made.
 type Placement struct {
 	Requests   int `json:"requests"`
 	Queued     int `json:"queued"`             // found no free slot

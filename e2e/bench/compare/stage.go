@@ -35,7 +35,7 @@ type Options struct {
 	First    Policy           // policy at the start
 }
 
-// Stage is one gateway, or several, with simulated servers behind.
+// Stage is one gateway, or several, in front of simulated servers.
 type Stage struct {
 	Gateway  *harness.Gateway   // the first
 	Gateways []*harness.Gateway // all, the first included
@@ -91,7 +91,7 @@ func (s *Stage) addGateway(ctx context.Context, o Options, endpoints []harness.E
 	return s.awaitHealthy(ctx, g)
 }
 
-// awaitHealthy waits until the gateway has seen every server well: a comparison must not begin with Envoy in panic
+// awaitHealthy waits until the gateway counts every server as healthy: a comparison must not begin with Envoy in panic
 // mode.
 func (s *Stage) awaitHealthy(ctx context.Context, g *harness.Gateway) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)

@@ -17,8 +17,8 @@ func (s settings) herdPolicies() []compare.Policy {
 	return append(s.policies(), compare.Patient)
 }
 
-// herds lets a herd come in every round under each policy, and returns how far it left the servers apart, by policy and
-// round.
+// herds plays a herd in every round under each policy, and returns the differences between the servers' requests, by
+// policy and round.
 func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, error) {
 	policies := s.herdPolicies()
 	return bench.Rounds(s.rounds, len(policies), nil, func(round, i int) (float64, error) {

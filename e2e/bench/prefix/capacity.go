@@ -97,7 +97,8 @@ func demands(scripts []script) (computed, held []loadgen.Request) {
 	return computed, held
 }
 
-// unseen returns how many tokens of a prompt no prompt before began with, and notes the prompt as seen.
+// unseen returns how many tokens of a prompt were not in the beginning of any previous prompt, and records the prompt
+// as seen.
 func unseen(seen map[uint64]bool, s *script, messages []loadgen.Message) int {
 	block := vllmsim.DefaultConfig().BlockSize * bytesPerToken
 	text := slices.Clone([]byte(s.Tools))

@@ -21,7 +21,7 @@ const (
 	endpointHeader = "X-Bench-Endpoint" // where the client wants to go, for a gateway that obeys
 )
 
-// player plays scripts at one address and collects what became of the requests.
+// player plays scripts at one address and collects the outcomes of the requests.
 type player struct {
 	client *loadgen.Client
 	plain  bool                                            // the completions API
@@ -34,7 +34,7 @@ type player struct {
 	samples []loadgen.Sample
 }
 
-// question is a request as those see it who choose the server in the client.
+// question is a request as a chooser in the client sees it.
 type question struct {
 	messages []loadgen.Message // one, of the user, in the completions API
 	body     []byte

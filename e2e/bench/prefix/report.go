@@ -140,7 +140,7 @@ func (w *workload) traffic() string {
 		w.n, w.about, how, c.load(w), c.rate, c.batch)
 }
 
-// predictionLines returns how well those who predict what is cached knew it.
+// predictionLines returns how accurate the contenders' predictions of cached shares were.
 func (rep *report) predictionLines() []string {
 	var out []string
 	for w := range rep.workloads {

@@ -143,5 +143,5 @@ func (r *router) pin() string {
 	return r.name
 }
 
-// routerTimeout bounds the time until a router answers: it has to find its servers well first.
+// routerTimeout bounds the time until a router answers: it has to check the health of its servers first.
 const routerTimeout = time.Minute

@@ -37,7 +37,7 @@ func (w workload) over(span time.Duration) workload {
 	return w
 }
 
-// onSlots has a replay meet the servers of slots, at the share of their capacity at which some run out of slots now and
+// onSlots plays a replay on the servers of slots, at the share of their capacity at which some run out of slots now and
 // then.
 func (w workload) onSlots() workload {
 	const load = 0.73

@@ -14,7 +14,7 @@ type (
 	script = traffic.Script
 )
 
-// workload is one kind of traffic and the servers that it meets.
+// workload is one kind of traffic and its servers.
 type workload struct {
 	name    string
 	kind    string // the name without the load

@@ -67,8 +67,8 @@ func (s settings) parts(ctx context.Context) []part {
 	}
 }
 
-// measure takes the figures of every contender once. They take turns in small steps, so that whatever disturbs the
-// machine meets all of them alike.
+// measure takes the figures of every contender once. They take turns in small steps, so that a disturbance of the
+// machine affects all of them alike.
 func measure(ctx context.Context, stages []*stage, round int, parts []part) ([]measurement, error) {
 	for _, part := range parts {
 		for turn := range part.turns {

@@ -87,8 +87,8 @@ func promptContender(name, what, script string, whole bool, draw func() *prompts
 	return plain
 }
 
-// prompts draws prompts of n blocks: in turns one of which nothing is known, and the same once more with another last
-// block, as when a conversation goes on.
+// prompts draws prompts of n blocks: by turns one that is unknown, and the same once more with another last block, as
+// when a conversation continues.
 type prompts struct {
 	blocks []prompt.Block
 	ends   int // how many blocks differ when a prompt comes once more
