@@ -73,8 +73,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestOneServerIsHeldTighter checks that the slack for engines that share cores is not given to a single one.
-func TestOneServerIsHeldTighter(t *testing.T) {
+// TestOneServerHasLessSlack checks that the slack for engines that share cores is not given to a single one.
+func TestOneServerHasLessSlack(t *testing.T) {
 	one := func(totalMS float64) queueReport {
 		q := typical().queue
 		q.running, q.waiting, q.totalMS = []int{4}, []int{12}, totalMS

@@ -141,7 +141,7 @@ func startHigressRedis(t *testing.T, members string) *higress {
 
 // The plugin repeats redis_init until the gateway knows the service, and after a refused login, but at most once a
 // second.
-func TestHigressRedisIsIntroduced(t *testing.T) {
+func TestHigressRedisInit(t *testing.T) {
 	h := startHigressRedis(t, `"serviceFQDN":"redis.static","username":"u","password":"my secret","database":3,"timeout":500`)
 	inits := func() (of []higresshost.RedisInit) {
 		for _, i := range h.gw.Redis(higressRedisCluster).Inits() {

@@ -26,7 +26,7 @@ func (l *lab) batchOf() []string {
 	return names
 }
 
-func TestBatchHasItsFillOfAdapters(t *testing.T) {
+func TestBatchIsFullOfAdapters(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 8, MaxLoras: 2})
 	l.submit("a", 3)
 	l.submit("b", 9)

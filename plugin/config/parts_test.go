@@ -244,7 +244,7 @@ func TestForms(t *testing.T) {
 }
 
 // A form of an older version of the plugin may be refused by this one, and shared memory may contain anything.
-func TestFormThatIsNotGoodAnyMore(t *testing.T) {
+func TestFormThatBecameInvalid(t *testing.T) {
 	_, forms := take(t, rulesOf("", ruleFor(forC, 3)), nil)
 	for id := range forms {
 		for _, form := range []string{"{", "7", `{"lb_policy":"y"}`, badC, ""} {

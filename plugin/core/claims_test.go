@@ -29,8 +29,8 @@ func chatOf(model string, number, limit int) string {
 		model, limit, strings.Repeat(fmt.Sprintf("question %d ", number), 40))
 }
 
-// answered sends a request and answers it with usage of so many tokens.
-func (d *fakeDriver) answered(body string, prompt, output int) {
+// serveUsage sends a request and answers it with usage of so many tokens.
+func (d *fakeDriver) serveUsage(body string, prompt, output int) {
 	c := d.client(0, streamtest.Request{Frames: []string{body}})
 	c.Head(200)
 	c.Data(fmt.Sprintf("data: {\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d}}\n\n", prompt, output))
@@ -44,7 +44,7 @@ func moved(t *testing.T, config string, claim func(d *fakeDriver)) (n int) {
 	place := func(claim func(d *fakeDriver)) []int {
 		d := startFake(t, 1, claimers+1, config)
 		for number := range 100 {
-			d.answered(chatOf(`"model-a"`, number, 400), 120, 200)
+			d.serveUsage(chatOf(`"model-a"`, number, 400), 120, 200)
 		}
 		claim(d)
 		at := make([]int, claimers+1)
@@ -105,7 +105,7 @@ var claims = map[string]func(d *fakeDriver){
 	},
 	"many names": func(d *fakeDriver) {
 		for number := range 2000 {
-			d.answered(chatOf(fmt.Sprintf(`"model-%d"`, number), number, 1), 120, 1)
+			d.serveUsage(chatOf(fmt.Sprintf(`"model-%d"`, number), number, 1), 120, 1)
 		}
 		for number := range claimers {
 			d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, number, 1_000_000)}})

@@ -201,7 +201,7 @@ func TestEndpointLeavesWhileReserving(t *testing.T) {
 }
 
 // A wrong answer of Redis, or none, costs the request only its count in Redis.
-func TestRedisAnswersAmiss(t *testing.T) {
+func TestRedisAnswersWrongly(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for cut, cause := range map[string]string{
 		"-OOM command not allowed when used memory > 'maxmemory'.\r\n": "oom",

@@ -87,7 +87,7 @@ func TestContinuedConversations(t *testing.T) {
 }
 
 // Pictures count as tokens without text: the bytes per token are not learned from them.
-func TestMediaTeachNothing(t *testing.T) {
+func TestMediaAreNotLearnedFrom(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	text := func(letter string) string {
 		return `{"messages":[{"role":"user","content":"` + strings.Repeat(letter, 16000) + `"}],"max_tokens":1}`
@@ -200,7 +200,7 @@ func TestLimitsOfOtherAPIs(t *testing.T) {
 }
 
 // The bytes per token are not learned from a body if it is unknown which part of it the engine has read.
-func TestUnknownTextTeachesNothing(t *testing.T) {
+func TestUnknownTextIsNotLearnedFrom(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	text := func(letter string) string {
 		return `{"text":"` + strings.Repeat(letter, 16000) + `","sampling_params":{"max_new_tokens":1}}`

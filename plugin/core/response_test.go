@@ -204,7 +204,7 @@ func TestClientsThatGiveUp(t *testing.T) {
 }
 
 // A body that is complete when the request is decided is not late, whenever that is.
-func TestLateButWhole(t *testing.T) {
+func TestCompleteBodyIsNotLate(t *testing.T) {
 	for _, c := range []struct {
 		end  bool
 		want string

@@ -165,7 +165,7 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 
 // A store that no configuration names any more is dropped when Redis has received the ends of all its requests, or
 // after the TTL.
-func TestStoresPartInGoodOrder(t *testing.T) {
+func TestUnusedStoresAreDropped(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
 	v := d.workers[0].vm

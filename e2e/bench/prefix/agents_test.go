@@ -63,8 +63,8 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// TestAConversationGoesOnWhenAllHadTheirTurn plays with one user, so that the order is the order of arrival.
-func TestAConversationGoesOnWhenAllHadTheirTurn(t *testing.T) {
+// TestConversationContinuesAfterAllOthers plays with one user, so that the order is the order of arrival.
+func TestConversationContinuesAfterAllOthers(t *testing.T) {
 	w, p := newWitness(t)
 	p.warm = 1
 	const n, turns = 5, 3

@@ -113,8 +113,8 @@ func TestATraceThatIsMissingIsSkipped(t *testing.T) {
 	}
 }
 
-// TestARouterThatCannotBeHadIsLeftOut has no Python on the path.
-func TestARouterThatCannotBeHadIsLeftOut(t *testing.T) {
+// TestUnavailableRouterIsLeftOut has no Python on the path.
+func TestUnavailableRouterIsLeftOut(t *testing.T) {
 	t.Setenv("PATH", "")
 	rep := &report{settings: settings{policies: "round_robin,vllm-router"}}
 	if err := rep.selectContenders(context.Background()); err != nil {
