@@ -20,7 +20,7 @@ type half struct {
 	state        iteration
 	passed       bool // the headers went on to the next filter
 	ended        bool // the sender has finished
-	aborted      bool // a local reply was sent: nothing more goes on
+	aborted      bool // a local reply was sent: nothing more is passed on
 	headers      Headers
 	trailers     Headers
 	hasTrailers  bool

@@ -40,7 +40,7 @@ type Workload struct {
 	Server  vllmsim.Config
 	Full    int  // scripts under way at once that fill the servers, a closed loop; 0 = an open loop
 	Paced   bool // an open loop whose own pace is just served
-	Rotate  bool // a user goes on with the script that has waited for longest after each turn
+	Rotate  bool // a user continues with the script that has waited for longest after each turn
 	Scripts func(seed uint64) []traffic.Script
 }
 

@@ -99,7 +99,7 @@ type Request struct {
 	Headers   [][2]string
 	Frames    []string    // of the body; none: the request has no body
 	Trailers  [][2]string // end the request
-	Unended   bool        // the body goes on with Stream.Send
+	Unended   bool        // the body continues with Stream.Send
 	Local     int         // status with which a filter behind the plugin answers; needs LocalReply
 	NoRetry   bool        // a failed attempt is final
 }
