@@ -224,7 +224,7 @@ func TestEndpointsOutlastAGatewayThatHangs(t *testing.T) {
 	_, vms := adminVMs(t, 3)
 	start := time.Hour
 	learn(t, vms[0], start, clustersPage("healthy"))
-	leader := vms[1] // a worker's: the main thread is the one that hangs
+	leader := vms[1] // the VM of a worker, because the main thread hangs
 	leader.serves = true
 	for now := start + pollEvery; now < start+2*hungAfter; now += pollEvery {
 		if leader.due(now, pollEvery) && leader.received(now, nil, timedOut) == "" {

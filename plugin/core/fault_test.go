@@ -111,7 +111,7 @@ func TestPanicAnywhereWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	panicAnywhere(t, func(t *testing.T) *fakeDriver {
 		d := startRedis(t, server, 1, 3, `"unit":"tokens","body_timeout":"200ms"`)
-		d.redis.wait = 25 * time.Millisecond // an answer that was lost to a panic is waited for in vain
+		d.redis.wait = 25 * time.Millisecond // an answer that was lost to a panic does not come
 		return d
 	})
 }
@@ -167,7 +167,7 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 	if s.result.Status != 200 || !s.received.Ended {
 		t.Errorf("the client got %d, the endpoint the whole request: %v", s.result.Status, s.received.Ended)
 	}
-	d.advance(2 * time.Second) // what shared memory refused is made up for
+	d.advance(2 * time.Second) // writes that shared memory refused are repeated
 	d.drained()
 	want := uint64(0)
 	if fired {

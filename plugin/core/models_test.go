@@ -70,10 +70,10 @@ func TestTypicalOfLimitedAnswers(t *testing.T) {
 			guess)
 	}
 	observe(100, 0, 400)
-	observe(100, 500, 400) // ended by themselves
+	observe(100, 500, 400) // ended before their limit
 	observe(100, 10, 10)
 	if got := m.typical(key).output; got < 399 || got > 401 {
-		t.Errorf("%g tokens are typical, want the 400 of answers that ended by themselves", got)
+		t.Errorf("%g tokens are typical, want the 400 of answers that did not reach a limit", got)
 	}
 	observe(100, 2000, 2000)
 	if got := m.typical(key).output; got < 1900 || got > 2000 {

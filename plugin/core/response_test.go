@@ -20,7 +20,7 @@ func TestVerdict(t *testing.T) {
 		{404, true, "via_upstream", lb.Rejected},
 		{400, true, "", lb.Rejected},
 		{408, true, "via_upstream", lb.Neutral},
-		{501, true, "via_upstream", lb.Neutral}, // the request wants what no server has
+		{501, true, "via_upstream", lb.Neutral}, // the request is for what no server has
 		{505, true, "via_upstream", lb.Neutral},
 		{529, true, "via_upstream", lb.Overload},
 		{429, true, "via_upstream", lb.Overload},
@@ -39,7 +39,7 @@ func TestVerdict(t *testing.T) {
 		{504, true, "response_timeout", lb.TimedOut},
 		{504, true, "upstream_per_try_timeout", lb.TimedOut},
 		{504, true, "stream_idle_timeout", lb.TimedOut},
-		{408, true, "stream_idle_timeout", lb.Neutral}, // the gateway's word to a client that does not go on
+		{408, true, "stream_idle_timeout", lb.Neutral}, // the gateway's answer to a client that does not continue
 		{200, false, "stream_idle_timeout", lb.Neutral},
 		{0, false, "max_duration_timeout", lb.TimedOut},
 		{200, false, "upstream_max_stream_duration_reached", lb.Neutral}, // a long answer

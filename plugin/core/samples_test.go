@@ -256,7 +256,7 @@ func TestStoredPages(t *testing.T) {
 		}
 	}
 	seen := p.now
-	for i := range 4 { // whichever VM reads it, and however often, garbage freshens no earlier sample
+	for i := range 4 { // whichever VM reads it, and however often, garbage renews no earlier sample
 		if r := read(i%2, "garbage"); r.At != first.At || r.FreshAt != seen {
 			t.Errorf("garbage makes a reading of %v, seen at %v", r.At-start, r.FreshAt-start)
 		}

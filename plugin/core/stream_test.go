@@ -49,7 +49,7 @@ type fakeDriver struct {
 	*fakeProcess
 	made   int // endpoints so far: none has the address of an earlier one
 	source string
-	lost   bool // a worker was lost: Redis, whose time is real, does not know yet
+	lost   bool // a worker was lost; its leases in Redis, whose clock is real, have not expired
 }
 
 func (d *fakeDriver) Lacks(a streamtest.Ability) string {

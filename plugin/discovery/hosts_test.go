@@ -191,7 +191,7 @@ func TestParsePages(t *testing.T) {
 	}
 }
 
-// Escapes that no page of metrics has become something, and the text goes on behind them.
+// Escapes that no page of metrics has are replaced, and the text after them is read.
 func TestUnescape(t *testing.T) {
 	for content, want := range map[string]string{
 		`a\u00e9b`: "a?b", `\ud83d\ude00x`: "??x", `\u004`: "?", `\u0041\u007a`: "Az", `\u00zz.`: "?.",
