@@ -55,7 +55,7 @@ bench-prefix: wasm ## Cached share, TTFT and evenness of prefix_cache against En
 bench-metrics: wasm ## Unequal servers and LoRA adapters: endpoint_metrics against Envoy's least_request, plain counts, no correction and a filter tree
 	$(GO) run ./e2e/bench/metrics $(ARGS)
 
-bench-scraper: wasm ## What asking 8, 100 and 1,000 engines for their metrics costs: CPU, memory, requests, age; the parser inside Envoy
+bench-scraper: wasm ## What scraping 8, 100 and 1,000 engines costs: CPU, memory, requests, age; the parser inside Envoy
 	$(GO) run ./e2e/bench/scraper $(ARGS)
 
 bench-parser: ## The parser of engine metrics against Prometheus's, on real engines' texts
@@ -70,7 +70,7 @@ e2e: wasm ## Every test on a real Envoy or the Higress host
 e2e-reload: wasm ## 100 configuration pushes under traffic: no request lost, no count lost
 	$(GO) run ./e2e/reload $(ARGS)
 
-e2e-real-engine: wasm ## The simulator and the policies held against two real llama.cpp servers behind Envoy
+e2e-real-engine: wasm ## The simulator and the policies compared with two real llama.cpp servers behind Envoy
 	$(GO) run ./e2e/realengine $(ARGS)
 
 e2e-real-vllm: wasm ## The same against two real vLLM servers on CPU; needs Python 3.11, 8 GB of memory and of disk

@@ -6,13 +6,13 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// Each name and each alias stands for one policy, which is described in both languages.
+// Each name and each alias is that of one policy, which is described in both languages.
 func TestDescriptors(t *testing.T) {
 	known := map[string]bool{}
 	for _, d := range lb.Policies() {
 		for _, name := range append([]string{d.Name}, d.Aliases...) {
 			if known[name] || lb.Describe(name) != d {
-				t.Errorf("%s stands for several policies, or for none", name)
+				t.Errorf("%s is the name of several policies, or of none", name)
 			}
 			known[name] = true
 		}

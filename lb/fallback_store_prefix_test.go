@@ -60,6 +60,6 @@ func TestFallbackForwardsPrompts(t *testing.T) {
 		}
 	}
 	l.remote.down = false
-	l.RecordPrompt(l.now, 2, plan, addrs[0]) // also when the remote store is back: it has not noted this prompt
+	l.RecordPrompt(l.now, 2, plan, addrs[0]) // also when the remote store is back: it has no record of this prompt
 	l.wantLog()
 }

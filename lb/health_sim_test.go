@@ -8,7 +8,7 @@ import (
 )
 
 // One client whose requests fail at any endpoint must neither eject nor weaken an endpoint for the others.
-func TestOneClientEjectsNobody(t *testing.T) {
+func TestOneClientEjectsNoEndpoint(t *testing.T) {
 	for name, v := range map[string]lb.Verdict{"500": lb.Failure, "400": lb.Rejected, "429": lb.Overload} {
 		f := newFleet(t, 8)
 		honest := func(r simulated) bool { return r.client != 9 }

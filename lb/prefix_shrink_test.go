@@ -10,8 +10,8 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// holders returns how many endpoints are taken to have a prompt. It asks a copy of the memory, because asking leaves
-// traces.
+// holders returns how many endpoints are assumed to have a prompt. It reserves in a copy of the memory, because a
+// reservation changes it.
 func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int) {
 	t.Helper()
 	for i := range plan.Candidates {
@@ -31,8 +31,9 @@ func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int)
 	return n
 }
 
-// A prompt that many ask for at the same time goes to many endpoints. When only few ask for it any more, those that
-// nobody needs for it are forgotten to have it, down to one; and it spreads again when the crowd is back.
+// A prompt of many requests at the same time goes to many endpoints. When it has few requests again, the record is
+// forgotten for the endpoints that they do not need, down to one; and it spreads again when the number of requests
+// grows.
 func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	const ttl = 5 * time.Minute
 	p, v := newProcess(t), viewOf(4)
@@ -48,7 +49,7 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	r := lb.Request{PromptTokens: 800, OutputTokens: 200, Blocks: storetest.Blocks(1, 2), PromptBytes: 800}
 	now, id := time.Hour, lb.LeaseID(0)
 	var last lb.Plan
-	ask := func(period, every, served time.Duration) int {
+	send := func(period, every, served time.Duration) int {
 		type running struct {
 			id  lb.LeaseID
 			end time.Duration
@@ -74,14 +75,14 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 		}
 		return holders(t, p, now-every, &last)
 	}
-	if n := ask(time.Minute, 5*time.Second, time.Second); n != 1 {
-		t.Errorf("%d endpoints have a prompt that one at a time asks for, want 1", n)
+	if n := send(time.Minute, 5*time.Second, time.Second); n != 1 {
+		t.Errorf("%d endpoints have a prompt with one request at a time, want 1", n)
 	}
 	for range 2 {
-		if n := ask(2*time.Minute, 200*time.Millisecond, 5*time.Second); n != 4 {
-			t.Errorf("%d endpoints have the prompt when 25 ask for it at a time, want 4", n)
+		if n := send(2*time.Minute, 200*time.Millisecond, 5*time.Second); n != 4 {
+			t.Errorf("%d endpoints have the prompt with 25 requests at a time, want 4", n)
 		}
-		if n := ask(40*ttl, ttl/3, time.Second); n != 1 {
+		if n := send(40*ttl, ttl/3, time.Second); n != 1 {
 			t.Errorf("%d endpoints have the prompt long after the crowd has gone, want 1", n)
 		}
 	}

@@ -53,7 +53,7 @@ func TestEncoding(t *testing.T) {
 	for n := range with.Append(nil) {
 		var got Snapshot
 		if _, ok := got.Read(with.Append(nil)[:n]); ok {
-			t.Errorf("%d bytes of %d are taken for all", n, len(with.Append(nil)))
+			t.Errorf("%d bytes of %d pass as complete", n, len(with.Append(nil)))
 		}
 	}
 }

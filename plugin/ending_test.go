@@ -19,8 +19,7 @@ func logContext(context uint32)
 //go:linkname httpContextOf github.com/higress-group/proxy-wasm-go-sdk/proxywasm/internal.GetHttpContext
 func httpContextOf(context uint32) types.HttpContext
 
-// A stream ends at the first of these calls of the gateway, and the SDK then forgets it, in whatever order they
-// come.
+// A stream ends at the first of these calls of the gateway, and the SDK then drops it, in whatever order they come.
 func TestStreamEndsInAnyOrder(t *testing.T) {
 	const root, stream = 1, 2
 	for _, order := range [][]func(){

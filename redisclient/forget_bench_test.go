@@ -21,8 +21,8 @@ func evalTime(b *testing.B, server *redisserver.Server) time.Duration {
 	return stats["evalsha"].Time
 }
 
-// BenchmarkForgetPrompt measures how long a server is busy with forgetting a prompt, while all pages are full: all of
-// it, or its second half.
+// BenchmarkForgetPrompt measures how long a server is busy with forgetting a prompt, all of it or its second half,
+// while all pages are full.
 func BenchmarkForgetPrompt(b *testing.B) {
 	for _, version := range redisserver.Versions() {
 		server := redisserver.StartT(b, redisserver.Options{Version: version})

@@ -14,7 +14,7 @@ import (
 // An owner with more leases than one command compares finds within one heartbeat which leases Redis has too many, and
 // which are missing.
 func TestHeartbeatInParts(t *testing.T) {
-	const n, each = 11_000, 100 // many parts; every hundredth lease goes wrong
+	const n, each = 11_000, 100 // many parts; the release of every hundredth lease is lost
 	server := redisserver.StartT(t, redisserver.Options{})
 	s, p := newBatchedStore(t, server, 1)
 	w := dial(t, server)

@@ -66,7 +66,7 @@ func TestLayers(t *testing.T) {
 		{"plugin/config", nil, []string{wasmGo + "x"}, ""},
 	} {
 		p := pkg{ImportPath: module + "/" + c.folder, Imports: c.imports, Deps: c.deps}
-		// Twice, as a package is that is listed for both builds: told once.
+		// Twice, as a package that is listed for both builds: reported once.
 		if got := strings.Join(layers([]pkg{p, p}), "; "); got != c.want {
 			t.Errorf("%s imports %v: got %q, want %q", c.folder, c.imports, got, c.want)
 		}

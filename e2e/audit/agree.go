@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// Snapshot asks every party for its counts. They are not taken at the same instant: only while nothing starts or ends
+// Snapshot reads the counts of every party. They are not taken at the same instant: only while nothing starts or ends
 // can they be expected to be equal.
 func (s *Site) Snapshot(ctx context.Context) (Snapshot, error) {
 	snap := Snapshot{}
@@ -60,7 +60,7 @@ func (s *Site) addShared(snap Snapshot) error {
 	}
 	for addr := range totals {
 		if _, ok := snap[addr]; !ok {
-			snap[addr] = Counts{} // nobody else knows it
+			snap[addr] = Counts{} // no other party knows it
 		}
 	}
 	for addr, c := range snap {
@@ -75,19 +75,19 @@ func (s *Site) addShared(snap Snapshot) error {
 const agreeTimeout = 30 * time.Second
 
 // Agree waits until every party counts the same at every endpoint, and returns those counts and how long it took.
-// Nothing may start or end meanwhile, except what the caller has just ended.
+// Nothing may start or end during the wait, except what the caller has just ended.
 func (s *Site) Agree(ctx context.Context) (Snapshot, time.Duration, error) {
 	return s.await(ctx, "the parties do not agree on what is in flight", Snapshot.Disagreement)
 }
 
-// Drained waits until nobody counts anything, and returns how long it took.
+// Drained waits until no party counts anything, and returns how long it took.
 func (s *Site) Drained(ctx context.Context) (time.Duration, error) {
 	_, took, err := s.await(ctx, "something is still counted after the end of all requests", Snapshot.Remains)
 	return took, err
 }
 
-// EndStreams compares all counts while the streams are open, then lets these end soon. It returns how long it took
-// until the counts were equal, also if they never were, and how many streams were complete and how many were cut.
+// EndStreams compares all counts while the streams are open, and then ends these. It returns how long it took until the
+// counts were equal (or until it gave up), how many streams were complete and how many were cut.
 func (s *Site) EndStreams(ctx context.Context, streams *Streams) (took time.Duration, complete, cut int, err error) {
 	if streams.Len() == 0 {
 		return 0, 0, 0, errors.New("no stream is open any more: nothing to compare")
@@ -103,8 +103,8 @@ func (s *Site) EndStreams(ctx context.Context, streams *Streams) (took time.Dura
 	return took, complete, cut, s.SetSpeed(1)
 }
 
-// AgreeWith waits until the plugin counts exactly the streams that it was told of, and servers and Envoy all of them.
-// It is for the time when the plugin was off, or another cluster in use, while some of the streams began.
+// AgreeWith waits until the plugin counts exactly the streams that were placed by it, and servers and Envoy all of
+// them. It is for the time when the plugin was off, or another cluster in use, while some of the streams began.
 func (s *Site) AgreeWith(ctx context.Context, open func() map[string]OpenCount) (Snapshot, time.Duration, error) {
 	return s.await(ctx, "the parties do not agree with their clients", func(snap Snapshot) error {
 		want := open()

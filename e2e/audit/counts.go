@@ -55,7 +55,7 @@ func (s Snapshot) Disagreement() error {
 	})
 }
 
-// Remains returns an error that lists the endpoints at which somebody counts a request, or nil when nobody does.
+// Remains returns an error that lists the endpoints at which a party counts a request, or nil when there are none.
 func (s Snapshot) Remains() error {
 	return s.each(func(c Counts) bool {
 		return c.Plugin == 0 && c.Server == 0 && c.Envoy == 0 && c.Total == 0 && c.Leases == 0

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Main is the end of a program that plays with sites, once its flags are parsed. It prints the seed, runs until run
+// Main is the end of a program that works with sites, once its flags are parsed. It prints the seed, runs until run
 // returns or a signal stops it, prints run's figures as one line of JSON, also when there is an error, and exits with 1
 // after one.
 func Main[F any](name string, seed uint64, run func(ctx context.Context) (F, error)) {

@@ -45,7 +45,7 @@ type Options struct {
 	Edit func(file string, doc *yaml.Node) error // as in harness.Options
 }
 
-// Site is a gateway, or several, with simulated model servers behind. Its methods may be called from several
+// Site is a gateway, or several, in front of simulated model servers. Its methods may be called from several
 // goroutines.
 type Site struct {
 	Gateway  *harness.Gateway   // the first
@@ -65,7 +65,7 @@ type Site struct {
 // load of one stream does not change the length of another.
 const Step = 100 * time.Millisecond
 
-// ServerConfig is a server of a site: it takes any number of requests and takes Step for each token.
+// ServerConfig is a server of a site: it has no limit of requests and needs Step for each token.
 func ServerConfig() vllmsim.Config {
 	c := vllmsim.DefaultConfig()
 	c.MaxNumSeqs, c.MaxQueued, c.NumBlocks = 256, -1, 1<<15
@@ -153,7 +153,7 @@ func (s *Site) Kill(srv *vllmsim.Server) error {
 	return srv.Close()
 }
 
-// Dead tells whether the server was killed and not started again.
+// Dead reports whether the server was killed and not started again.
 func (s *Site) Dead(srv *vllmsim.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *Site) Close() error {
 // readyTimeout bounds the wait for the plugin to know its endpoints: two polls of the admin page, and a busy machine.
 const readyTimeout = time.Minute
 
-// AwaitReady waits until every server is healthy in Envoy's eyes and the plugin balances on every worker.
+// AwaitReady waits until every server is healthy according to Envoy and the plugin balances on every worker.
 func (s *Site) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -270,7 +270,7 @@ func (s *Site) Client(i int, from string, timeout time.Duration) *loadgen.Client
 	})
 }
 
-// step is the time between two looks at what is waited for.
+// step is the interval of polling for a condition.
 const step = 50 * time.Millisecond
 
 // Tail returns the end of a log, for the text of an error.

@@ -40,7 +40,7 @@ type place struct {
 	counted bool
 }
 
-// counts says whether the plugin has a lease for a request with the given reason.
+// counts reports whether the plugin has a lease for a request with the given reason.
 func counts(reason string) bool {
 	return reason == "chosen" || reason == "shadow" || strings.HasPrefix(reason, "body_")
 }
@@ -196,7 +196,7 @@ func (g *Streams) Wait() (complete, cut int) {
 	return g.ended, g.failed
 }
 
-// Release lets the clients leave that have an open stream.
+// Release closes the connections of all clients with an open stream.
 func (g *Streams) Release() {
 	g.cancel()
 	g.wg.Wait()

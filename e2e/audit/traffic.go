@@ -12,7 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// Tally is what became of the requests of a Traffic.
+// Tally is the outcomes of the requests of a Traffic.
 type Tally struct {
 	Sent   int
 	OK     int
@@ -151,7 +151,7 @@ func (t *Traffic) count(s loadgen.Sample) {
 	}
 }
 
-// Pause stops sending and waits for the end of the requests that are under way. Start goes on.
+// Pause stops sending and waits for the end of the requests that are under way. Start continues.
 func (t *Traffic) Pause() {
 	t.mu.Lock()
 	stop := t.stop

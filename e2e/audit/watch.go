@@ -35,7 +35,7 @@ var never = []string{
 const watchFilter = `^wasmcustom\.warmgate_(inflight|store_corrected|recovered)|^wasm\.warmgate\.vm_reload`
 
 // Watch begins to watch. most is the largest number of requests that can be in flight at one endpoint; a gauge above it
-// has lost count. Statistics named in allow may leave 0. Stop ends the watch.
+// is wrong. Statistics named in allow may leave 0. Stop ends the watch.
 func (s *Site) Watch(ctx context.Context, most int, allow ...string) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{site: s, most: float64(most), cancel: cancel, allows: map[string]bool{}}
@@ -57,7 +57,7 @@ func (w *Watch) look(ctx context.Context) {
 	for _, g := range w.site.Gateways {
 		stats, err := g.Stats(ctx, watchFilter)
 		if err != nil {
-			// the admin page answers late while Envoy compiles a module; Stop demands that it has ever answered
+			// the admin page answers late while Envoy compiles a module; Stop fails if it never answered
 			continue
 		}
 		w.mu.Lock()
@@ -67,7 +67,7 @@ func (w *Watch) look(ctx context.Context) {
 	}
 }
 
-// check notes what is wrong with the statistics. One note of each kind is enough.
+// check records what is wrong with the statistics. One record of each kind is enough.
 func (w *Watch) check(stats map[string]float64) {
 	const enough = 5
 	note := func(format string, args ...any) {

@@ -38,7 +38,7 @@ func TestSpreadOf(t *testing.T) {
 	}
 }
 
-// TestRatiosPair holds that a disturbance common to both of a pair does not show.
+// TestRatiosPair checks that a disturbance common to both of a pair does not show.
 func TestRatiosPair(t *testing.T) {
 	if got := Ratios([]float64{2, 20, 200}, []float64{1, 10, 100}); got != (Spread{2, 2, 2, nil}) {
 		t.Errorf("Ratios = %v, want 2 throughout", got)

@@ -13,7 +13,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// refusesFast lets an endpoint answer 404 in a millisecond, which must not make it look idle.
+// refusesFast has an endpoint answer 404 in a millisecond, which must not make it look idle.
 func refusesFast(a *act) error {
 	bad := a.site.Servers()[0]
 	t := bad.Tuning()

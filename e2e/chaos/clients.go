@@ -25,7 +25,7 @@ func byTokens(bodyTimeout string) string {
 }
 
 // herd lets many clients arrive at the same moment at servers that have nothing to do, and stay. Workers decide at the
-// same time and must not choose the same servers. Then all leave at once.
+// same time and must not choose the same servers. Then all clients leave at once.
 func herd(a *act) error {
 	for _, srv := range a.site.Servers() {
 		if err := srv.SetMode(vllmsim.ModeHang); err != nil {
@@ -141,7 +141,7 @@ func (a *act) upload(r *rand.Rand) error {
 			time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
 			n := min(size, len(rest))
 			if _, err := w.Write(rest[:n]); err != nil {
-				return // the reader has gone and says why
+				return // the reader has ended with the error
 			}
 			rest = rest[n:]
 		}

@@ -32,10 +32,10 @@ func churn(a *act) error {
 	return err
 }
 
-// sick lets endpoints say that they are not well, although they serve: first a few, which then get nothing, then most,
-// then all. It must never lead to a refused request.
+// sick lets endpoints fail their health checks, although they serve: first a few, which then get no requests, then
+// most, then all. No request may be refused for that.
 func sick(a *act) error {
-	if err := a.site.AwaitReady(a.ctx); err != nil { // nobody else may be out
+	if err := a.site.AwaitReady(a.ctx); err != nil { // no other endpoint may be unhealthy
 		return err
 	}
 	servers := a.site.Servers()
@@ -81,7 +81,7 @@ func (a *act) fallIll(list []*vllmsim.Server) error {
 	return err
 }
 
-// wants checks that each of the reasons was given at all.
+// wants checks that each of the reasons has occurred.
 func (a *act) wants(reasons ...string) error {
 	var errs []error
 	for _, reason := range reasons {
@@ -95,8 +95,8 @@ func (a *act) wants(reasons ...string) error {
 	return errors.Join(errs...)
 }
 
-// hangs lets an endpoint take requests and never answer. What waits there must count, so that it gets no more than its
-// share of what is in flight.
+// hangs lets an endpoint take requests and never answer. The requests that wait there must count, so that it gets no
+// more than its share of what is in flight.
 func hangs(a *act) error {
 	servers := a.site.Servers()
 	bad := servers[0]
@@ -165,7 +165,7 @@ func cuts(a *act) error {
 		of(loadgen.ErrTruncated, loadgen.ErrReset, "status_502", "status_503"))
 }
 
-// failsFast lets an endpoint answer 500 in a millisecond, which must not make it look idle.
+// failsFast has an endpoint answer 500 in a millisecond, which must not make it look idle.
 func failsFast(a *act) error {
 	return a.failing(a.site.Servers()[3%len(a.site.Servers())], vllmsim.ModeError, a.span, of("status_500"))
 }

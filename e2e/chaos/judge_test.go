@@ -49,7 +49,7 @@ func TestJudge(t *testing.T) {
 				t.Fatalf("%+v, want %+v", got, c.want)
 			}
 			if strings.Contains(got.String(), "MISSED") == c.want.TargetsMet {
-				t.Errorf("says %q", got)
+				t.Errorf("prints %q", got)
 			}
 		})
 	}

@@ -8,7 +8,7 @@
 // second, 1 ms later. A time that misses them is no violation.
 //
 // It prints what it does, ends with one line of JSON and exits with 1 if anything was violated. The same seed gives the
-// same requests, leaves and faults; how they interleave is up to the machine.
+// same requests, leaves and faults; how they interleave depends on the machine.
 package main
 
 import (

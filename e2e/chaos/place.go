@@ -33,7 +33,7 @@ const (
 	common      = `"debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin","redis_cluster":"warmgate-redis"}`
 )
 
-// slowLoading makes the server take a while for the data that the scene "loading" leaves it; others leave none.
+// slowLoading makes loading slow for the server's data in the scene "loading"; the other scenes leave it no data.
 var slowLoading = []string{"key-load-delay 100000", "rdbcompression no"}
 
 func openPlace(ctx context.Context, s settings, at kind) (*place, error) {
@@ -148,7 +148,7 @@ func (p *place) counts() (totals, leases map[string]int64, err error) {
 	return totals, leases, nil
 }
 
-// expires returns an error if a key of ours stays for ever.
+// expires returns an error if a key of ours has no expiry.
 func (p *place) expires() error {
 	if p.redis == nil {
 		return nil
@@ -202,7 +202,7 @@ func fallbacksOf(ctx context.Context, gateways ...*harness.Gateway) (map[string]
 	return out, nil
 }
 
-// heal mends what a scene has broken and waits until the plugin balances again. Endpoints that were ejected may still
+// heal undoes what a scene has broken and waits until the plugin balances again. Endpoints that were ejected may still
 // be.
 func (a *act) heal() error {
 	if a.place.redis != nil {
@@ -231,7 +231,7 @@ func (a *act) heal() error {
 // healTimeout bounds the wait for the gateways to count in Redis again.
 const healTimeout = 30 * time.Second
 
-// healRedis mends Redis and the ways to it, and waits until both gateways count there again.
+// healRedis repairs Redis and the ways to it, and waits until both gateways count there again.
 func (a *act) healRedis() error {
 	if err := pass(a); err != nil {
 		return err

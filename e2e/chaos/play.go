@@ -39,7 +39,7 @@ func (a *act) play(rate float64, span, timeout time.Duration, during func() erro
 	return sum, errors.Join(err, a.count(sum, excused))
 }
 
-// add adds what count and excuses look at.
+// add adds the fields that count and excuses use.
 func add(sum *audit.Tally, t audit.Tally) {
 	sum.Sent, sum.OK, sum.Left = sum.Sent+t.Sent, sum.OK+t.OK, sum.Left+t.Left
 	for kind, n := range t.Errors {
@@ -98,7 +98,7 @@ func arrive(n, tokens int, addrs ...string) (*loadgen.Crowd, error) {
 	return loadgen.Arrive(addrs, n, loadgen.PostRequest("herd", "/v1/chat/completions", body))
 }
 
-// spread notes the least and the most requests in flight at a server, which may be so many apart.
+// spread records the least and the most requests in flight at a server, which may differ by at most maxApart.
 func (a *act) spread(snap audit.Snapshot, maxApart int) error {
 	least, most := snap.Spread()
 	a.result.Figures["min_inflight"], a.result.Figures["max_inflight"] = float64(least), float64(most)

@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// fault breaks something, and knows how to mend it.
+// fault breaks something, and can repair it.
 type fault struct {
 	name   string
 	wreck  func(*act) error
@@ -141,7 +141,7 @@ func load(a *act) error {
 	return nil
 }
 
-// failover brings a replica that is a second behind: it has leases that were given back meanwhile and lacks newer ones.
+// failover brings a replica that is a second behind: it has leases that have since been released and lacks newer ones.
 func failover(a *act) error {
 	r := a.place.redis
 	if _, err := r.Do("SAVE"); err != nil {
@@ -162,13 +162,13 @@ func loaded(a *act) error {
 // clockStep is by how much the clock of Redis jumps: far longer than a lease lasts.
 const clockStep = 5 * time.Minute
 
-// stepBack leaves all owners' signs of life in the future.
+// stepBack sets the heartbeats of all owners to the future.
 func stepBack(a *act) error { return a.shift(clockStep) }
 
-// stepForward makes all owners look dead for long.
+// stepForward sets the heartbeats of all owners far into the past.
 func stepForward(a *act) error { return a.shift(-clockStep) }
 
-// shift moves the times at which owners were last heard of. To the scripts this is as if the clock had jumped the other
+// shift moves the times of the owners' latest heartbeats. To the scripts this is as if the clock had jumped the other
 // way.
 func (a *act) shift(by time.Duration) error {
 	const script = `local all = redis.call('ZRANGE', KEYS[1], 0, -1)
@@ -187,7 +187,7 @@ func (f fault) scene() scene {
 	}}
 }
 
-// under lets a fault come and go while pulses measure what it does to requests.
+// under plays a fault for a while, and pulses measure its effect on requests.
 func (a *act) under(f fault) error {
 	const calm = 2 * time.Second
 	var urls []string
@@ -218,7 +218,7 @@ func (a *act) under(f fault) error {
 	return err
 }
 
-// redisNemesis lets random faults follow each other, some for less time than a deadline.
+// redisNemesis plays random faults one after the other, some for less time than a deadline.
 func redisNemesis(a *act) error {
 	return a.traffic(func() error {
 		for end := time.Now().Add(4 * a.span); time.Now().Before(end); {

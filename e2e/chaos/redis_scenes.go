@@ -113,16 +113,16 @@ func leaveSlowRedis(a *act) error {
 	}, hastyLeaver)
 }
 
-// gatewayKilled ends the second gateway with many requests in flight. The first must know of it as soon as the leases
-// are over: 5 s and the second until a heartbeat. Until then it still chooses in Redis: the return of many leases
-// delays no request.
+// gatewayKilled ends the second gateway with many requests in flight. The first must know of it when the leases expire:
+// after 5 s and the second until a heartbeat. Until then it still chooses in Redis: the return of many leases delays no
+// request.
 func gatewayKilled(a *act) error {
 	g := a.site.Gateways[1]
 	crowd, err := a.crowdAt(g.Addr())
 	if err != nil {
 		return err
 	}
-	defer crowd.Leave() // until then it is in use: the connections of one that nobody uses would be closed
+	defer crowd.Leave() // until then it is in use: the connections of one that is collected would be closed
 	lost := a.crowd
 	a.mayCut = a.settings.streams / 2 // the streams are opened through the two gateways in turn
 	at := time.Now()
@@ -146,14 +146,14 @@ func gatewayKilled(a *act) error {
 		return err
 	}
 	a.result.Figures["returned_after_ms"] = float64(time.Since(at).Milliseconds())
-	_ = g.Stop() // it ended by a signal, and says so
+	_ = g.Stop() // it returns an error, because a signal ended it
 	if err := a.site.StartGateway(a.ctx, 1); err != nil {
 		return err
 	}
 	return a.site.AwaitReady(a.ctx)
 }
 
-// unharmed plays requests through the first gateway during something. They must not be thrown off Redis: single ones
+// unharmed plays requests through the first gateway during something. They must not fall back from Redis: single ones
 // may find it too slow on a busy machine, which the result has among the fallbacks.
 func (a *act) unharmed(during func() error) error {
 	before, err := fallbacksOf(a.ctx, a.site.Gateways[0])

@@ -47,7 +47,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done returns a channel that is closed when the child has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended returns nil while the child runs, and an error that says how it ended afterwards.
+// Ended returns nil while the child runs, and afterwards an error with the way in which it ended.
 func (p *Process) Ended() error {
 	select {
 	case <-p.done:

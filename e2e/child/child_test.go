@@ -16,7 +16,7 @@ func TestEnds(t *testing.T) {
 		name, script string
 		want         string // in the error of Ended
 	}{
-		{"by itself", "exit 3", "exit status 3"},
+		{"without a signal", "exit 3", "exit status 3"},
 		{"killed", `trap "" TERM; while :; do sleep 0.05; done`, "signal: killed"},
 		{"killed while stopped", "kill -STOP $$; sleep 60", "signal: killed"},
 	} {
@@ -78,7 +78,7 @@ func TestDiesWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := parent.Wait(); err == nil || child == 0 {
-		t.Fatalf("the parent ended by itself (child %d)", child)
+		t.Fatalf("the parent was not killed (child %d)", child)
 	}
 	for deadline := time.Now().Add(10 * time.Second); alive(child); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -87,7 +87,7 @@ func TestDiesWithParent(t *testing.T) {
 	}
 }
 
-// alive tells whether a process runs. A zombie, left where nobody reaps, does not.
+// alive reports whether a process runs. A zombie, which remains where no parent waits for it, does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

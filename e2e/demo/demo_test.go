@@ -72,7 +72,7 @@ func TestTrafficIsTheSameEveryTime(t *testing.T) {
 		t.Error("two demos play different traffic")
 	}
 	if got := compare.Load(servers(), a); got < show.load-0.1 || got > show.load+0.1 {
-		t.Errorf("the traffic asks for %.2f of the capacity, want about %.2f", got, show.load)
+		t.Errorf("the traffic needs %.2f of the capacity, want about %.2f", got, show.load)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestDecisionInWords(t *testing.T) {
 		{"least alone", decision{inflight: []int{3, 1, 2}, server: 1, load: "2"}, true, "Server 1 was chosen because " +
 			"it had the least in flight over all 2 workers: 1; with this request it has 2."},
 		{"tie", decision{inflight: []int{1, 1, 2}, server: 1, load: "2"}, true, "it has 2. As few had: 0; ties are " +
-			"broken evenly, because no policy was told of the speeds"},
+			"broken evenly, because no policy knows the speeds"},
 		{"overtaken", decision{inflight: []int{3, 2, 1}, server: 1, load: "3"}, false, "taken a moment before"},
 		{"all equal explains nothing", decision{inflight: []int{1, 1}, server: 1, load: "2"}, false, ""},
 		{"other load", decision{inflight: []int{1, 5}, server: 0, load: "4"}, false, ""},

@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// decision is one request as Warmgate explained it, beside what the servers had to do at that moment.
+// decision is one request as Warmgate explained it, with what the servers had in flight at that moment.
 type decision struct {
 	inflight []int // at each server just before the request was sent
 	server   int   // chosen
@@ -41,8 +41,8 @@ func (d *demo) explain(ctx context.Context, w io.Writer, reqs []loadgen.Request)
 	return chosen.write(w, d.show.gateways*workers)
 }
 
-// probe returns a decision that fits its snapshot: traffic goes on between the snapshot and the decision, so the first
-// one may not.
+// probe returns a decision that fits its snapshot: traffic continues between the snapshot and the decision, so the
+// first one may not fit.
 func (d *demo) probe(ctx context.Context) (*decision, error) {
 	q := loadgen.Request{Stream: true, MaxTokens: 1}
 	var err error
@@ -69,7 +69,7 @@ func (d *demo) probe(ctx context.Context) (*decision, error) {
 		}
 	}
 	if last.server < 0 {
-		return nil, fmt.Errorf("the gateway did not say which server it chose: host %q, reason %q", last.host,
+		return nil, fmt.Errorf("the gateway did not report which server it chose: host %q, reason %q", last.host,
 			last.reason)
 	}
 	return last, nil
@@ -111,7 +111,7 @@ func (x *decision) write(w io.Writer, workers int) error {
 	return err
 }
 
-// words says why the server was chosen.
+// words returns why the server was chosen.
 func (x *decision) words(workers int) string {
 	var equal []string
 	least := x.inflight[x.server]
@@ -124,7 +124,7 @@ func (x *decision) words(workers int) string {
 		"request it has %s.",
 		x.server, workers, least, x.load)
 	if len(equal) > 0 {
-		why += fmt.Sprintf(" As few had: %s; ties are broken evenly, because no policy was told of the speeds "+
+		why += fmt.Sprintf(" As few had: %s; ties are broken evenly, because no policy knows the speeds "+
 			"(lb_config.weights).",
 			strings.Join(equal, ", "))
 	}

@@ -30,7 +30,7 @@ const (
 	span    = 16 * time.Second
 )
 
-// speeds of the servers: three generations of hardware. No policy is told.
+// speeds of the servers: three generations of hardware. No policy knows them.
 var speeds = []float64{2, 2, 1, 1, 1, 1, 0.5, 0.5}
 
 // show is what a demo compares.
@@ -106,7 +106,7 @@ type demo struct {
 	failed  int // requests that failed outside the measured phases
 }
 
-// errFailed says that a request failed, which the demo must not hide.
+// errFailed is the error of a request that failed, which the demo must not hide.
 var errFailed = errors.New("requests failed; see the table")
 
 func (d *demo) run(ctx context.Context) (err error) {
@@ -215,8 +215,8 @@ func (d *demo) phases(ctx context.Context, reqs []loadgen.Request) error {
 	return nil
 }
 
-// change pushes the policy next in place of before while a trickle of requests goes on, to show that the switch costs
-// none.
+// change pushes the policy next in place of before while a trickle of requests continues, to show that no request fails
+// for the switch.
 func (d *demo) change(ctx context.Context, before, next compare.Policy) error {
 	reqs, err := loadgen.Workload{
 		Seed: 11, Count: 3000, Rate: 50, Arrivals: loadgen.Constant, Prompt: loadgen.Fixed(10),

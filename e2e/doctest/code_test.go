@@ -72,7 +72,7 @@ func higress(text string) ([]byte, error) {
 var guides = []string{"docs/envoy.md", "docs/metrics.md", "envoy-config/README.md"}
 
 // TestCommands allows three kinds of commands in sh blocks: make with targets that exist, go test with a package that
-// exists, and whatever stands in a guide that is run.
+// exists, and any command in a guide that is run.
 func TestCommands(t *testing.T) {
 	known := targets(t)
 	for _, d := range documents(t) {

@@ -14,8 +14,8 @@ import (
 
 const compatibility = "docs/compatibility.md"
 
-// TestCompatibility holds the table of layouts to the tests: each row names one that exists or says why it is left to
-// the gateway, and the documents from which users come have a link to it.
+// TestCompatibility compares the table of layouts with the tests: each row names one that exists or gives the reason
+// why it is left to the gateway, and the documents from which users come have a link to it.
 func TestCompatibility(t *testing.T) {
 	tests, words := testsOf(t)
 	d := open(t, compatibility)
@@ -55,7 +55,7 @@ func TestCompatibility(t *testing.T) {
 	}
 }
 
-// testsOf returns the folders of each test function of the tree, and the strings that stand in each of these folders.
+// testsOf returns the folders of each test function of the tree, and the strings in the tests of each of these folders.
 func testsOf(t *testing.T) (tests map[string][]string, words map[string]map[string]bool) {
 	t.Helper()
 	tests, words = map[string][]string{}, map[string]map[string]bool{}

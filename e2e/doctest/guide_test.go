@@ -36,15 +36,15 @@ until curl -s http://127.0.0.1:10000/health >answer && admin stats/prometheus | 
 seen=$(pushes)
 `
 
-// asking waits until the plugin goes by the metrics of both endpoints.
-const asking = `
+// scraping waits until the plugin goes by the metrics of both endpoints.
+const scraping = `
 until curl -s http://127.0.0.1:10000/v1/models >answer &&
 	admin stats/prometheus | grep -q '^warmgate_metrics_fresh_endpoints{cluster="llm"} 2' &&
 	admin stats/prometheus | grep -q 'warmgate_decisions_total.*endpoint_metrics.*chosen'; do command sleep 0.2; done
 `
 
 // TestGuide runs the commands of docs/envoy.md in their order, and those of docs/metrics.md while its gateway runs, on
-// a copy of the shipped files. Only ports differ. What the guide says they print must be printed.
+// a copy of the shipped files. Only ports differ. The output that the guide shows must be printed.
 func TestGuide(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	dir := stage(t)
@@ -67,12 +67,12 @@ func TestGuide(t *testing.T) {
 		pattern := regexp.MustCompile(`(?m)^` + number.ReplaceAllString(regexp.QuoteMeta(line), `\d+`) + `\r?$`)
 		found := pattern.FindStringIndex(output[at:])
 		if found == nil {
-			t.Fatalf("the guide says %q, but the commands print\n%s", line, output)
+			t.Fatalf("the guide shows %q, but the commands print\n%s", line, output)
 		}
 		at += found[1]
 	}
 	if len(printed) == 0 {
-		t.Error("the guide says nothing of what is printed")
+		t.Error("the guide shows no output")
 	}
 }
 
@@ -95,7 +95,7 @@ func TestConfigurationsReadme(t *testing.T) {
 	script := prelude + "EDITOR=" + editor + "\n" + foreground.ReplaceAllString(blocks[0], "$1 &") +
 		"until admin ready; do command sleep 0.2; done\n" + choosing + blocks[1] +
 		"sleep 1\ncurl -si http://127.0.0.1:10000/v1/models | grep '^x-warmgate-'\n" +
-		blocks[2] + "sleep 1\n" + asking + "kill $!\n"
+		blocks[2] + "sleep 1\n" + scraping + "kill $!\n"
 	if output := play(t, dir, script); !strings.Contains(output, "x-warmgate-reason: chosen") {
 		t.Errorf("the new configuration has no effect:\n%s", output)
 	}

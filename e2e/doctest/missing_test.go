@@ -22,7 +22,7 @@ func without(t *testing.T, config string, edit func(file string, doc *yaml.Node)
 	t.Helper()
 	g := harness.StartT(t, harness.Options{Config: config, Edit: edit, Endpoints: harness.Models(t, 2)})
 	harness.Await(t, func() error {
-		if reason := ask(t, g).Reason(); reason != "chosen" && reason != "body_late" {
+		if reason := send(t, g).Reason(); reason != "chosen" && reason != "body_late" {
 			return fmt.Errorf("the reason is %s", reason)
 		}
 		return nil
@@ -30,8 +30,8 @@ func without(t *testing.T, config string, edit func(file string, doc *yaml.Node)
 	return g
 }
 
-// ask sends a chat request.
-func ask(t *testing.T, g *harness.Gateway) *harness.Answer {
+// send sends a chat request.
+func send(t *testing.T, g *harness.Gateway) *harness.Answer {
 	t.Helper()
 	const body = `{"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}`
 	a := harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+"/v1/chat/completions", body)
@@ -46,7 +46,7 @@ func configured(unit string) string {
 		`","debug_headers":true,"envoy":{"admin_cluster":"warmgate-admin"}}}`
 }
 
-// TestMissingFlagAndLabels holds docs/envoy.md and docs/metrics.md to what they say of an Envoy without
+// TestMissingFlagAndLabels checks what docs/envoy.md and docs/metrics.md describe of an Envoy without
 // allow_on_headers_stop_iteration and without stats_tags.
 func TestMissingFlagAndLabels(t *testing.T) {
 	g := without(t, configured("tokens"), func(file string, doc *yaml.Node) error {
@@ -59,7 +59,7 @@ func TestMissingFlagAndLabels(t *testing.T) {
 		return nil
 	})
 	begun := time.Now()
-	if reason := ask(t, g).Reason(); reason != "body_late" {
+	if reason := send(t, g).Reason(); reason != "body_late" {
 		t.Errorf("unit tokens: reason %s, want body_late", reason)
 	}
 	if d := time.Since(begun); d < 200*time.Millisecond {
@@ -68,7 +68,7 @@ func TestMissingFlagAndLabels(t *testing.T) {
 	if err := g.PushPlugin(t.Context(), configured("requests")); err != nil {
 		t.Fatal(err)
 	}
-	if reason := ask(t, g).Reason(); reason != "chosen" {
+	if reason := send(t, g).Reason(); reason != "chosen" {
 		t.Errorf("unit requests: reason %s, want chosen", reason)
 	}
 	text := g.PrometheusT(t)
@@ -78,7 +78,7 @@ func TestMissingFlagAndLabels(t *testing.T) {
 	}
 }
 
-// TestMissingSession holds docs/envoy.md to what it says of an Envoy without stateful_session: the choice is lost, the
+// TestMissingSession checks what docs/envoy.md describes of an Envoy without stateful_session: the choice is lost, the
 // second one serves, and the count follows.
 func TestMissingSession(t *testing.T) {
 	g := without(t, configured("requests"), harness.OfFile("envoy.yaml", func(doc *yaml.Node) error {
@@ -102,7 +102,7 @@ func TestMissingSession(t *testing.T) {
 	before := g.SumT(t, moves)
 	const requests = 5
 	for range requests {
-		ask(t, g)
+		send(t, g)
 	}
 	if n := g.SumT(t, moves) - before; n != requests {
 		t.Errorf("%v leases moved, want all %d", n, requests)

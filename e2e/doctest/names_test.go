@@ -121,9 +121,9 @@ func exists(t *testing.T, pattern string) bool {
 	return err == nil && len(found) > 0
 }
 
-// TestLimits holds the limits that the documents state to the constants behind them.
+// TestLimits compares the limits in the documents with the constants behind them.
 func TestLimits(t *testing.T) {
-	for _, c := range []struct{ doc, says, file, constant string }{
+	for _, c := range []struct{ doc, text, file, constant string }{
 		{"docs/features.md", "At most 256 clusters", "lb/memstore/keys.go", `tableSlots += 256\b`},
 		{"docs/features_ZH.md", "最多 256 个集群", "lb/memstore/keys.go", `tableSlots += 256\b`},
 		{"docs/features.md", "4096 endpoints in a cluster", "lb/memstore/table.go", `maxRows += 4096\b`},
@@ -145,16 +145,17 @@ func TestLimits(t *testing.T) {
 		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
 	} {
-		if !strings.Contains(strings.Join(strings.Fields(open(t, c.doc).text), " "), c.says) {
-			t.Errorf("%s does not say %q", c.doc, c.says)
+		if !strings.Contains(strings.Join(strings.Fields(open(t, c.doc).text), " "), c.text) {
+			t.Errorf("%s lacks %q", c.doc, c.text)
 		}
 		if !regexp.MustCompile(c.constant).MatchString(read(t, c.file)) {
-			t.Errorf("%s says %q, but %s has no %s", c.doc, c.says, c.file, c.constant)
+			t.Errorf("%s has %q, but %s has no %s", c.doc, c.text, c.file, c.constant)
 		}
 	}
 }
 
-// TestBenchmarkNames holds docs/benchmarks.md to the fields of JSON that the benchmarks write and to their flags.
+// TestBenchmarkNames compares docs/benchmarks.md with the fields of JSON that the benchmarks write and with their
+// flags.
 func TestBenchmarkNames(t *testing.T) {
 	programs := read(t, "e2e/bench/*/*.go")
 	field := regexp.MustCompile(`^(cpu|p99|herd|reserve_vs|request_vs|reserve_us|release_us|script_ms|round_trips|bytes_vs|requests_per_core)(_[a-z0-9_]+)?$`)
@@ -190,8 +191,8 @@ func read(t *testing.T, pattern string) string {
 	return all.String()
 }
 
-// TestTranslation holds the Chinese documents to the English ones: the same sections, tables, code and links in the
-// same order.
+// TestTranslation compares the Chinese documents with the English ones: they have the same sections, tables, code and
+// links in the same order.
 func TestTranslation(t *testing.T) {
 	for _, name := range []string{"README", "docs/configuration", "docs/features", "docs/reasons"} {
 		t.Run(name, func(t *testing.T) { translation(t, open(t, name+".md"), open(t, name+chineseEnd)) })
@@ -230,7 +231,7 @@ func translation(t *testing.T, english, foreign *document) {
 	}
 }
 
-// languages returns the code blocks without the lines they stand at.
+// languages returns the languages of the code blocks, without their lines.
 func languages(d *document) []string {
 	var out []string
 	for _, b := range d.blocks {

@@ -113,7 +113,7 @@ func row(name, kind, def, meaning string) string {
 	return "| `" + name + "` | " + kind + " | " + def + " | " + strings.ReplaceAll(meaning, "|", `\|`) + " |"
 }
 
-// compare holds the lines between the markers of a document to want, or rewrites them.
+// compare compares the lines between the markers of a document with want, or rewrites them.
 func compare(t *testing.T, name, marker string, want []string) {
 	t.Helper()
 	begin, end := "<!-- "+marker+" -->\n", "<!-- /"+marker+" -->\n"
@@ -141,7 +141,7 @@ func compare(t *testing.T, name, marker string, want []string) {
 	}
 }
 
-// TestCompatTable compares the table of ai-load-balancer's configurations with what becomes of them in the test of
+// TestCompatTable compares the table of ai-load-balancer's configurations with their results in the test of
 // plugin/config.
 func TestCompatTable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "plugin/config/testdata/compat/ai-load-balancer.golden"))
@@ -159,7 +159,7 @@ func TestCompatTable(t *testing.T) {
 	compare(t, "docs/higress.md", "compat", want)
 }
 
-// TestReasonTables holds the tables of reasons to lb.Reasons, in their order.
+// TestReasonTables compares the tables of reasons with lb.Reasons, in their order.
 func TestReasonTables(t *testing.T) {
 	var want []string
 	for _, r := range lb.Reasons() {
@@ -177,7 +177,7 @@ func TestReasonTables(t *testing.T) {
 	}
 }
 
-// TestCausesTable holds the table of causes to redisclient.Causes, in their order.
+// TestCausesTable compares the table of causes with redisclient.Causes, in their order.
 func TestCausesTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("causes")
 	if tab == nil {
@@ -192,7 +192,7 @@ func TestCausesTable(t *testing.T) {
 	}
 }
 
-// TestResultsTable holds the table of results to those that plugin/core/scraping.go counts, in their order.
+// TestResultsTable compares the table of results with those that plugin/core/scraping.go counts, in their order.
 func TestResultsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("results")
 	if tab == nil {
@@ -207,7 +207,7 @@ func TestResultsTable(t *testing.T) {
 	}
 }
 
-// TestStatsTable holds docs/metrics.md to the constants in plugin/core/stats.go and to the labels that the plugin
+// TestStatsTable compares docs/metrics.md with the constants in plugin/core/stats.go and the labels that the plugin
 // writes.
 func TestStatsTable(t *testing.T) {
 	tab := open(t, "docs/metrics.md").marked("stats")

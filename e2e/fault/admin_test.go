@@ -18,7 +18,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// adminInterface stands between the plugin and Envoy's admin interface.
+// adminInterface is a proxy between the plugin and Envoy's admin interface.
 type adminInterface struct {
 	*faultproxy.Proxy
 	gateway atomic.Pointer[harness.Gateway]
@@ -61,7 +61,7 @@ func (a *adminInterface) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// edit leads the plugin here.
+// edit makes the cluster of the admin interface lead to this server.
 func (a *adminInterface) edit(file string, doc *yaml.Node) error {
 	if file != "envoy.yaml" {
 		return nil
@@ -116,7 +116,7 @@ func hangs() []adminFault {
 func failures() []adminFault {
 	foreign := strings.Repeat("other::192.0.2.1:80::health_flags::healthy\n", mib/42)
 	return []adminFault{
-		{"nobody listens", faultproxy.Refuse(), nil},
+		{"no listener", faultproxy.Refuse(), nil},
 		{"reset", faultproxy.Reset(), nil},
 		{"cut", faultproxy.CutReply(300), nil},
 		{"no HTTP", faultproxy.Garbage([]byte("garbage\r\n\r\n")), nil},
@@ -152,13 +152,13 @@ func (a *adminInterface) heal(t *testing.T) {
 	}
 }
 
-// refusals is how often the plugin has complained about the admin interface.
+// refusals returns how often the plugin has logged that the admin interface is unusable.
 func refusals(g *harness.Gateway) int {
 	return strings.Count(g.Logs(), "warmgate: the admin interface ")
 }
 
-// TestAdminInterfaceFails breaks the admin interface in every way under traffic. Through a short failure the plugin
-// goes on with the endpoints that it knows; in a long one it leaves requests to native balancing; afterwards it
+// TestAdminInterfaceFails breaks the admin interface in every way under traffic. During a short failure the plugin
+// continues with the endpoints that it knows; in a long one requests fall back to native balancing; afterwards it
 // balances again. No request fails and nothing is left of what the interface sent.
 func TestAdminInterfaceFails(t *testing.T) {
 	t.Parallel()
@@ -194,8 +194,8 @@ func TestAdminInterfaceFails(t *testing.T) {
 	}
 }
 
-// hang lets the admin interface give no answer for longer than a list of endpoints is trusted otherwise, as it does
-// while Envoy's main thread is busy. The endpoints stay known.
+// hang lets the admin interface give no answer for longer than a list of endpoints is otherwise valid, as it does while
+// Envoy's main thread is busy. The endpoints stay known.
 func hang(t *testing.T, a *adminInterface, g *harness.Gateway) {
 	t.Helper()
 	unknown := g.DecidedT(t, "no_endpoints")
@@ -207,8 +207,8 @@ func hang(t *testing.T, a *adminInterface, g *harness.Gateway) {
 	a.heal(t)
 }
 
-// outlast goes through the faults again and again without a good answer in between, until the plugin has given its
-// endpoints up, which it must not do before its time, and heals.
+// outlast repeats the faults without a good answer in between, until the plugin has dropped its endpoints, which it
+// must not do before the list expires, and heals.
 func outlast(t *testing.T, a *adminInterface, g *harness.Gateway, faults []adminFault) {
 	t.Helper()
 	// 10 s after the last good answer, on an idle machine

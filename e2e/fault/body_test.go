@@ -25,7 +25,7 @@ import (
 type upload struct {
 	name string
 	send func(g *harness.Gateway) string // returns what became of it
-	odd  bool                            // breaks rules: it may never be answered
+	bad  bool                            // violates HTTP: it may never be answered
 }
 
 const echo = "/sim/echo" // answers with the length and the hash of the body
@@ -57,7 +57,7 @@ var http2 = harness.H2C()
 
 var http1 = &http.Client{Transport: &http.Transport{}, Timeout: harness.Patience}
 
-// post sends body in frames of the given size. The length is told unless it is negative.
+// post sends body in frames of the given size, with a content-length unless that is negative.
 func post(c *http.Client, body []byte, size int, length int64) func(g *harness.Gateway) string {
 	return func(g *harness.Gateway) string { return postTo(c, g.URL(), body, size, length) }
 }
@@ -91,7 +91,7 @@ func arrived(body []byte) string {
 	return fmt.Sprintf(`200 {"method":"POST","length":%d,"sha256":"%s"}`, len(body), hex.EncodeToString(hash[:]))
 }
 
-// raw writes a request word for word and then stops sending, without closing the connection.
+// raw writes a request byte by byte as given and then stops sending, without closing the connection.
 func raw(headers, body string) func(g *harness.Gateway) string {
 	return func(g *harness.Gateway) string {
 		conn, err := net.Dial("tcp", g.Addr())
@@ -116,7 +116,7 @@ func raw(headers, body string) func(g *harness.Gateway) string {
 	}
 }
 
-// uploads returns the bodies that are odd, and what must become of those that are no fault of the client's.
+// uploads returns bodies that are unusual in size or form, and the outcomes of those that are valid.
 func uploads() (list []upload, want map[string]string) {
 	want = map[string]string{}
 	for _, size := range []int{10 * mib, 100 * mib} {
@@ -149,20 +149,19 @@ func uploads() (list []upload, want map[string]string) {
 		{"length negative", length("-1"), chat},
 		{"length no number", length("many"), chat},
 		{"lengths that differ", length("20") + length(strconv.Itoa(len(chat))), chat},
-		{"length told twice", length(strconv.Itoa(len(chat))) + length(strconv.Itoa(len(chat))), chat},
+		{"length given twice", length(strconv.Itoa(len(chat))) + length(strconv.Itoa(len(chat))), chat},
 		{"length and chunks", length("5") + "transfer-encoding: chunked\r\n", "5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n"},
 		{"no length", "", chat},
 		{"chunks without an end", "transfer-encoding: chunked\r\n", "5\r\n{\"a\":\r\n"},
 		{"a chunk that is none", "transfer-encoding: chunked\r\n", "zz\r\n{\"a\":1}\r\n0\r\n\r\n"},
 		{"a chunk of 4 GiB", "transfer-encoding: chunked\r\n", "100000000\r\n" + chat},
 	} {
-		list = append(list, upload{name: u.name, send: raw(u.headers, u.body), odd: true})
+		list = append(list, upload{name: u.name, send: raw(u.headers, u.body), bad: true})
 	}
 	return list, want
 }
 
-// sendAll returns what became of each of the uploads, by name. The odd ones wait together for answers that may never
-// come.
+// sendAll returns the outcomes of the uploads, by name. The bad ones wait together for answers that may never come.
 func sendAll(g *harness.Gateway, list []upload) map[string]string {
 	got := map[string]string{}
 	var mu sync.Mutex
@@ -174,7 +173,7 @@ func sendAll(g *harness.Gateway, list []upload) map[string]string {
 		got[u.name] = became
 	}
 	for _, u := range list {
-		if !u.odd {
+		if !u.bad {
 			do(u)
 			continue
 		}
@@ -188,9 +187,9 @@ func sendAll(g *harness.Gateway, list []upload) map[string]string {
 	return got
 }
 
-// TestBodies sends odd bodies to an Envoy without the plugin and to one with it, in both units and with prefix_cache:
-// with unit tokens, requests are held for their bodies. What becomes of a request is the same in all of them, and the
-// memory of the VMs stays as it is.
+// TestBodies sends unusual bodies to an Envoy without the plugin and to one with it, in both units and with
+// prefix_cache: with unit tokens, requests are held for their bodies. The outcome of a request is the same in all of
+// them, and the memory of the VMs does not grow.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	endpoints := harness.Models(t, 2)
@@ -225,7 +224,7 @@ func TestBodies(t *testing.T) {
 	flat(t, g)
 }
 
-// flat looks at Envoy's memory while more large bodies follow.
+// flat compares Envoy's memory before and after more large bodies.
 func flat(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	const more, room = 4, 24 * mib
@@ -242,6 +241,6 @@ func flat(t *testing.T, g *harness.Gateway) {
 		t.Errorf("Envoy's memory grows with the bodies: %d MiB more", growth/mib)
 	}
 	if n := strings.Count(g.Logs(), "panic"); n != 0 {
-		t.Errorf("the log tells of %d panics", n)
+		t.Errorf("the log has %d panics", n)
 	}
 }

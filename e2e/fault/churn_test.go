@@ -18,8 +18,8 @@ const (
 	window    = 16                     // endpoints at a time
 	changes   = 150                    // in all
 	changeGap = 100 * time.Millisecond // from one to the next
-	// grace is how long a server serves on after it left the list: for the requests that it has, and for Envoy's
-	// workers to learn of it.
+	// grace is how long a server runs on after it left the list: for the requests that it has, and for Envoy's workers
+	// to receive the list.
 	grace = 2 * time.Second
 )
 
@@ -77,8 +77,8 @@ type picks struct {
 	failed []string
 }
 
-// period is how long the plugin may go on with what it knows: a poll each 100 ms, the time until the answer is there
-// and a tick until every worker has read it. That is 0.3 s; a busy machine stretches all of these.
+// period is how long the plugin may use an outdated list: a poll each 100 ms, the time until its answer, and a tick
+// until every worker has read it. That is 0.3 s; a busy machine stretches all of these.
 const period = 5 * time.Second
 
 func (p *picks) request(ctx context.Context, c *loadgen.Client, q loadgen.Request) {
@@ -101,8 +101,8 @@ func (p *picks) request(ctx context.Context, c *loadgen.Client, q loadgen.Reques
 }
 
 // TestEndpointChurn replaces endpoints ten times a second under traffic, each new one a server that did not exist
-// before, and shuts down those that are gone. No request fails, the plugin chooses none that is gone for long, and
-// nothing is counted afterwards at any of the addresses that there have been.
+// before, and shuts down those that are gone. No request fails, the plugin chooses no endpoint that has been gone for
+// long, and afterwards nothing is counted at any address.
 func TestEndpointChurn(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -25,7 +25,7 @@ func sendOnRequest(t *testing.T, g *harness.Gateway) {
 	}
 }
 
-// expectContinue sends a body once it is asked for, which must arrive, and returns the reason.
+// expectContinue sends a body after the 100 (Continue), which must arrive, and returns the reason.
 func expectContinue(t *testing.T, url string, body []byte) (reason string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience/4) // less than body_timeout

@@ -49,7 +49,7 @@ func sendLimited(t *testing.T, url string) {
 		for _, size := range []int{mib / 2, 11 * mib / 10, 12 * mib} {
 			body := text(size)
 			got := postTo(c, url, body, mib, -1)
-			// Envoy closes the connection of a client that goes on sending.
+			// Envoy closes the connection of a client that continues to send.
 			refused := strings.HasPrefix(got, "413 ") || strings.Contains(got, "broken pipe") ||
 				strings.Contains(got, "reset by peer")
 			if size <= mib && got != arrived(body) || size > mib && !refused {

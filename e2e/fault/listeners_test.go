@@ -35,7 +35,7 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// namedFleet starts n servers that say which one they are, and redirect from /moved.
+// namedFleet starts n servers that answer with their number, and redirect from /moved.
 func namedFleet(t *testing.T, n int) []harness.Endpoint {
 	t.Helper()
 	var list []harness.Endpoint

@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// listed is a rule for a domain that lists the endpoints of it.
+// listed is a rule for a domain with a list of endpoints.
 func listed(domain string, port int, engines ...*engine) string {
 	var addrs []string
 	for _, e := range engines {
@@ -21,8 +21,8 @@ func listed(domain string, port int, engines ...*engine) string {
 		domain, strings.Join(addrs, ","), port, quick)
 }
 
-// TestRulesListEndpoints has two rules of one cluster list different endpoints: the engines of both are asked for
-// metrics, requests stay on the list of their rule, and one that fails is ejected although every other request is for
+// TestRulesListEndpoints has two rules of one cluster list different endpoints: the engines of both are scraped,
+// requests stay on the list of their rule, and an endpoint that fails is ejected although every other request is for
 // the other list.
 func TestRulesListEndpoints(t *testing.T) {
 	t.Parallel()

@@ -15,14 +15,14 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// metricsFault is one way in which an engine's page of metrics fails, and what the log says of it.
+// metricsFault is one way in which an engine's page of metrics fails, and the end of the log line about it.
 type metricsFault struct {
 	name string
-	page http.HandlerFunc // nil: nobody listens
-	told string
+	page http.HandlerFunc // nil: no listener
+	line string
 }
 
-// The words of the log.
+// The ends of the log lines.
 const (
 	unreadable = "answers, but not with metrics of a known engine"
 	silent     = "scrape failed: "
@@ -59,7 +59,7 @@ func metricsFaults() []metricsFault {
 		{"elsewhere", http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, silent + "status 302"},
 		{"no HTTP", hijacked("garbage\r\n\r\n", false), silent + "status 502"}, // Envoy's own
 		{"reset", hijacked("", true), silent + "unreachable"},
-		{"nobody listens", nil, silent + "unreachable"},
+		{"no listener", nil, silent + "unreachable"},
 	}
 }
 
@@ -81,7 +81,7 @@ func drip(w http.ResponseWriter, r *http.Request) {
 // stall does not answer.
 func stall(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// hijacked answers with the text, word for word, and ends the connection, with a reset if asked to.
+// hijacked answers with the text, byte by byte as given, and ends the connection, optionally with a reset.
 func hijacked(text string, reset bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -96,7 +96,7 @@ func hijacked(text string, reset bool) http.HandlerFunc {
 	}
 }
 
-// zipped answers with the text as gzip, whatever was asked for.
+// zipped answers with the text as gzip, whatever the request accepts.
 func zipped(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
@@ -106,8 +106,8 @@ func zipped(text string) http.HandlerFunc {
 	}
 }
 
-// wellPages are odd, and do tell.
-func wellPages() map[string]http.HandlerFunc {
+// readablePages are unusual pages with valid metrics.
+func readablePages() map[string]http.HandlerFunc {
 	const page = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
 	return map[string]http.HandlerFunc{
 		"names of old": pages(page+"vllm:gpu_cache_usage_perc 0\n", 1),
@@ -123,39 +123,39 @@ func wellPages() map[string]http.HandlerFunc {
 }
 
 // TestMetricsFail lets the metrics of many engines fail at once, each in its own way, under traffic. They become stale,
-// and get their fair part of the requests all the same. The others keep their metrics: one that tells of foreign load
-// gets no request. No request fails, and the log tells each fault once. When all are sick, the gateway decides, until
-// they are well.
+// and these engines still get their fair part of the requests. The others keep their metrics: one that reports foreign
+// load gets no request. No request fails, and the log has each fault once. When all pages fail, the gateway decides,
+// until they are good again.
 func TestMetricsFail(t *testing.T) {
 	t.Parallel()
-	faults, odd := metricsFaults(), wellPages()
-	s := scrape(t, len(faults)+len(odd)+2, idle, quick)
+	faults, unusual := metricsFaults(), readablePages()
+	s := scrape(t, len(faults)+len(unusual)+2, idle, quick)
 	sick, rest := s.engines[:len(faults)], s.engines[len(faults):]
 	traffic := steadyTraffic(t, s.Gateway)
 	for i, f := range faults {
-		sick[i].says(t, f.page)
+		sick[i].setPage(t, f.page)
 	}
 	i := 0
-	for _, page := range odd {
-		rest[i].says(t, page)
+	for _, page := range unusual {
+		rest[i].setPage(t, page)
 		i++
 	}
 	loaded := rest[i]
-	loaded.says(t, told(50, 20))
+	loaded.setPage(t, vllmPage(50, 20))
 	s.awaitFresh(t, len(rest))
-	s.awaitScrapes(t, rest, 8) // the sick ones were asked several times meanwhile
+	s.awaitScrapes(t, rest, 8) // the others were scraped several times as well
 	s.awaitFresh(t, len(rest))
 	s.checkLog(t, faults)
 	traffic.Pause()
 	s.checkParts(t, 20*len(s.engines), loaded, faults)
 	traffic.Start(t.Context())
 	for _, e := range rest {
-		e.says(t, status(http.StatusInternalServerError))
+		e.setPage(t, status(http.StatusInternalServerError))
 	}
 	harness.AwaitReason(t, s.URL(), "no_metrics")
 	s.awaitFresh(t, 0)
 	for _, e := range s.engines {
-		e.says(t, told(0, 0))
+		e.setPage(t, vllmPage(0, 0))
 	}
 	harness.AwaitReason(t, s.URL(), "chosen")
 	s.awaitFresh(t, len(s.engines))
@@ -164,31 +164,31 @@ func TestMetricsFail(t *testing.T) {
 	s.Gateway.DrainedT(t)
 }
 
-// awaitScrapes waits until each engine was asked n more times.
+// awaitScrapes waits until each engine was scraped n more times.
 func (s *scraped) awaitScrapes(t *testing.T, engines []*engine, n int64) {
 	t.Helper()
 	until := map[*engine]int64{}
 	for _, e := range engines {
-		until[e] = e.asked.Load() + n
+		until[e] = e.scrapes.Load() + n
 	}
 	harness.Await(t, func() error {
 		for e, n := range until {
-			if asked := e.asked.Load(); asked < n {
-				return fmt.Errorf("engine %d was asked %d times, want %d", e.index, asked, n)
+			if scrapes := e.scrapes.Load(); scrapes < n {
+				return fmt.Errorf("engine %d was scraped %d times, want %d", e.index, scrapes, n)
 			}
 		}
 		return nil
 	})
 }
 
-// checkLog checks that the log tells each fault, and not at each scrape. A VM tells it once, and on a busy machine
+// checkLog checks that the log has each fault once, not at each scrape. A VM logs it once, and on a busy machine
 // another may have taken over.
 func (s *scraped) checkLog(t *testing.T, faults []metricsFault) {
 	t.Helper()
 	log := s.Logs()
 	for i, f := range faults {
-		if n := strings.Count(log, "cluster=llm "+s.engines[i].addr()+" "+f.told); n < 1 || n > 2 {
-			t.Errorf("%s: the log has %d lines about it that end with %q, want 1", f.name, n, f.told)
+		if n := strings.Count(log, "cluster=llm "+s.engines[i].addr()+" "+f.line); n < 1 || n > 2 {
+			t.Errorf("%s: the log has %d lines about it that end with %q, want 1", f.name, n, f.line)
 		}
 	}
 }

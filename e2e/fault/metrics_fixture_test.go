@@ -14,24 +14,24 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// engine is a model server that shows its metrics at an address of their own, so that they can fail and it does not.
+// engine is a model server whose metrics have an address of their own, so that they can fail while it serves.
 type engine struct {
-	index  int
-	server *httptest.Server                 // of requests
-	where  string                           // ip:port of the metrics
-	shown  *httptest.Server                 // nil while nobody listens there
-	page   atomic.Pointer[http.HandlerFunc] // of metrics
-	asked  atomic.Int64                     // for the page
-	report atomic.Pointer[string]           // in answers, nil for none
-	format atomic.Pointer[string]           // what the last request asked a report for
-	fails  atomic.Bool                      // requests are answered with 500
+	index   int
+	server  *httptest.Server                 // of requests
+	where   string                           // ip:port of the metrics
+	shown   *httptest.Server                 // nil while there is no listener
+	page    atomic.Pointer[http.HandlerFunc] // of metrics
+	scrapes atomic.Int64                     // of the page
+	report  atomic.Pointer[string]           // in answers, nil for none
+	format  atomic.Pointer[string]           // of the report that the last request accepts
+	fails   atomic.Bool                      // requests are answered with 500
 }
 
 // addr is where requests are served.
 func (e *engine) addr() string { return e.server.Listener.Addr().String() }
 
-// says puts a page in force. With nil, nobody listens.
-func (e *engine) says(t *testing.T, page http.HandlerFunc) {
+// setPage puts a page in force; with nil there is no listener.
+func (e *engine) setPage(t *testing.T, page http.HandlerFunc) {
 	t.Helper()
 	if page == nil {
 		e.shown.CloseClientConnections()
@@ -45,14 +45,14 @@ func (e *engine) says(t *testing.T, page http.HandlerFunc) {
 	}
 }
 
-// listen shows the metrics, at the address where they were if they were shown before.
+// listen serves the metrics, at the previous address if there was one.
 func (e *engine) listen(t *testing.T) {
 	t.Helper()
 	var l net.Listener
 	harness.Await(t, func() (err error) { l, err = net.Listen("tcp", e.where); return err })
 	e.where = l.Addr().String()
 	e.shown = serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e.asked.Add(1)
+		e.scrapes.Add(1)
 		(*e.page.Load())(w, r)
 	}))
 }
@@ -72,7 +72,7 @@ func engines(t *testing.T, n int) (list []*engine, port int) {
 	for i := range n {
 		ip := fmt.Sprintf("127.0.0.%d", i+2)
 		e := &engine{index: i, where: net.JoinHostPort(ip, strconv.Itoa(port))}
-		e.says(t, told(0, 0))
+		e.setPage(t, vllmPage(0, 0))
 		port = e.shown.Listener.Addr().(*net.TCPAddr).Port
 		l, err := net.Listen("tcp", ip+":0")
 		if err != nil {
@@ -104,21 +104,21 @@ func engines(t *testing.T, n int) (list []*engine, port int) {
 }
 
 // idle is the page of an engine that has nothing to do.
-func idle(int) http.HandlerFunc { return told(0, 0) }
+func idle(int) http.HandlerFunc { return vllmPage(0, 0) }
 
-// told is the page of a vLLM with so many requests in the batch and in the queue.
-func told(running, waiting int) http.HandlerFunc {
+// vllmPage is the page of a vLLM with so many requests in the batch and in the queue.
+func vllmPage(running, waiting int) http.HandlerFunc {
 	return pages(fmt.Sprintf("vllm:num_requests_running{engine=\"0\"} %d\nvllm:num_requests_waiting{engine=\"0\"} %d\n"+
 		"vllm:kv_cache_usage_perc{engine=\"0\"} 0\n", running, waiting), 1)
 }
 
-// How often metrics are asked for, and for how long they count.
+// How often metrics are scraped, and for how long they count.
 const (
 	quick  = `"interval":"400ms","stale_after":"1500ms"`
 	steady = `"interval":"400ms","stale_after":"1m"`
 )
 
-// metricsConfig returns a configuration of endpoint_metrics that asks for metrics at the port. Lines are added to
+// metricsConfig returns a configuration of endpoint_metrics that scrapes metrics at the port. Lines are added to
 // lb_config.
 func metricsConfig(port int, pace string, lines ...string) string {
 	lines = append(lines, fmt.Sprintf(`"metrics":{"port":%d,%s}`, port, pace))
@@ -140,7 +140,7 @@ func scrape(t *testing.T, n int, page func(i int) http.HandlerFunc, pace string,
 	s := &scraped{}
 	s.engines, s.port = engines(t, n)
 	for i, e := range s.engines {
-		e.says(t, page(i))
+		e.setPage(t, page(i))
 	}
 	s.start(t, harness.Options{Config: metricsConfig(s.port, pace, lines...)})
 	harness.AwaitReason(t, s.URL(), "chosen")
@@ -173,7 +173,7 @@ func (s *scraped) awaitFresh(t *testing.T, n int) {
 	})
 }
 
-// results returns how many pages were asked for with the result.
+// results returns how many scrapes had the result.
 func (s *scraped) results(t *testing.T, result string) float64 {
 	t.Helper()
 	return s.Gateway.SumT(t, `^wasmcustom\.warmgate_metrics_scrapes_total;result=`+result+`$`)

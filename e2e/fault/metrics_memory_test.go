@@ -9,16 +9,16 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestMetricsMemory lets one engine of three show pages that are far too long, again and again. Envoy's memory does not
-// grow by more than 8 MiB over what pages take that are as long as is read of one. Those let the VM grow to where its
-// garbage is collected first.
+// TestMetricsMemory lets one engine of three show pages that are far too long, again and again. Envoy's memory must not
+// grow by more than 8 MiB over that with pages of exactly the length that is read of one. Those let the VM grow to
+// where its garbage is collected first.
 func TestMetricsMemory(t *testing.T) {
 	t.Parallel()
 	const line = "# HELP nobody Nobody wants this.\n"
 	padding := strings.Repeat(line, mib/len(line))
 	long := func(int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			told(0, 0)(w, r)
+			vllmPage(0, 0)(w, r)
 			pages(padding, 1)(w, r)
 		}
 	}
@@ -37,7 +37,7 @@ func TestMetricsMemory(t *testing.T) {
 		{"incomplete", pages(padding, 0)},
 		{"unreadable", pages(padding, 3)},
 	} {
-		s.engines[0].says(t, f.page)
+		s.engines[0].setPage(t, f.page)
 		const times = 4
 		growth := s.peak(t, f.result, times) - before
 		t.Logf("%s: Envoy has grown by %.1f MiB", f.result, float64(growth)/mib)
@@ -45,13 +45,13 @@ func TestMetricsMemory(t *testing.T) {
 			t.Errorf("%s: Envoy has grown by %d MiB", f.result, growth/mib)
 		}
 	}
-	s.engines[0].says(t, told(0, 0))
+	s.engines[0].setPage(t, vllmPage(0, 0))
 	s.awaitFresh(t, 3)
 	s.Gateway.DrainedT(t)
 }
 
-// peak waits until so many more pages had the result, and returns how much memory of Envoy's was resident at most
-// meanwhile.
+// peak waits until so many more scrapes had the result, and returns the maximum of Envoy's resident memory in that
+// time.
 func (s *scraped) peak(t *testing.T, result string, n float64) (most int64) {
 	t.Helper()
 	until := s.results(t, result) + n

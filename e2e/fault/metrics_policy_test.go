@@ -14,15 +14,15 @@ func fan(i int) http.HandlerFunc {
 	return pages(fmt.Sprintf("fan_speed{unit=\"rpm\"} %d\n", 1000*(i+1)), 1)
 }
 
-// TestTargetMetric balances by a metric of which the plugin knows nothing but the name: where there is least of it,
-// first with a limit to the share of requests, then without, and then where there is most.
+// TestTargetMetric balances by a metric of which the plugin knows nothing but the name: towards the lowest value, first
+// with a limit to the share of requests, then without, and then towards the highest.
 func TestTargetMetric(t *testing.T) {
 	t.Parallel()
 	const limit = 0.4
 	const least = `"metric_policy":"least","target_metric":"fan_speed"`
 	s := scrape(t, 4, fan, steady, least, fmt.Sprintf(`"rate_limit":%v`, limit))
 	s.checkShares(t, limit)
-	s.engines[3].says(t, told(0, 0)) // whose fan may have any speed
+	s.engines[3].setPage(t, vllmPage(0, 0)) // whose fan may have any speed
 	for _, step := range []struct {
 		config string
 		want   []bool
@@ -36,18 +36,18 @@ func TestTargetMetric(t *testing.T) {
 		s.awaitServed(t, step.want...)
 	}
 	for _, e := range s.engines {
-		e.says(t, told(0, 0))
+		e.setPage(t, vllmPage(0, 0))
 	}
 	harness.AwaitReason(t, s.URL(), "no_metrics")
 	s.Gateway.DrainedT(t)
 }
 
-// checkShares checks that the two best of four engines get as many requests as the limit lets them, over all workers,
-// though they would have all, that the next best has the rest, and the worst none.
+// checkShares checks that the two best of four engines get as many requests as the limit allows, over all workers,
+// although they would otherwise get all, that the next best gets the rest, and the worst none.
 func (s *scraped) checkShares(t *testing.T, limit float64) {
 	t.Helper()
 	const n = 300
-	const slack = 0.05 // workers tell each other every 100 ms
+	const slack = 0.05 // workers exchange their counts every 100 ms
 	parts := s.parts(t, n)
 	t.Logf("parts of %d requests: %v", n, parts)
 	least, most := int((limit-slack)*n), int((limit+slack)*n)

@@ -15,15 +15,15 @@ const (
 	formatHeader = "endpoint-load-metrics-format"
 )
 
-// reports says what load the engine reports in its answers.
+// reports sets the load that the engine reports in its answers.
 func (e *engine) reports(running, waiting int) {
 	report := fmt.Sprintf("TEXT named_metrics.kv_cache_usage_perc=0, named_metrics.num_requests_waiting=%d, "+
 		"named_metrics.num_requests_running=%d", waiting, running)
 	e.report.Store(&report)
 }
 
-// TestLoadReports goes without scraping: engines are asked for load reports in their answers, and tell foreign load by
-// them. Only a client that has asked for a report gets it.
+// TestLoadReports uses no scrapes: requests accept load reports in the answers, and engines report foreign load in
+// them. A client gets a report only if its own request accepts one.
 func TestLoadReports(t *testing.T) {
 	t.Parallel()
 	s := &scraped{}
@@ -33,25 +33,25 @@ func TestLoadReports(t *testing.T) {
 	s.engines[2].reports(0, 0)
 	byReports := config(`"metrics":{"orca":true,"stale_after":"10m"}`)
 	s.start(t, harness.Options{Config: strings.Replace(byReports, "global_least_request", "endpoint_metrics", 1)})
-	before := s.engines[0].asked.Load()
+	before := s.engines[0].scrapes.Load()
 	s.awaitServed(t, false, true, true)
 	s.awaitFresh(t, 3)
-	if n := s.engines[0].asked.Load() - before; n != 0 {
-		t.Errorf("the engine was asked for its page %d times, want never", n)
+	if n := s.engines[0].scrapes.Load() - before; n != 0 {
+		t.Errorf("the engine was scraped %d times, want never", n)
 	}
-	s.checkAsked(t, "TEXT", 3)
-	if got := s.ask(t, ""); got != "" {
-		t.Errorf("a client that asked for nothing got the report %q", got)
+	s.checkFormat(t, "TEXT", 3)
+	if got := s.report(t, ""); got != "" {
+		t.Errorf("a client that requested none got the report %q", got)
 	}
-	if got := s.ask(t, "JSON"); !strings.HasPrefix(got, "TEXT ") {
-		t.Errorf("a client that asked for a report got %q", got)
+	if got := s.report(t, "JSON"); !strings.HasPrefix(got, "TEXT ") {
+		t.Errorf("a client that requested a report got %q", got)
 	}
-	s.checkAsked(t, "JSON", 1)
+	s.checkFormat(t, "JSON", 1)
 	s.Gateway.DrainedT(t)
 }
 
-// checkAsked checks how many engines were last asked for a report in the format.
-func (s *scraped) checkAsked(t *testing.T, format string, want int) {
+// checkFormat checks for how many engines the last request accepted a report in the format.
+func (s *scraped) checkFormat(t *testing.T, format string, want int) {
 	t.Helper()
 	n := 0
 	for _, e := range s.engines {
@@ -60,12 +60,12 @@ func (s *scraped) checkAsked(t *testing.T, format string, want int) {
 		}
 	}
 	if n != want {
-		t.Errorf("%d engines were asked for a report as %q, want %d", n, format, want)
+		t.Errorf("%d engines were requested to report as %q, want %d", n, format, want)
 	}
 }
 
-// ask sends a request that asks for a report in the format, or for none, and returns it.
-func (s *scraped) ask(t *testing.T, format string) string {
+// report sends a request that accepts a report in the format, or none, and returns the report.
+func (s *scraped) report(t *testing.T, format string) string {
 	t.Helper()
 	var headers []string
 	if format != "" {

@@ -111,9 +111,9 @@ func twoConfigurations(t *testing.T,
 	return g, g.URL(), "http://127.0.0.1:" + strconv.Itoa(port), servers
 }
 
-// TestTwoConfigurations runs two configurations of the plugin in one Envoy. They share the VMs and the counts: what one
-// has sent to an endpoint weighs for the other. All else is apart: limits, being switched off, mistakes, and the end of
-// one.
+// TestTwoConfigurations runs two configurations of the plugin in one Envoy. They share the VMs and the counts: requests
+// of one count as load for the other. Everything else is separate: limits, being switched off, invalid configurations,
+// and the end of one.
 func TestTwoConfigurations(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -167,7 +167,7 @@ func TestTwoConfigurations(t *testing.T) {
 	g.DrainedT(t)
 }
 
-// apart changes the first configuration in every way, at the end to none, while the second goes on.
+// apart changes the first configuration in every way, at the end to none, while the second stays in force.
 func apart(t *testing.T, g *harness.Gateway, one string, full func()) {
 	t.Helper()
 	ctx := context.Background()

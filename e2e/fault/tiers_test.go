@@ -18,8 +18,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// tiered is a gateway before servers of several priorities or zones. Each server answers with its number; a request
-// for /hold stays there until it is let go.
+// tiered is a gateway in front of servers of several priorities or zones. Each server answers with its number; a
+// request for /hold stays there until it is released.
 type tiered struct {
 	t       *testing.T
 	gw      *harness.Gateway
@@ -177,8 +177,8 @@ func (d *tiered) configure(lines ...string) {
 	}
 }
 
-// TestFailover compares how requests are divided among priorities with what Envoy does by itself, and sees that the
-// gateway's own zone is preferred as far as it is to be.
+// TestFailover compares how requests are divided among priorities with what Envoy's native balancing does, and checks
+// that the gateway's own zone is preferred as far as configured.
 func TestFailover(t *testing.T) {
 	for _, version := range []string{harness.DefaultVersion, harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
@@ -251,7 +251,7 @@ func testZones(t *testing.T, d *tiered) {
 }
 
 // wantHeld sends requests that stay until they are spread as wanted. While an endpoint moves, Envoy does not know it
-// for a moment; the plugin takes that for a failure, and gives it less for a while.
+// for a moment; the plugin counts that as a failure, and gives it less for a while.
 func (d *tiered) wantHeld(want []int) {
 	d.t.Helper()
 	n := 0
@@ -266,7 +266,7 @@ func (d *tiered) wantHeld(want []int) {
 	})
 }
 
-// testNative is what the plugin is compared with.
+// testNative is where the same is compared with Envoy's native balancing.
 func testNative(t *testing.T, d *tiered) {
 	if err := d.gw.PushCluster(context.Background(), harness.LeastRequest); err != nil {
 		t.Fatal(err)

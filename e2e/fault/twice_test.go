@@ -13,7 +13,7 @@ import (
 )
 
 // sendThroughTwo sends requests through a listener that has the plugin twice, and with an internal redirect, after
-// which the plugin decides anew. Where the first one sends a request is where it goes, and it is counted there alone.
+// which the plugin decides again. A request goes where the first one sends it, and is counted there only.
 func sendThroughTwo(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	url := listenerURL(t, g, "twice")

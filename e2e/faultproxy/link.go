@@ -36,7 +36,7 @@ type piece struct {
 	due  time.Time // when it may be forwarded
 }
 
-// close ends both connections, with a reset if asked to.
+// close ends both connections, optionally with a reset.
 func (l *link) close(reset bool) {
 	l.once.Do(func() {
 		abort(l.client, reset)
@@ -45,7 +45,7 @@ func (l *link) close(reset bool) {
 	})
 }
 
-// abort closes a connection, with a reset if asked to.
+// abort closes a connection, optionally with a reset.
 func abort(c net.Conn, reset bool) {
 	if tcp, ok := c.(*net.TCPConn); ok && reset {
 		tcp.SetLinger(0) // a failure leaves an orderly end, which the client takes for the same
@@ -106,7 +106,7 @@ func arrival(d, jitter time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// latest keeps pieces in their order whatever jitter says.
+// latest keeps pieces in their order under any jitter.
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -151,7 +151,7 @@ type cutter struct {
 	sent int
 }
 
-// forward sends one piece as the mode in force says and tells whether the connection may go on.
+// forward sends one piece in the mode in force and reports whether the connection may continue.
 func (l *link) forward(dst net.Conn, data []byte, replies bool, cut *cutter) bool {
 	s := l.passable()
 	if s == nil {

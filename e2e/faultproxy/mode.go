@@ -2,7 +2,7 @@ package faultproxy
 
 import "time"
 
-// Mode says what a proxy does to its connections. The zero value passes everything on, like Pass.
+// Mode is what a proxy does to its connections. The zero value passes everything on, like Pass.
 type Mode struct {
 	gate          gate
 	delay, jitter time.Duration
@@ -12,7 +12,7 @@ type Mode struct {
 	text          []byte
 }
 
-// gate says what becomes of a connection as a whole.
+// gate is what the proxy does with a connection as a whole.
 type gate int
 
 const (
@@ -36,7 +36,7 @@ func Stall() Mode { return Mode{gate: stalled} }
 // Reset resets all connections (TCP RST), and each new one after it was accepted.
 func Reset() Mode { return Mode{gate: reset} }
 
-// Refuse closes all connections and the listener: nobody can connect, as when no process has the port.
+// Refuse closes all connections and the listener: connections are refused, as when no process has the port.
 func Refuse() Mode { return Mode{gate: refused} }
 
 // CutReply closes each connection after n > 0 bytes of replies. Bytes that were forwarded in another mode do not count.

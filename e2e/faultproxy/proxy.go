@@ -1,6 +1,6 @@
-// Package faultproxy is a TCP proxy that harms the traffic between a client and a server as it is told to, at run time:
-// slow, stalled, cut, reset, refused or falsified. It knows no protocol, and calls what the client sends requests and
-// what the server sends replies.
+// Package faultproxy is a TCP proxy that disturbs the traffic between a client and a server in a mode that is set at
+// run time: slow, stalled, cut, reset, refused or falsified. It knows no protocol, and calls what the client sends
+// requests and what the server sends replies.
 package faultproxy
 
 import (
@@ -153,7 +153,7 @@ func (p *Proxy) connect(client halfCloser) {
 	p.mu.Unlock()
 }
 
-// add registers a link, or closes it when a mode came meanwhile in which it may not be.
+// add registers a link, or closes it when a mode has been set since then in which it may not exist.
 func (p *Proxy) add(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

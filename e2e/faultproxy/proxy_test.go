@@ -116,7 +116,7 @@ func exchange(t *testing.T, c net.Conn, text string) string {
 	return receive(t, c, len(text))
 }
 
-// silent tells whether nothing comes for a moment, not even an end.
+// silent reports whether nothing comes for a moment, not even an end.
 func silent(t *testing.T, c net.Conn) bool {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(moment))
@@ -190,7 +190,7 @@ func TestDelay(t *testing.T) {
 			t.Fatalf("jitter changes the order: %s", got)
 		}
 	}
-	// A round trip takes at least the delay; that it takes no more than the jitter above is for benchmarks to say.
+	// A round trip takes at least the delay; benchmarks check that it takes no more than the jitter above.
 	for range 3 {
 		begin := time.Now()
 		exchange(t, c, "x")

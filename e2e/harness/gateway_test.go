@@ -77,7 +77,7 @@ func testPlugin(ctx context.Context, t *testing.T, g *Gateway) {
 			t.Fatalf("push %q: %v", step.push, err)
 		}
 		if step.refused && !strings.Contains(rejected.Log, `refused configuration "bad"`) {
-			t.Errorf("push %q: the error does not tell the plugin's words: %v", step.push, err)
+			t.Errorf("push %q: the error does not contain the plugin's message: %v", step.push, err)
 		}
 		for range 16 {
 			if resp := Get(t, g.URL()); resp.Header.Get("X-Probe") != step.want {
@@ -164,7 +164,7 @@ func testObserve(ctx context.Context, t *testing.T, g *Gateway) {
 	}
 }
 
-func TestStartTellsWhyItFailed(t *testing.T) {
+func TestStartReportsWhyItFailed(t *testing.T) {
 	_, err := Start(context.Background(), Options{NoPlugin: true, Edit: func(file string, doc *yaml.Node) error {
 		if file != "envoy.yaml" {
 			return nil

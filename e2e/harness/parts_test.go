@@ -52,10 +52,10 @@ func TestListenerAddr(t *testing.T) {
 
 // TestEnvoyBinary also shows that several test processes may fetch at once: the calls share nothing but the lock file.
 func TestEnvoyBinary(t *testing.T) {
-	for _, c := range []struct{ asked, override, want string }{
+	for _, c := range []struct{ version, override, want string }{
 		{"", "", "/1.40.0/"},
 		{DefaultVersion, "", "/1.40.0/"},
-		{OldestVersion, "/bin/true", "/1.36.2/"}, // asked for by name
+		{OldestVersion, "/bin/true", "/1.36.2/"}, // named
 	} {
 		t.Setenv("ENVOY", c.override)
 		var group sync.WaitGroup
@@ -63,7 +63,7 @@ func TestEnvoyBinary(t *testing.T) {
 			group.Add(1)
 			go func() {
 				defer group.Done()
-				binary, err := Envoy(t.Context(), c.asked)
+				binary, err := Envoy(t.Context(), c.version)
 				if err != nil {
 					t.Error(err)
 					return

@@ -16,7 +16,7 @@ import (
 // process is an Envoy, as the kernel sees it.
 type process struct{ *child.Process }
 
-// stop asks the process to end and kills it when it has not within the grace period.
+// stop ends the process with SIGTERM, and kills it when it still runs after the grace period.
 func (p process) stop(grace time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// RejectedError says that Envoy, or the plugin in it, refused a pushed file. The one before stays in force.
+// RejectedError means that Envoy, or the plugin in it, refused a pushed file. The previous one stays in force.
 type RejectedError struct {
 	File string // the name in the run folder
 	Log  string // what Envoy logged since the push
@@ -22,18 +22,18 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("harness: Envoy refused %s: %s", e.File, strings.TrimSpace(e.Log))
 }
 
-// Where Envoy counts what became of each watched file.
+// The statistics in which Envoy counts the outcomes of each watched file.
 var subscriptions = map[string]string{
 	pluginFile:    "extension_config_discovery.http_filter.warmgate.",
 	endpointsFile: "cluster.llm.",
 	clustersFile:  "cluster_manager.cds.",
 }
 
-// pushTimeout bounds the time until Envoy has taken or refused a file. New code is compiled on Envoy's main thread.
+// pushTimeout bounds the time until Envoy has accepted or refused a file. New code is compiled on Envoy's main thread.
 const pushTimeout = 60 * time.Second
 
-// PushPlugin replaces the plugin's configuration. It returns when new requests meet it, or a *RejectedError when the
-// plugin refused it. "" means the shipped configuration.
+// PushPlugin replaces the plugin's configuration. It returns when it is in force for new requests, or a *RejectedError
+// when the plugin refused it. "" means the shipped configuration.
 func (g *Gateway) PushPlugin(ctx context.Context, config string) error {
 	return g.push(ctx, pluginFile, func(doc *yaml.Node) error {
 		return g.options.plugin(doc, g.version, g.module, config)

@@ -75,8 +75,8 @@ func (o *Options) shipped(name string) (*yaml.Node, error) {
 	return doc, nil
 }
 
-// hardened names the source of each file in the hardened layout. The model servers are the same in both, and the run
-// folder knows one name for either.
+// hardened names the source of each file in the hardened layout. The model servers are the same in both layouts, and
+// the run folder has the same names in both.
 var hardened = map[string]string{
 	bootstrapFile: "envoy-hardened.yaml",
 	clustersFile:  clustersFile,
@@ -118,7 +118,7 @@ func (o *Options) bootstrap(doc *yaml.Node) error {
 	if o.Version == OldestVersion {
 		return Remove(doc, "admin.allow_paths")
 	}
-	// The harness asks which port the kernel gave.
+	// The harness reads the listener's port, which the kernel chose.
 	paths, err := Find(doc, "admin.allow_paths")
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 const baseIDFile = "base-id"
 
 // Restart hot-restarts Envoy: a second process takes over the listener and new connections, while the first drains. It
-// returns once the second takes requests; from then on the gateway is the second process. The first goes on until Stop,
-// so that no test depends on how long Envoy needs to compile the module. The listener must have a port of its own: with
+// returns once the second takes requests; from then on the gateway is the second process. The first runs until Stop, so
+// that no test depends on how long Envoy needs to compile the module. The listener must have a port of its own: with
 // port 0 the second process would listen on another one.
 func (g *Gateway) Restart(ctx context.Context) error {
 	id, err := os.ReadFile(filepath.Join(g.dir, baseIDFile))

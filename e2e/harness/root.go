@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Root returns the folder of the module that the current directory lies in.
+// Root returns the folder of the module that contains the current directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

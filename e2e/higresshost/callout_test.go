@@ -24,7 +24,7 @@ func TestRedisAnswer(t *testing.T) {
 		t.Error("one answer per call")
 	}
 	if !s.OnUpstream() || last(t, g, "redis reply") != `0 "+PONG\r\n"` {
-		t.Errorf("said %q", said(g))
+		t.Errorf("the guest logged %q", guestLog(g))
 	}
 	if n := len(g.RedisCalls()); n != 0 {
 		t.Errorf("%d calls left", n)
@@ -36,7 +36,7 @@ func TestRedisFailures(t *testing.T) {
 		name    string
 		prepare func(g *Gateway)
 		act     func(g *Gateway, call *RedisCall)
-		said    string
+		log     string
 	}{
 		{"unknown cluster", func(*Gateway) {}, nil, "redis:  (error status returned by host: bad argument)"},
 		{"no endpoint", func(g *Gateway) {
@@ -57,8 +57,8 @@ func TestRedisFailures(t *testing.T) {
 			if c.act != nil {
 				c.act(g, g.RedisCalls()[0])
 			}
-			if !strings.Contains(strings.Join(said(g), "|"), c.said) {
-				t.Errorf("said %q, want %q", said(g), c.said)
+			if !strings.Contains(strings.Join(guestLog(g), "|"), c.log) {
+				t.Errorf("the guest logged %q, want %q", guestLog(g), c.log)
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestRedisTimeoutIsPerConnection(t *testing.T) {
 	}
 }
 
-// A client that leaves while its call is in flight: the call is still answered, but nobody listens.
+// A client that leaves while its call is in flight: the call is still answered, but the answer has no receiver.
 func TestRedisAnswerAfterTheStream(t *testing.T) {
 	g := start(t, Options{})
 	g.Redis("redis.static")
@@ -137,7 +137,7 @@ func TestHTTPCall(t *testing.T) {
 		t.Error("one answer per call")
 	}
 	if !g.LogContains(`http reply 2 [[:status 200] [x-a b]] "body"`) || s.Paused() {
-		t.Errorf("said %q", said(g))
+		t.Errorf("the guest logged %q", guestLog(g))
 	}
 }
 
@@ -147,7 +147,7 @@ func TestHTTPCallTimesOut(t *testing.T) {
 	call := g.HTTPCalls()[0]
 	g.Advance(100 * time.Millisecond)
 	if !g.LogContains(`http reply 0 [] ""`) || s.Paused() || call.Respond(200, nil) {
-		t.Errorf("said %q", said(g))
+		t.Errorf("the guest logged %q", guestLog(g))
 	}
 }
 
@@ -155,7 +155,7 @@ func TestHTTPCallToUnknownCluster(t *testing.T) {
 	g := start(t, Options{})
 	script(g, "headers: http nowhere")
 	if got := last(t, g, "http"); !strings.Contains(got, "bad argument") {
-		t.Errorf("said %s", got)
+		t.Errorf("the guest logged %s", got)
 	}
 }
 

@@ -18,9 +18,10 @@ type Gateway struct {
 	OnHostCall func(w *Worker, name string)
 	// OnRoute, if set, plays the filters between the plugin and the router: a code other than 0 is answered locally.
 	OnRoute func(s *Stream) (code int)
-	// OnHTTPCall, if set, is told of each http_call once the guest has returned. Otherwise calls wait in HTTPCalls.
+	// OnHTTPCall, if set, is called with each http_call once the guest has returned. Otherwise calls wait in HTTPCalls.
 	OnHTTPCall func(c *HTTPCall)
-	// OnRedisCall, if set, is told of each redis_call once the guest has returned. Otherwise calls wait in RedisCalls.
+	// OnRedisCall, if set, is called with each redis_call once the guest has returned. Otherwise calls wait in
+	// RedisCalls.
 	OnRedisCall func(c *RedisCall)
 
 	opts    Options
@@ -57,7 +58,7 @@ var memoryCache = wazero.NewCompilationCache()
 var ErrConfigRejected = errors.New("higresshost: the plugin refused its configuration")
 
 // New starts a gateway: the module is loaded, the configuration tried in a canary VM and then given to the main thread
-// and to each worker. The error is ErrConfigRejected, or says why the module does not load.
+// and to each worker. The error is ErrConfigRejected, or why the module does not load.
 func New(opts Options) (*Gateway, error) {
 	opts = opts.withDefaults()
 	g := &Gateway{
@@ -118,7 +119,7 @@ func (g *Gateway) start() error {
 	return g.push(code, g.opts.Config)
 }
 
-// Close frees the VMs without calling into them; Shutdown ends them in good order first.
+// Close frees the VMs without calling into them; Shutdown ends their contexts first.
 func (g *Gateway) Close() error {
 	if g.runtime == nil {
 		return nil
@@ -126,7 +127,8 @@ func (g *Gateway) Close() error {
 	return g.runtime.Close(g.ctx)
 }
 
-// Shutdown ends the gateway as a stopping Envoy does: all streams are reset, then every plugin context is told.
+// Shutdown ends the gateway as a stopping Envoy does: all streams are reset, then done is called on every plugin
+// context.
 func (g *Gateway) Shutdown() {
 	g.drive(func() {
 		for _, w := range g.threads() {
@@ -178,7 +180,7 @@ func (g *Gateway) push(code *code, config string) error {
 	return nil
 }
 
-// tryInCanary runs the configuration in a VM that is thrown away without being told.
+// tryInCanary runs the configuration in a VM that is then freed without any further call.
 func (g *Gateway) tryInCanary(code *code, config string) bool {
 	v, err := g.newVM(&Worker{gw: g, name: "canary"}, code)
 	if err != nil {

@@ -1,6 +1,6 @@
 package higresshost
 
-// iteration says how far one direction of a stream is stopped at the plugin.
+// iteration is how far one direction of a stream is stopped at the plugin.
 type iteration int
 
 const (
@@ -20,14 +20,14 @@ type half struct {
 	state        iteration
 	passed       bool // the headers went on to the next filter
 	ended        bool // the sender has finished
-	aborted      bool // a local reply was sent: nothing more goes on
+	aborted      bool // a local reply was sent: nothing more is passed on
 	headers      Headers
 	trailers     Headers
 	hasTrailers  bool
 	buffer       []byte
 	hasBuffer    bool
-	buffering    bool // the last body callback said stop and buffer
-	backpressure bool // the buffer is above its limit and the sender was told to wait
+	buffering    bool // the last body callback returned stop and buffer
+	backpressure bool // the buffer is above its limit and the sender was paused
 
 	frame           []byte
 	frameVisible    bool
@@ -137,7 +137,7 @@ func (h *half) keep(data []byte) {
 	h.hasBuffer = true
 }
 
-// hold adds to the buffer. Above the limit the sender must wait, where the plugin or a full stop asked for that, and
+// hold adds to the buffer. Above the limit the sender is paused, where the plugin or a full stop requires it, and
 // otherwise the stream ends with an error.
 func (h *half) hold(data []byte, watermark bool) {
 	h.keep(data)
@@ -177,8 +177,8 @@ func (h *half) iterateTrailers() {
 	}
 }
 
-// askContinue is continue_stream: it takes effect when the guest has returned.
-func (h *half) askContinue() {
+// requestContinue is continue_stream: it takes effect when the guest has returned.
+func (h *half) requestContinue() {
 	h.s.request.hide()
 	v := h.s.root.vm
 	v.after = append(v.after, func() {
@@ -193,7 +193,7 @@ func (h *half) askContinue() {
 	})
 }
 
-// hide takes the maps and the buffer away from the guest, as continuing does.
+// hide makes the maps and the buffer inaccessible to the guest, as continuing does.
 func (h *half) hide() {
 	h.headersVisible, h.trailersVisible, h.frameVisible, h.buffering = false, false, false, false
 }

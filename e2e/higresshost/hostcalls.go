@@ -7,7 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// hostCall is one function that the host offers in module env. Every one answers a status.
+// hostCall is one function that the host offers in module env. Each returns a status.
 type hostCall struct {
 	name    string // without "proxy_"
 	sig     string // a letter per parameter: i = i32, I = i64
@@ -25,7 +25,7 @@ func (a args) str(v *vm, i int) string { return v.str(a.u32(i), a.u32(i+1)) }
 
 func (a args) bytes(v *vm, i int) []byte { return v.read(a.u32(i), a.u32(i+1)) }
 
-// give answers b through the two result pointers that start at parameter i.
+// give returns b through the two result pointers that start at parameter i.
 func (a args) give(v *vm, i int, b []byte) status { return v.give(b, a.u32(i), a.u32(i+1)) }
 
 // hostCalls lists everything that Higress offers.
@@ -134,7 +134,7 @@ var generalCalls = []hostCall{
 	}},
 }
 
-// otherCalls exist in every host, but Warmgate calls none of them: they are not modelled here and answer so.
+// otherCalls exist in every host, but Warmgate calls none of them: they are not modelled here and return this status.
 var otherCalls = []hostCall{
 	{name: "add_header_map_value", sig: "iiiii", fn: unimplemented},
 	{name: "set_header_map_pairs", sig: "iii", fn: unimplemented},

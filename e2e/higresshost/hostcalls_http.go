@@ -21,7 +21,7 @@ func (v *vm) headersOf(kind uint32) (h *Headers, writable bool) {
 	return nil, false
 }
 
-// write runs change on a writable header map. Headers of the request that change make Envoy choose the route anew.
+// write runs change on a writable header map. Changed headers of the request make Envoy choose the route again.
 func (v *vm) write(kind uint32, change func(h *Headers)) status {
 	h, writable := v.headersOf(kind)
 	if h == nil || !writable {
@@ -121,9 +121,9 @@ var streamCalls = []hostCall{
 		}
 		switch a.u32(0) {
 		case streamRequest:
-			s.request.askContinue()
+			s.request.requestContinue()
 		case streamResponse:
-			s.response.askContinue()
+			s.response.requestContinue()
 		default:
 			return statusBadArgument
 		}

@@ -9,7 +9,7 @@ import (
 // LogLevel is a level of proxy_log.
 type LogLevel uint32
 
-// The levels, and two more for what a VM prints and for what the host itself says.
+// The levels of guests, and two more: for what a VM prints and for messages of the host.
 const (
 	LogTrace LogLevel = iota
 	LogDebug
@@ -19,7 +19,7 @@ const (
 	LogCritical
 	// LogStderr is what the guest wrote to its standard output or error, such as the stack of a panic.
 	LogStderr
-	// LogHost is the host's own word: a trap, a recovery, a refused configuration.
+	// LogHost is a message of the host: a trap, a recovery, a refused configuration.
 	LogHost
 )
 

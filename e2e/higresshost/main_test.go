@@ -71,8 +71,8 @@ func script(g *Gateway, script string) *Stream {
 	return g.Worker(0).Request("POST", "/v1/chat/completions", `{"a":1}`, "x-script", script)
 }
 
-// said returns what guests logged, without what the start says.
-func said(g *Gateway) []string {
+// guestLog returns what guests logged, without the lines of their start.
+func guestLog(g *Gateway) []string {
 	var out []string
 	for _, e := range g.Logs(LogInfo) {
 		if e.Level == LogInfo && !strings.HasPrefix(e.Text, "start ") {
@@ -82,23 +82,23 @@ func said(g *Gateway) []string {
 	return out
 }
 
-func wantSaid(tb testing.TB, g *Gateway, want ...string) {
+func wantLog(tb testing.TB, g *Gateway, want ...string) {
 	tb.Helper()
-	if got := said(g); !slices.Equal(got, want) {
-		tb.Errorf("the guest said\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	if got := guestLog(g); !slices.Equal(got, want) {
+		tb.Errorf("the guest logged\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
 
-// last returns what the guest last said of an operation.
+// last returns the last log line of an operation.
 func last(tb testing.TB, g *Gateway, op string) string {
 	tb.Helper()
-	lines := said(g)
+	lines := guestLog(g)
 	for i := len(lines) - 1; i >= 0; i-- {
 		if value, ok := strings.CutPrefix(lines[i], op+":"); ok {
 			return strings.TrimSpace(value)
 		}
 	}
-	tb.Fatalf("the guest said nothing of %s: %q", op, lines)
+	tb.Fatalf("the guest logged nothing of %s: %q", op, lines)
 	return ""
 }
 

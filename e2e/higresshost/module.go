@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// ABI is the version that a host takes a module for.
+// ABI is the version by which a host runs a module.
 type ABI string
 
-// The versions that Higress knows. Their numbers say nothing about their order: 0.2.100 is Higress's own.
+// The versions that Higress knows. They are not ordered by their numbers: 0.2.100 is Higress's own.
 const (
 	ABI020   ABI = "0.2.0"
 	ABI021   ABI = "0.2.1"

@@ -29,7 +29,7 @@ func storedPage(tb testing.TB, n, running, size int) string {
 	return (page + strings.Repeat("# and more of it\n", 1+size/17))[:size]
 }
 
-// mostStored is as much of a page as Higress stores.
+// mostStored is the length in bytes of a page that Higress stores.
 const mostStored = 64 << 10
 
 // fleet is a gateway before endpoints.
@@ -83,8 +83,7 @@ func (r *reads) during(f func()) {
 }
 
 // Half a megabyte of metrics is parsed by one worker of the gateway once an interval, at its tick. While there is
-// traffic, ticks also look after the list of the hosts, so that requests after the first neither parse nor copy any of
-// it.
+// traffic, ticks also refresh the list of the hosts, so that requests after the first neither parse nor copy any of it.
 func TestPagesAreReadAtTicks(t *testing.T) {
 	const (
 		workers = 4
@@ -116,8 +115,8 @@ func TestPagesAreReadAtTicks(t *testing.T) {
 	}
 }
 
-// traffic sends requests through every worker for some seconds, long ones and short ones, and tells what was read by
-// them and what between them.
+// traffic sends requests through every worker for some seconds, long ones and short ones, and returns what was read
+// during them and what between them.
 func traffic(gw *higresshost.Gateway, seconds int) (inRequests, atTicks *reads) {
 	inRequests, atTicks = &reads{gw: gw}, &reads{gw: gw}
 	var open []*higresshost.Stream
@@ -141,7 +140,7 @@ func traffic(gw *higresshost.Gateway, seconds int) (inRequests, atTicks *reads) 
 	return inRequests, atTicks
 }
 
-// Pages of no use are not read more often than good ones, and those that stay the same are parsed once.
+// Pages without usable metrics are not read more often than good ones, and those that stay the same are parsed once.
 func TestUselessPages(t *testing.T) {
 	const (
 		workers = 2

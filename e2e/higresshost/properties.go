@@ -98,8 +98,8 @@ func (s *Stream) requestProperty(name string) ([]byte, bool) {
 
 func text(value string, ok bool) ([]byte, bool) { return []byte(value), ok }
 
-// setProperty answers set_property. Higress reads some names as orders; everything else becomes filter state, which the
-// access log can print.
+// setProperty implements set_property. Higress reads some names as commands; everything else becomes filter state,
+// which the access log can print.
 func (v *vm) setProperty(r *root, s *Stream, path, value string) status {
 	if path == "wasm_need_rebuild" && v.gw.opts.Profile.higress() {
 		v.wantsRebuild = value == "true"

@@ -17,8 +17,8 @@ type life struct {
 	open []*higresshost.Stream
 }
 
-// TestRandomLives lets many requests live and end in all ways, with endpoints, configurations and VMs changing under
-// them. Nothing may be counted twice or never given back, and no counter may fall below zero, which the host records.
+// TestRandomLives plays many requests that end in all ways, with endpoints, configurations and VMs changing at the same
+// time. No lease may be counted twice or never released, and no counter may fall below zero, which the host records.
 func TestRandomLives(t *testing.T) {
 	placed := uint64(0)
 	for seed := range uint64(6) {
@@ -75,7 +75,7 @@ func (l *life) step() bool {
 	return false
 }
 
-// audit holds the plugin's counts against the open requests that it has decided on. Requests left to native balancing
+// audit compares the plugin's counts with the open requests that it has decided on. Requests left to native balancing
 // are counted nowhere, and a retry moves its count when the response begins.
 func (l *life) audit() {
 	l.Helper()

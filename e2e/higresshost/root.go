@@ -18,7 +18,7 @@ type root struct {
 	redisReply []byte
 }
 
-// newRoot makes a root context in the VM: create, VM start, configure. ok is what the plugin says.
+// newRoot makes a root context in the VM: create, VM start, configure. ok is what the plugin returns.
 func (v *vm) newRoot(config string) (*root, bool) {
 	r := &root{vm: v, ctx: v.allocate(), config: config}
 	v.roots[r.ctx] = r
@@ -49,7 +49,7 @@ func (r *root) setPeriod(d time.Duration) {
 	}
 }
 
-// onTick ticks and only then sets the timer anew, so that a slow tick never queues another.
+// onTick calls the tick and only then sets the timer again, so that a slow tick never queues another.
 func (r *root) onTick() {
 	if !r.alive() {
 		return
@@ -73,7 +73,7 @@ func (r *root) forget(s *Stream) {
 	r.vm.worker.retireIfIdle(r)
 }
 
-// retire tells the plugin that the context is done. It is deleted now, or when the plugin calls proxy_done.
+// retire calls done on the context. It is deleted now, or when the plugin calls proxy_done.
 func (r *root) retire() {
 	if r.deleted || r.pending {
 		return

@@ -37,7 +37,7 @@ func (d *SharedData) Set(key, value string, cas uint32) bool {
 // Keys returns the number of keys ever set.
 func (d *SharedData) Keys() int { return len(d.cells) }
 
-// violate records something that a real host swallows but that no plugin should do.
+// violate records what a real host ignores but no plugin should do.
 func (g *Gateway) violate(format string, args ...any) {
 	g.violations = append(g.violations, fmt.Sprintf(format, args...))
 }

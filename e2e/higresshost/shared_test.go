@@ -9,7 +9,7 @@ import (
 func TestSharedDataIsOneForAllWorkers(t *testing.T) {
 	g := start(t, Options{Workers: 2})
 	script(g, "headers: add n 2")
-	if got := said(g)[1]; got != "add:  (error status returned by host: not found)" {
+	if got := guestLog(g)[1]; got != "add:  (error status returned by host: not found)" {
 		t.Errorf("before the key exists: %s", got)
 	}
 	g.Worker(1).Request("GET", "/", "", "x-script", "headers: add n 3")
@@ -100,9 +100,9 @@ func TestClockIsVirtual(t *testing.T) {
 	script(g, "headers: now")
 	g.Advance(90 * time.Second)
 	script(g, "headers: now")
-	if got := strings.Join(said(g), "|"); !strings.Contains(got, "now: 1700000000123|") ||
+	if got := strings.Join(guestLog(g), "|"); !strings.Contains(got, "now: 1700000000123|") ||
 		last(t, g, "now") != "1700000090123" {
-		t.Errorf("said %s", got)
+		t.Errorf("the guest logged %s", got)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // TestRouteChangedBehindThePlugin has a filter behind the plugin send requests to another cluster, where Higress 2.1
-// balances them natively and 2.2 answers 503: it knows no endpoint of the address that was chosen. Neither is the
-// chosen one's doing.
+// balances them natively and 2.2 answers 503: it knows no endpoint of the address that was chosen. Neither counts as a
+// failure of the chosen endpoint.
 func TestRouteChangedBehindThePlugin(t *testing.T) {
 	for _, c := range []struct {
 		profile higresshost.Profile

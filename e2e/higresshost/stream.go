@@ -78,7 +78,7 @@ func (s *Stream) To(route, cluster string) *Stream {
 	return s
 }
 
-// RequestHeaders starts the request. end says that there is no body.
+// RequestHeaders starts the request; with end it has no body.
 func (s *Stream) RequestHeaders(h Headers, end bool) {
 	s.drive("RequestHeaders", func() {
 		s.enter()
@@ -151,8 +151,8 @@ func (s *Stream) upstreamEnds(end bool) {
 	}
 }
 
-// Retry is a failed attempt that the router repeats. The plugin is not told and its override host no longer counts: the
-// cluster's own balancing picks.
+// Retry is a failed attempt that the router repeats. The plugin gets no callback and its override host no longer
+// applies: the cluster's own balancing picks.
 func (s *Stream) Retry() {
 	s.answer("Retry", func() {
 		s.leaveUpstream()
@@ -195,7 +195,7 @@ func (s *Stream) drive(what string, step func()) {
 	s.gw.drive(step)
 }
 
-// answer is drive for what only a model server that holds the request can do.
+// answer is drive for steps that need a model server that holds the request.
 func (s *Stream) answer(what string, step func()) {
 	if !s.onUpstream && !s.ended {
 		panic(fmt.Sprintf("higresshost: %s on %s, which is on no endpoint", what, s))

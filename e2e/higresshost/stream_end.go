@@ -97,7 +97,7 @@ func (s *Stream) finish(name string, count *int) {
 	}
 }
 
-// lose is what happens to the stream when its VM traps; trapped says that it was in its own callback.
+// lose ends the stream when its VM traps; trapped reports whether that was in one of its own callbacks.
 func (s *Stream) lose(trapped bool) {
 	if s.lost {
 		return
@@ -105,7 +105,7 @@ func (s *Stream) lose(trapped bool) {
 	s.lost, s.bypass = true, true
 	held := s.request.state != iterating || (s.replied && s.response.state != iterating)
 	if held && !trapped {
-		return // nobody will ever continue it: it hangs until a timeout or its client ends it
+		return // no VM will continue it: it hangs until a timeout or its client ends it
 	}
 	s.sendLocalReply(localReply{code: 503, details: detailsFailStream})
 }
@@ -131,7 +131,7 @@ func pick(h *Headers, visible, logging bool) (*Headers, bool) {
 	return nil, false
 }
 
-// routerSink takes what the plugin lets through to the router.
+// routerSink receives what the plugin passes on to the router.
 type routerSink struct{ s *Stream }
 
 func (r routerSink) headers(end bool) { r.s.routeHeaders(end) }
@@ -146,7 +146,7 @@ func (r routerSink) trailers() {
 	r.s.sent.End = true
 }
 
-// clientSink takes what the plugin lets through to the client; the stream ends when the response is complete.
+// clientSink receives what the plugin passes on to the client; the stream ends when the response is complete.
 type clientSink struct{ s *Stream }
 
 func (c clientSink) headers(end bool) {

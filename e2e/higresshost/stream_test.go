@@ -21,7 +21,7 @@ func TestPassThrough(t *testing.T) {
 		t.Fatalf("client got %+v, code %d, details %s", r, s.Code(), s.Details())
 	}
 	onceEach(t, s)
-	wantSaid(t, g, "headers 8 false", "body 7 false", "body 0 true", "response 2 false", "response_body 2 true",
+	wantLog(t, g, "headers 8 false", "body 7 false", "body 0 true", "response 2 false", "response_body 2 true",
 		"done 0 true")
 	if e := g.Cluster("llm").Endpoint(host1); e.Active() != 0 || e.Total() != 1 || e.Peak() != 1 {
 		t.Fatalf("endpoint after the stream: %+v", e)
@@ -36,7 +36,7 @@ func TestHeadersOnly(t *testing.T) {
 	}
 	s.Respond(204, "")
 	onceEach(t, s)
-	wantSaid(t, g, "headers 5 true", "response 2 true", "done 0 true")
+	wantLog(t, g, "headers 5 true", "response 2 true", "done 0 true")
 }
 
 // Which callbacks run while the headers are stopped, by ABI and answer.
@@ -85,9 +85,9 @@ func TestContinueAfterStopAllReplaysBody(t *testing.T) {
 	if string(s.Sent().Body) != "abcde" || s.Sent().Trailers.Get("t") != "1" || !s.Sent().End {
 		t.Fatalf("sent %+v", s.Sent())
 	}
-	got := strings.Join(said(g), "|")
+	got := strings.Join(guestLog(g), "|")
 	if want := "body 5 false tick=50|trailers 1 true tick=50"; !strings.Contains(got, want) {
-		t.Errorf("said %s, want %s in it", got, want)
+		t.Errorf("the guest logged %s, want %s in it", got, want)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestBufferGrows(t *testing.T) {
 				s.RequestBody([]byte(frame), i == 2)
 			}
 			want := append([]string{"headers 2 false"}, c.sizes...)
-			wantSaid(t, g, append(want, "body: "+c.seen, "override:")...)
+			wantLog(t, g, append(want, "body: "+c.seen, "override:")...)
 			if string(s.Sent().Body) != "abcdef" || s.Upstream() != host2 {
 				t.Errorf("sent %q to %s", s.Sent().Body, s.Upstream())
 			}
@@ -180,13 +180,13 @@ func TestResumeInOwnCallback(t *testing.T) {
 	}
 }
 
-// What was passed on is out of the guest's reach; at the end it may look once more but not write.
+// After its continuation the guest cannot access what was passed on; at the end it may read it once more but not write.
 func TestHeadersAreVisibleOnlyInTheirCallbacks(t *testing.T) {
 	g := start(t, Options{})
 	s := script(g, "headers: get :method; body: get :method, set a b; response: get_response :status; done: get "+
 		":method, set a b")
 	s.Respond(200, "ok")
-	wantSaid(t, g,
+	wantLog(t, g,
 		"headers 8 false", "get: POST",
 		"body 7 false", "get:  (error status returned by host: bad argument)", "set:  (error status returned by "+
 			"host: bad argument)",
@@ -202,7 +202,7 @@ func TestRouteIsClearedByHeaderWrites(t *testing.T) {
 		t.Error("a header write clears the route cache")
 	}
 	if script(g, "headers: setprop clear_route_cache off, set a b").RouteCleared() {
-		t.Error("the plugin asked to keep the route")
+		t.Error("the plugin has set the property that keeps the route")
 	}
 }
 
@@ -226,9 +226,9 @@ func TestMisuseOfTheDriverPanics(t *testing.T) {
 	s := script(g, "")
 	s.Respond(200, "ok")
 	for name, use := range map[string]func(){
-		"after the end":   func() { s.RequestBody(nil, true) },
-		"on no endpoint":  func() { g.Worker(0).NewStream().Respond(200, "") },
-		"odd header list": func() { H(append([]string{"a"}, "b", "c")...) },
+		"after the end":             func() { s.RequestBody(nil, true) },
+		"on no endpoint":            func() { g.Worker(0).NewStream().Respond(200, "") },
+		"header list of odd length": func() { H(append([]string{"a"}, "b", "c")...) },
 	} {
 		func() {
 			defer func() {
@@ -266,7 +266,7 @@ func TestRandomFramesArriveWhole(t *testing.T) {
 		if trailers {
 			s.RequestTrailers(H("t", "1"))
 		}
-		for range 4 { // each callback may park anew
+		for range 4 { // each callback may park again
 			g.Advance(10 * time.Millisecond)
 		}
 		sent := s.Sent()
@@ -299,7 +299,7 @@ func TestTrailers(t *testing.T) {
 		"body, override "+host2), false)
 	s.RequestBody([]byte("abc"), false)
 	s.RequestTrailers(H("t", "1"))
-	wantSaid(t, g, "headers 2 false", "body 3 false", "trailers 1 true", "trailer: 1", "body: abc", "override:")
+	wantLog(t, g, "headers 2 false", "body 3 false", "trailers 1 true", "trailer: 1", "body: abc", "override:")
 	if s.Upstream() != host2 || s.Sent().Trailers.Get("t") != "1" {
 		t.Errorf("sent %+v to %s", s.Sent(), s.Upstream())
 	}

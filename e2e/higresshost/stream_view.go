@@ -57,7 +57,7 @@ func (s *Stream) Paused() bool { return !s.ended && s.request.state != iterating
 // ResponsePaused reports whether the plugin holds the response back.
 func (s *Stream) ResponsePaused() bool { return !s.ended && s.response.state != iterating }
 
-// Backpressure reports whether the client was told to wait because the held request exceeds the buffer limit.
+// Backpressure reports whether the client was paused because the held request exceeds the buffer limit.
 func (s *Stream) Backpressure() bool { return s.request.backpressure }
 
 // Sent returns the request as the model server has it so far.
@@ -72,7 +72,7 @@ func (s *Stream) Code() int { return s.code }
 // Details returns the response code details, such as via_upstream or downstream_remote_disconnect.
 func (s *Stream) Details() string { return s.details }
 
-// Flags returns the response flags, see FlagNoHealthyUpstream and its like.
+// Flags returns the response flags, such as FlagNoHealthyUpstream.
 func (s *Stream) Flags() uint64 { return s.flags }
 
 // Local reports whether the response is the gateway's own.
@@ -90,7 +90,7 @@ func (s *Stream) Lost() bool { return s.lost }
 // Attempts returns how often the router tried an endpoint.
 func (s *Stream) Attempts() int { return s.attempts }
 
-// RouteCleared reports whether a change of the request's headers made the gateway choose the route anew. It does on
+// RouteCleared reports whether a change of the request's headers made the gateway choose the route again. It does on
 // Higress and Envoy unless the plugin has set the property clear_route_cache to off.
 func (s *Stream) RouteCleared() bool { return s.routeCleared }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Health is what the gateway thinks of an endpoint, in the words of get_upstream_hosts.
+// Health is the gateway's view of an endpoint, in the words of get_upstream_hosts.
 type Health string
 
 // The states of an endpoint. Only Healthy ones are balanced over; an override host may also be Degraded.
@@ -27,7 +27,7 @@ type Endpoint struct {
 	peak   int
 }
 
-// Active returns the requests that are on the endpoint now: the truth that a plugin's counter is held against.
+// Active returns the requests that are on the endpoint now, with which a plugin's counter is compared.
 func (e *Endpoint) Active() int { return e.active }
 
 // Peak returns the most requests that were on the endpoint at once.

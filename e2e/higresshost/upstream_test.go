@@ -150,7 +150,7 @@ func TestLocalReplyCarriesWhatThePluginGave(t *testing.T) {
 	if string(r.Body) != "no" || r.Headers.Get("x-guest") != "1" || r.Headers.Get(":status") != "503" {
 		t.Errorf("received %+v", r)
 	}
-	wantSaid(t, g, "headers 8 false", "local:", "response 4 false", "response_body 2 true", "done 0 true")
+	wantLog(t, g, "headers 8 false", "local:", "response 4 false", "response_body 2 true", "done 0 true")
 }
 
 func TestResets(t *testing.T) {

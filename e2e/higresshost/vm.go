@@ -39,7 +39,7 @@ type vm struct {
 	initializing  bool // _initialize may do nothing but log
 	failed        bool
 	wantsRebuild  bool
-	stopIteration bool     // a local response was asked for: whatever the callback returns, iteration stops
+	stopIteration bool     // a local response was sent: whatever the callback returns, iteration stops
 	after         []func() // continue and local replies wait for the guest to return
 
 	metrics    map[uint32]*metricCell
@@ -101,11 +101,11 @@ func (g *Gateway) randomness(n int) *rand.ChaCha8 {
 	return rand.NewChaCha8(seed)
 }
 
-// monotonic is nanoseconds since a fixed time before the start: Go takes a zero for a clock that does not work.
+// monotonic is nanoseconds since a fixed time before the start: Go assumes that a clock at zero does not work.
 func (g *Gateway) monotonic() int64 { return int64(g.clock.now.Sub(g.clock.start) + time.Hour) }
 
 // callback calls an export in a context, then does what the guest left to be done after its return. stopped reports
-// that a local response was sent meanwhile. A trap, or a VM that has trapped before, answers zero.
+// that a local response was sent during the call. A trap, or a VM that has trapped before, returns zero.
 func (v *vm) callback(id uint32, name string, args ...uint64) (result uint64, stopped bool) {
 	result = v.call(id, name, args...)
 	stopped = v.stopIteration
@@ -214,7 +214,8 @@ func (v *vm) read(ptr, size uint32) []byte {
 
 func (v *vm) str(ptr, size uint32) string { return string(v.read(ptr, size)) }
 
-// give copies b into memory that the guest allocates and writes its address and size to where the guest said.
+// give copies b into memory that the guest allocates and writes its address and size to the guest's two result
+// pointers.
 func (v *vm) give(b []byte, ptrTo, sizeTo uint32) status {
 	v.stat.Bytes += len(b)
 	var ptr uint32

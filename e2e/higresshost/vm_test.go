@@ -34,7 +34,7 @@ func TestModuleABI(t *testing.T) {
 }
 
 func TestStockEnvoyRefusesHigressImports(t *testing.T) {
-	// The version export is renamed in place, so that only the imports stand against it.
+	// The version export is renamed in place, so that only the imports keep the module from loading.
 	wasm := []byte(strings.Replace(string(guest(t, "higress")), "proxy_abi_version_0_2_100",
 		"proxy_abi_version_0_2_1\x00\x00", 1))
 	if _, err := New(Options{Wasm: wasm, Profile: StockEnvoy}); err == nil {
@@ -49,7 +49,7 @@ func TestStockEnvoyRefusesHigressImports(t *testing.T) {
 	}
 }
 
-// A panic of the guest: what becomes of the streams of its worker, and of the next requests.
+// A panic of the guest: the outcome for the streams of its worker, and for the next requests.
 func TestTrap(t *testing.T) {
 	g := start(t, Options{Workers: 2})
 	waiting := script(g, "")
@@ -76,7 +76,7 @@ func TestTrap(t *testing.T) {
 	}
 	for _, s := range []*Stream{waiting, streaming, held, trapped} {
 		if s.Callbacks.Log+s.Callbacks.Done+s.Callbacks.Delete != 0 {
-			t.Errorf("%s was told of its end by a dead VM", s)
+			t.Errorf("%s got a callback at its end from a dead VM", s)
 		}
 	}
 	if other.Lost() || g.Worker(1).Failed() || !g.Worker(0).Failed() {
@@ -191,7 +191,7 @@ func TestConfigChange(t *testing.T) {
 		t.Fatal("not resumed")
 	}
 	if g.LogContains("plugin done") && len(w.Streams()) == 2 {
-		if got := strings.Count(strings.Join(said(g), "|"), "plugin done one"); got != 1 { // the idle main thread's
+		if got := strings.Count(strings.Join(guestLog(g), "|"), "plugin done one"); got != 1 { // the idle main thread's
 			t.Errorf("%d contexts done while a stream is open", got)
 		}
 	}
@@ -293,7 +293,7 @@ func TestShutdown(t *testing.T) {
 	s := script(g, "")
 	g.Shutdown()
 	onceEach(t, s)
-	if n := strings.Count(strings.Join(said(g), "|"), "plugin done one"); n != 3 {
-		t.Errorf("%d plugin contexts told, want 3", n)
+	if n := strings.Count(strings.Join(guestLog(g), "|"), "plugin done one"); n != 3 {
+		t.Errorf("done was called on %d plugin contexts, want 3", n)
 	}
 }

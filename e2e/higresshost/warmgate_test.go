@@ -32,7 +32,7 @@ func warmgate(tb testing.TB, opts higresshost.Options) *higresshost.Gateway {
 	return gw
 }
 
-// audit lets every VM beat and compares what the plugin counts with what the model servers have.
+// audit lets every VM send a heartbeat and compares what the plugin counts with what the model servers have.
 func audit(tb testing.TB, gw *higresshost.Gateway) {
 	tb.Helper()
 	gw.Advance(1200 * time.Millisecond)
@@ -152,7 +152,7 @@ func TestReleaseAtEveryEnd(t *testing.T) {
 			}
 			end(gw, s)
 			if !s.Ended() || s.Callbacks.Log != 1 {
-				t.Fatalf("ended %v, told %d times", s.Ended(), s.Callbacks.Log)
+				t.Fatalf("ended %v, logged %d times", s.Ended(), s.Callbacks.Log)
 			}
 			if name != "gateway shuts down" {
 				audit(t, gw)
@@ -206,7 +206,7 @@ func TestNeverReachedUpstream(t *testing.T) {
 	}
 }
 
-// With tokens as the unit the body is held until it is read; leaving then leaves nothing behind.
+// With tokens as the unit the body is held until it is read; a client that leaves then leaves nothing counted.
 func TestTokensHoldTheBody(t *testing.T) {
 	gw := warmgate(t, higresshost.Options{Config: byTokens})
 	s := gw.Worker(0).NewStream()
@@ -306,7 +306,7 @@ func TestPushesKeepCounts(t *testing.T) {
 	}
 }
 
-// What a user sees of one decision.
+// The debug headers and the access log of one decision.
 func TestDecisionIsVisible(t *testing.T) {
 	gw := warmgate(t, higresshost.Options{})
 	s := post(gw.Worker(0))
@@ -320,7 +320,7 @@ func TestDecisionIsVisible(t *testing.T) {
 		t.Errorf("access log %q, want %q", s.FilterState, want)
 	}
 	if s.RouteCleared() {
-		t.Error("the plugin made the gateway choose the route anew")
+		t.Error("the plugin made the gateway choose the route again")
 	}
 }
 

@@ -54,8 +54,8 @@ func (w *Worker) Streams() []*Stream {
 	return out
 }
 
-// Trap breaks the VM that takes the streams now, as an out of memory in none of their callbacks would: streams that
-// wait for a response get 503, those in their response are cut, held ones hang, and no plugin is told.
+// Trap breaks the VM that takes the streams now, like an out-of-memory outside of their callbacks: streams that wait
+// for a response get 503, those in their response are cut, held ones hang, and no callback runs.
 func (w *Worker) Trap() {
 	w.gw.drive(func() {
 		if !w.Failed() {
@@ -64,7 +64,7 @@ func (w *Worker) Trap() {
 	})
 }
 
-var errTrap = errors.New("trap asked for by the test")
+var errTrap = errors.New("trap ordered by the test")
 
 // adopt makes the gateway's code and configuration current on this thread.
 func (w *Worker) adopt() {
@@ -125,7 +125,7 @@ func (w *Worker) usable() *root {
 
 const rebuildInterval = time.Second
 
-// watchMemory replaces a VM that asks for it or that has grown too large, at most once a second, as Higress does.
+// watchMemory replaces a VM that requests it or that has grown too large, at most once a second, as Higress does.
 func (w *Worker) watchMemory() {
 	if !w.gw.opts.Profile.higress() {
 		return

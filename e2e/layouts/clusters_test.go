@@ -78,26 +78,26 @@ func fallback(name, message string) func(*fleet) string {
 	}
 }
 
-// oneEndpoint holds a cluster of type LOGICAL_DNS to what docs/envoy.md says: it is one endpoint.
-func oneEndpoint(t *testing.T, l *lab, name string) { l.balances(t, name, 1, ask{}) }
+// oneEndpoint checks that a cluster of type LOGICAL_DNS is one endpoint, as docs/envoy.md describes.
+func oneEndpoint(t *testing.T, l *lab, name string) { l.balances(t, name, 1, query{}) }
 
 // unknownAddress has an endpoint that has no IP address: the plugin leaves the cluster to Envoy.
 func unknownAddress(t *testing.T, l *lab, name string) {
 	for _, host := range []string{byRequests, byTokens} {
-		if a := l.must(t, name, ask{host: host}); a.status != http.StatusOK || a.reason() != "no_endpoints" {
+		if a := l.must(t, name, query{host: host}); a.status != http.StatusOK || a.reason() != "no_endpoints" {
 			t.Errorf("%s: %d, reason %q", host, a.status, a.reason())
 		}
-		l.asNative(t, name, ask{host: host})
+		l.asNative(t, name, query{host: host})
 	}
 }
 
-// overflows sends more requests at once than the cluster's circuit breaker lets through: those above get Envoy's 503,
-// and their leases come back like the others.
+// overflows sends more requests at once than the cluster's circuit breaker lets through: those above its limit get
+// Envoy's 503, and their leases come back like the others.
 func overflows(t *testing.T, l *lab, name string) {
 	const most, requests = 4, 12
-	l.known(t, name, byRequests, ask{})
+	l.known(t, name, byRequests, query{})
 	harness.Await(t, func() error { // once nothing of the probes is left
-		answers, _ := l.crowd(t, name, requests, ask{})
+		answers, _ := l.crowd(t, name, requests, query{})
 		good := 0
 		for _, a := range answers {
 			if a.status == http.StatusOK {
@@ -117,12 +117,12 @@ func overflows(t *testing.T, l *lab, name string) {
 	settled(t, l, name)
 }
 
-// settled waits until nothing is counted at any endpoint: requests one after the other find themselves alone.
+// settled waits until nothing is counted at any endpoint: each of several requests, one after the other, finds load 1.
 func settled(t *testing.T, l *lab, name string) {
 	t.Helper()
 	harness.Await(t, func() error {
 		for range 2 * size {
-			if a := l.must(t, name, ask{}); a.load() != "1" {
+			if a := l.must(t, name, query{}); a.load() != "1" {
 				return fmt.Errorf("%d, reason %q, load %q where nothing is in flight", a.status, a.reason(), a.load())
 			}
 		}
@@ -130,15 +130,15 @@ func settled(t *testing.T, l *lab, name string) {
 	})
 }
 
-// originalDst sends requests to the servers that they name. Envoy lists those that were named in the last seconds: they
-// are no endpoints to choose from.
+// originalDst sends requests to the servers that they name. Envoy lists those that were named in the last seconds; they
+// are not endpoints to choose from.
 func originalDst(t *testing.T, l *lab, name string) {
 	harness.Await(t, func() error { // all of them are in the list that the plugin reads
 		for server, addr := range l.fleet.plain {
 			id, e := l.fleet.begin(func(w http.ResponseWriter, _ *http.Request, _, _ int) {
 				_, _ = io.WriteString(w, "hello")
 			})
-			a := l.must(t, name, ask{exchange: id, header: []string{"x-to", addr}})
+			a := l.must(t, name, query{exchange: id, header: []string{"x-to", addr}})
 			if n := e.spread(); a.status != http.StatusOK || n[server] != 1 || a.reason() != "no_endpoints" {
 				t.Fatalf("%d, reason %q, requests by server %v, want server %d", a.status, a.reason(), n, server)
 			}

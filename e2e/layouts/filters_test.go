@@ -25,9 +25,9 @@ type filter struct {
 	check func(t *testing.T, l *lab, name string) // in place of all that, nil for none
 }
 
-// stopped is a request that a filter answers itself.
+// stopped is a request that a filter answers without passing it on.
 type stopped struct {
-	ask
+	query
 	status int
 }
 
@@ -36,21 +36,21 @@ func of(message string) string {
 	return "\"@type\": " + types + "extensions.filters.http." + message + "\n"
 }
 
-// asks has ext_authz ask the server of the cluster authz.
-const asks = `http_service:
+// authzService is the service of ext_authz, the server of the cluster authz.
+const authzService = `http_service:
   server_uri: {uri: http://authz, cluster: ` + authz + `, timeout: 60s}
   authorization_request: {allowed_headers: {patterns: [{exact: x-deny}]}}
 `
 
 var filterCases = []filter{
 	{
-		name: "ext_authz", typed: of("ext_authz.v3.ExtAuthz") + asks,
-		stop: &stopped{ask{header: []string{"x-deny", "1"}}, http.StatusForbidden},
+		name: "ext_authz", typed: of("ext_authz.v3.ExtAuthz") + authzService,
+		stop: &stopped{query{header: []string{"x-deny", "1"}}, http.StatusForbidden},
 	},
 	{
 		name:  "ext_authz with the body",
-		typed: of("ext_authz.v3.ExtAuthz") + asks + "with_request_body: {max_request_bytes: 65536}",
-		stop:  &stopped{ask{body: `{"prompt":"forbidden"}`}, http.StatusForbidden},
+		typed: of("ext_authz.v3.ExtAuthz") + authzService + "with_request_body: {max_request_bytes: 65536}",
+		stop:  &stopped{query{body: `{"prompt":"forbidden"}`}, http.StatusForbidden},
 	},
 	{
 		name: "jwt_authn",
@@ -58,7 +58,7 @@ var filterCases = []filter{
 providers: {p: {issuer: test, local_jwks: {inline_string: '` + jwks() + `'}}}
 rules: [{match: {prefix: /}, requires: {provider_name: p}}]`,
 		pass: []string{"authorization", "Bearer " + token()},
-		stop: &stopped{ask{}, http.StatusUnauthorized},
+		stop: &stopped{query{}, http.StatusUnauthorized},
 	},
 	{
 		name: "rate limit",
@@ -90,14 +90,14 @@ default_source_code:
       end
     end
     function envoy_on_response(h) h:headers():add("x-lua", "seen") end`,
-		stop: &stopped{ask{header: []string{"x-deny", "1"}}, http.StatusTeapot},
+		stop: &stopped{query{header: []string{"x-deny", "1"}}, http.StatusTeapot},
 	},
 	{
 		name: "cors", typed: of("cors.v3.Cors"),
 		onRoute: of("cors.v3.CorsPolicy") + "allow_origin_string_match: [{exact: " +
 			"http://page.test}]\nallow_methods: POST",
 		pass: []string{"origin", "http://page.test"},
-		stop: &stopped{ask{method: http.MethodOptions, header: []string{
+		stop: &stopped{query{method: http.MethodOptions, header: []string{
 			"origin", "http://page.test", "access-control-request-method", "POST",
 		}}, http.StatusOK},
 	},
@@ -106,14 +106,14 @@ default_source_code:
 		typed: of("fault.v3.HTTPFault") + `
 delay: {fixed_delay: 0.01s, percentage: {numerator: 100}}
 abort: {header_abort: {}, percentage: {numerator: 100}}`,
-		stop: &stopped{ask{header: []string{"x-envoy-fault-abort-request", "503"}}, http.StatusServiceUnavailable},
+		stop: &stopped{query{header: []string{"x-envoy-fault-abort-request", "503"}}, http.StatusServiceUnavailable},
 	},
 	{
 		name: "health_check",
 		typed: of("health_check.v3.HealthCheck") + `
 pass_through_mode: false
 headers: [{name: ":path", string_match: {suffix: /healthz}}]`,
-		stop: &stopped{ask{method: http.MethodGet, path: "/healthz"}, http.StatusOK},
+		stop: &stopped{query{method: http.MethodGet, path: "/healthz"}, http.StatusOK},
 	},
 	{
 		name: "rbac",
@@ -121,7 +121,7 @@ headers: [{name: ":path", string_match: {suffix: /healthz}}]`,
 rules:
   action: DENY
   policies: {p: {principals: [{any: true}], permissions: [{header: {name: x-deny, present_match: true}}]}}`,
-		stop: &stopped{ask{header: []string{"x-deny", "1"}}, http.StatusForbidden},
+		stop: &stopped{query{header: []string{"x-deny", "1"}}, http.StatusForbidden},
 	},
 }
 
@@ -146,11 +146,11 @@ func filterLayouts() []layout {
 	return list
 }
 
-// in checks the filter at its place. What it lets pass is balanced. What it answers itself never meets a plugin behind
-// it; a plugin in front of it counts that as chosen, and holds it against no endpoint.
+// in checks the filter at its place. What it lets pass is balanced. What it answers never reaches a plugin behind it; a
+// plugin in front of it counts such a request as chosen, and as no failure of the endpoint.
 func (f filter) in(front bool) func(t *testing.T, l *lab, name string) {
 	return func(t *testing.T, l *lab, name string) {
-		l.balances(t, name, size, ask{header: f.pass})
+		l.balances(t, name, size, query{header: f.pass})
 		if f.stop == nil {
 			return
 		}
@@ -158,7 +158,7 @@ func (f filter) in(front bool) func(t *testing.T, l *lab, name string) {
 			before := l.g.SumT(t, `^wasmcustom\.warmgate_decisions_total`)
 			const times = 10 // twice as many as failures that eject
 			for range times {
-				q := f.stop.ask
+				q := f.stop.query
 				q.host = host
 				a := l.must(t, name, q)
 				want := "chosen"
@@ -177,9 +177,9 @@ func (f filter) in(front bool) func(t *testing.T, l *lab, name string) {
 			if n := l.g.SumT(t, `^wasmcustom\.warmgate_decisions_total`) - before; n != want {
 				t.Errorf("%s: %v requests were decided, want %v", host, n, want)
 			}
-			l.asNative(t, name, func() ask { q := f.stop.ask; q.host = host; return q }())
+			l.asNative(t, name, func() query { q := f.stop.query; q.host = host; return q }())
 		}
-		l.even(t, name, size, ask{host: byRequests, header: f.pass})
+		l.even(t, name, size, query{host: byRequests, header: f.pass})
 	}
 }
 
@@ -187,7 +187,7 @@ func (f filter) in(front bool) func(t *testing.T, l *lab, name string) {
 func limits(t *testing.T, l *lab, name string, front bool) {
 	good := 0
 	for i := range 2 * allowed {
-		a := l.must(t, name, ask{})
+		a := l.must(t, name, query{})
 		switch {
 		case a.status == http.StatusOK:
 			good++
@@ -213,7 +213,7 @@ func compresses(t *testing.T, l *lab, name string) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, text)
 	})
-	q := ask{exchange: id, header: []string{"accept-encoding", "gzip"}}
+	q := query{exchange: id, header: []string{"accept-encoding", "gzip"}}
 	for _, q.host = range []string{byRequests, byTokens, native} {
 		if q.host != native {
 			l.known(t, name, q.host, q)
@@ -227,10 +227,10 @@ func compresses(t *testing.T, l *lab, name string) {
 			t.Errorf("%.100q, %v", plain, err)
 		}
 	}
-	l.balances(t, name, size, ask{})
+	l.balances(t, name, size, query{})
 }
 
-const authz = "authz" // the cluster of the server that ext_authz asks
+const authz = "authz" // the cluster of ext_authz's server
 
 // extraClusters are those that filters and mirrors send to.
 func extraClusters(t *testing.T, f *fleet) []string {

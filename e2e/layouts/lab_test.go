@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// The host names that clients ask for: they say what the plugin does.
+// The host names of requests, each of which selects a configuration of the plugin.
 const (
 	byRequests = "requests.test" // unit: requests
 	byTokens   = "tokens.test"   // unit: tokens, so that bodies are held
@@ -42,7 +42,7 @@ func newLab(g *harness.Gateway, f *fleet) *lab {
 	return l
 }
 
-// asIs shows a redirect to the test instead of following it.
+// asIs returns a redirect to the test instead of following it.
 func asIs(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // newH2 returns a client that speaks HTTP/2 on connections of its own.
@@ -57,8 +57,8 @@ func (l *lab) newH2() *http.Client {
 	return c
 }
 
-// ask is a request of a client.
-type ask struct {
+// query is a request of a client.
+type query struct {
 	client   *http.Client // nil: HTTP/1.1
 	method   string       // "" for POST
 	host     string       // "" for byRequests
@@ -82,7 +82,7 @@ func (a *answer) load() string   { return a.header.Get("x-warmgate-load") }
 const prompt = `{"model":"m","max_tokens":8,"messages":[{"role":"user","content":"hello"}]}`
 
 // request makes the request of a client to a layout.
-func (l *lab) request(layout string, q ask) (*http.Request, error) {
+func (l *lab) request(layout string, q query) (*http.Request, error) {
 	if q.method == "" {
 		q.method = http.MethodPost
 	}
@@ -117,7 +117,7 @@ func (l *lab) request(layout string, q ask) (*http.Request, error) {
 }
 
 // send sends a request and reads the answer.
-func (l *lab) send(layout string, q ask) (*answer, error) {
+func (l *lab) send(layout string, q query) (*answer, error) {
 	r, err := l.request(layout, q)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (l *lab) send(layout string, q ask) (*answer, error) {
 }
 
 // must is send for a request that has to be answered.
-func (l *lab) must(t *testing.T, layout string, q ask) *answer {
+func (l *lab) must(t *testing.T, layout string, q query) *answer {
 	t.Helper()
 	a, err := l.send(layout, q)
 	if err != nil {
@@ -147,7 +147,7 @@ func (l *lab) must(t *testing.T, layout string, q ask) *answer {
 
 // crowd sends n requests at once, each of which waits at its server until all have come, or were answered before.
 // It returns the answers and how many came to each server.
-func (l *lab) crowd(t *testing.T, layout string, n int, q ask) ([]*answer, [size]int) {
+func (l *lab) crowd(t *testing.T, layout string, n int, q query) ([]*answer, [size]int) {
 	t.Helper()
 	arrived, leave := make(chan bool, n), make(chan struct{})
 	id, e := l.fleet.begin(func(w http.ResponseWriter, r *http.Request, _, _ int) {
@@ -196,7 +196,7 @@ func (l *lab) crowd(t *testing.T, layout string, n int, q ask) ([]*answer, [size
 }
 
 // known waits until the plugin chooses an endpoint of the layout.
-func (l *lab) known(t *testing.T, layout, host string, q ask) {
+func (l *lab) known(t *testing.T, layout, host string, q query) {
 	t.Helper()
 	q.host = host
 	harness.Await(t, func() error {
@@ -210,7 +210,7 @@ func (l *lab) known(t *testing.T, layout, host string, q ask) {
 
 // even waits until two requests for each endpoint, all at once, are spread evenly: nothing else is counted there, so
 // every lease has come back. All of them must be answered with 200 and chosen.
-func (l *lab) even(t *testing.T, layout string, endpoints int, q ask) {
+func (l *lab) even(t *testing.T, layout string, endpoints int, q query) {
 	t.Helper()
 	var want [size]int
 	var loads []string
@@ -238,8 +238,8 @@ func (l *lab) even(t *testing.T, layout string, endpoints int, q ask) {
 	})
 }
 
-// balances is what holds in every layout in which the plugin chooses among the endpoints.
-func (l *lab) balances(t *testing.T, layout string, endpoints int, q ask) {
+// balances checks what applies to every layout in which the plugin chooses among the endpoints.
+func (l *lab) balances(t *testing.T, layout string, endpoints int, q query) {
 	t.Helper()
 	for _, q.host = range []string{byRequests, byTokens} {
 		l.known(t, layout, q.host, q)
@@ -253,7 +253,7 @@ func (l *lab) balances(t *testing.T, layout string, endpoints int, q ask) {
 }
 
 // asNative compares an answer with the one without the plugin, but for the plugin's own headers.
-func (l *lab) asNative(t *testing.T, layout string, q ask) {
+func (l *lab) asNative(t *testing.T, layout string, q query) {
 	t.Helper()
 	host := q.host
 	if host == "" {

@@ -57,7 +57,7 @@ func parse(text string) (o object, err error) {
 	return o, nil
 }
 
-// find returns a copy of what stands at a path of a document.
+// find returns a copy of the value at a path of a document.
 func find(doc *yaml.Node, path string) (o object, err error) {
 	node, err := harness.Find(doc, path)
 	if err == nil {
@@ -91,7 +91,7 @@ func render(list []layout, f *fleet, port int, more []string) func(file string, 
 			return addClusters(doc, list, f, more)
 		case "envoy.yaml":
 			return errors.Join(
-				// in which what the first process counts reaches the second
+				// in which the counts of the first process reach the second
 				harness.Set(doc, "stats_flush_interval", "0.2s"),
 				harness.Set(doc, listener+".address.socket_address.port_value", port),
 				harness.Set(doc, manager+".upgrade_configs",
@@ -161,7 +161,7 @@ func clusterOf(doc *yaml.Node, l layout, f *fleet) (object, error) {
 			return nil, err
 		}
 	}
-	// Endpoints are taken to be healthy from the start, which spares the wait for the first checks.
+	// Endpoints are assumed to be healthy from the start, which spares the wait for the first checks.
 	delete(cluster, "health_checks")
 	delete(cluster, "eds_cluster_config")
 	cluster["connect_timeout"] = "60s" // the machine may be busy

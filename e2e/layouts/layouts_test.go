@@ -45,7 +45,7 @@ func runLayouts(t *testing.T, version string) {
 	for _, layout := range list {
 		t.Run(layout.name, func(t *testing.T) {
 			if layout.check == nil {
-				l.balances(t, layout.name, size, ask{})
+				l.balances(t, layout.name, size, query{})
 				return
 			}
 			layout.check(t, l, layout.name)

@@ -19,7 +19,7 @@ import (
 // protocolLayouts are what clients and servers speak.
 var protocolLayouts = []layout{
 	{name: "HTTP1"},
-	{name: "HTTP2", check: func(t *testing.T, l *lab, name string) { l.balances(t, name, size, ask{client: l.h2}) }},
+	{name: "HTTP2", check: func(t *testing.T, l *lab, name string) { l.balances(t, name, size, query{client: l.h2}) }},
 	{name: "400 streams", check: manyStreams},
 	{name: "rapid resets", check: rapidResets},
 	{name: "GOAWAY", cluster: overHTTP2, check: goAway},
@@ -32,14 +32,14 @@ var protocolLayouts = []layout{
 
 const (
 	tunnelled  = "CONNECT"         // the layout of tunnels
-	tunnelHost = "connect.test:80" // that clients ask for
+	tunnelHost = "connect.test:80" // that clients name
 )
 
 // manyStreams keeps 400 requests of one connection in flight.
 func manyStreams(t *testing.T, l *lab, name string) {
 	const streams = 400
 	client := l.newH2()
-	q := ask{client: client}
+	q := query{client: client}
 	l.known(t, name, byRequests, q)
 	settled(t, l, name)
 	dials := l.dials.Load()
@@ -62,20 +62,20 @@ func manyStreams(t *testing.T, l *lab, name string) {
 
 // goAway has servers that end their connection with each answer, while other requests are on it.
 func goAway(t *testing.T, l *lab, name string) {
-	l.known(t, name, byRequests, ask{})
+	l.known(t, name, byRequests, query{})
 	const requests = 12
 	id, e := l.fleet.begin(func(w http.ResponseWriter, _ *http.Request, _, attempt int) {
 		if attempt%2 == 0 {
 			w.Header().Set("Connection", "close") // Go's server makes a GOAWAY of it
 		}
-		time.Sleep(10 * time.Millisecond) // so that others come meanwhile
+		time.Sleep(10 * time.Millisecond) // so that others come in that time
 		_, _ = io.WriteString(w, "hello")
 	})
 	for range 5 {
 		answers := make(chan error, requests)
 		for range requests {
 			go func() {
-				a, err := l.send(name, ask{exchange: id})
+				a, err := l.send(name, query{exchange: id})
 				if err == nil && (a.status != http.StatusOK || a.body != "hello" || a.reason() != "chosen") {
 					err = fmt.Errorf("%d, %q, reason %q", a.status, a.body, a.reason())
 				}
@@ -98,7 +98,7 @@ func goAway(t *testing.T, l *lab, name string) {
 
 // callsGRPC makes a call whose two sides are open at the same time, and that ends with a status in a trailer.
 func callsGRPC(t *testing.T, l *lab, name string) {
-	q := ask{client: l.h2, header: []string{"content-type", "application/grpc", "te", "trailers"}}
+	q := query{client: l.h2, header: []string{"content-type", "application/grpc", "te", "trailers"}}
 	id, _ := l.fleet.begin(func(w http.ResponseWriter, r *http.Request, _, _ int) {
 		w.Header().Set("Content-Type", "application/grpc")
 		w.Header().Set("Trailer", "Grpc-Status")
@@ -198,7 +198,7 @@ func opensWebSocket(t *testing.T, l *lab, name string) {
 	})
 	for _, host := range []string{byRequests, byTokens, native} {
 		if host != native {
-			l.known(t, name, host, ask{})
+			l.known(t, name, host, query{})
 		}
 		settled(t, l, name)
 		head := "GET " + prefixOf(name) + " HTTP/1.1\r\nhost: " + host + "\r\nupgrade: " +
@@ -210,7 +210,7 @@ func opensWebSocket(t *testing.T, l *lab, name string) {
 	settled(t, l, name)
 }
 
-// tick is how often the plugin writes down releases that it has put together.
+// tick is how often the plugin writes its collected releases.
 const tick = 100 * time.Millisecond
 
 // counts opens a connection for each server and one more, and expects the plugin to count them while they are open.
@@ -266,9 +266,9 @@ func trailers(t *testing.T, l *lab, name string) {
 	})
 	for _, host := range []string{byRequests, byTokens, native} {
 		if host != native {
-			l.known(t, name, host, ask{client: l.h2})
+			l.known(t, name, host, query{client: l.h2})
 		}
-		r, err := l.request(name, ask{host: host, exchange: id})
+		r, err := l.request(name, query{host: host, exchange: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,9 +301,9 @@ func earlyHints(t *testing.T, l *lab, name string) {
 	hints := map[string]int{}
 	for _, host := range []string{byRequests, byTokens, native} {
 		if host != native {
-			l.known(t, name, host, ask{})
+			l.known(t, name, host, query{})
 		}
-		r, err := l.request(name, ask{host: host, exchange: id})
+		r, err := l.request(name, query{host: host, exchange: id})
 		if err != nil {
 			t.Fatal(err)
 		}

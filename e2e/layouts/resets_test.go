@@ -36,16 +36,16 @@ func literal(b []byte, index byte, name, value string) []byte {
 	return append(append(b, byte(len(value))), value...)
 }
 
-// rapidResets opens streams and resets each at once (CVE-2023-44487), 3,000 in all. Others are served meanwhile, and no
-// lease is left behind.
+// rapidResets opens streams and resets each at once (CVE-2023-44487), 3,000 in all. Other requests are served during
+// that time, and no lease is left.
 func rapidResets(t *testing.T, l *lab, name string) {
 	const connections, streams = 15, 200 // Envoy ends a connection that has reset 250
-	l.known(t, name, byRequests, ask{})
+	l.known(t, name, byRequests, query{})
 	id, _ := l.fleet.begin(func(_ http.ResponseWriter, r *http.Request, _, _ int) { <-r.Context().Done() })
 	decided := l.g.SumT(t, `^wasmcustom\.warmgate_decisions_total`)
 	for range connections {
 		l.resetAll(t, name, id, streams)
-		if a := l.must(t, name, ask{}); a.status != http.StatusOK || a.reason() != "chosen" {
+		if a := l.must(t, name, query{}); a.status != http.StatusOK || a.reason() != "chosen" {
 			t.Errorf("another client: %d, reason %q", a.status, a.reason())
 		}
 	}

@@ -12,20 +12,20 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// hotRestart starts a second process, which takes over from the first, under traffic: every request is answered, those
-// that the first has begun by the first. With counts in Redis, the second knows of these; in its own memory it begins
-// with none. In the end nothing is counted in either.
+// hotRestart starts a second process, which takes over from the first, under traffic: every request is answered, and
+// the first process answers those that it has begun. With counts in Redis, the second knows of these; with counts in
+// its own memory it begins with none. In the end nothing is counted in either.
 func hotRestart(t *testing.T, l *lab) {
 	const name = "STATIC"
 	for _, host := range []string{byRequests, inRedis} {
-		l.known(t, name, host, ask{})
-		l.even(t, name, size, ask{host: host})
+		l.known(t, name, host, query{})
+		l.even(t, name, size, query{host: host})
 	}
 	stop := sync.OnceFunc(l.traffic(t, name))
 	defer stop()
 	h2 := l.newH2()
-	begun := l.begin(t, name, ask{host: inRedis, client: h2})
-	alone := l.begin(t, name, ask{host: byRequests, client: h2})
+	begun := l.begin(t, name, query{host: inRedis, client: h2})
+	alone := l.begin(t, name, query{host: byRequests, client: h2})
 
 	if err := l.g.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -33,32 +33,32 @@ func hotRestart(t *testing.T, l *lab) {
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * harness.Patience}
 	harness.Await(t, func() error { // both workers of the second process
 		for range 16 {
-			if a := l.must(t, name, ask{client: fresh}); a.reason() != "chosen" {
+			if a := l.must(t, name, query{client: fresh}); a.reason() != "chosen" {
 				return fmt.Errorf("%d, reason %q", a.status, a.reason())
 			}
 		}
 		return nil
 	})
 	// A client whose requests are with the first process goes to the second with the next one, by GOAWAY.
-	l.loads(t, name, ask{host: inRedis, client: h2}, "2")
+	l.loads(t, name, query{host: inRedis, client: h2}, "2")
 	begun.finish(t)
 	alone.finish(t)
 	stop()
 	for _, host := range []string{byRequests, inRedis} {
-		l.even(t, name, size, ask{host: host})
+		l.even(t, name, size, query{host: host})
 	}
 	l.g.DrainedT(t)
 }
 
 // traffic sends requests until stop is called, by clients that each send one after the other. None may fail. Around the
-// change, a process may know of no endpoints for a moment: the first has lost its admin interface, and the second is
-// not asked before it has compiled the module.
+// change, a process may know of no endpoints for a moment: the first has lost its admin interface, and the second gets
+// no requests before it has compiled the module.
 func (l *lab) traffic(t *testing.T, name string) (stop func()) {
 	t.Helper()
 	quit := make(chan struct{})
 	var clients sync.WaitGroup
 	for i := range 4 {
-		q := ask{client: l.newH2()}
+		q := query{client: l.newH2()}
 		if i%2 == 0 { // one connection, so that none idles until the first process is gone
 			q.client = &http.Client{Transport: new(http.Transport), Timeout: 3 * harness.Patience}
 		}
@@ -89,7 +89,7 @@ type held struct {
 }
 
 // begin sends a request to each server and returns when they have come.
-func (l *lab) begin(t *testing.T, name string, q ask) *held {
+func (l *lab) begin(t *testing.T, name string, q query) *held {
 	t.Helper()
 	for {
 		h := &held{make(chan struct{}), make(chan *answer, size)}
@@ -134,7 +134,7 @@ func (h *held) finish(t *testing.T) {
 }
 
 // loads waits until requests to all servers, at once, find the load.
-func (l *lab) loads(t *testing.T, name string, q ask, want string) {
+func (l *lab) loads(t *testing.T, name string, q query, want string) {
 	t.Helper()
 	harness.Await(t, func() error {
 		answers, _ := l.crowd(t, name, size, q)

@@ -46,7 +46,7 @@ const perTry = `retry_policy:
   host_selection_retry_max_attempts: 10
 `
 
-// refusing returns an address where nobody listens.
+// refusing returns an address without a listener.
 func refusing() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,12 +56,12 @@ func refusing() string {
 	return l.Addr().String()
 }
 
-// retries has the first attempt of each request fail: the second, at another server, is answered, and the lease goes
+// retries has the first attempt of each request fail: the second, at another server, is answered, and the lease moves
 // there.
 func (l *lab) retries(t *testing.T, name string, fail func(w http.ResponseWriter, r *http.Request)) {
 	t.Helper()
 	for _, host := range []string{byRequests, byTokens} {
-		l.known(t, name, host, ask{})
+		l.known(t, name, host, query{})
 		moves, chosen := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`), l.g.DecidedT(t, "chosen")
 		const requests = 2
 		for range requests {
@@ -73,7 +73,7 @@ func (l *lab) retries(t *testing.T, name string, fail func(w http.ResponseWriter
 				}
 				_, _ = io.WriteString(w, "hello")
 			})
-			a := l.must(t, name, ask{host: host, exchange: id})
+			a := l.must(t, name, query{host: host, exchange: id})
 			if a.status != http.StatusOK || a.body != "hello" || a.reason() != "chosen" {
 				t.Errorf("%s: %d, %q, reason %q", host, a.status, a.body, a.reason())
 			}
@@ -96,8 +96,8 @@ func (l *lab) retries(t *testing.T, name string, fail func(w http.ResponseWriter
 // skipsRefusing has an endpoint that takes no connections: no request fails for it.
 func skipsRefusing(t *testing.T, l *lab, name string) {
 	moves := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`)
-	l.known(t, name, byRequests, ask{})
-	answers, _ := l.crowd(t, name, 4*size, ask{})
+	l.known(t, name, byRequests, query{})
+	answers, _ := l.crowd(t, name, 4*size, query{})
 	for _, a := range answers {
 		if a.status != http.StatusOK || a.reason() != "chosen" {
 			t.Errorf("%d, reason %q", a.status, a.reason())
@@ -109,11 +109,11 @@ func skipsRefusing(t *testing.T, l *lab, name string) {
 	settled(t, l, name)
 }
 
-// hedges has the first attempt take longer than its time: a second one goes to another server while the first goes on.
-// The second is answered, and then the first ends. It is one request all the time.
+// hedges has the first attempt take longer than its time limit: a second one goes to another server while the first
+// continues. The second is answered, and then the first ends. It counts as one request all the time.
 func hedges(t *testing.T, l *lab, name string) {
 	for _, host := range []string{byRequests, byTokens} {
-		l.known(t, name, host, ask{})
+		l.known(t, name, host, query{})
 		moves, chosen := l.g.SumT(t, `^wasmcustom\.warmgate_lease_moves_total$`), l.g.DecidedT(t, "chosen")
 		first, cut := make(chan context.Context, 1), make(chan struct{})
 		id, e := l.fleet.begin(func(w http.ResponseWriter, r *http.Request, _, attempt int) {
@@ -131,7 +131,7 @@ func hedges(t *testing.T, l *lab, name string) {
 			}
 			_, _ = io.WriteString(w, "hello")
 		})
-		a := l.must(t, name, ask{host: host, exchange: id})
+		a := l.must(t, name, query{host: host, exchange: id})
 		<-cut
 		if a.status != http.StatusOK || a.body != "hello" || a.reason() != "chosen" {
 			t.Errorf("%s: %d, %q, reason %q", host, a.status, a.body, a.reason())
@@ -149,10 +149,10 @@ func hedges(t *testing.T, l *lab, name string) {
 	settled(t, l, name)
 }
 
-// mirrors has each request copied: the copies are no requests of the plugin's.
+// mirrors has each request copied: the plugin neither decides nor counts the copies.
 func mirrors(t *testing.T, l *lab, name string) {
 	for _, host := range []string{byRequests, byTokens} {
-		l.known(t, name, host, ask{})
+		l.known(t, name, host, query{})
 		chosen := l.g.DecidedT(t, "chosen")
 		const requests = 4
 		id, e := l.fleet.begin(func(w http.ResponseWriter, r *http.Request, _, _ int) {
@@ -160,7 +160,7 @@ func mirrors(t *testing.T, l *lab, name string) {
 			_, _ = io.WriteString(w, "hello")
 		})
 		for range requests {
-			a := l.must(t, name, ask{host: host, exchange: id})
+			a := l.must(t, name, query{host: host, exchange: id})
 			if a.status != http.StatusOK || a.reason() != "chosen" || a.load() != "1" {
 				t.Errorf("%s: %d, reason %q, load %q", host, a.status, a.reason(), a.load())
 			}
@@ -193,16 +193,16 @@ func redirects(t *testing.T, l *lab, name string) {
 		w.WriteHeader(http.StatusFound)
 	})
 	for _, host := range []string{byRequests, byTokens} {
-		l.known(t, name, host, ask{})
+		l.known(t, name, host, query{})
 		chosen := l.g.DecidedT(t, "chosen")
-		a := l.must(t, name, ask{host: host, exchange: id})
+		a := l.must(t, name, query{host: host, exchange: id})
 		if a.status != http.StatusOK || a.body != "hello" || a.reason() != "chosen" {
 			t.Errorf("%s: %d, %q, reason %q", host, a.status, a.body, a.reason())
 		}
 		if n := l.g.DecidedT(t, "chosen") - chosen; n != 2 {
 			t.Errorf("%s: %v decisions for a request and what it was redirected to", host, n)
 		}
-		l.asNative(t, name, ask{host: host, exchange: id})
+		l.asNative(t, name, query{host: host, exchange: id})
 	}
 	settled(t, l, name)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// EndpointHeader is the response header by which a simulated server says which endpoint it is.
+// EndpointHeader is the response header with the number of the simulated server.
 const EndpointHeader = "x-sim-id"
 
 // Kinds of failure, the values of Sample.Error. A response with a status other than 200 is "status_" and the status.
@@ -37,11 +37,11 @@ type Options struct {
 	URL         string        // where the requests go, with path
 	Header      http.Header   // added to each request
 	KeepHeaders []string      // response headers copied into Sample.Header
-	Timeout     time.Duration // per request, from the moment it is sent; 0 stands for 5 minutes
-	Connections int           // idle connections kept; 0 stands for 1024
+	Timeout     time.Duration // per request, from the moment it is sent; 0 means 5 minutes
+	Connections int           // idle connections kept; 0 means 1024
 	Fresh       bool          // a new connection for each request
 	From        string        // address that connections come from, such as "127.0.0.3"; "" leaves it to the kernel
-	MaxBody     int64         // largest non-streamed answer read, bytes; 0 stands for 16 MiB
+	MaxBody     int64         // largest non-streamed answer read, bytes; 0 means 16 MiB
 }
 
 // Client sends planned requests over a pool of HTTP/1.1 keep-alive connections. It is safe for concurrent use.
@@ -86,7 +86,7 @@ func DialerFrom(ip string) *net.Dialer {
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Sample is what became of one request. Times are offsets from the start of the run, durations count from Due.
+// Sample is the outcome of one request. Times are offsets from the start of the run, durations count from Due.
 type Sample struct {
 	ID        int             `json:"id"`
 	Due       time.Duration   `json:"due_ns"`
@@ -97,13 +97,13 @@ type Sample struct {
 	Total     time.Duration   `json:"total_ns"`           // until the end, however it ended
 	Gaps      []time.Duration `json:"-"`                  // between consecutive content events
 	Tokens    int             `json:"tokens"`             // content events, or usage.completion_tokens if not streamed
-	Text      string          `json:"-"`                  // what a stream said, if Request.KeepText
+	Text      string          `json:"-"`                  // text of the stream, if Request.KeepText
 	Usage     Usage           `json:"usage"`
 	Error     string          `json:"error,omitempty"`  // kind of failure; "" = complete answer with status 200
 	Detail    string          `json:"detail,omitempty"` // text of the failure
 	Left      bool            `json:"left,omitempty"`   // the client left as planned
 	Header    http.Header     `json:"header,omitempty"` // the headers named by Options.KeepHeaders
-	MaxTokens int             `json:"max_tokens"`       // answer tokens asked for
+	MaxTokens int             `json:"max_tokens"`       // answer tokens requested
 }
 
 // Usage is the token account that the server reported.
@@ -232,7 +232,7 @@ func (x *exchange) failStatus(res *http.Response) {
 	x.s.Detail = strings.TrimSpace(string(text))
 }
 
-// first notes the first of the answer.
+// first records the first part of the answer.
 func (x *exchange) first(now time.Time) {
 	x.s.TTFT = now.Sub(x.due)
 	if x.q.First != nil {

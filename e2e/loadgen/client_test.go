@@ -70,12 +70,12 @@ func TestStreamIsMeasured(t *testing.T) {
 	}
 }
 
-func TestTextIsKeptIfAskedFor(t *testing.T) {
+func TestTextIsKeptOnRequest(t *testing.T) {
 	completion := `data: {"choices":[{"index":0,"text":"say \"hi\"\n"}]}` + "\n\n"
 	c := serve(t, streamed(chunk, completion, chunk, "data: [DONE]\n\n"))
 	q := request(true)
 	if s := c.Do(context.Background(), q, time.Now()); s.Text != "" || s.Tokens != 3 {
-		t.Errorf("kept %q of %d tokens unasked", s.Text, s.Tokens)
+		t.Errorf("kept %q of %d tokens without KeepText", s.Text, s.Tokens)
 	}
 	q.KeepText = true
 	if s := c.Do(context.Background(), q, time.Now()); s.Text != "tok say \"hi\"\ntok " {
@@ -195,7 +195,7 @@ func TestTimeoutAndCancelDiffer(t *testing.T) {
 	}
 }
 
-// TestLeave holds that the server sees the client go at the planned point, and not later.
+// TestLeave checks that the server sees the client leave at the planned point, and not later.
 func TestLeave(t *testing.T) {
 	const pieces = 50
 	for _, tc := range []struct {
@@ -274,7 +274,7 @@ func TestUploadForms(t *testing.T) {
 	}
 }
 
-// TestOpenLoopDoesNotWait holds that a stuck server does not delay later requests: all arrive while the first is held.
+// TestOpenLoopDoesNotWait checks that a stuck server does not delay later requests: all arrive while the first is held.
 func TestOpenLoopDoesNotWait(t *testing.T) {
 	const n = 20
 	var arrived atomic.Int32
@@ -307,7 +307,7 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestCancelledRunSaysWhatWasNotSent(t *testing.T) {
+func TestCancelledRunReportsWhatWasNotSent(t *testing.T) {
 	c := serve(t, streamed(`{"choices":[{}]}`))
 	reqs := make([]Request, 4)
 	for i := range reqs {

@@ -33,7 +33,7 @@ func TestCrowd(t *testing.T) {
 	}
 	select {
 	case <-left:
-		t.Error("one left before it was told to")
+		t.Error("one left before Leave")
 	default:
 	}
 	c.Leave()
@@ -49,6 +49,6 @@ func TestCrowd(t *testing.T) {
 	}
 	l.Close()
 	if _, err := Arrive([]string{addrs[0], l.Addr().String()}, 2, nil); err == nil {
-		t.Error("arrived where nobody listens")
+		t.Error("arrived without a listener")
 	}
 }

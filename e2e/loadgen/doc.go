@@ -1,4 +1,4 @@
-// Package loadgen drives OpenAI-style chat traffic at a gateway and measures what its users would feel.
+// Package loadgen sends OpenAI-style chat traffic to a gateway and measures the latency of its users.
 //
 // A [Workload] expands into a fixed list of requests: the same seed gives the same bodies at the same times, so that
 // two balancing policies can be compared on the very same traffic. [Client] plays such a list, open loop (each request

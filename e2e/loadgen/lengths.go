@@ -22,8 +22,8 @@ func (f Fixed) Draw(*rand.Rand) int { return max(1, int(f)) }
 type LogNormal struct {
 	Median float64 // tokens
 	Sigma  float64 // standard deviation of the logarithm; 1 and more is heavy-tailed
-	Min    int     // smallest length, tokens; 0 stands for 1
-	Max    int     // largest length, tokens; 0 stands for no cut
+	Min    int     // smallest length, tokens; 0 means 1
+	Max    int     // largest length, tokens; 0 means no cut
 }
 
 // Draw returns the next length.

@@ -19,9 +19,9 @@ import (
 type Raw struct {
 	Addr        string        // host:port
 	Request     []byte        // complete HTTP/1.1 request
-	Connections int           // users; 0 stands for 1
+	Connections int           // users; 0 means 1
 	Requests    int           // stop after that many in all
-	Timeout     time.Duration // per response; 0 stands for 30 s
+	Timeout     time.Duration // per response; 0 means 30 s
 }
 
 // RawResult is the result of a Raw run.

@@ -15,7 +15,7 @@ const maxEvent = 1 << 20
 
 var errMalformedEvent = errors.New("loadgen: malformed event")
 
-// event is what one server-sent event of a completion stream says.
+// event is the content of one server-sent event of a completion stream.
 type event struct {
 	text   string // the piece of the answer that it carries
 	failed bool   // it carries an error object

@@ -41,8 +41,8 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// TestQuantileProperty holds the definition: at least the share q of the elements is ≤ the quantile, and less than that
-// share is strictly below it.
+// TestQuantileProperty checks the definition: at least the share q of the elements is ≤ the quantile, and less than
+// that share is strictly below it.
 func TestQuantileProperty(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 500 {

@@ -9,10 +9,10 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// Upload says how a request body travels. The zero value sends it whole, with a Content-Length.
+// Upload is how a request body travels. The zero value sends it whole, with a Content-Length.
 type Upload struct {
 	Chunked bool          // no Content-Length: chunked transfer encoding
-	Pieces  int           // written in that many pieces; 0 and 1 stand for one
+	Pieces  int           // written in that many pieces; 0 and 1 mean one
 	Pause   time.Duration // wait between two pieces
 }
 
@@ -32,7 +32,7 @@ const (
 type Leave struct {
 	At     LeavePoint
 	After  time.Duration // additional wait once the point is reached
-	Events int           // MidStream only: content events to read first; 0 stands for 1
+	Events int           // MidStream only: content events to read first; 0 means 1
 }
 
 // bodyReader returns the reader for a request's body, and its Content-Length or -1 for chunked. When the client is to

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Arrivals says how the due times of an open-loop workload are spaced.
+// Arrivals is how the due times of an open-loop workload are spaced.
 type Arrivals string
 
 // The arrival processes.
@@ -23,18 +23,18 @@ type Workload struct {
 	Seed     uint64
 	Count    int      // number of requests
 	Rate     float64  // mean arrivals per second
-	Arrivals Arrivals // spacing of the arrivals; "" stands for Poisson
-	Model    string   // model named in each body; "" stands for "sim"
+	Arrivals Arrivals // spacing of the arrivals; "" means Poisson
+	Model    string   // model named in each body; "" means "sim"
 	Models   []Model  // if any, the model of each request is drawn from these instead
 	Prompt   Lengths  // prompt tokens
 	Output   Lengths  // answer tokens, sent as max_tokens
-	Stream   bool     // ask for server-sent events
+	Stream   bool     // request server-sent events
 }
 
-// Model is one of several models, or adapters, that requests ask for.
+// Model is one of several models, or adapters, that requests name.
 type Model struct {
 	Name   string
-	Weight float64 // how often it is asked for, against the weights of the others
+	Weight float64 // its share of the requests, relative to the weights of the others
 }
 
 // Request is one planned request.
@@ -45,11 +45,11 @@ type Request struct {
 	Body      []byte        // JSON body
 	Header    http.Header   // added to this request, beyond Options.Header
 	Stream    bool          // the answer is expected as server-sent events that end with [DONE]
-	Prompt    int           // prompt tokens asked for
-	MaxTokens int           // answer tokens asked for
+	Prompt    int           // prompt tokens
+	MaxTokens int           // answer tokens requested
 	Upload    Upload        // how the body travels
 	Leave     Leave         // where the client gives up; the zero value stays to the end
-	KeepText  bool          // keep what a stream says in Sample.Text
+	KeepText  bool          // keep the text of a stream in Sample.Text
 	First     func()        // is called when the first of the answer is here; may be nil
 }
 

@@ -134,7 +134,7 @@ func TestWorkloadIsValidated(t *testing.T) {
 	}
 }
 
-// TestModelsAreDrawn holds the shares of models, and that the seed decides which requests have them.
+// TestModelsAreDrawn checks the shares of models, and that the seed decides which requests have them.
 func TestModelsAreDrawn(t *testing.T) {
 	w := Workload{Seed: 5, Count: 4000, Rate: 10, Prompt: Fixed(3), Output: Fixed(2)}
 	w.Models = []Model{{"a", 3}, {"never", 0}, {"b", 1}}
@@ -149,7 +149,7 @@ func TestModelsAreDrawn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if count[body.Model]++; body.Model != reqs[i].Model {
-			t.Fatalf("request %d is for %q, its body says %q", i, reqs[i].Model, body.Model)
+			t.Fatalf("request %d is for %q, its body has %q", i, reqs[i].Model, body.Model)
 		}
 	}
 	if len(count) != 2 || count["a"] < 2850 || count["a"] > 3150 {

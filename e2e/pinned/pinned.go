@@ -40,7 +40,7 @@ func Once(target string, create func() error) error {
 	return create()
 }
 
-// Lock takes the lock file path, waiting for other processes that hold it, and returns the function that gives it back.
+// Lock takes the lock file path, waiting for other processes that have it, and returns the function that releases it.
 func Lock(path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err

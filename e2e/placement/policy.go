@@ -176,11 +176,11 @@ func Warm(name string, credit float64) Maker {
 
 func (p *warm) Choose(now time.Duration, r *Request) int {
 	l := &lease{planned: now, output: int64(min(float64(r.Answer), 2*math.Ceil(p.typical)))}
-	ask := lb.Request{
+	req := lb.Request{
 		PromptTokens: int64(len(r.prompt) / 4), OutputTokens: l.output,
 		Blocks: r.blocks, PromptBytes: r.length, Random: p.rng.Uint64(),
 	}
-	plan, reason := p.policy.Plan(now, &ask, p.view)
+	plan, reason := p.policy.Plan(now, &req, p.view)
 	if reason != lb.ReasonChosen {
 		panic(reason)
 	}
@@ -194,7 +194,7 @@ func (p *warm) Choose(now time.Duration, r *Request) int {
 		}
 		server = p.places[plan.Candidates[g.Index].Addr]
 		l.work = plan.AddedTokens(g.Cached)
-		l.expected = int64(float64(ask.PromptTokens) * plan.Prefix.Fraction(g.Cached))
+		l.expected = int64(float64(req.PromptTokens) * plan.Prefix.Fraction(g.Cached))
 	})
 	return server
 }

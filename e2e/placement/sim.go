@@ -36,7 +36,7 @@ type Policy interface {
 // Maker makes a policy for servers that are all idle.
 type Maker func(seed uint64, servers []*vllmsim.Virtual) Policy
 
-// Result is what became of a run.
+// Result is the outcome of a run.
 type Result struct {
 	Cached float64       // share of the prompt tokens that were cached
 	TTFT   time.Duration // mean time to the first token
@@ -127,7 +127,7 @@ func (p *Prepared) Run(load float64, maker Maker) Result {
 // users returns how many users of a closed loop there are at a load.
 func (w *Workload) users(load float64) int { return max(1, int(load*float64(w.Full)+0.5)) }
 
-// due lets each script begin when it is due.
+// due begins each script when it is due.
 func (s *sim) due(load float64) {
 	for i := range s.scripts {
 		due := time.Duration(0)
@@ -139,10 +139,10 @@ func (s *sim) due(load float64) {
 	}
 }
 
-// apart is how long after the one before a user of a closed loop begins.
+// apart is the time between the beginnings of two users of a closed loop.
 const apart = 20 * time.Millisecond
 
-// closed lets so many users begin.
+// closed begins the scripts of so many users.
 func (s *sim) closed(users int) {
 	for i := range s.scripts {
 		s.queue = append(s.queue, next{script: i})
@@ -152,7 +152,7 @@ func (s *sim) closed(users int) {
 	}
 }
 
-// advance lets a user take what comes next.
+// advance plays the next turn of a user.
 func (s *sim) advance() {
 	if len(s.queue) == 0 {
 		return

@@ -33,14 +33,14 @@ type Script struct {
 	Turns   []Turn        // a parent comes before its children
 }
 
-// Workload is one kind of traffic and the servers that it meets.
+// Workload is one kind of traffic and its servers.
 type Workload struct {
 	Name    string
 	Servers int
 	Server  vllmsim.Config
 	Full    int  // scripts under way at once that fill the servers, a closed loop; 0 = an open loop
 	Paced   bool // an open loop whose own pace is just served
-	Rotate  bool // a user goes on with the script that has waited for longest after each turn
+	Rotate  bool // a user continues with the script that has waited for longest after each turn
 	Scripts func(seed uint64) []traffic.Script
 }
 
@@ -171,7 +171,7 @@ func single() Workload {
 	return w
 }
 
-// lone is one conversation, which nobody else disturbs.
+// lone is one conversation, without any other traffic.
 func lone() Workload {
 	return Workload{
 		Name: "lone", Servers: 4, Server: traffic.Engine(16, 32<<10), Full: 1,

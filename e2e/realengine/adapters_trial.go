@@ -29,7 +29,7 @@ func (t *trial) adapters(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	if err := t.heard(ctx); err != nil {
+	if err := t.awaitScrapes(ctx); err != nil {
 		return err
 	}
 	for i, name := range held {

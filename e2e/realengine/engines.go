@@ -17,7 +17,7 @@ type engine struct {
 	block   int           // tokens of a block of its KV cache, for the simulation
 	uv      bool          // uv installs its packages: many and large
 	lora    bool          // it serves LoRA adapters
-	orca    bool          // its answers carry the load, where asked for it
+	orca    bool          // its answers carry the load, where a request accepts it
 	names   counterNames
 }
 

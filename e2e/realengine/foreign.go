@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Foreign load: requests that come to a server past the gateway, which nobody there counts.
+// Foreign load: requests that come to a server past the gateway, and are counted by no gateway.
 const (
 	foreignPrompt = 50   // tokens
-	foreignAnswer = 6000 // longer than anybody waits
+	foreignAnswer = 6000 // longer than any wait
 	settleTime    = 20 * time.Second
 )
 

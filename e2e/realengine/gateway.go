@@ -10,7 +10,7 @@ import (
 // endpointHeader names the endpoint the plugin chose, when debug_headers is on.
 const endpointHeader = "x-warmgate-host"
 
-// startGateway runs Envoy with the plugin. The route puts the servers it is given in the place of those before.
+// startGateway runs Envoy with the plugin. The route replaces the servers by those given.
 func startGateway(ctx context.Context, first servers) (to route, stop func(), err error) {
 	g, err := harness.Start(ctx, harness.Options{Config: byCounts, Endpoints: endpoints(first)})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command realengine holds the simulated server, and the plugin's policies, against real engines.
+// Command realengine compares the simulated server, and the plugin's policies, with real engines.
 //
 // It makes a small random-weight model, starts two servers of an engine (llama.cpp or vLLM, from Python wheels, no GPU)
 // and sends one of them single requests to learn how fast this machine prefills and decodes. With those times it sets
@@ -7,11 +7,11 @@
 // same through Envoy and the plugin, with two servers of each kind behind it. It prints a table and fails if the two
 // kinds do not behave alike.
 //
-// Times on a machine that has other things to do are not to be trusted, so a comparison that fails is made again, fit
-// included, up to -tries times.
+// Times measured on a machine with other work are unreliable, so a comparison that fails is repeated, fit included, up
+// to -tries times.
 //
-// At last it has the plugin balance the real servers by what they say about themselves, and by what they have cached,
-// and checks by their own counters that requests went where they had to.
+// At last the plugin balances the real servers by their own metrics, and by what they have cached, and the engines'
+// counters show whether requests went where they had to.
 package main
 
 import (
@@ -36,7 +36,7 @@ const (
 // policyPrompts is the first set of prompts of the trials of the policies, far from those of the comparisons.
 const policyPrompts = 1000
 
-// errUnlike says that the comparison has failed.
+// errUnlike is the error of a comparison that has failed.
 var errUnlike = errors.New("the simulated servers do not behave like the real ones")
 
 func main() {
@@ -58,13 +58,13 @@ func main() {
 	}
 }
 
-// plan says what a run does.
+// plan is what a run does.
 type plan struct {
 	tries            int
 	compare, gateway bool
 }
 
-// run sets up the servers, compares until a comparison holds and then tries the policies.
+// run sets up the servers, compares until a comparison succeeds and then tries the policies.
 func run(ctx context.Context, e engine, cache string, p plan) error {
 	env, err := prepare(ctx, e, cache)
 	if err != nil {
@@ -158,7 +158,7 @@ func comparePart(ctx context.Context, e engine, title string, real servers, to r
 	return printVerdict(os.Stdout, title, reports[0], reports[1]), nil
 }
 
-// machineLoad is what the kernel says about how busy the machine has been, for the reader of a failed comparison.
+// machineLoad returns how busy the machine has been according to the kernel, for the reader of a failed comparison.
 func machineLoad() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

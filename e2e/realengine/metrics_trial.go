@@ -10,24 +10,24 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// The requests of the trial of endpoint_metrics. A prompt's tokens tell a server's counter how many requests it got.
+// The requests of the trial of endpoint_metrics. A server's counter of prompt tokens shows how many of them it got.
 const (
 	trialRequests = 24
 	trialPrompt   = 64
 	trialAnswer   = 4
-	// strays is how many of them may reach a busy server: the load on it is known from two readings on, and a machine
-	// that stalls may age them.
+	// strays is how many of them may reach a busy server: its load is known after two samples, and on a machine that
+	// stalls these may be stale.
 	strays = 1
 )
 
 // Statistics of the plugin, as Envoy names them.
 const (
-	statFresh  = `^wasmcustom\.warmgate_metrics_fresh_endpoints;cluster=llm$`
-	statHeard  = `^wasmcustom\.warmgate_metrics_scrapes_total;result=ok$`
-	statAsked  = `^wasmcustom\.warmgate_metrics_scrapes_total`
-	statPrompt = `^wasmcustom\.warmgate_prompt_tokens_total$`
-	statCached = `^wasmcustom\.warmgate_cached_tokens_total$`
-	statExpect = `^wasmcustom\.warmgate_expected_cached_tokens_total$`
+	statFresh     = `^wasmcustom\.warmgate_metrics_fresh_endpoints;cluster=llm$`
+	statScrapesOK = `^wasmcustom\.warmgate_metrics_scrapes_total;result=ok$`
+	statScrapes   = `^wasmcustom\.warmgate_metrics_scrapes_total`
+	statPrompt    = `^wasmcustom\.warmgate_prompt_tokens_total$`
+	statCached    = `^wasmcustom\.warmgate_cached_tokens_total$`
+	statExpect    = `^wasmcustom\.warmgate_expected_cached_tokens_total$`
 )
 
 // endpointMetrics checks that load which only the engines know of is seen and avoided, whichever server has it.
@@ -35,13 +35,13 @@ func (t *trial) endpointMetrics(ctx context.Context) error {
 	if err := t.gateway.PushPlugin(ctx, byMetrics); err != nil {
 		return err
 	}
-	// Metrics are read from the first request that needs them.
+	// Scrapes begin with the first request that needs them.
 	p := t.prober()
 	defer p.client.Close()
 	if _, err := p.send(ctx, p.tokens(trialPrompt), 1); err != nil {
 		return err
 	}
-	if err := t.heard(ctx); err != nil {
+	if err := t.awaitScrapes(ctx); err != nil {
 		return err
 	}
 	if err := t.idle(ctx, "endpoint_metrics, both idle: requests by the engines' counters"); err != nil {
@@ -52,7 +52,7 @@ func (t *trial) endpointMetrics(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := t.heard(ctx); err != nil {
+		if err := t.awaitScrapes(ctx); err != nil {
 			return err
 		}
 		watch := watchQueues(ctx, servers{s})
@@ -68,7 +68,7 @@ func (t *trial) endpointMetrics(ctx context.Context) error {
 			"%d", waiting[0])
 	}
 	// What the engines did in the meantime must not make one of them seem much faster than the other.
-	if err := t.heard(ctx); err != nil {
+	if err := t.awaitScrapes(ctx); err != nil {
 		return err
 	}
 	if err := t.idle(ctx, "… both idle again"); err != nil {
@@ -88,16 +88,16 @@ func (t *trial) idle(ctx context.Context, what string) error {
 	return nil
 }
 
-// heard waits until the metrics of all servers have been read twice from now on.
-func (t *trial) heard(ctx context.Context) error {
-	before, err := t.gateway.Sum(ctx, statHeard)
+// awaitScrapes waits until the metrics of all servers have been read twice from now on.
+func (t *trial) awaitScrapes(ctx context.Context) error {
+	before, err := t.gateway.Sum(ctx, statScrapesOK)
 	if err != nil {
 		return err
 	}
 	n, p, sent := float64(len(t.servers)), t.prober(), time.Now()
 	defer p.client.Close()
 	err = await(ctx, "the plugin reads the engines' metrics", settleTime, func() (bool, error) {
-		now, err := t.gateway.Sum(ctx, statHeard)
+		now, err := t.gateway.Sum(ctx, statScrapesOK)
 		if err != nil {
 			return false, err
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// errPolicy says that a policy did not do with the real servers what it promises.
+// errPolicy is the error of a policy that did not do with the real servers what it promises.
 var errPolicy = errors.New("the policies do not do what they promise")
 
 // The plugin's configurations of the trial.
@@ -28,13 +28,13 @@ const (
 	byLoadReports = `{"lb_type":"endpoint","lb_policy":"endpoint_metrics","lb_config":{"unit":"requests","metrics":{"orca":true},` + envoyPart + `}}`
 )
 
-// finding is one thing that a policy is held to.
+// finding is one requirement of a policy, and whether it was met.
 type finding struct {
 	what, got, rule string
 	ok              bool
 }
 
-// trial holds the plugin's policies against the servers behind a gateway.
+// trial tests the plugin's policies on the servers behind a gateway.
 type trial struct {
 	engine   engine
 	gateway  *harness.Gateway
@@ -82,7 +82,7 @@ func (t *trial) alone(ctx context.Context, step func(context.Context) error) err
 	return errors.Join(step(ctx), g.Stop())
 }
 
-// found notes a finding.
+// found records a finding.
 func (t *trial) found(ok bool, what, rule, got string, args ...any) {
 	t.findings = append(t.findings, finding{what: what, got: fmt.Sprintf(got, args...), rule: rule, ok: ok})
 }
@@ -104,13 +104,13 @@ func printFindings(w io.Writer, title string, list []finding) bool {
 	return held
 }
 
-// prober makes a prober of the gateway, with prompts that nobody has seen.
+// prober makes a prober of the gateway, with prompts that have not been sent before.
 func (t *trial) prober() *prober {
 	t.prompts++
 	return newProber(target{url: t.gateway.URL(), servers: t.servers, prompts: t.prompts})
 }
 
-// inTurn sends n requests, so many at once, and returns what became of them.
+// inTurn sends n requests, so many at once, and returns their outcomes.
 func (p *prober) inTurn(ctx context.Context, n, atOnce, prompt, answer int) ([]loadgen.Sample, error) {
 	samples, errs := make([]loadgen.Sample, n), make([]error, n)
 	turns := make(chan struct{}, atOnce)
@@ -138,7 +138,7 @@ func medianTTFT(samples []loadgen.Sample) float64 {
 	return bench.SpreadOf(times).Median
 }
 
-// await polls until done says so. what it is waited for goes into the error.
+// await polls until done returns true. what names the condition in the error.
 func await(ctx context.Context, what string, patience time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -25,9 +25,9 @@ const (
 
 // talk is a conversation under way.
 type talk struct {
-	said   []loadgen.Message
-	sent   int             // tokens that were sent or answered so far
-	server *loadgen.Client // where its turns go
+	messages []loadgen.Message
+	sent     int             // tokens that were sent or answered so far
+	server   *loadgen.Client // where its turns go
 }
 
 // dialogue is so many conversations of so many turns.
@@ -38,8 +38,8 @@ type dialogue struct {
 	sticky       bool // each goes to one server, past the gateway
 }
 
-// told is what the plugin has counted of prompts, in tokens.
-type told struct{ prompt, cached, expected float64 }
+// promptCounts is what the plugin has counted of prompts, in tokens.
+type promptCounts struct{ prompt, cached, expected float64 }
 
 // apart is an odd number of conversations, so that round robin does not bring each back to where it was.
 var apart = dialogue{talks: 7, turns: 4, first: 400, more: 60}
@@ -63,7 +63,7 @@ func (t *trial) prefixCache(ctx context.Context) error {
 	if err := t.gateway.PushPlugin(ctx, byPrefix); err != nil {
 		return err
 	}
-	before, err := t.told(ctx)
+	before, err := t.promptCounts(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,18 +71,18 @@ func (t *trial) prefixCache(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, err := t.told(ctx)
+	after, err := t.promptCounts(ctx)
 	if err != nil {
 		return err
 	}
-	said := told{after.prompt - before.prompt, after.cached - before.cached, after.expected - before.expected}
+	by := promptCounts{after.prompt - before.prompt, after.cached - before.cached, after.expected - before.expected}
 	share := with.cached / with.prompts()
-	t.found(said.prompt == with.prompts(), "prefix_cache: prompt tokens, by the plugin", "as the engines count",
-		"%.0f, %.0f", said.prompt, with.prompts())
-	t.found(said.cached == with.cached, "… of them cached", "as the engines count", "%.0f, %.0f", said.cached,
+	t.found(by.prompt == with.prompts(), "prefix_cache: prompt tokens, by the plugin", "as the engines count",
+		"%.0f, %.0f", by.prompt, with.prompts())
+	t.found(by.cached == with.cached, "… of them cached", "as the engines count", "%.0f, %.0f", by.cached,
 		with.cached)
-	t.found(math.Abs(said.expected-with.cached)/with.prompts() <= expectSlack, "… expected to be cached, share of all",
-		fmt.Sprintf("within %g of what was", expectSlack), "%.3f, %.3f", said.expected/with.prompts(), share)
+	t.found(math.Abs(by.expected-with.cached)/with.prompts() <= expectSlack, "… expected to be cached, share of all",
+		fmt.Sprintf("within %g of what was", expectSlack), "%.3f, %.3f", by.expected/with.prompts(), share)
 	t.found(share >= reusable-expectSlack, "… cached share by the engines' counters",
 		fmt.Sprintf("≥ %.3f: all but %g of what was sent before", reusable-expectSlack, expectSlack), "%.3f", share)
 	t.found(share >= without.cached/without.prompts()+leastGain, "… with round_robin",
@@ -91,9 +91,9 @@ func (t *trial) prefixCache(ctx context.Context) error {
 	return nil
 }
 
-// told reads the plugin's counts.
-func (t *trial) told(ctx context.Context) (told, error) {
-	var v told
+// promptCounts reads the plugin's counts.
+func (t *trial) promptCounts(ctx context.Context) (promptCounts, error) {
+	var v promptCounts
 	for stat, into := range map[string]*float64{statPrompt: &v.prompt, statCached: &v.cached, statExpect: &v.expected} {
 		n, err := t.gateway.Sum(ctx, stat)
 		if err != nil {
@@ -123,7 +123,7 @@ func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum
 		list[i].server = loadgen.NewClient(loadgen.Options{URL: url + "/v1/chat/completions", Fresh: true})
 		defer list[i].server.Close()
 		if d.system > 0 {
-			list[i].say("system", system)
+			list[i].add("system", system)
 		}
 	}
 	var again, all float64
@@ -140,7 +140,7 @@ func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum
 			again += float64(list[i].sent)
 			all += float64(s.Usage.Prompt)
 			list[i].sent = s.Usage.Prompt + s.Usage.Completion
-			list[i].say("assistant", s.Text)
+			list[i].add("assistant", s.Text)
 		}
 	}
 	taken, err := t.since(ctx, before)
@@ -155,24 +155,24 @@ func (p *prober) turn(ctx context.Context, list []talk, words int) ([]loadgen.Sa
 	samples, errs := make([]loadgen.Sample, len(list)), make([]error, len(list))
 	var wg sync.WaitGroup
 	for i := range list {
-		list[i].say("user", p.words(words))
+		list[i].add("user", p.words(words))
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			samples[i], errs[i] = list[i].ask(ctx)
+			samples[i], errs[i] = list[i].send(ctx)
 		}()
 	}
 	wg.Wait()
 	return samples, errors.Join(errs...)
 }
 
-func (k *talk) say(role, text string) {
-	k.said = append(k.said, loadgen.Message{Role: role, Content: text})
+func (k *talk) add(role, text string) {
+	k.messages = append(k.messages, loadgen.Message{Role: role, Content: text})
 }
 
-// ask has the server answer what was said so far.
-func (k *talk) ask(ctx context.Context) (loadgen.Sample, error) {
-	body, err := loadgen.ConversationBody(model, k.said, talkAnswer, true)
+// send sends the conversation so far and returns the server's answer.
+func (k *talk) send(ctx context.Context) (loadgen.Sample, error) {
+	body, err := loadgen.ConversationBody(model, k.messages, talkAnswer, true)
 	if err != nil {
 		return loadgen.Sample{}, err
 	}

@@ -22,7 +22,7 @@ func quick(t *testing.T) servers {
 	return list
 }
 
-// TestMeasure checks that the prober sees what a server of known behaviour does. Times are the machine's business and
+// TestMeasure checks that the prober measures a server of known behaviour correctly. Times depend on the machine and
 // are only compared where the server decides them.
 func TestMeasure(t *testing.T) {
 	s := quick(t)
@@ -33,7 +33,7 @@ func TestMeasure(t *testing.T) {
 	if got := slices.Sorted(maps.Keys(r.cold)); !slices.Equal(got, promptSizes) {
 		t.Errorf("prompts of %v tokens measured, want %v", got, promptSizes)
 	}
-	// Prefill takes 0.02 ms a token, and sleeping never takes less than asked.
+	// Prefill takes 0.02 ms a token, and sleeping never takes less than requested.
 	if r.cold[2000] < 41 || r.half < 21 {
 		t.Errorf("2000 tokens: first token after %.1f ms, half cached %.1f ms; the server takes 41 and 21",
 			r.cold[2000], r.half)

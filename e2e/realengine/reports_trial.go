@@ -14,7 +14,7 @@ import (
 )
 
 // The trial of load reports. A saturated engine reports when it answers, so the load on it is a queue that moves:
-// clients that ask for short answers, again and again.
+// clients that request short answers, again and again.
 const (
 	reportClients  = 2 * slots // past the gateway, on one server
 	reportAnswer   = 48        // tokens of their answers
@@ -25,12 +25,12 @@ const (
 // chatsCounted is the engine's own count of what came to the API that only the trial's requests use.
 const chatsCounted = `http_requests_total{handler="/v1/chat/completions",method="POST",status="2xx"}`
 
-// loadReports checks that load is learned from the reports in responses alone, without asking for metrics.
+// loadReports checks that load is learned from the reports in responses alone, without scrapes.
 func (t *trial) loadReports(ctx context.Context) error {
 	if err := t.gateway.PushPlugin(ctx, byLoadReports); err != nil {
 		return err
 	}
-	before, err := t.gateway.Sum(ctx, statAsked)
+	before, err := t.gateway.Sum(ctx, statScrapes)
 	if err != nil {
 		return err
 	}
@@ -49,11 +49,11 @@ func (t *trial) loadReports(ctx context.Context) error {
 		t.found(counts[i] <= reportRequests/4, fmt.Sprintf("… %d clients of others on server %d", reportClients, i+1),
 			fmt.Sprintf("≤ %d there", reportRequests/4), "%s, answer after %.0f ms", joined(counts), ms)
 	}
-	after, err := t.gateway.Sum(ctx, statAsked)
+	after, err := t.gateway.Sum(ctx, statScrapes)
 	if err != nil {
 		return err
 	}
-	t.found(after == before, "… pages of metrics asked for", "none", "%.0f", after-before)
+	t.found(after == before, "… scrapes", "none", "%.0f", after-before)
 	if err := t.gateway.PushPlugin(ctx, byCounts); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (t *trial) press(ctx context.Context, s server) (stop func() error) {
 }
 
 // chats sends the trial's requests, which are not streamed, and returns how many each server counted and the mean time
-// of an answer, ms. They come one after another: how many are in flight says nothing about where to send the next.
+// of an answer, ms. They come one after another, so that the number in flight does not decide where the next goes.
 func (t *trial) chats(ctx context.Context) (counts []float64, ms float64, err error) {
 	before, err := t.chatCounts(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (t *trial) chats(ctx context.Context) (counts []float64, ms float64, err er
 	for i := range plan {
 		s := client.Do(ctx, &plan[i], time.Now())
 		if !s.OK() || s.Header != nil {
-			return nil, 0, fmt.Errorf("status %d %s %s, and a report that was not asked for: %v", s.Status, s.Error,
+			return nil, 0, fmt.Errorf("status %d %s %s, and a report that was not requested: %v", s.Status, s.Error,
 				s.Detail, s.Header)
 		}
 		total += bench.MS(s.Total)

@@ -22,7 +22,7 @@ type server struct {
 	url    string
 	names  counterNames
 	finish func()
-	ended  func() error // says how the server has ended, if it has; nil for one in this process
+	ended  func() error // why the server has ended, nil while it runs; nil for one in this process
 	log    string       // path of its log
 }
 
@@ -34,7 +34,7 @@ func (s servers) stop() {
 	}
 }
 
-// counterNames says under which names a kind of server exposes what is compared.
+// counterNames are the names under which a kind of server exposes what is compared.
 type counterNames struct{ running, waiting, computed, cached, generated string }
 
 var (
@@ -93,7 +93,7 @@ func startEngine(ctx context.Context, e engine, env environment, number int) (se
 	if err != nil {
 		return server{}, err
 	}
-	finish := func() { _ = process.Kill() } // one that has ended by itself is as good
+	finish := func() { _ = process.Kill() } // it may have ended already
 	context.AfterFunc(ctx, finish)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -138,7 +138,7 @@ func awaitHealth(ctx context.Context, s server) error {
 	}
 }
 
-// counters is what a server says about itself.
+// counters are a server's own counts.
 type counters struct{ running, waiting, computed, cached, generated float64 }
 
 func (c counters) minus(o counters) counters {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestServersDieTogether holds that what a vLLM server has started is gone soon after the server was killed.
+// TestServersDieTogether checks that what a vLLM server has started is gone soon after the server was killed.
 func TestServersDieTogether(t *testing.T) {
 	const script = `
 import subprocess, time, vllm_server
@@ -35,7 +35,7 @@ time.sleep(600)`
 	_ = parent.Wait() // it was killed
 	var child int
 	if _, scanErr := fmt.Sscan(line, &child); err != nil || scanErr != nil {
-		t.Fatalf("the server says %q, %v", line, err)
+		t.Fatalf("the server printed %q, %v", line, err)
 	}
 	err = await(t.Context(), "the child is gone", time.Minute, func() (bool, error) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
@@ -46,7 +46,7 @@ time.sleep(600)`
 	}
 }
 
-// TestInstall holds that nothing is installed that is not pinned.
+// TestInstall checks that nothing is installed that is not pinned.
 func TestInstall(t *testing.T) {
 	for _, uv := range []bool{false, true} {
 		steps := install("python", "list", uv)

@@ -12,7 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// TestTrials makes the trials with simulated servers, which stand for real ones.
+// TestTrials makes the trials with simulated servers in place of real ones.
 func TestTrials(t *testing.T) {
 	tuning := vllmsim.NoLatency()
 	tuning.PrefillOverheadMS, tuning.PrefillTokenMS, tuning.DecodeStepMS = 1, .02, 5
@@ -26,7 +26,7 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// TestOccupy holds that foreign load is there when it is said to be, and gone afterwards.
+// TestOccupy checks that foreign load is there when occupy returns, and gone afterwards.
 func TestOccupy(t *testing.T) {
 	tuning := vllmsim.NoLatency()
 	tuning.DecodeStepMS = 10
@@ -56,7 +56,7 @@ func TestOccupy(t *testing.T) {
 	}
 }
 
-// TestPress holds that clients come again and again until they are stopped.
+// TestPress checks that clients send again and again until they are stopped.
 func TestPress(t *testing.T) {
 	list := quick(t)
 	tr := &trial{servers: list}
@@ -102,17 +102,17 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// TestWords holds that text has as many tokens as words, and that talks only ever grow.
+// TestWords checks that text has as many tokens as words, and that conversations only ever grow.
 func TestWords(t *testing.T) {
 	p := newProber(target{})
 	if text := p.words(50); len(text) != 200 || len(strings.Fields(text)) != 50 {
 		t.Errorf("50 words: %q", text)
 	}
 	var k talk
-	k.say("user", "a")
-	k.say("assistant", "b")
-	if want := (loadgen.Message{Role: "assistant", Content: "b"}); len(k.said) != 2 || k.said[1] != want {
-		t.Errorf("said %v", k.said)
+	k.add("user", "a")
+	k.add("assistant", "b")
+	if want := (loadgen.Message{Role: "assistant", Content: "b"}); len(k.messages) != 2 || k.messages[1] != want {
+		t.Errorf("messages %v", k.messages)
 	}
 }
 

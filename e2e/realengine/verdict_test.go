@@ -73,8 +73,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestOneServerIsHeldTighter checks that the slack for engines that share cores is not given to one alone.
-func TestOneServerIsHeldTighter(t *testing.T) {
+// TestOneServerHasLessSlack checks that the slack for engines that share cores is not given to a single one.
+func TestOneServerHasLessSlack(t *testing.T) {
 	one := func(totalMS float64) queueReport {
 		q := typical().queue
 		q.running, q.waiting, q.totalMS = []int{4}, []int{12}, totalMS
@@ -111,8 +111,8 @@ func TestFit(t *testing.T) {
 			t.Errorf("fitted %+v, want %+v", got, want)
 		}
 	}
-	if odd := fit(16, 4, 5, 3, 2); odd.Validate() != nil {
-		t.Errorf("noise gives %+v: %v", odd, odd.Validate())
+	if noisy := fit(16, 4, 5, 3, 2); noisy.Validate() != nil {
+		t.Errorf("noise gives %+v: %v", noisy, noisy.Validate())
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/resp"
 )
 
-// replyTimeout bounds every command: a frozen server must not hang a test for ever.
+// replyTimeout bounds every command: a frozen server must not hang a test forever.
 const replyTimeout = 10 * time.Second
 
 // ReplyError is an error that the server answered, such as "NOSCRIPT No matching script.".
@@ -20,8 +20,8 @@ type ReplyError string
 // Error returns the server's text.
 func (e ReplyError) Error() string { return string(e) }
 
-// Conn is one connection with one command at a time. It acts as a user with all rights, whatever becomes of the default
-// user; AUTH changes that.
+// Conn is one connection with one command at a time. It acts as a user with all rights, whatever the default user may
+// do; AUTH changes that.
 type Conn struct {
 	conn   net.Conn
 	reader *resp.Reader
@@ -45,7 +45,7 @@ func dial(network, addr string) (*Conn, error) {
 }
 
 // Do sends one command and waits up to 10 s for its reply. Arguments are sent as fmt prints them, byte slices as they
-// are. An error reply is returned as a ReplyError; after any other error the connection is of no more use.
+// are. An error reply is returned as a ReplyError; after any other error the connection cannot be used any more.
 func (c *Conn) Do(args ...any) (resp.Value, error) {
 	if len(args) == 0 {
 		return resp.Value{}, fmt.Errorf("redisserver: no command")

@@ -76,7 +76,7 @@ func TestDoAtOnce(t *testing.T) {
 	}
 }
 
-// TestOwnUser locks the default user out and does not stand before the door.
+// TestOwnUser takes all rights from the default user: the package's own connections are not affected.
 func TestOwnUser(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		s := StartT(t, Options{Version: version})
@@ -93,7 +93,7 @@ func TestOwnUser(t *testing.T) {
 	})
 }
 
-// TestBusy asks a server that a script keeps busy.
+// TestBusy sends a command to a server that a script keeps busy.
 func TestBusy(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		s := StartT(t, Options{Version: version, Config: []string{"lua-time-limit 1"}})

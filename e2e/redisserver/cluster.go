@@ -70,7 +70,7 @@ func (c *Cluster) join(ctx context.Context) error {
 		if _, err := s.Do(add...); err != nil {
 			return err
 		}
-		// Nodes that start with the same epoch would settle a quarrel about it first.
+		// Nodes that start with the same epoch would first have to resolve that conflict.
 		if _, err := s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// clusterReady tells whether a server knows n masters that own all slots.
+// clusterReady reports whether a server knows n masters that own all slots.
 func (s *Server) clusterReady(n int) (bool, error) {
 	reply, err := s.Do("CLUSTER", "INFO")
 	if err != nil {
@@ -182,7 +182,7 @@ func (m *Migration) MoveKeys() error {
 	}
 }
 
-// Finish makes the new server the owner, first in its own eyes, so that at no time nobody is.
+// Finish makes the new server the owner, first in its own view, so that the slot always has an owner.
 func (m *Migration) Finish() error {
 	c := m.cluster
 	order := []*Server{c.servers[m.to], c.servers[m.from]}

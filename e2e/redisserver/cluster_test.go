@@ -34,7 +34,7 @@ func testSlots(t *testing.T, c *Cluster) {
 			t.Fatal(err)
 		}
 		if got := Slot(key); got != reply.Integer() {
-			t.Errorf("%q: slot %d, the server says %d", key, got, reply.Integer())
+			t.Errorf("%q: slot %d, CLUSTER KEYSLOT returns %d", key, got, reply.Integer())
 		}
 	}
 }
@@ -65,7 +65,7 @@ func testOwners(t *testing.T, c *Cluster) {
 	}
 }
 
-// testMigrationSteps looks at what clients see at each step of a migration.
+// testMigrationSteps checks what clients get at each step of a migration.
 func testMigrationSteps(t *testing.T, c *Cluster, version string) {
 	slot := Slot("{x}")
 	from := c.Owner(slot)
@@ -151,7 +151,7 @@ func follow(c *Cluster, at *Server, args ...any) (resp.Value, error) {
 	}
 }
 
-// testMigrationUnderLoad moves a slot with many keys around a cluster while a client counts in it, and misses no count.
+// testMigrationUnderLoad moves a slot with many keys around a cluster while a client counts in it, and loses no count.
 func testMigrationUnderLoad(t *testing.T, c *Cluster) {
 	slot := Slot("{y}")
 	for i := range 250 { // more than two batches

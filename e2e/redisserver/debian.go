@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/pinned"
 )
 
-// series is what a server of Redis70 says of itself with --version.
+// series is how the output of a server of Redis70 with --version begins.
 const series = "Redis server v=7.0."
 
 // debian returns a Redis 7.0 server: one on the PATH, or one unpacked from Debian packages with the libraries it needs.
@@ -41,7 +41,7 @@ func debian(ctx context.Context, pins, folder string) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
-	// redis-server is a link to redis-check-rdb, which looks at the name that it is called by.
+	// redis-server is a link to redis-check-rdb, which behaves by the name under which it is called.
 	p := program{
 		path: filepath.Join(files, "usr", "bin", "redis-server"),
 		env:  []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")},
@@ -49,7 +49,7 @@ func debian(ctx context.Context, pins, folder string) (program, error) {
 	return p, p.check(ctx)
 }
 
-// check tells whether the program runs and is of the series.
+// check reports whether the program runs and is of the series.
 func (p program) check(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, p.path, "--version")
 	cmd.Env = append(os.Environ(), p.env...)
@@ -120,8 +120,8 @@ func unpackDebian(ctx context.Context, pins []pin, folder, target string) error 
 }
 
 // fetchDebian downloads the packages into dir, from the sources that this machine is configured with: in the pinned
-// versions, or, once a security update has replaced those in the archive, in its current ones. It asks the machine's
-// own lists of packages first; where they are missing or old, it gets lists of its own.
+// versions, or, once a security update has replaced those in the archive, in its current ones. It uses the machine's
+// own lists of packages first; where they are missing or old, it downloads lists of its own.
 func fetchDebian(ctx context.Context, pins []pin, folder, dir string) error {
 	var exact, current []string
 	for _, p := range pins {

@@ -32,10 +32,10 @@ for package in "$@"; do
 done
 `
 
-// fakeDpkg stands in for dpkg-deb: it "unpacks" a package into a server that tells its version.
+// fakeDpkg stands in for dpkg-deb: it "unpacks" a package into a server that prints its version.
 const fakeDpkg = `#!/bin/sh
 mkdir -p "$3/usr/bin" "$3/usr/lib/x86_64-linux-gnu"
-printf '#!/bin/sh\necho "$SAYS libraries=$LD_LIBRARY_PATH"\n' >"$3/usr/bin/redis-server"
+printf '#!/bin/sh\necho "$SERVER libraries=$LD_LIBRARY_PATH"\n' >"$3/usr/bin/redis-server"
 chmod +x "$3/usr/bin/redis-server"
 `
 
@@ -58,21 +58,21 @@ func TestDebian(t *testing.T) {
 	const (
 		pinnedVersion = "5:7.0.15-1"
 		laterVersion  = "5:7.0.15-2"
-		says          = "Redis server v=7.0.15 sha=00000000"
+		server        = "Redis server v=7.0.15 sha=00000000"
 	)
 	good := fmt.Sprintf("%x", sha256.Sum256([]byte("package "+pinnedVersion)))
 	for _, c := range []struct {
-		name, have, updated, hash, says string
-		want                            string // part of the error, or "" for none
-		unavailable                     bool
-		calls                           int // of apt-get
+		name, have, updated, hash, server string
+		want                              string // part of the error, or "" for none
+		unavailable                       bool
+		calls                             int // of apt-get
 	}{
-		{"pinned version", pinnedVersion, "", good, says, "", false, 1},
-		{"pinned version, other content", pinnedVersion, "", strings.Repeat("0", 64), says, "another hash", false, 1},
-		{"pinned version after an update", "", pinnedVersion, good, says, "", false, 3},
-		{"security update", laterVersion, laterVersion, good, says, "", false, 4},
+		{"pinned version", pinnedVersion, "", good, server, "", false, 1},
+		{"pinned version, other content", pinnedVersion, "", strings.Repeat("0", 64), server, "another hash", false, 1},
+		{"pinned version after an update", "", pinnedVersion, good, server, "", false, 3},
+		{"security update", laterVersion, laterVersion, good, server, "", false, 4},
 		{"other series", laterVersion, laterVersion, good, "Redis server v=8.0.0", "not of the 7.0 series", false, 4},
-		{"no source", "", "", good, says, "no source of Debian packages", true, 4},
+		{"no source", "", "", good, server, "no source of Debian packages", true, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tools(t, map[string]string{"apt-get": fakeApt, "dpkg-deb": fakeDpkg, "redis-server": oldServer})
@@ -80,7 +80,7 @@ func TestDebian(t *testing.T) {
 			t.Setenv("HAVE", c.have)
 			t.Setenv("HAVE_UPDATED", c.updated)
 			t.Setenv("LOG", log)
-			t.Setenv("SAYS", c.says)
+			t.Setenv("SERVER", c.server)
 			folder := t.TempDir()
 			pins := filepath.Join(folder, "pins.txt")
 			line := fmt.Sprintf("redis-server %s amd64 %s\n", pinnedVersion, c.hash)
@@ -115,8 +115,8 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// TestDebianPath takes a server of the right series from the PATH, and says so when there is neither that nor Debian's
-// tools.
+// TestDebianPath takes a server of the right series from the PATH, and returns ErrUnavailable when there is neither
+// that nor Debian's tools.
 func TestDebianPath(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)

@@ -4,6 +4,6 @@
 // on first use and kept under .cache; nothing is installed. A running server can be killed, frozen and restarted on its
 // port, and Do talks to it.
 //
-// Everything listens on 127.0.0.1, keeps nothing on disk unless asked to, and dies with the process that started it.
-// Linux only, as are the binaries.
+// Everything listens on 127.0.0.1, keeps nothing on disk unless configured to, and dies with the process that started
+// it. Linux only, as are the binaries.
 package redisserver

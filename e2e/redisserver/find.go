@@ -19,13 +19,13 @@ const (
 	Redis70  = "redis-7.0"  // Debian packages, or a redis-server 7.0 on the PATH
 	Redis62  = "redis-6.2"  // a Python wheel
 
-	Default = Valkey81 // used unless a test asks for another
+	Default = Valkey81 // used unless a test names another
 )
 
 // Versions returns every version, the default first.
 func Versions() []string { return []string{Valkey81, Redis70, Redis62} }
 
-// ErrUnavailable says that this machine has no way to get a version. Tests skip on it; see StartT.
+// ErrUnavailable means that this machine has no way to get a version. Tests skip on it; see StartT.
 var ErrUnavailable = errors.New("redisserver: not available on this machine")
 
 // program is a server's executable with what it needs in its environment.
@@ -48,7 +48,7 @@ var wheelFor = []string{
 }
 
 // find returns the program of a version, "" meaning what REDIS names or else the default. The first call on a machine
-// fetches it. A version that was asked for by name is not overridden by REDIS.
+// fetches it. A version that is named is not overridden by REDIS.
 func find(ctx context.Context, version string) (program, error) {
 	if version == "" {
 		if own := os.Getenv("REDIS"); own != "" {

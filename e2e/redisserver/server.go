@@ -18,7 +18,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/freeport"
 )
 
-// Options say how a server is started. The zero value is the default version without persistence.
+// Options configure a server. The zero value is the default version without persistence.
 type Options struct {
 	Version string   // one of Versions; "" means Default, or the binary that the environment variable REDIS names
 	Config  []string // lines of redis.conf, such as "maxmemory 1mb", added to the package's own: a later line wins
@@ -49,9 +49,9 @@ const (
 // locking itself out. Any password does.
 const tester = "warmgate-tester"
 
-// Start runs a server. It returns when the server answers, if only to say that it is loading its data. The server runs
-// until Stop, until ctx ends or until this program ends, whichever comes first. The error wraps ErrUnavailable when
-// this machine has no way to get the version.
+// Start runs a server. It returns when the server answers, even with LOADING. The server runs until Stop, until ctx
+// ends or until this program ends, whichever comes first. The error wraps ErrUnavailable when this machine has no way
+// to get the version.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	return start(ctx, o)
 }
@@ -146,7 +146,7 @@ func (s *Server) run(ctx context.Context) error {
 	}
 }
 
-// answers tells whether the server takes commands, if only to refuse them with LOADING. It asks at the socket, which no
+// answers reports whether the server takes commands, or refuses them with LOADING. It connects to the socket, which no
 // other process can own.
 func (s *Server) answers() bool {
 	c, err := dial("unix", s.Socket())
@@ -202,11 +202,11 @@ func (s *Server) kill() error {
 	return s.process.Kill()
 }
 
-// Freeze stops the process as it stands: connections stay open, new ones are accepted by the kernel, nothing is
+// Freeze stops the process in its current state: connections stay open, new ones are accepted by the kernel, nothing is
 // answered.
 func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process go on. It then executes what was sent to it meanwhile.
+// Thaw continues a frozen process. It then executes what was sent to it while it was frozen.
 func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(signal syscall.Signal) error {
@@ -216,7 +216,7 @@ func (s *Server) signal(signal syscall.Signal) error {
 }
 
 // Restart kills the process if it still runs and starts it again on the same port, with what it has on disk. It returns
-// when the server answers, if only to say that it is loading its data.
+// when the server answers, even with LOADING.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Kill(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestVersion(t *testing.T) {
 		}
 		_, series, _ := strings.Cut(version, "-")
 		if got := info[fields[version]]; !strings.HasPrefix(got, series+".") {
-			t.Errorf("the server says it is %q", got)
+			t.Errorf("the server's version is %q", got)
 		}
 		if info["process_id"] != fmt.Sprint(s.PID()) || info["tcp_port"] != fmt.Sprint(s.Port()) {
 			t.Errorf("process %s on port %s, want %d on %d", info["process_id"], info["tcp_port"], s.PID(), s.Port())
@@ -72,7 +72,7 @@ func TestKillAndRestart(t *testing.T) {
 			t.Errorf("was %s (%d), is %s (%d)", addr, pid, s.Addr(), s.PID())
 		}
 		if got := must(t, s, "EXISTS", "k"); got != "0" {
-			t.Errorf("the killed server kept its data: EXISTS says %s", got)
+			t.Errorf("the killed server kept its data: EXISTS returns %s", got)
 		}
 		if err := s.Restart(t.Context()); err != nil { // of a running server
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestKillAndRestart(t *testing.T) {
 	})
 }
 
-// TestFreeze holds the property that matters: what a client sends to a frozen server is carried out once it goes on.
+// TestFreeze checks the property that matters: what a client sends to a frozen server is carried out once it continues.
 func TestFreeze(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		s := StartT(t, Options{Version: version})
@@ -152,14 +152,14 @@ func TestConfig(t *testing.T) {
 	})
 }
 
-// refused tells whether the error is the server's and starts with the code.
+// refused reports whether the error is the server's and starts with the code.
 func refused(err error, code string) bool {
 	var reply ReplyError
 	return errors.As(err, &reply) && strings.HasPrefix(string(reply), code+" ")
 }
 
-// slowLoading makes a server take 0.1 s for each key of a dump. It looks up from that after every 2 MiB only,
-// compressed.
+// slowLoading makes a server take 0.1 s for each key of a dump. It answers other commands in between only after every 2
+// MiB, compressed.
 var slowLoading = []string{"key-load-delay 100000", "rdbcompression no"}
 
 // TestLoading restarts a server that takes long to load its data.
@@ -222,7 +222,7 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// TestPortTaken lets another socket have the port of a server that is down.
+// TestPortTaken gives the port of a server that is down to another socket.
 func TestPortTaken(t *testing.T) {
 	s := StartT(t, Options{})
 	if err := s.Kill(); err != nil {
@@ -241,7 +241,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// TestOwnBinary runs the server that REDIS names, unless a version is asked for.
+// TestOwnBinary runs the server that REDIS names, unless a version is named.
 func TestOwnBinary(t *testing.T) {
 	own, err := find(t.Context(), Valkey81)
 	if err != nil {
@@ -258,6 +258,6 @@ func TestOwnBinary(t *testing.T) {
 		t.Error("a missing binary is no error")
 	}
 	if _, err := find(t.Context(), Valkey81); err != nil {
-		t.Errorf("REDIS overrides a version asked for by name: %v", err)
+		t.Errorf("REDIS overrides a version that is named: %v", err)
 	}
 }

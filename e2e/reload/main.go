@@ -1,5 +1,5 @@
-// Command reload changes the configuration of a running gateway a hundred times under traffic, in every way an operator
-// can: policy, units, weights, off and on, configurations that must be refused, endpoints, the native policy, the
+// Command reload changes the configuration of a running gateway a hundred times under traffic, in all ways open to an
+// operator: policy, units, weights, off and on, configurations that must be refused, endpoints, the native policy, the
 // plugin's code. No request may fail, no stream may be cut, and every stream must stay counted throughout.
 //
 // It prints what it does, ends with one line of JSON and exits with 1 if anything was violated. The same seed gives the

@@ -36,7 +36,7 @@ func configs(addrs []string) []setting {
 	const patient = `"body_timeout":"5s"`
 	weights := `"weights":{"` + addrs[0] + `":2,"` + addrs[1] + `":0.5}`
 	off := strings.Replace(audit.Config(), "{", `{"enabled":false,`, 1)
-	// With a rule for requests that nobody sends. Of a part that is refused, the last good form must stay in force.
+	// With a rule that no request matches. Of a part that is refused, the last good form must stay in force.
 	ruled := func(global, rule string) string {
 		rule = strings.Replace(rule, "{", `{"_match_domain_":["nobody.example"],`, 1)
 		return strings.TrimSuffix(global, "}") + `,"_rules_":[` + rule + `]}`

@@ -45,7 +45,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// What the run takes for good and for bad must be so for the parser, or the run would prove little.
+// What the run uses as good and as bad configurations must be so for the parser as well.
 func TestConfigs(t *testing.T) {
 	for _, c := range configs([]string{"127.0.0.1:1", "127.0.0.1:2"}) {
 		set, err := config.Parse([]byte(c.text), config.Envoy)

@@ -115,7 +115,7 @@ func (r *reloader) report(peak int64) {
 
 // round opens streams, pushes under traffic, and audits in the end while the streams are still open.
 func (r *reloader) round(ctx context.Context, plan []kind) error {
-	// A minute: far longer than a round takes. The streams end when they are told to.
+	// A minute: far longer than a round takes. The streams end when the run ends them.
 	const tokens = 600
 	streams, err := r.site.OpenStreams(ctx, r.streams, tokens)
 	if err != nil {

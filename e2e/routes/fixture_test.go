@@ -21,7 +21,7 @@ var versions = []string{harness.DefaultVersion, harness.OldestVersion}
 
 // server is a model server whose answers the request orders, by these headers:
 //
-//	x-hold: yes      the answer begins and goes on until the client leaves
+//	x-hold: yes      the answer begins and continues until the client leaves
 //	x-fail: 2        the first two attempts are answered with 503
 //	x-status: 500    is the status of the answer
 //	x-redirect: URL  is where the answer sends the client

@@ -51,7 +51,7 @@ func newLayout(t *testing.T, version string) *layout {
 	return l
 }
 
-// every returns the servers whose index is even, with from = 0, or odd, with 1.
+// every returns every other server, from the first with from = 0, from the second with from = 1.
 func every(list []*server, from int) []*server {
 	var out []*server
 	for i := from; i < len(list); i += 2 {
@@ -132,7 +132,7 @@ func (l *layout) filters(doc *yaml.Node) error {
     "@type": type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer
     max_request_bytes: 1048576
 `
-	front := limit + compressor("front") + modelRouter("model-router", "x-ask")
+	front := limit + compressor("front") + modelRouter("model-router", "x-want")
 	behind := compressor("behind") + modelRouter("late-router", "x-late")
 	return errors.Join(harness.Insert(doc, filtersPath, "warmgate-strip-client", 0, front),
 		harness.Insert(doc, filtersPath, "envoy.filters.http.router", 0, behind))

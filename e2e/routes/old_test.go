@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// old makes of the shipped files what they were before: the admin cluster lets only GET /clusters pass, and the two
-// headers go on to the router, where override_host reads one of them.
+// old restores the previous form of the shipped files: the admin cluster lets only GET /clusters pass, and the two
+// headers reach the router, where override_host reads one of them.
 func old(file string, doc *yaml.Node) error {
 	switch file {
 	case "clusters.yaml":
@@ -49,8 +49,8 @@ func replace(n *yaml.Node, from, to string) (count int) {
 	return count
 }
 
-// TestOldConfiguration runs files that were copied before the plugin asked for subsets. Requests are balanced as ever;
-// the log says once that nothing is known of subsets.
+// TestOldConfiguration runs files from a time before the plugin read subsets. Requests are balanced all the same; the
+// log has one line about unknown subsets.
 func TestOldConfiguration(t *testing.T) {
 	a := newServers(t, 3)
 	o := harness.Options{Endpoints: endpoints(a), Config: "{" + rule(fromAdmin) + "}", Edit: old}
@@ -63,6 +63,6 @@ func TestOldConfiguration(t *testing.T) {
 	}
 	s.DrainedT(t)
 	if n := strings.Count(s.Logs(), "clusters are assumed to have no subsets"); n != 1 {
-		t.Errorf("the log says %d times that nothing is known of subsets, want once", n)
+		t.Errorf("the log has %d lines about unknown subsets, want once", n)
 	}
 }

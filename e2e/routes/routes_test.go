@@ -50,7 +50,7 @@ func (l *layout) routerInFront() {
 	}
 	refused := 0
 	for range 10 {
-		resp := l.answer(capped, "x-ask: llm-b")
+		resp := l.answer(capped, "x-want: llm-b")
 		if resp.StatusCode != http.StatusOK {
 			refused++
 		} else if host := resp.Header.Get("x-warmgate-host"); host != l.b[0].addr() {
@@ -59,7 +59,7 @@ func (l *layout) routerInFront() {
 	}
 	served := 0
 	for range 15 {
-		if l.send(capped, "x-ask: llm-b", "x-hold: yes").StatusCode == http.StatusOK {
+		if l.send(capped, "x-want: llm-b", "x-hold: yes").StatusCode == http.StatusOK {
 			served++
 		}
 	}
@@ -210,7 +210,7 @@ func (l *layout) mirror() {
 	}
 }
 
-// aggregate: which cluster of an aggregate gets a request is for Envoy to say, so it is left alone.
+// aggregate: Envoy decides which cluster of an aggregate gets a request, so the plugin does not place it.
 func (l *layout) aggregate() {
 	for range 20 {
 		resp := l.answer(toEither)
@@ -224,12 +224,12 @@ func (l *layout) aggregate() {
 // compressors: usage is read in answers that are compressed when the plugin has seen them, and not in those that are
 // compressed before.
 func (l *layout) compressors() {
-	const told = `^wasmcustom\.warmgate_prompt_tokens_total$`
+	const stat = `^wasmcustom\.warmgate_prompt_tokens_total$`
 	for _, c := range []struct {
 		route string
 		want  float64
 	}{{toPacked, 10}, {toSealed, 0}} {
-		before := l.SumT(l.t, told)
+		before := l.SumT(l.t, stat)
 		body := `{"model":"m","prompt":"` + strings.Repeat("hello ", 500) + `"}`
 		resp := l.post(body, c.route, prompts, "accept-encoding: gzip")
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Header.Get("content-encoding") != "gzip" {
@@ -241,7 +241,7 @@ func (l *layout) compressors() {
 			}
 			return nil
 		})
-		if n := l.SumT(l.t, told) - before; n != c.want {
+		if n := l.SumT(l.t, stat) - before; n != c.want {
 			l.t.Errorf("%s: %v tokens of prompts were read, want %v", c.route, n, c.want)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	anyMirror  = "x-mirror"
 )
 
-// tripwire is a server to which nobody may send anything. It counts connections and bytes.
+// tripwire is a server that must receive nothing. It counts connections and bytes.
 type tripwire struct {
 	net.Listener
 	connections, received atomic.Int64
@@ -241,7 +241,7 @@ func (s *siege) byMirror(ctx context.Context) {
 	}
 }
 
-// unharmed looks at what the attacks so far have done, once none is under way any more.
+// unharmed checks for effects of the attacks so far, once none is under way any more.
 func (s *siege) unharmed(ctx context.Context, way string) {
 	s.t.Helper()
 	for {
@@ -266,7 +266,7 @@ func (s *siege) unharmed(ctx context.Context, way string) {
 }
 
 // TestPluginRefusesItsOwnClusters takes the filter away that guards the admin cluster, as in a configuration that was
-// written without it: the plugin refuses clients by itself.
+// written without it: the plugin still refuses clients.
 func TestPluginRefusesItsOwnClusters(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

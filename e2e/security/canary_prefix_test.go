@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
-// monitor is all that a Redis server is told, word for word.
+// monitor is every command that a Redis server receives.
 type monitor struct {
 	conn net.Conn
 	mu   sync.Mutex
@@ -54,22 +54,22 @@ func watch(t *testing.T, s *redisserver.Server) *monitor {
 	return m
 }
 
-// String returns what the server has been told so far.
+// String returns the commands so far.
 func (m *monitor) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.text.String()
 }
 
-// TestPromptsStayInside puts the canary wherever a client of prefix_cache can put text, and into its secret, and looks
-// for it in all that leaves the plugin: the logs at their most talkative, statistics, headers of answers, what Redis is
-// told and what it keeps.
+// TestPromptsStayInside puts the canary wherever a client of prefix_cache can put text, and into its secret, and
+// searches all output of the plugin for it: the logs at their most verbose, statistics, headers of answers, commands to
+// Redis and what Redis keeps.
 func TestPromptsStayInside(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	f := newFleet(t, 2)
 	redis := redisserver.StartT(t, redisserver.Options{})
-	told := watch(t, redis)
+	commands := watch(t, redis)
 	config := strings.Replace(fmt.Sprintf(caching, `"enableDetailLog":true,"reserve_timeout":"5s",`, `,"redis_cluster":"warmgate-redis"`),
 		`"secret":"s"`, `"secret":"`+canary+`"`, 1)
 	g := harness.StartT(t, harness.Options{
@@ -100,7 +100,7 @@ func TestPromptsStayInside(t *testing.T) {
 		"the access log":         {g.AccessLog(), "reason=chosen"},
 		"the statistics":         {prometheus, "warmgate_prompt_tokens_total"},
 		"the headers of answers": {answers.String(), "X-Warmgate-Match: 1.00"},
-		"what Redis is told":     {told.String(), "EVALSHA"},
+		"the commands to Redis":  {commands.String(), "EVALSHA"},
 		"what Redis keeps":       {kept(t, redis), "warmgate"},
 	} {
 		if !strings.Contains(strings.ToLower(c.text), strings.ToLower(c.witness)) {

@@ -15,11 +15,11 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
-// canary stands for everything that must not be written anywhere: prompts, header values, passwords.
+// canary is text in place of everything that must not be written anywhere: prompts, header values, passwords.
 const canary = "c4n4ry-7f3a"
 
-// TestNothingConfidentialIsLogged puts the canary wherever a client or an operator can put text and looks for it in all
-// that Envoy and the plugin wrote, with the plugin's log at its most talkative.
+// TestNothingConfidentialIsLogged puts the canary wherever a client or an operator can put text and searches for it in
+// all that Envoy and the plugin wrote, with the plugin's log at its most verbose.
 func TestNothingConfidentialIsLogged(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -27,7 +27,7 @@ func TestNothingConfidentialIsLogged(t *testing.T) {
 	talkative := strings.Replace(steering, `"lb_config":{`, `"lb_config":{"enableDetailLog":true,"unit":"tokens",
 		"username":"`+canary+`","password":"`+canary+`",`, 1)
 	talkative = strings.Replace(talkative, `"envoy":{`, `"envoy":{"redis_cluster":"warmgate-redis",`, 1)
-	redis := redisserver.StartT(t, redisserver.Options{}) // which knows no such user, and nobody else
+	redis := redisserver.StartT(t, redisserver.Options{}) // which has no such user
 	if _, err := redis.Do("ACL", "SETUSER", "default", "off"); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ const capped = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_con
 	"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"},"health":{"slow_start":0}}}`
 
 // TestCapHoldsForEveryBody sends many requests at once whose bodies cannot be read: no more of them are in flight than
-// the cap says.
+// the cap allows.
 func TestCapHoldsForEveryBody(t *testing.T) {
 	const requests, most = 50, 4
 	arrived, leave := make(chan struct{}), make(chan struct{})

@@ -11,8 +11,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestConnectionHeaderDoesNotSteer names the steering headers in the Connection header, by which a client may ask a
-// proxy to drop headers of the same request: the plugin's own choice must survive, and the forged one must not.
+// TestConnectionHeaderDoesNotSteer names the steering headers in the Connection header, by which a client may have a
+// proxy drop headers of the same request: the plugin's own choice must survive, and the forged one must not.
 func TestConnectionHeaderDoesNotSteer(t *testing.T) {
 	const requests = 200
 	f := newFleet(t, 4)

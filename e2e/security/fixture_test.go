@@ -62,7 +62,7 @@ func (f *fleet) take() (served map[string]int, leaks []string) {
 	return served, leaks
 }
 
-// internal returns the headers of the message that are the gateway's own business. A trailer that was announced and not
+// internal returns the headers of the message that are internal to the gateway. A trailer that was announced and not
 // sent is there without a value.
 func internal(h http.Header) []string {
 	var found []string
@@ -75,7 +75,7 @@ func internal(h http.Header) []string {
 	return found
 }
 
-// chat is a request to the model; it asks for one token.
+// chat is a request to the model with an answer of one token.
 const chat = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}`
 
 // steering is the plugin configuration of these tests. Slow start is off, so that each endpoint has its full share at

@@ -135,7 +135,7 @@ func send(t *testing.T, g *harness.Gateway, f *fleet, i int, forged forgery) int
 	return resp.StatusCode
 }
 
-// verdict looks at where the requests went and what the servers were sent.
+// verdict checks where the requests went and what the servers received.
 func verdict(t *testing.T, f *fleet, requests int) {
 	t.Helper()
 	served, leaks := f.take()

@@ -40,7 +40,7 @@ func TestHardenedLayoutRefuses(t *testing.T) {
 	t.Run("admin", func(t *testing.T) { testAdmin(t, filepath.Join(g.Dir(), "admin.sock")) })
 }
 
-// testAdmin asks the admin page for what it must and must not tell.
+// testAdmin requests the pages of the admin interface that must, and must not, be served.
 func testAdmin(t *testing.T, socket string) {
 	info, err := os.Stat(socket)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// TestAnswersTellNoAddress looks through whole answers, Envoy's own among them, for the addresses of model servers.
-// They may appear only in the debug headers, and only when those are switched on.
-func TestAnswersTellNoAddress(t *testing.T) {
+// TestAnswersContainNoAddress searches whole answers, Envoy's own among them, for the addresses of model servers. They
+// may appear only in the debug headers, and only when those are switched on.
+func TestAnswersContainNoAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	f := newFleet(t, 2)
@@ -24,7 +24,7 @@ func TestAnswersTellNoAddress(t *testing.T) {
 		name, config string
 		endpoints    []harness.Endpoint
 		status       int
-		told         bool
+		debug        bool
 	}{
 		{"served", steering, f.endpoints, http.StatusOK, false},
 		{"served, debug headers", debug, f.endpoints, http.StatusOK, true},
@@ -38,11 +38,11 @@ func TestAnswersTellNoAddress(t *testing.T) {
 			if err := g.PushEndpoints(ctx, c.endpoints); err != nil {
 				t.Fatal(err)
 			}
-			text := answer(t, g, c.status, c.told)
+			text := answer(t, g, c.status, c.debug)
 			for _, e := range append(c.endpoints, f.endpoints...) {
 				without := strings.ReplaceAll(text, "X-Warmgate-Host: "+e.Addr, "")
 				if strings.Contains(without, e.Addr) {
-					t.Errorf("the answer tells %s:\n%s", e.Addr, text)
+					t.Errorf("the answer contains %s:\n%s", e.Addr, text)
 				}
 			}
 		})
@@ -54,12 +54,12 @@ func TestAnswersTellNoAddress(t *testing.T) {
 
 // answer repeats a request until the status is the wanted one and the debug headers are there or not, as a push takes a
 // moment to show in health checks and in what the plugin knows of the endpoints. It returns the whole answer as text.
-func answer(t *testing.T, g *harness.Gateway, status int, told bool) string {
+func answer(t *testing.T, g *harness.Gateway, status int, debug bool) string {
 	t.Helper()
 	var text strings.Builder
 	harness.Await(t, func() error {
 		a := harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+"/v1/chat/completions", chat)
-		if a.Status != status || (a.Host() != "") != told {
+		if a.Status != status || (a.Host() != "") != debug {
 			return fmt.Errorf("answered %d, by %q, want %d", a.Status, a.Host(), status)
 		}
 		if err := a.Header.Write(&text); err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
-// caching is a configuration of prefix_cache that tells tenants apart.
+// caching is a configuration of prefix_cache that separates tenants.
 const caching = `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{%s"prefix":{"tenant_header":"x-tenant","secret":"s"},
 	"debug_headers":true,"health":{"slow_start":0},"envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms"%s}}}`
 
 // probeSeed makes the prompts and the order of the probes the same in each run. The gateway's own dice differ.
 const probeSeed = 20
 
-// A probe is a request for a prompt that somebody else has sent.
+// A probe is a request for a prompt that another client has sent.
 type probe struct {
 	name, tenant, path, model string
 }
@@ -29,7 +29,7 @@ type probe struct {
 // owner sends the prompts first.
 var owner = probe{"the same tenant", "a", "/v1/chat/completions", "m"}
 
-// strangers ask for the prompts of the owner and must not find out that they were sent.
+// strangers send the prompts of the owner and must not find out that these were sent before.
 var strangers = []probe{
 	{"another tenant", "b", owner.path, owner.model},
 	{"no tenant", "", owner.path, owner.model},
@@ -37,9 +37,9 @@ var strangers = []probe{
 	{"another model", owner.tenant, owner.path, "m2"},
 }
 
-// TestTenantsCannotProbe sends many prompts that nobody has sent before, and then the same ones as another tenant, on
-// another route and for another model: they go where the first ones went as often as chance has it. The owner's own go
-// there nearly always, so that the test would notice.
+// TestTenantsCannotProbe sends many new prompts, and then the same ones as another tenant, on another route and for
+// another model: they go where the first ones went as often as chance has it. The owner's own go there nearly always,
+// so that the test would notice.
 //
 // Chance is one in so many endpoints. The test fails at more than six standard deviations of the binomial distribution,
 // which is χ² above 36: chance does that less than once in ten million runs. p is in the log.
@@ -65,16 +65,16 @@ func TestTenantsCannotProbe(t *testing.T) {
 				prompts, went := make([]string, batch), make([]string, batch)
 				for i := range prompts {
 					prompts[i] = freshPrompt(dice)
-					went[i], _ = ask(t, g, owner, prompts[i])
+					went[i], _ = query(t, g, owner, prompts[i])
 				}
 				for _, p := range append(strangers, owner) {
 					for _, i := range dice.Perm(batch) { // no order of the endpoints can look like an answer
-						host, match := ask(t, g, p, prompts[i])
+						host, match := query(t, g, p, prompts[i])
 						if host == went[i] {
 							same[p.name]++
 						}
 						if p != owner && match != "0.00" {
-							t.Fatalf("%s: %s of a prompt of another is taken to be cached", p.name, match)
+							t.Fatalf("%s: %s of a prompt of another is assumed to be cached", p.name, match)
 						}
 					}
 				}
@@ -89,7 +89,7 @@ func TestTenantsCannotProbe(t *testing.T) {
 	}
 }
 
-// judge holds a number of hits against chance.
+// judge compares a number of hits with chance.
 func judge(t *testing.T, name string, hits, pairs int, chance float64) {
 	t.Helper()
 	const limit = 36
@@ -103,7 +103,7 @@ func judge(t *testing.T, name string, hits, pairs int, chance float64) {
 	}
 }
 
-// freshPrompt is a prompt that nobody has sent: long enough for a block, and different from its first word on.
+// freshPrompt is a new prompt: long enough for a block, and different from its first word on.
 func freshPrompt(dice *rand.Rand) string {
 	var b strings.Builder
 	for b.Len() < 700 {
@@ -112,8 +112,8 @@ func freshPrompt(dice *rand.Rand) string {
 	return b.String()
 }
 
-// ask sends a prompt and returns where it went, and what share of it was taken to be cached there.
-func ask(t *testing.T, g *harness.Gateway, p probe, prompt string) (host, match string) {
+// query sends a prompt and returns where it went, and what share of it was assumed to be cached there.
+func query(t *testing.T, g *harness.Gateway, p probe, prompt string) (host, match string) {
 	t.Helper()
 	body := `{"model":"` + p.model + `","max_tokens":1,"messages":[{"role":"user","content":"` + prompt + `"}]}`
 	var headers []string

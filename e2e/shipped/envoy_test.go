@@ -27,8 +27,8 @@ const (
 	listPath   = pluginPath + ".vm_config.capability_restriction_config.allowed_capabilities"
 )
 
-// TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files word by word. The files they refer to are put
-// to use by every test that starts a gateway.
+// TestEnvoyAcceptsTheFiles lets each Envoy validate the bootstrap files unchanged. The files that they refer to are
+// used by every test that starts a gateway.
 func TestEnvoyAcceptsTheFiles(t *testing.T) { envoyAccepts(t) }
 
 // envoyAccepts lets each Envoy validate both bootstrap files with further arguments.
@@ -63,7 +63,7 @@ func envoyAccepts(t *testing.T, args ...string) {
 	}
 }
 
-// dropAllowPaths does what the file tells users of Envoy 1.36 to do.
+// dropAllowPaths makes the change that the file describes for users of Envoy 1.36.
 func dropAllowPaths(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -88,7 +88,7 @@ func dropAllowPaths(t *testing.T, file string) {
 	}
 }
 
-// TestHardenedIsPlainAndMore holds the two layouts together: whatever the plain one says, the hardened one says too.
+// TestHardenedIsPlainAndMore compares the two layouts: everything in the plain one is in the hardened one too.
 func TestHardenedIsPlainAndMore(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"envoy.yaml", "envoy-hardened.yaml"}, {"warmgate.yaml", "warmgate-hardened.yaml"},
@@ -108,7 +108,7 @@ func TestHardenedIsPlainAndMore(t *testing.T) {
 	}
 }
 
-// lacking returns the places at which more does not say what less says.
+// lacking returns the places at which more lacks what less has.
 func lacking(at string, less, more any) []string {
 	switch less := less.(type) {
 	case map[string]any:
@@ -136,9 +136,9 @@ func lacking(at string, less, more any) []string {
 	}
 }
 
-// TestOrderOfFilters holds the shipped layouts to the order that docs/envoy.md asks for: what makes Envoy look at the
-// route anew is directly in front of the plugin, and the two headers are taken away when stateful_session has read one
-// of them.
+// TestOrderOfFilters checks in the shipped layouts the order that docs/envoy.md requires: the filter that makes Envoy
+// choose the route again is directly in front of the plugin, and the two headers are removed after stateful_session has
+// read one of them.
 func TestOrderOfFilters(t *testing.T) {
 	want := []string{
 		"warmgate-strip-client", "warmgate", "envoy.filters.http.stateful_session", "warmgate-take",
@@ -201,8 +201,8 @@ func TestPluginConfigurations(t *testing.T) {
 	}
 }
 
-// server starts a model server that is healthy and answers 418 to everything else, so that its answer can be told from
-// Envoy's own.
+// server starts a model server that is healthy and answers 418 to everything else, so that its answer can be
+// distinguished from Envoy's own.
 func server(t *testing.T) harness.Endpoint {
 	t.Helper()
 	return harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -212,9 +212,9 @@ func server(t *testing.T) harness.Endpoint {
 	}))
 }
 
-// TestDecisionIsTold starts both layouts with the shipped plugin configuration and looks where an operator looks: the
-// access log and the Prometheus page.
-func TestDecisionIsTold(t *testing.T) {
+// TestDecisionIsReported starts both layouts with the shipped plugin configuration and looks where an operator looks:
+// the access log and the Prometheus page.
+func TestDecisionIsReported(t *testing.T) {
 	upstream := server(t)
 	host := upstream.Addr
 	for name, o := range map[string]harness.Options{
@@ -227,7 +227,7 @@ func TestDecisionIsTold(t *testing.T) {
 			g := harness.StartT(t, o)
 			await(t, "the access log", regexp.MustCompile(
 				`POST /v1/x 418 - upstream=`+regexp.QuoteMeta(host)+` .* warmgate="host=`+regexp.QuoteMeta(host)+` reason=chosen load=1"`),
-				func() string { ask(t, g); return g.AccessLog() })
+				func() string { send(t, g); return g.AccessLog() })
 			page := func() string { return g.PrometheusT(t) }
 			for _, line := range []string{
 				`warmgate_decisions_total\{policy="global_least_request",reason="chosen"\} [1-9]`,
@@ -241,7 +241,7 @@ func TestDecisionIsTold(t *testing.T) {
 	}
 }
 
-// TestDNSCluster swaps the cluster's endpoint file for a DNS name, as README.md says one can.
+// TestDNSCluster replaces the cluster's endpoint file by a DNS name, as README.md describes.
 func TestDNSCluster(t *testing.T) {
 	_, port, err := net.SplitHostPort(server(t).Addr)
 	if err != nil {
@@ -261,7 +261,7 @@ func TestDNSCluster(t *testing.T) {
 		)
 	})})
 	await(t, "the access log", regexp.MustCompile(`warmgate="host=127\.0\.0\.1:`+port+` reason=chosen load=1"`),
-		func() string { ask(t, g); return g.AccessLog() })
+		func() string { send(t, g); return g.AccessLog() })
 }
 
 // await waits until what read returns matches.
@@ -279,8 +279,8 @@ func await(t *testing.T, what string, want *regexp.Regexp, read func() string) {
 	})
 }
 
-// ask sends a request to the gateway.
-func ask(t *testing.T, g *harness.Gateway) {
+// send sends a request to the gateway.
+func send(t *testing.T, g *harness.Gateway) {
 	t.Helper()
 	harness.Send(t, http.DefaultClient, http.MethodPost, g.URL()+"/v1/x?key=hidden", `{"prompt":"x"}`, "content-type: application/json")
 }

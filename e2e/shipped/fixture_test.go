@@ -34,7 +34,8 @@ func find[T any](t *testing.T, doc *yaml.Node, where string) T {
 	return value
 }
 
-// samePlugin holds a file to warmgate.yaml: it is the same plugin, with a configuration of its own, which it returns.
+// samePlugin compares a file with warmgate.yaml: it is the same plugin, with a configuration of its own, which it
+// returns.
 func samePlugin(t *testing.T, file string) *config.Config {
 	t.Helper()
 	var c *config.Config

@@ -57,7 +57,7 @@ func TestWasmPlugins(t *testing.T) {
 	}
 }
 
-// TestWasmPluginRules checks that the rules of the example mean what their comments say.
+// TestWasmPluginRules checks that the rules of the example do what their comments describe.
 func TestWasmPluginRules(t *testing.T) {
 	_, set := wasmPlugin(t, example)
 	const anyCluster, embeddings = "outbound|80||vllm.static", "outbound|443||embeddings.dns"
@@ -93,8 +93,8 @@ type property struct {
 	Properties  map[string]property
 }
 
-// TestConsoleSpec holds the console's form to the plugin: every key that means something on Higress, with its type and
-// default, in both languages, and no other.
+// TestConsoleSpec compares the console's form with the plugin: it has every key that has an effect on Higress, with its
+// type and default, in both languages, and no other.
 func TestConsoleSpec(t *testing.T) {
 	doc := parse(t, "build/spec.yaml")
 	const schema = ".openAPIV3Schema"

@@ -25,7 +25,7 @@ func metricsText(t *testing.T) string {
 	return find[string](t, parse(t, "envoy-config/warmgate-metrics.yaml"), pluginPath+".configuration.value")
 }
 
-// TestMetricsConfiguration holds warmgate-metrics.yaml to warmgate.yaml, and to the cluster that it names.
+// TestMetricsConfiguration compares warmgate-metrics.yaml with warmgate.yaml, and with the cluster that it names.
 func TestMetricsConfiguration(t *testing.T) {
 	c := samePlugin(t, "warmgate-metrics.yaml")
 	if !c.ByMetrics() || !c.Scrapes(config.Envoy) {
@@ -57,7 +57,7 @@ func onlyAt(path string, h http.Handler) http.Handler {
 	})
 }
 
-// overTLS has the gateway speak TLS to the model servers, as docs/envoy.md says.
+// overTLS has the gateway speak TLS to the model servers, as docs/envoy.md describes.
 func overTLS(file string, doc *yaml.Node) error {
 	socket := map[string]any{
 		"name": "envoy.transport_sockets.tls",
@@ -74,8 +74,8 @@ func overTLS(file string, doc *yaml.Node) error {
 	return nil
 }
 
-// TestMetricsAsShipped starts both layouts with the shipped plugin configuration for endpoint_metrics, and with what
-// docs/envoy.md says to change for other engines.
+// TestMetricsAsShipped starts both layouts with the shipped plugin configuration for endpoint_metrics, and with the
+// changes that docs/envoy.md describes for other engines.
 func TestMetricsAsShipped(t *testing.T) {
 	const page = "/prometheus/metrics"
 	plain, own, secret := httptest.NewServer(engine()), httptest.NewServer(onlyAt(page, engine())),
@@ -110,7 +110,7 @@ func TestMetricsAsShipped(t *testing.T) {
 				`warmgate_metrics_lacking_endpoints\{cluster="llm"\} 0`,
 			} {
 				await(t, "the Prometheus page", regexp.MustCompile(`(?m)^`+line), func() string {
-					ask(t, g)
+					send(t, g)
 					return g.PrometheusT(t)
 				})
 			}
@@ -163,11 +163,11 @@ func TestStoreMetrics(t *testing.T) {
 	}
 	delete(check, "store_metrics")
 	var mu sync.Mutex
-	asked := map[string]bool{}
+	requested := map[string]bool{}
 	model := engine()
 	endpoint := harness.ServeT(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		asked[r.Method+" "+r.Host+" "+r.URL.Path] = true
+		requested[r.Method+" "+r.Host+" "+r.URL.Path] = true
 		mu.Unlock()
 		model.ServeHTTP(w, r)
 	}))
@@ -177,12 +177,12 @@ func TestStoreMetrics(t *testing.T) {
 			return harness.Set(doc, "resources[name=llm].health_checks", []any{check})
 		}),
 	})
-	await(t, "the access log", regexp.MustCompile(`reason=chosen`), func() string { ask(t, g); return g.AccessLog() })
+	await(t, "the access log", regexp.MustCompile(`reason=chosen`), func() string { send(t, g); return g.AccessLog() })
 	mu.Lock()
 	defer mu.Unlock()
 	http := check["http_health_check"].(map[string]any)
-	if want := fmt.Sprintf("GET %s %s", http["host"], http["path"]); !asked[want] || http["path"] != "/metrics" {
-		t.Errorf("engines were asked for %v, not for %s", asked, want)
+	if want := fmt.Sprintf("GET %s %s", http["host"], http["path"]); !requested[want] || http["path"] != "/metrics" {
+		t.Errorf("engines got requests for %v, not for %s", requested, want)
 	}
 }
 
@@ -213,17 +213,17 @@ func TestEndpointMetricsInHigress(t *testing.T) {
 	} {
 		t.Run(cluster, func(t *testing.T) {
 			gw := higresshost.Start(t, higresshost.Options{Wasm: module, Config: string(text), Cluster: cluster})
-			ask := func() *higresshost.Stream {
+			send := func() *higresshost.Stream {
 				return gw.Worker(0).Request(http.MethodPost, "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 			}
 			busy, idle := gw.Cluster(cluster).Add("10.0.0.1:8000"), gw.Cluster(cluster).Add("10.0.0.2:8000")
-			first := ask()
+			first := send()
 			for i := range 4 {
 				busy.Metrics, idle.Metrics = page(16, 8+i), page(0, 0)
 				gw.Advance(1100 * time.Millisecond)
 			}
 			for range 2 { // more would fill the idle one's queue: what is in flight counts at once
-				if s := ask(); s.Upstream() != idle.Addr {
+				if s := send(); s.Upstream() != idle.Addr {
 					t.Errorf("a request went to %s, want %s", s.Upstream(), idle.Addr)
 				}
 			}

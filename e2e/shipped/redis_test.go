@@ -15,12 +15,13 @@ import (
 
 const aclFile = "envoy-config/redis-user.acl"
 
-// TestEnvoyAcceptsTheTunnel lets each Envoy validate both layouts with the tunnel, as README.md says to start them.
+// TestEnvoyAcceptsTheTunnel lets each Envoy validate both layouts with the tunnel, started as README.md describes.
 func TestEnvoyAcceptsTheTunnel(t *testing.T) {
 	envoyAccepts(t, "--config-yaml", string(harness.ReadT(t, "envoy-config/redis-tunnel.yaml")))
 }
 
-// TestRedisConfiguration holds warmgate-redis.yaml to warmgate.yaml, and only that one counts in Redis.
+// TestRedisConfiguration compares warmgate-redis.yaml with warmgate.yaml, and checks that only that one counts in
+// Redis.
 func TestRedisConfiguration(t *testing.T) {
 	for file, want := range map[string]bool{"warmgate.yaml": false, "warmgate-redis.yaml": true} {
 		if c := samePlugin(t, file); c.UsesRedis() != want {
@@ -29,7 +30,7 @@ func TestRedisConfiguration(t *testing.T) {
 	}
 }
 
-// TestRedisUser holds the user to what the package that talks to Redis says it needs, and proves there.
+// TestRedisUser compares the user's rights with those that redisclient declares and tests.
 func TestRedisUser(t *testing.T) {
 	if got, want := string(harness.ReadT(t, aclFile)), "user warmgate on >change-me "+redisclient.ACLRules+
 		"\n"; got != want {
@@ -54,7 +55,7 @@ func withUser(t *testing.T, version string) *redisserver.Server {
 }
 
 // TestRedisAsShipped starts both layouts with the shipped plugin configuration for Redis, against each server with the
-// shipped user. All that the plugin ever asks of Redis is asked: also that it counts anew what was lost.
+// shipped user. The plugin uses every command that it has for Redis, also those that count lost leases again.
 func TestRedisAsShipped(t *testing.T) {
 	upstream := server(t)
 	text := find[string](t, parse(t, "envoy-config/warmgate-redis.yaml"), pluginPath+".configuration.value")
@@ -67,12 +68,12 @@ func TestRedisAsShipped(t *testing.T) {
 			})
 			page := func() string { return g.PrometheusT(t) }
 			up := regexp.MustCompile(`(?m)^warmgate_redis_up\{\} 1$`)
-			await(t, "the Prometheus page", up, func() string { ask(t, g); return page() })
+			await(t, "the Prometheus page", up, func() string { send(t, g); return page() })
 			k := redisclient.KeysOf("llm")
 			// a request that Redis answers too late is counted by the gateway
 			counted := func(want string, keys ...any) {
 				await(t, "Redis", regexp.MustCompile("^"+want+"$"), func() string {
-					ask(t, g)
+					send(t, g)
 					n, err := redis.Do(append([]any{"EXISTS"}, keys...)...)
 					if err != nil {
 						t.Fatal(err)
@@ -100,7 +101,7 @@ func TestTunnelIsNotReachable(t *testing.T) {
 	redis := redisserver.StartT(t, redisserver.Options{})
 	upstream := server(t)
 	g := harness.StartT(t, harness.Options{Redis: redis.Addr(), Endpoints: []harness.Endpoint{upstream}})
-	await(t, "the access log", regexp.MustCompile(`POST /v1/x 418`), func() string { ask(t, g); return g.AccessLog() })
+	await(t, "the access log", regexp.MustCompile(`POST /v1/x 418`), func() string { send(t, g); return g.AccessLog() })
 	for _, host := range []string{"redis", "warmgate-redis", "warmgate-redis-tunnel"} {
 		a := harness.Send(t, nil, http.MethodPost, g.URL(), "*3\r\n$3\r\nSET\r\n$6\r\nforged\r\n$1\r\n1\r\n",
 			"host: "+host, "x-warmgate-redis-node: "+redis.Addr())

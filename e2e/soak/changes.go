@@ -15,7 +15,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// injected is the status of servers that are made to fail, and of nothing else: an answer with it is no failure of the
+// injected is the status that only servers with an injected failure answer with: such an answer is no failure of the
 // gateway's.
 const injected = 555
 
@@ -39,7 +39,7 @@ type changer struct {
 	known []string // clusters besides llm that the gateway has, the oldest first
 }
 
-// edit makes the shipped files those of a run: a header says which cluster serves a request.
+// edit makes the shipped files those of a run: a header names the cluster that serves a request.
 func (c *changer) edit(file string, doc *yaml.Node) error {
 	switch file {
 	case "envoy.yaml":
@@ -50,7 +50,7 @@ func (c *changer) edit(file string, doc *yaml.Node) error {
 	return nil
 }
 
-// addRoute puts a route in front that goes where a header says; all else is as on the shipped one.
+// addRoute puts a route in front that leads to the cluster named in a header; all else is as on the shipped one.
 func addRoute(doc *yaml.Node) error {
 	routes, err := harness.Find(doc, harness.RoutesPath)
 	if err != nil {
@@ -65,8 +65,8 @@ func addRoute(doc *yaml.Node) error {
 		return err
 	}
 	named["name"] = "named"
-	asked := map[string]any{"name": clusterHeader, "present_match": true}
-	named["match"] = map[string]any{"prefix": "/", "headers": []any{asked}}
+	present := map[string]any{"name": clusterHeader, "present_match": true}
+	named["match"] = map[string]any{"prefix": "/", "headers": []any{present}}
 	to := named["route"].(map[string]any)
 	delete(to, "cluster")
 	to["cluster_header"] = clusterHeader
@@ -152,7 +152,7 @@ func (c *changer) push(ctx context.Context) error {
 
 const failing, failEvery = 3 * time.Second, 15 * time.Second
 
-// fail lets one server after the other answer an error at once for a while.
+// fail makes one server after the other fail at once for a while.
 func (c *changer) fail(now time.Time) error {
 	switch {
 	case c.sick == nil && now.Sub(c.since) >= failEvery:

@@ -13,7 +13,7 @@ type sample struct {
 	mib float64
 }
 
-// growth is what the samples of a run say of memory.
+// growth is how memory grew by the samples of a run.
 type growth struct {
 	Thirds [3]float64 `json:"used_mib_by_third"` // medians
 	Slope  float64    `json:"used_mib_per_hour"` // after the ramp
@@ -35,7 +35,7 @@ const (
 	maxGrowth = 40
 )
 
-// judge looks for memory that grows with time. The slope is Theil and Sen's, the median of the slopes of all pairs of
+// judge detects memory that grows with time. The slope is Theil and Sen's, the median of the slopes of all pairs of
 // samples after the ramp: single outliers and a step do not move it. Low and High are its confidence interval of 95 %.
 func judge(samples []sample) growth {
 	var g growth
@@ -72,7 +72,7 @@ func slope(samples []sample) (mid, low, high float64) {
 			}
 		}
 	}
-	const few = 10 // samples say nothing yet
+	const few = 10 // samples are too few to judge by
 	if len(samples) < few || len(slopes) == 0 {
 		return 0, 0, 0
 	}

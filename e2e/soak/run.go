@@ -159,7 +159,7 @@ func (r *soaker) play(ctx context.Context, traffic *audit.Traffic) error {
 	return r.atRest(ctx)
 }
 
-// change makes a push each second, other clusters each turn, and lets one server after the other fail for a while.
+// change makes a push each second, other clusters each turn, and makes one server after the other fail for a while.
 func (r *soaker) change(ctx context.Context, end time.Time) error {
 	for time.Now().Before(end) {
 		if err := r.changes.push(ctx); err != nil {
@@ -182,7 +182,7 @@ func (r *soaker) change(ctx context.Context, end time.Time) error {
 	return r.changes.heal()
 }
 
-// atRest waits until nobody counts anything, at no cluster that there is or was.
+// atRest waits until no party counts anything, at no cluster that there is or was.
 func (r *soaker) atRest(ctx context.Context) error {
 	if _, err := r.site.Drained(ctx); err != nil {
 		return err

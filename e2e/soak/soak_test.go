@@ -44,7 +44,7 @@ func TestJudge(t *testing.T) {
 		"a step of 4 MiB":              {series(time.Hour, 0.3, step), false},
 		"a heap that is given back":    {series(time.Hour, 0.3, saw), false},
 		"one outlier":                  {append(series(time.Hour, 0.3, ramp), sample{time.Hour, 500}), false},
-		"too few to tell":              {series(10*time.Second, 0, leak), false},
+		"too few":                      {series(10*time.Second, 0, leak), false},
 		"nothing":                      {nil, false},
 		"an hour that only ever grows": {series(time.Hour, 0.3, steady), true},
 	} {

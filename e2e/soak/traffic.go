@@ -22,7 +22,7 @@ const (
 // mix makes the requests: of many tenants, for many models, at the clusters that there are.
 type mix struct {
 	mu    sync.Mutex
-	names []string // of the clusters that may be asked for besides llm
+	names []string // of the clusters besides llm that requests may name
 }
 
 // use sets the clusters that requests are made to.
@@ -76,7 +76,7 @@ func (m *mix) request(r *rand.Rand, id int) loadgen.Request {
 	return q
 }
 
-// leave says at which point the client leaves. One in ten does.
+// leave returns the point at which the client leaves. One in ten does.
 func leave(r *rand.Rand, q *loadgen.Request) loadgen.Leave {
 	if r.IntN(10) > 0 {
 		return loadgen.Leave{}

@@ -165,7 +165,7 @@ func (t *run) wantShed(status int, retryAfter string) {
 	t.wantReason(s, "at_capacity")
 }
 
-// completion is a body with a prompt of n bytes that asks for at most max tokens, 0 for no limit.
+// completion is a body with a prompt of n bytes that limits the answer to so many tokens, 0 for no limit.
 func completion(n, limit int) string {
 	body := `{"model":"m","prompt":"` + strings.Repeat("x", n) + `"`
 	if limit > 0 {

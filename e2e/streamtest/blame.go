@@ -8,17 +8,17 @@ import (
 
 // blameScenarios are about failures that may be the request's fault, or the endpoint's.
 var blameScenarios = []scenario{
-	{name: "one client whose requests all fail ejects nobody", endpoints: 4, config: ejecting, run: badClient(500)},
+	{name: "one client with only failures ejects no endpoint", endpoints: 4, config: ejecting, run: badClient(500)},
 	{
-		name: "one client whose requests are all refused ejects nobody", endpoints: 4, config: ejecting,
+		name: "one client with only refusals ejects no endpoint", endpoints: 4, config: ejecting,
 		run: badClient(400),
 	},
 	{
-		name: "one client that asks for what nobody has ejects nobody", endpoints: 4, config: ejecting,
+		name: "one client that requests what no endpoint has ejects no endpoint", endpoints: 4, config: ejecting,
 		run: badClient(501),
 	},
 	{name: "answering 404 at once attracts nothing", endpoints: 4, config: ejecting, run: refusesFast},
-	{name: "what is refused everywhere ejects nobody", endpoints: 4, config: ejecting, run: func(t *run) {
+	{name: "what is refused everywhere ejects no endpoint", endpoints: 4, config: ejecting, run: func(t *run) {
 		t.settleEjections()
 		for i := range 60 {
 			t.replied(t.from(i), 404)
@@ -26,7 +26,7 @@ var blameScenarios = []scenario{
 		t.wantEjections(0)
 		t.wantEven()
 	}},
-	{name: "a reset before the request was complete ejects nobody", endpoints: 4, config: ejecting, run: func(t *run) {
+	{name: "a reset of an incomplete request ejects no endpoint", endpoints: 4, config: ejecting, run: func(t *run) {
 		t.settleEjections()
 		for range 40 {
 			s := t.Open(Request{Client: "127.0.0.9", Frames: []string{"{"}, Unended: true, NoRetry: true})
@@ -83,7 +83,8 @@ func (t *run) replied(r Request, status int) int {
 	return at
 }
 
-// badClient has one client send requests that end with the status wherever they go, while those of others are served.
+// badClient has one client send requests that end with the status wherever they go, while requests of other clients
+// succeed.
 func badClient(status int) func(*run) {
 	return func(t *run) {
 		t.settleEjections()
@@ -103,7 +104,7 @@ func badClient(status int) func(*run) {
 	}
 }
 
-// refusesFast: an endpoint that answers 404 at once is always idle, and must not be the favourite for that.
+// refusesFast: an endpoint that answers 404 at once is always idle. It must not get more requests for that.
 func refusesFast(t *run) {
 	t.settleEjections()
 	busy := t.busy()

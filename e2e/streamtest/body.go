@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// guessed is a configuration under which no answer tells how long prompts and answers are.
+// guessed is a configuration under which no answer reports the lengths of prompts and answers: the plugin estimates
+// them.
 const guessed = `"unit":"tokens","output_tokens":100`
 
-// bodyScenarios are about requests that wait for their body. All count tokens: else no request waits.
+// bodyScenarios are about requests that wait for their body. All count tokens, because only then do requests wait for
+// it.
 var bodyScenarios = []scenario{
 	{name: "held until it is there", endpoints: 2, config: guessed + `,"body_timeout":"60s"`, run: func(t *run) {
 		t.mark(decisions("chosen"))
@@ -199,8 +201,8 @@ var bodyScenarios = []scenario{
 	}},
 }
 
-// countsFor returns a scenario in which requests cannot be read: they are counted by their length under that reason,
-// arrive whole, and meet the cap.
+// countsFor returns a scenario with requests that cannot be parsed: they are counted by their length under that reason,
+// arrive complete, and are subject to the cap.
 func countsFor(reason, body string, header ...string) func(*run) {
 	return func(t *run) {
 		t.configure(guessed + `,"max_inflight":1`)

@@ -41,7 +41,7 @@ var configScenarios = []scenario{
 		if got := t.Gauge("warmgate_config_valid"); got != 1 {
 			t.Errorf("after a good one warmgate_config_valid is %d", got)
 		}
-		// The gateway knows the first one as tried and taken: it does not try it again.
+		// The gateway has already tried the first configuration and accepted it: it does not try it again.
 		if err := t.Configure(`{"lb_policy":"nonsense"}`); err != nil && !errors.Is(err, ErrRefused) {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func unitsTogether(t *run) {
 	t.wantDrained()
 }
 
-// rule is an entry of _rules_: for whom, and members of its lb_config.
+// rule is an entry of _rules_: what it matches, and members of its lb_config.
 type rule struct{ match, config string }
 
 // rules returns a configuration without a global part.
@@ -155,7 +155,7 @@ func (t *run) rules(list ...rule) string {
 	return `{"_rules_":[` + strings.Join(out, ",") + `]}`
 }
 
-// rulesHold tells the rules apart by the status with which they shed.
+// rulesHold identifies each rule by the status with which it sheds.
 func rulesHold(t *run) {
 	names := t.Names()
 	holds := t.open(1) // so that everything is at its cap
@@ -251,8 +251,8 @@ func refusedRule(t *run) {
 
 const shedsWith503 = `"max_inflight":1,"overload":{"status":503}`
 
-// breakRule pushes a rule for the requests that sheds with 503, and then breaks it. The global part goes from 529 to
-// 599.
+// breakRule pushes a rule for the requests that sheds with 503, and then an invalid version of it. The global part goes
+// from 529 to 599.
 func (t *run) breakRule() {
 	t.Helper()
 	mine := rule{`"_match_route_":["` + t.Names().Route + `"]`, shedsWith503}
@@ -281,7 +281,7 @@ func (t *run) wantShedUnder(status int) {
 	t.wantDrained()
 }
 
-// keptRule breaks a rule under traffic; then others change, and then it is well again.
+// keptRule breaks a rule under traffic; then other rules change, and then the rule is valid again.
 func keptRule(t *run) {
 	mine := `"_match_route_":["` + t.Names().Route + `"]`
 	t.push(t.rules(rule{mine, shedsWith503}))

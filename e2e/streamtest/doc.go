@@ -2,9 +2,9 @@
 // once and runs on every gateway that has a [Gateway].
 //
 // Three do: the fake gateway of the plugin's own tests (native code), the test host for the compiled Higress artifact,
-// and a real Envoy with the compiled Envoy artifact. The test plays the client and the model servers, step by step;
-// what lies between is the gateway's business. A gateway that cannot express a scenario says why, and the scenario is
-// skipped with these words.
+// and a real Envoy with the compiled Envoy artifact. The test plays the client and the model servers, step by step; the
+// gateway does the rest. A gateway that cannot express a scenario gives a reason, and the scenario is skipped with that
+// reason.
 //
 // Endpoints are named by their index in the list that was last given to [Gateway.SetEndpoints].
 package streamtest

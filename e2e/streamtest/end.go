@@ -1,6 +1,6 @@
 package streamtest
 
-// endScenarios are the ways in which a request ends. Whatever happens, nothing stays counted.
+// endScenarios are the ways in which a request ends. After each of them nothing may stay counted.
 var endScenarios = []scenario{
 	{name: "completed", endpoints: 2, run: endsBy(chat(), func(_ *run, s Stream) {
 		s.Head(200)
@@ -101,16 +101,16 @@ var endScenarios = []scenario{
 			s := t.Open(chat())
 			first, second := s.Upstream(), s.Retry()
 			t.finish(s)
-			if told := s.Result().Headers; first == second {
-				t.Errorf("the retry went to endpoint %d again; chosen was %q (%s)", first, told["x-warmgate-host"],
-					told["x-warmgate-reason"])
+			if headers := s.Result().Headers; first == second {
+				t.Errorf("the retry went to endpoint %d again; chosen was %q (%s)", first, headers["x-warmgate-host"],
+					headers["x-warmgate-reason"])
 			}
 		}
 		t.wantDrained()
 	}},
 }
 
-// endsBy opens the request, sees it counted, ends it and sees it gone.
+// endsBy opens the request, checks that it is counted, ends it and checks that it no longer is.
 func endsBy(r Request, end func(*run, Stream)) func(*run) {
 	return func(t *run) {
 		t.mark(decisions("chosen"))

@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// patience is how long the real Envoy is waited for.
+// patience is the limit of every wait for the real Envoy.
 const patience = 15 * time.Second
 
 // envoyStream is a request to the real Envoy, on a connection of its own: its client and its model server.
@@ -60,7 +60,7 @@ func (d *envoy) Open(r streamtest.Request) streamtest.Stream {
 	return s
 }
 
-// newStream returns a stream without a client yet, and the name by which the model servers know it.
+// newStream returns a stream without a client yet, and the identifier by which the model servers recognise it.
 func (d *envoy) newStream() (s *envoyStream, id string) {
 	d.sent++
 	id = fmt.Sprint(d.sent)
@@ -131,7 +131,7 @@ func (s *envoyStream) read(method string) {
 	_ = s.conn.Close()
 }
 
-// tookHead notes the head of the response, and reports whether there is one.
+// tookHead records the head of the response, and reports whether there is one.
 func (s *envoyStream) tookHead(resp *http.Response, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// New code comes with new VMs. What the old ones have counted is still counted, and requests that began in them end
-// well.
+// New code comes with new VMs. What the old ones have counted stays counted, and requests that began in them end
+// normally.
 func TestEnvoyNewCode(t *testing.T) {
 	for _, version := range []string{"", harness.OldestVersion} {
 		t.Run(version, func(t *testing.T) {
@@ -42,7 +42,8 @@ func TestEnvoyNewCode(t *testing.T) {
 	}
 }
 
-// otherCode returns the artifact with one more section, which means nothing: other code to Envoy, the same to its user.
+// otherCode returns the artifact with one more section, which has no effect: Envoy treats it as different code that
+// behaves the same.
 func otherCode(t *testing.T) string {
 	t.Helper()
 	path := artifactCopy(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// With a first configuration that is bad there is nothing to go on with: requests pass as if there were no plugin, and
-// the operator is told.
+// With an invalid first configuration there is no previous one to keep: requests pass as if there were no plugin, and
+// the log and the statistics report it.
 func TestEnvoyFirstConfigurationIsBad(t *testing.T) {
 	gw := harness.StartT(t, harness.Options{Edit: forScenarios, NoPlugin: true})
 	if err := gw.PushModule(context.Background(), artifactCopy(t), `{"lb_policy":"nonsense"}`); err != nil {
@@ -25,7 +25,7 @@ func TestEnvoyFirstConfigurationIsBad(t *testing.T) {
 	const invalid = "warmgate_decisions_total;policy=none;reason=config_invalid"
 	before := d.stat(invalid)
 	if got := reasonOf(t, gw.URL()); got != "" {
-		t.Errorf("without a configuration the plugin tells a reason, %q", got)
+		t.Errorf("without a configuration the plugin reports the reason %q", got)
 	}
 	if got := d.stat(invalid) - before; got != 1 {
 		t.Errorf("the request was counted %d times as %s", got, invalid)
@@ -42,7 +42,7 @@ func TestEnvoyFirstConfigurationIsBad(t *testing.T) {
 	if got := d.stat("warmgate_config_valid"); got != 1 {
 		t.Errorf("with a good configuration warmgate_config_valid is %d", got)
 	}
-	// Envoy knows the first one as tried and taken, and does not try it again.
+	// Envoy has already tried the first configuration and accepted it: it does not try it again.
 	if err := d.Configure(`{"lb_policy":"nonsense"}`); err != nil && !errors.Is(err, streamtest.ErrRefused) {
 		t.Fatal(err)
 	}

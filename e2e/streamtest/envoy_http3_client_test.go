@@ -152,7 +152,8 @@ type http3Client struct {
 	transport http3.Transport
 }
 
-// dial opens a connection. With early its first requests may go with the first packet, if there was one before.
+// dial opens a connection. With early, requests may be sent in the first packet (0-RTT), if there was a connection
+// before.
 func (c *http3Client) dial(early bool) (*quic.Conn, *http3.ClientConn) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -20,8 +20,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// What is no request to inspect passes through a real Envoy to a server that speaks the protocol, although the plugin
-// is set to hold bodies.
+// Protocols that carry no request to inspect pass through a real Envoy to a server that speaks them, although the
+// plugin is configured to hold bodies.
 func TestEnvoyProtocols(t *testing.T) {
 	server := vllmsim.New(vllmsim.Config{Instant: true})
 	if err := server.Start("127.0.0.1:0"); err != nil {
@@ -47,7 +47,7 @@ func TestEnvoyProtocols(t *testing.T) {
 	t.Run("server-sent events", func(t *testing.T) { readEvents(t, gw.URL()) })
 }
 
-// sameProtocol has Envoy speak to the server what the client speaks to it.
+// sameProtocol has Envoy use the client's protocol towards the server.
 var sameProtocol = harness.OfFile("clusters.yaml", func(doc *yaml.Node) error {
 	return harness.Set(doc, "resources[name=llm].typed_extension_protocol_options", map[string]any{
 		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": map[string]any{
@@ -146,7 +146,7 @@ func echoWebSocket(t *testing.T, addr string) {
 	}
 }
 
-// upload sends 10 MB without telling how much it is, and compares hashes.
+// upload sends 10 MB without a content-length, and compares hashes.
 func upload(t *testing.T, url string) {
 	body := bytes.Repeat([]byte(`{"prompt":"0123456789abcdef"}`), 10<<20/29)
 	resp, err := http.Post(url+"/sim/echo", "application/json", struct{ io.Reader }{bytes.NewReader(body)})

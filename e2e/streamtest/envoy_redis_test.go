@@ -12,8 +12,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// redisSource has Redis count. The time limit is one that a loaded machine keeps: that requests do not wait for longer
-// than they should is for other tests to show.
+// redisSource has Redis count. The timeout is long enough for a loaded machine; other tests check that no request waits
+// longer than its timeout.
 const redisSource = `"reserve_timeout":"2s","envoy":{"admin_cluster":"warmgate-admin","poll_interval":"100ms","redis_cluster":"warmgate-redis","metrics_cluster":"warmgate-metrics"}`
 
 func TestEnvoyRedis(t *testing.T) { runEnvoyRedis(t, 3, harness.DefaultVersion) }
@@ -22,8 +22,8 @@ func TestEnvoyRedisOldest(t *testing.T) {
 	runEnvoyRedis(t, 2, harness.OldestVersion, "body", "end", "protocol")
 }
 
-// runEnvoyRedis runs the scenarios on gateways with a Redis server each. None of their requests may be counted without
-// it, and nothing may be left in it.
+// runEnvoyRedis runs the scenarios on gateways with a Redis server each. All of their requests must be counted in
+// Redis, and nothing may be left in it.
 func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
 	t.Parallel()
 	module := artifactCopy(t)
@@ -51,8 +51,7 @@ func runEnvoyRedis(t *testing.T, n int, version string, groups ...string) {
 	}
 }
 
-// settleIn waits until Redis counts no more requests than are open: a release is on its way for as long as a command
-// takes.
+// settleIn waits until Redis counts no more requests than are open: a release takes as long as a command.
 func (d *envoy) settleIn(s *redisserver.Server) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		counted := int64(0)

@@ -16,26 +16,26 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// hub knows every open request by the header that its client sent.
+// hub finds every open request by the header that its client sent.
 type hub struct {
 	mu        sync.Mutex
 	exchanges map[string]*exchange
 }
 
-// The headers with which a client names its request, and asks for the route without retries.
+// The headers with which a client names its request, and selects the route without retries.
 const (
 	streamHeader  = "x-stream-id"
 	noRetryHeader = "x-no-retry"
 )
 
-// exchange is a request as the model servers see it, all attempts of it.
+// exchange is a request as the model servers see it, with all its attempts.
 type exchange struct {
 	arrivals chan *attempt
 	mu       sync.Mutex
 	current  *attempt
 }
 
-// attempt is a request that has reached a model server, which waits to be told what to do.
+// attempt is a request that has reached a model server, which waits for orders.
 type attempt struct {
 	server *modelServer
 	orders chan order
@@ -44,7 +44,7 @@ type attempt struct {
 	received streamtest.Received
 }
 
-// order tells a model server what to do next. done is closed when it has.
+// order is what a model server does next. done is closed when it has been carried out.
 type order struct {
 	do   func(*answering) (ended bool)
 	done chan struct{}
@@ -84,7 +84,7 @@ func (a *answering) head(status int, headers [][2]string) {
 	a.data("HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\r\n")
 }
 
-// data sends a part of the body. A client that has left is none of the server's business.
+// data sends a part of the body. It is no error of the server if the client has left.
 func (a *answering) data(frame string) {
 	if a.raw != nil {
 		_, _ = a.raw.WriteString(frame)
@@ -103,7 +103,7 @@ func (a *answering) reset() {
 	_ = a.conn.Close()
 }
 
-// modelServer holds every request until the test says how it is answered. Health checks and probes are answered at
+// modelServer holds every request until the test decides how it is answered. Health checks and probes are answered at
 // once.
 type modelServer struct {
 	index int
@@ -177,7 +177,7 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-read
 }
 
-// show answers what is no client's request: health checks, probes and the plugin that asks for metrics.
+// show answers requests that are no client's: health checks, probes and scrapes of the plugin.
 func (m *modelServer) show(w http.ResponseWriter, r *http.Request) {
 	page := m.page.Load()
 	switch {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runEnvoy runs scenarios on n real Envoys, each of which one scenario at a time has for itself.
+// runEnvoy runs scenarios on n real Envoys. Each scenario has one of them for itself while it runs.
 func runEnvoy(t *testing.T, n int, o harness.Options, groups ...string) {
 	t.Parallel()
 	o.Edit, o.Config, o.Module = forScenarios, envoyBase, artifactCopy(t)
@@ -46,8 +46,8 @@ func runEnvoy(t *testing.T, n int, o harness.Options, groups ...string) {
 	runOnIdle(t, idle, envoySource, func(*envoy) {}, groups...)
 }
 
-// runOnIdle runs scenarios on the gateways given, with the source among the members of lb_config. prepare is told of
-// each scenario's gateway.
+// runOnIdle runs scenarios on the gateways given, with the source among the members of lb_config. prepare is called
+// with each scenario's gateway.
 func runOnIdle(t *testing.T, idle chan *harness.Gateway, source string, prepare func(*envoy), groups ...string) {
 	streamtest.Run(t, func(t *testing.T, _ streamtest.Options) streamtest.Gateway {
 		t.Parallel()
@@ -83,7 +83,7 @@ const (
 func baseOf(source string) string { return envoyHead + source + `}}` }
 
 // forScenarios adds to the shipped files what scenarios need: trailers, a route without retries, a filter behind the
-// plugin that answers when asked to, and no ejection but the plugin's own.
+// plugin that answers on demand, and no ejection but the plugin's own.
 func forScenarios(file string, doc *yaml.Node) error {
 	const (
 		manager = harness.ManagerPath
@@ -241,8 +241,8 @@ func (d *envoy) awaitEnvoy(list []streamtest.Endpoint) {
 	}
 }
 
-// awaitPlugin sends probes until the plugin chooses among the healthy endpoints only, the new ones included. The probes
-// are many because each meets one worker, and each worker learns by itself.
+// awaitPlugin sends probes until the plugin chooses among the healthy endpoints only, the new ones included. There are
+// many probes because each reaches one worker, and each worker learns the list separately.
 func (d *envoy) awaitPlugin(list []streamtest.Endpoint) {
 	d.t.Helper()
 	const inARow = 12
@@ -316,7 +316,7 @@ func reasonFor(healthy, endpoints int) string {
 
 func (d *envoy) Addr(i int) string { return d.servers[i].addr }
 
-func (d *envoy) Tell(i int, page string) { d.servers[i].page.Store(&page) }
+func (d *envoy) SetPage(i int, page string) { d.servers[i].page.Store(&page) }
 
 func (d *envoy) Load(i int) streamtest.Load {
 	labels := ";cluster=llm;endpoint=" + d.servers[i].addr

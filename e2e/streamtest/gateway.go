@@ -8,23 +8,23 @@ import (
 
 // Gateway is one gateway with the plugin and one cluster of model servers. A scenario has it for itself.
 type Gateway interface {
-	// Lacks says why the gateway cannot do what a scenario needs, "" when it can.
+	// Lacks returns why the gateway cannot do what a scenario needs, "" when it can.
 	Lacks(a Ability) string
 	// Workers returns the number of worker threads.
 	Workers() int
 	// Names returns what the requests' route, cluster and service are called.
 	Names() Names
-	// Source returns the members of lb_config that tell the plugin where endpoints are found, "" for none.
+	// Source returns the members of lb_config that configure where the plugin finds endpoints, "" for none.
 	Source() string
 	// Configure gives the plugin a configuration. It returns ErrRefused when the plugin refused it, and nil when new
-	// requests meet it. A first configuration that is bad is not refused: there is nothing to go on with.
+	// requests meet it. An invalid first configuration is not refused, because there is no previous one to keep.
 	Configure(config string) error
 	// SetEndpoints replaces the model servers. It returns when the plugin knows them.
 	SetEndpoints(list []Endpoint)
 	// Addr returns the address of endpoint i.
 	Addr(i int) string
-	// Tell sets the page of metrics that endpoint i shows from now on, "" for none.
-	Tell(i int, page string)
+	// SetPage sets the page of metrics that endpoint i shows from now on, "" for none.
+	SetPage(i int, page string)
 	// Open sends a request.
 	Open(r Request) Stream
 	// Load returns what is in flight on endpoint i as the plugin counts it.
@@ -33,13 +33,13 @@ type Gateway interface {
 	Counter(name string) uint64
 	// Gauge is Counter for a gauge.
 	Gauge(name string) uint64
-	// AccessLog returns what the plugin has left for the access log, a text per request that has ended.
+	// AccessLog returns what the plugin has written for the access log, one text per request that has ended.
 	AccessLog() []string
-	// Advance lets time pass.
+	// Advance advances the clock, or waits where time is real.
 	Advance(d time.Duration)
 	// Await reports whether the condition is met: at once, or within a deadline where time is real.
 	Await(condition func() bool) bool
-	// Lose takes the VM of a worker away with all its streams, without a word to it. It needs LostVM.
+	// Lose ends the VM of a worker with all its streams, without any callback in it. It needs LostVM.
 	Lose(worker int)
 }
 
@@ -68,7 +68,7 @@ var ErrRefused = errors.New("streamtest: configuration refused")
 // Names are the names that rules match.
 type Names struct{ Route, Cluster, Service string }
 
-// State is what the gateway thinks of an endpoint.
+// State is the gateway's view of an endpoint's health.
 type State int
 
 // The states of an endpoint.
@@ -99,12 +99,12 @@ type Request struct {
 	Headers   [][2]string
 	Frames    []string    // of the body; none: the request has no body
 	Trailers  [][2]string // end the request
-	Unended   bool        // the body goes on with Stream.Send
+	Unended   bool        // the body continues with Stream.Send
 	Local     int         // status with which a filter behind the plugin answers; needs LocalReply
 	NoRetry   bool        // a failed attempt is final
 }
 
-// Stream is an open request. What the model server does is told by the test.
+// Stream is an open request. The test decides what the model server does.
 type Stream interface {
 	// Upstream returns the endpoint that has the request, -1 when it never reached one. Where time is real it waits.
 	Upstream() int
@@ -112,11 +112,11 @@ type Stream interface {
 	Held() bool
 	// Received returns the request as the model server has it so far.
 	Received() Received
-	// Send goes on with the body of an Unended request.
+	// Send continues the body of an Unended request.
 	Send(frame string, end bool)
 	// Retry makes the attempt fail before a response and returns the endpoint of the next one.
 	Retry() int
-	// Head begins the response, Data goes on with it, Finish ends it; Finish alone is a whole response with status 200.
+	// Head begins the response, Data continues it, Finish ends it; Finish alone is a complete response with status 200.
 	Head(status int, headers ...[2]string)
 	Data(frame string)
 	Finish()
@@ -144,10 +144,10 @@ type Result struct {
 }
 
 // Open returns a fresh gateway for a test, without endpoints. With Unconfigured the plugin has had no configuration;
-// else any will do.
+// otherwise any configuration will do.
 type Open func(t *testing.T, o Options) Gateway
 
-// Options say what a scenario's gateway must be like.
+// Options are what a scenario requires of its gateway.
 type Options struct{ Unconfigured bool }
 
 // Filled returns the request with its defaults written out.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// healthScenarios are about endpoints that are not to be trusted.
+// healthScenarios are about endpoints that fail, are new, or return.
 var healthScenarios = []scenario{
 	{name: "an unhealthy endpoint gets nothing", list: []Endpoint{{}, {State: Unhealthy}, {}}, run: func(t *run) {
 		t.wantOnly(t.serve(30, 200), 0, 2)
@@ -222,7 +222,7 @@ func (t *run) failing(n, bad, worker int) int {
 	return got
 }
 
-// failsFast: an endpoint that answers 500 at once is always idle, and must not be the favourite for that.
+// failsFast: an endpoint that answers 500 at once is always idle. It must not get more requests for that.
 func failsFast(t *run) {
 	t.mark(t.ejections())
 	busy := t.busy()
@@ -243,7 +243,7 @@ func failsFast(t *run) {
 }
 
 // startsSlowly adds a third endpoint to two that have ten requests each. It gets a twentieth of its share at once, half
-// of it after half the time, and then, idle as it is, everything.
+// of it after half the time, and then, because it is idle, all requests.
 func startsSlowly(t *run) {
 	streams := t.open(20)
 	t.wantLoads(10, 10)

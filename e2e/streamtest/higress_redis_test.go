@@ -35,7 +35,7 @@ func TestHigressRedis(t *testing.T) {
 	}
 }
 
-// wantDrained fails the test unless all was counted in Redis, and nothing is any more.
+// wantDrained fails the test unless all requests were counted in Redis, and nothing is counted there any more.
 func (h *higress) wantDrained(s *redisserver.Server) {
 	if h.gw == nil || h.t.Failed() {
 		return
@@ -50,13 +50,13 @@ func (h *higress) wantDrained(s *redisserver.Server) {
 	for _, w := range h.gw.Workers() {
 		lost = lost || w.Recoveries() > 0
 	}
-	// Redis's time is real: a lost VM is not dead yet
+	// Redis's clock is real: the leases of a lost VM have not expired yet
 	if busy := busyIn(h.t, s, higressCluster); len(busy) > 0 && !lost {
 		h.t.Errorf("in Redis, these still carry requests: %v", busy)
 	}
 }
 
-// higressRedis carries the host's Redis calls to a real server: at once, but the answers come later.
+// higressRedis carries the host's Redis calls to a real server at once, and delivers the answers later.
 type higressRedis struct {
 	t    *testing.T
 	conn net.Conn
@@ -65,7 +65,7 @@ type higressRedis struct {
 	held []func() // but later, all of them
 }
 
-// speak ends a silence.
+// speak ends the time in which Redis does not answer.
 func (r *higressRedis) speak() {
 	r.mute = false
 	for _, answer := range r.held {
@@ -94,7 +94,7 @@ func (r *higressRedis) attach(gw *higresshost.Gateway) {
 	}
 	gw.Redis(higressRedisCluster)
 	gw.OnRedisCall = func(c *higresshost.RedisCall) {
-		reply := r.ask(c.Query)
+		reply := r.execute(c.Query)
 		answer := func() { c.Answer(reply) }
 		if r.mute {
 			r.held = append(r.held, answer)
@@ -102,11 +102,11 @@ func (r *higressRedis) attach(gw *higresshost.Gateway) {
 		}
 		gw.After(redisLatency, answer)
 	}
-	gw.Advance(1200 * time.Millisecond) // the plugin has met a gateway without it, and asks again after a second
+	gw.Advance(1200 * time.Millisecond) // redis_init has failed without the service; it is repeated after a second
 }
 
-// ask carries out a command and returns the raw reply.
-func (r *higressRedis) ask(query []byte) []byte {
+// execute carries out a command and returns the raw reply.
+func (r *higressRedis) execute(query []byte) []byte {
 	r.t.Helper()
 	if _, err := r.conn.Write(query); err != nil {
 		r.t.Fatal(err)
@@ -139,9 +139,9 @@ func startHigressRedis(t *testing.T, members string) *higress {
 	return h
 }
 
-// How the plugin introduces Redis to the gateway: again until that knows the service, and after a login is refused, but
-// never more than once a second.
-func TestHigressRedisIsIntroduced(t *testing.T) {
+// The plugin repeats redis_init until the gateway knows the service, and after a refused login, but at most once a
+// second.
+func TestHigressRedisInit(t *testing.T) {
 	h := startHigressRedis(t, `"serviceFQDN":"redis.static","username":"u","password":"my secret","database":3,"timeout":500`)
 	inits := func() (of []higresshost.RedisInit) {
 		for _, i := range h.gw.Redis(higressRedisCluster).Inits() {
@@ -191,8 +191,8 @@ func TestHigressRedisIsIntroduced(t *testing.T) {
 	}
 }
 
-// Redis that does not answer holds a request for reserve_timeout, to the millisecond of the gateway's timers, and then
-// none.
+// A Redis that does not answer holds a request for reserve_timeout, to the millisecond of the gateway's timers; later
+// requests are not held.
 func TestHigressRedisIsSilent(t *testing.T) {
 	h := startHigressRedis(t, higressRedisSource)
 	h.Open(streamtest.Request{}).Finish()
@@ -222,7 +222,7 @@ func TestHigressRedisIsSilent(t *testing.T) {
 	h.gw.Advance(3 * time.Second)
 	s := h.gw.Worker(0).Request("GET", "/", "")
 	if !s.Paused() {
-		t.Error("Redis answers again, but is not asked")
+		t.Error("Redis answers again, but gets no reservation")
 	}
 	h.settle()
 	if !s.OnUpstream() {
@@ -231,9 +231,9 @@ func TestHigressRedisIsSilent(t *testing.T) {
 	s.Respond(200, "")
 }
 
-// A configuration that is replaced while Redis has yet to answer its calls stays until the answers are there, and none
-// is lost.
-func TestHigressReplacedWhileAsking(t *testing.T) {
+// A configuration that is replaced while its calls to Redis have no answer yet stays until all answers are there, and
+// none is lost.
+func TestHigressReplacedDuringCalls(t *testing.T) {
 	h := startHigressRedis(t, higressRedisSource)
 	h.Open(streamtest.Request{}).Finish()
 	held := h.gw.Worker(0).Request("GET", "/", "")

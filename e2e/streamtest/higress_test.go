@@ -61,9 +61,9 @@ func (h *higress) Lacks(a streamtest.Ability) string {
 			return "Higress 2.1 shows a held body without its newest frame"
 		}
 	case streamtest.HostDraining, streamtest.HostEjection:
-		return "Higress tells a plugin only whether an endpoint is healthy"
+		return "Higress shows a plugin only whether an endpoint is healthy"
 	case streamtest.HostWeights:
-		return "Higress tells a plugin no weights"
+		return "Higress shows a plugin no weights"
 	case streamtest.SecondHop:
 		return "Higress's retries go to its own balancing"
 	case streamtest.RareMetrics:
@@ -87,7 +87,7 @@ func (h *higress) Source() string {
 	return ""
 }
 
-// settle lets the time pass that Redis's answers take.
+// settle advances the clock by the time that Redis's answers take.
 func (h *higress) settle() {
 	if h.redis != nil {
 		h.gw.Advance(4 * redisLatency)
@@ -147,13 +147,13 @@ func (h *higress) SetEndpoints(list []streamtest.Endpoint) {
 
 func (h *higress) Addr(i int) string { return h.addrs[i] }
 
-// Tell has the health check find the page from now on.
-func (h *higress) Tell(i int, page string) {
+// SetPage implements [streamtest.Gateway]: the health check finds the page from now on.
+func (h *higress) SetPage(i int, page string) {
 	h.pages[h.addrs[i]] = page
 	h.store(h.addrs[i])
 }
 
-// store stores an endpoint's page. Pages of real engines are never the same twice.
+// store stores an endpoint's page. No two pages of an engine are the same.
 func (h *higress) store(addr string) {
 	e, page := h.gw.Cluster(higressCluster).Endpoint(addr), h.pages[addr]
 	if e == nil {

@@ -9,15 +9,16 @@ import (
 
 const endpointMetrics = "endpoint_metrics"
 
-// often has metrics read as often as a loaded machine can, so that a scenario need not wait for long.
+// often scrapes at the shortest interval that a loaded machine can keep, so that scenarios are short.
 const often = `"metrics":{"interval":"400ms","stale_after":"2s"}`
 
-// metricsScenarios are those of endpoint_metrics. They know what engines tell once requests go where that sends them.
+// metricsScenarios are those of endpoint_metrics. An engine's metrics are known to the plugin once requests go where
+// they should by them.
 var metricsScenarios = []scenario{
 	{name: "others' requests count", policy: endpointMetrics, endpoints: 2, config: often, run: othersCount},
-	{name: "nobody tells anything", policy: endpointMetrics, endpoints: 2, config: often, run: nobodyTells},
+	{name: "no engine has metrics", policy: endpointMetrics, endpoints: 2, config: often, run: withoutMetrics},
 	{name: "damaged pages", policy: endpointMetrics, endpoints: 4, config: often, run: func(t *run) {
-		t.tell(vllm(12), "\x00\xff{{{\n# garbage\nvllm:num_requests_running{ 3\n"+vllm(12), "", cutPage())
+		t.setPages(vllm(12), "\x00\xff{{{\n# garbage\nvllm:num_requests_running{ 3\n"+vllm(12), "", cutPage())
 		t.until("none goes to a busy one", chat(), 6, func(c *crowd) bool {
 			return c.counts[0]+c.counts[1] == 0 && c.counts[3] > 0
 		})
@@ -28,9 +29,9 @@ var metricsScenarios = []scenario{
 		run: adaptersCount,
 	},
 	{name: "least of a metric", policy: endpointMetrics, endpoints: 3, config: `"metric_policy":"least","target_metric":"my_gauge",` + often, run: func(t *run) {
-		t.tell("my_gauge 30\n", "my_gauge 3\n", "my_gauge{a=\"b\"} 20\n")
+		t.setPages("my_gauge 30\n", "my_gauge 3\n", "my_gauge{a=\"b\"} 20\n")
 		t.until("it goes to the least", chat(), 1, func(c *crowd) bool { return c.counts[1] == 1 })
-		t.tell("my_gauge 1\n", "my_gauge 300\n")
+		t.setPages("my_gauge 1\n", "my_gauge 300\n")
 		t.until("it goes to the new least", chat(), 1, func(c *crowd) bool { return c.counts[0] == 1 })
 		for range 10 {
 			if c := t.crowd(chat(), 1); c.counts[0] != 1 || c.reasons["chosen"] != 1 {
@@ -44,7 +45,7 @@ var metricsScenarios = []scenario{
 	{
 		name: "load reports are the plugin's", policy: endpointMetrics, endpoints: 2, config: reporting,
 		run: func(t *run) {
-			t.tell(vllm(0), vllm(0))
+			t.setPages(vllm(0), vllm(0))
 			t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
 			for _, own := range []string{"", "JSON"} {
 				r := chat()
@@ -52,14 +53,14 @@ var metricsScenarios = []scenario{
 				if own != "" {
 					r.Headers, want = [][2]string{{reportFormat, own}}, own
 				}
-				s := t.say(r)
+				s := t.begin(r)
 				if got := s.Received().Headers[reportFormat]; got != want {
-					t.Errorf("the client asked for %q, and the endpoint was asked for %q", own, got)
+					t.Errorf("the client requested %q, and the endpoint was requested %q", own, got)
 				}
 				s.Head(200, report(1))
 				t.finish(s)
-				if got, told := s.Result().Headers[reportHeader]; told != (own != "") {
-					t.Errorf("the client asked for %q and got the report %q", own, got)
+				if got, ok := s.Result().Headers[reportHeader]; ok != (own != "") {
+					t.Errorf("the client requested %q and got the report %q", own, got)
 				}
 			}
 			t.wantDrained()
@@ -73,18 +74,18 @@ var metricsScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "prefix_cache goes by metrics, too", policy: prefixCache, endpoints: 2, config: often, run: func(t *run) {
-		t.tell(vllm(12), vllm(0))
+		t.setPages(vllm(12), vllm(0))
 		t.until("all go to the idle one", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
-		t.tell(vllm(0), vllm(12))
+		t.setPages(vllm(0), vllm(12))
 		t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
 		t.wantDrained()
 	}},
 	{name: "engines come and go", policy: endpointMetrics, endpoints: 2, config: often, run: func(t *run) {
-		t.tell(vllm(12), vllm(12))
+		t.setPages(vllm(12), vllm(12))
 		t.until("metrics are there", chat(), 4, func(c *crowd) bool { return c.reasons["chosen"] == 4 })
 		t.SetEndpoints(make([]Endpoint, 3))
 		t.size = 3
-		t.Tell(2, vllm(0))
+		t.SetPage(2, vllm(0))
 		t.until("all go to the new one", chat(), 4, func(c *crowd) bool { return c.counts[2] == 4 })
 		t.SetEndpoints(make([]Endpoint, 2))
 		t.size = 2
@@ -94,11 +95,11 @@ var metricsScenarios = []scenario{
 	{name: "a lost VM", policy: endpointMetrics, endpoints: 2, config: often, needs: []Ability{
 		LostVM, PickWorker, VirtualTime,
 	}, run: func(t *run) {
-		t.tell(vllm(12), vllm(0))
+		t.setPages(vllm(12), vllm(0))
 		t.until("all go to the idle one", chat(), 4, func(c *crowd) bool { return c.counts[1] == 4 })
 		t.Lose(0)
 		t.Advance(7 * time.Second)
-		t.tell(vllm(0), vllm(12))
+		t.setPages(vllm(0), vllm(12))
 		t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
 		t.wantDrained()
 	}},
@@ -124,7 +125,7 @@ func report(waiting float64) [2]string {
 	}
 }
 
-// vllm is a page of vLLM's with so many requests in the batch, and further lines.
+// vllm returns a page of vLLM's with so many requests in the batch, and further lines.
 func vllm(running int, lines ...string) string {
 	page := "# TYPE vllm:num_requests_running gauge\n" +
 		fmt.Sprintf("vllm:num_requests_running{engine=\"0\"} %d\nvllm:num_requests_waiting{engine=\"0\"} "+
@@ -132,8 +133,7 @@ func vllm(running int, lines ...string) string {
 	return page + strings.Join(lines, "")
 }
 
-// cutPage is as much of a page of an idle engine as Higress stores. It ends within a line that says that the engine is
-// busy.
+// cutPage is as much of a page of an idle engine as Higress stores. It ends within a line that reports a busy engine.
 func cutPage() string {
 	const most = 64 << 10
 	page, last := vllm(0), `vllm:num_requests_running{engine="1"} 40`
@@ -143,30 +143,30 @@ func cutPage() string {
 	return page + last
 }
 
-// tell has the first endpoints show pages.
-func (t *run) tell(pages ...string) {
+// setPages sets the pages of the first endpoints.
+func (t *run) setPages(pages ...string) {
 	for i, page := range pages {
-		t.Tell(i, page)
+		t.SetPage(i, page)
 	}
 }
 
-// crowd is what became of some requests that were open at the same time.
+// crowd is the outcome of some requests that were open at the same time.
 type crowd struct {
 	counts  []int          // per endpoint
-	reasons map[string]int // that the clients were told
+	reasons map[string]int // in the clients' debug headers
 }
 
-// crowd opens n requests, lets time pass, ends them and tells where they went.
+// crowd opens n requests, lets time pass, ends them and returns where they went.
 func (t *run) crowd(r Request, n int) *crowd {
 	t.Helper()
 	c := &crowd{counts: make([]int, t.size), reasons: map[string]int{}}
 	streams := make([]Stream, n)
 	for i := range streams {
 		r.Worker = i % t.Workers()
-		streams[i] = t.say(r)
+		streams[i] = t.begin(r)
 		c.counts[streams[i].Upstream()]++
 	}
-	t.Advance(250 * time.Millisecond) // Higress tells of pages only while a request is being served
+	t.Advance(250 * time.Millisecond) // Higress shows pages only while a request is served
 	for _, s := range streams {
 		if t.reports != nil {
 			s.Head(200, report(t.reports[s.Upstream()]))
@@ -177,7 +177,7 @@ func (t *run) crowd(r Request, n int) *crowd {
 	return c
 }
 
-// until sends crowds of n requests until two in a row are as they should be: the first may have met one worker only.
+// until sends crowds of n requests until two in a row meet the condition: the first may have met one worker only.
 func (t *run) until(what string, r Request, n int, ok func(*crowd) bool) {
 	t.Helper()
 	var c *crowd
@@ -193,13 +193,13 @@ func (t *run) until(what string, r Request, n int, ok func(*crowd) bool) {
 	t.Errorf("%s: never; at last requests went to the endpoints as %s, for %v", what, each(c.counts), c.reasons)
 }
 
-// othersCount: what an engine has beyond what the gateway has sent there is load of others, and only that.
+// othersCount: load that an engine reports beyond what this gateway has sent there is load of others, and only that.
 func othersCount(t *run) {
-	t.tell(vllm(12), vllm(0))
+	t.setPages(vllm(12), vllm(0))
 	t.until("all go to the idle one", chat(), 6, func(c *crowd) bool { return c.counts[1] == 6 })
 	open := t.open(8)
 	t.wantLoads(0, 8)
-	t.tell(vllm(0), vllm(8))
+	t.setPages(vllm(0), vllm(8))
 	t.until("all go to the other one", chat(), 4, func(c *crowd) bool { return c.counts[0] == 4 })
 	open = append(open, t.open(12)...)
 	t.wantLoads(10, 10)
@@ -207,26 +207,26 @@ func othersCount(t *run) {
 	t.wantDrained()
 }
 
-// nobodyTells: without metrics the gateway decides, and nothing is counted.
-func nobodyTells(t *run) {
+// withoutMetrics: without metrics the gateway decides, and nothing is counted.
+func withoutMetrics(t *run) {
 	fresh := "warmgate_metrics_fresh_endpoints;cluster=" + t.Names().Cluster
 	all := func(reason string) func(c *crowd) bool { return func(c *crowd) bool { return c.reasons[reason] == 6 } }
 	native := decisionsOf(endpointMetrics, "no_metrics")
 	t.mark(native)
 	t.until("without metrics", chat(), 6, all("no_metrics"))
 	for range 2 {
-		t.tell(vllm(12), vllm(12))
+		t.setPages(vllm(12), vllm(12))
 		t.until("with metrics", chat(), 6, all("chosen"))
 		t.wantGaugeInFlight(fresh, 2)
-		t.tell("", "")
+		t.setPages("", "")
 		t.until("with metrics gone", chat(), 6, all("no_metrics"))
 		t.wantGaugeInFlight(fresh, 0)
 		streams := t.open(4)
 		t.wantLoads(0, 0)
 		t.finish(streams...)
 		for _, s := range streams {
-			if host, told := s.Result().Headers["x-warmgate-host"]; told {
-				t.Errorf("the client was told of a choice, %s", host)
+			if host, ok := s.Result().Headers["x-warmgate-host"]; ok {
+				t.Errorf("the client got the header of a choice, %s", host)
 			}
 		}
 	}
@@ -245,10 +245,10 @@ func (t *run) wantGaugeInFlight(name string, want uint64) {
 	t.finish(streams...)
 }
 
-// rare: what engines tell counts also for a request long after the one before. In virtual time the first one is none,
-// too.
+// rare: metrics of engines count also for a request long after the previous one. In virtual time the first request has
+// no previous one either.
 func rare(t *run) {
-	t.tell(vllm(12), vllm(0))
+	t.setPages(vllm(12), vllm(0))
 	n := 12
 	if t.Lacks(VirtualTime) != "" {
 		n = 2
@@ -260,7 +260,7 @@ func rare(t *run) {
 		}
 		r := chat()
 		r.Worker = i % t.Workers()
-		s := t.say(r)
+		s := t.begin(r)
 		t.Advance(250 * time.Millisecond)
 		t.finish(s)
 		if got := s.Result().Headers["x-warmgate-reason"]; got != "chosen" {
@@ -273,30 +273,31 @@ func rare(t *run) {
 	t.wantDrained()
 }
 
-// adaptersCount: a request for an adapter goes where that is loaded, however its name is written, and arrives whole.
+// adaptersCount: a request for an adapter goes where that is loaded, however its name is escaped in the JSON, and
+// arrives complete.
 func adaptersCount(t *run) {
 	loaded := func(names string) string {
 		return vllm(0, `vllm:lora_requests_info{max_lora="1",running_lora_adapters="`+names+`",waiting_lora_adapters="`+names+`"} 17`+"\n")
 	}
-	t.tell(loaded("other"), loaded("another"), loaded(`sql \"lora\"`))
+	t.setPages(loaded("other"), loaded("another"), loaded(`sql \"lora\"`))
 	body := `{"messages":[{"role":"user","content":"hello"}],"model":"s\u0071l \"l\u006fra\""}`
 	r := Request{Frames: []string{body[:20], body[20:]}}
 	t.until("all go where the adapter is", r, 6, func(c *crowd) bool { return c.counts[2] == 6 })
-	s := t.say(r)
+	s := t.begin(r)
 	t.wantReceived(s, body)
 	t.wantLoads(t.at(2)...)
 	t.finish(s)
 	t.until("another model goes anywhere", chat(), 6, func(c *crowd) bool {
 		return slices.Equal(c.counts, []int{2, 2, 2})
 	})
-	t.tell(loaded(`sql \"lora\"`), loaded("another"), loaded("other"))
+	t.setPages(loaded(`sql \"lora\"`), loaded("another"), loaded("other"))
 	t.until("all go where the adapter is now", r, 6, func(c *crowd) bool { return c.counts[0] == 6 })
 	t.wantDrained()
 }
 
-// limitsShare: the favourite gets its share and no more, and the next best the rest.
+// limitsShare: the best endpoint gets its share and no more, and the next best gets the rest.
 func limitsShare(t *run) {
-	t.tell(vllm(0), vllm(20), vllm(40), vllm(40))
+	t.setPages(vllm(0), vllm(20), vllm(40), vllm(40))
 	t.until("all go to the best", chat(), 6, func(c *crowd) bool { return c.counts[0] == 6 })
 	t.configure(`"rate_limit":0.6,` + often)
 	counts := make([]int, t.size)
@@ -304,7 +305,7 @@ func limitsShare(t *run) {
 	for i := range n {
 		r := chat()
 		r.Worker = i % t.Workers()
-		s := t.say(r)
+		s := t.begin(r)
 		counts[s.Upstream()]++
 		t.Advance(150 * time.Millisecond) // the workers learn of each other's requests
 		t.finish(s)
@@ -318,7 +319,7 @@ func limitsShare(t *run) {
 
 // changesPolicy opens requests under each policy in turn, and ends them under the next ones.
 func changesPolicy(t *run) {
-	t.tell(vllm(0), vllm(0), vllm(0))
+	t.setPages(vllm(0), vllm(0), vllm(0))
 	policies := []string{"global_least_request", endpointMetrics, prefixCache}
 	sent := 0
 	sum := func() (n uint64) {

@@ -82,7 +82,7 @@ var nativeScenarios = []scenario{
 	},
 }
 
-// wantNative sends requests and fails the test unless they are left to native balancing for that reason, uncounted.
+// wantNative sends requests and fails the test unless they fall back to native balancing for that reason, uncounted.
 func (t *run) wantNative(reason string) {
 	t.Helper()
 	t.mark(decisions(reason))
@@ -92,7 +92,7 @@ func (t *run) wantNative(reason string) {
 		t.finish(s)
 		t.wantReason(s, reason)
 		if host, ok := s.Result().Headers["x-warmgate-host"]; ok {
-			t.Errorf("the client was told of a choice, %s", host)
+			t.Errorf("the client got the header of a choice, %s", host)
 		}
 	}
 	t.wantGrown(decisions(reason), 3)

@@ -12,7 +12,7 @@ var prefixScenarios = []scenario{
 	{name: "what is cached is no work", policy: prefixCache, endpoints: 2, config: `"output_tokens":100`, run: func(t *run) {
 		var work [2]int64
 		for i := range work {
-			s := t.say(t.conversation(1))
+			s := t.begin(t.conversation(1))
 			t.Await(func() bool { work[i] = t.Load(s.Upstream()).Tokens; return work[i] > 0 })
 			t.finish(s)
 			t.wantDrained()
@@ -24,13 +24,13 @@ var prefixScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "load outweighs what is cached", policy: prefixCache, endpoints: 2, run: func(t *run) {
-		first := t.say(t.conversation(1))
+		first := t.begin(t.conversation(1))
 		t.finish(first)
-		busy := []Stream{t.say(t.work(20000))}
+		busy := []Stream{t.begin(t.work(20000))}
 		if busy[0].Upstream() != first.Upstream() {
-			busy = append(busy, t.say(t.work(40000)))
+			busy = append(busy, t.begin(t.work(40000)))
 		}
-		away := t.say(t.conversation(1, 2))
+		away := t.begin(t.conversation(1, 2))
 		if away.Upstream() == first.Upstream() {
 			t.Error("the conversation waits behind more work than its prompt is")
 		}
@@ -46,62 +46,62 @@ var prefixScenarios = []scenario{
 			if c.tenant != "" {
 				r.Headers = [][2]string{{"x-tenant", c.tenant}}
 			}
-			s := t.say(r)
+			s := t.begin(r)
 			t.finish(s)
 			if match := t.match(s); (match > 0) != c.known {
-				t.Errorf("tenant %q: %v of the prompt is taken to be cached", c.tenant, match)
+				t.Errorf("tenant %q: %v of the prompt is assumed to be cached", c.tenant, match)
 			}
 		}
 	}},
 	{name: "a failure is not cached", policy: prefixCache, endpoints: 1, run: func(t *run) {
 		r := t.conversation(1)
 		r.NoRetry = true
-		s := t.say(r)
+		s := t.begin(r)
 		s.Head(500)
 		s.Finish()
 		s.Result()
 		t.wantDrained() // the plugin knows of the end
-		again := t.say(r)
+		again := t.begin(r)
 		t.finish(again)
 		if match := t.match(again); match != 0 {
-			t.Errorf("%v of the prompt is taken to be cached where it failed", match)
+			t.Errorf("%v of the prompt is assumed to be cached where it failed", match)
 		}
 		t.wantDrained()
-		last := t.say(r)
+		last := t.begin(r)
 		t.finish(last)
 		if match := t.match(last); match < 0.9 {
-			t.Errorf("%v of the prompt is taken to be cached where it was answered", match)
+			t.Errorf("%v of the prompt is assumed to be cached where it was answered", match)
 		}
 		t.wantDrained()
 	}},
 	{name: "a retry takes the conversation along", policy: prefixCache, endpoints: 3, run: func(t *run) {
-		s := t.say(t.conversation(1))
+		s := t.begin(t.conversation(1))
 		moved := s.Retry()
 		t.finish(s)
 		t.wantDrained()
-		next := t.say(t.conversation(1, 2))
+		next := t.begin(t.conversation(1, 2))
 		t.finish(next)
 		if match := t.match(next); next.Upstream() != moved || match < 0.4 {
-			t.Errorf("the next turn goes to %d with %v of the prompt cached; the one before was served by %d",
+			t.Errorf("the next turn goes to %d with %v of the prompt cached; the previous one was served by %d",
 				next.Upstream(), match, moved)
 		}
 		t.wantDrained()
 	}},
 	{name: "a retry that fails is not cached", policy: prefixCache, endpoints: 3, run: func(t *run) {
-		s := t.say(t.conversation(1))
+		s := t.begin(t.conversation(1))
 		s.Retry()
 		s.Head(200)
 		s.ResetByUpstream()
 		s.Result()
 		t.wantDrained()
-		again := t.say(t.conversation(1))
+		again := t.begin(t.conversation(1))
 		t.finish(again)
 		if match := t.match(again); match != 0 {
-			t.Errorf("%v of the prompt is taken to be cached although it failed everywhere", match)
+			t.Errorf("%v of the prompt is assumed to be cached although it failed everywhere", match)
 		}
 		t.wantDrained()
 	}},
-	{name: "what servers tell is counted and learned", policy: prefixCache, endpoints: 1, config: `"output_tokens":250`, run: func(t *run) {
+	{name: "usage is counted and learned", policy: prefixCache, endpoints: 1, config: `"output_tokens":250`, run: func(t *run) {
 		const prompt, cached, expected = "warmgate_prompt_tokens_total", "warmgate_cached_tokens_total",
 			"warmgate_expected_cached_tokens_total"
 		t.mark(prompt, cached, expected)
@@ -111,7 +111,7 @@ var prefixScenarios = []scenario{
 				`data: {"usage":{"prompt_tokens":500,"completion_tokens":70,"prompt_tokens_details":{"cached_tokens":496}}}` +
 				"\n\ndata: [DONE]\n\n",
 		} {
-			s := t.say(t.conversation(1))
+			s := t.begin(t.conversation(1))
 			var work int64
 			t.Await(func() bool { work = t.Load(0).Tokens; return work > 0 })
 			if i == 1 && t.Lacks(PickWorker) == "" && (work < 70 || work > 80) { // each worker learns for itself
@@ -141,7 +141,7 @@ var prefixScenarios = []scenario{
 		const encoded, prompt = "warmgate_usage_encoded_total", "warmgate_prompt_tokens_total"
 		t.mark(encoded, prompt)
 		for _, encoding := range []string{"gzip", "identity"} {
-			s := t.say(t.conversation(1))
+			s := t.begin(t.conversation(1))
 			s.Head(200, [2]string{"content-encoding", encoding})
 			s.Data(`{"usage":{"prompt_tokens":500,"completion_tokens":9}}`) // plain in both, so that it could be read
 			t.finish(s)
@@ -154,7 +154,7 @@ var prefixScenarios = []scenario{
 		t.answer(t.conversation(1), `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":400}}}`)
 		t.mark(expected)
 		for range 3 {
-			s := t.say(t.conversation(1))
+			s := t.begin(t.conversation(1))
 			s.Head(200)
 			s.Data("data: {\"usage\":{\"prompt_tokens\":500,\"completion_tokens\":1}}\n\n")
 			s.ResetByClient()
@@ -162,27 +162,27 @@ var prefixScenarios = []scenario{
 		}
 		t.wantGrown(expected, 0)
 	}},
-	{name: "silence in one API says nothing of another", policy: prefixCache, endpoints: 1, run: func(t *run) {
-		const told = `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":490}}}`
+	{name: "answers without usage affect no other API", policy: prefixCache, endpoints: 1, run: func(t *run) {
+		const reported = `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":490}}}`
 		for range 2 * t.Workers() {
-			t.answer(t.conversation(1), told)
+			t.answer(t.conversation(1), reported)
 		}
 		messages := t.conversation(1)
 		messages.Path = "/v1/messages"
 		for range 40 {
 			t.answer(messages, `{"usage":{"input_tokens":500,"output_tokens":9}}`)
 		}
-		if match := t.match(t.answer(t.conversation(1), told)); match < 0.9 {
-			t.Errorf("%v of the prompt is taken to be cached, want all", match)
+		if match := t.match(t.answer(t.conversation(1), reported)); match < 0.9 {
+			t.Errorf("%v of the prompt is assumed to be cached, want all", match)
 		}
 	}},
 	{name: "a prompt that cannot be read", policy: prefixCache, endpoints: 2, run: func(t *run) {
 		t.mark(decisionsOf(prefixCache, "body_malformed"), decisionsOf(prefixCache, "body_ambiguous"),
 			decisionsOf(prefixCache, "chosen"))
 		for _, body := range []string{"{", `{"prompt":"a","prompt":"b"}`, "{}"} {
-			t.finish(t.say(Request{Frames: []string{body}}))
+			t.finish(t.begin(Request{Frames: []string{body}}))
 		}
-		t.finish(t.say(Request{}))
+		t.finish(t.begin(Request{}))
 		t.wantGrown(decisionsOf(prefixCache, "body_malformed"), 1)
 		t.wantGrown(decisionsOf(prefixCache, "body_ambiguous"), 1)
 		t.wantGrown(decisionsOf(prefixCache, "chosen"), 2)
@@ -192,9 +192,9 @@ var prefixScenarios = []scenario{
 
 const prefixCache = "prefix_cache"
 
-// conversation is a request with a turn for each seed. Those with the same seeds in front have the same beginning.
-// Every scenario has conversations of its own, which the one before has not sent elsewhere a moment ago, and a model of
-// its own, of which answers before have told nothing.
+// conversation returns a request with a turn for each seed. Those that begin with the same seeds have the same
+// beginning. Every scenario has conversations of its own, because the previous scenario may just have sent them
+// elsewhere, and a model of its own, for which no earlier answer has reported usage.
 func (t *run) conversation(seeds ...int) Request {
 	var turns []string
 	for _, seed := range seeds {
@@ -209,19 +209,19 @@ func (t *run) work(tokens int) Request {
 	return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"%d %s"}`, t.Name(), tokens, strings.Repeat("work", tokens))}}
 }
 
-// warm sends requests until the gateway takes them where the plugin wants them: it may know of new endpoints later than
-// the plugin. Requests, or retries, that go astray because of that are another scenario's.
+// warm sends requests until the gateway sends them where the plugin chooses: it may learn of new endpoints later than
+// the plugin. Requests and retries that go astray because of that are tested by another scenario.
 func (t *run) warm() {
 	t.Helper()
 	t.settle()
 	t.wantDrained()
 }
 
-// settle does so while other requests are open.
+// settle does the same while other requests are open.
 func (t *run) settle() {
 	t.Helper()
 	for row := 0; row < 2*t.size; {
-		s := t.say(chat())
+		s := t.begin(chat())
 		t.finish(s)
 		if row++; s.Result().Headers["x-warmgate-host"] != t.Addr(s.Upstream()) {
 			row = 0
@@ -229,8 +229,8 @@ func (t *run) settle() {
 	}
 }
 
-// say opens a request and waits until it has reached an endpoint.
-func (t *run) say(r Request) Stream {
+// begin opens a request and waits until it has reached an endpoint.
+func (t *run) begin(r Request) Stream {
 	t.Helper()
 	s := t.Open(r)
 	if s.Upstream() < 0 {
@@ -242,7 +242,7 @@ func (t *run) say(r Request) Stream {
 // answer sends a request and lets it be answered as a whole.
 func (t *run) answer(r Request, body string) Stream {
 	t.Helper()
-	s := t.say(r)
+	s := t.begin(r)
 	s.Head(200)
 	s.Data(body)
 	t.finish(s)
@@ -250,7 +250,7 @@ func (t *run) answer(r Request, body string) Stream {
 	return s
 }
 
-// match returns the share of the prompt that was taken to be cached.
+// match returns the share of the prompt that was assumed to be cached.
 func (t *run) match(s Stream) float64 {
 	t.Helper()
 	text := s.Result().Headers["x-warmgate-match"]
@@ -264,7 +264,7 @@ func (t *run) match(s Stream) float64 {
 func staysWithTheConversation(t *run) {
 	homes := map[int]int{}
 	for seed := 1; seed <= 6; seed++ {
-		s := t.say(t.conversation(seed))
+		s := t.begin(t.conversation(seed))
 		homes[seed] = s.Upstream()
 		t.finish(s)
 	}
@@ -273,7 +273,7 @@ func staysWithTheConversation(t *run) {
 			seeds := []int{seed, 10, 20, 30}[:turns]
 			r := t.conversation(seeds...)
 			r.Worker = turns % t.Workers()
-			s := t.say(r)
+			s := t.begin(r)
 			t.finish(s)
 			want := float64(turns-1) / float64(turns)
 			if match := t.match(s); s.Upstream() != home || match < want-0.05 || match > want+0.05 {

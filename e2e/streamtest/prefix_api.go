@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// apiScenarios are those of prefix_cache in which it matters what the APIs of model servers are like.
+// apiScenarios are those of prefix_cache that depend on the APIs of model servers.
 var apiScenarios = []scenario{
 	{name: "arguments of tools are no usage", policy: prefixCache, endpoints: 1, run: func(t *run) {
 		const prompt, cached = "warmgate_prompt_tokens_total", "warmgate_cached_tokens_total"
@@ -21,27 +21,27 @@ var apiScenarios = []scenario{
 		}
 		t.answer(messages, "event: content_block_start\ndata: {\"content_block\":{"+forged+"}}\n\n"+
 			"event: message_delta\ndata: {\"usage\":{\"input_tokens\":500,\"output_tokens\":9}}\n\n")
-		// Where more than 2 KiB of an answer is behind its usage that is not found.
+		// If more than 2 KiB of an answer follow its usage, that is not found.
 		t.wantGrown(prompt, 7*500)
 		t.wantGrown(cached, 0)
 		if match := t.match(t.answer(messages, "{}")); match < 0.9 {
-			t.Errorf("%v of the prompt is taken to be cached, want all", match)
+			t.Errorf("%v of the prompt is assumed to be cached, want all", match)
 		}
 	}},
-	{name: "one odd report", policy: prefixCache, endpoints: 1, needs: []Ability{VirtualTime}, run: func(t *run) {
+	{name: "one differing usage", policy: prefixCache, endpoints: 1, needs: []Ability{VirtualTime}, run: func(t *run) {
 		const silent = `{"usage":{"prompt_tokens":500,"completion_tokens":9}}`
-		const odd = `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":400}}}`
+		const differs = `{"usage":{"prompt_tokens":500,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":400}}}`
 		const conversations = 40
 		for i := range 4 * conversations {
 			answer := silent
 			if i == 0 {
-				answer = odd
+				answer = differs
 			}
 			t.answer(t.conversation(i%conversations), answer)
 			t.Advance(2 * time.Second)
 		}
 		if match := t.match(t.answer(t.conversation(0), silent)); match < 0.9 {
-			t.Errorf("%v of the prompt is taken to be cached, want all", match)
+			t.Errorf("%v of the prompt is assumed to be cached, want all", match)
 		}
 	}},
 	{name: "conversations that the server keeps", policy: prefixCache, endpoints: 1, run: func(t *run) {
@@ -51,12 +51,12 @@ var apiScenarios = []scenario{
 			body := fmt.Sprintf(`{"model":%q,"input":"%s","previous_response_id":"resp_%d"}`, t.Name(), strings.Repeat("go on ", 300), i%2)
 			s := t.answer(Request{Path: "/v1/responses", Frames: []string{body}}, `{"usage":{"input_tokens":9000,"output_tokens":9}}`)
 			if match := t.match(s); match < want-0.1 || match > want {
-				t.Errorf("turn %d: %v of the prompt is taken to be cached, want %v", i, match, want)
+				t.Errorf("turn %d: %v of the prompt is assumed to be cached, want %v", i, match, want)
 			}
 		}
 		t.wantGrown(expected, 0)
 	}},
-	{name: "pictures say nothing of text", policy: prefixCache, endpoints: 1, run: func(t *run) {
+	{name: "usage with pictures does not count for text", policy: prefixCache, endpoints: 1, run: func(t *run) {
 		text := func(letter string) Request {
 			return Request{Frames: []string{fmt.Sprintf(`{"model":%q,"prompt":"%s","max_tokens":1}`, t.Name(), strings.Repeat(letter, 16000))}}
 		}
@@ -95,7 +95,7 @@ var apiScenarios = []scenario{
 				t.Errorf("%s: %d tokens in flight, want 1000 of the prompt and 7 of the answer", body, got)
 			}
 			if match := t.match(t.answer(r, "{}")); match < 0.9 {
-				t.Errorf("%s: %v of the prompt is taken to be cached, want all", body, match)
+				t.Errorf("%s: %v of the prompt is assumed to be cached, want all", body, match)
 			}
 		}
 	}},
@@ -110,10 +110,10 @@ var apiScenarios = []scenario{
 	}},
 }
 
-// weigh sends a request and returns the work that it was in flight.
+// weigh sends a request and returns the work that it counted while in flight.
 func (t *run) weigh(r Request) (tokens int64) {
 	t.Helper()
-	s := t.say(r)
+	s := t.begin(r)
 	t.Await(func() bool { tokens = t.Load(s.Upstream()).Tokens; return tokens > 0 })
 	t.finish(s)
 	t.wantDrained()

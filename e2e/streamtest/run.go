@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// scenario is one thing that requests may meet.
+// scenario is one situation in which requests are served.
 type scenario struct {
 	name   string
 	needs  []Ability
@@ -79,7 +79,7 @@ type run struct {
 	Gateway
 	policy  string
 	size    int               // endpoints at the start
-	before  map[string]uint64 // counters when they were first asked for
+	before  map[string]uint64 // counters when they were first read
 	reports []float64         // requests that wait, as endpoints report in answers to a crowd; nil: they do not
 }
 
@@ -125,7 +125,7 @@ func (t *run) open(n int) []Stream {
 	return out
 }
 
-// finish ends streams well.
+// finish ends streams normally.
 func (t *run) finish(streams ...Stream) {
 	t.Helper()
 	for _, s := range streams {
@@ -216,7 +216,7 @@ func (t *run) at(i int) []int64 {
 	return l
 }
 
-// wantReason fails the test unless the client was told the reason in the debug headers.
+// wantReason fails the test unless the client got the reason in the debug headers.
 func (t *run) wantReason(s Stream, reason string) {
 	t.Helper()
 	if got := s.Result().Headers["x-warmgate-reason"]; got != reason {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// viewScenarios are about what a user gets to see.
+// viewScenarios are about what is visible of decisions.
 var viewScenarios = []scenario{
 	{name: "debug headers", endpoints: 2, run: func(t *run) {
 		streams := t.open(4)
@@ -29,7 +29,7 @@ var viewScenarios = []scenario{
 		t.finish(s)
 		for name, value := range s.Result().Headers {
 			if len(name) >= 10 && name[:10] == "x-warmgate" {
-				t.Errorf("the client was told %s: %s", name, value)
+				t.Errorf("the client got the header %s: %s", name, value)
 			}
 		}
 	}},

@@ -14,7 +14,7 @@ type adapters struct {
 	max    int      // in a batch, and slots; 0 = the engine knows none
 	loaded []string // least recently used first
 	live   []adapterUse
-	told   []adapterInfo
+	infos  []adapterInfo
 }
 
 // adapterUse counts the requests of an adapter that have had a token and not ended.
@@ -54,9 +54,9 @@ func (a *adapters) depart(name string) {
 	}
 }
 
-// tell notes which adapters have requests that have had a token. vLLM keeps every combination it has ever told, and has
-// the same names in both of its lists: those of requests that only wait are in neither.
-func (a *adapters) tell(now time.Duration) {
+// update records which adapters have requests that have had a token. vLLM keeps every combination that it has ever
+// exposed, and has the same names in both of its lists: those of requests that only wait are in neither.
+func (a *adapters) update(now time.Duration) {
 	if a.max == 0 {
 		return
 	}
@@ -65,17 +65,17 @@ func (a *adapters) tell(now time.Duration) {
 		names[i] = a.live[i].name
 	}
 	all := strings.Join(names, ",")
-	if i := slices.IndexFunc(a.told, func(t adapterInfo) bool { return t.names == all }); i >= 0 {
-		a.told[i].at = now
+	if i := slices.IndexFunc(a.infos, func(t adapterInfo) bool { return t.names == all }); i >= 0 {
+		a.infos[i].at = now
 		return
 	}
-	a.told = append(a.told, adapterInfo{all, now})
+	a.infos = append(a.infos, adapterInfo{all, now})
 }
 
 // samples are the series of vllm:lora_requests_info; their values are times in Unix seconds.
 func (a *adapters) samples(start time.Time) []sample {
 	var out []sample
-	for _, t := range a.told {
+	for _, t := range a.infos {
 		names := strconv.Quote(t.names)
 		out = append(out, sample{
 			labels: fmt.Sprintf(`max_lora="%d",running_lora_adapters=%s,waiting_lora_adapters=%s`, a.max, names, names),
@@ -99,7 +99,7 @@ func (a *adapters) batch(running []*sequence) []string {
 	return names
 }
 
-// fits tells whether a batch with the given adapters may have this one, too.
+// fits reports whether a batch with the given adapters may have this one, too.
 func (a *adapters) fits(batch []string, name string) bool {
 	return name == "" || len(batch) < a.max || slices.Contains(batch, name)
 }
@@ -119,5 +119,5 @@ func (a *adapters) load(batch []string) (missing int) {
 	return missing
 }
 
-// forget empties the slots and what was told.
-func (a *adapters) forget() { a.loaded, a.told = nil, nil }
+// forget empties the slots and the recorded combinations.
+func (a *adapters) forget() { a.loaded, a.infos = nil, nil }

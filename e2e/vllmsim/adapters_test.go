@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ask submits a request of a few tokens for an adapter.
-func (l *lab) ask(adapter string, answer int) *sequence {
+// submit submits a request of a few tokens for an adapter.
+func (l *lab) submit(adapter string, answer int) *sequence {
 	l.t.Helper()
 	q := newSequence(prompt(adapter+"x", 2), 0, 1, answer, finishLength)
 	q.adapter = adapter
@@ -26,13 +26,13 @@ func (l *lab) batchOf() []string {
 	return names
 }
 
-func TestBatchHasItsFillOfAdapters(t *testing.T) {
+func TestBatchIsFullOfAdapters(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 8, MaxLoras: 2})
-	l.ask("a", 3)
-	l.ask("b", 9)
-	third := l.ask("c", 3)
-	l.ask("b", 9) // passes the one before it
-	l.ask("", 9)
+	l.submit("a", 3)
+	l.submit("b", 9)
+	third := l.submit("c", 3)
+	l.submit("b", 9) // passes the previous one
+	l.submit("", 9)
 	l.step()
 	if got := l.batchOf(); !slices.Equal(got, []string{"a", "b", "b", ""}) {
 		t.Fatalf("the batch is %q", got)
@@ -60,7 +60,7 @@ func TestAdaptersAreLoadedOnce(t *testing.T) {
 		loads   int
 	}{{"", 0}, {"a", 1}, {"a", 0}, {"b", 1}, {"", 0}, {"a", 0}, {"c", 1}, {"a", 0}, {"b", 1}} {
 		before := l.now
-		l.ask(c.adapter, 1)
+		l.submit(c.adapter, 1)
 		if st := l.step(); st.loads != c.loads {
 			t.Errorf("%q: %d adapters loaded, want %d; loaded %q", c.adapter, st.loads, c.loads, l.adapters.loaded)
 		}
@@ -74,29 +74,29 @@ func TestAdaptersAreLoadedOnce(t *testing.T) {
 	}
 }
 
-// TestAdaptersAreTold holds what vllm:lora_requests_info says: every combination so far, the newest by its value.
-func TestAdaptersAreTold(t *testing.T) {
+// TestAdapterInfo checks vllm:lora_requests_info: it has every combination so far, and the newest by its value.
+func TestAdapterInfo(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 1, MaxLoras: 1})
 	now := func() string {
-		newest := slices.MaxFunc(l.adapters.told, func(a, b adapterInfo) int { return int(a.at - b.at) })
+		newest := slices.MaxFunc(l.adapters.infos, func(a, b adapterInfo) int { return int(a.at - b.at) })
 		return newest.names
 	}
-	b := l.ask("b", 3)
-	l.ask("a", 2)
-	l.ask("b", 2)
+	b := l.submit("b", 3)
+	l.submit("a", 2)
+	l.submit("b", 2)
 	if l.step(); now() != "b" {
-		t.Errorf("told %q, want the one that runs, not the one that waits", now())
+		t.Errorf("newest %q, want the one that runs, not the one that waits", now())
 	}
 	l.abort(b, l.now)
 	if l.step(); now() != "a" {
-		t.Errorf("told %q after the first has left, want the next", now())
+		t.Errorf("newest %q after the first has left, want the next", now())
 	}
 	l.drain()
 	if now() != "" {
-		t.Errorf("told %q at the end, want none", now())
+		t.Errorf("newest %q at the end, want none", now())
 	}
-	if got := l.adapters.told; len(got) != 3 {
-		t.Errorf("told %v, want three combinations", got)
+	if got := l.adapters.infos; len(got) != 3 {
+		t.Errorf("%v, want three combinations", got)
 	}
 	if samples := l.adapters.samples(time.Unix(1000, 0)); !slices.ContainsFunc(samples, func(s sample) bool {
 		return s.labels == `max_lora="1",running_lora_adapters="b",waiting_lora_adapters="b"` && s.value >= 1000
@@ -104,15 +104,15 @@ func TestAdaptersAreTold(t *testing.T) {
 		t.Errorf("samples %+v", samples)
 	}
 	plain := newLab(t, Config{})
-	plain.ask("", 2)
+	plain.submit("", 2)
 	plain.drain()
-	if len(plain.adapters.told) != 0 {
-		t.Errorf("an engine without adapters tells %v", plain.adapters.told)
+	if len(plain.adapters.infos) != 0 {
+		t.Errorf("an engine without adapters has %v", plain.adapters.infos)
 	}
 }
 
-// TestRequestsQueueOnce holds that a request counts as queued once, however many steps leave it, and not at all when it
-// only waited for the end of a step.
+// TestRequestsQueueOnce checks that a request counts as queued once, however many steps do not serve it, and not at all
+// when it only waited for the end of a step.
 func TestRequestsQueueOnce(t *testing.T) {
 	l := newLab(t, Config{MaxNumSeqs: 2})
 	l.send(prompt("a", 4), 5)

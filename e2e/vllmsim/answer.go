@@ -52,7 +52,7 @@ func (a *answer) sendTokens(from, to int) {
 	a.flush()
 }
 
-// end sends the usage, if asked for, and the end mark, and returns the status it counts as.
+// end sends the usage, if requested, and the end mark, and returns the status it counts as.
 func (a *answer) end() int {
 	a.buf = a.buf[:0]
 	if a.req.usage {

@@ -17,7 +17,7 @@ import (
 // statusGone is counted for a request whose client left before the end of the answer.
 const statusGone = 499
 
-// busyMessage is what vLLM tells a client when its waiting queue is full.
+// busyMessage is what vLLM answers when its waiting queue is full.
 const busyMessage = "The engine is currently busy and cannot accept new requests. Please try again later."
 
 // maxBody is the longest body a completion may have.
@@ -183,7 +183,7 @@ func (s *Server) hang(r *http.Request) int {
 	return statusGone
 }
 
-// orca is the load report of vLLM in the format asked for, or "" if it is unknown.
+// orca is the load report of vLLM in the format requested, or "" if that is unknown.
 func (e *engine) orca(format string) string {
 	e.mu.Lock()
 	waiting := pyFloat(float64(e.sched.shown.waiting))

@@ -33,8 +33,8 @@ type Config struct {
 	// it every model that a request names, other than Model, is an adapter. 0 means that there are none
 	// and names are only names.
 	MaxLoras int
-	// OutputTokens is the mean length of an answer to a request that sets no limit. A request
-	// with max_tokens gets exactly that many, as from a model that never wants to stop.
+	// OutputTokens is the mean length of an answer to a request that sets no limit. A request with max_tokens gets
+	// exactly that many, as from a model that never ends an answer.
 	OutputTokens int
 	// Instant bypasses the engine: requests are answered at once without queue, KV cache or
 	// tokenised prompt (prompt tokens are body bytes / 4). It makes the server a cheap
@@ -79,7 +79,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.NumBlocks, d.NumBlocks)
 	setDefault(&c.OutputTokens, d.OutputTokens)
 	setDefault(&c.Tuning, d.Tuning)
-	// A sequence that could never fit would wait for ever.
+	// A sequence that could never fit would wait forever.
 	c.MaxModelLen = min(c.MaxModelLen, c.BlockSize*c.NumBlocks)
 	return c
 }
@@ -100,7 +100,7 @@ const (
 	ModeOK Mode = "ok"
 	// ModeError answers Tuning.ErrorStatus at once.
 	ModeError Mode = "error"
-	// ModeHang accepts the request and never answers; /health stays well.
+	// ModeHang accepts the request and never answers; /health answers 200.
 	ModeHang Mode = "hang"
 	// ModeReset resets the connection after Tuning.ResetAfterTokens tokens of the answer.
 	ModeReset Mode = "reset"
@@ -127,11 +127,11 @@ type Tuning struct {
 	DecodeSeqMS  float64
 	// AdapterLoadMS is spent by a step for each adapter in it that is not loaded.
 	AdapterLoadMS float64
-	// BodyTimeoutMS is how long the body of a completion may take to arrive, whatever the speed, before the
-	// connection is reset; 0 means for ever.
+	// BodyTimeoutMS is how long the body of a completion may take to arrive, whatever the speed, before the connection
+	// is reset; 0 means no limit.
 	BodyTimeoutMS float64
-	// AnswerTokens is where the model stops by itself, so that a larger max_tokens is a limit and no more,
-	// even one beyond the context. 0 is a model that never wants to stop.
+	// AnswerTokens is where the model ends an answer, so that a larger max_tokens is a limit and no more, even one
+	// beyond the context. 0 is a model that never ends an answer.
 	AnswerTokens int
 }
 

@@ -26,7 +26,7 @@ type State struct {
 	Statuses    map[string]int64
 	Rejected    int64
 	Preemptions int64
-	// QueuedRequests counts the requests that waited for want of a slot, a KV block or room for their
+	// QueuedRequests counts the requests that waited because there was no slot, no KV block or no room for their
 	// adapter, and AdapterLoads the adapters that were not loaded when a batch needed them.
 	QueuedRequests int64
 	AdapterLoads   int64
@@ -34,8 +34,8 @@ type State struct {
 	CachedTokens   int64
 	OutputTokens   int64
 	KVUsage        float64
-	// WaitSeconds is the time all requests together spent waiting, QueuedSeconds the part of it
-	// spent for want of a slot, a KV block or room for an adapter. IdleSeconds is the time without any request.
+	// WaitSeconds is the time all requests together spent waiting, QueuedSeconds the part of it spent because there was
+	// no slot, KV block or room for an adapter. IdleSeconds is the time without any request.
 	WaitSeconds   float64
 	QueuedSeconds float64
 	IdleSeconds   float64

@@ -63,7 +63,7 @@ func (e *engine) abort(q *sequence) {
 	e.report()
 }
 
-// report tells the fleet what this server looks like now. Called with the lock held.
+// report passes the server's current state to the fleet. Called with the lock held.
 func (e *engine) report() {
 	if e.fleet == nil {
 		return

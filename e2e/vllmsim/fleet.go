@@ -61,7 +61,7 @@ func (f *Fleet) state(now time.Time) FleetState {
 	}
 }
 
-// Reset starts counting anew.
+// Reset starts the counts again at 0.
 func (f *Fleet) Reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

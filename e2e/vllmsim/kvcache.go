@@ -9,10 +9,9 @@ import (
 // none marks the absence of a block in the links of the free list.
 const none = int32(-1)
 
-// kvCache is a paged KV cache with prefix reuse. A block is either in use (refs > 0) or on the
-// free list. A free block that still has a name (hashed) can be found again by lookup until
-// alloc takes it for something else; the list is ordered so that alloc takes the least
-// recently used one. Not safe for concurrent use.
+// kvCache is a paged KV cache with prefix reuse. A block is either in use (refs > 0) or on the free list. A free block
+// that still has a name (hashed) can be found again by lookup until alloc reuses it; the list is ordered so that alloc
+// takes the least recently used one. Not safe for concurrent use.
 type kvCache struct {
 	blocks     []kvBlock
 	byHash     map[uint64]int32
@@ -117,8 +116,8 @@ func (c *kvCache) release(ids []int32) {
 	}
 }
 
-// usage is the share of blocks in use by sequences, 0 to 1. Cached blocks that nobody uses
-// count as free, as in vLLM.
+// usage is the share of blocks in use by sequences, 0 to 1. Cached blocks that no sequence uses count as free, as in
+// vLLM.
 func (c *kvCache) usage() float64 {
 	if len(c.blocks) == 0 {
 		return 0

@@ -8,7 +8,7 @@ type Prompt struct {
 	Chain []uint64
 }
 
-// Prompt reads the body of a chat completion, or else of a text completion. What it returns holds for all servers with
+// Prompt reads the body of a chat completion, or else of a text completion. The result is valid for all servers with
 // the same block size and, if the body names no model, the same model.
 func (s *Server) Prompt(body string, chat bool) (Prompt, error) {
 	req, err := parseRequest(body, chat, true)

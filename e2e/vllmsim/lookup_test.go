@@ -45,7 +45,7 @@ func TestCachedIsWhatTheAnswerReports(t *testing.T) {
 		usage := gjson.Get(must(t, "POST", s.URL()+path, c.body).body, "usage")
 		reported := int(usage.Get("prompt_tokens_details.cached_tokens").Int())
 		if cached != reported || cached > 0 != c.cached || p.Tokens != int(usage.Get("prompt_tokens").Int()) {
-			t.Errorf("%s: %d of %d tokens are cached, the answer says %s", c.about, cached, p.Tokens, usage.Raw)
+			t.Errorf("%s: %d of %d tokens are cached, the answer reports %s", c.about, cached, p.Tokens, usage.Raw)
 		}
 	}
 	if _, err := s.Prompt(`{"messages":[]}`, true); err == nil {

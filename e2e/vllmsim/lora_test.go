@@ -44,7 +44,7 @@ func TestAdaptersOverHTTP(t *testing.T) {
 		return values[`vllm:lora_requests_info{max_lora="1",running_lora_adapters="`+names+`",waiting_lora_adapters="`+names+`"}`]
 	}
 	if newest, older := of("b"), of(`q\"a`); newest <= older || older < 1.7e9 {
-		t.Errorf("told at %f and %f, want times of which the first is the newer", newest, older)
+		t.Errorf("values %f and %f, want times of which the first is the newer", newest, older)
 	}
 	s.Reset()
 	if text := must(t, http.MethodGet, s.URL()+"/metrics", "").body; strings.Contains(text, `q\"a`) {

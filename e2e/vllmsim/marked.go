@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// byteOrderMark may stand before UTF-8 text.
+// byteOrderMark may come before UTF-8 text.
 const byteOrderMark = "\ufeff"
 
 // readInTime is readBody within Tuning.BodyTimeoutMS. The error wraps os.ErrDeadlineExceeded when the body took longer.
@@ -30,8 +30,8 @@ func (s *Server) readInTime(w http.ResponseWriter, r *http.Request) (string, err
 	return body, control.SetReadDeadline(time.Time{})
 }
 
-// statusWanted returns the failure that a body asks for with its key sim_status, 400 to 599, or 0. The body need not
-// keep the rules of JSON otherwise: engines fail on some that do not.
+// statusWanted returns the failure that a body orders with its key sim_status, 400 to 599, or 0. The body need not be
+// valid JSON otherwise: engines fail on some that are not.
 func statusWanted(body string) int {
 	if !strings.Contains(body, `"sim_status"`) {
 		return 0
@@ -42,12 +42,12 @@ func statusWanted(body string) int {
 	return 0
 }
 
-// lenient returns the JSON that stands for a body that only Python takes.
+// lenient returns valid JSON for a body that only Python accepts.
 func lenient(body string) string {
 	return strings.NewReplacer(":NaN", ":null", ": NaN", ": null").Replace(strings.TrimPrefix(body, byteOrderMark))
 }
 
-// messagesPath is the route of Anthropic's API. Its answers are not streamed here and say nothing of cached tokens, as
+// messagesPath is the route of Anthropic's API. Its answers are not streamed here and do not report cached tokens, as
 // vLLM's do not.
 const messagesPath = "/v1/messages"
 

@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-func TestStatusThatTheBodyWants(t *testing.T) {
+func TestStatusFromBody(t *testing.T) {
 	s := start(t, vllmsim.Config{})
 	for _, c := range []struct {
 		body string

@@ -29,8 +29,8 @@ func parseFamilies(text string) []family {
 	return fs
 }
 
-// sample is one series of a family: its labels as they stand in the exposition, without
-// braces, and a value. For a histogram, le goes between labels and after.
+// sample is one series of a family: its labels as the exposition has them, without braces, and a value. For a
+// histogram, le goes between labels and after.
 type sample struct {
 	labels, after string
 	value         float64
@@ -266,7 +266,7 @@ func (t *traffic) keys() []handlerKey {
 	return keys
 }
 
-// processMetrics stands in for what a Python process tells about itself.
+// processMetrics stands in for the metrics of a Python process.
 func (s *Server) processMetrics(m map[string][]sample) {
 	for generation := range 3 {
 		l := fmt.Sprintf(`generation="%d"`, generation)

@@ -110,7 +110,7 @@ func TestStream(t *testing.T) {
 		}
 		plain := events(t, must(t, http.MethodPost, s.URL()+path, bodyFor(path, `,"stream":true`)).body)
 		if last := plain[len(plain)-1]; last.Usage != nil || len(plain) != len(list)-1 {
-			t.Errorf("%s: usage was not asked for, but the last event is %+v", path, last)
+			t.Errorf("%s: usage was not requested, but the last event is %+v", path, last)
 		}
 	}
 }
@@ -156,15 +156,15 @@ func TestDeterminism(t *testing.T) {
 	}
 	base := text(1, "hello")
 	if again := text(1, "hello"); again != base {
-		t.Errorf("two servers of one seed say %q and %q", base, again)
+		t.Errorf("two servers of one seed answer %q and %q", base, again)
 	}
 	if text(2, "hello") == base || text(1, "goodbye") == base {
 		t.Error("neither seed nor prompt may be without effect")
 	}
 }
 
-// TestOpenEndedAnswers checks that answers without max_tokens have the configured mean length,
-// end by themselves and are not all alike.
+// TestOpenEndedAnswers checks that answers without max_tokens have the configured mean length, end without a limit and
+// are not all alike.
 func TestOpenEndedAnswers(t *testing.T) {
 	s := start(t, vllmsim.Config{OutputTokens: 20})
 	total, lengths := 0, map[int]bool{}

@@ -97,8 +97,8 @@ func renderChat(tools, messages gjson.Result) ([]byte, error) {
 	return append(b, "assistant: "...), nil
 }
 
-// appendContent appends a message's text. Parts that are not text stand as their JSON, so that
-// different images make different prompts.
+// appendContent appends a message's text. Parts that are not text are appended as JSON, so that different images make
+// different prompts.
 func appendContent(b []byte, content gjson.Result) []byte {
 	if !content.IsArray() {
 		return append(b, content.String()...)

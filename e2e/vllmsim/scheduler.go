@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// errBusy says that the waiting queue is full.
+// errBusy is the error of a full waiting queue.
 var errBusy = errors.New("vllmsim: the engine's queue is full")
 
 // scheduler decides what the engine does in each step. It reads no clock: the same calls with
@@ -16,7 +16,7 @@ type scheduler struct {
 	cache   *kvCache
 	waiting []*sequence // first come, first served; preempted ones at the front
 	running []*sequence // in order of admission
-	// starved says that the last step left a request waiting for KV blocks.
+	// starved is set if the last step left a request waiting for KV blocks.
 	starved bool
 	// deferred is how many the last step passed over, since the batch had its fill of adapters.
 	deferred int
@@ -25,8 +25,8 @@ type scheduler struct {
 	shown    gauges
 }
 
-// gauges are what /metrics tells of the present. As in vLLM they are taken when a step is
-// planned and when it ends: a request that comes in the middle of a step shows with the next.
+// gauges are the current values in /metrics. As in vLLM they are taken when a step is planned and when it ends: a
+// request that comes in the middle of a step shows with the next.
 type gauges struct {
 	running, waiting int
 	deferred         int // of those waiting
@@ -67,7 +67,7 @@ func (s *scheduler) show(now time.Duration) {
 		running: len(s.running), waiting: len(s.waiting), deferred: min(s.deferred, len(s.waiting)),
 		kvUsage: s.cache.usage(),
 	}
-	s.adapters.tell(now)
+	s.adapters.update(now)
 }
 
 func (s *scheduler) idle() bool { return len(s.running) == 0 && len(s.waiting) == 0 }
@@ -85,8 +85,7 @@ func (s *scheduler) add(q *sequence, now time.Duration) error {
 	return nil
 }
 
-// abort ends a sequence that nobody wants any more and frees its blocks. It has no effect on
-// one that has ended.
+// abort ends a sequence whose client has left and frees its blocks. It has no effect on one that has ended.
 func (s *scheduler) abort(q *sequence, now time.Duration) {
 	s.account(now)
 	switch q.state {
@@ -184,8 +183,8 @@ func (s *scheduler) markQueued() {
 	}
 }
 
-// place finds the cached prefix of a waiting sequence and takes blocks for the tokens of its
-// first step, at most budget. It takes nothing and reports false if they are not to be had.
+// place finds the cached prefix of a waiting sequence and takes blocks for the tokens of its first step, at most
+// budget. It takes nothing and reports false if there are not enough.
 func (s *scheduler) place(q *sequence, budget int) (tokens int, ok bool) {
 	q.chain = extendChain(q.chain, q.salt, q.data, s.cfg.BlockSize*bytesPerToken)
 	hits, idle := s.cache.lookup(q.chain[:usable(len(q.chain), q.tokens(), s.cfg.BlockSize)])
@@ -238,7 +237,7 @@ func (s *scheduler) finish(st step, now time.Duration) {
 	for _, w := range st.work {
 		q := w.seq
 		if q.state != seqRunning {
-			continue // aborted meanwhile
+			continue // aborted during the step
 		}
 		q.computed += w.tokens
 		s.nameBlocks(q)

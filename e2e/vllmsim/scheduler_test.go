@@ -228,7 +228,7 @@ func TestAbortInEveryState(t *testing.T) {
 		t.Errorf("%d aborts counted, want 2", n)
 	}
 	if !running.ended.Load() || !waiting.ended.Load() {
-		t.Error("the handlers were not told")
+		t.Error("the handlers were not notified")
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 type finish string
 
 const (
-	finishStop   finish = "stop"   // the model had said all
+	finishStop   finish = "stop"   // the model ended the answer
 	finishLength finish = "length" // max_tokens was reached
 	finishAbort  finish = "abort"  // the client left
 )
@@ -59,8 +59,7 @@ type sequence struct {
 	bell     chan struct{}
 }
 
-// newSequence makes the sequence of a prompt that shall be answered with maxTokens tokens and
-// then end for the reason given.
+// newSequence makes the sequence of a prompt with an answer of maxTokens tokens, which ends for the reason given.
 func newSequence(prompt []byte, salt, textSeed uint64, maxTokens int, reason finish) *sequence {
 	return &sequence{
 		data:         prompt,
@@ -87,8 +86,8 @@ func wordOf(seed uint64, i int) string {
 	return words[k*bytesPerToken : (k+1)*bytesPerToken]
 }
 
-// ring tells the handler that something changed. It never blocks: one pending ring is enough,
-// since the handler reads the counters after it.
+// ring notifies the handler that something changed. It never blocks: one pending ring is enough, since the handler
+// reads the counters after it.
 func (q *sequence) ring() {
 	select {
 	case q.bell <- struct{}{}:

@@ -59,7 +59,7 @@ func New(cfg Config) *Server {
 		Protocols:   &protocols,
 		BaseContext: func(net.Listener) context.Context { return s.ctx },
 		ConnState:   s.traffic.connState,
-		// A client may send its headers as slowly as a test wants, but not for ever.
+		// A client may send its headers as slowly as a test needs, but not forever.
 		ReadHeaderTimeout: time.Minute,
 	}
 	return s
@@ -149,7 +149,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status = s.serveModel(w, r)
 }
 
-// serveModel serves what a client of the model may ask and returns the status it counts as.
+// serveModel serves the routes of the model and returns the status it counts as.
 func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) int {
 	t := s.Tuning()
 	switch t.Mode {

@@ -9,8 +9,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// TestTokenize holds that ids are the tokens' bytes, little-endian, and that a prompt counts as many as when it is
-// completed.
+// TestTokenize checks that ids are the tokens' bytes, little-endian, and that a prompt has as many tokens as in a
+// completion.
 func TestTokenize(t *testing.T) {
 	s := start(t, vllmsim.Config{Tuning: vllmsim.NoLatency()})
 	tokens := func(body string) []uint32 {

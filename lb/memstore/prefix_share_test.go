@@ -65,7 +65,7 @@ func TestPageIsShared(t *testing.T) {
 	}
 }
 
-// wantShared expects a page to have those of the wanted entries that fit in, and returns how many do not.
+// wantShared expects a page to have those of the wanted entries that fit in, and returns how many do not fit.
 func wantShared(t *testing.T, wanted, page []uint64) (lost int) {
 	t.Helper()
 	var largest int

@@ -122,7 +122,7 @@ func TestChainDetectsEveryChange(t *testing.T) {
 	for i := range 12 {
 		n := common(t, whole, chainOf(t, build(i)))
 		if n <= last {
-			t.Errorf("a change of message %d leaves %d blocks, of the one before %d", i, n, last)
+			t.Errorf("a change of message %d leaves %d blocks, of the previous one %d", i, n, last)
 		}
 		last = n
 	}

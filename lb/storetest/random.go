@@ -190,7 +190,7 @@ func (h *history) tick(d time.Duration) {
 }
 
 // audit waits until the leases of crashed owners are returned, and compares the totals with what the others hold. One
-// of them uses the scope before, since owners may return leases only in scopes that they use.
+// of them uses the scope first, since owners may return leases only in scopes that they use.
 func (h *history) audit() {
 	h.next++
 	if _, err := h.reserveOnce(h.owners[0], Even(h.addrs)); err != nil {

@@ -29,7 +29,7 @@ type Passer interface {
 	Pass(d time.Duration)
 }
 
-// Run runs the suite; open returns a fresh backend. The one that it returned before is not used any more then.
+// Run runs the suite; open returns a fresh backend. The previous one is not used after that.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
 	for _, c := range []struct {
 		name string

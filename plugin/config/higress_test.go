@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// looseValues are what may stand where a single value is wanted.
+// looseValues are values that may be given where a single value is wanted.
 var looseValues = []string{
 	`0`, `1`, `7`, `-7`, `7.9`, `1e2`, `123456789012`, `0.5`, `60`, `true`, `false`, `null`,
 	`"7"`, `"-7"`, `"0700"`, `"7.5"`, `"0.5"`, `"60%"`, `"7ms"`, `"abc"`, `""`, `" 7"`, `"-"`, `"7-7"`, `"+7"`,
@@ -17,7 +17,7 @@ var looseValues = []string{
 	`"least"`, `"Least"`, `"vllm"`,
 }
 
-// bounded is what a number within bounds is taken for.
+// bounded is the value in force for a number: the nearest one within its bounds.
 func bounded(n int64, hi int64) int { return int(min(max(n, 0), hi)) }
 
 // looseKeys are the keys of Higress's, with what its plugin reads of them, within our bounds.
@@ -103,7 +103,7 @@ func TestLooseAsGJSON(t *testing.T) {
 	}
 }
 
-// Whatever is written for a number, what is in force is a number within its bounds.
+// Whatever is written for a number, the value in force is a number within its bounds.
 func TestLooseNumbersAreBounded(t *testing.T) {
 	for _, val := range []string{`"NaN"`, `"-nan"`, `"Inf"`, `"-Inf"`, `1e999`, `-1e999`, `"1e999"`} {
 		for key := range looseKeys {
@@ -124,7 +124,7 @@ func TestLooseNumbersAreBounded(t *testing.T) {
 	}
 }
 
-// What is taken for something that it does not look like is named in a warning; what is right is not.
+// A warning names every value that is read as something other than what it looks like; correct values have none.
 func TestLooseWarnings(t *testing.T) {
 	for member, want := range map[string]string{
 		`"maxRequestCount":"64"`:    "",
@@ -167,8 +167,7 @@ func TestLooseWarnings(t *testing.T) {
 	}
 }
 
-// A key that nobody knows is ignored only where ai-load-balancer's keys stand, and only if it is not like one of
-// ours.
+// An unknown key is ignored only where ai-load-balancer has its keys, and only if it is not similar to one of ours.
 func TestUnknownKeys(t *testing.T) {
 	const policy = `"lb_policy":"global_least_request",`
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// keyCases has, for every key, a value that differs from the default with what it does to a Config, and values that are
+// keyCases has, for every key, a value that differs from the default with its effect on a Config, and values that are
 // refused.
 var keyCases = map[string]struct {
 	good string
@@ -229,8 +229,8 @@ func TestEveryKey(t *testing.T) {
 	}
 }
 
-// A default that is written down does what leaving the key out does.
-func TestDefaultsAreWhatTheTableSays(t *testing.T) {
+// A default in the table has the same effect as leaving the key out.
+func TestDefaultsAreThoseOfTheTable(t *testing.T) {
 	tested := 0
 	for _, k := range Keys() {
 		if k.Default == "" {

@@ -106,12 +106,12 @@ func TestEndpointMetrics(t *testing.T) {
 		}
 		if want := c.host == Higress && got.Policy != "global_least_request" ||
 			got.Engines.Cluster != ""; got.Scrapes(c.host) != want {
-			t.Errorf("%s: engines are asked: %v, want %v", c.text, !want, want)
+			t.Errorf("%s: engines are scraped: %v, want %v", c.text, !want, want)
 		}
 	}
 }
 
-// 0 is what Higress takes for no limit.
+// Higress uses 0 for no limit.
 func TestShareLimit(t *testing.T) {
 	for text, want := range map[string]float64{`0`: 1, `1`: 1, `"0.25"`: 0.25} {
 		set, err := Parse([]byte(`{"lb_policy":"endpoint_metrics","lb_config":{"rate_limit":`+text+`}}`), Higress)

@@ -109,7 +109,7 @@ func TestProblemsAreCountedBeyondThoseShown(t *testing.T) {
 	}
 }
 
-// A password must not come back, wherever it was put and whatever is wrong beside it.
+// A password must not appear in any message, wherever it was put and whatever else is wrong.
 func TestSecretsStayOut(t *testing.T) {
 	const canary = "canary-7351"
 	texts := []string{
@@ -248,7 +248,7 @@ func checkSane(t *testing.T, c *Config, h Host) {
 	}
 }
 
-// FuzzJSON holds the reader equal to encoding/json, within its limits.
+// FuzzJSON compares the reader with encoding/json, within its limits.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{
 		`{"a":[1,-2.5e+3,true,false,null,"x\u00e9\ud83d\ude00\n"]}`, `[]`, `{}`, `"\ud800x"`, "\"\xff\"", `01`,
@@ -302,7 +302,7 @@ func (v value) plain() any {
 	return nil
 }
 
-// FuzzAddress holds canonicalAddress equal to net/netip.
+// FuzzAddress compares canonicalAddress with net/netip.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{
 		"10.0.0.1:80", "[::]:1", "[::1]:65535", "[2001:DB8:0:0:1::1]:80", "[1:2:3:4:5:6:7:8]:1",

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// ruleFor writes a rule with a cap, by which it is known again.
+// ruleFor writes a rule with a cap, by which it is recognized.
 func ruleFor(match string, cap int) string {
 	return `{` + match + `,"lb_policy":"global_least_request","lb_config":{"max_inflight":` + strconv.Itoa(cap) + `}}`
 }
@@ -29,8 +29,8 @@ const (
 	badC      = `{"_match_service_":["c.static:80"],"lb_type":"cluster","lb_policy":"cluster_hash"}`
 )
 
-// caps returns what holds for requests of a, b, c and others: the cap, -1 where the configuration was refused, 0
-// without one.
+// caps returns the cap in force for requests of a, b, c and others: -1 where the configuration was refused, 0 without
+// one.
 func caps(s *Set) (list [4]int) {
 	const other = "outbound|1||x"
 	requests := [4][3]string{{"a", other}, {"x", other, "b.example"}, {"x", "outbound|80||c.static"}, {"x", other}}
@@ -46,7 +46,7 @@ func caps(s *Set) (list [4]int) {
 	return list
 }
 
-// take is Update for a text that is not refused as a whole. Once more with the forms it must come to the same.
+// take is Update for a text that is not refused as a whole. Repeated with the forms, it must have the same result.
 func take(t *testing.T, text string, before Forms) (*Set, Forms) {
 	t.Helper()
 	s, forms, _ := Update([]byte(text), Higress, before)
@@ -76,7 +76,7 @@ func TestRefusedRuleIsNative(t *testing.T) {
 	}
 }
 
-// A refused rule matches what it would, before those behind it.
+// A refused rule still matches its requests, before the rules behind it.
 func TestRefusedRuleShadows(t *testing.T) {
 	const policy = `"lb_policy":"global_least_request"}`
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestRefusedRuleShadows(t *testing.T) {
 		{[]string{ruleFor(`"_match_domain_":["*"]`, 5), badC}, [4]int{5, 5, 5, 5}},
 		{[]string{`{"_match_route_":["a"],"lb_policy":"x"}`, ruleFor(forA, 5)}, [4]int{-1, 0, 0, 0}},
 		{[]string{`{"_match_route_":["a",5],` + policy, ruleFor(forA, 5)}, [4]int{-1, 0, 0, 0}},
-		// What cannot be read matches nothing, and does not make a rule one for more requests.
+		// A match that cannot be read matches nothing, and does not make a rule apply to more requests.
 		{[]string{`{"_match_route_":5,` + policy, ruleFor(forA, 5)}, [4]int{5, 0, 0, 0}},
 		{[]string{`{"_match_route_":["a"],"_match_service_":5,` + policy, ruleFor(forA, 5)}, [4]int{5, 0, 0, 0}},
 		{
@@ -200,8 +200,7 @@ func TestRefusedAsAWhole(t *testing.T) {
 	}
 }
 
-// What is kept of parts that are refused again and again stays bounded, and what does not fit is dropped everywhere
-// alike.
+// The retained forms of parts that are refused again and again stay bounded, and every worker drops the same ones.
 func TestFormsAreBounded(t *testing.T) {
 	big := func(name string) string {
 		blanks := strings.Repeat(" ", maxKept/2)
@@ -250,8 +249,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// A form of an older version of the plugin may be one that is refused now, and shared memory may hold anything.
-func TestFormThatIsNotGoodAnyMore(t *testing.T) {
+// A form of an older version of the plugin may be refused by this one, and shared memory may contain anything.
+func TestFormThatBecameInvalid(t *testing.T) {
 	_, forms := take(t, rulesOf("", ruleFor(forC, 3)), nil)
 	for id := range forms {
 		for _, form := range []string{"{", "7", `{"lb_policy":"y"}`, badC, ""} {
@@ -263,7 +262,7 @@ func TestFormThatIsNotGoodAnyMore(t *testing.T) {
 	}
 }
 
-// A refused part alters no other: the rest is what it is without it, whatever is before.
+// A refused part changes no other: the rest is the same as without it, whatever was in force before.
 func TestRefusedPartAltersNoOther(t *testing.T) {
 	good := []string{
 		ruleFor(forA, 1), ruleFor(forB, 2), ruleFor(forC, 3), loginOf(`"_match_route_":["d"]`, "4"),
@@ -323,8 +322,8 @@ func sameButIDs(t *testing.T, got, want []*Config) {
 	}
 }
 
-// FuzzUpdate breaks a configuration after another: Update never panics, comes to the same when it is repeated, and
-// leaves rules that are good by themselves what they are.
+// FuzzUpdate applies a broken configuration after another one: Update never panics, has the same result when it is
+// repeated, and leaves valid rules unchanged.
 func FuzzUpdate(f *testing.F) {
 	f.Add([]byte(`"lb_policy":"global_least_request"`), []byte(`"lb_type":"cluster"`))
 	f.Add([]byte(`"lb_policy":"prefix_cache","lb_config":{"serviceFQDN":"r.dns"}`), []byte(`"lb_policy":"x"`))
@@ -361,7 +360,7 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// FuzzForms reads what may be in shared memory: what is read is written again as it was.
+// FuzzForms reads any content of shared memory: what could be read is written again in the same form.
 func FuzzForms(f *testing.F) {
 	f.Add(Forms{1: "a", 2: ""}.Append(nil))
 	f.Add([]byte("0123456789ab"))

@@ -112,7 +112,7 @@ func TestUsesRedis(t *testing.T) {
 	}
 }
 
-// What the golden files of Redis record of their configurations shows no password, each of which contains "hidden".
+// The golden files of configurations with Redis show no password; each password contains "hidden".
 func TestRedisPasswordsStayOut(t *testing.T) {
 	files, err := filepath.Glob("testdata/*-redis*.golden")
 	if err != nil || len(files) < 4 {
@@ -124,12 +124,12 @@ func TestRedisPasswordsStayOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told, err := os.ReadFile(file)
+		golden, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		seen = seen || strings.Contains(string(config), "hidden")
-		if strings.Contains(string(told), "hidden") {
+		if strings.Contains(string(golden), "hidden") {
 			t.Errorf("%s shows a password", file)
 		}
 	}

@@ -48,7 +48,7 @@ func learn(t *testing.T, a *adminPoller, now time.Duration, page []byte) {
 	}
 }
 
-// states returns the states of the cluster's endpoints in words, "none" when nothing is known.
+// states returns the states of the cluster's endpoints as text, "none" when they are unknown.
 func states(a *adminPoller, now time.Duration) string {
 	a.refresh(now)
 	v := a.views["llm"]
@@ -80,8 +80,8 @@ func TestOneVMPolls(t *testing.T) {
 	}
 }
 
-// A worker that is made while the main thread leads leaves it to lead, and takes over only well after it has gone
-// silent.
+// A worker that is made while the main thread leads lets that lead, and takes over only well after it has stopped
+// publishing.
 func TestLeadership(t *testing.T) {
 	_, vms := adminVMs(t, 3)
 	main, worker := vms[0], vms[1]
@@ -184,7 +184,8 @@ func TestFollowsTheLeader(t *testing.T) {
 	}
 }
 
-// What one leader has published is replaced by the next, and by the first one again, whatever each knew before.
+// A new leader replaces what the previous one has published, and so does the first one when it leads again, whatever
+// each knew before.
 func TestLeadersTakeTurns(t *testing.T) {
 	_, vms := adminVMs(t, 3)
 	now := time.Hour
@@ -217,13 +218,13 @@ func TestStaleEndpointsAreForgotten(t *testing.T) {
 	}
 }
 
-// While the admin interface hangs, the gateway cannot learn of other endpoints either. That ends one day, and does not
-// bring back a list that was stale before.
+// While the admin interface hangs, the gateway cannot learn of other endpoints either. The known ones stay valid for a
+// limited time, and a list that was stale before does not become valid again.
 func TestEndpointsOutlastAGatewayThatHangs(t *testing.T) {
 	_, vms := adminVMs(t, 3)
 	start := time.Hour
 	learn(t, vms[0], start, clustersPage("healthy"))
-	leader := vms[1] // a worker's: the main thread is the one that hangs
+	leader := vms[1] // the VM of a worker, because the main thread hangs
 	leader.serves = true
 	for now := start + pollEvery; now < start+2*hungAfter; now += pollEvery {
 		if leader.due(now, pollEvery) && leader.received(now, nil, timedOut) == "" {
@@ -249,7 +250,7 @@ func TestEndpointsOutlastAGatewayThatHangs(t *testing.T) {
 	}
 }
 
-// With a long poll interval the endpoints do not come and go between two questions.
+// With a long poll interval the endpoints do not expire between two polls.
 func TestLongPollInterval(t *testing.T) {
 	for _, interval := range []time.Duration{pollEvery, 5 * time.Second, 30 * time.Second, time.Minute} {
 		_, vms := adminVMs(t, 2)
@@ -292,7 +293,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 				t.Errorf("the endpoints are now %s", got)
 			}
 			if got := states(vms[1], now+staleAfter); got != "none" {
-				t.Errorf("it was taken for a sign of life: %s", got)
+				t.Errorf("it renewed the endpoints: %s", got)
 			}
 			if !vms[0].due(now+pollEvery, pollEvery) {
 				t.Error("it is not polled again")
@@ -347,7 +348,7 @@ func TestDamagedDigest(t *testing.T) {
 	}
 }
 
-// A VM that was made a moment ago need not wait for its first tick.
+// A new VM need not wait for its first tick.
 func TestViewOfANewVM(t *testing.T) {
 	kv, vms := adminVMs(t, 1)
 	now := time.Hour

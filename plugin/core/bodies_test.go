@@ -16,8 +16,8 @@ func (d *fakeDriver) upload() *fakeClient {
 	return d.client(0, streamtest.Request{Frames: []string{begin}, Unended: true})
 }
 
-// Prompts that are still on their way weigh what has come of them: they do not all go to the endpoint that has the
-// least besides.
+// Prompts that are still arriving count by what has come of them: they do not all go to the endpoint with the least
+// other load.
 func TestOpenUploadsSpread(t *testing.T) {
 	const endpoints = 8
 	d := startFake(t, 1, endpoints, uploadConfig)
@@ -42,8 +42,8 @@ func TestOpenUploadsSpread(t *testing.T) {
 	d.drained()
 }
 
-// An upload that stalls weighs next to nothing after a second, one that continues keeps its weight, and both have it at
-// their end, whatever happens before.
+// An upload that stalls counts next to nothing after a second, one that continues keeps its load, and both have their
+// full load at the end, whatever happens before.
 func TestOpenUploadStalls(t *testing.T) {
 	const weight = 300_000 / 4
 	near := func(got, want int64) bool { return got > want*9/10 && got < want*11/10 }

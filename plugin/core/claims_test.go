@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// This file is what clients claim: a length, a limit, names, bodies that cannot be read.
+// This file tests what clients claim: a length, a limit, names, bodies that cannot be read.
 
 const (
 	claimers = 7
@@ -29,8 +29,8 @@ func chatOf(model string, number, limit int) string {
 		model, limit, strings.Repeat(fmt.Sprintf("question %d ", number), 40))
 }
 
-// answered sends a request and answers it with so many tokens.
-func (d *fakeDriver) answered(body string, prompt, output int) {
+// serveUsage sends a request and answers it with usage of so many tokens.
+func (d *fakeDriver) serveUsage(body string, prompt, output int) {
 	c := d.client(0, streamtest.Request{Frames: []string{body}})
 	c.Head(200)
 	c.Data(fmt.Sprintf("data: {\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%d}}\n\n", prompt, output))
@@ -44,7 +44,7 @@ func moved(t *testing.T, config string, claim func(d *fakeDriver)) (n int) {
 	place := func(claim func(d *fakeDriver)) []int {
 		d := startFake(t, 1, claimers+1, config)
 		for number := range 100 {
-			d.answered(chatOf(`"model-a"`, number, 400), 120, 200)
+			d.serveUsage(chatOf(`"model-a"`, number, 400), 120, 200)
 		}
 		claim(d)
 		at := make([]int, claimers+1)
@@ -64,7 +64,7 @@ func moved(t *testing.T, config string, claim func(d *fakeDriver)) (n int) {
 
 var gigabyte = [][2]string{{"content-length", "1000000000"}}
 
-// padded adds a key that no engine looks at to a body, with a megabyte in it.
+// padded adds to a body a key that engines ignore, with a megabyte in it.
 func padded(body, before string) string {
 	return strings.TrimSuffix(body, "}") + before + `,"metadata":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`
 }
@@ -105,7 +105,7 @@ var claims = map[string]func(d *fakeDriver){
 	},
 	"many names": func(d *fakeDriver) {
 		for number := range 2000 {
-			d.answered(chatOf(fmt.Sprintf(`"model-%d"`, number), number, 1), 120, 1)
+			d.serveUsage(chatOf(fmt.Sprintf(`"model-%d"`, number), number, 1), 120, 1)
 		}
 		for number := range claimers {
 			d.client(0, streamtest.Request{Frames: []string{chatOf(`"model-a"`, number, 1_000_000)}})
@@ -123,8 +123,7 @@ var claims = map[string]func(d *fakeDriver){
 	},
 }
 
-// Nobody moves more of the others' requests than he has requests, but for a small factor, whatever he claims of his
-// own.
+// A client does not move more requests of others than it has requests, up to a small factor, whatever it claims.
 func TestClaimsDoNotMoveOthers(t *testing.T) {
 	for name, claim := range claims {
 		for policy, config := range claimConfigs {
@@ -138,7 +137,7 @@ func TestClaimsDoNotMoveOthers(t *testing.T) {
 	}
 }
 
-// unreadable are bodies of which nothing is known but their length, by the reason and what is wrong.
+// unreadable are bodies of which only the length is known, by the reason, with the error in them.
 var unreadable = map[string]streamtest.Request{
 	"body_encoded": {Headers: [][2]string{{"content-encoding", "x"}}, Frames: []string{"{}"}},
 	"body_encoded, multipart": {
@@ -150,7 +149,7 @@ var unreadable = map[string]streamtest.Request{
 	"body_malformed, a byte order": {Frames: []string{"\ufeff" + `{"prompt":"a"}`}},
 }
 
-// A cap holds for every request.
+// The cap applies to every request.
 func TestUnreadableBodiesMeetTheCap(t *testing.T) {
 	for name, r := range unreadable {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestUnreadableBodiesMeetTheCap(t *testing.T) {
 	}
 }
 
-// A request that the gateway answers while its body is held is over, whenever its stream ends.
+// A request that the gateway answers while its body is held has ended, whenever its stream ends.
 func TestAnsweredByTheGatewayWhileHeld(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	c := d.client(0, streamtest.Request{Unended: true})

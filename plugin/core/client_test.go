@@ -40,7 +40,7 @@ func TestHungEndpoint(t *testing.T) {
 	}
 }
 
-// What a later filter or the gateway itself answers is not held against the endpoint that was chosen.
+// An answer of a later filter or of the gateway itself does not count as a failure of the chosen endpoint.
 func TestAnswersOfTheGateway(t *testing.T) {
 	for name, spoil := range map[string]func(*fakeDriver){
 		"a later filter answers 429": func(d *fakeDriver) {
@@ -68,7 +68,7 @@ func TestAnswersOfTheGateway(t *testing.T) {
 	}
 }
 
-// A later filter's answer to a request for a failing endpoint is no sign that it is well again.
+// A later filter's answer to a request for a failing endpoint does not show that the endpoint works again.
 func TestAnswersOfTheGatewayDoNotHeal(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
 	d.serve(0, 500)
@@ -102,7 +102,8 @@ func TestFullEndpointIsNotEjected(t *testing.T) {
 	}
 }
 
-// An endpoint that serves nothing, and whose requests are all rescued by retries, is ejected after half a minute.
+// An endpoint that serves no request, and whose requests are all served elsewhere by retries, is ejected after half a
+// minute.
 func TestEndpointThatServesNothingIsEjected(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	health := func() uint64 { return d.workers[0].vm.clusters[fakeCluster].health.Ejections() }
@@ -127,7 +128,7 @@ func TestEndpointThatServesNothingIsEjected(t *testing.T) {
 	}
 }
 
-// A connection failure that is the end of it counts as one, also when not all of the request had come.
+// A connection failure without a retry counts as a failure, also when the request was not complete.
 func TestRefusingEndpointIsEjected(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	d.endpoints[0].refuses = true
@@ -139,7 +140,8 @@ func TestRefusingEndpointIsEjected(t *testing.T) {
 	}
 }
 
-// A reset by the server while the client has stalled may be the client's doing: it is not held against the endpoint.
+// A reset by the server while the client has stalled may be caused by the client: it does not count as a failure of the
+// endpoint.
 func TestResetOfAnUnfinishedRequest(t *testing.T) {
 	for _, unended := range []bool{true, false} {
 		d := startFake(t, 1, 4, requestsConfig)
@@ -154,7 +156,7 @@ func TestResetOfAnUnfinishedRequest(t *testing.T) {
 	}
 }
 
-// An endpoint that resets what is still being sent attracts nothing, and is not ejected for it.
+// An endpoint that resets requests that are still being sent gets no more requests for that, and is not ejected for it.
 func TestEndpointThatResetsUploads(t *testing.T) {
 	d := startFake(t, 1, 4, requestsConfig)
 	got := 0
@@ -182,7 +184,7 @@ func TestEndpointThatResetsUploads(t *testing.T) {
 	}
 }
 
-// An endpoint that moves requests elsewhere because it is full is alive as long as it answers any.
+// A full endpoint whose requests are retried elsewhere counts as alive as long as it answers any.
 func TestFullEndpointWithLongAnswersIsNotEjected(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	var long *fakeClient

@@ -102,7 +102,7 @@ func TestClustersInTurn(t *testing.T) {
 	}
 }
 
-// Configurations come and go; what is known of a cluster stays, and memory does not grow.
+// Configurations are replaced many times; the state of a cluster stays, and memory does not grow.
 func TestManyConfigurations(t *testing.T) {
 	d := startFake(t, 1, 3, requestsConfig)
 	v := d.workers[0].vm

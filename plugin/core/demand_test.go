@@ -77,11 +77,11 @@ func TestDemandListDamaged(t *testing.T) {
 	for n := range raw {
 		got := parseDemand(raw[:n])
 		if len(got) > 1 {
-			t.Errorf("%d bytes of %d are taken for %v", n, len(raw), got)
+			t.Errorf("%d bytes of %d pass as %v", n, len(raw), got)
 		}
 		for m, at := range got {
 			if list[m] != at {
-				t.Errorf("%d bytes of %d are taken for %v", n, len(raw), got)
+				t.Errorf("%d bytes of %d pass as %v", n, len(raw), got)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func FuzzDemandList(f *testing.F) {
 	})
 }
 
-// Whichever VM scrapes, and however the workers came to need it, all VMs scrape for the same.
+// Whichever VM scrapes, and in whatever order the workers came to need metrics, all VMs scrape for the same needs.
 func TestVMsAgreeOnTargets(t *testing.T) {
 	p, vms := demandingVMs(t, 3, byRules)
 	vms[1].need(t, "llm", 1)
@@ -125,7 +125,7 @@ func TestVMsAgreeOnTargets(t *testing.T) {
 	}
 }
 
-// What is needed for the first time is announced at the next tick, under each rule; what is still needed, now and then.
+// A new need is announced at the next tick, under each rule; a need that lasts, once in a while.
 func TestDemandIsAnnouncedSoon(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	main, worker := vms[0], vms[1]
@@ -202,8 +202,8 @@ func TestLostSwapOfDemand(t *testing.T) {
 	}
 }
 
-// More clusters than can be scraped do not make the shared value grow. Those that are known go on, and the others
-// wait for room.
+// More clusters than can be scraped do not make the shared value grow. The known ones stay, and the others wait for
+// room.
 func TestDemandIsBounded(t *testing.T) {
 	p, vms := demandingVMs(t, 2, byRules)
 	for i := range 2 * maxDemands {

@@ -13,7 +13,7 @@ var ejectTerms = &lb.ClusterConfig{Health: lb.HealthConfig{
 	ConsecutiveFailures: 2, EjectionTime: 10 * time.Second, MaxEjectionTime: 5 * time.Minute, MaxEjectionPercent: 50,
 }}
 
-// ejects lets a worker see an endpoint fail often enough to eject it.
+// ejects lets a worker observe enough failures of an endpoint to eject it.
 func (d *fakeDriver) ejects(worker int, addr string) {
 	for range 2 {
 		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure},
@@ -21,7 +21,7 @@ func (d *fakeDriver) ejects(worker int, addr string) {
 	}
 }
 
-// chooses reports whether the worker still chooses the endpoint, when the others have all they can take.
+// chooses reports whether the worker still chooses the endpoint when the others are at their cap.
 func (d *fakeDriver) chooses(worker int, addr string) bool {
 	cl := d.workers[worker].vm.clusters[fakeCluster]
 	candidates, _ := cl.health.Candidates(d.now, d.view, ejectTerms, 0)
@@ -80,7 +80,7 @@ func TestEjectionsAreShared(t *testing.T) {
 	}
 }
 
-// What is written already is not written again, ten times a second.
+// A value that is already in shared memory is not written again, ten times a second.
 func TestEjectionsAreWrittenOnce(t *testing.T) {
 	d := startEjections(t)
 	writes := 0
@@ -160,7 +160,7 @@ func TestDamagedEjections(t *testing.T) {
 	}
 }
 
-// Several clusters share the key: none loses what another writes, and what is old or over is removed.
+// Several clusters share the key: no write loses the entries of another, and old or ended ones are removed.
 func TestEjectionsOfSeveralClusters(t *testing.T) {
 	now := 10 * time.Hour
 	all := ejections{
@@ -184,7 +184,7 @@ func TestEjectionsOfSeveralClusters(t *testing.T) {
 	}
 }
 
-// Two workers that eject in the same moment both get through, also the first time.
+// If two workers eject at the same moment, both ejections are kept, also the first time.
 func TestEjectionsAtTheSameMoment(t *testing.T) {
 	d := startEjections(t)
 	second := false

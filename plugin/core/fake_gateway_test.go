@@ -120,7 +120,7 @@ func (p *fakeProcess) threads() []*fakeWorker {
 	return append([]*fakeWorker{p.main}, p.workers...)
 }
 
-// configure does what Envoy does: a VM of its own tries the configuration, once for each text, then every thread takes
+// configure does what Envoy does: a VM of its own tries the configuration, once for each text, then every thread gets
 // it.
 func (p *fakeProcess) configure(raw string) bool {
 	taken, known := p.tried[raw]
@@ -152,7 +152,7 @@ func (w *fakeWorker) start(raw string) {
 	w.vm.ticks.set(w.current, w.process.now, tickPeriod)
 }
 
-// lose takes a worker's VM away without a word to it.
+// lose ends a worker's VM without any callback in it.
 func (w *fakeWorker) lose() {
 	w.current = nil
 	w.vm = w.process.newVM()
@@ -204,7 +204,7 @@ func (p *fakeProcess) back() {
 	p.effective = nil
 }
 
-// settle does what calls of the plugin have left to be done after its callback.
+// settle does what the plugin's calls have deferred until its callback returns.
 func (p *fakeProcess) settle() {
 	for len(p.later) > 0 {
 		f := p.later[0]

@@ -14,8 +14,8 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// fakeRedis is the way from the fake gateway to a real Redis: commands are carried out at once, in real time, and what
-// is read of them comes when the test wants it to, in virtual time.
+// fakeRedis connects the fake gateway to a real Redis: commands are carried out at once, in real time, and their
+// answers arrive when the test decides, in virtual time.
 type fakeRedis struct {
 	process *fakeProcess
 	conn    net.Conn
@@ -73,7 +73,7 @@ func (r *fakeRedis) do(cmd []byte) []byte {
 	}
 }
 
-// await lets the time of the answers pass that one step of a test may cause: a list of candidates or a script may have
+// await advances the clock by the answers that one step of a test may need: a list of candidates or a script may have
 // to be sent first.
 func (r *fakeRedis) await() {
 	if r.latency > 0 && !r.manual {
@@ -81,7 +81,7 @@ func (r *fakeRedis) await() {
 	}
 }
 
-// value carries out a command and returns what it was answered.
+// value carries out a command and returns its answer.
 func (r *fakeRedis) value(words ...string) redisclient.Value {
 	v, _, err := redisclient.Parse(r.do(redisclient.AppendCommand(nil, words...)))
 	if err != nil || v.Kind == redisclient.ErrorReply {

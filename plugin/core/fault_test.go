@@ -101,7 +101,7 @@ var courses = map[string]func(d *fakeDriver) *fakeStream{
 	},
 }
 
-// Whichever call panics, the request is served, counted once, and nothing of it stays behind.
+// Whichever call panics, the request is served and counted once, and nothing of it remains.
 func TestPanicAnywhere(t *testing.T) {
 	panicAnywhere(t, func(t *testing.T) *fakeDriver { return startFake(t, 1, 3, tokensConfig) })
 }
@@ -111,7 +111,7 @@ func TestPanicAnywhereWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	panicAnywhere(t, func(t *testing.T) *fakeDriver {
 		d := startRedis(t, server, 1, 3, `"unit":"tokens","body_timeout":"200ms"`)
-		d.redis.wait = 25 * time.Millisecond // an answer that was lost to a panic is waited for in vain
+		d.redis.wait = 25 * time.Millisecond // an answer that was lost to a panic does not come
 		return d
 	})
 }
@@ -122,7 +122,7 @@ func TestPanicAnywhereByMetrics(t *testing.T) {
 		d := startFake(t, 1, 3, `{"lb_policy":"endpoint_metrics","lb_config":{"unit":"tokens","debug_headers":true,`+
 			`"body_timeout":"200ms","metrics":{"orca":true}}}`)
 		for i := range 3 {
-			d.Tell(i, vllmPage(i))
+			d.SetPage(i, vllmPage(i))
 		}
 		d.serve(0, 200)
 		d.advance(time.Second) // metrics are there
@@ -167,7 +167,7 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 	if s.result.Status != 200 || !s.received.Ended {
 		t.Errorf("the client got %d, the endpoint the whole request: %v", s.result.Status, s.received.Ended)
 	}
-	d.advance(2 * time.Second) // what shared memory refused is made up for
+	d.advance(2 * time.Second) // writes that shared memory refused are repeated
 	d.drained()
 	want := uint64(0)
 	if fired {
@@ -185,7 +185,7 @@ func panicOnce(t *testing.T, d *fakeDriver, run func(*fakeDriver) *fakeStream, c
 	if sum != 1 {
 		t.Errorf("the request was counted as %v", d.metrics.decisions())
 	}
-	// The next request is served as if nothing had been.
+	// The next request is served as usual.
 	next := courses["served"](d)
 	if host := next.result.Headers["x-warmgate-host"]; next.result.Status != 200 || host == "" {
 		t.Errorf("the next request: %+v", next.result)
@@ -217,7 +217,8 @@ func TestPanicTextKeepsSecrets(t *testing.T) {
 	}
 }
 
-// Shared memory that fails leaves requests to native balancing, and what could not be released is released later.
+// If shared memory fails, requests fall back to native balancing, and leases that could not be released are released
+// later.
 func TestStoreTrouble(t *testing.T) {
 	d := startFake(t, 2, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
 	open := func() *fakeClient { return d.client(0, streamtest.Request{}) }
@@ -247,7 +248,7 @@ func TestStoreTrouble(t *testing.T) {
 	}
 }
 
-// Another worker that wins every swap costs retries, and never the request.
+// Another worker that wins every swap costs retries, but no request.
 func TestStoreContention(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"debug_headers":true}}`)
 	lost := 0

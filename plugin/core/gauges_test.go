@@ -21,7 +21,7 @@ func TestTokensHaveGaugesOnlyWhenCounted(t *testing.T) {
 	}
 }
 
-// The gauges of a cluster that was not used for long are those of one at rest, whatever was known last.
+// The gauges of a cluster that was not used for long are those of an idle one, whatever their last values.
 func TestGaugesOfAForgottenCluster(t *testing.T) {
 	d := startFake(t, 2, 2, metricsConfig)
 	d.pages = map[string]string{d.Addr(0): vllmPage(0), d.Addr(1): vllmPage(0)}
@@ -109,7 +109,7 @@ func TestTokensAreCountedWhileNeeded(t *testing.T) {
 	}
 }
 
-// What was in flight under a configuration that has gone is shown until it has ended.
+// The load under a configuration that has been replaced is shown until its requests have ended.
 func TestGaugesOutliveAConfiguration(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"global_least_request","lb_config":{"unit":"tokens"}}`)
 	c := d.client(0, streamtest.Request{Frames: []string{`{"prompt":"hello"}`}})

@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// capOf writes a configuration with a rule for the route and a global part; 0 makes a bad one of either.
+// capOf writes a configuration with a rule for the route and a global part; 0 makes that part invalid.
 func capOf(rule, global int) string {
 	part := func(n int) string {
 		if n == 0 {
@@ -76,7 +76,7 @@ func TestLastGoodFormIsTheSameInAllVMs(t *testing.T) {
 	}
 }
 
-// A worker that is behind does not set back what a newer configuration has left.
+// A worker that is behind does not undo what a newer configuration has written.
 func TestWorkerThatIsBehind(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	fast, slow := p.newVM(), p.newVM()
@@ -100,12 +100,12 @@ func TestWorkerThatIsBehind(t *testing.T) {
 	}
 }
 
-// A VM that has streams must not refuse, or the gateway would take it away with them.
+// A VM that has streams must not refuse, or the gateway would end it together with them.
 func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 	const bad = `{"lb_policy":"x"}`
 	p := newFakeProcess(t, 1)
 	if !p.configure(bad) || p.workers[0].current.set != nil {
-		t.Fatal("the first configuration is bad, and is not taken for lack of a good one")
+		t.Fatal("an invalid first configuration must be accepted without effect, because there is no valid one to keep")
 	}
 	if !p.configure(capOf(1, 2)) || !p.configure(bad) { // which the gateway does not try again
 		t.Fatal("refused")
@@ -130,7 +130,7 @@ func TestOnlyTheFirstTryIsRefused(t *testing.T) {
 	}
 }
 
-// A worker that has requests of an earlier push of the same text is not started again with the text.
+// A worker that has requests of an earlier push of the same text is not started again with it.
 func TestOldContextFollowsTheLastGood(t *testing.T) {
 	p := newFakeProcess(t, 1)
 	for _, raw := range []string{capOf(3, 2), capOf(0, 4)} {
@@ -163,7 +163,7 @@ func TestOldContextFollowsTheLastGood(t *testing.T) {
 	}
 }
 
-// Plugins of other names have a past of their own.
+// Plugins of other names have last good configurations of their own.
 func TestLastGoodByName(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	taken(t, p.main.vm, capOf(1, 2))
@@ -237,7 +237,7 @@ func TestRefusalsInTheLog(t *testing.T) {
 	}
 }
 
-// What a kept rule names is that of its earlier form.
+// The names in a kept rule are those of its previous form.
 func TestKeptRuleNamesItsSource(t *testing.T) {
 	const rule = `{"_rules_":[{"_match_route_":["chat"],"lb_policy":"%s","lb_config":{"envoy":{"admin_cluster":"%s"%s}}},
 		{"_match_route_":["b"],"enabled":false}]}`

@@ -45,7 +45,7 @@ func (d *fakeDriver) warm() {
 	}
 }
 
-// waits are the ways in which a request may come to wait for Redis.
+// waits are the situations in which a request waits for Redis.
 var waits = map[string]struct {
 	config  string
 	request streamtest.Request
@@ -63,7 +63,7 @@ var waits = map[string]struct {
 	},
 }
 
-// eachWait runs a test for each way to wait, with answers that the test has to wait for itself.
+// eachWait runs a test in each of these situations; the test itself waits for the answers.
 func eachWait(t *testing.T, f func(t *testing.T, d *fakeDriver, r streamtest.Request)) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for name, w := range waits {
@@ -107,7 +107,8 @@ func TestWaitsForTheAnswer(t *testing.T) {
 	})
 }
 
-// Without an answer, the gateway's own memory decides when the time is over, and at once when Redis keeps silent.
+// Without an answer, the embedded store decides when the timeout is over, and at once while the circuit breaker is
+// open.
 func TestNoAnswer(t *testing.T) {
 	eachWait(t, func(t *testing.T, d *fakeDriver, r streamtest.Request) {
 		d.redis.fate = redisSilent
@@ -145,7 +146,7 @@ func TestNoAnswer(t *testing.T) {
 			t.Errorf("%d requests waited in vain, of which %d are counted", waited, got)
 		}
 		if got := d.metrics.values[statFallbacks+";cause=breaker_open"]; got < 1 {
-			t.Errorf("%d fallbacks without asking", got)
+			t.Errorf("%d fallbacks without a call", got)
 		}
 		d.redis.fate = redisAnswers
 	})
@@ -199,8 +200,8 @@ func TestEndpointLeavesWhileReserving(t *testing.T) {
 	})
 }
 
-// What Redis answers wrongly, or not at all, costs the request nothing but its place in the shared view.
-func TestRedisAnswersAmiss(t *testing.T) {
+// A wrong answer of Redis, or none, costs the request only its count in Redis.
+func TestRedisAnswersWrongly(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for cut, cause := range map[string]string{
 		"-OOM command not allowed when used memory > 'maxmemory'.\r\n": "oom",
@@ -233,7 +234,7 @@ func TestRedisAnswersAmiss(t *testing.T) {
 	}
 }
 
-// Retries go to the tier of the chosen endpoint as long as it has another one.
+// Retries go to the tier of the chosen endpoint as long as that has another endpoint.
 func TestRetriesStayInTheTier(t *testing.T) {
 	p := &lb.Plan{Candidates: []lb.Candidate{
 		{Addr: "a0", Tier: 0},

@@ -30,7 +30,8 @@ func reportIn(c *fakeClient) (string, bool) {
 	return report, there
 }
 
-// The first reports come with requests that the gateway has placed: who has served them is who reports.
+// The first reports come with requests that the gateway has placed: the endpoint that served the request is the one
+// that reports.
 func TestFirstReport(t *testing.T) {
 	d := startFake(t, 1, 3, reportsConfig)
 	c := d.answerWith(0, "TEXT num_requests_waiting=3, kv_cache_usage_perc=0.25")
@@ -54,7 +55,7 @@ func TestFirstReport(t *testing.T) {
 	d.drained()
 }
 
-// After a retry the report is of who has answered.
+// After a retry the report is that of the endpoint that answered.
 func TestReportAfterARetry(t *testing.T) {
 	d := startFake(t, 1, 3, reportsConfig)
 	d.answerWith(0, "TEXT num_requests_waiting=0")
@@ -116,7 +117,7 @@ func TestReportsAreRemoved(t *testing.T) {
 	}
 }
 
-// A report that cannot be read is logged once, does no harm and does not come to the client either.
+// A report that cannot be parsed is logged once, has no effect and is not passed to the client either.
 func TestUnreadableReports(t *testing.T) {
 	d := startFake(t, 1, 2, reportsConfig)
 	d.answerWith(0, "TEXT num_requests_waiting=1")
@@ -147,7 +148,7 @@ func TestUnreadableReports(t *testing.T) {
 	d.drained()
 }
 
-// A request that ends in whatever way is no longer one whose context can be read in.
+// After the end of a request, however it ended, nothing is read in its context.
 func TestWhoseContextIsRead(t *testing.T) {
 	d := startFake(t, 1, 2, metricsConfig)
 	v := d.workers[0].vm
@@ -171,7 +172,7 @@ func TestWhoseContextIsRead(t *testing.T) {
 				t.Errorf("round %d, %d: it is over and still being served", round, i)
 			}
 		}
-		d.Tell(0, vllmPage(0))
+		d.SetPage(0, vllmPage(0))
 		d.serve(0, 200)
 		d.advance(time.Second)
 	}

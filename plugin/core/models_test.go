@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/plugin/config"
 )
 
-// One model server of four that reports nonsense shifts what is typical by a bounded factor, however large or small its
+// One model server of four that reports nonsense shifts the mean values by a bounded factor, however large or small its
 // numbers are and however long it lasts.
 func TestTypicalWithstandsAMinority(t *testing.T) {
 	for name, wrong := range map[string]prompt.Usage{
@@ -54,8 +54,8 @@ func TestTypicalAfterAQuietHour(t *testing.T) {
 	}
 }
 
-// Answers that a client has limited, such as those to probes and warm-ups, do not make others look short, and do count
-// where they show that answers are longer than what is known.
+// Answers that a client has limited, such as those to probes and warm-ups, do not make the expected answers shorter;
+// they count only where they are longer than expected.
 func TestTypicalOfLimitedAnswers(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
 	guess := m.typical(key).output
@@ -70,10 +70,10 @@ func TestTypicalOfLimitedAnswers(t *testing.T) {
 			guess)
 	}
 	observe(100, 0, 400)
-	observe(100, 500, 400) // ended by themselves
+	observe(100, 500, 400) // ended before their limit
 	observe(100, 10, 10)
 	if got := m.typical(key).output; got < 399 || got > 401 {
-		t.Errorf("%g tokens are typical, want the 400 of answers that ended by themselves", got)
+		t.Errorf("%g tokens are typical, want the 400 of answers that did not reach a limit", got)
 	}
 	observe(100, 2000, 2000)
 	if got := m.typical(key).output; got < 1900 || got > 2000 {
@@ -85,7 +85,8 @@ func TestTypicalOfLimitedAnswers(t *testing.T) {
 	}
 }
 
-// A guess of no tokens does not make requests weightless, and no answer counts as longer than a request may be.
+// A configured estimate of no tokens does not give requests zero load, and no answer counts as longer than a request
+// may be.
 func TestEstimateBeyondTheGuess(t *testing.T) {
 	c := &config.Config{BytesPerToken: 4, MaxRequestTokens: 5000}
 	w := work{info: prompt.Info{MaxTokens: 1000}}
@@ -101,7 +102,7 @@ func TestEstimateBeyondTheGuess(t *testing.T) {
 	}
 }
 
-// Requests that end without usage do not use up the sample, unless there is never any.
+// Requests that end without usage do not use up the sample, unless no request has usage.
 func TestSampleCountsUsage(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	read := 0

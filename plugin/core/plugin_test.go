@@ -83,7 +83,7 @@ func TestConfigureWithoutSharedMemory(t *testing.T) {
 	}
 }
 
-// Endpoints are found for every configuration in force, whichever came last.
+// Endpoints are discovered for every configuration in force, whichever came last.
 func TestSourceOfSeveralConfigurations(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	v := p.main.vm
@@ -133,8 +133,7 @@ func TestSourceOfSeveralConfigurations(t *testing.T) {
 	}
 }
 
-// A configuration that the gateway is done with stays until the answers to its calls are there: the gateway would
-// forget them.
+// A configuration that has been replaced stays until the answers to its calls are there: the gateway would drop them.
 func TestConfigurationWaitsForItsCalls(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	v := p.main.vm

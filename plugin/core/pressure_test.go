@@ -42,11 +42,11 @@ func (d *fakeDriver) record() *recorder {
 	return r
 }
 
-// streamed is a body like that of saying, for a stream of tokens.
-func streamed(number int) string { return `{"stream":true,` + saying(number)[1:] }
+// streamed is the body of promptBody for an answer as a stream.
+func streamed(number int) string { return `{"stream":true,` + promptBody(number)[1:] }
 
-// The policy learns from streamed answers how much work requests are, and how much of their time passes before the
-// first part. The more, the more it is worth to have a prompt in the cache while others are in flight.
+// The policy learns from streamed answers how much load requests are, and how much of their time passes before the
+// first part. The larger that part, the higher the credit for a cached prompt while others are in flight.
 func TestPressureIsLearned(t *testing.T) {
 	const rounds, at, first, rest = 20, 8, 3 * time.Second, time.Second
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
@@ -87,7 +87,7 @@ func TestPressureIsLearned(t *testing.T) {
 	d.drained()
 }
 
-// A stream of which the first part is the end has no time of its first part, and one within a tick does.
+// A stream that ends with its first part has no TTFT; one that begins within a tick has.
 func TestFirstPartMayBeTheEnd(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	r := d.record()
@@ -112,7 +112,7 @@ func TestFirstPartMayBeTheEnd(t *testing.T) {
 	d.drained()
 }
 
-// The outcome has how long the answer took to begin and to end, of an answer in parts that the chosen endpoint gave.
+// The outcome has the TTFT and the duration of an answer in parts from the chosen endpoint.
 func TestOutcomeHasTimes(t *testing.T) {
 	for _, c := range []struct {
 		name   string

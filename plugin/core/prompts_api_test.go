@@ -20,7 +20,7 @@ func (d *fakeDriver) post(path, body, answer string) (work int64, match string) 
 	return work, c.result.Headers["x-warmgate-match"]
 }
 
-// However the name of a model is written, it is one model.
+// However the name of a model is escaped, it is one model.
 func TestModelsByName(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	text := strings.Repeat("x", 4000)
@@ -38,16 +38,16 @@ func TestModelsByName(t *testing.T) {
 	}
 }
 
-// What a model gives a tool as arguments is no usage, whatever it looks like.
+// The arguments that a model gives a tool are not read as usage, whatever they look like.
 func TestArgumentsAreNoUsage(t *testing.T) {
 	const use = `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":1000,"cache_read_input_tokens":900},` +
 		`"cached_tokens": 900}}],` +
 		`"usage":{"input_tokens":1000,"output_tokens":9}}`
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
-	d.post("/v1/messages", saying(0), use)
+	d.post("/v1/messages", promptBody(0), use)
 	for number := range 40 {
 		for range 2 {
-			d.post("/v1/messages", saying(number), `{"usage":{"input_tokens":1000,"output_tokens":9}}`)
+			d.post("/v1/messages", promptBody(number), `{"usage":{"input_tokens":1000,"output_tokens":9}}`)
 			d.advance(time.Second)
 		}
 	}
@@ -59,8 +59,8 @@ func TestArgumentsAreNoUsage(t *testing.T) {
 	}
 }
 
-// Turns that the server puts what it keeps in front of are alike only if that is the same, and nothing is expected of
-// them.
+// If the server puts stored turns in front of the new one, requests match only if those are the same, and their tokens
+// do not count as expected to be cached.
 func TestContinuedConversations(t *testing.T) {
 	const answer = `{"usage":{"input_tokens":9000,"output_tokens":9,"input_tokens_details":{"cached_tokens":200}}}`
 	for _, by := range []string{
@@ -86,8 +86,8 @@ func TestContinuedConversations(t *testing.T) {
 	}
 }
 
-// Pictures are tokens and no text: how many bytes a token has is not learned from them.
-func TestMediaTeachNothing(t *testing.T) {
+// Pictures count as tokens without text: the bytes per token are not learned from them.
+func TestMediaAreNotLearnedFrom(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	text := func(letter string) string {
 		return `{"messages":[{"role":"user","content":"` + strings.Repeat(letter, 16000) + `"}],"max_tokens":1}`
@@ -104,16 +104,16 @@ func TestMediaTeachNothing(t *testing.T) {
 	}
 }
 
-// Usage is that of all the answers to a request together.
+// The usage covers all answers to a request together.
 func TestSeveralAnswers(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
-	d.post("", strings.TrimSuffix(saying(1), "}")+`,"n":4}`, `{"usage":{"prompt_tokens":1000,"completion_tokens":400}}`)
+	d.post("", strings.TrimSuffix(promptBody(1), "}")+`,"n":4}`, `{"usage":{"prompt_tokens":1000,"completion_tokens":400}}`)
 	if got := d.outputs(); got != 100 {
 		t.Errorf("answers are estimated to have %g tokens, want 100", got)
 	}
 }
 
-// Prompts count in whatever API they come, with its own limit on the answer, and are found again.
+// Prompts of every API count, with that API's limit on the answer, and match when they come again.
 func TestPromptsOfEveryAPI(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	for i, c := range []struct{ path, body string }{
@@ -139,7 +139,7 @@ func TestPromptsOfEveryAPI(t *testing.T) {
 	}
 }
 
-// Text that the API does not read is no work.
+// Text in fields that the API does not read does not count.
 func TestTextThatNoEngineReads(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	for _, field := range []string{"suffix", "documents", "text", "inputs", "prompt", "input"} {
@@ -151,7 +151,7 @@ func TestTextThatNoEngineReads(t *testing.T) {
 	}
 }
 
-// A prompt counts whatever is beside it: engines ignore fields that their API does not have.
+// A prompt counts whatever fields are beside it: engines ignore fields that their API does not have.
 func TestPromptBesideOtherFields(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	for _, c := range []struct{ path, body string }{
@@ -172,7 +172,7 @@ func TestPromptBesideOtherFields(t *testing.T) {
 	}
 }
 
-// Limits and numbers of answers that the API does not have change nothing.
+// Limits and numbers of answers that the API does not have have no effect.
 func TestLimitsOfOtherAPIs(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	for _, c := range []struct{ path, body, other string }{
@@ -199,8 +199,8 @@ func TestLimitsOfOtherAPIs(t *testing.T) {
 	}
 }
 
-// How long tokens are is not learned from a body of which it is not known what the engine has read.
-func TestUnknownTextTeachesNothing(t *testing.T) {
+// The bytes per token are not learned from a body if it is unknown which part of it the engine has read.
+func TestUnknownTextIsNotLearnedFrom(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 0))
 	text := func(letter string) string {
 		return `{"text":"` + strings.Repeat(letter, 16000) + `","sampling_params":{"max_new_tokens":1}}`

@@ -11,14 +11,14 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// losses returns how many caches were found to be lost, as published a moment later.
+// losses returns how many caches were lost, by the statistics published a moment later.
 func (d *fakeDriver) losses() uint64 {
 	d.advance(2 * time.Second)
 	return d.Counter(statLosses + ";cluster=" + fakeCluster)
 }
 
-// Bodies with the same beginning, of which nothing else was seen, count as alike by that part of their length,
-// and nothing is expected of them: the rest may be new.
+// Bodies with the same beginning that were read no further match by that part of their length. Their tokens do not
+// count as expected to be cached: the rest may be new.
 func TestPromptSeenInPart(t *testing.T) {
 	d := startFake(t, 1, 1, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"max_inspect_bytes":16384,`+
 		`"output_tokens":1}}`)
@@ -27,7 +27,7 @@ func TestPromptSeenInPart(t *testing.T) {
 	}
 	before := d.Counter(statExpected)
 	for number := range 20 {
-		body := saying(1)[:3000] + strings.Repeat("x", 13384) + strings.Repeat(string(rune('a'+number)), 16384*3-4) + `"}`
+		body := promptBody(1)[:3000] + strings.Repeat("x", 13384) + strings.Repeat(string(rune('a'+number)), 16384*3-4) + `"}`
 		c := d.client(0, streamtest.Request{
 			Headers: [][2]string{{"content-length", strconv.Itoa(len(body))}},
 			Frames:  []string{body},
@@ -53,8 +53,8 @@ func TestPromptSeenInPart(t *testing.T) {
 	d.drained()
 }
 
-// What common requests leave out means nothing for the cache: an answer that broke off, and one of an API in which the
-// server never reports it.
+// Responses that commonly lack usage do not affect what is known of the cache: an answer that broke off, and one of an
+// API in which the server never reports cached tokens.
 func TestMissingUsageIsNoLoss(t *testing.T) {
 	for name, send := range map[string]func(d *fakeDriver, body string){
 		"the client leaves": func(d *fakeDriver, body string) {
@@ -85,7 +85,7 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 		}
 		output := d.outputs()
 		for number := range 20 {
-			send(d, saying(number))
+			send(d, promptBody(number))
 		}
 		if got := d.losses(); got != 0 {
 			t.Errorf("%s: %d losses", name, got)
@@ -100,19 +100,19 @@ func TestMissingUsageIsNoLoss(t *testing.T) {
 	}
 }
 
-// outputs returns how long the first worker takes answers to be.
+// outputs returns the length of answers that the first worker expects.
 func (d *fakeDriver) outputs() float64 {
 	w := d.workers[0]
 	return w.vm.prompts.models[modelKey{cluster: fakeCluster, guess: guessOf(w.current.set.Match("", "", ""))}].output
 }
 
-// In shadow mode the gateway chooses, and the endpoint that would have been chosen keeps what it has.
+// In shadow mode the gateway chooses, and the records of the endpoint that the plugin would have chosen are kept.
 func TestShadowKeepsRecordedPrompts(t *testing.T) {
 	d := startFake(t, 1, 2, `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"shadow":true,`+
 		`"health":{"panic_threshold":0,"slow_start":0}}}`)
 	served := map[int]int{}
 	for range 8 {
-		c := d.client(0, streamtest.Request{Frames: []string{saying(1)}})
+		c := d.client(0, streamtest.Request{Frames: []string{promptBody(1)}})
 		c.Finish()
 		served[c.endpoint]++
 	}
@@ -123,7 +123,7 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 		list := make([]streamtest.Endpoint, 2)
 		list[1-i].State = streamtest.Unhealthy
 		d.SetEndpoints(list)
-		c := d.client(0, streamtest.Request{Frames: []string{saying(1)}})
+		c := d.client(0, streamtest.Request{Frames: []string{promptBody(1)}})
 		c.Finish()
 		if match, host := c.result.Headers["x-warmgate-match"], c.result.Headers["x-warmgate-host"]; match != "1.00" ||
 			host != d.Addr(i) {
@@ -134,7 +134,7 @@ func TestShadowKeepsRecordedPrompts(t *testing.T) {
 	}
 }
 
-// The path decides which API a request is for, where bodies can be alike.
+// The path decides which API a request is for, where the body may be of several APIs.
 func TestShape(t *testing.T) {
 	for _, c := range []struct {
 		path string
@@ -158,7 +158,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// Requests are distinguished by their tenant, and without one by what they begin with.
+// Requests are grouped by tenant, and without one by the beginning of the prompt.
 func TestSourceOfPrompts(t *testing.T) {
 	block := func(tenant, key uint64) prompt.Block { return prompt.Block{Key: tenant<<56 | key, End: 1} }
 	of := func(blocks ...prompt.Block) uint64 { return (&promptChain{blocks: blocks}).source() }

@@ -15,13 +15,13 @@ import (
 const prefixConfig = `{"lb_policy":"prefix_cache","lb_config":{"debug_headers":true,"redisKeyTTL":600,` +
 	`"prefix":{"table_bytes":65536,"cache_tokens":%d}}}`
 
-// talk sends a conversation of the given number through the first worker and answers it: so much of its 1000 tokens was
-// cached. It returns which share was expected to be.
+// talk sends the conversation of the given number through the first worker and answers it with so many of its 1000
+// tokens cached. It returns the share that was expected to be cached.
 func (d *fakeDriver) talk(number int, cached int) string { return d.talkTo("", number, cached) }
 
 // talkTo is talk with a domain.
 func (d *fakeDriver) talkTo(domain string, number int, cached int) string {
-	c := d.client(0, streamtest.Request{Authority: domain, Frames: []string{saying(number)}})
+	c := d.client(0, streamtest.Request{Authority: domain, Frames: []string{promptBody(number)}})
 	c.Head(200)
 	c.Data(fmt.Sprintf(`{"usage":{"prompt_tokens":1000,"completion_tokens":9,`+
 		`"prompt_tokens_details":{"cached_tokens":%d}}}`, cached))
@@ -29,13 +29,12 @@ func (d *fakeDriver) talkTo(domain string, number int, cached int) string {
 	return c.result.Headers["x-warmgate-match"]
 }
 
-// saying is a body with a prompt of its own for each number.
-func saying(number int) string {
+// promptBody is a body with a prompt of its own for each number.
+func promptBody(number int) string {
 	return `{"prompt":"` + strings.Repeat(fmt.Sprintf("conversation %d ", number), 200) + `"}`
 }
 
-// What answers report of caches is shown: how long they keep things, that one was lost, and how they compare with the
-// table.
+// Statistics show what answers report of caches: the retention, a loss, and cached tokens against expected ones.
 func TestCacheGauges(t *testing.T) {
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
 	const cluster = ";cluster=" + fakeCluster
@@ -72,7 +71,7 @@ func TestCacheGauges(t *testing.T) {
 	d.drained()
 }
 
-// It is logged, once, when the table is too small for the caches.
+// The log has one line when the table is too small for the caches.
 func TestTableIsTooSmall(t *testing.T) {
 	for _, c := range []struct {
 		tokens int
@@ -127,7 +126,7 @@ func TestTableShare(t *testing.T) {
 	}
 }
 
-// What is learned is the cluster's: with many rules, each with terms of its own, it is learned all the same,
+// The learned values are the cluster's: with many rules, each with other settings, they are learned all the same,
 // counted once, and the operator is warned once.
 func TestManyRulesLearnTogether(t *testing.T) {
 	const rules = 20
@@ -169,8 +168,8 @@ func TestManyRulesLearnTogether(t *testing.T) {
 	d.drained()
 }
 
-// A new configuration keeps what was learned. When the cluster leaves prefix_cache, its gauges are 0: what they
-// said is not in force.
+// A new configuration keeps what was learned. When the cluster leaves prefix_cache, its gauges become 0, because their
+// values are no longer in force.
 func TestLeavesPrefixCache(t *testing.T) {
 	const cluster = ";cluster=" + fakeCluster
 	d := startFake(t, 1, 1, fmt.Sprintf(prefixConfig, 1_000_000))
@@ -209,11 +208,11 @@ func TestLeavesPrefixCache(t *testing.T) {
 	show("after another loss", true, 2)
 }
 
-// What a moved request was expected to find cached is not held against the endpoint that served it.
+// If another endpoint serves a request than the chosen one, the expected match does not count for that endpoint.
 func TestMovedRequestsExpectNothing(t *testing.T) {
 	d := startFake(t, 1, 2, fmt.Sprintf(prefixConfig, 0))
 	d.talk(1, 900)
-	c := d.client(0, streamtest.Request{Frames: []string{saying(1)}})
+	c := d.client(0, streamtest.Request{Frames: []string{promptBody(1)}})
 	c.Retry()
 	c.Head(200)
 	before := d.Counter(statExpected)

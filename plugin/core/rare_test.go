@@ -8,8 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/streamtest"
 )
 
-// Requests that are seldom find the metrics that the gateway has stored, also when there was none to read them for
-// in that time.
+// Rare requests find the metrics that the gateway has stored, although no request has read them in the time between.
 func TestRareRequestsHaveMetrics(t *testing.T) {
 	d := startFake(t, 2, 2, metricsConfig)
 	d.stored = true
@@ -33,7 +32,7 @@ func TestRareRequestsHaveMetrics(t *testing.T) {
 	}
 }
 
-// Many requests at once that find nothing, or something fresh, read no list for it.
+// Many requests at once that find no sample, or a fresh one, do not read the list for it.
 func TestMetricsAreReadOnceAnInterval(t *testing.T) {
 	for name, pages := range map[string]map[string]string{"none": {}, "fresh": {"10.0.0.1:8000": vllmPage(0)}} {
 		d := startFake(t, 1, 2, metricsConfig)

@@ -20,7 +20,7 @@ func TestVerdict(t *testing.T) {
 		{404, true, "via_upstream", lb.Rejected},
 		{400, true, "", lb.Rejected},
 		{408, true, "via_upstream", lb.Neutral},
-		{501, true, "via_upstream", lb.Neutral}, // the request wants what no server has
+		{501, true, "via_upstream", lb.Neutral}, // the request is for what no server has
 		{505, true, "via_upstream", lb.Neutral},
 		{529, true, "via_upstream", lb.Overload},
 		{429, true, "via_upstream", lb.Overload},
@@ -39,7 +39,7 @@ func TestVerdict(t *testing.T) {
 		{504, true, "response_timeout", lb.TimedOut},
 		{504, true, "upstream_per_try_timeout", lb.TimedOut},
 		{504, true, "stream_idle_timeout", lb.TimedOut},
-		{408, true, "stream_idle_timeout", lb.Neutral}, // the gateway's word to a client that does not go on
+		{408, true, "stream_idle_timeout", lb.Neutral}, // the gateway's answer to a client that does not continue
 		{200, false, "stream_idle_timeout", lb.Neutral},
 		{0, false, "max_duration_timeout", lb.TimedOut},
 		{200, false, "upstream_max_stream_duration_reached", lb.Neutral}, // a long answer
@@ -66,7 +66,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A client that leaves is no sign of trouble unless the endpoint has had all of the request for long without an answer.
+// A client that leaves does not count as a failure, unless the endpoint has had the complete request for long without
+// an answer.
 func TestVerdictOfImpatience(t *testing.T) {
 	for _, c := range []struct {
 		details string
@@ -95,7 +96,8 @@ func TestVerdictOfImpatience(t *testing.T) {
 	}
 }
 
-// Asking for details is a call into the gateway that a plainly good response is spared, however it ends.
+// Response details cost a call into the gateway. A response with a good status is not checked for them, however it
+// ends.
 func TestGoodResponsesReadNoDetails(t *testing.T) {
 	for name, end := range map[string]func(*fakeClient){
 		"headers": func(c *fakeClient) {
@@ -130,7 +132,7 @@ func TestGoodResponsesReadNoDetails(t *testing.T) {
 	}
 }
 
-// weights returns what the worker's policy makes of the endpoints, by address.
+// weights returns the weights of the endpoints in the worker's policy, by address.
 func (d *fakeDriver) weights() map[string]float64 {
 	out := map[string]float64{}
 	candidates, _ := d.workers[0].vm.clusters[fakeCluster].health.Candidates(d.now, d.view, &lb.ClusterConfig{}, 0)
@@ -140,7 +142,7 @@ func (d *fakeDriver) weights() map[string]float64 {
 	return out
 }
 
-// After a retry both endpoints are judged: the first has failed or was full, the second by what it answered.
+// After a retry both endpoints get a verdict: the first has failed or was full, the second by its answer.
 func TestRetryCountsAgainstTheFirst(t *testing.T) {
 	for status, well := range map[int]bool{200: true, 500: false} {
 		d := startFake(t, 1, 4, requestsConfig)
@@ -156,7 +158,7 @@ func TestRetryCountsAgainstTheFirst(t *testing.T) {
 	}
 }
 
-// A request whose deadline panics must go on although nothing more of it comes.
+// A request whose deadline panics must continue, although no further part of it comes.
 func TestPanicAtTheDeadline(t *testing.T) {
 	d := startFake(t, 1, 2, tokensConfig)
 	c := &fakeClient{d.workers[0].open(streamtest.Request{Unended: true}.Filled())}
@@ -172,7 +174,7 @@ func TestPanicAtTheDeadline(t *testing.T) {
 	d.drained()
 }
 
-// That a client gives up is held against the endpoint only if it had all of the request for long, however the request
+// A client that gives up counts against an endpoint only if that had the complete request for long, however the request
 // ended.
 func TestClientsThatGiveUp(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -201,8 +203,8 @@ func TestClientsThatGiveUp(t *testing.T) {
 	}
 }
 
-// A body that is whole when it decides is not late, whenever that is.
-func TestLateButWhole(t *testing.T) {
+// A body that is complete when the request is decided is not late, whenever that is.
+func TestCompleteBodyIsNotLate(t *testing.T) {
 	for _, c := range []struct {
 		end  bool
 		want string

@@ -16,7 +16,8 @@ const twoLists = `{"_rules_":[
 	{"_match_domain_":["b"],"lb_policy":"endpoint_metrics",
 		"lb_config":{"envoy":{"metrics_cluster":"m","endpoints":["10.0.0.3:80","10.0.0.2:80"]}}}]}`
 
-// Engines are scraped whichever rule lists them, and their samples are not dropped because another does not.
+// Engines are scraped whichever rule lists them, and their samples are not dropped because another rule does not list
+// them.
 func TestEnginesOfAllListsAreScraped(t *testing.T) {
 	p := newFakeProcess(t, 0)
 	p.view = &lb.View{}

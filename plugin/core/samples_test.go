@@ -48,7 +48,7 @@ func (p *fakeProcess) published() sampleMap {
 	return all.By
 }
 
-// running returns a reading's requests in the batch.
+// running returns the requests in the batch of a sample.
 func running(r lb.EngineSample) float64 {
 	n, _ := r.Value(metrics.Running)
 	return n
@@ -92,7 +92,7 @@ func TestPagesAreChecked(t *testing.T) {
 	}
 }
 
-// One engine that goes wrong changes nothing of what is known of the others, nor its own previous sample.
+// A failing engine changes neither the samples of the others nor its own previous sample.
 func TestOneBadPageOfMany(t *testing.T) {
 	p, vms, j := sampledVMs(t, 1, metricsConfig)
 	v := vms[0]
@@ -214,7 +214,7 @@ func TestSamplesMerge(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
 		}
 	}
-	// A report that was published before a page that is a little older still applies, and the page has the rest.
+	// A report that was published before a slightly older page still applies, and the page provides the rest.
 	all := discovery.Readings{By: sampleMap{addr: completed}}
 	late := at(newer, now-time.Millisecond, now-time.Millisecond)
 	(&pendingSamples{scraped: sampleMap{addr: late}}).mergeInto(&all, now)
@@ -230,8 +230,8 @@ func TestSamplesMerge(t *testing.T) {
 	}
 }
 
-// In Higress a page applies until the next health check. Reading it again shows that it does, and nothing else: neither
-// when it was made, nor what was in flight then. All VMs know which one was read last.
+// In Higress a page applies until the next health check. Reading it again shows only that it does: neither when it was
+// made, nor what was in flight then. All VMs know which page was read last.
 func TestStoredPages(t *testing.T) {
 	const addr = "10.0.0.1:8000"
 	p, vms, _ := sampledVMs(t, 2, metricsConfig)
@@ -256,7 +256,7 @@ func TestStoredPages(t *testing.T) {
 		}
 	}
 	seen := p.now
-	for i := range 4 { // whichever VM reads it, and however often, garbage freshens no earlier sample
+	for i := range 4 { // whichever VM reads it, and however often, garbage renews no earlier sample
 		if r := read(i%2, "garbage"); r.At != first.At || r.FreshAt != seen {
 			t.Errorf("garbage makes a reading of %v, seen at %v", r.At-start, r.FreshAt-start)
 		}
@@ -267,7 +267,7 @@ func TestStoredPages(t *testing.T) {
 	if r := read(1, vllmPage(6)); r.At != p.now || running(r) != 6 {
 		t.Errorf("a new page makes the reading %+v", r)
 	}
-	// Another configuration looks for other names in the same page.
+	// Another configuration reads other metrics of the same page.
 	if !p.configure(strings.Replace(metricsConfig, `{"debug`, `{"metric_policy":"least","target_metric":"my_gauge","debug`,
 		1)) {
 		t.Fatal("refused")
@@ -286,7 +286,7 @@ func TestStoredPages(t *testing.T) {
 	}
 }
 
-// What each VM reads is merged, whichever was first and whatever swaps were lost.
+// The samples of all VMs are merged, whichever was first and whatever swaps were lost.
 func TestSamplesOfSeveralVMs(t *testing.T) {
 	p, vms, j := sampledVMs(t, 3, metricsConfig)
 	for i, v := range vms {
@@ -328,8 +328,8 @@ func TestSamplesOfSeveralVMs(t *testing.T) {
 	}
 }
 
-// With Redis, other gateways have requests at an engine, too. If Redis does not answer how many, what the engine
-// reports counts all the same.
+// With Redis, other gateways have requests at an engine, too. If Redis does not answer how many, the engine's metrics
+// count all the same.
 func TestSamplesWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 2, 2, "")
@@ -337,7 +337,7 @@ func TestSamplesWithRedis(t *testing.T) {
 		t.Fatal("refused")
 	}
 	for i := range d.endpoints {
-		d.Tell(i, vllmPage(0))
+		d.SetPage(i, vllmPage(0))
 	}
 	inflight := func() (counted, requests int64) {
 		for _, r := range d.published() {

@@ -57,7 +57,7 @@ func (s *scrapeRun) run(d time.Duration) {
 	}
 }
 
-// gaps returns the times between questions to an engine.
+// gaps returns the times between scrapes of an engine.
 func (s *scrapeRun) gaps(i int) (gaps []time.Duration) {
 	times := s.scrapes[s.fleet[i].Addr]
 	for k := 1; k < len(times); k++ {
@@ -83,8 +83,8 @@ func TestScrapedOnceAnInterval(t *testing.T) {
 	}
 }
 
-// Few engines are scraped at once, and their answers are of the same moment. Many are not: a tick that reads hundreds
-// of pages is long.
+// Few engines are scraped at once, so that their samples are of the same moment. Many are not, because a tick that
+// reads hundreds of pages takes long.
 func TestManyEnginesAreSpread(t *testing.T) {
 	const n = 1000
 	s := scrapeFleet(n)
@@ -103,8 +103,8 @@ func TestManyEnginesAreSpread(t *testing.T) {
 	}
 }
 
-// An engine that does not answer, answers late, or answers nonsense is scraped less often, and no other is scraped at
-// another time for it.
+// An engine that does not answer, answers late, or without metrics is scraped less often; the times of the others'
+// scrapes do not change.
 func TestSickEngineDelaysNoOther(t *testing.T) {
 	for name, sick := range map[string]struct {
 		after time.Duration
@@ -174,7 +174,8 @@ func TestScraperForgetsGoneEndpoints(t *testing.T) {
 	if n := len(s.scraper.engines); n != 10 {
 		t.Errorf("%d engines are kept, of which 10 are there", n)
 	}
-	// One that has an answer on its way is kept until it is there, and the answer of one that is not kept is ignored.
+	// An engine is kept until the answer to its last scrape is there, and the answer of an engine that is not kept is
+	// ignored.
 	s.answer = func(string) (time.Duration, bool) { return 500 * time.Millisecond, true }
 	s.run(scrapeEvery)
 	s.fleet = nil
@@ -185,8 +186,7 @@ func TestScraperForgetsGoneEndpoints(t *testing.T) {
 	}
 }
 
-// The VM of the main thread scrapes as long as it lives. If it does not, a worker's does, and no two do at the same
-// time.
+// The VM of the main thread scrapes as long as it lives. Then a worker's VM does, and never two at the same time.
 func TestOneVMScrapes(t *testing.T) {
 	kv := &fakeKV{cells: map[string]fakeCell{}}
 	if err := prepare(kv); err != nil {
@@ -232,7 +232,7 @@ func TestOneVMScrapes(t *testing.T) {
 	}
 }
 
-// The main thread cannot look up in Redis what is in flight, so once that counts a worker's VM takes over, at once.
+// The main thread cannot look up in Redis what is in flight, so when that is needed a worker's VM takes over at once.
 func TestWorkerScrapesWithRedis(t *testing.T) {
 	kv := &fakeKV{cells: map[string]fakeCell{}}
 	if err := prepare(kv); err != nil {

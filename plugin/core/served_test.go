@@ -11,7 +11,7 @@ import (
 func (c *fakeClient) strayTo(addr string) { c.served, c.cluster = addr, "another" }
 
 // A request that another cluster serves is no load of the endpoint that it was planned on, and neither its success nor
-// its failure is that endpoint's.
+// its failure counts for that endpoint.
 func TestMisrouted(t *testing.T) {
 	for name, end := range map[string]func(c *fakeClient){
 		"served":     func(c *fakeClient) { c.Head(200); c.Data("a"); c.Finish() },
@@ -75,7 +75,7 @@ func TestMisroutedReturnsItsLease(t *testing.T) {
 	}
 }
 
-// Where the chosen endpoint serves, the cluster is not read: that would cost every request a call of the gateway.
+// If the chosen endpoint serves, the cluster is not read: that would cost a call into the gateway for every request.
 func TestServedAsChosenReadsNoCluster(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	c := d.client(0, streamtest.Request{})

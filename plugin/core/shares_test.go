@@ -18,7 +18,7 @@ func startLimited(t *testing.T, workers int, limit float64) *fakeDriver {
 	t.Helper()
 	d := startFake(t, workers, 4, fmt.Sprintf(limitedConfig, limit))
 	for i, others := range []int{0, 50, 100, 100} {
-		d.Tell(i, vllmPage(others))
+		d.SetPage(i, vllmPage(others))
 	}
 	for i := range workers {
 		d.serve(i, 200)
@@ -76,14 +76,14 @@ func TestShareEnds(t *testing.T) {
 
 func TestSharesWithoutALimit(t *testing.T) {
 	d := startFake(t, 2, 2, metricsConfig)
-	d.Tell(0, vllmPage(0))
+	d.SetPage(0, vllmPage(0))
 	d.spread(20, 10)
 	if _, there := d.kv.cells[keyShares+fakeCluster]; there {
 		t.Error("requests are counted for a limit that there is not")
 	}
 }
 
-// A swap that another VM wins costs no count.
+// A swap that another VM wins loses no count.
 func TestLostSwapOfShares(t *testing.T) {
 	d := startLimited(t, 2, 0.5)
 	lost := 0

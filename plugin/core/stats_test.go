@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 )
 
-// Dashboards and alerts name these: a change here is a change for every user.
+// Dashboards and alerts use these names: a change here affects every user.
 func TestNamesOfStatistics(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	courses["served"](d)
@@ -89,7 +89,7 @@ func TestStatsOfTheStore(t *testing.T) {
 	}
 }
 
-// countingMetrics are Metrics that remember how often each name was defined.
+// countingMetrics are Metrics that count how often each name was defined.
 type countingMetrics struct {
 	names   []string
 	defined map[string]int

@@ -43,7 +43,7 @@ func TestGatewaysShareAView(t *testing.T) {
 	b.drained()
 }
 
-// While Redis is away each gateway counts locally, and afterwards Redis has what was counted in between.
+// While Redis is unavailable each gateway counts locally, and afterwards Redis has what was counted in between.
 func TestRedisGoesAndComesBack(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 2, 2, "")
@@ -97,7 +97,7 @@ func TestRedisGoesAndComesBack(t *testing.T) {
 	}
 }
 
-// A Redis that keeps failing is mentioned twice a minute.
+// A Redis that keeps failing is logged twice a minute.
 func TestRedisFailuresAreLoggedNowAndThen(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	for range 61 {
@@ -112,8 +112,8 @@ func TestRedisFailuresAreLoggedNowAndThen(t *testing.T) {
 	}
 }
 
-// Configurations that name the same Redis share it; a new password is used at once; what no configuration names any
-// more is dropped when its last request has ended.
+// Configurations that name the same Redis share its store; a new password is used at once; a store that no
+// configuration names any more is dropped when its last request has ended.
 func TestStoresFollowTheConfigurations(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
@@ -163,9 +163,9 @@ func TestStoresFollowTheConfigurations(t *testing.T) {
 	d.drained()
 }
 
-// A store that no configuration names any more is dropped when Redis knows of the end of all its requests, or would
-// not need to.
-func TestStoresPartInGoodOrder(t *testing.T) {
+// A store that no configuration names any more is dropped when Redis has received the ends of all its requests, or
+// after the TTL.
+func TestUnusedStoresAreDropped(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	d := startRedis(t, server, 1, 2, "")
 	v := d.workers[0].vm
@@ -203,7 +203,7 @@ func TestStoresPartInGoodOrder(t *testing.T) {
 	d.redis.fate = redisAnswers
 }
 
-// Whatever becomes of Redis, every fallback is counted under a cause that is documented.
+// Whatever happens to Redis, every fallback is counted under a documented cause.
 func TestFallbackCauses(t *testing.T) {
 	d := startFake(t, 1, 1, redisConfig(""))
 	v := d.workers[0].vm

@@ -22,8 +22,8 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-// TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with such
-// that each request has to wait for.
+// TestStreamsWithRedis runs the same scenarios with counts in Redis: with answers that are there at once, and with
+// answers that each request has to wait for.
 func TestStreamsWithRedis(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for name, latency := range map[string]time.Duration{"at once": 0, "after a while": time.Millisecond} {
@@ -49,7 +49,7 @@ type fakeDriver struct {
 	*fakeProcess
 	made   int // endpoints so far: none has the address of an earlier one
 	source string
-	lost   bool // a worker was lost: Redis, whose time is real, does not know yet
+	lost   bool // a worker was lost; its leases in Redis, whose clock is real, have not expired
 }
 
 func (d *fakeDriver) Lacks(a streamtest.Ability) string {
@@ -94,7 +94,7 @@ func (d *fakeDriver) SetEndpoints(list []streamtest.Endpoint) {
 
 func (d *fakeDriver) Addr(i int) string { return d.endpoints[i].Addr }
 
-func (d *fakeDriver) Tell(i int, page string) {
+func (d *fakeDriver) SetPage(i int, page string) {
 	if d.pages == nil {
 		d.pages = map[string]string{}
 	}

@@ -34,10 +34,9 @@ func TestClustersWithSubsets(t *testing.T) {
 	}
 }
 
-// What the leader has read of subsets all VMs know, until the interface shows something else: an answer without the
-// page does not make a cluster one that may be steered in. It is mentioned, once as long as it is the same. A way that
-// refuses the page, as those of configurations do that were written before there was one, is not requested again at
-// once.
+// All VMs know the subsets that the leader has read, until the interface shows others: an answer without the page does
+// not make a cluster one without subsets. The failure is logged, once as long as it is the same. An interface that
+// refuses the page, as with configurations from before it was needed, is not requested again at once.
 func TestSubsetsAreShared(t *testing.T) {
 	_, vms := adminVMs(t, 2)
 	leader, worker := vms[0], vms[1]
@@ -77,7 +76,7 @@ func TestSubsetsAreShared(t *testing.T) {
 	}
 }
 
-// What may be a route to a part of a cluster is left alone.
+// A cluster that a route may use in part falls back to native balancing.
 func TestClusterWithSubsetsIsLeftAlone(t *testing.T) {
 	d := startFake(t, 1, 2, requestsConfig)
 	d.divided = true

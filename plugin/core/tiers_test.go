@@ -22,7 +22,7 @@ func TestOwnZoneIsReadOnce(t *testing.T) {
 }
 
 // Code that writes another form of the digest has a leader and a digest of its own: while it is replaced, both forms
-// are there, and neither is taken for the other.
+// are there, and no worker mistakes one for the other.
 func TestOtherFormsOfTheDigest(t *testing.T) {
 	kv, vms := adminVMs(t, 1)
 	leader := binary.LittleEndian.AppendUint64(nil, 99)

@@ -10,12 +10,12 @@ import (
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// keyOf is a key with the default guess.
+// keyOf is a key with the default estimate.
 func keyOf(cluster string, model, tenant uint64) modelKey {
 	return modelKey{cluster, model, tenant, guess{bytesPerToken: 4, tokens: 256}}
 }
 
-// What is learned of a model follows usage in responses, at first fast and then slowly, and never leaves the bounds of
+// What is learned of a model follows usage in responses, fast at first and then slowly, and stays within the bounds of
 // the configuration.
 func TestLearned(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)
@@ -59,8 +59,7 @@ func TestLearned(t *testing.T) {
 	}
 }
 
-// A model, and a tenant, of which no usage is known yet is like all others in the cluster, and a tenant at first like
-// others of the model.
+// A model or a tenant without known usage has the values of the cluster, and a tenant at first those of the model.
 func TestLearnedOfOthers(t *testing.T) {
 	m := models{}
 	for i, k := range []modelKey{keyOf("c", 1, 11), keyOf("c", 2, 11)} {
@@ -83,7 +82,7 @@ func TestLearnedOfOthers(t *testing.T) {
 	}
 }
 
-// Names that clients make up push out nothing that is in use, and what is not used any more is dropped.
+// Invented names of clients do not displace names in use, and names that are not used any more are dropped.
 func TestModelsAreBounded(t *testing.T) {
 	m, now := models{}, time.Hour
 	observe := func(model uint64) {
@@ -126,8 +125,7 @@ func TestModelsAreBounded(t *testing.T) {
 	}
 }
 
-// Under a policy that does not need to know what was cached, answers are read as long as there is a lot to learn, and
-// some of them later.
+// Under a policy that does not need the cached tokens, all answers are read at first, and later some of them.
 func TestReadsASample(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	read := 0
@@ -162,7 +160,7 @@ func TestReadsASample(t *testing.T) {
 	c.Finish()
 }
 
-// Several answers are reported in one number.
+// The usage of several answers is one number.
 func TestLearnsOfEachAnswer(t *testing.T) {
 	d := startFake(t, 1, 1, tokensConfig)
 	for range 20 {

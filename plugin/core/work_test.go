@@ -44,7 +44,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// A request that was weighed before its end had come is weighed once more then.
+// A request whose load was estimated before its end had come is estimated once more then.
 func TestAmendedWork(t *testing.T) {
 	const (
 		tokens = `{"lb_policy":"global_least_request",

@@ -193,7 +193,7 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// clustersText returns what Envoy would say of n hosts, in a form taken from its own answer.
+// clustersText returns what Envoy answers for n hosts, in a form taken from a real answer.
 func clustersText(tb testing.TB, n int) []byte {
 	tb.Helper()
 	sample, err := os.ReadFile("testdata/clusters-1.40.0.txt")
@@ -234,7 +234,7 @@ func BenchmarkParseClusters(b *testing.B) {
 	}
 }
 
-// FuzzParseClusters checks that every endpoint that comes out was in the text as a whole, and that adding a line about
+// FuzzParseClusters checks that every endpoint of the result was completely in the text, and that adding a line about
 // another host changes none of them.
 func FuzzParseClusters(f *testing.F) {
 	// Short ones: the samples are so long that the fuzzer would do nothing but shorten them.

@@ -99,8 +99,8 @@ func BenchmarkDigest(b *testing.B) {
 	}
 }
 
-// FuzzParseDigest checks that what is read can be written and read again, and that the bytes cannot make it allocate
-// more than they are worth.
+// FuzzParseDigest checks that what is read can be written and read again, and that the memory it allocates is bounded
+// by the length of the bytes.
 func FuzzParseDigest(f *testing.F) {
 	f.Add(AppendDigest(nil, nil))
 	f.Add(AppendDigest(nil, sampleClusters()))

@@ -135,7 +135,7 @@ func BenchmarkParseHosts(b *testing.B) {
 	}
 }
 
-// FuzzParseHosts checks that nothing breaks ParseHosts, and that a list that it reads has no more hosts than it says.
+// FuzzParseHosts checks that ParseHosts never panics, and that a list has no more hosts than its header announces.
 func FuzzParseHosts(f *testing.F) {
 	f.Add(pairMap("10.0.0.1:80", `{"health_status":"Healthy","metrics":"\"x\""}`, "[::1]:80", `{}`))
 	f.Add(hostList(2, 300))

@@ -53,11 +53,11 @@ func TestReadingsBroken(t *testing.T) {
 			continue
 		}
 		if got, err := ParseReadings(whole[:n]); err == nil {
-			t.Errorf("%d bytes of %d are taken for %+v", n, len(whole), got)
+			t.Errorf("%d bytes of %d pass as %+v", n, len(whole), got)
 		}
 	}
 	if _, err := ParseReadings([]byte{2, 0}); err == nil {
-		t.Error("another version is taken for this one")
+		t.Error("another version passes as this one")
 	}
 }
 

@@ -161,7 +161,7 @@ func (a *arm) ready(ctx context.Context) error {
 	}
 }
 
-// watch notes when requests of the attacker are at a server.
+// watch records when requests of the attacker are at a server.
 func (a *arm) watch(server int) func(*http.Request) func() {
 	return func(r *http.Request) func() {
 		if r.Header.Get(attackerHeader) == "" {
@@ -280,7 +280,7 @@ func (a *arm) close() error {
 	return errors.Join(errs...)
 }
 
-// String says in a line what happened.
+// String returns a line about the run.
 func (a *arm) String() string {
 	sum := loadgen.Summarize(a.samples)
 	text := fmt.Sprintf("%-24s %4d honest, failed %v, TTFT p50 %.0f p99 %.0f ms, by server %v", a.name(), sum.Requests,

@@ -70,9 +70,9 @@ func TestCrowdDies(t *testing.T) {
 	if requests != 3*39 {
 		t.Errorf("%d requests are counted, want %d", requests, 3*39)
 	}
-	var nobody *crowd
-	nobody.close()
-	if err := nobody.beginToDie(); err != nil {
+	var none *crowd
+	none.close()
+	if err := none.beginToDie(); err != nil {
 		t.Error(err)
 	}
 }

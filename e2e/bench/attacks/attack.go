@@ -13,7 +13,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// attack is what works against the honest clients of a scenario.
+// attack is what is done to the honest clients of a scenario.
 type attack struct {
 	id       string // as -attacks names it
 	name     string // of the variant, "" where there is one only
@@ -28,7 +28,7 @@ type attack struct {
 	judged
 }
 
-// judged says which figures of the last line an attack has a part in.
+// judged is the figures of the last line that an attack has a part in.
 type judged struct {
 	moved    bool // displaced_max
 	ejection bool // ejected_by_clients
@@ -55,7 +55,7 @@ var steers = judged{moved: true, ejection: true, latency: true}
 var steersPrompts = judged{moved: true, ejection: true, latency: true, matching: true}
 
 const (
-	little = 0.05    // share of an attacker that asks for much
+	little = 0.05    // share of an attacker whose requests order much work
 	third  = 1.0 / 3 // share of an attacker that sends one bad request beside two honest ones
 	huge   = 1_000_000
 )
@@ -96,7 +96,7 @@ var attacks = slices.Concat(
 	},
 )
 
-// sized are requests that ask for more than they are.
+// sized are requests that order more work than they cause.
 func sized(scenario string, j judged) []attack {
 	return []attack{
 		{
@@ -112,7 +112,7 @@ func sized(scenario string, j judged) []attack {
 		{
 			id: "1c", name: scenario, scenario: scenario, share: little, judged: j,
 			request: func(r *rand.Rand, k int) shot { return stream(spelled(k), r, k) },
-			about: fmt.Sprintf("the same, with the model's name spelled anew, or a fresh one of %d, in each request",
+			about: fmt.Sprintf("the same, with the model's name respelled, or a fresh one of %d, in each request",
 				freshNames),
 		},
 	}
@@ -161,7 +161,7 @@ func promised(*rand.Rand, int) shot {
 	return shot{text: head(chatPath, 1_000_000_000, ""), hold: 2300 * time.Millisecond}
 }
 
-// stream asks for an answer of up to a million tokens.
+// stream requests an answer of up to a million tokens.
 func stream(model string, r *rand.Rand, k int) shot {
 	n := 1
 	if k%9 == 8 {
@@ -172,7 +172,7 @@ func stream(model string, r *rand.Rand, k int) shot {
 	return shot{text: post(chatPath, body)}
 }
 
-// freshNames is how many names of models there are that nobody else asks for.
+// freshNames is how many names of models there are that only the attacker uses.
 const freshNames = 2000
 
 // spelled returns the k-th spelling of a model: the honest one's with other letters escaped, or a fresh name.
@@ -191,7 +191,7 @@ func spelled(k int) string {
 	return b.String()
 }
 
-// status asks for an answer with that status.
+// status requests an answer with that status.
 func status(code int) func(*rand.Rand, int) shot {
 	return func(r *rand.Rand, _ int) shot {
 		const body = `{"model":"nobody's","messages":[{"role":"user","content":%q}],"sim_status":%d}`
@@ -199,7 +199,7 @@ func status(code int) func(*rand.Rand, int) shot {
 	}
 }
 
-// poison is what all requests of an attacker begin with.
+// poison is the beginning of all prompts of an attacker.
 var poison = loadgen.Text(rand.New(rand.NewPCG(23, 5)), 1100)
 
 // onePrompt is answered once in nine times, so that it is known who has its beginning; else it fails.
@@ -214,22 +214,22 @@ func onePrompt(r *rand.Rand, k int) shot {
 
 // unread is served by the servers here and cannot be read by the gateway, in five ways.
 func unread(r *rand.Rand, k int) shot {
-	ask := fmt.Sprintf(`"messages":[{"role":"user","content":%q}],"max_tokens":22}`, loadgen.Text(r, 20))
-	plain := `{"model":"sim",` + ask
+	rest := fmt.Sprintf(`"messages":[{"role":"user","content":%q}],"max_tokens":22}`, loadgen.Text(r, 20))
+	plain := `{"model":"sim",` + rest
 	switch k % 5 {
 	case 0:
 		return shot{text: head(chatPath, len(plain), "Content-Encoding: x\r\n", plain)}
 	case 1:
 		return shot{text: head(chatPath, len(plain), "Content-Type: multipart/form-data; boundary=x\r\n", plain)}
 	case 2:
-		return shot{text: post(chatPath, `{"model":"sim","model":"sim",`+ask)}
+		return shot{text: post(chatPath, `{"model":"sim","model":"sim",`+rest)}
 	case 3:
-		return shot{text: post(chatPath, `{"model":"sim","temperature":NaN,`+ask)}
+		return shot{text: post(chatPath, `{"model":"sim","temperature":NaN,`+rest)}
 	}
 	return shot{text: post(chatPath, "\ufeff"+plain)}
 }
 
-// toolCall gets an answer that looks as if it said how much was cached.
+// toolCall gets an answer that looks like usage with cached tokens.
 func toolCall(r *rand.Rand, _ int) shot {
 	const body = `{"model":"sim","messages":[{"role":"user","content":%q}],"max_tokens":9,` +
 		`"sim_tool_input":{"cached_tokens":900}}`
@@ -241,7 +241,7 @@ func post(path, body string) []byte {
 	return head(path, len(body), "Content-Type: application/json\r\n", body)
 }
 
-// head returns the head of a request whose body is as long as it says, and what of the body follows at once.
+// head returns the head of a request whose content-length is length, and the part of the body that follows at once.
 func head(path string, length int, headers string, body ...string) []byte {
 	const format = "POST %s HTTP/1.1\r\nHost: attacks\r\n%s: 1\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s"
 	return fmt.Appendf(nil, format, path, attackerHeader, length, headers, strings.Join(body, ""))

@@ -77,8 +77,8 @@ func TestShotsHaveTheirShare(t *testing.T) {
 	}
 }
 
-// TestSpelledAnew has half of the names mean the honest model, each spelled in a way that differs from the last.
-func TestSpelledAnew(t *testing.T) {
+// TestRespelledNames has half of the names mean the honest model, each spelled in a way that differs from the last.
+func TestRespelledNames(t *testing.T) {
 	spellings := map[string]bool{}
 	for k := range 2 * freshNames {
 		text := spelled(k)
@@ -175,7 +175,7 @@ func TestTraffic(t *testing.T) {
 		}
 		slots := float64(sc.servers * engine().MaxNumSeqs)
 		if load := busy / (s.warm + s.span).Seconds() / slots; !near(load, s.load*sc.share, 0.08) {
-			t.Errorf("%s: %.2f of the slots are asked for, want %.2f", sc.name, load, s.load*sc.share)
+			t.Errorf("%s: %.2f of the slots are used, want %.2f", sc.name, load, s.load*sc.share)
 		}
 		if len(clients) != honestClients {
 			t.Errorf("%s: %d clients", sc.name, len(clients))

@@ -12,7 +12,7 @@ type figure struct {
 	worst  string       // attack
 }
 
-// target is what a figure shall be.
+// target is the required value of a figure.
 type target struct {
 	name  string
 	limit float64

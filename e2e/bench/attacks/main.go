@@ -1,5 +1,5 @@
-// Command attacks plays honest traffic through real gateways that one client, or one server, works against, and the
-// same traffic at the same time through gateways without an attacker. It measures what the attacker achieves: requests
+// Command attacks plays honest traffic through real gateways that one client, or one server, attacks, and the same
+// traffic at the same time through gateways without an attacker. It measures what the attacker achieves: requests
 // moved, endpoints ejected, caps passed, caches forgotten, latency.
 //
 // The last line of its output is one JSON object.
@@ -33,7 +33,7 @@ func parse() (settings, error) {
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds")
 	flag.DurationVar(&s.warm, "warm", 2*time.Second, "time before that with the same traffic, not measured")
 	flag.DurationVar(&s.span, "span", 13*time.Second, "time in which the measured requests of a run arrive")
-	flag.Float64Var(&s.load, "load", 0.53, "share of the servers' slots that honest traffic asks for")
+	flag.Float64Var(&s.load, "load", 0.53, "share of the servers' slots that honest traffic uses")
 	flag.IntVar(&s.workers, "workers", 2, "worker threads of each gateway")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.StringVar(&s.attacks, "attacks", "",

@@ -42,10 +42,10 @@ func apart(a, b []float64) float64 {
 	return sum / 2
 }
 
-// avoided returns which share of the requests went elsewhere because of the attacker: how many would have gone to a
-// server that had a request of the attacker when they were sent, if they had the usual shares, less those that did.
-// Unlike a distribution over the whole run it sees an attacker who is at one server now and at another then. It is
-// negative where they went there instead.
+// avoided returns the share of the requests that went elsewhere because of the attacker: those that would have gone to
+// a server that had a request of the attacker when they were sent, had they the usual shares, less those that did.
+// Unlike a distribution over the whole run, it also detects an attacker that moves from server to server. It is
+// negative if more requests went there.
 func avoided(samples []loadgen.Sample, held []interval, usual []float64) float64 {
 	var expected, seen float64
 	total := 0
@@ -67,7 +67,7 @@ func avoided(samples []loadgen.Sample, held []interval, usual []float64) float64
 	return (expected - seen) / float64(max(1, total))
 }
 
-// attackedAt says which of n servers have a request of the attacker at that time.
+// attackedAt returns which of n servers have a request of the attacker at that time.
 func attackedAt(held []interval, at time.Duration, n int) []bool {
 	out := make([]bool, n)
 	for _, h := range held {
@@ -114,7 +114,7 @@ func displaced(with, first, second []loadgen.Sample, held []interval, n int, sha
 }
 
 // matched is the share of the prompts that the gateway expected to be cached where it sent them, by their length, 0 if
-// it said of none.
+// no answer has the header.
 func matched(samples []loadgen.Sample, lengths []int) float64 {
 	var found, all float64
 	for i := range samples {

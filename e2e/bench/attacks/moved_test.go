@@ -15,7 +15,7 @@ import (
 
 func near(a, b, by float64) bool { return math.Abs(a-b) <= by }
 
-// at returns samples of requests that were sent one a millisecond, and where choose says that they were answered.
+// at returns samples of requests that were sent one a millisecond, and answered by the servers that choose returns.
 func at(n int, choose func(i int) int) []loadgen.Sample {
 	out := make([]loadgen.Sample, n)
 	for i := range out {
@@ -70,7 +70,7 @@ func TestMovingAttackerIsSeen(t *testing.T) {
 		choose func(i int) int
 		moved  float64
 	}{
-		{"nobody cares", anywhere, 0},
+		{"none keeps away", anywhere, 0},
 		{"all keep away", func(i int) int { return (where(i) + 1 + r.IntN(3)) % 4 }, 0.25},
 		{"half of them keep away", func(i int) int {
 			if i%2 == 0 {
@@ -100,7 +100,7 @@ func TestAvoidedByTime(t *testing.T) {
 		held []interval
 		want float64
 	}{
-		{"nobody", nil, 0},
+		{"none", nil, 0},
 		{"elsewhere, for half of the time", []interval{{0, 0, 5 * time.Millisecond}}, 0.25},
 		{"there, for half of the time", []interval{{1, 0, 5 * time.Millisecond}}, -0.25},
 		{"at both", []interval{{0, 0, time.Second}, {1, 0, time.Second}}, 0},
@@ -127,6 +127,6 @@ func TestMatchedByLength(t *testing.T) {
 		t.Errorf("matched %v, want 0.625", got)
 	}
 	if got := matched(samples[2:], []int{1, 1, 1}); got != 0 {
-		t.Errorf("nothing said, matched %v", got)
+		t.Errorf("no header, matched %v", got)
 	}
 }

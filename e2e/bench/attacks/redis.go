@@ -63,7 +63,7 @@ func isScript(command string) bool {
 	return false
 }
 
-// crowd is the workers of other gateways, by their stores. A nil crowd is nobody.
+// crowd is the workers of other gateways, by their stores. A nil crowd has none.
 type crowd struct {
 	conn   *pipe.Conn
 	stores []*redisclient.Store
@@ -117,7 +117,7 @@ func (c *crowd) fill(s *redisclient.Store, plan lb.Plan) error {
 	return failed
 }
 
-// beginToDie has all owners be heard of once more. From then on only the first is.
+// beginToDie has all owners send a last heartbeat. From then on only the first sends them.
 func (c *crowd) beginToDie() error {
 	if c == nil {
 		return nil
@@ -130,7 +130,7 @@ func (c *crowd) beginToDie() error {
 	return nil
 }
 
-// keepOne has the first owner beat for so long.
+// keepOne has the first owner send heartbeats for so long.
 func (c *crowd) keepOne(ctx context.Context, span time.Duration) {
 	if c == nil {
 		return

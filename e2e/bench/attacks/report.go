@@ -8,7 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
-// report is everything the benchmark says.
+// report is the output of the benchmark.
 type report struct {
 	settings settings
 	attacks  []attack
@@ -73,7 +73,7 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// targetTable shows the figures of the last line beside what they shall be.
+// targetTable shows the figures of the last line beside their targets.
 func (rep *report) targetTable() *bench.Table {
 	t := &bench.Table{Head: []string{"figure", "measured", "target", "spread", "attack"}}
 	for _, f := range rep.figures() {
@@ -82,7 +82,7 @@ func (rep *report) targetTable() *bench.Table {
 	return t
 }
 
-// configuration says what was played, in full.
+// configuration returns what was played, in full.
 func (rep *report) configuration() []string {
 	s, c, t := rep.settings, engine(), engine().Tuning
 	lines := []string{
@@ -117,7 +117,7 @@ func (rep *report) configuration() []string {
 	return lines
 }
 
-// publish prints the report, and saves it where the settings say.
+// publish prints the report, and saves it in the file of the settings, if any.
 func (rep *report) publish(w io.Writer) error {
 	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line(), rep.targetTable())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// madeUp is a report of all attacks whose results are as good as they shall be, changed by f.
+// madeUp is a report of all attacks whose results meet all targets, changed by f.
 func madeUp(f func(a *attack, round int, r *result)) *report {
 	rep := &report{
 		settings: settings{rounds: 3, load: 0.53, span: 13 * time.Second, workers: 2, seed: 7},
@@ -99,7 +99,7 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 	}
 }
 
-func TestReportSaysWhatWasPlayed(t *testing.T) {
+func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp(func(_ *attack, round int, r *result) { r.passed = float64(round) })
 	rep.settings.markdown = filepath.Join(t.TempDir(), "a.md")
 	var out strings.Builder

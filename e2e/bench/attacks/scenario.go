@@ -27,9 +27,9 @@ type scenario struct {
 	name     string
 	plugin   string
 	servers  int
-	share    float64 // of settings.load that the honest traffic asks for
+	share    float64 // of settings.load that the honest traffic has
 	path     string  // that requests go to
-	talks    bool    // honest clients have conversations, else they ask single questions
+	talks    bool    // honest clients have conversations, else single questions
 	redis    bool    // counts are in Redis
 	lenient  bool    // the servers take bodies as Python's parser does
 	capacity int     // requests that a server may hold at most, 0 for no cap
@@ -84,11 +84,11 @@ func scenarioOf(name string) *scenario {
 	return scenarios[i]
 }
 
-// stopsAfter is where the model stops by itself: more than any honest answer has.
+// stopsAfter is the length in tokens at which the model ends an answer: more than any honest answer has.
 const stopsAfter = 25
 
-// engine is what all servers have in common: eight sequences at once, and steps so long that what this machine adds
-// does not matter beside them.
+// engine is what all servers have in common: eight sequences at once, and steps so long that what this machine adds is
+// negligible.
 func engine() vllmsim.Config {
 	c := vllmsim.DefaultConfig()
 	c.MaxNumSeqs, c.MaxQueued, c.NumBlocks = 8, -1, 4096

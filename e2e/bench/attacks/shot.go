@@ -73,6 +73,6 @@ func (s *shot) exchange(conn net.Conn) string {
 		return gotNothing
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // the attacker does not mind how it ends
+	_, _ = io.Copy(io.Discard, resp.Body) // whatever ends it
 	return strconv.Itoa(resp.StatusCode)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/wait"
 )
 
-// settling is two beats: after it the counts of the policy before, and of gateways that had none, are gone.
+// settling is two heartbeats and a margin: after it the counts of the previous policy, and of gateways that had none,
+// are gone.
 const settling = 2*time.Second + 500*time.Millisecond
 
 // Herd has n clients arrive at the same moment, at all gateways in turn, and returns how many requests the servers have

@@ -44,8 +44,7 @@ func Typical(w loadgen.Workload) ([]loadgen.Request, error) {
 }
 
 // Capacity returns how many requests a second, if they are like these, the servers serve together with batches as full
-// as their slots and KV caches allow. Loading adapters counts as nothing: how often that happens is up to who sends the
-// requests.
+// as their slots and KV caches allow. Loading adapters counts as nothing: how often that happens depends on the policy.
 func Capacity(servers []vllmsim.Config, reqs []loadgen.Request) float64 {
 	var rate float64
 	for _, server := range servers {

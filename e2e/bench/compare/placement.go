@@ -10,9 +10,9 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// Placement counts decisions that made a request queue although another server could have begun with it at once. Unlike
-// the time that servers spend queueing, which also holds requests that were placed well and overtaken by others' luck,
-// it judges the decision by what was known when it was made.
+// Placement counts decisions that made a request queue although another server could have begun with it at once. The
+// time that servers spend queueing also contains requests that were placed well and delayed by later ones; this judges
+// a decision by what was known when it was made.
 type Placement struct {
 	Requests   int `json:"requests"`
 	Queued     int `json:"queued"`             // found no free slot
@@ -28,7 +28,7 @@ type change struct {
 }
 
 // PlacementOf replays samples and counts those sent at the given time or later; slots are the numbers of requests that
-// the servers run at once. It takes a request to be at its server from the moment it was sent until its end; both are
+// the servers run at once. It assumes a request to be at its server from the moment it was sent until its end; both are
 // off by the time on the wire, about a millisecond here.
 func PlacementOf(samples []loadgen.Sample, slots []int, from time.Duration) Placement {
 	var changes []change
@@ -83,7 +83,7 @@ func Server(s *loadgen.Sample, n int) int {
 
 // Imbalance returns the mean number of requests in flight at the fullest of n servers over the mean of all: 1 is
 // perfect, n is everything on one. By Little's law a server's mean number in flight is the sum of the latencies it
-// gave, over the time, so the clients' own measurements tell it.
+// gave, over the time, so it follows from the clients' own measurements.
 func Imbalance(samples []loadgen.Sample, n int) float64 {
 	inflight := make([]float64, n)
 	var sum, most float64

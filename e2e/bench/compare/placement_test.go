@@ -70,8 +70,8 @@ func TestPlacementOfUnequalServers(t *testing.T) {
 	}
 }
 
-// TestPlacementOfLeastRequest holds the measure against its purpose: a perfect least-request never queues beside a free
-// slot.
+// TestPlacementOfLeastRequest checks the measure against its purpose: a perfect least-request never queues beside a
+// free slot.
 func TestPlacementOfLeastRequest(t *testing.T) {
 	const servers = 5
 	slots := []int{2, 2, 2, 2, 2}

@@ -17,11 +17,11 @@ import (
 // Policy is one way to balance the cluster, and how to make a running gateway use it.
 type Policy struct {
 	Name    string         // as shown to people
-	About   string         // what Describe says; "" = what it makes of the other fields
+	About   string         // what Describe returns; "" = made of the other fields
 	Cluster harness.Policy // balancing of the cluster
 	Plugin  string         // configuration of the plugin, JSON; "" = no plugin at all
 	Module  string         // Wasm module in place of the stage's; "" = that
-	// what those cannot say, YAML: file of the run folder -> path in it -> value, see [harness.Set]
+	// further changes, YAML: file of the run folder -> path in it -> value, see [harness.Set]
 	Edits string
 }
 
@@ -46,7 +46,7 @@ var Patient = Policy{
 	Plugin: warmgateConfig("requests", inRedis, `,"reserve_timeout":"2s"`),
 }
 
-// Two more, for those who want to know what the others are made of.
+// Two more, for a closer comparison of their parts.
 var (
 	FullScan = Policy{
 		Name: "full_scan", About: "Envoy's least_request over all endpoints (selection_method: FULL_SCAN), no plugin",
@@ -76,7 +76,7 @@ func Variant(text string) (Policy, error) {
 	return Policy{Name: name, Cluster: harness.Warmgate, Plugin: config}, nil
 }
 
-// Describe says in one line what the policy is, with the settings that matter.
+// Describe returns in one line what the policy is, with the settings that matter.
 func (p Policy) Describe() string {
 	switch {
 	case p.About != "":
@@ -114,7 +114,7 @@ func (s *Stage) Switch(ctx context.Context, p Policy) error {
 // edits are the parsed Policy.Edits.
 type edits map[string]map[string]any
 
-// use makes edit do what the policy says, in the files that are written from now on.
+// use makes edit apply the policy to the files that are written from now on.
 func (s *Stage) use(p Policy) error {
 	var parsed edits
 	if err := yaml.Unmarshal([]byte(p.Edits), &parsed); err != nil {
@@ -124,7 +124,7 @@ func (s *Stage) use(p Policy) error {
 	return nil
 }
 
-// edit changes a file as the policy in use says. The gateway calls it for every file that it writes.
+// edit changes a file for the policy in use. The gateway calls it for every file that it writes.
 func (s *Stage) edit(file string, doc *yaml.Node) error {
 	changes := (*s.edits.Load())[file]
 	for _, path := range slices.Sorted(maps.Keys(changes)) {

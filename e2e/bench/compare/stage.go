@@ -21,7 +21,7 @@ const Path = "/v1/chat/completions"
 // DebugHeaders are the response headers by which Warmgate explains its decision.
 var DebugHeaders = []string{"x-warmgate-host", "x-warmgate-reason", "x-warmgate-load", MatchHeader}
 
-// MatchHeader is the one that tells which share of the prompt, 0 to 1, Warmgate expects to be cached where it sends it.
+// MatchHeader has the share of the prompt, 0 to 1, that Warmgate expects to be cached where it sends it.
 const MatchHeader = "x-warmgate-match"
 
 // Options describe a stage.
@@ -35,7 +35,7 @@ type Options struct {
 	First    Policy           // policy at the start
 }
 
-// Stage is one gateway, or several, with simulated servers behind.
+// Stage is one gateway, or several, in front of simulated servers.
 type Stage struct {
 	Gateway  *harness.Gateway   // the first
 	Gateways []*harness.Gateway // all, the first included
@@ -59,7 +59,7 @@ func NewStage(ctx context.Context, o Options) (*Stage, error) {
 			return nil, errors.Join(fmt.Errorf("compare: %w", err), s.Close())
 		}
 		s.Servers = append(s.Servers, srv)
-		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // the speed is not told: equal weights
+		endpoints = append(endpoints, harness.Endpoint{Addr: srv.Addr()}) // equal weights: the speed is not configured
 	}
 	if o.Slots != nil {
 		s.slots = o.Slots
@@ -91,7 +91,7 @@ func (s *Stage) addGateway(ctx context.Context, o Options, endpoints []harness.E
 	return s.awaitHealthy(ctx, g)
 }
 
-// awaitHealthy waits until the gateway has seen every server well: a comparison must not begin with Envoy in panic
+// awaitHealthy waits until the gateway counts every server as healthy: a comparison must not begin with Envoy in panic
 // mode.
 func (s *Stage) awaitHealthy(ctx context.Context, g *harness.Gateway) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)

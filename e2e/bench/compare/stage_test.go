@@ -17,7 +17,7 @@ import (
 )
 
 // TestSwitchKeepsTraffic plays traffic under one native policy, switches to the other with requests under way, and
-// holds that none failed and that the counts of a play are its own.
+// checks that none failed and that the counts of a play are its own.
 func TestSwitchKeepsTraffic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Envoy")
@@ -160,7 +160,7 @@ func serversAreFound(t *testing.T, s *Stage) {
 		}
 	}
 	if s.ServerAt("127.0.0.1:1") != -1 {
-		t.Error("an address nobody has was found")
+		t.Error("an address of no server was found")
 	}
 }
 
@@ -192,7 +192,7 @@ func TestVariant(t *testing.T) {
 
 func TestEditsAreParsedWhenThePolicyIsUsed(t *testing.T) {
 	s := &Stage{}
-	if err := s.use(Policy{Name: "odd", Edits: "a: [b"}); err == nil {
+	if err := s.use(Policy{Name: "invalid", Edits: "a: [b"}); err == nil {
 		t.Error("broken YAML was taken")
 	}
 	if err := s.use(FullScan); err != nil {

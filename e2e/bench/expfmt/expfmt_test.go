@@ -1,5 +1,5 @@
-// Package expfmt holds package metrics to Prometheus's own parser: what it tells of a valid text, and what that costs.
-// It is a module of its own, so that the parser and all that it needs are no dependencies of Warmgate.
+// Package expfmt compares package metrics with Prometheus's own parser: its results on valid texts, and its cost. It is
+// a module of its own, so that the parser and all that it needs are no dependencies of Warmgate.
 package expfmt
 
 import (
@@ -30,7 +30,7 @@ func parse(t testing.TB, text []byte) map[string]*dto.MetricFamily {
 	return families
 }
 
-// total adds up the finite values of a family's series, and tells whether there is one.
+// total adds up the finite values of a family's series, and reports whether there is one.
 func total(f *dto.MetricFamily) (sum float64, ok bool) {
 	for _, m := range f.GetMetric() {
 		var v float64
@@ -102,7 +102,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// Texts as an exporter with a taste for the unusual might write them.
+// Unusual but valid texts of exporters.
 func TestRandomTexts(t *testing.T) {
 	for seed := range uint64(500) {
 		check(t, random(rand.New(rand.NewPCG(seed, 1))))

@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 )
 
-// herdPolicies are compared under a herd: all of the traffic's, and ours with time enough for this machine.
+// herdPolicies are compared under a herd: all of the traffic's, and ours with enough time to reserve on this machine.
 func (s settings) herdPolicies() []compare.Policy {
 	if s.herd == 0 || s.gateways < 2 {
 		return nil
@@ -17,8 +17,8 @@ func (s settings) herdPolicies() []compare.Policy {
 	return append(s.policies(), compare.Patient)
 }
 
-// herds lets a herd come in every round under each policy, and returns how far it left the servers apart, by policy and
-// round.
+// herds plays a herd in every round under each policy, and returns the differences between the servers' requests, by
+// policy and round.
 func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, error) {
 	policies := s.herdPolicies()
 	return bench.Rounds(s.rounds, len(policies), nil, func(round, i int) (float64, error) {
@@ -35,7 +35,7 @@ func herds(ctx context.Context, stage *compare.Stage, s settings) ([][]float64, 
 	})
 }
 
-// herdLine says it in one line.
+// herdLine returns the result in one line.
 func (rep *report) herdLine() string {
 	var parts []string
 	for i, p := range rep.settings.herdPolicies() {

@@ -39,7 +39,7 @@ func parse() (settings, error) {
 	var s settings
 	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
 	flag.DurationVar(&s.span, "span", 60*time.Second, "time in which the requests of one run arrive")
-	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that is asked for")
+	flag.Float64Var(&s.load, "load", 0.75, "share of the servers' capacity that the traffic uses")
 	flag.IntVar(&s.gateways, "gateways", 1, "gateways before the same servers; more than one also share their "+
 		"counts in Redis")
 	flag.IntVar(&s.herd, "herd", 0, "with several gateways: also let so many clients arrive at the same "+
@@ -56,7 +56,7 @@ func parse() (settings, error) {
 
 func main() { bench.Main("leastrequest", parse, run) }
 
-// speeds of the eight servers. The uneven ones are a fleet of three generations of hardware. No policy is told.
+// speeds of the eight servers. The uneven ones are a fleet of three generations of hardware. No policy knows them.
 func (s settings) speeds() []float64 {
 	if s.even {
 		return []float64{1, 1, 1, 1, 1, 1, 1, 1}
@@ -83,8 +83,8 @@ func workload(seed uint64) loadgen.Workload {
 	}
 }
 
-// policies are compared in this order. Several gateways are compared with what each does alone at its best, a full
-// scan, too; round_robin, which they would not make worse, is left out.
+// policies are compared in this order. Several gateways are also compared with the best policy that each can have on
+// its own, a full scan; round_robin, which several gateways do not change, is left out.
 func (s settings) policies() []compare.Policy {
 	if s.gateways > 1 {
 		return []compare.Policy{compare.LeastRequest, compare.FullScan, compare.Warmgate, compare.Shared}

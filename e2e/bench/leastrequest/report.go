@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 )
 
-// report is everything the benchmark says.
+// report is the output of the benchmark.
 type report struct {
 	settings settings
 	results  [][]compare.Result // by policy, then by round
@@ -39,7 +39,7 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// configuration says what was compared, in full.
+// configuration returns what was compared, in full.
 func (rep *report) configuration() []string {
 	s := rep.settings
 	c := server()
@@ -49,7 +49,7 @@ func (rep *report) configuration() []string {
 			"switched by configuration",
 			max(1, s.gateways), s.workers),
 		fmt.Sprintf("servers: 8 simulated, %d sequences at once, no limit on the queue, speeds %v (not "+
-			"told to any policy)", c.MaxNumSeqs, s.speeds()),
+			"known to any policy)", c.MaxNumSeqs, s.speeds()),
 		fmt.Sprintf("engine at speed 1: prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence",
 			c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS, c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS),
 		fmt.Sprintf("traffic: open loop, Poisson, %.0f %% of capacity, %v a run, %d rounds with seeds from %d; "+
@@ -65,7 +65,7 @@ func (rep *report) configuration() []string {
 	return lines
 }
 
-// publish prints the report, and saves it where the settings say.
+// publish prints the report, and saves it in the file of the settings, if any.
 func (rep *report) publish(w io.Writer) error {
 	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }

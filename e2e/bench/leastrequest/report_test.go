@@ -68,7 +68,7 @@ func TestLineComparesRoundByRound(t *testing.T) {
 	}
 }
 
-func TestReportSaysWhatWasCompared(t *testing.T) {
+func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp([]int{900, 910, 905}, []int{400, 410, 405}, []int{200, 210, 205})
 	rep.settings.markdown = filepath.Join(t.TempDir(), "b.md")
 	var out strings.Builder
@@ -120,7 +120,7 @@ func TestTargetOfTheHerd(t *testing.T) {
 		}
 		if line := rep.herdLine(); !strings.Contains(line, "least_request 70 (60..80), full_scan 20 (20..20), "+
 			"Warmgate 10 (10..10), Warmgate, shared 3 (2..4), ") {
-			t.Errorf("says %q", line)
+			t.Errorf("the line is %q", line)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// Names of the contenders that the last line of the output speaks of.
+// Names of the contenders in the last line of the output.
 const (
 	nativeName      = "least_request"
 	countsName      = "global_least_request"
@@ -38,7 +38,7 @@ func contenders(extra bool) []compare.Policy {
 	return all
 }
 
-// byMetrics is a policy that looks at the metrics of the servers; more are further members of its configuration.
+// byMetrics is a policy that uses the metrics of the servers; more are further members of its configuration.
 func byMetrics(policy, more string) compare.Policy {
 	return compare.Policy{
 		Name: policy, Cluster: harness.Warmgate,
@@ -47,7 +47,7 @@ func byMetrics(policy, more string) compare.Policy {
 	}
 }
 
-// benchOnly tells whether the shipped module does not have the policy.
+// benchOnly reports whether the shipped module does not have the policy.
 func benchOnly(name string) bool { return name == uncorrectedName || name == treeName }
 
 // selected returns the contenders that the settings name, and the variants.

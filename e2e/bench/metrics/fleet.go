@@ -56,7 +56,7 @@ func newFleet() (*fleet, error) {
 	return f, nil
 }
 
-// workload is traffic with heavy-tailed prompts and answers of which two in five requests ask for an adapter.
+// workload is traffic with heavy-tailed prompts and answers; two in five requests are for an adapter.
 func workload(seed uint64) loadgen.Workload {
 	return loadgen.Workload{
 		Seed: seed, Models: models(), Stream: true,
@@ -65,7 +65,7 @@ func workload(seed uint64) loadgen.Workload {
 	}
 }
 
-// models are the base model and six adapters, of which the k-th is asked for 1/k times as often as the first.
+// models are the base model and six adapters; the k-th adapter has 1/k times as many requests as the first.
 func models() []loadgen.Model {
 	out := []loadgen.Model{{Name: baseModel, Weight: 1.5 * (1 + 1./2 + 1./3 + 1./4 + 1./5 + 1./6)}}
 	for k := 1; k <= 6; k++ {
@@ -74,7 +74,7 @@ func models() []loadgen.Model {
 	return out
 }
 
-// describeModels says how often each model is asked for.
+// describeModels returns how often each model is requested.
 func describeModels() string {
 	var sum float64
 	for _, m := range models() {

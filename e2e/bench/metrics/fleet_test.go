@@ -20,7 +20,7 @@ func made(t *testing.T) *fleet {
 	return f
 }
 
-// TestFleetIsUnequal holds the fleet to what the report says of it.
+// TestFleetIsUnequal compares the fleet with its description in the report.
 func TestFleetIsUnequal(t *testing.T) {
 	f := made(t)
 	if len(f.servers) != 8 {
@@ -46,16 +46,16 @@ func TestFleetIsUnequal(t *testing.T) {
 	}
 }
 
-// TestLoadIsAsAsked adds up what the requests ask for.
-func TestLoadIsAsAsked(t *testing.T) {
+// TestLoadIsAsConfigured adds up the load of the requests.
+func TestLoadIsAsConfigured(t *testing.T) {
 	f := made(t)
 	reqs, err := compare.AtLoad(workload(3), f.servers, 0.8, 200*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	span := reqs[len(reqs)-1].Due.Seconds()
-	if asked := float64(len(reqs)) / span; math.Abs(asked/(0.8*sum(f.capacity))-1) > 0.05 {
-		t.Errorf("%.0f requests a second of a capacity of %.0f", asked, sum(f.capacity))
+	if rate := float64(len(reqs)) / span; math.Abs(rate/(0.8*sum(f.capacity))-1) > 0.05 {
+		t.Errorf("%.0f requests a second of a capacity of %.0f", rate, sum(f.capacity))
 	}
 	if got := compare.Capacity(f.servers, reqs); math.Abs(got/sum(f.capacity)-1) > 0.05 {
 		t.Errorf("a capacity of %.0f by these requests, of %.0f by typical ones", got, sum(f.capacity))
@@ -67,7 +67,7 @@ func TestLoadIsAsAsked(t *testing.T) {
 		}
 	}
 	if share := float64(base) / float64(len(reqs)); math.Abs(share-0.6) > 0.02 {
-		t.Errorf("%.2f of the requests ask for the base model, want 0.6", share)
+		t.Errorf("%.2f of the requests are for the base model, want 0.6", share)
 	}
 	if text := describeModels(); !strings.HasPrefix(text, "sim 60 %, adapter-1 16 %, ") ||
 		!strings.HasSuffix(text, "adapter-6 3 %") {

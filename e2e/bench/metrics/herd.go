@@ -31,7 +31,7 @@ type herd struct {
 // that.
 func (h herd) excess() float64 { return math.Sqrt(max(0, h.CV*h.CV-h.Chance*h.Chance)) }
 
-// herdOf looks at the windows of a run of so many servers.
+// herdOf computes the herd of a run of so many servers.
 func herdOf(samples []loadgen.Sample, servers int) herd {
 	picks := map[time.Duration][]float64{}
 	share := make([]float64, servers)

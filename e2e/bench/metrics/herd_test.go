@@ -10,7 +10,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// picks makes a run of so many windows of n requests each, of which choose says where the k-th of a window goes.
+// picks makes a run of so many windows of n requests each; choose returns where the k-th of a window goes.
 func picks(windows, n int, choose func(w, k int) int) []loadgen.Sample {
 	var out []loadgen.Sample
 	for w := range windows {

@@ -2,7 +2,7 @@ package main
 
 import "github.com/warmgate/warmgate/e2e/bench"
 
-// What shall be reached.
+// The targets.
 const (
 	targetRatio = 0.5 // p99 of TTFT over native least_request's, in the median
 	targetHerd  = 0.3 // coefficient of variation of picks, in the median

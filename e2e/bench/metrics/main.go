@@ -1,8 +1,8 @@
-// Command metrics compares ways to balance unequal model servers by what they say of themselves with ways that do not
-// look: Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without
-// the correction by what was reserved since a server was last asked, and the filter tree of 2024. Two servers are fast,
-// two have small KV caches, and requests ask for LoRA adapters that a server has room for only some of. All contenders
-// run in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
+// Command metrics compares ways to balance unequal model servers by their metrics with ways that do not use these:
+// Envoy's native least_request, Warmgate's global_least_request, Warmgate's endpoint_metrics, the same without the
+// correction by what was reserved since the last scrape, and the filter tree of 2024. Two servers are fast, two have
+// small KV caches, and requests are for LoRA adapters of which each server has room for only some. All contenders run
+// in one gateway that is switched by configuration; in every round they get the same requests at the same times, in
 // rotating order.
 //
 // The last line of its output is one JSON object.
@@ -42,7 +42,7 @@ func parse() (settings, error) {
 	flag.DurationVar(&s.span, "span", 30*time.Second, "time in which the requests of one run arrive")
 	flag.DurationVar(&s.warm, "warm", 10*time.Second, "time before that with the same traffic, of which "+
 		"nothing is measured")
-	flag.Float64Var(&s.load, "load", 0.8, "share of the servers' capacity that is asked for")
+	flag.Float64Var(&s.load, "load", 0.8, "share of the servers' capacity that the traffic uses")
 	flag.IntVar(&s.workers, "workers", 4, "worker threads of the gateway")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
 	flag.BoolVar(&s.extra, "extra", false, "also compare endpoint_metrics with unit: tokens")
@@ -134,7 +134,7 @@ func resultOf(r compare.Result, reqs []loadgen.Request, f *fleet) result {
 	}
 }
 
-// String says in a line what happened.
+// String returns a line about the run.
 func (r result) String() string {
 	return fmt.Sprintf("%-28s %5d requests  TTFT mean %6.0f p50 %5.0f p99 %7.0f ms (base model %5.0f, adapters "+
 		"%5.0f)  latency p99 %7.0f ms  queued %4.1f %%  %4d preemptions  %5d loads  herd %.2f (%.2f by chance)",

@@ -8,7 +8,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench/compare"
 )
 
-// report is everything the benchmark says.
+// report is the output of the benchmark.
 type report struct {
 	settings settings
 	fleet    *fleet
@@ -52,7 +52,7 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// configuration says what was compared, in full.
+// configuration returns what was compared, in full.
 func (rep *report) configuration() []string {
 	s, c, t := rep.settings, engine(), engine().Tuning
 	lines := []string{
@@ -61,8 +61,8 @@ func (rep *report) configuration() []string {
 			"by configuration", s.workers),
 		fmt.Sprintf("servers: 2 of speed 2, 4 of speed 1, 2 of speed 1 with %d KV blocks of %d tokens instead of %d; "+
 			"%d sequences at once, no limit on the queue, "+
-			"%d adapters in a batch and on the GPU; no policy is told", smallCache, c.BlockSize, c.NumBlocks,
-			c.MaxNumSeqs, c.MaxLoras),
+			"%d adapters in a batch and on the GPU; no policy is configured with the differences", smallCache,
+			c.BlockSize, c.NumBlocks, c.MaxNumSeqs, c.MaxLoras),
 		fmt.Sprintf("engine at speed 1: prefill %v ms + %v ms a token, decode step %v ms + %v ms a sequence, %v ms "+
 			"to load an adapter",
 			t.PrefillOverheadMS, t.PrefillTokenMS, t.DecodeStepMS, t.DecodeSeqMS, t.AdapterLoadMS),
@@ -86,7 +86,7 @@ func (rep *report) configuration() []string {
 	return lines
 }
 
-// publish prints the report, and saves it where the settings say.
+// publish prints the report, and saves it in the file of the settings, if any.
 func (rep *report) publish(w io.Writer) error {
 	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }

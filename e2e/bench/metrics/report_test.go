@@ -88,7 +88,7 @@ func TestLineNamesItsFields(t *testing.T) {
 	}
 }
 
-func TestReportSaysWhatWasCompared(t *testing.T) {
+func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp(t, 0.2, map[string][]int{
 		nativeName: {900, 910, 905}, ownName: {200, 210, 205},
 		treeName: {300, 310, 305},
@@ -122,8 +122,8 @@ func TestReportSaysWhatWasCompared(t *testing.T) {
 	}
 }
 
-// TestResultTellsAdaptersApart has the base model fast and adapters slow, and one request that failed.
-func TestResultTellsAdaptersApart(t *testing.T) {
+// TestResultSeparatesAdapters has the base model fast and adapters slow, and one request that failed.
+func TestResultSeparatesAdapters(t *testing.T) {
 	reqs := []loadgen.Request{{Model: baseModel}, {Model: "adapter-1"}, {Model: "adapter-2"}, {Model: baseModel}}
 	r := resultOf(compare.Result{Samples: []loadgen.Sample{
 		{ID: 2, TTFT: 30, Endpoint: "1"},

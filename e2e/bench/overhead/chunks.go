@@ -17,7 +17,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// What a streaming answer consists of, as an engine writes it.
+// The parts of a streaming answer, as an engine writes it.
 const (
 	event = `data: {"id":"chatcmpl-4f1c2d7e9b0a4c55","object":"chat.completion.chunk","created":1760000000,"model":"sim",` +
 		`"choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
@@ -26,14 +26,14 @@ const (
 		`"prompt_tokens_details":{"cached_tokens":880}}}` + "\n\ndata: [DONE]\n\n"
 )
 
-// streamer is an endpoint that answers with as many events as the request asks for, each in a chunk of its own: it
-// writes one when the client has read the one before.
+// streamer is an endpoint that answers with as many events as the request orders, each in a chunk of its own: it writes
+// one when the client has read the previous one.
 type streamer struct {
 	server *httptest.Server
 	read   []chan struct{} // by stream: the client has read an event
 }
 
-// Headers that tell the streamer what to do.
+// Headers that control the streamer.
 const (
 	headerStream = "x-bench-stream"
 	headerEvents = "x-bench-events"
@@ -77,7 +77,7 @@ func (s *streamer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listen asks for one answer of so many events on one of the streams and reads it.
+// listen requests an answer of so many events on one of the streams and reads it.
 func (s *streamer) listen(ctx context.Context, c *http.Client, url string, body []byte, stream, events int) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+path, bytes.NewReader(body))
 	if err != nil {
@@ -199,7 +199,7 @@ func usageWasRead(ctx context.Context, v *variant) error {
 // does not read answers, and Warmgate that does.
 var chunkVariants = []string{none, readbody, tokens, prefix}
 
-// usage stands for what looking for the usage costs: prefix less tokens.
+// usage is the cost of looking for the usage: prefix less tokens.
 const usage = "usage"
 
 func chunksTable(chunks map[string]bench.Spread) *bench.Table {

@@ -12,11 +12,11 @@ import (
 const (
 	// hostileBody is the length of hostile bodies in bytes: as much as is inspected, unless it is configured otherwise.
 	hostileBody = 256 << 10
-	// hostileLimit is what one may cost, in µs.
+	// hostileLimit is the limit of the cost of one, in µs.
 	hostileLimit = 2000
 )
 
-// hostile is what a request costs whose body was made to cost much.
+// hostile is the cost of a request whose body was made to be expensive.
 type hostile struct {
 	Name string       `json:"body"`
 	CPU  bench.Spread `json:"us"` // Envoy's CPU time with prefix over readbody, µs
@@ -24,7 +24,7 @@ type hostile struct {
 
 // measureHostile measures what hostile bodies cost with prefix_cache beyond being read.
 func (st *stage) measureHostile(ctx context.Context) ([]hostile, error) {
-	const count = 400 // requests at once tell 25 µs apart
+	const count = 400 // requests resolve 25 µs
 	variants, s := st.named(readbody, prefix), st.rep.settings
 	var out []hostile
 	for _, b := range prompttest.Hostile(hostileBody) {

@@ -26,7 +26,7 @@ type memory struct {
 	RSSNone  int64   `json:"rss_no_plugin"` // the gateway without a plugin, for comparison
 }
 
-// watchMemory plays many requests at the gateway that scans bodies and looks at its memory after every tenth.
+// watchMemory plays many requests at the gateway that scans bodies and measures its memory after every tenth.
 func watchMemory(ctx context.Context, variants []*variant, s settings) (*memory, error) {
 	out := &memory{Requests: s.memory, BodyKiB: s.memoryBody}
 	request := chatRequest(s.memoryBody << 10)

@@ -63,7 +63,7 @@ func TestWorst(t *testing.T) {
 	}{{1999, true}, {2001, false}} {
 		rep.hostile = []hostile{{"a", bench.Spread{Median: c.us}}}
 		if line := rep.line(); line.Targets.Hostile != c.kept || line.Worst != c.us {
-			t.Errorf("%g µs: kept %v, told %g", c.us, line.Targets.Hostile, line.Worst)
+			t.Errorf("%g µs: kept %v, worst %g", c.us, line.Targets.Hostile, line.Worst)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestReportOfAllParts(t *testing.T) {
 	}
 }
 
-// The streamer answers with as many events as it was asked for, one at a time, and the last one tells the usage.
+// The streamer answers with as many events as the request orders, one at a time, and the last one has the usage.
 func TestStreamer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

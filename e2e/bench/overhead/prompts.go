@@ -7,8 +7,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
-// split is what one request with a prompt costs with prefix_cache, in µs of Envoy's CPU time, and what of it is for
-// what. Each figure is a difference between two variants in the same round, median over the rounds.
+// split is the cost of a request with a prompt under prefix_cache, in µs of Envoy's CPU time, by its parts. Each figure
+// is a difference between two variants in the same round, median over the rounds.
 type split struct {
 	KiB   int          `json:"kib"`
 	Body  bench.Spread `json:"body_us"`  // any plugin that holds the request and reads its body: readbody - none
@@ -74,7 +74,7 @@ func promptsTable(splits []split) *bench.Table {
 	t := &bench.Table{Head: []string{
 		"prefix, of a request: median (min..max)", "CPU µs over none", "body into " +
 			"the plugin", "JSON checked", "JSON walked", "hashed",
-		"chosen, counted, noted", "JSON, %", "hashing, %", "host calls, %",
+		"chosen, counted, recorded", "JSON, %", "hashing, %", "host calls, %",
 	}}
 	percent := func(share float64) string { return fmt.Sprintf("%.0f", 100*share) }
 	for _, s := range splits {

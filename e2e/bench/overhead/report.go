@@ -30,7 +30,7 @@ func (c *cell) progress() string {
 	return text + fmt.Sprintf("  tokens/readbody %s", c.ratio(tokens, readbody).Format("%.2f"))
 }
 
-// report is everything the benchmark says.
+// report is the output of the benchmark.
 type report struct {
 	settings settings
 	wasm     map[string]int64 // sizes, bytes
@@ -72,7 +72,7 @@ func (rep *report) configuration() []string {
 			config("tokens"), config("requests")),
 		"prefix: Warmgate, configuration " + cacheConfig + "; each body is the same prompt",
 		"scan, chain, hash: readbody that also does a part of what prefix does with a body: differences of paired " +
-			"runs tell what it costs",
+			"runs are its cost",
 	}
 	if rep.memory != nil {
 		lines = append(lines, rep.memory.describe())
@@ -98,7 +98,7 @@ func (rep *report) tables() []*bench.Table {
 	return out
 }
 
-// publish prints the report, and saves it where the settings say.
+// publish prints the report, and saves it in the file of the settings, if any.
 func (rep *report) publish(w io.Writer) error {
 	tables := rep.tables()
 	if len(tables) == 0 { // only the memory was watched
@@ -141,7 +141,7 @@ type cellLine struct {
 	Prefix    float64            `json:"prefix_over_readbody"`
 }
 
-// targetResults says which of the project's budgets were kept.
+// targetResults is which of the project's budgets were kept.
 type targetResults struct {
 	CPU     bool `json:"cpu"`     // cpu_ratio_16k_64 ≤ 1.3
 	Tokens  bool `json:"tokens"`  // cpu_ratio_16k_64_tokens ≤ 1.3

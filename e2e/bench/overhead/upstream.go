@@ -13,7 +13,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// answer is what every endpoint says to every request: the shortest completion that a client would take.
+// answer is the answer to every request: the shortest completion that a client would accept.
 var answer = func() []byte {
 	body := `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},` +
 		`"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`

@@ -56,8 +56,8 @@ func config(unit string) string {
 // cacheConfig is that of prefix_cache.
 const cacheConfig = `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
 
-// startVariants builds the modules and starts the gateways, those that do a part of the work behind the others and only
-// if they are wanted. It returns the modules' sizes in bytes by variant.
+// startVariants builds the modules and starts the gateways; those that do a part of the work come last, and only if
+// they are wanted. It returns the modules' sizes in bytes by variant.
 func startVariants(ctx context.Context, up *upstream, parts bool) ([]*variant, map[string]int64, error) {
 	warmgate, err := harness.Wasm(ctx, harness.HostEnvoy)
 	if err != nil {

@@ -18,7 +18,7 @@ func piped(t *testing.T, piece int, answers ...string) (*Conn, <-chan string) {
 	t.Helper()
 	here, there := net.Pipe()
 	t.Cleanup(func() { here.Close(); there.Close() })
-	asked := make(chan string, len(answers))
+	sent := make(chan string, len(answers))
 	go func() {
 		defer there.Close()
 		buf := make([]byte, 1<<16)
@@ -27,7 +27,7 @@ func piped(t *testing.T, piece int, answers ...string) (*Conn, <-chan string) {
 			if err != nil {
 				return
 			}
-			asked <- string(buf[:n])
+			sent <- string(buf[:n])
 			for part := range slices.Chunk([]byte(answer), piece) {
 				if _, err := there.Write(part); err != nil {
 					return
@@ -35,12 +35,12 @@ func piped(t *testing.T, piece int, answers ...string) (*Conn, <-chan string) {
 			}
 		}
 	}()
-	return &Conn{tcp: here, started: time.Now(), buffer: make([]byte, 64)}, asked
+	return &Conn{tcp: here, started: time.Now(), buffer: make([]byte, 64)}, sent
 }
 
 func TestConnHandsOutRepliesInOrder(t *testing.T) {
 	for _, piece := range []int{1, 2, 7, 1000} {
-		c, asked := piped(t, piece, "$3\r\nabc\r\n*2\r\n:1\r\n:2\r\n-ERR no\r\n")
+		c, sent := piped(t, piece, "$3\r\nabc\r\n*2\r\n:1\r\n:2\r\n-ERR no\r\n")
 		var got []string
 		for _, cmd := range []string{"one", "two", "three"} {
 			c.Do(0, []byte(cmd), func(_ time.Duration, reply []byte, err error) {
@@ -54,8 +54,8 @@ func TestConnHandsOutRepliesInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"one $3\r\nabc\r\n", "two *2\r\n:1\r\n:2\r\n", "three -ERR no\r\n"}
-		if sent := <-asked; sent != "onetwothree" || !slices.Equal(got, want) {
-			t.Errorf("in pieces of %d: sent %q, got %q, want %q", piece, sent, got, want)
+		if text := <-sent; text != "onetwothree" || !slices.Equal(got, want) {
+			t.Errorf("in pieces of %d: sent %q, got %q, want %q", piece, text, got, want)
 		}
 		if want := (Traffic{Sent: 11, Received: 30, Trips: 1}); c.Seen() != want {
 			t.Errorf("in pieces of %d: %+v, want %+v", piece, c.Seen(), want)
@@ -98,6 +98,6 @@ func TestConnFails(t *testing.T) {
 		}
 	}
 	if _, err := Dial("127.0.0.1:1"); err == nil {
-		t.Error("connected to nobody")
+		t.Error("connected without a server")
 	}
 }

@@ -20,12 +20,12 @@ func slower(c vllmsim.Config, by float64) vllmsim.Config {
 	return c
 }
 
-// agents are conversations behind system prompts with tools, of about so many KiB each. A conversation goes on when all
-// others had their turn, as those of many users do, so that a cache must hold all of them to have one when it comes
-// back.
+// agents are conversations behind system prompts with tools, of about so many KiB each. A conversation continues when
+// all others had their turn, as those of many users do, so that a cache has it on its return only if it holds all of
+// them.
 //
-// A server has room for its fair part of what all conversations say, a fifth more, and one of the prompts, or two if
-// there are several: what is computed on many servers, or piled up on one, displaces what comes back next.
+// A server has room for its fair part of all conversations, a fifth more, and one of the prompts, or two if there are
+// several: what is computed on many servers, or collects on one, displaces what comes back next.
 func agents(name string, kib, prompts int) workload {
 	const servers, n, turns, question, answer = 4, 200, 5, 153, 61
 	prompt := kib<<10/bytesPerToken + 21
@@ -89,8 +89,8 @@ func toolsOf(r *rand.Rand, tokens int) json.RawMessage {
 	return append(text, ']')
 }
 
-// completions are conversations as clients of the completions API hold them: a prompt is one text that says all so far,
-// so no message shows where the part ends that all have in common, or a turn.
+// completions are conversations as clients of the completions API hold them: a prompt is one text with all turns so
+// far, so that no message shows where the common beginning ends, or a turn.
 func completions() workload {
 	const common, turns, question, answer = 1370, 5, 133, 73
 	return workload{

@@ -63,8 +63,8 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// TestAConversationGoesOnWhenAllHadTheirTurn plays with one user, so that the order is the order of arrival.
-func TestAConversationGoesOnWhenAllHadTheirTurn(t *testing.T) {
+// TestConversationContinuesAfterAllOthers plays with one user, so that the order is the order of arrival.
+func TestConversationContinuesAfterAllOthers(t *testing.T) {
 	w, p := newWitness(t)
 	p.warm = 1
 	const n, turns = 5, 3
@@ -84,7 +84,7 @@ func TestAConversationGoesOnWhenAllHadTheirTurn(t *testing.T) {
 			t.Errorf("request %d is not of session %d", i, i%n)
 		}
 		if i >= n && !continues(prompt, w.prompts[i-n]) {
-			t.Errorf("request %d does not continue the one before of its session", i)
+			t.Errorf("request %d does not continue the previous one of its session", i)
 		}
 	}
 	if cached := resultOf(samples, 1).cached; cached < 0.5 {

@@ -7,10 +7,10 @@ import (
 	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
-// blockXOR is affinity as it is published for gateways in front of LLMs: a prompt is cut behind each message of the
-// user, a block's SHA-1 is combined with those before it by XOR, and the prompt goes where the longest combination that
-// is known went last. How much is under way there plays no part; it decides only where a prompt goes that begins with
-// nothing known. It may be used by several goroutines.
+// blockXOR is the published way of affinity for gateways in front of LLMs: a prompt is cut after each message of the
+// user, a block's SHA-1 is combined with those before it by XOR, and the prompt goes where the longest known
+// combination went last. The load there is ignored; it decides only where a prompt goes whose beginning is unknown. It
+// may be used by several goroutines.
 type blockXOR struct {
 	mu       sync.Mutex
 	known    map[blockKey]int // -> server

@@ -64,7 +64,7 @@ func TestAffinityIgnoresLoad(t *testing.T) {
 	}
 }
 
-func TestUnknownPromptsGoWhereTheLeastIsUnderWay(t *testing.T) {
+func TestUnknownPromptsGoToTheLeastBusy(t *testing.T) {
 	x := newBlockXOR(3)
 	var dones []func()
 	seen := map[int]int{}

@@ -59,10 +59,10 @@ func (c capacity) load(w *workload) float64 {
 }
 
 // at returns the workload at a load, a share of the capacity. An open loop has that part of the rate. A closed loop has
-// that part of the users whose requests, with those who think, would keep all batches full and nobody waiting: by
-// Little's law the batches themselves, and the users who think meanwhile, over the requests that a script has under way
-// at once on average. A load above 1 therefore keeps so many requests waiting. There are scripts enough for each user
-// to play two.
+// that part of the users whose requests, with those who think, would keep all batches full and no request waiting: by
+// Little's law the batches themselves, and the users who think at that time, over the requests that a script has under
+// way at once on average. A load above 1 therefore keeps so many requests waiting. There are scripts enough for each
+// user to play two.
 func (w *workload) at(load float64, c capacity) workload {
 	out := *w
 	if w.users == 0 {
@@ -97,7 +97,8 @@ func demands(scripts []script) (computed, held []loadgen.Request) {
 	return computed, held
 }
 
-// unseen returns how many tokens of a prompt no prompt before began with, and notes the prompt as seen.
+// unseen returns how many tokens of a prompt were not in the beginning of any previous prompt, and records the prompt
+// as seen.
 func unseen(seen map[uint64]bool, s *script, messages []loadgen.Message) int {
 	block := vllmsim.DefaultConfig().BlockSize * bytesPerToken
 	text := slices.Clone([]byte(s.Tools))

@@ -14,7 +14,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/redisserver"
 )
 
-// Names of the contenders that the last line of the output speaks of.
+// Names of the contenders in the last line of the output.
 const (
 	roundRobinName = "round_robin"
 	affinityName   = "block_xor"
@@ -30,7 +30,7 @@ type contender struct {
 	policy compare.Policy // of the gateway; unused with a router
 	router *router        // in the gateway's place; nil = none
 	choose chooser        // in the client, the gateway obeys; nil = the gateway chooses
-	credit float64        // of exact; 0 = another, or one that stands for all of them
+	credit float64        // of exact; 0 = another contender, or exact with all its credits
 	added  bool           // beside those that are compared: a variant, or one of them with Redis
 	fresh  bool           // the client opens a connection for each request
 }
@@ -62,8 +62,8 @@ func obedient(name, about string) compare.Policy {
 }
 
 const (
-	affinityAbout = "affinity by XOR-combined SHA-1 blocks, cut behind each user message, " +
-		"no look at load when anything is known (else least in flight)"
+	affinityAbout = "affinity by XOR-combined SHA-1 blocks, cut after each user message, " +
+		"without regard to load when a beginning is known (else the fewest in flight)"
 	exactAbout = "prefix_cache with what the servers' KV caches hold at this moment or are about to, " +
 		"exact tokens of prompts and answers, by the credit that has the lowest mean TTFT on the workload"
 )
@@ -84,8 +84,8 @@ func contenders() []contender {
 		{name: vllmRouterName, router: &router{name: vllmRouterName, module: "vllm_router"}},
 		{name: sglangName, fresh: true, router: &router{
 			name: sglangName, module: "sglang_router",
-			note: "; clients open a connection for each request, since on one that is kept it holds the first token " +
-				"back for up to 40 ms",
+			note: "; clients open a connection for each request, because on a kept connection it delays the first " +
+				"token by up to 40 ms",
 		}},
 		{name: ownName, policy: own},
 		{name: exactName, policy: obedient(exactName, exactAbout)},
@@ -197,7 +197,7 @@ func (c *contender) begin(ctx context.Context, stage *compare.Stage) (*front, er
 	return c.router.start(ctx, servers)
 }
 
-// warm waits until n requests in a row have been answered, so that connections are open and nobody is still starting.
+// warm waits until n requests in a row have been answered, so that connections are open and all processes have started.
 func warm(ctx context.Context, client *loadgen.Client, plain bool, n int) error {
 	body, err := loadgen.ChatBody("warm-up", "hello", 1, true)
 	if plain {

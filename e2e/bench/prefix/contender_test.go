@@ -12,9 +12,8 @@ import (
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 )
 
-// TestTheGatewayDoesAsItIsTold plays conversations through a real Envoy under the two policies that are edited into its
-// files.
-func TestTheGatewayDoesAsItIsTold(t *testing.T) {
+// TestTheGatewayObeys plays conversations through a real Envoy under the two policies that are edited into its files.
+func TestTheGatewayObeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Envoy")
 	}
@@ -114,8 +113,8 @@ func TestATraceThatIsMissingIsSkipped(t *testing.T) {
 	}
 }
 
-// TestARouterThatCannotBeHadIsLeftOut has no Python on the path.
-func TestARouterThatCannotBeHadIsLeftOut(t *testing.T) {
+// TestUnavailableRouterIsLeftOut has no Python on the path.
+func TestUnavailableRouterIsLeftOut(t *testing.T) {
 	t.Setenv("PATH", "")
 	rep := &report{settings: settings{policies: "round_robin,vllm-router"}}
 	if err := rep.selectContenders(context.Background()); err != nil {
@@ -157,7 +156,7 @@ func TestARouterAnswers(t *testing.T) {
 				t.Skipf("not available on this machine: %v", err)
 			}
 			if !strings.Contains(c.describe(), `"cache_threshold"`) {
-				t.Errorf("the effective settings are not told: %s", c.describe())
+				t.Errorf("the effective settings are not described: %s", c.describe())
 			}
 			sim := vllmsim.New(vllmsim.Config{Tuning: vllmsim.NoLatency()})
 			if err := sim.Start("127.0.0.1:0"); err != nil {

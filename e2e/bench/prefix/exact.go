@@ -84,7 +84,8 @@ func (e *exact) choose(q *question) (server int, u underWay) {
 	return server, e.follow(server, &p, int64(q.answer), outcome)
 }
 
-// follow returns what gives the request's load back, as it gets its answer, and lets the policy learn from that.
+// follow returns the callbacks that reduce and release the request's load as it gets its answer, and let the policy
+// learn from that.
 func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome) underWay {
 	left := o.CountedTokens
 	computed := func() {
@@ -126,8 +127,8 @@ func blocksOf(p *vllmsim.Prompt, each int) []prompt.Block {
 	return blocks
 }
 
-// finer returns what the servers' blocks are worth, when it is known for exactBlock of them each. What is left behind
-// those is worth its length.
+// finer returns the worth of the servers' blocks, given that of the policy's blocks of exactBlock each. What remains
+// behind those is worth its length.
 func finer(p *vllmsim.Prompt, worth []uint32) []uint32 {
 	out := make([]uint32, len(p.Chain))
 	before := 0

@@ -43,8 +43,8 @@ func exactStage(t *testing.T) (*compare.Stage, *question) {
 	return stage, &next
 }
 
-// TestExactWeighsCacheAgainstLoad has 192 tokens of 208 cached at the second server: it may have so many times as many
-// tokens in flight as the credit says, but not more.
+// TestExactWeighsCacheAgainstLoad has 192 tokens of 208 cached at the second server: it may have up to credit times as
+// many tokens in flight, but not more.
 func TestExactWeighsCacheAgainstLoad(t *testing.T) {
 	stage, q := exactStage(t)
 	for _, credit := range []float64{0.5, 2, 8} {
@@ -230,7 +230,7 @@ func TestInRedis(t *testing.T) {
 	}
 	server := redisserver.StartT(t, redisserver.Options{})
 	if err := twin.counted(server); err == nil {
-		t.Error("an empty Redis was taken for one that is used")
+		t.Error("an empty Redis passes as one that is used")
 	}
 	if _, err := server.Do("SET", "x", 1); err != nil {
 		t.Fatal(err)

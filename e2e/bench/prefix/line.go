@@ -7,7 +7,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
-// target is what a figure of the last line shall be.
+// target is the required value of a figure of the last line.
 type target struct {
 	name  string
 	limit float64
@@ -157,7 +157,7 @@ func (rep *report) againstBest(
 	return bench.SpreadBy(rep.rounds(load, ownName), get).Median / best(others), true
 }
 
-// missedTargets names what was measured and is not as it shall be.
+// missedTargets names what was measured and misses its target.
 func missedTargets(figures map[string]float64, p99, rate map[string]float64) []string {
 	missed := []string{}
 	for _, t := range targets {

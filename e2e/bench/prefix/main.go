@@ -116,7 +116,7 @@ func (rep *report) selectContenders(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// note says something that the reader of the figures must know, at once and again with the configuration.
+// note keeps a remark for the reader of the figures: it is printed at once and again with the configuration.
 func (rep *report) note(text string) {
 	fmt.Println(text)
 	rep.notes = append(rep.notes, text)
@@ -158,7 +158,7 @@ func rounds(ctx context.Context, s settings, module string, w *workload,
 	})
 }
 
-// String says in a line what happened.
+// String returns a line about the run.
 func (r result) String() string {
 	return fmt.Sprintf("%4d requests in %4.1f s  cached %.3f  TTFT mean %5.1f p99 %6.1f ms  latency p99 %6.0f ms  "+
 		"max/mean %.2f  errors %v",

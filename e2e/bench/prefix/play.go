@@ -21,7 +21,7 @@ const (
 	endpointHeader = "X-Bench-Endpoint" // where the client wants to go, for a gateway that obeys
 )
 
-// player plays scripts at one address and collects what became of the requests.
+// player plays scripts at one address and collects the outcomes of the requests.
 type player struct {
 	client *loadgen.Client
 	plain  bool                                            // the completions API
@@ -34,21 +34,21 @@ type player struct {
 	samples []loadgen.Sample
 }
 
-// question is a request as those see it who choose the server in the client.
+// question is a request as a chooser in the client sees it.
 type question struct {
 	messages []loadgen.Message // one, of the user, in the completions API
 	body     []byte
 	answer   int // tokens of the answer, exactly
 }
 
-// underWay is called by whoever chose the server of a request, as long as that is under way.
+// underWay is called by the chooser of a request's server, as long as the request is under way.
 type underWay struct {
 	first func() // the first of the answer has come; nil = does not matter
 	done  func() // the request has ended, with or without an answer
 }
 
-// apart is how long after the one before a user of a closed loop begins: users do not come all at the same moment, and
-// with caches that are all empty the first ones would be all that a high percentile sees.
+// apart is the time between the beginnings of two users of a closed loop: if all came at the same moment, with caches
+// that are all empty, the high percentiles would show only these first requests.
 const apart = 20 * time.Millisecond
 
 // play plays all scripts to their end, users of them at once, or each when it is due if users is 0.
@@ -93,7 +93,7 @@ func crowd(ctx context.Context, users, n int, do func(i int)) {
 }
 
 // inTurns plays conversations of equally many turns: the first turn of all of them, then the second of all, and so on,
-// users of them at once. Nobody thinks; the others take long enough.
+// users of them at once. Users do not think; the others take long enough.
 func (p *player) inTurns(ctx context.Context, scripts []script, users int) []loadgen.Sample {
 	p.start = time.Now()
 	n := len(scripts)
@@ -114,7 +114,7 @@ func (p *player) inTurns(ctx context.Context, scripts []script, users int) []loa
 		}
 		t := &s.Turns[i/n]
 		prompt := slices.Concat(histories[k], t.Add)
-		answer, ok := p.ask(ctx, s, t, prompt)
+		answer, ok := p.send(ctx, s, t, prompt)
 		histories[k], failed[k] = append(prompt, traffic.Assistant(answer)), !ok
 	})
 	return p.samples
@@ -129,7 +129,7 @@ func (p *player) script(ctx context.Context, s *script) {
 		t := &s.Turns[i]
 		_ = wait.For(ctx, t.Think) // what follows ends with ctx
 		prompt := slices.Concat(history, t.Add)
-		answer, ok := p.ask(ctx, s, t, prompt)
+		answer, ok := p.send(ctx, s, t, prompt)
 		prompt = append(prompt, traffic.Assistant(answer))
 		for _, child := range s.Children(i) {
 			if !ok {
@@ -145,18 +145,18 @@ func (p *player) script(ctx context.Context, s *script) {
 	wg.Wait()
 }
 
-// ask sends one request and returns its answer; ok is false when it did not come whole.
-func (p *player) ask(ctx context.Context, s *script, t *turn, prompt []loadgen.Message) (answer string, ok bool) {
-	ask := p.question(s, t, prompt)
+// send sends one request and returns its answer; ok is false when it did not come whole.
+func (p *player) send(ctx context.Context, s *script, t *turn, prompt []loadgen.Message) (answer string, ok bool) {
+	question := p.question(s, t, prompt)
 	q := loadgen.Request{
-		Body: ask.body, Stream: true, MaxTokens: t.Answer, KeepText: true,
+		Body: question.body, Stream: true, MaxTokens: t.Answer, KeepText: true,
 		Header: http.Header{sessionHeader: {s.Session}}, Due: time.Since(p.start),
 	}
 	if p.open && t.Parent < 0 {
 		q.Due = s.Due // a client that is late must not hide it
 	}
 	if p.choose != nil {
-		endpoint, u := p.choose(&ask)
+		endpoint, u := p.choose(&question)
 		q.First = u.first
 		defer u.done()
 		q.Header[endpointHeader] = []string{endpoint}
@@ -189,7 +189,7 @@ func (p *player) question(s *script, t *turn, prompt []loadgen.Message) question
 	return q
 }
 
-// abandon counts a turn, and all that follow from it, that cannot be asked because the one before failed.
+// abandon counts a turn, and all that follow from it, that cannot be sent because the previous one failed.
 func (p *player) abandon(s *script, i int) {
 	p.add(loadgen.Sample{Error: loadgen.ErrNotSent, Due: time.Since(p.start)})
 	for _, child := range s.Children(i) {
@@ -203,11 +203,12 @@ func (p *player) add(s loadgen.Sample) {
 	p.samples = append(p.samples, s)
 }
 
-// prediction is how well Warmgate knew what the servers have cached, over the requests for which it said so.
+// prediction is how well Warmgate knew what the servers have cached, over the requests whose answers have its match
+// header.
 type prediction struct {
 	Requests  int     `json:"requests"`
 	Predicted float64 `json:"predicted"` // share of all prompt tokens
-	Told      float64 `json:"told"`      // the same by the servers
+	Reported  float64 `json:"reported"`  // the same by the servers
 	Off       float64 `json:"off"`       // mean absolute difference, weighted by prompt tokens
 }
 
@@ -238,7 +239,7 @@ func resultOf(samples []loadgen.Sample, n int) result {
 
 func predictionOf(samples []loadgen.Sample) prediction {
 	var p prediction
-	var prompt, predicted, told, off float64
+	var prompt, predicted, reported, off float64
 	for i := range samples {
 		s := &samples[i]
 		match, err := strconv.ParseFloat(s.Header.Get(compare.MatchHeader), 64)
@@ -249,11 +250,11 @@ func predictionOf(samples []loadgen.Sample) prediction {
 		tokens, cached := float64(s.Usage.Prompt), float64(s.Usage.Cached)
 		prompt += tokens
 		predicted += match * tokens
-		told += cached
+		reported += cached
 		off += max(match*tokens-cached, cached-match*tokens)
 	}
 	if prompt > 0 {
-		p.Predicted, p.Told, p.Off = predicted/prompt, told/prompt, off/prompt
+		p.Predicted, p.Reported, p.Off = predicted/prompt, reported/prompt, off/prompt
 	}
 	return p
 }

@@ -78,7 +78,7 @@ func (w *witness) see(prompt, session string) bool {
 	return w.refuse != nil && w.refuse(prompt)
 }
 
-// continues tells whether a prompt, byte for byte, begins with another and continues it with an answer of the
+// continues reports whether a prompt, byte for byte, begins with another and continues it with an answer of the
 // assistant.
 func continues(prompt, before string) bool {
 	return strings.HasPrefix(prompt, strings.TrimSuffix(before, "]")+`,{"role":"assistant","content":"`)
@@ -105,7 +105,7 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 	for session, prompts := range w.sessions {
 		for i := 1; i < len(prompts); i++ {
 			if !continues(prompts[i], prompts[i-1]) {
-				t.Errorf("session %s: turn %d does not extend the one before:\n%s\n%s", session, i,
+				t.Errorf("session %s: turn %d does not extend the previous one:\n%s\n%s", session, i,
 					prompts[i-1], prompts[i])
 			}
 			var messages []loadgen.Message
@@ -113,13 +113,13 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			given := messages[len(messages)-2].Content
-			if asked := scripts[session[0]-'a'].Turns[i-1].Answer; len(given) != 4*asked {
+			if want := scripts[session[0]-'a'].Turns[i-1].Answer; len(given) != 4*want {
 				t.Errorf("session %s: the answer before turn %d has %d bytes, want %d tokens", session, i,
-					len(given), asked)
+					len(given), want)
 			}
 		}
 	}
-	// What the server says it had cached is the proof that the answers are its own.
+	// The cached tokens that the server reports show that the answers are its own.
 	for _, s := range samples {
 		if !s.OK() || s.Text != "" {
 			t.Fatalf("%+v", s)
@@ -153,7 +153,7 @@ func TestBranchesOfATreeShareTheirStem(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAskedIsCounted(t *testing.T) {
+func TestWhatCannotBeSentIsCounted(t *testing.T) {
 	w, p := newWitness(t)
 	scripts := scriptsOf(trees("test", 1, 1, 2))
 	branch := scripts[0].Turns[1].Add[0].Content

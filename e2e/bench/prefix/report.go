@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
-// report is everything the benchmark says.
+// report is the output of the benchmark.
 type report struct {
 	settings   settings
 	notes      []string
@@ -95,7 +95,7 @@ func (rep *report) table() *bench.Table {
 	return t
 }
 
-// ofExact says how many times as much as exact a contender has of something, or nothing if exact was not played.
+// ofExact returns how many times as much as exact a contender has of something, or nothing if exact was not played.
 func (rep *report) ofExact(w, c int, get func(*result) float64) string {
 	limit := rep.rounds(rep.workloads[w].name, exactName)
 	if len(limit) == 0 {
@@ -104,7 +104,7 @@ func (rep *report) ofExact(w, c int, get func(*result) float64) string {
 	return ratios(rep.results[w][c], limit, get).Format("%.3f")
 }
 
-// configuration says what was compared, in full.
+// configuration returns what was compared, in full.
 func (rep *report) configuration() []string {
 	s := rep.settings
 	lines := []string{
@@ -129,7 +129,7 @@ func (rep *report) configuration() []string {
 	return append(lines, rep.notes...)
 }
 
-// traffic says what the workload sends, and how much that is.
+// traffic returns what the workload sends, and how much that is.
 func (w *workload) traffic() string {
 	how := fmt.Sprintf("%d at once", w.users)
 	if w.users == 0 {
@@ -140,7 +140,7 @@ func (w *workload) traffic() string {
 		w.n, w.about, how, c.load(w), c.rate, c.batch)
 }
 
-// predictionLines says how well those who predict what is cached knew it.
+// predictionLines returns how accurate the contenders' predictions of cached shares were.
 func (rep *report) predictionLines() []string {
 	var out []string
 	for w := range rep.workloads {
@@ -160,7 +160,7 @@ func (rep *report) predictionLines() []string {
 					return p.Predicted
 				}),
 				spread(func(p *prediction) float64 {
-					return p.Told
+					return p.Reported
 				}), spread(func(p *prediction) float64 { return p.Off })))
 		}
 	}

@@ -32,7 +32,7 @@ func (f figures) result() result {
 }
 
 // madeUp is a report in which every contender did the same with every workload, in two rounds of which the second is
-// twice as slow; ours does what is said.
+// twice as slow; ours did what is given.
 func madeUp(ours figures) *report {
 	rep := &report{
 		settings:  settings{rounds: 2, workers: 2, seed: 1},
@@ -120,7 +120,7 @@ func TestLineNamesMissedTargets(t *testing.T) {
 	}
 }
 
-// TestTreesCountTheWorse holds that the lower of the two kinds of trees is told, whichever it is.
+// TestTreesCountTheWorse checks that the lower of the two kinds of trees is reported, whichever it is.
 func TestTreesCountTheWorse(t *testing.T) {
 	for _, load := range []string{"trees2", "trees24"} {
 		rep := madeUp(figures{40, 100, 0.95, 1.1})
@@ -140,7 +140,7 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 		rep.results[w] = rep.results[w][keep : keep+1]
 	}
 	line := rep.line()
-	if _, told := line["sessions_ttft_vs_round_robin"]; told {
+	if _, ok := line["sessions_ttft_vs_round_robin"]; ok {
 		t.Error("a ratio without the other one")
 	}
 	if line["sessions_cached"] != 0.95 || line["target_met"] != false {
@@ -152,10 +152,10 @@ func TestLineLeavesOutWhatWasNotPlayed(t *testing.T) {
 	}
 }
 
-func TestReportSaysWhatWasCompared(t *testing.T) {
+func TestReportHasConfiguration(t *testing.T) {
 	rep := madeUp(figures{40, 100, 0.95, 1.1})
 	rep.note("something is missing")
-	rep.rounds("forty", ownName)[0].prediction = prediction{Requests: 7, Predicted: 0.5, Told: 0.25, Off: 0.125}
+	rep.rounds("forty", ownName)[0].prediction = prediction{Requests: 7, Predicted: 0.5, Reported: 0.25, Off: 0.125}
 	var out strings.Builder
 	if err := bench.Publish(&out, "", rep.configuration(), rep.table(), rep.line()); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestReportSaysWhatWasCompared(t *testing.T) {
 	for _, want := range []string{
 		"40 conversations × 5 turns over 4 system prompts of 1000 tokens", `"lb_policy":"prefix_cache"`, "ring_hash by the session header",
 		"60 sessions × 5 turns", "20 at once, which is 0.40 of the capacity", "of exact's",
-		"no look at load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 " +
+		"without regard to load", "policy cache_aware with its defaults", "something is missing", "4 servers of 16 " +
 			"sequences at once and 32768 cached tokens",
 		"prediction of prefix_cache on forty: cached share predicted " +
 			"0.250 (0.000..0.500)", "sessions, prefix_cache", "60.0 (40.0..80.0)",
@@ -196,7 +196,7 @@ func TestResultOf(t *testing.T) {
 	if r.cached != 0.375 || math.Abs(r.uneven-8.0/3) > 1e-9 || r.summary.Failed() != 1 {
 		t.Errorf("cached %v, uneven %v, %d failed", r.cached, r.uneven, r.summary.Failed())
 	}
-	if want := (prediction{Requests: 2, Predicted: 0.25, Told: 0.25, Off: 0.25}); r.prediction != want {
+	if want := (prediction{Requests: 2, Predicted: 0.25, Reported: 0.25, Off: 0.25}); r.prediction != want {
 		t.Errorf("prediction %+v, want %+v", r.prediction, want)
 	}
 	if empty := resultOf(nil, 4); empty.cached != 0 || empty.uneven != 0 || empty.prediction != (prediction{}) {

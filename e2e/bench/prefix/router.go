@@ -24,7 +24,7 @@ import (
 //go:embed router.py
 var launcher string
 
-// router is a router of others that stands in the gateway's place. Both come as Python packages around a Rust program.
+// router is another project's router in the gateway's place. Both come as Python packages around a Rust program.
 type router struct {
 	name      string // of the package index, and of the file in build/routers that pins it by hash
 	module    string // of Python
@@ -85,7 +85,7 @@ func (r *router) arguments(port, metricsPort string, servers []string) []string 
 type front struct {
 	url  string
 	stop func() error
-	log  func() string // what a router has to say
+	log  func() string // what a router has logged
 }
 
 // start runs the router in front of the servers, given by their URLs. It is new to all prompts. It may not answer yet.
@@ -118,7 +118,7 @@ func (r *router) start(ctx context.Context, servers []string) (*front, error) {
 	}, nil
 }
 
-// describe says what is compared.
+// describe returns what is compared.
 func (r *router) describe() string {
 	return fmt.Sprintf("%s, policy cache_aware with its defaults %s, a new process for each run, in the "+
 		"gateway's place%s",
@@ -143,5 +143,5 @@ func (r *router) pin() string {
 	return r.name
 }
 
-// routerTimeout bounds the time until a router answers: it has to find its servers well first.
+// routerTimeout bounds the time until a router answers: it has to check the health of its servers first.
 const routerTimeout = time.Minute

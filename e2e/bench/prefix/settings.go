@@ -29,7 +29,7 @@ type settings struct {
 	markdown      string
 }
 
-// everything is what -workload says for all workloads.
+// everything is the value of -workload for all workloads.
 const everything = "all"
 
 func parse() (settings, error) {

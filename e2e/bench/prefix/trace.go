@@ -37,7 +37,7 @@ func (w workload) over(span time.Duration) workload {
 	return w
 }
 
-// onSlots has a replay meet the servers of slots, at the share of their capacity at which some run out of slots now and
+// onSlots plays a replay on the servers of slots, at the share of their capacity at which some run out of slots now and
 // then.
 func (w workload) onSlots() workload {
 	const load = 0.73
@@ -67,5 +67,5 @@ func replay(name string, trace []mooncake.Request, from, n, answers int) workloa
 	}
 }
 
-// hash returns 64 bits that tell texts apart.
+// hash returns a 64-bit hash that distinguishes texts.
 func hash(text string) uint64 { return xxhash.Sum64String(text) }

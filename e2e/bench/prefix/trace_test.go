@@ -17,7 +17,7 @@ func sample(t *testing.T) []mooncake.Request {
 	return trace
 }
 
-// TestAReplayBeginsWithItsFirstRequest holds that a part of a trace begins at once, whatever time its first request
+// TestAReplayBeginsWithItsFirstRequest checks that a part of a trace begins at once, whatever time its first request
 // has.
 func TestAReplayBeginsWithItsFirstRequest(t *testing.T) {
 	all := replays(sample(t), 1, 2, 3*time.Second)
@@ -51,7 +51,7 @@ func TestAReplayBeginsWithItsFirstRequest(t *testing.T) {
 	}
 }
 
-// TestReplayKeepsWhatIsShared holds that prompts share text exactly as far as they share blocks, at the scale of the
+// TestReplayKeepsWhatIsShared checks that prompts share text exactly as far as they share blocks, at the scale of the
 // replay.
 func TestReplayKeepsWhatIsShared(t *testing.T) {
 	w := replay(traceName, sample(t), 0, 4, mooncake.Scale).over(3 * time.Second)

@@ -14,7 +14,7 @@ type (
 	script = traffic.Script
 )
 
-// workload is one kind of traffic and the servers that it meets.
+// workload is one kind of traffic and its servers.
 type workload struct {
 	name    string
 	kind    string // the name without the load
@@ -24,7 +24,7 @@ type workload struct {
 	n       int            // scripts
 	users   int            // scripts under way at once, a closed loop; 0 = an open loop
 	span    time.Duration  // of the open loop: in which all scripts begin, each when it is due
-	inTurns bool           // a script goes on when all others have had their turn; else as soon as it can
+	inTurns bool           // a script continues when all others have had their turn; else as soon as it can
 	plain   bool           // the completions API: a prompt is one text; else chats
 	warm    int            // first turns of each script that are not in the figures: they fill the caches
 	write   func(w *workload, seed uint64) []script

@@ -48,7 +48,7 @@ func TestScriptsAreWellFormed(t *testing.T) {
 					t.Fatalf("%s: turn %d follows %d", w.name, i, turn.Parent)
 				}
 				if last := turn.Add[len(turn.Add)-1]; last.Role != "user" || turn.Answer < 1 {
-					t.Fatalf("%s: turn %d ends with %s and asks for %d tokens", w.name, i, last.Role, turn.Answer)
+					t.Fatalf("%s: turn %d ends with %s with an answer of %d tokens", w.name, i, last.Role, turn.Answer)
 				}
 			}
 		}
@@ -85,7 +85,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestShared holds that four in five requests have the system prompt and the example in common, and the others nothing.
+// TestShared checks that four in five requests have the system prompt and the example in common, and the others
+// nothing.
 func TestShared(t *testing.T) {
 	count := map[string]int{}
 	scripts := scriptsOf(shared())

@@ -22,7 +22,7 @@ func sessions() workload {
 }
 
 // shared is traffic of which four in five requests begin with the same system prompt and worked example. The others
-// have a system prompt and example of their own, which nobody repeats.
+// have a system prompt and example of their own, which no other request repeats.
 func shared() workload {
 	const prompt, other, example, question, answer = 1500, 100, 50, 80, 40
 	preamble := func(r *rand.Rand, prompt int) []loadgen.Message {

@@ -14,12 +14,12 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// client is one worker of a gateway: a connection, and the requests that it has in flight. What it is told to do is
-// sent, and its answers are read, by flush.
+// client is one worker of a gateway: a connection, and the requests that it has in flight. Its commands are sent, and
+// their answers read, by flush.
 type client interface {
-	reserve()      // asks for an endpoint and counts a request there
+	reserve()      // reserves an endpoint for a request
 	release()      // ends the oldest request in flight
-	beat()         // what is due once a second
+	heartbeat()    // what is due once a second
 	inFlight() int // answered reservations that were not released
 	flush() error  // returns also what went wrong before
 	Seen() pipe.Traffic
@@ -55,7 +55,7 @@ var (
 // contenders are compared in this order.
 var contenders = []contender{
 	{
-		warmgate, "redisclient.Store with its scripts: leases, one table per cluster, endpoints told to Redis once",
+		warmgate, "redisclient.Store with its scripts: leases, one table per cluster, endpoints sent to Redis once",
 		openWarmgate, loadsOfTable,
 	},
 	plainContender(evalsha, "plain.lua by EVALSHA, released by HINCRBY", luaPlain, false),
@@ -103,8 +103,7 @@ func openWarmgate(c *pipe.Conn, s settings, owner uint64, endpoints []string) cl
 	return w
 }
 
-// newStore returns an owner's store. Contenders wait for their turns without a beat, so nobody is given up for
-// silence.
+// newStore returns an owner's store. Contenders wait for their turns without heartbeats, so no owner may expire.
 func newStore(t redisclient.Transport, owner uint64) *redisclient.Store {
 	return redisclient.New(t, redisclient.Options{
 		Owner: owner, TTL: time.Minute, Timeout: replyTimeout,
@@ -133,7 +132,7 @@ func (w *warmgateClient) release() {
 	w.held = w.held[1:]
 }
 
-func (w *warmgateClient) beat() { w.failed = errors.Join(w.failed, w.store.Heartbeat(w.Now())) }
+func (w *warmgateClient) heartbeat() { w.failed = errors.Join(w.failed, w.store.Heartbeat(w.Now())) }
 
 func (w *warmgateClient) inFlight() int { return len(w.held) }
 

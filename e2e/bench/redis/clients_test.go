@@ -30,8 +30,8 @@ func newStage(t *testing.T, server *redisserver.Server, c contender, s settings)
 	return st
 }
 
-// TestContendersAreLeastRequest plays random reservations and releases on every contender and holds each choice to a
-// model.
+// TestContendersAreLeastRequest plays random reservations and releases on every contender and compares each choice with
+// a model.
 func TestContendersAreLeastRequest(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for _, c := range contenders {
@@ -67,8 +67,8 @@ func TestContendersAreLeastRequest(t *testing.T) {
 	}
 }
 
-// lawful says whether the loads may change from before to after by one request: a reservation goes to an endpoint that
-// has the fewest.
+// lawful returns an error unless one request may change the loads from before to after: a reservation goes to an
+// endpoint that has the fewest.
 func lawful(before, after map[string]int64, endpoints []string, give bool) error {
 	least := before[endpoints[0]]
 	for _, addr := range endpoints {
@@ -121,7 +121,7 @@ func TestLawful(t *testing.T) {
 	}
 }
 
-// TestTiesAreDrawn sees to it that an idle cluster's first request may go anywhere.
+// TestTiesAreDrawn checks that an idle cluster's first request may go anywhere.
 func TestTiesAreDrawn(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	for _, c := range contenders {

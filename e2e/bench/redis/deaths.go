@@ -20,7 +20,7 @@ import (
 // death is what one round has shown in which many owners die at once, in ms.
 type death struct {
 	scripts  map[string]float64 // the longest call of each by one owner, in CPU time
-	p99      float64            // of the waits of requests meanwhile
+	p99      float64            // of the waits of requests in that time
 	returned float64            // until the last lease of the dead was returned
 }
 
@@ -72,7 +72,7 @@ func die(ctx context.Context, s settings, server *redisserver.Server) (d death, 
 		}
 		owners = append(owners, openWarmgate(c, s, uint64(i+1), addresses(mourned)).(*warmgateClient))
 	}
-	stays, asks := owners[0], owners[1]
+	stays, other := owners[0], owners[1]
 	stays.scale = &scale{Conn: stays.Conn, server: server, longest: map[string]float64{}}
 	stays.store = newStore(stays.scale, 1)
 	for _, w := range append(owners[2:], stays) {
@@ -86,7 +86,7 @@ func die(ctx context.Context, s settings, server *redisserver.Server) (d death, 
 	}
 	stays.scale.longest = map[string]float64{}
 	stop, waits := make(chan struct{}), make(chan waited, 1)
-	go asks.goOn(ctx, stop, waits)
+	go other.goOn(ctx, stop, waits)
 	d.returned, err = stays.inherit(server, s.leases)
 	close(stop)
 	got := <-waits
@@ -112,7 +112,8 @@ func (w *warmgateClient) fill(n int) error {
 	return nil
 }
 
-// silence makes owners dead, all but those that beat from now on: they were last heard of long ago.
+// silence makes all owners dead except those that send heartbeats from now on: it sets their latest heartbeats long
+// into the past.
 func silence(server *redisserver.Server, key string, most int) error {
 	owners, err := server.Do("ZRANGE", key, 0, most)
 	if err != nil {
@@ -159,11 +160,11 @@ func (w *warmgateClient) goOn(ctx context.Context, stop chan struct{}, out chan 
 	out <- got
 }
 
-// inherit beats until the leases of the dead are returned, and says after how many ms that was. The counts must be its
-// own leases then, and those of one who makes one request after the other.
+// inherit sends heartbeats until the leases of the dead are returned, and returns after how many ms that was. The
+// counts must be its own leases then, and those of the owner that makes one request after the other.
 func (w *warmgateClient) inherit(server *redisserver.Server, want int) (float64, error) {
 	for start := time.Now(); ; {
-		w.beat()
+		w.heartbeat()
 		if err := w.flush(); err != nil {
 			return 0, err
 		}
@@ -180,14 +181,14 @@ func (w *warmgateClient) inherit(server *redisserver.Server, want int) (float64,
 	}
 }
 
-// recover has the counts lost, and beats until they are whole again. Lists of endpoints are sent and loads asked for,
-// too.
+// recover deletes the counts, and sends heartbeats until they are complete again. Lists of endpoints are sent and loads
+// queried, too.
 func (w *warmgateClient) recover(server *redisserver.Server, table string, want int) error {
 	if _, err := server.Do("DEL", table); err != nil {
 		return err
 	}
 	for range 2 {
-		w.beat()
+		w.heartbeat()
 		w.store.Loads(w.Now(), w.plan.Scope, addresses(mourned), func(_ []lb.Load, err error) {
 			w.failed = errors.Join(w.failed, err)
 		})
@@ -216,8 +217,8 @@ func counted(server *redisserver.Server) (n int64, _ error) {
 }
 
 // scale is a connection over which one command goes at a time, and takes the CPU time that the server spends until its
-// answer: that of the command, of reading and answering it, and of what others sent meanwhile. Time on the clock would
-// be that of the machine's other work, too.
+// answer: that of the command, of reading and answering it, and of what others sent until then. Time by the clock would
+// include the machine's other work.
 type scale struct {
 	*pipe.Conn
 	server  *redisserver.Server
@@ -293,7 +294,7 @@ func (rep *report) deathLines() (lines []string) {
 		bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.returned }).Format("%.0f"),
 		bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.p99 }).Format("%.2f")))
 	for _, name := range rep.scriptNames() {
-		lines = append(lines, fmt.Sprintf("meanwhile, and after the loss of all counts, the longest call of %s %s ms",
+		lines = append(lines, fmt.Sprintf("then, and after the loss of all counts, the longest call of %s %s ms",
 			name, bench.SpreadBy(rep.deaths, func(d *death) float64 { return d.scripts[name] }).Format("%.2f")))
 	}
 	return lines

@@ -17,8 +17,8 @@ type result struct {
 	ReserveUS       float64      `json:"reserve_us_64"`
 	ReleaseUS       float64      `json:"release_us_64"`
 	Path            float64      `json:"round_trips"`     // that a request waits for
-	Trips           float64      `json:"round_trips_all"` // with the release and the share of the owner's beats
-	Bytes           float64      `json:"bytes_vs_plain"`  // both ways, beats included, at 64 endpoints
+	Trips           float64      `json:"round_trips_all"` // with the release and the share of the owner's heartbeats
+	Bytes           float64      `json:"bytes_vs_plain"`  // both ways, heartbeats included, at 64 endpoints
 	Bytes8          float64      `json:"bytes_vs_plain_8"`
 	Bytes256        float64      `json:"bytes_vs_plain_256"`
 	BytesEval       float64      `json:"bytes_vs_eval"`
@@ -33,22 +33,22 @@ type result struct {
 
 // cellLine is one contender at one cluster size: medians over the rounds.
 type cellLine struct {
-	Endpoints    int     `json:"endpoints"`
-	Contender    string  `json:"contender"`
-	ReserveUS    float64 `json:"reserve_us"`
-	ReleaseUS    float64 `json:"release_us"`
-	BeatUS       float64 `json:"beat_us"`
-	Sent         float64 `json:"bytes_sent"` // per request, without beats
-	Received     float64 `json:"bytes_received"`
-	BeatSent     float64 `json:"beat_bytes_sent"` // per beat of one owner
-	BeatReceived float64 `json:"beat_bytes_received"`
-	CPU          float64 `json:"cpu_us"`
-	PerCore      float64 `json:"requests_per_core"`
-	Rate         float64 `json:"requests_per_second"`
-	Busy         float64 `json:"main_thread_busy"` // share of one core
+	Endpoints         int     `json:"endpoints"`
+	Contender         string  `json:"contender"`
+	ReserveUS         float64 `json:"reserve_us"`
+	ReleaseUS         float64 `json:"release_us"`
+	HeartbeatUS       float64 `json:"heartbeat_us"`
+	Sent              float64 `json:"bytes_sent"` // per request, without heartbeats
+	Received          float64 `json:"bytes_received"`
+	HeartbeatSent     float64 `json:"heartbeat_bytes_sent"` // per heartbeat of one owner
+	HeartbeatReceived float64 `json:"heartbeat_bytes_received"`
+	CPU               float64 `json:"cpu_us"`
+	PerCore           float64 `json:"requests_per_core"`
+	Rate              float64 `json:"requests_per_second"`
+	Busy              float64 `json:"main_thread_busy"` // share of one core
 }
 
-// targetResults says which of the project's budgets were kept.
+// targetResults is which of the project's budgets were kept.
 type targetResults struct {
 	Reserve    bool `json:"reserve"`     // reserve_vs_plain_64 ≤ 2
 	Bytes      bool `json:"bytes"`       // bytes_vs_plain < 1
@@ -94,15 +94,15 @@ func (c *cell) line(contender string) cellLine {
 	median := func(get func(*measurement) float64) float64 { return c.spread(contender, get).Median }
 	return cellLine{
 		Endpoints: c.endpoints, Contender: contender,
-		ReserveUS: median(reserveOf), ReleaseUS: median(releaseOf), BeatUS: median(func(m *measurement) float64 {
-			return m.beat
+		ReserveUS: median(reserveOf), ReleaseUS: median(releaseOf), HeartbeatUS: median(func(m *measurement) float64 {
+			return m.heartbeat
 		}),
 		Sent: median(func(m *measurement) float64 {
 			return m.sent
 		}), Received: median(func(m *measurement) float64 { return m.received }),
-		BeatSent:     median(func(m *measurement) float64 { return m.beatSent }),
-		BeatReceived: median(func(m *measurement) float64 { return m.beatReceived }),
-		CPU:          median(func(m *measurement) float64 { return m.cpu }), PerCore: median(perCore),
+		HeartbeatSent:     median(func(m *measurement) float64 { return m.heartbeatSent }),
+		HeartbeatReceived: median(func(m *measurement) float64 { return m.heartbeatReceived }),
+		CPU:               median(func(m *measurement) float64 { return m.cpu }), PerCore: median(perCore),
 		Rate: median(func(m *measurement) float64 {
 			return m.rate
 		}), Busy: median(func(m *measurement) float64 { return m.share }),

@@ -1,6 +1,6 @@
 // Command redis measures what the shared store costs a Redis server, against plain least-request counters on the same
 // server: the server's time per reservation and release, bytes and round trips per request, and how many requests one
-// core of it carries. The contenders are
+// core of it serves. The contenders are
 //
 //	warmgate  the plugin's store, redisclient.Store
 //	evalsha   least request over a hash of counters, the script known to the server
@@ -14,13 +14,13 @@
 //
 //	warmgate  the plugin's store
 //	xor       as it is published: the script combines the blocks
-//	keys      its best case: whoever asks has combined them, and the script is known to the server
+//	keys      its best case: the client has combined them, and the script is known to the server
 //
-// over lengths of prompts. In turns one comes of which nothing is known, and the same with another end; Warmgate's
-// pages are full of others, as they are in a store that has been in use for a while. Prompts of one message are
-// measured apart, at few endpoints: whatever their length, the published way has one block there.
+// over lengths of prompts. By turns there is a prompt of which nothing is known, and the same with another end;
+// Warmgate's pages are full of others, as they are in a store that has been in use for a while. Prompts of one message
+// are measured apart, at few endpoints: whatever their length, the published way has one block there.
 //
-// Last, it looks for the longest single call of each script, for everything else waits behind that: all owners but one
+// Last, it measures the longest single call of each script, because everything else waits for that: all owners but one
 // die at once with thousands of requests in flight, then the counts are lost, while another owner's requests go on.
 //
 // The last line of the output is one JSON object.
@@ -55,7 +55,7 @@ type settings struct {
 	calls     int // reservations that are timed in a round
 	span      time.Duration
 	room      int     // bytes for prompts in the measurement of their bound
-	rate      float64 // requests/s of an owner, over which its beats are spread
+	rate      float64 // requests/s of an owner, over which its heartbeats are spread
 	dead      int     // owners that die at once in the measurement of the longest script
 	leases    int     // of each of them, and of one that stays
 	markdown  string
@@ -80,7 +80,7 @@ func parse() (settings, error) {
 		"Warmgate's script takes")
 	flag.IntVar(&s.calls, "calls", 4096, "reservations that are timed in a round")
 	flag.DurationVar(&s.span, "span", time.Second, "time at full speed in a round")
-	flag.Float64Var(&s.rate, "rate", 100, "requests/s of an owner that its beats are spread over")
+	flag.Float64Var(&s.rate, "rate", 100, "requests/s of an owner that its heartbeats are spread over")
 	flag.IntVar(&s.room, "room", 4<<20, "bytes that prompts may use when more come than there is room for")
 	flag.IntVar(&s.dead, "dead", 63, "owners that die at once, for the longest script")
 	flag.IntVar(&s.leases, "leases", 2000, "requests in flight of each of them, and of the owner that stays")
@@ -117,7 +117,7 @@ func run(ctx context.Context, s settings) error {
 	return rep.publish(os.Stdout)
 }
 
-// collect starts the server, takes every measurement, and says how it goes.
+// collect starts the server, takes every measurement, and reports its progress.
 func collect(ctx context.Context, s settings, progress io.Writer) (*report, error) {
 	server, err := redisserver.Start(ctx, redisserver.Options{Version: s.version})
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 
 // measurement is one run of one contender over one cluster size. Bytes are per request: a reservation and a release.
 type measurement struct {
-	reserve, release, beat float64 // the server's time to carry out one, µs
-	sent, received         float64 // bytes, without beats
-	beatSent, beatReceived float64 // bytes of one beat of one owner
-	path, after            float64 // round trips that a request waits for, and those of its release
+	reserve, release, heartbeat      float64 // the server's time to carry out one, µs
+	sent, received                   float64 // bytes, without heartbeats
+	heartbeatSent, heartbeatReceived float64 // bytes of one heartbeat of one owner
+	path, after                      float64 // round trips that a request waits for, and those of its release
 	// of the throughput run: CPU µs per request, requests/s, share of one core that was busy
 	cpu, rate, share float64
 }
@@ -28,15 +28,15 @@ func (m measurement) request() float64 { return m.reserve + m.release }
 
 // bytes is a request's share of all traffic when each owner has the given requests/s.
 func (m measurement) bytes(rate float64) float64 {
-	return m.sent + m.received + (m.beatSent+m.beatReceived)/rate
+	return m.sent + m.received + (m.heartbeatSent+m.heartbeatReceived)/rate
 }
 
 // samples are what one contender's turns in a round have shown.
 type samples struct {
 	reserves, releases []float64    // the server's time by phase, µs
 	used               pipe.Traffic // of the phases
-	beat               float64      // the server's time, µs
-	beats              pipe.Traffic // of one beat of every owner
+	heartbeat          float64      // the server's time, µs
+	heartbeats         pipe.Traffic // of one heartbeat of every owner
 	path, after        pipe.Traffic // of requests that come one by one: reservations, releases
 	cpu, took          time.Duration
 	requests           int // at full speed
@@ -54,21 +54,21 @@ type part struct {
 	step  func(*stage) error
 }
 
-// parts are the steps that take every figure. The endpoints carry a steady load meanwhile.
+// parts are the steps that take every figure. The endpoints have a steady load in that time.
 func (s settings) parts(ctx context.Context) []part {
 	return []part{
 		{1, (*stage).warm},
 		{1, (*stage).fill},
 		{s.phases(), (*stage).timePhase},
-		{1, (*stage).timeBeat},
+		{1, (*stage).timeHeartbeat},
 		{1, (*stage).countTrips},
 		{s.slices(), func(r *stage) error { return r.hurry(ctx) }},
 		{1, (*stage).drain},
 	}
 }
 
-// measure takes the figures of every contender once. They take turns in small steps, so that whatever disturbs the
-// machine meets all of them alike.
+// measure takes the figures of every contender once. They take turns in small steps, so that a disturbance of the
+// machine affects all of them alike.
 func measure(ctx context.Context, stages []*stage, round int, parts []part) ([]measurement, error) {
 	for _, part := range parts {
 		for turn := range part.turns {
@@ -94,11 +94,11 @@ func (s settings) slices() int { return max(1, int(s.span/slice)) }
 // measurement sums the samples up. The server's statistics count time on the clock, so that another process may disturb
 // a phase; the median over the phases leaves that out.
 func (p samples) measurement(owners int) measurement {
-	n, beats := float64(phase*len(p.reserves)), float64(owners)
+	n, each := float64(phase*len(p.reserves)), float64(owners)
 	return measurement{
-		reserve: bench.SpreadOf(p.reserves).Median, release: bench.SpreadOf(p.releases).Median, beat: p.beat,
+		reserve: bench.SpreadOf(p.reserves).Median, release: bench.SpreadOf(p.releases).Median, heartbeat: p.heartbeat,
 		sent: float64(p.used.Sent) / n, received: float64(p.used.Received) / n,
-		beatSent: float64(p.beats.Sent) / beats, beatReceived: float64(p.beats.Received) / beats,
+		heartbeatSent: float64(p.heartbeats.Sent) / each, heartbeatReceived: float64(p.heartbeats.Received) / each,
 		path: float64(p.path.Trips) / single, after: float64(p.after.Trips) / single,
 		cpu:   float64(p.cpu) / float64(time.Microsecond) / float64(p.requests),
 		rate:  float64(p.requests) / p.took.Seconds(),
@@ -164,14 +164,14 @@ func (r *stage) traffic() pipe.Traffic {
 	return sum
 }
 
-// timeBeat takes what an owner does once a second, with its share of the steady load.
-func (r *stage) timeBeat() error {
+// timeHeartbeat takes what an owner does once a second, with its share of the steady load.
+func (r *stage) timeHeartbeat() error {
 	if r.name != warmgate {
 		return nil // the others do nothing
 	}
 	before := r.traffic()
-	took, err := r.timed(int64(len(r.clients)), r.beatAll, "evalsha")
-	r.samples.beat, r.samples.beats = took, r.traffic().Minus(before)
+	took, err := r.timed(int64(len(r.clients)), r.heartbeatAll, "evalsha")
+	r.samples.heartbeat, r.samples.heartbeats = took, r.traffic().Minus(before)
 	return err
 }
 

@@ -38,7 +38,7 @@ func plainContender(name, what, script string, whole bool) contender {
 			if whole {
 				p.words[0], p.words[1] = "EVAL", script
 			} else {
-				p.ask(func(redisclient.Value) {}, "SCRIPT", "LOAD", script)
+				p.do(func(redisclient.Value) {}, "SCRIPT", "LOAD", script)
 			}
 			head := len(p.words)
 			p.words = append(p.words, endpoints...)
@@ -49,8 +49,8 @@ func plainContender(name, what, script string, whole bool) contender {
 	}
 }
 
-// ask sends a command and passes a good answer on.
-func (p *plainClient) ask(done func(redisclient.Value), words ...string) {
+// do sends a command and passes a good answer on.
+func (p *plainClient) do(done func(redisclient.Value), words ...string) {
 	p.cmd = redisclient.AppendCommand(p.cmd[:0], words...)
 	p.Do(0, p.cmd, func(_ time.Duration, reply []byte, _ error) {
 		v, _, err := redisclient.Parse(reply)
@@ -72,20 +72,20 @@ func (p *plainClient) reserve() {
 	if p.prompts != nil {
 		words = append(words[:len(words):len(words)], p.prompts.digests()...)
 	}
-	p.ask(func(v redisclient.Value) { p.held = append(p.held, string(v.Str)) }, words...)
+	p.do(func(v redisclient.Value) { p.held = append(p.held, string(v.Str)) }, words...)
 }
 
 func (p *plainClient) release() {
 	host := p.held[0]
 	p.held = p.held[1:]
-	p.ask(func(v redisclient.Value) {
+	p.do(func(v redisclient.Value) {
 		if v.Int < 0 {
 			p.failed = errors.Join(p.failed, fmt.Errorf("%d requests in flight at %s", v.Int, host))
 		}
 	}, "HINCRBY", p.key, host, "-1")
 }
 
-func (p *plainClient) beat() {}
+func (p *plainClient) heartbeat() {}
 
 func (p *plainClient) inFlight() int { return len(p.held) }
 

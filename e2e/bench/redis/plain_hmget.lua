@@ -1,8 +1,7 @@
 -- plain.lua with all counts read by one command.
 --
--- KEYS     counts: hash, host -> requests in flight
--- ARGV     host...      the first, drawn at random, wins among hosts that carry equally few
--- Returns  the host; whoever asked gives it back with HINCRBY counts host -1
+-- KEYS     counts: hash, host -> requests in flight ARGV     host...      the first, drawn at random, wins among hosts
+-- that have equally few Returns  the host; the client releases it with HINCRBY counts host -1
 local counts = redis.call('HMGET', KEYS[1], unpack(ARGV))
 local chosen, least = ARGV[1], tonumber(counts[1]) or 0
 for i = 2, #ARGV do

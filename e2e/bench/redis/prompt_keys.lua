@@ -1,8 +1,8 @@
--- The same affinity as in prompt_xor.lua at its best: blocks have been combined by whoever asks, and the text is known.
+-- The same affinity as in prompt_xor.lua at its best: the client has combined the blocks, and the script is known to
+-- the server.
 --
--- KEYS     counts: hash, host -> requests in flight
--- ARGV     seconds to live, how many hosts, host..., the key of each combination of blocks, the shortest first...
--- Returns  the host; whoever asked gives it back with HINCRBY counts host -1
+-- KEYS     counts: hash, host -> requests in flight ARGV     seconds to live, how many hosts, host..., the key of each
+-- combination of blocks, the shortest first... Returns  the host; the client releases it with HINCRBY counts host -1
 local hosts, present, target = tonumber(ARGV[2]), {}, nil
 for i = 3, 2 + hosts do present[ARGV[i]] = true end
 for i = #ARGV, 3 + hosts, -1 do

@@ -2,9 +2,8 @@
 -- by digit and bit by bit, and each combination is a key whose value is the host that had it last. The longest known
 -- combination decides; if none is known, or that host is gone, the host with the fewest requests.
 --
--- KEYS     counts: hash, host -> requests in flight
--- ARGV     seconds to live, how many hosts, host..., the SHA-1 of each block in hex...
--- Returns  the host; whoever asked gives it back with HINCRBY counts host -1
+-- KEYS     counts: hash, host -> requests in flight ARGV     seconds to live, how many hosts, host..., the SHA-1 of
+-- each block in hex... Returns  the host; the client releases it with HINCRBY counts host -1
 local function bytes(hex)
   local out = {}
   for i = 1, #hex, 2 do table.insert(out, tonumber(string.sub(hex, i, i + 1), 16)) end

@@ -23,11 +23,10 @@ const (
 	firstBlock = 512
 	// blockBytes of a prompt are a block; all of it counts for promptTokens of the requestTokens.
 	blockBytes, promptTokens, requestTokens = 2048, 900, 1000
-	// stay is what a cached prompt is worth: a conversation goes on where it began, whatever else has come there
-	// meanwhile.
+	// stay is the value of a cached prompt: a conversation continues where it began, whatever the load there.
 	stay = 1e6
-	// promptRoom is how many bytes of the server's memory Warmgate may use for prompts. It is so little that they are
-	// full of others after a moment, as they are in a store that has been in use for a while; memoryRoom is the
+	// promptRoom is how many bytes of the server's memory Warmgate may use for prompts. It is so little that the pages
+	// are soon full of other prompts, as they are in a store that has been in use for a while; memoryRoom is the
 	// default.
 	promptRoom, memoryRoom = 2 << 20, 64 << 20
 	// memoryBlocks are in each conversation by which memory is measured, and memoryTalks is how many there are, of two
@@ -57,7 +56,7 @@ func promptContenders(n int) []contender {
 func contendersOver(draw func() *prompts) []contender {
 	return []contender{
 		{
-			warmgate, "redisclient.Store: match, choice, count and note in one step, blocks in pages",
+			warmgate, "redisclient.Store: match, choice, count and record in one step, blocks in pages",
 			func(c *pipe.Conn, s settings, owner uint64, endpoints []string) client {
 				w := openWarmgate(c, s, owner, endpoints).(*warmgateClient)
 				w.prompts, w.room = draw(), promptRoom
@@ -88,8 +87,8 @@ func promptContender(name, what, script string, whole bool, draw func() *prompts
 	return plain
 }
 
-// prompts draws prompts of n blocks: in turns one of which nothing is known, and the same once more with another last
-// block, as when a conversation goes on.
+// prompts draws prompts of n blocks: by turns one that is unknown, and the same once more with another last block, as
+// when a conversation continues.
 type prompts struct {
 	blocks []prompt.Block
 	ends   int // how many blocks differ when a prompt comes once more
@@ -127,7 +126,7 @@ func (p *prompts) prefix(room int) lb.Prefix {
 	}
 }
 
-// digests returns a SHA-1 in hex for each block, or what stands for one: nobody looks at what they are made of.
+// digests returns a SHA-1 in hex for each block, or another value of that form: its content is never read.
 func (p *prompts) digests() []string {
 	var out []string
 	for _, b := range p.next()[:p.turns] {
@@ -305,7 +304,7 @@ type promptResult struct {
 	PromptTargets *promptTargets `json:"prefix_targets_met,omitempty"`
 }
 
-// promptTargets says which of the project's budgets were kept.
+// promptTargets is which of the project's budgets were kept.
 type promptTargets struct {
 	XOR64 bool `json:"xor_64"` // prefix_vs_xor_64 ≤ 1/15
 	XOR5  bool `json:"xor_5"`  // prefix_vs_xor_5 ≤ 1/5

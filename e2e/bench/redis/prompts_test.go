@@ -51,7 +51,7 @@ func TestPromptsStay(t *testing.T) {
 	}
 }
 
-// TestXOR holds the keys that prompt_xor.lua makes to Go's.
+// TestXOR compares the keys of prompt_xor.lua with those computed in Go.
 func TestXOR(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
 	digests := newPrompts(9).digests()
@@ -78,7 +78,7 @@ func TestXOR(t *testing.T) {
 	}
 }
 
-// TestPrompts: in turns nothing is as it was, and all but the last block.
+// TestPrompts: by turns all of a prompt is new, and only its last block.
 func TestPrompts(t *testing.T) {
 	for _, n := range []int{1, 2, 64} {
 		p := newPrompts(n)

@@ -38,8 +38,9 @@ func TestWhole(t *testing.T) {
 					c.Received <= 0 {
 					t.Errorf("not measured: %+v", c)
 				}
-				if (c.BeatUS > 0) != (c.Contender == warmgate) || (c.BeatSent > 0) != (c.Contender == warmgate) {
-					t.Errorf("beats: %+v", c)
+				ours := c.Contender == warmgate
+				if (c.HeartbeatUS > 0) != ours || (c.HeartbeatSent > 0) != ours {
+					t.Errorf("heartbeats: %+v", c)
 				}
 			}
 			if line.XOR5 <= 0 || line.XOR64 <= 0 || line.Keys5 <= 0 || line.Keys64 <= 0 || line.XOR1 != 0 ||
@@ -119,8 +120,8 @@ func madeUp(reserve, bytes, path float64) *report {
 			})
 		}
 		c.runs[warmgate] = append(c.runs[warmgate], measurement{
-			reserve: 10 * slow * reserve, release: 1 * slow, beat: 30, sent: 900*bytes - 2, received: 100 *
-				bytes, beatSent: 150, beatReceived: 50,
+			reserve: 10 * slow * reserve, release: 1 * slow, heartbeat: 30, sent: 900*bytes - 2, received: 100 *
+				bytes, heartbeatSent: 150, heartbeatReceived: 50,
 			path: path, after: 1, cpu: 10, rate: 2000, share: 0.5,
 		})
 	}
@@ -174,7 +175,7 @@ func TestLine(t *testing.T) {
 	near("reserve_vs_plain_8", line.Reserve8, 0)
 	near("reserve_us_64", line.ReserveUS, 30)
 	near("release_us_64", line.ReleaseUS, 2)
-	near("bytes_vs_plain", line.Bytes, 0.5) // a beat's 200 bytes are 2 a request
+	near("bytes_vs_plain", line.Bytes, 0.5) // a heartbeat's 200 bytes are 2 a request
 	near("prefix_vs_xor_5", line.XOR5, 0.25)
 	near("prefix_vs_xor_64", line.XOR64, 1.0/40)
 	near("prefix_vs_xor_20", line.XOR20, 0)

@@ -38,7 +38,7 @@ func (c *cell) progress() string {
 	return text + fmt.Sprintf("  warmgate/evalsha %s", c.ratio(warmgate, evalsha, reserveOf).Format("%.2f"))
 }
 
-// report is everything the benchmark says.
+// report is the output of the benchmark.
 type report struct {
 	settings settings
 	cells    []*cell
@@ -54,10 +54,10 @@ func (rep *report) columns() bench.Columns[measurement] {
 		bench.Col("reserve, server µs", "%.1f", reserveOf),
 		bench.Col("release, server µs", "%.1f", releaseOf),
 		bench.Col("bytes to Redis", "%.0f", func(m *measurement) float64 {
-			return m.sent + m.beatSent/rep.settings.rate
+			return m.sent + m.heartbeatSent/rep.settings.rate
 		}),
 		bench.Col("bytes from Redis", "%.0f", func(m *measurement) float64 {
-			return m.received + m.beatReceived/rep.settings.rate
+			return m.received + m.heartbeatReceived/rep.settings.rate
 		}),
 		bench.Col("main thread, CPU µs", "%.1f", func(m *measurement) float64 { return m.cpu }),
 		bench.Col("requests/s per core", "%.0f", perCore),
@@ -90,7 +90,7 @@ func (rep *report) configuration() []string {
 		fmt.Sprintf("reserve, release: the server's own time per command (INFO commandstats), median of %d phases of "+
 			"%d in each round",
 			s.phases(), phase),
-		fmt.Sprintf("bytes: a reservation, a release, and a share of the owner's beat, which comes once a second, "+
+		fmt.Sprintf("bytes: a reservation, a release, and a share of the owner's heartbeat, sent once a second, "+
 			"at %v requests/s", s.rate),
 		fmt.Sprintf("CPU and requests/s: all owners as fast as they can for %v; user and kernel time of the "+
 			"server's main thread", s.span),
@@ -99,13 +99,13 @@ func (rep *report) configuration() []string {
 		lines = append(lines, con.name+": "+con.what)
 	}
 	for _, c := range rep.cells {
-		beat := func(get func(*measurement) float64) float64 { return c.spread(warmgate, get).Median }
-		lines = append(lines, fmt.Sprintf("a beat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from "+
+		median := func(get func(*measurement) float64) float64 { return c.spread(warmgate, get).Median }
+		lines = append(lines, fmt.Sprintf("heartbeat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from "+
 			"Redis, %.0f µs of the server's time",
-			c.endpoints, s.held*c.endpoints/s.owners, beat(func(m *measurement) float64 { return m.beatSent }),
-			beat(func(m *measurement) float64 {
-				return m.beatReceived
-			}), beat(func(m *measurement) float64 { return m.beat })))
+			c.endpoints, s.held*c.endpoints/s.owners,
+			median(func(m *measurement) float64 { return m.heartbeatSent }),
+			median(func(m *measurement) float64 { return m.heartbeatReceived }),
+			median(func(m *measurement) float64 { return m.heartbeat })))
 	}
 	for _, c := range rep.prompts {
 		lines = append(lines, c.String())
@@ -128,7 +128,7 @@ func (rep *report) configuration() []string {
 	return append(lines, rep.deathLines()...)
 }
 
-// publish prints the report, and saves it where the settings say.
+// publish prints the report, and saves it in the file of the settings, if any.
 func (rep *report) publish(w io.Writer) error {
 	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }

@@ -12,12 +12,12 @@ import (
 // stage is one contender with its owners, at one cluster size.
 type stage struct {
 	contender
-	server    *redisserver.Server
-	endpoints int
-	clients   []client
-	settings  settings
-	beaten    time.Time // when the owners last beat
-	samples   samples   // of the round
+	server      *redisserver.Server
+	endpoints   int
+	clients     []client
+	settings    settings
+	heartbeatAt time.Time // of the owners' latest heartbeats
+	samples     samples   // of the round
 }
 
 func start(s settings, server *redisserver.Server, c contender, endpoints int) (*stage, error) {
@@ -57,9 +57,9 @@ func (r *stage) each(n int, do func(client)) error {
 	return nil
 }
 
-// warm has every owner tell the server what it must know before it carries out requests: scripts, endpoints, itself.
+// warm has every owner send the server what it needs before it carries out requests: scripts, endpoints, itself.
 func (r *stage) warm() error {
-	return errors.Join(r.each(len(r.clients), client.reserve), r.beatAll(), r.drain())
+	return errors.Join(r.each(len(r.clients), client.reserve), r.heartbeatAll(), r.drain())
 }
 
 // fill puts the steady load on the endpoints. It must be spread evenly, or this is not the least-request algorithm.
@@ -70,18 +70,18 @@ func (r *stage) fill() error {
 	return r.audit(int64(r.settings.held))
 }
 
-// keepUp has the owners beat if that is due.
+// keepUp has the owners send heartbeats when these are due.
 func (r *stage) keepUp() error {
-	if time.Since(r.beaten) < time.Second {
+	if time.Since(r.heartbeatAt) < time.Second {
 		return nil
 	}
-	return r.beatAll()
+	return r.heartbeatAll()
 }
 
-func (r *stage) beatAll() error {
-	r.beaten = time.Now()
+func (r *stage) heartbeatAll() error {
+	r.heartbeatAt = time.Now()
 	for _, c := range r.clients {
-		c.beat()
+		c.heartbeat()
 		if err := c.flush(); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (r *stage) drain() error {
 	return r.audit(0)
 }
 
-// audit says whether Redis counts just so many requests at every endpoint.
+// audit returns an error unless Redis counts just so many requests at every endpoint.
 func (r *stage) audit(want int64) error {
 	loads, err := r.loads(r.server, r.endpoints)
 	if err != nil {

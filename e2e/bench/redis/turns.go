@@ -28,8 +28,8 @@ func turnOf(bytes int) ([]prompt.Block, error) {
 	return blocks, nil
 }
 
-// compareTurns measures every contender over prompts of one message: in turns one of which nothing is known, and the
-// same once more.
+// compareTurns measures every contender over prompts of one message: by turns one that is unknown, and the same once
+// more.
 func compareTurns(ctx context.Context, s settings, server *redisserver.Server, bytes int) (turnCell, error) {
 	blocks, err := turnOf(bytes)
 	if err != nil {

@@ -22,7 +22,7 @@ type engine struct {
 	addr   string
 
 	mu    sync.Mutex
-	asked int       // for the page
+	shown int       // pages
 	last  time.Time // when it was last shown
 }
 
@@ -53,7 +53,7 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(e.fleet.page) // the gateway may be gone
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.asked++
+	e.shown++
 	e.last = time.Now()
 }
 
@@ -66,11 +66,11 @@ func (f *fleet) endpoints(n int) []harness.Endpoint {
 	return list
 }
 
-// asked returns how often the engines were asked for their page.
-func (f *fleet) asked() (n int) {
+// scrapes returns how often the engines have shown their page.
+func (f *fleet) scrapes() (n int) {
 	for _, e := range f.engines {
 		e.mu.Lock()
-		n += e.asked
+		n += e.shown
 		e.mu.Unlock()
 	}
 	return n

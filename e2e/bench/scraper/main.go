@@ -1,7 +1,7 @@
-// Command scraper measures what asking engines for their metrics costs a gateway: Envoy's CPU time and memory with
-// endpoint_metrics less those with a policy that asks for none, in two processes before the same engines over the same
-// time; how many requests the engines get for it, and how old what is known of them is. And how long reading a page
-// takes inside Envoy by itself.
+// Command scraper measures what scraping engines costs a gateway: Envoy's CPU time and memory with endpoint_metrics
+// less those with a policy without scrapes, in two processes before the same engines over the same time; how many
+// requests the engines get for it, and how old the metrics of them are. And how long reading a page takes inside Envoy
+// alone.
 //
 // The last line of the output is one JSON object.
 package main

@@ -15,23 +15,23 @@ import (
 
 // The configurations that are compared. Both balance over the same endpoints.
 const (
-	plainConfig = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
-	askConfig   = `{"lb_type":"endpoint","lb_policy":"endpoint_metrics","lb_config":{` +
+	plainConfig  = `{"lb_type":"endpoint","lb_policy":"global_least_request","lb_config":{"envoy":{"admin_cluster":"warmgate-admin"}}}`
+	scrapeConfig = `{"lb_type":"endpoint","lb_policy":"endpoint_metrics","lb_config":{` +
 		`"envoy":{"admin_cluster":"warmgate-admin","metrics_cluster":"warmgate-metrics"}}}`
 )
 
-// stage is all that is running: two gateways before the same engines, of which one asks them for their metrics.
+// stage is all that is running: two gateways before the same engines, of which one scrapes them.
 type stage struct {
-	settings   settings
-	fleet      *fleet
-	plain, ask *harness.Gateway
+	settings        settings
+	fleet           *fleet
+	plain, scraping *harness.Gateway
 }
 
 // run is one span of a number of endpoints.
 type run struct {
 	cpu, cpuPlain float64 // CPU time of Envoy, ms per second
 	rate          float64 // requests for metrics per second, to all engines
-	age, oldest   float64 // of readings, ms: median and greatest
+	age, oldest   float64 // of samples, ms: median and greatest
 	fresh         float64 // endpoints with fresh metrics
 	rss, rssPlain float64 // resident memory, MiB
 }
@@ -42,13 +42,13 @@ func (st *stage) begin(ctx context.Context) (err error) {
 	if st.plain, err = harness.Start(ctx, o); err != nil {
 		return err
 	}
-	o.Config = askConfig
-	st.ask, err = harness.Start(ctx, o)
+	o.Config = scrapeConfig
+	st.scraping, err = harness.Start(ctx, o)
 	return err
 }
 
 func (st *stage) end() {
-	for _, g := range []*harness.Gateway{st.plain, st.ask} {
+	for _, g := range []*harness.Gateway{st.plain, st.scraping} {
 		if g != nil {
 			_ = g.Stop() // the process ends with this one in any case
 		}
@@ -57,7 +57,7 @@ func (st *stage) end() {
 
 // measure compares the gateways with n endpoints.
 func (st *stage) measure(ctx context.Context, n int) ([]run, error) {
-	for _, g := range []*harness.Gateway{st.plain, st.ask} {
+	for _, g := range []*harness.Gateway{st.plain, st.scraping} {
 		if err := g.PushEndpoints(ctx, st.fleet.endpoints(n)); err != nil {
 			return nil, err
 		}
@@ -95,12 +95,12 @@ func (st *stage) settle(ctx context.Context, n int) error {
 }
 
 func (st *stage) fresh(ctx context.Context) (float64, error) {
-	return st.ask.Sum(ctx, `^wasmcustom\.warmgate_metrics_fresh_endpoints;`)
+	return st.scraping.Sum(ctx, `^wasmcustom\.warmgate_metrics_fresh_endpoints;`)
 }
 
-// touch sends a request through both gateways: engines are asked as long as there are requests.
+// touch sends a request through both gateways: engines are scraped as long as there are requests.
 func (st *stage) touch(ctx context.Context) error {
-	for _, g := range []*harness.Gateway{st.plain, st.ask} {
+	for _, g := range []*harness.Gateway{st.plain, st.scraping} {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL()+"/v1/models", nil)
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (st *stage) round(ctx context.Context, n int) (run, error) {
 	if err != nil {
 		return run{}, err
 	}
-	from, asked := time.Now(), st.fleet.asked()
+	from, before := time.Now(), st.fleet.scrapes()
 	var ages []float64
 	for end := from.Add(st.settings.span); time.Now().Before(end); {
 		if err := wait.For(ctx, 97*time.Millisecond); err != nil { // no divisor of the interval
@@ -141,7 +141,7 @@ func (st *stage) round(ctx context.Context, n int) (run, error) {
 	age := bench.SpreadOf(ages)
 	r := run{
 		cpu: (cpu2 - cpu).Seconds() * 1e3 / seconds, cpuPlain: (cpuPlain2 - cpuPlain).Seconds() * 1e3 / seconds,
-		rate: float64(st.fleet.asked()-asked) / seconds, age: age.Median, oldest: age.Max,
+		rate: float64(st.fleet.scrapes()-before) / seconds, age: age.Median, oldest: age.Max,
 	}
 	if r.fresh, err = st.fresh(ctx); err != nil {
 		return run{}, err
@@ -149,22 +149,22 @@ func (st *stage) round(ctx context.Context, n int) (run, error) {
 	return r, st.memory(&r)
 }
 
-func (st *stage) cpu() (ask, plain time.Duration, err error) {
-	if ask, err = st.ask.CPU(); err != nil {
+func (st *stage) cpu() (scraping, plain time.Duration, err error) {
+	if scraping, err = st.scraping.CPU(); err != nil {
 		return 0, 0, err
 	}
 	plain, err = st.plain.CPU()
-	return ask, plain, err
+	return scraping, plain, err
 }
 
 func (st *stage) memory(r *run) error {
 	const mib = 1 << 20
-	ask, err := st.ask.RSS()
+	scraping, err := st.scraping.RSS()
 	if err != nil {
 		return err
 	}
 	plain, err := st.plain.RSS()
-	r.rss, r.rssPlain = float64(ask)/mib, float64(plain)/mib
+	r.rss, r.rssPlain = float64(scraping)/mib, float64(plain)/mib
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/harness"
 )
 
-// measureParser has the page read inside Envoy, and by nothing else, and returns how long that takes in ms per MB (10⁶
+// measureParser has the page read inside Envoy, without a scrape, and returns how long that takes in ms per MB (10⁶
 // bytes).
 func measureParser(ctx context.Context, page []byte) (bench.Spread, error) {
 	module, err := bench.Probe(ctx)

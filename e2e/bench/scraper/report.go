@@ -9,7 +9,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 )
 
-// report is everything the benchmark says.
+// report is the output of the benchmark.
 type report struct {
 	settings settings
 	page     int // bytes
@@ -45,8 +45,9 @@ func (rep *report) configuration() []string {
 			"scraping and one without, measured at the same time",
 		fmt.Sprintf("engines: in one process, each at its own port; all show the same page of %d bytes (%s)",
 			rep.page, s.page),
-		fmt.Sprintf("%d rounds of %v for each number of endpoints; asked once a second, the default", s.rounds, s.span),
-		"with scraping: " + askConfig,
+		fmt.Sprintf("%d rounds of %v for each number of endpoints; scraped once a second, the default",
+			s.rounds, s.span),
+		"with scraping: " + scrapeConfig,
 		"without: " + plainConfig,
 		"CPU: Envoy's own user and kernel time, from /proc, in steps of 10 ms; age: since an engine showed its page; " +
 			"workers know it up to 100 ms later",
@@ -66,7 +67,8 @@ type result struct {
 	ParseMet bool         `json:"parse_target_met"` // ≤ 5 ms per MB
 }
 
-// cell is one number of endpoints. What is "added" is the gateway's that asks less the other's over the same span.
+// cell is one number of endpoints. What is "added" is the difference between the gateway that scrapes and the other,
+// over the same span.
 type cell struct {
 	Endpoints int          `json:"endpoints"`
 	CPU       float64      `json:"cpu_ms_per_s_added"`
@@ -110,7 +112,7 @@ func (rep *report) line() result {
 	return out
 }
 
-// publish prints the report, and saves it where the settings say.
+// publish prints the report, and saves it in the file of the settings, if any.
 func (rep *report) publish(w io.Writer) error {
 	return bench.Publish(w, rep.settings.markdown, rep.configuration(), rep.table(), rep.line())
 }

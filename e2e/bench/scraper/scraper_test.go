@@ -28,8 +28,8 @@ func TestFleetShowsThePage(t *testing.T) {
 			t.Errorf("%s: %s, %q, %v", path, resp.Status, body, err)
 		}
 	}
-	if n := f.asked(); n != 1 {
-		t.Errorf("asked %d times, want once", n)
+	if n := f.scrapes(); n != 1 {
+		t.Errorf("scraped %d times, want once", n)
 	}
 	if ages := f.ages(2, time.Now().Add(time.Second)); len(ages) != 1 || ages[0] < 1000 || ages[0] > 60_000 {
 		t.Errorf("ages %v, want one of a little more than a second", ages)
@@ -50,7 +50,7 @@ func TestParserTimes(t *testing.T) {
 		t.Errorf("%+v, %v, want 2 (1..3) ms per MB", got, err)
 	}
 	if _, err := parserTimes("nothing of it"); err == nil {
-		t.Error("a log without times is taken for one")
+		t.Error("a log without times passes as one with times")
 	}
 }
 

@@ -15,18 +15,18 @@ func (s *stream) higress(op string, arg []string) {
 	switch op {
 	case "hosts":
 		hosts, err := proxywasm.GetUpstreamHosts()
-		say(op, fmt.Sprint(hosts), err)
+		report(op, fmt.Sprint(hosts), err)
 	case "override":
-		say(op, "", proxywasm.SetUpstreamOverrideHost([]byte(arg[0])))
+		report(op, "", proxywasm.SetUpstreamOverrideHost([]byte(arg[0])))
 	case "redis_init":
-		say(op, "", proxywasm.RedisInit(redisCluster+"?db=0", "user", "secret", 200))
+		report(op, "", proxywasm.RedisInit(redisCluster+"?db=0", "user", "secret", 200))
 	case "redis":
 		_, err := proxywasm.DispatchRedisCall(redisCluster, []byte(arg[0]+"\r\n"), func(status, size int) {
 			b, err := proxywasm.GetRedisCallResponse(0, size)
-			say("redis reply", fmt.Sprintf("%d %q", status, b), err)
-			say("resume", "", proxywasm.ResumeHttpRequest())
+			report("redis reply", fmt.Sprintf("%d %q", status, b), err)
+			report("resume", "", proxywasm.ResumeHttpRequest())
 		})
-		say(op, "", err)
+		report(op, "", err)
 	default:
 		proxywasm.LogError("unknown operation " + op)
 	}

@@ -1,9 +1,9 @@
-// Command guest is a plugin that does what the request header x-script says, and logs what it sees. The test host's own
-// tests are written with it.
+// Command guest is a plugin that runs the script in the request header x-script, and logs what it sees. The test host's
+// own tests are written with it.
 //
 // A script is a list of phases: "headers: stop; body: buffer; end: override 10.0.0.2:8000". A phase is a list of
-// operations separated by commas; see ops.go. Phases: headers, body (each frame), end (the last frame, instead of body),
-// trailers, response, response_body, response_end, done.
+// operations separated by commas; see ops.go. Phases: headers, body (each frame), end (the last frame, instead of
+// body), trailers, response, response_body, response_end, done.
 package main
 
 import (
@@ -20,7 +20,7 @@ func init() {
 	proxywasm.SetPluginContext(func(id uint32) types.PluginContext { return &plugin{id: id} })
 }
 
-// generation tells VMs from contexts: it counts the plugin contexts of this VM.
+// generation counts the plugin contexts of this VM, and so distinguishes VMs from contexts.
 var generation int
 
 // parked are the streams that wait for a tick.

@@ -39,46 +39,46 @@ func (s *stream) run(phase string, n int, end bool) types.Action {
 func (s *stream) do(op string, arg []string) {
 	switch op {
 	case "resume":
-		say(op, "", proxywasm.ResumeHttpRequest())
+		report(op, "", proxywasm.ResumeHttpRequest())
 	case "resume_response":
-		say(op, "", proxywasm.ResumeHttpResponse())
+		report(op, "", proxywasm.ResumeHttpResponse())
 	case "local":
 		code, _ := strconv.Atoi(arg[0])
-		say(op, "", proxywasm.SendHttpResponseWithDetail(uint32(code), "by_guest", [][2]string{{"x-guest", "1"}}, []byte("no"), -1))
+		report(op, "", proxywasm.SendHttpResponseWithDetail(uint32(code), "by_guest", [][2]string{{"x-guest", "1"}}, []byte("no"), -1))
 	case "panic":
 		panic("by script")
 	case "park":
 		parked = append(parked, s.id)
 	case "rebuild":
-		say(op, "", proxywasm.SetProperty([]string{"wasm_need_rebuild"}, []byte("true")))
+		report(op, "", proxywasm.SetProperty([]string{"wasm_need_rebuild"}, []byte("true")))
 	case "now":
-		say(op, strconv.FormatInt(time.Now().UnixMilli(), 10), nil)
+		report(op, strconv.FormatInt(time.Now().UnixMilli(), 10), nil)
 	case "body":
 		b, err := proxywasm.GetHttpRequestBody(0, 1<<20)
-		say(op, string(b), err)
+		report(op, string(b), err)
 	case "response_body":
 		b, err := proxywasm.GetHttpResponseBody(0, 1<<20)
-		say(op, string(b), err)
+		report(op, string(b), err)
 	case "get":
 		v, err := proxywasm.GetHttpRequestHeader(arg[0])
-		say(op, v, err)
+		report(op, v, err)
 	case "get_response":
 		v, err := proxywasm.GetHttpResponseHeader(arg[0])
-		say(op, v, err)
+		report(op, v, err)
 	case "set":
-		say(op, "", proxywasm.ReplaceHttpRequestHeader(arg[0], arg[1]))
+		report(op, "", proxywasm.ReplaceHttpRequestHeader(arg[0], arg[1]))
 	case "prop":
 		b, err := proxywasm.GetProperty(strings.Split(arg[0], "."))
-		say(op, strconv.Quote(string(b)), err)
+		report(op, strconv.Quote(string(b)), err)
 	case "set_response":
-		say(op, "", proxywasm.ReplaceHttpResponseHeader(arg[0], arg[1]))
+		report(op, "", proxywasm.ReplaceHttpResponseHeader(arg[0], arg[1]))
 	case "remove":
-		say(op, "", proxywasm.RemoveHttpRequestHeader(arg[0]))
+		report(op, "", proxywasm.RemoveHttpRequestHeader(arg[0]))
 	case "trailer":
 		v, err := proxywasm.GetHttpRequestTrailer(arg[0])
-		say(op, v, err)
+		report(op, v, err)
 	case "setprop":
-		say(op, "", proxywasm.SetProperty([]string{arg[0]}, []byte(arg[1])))
+		report(op, "", proxywasm.SetProperty([]string{arg[0]}, []byte(arg[1])))
 	case "http":
 		s.http(arg[0])
 	default:
@@ -93,8 +93,8 @@ func (s *stream) process(op string, arg []string) {
 	case "add": // read, then compare and swap
 		v, cas, err := proxywasm.GetSharedData(arg[0])
 		old, _ := strconv.ParseInt(string(v), 10, 64)
-		say(op, string(v), err)
-		say(op, "", proxywasm.SetSharedData(arg[0], []byte(strconv.FormatInt(old+n, 10)), cas))
+		report(op, string(v), err)
+		report(op, "", proxywasm.SetSharedData(arg[0], []byte(strconv.FormatInt(old+n, 10)), cas))
 	case "gauge":
 		proxywasm.DefineGaugeMetric(arg[0]).Add(n)
 	case "count":
@@ -112,9 +112,9 @@ func (s *stream) http(cluster string) {
 		h, _ := proxywasm.GetHttpCallResponseHeaders()
 		b, _ := proxywasm.GetHttpCallResponseBody(0, size)
 		proxywasm.LogInfo(fmt.Sprintf("http reply %d %v %q", n, h, b))
-		say("resume", "", proxywasm.ResumeHttpRequest())
+		report("resume", "", proxywasm.ResumeHttpRequest())
 	})
-	say("http", "", err)
+	report("http", "", err)
 }
 
-func say(op, value string, err error) { proxywasm.LogInfo(op + ": " + value + errText(err)) }
+func report(op, value string, err error) { proxywasm.LogInfo(op + ": " + value + errText(err)) }
