@@ -7,6 +7,9 @@ import (
 	"github.com/warmgate/warmgate/metrics"
 )
 
+// maxSampleGap is the time between two scrapes above which no rates are learned from them.
+const maxSampleGap = 5 * time.Minute
+
 // EngineSample is the metrics of one endpoint's engine at one time: the latest scrape, updated by later load reports.
 type EngineSample struct {
 	metrics.Snapshot
@@ -18,12 +21,17 @@ type EngineSample struct {
 	Page      uint64        // digest of the scraped page, 0 for none
 }
 
-const (
-	// adapterTTL is how long an adapter is known that no engine lists any more.
-	adapterTTL = 10 * time.Minute
-	// maxAdapters bounds the known adapters. Their names come from engines, which may get them from clients.
-	maxAdapters = 1024
-)
+// engine is the latest sample of one engine and what was learned from all of them.
+type engine struct {
+	EngineSample
+	external      float64                     // requests that no owner counts: the lower of the last two samples
+	lastExternal  float64                     // the same by the latest sample alone
+	batchSize     float64                     // requests that run before others wait, 0 if unknown
+	recentTokens  float64                     // generated tokens without the first of each answer, decaying
+	recentSeconds float64                     // time between these tokens, summed over all answers, decaying
+	rates         [metrics.MaxTargets]float64 // growth of targets that are counters, per second
+	ratesKnown    uint32                      // bit i: rates[i] is known
+}
 
 // Engines is the latest engine samples of one cluster and what was learned from them. One VM has one per cluster,
 // shared by all its policies, so that it survives a change of the configuration.
@@ -84,94 +92,36 @@ func (g *Engines) Update(now time.Duration, targets []string, samples map[string
 	g.version++
 }
 
-// addAdapters records that an engine lists adapters. Beyond maxAdapters new ones are ignored.
-func (g *Engines) addAdapters(now time.Duration, list *metrics.Adapters) {
-	for _, id := range list.IDs[:list.N] {
-		if _, ok := g.adapters[id]; ok || len(g.adapters) < maxAdapters {
-			g.adapters[id] = now
-		}
-	}
-}
-
-// AddRequest records that a request for a model was placed on an endpoint. tokens is its load, 0 where tokens are not
-// counted. It returns the adapter that the request is counted for, to be passed to RemoveRequest; 0 for none.
-func (g *Engines) AddRequest(model, addr string, tokens int64) (adapter uint64) {
-	const gain = 1.0 / 16 // weight of the newest request
-	if tokens > 0 {
-		if g.meanTokens == 0 {
-			g.meanTokens = float64(tokens)
-		}
-		g.meanTokens += (float64(tokens) - g.meanTokens) * gain
-	}
-	id := g.adapterID(model)
-	if id == 0 {
-		return 0
-	}
-	at := g.adapterRequests[addr]
-	if at == nil {
-		at = map[uint64]int{}
-		g.adapterRequests[addr] = at
-	}
-	if at[id]++; at[id] == 1 {
-		g.version++
-	}
-	return id
-}
-
-// RemoveRequest records that a request counted for an adapter has left its endpoint.
-func (g *Engines) RemoveRequest(adapter uint64, addr string) {
-	at := g.adapterRequests[addr]
-	if at[adapter] == 0 {
+// learn updates what follows from the difference between the latest sample and next.
+func (e *engine) learn(next *EngineSample) {
+	e.learnExternal(next)
+	if next.ScrapedAt == e.ScrapedAt {
 		return
 	}
-	if at[adapter]--; at[adapter] > 0 {
-		return
-	}
-	g.version++
-	if delete(at, adapter); len(at) == 0 {
-		delete(g.adapterRequests, addr)
+	e.learnBatchSize(next)
+	seconds := (next.ScrapedAt - e.ScrapedAt).Seconds()
+	if e.ScrapedAt > 0 && seconds > 0 && next.ScrapedAt-e.ScrapedAt <= maxSampleGap {
+		e.learnTargetRates(next, seconds)
+		e.learnSpeed(next, seconds)
 	}
 }
 
-// adapterID returns the digest of the model's name if it is a known adapter, else 0.
-func (g *Engines) adapterID(model string) uint64 {
-	if model == "" || len(g.adapters) == 0 {
-		return 0
-	}
-	id := metrics.AdapterID(model)
-	if _, ok := g.adapters[id]; !ok {
-		return 0
-	}
-	return id
+// counterPair returns a counter in the latest sample and in next. It is not ok if one of them lacks it, or if it has
+// been reset by a restart of the engine.
+func (e *engine) counterPair(next *EngineSample, f metrics.Field) (then, now float64, ok bool) {
+	then, ok1 := e.Value(f)
+	now, ok2 := next.Value(f)
+	return then, now, ok1 && ok2 && now >= then
 }
 
-// HasAdapters reports whether any adapters are known.
-func (g *Engines) HasAdapters() bool { return len(g.adapters) > 0 }
-
-// CountFresh returns how many endpoints have a sample that is not older than the given age.
-func (g *Engines) CountFresh(now, age time.Duration) int {
-	n := 0
-	for _, e := range g.engines {
-		if e.fresh(now, age) {
-			n++
-		}
-	}
-	return n
+// value returns a field of the latest sample, 0 if it is missing.
+func (e *engine) value(f metrics.Field) float64 {
+	v, _ := e.Value(f)
+	return v
 }
 
-// CountMissing returns how many of the endpoints with a fresh sample lack one of the fields.
-func (g *Engines) CountMissing(now, age time.Duration, fields ...metrics.Field) int {
-	n := 0
-	for _, e := range g.engines {
-		if !e.fresh(now, age) {
-			continue
-		}
-		for _, f := range fields {
-			if _, ok := e.Value(f); !ok {
-				n++
-				break
-			}
-		}
-	}
-	return n
+// asleep reports whether the engine reports that it serves no requests.
+func (e *engine) asleep() bool {
+	awake, ok := e.Value(metrics.Awake)
+	return ok && awake == 0
 }
