@@ -17,6 +17,8 @@ type EngineConfig struct {
 	RateLimit  float64 // the highest share of requests that one endpoint gets; from 1 on there is no limit
 }
 
+func (cfg *EngineConfig) equal(other *EngineConfig) bool { return *cfg == *other }
+
 // Order is what endpoint_metrics prefers.
 type Order uint8
 

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// engineKey is what the costs of a list depend on, beside the engine samples.
-type engineKey struct {
+// costKey is what the costs of a list depend on, beside the engine samples.
+type costKey = listKey[*EngineConfig, costParams]
+
+type costParams struct {
 	first             *Candidate // of the source list
-	cfg               *EngineConfig
 	unit              Unit
 	adapter           uint64
 	weightsConfigured bool // the weights are configured and not learned
 }
 
-// engineList is a list of candidates with the costs of their engine samples.
-type engineList struct {
+// costList is a list of candidates with the costs of their engine samples.
+type costList struct {
 	source     []Candidate // referenced, so that its address is not reused
 	version    uint64      // of the samples
 	validUntil time.Duration
-	lastUsed   time.Duration
 	result     []Candidate
 	fresh      int // number of candidates with a fresh sample
 }
 
-// maxEngineLists and maxEngineCandidates bound the lists and the candidates in all of them: there is one per adapter
-// and configuration, and while endpoints fail, nearly every outcome makes another.
-const maxEngineLists, maxEngineCandidates = 256, 1 << 16
+// maxCostLists and maxCostCandidates bound the lists and the candidates in all of them: there is one per adapter and
+// configuration, and while endpoints fail, nearly every outcome makes another.
+const maxCostLists, maxCostCandidates = 256, 1 << 16
 
 // applyCosts returns the candidates with the costs of their engine samples, and how many have a fresh sample. Without
 // any, the candidates are unchanged. weightsConfigured prevents weights from being learned. The result is shared, and
@@ -35,66 +35,39 @@ const maxEngineLists, maxEngineCandidates = 256, 1 << 16
 func (g *Engines) applyCosts(
 	now time.Duration, cs []Candidate, cfg *EngineConfig, unit Unit, model string, weightsConfigured bool,
 ) ([]Candidate, int) {
-	key := engineKey{&cs[0], cfg, unit, g.adapterID(model), weightsConfigured}
-	l := g.lists[key]
-	if l == nil {
-		g.evictLists(len(cs))
-		l = &engineList{source: cs}
-		g.lists[key] = l
+	key := costKey{cfg, costParams{&cs[0], unit, g.adapterID(model), weightsConfigured}}
+	l, added := g.lists.get(now, key)
+	if added {
+		l.source = cs
+		g.evictLists(&key)
 	}
-	l.lastUsed = now
 	if l.version == g.version && now < l.validUntil {
 		return l.result, l.fresh
 	}
-	g.dropUnusedLists(now)
+	g.lists.sweep(now)
 	out, fresh := g.computeCosts(now, cs, &key)
 	if !slices.Equal(out, l.result) {
-		l.result = g.pool.intern(now, out)
+		l.result = g.lists.pool.intern(now, out)
 	}
 	l.fresh, l.version, l.validUntil = fresh, g.version, now+refreshEvery
 	return l.result, fresh
 }
 
-// dropUnusedLists deletes lists that are no longer in use.
-func (g *Engines) dropUnusedLists(now time.Duration) {
-	if now-g.sweptAt < unusedListTTL/10 {
-		return
+// evictLists deletes the least recently used lists, but not the latest one, until the others are within the bounds.
+func (g *Engines) evictLists(latest *costKey) {
+	lists, n := g.lists.results, 0
+	for _, l := range lists {
+		n += len(l.value.source)
 	}
-	g.sweptAt = now
-	clear(g.configs)
-	for key, l := range g.lists {
-		if now-l.lastUsed > unusedListTTL {
-			delete(g.lists, key)
-			continue
-		}
-		g.configs[*key.cfg] = key.cfg
-	}
-	g.pool.sweep(now)
-}
-
-// internConfig returns one pointer for all equal configurations, so that they share their lists.
-func (g *Engines) internConfig(cfg *EngineConfig) *EngineConfig {
-	if known := g.configs[*cfg]; known != nil {
-		return known
-	}
-	g.configs[*cfg] = cfg
-	return cfg
-}
-
-// evictLists deletes the least recently used lists until another one of n candidates fits.
-func (g *Engines) evictLists(n int) {
-	for _, l := range g.lists {
-		n += len(l.source)
-	}
-	for len(g.lists) >= maxEngineLists || n > maxEngineCandidates && len(g.lists) > 0 {
-		var oldest engineKey
+	for len(lists) > maxCostLists || n > maxCostCandidates && len(lists) > 1 {
+		var oldest costKey
 		at := time.Duration(math.MaxInt64)
-		for key, l := range g.lists {
-			if l.lastUsed < at {
+		for key, l := range lists {
+			if l.lastUsed < at && key != *latest {
 				oldest, at = key, l.lastUsed
 			}
 		}
-		n -= len(g.lists[oldest].source)
-		delete(g.lists, oldest)
+		n -= len(lists[oldest].value.source)
+		delete(lists, oldest)
 	}
 }

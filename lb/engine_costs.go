@@ -21,16 +21,17 @@ type costModel struct {
 
 // computeCosts returns the candidates with the costs of their engine samples, without sleeping engines unless all
 // sleep, and the number of fresh samples that the costs are based on.
-func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *engineKey) ([]Candidate, int) {
-	samples, fresh, awake := g.freshSamples(now, cs, key.cfg.StaleAfter)
+func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *costKey) ([]Candidate, int) {
+	cfg := key.config
+	samples, fresh, awake := g.freshSamples(now, cs, cfg.StaleAfter)
 	if fresh == 0 {
 		return cs, 0
 	}
-	m := costModel{cluster: g, cfg: key.cfg, adapter: key.adapter, requestLoad: 1, unit: key.unit}
-	if key.unit == Tokens {
+	m := costModel{cluster: g, cfg: cfg, adapter: key.params.adapter, requestLoad: 1, unit: key.params.unit}
+	if m.unit == Tokens {
 		m.requestLoad = roundDigits(max(1, g.meanTokens), 3)
 	}
-	if key.cfg.Learn && !key.weightsConfigured {
+	if cfg.Learn && !key.params.weightsConfigured {
 		m.medianSpeed = g.medianSpeed(cs)
 	}
 	out := make([]Candidate, 0, len(cs))
@@ -41,7 +42,7 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *engineKey
 		}
 		out, kept = append(out, cs[i]), append(kept, e)
 	}
-	if key.cfg.Order != ByLoad {
+	if cfg.Order != ByLoad {
 		fresh = m.addTargetCosts(out, kept)
 	} else {
 		m.addLoadCosts(out, kept)

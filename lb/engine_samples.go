@@ -42,10 +42,7 @@ type Engines struct {
 	adapterRequests map[string]map[uint64]int // requests of this VM in flight, by address and adapter
 	meanTokens      float64                   // load of a request in tokens, moving average
 	version         uint64                    // changes with every sample and with adapterRequests
-	lists           map[engineKey]*engineList
-	configs         map[EngineConfig]*EngineConfig // interned configurations
-	pool            listPool
-	sweptAt         time.Duration // when unused lists were last deleted
+	lists           listCache[*EngineConfig, costParams, costList]
 }
 
 // NewEngines returns the engines of a cluster without samples.
@@ -53,7 +50,7 @@ func NewEngines() *Engines {
 	return &Engines{
 		engines: map[string]*engine{}, adapters: map[uint64]time.Duration{},
 		adapterRequests: map[string]map[uint64]int{}, version: 1,
-		lists: map[engineKey]*engineList{}, configs: map[EngineConfig]*EngineConfig{},
+		lists: newListCache[*EngineConfig, costParams, costList](),
 	}
 }
 
