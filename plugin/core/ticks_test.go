@@ -12,15 +12,15 @@ import (
 // Several configurations in one VM each tick it; what is due stays as often as it should be.
 func TestTicksThatComeTogether(t *testing.T) {
 	d := startFake(t, 1, 1, requestsConfig)
-	beats := 0
+	writes := 0
 	d.kv.onSet = func(key string, _ []byte, _ uint32) error {
 		if strings.HasSuffix(key, "/roster") {
-			beats++
+			writes++
 		}
 		return nil
 	}
 	d.serve(0, 200)
-	beats, d.ticks = 0, 0
+	writes, d.ticks = 0, 0
 	for range 30 {
 		d.now += tickPeriod
 		for range 3 {
@@ -31,8 +31,8 @@ func TestTicksThatComeTogether(t *testing.T) {
 		t.Errorf("%d ticks were passed on in 3 s, want 30", d.ticks)
 	}
 	// Each heartbeat writes the roster twice: to renew the owner, and to note who sweeps.
-	if beats < 4 || beats > 8 {
-		t.Errorf("the roster was written %d times in 3 s", beats)
+	if writes < 4 || writes > 8 {
+		t.Errorf("the roster was written %d times in 3 s", writes)
 	}
 }
 
