@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
@@ -85,7 +86,7 @@ func (r *replies) Pop() any {
 func newCluster(t *testing.T, endpoints, blocks, conversations int, reported bool) *cluster {
 	c := &cluster{
 		rng: rand.New(rand.NewPCG(1, 1)), known: lb.NewCacheTracker(),
-		store: memstore.New(newProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
+		store: memstore.New(memstoretest.NewProcess(t), 1, storetest.TTL), view: viewOf(endpoints),
 		caches: map[string]*lru{}, reported: reported, turns: make([]uint64, conversations),
 		begun: make([]uint64, conversations),
 	}

@@ -16,17 +16,12 @@ const (
 	maxListAge = unusedListTTL / 2
 )
 
-// listKey is what a list of candidates depends on. Equal configurations are interned and share their lists; rules with
-// different subsets of endpoints have different views.
-type listKey struct {
-	config *ClusterConfig
-	view   *View
-}
+// candidateKey is what a list of candidates depends on. Rules with different subsets of endpoints have different views.
+type candidateKey = listKey[*ClusterConfig, *View]
 
 // candidateList is the result for one key.
 type candidateList struct {
 	validUntil time.Duration
-	lastUsed   time.Duration
 	reason     Reason
 	tiers      []tier      // tiers of the candidates
 	base       []Candidate // for requests that are not drawn for endpoints in slow start
@@ -38,15 +33,9 @@ type candidateList struct {
 // is ReasonChosen, or why there are no candidates. draw holds the request's random bits: bits 32 to 47 draw the tier,
 // bits 48 to 63 whether the request is for an endpoint in slow start; [Choose] uses the others.
 func (h *Health) Candidates(now time.Duration, v *View, config *ClusterConfig, draw uint64) ([]Candidate, Reason) {
-	key := listKey{config, v}
-	l := h.candidateLists[key]
-	if l == nil {
-		l = &candidateList{}
-		h.candidateLists[key] = l
-	}
-	l.lastUsed = now
+	l, _ := h.lists.get(now, candidateKey{config, v})
 	if now >= l.validUntil {
-		h.dropUnusedLists(now)
+		h.lists.sweep(now)
 		h.updateView(now, v)
 		h.rebuild(now, v, config, l)
 	}
@@ -72,7 +61,7 @@ func (l *candidateList) pick(tier uint8, u float64) []Candidate {
 
 // requestTier returns the tiers of the latest list for the view, and which of them the request is drawn for.
 func (h *Health) requestTier(v *View, config *ClusterConfig, draw uint64) ([]tier, uint8) {
-	tiers := h.candidateLists[listKey{config, v}].tiers
+	tiers := h.lists.results[candidateKey{config, v}].value.tiers
 	return tiers, drawTier(tiers, draw)
 }
 
@@ -96,37 +85,9 @@ func (h *Health) rebuild(now time.Duration, v *View, config *ClusterConfig, l *c
 
 // invalidate has all lists recomputed when they are next used.
 func (h *Health) invalidate() {
-	for _, l := range h.candidateLists {
-		l.validUntil = 0
+	for _, r := range h.lists.results {
+		r.value.validUntil = 0
 	}
-}
-
-// dropUnusedLists deletes the lists of configurations and views that are no longer in use.
-func (h *Health) dropUnusedLists(now time.Duration) {
-	if now-h.sweptAt < unusedListTTL/10 {
-		return
-	}
-	h.sweptAt = now
-	clear(h.configs)
-	for key, l := range h.candidateLists {
-		if now-l.lastUsed > unusedListTTL {
-			delete(h.candidateLists, key)
-			continue
-		}
-		h.configs[key.config] = true
-	}
-	h.pool.sweep(now)
-}
-
-// internConfig returns one pointer for all equal configurations, so that they share their lists.
-func (h *Health) internConfig(t *ClusterConfig) *ClusterConfig {
-	for known := range h.configs {
-		if known.equal(t) {
-			return known
-		}
-	}
-	h.configs[t] = true
-	return t
 }
 
 func (cfg *ClusterConfig) equal(other *ClusterConfig) bool {

@@ -118,7 +118,7 @@ type endpointMetrics struct {
 func newEndpointMetrics(c Config) (Policy, error) {
 	return &endpointMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), engines: c.Engines, shares: c.Shares,
-		cfg: c.Engines.internConfig(&c.Engine),
+		cfg: c.Engines.lists.intern(&c.Engine),
 	}, nil
 }
 

@@ -44,19 +44,19 @@ func DerivedCandidates(p Policy) (n int) {
 
 // CachedCandidates returns how many candidates are in all cached lists.
 func CachedCandidates(h *Health, g *Engines, s *RequestShares) (n int) {
-	for _, p := range []*listPool{&h.pool, &g.pool, &s.pool} {
+	for _, p := range []*listPool{&h.lists.pool, &g.lists.pool, &s.pool} {
 		for i := range p.lists {
 			n += len(p.lists[i].candidates)
 		}
 	}
-	for _, l := range h.candidateLists {
-		n += len(l.base)
-		for i := range l.starting {
-			n += len(l.starting[i].candidates)
+	for _, l := range h.lists.results {
+		n += len(l.value.base)
+		for i := range l.value.starting {
+			n += len(l.value.starting[i].candidates)
 		}
 	}
-	for _, l := range g.lists {
-		n += len(l.source) + len(l.result)
+	for _, l := range g.lists.results {
+		n += len(l.value.source) + len(l.value.result)
 	}
 	return n
 }

@@ -22,7 +22,8 @@ type RemoteStore interface {
 
 // FallbackStore is a store that counts in a remote store, and in the embedded store while the remote one is
 // unavailable. The embedded store counts every lease, so that it always knows this gateway's own load. Leases that it
-// has granted are handed over to the remote store once that is back.
+// has granted are handed over to the remote store once that is back. For what happens when Redis answers late see
+// redisclient/late.go.
 type FallbackStore struct {
 	// OnFallback is called for each reservation that falls back to the embedded store, with the reason.
 	OnFallback func(err error)

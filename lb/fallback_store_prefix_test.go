@@ -25,7 +25,7 @@ func TestFallbackForwardsPrompts(t *testing.T) {
 	cached := func(id lb.LeaseID, i int) (n int) {
 		one := *plan
 		one.Candidates = plan.Candidates[i : i+1]
-		l.gate.newOwner().Reserve(l.now, id, &one, func(g lb.Grant, err error) {
+		l.gate.NewStore().Reserve(l.now, id, &one, func(g lb.Grant, err error) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -83,14 +84,14 @@ type fallback struct {
 	t        *testing.T
 	remote   *fakeRemote
 	local    *memstore.Store
-	gate     *process
+	gate     *memstoretest.Process
 	fallback []error
 	now      time.Duration
 }
 
 func newFallback(t *testing.T) *fallback {
-	gate := newProcess(t)
-	l := &fallback{t: t, remote: newFakeRemote(), local: gate.newOwner(), gate: gate, now: time.Hour}
+	gate := memstoretest.NewProcess(t)
+	l := &fallback{t: t, remote: newFakeRemote(), local: gate.NewStore(), gate: gate, now: time.Hour}
 	l.FallbackStore = lb.NewFallbackStore(l.remote, l.local)
 	l.OnFallback = func(err error) { l.fallback = append(l.fallback, err) }
 	return l
@@ -113,7 +114,7 @@ func (l *fallback) reserve(id lb.LeaseID, p *lb.Plan) *outcome {
 func (l *fallback) wantLocal(addrs []string, want ...int64) {
 	l.t.Helper()
 	var got []int64
-	for _, load := range l.gate.loads("llm", addrs) {
+	for _, load := range l.gate.Loads("llm", addrs) {
 		got = append(got, load.Requests)
 	}
 	if !slices.Equal(got, want) {
@@ -195,7 +196,7 @@ func TestFallbackMirrors(t *testing.T) {
 	l.wantLocal(addrs, 2, 2, 0)
 	l.Amend(l.now, 1, addrs[2], 20)
 	l.wantLocal(addrs, 1, 2, 1)
-	if got := l.gate.loads("llm", addrs)[2].Tokens; got != 20 {
+	if got := l.gate.Loads("llm", addrs)[2].Tokens; got != 20 {
 		t.Fatalf("%d tokens, want 20", got)
 	}
 	l.remote.down = true
@@ -294,7 +295,7 @@ func TestFallbackSharesCaps(t *testing.T) {
 			l, addrs := newFallback(t), storetest.Addrs(1)
 			p := storetest.Even(addrs)
 			for range c.own - 1 { // the other workers of this gateway
-				l.gate.newOwner().Reserve(l.now, 1, storetest.Even(storetest.Addrs(2)[1:]), func(lb.Grant, error) {})
+				l.gate.NewStore().Reserve(l.now, 1, storetest.Even(storetest.Addrs(2)[1:]), func(lb.Grant, error) {})
 			}
 			l.remote.down, l.remote.owners = true, c.all
 			p.Candidates[0].Cap = 1000
@@ -387,7 +388,7 @@ func TestFallbackRandomly(t *testing.T) {
 	for _, addr := range held {
 		want[addr]++
 	}
-	for i, load := range l.gate.loads("llm", addrs) {
+	for i, load := range l.gate.Loads("llm", addrs) {
 		if load.Requests != want[addrs[i]] {
 			t.Errorf("endpoint %d carries %d, held are %d", i, load.Requests, want[addrs[i]])
 		}

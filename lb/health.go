@@ -37,12 +37,9 @@ type Health struct {
 	lastFailureAt time.Duration
 	meanLoad      [Tokens + 1]float64 // load per unit of weight at granted endpoints, by unit, moving average
 
-	candidateLists map[listKey]*candidateList
-	configs        map[*ClusterConfig]bool // interned configurations
-	pool           listPool
-	sweptAt        time.Duration // when unused lists were last deleted
-	exportPending  bool          // there is an ejection to export
-	ejectionCount  uint64
+	lists         listCache[*ClusterConfig, *View, candidateList]
+	exportPending bool // there is an ejection to export
+	ejectionCount uint64
 }
 
 // endpointHealth is what is known of one endpoint.
@@ -96,7 +93,7 @@ func (cfg *ClusterConfig) hasWeights(v *View) bool {
 func NewHealth() *Health {
 	return &Health{
 		endpoints: map[string]*endpointHealth{}, groups: map[groupKey]*group{},
-		candidateLists: map[listKey]*candidateList{}, configs: map[*ClusterConfig]bool{},
+		lists: newListCache[*ClusterConfig, *View, candidateList](),
 	}
 }
 

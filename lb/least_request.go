@@ -32,7 +32,7 @@ func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.U
 // newLeastRequestIn returns the policy with load in the given unit, whatever unit is configured.
 func newLeastRequestIn(c Config, unit Unit) *leastRequest {
 	c.Cluster.Unit = unit
-	return &leastRequest{unit: unit, cluster: c.Health.internConfig(&c.Cluster), health: c.Health}
+	return &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health}
 }
 
 // Plan makes every healthy endpoint a candidate; its cost is its load.

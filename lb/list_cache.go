@@ -5,6 +5,73 @@ import (
 	"time"
 )
 
+// listCache caches results, each for a configuration and parameters, until they have not been used for unusedListTTL.
+// Equal configurations are interned, so that they share results. C is a pointer to a configuration.
+type listCache[C listConfig[C], P comparable, R any] struct {
+	results map[listKey[C, P]]*cachedResult[R]
+	configs map[C]bool // interned
+	pool    listPool   // of the lists in the results
+	sweptAt time.Duration
+}
+
+type listConfig[C any] interface {
+	comparable
+	equal(other C) bool
+}
+
+type listKey[C, P comparable] struct {
+	config C
+	params P
+}
+
+type cachedResult[R any] struct {
+	lastUsed time.Duration
+	value    R
+}
+
+func newListCache[C listConfig[C], P comparable, R any]() listCache[C, P, R] {
+	return listCache[C, P, R]{results: map[listKey[C, P]]*cachedResult[R]{}, configs: map[C]bool{}}
+}
+
+// get returns the result for the key, and whether there was none: then it is the zero value.
+func (c *listCache[C, P, R]) get(now time.Duration, key listKey[C, P]) (result *R, added bool) {
+	r := c.results[key]
+	if added = r == nil; added {
+		r = &cachedResult[R]{}
+		c.results[key] = r
+	}
+	r.lastUsed = now
+	return &r.value, added
+}
+
+// sweep deletes what is no longer in use. It is called before a result is recomputed.
+func (c *listCache[C, P, R]) sweep(now time.Duration) {
+	if now-c.sweptAt < unusedListTTL/10 {
+		return
+	}
+	c.sweptAt = now
+	clear(c.configs)
+	for key, r := range c.results {
+		if now-r.lastUsed > unusedListTTL {
+			delete(c.results, key)
+			continue
+		}
+		c.configs[key.config] = true
+	}
+	c.pool.sweep(now)
+}
+
+// intern returns one pointer for all equal configurations.
+func (c *listCache[C, P, R]) intern(config C) C {
+	for known := range c.configs {
+		if known.equal(config) {
+			return known
+		}
+	}
+	c.configs[config] = true
+	return config
+}
+
 // listPool interns lists of candidates: equal lists become one, which stays in the pool while it is in use. When the
 // pool is full, the lists that were made least recently are evicted: while endpoints fail, nearly every outcome makes a
 // new list.

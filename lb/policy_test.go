@@ -8,6 +8,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -119,7 +120,7 @@ func TestPrefixCacheTTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, cached := memstore.New(newProcess(t), 1, storetest.TTL), 0
+		store, cached := memstore.New(memstoretest.NewProcess(t), 1, storetest.TTL), 0
 		for id := range lb.LeaseID(2) {
 			plan, _ := p.Plan(time.Hour, &lb.Request{PromptTokens: 900, Blocks: storetest.Blocks(1), PromptBytes: 900},
 				viewOf(1))

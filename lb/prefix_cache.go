@@ -193,7 +193,7 @@ func newPrefixCache(c Config) (Policy, error) {
 	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
 	return &prefixCache{
 		leastRequest: newLeastRequestIn(c, Tokens), cache: c.Cache, caches: c.Caches,
-		engines: c.Engines, engine: c.Engines.internConfig(&c.Engine),
+		engines: c.Engines, engine: c.Engines.lists.intern(&c.Engine),
 	}, nil
 }
 

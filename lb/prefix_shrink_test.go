@@ -7,12 +7,13 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
 // holders returns how many endpoints are assumed to have a prompt. It reserves in a copy of the memory, because a
 // reservation changes it.
-func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int) {
+func holders(t *testing.T, p *memstoretest.Process, now time.Duration, plan *lb.Plan) (n int) {
 	t.Helper()
 	for i := range plan.Candidates {
 		copied := storetest.NewMemory()
@@ -36,7 +37,7 @@ func holders(t *testing.T, p *process, now time.Duration, plan *lb.Plan) (n int)
 // grows.
 func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	const ttl = 5 * time.Minute
-	p, v := newProcess(t), viewOf(4)
+	p, v := memstoretest.NewProcess(t), viewOf(4)
 	store := memstore.New(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
 		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),

@@ -88,12 +88,12 @@ func (h *Health) addSlowStart(now time.Duration, cs []Candidate, config *Cluster
 			cs[i].Base += load
 		}
 	}
-	l.base = h.pool.intern(now, cs)
+	l.base = h.lists.pool.intern(now, cs)
 	for tier := range l.tiers {
 		l.addStartLists(uint8(tier), groups[:], parts, func(c *Candidate) { c.Base -= load + startBonus*request })
 	}
 	for i := range l.starting {
-		l.starting[i].candidates = h.pool.intern(now, l.starting[i].candidates)
+		l.starting[i].candidates = h.lists.pool.intern(now, l.starting[i].candidates)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
@@ -111,10 +112,10 @@ func newRamp(t testing.TB, policy string, n int, busy float64, seed uint64) *ram
 }
 
 func newRampWith(t testing.TB, policy string, c traffic, n int, busy float64, seed uint64) *ramp {
-	p := newProcess(t)
+	p := memstoretest.NewProcess(t)
 	r := &ramp{
 		TB: t, rand: rand.New(rand.NewPCG(seed, 3)), health: lb.NewHealth(), engines: lb.NewEngines(),
-		store:   p.newOwner(),
+		store:   p.NewStore(),
 		servers: map[string]*server{}, from: n, traffic: c, now: time.Minute, ends: func(string) lb.Verdict {
 			return lb.Success
 		},

@@ -71,7 +71,7 @@ func TestFirstViewsOfLists(t *testing.T) {
 
 // An ejection is in effect for the configurations whose number of failures is reached, for as long as each one
 // configures.
-func TestEjectionsByTerms(t *testing.T) {
+func TestEjectionsByConfig(t *testing.T) {
 	v := viewOf(4)
 	bad := v.Endpoints[0].Addr
 	with := func(failures int, lasts time.Duration) *lb.ClusterConfig {

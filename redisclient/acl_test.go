@@ -86,8 +86,10 @@ func runAllScripts(t testing.TB, server *redisserver.Server, d *denials) {
 	a.Adopt(now, 501, "llm", "10.0.0.1:1", 9)
 	d.fate = func([]byte) int { return notSent }
 	reserve(a, now, 502)
+	d.fate = func([]byte) int { return replyLost }
+	a.Reserve(now, 504, prompt, func(lb.Grant, error) {})
 	d.fate = nil
-	a.Expire(now + time.Second) // leaves a tombstone
+	a.Expire(now + time.Second) // leaves a tombstone, and cancels what has run
 	probe(a, now)
 	probe(b, now)
 	mustDo(t, server, []any{"DEL", redisclient.KeysOf("llm").Table})

@@ -23,10 +23,12 @@ type breaker struct {
 	answers, failures int // since windowStart; failures are counted in both
 }
 
-// success counts a good answer. probe is true for the answer to a heartbeat.
+// success counts a good answer. probe is true for the answer to a heartbeat, which alone closes the breaker. The client
+// passes no other success while the breaker is open: when it opens all other calls fail, and their late answers are
+// dropped (see late.go).
 func (b *breaker) success(now time.Duration, probe bool) {
 	if b.open && !probe {
-		return // a late answer to a call from before the breaker opened
+		return
 	}
 	if b.open {
 		*b = breaker{windowStart: now}

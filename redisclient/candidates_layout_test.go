@@ -21,7 +21,7 @@ func TestListFormat(t *testing.T) {
 	s := redisserver.StartT(t, redisserver.Options{})
 	for _, c := range []struct {
 		name string
-		term func(i int) lb.Candidate
+		like func(i int) lb.Candidate
 		want int
 	}{
 		{"one class", func(int) lb.Candidate { return lb.Candidate{Weight: 1} }, head + class + parts*run + n*hash},
@@ -38,7 +38,7 @@ func TestListFormat(t *testing.T) {
 		store := newStore(w, 1, time.Second)
 		p := lb.Plan{Scope: c.name}
 		for i := range n {
-			candidate := c.term(i)
+			candidate := c.like(i)
 			candidate.Addr, candidate.Slope = fmt.Sprintf("10.0.%d.%d:80", i/200, i%200), 1
 			p.Candidates = append(p.Candidates, candidate)
 		}

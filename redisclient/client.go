@@ -12,7 +12,8 @@ import (
 // maxTries is how often one call is sent at most: first, again after the script was loaded, and again to another node.
 const maxTries = 3
 
-// client sends commands, loads scripts that Redis does not know, follows redirections, and enforces deadlines.
+// client sends commands, loads scripts that Redis does not know, follows redirections, and enforces deadlines: late.go
+// describes what happens after one.
 type client struct {
 	transport Transport
 	timeout   time.Duration
@@ -67,7 +68,7 @@ func (c *client) sendTo(now time.Duration, k *call, addr string, asking bool) {
 	k.tries++
 	c.transmit(now, addr, asking, k.cmd, func(now time.Duration, reply []byte, err error) {
 		if k.finished {
-			return
+			return // a late answer, or a second one
 		}
 		v, err := parseReply(reply, err)
 		if refused, ok := err.(*ReplyError); ok && c.sendAgain(now, k, addr, asking, refused) {

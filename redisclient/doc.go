@@ -12,7 +12,8 @@
 // which leases there are: an answer was lost, a command ran after its deadline, a release was never sent, or data were
 // lost. Therefore the answer to an owner's heartbeat, once a second, contains the ids of its leases. The owner releases
 // those that it does not hold, and asserts those that it holds and that are missing. Any disagreement is repaired by
-// the first complete heartbeat after Redis can be reached again.
+// the first complete heartbeat after Redis can be reached again. What happens when Redis answers late is described in
+// late.go.
 //
 // Redis may also lose single keys, when it evicts them because memory is short. Each heartbeat checks that all keys on
 // which the totals depend are there. If one is missing, a new epoch of the scope's totals begins, from zero, and every

@@ -1,7 +1,6 @@
 package redisclient
 
 import (
-	"errors"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/wire"
@@ -39,6 +38,7 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 	}
 	r := &reservation{id: id, candidates: p.Candidates, done: done}
 	r.lease = s.addLease(now, id, p.Scope, &lease{state: pending, tokens: clampTokens(p.Tokens)})
+	r.lease.reservation = r
 	r.script, r.cmd = s.reservationCommand(now, r.lease.scope, r.lease.scope.list(p.Candidates, s.owner), id, p)
 	s.send(now, r)
 }
@@ -116,18 +116,19 @@ func (reply reservationReply) err(r *reservation) error {
 func (s *Store) grant(r *reservation, reply reservationReply) {
 	s.seq++
 	l := r.lease
-	l.state, l.confirmedSeq = held, s.seq
+	l.state, l.confirmedSeq, l.reservation = held, s.seq, nil
 	l.grant, l.tokens, l.addr = reply.grant, reply.tokens, r.candidates[reply.code].Addr
 	r.done(reply.grant, nil)
 }
 
-// refuse ends a reservation that failed. If Redis may have granted it all the same, a release is sent.
+// refuse ends a reservation that failed. If Redis may have granted it all the same, or may do so later, it is taken
+// back: see late.go.
 func (s *Store) refuse(now time.Duration, r *reservation, err error) {
 	sc := r.lease.scope
 	sc.pagesExpireAt = 0 // the reservation may not have extended it
 	s.removeLease(r.id)
 	if mayHaveRun(err) {
-		s.sendRelease(now, sc, false, r.id)
+		s.cancel(now, r)
 	}
 	r.done(lb.Grant{}, err)
 }
@@ -177,11 +178,4 @@ func unpackGrant(b []byte, r *reservation) (reply reservationReply, ok bool) {
 		reply.grant.Cached, reply.tokens = int(in.Byte()), int64(in.Uint32())
 	}
 	return reply, in.OK() && in.Len() == 0
-}
-
-// mayHaveRun reports whether Redis may have run, or may still run, a reservation that failed with the error.
-func mayHaveRun(err error) bool {
-	_, refused := err.(*ReplyError)
-	return !refused && !errors.Is(err, lb.ErrFull) && !errors.Is(err, lb.ErrReleased) &&
-		!errors.Is(err, ErrCandidatesLost) && !errors.Is(err, ErrBreakerOpen)
 }

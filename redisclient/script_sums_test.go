@@ -14,8 +14,8 @@ var update = flag.Bool("update", false, "write lua/sha1sums")
 func TestSums(t *testing.T) {
 	var sums string
 	for _, s := range []*script{
-		scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptAmend,
-		scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows,
+		scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptCancel,
+		scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows,
 	} {
 		sum := sha1.Sum([]byte(s.text))
 		want := hex.EncodeToString(sum[:])

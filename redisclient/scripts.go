@@ -26,6 +26,9 @@ var luaForget string
 //go:embed lua/release.lua
 var luaRelease string
 
+//go:embed lua/cancel.lua
+var luaCancel string
+
 //go:embed lua/amend.lua
 var luaAmend string
 
@@ -68,12 +71,18 @@ var (
 	scriptRecord     = newScript("record", luaPrefix+luaRecord)
 	scriptForget     = newScript("forget", luaPrefix+luaForget)
 	scriptRelease    = newScript("release", luaRelease)
+	scriptCancel     = newScript("cancel", luaFunc("release", luaRelease)+luaFunc("forget", luaForget)+luaCancel)
 	scriptAmend      = newScript("amend", luaShared+luaAmend)
 	scriptAssert     = newScript("assert", luaShared+luaAssert)
 	scriptHeartbeat  = newScript("heartbeat", luaShared+luaHeartbeat)
 	scriptLoads      = newScript("loads", luaLoads)
 	scriptFreeRows   = newScript("free_rows", luaShared+luaFreeRows)
 )
+
+// luaFunc returns the text of a script as a function of its keys and arguments.
+func luaFunc(name, text string) string {
+	return "local function " + name + "(KEYS, ARGV)\n" + text + "end\n"
+}
 
 // ScriptName returns the name of the script with the SHA-1 in hex, as a server's SLOWLOG shows it, "" if there is none.
 func ScriptName(sum string) string {

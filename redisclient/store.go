@@ -12,9 +12,6 @@ import (
 const (
 	// dataTTL is how long a scope's data stay in Redis after the last heartbeat of any owner.
 	dataTTL = time.Minute
-	// tombstoneTTL is how long the owner expects a tombstone of its own in Redis: a release that waits for a
-	// reservation that may still run.
-	tombstoneTTL = 30 * time.Second
 	// maxCandidates is how many candidates a plan may have: a table has no more rows.
 	maxCandidates = 65000
 	// maxTokens is how many tokens a lease may count for: its entry has 32 bits for them.
@@ -84,8 +81,9 @@ type lease struct {
 	tokens       int64
 	version      uint8 // counts the changes, modulo 256, so that Redis can ignore one that arrives after a later one
 	grant        lb.Grant
-	confirmedSeq uint64 // when it became certain that Redis has the lease, by Store.seq
-	unsynced     bool   // Redis may not have the present address and tokens
+	confirmedSeq uint64       // when it became certain that Redis has the lease, by Store.seq
+	reservation  *reservation // nil once that was answered
+	unsynced     bool         // Redis may not have the present address and tokens
 }
 
 // New returns a store over the transport.
@@ -181,15 +179,18 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 		return
 	}
 	s.removeLease(id)
-	granted := l.state == held
+	if l.state == pending {
+		l.state = released
+		s.cancel(now, l.reservation)
+		return
+	}
 	l.state = released
-	s.sendRelease(now, l.scope, granted, id)
+	s.sendRelease(now, l.scope, scriptRelease, l.scope.releaseCommand(true, id), id)
 }
 
-// sendRelease releases the leases in Redis. granted reports that the answers to their reservations were received;
-// otherwise a reservation may run after this command, and a tombstone is left for it. If the command fails, the next
-// heartbeat finds the leases and releases them.
-func (s *Store) sendRelease(now time.Duration, sc *scopeState, granted bool, ids ...lb.LeaseID) {
+// releaseCommand returns the command that releases the leases. granted reports that the answers to their reservations
+// were received; otherwise a reservation may run after this command, and a tombstone is left for it.
+func (sc *scopeState) releaseCommand(granted bool, ids ...lb.LeaseID) []byte {
 	b := scriptRelease.command(make([]byte, 0, 256), 2, 2+len(ids))
 	b = appendArg(b, sc.keys.Table)
 	b = appendArg(b, sc.keys.Leases)
@@ -201,11 +202,14 @@ func (s *Store) sendRelease(now time.Duration, sc *scopeState, granted bool, ids
 	b = appendInt(b, 2*dataTTL.Milliseconds())
 	for _, id := range ids {
 		b = appendID(b, id)
-		if !granted {
-			sc.tombstones[id] = now + tombstoneTTL
-		}
 	}
-	s.sendBackground(now, scriptRelease, sc, b, func(_ time.Duration, v Value, err error) {
+	return b
+}
+
+// sendRelease sends a command that releases the leases. If it fails, the next heartbeat finds the leases and releases
+// them.
+func (s *Store) sendRelease(now time.Duration, sc *scopeState, sp *script, cmd []byte, ids ...lb.LeaseID) {
+	s.sendBackground(now, sp, sc, cmd, func(_ time.Duration, v Value, err error) {
 		if err != nil || v.Int == int64(len(ids)) { // no tombstone was left: what a heartbeat finds later is a lease
 			for _, id := range ids {
 				delete(sc.tombstones, id)

@@ -18,7 +18,7 @@ import (
 func TestPauseFinishingAnAssignment(t *testing.T) {
 	for at := range 4 {
 		w := newSlots(t)
-		a, b := w.newOwner(), w.newOwner()
+		a, b := w.NewStore(), w.NewStore()
 		w.fill()
 		w.begin(a, "new")
 		steps, looked := 0, false
@@ -70,7 +70,7 @@ func (w *slots) pushOut(s *memstore.Store, scope string) {
 // A scope whose name is too long for a table is refused and gets no slot.
 func TestLongScopes(t *testing.T) {
 	w := newSlots(t)
-	s := w.newOwner()
+	s := w.NewStore()
 	long := strings.Repeat("x", 1<<16)
 	for i := range lb.LeaseID(8) {
 		s.Reserve(w.now, i, planFor(long), func(_ lb.Grant, err error) {
@@ -99,7 +99,7 @@ func TestCapAtFirstUse(t *testing.T) {
 	const limit = 4
 	for at := 1; ; at++ {
 		w := newSlots(t)
-		a, b := w.newOwner(), w.newOwner()
+		a, b := w.NewStore(), w.NewStore()
 		plan, granted, id := planFor("llm"), int64(0), lb.LeaseID(0)
 		plan.Candidates[0].Cap = limit
 		reserve := func(s *memstore.Store) {

@@ -8,14 +8,15 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
 // An owner that becomes a member during a sweep of another counts as new, not as dead, at whichever read of the sweep.
 func TestJoinDuringSweep(t *testing.T) {
 	for at := range 300 {
-		p, addrs := newProcess(t), storetest.Addrs(1)
-		a, b := p.newOwner(), p.newOwner()
+		p, addrs := memstoretest.NewProcess(t), storetest.Addrs(1)
+		a, b := p.NewStore(), p.NewStore()
 		reserve(t, a, 1, storetest.Even(addrs))
 		gets, joined := 0, false
 		p.OnGet = func(string) {
@@ -45,8 +46,8 @@ func TestJoinDuringSweep(t *testing.T) {
 // again after its next heartbeat, without a request of its own.
 func TestResumeDuringSweep(t *testing.T) {
 	for at := range 300 {
-		p, addrs := newProcess(t), storetest.Addrs(1)
-		a, z := p.newOwner(), p.newOwner()
+		p, addrs := memstoretest.NewProcess(t), storetest.Addrs(1)
+		a, z := p.NewStore(), p.NewStore()
 		reserve(t, a, 1, storetest.Even(addrs))
 		reserve(t, z, 1, storetest.Even(addrs))
 		now := time.Hour + 2*storetest.TTL
@@ -81,8 +82,8 @@ func TestResumeDuringSweep(t *testing.T) {
 
 // All owners give up a table that was overwritten with something else, and count what they hold in a new one.
 func TestDamagedTableIsReplaced(t *testing.T) {
-	p, addrs := newProcess(t), storetest.Addrs(1)
-	a, b := p.newOwner(), p.newOwner()
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(1)
+	a, b := p.NewStore(), p.NewStore()
 	reserve(t, a, 1, storetest.Even(addrs))
 	for key, val := range p.Vals {
 		if strings.Contains(key, "/table/") && len(val) > 1 {
@@ -105,8 +106,8 @@ func TestDamagedTableIsReplaced(t *testing.T) {
 
 // A cluster with more endpoints than a table has rows is refused; endpoints that are counted already are not affected.
 func TestTooManyEndpoints(t *testing.T) {
-	p := newProcess(t)
-	s := p.newOwner()
+	p := memstoretest.NewProcess(t)
+	s := p.NewStore()
 	many := storetest.Even(nil)
 	for i := range 4097 {
 		addr := "10.1.0.1:" + string(rune(0x4e00+i))
@@ -128,8 +129,8 @@ func TestTooManyEndpoints(t *testing.T) {
 // The clock that owners share is monotonic. If it jumps nevertheless, leases may be returned early or late, but the
 // counts are right again after the next heartbeats.
 func TestClockJumps(t *testing.T) {
-	p, addrs := newProcess(t), storetest.Addrs(1)
-	a, b := p.newOwner(), p.newOwner()
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(1)
+	a, b := p.NewStore(), p.NewStore()
 	reserve(t, a, 1, storetest.Even(addrs))
 	reserve(t, b, 1, storetest.Even(addrs))
 	for _, now := range []time.Duration{

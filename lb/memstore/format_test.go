@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/prompt"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
@@ -16,8 +17,8 @@ import (
 // The values in shared memory are byte for byte as documented: workers with another version of the plugin use them at
 // the same time.
 func TestFormats(t *testing.T) {
-	p, addrs, now := newProcess(t), []string{"10.0.0.1:8000", "10.0.0.2:8000"}, time.Hour
-	s, tick := p.newOwner(), uint16(time.Hour/(4*time.Second))
+	p, addrs, now := memstoretest.NewProcess(t), []string{"10.0.0.1:8000", "10.0.0.2:8000"}, time.Hour
+	s, tick := p.NewStore(), uint16(time.Hour/(4*time.Second))
 	plan := storetest.WithPrompt(storetest.Even(addrs), 1, []prompt.Block{{Key: 0x0102030405060708, End: 100}})
 	plan.Tokens = 1010
 	s.Reserve(now, 1, plan, func(g lb.Grant, err error) {
@@ -61,7 +62,7 @@ func TestFormats(t *testing.T) {
 }
 
 // slot returns the number in the key of the only value of a kind that is longer than a byte.
-func slot(p *process, kind string) (number string) {
+func slot(p *memstoretest.Process, kind string) (number string) {
 	for key, val := range p.Vals {
 		if n, ok := strings.CutPrefix(key, "warmgate/1/"+kind+"/"); ok && len(val) > 1 {
 			number = n

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
 // Each scope has a table of its own until all slots are in use. Further scopes are refused, not counted wrongly.
 func TestManyScopes(t *testing.T) {
-	p, addrs := newProcess(t), storetest.Addrs(1)
-	a, b := p.newOwner(), p.newOwner()
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(1)
+	a, b := p.NewStore(), p.NewStore()
 	plan := storetest.Even(addrs)
 	for i := range 256 {
 		plan.Scope = fmt.Sprintf("outbound|80||svc-%d.default.svc.cluster.local", i)
@@ -34,12 +35,12 @@ func TestManyScopes(t *testing.T) {
 // Keys of shared memory cannot be deleted: their number must depend on the owners that are alive at the same time, not
 // on all that there ever were.
 func TestKeysAreBounded(t *testing.T) {
-	p, addrs := newProcess(t), storetest.Addrs(4)
-	keeper, now := p.newOwner(), time.Hour
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(4)
+	keeper, now := p.NewStore(), time.Hour
 	reserve(t, keeper, 1, storetest.Even(addrs))
 	var after10 int
 	for life := range 60 {
-		s := p.newOwner()
+		s := p.NewStore()
 		reserveAt(t, s, now, 1, storetest.Even(addrs))
 		for range 7 {
 			now += time.Second
@@ -68,8 +69,8 @@ func reserveAt(t testing.TB, s lb.Store, now time.Duration, id lb.LeaseID, p *lb
 func BenchmarkReserveRelease(b *testing.B) {
 	for _, n := range []int{8, 64, 512} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p := newProcess(b)
-			s, plan := p.newOwner(), storetest.Even(storetest.Addrs(n))
+			p := memstoretest.NewProcess(b)
+			s, plan := p.NewStore(), storetest.Even(storetest.Addrs(n))
 			var id lb.LeaseID
 			b.ReportAllocs()
 			for b.Loop() {
@@ -84,8 +85,8 @@ func BenchmarkReserveRelease(b *testing.B) {
 
 // FuzzSharedMemory uses the store with any values in shared memory: it may refuse to reserve, but does not panic.
 func FuzzSharedMemory(f *testing.F) {
-	p := newProcess(f)
-	s := p.newOwner()
+	p := memstoretest.NewProcess(f)
+	s := p.NewStore()
 	reserve(f, s, 1, storetest.Even(storetest.Addrs(3)))
 	for _, v := range p.Vals {
 		if len(v) > 16 {
@@ -93,12 +94,12 @@ func FuzzSharedMemory(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, table, directory, assignment []byte) {
-		p := newProcess(t)
+		p := memstoretest.NewProcess(t)
 		for i := range 256 {
 			p.Vals[fmt.Sprintf("warmgate/1/table/%d", i)] = table
 		}
 		p.Vals["warmgate/1/roster"], p.Vals["warmgate/1/taking"] = directory, assignment
-		s := p.newOwner()
+		s := p.NewStore()
 		plan := storetest.Even(storetest.Addrs(3))
 		for id := range lb.LeaseID(3) {
 			s.Reserve(time.Hour, id, plan, func(lb.Grant, error) {})

@@ -19,7 +19,7 @@ func TestRandomSlots(t *testing.T) {
 		r := &randomSlots{slots: newSlots(t), rand: rand.New(rand.NewPCG(seed, 1)), busy: map[*life]bool{}}
 		r.fill()
 		for range 5 {
-			r.lives = append(r.lives, &life{Store: r.newOwner(), held: map[lb.LeaseID]string{}})
+			r.lives = append(r.lives, &life{Store: r.NewStore(), held: map[lb.LeaseID]string{}})
 		}
 		r.OnGet = func(string) { r.interrupt(400) }
 		r.OnSet = func(key string) {
@@ -141,7 +141,7 @@ func (r *randomSlots) die(l *life) {
 	}
 	for i := range r.lives {
 		if r.lives[i] == l {
-			r.lives[i] = &life{Store: r.newOwner(), held: map[lb.LeaseID]string{}}
+			r.lives[i] = &life{Store: r.NewStore(), held: map[lb.LeaseID]string{}}
 		}
 	}
 	r.deaths++

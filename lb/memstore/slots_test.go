@@ -10,12 +10,13 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
 // slots is a process with a clock, and how many requests its owners hold.
 type slots struct {
-	*process
+	*memstoretest.Process
 	t    *testing.T
 	now  time.Duration
 	held map[string]int64 // by scope
@@ -23,7 +24,7 @@ type slots struct {
 }
 
 func newSlots(t *testing.T) *slots {
-	return &slots{process: newProcess(t), t: t, now: time.Hour, held: map[string]int64{}}
+	return &slots{Process: memstoretest.NewProcess(t), t: t, now: time.Hour, held: map[string]int64{}}
 }
 
 func planFor(scope string) *lb.Plan {
@@ -96,7 +97,7 @@ func (w *slots) check() {
 // unfinished assignment does not hide the scope.
 func TestLoadsOfManyScopes(t *testing.T) {
 	w := newSlots(t)
-	a, reader := w.newOwner(), w.newOwner()
+	a, reader := w.NewStore(), w.NewStore()
 	w.fill()
 	gets := 0
 	w.OnGet = func(string) { gets++ }
@@ -137,7 +138,7 @@ func TestLoadsOfManyScopes(t *testing.T) {
 // If no slot is unused, a new scope gets that of an idle scope.
 func TestScopesInTurn(t *testing.T) {
 	w := newSlots(t)
-	a, b := w.newOwner(), w.newOwner()
+	a, b := w.NewStore(), w.NewStore()
 	refused := 0
 	for i := range lb.LeaseID(1000) {
 		p, granted := planFor(fmt.Sprintf("outbound|80||svc-%d.default.svc.cluster.local", i)), int64(0)
@@ -174,7 +175,7 @@ func TestScopesInTurn(t *testing.T) {
 // longest.
 func TestScopesWithLeasesKeepTheirSlots(t *testing.T) {
 	w := newSlots(t)
-	a, b := w.newOwner(), w.newOwner()
+	a, b := w.NewStore(), w.NewStore()
 	w.fill()
 	for i := range 200 {
 		w.reserve([]*memstore.Store{a, b}[i%2], fmt.Sprintf("held-%d", i))
@@ -220,7 +221,7 @@ func TestRaceForASlot(t *testing.T) {
 	for _, other := range []string{"new", "other", "idle-0"} {
 		for at := 1; ; at++ {
 			w := newSlots(t)
-			a, b := w.newOwner(), w.newOwner()
+			a, b := w.NewStore(), w.NewStore()
 			w.fill()
 			steps, met := 0, false
 			meet := func(string) {
@@ -247,7 +248,7 @@ func TestRaceForASlot(t *testing.T) {
 // to the same scope: both count in the same slot.
 func TestPauseAssigningASlot(t *testing.T) {
 	w := newSlots(t)
-	a, b, c := w.newOwner(), w.newOwner(), w.newOwner()
+	a, b, c := w.NewStore(), w.NewStore(), w.NewStore()
 	leases := map[string]lb.LeaseID{}
 	for i := range 256 {
 		name := fmt.Sprintf("idle-%d", i)
@@ -285,7 +286,7 @@ func TestDeathAssigningASlot(t *testing.T) {
 	for _, next := range [][]string{{"new", "other"}, {"other", "new"}, {"idle-0", "new"}, {"other", "another"}} {
 		for writes := range 8 {
 			w := newSlots(t)
-			dying, a, b := w.newOwner(), w.newOwner(), w.newOwner()
+			dying, a, b := w.NewStore(), w.NewStore(), w.NewStore()
 			w.fill()
 			left := writes
 			w.SetErr = func(string) error {

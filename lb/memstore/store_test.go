@@ -10,49 +10,17 @@ import (
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/memstore"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// process is shared memory with owners numbered from 1.
-type process struct {
-	*storetest.Memory
-	owners uint64
-}
-
-func newProcess(t testing.TB) *process {
-	t.Helper()
-	p := &process{Memory: storetest.NewMemory()}
-	if err := memstore.Prepare(p.Memory); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func (p *process) NewOwner() lb.Store { return p.newOwner() }
-
-// IndexBlocks implements storetest.Backend.
-func (p *process) IndexBlocks(bytes int) int { return memstore.IndexBlocks(bytes) }
-
-func (p *process) newOwner() *memstore.Store {
-	p.owners++
-	return memstore.New(p.Memory, p.owners, storetest.TTL)
-}
-
-func (p *process) Loads(scope string, addrs []string) []lb.Load {
-	loads, err := p.newOwner().Loads(scope, addrs, nil)
-	if err != nil {
-		panic(err)
-	}
-	return loads
-}
-
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Backend { return newProcess(t) })
+	storetest.Run(t, func(t *testing.T) storetest.Backend { return memstoretest.NewProcess(t) })
 }
 
 // busyProcess has owners that always defer releases. Loads flushes those that are alive first.
 type busyProcess struct {
-	*process
+	*memstoretest.Process
 	owners []*busyOwner
 }
 
@@ -79,7 +47,7 @@ func (o *busyOwner) Heartbeat(now time.Duration) error {
 }
 
 func (p *busyProcess) NewOwner() lb.Store {
-	o := &busyOwner{Store: p.newOwner()}
+	o := &busyOwner{Store: p.NewStore()}
 	p.owners = append(p.owners, o)
 	return o
 }
@@ -94,17 +62,17 @@ func (p *busyProcess) Loads(scope string, addrs []string) []lb.Load {
 			o.Flush(last)
 		}
 	}
-	return p.process.Loads(scope, addrs)
+	return p.Process.Loads(scope, addrs)
 }
 
 func TestConformanceUnderLoad(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Backend { return &busyProcess{process: newProcess(t)} })
+	storetest.Run(t, func(t *testing.T) storetest.Backend { return &busyProcess{Process: memstoretest.NewProcess(t)} })
 }
 
 // Under load a release waits for the next reservation, and both are one compare-and-swap. Flush ends the wait.
 func TestReleasesAreDeferred(t *testing.T) {
-	p, addrs := newProcess(t), storetest.Addrs(1)
-	s := p.newOwner()
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(1)
+	s := p.NewStore()
 	for id := range lb.LeaseID(5) {
 		reserve(t, s, id, storetest.Even(addrs))
 	}
@@ -138,8 +106,8 @@ func TestReleasesAreDeferred(t *testing.T) {
 }
 
 func TestPrepareKeepsExistingValues(t *testing.T) {
-	p, addrs := newProcess(t), storetest.Addrs(1)
-	reserve(t, p.newOwner(), 1, storetest.Even(addrs))
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(1)
+	reserve(t, p.NewStore(), 1, storetest.Even(addrs))
 	if err := memstore.Prepare(p.Memory); err != nil {
 		t.Fatal(err)
 	}
@@ -181,10 +149,10 @@ func TestDeathAfterAnyWrite(t *testing.T) {
 func testDeath(t *testing.T, prepare func(*memstore.Store)) {
 	addrs := storetest.Addrs(3)
 	for writes := range 40 {
-		p := newProcess(t)
-		other := p.newOwner()
+		p := memstoretest.NewProcess(t)
+		other := p.NewStore()
 		reserve(t, other, 1, storetest.Even(addrs[:1]))
-		dying, left := p.newOwner(), writes
+		dying, left := p.NewStore(), writes
 		p.SetErr = func(string) error {
 			if left == 0 {
 				panic("dead")
@@ -236,10 +204,10 @@ func live(s *memstore.Store, addrs []string, prepare func(*memstore.Store)) (fin
 // All workers at the same time: no update is lost, and a burst is spread to within one request.
 func TestBurst(t *testing.T) {
 	const workers, each = 4, 250
-	p, addrs := newProcess(t), storetest.Addrs(8)
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(8)
 	stores := make([]*memstore.Store, workers)
 	for i := range stores {
-		stores[i] = p.newOwner()
+		stores[i] = p.NewStore()
 	}
 	together(stores, func(w int, s *memstore.Store) {
 		plan := storetest.Even(addrs)
@@ -285,8 +253,8 @@ func together(stores []*memstore.Store, f func(int, *memstore.Store)) {
 
 // After a failed write a reservation is refused, and a release is written with the next heartbeat.
 func TestFailingWrites(t *testing.T) {
-	p, addrs := newProcess(t), storetest.Addrs(2)
-	s := p.newOwner()
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(2)
+	s := p.NewStore()
 	reserve(t, s, 1, storetest.Even(addrs[:1]))
 	p.SetErr = func(string) error { return errors.New("write failed") }
 	s.Reserve(time.Hour, 2, storetest.Even(addrs), func(_ lb.Grant, err error) {
@@ -306,8 +274,8 @@ func TestFailingWrites(t *testing.T) {
 
 // Endless contention ends in an error.
 func TestContention(t *testing.T) {
-	p := newProcess(t)
-	s := p.newOwner()
+	p := memstoretest.NewProcess(t)
+	s := p.NewStore()
 	reserve(t, s, 1, storetest.Even(storetest.Addrs(2)))
 	p.SetErr = func(string) error { return lb.ErrMismatch }
 	s.Reserve(time.Hour, 2, storetest.Even(storetest.Addrs(2)), func(_ lb.Grant, err error) {
@@ -322,8 +290,8 @@ func TestContention(t *testing.T) {
 
 // Totals that were overwritten are corrected from what the members hold, and counted in Stats.
 func TestDamageIsCorrected(t *testing.T) {
-	p, addrs := newProcess(t), storetest.Addrs(2)
-	s := p.newOwner()
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(2)
+	s := p.NewStore()
 	reserve(t, s, 1, storetest.Even(addrs[:1]))
 	for key, val := range p.Vals {
 		if len(val) > 128 && key[:17] == "warmgate/1/table/" {

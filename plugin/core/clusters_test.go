@@ -109,7 +109,7 @@ func TestManyConfigurations(t *testing.T) {
 	bad := d.serve(0, 200)
 	health, caches := v.clusters[fakeCluster].health, v.clusters[fakeCluster].caches
 	for range 2 {
-		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, ejectTerms)
+		health.Observe(d.now, lb.Outcome{Addr: bad, Verdict: lb.Failure}, ejectConfig)
 	}
 	for i := range 48 {
 		raw := fmt.Sprintf(`{"lb_policy":"global_least_request","lb_config":{"debug_headers":true,"max_inflight":%d}}`, i+1)

@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// ejectTerms are those of a configuration that ejects after two failures.
-var ejectTerms = &lb.ClusterConfig{Health: lb.HealthConfig{
+// ejectConfig ejects after two failures.
+var ejectConfig = &lb.ClusterConfig{Health: lb.HealthConfig{
 	ConsecutiveFailures: 2, EjectionTime: 10 * time.Second, MaxEjectionTime: 5 * time.Minute, MaxEjectionPercent: 50,
 }}
 
@@ -17,14 +17,14 @@ var ejectTerms = &lb.ClusterConfig{Health: lb.HealthConfig{
 func (d *fakeDriver) ejects(worker int, addr string) {
 	for range 2 {
 		d.workers[worker].vm.clusters[fakeCluster].health.Observe(d.now, lb.Outcome{Addr: addr, Verdict: lb.Failure},
-			ejectTerms)
+			ejectConfig)
 	}
 }
 
 // chooses reports whether the worker still chooses the endpoint when the others are at their cap.
 func (d *fakeDriver) chooses(worker int, addr string) bool {
 	cl := d.workers[worker].vm.clusters[fakeCluster]
-	candidates, _ := cl.health.Candidates(d.now, d.view, ejectTerms, 0)
+	candidates, _ := cl.health.Candidates(d.now, d.view, ejectConfig, 0)
 	for _, c := range candidates {
 		if c.Addr == addr {
 			return true

@@ -10,12 +10,12 @@ import (
 // configOf returns what a policy is made of, with what is known of its cluster.
 func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
-		Unit: c.Unit, Cluster: termsOf(c), Health: cl.health, Caches: cl.caches, Cache: c.Prefix,
+		Unit: c.Unit, Cluster: clusterConfigOf(c), Health: cl.health, Caches: cl.caches, Cache: c.Prefix,
 		Engines: cl.engines, Engine: c.Engines.EngineConfig, Shares: cl.shares, Settings: c.Settings(),
 	}
 }
 
-func termsOf(c *config.Config) lb.ClusterConfig {
+func clusterConfigOf(c *config.Config) lb.ClusterConfig {
 	return lb.ClusterConfig{
 		MaxInflight: int64(c.MaxInflight), ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c),
 	}

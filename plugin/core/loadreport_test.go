@@ -134,7 +134,7 @@ func TestUnreadableReports(t *testing.T) {
 	d.advance(time.Second)
 	for addr, r := range d.published() {
 		if r.At != known[addr].At {
-			t.Errorf("of %s, a reading was made of nonsense", addr)
+			t.Errorf("of %s, a sample was made of nonsense", addr)
 		}
 	}
 	for _, line := range d.log[before:] {

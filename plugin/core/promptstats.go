@@ -36,9 +36,9 @@ func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
 		return 0, false
 	}
 	var caches float64
-	terms := termsOf(p.cfg)
+	cfg := clusterConfigOf(p.cfg)
 	for i := range view.Endpoints {
-		caches += terms.Weight(&view.Endpoints[i]) * float64(p.cfg.Prefix.CacheTokens)
+		caches += cfg.Weight(&view.Endpoints[i]) * float64(p.cfg.Prefix.CacheTokens)
 	}
 	if caches == 0 {
 		return 0, false

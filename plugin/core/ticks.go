@@ -3,7 +3,8 @@ package core
 import "time"
 
 // The gateway ticks each configuration by a timer of its own, typically every 100 ms. While a request waits for Redis,
-// the timer of the newest configuration is set to the earliest deadline.
+// the timer of the newest configuration is set to the earliest deadline. What happens then is described in
+// redisclient/late.go.
 
 const (
 	// tickPeriod is the precision of deadlines: how often a VM looks for what is due.

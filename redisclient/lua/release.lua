@@ -1,4 +1,4 @@
--- Releases leases. Idempotent.
+-- Releases leases. Idempotent. For what happens when Redis answers late see ../late.go.
 --
 -- KEYS     table own
 -- ARGV     granted own_ms id...

@@ -87,6 +87,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// No reported value attracts all requests: negative values count as 0, high ones as at most eight times the median.
 func TestTargetsAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		order lb.Order
@@ -112,6 +113,7 @@ func TestTargetsAreBounded(t *testing.T) {
 	}
 }
 
+// A counter counts by its growth: the engine with the longest uptime is not the busiest.
 func TestCounterTarget(t *testing.T) {
 	w := newEngineCluster(t, 2, func(cfg *lb.EngineConfig) { cfg.Order, cfg.Target = lb.LowestTarget, "my_counter" })
 	for i := range 3 {

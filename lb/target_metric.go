@@ -3,7 +3,11 @@ package lb
 import (
 	"math"
 	"slices"
+
+	"github.com/warmgate/warmgate/metrics"
 )
+
+// The costs of endpoint_metrics by one metric of the engines: `target_metric`, with a `metric_policy` of least or most.
 
 // addTargetCosts sets the value of one metric as the cost of each candidate, or its growth per second if it is a
 // counter, and returns how many engines report it. A request since the sample costs as much as there is of the metric
@@ -81,4 +85,24 @@ func (m *costModel) targetValues(at int, samples []*engine) (values []float64, n
 		}
 	}
 	return values, len(known)
+}
+
+// learnTargetRates learns how much the targets that are counters grew in the given number of seconds since the previous
+// scrape.
+func (e *engine) learnTargetRates(next *EngineSample, seconds float64) {
+	for i := range e.rates {
+		if then, now, ok := e.counterPair(next, metrics.Target(i)); ok {
+			e.rates[i] = (now - then) / seconds
+			e.ratesKnown |= 1 << i
+		}
+	}
+}
+
+// targetValue returns the value of a target, or its growth per second if it is a counter.
+func (e *engine) targetValue(i int) (float64, bool) {
+	v, ok := e.Value(metrics.Target(i))
+	if ok && e.Grows(metrics.Target(i)) {
+		return e.rates[i], e.ratesKnown>>i&1 == 1
+	}
+	return v, ok
 }

@@ -1,0 +1,101 @@
+package lb
+
+import (
+	"math"
+
+	"github.com/warmgate/warmgate/metrics"
+)
+
+// minKVUse is the use of the KV cache from which on it shows how many requests fit. fullKVUse is the use above which
+// requests are assumed to wait: the ones that run need room to grow.
+const minKVUse, fullKVUse = 0.2, 0.95
+
+// learnExternal learns how many requests no owner counts.
+func (e *engine) learnExternal(next *EngineSample) {
+	running, ok := next.Value(metrics.Running)
+	// A request reserved just now is not in the engine's numbers yet, and one that just ended may still be. So requests
+	// count as external only if two samples in a row contain them. With scrapes, a load report adds nothing: it
+	// repeats the number of running requests of the latest scrape.
+	if next.ScrapedAt == e.ScrapedAt && next.ScrapedAt > 0 && ok {
+		return
+	}
+	external := 0.0
+	if next.Counted {
+		external = max(0, running+queuedRequests(&next.Snapshot)-float64(next.Inflight.Requests))
+	}
+	e.external, e.lastExternal = min(external, e.lastExternal), external
+}
+
+// learnBatchSize learns how many requests run while others wait. If none wait, the size is at least what runs.
+func (e *engine) learnBatchSize(next *EngineSample) {
+	const gain = 0.3 // weight of the latest scrape
+	running, _ := next.Value(metrics.Running)
+	queued := queuedRequests(&next.Snapshot)
+	switch {
+	case queued > 0 && e.batchSize == 0 && running > 0:
+		e.batchSize = running
+	case queued > 0 && running > 0:
+		e.batchSize += (running - e.batchSize) * gain
+	case e.batchSize > 0:
+		e.batchSize = max(e.batchSize, running)
+	}
+}
+
+// queuedRequests returns how many requests wait for capacity.
+func queuedRequests(s *metrics.Snapshot) float64 {
+	waiting, _ := s.Value(metrics.Waiting)
+	deferred, _ := s.Value(metrics.Deferred)
+	return max(0, waiting-deferred)
+}
+
+// requestCapacity returns how many counted requests the engine serves without queueing; it is negative if external
+// requests fill it. It is unknown until the engine has reported a queue or a KV cache in use.
+func (e *engine) requestCapacity() (capacity float64, known bool) {
+	running, ok := e.Value(metrics.Running)
+	if queued := queuedRequests(&e.Snapshot); !ok && queued > 0 && e.Counted { // load reports only
+		return float64(e.Inflight.Requests) - queued, true
+	}
+	capacity = e.batchSize
+	if use := e.value(metrics.KVUse); use >= minKVUse && running >= 2 {
+		if fit := running * fullKVUse / use; capacity == 0 || fit < capacity {
+			capacity = fit
+		}
+	}
+	return capacity - e.external, capacity > 0
+}
+
+// tokenCapacity returns how many counted tokens fit into the engine's KV cache, if external requests have the given
+// load each.
+func (e *engine) tokenCapacity(requestLoad float64) (capacity float64, known bool) {
+	capacity = fullKVUse * e.value(metrics.KVBlocks) * e.value(metrics.BlockTokens)
+	return capacity - requestLoad*e.external, capacity > 0
+}
+
+// capacity returns the counted load that the engine serves without queueing, in the unit.
+func (m *costModel) capacity(e *engine) (capacity float64, known bool) {
+	capacity, known = e.requestCapacity()
+	capacity *= m.requestLoad
+	if m.unit == Tokens {
+		if fit, ok := e.tokenCapacity(m.requestLoad); ok && (!known || fit < capacity) {
+			return fit, true
+		}
+	}
+	return capacity, known
+}
+
+// medianCapacity returns the median of the known capacities, infinity if there are none.
+func (m *costModel) medianCapacity(samples []*engine) float64 {
+	var known []float64
+	for _, e := range samples {
+		if e == nil {
+			continue
+		}
+		if capacity, ok := m.capacity(e); ok {
+			known = append(known, capacity)
+		}
+	}
+	if len(known) == 0 {
+		return math.Inf(1)
+	}
+	return median(known)
+}

@@ -1,0 +1,23 @@
+-- Takes back a reservation with prefix blocks whose answer the owner did not receive: releases its lease, and forgets
+-- the prompt at the endpoint that was chosen, because that does not get the request. The texts of release.lua and
+-- forget.lua precede this one as functions. Idempotent.
+--
+-- KEYS     as for reserve.lua: table own list pages
+-- ARGV     as for reserve.lua: id params chain; then own_ms, as for release.lua
+-- Returns  1 if the lease was held; 0 if not: then a tombstone is left, since the reservation may still run
+local lease, list = redis.call('HGET', KEYS[2], ARGV[1]), redis.call('MGET', KEYS[3])[1]
+local held, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[4], ARGV[1]}), string.byte(ARGV[2], 18)
+if held == 0 or not list or string.sub(list, 1, 8) ~= redis.call('GETRANGE', KEYS[1], 0, 7) then return held end
+local row, _, _, cached = struct.unpack('<I2I4BB', lease .. '\0')
+local classes, runs = struct.unpack('<I2I2', list, 13)
+local first, i = 19 + 48 * classes, 0
+for run = first, first + 6 * (runs - 1), 6 do
+  local _, from, count = struct.unpack('<I2I2I2', list, run)
+  if row >= from and row < from + count then
+    local at = first + 6 * runs + 4 * (i + row - from)
+    forget({KEYS[4]}, {string.sub(list, at, at + 3), string.sub(ARGV[3], 1, 11 * n), cached + 1})
+    break
+  end
+  i = i + count
+end
+return held
