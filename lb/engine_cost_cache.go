@@ -46,9 +46,10 @@ func (g *Engines) applyCosts(
 	}
 	g.lists.sweep(now)
 	out, fresh := g.computeCosts(now, cs, &key)
-	if !slices.Equal(out, l.result) {
-		l.result = g.lists.pool.intern(now, out)
+	if slices.Equal(out, l.result) {
+		out = l.result
 	}
+	l.result = g.lists.pool.intern(now, out) // also if it is the same, so that the pool retains it
 	l.fresh, l.version, l.validUntil = fresh, g.version, now+refreshEvery
 	return l.result, fresh
 }

@@ -60,22 +60,22 @@ func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
 	return appendArg(b, chain)
 }
 
-// appendDemand appends what the request adds to the load, in the format of reserve.lua's terms.
-func appendDemand(terms wire.Writer, p *lb.Plan, tokens int64) wire.Writer {
-	return terms.Float64(float64(tokens)).Uint32(uint32(p.Random)).Byte(byte(p.Unit)).
+// appendDemand appends what the request adds to the load, in the format of reserve.lua's params.
+func appendDemand(params wire.Writer, p *lb.Plan, tokens int64) wire.Writer {
+	return params.Float64(float64(tokens)).Uint32(uint32(p.Random)).Byte(byte(p.Unit)).
 		Uint32(uint32(min(max(p.PerRequest, 0), math.MaxUint32)))
 }
 
 // appendPrefix appends the credit for what is cached of the prompt, and the TTLs of cache entries.
-func (sc *scopeState) appendPrefix(terms wire.Writer, now time.Duration, x *lb.Prefix) wire.Writer {
+func (sc *scopeState) appendPrefix(params wire.Writer, now time.Duration, x *lb.Prefix) wire.Writer {
 	ttl := min(x.TTL, lb.MaxTTL)
-	terms = terms.Byte(byte(min(len(x.Blocks), maxBlocks))).Float64(x.Credit).Float64(max(x.CreditGrowth, 0)).
+	params = params.Byte(byte(min(len(x.Blocks), maxBlocks))).Float64(x.Credit).Float64(max(x.CreditGrowth, 0)).
 		Float64(float64(x.Bytes)).Float64(float64(min(max(x.Tokens, 0), maxExact))).
 		Uint32(uint32(ttl.Milliseconds())).Byte(sc.expiryDue(now, pageCount(x.IndexMemory.Remote), ttl))
 	for _, k := range x.ShortTTL {
-		terms = terms.Uint32(k.Endpoint).Uint16(uint16(min(max(0, k.TTL), lb.MaxTTL) / tick))
+		params = params.Uint32(k.Endpoint).Uint16(uint16(min(max(0, k.TTL), lb.MaxTTL) / tick))
 	}
-	return terms
+	return params
 }
 
 // expiryDue returns 1 if the reservation has to extend the expiry of so many pages, else 0. It has to if less than
@@ -103,8 +103,8 @@ func (s *Store) reservationCommand(
 	b := scriptPrompt.command(make([]byte, 0, 448+(8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, 3)
 	b = appendArg(sc.appendReserveKeys(b, l), sc.keys.pagesKey(x.IndexMemory.Remote))
 	b = appendID(b, id)
-	terms := appendDemand(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
-	b = appendArg(b, sc.appendPrefix(terms, now, x))
+	params := appendDemand(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
+	b = appendArg(b, sc.appendPrefix(params, now, x))
 	numbers := []func(int) uint32{func(i int) uint32 { return uint32(x.Blocks[i].End) }}
 	if x.CreditBytes != nil {
 		numbers = append(numbers, func(i int) uint32 { return x.CreditBytes[i] })

@@ -69,7 +69,7 @@ var (
 	scriptReserve    = newScript("reserve", luaReserve)          // for plans without prefix blocks
 	scriptPrompt     = newScript("prompt", luaPrefix+luaReserve) // for plans with prefix blocks
 	scriptRecord     = newScript("record", luaPrefix+luaRecord)
-	scriptForget     = newScript("forget", luaPrefix+luaForget)
+	scriptForget     = newScript("forget", luaForget)
 	scriptRelease    = newScript("release", luaRelease)
 	scriptCancel     = newScript("cancel", luaFunc("release", luaRelease)+luaFunc("forget", luaForget)+luaCancel)
 	scriptAmend      = newScript("amend", luaShared+luaAmend)

@@ -109,9 +109,9 @@ func (p *pendingSamples) setInflight(addrs []string, loads []lb.Load) {
 func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamples) {
 	key := keySamples + name
 	raw, cas, _ := s.gw.KV().Get(key) // where there is nothing yet, the last VM to write wins
-	all, err := discovery.ParseReadings(raw)
+	all, err := discovery.ParseEngineSamples(raw)
 	if err != nil || len(p.scraped) > 0 && !slices.Equal(all.Targets, p.targets) {
-		all = discovery.Readings{By: map[string]lb.EngineSample{}}
+		all = discovery.EngineSamples{By: map[string]lb.EngineSample{}}
 	}
 	p.mergeInto(&all, now)
 	if s.gw.KV().Set(key, all.Append(nil), cas) == nil || s.pending[name] != nil {
@@ -121,7 +121,7 @@ func (s *scraping) publishCluster(now time.Duration, name string, p *pendingSamp
 }
 
 // mergeInto merges the samples into those that are published.
-func (p *pendingSamples) mergeInto(all *discovery.Readings, now time.Duration) {
+func (p *pendingSamples) mergeInto(all *discovery.EngineSamples, now time.Duration) {
 	if len(p.scraped) > 0 {
 		all.Targets = p.targets
 	}
@@ -172,7 +172,7 @@ func (s *scraping) refreshCluster(now time.Duration, cl *cluster) {
 	if err != nil || version == m.version {
 		return
 	}
-	all, err := discovery.ParseReadings(raw)
+	all, err := discovery.ParseEngineSamples(raw)
 	if err != nil {
 		return
 	}

@@ -41,7 +41,7 @@ func sampledVMs(t *testing.T, n int, raw string) (p *fakeProcess, vms []*VM, j *
 // published returns what the VMs have published.
 func (p *fakeProcess) published() sampleMap {
 	p.t.Helper()
-	all, err := discovery.ParseReadings([]byte(p.kv.cells[keySamples+fakeCluster].val))
+	all, err := discovery.ParseEngineSamples([]byte(p.kv.cells[keySamples+fakeCluster].val))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -208,14 +208,14 @@ func TestSamplesMerge(t *testing.T) {
 		"one that is not listed":       {sampleMap{other: newer}, nil, only(addr), sampleMap{addr: known}},
 		"a page and an earlier report": {sampleMap{addr: newer}, sampleMap{addr: earlier}, nil, sampleMap{addr: newer}},
 	} {
-		all := discovery.Readings{By: sampleMap{addr: known}}
+		all := discovery.EngineSamples{By: sampleMap{addr: known}}
 		(&pendingSamples{scraped: c.scraped, reported: c.reported, listed: c.listed}).mergeInto(&all, now)
 		if !maps.Equal(all.By, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, all.By, c.want)
 		}
 	}
 	// A report that was published before a slightly older page still applies, and the page provides the rest.
-	all := discovery.Readings{By: sampleMap{addr: completed}}
+	all := discovery.EngineSamples{By: sampleMap{addr: completed}}
 	late := at(newer, now-time.Millisecond, now-time.Millisecond)
 	(&pendingSamples{scraped: sampleMap{addr: late}}).mergeInto(&all, now)
 	got := all.By[addr]
@@ -223,7 +223,7 @@ func TestSamplesMerge(t *testing.T) {
 	if running(got) != 6 || waits != 3 || got.ScrapedAt != late.ScrapedAt || got.At != now || got.Page != 78 {
 		t.Errorf("a page behind a report: %+v", got)
 	}
-	all = discovery.Readings{By: sampleMap{addr: known}}
+	all = discovery.EngineSamples{By: sampleMap{addr: known}}
 	new(pendingSamples).mergeInto(&all, known.FreshAt+demandAge+1)
 	if len(all.By) != 0 {
 		t.Error("a sample that is too old is kept")

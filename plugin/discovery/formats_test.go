@@ -39,18 +39,18 @@ func TestFormats(t *testing.T) {
 	p.Parse([]byte("vllm:num_requests_running 3\n"+
 		`vllm:lora_requests_info{max_lora="2",running_lora_adapters="a,b",waiting_lora_adapters="c"} 17`+"\n"),
 		&sample.Snapshot)
-	want := Readings{Targets: []string{"gauge"}, By: map[string]lb.EngineSample{"10.0.0.1:80": sample}}
-	const readings = "\x01\x01\x05gauge" + "\x0b10.0.0.1:80" + "\x08\x07\x06\x05\x04\x03\x02\x01" +
+	want := EngineSamples{Targets: []string{"gauge"}, By: map[string]lb.EngineSample{"10.0.0.1:80": sample}}
+	const samples = "\x01\x01\x05gauge" + "\x0b10.0.0.1:80" + "\x08\x07\x06\x05\x04\x03\x02\x01" +
 		"\x01\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00\x00\x00\x00\x00" + "\x01" +
 		"\x18\x17\x16\x15\x14\x13\x12\x11" + "\x03\x00\x00\x00\x00\x00\x00\x00" + "\x04\x00\x00\x00\x00\x00\x00\x00" +
 		"\x01\x00" + "\x01\x80\x00\x00" + "\x00\x00\x00\x00" + // a snapshot of vLLM
 		"\x00\x00\x00\x00\x00\x00\x08\x40" + "\x00\x00\x00\x00\x00\x00\x00\x40" +
 		"\x02\x8c\xec\x01\x86\x4c\xdc\x63\xaf" + "\xa5\xf1\x01\x86\x4c\xdf\x63\xaf" +
 		"\x01\xf2\xef\x01\x86\x4c\xde\x63\xaf"
-	if got := string(want.Append(nil)); got != readings {
-		t.Errorf("readings\n got %q\nwant %q", got, readings)
+	if got := string(want.Append(nil)); got != samples {
+		t.Errorf("samples\n got %q\nwant %q", got, samples)
 	}
-	if got, err := ParseReadings([]byte(readings)); err != nil || !maps.Equal(got.By, want.By) {
-		t.Errorf("readings: %+v, %v", got, err)
+	if got, err := ParseEngineSamples([]byte(samples)); err != nil || !maps.Equal(got.By, want.By) {
+		t.Errorf("samples: %+v, %v", got, err)
 	}
 }

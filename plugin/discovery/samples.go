@@ -7,15 +7,15 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// ErrReadings is returned for bytes that are no readings of this version.
-var ErrReadings = errors.New("discovery: not readings of this version")
+// ErrSamples is returned for bytes that are no engine samples of this version.
+var ErrSamples = errors.New("discovery: no engine samples of this version")
 
-// readingsVersion is the first byte of readings in shared memory.
-const readingsVersion = 1
+// samplesVersion is the first byte of engine samples in shared memory.
+const samplesVersion = 1
 
-// Readings are the samples of the engines of one cluster, by address of the endpoint, and the names of the metrics that
-// were looked for besides the known ones.
-type Readings struct {
+// EngineSamples are the samples of the engines of one cluster, by address of the endpoint, and the names of the metrics
+// that were looked for besides the known ones.
+type EngineSamples struct {
 	Targets []string
 	By      map[string]lb.EngineSample
 }
@@ -30,8 +30,8 @@ type Readings struct {
 //   - what package metrics appends for the metrics
 //
 // Texts follow their length, an unsigned varint like the number of targets; all other numbers are little-endian.
-func (r *Readings) Append(dst []byte) []byte {
-	w := wire.Writer(dst).Byte(readingsVersion).Uvarint(uint64(len(r.Targets)))
+func (r *EngineSamples) Append(dst []byte) []byte {
+	w := wire.Writer(dst).Byte(samplesVersion).Uvarint(uint64(len(r.Targets)))
 	for _, name := range r.Targets {
 		w = w.Text(name)
 	}
@@ -47,12 +47,12 @@ func (r *Readings) Append(dst []byte) []byte {
 	return w
 }
 
-// ParseReadings reads what Append wrote. The error is ErrReadings; the readings are then unusable as a whole.
-func ParseReadings(b []byte) (Readings, error) {
-	samples := Readings{By: map[string]lb.EngineSample{}}
+// ParseEngineSamples reads what Append wrote. The error is ErrSamples; the samples are then unusable as a whole.
+func ParseEngineSamples(b []byte) (EngineSamples, error) {
+	samples := EngineSamples{By: map[string]lb.EngineSample{}}
 	r := wire.NewReader(string(b)) // one copy, of which targets and addresses are parts
-	if r.Byte() != readingsVersion {
-		return Readings{}, ErrReadings
+	if r.Byte() != samplesVersion {
+		return EngineSamples{}, ErrSamples
 	}
 	for n := r.Count(1); n > 0; n-- {
 		samples.Targets = append(samples.Targets, r.Text())
@@ -65,13 +65,13 @@ func ParseReadings(b []byte) (Readings, error) {
 		}
 		rest, ok := e.Snapshot.Read(b[len(b)-r.Len():])
 		if !ok || addr == "" {
-			return Readings{}, ErrReadings
+			return EngineSamples{}, ErrSamples
 		}
 		r.Take(r.Len() - len(rest))
 		samples.By[addr] = e
 	}
 	if !r.OK() {
-		return Readings{}, ErrReadings
+		return EngineSamples{}, ErrSamples
 	}
 	return samples, nil
 }
