@@ -93,10 +93,13 @@ func (r *plainRule) text() string {
 var (
 	someRoutes   = []string{"a", "ab", "abc", "b", "A"}
 	someDomains  = []string{"a.com", "*.com", "*a.com", "b.*", "*", "B.a.com", "a.*", "[::1]", "a.com*"}
-	someServices = []string{"s.dns", "s.dns:80", "t.dns", "t.dns:81", "s", "x:80", "outbound|80||s.dns"}
+	someServices = []string{"s.dns", "s.dns:80", "s.dns:", "t.dns", "t.dns:81", "s", "x:80", "outbound|80||s.dns"}
 	someRequests = struct{ routes, clusters, authorities []string }{
 		append([]string{"", "abcd"}, someRoutes...),
-		[]string{"", "s", "s.dns", "outbound|80||s.dns", "outbound|81||s.dns", "outbound|81|v|t.dns", "a|b", "x:80"},
+		[]string{
+			"", "s", "s.dns", "outbound|80||s.dns", "outbound|81||s.dns", "outbound|81|v|t.dns", "a|b", "x:80",
+			"outbound|||", "outbound|||s.dns",
+		},
 		[]string{"", "a.com", "A.COM:80", "b.a.com", "b.org:1", "[::1]:8080", "[::1]", "com", ".com"},
 	}
 )
