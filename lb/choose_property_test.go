@@ -59,6 +59,41 @@ func (c *choice) full(i int) bool {
 	return limit > 0 && c.loads[i].Requests >= limit
 }
 
+// costOf returns the cost of a candidate by the formula in the documentation of Choose.
+func (c *choice) costOf(i int) float64 {
+	k, l := c.plan.Candidates[i], c.loads[i]
+	load := float64(l.Requests + 1)
+	if c.plan.Unit == lb.Tokens {
+		load = float64(l.Tokens + c.plan.Tokens)
+	}
+	cost := k.Base + (k.Slope*(load+float64(c.plan.PerRequest*(l.Requests+1)))+
+		k.OverSlope*max(0, load-k.Capacity))/k.Weight
+	if c.matched == nil || c.matched[i] == 0 {
+		return cost
+	}
+	fewest := math.Inf(1)
+	for j := range c.loads {
+		if !c.full(j) {
+			fewest = min(fewest, float64(c.loads[j].Requests))
+		}
+	}
+	part := float64(c.plan.Prefix.Blocks[c.matched[i]-1].End) / float64(c.plan.Prefix.Bytes)
+	return cost - c.plan.Prefix.Credit*min(1+c.plan.Prefix.CreditGrowth*fewest, 16)*part
+}
+
+// The chosen candidate costs no more than any other below its cap, by the formula of the documentation.
+func TestChooseByTheFormula(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := drawChoice(rt)
+		got := c.choose()
+		for i := range c.loads {
+			if got != lb.Full && !c.full(i) && c.costOf(i) < c.costOf(got)-1e-6 {
+				rt.Fatalf("chose %d at %v, and %d costs %v: %+v", got, c.costOf(got), i, c.costOf(i), c)
+			}
+		}
+	})
+}
+
 // permuted returns the choice with its candidates in another order.
 func (c *choice) permuted(order []int) *choice {
 	p := &choice{plan: c.plan}

@@ -110,8 +110,8 @@ func TestCostsDoNotDependOnTheOrder(t *testing.T) {
 	})
 }
 
-// More requests that others have placed on an engine, more of them waiting, or a fuller cache never make it cheaper than
-// before relative to an engine that reports what it did.
+// More requests that others have placed on an engine, more of them waiting, or a fuller cache never make it cheaper
+// than before, relative to an engine that reports what it did.
 func TestBusierIsNeverCheaper(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		still := drawEngine(rt)

@@ -99,13 +99,14 @@ func newFleetOf(n int, cfg HealthConfig) *fleetOf {
 
 // step draws what happens next: time passes and some requests end.
 func (f *fleetOf) step(rt *rapid.T) {
-	f.now += time.Duration(rapid.IntRange(0, 3000).Draw(rt, "ms")) * time.Millisecond
+	f.now += time.Duration(rapid.IntRange(0, 30).Draw(rt, "tenths")) * refreshEvery // lists are as old as that
 	addr := rapid.SampledFrom(f.view.Endpoints).Draw(rt, "endpoint").Addr
 	o := Outcome{
-		Addr: addr, Verdict: Verdict(rapid.IntRange(0, int(Failure)).Draw(rt, "verdict")),
+		Addr: addr, Verdict: Verdict(rapid.IntRange(0, 2*int(Failure)).Draw(rt, "verdict")),
 		Client: uint64(rapid.IntRange(0, 3).Draw(rt, "client")), Model: uint64(rapid.IntRange(0, 2).Draw(rt, "model")),
 		WaitedFor: 2 * time.Second, Busy: rapid.Bool().Draw(rt, "busy"),
 	}
+	o.Verdict = min(o.Verdict, Failure) // half of them
 	for range rapid.IntRange(1, 12).Draw(rt, "outcomes") {
 		f.Observe(f.now, o, f.config)
 	}
@@ -205,51 +206,6 @@ func TestHealthDoesNotDependOnTheOrder(t *testing.T) {
 		}
 		if f.ejected() != g.ejected() || f.Ejections() != g.Ejections() {
 			rt.Fatalf("%d ejected, in another order %d", f.ejected(), g.ejected())
-		}
-	})
-}
-
-// VMs that exchange their ejections eject the same endpoints, in whatever order they export and import, and learning
-// the same twice changes nothing.
-func TestVMsAgreeOnEjections(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		cfg := drawHealthConfig(rt)
-		n := rapid.IntRange(1, 5).Draw(rt, "endpoints")
-		vms := []*fleetOf{newFleetOf(n, cfg), newFleetOf(n, cfg), newFleetOf(n, cfg)}
-		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
-			vm := rapid.SampledFrom(vms).Draw(rt, "VM")
-			vm.step(rt)
-			for _, other := range vms {
-				other.now = max(other.now, vm.now)
-			}
-		}
-		now := max(vms[0].now, vms[1].now, vms[2].now)
-		var shared []byte
-		for _, vm := range rapid.Permutation(vms).Draw(rt, "order") {
-			vm.now = now
-			if out, changed := vm.Export(now, shared); changed {
-				shared = out
-				vm.ConfirmExport()
-			}
-		}
-		for range 2 {
-			for _, vm := range vms {
-				vm.Import(now, shared)
-			}
-		}
-		for _, vm := range vms[1:] {
-			for addr, e := range vm.endpoints {
-				first := vms[0].endpoints[addr]
-				if e.ejectedUntil(&cfg) > now && e.ejectedUntil(&cfg) != first.ejectedUntil(&cfg) {
-					rt.Fatalf("%s is ejected until %v and %v", addr, e.ejectedUntil(&cfg), first.ejectedUntil(&cfg))
-				}
-			}
-			if vm.ejected() != vms[0].ejected() {
-				rt.Fatalf("%d and %d endpoints are ejected", vm.ejected(), vms[0].ejected())
-			}
-		}
-		if len(shared)%ejectionSize != 0 || len(shared)/ejectionSize > n {
-			rt.Fatalf("%d bytes for %d endpoints", len(shared), n)
 		}
 	})
 }
