@@ -209,3 +209,71 @@ func TestHealthDoesNotDependOnTheOrder(t *testing.T) {
 		}
 	})
 }
+
+// VMs that exchange their ejections eject the same endpoints, in whatever order they export and import, and learning
+// the same twice changes nothing.
+func TestVMsAgreeOnEjections(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		cfg := drawHealthConfig(rt)
+		n := rapid.IntRange(1, 5).Draw(rt, "endpoints")
+		vms := []*fleetOf{newFleetOf(n, cfg), newFleetOf(n, cfg), newFleetOf(n, cfg)}
+		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
+			vm := rapid.SampledFrom(vms).Draw(rt, "VM")
+			vm.step(rt)
+			for _, other := range vms {
+				other.now = max(other.now, vm.now)
+			}
+		}
+		now := max(vms[0].now, vms[1].now, vms[2].now)
+		var shared []byte
+		for _, vm := range rapid.Permutation(vms).Draw(rt, "order") {
+			vm.now = now
+			if out, changed := vm.Export(now, shared); changed {
+				shared = out
+				vm.ConfirmExport()
+			}
+		}
+		for range 2 {
+			for _, vm := range vms {
+				vm.Import(now, shared)
+			}
+		}
+		for _, vm := range vms[1:] {
+			for addr, e := range vm.endpoints {
+				first := vms[0].endpoints[addr]
+				if e.ejectedUntil(&cfg) > now && e.ejectedUntil(&cfg) != first.ejectedUntil(&cfg) {
+					rt.Fatalf("%s is ejected until %v and %v", addr, e.ejectedUntil(&cfg), first.ejectedUntil(&cfg))
+				}
+			}
+			if vm.ejected() != vms[0].ejected() {
+				rt.Fatalf("%d and %d endpoints are ejected", vm.ejected(), vms[0].ejected())
+			}
+		}
+		if len(shared)%ejectionSize != 0 || len(shared)/ejectionSize > n {
+			rt.Fatalf("%d bytes for %d endpoints", len(shared), n)
+		}
+	})
+}
+
+// A VM that has ejected an endpoint once, but latest, learns that another one has ejected it more often: both eject it
+// for the same time.
+func TestImportOfMoreEjections(t *testing.T) {
+	cfg := HealthConfig{
+		ConsecutiveFailures: 1, EjectionTime: 2 * time.Second, MaxEjectionTime: time.Minute, MaxEjectionPercent: 50,
+	}
+	a, b := newFleetOf(2, cfg), newFleetOf(2, cfg)
+	failed := Outcome{Addr: addrOf(0), Verdict: Failure}
+	start := a.now
+	a.Observe(start, failed, a.config)
+	a.Observe(start+2*time.Second, failed, a.config)
+	b.Observe(start+5*time.Second, failed, b.config)
+	now := start + 5*time.Second
+	shared, _ := a.Export(now, nil)
+	shared, _ = b.Export(now, shared)
+	for _, vm := range []*fleetOf{a, b} {
+		vm.Import(now, shared)
+		if got, want := vm.endpoints[failed.Addr].ejectedUntil(&cfg), now+4*time.Second; got != want {
+			t.Errorf("ejected until %v, want %v", got-start, want-start)
+		}
+	}
+}
