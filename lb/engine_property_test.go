@@ -116,11 +116,12 @@ func TestBusierIsNeverCheaper(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		still := drawEngine(rt)
 		quiet := drawEngine(rt)
-		busy := quiet
+		busy, dearer := quiet, false
 		switch rapid.SampledFrom([]string{"running", "waiting", "KV use"}).Draw(rt, "more") {
 		case "running":
 			busy.running += rapid.IntRange(1, 50).Draw(rt, "by")
 			quiet.waiting, busy.waiting, quiet.kvUse, busy.kvUse = 0, 0, 0, 0 // which would show a larger batch
+			dearer = busy.running > int(busy.inflight) && busy.running > quiet.running
 		case "waiting":
 			busy.waiting += rapid.IntRange(1, 50).Draw(rt, "by")
 			quiet.running, busy.running = max(1, quiet.running), max(1, quiet.running)
@@ -136,6 +137,8 @@ func TestBusierIsNeverCheaper(t *testing.T) {
 		}
 		if before, after := difference(quiet), difference(busy); after < before-1e-6*max(1, math.Abs(before)) {
 			rt.Fatalf("%+v costs %v more than %+v, and %+v costs %v more", quiet, before, still, busy, after)
+		} else if dearer && after <= before {
+			rt.Fatalf("%+v costs %v more than %+v, and %+v does as well", quiet, before, still, busy)
 		}
 	})
 }

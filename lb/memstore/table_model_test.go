@@ -73,7 +73,9 @@ func TestTablesKeepLoads(t *testing.T) {
 					}
 					if h := tab.hash(row); h != 0 {
 						was := loads[h]
-						loads[h] = lb.Load{Requests: max(0, was.Requests+d.Requests), Tokens: max(0, was.Tokens+d.Tokens)}
+						loads[h] = lb.Load{
+							Requests: max(0, was.Requests+d.Requests), Tokens: max(0, was.Tokens+d.Tokens),
+						}
 						tab.add(row, d)
 					}
 				}
@@ -152,7 +154,8 @@ func TestCheckpointsAndSteps(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			s := step{from: noRow, to: rapid.IntRange(0, rows-1).Draw(rt, "to")}
 			s.toTokens = int64(rapid.IntRange(0, 4000).Draw(rt, "tokens"))
-			if from := rapid.IntRange(0, rows-1).Draw(rt, "from"); held[from].Requests > 0 && rapid.Bool().Draw(rt, "move") {
+			from := rapid.IntRange(0, rows-1).Draw(rt, "from")
+			if held[from].Requests > 0 && rapid.Bool().Draw(rt, "move") {
 				s.from, s.fromTokens = from, min(held[from].Tokens, 4000)
 				held[from].Requests--
 				held[from].Tokens -= s.fromTokens
