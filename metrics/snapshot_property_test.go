@@ -78,6 +78,19 @@ func TestDamagedSnapshots(t *testing.T) {
 	})
 }
 
+// A value that is no finite number is refused, in whichever field it is.
+func TestSnapshotsWithoutFiniteValues(t *testing.T) {
+	for f := range fieldCount {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			var s, got Snapshot
+			s.set(f, v)
+			if _, ok := got.Read(s.Append(nil)); ok {
+				t.Errorf("field %d is read as %v", f, v)
+			}
+		}
+	}
+}
+
 // Update gives each field the newer value if there is one; UpdateReport only those fields that load reports have.
 func TestUpdatesOfFields(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
