@@ -67,7 +67,7 @@ func blankIf(rt *rapid.T, texts []string) string {
 	return blank(rt)
 }
 
-// Each JSON text is read as the value that it means, and its parts are where they are said to be.
+// Each JSON text is read as the value that it means, and the place of each part is its own.
 func TestJSONIsReadAsItIsMeant(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tree := drawJSON(rt, 4)

@@ -193,18 +193,18 @@ func TestMessagesAreStable(t *testing.T) {
 // However much is wrong, no more than maxProblems problems and warnings are kept, and the problems are counted.
 func TestMessagesAreBounded(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		bad, odd := rapid.IntRange(0, 120).Draw(rt, "problems"), rapid.IntRange(0, 120).Draw(rt, "warnings")
+		bad, taken := rapid.IntRange(0, 120).Draw(rt, "problems"), rapid.IntRange(0, 120).Draw(rt, "warnings")
 		var rules []string
 		for i := range bad {
 			rules = append(rules, fmt.Sprintf(`{"_match_route_":"b%d","lb_policy":"x"}`, i))
 		}
-		for i := range odd {
+		for i := range taken {
 			rules = append(rules, fmt.Sprintf(
 				`{"_match_route_":"w%d","lb_policy":"global_least_request","lb_config":{"maxRequestCount":-1}}`, i))
 		}
 		set, err := Parse([]byte(rulesOf(globalCap, rules...)), Higress)
-		if (err != nil) != (bad > 0) || len(set.Warnings()) != min(odd, maxProblems) || len(set.Refusals()) != bad {
-			rt.Fatalf("%d problems: %v; %d warnings, kept %d", bad, err, odd, len(set.Warnings()))
+		if (err != nil) != (bad > 0) || len(set.Warnings()) != min(taken, maxProblems) || len(set.Refusals()) != bad {
+			rt.Fatalf("%d problems: %v; %d warnings, kept %d", bad, err, taken, len(set.Warnings()))
 		}
 		if bad == 0 {
 			return

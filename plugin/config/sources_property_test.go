@@ -92,7 +92,7 @@ func TestAllIsInOrder(t *testing.T) {
 	})
 }
 
-// changesScraping are the keys of which a change starts the samples of engines anew, because other metrics or endpoints
+// changesScraping are the keys of which a change discards the samples of engines, because other metrics or endpoints
 // are read. All other keys can change without that.
 var changesScraping = []string{
 	keyMetricsEngine, keyMetricsPath, keyMetricsPort, "lb_config.metrics.interval", "lb_config.metric_policy",
