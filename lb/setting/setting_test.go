@@ -49,7 +49,9 @@ func TestQuote(t *testing.T) {
 	if err := quick.Check(printable, nil); err != nil {
 		t.Error(err)
 	}
-	for _, s := range []string{"", "\n", "\x1b[31m", strings.Repeat("é", maxQuoted), strings.Repeat("x", maxQuoted-1) + "é"} {
+	for _, s := range []string{
+		"", "\n", "\x1b[31m", strings.Repeat("é", maxQuoted), strings.Repeat("x", maxQuoted-1) + "é",
+	} {
 		if !printable(s) {
 			t.Errorf("%q becomes %s", s, Quote(s))
 		}
