@@ -29,7 +29,8 @@ func TestStaleAfterExceedsTheInterval(t *testing.T) {
 		stale := interval + rapid.IntRange(-1000, 1000).Draw(rt, "difference")
 		stale = min(max(stale, 400), 600_000)
 		text := engineConfig(
-			member{"lb_config.metrics.interval", quotedDuration(interval)}, member{keyStaleAfter, quotedDuration(stale)},
+			member{"lb_config.metrics.interval", quotedDuration(interval)},
+			member{keyStaleAfter, quotedDuration(stale)},
 		)
 		if stale > interval {
 			c := mustParse(rt, text, Higress)
@@ -142,7 +143,8 @@ func TestMetricsClusterMatrix(t *testing.T) {
 			for _, orca := range []bool{false, true} {
 				for _, target := range []bool{false, true} {
 					list := []member{
-						{"lb_policy", strconv.Quote(policy)}, {"lb_config.envoy.admin_cluster", `"admin"`},
+						{"lb_policy", strconv.Quote(policy)},
+						{"lb_config.envoy.admin_cluster", `"admin"`},
 						{keyORCA, strconv.FormatBool(orca)},
 					}
 					if cluster {
@@ -155,7 +157,8 @@ func TestMetricsClusterMatrix(t *testing.T) {
 					text := []byte(writeConfig(list...))
 					_, err := Parse(text, Envoy)
 					bad := required && !cluster && (!orca || target)
-					if bad != (err != nil) || bad && !strings.Contains(err.Error(), "\n  "+keyMetricsCluster+": missing") {
+					missing := "\n  " + keyMetricsCluster + ": missing"
+					if bad != (err != nil) || bad && !strings.Contains(err.Error(), missing) {
 						t.Errorf("%s: %v", text, err)
 					}
 				}

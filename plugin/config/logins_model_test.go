@@ -109,8 +109,8 @@ func TestLooseValuesAgainstGJSON(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				text := `{"lb_policy":"endpoint_metrics","lb_config":{"serviceFQDN":"r.dns",` + strconv.Quote(name) + `:` +
-					drawSingle(rt) + `}}`
+				text := `{"lb_policy":"endpoint_metrics","lb_config":{"serviceFQDN":"r.dns",` +
+					strconv.Quote(name) + `:` + drawSingle(rt) + `}}`
 				got, want := meaning(mustParse(rt, []byte(text), Higress), gjson.Get(text, "lb_config."+name))
 				if got != want {
 					rt.Fatalf("%s: got %v, gjson reads %v", text, got, want)
