@@ -262,7 +262,7 @@ func TestImportOfMoreEjections(t *testing.T) {
 		ConsecutiveFailures: 1, EjectionTime: 2 * time.Second, MaxEjectionTime: time.Minute, MaxEjectionPercent: 50,
 	}
 	a, b := newFleetOf(2, cfg), newFleetOf(2, cfg)
-	failed := Outcome{Addr: addrOf(0), Verdict: Failure}
+	failed := Outcome{Addr: endpointAddr(0), Verdict: Failure}
 	start := a.now
 	a.Observe(start, failed, a.config)
 	a.Observe(start+2*time.Second, failed, a.config)

@@ -12,7 +12,7 @@ import (
 func listOf(number, n int) []Candidate {
 	cs := make([]Candidate, n)
 	for i := range cs {
-		cs[i] = Candidate{Addr: addrOf(i), Base: float64(number), Slope: 1, Weight: 1}
+		cs[i] = Candidate{Addr: endpointAddr(i), Base: float64(number), Slope: 1, Weight: 1}
 	}
 	return cs
 }

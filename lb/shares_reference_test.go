@@ -24,7 +24,7 @@ type sharesHistory struct {
 	now      time.Duration
 }
 
-func addrOf(endpoint int) string { return fmt.Sprintf("10.0.0.%d:80", endpoint) }
+func endpointAddr(endpoint int) string { return fmt.Sprintf("10.0.0.%d:80", endpoint) }
 
 // step draws what happens next: a VM counts requests, or publishes what it has counted, or time passes.
 func (h *sharesHistory) step(rt *rapid.T) {
@@ -44,7 +44,7 @@ func (h *sharesHistory) step(rt *rapid.T) {
 	default:
 		endpoint := rapid.IntRange(0, 3).Draw(rt, "endpoint")
 		for range rapid.IntRange(1, 5).Draw(rt, "requests") {
-			h.vms[vm].Count(h.now, addrOf(endpoint))
+			h.vms[vm].Count(h.now, endpointAddr(endpoint))
 			h.requests = append(h.requests, countedRequest{vm, endpoint, shareSlotAt(h.now), false})
 		}
 	}
@@ -77,8 +77,8 @@ func TestSharesAgainstAList(t *testing.T) {
 				rt.Fatalf("VM %d counts %d requests, want %d", vm, total, all)
 			}
 			for i, n := range want {
-				if int(by[EndpointHash(addrOf(i))]) != n {
-					rt.Fatalf("VM %d counts %d requests at %d, want %d", vm, by[EndpointHash(addrOf(i))], i, n)
+				if int(by[EndpointHash(endpointAddr(i))]) != n {
+					rt.Fatalf("VM %d counts %d requests at %d, want %d", vm, by[EndpointHash(endpointAddr(i))], i, n)
 				}
 			}
 		}
@@ -90,7 +90,7 @@ func TestSharesAgainstAList(t *testing.T) {
 func TestLimitAgainstAList(t *testing.T) {
 	var cs []Candidate
 	for i := range 4 {
-		cs = append(cs, Candidate{Addr: addrOf(i), Slope: 1, Weight: 1})
+		cs = append(cs, Candidate{Addr: endpointAddr(i), Slope: 1, Weight: 1})
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &sharesHistory{now: time.Hour, vms: []*RequestShares{{limited: true}}}

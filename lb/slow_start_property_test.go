@@ -38,12 +38,12 @@ func TestStartShareGrows(t *testing.T) {
 func startingFleet(rt *rapid.T) (h *Health, v *View, cfg *ClusterConfig, now time.Duration) {
 	cfg = &ClusterConfig{Health: HealthConfig{SlowStart: 30 * time.Second, MaxEjectionPercent: 50}}
 	h, now = NewHealth(), time.Hour
-	endpoints := []Endpoint{{Addr: addrOf(0)}, {Addr: addrOf(1)}}
+	endpoints := []Endpoint{{Addr: endpointAddr(0)}, {Addr: endpointAddr(1)}}
 	for range rapid.IntRange(1, 6).Draw(rt, "added") {
 		v = &View{Endpoints: endpoints[:len(endpoints):len(endpoints)]}
 		h.Candidates(now, v, cfg, 0)
 		endpoints = append(endpoints, Endpoint{
-			Addr: addrOf(len(endpoints)), Weight: rapid.Float64Range(0.2, 5).Draw(rt, "weight"),
+			Addr: endpointAddr(len(endpoints)), Weight: rapid.Float64Range(0.2, 5).Draw(rt, "weight"),
 			State: rapid.SampledFrom([]State{Healthy, Healthy, Degraded}).Draw(rt, "state"),
 		})
 		now += time.Duration(rapid.IntRange(0, 12_000).Draw(rt, "ms")) * time.Millisecond
@@ -53,64 +53,70 @@ func startingFleet(rt *rapid.T) (h *Health, v *View, cfg *ClusterConfig, now tim
 	return h, v, cfg, now
 }
 
-// The draws of the lists for new endpoints are in order and take no more than all requests of their tier; each list has
-// the same endpoints, and differs only in the cost of some.
+// drawnLists returns the lists that a share of all draws gives to requests of a tier, in the order of the draws, each
+// once for each time that it follows another one.
+func drawnLists(h *Health, now time.Duration, v *View, cfg *ClusterConfig, tierDraw uint64) (lists [][]Candidate) {
+	const draws = 500
+	for i := range uint64(draws) {
+		draw := i*(1<<16)/draws<<48 | tierDraw<<32
+		cs, _ := h.Candidates(now, v, cfg, draw)
+		if len(lists) == 0 || &lists[len(lists)-1][0] != &cs[0] {
+			lists = append(lists, cs)
+		}
+	}
+	return lists
+}
+
+// Draws are divided into ranges: one for each group of new endpoints, which are preferred there, and the rest, in which
+// they count as loaded. All lists have the same endpoints and differ in the cost of the new ones only.
 func TestDrawsOfNewEndpoints(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h, v, cfg, now := startingFleet(rt)
 		now += time.Duration(rapid.IntRange(0, 35).Draw(rt, "later")) * time.Second
-		h.Candidates(now, v, cfg, 0)
-		l := h.candidateLists[listKey{cfg, v}]
-		last := map[uint8]float64{}
-		for _, s := range l.starting {
-			if s.upTo <= last[s.tier] || s.upTo > 1.5 || int(s.tier) >= len(l.tiers) {
-				rt.Fatalf("draws of tier %d up to %v follow %v", s.tier, s.upTo, last[s.tier])
+		lists := drawnLists(h, now, v, cfg, uint64(rapid.IntRange(0, 1<<16-1).Draw(rt, "tier")))
+		seen := map[*Candidate]bool{}
+		for n, list := range lists {
+			if seen[&list[0]] {
+				rt.Fatalf("range %d of the draws gives the list of an earlier one", n)
 			}
-			last[s.tier] = s.upTo
-			if len(s.candidates) != len(l.base) {
-				rt.Fatalf("%d candidates instead of %d", len(s.candidates), len(l.base))
-			}
-			preferred := 0
-			for i, c := range s.candidates {
-				base := l.base[i]
-				if c.Base < base.Base {
-					preferred++
-					c.Base = base.Base
+			seen[&list[0]] = true
+			for i, c := range list {
+				first := lists[0][i]
+				e := h.endpoints[c.Addr]
+				if share, _ := e.startShare(now, &cfg.Health); share == 1 && c != first {
+					rt.Fatalf("%+v differs from %+v in another range, and is not new", c, first)
 				}
-				if c != base {
-					rt.Fatalf("%+v differs from %+v", c, base)
+				c.Base = first.Base
+				if c != first {
+					rt.Fatalf("%+v differs from %+v", c, first)
 				}
-			}
-			if preferred == 0 {
-				rt.Fatalf("the list for draws up to %v prefers no endpoint", s.upTo)
 			}
 		}
-		if now-time.Hour > 2*time.Minute && len(l.starting) > 0 {
-			rt.Fatalf("%d lists for new endpoints after two minutes", len(l.starting))
+		if now-time.Hour > 2*time.Minute && len(lists) > 1 {
+			rt.Fatalf("%d lists after two minutes", len(lists))
 		}
 	})
 }
 
-// Each draw gives one of the lists of the request's tier, and a higher draw never one for earlier endpoints.
-func TestPickIsMonotonic(t *testing.T) {
+// In each range but the last one an endpoint is preferred that is not in the range before, and in the last one none.
+func TestEachRangePrefersOthers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h, v, cfg, _ := startingFleet(rt)
-		l := h.candidateLists[listKey{cfg, v}]
-		tier := uint8(rapid.IntRange(0, len(l.tiers)-1).Draw(rt, "tier"))
-		last := -1
-		for i := range 200 {
-			got := l.pick(tier, float64(i)/200)
-			at := len(l.starting)
-			for k := range l.starting {
-				if &l.starting[k].candidates[0] == &got[0] && l.starting[k].tier == tier {
-					at = k
-					break
+		h, v, cfg, now := startingFleet(rt)
+		lists := drawnLists(h, now, v, cfg, 0)
+		rest := lists[len(lists)-1]
+		for n, list := range lists[:len(lists)-1] {
+			preferred := 0
+			for i := range list {
+				if list[i].Base < rest[i].Base {
+					preferred++
+					if n > 0 && lists[n-1][i].Base < rest[i].Base {
+						rt.Fatalf("%s is preferred in the ranges %d and %d", list[i].Addr, n-1, n)
+					}
 				}
 			}
-			if at == len(l.starting) && &got[0] != &l.base[0] || at < last {
-				rt.Fatalf("draw %d gives list %d after %d", i, at, last)
+			if preferred == 0 {
+				rt.Fatalf("no endpoint is preferred in range %d of %d", n, len(lists))
 			}
-			last = at
 		}
 	})
 }

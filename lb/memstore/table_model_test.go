@@ -30,67 +30,88 @@ func withLoad(loads map[uint64]lb.Load) map[uint64]lb.Load {
 	return out
 }
 
+// tableHistory is a table, with the loads and the members that it should have.
+type tableHistory struct {
+	table
+	loads  map[uint64]lb.Load
+	owners map[uint64]bool
+	latest uint64 // owner
+}
+
+// step draws a change: endpoints need rows, an owner joins or leaves, or a load changes.
+func (h *tableHistory) step(rt *rapid.T) {
+	switch rapid.IntRange(0, 4).Draw(rt, "action") {
+	case 0:
+		h.addRows(rt)
+	case 1:
+		h.latest++
+		h.table = h.withMember()
+		h.member(h.members()-1).set(h.latest, int(h.latest), 0)
+		h.owners[h.latest] = true
+	case 2:
+		if h.members() > 0 {
+			i := rapid.IntRange(0, h.members()-1).Draw(rt, "member")
+			delete(h.owners, h.member(i).owner())
+			h.table = h.withoutMember(i)
+		}
+	default:
+		h.addLoad(rt)
+	}
+}
+
+func (h *tableHistory) addRows(rt *rapid.T) {
+	hashes := rapid.SliceOfNDistinct(rapid.Uint64Range(1, 40), 1, 6, rapid.ID[uint64]).Draw(rt, "hashes")
+	grown, err := h.withRows(hashes)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	for _, hash := range hashes {
+		if grown.find(hash) == noRow {
+			rt.Fatalf("endpoint %d has no row", hash)
+		}
+	}
+	if grown.generation() == h.generation() {
+		rt.Fatal("rows were given away, and the generation stayed")
+	}
+	h.table = grown
+}
+
+func (h *tableHistory) addLoad(rt *rapid.T) {
+	if h.rows() == 0 {
+		return
+	}
+	row := rapid.IntRange(0, h.rows()-1).Draw(rt, "row")
+	d := lb.Load{
+		Requests: int64(rapid.IntRange(-3, 5).Draw(rt, "requests")),
+		Tokens:   int64(rapid.IntRange(-3000, 5000).Draw(rt, "tokens")),
+	}
+	if hash := h.hash(row); hash != 0 {
+		was := h.loads[hash]
+		h.loads[hash] = lb.Load{Requests: max(0, was.Requests+d.Requests), Tokens: max(0, was.Tokens+d.Tokens)}
+		h.add(row, d)
+	}
+}
+
 // A table never loses a load when it gets rows and members: each endpoint keeps its own, and the scope's name stays.
 func TestTablesKeepLoads(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		scope := rapid.StringN(0, 20, 40).Draw(rt, "scope")
-		tab, loads := newTable(scope), map[uint64]lb.Load{}
-		owners, latest := map[uint64]bool{}, uint64(0)
+		h := &tableHistory{
+			table: newTable(scope), loads: map[uint64]lb.Load{}, owners: map[uint64]bool{},
+		}
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 4).Draw(rt, "action") {
-			case 0: // a list of endpoints needs rows
-				hashes := rapid.SliceOfNDistinct(rapid.Uint64Range(1, 40), 1, 6, rapid.ID[uint64]).Draw(rt, "hashes")
-				grown, err := tab.withRows(hashes)
-				if err != nil {
-					rt.Fatal(err)
-				}
-				for _, h := range hashes {
-					if grown.find(h) == noRow {
-						rt.Fatalf("endpoint %d has no row", h)
-					}
-				}
-				if grown.generation() == tab.generation() {
-					rt.Fatal("rows were given away, and the generation stayed")
-				}
-				tab = grown
-			case 1: // an owner joins
-				latest++
-				tab = tab.withMember()
-				tab.member(tab.members()-1).set(latest, int(latest), 0)
-				owners[latest] = true
-			case 2: // an owner leaves
-				if tab.members() > 0 {
-					i := rapid.IntRange(0, tab.members()-1).Draw(rt, "member")
-					delete(owners, tab.member(i).owner())
-					tab = tab.withoutMember(i)
-				}
-			default: // a load changes
-				if tab.rows() > 0 {
-					row := rapid.IntRange(0, tab.rows()-1).Draw(rt, "row")
-					d := lb.Load{
-						Requests: int64(rapid.IntRange(-3, 5).Draw(rt, "requests")),
-						Tokens:   int64(rapid.IntRange(-3000, 5000).Draw(rt, "tokens")),
-					}
-					if h := tab.hash(row); h != 0 {
-						was := loads[h]
-						loads[h] = lb.Load{
-							Requests: max(0, was.Requests+d.Requests), Tokens: max(0, was.Tokens+d.Tokens),
-						}
-						tab.add(row, d)
-					}
-				}
+			h.step(rt)
+			if h.check() != nil || !h.isFor(scope) || h.members() != len(h.owners) {
+				rt.Fatalf("%x: %v, %d of %d members", []byte(h.table), h.check(), h.members(), len(h.owners))
 			}
-			if tab.check() != nil || !tab.isFor(scope) || tab.members() != len(owners) {
-				rt.Fatalf("%x: %v, %d of %d members", []byte(tab), tab.check(), tab.members(), len(owners))
+			if !maps.Equal(withLoad(loadsOf(h.table)), withLoad(h.loads)) {
+				rt.Fatalf("loads %v, want %v", loadsOf(h.table), h.loads)
 			}
-			if !maps.Equal(withLoad(loadsOf(tab)), withLoad(loads)) {
-				rt.Fatalf("loads %v, want %v", loadsOf(tab), loads)
+			if h.isIdle() != (len(withLoad(h.loads)) == 0) {
+				rt.Fatalf("idle: %v, with %v", h.isIdle(), h.loads)
 			}
-			if tab.isIdle() != (len(withLoad(loads)) == 0) {
-				rt.Fatalf("idle: %v, with %v", tab.isIdle(), loads)
-			}
-			for owner := range owners {
-				if at := tab.memberOf(owner); at < 0 || tab.member(at).index() != int(owner) {
+			for owner := range h.owners {
+				if at := h.memberOf(owner); at < 0 || h.member(at).index() != int(owner) {
 					rt.Fatalf("owner %d is member %d", owner, at)
 				}
 			}

@@ -168,7 +168,7 @@ func TestMetricsClusterMatrix(t *testing.T) {
 }
 
 // The model of a request is read only where it can matter: for a policy that uses adapters, by load, at a cost.
-func TestReadsModel(t *testing.T) {
+func TestModelIsReadWhereItMatters(t *testing.T) {
 	for _, c := range []struct {
 		members []member
 		want    bool

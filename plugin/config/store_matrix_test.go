@@ -8,42 +8,45 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+const (
+	noService = "lb_config.serviceFQDN: missing, want the name of the Redis service"
+	noCluster = "lb_config.envoy.redis_cluster: missing, want the name of the cluster that leads to Redis"
+	notHere   = "lb_config.envoy.redis_cluster: only valid on stock Envoy; in Higress serviceFQDN names"
+	theirs    = "lb_config.serviceFQDN: names a service of Higress; want lb_config.envoy.redis_cluster"
+)
+
+var storeCases = []struct {
+	host             Host
+	store            string
+	service, cluster bool
+	want             StoreKind
+	problem          string
+}{
+	{host: Higress, want: StoreLocal},
+	{host: Higress, service: true, want: StoreRedis},
+	{host: Higress, store: "local", want: StoreLocal},
+	{host: Higress, store: "local", service: true, want: StoreLocal},
+	{host: Higress, store: "redis", service: true, want: StoreRedis},
+	{host: Higress, store: "redis", problem: noService},
+	{host: Higress, cluster: true, problem: notHere},
+	{host: Higress, service: true, cluster: true, problem: notHere},
+
+	{host: Envoy, want: StoreLocal},
+	{host: Envoy, cluster: true, want: StoreRedis},
+	{host: Envoy, service: true, cluster: true, want: StoreRedis},
+	{host: Envoy, service: true, problem: theirs},
+	{host: Envoy, store: "local", want: StoreLocal},
+	{host: Envoy, store: "local", service: true, want: StoreLocal},
+	{host: Envoy, store: "local", cluster: true, want: StoreLocal},
+	{host: Envoy, store: "redis", cluster: true, want: StoreRedis},
+	{host: Envoy, store: "redis", problem: noCluster},
+	{host: Envoy, store: "redis", service: true, problem: noCluster},
+}
+
 // Where load is counted follows from the key store, and otherwise from whether a Redis is named in the way of the
 // gateway.
 func TestStoreMatrix(t *testing.T) {
-	const (
-		noService = "lb_config.serviceFQDN: missing, want the name of the Redis service"
-		noCluster = "lb_config.envoy.redis_cluster: missing, want the name of the cluster that leads to Redis"
-		notHere   = "lb_config.envoy.redis_cluster: only valid on stock Envoy; in Higress serviceFQDN names"
-		theirs    = "lb_config.serviceFQDN: names a service of Higress; want lb_config.envoy.redis_cluster"
-	)
-	for _, c := range []struct {
-		host             Host
-		store            string
-		service, cluster bool
-		want             StoreKind
-		problem          string
-	}{
-		{host: Higress, want: StoreLocal},
-		{host: Higress, service: true, want: StoreRedis},
-		{host: Higress, store: "local", want: StoreLocal},
-		{host: Higress, store: "local", service: true, want: StoreLocal},
-		{host: Higress, store: "redis", service: true, want: StoreRedis},
-		{host: Higress, store: "redis", problem: noService},
-		{host: Higress, cluster: true, problem: notHere},
-		{host: Higress, service: true, cluster: true, problem: notHere},
-
-		{host: Envoy, want: StoreLocal},
-		{host: Envoy, cluster: true, want: StoreRedis},
-		{host: Envoy, service: true, cluster: true, want: StoreRedis},
-		{host: Envoy, service: true, problem: theirs},
-		{host: Envoy, store: "local", want: StoreLocal},
-		{host: Envoy, store: "local", service: true, want: StoreLocal},
-		{host: Envoy, store: "local", cluster: true, want: StoreLocal},
-		{host: Envoy, store: "redis", cluster: true, want: StoreRedis},
-		{host: Envoy, store: "redis", problem: noCluster},
-		{host: Envoy, store: "redis", service: true, problem: noCluster},
-	} {
+	for _, c := range storeCases {
 		list := []member{{"lb_policy", `"global_least_request"`}}
 		if c.host == Envoy {
 			list = append(list, member{"lb_config.envoy.admin_cluster", `"admin"`})
