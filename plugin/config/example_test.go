@@ -82,10 +82,8 @@ func ExampleKeys() {
 	for _, k := range config.Keys() {
 		if k.Name == "lb_config.body_timeout" {
 			fmt.Println(k.Type, k.Default)
-			fmt.Println(k.Meaning)
 		}
 	}
 	// Output:
 	// duration (number: ms) "250ms"
-	// How long a request waits for its body before the headers decide
 }

@@ -98,7 +98,7 @@ var (
 		append([]string{"", "abcd"}, someRoutes...),
 		[]string{
 			"", "s", "s.dns", "outbound|80||s.dns", "outbound|81||s.dns", "outbound|81|v|t.dns", "a|b", "x:80",
-			"outbound|||", "outbound|||s.dns",
+			"outbound|||",
 		},
 		[]string{"", "a.com", "A.COM:80", "b.a.com", "b.org:1", "[::1]:8080", "[::1]", "com", ".com"},
 	}

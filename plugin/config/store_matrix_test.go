@@ -140,7 +140,7 @@ func TestKeysOfOtherPoliciesAreWarned(t *testing.T) {
 	for _, d := range lb.Policies() {
 		for i := range keys {
 			k := &keys[i]
-			if !k.decodes() || k.only == onEnvoy || k.Name == "lb_policy" || k.Name == "enabled" {
+			if !k.decodes() || k.only == onEnvoy || k.NoEffect != "" || k.Name == "lb_policy" || k.Name == "enabled" {
 				continue
 			}
 			list := []member{{"lb_policy", `"` + d.Name + `"`}}
