@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sample returns a valid value of a key that is part of a Config.
-func sample(k *key) string { return keyCases[k.Name].good }
+// sample returns a valid value of a key that is part of a Config: the default for a key that has no cases yet.
+func sample(k *key) string { return cmp.Or(keyCases[k.Name].good, k.Default) }
 
 // A key that is written twice is an error, even with the same value, in the global part and in a rule, beside the other
 // or at the other end of its section.

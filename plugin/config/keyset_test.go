@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -100,9 +101,11 @@ func withKey(k *key, value string) []byte {
 
 // stored returns the value of the key in a Config.
 func (k *key) stored(c *Config) any {
-	settings := any(c)
+	copied := *c
+	copied.own = maps.Clone(c.own) // to which reading the key of another policy adds its defaults
+	settings := any(&copied)
 	if k.in != nil {
-		settings = k.in(c)
+		settings = k.in(&copied)
 	}
 	return reflect.ValueOf(k.Field(settings)).Elem().Interface()
 }
