@@ -49,7 +49,7 @@ func TestListPool(t *testing.T) {
 }
 
 // Lists that were made least recently are the first to go when there are too many, or too many candidates in them.
-func TestListPoolIsBounded(t *testing.T) {
+func TestListPoolEvictsTheOldest(t *testing.T) {
 	for _, size := range []int{1, 1000, maxPooledCandidates, maxPooledCandidates + 1} {
 		var p listPool
 		fit := max(1, min(maxPooledLists, maxPooledCandidates/size))
