@@ -108,7 +108,7 @@ func (h *Health) Import(now time.Duration, shared []byte) {
 	}
 	for addr, e := range h.endpoints {
 		ej := theirs[EndpointHash(addr)]
-		if ej.from <= e.from && ej.until <= e.until {
+		if ej.merge(e.ejection) == e.ejection {
 			continue
 		}
 		if now >= e.until { // its own ejection has ended
