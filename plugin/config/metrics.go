@@ -86,7 +86,7 @@ func (pt *part) checkMetrics() {
 	if e.StaleAfter <= e.Interval {
 		pt.bad(pt.prefix+keyStaleAfter, "got "+brief(e.StaleAfter)+", want more than interval, "+brief(e.Interval))
 	}
-	if pt.host == Envoy && e.Cluster == "" {
+	if pt.host == Envoy && e.Cluster == "" && !pt.invalid[keyMetricsCluster] {
 		pt.checkWithoutCluster()
 	}
 	if pt.ByMetrics() && pt.engine != "" {

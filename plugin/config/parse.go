@@ -106,12 +106,13 @@ type part struct {
 	Config
 	prefix   string          // of the part's keys in messages: "" or "_rules_[0]."
 	written  map[string]bool // names of the keys met, good or bad
+	invalid  map[string]bool // of these, the bad ones
 	unknowns int             // unknown keys met
 }
 
 // config decodes the keys of one part, without the object's keys for which skip returns true.
 func (p *parser) config(v value, id int, prefix string, skip func(name string) bool) Config {
-	pt := &part{parser: p, Config: p.base, prefix: prefix, written: map[string]bool{}}
+	pt := &part{parser: p, Config: p.base, prefix: prefix, written: map[string]bool{}, invalid: map[string]bool{}}
 	pt.ID = id
 	if !pt.isUnsupported(v) {
 		pt.object("", v, skip)
@@ -150,6 +151,7 @@ func (pt *part) member(path, full, at string, v value) {
 		}
 		before := pt.count
 		k.decode(pt.parser, &pt.Config, at, v)
+		pt.invalid[full] = pt.count > before
 		if k.NoEffect != "" && pt.count == before {
 			pt.warn(at, k.NoEffect)
 		}

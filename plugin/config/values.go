@@ -153,7 +153,7 @@ func (p *parser) duration(k *setting.Key, at string, v value) (time.Duration, bo
 	return d, true
 }
 
-func ofMs(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+func ofMs(ms float64) time.Duration { return time.Duration(math.Round(ms * float64(time.Millisecond))) }
 
 // float returns a finite number.
 func (v value) float() (float64, bool) {
