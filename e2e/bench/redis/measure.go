@@ -205,7 +205,16 @@ func (r *stage) hurry(ctx context.Context) error {
 		return err
 	}
 	started := time.Now()
-	until := started.Add(r.settings.span / time.Duration(r.settings.slices()))
+	requests, err := r.busyUntil(ctx, started.Add(r.settings.span/time.Duration(r.settings.slices())))
+	r.samples.requests += requests
+	r.samples.took += time.Since(started)
+	after, err2 := mainThread(r.server)
+	r.samples.cpu += after - before
+	return errors.Join(err, err2)
+}
+
+// busyUntil has all owners reserve and release until the time, and returns how many requests that were.
+func (r *stage) busyUntil(ctx context.Context, until time.Time) (all int, _ error) {
 	requests := make([]int, len(r.clients))
 	errs := make([]error, len(r.clients))
 	var group sync.WaitGroup
@@ -220,14 +229,10 @@ func (r *stage) hurry(ctx context.Context) error {
 		}()
 	}
 	group.Wait()
-	took := time.Since(started)
-	after, err := mainThread(r.server)
-	r.samples.cpu += after - before
-	r.samples.took += took
 	for _, n := range requests {
-		r.samples.requests += n
+		all += n
 	}
-	return errors.Join(append(errs, err)...)
+	return all, errors.Join(errs...)
 }
 
 // together makes n reservations at once, and then as many releases.
