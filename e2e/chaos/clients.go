@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,30 +131,32 @@ func slowBodies(a *act) error {
 	return errors.Join(errs...)
 }
 
+// sendParts writes a body in so many parts, with pauses before them, unless the reader ends before.
+func sendParts(w *io.PipeWriter, body []byte, parts int, r *rand.Rand) {
+	size := (len(body) + parts - 1) / parts
+	for part := range slices.Chunk(body, size) {
+		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+		if _, err := w.Write(part); err != nil {
+			return // the reader has ended with the error
+		}
+	}
+	_ = w.Close()
+}
+
 // upload sends a body in parts and compares what the server has got.
 func (a *act) upload(r *rand.Rand) error {
 	body := []byte(`{"model":"sim","messages":[{"role":"user","content":"` + loadgen.Text(r, 1+r.IntN(5000)) + `"}]}`)
-	parts := 1 + r.IntN(6)
+	parts, length := 1+r.IntN(6), int64(-1)
+	if r.IntN(2) == 0 {
+		length = int64(len(body))
+	}
 	pipe, w := io.Pipe()
-	go func() {
-		size := (len(body) + parts - 1) / parts
-		for rest := body; len(rest) > 0; {
-			time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
-			n := min(size, len(rest))
-			if _, err := w.Write(rest[:n]); err != nil {
-				return // the reader has ended with the error
-			}
-			rest = rest[n:]
-		}
-		_ = w.Close()
-	}()
+	go sendParts(w, body, parts, r)
 	req, err := http.NewRequestWithContext(a.ctx, http.MethodPost, a.site.Gateway.URL()+"/sim/echo", pipe)
 	if err != nil {
 		return err
 	}
-	if r.IntN(2) == 0 {
-		req.ContentLength = int64(len(body))
-	}
+	req.ContentLength = length
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
