@@ -55,23 +55,8 @@ func StartCluster(ctx context.Context, masters int, o Options) (*Cluster, error)
 
 // join makes one cluster of the servers and waits until all of them know it.
 func (c *Cluster) join(ctx context.Context) error {
-	n := len(c.servers)
-	for i, s := range c.servers {
-		add := []any{"CLUSTER", "ADDSLOTS"}
-		for slot := i * Slots / n; slot < (i+1)*Slots/n; slot++ {
-			c.owners[slot] = i
-			add = append(add, slot)
-		}
-		id, err := s.Do("CLUSTER", "MYID")
-		if err != nil {
-			return err
-		}
-		c.ids = append(c.ids, id.String())
-		if _, err := s.Do(add...); err != nil {
-			return err
-		}
-		// Nodes that start with the same epoch would first have to resolve that conflict.
-		if _, err := s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
+	for i := range c.servers {
+		if err := c.assign(i); err != nil {
 			return err
 		}
 	}
@@ -85,6 +70,27 @@ func (c *Cluster) join(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	return c.awaitReady(ctx)
+}
+
+// assign gives a server its slots.
+func (c *Cluster) assign(i int) error {
+	s, n := c.servers[i], len(c.servers)
+	add := []any{"CLUSTER", "ADDSLOTS"}
+	for slot := i * Slots / n; slot < (i+1)*Slots/n; slot++ {
+		c.owners[slot] = i
+		add = append(add, slot)
+	}
+	id, err := s.Do("CLUSTER", "MYID")
+	if err != nil {
+		return err
+	}
+	c.ids = append(c.ids, id.String())
+	if _, err := s.Do(add...); err != nil {
+		return err
+	}
+	// Nodes that start with the same epoch would first have to resolve that conflict.
+	_, err = s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+	return err
 }
 
 // awaitReady waits until every server knows all others and serves every slot.
