@@ -41,7 +41,6 @@ type Options struct {
 	Connections int           // idle connections kept; 0 means 1024
 	Fresh       bool          // a new connection for each request
 	From        string        // address that connections come from, such as "127.0.0.3"; "" leaves it to the kernel
-	MaxBody     int64         // largest non-streamed answer read, bytes; 0 means 16 MiB
 }
 
 // Client sends planned requests over a pool of HTTP/1.1 keep-alive connections. It is safe for concurrent use.
@@ -53,6 +52,9 @@ type Client struct {
 	http *http.Client
 }
 
+// maxAnswer is the largest non-streamed answer that is read, bytes.
+const maxAnswer = 16 << 20
+
 // NewClient returns a client for the given options.
 func NewClient(opt Options) *Client {
 	if opt.Timeout <= 0 {
@@ -60,9 +62,6 @@ func NewClient(opt Options) *Client {
 	}
 	if opt.Connections <= 0 {
 		opt.Connections = 1024
-	}
-	if opt.MaxBody <= 0 {
-		opt.MaxBody = 16 << 20
 	}
 	return &Client{opt: opt, http: &http.Client{Transport: &http.Transport{
 		DialContext:         DialerFrom(opt.From).DialContext,
@@ -324,7 +323,7 @@ func (x *exchange) whole(ctx context.Context, body io.Reader) {
 	var rest bytes.Buffer
 	rest.Write(first[:n])
 	if err == nil {
-		_, err = io.Copy(&rest, io.LimitReader(body, x.c.opt.MaxBody))
+		_, err = io.Copy(&rest, io.LimitReader(body, maxAnswer))
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
