@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func (t *trial) idle(ctx context.Context, what string) error {
 	if err != nil {
 		return err
 	}
-	t.found(least(counts) >= trialRequests/4, what, fmt.Sprintf("%d, each ≥ %d", trialRequests, trialRequests/4),
+	t.found(slices.Min(counts) >= trialRequests/4, what, fmt.Sprintf("%d, each ≥ %d", trialRequests, trialRequests/4),
 		"%s, first token %.0f ms", joined(counts), medianTTFT(samples))
 	return nil
 }
@@ -196,14 +197,6 @@ func (s server) maxWaiting(ctx context.Context) (most float64, err error) {
 		err = nil // that none queues is a finding
 	}
 	return most, err
-}
-
-func least(v []float64) float64 {
-	low := v[0]
-	for _, x := range v {
-		low = min(low, x)
-	}
-	return low
 }
 
 // joined writes counts side by side.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ func (t *trial) loadReports(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.found(least(idle) >= reportRequests/6, "endpoint_metrics by load reports (ORCA), both idle: requests by the "+
+	t.found(slices.Min(idle) >= reportRequests/6, "endpoint_metrics by load reports (ORCA), both idle: requests by the "+
 		"engines' counters",
 		fmt.Sprintf("%d, each ≥ %d", reportRequests, reportRequests/6), "%s", joined(idle))
 	for i := range t.servers {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 const (
@@ -96,19 +98,9 @@ func (c *Cluster) assign(i int) error {
 // awaitReady waits until every server knows all others and serves every slot.
 func (c *Cluster) awaitReady(ctx context.Context) error {
 	for _, s := range c.servers {
-		for {
-			ready, err := s.clusterReady(len(c.servers))
-			if err != nil {
-				return err
-			}
-			if ready {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("redisserver: the cluster does not form: %w\n%s", ctx.Err(), s.Logs())
-			case <-time.After(clusterStep):
-			}
+		ready := func() (bool, error) { return s.clusterReady(len(c.servers)) }
+		if err := wait.Poll(ctx, clusterStep, ready); err != nil {
+			return fmt.Errorf("redisserver: the cluster does not form: %w\n%s", err, s.Logs())
 		}
 	}
 	return nil

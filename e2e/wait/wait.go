@@ -20,6 +20,23 @@ func For(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
+// Poll calls ready every step until it returns true or an error, or until ctx ends.
+func Poll(ctx context.Context, step time.Duration, ready func() (bool, error)) error {
+	ticker := time.NewTicker(step)
+	defer ticker.Stop()
+	for {
+		ok, err := ready()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
 // Until calls check, a step after each other, until it returns nil. When ctx ends first it returns the error of ctx and
 // the last one of check.
 func Until(ctx context.Context, step time.Duration, check func() error) error {

@@ -38,3 +38,22 @@ func TestUntil(t *testing.T) {
 		t.Errorf("%v, want the last error of the check and that of the context", err)
 	}
 }
+
+func TestPoll(t *testing.T) {
+	broken := errors.New("broken")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	for _, c := range []struct {
+		name  string
+		ready func() (bool, error)
+		want  error
+	}{
+		{"ready", func() (bool, error) { return true, nil }, nil},
+		{"fails", func() (bool, error) { return false, broken }, broken},
+		{"never", func() (bool, error) { return false, nil }, context.DeadlineExceeded},
+	} {
+		if err := Poll(ctx, time.Millisecond, c.ready); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
