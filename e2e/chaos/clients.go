@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -18,6 +17,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // byTokens holds requests until their body is there.
@@ -111,24 +111,17 @@ func slowBodies(a *act) error {
 		return err
 	}
 	uploads := max(a.leavers/20, 20)
-	errs := make([]error, uploads)
-	var wg sync.WaitGroup
-	for i := range uploads {
-		r := rand.New(rand.NewPCG(a.seed, uint64(i)))
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			errs[i] = a.upload(r)
-		}()
-	}
-	wg.Wait()
-	a.result.Requests += uploads
-	for _, err := range errs {
+	var failed atomic.Int64
+	err := wait.All(uploads, func(i int) error {
+		err := a.upload(rand.New(rand.NewPCG(a.seed, uint64(i))))
 		if err != nil {
-			a.result.Failed++
+			failed.Add(1)
 		}
-	}
-	return errors.Join(errs...)
+		return err
+	})
+	a.result.Requests += uploads
+	a.result.Failed += int(failed.Load())
+	return err
 }
 
 // sendParts writes a body in so many parts, with pauses before them, unless the reader ends before.

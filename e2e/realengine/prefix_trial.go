@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // The conversations of the trials of prefix_cache.
@@ -182,18 +181,14 @@ func (t *trial) begin(p *prober, d dialogue) []talk {
 
 // turn has each conversation go on by a question of so many words, all at once.
 func (p *prober) turn(ctx context.Context, list []talk, words int) ([]loadgen.Sample, error) {
-	samples, errs := make([]loadgen.Sample, len(list)), make([]error, len(list))
-	var wg sync.WaitGroup
 	for i := range list {
 		list[i].add("user", p.words(words))
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			samples[i], errs[i] = list[i].send(ctx)
-		}()
 	}
-	wg.Wait()
-	return samples, errors.Join(errs...)
+	samples := make([]loadgen.Sample, len(list))
+	return samples, wait.All(len(list), func(i int) (err error) {
+		samples[i], err = list[i].send(ctx)
+		return err
+	})
 }
 
 func (k *talk) add(role, text string) {

@@ -39,8 +39,8 @@ func (t *trial) loadReports(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.found(slices.Min(idle) >= reportRequests/6, "endpoint_metrics by load reports (ORCA), both idle: requests by the "+
-		"engines' counters",
+	t.found(slices.Min(idle) >= reportRequests/6,
+		"endpoint_metrics by load reports (ORCA), both idle: requests by the engines' counters",
 		fmt.Sprintf("%d, each ≥ %d", reportRequests, reportRequests/6), "%s", joined(idle))
 	for i := range t.servers {
 		counts, ms, err := t.pressed(ctx, i)

@@ -3,6 +3,7 @@ package wait
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -55,5 +56,25 @@ func TestPoll(t *testing.T) {
 		if err := Poll(ctx, time.Millisecond, c.ready); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
+	}
+}
+
+func TestAll(t *testing.T) {
+	odd, all := errors.New("odd"), make(chan int, 4)
+	err := All(4, func(i int) error {
+		all <- i
+		for len(all) < 4 { // none is waited for before all have begun
+			time.Sleep(time.Millisecond)
+		}
+		if i%2 == 1 {
+			return fmt.Errorf("%d: %w", i, odd)
+		}
+		return nil
+	})
+	if !errors.Is(err, odd) || err.Error() != "1: odd\n3: odd" {
+		t.Errorf("the errors are %v", err)
+	}
+	if err := All(0, nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,18 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // The parts of a streaming answer, as an engine writes it.
@@ -136,21 +135,14 @@ func (s *streamer) play(ctx context.Context, v *variant, body []byte, count, eve
 }
 
 func (s *streamer) listenAll(ctx context.Context, url string, body []byte, count, events int) error {
-	errs := make([]error, len(s.read))
-	var group sync.WaitGroup
-	for stream := range s.read {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			c := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
-			defer c.CloseIdleConnections()
-			for i := stream; i < count && errs[stream] == nil; i += len(s.read) {
-				errs[stream] = s.listen(ctx, c, url, body, stream, events)
-			}
-		}()
-	}
-	group.Wait()
-	return errors.Join(errs...)
+	return wait.All(len(s.read), func(stream int) (err error) {
+		c := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
+		defer c.CloseIdleConnections()
+		for i := stream; i < count && err == nil; i += len(s.read) {
+			err = s.listen(ctx, c, url, body, stream, events)
+		}
+		return err
+	})
 }
 
 // measureChunks returns the CPU time of Envoy per chunk of a streaming answer in µs, by variant: of a long answer, less

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // measurement is one run of one contender over one cluster size. Bytes are per request: a reservation and a release.
@@ -216,23 +216,17 @@ func (r *stage) hurry(ctx context.Context) error {
 // busyUntil has all owners reserve and release until the time, and returns how many requests that were.
 func (r *stage) busyUntil(ctx context.Context, until time.Time) (all int, _ error) {
 	requests := make([]int, len(r.clients))
-	errs := make([]error, len(r.clients))
-	var group sync.WaitGroup
-	for i, c := range r.clients {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			for errs[i] == nil && ctx.Err() == nil && time.Now().Before(until) {
-				errs[i] = together(c, r.settings.depth)
-				requests[i] += r.settings.depth
-			}
-		}()
-	}
-	group.Wait()
+	err := wait.All(len(r.clients), func(i int) (err error) {
+		for err == nil && ctx.Err() == nil && time.Now().Before(until) {
+			err = together(r.clients[i], r.settings.depth)
+			requests[i] += r.settings.depth
+		}
+		return err
+	})
 	for _, n := range requests {
 		all += n
 	}
-	return all, errors.Join(errs...)
+	return all, err
 }
 
 // together makes n reservations at once, and then as many releases.
