@@ -237,7 +237,8 @@ func calibrate(ctx context.Context, variants []*variant, s settings, request []b
 // chatRequest renders a chat completion request whose body has exactly size bytes: a system prompt and turns of about 1
 // KiB, as a conversation has.
 func chatRequest(size int) []byte {
-	body := chatBody{"sim", 16, []loadgen.Message{{Role: "system", Content: "You are a helpful assistant."}}}
+	system := loadgen.Message{Role: "system", Content: "You are a helpful assistant."}
+	body := chatBody{Model: "sim", MaxTokens: 16, Messages: []loadgen.Message{system}}
 	const turn = 1000
 	text := strings.Repeat("the quick brown fox jumps over ", turn/31+1)
 	roles := []string{"user", "assistant"}
