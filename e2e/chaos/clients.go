@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -17,6 +17,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // byTokens holds requests until their body is there.
@@ -110,50 +111,45 @@ func slowBodies(a *act) error {
 		return err
 	}
 	uploads := max(a.leavers/20, 20)
-	errs := make([]error, uploads)
-	var wg sync.WaitGroup
-	for i := range uploads {
-		r := rand.New(rand.NewPCG(a.seed, uint64(i)))
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			errs[i] = a.upload(r)
-		}()
-	}
-	wg.Wait()
-	a.result.Requests += uploads
-	for _, err := range errs {
+	var failed atomic.Int64
+	err := wait.All(uploads, func(i int) error {
+		err := a.upload(rand.New(rand.NewPCG(a.seed, uint64(i))))
 		if err != nil {
-			a.result.Failed++
+			failed.Add(1)
+		}
+		return err
+	})
+	a.result.Requests += uploads
+	a.result.Failed += int(failed.Load())
+	return err
+}
+
+// sendParts writes a body in so many parts, with pauses before them, unless the reader ends before.
+func sendParts(w *io.PipeWriter, body []byte, parts int, r *rand.Rand) {
+	size := (len(body) + parts - 1) / parts
+	for part := range slices.Chunk(body, size) {
+		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+		if _, err := w.Write(part); err != nil {
+			return // the reader has ended with the error
 		}
 	}
-	return errors.Join(errs...)
+	_ = w.Close()
 }
 
 // upload sends a body in parts and compares what the server has got.
 func (a *act) upload(r *rand.Rand) error {
 	body := []byte(`{"model":"sim","messages":[{"role":"user","content":"` + loadgen.Text(r, 1+r.IntN(5000)) + `"}]}`)
-	parts := 1 + r.IntN(6)
+	parts, length := 1+r.IntN(6), int64(-1)
+	if r.IntN(2) == 0 {
+		length = int64(len(body))
+	}
 	pipe, w := io.Pipe()
-	go func() {
-		size := (len(body) + parts - 1) / parts
-		for rest := body; len(rest) > 0; {
-			time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
-			n := min(size, len(rest))
-			if _, err := w.Write(rest[:n]); err != nil {
-				return // the reader has ended with the error
-			}
-			rest = rest[n:]
-		}
-		_ = w.Close()
-	}()
+	go sendParts(w, body, parts, r)
 	req, err := http.NewRequestWithContext(a.ctx, http.MethodPost, a.site.Gateway.URL()+"/sim/echo", pipe)
 	if err != nil {
 		return err
 	}
-	if r.IntN(2) == 0 {
-		req.ContentLength = int64(len(body))
-	}
+	req.ContentLength = length
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

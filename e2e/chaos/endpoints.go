@@ -139,11 +139,16 @@ func dies(a *act) error {
 	if err != nil {
 		return err
 	}
-	if _, err = a.site.AddServer(bad.Addr()); err != nil {
+	return a.revive(bad)
+}
+
+// revive starts a dead endpoint again and waits under traffic until it gets requests.
+func (a *act) revive(dead *vllmsim.Server) error {
+	again, err := a.site.AddServer(dead.Addr())
+	if err != nil {
 		return err
 	}
 	back := time.Now()
-	again := a.site.Servers()[1%len(a.site.Servers())]
 	_, err = a.play(a.rate/2, 0, time.Minute, func() error {
 		return a.until(time.Minute, func() error {
 			if again.State().Requests == 0 {

@@ -25,6 +25,26 @@ func nemesis(a *act) error {
 	return err
 }
 
+var badModes = []vllmsim.Mode{
+	vllmsim.ModeError, vllmsim.ModeHang, vllmsim.ModeReset, vllmsim.ModeSlow, vllmsim.ModeSick,
+}
+
+var anyConfig = []string{
+	byTokens("30ms"), byTokens("2s"), audit.Config(), audit.Config(`"shadow":true`), audit.Config(`"max_inflight":3`),
+}
+
+// mostEndpoints returns the first endpoint and about two in three of the others.
+func (a *act) mostEndpoints() []harness.Endpoint {
+	all := a.site.Endpoints()
+	list := []harness.Endpoint{all[0]}
+	for _, e := range all[1:] {
+		if a.rand.IntN(3) > 0 {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
 // breakSomething makes one change, for the better or the worse. The first server is left alone, so that a stream
 // remains to be audited.
 func (a *act) breakSomething() error {
@@ -42,25 +62,13 @@ func (a *act) breakSomething() error {
 			return err
 		}
 	case 2, 3:
-		modes := []vllmsim.Mode{
-			vllmsim.ModeError, vllmsim.ModeHang, vllmsim.ModeReset, vllmsim.ModeSlow,
-			vllmsim.ModeSick,
-		}
-		return srv.SetMode(modes[a.rand.IntN(len(modes))])
+		return srv.SetMode(badModes[a.rand.IntN(len(badModes))])
 	case 4, 5:
 		return srv.SetMode(vllmsim.ModeOK)
 	case 6:
-		all := a.site.Endpoints()
-		list := []harness.Endpoint{all[0]}
-		for _, e := range all[1:] {
-			if a.rand.IntN(3) > 0 {
-				list = append(list, e)
-			}
-		}
-		return a.site.Gateway.PushEndpoints(a.ctx, list)
+		return a.site.Gateway.PushEndpoints(a.ctx, a.mostEndpoints())
 	case 7:
-		configs := []string{byTokens("30ms"), byTokens("2s"), audit.Config(), audit.Config(`"shadow":true`), audit.Config(`"max_inflight":3`)}
-		return a.site.Gateway.PushPlugin(a.ctx, configs[a.rand.IntN(len(configs))])
+		return a.site.Gateway.PushPlugin(a.ctx, anyConfig[a.rand.IntN(len(anyConfig))])
 	}
 	return nil
 }

@@ -126,18 +126,25 @@ func (p *place) counts() (totals, leases map[string]int64, err error) {
 		rows[f[0].String()] = f[1].Integer()
 		addrs[f[1].Integer()] = f[0].String()
 	}
-	totals, leases = map[string]int64{}, map[string]int64{}
+	totals = map[string]int64{}
 	for addr, l := range redisclient.ParseLoads(table.Bytes(), rows) {
 		totals[addr] = l.Requests
 	}
-	owners, err := home.Do("KEYS", k.Leases+"*")
+	leases, err = countLeases(home, k.Leases, addrs)
+	return totals, leases, err
+}
+
+// countLeases returns how many leases all owners hold at each endpoint, given the endpoints by row.
+func countLeases(home *redisserver.Server, prefix string, addrs map[int]string) (map[string]int64, error) {
+	owners, err := home.Do("KEYS", prefix+"*")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	leases := map[string]int64{}
 	for _, own := range owners.Array() {
 		fields, err := home.Do("HGETALL", own.String())
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for f := range slices.Chunk(fields.Array(), 2) {
 			if _, row, _, ok := redisclient.ParseLease(f[0].String(), f[1].Bytes()); ok {
@@ -145,7 +152,7 @@ func (p *place) counts() (totals, leases map[string]int64, err error) {
 			}
 		}
 	}
-	return totals, leases, nil
+	return leases, nil
 }
 
 // expires returns an error if a key of ours has no expiry.

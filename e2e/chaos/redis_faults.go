@@ -206,16 +206,21 @@ func (a *act) under(f fault) error {
 	n, failed := p.stop()
 	a.result.Requests += n
 	a.result.Failed += len(failed)
-	a.result.BaseP99MS = p.p99(begin, at)
-	a.result.FirstP99MS = p.p99(at, at.Add(time.Second))
-	a.result.LaterP99MS = p.p99(at.Add(time.Second), mended)
-	a.result.AddedFirstMS = a.result.FirstP99MS - a.result.BaseP99MS
-	a.result.AddedLaterMS = a.result.LaterP99MS - a.result.BaseP99MS
+	a.result.compare(p, begin, at, mended)
 	a.result.Outage = f.outage
 	if len(failed) > 0 {
 		err = errors.Join(err, fmt.Errorf("%d of %d pulses failed, first: %w", len(failed), n, failed[0]))
 	}
 	return err
+}
+
+// compare fills in the p99 of the pulses before a fault, and from its beginning until it was mended.
+func (r *redisResult) compare(p *pulses, before, at, mended time.Time) {
+	r.BaseP99MS = p.p99(before, at)
+	r.FirstP99MS = p.p99(at, at.Add(time.Second))
+	r.LaterP99MS = p.p99(at.Add(time.Second), mended)
+	r.AddedFirstMS = r.FirstP99MS - r.BaseP99MS
+	r.AddedLaterMS = r.LaterP99MS - r.BaseP99MS
 }
 
 // redisNemesis plays random faults one after the other, some for less time than a deadline.

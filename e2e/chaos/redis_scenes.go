@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/audit"
 	"github.com/warmgate/warmgate/e2e/faultproxy"
+	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/redisclient"
@@ -128,15 +129,7 @@ func gatewayKilled(a *act) error {
 	at := time.Now()
 	a.result.Excused += lost
 	a.result.Requests += lost
-	if err := a.unharmed(func() error {
-		if err := syscall.Kill(g.PID(), syscall.SIGKILL); err != nil {
-			return err
-		}
-		return a.await("the leases of the dead gateway do not come back", func() (bool, error) {
-			_, leases, err := a.place.counts()
-			return sum(leases) < int64(a.streams.Len()+lost/2), err
-		})
-	}); err != nil {
+	if err := a.unharmed(func() error { return a.kill(g, lost) }); err != nil {
 		return err
 	}
 	if err := a.await("the leases of the dead gateway are not all back", func() (bool, error) {
@@ -151,6 +144,17 @@ func gatewayKilled(a *act) error {
 		return err
 	}
 	return a.site.AwaitReady(a.ctx)
+}
+
+// kill ends a gateway with so many requests in flight, and waits until the leases of half of them are returned.
+func (a *act) kill(g *harness.Gateway, lost int) error {
+	if err := syscall.Kill(g.PID(), syscall.SIGKILL); err != nil {
+		return err
+	}
+	return a.await("the leases of the dead gateway do not come back", func() (bool, error) {
+		_, leases, err := a.place.counts()
+		return sum(leases) < int64(a.streams.Len()+lost/2), err
+	})
 }
 
 // unharmed plays requests through the first gateway during something. They must not fall back from Redis: single ones

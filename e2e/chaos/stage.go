@@ -117,6 +117,17 @@ type act struct {
 	mayCut int
 }
 
+func newAct(ctx context.Context, s settings, p *place, scene string) *act {
+	a := &act{
+		settings: s, ctx: ctx, place: p, site: p.site, rand: rand.New(rand.NewPCG(s.seed, 0)),
+		result: result{Scene: scene, Figures: map[string]float64{}},
+	}
+	if s.inRedis {
+		a.result.redisResult = &redisResult{}
+	}
+	return a
+}
+
 // bench returns the name of the run.
 func (s settings) bench() string {
 	if s.inRedis {
@@ -174,13 +185,7 @@ func (s settings) playAll(ctx context.Context, at kind, list []scene, f *figures
 	}
 	var errs []error
 	for _, c := range list {
-		a := &act{
-			settings: s, ctx: ctx, place: p, site: p.site, rand: rand.New(rand.NewPCG(s.seed, 0)),
-			result: result{Scene: c.name, Figures: map[string]float64{}},
-		}
-		if s.inRedis {
-			a.result.redisResult = &redisResult{}
-		}
+		a := newAct(ctx, s, p, c.name)
 		if err := a.perform(c); err != nil {
 			f.Violations++
 			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))

@@ -30,35 +30,14 @@ func (a *act) loseVM(how string) error {
 		return err
 	}
 	open := a.streams.Len()
-	status, _, err := get(a.ctx, a.site.Gateway.URL(), false, how) // ends the VM of the worker that gets it
+	at, err := a.crashVM(how)
 	if err != nil {
 		return err
 	}
-	if status == http.StatusOK {
-		return errors.New("the VM has survived the request that ends it")
-	}
-	at := time.Now()
-	a.result.Requests++
-	a.result.Excused++
-	if err := a.site.AwaitReady(a.ctx); err != nil {
-		return fmt.Errorf("the gateway did not recover: %w", err)
-	}
-	a.result.Figures["serving_after_ms"] = float64(time.Since(at).Milliseconds())
-	// Envoy cuts the streams of a dead VM when their next token comes.
-	if err := a.until(time.Minute, func() error {
-		if a.streams.Failed("") == 0 {
-			return errors.New("no stream was cut")
-		}
-		return nil
-	}); err != nil {
+	returned, err := a.awaitReturn(at)
+	if err != nil {
 		return err
 	}
-	a.sleep(10 * audit.Step)
-	if _, _, err := a.site.AgreeWith(a.ctx, a.streams.Open); err != nil {
-		return err
-	}
-	returned := time.Since(at)
-	a.result.Figures["returned_after_ms"] = float64(returned.Milliseconds())
 	a.mayCut = a.streams.Failed("")
 	a.result.Figures["streams_cut"] = float64(a.mayCut)
 	if a.mayCut == 0 || a.mayCut >= open {
@@ -73,6 +52,47 @@ func (a *act) loseVM(how string) error {
 	}
 	_, err = a.play(a.rate, a.span/5, time.Minute, nothing, audit.Short, none)
 	return err
+}
+
+// crashVM ends the VM of the worker that gets the request, and waits until the gateway serves again. It returns when
+// the VM was lost.
+func (a *act) crashVM(how string) (at time.Time, err error) {
+	status, _, err := get(a.ctx, a.site.Gateway.URL(), false, how)
+	if err != nil {
+		return at, err
+	}
+	if status == http.StatusOK {
+		return at, errors.New("the VM has survived the request that ends it")
+	}
+	at = time.Now()
+	a.result.Requests++
+	a.result.Excused++
+	if err := a.site.AwaitReady(a.ctx); err != nil {
+		return at, fmt.Errorf("the gateway did not recover: %w", err)
+	}
+	a.result.Figures["serving_after_ms"] = float64(time.Since(at).Milliseconds())
+	return at, nil
+}
+
+// awaitReturn waits until the streams of the VM that was lost are cut and what it had counted is returned, and returns
+// how long after the loss that was.
+func (a *act) awaitReturn(lost time.Time) (time.Duration, error) {
+	// Envoy cuts the streams of a dead VM when their next token comes.
+	if err := a.until(time.Minute, func() error {
+		if a.streams.Failed("") == 0 {
+			return errors.New("no stream was cut")
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	a.sleep(10 * audit.Step)
+	if _, _, err := a.site.AgreeWith(a.ctx, a.streams.Open); err != nil {
+		return 0, err
+	}
+	returned := time.Since(lost)
+	a.result.Figures["returned_after_ms"] = float64(returned.Milliseconds())
+	return returned, nil
 }
 
 // busy is what a machine with other work may add to a period.

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/warmgate/warmgate/e2e/child"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // Options configure a gateway. The zero value is the shipped plain layout on the default Envoy with two workers, the
@@ -162,7 +163,7 @@ func (g *Gateway) run(ctx context.Context, args ...string) error {
 
 // awaitReady waits until Envoy is live and learns the port that the kernel gave to the listener.
 func (g *Gateway) awaitReady(ctx context.Context) error {
-	return poll(ctx, 20*time.Millisecond, func() (bool, error) {
+	return wait.Poll(ctx, 20*time.Millisecond, func() (bool, error) {
 		if err := g.process.Ended(); err != nil {
 			return false, err
 		}

@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -106,24 +104,5 @@ func TestProcessStops(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestPoll(t *testing.T) {
-	broken := errors.New("broken")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-	defer cancel()
-	for _, c := range []struct {
-		name  string
-		ready func() (bool, error)
-		want  error
-	}{
-		{"ready", func() (bool, error) { return true, nil }, nil},
-		{"fails", func() (bool, error) { return false, broken }, broken},
-		{"never", func() (bool, error) { return false, nil }, context.DeadlineExceeded},
-	} {
-		if err := poll(ctx, time.Millisecond, c.ready); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -66,21 +65,4 @@ func (p process) rss() (int64, error) {
 		}
 	}
 	return 0, errors.New("harness: /proc status has no VmRSS")
-}
-
-// poll calls ready every step until it reports true, fails or ctx ends.
-func poll(ctx context.Context, step time.Duration, ready func() (bool, error)) error {
-	ticker := time.NewTicker(step)
-	defer ticker.Stop()
-	for {
-		ok, err := ready()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // RejectedError means that Envoy, or the plugin in it, refused a pushed file. The previous one stays in force.
@@ -70,7 +72,7 @@ func (g *Gateway) PushCluster(ctx context.Context, policy Policy) error {
 	if err != nil {
 		return err
 	}
-	return poll(ctx, 20*time.Millisecond, func() (bool, error) {
+	return wait.Poll(ctx, 20*time.Millisecond, func() (bool, error) {
 		warming, err := g.Sum(ctx, `^cluster_manager\.warming_clusters$`)
 		return warming == 0, err
 	})
@@ -99,7 +101,7 @@ func (g *Gateway) push(ctx context.Context, name string, change func(doc *yaml.N
 	if err := os.Rename(target+".new", target); err != nil {
 		return err
 	}
-	err = poll(ctx, 10*time.Millisecond, func() (bool, error) {
+	err = wait.Poll(ctx, 10*time.Millisecond, func() (bool, error) {
 		now, err := g.outcomes(ctx, name)
 		if err == nil && now.refused > before.refused {
 			err = &RejectedError{File: name, Log: g.Logs()[logged:]}

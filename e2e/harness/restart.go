@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // baseIDFile is where Envoy writes the number by which the processes of one gateway know each other.
@@ -29,7 +31,7 @@ func (g *Gateway) Restart(ctx context.Context) error {
 	}
 	ready, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	return poll(ready, 20*time.Millisecond, func() (bool, error) {
+	return wait.Poll(ready, 20*time.Millisecond, func() (bool, error) {
 		if err := g.process.Ended(); err != nil {
 			return false, err
 		}

@@ -94,14 +94,7 @@ func Start(tb testing.TB, opts Options) *Gateway {
 }
 
 func (g *Gateway) start() error {
-	cache := memoryCache
-	if g.opts.CacheDir != "" {
-		var err error
-		if cache, err = wazero.NewCompilationCacheWithDir(g.opts.CacheDir); err != nil {
-			return err
-		}
-	}
-	g.runtime = wazero.NewRuntimeWithConfig(g.ctx, wazero.NewRuntimeConfig().WithCompilationCache(cache))
+	g.runtime = wazero.NewRuntimeWithConfig(g.ctx, wazero.NewRuntimeConfig().WithCompilationCache(memoryCache))
 	if _, err := wasi_snapshot_preview1.Instantiate(g.ctx, g.runtime); err != nil {
 		return err
 	}

@@ -100,16 +100,16 @@ var generalCalls = []hostCall{
 		return statusOK
 	}},
 	{name: "get_property", sig: "iiii", fn: func(v *vm, a args) status {
-		r, s := v.context()
-		value, ok := v.property(r, s, propertyPath(a.str(v, 0)))
+		_, s := v.context()
+		value, ok := v.property(s, propertyPath(a.str(v, 0)))
 		if !ok {
 			return statusNotFound
 		}
 		return a.give(v, 2, value)
 	}},
 	{name: "set_property", sig: "iiii", fn: func(v *vm, a args) status {
-		r, s := v.context()
-		return v.setProperty(r, s, propertyPath(a.str(v, 0)), a.str(v, 2))
+		_, s := v.context()
+		return v.setProperty(s, propertyPath(a.str(v, 0)), a.str(v, 2))
 	}},
 	{name: "set_effective_context", sig: "i", fn: func(v *vm, a args) status {
 		id := a.u32(0)

@@ -73,7 +73,7 @@ func (v *vm) bufferOf(kind uint32) ([]byte, bool) {
 	case kind == bufferPluginConfig:
 		return []byte(r.config), true
 	case kind == bufferVMConfig:
-		return []byte(v.gw.opts.VMConfig), true
+		return nil, true
 	case kind == bufferHTTPCallBody && r.httpReply != nil:
 		return r.httpReply.replyBody, true
 	case kind == bufferRedisReply && r.redisReply != nil:

@@ -36,11 +36,10 @@ func (p Profile) staleBuffer() bool    { return p == Higress21 }
 
 // Options describe a gateway. Only Wasm is required.
 type Options struct {
-	Wasm     []byte  // the compiled plugin
-	Config   string  // the plugin's configuration, as the control plane sends it
-	VMConfig string  // the VM's configuration
-	Profile  Profile // the host to play
-	Workers  int     // worker threads; 0 = 1. A main thread that only ticks is always there.
+	Wasm    []byte  // the compiled plugin
+	Config  string  // the plugin's configuration, as the control plane sends it
+	Profile Profile // the host to play
+	Workers int     // worker threads; 0 = 1. A main thread that only ticks is always there.
 
 	Route   string // route of new streams; "" = "route"
 	Cluster string // cluster of new streams; "" = "llm"
@@ -50,10 +49,6 @@ type Options struct {
 	BufferLimit int
 	// FailOpen is the plugin's fail strategy: with a broken VM, streams pass without the plugin instead of getting 503.
 	FailOpen bool
-	// RecoverInterval is the least time between two recoveries of one worker's VM; 0 = 1 s.
-	RecoverInterval time.Duration
-	// RebuildMemory is the size of linear memory in bytes above which a VM is replaced; 0 = 800 MiB.
-	RebuildMemory uint64
 	// AllowStopIteration is stock Envoy's allow_on_headers_stop_iteration. Higress decides by ABI version alone.
 	AllowStopIteration bool
 
@@ -65,16 +60,12 @@ type Options struct {
 	Seed uint64
 	// Now is the virtual time of the start; zero = 2026-01-01 00:00 UTC.
 	Now time.Time
-	// CacheDir keeps compiled machine code between processes; "" = in memory only.
-	CacheDir string
 }
 
 const (
-	defaultBufferLimit     = 32 << 10
-	defaultRebuildMemory   = 800 << 20
-	defaultRecoverInterval = time.Second
-	defaultRoute           = "route"
-	defaultCluster         = "llm"
+	defaultBufferLimit = 32 << 10
+	defaultRoute       = "route"
+	defaultCluster     = "llm"
 )
 
 func (o Options) withDefaults() Options {
@@ -89,12 +80,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.BufferLimit == 0 {
 		o.BufferLimit = defaultBufferLimit
-	}
-	if o.RebuildMemory == 0 {
-		o.RebuildMemory = defaultRebuildMemory
-	}
-	if o.RecoverInterval == 0 {
-		o.RecoverInterval = defaultRecoverInterval
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

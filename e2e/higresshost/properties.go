@@ -10,7 +10,7 @@ import (
 func le64(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 
 // property answers get_property for a path with dots.
-func (v *vm) property(r *root, s *Stream, path string) ([]byte, bool) {
+func (v *vm) property(s *Stream, path string) ([]byte, bool) {
 	switch path {
 	case "plugin_name", "plugin_root_id", "plugin_vm_id":
 		return nil, true // Higress sets none of them
@@ -100,7 +100,7 @@ func text(value string, ok bool) ([]byte, bool) { return []byte(value), ok }
 
 // setProperty implements set_property. Higress reads some names as commands; everything else becomes filter state,
 // which the access log can print.
-func (v *vm) setProperty(r *root, s *Stream, path, value string) status {
+func (v *vm) setProperty(s *Stream, path, value string) status {
 	if path == "wasm_need_rebuild" && v.gw.opts.Profile.higress() {
 		v.wantsRebuild = value == "true"
 		return statusOK

@@ -23,7 +23,7 @@ func (v *vm) newRoot(config string) (*root, bool) {
 	r := &root{vm: v, ctx: v.allocate(), config: config}
 	v.roots[r.ctx] = r
 	v.callback(r.ctx, "proxy_on_context_create", 0)
-	started, _ := v.callback(r.ctx, "proxy_on_vm_start", uint64(len(v.gw.opts.VMConfig)))
+	started, _ := v.callback(r.ctx, "proxy_on_vm_start", 0)
 	if started == 0 {
 		return r, false
 	}

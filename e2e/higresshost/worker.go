@@ -37,14 +37,6 @@ func (w *Worker) VMs() int {
 	return len(seen)
 }
 
-// MemoryBytes returns the size of the current VM's linear memory.
-func (w *Worker) MemoryBytes() uint64 {
-	if w.Failed() {
-		return 0
-	}
-	return uint64(w.current.vm.mod.Memory().Size())
-}
-
 // Streams returns the open streams of this worker, oldest context first.
 func (w *Worker) Streams() []*Stream {
 	var out []*Stream
@@ -104,13 +96,16 @@ func (w *Worker) retireIfIdle(r *root) {
 	}
 }
 
+// recoverInterval is the least time between two recoveries of one worker's VM.
+const recoverInterval = time.Second
+
 // usable returns the root context for a new stream, replacing a trapped VM if the last replacement is long enough ago.
 func (w *Worker) usable() *root {
 	if w.current != nil && !w.current.vm.failed {
 		return w.current
 	}
 	now := w.gw.clock.now
-	if w.current == nil || (w.rescues > 0 && now.Sub(w.rescued) < w.gw.opts.RecoverInterval) {
+	if w.current == nil || (w.rescues > 0 && now.Sub(w.rescued) < recoverInterval) {
 		return nil
 	}
 	w.rescued = now
@@ -123,7 +118,10 @@ func (w *Worker) usable() *root {
 	return w.current
 }
 
-const rebuildInterval = time.Second
+const (
+	rebuildInterval = time.Second // between two looks at the memory of a worker's VM
+	rebuildMemory   = 800 << 20   // bytes of linear memory above which a VM is replaced
+)
 
 // watchMemory replaces a VM that requests it or that has grown too large, at most once a second, as Higress does.
 func (w *Worker) watchMemory() {
@@ -137,7 +135,7 @@ func (w *Worker) watchMemory() {
 			return
 		}
 		v := w.current.vm
-		if !v.wantsRebuild && w.MemoryBytes() <= w.gw.opts.RebuildMemory {
+		if !v.wantsRebuild && v.mod.Memory().Size() <= rebuildMemory {
 			w.watchMemory()
 			return
 		}

@@ -41,7 +41,6 @@ type Options struct {
 	Connections int           // idle connections kept; 0 means 1024
 	Fresh       bool          // a new connection for each request
 	From        string        // address that connections come from, such as "127.0.0.3"; "" leaves it to the kernel
-	MaxBody     int64         // largest non-streamed answer read, bytes; 0 means 16 MiB
 }
 
 // Client sends planned requests over a pool of HTTP/1.1 keep-alive connections. It is safe for concurrent use.
@@ -53,6 +52,9 @@ type Client struct {
 	http *http.Client
 }
 
+// maxAnswer is the largest non-streamed answer that is read, bytes.
+const maxAnswer = 16 << 20
+
 // NewClient returns a client for the given options.
 func NewClient(opt Options) *Client {
 	if opt.Timeout <= 0 {
@@ -60,9 +62,6 @@ func NewClient(opt Options) *Client {
 	}
 	if opt.Connections <= 0 {
 		opt.Connections = 1024
-	}
-	if opt.MaxBody <= 0 {
-		opt.MaxBody = 16 << 20
 	}
 	return &Client{opt: opt, http: &http.Client{Transport: &http.Transport{
 		DialContext:         DialerFrom(opt.From).DialContext,
@@ -143,16 +142,11 @@ type exchange struct {
 
 func (x *exchange) run(ctx context.Context) {
 	x.left = make(chan struct{})
-	body, length := x.q.bodyReader(ctx, x.leave)
-	req, err := http.NewRequestWithContext(x.traced(ctx), http.MethodPost, x.c.opt.URL, body)
+	req, err := x.request(ctx)
 	if err != nil {
 		x.fail(ErrMalformed, err)
 		return
 	}
-	req.ContentLength = length
-	maps.Copy(req.Header, x.c.opt.Header)
-	maps.Copy(req.Header, x.q.Header)
-	req.Header.Set("Content-Type", "application/json")
 	res, err := x.c.http.Do(req)
 	if x.hasLeft() {
 		x.s.Left = true
@@ -163,14 +157,30 @@ func (x *exchange) run(ctx context.Context) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	x.headers(res)
+	x.answer(ctx, res)
+}
+
+func (x *exchange) request(ctx context.Context) (*http.Request, error) {
+	body, length := x.q.bodyReader(ctx, x.leave)
+	req, err := http.NewRequestWithContext(x.traced(ctx), http.MethodPost, x.c.opt.URL, body)
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = length
+	maps.Copy(req.Header, x.c.opt.Header)
+	maps.Copy(req.Header, x.q.Header)
+	req.Header.Set("Content-Type", "application/json")
+	return req, nil
+}
+
+// answer reads the answer behind its headers, as far as the client does.
+func (x *exchange) answer(ctx context.Context, res *http.Response) {
 	switch {
 	case x.q.Leave.At == BeforeFirstByte: // the answer overtook the leave; none of it is read
 		x.s.Left = true
 		x.cancel()
 	case x.q.Leave.At == AfterHeaders:
-		x.s.Left = true
-		_ = wait.For(ctx, x.q.Leave.After)
-		x.cancel()
+		x.leaveLater(ctx)
 	case res.StatusCode != http.StatusOK:
 		x.failStatus(res)
 	case x.q.Stream:
@@ -194,6 +204,13 @@ func (x *exchange) traced(ctx context.Context) context.Context {
 // request that leaves is written once.
 func (x *exchange) leave() {
 	close(x.left)
+	x.cancel()
+}
+
+// leaveLater lets a client leave that reads no more, when its time has come.
+func (x *exchange) leaveLater(ctx context.Context) {
+	x.s.Left = true
+	_ = wait.For(ctx, x.q.Leave.After)
 	x.cancel()
 }
 
@@ -277,11 +294,16 @@ func (x *exchange) stream(ctx context.Context, body io.Reader) {
 		return leaveAt == 0 || x.s.Tokens < leaveAt
 	})
 	x.s.Text = text.String()
+	if leaveAt > 0 && x.s.Tokens >= leaveAt {
+		x.leaveLater(ctx)
+		return
+	}
+	x.streamEnded(ctx, done, err)
+}
+
+// streamEnded records what is wrong with a stream that has ended; done is whether its last event was [DONE].
+func (x *exchange) streamEnded(ctx context.Context, done bool, err error) {
 	switch {
-	case leaveAt > 0 && x.s.Tokens >= leaveAt:
-		x.s.Left = true
-		_ = wait.For(ctx, x.q.Leave.After)
-		x.cancel()
 	case x.s.Error != "":
 	case err != nil && ctx.Err() != nil:
 		x.fail(transportError(ctx, err), err)
@@ -301,7 +323,7 @@ func (x *exchange) whole(ctx context.Context, body io.Reader) {
 	var rest bytes.Buffer
 	rest.Write(first[:n])
 	if err == nil {
-		_, err = io.Copy(&rest, io.LimitReader(body, x.c.opt.MaxBody))
+		_, err = io.Copy(&rest, io.LimitReader(body, maxAnswer))
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:

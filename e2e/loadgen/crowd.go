@@ -21,8 +21,17 @@ func Arrive(addrs []string, n int, request []byte) (*Crowd, error) {
 		}
 		c.conns = append(c.conns, conn)
 	}
+	if err := c.send(request); err != nil {
+		c.Leave()
+		return nil, err
+	}
+	return c, nil
+}
+
+// send writes the request on all connections at the same moment.
+func (c *Crowd) send(request []byte) error {
 	start := make(chan struct{})
-	errs := make([]error, n)
+	errs := make([]error, len(c.conns))
 	var wg sync.WaitGroup
 	for i, conn := range c.conns {
 		wg.Add(1)
@@ -34,11 +43,7 @@ func Arrive(addrs []string, n int, request []byte) (*Crowd, error) {
 	}
 	close(start)
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		c.Leave()
-		return nil, err
-	}
-	return c, nil
+	return errors.Join(errs...)
 }
 
 // Leave closes all connections.

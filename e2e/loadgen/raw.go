@@ -132,21 +132,29 @@ func (u *rawUser) connection(ctx context.Context) error {
 		if u.budget.Add(-1) < 0 {
 			return nil
 		}
-		start := time.Now()
-		if err := conn.SetDeadline(start.Add(u.Timeout)); err != nil {
+		if err := u.exchange(conn, in); err != nil {
 			return err
 		}
-		if _, err := conn.Write(u.Request); err != nil {
-			return err
-		}
-		status, err := readResponse(in)
-		if err != nil {
-			return err
-		}
-		u.latency = append(u.latency, time.Since(start))
-		if status != 200 {
-			u.non200++
-		}
+	}
+	return nil
+}
+
+// exchange sends one request and reads its response.
+func (u *rawUser) exchange(conn net.Conn, in *bufio.Reader) error {
+	start := time.Now()
+	if err := conn.SetDeadline(start.Add(u.Timeout)); err != nil {
+		return err
+	}
+	if _, err := conn.Write(u.Request); err != nil {
+		return err
+	}
+	status, err := readResponse(in)
+	if err != nil {
+		return err
+	}
+	u.latency = append(u.latency, time.Since(start))
+	if status != 200 {
+		u.non200++
 	}
 	return nil
 }
@@ -163,10 +171,16 @@ func readResponse(in *bufio.Reader) (status int, err error) {
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
 		return 0, fmt.Errorf("loadgen: status line %q", line)
 	}
+	return status, DiscardMessage(in)
+}
+
+// DiscardMessage reads the headers and the body of an HTTP/1.1 message whose first line has been read.
+func DiscardMessage(in *bufio.Reader) error {
 	length, chunked := 0, false
 	for {
-		if line, err = in.ReadSlice('\n'); err != nil {
-			return 0, err
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return err
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
@@ -176,21 +190,21 @@ func readResponse(in *bufio.Reader) (status int, err error) {
 		switch {
 		case bytes.EqualFold(name, []byte("content-length")):
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return 0, err
+				return err
 			}
 		case bytes.EqualFold(name, []byte("transfer-encoding")):
 			chunked = true
 		}
 	}
 	if chunked {
-		return status, DiscardChunks(in)
+		return discardChunks(in)
 	}
-	_, err = in.Discard(length)
-	return status, err
+	_, err := in.Discard(length)
+	return err
 }
 
-// DiscardChunks reads a chunked body to its end.
-func DiscardChunks(in *bufio.Reader) error {
+// discardChunks reads a chunked body to its end.
+func discardChunks(in *bufio.Reader) error {
 	for {
 		line, err := in.ReadSlice('\n')
 		if err != nil {

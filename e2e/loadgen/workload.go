@@ -59,27 +59,31 @@ func (w Workload) Requests() ([]Request, error) {
 		return nil, err
 	}
 	r := rand.New(rand.NewPCG(w.Seed, 0x77617264))
-	model := w.Model
-	if model == "" {
-		model = "sim"
-	}
 	out := make([]Request, w.Count)
 	var due time.Duration
 	for i := range out {
-		q := Request{ID: i, Due: due, Stream: w.Stream, Prompt: w.Prompt.Draw(r), MaxTokens: w.Output.Draw(r)}
-		if len(w.Models) > 0 {
-			model = drawModel(r, w.Models)
-		}
-		q.Model = model
-		body, err := ChatBody(model, Text(r, q.Prompt), q.MaxTokens, q.Stream)
+		q, err := w.draw(r)
 		if err != nil {
 			return nil, err
 		}
-		q.Body = body
+		q.ID, q.Due = i, due
 		out[i] = q
 		due += w.gap(r)
 	}
 	return out, nil
+}
+
+// draw returns a request without its place in the workload.
+func (w Workload) draw(r *rand.Rand) (q Request, err error) {
+	q = Request{Stream: w.Stream, Prompt: w.Prompt.Draw(r), MaxTokens: w.Output.Draw(r), Model: w.Model}
+	switch {
+	case len(w.Models) > 0:
+		q.Model = drawModel(r, w.Models)
+	case q.Model == "":
+		q.Model = "sim"
+	}
+	q.Body, err = ChatBody(q.Model, Text(r, q.Prompt), q.MaxTokens, q.Stream)
+	return q, err
 }
 
 func (w Workload) validate() error {

@@ -53,16 +53,12 @@ func Parse(from io.Reader) ([]Request, error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var t Request
-		if err := json.Unmarshal(lines.Bytes(), &t); err != nil {
+		t, err := parseLine(lines.Bytes())
+		if err == nil && len(out) > 0 && t.Timestamp < out[len(out)-1].Timestamp {
+			err = errors.New("earlier than the previous request")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("trace, line %d: %w", len(out)+1, err)
-		}
-		if blocks := (t.Input + Block - 1) / Block; t.Input < 1 || t.Output < 1 || blocks != len(t.HashIDs) {
-			return nil, fmt.Errorf("trace, line %d: %d blocks for %d tokens, answer of %d", len(out)+1, len(t.HashIDs),
-				t.Input, t.Output)
-		}
-		if len(out) > 0 && t.Timestamp < out[len(out)-1].Timestamp {
-			return nil, fmt.Errorf("trace, line %d: earlier than the previous request", len(out)+1)
 		}
 		out = append(out, t)
 	}
@@ -73,6 +69,16 @@ func Parse(from io.Reader) ([]Request, error) {
 		return nil, errors.New("trace: no requests")
 	}
 	return out, nil
+}
+
+func parseLine(line []byte) (t Request, err error) {
+	if err = json.Unmarshal(line, &t); err != nil {
+		return t, err
+	}
+	if blocks := (t.Input + Block - 1) / Block; t.Input < 1 || t.Output < 1 || blocks != len(t.HashIDs) {
+		return t, fmt.Errorf("%d blocks for %d tokens, answer of %d", len(t.HashIDs), t.Input, t.Output)
+	}
+	return t, nil
 }
 
 // Text returns the text of the prompt: that of each block follows from its id and the seed.

@@ -14,12 +14,7 @@ const adapterRequests = 12
 
 // adapters checks that requests for a LoRA adapter go to the server that has it in its batch.
 func (t *trial) adapters(ctx context.Context) (err error) {
-	if err := t.gateway.PushPlugin(ctx, byMetrics); err != nil {
-		return err
-	}
-	p := t.prober()
-	defer p.client.Close()
-	if _, err := p.send(ctx, p.tokens(trialPrompt), 1); err != nil {
+	if err := t.startScrapes(ctx); err != nil {
 		return err
 	}
 	for i, name := range held {
@@ -41,6 +36,11 @@ func (t *trial) adapters(ctx context.Context) (err error) {
 			"by others on server %d", name, i+1),
 			fmt.Sprintf("≥ %d of %d there", adapterRequests-strays, adapterRequests), "%s", joined(counts))
 	}
+	return t.adaptersByCounts(ctx)
+}
+
+// adaptersByCounts does the same with a policy that ignores adapters.
+func (t *trial) adaptersByCounts(ctx context.Context) error {
 	if err := t.gateway.PushPlugin(ctx, byCounts); err != nil {
 		return err
 	}

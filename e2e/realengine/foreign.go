@@ -29,34 +29,51 @@ func (t *trial) hold(ctx context.Context, s server, model string, n int) (stop f
 	if err != nil {
 		return nil, err
 	}
-	leave, cancel := context.WithCancel(ctx)
+	leave := p.sendForeign(ctx, n)
+	stop = func() error {
+		leave()
+		return s.awaitIdle(ctx)
+	}
+	if err := s.awaitBusy(ctx, before, n); err != nil {
+		return nil, fmt.Errorf("%w; %w", err, stop())
+	}
+	return stop, nil
+}
+
+// sendForeign sends n requests, which last until leave is called.
+func (p *prober) sendForeign(ctx context.Context, n int) (leave func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for range n {
 		ids := p.tokens(foreignPrompt)
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			_, _ = p.send(leave, ids, foreignAnswer) // they are all broken off
+			_, _ = p.send(ctx, ids, foreignAnswer) // they are all broken off
 		}()
 	}
-	stop = func() error {
+	return func() {
 		cancel()
 		wg.Wait()
 		p.client.Close()
-		return await(ctx, s.url+" is idle", settleTime, func() (bool, error) {
-			c, err := s.scrape(ctx)
-			return c.running+c.waiting == 0, err
-		})
 	}
+}
+
+func (s server) awaitIdle(ctx context.Context) error {
+	return await(ctx, s.url+" is idle", settleTime, func() (bool, error) {
+		c, err := s.scrape(ctx)
+		return c.running+c.waiting == 0, err
+	})
+}
+
+// awaitBusy waits until a server has n requests that were sent after before was read, as far as it has slots with their
+// prompts computed.
+func (s server) awaitBusy(ctx context.Context, before counters, n int) error {
 	runs := float64(min(n, slots))
-	err = await(ctx, s.url+" is busy", settleTime, func() (bool, error) {
+	return await(ctx, s.url+" is busy", settleTime, func() (bool, error) {
 		c, err := s.scrape(ctx)
 		return c.running == runs && c.waiting == float64(n)-runs && c.minus(before).prompts() >= runs*foreignPrompt, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%w; %w", err, stop())
-	}
-	return stop, nil
 }
 
 // prompts is how many tokens of prompts were taken in, computed or found in the cache.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,13 +33,7 @@ const (
 
 // endpointMetrics checks that load which only the engines know of is seen and avoided, whichever server has it.
 func (t *trial) endpointMetrics(ctx context.Context) error {
-	if err := t.gateway.PushPlugin(ctx, byMetrics); err != nil {
-		return err
-	}
-	// Scrapes begin with the first request that needs them.
-	p := t.prober()
-	defer p.client.Close()
-	if _, err := p.send(ctx, p.tokens(trialPrompt), 1); err != nil {
+	if err := t.startScrapes(ctx); err != nil {
 		return err
 	}
 	if err := t.awaitScrapes(ctx); err != nil {
@@ -47,25 +42,10 @@ func (t *trial) endpointMetrics(ctx context.Context) error {
 	if err := t.idle(ctx, "endpoint_metrics, both idle: requests by the engines' counters"); err != nil {
 		return err
 	}
-	for i, s := range t.servers {
-		stop, err := t.occupy(ctx, s)
-		if err != nil {
+	for i := range t.servers {
+		if err := t.occupied(ctx, i); err != nil {
 			return err
 		}
-		if err := t.awaitScrapes(ctx); err != nil {
-			return err
-		}
-		watch := watchQueues(ctx, servers{s})
-		counts, samples, err := t.placed(ctx, 2)
-		_, waiting, watchErr := watch()
-		if err := errors.Join(err, watchErr, stop()); err != nil {
-			return err
-		}
-		t.found(counts[i] <= strays, fmt.Sprintf("… %d running and %d waiting on server %d by others", slots,
-			slots, i+1),
-			fmt.Sprintf("≤ %d there", strays), "%s, first token %.0f ms", joined(counts), medianTTFT(samples))
-		t.found(waiting[0] <= slots+strays, "… most waiting there", fmt.Sprintf("the others' %d", slots),
-			"%d", waiting[0])
 	}
 	// What the engines did in the meantime must not make one of them seem much faster than the other.
 	if err := t.awaitScrapes(ctx); err != nil {
@@ -77,13 +57,47 @@ func (t *trial) endpointMetrics(ctx context.Context) error {
 	return t.control(ctx)
 }
 
+// startScrapes switches to endpoint_metrics. Scrapes begin with the first request that needs them.
+func (t *trial) startScrapes(ctx context.Context) error {
+	if err := t.gateway.PushPlugin(ctx, byMetrics); err != nil {
+		return err
+	}
+	p := t.prober()
+	defer p.client.Close()
+	_, err := p.send(ctx, p.tokens(trialPrompt), 1)
+	return err
+}
+
+// occupied checks that requests avoid the server of this number while others use it.
+func (t *trial) occupied(ctx context.Context, i int) error {
+	stop, err := t.occupy(ctx, t.servers[i])
+	if err != nil {
+		return err
+	}
+	if err := t.awaitScrapes(ctx); err != nil {
+		return err
+	}
+	watch := watchQueues(ctx, t.servers[i:i+1])
+	counts, samples, err := t.placed(ctx, 2)
+	_, waiting, watchErr := watch()
+	if err := errors.Join(err, watchErr, stop()); err != nil {
+		return err
+	}
+	t.found(counts[i] <= strays, fmt.Sprintf("… %d running and %d waiting on server %d by others", slots,
+		slots, i+1),
+		fmt.Sprintf("≤ %d there", strays), "%s, first token %.0f ms", joined(counts), medianTTFT(samples))
+	t.found(waiting[0] <= slots+strays, "… most waiting there", fmt.Sprintf("the others' %d", slots),
+		"%d", waiting[0])
+	return nil
+}
+
 // idle checks that requests are spread over servers of which none has other work.
 func (t *trial) idle(ctx context.Context, what string) error {
 	counts, samples, err := t.placed(ctx, slots)
 	if err != nil {
 		return err
 	}
-	t.found(least(counts) >= trialRequests/4, what, fmt.Sprintf("%d, each ≥ %d", trialRequests, trialRequests/4),
+	t.found(slices.Min(counts) >= trialRequests/4, what, fmt.Sprintf("%d, each ≥ %d", trialRequests, trialRequests/4),
 		"%s, first token %.0f ms", joined(counts), medianTTFT(samples))
 	return nil
 }
@@ -152,8 +166,7 @@ func (t *trial) control(ctx context.Context) error {
 	if err := t.gateway.PushPlugin(ctx, byCounts); err != nil {
 		return err
 	}
-	busy := t.servers[0]
-	stop, err := t.occupy(ctx, busy)
+	stop, err := t.occupy(ctx, t.servers[0])
 	if err != nil {
 		return err
 	}
@@ -164,15 +177,7 @@ func (t *trial) control(ctx context.Context) error {
 		_, err := p.inTurn(ctx, slots, slots, trialPrompt, trialAnswer)
 		done <- err
 	}()
-	most := 0.
-	err = await(ctx, "requests queue", 5*time.Second, func() (bool, error) {
-		c, err := busy.scrape(ctx)
-		most = max(most, c.waiting)
-		return most > slots, err
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // that none queues is a finding
-	}
+	most, err := t.servers[0].maxWaiting(ctx)
 	if err := errors.Join(err, stop(), <-done); err != nil {
 		return err
 	}
@@ -181,12 +186,17 @@ func (t *trial) control(ctx context.Context) error {
 	return nil
 }
 
-func least(v []float64) float64 {
-	low := v[0]
-	for _, x := range v {
-		low = min(low, x)
+// maxWaiting watches a server for 5 s, or until more requests wait than it has slots, and returns how many these were.
+func (s server) maxWaiting(ctx context.Context) (most float64, err error) {
+	err = await(ctx, "requests queue", 5*time.Second, func() (bool, error) {
+		c, err := s.scrape(ctx)
+		most = max(most, c.waiting)
+		return most > slots, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // that none queues is a finding
 	}
-	return low
+	return most, err
 }
 
 // joined writes counts side by side.

@@ -13,6 +13,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // errPolicy is the error of a policy that did not do with the real servers what it promises.
@@ -142,14 +143,9 @@ func medianTTFT(samples []loadgen.Sample) float64 {
 func await(ctx context.Context, what string, patience time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
-		}
+	err := wait.Poll(ctx, 20*time.Millisecond, done)
+	if err != nil {
+		err = fmt.Errorf("waiting until %s: %w", what, err)
 	}
+	return err
 }

@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // The conversations of the trials of prefix_cache.
@@ -63,19 +62,15 @@ func (t *trial) prefixCache(ctx context.Context) error {
 	if err := t.gateway.PushPlugin(ctx, byPrefix); err != nil {
 		return err
 	}
-	before, err := t.promptCounts(ctx)
+	return t.reused(ctx, without)
+}
+
+// reused checks the conversations with prefix_cache against those without.
+func (t *trial) reused(ctx context.Context, without counters) error {
+	reusable, with, by, err := t.converseCounted(ctx, apart)
 	if err != nil {
 		return err
 	}
-	reusable, with, err := t.converse(ctx, apart)
-	if err != nil {
-		return err
-	}
-	after, err := t.promptCounts(ctx)
-	if err != nil {
-		return err
-	}
-	by := promptCounts{after.prompt - before.prompt, after.cached - before.cached, after.expected - before.expected}
 	share := with.cached / with.prompts()
 	t.found(by.prompt == with.prompts(), "prefix_cache: prompt tokens, by the plugin", "as the engines count",
 		"%.0f, %.0f", by.prompt, with.prompts())
@@ -89,6 +84,22 @@ func (t *trial) prefixCache(ctx context.Context) error {
 		fmt.Sprintf("≥ %g less", leastGain),
 		"%.3f", without.cached/without.prompts())
 	return nil
+}
+
+// converseCounted is converse with what the plugin has counted in by.
+func (t *trial) converseCounted(ctx context.Context, d dialogue) (reusable float64, sum counters, by promptCounts,
+	err error,
+) {
+	before, err := t.promptCounts(ctx)
+	if err != nil {
+		return 0, sum, by, err
+	}
+	if reusable, sum, err = t.converse(ctx, d); err != nil {
+		return 0, sum, by, err
+	}
+	after, err := t.promptCounts(ctx)
+	by = promptCounts{after.prompt - before.prompt, after.cached - before.cached, after.expected - before.expected}
+	return reusable, sum, by, err
 }
 
 // promptCounts reads the plugin's counts.
@@ -113,19 +124,24 @@ func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum
 	}
 	p := t.prober()
 	defer p.client.Close()
-	list := make([]talk, d.talks)
-	system := p.words(d.system)
-	for i := range list {
-		url := p.url
-		if d.sticky {
-			url = t.servers[i%len(t.servers)].url
+	list := t.begin(p, d)
+	defer func() {
+		for _, k := range list {
+			k.server.Close()
 		}
-		list[i].server = loadgen.NewClient(loadgen.Options{URL: url + "/v1/chat/completions", Fresh: true})
-		defer list[i].server.Close()
-		if d.system > 0 {
-			list[i].add("system", system)
-		}
+	}()
+	if reusable, err = p.allTurns(ctx, list, d); err != nil {
+		return 0, sum, err
 	}
+	taken, err := t.since(ctx, before)
+	for _, c := range taken {
+		sum.computed, sum.cached = sum.computed+c.computed, sum.cached+c.cached
+	}
+	return reusable, sum, err
+}
+
+// allTurns holds the conversations, and returns which share of their prompts had been sent or answered before.
+func (p *prober) allTurns(ctx context.Context, list []talk, d dialogue) (reusable float64, _ error) {
 	var again, all float64
 	for turn := range d.turns {
 		words := d.more
@@ -134,7 +150,7 @@ func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum
 		}
 		samples, err := p.turn(ctx, list, words)
 		if err != nil {
-			return 0, sum, err
+			return 0, err
 		}
 		for i, s := range samples {
 			again += float64(list[i].sent)
@@ -143,27 +159,36 @@ func (t *trial) converse(ctx context.Context, d dialogue) (reusable float64, sum
 			list[i].add("assistant", s.Text)
 		}
 	}
-	taken, err := t.since(ctx, before)
-	for _, c := range taken {
-		sum.computed, sum.cached = sum.computed+c.computed, sum.cached+c.cached
+	return again / all, nil
+}
+
+// begin returns the conversations before their first turn. Their clients have to be closed.
+func (t *trial) begin(p *prober, d dialogue) []talk {
+	list := make([]talk, d.talks)
+	system := p.words(d.system)
+	for i := range list {
+		url := p.url
+		if d.sticky {
+			url = t.servers[i%len(t.servers)].url
+		}
+		list[i].server = loadgen.NewClient(loadgen.Options{URL: url + "/v1/chat/completions", Fresh: true})
+		if d.system > 0 {
+			list[i].add("system", system)
+		}
 	}
-	return again / all, sum, err
+	return list
 }
 
 // turn has each conversation go on by a question of so many words, all at once.
 func (p *prober) turn(ctx context.Context, list []talk, words int) ([]loadgen.Sample, error) {
-	samples, errs := make([]loadgen.Sample, len(list)), make([]error, len(list))
-	var wg sync.WaitGroup
 	for i := range list {
 		list[i].add("user", p.words(words))
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			samples[i], errs[i] = list[i].send(ctx)
-		}()
 	}
-	wg.Wait()
-	return samples, errors.Join(errs...)
+	samples := make([]loadgen.Sample, len(list))
+	return samples, wait.All(len(list), func(i int) (err error) {
+		samples[i], err = list[i].send(ctx)
+		return err
+	})
 }
 
 func (k *talk) add(role, text string) {

@@ -220,7 +220,7 @@ func (p *prober) decode(ctx context.Context, r *report) error {
 	}{{1, &r.decodeAlone}, {slots * len(p.servers), &r.decodeFull}} {
 		var times []float64
 		for range repeats {
-			samples, err := p.together(ctx, c.answers, 16, decodeTokens)
+			samples, err := p.inTurn(ctx, c.answers, c.answers, 16, decodeTokens)
 			if err != nil {
 				return err
 			}
@@ -262,7 +262,7 @@ func (p *prober) queueing(ctx context.Context, r *report) error {
 func (p *prober) burst(ctx context.Context) (q queueReport, err error) {
 	watch := watchQueues(ctx, p.servers)
 	began := time.Now()
-	samples, err := p.together(ctx, burst, burstPrompt, burstAnswer)
+	samples, err := p.inTurn(ctx, burst, burst, burstPrompt, burstAnswer)
 	q.totalMS = bench.MS(time.Since(began))
 	var watchErr error
 	q.running, q.waiting, watchErr = watch()
@@ -279,22 +279,6 @@ func (p *prober) burst(ctx context.Context) (q queueReport, err error) {
 	wave := slots * len(p.servers)
 	q.firstMS, q.lastMS = bench.SpreadOf(first[:wave]).Median, bench.SpreadOf(first[len(first)-wave:]).Median
 	return q, nil
-}
-
-// together sends n requests at once and waits for all answers.
-func (p *prober) together(ctx context.Context, n, prompt, answer int) ([]loadgen.Sample, error) {
-	samples, errs := make([]loadgen.Sample, n), make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		ids := p.tokens(prompt)
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			samples[i], errs[i] = p.send(ctx, ids, answer)
-		}()
-	}
-	wg.Wait()
-	return samples, errors.Join(errs...)
 }
 
 // watchQueues follows how many requests each server runs and keeps waiting, until the function it returns is called;

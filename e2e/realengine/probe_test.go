@@ -77,7 +77,7 @@ func TestMeasureNoticesFailures(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.together(gone, 2, 16, 1); err == nil {
+	if _, err := p.inTurn(gone, 2, 2, 16, 1); err == nil {
 		t.Error("requests after the end succeeded")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,8 +39,8 @@ func (t *trial) loadReports(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.found(least(idle) >= reportRequests/6, "endpoint_metrics by load reports (ORCA), both idle: requests by the "+
-		"engines' counters",
+	t.found(slices.Min(idle) >= reportRequests/6,
+		"endpoint_metrics by load reports (ORCA), both idle: requests by the engines' counters",
 		fmt.Sprintf("%d, each ≥ %d", reportRequests, reportRequests/6), "%s", joined(idle))
 	for i := range t.servers {
 		counts, ms, err := t.pressed(ctx, i)
@@ -54,6 +55,11 @@ func (t *trial) loadReports(ctx context.Context) error {
 		return err
 	}
 	t.found(after == before, "… scrapes", "none", "%.0f", after-before)
+	return t.pressedByCounts(ctx)
+}
+
+// pressedByCounts does the same with a policy that counts only the gateway's own requests.
+func (t *trial) pressedByCounts(ctx context.Context) error {
 	if err := t.gateway.PushPlugin(ctx, byCounts); err != nil {
 		return err
 	}
@@ -115,13 +121,9 @@ func (t *trial) chats(ctx context.Context) (counts []float64, ms float64, err er
 		KeepHeaders: []string{reportHeader},
 	})
 	defer client.Close()
-	var plan []loadgen.Request
-	for i := range reportRequests {
-		body, err := loadgen.ChatBody(model, p.words(trialPrompt), trialAnswer, false)
-		if err != nil {
-			return nil, 0, err
-		}
-		plan = append(plan, loadgen.Request{ID: i, Body: body, MaxTokens: trialAnswer})
+	plan, err := p.chatRequests(reportRequests)
+	if err != nil {
+		return nil, 0, err
 	}
 	total := 0.
 	for i := range plan {
@@ -132,16 +134,34 @@ func (t *trial) chats(ctx context.Context) (counts []float64, ms float64, err er
 		}
 		total += bench.MS(s.Total)
 	}
+	counts, err = t.chatsSince(ctx, before)
+	return counts, total / reportRequests, err
+}
+
+// chatRequests returns n of the trial's requests.
+func (p *prober) chatRequests(n int) (plan []loadgen.Request, _ error) {
+	for i := range n {
+		body, err := loadgen.ChatBody(model, p.words(trialPrompt), trialAnswer, false)
+		if err != nil {
+			return nil, err
+		}
+		plan = append(plan, loadgen.Request{ID: i, Body: body, MaxTokens: trialAnswer})
+	}
+	return plan, nil
+}
+
+// chatsSince returns how many of the trial's requests each server has counted since then; together these must be all.
+func (t *trial) chatsSince(ctx context.Context, then []float64) (counts []float64, err error) {
 	after, err := t.chatCounts(ctx)
 	sum := 0.
 	for i := range after {
-		counts = append(counts, after[i]-before[i])
+		counts = append(counts, after[i]-then[i])
 		sum += counts[i]
 	}
 	if err == nil && sum != reportRequests {
 		err = fmt.Errorf("%d requests were sent, the engines counted %v", reportRequests, counts)
 	}
-	return counts, total / reportRequests, err
+	return counts, err
 }
 
 func (t *trial) chatCounts(ctx context.Context) ([]float64, error) {

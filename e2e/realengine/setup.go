@@ -36,37 +36,45 @@ func prepare(ctx context.Context, e engine, cache string) (environment, error) {
 	if err != nil {
 		return environment{}, err
 	}
-	folder := filepath.Join(root, "engine")
 	env := environment{
 		python: filepath.Join(root, "venv", "bin", "python"),
 		model:  filepath.Join(root, e.model),
-		server: filepath.Join(folder, e.files+"_server.py"),
+		server: filepath.Join(root, "engine", e.files+"_server.py"),
 	}
 	ready := filepath.Join(root, "ready")
 	if _, err := os.Stat(ready); err == nil {
 		return env, nil
 	}
 	fmt.Println("setting up", e.name, "in", root)
+	if err := env.layOut(ctx, e, root); err != nil {
+		return env, err
+	}
+	fmt.Printf("%s set up in %.0f s\n", e.name, time.Since(began).Seconds())
+	return env, os.WriteFile(ready, nil, 0o644)
+}
+
+// layOut makes the environment and the model in the folder root.
+func (env environment) layOut(ctx context.Context, e engine, root string) error {
 	// What an interrupted run has left is not worth trusting.
 	if err := os.RemoveAll(root); err != nil {
-		return env, err
+		return err
 	}
 	if err := os.CopyFS(root, scripts); err != nil {
-		return env, err
+		return err
 	}
+	file := func(kind string) string { return filepath.Join(root, "engine", e.files+kind) }
 	steps := append([][]string{{"python3", "-m", "venv", filepath.Join(root, "venv")}},
-		install(env.python, filepath.Join(folder, e.files+"_requirements.txt"), e.uv)...)
-	steps = append(steps, []string{env.python, filepath.Join(folder, e.files+"_model.py"), env.model})
+		install(env.python, file("_requirements.txt"), e.uv)...)
+	steps = append(steps, []string{env.python, file("_model.py"), env.model})
 	for _, args := range steps {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		// Hard links from here into the environment take no room, those from another file system would be copies.
 		cmd.Env = append(os.Environ(), "UV_CACHE_DIR="+filepath.Join(filepath.Dir(root), "uv"))
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return env, fmt.Errorf("%v: %w\n%s", args, err, out)
+			return fmt.Errorf("%v: %w\n%s", args, err, out)
 		}
 	}
-	fmt.Printf("%s set up in %.0f s\n", e.name, time.Since(began).Seconds())
-	return env, os.WriteFile(ready, nil, 0o644)
+	return nil
 }
 
 // install returns the commands that install the packages of a requirements file, and no others.

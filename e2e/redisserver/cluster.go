@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 const (
@@ -55,23 +57,8 @@ func StartCluster(ctx context.Context, masters int, o Options) (*Cluster, error)
 
 // join makes one cluster of the servers and waits until all of them know it.
 func (c *Cluster) join(ctx context.Context) error {
-	n := len(c.servers)
-	for i, s := range c.servers {
-		add := []any{"CLUSTER", "ADDSLOTS"}
-		for slot := i * Slots / n; slot < (i+1)*Slots/n; slot++ {
-			c.owners[slot] = i
-			add = append(add, slot)
-		}
-		id, err := s.Do("CLUSTER", "MYID")
-		if err != nil {
-			return err
-		}
-		c.ids = append(c.ids, id.String())
-		if _, err := s.Do(add...); err != nil {
-			return err
-		}
-		// Nodes that start with the same epoch would first have to resolve that conflict.
-		if _, err := s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
+	for i := range c.servers {
+		if err := c.assign(i); err != nil {
 			return err
 		}
 	}
@@ -87,22 +74,33 @@ func (c *Cluster) join(ctx context.Context) error {
 	return c.awaitReady(ctx)
 }
 
+// assign gives a server its slots.
+func (c *Cluster) assign(i int) error {
+	s, n := c.servers[i], len(c.servers)
+	add := []any{"CLUSTER", "ADDSLOTS"}
+	for slot := i * Slots / n; slot < (i+1)*Slots/n; slot++ {
+		c.owners[slot] = i
+		add = append(add, slot)
+	}
+	id, err := s.Do("CLUSTER", "MYID")
+	if err != nil {
+		return err
+	}
+	c.ids = append(c.ids, id.String())
+	if _, err := s.Do(add...); err != nil {
+		return err
+	}
+	// Nodes that start with the same epoch would first have to resolve that conflict.
+	_, err = s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+	return err
+}
+
 // awaitReady waits until every server knows all others and serves every slot.
 func (c *Cluster) awaitReady(ctx context.Context) error {
 	for _, s := range c.servers {
-		for {
-			ready, err := s.clusterReady(len(c.servers))
-			if err != nil {
-				return err
-			}
-			if ready {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("redisserver: the cluster does not form: %w\n%s", ctx.Err(), s.Logs())
-			case <-time.After(clusterStep):
-			}
+		ready := func() (bool, error) { return s.clusterReady(len(c.servers)) }
+		if err := wait.Poll(ctx, clusterStep, ready); err != nil {
+			return fmt.Errorf("redisserver: the cluster does not form: %w\n%s", err, s.Logs())
 		}
 	}
 	return nil

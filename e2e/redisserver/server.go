@@ -126,6 +126,11 @@ func (s *Server) run(ctx context.Context) error {
 	if s.process, err = child.Start(cmd); err != nil {
 		return fmt.Errorf("redisserver: %w", err)
 	}
+	return s.awaitAnswer(ctx, before)
+}
+
+// awaitAnswer waits until the process answers; the first bytes of its log, so many, are of earlier ones.
+func (s *Server) awaitAnswer(ctx context.Context, before int) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {

@@ -128,6 +128,17 @@ func variant(module, dir string) (string, error) {
 
 // push makes one change and waits until it is in force for new requests.
 func (p *pusher) push(ctx context.Context, k kind) (name string, err error) {
+	name, err = p.change(ctx, k)
+	if err == nil {
+		err = p.site.AwaitReason(ctx, p.now.reason)
+	}
+	if err != nil {
+		err = fmt.Errorf("push %q: %w", name, err)
+	}
+	return name, err
+}
+
+func (p *pusher) change(ctx context.Context, k kind) (name string, err error) {
 	p.count[k]++
 	n := p.next[k]
 	p.next[k]++
@@ -144,12 +155,6 @@ func (p *pusher) push(ctx context.Context, k kind) (name string, err error) {
 	case module:
 		p.loaded = 1 - p.loaded
 		name, err = "module", p.site.Gateway.PushModule(ctx, p.module[p.loaded], p.now.text)
-	}
-	if err == nil {
-		err = p.site.AwaitReason(ctx, p.now.reason)
-	}
-	if err != nil {
-		err = fmt.Errorf("push %q: %w", name, err)
 	}
 	return name, err
 }

@@ -125,24 +125,32 @@ func (r *reloader) round(ctx context.Context, plan []kind) error {
 	r.figures.Streams += r.streams
 	r.traffic.Start(ctx)
 	for _, k := range plan {
-		start := time.Now()
-		name, err := r.pusher.push(ctx, k)
-		if err != nil {
+		if err := r.push(ctx, k, streams); err != nil {
 			return err
 		}
-		took := time.Since(start)
-		r.took = append(r.took, took)
-		if err := wait.For(ctx, r.pauseAfter(k)); err != nil {
-			return err
-		}
-		if err := r.stillCounted(ctx, streams); err != nil {
-			return fmt.Errorf("after push %d, %q: %w", len(r.took), name, err)
-		}
-		fmt.Fprintf(r.progress, "push %3d  %-20s in force after %5d ms, %d streams counted\n",
-			len(r.took), name, took.Milliseconds(), streams.Counted())
 	}
 	r.traffic.Pause()
 	return r.audit(ctx, streams)
+}
+
+// push makes one change and checks that the open streams are still counted some time later.
+func (r *reloader) push(ctx context.Context, k kind, streams *audit.Streams) error {
+	start := time.Now()
+	name, err := r.pusher.push(ctx, k)
+	if err != nil {
+		return err
+	}
+	took := time.Since(start)
+	r.took = append(r.took, took)
+	if err := wait.For(ctx, r.pauseAfter(k)); err != nil {
+		return err
+	}
+	if err := r.stillCounted(ctx, streams); err != nil {
+		return fmt.Errorf("after push %d, %q: %w", len(r.took), name, err)
+	}
+	fmt.Fprintf(r.progress, "push %3d  %-20s in force after %5d ms, %d streams counted\n",
+		len(r.took), name, took.Milliseconds(), streams.Counted())
+	return nil
 }
 
 // pauseAfter returns how long traffic runs with what was pushed.

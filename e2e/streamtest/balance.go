@@ -27,7 +27,7 @@ var balanceScenarios = []scenario{
 		t.wantDrained()
 	}},
 	{name: "ties go to all", endpoints: 3, run: func(t *run) {
-		if counts := t.serve(48, 200); slices.Min(counts) == 0 {
+		if counts := t.serve(48); slices.Min(counts) == 0 {
 			t.Errorf("one after the other, the endpoints got %s requests: one got none", each(counts))
 		}
 		t.wantDrained()

@@ -222,19 +222,25 @@ func countsFor(reason, body string, header ...string) func(*run) {
 			streams, tokens = append(streams, s), append(tokens, int64(len(body)/4+100))
 		}
 		t.wantTokens(tokens...)
-		shed := t.Open(r)
-		if at := shed.Upstream(); at >= 0 {
-			t.Errorf("a request went to endpoint %d, which is at its cap", at)
-			shed.Finish()
-		}
-		if got := shed.Result().Status; got != 429 {
-			t.Errorf("answered %d, want 429", got)
-		}
+		t.wantAtCap(r)
 		t.finish(streams...)
 		t.wantReason(streams[0], reason)
 		t.wantDrained()
 		t.wantGrown(decisions(reason), uint64(t.size))
 		t.wantGrown(decisions("at_capacity"), 1)
+	}
+}
+
+// wantAtCap fails the test unless the request is shed.
+func (t *run) wantAtCap(r Request) {
+	t.Helper()
+	shed := t.Open(r)
+	if at := shed.Upstream(); at >= 0 {
+		t.Errorf("a request went to endpoint %d, which is at its cap", at)
+		shed.Finish()
+	}
+	if got := shed.Result().Status; got != 429 {
+		t.Errorf("answered %d, want 429", got)
 	}
 }
 

@@ -110,7 +110,6 @@ var configScenarios = []scenario{
 // unitsTogether loads all endpoints but one under a rule that counts requests. The rule that counts tokens takes that
 // one.
 func unitsTogether(t *run) {
-	const counting, weighing = "counts.example", "weighs.example"
 	err := t.Configure(t.rules(
 		rule{`"_match_domain_":["` + counting + `"]`, ""},
 		rule{`"_match_domain_":["` + weighing + `"]`, `"unit":"tokens"`},
@@ -118,29 +117,39 @@ func unitsTogether(t *run) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := func(authority string, worker int) Stream {
-		r := chat()
-		r.Authority, r.Worker = authority, worker%t.Workers()
-		return t.Open(r)
-	}
 	for i := range t.Workers() {
-		t.finish(send(weighing, i))
+		t.finish(t.openFor(weighing, i))
 	}
 	for i := range 6 {
-		idle := map[int]bool{0: true, 1: true, 2: true, 3: true}
-		var streams []Stream
-		for range 3 {
-			s := send(counting, i)
-			delete(idle, s.Upstream())
-			streams = append(streams, s)
-		}
-		s := send(weighing, i)
-		if !idle[s.Upstream()] || len(idle) != 1 {
-			t.Errorf("a request weighed in tokens goes to endpoint %d, idle are %v", s.Upstream(), idle)
-		}
-		t.finish(append(streams, s)...)
+		t.wantIdleOne(i)
 	}
 	t.wantDrained()
+}
+
+// The domains of a rule that counts requests, and of one that counts tokens.
+const counting, weighing = "counts.example", "weighs.example"
+
+// openFor sends a usual request for a domain to a worker.
+func (t *run) openFor(domain string, worker int) Stream {
+	r := chat()
+	r.Authority, r.Worker = domain, worker%t.Workers()
+	return t.Open(r)
+}
+
+// wantIdleOne sends counted requests to three of four endpoints, and expects one in tokens to go to the fourth.
+func (t *run) wantIdleOne(worker int) {
+	idle := map[int]bool{0: true, 1: true, 2: true, 3: true}
+	var streams []Stream
+	for range 3 {
+		s := t.openFor(counting, worker)
+		delete(idle, s.Upstream())
+		streams = append(streams, s)
+	}
+	s := t.openFor(weighing, worker)
+	if !idle[s.Upstream()] || len(idle) != 1 {
+		t.Errorf("a request weighed in tokens goes to endpoint %d, idle are %v", s.Upstream(), idle)
+	}
+	t.finish(append(streams, s)...)
 }
 
 // rule is an entry of _rules_: what it matches, and members of its lb_config.
@@ -157,16 +166,30 @@ func (t *run) rules(list ...rule) string {
 
 // rulesHold identifies each rule by the status with which it sheds.
 func rulesHold(t *run) {
-	names := t.Names()
 	holds := t.open(1) // so that everything is at its cap
-	const (
-		first  = `"max_inflight":1,"overload":{"status":503}`
-		second = `"max_inflight":1,"overload":{"status":529}`
-	)
-	for _, c := range []struct {
-		match, authority string
-		status           int
-	}{
+	for _, c := range matches(t.Names()) {
+		config := t.rules(rule{c.match, shedsWith503}, rule{`"_match_domain_":["*"]`, shedsWith529})
+		if err := t.Configure(config); err != nil {
+			t.Fatalf("%s: %v", c.match, err)
+		}
+		r := chat()
+		r.Authority = c.authority
+		if got := t.Open(r).Result().Status; got != c.status {
+			t.Errorf("%s for %q: the answer is %d, want %d", c.match, c.authority, got, c.status)
+		}
+	}
+	t.finish(holds...)
+	t.wantDrained()
+}
+
+// match is what a rule is for, the authority of a request, and the status with which it is shed: 503 by the rule.
+type match struct {
+	match, authority string
+	status           int
+}
+
+func matches(names Names) []match {
+	return []match{
 		{`"_match_route_":["` + names.Route + `"]`, "", 503},
 		{`"_match_route_":["another","` + names.Route + `"]`, "", 503},
 		{`"_match_route_":["another"]`, "", 529},
@@ -181,19 +204,7 @@ func rulesHold(t *run) {
 		{`"_match_service_":["other.static:80"]`, "", 529},
 		{`"_match_route_":["` + names.Route + `"],"_match_service_":["` + names.Service + `"]`, "", 503},
 		{`"_match_route_":["` + names.Route + `"],"_match_service_":["other"]`, "", 529},
-	} {
-		config := t.rules(rule{c.match, first}, rule{`"_match_domain_":["*"]`, second})
-		if err := t.Configure(config); err != nil {
-			t.Fatalf("%s: %v", c.match, err)
-		}
-		r := chat()
-		r.Authority = c.authority
-		if got := t.Open(r).Result().Status; got != c.status {
-			t.Errorf("%s for %q: the answer is %d, want %d", c.match, c.authority, got, c.status)
-		}
 	}
-	t.finish(holds...)
-	t.wantDrained()
 }
 
 // another is a rule that does not match what scenarios send.
@@ -249,7 +260,10 @@ func refusedRule(t *run) {
 	t.wantDrained()
 }
 
-const shedsWith503 = `"max_inflight":1,"overload":{"status":503}`
+const (
+	shedsWith503 = `"max_inflight":1,"overload":{"status":503}`
+	shedsWith529 = `"max_inflight":1,"overload":{"status":529}`
+)
 
 // breakRule pushes a rule for the requests that sheds with 503, and then an invalid version of it. The global part goes
 // from 529 to 599.

@@ -8,22 +8,22 @@ import (
 // healthScenarios are about endpoints that fail, are new, or return.
 var healthScenarios = []scenario{
 	{name: "an unhealthy endpoint gets nothing", list: []Endpoint{{}, {State: Unhealthy}, {}}, run: func(t *run) {
-		t.wantOnly(t.serve(30, 200), 0, 2)
+		t.wantOnly(t.serve(30), 0, 2)
 	}},
 	{
 		name: "a draining endpoint gets nothing", needs: []Ability{HostDraining},
 		list: []Endpoint{{State: Draining}, {}, {}, {State: Draining}}, run: func(t *run) {
-			t.wantOnly(t.serve(30, 200), 1, 2)
+			t.wantOnly(t.serve(30), 1, 2)
 		},
 	},
 	{
 		name: "an ejected endpoint gets nothing", needs: []Ability{HostEjection},
-		list: []Endpoint{{}, {State: Ejected}, {}}, run: func(t *run) { t.wantOnly(t.serve(30, 200), 0, 2) },
+		list: []Endpoint{{}, {State: Ejected}, {}}, run: func(t *run) { t.wantOnly(t.serve(30), 0, 2) },
 	},
 	{name: "a change of health holds at once", endpoints: 3, run: func(t *run) {
 		streams := t.open(6)
 		t.SetEndpoints([]Endpoint{{}, {State: Unhealthy}, {}})
-		t.wantOnly(t.serve(20, 200), 0, 2)
+		t.wantOnly(t.serve(20), 0, 2)
 		t.SetEndpoints([]Endpoint{{}, {}, {}})
 		back := false
 		for i := 0; i < 30 && !back; i++ {
@@ -111,7 +111,7 @@ var healthScenarios = []scenario{
 			t.Errorf("an idle endpoint that failed once got %d requests of 20, want at most one from each worker", n)
 		}
 		t.Advance(time.Minute)
-		t.wantOnly(t.serve(30, 200), 0, 1)
+		t.wantOnly(t.serve(30), 0, 1)
 	}},
 	{name: "the client's leaving is no failure", endpoints: 2, config: ejecting, run: func(t *run) {
 		t.Advance(1200 * time.Millisecond) // what an earlier scenario has ejected is counted by then
@@ -121,7 +121,7 @@ var healthScenarios = []scenario{
 				s.ResetByClient()
 			}
 		}
-		if counts := t.serve(30, 200); counts[0] == 0 || counts[1] == 0 {
+		if counts := t.serve(30); counts[0] == 0 || counts[1] == 0 {
 			t.Errorf("requests per endpoint: %s", each(counts))
 		}
 		t.Advance(1200 * time.Millisecond)
@@ -137,7 +137,7 @@ var healthScenarios = []scenario{
 			}
 			t.finish(s)
 		}
-		if counts := t.serve(20, 200); counts[0] > 2 {
+		if counts := t.serve(20); counts[0] > 2 {
 			t.Errorf("requests per endpoint: %s, the first has answered none before", each(counts))
 		}
 		t.wantDrained()

@@ -317,21 +317,23 @@ func limitsShare(t *run) {
 	t.wantDrained()
 }
 
+var allPolicies = []string{"global_least_request", endpointMetrics, prefixCache}
+
+// decided returns how many requests any of the policies has decided on, or could not for want of metrics.
+func (t *run) decided() (n uint64) {
+	for _, policy := range allPolicies {
+		n += t.Counter(decisionsOf(policy, "chosen")) + t.Counter(decisionsOf(policy, "no_metrics"))
+	}
+	return n
+}
+
 // changesPolicy opens requests under each policy in turn, and ends them under the next ones.
 func changesPolicy(t *run) {
 	t.setPages(vllm(0), vllm(0), vllm(0))
-	policies := []string{"global_least_request", endpointMetrics, prefixCache}
-	sent := 0
-	sum := func() (n uint64) {
-		for _, policy := range policies {
-			n += t.Counter(decisionsOf(policy, "chosen")) + t.Counter(decisionsOf(policy, "no_metrics"))
-		}
-		return n
-	}
-	before := sum()
+	sent, before := 0, t.decided()
 	var open []Stream
 	for round := range 9 {
-		t.policy = policies[round%3]
+		t.policy = allPolicies[round%3]
 		t.configure(often)
 		open = append(open, t.open(6)...)
 		sent += 6
@@ -343,8 +345,8 @@ func changesPolicy(t *run) {
 	}
 	t.finish(open...)
 	t.wantDrained()
-	if !t.Await(func() bool { return sum()-before == uint64(sent) }) {
-		t.Errorf("%d of %d requests were decided", sum()-before, sent)
+	if !t.Await(func() bool { return t.decided()-before == uint64(sent) }) {
+		t.Errorf("%d of %d requests were decided", t.decided()-before, sent)
 	}
 	t.policy = endpointMetrics
 	t.configure(often)

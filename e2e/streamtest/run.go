@@ -136,8 +136,8 @@ func (t *run) finish(streams ...Stream) {
 	}
 }
 
-// serve sends n usual requests one after the other, answers each with status and returns how many each endpoint had.
-func (t *run) serve(n, status int) []int {
+// serve sends n usual requests one after the other, answers each with 200 and returns how many each endpoint had.
+func (t *run) serve(n int) []int {
 	t.Helper()
 	counts := make([]int, t.size)
 	for i := range n {
@@ -146,7 +146,7 @@ func (t *run) serve(n, status int) []int {
 		s := t.Open(r)
 		if at := s.Upstream(); at >= 0 {
 			counts[at]++
-			s.Head(status)
+			s.Head(200)
 			s.Finish()
 		}
 		s.Result()

@@ -19,7 +19,6 @@ type State struct {
 	Inflight    int64
 	MaxInflight int64
 	Connections int64
-	MaxRunning  int
 	MaxQueued   int
 	Requests    int64
 	// Statuses counts ended requests. "499" is a client that left, "0" an answer that was reset.
@@ -69,7 +68,7 @@ func (e *engine) state(st *State) {
 	e.sched.account(now)
 	c := e.sched.stats
 	st.Running, st.Waiting, st.Queued = len(e.sched.running), len(e.sched.waiting), e.sched.queued()
-	st.MaxRunning, st.MaxQueued = c.maxRunning, c.maxWaiting
+	st.MaxQueued = c.maxWaiting
 	st.Rejected, st.Preemptions = c.rejected, c.preemptions
 	st.PromptTokens, st.CachedTokens, st.OutputTokens = c.promptTokens, c.cachedTokens, c.outputTokens
 	st.QueuedRequests, st.AdapterLoads = c.queuedRequests, c.adapterLoads

@@ -136,7 +136,6 @@ func (s *scheduler) begin(now time.Duration) step {
 	s.starved = s.starved || preempted
 	st.loads = s.adapters.load(s.adapters.batch(s.running))
 	s.markQueued()
-	s.stats.maxRunning = max(s.stats.maxRunning, len(s.running))
 	s.show(now)
 	return st
 }

@@ -11,7 +11,7 @@ type stats struct {
 	outputTokens                   int64
 	queuedRequests, adapterLoads   int64
 	finished                       map[finish]int64
-	maxWaiting, maxRunning         int
+	maxWaiting                     int
 	waited, queued, idleFor, since time.Duration
 	accounted                      time.Duration
 

@@ -1,9 +1,10 @@
-// Package wait waits, for a time or for something to become true, as long as a context lasts.
+// Package wait waits: for a time or for something to become true, as long as a context lasts, or for several calls.
 package wait
 
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -18,6 +19,38 @@ func For(ctx context.Context, d time.Duration) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// Poll calls ready every step until it returns true or an error, or until ctx ends.
+func Poll(ctx context.Context, step time.Duration, ready func() (bool, error)) error {
+	ticker := time.NewTicker(step)
+	defer ticker.Stop()
+	for {
+		ok, err := ready()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// All calls f with the numbers below n, each in a goroutine of its own, waits for all and returns their errors.
+func All(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			errs[i] = f(i)
+		}()
+	}
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 // Until calls check, a step after each other, until it returns nil. When ctx ends first it returns the error of ctx and

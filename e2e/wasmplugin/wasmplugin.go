@@ -67,23 +67,27 @@ func (r *Resource) PluginConfig() ([]byte, error) {
 	}
 	var rules []map[string]any
 	for _, m := range r.Spec.MatchRules {
-		if m.ConfigDisable {
-			continue
+		if !m.ConfigDisable {
+			rules = append(rules, m.pluginConfig())
 		}
-		rule := map[string]any{}
-		maps.Copy(rule, m.Config)
-		for key, names := range map[string][]string{
-			"_match_route_": m.Ingress, "_match_domain_": m.Domain,
-			"_match_service_": m.Service,
-		} {
-			if names != nil {
-				rule[key] = names
-			}
-		}
-		rules = append(rules, rule)
 	}
 	if rules != nil {
 		whole["_rules_"] = rules
 	}
 	return json.Marshal(whole)
+}
+
+// pluginConfig returns the configuration with what it is for, as the plugin gets it.
+func (m *Rule) pluginConfig() map[string]any {
+	out := map[string]any{}
+	maps.Copy(out, m.Config)
+	for key, names := range map[string][]string{
+		"_match_route_": m.Ingress, "_match_domain_": m.Domain,
+		"_match_service_": m.Service,
+	} {
+		if names != nil {
+			out[key] = names
+		}
+	}
+	return out
 }

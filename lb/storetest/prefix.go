@@ -39,6 +39,17 @@ func WithPrompt(p *lb.Plan, credit float64, blocks []prompt.Block) *lb.Plan {
 	return &out
 }
 
+// visit reserves and releases, and returns what was granted.
+func (w *world) visit(s lb.Store, id lb.LeaseID, p *lb.Plan) (addr string, g lb.Grant) {
+	w.t.Helper()
+	addr, g, err := w.reserve(s, id, p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s.Release(w.now, id)
+	return addr, g
+}
+
 // testPrefix: a prompt goes where most of it is cached, and counts the tokens that are not. The index is shared by all
 // owners.
 func testPrefix(t *testing.T, w *world) {
@@ -63,17 +74,15 @@ func testPrefix(t *testing.T, w *world) {
 	} {
 		id := lb.LeaseID(id + 10)
 		w.want(addrs, 0, 0, 0, 0, 0) // flushes deferred releases
-		addr, g, err := w.reserve(c.owner, id, WithPrompt(p, 10, c.blocks))
-		if err != nil || addr != chosen || g.Cached != c.cached || g.Load != (lb.Load{Requests: 1, Tokens: c.tokens}) {
-			t.Fatalf("reservation %d: %s %+v, %v; want %s with %d blocks and %d tokens",
-				id, addr, g, err, chosen, c.cached, c.tokens)
+		addr, g := w.visit(c.owner, id, WithPrompt(p, 10, c.blocks))
+		if addr != chosen || g.Cached != c.cached || g.Load != (lb.Load{Requests: 1, Tokens: c.tokens}) {
+			t.Fatalf("reservation %d: %s %+v; want %s with %d blocks and %d tokens",
+				id, addr, g, chosen, c.cached, c.tokens)
 		}
-		c.owner.Release(w.now, id)
 	}
-	if _, g, _ := w.reserve(a, 30, WithPrompt(p, 10, Blocks(7, 1, 2))); g.Cached != 0 {
+	if _, g := w.visit(a, 30, WithPrompt(p, 10, Blocks(7, 1, 2))); g.Cached != 0 {
 		t.Errorf("%d blocks of another prompt match", g.Cached)
 	}
-	a.Release(w.now, 30)
 	w.want(addrs, 0, 0, 0, 0, 0)
 }
 
@@ -84,51 +93,48 @@ func testPrefixLoad(t *testing.T, w *world) {
 	plan := WithPrompt(Even(addrs), 0.5, Blocks(1))
 	busy := Even(addrs[:1])
 	busy.Unit = lb.Tokens
-	if addr := w.must(s, 1, WithPrompt(busy, 0, Blocks(1))); addr != addrs[0] {
+	if addr, _ := w.visit(s, 1, WithPrompt(busy, 0, Blocks(1))); addr != addrs[0] {
 		t.Fatal(addr)
 	}
-	s.Release(w.now, 1)
 	busy.Tokens = promptTokens/2 - 1
 	w.must(s, 2, busy)
-	if addr := w.must(s, 3, plan); addr != addrs[0] {
+	if addr, _ := w.visit(s, 3, plan); addr != addrs[0] {
 		t.Fatalf("goes to %s although load costs less than the credit", addr)
 	}
-	s.Release(w.now, 3)
 	busy.Tokens = 2
 	w.must(s, 4, busy)
-	other := w.must(s, 5, plan)
+	other, _ := w.visit(s, 5, plan)
 	if other == addrs[0] {
 		t.Fatal("stays where load costs more than the credit")
 	}
-	s.Release(w.now, 5)
-	if addr, g, _ := w.reserve(s, 6, plan); addr != other || g.Cached != 4 {
+	if addr, g := w.visit(s, 6, plan); addr != other || g.Cached != 4 {
 		t.Errorf("the next one goes to %s, %d blocks cached; want %s, which has it by now", addr, g.Cached, other)
 	}
-	for _, id := range []lb.LeaseID{2, 4, 6} {
-		s.Release(w.now, id)
-	}
+	s.Release(w.now, 2)
+	s.Release(w.now, 4)
 	w.want(addrs, 0, 0, 0)
+}
+
+// onlyAt returns the plan with no other candidate than one endpoint.
+func onlyAt(plan *lb.Plan, addr string) *lb.Plan {
+	only := *plan
+	only.Candidates = nil
+	for _, c := range plan.Candidates {
+		if c.Addr == addr {
+			only.Candidates = append(only.Candidates, c)
+		}
+	}
+	return &only
 }
 
 // testPrefixForget: forgotten blocks of an endpoint do not match any more, all others still do.
 func testPrefixForget(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(2)
 	plan := WithPrompt(Even(addrs), 10, Blocks(1, 2, 3))
-	chosen := w.must(s, 1, plan)
-	s.Release(w.now, 1)
+	chosen, _ := w.visit(s, 1, plan)
+	only := onlyAt(plan, chosen)
 	cached := func(id lb.LeaseID) int {
-		only := *plan
-		only.Candidates = nil
-		for _, c := range plan.Candidates {
-			if c.Addr == chosen {
-				only.Candidates = append(only.Candidates, c)
-			}
-		}
-		_, g, err := w.reserve(s, id, &only)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Release(w.now, id)
+		_, g := w.visit(s, id, only)
 		return g.Cached
 	}
 	for i, c := range []struct {
@@ -153,8 +159,7 @@ func testPrefixDeep(t *testing.T, w *world) {
 	s, addrs := w.NewOwner(), Addrs(9)
 	for i := range addrs {
 		one := WithPrompt(Even(addrs[i:i+1]), 1, Blocks(1, 100+uint64(i)))
-		w.must(s, lb.LeaseID(i+1), one)
-		s.Release(w.now, lb.LeaseID(i+1))
+		w.visit(s, lb.LeaseID(i+1), one)
 	}
 	for i := range addrs {
 		addr, g, err := w.reserve(s, lb.LeaseID(i+50), WithPrompt(Even(addrs), 1, Blocks(1, 100+uint64(i), 3)))
@@ -176,11 +181,7 @@ func testPrefixMany(t *testing.T, w *world) {
 				seeds := append(append([]uint64(nil), common...), 1000*uint64(len(common)+1)+i, 7)
 				plan := WithPrompt(p, 1, Blocks(seeds...))
 				id++
-				_, g, err := w.reserve(s, id, plan)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.Release(w.now, id)
+				_, g := w.visit(s, id, plan)
 				if pass == 1 && g.Cached != len(plan.Prefix.Blocks) {
 					t.Fatalf("conversation %d, behind %d common messages: %d of %d blocks match",
 						i, len(common), g.Cached, len(plan.Prefix.Blocks))
@@ -199,12 +200,10 @@ func testPrefixBounds(t *testing.T, w *world) {
 	for i := range lb.LeaseID(3000) {
 		long[0] = uint64(i)
 		plan := WithPrompt(p, 1, Blocks(long[:1+i%lb.LeaseID(len(long))]...))
-		w.must(s, i+1, plan)
-		s.Release(w.now, i+1)
-		if _, g, err := w.reserve(s, i+10_000, plan); err != nil || g.Cached != len(plan.Prefix.Blocks) {
-			t.Fatalf("prompt %d: %d of %d blocks, %v", i, g.Cached, len(plan.Prefix.Blocks), err)
+		w.visit(s, i+1, plan)
+		if _, g := w.visit(s, i+10_000, plan); g.Cached != len(plan.Prefix.Blocks) {
+			t.Fatalf("prompt %d: %d of %d blocks", i, g.Cached, len(plan.Prefix.Blocks))
 		}
-		s.Release(w.now, i+10_000)
 	}
 	w.want(addrs, 0, 0, 0, 0)
 }

@@ -25,28 +25,35 @@ func Claimed(blocks []prompt.Block, tenant byte) []prompt.Block {
 	return blocks
 }
 
+// flood is the prompts of several tenants in one store.
+type flood struct {
+	*world
+	store lb.Store
+	last  lb.LeaseID
+}
+
+// send sends a prompt, and returns how many of its blocks matched, of how many.
+func (f *flood) send(tenant byte, seeds ...uint64) (cached, of int) {
+	plan := WithPrompt(Even(Addrs(4)), 1, Claimed(Blocks(seeds...), tenant))
+	plan.Prefix.IndexMemory = lb.IndexMemory{Local: floodBytes, Remote: floodBytes}
+	f.last++
+	_, g := f.visit(f.store, f.last, plan)
+	return g.Cached, len(plan.Prefix.Blocks)
+}
+
+// matched sends the next turn of all conversations of a tenant, and returns which share of their blocks matched.
+func (f *flood) matched(tenant byte) float64 {
+	var cached, of int
+	for talk := range uint64(floodTalks) {
+		c, n := f.send(tenant, uint64(tenant)+1e6, talk, 1, 2, 3, 4)
+		cached, of = cached+c, of+n
+	}
+	return float64(cached) / float64(of)
+}
+
 // testPrefixFlood: a tenant that sends any number of prompts does not evict those of another.
 func testPrefixFlood(t *testing.T, w *world) {
-	s, p, id := w.NewOwner(), Even(Addrs(4)), lb.LeaseID(0)
-	send := func(tenant byte, seeds ...uint64) (cached, of int) {
-		plan := WithPrompt(p, 1, Claimed(Blocks(seeds...), tenant))
-		plan.Prefix.IndexMemory = lb.IndexMemory{Local: floodBytes, Remote: floodBytes}
-		id++
-		_, g, err := w.reserve(s, id, plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Release(w.now, id)
-		return g.Cached, len(plan.Prefix.Blocks)
-	}
-	matched := func(tenant byte) float64 {
-		var cached, of int
-		for talk := range uint64(floodTalks) {
-			c, n := send(tenant, uint64(tenant)+1e6, talk, 1, 2, 3, 4)
-			cached, of = cached+c, of+n
-		}
-		return float64(cached) / float64(of)
-	}
+	f := flood{world: w, store: w.NewOwner()}
 	for _, c := range []struct {
 		tenant, flood byte
 		min, max      float64 // share of the blocks that matched before
@@ -57,13 +64,13 @@ func testPrefixFlood(t *testing.T, w *world) {
 		{2, 2, 0, 0.5}, // a tenant evicts its own prompts
 		{prompt.NoTenant, prompt.NoTenant, 0, 0.5},
 	} {
-		matched(c.tenant)
-		before := matched(c.tenant)
+		f.matched(c.tenant)
+		before := f.matched(c.tenant)
 		for i := range uint64(floodPrompts) {
 			seeds := [floodSeeds]uint64{1e9*uint64(c.flood+1) + i}
-			send(c.flood, seeds[:]...)
+			f.send(c.flood, seeds[:]...)
 		}
-		after := matched(c.tenant)
+		after := f.matched(c.tenant)
 		if before < 0.95 || after < c.min*before || after > c.max*before {
 			t.Errorf("of the blocks of tenant %d %.3f match, and %.3f after %d prompts of tenant %d",
 				c.tenant, before, after, floodPrompts, c.flood)

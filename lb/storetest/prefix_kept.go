@@ -22,59 +22,60 @@ func testPrefixRecord(t *testing.T, w *world) {
 	a.RecordPrompt(w.now, 1, plan, served)
 	a.Release(w.now, 1)
 	for id, s := range []lb.Store{a, b} {
-		addr, g, err := w.reserve(s, lb.LeaseID(id+10), WithPrompt(Even(addrs), 1, Blocks(1, 2, 3, 4+uint64(id))))
-		if err != nil || addr != served || g.Cached != 12 {
-			t.Fatalf("the next turn goes to %s with %d blocks, %v; want %s with 12", addr, g.Cached, err, served)
+		addr, g := w.visit(s, lb.LeaseID(id+10), WithPrompt(Even(addrs), 1, Blocks(1, 2, 3, 4+uint64(id))))
+		if addr != served || g.Cached != 12 {
+			t.Fatalf("the next turn goes to %s with %d blocks; want %s with 12", addr, g.Cached, served)
 		}
-		s.Release(w.now, lb.LeaseID(id+10))
 	}
 	a.RecordPrompt(w.now, 1, Even(addrs), served) // no prompt, nothing to record
 	a.RecordPrompt(w.now, 1, plan, "10.9.9.9:80")
-	if addr, g, _ := w.reserve(b, 20, plan); addr != served || g.Cached != 12 {
+	if addr, g := w.visit(b, 20, plan); addr != served || g.Cached != 12 {
 		t.Errorf("goes to %s with %d blocks after another was recorded", addr, g.Cached)
 	}
-	b.Release(w.now, 20)
 	w.want(addrs, 0, 0, 0, 0)
+}
+
+// ttlAge is the age at which testPrefixTTL looks up what was recorded.
+const ttlAge = 32 * time.Second
+
+// ttlCases have, of three endpoints, whether a prompt of that age still matches.
+var ttlCases = []struct {
+	ttl   time.Duration
+	short []time.Duration // TTLs of the second endpoint and of the third
+	want  [3]bool
+}{
+	{2 * ttlAge, nil, [3]bool{true, true, true}},
+	{2 * ttlAge, []time.Duration{ttlAge / 2, ttlAge * 3 / 2}, [3]bool{true, false, true}},
+	{2 * ttlAge, []time.Duration{0, ttlAge - 4*time.Second}, [3]bool{true, false, false}},
+	{ttlAge / 2, []time.Duration{ttlAge / 4}, [3]bool{false, false, false}},
+}
+
+// ttlPlan is the plan of a case for one of the endpoints, with a prompt of its own.
+func ttlPlan(addrs []string, number, endpoint int) *lb.Plan {
+	p := WithPrompt(Even(addrs[endpoint:endpoint+1]), 1, Blocks(uint64(100*number+endpoint)))
+	p.Prefix.TTL, p.Prefix.ShortTTL = ttlCases[number].ttl, []lb.EndpointTTL{{Endpoint: 1, TTL: 0}}
+	for k, ttl := range ttlCases[number].short {
+		tag := lb.EndpointTag(addrs[k+1])
+		p.Prefix.ShortTTL = append(p.Prefix.ShortTTL, lb.EndpointTTL{Endpoint: tag, TTL: ttl})
+	}
+	return p
 }
 
 // testPrefixTTL: a recorded prompt matches for as long as the TTL that the plan has for its endpoint.
 func testPrefixTTL(t *testing.T, w *world) {
-	const age = 32 * time.Second
 	s, addrs := w.NewOwner(), Addrs(3)
-	cases := []struct {
-		ttl   time.Duration
-		short []time.Duration // TTLs of addrs[1] and addrs[2]
-		want  [3]bool
-	}{
-		{2 * age, nil, [3]bool{true, true, true}},
-		{2 * age, []time.Duration{age / 2, age * 3 / 2}, [3]bool{true, false, true}},
-		{2 * age, []time.Duration{0, age - 4*time.Second}, [3]bool{true, false, false}},
-		{age / 2, []time.Duration{age / 4}, [3]bool{false, false, false}},
-	}
-	plan := func(number, endpoint int) *lb.Plan {
-		p := WithPrompt(Even(addrs[endpoint:endpoint+1]), 1, Blocks(uint64(100*number+endpoint)))
-		p.Prefix.TTL, p.Prefix.ShortTTL = cases[number].ttl, []lb.EndpointTTL{{Endpoint: 1, TTL: 0}}
-		for k, ttl := range cases[number].short {
-			tag := lb.EndpointTag(addrs[k+1])
-			p.Prefix.ShortTTL = append(p.Prefix.ShortTTL, lb.EndpointTTL{Endpoint: tag, TTL: ttl})
-		}
-		return p
-	}
-	for number := range cases {
+	for number := range ttlCases {
 		for i, addr := range addrs {
-			s.RecordPrompt(w.now, 1, plan(number, i), addr)
+			s.RecordPrompt(w.now, 1, ttlPlan(addrs, number, i), addr)
 		}
 	}
-	w.tick(age)
-	for number, c := range cases {
+	w.tick(ttlAge)
+	for number, c := range ttlCases {
 		for i := range addrs {
-			id := lb.LeaseID(10*number + i + 1)
-			_, g, err := w.reserve(s, id, plan(number, i))
-			if err != nil || (g.Cached > 0) != c.want[i] {
-				t.Errorf("TTL %v, of two endpoints %v: after %v endpoint %d matches %d blocks, %v",
-					c.ttl, c.short, age, i, g.Cached, err)
+			if _, g := w.visit(s, lb.LeaseID(10*number+i+1), ttlPlan(addrs, number, i)); (g.Cached > 0) != c.want[i] {
+				t.Errorf("TTL %v, of two endpoints %v: after %v endpoint %d matches %d blocks",
+					c.ttl, c.short, ttlAge, i, g.Cached)
 			}
-			s.Release(w.now, id)
 		}
 	}
 }

@@ -36,33 +36,12 @@ func Shared(t *testing.T, backend Backend, shared, prompts, talks int) {
 }
 
 func (w *world) shared(t *testing.T, shared, prompts, talks int) {
-	const turns, minFound, fill = 3, 0.99, 0.9
+	const minFound = 0.99
 	rng := rand.New(rand.NewPCG(uint64(shared), uint64(prompts)))
-	all, grows := make([][]prompt.Block, talks), make([][turns]int, talks)
-	total := prompts * shared
-	for i := range all {
-		if all[i] = all[i%prompts]; i < prompts {
-			all[i] = extended(rng, nil, shared)
-		}
-		for turn := range turns {
-			grows[i][turn] = 2 + rng.IntN(6)
-			total += grows[i][turn]
-		}
-	}
+	all, grows, total := beginnings(rng, shared, prompts, talks)
 	s := w.NewOwner()
-	quiet := total / 40
-	room := w.roomFor(int(float64(total+quiet) / fill))
-	for i := range quiet {
-		w.matched(s, room, Claimed(extended(rng, nil, 1), byte(1+i%19)))
-	}
-	old := 2 * total / 20
-	for i := range old {
-		if i%(old/30) == 0 {
-			w.tick(4 * time.Second)
-		}
-		w.matched(s, room, extended(rng, nil, 20))
-	}
-	for turn := range turns {
+	room := w.fillIndex(rng, s, total)
+	for turn := range sharedTurns {
 		found, sent := 0, 0
 		for n, i := range rng.Perm(talks) {
 			if n%(talks/15) == 0 {
@@ -81,15 +60,51 @@ func (w *world) shared(t *testing.T, shared, prompts, talks int) {
 	}
 }
 
+// sharedTurns is the number of turns of a conversation behind a shared prompt.
+const sharedTurns = 3
+
+// beginnings returns the shared prompt of each conversation, by how many blocks it grows in each turn, and the number
+// of all these blocks.
+func beginnings(rng *rand.Rand, shared, prompts, talks int) (
+	all [][]prompt.Block, grows [][sharedTurns]int, total int,
+) {
+	all, grows = make([][]prompt.Block, talks), make([][sharedTurns]int, talks)
+	total = prompts * shared
+	for i := range all {
+		if all[i] = all[i%prompts]; i < prompts {
+			all[i] = extended(rng, nil, shared)
+		}
+		for turn := range sharedTurns {
+			grows[i][turn] = 2 + rng.IntN(6)
+			total += grows[i][turn]
+		}
+	}
+	return all, grows, total
+}
+
+// fillIndex fills an index that has room for so many blocks with older ones, and returns its size in bytes.
+func (w *world) fillIndex(rng *rand.Rand, s lb.Store, blocks int) (room int) {
+	const fill = 0.9
+	quiet := blocks / 40
+	room = w.roomFor(int(float64(blocks+quiet) / fill))
+	for i := range quiet {
+		w.matched(s, room, Claimed(extended(rng, nil, 1), byte(1+i%19)))
+	}
+	old := 2 * blocks / 20
+	for i := range old {
+		if i%(old/30) == 0 {
+			w.tick(4 * time.Second)
+		}
+		w.matched(s, room, extended(rng, nil, 20))
+	}
+	return room
+}
+
 // matched reserves for a prompt, and returns how many of its blocks matched.
 func (w *world) matched(s lb.Store, room int, blocks []prompt.Block) int {
 	p := WithPrompt(Even(Addrs(1)), 1, blocks)
 	p.Prefix.TTL, p.Prefix.IndexMemory = time.Hour, lb.IndexMemory{Local: room, Remote: room}
-	_, g, err := w.reserve(s, 1, p)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	s.Release(w.now, 1)
+	_, g := w.visit(s, 1, p)
 	return g.Cached
 }
 
@@ -130,22 +145,30 @@ func testPrefixBranches(t *testing.T, w *world) {
 	}
 }
 
-// testPrefixTree: prompts of the same examples in any order branch off from each other at every level.
-func testPrefixTree(t *testing.T, w *world) {
-	const examples, prompts, minFound = 6, 700, 0.99
-	rng, s := rand.New(rand.NewPCG(3, 4)), w.NewOwner()
-	all, distinct := make([][]prompt.Block, prompts), map[uint64]bool{}
-	for i := range all {
+// orders returns n prompts of the same six examples in random orders, each with an end of its own, and the number of
+// their different blocks.
+func orders(n int) (all [][]prompt.Block, distinct int) {
+	const examples = 6
+	rng, keys := rand.New(rand.NewPCG(3, 4)), map[uint64]bool{}
+	for i := range n {
 		seeds := []uint64{7}
 		for _, k := range rng.Perm(examples) {
 			seeds = append(seeds, uint64(100+k))
 		}
-		all[i] = Blocks(append(seeds, uint64(1000+i))...)
+		all = append(all, Blocks(append(seeds, uint64(1000+i))...))
 		for _, b := range all[i] {
-			distinct[b.Key] = true
+			keys[b.Key] = true
 		}
 	}
-	room, found, sent := w.roomFor(len(distinct)), 0, 0
+	return all, len(keys)
+}
+
+// testPrefixTree: prompts of the same examples in any order branch off from each other at every level.
+func testPrefixTree(t *testing.T, w *world) {
+	const prompts, minFound = 700, 0.99
+	s := w.NewOwner()
+	all, distinct := orders(prompts)
+	room, found, sent := w.roomFor(distinct), 0, 0
 	for pass := range 2 {
 		w.tick(40 * time.Second)
 		for _, blocks := range all {
@@ -154,6 +177,6 @@ func testPrefixTree(t *testing.T, w *world) {
 	}
 	if float64(found) < minFound*float64(sent) {
 		t.Errorf("of %d prompts of %d different blocks %.4f match",
-			prompts, len(distinct), float64(found)/float64(sent))
+			prompts, distinct, float64(found)/float64(sent))
 	}
 }

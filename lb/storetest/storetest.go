@@ -29,46 +29,48 @@ type Passer interface {
 	Pass(d time.Duration)
 }
 
+var suite = []struct {
+	name string
+	run  func(*testing.T, *world)
+}{
+	{"chooses the least loaded", testLeast},
+	{"sees the other owners", testShared},
+	{"keeps to the cap", testCap},
+	{"chooses a last resort last", testLastResort},
+	{"respects weights", testWeights},
+	{"counts tokens", testTokens},
+	{"accepts any number of tokens", testManyTokens},
+	{"resolves ties evenly", testTies},
+	{"releases once", testReleaseOnce},
+	{"release may come first", testReleaseFirst},
+	{"reserving twice counts once", testReserveTwice},
+	{"amends", testAmend},
+	{"scopes are independent", testScopes},
+	{"scopes come and go", testScopesInTurn},
+	{"endpoints come and go", testChurn},
+	{"returns a dead owner's leases", testDeadOwner},
+	{"heartbeats keep leases", testHeartbeats},
+	{"leases are counted again when heartbeats resume", testResumed},
+	{"a release while presumed dead", testResumedRelease},
+	{"random histories", testRandom},
+	{"sends a prompt where it is cached", testPrefix},
+	{"weighs cached tokens against load", testPrefixLoad},
+	{"forgets prompts", testPrefixForget},
+	{"records where a prompt was served", testPrefixRecord},
+	{"matches expire after the TTL of their endpoint", testPrefixTTL},
+	{"looks up no prompt without blocks, length or TTL", testPrefixNone},
+	{"finds the end of a prompt behind a common beginning", testPrefixDeep},
+	{"records any number of prompts", testPrefixBounds},
+	{"distinguishes conversations that begin alike", testPrefixMany},
+	{"retains conversations behind shared prompts", testPrefixShared},
+	{"records branches at any block", testPrefixBranches},
+	{"retains branches of branches", testPrefixTree},
+	{"a flood of one tenant does not evict the prompts of another", testPrefixFlood},
+}
+
 // Run runs the suite; open returns a fresh backend. The previous one is not used after that.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
-	for _, c := range []struct {
-		name string
-		run  func(*testing.T, *world)
-	}{
-		{"chooses the least loaded", testLeast},
-		{"sees the other owners", testShared},
-		{"keeps to the cap", testCap},
-		{"chooses a last resort last", testLastResort},
-		{"respects weights", testWeights},
-		{"counts tokens", testTokens},
-		{"accepts any number of tokens", testManyTokens},
-		{"resolves ties evenly", testTies},
-		{"releases once", testReleaseOnce},
-		{"release may come first", testReleaseFirst},
-		{"reserving twice counts once", testReserveTwice},
-		{"amends", testAmend},
-		{"scopes are independent", testScopes},
-		{"scopes come and go", testScopesInTurn},
-		{"endpoints come and go", testChurn},
-		{"returns a dead owner's leases", testDeadOwner},
-		{"heartbeats keep leases", testHeartbeats},
-		{"leases are counted again when heartbeats resume", testResumed},
-		{"a release while presumed dead", testResumedRelease},
-		{"random histories", testRandom},
-		{"sends a prompt where it is cached", testPrefix},
-		{"weighs cached tokens against load", testPrefixLoad},
-		{"forgets prompts", testPrefixForget},
-		{"records where a prompt was served", testPrefixRecord},
-		{"matches expire after the TTL of their endpoint", testPrefixTTL},
-		{"looks up no prompt without blocks, length or TTL", testPrefixNone},
-		{"finds the end of a prompt behind a common beginning", testPrefixDeep},
-		{"records any number of prompts", testPrefixBounds},
-		{"distinguishes conversations that begin alike", testPrefixMany},
-		{"retains conversations behind shared prompts", testPrefixShared},
-		{"records branches at any block", testPrefixBranches},
-		{"retains branches of branches", testPrefixTree},
-		{"a flood of one tenant does not evict the prompts of another", testPrefixFlood},
-	} {
+	for _, c := range suite {
 		t.Run(c.name, func(t *testing.T) {
 			fresh := func() Backend { return open(t) }
 			c.run(t, &world{t: t, open: fresh, Backend: fresh(), now: time.Hour})

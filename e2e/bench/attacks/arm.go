@@ -82,19 +82,12 @@ func playAll(ctx context.Context, s settings, module string, arms []*arm) error 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	each := func(do func(*arm) error) error {
-		errs := make([]error, len(arms))
-		var wg sync.WaitGroup
-		for i, a := range arms {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				if err := do(a); err != nil {
-					errs[i] = fmt.Errorf("%s: %w", a.name(), err)
-				}
-			}()
-		}
-		wg.Wait()
-		return errors.Join(errs...)
+		return wait.All(len(arms), func(i int) error {
+			if err := do(arms[i]); err != nil {
+				return fmt.Errorf("%s: %w", arms[i].name(), err)
+			}
+			return nil
+		})
 	}
 	err := each(func(a *arm) error { return a.prepare(ctx, s, module) })
 	if err == nil {

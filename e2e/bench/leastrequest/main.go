@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -101,13 +102,9 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	redis := ""
-	if s.gateways > 1 {
-		server, err := redisserver.Start(ctx, redisserver.Options{})
-		if err != nil {
-			return err
-		}
-		redis = server.Addr()
+	redis, err := s.startRedis(ctx)
+	if err != nil {
+		return err
 	}
 	stage, err := compare.NewStage(ctx, compare.Options{
 		Gateways: s.gateways, Redis: redis, Workers: s.workers, Servers: s.servers(), Module: module,
@@ -116,19 +113,32 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	results, err := rounds(ctx, stage, s)
-	var apart [][]float64
-	if err == nil {
-		apart, err = herds(ctx, stage, s)
-	}
-	if closed := stage.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	rep := &report{settings: s}
+	if err := errors.Join(rep.play(ctx, stage), stage.Close()); err != nil {
 		return err
 	}
-	rep := &report{s, results, apart}
 	return rep.publish(os.Stdout)
+}
+
+// startRedis starts the server in which several gateways count, and returns its address; "" for one gateway.
+func (s settings) startRedis(ctx context.Context) (string, error) {
+	if s.gateways < 2 {
+		return "", nil
+	}
+	server, err := redisserver.Start(ctx, redisserver.Options{})
+	if err != nil {
+		return "", err
+	}
+	return server.Addr(), nil
+}
+
+// play measures everything that the report shows.
+func (rep *report) play(ctx context.Context, stage *compare.Stage) (err error) {
+	if rep.results, err = rounds(ctx, stage, rep.settings); err != nil {
+		return err
+	}
+	rep.apart, err = herds(ctx, stage, rep.settings)
+	return err
 }
 
 // rounds plays every policy once per round and returns the results by policy.

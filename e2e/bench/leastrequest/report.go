@@ -116,15 +116,20 @@ func (rep *report) line() result {
 		r.Met = rr.Max <= 1.0/3 && lr.Max < 1
 		return r
 	}
+	rep.addGateways(&r)
+	return r
+}
+
+// addGateways fills in the figures of several gateways, and whether they meet the target.
+func (rep *report) addGateways(r *result) {
 	alone, _ := rep.against(compare.Warmgate)
 	r.Alone, r.AloneAll = &alone.Median, &alone
-	r.Met = lr.Median <= 0.5
+	r.Met = r.LeastRequest <= 0.5
 	if n := len(rep.apart); n > 0 {
 		shared, patient := bench.SpreadOf(rep.apart[n-2]), bench.SpreadOf(rep.apart[n-1])
 		r.Herd, r.HerdPatient = &shared, &patient
 		r.Met = r.Met && patient.Max <= 1
 	}
-	return r
 }
 
 // own returns the place of the policy that is compared with the others: the shared view of several gateways, else

@@ -33,41 +33,18 @@ func (h herd) excess() float64 { return math.Sqrt(max(0, h.CV*h.CV-h.Chance*h.Ch
 
 // herdOf computes the herd of a run of so many servers.
 func herdOf(samples []loadgen.Sample, servers int) herd {
-	picks := map[time.Duration][]float64{}
-	share := make([]float64, servers)
-	total := 0.0
-	for i := range samples {
-		id := compare.Server(&samples[i], servers)
-		if id < 0 {
-			continue
-		}
-		w := samples[i].Sent / window
-		if picks[w] == nil {
-			picks[w] = make([]float64, servers)
-		}
-		picks[w][id]++
-		share[id]++
-		total++
-	}
-	used := 0
-	for id := range share {
-		if share[id] > 0 {
-			used++
-		}
-		share[id] /= total
-	}
+	windows, all := picksOf(samples, servers)
 	var h herd
 	var squares, requests float64
-	for _, counts := range picks {
+	used := 0
+	for _, counts := range windows {
 		n := sum(counts)
 		if n < float64(fewest*servers) {
 			continue
 		}
-		for id, p := range share {
-			if p > 0 {
-				squares += (counts[id] - n*p) * (counts[id] - n*p) / p / n
-			}
-		}
+		var s float64
+		s, used = chiSquare(counts, all)
+		squares += s
 		requests += n
 		h.Windows++
 	}
@@ -75,9 +52,39 @@ func herdOf(samples []loadgen.Sample, servers int) herd {
 		return h
 	}
 	h.CV = math.Sqrt(squares / requests)
-	// The sum over the endpoints of (picks − n·p)²/(n·p) is the statistic χ², whose mean is one less than their number.
-	h.Chance = math.Sqrt(float64(h.Windows*(used-1)) / requests)
+	h.Chance = math.Sqrt(float64(h.Windows*(used-1)) / requests) // the mean of χ² is one less than the endpoints
 	return h
+}
+
+// picksOf counts the requests of each server, in each window and in all.
+func picksOf(samples []loadgen.Sample, servers int) (windows map[time.Duration][]float64, all []float64) {
+	windows, all = map[time.Duration][]float64{}, make([]float64, servers)
+	for i := range samples {
+		id := compare.Server(&samples[i], servers)
+		if id < 0 {
+			continue
+		}
+		w := samples[i].Sent / window
+		if windows[w] == nil {
+			windows[w] = make([]float64, servers)
+		}
+		windows[w][id]++
+		all[id]++
+	}
+	return windows, all
+}
+
+// chiSquare returns the statistic χ² of the picks of a window against the shares of all picks: the sum of
+// (picks − n·p)²/(n·p) over the endpoints that got any at all, and the number of these.
+func chiSquare(counts, all []float64) (squares float64, used int) {
+	n, total := sum(counts), sum(all)
+	for id, picks := range all {
+		if p := picks / total; p > 0 {
+			squares += (counts[id] - n*p) * (counts[id] - n*p) / p / n
+			used++
+		}
+	}
+	return squares, used
 }
 
 func sum(xs []float64) float64 {

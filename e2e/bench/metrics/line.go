@@ -43,18 +43,10 @@ func (rep *report) line() line {
 		s := bench.SpreadBy(rep.results[own], get)
 		return &s
 	}
-	against := func(name string) (*float64, *bench.Spread) {
-		other := place(rep.policies, name)
-		if other < 0 {
-			return nil, nil
-		}
-		s := bench.RatioBy(rep.results[own], rep.results[other], ttftP99)
-		return &s.Median, &s
-	}
-	l.LeastRequest, l.LeastReqAll = against(nativeName)
-	l.Counts, l.CountsAll = against(countsName)
-	l.Uncorrected, l.UncorrectedAll = against(uncorrectedName)
-	l.Tree, l.TreeAll = against(treeName)
+	l.LeastRequest, l.LeastReqAll = rep.against(nativeName)
+	l.Counts, l.CountsAll = rep.against(countsName)
+	l.Uncorrected, l.UncorrectedAll = rep.against(uncorrectedName)
+	l.Tree, l.TreeAll = rep.against(treeName)
 	l.HerdAll = spread(herdCV)
 	l.Herd = &l.HerdAll.Median
 	l.HerdChance = spread(func(r *result) float64 { return r.herd.Chance })
@@ -62,4 +54,15 @@ func (rep *report) line() line {
 	l.TTFT, l.Queued, l.Preemptions = spread(ttftP99), spread((*result).queuedShare), spread(preemptions)
 	l.Met = l.LeastRequest != nil && *l.LeastRequest <= targetRatio && *l.Herd <= targetHerd
 	return l
+}
+
+// against returns the ratio of our p99 of TTFT to that of another policy: its median, and all of it; nil if that was
+// not played.
+func (rep *report) against(name string) (*float64, *bench.Spread) {
+	own, other := place(rep.policies, ownName), place(rep.policies, name)
+	if other < 0 {
+		return nil, nil
+	}
+	s := bench.RatioBy(rep.results[own], rep.results[other], ttftP99)
+	return &s.Median, &s
 }

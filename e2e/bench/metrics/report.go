@@ -77,13 +77,17 @@ func (rep *report) configuration() []string {
 			"request went to an endpoint at random, with these shares", window),
 	}
 	for _, p := range rep.policies {
-		about := p.Name + ": " + p.Describe()
-		if p.Module != "" {
-			about += ", in a module of its own that is for comparison only"
-		}
-		lines = append(lines, about)
+		lines = append(lines, describe(p))
 	}
 	return lines
+}
+
+func describe(p compare.Policy) string {
+	about := p.Name + ": " + p.Describe()
+	if p.Module != "" {
+		about += ", in a module of its own that is for comparison only"
+	}
+	return about
 }
 
 // publish prints the report, and saves it in the file of the settings, if any.

@@ -10,11 +10,11 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // The parts of a streaming answer, as an engine writes it.
@@ -59,6 +59,11 @@ func (s *streamer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return
 	}
+	s.answer(r.Context(), w, stream, events)
+}
+
+// answer writes events until the client has read all or is gone.
+func (s *streamer) answer(ctx context.Context, w http.ResponseWriter, stream, events int) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flusher := http.NewResponseController(w)
 	for i := 1; i <= events; i++ {
@@ -71,7 +76,7 @@ func (s *streamer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-s.read[stream]:
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -93,7 +98,11 @@ func (s *streamer) listen(ctx context.Context, c *http.Client, url string, body 
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("status %d", resp.StatusCode)
 	}
-	in := bufio.NewReader(resp.Body)
+	return s.readEvents(bufio.NewReader(resp.Body), stream, events)
+}
+
+// readEvents reads an answer of so many events and signals each to the streamer.
+func (s *streamer) readEvents(in *bufio.Reader, stream, events int) error {
 	for i := 1; i <= events; i++ {
 		ends := 1
 		if i == events {
@@ -110,8 +119,7 @@ func (s *streamer) listen(ctx context.Context, c *http.Client, url string, body 
 		}
 		s.read[stream] <- struct{}{}
 	}
-	_, err = in.ReadByte()
-	if err != io.EOF {
+	if _, err := in.ReadByte(); err != io.EOF {
 		return fmt.Errorf("something follows the last event: %v", err)
 	}
 	return nil
@@ -119,31 +127,22 @@ func (s *streamer) listen(ctx context.Context, c *http.Client, url string, body 
 
 // play listens to count answers, on all streams at once, and returns Envoy's CPU time per answer in µs.
 func (s *streamer) play(ctx context.Context, v *variant, body []byte, count, events int) (float64, error) {
-	before, err := v.gateway.CPU()
+	used, err := v.cpuDuring(func() error { return s.listenAll(ctx, v.gateway.URL(), body, count, events) })
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%s: %w", v.name, err)
 	}
-	errs := make([]error, len(s.read))
-	var group sync.WaitGroup
-	for stream := range s.read {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			c := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
-			defer c.CloseIdleConnections()
-			for i := stream; i < count && errs[stream] == nil; i += len(s.read) {
-				errs[stream] = s.listen(ctx, c, v.gateway.URL(), body, stream, events)
-			}
-		}()
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", v.name, err)
+	return float64(used.Microseconds()) / float64(count), nil
+}
+
+func (s *streamer) listenAll(ctx context.Context, url string, body []byte, count, events int) error {
+	return wait.All(len(s.read), func(stream int) (err error) {
+		c := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
+		defer c.CloseIdleConnections()
+		for i := stream; i < count && err == nil; i += len(s.read) {
+			err = s.listen(ctx, c, url, body, stream, events)
 		}
-	}
-	after, err := v.gateway.CPU()
-	return float64((after - before).Microseconds()) / float64(count), err
+		return err
+	})
 }
 
 // measureChunks returns the CPU time of Envoy per chunk of a streaming answer in µs, by variant: of a long answer, less
@@ -156,8 +155,7 @@ func (st *stage) measureChunks(ctx context.Context) (map[string]bench.Spread, er
 	if err := setEndpoints(ctx, st.variants, []harness.Endpoint{addr}); err != nil {
 		return nil, err
 	}
-	_, body, _ := bytes.Cut(chatRequest(4<<10), []byte("\r\n\r\n"))
-	body = bytes.Replace(body, []byte(`{`), []byte(`{"stream":true,`), 1)
+	body := streamBody()
 	budget := float64(st.rep.settings.cpu.Microseconds())
 	runs, err := st.rounds(st.named(chunkVariants...), func(v *variant) (measurement, error) {
 		const shortCost, chunkCost = 200, 25 // µs, roughly
@@ -174,16 +172,17 @@ func (st *stage) measureChunks(ctx context.Context) (map[string]bench.Spread, er
 	if err := usageWasRead(ctx, st.named(prefix)[0]); err != nil {
 		return nil, err
 	}
-	out := map[string]bench.Spread{}
+	out := map[string]bench.Spread{usage: difference(runs, prefix, tokens)}
 	for _, name := range chunkVariants {
 		out[name] = bench.SpreadBy(runs[name], cpuOf)
 	}
-	over := make([]float64, 0, len(runs[prefix]))
-	for round, m := range runs[prefix] {
-		over = append(over, m.cpu-runs[tokens][round].cpu)
-	}
-	out[usage] = bench.SpreadOf(over)
 	return out, nil
+}
+
+// streamBody returns the body of a request for a streaming answer.
+func streamBody() []byte {
+	_, body, _ := bytes.Cut(chatRequest(4<<10), []byte("\r\n\r\n"))
+	return bytes.Replace(body, []byte(`{`), []byte(`{"stream":true,`), 1)
 }
 
 // usageWasRead makes sure that there was something to measure.

@@ -35,11 +35,7 @@ func (st *stage) measureHostile(ctx context.Context) ([]hostile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.Name, err)
 		}
-		var over []float64
-		for round, m := range runs[prefix] {
-			over = append(over, m.cpu-runs[readbody][round].cpu)
-		}
-		out = append(out, hostile{b.Name, bench.SpreadOf(over)})
+		out = append(out, hostile{b.Name, difference(runs, prefix, readbody)})
 		fmt.Printf("hostile: %s: %s µs\n", b.Name, out[len(out)-1].CPU.Format("%.0f"))
 	}
 	return out, nil

@@ -70,13 +70,18 @@ func parse() (settings, error) {
 	var err, err2 error
 	s.bodies, err = bench.Numbers(bodies)
 	s.endpoints, err2 = bench.Numbers(endpoints)
-	for _, part := range strings.Split(parts, ",") {
+	return s, errors.Join(s.setParts(parts), err, err2)
+}
+
+// setParts reads a list that is divided by commas.
+func (s *settings) setParts(list string) error {
+	for _, part := range strings.Split(list, ",") {
 		if !slices.Contains(allParts, part) {
-			return s, fmt.Errorf("no part %q, only %s", part, strings.Join(allParts, ", "))
+			return fmt.Errorf("no part %q, only %s", part, strings.Join(allParts, ", "))
 		}
 		s.parts = append(s.parts, part)
 	}
-	return s, errors.Join(err, err2)
+	return nil
 }
 
 func (s *settings) has(part string) bool { return slices.Contains(s.parts, part) }
@@ -98,8 +103,7 @@ func run(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	rep := &report{settings: s, wasm: sizes}
-	st := &stage{rep, variants, up}
+	st := &stage{&report{settings: s, wasm: sizes}, variants, up}
 	for _, part := range allParts {
 		if !s.has(part) {
 			continue
@@ -108,7 +112,7 @@ func run(ctx context.Context, s settings) error {
 			return fmt.Errorf("%s: %w", part, err)
 		}
 	}
-	return rep.publish(os.Stdout)
+	return st.rep.publish(os.Stdout)
 }
 
 // partEndpoints is how many endpoints there are in the parts that are no matrix.
@@ -124,15 +128,10 @@ type stage struct {
 // measure fills in a part of the report.
 func (st *stage) measure(ctx context.Context, part string) (err error) {
 	s, rep := st.rep.settings, st.rep
-	if part == "matrix" {
-		for _, n := range s.endpoints {
-			if err := st.matrix(ctx, n); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if part == "chunks" {
+	switch part { // these two set endpoints of their own
+	case "matrix":
+		return st.measureMatrix(ctx)
+	case "chunks":
 		rep.chunks, err = st.measureChunks(ctx)
 		return err
 	}
@@ -175,27 +174,33 @@ func (st *stage) rounds(variants []*variant,
 	return runs, err
 }
 
-// matrix fills the cells of one cluster size.
-func (st *stage) matrix(ctx context.Context, n int) error {
-	if err := setEndpoints(ctx, st.variants, endpoints(st.up, n)); err != nil {
-		return err
+// measureBodies plays requests with bodies of a size.
+func (st *stage) measureBodies(ctx context.Context, variants []*variant, kib int) (map[string][]measurement, error) {
+	s, request := st.rep.settings, chatRequest(kib<<10)
+	count, err := calibrate(ctx, variants, s, request)
+	if err != nil {
+		return nil, err
 	}
-	variants, s := st.named(names...), st.rep.settings
-	for _, kib := range s.bodies {
-		request := chatRequest(kib << 10)
-		count, err := calibrate(ctx, variants, s, request)
-		if err != nil {
+	return st.rounds(variants, func(v *variant) (measurement, error) {
+		return v.measure(ctx, s.connections, count, request)
+	})
+}
+
+// measureMatrix plays bodies of all sizes on clusters of all sizes.
+func (st *stage) measureMatrix(ctx context.Context) error {
+	for _, n := range st.rep.settings.endpoints {
+		if err := setEndpoints(ctx, st.variants, endpoints(st.up, n)); err != nil {
 			return err
 		}
-		runs, err := st.rounds(variants, func(v *variant) (measurement, error) {
-			return v.measure(ctx, s.connections, count, request)
-		})
-		if err != nil {
-			return err
+		for _, kib := range st.rep.settings.bodies {
+			runs, err := st.measureBodies(ctx, st.named(names...), kib)
+			if err != nil {
+				return err
+			}
+			c := &cell{kib: kib, endpoints: n, runs: runs}
+			fmt.Println(c.progress())
+			st.rep.cells = append(st.rep.cells, c)
 		}
-		c := &cell{kib: kib, endpoints: n, runs: runs}
-		fmt.Println(c.progress())
-		st.rep.cells = append(st.rep.cells, c)
 	}
 	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/warmgate/warmgate/e2e/loadgen"
 )
 
 // memory is what the memory test saw. Sizes are in bytes.
@@ -51,16 +49,8 @@ func watchMemory(ctx context.Context, variants []*variant, s settings) (*memory,
 func (m *memory) watch(ctx context.Context, v *variant, request []byte, s settings) error {
 	const steps = 10
 	for step := range steps {
-		raw := loadgen.Raw{
-			Addr: v.gateway.Addr(), Request: request, Connections: s.connections,
-			Requests: s.memory / steps,
-		}
-		res, err := raw.Run(ctx)
-		if err != nil {
+		if _, err := v.load(ctx, s.connections, s.memory/steps, request); err != nil {
 			return err
-		}
-		if res.Non200+res.Errors > 0 {
-			return fmt.Errorf("memory test: %d requests failed: %s", res.Non200+res.Errors, res.Detail)
 		}
 		vms, err := linearMemories(v.gateway.PID())
 		if err != nil {

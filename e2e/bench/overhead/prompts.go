@@ -25,18 +25,7 @@ type split struct {
 
 // splitOf divides the cost of prefix.
 func splitOf(kib int, runs map[string][]measurement) split {
-	diff := func(terms ...string) bench.Spread { // the first, less the second, plus the third, and so on
-		var out []float64
-		for round := range runs[terms[0]] {
-			sum, sign := 0.0, 1.0
-			for _, name := range terms {
-				sum += sign * runs[name][round].cpu
-				sign = -sign
-			}
-			out = append(out, sum)
-		}
-		return bench.SpreadOf(out)
-	}
+	diff := func(terms ...string) bench.Spread { return difference(runs, terms...) }
 	s := split{
 		KiB: kib, Body: diff(readbody, none), Check: diff(scan, readbody),
 		Hash: diff(hash, readbody), Rest: diff(prefix, chain),
@@ -50,17 +39,10 @@ func splitOf(kib int, runs map[string][]measurement) split {
 
 // measurePrompts measures what the parts of reading a prompt cost.
 func (st *stage) measurePrompts(ctx context.Context) ([]split, error) {
-	variants, s := st.named(none, readbody, scan, chain, hash, prefix), st.rep.settings
+	variants := st.named(none, readbody, scan, chain, hash, prefix)
 	var out []split
-	for _, kib := range s.bodies {
-		request := chatRequest(kib << 10)
-		count, err := calibrate(ctx, variants, s, request)
-		if err != nil {
-			return nil, err
-		}
-		runs, err := st.rounds(variants, func(v *variant) (measurement, error) {
-			return v.measure(ctx, s.connections, count, request)
-		})
+	for _, kib := range st.rep.settings.bodies {
+		runs, err := st.measureBodies(ctx, variants, kib)
 		if err != nil {
 			return nil, err
 		}

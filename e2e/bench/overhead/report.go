@@ -22,6 +22,21 @@ func (c *cell) ratio(variant, over string) bench.Spread {
 	return bench.RatioBy(c.runs[variant], c.runs[over], cpuOf)
 }
 
+// difference returns the CPU per request of the first variant, less that of the second, plus that of the third, and so
+// on, round by round.
+func difference(runs map[string][]measurement, terms ...string) bench.Spread {
+	var out []float64
+	for round := range runs[terms[0]] {
+		sum, sign := 0.0, 1.0
+		for _, name := range terms {
+			sum += sign * runs[name][round].cpu
+			sign = -sign
+		}
+		out = append(out, sum)
+	}
+	return bench.SpreadOf(out)
+}
+
 func (c *cell) progress() string {
 	text := fmt.Sprintf("%3d KiB, %3d endpoints: CPU µs per request", c.kib, c.endpoints)
 	for _, name := range names {
@@ -141,6 +156,18 @@ type cellLine struct {
 	Prefix    float64            `json:"prefix_over_readbody"`
 }
 
+func (c *cell) line() cellLine {
+	line := cellLine{
+		KiB: c.kib, Endpoints: c.endpoints, CPU: map[string]float64{},
+		Ratio: c.ratio(requests, readbody).Median, Tokens: c.ratio(tokens, readbody).Median,
+		Prefix: c.ratio(prefix, readbody).Median,
+	}
+	for _, name := range names {
+		line.CPU[name] = bench.SpreadBy(c.runs[name], cpuOf).Median
+	}
+	return line
+}
+
 // targetResults is which of the project's budgets were kept.
 type targetResults struct {
 	CPU     bool `json:"cpu"`     // cpu_ratio_16k_64 ≤ 1.3
@@ -153,20 +180,12 @@ type targetResults struct {
 func (rep *report) line() result {
 	out := result{Bench: "overhead", Wasm: rep.wasm["warmgate"], Memory: rep.memory, Rounds: rep.settings.rounds}
 	for _, c := range rep.cells {
-		line := cellLine{
-			KiB: c.kib, Endpoints: c.endpoints, CPU: map[string]float64{},
-			Ratio: c.ratio(requests, readbody).Median, Tokens: c.ratio(tokens, readbody).Median,
-			Prefix: c.ratio(prefix, readbody).Median,
-		}
-		for _, name := range names {
-			line.CPU[name] = bench.SpreadBy(c.runs[name], cpuOf).Median
-		}
+		line := c.line()
 		out.Cells = append(out.Cells, line)
 		if c.kib == 16 && c.endpoints == 64 {
 			out.Spread = c.ratio(requests, readbody)
 			out.Ratio = out.Spread.Median
-			out.Tokens, out.Floor = c.ratio(tokens, readbody).Median, c.ratio(requests, none).Median
-			out.Prefix = c.ratio(prefix, readbody).Median
+			out.Tokens, out.Prefix, out.Floor = line.Tokens, line.Prefix, c.ratio(requests, none).Median
 			out.Targets.CPU, out.Targets.Tokens = out.Ratio <= 1.3, out.Tokens <= 1.3
 		}
 	}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
-	"io"
 	"net"
 	"strconv"
 	"sync"
@@ -114,29 +112,8 @@ func (u *upstream) serve(conn net.Conn) {
 
 // skipRequest reads one request with its body.
 func skipRequest(in *bufio.Reader) error {
-	length, chunked := 0, false
-	for first := true; ; first = false {
-		line, err := in.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) == 0 && !first {
-			break
-		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		switch {
-		case bytes.EqualFold(name, []byte("content-length")):
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return err
-			}
-		case bytes.EqualFold(name, []byte("transfer-encoding")):
-			chunked = true
-		}
+	if _, err := in.ReadSlice('\n'); err != nil {
+		return err
 	}
-	if chunked {
-		return loadgen.DiscardChunks(in)
-	}
-	_, err := io.CopyN(io.Discard, in, int64(length))
-	return err
+	return loadgen.DiscardMessage(in)
 }

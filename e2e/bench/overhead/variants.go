@@ -59,54 +59,77 @@ const cacheConfig = `{"lb_type":"endpoint","lb_policy":"prefix_cache","lb_config
 // startVariants builds the modules and starts the gateways; those that do a part of the work come last, and only if
 // they are wanted. It returns the modules' sizes in bytes by variant.
 func startVariants(ctx context.Context, up *upstream, parts bool) ([]*variant, map[string]int64, error) {
-	warmgate, err := harness.Wasm(ctx, harness.HostEnvoy)
-	if err != nil {
-		return nil, nil, err
-	}
-	floor, err := bench.Probe(ctx)
+	m, err := buildModules(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	native := harness.Options{Workers: 2, Policy: harness.LeastRequest, Edit: bench.Quiet, Endpoints: endpoints(up, 1)}
-	type start struct {
-		name   string
-		change func(*harness.Options)
+	var out []*variant
+	for _, s := range m.setups(native, parts) {
+		g, err := harness.Start(ctx, s.options)
+		if err != nil {
+			return out, nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		out = append(out, &variant{name: s.name, gateway: g, warmgate: s.options.Policy == harness.Warmgate})
 	}
-	starts := []start{
-		{none, func(o *harness.Options) { o.NoPlugin = true }},
-		{readbody, func(o *harness.Options) { o.Module = floor }},
-		{tokens, func(o *harness.Options) {
-			o.Module, o.Config, o.Policy = warmgate, config("tokens"), harness.Warmgate
-		}},
-		{requests, func(o *harness.Options) {
-			o.Module, o.Config, o.Policy = warmgate, config("requests"), harness.Warmgate
-		}},
-		{prefix, func(o *harness.Options) { o.Module, o.Config, o.Policy = warmgate, cacheConfig, harness.Warmgate }},
+	sizes, err := m.sizes()
+	return out, sizes, err
+}
+
+// modules are the files of the plugins.
+type modules struct{ warmgate, probe string }
+
+func buildModules(ctx context.Context) (m modules, err error) {
+	if m.warmgate, err = harness.Wasm(ctx, harness.HostEnvoy); err != nil {
+		return m, err
+	}
+	m.probe, err = bench.Probe(ctx)
+	return m, err
+}
+
+// setup is how the gateway of a variant is started.
+type setup struct {
+	name    string
+	options harness.Options
+}
+
+// setups returns those of all variants, which differ from native in the plugin.
+func (m modules) setups(native harness.Options, parts bool) []setup {
+	bare, probe := native, native
+	bare.NoPlugin = true
+	probe.Module = m.probe
+	warmgate := func(config string) harness.Options {
+		o := native
+		o.Module, o.Config, o.Policy = m.warmgate, config, harness.Warmgate
+		return o
+	}
+	out := []setup{
+		{none, bare},
+		{readbody, probe},
+		{tokens, warmgate(config("tokens"))},
+		{requests, warmgate(config("requests"))},
+		{prefix, warmgate(cacheConfig)},
 	}
 	if parts {
 		for _, name := range []string{scan, chain, hash} {
-			starts = append(starts, start{name, func(o *harness.Options) { o.Module, o.Config = floor, name }})
+			probe.Config = name
+			out = append(out, setup{name, probe})
 		}
 	}
-	var out []*variant
-	for _, v := range starts {
-		o := native
-		v.change(&o)
-		g, err := harness.Start(ctx, o)
-		if err != nil {
-			return out, nil, fmt.Errorf("%s: %w", v.name, err)
-		}
-		out = append(out, &variant{name: v.name, gateway: g, warmgate: o.Policy == harness.Warmgate})
-	}
+	return out
+}
+
+// sizes returns the modules' sizes in bytes, by variant.
+func (m modules) sizes() (map[string]int64, error) {
 	sizes := map[string]int64{}
-	for name, file := range map[string]string{readbody: floor, "warmgate": warmgate} {
+	for name, file := range map[string]string{readbody: m.probe, "warmgate": m.warmgate} {
 		info, err := os.Stat(file)
 		if err != nil {
-			return out, nil, err
+			return nil, err
 		}
 		sizes[name] = info.Size()
 	}
-	return out, sizes, nil
+	return sizes, nil
 }
 
 func endpoints(up *upstream, n int) []harness.Endpoint {
@@ -141,24 +164,13 @@ func (v *variant) play(ctx context.Context, connections, count int, request []by
 	if err != nil {
 		return measurement{}, err
 	}
-	before, err := v.gateway.CPU()
+	var res loadgen.RawResult
+	used, err := v.cpuDuring(func() (err error) {
+		res, err = v.load(ctx, connections, count, request)
+		return err
+	})
 	if err != nil {
 		return measurement{}, err
-	}
-	res, err := loadgen.Raw{
-		Addr: v.gateway.Addr(), Request: request, Connections: connections,
-		Requests: count,
-	}.Run(ctx)
-	if err != nil {
-		return measurement{}, fmt.Errorf("%s: %w", v.name, err)
-	}
-	after, err := v.gateway.CPU()
-	if err != nil {
-		return measurement{}, err
-	}
-	if res.Non200+res.Errors > 0 || res.Requests != count {
-		return measurement{}, fmt.Errorf("%s: %d of %d requests failed: %s", v.name, res.Non200+res.Errors,
-			count, res.Detail)
 	}
 	if now, err := v.decided(ctx, reasons); err != nil || v.warmgate && now-decided != float64(count) {
 		return measurement{}, fmt.Errorf("%s: Warmgate counted %v of %d requests as %s: a run without decisions "+
@@ -167,8 +179,34 @@ func (v *variant) play(ctx context.Context, connections, count int, request []by
 	}
 	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	return measurement{
-		cpu: us(after-before) / float64(count), rate: res.Rate, p50: us(res.Latency.P50), p99: us(res.Latency.P99),
+		cpu: us(used) / float64(count), rate: res.Rate, p50: us(res.Latency.P50), p99: us(res.Latency.P99),
 	}, nil
+}
+
+// load sends count requests, all of which have to be answered with 200.
+func (v *variant) load(ctx context.Context, connections, count int, request []byte) (loadgen.RawResult, error) {
+	raw := loadgen.Raw{Addr: v.gateway.Addr(), Request: request, Connections: connections, Requests: count}
+	res, err := raw.Run(ctx)
+	if err == nil && (res.Non200+res.Errors > 0 || res.Requests != count) {
+		err = fmt.Errorf("%d of %d requests failed: %s", res.Non200+res.Errors, count, res.Detail)
+	}
+	if err != nil {
+		return res, fmt.Errorf("%s: %w", v.name, err)
+	}
+	return res, nil
+}
+
+// cpuDuring returns the CPU time that Envoy uses while f runs.
+func (v *variant) cpuDuring(f func() error) (time.Duration, error) {
+	before, err := v.gateway.CPU()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := v.gateway.CPU()
+	return after - before, err
 }
 
 // decided returns how many requests the plugin has counted under one of the reasons.
@@ -199,30 +237,30 @@ func calibrate(ctx context.Context, variants []*variant, s settings, request []b
 // chatRequest renders a chat completion request whose body has exactly size bytes: a system prompt and turns of about 1
 // KiB, as a conversation has.
 func chatRequest(size int) []byte {
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	}
-	body := struct {
-		Model     string    `json:"model"`
-		MaxTokens int       `json:"max_tokens"`
-		Messages  []message `json:"messages"`
-	}{Model: "sim", MaxTokens: 16, Messages: []message{{"system", "You are a helpful assistant."}}}
-	render := func() []byte {
-		b, err := json.Marshal(&body)
-		if err != nil {
-			panic(err) // strings and numbers always marshal
-		}
-		return b
-	}
+	system := loadgen.Message{Role: "system", Content: "You are a helpful assistant."}
+	body := chatBody{Model: "sim", MaxTokens: 16, Messages: []loadgen.Message{system}}
 	const turn = 1000
 	text := strings.Repeat("the quick brown fox jumps over ", turn/31+1)
 	roles := []string{"user", "assistant"}
-	for i := 0; len(render())+2*turn < size; i++ {
-		body.Messages = append(body.Messages, message{roles[i%2], text[:turn]})
+	for i := 0; len(body.render())+2*turn < size; i++ {
+		body.Messages = append(body.Messages, loadgen.Message{Role: roles[i%2], Content: text[:turn]})
 	}
-	body.Messages = append(body.Messages, message{"user", ""})
-	rest := max(0, size-len(render()))
+	body.Messages = append(body.Messages, loadgen.Message{Role: "user"})
+	rest := max(0, size-len(body.render()))
 	body.Messages[len(body.Messages)-1].Content = strings.Repeat(text, rest/len(text)+1)[:rest]
-	return loadgen.PostRequest("llm.example.com", path, render())
+	return loadgen.PostRequest("llm.example.com", path, body.render())
+}
+
+type chatBody struct {
+	Model     string            `json:"model"`
+	MaxTokens int               `json:"max_tokens"`
+	Messages  []loadgen.Message `json:"messages"`
+}
+
+func (c *chatBody) render() []byte {
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return b
 }

@@ -41,10 +41,7 @@ func agents(name string, kib, prompts int) workload {
 		servers: servers, server: server, n: n, users: 37, inTurns: true, warm: 1,
 		write: func(w *workload, seed uint64) []script {
 			r := random(seed, name)
-			begins, tools := make([]loadgen.Message, prompts), make([]json.RawMessage, prompts)
-			for i := range begins {
-				begins[i], tools[i] = traffic.System(loadgen.Text(r, prompt/4)), toolsOf(r, prompt-prompt/4)
-			}
+			begins, tools := beginnings(r, prompts, prompt)
 			out := traffic.Conversations(r, w.n, func(i int) []loadgen.Message {
 				return begins[i%prompts : i%prompts+1]
 			}, turns, question, answer)
@@ -54,6 +51,15 @@ func agents(name string, kib, prompts int) workload {
 			return out
 		},
 	}
+}
+
+// beginnings returns n system prompts and the tools of each, of about so many tokens together.
+func beginnings(r *rand.Rand, n, tokens int) ([]loadgen.Message, []json.RawMessage) {
+	begins, tools := make([]loadgen.Message, n), make([]json.RawMessage, n)
+	for i := range begins {
+		begins[i], tools[i] = traffic.System(loadgen.Text(r, tokens/4)), toolsOf(r, tokens-tokens/4)
+	}
+	return begins, tools
 }
 
 // tool is a function that a model may call, as the chat API describes it.

@@ -28,34 +28,39 @@ type cell struct {
 func (rep *report) cells() map[string]cell {
 	out := map[string]cell{}
 	for _, w := range rep.workloads {
-		ours := rep.rounds(w.name, ownName)
-		if len(ours) == 0 {
-			continue
+		if len(rep.rounds(w.name, ownName)) > 0 {
+			out[w.name] = rep.cell(w.name, w.kind)
 		}
-		over := func(policy string, get func(*result) float64) *bench.Spread {
-			theirs := rep.rounds(w.name, policy)
-			if len(theirs) == 0 {
-				return nil
-			}
-			r := ratios(ours, theirs, get)
-			return &r
-		}
-		c := cell{
-			kind: w.kind, Cached: bench.SpreadBy(ours, cached), TTFT: bench.SpreadBy(ours, ttftMean),
-			MaxOverMean:   bench.SpreadBy(ours, uneven),
-			CachedVsExact: over(exactName, cached), TTFTVsExact: over(exactName, ttftMean),
-			ComputedVsExact: over(exactName, func(r *result) float64 { return 1 - r.cached }),
-			CachedVsSGLang:  over(sglangName, cached),
-		}
-		if inRedis := rep.rounds(w.name, ownName+redisSuffix); len(inRedis) > 0 {
-			r := ratios(inRedis, ours, cached)
-			c.CachedVsInMemory = &r
-		}
-		c.TTFTVsBest, _ = rep.againstBest(w.name, ttftMean, slices.Min)
-		c.P99VsBest, _ = rep.againstBest(w.name, ttftP99, slices.Min)
-		out[w.name] = c
 	}
 	return out
+}
+
+// cell returns that of a workload on which prefix_cache was played.
+func (rep *report) cell(workload, kind string) cell {
+	ours := rep.rounds(workload, ownName)
+	over := func(policy string, get func(*result) float64) *bench.Spread {
+		return ratiosIfPlayed(ours, rep.rounds(workload, policy), get)
+	}
+	c := cell{
+		kind: kind, Cached: bench.SpreadBy(ours, cached), TTFT: bench.SpreadBy(ours, ttftMean),
+		MaxOverMean:   bench.SpreadBy(ours, uneven),
+		CachedVsExact: over(exactName, cached), TTFTVsExact: over(exactName, ttftMean),
+		ComputedVsExact:  over(exactName, func(r *result) float64 { return 1 - r.cached }),
+		CachedVsSGLang:   over(sglangName, cached),
+		CachedVsInMemory: ratiosIfPlayed(rep.rounds(workload, ownName+redisSuffix), ours, cached),
+	}
+	c.TTFTVsBest, _ = rep.againstBest(workload, ttftMean, slices.Min)
+	c.P99VsBest, _ = rep.againstBest(workload, ttftP99, slices.Min)
+	return c
+}
+
+// ratiosIfPlayed is ratios, or nil if either was not played.
+func ratiosIfPlayed(num, den []result, get func(*result) float64) *bench.Spread {
+	if len(num) == 0 || len(den) == 0 {
+		return nil
+	}
+	r := ratios(num, den, get)
+	return &r
 }
 
 // ratios is [bench.RatioBy], but nothing over nothing is 1.

@@ -169,19 +169,24 @@ func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload,
 	for _, s := range stage.Servers {
 		s.Reset()
 	}
-	p := player{client: client, plain: w.plain, warm: w.warm}
-	if c.choose != nil {
-		choose := c.choose(stage, w)
-		p.choose = func(q *question) (string, underWay) {
-			server, u := choose(q)
-			return stage.Servers[server].Addr(), u
-		}
-	}
+	p := player{client: client, plain: w.plain, warm: w.warm, choose: c.chooseAddr(stage, w)}
 	play := p.play
 	if w.inTurns {
 		play = p.inTurns
 	}
 	return resultOf(play(ctx, scripts, w.users), len(stage.Servers)), ctx.Err()
+}
+
+// chooseAddr returns what names the server of each request to the gateway; nil if the gateway chooses.
+func (c *contender) chooseAddr(stage *compare.Stage, w *workload) func(*question) (string, underWay) {
+	if c.choose == nil {
+		return nil
+	}
+	choose := c.choose(stage, w)
+	return func(q *question) (string, underWay) {
+		server, u := choose(q)
+		return stage.Servers[server].Addr(), u
+	}
 }
 
 // begin makes the contender take requests, which it does until it is stopped.

@@ -64,17 +64,7 @@ func (e *exact) choose(q *question) (server int, u underWay) {
 		PromptTokens: int64(p.Tokens), OutputTokens: int64(q.answer), Random: e.ties.Uint64(),
 		Blocks: blocksOf(&p, exactBlock), PromptBytes: p.Tokens,
 	}
-	plan, reason := e.policy.Plan(planned, &request, &e.view)
-	if reason != lb.ReasonChosen {
-		panic(reason) // all servers are healthy
-	}
-	plan.Prefix.Blocks, plan.Prefix.CreditBytes = blocksOf(&p, 1), finer(&p, plan.Prefix.CreditBytes)
-	matched := make([]int, len(e.servers))
-	for i, s := range e.servers {
-		matched[i] = s.Cached(&p, e.computing[i]...) / p.BlockTokens
-	}
-	server = lb.Choose(&plan, e.loads, matched)
-	work := plan.AddedTokens(matched[server])
+	server, work := e.cheapest(planned, &request, &p)
 	outcome := lb.Outcome{
 		Addr: e.view.Endpoints[server].Addr, Verdict: lb.Success, PlannedAt: planned,
 		CountedTokens: work,
@@ -82,6 +72,21 @@ func (e *exact) choose(q *question) (server int, u underWay) {
 	e.add(server, 1, work)
 	e.computing[server] = append(e.computing[server], &p)
 	return server, e.follow(server, &p, int64(q.answer), outcome)
+}
+
+// cheapest returns the server for a request, and the tokens that count there for it.
+func (e *exact) cheapest(now time.Duration, r *lb.Request, p *vllmsim.Prompt) (server int, work int64) {
+	plan, reason := e.policy.Plan(now, r, &e.view)
+	if reason != lb.ReasonChosen {
+		panic(reason) // all servers are healthy
+	}
+	plan.Prefix.Blocks, plan.Prefix.CreditBytes = blocksOf(p, 1), finer(p, plan.Prefix.CreditBytes)
+	matched := make([]int, len(e.servers))
+	for i, s := range e.servers {
+		matched[i] = s.Cached(p, e.computing[i]...) / p.BlockTokens
+	}
+	server = lb.Choose(&plan, e.loads, matched)
+	return server, plan.AddedTokens(matched[server])
 }
 
 // follow returns the callbacks that reduce and release the request's load as it gets its answer, and let the policy

@@ -71,22 +71,38 @@ func (rep *report) line() map[string]any {
 	for name, worst := range worstOf(cells) {
 		out[name], figures[name] = worst, worst
 	}
-	p99, rate, predictions := map[string]float64{}, map[string]float64{}, map[string]prediction{}
+	p99, rate := rep.byWorkloadAgainstBest()
+	out["cells"], out["ttft_p99_vs_best"], out["tokens_vs_best"] = cells, p99, rate
+	out["prediction"] = rep.lastPredictions()
+	missed := missedTargets(figures, p99, rate)
+	out["missed"] = missed
+	out["target_met"] = len(missed) == 0 && met(figures) == len(targets) && len(p99) == len(rep.workloads)
+	return out
+}
+
+// byWorkloadAgainstBest returns againstBest for the p99 of TTFT and for the rate of tokens, by workload.
+func (rep *report) byWorkloadAgainstBest() (p99, rate map[string]float64) {
+	p99, rate = map[string]float64{}, map[string]float64{}
 	for _, w := range rep.workloads {
-		ours := rep.rounds(w.name, ownName)
-		if len(ours) == 0 {
+		if len(rep.rounds(w.name, ownName)) == 0 {
 			continue
 		}
-		predictions[w.name] = ours[len(ours)-1].prediction
 		if v, ok := rep.againstBest(w.name, ttftP99, slices.Min); ok {
 			p99[w.name] = v
 			rate[w.name], _ = rep.againstBest(w.name, tokens, slices.Max)
 		}
 	}
-	out["cells"], out["ttft_p99_vs_best"], out["tokens_vs_best"], out["prediction"] = cells, p99, rate, predictions
-	missed := missedTargets(figures, p99, rate)
-	out["missed"] = missed
-	out["target_met"] = len(missed) == 0 && met(figures) == len(targets) && len(p99) == len(rep.workloads)
+	return p99, rate
+}
+
+// lastPredictions returns the predictions of the last round by workload.
+func (rep *report) lastPredictions() map[string]prediction {
+	out := map[string]prediction{}
+	for _, w := range rep.workloads {
+		if ours := rep.rounds(w.name, ownName); len(ours) > 0 {
+			out[w.name] = ours[len(ours)-1].prediction
+		}
+	}
 	return out
 }
 

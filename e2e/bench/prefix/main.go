@@ -56,12 +56,9 @@ func run(ctx context.Context, s settings) error {
 // if there is no file.
 func (rep *report) selectWorkloads() error {
 	s := rep.settings
-	var trace []mooncake.Request
-	if s.trace != "" {
-		var err error
-		if trace, err = mooncake.Read(s.trace); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
+	trace, err := s.readTrace()
+	if err != nil {
+		return err
 	}
 	all := append(workloads(), replays(trace, s.traceFrom, s.traceRequests, s.traceSpan)...)
 	list := s.workloads
@@ -79,16 +76,35 @@ func (rep *report) selectWorkloads() error {
 			continue
 		}
 		w.capacity = capacityOf(&w, s.seed)
-		if len(s.loads) == 0 {
-			rep.workloads = append(rep.workloads, w)
-		}
-		for _, load := range s.loads {
-			at := w.at(load, w.capacity)
-			at.name = fmt.Sprintf("%s@%v", w.kind, load)
-			rep.workloads = append(rep.workloads, at)
-		}
+		rep.workloads = append(rep.workloads, w.atLoads(s.loads)...)
 	}
 	return nil
+}
+
+// readTrace returns nothing if there is no file.
+func (s settings) readTrace() ([]mooncake.Request, error) {
+	if s.trace == "" {
+		return nil, nil
+	}
+	trace, err := mooncake.Read(s.trace)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return trace, err
+}
+
+// atLoads returns the workload at each of the shares of the capacity, or, if there are none, at its own.
+func (w workload) atLoads(loads []float64) []workload {
+	if len(loads) == 0 {
+		return []workload{w}
+	}
+	var out []workload
+	for _, load := range loads {
+		at := w.at(load, w.capacity)
+		at.name = fmt.Sprintf("%s@%v", w.kind, load)
+		out = append(out, at)
+	}
+	return out
 }
 
 // selectContenders takes those that the settings name, or all. A router that cannot be had is left out, with a note.
@@ -143,7 +159,13 @@ func rounds(ctx context.Context, s settings, module string, w *workload,
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stage.Close()) }()
+	results, err = roundsOn(ctx, s, stage, server, w, list)
+	return results, errors.Join(err, stage.Close())
+}
+
+func roundsOn(ctx context.Context, s settings, stage *compare.Stage, server *redisserver.Server, w *workload,
+	list []contender,
+) ([][]result, error) {
 	var scripts []script
 	return bench.Rounds(s.rounds, len(list), func(round int) error {
 		scripts = w.scripts(s.seed + uint64(round))

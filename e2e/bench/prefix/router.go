@@ -42,20 +42,7 @@ func (r *router) install(ctx context.Context) error {
 	}
 	r.folder = filepath.Join(root, ".cache", r.name)
 	pins := filepath.Join(root, "build", "routers", r.name+".txt")
-	err = pinned.Once(r.folder, func() error {
-		partly := r.folder + ".part"
-		if err := os.RemoveAll(partly); err != nil {
-			return err
-		}
-		out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet",
-			"--disable-pip-version-check", "--no-deps",
-			"--only-binary", ":all:", "--require-hashes", "--target", partly, "--requirement", pins).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("fetch (needs Python 3 with pip): %w: %s", err, bytes.TrimSpace(out))
-		}
-		return os.Rename(partly, r.folder)
-	})
-	if err != nil {
+	if err := pinned.Once(r.folder, func() error { return r.fetch(ctx, pins) }); err != nil {
 		return err
 	}
 	out, err := r.command(ctx, "--describe").Output()
@@ -65,6 +52,21 @@ func (r *router) install(ctx context.Context) error {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(failed.Stderr))
 	}
 	return err
+}
+
+// fetch installs the package, as the file pins it, in the router's folder.
+func (r *router) fetch(ctx context.Context, pins string) error {
+	partly := r.folder + ".part"
+	if err := os.RemoveAll(partly); err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet",
+		"--disable-pip-version-check", "--no-deps",
+		"--only-binary", ":all:", "--require-hashes", "--target", partly, "--requirement", pins).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("fetch (needs Python 3 with pip): %w: %s", err, bytes.TrimSpace(out))
+	}
+	return os.Rename(partly, r.folder)
 }
 
 func (r *router) command(ctx context.Context, args ...string) *exec.Cmd {
@@ -108,14 +110,17 @@ func (r *router) start(ctx context.Context, servers []string) (*front, error) {
 	return &front{
 		url:  "http://127.0.0.1:" + strconv.Itoa(port),
 		stop: func() error { return errors.Join(process.Kill(), os.Remove(log.Name())) },
-		log: func() string {
-			text, err := os.ReadFile(log.Name())
-			if err != nil {
-				return err.Error()
-			}
-			return string(text[max(0, len(text)-2000):])
-		},
+		log:  func() string { return tail(log.Name()) },
 	}, nil
+}
+
+// tail returns the last 2,000 bytes of a file.
+func tail(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
 }
 
 // describe returns what is compared.

@@ -57,14 +57,19 @@ func parse() (settings, error) {
 		s.workloads, s.loads, s.redis = everything, []float64{0.5, 0.8, 1, 1.5}, true
 		return nil
 	})
+	s.traceFlags()
+	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
+	flag.Parse()
+	return s, nil
+}
+
+// traceFlags declares the flags of the workloads that replay a trace.
+func (s *settings) traceFlags() {
 	flag.StringVar(&s.trace, "trace", os.Getenv("TRACE"),
 		"file of the trace to replay, in Mooncake's form, .jsonl or .jsonl.gz (default $TRACE)")
 	flag.IntVar(&s.traceFrom, "trace-from", 0, "number of the request of the trace to begin with; tracemid has its own")
 	flag.IntVar(&s.traceRequests, "trace-requests", 2400, "requests of the trace to replay")
 	flag.DurationVar(&s.traceSpan, "trace-span", 8*time.Second, "time to replay them in, without -load")
-	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
-	flag.Parse()
-	return s, nil
 }
 
 // floats returns what reads a list of positive numbers divided by commas.

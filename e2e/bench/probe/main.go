@@ -45,31 +45,35 @@ func (p *plugin) OnPluginStart(int) types.OnPluginStartStatus {
 	if page, ok := bytes.CutPrefix(word, []byte("parse\n")); ok {
 		return parse(page)
 	}
+	p.work = workOf(string(word))
+	return types.OnPluginStartStatusOK
+}
+
+// workOf returns what is done with each body.
+func workOf(word string) func(body []byte) int {
 	var secret [16]byte
-	switch string(word) {
+	switch word {
 	case "scan":
-		p.work = func(body []byte) int {
+		return func(body []byte) int {
 			info, _, _ := prompt.Read(body, true)
 			return info.TextBytes
 		}
 	case "chain":
 		c := prompt.NewChainer(secret, blockBytes)
-		p.work = func(body []byte) int {
+		return func(body []byte) int {
 			_, parts, _ := prompt.Read(body, true)
 			blocks, _ := c.Chain(body, &parts, "llm", "llm", "")
 			return len(blocks)
 		}
 	case "hash":
 		h := siphash.New128(secret[:])
-		p.work = func(body []byte) int {
+		return func(body []byte) int {
 			h.Reset()
 			h.Write(body)
 			return len(h.Sum(nil))
 		}
-	default:
-		p.work = func(body []byte) int { return len(body) }
 	}
-	return types.OnPluginStartStatusOK
+	return func(body []byte) int { return len(body) }
 }
 
 func (p *plugin) NewHttpContext(uint32) types.HttpContext { return &stream{plugin: p} }

@@ -59,18 +59,14 @@ func die(ctx context.Context, s settings, server *redisserver.Server) (d death, 
 	if _, err := server.Do("FLUSHALL"); err != nil {
 		return d, err
 	}
-	var owners []*warmgateClient
+	owners, err := openOwners(s, server, s.dead+2)
 	defer func() {
 		for _, w := range owners {
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	for i := range s.dead + 2 {
-		c, err := pipe.Dial(server.Addr())
-		if err != nil {
-			return d, err
-		}
-		owners = append(owners, openWarmgate(c, s, uint64(i+1), addresses(mourned)).(*warmgateClient))
+	if err != nil {
+		return d, err
 	}
 	stays, other := owners[0], owners[1]
 	stays.scale = &scale{Conn: stays.Conn, server: server, longest: map[string]float64{}}
@@ -85,18 +81,39 @@ func die(ctx context.Context, s settings, server *redisserver.Server) (d death, 
 		return d, err
 	}
 	stays.scale.longest = map[string]float64{}
-	stop, waits := make(chan struct{}), make(chan waited, 1)
-	go other.goOn(ctx, stop, waits)
-	d.returned, err = stays.inherit(server, s.leases)
-	close(stop)
-	got := <-waits
-	if err = errors.Join(err, got.err); err != nil {
+	if d.returned, d.p99, err = stays.inheritBeside(ctx, other, server, s.leases); err != nil {
 		return d, err
 	}
-	d.p99 = got.p99()
 	err = stays.recover(server, keys.Table, s.leases)
 	d.scripts = stays.scale.longest
 	return d, err
+}
+
+// openOwners returns those that are connected, also with an error.
+func openOwners(s settings, server *redisserver.Server, n int) (owners []*warmgateClient, _ error) {
+	for i := range n {
+		c, err := pipe.Dial(server.Addr())
+		if err != nil {
+			return owners, err
+		}
+		owners = append(owners, openWarmgate(c, s, uint64(i+1), addresses(mourned)).(*warmgateClient))
+	}
+	return owners, nil
+}
+
+// inheritBeside is inherit while another owner makes requests, with the p99 of their waits in ms.
+func (w *warmgateClient) inheritBeside(ctx context.Context, other *warmgateClient, server *redisserver.Server,
+	want int,
+) (returned, p99 float64, err error) {
+	stop, waits := make(chan struct{}), make(chan waited, 1)
+	go other.goOn(ctx, stop, waits)
+	returned, err = w.inherit(server, want)
+	close(stop)
+	got := <-waits
+	if err = errors.Join(err, got.err); err != nil {
+		return 0, 0, err
+	}
+	return returned, got.p99(), nil
 }
 
 // fill reserves so many leases.

@@ -72,22 +72,25 @@ func (rep *report) line() result {
 		case 256:
 			out.Reserve256, out.Bytes256 = reserve.Median, traffic
 		case 64:
-			out.Reserve64, out.Reserve64Spread = reserve.Median, reserve
-			out.ReserveEval = c.ratio(warmgate, eval, reserveOf).Median
-			out.ReserveHMGet = c.ratio(warmgate, hmget, reserveOf).Median
-			out.Request = c.ratio(warmgate, evalsha, (*measurement).request).Median
-			out.ReserveUS, out.ReleaseUS = c.spread(warmgate, reserveOf).Median, c.spread(warmgate, releaseOf).Median
-			path := c.spread(warmgate, func(m *measurement) float64 { return m.path })
-			out.Path = path.Median
-			out.Trips = path.Median + c.spread(warmgate, func(m *measurement) float64 {
-				return m.after
-			}).Median + 1/rep.settings.rate
-			out.Bytes, out.BytesEval = traffic, c.ratio(warmgate, eval, bytes).Median
-			out.PerCore, out.PerCorePlain = c.spread(warmgate, perCore).Median, c.spread(evalsha, perCore).Median
-			out.Targets = targetResults{Reserve: out.Reserve64 <= 2, Bytes: out.Bytes < 1, RoundTrips: path.Max == 1}
+			out.Reserve64, out.Reserve64Spread, out.Bytes = reserve.Median, reserve, traffic
+			out.BytesEval = c.ratio(warmgate, eval, bytes).Median
+			out.add64(c, rep.settings.rate)
 		}
 	}
 	return out
+}
+
+// add64 fills in what is shown of 64 endpoints only, and whether the targets, which are for these, are met.
+func (out *result) add64(c *cell, rate float64) {
+	out.ReserveEval = c.ratio(warmgate, eval, reserveOf).Median
+	out.ReserveHMGet = c.ratio(warmgate, hmget, reserveOf).Median
+	out.Request = c.ratio(warmgate, evalsha, (*measurement).request).Median
+	out.ReserveUS, out.ReleaseUS = c.spread(warmgate, reserveOf).Median, c.spread(warmgate, releaseOf).Median
+	path := c.spread(warmgate, func(m *measurement) float64 { return m.path })
+	after := c.spread(warmgate, func(m *measurement) float64 { return m.after })
+	out.Path, out.Trips = path.Median, path.Median+after.Median+1/rate
+	out.PerCore, out.PerCorePlain = c.spread(warmgate, perCore).Median, c.spread(evalsha, perCore).Median
+	out.Targets = targetResults{Reserve: out.Reserve64 <= 2, Bytes: out.Bytes < 1, RoundTrips: path.Max == 1}
 }
 
 func (c *cell) line(contender string) cellLine {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/pipe"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/wait"
 )
 
 // measurement is one run of one contender over one cluster size. Bytes are per request: a reservation and a release.
@@ -205,29 +205,28 @@ func (r *stage) hurry(ctx context.Context) error {
 		return err
 	}
 	started := time.Now()
-	until := started.Add(r.settings.span / time.Duration(r.settings.slices()))
-	requests := make([]int, len(r.clients))
-	errs := make([]error, len(r.clients))
-	var group sync.WaitGroup
-	for i, c := range r.clients {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			for errs[i] == nil && ctx.Err() == nil && time.Now().Before(until) {
-				errs[i] = together(c, r.settings.depth)
-				requests[i] += r.settings.depth
-			}
-		}()
-	}
-	group.Wait()
-	took := time.Since(started)
-	after, err := mainThread(r.server)
+	requests, err := r.busyUntil(ctx, started.Add(r.settings.span/time.Duration(r.settings.slices())))
+	r.samples.requests += requests
+	r.samples.took += time.Since(started)
+	after, err2 := mainThread(r.server)
 	r.samples.cpu += after - before
-	r.samples.took += took
+	return errors.Join(err, err2)
+}
+
+// busyUntil has all owners reserve and release until the time, and returns how many requests that were.
+func (r *stage) busyUntil(ctx context.Context, until time.Time) (all int, _ error) {
+	requests := make([]int, len(r.clients))
+	err := wait.All(len(r.clients), func(i int) (err error) {
+		for err == nil && ctx.Err() == nil && time.Now().Before(until) {
+			err = together(r.clients[i], r.settings.depth)
+			requests[i] += r.settings.depth
+		}
+		return err
+	})
 	for _, n := range requests {
-		r.samples.requests += n
+		all += n
 	}
-	return errors.Join(append(errs, err)...)
+	return all, err
 }
 
 // together makes n reservations at once, and then as many releases.

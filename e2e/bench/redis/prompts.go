@@ -198,17 +198,24 @@ func memoryOf(s settings, server *redisserver.Server, con contender) (float64, e
 	if w, ok := st.clients[0].(*warmgateClient); ok {
 		w.room = memoryRoom
 	}
+	return memoryDuring(server, func() error {
+		for range 2 * memoryTalks {
+			if err := together(st.clients[0], 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// memoryDuring returns by how many bytes the server's memory grows while f runs.
+func memoryDuring(server *redisserver.Server, f func() error) (float64, error) {
 	before, err := usedMemory(server)
 	if err != nil {
 		return 0, err
 	}
-	for range 2 * memoryTalks {
-		for _, do := range []func(client){client.reserve, client.release} {
-			do(st.clients[0])
-			if err := st.clients[0].flush(); err != nil {
-				return 0, err
-			}
-		}
+	if err := f(); err != nil {
+		return 0, err
 	}
 	after, err := usedMemory(server)
 	return after - before, err
@@ -242,17 +249,9 @@ func measureBound(s settings, server *redisserver.Server) (promptBound, error) {
 	if err := st.warm(); err != nil {
 		return b, err
 	}
-	before, err := usedMemory(server)
-	if err != nil {
-		return b, err
-	}
 	w := st.clients[0].(*warmgateClient)
 	w.room, b.blocks = s.room, boundTimes*s.room/boundEntry
-	if err := w.flood(b.blocks); err != nil {
-		return b, err
-	}
-	after, err := usedMemory(server)
-	b.took = after - before
+	b.took, err = memoryDuring(server, func() error { return w.flood(b.blocks) })
 	return b, err
 }
 

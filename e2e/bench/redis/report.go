@@ -99,14 +99,25 @@ func (rep *report) configuration() []string {
 		lines = append(lines, con.name+": "+con.what)
 	}
 	for _, c := range rep.cells {
-		median := func(get func(*measurement) float64) float64 { return c.spread(warmgate, get).Median }
-		lines = append(lines, fmt.Sprintf("heartbeat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from "+
-			"Redis, %.0f µs of the server's time",
-			c.endpoints, s.held*c.endpoints/s.owners,
-			median(func(m *measurement) float64 { return m.heartbeatSent }),
-			median(func(m *measurement) float64 { return m.heartbeatReceived }),
-			median(func(m *measurement) float64 { return m.heartbeat })))
+		lines = append(lines, c.heartbeatLine(s))
 	}
+	lines = append(lines, rep.promptLines()...)
+	return append(lines, rep.deathLines()...)
+}
+
+// heartbeatLine returns what a heartbeat costs.
+func (c *cell) heartbeatLine(s settings) string {
+	median := func(get func(*measurement) float64) float64 { return c.spread(warmgate, get).Median }
+	return fmt.Sprintf("heartbeat at %d endpoints, %d leases an owner: %.0f bytes to and %.0f from "+
+		"Redis, %.0f µs of the server's time",
+		c.endpoints, s.held*c.endpoints/s.owners,
+		median(func(m *measurement) float64 { return m.heartbeatSent }),
+		median(func(m *measurement) float64 { return m.heartbeatReceived }),
+		median(func(m *measurement) float64 { return m.heartbeat }))
+}
+
+// promptLines returns what was measured with prompts.
+func (rep *report) promptLines() (lines []string) {
 	for _, c := range rep.prompts {
 		lines = append(lines, c.String())
 	}
@@ -125,7 +136,7 @@ func (rep *report) configuration() []string {
 			"used, %.1f MB of the server's memory are",
 			float64(b.blocks)/1e6, float64(b.room)/1e6, b.took/1e6))
 	}
-	return append(lines, rep.deathLines()...)
+	return lines
 }
 
 // publish prints the report, and saves it in the file of the settings, if any.
