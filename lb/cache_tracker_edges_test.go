@@ -88,9 +88,11 @@ func TestEvidenceOfALoss(t *testing.T) {
 		odds float64
 		rate float64
 	}{
-		"hit":         {endpointCache{}, true, 5 + hit, miss - miss*missRateGain},
-		"failure":     {endpointCache{}, false, 5 + failure, miss + (1-miss)*missRateGain},
-		"one source":  {endpointCache{lastMissSource: 7}, false, 5 + failure*repeatSourceWeight, miss + (1-miss)*missRateGain},
+		"hit":     {endpointCache{}, true, 5 + hit, miss - miss*missRateGain},
+		"failure": {endpointCache{}, false, 5 + failure, miss + (1-miss)*missRateGain},
+		"one source": {
+			endpointCache{lastMissSource: 7}, false, 5 + failure*repeatSourceWeight, miss + (1-miss)*missRateGain,
+		},
 		"two sources": {endpointCache{lastMissSource: 8}, false, 5 + failure, miss + (1-miss)*missRateGain},
 	} {
 		c.e.missRate, c.e.logOdds = miss, 5
