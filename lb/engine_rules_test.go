@@ -321,3 +321,18 @@ func TestLoRACost(t *testing.T) {
 		}
 	}
 }
+
+// The median speed is that of the engines whose speed is known.
+func TestMedianSpeed(t *testing.T) {
+	g, cs := NewEngines(), []Candidate{{Addr: "a"}, {Addr: "b"}, {Addr: "c"}, {Addr: "d"}, {Addr: "unknown"}}
+	if got := g.medianSpeed(cs); got != 0 {
+		t.Errorf("a median of %v without any", got)
+	}
+	for addr, seconds := range map[string]float64{"a": 10, "b": 20, "c": 40} {
+		g.engines[addr] = &engine{recentTokens: 1000, recentSeconds: seconds}
+	}
+	g.engines["d"] = &engine{}
+	if got := g.medianSpeed(cs); got != 50 {
+		t.Errorf("a median of %v, want 50", got)
+	}
+}

@@ -175,3 +175,21 @@ func TestSettingsOfAPolicy(t *testing.T) {
 		t.Errorf("settings %v, %v", got, err)
 	}
 }
+
+// Where crossing zones costs nothing, a plan has the candidates of the cluster's health, at their address.
+func TestPlanWithoutZones(t *testing.T) {
+	for penalty, want := range map[float64]bool{0: true, 1: false} {
+		h, v := NewHealth(), viewOf(0, 2)
+		v.Zone, v.Endpoints[0].Zone = Zone{Name: "a"}, Zone{Name: "b"}
+		cluster := ClusterConfig{ZonePenalty: penalty}
+		p, err := New("global_least_request", Config{Health: h, Cluster: cluster, Engines: NewEngines()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, reason := p.Plan(0, &Request{}, v)
+		cs, _ := h.Candidates(0, v, p.(*leastRequest).cluster, 0)
+		if same := &plan.Candidates[0] == &cs[0]; reason != ReasonChosen || same != want {
+			t.Errorf("a penalty of %v: %v, the same candidates %v", penalty, reason, same)
+		}
+	}
+}
