@@ -28,8 +28,11 @@ check: wasm ## Formatting, modules, vet, staticcheck, layering, sizes; changes n
 fuzz: ## Run each fuzz target for FUZZTIME (default 30s)
 	build/fuzz.sh $(FUZZTIME)
 
+# The packages whose tests need neither a server nor a build.
+PURE = ./internal/jsontext ./internal/wire ./lb ./lb/memstore ./lb/prompt ./metrics ./plugin/config ./plugin/discovery
+
 mutate: ## Mutation tests of the pure packages, or of PACKAGES; takes long
-	build/mutate.sh $(or $(PACKAGES),./lb ./lb/prompt ./metrics ./plugin/config)
+	build/mutate.sh $(or $(PACKAGES),$(PURE))
 
 demo: wasm ## Three policies side by side on simulated servers, in 2 minutes; KEEP=1 leaves it running
 	$(GO) run ./e2e/demo

@@ -103,7 +103,7 @@ func (h *Health) observeSuccess(now time.Duration, e *endpointHealth, o *Outcome
 		e.servedSources[1], e.servedSources[0] = e.servedSources[0], sighting{source, now}
 	}
 	e.servedSources[0].at = now
-	if e.times > 0 && now-e.until > forgetEjectionsAfter {
+	if now-e.until > forgetEjectionsAfter {
 		e.ejection = ejection{}
 	}
 	if h.NeedsClient(now) {

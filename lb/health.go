@@ -204,7 +204,7 @@ func (h *Health) withoutEjected(now time.Duration, usable []*Endpoint, cfg *Heal
 	shortest := until[max(0, len(until)-most)] // shorter ejections have no effect
 	left := make([]*Endpoint, 0, len(usable))
 	for _, e := range usable {
-		if out := h.endpoints[e.Addr].ejectedUntil(cfg); now < out && out >= shortest && most > 0 {
+		if most > 0 && h.endpoints[e.Addr].ejectedUntil(cfg) >= shortest {
 			most--
 			continue
 		}

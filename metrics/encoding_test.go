@@ -58,6 +58,30 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
+// A list of adapters may be full; one that is longer, and an unknown engine, are refused.
+func TestBoundsOfTheEncoding(t *testing.T) {
+	full := Snapshot{Engine: engineCount - 1}
+	full.set(MaxAdapters, MaxNames)
+	for i := range MaxNames {
+		full.Loaded.IDs[i] = uint64(i)
+	}
+	full.Loaded.N = MaxNames
+	encoded := full.Append(nil)
+	var got Snapshot
+	if _, ok := got.Read(encoded); !ok || got != full {
+		t.Errorf("%+v becomes %+v", full, got)
+	}
+	encoded[0]++
+	if _, ok := got.Read(encoded); ok {
+		t.Errorf("engine %d is accepted", encoded[0])
+	}
+	encoded = full.Append(nil)
+	encoded[2+4+4+8]++
+	if _, ok := got.Read(append(encoded, make([]byte, 8)...)); ok {
+		t.Errorf("%d adapters are accepted", encoded[2+4+4+8])
+	}
+}
+
 func FuzzEncoding(f *testing.F) {
 	l := Snapshot{Engine: VLLM, Cut: true}
 	l.set(Running, 3)

@@ -23,6 +23,11 @@ func TestParseORCA(t *testing.T) {
 			"beside others", "TEXT cpu_utilization=0.5,named_metrics.num_requests_running=2,rps_fractional=7",
 			map[Field]float64{Running: 2},
 		},
+		{
+			"the highest value", "TEXT named_metrics.num_requests_waiting=9007199254740992",
+			map[Field]float64{Waiting: maxValue},
+		},
+		{"above the highest value", "TEXT named_metrics.num_requests_waiting=9007199254740994", nil},
 		{"more than all of it", "TEXT named_metrics.kv_cache_usage_perc=1.5", map[Field]float64{KVUse: 1}},
 		{
 			"several copies", "TEXT a.num_requests_waiting=1.0, a.num_requests_waiting=3.0, " +

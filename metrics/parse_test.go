@@ -139,6 +139,17 @@ sglang:num_running_reqs{dp_rank="0",tp_rank="1"} 1
 sglang:num_running_reqs{dp_rank="1",tp_rank="2"} 10
 sglang:num_running_reqs{dp_rank="1",tp_rank="3"} 10
 `, SGLang, values{Running: 11}},
+	{"SGLang whose second stage reports first", `
+sglang:num_running_reqs{pp_rank="1",tp_rank="0"} 12
+sglang:num_running_reqs{pp_rank="0",tp_rank="0"} 12
+`, SGLang, values{Running: 12}},
+	{"SGLang with ranks of several digits", `
+sglang:num_running_reqs{dp_rank="0",tp_rank="0"} 1
+sglang:num_running_reqs{dp_rank="0",tp_rank="9"} 1
+sglang:num_running_reqs{dp_rank="0",tp_rank="100"} 1
+sglang:num_running_reqs{dp_rank="9",tp_rank="9"} 10
+sglang:num_running_reqs{dp_rank="10",tp_rank="10"} 100
+`, SGLang, values{Running: 111}},
 	{"SGLang with priorities", `
 sglang:num_queue_reqs{priority="",tp_rank="0"} 7
 sglang:num_queue_reqs{priority="1",tp_rank="0"} 4
@@ -227,6 +238,9 @@ func TestAdapters(t *testing.T) {
 		{"blanks and nothing between commas", info("4", " a, b c ,,", ",", "1"), 4, []string{"a", "b c "}, nil},
 		{"escapes", info("4", `a\"b,c\\d,e\nf`, "}{", "1"), 4, []string{`a"b`, `c\d`, "e\nf"}, []string{"}{"}},
 		{"more than there is room for", info("4", strings.Join(many, ","), "", "1"), 4, many[:MaxNames], nil},
+		{"two of the same time", info("4", "a", "", "10") + info("2", "b", "", "10"), 2, []string{"b"}, nil},
+		{"room for none", info("0", "", "a", "1"), 0, nil, []string{"a"}},
+		{"room without end", info("9007199254740992", "a", "", "1"), maxValue, []string{"a"}, nil},
 		{
 			"newest without time", info("4", "a", "", "10") + info("4", "b", "", "NaN") + info("4", "c", "", "+Inf"), 4,
 			[]string{"a"},

@@ -11,6 +11,8 @@ func TestNames(t *testing.T) {
 		{"vllm:num_requests_running", ""},
 		{"_a9:", ""},
 		{"A", ""},
+		{"AZaz", ""},
+		{"a09", ""},
 		{"", `metrics: "" is no name of a metric`},
 		{"9a", `metrics: "9a" is no name of a metric`},
 		{"a b", `metrics: "a b" is no name of a metric`},

@@ -58,7 +58,7 @@ func closingQuote(text []byte, i int) int {
 
 // label returns the value of a label with its escapes, nil if it is absent.
 func label(labels []byte, name string) []byte {
-	for len(labels) > 0 {
+	for {
 		eq := bytes.IndexByte(labels, '=')
 		if eq < 0 {
 			return nil
@@ -77,7 +77,6 @@ func label(labels []byte, name string) []byte {
 		}
 		labels = labels[end+1:]
 	}
-	return nil
 }
 
 // number reads the finite number at the beginning of the text. A timestamp or an exemplar may follow it.

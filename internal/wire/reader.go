@@ -80,7 +80,7 @@ func (r *Reader[S]) Duration() time.Duration { return time.Duration(r.Uint(8)) }
 
 // Uvarint reads a varint as [Writer.Uvarint] writes it. More than 64 bits are invalid.
 func (r *Reader[S]) Uvarint() (v uint64) {
-	for shift := 0; shift < 64; shift += 7 {
+	for shift := 0; ; shift += 7 { // the tenth byte returns or is invalid
 		b := r.Byte()
 		if r.failed || shift == 63 && b > 1 {
 			break

@@ -50,6 +50,7 @@ var matchTests = []struct {
 	{"domain with a port", `"_match_domain_":["a.com"]`, Higress, "", "", "a.com:8080", true},
 	{"domain is exact", `"_match_domain_":["a.com"]`, Higress, "", "", "b.a.com", false},
 	{"case of the host", `"_match_domain_":["a.com"]`, Higress, "", "", "A.coM:80", true},
+	{"case of the first and the last letter", `"_match_domain_":["az.com"]`, Higress, "", "", "AZ.com", true},
 	{"case of the domain", `"_match_domain_":["A.Com"]`, Higress, "", "", "a.com", true},
 	{"case of an end", `"_match_domain_":["*.A.com"]`, Higress, "", "", "B.a.COM", true},
 	{"case of a beginning", `"_match_domain_":["API.*"]`, Higress, "", "", "api.b.com", true},

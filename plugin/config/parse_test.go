@@ -149,11 +149,12 @@ func TestSecretsStayOut(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	names := []string{"max_inflight", "unit", "shadow", "weights", "store"}
+	names := []string{"max_inflight", "unit", "shadow", "weights", "store", strings.Repeat("n", 64)}
 	for written, want := range map[string]string{
 		"maxInflight": "max_inflight", "max-inflight": "max_inflight", "units": "unit", "Shadow": "shadow",
-		"weigth": "weights",
-		"sotre":  "", "colour": "", "": "", strings.Repeat("unit", 100): "",
+		"weigth":                "weights",
+		strings.Repeat("n", 64): strings.Repeat("n", 64), strings.Repeat("n", 65): "",
+		"sotre": "", "colour": "", "": "", strings.Repeat("unit", 100): "",
 	} {
 		if got := nearest(written, names); got != want {
 			t.Errorf("%q: got %q, want %q", written, got, want)

@@ -229,7 +229,7 @@ func TestFormsAreBounded(t *testing.T) {
 }
 
 func TestForms(t *testing.T) {
-	f := Forms{1: "a", 2: "", 1 << 63: strings.Repeat("x", 1000)}
+	f := Forms{1: "a", 2: "", 1 << 62: strings.Repeat("x", 1000), 1 << 63: ""}
 	raw := f.Append(nil)
 	if got := ParseForms(raw); !reflect.DeepEqual(got, f) {
 		t.Errorf("got %v", got)

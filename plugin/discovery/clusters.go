@@ -159,7 +159,7 @@ func splitPrefix(prefix []byte) (cluster, addr []byte) {
 // isAddress reports whether s is "ip:port", and not the path of a socket, an internal listener or another word.
 func isAddress(s []byte) bool {
 	colon := bytes.LastIndexByte(s, ':')
-	if colon < 2 {
+	if colon < len("[::]") {
 		return false
 	}
 	if n, ok := decimal(s[colon+1:]); !ok || n == 0 || n > 65535 {
@@ -167,7 +167,7 @@ func isAddress(s []byte) bool {
 	}
 	ip := s[:colon]
 	if ip[0] == '[' {
-		return ip[len(ip)-1] == ']' && bytes.IndexByte(ip, ':') > 0
+		return ip[len(ip)-1] == ']' && bytes.Contains(ip, []byte(":"))
 	}
 	for _, c := range ip {
 		if c != '.' && (c < '0' || c > '9') {

@@ -59,6 +59,17 @@ var clustersCases = []struct {
 	{"nothing", "", "map[]"},
 	{"other text", "404 not found\n\n::\n::::\na::b\na::b::c::d\n", "map[]"},
 	{"one", "c::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::2\n", "map[c:[{1.2.3.4:80 2 healthy}]]"},
+	{"behind an empty line", "\nc::1.2.3.4:80::health_flags::healthy\n", "map[c:[{1.2.3.4:80 1 healthy}]]"},
+	{
+		"a cluster without a name", "::1.2.3.4:80::health_flags::healthy\n::[::1]:80::health_flags::healthy\n",
+		"map[:[{1.2.3.4:80 1 healthy} {[::1]:80 1 healthy}]]",
+	},
+	{
+		"highest port and shortest addresses",
+		"c::1.2.3.4:65535::health_flags::healthy\nc::0.0.0.0:1::health_flags::healthy\n" +
+			"c::[::]:1::health_flags::healthy\n",
+		"map[c:[{1.2.3.4:65535 1 healthy} {0.0.0.0:1 1 healthy} {[::]:1 1 healthy}]]",
+	},
 	{
 		"named by a request",
 		"c::1.2.3.4:80::hostname::c1.2.3.4:80\nc::1.2.3.4:80::health_flags::healthy\nc::1.2.3.4:80::weight::1\n",

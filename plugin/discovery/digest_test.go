@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/warmgate/warmgate/lb"
@@ -26,7 +27,10 @@ func TestDigest(t *testing.T) {
 	for name, clusters := range map[string]map[string][]lb.Endpoint{
 		"none":   {},
 		"sample": sampleClusters(),
-		"many":   ParseClusters(clustersText(t, 300)),
+		"long name, highest weight": {
+			strings.Repeat("n", 128): {{Addr: strings.Repeat("a", 1<<14), Weight: math.MaxFloat32}},
+		},
+		"many": ParseClusters(clustersText(t, 300)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := AppendDigest([]byte("in front"), clusters)

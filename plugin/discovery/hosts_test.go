@@ -190,3 +190,25 @@ func TestParsePages(t *testing.T) {
 		t.Errorf("got %q, want %q", got, pages)
 	}
 }
+
+// TestParsePagesWithEscapes reads a page all of whose characters are escaped, in either case of hexadecimal digits.
+func TestParsePagesWithEscapes(t *testing.T) {
+	var want []byte
+	var lower, upper strings.Builder
+	for c := byte(0); c <= '~'; c++ {
+		want = append(want, c)
+		fmt.Fprintf(&lower, `\u%04x`, c)
+		fmt.Fprintf(&upper, `\u%04X`, c)
+	}
+	for _, page := range []string{lower.String(), upper.String()} {
+		raw := pairMap("10.0.0.1:80", `{"metrics":"`+page+`"}`)
+		_, err := ParsePages(raw, func(_ string, text []byte) {
+			if string(text) != string(want) {
+				t.Errorf("%s becomes %q", page, text)
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

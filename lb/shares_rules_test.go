@@ -1,0 +1,185 @@
+package lb
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// sharesAt returns shares with counted requests, by endpoint and by how long before now they were.
+func sharesAt(now time.Duration, counts map[int]map[time.Duration]int) *RequestShares {
+	s := &RequestShares{limited: true}
+	for endpoint, byAge := range counts {
+		for age, n := range byAge {
+			for range n {
+				s.Count(now-age, addrOf(endpoint))
+			}
+		}
+	}
+	return s
+}
+
+// A candidate stays within the limit if it does with this request. A limit of 0, or from 1 on, is none; if all
+// candidates are above the limit, it has no effect.
+func TestWithinTheLimit(t *testing.T) {
+	cs := []Candidate{{Addr: addrOf(0)}, {Addr: addrOf(1)}, {Addr: addrOf(2)}}
+	for _, c := range []struct {
+		name   string
+		limit  float64
+		counts []int
+		want   []int
+	}{
+		{"no limit", 0, []int{9, 0, 0}, []int{0, 1, 2}},
+		{"a limit of 1", 1, []int{9, 0, 0}, []int{0, 1, 2}},
+		{"above 1", 1.5, []int{9, 0, 0}, []int{0, 1, 2}},
+		{"below 0", -1, []int{9, 0, 0}, []int{0, 1, 2}},
+		{"nothing counted", 0.5, []int{0, 0, 0}, []int{0, 1, 2}},
+		{"one above it", 0.5, []int{5, 2, 2}, []int{1, 2}},
+		{"just within it", 0.5, []int{4, 3, 2}, []int{0, 1, 2}},
+		{"all above it", 0.2, []int{3, 3, 3}, []int{0, 1, 2}},
+		{"two above it", 0.3, []int{4, 4, 1}, []int{2}},
+	} {
+		s := NewRequestShares()
+		s.limited = true
+		for i, n := range c.counts {
+			for range n {
+				s.Count(time.Hour, addrOf(i))
+			}
+		}
+		s.limited = false
+		var got []int
+		for _, cand := range s.within(time.Hour, c.limit, cs) {
+			got = append(got, slices.IndexFunc(cs, func(o Candidate) bool { return o.Addr == cand.Addr }))
+		}
+		if !slices.Equal(got, c.want) || s.Limited() != (c.limit > 0 && c.limit < 1) {
+			t.Errorf("%s: %v, limited %v, want %v", c.name, got, s.Limited(), c.want)
+		}
+	}
+	if got := NewRequestShares().within(0, 0.5, nil); len(got) != 0 {
+		t.Error("candidates out of none")
+	}
+}
+
+// Requests count for ten slots of a second.
+func TestWindowOfShares(t *testing.T) {
+	const now = time.Hour
+	for age, want := range map[time.Duration]uint32{
+		0: 3, 9 * time.Second: 3, 9*time.Second + 999*time.Millisecond: 0, 10 * time.Second: 0, time.Minute: 0,
+	} {
+		s := sharesAt(now, map[int]map[time.Duration]int{0: {age: 3}})
+		by, total := s.sums(now)
+		if total != want || by[EndpointHash(addrOf(0))] != want {
+			t.Errorf("%v ago: %d of %d requests count, want %d", age, by[EndpointHash(addrOf(0))], total, want)
+		}
+		if got := len(s.Export(now, nil)); got != int(min(want, 1))*shareEntry {
+			t.Errorf("%v ago: %d bytes are exported", age, got)
+		}
+	}
+	s := sharesAt(now, map[int]map[time.Duration]int{0: {0: 1, time.Second: 2, 9 * time.Second: 3}, 1: {0: 4}})
+	if by, total := s.sums(now); total != 10 || by[EndpointHash(addrOf(0))] != 6 {
+		t.Errorf("%v of %d", by, total)
+	}
+	if all := s.Export(now, nil); len(all) != 4*shareEntry || !s.Pending() {
+		t.Errorf("%d bytes are exported", len(all))
+	} else if s.ConfirmExport(all); s.Pending() {
+		t.Error("something is to be exported again")
+	} else if by, total := s.sums(now); total != 10 || by[EndpointHash(addrOf(1))] != 4 {
+		t.Errorf("after the export: %v of %d", by, total)
+	}
+}
+
+// A slot that is used again replaces the earlier one, and ignores requests of that.
+func TestSlotsOfShares(t *testing.T) {
+	var c shareCount
+	c.add(7, 1, 2)
+	c.add(7, 1, 3)
+	c.add(17, 1, 4)
+	if c.add(7, 1, 5); c.slot != 17 || c.picks[1] != 4 {
+		t.Errorf("slot %d has %v", c.slot, c.picks)
+	}
+	if c.add(^uint32(0), 1, 5); c.slot != 17 { // just before slot 0, and before 17
+		t.Errorf("slot %d", c.slot)
+	}
+	var wrapped shareCount
+	wrapped.add(^uint32(0), 1, 5)
+	if wrapped.add(0, 1, 6); wrapped.slot != 0 || wrapped.picks[1] != 6 {
+		t.Errorf("slot %d has %v", wrapped.slot, wrapped.picks)
+	}
+}
+
+// Lists that were not made recently are deleted once a second.
+func TestListsOfShares(t *testing.T) {
+	cs := []Candidate{{Addr: addrOf(0)}, {Addr: addrOf(1)}}
+	s := sharesAt(time.Hour, map[int]map[time.Duration]int{0: {0: 9}})
+	s.within(time.Hour, 0.5, cs)
+	s.pool.intern(0, []Candidate{{Base: 1}})
+	if s.within(time.Hour+999*time.Millisecond, 0.5, cs); len(s.pool.lists) != 2 {
+		t.Errorf("%d lists in the same second", len(s.pool.lists))
+	}
+	if s.within(time.Hour+time.Second, 0.5, cs); len(s.pool.lists) != 1 {
+		t.Errorf("%d lists a second later", len(s.pool.lists))
+	}
+}
+
+// With as many requests as endpoints in a term of ten seconds, a block of more than half of them earns no credit.
+func TestTermsOfPopularity(t *testing.T) {
+	for _, c := range []struct {
+		after        time.Duration
+		first, later int
+		this, last   int
+	}{
+		{commonTerm - 1, 5, 3, 8, 0},
+		{commonTerm, 5, 3, 3, 5},
+		{2*commonTerm - 1, 5, 3, 3, 5},
+		{2 * commonTerm, 5, 3, 3, 0},
+		{time.Hour, 5, 3, 3, 0},
+	} {
+		p := popularity{termStart: time.Minute}
+		for range c.first {
+			p.countRequest(time.Minute)
+		}
+		for range c.later {
+			p.countRequest(time.Minute + c.after)
+		}
+		if p.thisTerm != c.this || p.lastTerm != c.last {
+			t.Errorf("%v later: %d in this term and %d in the previous one, want %d and %d", c.after, p.thisTerm,
+				p.lastTerm, c.this, c.last)
+		}
+	}
+	for requests, want := range map[int]uint32{3: 100, 4: 0, 5: 0} {
+		p := popularity{thisTerm: requests, requests: 3, counts: new([2][sketchRow]blockCount)}
+		block := prompt.Block{Key: 1<<20 + 1<<45, End: 100}
+		for range 3 {
+			p.count(block.Key)
+		}
+		p.burst = burstSketch{period: 9} // the earlier ones were in another burst
+		if got := p.creditBytes([]prompt.Block{block}, 4)[0]; (got > 0) != (want > 0) {
+			t.Errorf("%d requests of 4 endpoints: credited for %d", requests, got)
+		}
+	}
+	for share, want := range map[int]bool{4: true, 5: false} { // of eight, this request included
+		p := popularity{thisTerm: 1, requests: 7, counts: new([2][sketchRow]blockCount)}
+		block := prompt.Block{Key: 1<<20 + 1<<45, End: 1000}
+		for range share {
+			p.count(block.Key)
+		}
+		if got := p.creditBytes([]prompt.Block{block}, 1)[0]; (got > 0) != want {
+			t.Errorf("%d of 8 requests: credited for %d", share, got)
+		}
+	}
+}
+
+// Counts are halved after 16 requests per endpoint, 64 at least and as many as a count can hold at most.
+func TestSpanOfPopularity(t *testing.T) {
+	for endpoints, want := range map[int]int{1: 64, 4: 64, 5: 80, 100: 1600, 1 << 20: sketchSpanMax} {
+		p := popularity{requests: want - 2}
+		if p.creditBytes(nil, endpoints); p.requests != want-1 {
+			t.Errorf("%d endpoints: halved at %d requests", endpoints, p.requests)
+		}
+		if p.creditBytes(nil, endpoints); p.requests != want/2 {
+			t.Errorf("%d endpoints: %d requests after the span, want %d", endpoints, p.requests, want/2)
+		}
+	}
+}
