@@ -4,13 +4,13 @@
 --
 -- KEYS     table own list, and with blocks: pages
 -- ARGV     id params, and with blocks: chain
---   params  <dI4BI4: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load, in
---           the unit. With blocks also <BddddI4B: number of blocks; credit; by which part of it the credit rises with
---           each request in flight at the candidate with the fewest; length of the prompt in bytes; its tokens; TTL of
---           cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint with a
---           shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
---   chain   as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same, what
---           it is worth to have the blocks up to it, <I4 in bytes
+--   params  <dI4BI4: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load,
+--           in the unit. With blocks also <BddddI4B: number of blocks; credit; by which part of it the credit rises
+--           with each request in flight at the candidate with the fewest; length of the prompt in bytes; its tokens;
+--           TTL of cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint
+--           with a shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
+--   chain   as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same,
+--           what it is worth to have the blocks up to it, <I4 in bytes
 -- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
 --          also <BI4: how many leading blocks it has; the tokens that the lease counts for.
 --          Or {-1}: all candidates are at their caps. {-2}: the lease was released before this ran. {-3}: Redis does
