@@ -91,9 +91,9 @@ var mainKeys = []key{
 			Name: "lb_config.weights", Type: setting.Object,
 			Title: setting.Doc("Weights", "权重"),
 			Meaning: setting.Doc(
-				"Capacity of each endpoint relative to the others, 0.001 to 1000, by `ip:port`; it replaces the "+
+				"Weight of each endpoint relative to the others, 0.001 to 1000, by `ip:port`; it replaces the "+
 					"weight that the gateway reports, and nothing is learned",
-				"各端点相对于其他端点的容量（0.001 到 1000），以 `ip:port` 为键；优先于网关给出的权重，且不再学习容量",
+				"各端点相对于其他端点的权重（0.001 到 1000），以 `ip:port` 为键；优先于网关给出的权重，且不再学习权重",
 			),
 		},
 		set: setWeights,
