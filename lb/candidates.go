@@ -97,7 +97,7 @@ func (cfg *ClusterConfig) equal(other *ClusterConfig) bool {
 }
 
 // normalizeWeights divides the weights of each tier by their contraharmonic mean, Σw²/Σw: the expected weight at the
-// endpoint of a request. So costs do not depend on the unit of configured capacities. Of the common means this one
+// endpoint of a request. So costs do not depend on the unit of configured weights. Of the common means this one
 // moves least when an endpoint is added that is like many others or has a small weight; the median and the arithmetic
 // mean jump. The result is rounded to 21 binary digits, because the division must not make equal weights differ in the
 // last.

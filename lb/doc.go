@@ -11,8 +11,9 @@
 //     prefill lowers its tokens.
 //  4. At the end the lease is released, and the policy observes the [Outcome].
 //
-// A lease belongs to an owner, which is one VM of one gateway. Owners send heartbeats; the leases of an owner without a
-// heartbeat for longer than the store's TTL expire. So the counts of a crashed worker are returned without its help.
+// A lease belongs to an owner, which is one VM of one gateway in one store. Owners send heartbeats; the leases of an
+// owner without a heartbeat for longer than the store's TTL expire. So the counts of a crashed worker are returned
+// without its help.
 //
 // # Policies
 //

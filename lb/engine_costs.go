@@ -54,13 +54,13 @@ func (g *Engines) computeCosts(now time.Duration, cs []Candidate, key *costKey) 
 	return out, fresh
 }
 
-// addLoadCosts sets the expected delay of a request as the cost of each candidate:
+// addLoadCosts sets the terms of the cost so that it is the expected delay of a request: see [Choose]. It adds to Base
 //
-//	(Running * (load + external) + Queue * waiting) / weight + KVCache * use + LoRA * lora
+//	requestLoad * (Running * external / Weight + KVCache * use + LoRA * lora)
 //
-// load is counted by the store at the time of the reservation, so that it includes what has been reserved and released
-// since the sample. waiting is the part of it above the engine's capacity. For a candidate without a sample the medians
-// are used.
+// Slope is Running, and OverSlope is Queue, above the engine's capacity. The load is counted by the store at the time
+// of the reservation, so that it includes what has been reserved and released since the sample. For a candidate without
+// a sample the medians are used.
 func (m *costModel) addLoadCosts(cs []Candidate, samples []*engine) {
 	meanUse, medianCapacity := meanKVUse(samples), m.medianCapacity(samples)
 	var external, other []float64 // external requests and the costs beside load, of all samples

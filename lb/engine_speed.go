@@ -16,7 +16,7 @@ const (
 	speedNoise = 1.25
 	// maxTokenRate bounds the speed of an engine, in tokens per second and request. A higher one is an error.
 	maxTokenRate = 1e6
-	// minRelativeSpeed and maxRelativeSpeed bound the learned capacity, relative to the median engine.
+	// minRelativeSpeed and maxRelativeSpeed bound the learned weight, relative to the median engine.
 	minRelativeSpeed, maxRelativeSpeed = 1.0 / 8, 8
 )
 

@@ -64,7 +64,7 @@ type ClusterConfig struct {
 	Health      HealthConfig
 }
 
-// Weight returns the endpoint's capacity: the configured weight, else the gateway's, else 1.
+// Weight returns the endpoint's weight: the configured one, else the gateway's, else 1.
 func (cfg *ClusterConfig) Weight(e *Endpoint) float64 {
 	weight := e.Weight
 	if w, ok := cfg.Weights[e.Addr]; ok {

@@ -1,6 +1,7 @@
 package lb
 
-// Reason is why a request was routed as it was. Every request that reaches the plugin is counted under exactly one.
+// Reason is why a request was routed as it was. Every instance of the plugin that a request reaches counts it under
+// exactly one.
 type Reason uint8
 
 // The reasons. All fall back to the gateway's native balancing, except:

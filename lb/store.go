@@ -74,7 +74,8 @@ type LocalStore interface {
 // KV is process-wide shared memory with compare-and-swap, as a gateway offers it to its plugins.
 //
 // Only an existing key can be swapped safely: setting with cas 0 overwrites, even if another worker has just created
-// the key. Keys that several workers write are therefore created before any worker runs.
+// the key. Keys whose first value must not be lost are therefore created before any worker runs; of a key that is
+// created later, several workers may write the first value, and the last one stays.
 type KV interface {
 	// Get returns the value and its version, or ErrNotFound if the key was never set. The value belongs to the caller.
 	Get(key string) (val []byte, cas uint32, err error)

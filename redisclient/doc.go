@@ -27,7 +27,8 @@
 // For a plan with prefix blocks one script matches the prompt, chooses the endpoint, counts the request and records the
 // prompt, so that of many equal prompts the second already finds where the first one went. lua/prefix.lua describes the
 // index. It is a cache: an entry that is lost, late or wrong causes a worse choice, never a wrong count. Its key
-// expires independently of the others.
+// expires when no gateway has recorded a prompt for as long as endpoints retain one; the others expire a minute or two
+// after the last heartbeat.
 //
 // [ACLRules] are the rights that a Redis user needs for all this.
 package redisclient

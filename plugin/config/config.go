@@ -39,7 +39,7 @@ type Config struct {
 	Unit        lb.Unit // what counts as load
 	MaxInflight int     // requests in flight per endpoint of weight 1, 0 for no cap
 	Overload    Overload
-	Weights     map[string]float64 // capacity by "ip:port", in place of the gateway's weight; nil when none is set
+	Weights     map[string]float64 // by "ip:port", in place of the gateway's weights; nil when none is set
 	ZonePenalty float64            // cost of another zone than the gateway's, in requests in flight
 	Health      Health
 

@@ -5,6 +5,22 @@ import (
 	"github.com/warmgate/warmgate/lb/setting"
 )
 
+// Where a new key goes:
+//   - One policy's own key: lb/<policy>.go, as an entry in the Keys of its [lb.Descriptor] and a field of its settings,
+//     such as lb.CacheConfig. Code of this package is not changed.
+//   - A key that no policy owns, or that several use: here, in the keys*.go of its section, with a field of [Config] or
+//     of a struct in it. Which policies it is for follows from [lb.Needs]: see metricsKeys.
+//
+// What else has to be changed:
+//   - If it is compared with other keys: the policy's Check, or parse.go.
+//   - If package lb reads it and no policy owns it: a field of lb.EngineConfig, which the parser fills in, or of
+//     lb.HealthConfig or lb.ClusterConfig, which plugin/core/lbconfig.go does. A new field of ClusterConfig must also
+//     be compared in its method equal (lb/candidates.go): otherwise rules with different values share lists of
+//     candidates.
+//   - If the plugin reads it: plugin/core, from the request's [Config]. Config.Prefix holds the keys of prefix_cache,
+//     Config.Engines those of endpoint_metrics and of scraping.
+//   - The tests and documents: see CONTRIBUTING.md.
+
 // keyZones is the key that only has an effect where zones are known.
 const keyZones = "lb_config.zone_penalty"
 
@@ -91,9 +107,9 @@ var mainKeys = []key{
 			Name: "lb_config.weights", Type: setting.Object,
 			Title: setting.Doc("Weights", "权重"),
 			Meaning: setting.Doc(
-				"Capacity of each endpoint relative to the others, 0.001 to 1000, by `ip:port`; it replaces the "+
+				"Weight of each endpoint relative to the others, 0.001 to 1000, by `ip:port`; it replaces the "+
 					"weight that the gateway reports, and nothing is learned",
-				"各端点相对于其他端点的容量（0.001 到 1000），以 `ip:port` 为键；优先于网关给出的权重，且不再学习容量",
+				"各端点相对于其他端点的权重（0.001 到 1000），以 `ip:port` 为键；优先于网关给出的权重，且不再学习权重",
 			),
 		},
 		set: setWeights,

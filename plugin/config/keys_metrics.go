@@ -102,11 +102,11 @@ var weighKeys = []key{
 	}},
 	{Key: setting.Key{
 		Name: "lb_config.metrics.learn_weights", Type: setting.Boolean, Default: "true",
-		Title: setting.Doc("Learn capacities", "学习容量"),
+		Title: setting.Doc("Learn weights", "学习权重"),
 		Meaning: setting.Doc(
-			"Learn the capacity of endpoints from the time between tokens that their engines report, unless "+
+			"Learn the weight of endpoints from the time between tokens that their engines report, unless "+
 				"`weights` are set, or different weights in the gateway",
-			"由引擎给出的 token 间隔时间学习端点的容量，除非设置了 `weights`，或网关中的权重各不相同",
+			"由引擎给出的 token 间隔时间学习端点的权重，除非设置了 `weights`，或网关中的权重各不相同",
 		),
 		Field: func(s any) any { return &s.(*Config).Engines.Learn },
 	}},

@@ -8,8 +8,8 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore"
 )
 
-// The keys of shared memory, besides the embedded store's. On Higress all plugins share one memory, so each begins with
-// our name. The number is the version of the value's format.
+// The keys of shared memory, besides the embedded store's and the claims of redisclient to load a script. On Higress
+// all plugins share one memory, so each begins with our name. The number is the version of the value's format.
 const (
 	keyEjections = "warmgate/2/ejections"   // ejections.go
 	keyLastGood  = "warmgate/1/configured/" // and the name of the plugin: lastgood.go
@@ -26,8 +26,8 @@ const (
 	keySubsets   = "warmgate/1/subsets"     // subsets.go
 )
 
-// prepare creates the keys that several VMs write. The gateway starts a configuration in the main thread's VM before
-// it does so in any worker's, so no worker can be writing yet.
+// prepare creates the keys that several VMs write and whose first value must not be lost. The gateway starts a
+// configuration in the main thread's VM before it does so in any worker's, so no worker can be writing yet.
 func prepare(kv lb.KV) error {
 	for _, key := range []string{keyLeader, keyEjections, keyScraper, keyDemand} {
 		if _, _, err := kv.Get(key); errors.Is(err, lb.ErrNotFound) {
