@@ -35,18 +35,22 @@ type Request struct {
 type Config struct {
 	Unit    Unit
 	Cluster ClusterConfig
-	Health  *Health       // for all policies
-	Caches  *CacheTracker // for prefix_cache
-	Cache   CacheConfig
 
-	Engines *Engines // for endpoint_metrics and prefix_cache
-	Engine  EngineConfig
+	// Settings are those of the policy's own keys, of the type that its [Descriptor.Settings] returns; nil for the zero
+	// value. The policy does not change them.
+	Settings any
+	// Engine is how prefix_cache, which has other settings, turns engine samples into costs. The settings of
+	// endpoint_metrics are an EngineConfig.
+	Engine EngineConfig
+
+	Health  *Health        // for all policies
+	Caches  *CacheTracker  // for prefix_cache
+	Engines *Engines       // for endpoint_metrics and prefix_cache
 	Shares  *RequestShares // for endpoint_metrics
-
-	Settings any // of the policy's own keys: see [Descriptor.Settings]; nil for their zero value
 }
 
-// New returns the policy with the given name for one cluster, or an error that lists the known names.
+// New returns the policy with the given name for one cluster, or an error that lists the known names. It panics if the
+// settings are of another policy's type.
 func New(name string, c Config) (Policy, error) {
 	d := Describe(name)
 	if d.New == nil {
