@@ -185,7 +185,7 @@ func TestCandidateWithoutStreamedAnswers(t *testing.T) {
 func TestCreditGrowthIsThatOfTheTier(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
-		Cache: CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
+		Settings: &CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestAnswersWithoutTokens(t *testing.T) {
 func TestPlanHasAnswerStats(t *testing.T) {
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(),
-		Cache: CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
+		Settings: &CacheConfig{Credit: 2, TTL: time.Minute, IndexMemory: IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -333,7 +333,7 @@ func TestPlanHasDisplacement(t *testing.T) {
 	caches := NewCacheTracker()
 	policy, err := New("prefix_cache", Config{
 		Health: NewHealth(), Caches: caches, Engines: NewEngines(),
-		Cache: CacheConfig{Credit: 2, TTL: longest, IndexMemory: IndexMemory{Local: 1 << 20}},
+		Settings: &CacheConfig{Credit: 2, TTL: longest, IndexMemory: IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func newCluster(t *testing.T, endpoints, blocks, conversations int, reported boo
 	// With this credit load hardly matters, so that only the predictions make a difference.
 	policy, err := lb.New("prefix_cache", lb.Config{
 		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: c.known, Engines: lb.NewEngines(),
-		Cache: lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
+		Settings: &lb.CacheConfig{Credit: 100, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)

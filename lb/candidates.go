@@ -90,6 +90,7 @@ func (h *Health) invalidate() {
 	}
 }
 
+// equal reports whether all fields are equal, maps by their content.
 func (cfg *ClusterConfig) equal(other *ClusterConfig) bool {
 	return cfg.Unit == other.Unit && cfg.MaxInflight == other.MaxInflight &&
 		cfg.ZonePenalty == other.ZonePenalty && cfg.Health == other.Health &&

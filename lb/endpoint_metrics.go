@@ -116,9 +116,10 @@ type endpointMetrics struct {
 }
 
 func newEndpointMetrics(c Config) (Policy, error) {
+	cfg := *c.Settings.(*EngineConfig)
 	return &endpointMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), engines: c.Engines, shares: c.Shares,
-		cfg: c.Engines.lists.intern(&c.Engine),
+		cfg: c.Engines.lists.intern(&cfg),
 	}, nil
 }
 

@@ -72,11 +72,11 @@ func newEngineCluster(t testing.TB, n int, change func(c *lb.EngineConfig)) *eng
 
 func (w *engineCluster) build(name string) {
 	w.t.Helper()
+	cache := lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	var err error
 	w.policy, err = lb.New(name, lb.Config{
 		Cluster: w.clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(),
-		Engines: w.engines, Shares: w.shares, Engine: w.cfg,
-		Cache: lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
+		Engines: w.engines, Shares: w.shares, Engine: w.cfg, Settings: settingsOf(name, cache, w.cfg),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -3,57 +3,20 @@ package lb
 import (
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/lb/prompt"
 )
 
-// State is the state of an endpoint as the gateway reports it.
-type State uint8
-
-// The states of an endpoint, from the gateway's health checks, discovery and outlier detection.
-const (
-	Healthy   State = iota
-	Degraded        // used only where too few endpoints are healthy
-	Unhealthy       // failed the gateway's active health check, or marked by discovery
-	Draining        // gets no new requests and does not count towards the size of the cluster
-	Ejected         // removed temporarily by the gateway's outlier detection
-)
-
-// String returns the state's name as it appears in logs.
-func (s State) String() string {
-	switch s {
-	case Healthy:
-		return "healthy"
-	case Degraded:
-		return "degraded"
-	case Unhealthy:
-		return "unhealthy"
-	case Draining:
-		return "draining"
-	case Ejected:
-		return "ejected"
-	}
-	return "unknown"
-}
-
-// Endpoint is one model server of a cluster as the gateway sees it.
-type Endpoint struct {
-	Addr   string  // "ip:port", IPv6 in brackets: the address that the gateway itself uses
-	Weight float64 // capacity relative to the other endpoints; 0 counts as 1
-	State  State
-
-	Priority uint8 // failover priority; 0 is used first
-	Zone     Zone
-}
-
-// View is the list of a cluster's endpoints at one moment. It is shared and must not be changed once published; a
-// change of the cluster is a new View.
-type View struct {
-	Cluster   string
-	ListID    uint64 // which list of a cluster with several; a new view replaces the previous one with the same id
-	Endpoints []Endpoint
-	Zone      Zone // of the gateway
+// Policy turns one request and one view of the endpoints into a plan. It does no I/O and reads no clock: the same
+// sequence of plans and observations gives the same plan. A policy serves one cluster.
+type Policy interface {
+	// Plan returns the plan and ReasonChosen, or the reason for falling back to native balancing.
+	Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
+	// Observe reports how a request ended on the endpoint that served it.
+	Observe(now time.Duration, o Outcome)
 }
 
 // Request is what a policy may know of a request.
@@ -67,171 +30,44 @@ type Request struct {
 	Random       uint64         // random bits, so that a plan depends on its inputs only; see [Health.Candidates]
 }
 
-// Unit is what a plan counts as load.
-type Unit uint8
+// Config is what a policy is built from. A policy serves one cluster. Health, Caches, Engines and Shares belong to the
+// cluster and are shared by all its policies, so that they survive a change of the configuration.
+type Config struct {
+	Unit    Unit
+	Cluster ClusterConfig
 
-// The units of load.
-const (
-	Requests Unit = iota // requests in flight
-	Tokens               // tokens in flight: prompt and expected output
-)
+	// Settings are those of the policy's own keys, of the type that its [Descriptor.Settings] returns; nil for the zero
+	// value. The policy does not change them.
+	Settings any
+	// Engine is how prefix_cache, which has other settings, turns engine samples into costs. The settings of
+	// endpoint_metrics are an EngineConfig.
+	Engine EngineConfig
 
-// UnitNames are the names of the units in the configuration.
-var UnitNames = []string{Requests: "requests", Tokens: "tokens"}
+	Health  *Health        // for all policies
+	Caches  *CacheTracker  // for prefix_cache
+	Engines *Engines       // for endpoint_metrics and prefix_cache
+	Shares  *RequestShares // for endpoint_metrics
+}
 
-// String returns the unit's name in the configuration.
-func (u Unit) String() string { return UnitNames[u] }
-
-// UnmarshalText sets the unit to the one with the name.
-func (u *Unit) UnmarshalText(name []byte) error {
-	i := slices.Index(UnitNames, string(name))
-	if i < 0 {
-		return errors.New("lb: unknown unit " + string(name))
+// New returns the policy with the given name for one cluster, or an error that lists the known names. It panics if the
+// settings are of another policy's type.
+func New(name string, c Config) (Policy, error) {
+	d := Describe(name)
+	if d.New == nil {
+		return nil, errors.New("lb: unknown policy " + strconv.Quote(name) + ", known: " + strings.Join(Names(), ", "))
 	}
-	*u = Unit(i)
-	return nil
-}
-
-// Load is the work in flight on one endpoint, summed over all owners.
-type Load struct {
-	Requests int64
-	Tokens   int64
-}
-
-// in returns the load in the unit u.
-func (l Load) in(u Unit) float64 {
-	if u == Tokens {
-		return float64(l.Tokens)
+	if c.Settings == nil && d.Settings != nil {
+		c.Settings = d.Settings()
 	}
-	return float64(l.Requests)
+	return d.New(c)
 }
 
-// Candidate is an endpoint that a request may use, and what load costs there. See [Choose] for the cost.
-type Candidate struct {
-	Addr        string
-	Base        float64 // cost that does not depend on the load
-	Slope       float64 // cost per unit of load and weight
-	Weight      float64 // capacity, normalized to about 1 and lowered while the endpoint fails; above 0
-	Cap         int64   // requests in flight at which the endpoint takes no more; 0 for no cap
-	Capacity    float64 // load that the endpoint serves without queueing, in the plan's unit
-	OverSlope   float64 // additional cost per unit of weight and of load above Capacity
-	ZonePenalty float64 // cost of crossing zones, in requests in flight; not included in Base
-	Tier        uint8   // healthy or degraded endpoints of one priority; a retry should stay in its tier
-}
-
-// Plan is the result of a policy: the candidates, and the load that the request adds while in flight. Plans may share
-// their candidates, which must not be changed.
-//
-// PerRequest is for engines that compute a limited number of requests at once, in a batch: however few tokens a request
-// has, others wait for its slot. Of two candidates with equal tokens in flight the one with fewer requests costs less.
-type Plan struct {
-	Scope      string // the name under which load is counted together: the cluster's
-	Candidates []Candidate
-	Unit       Unit
-	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
-	PerRequest int64  // load of each request in flight beside its tokens, in the plan's unit; see [Choose]
-	Random     uint64 // random bits; the lower 32 break ties between equal costs
-	Prefix     Prefix
-}
-
-// Prefix describes the prompt of a plan, so that the request can be sent where the beginning of the prompt is in the KV
-// cache. The zero value has no effect.
-type Prefix struct {
-	Blocks       []prompt.Block // prefix blocks of the prompt
-	Bytes        int            // length of the prompt in bytes, as in Block.End
-	Tokens       int64          // tokens of the prompt that a full match saves: they are neither computed nor counted
-	Credit       float64        // how much a full match lowers the cost while a candidate is idle, in the plan's unit
-	CreditGrowth float64        // part of Credit to add per request in flight where fewest are; see [Choose]
-	// [i]: bytes credited for a match of i+1 blocks, at most Blocks[i].End; nil: Blocks[i].End
-	CreditBytes []uint32
-	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed
-	ShortTTL    []EndpointTTL // endpoints whose cache entries expire sooner than TTL; shared between plans
-	IndexMemory IndexMemory   // of the prefix index that records the prompt
-}
-
-// IndexMemory is how many bytes the prefix index may use. Policies copy it from their configuration into plans, and
-// each kind of store reads its own field. Configurations of one cluster may differ in it.
-type IndexMemory struct {
-	Local  int // in the memory of one gateway, for all its clusters: see [LocalStore]
-	Remote int // in a [RemoteStore] for one cluster, for all gateways
-}
-
-// NeedsLookup reports whether a store has to look the prompt up: it has blocks and a length, and endpoints retain it
-// for at least a millisecond.
-func (p *Prefix) NeedsLookup() bool {
-	return len(p.Blocks) > 0 && p.Bytes > 0 && p.TTL >= time.Millisecond
-}
-
-// Fraction returns which part of the prompt the first n blocks are, from 0 to 1.
-func (p *Prefix) Fraction(n int) float64 {
-	if n == 0 {
-		return 0
+// Names returns the names of the policies, sorted, without aliases.
+func Names() []string {
+	var names []string
+	for _, d := range registry {
+		names = append(names, d.Name)
 	}
-	return float64(p.Blocks[n-1].End) / float64(p.Bytes)
-}
-
-// creditFraction returns which part of Credit a match of n blocks earns, from 0 to 1.
-func (p *Prefix) creditFraction(n int) float64 {
-	if n == 0 || p.CreditBytes == nil {
-		return p.Fraction(n)
-	}
-	return float64(p.CreditBytes[n-1]) / float64(p.Bytes)
-}
-
-// AddedTokens returns the tokens that the request adds at an endpoint with a match of n blocks.
-func (p *Plan) AddedTokens(n int) int64 {
-	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Fraction(n))
-	return min(max(p.Tokens-saved, 0), MaxTokens)
-}
-
-// added returns the load of the request without a match, in the plan's unit.
-func (p *Plan) added() float64 {
-	if p.Unit == Tokens {
-		return float64(min(max(p.Tokens, 0), MaxTokens))
-	}
-	return 1
-}
-
-// Policy turns one request and one view of the endpoints into a plan. It does no I/O and reads no clock: the same
-// sequence of plans and observations gives the same plan. A policy serves one cluster.
-type Policy interface {
-	// Plan returns the plan and ReasonChosen, or the reason for falling back to native balancing.
-	Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
-	// Observe reports how a request ended on the endpoint that served it.
-	Observe(now time.Duration, o Outcome)
-}
-
-// Verdict classifies the end of a request for the health of its endpoint. The weight of a failure depends on how often
-// such requests fail elsewhere: see [Health].
-type Verdict uint8
-
-// The verdicts.
-const (
-	Neutral  Verdict = iota // no information: the client disconnected early, or the gateway answered
-	Success                 // 1xx to 3xx
-	Overload                // 429, 503, or the client gave up waiting: lowers the weight, never ejects
-	Retried                 // failed here and served elsewhere by a retry: as Overload, but a long series ejects
-	Rejected                // any other 4xx: either the request or the endpoint may be wrong
-	TimedOut                // no response within the gateway's timeout: a failure unless others were served then
-	Failure                 // 5xx, reset, refused connection
-)
-
-// Outcome is how a request ended on the endpoint that served it, and what its answer reported about the KV cache there.
-type Outcome struct {
-	Addr           string
-	Verdict        Verdict
-	Client         uint64        // the same for all requests of one client; 0 if unknown; see [Health.NeedsClient]
-	Model          uint64        // the same for all requests for one model; 0 if unknown
-	WaitedFor      time.Duration // from the end of the request to the timeout, for TimedOut
-	Busy           bool          // the endpoint is answering other requests now; for TimedOut and Retried
-	PlannedAt      time.Duration // when the plan was made
-	PromptTokens   int64         // tokens of the prompt; 0 if the answer does not report them
-	ExpectedTokens int64         // of these, expected in the cache when the endpoint was chosen
-	CachedTokens   int64         // of these, found in the cache
-	API            prompt.API    // of the request: an engine may report cached tokens in one API only
-	Source         uint64        // the same for all requests of one tenant, or with the same beginning of the prompt
-
-	CountedTokens int64         // tokens that its lease counted; 0 if unknown
-	TTFT          time.Duration // time to first token, from the plan on; 0 for an answer in one part
-	Duration      time.Duration // from the plan to the end of the answer; 0 if TTFT is
+	slices.Sort(names)
+	return names
 }

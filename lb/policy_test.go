@@ -21,6 +21,19 @@ func newPolicy(t testing.TB, unit lb.Unit) lb.Policy {
 	return p
 }
 
+// settingsOf returns the settings for the policy, for [lb.Config.Settings]: of the two, those that have its type.
+func settingsOf(policy string, cache lb.CacheConfig, engine lb.EngineConfig) any {
+	if d := lb.Describe(policy); d.Settings != nil {
+		switch d.Settings().(type) {
+		case *lb.CacheConfig:
+			return &cache
+		case *lb.EngineConfig:
+			return &engine
+		}
+	}
+	return nil
+}
+
 func TestLeastRequestPlan(t *testing.T) {
 	v := viewOf(3)
 	r := &lb.Request{PromptTokens: 100, OutputTokens: 20, Random: 5}
@@ -70,7 +83,7 @@ func TestPrefixCachePlan(t *testing.T) {
 	cache := lb.CacheConfig{Credit: 1.5, TTL: time.Minute, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	p, err := lb.New("prefix_cache", lb.Config{
 		Unit: lb.Requests, Cluster: *clusterConfig, Health: lb.NewHealth(),
-		Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Cache: cache,
+		Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(), Settings: &cache,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +128,7 @@ func TestPrefixCacheTTL(t *testing.T) {
 	} {
 		p, err := lb.New("prefix_cache", lb.Config{
 			Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
-			Cache: lb.CacheConfig{Credit: 1, TTL: configured, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
+			Settings: &lb.CacheConfig{Credit: 1, TTL: configured, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		})
 		if err != nil {
 			t.Fatal(err)

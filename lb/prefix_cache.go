@@ -190,9 +190,10 @@ type prefixCache struct {
 }
 
 func newPrefixCache(c Config) (Policy, error) {
-	c.Cache.TTL = min(c.Cache.TTL, MaxTTL)
+	cache := *c.Settings.(*CacheConfig)
+	cache.TTL = min(cache.TTL, MaxTTL)
 	return &prefixCache{
-		leastRequest: newLeastRequestIn(c, Tokens), cache: c.Cache, caches: c.Caches,
+		leastRequest: newLeastRequestIn(c, Tokens), cache: cache, caches: c.Caches,
 		engines: c.Engines, engine: c.Engines.lists.intern(&c.Engine),
 	}, nil
 }

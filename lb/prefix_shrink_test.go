@@ -41,7 +41,7 @@ func TestHotPromptSpreadsAndShrinks(t *testing.T) {
 	store := memstore.New(p, 1, storetest.TTL)
 	policy, err := lb.New("prefix_cache", lb.Config{
 		Cluster: *clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
-		Cache: lb.CacheConfig{Credit: 1, TTL: ttl, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
+		Settings: &lb.CacheConfig{Credit: 1, TTL: ttl, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -120,14 +120,15 @@ func newRampWith(t testing.TB, policy string, c traffic, n int, busy float64, se
 			return lb.Success
 		},
 	}
+	cache := lb.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}}
+	engine := lb.EngineConfig{
+		StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
+	}
 	var err error
 	r.policy, err = lb.New(policy, lb.Config{
 		Cluster: lb.ClusterConfig{Health: healthConfig}, Health: r.health, Engines: r.engines,
 		Caches: lb.NewCacheTracker(), Shares: lb.NewRequestShares(),
-		Cache: lb.CacheConfig{Credit: 2, TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 4 << 20}},
-		Engine: lb.EngineConfig{
-			StaleAfter: 5 * time.Second, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
-		},
+		Engine: engine, Settings: settingsOf(policy, cache, engine),
 	})
 	if err != nil {
 		t.Fatal(err)

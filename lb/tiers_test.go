@@ -170,6 +170,9 @@ func TestLoadsAsEnvoy(t *testing.T) {
 // tieredPolicies returns the three policies for a cluster with idle engines and the same configuration.
 func tieredPolicies(t *testing.T, v *lb.View, clusterConfig lb.ClusterConfig) map[string]lb.Policy {
 	t.Helper()
+	engine := lb.EngineConfig{
+		StaleAfter: time.Minute, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
+	}
 	out := map[string]lb.Policy{}
 	for _, name := range []string{"global_least_request", "prefix_cache", "endpoint_metrics"} {
 		engines, samples := lb.NewEngines(), map[string]lb.EngineSample{}
@@ -183,10 +186,7 @@ func tieredPolicies(t *testing.T, v *lb.View, clusterConfig lb.ClusterConfig) ma
 		p, err := lb.New(name, lb.Config{
 			Cluster: clusterConfig, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: engines,
 			Shares: lb.NewRequestShares(),
-			Cache:  lb.CacheConfig{Credit: 2, TTL: time.Hour},
-			Engine: lb.EngineConfig{
-				StaleAfter: time.Minute, Weights: lb.EngineWeights{Running: 1, Queue: 4, KVCache: 1, LoRA: 16},
-			},
+			Engine: engine, Settings: settingsOf(name, lb.CacheConfig{Credit: 2, TTL: time.Hour}, engine),
 		})
 		if err != nil {
 			t.Fatal(err)

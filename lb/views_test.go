@@ -137,17 +137,18 @@ func atHand(t *testing.T, name string, n int, alike bool) {
 		}
 	}
 	engines.Update(time.Minute, nil, samples)
+	cache := lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
 	var policies []lb.Policy
 	for i := range n {
 		c := lb.Config{
 			Cluster: lb.ClusterConfig{Health: healthConfig, MaxInflight: 1 + int64(i)},
 			Health:  h, Caches: caches, Engines: engines, Shares: shares,
 			Engine: lb.EngineConfig{StaleAfter: time.Hour, Weights: lb.EngineWeights{Running: 1 + float64(i)}},
-			Cache:  lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
 		}
 		if alike {
 			c.Cluster.MaxInflight, c.Engine.Weights.Running = 1, 1
 		}
+		c.Settings = settingsOf(name, cache, c.Engine)
 		p, err := lb.New(name, c)
 		if err != nil {
 			t.Fatal(err)
@@ -191,11 +192,11 @@ func TestFailuresFillNoMemory(t *testing.T) {
 			}
 		}
 		engines.Update(time.Hour, nil, samples)
+		cache := lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}}
+		engine := lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}}
 		p, err := lb.New(name, lb.Config{
 			Cluster: lb.ClusterConfig{Health: healthConfig}, Health: h, Caches: lb.NewCacheTracker(), Engines: engines,
-			Shares: shares,
-			Engine: lb.EngineConfig{StaleAfter: time.Hour, RateLimit: 0.002, Weights: lb.EngineWeights{Running: 1}},
-			Cache:  lb.CacheConfig{TTL: time.Hour, IndexMemory: lb.IndexMemory{Local: 1 << 20}},
+			Shares: shares, Engine: engine, Settings: settingsOf(name, cache, engine),
 		})
 		if err != nil {
 			t.Fatal(err)

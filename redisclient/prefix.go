@@ -60,8 +60,8 @@ func appendChain(b []byte, p *lb.Prefix, numbers ...func(i int) uint32) []byte {
 	return appendArg(b, chain)
 }
 
-// appendDemand appends what the request adds to the load, in the format of reserve.lua's params.
-func appendDemand(params wire.Writer, p *lb.Plan, tokens int64) wire.Writer {
+// appendAdded appends what the request adds to the load, in the format of reserve.lua's params.
+func appendAdded(params wire.Writer, p *lb.Plan, tokens int64) wire.Writer {
 	return params.Float64(float64(tokens)).Uint32(uint32(p.Random)).Byte(byte(p.Unit)).
 		Uint32(uint32(min(max(p.PerRequest, 0), math.MaxUint32)))
 }
@@ -98,12 +98,12 @@ func (s *Store) reservationCommand(
 	if !x.NeedsLookup() {
 		b := scriptReserve.command(make([]byte, 0, 320), 3, 2)
 		b = appendID(sc.appendReserveKeys(b, l), id)
-		return scriptReserve, appendArg(b, appendDemand(room[:0], p, clampTokens(p.Tokens)))
+		return scriptReserve, appendArg(b, appendAdded(room[:0], p, clampTokens(p.Tokens)))
 	}
 	b := scriptPrompt.command(make([]byte, 0, 448+(8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, 3)
 	b = appendArg(sc.appendReserveKeys(b, l), sc.keys.pagesKey(x.IndexMemory.Remote))
 	b = appendID(b, id)
-	params := appendDemand(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
+	params := appendAdded(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
 	b = appendArg(b, sc.appendPrefix(params, now, x))
 	numbers := []func(int) uint32{func(i int) uint32 { return uint32(x.Blocks[i].End) }}
 	if x.CreditBytes != nil {

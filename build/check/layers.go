@@ -41,8 +41,39 @@ var untagged = []string{"plugin/core"}
 // impure lists what a pure folder's own code may not import: a way to the outside world.
 var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
-// leaves lists the pure folders that need the standard library alone, or beside it internal/wire.
-var leaves = []string{"internal/jsontext", "internal/wire", "metrics", "lb/prefixindex"}
+// product lists the folders, with all below them, that hold the packages of the product; each has a row in mayImport.
+var product = []string{"internal", "lb", "metrics", "plugin", "redisclient"}
+
+const (
+	rapid   = "pgregory.net/rapid"
+	siphash = "github.com/dchest/siphash"
+	xxhash  = "github.com/cespare/xxhash/v2"
+)
+
+// mayImport lists what each package of the product may import beside the standard library: packages of the module by
+// their folders, and libraries. It is the table of ARCHITECTURE.md. The SDK is in sdkFolders instead; tests may import
+// more.
+var mayImport = map[string][]string{
+	"internal/jsontext":        nil,
+	"internal/wire":            nil,
+	"lb":                       {"internal/wire", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash},
+	"lb/memstore":              {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", xxhash},
+	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
+	"lb/prefixindex":           nil,
+	"lb/prompt":                {"internal/jsontext", siphash},
+	"lb/prompt/prompttest":     nil,
+	"lb/setting":               nil,
+	"lb/storetest":             {"lb", "lb/prompt", rapid},
+	"metrics":                  {"internal/wire"},
+	"plugin":                   {"lb", "plugin/config", "plugin/core", "plugin/discovery", "redisclient"},
+	"plugin/config":            {"internal/jsontext", "internal/wire", "lb", "lb/setting", "metrics", xxhash},
+	"plugin/core": {
+		"internal/wire", "lb", "lb/memstore", "lb/prompt", "metrics", "plugin/config", "plugin/discovery",
+		"redisclient", xxhash,
+	},
+	"plugin/discovery": {"internal/jsontext", "internal/wire", "lb"},
+	"redisclient":      {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", xxhash},
+}
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
@@ -56,7 +87,7 @@ var heavy = []string{"crypto/sha1", "encoding/json", "fmt", "regexp"}
 // clock lists the functions of package time that read the clock or wait. Time is an argument instead.
 var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 
-// pkg is what `go list -json` tells of a package.
+// pkg is what `go list -json` prints about a package.
 type pkg struct {
 	ImportPath string
 	Imports    []string
@@ -91,12 +122,13 @@ func list() ([]pkg, error) {
 	return packages, nil
 }
 
-// layers returns the imports that the folder rule forbids.
+// layers returns the imports that the rules above forbid.
 func layers(packages []pkg) []string {
 	var problems []string
 	linked := artifactPackages(packages)
 	for _, p := range packages {
-		folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		folder := folderOf(p.ImportPath)
+		problems = append(problems, outsideTable(folder, p.Imports)...)
 		for _, imported := range p.Imports {
 			if strings.HasPrefix(imported, sdk) && !slices.Contains(sdkFolders, folder) {
 				problems = append(problems,
@@ -109,33 +141,63 @@ func layers(packages []pkg) []string {
 				problems = append(problems,
 					fmt.Sprintf("%s imports %s: internal/wire packs its values", folder, imported))
 			}
-			if slices.Contains(leaves, folder) && strings.Contains(imported, ".") &&
-				imported != module+"/internal/wire" {
-				problems = append(problems,
-					fmt.Sprintf("%s imports %s: the standard library is all it may", folder, imported))
-			}
 		}
 		for _, dep := range p.Deps {
 			if dep == wasmGo || strings.HasPrefix(dep, wasmGo+"/") {
 				problems = append(problems, fmt.Sprintf("%s depends on %s: only tests in e2e/wasmgo may", folder, dep))
 			}
 		}
-		if !pureFolder(folder + "/") {
-			continue
-		}
-		for _, imported := range p.Imports {
-			if slices.Contains(impure, imported) {
-				problems = append(problems, fmt.Sprintf("%s imports %s: it must do no I/O", folder, imported))
-			}
-		}
-		for _, dep := range p.Deps {
-			if strings.HasPrefix(dep, sdk) && !slices.Contains(p.Imports, dep) {
-				problems = append(problems, fmt.Sprintf("%s depends on %s", folder, dep))
-			}
+		if below(folder, pure) {
+			problems = append(problems, notPure(folder, p)...)
 		}
 	}
 	slices.Sort(problems)
 	return slices.Compact(problems)
+}
+
+// folderOf returns the folder of a package of the module, relative to the module's root. Other paths are unchanged.
+func folderOf(importPath string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
+}
+
+// outsideTable returns the imports of a folder that mayImport does not list.
+func outsideTable(folder string, imports []string) []string {
+	if !below(folder, product) {
+		return nil
+	}
+	allowed, ok := mayImport[folder]
+	if !ok {
+		return []string{folder + " has no row in mayImport of build/check/layers.go"}
+	}
+	may := "the standard library alone"
+	if len(allowed) > 0 {
+		may = "the standard library, " + strings.Join(allowed, ", ")
+	}
+	var problems []string
+	for _, imported := range imports {
+		domain, _, _ := strings.Cut(imported, "/")
+		standard := !strings.Contains(domain, ".")
+		if !standard && !strings.HasPrefix(imported, sdk) && !slices.Contains(allowed, folderOf(imported)) {
+			problems = append(problems, fmt.Sprintf("%s imports %s: it may import %s", folder, folderOf(imported), may))
+		}
+	}
+	return problems
+}
+
+// notPure returns the imports and dependencies that a pure folder may not have.
+func notPure(folder string, p pkg) []string {
+	var problems []string
+	for _, imported := range p.Imports {
+		if slices.Contains(impure, imported) {
+			problems = append(problems, fmt.Sprintf("%s imports %s: it must do no I/O", folder, imported))
+		}
+	}
+	for _, dep := range p.Deps {
+		if strings.HasPrefix(dep, sdk) && !slices.Contains(p.Imports, dep) {
+			problems = append(problems, fmt.Sprintf("%s depends on %s", folder, dep))
+		}
+	}
+	return problems
 }
 
 // artifactPackages returns the packages of the module that the plugin is made of.
@@ -153,9 +215,9 @@ func artifactPackages(packages []pkg) map[string]bool {
 	return linked
 }
 
-// pureFolder tells whether the file lies in a pure folder.
-func pureFolder(file string) bool {
-	return slices.ContainsFunc(pure, func(folder string) bool { return strings.HasPrefix(file, folder+"/") })
+// below reports whether a folder or file is one of the folders or below one.
+func below(name string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(name+"/", folder+"/") })
 }
 
 // buildTags returns the build constraints of one Go file of an untagged folder, those in the file's name included.

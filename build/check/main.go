@@ -45,7 +45,7 @@ func run() ([]string, error) {
 		case strings.HasSuffix(name, ".go"):
 			problems = append(problems, lengths(name, text)...)
 			problems = append(problems, buildTags(name, text)...)
-			if pureFolder(name) && !strings.HasSuffix(name, "_test.go") {
+			if below(name, pure) && !strings.HasSuffix(name, "_test.go") {
 				problems = append(problems, clockReads(name, text)...)
 			}
 		case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".yaml"), strings.HasSuffix(name, ".yml"):

@@ -156,7 +156,9 @@ func Warm(name string, credit float64) Maker {
 		}
 		policy, err := lb.New(name, lb.Config{
 			Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
-			Cache: lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}},
+			Settings: &lb.CacheConfig{
+				Credit: credit, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20},
+			},
 		})
 		if err != nil {
 			panic(err)

@@ -143,7 +143,7 @@ func (c *Chainer) addNames(body []byte, p *Parts) bool {
 	return true
 }
 
-// Claim makes a tenant the owner of blocks without one. A store limits each tenant to its part of the index, so that no
+// Claim assigns blocks that have no tenant to one. A store limits each tenant to its part of the index, so that no
 // tenant can evict the prompts of the others. The name must be one that clients cannot choose.
 func (c *Chainer) Claim(blocks []Block, tenant string) {
 	c.hash.Reset()

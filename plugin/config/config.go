@@ -52,7 +52,7 @@ type Config struct {
 	Prefix  lb.CacheConfig // for policies that read prompts
 	Engines Engines        // for policies that use metrics of engines
 
-	own map[string]any // settings of other policies' own keys, by policy: see Settings
+	own map[string]any // settings that are neither in Prefix nor in Engines, by policy: see Settings
 
 	DebugHeaders bool // answer with x-warmgate-* headers
 	Shadow       bool // decide and count, but let the gateway route

@@ -65,7 +65,7 @@ func shown(c Config) string {
 		return "refused"
 	}
 	own := ""
-	if s := c.Settings(); s != nil {
+	if s := c.own[c.Policy]; s != nil {
 		own = fmt.Sprintf(" %s:%+v", c.Policy, reflect.ValueOf(s).Elem())
 	}
 	c.own = nil

@@ -33,9 +33,17 @@ func (c *Config) Scrapes(h Host) bool {
 	return c.needs().Metrics != lb.NoMetrics
 }
 
-// Settings returns the settings of the policy's own keys, for [lb.Config.Settings]; nil if it has none but Prefix or
-// Engines.
-func (c *Config) Settings() any { return c.own[c.Policy] }
+// Settings returns the settings of the policy's own keys, for [lb.Config.Settings]; nil if it has no keys. A
+// [lb.CacheConfig] is Prefix, a [lb.EngineConfig] a part of Engines. They must not be changed.
+func (c *Config) Settings() any {
+	if s, ok := c.own[c.Policy]; ok {
+		return s
+	}
+	if in := settingsOf(lb.Describe(c.Policy)); in != nil {
+		return in(c)
+	}
+	return nil
+}
 
 // checkPolicy completes the settings of the policy.
 func (pt *part) checkPolicy() {

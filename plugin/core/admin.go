@@ -11,6 +11,8 @@ import (
 )
 
 const (
+	// AdminTimeoutMillis is how long the admin interface has for an answer, in milliseconds. Envoy answers in its place
+	// with 504 then.
 	AdminTimeoutMillis = 2000
 	// staleAfter is how long a list of endpoints is trusted after the last good answer, or staleTerms poll intervals if
 	// that is longer.
@@ -28,7 +30,7 @@ const (
 // Statuses of pages of the admin interface.
 const (
 	refused  = "403" // by filters on the way to it
-	timedOut = "504" // by Envoy, after adminTimeoutMillis
+	timedOut = "504" // by Envoy, after AdminTimeoutMillis
 )
 
 // TooLong is in the place of the status of a page that was not read because it has more than MaxClustersText bytes.

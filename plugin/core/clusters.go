@@ -47,7 +47,7 @@ type cluster struct {
 }
 
 // errClusters reports that too many clusters are in use.
-var errClusters = errors.New("too many clusters")
+var errClusters = errors.New("core: too many clusters")
 
 // get returns what is known of the cluster, with the policy of the configuration.
 func (cs clusters) get(now time.Duration, name string, c *config.Config) (*cluster, lb.Policy, error) {

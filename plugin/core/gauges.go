@@ -113,9 +113,9 @@ func (g *gauges) setPrompts(cl *cluster) {
 	}
 	if known && percent < 100 && p.plugin != nil && !p.plugin.warned[cl.name] {
 		p.plugin.warned[cl.name] = true
-		_, key := tableBlocks(p.cfg)
-		g.gw.Log(Warn, "cluster="+cl.name+" the table of prompts has room for "+strconv.FormatUint(percent, 10)+
-			" % of what the model servers' caches hold: raise lb_config.prefix."+key)
+		_, key := indexBlocks(p.cfg)
+		g.gw.Log(Warn, "cluster="+cl.name+" the prefix index has room for "+strconv.FormatUint(percent, 10)+
+			" % of what the endpoints' KV caches hold: raise lb_config.prefix."+key)
 	}
 }
 

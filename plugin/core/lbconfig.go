@@ -10,8 +10,8 @@ import (
 // configOf returns what a policy is made of, with what is known of its cluster.
 func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
-		Unit: c.Unit, Cluster: clusterConfigOf(c), Health: cl.health, Caches: cl.caches, Cache: c.Prefix,
-		Engines: cl.engines, Engine: c.Engines.EngineConfig, Shares: cl.shares, Settings: c.Settings(),
+		Unit: c.Unit, Cluster: clusterConfigOf(c), Settings: c.Settings(), Engine: c.Engines.EngineConfig,
+		Health: cl.health, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares,
 	}
 }
 

@@ -7,8 +7,7 @@ import (
 	"github.com/warmgate/warmgate/redisclient"
 )
 
-// promptStats compares the table of a cluster's prompts with the caches of the model servers, as far as one VM knows
-// them.
+// promptStats compares the prefix index with the KV caches of a cluster's endpoints, as far as one VM knows them.
 type promptStats struct {
 	plugin *Plugin        // of the latest request, nil when that is no longer in force
 	cfg    *config.Config // of the latest request
@@ -29,8 +28,9 @@ func (p *promptStats) observe(tokens, blocks int) {
 	}
 }
 
-// share returns how much of what the caches of the endpoints hold can be in the table, in percent; false while that is
-// not known. It counts each block of the table for one endpoint's cache, although a block names up to four.
+// share returns how much of what the caches of the endpoints hold the prefix index has room to describe, in percent;
+// false while that is not known. It counts each block of the index for one endpoint's cache, although a block names up
+// to four.
 func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
 	if p.cfg.Prefix.CacheTokens == 0 || p.blocks == 0 || view == nil {
 		return 0, false
@@ -43,12 +43,12 @@ func (p *promptStats) share(view *lb.View) (percent uint64, known bool) {
 	if caches == 0 {
 		return 0, false
 	}
-	blocks, _ := tableBlocks(p.cfg)
+	blocks, _ := indexBlocks(p.cfg)
 	return uint64(100 * float64(blocks) * (p.tokens / p.blocks) / caches), true
 }
 
-// tableBlocks returns how many blocks of a cluster's prompts the table has room for, and the key that sets it.
-func tableBlocks(c *config.Config) (blocks int, key string) {
+// indexBlocks returns how many blocks of a cluster's prompts the prefix index has room for, and the key that sets it.
+func indexBlocks(c *config.Config) (blocks int, key string) {
 	if c.UsesRedis() {
 		return redisclient.IndexBlocks(c.Prefix.IndexMemory.Remote), "redis_bytes"
 	}

@@ -71,8 +71,8 @@ func TestCacheGauges(t *testing.T) {
 	d.drained()
 }
 
-// The log has one line when the table is too small for the caches.
-func TestTableIsTooSmall(t *testing.T) {
+// The log has one line when the prefix index is too small for the caches.
+func TestIndexIsTooSmall(t *testing.T) {
 	for _, c := range []struct {
 		tokens int
 		shown  bool // in a gauge
@@ -178,7 +178,7 @@ func TestLeavesPrefixCache(t *testing.T) {
 		d.advance(2 * time.Second)
 		retention, percent := d.Gauge(statRetention+cluster), d.Gauge(statTable+cluster)
 		if got := d.Counter(statLosses + cluster); retention > 0 != shown || percent > 0 != shown || got != losses {
-			t.Errorf("%s: kept for %d s, %d %% in the table, %d losses; shown is to be "+
+			t.Errorf("%s: kept for %d s, %d %% in the index, %d losses; shown is to be "+
 				"%v, with %d losses", when, retention,
 				percent, got, shown, losses)
 		}

@@ -26,7 +26,7 @@ const (
 	statEncoded     = "warmgate_usage_encoded_total"          // answers whose usage was not read: encoded
 	statRetention   = "warmgate_prefix_retention_seconds"     // ;cluster: how long endpoints keep prompts
 	statLosses      = "warmgate_prefix_losses_total"          // ;cluster: endpoints found to have lost their caches
-	statTable       = "warmgate_prefix_table_percent"         // ;cluster: share of the endpoints' caches in it
+	statTable       = "warmgate_prefix_table_percent"         // ;cluster: room of the prefix index: promptStats.share
 	statScrapes     = "warmgate_metrics_scrapes_total"        // ;result: pages of metrics that were scraped
 	statFresh       = "warmgate_metrics_fresh_endpoints"      // ;cluster: endpoints of which there are fresh metrics
 	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those without a needed metric

@@ -35,7 +35,7 @@ const exactBlock = 8
 func newExact(stage *compare.Stage, w *workload, credit float64) *exact {
 	policy, err := lb.New(ownName, lb.Config{
 		Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
-		Cache: lb.CacheConfig{Credit: credit, TTL: time.Hour},
+		Settings: &lb.CacheConfig{Credit: credit, TTL: time.Hour},
 	})
 	if err != nil {
 		panic(err) // the policy is there

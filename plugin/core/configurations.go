@@ -18,7 +18,7 @@ type Plugin struct {
 	ticker  ticker
 	calls   int             // made in its name and not answered yet
 	doneAt  time.Duration   // when the gateway was done with it, 0 before
-	warned  map[string]bool // clusters whose table of prompts is too small
+	warned  map[string]bool // clusters for which a too small prefix index was logged
 }
 
 // configs are the configurations in force in a VM.
@@ -136,7 +136,7 @@ func (v *VM) refreshLastGood() {
 const maxLinger = 10 * time.Second
 
 // ErrNoConfiguration reports that there is no configuration in whose name a call could be made.
-var ErrNoConfiguration = errors.New("no configuration is in force")
+var ErrNoConfiguration = errors.New("core: no configuration is in force")
 
 // Newest returns the configuration that came last, nil when none is in force.
 func (v *VM) Newest() *Plugin { return v.configs.newest() }

@@ -1,5 +1,33 @@
 package config
 
+// Set is a configuration: the rules in their order and the global part. Refused rules are included, so that they match
+// the same requests.
+type Set struct {
+	rules    []rule
+	byRoute  map[string]int // route name to the first rule that needs nothing but that route
+	others   []int          // the rules that are not in byRoute, in order
+	global   *Config
+	own      map[string]bool // clusters through which the plugin makes calls
+	warnings []string
+	refusals []Refusal
+	host     Host
+}
+
+// Refusal is a part of a configuration, a rule or the global part, that was refused.
+type Refusal struct {
+	Part string // its place, and its conditions
+	Kept bool   // its last good form stays in force; else native balancing takes its requests
+}
+
+// HasRules reports whether Match depends on its arguments. Without rules it always returns the global part.
+func (s *Set) HasRules() bool { return len(s.rules) > 0 }
+
+// Warnings returns what was accepted but has no effect, or another meaning than it seems to have, one sentence each.
+func (s *Set) Warnings() []string { return s.warnings }
+
+// Refusals returns the parts that were refused.
+func (s *Set) Refusals() []Refusal { return s.refusals }
+
 // AdminSource returns the admin cluster to poll for endpoints, and how often: the first one that the global part or a
 // rule names. An Envoy has one admin interface, so one is enough. ok is false when none is named.
 func (s *Set) AdminSource() (EnvoySource, bool) {

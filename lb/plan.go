@@ -1,0 +1,134 @@
+package lb
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb/prompt"
+)
+
+// Unit is what a plan counts as load.
+type Unit uint8
+
+// The units of load.
+const (
+	Requests Unit = iota // requests in flight
+	Tokens               // tokens in flight: prompt and expected output
+)
+
+// UnitNames are the names of the units in the configuration.
+var UnitNames = []string{Requests: "requests", Tokens: "tokens"}
+
+// String returns the unit's name in the configuration.
+func (u Unit) String() string { return UnitNames[u] }
+
+// UnmarshalText sets the unit to the one with the name.
+func (u *Unit) UnmarshalText(name []byte) error {
+	i := slices.Index(UnitNames, string(name))
+	if i < 0 {
+		return errors.New("lb: unknown unit " + string(name))
+	}
+	*u = Unit(i)
+	return nil
+}
+
+// Load is the work in flight on one endpoint, summed over all owners.
+type Load struct {
+	Requests int64
+	Tokens   int64
+}
+
+// in returns the load in the unit u.
+func (l Load) in(u Unit) float64 {
+	if u == Tokens {
+		return float64(l.Tokens)
+	}
+	return float64(l.Requests)
+}
+
+// Candidate is an endpoint that a request may use, and what load costs there. See [Choose] for the cost.
+type Candidate struct {
+	Addr        string
+	Base        float64 // cost that does not depend on the load
+	Slope       float64 // cost per unit of load and weight
+	Weight      float64 // capacity, normalized to about 1 and lowered while the endpoint fails; above 0
+	Cap         int64   // requests in flight at which the endpoint takes no more; 0 for no cap
+	Capacity    float64 // load that the endpoint serves without queueing, in the plan's unit
+	OverSlope   float64 // additional cost per unit of weight and of load above Capacity
+	ZonePenalty float64 // cost of crossing zones, in requests in flight; not included in Base
+	Tier        uint8   // healthy or degraded endpoints of one priority; a retry should stay in its tier
+}
+
+// Plan is the result of a policy: the candidates, and the load that the request adds while in flight. Plans may share
+// their candidates, which must not be changed.
+//
+// PerRequest is for engines that compute a limited number of requests at once, in a batch: however few tokens a request
+// has, others wait for its slot. Of two candidates with equal tokens in flight the one with fewer requests costs less.
+type Plan struct {
+	Scope      string // the name under which load is counted together: the cluster's
+	Candidates []Candidate
+	Unit       Unit
+	Tokens     int64  // tokens that the request adds while in flight; it always adds one request
+	PerRequest int64  // load of each request in flight beside its tokens, in the plan's unit; see [Choose]
+	Random     uint64 // random bits; the lower 32 break ties between equal costs
+	Prefix     Prefix
+}
+
+// Prefix describes the prompt of a plan, so that the request can be sent where the beginning of the prompt is in the KV
+// cache. The zero value has no effect.
+type Prefix struct {
+	Blocks       []prompt.Block // prefix blocks of the prompt
+	Bytes        int            // length of the prompt in bytes, as in Block.End
+	Tokens       int64          // tokens of the prompt that a full match saves: they are neither computed nor counted
+	Credit       float64        // how much a full match lowers the cost while a candidate is idle, in the plan's unit
+	CreditGrowth float64        // part of Credit to add per request in flight where fewest are; see [Choose]
+	// [i]: bytes credited for a match of i+1 blocks, at most Blocks[i].End; nil: Blocks[i].End
+	CreditBytes []uint32
+	TTL         time.Duration // how long an endpoint is assumed to retain what it has computed
+	ShortTTL    []EndpointTTL // endpoints whose cache entries expire sooner than TTL; shared between plans
+	IndexMemory IndexMemory   // of the prefix index that records the prompt
+}
+
+// IndexMemory is how many bytes the prefix index may use. Policies copy it from their configuration into plans, and
+// each kind of store reads its own field. Configurations of one cluster may differ in it.
+type IndexMemory struct {
+	Local  int // in the memory of one gateway, for all its clusters: see [LocalStore]
+	Remote int // in a [RemoteStore] for one cluster, for all gateways
+}
+
+// NeedsLookup reports whether a store has to look the prompt up: it has blocks and a length, and endpoints retain it
+// for at least a millisecond.
+func (p *Prefix) NeedsLookup() bool {
+	return len(p.Blocks) > 0 && p.Bytes > 0 && p.TTL >= time.Millisecond
+}
+
+// Fraction returns which part of the prompt the first n blocks are, from 0 to 1.
+func (p *Prefix) Fraction(n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return float64(p.Blocks[n-1].End) / float64(p.Bytes)
+}
+
+// creditFraction returns which part of Credit a match of n blocks earns, from 0 to 1.
+func (p *Prefix) creditFraction(n int) float64 {
+	if n == 0 || p.CreditBytes == nil {
+		return p.Fraction(n)
+	}
+	return float64(p.CreditBytes[n-1]) / float64(p.Bytes)
+}
+
+// AddedTokens returns the tokens that the request adds at an endpoint with a match of n blocks.
+func (p *Plan) AddedTokens(n int) int64 {
+	saved := int64(float64(p.Prefix.Tokens) * p.Prefix.Fraction(n))
+	return min(max(p.Tokens-saved, 0), MaxTokens)
+}
+
+// added returns the load of the request without a match, in the plan's unit.
+func (p *Plan) added() float64 {
+	if p.Unit == Tokens {
+		return float64(min(max(p.Tokens, 0), MaxTokens))
+	}
+	return 1
+}

@@ -1,0 +1,49 @@
+package lb
+
+// State is the state of an endpoint as the gateway reports it.
+type State uint8
+
+// The states of an endpoint, from the gateway's health checks, discovery and outlier detection.
+const (
+	Healthy   State = iota
+	Degraded        // used only where too few endpoints are healthy
+	Unhealthy       // failed the gateway's active health check, or marked by discovery
+	Draining        // gets no new requests and does not count towards the size of the cluster
+	Ejected         // removed temporarily by the gateway's outlier detection
+)
+
+// String returns the state's name as it appears in logs.
+func (s State) String() string {
+	switch s {
+	case Healthy:
+		return "healthy"
+	case Degraded:
+		return "degraded"
+	case Unhealthy:
+		return "unhealthy"
+	case Draining:
+		return "draining"
+	case Ejected:
+		return "ejected"
+	}
+	return "unknown"
+}
+
+// Endpoint is one model server of a cluster as the gateway sees it.
+type Endpoint struct {
+	Addr   string  // "ip:port", IPv6 in brackets: the address that the gateway itself uses
+	Weight float64 // capacity relative to the other endpoints; 0 counts as 1
+	State  State
+
+	Priority uint8 // failover priority; 0 is used first
+	Zone     Zone
+}
+
+// View is the list of a cluster's endpoints at one moment. It is shared and must not be changed once published; a
+// change of the cluster is a new View.
+type View struct {
+	Cluster   string
+	ListID    uint64 // which list of a cluster with several; a new view replaces the previous one with the same id
+	Endpoints []Endpoint
+	Zone      Zone // of the gateway
+}

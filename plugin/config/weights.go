@@ -1,0 +1,40 @@
+package config
+
+// Bounds of a weight. They keep products of weight and load far from the limits of a float64.
+const (
+	minWeight = 0.001
+	maxWeight = 1000
+)
+
+const wantWeight = ", want a number from 0.001 to 1000"
+
+func weight(p *parser, at string, v value) float64 {
+	f, ok := v.float()
+	if !ok || f < minWeight || f > maxWeight {
+		p.bad(at, got(v)+wantWeight)
+		return 1
+	}
+	return f
+}
+
+// setWeights reads {"ip:port": weight}.
+func setWeights(p *parser, c *Config, at string, v value) {
+	if v.kind != kindObject {
+		p.bad(at, got(v)+`, want an object like {"10.0.0.1:8000": 2}`)
+		return
+	}
+	c.Weights = make(map[string]float64, len(v.names))
+	for i, name := range v.names {
+		place := at + "[" + quote(name) + "]"
+		addr, ok := canonicalAddress(name)
+		if !ok {
+			p.bad(place, "not an address"+wantAddress)
+			continue
+		}
+		if _, twice := c.Weights[addr]; twice {
+			p.bad(place, "written twice")
+			continue
+		}
+		c.Weights[addr] = weight(p, place, v.items[i])
+	}
+}
