@@ -52,7 +52,7 @@ type Candidate struct {
 	Addr        string
 	Base        float64 // cost that does not depend on the load
 	Slope       float64 // cost per unit of load and weight
-	Weight      float64 // capacity, normalized to about 1 and lowered while the endpoint fails; above 0
+	Weight      float64 // share of the work, normalized to about 1 and lowered while the endpoint fails; above 0
 	Cap         int64   // requests in flight at which the endpoint takes no more; 0 for no cap
 	Capacity    float64 // load that the endpoint serves without queueing, in the plan's unit
 	OverSlope   float64 // additional cost per unit of weight and of load above Capacity

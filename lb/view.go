@@ -32,7 +32,7 @@ func (s State) String() string {
 // Endpoint is one model server of a cluster as the gateway sees it.
 type Endpoint struct {
 	Addr   string  // "ip:port", IPv6 in brackets: the address that the gateway itself uses
-	Weight float64 // capacity relative to the other endpoints; 0 counts as 1
+	Weight float64 // share of the work that it gets, relative to the other endpoints; 0 counts as 1
 	State  State
 
 	Priority uint8 // failover priority; 0 is used first
