@@ -5,6 +5,7 @@ package wasmgo
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm/proxytest"
@@ -54,13 +55,30 @@ type wholeConfig struct{ iface.PluginContext }
 // IsRuleLevelConfigIsolation implements iface.PluginContext.
 func (wholeConfig) IsRuleLevelConfigIsolation() bool { return false }
 
+// withoutPluginID returns the configuration without the name of the plugin, which wasm-go's wrapper takes off before it
+// reads the rest. Here an empty name is none either.
+func withoutPluginID(text string) string {
+	all := gjson.Parse(text)
+	if !all.IsObject() || !all.Get("_plugin_id_").Exists() {
+		return text
+	}
+	members := ""
+	all.ForEach(func(key, value gjson.Result) bool {
+		if key.String() != "_plugin_id_" {
+			members += "," + key.Raw + ":" + value.Raw
+		}
+		return true
+	})
+	return "{" + strings.TrimPrefix(members, ",") + "}"
+}
+
 // higressChoice returns the part of the configuration that Higress chooses for the request. No part is refused for
 // its other keys.
 func higressChoice(tb testing.TB, text string, r request) (int, error) {
 	tb.Helper()
 	ref := &reference{part: noPart}
 	rule := 0
-	err := ref.rules.ParseRuleConfig(wholeConfig{}, gjson.Parse(text),
+	err := ref.rules.ParseRuleConfig(wholeConfig{}, gjson.Parse(withoutPluginID(text)),
 		func(_ gjson.Result, part *int) error { *part = globalPart; return nil },
 		func(_ gjson.Result, _ int, part *int) error { rule++; *part = rule; return nil })
 	if err != nil {
