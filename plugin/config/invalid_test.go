@@ -20,7 +20,7 @@ func TestInvalidValueIsOneProblem(t *testing.T) {
 	}
 }
 
-// A number of ms is exact to the nanosecond, also where it is no multiple of a power of two.
+// Fractions of a millisecond are rounded to the nanosecond, not truncated.
 func TestMillisecondsAreExact(t *testing.T) {
 	if got := ofMs(1.001); got != 1001*time.Microsecond {
 		t.Errorf("1.001 ms is read as %v", got)

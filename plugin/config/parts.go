@@ -102,7 +102,7 @@ func (p *parser) keep(drafts []draft, before Forms, seen *agreed) {
 		silent := &parser{host: p.host, base: p.base}
 		earlier := *d
 		earlier.config = silent.config(v, d.config.ID, d.prefix(), func(name string) bool {
-			return name == rulesKey || name == pluginIDKey || isCondition(name)
+			return p.isForeign(name) || isCondition(name)
 		})
 		if silent.count == 0 && seen.admit(silent, &earlier) {
 			room -= len(form)
@@ -178,14 +178,18 @@ func (r *rule) keys() string {
 	return text
 }
 
+// isForeign reports whether a key of the whole configuration is Higress's, and so none of the global part.
+func (p *parser) isForeign(name string) bool {
+	return name == rulesKey || p.host == Higress && name == pluginIDKey
+}
+
 // drafts decodes the global part, if there is one, and the rules. It returns false if the parts cannot be separated.
 func (p *parser) drafts(root value) ([]draft, bool) {
-	isForeign := func(name string) bool { return name == rulesKey || p.host == Higress && name == pluginIDKey }
 	var rules *value
 	own := 0 // keys of the global part
 	for i, name := range root.names {
 		switch {
-		case !isForeign(name):
+		case !p.isForeign(name):
 			own++
 		case name == pluginIDKey:
 		case rules != nil:
@@ -201,7 +205,7 @@ func (p *parser) drafts(root value) ([]draft, bool) {
 		if rules != nil { // which are no part of it
 			d.form = p.text[root.from:rules.from] + "[]" + p.text[rules.to:root.to]
 		}
-		p.try(&d, func() { d.config = p.config(root, 0, "", isForeign) })
+		p.try(&d, func() { d.config = p.config(root, 0, "", p.isForeign) })
 		list = append(list, d)
 	}
 	if rules == nil {
