@@ -5,24 +5,22 @@ import (
 	"testing"
 )
 
-// TestEqualComparesEachField changes one field after the other. Rules whose configurations differ only in a field that
-// equal does not compare would share lists of candidates.
+// Rules whose configurations differ only in a field that equal does not compare would share lists of candidates.
 func TestEqualComparesEachField(t *testing.T) {
-	var cluster ClusterConfig
-	changeEachField(t, reflect.ValueOf(&cluster).Elem(), "ClusterConfig", func(path string) {
-		if other := (&ClusterConfig{}); cluster.equal(other) || other.equal(&cluster) {
+	checkEqual(t, (*ClusterConfig).equal)
+	checkEqual(t, (*EngineConfig).equal)
+}
+
+// checkEqual changes one field of a zero T after the other, and checks that equal sees each change.
+func checkEqual[T any](t *testing.T, equal func(a, b *T) bool) {
+	t.Helper()
+	var changed T
+	v := reflect.ValueOf(&changed).Elem()
+	changeEachField(t, v, v.Type().Name(), func(path string) {
+		if other := new(T); equal(&changed, other) || equal(other, &changed) {
 			t.Errorf("%s is not compared", path)
 		}
-		if same := cluster; !cluster.equal(&same) {
-			t.Errorf("%s: a copy differs", path)
-		}
-	})
-	var engine EngineConfig
-	changeEachField(t, reflect.ValueOf(&engine).Elem(), "EngineConfig", func(path string) {
-		if other := (&EngineConfig{}); engine.equal(other) || other.equal(&engine) {
-			t.Errorf("%s is not compared", path)
-		}
-		if same := engine; !engine.equal(&same) {
+		if same := changed; !equal(&changed, &same) {
 			t.Errorf("%s: a copy differs", path)
 		}
 	})

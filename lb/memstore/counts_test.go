@@ -12,29 +12,21 @@ import (
 	"github.com/warmgate/warmgate/lb/storetest"
 )
 
-// contended is shared memory in which another worker is faster at some of the swaps.
-type contended struct {
-	lb.KV
-	key  string // part of the key
-	left int    // swaps that fail
-}
-
-func (c *contended) Set(key string, val []byte, cas uint32) error {
-	if c.left > 0 && strings.Contains(key, c.key) {
-		c.left--
-		return lb.ErrMismatch
-	}
-	return c.KV.Set(key, val, cas)
-}
-
-// Each swap that another worker was faster at is counted: when a slot is assigned, when that is finished, and later.
+// Each swap that fails because another worker was faster is counted: while a slot is assigned, and later.
 func TestRetriesAreCounted(t *testing.T) {
-	kv := &contended{KV: memory(t), key: "/table/", left: 2}
+	kv, failing := memory(t), 2 // swaps of a table that are still to fail
+	kv.SetErr = func(key string) error {
+		if failing > 0 && strings.Contains(key, "/table/") {
+			failing--
+			return lb.ErrMismatch
+		}
+		return nil
+	}
 	s := New(kv, 1, storetest.TTL)
-	if granted(t, s, time.Hour, 1, "a"); s.Stats.Retries != 2 || kv.left != 0 {
+	if granted(t, s, time.Hour, 1, "a"); s.Stats.Retries != 2 || failing != 0 {
 		t.Errorf("%d retries while a slot is assigned, want 2", s.Stats.Retries)
 	}
-	kv.left = 3
+	failing = 3
 	if granted(t, s, time.Hour, 2, "a"); s.Stats.Retries != 5 {
 		t.Errorf("%d retries after a reservation, want 5", s.Stats.Retries)
 	}
