@@ -116,7 +116,7 @@ type endpointMetrics struct {
 }
 
 func newEndpointMetrics(c Config) (Policy, error) {
-	cfg := *c.Settings.(*EngineConfig)
+	cfg := *c.Settings.(*EngineConfig) // a copy: a pointer into the caller's configuration would keep all of it
 	return &endpointMetrics{
 		leastRequest: newLeastRequestIn(c, c.Unit), engines: c.Engines, shares: c.Shares,
 		cfg: c.Engines.lists.intern(&cfg),

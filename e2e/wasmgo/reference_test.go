@@ -56,7 +56,7 @@ type wholeConfig struct{ iface.PluginContext }
 func (wholeConfig) IsRuleLevelConfigIsolation() bool { return false }
 
 // withoutPluginID returns the configuration without the name of the plugin, which wasm-go's wrapper takes off before it
-// reads the rest. Here an empty name is none either.
+// reads the rest. The wrapper leaves an empty name where it is; this takes it off, too, as Warmgate does.
 func withoutPluginID(text string) string {
 	all := gjson.Parse(text)
 	if !all.IsObject() || !all.Get("_plugin_id_").Exists() {
