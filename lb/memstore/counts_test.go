@@ -63,7 +63,7 @@ func TestHeartbeatsMakeNoOwner(t *testing.T) {
 	}
 }
 
-// A step of a row behind the last one changes nothing.
+// A step between rows that do not exist changes nothing.
 func TestStepOfMissingRow(t *testing.T) {
 	rows := make([]byte, 2*rowSize)
 	addAt(rows, 1, lb.Load{Requests: 3, Tokens: 30})
@@ -74,7 +74,7 @@ func TestStepOfMissingRow(t *testing.T) {
 	}
 }
 
-// An assignment of a slot that there is not is ignored.
+// An assignment of a slot that does not exist is ignored.
 func TestAssignmentOfMissingSlot(t *testing.T) {
 	kv := memory(t)
 	s := New(kv, 1, storetest.TTL)
@@ -90,6 +90,6 @@ func TestAssignmentOfMissingSlot(t *testing.T) {
 		t.Error(err)
 	}
 	if _, _, err := kv.Get(tableKey(tableSlots)); !errors.Is(err, lb.ErrNotFound) {
-		t.Errorf("the table of a slot that there is not: %v", err)
+		t.Errorf("the table of a slot that does not exist: %v", err)
 	}
 }
