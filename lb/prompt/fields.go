@@ -248,7 +248,7 @@ func (s *scanner) text() status {
 	st := status(s.str())
 	end := s.pos - 1
 	if st == ranOut {
-		end = len(s.body)
+		end = s.pos // an escape that is cut off is no text
 	} else if st != proceed {
 		return st
 	}
