@@ -135,6 +135,6 @@ func (p *endpointMetrics) Plan(now time.Duration, r *Request, v *View) (Plan, Re
 		return Plan{}, ReasonNoMetrics
 	}
 	plan.Candidates = p.shares.within(now, p.cfg.RateLimit, cs)
-	p.addTierCosts(&plan, v)
+	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }

@@ -42,6 +42,7 @@ type Engines struct {
 	adapterRequests map[string]map[uint64]int // requests of this VM in flight, by address and adapter
 	meanTokens      float64                   // load of a request in tokens, moving average
 	version         uint64                    // changes with every sample and with adapterRequests
+	limits          *PushLimits               // that learn from the samples, nil for none
 	lists           listCache[*EngineConfig, costParams, costList]
 }
 
@@ -78,6 +79,9 @@ func (g *Engines) Update(now time.Duration, targets []string, samples map[string
 			e.learn(&sample)
 		}
 		e.EngineSample = sample
+		if g.limits != nil {
+			g.limits.learnSample(now, addr, &sample, e.external)
+		}
 		g.addAdapters(now, &sample.Loaded)
 		g.addAdapters(now, &sample.Waiting)
 	}

@@ -23,6 +23,8 @@ type leastRequest struct {
 	unit       Unit
 	cluster    *ClusterConfig
 	health     *Health
+	limits     *PushLimits // nil for none
+	ahead      int         // see [Config].PushAhead
 	derived    derivedLists[tierCosts]
 	meanTokens float64 // load of a request in tokens, moving average; 0 before it is first needed
 }
@@ -32,7 +34,12 @@ func newLeastRequest(c Config) (Policy, error) { return newLeastRequestIn(c, c.U
 // newLeastRequestIn returns the policy with load in the given unit, whatever unit is configured.
 func newLeastRequestIn(c Config, unit Unit) *leastRequest {
 	c.Cluster.Unit = unit
-	return &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health}
+	p := &leastRequest{unit: unit, cluster: c.Health.lists.intern(&c.Cluster), health: c.Health}
+	if c.Push == Pending && c.Limits != nil {
+		p.limits, p.ahead = c.Limits, c.PushAhead
+		c.Limits.staleAfter = c.Engine.StaleAfter
+	}
+	return p
 }
 
 // Plan makes every healthy endpoint a candidate; its cost is its load.
@@ -41,11 +48,11 @@ func (p *leastRequest) Plan(now time.Duration, r *Request, v *View) (Plan, Reaso
 	if reason != ReasonChosen {
 		return Plan{}, reason
 	}
-	p.addTierCosts(&plan, v)
+	p.finish(now, &plan, v)
 	return plan, ReasonChosen
 }
 
-// basePlan returns the plan without the costs of tiers and zones.
+// basePlan returns the plan without what finish adds.
 func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, Reason) {
 	cs, reason := p.health.Candidates(now, v, p.cluster, r.Random)
 	if reason != ReasonChosen {
@@ -55,6 +62,16 @@ func (p *leastRequest) basePlan(now time.Duration, r *Request, v *View) (Plan, R
 		Scope: v.Cluster, Candidates: cs, Unit: p.unit,
 		Tokens: r.PromptTokens + r.OutputTokens, Random: r.Random,
 	}, ReasonChosen
+}
+
+// finish adds the costs of tiers and zones, and push limits. Those come last, because they change most often, and lists
+// that depend on lists with them would change too. It returns the request's tier and the number of candidates in it.
+func (p *leastRequest) finish(now time.Duration, plan *Plan, v *View) (tier uint8, size int) {
+	tier, size = p.addTierCosts(plan, v)
+	if p.limits != nil {
+		plan.Candidates = p.limits.Apply(now, plan.Candidates, p.ahead)
+	}
+	return tier, size
 }
 
 // addTierCosts adds the costs of candidates in another tier than the request's, and in another zone than the gateway's.

@@ -30,23 +30,29 @@ type Request struct {
 	Random       uint64         // random bits, so that a plan depends on its inputs only; see [Health.Candidates]
 }
 
-// Config is what a policy is built from. A policy serves one cluster. Health, Caches, Engines and Shares belong to the
-// cluster and are shared by all its policies, so that they survive a change of the configuration.
+// Config is what a policy is built from. A policy serves one cluster. Health, Caches, Engines, Shares and Limits are of
+// the cluster and are shared by all its policies, so that they survive a change of the configuration.
 type Config struct {
 	Unit    Unit
 	Cluster ClusterConfig
 
+	// Push is when an endpoint takes another request. With [Pending], PushAhead is how many requests beyond its push
+	// limit an endpoint may have at hand.
+	Push      Push
+	PushAhead int
+
 	// Settings are those of the policy's own keys, of the type that its [Descriptor.Settings] returns; nil for the zero
 	// value. The policy does not change them.
 	Settings any
-	// Engine is how prefix_cache, which has other settings, turns engine samples into costs. The settings of
-	// endpoint_metrics are an EngineConfig.
+	// Engine is how prefix_cache, which has other settings, turns engine samples into costs, and how long they count
+	// for push limits. The settings of endpoint_metrics are an EngineConfig.
 	Engine EngineConfig
 
 	Health  *Health        // for all policies
 	Caches  *CacheTracker  // for prefix_cache
 	Engines *Engines       // for endpoint_metrics and prefix_cache
 	Shares  *RequestShares // for endpoint_metrics
+	Limits  *PushLimits    // for all policies with Pending; nil for none
 }
 
 // New returns the policy with the given name for one cluster, or an error that lists the known names. It panics if the

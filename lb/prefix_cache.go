@@ -207,7 +207,7 @@ func (p *prefixCache) Plan(now time.Duration, r *Request, v *View) (Plan, Reason
 	}
 	plan.Candidates, _ = p.engines.applyCosts(now, plan.Candidates, p.engine, Tokens, r.Model, p.cluster.hasWeights(v))
 	p.caches.summarize(now, p.cache.TTL, plan.Candidates, &p.summary)
-	tier, size := p.addTierCosts(&plan, v)
+	tier, size := p.finish(now, &plan, v)
 	p.caches.popularity.countRequest(now)
 	plan.PerRequest = p.caches.answers.perRequest()
 	plan.Prefix = p.prefix(r, tier, size)

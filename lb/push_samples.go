@@ -1,0 +1,74 @@
+package lb
+
+import (
+	"math"
+	"time"
+
+	"github.com/warmgate/warmgate/metrics"
+)
+
+const (
+	// lowerGain is how much of the way to what an engine runs the limit is lowered at each sample with a queue.
+	lowerGain = 0.5
+	// arrivingShare is the share of the batch that may be on its way into it: an engine counts a request as waiting
+	// until its next step.
+	arrivingShare = 1.0 / 16
+	// minReportGap is the time between two load reports that are learned from where nothing is scraped.
+	minReportGap = time.Second
+)
+
+// learnSample learns from the latest sample of an engine, given how many requests there no owner counts.
+func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample, external float64) {
+	running, queued, ok := s.batch()
+	if !ok {
+		return
+	}
+	p := l.endpoint(now, addr)
+	p.freshAt = s.FreshAt
+	at, gap := s.ScrapedAt, time.Duration(1)
+	if at == 0 { // load reports only
+		at, gap = s.At, minReportGap
+	}
+	if p.learnedAt == 0 || at-p.learnedAt >= gap {
+		p.learnedAt = at
+		most := math.Inf(1)
+		if use, _ := s.Value(metrics.KVUse); use >= minKVUse && running >= 2 {
+			most = running*fullKVUse/use - external
+		}
+		p.learnQueue(running-external, queued-l.ahead, float64(s.Inflight.Requests), most)
+	}
+	p.ttft.stopProbe(now)
+	l.publish(now, p)
+}
+
+// batch returns how many requests run and how many wait for capacity, and whether that and what is counted are known.
+func (s *EngineSample) batch() (running, queued float64, ok bool) {
+	if awake, found := s.Value(metrics.Awake); found && awake == 0 {
+		return 0, 0, false
+	}
+	running, hasRunning := s.Value(metrics.Running)
+	_, hasWaiting := s.Value(metrics.Waiting)
+	queued = queuedRequests(&s.Snapshot)
+	if !hasRunning {
+		running = max(0, float64(s.Inflight.Requests)-queued)
+	}
+	return running, queued, hasWaiting && s.Counted
+}
+
+// learnQueue learns from how many counted requests run, how many wait beyond those that may, how many are in flight,
+// and how many fit into the KV cache.
+func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
+	before := p.lastQueued
+	p.lastQueued = queued
+	reached := inflight >= reachedShare*math.Floor(p.limit)
+	switch {
+	case queued <= 0 && reached:
+		p.raise(most)
+	case queued <= 0:
+	case queued <= max(1, batch*arrivingShare) && (before <= 0 || !reached):
+		// They are likely to be on their way into the batch.
+	default:
+		p.step = 1
+		p.limit += min(0, max(1, min(batch, most))-p.limit) * lowerGain
+	}
+}
