@@ -56,6 +56,25 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	return Full
 }
 
+// Preferred returns the index of the candidate at which the request costs least whether or not it is at its cap; of
+// equal costs, one below its cap if there is one.
+func Preferred(p *Plan, loads []Load, matched []int) int {
+	added, credit := p.added(), p.credit(loads, matched)
+	best, lowest := Full, 0.0
+	for i := range p.Candidates {
+		c := &p.Candidates[i]
+		cost := p.cost(c, loads[i], added) - p.discount(credit, matched, i)
+		if best == Full || cost < lowest ||
+			cost == lowest && !c.full(loads[i]) && p.Candidates[best].full(loads[best]) {
+			best, lowest = i, cost
+		}
+	}
+	return best
+}
+
+// IsFull reports whether the candidate takes no more requests at the load.
+func (c *Candidate) IsFull(l Load) bool { return c.full(l) }
+
 // maxCreditGain bounds by how much CreditGrowth multiplies the credit, however many requests are in flight.
 const maxCreditGain = 16
 

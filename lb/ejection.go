@@ -26,6 +26,12 @@ func (e *ejection) ejectedUntil(cfg *HealthConfig) time.Duration {
 	return e.from + cfg.ejectionTime(e.times)
 }
 
+// EjectedSince reports whether the endpoint is ejected under the configuration, and was not yet at the given time.
+func (h *Health) EjectedSince(since, now time.Duration, addr string, cfg *HealthConfig) bool {
+	e := h.endpoints[addr]
+	return e != nil && e.from > since && now < e.ejectedUntil(cfg)
+}
+
 // ejectionTime returns the duration of the nth ejection in a row.
 func (cfg *HealthConfig) ejectionTime(n int) time.Duration {
 	out := cfg.EjectionTime << min(n-1, 20)

@@ -34,6 +34,11 @@ type FallbackStore struct {
 	// may still carry out the reservation that it did not answer in time.
 	adopted map[LeaseID]struct{}
 	caps    shareOfCaps
+	// remoteIDs are those by which the remote store knows requests other than by their own: see fallback_wait.go.
+	remoteIDs map[LeaseID]LeaseID
+	waits     map[LeaseID]*localWait
+	returns   returns
+	now       time.Duration // the latest that is known
 }
 
 var _ Store = (*FallbackStore)(nil)
@@ -48,13 +53,20 @@ func adoptedID(id LeaseID) LeaseID { return id | 1<<63 }
 // NewFallbackStore returns a store over both. Several such stores may share one remote or embedded store if no lease id
 // is used in two of them.
 func NewFallbackStore(remote RemoteStore, local LocalStore) *FallbackStore {
-	return &FallbackStore{remote: remote, local: local, adopted: map[LeaseID]struct{}{}, OnFallback: func(error) {}}
+	return &FallbackStore{
+		remote: remote, local: local, adopted: map[LeaseID]struct{}{}, OnFallback: func(error) {},
+		remoteIDs: map[LeaseID]LeaseID{}, waits: map[LeaseID]*localWait{},
+	}
 }
 
 // Reserve implements [Store].
 func (s *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error)) {
 	if _, ok := s.adopted[id]; ok {
 		s.local.Reserve(now, id, p, done) // returns its current grant
+		return
+	}
+	if p.Wait.Waits() {
+		s.reserveWaiting(now, id, p, done)
 		return
 	}
 	if !s.remote.Ready(now) {
@@ -64,16 +76,31 @@ func (s *FallbackStore) Reserve(now time.Duration, id LeaseID, p *Plan, done fun
 	s.remote.Reserve(now, id, p, func(g Grant, err error) {
 		switch {
 		case err == nil:
-			if !s.local.HasLease(id) {
-				_ = s.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
-			}
+			s.mirror(now, id, p, g)
 			done(g, nil)
-		case errors.Is(err, ErrFull), errors.Is(err, ErrReleased):
-			done(Grant{}, err)
+		case isRefusal(err):
+			done(g, err)
 		default:
 			s.fallBack(now, id, p, err, done)
 		}
 	})
+}
+
+// mirror counts a grant of the remote store in the embedded one.
+func (s *FallbackStore) mirror(now time.Duration, id LeaseID, p *Plan, g Grant) {
+	if !s.local.HasLease(id) {
+		_ = s.local.CountAt(now, id, p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
+	}
+}
+
+// isRefusal reports whether the error is an answer of a store that works.
+func isRefusal(err error) bool {
+	for _, refusal := range []error{ErrFull, ErrReleased, ErrQueueFull, ErrEvicted, ErrHopeless, ErrWaitOver} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
 }
 
 // fallBack reserves in the embedded store, and has the remote store adopt the lease later.
@@ -84,7 +111,7 @@ func (s *FallbackStore) fallBack(now time.Duration, id LeaseID, p *Plan, why err
 	s.local.Reserve(now, id, &own, func(g Grant, err error) {
 		if err == nil {
 			s.adopted[id] = struct{}{}
-			s.remote.Adopt(now, adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
+			s.remote.Adopt(max(now, s.now), adoptedID(id), p.Scope, p.Candidates[g.Index].Addr, p.AddedTokens(g.Cached))
 		}
 		done(g, err)
 	})
@@ -113,6 +140,8 @@ func (s *FallbackStore) Amend(now time.Duration, id LeaseID, addr string, tokens
 func (s *FallbackStore) Release(now time.Duration, id LeaseID) {
 	remoteID := s.remoteID(id)
 	delete(s.adopted, id)
+	delete(s.remoteIDs, id)
+	delete(s.waits, id)
 	s.remote.Release(now, remoteID)
 	s.local.Release(now, id)
 }
@@ -121,6 +150,9 @@ func (s *FallbackStore) Release(now time.Duration, id LeaseID) {
 func (s *FallbackStore) remoteID(id LeaseID) LeaseID {
 	if _, ok := s.adopted[id]; ok {
 		return adoptedID(id)
+	}
+	if other, ok := s.remoteIDs[id]; ok {
+		return other
 	}
 	return id
 }
@@ -143,12 +175,23 @@ func (s *FallbackStore) granter(id LeaseID) Store {
 	return s.remote
 }
 
+// Queue implements [Store]: of the remote store, and of the embedded one while the remote one is not ready.
+func (s *FallbackStore) Queue(now time.Duration, scope string) QueueStats {
+	if s.remote.Ready(now) {
+		return s.remote.Queue(now, scope)
+	}
+	return s.local.Queue(now, scope)
+}
+
 // Heartbeat implements [Store] for the remote store. The embedded store, which several fallback stores may share, sends
 // its own.
 func (s *FallbackStore) Heartbeat(now time.Duration) error { return s.remote.Heartbeat(now) }
 
 // Expire fails the reservations past their deadline, and returns the next deadline, 0 for none.
-func (s *FallbackStore) Expire(now time.Duration) time.Duration { return s.remote.Expire(now) }
+func (s *FallbackStore) Expire(now time.Duration) time.Duration {
+	s.now = now
+	return s.remote.Expire(now)
+}
 
 // shareOfCaps reduces caps to this gateway's share of them, at least 1: without the remote store each gateway must stay
 // below its part, so that all together stay below the cap.

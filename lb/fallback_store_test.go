@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,60 +14,6 @@ import (
 	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
 	"github.com/warmgate/warmgate/lb/storetest"
 )
-
-// fakeRemote is a remote store whose answers the test provides. It logs its calls.
-type fakeRemote struct {
-	down     bool
-	owners   int
-	log      []string
-	pending  map[lb.LeaseID]func(lb.Grant, error)
-	order    []lb.LeaseID // of pending
-	released map[lb.LeaseID]bool
-}
-
-func newFakeRemote() *fakeRemote {
-	return &fakeRemote{pending: map[lb.LeaseID]func(lb.Grant, error){}, released: map[lb.LeaseID]bool{}}
-}
-
-func (f *fakeRemote) record(format string, args ...any) {
-	f.log = append(f.log, fmt.Sprintf(format, args...))
-}
-
-func (f *fakeRemote) Reserve(_ time.Duration, id lb.LeaseID, _ *lb.Plan, done func(lb.Grant, error)) {
-	f.record("reserve %s", name(id))
-	f.pending[id] = done
-	f.order = append(f.order, id)
-}
-
-// answer answers a reservation. One that was released fails with ErrReleased, whatever happened to it, as RemoteStore
-// requires.
-func (f *fakeRemote) answer(id lb.LeaseID, g lb.Grant, err error) {
-	done := f.pending[id]
-	delete(f.pending, id)
-	f.order = slices.DeleteFunc(f.order, func(i lb.LeaseID) bool { return i == id })
-	if f.released[id] {
-		g, err = lb.Grant{}, lb.ErrReleased
-	}
-	done(g, err)
-}
-
-func (f *fakeRemote) Amend(_ time.Duration, id lb.LeaseID, addr string, tokens int64) {
-	f.record("amend %s %s %d", name(id), addr, tokens)
-}
-
-func (f *fakeRemote) Release(_ time.Duration, id lb.LeaseID) {
-	f.record("release %s", name(id))
-	f.released[id] = true
-}
-
-func (f *fakeRemote) Adopt(_ time.Duration, id lb.LeaseID, scope, addr string, tokens int64) {
-	f.record("adopt %s %s %s %d", name(id), scope, addr, tokens)
-}
-
-func (f *fakeRemote) Heartbeat(time.Duration) error                 { f.record("heartbeat"); return nil }
-func (f *fakeRemote) Ready(time.Duration) bool                      { return !f.down }
-func (f *fakeRemote) Expire(now time.Duration) (next time.Duration) { return now + 1 }
-func (f *fakeRemote) Owners() int                                   { return f.owners }
 
 // name returns the id of a lease, with a star if it was granted without the remote store.
 func name(id lb.LeaseID) string {
@@ -120,15 +65,6 @@ func (l *fallback) wantLocal(addrs []string, want ...int64) {
 	if !slices.Equal(got, want) {
 		l.t.Fatalf("the embedded store counts %v, want %v", got, want)
 	}
-}
-
-func (l *fallback) wantLog(want ...string) {
-	l.t.Helper()
-	if !slices.Equal(l.remote.log, want) {
-		l.t.Fatalf("the remote store was called with\n%s, want\n%s", strings.Join(l.remote.log, "\n"),
-			strings.Join(want, "\n"))
-	}
-	l.remote.log = nil
 }
 
 var errBroken = errors.New("broken")

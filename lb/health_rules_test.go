@@ -338,3 +338,29 @@ func TestHasWeights(t *testing.T) {
 		}
 	}
 }
+
+// A request that has waited asks whether its endpoint was ejected after it was planned.
+func TestEjectedSince(t *testing.T) {
+	const at = 2 * time.Minute
+	cfg := &HealthConfig{ConsecutiveFailures: 3, EjectionTime: 10 * time.Second}
+	h := healthOf(0, 0)
+	h.eject(at, h.current[0], 3, cfg)
+	for _, c := range []struct {
+		endpoint   int
+		since, now time.Duration
+		cfg        *HealthConfig
+		want       bool
+	}{
+		{0, at - 1, at, cfg, true},
+		{0, at - 1, at + 10*time.Second - 1, cfg, true},
+		{0, at - 1, at + 10*time.Second, cfg, false},
+		{0, at, at + 1, cfg, false},
+		{0, at - 1, at, &HealthConfig{ConsecutiveFailures: 4, EjectionTime: time.Minute}, false},
+		{1, 0, at, cfg, false},
+		{2, 0, at, cfg, false},
+	} {
+		if got := h.EjectedSince(c.since, c.now, addrOf(c.endpoint), c.cfg); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

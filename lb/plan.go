@@ -73,6 +73,7 @@ type Plan struct {
 	PerRequest int64  // load of each request in flight beside its tokens, in the plan's unit; see [Choose]
 	Random     uint64 // random bits; the lower 32 break ties between equal costs
 	Prefix     Prefix
+	Wait       Wait
 }
 
 // Prefix describes the prompt of a plan, so that the request can be sent where the beginning of the prompt is in the KV

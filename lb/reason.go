@@ -7,28 +7,34 @@ type Reason uint8
 // The reasons. All fall back to the gateway's native balancing, except:
 //   - ReasonChosen and ReasonAlreadyDecided;
 //   - ReasonBodyMalformed, ReasonBodyAmbiguous, ReasonBodyEncoded and ReasonBodyLate: balanced by the body's length;
-//   - ReasonAtCapacity and ReasonOwnCluster: the request is refused.
+//   - those from ReasonAtCapacity to ReasonRetryBudgetExceeded, and ReasonOwnCluster: the request is refused;
+//   - ReasonLeftQueue: it was over before it was decided.
 const (
-	ReasonChosen            Reason = iota // balanced: the candidate with the lowest cost
-	ReasonDisabled                        // switched off by `enabled: false`
-	ReasonNoRule                          // neither a rule nor the global part of the configuration applies
-	ReasonConfigInvalid                   // the configuration is invalid and there is no last good one
-	ReasonShadow                          // decided and counted, but routed by the gateway (`shadow: true`)
-	ReasonNoCluster                       // the request has no route to a cluster
-	ReasonNoEndpoints                     // the cluster's endpoints are not known yet
-	ReasonSubset                          // the route may be for a subset of the cluster's endpoints
-	ReasonNoHealthyEndpoint               // no endpoint may get a request
-	ReasonPanicThreshold                  // too few healthy endpoints: the gateway's panic mode decides
-	ReasonBodyMalformed                   // the body is not valid JSON
-	ReasonBodyAmbiguous                   // the body contains a relevant key twice
-	ReasonBodyEncoded                     // the body is compressed or multipart
-	ReasonBodyLate                        // the body is late, or the client waits for 100 Continue: decided without it
-	ReasonNoMetrics                       // no endpoint has a fresh engine sample
-	ReasonAtCapacity                      // every candidate is at its cap: the request is shed
-	ReasonOwnCluster                      // the route leads to one of the plugin's own clusters: the request is refused
-	ReasonAlreadyDecided                  // the plugin is in the filter chain twice: the first instance has decided
-	ReasonStoreError                      // the store could not count the request
-	ReasonPanic                           // a programming error was caught
+	ReasonChosen               Reason = iota // balanced: the candidate with the lowest cost
+	ReasonDisabled                           // switched off by `enabled: false`
+	ReasonNoRule                             // neither a rule nor the global part of the configuration applies
+	ReasonConfigInvalid                      // the configuration is invalid and there is no last good one
+	ReasonShadow                             // decided and counted, but routed by the gateway (`shadow: true`)
+	ReasonNoCluster                          // the request has no route to a cluster
+	ReasonNoEndpoints                        // the cluster's endpoints are not known yet
+	ReasonSubset                             // the route may be for a subset of the cluster's endpoints
+	ReasonNoHealthyEndpoint                  // no endpoint may get a request
+	ReasonPanicThreshold                     // too few healthy endpoints: the gateway's panic mode decides
+	ReasonBodyMalformed                      // the body is not valid JSON
+	ReasonBodyAmbiguous                      // the body contains a relevant key twice
+	ReasonBodyEncoded                        // the body is compressed or multipart
+	ReasonBodyLate                           // the body is late, or the client awaits 100 Continue: decided without it
+	ReasonNoMetrics                          // no endpoint has a fresh engine sample
+	ReasonAtCapacity                         // every candidate is full and the request does not wait: it is shed
+	ReasonMaxQueueSizeExceeded               // the queue is full, or the request has lost its place to a higher class
+	ReasonDeadlineUnreachable                // the request is not likely to be placed in time
+	ReasonQueueTimeout                       // the request has waited for as long as it may
+	ReasonRetryBudgetExceeded                // too many requests are retries
+	ReasonLeftQueue                          // the client left, or the gateway answered, while the request waited
+	ReasonOwnCluster                         // the route leads to a cluster of the plugin's own: the request is refused
+	ReasonAlreadyDecided                     // the plugin is in the filter chain twice: the first instance has decided
+	ReasonStoreError                         // the store could not count the request
+	ReasonPanic                              // a programming error was caught
 	reasonCount
 )
 
@@ -36,6 +42,7 @@ var reasonNames = [reasonCount]string{
 	"chosen", "disabled", "no_rule", "config_invalid", "shadow", "no_cluster", "no_endpoints", "subset",
 	"no_healthy_endpoint",
 	"panic_threshold", "body_malformed", "body_ambiguous", "body_encoded", "body_late", "no_metrics", "at_capacity",
+	"max_queue_size_exceeded", "deadline_unreachable", "queue_timeout", "retry_budget_exceeded", "left_queue",
 	"own_cluster", "already_decided", "store_error", "panic",
 }
 

@@ -30,6 +30,10 @@ type Grant struct {
 	Index  int  // of the chosen candidate in the plan
 	Load   Load // of that endpoint over all owners, this request included
 	Cached int  // number of leading prefix blocks that the endpoint was recorded to have
+
+	Queued   bool          // the request had to wait in the queue
+	Waited   time.Duration // for how long
+	Expected time.Duration // beside an error: until a request of its class is likely to be placed; 0 if unknown
 }
 
 // Store counts the work in flight per endpoint over all its owners, and grants each request the cheapest endpoint in
@@ -42,6 +46,9 @@ type Store interface {
 	// Reserve chooses among the plan's candidates by the rule of [Choose], counts the request there under id, less
 	// the tokens that are cached there, and records the prompt for the endpoint.
 	// done is called exactly once, possibly before Reserve returns. Reserving an id again returns its current grant.
+	//
+	// A request whose plan says so waits while there is no room for it: done is called from Poll, or from a call for
+	// another lease. Its Release takes it out of the queue, without a call of done.
 	Reserve(now time.Duration, id LeaseID, p *Plan, done func(Grant, error))
 	// Amend changes a lease: the request is now served by addr ("" for the current endpoint) and counts for tokens.
 	// An unknown id has no effect.
@@ -55,6 +62,11 @@ type Store interface {
 	// RecordPrompt records that the endpoint has the plan's prompt in its cache, because it served the request in
 	// place of the chosen one. id is the lease that was granted for the plan, not released yet.
 	RecordPrompt(now time.Duration, id LeaseID, p *Plan, addr string)
+	// Poll looks what has become of this owner's waiting requests and calls done for those that were granted, evicted,
+	// or have waited long enough. It returns when it should be called again at the latest, 0 while none waits.
+	Poll(now time.Duration) time.Duration
+	// Queue returns what is known of the requests that wait in the scope.
+	Queue(now time.Duration, scope string) QueueStats
 	// Heartbeat renews the owner, retries failed writes, and expires the leases of owners without a heartbeat for
 	// longer than the store's TTL. Call it about once a second.
 	Heartbeat(now time.Duration) error

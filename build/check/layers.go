@@ -57,13 +57,14 @@ var mayImport = map[string][]string{
 	"internal/jsontext":        nil,
 	"internal/wire":            nil,
 	"lb":                       {"internal/wire", "lb/prefixindex", "lb/prompt", "lb/setting", "metrics", xxhash},
-	"lb/memstore":              {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", xxhash},
+	"lb/memstore":              {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash},
 	"lb/memstore/memstoretest": {"lb", "lb/memstore", "lb/storetest"},
 	"lb/prefixindex":           nil,
 	"lb/prompt":                {"internal/jsontext", siphash},
 	"lb/prompt/prompttest":     nil,
+	"lb/queue":                 {"internal/wire", "lb"},
 	"lb/setting":               nil,
-	"lb/storetest":             {"lb", "lb/prompt", rapid},
+	"lb/storetest":             {"e2e/queuecheck", "lb", "lb/prompt", rapid},
 	"metrics":                  {"internal/wire"},
 	"plugin":                   {"lb", "plugin/config", "plugin/core", "plugin/discovery", "redisclient"},
 	"plugin/config":            {"internal/jsontext", "internal/wire", "lb", "lb/setting", "metrics", xxhash},
@@ -77,7 +78,7 @@ var mayImport = map[string][]string{
 
 // packed lists the folders in which only internal/wire reads and writes packed values.
 var packed = []string{
-	"lb", "lb/memstore", "metrics", "plugin/config", "plugin/core", "plugin/discovery", "redisclient",
+	"lb", "lb/memstore", "lb/queue", "metrics", "plugin/config", "plugin/core", "plugin/discovery", "redisclient",
 }
 
 // heavy lists what no package of an artifact may import: each adds 0.2 MB or more to what every VM loads. The SDK

@@ -26,6 +26,7 @@ func (s *Store) Heartbeat(now time.Duration) error {
 		s.rejoin(now, !kept)
 	}
 	s.Flush(now)
+	s.Poll(now)
 	failed := s.failedReleases
 	s.failedReleases = nil
 	for _, id := range failed {
@@ -40,7 +41,7 @@ func (s *Store) Heartbeat(now time.Duration) error {
 func (s *Store) rejoin(now time.Duration, all bool) {
 	for name, sc := range s.scopes {
 		slot, t, _, err := s.find(name, sc.slot)
-		holds := !sc.held.isEmpty() || len(sc.pending) > 0
+		holds := !sc.held.isEmpty() || len(sc.pending) > 0 || len(sc.waiters) > 0 || sc.left
 		switch {
 		case err != nil:
 		case !holds && (t == nil || slot != sc.slot):
@@ -96,9 +97,9 @@ func (s *Store) removeDead(now time.Duration) error {
 	return err
 }
 
-// reconcile sets the totals of one table to the sum of what its live members hold, and removes the dead members. It
-// reads the owner directory after the table: an owner is in the directory before it becomes a member, so a member that
-// is not there is dead and not new.
+// reconcile sets the totals of one table to the sum of what its live members hold and were granted, and removes the
+// dead members with what they wait for. What becomes free is granted to others. It reads the owner directory after the
+// table: an owner is in the directory before it becomes a member, so a member that is not there is dead and not new.
 func (s *Store) reconcile(slot int, now time.Duration) error {
 	for range maxTries {
 		t, cas, err := s.get(slot)
@@ -110,27 +111,37 @@ func (s *Store) reconcile(slot int, now time.Duration) error {
 		if err != nil || d.check() != nil {
 			return errDamaged
 		}
+		fix := &s.draft
+		if fix.open(t) != nil {
+			return errDamaged
+		}
+		removed := fix.removeDead(d, now, s.ttl)
 		sum, dead, ok := s.recount(slot, t, d, now)
 		if !ok {
 			continue // a member has taken a step since the table was read
 		}
-		if dead == 0 && string(sum) == string(t[:t.hashesAt()][t.rowsAt():]) {
+		fix.addGrants(sum)
+		if dead+removed == 0 && string(sum) == string(t[:t.hashesAt()][t.rowsAt():]) {
 			return nil
 		}
-		fixed := t
 		for i := t.members() - 1; i >= 0 && dead > 0; i-- {
 			if !d.alive(t.member(i).owner(), now, s.ttl) {
-				fixed = fixed.withoutMember(i)
+				fix.table = fix.withoutMember(i)
 			}
 		}
-		copy(fixed[fixed.rowsAt():], sum)
-		err = s.kv.Set(tableKey(slot), fixed, cas)
+		copy(fix.table[fix.rowsAt():], sum)
+		fix.dispatch(now, 0)
+		s.packed = fix.close(now, s.packed)
+		err = s.kv.Set(tableKey(slot), fix.table, cas)
 		if errors.Is(err, lb.ErrMismatch) {
 			s.Stats.Retries++
 			continue
 		}
-		if err == nil && dead == 0 {
+		if err == nil && dead+removed == 0 {
 			s.Stats.Corrected++
+		}
+		if err == nil {
+			s.wake(fix.woken)
 		}
 		return err
 	}

@@ -31,9 +31,10 @@ func (sc *scope) locate(t table, cs []lb.Candidate, scratch *[]uint64) (table, e
 		}
 		break
 	}
-	sc.rows = sc.rows[:0]
+	sc.rows, sc.listKey = sc.rows[:0], 0
 	for _, h := range hashes {
 		sc.rows = append(sc.rows, at[h])
+		sc.listKey += uint32(h>>32) * uint32(h|1) // the order does not matter
 	}
 	sc.candidates, sc.rowsGeneration = cs, t.generation()
 	return t, nil

@@ -193,7 +193,7 @@ func (s *Store) updateSlots() error {
 			return err
 		}
 		if err == nil && t != nil {
-			slots[string(t[t.scopeAt():])] = slot
+			slots[t.scope()] = slot
 		}
 	}
 	s.slots, s.slotsVersion = slots, version

@@ -17,12 +17,17 @@ type Stats struct {
 type Store struct {
 	Stats Stats
 
+	// OnGrant is called when a step of this owner has granted a waiting request of another one, which should poll.
+	OnGrant func(owner uint64)
+
 	kv     lb.KV
 	owner  uint64
 	ttl    time.Duration
 	index  int // in the owner directory, -1 until the first reservation
 	scopes map[string]*scope
 	leases map[lb.LeaseID]lease
+	// waiters are the scopes of the requests that wait.
+	waiters map[lb.LeaseID]*scope
 	// releasedEarly has the leases that were released before they were reserved, and when to forget that.
 	releasedEarly map[lb.LeaseID]time.Duration
 	// failedReleases are those that could not be written. The next heartbeat tries again.
@@ -35,6 +40,10 @@ type Store struct {
 
 	slots        map[string]int // by scope, for lookup
 	slotsVersion uint32         // of the slot assignment that slots are from
+
+	draft    draft      // reused by swap
+	packed   []byte     // likewise
+	finished []finished // waits that have ended: see settle
 
 	loads   []lb.Load // reused by reserve
 	hashes  []uint64  // reused by locate
@@ -61,6 +70,11 @@ type scope struct {
 	candidates     []lb.Candidate
 	rows           []int
 	rowsGeneration uint32 // of the table in which they are
+	listKey        uint32 // digest of their endpoints
+
+	queues  bool                   // requests of this owner may wait
+	waiters map[lb.LeaseID]*waiter // those that do
+	left    bool                   // tickets of others than these may be in the queue
 }
 
 type lease struct {
@@ -76,6 +90,7 @@ func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
 	return &Store{
 		kv: kv, owner: owner, ttl: ttl, index: -1, prefixes: prefixIndex{kv: kv},
 		scopes: map[string]*scope{}, leases: map[lb.LeaseID]lease{}, releasedEarly: map[lb.LeaseID]time.Duration{},
+		waiters: map[lb.LeaseID]*scope{}, OnGrant: func(uint64) {},
 	}
 }
 
@@ -90,54 +105,94 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		done(lb.Grant{}, lb.ErrReleased)
 		return
 	}
-	done(s.reserve(now, id, p))
+	if sc, ok := s.waiters[id]; ok {
+		w := sc.waiters[id]
+		first := w.done
+		w.done = func(g lb.Grant, err error) { first(g, err); done(g, err) }
+		return
+	}
+	s.reserve(now, id, p, done)
+	s.settle(now)
 }
 
-func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan) (lb.Grant, error) {
+func (s *Store) reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
 	if len(p.Candidates) == 0 {
-		return lb.Grant{}, lb.ErrFull
+		done(lb.Grant{}, lb.ErrFull)
+		return
 	}
 	s.reserved++
-	sc := s.scope(p.Scope)
-	var matches []match
+	r := reservation{id: id, plan: p, scope: s.scope(p.Scope)}
+	r.scope.queues = r.scope.queues || p.Wait.Waits()
 	if p.Prefix.NeedsLookup() {
-		matches = s.prefixes.find(now, &p.Prefix)
+		r.matches = s.prefixes.find(now, &p.Prefix)
 	}
-	var grant lb.Grant
-	st, err := s.swap(now, sc, func(t table) (table, step, error) {
-		t, err := sc.locate(t, p.Candidates, &s.hashes)
-		if err != nil {
-			return nil, step{}, err
+	err := s.swap(now, r.scope, func(d *draft) error { return s.place(now, d, &r) })
+	switch {
+	case err != nil:
+		if r.scope.slot < 0 {
+			delete(s.scopes, r.scope.name) // there is no slot for it
 		}
-		s.loads = s.loads[:0]
-		rows := t[t.rowsAt():]
-		for _, row := range sc.rows {
-			s.loads = append(s.loads, loadAt(rows, row))
+		done(lb.Grant{Expected: r.expected}, err)
+	case r.waits:
+		s.await(now, &r, done)
+	case r.refused != nil:
+		done(lb.Grant{Expected: r.expected}, r.refused)
+	default:
+		s.leases[id] = lease{scope: r.scope, row: r.row, tokens: r.tokens, grant: r.grant}
+		if p.Prefix.NeedsLookup() {
+			s.prefixes.record(now, &p.Prefix, lb.EndpointTag(p.Candidates[r.grant.Index].Addr))
 		}
-		matched := s.matchedBlocks(sc, t, matches)
-		i := lb.Choose(p, s.loads, matched)
-		if i == lb.Full {
-			return nil, step{}, lb.ErrFull
-		}
-		grant = lb.Grant{Index: i}
-		if matched != nil {
-			grant.Cached = matched[i]
-		}
-		tokens := p.AddedTokens(grant.Cached)
-		grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + tokens}
-		return t, step{from: noRow, to: sc.rows[i], toTokens: tokens}, nil
-	})
-	if err != nil {
-		if sc.slot < 0 {
-			delete(s.scopes, sc.name) // there is no slot for it
-		}
-		return lb.Grant{}, err
+		done(r.grant, nil)
 	}
-	s.leases[id] = lease{scope: sc, row: st.to, tokens: st.toTokens, grant: grant}
-	if p.Prefix.NeedsLookup() {
-		s.prefixes.record(now, &p.Prefix, lb.EndpointTag(p.Candidates[grant.Index].Addr))
+}
+
+// reservation is a reservation while its swap is tried.
+type reservation struct {
+	id      lb.LeaseID
+	plan    *lb.Plan
+	scope   *scope
+	matches []match
+
+	grant    lb.Grant // unless it waits or was refused
+	row      int
+	tokens   int64
+	waits    bool
+	refused  error
+	expected time.Duration // how long it is likely to wait, beside an error
+	matched  []int         // of its candidates, while it waits
+}
+
+// place chooses an endpoint and counts the request there; or puts it into the queue.
+func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
+	sc, p := r.scope, r.plan
+	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
+		return err
 	}
-	return grant, nil
+	s.loads = s.loads[:0]
+	rows := d.table[d.rowsAt():]
+	for _, row := range sc.rows {
+		s.loads = append(s.loads, loadAt(rows, row))
+	}
+	matched := s.matchedBlocks(sc, d.table, r.matches)
+	if p.Wait.Waits() && (d.queue != nil && d.queue.Waiting() > 0 || s.wanted(r, matched) >= 0) {
+		return s.enqueue(now, d, r, matched)
+	}
+	i := lb.Choose(p, s.loads, matched)
+	if i == lb.Full {
+		if p.Wait.Waits() {
+			return s.enqueue(now, d, r, matched)
+		}
+		return lb.ErrFull
+	}
+	r.grant = lb.Grant{Index: i}
+	if matched != nil {
+		r.grant.Cached = matched[i]
+	}
+	r.row, r.tokens = sc.rows[i], p.AddedTokens(r.grant.Cached)
+	r.grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + r.tokens}
+	r.waits = false
+	d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
+	return nil
 }
 
 // matchedBlocks returns how many leading blocks of the prompt each candidate matches, nil if none matches any.
@@ -176,9 +231,12 @@ func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, to
 	s.reserved++
 	sc := s.scope(scope)
 	tokens = min(max(tokens, 0), lb.MaxTokens)
-	st, err := s.swap(now, sc, func(t table) (table, step, error) {
-		t, row, err := rowOf(t, addr)
-		return t, step{from: noRow, to: row, toTokens: tokens}, err
+	row := noRow
+	err := s.swap(now, sc, func(d *draft) (err error) {
+		if d.table, row, err = rowOf(d.table, addr); err == nil {
+			d.take(step{from: noRow, to: row, toTokens: tokens})
+		}
+		return err
 	})
 	if err != nil {
 		if sc.slot < 0 {
@@ -186,7 +244,8 @@ func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, to
 		}
 		return err
 	}
-	s.leases[id] = lease{scope: sc, row: st.to, tokens: tokens}
+	s.leases[id] = lease{scope: sc, row: row, tokens: tokens}
+	s.settle(now)
 	return nil
 }
 
@@ -203,25 +262,31 @@ func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int6
 		s.leases[id] = l
 		return
 	}
-	st, err := s.swap(now, l.scope, func(t table) (table, step, error) {
+	to := noRow
+	err := s.swap(now, l.scope, func(d *draft) (err error) {
 		l = s.leases[id] // its row is another one if the leases had to be counted in another table
-		to := l.row
+		to = l.row
 		if addr != "" {
-			var err error
-			if t, to, err = rowOf(t, addr); err != nil {
-				return nil, step{}, err
+			if d.table, to, err = rowOf(d.table, addr); err != nil {
+				return err
 			}
 		}
-		return t, step{from: l.row, to: to, fromTokens: l.tokens, toTokens: tokens}, nil
+		d.take(step{from: l.row, to: to, fromTokens: l.tokens, toTokens: tokens})
+		return nil
 	})
 	if err == nil {
-		l.row, l.tokens = st.to, tokens
+		l.row, l.tokens = to, tokens
 		s.leases[id] = l
 	}
+	s.settle(now)
 }
 
 // Release implements [lb.Store].
 func (s *Store) Release(now time.Duration, id lb.LeaseID) {
+	if sc, ok := s.waiters[id]; ok {
+		s.leave(now, sc, id)
+		return
+	}
 	if _, ok := s.leases[id]; !ok {
 		s.releasedEarly[id] = now + s.ttl
 		return
@@ -229,6 +294,7 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 	if err := s.release(now, id); err != nil {
 		s.failedReleases = append(s.failedReleases, id)
 	}
+	s.settle(now)
 }
 
 func (s *Store) release(now time.Duration, id lb.LeaseID) error {
@@ -241,9 +307,10 @@ func (s *Store) release(now time.Duration, id lb.LeaseID) error {
 		delete(s.leases, id)
 		return nil
 	}
-	_, err := s.swap(now, l.scope, func(t table) (table, step, error) {
+	err := s.swap(now, l.scope, func(d *draft) error {
 		l = s.leases[id]
-		return t, step{from: l.row, to: noRow, fromTokens: l.tokens}, nil
+		d.take(step{from: l.row, to: noRow, fromTokens: l.tokens})
+		return nil
 	})
 	if err == nil {
 		delete(s.leases, id)
@@ -267,7 +334,7 @@ func (s *Store) LeaseCount() int { return len(s.leases) }
 func (s *Store) scope(name string) *scope {
 	sc, ok := s.scopes[name]
 	if !ok {
-		sc = &scope{name: name, slot: -1, held: newCheckpoint(s.owner)}
+		sc = &scope{name: name, slot: -1, held: newCheckpoint(s.owner), waiters: map[lb.LeaseID]*waiter{}}
 		s.scopes[name] = sc
 	}
 	return sc

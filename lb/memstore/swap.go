@@ -8,69 +8,82 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// swap changes the scope's table by one step of one lease and by the pending steps, in one compare-and-swap, and writes
-// the owner's checkpoint where that is due. change gets the current table and returns it, possibly with more rows, and
-// the step; it may be called several times. Its errors end the swap.
-func (s *Store) swap(now time.Duration, sc *scope, change func(table) (table, step, error)) (step, error) {
+// swap changes the scope's table in one compare-and-swap: by the pending steps, by what change does to the draft of it,
+// and by what waiting requests are granted then. It writes the owner's checkpoint where that is due. change may be
+// called several times. Its errors end the swap.
+func (s *Store) swap(now time.Duration, sc *scope, change func(*draft) error) error {
+	d := &s.draft
 	for range maxTries {
 		t, cas, err := s.read(now, sc)
 		if err != nil {
-			return step{}, err
+			return err
 		}
 		if t, err = s.join(now, sc, t); err != nil {
-			return step{}, err
+			return err
+		}
+		if err = d.open(t); err != nil {
+			return err
 		}
 		for _, st := range sc.pending {
-			t.apply(st)
+			d.take(st)
 		}
-		t, st, err := change(t)
-		if err != nil {
+		if err = change(d); err != nil {
 			sc.candidates = nil // rows that change has added are not in shared memory
-			return step{}, err
+			return err
 		}
-		t.apply(st)
-		s.log(sc, t.setUsedAt(tickOf(now)), st)
-		err = s.kv.Set(tableKey(sc.slot), t, cas)
+		d.dispatch(now, s.owner)
+		s.packed = d.close(now, s.packed)
+		s.log(sc, d.setUsedAt(tickOf(now)), d.steps)
+		err = s.kv.Set(tableKey(sc.slot), d.table, cas)
 		if errors.Is(err, lb.ErrMismatch) {
 			s.Stats.Retries++
-			if t.generation() == sc.rowsGeneration && t.generation() != sc.hashesGeneration {
+			if d.generation() == sc.rowsGeneration && d.generation() != sc.hashesGeneration {
 				sc.candidates = nil // likewise
 			}
 			continue
 		}
 		if err != nil {
-			return step{}, &storeError{"writing the counts", err}
+			return &storeError{"writing the counts", err}
 		}
-		s.swapped(sc, t, st)
-		return st, nil
+		s.swapped(sc, d)
+		return nil
 	}
-	return step{}, lb.ErrContended
+	return lb.ErrContended
 }
 
-// log adds the pending steps and the last one to the log of the owner. Steps that this pushes out of the log must be in
-// the checkpoint, so that is written before if necessary.
-func (s *Store) log(sc *scope, t table, last step) {
-	if sc.held.seq()-sc.writtenSeq+uint32(len(sc.pending))+1 > logLength {
+// log adds the steps to the log of the owner. Steps that this pushes out of the log must be in the checkpoint, so that
+// is written before if necessary.
+func (s *Store) log(sc *scope, t table, steps []step) {
+	if sc.held.seq()-sc.writtenSeq+uint32(len(steps)) > logLength {
 		s.writeCheckpoint(sc)
 	}
 	m := t.member(t.memberOf(s.owner))
 	m.set(s.owner, s.index, sc.held.seq())
-	for _, st := range sc.pending {
+	for _, st := range steps {
 		m.log(st)
 	}
-	m.log(last)
 }
 
-// swapped updates what the owner holds after the table t was written.
-func (s *Store) swapped(sc *scope, t table, last step) {
-	sc.held = sc.held.grow(t.rows())
-	for _, st := range sc.pending {
+// swapped updates what the owner holds after the draft was written, and what has become of waiting requests.
+func (s *Store) swapped(sc *scope, d *draft) {
+	sc.held = sc.held.grow(d.rows())
+	for _, st := range d.steps {
 		sc.held.apply(sc.held.seq()+1, st)
 	}
-	sc.held.apply(sc.held.seq()+1, last)
 	sc.pending = sc.pending[:0]
-	if sc.hashesGeneration != t.generation() || len(sc.hashes) != t.rows() {
-		sc.keepHashes(t)
+	if sc.hashesGeneration != d.generation() || len(sc.hashes) != d.rows() {
+		sc.keepHashes(d.table)
+	}
+	for _, c := range d.claims {
+		s.claimed(sc, d.table, c)
+	}
+	s.wake(d.woken)
+}
+
+// wake has the owners look for what they were granted.
+func (s *Store) wake(owners []uint64) {
+	for _, owner := range owners {
+		s.OnGrant(owner)
 	}
 }
 
@@ -83,7 +96,8 @@ const busyAbove = 100
 // defers reports whether an amendment or a release should wait for the next swap of the scope and be written with that.
 // A worker that makes more than a thousand reservations a second makes half as many swaps this way, and writes a
 // release about a millisecond later.
-func (s *Store) defers(sc *scope) bool { return s.busy && len(sc.pending) < maxPending }
+// Where requests may wait for what is released, nothing is deferred.
+func (s *Store) defers(sc *scope) bool { return s.busy && !sc.queues && len(sc.pending) < maxPending }
 
 // Flush writes the pending steps. Call it about ten times a second.
 func (s *Store) Flush(now time.Duration) {
@@ -99,7 +113,7 @@ func (s *Store) Flush(now time.Duration) {
 // sync makes a swap without a step of its own, for what each swap does besides: it writes the pending steps and makes
 // the owner a member of the table. If it fails, the next swap does the same.
 func (s *Store) sync(now time.Duration, sc *scope) {
-	_, _ = s.swap(now, sc, func(t table) (table, step, error) { return t, noStep, nil })
+	_ = s.swap(now, sc, func(*draft) error { return nil })
 }
 
 // writeCheckpoint writes what the owner holds to shared memory.

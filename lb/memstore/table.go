@@ -3,6 +3,7 @@ package memstore
 import (
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // table holds the loads of one scope as one value of shared memory, so that choosing an endpoint and counting the
@@ -33,9 +34,12 @@ import (
 //
 //	then           R times 8 bytes: lb.EndpointHash of the row's endpoint, 0 while it has none
 //	then           S bytes: the scope's name
+//	then           while requests wait, and shortly after: the packed queue, see package queue
 //
-// A row is given to another endpoint only while its load is zero. As long as the generation is the same, so is the
-// endpoint of each row: owners remember which row is whose.
+// The rows also count what was granted to tickets of the queue and not claimed yet.
+//
+// A row is given to another endpoint only while its load is zero and there is no queue. As long as the generation is
+// the same, so is the endpoint of each row: owners remember which row is whose.
 //
 // A slot that was never used has one byte instead of a table.
 type table []byte
@@ -63,9 +67,10 @@ func newTable(scope string) table {
 	return append(t, scope...)
 }
 
-// check returns errDamaged unless the sections of t add up to its length. Only a checked table may be used.
+// check returns errDamaged unless the sections of t fit into its length. Only a checked table may be used.
 func (t table) check() error {
-	if len(t) < headerSize || wire.Uint32(t, 0) != tableMagic || len(t) != t.scopeAt()+t.scopeLen() {
+	if len(t) < headerSize || wire.Uint32(t, 0) != tableMagic || len(t) < t.queueAt() ||
+		t.hasQueue() && !queue.Is(t[t.queueAt():]) {
 		return errDamaged
 	}
 	return nil
@@ -78,7 +83,10 @@ func (t table) scopeLen() int       { return int(wire.Uint16(t, 12)) }
 func (t table) rowsAt() int         { return headerSize + t.members()*memberSize }
 func (t table) hashesAt() int       { return t.rowsAt() + t.rows()*rowSize }
 func (t table) scopeAt() int        { return t.hashesAt() + t.rows()*hashSize }
-func (t table) isFor(s string) bool { return string(t[t.scopeAt():]) == s }
+func (t table) queueAt() int        { return t.scopeAt() + t.scopeLen() }
+func (t table) scope() string       { return string(t[t.scopeAt():t.queueAt()]) }
+func (t table) isFor(s string) bool { return string(t[t.scopeAt():t.queueAt()]) == s }
+func (t table) hasQueue() bool      { return len(t) > t.queueAt() }
 
 // usedAt returns the tick in which t was last changed.
 func (t table) usedAt() uint16 { return wire.Uint16(t, 14) }
@@ -89,8 +97,11 @@ func (t table) setUsedAt(tick uint16) table {
 	return t
 }
 
-// isIdle reports whether all loads are zero.
+// isIdle reports whether all loads are zero and nobody waits.
 func (t table) isIdle() bool {
+	if q, err := queue.Decode(t[t.queueAt():]); err != nil || q.Size() > 0 {
+		return false
+	}
 	for i := range t.rows() {
 		if t.load(i) != (lb.Load{}) {
 			return false
@@ -131,7 +142,7 @@ func (t table) withRows(hashes []uint64) (table, error) {
 			free = append(free, i)
 		}
 	}
-	if len(free) < len(hashes)+spareRows {
+	if len(free) < len(hashes)+spareRows || t.hasQueue() {
 		free = nil
 	}
 	more := max(0, len(wanted)-len(free))

@@ -52,6 +52,9 @@ type Key struct {
 	Title    Words    // heading in Higress's console; empty for a key that has no effect there
 	Meaning  Words    // one sentence, in Markdown
 
+	// Of are the members of each entry of an Object; nil: an entry is a number.
+	Of []Key
+
 	// Loose is for keys of Higress's ai-load-balancer: they accept what that accepts, by the rules of gjson. A value
 	// out of bounds counts as the nearest bound.
 	Loose bool
@@ -66,7 +69,8 @@ type Key struct {
 	Field func(settings any) any
 }
 
-// MaxText is the maximum length of a Text or a Secret, in bytes.
+// MaxText is the maximum length of a Text or a Secret, in bytes. The owner of a key that decodes a Text itself may
+// accept less, and says so in [Key.Max].
 const MaxText = 1024
 
 // Section describes a section of keys.

@@ -48,3 +48,13 @@ func (p *Process) Loads(scope string, addrs []string) []lb.Load {
 	}
 	return loads
 }
+
+// Fail implements [storetest.Failer].
+func (p *Process) Fail(f func() error) {
+	if p.SetErr = nil; f != nil {
+		p.SetErr = func(string) error { return f() }
+	}
+}
+
+// Between implements [storetest.Interleaver].
+func (p *Process) Between(f func()) { p.OnGet = func(string) { f() } }

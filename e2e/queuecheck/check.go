@@ -1,0 +1,173 @@
+package queuecheck
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Rules are what the queue promises beside what its requests say.
+type Rules struct {
+	Weights map[string]float64 // of the classes; the higher goes first where Strict
+	Strict  bool               // a higher class goes first; else classes share by weight
+	// Slack is the time by which the events of a history may be late: events that are not farther apart may have
+	// happened in any order. 0: the times are exact, and only events of the same time are in no order.
+	Slack time.Duration
+	// Share is how far the share of a class in what is served may be from that of its weight, as a part of the latter.
+	// 0: shares are not checked. They are where several classes wait for at least MinGrants grants.
+	Share     float64
+	MinGrants int
+	// Tenants is how much more one tenant of a class may have been served than another that waits. 0: not checked.
+	Tenants float64
+	// Idle is for how long an endpoint may be open while a request waits that may use it. 0: not checked.
+	Idle time.Duration
+	// Late is how much later than at its time a wait may be ended.
+	Late time.Duration
+	// Open: the history ends while requests wait.
+	Open bool
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	Rule string
+	At   time.Duration
+	ID   uint64 // the request that suffers, or breaks the rule alone; 0 for a class
+	Text string
+}
+
+// String returns the violation in one line.
+func (v Violation) String() string {
+	return v.At.String() + " " + v.Rule + ": " + strconv.FormatUint(v.ID, 10) + " " + v.Text
+}
+
+// The names of the rules.
+const (
+	RuleOnce     = "once"     // a request ends once: granted, refused or left
+	RuleLost     = "lost"     // and it does end
+	RuleAllowed  = "allowed"  // it is granted an endpoint that it may use
+	RuleCap      = "cap"      // that is below its cap
+	RuleOrder    = "order"    // first come, first served within a tenant of a class
+	RuleSkip     = "skip"     // a warm prefix passes only so many others
+	RuleAging    = "aging"    // who has waited for its aging goes first
+	RuleStrict   = "strict"   // a higher class goes first
+	RuleTenants  = "tenants"  // the tenant goes next that was served least
+	RuleShare    = "share"    // classes are served by their weights
+	RuleIdle     = "idle"     // no open endpoint beside a request that waits for it
+	RuleMaxWait  = "max wait" // nobody waits for longer, or is sent away earlier
+	RuleEviction = "eviction" // the youngest of the lowest class makes room
+)
+
+type checker struct {
+	Rules
+	events  History
+	byID    map[uint64]*record
+	records []*record // by entry
+	grants  []*record // by grant
+	caps    map[string][]capChange
+	found   []Violation
+}
+
+// capChange is a cap of an endpoint and since when it holds.
+type capChange struct {
+	from time.Duration
+	cap  int
+}
+
+// Check returns the promises that the history breaks, by time.
+func Check(h History, rules Rules) []Violation {
+	c := &checker{Rules: rules, caps: map[string][]capChange{}}
+	c.read(h)
+	c.checkEnds()
+	c.checkCaps()
+	c.checkOrder()
+	c.checkIdle()
+	slices.SortStableFunc(c.found, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
+	return c.found
+}
+
+func (c *checker) report(rule string, at time.Duration, id uint64, text string) {
+	c.found = append(c.found, Violation{rule, at, id, text})
+}
+
+// checkEnds checks that each request ends, in time, and by what it may.
+func (c *checker) checkEnds() {
+	last := time.Duration(0)
+	if n := len(c.events); n > 0 {
+		last = c.events[n-1].At
+	}
+	for _, r := range c.records {
+		waited := min(r.ended, last) - r.entered
+		switch {
+		case r.end == Entered && !c.Open:
+			c.report(RuleLost, r.entered, r.id, "waits at the end")
+		case r.end == Granted && !r.mayUse(r.at):
+			c.report(RuleAllowed, r.ended, r.id, "may not use "+r.at)
+		case r.end == Refused && r.code == CodeEvicted:
+			c.checkEviction(r)
+		case r.end == Refused && r.code == CodeTimeout && waited+c.Slack < r.MaxWait:
+			c.report(RuleMaxWait, r.ended, r.id, "was sent away after "+waited.String())
+		}
+		if r.MaxWait > 0 && waited > r.MaxWait+c.Slack+c.Late {
+			c.report(RuleMaxWait, r.ended, r.id, "waited for "+waited.String())
+		}
+	}
+}
+
+// checkEviction checks that no lower class and none younger of the same class waits on.
+func (c *checker) checkEviction(victim *record) {
+	for _, r := range c.records {
+		if r.entered+c.Slack >= victim.ended || r.ended <= victim.ended+c.Slack {
+			continue
+		}
+		mine, other := c.Weights[victim.Class], c.Weights[r.Class]
+		if other < mine || r.Class == victim.Class && r.entered > victim.entered+c.Slack {
+			c.report(RuleEviction, victim.ended, victim.id, "was evicted while "+r.name()+" waits")
+		}
+	}
+}
+
+// checkCaps checks at each grant that the endpoint has room.
+func (c *checker) checkCaps() {
+	holders := map[string][]stay{}
+	for _, e := range c.events {
+		if e.Kind != Granted && e.Kind != Moved {
+			continue
+		}
+		r := c.byID[e.ID]
+		if r == nil {
+			continue
+		}
+		i := slices.IndexFunc(r.stays, func(s stay) bool { return s.endpoint == e.Endpoint && s.from == e.At })
+		if i < 0 {
+			continue
+		}
+		held := slices.DeleteFunc(holders[e.Endpoint], func(s stay) bool { return s.to <= e.At+c.Slack })
+		holders[e.Endpoint] = append(held, r.stays[i])
+		n := 0
+		for _, s := range held {
+			if !s.moved || s.from+c.Slack < e.At { // else it may have come after the grant
+				n++
+			}
+		}
+		if limit := c.capAt(e.Endpoint, e.At); e.Kind == Granted && limit > 0 && n >= limit {
+			c.report(RuleCap, e.At, e.ID, "is one more than "+strconv.Itoa(limit)+" at "+e.Endpoint)
+		}
+	}
+}
+
+// capAt returns the highest cap of the endpoint that may have been in force at the time, 0 for none.
+func (c *checker) capAt(endpoint string, at time.Duration) int {
+	highest := 0
+	for i, change := range c.caps[endpoint] {
+		ended := i+1 < len(c.caps[endpoint]) && c.caps[endpoint][i+1].from+c.Slack < at
+		if change.from > at+c.Slack || ended {
+			continue
+		}
+		if change.cap == 0 {
+			return 0
+		}
+		highest = max(highest, change.cap)
+	}
+	return highest
+}

@@ -1,0 +1,69 @@
+package lb_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// fakeRemote is a remote store whose answers the test provides. It logs its calls.
+type fakeRemote struct {
+	down     bool
+	owners   int
+	log      []string
+	pending  map[lb.LeaseID]func(lb.Grant, error)
+	order    []lb.LeaseID // of pending
+	released map[lb.LeaseID]bool
+	plans    map[lb.LeaseID]lb.Plan
+}
+
+func newFakeRemote() *fakeRemote {
+	return &fakeRemote{
+		pending: map[lb.LeaseID]func(lb.Grant, error){}, released: map[lb.LeaseID]bool{},
+		plans: map[lb.LeaseID]lb.Plan{},
+	}
+}
+
+func (f *fakeRemote) record(format string, args ...any) {
+	f.log = append(f.log, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeRemote) Reserve(_ time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
+	f.record("reserve %s", name(id))
+	f.pending[id], f.plans[id] = done, *p
+	f.order = append(f.order, id)
+}
+
+// answer answers a reservation. One that was released fails with ErrReleased, whatever happened to it, as RemoteStore
+// requires.
+func (f *fakeRemote) answer(id lb.LeaseID, g lb.Grant, err error) {
+	done := f.pending[id]
+	delete(f.pending, id)
+	f.order = slices.DeleteFunc(f.order, func(i lb.LeaseID) bool { return i == id })
+	if f.released[id] {
+		g, err = lb.Grant{}, lb.ErrReleased
+	}
+	done(g, err)
+}
+
+func (f *fakeRemote) Amend(_ time.Duration, id lb.LeaseID, addr string, tokens int64) {
+	f.record("amend %s %s %d", name(id), addr, tokens)
+}
+
+func (f *fakeRemote) Release(_ time.Duration, id lb.LeaseID) {
+	f.record("release %s", name(id))
+	f.released[id] = true
+}
+
+func (f *fakeRemote) Adopt(_ time.Duration, id lb.LeaseID, scope, addr string, tokens int64) {
+	f.record("adopt %s %s %s %d", name(id), scope, addr, tokens)
+}
+
+func (f *fakeRemote) Heartbeat(time.Duration) error                 { f.record("heartbeat"); return nil }
+func (f *fakeRemote) Poll(time.Duration) time.Duration              { f.record("poll"); return 0 }
+func (f *fakeRemote) Queue(time.Duration, string) lb.QueueStats     { return lb.QueueStats{Waiting: 7} }
+func (f *fakeRemote) Ready(time.Duration) bool                      { return !f.down }
+func (f *fakeRemote) Expire(now time.Duration) (next time.Duration) { return now + 1 }
+func (f *fakeRemote) Owners() int                                   { return f.owners }

@@ -1,0 +1,341 @@
+package memstore
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/queue"
+)
+
+// pollPeriod is how often the queue is looked at while requests of this owner wait. Grants are noticed before that
+// where owners wake each other: see Store.OnGrant.
+const pollPeriod = 25 * time.Millisecond
+
+// waiter is a request of this owner that waits.
+type waiter struct {
+	plan    lb.Plan
+	matched []int         // blocks of its prompt at each candidate, nil for none
+	since   time.Duration // when it began to wait
+	until   time.Duration
+	done    func(lb.Grant, error)
+}
+
+// wanted returns the row of the full endpoint that the request should rather wait for than take another one, because
+// most of its prompt is there: -1 for none.
+func (s *Store) wanted(r *reservation, matched []int) int {
+	if matched == nil || r.plan.Wait.Patience <= 0 {
+		return -1
+	}
+	i := lb.Preferred(r.plan, s.loads, matched)
+	if i == lb.Full || matched[i] == 0 || !r.plan.Candidates[i].IsFull(s.loads[i]) {
+		return -1
+	}
+	return r.scope.rows[i]
+}
+
+// enqueue puts the request into the queue, unless it may not wait there. If an endpoint that it may use is open and
+// its turn has come, it is claimed at once.
+func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
+	if d.queue == nil {
+		d.queue = &queue.Queue{}
+	}
+	w := r.plan.Wait
+	isNew := w.Since == 0
+	if isNew {
+		w.Since = now
+	}
+	list, ok := d.queue.List(r.scope.listKey^w.Limits, r.scope.entries(r.plan))
+	if !ok {
+		return lb.ErrNoRoom
+	}
+	r.waits, r.refused = false, nil
+	open := d.queue.HasOpen(list, d)
+	if isNew && !open {
+		if r.expected, r.refused = d.queue.Admit(now, &w); r.refused != nil {
+			return r.refused
+		}
+	}
+	d.queue.Add(now, s.ticket(r, &w, list, matched))
+	r.waits, r.matched = true, slices.Clone(matched)
+	if !open {
+		return nil
+	}
+	d.dispatch(now, s.owner)
+	if was, _, _ := d.queue.Find(s.owner, r.id); was != queue.Waiting || !isNew {
+		return nil
+	}
+	d.leave(s.owner, r.id)
+	if r.expected, r.refused = d.queue.Admit(now, &w); r.refused != nil {
+		r.waits = false
+		return nil // others may have been granted something
+	}
+	list, _ = d.queue.List(r.scope.listKey^w.Limits, r.scope.entries(r.plan))
+	d.queue.Add(now, s.ticket(r, &w, list, matched))
+	return nil
+}
+
+// entries returns the endpoints of the plan.
+func (sc *scope) entries(p *lb.Plan) []queue.Entry {
+	entries := make([]queue.Entry, len(p.Candidates))
+	for i := range p.Candidates {
+		entries[i] = queue.Entry{Row: sc.rows[i], Cap: p.Candidates[i].Cap}
+	}
+	return entries
+}
+
+// ticket returns the ticket of a reservation.
+func (s *Store) ticket(r *reservation, w *lb.Wait, list int, matched []int) *queue.Ticket {
+	p := r.plan
+	t := &queue.Ticket{Owner: s.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
+	if row := s.wanted(r, matched); row >= 0 {
+		t.Wants = row
+	}
+	for i, n := range matched {
+		if n > 0 {
+			t.Warm = append(t.Warm, queue.Warm{Row: r.scope.rows[i], Saved: t.Tokens - p.AddedTokens(n)})
+		}
+	}
+	slices.SortStableFunc(t.Warm, func(a, b queue.Warm) int { return cmp.Compare(b.Saved, a.Saved) })
+	return t
+}
+
+// await notes that a request waits, or that it was granted an endpoint as soon as it had entered the queue.
+func (s *Store) await(now time.Duration, r *reservation, done func(lb.Grant, error)) {
+	w := &waiter{plan: *r.plan, matched: r.matched, since: cmp.Or(r.plan.Wait.Since, now), done: done}
+	w.until = w.since + w.plan.Wait.Max
+	r.scope.waiters[r.id] = w
+	s.waiters[r.id] = r.scope
+	for _, c := range s.draft.claims {
+		s.claimed(r.scope, s.draft.table, c)
+	}
+}
+
+// claimed makes a request that waited a lease, which the table counts already.
+func (s *Store) claimed(sc *scope, t table, c claim) {
+	w, ok := sc.waiters[c.id]
+	if !ok {
+		return // it has just come: see await
+	}
+	s.forget(sc, c.id)
+	hash := t.hash(c.row)
+	g := lb.Grant{Index: -1, Load: t.load(c.row)}
+	for i := range w.plan.Candidates {
+		if lb.EndpointHash(w.plan.Candidates[i].Addr) == hash {
+			g.Index = i
+		}
+	}
+	if g.Index >= 0 && w.matched != nil && w.plan.AddedTokens(w.matched[g.Index]) == c.tokens {
+		g.Cached = w.matched[g.Index] // else it is one that the ticket did not name
+	}
+	s.leases[c.id] = lease{scope: sc, row: c.row, tokens: c.tokens, grant: g}
+	s.finished = append(s.finished, finished{id: c.id, waiter: w, grant: g})
+}
+
+// forget removes a request from those that wait.
+func (s *Store) forget(sc *scope, id lb.LeaseID) {
+	delete(sc.waiters, id)
+	delete(s.waiters, id)
+}
+
+// finished is a wait that has ended.
+type finished struct {
+	id     lb.LeaseID
+	waiter *waiter
+	grant  lb.Grant
+	err    error
+}
+
+// settle calls done for the requests whose wait has ended. It is the last thing that a call of the store does: done may
+// call the store again.
+func (s *Store) settle(now time.Duration) {
+	for len(s.finished) > 0 {
+		f := s.finished[0]
+		s.finished = s.finished[1:]
+		if len(s.finished) == 0 {
+			s.finished = nil
+		}
+		f.grant.Waited = now - f.waiter.since
+		f.grant.Queued = f.grant.Waited > 0
+		p := &f.waiter.plan
+		if f.err == nil && p.Prefix.NeedsLookup() {
+			s.RecordPrompt(now, f.id, p, p.Candidates[f.grant.Index].Addr)
+		}
+		f.waiter.done(f.grant, f.err)
+	}
+}
+
+// leave takes a request out of the queue that waits no longer.
+func (s *Store) leave(now time.Duration, sc *scope, id lb.LeaseID) {
+	s.forget(sc, id)
+	err := s.swap(now, sc, func(d *draft) error {
+		d.leave(s.owner, id)
+		return nil
+	})
+	sc.left = sc.left || err != nil
+	s.settle(now)
+}
+
+// Poll implements [lb.Store].
+func (s *Store) Poll(now time.Duration) time.Duration {
+	next := time.Duration(0)
+	for _, sc := range s.scopes {
+		if len(sc.waiters) == 0 && !sc.left {
+			continue
+		}
+		s.poll(now, sc)
+		if len(sc.waiters) > 0 {
+			next = now + pollPeriod
+		}
+	}
+	s.settle(now)
+	return next
+}
+
+// poll brings the requests of one scope up to date that wait.
+func (s *Store) poll(now time.Duration, sc *scope) {
+	if !s.mustSync(now, sc) {
+		return
+	}
+	var p progress
+	err := s.swap(now, sc, func(d *draft) error {
+		p = progress{}
+		s.advance(now, sc, d, &p)
+		return nil
+	})
+	if err != nil {
+		s.overdue(now, sc, &p)
+	}
+	sc.left = err != nil || p.more
+	for id, why := range p.ended {
+		if w := sc.waiters[id]; w != nil {
+			s.forget(sc, id)
+			s.finished = append(s.finished, finished{id: id, waiter: w, err: why})
+		}
+	}
+}
+
+// progress is what a poll finds.
+type progress struct {
+	ended map[lb.LeaseID]error
+	more  bool // the owner has to poll again
+}
+
+func (p *progress) end(id lb.LeaseID, why error) {
+	if p.ended == nil {
+		p.ended = map[lb.LeaseID]error{}
+	}
+	p.ended[id] = why
+}
+
+// overdue ends the waits that are over although shared memory cannot be written.
+func (s *Store) overdue(now time.Duration, sc *scope, p *progress) {
+	p.ended = nil
+	for id, w := range sc.waiters {
+		if now >= w.until {
+			p.end(id, lb.ErrWaitOver)
+		}
+	}
+}
+
+// mustSync reports whether the table has anything to be changed for the waiting requests of this owner: it reads only.
+func (s *Store) mustSync(now time.Duration, sc *scope) bool {
+	if sc.left {
+		return true
+	}
+	slot, t, _, err := s.find(sc.name, sc.slot)
+	if err != nil || t == nil || slot != sc.slot || t.memberOf(s.owner) < 0 {
+		return true
+	}
+	d := &s.draft
+	if d.open(t) != nil || d.queue == nil {
+		return true
+	}
+	waiting := 0
+	d.queue.Each(s.owner, func(_ lb.LeaseID, was queue.Status) {
+		if was == queue.Waiting {
+			waiting++
+		}
+	})
+	if waiting != len(sc.waiters) {
+		return true
+	}
+	for _, w := range sc.waiters {
+		if now >= w.until {
+			return true
+		}
+	}
+	return len(d.queue.Dispatch(now, d, nil)) > 0
+}
+
+// advance claims what was granted to this owner, and takes out of the queue who has waited long enough, was evicted or
+// is not known any more. Requests that are missing, because this owner was presumed dead, wait again in their old
+// places.
+func (s *Store) advance(now time.Duration, sc *scope, d *draft, p *progress) {
+	there := map[lb.LeaseID]queue.Status{}
+	if d.queue != nil {
+		d.queue.Each(s.owner, func(id lb.LeaseID, was queue.Status) { there[id] = was })
+	}
+	for id, was := range there {
+		w := sc.waiters[id]
+		switch {
+		case w == nil:
+			d.leave(s.owner, id)
+		case was == queue.Granted && len(d.steps) >= logLength:
+			p.more = true
+		case was == queue.Granted:
+			d.claim(s.owner, id)
+		case was == queue.Evicted:
+			d.leave(s.owner, id)
+			p.end(id, lb.ErrEvicted)
+		case now >= w.until:
+			d.leave(s.owner, id)
+			p.end(id, lb.ErrWaitOver)
+		}
+	}
+	for id, w := range sc.waiters {
+		if _, ok := there[id]; ok {
+			continue
+		}
+		if now >= w.until {
+			p.end(id, lb.ErrWaitOver)
+			continue
+		}
+		s.enqueueAgain(now, sc, d, id, w)
+	}
+}
+
+// enqueueAgain puts a request into the queue whose ticket was lost.
+func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.LeaseID, w *waiter) {
+	r := &reservation{id: id, plan: &w.plan, scope: sc}
+	w.plan.Wait.Since = w.since
+	t, err := sc.locate(d.table, w.plan.Candidates, &s.hashes)
+	if err != nil {
+		return // the next poll tries again
+	}
+	d.table = t
+	if d.queue == nil {
+		d.queue = &queue.Queue{}
+	}
+	if list, ok := d.queue.List(sc.listKey^w.plan.Wait.Limits, sc.entries(&w.plan)); ok {
+		s.loads = s.loads[:0]
+		for _, row := range sc.rows {
+			s.loads = append(s.loads, d.load(row))
+		}
+		d.queue.Add(now, s.ticket(r, &w.plan.Wait, list, w.matched))
+	}
+}
+
+// Queue implements [lb.Store].
+func (s *Store) Queue(_ time.Duration, scope string) lb.QueueStats {
+	t, err := s.lookup(scope)
+	if err != nil || t == nil || !t.hasQueue() {
+		return lb.QueueStats{}
+	}
+	q, err := queue.Decode(t[t.queueAt():])
+	if err != nil {
+		return lb.QueueStats{}
+	}
+	return q.Stats()
+}

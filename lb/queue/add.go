@@ -1,0 +1,215 @@
+package queue
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// List returns the number of the list of endpoints with the key, whose endpoints and caps are the given ones from now
+// on. It returns false if there are too many lists.
+func (q *Queue) List(key uint32, entries []Entry) (number int, ok bool) {
+	for i := range q.lists {
+		if q.lists[i].key == key {
+			q.lists[i].entries = entries
+			return i, true
+		}
+	}
+	if len(q.lists) >= pruneLists {
+		q.pruneLists()
+	}
+	if len(q.lists) >= maxLists {
+		return 0, false
+	}
+	q.lists = append(q.lists, list{key: key, entries: entries})
+	return len(q.lists) - 1, true
+}
+
+// pruneLists and pruneFlows are from how many lists and flows on those that are not needed any more are removed.
+const pruneLists, pruneFlows = 8, 256
+
+// pruneLists removes the lists that no ticket has.
+func (q *Queue) pruneLists() {
+	used := make([]bool, len(q.lists))
+	for i := range q.Size() {
+		used[q.at(i).list()] = true
+	}
+	numbers, kept := make([]int, len(q.lists)), q.lists[:0]
+	for i, l := range q.lists {
+		numbers[i] = len(kept)
+		if used[i] {
+			kept = append(kept, l)
+		}
+	}
+	q.lists = kept
+	for i := range q.Size() {
+		r := q.at(i)
+		r.setList(numbers[r.list()])
+	}
+}
+
+// HasOpen reports whether an endpoint of the list is below its cap.
+func (q *Queue) HasOpen(number int, loads Loads) bool {
+	return slices.ContainsFunc(q.lists[number].entries, func(e Entry) bool { return e.open(loads) })
+}
+
+func (e *Entry) open(loads Loads) bool { return e.Cap == 0 || loads.Requests(e.Row) < e.Cap }
+
+// Admit decides whether one more request may wait: then the error is nil, and in a full queue the youngest request of
+// the lowest class was evicted for it. expected is how long a request of its class is likely to wait, 0 if that is not
+// known.
+func (q *Queue) Admit(now time.Duration, w *lb.Wait) (expected time.Duration, err error) {
+	expected = q.expected(w)
+	switch {
+	case expected > w.Max:
+		return expected, lb.ErrHopeless
+	case w.TenantLength > 0 && q.waitingOf(w) >= w.TenantLength:
+		return expected, lb.ErrQueueFull
+	case q.waiting < w.Length-q.reservedForOthers(w):
+		return expected, nil
+	case q.evictFor(w):
+		return expected, nil
+	}
+	return expected, lb.ErrQueueFull
+}
+
+// waitingOf returns how many requests of the tenant wait in the class.
+func (q *Queue) waitingOf(w *lb.Wait) int {
+	for i := range q.flows {
+		if f := &q.flows[i]; f.tenant == w.Tenant && q.classes[f.class].id == w.Class.ID {
+			return f.waiting
+		}
+	}
+	return 0
+}
+
+// reservedForOthers returns how many places are kept free for other classes.
+func (q *Queue) reservedForOthers(w *lb.Wait) int {
+	free := w.Reserved - w.Class.Reserved
+	for i := range q.classes {
+		if c := &q.classes[i]; c.id != w.Class.ID {
+			free -= min(int(c.reserved), c.waiting)
+		}
+	}
+	return max(0, free)
+}
+
+// evictFor evicts the youngest request of the lowest class below the given one that has more waiting than is reserved
+// for it, if there is one.
+func (q *Queue) evictFor(w *lb.Wait) bool {
+	victim, rank := -1, w.Class.Rank
+	for i := range q.Size() {
+		r := q.at(i)
+		c := &q.classes[q.flows[r.flow()].class]
+		if r.status() == Waiting && c.rank > w.Class.Rank && c.rank >= rank && c.waiting > int(c.reserved) {
+			victim, rank = i, c.rank
+		}
+	}
+	if victim < 0 {
+		return false
+	}
+	r := q.at(victim)
+	q.countTicket(r, -1)
+	r.setStatus(Evicted)
+	return true
+}
+
+// expected returns how long a request that comes now is likely to wait, by the pace of grants: those of its class are
+// before it, and with them the share of the others. 0 if the pace is not known.
+func (q *Queue) expected(w *lb.Wait) time.Duration {
+	mean := q.pace.mean()
+	if mean == 0 || q.waiting == 0 {
+		return 0
+	}
+	own, ahead, weights := 0, 0, w.Class.Weight
+	for i := range q.classes {
+		c := &q.classes[i]
+		switch {
+		case c.id == w.Class.ID:
+			own = c.waiting
+		case c.waiting > 0:
+			weights += c.weight
+		}
+		if c.rank <= w.Class.Rank {
+			ahead += c.waiting
+		}
+	}
+	turns := float64(ahead + 1)
+	if !w.Strict {
+		turns = min(float64(own+1)*weights/w.Class.Weight, float64(q.waiting+1))
+	}
+	return time.Duration(turns * float64(mean))
+}
+
+// Add adds a ticket behind those that came before it.
+func (q *Queue) Add(now time.Duration, t *Ticket) {
+	if q.waiting == 0 {
+		q.pace.begin(millis(now))
+	}
+	q.strict = t.Wait.Strict
+	r := newRecord(t, q.flowOf(t.Wait))
+	at := q.Size()
+	for at > 0 && int32(q.at(at-1).since()-r.since()) > 0 {
+		at--
+	}
+	q.tickets = slices.Insert(q.tickets, at*recordSize, r...)
+	q.countTicket(r, 1)
+}
+
+// classOf returns the number of the class, with its latest settings.
+func (q *Queue) classOf(w *lb.Wait) int {
+	i := slices.IndexFunc(q.classes, func(c class) bool { return c.id == w.Class.ID })
+	if i < 0 && len(q.classes) == maxClasses {
+		i = 0
+	} else if i < 0 {
+		i = len(q.classes)
+		q.classes = append(q.classes, class{id: w.Class.ID})
+	}
+	c := &q.classes[i]
+	c.rank, c.weight, c.reserved = w.Class.Rank, w.Class.Weight, uint16(min(w.Class.Reserved, 1<<16-1))
+	if c.waiting == 0 {
+		c.served = max(c.served, q.virtual)
+	}
+	return i
+}
+
+// flowOf returns the number of the request's flow.
+func (q *Queue) flowOf(w *lb.Wait) int {
+	class := q.classOf(w)
+	if len(q.flows) >= pruneFlows {
+		q.pruneFlows()
+	}
+	i := slices.IndexFunc(q.flows, func(f flow) bool { return f.tenant == w.Tenant && int(f.class) == class })
+	if i < 0 && len(q.flows) == maxFlows {
+		i = slices.IndexFunc(q.flows, func(f flow) bool { return int(f.class) == class })
+	}
+	if i < 0 {
+		i = len(q.flows)
+		q.flows = append(q.flows, flow{class: uint8(class), tenant: w.Tenant})
+	}
+	if f := &q.flows[i]; f.waiting == 0 {
+		f.served = max(f.served, q.classes[class].virtual)
+	}
+	return i
+}
+
+// pruneFlows removes the flows without tickets that have no more service behind them than a new one.
+func (q *Queue) pruneFlows() {
+	used := make([]bool, len(q.flows))
+	for i := range q.Size() {
+		used[q.at(i).flow()] = true
+	}
+	numbers, kept := make([]int, len(q.flows)), q.flows[:0]
+	for i, f := range q.flows {
+		numbers[i] = len(kept)
+		if used[i] || f.served > q.classes[f.class].virtual {
+			kept = append(kept, f)
+		}
+	}
+	q.flows = kept
+	for i := range q.Size() {
+		r := q.at(i)
+		r.setFlow(numbers[r.flow()])
+	}
+}

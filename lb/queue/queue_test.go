@@ -1,0 +1,340 @@
+package queue_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/queue"
+)
+
+// loads are requests in flight by row.
+type loads map[int]int64
+
+func (l loads) Requests(row int) int64 { return l[row] }
+func (l loads) Add(row int, _ int64)   { l[row]++ }
+
+const start = time.Hour
+
+var (
+	interactive = lb.Class{ID: 1, Rank: 0, Weight: 8}
+	batch       = lb.Class{ID: 2, Rank: 1, Weight: 1}
+)
+
+// room is a queue before endpoints with one request each at most.
+type room struct {
+	t     testing.TB
+	q     *queue.Queue
+	loads loads
+	rows  int
+	now   time.Duration
+	next  lb.LeaseID
+}
+
+// newRoom returns an empty queue before so many endpoints, all of which are full.
+func newRoom(t testing.TB, rows int) *room {
+	r := &room{t: t, q: &queue.Queue{}, loads: loads{}, rows: rows, now: start}
+	for row := range rows {
+		r.loads[row] = 1
+	}
+	return r
+}
+
+func (r *room) list() int {
+	entries := make([]queue.Entry, r.rows)
+	for row := range entries {
+		entries[row] = queue.Entry{Row: row, Cap: 1}
+	}
+	n, ok := r.q.List(7, entries)
+	if !ok {
+		r.t.Fatal("too many lists")
+	}
+	return n
+}
+
+// add adds a ticket of owner 1, after change.
+func (r *room) add(class lb.Class, change func(*queue.Ticket)) lb.LeaseID {
+	r.next++
+	w := &lb.Wait{Max: time.Minute, Since: r.now, Class: class, Length: 1e6, Skip: 8}
+	t := &queue.Ticket{Owner: 1, ID: r.next, Wait: w, Tokens: 100, List: r.list(), Wants: queue.NoRow}
+	if change != nil {
+		change(t)
+	}
+	r.q.Add(r.now, t)
+	r.repack()
+	return r.next
+}
+
+// repack replaces the queue by what its packed form decodes to.
+func (r *room) repack() {
+	q, err := queue.Decode(r.q.Append(nil, r.now))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.q = q
+}
+
+// free ends a request at the row, and returns who was granted it: 0 for nobody.
+func (r *room) free(row int) lb.LeaseID {
+	r.now += 10 * time.Millisecond
+	r.loads[row]--
+	grants := r.q.Dispatch(r.now, r.loads, nil)
+	r.repack()
+	if len(grants) == 0 {
+		return 0
+	}
+	status, at, _ := r.q.Remove(grants[0].Owner, grants[0].ID)
+	if len(grants) > 1 || status != queue.Granted || at != row {
+		r.t.Fatalf("grants %v, the first %v at %d", grants, status, at)
+	}
+	return grants[0].ID
+}
+
+// order returns who is granted the row in turn.
+func (r *room) order(row, n int) (ids []lb.LeaseID) {
+	for range n {
+		ids = append(ids, r.free(row))
+	}
+	return ids
+}
+
+func equal(t *testing.T, got []lb.LeaseID, want ...lb.LeaseID) {
+	t.Helper()
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("order %v, want %v", got, want)
+		}
+	}
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	r := newRoom(t, 1)
+	r.add(batch, nil)
+	r.add(batch, nil)
+	r.now += time.Millisecond
+	r.add(batch, nil)
+	r.add(batch, func(k *queue.Ticket) { k.Wait.Since -= 2 * time.Millisecond }) // came first, queued again
+	equal(t, r.order(0, 5), 4, 1, 2, 3, 0)
+}
+
+func TestClassesShareByWeight(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		r := newRoom(t, 1)
+		served := map[bool]int{}
+		isBatch := map[lb.LeaseID]bool{}
+		more := func(c lb.Class) {
+			isBatch[r.add(c, func(k *queue.Ticket) { k.Wait.Strict = strict })] = c.ID == batch.ID
+		}
+		for range 20 {
+			more(batch)
+			more(interactive)
+		}
+		for range 900 {
+			id := r.free(0)
+			b := isBatch[id]
+			served[b]++
+			if b {
+				more(batch)
+			} else {
+				more(interactive)
+			}
+		}
+		if strict && served[true] != 0 || !strict && (served[true] < 95 || served[true] > 105) {
+			t.Errorf("strict %v: %d of batch, %d interactive", strict, served[true], served[false])
+		}
+	}
+}
+
+func TestAgingGoesFirst(t *testing.T) {
+	r := newRoom(t, 1)
+	old := r.add(batch, func(k *queue.Ticket) { k.Wait.Aging, k.Wait.Strict = time.Second, true })
+	for range 3 {
+		r.add(interactive, func(k *queue.Ticket) { k.Wait.Strict = true })
+	}
+	first := r.free(0)
+	r.now += time.Second
+	if second := r.free(0); first == old || second != old {
+		t.Errorf("granted %d, then %d; %d is older than its aging only then", first, second, old)
+	}
+}
+
+func TestTenantsInTurn(t *testing.T) {
+	r := newRoom(t, 1)
+	of := func(tenant uint64) func(*queue.Ticket) { return func(k *queue.Ticket) { k.Wait.Tenant = tenant } }
+	for range 4 {
+		r.add(batch, of(1)) // 1 to 4
+	}
+	r.add(batch, of(2)) // 5
+	r.add(batch, of(2)) // 6
+	equal(t, r.order(0, 6), 1, 5, 2, 6, 3, 4)
+}
+
+func warm(row int, saved int64) func(*queue.Ticket) {
+	return func(k *queue.Ticket) { k.Warm = []queue.Warm{{Row: row, Saved: saved}} }
+}
+
+func TestWarmPromptPassesAtMostSkip(t *testing.T) {
+	r := newRoom(t, 2)
+	for range 8 {
+		r.add(batch, nil) // 1 to 8
+	}
+	r.add(batch, warm(0, 90)) // 9 passes 8 others
+	r.add(batch, warm(0, 90)) // 10 would pass 8 after that, too
+	equal(t, r.order(1, 1), 1)
+	equal(t, r.order(0, 3), 9, 10, 2)
+	r = newRoom(t, 2)
+	for range 9 {
+		r.add(batch, nil)
+	}
+	r.add(batch, warm(0, 90)) // 10 may not pass 9 others
+	equal(t, r.order(0, 2), 1, 10)
+}
+
+func TestNobodyIsPassedForEver(t *testing.T) {
+	r := newRoom(t, 1)
+	r.add(batch, func(k *queue.Ticket) { k.Wait.Skip = 2 })
+	passed := 0
+	for {
+		r.add(batch, warm(0, 90))
+		if r.free(0) == 1 {
+			break
+		}
+		if passed++; passed > 100 {
+			t.Fatal("the first one is passed by everybody")
+		}
+	}
+	if passed != 6 {
+		t.Errorf("passed by %d, want three times its skip", passed)
+	}
+}
+
+func TestWaitsForItsPrompt(t *testing.T) {
+	r := newRoom(t, 2)
+	r.add(batch, func(k *queue.Ticket) {
+		warm(0, 90)(k)
+		k.Wants, k.Wait.Patience = 0, 500*time.Millisecond
+	})
+	if id := r.free(1); id != 0 {
+		t.Fatal("took an endpoint without its prompt")
+	}
+	r.now += 500 * time.Millisecond
+	if g := r.q.Dispatch(r.now, r.loads, nil); len(g) != 1 {
+		t.Fatal("waits beyond its patience")
+	}
+	if _, row, tokens := r.q.Find(1, 1); row != 1 || tokens != 100 {
+		t.Errorf("granted row %d for %d tokens", row, tokens)
+	}
+}
+
+func TestFullQueue(t *testing.T) {
+	wait := func(c lb.Class, change func(*lb.Wait)) *lb.Wait {
+		w := &lb.Wait{Max: time.Minute, Class: c, Length: 3}
+		if change != nil {
+			change(w)
+		}
+		return w
+	}
+	reserved := interactive
+	reserved.Reserved = 2
+	keeps := func(w *lb.Wait) { w.Reserved = 2 }
+	for _, c := range []struct {
+		name   string
+		there  []lb.Class
+		wait   *lb.Wait
+		err    error
+		victim lb.LeaseID
+	}{
+		{"has places", []lb.Class{batch, batch}, wait(batch, nil), nil, 0},
+		{"is full", []lb.Class{batch, batch, batch}, wait(batch, nil), lb.ErrQueueFull, 0},
+		{
+			"evicts the youngest of the lower class",
+			[]lb.Class{batch, batch, interactive},
+			wait(interactive, nil),
+			nil, 2,
+		},
+		{
+			"evicts nobody of its own class",
+			[]lb.Class{interactive, interactive, interactive},
+			wait(interactive, nil),
+			lb.ErrQueueFull, 0,
+		},
+		{"keeps reserved places", []lb.Class{batch}, wait(batch, keeps), lb.ErrQueueFull, 0},
+		{"keeps those that are not in use", []lb.Class{reserved, batch}, wait(batch, keeps), lb.ErrQueueFull, 0},
+		{"gives reserved places to their class", []lb.Class{reserved, batch}, wait(reserved, keeps), nil, 0},
+		{"bounds tenants", []lb.Class{batch}, wait(batch, func(w *lb.Wait) { w.TenantLength = 1 }), lb.ErrQueueFull, 0},
+		{
+			"bounds each tenant",
+			[]lb.Class{batch},
+			wait(batch, func(w *lb.Wait) { w.TenantLength, w.Tenant = 1, 9 }),
+			nil, 0,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRoom(t, 1)
+			for _, class := range c.there {
+				r.add(class, nil)
+			}
+			if _, err := r.q.Admit(r.now, c.wait); !errors.Is(err, c.err) {
+				t.Fatalf("got %v, want %v", err, c.err)
+			}
+			for id := range r.next {
+				if status, _, _ := r.q.Find(1, id+1); (status == queue.Evicted) != (id+1 == c.victim) {
+					t.Errorf("ticket %d: %v", id+1, status)
+				}
+			}
+		})
+	}
+}
+
+func TestHopelessOnceThePaceIsKnown(t *testing.T) {
+	r := newRoom(t, 1)
+	for range 60 {
+		r.add(batch, nil)
+	}
+	w := &lb.Wait{Max: 200 * time.Millisecond, Class: batch, Length: 1e6}
+	if expected, err := r.q.Admit(r.now, w); err != nil || expected != 0 {
+		t.Fatalf("before any grant: %v, %v", expected, err)
+	}
+	r.order(0, 20) // one each 10 ms
+	if expected, err := r.q.Admit(r.now, w); !errors.Is(err, lb.ErrHopeless) || expected < 380*time.Millisecond ||
+		expected > 440*time.Millisecond {
+		t.Errorf("behind 40 others: %v, %v", expected, err)
+	}
+	r.now += 10 * time.Second // a pause
+	r.order(0, 20)
+	if expected, _ := r.q.Admit(r.now, w); expected > time.Second {
+		t.Errorf("after a pause: %v", expected)
+	}
+	w.Class = interactive // 8 of 9 grants are for it
+	if expected, err := r.q.Admit(r.now, w); err != nil || expected > 20*time.Millisecond {
+		t.Errorf("the first of its class: %v, %v", expected, err)
+	}
+}
+
+// What is not a queue is refused, and every queue survives being packed: any bytes are one of both.
+func TestDamagedQueues(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newRoom(t, 3)
+		for range rapid.IntRange(0, 5).Draw(rt, "tickets") {
+			r.add(batch, func(k *queue.Ticket) { k.Wait.Tenant = rapid.Uint64Range(0, 2).Draw(rt, "tenant") })
+		}
+		b := r.q.Append(nil, r.now)
+		for range rapid.IntRange(0, 3).Draw(rt, "changes") {
+			if len(b) > 0 {
+				b[rapid.IntRange(0, len(b)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
+			}
+		}
+		b = b[:rapid.IntRange(0, len(b)).Draw(rt, "length")]
+		q, err := queue.Decode(b)
+		if err != nil {
+			return
+		}
+		q.Dispatch(r.now, loads{}, nil)
+		if _, err := queue.Decode(q.Append(nil, r.now)); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// NoRow is no row of a table.
+const NoRow = 0xffff
+
+// MaxWarm is how many endpoints that have its prompt a ticket names at most.
+const MaxWarm = 4
+
+// Ticket is a request that begins to wait.
+type Ticket struct {
+	Owner  uint64
+	ID     lb.LeaseID
+	Wait   *lb.Wait
+	Tokens int64  // that it adds at an endpoint without its prompt
+	List   int    // number of its list of endpoints: see Queue.List
+	Wants  int    // row of the full endpoint that it waits for during its patience, NoRow for none
+	Warm   []Warm // endpoints that have some of its prompt, the best first; those after MaxWarm are left out
+}
+
+// Warm is an endpoint that has the beginning of a prompt in its KV cache.
+type Warm struct {
+	Row   int
+	Saved int64 // tokens that need not be computed there
+}
+
+// Status is what has become of a ticket.
+type Status uint8
+
+// The states of a ticket.
+const (
+	Waiting Status = iota
+	Granted        // counted at an endpoint, for its owner to claim
+	Evicted        // displaced by a higher class, for its owner to notice
+	Gone           // not in the queue
+)
+
+// record is a ticket as it is packed, 80 bytes:
+//
+//	offset  size
+//	0       8     owner
+//	8       8     id
+//	16      4     when it came, in ms
+//	20      4     how long it waits at most, in ms
+//	24      4     its aging in ms, 0 for never
+//	28      2     its patience in units of 10 ms
+//	30      2     row that it wants, 0xffff for none
+//	32      2     number of its flow
+//	34      1     number of its list
+//	35      1     its Status
+//	36      2     how many others it may pass
+//	38      2     how often it was passed
+//	40      4     its tokens
+//	44      2     row that it was granted
+//	46      2     0
+//	48      4     its tokens there
+//	52      4     0
+//	56      24    MaxWarm times: row 2 bytes, saved tokens 4 bytes
+type record []byte
+
+const recordSize = 80
+
+func (r record) owner() uint64      { return wire.Uint64(r, 0) }
+func (r record) id() lb.LeaseID     { return lb.LeaseID(wire.Uint64(r, 8)) }
+func (r record) since() uint32      { return wire.Uint32(r, 16) }
+func (r record) max() uint32        { return wire.Uint32(r, 20) }
+func (r record) aging() uint32      { return wire.Uint32(r, 24) }
+func (r record) patience() uint32   { return 10 * uint32(wire.Uint16(r, 28)) }
+func (r record) wants() int         { return int(wire.Uint16(r, 30)) }
+func (r record) flow() int          { return int(wire.Uint16(r, 32)) }
+func (r record) list() int          { return int(r[34]) }
+func (r record) status() Status     { return Status(r[35]) }
+func (r record) skip() int          { return int(wire.Uint16(r, 36)) }
+func (r record) passed() int        { return int(wire.Uint16(r, 38)) }
+func (r record) tokens() int64      { return int64(wire.Uint32(r, 40)) }
+func (r record) row() int           { return int(wire.Uint16(r, 44)) }
+func (r record) rowTokens() int64   { return int64(wire.Uint32(r, 48)) }
+func (r record) setFlow(flow int)   { wire.PutUint16(r, 32, uint16(flow)) }
+func (r record) setList(list int)   { r[34] = uint8(list) }
+func (r record) setStatus(s Status) { r[35] = uint8(s) }
+func (r record) countPassed()       { wire.PutUint16(r, 38, uint16(min(r.passed()+1, 1<<16-1))) }
+
+// grant makes the ticket one that was granted the row.
+func (r record) grant(row int) {
+	r.setStatus(Granted)
+	wire.PutUint16(r, 44, uint16(row))
+	wire.PutUint32(r, 48, uint32(r.tokens()-r.saved(row)))
+}
+
+// waited returns for how many ms the ticket has waited.
+func (r record) waited(now uint32) uint32 { return uint32(max(0, int32(now-r.since()))) }
+
+// saved returns how many tokens need not be computed at the endpoint of the row.
+func (r record) saved(row int) int64 {
+	for at := warmAt; at < recordSize; at += warmSize {
+		if int(wire.Uint16(r, at)) == row {
+			return int64(wire.Uint32(r, at+2))
+		}
+	}
+	return 0
+}
+
+const warmAt, warmSize = 56, 6
+
+// bestSaved returns how many tokens need not be computed where most of the prompt is, the endpoint of the row excepted.
+func (r record) bestSaved(except int) (best int64) {
+	for at := warmAt; at < recordSize; at += warmSize {
+		if row := int(wire.Uint16(r, at)); row != except {
+			best = max(best, int64(wire.Uint32(r, at+2)))
+		}
+	}
+	return best
+}
+
+func (r record) u16(at int) uint16 { return wire.Uint16(r, at) }
+
+// newRecord packs a ticket of the flow.
+func newRecord(t *Ticket, flow int) record {
+	r := make(record, recordSize)
+	wire.PutUint64(r, 0, t.Owner)
+	wire.PutUint64(r, 8, uint64(t.ID))
+	wire.PutUint32(r, 16, millis(t.Wait.Since))
+	wire.PutUint32(r, 20, millis(min(t.Wait.Max, maxTime)))
+	wire.PutUint32(r, 24, millis(min(t.Wait.Aging, maxTime)))
+	wire.PutUint16(r, 28, uint16(min(millis(min(t.Wait.Patience, maxTime))/10, 1<<16-1)))
+	wire.PutUint16(r, 30, uint16(t.Wants))
+	r.setFlow(flow)
+	r.setList(t.List)
+	wire.PutUint16(r, 36, uint16(min(max(t.Wait.Skip, 0), maxSkip)))
+	wire.PutUint32(r, 40, uint32(min(max(t.Tokens, 0), lb.MaxTokens)))
+	for i := range MaxWarm {
+		row, saved := NoRow, int64(0)
+		if i < len(t.Warm) {
+			row, saved = t.Warm[i].Row, min(max(t.Warm[i].Saved, 0), t.Tokens, lb.MaxTokens)
+		}
+		wire.PutUint16(r, warmAt+warmSize*i, uint16(row))
+		wire.PutUint32(r, warmAt+warmSize*i+2, uint32(saved))
+	}
+	return r
+}
+
+const (
+	maxTime = 24 * time.Hour // differences of times in ms must fit into 31 bits
+	maxSkip = 1000
+)
+
+// millis returns a time or a duration in ms, modulo 2^32: times are only compared with others nearby.
+func millis(d time.Duration) uint32 { return uint32(d / time.Millisecond) }

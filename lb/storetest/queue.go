@@ -1,0 +1,247 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/queuecheck"
+	"github.com/warmgate/warmgate/lb"
+)
+
+var queueSuite = []struct {
+	name string
+	run  func(*testing.T, *line)
+}{
+	{"a request waits and is granted what another owner releases", testQueueGrant},
+	{"a request that does not wait is refused", testQueueFull},
+	{"first come first served over all owners", testQueueFIFO},
+	{"nobody overtakes a grant that was not claimed yet", testQueueOvertake},
+	{"a request waits only for what it may use", testQueueCandidates},
+	{"scopes have queues of their own", testQueueScopes},
+	{"a higher cap lets waiting requests go first", testQueueCaps},
+	{"a lower cap holds", testQueueLowerCap},
+	{"a lease that moves away frees its endpoint", testQueueAmend},
+	{"the wait is over", testQueueMax},
+	{"a released request leaves the queue", testQueueRelease},
+	{"a released request gives back a grant that it has not claimed", testQueueReleaseGranted},
+	{"a dead owner's requests leave the queue", testQueueDeadOwner},
+	{"a dead owner's grants are returned", testQueueDeadGrant},
+	{"heartbeats keep waiting requests", testQueueHeartbeats},
+	{"a request that is reserved anew keeps its place", testQueueSince},
+	{"the queue has a length", testQueueLength},
+	{"a tenant has a part of the queue", testQueueTenantLength},
+	{"a higher class evicts the youngest of the lowest", testQueueEviction},
+	{"a class has places that others cannot take", testQueueReserved},
+	{"a hopeless request is refused at once", testQueueHopeless},
+	{"a strictly higher class is not hopeless", testQueueHopelessClass},
+	{"statistics", testQueueStats},
+	{"classes share by weight", testQueueWeights},
+	{"a class that comes late has no claim", testQueueIdleClass},
+	{"a strictly higher class goes first", testQueueStrict},
+	{"who has waited long goes first", testQueueAging},
+	{"tenants of a class take turns", testQueueTenants},
+	{"a warm prefix passes others", testQueuePass},
+	{"a warm prefix passes only so many others", testQueueSkip},
+	{"nobody is passed for ever", testQueuePassed},
+	{"who has waited long is not passed", testQueuePassAged},
+	{"a warm prefix is patient", testQueuePatience},
+	{"random histories of waiting requests", testQueueRandom},
+	{"writes fail while requests wait", testQueueFaults},
+}
+
+// RunQueue runs the part of the suite that is about requests that wait; open returns a fresh backend. The previous one
+// is not used after that.
+func RunQueue(t *testing.T, open func(t *testing.T) Backend) {
+	for _, c := range queueSuite {
+		t.Run(c.name, func(t *testing.T) {
+			fresh := func() Backend { return open(t) }
+			c.run(t, &line{world: &world{t: t, open: fresh, Backend: fresh(), now: time.Hour}})
+		})
+	}
+}
+
+// line is a world whose requests may wait.
+type line struct {
+	*world
+	owners  []lb.Store
+	next    lb.LeaseID
+	history queuecheck.History
+	still   bool                // time does not pass
+	faults  bool                // writes of the backend may fail
+	warm    map[uint64][]string // endpoints that a prompt was granted, by the key of its first block
+}
+
+// asked is a request that was reserved.
+type asked struct {
+	owner lb.Store
+	id    lb.LeaseID
+	plan  *lb.Plan
+	calls int // of done
+	lb.Grant
+	err  error
+	addr string // that it was granted
+	gone bool   // released
+}
+
+func (r *asked) waits() bool { return r.calls == 0 }
+
+// join adds n owners.
+func (l *line) join(n int) []lb.Store {
+	for range n {
+		l.owners = append(l.owners, l.NewOwner())
+	}
+	return l.owners[len(l.owners)-n:]
+}
+
+// the classes of the suite
+var (
+	high = lb.Class{ID: 11, Rank: 0, Weight: 8}
+	low  = lb.Class{ID: 7, Rank: 1, Weight: 1}
+)
+
+// wait is how requests of the suite wait unless a test wants something else.
+func wait(class lb.Class) lb.Wait {
+	return lb.Wait{Max: time.Minute, Class: class, Length: 1000}
+}
+
+// limited returns a plan over the addresses, each of which takes limit requests, for a request that waits.
+func limited(addrs []string, limit int64, w lb.Wait) *lb.Plan {
+	p := Even(addrs)
+	for i := range p.Candidates {
+		p.Candidates[i].Cap = limit
+	}
+	p.Wait = w
+	return p
+}
+
+// moment lets a millisecond pass.
+func (l *line) moment() {
+	if !l.still {
+		l.tick(time.Millisecond)
+	}
+}
+
+// ask reserves, a millisecond after what was before: places in the queue are only so exact.
+func (l *line) ask(s lb.Store, p *lb.Plan) *asked {
+	l.moment()
+	l.next++
+	r := &asked{owner: s, id: l.next, plan: p}
+	l.entered(r)
+	s.Reserve(l.now, r.id, p, func(g lb.Grant, err error) {
+		if r.calls++; r.calls > 1 {
+			l.t.Errorf("done was called %d times for %d", r.calls, r.id)
+		}
+		if r.Grant, r.err = g, err; err == nil {
+			r.addr = p.Candidates[g.Index].Addr
+		}
+		l.answered(r)
+	})
+	return r
+}
+
+// take reserves and expects a grant at once.
+func (l *line) take(s lb.Store, p *lb.Plan) *asked {
+	l.t.Helper()
+	r := l.ask(s, p)
+	if r.waits() || r.err != nil || r.Queued {
+		l.t.Fatalf("request %d: waits %v, %v, queued %v; it should be granted at once",
+			r.id, r.waits(), r.err, r.Queued)
+	}
+	return r
+}
+
+// queue reserves and expects that the request waits.
+func (l *line) queue(s lb.Store, p *lb.Plan) *asked {
+	l.t.Helper()
+	r := l.ask(s, p)
+	if !r.waits() {
+		l.t.Fatalf("request %d was answered with %q, %v; it should wait", r.id, r.addr, r.err)
+	}
+	return r
+}
+
+// refuse reserves and expects the error at once.
+func (l *line) refuse(s lb.Store, p *lb.Plan, want error) *asked {
+	l.t.Helper()
+	r := l.ask(s, p)
+	if r.waits() || !errors.Is(r.err, want) {
+		l.t.Fatalf("request %d: waits %v, %v; want %v at once", r.id, r.waits(), r.err, want)
+	}
+	return r
+}
+
+// release releases a millisecond later.
+func (l *line) release(r *asked) {
+	l.moment()
+	l.ends(r)
+	r.owner.Release(l.now, r.id)
+}
+
+// poll polls all owners.
+func (l *line) poll() {
+	for _, o := range l.owners {
+		o.Poll(l.now)
+	}
+}
+
+// granted polls and expects that of the requests exactly these were granted, in any order, and returns the others.
+func (l *line) granted(among []*asked, want ...*asked) (others []*asked) {
+	l.t.Helper()
+	l.poll()
+	for _, r := range among {
+		switch expected := slices.Contains(want, r); {
+		case expected && (r.waits() || r.err != nil):
+			l.t.Fatalf("request %d waits %v, %v; it should be granted", r.id, r.waits(), r.err)
+		case expected && !r.Queued:
+			l.t.Fatalf("request %d was granted as if it had not waited", r.id)
+		case !expected && !r.waits():
+			l.t.Fatalf("request %d was answered with %q, %v; it should wait", r.id, r.addr, r.err)
+		case !expected:
+			others = append(others, r)
+		}
+	}
+	return others
+}
+
+// ended polls and expects that the request was refused with the error.
+func (l *line) ended(r *asked, want error) {
+	l.t.Helper()
+	l.poll()
+	if r.waits() || !errors.Is(r.err, want) {
+		l.t.Fatalf("request %d: waits %v, %v; want %v", r.id, r.waits(), r.err, want)
+	}
+}
+
+// drain releases the holder, and then each request that is granted, until all were, and returns their order.
+func (l *line) drain(holder *asked, waiting []*asked) (order []int) {
+	l.t.Helper()
+	for len(order) < len(waiting) {
+		l.release(holder)
+		l.poll()
+		before := len(order)
+		for i, r := range waiting {
+			if r.waits() || slices.Contains(order, i) {
+				continue
+			}
+			if r.err != nil {
+				l.t.Fatalf("request %d: %v", r.id, r.err)
+			}
+			order, holder = append(order, i), r
+		}
+		if len(order) != before+1 {
+			l.t.Fatalf("one release led to %d grants", len(order)-before)
+		}
+	}
+	l.release(holder)
+	return order
+}
+
+// expectOrder drains and compares the order in which the requests were granted.
+func (l *line) expectOrder(holder *asked, waiting []*asked, want ...int) {
+	l.t.Helper()
+	if got := l.drain(holder, waiting); !slices.Equal(got, want) {
+		l.t.Fatalf("granted in the order %v, want %v", got, want)
+	}
+}

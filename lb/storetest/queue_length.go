@@ -1,0 +1,96 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// short returns a plan for a queue of the given length.
+func short(addrs []string, class lb.Class, length int) *lb.Plan {
+	p := limited(addrs, 1, wait(class))
+	p.Wait.Length = length
+	return p
+}
+
+func testQueueLength(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	p := short(addrs, high, 3)
+	holder := l.take(o[0], p)
+	waiting := []*asked{l.queue(o[0], p), l.queue(o[1], p), l.queue(o[0], p)}
+	l.refuse(o[1], p, lb.ErrQueueFull)
+	l.refuse(o[0], short(addrs, low, 3), lb.ErrQueueFull)
+	l.granted(waiting)
+	l.release(holder)
+	l.granted(waiting, waiting[0])
+	waiting = append(waiting[1:], l.queue(o[1], p))
+	l.refuse(o[1], p, lb.ErrQueueFull)
+	l.release(waiting[1])
+	l.queue(o[1], p)
+}
+
+func testQueueTenantLength(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	of := func(class lb.Class, tenant uint64) *lb.Plan {
+		p := limited(addrs, 1, wait(class))
+		p.Wait.Tenant, p.Wait.TenantLength = tenant, 2
+		return p
+	}
+	holder := l.take(o[0], of(high, 5))
+	first := l.queue(o[0], of(high, 5))
+	second := l.queue(o[1], of(high, 5))
+	l.refuse(o[0], of(high, 5), lb.ErrQueueFull)
+	l.queue(o[0], of(high, 6))
+	l.queue(o[0], of(low, 5))
+	l.release(holder)
+	l.granted([]*asked{first, second}, first)
+	l.queue(o[1], of(high, 5))
+	l.refuse(o[1], of(high, 5), lb.ErrQueueFull)
+}
+
+// testQueueEviction: in a full queue the youngest of the lowest class makes room for a higher one.
+func testQueueEviction(t *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	middle := lb.Class{ID: 3, Rank: 1, Weight: 4}
+	lowest := lb.Class{ID: 2, Rank: 2, Weight: 1}
+	holder := l.take(o[0], short(addrs, high, 4))
+	a, b := l.queue(o[0], short(addrs, lowest, 4)), l.queue(o[1], short(addrs, lowest, 4))
+	c, d := l.queue(o[1], short(addrs, middle, 4)), l.queue(o[0], short(addrs, middle, 4))
+	l.refuse(o[0], short(addrs, lowest, 4), lb.ErrQueueFull)
+	e := l.queue(o[0], short(addrs, high, 4))
+	l.ended(b, lb.ErrEvicted)
+	f := l.queue(o[0], short(addrs, middle, 4))
+	l.ended(a, lb.ErrEvicted)
+	l.refuse(o[0], short(addrs, middle, 4), lb.ErrQueueFull)
+	g := l.queue(o[1], short(addrs, high, 4))
+	l.ended(f, lb.ErrEvicted)
+	waiting := []*asked{c, d, e, g}
+	l.granted(waiting)
+	if n := o[1].Queue(l.now, "llm").Waiting; n != 4 {
+		t.Fatalf("%d wait, want 4", n)
+	}
+	l.release(b) // has nothing to release
+	l.drain(holder, waiting)
+	l.want(addrs, 0)
+}
+
+// testQueueReserved: the places of a class are free for it, and nobody takes them.
+func testQueueReserved(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	first, second := high, low
+	first.Reserved, second.Reserved = 2, 1
+	a, b := short(addrs, first, 5), short(addrs, second, 5)
+	a.Wait.Reserved, b.Wait.Reserved = 3, 3
+	l.take(o[0], a)
+	kept := l.queue(o[0], b) // in its own place
+	l.queue(o[1], b)
+	youngest := l.queue(o[0], b)       // in the two that are nobody's
+	l.refuse(o[1], b, lb.ErrQueueFull) // the other two are of the higher class
+	l.queue(o[1], a)
+	l.queue(o[0], a)
+	l.queue(o[1], a)
+	l.ended(youngest, lb.ErrEvicted)
+	l.queue(o[1], a)
+	l.refuse(o[0], a, lb.ErrQueueFull) // one place is the lower class's
+	l.granted([]*asked{kept})
+}

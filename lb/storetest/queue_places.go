@@ -1,0 +1,175 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// testQueueGrant: a release of one owner grants the endpoint to a request of another, before that one knows.
+func testQueueGrant(t *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	p := limited(addrs, 1, wait(high))
+	p.Tokens = 50
+	holder := l.take(o[0], p)
+	if next := o[1].Poll(l.now); next != 0 {
+		t.Fatalf("nobody waits, but Poll wants to be called at %v", next)
+	}
+	r := l.queue(o[1], p)
+	if o[1].Poll(l.now) <= 0 {
+		t.Fatal("Poll does not want to be called again while a request waits")
+	}
+	l.tick(3 * time.Second)
+	l.granted([]*asked{r})
+	l.release(holder)
+	l.want(addrs, 1)
+	o[0].Poll(l.now)
+	if !r.waits() {
+		t.Fatal("done was called by another owner's Poll")
+	}
+	l.granted([]*asked{r}, r)
+	if r.Load != (lb.Load{Requests: 1, Tokens: 50}) || r.Waited < 3*time.Second || r.Waited > 3100*time.Millisecond {
+		t.Fatalf("the grant is %+v after a wait of 3 s", r.Grant)
+	}
+	if next := o[1].Poll(l.now); next != 0 {
+		t.Fatalf("nobody waits any more, but Poll wants to be called at %v", next)
+	}
+	l.want(addrs, 1)
+	l.release(r)
+	l.want(addrs, 0)
+}
+
+func testQueueFull(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(2)
+	never := limited(addrs, 1, lb.Wait{})
+	l.take(o[0], never)
+	l.take(o[0], never)
+	l.refuse(o[1], never, lb.ErrFull)
+	l.queue(o[1], limited(addrs, 1, wait(high)))
+	l.refuse(o[0], never, lb.ErrFull)
+	l.want(addrs, 1, 1)
+}
+
+func testQueueFIFO(_ *testing.T, l *line) {
+	o, addrs := l.join(4), Addrs(1)
+	p := limited(addrs, 1, wait(high))
+	holder := l.take(o[0], p)
+	var waiting []*asked
+	var want []int
+	for i := range 24 {
+		waiting, want = append(waiting, l.queue(o[i*i%4], p)), append(want, i)
+	}
+	l.expectOrder(holder, waiting, want...)
+	l.want(addrs, 0)
+}
+
+// testQueueOvertake: what was granted to a waiting request is not free for those that come later, even before its
+// owner has seen the grant.
+func testQueueOvertake(_ *testing.T, l *line) {
+	o, addrs := l.join(3), Addrs(2)
+	both := limited(addrs, 1, wait(high))
+	holders := []*asked{l.take(o[0], both), l.take(o[0], both)}
+	r := l.queue(o[1], both)
+	l.release(holders[0])
+	late := l.queue(o[2], both)
+	l.refuse(o[2], limited(addrs, 1, lb.Wait{}), lb.ErrFull)
+	l.want(addrs, 1, 1)
+	l.granted([]*asked{r, late}, r)
+	if r.addr != holders[0].addr {
+		l.t.Fatalf("granted %s, %s was released", r.addr, holders[0].addr)
+	}
+	l.release(holders[1])
+	l.granted([]*asked{late}, late)
+}
+
+// testQueueCandidates: a request is only granted what its plan allows. What it does not wait for is for others.
+func testQueueCandidates(_ *testing.T, l *line) {
+	o, addrs := l.join(3), Addrs(3)
+	first, second := limited(addrs[:1], 1, wait(high)), limited(addrs[1:2], 1, wait(high))
+	both := limited(addrs[:2], 1, wait(high))
+	a, b := l.take(o[0], first), l.take(o[0], second)
+	forFirst := l.queue(o[1], first)
+	forBoth := l.queue(o[2], both)
+	third := l.take(o[2], limited(addrs, 1, wait(high)))
+	if third.addr != addrs[2] {
+		l.t.Fatalf("granted %s although %s was open", third.addr, addrs[2])
+	}
+	l.release(b)
+	l.granted([]*asked{forFirst, forBoth}, forBoth)
+	l.release(forBoth)
+	l.granted([]*asked{forFirst})
+	again := l.take(o[0], second)
+	l.release(a)
+	l.granted([]*asked{forFirst}, forFirst)
+	if forFirst.addr != addrs[0] || forBoth.addr != addrs[1] || again.addr != addrs[1] {
+		l.t.Fatalf("granted %s, %s and %s", forFirst.addr, forBoth.addr, again.addr)
+	}
+}
+
+func testQueueScopes(_ *testing.T, l *line) {
+	o, addrs := l.join(1), Addrs(1)
+	p, other := limited(addrs, 1, wait(high)), limited(addrs, 1, wait(high))
+	other.Scope = "other"
+	a, b := l.take(o[0], p), l.take(o[0], other)
+	r, s := l.queue(o[0], p), l.queue(o[0], other)
+	l.release(a)
+	l.granted([]*asked{r, s}, r)
+	l.release(b)
+	l.granted([]*asked{s}, s)
+}
+
+// testQueueCaps: caps may rise, which a plan brings. Those that wait go before the request that brought it.
+func testQueueCaps(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	p := limited(addrs, 1, wait(high))
+	l.take(o[0], p)
+	first, second := l.queue(o[0], p), l.queue(o[1], p)
+	late := l.queue(o[1], limited(addrs, 3, wait(high)))
+	l.want(addrs, 3)
+	l.granted([]*asked{first, second, late}, first, second)
+}
+
+// testQueueLowerCap: requests in flight above a lower cap stay, and nobody is added.
+func testQueueLowerCap(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	p := limited(addrs, 3, wait(high))
+	held := []*asked{l.take(o[0], p), l.take(o[0], p), l.take(o[0], p)}
+	waiting := []*asked{l.queue(o[1], p), l.queue(o[1], limited(addrs, 1, wait(high)))}
+	l.release(held[0])
+	l.release(held[1])
+	l.granted(waiting)
+	l.want(addrs, 1)
+	l.release(held[2])
+	l.granted(waiting, waiting[0])
+	l.want(addrs, 1)
+}
+
+func testQueueAmend(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(2)
+	p := limited(addrs[:1], 1, wait(high))
+	holder := l.take(o[0], p)
+	r := l.queue(o[1], p)
+	l.tick(time.Millisecond)
+	holder.owner.Amend(l.now, holder.id, addrs[1], 0)
+	l.granted([]*asked{r}, r)
+	l.want(addrs, 1, 1)
+}
+
+// testQueueSince: a request that has waited and is reserved anew, for other endpoints say, does not begin again.
+func testQueueSince(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	p := limited(addrs, 1, wait(high))
+	holder := l.take(o[0], p)
+	anew, since := l.queue(o[0], p), l.now
+	waiting := []*asked{l.queue(o[1], p), l.queue(o[0], p)}
+	l.tick(time.Second)
+	l.release(anew)
+	again := *p
+	again.Wait.Since = since
+	waiting = append(waiting, l.queue(o[0], &again))
+	l.expectOrder(holder, waiting, 2, 0, 1)
+	if w := waiting[2].Waited; w < time.Second {
+		l.t.Fatalf("waited for %v", w)
+	}
+}

@@ -1,0 +1,62 @@
+package lb
+
+import (
+	"errors"
+	"time"
+)
+
+// Errors of a store for a request that could not be placed and does not wait, or not any longer. The Grant beside them
+// has the time in which a request of its class could expect to be placed.
+var (
+	// ErrQueueFull is returned when the queue is at its length, or the request's tenant or class is at its part of it.
+	ErrQueueFull = errors.New("lb: the queue is full")
+	// ErrEvicted is returned when a request of a higher class has taken the place of this one in a full queue.
+	ErrEvicted = errors.New("lb: evicted from the queue by a higher class")
+	// ErrHopeless is returned when the request is not likely to be placed before its wait is over.
+	ErrHopeless = errors.New("lb: the expected wait is too long")
+	// ErrWaitOver is returned when the request has waited for as long as it may.
+	ErrWaitOver = errors.New("lb: the wait is over")
+)
+
+// Wait is how a request waits while every candidate is full, or while others wait that came before it. The zero value:
+// it does not wait, and is refused with [ErrFull].
+//
+// A waiting request is granted an endpoint by the step that frees capacity there, whoever makes that step. Who is next
+// is decided in this order: requests that have waited for Aging, the earliest first; the class, by weight or strictly;
+// within a class the tenant that was served least; within a tenant the earliest. See package queue.
+type Wait struct {
+	Max      time.Duration // how long the request waits at most; 0: it does not wait
+	Since    time.Duration // when it came, for one that is reserved anew; 0: now
+	Class    Class
+	Tenant   uint64        // digest of the request's tenant within its class, 0 for none
+	Strict   bool          // a higher class goes first, whatever it was served; else classes share by weight
+	Aging    time.Duration // after which it goes before all that have waited for less, whatever its class; 0: never
+	Skip     int           // how many others it may pass at an endpoint where it is worth more, for cached prompts
+	Patience time.Duration // for how long it waits for a full endpoint that costs less than all that are open
+
+	Length       int // how many requests wait in a scope at most
+	Reserved     int // of these, the places that are reserved for a class, of all classes
+	TenantLength int // how many of one tenant in one class; 0: as many as wait at most
+
+	// Limits is a digest of the settings that the caps of the candidates follow from: requests with equal limits and
+	// endpoints share the latest caps that one of them has brought.
+	Limits uint32
+}
+
+// Class is the service class of a request.
+type Class struct {
+	ID       uint16  // the same for the same name, never 0
+	Rank     uint8   // 0 is the highest
+	Weight   float64 // share of the served load, relative to the other classes; above 0
+	Reserved int     // places of the queue that other classes cannot take
+}
+
+// Waits reports whether the request waits when it cannot be placed.
+func (w *Wait) Waits() bool { return w.Max > 0 }
+
+// QueueStats is what a store knows of the requests that wait in one scope.
+type QueueStats struct {
+	Waiting  int            // over all owners
+	ByClass  map[uint16]int // of these, by Class.ID
+	Interval time.Duration  // between two grants to waiting requests, on average; 0 if unknown
+}
