@@ -42,6 +42,7 @@ type candidateList struct {
 	sentAt     time.Duration // the time of that
 	sendErr    error         // how Redis refused it
 	used       bool          // by a reservation since the last heartbeat
+	endpoints  uint32        // digest of the endpoints, whatever their order
 }
 
 // never is a time before all others.
@@ -124,8 +125,11 @@ type candidateClass struct{ base, slope, weight, cap, capacity, overSlope float6
 func newCandidateList(sc *scopeState, cs []lb.Candidate, owner string) *candidateList {
 	classes, members := packClasses(cs)
 	var hashes wire.Writer
+	endpoints := uint32(0)
 	for i := range cs {
-		hashes = hashes.Uint32(lb.EndpointTag(cs[i].Addr))
+		h := lb.EndpointHash(cs[i].Addr)
+		hashes = hashes.Uint32(uint32(h))
+		endpoints += uint32(h>>32) * uint32(h|1)
 	}
 	h := xxhash.NewWithSeed(listLayout)
 	_, _ = h.Write(classes)
@@ -135,7 +139,8 @@ func newCandidateList(sc *scopeState, cs []lb.Candidate, owner string) *candidat
 		_, _ = h.WriteString(cs[i].Addr)
 		_, _ = h.WriteString("\n")
 	}
-	l := &candidateList{candidates: cs, knownAt: never, key: sc.keys.Candidates + strconv.FormatUint(h.Sum64(), 36)}
+	l := &candidateList{candidates: cs, knownAt: never, endpoints: endpoints}
+	l.key = sc.keys.Candidates + strconv.FormatUint(h.Sum64(), 36)
 	l.commands = l.buildCommands(sc, owner, classes, hashes, members)
 	return l
 }

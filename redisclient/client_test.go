@@ -112,7 +112,8 @@ func TestBreakerKeepsRequestsAway(t *testing.T) {
 	}
 }
 
-const heartbeatReply = "*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n"
+const heartbeatReply = "*8\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n" +
+	"$0\r\n\r\n$0\r\n\r\n"
 
 // A store without leases probes as well.
 func TestBreakerOfAnIdleStore(t *testing.T) {

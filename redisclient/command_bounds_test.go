@@ -104,6 +104,7 @@ func TestCommandsAreBounded(t *testing.T) {
 	m.value("FLUSHALL")
 	t.Run("many leases", func(t *testing.T) { manyLeases(t, m, server) })
 	t.Run("dead owners", func(t *testing.T) { deadOwners(t, m, server) })
+	t.Run("many wait", func(t *testing.T) { manyWait(t, m, server) })
 	t.Run("many owners", func(t *testing.T) { manyOwners(t, m) })
 	t.Run("many endpoints", func(t *testing.T) { manyEndpointsChange(t, m) })
 }
@@ -144,6 +145,45 @@ func deadOwners(t *testing.T, m *costMeter, server *redisserver.Server) {
 	reserve(s, 0, 1).want(t, "granted 0")
 	s.Heartbeat(0)
 	wantInFlight(t, m.syncTransport, 1)
+	m.check(t)
+}
+
+// manyWait has an owner die whose leases many requests of another one wait for.
+func manyWait(t *testing.T, m *costMeter, server *redisserver.Server) {
+	t.Helper()
+	const n = 400
+	m.value("FLUSHALL")
+	dead, p := newBatchedStore(t, server, 1)
+	reserveMany(t, dead, p, n)
+	s := m.store(9)
+	plan := storetest.Even(storetest.Addrs(8))
+	for i := range plan.Candidates {
+		plan.Candidates[i].Cap = n / 8
+	}
+	plan.Wait = lb.Wait{Max: time.Hour, Length: 2 * n, Class: lb.Class{ID: 1, Weight: 1}}
+	granted := 0
+	for id := range lb.LeaseID(n) {
+		plan.Wait.Tenant = uint64(id % 40)
+		s.Reserve(0, id, plan, func(_ lb.Grant, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			granted++
+		})
+	}
+	(&backend{conn: m.syncTransport}).Pass(time.Minute)
+	s.Heartbeat(0)
+	for range 50 {
+		s.PollSoon()
+		s.Poll(0)
+	}
+	if granted != n {
+		t.Errorf("%d of %d requests were granted", granted, n)
+	}
+	wantInFlight(t, m.syncTransport, n)
+	for id := range lb.LeaseID(n) {
+		s.Release(0, id)
+	}
 	m.check(t)
 }
 

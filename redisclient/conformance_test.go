@@ -63,14 +63,14 @@ func (b *backend) NewOwner() lb.Store {
 		Owner: b.owners, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: b.kv,
 	})
 	if !b.fallback {
-		return s
+		return eager{s}
 	}
 	if err := memstore.Prepare(b.kv); err != nil {
 		b.t.Fatal(err)
 	}
 	l := lb.NewFallbackStore(s, memstore.New(b.kv, b.owners, storetest.TTL))
 	l.OnFallback = func(err error) { b.t.Errorf("fell to the embedded store: %v", err) }
-	return l
+	return eagerFallback{l, s}
 }
 
 // Loads implements storetest.Backend.

@@ -24,6 +24,7 @@ const (
 	formatTwo   = "\x00\x00\x00\x00\x00\x00\x00\x40"
 	formatHalf  = "\x00\x00\x00\x00\x00\x00\xe0\x3f"
 	formatZero  = "\x00\x00\x00\x00\x00\x00\x00\x00"
+	formatList  = "\x52\x8c\xf2\x1d" // digest of the endpoints
 )
 
 func formatPlan() *lb.Plan {
@@ -123,5 +124,71 @@ func (m *manualTransport) wantArguments(t *testing.T, i int, want ...string) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("command %d\n got %q\nwant %q", i, got, want)
+	}
+}
+
+func TestFormatsOfWaiting(t *testing.T) {
+	const since = "\x04\x03\x02\x01"
+	plan := formatPlan()
+	plan.Wait = lb.Wait{
+		Max: 0x01020305 * time.Millisecond, Since: formatTime - 0x01020304*time.Millisecond,
+		Class:  lb.Class{ID: 0x0506, Rank: 7, Weight: 0.5, Reserved: 0x0809},
+		Tenant: 0x1112131415161718, Strict: true, Aging: 0x01020306 * time.Millisecond, Skip: 0x0102,
+		Patience: 0x01020307 * time.Millisecond, Length: 0x0a0b0c0d, Reserved: 0x0a0b0c0e, TenantLength: 0x0a0b0c0f,
+	}
+	m := &manualTransport{}
+	s := newManualStore(m, newMemory())
+	var grant lb.Grant
+	s.Reserve(formatTime, formatID, plan, func(g lb.Grant, err error) {
+		if grant = g; err != nil {
+			t.Error(err)
+		}
+	})
+	m.wantArguments(t, 1, formatID0, formatTerms, "",
+		since+"\x05\x03\x02\x01"+"\x06\x03\x02\x01"+"\x07\x03\x02\x01"+"\x02\x01"+"\x06\x05"+"\x07"+"\x09\x08"+"\x01"+
+			formatHalf+"\x0d\x0c\x0b\x0a"+"\x0f\x0c\x0b\x0a"+"\x0e\x0c\x0b\x0a"+formatList+formatID0)
+	m.answer(formatTime, 1, "*3\r\n:-4\r\n$8\r\n"+"\x05\x00\x01\x00"+"\x09\x00\x02\x00"+"\r\n$8\r\nabcdefgh\r\n")
+	s.Poll(formatTime)
+	m.wantArguments(t, 2, "", "0")
+	queue := "12345678" + "abcdefgh" + "\x03\x00\x00\x00" + since + "\x01" + "\x08" + "\x00\x00\x00\x00\x00\x00" +
+		formatTwo + formatZero + "\x00\x00\x00\x00\x00\x00" + since + "\x01\x00" + "\x01" + "\x00" + "\x00\x00" +
+		"\x06\x05" + "\x07" + "\x09\x08" + formatHalf + formatZero + formatZero + "\x03\x00\x00\x00"
+	m.answer(formatTime+time.Second, 2, "*2\r\n$33\r\nstampstm"+formatID0+"\x0a\x00"+"\x34\x33\x32\x31"+
+		"\x26\x25\x24\x23\x22\x21"+"\x01"+"\x44\x43\x42\x41"+"\r\n$"+strconv.Itoa(len(queue))+"\r\n"+queue+"\r\n")
+	want := lb.Grant{
+		Index: 2, Load: lb.Load{Requests: 0x31323334, Tokens: 0x212223242526}, Cached: 1, Queued: true,
+		Waited: 0x01020304*time.Millisecond + time.Second,
+	}
+	if grant != want {
+		t.Errorf("granted %+v, want %+v", grant, want)
+	}
+	stats := s.Queue(0, "llm")
+	if stats.Waiting != 3 || stats.Interval != 2*time.Millisecond || stats.ByClass[0x0506] != 3 {
+		t.Errorf("the queue is %+v", stats)
+	}
+	plan.Wait.Max = 20 * time.Hour
+	s.Reserve(formatTime, formatID+1, plan, func(lb.Grant, error) {})
+	m.answer(formatTime, len(m.cmds)-1, "*3\r\n:-4\r\n$0\r\n\r\n$8\r\nabcdefgh\r\n")
+	s.Poll(formatTime + time.Second)
+	m.wantArguments(t, len(m.cmds)-1, "stampstm", "1")
+}
+
+// Answers about waiting requests that no script returns are refused.
+func TestWaitingReplies(t *testing.T) {
+	for _, reply := range []string{
+		"*3\r\n:-4\r\n$3\r\nabc\r\n$8\r\nabcdefgh\r\n", "*2\r\n:-4\r\n$0\r\n\r\n", "*2\r\n:-5\r\n:-1\r\n",
+		"*2\r\n:-7\r\n:1\r\n",
+		"*3\r\n+x\r\n$0\r\n\r\n$8\r\nabcdefgh\r\n",
+	} {
+		plan := formatPlan()
+		plan.Wait.Max = time.Second
+		m := &manualTransport{}
+		s := newManualStore(m, newMemory())
+		var got error
+		s.Reserve(0, 1, plan, func(_ lb.Grant, err error) { got = err })
+		m.answer(0, 1, reply)
+		if redisclient.Cause(got) != "garbage" {
+			t.Errorf("%q: %v", reply, got)
+		}
 	}
 }

@@ -120,6 +120,8 @@ func (s *Store) handleHeartbeat(now time.Duration, sc *scopeState, v Value, sent
 	}
 	goesOn, owners, heldSince, cursor := v.Items[0].Int != 0, v.Items[1].Int, string(v.Items[2].Str), v.Items[3].Str
 	leases, tombstones := v.Items[4].Str, v.Items[5].Str
+	tickets := v.Items[6].Str
+	sc.queue = append(sc.queue[:0], v.Items[7].Str...)
 	sc.owners = int(owners)
 	if heldSince != sc.heldSince {
 		sc.heldSince = heldSince
@@ -128,8 +130,8 @@ func (s *Store) handleHeartbeat(now time.Duration, sc *scopeState, v Value, sent
 	h := sc.heartbeat
 	h.steps++
 	h.cursor = append(h.cursor[:0], cursor...)
-	h.entries += len(leases) + len(tombstones)
-	s.releaseUnknown(now, sc, leases, tombstones)
+	h.entries += len(leases) + len(tombstones) + len(tickets)
+	s.releaseUnknown(now, sc, leases, tombstones, tickets)
 	if !goesOn {
 		s.finishHeartbeat(now, sc, sent)
 		return false, nil
@@ -142,17 +144,26 @@ func (s *Store) handleHeartbeat(now time.Duration, sc *scopeState, v Value, sent
 
 // isHeartbeatReply reports whether heartbeat.lua can have returned the value.
 func isHeartbeatReply(v Value) bool {
-	return v.Kind == Array && len(v.Items) == 6 && v.Items[0].Kind == Integer && v.Items[1].Kind == Integer &&
-		len(v.Items[3].Str) <= maxCursor && len(v.Items[4].Str)%8 == 0 && len(v.Items[5].Str)%8 == 0
+	return v.Kind == Array && len(v.Items) == 8 && v.Items[0].Kind == Integer && v.Items[1].Kind == Integer &&
+		len(v.Items[3].Str) <= maxCursor && len(v.Items[4].Str)%8 == 0 && len(v.Items[5].Str)%8 == 0 &&
+		len(v.Items[6].Str)%8 == 0
 }
 
 // releaseUnknown releases those of the entries in Redis that the owner does not hold. Tombstones that may still be
 // needed are kept.
-func (s *Store) releaseUnknown(now time.Duration, sc *scopeState, leases, tombstones []byte) {
+func (s *Store) releaseUnknown(now time.Duration, sc *scopeState, leases, tombstones, tickets []byte) {
 	var unknown []lb.LeaseID
 	for id := range leaseIDs(leases) {
-		sc.heartbeat.found[id] = true
-		if _, ok := sc.leases[id]; !ok {
+		l, ok := sc.leases[id]
+		sc.heartbeat.found[id] = !ok || l.state != waiting // else it was granted, and the owner has not noticed
+		if !ok {
+			unknown = append(unknown, id)
+		}
+	}
+	for id := range leaseIDs(tickets) {
+		l, ok := sc.leases[id]
+		sc.heartbeat.found[id] = ok && l.state == waiting
+		if !ok {
 			unknown = append(unknown, id)
 		}
 	}
@@ -187,6 +198,9 @@ func (s *Store) finishHeartbeat(now time.Duration, sc *scopeState, sent uint64) 
 	sc.drained = h.entries+len(sc.leases) == 0
 	sc.toAssert = sc.toAssert[:0]
 	for id, l := range sc.leases {
+		if l.state == waiting && l.confirmedSeq < h.startSeq && !h.found[id] {
+			s.sendAgain(now, l.waiter)
+		}
 		if l.state == held &&
 			(l.unsynced && l.confirmedSeq < sent || l.confirmedSeq < h.startSeq && !h.found[id]) {
 			sc.toAssert = append(sc.toAssert, id)

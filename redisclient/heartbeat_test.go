@@ -262,11 +262,12 @@ func TestHeartbeatOvertaken(t *testing.T) {
 func TestHeartbeatReplies(t *testing.T) {
 	for _, reply := range []string{
 		"+OK\r\n", "*0\r\n", "*4\r\n:0\r\n:1\r\n$0\r\n\r\n$0\r\n\r\n",
-		"*6\r\n+x\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n",
-		"*6\r\n:0\r\n+x\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n",
-		"*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$21\r\n123456789012345678901\r\n$0\r\n\r\n$0\r\n\r\n",
-		"*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$7\r\nabcdefg\r\n$0\r\n\r\n",
-		"*6\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$1\r\na\r\n",
+		"*8\r\n+x\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*8\r\n:0\r\n+x\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*8\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$21\r\n123456789012345678901\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*8\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$7\r\nabcdefg\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*8\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$1\r\na\r\n$0\r\n\r\n$0\r\n\r\n",
+		"*8\r\n:0\r\n:1\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$1\r\na\r\n$0\r\n\r\n",
 	} {
 		var m manualTransport
 		s := newOpenedStore(t, &m, &m, newMemory())
@@ -279,7 +280,7 @@ func TestHeartbeatReplies(t *testing.T) {
 	var m manualTransport
 	s := newOpenedStore(t, &m, &m, newMemory())
 	s.Heartbeat(0)
-	m.answer(0, 0, "*6\r\n:0\r\n:12\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n")
+	m.answer(0, 0, "*8\r\n:0\r\n:12\r\n$8\r\nabcdefgh\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n")
 	if s.HeartbeatErr() != nil || s.Owners() != 12 {
 		t.Errorf("%v, %d owners", s.HeartbeatErr(), s.Owners())
 	}

@@ -1,7 +1,10 @@
 package redisclient_test
 
 import (
+	"encoding/binary"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/redisclient"
@@ -66,6 +69,53 @@ func (h *history) auditSums() {
 			h.rt.Fatalf("scope %s: the totals are %v, the sum of the leases %v", scope, got, want)
 		}
 	}
+}
+
+// auditWaiting checks that the owners' requests that wait, and no others, wait in Redis: by the entry of their owner
+// and by a ticket. Tickets without such an entry are void.
+func (h *history) auditWaiting() {
+	for _, scope := range []string{"llm", "other"} {
+		k := redisclient.KeysOf(scope)
+		tickets := h.root.value("HGETALL", k.Tickets).Items
+		epoch := string(h.root.value("GETRANGE", k.Table, "0", "7").Str)
+		for _, o := range h.owners {
+			var got []lb.LeaseID
+			own, mark := h.root.value("HGETALL", k.Leases+o.name).Items, ""
+			for i := 0; i < len(own); i += 2 {
+				id, entry := string(own[i].Str), string(own[i+1].Str)
+				switch {
+				case id == "b":
+					mark = entry
+				case len(id) == 8 && strings.HasPrefix(entry, "w") && hasTicket(tickets, entry[1:], id, o.name):
+					got = append(got, lb.LeaseID(binary.LittleEndian.Uint64([]byte(id))))
+				}
+			}
+			if mark != epoch {
+				got = nil
+			}
+			slices.Sort(got)
+			want := o.WaitingIn(scope)
+			slices.Sort(want)
+			h.count["wait after faults"] += len(want)
+			if !slices.Equal(got, want) {
+				h.rt.Fatalf("scope %s: of owner %s wait %v, in Redis %v", scope, o.name, want, got)
+			}
+		}
+	}
+}
+
+// hasTicket reports whether there is a ticket in the flow.
+func hasTicket(tickets []redisclient.Value, flow, id, owner string) bool {
+	for i := 0; i < len(tickets); i += 2 {
+		if string(tickets[i].Str) == flow {
+			for t := range slices.Chunk(tickets[i+1].Str, redisclient.TicketSize) {
+				if string(t[:8]) == id && strings.TrimSpace(string(t[8:24])) == owner {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // auditHeld checks that the totals, and the sum of the leases in Redis, are what the owners hold.

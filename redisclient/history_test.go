@@ -3,6 +3,7 @@ package redisclient_test
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -55,6 +56,7 @@ type history struct {
 // historyOwner is one owner and what it holds.
 type historyOwner struct {
 	*redisclient.Store
+	name    string
 	conn    *faultyTransport
 	pending map[lb.LeaseID]bool // reservations without an answer; false once the lease was released
 	held    map[lb.LeaseID]heldLease
@@ -97,7 +99,8 @@ func (h *history) join() {
 		Store: redisclient.New(f, redisclient.Options{
 			Owner: h.lastOwner, TTL: storetest.TTL, Timeout: 20 * time.Millisecond, KV: h.kv,
 		}),
-		conn: f, pending: map[lb.LeaseID]bool{}, held: map[lb.LeaseID]heldLease{},
+		name: strconv.FormatUint(h.lastOwner, 16), conn: f,
+		pending: map[lb.LeaseID]bool{}, held: map[lb.LeaseID]heldLease{},
 	})
 }
 
@@ -157,7 +160,22 @@ func (h *history) plan() *lb.Plan {
 	}
 	p.Unit, p.Tokens = lb.Unit(h.draw("unit", 2)), int64(h.draw("tokens", 3000))
 	p.Random = rapid.Uint64().Draw(h.rt, "tie")
+	if h.draw("may wait", 2) == 1 {
+		h.limit(p)
+	}
 	return p
+}
+
+// limit gives the plan low caps, and has the request wait for a while.
+func (h *history) limit(p *lb.Plan) {
+	p.Candidates = slices.Clone(p.Candidates)
+	for i := range p.Candidates {
+		p.Candidates[i].Cap = 2
+	}
+	p.Wait = lb.Wait{
+		Max: time.Duration(1+h.draw("max", 60)) * 100 * time.Millisecond, Length: 20, Aging: time.Second, Skip: 3,
+		Class: pairClasses[h.draw("class", 3)], Tenant: uint64(h.draw("tenant", 3)), Patience: 50 * time.Millisecond,
+	}
 }
 
 // reserve reserves by a random plan. want is the error that must come of it, nil if the reservation may be granted or
@@ -172,6 +190,9 @@ func (h *history) reserve(o *historyOwner, id lb.LeaseID, want error) {
 		}
 		waited := o.pending[id]
 		delete(o.pending, id)
+		if g.Queued {
+			h.count["waited"]++
+		}
 		if want != nil && !errors.Is(err, want) || !waited && !errors.Is(err, lb.ErrReleased) {
 			h.rt.Fatalf("reservation %d after its release: %v", id, err)
 		}
@@ -205,6 +226,9 @@ func (h *history) releasePending() {
 		for _, id := range sortedIDs(o.pending) {
 			if o.pending[id] {
 				o.pending[id] = false
+				if o.Waits(id) {
+					delete(o.pending, id) // it is not answered
+				}
 				o.Release(h.now, id)
 				h.count["released while pending"]++
 				return
@@ -247,6 +271,7 @@ func (h *history) pass(d time.Duration) {
 	for _, o := range h.owners {
 		o.conn.step(h.now)
 		o.Expire(h.now)
+		o.Poll(h.now)
 	}
 	since := h.now - h.heartbeatsAt
 	if since < time.Second {
@@ -294,8 +319,11 @@ func (h *history) calm() {
 	}
 	for s := range int((storetest.TTL + 2*time.Second) / time.Second) {
 		h.pass(time.Second)
-		if s == 0 {
+		switch s {
+		case 0:
 			h.useScopes()
+		case 3:
+			h.auditWaiting()
 		}
 	}
 	h.keysLost = false
@@ -309,6 +337,7 @@ func (h *history) calm() {
 		o.conn.percent = h.draw("percent of faults", 11)
 	}
 	h.auditHeld()
+	h.auditWaiting()
 }
 
 // useScopes has one owner use each scope, since owners return leases only in scopes that they use.

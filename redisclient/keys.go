@@ -7,18 +7,22 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// KeyPrefix is the beginning of every key. The 1 is the version of the data formats: versions of the plugin with other
+// KeyPrefix is the beginning of every key. The 2 is the version of the data formats: versions of the plugin with other
 // formats have other keys, so they count separately and cannot misread each other's data.
-const KeyPrefix = "warmgate:1:"
+const KeyPrefix = "warmgate:2:"
 
 // Keys are the names of a scope's keys. They share a hash tag, so that a Redis Cluster keeps them on one node. The
-// formats are described in lua/shared.lua, that of Pages in lua/prefix.lua.
+// formats are described in lua/shared.lua, that of Pages in lua/prefix.lua, those of Queue and Tickets in
+// lua/queue.lua.
 type Keys struct {
 	Table  string // the totals: requests and tokens in flight at each endpoint
 	Rows   string // the row of each endpoint in the table
 	Listed string // when each row was last on a list of candidates
 	Owners string // the owners, with the times of their last heartbeats
 	Turn   string // the owner that currently returns the leases of dead owners
+	Queue  string // the requests that wait: all but their tickets
+	// Tickets are the requests that wait, in their order.
+	Tickets string
 	// The following are prefixes.
 	Leases         string // followed by an owner's name: the owner's leases
 	Candidates     string // followed by a digest: a list of candidates
@@ -32,6 +36,7 @@ func KeysOf(scope string) Keys {
 	p := KeyPrefix + "{" + strings.ReplaceAll(strings.ReplaceAll(scope, "{", "("), "}", ")") + "}:"
 	return Keys{
 		Table: p + "table", Rows: p + "rows", Listed: p + "listed", Owners: p + "owners", Turn: p + "turn",
+		Queue: p + "queue", Tickets: p + "tickets",
 		Leases: p + "own:", Candidates: p + "view:", CandidatesPart: p + "part:", Pages: p + "pages:",
 	}
 }

@@ -45,7 +45,7 @@ func (s *Store) cancel(now time.Duration, r *reservation) {
 	sc := r.lease.scope
 	sc.tombstones[r.id] = now + tombstoneTTL
 	script, cmd := scriptRelease, sc.releaseCommand(false, r.id)
-	if r.script == scriptPrompt {
+	if r.chained() {
 		script, cmd = scriptCancel, r.cancelCommand()
 	}
 	s.sendRelease(now, sc, script, cmd, r.id)
@@ -54,7 +54,11 @@ func (s *Store) cancel(now time.Duration, r *reservation) {
 // cancelCommand returns the command that takes back a reservation with a prompt. It has the keys and arguments of the
 // reservation's command, and one more.
 func (r *reservation) cancelCommand() []byte {
-	const keys, args = 4, 3 // of the reservation's command
+	const keys = 4
+	args := 3 // of the reservation's command
+	if r.script == scriptWaitPrompt {
+		args = 4
+	}
 	begin := len(r.script.command(nil, keys, args))
 	b := append(scriptCancel.command(nil, keys, args+1), r.cmd[begin:]...)
 	return appendInt(b, 2*dataTTL.Milliseconds())

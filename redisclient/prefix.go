@@ -94,13 +94,25 @@ func (s *Store) reservationCommand(
 	now time.Duration, sc *scopeState, l *candidateList, id lb.LeaseID, p *lb.Plan,
 ) (*script, []byte) {
 	var room [55 + 6*shortTTLRoom]byte
-	x := &p.Prefix
+	x, waits := &p.Prefix, p.Wait.Waits()
 	if !x.NeedsLookup() {
-		b := scriptReserve.command(make([]byte, 0, 320), 3, 2)
+		sp, args := scriptReserve, 2
+		if waits {
+			sp, args = scriptWait, 4
+		}
+		b := sp.command(make([]byte, 0, 384), 3, args)
 		b = appendID(sc.appendReserveKeys(b, l), id)
-		return scriptReserve, appendArg(b, appendAdded(room[:0], p, clampTokens(p.Tokens)))
+		b = appendArg(b, appendAdded(room[:0], p, clampTokens(p.Tokens)))
+		if waits {
+			b = appendWait(appendArg(b, ""), now, l, &p.Wait)
+		}
+		return sp, b
 	}
-	b := scriptPrompt.command(make([]byte, 0, 448+(8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, 3)
+	sp, args := scriptPrompt, 3
+	if waits {
+		sp, args = scriptWaitPrompt, 4
+	}
+	b := sp.command(make([]byte, 0, 512+(8+fieldBytes+2*4)*min(len(x.Blocks), maxBlocks)), 4, args)
 	b = appendArg(sc.appendReserveKeys(b, l), sc.keys.pagesKey(x.IndexMemory.Remote))
 	b = appendID(b, id)
 	params := appendAdded(room[:0], p, min(max(p.Tokens, -maxExact), maxExact))
@@ -109,7 +121,11 @@ func (s *Store) reservationCommand(
 	if x.CreditBytes != nil {
 		numbers = append(numbers, func(i int) uint32 { return x.CreditBytes[i] })
 	}
-	return scriptPrompt, appendChain(b, x, numbers...)
+	b = appendChain(b, x, numbers...)
+	if waits {
+		b = appendWait(b, now, l, &p.Wait)
+	}
+	return sp, b
 }
 
 // appendReserveKeys appends the keys that every reservation names.

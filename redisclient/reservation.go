@@ -1,6 +1,7 @@
 package redisclient
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/internal/wire"
@@ -18,13 +19,23 @@ type reservation struct {
 	sentSeq    uint64 // of the store's sequence
 	firstCall  *call  // the first attempt; the second one keeps its deadline
 	retried    bool
+	waiter     *waiter // of a request that waits already, and is sent again because its ticket may be lost
+	plan       lb.Plan // of a request that may wait
+	sentAt     time.Duration
 	done       func(lb.Grant, error)
 }
+
+// chained reports whether the reservation names the blocks of a prompt.
+func (r *reservation) chained() bool { return r.script == scriptPrompt || r.script == scriptWaitPrompt }
 
 // Reserve implements [lb.Store].
 func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(lb.Grant, error)) {
 	if l, ok := s.leases[id]; ok && l.state == held {
 		done(l.grant, nil)
+		return
+	} else if ok && l.state == waiting {
+		first := l.waiter.done
+		l.waiter.done = func(g lb.Grant, err error) { first(g, err); done(g, err) }
 		return
 	}
 	if _, ok := s.releasedEarly[id]; ok {
@@ -36,7 +47,11 @@ func (s *Store) Reserve(now time.Duration, id lb.LeaseID, p *lb.Plan, done func(
 		done(lb.Grant{}, err)
 		return
 	}
-	r := &reservation{id: id, candidates: p.Candidates, done: done}
+	r := &reservation{id: id, candidates: p.Candidates, sentAt: now, done: done}
+	if p.Wait.Waits() {
+		r.plan = *p
+		s.undecided++
+	}
 	r.lease = s.addLease(now, id, p.Scope, &lease{state: pending, tokens: clampTokens(p.Tokens)})
 	r.lease.reservation = r
 	r.script, r.cmd = s.reservationCommand(now, r.lease.scope, r.lease.scope.list(p.Candidates, s.owner), id, p)
@@ -78,24 +93,31 @@ func (s *Store) send(now time.Duration, r *reservation) {
 
 // handleReply ends the reservation, or sends it once more if Redis did not know its list of candidates.
 func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err error) {
-	if r.lease.state == released {
-		r.done(lb.Grant{}, lb.ErrReleased)
-		return
-	}
 	reply, err := parseReservationReply(v, r, err)
-	switch {
-	case err != nil:
-		s.refuse(now, r, err)
-	case reply.code >= 0:
-		s.grant(r, reply)
-	case reply.code == codeUnknownList && !r.retried:
+	if r.lease.state != released && err == nil && reply.code == codeUnknownList && !r.retried {
 		if r.list.sentSeq <= r.sentSeq { // else it was already sent again for another reservation
 			r.lease.scope.forgetLists()
 		}
 		r.retried = true
 		s.send(now, r)
+		return
+	}
+	if r.waiter == nil && r.plan.Wait.Waits() {
+		s.undecided--
+	}
+	switch {
+	case r.lease.state == released:
+		r.done(lb.Grant{}, lb.ErrReleased)
+	case r.waiter != nil:
+		s.answerAgain(now, r, reply, err)
+	case err != nil:
+		s.refuse(now, r, lb.Grant{}, err)
+	case reply.code >= 0:
+		s.grant(now, r, reply)
+	case reply.code == codeWaits:
+		s.await(r, reply)
 	default:
-		s.refuse(now, r, reply.err(r))
+		s.refuse(now, r, lb.Grant{Expected: reply.expected}, reply.err(r))
 	}
 }
 
@@ -106,6 +128,10 @@ func (reply reservationReply) err(r *reservation) error {
 		return lb.ErrFull
 	case reply.code == codeReleased:
 		return lb.ErrReleased
+	case reply.code == codeQueueFull:
+		return lb.ErrQueueFull
+	case reply.code == codeHopeless:
+		return lb.ErrHopeless
 	case r.list.sendErr != nil:
 		return r.list.sendErr
 	}
@@ -113,24 +139,32 @@ func (reply reservationReply) err(r *reservation) error {
 }
 
 // grant ends a reservation that Redis granted.
-func (s *Store) grant(r *reservation, reply reservationReply) {
-	s.seq++
-	l := r.lease
-	l.state, l.confirmedSeq, l.reservation = held, s.seq, nil
-	l.grant, l.tokens, l.addr = reply.grant, reply.tokens, r.candidates[reply.code].Addr
+func (s *Store) grant(now time.Duration, r *reservation, reply reservationReply) {
+	if since := r.plan.Wait.Since; since > 0 { // it has waited elsewhere
+		reply.grant.Waited = now - since
+		reply.grant.Queued = true
+	}
+	s.hold(r.lease, reply, r.candidates)
 	r.done(reply.grant, nil)
+}
+
+// hold makes a lease one that was granted.
+func (s *Store) hold(l *lease, reply reservationReply, candidates []lb.Candidate) {
+	s.seq++
+	l.state, l.confirmedSeq, l.reservation, l.waiter = held, s.seq, nil, nil
+	l.grant, l.tokens, l.addr = reply.grant, reply.tokens, candidates[reply.code].Addr
 }
 
 // refuse ends a reservation that failed. If Redis may have granted it all the same, or may do so later, it is taken
 // back: see late.go.
-func (s *Store) refuse(now time.Duration, r *reservation, err error) {
+func (s *Store) refuse(now time.Duration, r *reservation, g lb.Grant, err error) {
 	sc := r.lease.scope
 	sc.pagesExpireAt = 0 // the reservation may not have extended it
 	s.removeLease(r.id)
 	if mayHaveRun(err) {
 		s.cancel(now, r)
 	}
-	r.done(lb.Grant{}, err)
+	r.done(g, err)
 }
 
 // The codes that reserve.lua returns in place of a candidate's index.
@@ -138,6 +172,9 @@ const (
 	codeFull        = -1
 	codeReleased    = -2
 	codeUnknownList = -3
+	codeWaits       = -4
+	codeQueueFull   = -5
+	codeHopeless    = -6
 )
 
 // reservationReply is the parsed answer of reserve.lua.
@@ -145,6 +182,10 @@ type reservationReply struct {
 	code   int64 // the index of the chosen candidate, or one of the codes above
 	grant  lb.Grant
 	tokens int64 // what the lease counts for
+
+	rows     []byte // beside codeWaits, of the candidates: see reserve.lua
+	stamp    string // beside codeWaits, of the queue
+	expected time.Duration
 }
 
 // parseReservationReply reads the answer to a reservation, unless err is set. It returns [ErrGarbage] for anything that
@@ -158,6 +199,8 @@ func parseReservationReply(v Value, r *reservation, err error) (reply reservatio
 			return reply, ErrGarbage
 		}
 		return reply, nil
+	case v.Kind == Array && len(v.Items) > 1 && v.Items[0].Kind == Integer && r.plan.Wait.Waits():
+		return parseQueueReply(v.Items)
 	case v.Kind != Bulk:
 		return reply, ErrGarbage
 	}
@@ -174,8 +217,25 @@ func unpackGrant(b []byte, r *reservation) (reply reservationReply, ok bool) {
 	index := in.Uint16()
 	reply = reservationReply{code: int64(index), tokens: r.lease.tokens}
 	reply.grant = lb.Grant{Index: int(index), Load: lb.Load{Requests: int64(in.Uint32()), Tokens: in.Int64()}}
-	if r.script == scriptPrompt {
+	if r.chained() {
 		reply.grant.Cached, reply.tokens = int(in.Byte()), int64(in.Uint32())
 	}
 	return reply, in.OK() && in.Len() == 0
 }
+
+// parseQueueReply reads the answer to a reservation that waits, or that may not.
+func parseQueueReply(items []Value) (reply reservationReply, _ error) {
+	reply.code = items[0].Int
+	switch {
+	case reply.code == codeWaits && len(items) == 3 && len(items[1].Str)%4 == 0:
+		reply.rows, reply.stamp = slices.Clone(items[1].Str), string(items[2].Str)
+		return reply, nil
+	case (reply.code == codeQueueFull || reply.code == codeHopeless) && len(items) == 2 && items[1].Int >= 0:
+		reply.expected = time.Duration(min(items[1].Int, maxExpected)) * time.Millisecond
+		return reply, nil
+	}
+	return reply, ErrGarbage
+}
+
+// maxExpected bounds the time in ms in which a request is likely to be placed.
+const maxExpected = 1 << 40

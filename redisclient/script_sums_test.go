@@ -13,10 +13,7 @@ var update = flag.Bool("update", false, "write lua/sha1sums")
 // The SHA-1 sums by which scripts are called are those of their texts.
 func TestSums(t *testing.T) {
 	var sums string
-	for _, s := range []*script{
-		scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptCancel,
-		scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows,
-	} {
+	for _, s := range all {
 		sum := sha1.Sum([]byte(s.text))
 		want := hex.EncodeToString(sum[:])
 		if s.sha != want && !*update {

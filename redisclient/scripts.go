@@ -44,6 +44,15 @@ var luaLoads string
 //go:embed lua/free_rows.lua
 var luaFreeRows string
 
+//go:embed lua/queue.lua
+var luaQueue string
+
+//go:embed lua/enqueue.lua
+var luaEnqueue string
+
+//go:embed lua/poll.lua
+var luaPoll string
+
 // luaSums contains the SHA-1 of each script, as lines of sum and name, because crypto/sha1 would make an artifact 0.4
 // MB larger. After a change of a script, `go test ./redisclient -run TestSums -update` updates it.
 //
@@ -66,22 +75,33 @@ func newScript(name, text string) *script {
 // change of the data formats needs another [KeyPrefix].
 var (
 	scriptCandidates = newScript("candidates", luaShared+luaCandidates)
-	scriptReserve    = newScript("reserve", luaReserve)          // for plans without prefix blocks
-	scriptPrompt     = newScript("prompt", luaPrefix+luaReserve) // for plans with prefix blocks
+	scriptReserve    = newScript("reserve", luaReserve)                          // for plans without prefix blocks
+	scriptPrompt     = newScript("prompt", luaPrefix+luaReserve)                 // for plans with prefix blocks
+	scriptWait       = newScript("wait", withQueue(luaReserve))                  // for plans that may wait
+	scriptWaitPrompt = newScript("wait_prompt", luaPrefix+withQueue(luaReserve)) // likewise, with prefix blocks
+	scriptPoll       = newScript("poll", withQueue(luaPoll))
 	scriptRecord     = newScript("record", luaPrefix+luaRecord)
 	scriptForget     = newScript("forget", luaForget)
-	scriptRelease    = newScript("release", luaRelease)
-	scriptCancel     = newScript("cancel", luaFunc("release", luaRelease)+luaFunc("forget", luaForget)+luaCancel)
-	scriptAmend      = newScript("amend", luaShared+luaAmend)
-	scriptAssert     = newScript("assert", luaShared+luaAssert)
-	scriptHeartbeat  = newScript("heartbeat", luaShared+luaHeartbeat)
-	scriptLoads      = newScript("loads", luaLoads)
-	scriptFreeRows   = newScript("free_rows", luaShared+luaFreeRows)
+	scriptRelease    = newScript("release", withQueue(luaRelease))
+	scriptCancel     = newScript("cancel", luaFunc("release", withQueue(luaRelease))+
+		luaFunc("forget", luaForget)+luaCancel)
+	scriptAmend     = newScript("amend", luaShared+withQueue(luaAmend))
+	scriptAssert    = newScript("assert", luaShared+luaAssert)
+	scriptHeartbeat = newScript("heartbeat", luaShared+withQueue(luaHeartbeat))
+	scriptLoads     = newScript("loads", luaLoads)
+	scriptFreeRows  = newScript("free_rows", luaShared+luaFreeRows)
 )
 
 // luaFunc returns the text of a script as a function of its keys and arguments.
 func luaFunc(name, text string) string {
 	return "local function " + name + "(KEYS, ARGV)\n" + text + "end\n"
+}
+
+// withQueue puts the functions of the queue into a script where it calls them: a run that does not call them does not
+// create them.
+func withQueue(text string) string {
+	text = strings.ReplaceAll(text, "enqueue(", "(function(KEYS, ARGV, t, v, plan)\n"+luaEnqueue+"end)(")
+	return strings.ReplaceAll(text, "open_queue(", "(function(tablekey, data)\n"+luaQueue+"end)(")
 }
 
 // ScriptName returns the name of the script with the SHA-1 in hex, as a server's SLOWLOG shows it, "" if there is none.

@@ -37,6 +37,7 @@ type Store struct {
 	leases     map[lb.LeaseID]*lease
 	// releasedEarly are leases that were released before their reservation, and until when that is remembered.
 	releasedEarly map[lb.LeaseID]time.Duration
+	undecided     int    // reservations without an answer that may wait
 	seq           uint64 // counts what was sent and received: a logical clock that orders both
 	heartbeatErr  error
 }
@@ -64,12 +65,21 @@ type scopeState struct {
 
 	toAssert  []lb.LeaseID // leases that Redis does not count as they are
 	asserting bool         // a command that asserts some of them is on its way
+
+	waiters  map[lb.LeaseID]*waiter
+	polling  bool          // a poll is in progress
+	polledAt time.Duration // when the latest one was sent
+	news     []byte        // stamp of the latest answer to a poll, nil for none
+	fetched  int           // how many requests that named
+	queue    []byte        // the beginning of the queue in Redis, as last seen
+	stamp    string        // of the queue in which the requests wait
 }
 
 type leaseState uint8
 
 const (
 	pending  leaseState = iota // the reservation has no answer yet
+	waiting                    // in the queue
 	held                       // granted
 	released                   // released before the reservation had an answer
 )
@@ -83,6 +93,7 @@ type lease struct {
 	grant        lb.Grant
 	confirmedSeq uint64       // when it became certain that Redis has the lease, by Store.seq
 	reservation  *reservation // nil once that was answered
+	waiter       *waiter      // while it waits
 	unsynced     bool         // Redis may not have the present address and tokens
 }
 
@@ -184,7 +195,12 @@ func (s *Store) Release(now time.Duration, id lb.LeaseID) {
 		s.cancel(now, l.reservation)
 		return
 	}
+	again := l.state == waiting && l.waiter.again != nil
 	l.state = released
+	if again { // its reservation, sent again, may still run
+		s.cancel(now, l.waiter.again)
+		return
+	}
 	s.sendRelease(now, l.scope, scriptRelease, l.scope.releaseCommand(true, id), id)
 }
 
@@ -209,8 +225,13 @@ func (sc *scopeState) releaseCommand(granted bool, ids ...lb.LeaseID) []byte {
 // sendRelease sends a command that releases the leases. If it fails, the next heartbeat finds the leases and releases
 // them.
 func (s *Store) sendRelease(now time.Duration, sc *scopeState, sp *script, cmd []byte, ids ...lb.LeaseID) {
-	s.sendBackground(now, sp, sc, cmd, func(_ time.Duration, v Value, err error) {
-		if err != nil || v.Int == int64(len(ids)) { // no tombstone was left: what a heartbeat finds later is a lease
+	s.sendBackground(now, sp, sc, cmd, func(now time.Duration, v Value, err error) {
+		released := v.Int
+		if v.Kind == Array && len(v.Items) == 2 {
+			released = v.Items[0].Int
+			defer s.handleNews(now, sc, v.Items[1].Str)
+		}
+		if err != nil || released == int64(len(ids)) { // no tombstone was left: what a heartbeat finds later is a lease
 			for _, id := range ids {
 				delete(sc.tombstones, id)
 			}
@@ -239,19 +260,24 @@ func (s *Store) addLease(now time.Duration, id lb.LeaseID, name string, l *lease
 func (s *Store) removeLease(id lb.LeaseID) {
 	if l, ok := s.leases[id]; ok {
 		delete(l.scope.leases, id)
+		delete(l.scope.waiters, id)
 		delete(s.leases, id)
 	}
 }
 
+// scopeName returns the name under which a plan's scope is counted.
+func (s *Store) scopeName(name string) string { return cmp.Or(s.fixedScope, name) }
+
 // scopeOf returns the state of a plan's scope.
 func (s *Store) scopeOf(name string) *scopeState {
-	name = cmp.Or(s.fixedScope, name)
+	name = s.scopeName(name)
 	sc, ok := s.scopes[name]
 	if !ok {
 		k := KeysOf(name)
 		sc = &scopeState{
 			name: name, keys: k, leasesPrefix: k.Leases, drained: true,
 			leases: map[lb.LeaseID]*lease{}, tombstones: map[lb.LeaseID]time.Duration{},
+			waiters: map[lb.LeaseID]*waiter{},
 		}
 		sc.keys.Leases += s.owner
 		s.scopes[name] = sc

@@ -1,12 +1,19 @@
--- Amends a lease: other tokens, or another endpoint.
+-- Amends a lease: other tokens, or another endpoint. What becomes free is granted to those that wait.
 --
 -- KEYS     table rows own
 -- ARGV     keep_ms id tokens version addr
 -- Returns  1; 0 if the owner does not hold the lease, or if the rows are lost, which the next heartbeat repairs
 local lease = redis.call('HMGET', KEYS[3], 'b', ARGV[2])
-if not lease[2] or lease[2] == '' or lease[1] ~= redis.call('GETRANGE', KEYS[1], 0, 7) then return 0 end
+local head = redis.call('GETRANGE', KEYS[1], 0, 15)
+if not lease[2] or lease[2] == '' or #lease[2] > 8 or lease[1] ~= string.sub(head, 1, 8) then return 0 end
 if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
 local at = rows(KEYS[1], KEYS[2], {ARGV[5]}, tonumber(ARGV[1]))
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
 put_lease(KEYS[1], KEYS[3], ARGV[2], at[1], tonumber(ARGV[3]), tonumber(ARGV[4]))
+local from = struct.unpack('<I2', lease[2])
+if from ~= at[1] and string.byte(head, 16) > 0 then
+  local queue = open_queue(KEYS[1], head)
+  queue.dispatch({from})
+  queue.save()
+end
 return 1

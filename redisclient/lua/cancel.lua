@@ -3,11 +3,13 @@
 -- forget.lua precede this one as functions. Idempotent.
 --
 -- KEYS     as for reserve.lua: table own list pages
--- ARGV     as for reserve.lua: id params chain; then own_ms, as for release.lua
+-- ARGV     as for reserve.lua: id params chain, perhaps wait; then own_ms, as for release.lua
 -- Returns  1 if the lease was held; 0 if not: then a tombstone is left, since the reservation may still run
 local lease, list = redis.call('HGET', KEYS[2], ARGV[1]), redis.call('MGET', KEYS[3])[1]
-local held, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[4], ARGV[1]}), string.byte(ARGV[2], 18)
-if held == 0 or not list or string.sub(list, 1, 8) ~= redis.call('GETRANGE', KEYS[1], 0, 7) then return held end
+local held, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]}), string.byte(ARGV[2], 18)
+if type(held) == 'table' then held = held[1] end
+if held == 0 or #lease > 8 or not list then return held end
+if string.sub(list, 1, 8) ~= redis.call('GETRANGE', KEYS[1], 0, 7) then return held end
 local row, _, _, cached = struct.unpack('<I2I4BB', lease .. '\0')
 local classes, runs = struct.unpack('<I2I2', list, 13)
 local first, i = 19 + 48 * classes, 0

@@ -1,6 +1,6 @@
 -- Frees the rows of endpoints that are idle and were not on a list of candidates for a while, and returns other
 -- endpoints of which that is true. When rows are freed, a new generation of the table voids all lists, because one of
--- them may still contain such a row.
+-- them may still contain such a row. No row is freed while requests wait, because the queue may name it.
 --
 -- KEYS     table rows listed
 -- ARGV     cursor unlisted_s addr...
@@ -17,7 +17,7 @@ local function unused(row)
   return #l < 4 * row + 4 or struct.unpack('<I4', l, 4 * row + 1) < before
 end
 
-if #ARGV > 2 then
+if #ARGV > 2 and string.byte(t, 16) == 0 then
   for i, row in ipairs(redis.call('HMGET', KEYS[2], unpack(ARGV, 3))) do
     if row and unused(row) then gone[#gone + 1], spare[#spare + 1] = ARGV[i + 2], struct.pack('<I2', row) end
   end

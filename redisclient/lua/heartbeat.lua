@@ -1,6 +1,6 @@
 -- Renews an owner and its lists of candidates, returns leases of dead owners, and reports which leases the owner has.
 -- One call does a part of that, so that others need not wait long: it returns at most BATCH leases, or reports about
--- REPORT. While there is more to do, the owner calls again.
+-- REPORT. While there is more to do, the owner calls again. What dead owners had becomes free for those that wait.
 --
 -- KEYS     table rows owners own turn list...
 -- ARGV     owner ttl_ms keep_ms list_ms own_prefix cursor
@@ -8,9 +8,11 @@
 --   own_prefix  followed by an owner's name, the key of its leases
 --   cursor      where the report continues: 0, then as the last call returned it
 -- Returns  {1 if there is more to do, else 0; number of owners; since when none of the owner's leases was returned;
---          cursor; ids of leases; ids of tombstones}: ids have 8 bytes each
+--          cursor; ids of leases; ids of tombstones; ids of waiting requests; the beginning of the queue}: ids have 8
+--          bytes each
 local BATCH, REPORT, OWNER = 160, 320, 16 -- a dead owner is as much work as OWNER leases
 local keep, lost, left = tonumber(ARGV[3]), false, BATCH
+local queue, freed = nil, {} -- rows of which something was returned
 local epoch = enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
 redis.call('PEXPIRE', KEYS[2], keep)
 local tick = struct.pack('<I2', math.floor(now() / 4000) % 65536)
@@ -27,7 +29,8 @@ end
 -- them.
 local function return_leases(owner)
   local own = ARGV[5] .. owner
-  local marks, ids, requests, tokens = redis.call('HMGET', own, 'b', 'n', 'c'), {}, {}, {}
+  local marks, ids, requests, tokens = redis.call('HMGET', own, 'b', 'n', 'c', 'g'), {}, {}, {}
+  local flows = {}
   local rest = 0
   if marks[1] == epoch then -- else they are not counted
     local part = redis.call('HSCAN', own, marks[3] or '0', 'COUNT', left)
@@ -38,16 +41,25 @@ local function return_leases(owner)
         break
       elseif #entries[i] == 8 then
         ids[#ids + 1] = entries[i]
-        if entries[i + 1] ~= '' then
+        if #entries[i + 1] > 8 then
+          flows[string.sub(entries[i + 1], 2)] = true
+        elseif entries[i + 1] ~= '' then
           local row, k = struct.unpack('<I2I4', entries[i + 1])
           requests[row], tokens[row] = (requests[row] or 0) + 1, (tokens[row] or 0) + k
         end
       end
     end
-    for row, n in pairs(requests) do add(KEYS[1], row, -n, -tokens[row]) end
+    for row, n in pairs(requests) do
+      add(KEYS[1], row, -n, -tokens[row])
+      freed[#freed + 1] = row
+    end
     if #ids > 0 then redis.call('HDEL', own, unpack(ids)) end
+    for flow in pairs(flows) do
+      queue = queue or open_queue(KEYS[1], epoch)
+      queue.leave_all(flow, string.format('%16s', owner))
+    end
     rest = redis.call('HLEN', own)
-    for i = 1, 3 do rest = rest - (marks[i] and 1 or 0) end
+    for i = 1, 4 do rest = rest - (marks[i] and 1 or 0) end
     if rest > 0 then redis.call('HSET', own, 'n', stamp(), 'c', cursor) end
   end
   if rest == 0 then
@@ -70,14 +82,19 @@ if mine then
   if lost then
     begin_epoch(KEYS[1], KEYS[2])
     enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
+  elseif redis.call('GETRANGE', KEYS[1], 15, 15) == '\1' then
+    queue = queue or open_queue(KEYS[1], epoch)
+    queue.dispatch(freed)
+    queue.save()
   end
 end
-local leases, tombstones, part = {}, {}, {ARGV[6], {}}
+local leases, tombstones, waiting, part = {}, {}, {}, {ARGV[6], {}}
 if left == BATCH then part = redis.call('HSCAN', KEYS[4], ARGV[6], 'COUNT', REPORT) end
 local own = part[2]
 for i = 1, #own, 2 do
-  local ids = own[i + 1] == '' and tombstones or leases
+  local ids = own[i + 1] == '' and tombstones or #own[i + 1] > 8 and waiting or leases
   if #own[i] == 8 then ids[#ids + 1] = own[i] end
 end
 return {(left < BATCH or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]), redis.call('HGET', KEYS[4], 'n'),
-  part[1], table.concat(leases), table.concat(tombstones)}
+  part[1], table.concat(leases), table.concat(tombstones), table.concat(waiting),
+  redis.call('GETRANGE', string.sub(KEYS[1], 1, -6) .. 'queue', 0, 1023)}

@@ -1,22 +1,26 @@
 -- Reserves: chooses the cheapest candidate below its cap, by the rule of lb.Choose, and creates the lease. For a plan
 -- with prefix blocks, prefix.lua precedes this text, KEYS[4] is set, candidates that have the beginning of the prompt
--- cached get a credit, and the prompt is recorded for the chosen one. Idempotent: a lease that exists is returned.
+-- cached get a credit, and the prompt is recorded for the chosen one. A request that may wait does so
+-- if there is no room for it, or if others wait (enqueue.lua). Idempotent: a lease that exists is returned.
 --
 -- KEYS     table own list, and with blocks: pages
--- ARGV     id params, and with blocks: chain
+-- ARGV     id params, and with blocks: chain. For a request that waits: id params chain wait, where chain may be empty
 --   params  <dI4BI4: tokens; tie; unit (0: requests, 1: tokens); what each request in flight costs beside its load,
 --           in the unit. With blocks also <BddddI4B: number of blocks; credit; by which part of it the credit rises
 --           with each request in flight at the candidate with the fewest; length of the prompt in bytes; its tokens;
 --           TTL of cache entries in ms; 1 if the expiry of the pages may have to be extended. Then for each endpoint
 --           with a shorter TTL <I4I2: the lower half of the hash of its address, its TTL in ticks
+--   wait    as in enqueue.lua
 --   chain   as in prefix.lua; then for each block its end in the prompt, <I4 in bytes; then, unless it is the same,
 --           what it is worth to have the blocks up to it, <I4 in bytes
 -- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
 --          also <BI4: how many leading blocks it has; the tokens that the lease counts for.
 --          Or {-1}: all candidates are at their caps. {-2}: the lease was released before this ran. {-3}: Redis does
---          not have the list, or the owner is not entered: run candidates.lua first
+--          not have the list, or the owner is not entered: run candidates.lua first. {-4, the rows of the candidates,
+--          <I2I2 for each run of them: first row and number of rows; stamp of the queue}: the request waits, and
+--          poll.lua tells what becomes of it. {-5 or -6, ms}: the queue is full, or the expected wait is too long
 -- The reply is a string because a table would cost more than 1 µs. There are few arguments because each costs 0.1 µs.
-local call, prompt = redis.call, KEYS[4]
+local call, prompt, waits = redis.call, KEYS[4], ARGV[4]
 local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
 local data = call('MGET', KEYS[1], KEYS[3])
 local sub, unpack, pack = string.sub, struct.unpack, struct.pack
@@ -28,6 +32,11 @@ if lease[2] == '' then
 end
 local classes, runs, now, at = unpack('<I2I2I2', v, 13)
 local first = at + 48 * classes
+if lease[2] and #lease[2] > 8 then
+  local waiting = enqueue(KEYS, ARGV, t, v)
+  if waiting then return waiting end
+  lease[2] = nil -- its ticket was lost
+end
 if lease[2] then
   local row, i = unpack('<I2', lease[2]), 0
   for run = first, first + 6 * (runs - 1), 6 do
@@ -82,6 +91,7 @@ end
 local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
 local counted = each > 0 or credit and wait > 0 -- whether the number of requests matters
 local warm, fewest = nil, math.huge -- candidates that have some blocks; requests at the candidate with the fewest
+local full = nil -- candidates at their caps: index and cost
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, count = unpack('<I2I2I2', v, run)
   local base, slope, weight, cap, capacity, over_slope = unpack('<dddddd', v, at + 48 * c)
@@ -111,13 +121,19 @@ for run = first, first + 6 * (runs - 1), 6 do
           ties = ties + 1
           tied[ties] = 65536 * r + i
         end
+      elseif cached and waits then
+        load = load + added
+        local cost = base + slope * (load + each * (x + 1)) / weight
+        if load > capacity then cost = cost + over_slope * (load - capacity) / weight end
+        full = full or {}
+        full[#full + 1], full[#full + 2] = 65536 * r + i, cost
       end
       i, r = i + 1, r + 9
     end
   end
 end
+if (warm or full) and wait > 0 then whole = whole * math.min(1 + wait * fewest, 16) end
 if warm then
-  if wait > 0 then whole = whole * math.min(1 + wait * fewest, 16) end
   local mixed = ties > 0
   for k = 1, #warm, 2 do
     local cost = warm[k + 1] - whole * credit[warm[k] % 65536]
@@ -131,6 +147,26 @@ if warm then
     for k = ties + 1, #tied do tied[k] = nil end
     table.sort(tied, function(a, b) return a % 65536 < b % 65536 end)
   end
+end
+local wanted
+if full and unpack('<I4', waits, 13) > 0 then -- it may rather wait for an endpoint that is full
+  local lowest = ties > 0 and least or math.huge
+  for k = 1, #full, 2 do
+    local c = full[k] % 65536
+    local cost = full[k + 1] - whole * (credit[c] or 0)
+    if cost < lowest then
+      lowest, wanted = cost, cached[c] and (math.floor(full[k] / 65536) - 17) / 9
+    end
+  end
+end
+if waits and (ties == 0 or wanted or byte(t, 16) > 0) then
+  local answer, c = enqueue(KEYS, ARGV, t, v, {full = ties == 0, wanted = wanted or 65535, tokens = tokens,
+    cached = cached, chain = chain, count = count, length = length, prompt_tokens = prompt_tokens})
+  if c and prompt then -- it was granted candidate c
+    local at = hashes + 4 * c
+    record(prompt, chain, count, pages, parts, places, held, sub(v, at, at + 3), now, ttl, left)
+  end
+  return answer
 end
 if ties == 0 then return {-1} end
 local k = tied[1 + tie % ties]

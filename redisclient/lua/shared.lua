@@ -2,15 +2,15 @@
 --
 -- The counts of a scope are in the following keys, all in one slot of a Redis Cluster, as are those of prefix.lua and
 -- the lists of candidates.lua:
---   table   string: a head of 16 bytes (epoch 8 bytes, generation <I4, number of owners <I4), then 9 bytes for each
---           row: requests <I3, tokens <I6
+--   table   string: a head of 16 bytes (epoch 8 bytes, generation <I4, number of owners <I3, 1 while requests wait B),
+--           then 9 bytes for each row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row; "" -> the free rows, <I2 each
 --   listed  string: for each row when it was last on a list of candidates that was sent, <I4, in s of this server's
 --           clock
 --   owners  sorted set: owner -> time of its last heartbeat, in ms of this server's clock
 --   own     hash, one for each owner: "b" -> the epoch in which its leases count; "n" -> since when none of its leases
 --           was returned; "c" -> the cursor up to which they were returned, if it was dead; lease id -> row <I2, tokens
---           <I4, version B, or "" for a tombstone
+--           <I4, version B, or "" for a tombstone; and what queue.lua describes
 --   turn    string: the owner that currently returns the leases of dead owners
 -- The totals in the table are the sum of the leases of all owners, because every script changes both or neither. Leases
 -- of another epoch than the table's are void. The generation changes when rows are freed for other addresses.
@@ -44,7 +44,7 @@ end
 -- changes of a lease may arrive in any order. It returns 1 if it changed something, else 0.
 local function put_lease(tablekey, own, id, row, tokens, version)
   local lease = redis.call('HGET', own, id)
-  if lease and lease ~= '' then
+  if lease and lease ~= '' and #lease < 9 then
     local from, old, v = struct.unpack('<I2I4B', lease)
     local ahead = (version - v) % 256
     if ahead == 0 or ahead > 127 then return 0 end
@@ -57,7 +57,7 @@ end
 
 -- store_owner_count writes the number of owners into the table.
 local function store_owner_count(tablekey, owners)
-  redis.call('SETRANGE', tablekey, 12, struct.pack('<I4', redis.call('ZCARD', owners)))
+  redis.call('SETRANGE', tablekey, 12, struct.pack('<I3', redis.call('ZCARD', owners)))
 end
 
 -- begin_epoch begins a new epoch with an empty table, and returns it. Every owner asserts its leases at its next
@@ -73,7 +73,7 @@ end
 -- keys, when it evicts them because memory is short.
 local function complete(tablekey, rowskey, owners, own, owner)
   local head = redis.call('GETRANGE', tablekey, 0, HEAD - 1)
-  if head == '' or struct.unpack('<I4', head, 13) ~= redis.call('ZCARD', owners) then return false end
+  if head == '' or struct.unpack('<I3', head, 13) ~= redis.call('ZCARD', owners) then return false end
   if redis.call('STRLEN', tablekey) > HEAD and redis.call('EXISTS', rowskey) == 0 then return false end
   return redis.call('HEXISTS', own, 'b') == 1 or not redis.call('ZSCORE', owners, owner)
 end

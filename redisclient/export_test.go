@@ -1,0 +1,63 @@
+package redisclient
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// PollSoon has the next call of Poll ask Redis, however soon it comes.
+func (s *Store) PollSoon() {
+	for _, sc := range s.scopes {
+		sc.polledAt = -pollPeriod
+	}
+}
+
+// Waits reports whether the request waits in the queue.
+func (s *Store) Waits(id lb.LeaseID) bool {
+	l, ok := s.leases[id]
+	return ok && l.state == waiting
+}
+
+// WaitingIn returns the requests that wait in the scope's queue.
+func (s *Store) WaitingIn(scope string) []lb.LeaseID {
+	if sc, ok := s.scopes[scope]; ok {
+		return slices.Collect(maps.Keys(sc.waiters))
+	}
+	return nil
+}
+
+// TicketSize is the size of a ticket in Redis.
+const TicketSize = 85
+
+// all are the scripts.
+var all = []*script{
+	scriptCandidates, scriptReserve, scriptPrompt, scriptRecord, scriptForget, scriptRelease, scriptCancel,
+	scriptAmend, scriptAssert, scriptHeartbeat, scriptLoads, scriptFreeRows, scriptWait, scriptWaitPrompt, scriptPoll,
+}
+
+// ClockKeys are the keys with the s and the us of the time, for scripts after SetClock.
+var ClockKeys = [2]string{"clock:s", "clock:us"}
+
+// SetClock has all scripts read the time from two keys in place of the server's clock, until the function is called
+// that it returns.
+func SetClock() (restore func()) {
+	before := make([]script, len(all))
+	for i, s := range all {
+		before[i] = *s
+		for _, call := range []string{"redis.call('TIME')", "call('TIME')"} {
+			s.text = strings.ReplaceAll(s.text, call, "redis.call('MGET', '"+ClockKeys[0]+"', '"+ClockKeys[1]+"')")
+		}
+		sum := sha1.Sum([]byte(s.text))
+		s.sha = hex.EncodeToString(sum[:])
+	}
+	return func() {
+		for i, s := range all {
+			*s = before[i]
+		}
+	}
+}

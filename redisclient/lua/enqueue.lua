@@ -1,0 +1,210 @@
+-- Puts a request into the queue, unless it may not wait there: the text of the function enqueue(KEYS, ARGV, t, v,
+-- plan) in reserve.lua. If an endpoint that it may use is open and its turn has come, it is granted that at once.
+--
+-- KEYS     as for reserve.lua
+-- ARGV     as for reserve.lua
+--   wait   <I4I4I4I4I2I2BI2BdI4I4I4I4: for how many ms it has waited already, 4294967295 for a new request; max, aging
+--          and patience in ms; skip; class; rank; places reserved for the class; 1 for strict order; weight; length of
+--          the queue; length for one tenant in one class, 0 for none; places reserved for all classes; key of its list;
+--          then its tenant, 8 bytes
+-- t, v     the table and its list of candidates
+-- plan     what reserve.lua knows of it; nil for a request of which own says that it waits already
+-- Returns  the answer of reserve.lua; and the index of the candidate, if it was granted one. nil for a request that
+--          waits already, if its ticket was lost
+local call, sub, pack, unpack = redis.call, string.sub, struct.pack, struct.unpack
+local age, max, aging, patience, skip, number, rank, reserved, strict, weight, length, share,
+  places, key, at = unpack('<I4I4I4I4I2I2BI2BdI4I4I4I4', ARGV[4])
+local q, id, is_new = open_queue(KEYS[1], t), ARGV[1], age == 4294967295
+local name = pack('<I2', number) .. sub(ARGV[4], at)
+local lists, classes, flows = q.lists, q.classes, q.flows
+-- The name of the owner's key and that of the list end after "own:" and "view:", that of the table with "table".
+local owner, view = sub(KEYS[2], #KEYS[1]), string.format('%13s', sub(KEYS[3], #KEYS[1] + 1))
+owner = string.format('%16s', owner)
+
+-- runs calls f for each run of candidates in adjacent rows.
+local function runs(f)
+  local n, many = unpack('<I2I2', v, 13)
+  local i = 0
+  for run = 19 + 48 * n, 18 + 48 * n + 6 * many, 6 do
+    local c, from, count = unpack('<I2I2I2', v, run)
+    f(from, count, math.min(unpack('<d', v, 43 + 48 * c), 4294967295), i)
+    i = i + count
+  end
+end
+
+-- waiting returns the answer to a request that waits.
+local function waiting()
+  local out = {}
+  runs(function(from, count) out[#out + 1] = pack('<I2I2', from, count) end)
+  return {-4, table.concat(out), q.stamp}
+end
+
+-- tokens returns what the lease counts for with so many cached blocks.
+local function tokens(blocks)
+  local n = plan.tokens
+  if blocks > 0 then
+    local upto = unpack('<I4', plan.chain, 11 * plan.count + 4 * blocks - 3)
+    n = n - math.floor(plan.prompt_tokens * (upto / plan.length))
+  end
+  return math.min(math.max(n, 0), 4294967295)
+end
+
+-- ending returns the end of the ticket, from its tokens on.
+local function ending()
+  local has, cold = {}, tokens(0)
+  runs(function(from, count, _, i)
+    for c = i, plan.cached and i + count - 1 or -1 do
+      local blocks = plan.cached[c]
+      local saved = blocks and cold - tokens(blocks)
+      if blocks then has[#has + 1] = {c, saved, pack('<I2I4B', from + c - i, saved, blocks)} end
+    end
+  end)
+  table.sort(has, function(a, b) return a[2] > b[2] or a[2] == b[2] and a[1] < b[1] end)
+  local out = {pack('<I4', cold)}
+  for k = 1, 4 do out[k + 1] = has[k] and has[k][3] or '\255\255\0\0\0\0\0' end
+  return table.concat(out)
+end
+
+-- find_list returns the list with the request's key, whose caps are those of v from now on.
+local function find_list()
+  local l
+  for _, other in ipairs(lists) do
+    if other.key == key then l = other end
+  end
+  if not l then
+    if #lists >= 8 then -- those without tickets go
+      for i = #lists, 1, -1 do
+        if lists[i].waiting == 0 then lists['#' .. table.remove(lists, i).number] = nil end
+      end
+    end
+    l = {number = 0, key = key, waiting = 0}
+    while lists['#' .. l.number] do l.number = l.number + 1 end
+    lists[#lists + 1], lists['#' .. l.number] = l, l
+  end
+  if l.view ~= view then
+    local out = {}
+    runs(function(from, count, cap) out[#out + 1] = pack('<I2I2I4', from, count, cap) end)
+    l.view, l.runs, l.caps = view, table.concat(out), {}
+  end
+  return l
+end
+
+-- evict evicts the youngest request of the lowest class below the request's own that has more waiting than is reserved
+-- for it. It returns whether there was one.
+local function evict()
+  local worst, victim, position, came, seq = rank, nil, nil, nil, nil
+  for _, c in ipairs(classes) do
+    if c.waiting > c.reserved then worst = math.max(worst, c.rank) end
+  end
+  for _, f in ipairs(flows) do
+    local s = worst > rank and f.class.rank == worst and f.class.waiting > f.class.reserved and q.text(f) or ''
+    if s ~= '' then
+      local last, n = q.since(s, #s - 84)
+      if not victim or last > came or last == came and n > seq then
+        victim, position, came, seq = f, #s - 84, last, n
+      end
+    end
+  end
+  if not victim then return false end
+  local lost, of = unpack('<c8c16', q.text(victim), position)
+  local own = sub(KEYS[2], 1, #KEYS[1] - 1) .. string.match(of, '%S+')
+  q.remove(victim, position)
+  local known = call('HMGET', own, lost, 'g')
+  if known[1] == 'w' .. victim.name then
+    call('HDEL', own, lost)
+    q.notify(own, known[2], lost, 65535, 0, 0, 0, 0)
+  end
+  return true
+end
+
+-- expected returns how many ms a request that comes now is likely to wait, 0 if that is not known.
+local function expected()
+  if q.count < 8 or q.waiting == 0 then return 0 end
+  local own, ahead, weights = 0, 0, weight
+  for _, c in ipairs(classes) do
+    if c.id == number then own = c.waiting elseif c.waiting > 0 then weights = weights + c.weight end
+    if c.rank <= rank then ahead = ahead + c.waiting end
+  end
+  local turns = ahead + 1
+  if strict == 0 then turns = math.min((own + 1) * weights / weight, q.waiting + 1) end
+  return turns * math.max(q.interval, 0.001)
+end
+
+-- admit returns nothing if one more request may wait: then in a full queue one was evicted for it.
+local function admit()
+  local ms, others, f = expected(), places - reserved, flows[name] -- others: places kept free for other classes
+  if ms > max then return -6, math.floor(ms) end
+  for _, c in ipairs(classes) do
+    if c.id ~= number then others = others - math.min(c.reserved, c.waiting) end
+  end
+  local within = share == 0 or not f or f.waiting < share
+  if within and (q.waiting < length - math.max(0, others) or evict()) then return nil end
+  return -5, math.floor(ms)
+end
+
+-- flow returns the request's flow.
+local function flow()
+  local c = classes[sub(name, 1, 2)]
+  if not c then
+    c = {id = number, waiting = 0, served = 0, virtual = 0}
+    classes[#classes + 1], classes[sub(name, 1, 2)] = c, c
+  end
+  c.rank, c.weight, c.reserved = rank, weight, reserved
+  if c.waiting == 0 then c.served = math.max(c.served, q.virtual) end
+  local f = flows[name]
+  if not f then
+    f = {name = name, class = c, served = 0, waiting = 0, since = 0, text = ''}
+    flows[#flows + 1], flows[name] = f, f
+  end
+  if f.waiting == 0 then f.served = math.max(f.served, c.virtual) end
+  return f
+end
+
+-- add adds the request's ticket behind those that came before it.
+local function add(l)
+  if q.waiting == 0 then
+    if q.now - q.last > 60000 then q.count = 0 end
+    q.last = q.now
+  end
+  q.strict, q.seq = strict, (q.seq + 1) % 2 ^ 32
+  local f, came = flow(), is_new and q.now or q.now - age
+  local s = q.text(f)
+  local at = #s + 1
+  while at > 1 and q.since(s, at - 85) > came do at = at - 85 end
+  q.set(f, sub(s, 1, at - 1) .. id .. owner .. pack('<I6I4I4I4I4', came, q.seq, max, aging, patience) ..
+    pack('<I2BI2I2', plan.wanted, l.number, skip, 0) .. ending() .. sub(s, at))
+  f.waiting, f.class.waiting, q.waiting, l.waiting = f.waiting + 1, f.class.waiting + 1, q.waiting + 1, l.waiting + 1
+  if aging > 0 then q.aging = q.aging > 0 and math.min(q.aging, aging) or aging end
+  q.skip = math.max(q.skip, skip)
+end
+
+if not plan then return q.position(sub(call('HGET', KEYS[2], id), 2), id, owner) and waiting() end
+local l = find_list()
+if #lists > 255 or #classes > 254 or #flows > 65000 then return {-5, 0} end
+if is_new and plan.full then
+  local code, ms = admit()
+  if code then return {code, ms} end
+end
+add(l)
+call('HSET', KEYS[2], id, 'w' .. name)
+if not plan.full then
+  q.dispatch(nil, id, KEYS[2])
+  if is_new and not q.granted then
+    q.leave(name, id, owner)
+    local code, ms = admit()
+    if code then
+      call('HDEL', KEYS[2], id)
+      q.save() -- others may have been granted something
+      return {code, ms}
+    end
+    add(find_list())
+  end
+end
+q.save()
+local g, index = q.granted, nil
+if not g then return waiting() end
+runs(function(from, count, _, i)
+  if g.row >= from and g.row < from + count then index = index or i + g.row - from end
+end)
+local answer = pack('<I2I4I8', index, g.requests, g.tokens)
+return KEYS[4] and answer .. pack('<BI4', g.blocks, g.added) or answer, index

@@ -1,0 +1,31 @@
+-- Tells an owner what has become of its waiting requests, and grants what is open by now because time has passed.
+--
+-- KEYS     table own queue
+-- ARGV     stamp count
+--   stamp    that the last answer began with, and how many requests it named: they are not named again
+-- Returns  {a stamp, then for each request what queue.lua describes, 200 at most; the beginning of the queue}
+local SCAN = 20 -- how many ms after a look at all endpoints there is another one
+local mark, head = redis.call('HMGET', KEYS[2], 'b', 'g'), redis.call('GETRANGE', KEYS[1], 0, 15)
+local news = mark[2] or ''
+if ARGV[2] ~= '0' and string.sub(news, 1, 8) == ARGV[1] then
+  news = string.sub(news, 9 + 25 * ARGV[2])
+  redis.call('HDEL', KEYS[2], 'g')
+  if news ~= '' then
+    local t = redis.call('TIME')
+    news = struct.pack('>I4I4', tonumber(t[1]), tonumber(t[2])) .. news
+    redis.call('HSET', KEYS[2], 'g', news)
+  end
+end
+if string.byte(head, 16) == 1 then
+  local q = open_queue(KEYS[1], head)
+  if q.waiting == 0 then q.save() end
+  if q.waiting > 0 and math.abs(q.now - q.scanned) >= SCAN then
+    redis.call('PEXPIRE', KEYS[3], 60000) -- first, as it is allowed also when memory is short
+    q.dispatch()
+    q.save()
+    news = redis.call('HMGET', KEYS[2], 'g')[1] or ''
+  end
+end
+local queue = redis.call('GETRANGE', KEYS[3], 0, 1023)
+if string.sub(queue, 1, 8) ~= string.sub(head, 1, 8) then queue = '' end
+return {string.sub(news, 1, 8 + 25 * 200), queue}

@@ -1,0 +1,311 @@
+package redisclient
+
+import (
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// How requests wait in Redis
+//
+//  1. A reservation that finds no room, or others that wait, becomes a ticket in the queue (lua/enqueue.lua). The step
+//     that frees capacity, of whichever owner, grants it to the ticket whose turn it is (lua/queue.lua): from then on
+//     it is a lease of its owner, who is told by the answer to its next poll, or to its own release.
+//  2. There is one poll at a time for each scope in which requests of this owner wait, every pollPeriod. What an answer
+//     names is named again until a later poll has confirmed it, so a lost answer does no harm.
+//  3. What Redis has lost is reserved again, with the time for which it has waited: if the queue has another stamp than
+//     the one in which the requests wait, or if a heartbeat does not find them. To reserve a request again that was not
+//     lost changes nothing.
+//  4. While the circuit breaker is open, nobody waits here: all are given back to the caller, who lets them wait in the
+//     embedded store (lb.FallbackStore). Their tickets and what they are granted are released by a later heartbeat.
+
+const (
+	// pollPeriod is how often an owner asks what has become of its waiting requests.
+	pollPeriod = 25 * time.Millisecond
+	// maxWait bounds times in the queue, maxSkip how many others a request may pass.
+	maxWait, maxSkip = 24 * time.Hour, 1000
+	// newsSize is the size of what Redis tells of one request.
+	newsSize = 25
+	// evictedRow is in place of the row for a request that was evicted.
+	evictedRow = 0xffff
+	// isNew is the age of a request that has not waited yet.
+	isNew = 1<<32 - 1
+)
+
+// waiter is a request that waits in Redis.
+type waiter struct {
+	id    lb.LeaseID
+	lease *lease
+	plan  lb.Plan
+	rows  []byte        // of its candidates: see lua/reserve.lua
+	since time.Duration // when it came
+	until time.Duration
+	again *reservation // on its way, because the ticket may be lost
+	done  func(lb.Grant, error)
+}
+
+// appendWait appends how a request waits, in the format of lua/enqueue.lua.
+func appendWait(b []byte, now time.Duration, l *candidateList, w *lb.Wait) []byte {
+	millis := func(d time.Duration) uint32 { return uint32(min(max(d, 0), maxWait) / time.Millisecond) }
+	age, strict := uint32(isNew), byte(0)
+	if w.Since > 0 {
+		age = millis(now - w.Since)
+	}
+	if w.Strict {
+		strict = 1
+	}
+	var room [72]byte
+	return appendArg(b, wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
+		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), maxSkip))).Uint16(w.Class.ID).
+		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
+		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).
+		Uint32(uint32(max(w.Reserved, 0))).Uint32(l.endpoints^w.Limits).
+		Uint64(w.Tenant))
+}
+
+// await notes that a request waits in Redis.
+func (s *Store) await(r *reservation, reply reservationReply) {
+	s.seq++
+	l := r.lease
+	sc := l.scope
+	w := &waiter{id: r.id, lease: l, plan: r.plan, rows: reply.rows, since: r.sentAt, done: r.done}
+	if r.plan.Wait.Since > 0 {
+		w.since = r.plan.Wait.Since
+	}
+	w.until = w.since + w.plan.Wait.Max
+	w.plan.Wait.Since = max(w.since, 1)
+	w.plan.Prefix.Blocks = slices.Clone(w.plan.Prefix.Blocks)
+	w.plan.Prefix.CreditBytes = slices.Clone(w.plan.Prefix.CreditBytes)
+	l.state, l.confirmedSeq, l.reservation, l.waiter = waiting, s.seq, nil, w
+	if len(sc.waiters) == 0 {
+		sc.stamp = reply.stamp
+	}
+	sc.waiters[r.id] = w
+}
+
+// sendAgain reserves a request again that waits, because its ticket may be lost.
+func (s *Store) sendAgain(now time.Duration, w *waiter) {
+	if w.again != nil || s.client.breaker.open {
+		return
+	}
+	sc := w.lease.scope
+	r := &reservation{
+		id: w.id, lease: w.lease, candidates: w.plan.Candidates, plan: w.plan, waiter: w, sentAt: now,
+		done: func(lb.Grant, error) {},
+	}
+	w.again = r
+	r.script, r.cmd = s.reservationCommand(now, sc, sc.list(r.candidates, s.owner), w.id, &w.plan)
+	s.send(now, r)
+}
+
+// answerAgain handles the answer to a reservation that was sent again. If it failed, the next heartbeat sends it once
+// more if necessary.
+func (s *Store) answerAgain(now time.Duration, r *reservation, reply reservationReply, err error) {
+	w := r.waiter
+	if w.again = nil; w.lease.state != waiting {
+		return // a poll was faster
+	}
+	switch {
+	case err != nil:
+	case reply.code >= 0:
+		s.claim(now, w, reply)
+	case reply.code == codeWaits:
+		s.seq++
+		w.rows, w.lease.confirmedSeq = reply.rows, s.seq
+	case reply.code != codeUnknownList:
+		s.endWait(now, w, reply.err(r))
+	}
+}
+
+// Poll implements [lb.Store].
+func (s *Store) Poll(now time.Duration) (next time.Duration) {
+	if s.undecided > 0 {
+		next = now + pollPeriod
+	}
+	for _, sc := range s.scopes {
+		over := sc.waitersInOrder(func(w *waiter) bool { return s.client.breaker.open || now >= w.until })
+		for _, w := range over {
+			switch {
+			case w.lease.state != waiting: // the end of another wait has ended this one
+			case now >= w.until:
+				s.Release(now, w.id)
+				s.finishWait(now, w, lb.ErrWaitOver)
+			default:
+				s.endWait(now, w, ErrBreakerOpen)
+			}
+		}
+		if len(sc.waiters) == 0 {
+			continue
+		}
+		if !sc.polling && (now-sc.polledAt >= pollPeriod || now < sc.polledAt) {
+			s.sendPoll(now, sc)
+		}
+		if due := max(sc.polledAt+pollPeriod, now+time.Millisecond); next == 0 || due < next {
+			next = due
+		}
+	}
+	return next
+}
+
+// waitersInOrder returns those of the scope's requests that wait for which is is true, in the order in which they came.
+func (sc *scopeState) waitersInOrder(is func(*waiter) bool) (all []*waiter) {
+	for _, w := range sc.waiters {
+		if is(w) {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b *waiter) int {
+		if a.since != b.since {
+			return int(a.since - b.since)
+		}
+		return int(int64(a.id - b.id))
+	})
+	return all
+}
+
+// endWait ends the wait of a request that Redis does not have any more, or not for long.
+func (s *Store) endWait(now time.Duration, w *waiter, err error) {
+	s.removeLease(w.id)
+	w.lease.state = released
+	s.finishWait(now, w, err)
+}
+
+// finishWait tells the caller why the wait of a request has ended.
+func (s *Store) finishWait(now time.Duration, w *waiter, err error) {
+	w.done(lb.Grant{Queued: true, Waited: now - w.since}, err)
+}
+
+// claim makes a request that waited a lease, which Redis counts already.
+func (s *Store) claim(now time.Duration, w *waiter, reply reservationReply) {
+	reply.grant.Queued, reply.grant.Waited = true, now-w.since
+	delete(w.lease.scope.waiters, w.id)
+	s.hold(w.lease, reply, w.plan.Candidates)
+	s.RecordPrompt(now, w.id, &w.plan, w.lease.addr)
+	w.done(reply.grant, nil)
+}
+
+// sendPoll asks what has become of the requests of the scope that wait.
+func (s *Store) sendPoll(now time.Duration, sc *scopeState) {
+	sc.polling, sc.polledAt = true, now
+	b := scriptPoll.command(nil, 3, 2)
+	b = appendArg(b, sc.keys.Table)
+	b = appendArg(b, sc.keys.Leases)
+	b = appendArg(b, sc.keys.Queue)
+	b = appendArg(b, sc.news)
+	b = appendInt(b, int64(sc.fetched))
+	s.seq++
+	sent := s.seq
+	s.client.send(now, scriptPoll, &sc.node, b, false, func(now time.Duration, v Value, err error) {
+		sc.polling = false
+		if err == nil && (v.Kind != Array || len(v.Items) != 2) {
+			err = ErrGarbage
+		}
+		if err == nil {
+			s.handlePoll(now, sc, v.Items[0].Str, v.Items[1].Str, sent)
+		}
+	})
+}
+
+// handlePoll handles the answer to a poll that was sent at the given seq: news of the owner's requests, and the
+// beginning of the queue.
+func (s *Store) handlePoll(now time.Duration, sc *scopeState, news, queue []byte, sent uint64) {
+	sc.queue = append(sc.queue[:0], queue...)
+	stamp := ""
+	if len(queue) >= 2*8 {
+		stamp = string(queue[8:16])
+	}
+	s.handleNews(now, sc, news)
+	if stamp == sc.stamp {
+		return
+	}
+	sc.stamp = stamp
+	for _, w := range sc.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < sent }) {
+		s.sendAgain(now, w)
+	}
+}
+
+// handleNews handles what Redis tells of the owner's requests: what has become of some of them. What was handled before
+// has no effect.
+func (s *Store) handleNews(now time.Duration, sc *scopeState, news []byte) {
+	in := wire.NewReader(slices.Clone(news))
+	sc.news = append(sc.news[:0], in.Take(min(8, in.Len()))...)
+	fetched := in.Len() / newsSize
+	sc.fetched = fetched
+	for range fetched {
+		id, row := lb.LeaseID(in.Uint64()), in.Uint16()
+		reply := reservationReply{}
+		reply.grant.Load = lb.Load{Requests: int64(in.Uint32()), Tokens: int64(in.Uint(6))}
+		reply.grant.Cached, reply.tokens = int(in.Byte()), int64(in.Uint32())
+		l := sc.leases[id]
+		if l == nil || l.state != waiting {
+			continue
+		}
+		reply.grant.Index = l.waiter.indexOf(row)
+		reply.code = int64(reply.grant.Index)
+		switch {
+		case row == evictedRow:
+			s.endWait(now, l.waiter, lb.ErrEvicted)
+		case reply.code < 0:
+			s.sendAgain(now, l.waiter)
+		default:
+			s.claim(now, l.waiter, reply)
+		}
+	}
+}
+
+// indexOf returns the index of the candidate in the row, -1 for none.
+func (w *waiter) indexOf(row uint16) int {
+	in, i := wire.NewReader(w.rows), 0
+	for in.Len() > 0 {
+		first, count := int(in.Uint16()), int(in.Uint16())
+		if int(row) >= first && int(row) < first+count {
+			i += int(row) - first
+			if i >= len(w.plan.Candidates) {
+				return -1
+			}
+			return i
+		}
+		i += count
+	}
+	return -1
+}
+
+// Queue implements [lb.Store], by the latest answer to a poll or to a heartbeat.
+func (s *Store) Queue(_ time.Duration, scope string) (stats lb.QueueStats) {
+	sc := s.scopes[s.scopeName(scope)]
+	if sc == nil {
+		return stats
+	}
+	in := wire.NewReader(sc.queue)
+	in.Take(16)
+	stats.Waiting = int(in.Uint32())
+	in.Take(5)
+	count := in.Byte()
+	in.Take(6)
+	if interval := in.Float64(); count >= minPace {
+		stats.Interval = time.Duration(max(interval, 0.001) * float64(time.Millisecond))
+	}
+	in.Take(20)
+	classes := in.Byte()
+	in.Take(3)
+	for range classes {
+		id := in.Uint16()
+		in.Take(27)
+		n := int(in.Uint32())
+		if !in.OK() {
+			break
+		}
+		if n > 0 && stats.ByClass == nil {
+			stats.ByClass = map[uint16]int{}
+		}
+		if n > 0 {
+			stats.ByClass[id] += n
+		}
+	}
+	return stats
+}
+
+// minPace is from how many intervals on between two grants their mean is known.
+const minPace = 8

@@ -1,0 +1,62 @@
+package redisclient_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/storetest"
+	"github.com/warmgate/warmgate/redisclient"
+)
+
+// BenchmarkServe measures the server's time for a release that grants, a poll that fetches the grant, and a new
+// request, while many wait.
+func BenchmarkServe(b *testing.B) {
+	server := redisserver.StartT(b, redisserver.Options{})
+	for _, waiting := range []int{20, 2000} {
+		for _, tenants := range []int{1, 100} {
+			b.Run(fmt.Sprintf("%d of %d tenants wait", waiting, tenants), func(b *testing.B) {
+				benchmarkServe(b, server, waiting, tenants)
+			})
+		}
+	}
+}
+
+func benchmarkServe(b *testing.B, server *redisserver.Server, waiting, tenants int) {
+	w := dial(b, server)
+	w.value("FLUSHALL")
+	s := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
+	plan := storetest.Even(storetest.Addrs(16))
+	for i := range plan.Candidates {
+		plan.Candidates[i].Cap = 4
+	}
+	plan.Wait = lb.Wait{Max: time.Hour, Length: 1e6, Class: lb.Class{ID: 1, Weight: 1}}
+	var held []lb.LeaseID
+	id := lb.LeaseID(0)
+	reserve := func() {
+		id++
+		this := id
+		plan.Wait.Tenant = uint64(int(id) % tenants)
+		s.Reserve(0, this, plan, func(_ lb.Grant, err error) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			held = append(held, this)
+		})
+	}
+	for range 64 + waiting {
+		reserve()
+	}
+	before := evalTime(b, server)
+	b.ResetTimer()
+	for range b.N {
+		s.Release(0, held[0])
+		held = held[1:]
+		s.PollSoon()
+		s.Poll(0)
+		reserve()
+	}
+	b.ReportMetric(float64((evalTime(b, server)-before).Nanoseconds())/float64(b.N)/1000, "server-µs/op")
+}

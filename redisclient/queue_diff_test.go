@@ -1,0 +1,226 @@
+package redisclient_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/memstore/memstoretest"
+	"github.com/warmgate/warmgate/lb/storetest"
+)
+
+// queuePair is the embedded store and the one in Redis, each with some owners, which get the same calls at the same
+// times.
+type queuePair struct {
+	rt     *rapid.T
+	rng    *rand.Rand // seeded for each step, so that a failing history is reduced to few steps
+	redis  *clocked
+	local  *memstoretest.Process
+	stores [2][]lb.Store // by owner
+	addrs  []string
+	limits []int64
+	strict bool
+	total  *pairTotal
+
+	now    time.Duration
+	next   lb.LeaseID
+	ended  [2][]pairEnd // in the present step
+	asked  map[lb.LeaseID]int
+	active []lb.LeaseID        // that wait or hold a lease
+	anew   map[lb.LeaseID]bool // that have waited before they came
+}
+
+// pairEnd is an answer to a request.
+type pairEnd struct {
+	id    lb.LeaseID
+	owner int
+	grant lb.Grant
+	err   error
+}
+
+// pairTotal counts what happened in all histories.
+type pairTotal struct{ granted, waited, refused, warm int }
+
+func newQueuePair(rt *rapid.T, open func() storetest.Backend, t testing.TB, total *pairTotal) *queuePair {
+	d := &queuePair{rt: rt, redis: open().(*clocked), total: total, now: time.Hour, asked: map[lb.LeaseID]int{}}
+	d.anew = map[lb.LeaseID]bool{}
+	d.seed()
+	d.strict = d.rng.IntN(2) == 0
+	d.addrs = storetest.Addrs(1 + d.rng.IntN(4)) // more are not recorded to have one prompt
+	for range d.addrs {
+		d.limits = append(d.limits, int64(1+d.rng.IntN(2)))
+	}
+	d.local = memstoretest.NewProcess(t)
+	for range 1 + d.rng.IntN(3) {
+		d.stores[0] = append(d.stores[0], d.local.NewOwner())
+		d.stores[1] = append(d.stores[1], d.redis.NewOwner())
+	}
+	return d
+}
+
+func (d *queuePair) seed() { d.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(d.rt, "step"), 3)) }
+
+// both calls f for each store of an owner.
+func (d *queuePair) both(owner int, f func(kind int, s lb.Store)) {
+	for kind := range d.stores {
+		f(kind, d.stores[kind][owner])
+	}
+}
+
+var pairClasses = []lb.Class{
+	{ID: 3, Rank: 0, Weight: 8, Reserved: 2}, {ID: 9, Rank: 1, Weight: 2}, {ID: 4, Rank: 2, Weight: 1, Reserved: 3},
+}
+
+// plan draws a plan.
+func (d *queuePair) plan() *lb.Plan {
+	from := d.rng.IntN(len(d.addrs))
+	to := from + 1 + d.rng.IntN(len(d.addrs)-from)
+	if d.rng.IntN(3) > 0 {
+		from, to = 0, len(d.addrs)
+	}
+	p := storetest.Even(d.addrs[from:to])
+	for i := range p.Candidates {
+		p.Candidates[i].Cap = d.limits[from+i]
+	}
+	p.Random, p.Unit, p.Tokens = d.rng.Uint64(), lb.Unit(d.rng.IntN(2)), int64(1+d.rng.IntN(1000))
+	if d.rng.IntN(2) == 0 {
+		blocks := storetest.Blocks(uint64(1+d.rng.IntN(6)), uint64(1+d.rng.IntN(2)))
+		p = storetest.WithPrompt(p, 0.5+3*d.rng.Float64(), blocks)
+	}
+	if d.rng.IntN(20) == 0 {
+		return p
+	}
+	p.Wait = lb.Wait{
+		Max: time.Duration(27+20*d.rng.IntN(200)) * time.Millisecond, Class: pairClasses[d.rng.IntN(3)],
+		Tenant: uint64(d.rng.IntN(4)), Strict: d.strict, Aging: 800 * time.Millisecond, Skip: d.rng.IntN(5),
+		Patience: time.Duration(d.rng.IntN(10)) * 20 * time.Millisecond, Length: 12, Reserved: 5,
+		TenantLength: d.rng.IntN(2) * 6,
+	}
+	return p
+}
+
+// reserve has a new request come.
+func (d *queuePair) reserve(since time.Duration) {
+	d.next++
+	id, owner, p := d.next, d.rng.IntN(len(d.stores[0])), d.plan()
+	d.asked[id] = owner
+	d.active = append(d.active, id)
+	p.Wait.Since = since
+	d.anew[id] = since > 0
+	d.rt.Logf("%v: reserve %d for %d: %v, %+v, %d tokens", d.now, id, owner, p.Candidates, p.Wait, p.Tokens)
+	d.both(owner, func(kind int, s lb.Store) {
+		s.Reserve(d.now, id, p, func(g lb.Grant, err error) {
+			d.ended[kind] = append(d.ended[kind], pairEnd{id, owner, g, err})
+		})
+	})
+}
+
+// step makes one call to both stores, lets all owners poll, and compares what has become of all requests.
+func (d *queuePair) step() {
+	d.seed()
+	d.ended = [2][]pairEnd{}
+	switch n := d.rng.IntN(24); {
+	case n < 12:
+		d.reserve(0)
+	case n == 12 && len(d.active) > 0:
+		d.reserve(d.now - time.Duration(d.rng.IntN(20))*20*time.Millisecond)
+	case n < 20 && len(d.active) > 0:
+		i := d.rng.IntN(min(len(d.active), 6)) // those that came first
+		id := d.active[i]
+		d.active = slices.Delete(d.active, i, i+1)
+		d.rt.Logf("%v: release %d", d.now, id)
+		d.both(d.asked[id], func(_ int, s lb.Store) { s.Release(d.now, id) })
+	case n == 20 && len(d.active) > 0:
+		id, addr := d.active[d.rng.IntN(len(d.active))], d.addrs[d.rng.IntN(len(d.addrs))]
+		d.rt.Logf("%v: amend %d %s", d.now, id, addr)
+		d.both(d.asked[id], func(_ int, s lb.Store) { s.Amend(d.now, id, addr, 77) })
+	case n == 21:
+		d.limits[d.rng.IntN(len(d.limits))] = int64(1 + d.rng.IntN(3))
+	default:
+		by := time.Duration(1+d.rng.IntN(15)) * 20 * time.Millisecond
+		d.now += by
+		d.redis.Pass(by)
+		for owner := range d.stores[0] {
+			d.both(owner, func(_ int, s lb.Store) { _ = s.Heartbeat(d.now) })
+		}
+	}
+	for range 2 {
+		for owner := range d.stores[0] {
+			d.both(owner, func(_ int, s lb.Store) { s.Poll(d.now) })
+		}
+	}
+	d.compare()
+}
+
+// compare expects that the same requests were answered in the same way.
+func (d *queuePair) compare() {
+	for kind := range d.ended {
+		slices.SortFunc(d.ended[kind], func(a, b pairEnd) int { return cmp.Compare(a.id, b.id) })
+		for i := range d.ended[kind] {
+			e := &d.ended[kind][i].grant
+			if e.Queued = e.Waited > 0; d.anew[d.ended[kind][i].id] {
+				e.Queued, e.Waited = false, 0
+			}
+			if e.Load = (lb.Load{}); d.ended[kind][i].err != nil { // the others may have changed it since
+				*e = lb.Grant{Expected: e.Expected}
+			}
+		}
+	}
+	for i := range min(len(d.ended[0]), len(d.ended[1])) { // Redis has it in whole milliseconds
+		a, b := &d.ended[0][i].grant.Expected, &d.ended[1][i].grant.Expected
+		if (*a - *b).Abs() <= 2*time.Millisecond {
+			*a = *b
+		}
+	}
+	if a, b := fmt.Sprint(d.ended[0]), fmt.Sprint(d.ended[1]); a != b {
+		d.rt.Fatalf("request %d, at %v:\nin a gateway %s\nin Redis     %s", d.next, d.now, a, b)
+	}
+	if len(d.ended[0]) > 0 {
+		d.rt.Logf("%v", d.ended[0])
+	}
+	for _, e := range d.ended[1] {
+		switch {
+		case e.err != nil:
+			d.total.refused++
+			d.active = slices.DeleteFunc(d.active, func(id lb.LeaseID) bool { return id == e.id })
+		case e.grant.Queued:
+			d.total.waited++
+		default:
+			d.total.granted++
+		}
+		if e.grant.Cached > 0 {
+			d.total.warm++
+		}
+	}
+	if a, b := d.local.Loads("llm", d.addrs), d.redis.Loads("llm", d.addrs); !slices.Equal(a, b) {
+		d.rt.Fatalf("request %d, at %v: the loads are %v in a gateway, %v in Redis", d.next, d.now, a, b)
+	}
+	a, b := d.stores[0][0].Queue(d.now, "llm"), d.stores[1][0].Queue(d.now, "llm")
+	if a.Waiting != b.Waiting || a.Interval != b.Interval || fmt.Sprint(a.ByClass) != fmt.Sprint(b.ByClass) {
+		d.rt.Fatalf("at %v: %+v wait in a gateway, %+v in Redis", d.now, a, b)
+	}
+}
+
+// Both stores grant the same endpoints to the same requests in the same order.
+func TestQueuesAreTheSame(t *testing.T) {
+	storetest.SetRapid(t, "checks", "25")
+	storetest.SetRapid(t, "steps", "250")
+	for _, version := range redisserver.Versions() {
+		t.Run(version, func(t *testing.T) {
+			open := openClocked(t, redisserver.StartT(t, redisserver.Options{Version: version}), false)
+			var total pairTotal
+			rapid.Check(t, func(rt *rapid.T) {
+				d := newQueuePair(rt, func() storetest.Backend { return open(t) }, t, &total)
+				rt.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { d.step() }})
+			})
+			t.Logf("in all histories: %+v", total)
+		})
+	}
+}
