@@ -38,7 +38,10 @@ type Config struct {
 
 	Unit        lb.Unit // what counts as load
 	MaxInflight int     // requests in flight per endpoint of weight 1, 0 for no cap
+	Push        lb.Push // when an endpoint takes another request
+	PushAhead   int     // requests that an endpoint may have beyond that, for lb.Pending
 	Overload    Overload
+	Queue       Queue
 	Weights     map[string]float64 // by "ip:port", in place of the gateway's weights; nil when none is set
 	ZonePenalty float64            // cost of another zone than the gateway's, in requests in flight
 	Health      Health
@@ -68,10 +71,10 @@ type Config struct {
 	engine          string // Higress's name for Engines.Engine, merged into it by check
 }
 
-// Overload is the answer to a request for which every endpoint is at its cap.
+// Overload is the answer to a request that is shed.
 type Overload struct {
 	Status     int           // HTTP status
-	RetryAfter time.Duration // value of Retry-After, rounded up to seconds; 0 omits the header
+	RetryAfter time.Duration // Retry-After while no rate is known, rounded up to seconds; 0 omits the header
 }
 
 // Health is when an endpoint that fails requests is ejected, and how it returns.

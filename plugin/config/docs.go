@@ -69,7 +69,23 @@ func fillIn() func(setting.Words) setting.Words {
 
 // Sections returns the sections of keys that have an effect in Higress, with their full names.
 func Sections() []setting.Section {
-	list := []setting.Section{
+	list := ownSections()
+	for _, d := range lb.Policies() {
+		for _, s := range d.Sections {
+			s.Name = section + s.Name
+			list = append(list, s)
+		}
+	}
+	fill := fillIn()
+	for i := range list {
+		list[i].Meaning = fill(list[i].Meaning)
+	}
+	return list
+}
+
+// ownSections returns the sections that are no policy's own.
+func ownSections() []setting.Section {
+	return []setting.Section{
 		{
 			Name:  "lb_config",
 			Title: setting.Doc("Policy settings", "策略配置"),
@@ -82,8 +98,16 @@ func Sections() []setting.Section {
 			Name:  "lb_config.overload",
 			Title: setting.Doc("Answer when shed", "拒绝时的应答"),
 			Meaning: setting.Doc(
-				"The answer to a request for which every endpoint is at its cap",
-				"所有端点均达到上限时的应答",
+				"The answer to a request that is shed",
+				"请求被拒绝时的应答",
+			),
+		},
+		{
+			Name:  "lb_config.queue",
+			Title: setting.Doc("Queue", "队列"),
+			Meaning: setting.Doc(
+				"How requests wait in the gateway while every endpoint is full",
+				"所有端点都已满时，请求如何在网关中等待",
 			),
 		},
 		{
@@ -112,15 +136,4 @@ func Sections() []setting.Section {
 			),
 		},
 	}
-	for _, d := range lb.Policies() {
-		for _, s := range d.Sections {
-			s.Name = section + s.Name
-			list = append(list, s)
-		}
-	}
-	fill := fillIn()
-	for i := range list {
-		list[i].Meaning = fill(list[i].Meaning)
-	}
-	return list
 }

@@ -81,6 +81,11 @@ func (e Engines) String() string {
 		e.Weights.Running, e.Weights.Queue, e.Weights.KVCache, e.Weights.LoRA)
 }
 
+// String writes down a class without the types that it is made of.
+func (c Class) String() string {
+	return fmt.Sprintf("{%s ID:%d Rank:%d Weight:%v Reserved:%d}", c.Name, c.ID, c.Rank, c.Weight, c.Reserved)
+}
+
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {

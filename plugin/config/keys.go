@@ -24,7 +24,7 @@ import (
 // keyZones is the key that only has an effect where zones are known.
 const keyZones = "lb_config.zone_penalty"
 
-// mainKeys are the keys of the plugin itself, without those of health, of tokens and of Redis.
+// mainKeys are the keys of the plugin itself, without those of the queue, of health, of tokens and of Redis.
 var mainKeys = []key{
 	{Key: setting.Key{
 		Name: "enabled", Type: setting.Boolean, Default: "true",
@@ -65,12 +65,12 @@ var mainKeys = []key{
 		Field: func(s any) any { return &s.(*Config).Unit },
 	}},
 	{Key: setting.Key{
-		Name: "lb_config.max_inflight", Type: setting.Integer, Min: 0, Max: 1e6, Default: "0",
+		Name: keyMaxInflight, Type: setting.Integer, Min: 0, Max: 1e6, Default: "0",
 		Title: setting.Doc("In-flight cap", "在途上限"),
 		Meaning: setting.Doc(
-			"Maximum number of requests in flight on an endpoint, times its weight; requests are shed while every "+
-				"endpoint is full; 0: no cap",
-			"每个端点的在途请求上限，乘以其权重；所有端点都已满时拒绝新请求；0：不设上限",
+			"Maximum number of requests in flight on an endpoint, times its weight; while every endpoint is full, "+
+				"requests wait in the queue if there is one, or else are shed; 0: no cap",
+			"每个端点的在途请求上限，乘以其权重；所有端点都已满时，新请求在队列中等待，未配置队列则被拒绝；0：不设上限",
 		),
 		Field: func(s any) any { return &s.(*Config).MaxInflight },
 	}},
@@ -84,11 +84,34 @@ var mainKeys = []key{
 		Field: func(s any) any { return &s.(*Config).maxRequestCount },
 	}},
 	{Key: setting.Key{
+		Name: keyPush, Type: setting.Choice, Default: `"blind"`, Choices: lb.PushNames,
+		Title: setting.Doc("Push", "推送方式"),
+		Meaning: setting.Doc(
+			"When an endpoint takes another request; `blind`: always, up to `max_inflight` if it is set; "+
+				"`outstanding`: up to `max_inflight`, which is required; `pending`: while no request waits inside "+
+				"its engine, by its metrics or else by the time to first token, and up to `max_inflight` if it is set",
+			"端点何时再接收请求；`blind`：总是接收，若设置了 `max_inflight` 则以其为限；`outstanding`：以 `max_inflight` "+
+				"为限，必须设置；`pending`：引擎内没有请求排队时，依据其指标，没有指标则依据首 token 时间，若设置了 "+
+				"`max_inflight` 也以其为限",
+		),
+		Field: func(s any) any { return &s.(*Config).Push },
+	}},
+	{Key: setting.Key{
+		Name: keyPushAhead, Type: setting.Integer, Min: 0, Max: 1000, Default: "0",
+		Title: setting.Doc("Pushed ahead", "提前推送"),
+		Meaning: setting.Doc(
+			"`push: pending`: how many requests beyond what it can run an endpoint may have at hand",
+			"`push: pending`：端点在其能够运行的请求之外，还可以预先持有多少个请求",
+		),
+		Field: func(s any) any { return &s.(*Config).PushAhead },
+	}},
+	{Key: setting.Key{
 		Name: "lb_config.overload.status", Type: setting.Integer, Min: 400, Max: 599, Default: "429",
 		Title: setting.Doc("Status", "状态码"),
 		Meaning: setting.Doc(
-			"Status of the answer when every endpoint is at its cap",
-			"所有端点都达到上限时返回的状态码",
+			"Status of the answer to a request that is shed, because every endpoint is full and it does not wait, or "+
+				"not any longer",
+			"请求因所有端点都已满且不等待或不再等待而被拒绝时，返回的状态码",
 		),
 		Field: func(s any) any { return &s.(*Config).Overload.Status },
 	}},
@@ -97,8 +120,9 @@ var mainKeys = []key{
 		Min: 0, Max: setting.Hour, Default: `"1s"`,
 		Title: setting.Doc("Retry-After", "重试等待"),
 		Meaning: setting.Doc(
-			"Retry-After of that answer, rounded up to seconds; 0: none",
-			"该响应的 Retry-After，向上取整到秒；0：不带此响应头",
+			"Retry-After of that answer, rounded up to seconds, while it is not known how fast waiting requests get "+
+				"through; 0: none",
+			"不知道等待中的请求多快能得到处理时，该响应的 Retry-After，向上取整到秒；0：不带此响应头",
 		),
 		Field: func(s any) any { return &s.(*Config).Overload.RetryAfter },
 	}},

@@ -27,6 +27,8 @@ var keyCases = map[string]struct {
 	"lb_config.maxRequestCount": {
 		`7`, func(c *Config) { c.MaxInflight, c.maxRequestCount = 7, 7 }, []string{`[7]`, `{}`},
 	},
+	keyPush:      {`"pending"`, func(c *Config) { c.Push = lb.Pending; c.settleMetricsID(Higress) }, []string{`"Blind"`, `true`, `"outstanding"`}},
+	keyPushAhead: {`2`, func(c *Config) { c.PushAhead = 2 }, []string{`-1`, `0.5`, `1001`, `"2"`}},
 	"lb_config.overload.status": {
 		`503`, func(c *Config) { c.Overload.Status = 503 }, []string{`200`, `600`, `"503"`},
 	},
@@ -36,6 +38,46 @@ var keyCases = map[string]struct {
 	"lb_config.weights": {
 		`{"10.0.0.1:80":2.5}`, func(c *Config) { c.Weights = map[string]float64{"10.0.0.1:80": 2.5} },
 		[]string{`[]`, `{"a":1}`, `{"10.0.0.1:80":0}`},
+	},
+	keyMaxWait: {`"10s"`, func(c *Config) { c.Queue.MaxWait = 10 * time.Second }, []string{`-1`, `"61m"`, `"10"`}},
+	"lb_config.queue.max_length": {
+		`50`, func(c *Config) { c.Queue.MaxLength = 50 }, []string{`0`, `100001`, `1.5`, `"50"`},
+	},
+	"lb_config.queue.max_bytes": {
+		`"1MiB"`, func(c *Config) { c.Queue.MaxBytes = 1 << 20 }, []string{`0`, `"63KiB"`, `"1025MiB"`},
+	},
+	"lb_config.queue.order": {`"strict"`, func(c *Config) { c.Queue.Order = Strict }, []string{`"Strict"`, `true`}},
+	keyClasses: {
+		`{"batch":1,"interactive":{"weight":8,"reserved":0.1}}`, func(c *Config) {
+			c.Queue.Classes = []Class{
+				{lb.Class{ID: classID("interactive"), Weight: 8, Reserved: 100}, "interactive", 0.1},
+				{lb.Class{ID: classID("batch"), Rank: 1, Weight: 1}, "batch", 0},
+			}
+		},
+		[]string{`["batch"]`, `8`, `{"Batch":1}`, `{"batch":0}`, `{"batch":{"reserved":1}}`, `{"batch":{"wait":1}}`},
+	},
+	keyClassHeader: {
+		`"x-class"`, func(c *Config) { c.Queue.ClassHeader = "x-class" }, []string{`""`, `"X-Class"`, `":path"`, `1`},
+	},
+	keyDefaultClass: {
+		`"default"`, func(c *Config) { c.Queue.DefaultClass = "default" }, []string{`""`, `"batch"`, `"Default"`, `1`},
+	},
+	"lb_config.queue.aging": {`0`, func(c *Config) { c.Queue.Aging = 0 }, []string{`-1`, `"61m"`, `""`}},
+	"lb_config.queue.skip":  {`8`, func(c *Config) { c.Queue.Skip = 8 }, []string{`-1`, `1001`, `"8"`}},
+	"lb_config.queue.patience": {
+		`500`, func(c *Config) { c.Queue.Patience = 500 * time.Millisecond }, []string{`-1`, `"61m"`, `"x"`},
+	},
+	"lb_config.queue.deadline_header": {
+		`"x-deadline"`, func(c *Config) { c.Queue.DeadlineHeader = "x-deadline" }, []string{`""`, `"x deadline"`, `null`},
+	},
+	"lb_config.queue.tenant_header": {
+		`"x-tenant"`, func(c *Config) { c.Queue.TenantHeader = "x-tenant" }, []string{`""`, `"x-tenänt"`, `[]`},
+	},
+	keyTenantShare: {
+		`0.25`, func(c *Config) { c.Queue.TenantMaxShare = 0.25 }, []string{`0`, `-0.5`, `1.01`, `"1"`},
+	},
+	"lb_config.queue.retry_budget": {
+		`0`, func(c *Config) { c.Queue.RetryBudget = 0 }, []string{`-1`, `101`, `2.5`, `"10%"`},
 	},
 	"lb_config.max_inspect_bytes": {
 		`"1MiB"`, func(c *Config) { c.MaxInspectBytes = 1 << 20 },

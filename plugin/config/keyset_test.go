@@ -56,6 +56,7 @@ var beside = map[string]member{
 	"lb_config.metrics.interval":         {keyStaleAfter, `"10m"`},
 	keyStaleAfter:                        {"lb_config.metrics.interval", `200`},
 	keyStore:                             {keyService, `"redis.dns"`},
+	keyPush:                              {keyMaxInflight, `8`},
 }
 
 // policy returns the name of a policy with which the key has an effect.

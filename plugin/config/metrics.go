@@ -37,16 +37,16 @@ func (e *Engines) Kind() metrics.Engine {
 func (c *Config) MetricsID() uint64 { return c.Engines.id }
 
 // settleMetricsID computes the MetricsID.
-func (pt *part) settleMetricsID() {
-	if !pt.Scrapes(pt.host) {
+func (c *Config) settleMetricsID(h Host) {
+	if !c.Scrapes(h) {
 		return
 	}
-	e := &pt.Engines
+	e := &c.Engines
 	parts := []string{
 		e.Engine, e.Path, strconv.Itoa(e.Port), e.Interval.String(), e.Order.String(), e.Target, e.Cluster,
-		pt.Store.String(), pt.Redis.String(),
+		c.Store.String(), c.Redis.String(),
 	}
-	for _, s := range pt.EnvoyCfg.Endpoints {
+	for _, s := range c.EnvoyCfg.Endpoints {
 		parts = append(parts, s.Addr)
 	}
 	e.id = xxhash.Sum64String(strings.Join(parts, "\n"))
@@ -71,7 +71,7 @@ func (pt *part) checkEngine() {
 
 // checkMetrics checks how metrics of engines are scraped.
 func (pt *part) checkMetrics() {
-	e, use := &pt.Engines, pt.needs().Metrics
+	e, use := &pt.Engines, pt.metricsUse()
 	if use == lb.NoMetrics {
 		e.ORCA = false
 		return

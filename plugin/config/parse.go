@@ -217,18 +217,20 @@ func (pt *part) check() {
 		pt.bad(pt.prefix+"lb_policy", "missing, want "+anyPolicy())
 	}
 	if pt.written["lb_config.maxRequestCount"] {
-		if pt.written["lb_config.max_inflight"] && pt.MaxInflight != pt.maxRequestCount {
-			pt.bad(pt.prefix+"lb_config.max_inflight", "got "+strconv.Itoa(pt.MaxInflight)+" and maxRequestCount "+
+		if pt.written[keyMaxInflight] && pt.MaxInflight != pt.maxRequestCount {
+			pt.bad(pt.prefix+keyMaxInflight, "got "+strconv.Itoa(pt.MaxInflight)+" and maxRequestCount "+
 				strconv.Itoa(pt.maxRequestCount)+", which is the same thing; want one of them")
 		}
 		pt.MaxInflight = pt.maxRequestCount
 	}
+	pt.checkPush()
+	pt.checkQueue()
 	pt.checkStore()
 	pt.Policy = cmp.Or(lb.Describe(pt.Policy).Name, pt.Policy) // not one of its aliases
 	pt.warnUnused()
 	pt.checkMetrics()
 	pt.checkPolicy()
-	pt.settleMetricsID()
+	pt.settleMetricsID(pt.host)
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
 		pt.bad(pt.prefix+"lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+
 			", want at least ejection_time, "+brief(pt.Health.EjectionTime))

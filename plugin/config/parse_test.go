@@ -235,7 +235,14 @@ func checkSane(t *testing.T, c *Config, h Host) {
 	if h == Envoy && (c.EnvoyCfg.AdminCluster == "") == (len(c.EnvoyCfg.Endpoints) == 0) {
 		t.Errorf("source of endpoints %+v", c.EnvoyCfg)
 	}
+	checkSaneQueue(t, &c.Queue)
+	if c.Push == lb.Outstanding && c.MaxInflight == 0 {
+		t.Errorf("push %v without a cap", c.Push)
+	}
 	weights := []float64{1}
+	for _, class := range c.Queue.Classes {
+		weights = append(weights, class.Weight)
+	}
 	for _, w := range c.Weights {
 		weights = append(weights, w)
 	}

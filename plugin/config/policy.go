@@ -30,7 +30,15 @@ func (c *Config) Scrapes(h Host) bool {
 	if !c.Enabled || h == Envoy && c.Engines.Cluster == "" {
 		return false
 	}
-	return c.needs().Metrics != lb.NoMetrics
+	return c.metricsUse() != lb.NoMetrics
+}
+
+// metricsUse returns what metrics of engines are for: with push pending every policy reads them, if it can.
+func (c *Config) metricsUse() lb.MetricsUse {
+	if use := c.needs().Metrics; use != lb.NoMetrics || c.Push != lb.Pending {
+		return use
+	}
+	return lb.MetricsOptional
 }
 
 // Settings returns the settings of the policy's own keys, for [lb.Config.Settings]; nil if it has no keys. A
@@ -81,6 +89,9 @@ func (pt *part) warnUnused() {
 	for _, name := range lb.Names() {
 		for i := range keys {
 			k := &keys[i]
+			if pt.Push == lb.Pending && slices.Equal(k.users, metricsPolicies()) {
+				continue // it reads metrics with any policy
+			}
 			if len(k.users) > 0 && k.users[0] == name && k.NoEffect == "" && !slices.Contains(k.users, pt.Policy) {
 				pt.idle([]string{k.Name}, "has no effect without lb_policy "+strings.Join(k.users, " or "))
 			}

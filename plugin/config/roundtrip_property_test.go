@@ -77,6 +77,13 @@ func drawMember(rt *rapid.T, k *key, policy string) drawn {
 		return drawn{k, `"endpoint"`, "endpoint"}
 	case "lb_config.weights":
 		return drawn{k, `{"10.0.0.1:80":` + whole(1, 1000) + `}`, nil}
+	case keyPush:
+		push := rapid.SampledFrom([]lb.Push{lb.Blind, lb.Pending}).Draw(rt, k.Name)
+		return drawn{k, strconv.Quote(push.String()), push}
+	case keyClasses:
+		return drawn{k, `{"default":` + whole(1, 1000) + `,"high":{"weight":` + whole(1, 1000) + `}}`, nil}
+	case keyDefaultClass:
+		return drawn{k, `"default"`, "default"}
 	case keyService:
 		return drawn{k, `"redis.dns"`, "redis.dns"}
 	case keyStore:

@@ -44,7 +44,7 @@ func (k *key) decode(p *parser, c *Config, at string, v value) {
 
 // keys is the one table of the configuration: the parser, the defaults and the documentation all read it.
 var keys = slices.Concat(
-	mainKeys, healthKeys, tokenKeys, storeKeys, policyKeys(), metricsKeys(), ruleKeys,
+	mainKeys, queueKeys, healthKeys, tokenKeys, storeKeys, policyKeys(), metricsKeys(), ruleKeys,
 )
 
 // policyKeys returns the keys that policies own. Policies may share keys of the same name.
@@ -121,7 +121,9 @@ func (c *Config) ownSettings(d *lb.Descriptor) any {
 	}
 	s, p := d.Settings(), &parser{}
 	for i := range d.Keys {
-		p.decodeDefault(&d.Keys[i], s)
+		if v, ok := p.defaultOf(&d.Keys[i]); ok {
+			p.decode(&d.Keys[i], s, d.Keys[i].Name, v)
+		}
 	}
 	if c.own == nil {
 		c.own = map[string]any{}
@@ -136,27 +138,22 @@ func defaults(h Host) Config {
 	p := &parser{host: h}
 	for i := range keys {
 		k := &keys[i]
-		switch {
-		case k.Default == "" || !k.decodes():
-		case k.in != nil:
-			p.decodeDefault(&k.Key, k.in(&c))
-		default:
-			p.decodeDefault(&k.Key, &c)
+		if v, ok := p.defaultOf(&k.Key); ok && k.decodes() {
+			k.decode(p, &c, k.Name, v)
 		}
 	}
 	c.own = nil // each Config makes its own
 	return c
 }
 
-// decodeDefault decodes a key's default, if there is one.
-func (p *parser) decodeDefault(k *setting.Key, settings any) {
+// defaultOf returns a key's default, if there is one.
+func (p *parser) defaultOf(k *setting.Key) (v value, ok bool) {
 	if k.Default == "" {
-		return
+		return value{}, false
 	}
 	v, err := parseJSON(k.Default)
 	if err != nil {
 		p.bad(k.Name, err.Error())
-		return
 	}
-	p.decode(k, settings, k.Name, v)
+	return v, err == nil
 }

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+const (
+	keyMaxInflight  = "lb_config.max_inflight"
+	keyPush         = "lb_config.push"
+	keyPushAhead    = "lb_config.push_ahead"
+	keyMaxWait      = "lb_config.queue.max_wait"
+	keyClasses      = "lb_config.queue.classes"
+	keyClassHeader  = "lb_config.queue.class_header"
+	keyDefaultClass = "lb_config.queue.default_class"
+	keyTenantShare  = "lb_config.queue.tenant_max_share"
+)
+
+// queueKeys are the keys of how requests wait.
+var queueKeys = []key{
+	{Key: setting.Key{
+		Name: keyMaxWait, Type: setting.Duration, Min: 0, Max: setting.Hour, Default: `"0s"`,
+		Title: setting.Doc("Longest wait", "最长等待"),
+		Meaning: setting.Doc(
+			"How long a request waits at most while every endpoint is full, before it is shed; the gateway's "+
+				"`stream_idle_timeout` must be longer; 0: none waits",
+			"所有端点都已满时，请求最多等待多久，超过后被拒绝；网关的 `stream_idle_timeout` 必须更长；0：不等待",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.MaxWait },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.queue.max_length", Type: setting.Integer, Min: 1, Max: 1e5, Default: "1000",
+		Title: setting.Doc("Length", "队列长度"),
+		Meaning: setting.Doc(
+			"How many requests of one cluster wait at most",
+			"每个集群最多有多少请求等待",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.MaxLength },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.queue.max_bytes", Type: setting.Size, Min: 64 << 10, Max: 1 << 30, Default: "67108864",
+		Title: setting.Doc("Bytes held", "保存的字节数"),
+		Meaning: setting.Doc(
+			"How much memory of one gateway the bodies of its waiting requests may take",
+			"一个网关最多用多少内存保存等待中的请求的请求体",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.MaxBytes },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.queue.order", Type: setting.Choice, Default: `"weighted"`, Choices: orderNames,
+		Title: setting.Doc("Order of classes", "类别的次序"),
+		Meaning: setting.Doc(
+			"`weighted`: classes share what is served by their weights; `strict`: a class of higher weight goes first",
+			"`weighted`：各类别按权重分享处理能力；`strict`：权重较高的类别优先",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.Order },
+	}},
+	{
+		Key: setting.Key{
+			Name: keyClasses, Type: setting.Object, Default: `{"default":{"weight":1}}`, Of: classKeys,
+			Title: setting.Doc("Classes", "类别"),
+			Meaning: setting.Doc(
+				"Classes of requests by name, each with its `weight` (0.001 to 1000) and the part of `max_length` "+
+					"that is `reserved` for it (0 to 1, less than 1 in all): `{\"interactive\": {\"weight\": 8, "+
+					"\"reserved\": 0.1}, \"batch\": 1}`; a number alone is the weight",
+				"按名称列出的请求类别，各有其权重 `weight`（0.001 到 1000）和在 `max_length` 中为其保留的比例 `reserved`"+
+					"（0 到 1，合计小于 1）：`{\"interactive\": {\"weight\": 8, \"reserved\": 0.1}, \"batch\": 1}`；"+
+					"只写一个数字即为权重",
+			),
+		},
+		set: setClasses,
+	},
+	{
+		Key: setting.Key{
+			Name: keyClassHeader, Type: setting.Text, Max: maxHeader,
+			Title: setting.Doc("Class header", "类别请求头"),
+			Meaning: setting.Doc(
+				"Header that contains the name of the request's class. A trusted filter must set it",
+				"含有请求类别名称的请求头。须由可信的过滤器设置",
+			),
+			Field: func(s any) any { return &s.(*Config).Queue.ClassHeader },
+		},
+		set: header(func(q *Queue) *string { return &q.ClassHeader }),
+	},
+	{
+		Key: setting.Key{
+			Name: keyDefaultClass, Type: setting.Text, Max: maxClassName,
+			Title: setting.Doc("Default class", "默认类别"),
+			Meaning: setting.Doc(
+				"Class of the requests without that header, or with an unknown name in it. Default: the class of "+
+					"the lowest weight, the last by name of several",
+				"没有该请求头或其中名称未知的请求所属的类别。默认：权重最低的类别，有多个时取名称排在最后的",
+			),
+			Field: func(s any) any { return &s.(*Config).Queue.DefaultClass },
+		},
+		set: className(func(q *Queue) *string { return &q.DefaultClass }),
+	},
+	{Key: setting.Key{
+		Name: "lb_config.queue.aging", Type: setting.Duration, Min: 0, Max: setting.Hour, Default: `"10s"`,
+		Title: setting.Doc("Aging", "老化时间"),
+		Meaning: setting.Doc(
+			"A request that has waited for this long goes before all that have waited for less, whatever their class; "+
+				"0: never",
+			"等待达到此时长的请求，优先于所有等待未达此时长的请求，无论类别；0：从不",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.Aging },
+	}},
+	{
+		Key: setting.Key{
+			Name: "lb_config.queue.skip", Type: setting.Integer, Min: 0, Max: 1000, Default: "32",
+			Title: setting.Doc("Others passed", "可越过的请求数"),
+			Meaning: setting.Doc(
+				"prefix_cache: how many others a waiting request may pass at an endpoint that has its prompt in the "+
+					"KV cache",
+				"prefix_cache：在 KV cache 中已有其提示词的端点上，等待中的请求最多可越过多少个其他请求",
+			),
+			Field: func(s any) any { return &s.(*Config).Queue.Skip },
+		},
+		users: promptPolicies(),
+	},
+	{
+		Key: setting.Key{
+			Name: "lb_config.queue.patience", Type: setting.Duration, Min: 0, Max: setting.Hour, Default: `"2s"`,
+			Title: setting.Doc("Patience", "为优选端点等待"),
+			Meaning: setting.Doc(
+				"prefix_cache: how long a request waits for a full endpoint that costs less than every open one; 0: "+
+					"it takes an open one at once",
+				"prefix_cache：已满的端点比所有未满的端点代价都低时，请求为其等待多久；0：立即使用未满的端点",
+			),
+			Field: func(s any) any { return &s.(*Config).Queue.Patience },
+		},
+		users: promptPolicies(),
+	},
+	{
+		Key: setting.Key{
+			Name: "lb_config.queue.deadline_header", Type: setting.Text, Max: maxHeader,
+			Title: setting.Doc("Deadline header", "期限请求头"),
+			Meaning: setting.Doc(
+				"Header with the time that the client gives the whole answer, in milliseconds or such as `30s`; a "+
+					"request that is not likely to make it is shed at once",
+				"给出客户端为完整应答留出的时间的请求头，以毫秒计或写作 `30s`；不大可能按时完成的请求立即被拒绝",
+			),
+			Field: func(s any) any { return &s.(*Config).Queue.DeadlineHeader },
+		},
+		set: header(func(q *Queue) *string { return &q.DeadlineHeader }),
+	},
+	{
+		Key: setting.Key{
+			Name: "lb_config.queue.tenant_header", Type: setting.Text, Max: maxHeader,
+			Title: setting.Doc("Tenant header", "租户请求头"),
+			Meaning: setting.Doc(
+				"Header that names the tenant: within a class the tenant that was served least goes first. A "+
+					"trusted filter must set it",
+				"指明租户的请求头：同一类别中，得到处理最少的租户优先。须由可信的过滤器设置",
+			),
+			Field: func(s any) any { return &s.(*Config).Queue.TenantHeader },
+		},
+		set: header(func(q *Queue) *string { return &q.TenantHeader }),
+	},
+	{Key: setting.Key{
+		Name: keyTenantShare, Type: setting.Number, Min: 0.001, Max: 1, Default: "1",
+		Title: setting.Doc("Share of a tenant", "租户占比上限"),
+		Meaning: setting.Doc(
+			"Part of `max_length` that one tenant may take in a class, one place at least; 1: all",
+			"一个租户在一个类别中最多可占 `max_length` 的比例，至少一个位置；1：全部",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.TenantMaxShare },
+	}},
+	{Key: setting.Key{
+		Name: "lb_config.queue.retry_budget", Type: setting.Integer, Min: 0, Max: 100, Default: "10",
+		Title: setting.Doc("Retry budget", "重试预算"),
+		Meaning: setting.Doc(
+			"Percent of requests that may be retries while requests wait; further ones are shed",
+			"有请求等待时，重试最多可占请求的百分比；超出的重试被拒绝",
+		),
+		Field: func(s any) any { return &s.(*Config).Queue.RetryBudget },
+	}},
+}
+
+// classKeys are the members of a class. The first one is what a number alone is.
+var classKeys = []setting.Key{
+	{
+		Name: "weight", Type: setting.Number, Min: minWeight, Max: maxWeight, Default: "1",
+		Field: func(s any) any { return &s.(*Class).Weight },
+	},
+	{
+		Name: "reserved", Type: setting.Number, Min: 0, Max: 1, Default: "0",
+		Field: func(s any) any { return &s.(*Class).share },
+	},
+}
+
+// promptPolicies returns the policies that know where a prompt is cached.
+func promptPolicies() []string { return usersOf(func(n *lb.Needs) bool { return n.Prompt }) }

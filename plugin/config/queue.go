@@ -1,0 +1,301 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/setting"
+)
+
+// Queue is how requests wait for which no endpoint has room.
+type Queue struct {
+	MaxWait   time.Duration // how long a request waits at most; 0: none waits
+	MaxLength int           // how many requests of one cluster wait at most
+	MaxBytes  int           // of the bodies of waiting requests that one gateway holds
+
+	Order        Order
+	Classes      []Class       // the highest first: by weight, those of equal weight by name
+	ClassHeader  string        // contains the name of a request's class; "" for none
+	DefaultClass string        // class of all other requests; "" for the last of Classes
+	Aging        time.Duration // after which a request goes before all that have waited for less; 0: never
+
+	Skip     int           // how many others a request may pass at an endpoint that has its prompt
+	Patience time.Duration // how long it waits for a full endpoint that costs less than all that have room
+
+	DeadlineHeader string  // contains how long the client waits for the whole answer; "" for none
+	TenantHeader   string  // names the tenant; "" for none
+	TenantMaxShare float64 // part of MaxLength that one tenant may take, above 0
+	RetryBudget    int     // percent of requests that may be retries while requests wait
+}
+
+// Class is a class of requests, with its name.
+type Class struct {
+	lb.Class
+	Name string
+
+	share float64 // part of the queue that other classes cannot take
+}
+
+// Order is how classes share what is served.
+type Order uint8
+
+// The orders of classes.
+const (
+	Weighted Order = iota // by their weights
+	Strict                // a higher class goes first
+)
+
+var orderNames = []string{Weighted: "weighted", Strict: "strict"}
+
+// String returns the order's name in the configuration.
+func (o Order) String() string { return orderNames[o] }
+
+// UnmarshalText sets the order to the one with the name.
+func (o *Order) UnmarshalText(name []byte) error {
+	i := slices.Index(orderNames, string(name))
+	if i < 0 {
+		return errors.New("config: unknown order " + string(name))
+	}
+	*o = Order(i)
+	return nil
+}
+
+// Enabled reports whether requests wait.
+func (q *Queue) Enabled() bool { return q.MaxWait > 0 }
+
+// Reserved returns how many places are reserved for a class, of all classes.
+func (q *Queue) Reserved() (places int) {
+	for i := range q.Classes {
+		places += q.Classes[i].Reserved
+	}
+	return places
+}
+
+// Class returns the class with the name, and the default class if there is none. It must not be changed, and is nil
+// only in a [Config] that is refused.
+func (q *Queue) Class(name string) *Class {
+	if c := q.class(name); c != nil {
+		return c
+	}
+	if c := q.class(q.DefaultClass); c != nil || len(q.Classes) == 0 {
+		return c
+	}
+	return &q.Classes[len(q.Classes)-1]
+}
+
+func (q *Queue) class(name string) *Class {
+	for i := range q.Classes {
+		if q.Classes[i].Name == name {
+			return &q.Classes[i]
+		}
+	}
+	return nil
+}
+
+// TenantLength returns how many requests of one tenant wait at most, 0 if a tenant may take the whole queue.
+func (q *Queue) TenantLength() int {
+	if q.TenantMaxShare >= 1 {
+		return 0
+	}
+	return max(q.places(q.TenantMaxShare), 1)
+}
+
+// places returns how many whole places a part of the queue has.
+func (q *Queue) places(share float64) int {
+	return int(math.Floor(share*float64(q.MaxLength) + roundingError))
+}
+
+// roundingError is more than what sums and products of parts of a queue are wrong by.
+const roundingError = 1e-6
+
+// Limits of classes. Their names become labels of statistics.
+const (
+	maxClasses   = 16
+	maxClassName = 32
+	maxHeader    = 128
+)
+
+const (
+	wantClasses = `, want an object like {"interactive": {"weight": 8, "reserved": 0.1}, "batch": 1}`
+	wantClass   = ", want a name of 1 to 32 of the characters a-z, 0-9, _, . and -"
+	wantHeader  = `, want the name of a header in lower case, of at most 128 bytes`
+
+	classLetters  = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
+	headerLetters = "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
+)
+
+// isWord reports whether s consists of at least one and at most limit of the letters.
+func isWord(s, letters string, limit int) bool {
+	foreign := func(r rune) bool { return !strings.ContainsRune(letters, r) }
+	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, foreign)
+}
+
+// header returns a setter of the name of a header.
+func header(field func(*Queue) *string) setter {
+	return word(field, headerLetters, maxHeader, wantHeader)
+}
+
+// className returns a setter of the name of a class.
+func className(field func(*Queue) *string) setter {
+	return word(field, classLetters, maxClassName, wantClass)
+}
+
+func word(field func(*Queue) *string, letters string, limit int, want string) setter {
+	return func(p *parser, c *Config, at string, v value) {
+		if v.kind != kindString || !isWord(v.text, letters, limit) {
+			p.bad(at, got(v)+want)
+			return
+		}
+		*field(&c.Queue) = strings.Clone(v.text)
+	}
+}
+
+// setClasses reads {"name": {"weight": 1, "reserved": 0}}, where a number alone is a weight. Without a class it keeps
+// those of the default.
+func setClasses(p *parser, c *Config, at string, v value) {
+	if v.kind != kindObject {
+		p.bad(at, got(v)+wantClasses)
+		return
+	}
+	if len(v.names) > maxClasses {
+		p.bad(at, "got "+strconv.Itoa(len(v.names))+" classes, want at most "+strconv.Itoa(maxClasses))
+		return
+	}
+	var classes []Class
+	ids := map[uint16]string{}
+	for i, name := range v.names {
+		place := at + "[" + quote(name) + "]"
+		if !isWord(name, classLetters, maxClassName) {
+			p.bad(place, "no name of a class"+wantClass)
+			continue
+		}
+		id := classID(name)
+		switch other, used := ids[id]; {
+		case other == name:
+			p.bad(place, "written twice")
+			continue
+		case used:
+			p.bad(place, "has the same digest as "+quote(other)+", want another name for one of them")
+			continue
+		}
+		ids[id] = name
+		class := p.class(place, v.items[i])
+		class.ID, class.Name = id, strings.Clone(name)
+		classes = append(classes, class)
+	}
+	slices.SortFunc(classes, func(a, b Class) int {
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Name, b.Name))
+	})
+	for i := range classes {
+		classes[i].Rank = uint8(i)
+	}
+	if len(classes) > 0 {
+		c.Queue.Classes = classes
+	}
+}
+
+// classID returns the id of a class, which is the same in all gateways and never 0.
+func classID(name string) uint16 { return uint16(xxhash.Sum64String(name)%math.MaxUint16) + 1 }
+
+// class reads a class: its weight, or an object with its members.
+func (p *parser) class(at string, v value) Class {
+	class := Class{Class: lb.Class{Weight: 1}}
+	if v.kind != kindObject {
+		if v.kind != kindNumber {
+			p.bad(at, got(v)+`, want a weight or an object like {"weight": 8, "reserved": 0.1}`)
+			return class
+		}
+		p.decode(&classKeys[0], &class, at, v)
+		return class
+	}
+	seen := map[string]bool{}
+	for i, name := range v.names {
+		place := at + "." + clip(printable(name))
+		k := slices.IndexFunc(classKeys, func(k setting.Key) bool { return k.Name == name })
+		switch {
+		case seen[name]:
+			p.bad(place, "written twice")
+		case k < 0:
+			p.bad(place, `unknown key, want "weight" or "reserved"`)
+		default:
+			p.decode(&classKeys[k], &class, place, v.items[i])
+		}
+		seen[name] = true
+	}
+	return class
+}
+
+// checkQueue compares the keys of the queue, and completes its classes.
+func (pt *part) checkQueue() {
+	q := &pt.Queue
+	if pt.written[keyClasses] && !pt.invalid[keyClasses] {
+		pt.checkClasses()
+	}
+	if name := q.DefaultClass; name != "" && q.class(name) == nil && !pt.invalid[keyClasses] {
+		var names []string
+		for i := range q.Classes {
+			names = append(names, q.Classes[i].Name)
+		}
+		pt.bad(pt.prefix+keyDefaultClass, "got "+quote(name)+", want "+oneOf(names)+", of "+keyClasses)
+	}
+	if !q.Enabled() {
+		for i := range queueKeys {
+			if name := queueKeys[i].Name; name != keyMaxWait {
+				pt.idle([]string{name}, "has no effect without queue.max_wait, since no request waits")
+			}
+		}
+		return
+	}
+	switch {
+	case pt.Shadow:
+		pt.idle([]string{keyMaxWait}, "has no effect with shadow: no request waits that the gateway routes")
+	case pt.Push == lb.Blind && pt.MaxInflight == 0:
+		pt.idle([]string{keyMaxWait}, "has no effect with push blind and without max_inflight: no endpoint is ever "+
+			"full, so that no request waits")
+	}
+	if len(q.Classes) < 2 {
+		pt.idle([]string{keyClassHeader}, "has no effect with one class")
+	}
+	if q.TenantHeader == "" {
+		pt.idle([]string{keyTenantShare}, "has no effect without queue.tenant_header")
+	}
+}
+
+// checkClasses computes the places that are reserved.
+func (pt *part) checkClasses() {
+	q, sum := &pt.Queue, 0.0
+	for i := range q.Classes {
+		c := &q.Classes[i]
+		if c.share == 0 {
+			continue
+		}
+		sum += c.share
+		if c.Reserved = q.places(c.share); c.Reserved == 0 {
+			pt.warn(pt.prefix+keyClasses+"["+quote(c.Name)+"].reserved", "has no effect: "+short(c.share)+
+				" of max_length "+strconv.Itoa(q.MaxLength)+" is less than one place")
+		}
+	}
+	if sum > 1-roundingError {
+		pt.bad(pt.prefix+keyClasses, "got "+strconv.FormatFloat(sum, 'g', 6, 64)+
+			" reserved in all, want less than 1: the rest of the queue is for every class")
+	}
+}
+
+// checkPush compares when an endpoint takes requests with its cap.
+func (pt *part) checkPush() {
+	if pt.Push == lb.Outstanding && pt.MaxInflight == 0 && !pt.invalid[keyMaxInflight] {
+		pt.bad(pt.prefix+keyPush, `got "outstanding" without max_inflight, want both: max_inflight is how many `+
+			"requests in flight an endpoint takes")
+	}
+	if pt.Push != lb.Pending {
+		pt.idle([]string{keyPushAhead}, "has no effect without push pending")
+	}
+}
