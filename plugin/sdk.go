@@ -50,6 +50,12 @@ func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 // OnPluginDone is called when the gateway is about to drop the configuration.
 func (p *pluginContext) OnPluginDone() bool { return p.plugin.OnDone() }
 
+// OnQueueReady is called when another VM has woken this one. The calls that are waiting mean the same as one.
+func (p *pluginContext) OnQueueReady(queue uint32) {
+	drain(queue)
+	p.plugin.OnWake()
+}
+
 // OnTick does what is due.
 func (p *pluginContext) OnTick() { p.plugin.OnTick() }
 

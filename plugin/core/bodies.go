@@ -5,7 +5,7 @@ import "time"
 // bodies is the part of a VM that looks after requests whose bodies have not ended.
 type bodies struct {
 	*env
-	waiting map[*Stream]time.Duration // held until their body comes, and until when
+	reading map[*Stream]time.Duration // held until their body comes, and until when
 	partial map[*Stream]bodyProgress  // whose leases count what has come of the body
 }
 
@@ -16,7 +16,7 @@ type bodyProgress struct {
 }
 
 func newBodies(e *env) *bodies {
-	return &bodies{env: e, waiting: map[*Stream]time.Duration{}, partial: map[*Stream]bodyProgress{}}
+	return &bodies{env: e, reading: map[*Stream]time.Duration{}, partial: map[*Stream]bodyProgress{}}
 }
 
 // track notes that a lease was granted before the end of the body, for what was read of it.
@@ -28,7 +28,7 @@ func (b *bodies) track(s *Stream) {
 
 // expire ends the wait for bodies that are late, and amends the leases of requests whose bodies have stalled.
 func (b *bodies) expire(now time.Duration) {
-	for s, until := range b.waiting {
+	for s, until := range b.reading {
 		if now >= until {
 			b.runAs(s.context, "a held request", s.bodyTimeout, s.bodyTimeoutRecovered)
 		}

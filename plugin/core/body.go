@@ -12,11 +12,13 @@ import (
 
 // body is what has come of a request, and what it waits for.
 type body struct {
-	lastPart time.Duration // when the latest part of the request came
-	endedAt  time.Duration // when all of the request had come, 0 before
-	received int           // bytes of the body so far
-	held     bool          // some of the body is held
-	late     bool          // body_timeout is over: the next part of the body decides
+	beganAt   time.Duration // when the request came
+	lastPart  time.Duration // when the latest part of the request came
+	endedAt   time.Duration // when all of the request had come, 0 before
+	grantedAt time.Duration // when it was granted an endpoint for which it had to wait, 0 for one without a wait
+	received  int           // bytes of the body so far
+	held      bool          // some of the body is held
+	late      bool          // body_timeout is over: the next part of the body decides
 }
 
 // arrived is called for each part of the request, with end for the last one.
@@ -26,6 +28,9 @@ func (b *body) arrived(now time.Duration, end bool) {
 		b.endedAt = now
 	}
 }
+
+// sentAt returns since when an endpoint could have had all of the request.
+func (b *body) sentAt() time.Duration { return max(b.endedAt, b.grantedAt) }
 
 // needsBody reports whether the body decides where the request is sent: how long it is, or which adapter it is for.
 func (s *Stream) needsBody() bool {
@@ -41,9 +46,9 @@ func (s *Stream) needsBody() bool {
 
 // waitForBody holds the request until its body, or max_inspect_bytes of it, has come, or body_timeout is over.
 func (s *Stream) waitForBody() Action {
-	s.enter(phaseWaiting)
+	s.enter(phaseReading)
 	s.HoldBody(s.cfg.MaxInspectBytes)
-	s.plugin.vm.bodies.waiting[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
+	s.plugin.vm.bodies.reading[s] = s.plugin.vm.gw.Now() + s.cfg.BodyTimeout
 	return Hold
 }
 
@@ -51,10 +56,10 @@ func (s *Stream) waitForBody() Action {
 func (s *Stream) requestBody(size int, end bool) Action {
 	s.body.arrived(s.plugin.vm.now(), end)
 	switch s.phase {
-	case phaseWaiting:
+	case phaseReading:
 	case phaseReserving:
 		s.body.received += size
-		return Stop
+		return s.bodyGrew()
 	default:
 		s.body.received += size
 		if end {
@@ -78,7 +83,7 @@ func (s *Stream) requestBody(size int, end bool) Action {
 func (s *Stream) requestTrailers() Action {
 	s.body.arrived(s.plugin.vm.now(), true)
 	switch s.phase {
-	case phaseWaiting:
+	case phaseReading:
 	case phaseReserving:
 		return Stop
 	default:
@@ -90,7 +95,7 @@ func (s *Stream) requestTrailers() Action {
 
 // inspect decides by what has come of the body: size bytes.
 func (s *Stream) inspect(size int, end bool) Action {
-	delete(s.plugin.vm.bodies.waiting, s)
+	delete(s.plugin.vm.bodies.reading, s)
 	text := s.RequestBody(min(size, s.cfg.MaxInspectBytes))
 	// Before Envoy 1.33 the last frame of a held body is not shown: a body that is shorter than its content-length is
 	// not malformed.
@@ -117,7 +122,10 @@ func (s *Stream) inspect(size int, end bool) Action {
 
 // inspected takes over what is known of a body, all of which was seen or not.
 func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, whole bool) {
-	model := modelKey{model: xxhash.Sum64String(parts.ModelName(text)), tenant: s.traits.tenantID(s.cfg)}
+	model := modelKey{
+		model: xxhash.Sum64String(parts.ModelName(text)),
+		class: s.traits.classID(s.cfg), tenant: s.traits.tenantID(s.cfg),
+	}
 	s.work = work{info: *info, seen: len(text), model: model}
 	if whole && !info.Media && !info.Stateful && info.API != prompt.Unknown {
 		s.work.text = info.TextBytes
@@ -136,8 +144,8 @@ func (s *Stream) inspected(text []byte, info *prompt.Info, parts *prompt.Parts, 
 // Once a part of the body is held, only a callback for the next part may let the request continue: Envoy, resumed from
 // outside, would send what it holds and then, on a route with retries, send it again with the next part.
 func (s *Stream) bodyTimeout() {
-	delete(s.plugin.vm.bodies.waiting, s)
-	if s.phase != phaseWaiting {
+	delete(s.plugin.vm.bodies.reading, s)
+	if s.phase != phaseReading {
 		return
 	}
 	if s.body.held {
@@ -159,7 +167,7 @@ func (s *Stream) bodyTimeoutRecovered() {
 
 // abandonBody ends the wait for the body: the client has left, or the gateway has answered, before it came.
 func (s *Stream) abandonBody() {
-	delete(s.plugin.vm.bodies.waiting, s)
+	delete(s.plugin.vm.bodies.reading, s)
 	s.enter(phaseUncounted)
 	s.decided(lb.ReasonBodyLate)
 }

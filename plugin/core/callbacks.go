@@ -36,6 +36,11 @@ func (p *Plugin) OnTick() {
 	p.vm.callback(p.context, "a tick", func() { p.vm.tick(p) }, nil)
 }
 
+// OnWake is called when another VM has granted an endpoint to a request that waits in this one.
+func (p *Plugin) OnWake() {
+	p.vm.callback(p.context, "a wake-up", func() { p.vm.wake() }, nil)
+}
+
 // NewStream returns the state of a request that begins under the configuration.
 func (p *Plugin) NewStream(context uint32, s GatewayStream) *Stream {
 	return &Stream{GatewayStream: s, context: context, plugin: p, lease: lease{vm: p.vm}}
@@ -55,7 +60,7 @@ func (s *Stream) OnRequestHeaders(end bool) Action {
 
 // OnRequestBody is called when more of the body has come: size bytes in all while it is held, else size more.
 func (s *Stream) OnRequestBody(size int, end bool) Action {
-	if s.phase != phaseWaiting && s.phase != phaseReserving && !end {
+	if s.phase != phaseReading && s.phase != phaseReserving && !end {
 		s.body.received += size
 		return Proceed
 	}

@@ -31,14 +31,23 @@ type cluster struct {
 	caches  *lb.CacheTracker
 	engines *lb.Engines
 	shares  *lb.RequestShares
+	limits  *lb.PushLimits
 
 	tokens     bool   // a configuration in force counts tokens
+	pending    bool   // one goes by push limits
 	guess      guess  // of that configuration
 	requests   uint64 // of this VM so far, with unit: tokens
 	usagesRead uint64 // answers to those whose usage was read
 
 	inflight  int            // requests of this VM
+	waiting   int            // of those, that wait in the queue of the local store
 	answering map[string]int // of those, by endpoint, whose response has begun
+
+	queue   queueUse // for requests that wait
+	retries retryBudget
+	answers answerTimes
+	capsAt  time.Duration             // when a waiting request brought the latest caps to the queue
+	caps    map[*config.Config]uint32 // digests of what the caps follow from
 
 	prompts promptStats     // for prefix_cache
 	metrics clusterMetrics  // of its engines
@@ -59,15 +68,17 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 		cl = &cluster{
 			name: name, views: map[uint64]*lb.View{}, policies: map[*config.Config]lb.Policy{},
 			health: lb.NewHealth(), caches: lb.NewCacheTracker(), engines: lb.NewEngines(),
-			shares:    lb.NewRequestShares(),
+			shares: lb.NewRequestShares(), caps: map[*config.Config]uint32{},
 			answering: map[string]int{}, metrics: newClusterMetrics(), gauged: map[string]bool{},
 		}
+		cl.limits = lb.NewPushLimits(cl.engines)
 		cs[name] = cl
 	}
 	cl.usedAt = now
 	if c.Unit == lb.Tokens {
 		cl.tokens, cl.guess = true, guessOf(c)
 	}
+	cl.pending = cl.pending || c.Push == lb.Pending
 	p := cl.policies[c]
 	if p == nil {
 		var err error
@@ -84,11 +95,13 @@ func (cs clusters) get(now time.Duration, name string, c *config.Config) (*clust
 func (cl *cluster) keepPolicies(inForce map[*config.Config]bool) {
 	size := len(cl.policies)
 	maps.DeleteFunc(cl.policies, func(c *config.Config, _ lb.Policy) bool { return !inForce[c] })
+	maps.DeleteFunc(cl.caps, func(c *config.Config, _ uint32) bool { return !inForce[c] })
 	if len(cl.policies) == size {
 		return
 	}
-	cl.tokens = false
+	cl.tokens, cl.pending = false, false
 	for c := range cl.policies {
+		cl.pending = cl.pending || c.Push == lb.Pending
 		if c.Unit == lb.Tokens {
 			cl.tokens, cl.guess = true, guessOf(c)
 		}

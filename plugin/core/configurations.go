@@ -42,6 +42,11 @@ func (c *configs) remove(p *Plugin) {
 // contains reports whether the configuration is in force.
 func (c *configs) contains(p *Plugin) bool { return slices.Contains(c.inForce, p) }
 
+// use reports whether a part of a configuration is in force.
+func (c *configs) use(part *config.Config) bool {
+	return slices.ContainsFunc(c.inForce, func(p *Plugin) bool { return slices.Contains(p.set.All(), part) })
+}
+
 // newest returns the configuration that came last, nil when none is in force.
 func (c *configs) newest() *Plugin {
 	if len(c.inForce) == 0 {

@@ -15,6 +15,10 @@ func (s *Stream) setDebugHeaders() {
 		return
 	}
 	s.SetResponseHeader("x-warmgate-reason", s.reason.String())
+	if w := &s.wait; w.class != nil {
+		s.SetResponseHeader("x-warmgate-class", w.class.Name)
+		s.SetResponseHeader("x-warmgate-wait-ms", w.millis())
+	}
 	if s.lease.chosen == "" {
 		return
 	}

@@ -40,7 +40,10 @@ type fakeProcess struct {
 	events    []fakeEvent // that are still to come
 	later     []func()    // what the gateway does when the plugin's callback has ended
 	redis     *fakeRedis
-	left      []uint32 // contexts of configurations that the gateway may drop
+	left      []uint32          // contexts of configurations that the gateway may drop
+	listening map[uint64]uint32 // contexts by the owners that are woken through them
+	wakes     int               // calls of Wake
+	deaf      bool              // wake-ups get lost
 
 	fault     string              // name of the call that panics
 	faultLeft int                 // calls until it does
@@ -85,7 +88,7 @@ func newFakeProcess(t *testing.T, workers int) *fakeProcess {
 	p := &fakeProcess{
 		t: t, kv: &fakeKV{cells: map[string]fakeCell{}}, now: time.Hour, rand: rand.New(rand.NewPCG(1, 2)),
 		metrics: &fakeMetrics{ids: map[string]uint32{}, values: map[string]uint64{}, kinds: map[string]string{}},
-		streams: map[uint32]*fakeStream{}, tried: map[string]bool{},
+		streams: map[uint32]*fakeStream{}, tried: map[string]bool{}, listening: map[uint64]uint32{},
 	}
 	t.Cleanup(func() {
 		for _, line := range p.log {
@@ -196,6 +199,14 @@ func (w *fakeWorker) tick() {
 	w.process.settle()
 }
 
+// wake runs the callback by which another VM wakes this one.
+func (w *fakeWorker) wake() {
+	w.process.inside = w.vm
+	w.current.OnWake()
+	w.process.back()
+	w.process.settle()
+}
+
 // back checks that the plugin has come back from the requests that it visited.
 func (p *fakeProcess) back() {
 	if p.effective != nil {
@@ -301,52 +312,35 @@ func (g fakeGateway) SetTick(context uint32, period time.Duration) error {
 	return nil
 }
 
+func (g fakeGateway) Listen(context uint32, owner uint64) error {
+	g.call("Listen")
+	g.listening[owner] = context
+	return nil
+}
+
+// wakeTime is how long a wake-up takes.
+const wakeTime = 300 * time.Microsecond
+
+func (g fakeGateway) Wake(owner uint64) {
+	g.call("Wake")
+	g.wakes++
+	context, ok := g.listening[owner]
+	if !ok || g.deaf {
+		return
+	}
+	for _, w := range g.threads() {
+		if w.id == context && w.vm.stores.owner == owner {
+			g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + wakeTime, w.wake})
+		}
+	}
+}
+
 func (g fakeGateway) PluginDone(context uint32) { g.left = append(g.left, context) }
 
 func (g fakeGateway) RedisLink(*config.Config) RedisLink { return &fakeLink{redis: g.redis} }
 
 func (g fakeGateway) Log(l Level, text string) {
 	g.fakeProcess.log = append(g.fakeProcess.log, fmt.Sprintf("%d %s", l, text))
-}
-
-// fakeKV is shared memory as Envoy offers it.
-type fakeKV struct {
-	cells  map[string]fakeCell
-	broken error                                          // what every call answers, nil when all is well
-	onSet  func(key string, val []byte, cas uint32) error // what a call of Set answers, nil when all is well
-}
-
-type fakeCell struct {
-	val string
-	cas uint32
-}
-
-func (kv *fakeKV) Get(key string) ([]byte, uint32, error) {
-	if kv.broken != nil {
-		return nil, 0, kv.broken
-	}
-	c, ok := kv.cells[key]
-	if !ok {
-		return nil, 0, lb.ErrNotFound
-	}
-	return []byte(c.val), c.cas, nil
-}
-
-func (kv *fakeKV) Set(key string, val []byte, cas uint32) error {
-	if kv.broken != nil {
-		return kv.broken
-	}
-	if kv.onSet != nil {
-		if err := kv.onSet(key, val, cas); err != nil {
-			return err
-		}
-	}
-	c, ok := kv.cells[key]
-	if ok && cas != 0 && cas != c.cas {
-		return lb.ErrMismatch
-	}
-	kv.cells[key] = fakeCell{string(val), c.cas + 1}
-	return nil
 }
 
 // fakeMetrics are the statistics of the process.

@@ -43,9 +43,9 @@ func (d *fakeDriver) drained() {
 		}
 	}
 	for i, w := range d.workers {
-		if n := w.vm.stores.local.LeaseCount(); n != 0 || len(w.vm.bodies.waiting) != 0 ||
+		if n := w.vm.stores.local.LeaseCount(); n != 0 || len(w.vm.bodies.reading) != 0 ||
 			len(w.vm.bodies.partial) != 0 {
-			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.waiting),
+			d.t.Errorf("worker %d keeps %d leases, %d held and %d open requests", i, n, len(w.vm.bodies.reading),
 				len(w.vm.bodies.partial))
 		}
 		for _, sh := range w.vm.stores.redis {
@@ -274,4 +274,62 @@ func TestStoreContention(t *testing.T) {
 	if got := c.result.Headers["x-warmgate-reason"]; c.result.Status != 200 || got != "store_error" {
 		t.Errorf("status %d, reason %q; want 200, store_error", c.result.Status, got)
 	}
+}
+
+// Whichever call panics while a request waits in the queue, or as it is granted an endpoint, it is served and counted
+// once, and nothing of it remains.
+func TestPanicAnywhereInTheQueue(t *testing.T) {
+	calls := []string{
+		"Now", "View", "Tick", "Cluster", "RequestHeaders", "RequestBody", "Steer", "Unsteer", "ServedBy", "Random",
+		"ResponseHeader", "SetResponseHeader", "SetNote", "Resume", "Wake",
+	}
+	fired := map[string]int{}
+	for workers := 1; workers <= 2; workers++ {
+		for _, call := range calls {
+			for n := 1; n < 100; n++ {
+				more := false
+				t.Run(fmt.Sprintf("%d/%s/%d", workers, call, n), func(t *testing.T) {
+					more = panicWhileWaiting(t, workers, call, n)
+				})
+				if !more {
+					break
+				}
+				fired[call]++
+			}
+		}
+	}
+	if len(fired) < 11 {
+		t.Errorf("only these calls were there to panic: %v", fired)
+	}
+}
+
+func panicWhileWaiting(t *testing.T, workers int, call string, n int) (fired bool) {
+	d, busy := startQueue(t, workers, 1, queueConfig("", `"unit":"tokens"`))
+	d.fault, d.faultLeft = call, n
+	c := d.client(workers-1, streamtest.Request{Frames: []string{`{"prompt":"a"}`}})
+	d.advance(time.Second)
+	d.SetEndpoints(make([]streamtest.Endpoint, 1)) // it is planned again
+	d.advance(time.Second)
+	busy[0].Finish()
+	d.advance(100 * time.Millisecond)
+	if c.held || c.Upstream() != 0 {
+		t.Fatalf("held %v, at endpoint %d", c.held, c.Upstream())
+	}
+	c.Finish()
+	fired = d.faultLeft <= 0
+	d.fault = ""
+	if c.result.Status != 200 || !c.received.Ended {
+		t.Errorf("the client got %+v", c.result)
+	}
+	d.advance(2 * time.Second)
+	d.drained()
+	d.wantNoneWaits()
+	sum := uint64(0)
+	for _, n := range d.metrics.decisions() {
+		sum += n
+	}
+	if sum != 2 {
+		t.Errorf("two requests were counted as %v", d.metrics.decisions())
+	}
+	return fired
 }

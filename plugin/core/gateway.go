@@ -36,6 +36,11 @@ type Gateway interface {
 	Enter(context uint32)
 	// SetTick has the configuration of that context ticked after the period, and then as often.
 	SetTick(context uint32, period time.Duration) error
+	// Listen has Plugin.OnWake called for the configuration of that context when another VM of the process wakes the
+	// owner.
+	Listen(context uint32, owner uint64) error
+	// Wake has the VM called of that owner, if it listens.
+	Wake(owner uint64)
 	// PluginDone lets the gateway drop a configuration that it is done with.
 	PluginDone(context uint32)
 	// Metrics defines and changes statistics.

@@ -36,6 +36,7 @@ func (g *gauges) set(now time.Duration) {
 		g.setMetrics(now, cl)
 		g.setLoads(cl)
 		g.setPrompts(cl)
+		g.setQueue(now, cl)
 	}
 }
 
@@ -47,6 +48,12 @@ func (g *gauges) clear(cl *cluster) {
 			g.stats.set(name, 0)
 		}
 	}
+	for a := range cl.gauged {
+		if name := statPushLimit + labels(cl.name, a); g.stats.has(name) {
+			g.stats.set(name, 0)
+		}
+	}
+	g.clearQueue(cl)
 }
 
 // setMetrics sets the gauges of what is known of the engines of a cluster.
@@ -86,6 +93,13 @@ func (g *gauges) setLoads(cl *cluster) {
 		// Once it is shown it is kept right, also when no configuration in force counts tokens any more.
 		if name := statTokens + labels(cl.name, a); cl.tokens || g.stats.has(name) {
 			g.stats.set(name, uint64(loads[i].Tokens))
+		}
+		limit := int64(0)
+		if cl.pending && listed[a] {
+			limit, _ = cl.limits.Limit(a)
+		}
+		if name := statPushLimit + labels(cl.name, a); limit > 0 || g.stats.has(name) {
+			g.stats.setIf(name, uint64(limit))
 		}
 		if !listed[a] && loads[i] == (lb.Load{}) {
 			delete(cl.gauged, a)

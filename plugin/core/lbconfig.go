@@ -1,6 +1,12 @@
 package core
 
 import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -10,8 +16,9 @@ import (
 // configOf returns what a policy is made of, with what is known of its cluster.
 func configOf(c *config.Config, cl *cluster) lb.Config {
 	return lb.Config{
-		Unit: c.Unit, Cluster: clusterConfigOf(c), Settings: c.Settings(), Engine: c.Engines.EngineConfig,
-		Health: cl.health, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares,
+		Unit: c.Unit, Push: c.Push, PushAhead: c.PushAhead, Cluster: clusterConfigOf(c),
+		Settings: c.Settings(), Engine: c.Engines.EngineConfig,
+		Health: cl.health, Caches: cl.caches, Engines: cl.engines, Shares: cl.shares, Limits: cl.limits,
 	}
 }
 
@@ -31,3 +38,18 @@ func healthOf(c *config.Config) lb.HealthConfig {
 
 // guessOf returns what is configured to be typical of a request.
 func guessOf(c *config.Config) guess { return guess{c.BytesPerToken, max(1, c.OutputTokens)} }
+
+// capsOf returns a digest of the settings that the caps of candidates follow from.
+func (cl *cluster) capsOf(c *config.Config) uint32 {
+	digest, ok := cl.caps[c]
+	if !ok {
+		text := strconv.AppendInt(nil, int64(c.MaxInflight), 10)
+		text = strconv.AppendInt(append(text, ' ', byte('0'+c.Push), ' '), int64(c.PushAhead), 10)
+		for _, addr := range slices.Sorted(maps.Keys(c.Weights)) {
+			text = strconv.AppendFloat(append(append(append(text, ' '), addr...), '='), c.Weights[addr], 'g', -1, 64)
+		}
+		digest = uint32(xxhash.Sum64(text))
+		cl.caps[c] = digest
+	}
+	return digest
+}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -16,16 +15,18 @@ type lease struct {
 	redis       *redisStore // of which that store is the FallbackStore, nil for the local store
 	id          lb.LeaseID
 	reservation reservation
-	chosen      string // the endpoint that was chosen
-	load        int64  // requests in flight there, this one included
-	addr        string // the endpoint at which the lease counts
-	tokens      int64  // that it counts for
-	answering   bool   // it is among those that the endpoint is answering
+	plannedAt   time.Duration // when the plan was made
+	chosen      string        // the endpoint that was chosen
+	load        int64         // requests in flight there, this one included
+	addr        string        // the endpoint at which the lease counts
+	tokens      int64         // that it counts for
+	answering   bool          // it is among those that the endpoint is answering
 }
 
 // reservation is what a request wants of its store, and the store's answer. The local store answers at once; Redis
 // takes a while, in which the gateway holds the request.
 type reservation struct {
+	request    lb.Request // what the policy knows of it
 	plan       lb.Plan
 	view       *lb.View      // that the plan was made of
 	reason     lb.Reason     // to count when an endpoint is chosen
@@ -45,9 +46,9 @@ func (l *lease) open(cl *cluster) {
 	}
 }
 
-// now returns the time. A store in Redis counts deadlines from it, so it has to be right.
+// now returns the time. A store in Redis counts deadlines from it, and every store waits, so it has to be right.
 func (l *lease) now() time.Duration {
-	if l.redis != nil {
+	if l.redis != nil || l.reservation.plan.Wait.Waits() {
 		return l.vm.ReadClock()
 	}
 	return l.vm.now()
@@ -91,11 +92,15 @@ func (l *lease) close() {
 	}
 }
 
-// chosenIsGone reports whether the endpoint has left, or become unusable, while Redis decided: a gateway may fail a
-// request that is sent there all the same.
-func (l *lease) chosenIsGone(c *config.Config) bool {
-	if l.redis == nil {
+// isGone reports whether an endpoint has left, or become unusable, while Redis decided or the request waited: a gateway
+// may fail a request that is sent there all the same.
+func (l *lease) isGone(addr string, c *config.Config) bool {
+	queued := l.reservation.grant.Queued
+	if l.redis == nil && !queued {
 		return false
+	}
+	if health := healthOf(c); queued && l.cluster.health.EjectedSince(l.plannedAt, l.vm.now(), addr, &health) {
+		return true
 	}
 	view := l.vm.gw.View(l.vm.now(), l.cluster.name, c)
 	if view == l.reservation.view {
@@ -103,7 +108,7 @@ func (l *lease) chosenIsGone(c *config.Config) bool {
 	}
 	if view != nil {
 		for i := range view.Endpoints {
-			if e := &view.Endpoints[i]; e.Addr == l.chosen {
+			if e := &view.Endpoints[i]; e.Addr == addr {
 				return e.State != lb.Healthy && e.State != lb.Degraded
 			}
 		}
@@ -119,23 +124,48 @@ func (s *Stream) reserve() Action {
 	v, l := s.plugin.vm, &s.lease
 	l.store, l.redis = v.stores.of(s.cfg)
 	now := l.now()
-	l.id = v.stores.nextID()
-	if l.id%timedEvery == 1 {
-		l.reservation.startedAt = v.gw.Now()
+	if s.cfg.Queue.Enabled() && !s.cfg.Shadow {
+		now = v.ReadClock()
+		s.usesQueue()
+		if why := s.prepareWait(now); why != lb.ReasonChosen {
+			s.enter(phaseUncounted)
+			return s.refuse(why, 0)
+		}
 	}
 	s.enter(phaseReserving)
 	l.open(s.cluster)
-	l.reservation.inCallback = true
-	l.store.Reserve(now, l.id, &l.reservation.plan, s.granted)
-	if l.reservation.inCallback = false; l.reservation.done {
+	return s.submit(now)
+}
+
+// submit gives the plan to the store.
+func (s *Stream) submit(now time.Duration) Action {
+	v, l := s.plugin.vm, &s.lease
+	r, id := &l.reservation, v.stores.nextID()
+	l.id, r.done, r.startedAt = id, false, 0
+	if id%timedEvery == 1 {
+		r.startedAt = v.gw.Now()
+	}
+	r.inCallback = true
+	l.store.Reserve(now, id, &r.plan, func(g lb.Grant, err error) {
+		if l.id == id { // else it was planned again since
+			s.granted(g, err)
+		}
+	})
+	if r.inCallback = false; r.done {
 		return s.finishReservation()
 	}
-	v.ticks.wakeAt(now, now+s.cfg.ReserveTimeout)
+	if l.redis != nil {
+		v.ticks.wakeAt(now, now+s.cfg.ReserveTimeout)
+	}
+	if s.mayWait() {
+		v.waiters.add(s)
+		v.ticks.wakeAt(now, now+pollPeriod)
+	}
 	return Stop
 }
 
-// granted is called by the store, within the request's own callback or from outside. One answer of Redis may serve
-// several requests: a panic in one of them must not keep the others from their answers.
+// granted is called by the store, within the request's own callback or from outside. One answer of Redis, or the end of
+// another request, may serve several requests: a panic in one of them must not keep the others from their answers.
 func (s *Stream) granted(g lb.Grant, err error) {
 	r := &s.lease.reservation
 	r.done, r.grant, r.err = true, g, err
@@ -159,29 +189,42 @@ func (s *Stream) grantRecovered() {
 func (s *Stream) finishReservation() Action {
 	v, l := s.plugin.vm, &s.lease
 	r := &l.reservation
-	if r.startedAt > 0 {
+	v.waiters.remove(s)
+	if r.startedAt > 0 && !r.grant.Queued {
 		v.stats.reserved(v.gw.Now() - r.startedAt)
 	}
-	switch {
-	case errors.Is(r.err, lb.ErrFull):
+	s.waitEnded(&r.grant, r.err)
+	if r.err != nil {
 		s.closeLease()
-		return s.shed()
-	case r.err != nil:
-		s.closeLease()
+		if why := s.wait.refusalOf(r.err); why != lb.ReasonStoreError {
+			return s.refuse(why, r.grant.Expected)
+		}
 		return s.pass(lb.ReasonStoreError)
 	}
+	addr := r.plan.Candidates[r.grant.Index].Addr
+	gone := !s.cfg.Shadow && l.isGone(addr, s.cfg)
+	if gone && r.grant.Queued {
+		l.store.Release(l.now(), l.id)
+		return s.reserveAgain()
+	}
+	return s.leased(addr, gone)
+}
+
+// leased steers a request that is counted at an endpoint, which may be gone by now.
+func (s *Stream) leased(addr string, gone bool) Action {
+	v, l := s.plugin.vm, &s.lease
+	r := &l.reservation
 	s.enter(phaseLeased)
 	l.load, l.tokens = r.grant.Load.Requests, r.plan.AddedTokens(r.grant.Cached)
 	if s.chain != nil && !s.chain.uncached {
 		s.chain.cached = r.plan.Prefix.Fraction(r.grant.Cached)
 	}
-	l.chosen = r.plan.Candidates[r.grant.Index].Addr
-	l.addr = l.chosen
+	l.chosen, l.addr = addr, addr
 	switch {
 	case s.cfg.Shadow:
 		r.reason = lb.ReasonShadow
 		s.Unsteer()
-	case l.chosenIsGone(s.cfg):
+	case gone:
 		s.release()
 		return s.pass(lb.ReasonNoHealthyEndpoint)
 	default:
@@ -192,6 +235,7 @@ func (s *Stream) finishReservation() Action {
 		}
 	}
 	s.decided(r.reason)
+	s.countWaited()
 	s.requestPlaced()
 	v.bodies.track(s)
 	if s.body.endedAt > 0 {
@@ -202,6 +246,9 @@ func (s *Stream) finishReservation() Action {
 	}
 	return Proceed
 }
+
+// placedAt returns when the request was placed: those that had to wait, after that.
+func (s *Stream) placedAt() time.Duration { return max(s.lease.plannedAt, s.body.grantedAt) }
 
 // requestPlaced notes for health, rate_limit and metrics that the request is at the chosen endpoint, and requests a
 // load report from it.
@@ -220,8 +267,13 @@ func (s *Stream) requestPlaced() {
 // abandonReservation ends the wait for the store: the request is over. Its lease, should the store grant it still, is
 // released.
 func (s *Stream) abandonReservation() {
+	why := s.lease.reservation.reason
+	if s.isQueued() {
+		why = lb.ReasonLeftQueue
+		s.leftQueue()
+	}
 	s.release()
-	s.decided(s.lease.reservation.reason)
+	s.decided(why)
 }
 
 // release ends the lease, if there is or may be one.
@@ -237,6 +289,7 @@ func (s *Stream) release() {
 func (s *Stream) closeLease() {
 	s.enter(phaseUncounted)
 	delete(s.plugin.vm.bodies.partial, s)
+	s.plugin.vm.waiters.remove(s)
 	s.lease.close()
 }
 

@@ -23,11 +23,13 @@ const (
 	maxFactor = 4
 )
 
-// modelKey is a model of a cluster, for one tenant where a header names tenants. What is learned starts again with
-// another configured guess.
+// modelKey is a model of a cluster, for one tenant where a header names tenants, and for one class where requests wait
+// by class: classes share tokens, and answers to batches may be longer. What is learned starts again with another
+// configured guess.
 type modelKey struct {
 	cluster string
 	model   uint64 // hash of its name, 0 for all
+	class   uint16 // 0 for all
 	tenant  uint64 // 0 for all
 	guess   guess
 }
@@ -38,11 +40,13 @@ type guess struct {
 	tokens        int // of an answer, and of a prompt that has not come yet; at least 1, so that it can be multiplied
 }
 
-// wider returns the key that includes this one: the model for all tenants, all models of the cluster.
+// wider returns the key that includes this one: the model for all tenants, for all classes, all models of the cluster.
 func (k modelKey) wider() (modelKey, bool) {
 	switch {
 	case k.tenant != 0:
 		k.tenant = 0
+	case k.class != 0:
+		k.class = 0
 	case k.model != 0:
 		k.model = 0
 	default:

@@ -38,6 +38,20 @@ func TestTypicalWithstandsAMinority(t *testing.T) {
 	}
 }
 
+// Each class has estimates of its own, and a class without answers those of all.
+func TestTypicalOfClasses(t *testing.T) {
+	m, short, long, none := models{}, keyOf("c", 7, 0), keyOf("c", 7, 0), keyOf("c", 7, 0)
+	short.class, long.class, none.class = 1, 2, 3
+	for range 100 {
+		m.observe(time.Hour, short, m.typical(short), 4000, 0, prompt.Usage{Prompt: 1000, Output: 20})
+		m.observe(time.Hour, long, m.typical(long), 4000, 0, prompt.Usage{Prompt: 1000, Output: 2000})
+	}
+	got := [3]float64{m.typical(short).output, m.typical(long).output, m.typical(none).output}
+	if got[0] > 22 || got[1] < 1800 || got[2] < 40 || got[2] > 1000 {
+		t.Errorf("answers have %.0f tokens, want 20, 2000, and between them", got)
+	}
+}
+
 // What has been learned is not replaced by the first answers after a time without any.
 func TestTypicalAfterAQuietHour(t *testing.T) {
 	m, key := models{}, keyOf("c", 7, 0)

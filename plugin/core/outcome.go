@@ -17,7 +17,7 @@ import (
 func (s *Stream) completeOutcome(now time.Duration, verdict lb.Verdict, o *lb.Outcome) {
 	o.Addr, o.Verdict = s.lease.addr, verdict
 	if verdict == lb.TimedOut {
-		o.WaitedFor = now - s.body.endedAt
+		o.WaitedFor = now - s.body.sentAt()
 	}
 	o.Busy = s.cluster.answering[s.lease.addr] > 0
 	if verdict > lb.Success || s.cluster.health.NeedsClient(now) {

@@ -7,21 +7,55 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
-// shed refuses a request because every endpoint is at its cap: with 429, unless configured otherwise.
-func (s *Stream) shed() Action {
+// refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
+// request of its class is likely to be placed, 0 if that is not known. Nothing is refused in shadow mode.
+func (s *Stream) refuse(why lb.Reason, expected time.Duration) Action {
 	if s.cfg.Shadow {
 		return s.pass(lb.ReasonShadow)
 	}
-	s.decided(lb.ReasonAtCapacity)
+	s.decided(why)
+	s.countRefused(why)
 	headers := [][2]string{{"content-type", "application/json"}}
-	if after := s.cfg.Overload.RetryAfter; after > 0 {
+	if after := s.retryAfter(expected); after > 0 {
 		seconds := int((after + time.Second - 1) / time.Second)
 		headers = append(headers, [2]string{"retry-after", strconv.Itoa(seconds)})
 	}
-	s.Reply(s.cfg.Overload.Status, headers, overloadBody)
+	s.Reply(s.cfg.Overload.Status, headers, overloadBody(why))
 	return Hold
 }
 
-// overloadBody is an error as the APIs of model servers have it.
-const overloadBody = `{"error":{"message":"every model server is at its limit, try again later",` +
-	`"type":"overloaded_error","code":"at_capacity"}}`
+const (
+	// retryJitter is by which part of it the time varies after which clients are told to try again, so that those that
+	// are refused at the same time do not come back at the same time.
+	retryJitter = 0.1
+	// maxRetryAfter bounds that time.
+	maxRetryAfter = time.Hour
+)
+
+// retryAfter returns after which time the client may try again, 0 to not tell.
+func (s *Stream) retryAfter(expected time.Duration) time.Duration {
+	configured := s.cfg.Overload.RetryAfter
+	if configured == 0 || expected <= 0 {
+		return configured
+	}
+	random := float64(s.plugin.vm.gw.Random()>>11) / (1 << 53)
+	expected = min(expected, maxRetryAfter)
+	return max(time.Nanosecond, time.Duration(float64(expected)*(1+retryJitter*(2*random-1))))
+}
+
+// overloadBody returns an error as the APIs of model servers have it.
+func overloadBody(why lb.Reason) string {
+	message := "every model server is at its limit"
+	switch why {
+	case lb.ReasonMaxQueueSizeExceeded:
+		message = "too many requests wait for a model server"
+	case lb.ReasonDeadlineUnreachable:
+		message = "no model server is likely to answer in time"
+	case lb.ReasonQueueTimeout:
+		message = "no model server was free in time"
+	case lb.ReasonRetryBudgetExceeded:
+		message = "too many requests are retries"
+	}
+	return `{"error":{"message":"` + message + `, try again later","type":"overloaded_error","code":"` +
+		why.String() + `"}}`
+}

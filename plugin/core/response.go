@@ -14,7 +14,9 @@ type response struct {
 	reached   bool                // an endpoint was tried: the response is not the gateway's alone
 	status    int                 // 0 before it
 	firstPart bool                // some of the body has passed
-	ttft      time.Duration       // from the plan to that, 0 unless it is the first of several parts of a stream
+	events    bool                // it is a stream of events, by its headers
+	streamed  bool                // it came in several parts
+	ttft      time.Duration       // from the plan to that, for prefix_cache
 	complete  bool                // all of it has passed
 	encoded   bool                // it is compressed
 	usage     *prompt.UsageReader // nil while none was read
@@ -37,11 +39,13 @@ func (s *Stream) responseHeaders(end bool) {
 		}
 		if !end {
 			s.skipEncoded()
+			s.response.events = s.cfg.Push == lb.Pending &&
+				hasPrefixFold(s.ResponseHeader("content-type"), "text/event-stream")
 		}
 	}
 	s.readReport()
 	s.setDebugHeaders()
-	if s.phase == phaseWaiting { // answered by the gateway, and never decided
+	if s.phase == phaseReading { // answered by the gateway, and never decided
 		s.abandonBody()
 	}
 }
@@ -56,6 +60,10 @@ func (s *Stream) responseBody(size int, end bool) {
 		return
 	}
 	s.response.firstPart = true
+	if (s.work.streamed || s.response.events) && !end {
+		s.response.streamed = true
+		s.measurePush(false)
+	}
 	if s.work.streamed && !end {
 		// The prefill is done: what remains in flight is the output. An answer in one piece has no such moment.
 		s.lease.amend("", s.work.output)
@@ -69,9 +77,9 @@ func (s *Stream) responseBody(size int, end bool) {
 // sent upstream.
 func (s *Stream) done() {
 	v := s.plugin.vm
-	delete(v.bodies.waiting, s)
+	delete(v.bodies.reading, s)
 	s.requestGone()
-	if s.phase == phaseWaiting {
+	if s.phase == phaseReading {
 		s.abandonBody()
 	}
 	if s.phase == phaseReserving {
@@ -89,7 +97,11 @@ func (s *Stream) done() {
 		verdict := s.response.verdict(now, &s.body, s.GatewayStream)
 		if verdict == lb.Success {
 			s.measure(now, &outcome)
+			if !s.response.streamed {
+				s.measurePush(true)
+			}
 		}
+		s.answerEnded(now, verdict)
 		if verdict > lb.Overload || verdict == lb.Overload && s.response.status > 0 {
 			s.lease.forgetPrompt(0) // before the release: who finds the request gone must not find its prompt
 		}
@@ -111,6 +123,18 @@ func (s *Stream) measure(now time.Duration, o *lb.Outcome) {
 	if s.response.ttft > 0 {
 		o.TTFT, o.Duration = s.response.ttft, now-s.chain.planned
 	}
+}
+
+// measurePush has the first part of an answer, or all of one that is not streamed, show how many requests the endpoint
+// runs without a queue.
+func (s *Stream) measurePush(whole bool) {
+	l := &s.lease
+	if s.cfg.Push != lb.Pending || l.addr != l.chosen || s.cfg.Shadow {
+		return
+	}
+	s.cluster.limits.Observe(s.plugin.vm.now(), lb.FirstPart{
+		Addr: l.addr, PlacedAt: s.placedAt(), Inflight: l.load, Whole: whole,
+	})
 }
 
 const (
@@ -148,7 +172,7 @@ func (r *response) verdict(now time.Duration, b *body, from GatewayStream) lb.Ve
 		return lb.Neutral // a long answer, or a slow client
 	case strings.Contains(details, "upstream") && !strings.Contains(details, "downstream"):
 		return lb.Failure
-	case r.status == 0 && now-b.endedAt >= patientFor:
+	case r.status == 0 && now-b.sentAt() >= patientFor:
 		return lb.Overload // the client gave up waiting
 	}
 	return lb.Neutral

@@ -169,13 +169,14 @@ func neededFields(c *config.Config, kind config.Host, targets []string) []metric
 	if !c.Scrapes(kind) { // load reports have no more
 		return []metrics.Field{metrics.Waiting}
 	}
-	if c.Engines.Order == lb.ByLoad {
-		return []metrics.Field{metrics.Running, metrics.Waiting}
+	var fields []metrics.Field
+	if c.Engines.Order == lb.ByLoad || c.Push == lb.Pending {
+		fields = append(fields, metrics.Running, metrics.Waiting)
 	}
-	if i := slices.Index(targets, c.Engines.Target); i >= 0 {
-		return []metrics.Field{metrics.Target(i)}
+	if i := slices.Index(targets, c.Engines.Target); i >= 0 && c.Engines.Order != lb.ByLoad {
+		fields = append(fields, metrics.Target(i))
 	}
-	return nil
+	return fields
 }
 
 // faultOf returns in words why there is no page.

@@ -32,6 +32,13 @@ const (
 	statMissing     = "warmgate_metrics_lacking_endpoints"    // ;cluster: of these, those without a needed metric
 	statMoves       = "warmgate_lease_moves_total"            // requests served by another endpoint than the chosen one
 	statMisrouted   = "warmgate_lease_strays_total"           // requests served by another cluster than the planned one
+	statQueue       = "warmgate_queue_length"                 // ;cluster ;class: requests that wait, over all owners
+	statQueueWait   = "warmgate_queue_wait_ms"                // ;cluster ;class: milliseconds that granted ones waited
+	statRefusals    = "warmgate_queue_refusals_total"         // ;cluster ;class ;reason: refused with a queue
+	statLeft        = "warmgate_queue_left_total"             // ;cluster ;class: over while they waited
+	statPressure    = "warmgate_backpressure_percent"         // ;cluster: pressure.share
+	statParallelism = "warmgate_suggested_parallelism"        // ;cluster: requests in flight that clients should have
+	statPushLimit   = "warmgate_endpoint_push_limit"          // ;cluster ;endpoint: requests in flight (push: pending)
 	statPanics      = "warmgate_recovered_panics_total"
 	statConfigValid = "warmgate_config_valid"          // 1 when a good configuration is in force
 	statConfigBad   = "warmgate_config_rejected_total" // configurations refused, as a whole or in part
@@ -113,6 +120,13 @@ func (s *stats) countIf(name string, n uint64) bool {
 func (s *stats) setIf(name string, n uint64) {
 	if s.room(name) {
 		s.set(name, n)
+	}
+}
+
+// recordIf adds a value to a histogram if there is room for it.
+func (s *stats) recordIf(name string, n uint64) {
+	if s.room(name) {
+		s.m.Set(s.id(name, s.m.Histogram), n)
 	}
 }
 

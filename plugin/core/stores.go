@@ -28,6 +28,7 @@ type RedisLink interface {
 // stores is the part of a VM that knows where requests are counted: in the gateway's memory, or in Redis.
 type stores struct {
 	*env
+	owner  uint64 // that this VM is in the local store
 	local  *memstore.Store
 	redis  map[redisTarget]*redisStore
 	lastID lb.LeaseID
@@ -61,8 +62,9 @@ type redisStore struct {
 }
 
 func newStores(e *env) *stores {
+	owner := e.gw.Random() | 1
 	return &stores{
-		env: e, local: memstore.New(e.gw.KV(), e.gw.Random()|1, leaseTTL), redis: map[redisTarget]*redisStore{},
+		env: e, owner: owner, local: memstore.New(e.gw.KV(), owner, leaseTTL), redis: map[redisTarget]*redisStore{},
 	}
 }
 
@@ -156,11 +158,16 @@ func (s *stores) expire(now time.Duration) (next time.Duration) {
 		if r.named {
 			r.link.Connect(now, r.login)
 		}
-		for _, at := range [2]time.Duration{r.link.Expire(now), r.fallback.Expire(now)} {
-			if at > 0 && (next == 0 || at < next) {
-				next = at
-			}
-		}
+		next = earlier(next, earlier(r.link.Expire(now), r.fallback.Expire(now)))
+	}
+	return next
+}
+
+// poll has the stores look what has become of requests that wait, and returns when to do so again, 0 for no time.
+func (s *stores) poll(now time.Duration) (next time.Duration) {
+	next = s.local.Poll(now)
+	for _, r := range s.redis {
+		next = earlier(next, r.fallback.Poll(now))
 	}
 	return next
 }

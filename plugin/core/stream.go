@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"time"
 
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
@@ -12,8 +13,8 @@ type phase uint8
 
 const (
 	phaseNew       phase = iota
-	phaseWaiting         // held until its body, or enough of it, has come
-	phaseReserving       // held until the store has answered
+	phaseReading         // held until its body, or enough of it, has come
+	phaseReserving       // held until the store has answered: at once, or after a wait in the queue of the cluster
 	phaseLeased          // counted at an endpoint
 	phaseUncounted       // not counted: balanced natively, or answered by the plugin, or its lease is released
 	phaseDone
@@ -23,18 +24,18 @@ const (
 // transitions lists the phases that may follow each phase, and what leads there.
 var transitions = [phases][phases]bool{
 	phaseNew: {
-		phaseWaiting:   true, // the body is needed for the decision
+		phaseReading:   true, // the body is needed for the decision
 		phaseReserving: true, // the headers are enough
-		phaseUncounted: true, // there is nothing to decide, or no endpoint: pass, refuseOwnCluster, passDuplicate
+		phaseUncounted: true, // nothing to decide, or no endpoint: pass, refuseOwnCluster, passDuplicate, refuse
 		phaseDone:      true, // the client left before the headers came
 	},
-	phaseWaiting: {
+	phaseReading: {
 		phaseReserving: true, // the body has come, or max_inspect_bytes of it, or body_timeout is over: decide
-		phaseUncounted: true, // the same, but there is no endpoint; or the gateway has answered: abandonBody
+		phaseUncounted: true, // the same without an endpoint: pass, refuse; or the gateway has answered: abandonBody
 	},
 	phaseReserving: {
 		phaseLeased:    true, // the store has granted a lease: finishReservation
-		phaseUncounted: true, // the store has failed, or every endpoint is full; or the gateway has answered
+		phaseUncounted: true, // the store has failed, or it is refused: refuse; or it is over: abandonReservation
 	},
 	phaseLeased: {
 		phaseUncounted: true, // the lease is released: the request is over, misrouted, or cannot be steered
@@ -75,6 +76,7 @@ type Stream struct {
 	work     work         // how much work it is, with unit: tokens
 	chain    *promptChain // for prefix_cache, nil where the prompt does not matter
 	metrics  metricsUse   // what it has to do with the metrics of engines
+	wait     waiting      // in the queue of the cluster
 	lease    lease        // where it is counted
 	response response     // what has come of the response
 }
@@ -88,7 +90,7 @@ func (s *Stream) enter(next phase) {
 }
 
 func (p phase) String() string {
-	return [...]string{"new", "waiting", "reserving", "leased", "uncounted", "done"}[p]
+	return [...]string{"new", "reading", "reserving", "leased", "uncounted", "done"}[p]
 }
 
 // requestHeaders is called once, with end when the request has no body.
@@ -117,7 +119,7 @@ func (s *Stream) requestHeaders(end bool) Action {
 	if s.plugin.set.Owns(s.scope) {
 		return s.refuseOwnCluster()
 	}
-	s.body.arrived(s.plugin.vm.now(), end)
+	s.body.arrived(s.arrived(), end)
 	if end || !s.needsBody() {
 		return s.decide(0, true, lb.ReasonChosen)
 	}
@@ -133,6 +135,16 @@ func (s *Stream) requestHeaders(end bool) Action {
 		return s.decide(0, false, lb.ReasonBodyLate)
 	}
 	return s.waitForBody()
+}
+
+// arrived returns the time at which the headers have come: exactly, if the request's deadline counts from it.
+func (s *Stream) arrived() time.Duration {
+	now := s.plugin.vm.now()
+	if s.cfg.Queue.Enabled() && s.cfg.Queue.DeadlineHeader != "" {
+		now = s.plugin.vm.ReadClock()
+	}
+	s.body.beganAt = now
+	return now
 }
 
 // match finds the configuration for the request. It returns the cluster if it had to read it.
@@ -176,12 +188,23 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	case s.cluster.tokens:
 		s.assumeTypical(&r)
 	}
-	plan, why := s.policy.Plan(now, &r, view)
-	if why != lb.ReasonChosen {
+	s.lease.reservation = reservation{request: r, reason: reason}
+	if why := s.makePlan(now, view); why != lb.ReasonChosen {
 		if why == lb.ReasonNoMetrics {
 			s.requestReport()
 		}
 		return s.pass(why)
+	}
+	s.work.output = r.OutputTokens
+	return s.reserve()
+}
+
+// makePlan has the policy plan the request. It returns ReasonChosen, or why there is no plan.
+func (s *Stream) makePlan(now time.Duration, view *lb.View) lb.Reason {
+	r := &s.lease.reservation
+	plan, why := s.policy.Plan(now, &r.request, view)
+	if why != lb.ReasonChosen {
+		return why
 	}
 	if s.work.open && s.work.seen == 0 {
 		plan.Tokens = openTokens
@@ -189,9 +212,9 @@ func (s *Stream) decide(size int, ended bool, reason lb.Reason) Action {
 	if s.chain != nil {
 		s.cluster.prompts.view = view
 	}
-	s.work.output = r.OutputTokens
-	s.lease.reservation = reservation{plan: plan, view: view, reason: reason}
-	return s.reserve()
+	r.plan, r.view = plan, view
+	s.lease.plannedAt = now
+	return lb.ReasonChosen
 }
 
 // refuseOwnCluster refuses a request that a route has sent to a cluster of the plugin's own, perhaps because a client
@@ -227,7 +250,7 @@ func (s *Stream) passDuplicate() Action {
 // decided counts the request under its reason, and writes it to the access log.
 func (s *Stream) decided(reason lb.Reason) {
 	s.count(reason)
-	s.SetNote(describe(s.lease.chosen, reason, s.lease.load))
+	s.SetNote(describe(s.lease.chosen, reason, s.lease.load) + s.wait.text())
 }
 
 func (s *Stream) count(reason lb.Reason) {
@@ -241,7 +264,7 @@ func (s *Stream) count(reason lb.Reason) {
 
 // recovered ends a callback that panicked: the lease is released, and the request falls back to native balancing.
 func (s *Stream) recovered() {
-	delete(s.plugin.vm.bodies.waiting, s)
+	delete(s.plugin.vm.bodies.reading, s)
 	s.release()
 	if !s.settled {
 		s.pass(lb.ReasonPanic)

@@ -66,6 +66,14 @@ func (t *traits) header(name string) (value string) {
 	return value
 }
 
+// value returns the value of a header, without the mark behind it that header adds; "" if it has no name.
+func (t *traits) value(name string) string {
+	if name == "" {
+		return ""
+	}
+	return strings.TrimSuffix(t.header(name), ",")
+}
+
 // shapeOr returns which API the request is for: by the path if that names one of those whose bodies can be alike, as
 // the model server decides, else by what is known of the body.
 func (t *traits) shapeOr(body prompt.API) prompt.API { return cmp.Or(t.pathShape(), body) }
@@ -84,6 +92,22 @@ func (t *traits) pathShape() prompt.API {
 		return prompt.Responses
 	}
 	return prompt.Unknown
+}
+
+// class returns the class of the request, nil where no queue is configured.
+func (t *traits) class(c *config.Config) *config.Class {
+	if !c.Queue.Enabled() {
+		return nil
+	}
+	return c.Queue.Class(t.value(c.Queue.ClassHeader))
+}
+
+// classID returns the same number for all requests of one class, 0 where there is one class only.
+func (t *traits) classID(c *config.Config) uint16 {
+	if class := t.class(c); class != nil && len(c.Queue.Classes) > 1 {
+		return class.ID
+	}
+	return 0
 }
 
 // tenantID returns the same number for all requests of one tenant, 0 where no header names tenants.

@@ -12,7 +12,7 @@ import (
 
 // keyOf is a key with the default estimate.
 func keyOf(cluster string, model, tenant uint64) modelKey {
-	return modelKey{cluster, model, tenant, guess{bytesPerToken: 4, tokens: 256}}
+	return modelKey{cluster: cluster, model: model, tenant: tenant, guess: guess{bytesPerToken: 4, tokens: 256}}
 }
 
 // What is learned of a model follows usage in responses, fast at first and then slowly, and stays within the bounds of

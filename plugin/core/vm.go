@@ -17,6 +17,7 @@ type VM struct {
 	stores    *stores   // where requests are counted
 	prompts   *prompts  // how prompts are cut into blocks, and how long they typically are
 	bodies    *bodies   // requests whose bodies have not ended
+	waiters   *waiters  // requests that wait in a queue
 	scraping  *scraping // metrics of engines
 	gauges    *gauges   // what the statistics show
 	duplicate bool      // the plugin was found twice in one filter chain
@@ -29,6 +30,7 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 	v.lastGood = &lastGood{env: e, turns: map[string]uint64{}}
 	v.ticks = &ticks{env: e, configs: v.configs}
 	v.stores = newStores(e)
+	v.waiters = newWaiters(e, v.configs, v.stores)
 	v.scraping = newScraping(e, v.configs, v.clusters, v.stores)
 	v.gauges = &gauges{env: e, configs: v.configs, clusters: v.clusters, stores: v.stores}
 	return v
@@ -38,8 +40,10 @@ func NewVM(gw Gateway, kind config.Host) *VM {
 func (v *VM) tick(p *Plugin) {
 	now := v.ReadClock()
 	v.stores.postpone(v.ticks.late(p, now))
-	v.ticks.rearm(p, now, v.stores.expire(now))
+	next := v.stores.expire(now)
+	v.ticks.rearm(p, now, earlier(next, v.waiters.poll(now)))
 	p.dropIfDone()
+	v.waiters.listen()
 	if !v.ticks.due(now) {
 		return
 	}
@@ -47,6 +51,7 @@ func (v *VM) tick(p *Plugin) {
 	v.stores.local.Flush(now)
 	v.clusters.exchangeEjections(now, v.gw.KV())
 	v.bodies.expire(now)
+	v.waiters.refresh(now)
 	v.guard("the metrics of engines", func() {
 		v.scraping.tick(now)
 		v.clusters.exchangeShares(now, v.gw.KV())
@@ -56,8 +61,17 @@ func (v *VM) tick(p *Plugin) {
 	}
 	v.stores.heartbeat(now, v.configs)
 	v.refreshLastGood()
+	v.waiters.countOwners(now)
 	v.gauges.set(now)
 	v.forgetClusters(now)
+}
+
+// wake looks after the requests that wait: other VMs have freed capacity.
+func (v *VM) wake() {
+	now := v.ReadClock()
+	if next := v.waiters.poll(now); next > 0 {
+		v.ticks.wakeAt(now, next)
+	}
 }
 
 // forgetClusters drops the clusters that have not been used for long, and what belongs to configurations that are not

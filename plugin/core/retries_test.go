@@ -1,0 +1,124 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+)
+
+func TestRetryBudget(t *testing.T) {
+	const percent = 10
+	for _, c := range []struct {
+		requests   int // that are no retries
+		overloaded bool
+		want       int // retries that are allowed, of 100
+	}{
+		{0, true, freeRetries},
+		{20, true, freeRetries},
+		{90, true, 10},
+		{900, true, 100},
+		{90, false, 100},
+	} {
+		var b retryBudget
+		for range c.requests {
+			if !b.allows(time.Hour, false, percent, c.overloaded) {
+				t.Fatal("a request that is no retry is refused")
+			}
+		}
+		allowed := 0
+		for range 100 {
+			if b.allows(time.Hour, true, percent, c.overloaded) {
+				allowed++
+			}
+		}
+		if allowed != c.want {
+			t.Errorf("after %d requests, overloaded %v: %d retries are allowed, want %d", c.requests, c.overloaded,
+				allowed, c.want)
+		}
+	}
+}
+
+// What was longer ago than ten seconds counts no more.
+func TestRetryBudgetForgets(t *testing.T) {
+	var b retryBudget
+	at := time.Hour
+	for range freeRetries {
+		b.allows(at, true, 10, true)
+	}
+	if b.allows(at+9*time.Second, true, 10, true) {
+		t.Error("the budget is forgotten too soon")
+	}
+	if !b.allows(at+10*time.Second, true, 10, true) {
+		t.Error("the budget is spent for ever")
+	}
+}
+
+func TestFailedRequestsAreRemembered(t *testing.T) {
+	var b retryBudget
+	if b.hasFailed(time.Hour, 7) {
+		t.Error("one that was never seen has failed")
+	}
+	b.failed(time.Hour, 0)
+	if b.hasFailed(time.Hour, 0) {
+		t.Error("requests without an id are the same")
+	}
+	for id := range uint64(2 * maxEnded) {
+		b.failed(time.Hour, id+1)
+	}
+	if n := len(b.ended.entries); n != maxEnded {
+		t.Errorf("%d are remembered, want %d", n, maxEnded)
+	}
+	b.failed(time.Hour, 7)
+	if !b.hasFailed(time.Hour+endedMemory-1, 7) || b.hasFailed(time.Hour+endedMemory, 7) {
+		t.Error("not remembered for as long as it should be")
+	}
+}
+
+// Of a crowd that tries again only a part gets in, until the cluster is not overloaded any more.
+func TestRetryStorm(t *testing.T) {
+	retry := func(i int) streamtest.Request {
+		return streamtest.Request{Headers: [][2]string{{"x-request-id", fmt.Sprint(i)}}}
+	}
+	d, busy := startQueue(t, 1, 1, queueConfig(`"max_length":10`))
+	var waiting []*fakeClient
+	for i := range 30 {
+		c := d.client(0, retry(i))
+		if i < 10 {
+			waiting = append(waiting, c)
+			continue
+		}
+		c.wantRefused(t, "max_queue_size_exceeded")
+	}
+	d.wantWaiting(waiting...)
+	for i := 10; i < 30; i++ {
+		want := "retry_budget_exceeded"
+		if i < 10+freeRetries {
+			want = "max_queue_size_exceeded"
+		}
+		d.client(0, retry(i)).wantRefused(t, want)
+	}
+	for _, c := range []struct{ header, value, code string }{
+		{"x-envoy-attempt-count", "2", "retry_budget_exceeded"},
+		{"x-envoy-attempt-count", "1", "max_queue_size_exceeded"},
+		{"x-stainless-retry-count", "1", "retry_budget_exceeded"},
+		{"x-stainless-retry-count", "0", "max_queue_size_exceeded"},
+	} {
+		d.client(0, streamtest.Request{Headers: [][2]string{{c.header, c.value}}}).wantRefused(t, c.code)
+	}
+	d.client(0, retry(3)).wantRefused(t, "max_queue_size_exceeded") // the first with this id waits
+	for _, c := range append(waiting, busy...) {
+		c.ResetByClient()
+	}
+	d.advance(retrySeconds * time.Second)
+	for i := range 30 {
+		if c := d.client(0, retry(i)); c.Upstream() != 0 {
+			t.Fatalf("retry %d: %+v", i, c.result)
+		} else {
+			c.Finish()
+		}
+	}
+	d.drained()
+	d.wantNoneWaits()
+}

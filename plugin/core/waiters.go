@@ -1,0 +1,171 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/plugin/config"
+)
+
+// waiters is the part of a VM that looks after requests that wait in a queue: how much of them is held, when their
+// stores are asked for them, and how other VMs wake this one.
+//
+// The step of a store that frees capacity grants it to a waiting request, of whichever VM. A VM that has granted one of
+// another VM wakes that; should the call get lost, that VM finds the grant at its next tick.
+type waiters struct {
+	*env
+	configs *configs
+	stores  *stores
+	held    map[*Stream]int // and how many bytes of each
+	bytes   int             // the sum of these
+	owners  int             // VMs of the gateway that count requests
+	newest  *Plugin         // the newest configuration at the latest tick
+	listens bool            // this VM is woken, in its name
+}
+
+const (
+	// pollPeriod is how often the stores are asked for requests of this VM that wait.
+	pollPeriod = 25 * time.Millisecond
+	// maxReplans is how many waiting requests are planned again in one tick. With Redis each costs two commands.
+	maxReplans = 4
+	// capsPeriod is how often one of the requests that wait with equal caps brings the latest ones to its queue.
+	capsPeriod = time.Second
+)
+
+func newWaiters(e *env, in *configs, s *stores) *waiters {
+	w := &waiters{env: e, configs: in, stores: s, held: map[*Stream]int{}, owners: 1}
+	s.local.OnGrant = w.wakeOther
+	return w
+}
+
+// wakeOther wakes the VM of another owner. It is called in the middle of a step of the store, which a panic must not
+// break off.
+func (w *waiters) wakeOther(owner uint64) {
+	w.guard("a wake-up of another VM", func() { w.gw.Wake(owner) }, nil)
+}
+
+// hasRoom reports whether the body of one more waiting request may be held: each VM holds its part of what the gateway
+// may hold.
+func (w *waiters) hasRoom(s *Stream) bool { return w.fits(&s.cfg.Queue, s.heldBytes()) }
+
+func (w *waiters) fits(q *config.Queue, more int) bool { return w.bytes+more <= q.MaxBytes/w.owners }
+
+// add notes that a request waits.
+func (w *waiters) add(s *Stream) {
+	n := s.heldBytes()
+	w.held[s] = n
+	w.bytes += n
+	if s.lease.redis == nil { // else it may only wait for an answer
+		s.cluster.waiting++
+	}
+}
+
+// grow notes that more of the body of a request is held. It returns false if that is too much.
+func (w *waiters) grow(s *Stream) bool {
+	n, ok := w.held[s]
+	more := s.heldBytes() - n
+	if !ok || more <= 0 {
+		return true
+	}
+	if !w.fits(&s.cfg.Queue, more) {
+		return false
+	}
+	w.held[s] = n + more
+	w.bytes += more
+	return true
+}
+
+// remove notes that a request waits no longer, if it did.
+func (w *waiters) remove(s *Stream) {
+	if n, ok := w.held[s]; ok {
+		delete(w.held, s)
+		w.bytes -= n
+		if s.lease.redis == nil {
+			s.cluster.waiting--
+		}
+	}
+}
+
+// countOwners takes over how many VMs the gateway has.
+func (w *waiters) countOwners(now time.Duration) {
+	if n, err := w.stores.local.Owners(now); err == nil {
+		w.owners = max(1, n)
+	}
+}
+
+// poll asks the stores for requests that wait, and returns when to do so again, 0 while none waits.
+func (w *waiters) poll(now time.Duration) (next time.Duration) {
+	next = w.stores.poll(now)
+	if len(w.held) > 0 {
+		next = earlier(next, now+pollPeriod)
+	}
+	return next
+}
+
+// earlier returns the earlier of two times, of which 0 means none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// refresh plans requests again that wait for endpoints which have changed since, those that came first before the
+// others. Of those that have equal caps one is planned again from time to time anyway: its caps count for all.
+func (w *waiters) refresh(now time.Duration) {
+	stale := w.stale(now)
+	slices.SortFunc(stale, func(a, b *Stream) int { return cmp.Compare(a.wait.since, b.wait.since) })
+	for _, s := range stale[:min(len(stale), maxReplans)] {
+		s.cluster.capsAt = now
+		w.runAs(s.context, "a new plan for a waiting request", s.planAgain, s.grantRecovered)
+	}
+}
+
+// stale returns the requests to be planned again.
+func (w *waiters) stale(now time.Duration) (stale []*Stream) {
+	type source struct {
+		scope string
+		cfg   *config.Config
+	}
+	views := map[source]*lb.View{}
+	for s := range w.held {
+		if now-s.lease.plannedAt < replanAfter || s.wait.until-now < replanAfter {
+			continue
+		}
+		from := source{s.scope, s.cfg}
+		view, seen := views[from]
+		if !seen {
+			w.runAs(s.context, "the endpoints of a waiting request", func() {
+				view = w.gw.View(now, s.scope, s.cfg)
+			}, nil)
+			views[from] = view
+		}
+		if view != s.lease.reservation.view || !seen && now-s.cluster.capsAt >= capsPeriod {
+			stale = append(stale, s)
+		}
+	}
+	return stale
+}
+
+// listen has other VMs wake this one in the name of the newest configuration, once there was one under which requests
+// may wait. It is called at ticks: a VM that only tries a configuration has none, and registers nothing.
+func (w *waiters) listen() {
+	p := w.configs.newest()
+	if p == nil || p == w.newest {
+		return
+	}
+	w.newest = p
+	if w.listens = w.listens || queues(p); !w.listens {
+		return
+	}
+	if err := w.gw.Listen(p.context, w.stores.owner); err != nil {
+		w.gw.Log(Warn, "no wake-ups: "+err.Error())
+	}
+}
+
+// queues reports whether requests may wait under the configuration.
+func queues(p *Plugin) bool {
+	return slices.ContainsFunc(p.set.All(), func(c *config.Config) bool { return c.Queue.Enabled() })
+}

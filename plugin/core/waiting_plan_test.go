@@ -1,0 +1,62 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// What is configured, and what the headers say, is in the plan.
+func TestPlanOfAWaitingRequest(t *testing.T) {
+	d, _ := startQueue(t, 1, 1, queueConfig(twoClasses+`,"order":"strict","aging":"5s","skip":3,"patience":"1s",`+
+		`"max_length":100,"tenant_header":"x-tenant","tenant_max_share":0.25`))
+	plan := func(headers ...[2]string) lb.Wait {
+		c := d.client(0, streamtest.Request{Headers: headers})
+		d.wantWaiting(c)
+		return c.core.lease.reservation.plan.Wait
+	}
+	w := plan([2]string{"x-class", "interactive"}, [2]string{"x-tenant", "a"})
+	want := lb.Wait{
+		Max: 10 * time.Second, Class: lb.Class{ID: w.Class.ID, Rank: 0, Weight: 8}, Tenant: w.Tenant, Strict: true,
+		Aging: 5 * time.Second, Skip: 3, Patience: time.Second, Length: 100, TenantLength: 25, Limits: w.Limits,
+	}
+	if w != want {
+		t.Errorf("%+v, want %+v", w, want)
+	}
+	other := plan([2]string{"x-class", "batch"}, [2]string{"x-tenant", "b"})
+	if w.Class.ID == 0 || other.Class.ID == w.Class.ID || other.Class.Rank != 1 || other.Class.Weight != 1 {
+		t.Errorf("classes %+v and %+v", w.Class, other.Class)
+	}
+	none, again := plan(), plan([2]string{"x-tenant", "a"})
+	if w.Tenant == 0 || none.Tenant == 0 || other.Tenant == w.Tenant || none.Tenant == w.Tenant ||
+		again.Tenant != w.Tenant {
+		t.Errorf("tenants %x, %x, %x, again %x", w.Tenant, other.Tenant, none.Tenant, again.Tenant)
+	}
+	if none.Class != other.Class {
+		t.Errorf("class %+v of a request without the header", none.Class)
+	}
+	if other.Limits != w.Limits {
+		t.Error("requests of one configuration do not share their caps")
+	}
+}
+
+// Configurations share the caps of their endpoints only where these follow from the same settings.
+func TestCapsAreShared(t *testing.T) {
+	digest := func(config string) uint32 {
+		d, _ := startQueue(t, 1, 1, config)
+		c := d.client(0, streamtest.Request{})
+		d.wantWaiting(c)
+		return c.core.lease.reservation.plan.Wait.Limits
+	}
+	base := digest(queueConfig(""))
+	if got := digest(queueConfig(`"aging":"1s"`, `"shadow":false`)); got != base {
+		t.Error("the caps depend on how requests wait")
+	}
+	for _, members := range []string{`"push":"outstanding"`, `"weights":{"10.0.0.1:8000":0.9}`} {
+		if digest(queueConfig("", members)) == base {
+			t.Errorf("%s does not change the digest", members)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/higress-group/proxy-wasm-go-sdk/proxywasm"
+)
+
+// VMs wake each other by the gateway's shared queues. A queue calls the last VM that has registered it, in the name of
+// one configuration, so each VM has one of its own. The gateway never frees a queue, but there are only as many as VMs.
+
+// maxKnownQueues is how many queues of other VMs are remembered.
+const maxKnownQueues = 256
+
+// knownQueues are the queues of other VMs, by owner.
+var knownQueues = map[uint64]uint32{}
+
+func queueName(owner uint64) string { return "warmgate/1/wake/" + strconv.FormatUint(owner, 16) }
+
+// Listen implements core.Gateway.
+func (sdkGateway) Listen(context uint32, owner uint64) (err error) {
+	asPlugin(context, func() { _, err = proxywasm.RegisterSharedQueue(queueName(owner)) })
+	return err
+}
+
+// Wake implements core.Gateway. An owner that cannot be called finds what it waits for at its next tick.
+func (sdkGateway) Wake(owner uint64) {
+	queue, known := knownQueues[owner]
+	if !known {
+		var err error
+		if queue, err = proxywasm.ResolveSharedQueue(property("plugin_vm_id"), queueName(owner)); err != nil {
+			return
+		}
+		if len(knownQueues) >= maxKnownQueues {
+			clear(knownQueues)
+		}
+		knownQueues[owner] = queue
+	}
+	_ = proxywasm.EnqueueSharedQueue(queue, []byte{1})
+}
+
+// drain empties a queue, but for what is more than other VMs can have put there.
+func drain(queue uint32) {
+	for range maxKnownQueues * 16 {
+		if _, err := proxywasm.DequeueSharedQueue(queue); err != nil {
+			return
+		}
+	}
+}
