@@ -43,6 +43,12 @@ until curl -s http://127.0.0.1:10000/v1/models >answer &&
 	admin stats/prometheus | grep -q 'warmgate_decisions_total.*endpoint_metrics.*chosen'; do command sleep 0.2; done
 `
 
+// queueing waits until a request is placed by the policy of warmgate-overload.yaml.
+const queueing = `
+until curl -s http://127.0.0.1:10000/v1/models >answer &&
+	admin stats/prometheus | grep -q 'warmgate_decisions_total.*prefix_cache.*chosen'; do command sleep 0.2; done
+`
+
 // TestGuide runs the commands of docs/envoy.md in their order, and those of docs/metrics.md while its gateway runs, on
 // a copy of the shipped files. Only ports differ. The output that the guide shows must be printed.
 func TestGuide(t *testing.T) {
@@ -77,7 +83,7 @@ func TestGuide(t *testing.T) {
 }
 
 // TestConfigurationsReadme runs the commands of envoy-config/README.md: the gateway starts, and a file that an editor
-// has changed is live when it has replaced the old one, as is the shipped one for endpoint_metrics.
+// has changed is live when it has replaced the old one, as are the shipped ones for endpoint_metrics and for overload.
 func TestConfigurationsReadme(t *testing.T) {
 	needs(t, "curl", "setpriv")
 	dir := stage(t)
@@ -89,13 +95,13 @@ func TestConfigurationsReadme(t *testing.T) {
 	// The user has a terminal for the gateway and another one for the rest.
 	foreground := regexp.MustCompile(`(?m)^(envoy .*)$`)
 	blocks := shell(t, "envoy-config/README.md")
-	if len(blocks) != 4 || len(foreground.FindAllString(blocks[0], -1)) != 1 {
+	if len(blocks) != 5 || len(foreground.FindAllString(blocks[0], -1)) != 1 {
 		t.Fatalf("the document has changed: %q", blocks)
 	}
 	script := prelude + "EDITOR=" + editor + "\n" + foreground.ReplaceAllString(blocks[0], "$1 &") +
 		"until admin ready; do command sleep 0.2; done\n" + choosing + blocks[1] +
 		"sleep 1\ncurl -si http://127.0.0.1:10000/v1/models | grep '^x-warmgate-'\n" +
-		blocks[2] + "sleep 1\n" + scraping + "kill $!\n"
+		blocks[2] + "sleep 1\n" + scraping + blocks[3] + "sleep 1\n" + queueing + "kill $!\n"
 	if output := play(t, dir, script); !strings.Contains(output, "x-warmgate-reason: chosen") {
 		t.Errorf("the new configuration has no effect:\n%s", output)
 	}

@@ -142,6 +142,22 @@ func TestLimits(t *testing.T) {
 		{"ARCHITECTURE.md", "50 leases at a time", "redisclient/heartbeat.go", `leasesPerCommand = 50\b`},
 		{"ARCHITECTURE.md", "more than 128 endpoints", "redisclient/candidates.go", `endpointsPerCommand = 128\b`},
 		{"ARCHITECTURE.md", "by 4 ms", "plugin/core/ticks.go", `maxLate = 4 \* time.Millisecond`},
+		{"docs/overload.md", "yet gets 16 requests", "lb/push_limits.go", `firstPush = 16\b`},
+		{"docs/overload_ZH.md", "先得到 16 个请求", "lb/push_limits.go", `firstPush = 16\b`},
+		{"docs/overload.md", "after 64 such answers", "lb/push_ttft.go", `maxUnmeasured = 64\b`},
+		{"docs/overload_ZH.md", "收到 64 个这样的应答后", "lb/push_ttft.go", `maxUnmeasured = 64\b`},
+		{"docs/overload.md", "more than three times that", "lb/queue/turn.go", `maxPassed = 3\b`},
+		{"docs/overload_ZH.md", "不超过该数的三倍", "lb/queue/turn.go", `maxPassed = 3\b`},
+		{"docs/overload.md", "three in ten seconds", "plugin/core/retries.go", `retrySeconds = 10\b[\s\S]*freeRetries = 3\b`},
+		{"docs/overload_ZH.md", "每十秒三个", "plugin/core/retries.go", `retrySeconds = 10\b[\s\S]*freeRetries = 3\b`},
+		{"docs/overload.md", "the last 30 seconds", "plugin/core/retries.go", `endedMemory += 30 \* time.Second`},
+		{"docs/overload_ZH.md", "最近 30 秒", "plugin/core/retries.go", `endedMemory += 30 \* time.Second`},
+		{"docs/overload.md", "up to 25 ms later", "plugin/core/waiters.go", `pollPeriod = 25 \* time.Millisecond`},
+		{"docs/overload_ZH.md", "最多晚 25 ms", "plugin/core/waiters.go", `pollPeriod = 25 \* time.Millisecond`},
+		{"docs/overload.md", "free within 6 s", "plugin/core/stores.go", `leaseTTL += 5 \* time.Second`},
+		{"docs/overload_ZH.md", "在 6 秒内空出", "plugin/core/stores.go", `leaseTTL += 5 \* time.Second`},
+		{"ARCHITECTURE.md", "80 bytes a ticket", "lb/queue/ticket.go", `recordSize = 80\b`},
+		{"ARCHITECTURE.md", "the latest 32 grants", "lb/queue/pace.go", `paceWindow, minPace = 32, 8\b`},
 		{"CONTRIBUTING.md", "under 6 MiB", "build/wasm.sh", `6 \* 1024 \* 1024`},
 		{"CONTRIBUTING.md", "at most 400 lines, functions at most 60", "build/check/lengths.go", `400[\s\S]*60`},
 	} {
@@ -194,7 +210,7 @@ func read(t *testing.T, pattern string) string {
 // TestTranslation compares the Chinese documents with the English ones: they have the same sections, tables, code and
 // links in the same order.
 func TestTranslation(t *testing.T) {
-	for _, name := range []string{"README", "docs/configuration", "docs/features", "docs/reasons"} {
+	for _, name := range []string{"README", "docs/configuration", "docs/features", "docs/overload", "docs/reasons"} {
 		t.Run(name, func(t *testing.T) { translation(t, open(t, name+".md"), open(t, name+chineseEnd)) })
 	}
 }

@@ -25,6 +25,7 @@ var update = flag.Bool("update", false, "rewrite the tables that are made of cod
 var keyTables = slices.Concat(
 	[]keyTable{
 		{marker: "config-rules", has: named(`^_rules_`)},
+		{marker: "config-queue", has: named(`^lb_config\.queue\.`)},
 		{marker: "config-redis", has: named(`^lb_config\.(store|reserve_timeout|redis_scope|envoy\.redis_cluster|` +
 			`serviceFQDN|servicePort|username|password|timeout|database|cleanInterval)$`)},
 	},

@@ -13,6 +13,7 @@ const (
 	statusOK            status = 0
 	statusNotFound      status = 1
 	statusBadArgument   status = 2
+	statusEmpty         status = 7
 	statusCasMismatch   status = 8
 	statusInternal      status = 10
 	statusBroken        status = 11

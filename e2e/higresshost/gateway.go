@@ -39,6 +39,8 @@ type Gateway struct {
 	workers    []*Worker
 	vms        int // made so far, the canaries included
 	shared     *SharedData
+	queues     []*sharedQueue
+	queueIDs   map[string]uint32
 	metrics    *Metrics
 	clusters   map[string]*Cluster
 	redis      map[string]*RedisCluster
@@ -64,7 +66,7 @@ func New(opts Options) (*Gateway, error) {
 	g := &Gateway{
 		opts: opts, ctx: context.Background(), clock: newClock(opts.Now),
 		canary: map[string]bool{}, calls: map[string]*CallStat{},
-		shared:   &SharedData{cells: map[string]sharedCell{}},
+		shared: &SharedData{cells: map[string]sharedCell{}}, queueIDs: map[string]uint32{},
 		metrics:  &Metrics{cells: map[metricName]*metricCell{}},
 		clusters: map[string]*Cluster{}, redis: map[string]*RedisCluster{},
 	}

@@ -29,8 +29,8 @@ func (a args) bytes(v *vm, i int) []byte { return v.read(a.u32(i), a.u32(i+1)) }
 func (a args) give(v *vm, i int, b []byte) status { return v.give(b, a.u32(i), a.u32(i+1)) }
 
 // hostCalls lists everything that Higress offers.
-var hostCalls = concat(generalCalls, headerCalls, bufferCalls, streamCalls, sharedCalls, metricCalls, calloutCalls,
-	higressCalls, otherCalls)
+var hostCalls = concat(generalCalls, headerCalls, bufferCalls, streamCalls, sharedCalls, queueCalls, metricCalls,
+	calloutCalls, higressCalls, otherCalls)
 
 func concat(lists ...[]hostCall) []hostCall {
 	var out []hostCall
@@ -147,10 +147,6 @@ var otherCalls = []hostCall{
 	{name: "get_log_level", sig: "i", fn: unimplemented},
 	{name: "get_status", sig: "iii", fn: unimplemented},
 	{name: "call_foreign_function", sig: "iiiiii", fn: unimplemented},
-	{name: "register_shared_queue", sig: "iii", fn: unimplemented},
-	{name: "resolve_shared_queue", sig: "iiiii", fn: unimplemented},
-	{name: "dequeue_shared_queue", sig: "iii", fn: unimplemented},
-	{name: "enqueue_shared_queue", sig: "iii", fn: unimplemented},
 	{name: "inject_encoded_data_to_filter_chain", sig: "iii", higress: true, fn: unimplemented},
 	{name: "grpc_call", sig: "iiiiiiiiiiii", fn: unimplemented},
 	{name: "grpc_stream", sig: "iiiiiiiii", fn: unimplemented},

@@ -1,6 +1,7 @@
 package shipped
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -184,6 +185,20 @@ func specType(k *setting.Key) string {
 	return "string"
 }
 
+// specEntry is the schema of an entry of an object.
+func specEntry(k *setting.Key) string {
+	if k.Of == nil {
+		return `{"type": "number"}`
+	}
+	var members []string
+	for i := range k.Of {
+		m := &k.Of[i]
+		members = append(members, fmt.Sprintf(`%q: {"type": %q, "minimum": %v, "maximum": %v, "default": %s}`,
+			m.Name, specType(m), m.Min, m.Max, m.Default))
+	}
+	return `{"type": "object", "properties": {` + strings.Join(members, ", ") + `}}`
+}
+
 // specLimits writes down what a key accepts, and its default.
 func specLimits(line specLine, k *setting.Key) {
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
@@ -191,13 +206,13 @@ func specLimits(line specLine, k *setting.Key) {
 	case k.Type == setting.Choice:
 		line(`enum: ["%s"]`, strings.Join(k.Choices, `", "`))
 	case kind == "object":
-		line(`additionalProperties: {"type": "number"}`)
+		line("additionalProperties: %s", specEntry(k))
 	case kind == "integer" || kind == "number":
 		line("minimum: %s", number(k.Min))
 		line("maximum: %s", number(k.Max))
 	case k.Type == setting.Text && !k.Loose:
 		line("minLength: 1")
-		line("maxLength: %d", setting.MaxText)
+		line("maxLength: %s", number(cmp.Or(k.Max, setting.MaxText)))
 	}
 	if k.Default != "" {
 		line("default: %s", k.Default)

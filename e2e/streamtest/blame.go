@@ -17,7 +17,7 @@ var blameScenarios = []scenario{
 		name: "one client that requests what no endpoint has ejects no endpoint", endpoints: 4, config: ejecting,
 		run: badClient(501),
 	},
-	{name: "answering 404 at once attracts nothing", endpoints: 4, config: ejecting, run: refusesFast},
+	{name: "answering 404 at once attracts nothing", endpoints: 4, config: ejectingLong, run: refusesFast},
 	{name: "what is refused everywhere ejects no endpoint", endpoints: 4, config: ejecting, run: func(t *run) {
 		t.settleEjections()
 		for i := range 60 {

@@ -60,6 +60,7 @@ const (
 	NewestFrame                 // a plugin that holds a body sees all of it that has come
 	NoUpstream                  // a request can fail to reach its endpoint
 	RareMetrics                 // a request after a pause goes by metrics
+	WakeUp                      // a worker notices at once what another one has freed for a request that waits
 )
 
 // ErrRefused is returned for a configuration that was not put into force.

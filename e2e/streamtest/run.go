@@ -39,6 +39,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 		{"prefix", prefixScenarios},
 		{"prefix", apiScenarios},
 		{"metrics", metricsScenarios},
+		{"queue", queueScenarios},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {
 			continue

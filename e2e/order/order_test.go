@@ -1,0 +1,139 @@
+package order
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/queuecheck"
+	"github.com/warmgate/warmgate/e2e/redisserver"
+)
+
+// arrive lets n requests come, each step after the one before, and returns when all have been answered or have left.
+// leave returns when a client leaves, 0 for never.
+func (s *stage) arrive(n int, step time.Duration, leave func() time.Duration) {
+	var group sync.WaitGroup
+	ticker := time.NewTicker(step)
+	defer ticker.Stop()
+	for range n {
+		<-ticker.C
+		ctx, cancel := context.WithCancel(context.Background())
+		if d := leave(); d > 0 {
+			ctx, cancel = context.WithTimeout(context.Background(), d)
+		}
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			defer cancel()
+			s.send(ctx, "default")
+		}()
+	}
+	group.Wait()
+}
+
+// wantServed checks that every request was served whose client has not left, and returns how many have left the queue.
+func (s *stage) wantServed() (left int) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, q := range s.requests {
+		switch {
+		case q.status < 0 && q.arrived == 0:
+			left++
+		case q.status > 0 && q.status != http.StatusOK:
+			s.t.Errorf("request %d: %d", id, q.status)
+		}
+	}
+	return left
+}
+
+// layouts calls f with one gateway of four workers, and with two gateways of two workers that count in Redis.
+func layouts(t *testing.T, f func(t *testing.T, l layout)) {
+	t.Run("4 workers", func(t *testing.T) { f(t, layout{gateways: 1, workers: 4}) })
+	t.Run("2 gateways", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("starts two gateways and a Redis; -short leaves that out")
+		}
+		f(t, layout{gateways: 2, workers: 2, redis: redisserver.StartT(t, redisserver.Options{})})
+	})
+}
+
+// TestFirstComeFirstServed: requests come at several workers in turn, faster than they are served, and are served in
+// the order in which they came.
+func TestFirstComeFirstServed(t *testing.T) {
+	layouts(t, func(t *testing.T, l layout) {
+		s := open(t, l, 40*time.Millisecond, `"aging":"0s"`)
+		s.arrive(500, 6*time.Millisecond, func() time.Duration { return 0 })
+		if s.wantServed() > 0 || s.over > 0 {
+			t.Errorf("clients have left, or %d requests arrived at a server that had %d", s.over, most)
+		}
+		s.check(queuecheck.Rules{})
+	})
+}
+
+// TestClientsLeave: a part of the clients leave while they wait, or are served. Their places go to others, and none is
+// kept.
+func TestClientsLeave(t *testing.T) {
+	layouts(t, func(t *testing.T, l layout) {
+		s := open(t, l, 40*time.Millisecond, `"aging":"0s"`)
+		rng := rand.New(rand.NewPCG(1, 2))
+		s.arrive(500, 4*time.Millisecond, func() time.Duration {
+			if rng.IntN(2) == 0 {
+				return 0
+			}
+			return time.Duration(1+rng.IntN(1000)) * time.Millisecond
+		})
+		left := s.wantServed()
+		if left < 50 {
+			t.Errorf("only %d clients left while they waited", left)
+		}
+		s.check(queuecheck.Rules{})
+		if l.redis != nil {
+			return // until reserve_timeout is over, a request counts as one that Redis has not answered
+		}
+		if n := s.decided("left_queue"); n < float64(left)*0.9 || n > float64(left)*1.1+5 {
+			t.Errorf("%v requests were counted as left, %d clients did", n, left)
+		}
+	})
+}
+
+// TestWeights: two classes of many clients each share what is served by their weights.
+func TestWeights(t *testing.T) {
+	layouts(t, func(t *testing.T, l layout) {
+		const clients, requests = 60, 1200
+		s := open(t, l, 10*time.Millisecond,
+			`"aging":"0s","class_header":"x-class","classes":{"interactive":{"weight":8},"batch":{"weight":1}}`)
+		var group sync.WaitGroup
+		for _, class := range []string{"interactive", "batch"} {
+			for range clients {
+				group.Add(1)
+				go func() {
+					defer group.Done()
+					for s.sent() < requests {
+						s.send(context.Background(), class)
+					}
+				}()
+			}
+		}
+		group.Wait()
+		s.wantServed()
+		rules := queuecheck.Rules{Weights: map[string]float64{"interactive": 8, "batch": 1}}
+		s.check(rules)
+		rules.Share, rules.MinGrants = 0.05, requests/2
+		for _, v := range queuecheck.Check(s.history(), rules) {
+			if v.Rule == queuecheck.RuleShare {
+				t.Error(v)
+			}
+		}
+	})
+}
+
+// sent returns how many requests were sent.
+func (s *stage) sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.requests)
+}
