@@ -17,9 +17,13 @@ import (
 func TestChaos(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
-	only := []string{"herd", "clients leave", "slow bodies", "VM lost: fatal"}
+	only := []string{
+		"herd", "clients leave", "slow bodies", "clients leave the queue", "queue removed", "many wait",
+		"VM lost: fatal", "VM lost while requests wait",
+	}
 	f, err := run(ctx, settings{
 		only: only, span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, leavers: 240,
+		queueLeavers: 300, crowd: 60, waiting: 100,
 		streams: 16, rate: 60,
 		oneSite: true, seed: 1, progress: harness.LogWriter(t),
 	})
@@ -33,6 +37,18 @@ func TestChaos(t *testing.T) {
 		if f.Scenes[i].Scene != name || f.Scenes[i].Requests == 0 {
 			t.Errorf("scene %d: %+v, want %q with requests", i, f.Scenes[i], name)
 		}
+	}
+}
+
+// Clients of waiting requests leave, or stay, at a point of their own.
+func TestQueueLeaver(t *testing.T) {
+	seen := map[loadgen.LeavePoint]int{}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		seen[queueLeaver(r, i).Leave.At]++
+	}
+	if seen[loadgen.Stay] < 10 || seen[loadgen.MidUpload] < 10 || seen[loadgen.BeforeFirstByte] < 200 {
+		t.Errorf("300 clients leave at %v", seen)
 	}
 }
 

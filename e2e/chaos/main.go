@@ -1,6 +1,7 @@
 // Command chaos breaks clients, endpoints and VMs around a running gateway, one scene after the other, and audits all
 // counts after each: the plugin's totals, the model servers' own counts, Envoy's active requests and the clients' open
-// streams must be equal, and 0 in the end. A request may only fail if the endpoint that it was given failed it.
+// streams must be equal, and 0 in the end. A request may only fail if the endpoint that it was given failed it. In some
+// scenes requests wait in a queue: none of these may fail.
 //
 // With -in-redis it breaks Redis, and the way to it, under two gateways that count there. No request may fail then, and
 // the store's totals and the sum of its leases must be equal to the other counts too. For the faults that are outages
@@ -34,7 +35,9 @@ func main() {
 	flag.IntVar(&s.workers, "workers", 2, "worker threads of each gateway")
 	flag.IntVar(&s.herd, "herd", 1000, "clients that arrive at the same moment, over all gateways")
 	flag.IntVar(&s.leavers, "leavers", 3000, "requests among clients that leave")
-	flag.IntVar(&s.crowd, "crowd", 500, "requests in flight at a gateway that is killed")
+	flag.IntVar(&s.crowd, "crowd", 500, "requests in flight at a gateway that is killed, or that wait in a queue")
+	flag.IntVar(&s.queueLeavers, "queue-leavers", 10000, "clients that leave while their requests wait in a queue")
+	flag.IntVar(&s.waiting, "waiting", 2000, "requests in the queue in the scene in which many wait")
 	flag.IntVar(&s.streams, "streams", 16, "streams open during each scene")
 	flag.Float64Var(&s.rate, "rate", 200, "requests a second, over all gateways")
 	flag.Uint64Var(&s.seed, "seed", audit.Seed(), "seed of everything random; the environment's SEED, or a new one")

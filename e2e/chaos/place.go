@@ -12,6 +12,7 @@ import (
 	"github.com/warmgate/warmgate/e2e/faultproxy"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/redisserver"
+	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/redisclient"
 )
 
@@ -21,6 +22,7 @@ type place struct {
 	redis   *redisserver.Server  // the one that holds the counts; of a cluster, the first; nil without Redis
 	cluster *redisserver.Cluster // nil for a single server
 	ways    []*faultproxy.Proxy  // one for each gateway
+	beside  *vllmsim.Server      // of another cluster, nil with Redis
 }
 
 // scope is what the gateways count in: the cluster of the model servers.
@@ -40,6 +42,13 @@ func openPlace(ctx context.Context, s settings, at kind) (*place, error) {
 	p := &place{}
 	o := audit.Options{Servers: s.servers, Workers: s.workers, Version: s.version}
 	var err error
+	if at == shipped || at == trapped {
+		p.beside = vllmsim.New(vllmsim.Config{Instant: true})
+		if err := p.beside.Start("127.0.0.1:0"); err != nil {
+			return nil, err
+		}
+		o.Edit = addBeside(p.beside.Addr())
+	}
 	switch at {
 	case trapped:
 		o.Module, err = harness.Wasm(ctx, harness.HostEnvoyChaos)
@@ -85,6 +94,9 @@ func (p *place) close() error {
 	var errs []error
 	if p.site != nil {
 		errs = append(errs, p.site.Close())
+	}
+	if p.beside != nil {
+		errs = append(errs, p.beside.Close())
 	}
 	for _, w := range p.ways {
 		w.Stop()

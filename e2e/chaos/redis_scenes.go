@@ -19,6 +19,9 @@ var redisScenes = append(faultScenes(), []scene{
 	{name: "herd", play: redisHerd, at: single},
 	{name: "clients leave", play: leaveSlowRedis, at: single},
 	{name: "gateway killed", play: gatewayKilled, at: single},
+	{name: "clients leave the queue", play: queued(leaveQueue), at: single},
+	{name: "gateway killed while requests wait", play: queued(gatewayKilledWaiting), at: single},
+	faultWaiting("killed"), faultWaiting("frozen"), faultWaiting("data lost"), faultWaiting("one gateway cut off"),
 	{name: "everything at random", play: redisNemesis, at: single},
 	{name: "cluster", play: cluster, at: clustered},
 }...)
@@ -139,7 +142,12 @@ func gatewayKilled(a *act) error {
 		return err
 	}
 	a.result.Figures["returned_after_ms"] = float64(time.Since(at).Milliseconds())
-	_ = g.Stop() // it returns an error, because a signal ended it
+	return a.replace(g)
+}
+
+// replace starts the second gateway again after its death.
+func (a *act) replace(dead *harness.Gateway) error {
+	_ = dead.Stop() // it returns an error, because a signal ended it
 	if err := a.site.StartGateway(a.ctx, 1); err != nil {
 		return err
 	}

@@ -15,10 +15,14 @@ func TestChaosRedis(t *testing.T) {
 	}
 	s := settings{
 		inRedis: true,
-		only:    []string{"killed", "garbage", "data lost", "herd", "clients leave", "cluster"},
-		span:    1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, crowd: 50, streams: 8, rate: 60,
-		seed:     audit.Seed(),
-		progress: harness.LogWriter(t),
+		only: []string{
+			"killed", "garbage", "data lost", "herd", "clients leave", "clients leave the queue",
+			"gateway killed while requests wait", "killed while requests wait", "cluster",
+		},
+		span: 1500 * time.Millisecond, servers: 4, workers: 2, herd: 200, crowd: 50, streams: 8, rate: 60,
+		queueLeavers: 200,
+		seed:         audit.Seed(),
+		progress:     harness.LogWriter(t),
 	}
 	t.Logf("SEED=%d repeats this run", s.seed)
 	f, err := run(t.Context(), s)

@@ -21,6 +21,8 @@ type settings struct {
 	servers, workers int
 	herd, crowd      int
 	leavers          int
+	queueLeavers     int
+	waiting          int
 	streams          int
 	rate             float64
 	// oneSite plays all scenes without Redis on the module that can be crashed, which saves the start of a gateway.
@@ -101,7 +103,14 @@ var scenes = []scene{
 	{name: "endpoint refuses at once", play: refusesFast},
 	{name: "bad requests of a client", play: badClient},
 	{name: "everything at random", play: nemesis},
+	{name: "clients leave the queue", play: queued(leaveQueue)},
+	{name: "queue removed", play: queueRemoved},
+	{name: "many wait", play: manyWait, bare: true},
 	vmLost("fatal"), vmLost("stack"), vmLost("memory"),
+	{
+		name: "VM lost while requests wait", play: queued(vmLostWaiting), at: trapped,
+		lost: []string{"wasm.warmgate.vm_reload_success"},
+	},
 }
 
 // act is a scene being played.
@@ -189,7 +198,7 @@ func (s settings) playAll(ctx context.Context, at kind, list []scene, f *figures
 		if err := a.perform(c); err != nil {
 			f.Violations++
 			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
-			fmt.Fprintf(s.progress, "%-26s VIOLATION: %v\n", c.name, err)
+			fmt.Fprintf(s.progress, "%-28s VIOLATION: %v\n", c.name, err)
 		}
 		f.Scenes = append(f.Scenes, a.result)
 		if ctx.Err() != nil {
@@ -254,13 +263,13 @@ func (a *act) audited(c scene) error {
 func (a *act) print(took time.Duration, fallbacks map[string]int) {
 	r := &a.result
 	if r.redisResult == nil {
-		fmt.Fprintf(a.progress, "%-26s %3.0f s, %5d requests, %4d left, %3d failed by their endpoint, %d otherwise; "+
+		fmt.Fprintf(a.progress, "%-28s %3.0f s, %5d requests, %4d left, %3d failed by their endpoint, %d otherwise; "+
 			"counts equal after %d ms, 0 after %d ms  %v\n",
 			r.Scene, took.Seconds(), r.Requests, r.Left, r.Excused, r.Failed, r.AgreeMS, r.DrainMS, r.Figures)
 		return
 	}
 	r.Fallbacks, r.Lost = fallbacks, r.Excused
-	fmt.Fprintf(a.progress, "%-26s %3.0f s, %5d requests, %d failed; p99 %.1f ms, then %.1f and %.1f; "+
+	fmt.Fprintf(a.progress, "%-28s %3.0f s, %5d requests, %d failed; p99 %.1f ms, then %.1f and %.1f; "+
 		"counts equal after %d ms, 0 after %d ms; fell back %v  %v\n", r.Scene, took.Seconds(), r.Requests, r.Failed,
 		r.BaseP99MS, r.FirstP99MS, r.LaterP99MS, r.AgreeMS, r.DrainMS, r.Fallbacks, r.Figures)
 }

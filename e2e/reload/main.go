@@ -22,6 +22,7 @@ func main() {
 	flag.IntVar(&s.perRound, "per-round", 10, "pushes while the same streams are open")
 	flag.DurationVar(&s.pause, "pause", 800*time.Millisecond, "time between a push and the next")
 	flag.Float64Var(&s.rate, "rate", 230, "requests a second beside the streams")
+	flag.IntVar(&s.burst, "burst", 600, "requests that arrive at once before a push that finds a queue in force")
 	flag.IntVar(&s.streams, "streams", 40, "streams open during each round")
 	flag.StringVar(&s.version, "version", "", "Envoy's version, as in build/envoy; empty: the default, or the binary "+
 		"that ENVOY names")

@@ -28,12 +28,15 @@ const (
 // setting is a configuration that is taken and the reason with which the plugin then counts a request.
 type setting struct {
 	name, text, reason string
-	refused            int // parts of it
+	refused            int  // parts of it
+	queue              bool // requests may wait
 }
 
-// configs are the changes that an operator may make. A body may take long to arrive: in pieces it outlives a push.
-func configs(addrs []string) []setting {
-	const patient = `"body_timeout":"5s"`
+// configs are the changes that an operator may make. A body may take long to arrive: in pieces it outlives a push. With
+// a queue, an endpoint takes so many requests.
+func configs(addrs []string, taken int) []setting {
+	const patient, queue = `"body_timeout":"5s"`, `"queue":{"max_wait":"1h","max_length":20000}`
+	limit := fmt.Sprintf(`"max_inflight":%d`, taken)
 	weights := `"weights":{"` + addrs[0] + `":2,"` + addrs[1] + `":0.5}`
 	off := strings.Replace(audit.Config(), "{", `{"enabled":false,`, 1)
 	// With a rule that no request matches. Of a part that is refused, the last good form must stay in force.
@@ -48,11 +51,13 @@ func configs(addrs []string) []setting {
 		{name: "a rule refused", text: ruled(audit.Config(), bad), reason: "chosen", refused: 1},
 		{name: "the global part refused", text: ruled(bad, audit.Config()), reason: "chosen", refused: 1},
 		{name: "weights", text: audit.Config(weights), reason: "chosen"},
+		{name: "queue", text: audit.Config(limit, queue), reason: "chosen", queue: true},
 		{name: "off", text: off, reason: "disabled"},
 		{name: "on", text: audit.Config(), reason: "chosen"},
 		{name: "tokens and weights", text: audit.Config(`"unit":"tokens"`, weights, patient), reason: "chosen"},
 		{name: "shadow", text: audit.Config(`"shadow":true`), reason: "shadow"},
 		{name: "cap", text: audit.Config(`"max_inflight":1000`), reason: "chosen"},
+		{name: "queue, tokens", text: audit.Config(`"unit":"tokens"`, limit, queue), reason: "chosen", queue: true},
 		{name: "tokens, impatient", text: audit.Config(`"unit":"tokens"`, `"body_timeout":"20ms"`), reason: "chosen"},
 	}
 }
@@ -95,7 +100,14 @@ type pusher struct {
 	count   [kinds]int
 }
 
-func newPusher(ctx context.Context, site *audit.Site, seed uint64, dir string) (*pusher, error) {
+// taken returns how many requests an endpoint takes where there is a queue: half of the servers have room for all
+// streams and three times what the rate needs, so that only a burst of requests has to wait.
+func (s *settings) taken() int {
+	need := 3 * s.rate * 1.2 * audit.Step.Seconds()
+	return 1 + int((float64(s.streams)+need)/float64(s.servers/2))
+}
+
+func newPusher(ctx context.Context, site *audit.Site, s settings, dir string) (*pusher, error) {
 	shipped, err := harness.Wasm(ctx, harness.HostEnvoy)
 	if err != nil {
 		return nil, err
@@ -105,10 +117,10 @@ func newPusher(ctx context.Context, site *audit.Site, seed uint64, dir string) (
 		return nil, err
 	}
 	p := &pusher{
-		site: site, rand: rand.New(rand.NewPCG(seed, 1)), bad: badConfigs, list: site.Endpoints(),
+		site: site, rand: rand.New(rand.NewPCG(s.seed, 1)), bad: badConfigs, list: site.Endpoints(),
 		module: [2]string{shipped, copied},
 	}
-	p.good = configs([]string{p.list[0].Addr, p.list[1].Addr})
+	p.good = configs([]string{p.list[0].Addr, p.list[1].Addr}, s.taken())
 	p.now = p.good[1]
 	return p, nil
 }

@@ -18,13 +18,13 @@ func TestReload(t *testing.T) {
 	defer cancel()
 	f, err := run(ctx, settings{
 		pushes: 21, modules: 1, perRound: 21, pause: 100 * time.Millisecond,
-		rate: 40, streams: 8, servers: 4, workers: 2, seed: 1, progress: harness.LogWriter(t),
+		rate: 40, burst: 100, streams: 8, servers: 4, workers: 2, seed: 1, progress: harness.LogWriter(t),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f.Pushes != 21 || f.Failed != 0 || f.Cut != 0 || f.Audits != 1 || f.Modules != 1 || f.Refused == 0 ||
-		f.Native == 0 || f.Endpoints == 0 {
+		f.Native == 0 || f.Endpoints == 0 || f.Waited == 0 {
 		t.Errorf("the run did not do what it should: %+v", f)
 	}
 }
@@ -47,7 +47,7 @@ func TestPlan(t *testing.T) {
 
 // What the run uses as good and as bad configurations must be so for the parser as well.
 func TestConfigs(t *testing.T) {
-	for _, c := range configs([]string{"127.0.0.1:1", "127.0.0.1:2"}) {
+	for _, c := range configs([]string{"127.0.0.1:1", "127.0.0.1:2"}, 4) {
 		set, err := config.Parse([]byte(c.text), config.Envoy)
 		if set == nil || len(set.Refusals()) != c.refused {
 			t.Errorf("%s: %v", c.name, err)

@@ -16,6 +16,7 @@ import (
 
 type settings struct {
 	pushes, modules, perRound int
+	burst                     int // requests that arrive at once before a push that finds a queue
 	rate                      float64
 	streams                   int
 	version                   string // of Envoy
@@ -37,6 +38,7 @@ type figures struct {
 	Requests  int     `json:"requests"`
 	Rate      float64 `json:"rate_rps"`
 	Failed    int     `json:"failed"`
+	Waited    int     `json:"waited"` // requests that had to wait in a queue, during a push
 	Streams   int     `json:"streams"`
 	Cut       int     `json:"streams_cut"`
 	Audits    int     `json:"audits"`
@@ -52,6 +54,7 @@ type reloader struct {
 	settings
 	site    *audit.Site
 	traffic *audit.Traffic
+	crowd   *crowd
 	pusher  *pusher
 	took    []time.Duration
 	figures figures
@@ -70,7 +73,7 @@ func run(ctx context.Context, s settings) (figures, error) {
 		return f, err
 	}
 	r := &reloader{settings: s, site: site, figures: f}
-	if r.pusher, err = newPusher(ctx, site, s.seed, dir); err == nil {
+	if r.pusher, err = newPusher(ctx, site, s, dir); err == nil {
 		err = r.rounds(ctx)
 	}
 	if err != nil {
@@ -82,9 +85,11 @@ func run(ctx context.Context, s settings) (figures, error) {
 func (r *reloader) rounds(ctx context.Context) error {
 	const most = 1 << 14 // requests that could ever be in flight together here
 	watch := r.site.Watch(ctx, most)
-	client := r.site.Client(0, "", time.Minute)
+	const patience = 5 * time.Minute // some wait until nothing else is under way
+	client := r.site.Client(0, "", patience)
 	defer client.Close()
 	r.traffic = audit.NewTraffic(client, r.rate, r.seed, audit.Short)
+	r.crowd = newCrowd(r.site, patience)
 	plan := plan(rand.New(rand.NewPCG(r.seed, 2)), r.pushes, r.modules)
 	var err error
 	for len(plan) > 0 && err == nil {
@@ -93,6 +98,7 @@ func (r *reloader) rounds(ctx context.Context) error {
 		plan = plan[n:]
 	}
 	r.traffic.Pause()
+	err = errors.Join(err, r.crowd.end())
 	peak, seen := watch.Stop()
 	r.report(peak)
 	t := r.traffic.Tally()
@@ -105,7 +111,8 @@ func (r *reloader) rounds(ctx context.Context) error {
 
 func (r *reloader) report(peak int64) {
 	t, f := r.traffic.Tally(), &r.figures
-	f.Requests, f.Rate, f.Failed, f.Peak = t.Sent, t.Rate(), t.Failed(), peak
+	f.Requests, f.Rate, f.Failed, f.Peak = t.Sent+r.crowd.sent, t.Rate(), t.Failed()+r.crowd.failed, peak
+	f.Waited = r.crowd.waited
 	f.Refused, f.Modules = r.pusher.refused, r.pusher.count[module]
 	f.Endpoints, f.Native = r.pusher.count[endpoints], r.pusher.count[native]
 	f.Pushes = len(r.took)
@@ -130,11 +137,16 @@ func (r *reloader) round(ctx context.Context, plan []kind) error {
 		}
 	}
 	r.traffic.Pause()
+	r.crowd.done.Wait()
 	return r.audit(ctx, streams)
 }
 
-// push makes one change and checks that the open streams are still counted some time later.
+// push makes one change, while requests wait if they may, and checks that the open streams are still counted some time
+// later.
 func (r *reloader) push(ctx context.Context, k kind, streams *audit.Streams) error {
+	if r.pusher.now.queue {
+		r.crowd.arrive(ctx, r.burst)
+	}
 	start := time.Now()
 	name, err := r.pusher.push(ctx, k)
 	if err != nil {

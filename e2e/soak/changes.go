@@ -193,7 +193,13 @@ var parts = []struct{ policy, lines string }{
 	{"prefix_cache", `"unit":"tokens"`},
 	{"endpoint_metrics", `"unit":"requests"`},
 	{"endpoint_metrics", `"unit":"tokens"`},
+	{"global_least_request", `"max_inflight":4,` + queue},
+	{"global_least_request", `"max_inflight":4,"unit":"tokens",` + queue},
+	{"prefix_cache", `"max_inflight":6,"push":"pending",` + queue},
 }
+
+// queue has requests wait that find no endpoint open, and never too long: few endpoints may be left for all of them.
+const queue = `"queue":{"max_wait":"1h","max_length":20000,"tenant_header":"` + tenantHeader + `"}`
 
 // config draws a configuration: one part for all, and two for some clusters.
 func (c *changer) config() string {

@@ -124,9 +124,12 @@ func TestRests(t *testing.T) {
 		stats map[string]float64
 		rests bool
 	}{
-		"at rest":                     {map[string]float64{gauge: 0, "wasmcustom.warmgate_owners": 3}, true},
-		"a cluster that is gone":      {map[string]float64{gauge: 1, "wasmcustom.warmgate_owners": 3}, false},
-		"an owner that has stayed":    {map[string]float64{"wasmcustom.warmgate_owners": 4}, false},
+		"at rest":                  {map[string]float64{gauge: 0, "wasmcustom.warmgate_owners": 3}, true},
+		"a cluster that is gone":   {map[string]float64{gauge: 1, "wasmcustom.warmgate_owners": 3}, false},
+		"an owner that has stayed": {map[string]float64{"wasmcustom.warmgate_owners": 4}, false},
+		"a queue that is not empty": {map[string]float64{
+			"wasmcustom.warmgate_queue_length;cluster=llm;class=default": 1, "wasmcustom.warmgate_owners": 3,
+		}, false},
 		"statistics were never there": {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
