@@ -19,7 +19,7 @@ import (
 const Path = "/v1/chat/completions"
 
 // DebugHeaders are the response headers by which Warmgate explains its decision.
-var DebugHeaders = []string{"x-warmgate-host", "x-warmgate-reason", "x-warmgate-load", MatchHeader}
+var DebugHeaders = []string{hostHeader, reasonHeader, "x-warmgate-load", MatchHeader}
 
 // MatchHeader has the share of the prompt, 0 to 1, that Warmgate expects to be cached where it sends it.
 const MatchHeader = "x-warmgate-match"

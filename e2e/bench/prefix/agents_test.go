@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/traffic"
 )
@@ -66,7 +67,7 @@ func TestAgents(t *testing.T) {
 // TestConversationContinuesAfterAllOthers plays with one user, so that the order is the order of arrival.
 func TestConversationContinuesAfterAllOthers(t *testing.T) {
 	w, p := newWitness(t)
-	p.warm = 1
+	p.Warm = 1
 	const n, turns = 5, 3
 	r := random(1, "test")
 	var scripts []script
@@ -75,7 +76,7 @@ func TestConversationContinuesAfterAllOthers(t *testing.T) {
 			Session: string(rune('a' + i)), Turns: traffic.Conversation(r, nil, turns, 9, 9), Tools: toolsOf(r, 40),
 		})
 	}
-	samples := p.inTurns(context.Background(), scripts, 1)
+	samples := p.InTurns(context.Background(), scripts, 1)
 	if len(samples) != n*(turns-1) || len(w.prompts) != n*turns {
 		t.Fatalf("%d samples of %d prompts", len(samples), len(w.prompts))
 	}
@@ -94,12 +95,12 @@ func TestConversationContinuesAfterAllOthers(t *testing.T) {
 
 func TestAConversationThatFailsIsNotContinued(t *testing.T) {
 	w, p := newWitness(t)
-	p.warm = 1
+	p.Warm = 1
 	r := random(1, "test")
 	scripts := []script{{Turns: traffic.Conversation(r, nil, 3, 9, 9)}, {Turns: traffic.Conversation(r, nil, 3, 9, 9)}}
 	bad := scripts[0].Turns[0].Add[0].Content
 	w.refuse = func(prompt string) bool { return strings.Contains(prompt, bad) }
-	sum := loadgen.Summarize(p.inTurns(context.Background(), scripts, 2))
+	sum := loadgen.Summarize(p.InTurns(context.Background(), scripts, 2))
 	if sum.OK != 2 || sum.Errors["status_418"] != 1 || sum.Errors[loadgen.ErrNotSent] != 2 || len(w.prompts) != 4 {
 		t.Errorf("%+v", sum)
 	}
@@ -108,16 +109,16 @@ func TestAConversationThatFailsIsNotContinued(t *testing.T) {
 func TestCompletionsAreOneText(t *testing.T) {
 	load := completions()
 	w, p := newWitnessAt(t, load.path())
-	p.plain = load.plain
+	p.Plain = load.plain
 	load.n = 3
 	scripts := scriptsOf(load)
-	p.choose = func(q *question) (string, underWay) {
-		if len(q.messages) != 1 || q.messages[0].Content != gjson.GetBytes(q.body, "prompt").Str || q.answer < 1 {
-			t.Errorf("chosen for %d messages, answer of %d", len(q.messages), q.answer)
+	p.Choose = func(q *scripted.Question) (string, scripted.UnderWay) {
+		if len(q.Messages) != 1 || q.Messages[0].Content != gjson.GetBytes(q.Body, "prompt").Str || q.Answer < 1 {
+			t.Errorf("chosen for %d messages, answer of %d", len(q.Messages), q.Answer)
 		}
-		return "127.0.0.1:1", underWay{done: func() {}}
+		return "127.0.0.1:1", scripted.UnderWay{Done: func() {}}
 	}
-	samples := p.play(context.Background(), scripts, 2)
+	samples := p.Play(context.Background(), scripts, 2)
 	if len(samples) != 15 {
 		t.Fatalf("%d samples", len(samples))
 	}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/router"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/harness"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
@@ -28,7 +29,7 @@ const (
 type contender struct {
 	name   string
 	policy compare.Policy // of the gateway; unused with a router
-	router *router        // in the gateway's place; nil = none
+	router *router.Router // in the gateway's place; nil = none
 	choose chooser        // in the client, the gateway obeys; nil = the gateway chooses
 	credit float64        // of exact; 0 = another contender, or exact with all its credits
 	added  bool           // beside those that are compared: a variant, or one of them with Redis
@@ -38,7 +39,7 @@ type contender struct {
 func (c contender) title() string { return c.name }
 
 // chooser returns what chooses the server for each request of a run.
-type chooser func(stage *compare.Stage, w *workload) func(q *question) (server int, u underWay)
+type chooser func(stage *compare.Stage, w *workload) func(q *scripted.Question) (server int, u scripted.UnderWay)
 
 var ringHash = compare.Policy{
 	Name: "ring_hash", About: "Envoy's ring_hash by the session header, no plugin", Cluster: harness.RoundRobin,
@@ -46,7 +47,7 @@ var ringHash = compare.Policy{
   name: envoy.load_balancing_policies.ring_hash,
   typed_config: {
     "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.ring_hash.v3.RingHash,
-    consistent_hashing_lb_config: {hash_policy: [{header: {header_name: ` + sessionHeader + `}}]}}}}]}`,
+    consistent_hashing_lb_config: {hash_policy: [{header: {header_name: ` + scripted.SessionHeader + `}}]}}}}]}`,
 }
 
 // obedient returns a policy by which the gateway sends each request to the endpoint that the client names.
@@ -56,7 +57,7 @@ func obedient(name, about string) compare.Policy {
 		About: about +
 			": chosen in the client at no cost, the gateway sends the request to the endpoint that the client names",
 		Edits: `warmgate.yaml: {"resources[name=warmgate].typed_config.mutations": {request_mutations: [{append: {
-  header: {key: x-gateway-destination-endpoint, value: "%REQ(` + endpointHeader + `)%"},
+  header: {key: x-gateway-destination-endpoint, value: "%REQ(` + scripted.EndpointHeader + `)%"},
   append_action: OVERWRITE_IF_EXISTS_OR_ADD}}]}}`,
 	}
 }
@@ -81,10 +82,10 @@ func contenders() []contender {
 		{name: ringHash.Name, policy: ringHash},
 		{name: "global_least_request", policy: compare.Warmgate},
 		{name: affinityName, policy: obedient(affinityName, affinityAbout), choose: byXOR},
-		{name: vllmRouterName, router: &router{name: vllmRouterName, module: "vllm_router"}},
-		{name: sglangName, fresh: true, router: &router{
-			name: sglangName, module: "sglang_router",
-			note: "; clients open a connection for each request, because on a kept connection it delays the first " +
+		{name: vllmRouterName, router: router.VLLM()},
+		{name: sglangName, fresh: true, router: &router.Router{
+			Name: sglangName, Module: "sglang_router",
+			Note: "; clients open a connection for each request, because on a kept connection it delays the first " +
 				"token by up to 40 ms",
 		}},
 		{name: ownName, policy: own},
@@ -93,11 +94,11 @@ func contenders() []contender {
 }
 
 // byXOR chooses as blockXOR does.
-func byXOR(stage *compare.Stage, _ *workload) func(*question) (int, underWay) {
+func byXOR(stage *compare.Stage, _ *workload) func(*scripted.Question) (int, scripted.UnderWay) {
 	x := newBlockXOR(len(stage.Servers))
-	return func(q *question) (int, underWay) {
-		server, done := x.choose(q.messages)
-		return server, underWay{done: done}
+	return func(q *scripted.Question) (int, scripted.UnderWay) {
+		server, done := x.choose(q.Messages)
+		return server, scripted.UnderWay{Done: done}
 	}
 }
 
@@ -137,7 +138,7 @@ func (c *contender) counted(server *redisserver.Server) error {
 func (c *contender) with(credit float64) contender {
 	out := *c
 	out.name, out.credit = fmt.Sprintf("%s credit %v", c.name, credit), credit
-	out.choose = func(stage *compare.Stage, w *workload) func(*question) (int, underWay) {
+	out.choose = func(stage *compare.Stage, w *workload) func(*scripted.Question) (int, scripted.UnderWay) {
 		return newExact(stage, w, credit).choose
 	}
 	return out
@@ -145,7 +146,7 @@ func (c *contender) with(credit float64) contender {
 
 func (c *contender) describe() string {
 	if c.router != nil {
-		return c.router.describe()
+		return c.router.Describe()
 	}
 	return c.policy.Describe()
 }
@@ -154,78 +155,37 @@ func (c *contender) describe() string {
 func (c *contender) play(ctx context.Context, stage *compare.Stage, w *workload,
 	scripts []script,
 ) (r result, err error) {
-	at, err := c.begin(ctx, stage)
+	at, err := router.Begin(ctx, stage, c.policy, c.router)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, at.stop()) }()
+	defer func() { err = errors.Join(err, at.Stop()) }()
 	client := loadgen.NewClient(loadgen.Options{
-		URL: at.url + w.path(), KeepHeaders: []string{compare.MatchHeader}, Timeout: 2 * time.Minute, Fresh: c.fresh,
+		URL: at.URL + w.path(), KeepHeaders: []string{compare.MatchHeader}, Timeout: 2 * time.Minute, Fresh: c.fresh,
 	})
 	defer client.Close()
-	if err := warm(ctx, client, w.plain, 4*len(stage.Servers)); err != nil {
-		return r, fmt.Errorf("%w\n%s", err, at.log())
+	if err := scripted.WarmUp(ctx, client, w.plain, 4*len(stage.Servers)); err != nil {
+		return r, fmt.Errorf("%w\n%s", err, at.Log())
 	}
 	for _, s := range stage.Servers {
 		s.Reset()
 	}
-	p := player{client: client, plain: w.plain, warm: w.warm, choose: c.chooseAddr(stage, w)}
-	play := p.play
+	p := scripted.Player{Client: client, Plain: w.plain, Warm: w.warm, Choose: c.chooseAddr(stage, w)}
+	play := p.Play
 	if w.inTurns {
-		play = p.inTurns
+		play = p.InTurns
 	}
 	return resultOf(play(ctx, scripts, w.users), len(stage.Servers)), ctx.Err()
 }
 
 // chooseAddr returns what names the server of each request to the gateway; nil if the gateway chooses.
-func (c *contender) chooseAddr(stage *compare.Stage, w *workload) func(*question) (string, underWay) {
+func (c *contender) chooseAddr(stage *compare.Stage, w *workload) func(*scripted.Question) (string, scripted.UnderWay) {
 	if c.choose == nil {
 		return nil
 	}
 	choose := c.choose(stage, w)
-	return func(q *question) (string, underWay) {
+	return func(q *scripted.Question) (string, scripted.UnderWay) {
 		server, u := choose(q)
 		return stage.Servers[server].Addr(), u
 	}
-}
-
-// begin makes the contender take requests, which it does until it is stopped.
-func (c *contender) begin(ctx context.Context, stage *compare.Stage) (*front, error) {
-	if c.router == nil {
-		gateway := &front{url: stage.Gateway.URL(), stop: func() error { return nil }, log: func() string { return "" }}
-		return gateway, stage.Switch(ctx, c.policy)
-	}
-	var servers []string
-	for _, s := range stage.Servers {
-		servers = append(servers, s.URL())
-	}
-	return c.router.start(ctx, servers)
-}
-
-// warm waits until n requests in a row have been answered, so that connections are open and all processes have started.
-func warm(ctx context.Context, client *loadgen.Client, plain bool, n int) error {
-	body, err := loadgen.ChatBody("warm-up", "hello", 1, true)
-	if plain {
-		body, err = loadgen.CompletionBody("warm-up", "hello", 1, true)
-	}
-	if err != nil {
-		return err
-	}
-	q := loadgen.Request{Body: body, Stream: true, MaxTokens: 1, Header: http.Header{sessionHeader: {"warm-up"}}}
-	deadline := time.Now().Add(routerTimeout)
-	for done := 0; done < n; {
-		s := client.Do(ctx, &q, time.Now())
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case s.OK():
-			done++
-		case time.Now().After(deadline):
-			return fmt.Errorf("does not answer: %s %s", s.Error, s.Detail)
-		default:
-			done = 0
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/vllmsim"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/prompt"
@@ -52,8 +53,8 @@ func newExact(stage *compare.Stage, w *workload, credit float64) *exact {
 }
 
 // choose returns the server for a request, and counts it there until it has ended.
-func (e *exact) choose(q *question) (server int, u underWay) {
-	p, err := e.servers[0].Prompt(string(q.body), e.chat)
+func (e *exact) choose(q *scripted.Question) (server int, u scripted.UnderWay) {
+	p, err := e.servers[0].Prompt(string(q.Body), e.chat)
 	if err != nil {
 		panic(err) // the bench made the body
 	}
@@ -61,7 +62,7 @@ func (e *exact) choose(q *question) (server int, u underWay) {
 	defer e.mu.Unlock()
 	planned := time.Since(e.start)
 	request := lb.Request{
-		PromptTokens: int64(p.Tokens), OutputTokens: int64(q.answer), Random: e.ties.Uint64(),
+		PromptTokens: int64(p.Tokens), OutputTokens: int64(q.Answer), Random: e.ties.Uint64(),
 		Blocks: blocksOf(&p, exactBlock), PromptBytes: p.Tokens,
 	}
 	server, work := e.cheapest(planned, &request, &p)
@@ -71,7 +72,7 @@ func (e *exact) choose(q *question) (server int, u underWay) {
 	}
 	e.add(server, 1, work)
 	e.computing[server] = append(e.computing[server], &p)
-	return server, e.follow(server, &p, int64(q.answer), outcome)
+	return server, e.follow(server, &p, int64(q.Answer), outcome)
 }
 
 // cheapest returns the server for a request, and the tokens that count there for it.
@@ -91,13 +92,13 @@ func (e *exact) cheapest(now time.Duration, r *lb.Request, p *vllmsim.Prompt) (s
 
 // follow returns the callbacks that reduce and release the request's load as it gets its answer, and let the policy
 // learn from that.
-func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome) underWay {
+func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome) scripted.UnderWay {
 	left := o.CountedTokens
 	computed := func() {
 		e.computing[server] = slices.DeleteFunc(e.computing[server], func(q *vllmsim.Prompt) bool { return q == p })
 	}
-	return underWay{
-		first: func() {
+	return scripted.UnderWay{
+		First: func() {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			computed()
@@ -105,7 +106,7 @@ func (e *exact) follow(server int, p *vllmsim.Prompt, answer int64, o lb.Outcome
 			e.add(server, 0, answer-left)
 			left = answer
 		},
-		done: func() {
+		Done: func() {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			computed()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmgate/warmgate/e2e/bench"
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/redisserver"
 	"github.com/warmgate/warmgate/e2e/traffic"
@@ -18,7 +19,7 @@ import (
 
 // exactStage returns servers without a gateway, of which the second has computed the prompt, and the prompt's next
 // turn.
-func exactStage(t *testing.T) (*compare.Stage, *question) {
+func exactStage(t *testing.T) (*compare.Stage, *scripted.Question) {
 	t.Helper()
 	stage := &compare.Stage{}
 	for range 3 {
@@ -29,17 +30,17 @@ func exactStage(t *testing.T) (*compare.Stage, *question) {
 		t.Cleanup(func() { _ = s.Close() })
 		stage.Servers = append(stage.Servers, s)
 	}
-	p := player{}
+	p := scripted.Player{}
 	messages := []loadgen.Message{traffic.User(strings.Repeat("abc ", 200))}
-	q := p.question(&script{}, &turn{Answer: 10}, messages)
-	res, err := http.Post(stage.Servers[1].URL()+compare.Path, "application/json", strings.NewReader(string(q.body)))
+	q := p.Question(&script{}, &turn{Answer: 10}, messages)
+	res, err := http.Post(stage.Servers[1].URL()+compare.Path, "application/json", strings.NewReader(string(q.Body)))
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	if err := res.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next := p.question(&script{}, &turn{Answer: 12}, append(messages, traffic.User("more")))
+	next := p.Question(&script{}, &turn{Answer: 12}, append(messages, traffic.User("more")))
 	return stage, &next
 }
 
@@ -84,11 +85,11 @@ func TestExactForgetsWhatHasEnded(t *testing.T) {
 		if server != 1 || e.loads[1].Requests != 1 || e.loads[1].Tokens < 10 || e.loads[1].Tokens > 40 {
 			t.Fatalf("server %d, loads %v", server, e.loads)
 		}
-		u.first()
+		u.First()
 		if e.loads[1] != (lb.Load{Requests: 1, Tokens: 12}) || len(e.computing[1]) > 0 {
 			t.Fatalf("what is computed still counts: %v", e.loads)
 		}
-		u.done()
+		u.Done()
 	}
 	for _, s := range stage.Servers {
 		s.Reset()

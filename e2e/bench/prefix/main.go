@@ -122,7 +122,7 @@ func (rep *report) selectContenders(ctx context.Context) error {
 	}
 	for _, c := range append(chosen, rep.settings.variants...) {
 		if c.router != nil {
-			if err := c.router.install(ctx); err != nil {
+			if err := c.router.Install(ctx); err != nil {
 				rep.note(fmt.Sprintf("%s: left out, cannot be installed: %v", c.name, err))
 				continue
 			}

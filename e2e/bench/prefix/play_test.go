@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 	"github.com/warmgate/warmgate/e2e/loadgen"
 	"github.com/warmgate/warmgate/e2e/mooncake"
 	"github.com/warmgate/warmgate/e2e/traffic"
@@ -31,12 +32,12 @@ type witness struct {
 	refuse   func(prompt string) bool
 }
 
-func newWitness(t *testing.T) (*witness, *player) {
+func newWitness(t *testing.T) (*witness, *scripted.Player) {
 	t.Helper()
 	return newWitnessAt(t, compare.Path)
 }
 
-func newWitnessAt(t *testing.T, path string) (*witness, *player) {
+func newWitnessAt(t *testing.T, path string) (*witness, *scripted.Player) {
 	t.Helper()
 	cfg := vllmsim.Config{NumBlocks: 1 << 16, MaxModelLen: 1 << 15, MaxNumSeqs: 64, Tuning: vllmsim.NoLatency()}
 	sim := vllmsim.New(cfg)
@@ -56,7 +57,7 @@ func newWitnessAt(t *testing.T, path string) (*witness, *player) {
 			t.Error(err)
 		}
 		prompt := gjson.GetBytes(body, "messages").Raw + gjson.GetBytes(body, "prompt").Str
-		if w.see(prompt, r.Header.Get(sessionHeader)) {
+		if w.see(prompt, r.Header.Get(scripted.SessionHeader)) {
 			http.Error(rw, "refused", http.StatusTeapot)
 			return
 		}
@@ -66,7 +67,7 @@ func newWitnessAt(t *testing.T, path string) (*witness, *player) {
 	t.Cleanup(front.Close)
 	client := loadgen.NewClient(loadgen.Options{URL: front.URL + path})
 	t.Cleanup(client.Close)
-	return w, &player{client: client}
+	return w, &scripted.Player{Client: client}
 }
 
 // see keeps a prompt and reports whether it is to be refused.
@@ -98,7 +99,7 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 			scripts[i].Turns[k].Think = 0
 		}
 	}
-	samples := p.play(context.Background(), scripts, 2)
+	samples := p.Play(context.Background(), scripts, 2)
 	if len(samples) != n*turns {
 		t.Fatalf("%d samples", len(samples))
 	}
@@ -133,7 +134,7 @@ func TestATurnExtendsThePromptBefore(t *testing.T) {
 func TestBranchesOfATreeShareTheirStem(t *testing.T) {
 	w, p := newWitness(t)
 	scripts := scriptsOf(trees("test", 2, 1, 2))
-	samples := p.play(context.Background(), scripts, 1)
+	samples := p.Play(context.Background(), scripts, 1)
 	if len(samples) != 30 || len(w.prompts) != 30 {
 		t.Fatalf("%d samples of %d prompts", len(samples), len(w.prompts))
 	}
@@ -158,7 +159,7 @@ func TestWhatCannotBeSentIsCounted(t *testing.T) {
 	scripts := scriptsOf(trees("test", 1, 1, 2))
 	branch := scripts[0].Turns[1].Add[0].Content
 	w.refuse = func(prompt string) bool { return strings.Contains(prompt, branch) }
-	sum := loadgen.Summarize(p.play(context.Background(), scripts, 1))
+	sum := loadgen.Summarize(p.Play(context.Background(), scripts, 1))
 	if sum.Requests != 15 || sum.OK != 8 || sum.Errors["status_418"] != 1 || sum.Errors[loadgen.ErrNotSent] != 6 {
 		t.Errorf("%+v", sum)
 	}
@@ -168,7 +169,7 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	seen, p := newWitness(t)
 	w := replay(traceName, sample(t), 0, 4, mooncake.Scale).over(60 * time.Millisecond)
 	scripts := w.scripts(1)
-	samples := p.play(context.Background(), scripts, 0)
+	samples := p.Play(context.Background(), scripts, 0)
 	if len(samples) != 4 || len(seen.prompts) != 4 {
 		t.Fatalf("%d samples of %d prompts", len(samples), len(seen.prompts))
 	}
@@ -182,12 +183,12 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 func TestTheClientNamesTheEndpoint(t *testing.T) {
 	_, p := newWitness(t)
 	chosen, began, ended := 0, 0, 0
-	p.choose = func(*question) (string, underWay) {
+	p.Choose = func(*scripted.Question) (string, scripted.UnderWay) {
 		chosen++
-		return "127.0.0.1:1", underWay{first: func() { began++ }, done: func() { ended++ }}
+		return "127.0.0.1:1", scripted.UnderWay{First: func() { began++ }, Done: func() { ended++ }}
 	}
 	scripts := []script{{Session: "x", Turns: traffic.Conversation(random(1, "x"), nil, 2, 4, 4)}}
-	p.play(context.Background(), scripts, 1)
+	p.Play(context.Background(), scripts, 1)
 	if chosen != 2 || began != 2 || ended != 2 {
 		t.Errorf("%d choices, %d answers began, %d ended", chosen, began, ended)
 	}
@@ -197,7 +198,7 @@ func TestACancelledRunEnds(t *testing.T) {
 	_, p := newWitness(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	samples := p.play(ctx, scriptsOf(sessions()), 20)
+	samples := p.Play(ctx, scriptsOf(sessions()), 20)
 	if sum := loadgen.Summarize(samples); sum.OK != 0 || sum.Requests != 300 {
 		t.Errorf("%+v", sum)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/scripted"
 )
 
 // report is the output of the benchmark.
@@ -112,7 +113,7 @@ func (rep *report) configuration() []string {
 		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all policies of a workload, "+
 			"switched by configuration", s.workers),
 		fmt.Sprintf("%d rounds with seeds from %d; caches are emptied before each run; every request streams and "+
-			"carries its session in %s", s.rounds, s.seed, sessionHeader),
+			"carries its session in %s", s.rounds, s.seed, scripted.SessionHeader),
 	}
 	for i := range rep.workloads {
 		w := &rep.workloads[i]

@@ -1,0 +1,157 @@
+// Command overload sends more requests than the servers can answer, at several multiples of their capacity, and
+// measures what is still answered in time. Requests of three classes arrive in an open loop, each with a deadline, and
+// clients that are refused try again. Warmgate that queues and sheds is compared with Warmgate that hands over every
+// request at once, and with Envoy's least_request behind circuit breakers and behind its admission control. All run in
+// one gateway that is switched by configuration; in every round they get the same requests at the same times, in
+// rotating order.
+//
+// The last line of its output is one JSON object.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/bench/compare"
+	"github.com/warmgate/warmgate/e2e/harness"
+	"github.com/warmgate/warmgate/e2e/wait"
+)
+
+type settings struct {
+	rounds   int
+	quick    bool
+	warm     time.Duration
+	span     time.Duration
+	loads    []float64
+	stream   bool
+	workers  int
+	seed     uint64
+	policies string
+	own      string
+	variants []contender
+	markdown string
+}
+
+func parse() (settings, error) {
+	var s settings
+	var loads string
+	flag.IntVar(&s.rounds, "rounds", 5, "paired rounds")
+	flag.BoolVar(&s.quick, "quick", false, "one short round: five minutes")
+	flag.DurationVar(&s.warm, "warm", 4*time.Second, "time before that with the same traffic, not measured")
+	flag.DurationVar(&s.span, "span", 8*time.Second, "time in which the measured requests of a run arrive")
+	flag.StringVar(&loads, "loads", "0.8,1,2,10", "arrivals as multiples of the servers' capacity, divided by commas")
+	flag.BoolVar(&s.stream, "stream", false, "answers stream: Envoy's admission control then takes every request for "+
+		"a success, as soon as its answer begins")
+	flag.IntVar(&s.workers, "workers", 2, "worker threads of the gateway")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the first round")
+	flag.StringVar(&s.policies, "policies", "", "only these, divided by commas: "+
+		strings.Join(bench.Names(contenders(), contender.title), ", "))
+	flag.StringVar(&s.own, "own", pendingName, "the contender whose figures the last line has")
+	flag.Func("variant", "NAME=JSON: also play this plugin configuration; may be repeated", func(text string) error {
+		p, err := compare.Variant(text)
+		s.variants = append(s.variants, contender{name: p.Name, policy: p})
+		return err
+	})
+	flag.StringVar(&s.markdown, "markdown", "", "also write the table to this file, as Markdown")
+	flag.Parse()
+	if s.quick {
+		s.rounds, s.warm, s.span = 1, 3*time.Second, 5*time.Second
+	}
+	for _, text := range strings.Split(loads, ",") {
+		load, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(load > 0) || load > 100 {
+			return s, fmt.Errorf("%q is no multiple of the capacity", text)
+		}
+		s.loads = append(s.loads, load)
+	}
+	return s, nil
+}
+
+func main() { bench.Main("overload", parse, run) }
+
+func run(ctx context.Context, s settings) error {
+	chosen, err := bench.Named(contenders(), s.policies, contender.title)
+	if err != nil {
+		return err
+	}
+	rep := &report{settings: s, contenders: append(chosen, s.variants...)}
+	if rep.capacity, err = capacity(); err != nil {
+		return err
+	}
+	module, err := harness.Wasm(ctx, harness.HostEnvoy)
+	if err != nil {
+		return err
+	}
+	stage, err := newStage(ctx, s, module)
+	if err != nil {
+		return err
+	}
+	rep.results, err = rounds(ctx, stage, s, rep.contenders)
+	if err := errors.Join(err, stage.Close()); err != nil {
+		return err
+	}
+	return bench.Publish(os.Stdout, s.markdown, rep.configuration(), rep.table(), rep.line())
+}
+
+func newStage(ctx context.Context, s settings, module string) (*compare.Stage, error) {
+	return compare.NewStage(ctx, compare.Options{
+		Workers: s.workers, Servers: fleet(), Module: module, First: prepared,
+	})
+}
+
+// rounds plays all loads with every contender once a round, and returns the results by contender, by round and by load.
+func rounds(ctx context.Context, stage *compare.Stage, s settings, list []contender) ([][][]result, error) {
+	var calls [][]call
+	return bench.Rounds(s.rounds, len(list), func(round int) (err error) {
+		calls, err = s.calls(s.seed + uint64(round))
+		return err
+	}, func(round, i int) ([]result, error) {
+		if err := stage.Switch(ctx, list[i].policy); err != nil {
+			return nil, err
+		}
+		var out []result
+		for k, load := range s.loads {
+			r, err := list[i].play(ctx, stage, s, calls[k])
+			if err != nil {
+				return nil, fmt.Errorf("%s at %v: %w", list[i].name, load, err)
+			}
+			fmt.Printf("round %d  %-20s  %4.1f × capacity  %s\n", round+1, list[i].name, load, r)
+			out = append(out, r)
+		}
+		return out, nil
+	})
+}
+
+// calls returns the traffic of a round by load.
+func (s settings) calls(seed uint64) ([][]call, error) {
+	var out [][]call
+	for _, load := range s.loads {
+		calls, err := callsOf(seed, load, s.warm+s.span, s.stream)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, calls)
+	}
+	return out, nil
+}
+
+// awaitIdle waits until no server has a request: those of a run must not burden the next.
+func awaitIdle(ctx context.Context, stage *compare.Stage) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return wait.Until(ctx, 20*time.Millisecond, func() error {
+		for i, n := range stage.Inflight() {
+			if n > 0 {
+				return fmt.Errorf("server %d still has %d requests", i, n)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+)
+
+// report is the output of the benchmark.
+type report struct {
+	settings   settings
+	capacity   float64 // requests a second
+	contenders []contender
+	results    [][][]result // by contender, then by round, then by load
+}
+
+// at returns what a contender did at a load, by round; nil if it was not played.
+func (rep *report) at(contenderName string, load float64) []result {
+	c := slices.IndexFunc(rep.contenders, func(c contender) bool { return c.name == contenderName })
+	k := slices.Index(rep.settings.loads, load)
+	if c < 0 || k < 0 {
+		return nil
+	}
+	var out []result
+	for _, round := range rep.results[c] {
+		out = append(out, round[k])
+	}
+	return out
+}
+
+// best returns the best goodput of a contender over the loads, by round.
+func (rep *report) best(contenderName string) []float64 {
+	var out []float64
+	for _, load := range rep.settings.loads {
+		for round, r := range rep.at(contenderName, load) {
+			if round == len(out) {
+				out = append(out, 0)
+			}
+			out[round] = max(out[round], r.goodput)
+		}
+	}
+	return out
+}
+
+// ofBest returns the goodput at a load over the best of all loads, round by round.
+func (rep *report) ofBest(contenderName string, load float64) bench.Spread {
+	return bench.Ratios(bench.Values(rep.at(contenderName, load), goodput), rep.best(contenderName))
+}
+
+func goodput(r *result) float64 { return r.goodput }
+
+func (rep *report) table() *bench.Table {
+	t := columns.Table("contender, load: median (min..max)")
+	t.Head = append(t.Head, "goodput, of its best")
+	for _, c := range rep.contenders {
+		for _, load := range rep.settings.loads {
+			row := columns.Row(rep.at(c.name, load), fmt.Sprintf("%s, %v ×", c.name, load))
+			t.Add(append(row, rep.ofBest(c.name, load).Format("%.2f"))...)
+		}
+	}
+	return t
+}
+
+// configuration returns what was compared, in full.
+func (rep *report) configuration() []string {
+	s := rep.settings
+	c := fleet()[0]
+	lines := []string{
+		"machine: " + bench.Machine() + "; clients, servers and gateway share it",
+		fmt.Sprintf("gateway: the shipped plain layout, %d workers, the same process for all contenders, switched by "+
+			"configuration; clients count as internal, so that the ids of their requests are kept", s.workers),
+		fmt.Sprintf("servers: %d simulated, %d sequences at once, no limit on the queue; prefill %v ms + %v ms a "+
+			"token, decode step %v ms + %v ms a sequence: together a capacity of %.1f requests/s", servers, slots,
+			c.Tuning.PrefillOverheadMS, c.Tuning.PrefillTokenMS, c.Tuning.DecodeStepMS, c.Tuning.DecodeSeqMS,
+			rep.capacity),
+		fmt.Sprintf("traffic: open loop, Poisson, %v × capacity; %v a run after %v to warm up, %d rounds with seeds "+
+			"from %d; prompt %+v, answer %+v tokens; stream: %v", s.loads, s.span, s.warm, s.rounds, s.seed,
+			workload(0).Prompt, workload(0).Output, s.stream),
+		"classes: " + describeClasses() + "; the deadline counts from the client's first attempt",
+		fmt.Sprintf("clients: at most %d retries after 429, 5xx and broken connections, when Retry-After says (and up "+
+			"to 10 %% later), else after %v and twice that (± 25 %%), none that would begin after the deadline; they "+
+			"leave %v after it", maxRetries, backoff, grace),
+	}
+	for _, c := range rep.contenders {
+		lines = append(lines, c.name+": "+c.policy.Describe())
+	}
+	if late := rep.latest(); late > mostLate {
+		lines = append(lines, fmt.Sprintf("not valid: requests were sent up to %.0f ms late at p99, this machine was "+
+			"too busy for these figures", bench.MS(late)))
+	}
+	return lines
+}
+
+// mostLate is the p99 of lateness above which a run says more of the machine than of the contender.
+const mostLate = 50 * time.Millisecond
+
+// latest returns the most of the p99 of how late the generator was, over all runs.
+func (rep *report) latest() time.Duration {
+	var most time.Duration
+	for _, rounds := range rep.results {
+		for _, loads := range rounds {
+			for _, r := range loads {
+				most = max(most, r.late)
+			}
+		}
+	}
+	return most
+}

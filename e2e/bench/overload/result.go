@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/warmgate/warmgate/e2e/bench"
+	"github.com/warmgate/warmgate/e2e/loadgen"
+)
+
+// result is what one contender did at one load.
+type result struct {
+	calls    int
+	goodput  float64            // answers within their deadlines, a second
+	good     map[string]float64 // the share of those of each class, 0..1
+	lost     int                // calls of the critical class that were not
+	attempts float64            // per call
+	atOnce   loadgen.Quantiles  // of the time until a refusal without a wait
+	refused  int                // attempts that were refused so
+	waited   int                // attempts that were refused after a wait
+	codes    map[string]int     // attempts that were refused, by the code of the error, or its status
+	failed   int                // attempts that got another error
+	unheard  int                // attempts whose client left
+	late     time.Duration      // p99 of how late the generator was with a first attempt
+	cpu      cpu
+}
+
+// resultOf reduces the outcomes of the calls that were due in the measured time. Goodput is of what was answered in
+// that time, whenever it was due: servers go on with what has come when no more comes.
+func resultOf(outcomes []outcome, warm, span time.Duration) result {
+	r := result{good: map[string]float64{}, codes: map[string]int{}}
+	of := map[string]int{}
+	var atOnce, late []time.Duration
+	attempts, answered := 0, 0
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.good && o.end >= warm && o.end < warm+span {
+			answered++
+		}
+		if o.due < warm || o.due >= warm+span {
+			continue
+		}
+		r.calls++
+		of[o.class.name]++
+		late = append(late, o.late)
+		attempts += len(o.attempts)
+		switch {
+		case o.good:
+			r.good[o.class.name]++
+		case o.class.name == critical:
+			r.lost++
+		}
+		for k := range o.attempts {
+			atOnce = r.count(&o.attempts[k], atOnce)
+		}
+	}
+	for name, n := range of {
+		r.good[name] /= float64(n)
+	}
+	r.goodput, r.attempts = float64(answered)/span.Seconds(), float64(attempts)/float64(max(1, r.calls))
+	r.atOnce = loadgen.QuantilesOf(atOnce)
+	slices.Sort(late)
+	if len(late) > 0 {
+		r.late = loadgen.Quantile(late, 0.99)
+	}
+	return r
+}
+
+// count counts an attempt that was not answered, and returns the times of refusals at once with its own, if it is one.
+func (r *result) count(s *loadgen.Sample, atOnce []time.Duration) []time.Duration {
+	yes, waited := refused(s)
+	if yes {
+		r.codes[cmp.Or(gjson.Get(s.Detail, "error.code").Str, strconv.Itoa(s.Status))]++
+	}
+	switch {
+	case s.OK():
+	case yes && waited:
+		r.waited++
+	case yes:
+		r.refused++
+		return append(atOnce, s.Total)
+	case s.Error == loadgen.ErrTimeout, s.Error == loadgen.ErrCanceled:
+		r.unheard++
+	default:
+		r.failed++
+	}
+	return atOnce
+}
+
+// String returns a line about the run.
+func (r result) String() string {
+	text := fmt.Sprintf("%5d calls, %.2f attempts each  good %5.1f/s", r.calls, r.attempts, r.goodput)
+	for _, c := range classes {
+		text += fmt.Sprintf(" %s %3.0f %%", c.name, 100*r.good[c.name])
+	}
+	return text + fmt.Sprintf("  critical lost %3d  refused at once %5d p99 %5.1f ms, after a wait %4d %v, left %5d, "+
+		"failed %4d  late p99 %.1f ms  CPU %2.0f %%, %.2f cores of Envoy and %.2f of clients and servers",
+		r.lost, r.refused, bench.MS(r.atOnce.P99), r.waited, r.codes, r.unheard, r.failed,
+		bench.MS(r.late), 100*r.cpu.machine,
+		r.cpu.gateway, r.cpu.own)
+}
+
+func refusalP99(r *result) float64 { return bench.MS(r.atOnce.P99) }
+func lost(r *result) float64       { return float64(r.lost) }
+
+// goodOf returns what a class has answered in time, in percent.
+func goodOf(name string) func(*result) float64 {
+	return func(r *result) float64 { return 100 * r.good[name] }
+}
+
+var columns = bench.Columns[result]{
+	bench.Col("goodput, 1/s", "%.1f", func(r *result) float64 { return r.goodput }),
+	bench.Col("critical in time, %", "%.0f", goodOf(classes[0].name)),
+	bench.Col(classes[1].name+", %", "%.0f", goodOf(classes[1].name)),
+	bench.Col(classes[2].name+", %", "%.0f", goodOf(classes[2].name)),
+	bench.Col("critical lost", "%.0f", lost),
+	bench.Col("refused at once", "%.0f", func(r *result) float64 { return float64(r.refused) }),
+	bench.Col("p50 of that, ms", "%.1f", func(r *result) float64 { return bench.MS(r.atOnce.P50) }),
+	bench.Col("p99, ms", "%.1f", refusalP99),
+	bench.Col("refused after a wait", "%.0f", func(r *result) float64 { return float64(r.waited) }),
+	bench.Col("clients that left", "%.0f", func(r *result) float64 { return float64(r.unheard) }),
+	bench.Col("failed", "%.0f", func(r *result) float64 { return float64(r.failed) }),
+	bench.Col("attempts per call", "%.2f", func(r *result) float64 { return r.attempts }),
+	bench.Col("generator late p99, ms", "%.1f", func(r *result) float64 { return bench.MS(r.late) }),
+	bench.Col("cores of Envoy", "%.2f", func(r *result) float64 { return r.cpu.gateway }),
+	bench.Col("of clients and servers", "%.2f", func(r *result) float64 { return r.cpu.own }),
+	bench.Col("CPU of the machine, %", "%.0f", func(r *result) float64 { return 100 * r.cpu.machine }),
+}
