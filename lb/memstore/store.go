@@ -165,6 +165,7 @@ type reservation struct {
 // place chooses an endpoint and counts the request there; or puts it into the queue.
 func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	sc, p := r.scope, r.plan
+	r.waits, r.refused = false, nil // an earlier try may have set them
 	if d.table, err = sc.locate(d.table, p.Candidates, &s.hashes); err != nil {
 		return err
 	}
@@ -190,7 +191,6 @@ func (s *Store) place(now time.Duration, d *draft, r *reservation) (err error) {
 	}
 	r.row, r.tokens = sc.rows[i], p.AddedTokens(r.grant.Cached)
 	r.grant.Load = lb.Load{Requests: s.loads[i].Requests + 1, Tokens: s.loads[i].Tokens + r.tokens}
-	r.waits = false
 	d.take(step{from: noRow, to: r.row, toTokens: r.tokens})
 	return nil
 }

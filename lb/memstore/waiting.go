@@ -50,14 +50,14 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 	if !ok {
 		return lb.ErrNoRoom
 	}
-	r.waits, r.refused = false, nil
 	open := d.queue.HasOpen(list, d)
 	if isNew && !open {
 		if r.expected, r.refused = d.queue.Admit(now, &w); r.refused != nil {
 			return r.refused
 		}
 	}
-	d.queue.Add(now, s.ticket(r, &w, list, matched))
+	ticket := s.ticket(r, &w, list, matched)
+	d.queue.Add(now, ticket)
 	r.waits, r.matched = true, slices.Clone(matched)
 	if !open {
 		return nil
@@ -71,8 +71,7 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 		r.waits = false
 		return nil // others may have been granted something
 	}
-	list, _ = d.queue.List(r.scope.listKey^w.Limits, r.scope.entries(r.plan))
-	d.queue.Add(now, s.ticket(r, &w, list, matched))
+	d.queue.Add(now, ticket)
 	return nil
 }
 
