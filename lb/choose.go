@@ -28,7 +28,7 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	ties, lowest := 0, 0.0
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		if c.full(loads[i]) {
+		if c.IsFull(loads[i]) {
 			continue
 		}
 		cost := p.cost(c, loads[i], added) - p.discount(credit, matched, i)
@@ -45,7 +45,7 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	skip := int(uint32(p.Random) % uint32(ties))
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		if c.full(loads[i]) || p.cost(c, loads[i], added)-p.discount(credit, matched, i) != lowest {
+		if c.IsFull(loads[i]) || p.cost(c, loads[i], added)-p.discount(credit, matched, i) != lowest {
 			continue
 		}
 		if skip == 0 {
@@ -65,15 +65,12 @@ func Preferred(p *Plan, loads []Load, matched []int) int {
 		c := &p.Candidates[i]
 		cost := p.cost(c, loads[i], added) - p.discount(credit, matched, i)
 		if best == Full || cost < lowest ||
-			cost == lowest && !c.full(loads[i]) && p.Candidates[best].full(loads[best]) {
+			cost == lowest && !c.IsFull(loads[i]) && p.Candidates[best].IsFull(loads[best]) {
 			best, lowest = i, cost
 		}
 	}
 	return best
 }
-
-// IsFull reports whether the candidate takes no more requests at the load.
-func (c *Candidate) IsFull(l Load) bool { return c.full(l) }
 
 // maxCreditGain bounds by how much CreditGrowth multiplies the credit, however many requests are in flight.
 const maxCreditGain = 16
@@ -85,15 +82,15 @@ func (p *Plan) credit(loads []Load, matched []int) float64 {
 	}
 	fewest := int64(math.MaxInt64)
 	for i := range p.Candidates {
-		if !p.Candidates[i].full(loads[i]) {
+		if !p.Candidates[i].IsFull(loads[i]) {
 			fewest = min(fewest, loads[i].Requests)
 		}
 	}
 	return p.Prefix.Credit * min(1+float64(p.Prefix.CreditGrowth*float64(fewest)), maxCreditGain)
 }
 
-// full reports whether the candidate is at its cap.
-func (c *Candidate) full(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }
+// IsFull reports whether the candidate is at its cap with load l.
+func (c *Candidate) IsFull(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }
 
 // cost returns the cost of a candidate with load l and the plan's request, which adds the given load.
 func (p *Plan) cost(c *Candidate, l Load, added float64) float64 {

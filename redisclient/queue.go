@@ -26,7 +26,7 @@ const (
 	pollPeriod = 25 * time.Millisecond
 	// maxWait bounds times in the queue, maxSkip how many others a request may pass.
 	maxWait, maxSkip = 24 * time.Hour, 1000
-	// newsSize is the size of what Redis tells of one request.
+	// newsSize is the size in bytes of one entry in the answer to a poll.
 	newsSize = 25
 	// evictedRow is in place of the row for a request that was evicted.
 	evictedRow = 0xffff

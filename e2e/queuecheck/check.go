@@ -48,7 +48,7 @@ const (
 	RuleAllowed  = "allowed"  // it is granted an endpoint that it may use
 	RuleCap      = "cap"      // that is below its cap
 	RuleOrder    = "order"    // first come, first served within a tenant of a class
-	RuleSkip     = "skip"     // a warm prefix passes only so many others
+	RuleSkip     = "skip"     // a request with a warm prefix passes at most its Skip others
 	RuleAging    = "aging"    // who has waited for its aging goes first
 	RuleStrict   = "strict"   // a higher class goes first
 	RuleTenants  = "tenants"  // the tenant goes next that was served least

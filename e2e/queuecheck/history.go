@@ -16,7 +16,7 @@ type Kind uint8
 const (
 	Entered  Kind = iota // a request came; it may be granted at once
 	Granted              // it was granted an endpoint
-	Refused              // it was told that it is not served
+	Refused              // the gateway has answered it with an error
 	Left                 // it went away while it waited
 	Moved                // it is in flight at another endpoint now, whatever the cap there
 	Released             // it is in flight no more

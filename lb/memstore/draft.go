@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -86,12 +87,9 @@ func (d *draft) claim(owner uint64, id lb.LeaseID) {
 }
 
 func (d *draft) wake(owner uint64) {
-	for _, o := range d.woken {
-		if o == owner {
-			return
-		}
+	if !slices.Contains(d.woken, owner) {
+		d.woken = append(d.woken, owner)
 	}
-	d.woken = append(d.woken, owner)
 }
 
 // close puts the queue into the table, which is then complete. buf is memory to reuse.

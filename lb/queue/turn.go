@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -76,7 +77,7 @@ func (t *turn) emptiest() int {
 	best, least := NoRow, math.Inf(1)
 	for i := range t.q.lists {
 		for _, e := range t.q.lists[i].entries {
-			if !e.open(t.loads) || t.isExhausted(e.Row) {
+			if !e.open(t.loads) || slices.Contains(t.exhausted, e.Row) {
 				continue
 			}
 			limit := float64(e.Cap)
@@ -89,15 +90,6 @@ func (t *turn) emptiest() int {
 		}
 	}
 	return best
-}
-
-func (t *turn) isExhausted(row int) bool {
-	for _, x := range t.exhausted {
-		if x == row {
-			return true
-		}
-	}
-	return false
 }
 
 // openIn returns whether the row is open in the list.

@@ -25,8 +25,8 @@ func (s *Stream) refuse(why lb.Reason, expected time.Duration) Action {
 }
 
 const (
-	// retryJitter is by which part of it the time varies after which clients are told to try again, so that those that
-	// are refused at the same time do not come back at the same time.
+	// retryJitter is the part by which Retry-After varies at random, up or down, so that clients that are refused
+	// together do not come back together.
 	retryJitter = 0.1
 	// maxRetryAfter bounds that time.
 	maxRetryAfter = time.Hour

@@ -26,7 +26,7 @@ type waiters struct {
 }
 
 const (
-	// pollPeriod is how often the stores are asked for requests of this VM that wait.
+	// pollPeriod is how often the stores are polled while requests of this VM wait.
 	pollPeriod = 25 * time.Millisecond
 	// maxReplans is how many waiting requests are planned again in one tick. With Redis each costs two commands.
 	maxReplans = 4

@@ -28,9 +28,8 @@ type workload struct {
 // lengths are tokens. Those of problems, steps and answers are averages; see [traffic.Around].
 type lengths struct {
 	system, problem, step, answer int
-	// Of answers, in place of the average: each distribution for so many trees, in turn. None: the average holds.
-	varying []loadgen.Lengths
-	each    int
+	varying                       []loadgen.Lengths // of answers: these distributions in turn; nil: around the average
+	each                          int               // how many trees in a row have the same distribution
 }
 
 func (w workload) title() string { return w.name }
