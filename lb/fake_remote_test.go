@@ -17,12 +17,13 @@ type fakeRemote struct {
 	order    []lb.LeaseID // of pending
 	released map[lb.LeaseID]bool
 	plans    map[lb.LeaseID]lb.Plan
+	waiting  map[lb.LeaseID]bool
 }
 
 func newFakeRemote() *fakeRemote {
 	return &fakeRemote{
 		pending: map[lb.LeaseID]func(lb.Grant, error){}, released: map[lb.LeaseID]bool{},
-		plans: map[lb.LeaseID]lb.Plan{},
+		plans: map[lb.LeaseID]lb.Plan{}, waiting: map[lb.LeaseID]bool{},
 	}
 }
 
@@ -63,6 +64,7 @@ func (f *fakeRemote) Adopt(_ time.Duration, id lb.LeaseID, scope, addr string, t
 
 func (f *fakeRemote) Heartbeat(time.Duration) error                 { f.record("heartbeat"); return nil }
 func (f *fakeRemote) Poll(time.Duration) time.Duration              { f.record("poll"); return 0 }
+func (f *fakeRemote) Waits(id lb.LeaseID) bool                      { return f.waiting[id] }
 func (f *fakeRemote) Queue(time.Duration, string) lb.QueueStats     { return lb.QueueStats{Waiting: 7} }
 func (f *fakeRemote) Ready(time.Duration) bool                      { return !f.down }
 func (f *fakeRemote) Expire(now time.Duration) (next time.Duration) { return now + 1 }

@@ -175,6 +175,11 @@ func (s *FallbackStore) granter(id LeaseID) Store {
 	return s.remote
 }
 
+// Waits implements [Store], for either store.
+func (s *FallbackStore) Waits(id LeaseID) bool {
+	return s.local.Waits(id) || s.remote.Waits(s.remoteID(id))
+}
+
 // Queue implements [Store]: of the remote store, and of the embedded one while the remote one is not ready.
 func (s *FallbackStore) Queue(now time.Duration, scope string) QueueStats {
 	if s.remote.Ready(now) {

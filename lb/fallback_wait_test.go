@@ -196,3 +196,27 @@ func TestRefusalsOfWaitingRequests(t *testing.T) {
 		}
 	}
 }
+
+// A request is in the queue of either store.
+func TestWaitsInEitherStore(t *testing.T) {
+	l, p := newFallback(t), waitingPlan(storetest.Addrs(1))
+	wants := func(id lb.LeaseID, want bool) {
+		t.Helper()
+		if l.Waits(id) != want {
+			t.Errorf("request %d waits: %v", id, !want)
+		}
+	}
+	l.remote.down = true
+	l.reserve(1, p)
+	l.reserve(2, p)
+	wants(1, false)
+	wants(2, true)
+	l.remote.down = false
+	l.pass(time.Second)
+	wants(2, false) // the remote store has not answered
+	l.remote.waiting[2] = true
+	wants(2, true)
+	l.remote.waiting[2] = false
+	l.remote.answer(2, lb.Grant{Index: 0}, nil)
+	wants(2, false)
+}

@@ -18,6 +18,10 @@ var (
 	ErrWaitOver = errors.New("lb: the wait is over")
 )
 
+// PollPeriod is how often a store is polled while requests of its owner wait: what it was granted without being told it
+// learns that much later.
+const PollPeriod = 25 * time.Millisecond
+
 // Wait is how a request waits while every candidate is full, or while others wait that came before it. The zero value:
 // it does not wait, and is refused with [ErrFull].
 //

@@ -13,14 +13,8 @@ import (
 // PollSoon has the next call of Poll ask Redis, however soon it comes.
 func (s *Store) PollSoon() {
 	for _, sc := range s.scopes {
-		sc.polledAt = -pollPeriod
+		sc.polledAt = -lb.PollPeriod
 	}
-}
-
-// Waits reports whether the request waits in the queue.
-func (s *Store) Waits(id lb.LeaseID) bool {
-	l, ok := s.leases[id]
-	return ok && l.state == waiting
 }
 
 // WaitingIn returns the requests that wait in the scope's queue.

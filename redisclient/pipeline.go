@@ -37,13 +37,13 @@ type Pipeline struct {
 	selects   bool // the last of them is the reply to SELECT
 	timeout   time.Duration
 	roundTrip RoundTrip
-	nodes     map[string]*queue
+	nodes     map[string]*nodeQueue
 }
 
 var _ Redirector = (*Pipeline)(nil)
 
-// queue is the commands for one node.
-type queue struct {
+// nodeQueue is the commands for one node.
+type nodeQueue struct {
 	waiting   []command
 	sent      []command     // in the present round trip, nil if there is none
 	deadline  time.Duration // of the present round trip
@@ -60,7 +60,7 @@ type command struct {
 
 // NewPipeline returns a pipeline over roundTrip. A round trip without an answer within the timeout has failed.
 func NewPipeline(l Login, timeout time.Duration, roundTrip RoundTrip) *Pipeline {
-	p := &Pipeline{timeout: timeout, roundTrip: roundTrip, nodes: map[string]*queue{}}
+	p := &Pipeline{timeout: timeout, roundTrip: roundTrip, nodes: map[string]*nodeQueue{}}
 	switch {
 	case l.Username != "":
 		p.login = AppendCommand(p.login, "AUTH", l.Username, l.Password)
@@ -84,7 +84,7 @@ func (p *Pipeline) Do(now time.Duration, cmd []byte, done Done) { p.DoAt(now, ""
 func (p *Pipeline) DoAt(now time.Duration, node string, asking bool, cmd []byte, done Done) {
 	q := p.nodes[node]
 	if q == nil {
-		q = &queue{}
+		q = &nodeQueue{}
 		p.nodes[node] = q
 	}
 	q.waiting = append(q.waiting, command{asking, cmd, done})
@@ -94,7 +94,7 @@ func (p *Pipeline) DoAt(now time.Duration, node string, asking bool, cmd []byte,
 }
 
 // flush begins a round trip with the commands that wait, up to maxBatch of them.
-func (p *Pipeline) flush(now time.Duration, node string, q *queue) {
+func (p *Pipeline) flush(now time.Duration, node string, q *nodeQueue) {
 	n := min(len(q.waiting), maxBatch)
 	q.sent = q.waiting[:n:n]
 	q.waiting = q.waiting[n:]
@@ -118,7 +118,7 @@ func (p *Pipeline) flush(now time.Duration, node string, q *queue) {
 
 // finish ends a round trip: it gives every command its reply, and begins the next one if commands are waiting. If the
 // round trip failed, the waiting commands fail too, since they may have waited for as long as a round trip may take.
-func (p *Pipeline) finish(now time.Duration, node string, q *queue, reply []byte, err error) {
+func (p *Pipeline) finish(now time.Duration, node string, q *nodeQueue, reply []byte, err error) {
 	answered := q.sent
 	q.sent = nil
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
+	"github.com/warmgate/warmgate/lb/queue"
 )
 
 // How requests wait in Redis
@@ -13,7 +14,7 @@ import (
 //  1. A reservation that finds no room, or others that wait, becomes a ticket in the queue (lua/enqueue.lua). The step
 //     that frees capacity, of whichever owner, grants it to the ticket whose turn it is (lua/queue.lua): from then on
 //     it is a lease of its owner, who is told by the answer to its next poll, or to its own release.
-//  2. There is one poll at a time for each scope in which requests of this owner wait, every pollPeriod. What an answer
+//  2. There is one poll at a time for each scope in which requests of this owner wait, every lb.PollPeriod. What an answer
 //     names is named again until a later poll has confirmed it, so a lost answer does no harm.
 //  3. What Redis has lost is reserved again, with the time for which it has waited: if the queue has another stamp than
 //     the one in which the requests wait, or if a heartbeat does not find them. To reserve a request again that was not
@@ -22,10 +23,6 @@ import (
 //     embedded store (lb.FallbackStore). Their tickets and what they are granted are released by a later heartbeat.
 
 const (
-	// pollPeriod is how often an owner asks what has become of its waiting requests.
-	pollPeriod = 25 * time.Millisecond
-	// maxWait bounds times in the queue, maxSkip how many others a request may pass.
-	maxWait, maxSkip = 24 * time.Hour, 1000
 	// newsSize is the size in bytes of one entry in the answer to a poll.
 	newsSize = 25
 	// evictedRow is in place of the row for a request that was evicted.
@@ -48,7 +45,7 @@ type waiter struct {
 
 // appendWait appends how a request waits, in the format of lua/enqueue.lua.
 func appendWait(b []byte, now time.Duration, l *candidateList, w *lb.Wait) []byte {
-	millis := func(d time.Duration) uint32 { return uint32(min(max(d, 0), maxWait) / time.Millisecond) }
+	millis := func(d time.Duration) uint32 { return uint32(min(max(d, 0), queue.MaxTime) / time.Millisecond) }
 	age, strict := uint32(isNew), byte(0)
 	if w.Since > 0 {
 		age = millis(now - w.Since)
@@ -58,7 +55,7 @@ func appendWait(b []byte, now time.Duration, l *candidateList, w *lb.Wait) []byt
 	}
 	var room [72]byte
 	return appendArg(b, wire.Writer(room[:0]).Uint32(age).Uint32(millis(w.Max)).Uint32(millis(w.Aging)).
-		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), maxSkip))).Uint16(w.Class.ID).
+		Uint32(millis(w.Patience)).Uint16(uint16(min(max(w.Skip, 0), queue.MaxSkip))).Uint16(w.Class.ID).
 		Byte(w.Class.Rank).Uint16(uint16(min(w.Class.Reserved, 1<<16-1))).Byte(strict).Float64(w.Class.Weight).
 		Uint32(uint32(max(w.Length, 0))).Uint32(uint32(max(w.TenantLength, 0))).
 		Uint32(uint32(max(w.Reserved, 0))).Uint32(l.endpoints^w.Limits).
@@ -122,7 +119,7 @@ func (s *Store) answerAgain(now time.Duration, r *reservation, reply reservation
 // Poll implements [lb.Store].
 func (s *Store) Poll(now time.Duration) (next time.Duration) {
 	if s.undecided > 0 {
-		next = now + pollPeriod
+		next = now + lb.PollPeriod
 	}
 	for _, sc := range s.scopes {
 		over := sc.waitersInOrder(func(w *waiter) bool { return s.client.breaker.open || now >= w.until })
@@ -139,10 +136,10 @@ func (s *Store) Poll(now time.Duration) (next time.Duration) {
 		if len(sc.waiters) == 0 {
 			continue
 		}
-		if !sc.polling && (now-sc.polledAt >= pollPeriod || now < sc.polledAt) {
+		if !sc.polling && (now-sc.polledAt >= lb.PollPeriod || now < sc.polledAt) {
 			s.sendPoll(now, sc)
 		}
-		if due := max(sc.polledAt+pollPeriod, now+time.Millisecond); next == 0 || due < next {
+		if due := max(sc.polledAt+lb.PollPeriod, now+time.Millisecond); next == 0 || due < next {
 			next = due
 		}
 	}
@@ -210,11 +207,11 @@ func (s *Store) sendPoll(now time.Duration, sc *scopeState) {
 
 // handlePoll handles the answer to a poll that was sent at the given seq: news of the owner's requests, and the
 // beginning of the queue.
-func (s *Store) handlePoll(now time.Duration, sc *scopeState, news, queue []byte, sent uint64) {
-	sc.queue = append(sc.queue[:0], queue...)
+func (s *Store) handlePoll(now time.Duration, sc *scopeState, news, head []byte, sent uint64) {
+	sc.queue = append(sc.queue[:0], head...)
 	stamp := ""
-	if len(queue) >= 2*8 {
-		stamp = string(queue[8:16])
+	if len(head) >= 2*8 {
+		stamp = string(head[8:16])
 	}
 	s.handleNews(now, sc, news)
 	if stamp == sc.stamp {
@@ -272,6 +269,12 @@ func (w *waiter) indexOf(row uint16) int {
 	return -1
 }
 
+// Waits implements [lb.Store]. A request that has waited elsewhere counts from its reservation on.
+func (s *Store) Waits(id lb.LeaseID) bool {
+	l, ok := s.leases[id]
+	return ok && (l.state == waiting || l.state == pending && l.reservation.plan.Wait.Since > 0)
+}
+
 // Queue implements [lb.Store], by the latest answer to a poll or to a heartbeat.
 func (s *Store) Queue(_ time.Duration, scope string) (stats lb.QueueStats) {
 	sc := s.scopes[s.scopeName(scope)]
@@ -284,7 +287,7 @@ func (s *Store) Queue(_ time.Duration, scope string) (stats lb.QueueStats) {
 	in.Take(5)
 	count := in.Byte()
 	in.Take(6)
-	if interval := in.Float64(); count >= minPace {
+	if interval := in.Float64(); count >= queue.MinPace {
 		stats.Interval = time.Duration(max(interval, 0.001) * float64(time.Millisecond))
 	}
 	in.Take(20)
@@ -306,6 +309,3 @@ func (s *Store) Queue(_ time.Duration, scope string) (stats lb.QueueStats) {
 	}
 	return stats
 }
-
-// minPace is from how many intervals on between two grants their mean is known.
-const minPace = 8

@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 		"redisclient", xxhash,
 	},
 	"plugin/discovery": {"internal/jsontext", "internal/wire", "lb"},
-	"redisclient":      {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", xxhash},
+	"redisclient":      {"internal/wire", "lb", "lb/prefixindex", "lb/prompt", "lb/queue", xxhash},
 }
 
 // packed lists the folders in which only internal/wire reads and writes packed values.

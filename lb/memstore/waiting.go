@@ -9,10 +9,6 @@ import (
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
-// pollPeriod is how often the queue is looked at while requests of this owner wait. Grants are noticed before that
-// where owners wake each other: see Store.OnGrant.
-const pollPeriod = 25 * time.Millisecond
-
 // waiter is a request of this owner that waits.
 type waiter struct {
 	plan    lb.Plan
@@ -185,7 +181,7 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 		}
 		s.poll(now, sc)
 		if len(sc.waiters) > 0 {
-			next = now + pollPeriod
+			next = now + lb.PollPeriod
 		}
 	}
 	s.settle(now)
@@ -324,6 +320,12 @@ func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.Lease
 		}
 		d.queue.Add(now, s.ticket(r, &w.plan.Wait, list, w.matched))
 	}
+}
+
+// Waits implements [lb.Store].
+func (s *Store) Waits(id lb.LeaseID) bool {
+	_, ok := s.waiters[id]
+	return ok
 }
 
 // Queue implements [lb.Store].

@@ -3,8 +3,8 @@ package queue
 import "time"
 
 const (
-	// paceWindow is how many grants the mean interval is of, and minPace how many it takes to know one.
-	paceWindow, minPace = 32, 8
+	// paceWindow is how many grants the mean interval is of, and MinPace how many it takes to know one.
+	paceWindow, MinPace = 32, 8
 	// maxSlowdown is by how many times the mean one interval may count, and minPause how many ms it may count anyway.
 	maxSlowdown, minPause = 8, 100
 	// paceMemory is how long the pace is kept when nobody waits any more.
@@ -29,7 +29,7 @@ func (p *pace) begin(now uint32) {
 // granted is called for each grant.
 func (p *pace) granted(now uint32) {
 	interval := float64(max(0, int32(now-p.last)))
-	if p.count >= minPace { // one pause of all servers does not show how fast they are
+	if p.count >= MinPace { // one pause of all servers does not show how fast they are
 		interval = min(interval, max(maxSlowdown*p.interval, minPause))
 	}
 	p.last, p.count = now, min(p.count+1, paceWindow)
@@ -38,7 +38,7 @@ func (p *pace) granted(now uint32) {
 
 // mean returns the mean interval between two grants, 0 if it is not known.
 func (p *pace) mean() time.Duration {
-	if p.count < minPace {
+	if p.count < MinPace {
 		return 0
 	}
 	return time.Duration(max(p.interval, 0.001) * float64(time.Millisecond))

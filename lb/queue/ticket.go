@@ -126,13 +126,13 @@ func newRecord(t *Ticket, flow int) record {
 	wire.PutUint64(r, 0, t.Owner)
 	wire.PutUint64(r, 8, uint64(t.ID))
 	wire.PutUint32(r, 16, millis(t.Wait.Since))
-	wire.PutUint32(r, 20, millis(min(t.Wait.Max, maxTime)))
-	wire.PutUint32(r, 24, millis(min(t.Wait.Aging, maxTime)))
-	wire.PutUint16(r, 28, uint16(min(millis(min(t.Wait.Patience, maxTime))/10, 1<<16-1)))
+	wire.PutUint32(r, 20, millis(min(t.Wait.Max, MaxTime)))
+	wire.PutUint32(r, 24, millis(min(t.Wait.Aging, MaxTime)))
+	wire.PutUint16(r, 28, uint16(min(millis(min(t.Wait.Patience, MaxTime))/10, 1<<16-1)))
 	wire.PutUint16(r, 30, uint16(t.Wants))
 	r.setFlow(flow)
 	r.setList(t.List)
-	wire.PutUint16(r, 36, uint16(min(max(t.Wait.Skip, 0), maxSkip)))
+	wire.PutUint16(r, 36, uint16(min(max(t.Wait.Skip, 0), MaxSkip)))
 	wire.PutUint32(r, 40, uint32(min(max(t.Tokens, 0), lb.MaxTokens)))
 	for i := range MaxWarm {
 		row, saved := NoRow, int64(0)
@@ -145,9 +145,10 @@ func newRecord(t *Ticket, flow int) record {
 	return r
 }
 
+// Bounds of how a request may wait. Larger values count as these.
 const (
-	maxTime = 24 * time.Hour // differences of times in ms must fit into 31 bits
-	maxSkip = 1000
+	MaxTime = 24 * time.Hour // differences of times in ms must fit into 31 bits
+	MaxSkip = 1000
 )
 
 // millis returns a time or a duration in ms, modulo 2^32: times are only compared with others nearby.

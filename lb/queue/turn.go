@@ -165,7 +165,7 @@ func (t *turn) nextOf(flow, row int) int {
 			best, most = i, w
 		}
 		position++
-		if r.passed() >= maxPassed*r.skip() || position > maxSkip {
+		if r.passed() >= maxPassed*r.skip() || position > MaxSkip {
 			break // nobody passes this one
 		}
 	}

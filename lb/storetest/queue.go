@@ -133,6 +133,9 @@ func (l *line) ask(s lb.Store, p *lb.Plan) *asked {
 		if r.calls++; r.calls > 1 {
 			l.t.Errorf("done was called %d times for %d", r.calls, r.id)
 		}
+		if s.Waits(r.id) {
+			l.t.Errorf("request %d waits, says its store, which has answered it", r.id)
+		}
 		if r.Grant, r.err = g, err; err == nil {
 			r.addr = p.Candidates[g.Index].Addr
 		}
@@ -156,7 +159,7 @@ func (l *line) take(s lb.Store, p *lb.Plan) *asked {
 func (l *line) queue(s lb.Store, p *lb.Plan) *asked {
 	l.t.Helper()
 	r := l.ask(s, p)
-	if !r.waits() {
+	if !r.waits() || !s.Waits(r.id) {
 		l.t.Fatalf("request %d was answered with %q, %v; it should wait", r.id, r.addr, r.err)
 	}
 	return r
@@ -176,7 +179,9 @@ func (l *line) refuse(s lb.Store, p *lb.Plan, want error) *asked {
 func (l *line) release(r *asked) {
 	l.moment()
 	l.ends(r)
-	r.owner.Release(l.now, r.id)
+	if r.owner.Release(l.now, r.id); r.owner.Waits(r.id) {
+		l.t.Errorf("request %d waits, says its store, which was told that it does not", r.id)
+	}
 }
 
 // poll polls all owners.

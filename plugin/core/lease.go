@@ -159,7 +159,7 @@ func (s *Stream) submit(now time.Duration) Action {
 	}
 	if s.mayWait() {
 		v.waiters.add(s)
-		v.ticks.wakeAt(now, now+pollPeriod)
+		v.ticks.wakeAt(now, now+lb.PollPeriod)
 	}
 	return Stop
 }

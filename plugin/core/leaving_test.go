@@ -59,9 +59,9 @@ func TestQueueIsRemoved(t *testing.T) {
 		c.Finish()
 	}
 	busy[0].Finish()
-	d.advance(pollPeriod)
+	d.advance(lb.PollPeriod)
 	waiting[0].Finish()
-	d.advance(pollPeriod)
+	d.advance(lb.PollPeriod)
 	waiting[1].Finish()
 	for i, c := range waiting {
 		if c.result.Status != 200 {
@@ -90,10 +90,10 @@ func TestEndpointsChangeWhileRequestsWait(t *testing.T) {
 	d.wantWaiting(waiting[1-served])
 	d.SetEndpoints([]streamtest.Endpoint{{State: streamtest.Unhealthy}, {}})
 	busy[0].Finish()
-	d.advance(2 * pollPeriod)
+	d.advance(2 * lb.PollPeriod)
 	d.wantWaiting(waiting[1-served])
 	waiting[served].Finish()
-	d.advance(pollPeriod)
+	d.advance(lb.PollPeriod)
 	if got := waiting[1-served].Upstream(); got != 1 {
 		t.Errorf("the other one is at endpoint %d", got)
 	}
@@ -127,7 +127,7 @@ func TestPanicAfterAWait(t *testing.T) {
 	busy[0].Finish()
 	busy[1].Finish()
 	d.fault = ""
-	d.advance(pollPeriod)
+	d.advance(lb.PollPeriod)
 	for i, c := range waiting {
 		if c.Upstream() < 0 {
 			t.Errorf("request %d still waits", i)

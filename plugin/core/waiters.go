@@ -26,8 +26,6 @@ type waiters struct {
 }
 
 const (
-	// pollPeriod is how often the stores are polled while requests of this VM wait.
-	pollPeriod = 25 * time.Millisecond
 	// maxReplans is how many waiting requests are planned again in one tick. With Redis each costs two commands.
 	maxReplans = 4
 	// capsPeriod is how often one of the requests that wait with equal caps brings the latest ones to its queue.
@@ -99,7 +97,7 @@ func (w *waiters) countOwners(now time.Duration) {
 func (w *waiters) poll(now time.Duration) (next time.Duration) {
 	next = w.stores.poll(now)
 	if len(w.held) > 0 {
-		next = earlier(next, now+pollPeriod)
+		next = earlier(next, now+lb.PollPeriod)
 	}
 	return next
 }

@@ -109,11 +109,8 @@ func (s *Stream) heldBytes() int { return max(s.body.received, min(s.traits.leng
 // mayWait reports whether the request waits, or has waited, in a queue.
 func (s *Stream) mayWait() bool { return s.lease.reservation.plan.Wait.Waits() }
 
-// isQueued reports whether the request is in a queue. With Redis it may only wait for an answer, but not for long.
-func (s *Stream) isQueued() bool {
-	waited := s.lease.now() - s.wait.since
-	return s.mayWait() && (s.lease.redis == nil || waited > min(s.cfg.ReserveTimeout, pollPeriod))
-}
+// isQueued reports whether the request is in a queue. With Redis it may only wait for an answer.
+func (s *Stream) isQueued() bool { return s.mayWait() && s.lease.store.Waits(s.lease.id) }
 
 // waitEnded takes over what the store has answered.
 func (s *Stream) waitEnded(g *lb.Grant, err error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/warmgate/warmgate/e2e/streamtest"
+	"github.com/warmgate/warmgate/lb"
 )
 
 // queueConfig returns a configuration under which one request is in flight at each endpoint and others wait.
@@ -89,7 +90,7 @@ func TestWaitsForAnotherWorker(t *testing.T) {
 		busy[0].Finish()
 		most := wakeTime
 		if deaf {
-			most = pollPeriod
+			most = lb.PollPeriod
 		}
 		d.wantWaiting(c)
 		if d.advance(most); c.Upstream() != 0 {
@@ -197,9 +198,9 @@ func TestQueueTimeout(t *testing.T) {
 			wait = 4 * time.Second
 		}
 		c := d.client(0, streamtest.Request{Headers: [][2]string{header}})
-		d.advance(wait - pollPeriod)
+		d.advance(wait - lb.PollPeriod)
 		d.wantWaiting(c)
-		d.advance(2 * pollPeriod)
+		d.advance(2 * lb.PollPeriod)
 		c.wantRefused(t, "queue_timeout")
 		if !strings.Contains(d.access[0], " class=default wait=") {
 			t.Errorf("%s: the access log has %q", name, d.access)
@@ -260,7 +261,7 @@ func TestFullQueue(t *testing.T) {
 	d.client(0, inClass("batch")).wantRefused(t, "max_queue_size_exceeded")
 	urgent := d.client(0, inClass("interactive"))
 	d.wantWaiting(first, urgent)
-	d.advance(pollPeriod)
+	d.advance(lb.PollPeriod)
 	second.wantRefused(t, "max_queue_size_exceeded")
 	name := statRefusals + ";cluster=" + fakeCluster + ";class=batch;reason=max_queue_size_exceeded"
 	if n := d.metrics.values[name]; n != 2 {
