@@ -47,6 +47,7 @@ var queueSuite = []struct {
 	{"nobody is passed for ever", testQueuePassed},
 	{"who has waited long is not passed", testQueuePassAged},
 	{"a warm prefix is patient", testQueuePatience},
+	{"a request is placed where it would have been refused", testQueueLateRoom},
 	{"random histories of waiting requests", testQueueRandom},
 	{"writes fail while requests wait", testQueueFaults},
 }

@@ -57,4 +57,9 @@ func (p *Process) Fail(f func() error) {
 }
 
 // Between implements [storetest.Interleaver].
-func (p *Process) Between(f func()) { p.OnGet = func(string) { f() } }
+func (p *Process) Between(f func()) {
+	p.OnGet, p.OnSet = nil, nil
+	if f != nil {
+		p.OnGet, p.OnSet = func(string) { f() }, func(string) { f() }
+	}
+}
