@@ -6,15 +6,21 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/warmgate/warmgate/lb"
 )
 
 // PollSoon has the next call of Poll ask Redis, however soon it comes.
-func (s *Store) PollSoon() {
-	for _, sc := range s.scopes {
-		sc.polledAt = -lb.PollPeriod
+func (s *Store) PollSoon() { s.polledAt = -lb.PollPeriod }
+
+// PollAll has f call Poll so often that Redis is asked for every scope, and returns the result of the last call.
+func (s *Store) PollAll(f func() time.Duration) (next time.Duration) {
+	for range len(s.scopes) + 1 {
+		s.PollSoon()
+		next = f()
 	}
+	return next
 }
 
 // WaitingIn returns the requests that wait in the scope's queue.

@@ -11,7 +11,7 @@ import (
 // The numbers that scripts have in common with package queue are the same there.
 func TestLimitsOfTheQueue(t *testing.T) {
 	for pattern, want := range map[string]int{
-		`q\.count (?:>=|<) (\d+)`:      queue.MinPace,
+		`q\.count (?:>=|<) (\d+)`:     queue.MinPace,
 		`math\.min\(q\.skip, (\d+)\)`: queue.MaxSkip,
 	} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(luaQueue+luaEnqueue, -1)

@@ -14,8 +14,9 @@ import (
 //  1. A reservation that finds no room, or others that wait, becomes a ticket in the queue (lua/enqueue.lua). The step
 //     that frees capacity, of whichever owner, grants it to the ticket whose turn it is (lua/queue.lua): from then on
 //     it is a lease of its owner, who is told by the answer to its next poll, or to its own release.
-//  2. There is one poll at a time for each scope in which requests of this owner wait, every lb.PollPeriod. What an answer
-//     names is named again until a later poll has confirmed it, so a lost answer does no harm.
+//  2. Every lb.PollPeriod one poll is sent, for the scopes in turn in which requests of this owner wait. What an answer
+//     names is named again until a later poll has confirmed it. So a lost answer does no harm, and a poll need not wait
+//     for the answer to the one before.
 //  3. What Redis has lost is reserved again, with the time for which it has waited: if the queue has another stamp than
 //     the one in which the requests wait, or if a heartbeat does not find them. To reserve a request again that was not
 //     lost changes nothing.
@@ -23,6 +24,8 @@ import (
 //     embedded store (lb.FallbackStore). Their tickets and what they are granted are released by a later heartbeat.
 
 const (
+	// maxPolls is how many polls of one scope may have no answer yet.
+	maxPolls = 2
 	// newsSize is the size in bytes of one entry in the answer to a poll.
 	newsSize = 25
 	// evictedRow is in place of the row for a request that was evicted.
@@ -133,17 +136,33 @@ func (s *Store) Poll(now time.Duration) (next time.Duration) {
 				s.endWait(now, w, ErrBreakerOpen)
 			}
 		}
-		if len(sc.waiters) == 0 {
-			continue
-		}
-		if !sc.polling && (now-sc.polledAt >= lb.PollPeriod || now < sc.polledAt) {
-			s.sendPoll(now, sc)
-		}
-		if due := max(sc.polledAt+lb.PollPeriod, now+time.Millisecond); next == 0 || due < next {
-			next = due
-		}
+	}
+	if due := s.pollNext(now); next == 0 || due > 0 && due < next {
+		next = due
 	}
 	return next
+}
+
+// pollNext sends a poll if one is due: for the scope, of those in which requests wait, whose turn was longest ago. It
+// returns when the next one is due, 0 if no request waits.
+func (s *Store) pollNext(now time.Duration) time.Duration {
+	var next *scopeState
+	waits := false
+	for _, sc := range s.scopes {
+		waits = waits || len(sc.waiters) > 0
+		if len(sc.waiters) > 0 && sc.polls < maxPolls && (next == nil || sc.asked < next.asked) {
+			next = sc
+		}
+	}
+	switch {
+	case !waits:
+		return 0
+	case next == nil:
+		return now + lb.PollPeriod
+	case now-s.polledAt >= lb.PollPeriod || now < s.polledAt:
+		s.sendPoll(now, next)
+	}
+	return s.polledAt + lb.PollPeriod
 }
 
 // waitersInOrder returns those of the scope's requests that wait for which is is true, in the order in which they came.
@@ -185,7 +204,8 @@ func (s *Store) claim(now time.Duration, w *waiter, reply reservationReply) {
 
 // sendPoll asks what has become of the requests of the scope that wait.
 func (s *Store) sendPoll(now time.Duration, sc *scopeState) {
-	sc.polling, sc.polledAt = true, now
+	s.polledAt = now
+	sc.polls++
 	b := scriptPoll.command(nil, 3, 2)
 	b = appendArg(b, sc.keys.Table)
 	b = appendArg(b, sc.keys.Leases)
@@ -194,12 +214,14 @@ func (s *Store) sendPoll(now time.Duration, sc *scopeState) {
 	b = appendInt(b, int64(sc.fetched))
 	s.seq++
 	sent := s.seq
+	sc.asked = sent
 	s.client.send(now, scriptPoll, &sc.node, b, false, func(now time.Duration, v Value, err error) {
-		sc.polling = false
+		sc.polls--
 		if err == nil && (v.Kind != Array || len(v.Items) != 2) {
 			err = ErrGarbage
 		}
-		if err == nil {
+		if err == nil && sent > sc.answered { // else a later one was faster
+			sc.answered = sent
 			s.handlePoll(now, sc, v.Items[0].Str, v.Items[1].Str, sent)
 		}
 	})

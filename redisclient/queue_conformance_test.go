@@ -22,8 +22,7 @@ func (s eager) Queue(now time.Duration, scope string) lb.QueueStats {
 
 // Poll implements lb.Store.
 func (s eager) Poll(now time.Duration) time.Duration {
-	s.PollSoon()
-	return s.Store.Poll(now)
+	return s.PollAll(func() time.Duration { return s.Store.Poll(now) })
 }
 
 // eagerFallback is the same below an [lb.FallbackStore].
@@ -40,8 +39,7 @@ func (s eagerFallback) Queue(now time.Duration, scope string) lb.QueueStats {
 
 // Poll implements lb.Store.
 func (s eagerFallback) Poll(now time.Duration) time.Duration {
-	s.store.PollSoon()
-	return s.FallbackStore.Poll(now)
+	return s.store.PollAll(func() time.Duration { return s.FallbackStore.Poll(now) })
 }
 
 // clocked is a Redis server whose scripts have the clock of the test.

@@ -37,8 +37,9 @@ type Store struct {
 	leases     map[lb.LeaseID]*lease
 	// releasedEarly are leases that were released before their reservation, and until when that is remembered.
 	releasedEarly map[lb.LeaseID]time.Duration
-	undecided     int    // reservations without an answer that may wait
-	seq           uint64 // counts what was sent and received: a logical clock that orders both
+	undecided     int           // reservations without an answer that may wait
+	polledAt      time.Duration // when the latest poll was sent, of whichever scope
+	seq           uint64        // counts what was sent and received: a logical clock that orders both
 	heartbeatErr  error
 }
 
@@ -67,12 +68,13 @@ type scopeState struct {
 	asserting bool         // a command that asserts some of them is on its way
 
 	waiters  map[lb.LeaseID]*waiter
-	polling  bool          // a poll is in progress
-	polledAt time.Duration // when the latest one was sent
-	news     []byte        // stamp of the latest answer to a poll, nil for none
-	fetched  int           // how many requests that named
-	queue    []byte        // the beginning of the queue in Redis, as last seen
-	stamp    string        // of the queue in which the requests wait
+	polls    int    // in progress
+	asked    uint64 // when the latest one was sent, by Store.seq
+	answered uint64 // when the latest one was sent that has an answer
+	news     []byte // stamp of the latest answer, nil for none
+	fetched  int    // how many requests that named
+	queue    []byte // the beginning of the queue in Redis, as last seen
+	stamp    string // of the queue in which the requests wait
 }
 
 type leaseState uint8
