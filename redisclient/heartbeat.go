@@ -76,6 +76,8 @@ func (s *Store) sendHeartbeat(now time.Duration, sc *scopeState) {
 	sent := s.seq
 	s.client.send(now, scriptHeartbeat, &sc.node, b, true, func(answered time.Duration, v Value, err error) {
 		more := false
+		v, grants := splitGrants(v, 8)
+		defer s.passOn(answered, sc, grants)
 		if err == nil {
 			more, err = s.handleHeartbeat(answered, sc, v, sent)
 		}

@@ -1,6 +1,7 @@
 package redisclient
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 //
 //  1. A reservation that finds no room, or others that wait, becomes a ticket in the queue (lua/enqueue.lua). The step
 //     that frees capacity, of whichever owner, grants it to the ticket whose turn it is (lua/queue.lua): from then on
-//     it is a lease of its owner, who is told by the answer to its next poll, or to its own release.
+//     it is a lease of its owner. The answer to that step says to whom it granted what: its sender passes that on to
+//     owners that it can reach (Store.OnGrant). Others are told by the answer to their next poll.
 //  2. Every lb.PollPeriod one poll is sent, for the scopes in turn in which requests of this owner wait. What an answer
 //     names is named again until a later poll has confirmed it. So a lost answer does no harm, and a poll need not wait
 //     for the answer to the one before.
@@ -217,13 +219,15 @@ func (s *Store) sendPoll(now time.Duration, sc *scopeState) {
 	sc.asked = sent
 	s.client.send(now, scriptPoll, &sc.node, b, false, func(now time.Duration, v Value, err error) {
 		sc.polls--
-		if err == nil && (v.Kind != Array || len(v.Items) != 2) {
-			err = ErrGarbage
+		if err != nil {
+			return
 		}
-		if err == nil && sent > sc.answered { // else a later one was faster
+		v, grants := splitGrants(v, 2)
+		if len(v.Items) == 2 && sent > sc.answered { // else a later one was faster
 			sc.answered = sent
-			s.handlePoll(now, sc, v.Items[0].Str, v.Items[1].Str, sent)
+			defer s.handlePoll(now, sc, bytes.Clone(v.Items[0].Str), v.Items[1].Str, sent)
 		}
+		s.passOn(now, sc, grants)
 	})
 }
 
@@ -242,35 +246,6 @@ func (s *Store) handlePoll(now time.Duration, sc *scopeState, news, head []byte,
 	sc.stamp = stamp
 	for _, w := range sc.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < sent }) {
 		s.sendAgain(now, w)
-	}
-}
-
-// handleNews handles what Redis tells of the owner's requests: what has become of some of them. What was handled before
-// has no effect.
-func (s *Store) handleNews(now time.Duration, sc *scopeState, news []byte) {
-	in := wire.NewReader(slices.Clone(news))
-	sc.news = append(sc.news[:0], in.Take(min(8, in.Len()))...)
-	fetched := in.Len() / newsSize
-	sc.fetched = fetched
-	for range fetched {
-		id, row := lb.LeaseID(in.Uint64()), in.Uint16()
-		reply := reservationReply{}
-		reply.grant.Load = lb.Load{Requests: int64(in.Uint32()), Tokens: int64(in.Uint(6))}
-		reply.grant.Cached, reply.tokens = int(in.Byte()), int64(in.Uint32())
-		l := sc.leases[id]
-		if l == nil || l.state != waiting {
-			continue
-		}
-		reply.grant.Index = l.waiter.indexOf(row)
-		reply.code = int64(reply.grant.Index)
-		switch {
-		case row == evictedRow:
-			s.endWait(now, l.waiter, lb.ErrEvicted)
-		case reply.code < 0:
-			s.sendAgain(now, l.waiter)
-		default:
-			s.claim(now, l.waiter, reply)
-		}
 	}
 }
 

@@ -105,6 +105,7 @@ func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err erro
 	if r.waiter == nil && r.plan.Wait.Waits() {
 		s.undecided--
 	}
+	defer s.passOn(now, r.lease.scope, reply.grants)
 	switch {
 	case r.lease.state == released:
 		r.done(lb.Grant{}, lb.ErrReleased)
@@ -183,6 +184,7 @@ type reservationReply struct {
 	grant  lb.Grant
 	tokens int64 // what the lease counts for
 
+	grants   []byte // that others were given: see lua/queue.lua
 	rows     []byte // beside codeWaits, of the candidates: see reserve.lua
 	stamp    string // beside codeWaits, of the queue
 	expected time.Duration
@@ -191,6 +193,10 @@ type reservationReply struct {
 // parseReservationReply reads the answer to a reservation, unless err is set. It returns [ErrGarbage] for anything that
 // reserve.lua cannot return.
 func parseReservationReply(v Value, r *reservation, err error) (reply reservationReply, _ error) {
+	var grants []byte
+	if r.plan.Wait.Waits() && v.Kind == Array && len(v.Items) == 2 && v.Items[0].Kind == Bulk {
+		v, grants = splitGrants(v, 1)
+	}
 	switch {
 	case err != nil:
 		return reply, err
@@ -200,11 +206,12 @@ func parseReservationReply(v Value, r *reservation, err error) (reply reservatio
 		}
 		return reply, nil
 	case v.Kind == Array && len(v.Items) > 1 && v.Items[0].Kind == Integer && r.plan.Wait.Waits():
-		return parseQueueReply(v.Items)
+		return parseQueueReply(v)
 	case v.Kind != Bulk:
 		return reply, ErrGarbage
 	}
 	reply, ok := unpackGrant(v.Str, r)
+	reply.grants = grants
 	if !ok || int(reply.code) >= len(r.candidates) || reply.grant.Load.Tokens < 0 || reply.grant.Cached > maxBlocks {
 		return reply, ErrGarbage
 	}
@@ -224,13 +231,19 @@ func unpackGrant(b []byte, r *reservation) (reply reservationReply, ok bool) {
 }
 
 // parseQueueReply reads the answer to a reservation that waits, or that may not.
-func parseQueueReply(items []Value) (reply reservationReply, _ error) {
-	reply.code = items[0].Int
+func parseQueueReply(v Value) (reply reservationReply, _ error) {
+	size := 2
+	if reply.code = v.Items[0].Int; reply.code == codeWaits {
+		size = 3
+	}
+	v, reply.grants = splitGrants(v, size)
+	items := v.Items
 	switch {
-	case reply.code == codeWaits && len(items) == 3 && len(items[1].Str)%4 == 0:
+	case len(items) != size:
+	case reply.code == codeWaits && len(items[1].Str)%4 == 0:
 		reply.rows, reply.stamp = slices.Clone(items[1].Str), string(items[2].Str)
 		return reply, nil
-	case (reply.code == codeQueueFull || reply.code == codeHopeless) && len(items) == 2 && items[1].Int >= 0:
+	case (reply.code == codeQueueFull || reply.code == codeHopeless) && items[1].Int >= 0:
 		reply.expected = time.Duration(min(items[1].Int, maxExpected)) * time.Millisecond
 		return reply, nil
 	}

@@ -29,6 +29,10 @@ type Options struct {
 
 // Store is the store in Redis of one owner: see the package's documentation. It implements [lb.RemoteStore].
 type Store struct {
+	// OnGrant is called when the step of this owner has granted requests of another one, which should call Hear with news
+	// if it can be reached.
+	OnGrant func(owner uint64, news []byte)
+
 	client     *client
 	owner      string
 	ttl        time.Duration
@@ -104,7 +108,7 @@ func New(t Transport, o Options) *Store {
 	return &Store{
 		client: newClient(t, o.Timeout, o.KV), owner: strconv.FormatUint(o.Owner, 16), ttl: o.TTL, fixedScope: o.Scope,
 		scopes: map[string]*scopeState{}, leases: map[lb.LeaseID]*lease{},
-		releasedEarly: map[lb.LeaseID]time.Duration{},
+		releasedEarly: map[lb.LeaseID]time.Duration{}, OnGrant: func(uint64, []byte) {},
 	}
 }
 
@@ -177,10 +181,12 @@ func (s *Store) sendAmend(now time.Duration, id lb.LeaseID, l *lease) {
 	b = appendInt(b, int64(l.version))
 	b = appendArg(b, l.addr)
 	version := l.version
-	s.sendBackground(now, scriptAmend, l.scope, b, func(_ time.Duration, v Value, err error) {
+	s.sendBackground(now, scriptAmend, l.scope, b, func(now time.Duration, v Value, err error) {
+		v, grants := splitGrants(v, 1)
 		if err == nil && v.Int == 1 && l.version == version {
 			l.unsynced = false
 		}
+		s.passOn(now, l.scope, grants)
 	})
 }
 
@@ -228,16 +234,13 @@ func (sc *scopeState) releaseCommand(granted bool, ids ...lb.LeaseID) []byte {
 // them.
 func (s *Store) sendRelease(now time.Duration, sc *scopeState, sp *script, cmd []byte, ids ...lb.LeaseID) {
 	s.sendBackground(now, sp, sc, cmd, func(now time.Duration, v Value, err error) {
-		released := v.Int
-		if v.Kind == Array && len(v.Items) == 2 {
-			released = v.Items[0].Int
-			defer s.handleNews(now, sc, v.Items[1].Str)
-		}
-		if err != nil || released == int64(len(ids)) { // no tombstone was left: what a heartbeat finds later is a lease
+		v, grants := splitGrants(v, 1)
+		if err != nil || v.Int == int64(len(ids)) { // no tombstone was left: what a heartbeat finds later is a lease
 			for _, id := range ids {
 				delete(sc.tombstones, id)
 			}
 		}
+		s.passOn(now, sc, grants)
 	})
 }
 

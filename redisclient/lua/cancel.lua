@@ -4,12 +4,11 @@
 --
 -- KEYS     as for reserve.lua: table own list pages
 -- ARGV     as for reserve.lua: id params chain, perhaps wait; then own_ms, as for release.lua
--- Returns  1 if the lease was held; 0 if not: then a tombstone is left, since the reservation may still run
+-- Returns  as release.lua. If the lease was not held a tombstone is left, since the reservation may still run
 local lease, list = redis.call('HGET', KEYS[2], ARGV[1]), redis.call('MGET', KEYS[3])[1]
-local held, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]}), string.byte(ARGV[2], 18)
-if type(held) == 'table' then held = held[1] end
-if held == 0 or #lease > 8 or not list then return held end
-if string.sub(list, 1, 8) ~= redis.call('GETRANGE', KEYS[1], 0, 7) then return held end
+local answer, n = release({KEYS[1], KEYS[2]}, {'0', ARGV[#ARGV], ARGV[1]}), string.byte(ARGV[2], 18)
+if answer == 0 or #lease > 8 or not list then return answer end
+if string.sub(list, 1, 8) ~= redis.call('GETRANGE', KEYS[1], 0, 7) then return answer end
 local row, _, _, cached = struct.unpack('<I2I4BB', lease .. '\0')
 local classes, runs = struct.unpack('<I2I2', list, 13)
 local first, i = 19 + 48 * classes, 0
@@ -22,4 +21,4 @@ for run = first, first + 6 * (runs - 1), 6 do
   end
   i = i + count
 end
-return held
+return answer

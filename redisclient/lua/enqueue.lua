@@ -36,7 +36,7 @@ end
 local function waiting()
   local out = {}
   runs(function(from, count) out[#out + 1] = pack('<I2I2', from, count) end)
-  return {-4, table.concat(out), q.stamp}
+  return {-4, table.concat(out), q.stamp, q.grants()}
 end
 
 -- tokens returns what the lease counts for with so many cached blocks.
@@ -112,7 +112,7 @@ local function evict()
   local known = call('HMGET', own, lost, 'g')
   if known[1] == 'w' .. victim.name then
     call('HDEL', own, lost)
-    q.notify(own, known[2], lost, 65535, 0, 0, 0, 0)
+    q.notify(of, own, known[2], lost, 65535, 0, 0, 0, 0)
   end
   return true
 end
@@ -195,7 +195,7 @@ if not plan.full then
     if code then
       call('HDEL', KEYS[2], id)
       q.save() -- others may have been granted something
-      return {code, ms}
+      return {code, ms, q.grants()}
     end
     add(find_list())
   end
@@ -206,5 +206,6 @@ if not g then return waiting() end
 runs(function(from, count, _, i)
   if g.row >= from and g.row < from + count then index = index or i + g.row - from end
 end)
-local answer = pack('<I2I4I8', index, g.requests, g.tokens)
-return KEYS[4] and answer .. pack('<BI4', g.blocks, g.added) or answer, index
+local answer, grants = pack('<I2I4I8', index, g.requests, g.tokens), q.grants()
+if KEYS[4] then answer = answer .. pack('<BI4', g.blocks, g.added) end
+return grants and {answer, grants} or answer, index

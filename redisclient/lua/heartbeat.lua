@@ -8,8 +8,8 @@
 --   own_prefix  followed by an owner's name, the key of its leases
 --   cursor      where the report continues: 0, then as the last call returned it
 -- Returns  {1 if there is more to do, else 0; number of owners; since when none of the owner's leases was returned;
---          cursor; ids of leases; ids of tombstones; ids of waiting requests; the beginning of the queue}: ids have 8
---          bytes each
+--          cursor; ids of leases; ids of tombstones; ids of waiting requests; the beginning of the queue; the
+--          grants (queue.lua), if there are some}: ids have 8 bytes each
 local BATCH, REPORT, OWNER = 160, 320, 16 -- a dead owner is as much work as OWNER leases
 local keep, lost, left = tonumber(ARGV[3]), false, BATCH
 local queue, freed = nil, {} -- rows of which something was returned
@@ -97,4 +97,4 @@ for i = 1, #own, 2 do
 end
 return {(left < BATCH or part[1] ~= '0') and 1 or 0, redis.call('ZCARD', KEYS[3]), redis.call('HGET', KEYS[4], 'n'),
   part[1], table.concat(leases), table.concat(tombstones), table.concat(waiting),
-  redis.call('GETRANGE', string.sub(KEYS[1], 1, -6) .. 'queue', 0, 1023)}
+  redis.call('GETRANGE', string.sub(KEYS[1], 1, -6) .. 'queue', 0, 1023), queue and queue.grants()}

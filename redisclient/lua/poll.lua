@@ -3,8 +3,10 @@
 -- KEYS     table own queue
 -- ARGV     stamp count
 --   stamp    that the last answer began with, and how many requests it named: they are not named again
--- Returns  {a stamp, then for each request what queue.lua describes, 200 at most; the beginning of the queue}
+-- Returns  {a stamp, then for each request what queue.lua describes, 200 at most; the beginning of the queue; the
+--          grants, if there are some}
 local SCAN = 20 -- how many ms after a look at all endpoints there is another one
+local grants
 local mark, head = redis.call('HMGET', KEYS[2], 'b', 'g'), redis.call('GETRANGE', KEYS[1], 0, 15)
 local news = mark[2] or ''
 if ARGV[2] ~= '0' and string.sub(news, 1, 8) == ARGV[1] then
@@ -23,9 +25,10 @@ if string.byte(head, 16) == 1 then
     redis.call('PEXPIRE', KEYS[3], 60000) -- first, as it is allowed also when memory is short
     q.dispatch()
     q.save()
+    grants = q.grants()
     news = redis.call('HMGET', KEYS[2], 'g')[1] or ''
   end
 end
 local queue = redis.call('GETRANGE', KEYS[3], 0, 1023)
 if string.sub(queue, 1, 8) ~= string.sub(head, 1, 8) then queue = '' end
-return {string.sub(news, 1, 8 + 25 * 200), queue}
+return {string.sub(news, 1, 8 + 25 * 200), queue, grants}

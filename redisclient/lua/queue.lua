@@ -11,7 +11,9 @@
 --            4 times, the best first: row <I2, 65535 for none; tokens saved there <I4; its cached blocks B
 --   own      in an owner's hash: ticket -> "w" and its flow; "g" -> what its owner has not fetched yet: a stamp of 8
 --            bytes, then 25 bytes for each: id 8; row <I2, 65535 if the ticket was evicted; requests <I4 and tokens <I6
---            there; cached blocks B; tokens of the lease <I4
+--            there; cached blocks B; tokens of the lease <I4. It may lack some, which a heartbeat finds
+-- A script that grants tells its caller, in what is called grants where its answer is described: for each ticket that
+-- was granted a row, or evicted, the name of its owner as in tickets, then the 25 bytes.
 -- A flow is named by class <I2 and tenant 8. Times are in ms of this server's clock. A ticket that is granted a row is
 -- a lease at once: its entry in own becomes that. A ticket without its entry in own is void.
 local call, sub, pack, unpack, find = redis.call, string.sub, struct.pack, struct.unpack, string.find
@@ -21,7 +23,7 @@ local SIZE, NO_ROW, KEEP, MOST = 85, 65535, 60000, 32 -- MOST: grants in one ste
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local head, epoch, whole = call('GETRANGE', headkey, 0, -1), sub(data, 1, 8), nil -- whole: the table, once it was read
-local classes, lists, flows, loads = {}, {}, {}, {} -- flows and lists also by name and number
+local classes, lists, flows, loads, grants = {}, {}, {}, {}, {} -- flows and lists also by name and number
 local q = {now = now, flows = flows, classes = classes, waiting = 0, seq = 0, strict = 0, count = 0, last = 0,
   interval = 0, virtual = 0, scanned = 0, aging = 0, skip = 0}
 
@@ -226,11 +228,16 @@ local function remove(f, at, passes)
   uncount(f, 1)
 end
 
--- notify notes what has become of the ticket at a position, for its owner to fetch.
-local function notify(key, news, ...)
-  news = (news or pack('>I4I4', tonumber(t[1]), tonumber(t[2]))) .. pack('<c8I2I4I6BI4', ...)
-  call('HSET', key, 'g', news)
+-- notify notes what has become of a ticket, for its owner to fetch or to be told.
+local function notify(owner, key, news, ...)
+  local entry = pack('<c8I2I4I6BI4', ...)
+  if not news or #news > 40000 then news = pack('>I4I4', tonumber(t[1]), tonumber(t[2])) end
+  call('HSET', key, 'g', news .. entry)
+  grants[#grants + 1] = owner .. entry
 end
+
+-- grants returns the grants of this step, nil for none.
+function q.grants() return #grants > 0 and table.concat(grants) or nil end
 
 -- grant grants the row to the ticket at a position. It returns false if the ticket was void.
 local function grant(f, at, passes, row, own_id, own_key)
@@ -255,7 +262,7 @@ local function grant(f, at, passes, row, own_id, own_key)
   if id == own_id and key == own_key then
     q.granted = {row = row, requests = l[1], tokens = l[2], blocks = blocks, added = tokens}
   else
-    notify(key, o[3], id, row, l[1], l[2], blocks, tokens)
+    notify(owner, key, o[3], id, row, l[1], l[2], blocks, tokens)
   end
   return true
 end

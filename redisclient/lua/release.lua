@@ -6,7 +6,7 @@
 --   granted  1 if the answers to the reservations were received; 0 if not: then a reservation may still run after this
 --            command, and a tombstone is left for it
 --   own_ms   how long a hash lives that has only tombstones
--- Returns  how many of the leases were held; or that, and what poll.lua returns first, if there is something to tell
+-- Returns  how many of the leases were held; or that and the grants (queue.lua), if there are some
 local lease = redis.call('HMGET', KEYS[2], 'b', unpack(ARGV, 3))
 local head = redis.call('GETRANGE', KEYS[1], 0, 15)
 local live = lease[1] and lease[1] == string.sub(head, 1, 8)
@@ -35,7 +35,7 @@ end
 if queue and held > 0 then
   queue.dispatch(freed)
   queue.save()
-  local news = redis.call('HGET', KEYS[2], 'g')
-  if news then return {held, string.sub(news, 1, 5008)} end
+  local grants = queue.grants()
+  if grants then return {held, grants} end
 end
 return held

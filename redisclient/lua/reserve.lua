@@ -18,7 +18,8 @@
 --          Or {-1}: all candidates are at their caps. {-2}: the lease was released before this ran. {-3}: Redis does
 --          not have the list, or the owner is not entered: run candidates.lua first. {-4, the rows of the candidates,
 --          <I2I2 for each run of them: first row and number of rows; stamp of the queue}: the request waits, and
---          poll.lua tells what becomes of it. {-5 or -6, ms}: the queue is full, or the expected wait is too long
+--          poll.lua tells what becomes of it. {-5 or -6, ms}: the queue is full, or the expected wait is too long.
+--          If others were granted something (queue.lua): {the string, grants}, or the list with the grants at its end
 -- The reply is a string because a table would cost more than 1 µs. There are few arguments because each costs 0.1 µs.
 local call, prompt, waits = redis.call, KEYS[4], ARGV[4]
 local lease = call('HMGET', KEYS[2], 'b', ARGV[1])
