@@ -50,10 +50,11 @@ func (p *pluginContext) OnPluginStart(int) types.OnPluginStartStatus {
 // OnPluginDone is called when the gateway is about to drop the configuration.
 func (p *pluginContext) OnPluginDone() bool { return p.plugin.OnDone() }
 
-// OnQueueReady is called when another VM has woken this one. The calls that are waiting mean the same as one.
+// OnQueueReady is called when another VM has woken this one.
 func (p *pluginContext) OnQueueReady(queue uint32) {
-	drain(queue)
-	p.plugin.OnWake()
+	if messages := drain(queue); len(messages) > 0 { // else an earlier call has read them
+		p.plugin.OnWake(messages)
+	}
 }
 
 // OnTick does what is due.

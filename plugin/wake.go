@@ -24,7 +24,7 @@ func (sdkGateway) Listen(context uint32, owner uint64) (err error) {
 }
 
 // Wake implements core.Gateway. An owner that cannot be called finds what it waits for at its next tick.
-func (sdkGateway) Wake(owner uint64) {
+func (sdkGateway) Wake(owner uint64, message []byte) {
 	queue, known := knownQueues[owner]
 	if !known {
 		var err error
@@ -36,14 +36,20 @@ func (sdkGateway) Wake(owner uint64) {
 		}
 		knownQueues[owner] = queue
 	}
-	_ = proxywasm.EnqueueSharedQueue(queue, []byte{1})
+	_ = proxywasm.EnqueueSharedQueue(queue, message)
 }
 
-// drain empties a queue, but for what is more than other VMs can have put there.
-func drain(queue uint32) {
-	for range maxKnownQueues * 16 {
-		if _, err := proxywasm.DequeueSharedQueue(queue); err != nil {
-			return
+// maxMessages is how many messages are read at a time: the gateway calls once for each.
+const maxMessages = maxKnownQueues * 16
+
+// drain empties a queue, and returns what was in it.
+func drain(queue uint32) (messages [][]byte) {
+	for range maxMessages {
+		m, err := proxywasm.DequeueSharedQueue(queue)
+		if err != nil {
+			break
 		}
+		messages = append(messages, m)
 	}
+	return messages
 }

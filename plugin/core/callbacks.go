@@ -36,9 +36,9 @@ func (p *Plugin) OnTick() {
 	p.vm.callback(p.context, "a tick", func() { p.vm.tick(p) }, nil)
 }
 
-// OnWake is called when another VM has granted an endpoint to a request that waits in this one.
-func (p *Plugin) OnWake() {
-	p.vm.callback(p.context, "a wake-up", func() { p.vm.wake() }, nil)
+// OnWake is called with the messages of other VMs that have granted endpoints to requests that wait in this one.
+func (p *Plugin) OnWake(messages [][]byte) {
+	p.vm.callback(p.context, "a wake-up", func() { p.vm.wake(messages) }, nil)
 }
 
 // NewStream returns the state of a request that begins under the configuration.

@@ -200,9 +200,9 @@ func (w *fakeWorker) tick() {
 }
 
 // wake runs the callback by which another VM wakes this one.
-func (w *fakeWorker) wake() {
+func (w *fakeWorker) wake(message []byte) {
 	w.process.inside = w.vm
-	w.current.OnWake()
+	w.current.OnWake([][]byte{message})
 	w.process.back()
 	w.process.settle()
 }
@@ -321,7 +321,7 @@ func (g fakeGateway) Listen(context uint32, owner uint64) error {
 // wakeTime is how long a wake-up takes.
 const wakeTime = 300 * time.Microsecond
 
-func (g fakeGateway) Wake(owner uint64) {
+func (g fakeGateway) Wake(owner uint64, message []byte) {
 	g.call("Wake")
 	g.wakes++
 	context, ok := g.listening[owner]
@@ -330,7 +330,7 @@ func (g fakeGateway) Wake(owner uint64) {
 	}
 	for _, w := range g.threads() {
 		if w.id == context && w.vm.stores.owner == owner {
-			g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + wakeTime, w.wake})
+			g.fakeProcess.events = append(g.fakeProcess.events, fakeEvent{g.now + wakeTime, func() { w.wake(message) }})
 		}
 	}
 }

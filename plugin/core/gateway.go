@@ -39,8 +39,8 @@ type Gateway interface {
 	// Listen has Plugin.OnWake called for the configuration of that context when another VM of the process wakes the
 	// owner.
 	Listen(context uint32, owner uint64) error
-	// Wake has the VM called of that owner, if it listens.
-	Wake(owner uint64)
+	// Wake has the VM called of that owner with the message, if it listens.
+	Wake(owner uint64, message []byte)
 	// PluginDone lets the gateway drop a configuration that it is done with.
 	PluginDone(context uint32)
 	// Metrics defines and changes statistics.

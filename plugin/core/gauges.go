@@ -38,6 +38,7 @@ func (g *gauges) set(now time.Duration) {
 		g.setPrompts(cl)
 		g.setQueue(now, cl)
 	}
+	g.askRedis(now)
 }
 
 // clear sets the gauges of a cluster that is about to be forgotten to what they are at rest. Those of loads are there

@@ -13,18 +13,20 @@ import (
 type queueUse struct {
 	config     *config.Config // under which a request came last, nil for none yet
 	store      lb.Store       // of that request
-	redis      bool           // which is one in Redis
+	redis      *redisStore    // if that is one in Redis
 	candidates []lb.Candidate // of that request
 	waiting    int            // requests in the queue, over all owners, at the latest heartbeat
 	refusedAt  time.Duration  // when one was refused last
 	pressure   pressure
-	classes    map[string]uint16 // ids of those that have a gauge, by name
+	classes    map[string]uint16  // ids of those that have a gauge, by name
+	inflight   map[string]lb.Load // in Redis, by endpoint, as far as asked
+	askedAt    time.Duration      // when that was
 }
 
 // usesQueue notes that a request of the cluster may wait.
 func (s *Stream) usesQueue() {
 	q, l := &s.cluster.queue, &s.lease
-	q.config, q.store, q.redis, q.candidates = s.cfg, l.store, l.redis != nil, l.reservation.plan.Candidates
+	q.config, q.store, q.redis, q.candidates = s.cfg, l.store, l.redis, l.reservation.plan.Candidates
 }
 
 // overloaded reports whether requests wait in the cluster, or were refused lately.
@@ -206,20 +208,14 @@ func (q *queueUse) showClasses(cl *cluster) {
 }
 
 // parallelism returns how many requests clients should have in flight: as many as there are, and a part of those for
-// which there is room, the less the more backpressure there is. It is not known with Redis, whose counts are not known
-// here, nor where there is no cap.
+// which there is room, the less the more backpressure there is. It is not known where there is no cap.
 func (g *gauges) parallelism(cl *cluster, backpressure float64) (n uint64, known bool) {
 	q := &cl.queue
-	if q.redis || len(q.candidates) == 0 ||
-		slices.ContainsFunc(q.candidates, func(c lb.Candidate) bool { return c.Cap == 0 }) {
+	if !q.hasCaps() {
 		return 0, false
 	}
-	addrs := make([]string, len(q.candidates))
-	for i := range q.candidates {
-		addrs[i] = q.candidates[i].Addr
-	}
-	loads, err := g.stores.local.Loads(cl.name, addrs, nil)
-	if err != nil {
+	loads, known := g.loadsOf(cl)
+	if !known {
 		return 0, false
 	}
 	inflight, room := int64(0), int64(0)
@@ -228,6 +224,64 @@ func (g *gauges) parallelism(cl *cluster, backpressure float64) (n uint64, known
 		room += max(0, q.candidates[i].Cap-l.Requests)
 	}
 	return uint64(inflight) + uint64(float64(room)*(1-backpressure)), true
+}
+
+// hasCaps reports whether every endpoint has a cap.
+func (q *queueUse) hasCaps() bool {
+	return len(q.candidates) > 0 && !slices.ContainsFunc(q.candidates, func(c lb.Candidate) bool { return c.Cap == 0 })
+}
+
+// addrs returns the addresses of the endpoints.
+func (q *queueUse) addrs() []string {
+	addrs := make([]string, len(q.candidates))
+	for i := range q.candidates {
+		addrs[i] = q.candidates[i].Addr
+	}
+	return addrs
+}
+
+// loadsOf returns what is in flight at each endpoint of the queue, over all owners.
+func (g *gauges) loadsOf(cl *cluster) (loads []lb.Load, known bool) {
+	q := &cl.queue
+	if q.redis == nil {
+		loads, err := g.stores.local.Loads(cl.name, q.addrs(), nil)
+		return loads, err == nil
+	}
+	for _, addr := range q.addrs() {
+		l, known := q.inflight[addr]
+		if !known {
+			return nil, false
+		}
+		loads = append(loads, l)
+	}
+	return loads, true
+}
+
+// askRedis asks what is in flight in one of the clusters whose requests wait in Redis, for the next time that gauges are
+// set: the clusters take turns, because there may be many of them.
+func (g *gauges) askRedis(now time.Duration) {
+	var next *cluster
+	for _, cl := range g.clusters {
+		if q := &cl.queue; q.config != nil && q.redis != nil && q.redis.remote.Ready(now) && q.hasCaps() &&
+			(next == nil || q.askedAt < next.queue.askedAt) {
+			next = cl
+		}
+	}
+	if next == nil {
+		return
+	}
+	q := &next.queue
+	addrs := q.addrs()
+	q.askedAt = now
+	q.redis.remote.Loads(now, next.name, addrs, func(loads []lb.Load, err error) {
+		if err != nil {
+			return
+		}
+		q.inflight = make(map[string]lb.Load, len(addrs))
+		for i, addr := range addrs {
+			q.inflight[addr] = loads[i]
+		}
+	})
 }
 
 // clearQueue sets the gauges of the queue of a cluster that is about to be forgotten.

@@ -28,10 +28,13 @@ type RedisLink interface {
 // stores is the part of a VM that knows where requests are counted: in the gateway's memory, or in Redis.
 type stores struct {
 	*env
-	owner  uint64 // that this VM is in the local store
+	owner  uint64 // that this VM is in the local store: see localOwner
 	local  *memstore.Store
 	redis  map[redisTarget]*redisStore
 	lastID lb.LeaseID
+	owners int // that this VM has been in stores in Redis
+	// onGrant is called when a store in Redis has granted something to another owner.
+	onGrant func(owner uint64, news []byte)
 }
 
 // redisTarget is a Redis, a user and a time limit. Configurations that name the same share a store in this VM.
@@ -49,6 +52,7 @@ func redisTargetOf(c *config.Config) redisTarget {
 // redisStore is a store in Redis, with the local store as its fallback.
 type redisStore struct {
 	name     string // for the log
+	owner    uint64 // that this VM is there
 	login    config.Redis
 	link     RedisLink
 	remote   *redisclient.Store
@@ -62,10 +66,40 @@ type redisStore struct {
 }
 
 func newStores(e *env) *stores {
-	owner := e.gw.Random() | 1
+	owner := localOwner(e.gw.Random())
 	return &stores{
 		env: e, owner: owner, local: memstore.New(e.gw.KV(), owner, leaseTTL), redis: map[redisTarget]*redisStore{},
+		onGrant: func(uint64, []byte) {},
 	}
+}
+
+// ownersOfVM is how many owners a VM may be: its numbers differ in the lowest byte, in which that of the local store has
+// a 1.
+const ownersOfVM = 1 << 8
+
+// localOwner returns what the VM of any owner is in the local store.
+func localOwner(owner uint64) uint64 { return owner&^(ownersOfVM-1) | 1 }
+
+// newOwner returns what this VM is to be in one more store in Redis: what it has not been lately. One that does not
+// show which VM it is, if there are so many, is not woken.
+func (s *stores) newOwner() uint64 {
+	for range ownersOfVM {
+		s.owners++
+		if n := uint64(s.owners % ownersOfVM); n > 1 && s.inRedis(s.owner-1+n) == nil {
+			return s.owner - 1 + n
+		}
+	}
+	return s.gw.Random() | 1
+}
+
+// inRedis returns the store in Redis in which this VM is that owner, nil if there is none.
+func (s *stores) inRedis(owner uint64) *redisStore {
+	for _, r := range s.redis {
+		if r.owner == owner {
+			return r
+		}
+	}
+	return nil
 }
 
 // connect makes the stores in Redis that a configuration names.
@@ -83,11 +117,12 @@ func (s *stores) connectTo(now time.Duration, c *config.Config) *redisStore {
 	t := redisTargetOf(c)
 	r := s.redis[t]
 	if r == nil {
-		r = &redisStore{name: c.Redis.String(), link: s.gw.RedisLink(c)}
+		r = &redisStore{name: c.Redis.String(), owner: s.newOwner(), link: s.gw.RedisLink(c)}
 		r.remote = redisclient.New(r.link, redisclient.Options{
-			Owner: s.gw.Random() | 1, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: s.gw.KV(),
+			Owner: r.owner, TTL: leaseTTL, Timeout: c.ReserveTimeout, KV: s.gw.KV(),
 			Scope: c.Redis.Scope,
 		})
+		r.remote.OnGrant = func(owner uint64, news []byte) { s.onGrant(owner, news) }
 		r.fallback = lb.NewFallbackStore(r.remote, s.local)
 		r.fallback.OnFallback = func(why error) { s.countFallback(r, why) }
 		s.redis[t] = r

@@ -66,9 +66,12 @@ func (v *VM) tick(p *Plugin) {
 	v.forgetClusters(now)
 }
 
-// wake looks after the requests that wait: other VMs have freed capacity.
-func (v *VM) wake() {
+// wake looks after the requests that wait: other VMs have granted them something.
+func (v *VM) wake(messages [][]byte) {
 	now := v.ReadClock()
+	if !v.waiters.hear(now, messages) {
+		return
+	}
 	if next := v.waiters.poll(now); next > 0 {
 		v.ticks.wakeAt(now, next)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/plugin/config"
 )
@@ -34,14 +35,36 @@ const (
 
 func newWaiters(e *env, in *configs, s *stores) *waiters {
 	w := &waiters{env: e, configs: in, stores: s, held: map[*Stream]int{}, owners: 1}
-	s.local.OnGrant = w.wakeOther
+	s.local.OnGrant = func(owner uint64) { w.wakeOther(owner, nil) }
+	s.onGrant = w.wakeOther
 	return w
 }
 
-// wakeOther wakes the VM of another owner. It is called in the middle of a step of the store, which a panic must not
-// break off.
-func (w *waiters) wakeOther(owner uint64) {
-	w.guard("a wake-up of another VM", func() { w.gw.Wake(owner) }, nil)
+// wakeOther wakes the VM of another owner, with what a store in Redis has granted that, nil in the local store. It is
+// called in the middle of a step of the store, which a panic must not break off.
+func (w *waiters) wakeOther(owner uint64, news []byte) {
+	message := append(wire.Writer(nil).Uint64(owner), news...)
+	w.guard("a wake-up of another VM", func() {
+		if vm := localOwner(owner); vm != w.stores.owner {
+			w.gw.Wake(vm, message)
+			return
+		}
+		w.hear(w.ReadClock(), [][]byte{message}) // another store of this VM
+	}, nil)
+}
+
+// hear takes what other VMs have sent. It reports whether the local store has to be polled.
+func (w *waiters) hear(now time.Duration, messages [][]byte) (local bool) {
+	for _, m := range messages {
+		in := wire.NewReader(m)
+		owner := in.Uint64()
+		if owner == w.stores.owner {
+			local = true
+		} else if r := w.stores.inRedis(owner); r != nil {
+			r.remote.Hear(now, in.Rest())
+		}
+	}
+	return local
 }
 
 // hasRoom reports whether the body of one more waiting request may be held: each VM holds its part of what the gateway
