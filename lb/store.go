@@ -65,8 +65,8 @@ type Store interface {
 	// Poll looks what has become of this owner's waiting requests and calls done for those that were granted, evicted,
 	// or have waited long enough. It returns when it should be called again at the latest, 0 while none waits.
 	Poll(now time.Duration) time.Duration
-	// Waits reports whether the owner's request is in the queue, as far as the store knows by now: a remote store does not
-	// before it is answered.
+	// Waits reports whether the owner's request is in the queue, as far as the store knows by now: a remote store does
+	// not before it is answered.
 	Waits(id LeaseID) bool
 	// Queue returns what is known of the requests that wait in the scope.
 	Queue(now time.Duration, scope string) QueueStats

@@ -14,8 +14,8 @@ import (
 // ownerSize is the size in bytes of the name of an owner in front of what it was granted: see lua/queue.lua.
 const ownerSize = 16
 
-// splitGrants splits the answer of a script that has n items, or is no list if n is 1, from the grants that follow it if
-// there are some. They belong to the caller.
+// splitGrants splits the answer of a script that has n items, or is no list if n is 1, from the grants that follow it
+// if there are some. They belong to the caller.
 func splitGrants(v Value, n int) (answer Value, grants []byte) {
 	if v.Kind != Array || len(v.Items) != n+1 {
 		return v, nil

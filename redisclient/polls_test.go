@@ -102,7 +102,9 @@ func TestPollsAreBounded(t *testing.T) {
 // changes nothing then.
 func TestLostAnswersToPolls(t *testing.T) {
 	server := redisserver.StartT(t, redisserver.Options{})
-	for name, fate := range map[string]int{"command lost": notSent, "answer lost": replyLost, "command late": runsLate} {
+	for name, fate := range map[string]int{
+		"command lost": notSent, "answer lost": replyLost, "command late": runsLate,
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPolling(t, server, 1)
 			r, next := p.reserve(p.s, p.scopes[0]), p.reserve(p.s, p.scopes[0])

@@ -29,8 +29,8 @@ type Options struct {
 
 // Store is the store in Redis of one owner: see the package's documentation. It implements [lb.RemoteStore].
 type Store struct {
-	// OnGrant is called when the step of this owner has granted requests of another one, which should call Hear with news
-	// if it can be reached.
+	// OnGrant is called when a step of this owner has granted requests of another one, which should call Hear with news
+	// if it can be reached. news belongs to it.
 	OnGrant func(owner uint64, news []byte)
 
 	client     *client

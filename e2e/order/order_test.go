@@ -71,6 +71,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			t.Errorf("clients have left, or %d requests arrived at a server that had %d", s.over, most)
 		}
 		s.check(queuecheck.Rules{})
+		s.logHandovers()
 	})
 }
 

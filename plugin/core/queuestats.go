@@ -257,8 +257,8 @@ func (g *gauges) loadsOf(cl *cluster) (loads []lb.Load, known bool) {
 	return loads, true
 }
 
-// askRedis asks what is in flight in one of the clusters whose requests wait in Redis, for the next time that gauges are
-// set: the clusters take turns, because there may be many of them.
+// askRedis asks what is in flight in one of the clusters whose requests wait in Redis, for the next time that gauges
+// are set: the clusters take turns, because there may be many of them.
 func (g *gauges) askRedis(now time.Duration) {
 	var next *cluster
 	for _, cl := range g.clusters {

@@ -73,8 +73,8 @@ func newStores(e *env) *stores {
 	}
 }
 
-// ownersOfVM is how many owners a VM may be: its numbers differ in the lowest byte, in which that of the local store has
-// a 1.
+// ownersOfVM is how many owners a VM may be: its numbers differ in the lowest byte, in which that of the local store
+// has a 1.
 const ownersOfVM = 1 << 8
 
 // localOwner returns what the VM of any owner is in the local store.

@@ -82,7 +82,9 @@ func TestStrangeMessages(t *testing.T) {
 		prefix[i] = byte(owner >> (8 * i))
 	}
 	for _, m := range [][]byte{
-		nil, {1}, prefix, append(prefix[:8:8], 200), append(prefix[:8:8], "\x01ax"...),
+		nil,
+		{1},
+		prefix, append(prefix[:8:8], 200), append(prefix[:8:8], "\x01ax"...),
 		append(append(prefix[:8:8], byte(len(fakeCluster))), fakeCluster+strings.Repeat("x", 30)...),
 	} {
 		w.wake(m)
