@@ -23,10 +23,11 @@ type syncTransport struct {
 	t       tb
 	conn    net.Conn
 	in      *bufio.Reader
-	sent    int              // commands
-	bytes   int              // of them
-	fate    func([]byte) int // what happens to a command: one of the constants below
-	delayed []func()         // commands that arrive later
+	sent    int                // commands
+	bytes   int                // of them
+	fate    func([]byte) int   // what happens to a command: one of the constants below
+	delayed []func()           // commands that arrive later
+	seen    func(reply []byte) // is called for each reply
 	now     func() time.Duration
 }
 
@@ -74,7 +75,11 @@ func (w *syncTransport) roundTrip(cmd []byte) []byte {
 	if _, err := w.conn.Write(cmd); err != nil {
 		w.t.Fatal(err)
 	}
-	return readReply(w.t, w.in)
+	reply := readReply(w.t, w.in)
+	if w.seen != nil {
+		w.seen(reply)
+	}
+	return reply
 }
 
 // deliver runs the delayed commands.
