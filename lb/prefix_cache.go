@@ -192,6 +192,9 @@ type prefixCache struct {
 func newPrefixCache(c Config) (Policy, error) {
 	cache := *c.Settings.(*CacheConfig)
 	cache.TTL = min(cache.TTL, MaxTTL)
+	if c.Push != Blind {
+		c.Engine.Weights.Queue = 0 // caps keep requests from waiting in engines: to charge for it scatters prompts
+	}
 	return &prefixCache{
 		leastRequest: newLeastRequestIn(c, Tokens), cache: cache, caches: c.Caches,
 		engines: c.Engines, engine: c.Engines.lists.intern(&c.Engine),

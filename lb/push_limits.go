@@ -185,8 +185,8 @@ func (l *PushLimits) sweep(now time.Duration) {
 	l.pool.sweep(now)
 }
 
-// raise raises the limit: by half while it was never too high, later by steps that double while it is not. Above most
-// the steps are small.
+// raise raises the limit, to most at most: by half while it was never too high, later by steps that double while it is
+// not.
 func (p *pushLimit) raise(most float64) {
 	limit, step := math.Floor(p.limit), p.step
 	if step == 0 {
@@ -194,5 +194,5 @@ func (p *pushLimit) raise(most float64) {
 	} else {
 		p.step = min(2*step, max(1, limit*raiseShare))
 	}
-	p.limit = limit + math.Floor(max(1, min(step, most-limit)))
+	p.limit = limit + math.Floor(max(0, min(step, most-limit)))
 }

@@ -15,6 +15,10 @@ const (
 	arrivingShare = 1.0 / 16
 	// minReportGap is the time between two load reports that are learned from where nothing is scraped.
 	minReportGap = time.Second
+	// pushKVUse is the use of the KV cache up to which requests are pushed. What runs grows until its answer is
+	// complete; what does not fit then is preempted and computed again. And what does not run leaves room for prompts
+	// that stay cached. In virtual time 0.85 is best of 0.75 to 0.95.
+	pushKVUse = 0.85
 )
 
 // learnSample learns from the latest sample of an engine, given how many requests there no owner counts.
@@ -33,7 +37,7 @@ func (l *PushLimits) learnSample(now time.Duration, addr string, s *EngineSample
 		p.learnedAt = at
 		most := math.Inf(1)
 		if use, _ := s.Value(metrics.KVUse); use >= minKVUse && running >= 2 {
-			most = running*fullKVUse/use - external
+			most = running*pushKVUse/use - external
 		}
 		p.learnQueue(running-external, queued-l.ahead, float64(s.Inflight.Requests), most)
 	}
@@ -56,19 +60,26 @@ func (s *EngineSample) batch() (running, queued float64, ok bool) {
 }
 
 // learnQueue learns from how many counted requests run, how many wait beyond those that may, how many are in flight,
-// and how many fit into the KV cache.
+// and how many fit into the KV cache up to pushKVUse.
 func (p *pushLimit) learnQueue(batch, queued, inflight, most float64) {
 	before := p.lastQueued
 	p.lastQueued = queued
 	reached := inflight >= reachedShare*math.Floor(p.limit)
 	switch {
+	case queued <= 0 && reached && most < p.limit:
+		p.lower(most)
 	case queued <= 0 && reached:
 		p.raise(most)
 	case queued <= 0:
 	case queued <= max(1, batch*arrivingShare) && (before <= 0 || !reached):
 		// They are likely to be on their way into the batch.
 	default:
-		p.step = 1
-		p.limit += min(0, max(1, min(batch, most))-p.limit) * lowerGain
+		p.lower(min(batch, most))
 	}
+}
+
+// lower lowers the limit part of the way to what fits. Later raises are small.
+func (p *pushLimit) lower(fit float64) {
+	p.step = 1
+	p.limit += min(0, max(1, fit)-p.limit) * lowerGain
 }

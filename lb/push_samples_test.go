@@ -22,7 +22,8 @@ func TestLimitFollowsTheEnginesQueue(t *testing.T) {
 		{"reached for the first time", 16, 0, 0, 16, 0, 16, inf, 24, 0, 24},
 		{"nearly reached", 16, 0, 0, 15, 0, 15, inf, 24, 0, 24},
 		{"not quite reached", 16, 0, 0, 14, 0, 14, inf, 16, 0, 16},
-		{"reached, and the KV cache full", 16, 0, 0, 16, 0, 16, 14, 17, 0, 17},
+		{"reached, and the KV cache full", 16, 0, 0, 16, 0, 16, 14, 15, 1, 15},
+		{"reached, and the KV cache just full", 16, 0, 0, 16, 0, 16, 16, 16, 0, 16},
 		{"reached, and the KV cache nearly full", 16, 0, 0, 16, 0, 16, 20, 20, 0, 20},
 		{"too high before", 16, 1, 0, 16, 0, 16, inf, 17, 2, 17},
 		{"not too high for a while", 64, 4, 0, 64, 0, 64, inf, 68, 8, 68},
@@ -190,4 +191,20 @@ func TestLimitIsBounded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Where caps keep requests from waiting in engines, prefix_cache does not charge for it.
+func TestCapsReplaceTheChargeForQueues(t *testing.T) {
+	for push, want := range map[Push]float64{Blind: 4, Outstanding: 0, Pending: 0} {
+		p, err := New("prefix_cache", Config{
+			Health: NewHealth(), Caches: NewCacheTracker(), Engines: NewEngines(), Settings: &CacheConfig{}, Push: push,
+			Engine: EngineConfig{Weights: EngineWeights{Running: 1, Queue: 4}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.(*prefixCache).engine.Weights; got.Queue != want || got.Running != 1 {
+			t.Errorf("push %v: weights %+v", push, got)
+		}
+	}
 }

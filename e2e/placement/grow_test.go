@@ -18,15 +18,16 @@ type growing struct {
 	counts []int // requests since then, by server
 }
 
-func (p *growing) Choose(now time.Duration, r *Request) int {
+func (p *growing) Choose(now time.Duration, r *Request, place func(time.Duration, int)) {
 	if now >= p.at {
 		p.view = &lb.View{Cluster: "llm", Endpoints: p.all}
 	}
-	i := p.warm.Choose(now, r)
-	if now >= p.at {
-		p.counts[i]++
-	}
-	return i
+	p.warm.Choose(now, r, func(placed time.Duration, server int) {
+		if now >= p.at {
+			p.counts[server]++
+		}
+		place(placed, server)
+	})
 }
 
 // Last lets warm learn from servers that are in its view.

@@ -20,10 +20,10 @@ type simple struct {
 	choose func(p *simple, r *Request) int
 }
 
-func (p *simple) Choose(_ time.Duration, r *Request) int {
+func (p *simple) Choose(now time.Duration, r *Request, place func(time.Duration, int)) {
 	i := p.choose(p, r)
 	p.counts[i]++
-	return i
+	place(now, i)
 }
 
 func (p *simple) First(time.Duration, *Request)    {}
@@ -108,7 +108,7 @@ func Exact(credit float64) Maker {
 	}
 }
 
-func (p *exact) Choose(_ time.Duration, r *Request) int {
+func (p *exact) Choose(now time.Duration, r *Request, place func(time.Duration, int)) {
 	cached := make([]float64, len(p.servers))
 	for i, s := range p.servers {
 		cached[i] = float64(s.Cached(r.chain))
@@ -117,7 +117,7 @@ func (p *exact) Choose(_ time.Duration, r *Request) int {
 	work := float64(len(r.prompt)/4) - cached[i]
 	r.policy = work
 	p.loads[i] += work + float64(r.Answer)
-	return i
+	place(now, i)
 }
 
 func (p *exact) First(_ time.Duration, r *Request) { p.loads[r.Server] -= r.policy.(float64) }
@@ -138,7 +138,9 @@ type warm struct {
 type lease struct {
 	id       lb.LeaseID
 	planned  time.Duration
-	expected int64 // tokens
+	placed   time.Duration // after it has waited
+	inflight int64         // requests in flight at its server then
+	expected int64         // tokens
 	output   int64
 	work     int64 // tokens that it counts for
 	first    time.Duration
@@ -150,60 +152,77 @@ const DefaultCredit = 2
 // Warm is a policy of Warmgate with a credit.
 func Warm(name string, credit float64) Maker {
 	return func(seed uint64, servers []*vllmsim.Virtual) Policy {
-		kv := memory{}
-		if err := memstore.Prepare(kv); err != nil {
-			panic(err)
-		}
-		policy, err := lb.New(name, lb.Config{
-			Unit: lb.Tokens, Health: lb.NewHealth(), Caches: lb.NewCacheTracker(), Engines: lb.NewEngines(),
-			Settings: &lb.CacheConfig{
-				Credit: credit, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20},
-			},
-		})
-		if err != nil {
-			panic(err)
-		}
-		p := &warm{
-			rng: rand.New(rand.NewPCG(seed, 6)), policy: policy, store: memstore.New(kv, 1, time.Hour),
-			view: &lb.View{Cluster: "llm"}, places: map[string]int{}, typical: 256,
-		}
-		for i := range servers {
-			addr := fmt.Sprintf("10.0.0.%d:8000", i+1)
-			p.places[addr] = i
-			p.view.Endpoints = append(p.view.Endpoints, lb.Endpoint{Addr: addr})
-		}
-		return p
+		return newWarm(seed, name, len(servers), lb.Config{Settings: cacheConfig(credit)})
 	}
 }
 
-func (p *warm) Choose(now time.Duration, r *Request) int {
-	l := &lease{planned: now, output: int64(min(float64(r.Answer), 2*math.Ceil(p.typical)))}
-	req := lb.Request{
+func cacheConfig(credit float64) *lb.CacheConfig {
+	return &lb.CacheConfig{Credit: credit, TTL: 30 * time.Minute, IndexMemory: lb.IndexMemory{Local: 8 << 20}}
+}
+
+// newWarm returns the policy of that name with the settings.
+func newWarm(seed uint64, name string, servers int, config lb.Config) *warm {
+	kv := memory{}
+	if err := memstore.Prepare(kv); err != nil {
+		panic(err)
+	}
+	config.Unit, config.Health, config.Caches = lb.Tokens, lb.NewHealth(), lb.NewCacheTracker()
+	if config.Engines == nil {
+		config.Engines = lb.NewEngines()
+	}
+	policy, err := lb.New(name, config)
+	if err != nil {
+		panic(err)
+	}
+	p := &warm{
+		rng: rand.New(rand.NewPCG(seed, 6)), policy: policy, store: memstore.New(kv, 1, time.Hour),
+		view: &lb.View{Cluster: "llm"}, places: map[string]int{}, typical: 256,
+	}
+	for i := range servers {
+		addr := fmt.Sprintf("10.0.0.%d:8000", i+1)
+		p.places[addr] = i
+		p.view.Endpoints = append(p.view.Endpoints, lb.Endpoint{Addr: addr})
+	}
+	return p
+}
+
+func (p *warm) Choose(now time.Duration, r *Request, place func(time.Duration, int)) {
+	plan := p.plan(now, r)
+	p.reserve(now, r, &plan, place)
+}
+
+// plan returns the plan for a request, which has a lease from then on.
+func (p *warm) plan(now time.Duration, r *Request) lb.Plan {
+	p.id++
+	l := &lease{id: p.id, planned: now, output: int64(min(float64(r.Answer), 2*math.Ceil(p.typical)))}
+	r.policy = l
+	plan, reason := p.policy.Plan(now, &lb.Request{
 		PromptTokens: int64(len(r.prompt) / 4), OutputTokens: l.output,
 		Blocks: r.blocks, PromptBytes: r.length, Random: p.rng.Uint64(),
-	}
-	plan, reason := p.policy.Plan(now, &req, p.view)
+	}, p.view)
 	if reason != lb.ReasonChosen {
 		panic(reason)
 	}
-	p.id++
-	l.id = p.id
-	r.policy = l
-	server := 0
-	p.store.Reserve(now, l.id, &plan, func(g lb.Grant, err error) {
+	return plan
+}
+
+// reserve places a request where the store says, when it says so.
+func (p *warm) reserve(now time.Duration, r *Request, plan *lb.Plan, place func(time.Duration, int)) {
+	l := r.policy.(*lease)
+	p.store.Reserve(now, l.id, plan, func(g lb.Grant, err error) {
 		if err != nil {
 			panic(err)
 		}
-		server = p.places[plan.Candidates[g.Index].Addr]
+		l.placed, l.inflight = l.planned+g.Waited, g.Load.Requests
 		l.work = plan.AddedTokens(g.Cached)
-		l.expected = int64(float64(req.PromptTokens) * plan.Prefix.Fraction(g.Cached))
+		l.expected = int64(float64(len(r.prompt)/4) * plan.Prefix.Fraction(g.Cached))
+		place(l.placed, p.places[plan.Candidates[g.Index].Addr])
 	})
-	return server
 }
 
 func (p *warm) First(now time.Duration, r *Request) {
 	l := r.policy.(*lease)
-	l.first = now - l.planned
+	l.first = now - l.placed
 	p.store.Amend(now, l.id, "", l.output)
 }
 
@@ -212,10 +231,10 @@ func (p *warm) Last(now time.Duration, r *Request) {
 	p.store.Release(now, l.id)
 	p.typical *= math.Pow(min(max(float64(r.Answer)/p.typical, 0.25), 4), 1.0/16)
 	p.policy.Observe(now, lb.Outcome{
-		Addr: p.view.Endpoints[r.Server].Addr, Verdict: lb.Success, PlannedAt: l.planned,
+		Addr: p.view.Endpoints[r.Server].Addr, Verdict: lb.Success, PlannedAt: l.placed,
 		PromptTokens: int64(len(r.prompt) / 4), ExpectedTokens: l.expected, CachedTokens: int64(r.job.Cached),
 		Source:        r.blocks[0].Key,
-		CountedTokens: l.work, TTFT: l.first, Duration: now - l.planned,
+		CountedTokens: l.work, TTFT: l.first, Duration: now - l.placed,
 	})
 }
 

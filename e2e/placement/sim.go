@@ -26,12 +26,20 @@ type Request struct {
 
 // Policy chooses servers.
 type Policy interface {
-	// Choose returns the server for a request.
-	Choose(now time.Duration, r *Request) int
+	// Choose calls place with the server for a request, now or after it has waited.
+	Choose(now time.Duration, r *Request, place func(now time.Duration, server int))
 	// First is called with a request's first token, and Last with its last.
 	First(now time.Duration, r *Request)
 	Last(now time.Duration, r *Request)
 }
+
+// Ticking is a policy that does something every tick of virtual time.
+type Ticking interface {
+	Tick(now time.Duration)
+}
+
+// tick is its period: that of polls for capacity.
+const tick = 25 * time.Millisecond
 
 // Maker makes a policy for servers that are all idle.
 type Maker func(seed uint64, servers []*vllmsim.Virtual) Policy
@@ -41,8 +49,12 @@ type Result struct {
 	Cached float64       // share of the prompt tokens that were cached
 	TTFT   time.Duration // mean time to the first token
 	P99    time.Duration
+	P90    time.Duration
 	Uneven float64       // requests of the busiest server over the mean of all
 	Took   time.Duration // until all was done
+	Speed  float64       // tokens a second, prompts and answers
+
+	Preempted int // times that a request lost its memory in a server to others, to be computed again
 }
 
 // sim is one run.
@@ -61,7 +73,9 @@ type sim struct {
 	open   map[int]int // turns of a script that are under way or due
 
 	prompt, cached int // tokens
+	answered       int // tokens of answers
 	served         int // turns
+	took           time.Duration
 	counts         []int
 	ttft           []time.Duration
 }
@@ -98,6 +112,10 @@ func (p *Prepared) Capacity() float64 {
 // faster than its own pace; 0 sends all at once. It panics unless every turn is served: the result of a part of them
 // means nothing.
 func (p *Prepared) Run(load float64, maker Maker) Result {
+	turns := 0
+	for i := range p.scripts {
+		turns += len(p.scripts[i].Turns)
+	}
 	s := &sim{work: p.Workload, scripts: p.scripts, jobs: map[*vllmsim.Job]*Request{}, open: map[int]int{}}
 	for range p.Servers {
 		s.servers = append(s.servers, vllmsim.NewVirtual(p.Server))
@@ -109,14 +127,13 @@ func (p *Prepared) Run(load float64, maker Maker) Result {
 	} else {
 		s.due(load)
 	}
+	if p, ok := s.policy.(Ticking); ok {
+		s.tick(p, turns)
+	}
 	for len(s.events) > 0 {
 		e := heap.Pop(&s.events).(event)
 		s.now = e.at
 		e.do()
-	}
-	turns := 0
-	for i := range p.scripts {
-		turns += len(p.scripts[i].Turns)
 	}
 	if s.served != turns {
 		panic(fmt.Sprintf("%s at %g: %d of %d turns were served", p.Name, load, s.served, turns))
@@ -169,13 +186,24 @@ func (s *sim) send(script, turn int) {
 		Turn: t, Session: s.scripts[script].Session, script: script, sent: s.now,
 		job: vllmsim.Job{Prompt: t.prompt, Tokens: t.Answer, Seed: t.seed},
 	}
-	r.Server = s.policy.Choose(s.now, r)
-	s.counts[r.Server]++
-	s.jobs[&r.job] = r
-	s.servers[r.Server].Add(&r.job, s.now)
-	if !s.busy[r.Server] {
-		s.step(r.Server)
+	s.policy.Choose(s.now, r, func(now time.Duration, server int) {
+		r.Server = server
+		s.counts[server]++
+		s.jobs[&r.job] = r
+		s.servers[server].Add(&r.job, now)
+		if !s.busy[server] {
+			s.step(server)
+		}
+	})
+}
+
+// tick has the policy do what it does every tick, until all turns are served.
+func (s *sim) tick(p Ticking, turns int) {
+	if s.served == turns {
+		return
 	}
+	p.Tick(s.now)
+	s.at(s.now+tick, func() { s.tick(p, turns) })
 }
 
 // step begins a step of a server, if it has work.
@@ -202,6 +230,8 @@ func (s *sim) last(j *vllmsim.Job) {
 	r := s.jobs[j]
 	delete(s.jobs, j)
 	s.served++
+	s.answered += r.Answer
+	s.took = s.now
 	s.policy.Last(s.now, r)
 	turns := s.scripts[r.script].Turns
 	s.open[r.script]--
@@ -227,10 +257,15 @@ func (s *sim) result() Result {
 	for _, t := range s.ttft {
 		sum += t
 	}
-	n := len(s.ttft)
+	n, preempted := len(s.ttft), 0
+	for _, v := range s.servers {
+		preempted += v.Gauges().Preemptions
+	}
 	return Result{
 		Cached: float64(s.cached) / float64(s.prompt), TTFT: sum / time.Duration(n), P99: s.ttft[n-1-n/100],
-		Uneven: float64(slices.Max(s.counts)*len(s.counts)) / float64(n), Took: s.now,
+		P90:    s.ttft[n-1-n/10],
+		Uneven: float64(slices.Max(s.counts)*len(s.counts)) / float64(n), Took: s.took,
+		Speed: float64(s.prompt+s.answered) / s.took.Seconds(), Preempted: preempted,
 	}
 }
 

@@ -81,6 +81,22 @@ func (v *Virtual) Finish(now time.Duration, first, last func(*Job)) {
 	}
 }
 
+// Config returns the configuration, without gaps.
+func (v *Virtual) Config() Config { return v.sched.cfg }
+
+// Gauges are what the metrics of an engine show.
+type Gauges struct {
+	Running, Waiting int     // requests
+	KVUse            float64 // share of the KV cache that running requests occupy, 0 to 1
+	Preemptions      int     // since the beginning
+}
+
+// Gauges returns what the metrics show: as in vLLM the gauges are those of the latest step.
+func (v *Virtual) Gauges() Gauges {
+	g := v.sched.shown
+	return Gauges{g.running, g.waiting, g.kvUsage, int(v.sched.stats.preemptions)}
+}
+
 // Cached returns how many tokens of a prompt with these blocks are in the cache now.
 func (v *Virtual) Cached(chain []uint64) int {
 	hits, _ := v.sched.cache.lookup(chain)
