@@ -70,7 +70,7 @@ func (p *filterTree) Plan(now time.Duration, r *Request, v *View) (Plan, Reason)
 	var all []Candidate
 	for _, c := range plan.Candidates {
 		if p.engines.engines[c.Addr].fresh(now, p.cfg.StaleAfter) {
-			all = append(all, Candidate{Addr: c.Addr, Weight: 1, Cap: c.Cap})
+			all = append(all, Candidate{Addr: c.Addr, Weight: 1, Cap: c.Cap, TokenCap: c.TokenCap})
 		}
 	}
 	adapter := p.engines.adapterID(r.Model)

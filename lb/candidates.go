@@ -93,8 +93,8 @@ func (h *Health) invalidate() {
 // equal reports whether all fields are equal, maps by their content.
 func (cfg *ClusterConfig) equal(other *ClusterConfig) bool {
 	return cfg.Unit == other.Unit && cfg.MaxInflight == other.MaxInflight &&
-		cfg.ZonePenalty == other.ZonePenalty && cfg.Health == other.Health &&
-		maps.Equal(cfg.Weights, other.Weights)
+		cfg.MaxInflightTokens == other.MaxInflightTokens && cfg.ZonePenalty == other.ZonePenalty &&
+		cfg.Health == other.Health && maps.Equal(cfg.Weights, other.Weights)
 }
 
 // normalizeWeights divides the weights of each tier by their contraharmonic mean, Σw²/Σw: the expected weight at the

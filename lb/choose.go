@@ -2,11 +2,11 @@ package lb
 
 import "math"
 
-// Full is what [Choose] returns when every candidate is at its cap.
+// Full is what [Choose] returns when every candidate is at a cap.
 const Full = -1
 
-// Choose returns the index of the candidate at which the request costs least, or [Full] when all are at their cap. It
-// is the reference for every store: each one calls it or is compared with it by tests.
+// Choose returns the index of the candidate at which the request costs least, or [Full] when all are at a cap, in
+// requests or in tokens. It is the reference for every store: each one calls it or is compared with it by tests.
 //
 //	cost(c) = c.Base
 //	        + (c.Slope * (load + p.PerRequest * requests) + c.OverSlope * over) / c.Weight
@@ -15,7 +15,7 @@ const Full = -1
 //	load      load of c in the plan's unit: what all owners have in flight there, plus this request
 //	requests  number of requests of all owners in flight on c, plus one for this request
 //	over      max(0, load - c.Capacity)
-//	fewest    lowest number of requests in flight on any candidate below its cap; this request is not counted
+//	fewest    lowest number of requests in flight on any candidate that is not full; this request is not counted
 //	match     the credited part of the prompt that c is recorded to have, from 0 to 1; see Prefix.CreditBytes
 //
 // The load includes this request, so that of two idle endpoints the one with twice the weight costs less. For fewest
@@ -56,8 +56,8 @@ func Choose(p *Plan, loads []Load, matched []int) int {
 	return Full
 }
 
-// Preferred returns the index of the candidate at which the request costs least whether or not it is at its cap; of
-// equal costs, one below its cap if there is one.
+// Preferred returns the index of the candidate at which the request costs least whether or not it is full; of equal
+// costs, one that is not full if there is one.
 func Preferred(p *Plan, loads []Load, matched []int) int {
 	added, credit := p.added(), p.credit(loads, matched)
 	best, lowest := Full, 0.0
@@ -89,8 +89,11 @@ func (p *Plan) credit(loads []Load, matched []int) float64 {
 	return p.Prefix.Credit * min(1+float64(p.Prefix.CreditGrowth*float64(fewest)), maxCreditGain)
 }
 
-// IsFull reports whether the candidate is at its cap with load l.
-func (c *Candidate) IsFull(l Load) bool { return c.Cap > 0 && l.Requests >= c.Cap }
+// IsFull reports whether the candidate is at a cap with load l. The request that is to be placed does not count, so
+// that a candidate without requests takes one of any size.
+func (c *Candidate) IsFull(l Load) bool {
+	return c.Cap > 0 && l.Requests >= c.Cap || c.TokenCap > 0 && l.Tokens >= c.TokenCap
+}
 
 // cost returns the cost of a candidate with load l and the plan's request, which adds the given load.
 func (p *Plan) cost(c *Candidate, l Load, added float64) float64 {

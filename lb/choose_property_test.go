@@ -41,6 +41,7 @@ func drawChoice(rt *rapid.T) *choice {
 		c.plan.Candidates = append(c.plan.Candidates, lb.Candidate{
 			Base: float64(number("base", 3000)) / 7, Slope: float64(number("slope", 30)) / 11,
 			Weight: float64(1+number("weight", 40)) / 13, Cap: int64(number("cap", 6)),
+			TokenCap: int64(number("cap in tokens", 12)) * 500,
 			Capacity: float64(number("capacity", 4000)), OverSlope: float64(number("over", 30)) / 17,
 		})
 		c.loads = append(c.loads, lb.Load{
@@ -53,10 +54,10 @@ func drawChoice(rt *rapid.T) *choice {
 	return c
 }
 
-// full reports whether a candidate is at its cap.
+// full reports whether a candidate is at a cap.
 func (c *choice) full(i int) bool {
-	limit := c.plan.Candidates[i].Cap
-	return limit > 0 && c.loads[i].Requests >= limit
+	limit, tokens := c.plan.Candidates[i].Cap, c.plan.Candidates[i].TokenCap
+	return limit > 0 && c.loads[i].Requests >= limit || tokens > 0 && c.loads[i].Tokens >= tokens
 }
 
 // costOf returns the cost of a candidate by the formula in the documentation of Choose.

@@ -91,6 +91,28 @@ var chooseCases = []struct {
 		lb.Full, "",
 	},
 	{
+		"a cap in tokens counts them in either unit",
+		lb.Plan{Candidates: []lb.Candidate{{Slope: 1, Weight: 1, TokenCap: 9}, {Slope: 1, Weight: 1, TokenCap: 9}}},
+		[]lb.Load{{Requests: 1, Tokens: 9}, {Requests: 2, Tokens: 8}},
+		1, "",
+	},
+	{
+		"a request may be larger than the cap in tokens",
+		lb.Plan{Unit: lb.Tokens, Tokens: 1000, Candidates: []lb.Candidate{{Slope: 1, Weight: 1, TokenCap: 9}}},
+		[]lb.Load{{Requests: 1, Tokens: 8}},
+		0, "",
+	},
+	{
+		"of two caps, the one reached first",
+		lb.Plan{Candidates: []lb.Candidate{
+			{Slope: 1, Weight: 1, Cap: 2, TokenCap: 9},
+			{Slope: 1, Weight: 1, Cap: 2, TokenCap: 9},
+			{Slope: 1, Weight: 1, Cap: 9, TokenCap: 99},
+		}},
+		[]lb.Load{{Requests: 2, Tokens: 8}, {Requests: 1, Tokens: 9}, {Requests: 8, Tokens: 98}},
+		2, "",
+	},
+	{
 		"the cap counts requests in either unit",
 		lb.Plan{Unit: lb.Tokens, Candidates: []lb.Candidate{candidate(0, 1, 1, 2), candidate(0, 1, 1, 2)}},
 		[]lb.Load{{Requests: 2}, {Requests: 1, Tokens: 1 << 40}},
@@ -124,7 +146,7 @@ func randomPlan(r *rand.Rand) (p *lb.Plan, loads []lb.Load, matched []int) {
 		loads[i] = lb.Load{Requests: int64(r.IntN(4)), Tokens: int64(r.IntN(4)) * 10}
 		p.Candidates = append(p.Candidates, lb.Candidate{
 			Base: float64(r.IntN(3)), Slope: float64(r.IntN(2)), Weight: float64(1 + r.IntN(3)), Cap: int64(r.IntN(5)),
-			Capacity: float64(r.IntN(5) - 1), OverSlope: float64(r.IntN(3)),
+			TokenCap: int64(r.IntN(5)) * 10, Capacity: float64(r.IntN(5) - 1), OverSlope: float64(r.IntN(3)),
 		})
 	}
 	if r.IntN(2) == 0 {
@@ -140,8 +162,8 @@ func randomPlan(r *rand.Rand) (p *lb.Plan, loads []lb.Load, matched []int) {
 	return p, loads, matched
 }
 
-// check compares Choose with its definition: the choice is below its cap and no other one costs less, and there is a
-// choice whenever any candidate is below its cap.
+// check compares Choose with its definition: the choice is below its caps and no other one costs less, and there is a
+// choice whenever any candidate is below its caps.
 func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 	t.Helper()
 	added := 1.0
@@ -160,9 +182,13 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 		}
 		return c.Base + c.Slope*(load+added)/c.Weight + c.OverSlope*max(0, load+added-c.Capacity)/c.Weight - credit
 	}
+	below := func(i int) bool {
+		c, l := &p.Candidates[i], loads[i]
+		return (c.Cap == 0 || l.Requests < c.Cap) && (c.TokenCap == 0 || l.Tokens < c.TokenCap)
+	}
 	least, any := math.Inf(1), false
-	for i, c := range p.Candidates {
-		if c.Cap == 0 || loads[i].Requests < c.Cap {
+	for i := range p.Candidates {
+		if below(i) {
 			least, any = min(least, cost(i)), true
 		}
 	}
@@ -173,7 +199,7 @@ func check(t *testing.T, p *lb.Plan, loads []lb.Load, matched []int) {
 	case !any:
 	case got < 0 || got >= len(loads):
 		t.Fatalf("chose %d of %d although one is below its cap", got, len(loads))
-	case p.Candidates[got].Cap > 0 && loads[got].Requests >= p.Candidates[got].Cap:
+	case !below(got):
 		t.Fatalf("chose %d, which is full", got)
 	case cost(got) != least:
 		t.Fatalf("chose %d at a cost of %v, the lowest is %v", got, cost(got), least)

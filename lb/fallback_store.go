@@ -209,10 +209,17 @@ func (s *shareOfCaps) apply(cs []Candidate, share float64) []Candidate {
 	return s.lists.get(cs, share, func(cs []Candidate) []Candidate {
 		out := slices.Clone(cs)
 		for i := range out {
-			if c := &out[i]; c.Cap > 0 {
-				c.Cap = max(1, int64(float64(c.Cap)*share))
-			}
+			c := &out[i]
+			c.Cap, c.TokenCap = partOf(c.Cap, share), partOf(c.TokenCap, share)
 		}
 		return out
 	})
+}
+
+// partOf returns a share of a cap, 0 if there is no cap.
+func partOf(limit int64, share float64) int64 {
+	if limit <= 0 {
+		return limit
+	}
+	return max(1, int64(float64(limit)*share))
 }

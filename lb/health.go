@@ -57,11 +57,12 @@ type endpointHealth struct {
 
 // ClusterConfig is the configuration of a cluster's endpoints.
 type ClusterConfig struct {
-	Unit        Unit               // of load
-	MaxInflight int64              // requests in flight per endpoint and unit of configured weight; 0 for no cap
-	ZonePenalty float64            // cost of an endpoint in another zone, in requests in flight
-	Weights     map[string]float64 // by address; takes precedence over the gateway's weights
-	Health      HealthConfig
+	Unit              Unit               // of load
+	MaxInflight       int64              // requests in flight per endpoint and unit of configured weight; 0 for no cap
+	MaxInflightTokens int64              // tokens in flight, likewise
+	ZonePenalty       float64            // cost of an endpoint in another zone, in requests in flight
+	Weights           map[string]float64 // by address; takes precedence over the gateway's weights
+	Health            HealthConfig
 }
 
 // Weight returns the endpoint's weight: the configured one, else the gateway's, else 1.
@@ -172,10 +173,16 @@ func (h *Health) endpointList(now time.Duration, id uint64) *endpointList {
 // newCandidate returns what load costs on the endpoint while it is healthy.
 func (cfg *ClusterConfig) newCandidate(e *Endpoint) Candidate {
 	c := Candidate{Addr: e.Addr, Slope: 1, Weight: cfg.Weight(e)}
-	if cfg.MaxInflight > 0 {
-		c.Cap = max(1, int64(math.Round(float64(cfg.MaxInflight)*c.Weight)))
-	}
+	c.Cap, c.TokenCap = capOf(cfg.MaxInflight, c.Weight), capOf(cfg.MaxInflightTokens, c.Weight)
 	return c
+}
+
+// capOf returns the cap of an endpoint of the weight, 0 for none.
+func capOf(perWeight int64, weight float64) int64 {
+	if perWeight <= 0 {
+		return 0
+	}
+	return max(1, int64(math.Round(float64(perWeight)*weight)))
 }
 
 // maxEjections returns how many endpoints may be ejected in addition to those that the gateway considers unusable: a

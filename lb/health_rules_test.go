@@ -278,7 +278,7 @@ func TestEndpointsOfSeveralLists(t *testing.T) {
 	}
 }
 
-// A cap is for weight 1, rounded, and at least one request.
+// A cap is for weight 1, rounded, and at least one request or token.
 func TestCapOfACandidate(t *testing.T) {
 	for _, c := range []struct {
 		inflight int64
@@ -298,6 +298,10 @@ func TestCapOfACandidate(t *testing.T) {
 		cfg := ClusterConfig{MaxInflight: c.inflight}
 		if got := cfg.newCandidate(&Endpoint{Weight: c.weight}); got.Cap != c.want || got.Weight != c.weight {
 			t.Errorf("%d of weight %v: %+v, want a cap of %d", c.inflight, c.weight, got, c.want)
+		}
+		cfg = ClusterConfig{MaxInflightTokens: c.inflight}
+		if got := cfg.newCandidate(&Endpoint{Weight: c.weight}); got.TokenCap != c.want || got.Cap != 0 {
+			t.Errorf("%d tokens of weight %v: %+v, want a cap of %d", c.inflight, c.weight, got, c.want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestUnusedListsAreDeleted(t *testing.T) {
 func TestEqualConfigs(t *testing.T) {
 	base := func() *ClusterConfig {
 		return &ClusterConfig{
-			Unit: Tokens, MaxInflight: 3, ZonePenalty: 2, Weights: map[string]float64{"a": 1},
+			Unit: Tokens, MaxInflight: 3, MaxInflightTokens: 5, ZonePenalty: 2, Weights: map[string]float64{"a": 1},
 			Health: HealthConfig{SlowStart: 1},
 		}
 	}
@@ -44,6 +44,7 @@ func TestEqualConfigs(t *testing.T) {
 	for i, change := range []func(*ClusterConfig){
 		func(c *ClusterConfig) { c.Unit = Requests },
 		func(c *ClusterConfig) { c.MaxInflight = 4 },
+		func(c *ClusterConfig) { c.MaxInflightTokens = 4 },
 		func(c *ClusterConfig) { c.ZonePenalty = 3 },
 		func(c *ClusterConfig) { c.Weights["a"] = 2 },
 		func(c *ClusterConfig) { c.Health.SlowStart = 2 },

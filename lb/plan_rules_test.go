@@ -135,14 +135,17 @@ func TestMarkPanic(t *testing.T) {
 	}
 }
 
-// Without the remote store a gateway has its share of the caps, at least 1 request.
+// Without the remote store a gateway has its share of the caps, at least 1 request and 1 token.
 func TestShareOfCaps(t *testing.T) {
-	cs := []Candidate{{Cap: 0}, {Cap: 1}, {Cap: 10}}
+	cs := []Candidate{{Cap: 0, TokenCap: 10}, {Cap: 1}, {Cap: 10, TokenCap: 1}}
 	for share, want := range map[float64][3]int64{1: {0, 1, 10}, 2: {0, 1, 10}, 0.5: {0, 1, 5}, 0.39: {0, 1, 3}} {
 		var s shareOfCaps
 		got := s.apply(cs, share)
 		if [3]int64{got[0].Cap, got[1].Cap, got[2].Cap} != want || (&got[0] == &cs[0]) != (share >= 1) {
 			t.Errorf("a share of %v: %v", share, got)
+		}
+		if tokens := [3]int64{got[0].TokenCap, got[1].TokenCap, got[2].TokenCap}; tokens != [3]int64{want[2], 0, 1} {
+			t.Errorf("a share of %v in tokens: %v", share, got)
 		}
 	}
 }

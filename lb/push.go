@@ -11,8 +11,8 @@ type Push uint8
 // When an endpoint takes another request.
 const (
 	Blind       Push = iota // always, but for its cap
-	Outstanding             // while it has fewer requests in flight than its cap, which must be set
-	Pending                 // while no request waits inside its engine, and it is below its cap, if it has one
+	Outstanding             // while it has less in flight than its caps, one of which must be set
+	Pending                 // while no request waits inside its engine, and it is below its caps, if it has any
 )
 
 // PushNames are the names of the kinds of Push in the configuration.

@@ -101,7 +101,7 @@ func TestLimitsAreForgotten(t *testing.T) {
 	}
 }
 
-// Every policy gives its candidates push limits with push: pending, and no other.
+// Every policy gives its candidates push limits with push: pending, and no other. Caps in tokens are what they are.
 func TestPoliciesHavePushLimits(t *testing.T) {
 	view := &View{Cluster: "llm", Endpoints: []Endpoint{
 		{Addr: "a"}, {Addr: "b", State: Degraded}, {Addr: "c", State: Unhealthy}, {Addr: "d", State: Unhealthy},
@@ -112,8 +112,8 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 			limits := NewPushLimits(engines)
 			p, err := New(name, Config{
 				Push: push, PushAhead: 2, Limits: limits, Engine: EngineConfig{StaleAfter: 3 * time.Second},
-				Cluster: ClusterConfig{MaxInflight: 40}, Health: NewHealth(), Caches: NewCacheTracker(),
-				Engines: engines, Shares: NewRequestShares(),
+				Cluster: ClusterConfig{MaxInflight: 40, MaxInflightTokens: 5000}, Health: NewHealth(),
+				Caches: NewCacheTracker(), Engines: engines, Shares: NewRequestShares(),
 				Settings: pushSettings(name),
 			})
 			if err != nil {
@@ -132,6 +132,9 @@ func TestPoliciesHavePushLimits(t *testing.T) {
 			}
 			if got := [2]int64{plan.Candidates[0].Cap, plan.Candidates[1].Cap}; got != want {
 				t.Errorf("%s, %v: caps %v, want %v", name, push, got, want)
+			}
+			if got := [2]int64{plan.Candidates[0].TokenCap, plan.Candidates[1].TokenCap}; got != [2]int64{5000, 5000} {
+				t.Errorf("%s, %v: caps in tokens %v", name, push, got)
 			}
 		}
 	}

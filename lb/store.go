@@ -7,8 +7,8 @@ import (
 
 // Errors of a store. Any other error means that the store is unavailable or its data damaged.
 var (
-	// ErrFull is returned when every candidate of the plan is at its cap.
-	ErrFull = errors.New("lb: every candidate is at its cap")
+	// ErrFull is returned when every candidate of the plan is at a cap.
+	ErrFull = errors.New("lb: every candidate is at a cap")
 	// ErrReleased is returned when the lease was released before its reservation ran: nothing was counted.
 	ErrReleased = errors.New("lb: lease released before it was reserved")
 	// ErrContended is returned when other workers changed the counts between every read and write of this one.

@@ -22,7 +22,7 @@ const (
 	// listTrust together.
 	resendAfter, rowIdleTime = time.Minute, 2 * time.Minute
 	// listLayout is the version of a list's format in Redis: lists of another version have other keys.
-	listLayout = 1
+	listLayout = 2
 	// maxLists is how many lists of a scope are kept, those used last. Several are in use while configurations differ
 	// or have just changed, and with endpoint_metrics one for each LoRA adapter.
 	maxLists = 32
@@ -119,7 +119,7 @@ func (s *Store) sendList(now time.Duration, sc *scopeState, l *candidateList) {
 
 // candidateClass is what candidates of a list may have in common: all but the address. A plan contains no NaN, so
 // classes can be compared.
-type candidateClass struct{ base, slope, weight, cap, capacity, overSlope float64 }
+type candidateClass struct{ base, slope, weight, cap, capacity, overSlope, tokenCap float64 }
 
 // newCandidateList returns the list of the candidates. Its key is a digest of its content.
 func newCandidateList(sc *scopeState, cs []lb.Candidate, owner string) *candidateList {
@@ -189,7 +189,10 @@ func candidatesCommand(keys []string, owner string, classes, hashes, members []b
 func packClasses(cs []lb.Candidate) (classes, members wire.Writer) {
 	index := map[candidateClass]uint16{}
 	for i := range cs {
-		c := candidateClass{cs[i].Base, cs[i].Slope, cs[i].Weight, float64(max(cs[i].Cap, 0)), math.Inf(1), 0}
+		c := candidateClass{
+			base: cs[i].Base, slope: cs[i].Slope, weight: cs[i].Weight, capacity: math.Inf(1),
+			cap: float64(max(cs[i].Cap, 0)), tokenCap: float64(min(max(cs[i].TokenCap, 0), maxRowTokens)),
+		}
 		if cs[i].OverSlope > 0 {
 			c.capacity, c.overSlope = cs[i].Capacity, cs[i].OverSlope
 		}
@@ -198,7 +201,7 @@ func packClasses(cs []lb.Candidate) (classes, members wire.Writer) {
 			n = uint16(len(index))
 			index[c] = n
 			classes = classes.Float64(c.base).Float64(c.slope).Float64(c.weight).Float64(c.cap).
-				Float64(c.capacity).Float64(c.overSlope)
+				Float64(c.capacity).Float64(c.overSlope).Float64(c.tokenCap)
 		}
 		members = members.Uint16(n)
 	}

@@ -15,7 +15,7 @@ import (
 // Candidates of one class in adjacent rows are one entry of a list, whatever their number.
 func TestListFormat(t *testing.T) {
 	const (
-		head, class, run, hash = 18, 48, 6, 4
+		head, class, run, hash = 18, 56, 6, 4
 		n, parts               = 300, 3 // of 128 candidates; each begins a run
 	)
 	s := redisserver.StartT(t, redisserver.Options{})

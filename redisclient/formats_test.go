@@ -31,9 +31,9 @@ func formatPlan() *lb.Plan {
 	return &lb.Plan{
 		Scope: "llm", Unit: lb.Tokens, Tokens: 3, PerRequest: 1<<32 + 5, Random: 0x2122232425262728,
 		Candidates: []lb.Candidate{
-			{Addr: "10.0.0.1:80", Base: 1, Slope: 2, Weight: 0.5, Cap: 3, Capacity: 4, OverSlope: 5},
+			{Addr: "10.0.0.1:80", Base: 1, Slope: 2, Weight: 0.5, Cap: 3, Capacity: 4, OverSlope: 5, TokenCap: 2},
 			{Addr: "10.0.0.2:80", Slope: 1, Weight: 1},
-			{Addr: "10.0.0.3:80", Slope: 1, Weight: 1, Cap: -1},
+			{Addr: "10.0.0.3:80", Slope: 1, Weight: 1, Cap: -1, TokenCap: -1},
 		},
 	}
 }
@@ -46,12 +46,12 @@ func TestFormats(t *testing.T) {
 	s.Reserve(formatTime, formatID, formatPlan(), func(lb.Grant, error) {})
 	m.wantArguments(t, 0, "1", "60000", "10000",
 		formatOne+formatTwo+formatHalf+"\x00\x00\x00\x00\x00\x00\x08\x40"+
-			"\x00\x00\x00\x00\x00\x00\x10\x40"+"\x00\x00\x00\x00\x00\x00\x14\x40"+
-			formatZero+formatOne+formatOne+formatZero+"\x00\x00\x00\x00\x00\x00\xf0\x7f"+formatZero,
+			"\x00\x00\x00\x00\x00\x00\x10\x40"+"\x00\x00\x00\x00\x00\x00\x14\x40"+formatTwo+
+			formatZero+formatOne+formatOne+formatZero+"\x00\x00\x00\x00\x00\x00\xf0\x7f"+formatZero+formatZero,
 		formatTag+"\x16\x9d\xa2\xa6"+"\x0e\x86\x59\x5f", "\x00\x00"+"\x01\x00"+"\x01\x00",
 		"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80")
 	m.wantArguments(t, 1, formatID0, formatTerms)
-	if !strings.Contains(string(m.cmds[1]), redisclient.KeysOf("llm").Candidates+"3myqt2wge985v\r\n") {
+	if !strings.Contains(string(m.cmds[1]), redisclient.KeysOf("llm").Candidates+"350mdosi3r3sr\r\n") {
 		t.Errorf("another digest of the candidates: %q", m.cmds[1])
 	}
 	m.answer(formatTime, 1, noScript)

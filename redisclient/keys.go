@@ -43,8 +43,9 @@ func KeysOf(scope string) Keys {
 
 // The format of a table, as described in lua/shared.lua.
 const (
-	tableHead = 16 // bytes before the first row
-	tableRow  = 9  // bytes of a row
+	tableHead    = 16        // bytes before the first row
+	tableRow     = 9         // bytes of a row
+	maxRowTokens = 1<<48 - 1 // of a row
 )
 
 // ParseLoads reads the totals from a scope's table. rows is the row of each address, from the hash beside the table.

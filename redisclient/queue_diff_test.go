@@ -25,7 +25,7 @@ type queuePair struct {
 	local  *memstoretest.Process
 	stores [2][]lb.Store // by owner
 	addrs  []string
-	limits []int64
+	limits [][2]int64 // of the endpoints: caps in requests and in tokens
 	strict bool
 	total  *pairTotal
 
@@ -55,7 +55,7 @@ func newQueuePair(rt *rapid.T, open func() storetest.Backend, t testing.TB, tota
 	d.strict = d.rng.IntN(2) == 0
 	d.addrs = storetest.Addrs(1 + d.rng.IntN(4)) // more are not recorded to have one prompt
 	for range d.addrs {
-		d.limits = append(d.limits, int64(1+d.rng.IntN(2)))
+		d.limits = append(d.limits, d.limit())
 	}
 	d.local = memstoretest.NewProcess(t)
 	for range 1 + d.rng.IntN(3) {
@@ -63,6 +63,18 @@ func newQueuePair(rt *rapid.T, open func() storetest.Backend, t testing.TB, tota
 		d.stores[1] = append(d.stores[1], d.redis.NewOwner())
 	}
 	return d
+}
+
+// limit draws the caps of an endpoint: one at least, so that it can be full.
+func (d *queuePair) limit() [2]int64 {
+	requests, tokens := int64(1+d.rng.IntN(3)), int64(100*(1+d.rng.IntN(16)))
+	switch d.rng.IntN(4) {
+	case 0:
+		return [2]int64{0, tokens}
+	case 1:
+		return [2]int64{requests, tokens}
+	}
+	return [2]int64{requests, 0}
 }
 
 func (d *queuePair) seed() { d.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(d.rt, "step"), 3)) }
@@ -87,9 +99,9 @@ func (d *queuePair) plan() *lb.Plan {
 	}
 	p := storetest.Even(d.addrs[from:to])
 	for i := range p.Candidates {
-		p.Candidates[i].Cap = d.limits[from+i]
+		p.Candidates[i].Cap, p.Candidates[i].TokenCap = d.limits[from+i][0], d.limits[from+i][1]
 	}
-	p.Random, p.Unit, p.Tokens = d.rng.Uint64(), lb.Unit(d.rng.IntN(2)), int64(1+d.rng.IntN(1000))
+	p.Random, p.Unit, p.Tokens = d.rng.Uint64(), lb.Unit(d.rng.IntN(2)), int64(100*(1+d.rng.IntN(10)))
 	if d.rng.IntN(2) == 0 {
 		blocks := storetest.Blocks(uint64(1+d.rng.IntN(6)), uint64(1+d.rng.IntN(2)))
 		p = storetest.WithPrompt(p, 0.5+3*d.rng.Float64(), blocks)
@@ -126,7 +138,7 @@ func (d *queuePair) reserve(since time.Duration) {
 func (d *queuePair) step() {
 	d.seed()
 	d.ended = [2][]pairEnd{}
-	switch n := d.rng.IntN(24); {
+	switch n := d.rng.IntN(25); {
 	case n < 12:
 		d.reserve(0)
 	case n == 12 && len(d.active) > 0:
@@ -137,12 +149,15 @@ func (d *queuePair) step() {
 		d.active = slices.Delete(d.active, i, i+1)
 		d.rt.Logf("%v: release %d", d.now, id)
 		d.both(d.asked[id], func(_ int, s lb.Store) { s.Release(d.now, id) })
-	case n == 20 && len(d.active) > 0:
-		id, addr := d.active[d.rng.IntN(len(d.active))], d.addrs[d.rng.IntN(len(d.addrs))]
-		d.rt.Logf("%v: amend %d %s", d.now, id, addr)
-		d.both(d.asked[id], func(_ int, s lb.Store) { s.Amend(d.now, id, addr, 77) })
-	case n == 21:
-		d.limits[d.rng.IntN(len(d.limits))] = int64(1 + d.rng.IntN(3))
+	case n < 22 && len(d.active) > 0:
+		id, addr, tokens := d.active[d.rng.IntN(len(d.active))], "", int64(100*d.rng.IntN(10))
+		if d.rng.IntN(2) == 0 {
+			addr = d.addrs[d.rng.IntN(len(d.addrs))]
+		}
+		d.rt.Logf("%v: amend %d %s %d", d.now, id, addr, tokens)
+		d.both(d.asked[id], func(_ int, s lb.Store) { s.Amend(d.now, id, addr, tokens) })
+	case n == 22:
+		d.limits[d.rng.IntN(len(d.limits))] = d.limit()
 	default:
 		by := time.Duration(1+d.rng.IntN(15)) * 20 * time.Millisecond
 		d.now += by

@@ -239,6 +239,9 @@ func (d *differential) candidate(few bool) lb.Candidate {
 	if d.rng.IntN(3) == 0 {
 		c.Cap = int64(d.rng.IntN(5))
 	}
+	if d.rng.IntN(4) == 0 {
+		c.TokenCap = d.tokens() // also below 0
+	}
 	if d.rng.IntN(2) == 0 {
 		c.Capacity, c.OverSlope = float64(d.tokens())/float64(1+d.rng.IntN(3)), max(0, d.number(few))
 	}

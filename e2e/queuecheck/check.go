@@ -46,7 +46,7 @@ const (
 	RuleOnce     = "once"     // a request ends once: granted, refused or left
 	RuleLost     = "lost"     // and it does end
 	RuleAllowed  = "allowed"  // it is granted an endpoint that it may use
-	RuleCap      = "cap"      // that is below its cap
+	RuleCap      = "cap"      // that is below its caps
 	RuleOrder    = "order"    // first come, first served within a tenant of a class
 	RuleSkip     = "skip"     // a request with a warm prefix passes at most its Skip others
 	RuleAging    = "aging"    // who has waited for its aging goes first
@@ -68,10 +68,10 @@ type checker struct {
 	found   []Violation
 }
 
-// capChange is a cap of an endpoint and since when it holds.
+// capChange is the caps of an endpoint and since when they hold; 0 for none.
 type capChange struct {
-	from time.Duration
-	cap  int
+	from             time.Duration
+	requests, tokens int64
 }
 
 // Check returns the promises that the history breaks, by time.
@@ -130,7 +130,7 @@ func (c *checker) checkEviction(victim *record) {
 // checkCaps checks at each grant that the endpoint has room.
 func (c *checker) checkCaps() {
 	holders := map[string][]stay{}
-	for _, e := range c.events {
+	for n, e := range c.events {
 		if e.Kind != Granted && e.Kind != Moved {
 			continue
 		}
@@ -138,36 +138,70 @@ func (c *checker) checkCaps() {
 		if r == nil {
 			continue
 		}
-		i := slices.IndexFunc(r.stays, func(s stay) bool { return s.endpoint == e.Endpoint && s.from == e.At })
-		if i < 0 {
+		begun, ok := r.stayFrom(e.At, e.Endpoint)
+		if !ok {
 			continue
 		}
 		held := slices.DeleteFunc(holders[e.Endpoint], func(s stay) bool { return s.to <= e.At+c.Slack })
-		holders[e.Endpoint] = append(held, r.stays[i])
-		n := 0
-		for _, s := range held {
-			if !s.moved || s.from+c.Slack < e.At { // else it may have come after the grant
-				n++
-			}
-		}
-		if limit := c.capAt(e.Endpoint, e.At); e.Kind == Granted && limit > 0 && n >= limit {
-			c.report(RuleCap, e.At, e.ID, "is one more than "+strconv.Itoa(limit)+" at "+e.Endpoint)
+		holders[e.Endpoint] = append(held, begun)
+		requests, tokens := c.inFlight(held, n, begun)
+		most, mostTokens := c.capsAt(e.Endpoint, e.At)
+		switch {
+		case e.Kind != Granted:
+		case most > 0 && requests >= most:
+			c.report(RuleCap, e.At, e.ID, "is one more than "+strconv.FormatInt(most, 10)+" at "+e.Endpoint)
+		case mostTokens > 0 && tokens >= mostTokens:
+			c.report(RuleCap, e.At, e.ID, "finds "+strconv.FormatInt(tokens, 10)+" tokens at "+e.Endpoint+
+				", which takes "+strconv.FormatInt(mostTokens, 10))
 		}
 	}
 }
 
-// capAt returns the highest cap of the endpoint that may have been in force at the time, 0 for none.
-func (c *checker) capAt(endpoint string, at time.Duration) int {
-	highest := 0
+// inFlight returns what the grant that is event n finds in flight, of what is held at its endpoint. Of grants of the
+// same time the smallest are the first: in any other order more tokens are found.
+func (c *checker) inFlight(held []stay, n int, begun stay) (requests, tokens int64) {
+	e := &c.events[n]
+	for _, s := range held {
+		late := s.from+c.Slack >= e.At
+		if s.moved && late {
+			continue // it may have come after the grant
+		}
+		requests++
+		if !late || s.tokens <= e.Tokens {
+			tokens += s.tokens
+		}
+	}
+	for i := n + 1; i < len(c.events) && c.events[i].At == e.At && begun.to > e.At; i++ {
+		if o := &c.events[i]; o.Kind == Granted && o.Endpoint == e.Endpoint && o.Tokens < e.Tokens {
+			if s, ok := c.byID[o.ID].stayFrom(o.At, o.Endpoint); ok && s.to > o.At {
+				tokens += o.Tokens
+			}
+		}
+	}
+	return requests, tokens
+}
+
+// capsAt returns the highest caps of the endpoint that may have been in force at the time, 0 for none.
+func (c *checker) capsAt(endpoint string, at time.Duration) (requests, tokens int64) {
+	first := true
 	for i, change := range c.caps[endpoint] {
 		ended := i+1 < len(c.caps[endpoint]) && c.caps[endpoint][i+1].from+c.Slack < at
 		if change.from > at+c.Slack || ended {
 			continue
 		}
-		if change.cap == 0 {
-			return 0
+		if first {
+			requests, tokens, first = change.requests, change.tokens, false
+			continue
 		}
-		highest = max(highest, change.cap)
+		requests, tokens = looser(requests, change.requests), looser(tokens, change.tokens)
 	}
-	return highest
+	return requests, tokens
+}
+
+// looser returns the higher one of two caps, where 0 is none.
+func looser(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return max(a, b)
 }

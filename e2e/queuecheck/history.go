@@ -18,9 +18,9 @@ const (
 	Granted              // it was granted an endpoint
 	Refused              // the gateway has answered it with an error
 	Left                 // it went away while it waited
-	Moved                // it is in flight at another endpoint now, whatever the cap there
+	Moved                // it is in flight at another endpoint now, or for other tokens, whatever the caps there
 	Released             // it is in flight no more
-	Capped               // an endpoint takes this number of requests in flight from now on
+	Capped               // an endpoint takes so many requests, and tokens, in flight from now on
 )
 
 var kindNames = [...]string{"entered", "granted", "refused", "left", "moved", "released", "capped"}
@@ -58,7 +58,8 @@ type Event struct {
 	Warm     bool    // of Granted: the endpoint was found to have the request's prompt
 	Cost     float64 // of Granted: what serving it there counts; 0: that of the request
 	Code     string  // of Refused
-	Cap      int     // of Capped; 0: no cap
+	Cap      int     // of Capped, in requests in flight; 0: no cap
+	Tokens   int64   // of Granted and Moved: that it counts for there; of Capped: the cap in tokens, 0 for none
 }
 
 // History is what happened in one queue, in any order. Endpoints without an event Capped have no cap.
@@ -83,12 +84,25 @@ type record struct {
 type stay struct {
 	endpoint string
 	from, to time.Duration
-	moved    bool // it was not granted the endpoint
+	moved    bool // it was not granted the endpoint, or not for these tokens
+	tokens   int64
 }
 
 const never = time.Duration(1<<63 - 1)
 
 func (r *record) cost() float64 { return cmp.Or(r.Cost, 1) }
+
+// stayFrom returns the request's stay at the endpoint that has begun at the time.
+func (r *record) stayFrom(at time.Duration, endpoint string) (s stay, ok bool) {
+	if r == nil {
+		return stay{}, false
+	}
+	i := slices.IndexFunc(r.stays, func(s stay) bool { return s.endpoint == endpoint && s.from == at })
+	if i < 0 {
+		return stay{}, false
+	}
+	return r.stays[i], true
+}
 
 func (r *record) name() string { return "request " + strconv.FormatUint(r.id, 10) }
 
@@ -118,7 +132,7 @@ func (c *checker) read(h History) {
 		e := &c.events[i]
 		switch {
 		case e.Kind == Capped:
-			c.caps[e.Endpoint] = append(c.caps[e.Endpoint], capChange{e.At, e.Cap})
+			c.caps[e.Endpoint] = append(c.caps[e.Endpoint], capChange{e.At, int64(e.Cap), e.Tokens})
 		case e.Kind == Entered:
 			if c.byID[e.ID] != nil {
 				c.report(RuleOnce, e.At, e.ID, "came twice")
@@ -154,7 +168,7 @@ func (c *checker) follow(e *Event) {
 		if e.Kind == Granted {
 			r.Cost = cmp.Or(e.Cost, r.Cost)
 			r.at, r.warm = e.Endpoint, e.Warm || slices.Contains(r.Warm, e.Endpoint)
-			r.stays = append(r.stays, stay{endpoint: e.Endpoint, from: e.At, to: never})
+			r.stays = append(r.stays, stay{endpoint: e.Endpoint, from: e.At, to: never, tokens: e.Tokens})
 			c.grants = append(c.grants, r)
 		}
 	case Moved, Released:
@@ -164,7 +178,7 @@ func (c *checker) follow(e *Event) {
 		}
 		r.stays[len(r.stays)-1].to = e.At
 		if e.Kind == Moved {
-			r.stays = append(r.stays, stay{e.Endpoint, e.At, never, true})
+			r.stays = append(r.stays, stay{e.Endpoint, e.At, never, true, e.Tokens})
 		}
 	}
 }

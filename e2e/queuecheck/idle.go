@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// step is a change of the requests in flight at an endpoint.
+// step is a change of what is in flight at an endpoint.
 type step struct {
-	at    time.Duration
-	delta int
+	at               time.Duration
+	requests, tokens int64
 }
 
 // checkIdle checks that nobody waits beside an endpoint that is open for longer than Idle.
@@ -20,12 +20,12 @@ func (c *checker) checkIdle() {
 	steps := map[string][]step{}
 	for _, r := range c.records {
 		for _, e := range r.Endpoints {
-			steps[e] = append(steps[e], step{r.entered, 0})
+			steps[e] = append(steps[e], step{at: r.entered})
 		}
 		for _, s := range r.stays {
-			steps[s.endpoint] = append(steps[s.endpoint], step{s.from, 1})
+			steps[s.endpoint] = append(steps[s.endpoint], step{s.from, 1, s.tokens})
 			if s.to != never {
-				steps[s.endpoint] = append(steps[s.endpoint], step{s.to, -1})
+				steps[s.endpoint] = append(steps[s.endpoint], step{s.to, -1, -s.tokens})
 			}
 		}
 	}
@@ -41,18 +41,18 @@ func (c *checker) checkIdle() {
 // openTimes returns when the endpoint was open for longer than Idle.
 func (c *checker) openTimes(endpoint string, steps []step) []stay {
 	for _, change := range c.caps[endpoint] {
-		steps = append(steps, step{change.from, 0})
+		steps = append(steps, step{at: change.from})
 	}
 	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
 	var out []stay
-	inFlight, since := 0, time.Duration(never)
+	requests, tokens, since := int64(0), int64(0), time.Duration(never)
 	for i, s := range steps {
-		inFlight += s.delta
+		requests, tokens = requests+s.requests, tokens+s.tokens
 		if i+1 < len(steps) && steps[i+1].at == s.at {
 			continue
 		}
-		limit := c.capAt(endpoint, s.at)
-		open := limit == 0 || inFlight < limit
+		most, mostTokens := c.capsAt(endpoint, s.at)
+		open := (most == 0 || requests < most) && (mostTokens == 0 || tokens < mostTokens)
 		switch {
 		case open && since == never:
 			since = s.at

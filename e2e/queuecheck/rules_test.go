@@ -48,6 +48,26 @@ func full(change func(*queuecheck.Request)) *story {
 	return s
 }
 
+func (s *story) move(at int, id uint64, endpoint string, tokens int64) {
+	s.add(at, queuecheck.Event{Kind: queuecheck.Moved, ID: id, Endpoint: endpoint, Tokens: tokens})
+}
+
+// grantFor grants e to a request that counts for so many tokens.
+func (s *story) grantFor(at int, id uint64, tokens int64) {
+	s.add(at, queuecheck.Event{Kind: queuecheck.Granted, ID: id, Endpoint: "e", Tokens: tokens})
+}
+
+// inTokens returns a story in which request 1 holds e for so many tokens since 0, whose cap in tokens is 99, and
+// request 2 waits since 10.
+func inTokens(tokens int64, limit int) *story {
+	s := &story{}
+	s.add(0, queuecheck.Event{Kind: queuecheck.Capped, Endpoint: "e", Cap: limit, Tokens: 99})
+	s.enter(0, 1, nil)
+	s.grantFor(0, 1, tokens)
+	s.enter(10, 2, nil)
+	return s
+}
+
 func class(name string) func(*queuecheck.Request) {
 	return func(r *queuecheck.Request) { r.Class = name }
 }
@@ -110,6 +130,27 @@ var ruleCases = []struct {
 		s.grant(40, 3, "f")
 		return s
 	}, mend: func(s *story) { s.release(40, 1) }},
+	{rule: queuecheck.RuleCap, story: func() *story {
+		s := inTokens(100, 30)
+		s.grant(20, 2, "e")
+		return s
+	}, mend: func(s *story) { s.move(19, 1, "e", 98) }},
+	{rule: queuecheck.RuleCap, story: func() *story { // in whatever order, the second of two finds too much
+		s := inTokens(50, 30)
+		s.enter(0, 9, nil)
+		s.grantFor(0, 9, 60)
+		s.enter(10, 3, nil)
+		s.release(20, 9)
+		s.grantFor(20, 2, 60)
+		s.grantFor(20, 3, 50)
+		return s
+	}, mend: func(s *story) { s.History[len(s.History)-1].Tokens = 48 }},
+	{rule: queuecheck.RuleIdle, story: func() *story {
+		s := inTokens(99, 30)
+		s.move(20, 1, "e", 98)
+		s.grant(26, 2, "e")
+		return s
+	}, mend: func(s *story) { s.History[len(s.History)-2].At = 21 * ms }},
 	{rule: queuecheck.RuleOrder, story: func() *story { return overtaken(nil, nil) }, mend: later},
 	{
 		rule: queuecheck.RuleStrict, strict: true,

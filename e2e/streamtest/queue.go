@@ -141,6 +141,7 @@ var queueScenarios = []scenario{
 		t.finish(append(busy, s)...)
 		t.wantDrained()
 	}},
+	{name: "waits for tokens", endpoints: 1, run: waitsForTokens},
 	{name: "a body in front of the plugin waits", endpoints: 1, run: func(t *run) {
 		t.bodyWaits("")
 	}},
@@ -159,6 +160,21 @@ const classes = `"classes":{"interactive":8,"batch":1},"class_header":"x-class"`
 func (t *run) queue(queue string, members ...string) {
 	t.Helper()
 	t.configure(strings.Join(append(members, `"max_inflight":1,"queue":{`+queue+`}`), ","))
+}
+
+// waitsForTokens has a request wait for tokens, which another one frees when its prompt has been computed.
+func waitsForTokens(t *run) {
+	t.configure(`"unit":"tokens","output_tokens":100,"max_inflight_tokens":500,"push":"outstanding",` +
+		`"queue":{"max_wait":"10s"}`)
+	long := t.Open(Request{Frames: []string{`{"stream":true,` + completion(4000, 0)[1:]}}) // more than the cap, but alone
+	t.wantTokens(1100)
+	next := t.openIn(1, "")
+	t.wantHeld(next)
+	long.Head(200)
+	long.Data("data: a\n\n")
+	t.wantServed(next)
+	t.finish(long, next)
+	t.wantDrained()
 }
 
 // openIn sends a usual request of that class through a worker.

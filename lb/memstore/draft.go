@@ -44,8 +44,8 @@ func (d *draft) take(st step) {
 	d.steps = append(d.steps, st)
 }
 
-// Requests implements [queue.Loads].
-func (d *draft) Requests(row int) int64 { return d.load(row).Requests }
+// Load implements [queue.Loads].
+func (d *draft) Load(row int) lb.Load { return d.load(row) }
 
 // Add implements [queue.Loads].
 func (d *draft) Add(row int, tokens int64) { d.add(row, lb.Load{Requests: 1, Tokens: tokens}) }

@@ -75,7 +75,8 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 func (sc *scope) entries(p *lb.Plan) []queue.Entry {
 	entries := make([]queue.Entry, len(p.Candidates))
 	for i := range p.Candidates {
-		entries[i] = queue.Entry{Row: sc.rows[i], Cap: p.Candidates[i].Cap}
+		c := &p.Candidates[i]
+		entries[i] = queue.Entry{Row: sc.rows[i], Cap: c.Cap, TokenCap: c.TokenCap}
 	}
 	return entries
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -49,12 +50,28 @@ func (q *Queue) pruneLists() {
 	}
 }
 
-// HasOpen reports whether an endpoint of the list is below its cap.
+// HasOpen reports whether an endpoint of the list is below its caps.
 func (q *Queue) HasOpen(number int, loads Loads) bool {
 	return slices.ContainsFunc(q.lists[number].entries, func(e Entry) bool { return e.open(loads) })
 }
 
-func (e *Entry) open(loads Loads) bool { return e.Cap == 0 || loads.Requests(e.Row) < e.Cap }
+func (e *Entry) open(loads Loads) bool {
+	l := loads.Load(e.Row)
+	return (e.Cap == 0 || l.Requests < e.Cap) && (e.TokenCap == 0 || l.Tokens < e.TokenCap)
+}
+
+// used returns the part of the endpoint's cap that is in use, the larger one of two.
+func (e *Entry) used(loads Loads) float64 {
+	l, limit := loads.Load(e.Row), float64(e.Cap)
+	if e.Cap == 0 {
+		limit = math.MaxUint32
+	}
+	part := float64(l.Requests) / limit
+	if e.TokenCap > 0 {
+		part = max(part, float64(l.Tokens)/float64(e.TokenCap))
+	}
+	return part
+}
 
 // Admit decides whether one more request may wait: then the error is nil, and in a full queue the youngest request of
 // the lowest class was evicted for it. expected is how long a request of its class is likely to wait, 0 if that is not

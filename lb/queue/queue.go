@@ -33,8 +33,9 @@ type list struct {
 
 // Entry is an endpoint of a list.
 type Entry struct {
-	Row int
-	Cap int64 // requests in flight at which the endpoint is full; 0 for no cap
+	Row      int
+	Cap      int64 // requests in flight at which the endpoint is full; 0 for no cap
+	TokenCap int64 // tokens in flight at which it is, too; 0 for no cap
 }
 
 // class is the state of a service class.
@@ -59,7 +60,7 @@ type flow struct {
 // A packed queue is
 //
 //	offset  size  header
-//	0       4     magic, "WGQ1"
+//	0       4     magic, "WGQ2"
 //	4       1     number of lists
 //	5       1     number of classes
 //	6       2     number of flows
@@ -72,15 +73,18 @@ type flow struct {
 //	24      8     mean interval between grants in ms, float64
 //	32      8     virtual time, float64
 //
-// then the lists, each of key 4, number of endpoints 2, and for each row 2 and cap 4; then the classes, each of id 2,
-// rank 1, reserved 2, weight 8, served 8, virtual 8; then the flows, each of class 1, tenant 8, served 8; and then the
-// tickets: see record.
+// then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; then the
+// classes, each of id 2, rank 1, reserved 2, weight 8, served 8, virtual 8; then the flows, each of class 1, tenant 8,
+// served 8; and then the tickets: see record.
 const (
-	magic      = 0x31514757
+	magic      = 0x32514757
 	headerSize = 40
+	entrySize  = 12
 	maxLists   = 255
 	maxClasses = 255
 	maxFlows   = 1 << 15
+	// maxTokenCap is how many tokens a store in Redis counts at most.
+	maxTokenCap = 1<<48 - 1
 )
 
 // Is reports whether b begins as a packed queue does.
@@ -105,9 +109,10 @@ func Decode(b []byte) (*Queue, error) {
 	q.pace.interval, q.virtual = in.Float64(), in.Float64()
 	for range lists {
 		l := list{key: in.Uint32()}
-		entries := in.Take(int(in.Uint16()) * 6)
-		for at := 0; at < len(entries); at += 6 {
-			l.entries = append(l.entries, Entry{int(wire.Uint16(entries, at)), int64(wire.Uint32(entries, at+2))})
+		entries := wire.NewReader(in.Take(int(in.Uint16()) * entrySize))
+		for entries.Len() > 0 {
+			e := Entry{int(entries.Uint16()), int64(entries.Uint32()), int64(entries.Uint(6))}
+			l.entries = append(l.entries, e)
 		}
 		q.lists = append(q.lists, l)
 	}
@@ -174,7 +179,8 @@ func (q *Queue) Append(b []byte, now time.Duration) []byte {
 		l := &q.lists[i]
 		w = w.Uint32(l.key).Uint16(uint16(len(l.entries)))
 		for _, e := range l.entries {
-			w = w.Uint16(uint16(e.Row)).Uint32(uint32(min(e.Cap, math.MaxUint32)))
+			w = w.Uint16(uint16(e.Row)).Uint32(uint32(min(e.Cap, math.MaxUint32))).
+				Uint(6, uint64(min(e.TokenCap, maxTokenCap)))
 		}
 	}
 	for i := range q.classes {

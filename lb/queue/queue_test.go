@@ -11,11 +11,14 @@ import (
 	"github.com/warmgate/warmgate/lb/queue"
 )
 
-// loads are requests in flight by row.
-type loads map[int]int64
+// loads are what is in flight by row.
+type loads map[int]lb.Load
 
-func (l loads) Requests(row int) int64 { return l[row] }
-func (l loads) Add(row int, _ int64)   { l[row]++ }
+func (l loads) Load(row int) lb.Load { return l[row] }
+
+func (l loads) Add(row int, tokens int64) {
+	l[row] = lb.Load{Requests: l[row].Requests + 1, Tokens: l[row].Tokens + tokens}
+}
 
 const start = time.Hour
 
@@ -38,7 +41,7 @@ type room struct {
 func newRoom(t testing.TB, rows int) *room {
 	r := &room{t: t, q: &queue.Queue{}, loads: loads{}, rows: rows, now: start}
 	for row := range rows {
-		r.loads[row] = 1
+		r.loads[row] = lb.Load{Requests: 1, Tokens: 100}
 	}
 	return r
 }
@@ -80,7 +83,8 @@ func (r *room) repack() {
 // free ends a request at the row, and returns who was granted it: 0 for nobody.
 func (r *room) free(row int) lb.LeaseID {
 	r.now += 10 * time.Millisecond
-	r.loads[row]--
+	n := r.loads[row].Requests
+	r.loads[row] = lb.Load{Requests: n - 1, Tokens: 100 * (n - 1)}
 	grants := r.q.Dispatch(r.now, r.loads, nil)
 	r.repack()
 	if len(grants) == 0 {

@@ -11,9 +11,9 @@ import (
 // maxPassed is by how many times its Skip a ticket may be passed.
 const maxPassed = 3
 
-// Loads are the requests in flight at the endpoints, over all owners.
+// Loads are what is in flight at the endpoints, over all owners.
 type Loads interface {
-	Requests(row int) int64
+	Load(row int) lb.Load
 	// Add counts one more request.
 	Add(row int, tokens int64)
 }
@@ -80,11 +80,7 @@ func (t *turn) emptiest() int {
 			if !e.open(t.loads) || slices.Contains(t.exhausted, e.Row) {
 				continue
 			}
-			limit := float64(e.Cap)
-			if e.Cap == 0 {
-				limit = math.MaxUint32
-			}
-			if used := float64(t.loads.Requests(e.Row)) / limit; used < least {
+			if used := e.used(t.loads); used < least {
 				best, least = e.Row, used
 			}
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/warmgate/warmgate/lb"
@@ -44,4 +45,30 @@ func testLastResort(t *testing.T, w *world) {
 		w.must(s, 10+id, p)
 	}
 	w.want(addrs, 2, 2, 1, 1) // the load still counts there
+}
+
+// testTokenCap: an endpoint takes a request of any size while it has less than its cap in tokens.
+func testTokenCap(t *testing.T, w *world) {
+	s, addrs := w.NewOwner(), Addrs(1)
+	p := Even(addrs)
+	p.Unit, p.Tokens = lb.Tokens, 99
+	p.Candidates[0].Cap, p.Candidates[0].TokenCap = 3, 100
+	full := func(why string) {
+		t.Helper()
+		if _, _, err := w.reserve(s, 9, p); !errors.Is(err, lb.ErrFull) {
+			t.Fatalf("%s: %v", why, err)
+		}
+	}
+	w.must(s, 1, p)
+	p.Tokens = 5000
+	w.must(s, 2, p)
+	full("5099 of 100 tokens")
+	s.Amend(w.now, 2, "", 1)
+	full("100 of 100 tokens")
+	s.Release(w.now, 1)
+	p.Tokens = 0
+	w.must(s, 3, p)
+	w.must(s, 4, p)
+	full("3 of 3 requests")
+	w.want(addrs, 3)
 }

@@ -23,6 +23,8 @@ var queueSuite = []struct {
 	{"a higher cap lets waiting requests go first", testQueueCaps},
 	{"a lower cap holds", testQueueLowerCap},
 	{"a lease that moves away frees its endpoint", testQueueAmend},
+	{"a request waits for tokens", testQueueTokens},
+	{"a lease that counts for less frees tokens", testQueueFewerTokens},
 	{"the wait is over", testQueueMax},
 	{"a released request leaves the queue", testQueueRelease},
 	{"a released request gives back a grant that it has not claimed", testQueueReleaseGranted},

@@ -173,3 +173,53 @@ func testQueueSince(_ *testing.T, l *line) {
 		l.t.Fatalf("waited for %v", w)
 	}
 }
+
+// inTokens returns a plan for a request of so many tokens that waits, over endpoints with that cap in tokens.
+func inTokens(addrs []string, limit, tokens int64) *lb.Plan {
+	p := limited(addrs, 0, wait(high))
+	for i := range p.Candidates {
+		p.Candidates[i].TokenCap = limit
+	}
+	p.Unit, p.Tokens = lb.Tokens, tokens
+	return p
+}
+
+// testQueueTokens: what a release frees is granted until the cap in tokens is reached, however large the last request.
+func testQueueTokens(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	small, large := inTokens(addrs, 100, 60), inTokens(addrs, 100, 1000)
+	first, second := l.take(o[0], small), l.take(o[1], small)
+	waiting := []*asked{l.queue(o[1], small), l.queue(o[0], large), l.queue(o[1], small)}
+	l.release(first)
+	rest := l.granted(waiting, waiting[0]) // 120 of 100
+	l.release(waiting[0])
+	rest = l.granted(rest, waiting[1])
+	l.release(second)
+	l.granted(rest) // 1000 of 100
+	l.release(waiting[1])
+	l.granted(rest, waiting[2])
+	l.want(addrs, 1)
+}
+
+// testQueueFewerTokens: a lease that is amended to fewer tokens makes room, one to more does not.
+func testQueueFewerTokens(_ *testing.T, l *line) {
+	o, addrs := l.join(2), Addrs(1)
+	p := inTokens(addrs, 100, 150)
+	holder := l.take(o[0], p)
+	waiting := []*asked{l.queue(o[1], p), l.queue(o[0], p)}
+	amend := func(r *asked, tokens int64) {
+		l.tick(time.Millisecond)
+		r.owner.Amend(l.now, r.id, "", tokens)
+	}
+	for _, tokens := range []int64{200, 100} {
+		amend(holder, tokens)
+		l.granted(waiting)
+	}
+	amend(holder, 99)
+	l.granted(waiting, waiting[0])
+	amend(waiting[0], 1)
+	l.granted(waiting[1:])
+	amend(holder, 98)
+	l.granted(waiting[1:], waiting[1])
+	l.want(addrs, 3)
+}

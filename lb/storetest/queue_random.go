@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -16,7 +17,8 @@ type chaos struct {
 	*line
 	rng     *rand.Rand
 	addrs   []string
-	limits  []int64 // of the addresses
+	limits  [][2]int64 // of the addresses: caps in requests and in tokens
+	tokens  bool       // some have one in tokens
 	strict  bool
 	prompts bool
 	crashes bool
@@ -43,7 +45,7 @@ func testQueueRandom(t *testing.T, l *line) {
 			fresh := &line{world: &world{t: t, open: l.open, Backend: l.open(), now: time.Hour}}
 			c := &chaos{
 				line: fresh, rng: rand.New(rand.NewPCG(seed, 7)), moved: map[*asked]string{},
-				strict: seed%2 == 1, prompts: seed%3 == 1, crashes: seed%4 == 3,
+				strict: seed%2 == 1, prompts: seed%3 == 1, crashes: seed%4 == 3, tokens: seed%5 < 2,
 			}
 			c.run(steps)
 		})
@@ -57,8 +59,12 @@ func (c *chaos) begin() {
 	}
 	c.addrs = Addrs(1 + c.rng.IntN(4)) // more are not recorded to have one prompt
 	for _, a := range c.addrs {
-		c.limits = append(c.limits, int64(1+c.rng.IntN(3)))
-		c.record(queuecheck.Event{Kind: queuecheck.Capped, Endpoint: a, Cap: int(c.limits[len(c.limits)-1])})
+		limit := [2]int64{int64(1 + c.rng.IntN(3))}
+		if c.tokens {
+			limit = [2]int64{int64(c.rng.IntN(4)), int64(200 + c.rng.IntN(1500))}
+		}
+		c.limits = append(c.limits, limit)
+		c.record(queuecheck.Event{Kind: queuecheck.Capped, Endpoint: a, Cap: int(limit[0]), Tokens: limit[1]})
 	}
 	c.interleave()
 }
@@ -118,7 +124,7 @@ func (c *chaos) plan() *lb.Plan {
 	to := from + 1 + c.rng.IntN(len(c.addrs)-from)
 	p := limited(c.addrs[from:to], 1, wait([]lb.Class{high, low}[c.rng.IntN(2)]))
 	for i := range p.Candidates {
-		p.Candidates[i].Cap = c.limits[from+i]
+		p.Candidates[i].Cap, p.Candidates[i].TokenCap = c.limits[from+i][0], c.limits[from+i][1]
 	}
 	p.Random, p.Unit, p.Tokens = c.rng.Uint64(), lb.Tokens, int64(1+c.rng.IntN(1000))
 	w := &p.Wait
@@ -174,9 +180,10 @@ func (c *chaos) amend() {
 		if c.rng.IntN(2) == 0 {
 			addr = c.addrs[c.rng.IntN(len(c.addrs))]
 			c.moved[r] = addr
-			c.record(queuecheck.Event{Kind: queuecheck.Moved, ID: uint64(r.id), Endpoint: addr})
 		}
-		r.owner.Amend(c.now, r.id, addr, int64(c.rng.IntN(500)))
+		at, tokens := cmp.Or(c.moved[r], r.addr), int64(c.rng.IntN(500))
+		c.record(queuecheck.Event{Kind: queuecheck.Moved, ID: uint64(r.id), Endpoint: at, Tokens: tokens})
+		r.owner.Amend(c.now, r.id, addr, tokens)
 		return
 	}
 }

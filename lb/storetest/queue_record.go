@@ -51,7 +51,7 @@ func (l *line) answered(r *asked) {
 	if r.err == nil {
 		l.record(queuecheck.Event{
 			Kind: queuecheck.Granted, ID: uint64(r.id), Endpoint: r.addr, Warm: r.Cached > 0,
-			Cost: float64(r.plan.AddedTokens(r.Cached)),
+			Cost: float64(r.plan.AddedTokens(r.Cached)), Tokens: r.plan.AddedTokens(r.Cached),
 		})
 		if b := r.plan.Prefix.Blocks; len(b) > 0 {
 			if l.warm == nil {

@@ -36,6 +36,7 @@ var suite = []struct {
 	{"chooses the least loaded", testLeast},
 	{"sees the other owners", testShared},
 	{"keeps to the cap", testCap},
+	{"keeps to the cap in tokens", testTokenCap},
 	{"chooses a last resort last", testLastResort},
 	{"respects weights", testWeights},
 	{"counts tokens", testTokens},

@@ -36,15 +36,16 @@ type Config struct {
 	Type    string // "endpoint": the candidates are the endpoints of one cluster
 	Policy  string // name of the policy; may be empty when Enabled is false
 
-	Unit        lb.Unit // what counts as load
-	MaxInflight int     // requests in flight per endpoint of weight 1, 0 for no cap
-	Push        lb.Push // when an endpoint takes another request
-	PushAhead   int     // requests that an endpoint may have beyond that, for lb.Pending
-	Overload    Overload
-	Queue       Queue
-	Weights     map[string]float64 // by "ip:port", in place of the gateway's weights; nil when none is set
-	ZonePenalty float64            // cost of another zone than the gateway's, in requests in flight
-	Health      Health
+	Unit              lb.Unit // what counts as load
+	MaxInflight       int     // requests in flight per endpoint of weight 1, 0 for no cap
+	MaxInflightTokens int     // tokens in flight, likewise
+	Push              lb.Push // when an endpoint takes another request
+	PushAhead         int     // requests that an endpoint may have beyond that, for lb.Pending
+	Overload          Overload
+	Queue             Queue
+	Weights           map[string]float64 // by "ip:port", in place of the gateway's weights; nil when none is set
+	ZonePenalty       float64            // cost of another zone than the gateway's, in requests in flight
+	Health            Health
 
 	MaxInspectBytes  int           // how much of a request body is read for the decision
 	BodyTimeout      time.Duration // how long a request waits for its body before the headers decide

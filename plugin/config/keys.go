@@ -84,15 +84,28 @@ var mainKeys = []key{
 		Field: func(s any) any { return &s.(*Config).maxRequestCount },
 	}},
 	{Key: setting.Key{
+		Name: keyMaxInflightTokens, Type: setting.Integer, Min: 0, Max: 1e9, Default: "0",
+		Title: setting.Doc("In-flight cap in tokens", "在途 token 上限"),
+		Meaning: setting.Doc(
+			"With `unit: tokens`: number of tokens in flight from which on an endpoint takes no request, times its "+
+				"weight. An endpoint without requests takes one of any size; with `max_inflight` too, an endpoint is "+
+				"full when either is reached; 0: no cap",
+			"使用 `unit: tokens` 时：端点的在途 token 达到此数（乘以其权重）后不再接收请求。没有请求的端点接收任意大小的请求；"+
+				"同时设置 `max_inflight` 时，达到任一上限即为已满；0：不设上限",
+		),
+		Field: func(s any) any { return &s.(*Config).MaxInflightTokens },
+	}},
+	{Key: setting.Key{
 		Name: keyPush, Type: setting.Choice, Default: `"blind"`, Choices: lb.PushNames,
 		Title: setting.Doc("Push", "推送方式"),
 		Meaning: setting.Doc(
-			"When an endpoint takes another request; `blind`: always, up to `max_inflight` if it is set; "+
-				"`outstanding`: up to `max_inflight`, which is required; `pending`: while no request waits inside "+
-				"its engine, by its metrics or else by the time to first token, and up to `max_inflight` if it is set",
-			"端点何时再接收请求；`blind`：总是接收，若设置了 `max_inflight` 则以其为限；`outstanding`：以 `max_inflight` "+
-				"为限，必须设置；`pending`：引擎内没有请求排队时，依据其指标，没有指标则依据首 token 时间，若设置了 "+
-				"`max_inflight` 也以其为限",
+			"When an endpoint takes another request; `blind`: always, up to `max_inflight` and `max_inflight_tokens` "+
+				"if they are set; `outstanding`: up to them, one of which is required; `pending`: while no request "+
+				"waits inside its engine, by its metrics or else by the time to first token, and up to them if they "+
+				"are set",
+			"端点何时再接收请求；`blind`：总是接收，若设置了 `max_inflight` 或 `max_inflight_tokens` 则以其为限；"+
+				"`outstanding`：以这两者为限，至少设置其一；`pending`：引擎内没有请求排队时，依据其指标，没有指标则依据"+
+				"首 token 时间，若设置了这两者也以其为限",
 		),
 		Field: func(s any) any { return &s.(*Config).Push },
 	}},

@@ -27,6 +27,9 @@ var keyCases = map[string]struct {
 	"lb_config.maxRequestCount": {
 		`7`, func(c *Config) { c.MaxInflight, c.maxRequestCount = 7, 7 }, []string{`[7]`, `{}`},
 	},
+	keyMaxInflightTokens: {
+		`9000`, func(c *Config) { c.Unit, c.MaxInflightTokens = lb.Tokens, 9000 }, []string{`-1`, `0.5`, `1e10`, `"9"`},
+	},
 	keyPush:      {`"pending"`, func(c *Config) { c.Push = lb.Pending; c.settleMetricsID(Higress) }, []string{`"Blind"`, `true`, `"outstanding"`}},
 	keyPushAhead: {`2`, func(c *Config) { c.PushAhead = 2 }, []string{`-1`, `0.5`, `1001`, `"2"`}},
 	"lb_config.overload.status": {
@@ -222,6 +225,8 @@ func document(name, val string) (string, Host) {
 			member = strings.Replace(member, `{"`+alone, `{"admin_cluster":"c","`+alone, 1)
 		}
 		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy
+	case name == keyMaxInflightTokens && val != "0":
+		member = strings.Replace(member, `:{`, `:{"unit":"tokens",`, 1)
 	case name == keyZones:
 		member = strings.Replace(member, `:{`, `:{"envoy":{"admin_cluster":"c"},`, 1)
 		return `{"lb_policy":"global_least_request",` + member + `}`, Envoy

@@ -57,6 +57,7 @@ var beside = map[string]member{
 	keyStaleAfter:                        {"lb_config.metrics.interval", `200`},
 	keyStore:                             {keyService, `"redis.dns"`},
 	keyPush:                              {keyMaxInflight, `8`},
+	keyMaxInflightTokens:                 {keyUnit, `"tokens"`},
 }
 
 // policy returns the name of a policy with which the key has an effect.

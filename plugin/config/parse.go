@@ -230,6 +230,7 @@ func (pt *part) check() {
 	pt.warnUnused()
 	pt.checkMetrics()
 	pt.checkPolicy()
+	pt.checkTokenCap()
 	pt.settleMetricsID(pt.host)
 	if pt.Health.MaxEjectionTime < pt.Health.EjectionTime {
 		pt.bad(pt.prefix+"lb_config.health.max_ejection_time", "got "+brief(pt.Health.MaxEjectionTime)+

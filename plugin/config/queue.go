@@ -257,9 +257,9 @@ func (pt *part) checkQueue() {
 	switch {
 	case pt.Shadow:
 		pt.idle([]string{keyMaxWait}, "has no effect with shadow: no request waits that the gateway routes")
-	case pt.Push == lb.Blind && pt.MaxInflight == 0:
-		pt.idle([]string{keyMaxWait}, "has no effect with push blind and without max_inflight: no endpoint is ever "+
-			"full, so that no request waits")
+	case pt.Push == lb.Blind && !pt.hasCap():
+		pt.idle([]string{keyMaxWait}, "has no effect with push blind and without max_inflight and "+
+			"max_inflight_tokens: no endpoint is ever full, so that no request waits")
 	}
 	if len(q.Classes) < 2 {
 		pt.idle([]string{keyClassHeader}, "has no effect with one class")
@@ -289,13 +289,28 @@ func (pt *part) checkClasses() {
 	}
 }
 
-// checkPush compares when an endpoint takes requests with its cap.
+// hasCap reports whether a cap is set, or was meant to be.
+func (pt *part) hasCap() bool {
+	return pt.MaxInflight > 0 || pt.MaxInflightTokens > 0 ||
+		pt.invalid[keyMaxInflight] || pt.invalid[keyMaxInflightTokens]
+}
+
+// checkPush compares when an endpoint takes requests with its caps.
 func (pt *part) checkPush() {
-	if pt.Push == lb.Outstanding && pt.MaxInflight == 0 && !pt.invalid[keyMaxInflight] {
-		pt.bad(pt.prefix+keyPush, `got "outstanding" without max_inflight, want both: max_inflight is how many `+
-			"requests in flight an endpoint takes")
+	if pt.Push == lb.Outstanding && !pt.hasCap() {
+		pt.bad(pt.prefix+keyPush, `got "outstanding" without max_inflight and max_inflight_tokens, want one of them: `+
+			"how many requests, or tokens, in flight an endpoint takes")
 	}
 	if pt.Push != lb.Pending {
 		pt.idle([]string{keyPushAhead}, "has no effect without push pending")
+	}
+}
+
+// checkTokenCap compares the cap in tokens with the unit: tokens are estimated from bodies, which are read only with
+// that unit.
+func (pt *part) checkTokenCap() {
+	if pt.MaxInflightTokens > 0 && pt.Unit != lb.Tokens && !pt.invalid[keyUnit] {
+		pt.bad(pt.prefix+keyMaxInflightTokens, "got "+strconv.Itoa(pt.MaxInflightTokens)+` with unit "requests", `+
+			`want unit "tokens", or max_inflight in place of it: how many tokens a request has is not known otherwise`)
 	}
 }

@@ -243,9 +243,10 @@ func TestQueueWithoutEffect(t *testing.T) {
 		{[]member{wait, {keyPush, `"pending"`}}, nil},
 		{[]member{wait, capped, {keyPush, `"outstanding"`}}, nil},
 		{[]member{wait}, []string{
-			keyMaxWait + " has no effect with push blind and without max_inflight: no endpoint is ever full, so that " +
-				"no request waits",
+			keyMaxWait + " has no effect with push blind and without max_inflight and max_inflight_tokens: no " +
+				"endpoint is ever full, so that no request waits",
 		}},
+		{[]member{wait, {keyUnit, `"tokens"`}, {keyMaxInflightTokens, `9000`}}, nil},
 		{[]member{wait, {"lb_config.shadow", `true`}}, []string{
 			keyMaxWait + " has no effect with shadow: no request waits that the gateway routes",
 		}},
@@ -287,11 +288,40 @@ func TestPushAndQueue(t *testing.T) {
 	}
 	for _, members := range [][]member{nil, {{keyMaxInflight, `0`}}} {
 		what := refused(t, queueConfig(append(members, member{keyPush, `"outstanding"`})...), Higress, keyPush)
-		if !strings.HasPrefix(what, `got "outstanding" without max_inflight, want both: `) {
+		if !strings.HasPrefix(what, `got "outstanding" without max_inflight and max_inflight_tokens, want one of them: `) {
 			t.Errorf("%v: %q", members, what)
 		}
 	}
-	refused(t, queueConfig(member{keyMaxInflight, `-1`}, member{keyPush, `"outstanding"`}), Higress, keyMaxInflight)
+	for _, invalid := range []string{keyMaxInflight, keyMaxInflightTokens} {
+		refused(t, queueConfig(member{invalid, `-1`}, member{keyPush, `"outstanding"`}), Higress, invalid)
+	}
+}
+
+// A cap in tokens is one, where tokens are known.
+func TestCapInTokens(t *testing.T) {
+	members := func(more ...member) []member {
+		return append(more, member{keyMaxInflightTokens, `9000`}, member{keyPush, `"outstanding"`})
+	}
+	for _, list := range [][]member{
+		members(member{"lb_policy", `"global_least_request"`}, member{keyUnit, `"tokens"`}),
+		members(member{"lb_policy", `"endpoint_metrics"`}, member{keyUnit, `"tokens"`}),
+		members(member{"lb_policy", `"prefix_cache"`}),
+	} {
+		if c := mustParse(t, []byte(writeConfig(list...)), Higress); c.MaxInflightTokens != 9000 || c.MaxInflight != 0 {
+			t.Errorf("%v: %+v", list, *c)
+		}
+	}
+	for _, list := range [][]member{
+		members(member{"lb_policy", `"global_least_request"`}),
+		members(member{"lb_policy", `"endpoint_metrics"`}, member{keyUnit, `"requests"`}),
+	} {
+		what := refused(t, []byte(writeConfig(list...)), Higress, keyMaxInflightTokens)
+		if !strings.HasPrefix(what, `got 9000 with unit "requests", want unit "tokens", or max_inflight in place of it: `) {
+			t.Errorf("%v: %q", list, what)
+		}
+	}
+	mustParse(t, queueConfig(member{keyMaxInflightTokens, `0`}), Higress)
+	refused(t, queueConfig(member{keyUnit, `"bytes"`}, member{keyMaxInflightTokens, `9`}), Higress, keyUnit)
 }
 
 // An order is read by its own name only.

@@ -36,6 +36,8 @@ func drawConfig(rt *rapid.T) (members []drawn, policy string, h Host) {
 			continue
 		case k.Name == "lb_config.envoy.admin_cluster" || k.Name == "lb_config.envoy.endpoints":
 			continue
+		case k.Name == keyMaxInflightTokens && lb.Describe(policy).Needs.Tokens == "": // the unit is drawn
+			continue
 		case k.Name == "lb_config.maxRequestCount" && chosen["lb_config.max_inflight"],
 			k.Name == keyMetricsEngine && chosen[keyEngine]: // another name of the same key
 			continue

@@ -148,6 +148,9 @@ func TestKeysOfOtherPoliciesAreWarned(t *testing.T) {
 			if k.Name == keyUnit && d.Needs.Tokens != "" {
 				value = `"tokens"`
 			}
+			if k.Name == keyMaxInflightTokens {
+				list = append(list, member{keyUnit, `"tokens"`})
+			}
 			text := []byte(writeConfig(append(list, member{k.Name, value})...))
 			set, err := Parse(text, Higress)
 			if err != nil {

@@ -24,7 +24,8 @@ func configOf(c *config.Config, cl *cluster) lb.Config {
 
 func clusterConfigOf(c *config.Config) lb.ClusterConfig {
 	return lb.ClusterConfig{
-		MaxInflight: int64(c.MaxInflight), ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c),
+		MaxInflight: int64(c.MaxInflight), MaxInflightTokens: int64(c.MaxInflightTokens),
+		ZonePenalty: c.ZonePenalty, Weights: c.Weights, Health: healthOf(c),
 	}
 }
 
@@ -45,6 +46,9 @@ func (cl *cluster) capsOf(c *config.Config) uint32 {
 	if !ok {
 		text := strconv.AppendInt(nil, int64(c.MaxInflight), 10)
 		text = strconv.AppendInt(append(text, ' ', byte('0'+c.Push), ' '), int64(c.PushAhead), 10)
+		if c.MaxInflightTokens > 0 {
+			text = strconv.AppendInt(append(text, " t"...), int64(c.MaxInflightTokens), 10)
+		}
 		for _, addr := range slices.Sorted(maps.Keys(c.Weights)) {
 			text = strconv.AppendFloat(append(append(append(text, ' '), addr...), '='), c.Weights[addr], 'g', -1, 64)
 		}

@@ -15,6 +15,7 @@ type queueUse struct {
 	store      lb.Store       // of that request
 	redis      *redisStore    // if that is one in Redis
 	candidates []lb.Candidate // of that request
+	tokens     int64          // that it adds where nothing of its prompt is cached
 	waiting    int            // requests in the queue, over all owners, at the latest heartbeat
 	refusedAt  time.Duration  // when one was refused last
 	pressure   pressure
@@ -27,6 +28,7 @@ type queueUse struct {
 func (s *Stream) usesQueue() {
 	q, l := &s.cluster.queue, &s.lease
 	q.config, q.store, q.redis, q.candidates = s.cfg, l.store, l.redis, l.reservation.plan.Candidates
+	q.tokens = l.reservation.plan.AddedTokens(0)
 }
 
 // overloaded reports whether requests wait in the cluster, or were refused lately.
@@ -218,17 +220,25 @@ func (g *gauges) parallelism(cl *cluster, backpressure float64) (n uint64, known
 	if !known {
 		return 0, false
 	}
-	inflight, room := int64(0), int64(0)
+	inflight, tokens, room := int64(0), int64(0), int64(0)
+	for _, l := range loads {
+		inflight, tokens = inflight+l.Requests, tokens+l.Tokens
+	}
+	mean := float64(max(1, q.tokens))
+	if inflight > 0 {
+		mean = max(1, float64(tokens)/float64(inflight))
+	}
 	for i, l := range loads {
-		inflight += l.Requests
-		room += max(0, q.candidates[i].Cap-l.Requests)
+		room += roomFor(&q.candidates[i], l, mean)
 	}
 	return uint64(inflight) + uint64(float64(room)*(1-backpressure)), true
 }
 
 // hasCaps reports whether every endpoint has a cap.
 func (q *queueUse) hasCaps() bool {
-	return len(q.candidates) > 0 && !slices.ContainsFunc(q.candidates, func(c lb.Candidate) bool { return c.Cap == 0 })
+	return len(q.candidates) > 0 && !slices.ContainsFunc(q.candidates, func(c lb.Candidate) bool {
+		return c.Cap == 0 && c.TokenCap == 0
+	})
 }
 
 // addrs returns the addresses of the endpoints.
@@ -282,6 +292,18 @@ func (g *gauges) askRedis(now time.Duration) {
 			q.inflight[addr] = loads[i]
 		}
 	})
+}
+
+// roomFor returns how many more requests of so many tokens a candidate takes that has a cap.
+func roomFor(c *lb.Candidate, l lb.Load, tokens float64) int64 {
+	room := int64(math.MaxInt64)
+	if c.Cap > 0 {
+		room = max(0, c.Cap-l.Requests)
+	}
+	if c.TokenCap > 0 {
+		room = min(room, int64(math.Ceil(float64(max(0, c.TokenCap-l.Tokens))/tokens)))
+	}
+	return room
 }
 
 // clearQueue sets the gauges of the queue of a cluster that is about to be forgotten.

@@ -11,8 +11,9 @@ if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
 local at = rows(KEYS[1], KEYS[2], {ARGV[5]}, tonumber(ARGV[1]))
 if not at then return redis.error_reply('WGFULL too many endpoints in the scope') end
 put_lease(KEYS[1], KEYS[3], ARGV[2], at[1], tonumber(ARGV[3]), tonumber(ARGV[4]))
-local from = struct.unpack('<I2', lease[2])
-if from ~= at[1] and string.byte(head, 16) > 0 then
+local from, before = struct.unpack('<I2I4', lease[2])
+local waits = string.byte(head, 16) -- some may be for tokens if it is 2
+if waits > 0 and from ~= at[1] or waits == 2 and tonumber(ARGV[3]) < before then
   local queue = open_queue(KEYS[1], head)
   queue.dispatch({from})
   queue.save()

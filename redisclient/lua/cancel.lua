@@ -11,7 +11,7 @@ if answer == 0 or #lease > 8 or not list then return answer end
 if string.sub(list, 1, 8) ~= redis.call('GETRANGE', KEYS[1], 0, 7) then return answer end
 local row, _, _, cached = struct.unpack('<I2I4BB', lease .. '\0')
 local classes, runs = struct.unpack('<I2I2', list, 13)
-local first, i = 19 + 48 * classes, 0
+local first, i = 19 + 56 * classes, 0
 for run = first, first + 6 * (runs - 1), 6 do
   local _, from, count = struct.unpack('<I2I2I2', list, run)
   if row >= from and row < from + count then

@@ -5,7 +5,8 @@
 --   list     the key of the list, or of the part if this is not the last one
 --   parts    the keys of the other parts, if this is the last one
 -- ARGV     owner keep_ms list_ms classes hashes members addr...
---   classes  in the last part: <dddddd each: base, slope, weight, cap, capacity, over_slope; in the others: empty
+--   classes  in the last part: <ddddddd each: base, slope, weight, cap, capacity, over_slope, cap in tokens; in the
+--            others: empty
 --   hashes   in the last part: the lower half of the hash of each address of the whole list, 4 bytes each
 --   members  <I2 each: the class of a candidate of this part, counted from 0
 -- Returns  1; 2 if endpoints were given rows, and so many others have rows that free_rows.lua should run; 0 if a part
@@ -49,6 +50,6 @@ if #KEYS > 6 then
   end
   runs = table.concat(parts) .. runs
 end
-local sizes = struct.pack('<I2I2I2', #ARGV[4] / 48, #runs / 6, math.floor(now / 4) % 65536)
+local sizes = struct.pack('<I2I2I2', #ARGV[4] / 56, #runs / 6, math.floor(now / 4) % 65536)
 redis.call('SET', KEYS[6], head .. sizes .. ARGV[4] .. runs .. ARGV[5], 'PX', ARGV[3])
 return given > 0 and used > 64 + #ARGV[5] / 2 and 2 or 1

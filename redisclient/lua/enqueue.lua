@@ -25,9 +25,10 @@ owner = string.format('%16s', owner)
 local function runs(f)
   local n, many = unpack('<I2I2', v, 13)
   local i = 0
-  for run = 19 + 48 * n, 18 + 48 * n + 6 * many, 6 do
+  for run = 19 + 56 * n, 18 + 56 * n + 6 * many, 6 do
     local c, from, count = unpack('<I2I2I2', v, run)
-    f(from, count, math.min(unpack('<d', v, 43 + 48 * c), 4294967295), i)
+    local cap, _, _, token_cap = unpack('<dddd', v, 43 + 56 * c)
+    f(from, count, i, math.min(cap, 4294967295), token_cap)
     i = i + count
   end
 end
@@ -52,7 +53,7 @@ end
 -- ending returns the end of the ticket, from its tokens on.
 local function ending()
   local has, cold = {}, tokens(0)
-  runs(function(from, count, _, i)
+  runs(function(from, count, i)
     for c = i, plan.cached and i + count - 1 or -1 do
       local blocks = plan.cached[c]
       local saved = blocks and cold - tokens(blocks)
@@ -83,8 +84,12 @@ local function find_list()
   end
   if l.view ~= view then
     local out = {}
-    runs(function(from, count, cap) out[#out + 1] = pack('<I2I2I4', from, count, cap) end)
-    l.view, l.runs, l.caps = view, table.concat(out), {}
+    l.in_tokens = 0
+    runs(function(from, count, _, cap, token_cap)
+      out[#out + 1] = pack('<I2I2I4I6', from, count, cap, token_cap)
+      if token_cap > 0 then l.in_tokens = 1 end
+    end)
+    l.view, l.runs, l.caps, l.token_caps = view, table.concat(out), {}, {}
   end
   return l
 end
@@ -203,7 +208,7 @@ end
 q.save()
 local g, index = q.granted, nil
 if not g then return waiting() end
-runs(function(from, count, _, i)
+runs(function(from, count, i)
   if g.row >= from and g.row < from + count then index = index or i + g.row - from end
 end)
 local answer, grants = pack('<I2I4I8', index, g.requests, g.tokens), q.grants()

@@ -82,7 +82,7 @@ if mine then
   if lost then
     begin_epoch(KEYS[1], KEYS[2])
     enter(KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], keep)
-  elseif redis.call('GETRANGE', KEYS[1], 15, 15) == '\1' then
+  elseif string.byte(redis.call('GETRANGE', KEYS[1], 15, 15)) > 0 then
     queue = queue or open_queue(KEYS[1], epoch)
     queue.dispatch(freed)
     queue.save()

@@ -18,7 +18,7 @@ if ARGV[2] ~= '0' and string.sub(news, 1, 8) == ARGV[1] then
     redis.call('HSET', KEYS[2], 'g', news)
   end
 end
-if string.byte(head, 16) == 1 then
+if (string.byte(head, 16) or 0) > 0 then
   local q = open_queue(KEYS[1], head)
   if q.waiting == 0 then q.save() end
   if q.waiting > 0 and math.abs(q.now - q.scanned) >= SCAN then

@@ -1,7 +1,8 @@
 -- The queue of a scope: the text of the function open_queue(tablekey, data) in scripts that change loads. data is the
 -- table, or its beginning. The rules are those of package lb/queue, which explains them; the names are the same.
 --
--- The last byte of the table's head is 1 while requests wait. They are in the following keys, whose names begin like
+-- The last byte of the table's head is 1 while requests wait, 2 if some may wait for tokens: then there are endpoints
+-- with a cap in tokens. They are in the following keys, whose names begin like
 -- that of the table. Commands do not name them, because few need them.
 --   queue    string: a head of 64 bytes (see save), the classes, the lists of endpoints, the flows. It has another
 --            stamp after tickets were lost
@@ -37,10 +38,10 @@ if sub(head, 1, 8) == epoch then
     classes[i], classes[pack('<I2', c.id)] = c, c
   end
   for i = 1, nl do
-    local l, runs = {caps = {}}, nil
-    l.number, l.key, l.waiting, l.view, runs, at = unpack('<BI4I4c13I2', head, at)
-    l.runs = sub(head, at, at + 8 * runs - 1)
-    lists[i], lists['#' .. l.number], at = l, l, at + 8 * runs
+    local l, runs = {caps = {}, token_caps = {}}, nil
+    l.number, l.key, l.waiting, l.in_tokens, l.view, runs, at = unpack('<BI4I4Bc13I2', head, at)
+    l.runs = sub(head, at, at + 14 * runs - 1)
+    lists[i], lists['#' .. l.number], at = l, l, at + 14 * runs
   end
   for i = 1, nf do
     local f = {}
@@ -90,21 +91,27 @@ local function load(row)
   return l
 end
 
--- open returns whether a row is below its cap in a list.
+-- fits returns whether a row has room below the caps, 0 for none.
+local function fits(row, cap, token_cap)
+  local n = load(row)
+  return (cap == 0 or n[1] < cap) and (token_cap == 0 or n[2] < token_cap)
+end
+
+-- open returns whether a row is below its caps in a list.
 local function open(l, row)
   local cap = l.caps[row]
   if cap == nil then
     cap = false
-    for at = 1, #l.runs, 8 do
-      local first, count, limit = unpack('<I2I2I4', l.runs, at)
+    for at = 1, #l.runs, 14 do
+      local first, count, limit, token_limit = unpack('<I2I2I4I6', l.runs, at)
       if row >= first and row < first + count then
-        cap = limit
+        cap, l.token_caps[row] = limit, token_limit
         break
       end
     end
     l.caps[row] = cap
   end
-  return cap and (cap == 0 or load(row)[1] < cap)
+  return cap and fits(row, cap, l.token_caps[row])
 end
 
 -- warm returns the endpoints that have some of the ticket's prompt: row, saved tokens and cached blocks of each; nil
@@ -270,33 +277,34 @@ end
 -- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
 -- granted a row is in q.granted then; other owners are notified.
 function q.dispatch(rows, own_id, own_key)
-  local ends, granted, exhausted = {}, 0, {} -- ends: row and cap of the endpoints that may be open
-  local function add(row, cap)
-    cap = cap == 0 and 4294967295 or cap
-    if load(row)[1] < cap then ends[#ends + 1], ends[#ends + 2] = row, cap end
+  local ends, granted, exhausted = {}, 0, {} -- ends: row and caps of the endpoints that may be open
+  local function add(row, cap, token_cap)
+    if fits(row, cap, token_cap) then ends[#ends + 1], ends[#ends + 2], ends[#ends + 3] = row, cap, token_cap end
   end
   if not rows then
     q.scanned = now
     whole = whole or #data > 16 and data or call('GETRANGE', tablekey, 0, -1)
   end
   for _, l in ipairs(lists) do
-    for at = 1, #l.runs, 8 do
-      local from, count, cap = unpack('<I2I2I4', l.runs, at)
+    for at = 1, #l.runs, 14 do
+      local from, count, cap, token_cap = unpack('<I2I2I4I6', l.runs, at)
       if not rows then
-        for row = from, from + count - 1 do add(row, cap) end
+        for row = from, from + count - 1 do add(row, cap, token_cap) end
       else
         for _, row in ipairs(rows) do
-          if row >= from and row < from + count then add(row, cap) end
+          if row >= from and row < from + count then add(row, cap, token_cap) end
         end
       end
     end
   end
   while q.waiting > 0 do
     local row, least
-    for i = 1, #ends, 2 do
-      local n = load(ends[i])[1]
-      if n < ends[i + 1] and not exhausted[ends[i]] and (not least or n / ends[i + 1] < least) then
-        row, least = ends[i], n / ends[i + 1]
+    for i = 1, #ends, 3 do
+      local e, cap, token_cap = ends[i], ends[i + 1], ends[i + 2]
+      if fits(e, cap, token_cap) and not exhausted[e] then
+        local used = load(e)[1] / (cap == 0 and 4294967295 or cap)
+        if token_cap > 0 then used = math.max(used, load(e)[2] / token_cap) end
+        if not least or used < least then row, least = e, used end
       end
     end
     if not row then break end
@@ -341,7 +349,7 @@ q.text, q.since, q.set, q.remove, q.notify, q.lists = text, since, set, remove, 
 
 -- save writes the queue. An empty one is kept for a while, because the pace at which requests were granted is in it.
 function q.save()
-  local out, some = {}, q.waiting > 0
+  local out, some, mark = {}, q.waiting > 0, '\1'
   local function put(...) out[#out + 1] = pack(...) end
   if some then
     for _, f in ipairs(flows) do
@@ -364,11 +372,12 @@ function q.save()
     put('<I2BI2dddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.waiting)
   end
   for _, l in ipairs(lists) do
-    put('<BI4I4c13I2', l.number, l.key, l.waiting, l.view, #l.runs / 8)
+    put('<BI4I4Bc13I2', l.number, l.key, l.waiting, l.in_tokens, l.view, #l.runs / 14)
+    if l.in_tokens == 1 then mark = '\2' end
     out[#out + 1] = l.runs
   end
   for _, f in ipairs(kept) do put('<c10dI4I6', f.name, f.served, f.waiting, f.since) end
-  call('SETRANGE', tablekey, 15, some and '\1' or '\0')
+  call('SETRANGE', tablekey, 15, some and mark or '\0')
   call('SET', headkey, table.concat(out), 'PX', KEEP)
 end
 return q

@@ -1,4 +1,4 @@
--- Reserves: chooses the cheapest candidate below its cap, by the rule of lb.Choose, and creates the lease. For a plan
+-- Reserves: chooses the cheapest candidate below its caps, by the rule of lb.Choose, and creates the lease. For a plan
 -- with prefix blocks, prefix.lua precedes this text, KEYS[4] is set, candidates that have the beginning of the prompt
 -- cached get a credit, and the prompt is recorded for the chosen one. A request that may wait does so
 -- if there is no room for it, or if others wait (enqueue.lua). Idempotent: a lease that exists is returned.
@@ -15,7 +15,7 @@
 --           what it is worth to have the blocks up to it, <I4 in bytes
 -- Returns  <I2I4I8: index of the candidate, counted from 0; its requests and its tokens, with this request. With blocks
 --          also <BI4: how many leading blocks it has; the tokens that the lease counts for.
---          Or {-1}: all candidates are at their caps. {-2}: the lease was released before this ran. {-3}: Redis does
+--          Or {-1}: every candidate is at a cap. {-2}: the lease was released before this ran. {-3}: Redis does
 --          not have the list, or the owner is not entered: run candidates.lua first. {-4, the rows of the candidates,
 --          <I2I2 for each run of them: first row and number of rows; stamp of the queue}: the request waits, and
 --          poll.lua tells what becomes of it. {-5 or -6, ms}: the queue is full, or the expected wait is too long.
@@ -32,7 +32,7 @@ if lease[2] == '' then
   return {-2}
 end
 local classes, runs, now, at = unpack('<I2I2I2', v, 13)
-local first = at + 48 * classes
+local first = at + 56 * classes
 if lease[2] and #lease[2] > 8 then
   local waiting = enqueue(KEYS, ARGV, t, v)
   if waiting then return waiting end
@@ -92,14 +92,17 @@ end
 local tied, ties, least, i, byte = {}, 0, math.huge, 0, string.byte
 local counted = each > 0 or credit and wait > 0 -- whether the number of requests matters
 local warm, fewest = nil, math.huge -- candidates that have some blocks; requests at the candidate with the fewest
-local full = nil -- candidates at their caps: index and cost
+local full = nil -- candidates at a cap: index and cost
 for run = first, first + 6 * (runs - 1), 6 do
   local c, from, count = unpack('<I2I2I2', v, run)
-  local base, slope, weight, cap, capacity, over_slope = unpack('<dddddd', v, at + 48 * c)
+  local base, slope, weight, cap, capacity, over_slope, token_cap = unpack('<ddddddd', v, at + 56 * c)
+  local open = cap == 0 and token_cap == 0
+  if cap == 0 and not open then cap = math.huge end
   for part = from, from + count - 1, 256 do
     local n, r = math.min(256, from + count - part), 17 + 9 * part
     -- One unpack of many rows costs less than one for each.
     local loads = unit == 1 and {unpack('<' .. string.rep(counted and 'I3I6' or 'xxxI6', n), t, r)}
+    local sums = token_cap > 0 and {unpack('<' .. string.rep('xxxI6', n), t, r)} -- tokens, if they have a cap
     for k = 1, n do
       local load, x = loads and loads[k], 0
       if loads and counted then
@@ -109,7 +112,7 @@ for run = first, first + 6 * (runs - 1), 6 do
         x = low + 256 * mid + 65536 * high
         load = load or x
       end
-      if cap == 0 or x < cap then
+      if open or x < cap and not (sums and sums[k] >= token_cap) then
         if x < fewest then fewest = x end
         load = load + added
         local cost = base + slope * (load + each * (x + 1)) / weight

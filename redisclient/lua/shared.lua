@@ -2,8 +2,8 @@
 --
 -- The counts of a scope are in the following keys, all in one slot of a Redis Cluster, as are those of prefix.lua and
 -- the lists of candidates.lua:
---   table   string: a head of 16 bytes (epoch 8 bytes, generation <I4, number of owners <I3, 1 while requests wait B),
---           then 9 bytes for each row: requests <I3, tokens <I6
+--   table   string: a head of 16 bytes (epoch 8 bytes, generation <I4, number of owners <I3, and B: 1 while requests
+--           wait, see queue.lua), then 9 bytes for each row: requests <I3, tokens <I6
 --   rows    hash: endpoint address -> row; "" -> the free rows, <I2 each
 --   listed  string: for each row when it was last on a list of candidates that was sent, <I4, in s of this server's
 --           clock
