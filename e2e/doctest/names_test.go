@@ -156,7 +156,7 @@ func TestLimits(t *testing.T) {
 		{"docs/overload_ZH.md", "最多晚 25 ms", "lb/wait.go", `PollPeriod = 25 \* time.Millisecond`},
 		{"docs/overload.md", "free within 6 s", "plugin/core/stores.go", `leaseTTL += 5 \* time.Second`},
 		{"docs/overload_ZH.md", "在 6 秒内空出", "plugin/core/stores.go", `leaseTTL += 5 \* time.Second`},
-		{"ARCHITECTURE.md", "80 bytes a ticket", "lb/queue/ticket.go", `recordSize = 80\b`},
+		{"ARCHITECTURE.md", "72 bytes a ticket", "lb/queue/ticket.go", `recordSize, listAt = 72\b`},
 		{"redisclient/lua/queue.lua", "passed >= 3 * skip", "lb/queue/turn.go", `maxPassed = 3\b`},
 		{"redisclient/lua/queue.lua", "math.min(q.count + 1, 32)", "lb/queue/pace.go", `paceWindow, MinPace = 32, 8\b`},
 		{"redisclient/lua/queue.lua", "math.max(8 * q.interval, 100)", "lb/queue/pace.go", `minPause = 8, 100\b`},

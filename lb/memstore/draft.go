@@ -11,10 +11,12 @@ import (
 // draft is a table as one swap is about to write it.
 type draft struct {
 	table
-	queue  *queue.Queue // of the table, nil while it has none
-	steps  []step       // of this owner
-	claims []claim      // grants that this owner has claimed
-	woken  []uint64     // other owners with grants to claim
+	queue  *queue.Queue  // of the table, nil while it has none
+	room   queue.Queue   // memory for it
+	steps  []step        // of this owner
+	claims []claim       // grants that this owner has claimed
+	woken  []uint64      // other owners with grants to claim
+	grants []queue.Grant // reused by dispatch
 }
 
 // claim is a waiting request of this owner that was granted a row.
@@ -27,15 +29,25 @@ type claim struct {
 var _ queue.Loads = (*draft)(nil)
 
 // open makes d a draft of the table.
-func (d *draft) open(t table) (err error) {
-	*d = draft{table: t, steps: d.steps[:0], claims: d.claims[:0], woken: d.woken[:0]}
-	if t.hasQueue() {
-		d.queue, err = queue.Decode(t[t.queueAt():])
+func (d *draft) open(t table) error {
+	d.table, d.queue = t, nil
+	d.steps, d.claims, d.woken = d.steps[:0], d.claims[:0], d.woken[:0]
+	if !t.hasQueue() {
+		return nil
 	}
-	if err != nil {
+	if d.room.Read(t[t.queueAt():]) != nil {
 		return errDamaged
 	}
+	d.queue = &d.room
 	return nil
+}
+
+// begin gives the table an empty queue if it has none.
+func (d *draft) begin() {
+	if d.queue == nil {
+		_ = d.room.Read(nil)
+		d.queue = &d.room
+	}
 }
 
 // take counts a step of this owner.
@@ -62,13 +74,14 @@ func (d *draft) leave(owner uint64, id lb.LeaseID) (was queue.Status, row int, t
 	return was, row, tokens
 }
 
-// dispatch grants open endpoints to waiting requests. Those of the owner are claimed at once, as far as there is room
-// for their steps in its log.
-func (d *draft) dispatch(now time.Duration, owner uint64) {
+// dispatch grants open endpoints to waiting requests, and reports whether it has. Those of the owner are claimed at
+// once, as far as there is room for their steps in its log.
+func (d *draft) dispatch(now time.Duration, owner uint64) (granted bool) {
 	if d.queue == nil {
-		return
+		return false
 	}
-	for _, g := range d.queue.Dispatch(now, d, nil) {
+	d.grants = d.queue.Dispatch(now, d, d.grants[:0])
+	for _, g := range d.grants {
 		switch {
 		case g.Owner != owner:
 			d.wake(g.Owner)
@@ -76,6 +89,7 @@ func (d *draft) dispatch(now time.Duration, owner uint64) {
 			d.claim(owner, g.ID)
 		}
 	}
+	return len(d.grants) > 0
 }
 
 // claim takes over what a ticket of the owner was granted, as a lease.

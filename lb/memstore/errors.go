@@ -5,6 +5,9 @@ import "errors"
 // errDamaged is returned for a value that is not of its format.
 var errDamaged = errors.New("memstore: damaged value in shared memory")
 
+// errUnchanged is returned by the change of a swap that has changed nothing.
+var errUnchanged = errors.New("memstore: unchanged")
+
 // storeError is a failure of shared memory, with what the store was doing. Package fmt could wrap it as well, but would
 // add 0.3 MB to each artifact.
 type storeError struct {

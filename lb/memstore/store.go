@@ -72,9 +72,10 @@ type scope struct {
 	rowsGeneration uint32 // of the table in which they are
 	listKey        uint32 // digest of their endpoints
 
-	queues  bool                   // requests of this owner may wait
-	waiters map[lb.LeaseID]*waiter // those that do
-	left    bool                   // tickets of others than these may be in the queue
+	queues    bool                   // requests of this owner may wait
+	waiters   map[lb.LeaseID]*waiter // those that do
+	firstOver time.Duration          // none of these waits is over before
+	left      bool                   // tickets of others than these may be in the queue
 }
 
 type lease struct {

@@ -10,7 +10,8 @@ import (
 
 // swap changes the scope's table in one compare-and-swap: by the pending steps, by what change does to the draft of it,
 // and by what waiting requests are granted then. It writes the owner's checkpoint where that is due. change may be
-// called several times. Its errors end the swap.
+// called several times. Its errors end the swap. With errUnchanged nothing is written, unless the owner has just become
+// a member.
 func (s *Store) swap(now time.Duration, sc *scope, change func(*draft) error) error {
 	d := &s.draft
 	for range maxTries {
@@ -18,6 +19,7 @@ func (s *Store) swap(now time.Duration, sc *scope, change func(*draft) error) er
 		if err != nil {
 			return err
 		}
+		wasMember := t.memberOf(s.owner) >= 0
 		if t, err = s.join(now, sc, t); err != nil {
 			return err
 		}
@@ -27,7 +29,11 @@ func (s *Store) swap(now time.Duration, sc *scope, change func(*draft) error) er
 		for _, st := range sc.pending {
 			d.take(st)
 		}
-		if err = change(d); err != nil {
+		err = change(d)
+		if errors.Is(err, errUnchanged) && wasMember {
+			return nil
+		}
+		if err != nil && !errors.Is(err, errUnchanged) {
 			sc.candidates = nil // rows that change has added are not in shared memory
 			return err
 		}

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -34,9 +35,7 @@ func (s *Store) wanted(r *reservation, matched []int) int {
 // enqueue puts the request into the queue, unless it may not wait there. If an endpoint that it may use is open and
 // its turn has come, it is claimed at once.
 func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
-	if d.queue == nil {
-		d.queue = &queue.Queue{}
-	}
+	d.begin()
 	w := r.plan.Wait
 	isNew := w.Since == 0
 	if isNew {
@@ -101,6 +100,9 @@ func (s *Store) ticket(r *reservation, w *lb.Wait, list int, matched []int) *que
 func (s *Store) await(now time.Duration, r *reservation, done func(lb.Grant, error)) {
 	w := &waiter{plan: *r.plan, matched: r.matched, since: cmp.Or(r.plan.Wait.Since, now), done: done}
 	w.until = w.since + w.plan.Wait.Max
+	if len(r.scope.waiters) == 0 || w.until < r.scope.firstOver {
+		r.scope.firstOver = w.until
+	}
 	r.scope.waiters[r.id] = w
 	s.waiters[r.id] = r.scope
 	for _, c := range s.draft.claims {
@@ -189,19 +191,22 @@ func (s *Store) Poll(now time.Duration) time.Duration {
 	return next
 }
 
-// poll brings the requests of one scope up to date that wait.
+// poll brings the requests of one scope up to date that wait. Most of the time nothing has changed: then it only reads.
 func (s *Store) poll(now time.Duration, sc *scope) {
-	if !s.mustSync(now, sc) {
-		return
-	}
 	var p progress
 	err := s.swap(now, sc, func(d *draft) error {
 		p = progress{}
 		s.advance(now, sc, d, &p)
-		return nil
+		if p.changed || d.dispatch(now, s.owner) {
+			return nil
+		}
+		return errUnchanged
 	})
 	if err != nil {
 		s.overdue(now, sc, &p)
+	}
+	if err == nil && p.firstOver > 0 {
+		sc.firstOver = p.firstOver
 	}
 	sc.left = err != nil || p.more
 	for id, why := range p.ended {
@@ -214,15 +219,18 @@ func (s *Store) poll(now time.Duration, sc *scope) {
 
 // progress is what a poll finds.
 type progress struct {
-	ended map[lb.LeaseID]error
-	more  bool // the owner has to poll again
+	changed   bool                 // something in the draft
+	more      bool                 // the owner has to poll again
+	granted   []lb.LeaseID         // those that were, claimed or not
+	ended     map[lb.LeaseID]error // those that wait no longer without a grant
+	firstOver time.Duration        // of the scope from now on, unless 0
 }
 
 func (p *progress) end(id lb.LeaseID, why error) {
 	if p.ended == nil {
 		p.ended = map[lb.LeaseID]error{}
 	}
-	p.ended[id] = why
+	p.changed, p.ended[id] = true, why
 }
 
 // overdue ends the waits that are over although shared memory cannot be written.
@@ -235,70 +243,84 @@ func (s *Store) overdue(now time.Duration, sc *scope, p *progress) {
 	}
 }
 
-// mustSync reports whether the table has anything to be changed for the waiting requests of this owner: it reads only.
-func (s *Store) mustSync(now time.Duration, sc *scope) bool {
-	if sc.left {
-		return true
-	}
-	slot, t, _, err := s.find(sc.name, sc.slot)
-	if err != nil || t == nil || slot != sc.slot || t.memberOf(s.owner) < 0 {
-		return true
-	}
-	d := &s.draft
-	if d.open(t) != nil || d.queue == nil {
-		return true
+// advance takes out of the queue who has waited long enough or was evicted, and claims what was granted to this owner.
+// Tickets are compared with the requests that wait only if there are more or fewer than should be.
+func (s *Store) advance(now time.Duration, sc *scope, d *draft, p *progress) {
+	if len(sc.waiters) > 0 && now >= sc.firstOver {
+		s.endWaits(now, sc, d, p)
 	}
 	waiting := 0
-	d.queue.Each(s.owner, func(_ lb.LeaseID, was queue.Status) {
-		if was == queue.Waiting {
-			waiting++
+	if d.queue != nil {
+		for _, e := range d.queue.Ended(s.owner) {
+			s.takeOver(sc, d, p, &e)
 		}
-	})
-	if waiting != len(sc.waiters) {
-		return true
+		waiting = d.queue.WaitingOf(s.owner)
 	}
-	for _, w := range sc.waiters {
-		if now >= w.until {
-			return true
-		}
+	if sc.left || waiting != len(sc.waiters)-len(p.granted)-len(p.ended) {
+		s.compare(now, sc, d, p)
 	}
-	return len(d.queue.Dispatch(now, d, nil)) > 0
 }
 
-// advance claims what was granted to this owner, and takes out of the queue who has waited long enough, was evicted or
-// is not known any more. Requests that are missing, because this owner was presumed dead, wait again in their old
-// places.
-func (s *Store) advance(now time.Duration, sc *scope, d *draft, p *progress) {
-	there := map[lb.LeaseID]queue.Status{}
-	if d.queue != nil {
-		d.queue.Each(s.owner, func(id lb.LeaseID, was queue.Status) { there[id] = was })
-	}
-	for id, was := range there {
-		w := sc.waiters[id]
-		switch {
-		case w == nil:
+// endWaits ends the waits that are over, and notes when the next one is.
+func (s *Store) endWaits(now time.Duration, sc *scope, d *draft, p *progress) {
+	p.firstOver = math.MaxInt64
+	for id, w := range sc.waiters {
+		if now < w.until {
+			p.firstOver = min(p.firstOver, w.until)
+			continue
+		}
+		was := queue.Gone
+		if d.queue != nil {
+			was, _, _ = d.queue.Find(s.owner, id)
+		}
+		if was == queue.Waiting {
 			d.leave(s.owner, id)
-		case was == queue.Granted && len(d.steps) >= logLength:
-			p.more = true
-		case was == queue.Granted:
-			d.claim(s.owner, id)
-		case was == queue.Evicted:
-			d.leave(s.owner, id)
-			p.end(id, lb.ErrEvicted)
-		case now >= w.until:
-			d.leave(s.owner, id)
+		}
+		if was == queue.Waiting || was == queue.Gone {
 			p.end(id, lb.ErrWaitOver)
+		}
+	}
+}
+
+// takeOver takes over what has become of a ticket of this owner.
+func (s *Store) takeOver(sc *scope, d *draft, p *progress, e *queue.End) {
+	_, known := sc.waiters[e.ID]
+	switch {
+	case !known:
+		d.leave(s.owner, e.ID)
+		p.changed = true
+	case e.Status == queue.Evicted:
+		d.leave(s.owner, e.ID)
+		p.end(e.ID, lb.ErrEvicted)
+	case len(d.steps) >= logLength:
+		p.more = true
+		p.granted = append(p.granted, e.ID)
+	default:
+		d.claim(s.owner, e.ID)
+		p.changed = true
+		p.granted = append(p.granted, e.ID)
+	}
+}
+
+// compare takes tickets out of the queue that no request of this owner has. Requests that are missing, because this
+// owner was presumed dead, wait again in their old places.
+func (s *Store) compare(now time.Duration, sc *scope, d *draft, p *progress) {
+	there := map[lb.LeaseID]bool{}
+	if d.queue != nil {
+		d.queue.EachWaiting(s.owner, func(id lb.LeaseID) { there[id] = true })
+	}
+	for id := range there {
+		if sc.waiters[id] == nil {
+			d.leave(s.owner, id)
+			p.changed = true
 		}
 	}
 	for id, w := range sc.waiters {
-		if _, ok := there[id]; ok {
-			continue
-		}
-		if now >= w.until {
-			p.end(id, lb.ErrWaitOver)
+		if _, ended := p.ended[id]; ended || there[id] || slices.Contains(p.granted, id) {
 			continue
 		}
 		s.enqueueAgain(now, sc, d, id, w)
+		p.changed = true
 	}
 }
 
@@ -311,9 +333,7 @@ func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.Lease
 		return // the next poll tries again
 	}
 	d.table = t
-	if d.queue == nil {
-		d.queue = &queue.Queue{}
-	}
+	d.begin()
 	if list, ok := d.queue.List(sc.listKey^w.plan.Wait.Limits, sc.entries(&w.plan)); ok {
 		s.loads = s.loads[:0]
 		for _, row := range sc.rows {

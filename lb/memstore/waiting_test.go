@@ -1,6 +1,8 @@
 package memstore_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -66,27 +68,76 @@ func TestReleaseGrantsTheFirstThatWaits(t *testing.T) {
 	}
 }
 
-// BenchmarkServe is one release, one claim and one new request while many wait.
+// host is shared memory of which a read allocates memory of the VM, as in a gateway, and a write none.
+type host map[string]*hostValue
+
+type hostValue struct {
+	val []byte
+	cas uint32
+}
+
+func newHost(b *testing.B) host {
+	h := host{}
+	if err := memstore.Prepare(h); err != nil {
+		b.Fatal(err)
+	}
+	return h
+}
+
+func (h host) Get(key string) ([]byte, uint32, error) {
+	v := h[key]
+	if v == nil {
+		return nil, 0, lb.ErrNotFound
+	}
+	return slices.Clone(v.val), v.cas, nil
+}
+
+func (h host) Set(key string, val []byte, cas uint32) error {
+	v := h[key]
+	if v == nil {
+		v = &hostValue{}
+		h[key] = v
+	}
+	if cas != 0 && cas != v.cas {
+		return lb.ErrMismatch
+	}
+	v.val, v.cas = append(v.val[:0], val...), v.cas+1
+	return nil
+}
+
+// BenchmarkServe is one release, one claim and one new request while many wait: of one owner, and of two that take
+// turns and wake each other.
 func BenchmarkServe(b *testing.B) {
-	for _, waiting := range []int{20, 2000} {
-		b.Run("", func(b *testing.B) {
-			p := memstoretest.NewProcess(b)
-			s := p.NewStore()
-			benchServe(b, s, waiting)
-		})
+	for owners := 1; owners <= 2; owners++ {
+		for _, waiting := range []int{10, 200, 2000, 10000} {
+			b.Run(fmt.Sprintf("owners=%d/waiting=%d", owners, waiting), func(b *testing.B) {
+				benchServe(b, owners, waiting)
+			})
+		}
 	}
 }
 
-func benchServe(b *testing.B, s *memstore.Store, waiting int) {
+func benchServe(b *testing.B, owners, waiting int) {
 	plan := waitingPlan(16, "e1:1", "e2:1", "e3:1", "e4:1")
 	plan.Wait.Length, plan.Wait.Max, plan.Wait.Aging = 1e6, time.Hour, 0
-	now := time.Hour
-	var running []lb.LeaseID
-	id := lb.LeaseID(0)
+	p, now := newHost(b), time.Hour
+	var stores []*memstore.Store
+	woken := false
+	for range owners {
+		s := memstore.New(p, uint64(len(stores)+1), time.Hour)
+		s.OnGrant = func(uint64) { woken = true }
+		stores = append(stores, s)
+	}
+	type lease struct {
+		owner int
+		id    lb.LeaseID
+	}
+	var running []lease
+	next := 0
 	reserve := func() {
-		id++
-		this := id
-		s.Reserve(now, this, plan, func(_ lb.Grant, err error) {
+		next++
+		this := lease{next % 3 % owners, lb.LeaseID(next)}
+		stores[this.owner].Reserve(now, this.id, plan, func(_ lb.Grant, err error) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -99,8 +150,16 @@ func benchServe(b *testing.B, s *memstore.Store, waiting int) {
 	b.ResetTimer()
 	for range b.N {
 		now += time.Millisecond
-		s.Release(now, running[0])
+		first := running[0]
 		running = running[1:]
+		stores[first.owner].Release(now, first.id)
+		if woken {
+			woken = false
+			stores[(first.owner+1)%owners].Poll(now)
+		}
 		reserve()
+	}
+	if len(running) != 64 {
+		b.Fatalf("%d requests are in flight", len(running))
 	}
 }

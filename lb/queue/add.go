@@ -33,7 +33,7 @@ const pruneLists, pruneFlows = 8, 256
 // pruneLists removes the lists that no ticket has.
 func (q *Queue) pruneLists() {
 	used := make([]bool, len(q.lists))
-	for i := range q.Size() {
+	for i := range q.waiting {
 		used[q.at(i).list()] = true
 	}
 	numbers, kept := make([]int, len(q.lists)), q.lists[:0]
@@ -44,7 +44,7 @@ func (q *Queue) pruneLists() {
 		}
 	}
 	q.lists = kept
-	for i := range q.Size() {
+	for i := range q.waiting {
 		r := q.at(i)
 		r.setList(numbers[r.list()])
 	}
@@ -116,19 +116,22 @@ func (q *Queue) reservedForOthers(w *lb.Wait) int {
 // for it, if there is one.
 func (q *Queue) evictFor(w *lb.Wait) bool {
 	victim, rank := -1, w.Class.Rank
-	for i := range q.Size() {
-		r := q.at(i)
-		c := &q.classes[q.flows[r.flow()].class]
-		if r.status() == Waiting && c.rank > w.Class.Rank && c.rank >= rank && c.waiting > int(c.reserved) {
-			victim, rank = i, c.rank
+	for i := range q.flows {
+		f := &q.flows[i]
+		c := &q.classes[f.class]
+		if f.waiting == 0 || c.rank <= w.Class.Rank || c.rank < rank || c.waiting <= int(c.reserved) {
+			continue
+		}
+		if last := f.end() - 1; victim < 0 || c.rank > rank || q.at(victim).before(q.at(last)) {
+			victim, rank = last, c.rank
 		}
 	}
 	if victim < 0 {
 		return false
 	}
 	r := q.at(victim)
-	q.countTicket(r, -1)
-	r.setStatus(Evicted)
+	q.ended = append(q.ended, End{Owner: r.owner(), ID: r.id(), Status: Evicted, Row: NoRow})
+	q.removeAt(victim)
 	return true
 }
 
@@ -163,16 +166,29 @@ func (q *Queue) expected(w *lb.Wait) time.Duration {
 func (q *Queue) Add(now time.Duration, t *Ticket) {
 	if q.waiting == 0 {
 		q.pace.begin(millis(now))
+		q.aging, q.skip = 0, 0
 	}
 	q.strict = t.Wait.Strict
-	r := newRecord(t, q.flowOf(t.Wait))
-	at := q.Size()
-	for at > 0 && int32(q.at(at-1).since()-r.since()) > 0 {
+	r, f := newRecord(t, q.number), q.flowOf(t.Wait)
+	q.number++
+	if a := r.aging(); a > 0 && (q.aging == 0 || a < q.aging) {
+		q.aging = a
+	}
+	q.skip = max(q.skip, r.skip())
+	at := f.end()
+	for at > f.first && r.before(q.at(at-1)) {
 		at--
 	}
+	if len(q.tickets)+recordSize > cap(q.tickets) {
+		q.spare = append(slices.Grow(q.spare[:0], len(q.tickets)+spareTickets*recordSize), q.tickets...)
+		q.tickets = q.spare
+	}
 	q.tickets = slices.Insert(q.tickets, at*recordSize, r...)
-	q.countTicket(r, 1)
+	q.count(f, 1)
 }
+
+// spareTickets is for how many more tickets memory is taken at a time.
+const spareTickets = 64
 
 // classOf returns the number of the class, with its latest settings.
 func (q *Queue) classOf(w *lb.Wait) int {
@@ -191,8 +207,8 @@ func (q *Queue) classOf(w *lb.Wait) int {
 	return i
 }
 
-// flowOf returns the number of the request's flow.
-func (q *Queue) flowOf(w *lb.Wait) int {
+// flowOf returns the request's flow.
+func (q *Queue) flowOf(w *lb.Wait) *flow {
 	class := q.classOf(w)
 	if len(q.flows) >= pruneFlows {
 		q.pruneFlows()
@@ -203,30 +219,18 @@ func (q *Queue) flowOf(w *lb.Wait) int {
 	}
 	if i < 0 {
 		i = len(q.flows)
-		q.flows = append(q.flows, flow{class: uint8(class), tenant: w.Tenant})
+		q.flows = append(q.flows, flow{class: uint8(class), tenant: w.Tenant, first: q.waiting})
 	}
-	if f := &q.flows[i]; f.waiting == 0 {
+	f := &q.flows[i]
+	if f.waiting == 0 {
 		f.served = max(f.served, q.classes[class].virtual)
 	}
-	return i
+	return f
 }
 
 // pruneFlows removes the flows without tickets that have no more service behind them than a new one.
 func (q *Queue) pruneFlows() {
-	used := make([]bool, len(q.flows))
-	for i := range q.Size() {
-		used[q.at(i).flow()] = true
-	}
-	numbers, kept := make([]int, len(q.flows)), q.flows[:0]
-	for i, f := range q.flows {
-		numbers[i] = len(kept)
-		if used[i] || f.served > q.classes[f.class].virtual {
-			kept = append(kept, f)
-		}
-	}
-	q.flows = kept
-	for i := range q.Size() {
-		r := q.at(i)
-		r.setFlow(numbers[r.flow()])
-	}
+	q.flows = slices.DeleteFunc(q.flows, func(f flow) bool {
+		return f.waiting == 0 && f.served <= q.classes[f.class].virtual
+	})
 }

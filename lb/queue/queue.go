@@ -1,28 +1,29 @@
 package queue
 
 import (
-	"errors"
-	"math"
-	"time"
+	"slices"
 
 	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 )
-
-// ErrDamaged is returned for a value that is not a packed queue.
-var ErrDamaged = errors.New("queue: damaged value")
 
 // Queue is the requests of one scope that wait. The zero value is an empty queue.
 type Queue struct {
 	lists   []list
 	classes []class
 	flows   []flow
-	tickets []byte // records, in the order in which the requests came
-	waiting int    // how many of them wait
+	ended   []End  // tickets that do not wait any more, for their owners to take them out
+	tickets []byte // records of those that wait, by flow, and in each in the order in which they came
+	waiting int    // how many these are
+	number  uint32 // of the next ticket
 
 	strict  bool    // as the latest request wants it
+	aging   uint32  // shortest aging of those that wait in ms, 0 if none has any; or of some that have waited before
+	skip    int     // likewise the most others that one may pass
 	virtual float64 // virtual time of the class that was served last
 	pace    pace
+
+	spare []byte // memory for tickets when there are more than in the packed queue
 }
 
 // list is a list of endpoints that requests may use. Requests with the same one share the latest caps.
@@ -54,144 +55,20 @@ type flow struct {
 	class   uint8 // number of the class
 	tenant  uint64
 	served  float64 // virtual time: tokens served
-	waiting int     // not packed
+	waiting int
+	first   int // number of its first ticket; not packed
 }
 
-// A packed queue is
-//
-//	offset  size  header
-//	0       4     magic, "WGQ2"
-//	4       1     number of lists
-//	5       1     number of classes
-//	6       2     number of flows
-//	8       4     number of tickets
-//	12      1     1 for strict order
-//	13      1     how many intervals the pace is of
-//	14      2     0
-//	16      4     when a request was granted last, in ms
-//	20      4     0
-//	24      8     mean interval between grants in ms, float64
-//	32      8     virtual time, float64
-//
-// then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; then the
-// classes, each of id 2, rank 1, reserved 2, weight 8, served 8, virtual 8; then the flows, each of class 1, tenant 8,
-// served 8; and then the tickets: see record.
-const (
-	magic      = 0x32514757
-	headerSize = 40
-	entrySize  = 12
-	maxLists   = 255
-	maxClasses = 255
-	maxFlows   = 1 << 15
-	// maxTokenCap is how many tokens a store in Redis counts at most.
-	maxTokenCap = 1<<48 - 1
-)
+// end returns the number behind that of the flow's last ticket.
+func (f *flow) end() int { return f.first + f.waiting }
 
-// Is reports whether b begins as a packed queue does.
-func Is(b []byte) bool { return len(b) >= headerSize && wire.Uint32(b, 0) == magic }
-
-// Decode reads a packed queue. The queue keeps and changes b. It returns ErrDamaged for a value of another format.
-func Decode(b []byte) (*Queue, error) {
-	q := &Queue{}
-	if len(b) == 0 {
-		return q, nil
-	}
-	in := wire.NewReader(b)
-	if in.Uint32() != magic {
-		return nil, ErrDamaged
-	}
-	lists, classes, flows, tickets := int(in.Byte()), int(in.Byte()), int(in.Uint16()), int(in.Uint32())
-	q.strict = in.Byte() == 1
-	q.pace.count = in.Byte()
-	in.Take(2)
-	q.pace.last = in.Uint32()
-	in.Take(4)
-	q.pace.interval, q.virtual = in.Float64(), in.Float64()
-	for range lists {
-		l := list{key: in.Uint32()}
-		entries := wire.NewReader(in.Take(int(in.Uint16()) * entrySize))
-		for entries.Len() > 0 {
-			e := Entry{int(entries.Uint16()), int64(entries.Uint32()), int64(entries.Uint(6))}
-			l.entries = append(l.entries, e)
-		}
-		q.lists = append(q.lists, l)
-	}
-	for range classes {
-		q.classes = append(q.classes, class{
-			id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16(),
-			weight: in.Float64(), served: in.Float64(), virtual: in.Float64(),
-		})
-	}
-	for range flows {
-		q.flows = append(q.flows, flow{class: in.Byte(), tenant: in.Uint64(), served: in.Float64()})
-	}
-	q.tickets = in.Take(tickets * recordSize)
-	if !in.OK() || in.Len() > 0 || !q.countWaiting() {
-		return nil, ErrDamaged
-	}
-	return q, nil
-}
-
-// countWaiting sets what is not packed. It reports whether all numbers are within their bounds.
-func (q *Queue) countWaiting() bool {
-	for i := range q.flows {
-		if int(q.flows[i].class) >= len(q.classes) {
-			return false
-		}
-	}
-	for at := 0; at < len(q.tickets); at += recordSize {
-		r := record(q.tickets[at:][:recordSize])
-		if r.flow() >= len(q.flows) || r.list() >= len(q.lists) || r.status() > Evicted {
-			return false
-		}
-		if r.status() == Waiting {
-			q.countTicket(r, 1)
-		}
-	}
-	return true
-}
-
-// countTicket adds n tickets that wait to the counts.
-func (q *Queue) countTicket(r record, n int) {
-	f := &q.flows[r.flow()]
-	q.waiting += n
-	f.waiting += n
-	q.classes[f.class].waiting += n
-}
-
-// Append appends the packed queue to b. A queue without tickets is dropped some time after its last grant: then
-// nothing is appended.
-func (q *Queue) Append(b []byte, now time.Duration) []byte {
-	if len(q.tickets) == 0 {
-		if q.pace.count == 0 || millis(now)-q.pace.last > millis(paceMemory) {
-			return b
-		}
-		q.lists, q.classes, q.flows, q.virtual = nil, nil, nil, 0
-	}
-	strict := uint8(0)
-	if q.strict {
-		strict = 1
-	}
-	w := wire.Writer(b).Uint32(magic).Byte(uint8(len(q.lists))).Byte(uint8(len(q.classes)))
-	w = w.Uint16(uint16(len(q.flows))).Uint32(uint32(q.Size())).Byte(strict).Byte(q.pace.count).Uint16(0)
-	w = w.Uint32(q.pace.last).Uint32(0).Float64(q.pace.interval).Float64(q.virtual)
-	for i := range q.lists {
-		l := &q.lists[i]
-		w = w.Uint32(l.key).Uint16(uint16(len(l.entries)))
-		for _, e := range l.entries {
-			w = w.Uint16(uint16(e.Row)).Uint32(uint32(min(e.Cap, math.MaxUint32))).
-				Uint(6, uint64(min(e.TokenCap, maxTokenCap)))
-		}
-	}
-	for i := range q.classes {
-		c := &q.classes[i]
-		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved).Float64(c.weight).Float64(c.served).Float64(c.virtual)
-	}
-	for i := range q.flows {
-		f := &q.flows[i]
-		w = w.Byte(f.class).Uint64(f.tenant).Float64(f.served)
-	}
-	return append(w, q.tickets...)
+// End is what has become of a ticket that does not wait any more.
+type End struct {
+	Owner  uint64
+	ID     lb.LeaseID
+	Status Status // Granted or Evicted
+	Row    int    // that it was granted
+	Tokens int64  // that it counts there
 }
 
 // Waiting returns how many requests wait.
@@ -211,15 +88,15 @@ func (q *Queue) Stats() lb.QueueStats {
 	return s
 }
 
-// at returns the i-th ticket.
+// at returns the i-th ticket of those that wait.
 func (q *Queue) at(i int) record { return q.tickets[i*recordSize:][:recordSize] }
 
 // Size returns the number of tickets, granted and evicted ones included.
-func (q *Queue) Size() int { return len(q.tickets) / recordSize }
+func (q *Queue) Size() int { return q.waiting + len(q.ended) }
 
-// find returns the number of a ticket, -1 for none.
+// find returns the number of a ticket that waits, -1 for none.
 func (q *Queue) find(owner uint64, id lb.LeaseID) int {
-	for i := range q.Size() {
+	for i := range q.waiting {
 		if r := q.at(i); r.id() == id && r.owner() == owner {
 			return i
 		}
@@ -227,61 +104,126 @@ func (q *Queue) find(owner uint64, id lb.LeaseID) int {
 	return -1
 }
 
+// findEnded returns the number of a ticket among those that do not wait any more, -1 for none.
+func (q *Queue) findEnded(owner uint64, id lb.LeaseID) int {
+	return slices.IndexFunc(q.ended, func(e End) bool { return e.ID == id && e.Owner == owner })
+}
+
+// flowAt returns the flow of the i-th ticket.
+func (q *Queue) flowAt(i int) *flow {
+	f := slices.IndexFunc(q.flows, func(f flow) bool { return i < f.end() })
+	return &q.flows[f]
+}
+
 // Find returns what has become of a ticket, and the row and tokens of its grant.
 func (q *Queue) Find(owner uint64, id lb.LeaseID) (s Status, row int, tokens int64) {
-	i := q.find(owner, id)
-	if i < 0 {
-		return Gone, NoRow, 0
+	if i := q.findEnded(owner, id); i >= 0 {
+		e := &q.ended[i]
+		return e.Status, e.Row, e.Tokens
 	}
-	r := q.at(i)
-	return r.status(), r.row(), r.rowTokens()
+	if q.find(owner, id) >= 0 {
+		return Waiting, NoRow, 0
+	}
+	return Gone, NoRow, 0
 }
 
 // Remove takes a ticket out of the queue, and returns what had become of it: the row and tokens of its grant are no
 // longer counted by the queue.
 func (q *Queue) Remove(owner uint64, id lb.LeaseID) (s Status, row int, tokens int64) {
-	i := q.find(owner, id)
-	if i < 0 {
-		return Gone, NoRow, 0
+	if i := q.findEnded(owner, id); i >= 0 {
+		e := q.ended[i]
+		q.ended = slices.Delete(q.ended, i, i+1)
+		return e.Status, e.Row, e.Tokens
 	}
-	r := q.at(i)
-	s, row, tokens = r.status(), r.row(), r.rowTokens()
-	q.removeAt(i)
-	return s, row, tokens
+	if i := q.find(owner, id); i >= 0 {
+		q.removeAt(i)
+		return Waiting, NoRow, 0
+	}
+	return Gone, NoRow, 0
 }
 
+// removeAt takes the i-th ticket out of those that wait. Those on the shorter side of it are moved.
 func (q *Queue) removeAt(i int) {
-	if r := q.at(i); r.status() == Waiting {
-		q.countTicket(r, -1)
+	q.count(q.flowAt(i), -1)
+	at, t := i*recordSize, q.tickets
+	if at < len(t)/2 {
+		copy(t[recordSize:], t[:at])
+		q.tickets = t[recordSize:]
+	} else {
+		q.tickets = append(t[:at], t[at+recordSize:]...)
 	}
-	q.tickets = append(q.tickets[:i*recordSize], q.tickets[(i+1)*recordSize:]...)
+}
+
+// count adds n tickets that wait to the counts of a flow.
+func (q *Queue) count(f *flow, n int) {
+	q.waiting += n
+	f.waiting += n
+	q.classes[f.class].waiting += n
+	q.setFirsts()
+}
+
+// setFirsts sets where the tickets of each flow begin.
+func (q *Queue) setFirsts() {
+	first := 0
+	for i := range q.flows {
+		q.flows[i].first = first
+		first += q.flows[i].waiting
+	}
 }
 
 // RemoveOwners removes the tickets of owners that are not alive.
 func (q *Queue) RemoveOwners(alive func(owner uint64) bool) (removed int) {
-	for i := q.Size() - 1; i >= 0; i-- {
-		if !alive(q.at(i).owner()) {
+	known := map[uint64]bool{}
+	dead := func(owner uint64) bool {
+		if _, ok := known[owner]; !ok {
+			known[owner] = alive(owner)
+		}
+		return !known[owner]
+	}
+	before := q.Size()
+	q.ended = slices.DeleteFunc(q.ended, func(e End) bool { return dead(e.Owner) })
+	for i := q.waiting - 1; i >= 0; i-- {
+		if dead(q.at(i).owner()) {
 			q.removeAt(i)
-			removed++
 		}
 	}
-	return removed
+	return before - q.Size()
 }
 
 // EachGrant calls f with the row and tokens of each grant that was not claimed yet.
 func (q *Queue) EachGrant(f func(row int, tokens int64)) {
-	for i := range q.Size() {
-		if r := q.at(i); r.status() == Granted {
-			f(r.row(), r.rowTokens())
+	for i := range q.ended {
+		if e := &q.ended[i]; e.Status == Granted {
+			f(e.Row, e.Tokens)
 		}
 	}
 }
 
-// Each calls f with each ticket of the owner and what has become of it.
-func (q *Queue) Each(owner uint64, f func(id lb.LeaseID, s Status)) {
-	for i := range q.Size() {
+// Ended returns the tickets of the owner that do not wait any more.
+func (q *Queue) Ended(owner uint64) (of []End) {
+	for _, e := range q.ended {
+		if e.Owner == owner {
+			of = append(of, e)
+		}
+	}
+	return of
+}
+
+// WaitingOf returns how many tickets of the owner wait.
+func (q *Queue) WaitingOf(owner uint64) (n int) {
+	for at := 0; at < len(q.tickets); at += recordSize {
+		if wire.Uint64(q.tickets, at) == owner {
+			n++
+		}
+	}
+	return n
+}
+
+// EachWaiting calls f with each ticket of the owner that waits.
+func (q *Queue) EachWaiting(owner uint64, f func(id lb.LeaseID)) {
+	for i := range q.waiting {
 		if r := q.at(i); r.owner() == owner {
-			f(r.id(), r.status())
+			f(r.id())
 		}
 	}
 }

@@ -1,12 +1,14 @@
 package queue_test
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/warmgate/warmgate/internal/wire"
 	"github.com/warmgate/warmgate/lb"
 	"github.com/warmgate/warmgate/lb/queue"
 )
@@ -318,12 +320,50 @@ func TestHopelessOnceThePaceIsKnown(t *testing.T) {
 	}
 }
 
+// The queue in a table is byte for byte as documented: workers with another version of the plugin use it as well.
+func TestFormat(t *testing.T) {
+	q, now := &queue.Queue{}, time.Hour
+	number, _ := q.List(7, []queue.Entry{{Row: 1, Cap: 8, TokenCap: 1 << 40}})
+	add := func(id lb.LeaseID, class lb.Class, tenant uint64, warm ...queue.Warm) {
+		w := &lb.Wait{
+			Max: time.Second, Since: now, Class: class, Tenant: tenant, Aging: 800 * time.Millisecond,
+			Patience: 200 * time.Millisecond, Skip: 3, Length: 2,
+		}
+		q.Add(now, &queue.Ticket{Owner: 5, ID: id, Wait: w, Tokens: 100, List: number, Wants: 1, Warm: warm})
+	}
+	low := lb.Class{ID: 2, Rank: 1, Weight: 1}
+	add(10, low, 9, queue.Warm{Row: 1, Saved: 60})
+	add(11, low, 9)
+	if _, err := q.Admit(now, &lb.Wait{Max: time.Second, Class: interactive, Length: 2}); err != nil {
+		t.Fatal(err) // the second one is evicted
+	}
+	ms := uint32(now / time.Millisecond)
+	want := wire.Writer("WGQ4").Byte(1).Byte(1).Uint16(1).Uint32(1).Uint32(1).Uint32(2).
+		Byte(0).Byte(0).Uint16(3).Uint32(800).Uint32(ms).Float64(0).Float64(0).
+		Uint32(7).Uint16(1).Uint16(1).Uint32(8).Uint(6, 1<<40).
+		Uint16(2).Byte(1).Uint16(0).Float64(1).Float64(0).Float64(0).
+		Byte(0).Uint64(9).Float64(0).Uint32(1).
+		Uint64(5).Uint64(11).Byte(2).Uint16(queue.NoRow).Uint32(0).
+		Uint64(5).Uint64(10).Uint32(ms).Uint32(0).Uint32(1000).Uint32(800).Uint16(20).Uint16(1).
+		Byte(0).Byte(0).Uint16(3).Uint16(0).Uint16(0).Uint32(100).Uint16(1).Uint32(60)
+	for range queue.MaxWarm - 1 {
+		want = want.Uint16(queue.NoRow).Uint32(0)
+	}
+	if got := q.Append(nil, now); !bytes.Equal(got, want) {
+		t.Errorf("\n got %x\nwant %x", got, []byte(want))
+	}
+}
+
 // What is not a queue is refused, and every queue survives being packed: any bytes are one of both.
 func TestDamagedQueues(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newRoom(t, 3)
 		for range rapid.IntRange(0, 5).Draw(rt, "tickets") {
 			r.add(batch, func(k *queue.Ticket) { k.Wait.Tenant = rapid.Uint64Range(0, 2).Draw(rt, "tenant") })
+		}
+		if rapid.Bool().Draw(rt, "granted") {
+			r.loads[0] = lb.Load{}
+			r.q.Dispatch(r.now, r.loads, nil)
 		}
 		b := r.q.Append(nil, r.now)
 		for range rapid.IntRange(0, 3).Draw(rt, "changes") {
@@ -336,6 +376,10 @@ func TestDamagedQueues(t *testing.T) {
 		if err != nil {
 			return
 		}
+		q.Ended(1)
+		q.RemoveOwners(func(owner uint64) bool { return owner == 1 })
+		_, _ = q.Admit(r.now, &lb.Wait{Max: time.Minute, Class: interactive, Length: 1})
+		q.Remove(1, 1)
 		q.Dispatch(r.now, loads{}, nil)
 		if _, err := queue.Decode(q.Append(nil, r.now)); err != nil {
 			rt.Fatal(err)

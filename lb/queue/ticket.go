@@ -41,56 +41,47 @@ const (
 	Gone           // not in the queue
 )
 
-// record is a ticket as it is packed, 80 bytes:
+// record is a ticket that waits as it is packed, 72 bytes:
 //
 //	offset  size
 //	0       8     owner
 //	8       8     id
 //	16      4     when it came, in ms
-//	20      4     how long it waits at most, in ms
-//	24      4     its aging in ms, 0 for never
-//	28      2     its patience in units of 10 ms
-//	30      2     row that it wants, 0xffff for none
-//	32      2     number of its flow
-//	34      1     number of its list
-//	35      1     its Status
-//	36      2     how many others it may pass
-//	38      2     how often it was passed
-//	40      4     its tokens
-//	44      2     row that it was granted
-//	46      2     0
-//	48      4     its tokens there
-//	52      4     0
-//	56      24    MaxWarm times: row 2 bytes, saved tokens 4 bytes
+//	20      4     its number: of those that came in the same ms, the lower one came first
+//	24      4     how long it waits at most, in ms
+//	28      4     its aging in ms, 0 for never
+//	32      2     its patience in units of 10 ms
+//	34      2     row that it wants, 0xffff for none
+//	36      1     number of its list
+//	37      1     0
+//	38      2     how many others it may pass
+//	40      2     how often it was passed
+//	42      2     0
+//	44      4     its tokens
+//	48      24    MaxWarm times: row 2 bytes, saved tokens 4 bytes
 type record []byte
 
-const recordSize = 80
+const recordSize, listAt = 72, 36
 
-func (r record) owner() uint64      { return wire.Uint64(r, 0) }
-func (r record) id() lb.LeaseID     { return lb.LeaseID(wire.Uint64(r, 8)) }
-func (r record) since() uint32      { return wire.Uint32(r, 16) }
-func (r record) max() uint32        { return wire.Uint32(r, 20) }
-func (r record) aging() uint32      { return wire.Uint32(r, 24) }
-func (r record) patience() uint32   { return 10 * uint32(wire.Uint16(r, 28)) }
-func (r record) wants() int         { return int(wire.Uint16(r, 30)) }
-func (r record) flow() int          { return int(wire.Uint16(r, 32)) }
-func (r record) list() int          { return int(r[34]) }
-func (r record) status() Status     { return Status(r[35]) }
-func (r record) skip() int          { return int(wire.Uint16(r, 36)) }
-func (r record) passed() int        { return int(wire.Uint16(r, 38)) }
-func (r record) tokens() int64      { return int64(wire.Uint32(r, 40)) }
-func (r record) row() int           { return int(wire.Uint16(r, 44)) }
-func (r record) rowTokens() int64   { return int64(wire.Uint32(r, 48)) }
-func (r record) setFlow(flow int)   { wire.PutUint16(r, 32, uint16(flow)) }
-func (r record) setList(list int)   { r[34] = uint8(list) }
-func (r record) setStatus(s Status) { r[35] = uint8(s) }
-func (r record) countPassed()       { wire.PutUint16(r, 38, uint16(min(r.passed()+1, 1<<16-1))) }
+func (r record) owner() uint64    { return wire.Uint64(r, 0) }
+func (r record) id() lb.LeaseID   { return lb.LeaseID(wire.Uint64(r, 8)) }
+func (r record) since() uint32    { return wire.Uint32(r, 16) }
+func (r record) number() uint32   { return wire.Uint32(r, 20) }
+func (r record) max() uint32      { return wire.Uint32(r, 24) }
+func (r record) aging() uint32    { return wire.Uint32(r, 28) }
+func (r record) patience() uint32 { return 10 * uint32(wire.Uint16(r, 32)) }
+func (r record) wants() int       { return int(wire.Uint16(r, 34)) }
+func (r record) list() int        { return int(r[listAt]) }
+func (r record) skip() int        { return int(wire.Uint16(r, 38)) }
+func (r record) passed() int      { return int(wire.Uint16(r, 40)) }
+func (r record) tokens() int64    { return int64(wire.Uint32(r, 44)) }
+func (r record) setList(list int) { r[listAt] = uint8(list) }
+func (r record) countPassed()     { wire.PutUint16(r, 40, uint16(min(r.passed()+1, 1<<16-1))) }
 
-// grant makes the ticket one that was granted the row.
-func (r record) grant(row int) {
-	r.setStatus(Granted)
-	wire.PutUint16(r, 44, uint16(row))
-	wire.PutUint32(r, 48, uint32(r.tokens()-r.saved(row)))
+// before reports whether the ticket came before another one.
+func (r record) before(other record) bool {
+	d := int32(r.since() - other.since())
+	return d < 0 || d == 0 && int32(r.number()-other.number()) < 0
 }
 
 // waited returns for how many ms the ticket has waited.
@@ -106,7 +97,7 @@ func (r record) saved(row int) int64 {
 	return 0
 }
 
-const warmAt, warmSize = 56, 6
+const warmAt, warmSize = 48, 6
 
 // bestSaved returns how many tokens need not be computed where most of the prompt is, the endpoint of the row excepted.
 func (r record) bestSaved(except int) (best int64) {
@@ -120,20 +111,20 @@ func (r record) bestSaved(except int) (best int64) {
 
 func (r record) u16(at int) uint16 { return wire.Uint16(r, at) }
 
-// newRecord packs a ticket of the flow.
-func newRecord(t *Ticket, flow int) record {
+// newRecord packs a ticket with the number.
+func newRecord(t *Ticket, number uint32) record {
 	r := make(record, recordSize)
 	wire.PutUint64(r, 0, t.Owner)
 	wire.PutUint64(r, 8, uint64(t.ID))
 	wire.PutUint32(r, 16, millis(t.Wait.Since))
-	wire.PutUint32(r, 20, millis(min(t.Wait.Max, MaxTime)))
-	wire.PutUint32(r, 24, millis(min(t.Wait.Aging, MaxTime)))
-	wire.PutUint16(r, 28, uint16(min(millis(min(t.Wait.Patience, MaxTime))/10, 1<<16-1)))
-	wire.PutUint16(r, 30, uint16(t.Wants))
-	r.setFlow(flow)
+	wire.PutUint32(r, 20, number)
+	wire.PutUint32(r, 24, millis(min(t.Wait.Max, MaxTime)))
+	wire.PutUint32(r, 28, millis(min(t.Wait.Aging, MaxTime)))
+	wire.PutUint16(r, 32, uint16(min(millis(min(t.Wait.Patience, MaxTime))/10, 1<<16-1)))
+	wire.PutUint16(r, 34, uint16(t.Wants))
 	r.setList(t.List)
-	wire.PutUint16(r, 36, uint16(min(max(t.Wait.Skip, 0), MaxSkip)))
-	wire.PutUint32(r, 40, uint32(min(max(t.Tokens, 0), lb.MaxTokens)))
+	wire.PutUint16(r, 38, uint16(min(max(t.Wait.Skip, 0), MaxSkip)))
+	wire.PutUint32(r, 44, uint32(min(max(t.Tokens, 0), lb.MaxTokens)))
 	for i := range MaxWarm {
 		row, saved := NoRow, int64(0)
 		if i < len(t.Warm) {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -42,25 +43,25 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 			continue
 		}
 		t.exhausted = t.exhausted[:0] // some may have left a row to another that is full now
-		r := q.at(i)
-		q.serve(r, row)
+		e := q.grant(i, row)
 		q.pace.granted(t.now)
-		loads.Add(row, r.rowTokens())
-		grants = append(grants, Grant{r.owner(), r.id()})
+		loads.Add(row, e.Tokens)
+		grants = append(grants, Grant{e.Owner, e.ID})
 	}
 	return grants
 }
 
-// serve grants the row to a ticket, and advances the virtual times.
-func (q *Queue) serve(r record, row int) {
-	q.countTicket(r, -1)
-	r.grant(row)
-	f := &q.flows[r.flow()]
-	c := &q.classes[f.class]
-	tokens := float64(max(r.rowTokens(), 1))
+// grant grants the row to the i-th ticket, and advances the virtual times.
+func (q *Queue) grant(i, row int) End {
+	r, f := q.at(i), q.flowAt(i)
+	e := End{Owner: r.owner(), ID: r.id(), Status: Granted, Row: row, Tokens: max(0, r.tokens()-r.saved(row))}
+	c, tokens := &q.classes[f.class], float64(max(e.Tokens, 1))
 	q.virtual, c.virtual = c.served, f.served
 	c.served += tokens / c.weight
 	f.served += tokens
+	q.removeAt(i)
+	q.ended = append(q.ended, e)
+	return e
 }
 
 // turn is the state of one Dispatch.
@@ -70,6 +71,7 @@ type turn struct {
 	loads     Loads
 	exhausted []int  // open rows that nobody can be granted now
 	lists     []bool // those in which the row is open: scratch of next
+	classes   []int  // those that wait, in their order: likewise
 }
 
 // emptiest returns the open row with the smallest part of its cap in use, NoRow if there is none.
@@ -100,73 +102,109 @@ func (t *turn) openIn(list, row int) bool {
 
 // next returns the number of the ticket whose turn it is at the row, -1 for none.
 func (t *turn) next(row int) int {
-	q := t.q
 	t.lists = t.lists[:0]
-	for i := range q.lists {
+	for i := range t.q.lists {
 		t.lists = append(t.lists, t.openIn(i, row))
 	}
-	class, least := -1, 0.0
-	for i := range q.Size() {
-		r := q.at(i)
-		if !t.eligible(r, row) {
-			continue
-		}
-		if aging := r.aging(); aging > 0 && r.waited(t.now) >= aging {
-			return i
-		}
-		c := int(q.flows[r.flow()].class)
-		if x := q.precedence(c); class < 0 || x < least || x == least && q.classes[c].rank < q.classes[class].rank {
-			class, least = c, x
+	if i := t.aged(row); i >= 0 {
+		return i
+	}
+	for _, class := range t.order() {
+		if f, first := t.flowOf(class, row); f != nil {
+			return t.nextOf(f, first, row)
 		}
 	}
-	if class < 0 {
-		return -1
-	}
-	return t.nextOf(t.flowOf(class, row), row)
+	return -1
 }
 
-// precedence returns the number by which classes are ordered: the lowest goes next.
-func (q *Queue) precedence(class int) float64 {
-	if q.strict {
-		return float64(q.classes[class].rank)
-	}
-	return q.classes[class].served
-}
-
-// flowOf returns the flow of the class that was served least, among those that have somebody for the row.
-func (t *turn) flowOf(class, row int) int {
+// aged returns the first ticket that may be granted the row of those that have waited for their aging, -1 for none.
+func (t *turn) aged(row int) int {
 	q, best := t.q, -1
-	for i := range q.Size() {
-		r := q.at(i)
-		f := r.flow()
-		if int(q.flows[f].class) == class && f != best && (best < 0 || q.flows[f].served < q.flows[best].served) &&
-			t.eligible(r, row) {
-			best = f
+	if q.aging == 0 {
+		return best
+	}
+	for i := range q.flows {
+		f := &q.flows[i]
+		for j := f.first; j < f.end(); j++ {
+			r := q.at(j)
+			if r.waited(t.now) < q.aging || best >= 0 && q.at(best).before(r) {
+				break // and so are those behind it
+			}
+			if aging := r.aging(); aging > 0 && r.waited(t.now) >= aging && t.eligible(r, row) {
+				best = j
+				break
+			}
 		}
 	}
 	return best
 }
 
+// order returns the classes that wait: with strict order the highest first, else the one that was served least.
+func (t *turn) order() []int {
+	q := t.q
+	t.classes = t.classes[:0]
+	for i := range q.classes {
+		if q.classes[i].waiting > 0 {
+			t.classes = append(t.classes, i)
+		}
+	}
+	slices.SortStableFunc(t.classes, func(i, j int) int {
+		a, b := &q.classes[i], &q.classes[j]
+		if served := cmp.Compare(a.served, b.served); served != 0 && !q.strict {
+			return served
+		}
+		return cmp.Compare(a.rank, b.rank)
+	})
+	return t.classes
+}
+
+// flowOf returns the flow of the class that was served least, among those that have somebody for the row, and its first
+// ticket that may be granted it. Of several it is the one whose ticket came first.
+func (t *turn) flowOf(class, row int) (best *flow, first int) {
+	q := t.q
+	for i := range q.flows {
+		f := &q.flows[i]
+		if int(f.class) != class || f.waiting == 0 || best != nil && f.served > best.served {
+			continue
+		}
+		j := t.firstOf(f, row)
+		if j >= 0 && (best == nil || f.served < best.served || q.at(j).before(q.at(first))) {
+			best, first = f, j
+		}
+	}
+	return best, first
+}
+
+// firstOf returns the first ticket of the flow that may be granted the row, -1 for none.
+func (t *turn) firstOf(f *flow, row int) int {
+	for i := f.first; i < f.end(); i++ {
+		if t.eligible(t.q.at(i), row) {
+			return i
+		}
+	}
+	return -1
+}
+
 // nextOf returns the ticket of the flow whose turn it is: the first one, unless another one is worth more at the
 // endpoint and may pass those before it.
-func (t *turn) nextOf(flow, row int) int {
+func (t *turn) nextOf(f *flow, first, row int) int {
 	q := t.q
 	best, most, position := -1, int64(0), 0
-	for i := range q.Size() {
+	for i := first; i < f.end(); i++ {
 		r := q.at(i)
-		if r.flow() != flow || !t.eligible(r, row) {
+		if !t.eligible(r, row) {
 			continue
 		}
 		if w := worth(r, row); best < 0 || w > most && position <= r.skip() {
 			best, most = i, w
 		}
 		position++
-		if r.passed() >= maxPassed*r.skip() || position > MaxSkip {
+		if r.passed() >= maxPassed*r.skip() || position > q.skip {
 			break // nobody passes this one
 		}
 	}
-	for i := range best {
-		if r := q.at(i); r.flow() == flow && t.eligible(r, row) {
+	for i := first; i < best; i++ {
+		if r := q.at(i); t.eligible(r, row) {
 			r.countPassed()
 		}
 	}
@@ -179,7 +217,7 @@ func worth(r record, row int) int64 { return 2*r.saved(row) - r.bestSaved(row) }
 
 // eligible reports whether a ticket may be granted the row, which is open.
 func (t *turn) eligible(r record, row int) bool {
-	if r.status() != Waiting || !t.lists[r.list()] {
+	if !t.lists[r.list()] {
 		return false
 	}
 	waited := r.waited(t.now)

@@ -1,0 +1,175 @@
+package queue
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/warmgate/warmgate/internal/wire"
+	"github.com/warmgate/warmgate/lb"
+)
+
+// ErrDamaged is returned for a value that is not a packed queue.
+var ErrDamaged = errors.New("queue: damaged value")
+
+// A packed queue is
+//
+//	offset  size  header
+//	0       4     magic, "WGQ4"
+//	4       1     number of lists
+//	5       1     number of classes
+//	6       2     number of flows
+//	8       4     number of tickets that wait
+//	12      4     number of ended tickets
+//	16      4     number of the next ticket, see record
+//	20      1     1 for strict order
+//	21      1     how many intervals the pace is of
+//	22      2     how many others a ticket may pass, at most
+//	24      4     shortest aging of a ticket in ms, 0 for none
+//	28      4     when a request was granted last, in ms
+//	32      8     mean interval between grants in ms, float64
+//	40      8     virtual time, float64
+//
+// then the lists, each of key 4, number of endpoints 2, and for each row 2, cap 4 and cap in tokens 6; then the
+// classes, each of id 2, rank 1, reserved 2, weight 8, served 8, virtual 8; then the flows, each of class 1, tenant 8,
+// served 8, number of tickets 4; then the ended tickets, each of owner 8, id 8, Status 1, row 2, tokens 4; and then
+// those that wait, of the first flow, of the second and so on: see record.
+//
+// What is counted or looked for at each step is in front, so that a step reads few tickets, however many wait.
+const (
+	magic      = 0x34514757
+	headerSize = 48
+	entrySize  = 12
+	endedSize  = 23
+	maxLists   = 255
+	maxClasses = 255
+	maxFlows   = 1 << 15
+	// maxTokenCap is how many tokens a store in Redis counts at most.
+	maxTokenCap = 1<<48 - 1
+)
+
+// Is reports whether b begins as a packed queue does.
+func Is(b []byte) bool { return len(b) >= headerSize && wire.Uint32(b, 0) == magic }
+
+// Decode reads a packed queue. The queue keeps and changes b. It returns ErrDamaged for a value of another format.
+func Decode(b []byte) (*Queue, error) {
+	q := &Queue{}
+	if err := q.Read(b); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// Read makes q the packed queue b, as Decode does, in the memory of q.
+func (q *Queue) Read(b []byte) error {
+	*q = Queue{lists: q.lists[:0], classes: q.classes[:0], flows: q.flows[:0], ended: q.ended[:0], spare: q.spare}
+	if len(b) == 0 {
+		return nil
+	}
+	in := wire.NewReader(b)
+	if in.Uint32() != magic {
+		return ErrDamaged
+	}
+	lists, classes, flows := int(in.Byte()), int(in.Byte()), int(in.Uint16())
+	waiting, ended := int(in.Uint32()), int(in.Uint32())
+	q.number = in.Uint32()
+	q.strict = in.Byte() == 1
+	q.pace.count = in.Byte()
+	q.skip, q.aging = int(in.Uint16()), in.Uint32()
+	q.pace.last, q.pace.interval = in.Uint32(), in.Float64()
+	q.virtual = in.Float64()
+	for range lists {
+		l := list{key: in.Uint32()}
+		entries := wire.NewReader(in.Take(int(in.Uint16()) * entrySize))
+		for entries.Len() > 0 {
+			e := Entry{int(entries.Uint16()), int64(entries.Uint32()), int64(entries.Uint(6))}
+			l.entries = append(l.entries, e)
+		}
+		q.lists = append(q.lists, l)
+	}
+	for range classes {
+		q.classes = append(q.classes, class{
+			id: in.Uint16(), rank: in.Byte(), reserved: in.Uint16(),
+			weight: in.Float64(), served: in.Float64(), virtual: in.Float64(),
+		})
+	}
+	for range flows {
+		f := flow{class: in.Byte(), tenant: in.Uint64(), served: in.Float64(), waiting: int(in.Uint32())}
+		q.flows = append(q.flows, f)
+	}
+	for range min(ended, in.Len()/endedSize+1) {
+		q.ended = append(q.ended, End{
+			Owner: in.Uint64(), ID: lb.LeaseID(in.Uint64()), Status: Status(in.Byte()),
+			Row: int(in.Uint16()), Tokens: int64(in.Uint32()),
+		})
+	}
+	q.tickets = in.Rest()
+	if !in.OK() || len(q.tickets) != waiting*recordSize || len(q.ended) != ended || !q.countWaiting() {
+		return ErrDamaged
+	}
+	return nil
+}
+
+// countWaiting sets what is not packed. It reports whether all numbers are within their bounds.
+func (q *Queue) countWaiting() bool {
+	for i := range q.flows {
+		f := &q.flows[i]
+		if int(f.class) >= len(q.classes) || f.waiting > len(q.tickets)/recordSize-q.waiting {
+			return false
+		}
+		f.first = q.waiting
+		q.waiting += f.waiting
+		q.classes[f.class].waiting += f.waiting
+	}
+	for i := range q.ended {
+		if s := q.ended[i].Status; s != Granted && s != Evicted {
+			return false
+		}
+	}
+	for at := listAt; at < len(q.tickets); at += recordSize {
+		if int(q.tickets[at]) >= len(q.lists) {
+			return false
+		}
+	}
+	return q.waiting*recordSize == len(q.tickets)
+}
+
+// Append appends the packed queue to b. A queue without tickets is dropped some time after its last grant: then
+// nothing is appended.
+func (q *Queue) Append(b []byte, now time.Duration) []byte {
+	if q.Size() == 0 {
+		if q.pace.count == 0 || millis(now)-q.pace.last > millis(paceMemory) {
+			return b
+		}
+		q.lists, q.classes, q.flows, q.virtual = nil, nil, nil, 0
+	}
+	strict := uint8(0)
+	if q.strict {
+		strict = 1
+	}
+	w := wire.Writer(b).Uint32(magic).Byte(uint8(len(q.lists))).Byte(uint8(len(q.classes)))
+	w = w.Uint16(uint16(len(q.flows))).Uint32(uint32(q.waiting)).Uint32(uint32(len(q.ended))).Uint32(q.number)
+	w = w.Byte(strict).Byte(q.pace.count).Uint16(uint16(q.skip)).Uint32(q.aging)
+	w = w.Uint32(q.pace.last).Float64(q.pace.interval).Float64(q.virtual)
+	for i := range q.lists {
+		l := &q.lists[i]
+		w = w.Uint32(l.key).Uint16(uint16(len(l.entries)))
+		for _, e := range l.entries {
+			w = w.Uint16(uint16(e.Row)).Uint32(uint32(min(e.Cap, math.MaxUint32))).
+				Uint(6, uint64(min(e.TokenCap, maxTokenCap)))
+		}
+	}
+	for i := range q.classes {
+		c := &q.classes[i]
+		w = w.Uint16(c.id).Byte(c.rank).Uint16(c.reserved).Float64(c.weight).Float64(c.served).Float64(c.virtual)
+	}
+	for i := range q.flows {
+		f := &q.flows[i]
+		w = w.Byte(f.class).Uint64(f.tenant).Float64(f.served).Uint32(uint32(f.waiting))
+	}
+	for i := range q.ended {
+		e := &q.ended[i]
+		w = w.Uint64(e.Owner).Uint64(uint64(e.ID)).Byte(uint8(e.Status)).Uint16(uint16(e.Row)).Uint32(uint32(e.Tokens))
+	}
+	return append(w, q.tickets...)
+}
