@@ -15,7 +15,7 @@ help: ## List the targets
 include build/wasm.mk
 
 # The packages whose tests take longest: started first, so that none of them is left to run alone at the end.
-LONGEST = ./e2e/streamtest ./e2e/fault ./e2e/shipped ./e2e/security ./redisclient ./e2e/chaos
+LONGEST = ./e2e/streamtest ./e2e/shipped ./redisclient ./e2e/fault ./e2e/chaos ./e2e/security ./e2e/order
 
 test: wasm ## Run every test that needs no long run, real Envoy included
 	$(GO) test -p 3 -timeout 10m $(LONGEST) ./...  # packages wait more than they compute

@@ -28,7 +28,7 @@ type batchTransport struct {
 
 func newBatchTransport(t tb, s *redisserver.Server) *batchTransport {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.Addr())
+	conn, err := net.Dial("unix", s.Socket())
 	if err != nil {
 		t.Fatal(err)
 	}

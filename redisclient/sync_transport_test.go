@@ -41,7 +41,7 @@ const (
 
 func dial(t tb, s *redisserver.Server) *syncTransport {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.Addr())
+	conn, err := net.Dial("unix", s.Socket())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,83 +50,83 @@ func (s *stage) wantServed() (left int) {
 	return left
 }
 
-// layouts calls f with one gateway of four workers, and with two gateways of two workers that count in Redis.
-func layouts(t *testing.T, f func(t *testing.T, l layout)) {
-	t.Run("4 workers", func(t *testing.T) { f(t, layout{gateways: 1, workers: 4}) })
-	t.Run("2 gateways", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("starts two gateways and a Redis; -short leaves that out")
-		}
-		f(t, layout{gateways: 2, workers: 2, redis: redisserver.StartT(t, redisserver.Options{})})
-	})
+// TestOneGateway has a gateway of four workers.
+func TestOneGateway(t *testing.T) { orders(t, start(t, 1, 4, nil)) }
+
+// TestTwoGateways has two gateways of two workers that count in Redis.
+func TestTwoGateways(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two gateways and a Redis; -short leaves that out")
+	}
+	orders(t, start(t, 2, 2, redisserver.StartT(t, redisserver.Options{})))
 }
 
-// TestFirstComeFirstServed: requests come at several workers in turn, faster than they are served, and are served in
+func orders(t *testing.T, l *layout) {
+	t.Run("first come first served", func(t *testing.T) { firstComeFirstServed(t, l) })
+	t.Run("clients leave", func(t *testing.T) { clientsLeave(t, l) })
+	t.Run("weights", func(t *testing.T) { weights(t, l) })
+}
+
+// firstComeFirstServed: requests come at several workers in turn, faster than they are served, and are served in
 // the order in which they came.
-func TestFirstComeFirstServed(t *testing.T) {
-	layouts(t, func(t *testing.T, l layout) {
-		s := open(t, l, 40*time.Millisecond, `"aging":"0s"`)
-		s.arrive(500, 6*time.Millisecond, func() time.Duration { return 0 })
-		if s.wantServed() > 0 || s.over > 0 {
-			t.Errorf("clients have left, or %d requests arrived at a server that had %d", s.over, most)
-		}
-		s.check(queuecheck.Rules{})
-		s.logHandovers()
-	})
+func firstComeFirstServed(t *testing.T, l *layout) {
+	s := open(t, l, 40*time.Millisecond, `"aging":"0s"`)
+	s.arrive(500, 6*time.Millisecond, func() time.Duration { return 0 })
+	if s.wantServed() > 0 || s.over > 0 {
+		t.Errorf("clients have left, or %d requests arrived at a server that had %d", s.over, most)
+	}
+	s.check(queuecheck.Rules{})
+	s.logHandovers()
 }
 
-// TestClientsLeave: a part of the clients leave while they wait, or are served. Their places go to others, and none is
+// clientsLeave: a part of the clients leave while they wait, or are served. Their places go to others, and none is
 // kept.
-func TestClientsLeave(t *testing.T) {
-	layouts(t, func(t *testing.T, l layout) {
-		s := open(t, l, 40*time.Millisecond, `"aging":"0s"`)
-		rng := rand.New(rand.NewPCG(1, 2))
-		s.arrive(500, 4*time.Millisecond, func() time.Duration {
-			if rng.IntN(2) == 0 {
-				return 0
-			}
-			return time.Duration(1+rng.IntN(1000)) * time.Millisecond
-		})
-		left := s.wantServed()
-		if left < 50 {
-			t.Errorf("only %d clients left while they waited", left)
+func clientsLeave(t *testing.T, l *layout) {
+	s := open(t, l, 40*time.Millisecond, `"aging":"0s"`)
+	rng := rand.New(rand.NewPCG(1, 2))
+	s.arrive(500, 4*time.Millisecond, func() time.Duration {
+		if rng.IntN(2) == 0 {
+			return 0
 		}
-		s.check(queuecheck.Rules{})
-		if n := s.decided("left_queue"); n < float64(left)*0.9 || n > float64(left)*1.1+5 {
-			t.Errorf("%v requests were counted as left, %d clients did", n, left)
-		}
+		return time.Duration(1+rng.IntN(1000)) * time.Millisecond
 	})
+	left := s.wantServed()
+	if left < 50 {
+		t.Errorf("only %d clients left while they waited", left)
+	}
+	s.check(queuecheck.Rules{})
+	if n := s.leftQueue() - s.before; n < float64(left)*0.9 || n > float64(left)*1.1+5 {
+		t.Errorf("%v requests were counted as left, %d clients did", n, left)
+	}
 }
 
-// TestWeights: two classes of many clients each share what is served by their weights.
-func TestWeights(t *testing.T) {
-	layouts(t, func(t *testing.T, l layout) {
-		const clients, requests = 60, 1200
-		s := open(t, l, 10*time.Millisecond,
-			`"aging":"0s","class_header":"x-class","classes":{"interactive":{"weight":8},"batch":{"weight":1}}`)
-		var group sync.WaitGroup
-		for _, class := range []string{"interactive", "batch"} {
-			for range clients {
-				group.Add(1)
-				go func() {
-					defer group.Done()
-					for s.sent() < requests {
-						s.send(context.Background(), class)
-					}
-				}()
-			}
+// weights: two classes of many clients each share what is served by their weights.
+func weights(t *testing.T, l *layout) {
+	const clients, requests = 60, 1200
+	s := open(t, l, 10*time.Millisecond,
+		`"aging":"0s","class_header":"x-class","classes":{"interactive":{"weight":8},"batch":{"weight":1}}`)
+	var group sync.WaitGroup
+	for _, class := range []string{"interactive", "batch"} {
+		for range clients {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				for s.sent() < requests {
+					s.send(context.Background(), class)
+				}
+			}()
 		}
-		group.Wait()
-		s.wantServed()
-		rules := queuecheck.Rules{Weights: map[string]float64{"interactive": 8, "batch": 1}}
-		s.check(rules)
-		rules.Share, rules.MinGrants = 0.05, requests/2
-		for _, v := range queuecheck.Check(s.history(), rules) {
-			if v.Rule == queuecheck.RuleShare {
-				t.Error(v)
-			}
+	}
+	group.Wait()
+	s.wantServed()
+	rules := queuecheck.Rules{Weights: map[string]float64{"interactive": 8, "batch": 1}}
+	s.check(rules)
+	rules.Share, rules.MinGrants = 0.05, requests/2
+	for _, v := range queuecheck.Check(s.history(), rules) {
+		if v.Rule == queuecheck.RuleShare {
+			t.Error(v)
 		}
-	})
+	}
 }
 
 // sent returns how many requests were sent.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,10 +25,29 @@ const (
 	chat    = `{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hello"}]}`
 )
 
-// layout is how many gateways there are, of how many workers each, and where they count.
+// layout is gateways before servers, which all stages use, one after the other, and where the gateways count: to
+// compile the plugin for a gateway takes seconds.
 type layout struct {
-	gateways, workers int
-	redis             *redisserver.Server // nil: in each gateway
+	gateways []*harness.Gateway
+	workers  int                 // of each gateway
+	redis    *redisserver.Server // nil: in each gateway
+	stage    atomic.Pointer[stage]
+}
+
+// start starts n gateways that count in Redis, if one is given.
+func start(t *testing.T, n, workers int, redis *redisserver.Server) *layout {
+	l := &layout{workers: workers, redis: redis}
+	o := harness.Options{Workers: workers, Config: l.config(`"aging":"0s"`)}
+	if redis != nil {
+		o.Redis = redis.Addr()
+	}
+	for i := range servers {
+		o.Endpoints = append(o.Endpoints, harness.ServeT(t, l.server("e"+strconv.Itoa(i))))
+	}
+	for range n {
+		l.gateways = append(l.gateways, harness.StartT(t, o))
+	}
+	return l
 }
 
 // config returns a configuration with a queue, to which the members are added.
@@ -42,14 +62,14 @@ func (l *layout) config(queue string) string {
 		`"queue":{"max_wait":"60s",` + queue + `}}}`
 }
 
-// stage is gateways before servers that serve each request for some time, and what is known of requests.
+// stage is requests to gateways whose servers serve each for some time, and what is known of them.
 type stage struct {
-	layout   layout
-	gateways []*harness.Gateway
-	t        *testing.T
-	service  time.Duration
-	began    time.Time
-	client   *http.Client
+	*layout
+	t       *testing.T
+	service time.Duration
+	began   time.Time
+	client  *http.Client
+	before  float64 // requests that had left the queue of another stage
 
 	mu       sync.Mutex
 	requests map[uint64]*request
@@ -70,24 +90,19 @@ type request struct {
 	status   int
 }
 
-// open starts gateways before their servers.
-func open(t *testing.T, l layout, service time.Duration, queue string) *stage {
+// open begins a stage with a configuration of its own.
+func open(t *testing.T, l *layout, service time.Duration, queue string) *stage {
 	s := &stage{
 		layout: l, t: t, service: service, began: time.Now(),
 		requests: map[uint64]*request{}, inFlight: map[string]int{},
 		// A connection for each request, so that any worker gets it.
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	o := harness.Options{Workers: l.workers, Config: l.config(queue)}
-	if l.redis != nil {
-		o.Redis = l.redis.Addr()
-	}
-	for i := range servers {
-		o.Endpoints = append(o.Endpoints, harness.ServeT(t, s.server("e"+strconv.Itoa(i))))
-	}
-	for range l.gateways {
-		g := harness.StartT(t, o)
-		s.gateways = append(s.gateways, g)
+	l.stage.Store(s)
+	for _, g := range l.gateways {
+		if err := g.PushPlugin(t.Context(), l.config(queue)); err != nil {
+			t.Fatal(err)
+		}
 		harness.Await(t, func() error {
 			for range 8 * l.workers {
 				if r := harness.Send(t, nil, http.MethodGet, g.URL()+"/v1/models", "").Reason(); r != "chosen" {
@@ -97,35 +112,39 @@ func open(t *testing.T, l layout, service time.Duration, queue string) *stage {
 			return nil
 		})
 	}
+	s.before = s.leftQueue()
 	return s
 }
 
 func (s *stage) now() time.Duration { return time.Since(s.began) }
 
-// server serves a request for a while, unless its client leaves.
-func (s *stage) server(name string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id, err := strconv.ParseUint(r.Header.Get(idName), 10, 64)
-		if err != nil {
-			return
+// server has the present stage serve requests.
+func (l *layout) server(name string) http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if id, err := strconv.ParseUint(r.Header.Get(idName), 10, 64); err == nil {
+			l.stage.Load().serve(name, id, r)
 		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		s.mu.Lock()
-		q := s.requests[id]
-		q.endpoint, q.arrived = name, s.now()
-		if s.inFlight[name]++; s.inFlight[name] > most {
-			s.over++
-		}
-		s.mu.Unlock()
-		select {
-		case <-time.After(s.service):
-		case <-r.Context().Done():
-		}
-		s.mu.Lock()
-		s.inFlight[name]--
-		q.served = s.now()
-		s.mu.Unlock()
 	})
+}
+
+// serve serves a request for a while, unless its client leaves.
+func (s *stage) serve(name string, id uint64, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	s.mu.Lock()
+	q := s.requests[id]
+	q.endpoint, q.arrived = name, s.now()
+	if s.inFlight[name]++; s.inFlight[name] > most {
+		s.over++
+	}
+	s.mu.Unlock()
+	select {
+	case <-time.After(s.service):
+	case <-r.Context().Done():
+	}
+	s.mu.Lock()
+	s.inFlight[name]--
+	q.served = s.now()
+	s.mu.Unlock()
 }
 
 // send sends a request and waits for its answer, or until ctx ends.
@@ -188,7 +207,7 @@ func (s *stage) history() (h queuecheck.History) {
 		})
 		switch {
 		case q.arrived > 0:
-			if q.waited > q.arrived-q.sent+s.layout.slack() {
+			if q.waited > q.arrived-q.sent+s.slack() {
 				s.t.Errorf("request %d waited for %v of the %v until it was served", id, q.waited, q.arrived-q.sent)
 			}
 			add(queuecheck.Granted, q.arrived, queuecheck.Event{Earliest: q.sent + q.waited, Endpoint: q.endpoint})
@@ -220,7 +239,7 @@ const idle = 2 * time.Second
 func (s *stage) check(rules queuecheck.Rules) {
 	s.t.Helper()
 	h := s.history()
-	rules.Slack, rules.Idle = s.layout.slack(), idle
+	rules.Slack, rules.Idle = s.slack(), idle
 	found := queuecheck.Check(h, rules)
 	for _, v := range found[:min(len(found), 5)] {
 		s.t.Error(v)
@@ -233,10 +252,10 @@ func (s *stage) check(rules queuecheck.Rules) {
 	}
 }
 
-// decided returns how many requests the gateways have counted under the reason.
-func (s *stage) decided(reason string) (n float64) {
+// leftQueue returns how many requests the gateways have counted as left.
+func (s *stage) leftQueue() (n float64) {
 	for _, g := range s.gateways {
-		n += g.DecidedT(s.t, reason)
+		n += g.DecidedT(s.t, "left_queue")
 	}
 	return n
 }
