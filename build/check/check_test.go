@@ -85,9 +85,9 @@ func TestMayImport(t *testing.T) {
 			"standard library alone"},
 		{"metrics", siphash, "metrics imports " + siphash + ": it may import the standard library, internal/wire"},
 		{"redisclient", module + "/plugin/discovery", "redisclient imports plugin/discovery: it may import the " +
-			"standard library, internal/wire, lb, lb/prefixindex, lb/prompt, " + xxhash},
+			"standard library, internal/wire, lb, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
 		{"redisclient", module + "/lb/promptx", "redisclient imports lb/promptx: it may import the standard library, " +
-			"internal/wire, lb, lb/prefixindex, lb/prompt, " + xxhash},
+			"internal/wire, lb, lb/prefixindex, lb/prompt, lb/queue, " + xxhash},
 		{"lb/new", "time", "lb/new has no row in mayImport of build/check/layers.go"},
 		{"plugin", sdk + "/proxywasm", ""},
 		{"e2e/demo", module + "/redisclient", ""}, // no part of the product
