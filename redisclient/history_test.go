@@ -20,10 +20,10 @@ import (
 // the faults have ended for a TTL and two seconds, both are what the owners hold. A failing history is reduced to few
 // steps.
 func TestHistories(t *testing.T) {
-	storetest.SetRapid(t, "checks", "50")
 	storetest.SetRapid(t, "steps", "400")
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
+			histories(t, version, 50)
 			server := redisserver.StartT(t, redisserver.Options{Version: version})
 			count := map[string]int{}
 			rapid.Check(t, func(rt *rapid.T) {

@@ -93,12 +93,12 @@ func (d *differential) seed(label string) {
 	d.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(d.rt, label), 1))
 }
 
-// TestReserveIsChoose compares about 120,000 random plans.
+// TestReserveIsChoose compares about 60,000 random plans on the default version.
 func TestReserveIsChoose(t *testing.T) {
-	storetest.SetRapid(t, "checks", "400")
 	storetest.SetRapid(t, "steps", "140")
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
+			histories(t, version, 400)
 			server := redisserver.StartT(t, redisserver.Options{Version: version})
 			loadScripts(dial(t, server))
 			var total diffTotal
