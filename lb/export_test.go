@@ -60,3 +60,6 @@ func CachedCandidates(h *Health, g *Engines, s *RequestShares) (n int) {
 	}
 	return n
 }
+
+// RemoteIDs returns how many requests have another id in the remote store.
+func RemoteIDs(s *FallbackStore) int { return len(s.remoteIDs) }

@@ -11,7 +11,8 @@ import (
 // their old places there. At any time a request waits in at most one of the two stores.
 //
 // A reservation that the remote store did not answer may still be carried out there, or meet what was left to prevent
-// that. So the request has another id there when it is reserved again.
+// that; and what a request was granted there after it had left is released by a heartbeat, under its old id. So it has
+// another id there when it is reserved again.
 
 const (
 	// firstReturns is how many waiting requests go back to the remote store first, and maxReturns how many do later, at
@@ -87,12 +88,13 @@ func (s *FallbackStore) ask(now time.Duration, w *localWait) {
 			s.mirror(later, w.id, &w.plan, g)
 			w.done(g, nil)
 		case isRefusal(err):
+			delete(s.remoteIDs, w.id)
 			w.done(g, err)
 		default:
+			w.attempt = w.attempt%maxAttempts + 1
 			if g.Queued {
 				w.plan.Wait.Since = w.since
 			} else {
-				w.attempt = w.attempt%maxAttempts + 1
 				s.returns.failed(later)
 			}
 			s.waitLocally(later, w, err)
@@ -106,6 +108,9 @@ func (s *FallbackStore) waitLocally(now time.Duration, w *localWait, why error) 
 	s.fallBack(now, w.id, &w.plan, why, func(g Grant, err error) {
 		if s.waits[w.id] == w {
 			delete(s.waits, w.id)
+		}
+		if err != nil {
+			delete(s.remoteIDs, w.id)
 		}
 		w.done(g, err)
 	})

@@ -136,8 +136,8 @@ func TestPaceOfReturns(t *testing.T) {
 	}
 }
 
-// A reservation that the remote store has not answered may still be carried out there: the request has another id when
-// it is reserved again. One that has waited there keeps its id, by which its place may still be known.
+// A reservation that the remote store has not answered may still be carried out there, and a request that has waited
+// there may have been granted something meanwhile: it has another id when it is reserved again.
 func TestIDsOfWaitingRequests(t *testing.T) {
 	l, addrs := newFallback(t), storetest.Addrs(1)
 	p := waitingPlan(addrs)
@@ -150,19 +150,19 @@ func TestIDsOfWaitingRequests(t *testing.T) {
 	l.pass(time.Second)
 	l.remote.down, l.remote.log = false, nil
 	l.pass(time.Second)
-	again := lb.LeaseID(2 | 1<<56)
-	if l.remote.pending[again] == nil || l.remote.pending[3] == nil || len(l.remote.pending) != 2 {
+	again, waited := lb.LeaseID(2|1<<56), lb.LeaseID(3|1<<56)
+	if l.remote.pending[again] == nil || l.remote.pending[waited] == nil || len(l.remote.pending) != 2 {
 		t.Fatalf("the remote store has been asked for %v", l.remote.order)
 	}
 	l.remote.answer(again, lb.Grant{}, nil)
-	l.remote.answer(3, lb.Grant{}, nil)
+	l.remote.answer(waited, lb.Grant{}, nil)
 	a.wantOutcome(t, 1, nil)
 	b.wantOutcome(t, 1, nil)
 	l.remote.log = nil
 	l.Amend(l.now, 2, "", 5)
 	l.Release(l.now, 2)
 	l.Release(l.now, 3)
-	if !l.remote.released[again] || l.remote.released[2] || !l.remote.released[3] {
+	if !l.remote.released[again] || l.remote.released[2] || !l.remote.released[waited] {
 		t.Errorf("released: %v", l.remote.released)
 	}
 	l.wantLocal(addrs, 1)
@@ -219,4 +219,34 @@ func TestWaitsInEitherStore(t *testing.T) {
 	l.remote.waiting[2] = false
 	l.remote.answer(2, lb.Grant{Index: 0}, nil)
 	wants(2, false)
+}
+
+// Nothing is kept of a request that is refused in the end, in either store.
+func TestIDsOfRefusedRequests(t *testing.T) {
+	for _, locally := range []bool{false, true} {
+		l, addrs := newFallback(t), storetest.Addrs(1)
+		p := waitingPlan(addrs)
+		l.reserve(1, p)
+		l.remote.answer(1, lb.Grant{}, nil)
+		o := l.reserve(2, p)
+		l.remote.down = true
+		l.remote.answer(2, lb.Grant{}, errBroken)
+		l.remote.down = false
+		l.pass(time.Second)
+		if n := lb.RemoteIDs(l.FallbackStore); n != 1 {
+			t.Fatalf("%d requests have another id, want 1", n)
+		}
+		again := lb.LeaseID(2 | 1<<56)
+		if locally {
+			l.remote.down = true
+			l.remote.answer(again, lb.Grant{}, errBroken)
+			l.pass(10 * time.Second)
+		} else {
+			l.remote.answer(again, lb.Grant{}, lb.ErrWaitOver)
+		}
+		o.wantOutcome(t, 1, lb.ErrWaitOver)
+		if n := lb.RemoteIDs(l.FallbackStore); n != 0 {
+			t.Errorf("locally %v: %d ids are left", locally, n)
+		}
+	}
 }

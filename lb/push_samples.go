@@ -17,7 +17,7 @@ const (
 	minReportGap = time.Second
 	// pushKVUse is the use of the KV cache up to which requests are pushed. What runs grows until its answer is
 	// complete; what does not fit then is preempted and computed again. And what does not run leaves room for prompts
-	// that stay cached. In virtual time 0.85 is best of 0.75 to 0.95.
+	// that stay cached. In simulated time 0.85 is best of 0.75 to 0.95.
 	pushKVUse = 0.85
 )
 

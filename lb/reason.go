@@ -25,7 +25,7 @@ const (
 	ReasonBodyEncoded                        // the body is compressed or multipart
 	ReasonBodyLate                           // the body is late, or the client awaits 100 Continue: decided without it
 	ReasonNoMetrics                          // no endpoint has a fresh engine sample
-	ReasonAtCapacity                         // every candidate is full and the request does not wait: it is shed
+	ReasonAtCapacity                         // every candidate is full and the request does not wait: it is refused
 	ReasonMaxQueueSizeExceeded               // the queue is full, or the request has lost its place to a higher class
 	ReasonDeadlineUnreachable                // the request is not likely to be placed in time
 	ReasonQueueTimeout                       // the request has waited for as long as it may

@@ -116,3 +116,58 @@ func TestLeasesAreReturnedByOne(t *testing.T) {
 		t.Error("the dead owner's leases are still there")
 	}
 }
+
+// A gateway that was considered dead comes back while its places in the queue are being given up: it takes all of them
+// again.
+func TestBackWhilePlacesAreGivenUp(t *testing.T) {
+	const n = 400
+	server := redisserver.StartT(t, redisserver.Options{})
+	w := dial(t, server)
+	plan := storetest.Even(storetest.Addrs(1))
+	plan.Candidates[0].Cap = 1
+	plan.Wait = lb.Wait{Max: time.Hour, Length: 2 * n, Class: lb.Class{ID: 1, Weight: 1}}
+	store := func(conn *syncTransport, owner uint64) *redisclient.Store {
+		return redisclient.New(conn, redisclient.Options{
+			Owner: owner, TTL: storetest.TTL, Timeout: time.Hour, KV: newMemory(),
+		})
+	}
+	back, s, counter := store(dial(t, server), 2), store(w, 1), store(dial(t, server), 3)
+	granted := 0
+	for id := range lb.LeaseID(n + 1) {
+		back.Reserve(0, id, plan, func(_ lb.Grant, err error) {
+			if granted++; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, other := range []*redisclient.Store{s, counter} {
+		reserve(other, 0, 1)
+		other.Release(0, 1)
+	}
+	waiting := func() int {
+		counter.Heartbeat(time.Second)
+		return counter.Queue(time.Second, "llm").Waiting
+	}
+	back.Heartbeat(0)
+	if got := waiting(); got != n || granted != 1 {
+		t.Fatalf("%d wait and %d were granted, want %d and 1", got, granted, n)
+	}
+	(&backend{conn: w}).Pass(storetest.TTL + time.Second)
+	w.fate = firstOnly(1)
+	s.Heartbeat(time.Second)
+	w.fate = nil
+	for i := range 3 {
+		back.Heartbeat(time.Duration(i) * time.Second)
+	}
+	back.PollSoon()
+	back.Poll(3 * time.Second)
+	if got := waiting(); got+granted != n+1 || granted > 2 { // its lease was returned, too, and granted to one of them
+		t.Errorf("%d wait, and %d were granted, of %d", got, granted, n+1)
+	}
+	for id := range lb.LeaseID(n + 1) {
+		back.Release(0, id)
+	}
+	if got := waiting(); got != 0 {
+		t.Errorf("%d wait in the end", got)
+	}
+}

@@ -146,3 +146,38 @@ func TestWaitsEndInAnOutage(t *testing.T) {
 		t.Errorf("the wait ended with %v", got)
 	}
 }
+
+// What a gateway was granted while it was cut off goes to others when it is back, before its requests have returned: no
+// endpoint gets more than it takes.
+func TestGrantDuringAnOutage(t *testing.T) {
+	o := newWaitOutage(t)
+	o.ask(o.a)
+	other := o.ask(o.b)
+	for range 2 {
+		o.ask(o.a)
+		o.ask(o.b)
+	}
+	o.heartbeat()
+	o.poll(2)
+	o.a.conn.fate = func([]byte) int { return notSent }
+	o.poll(20)
+	o.release(o.b, other) // which grants the first request that waits, of the gateway that is cut off
+	o.poll(2)
+	if o.a.store.Ready(o.now) || len(o.order) > 0 {
+		t.Fatalf("ready %v, granted %v", o.a.store.Ready(o.now), o.order)
+	}
+	o.a.conn.fate = nil
+	for range 10 {
+		o.heartbeat()
+		o.poll(2)
+		if n := len(o.a.held) + len(o.b.held); n > 2 {
+			t.Fatalf("%d requests are at an endpoint that takes 2, granted %v", n, o.order)
+		}
+	}
+	o.drain()
+	if want := []lb.LeaseID{3, 4, 5, 6}; !slices.Equal(slices.Sorted(slices.Values(o.order)), want) {
+		t.Fatalf("granted %v, want %v", o.order, want)
+	}
+	o.heartbeat()
+	o.audit()
+}

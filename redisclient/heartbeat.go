@@ -126,8 +126,11 @@ func (s *Store) handleHeartbeat(now time.Duration, sc *scopeState, v Value, sent
 	sc.queue = append(sc.queue[:0], v.Items[7].Str...)
 	sc.owners = int(owners)
 	if heldSince != sc.heldSince {
+		isFirst := sc.heldSince == ""
 		sc.heldSince = heldSince
-		sc.markUnsynced(sent)
+		if sc.markUnsynced(sent); !isFirst {
+			s.sendAllAgain(now, sc, sent)
+		}
 	}
 	h := sc.heartbeat
 	h.steps++
@@ -199,10 +202,11 @@ func (s *Store) finishHeartbeat(now time.Duration, sc *scopeState, sent uint64) 
 	sc.heartbeat = nil
 	sc.drained = h.entries+len(sc.leases) == 0
 	sc.toAssert = sc.toAssert[:0]
+	sc.toSend = append(sc.toSend, sc.waitersInOrder(func(w *waiter) bool {
+		return w.lease.confirmedSeq < h.startSeq && !h.found[w.id] && w.again == nil
+	})...)
+	s.sendNext(now, sc)
 	for id, l := range sc.leases {
-		if l.state == waiting && l.confirmedSeq < h.startSeq && !h.found[id] {
-			s.sendAgain(now, l.waiter)
-		}
 		if l.state == held &&
 			(l.unsynced && l.confirmedSeq < sent || l.confirmedSeq < h.startSeq && !h.found[id]) {
 			sc.toAssert = append(sc.toAssert, id)

@@ -13,6 +13,8 @@ func TestLimitsOfTheQueue(t *testing.T) {
 	for pattern, want := range map[string]int{
 		`q\.count (?:>=|<) (\d+)`:     queue.MinPace,
 		`math\.min\(q\.skip, (\d+)\)`: queue.MaxSkip,
+		`MOST, beyond, limit = (\d+)`: queue.MaxIdle,
+		`q\.patient >= (\d+)`:         queue.MaxPatient,
 	} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(luaQueue+luaEnqueue, -1)
 		if len(found) == 0 {

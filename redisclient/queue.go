@@ -20,7 +20,8 @@ import (
 //     names is named again until a later poll has confirmed it. So a lost answer does no harm, and a poll need not wait
 //     for the answer to the one before.
 //  3. What Redis has lost is reserved again, with the time for which it has waited: if the queue has another stamp than
-//     the one in which the requests wait, or if a heartbeat does not find them. To reserve a request again that was not
+//     the one in which the requests wait, if a heartbeat does not find them, or if it finds that some leases were
+//     returned, because this owner was considered dead. To reserve a request again that was not
 //     lost changes nothing.
 //  4. While the circuit breaker is open, nobody waits here: all are given back to the caller, who lets them wait in the
 //     embedded store (lb.FallbackStore). Their tickets and what they are granted are released by a later heartbeat.
@@ -28,6 +29,8 @@ import (
 const (
 	// maxPolls is how many polls of one scope may have no answer yet.
 	maxPolls = 2
+	// maxResending is how many requests of one scope are on their way to be reserved again.
+	maxResending = 16
 	// newsSize is the size in bytes of one entry in the answer to a poll.
 	newsSize = 25
 	// evictedRow is in place of the row for a request that was evicted.
@@ -98,6 +101,7 @@ func (s *Store) sendAgain(now time.Duration, w *waiter) {
 		done: func(lb.Grant, error) {},
 	}
 	w.again = r
+	sc.resending++
 	r.script, r.cmd = s.reservationCommand(now, sc, sc.list(r.candidates, s.owner), w.id, &w.plan)
 	s.send(now, r)
 }
@@ -244,9 +248,29 @@ func (s *Store) handlePoll(now time.Duration, sc *scopeState, news, head []byte,
 		return
 	}
 	sc.stamp = stamp
-	for _, w := range sc.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < sent }) {
-		s.sendAgain(now, w)
+	s.sendAllAgain(now, sc, sent)
+}
+
+// sendAllAgain reserves all requests again that waited already at the given seq: tickets were lost by then.
+func (s *Store) sendAllAgain(now time.Duration, sc *scopeState, seq uint64) {
+	sc.toSend = sc.waitersInOrder(func(w *waiter) bool { return w.lease.confirmedSeq < seq })
+	s.sendNext(now, sc)
+}
+
+// sendNext reserves the next ones of toSend again. A few are on their way at a time: all at once they might take Redis
+// longer than requests wait for it.
+func (s *Store) sendNext(now time.Duration, sc *scopeState) {
+	if sc.isSending {
+		return // an answer came within the call that has sent the command
 	}
+	sc.isSending = true
+	for len(sc.toSend) > 0 && sc.resending < maxResending {
+		w := sc.toSend[0]
+		if sc.toSend = sc.toSend[1:]; w.lease.state == waiting {
+			s.sendAgain(now, w)
+		}
+	}
+	sc.isSending = false
 }
 
 // indexOf returns the index of the candidate in the row, -1 for none.
@@ -287,7 +311,7 @@ func (s *Store) Queue(_ time.Duration, scope string) (stats lb.QueueStats) {
 	if interval := in.Float64(); count >= queue.MinPace {
 		stats.Interval = time.Duration(max(interval, 0.001) * float64(time.Millisecond))
 	}
-	in.Take(20)
+	in.Take(24)
 	classes := in.Byte()
 	in.Take(3)
 	for range classes {

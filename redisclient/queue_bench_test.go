@@ -60,3 +60,50 @@ func benchmarkServe(b *testing.B, server *redisserver.Server, waiting, tenants i
 	}
 	b.ReportMetric(float64((evalTime(b, server)-before).Nanoseconds())/float64(b.N)/1000, "server-µs/op")
 }
+
+// BenchmarkPatience measures the server's time for a new request of another prompt, which is placed at once, and its
+// release, while many wait for the one endpoint that has their prompt and all others are open.
+func BenchmarkPatience(b *testing.B) {
+	server := redisserver.StartT(b, redisserver.Options{})
+	for _, waiting := range []int{7, 64} {
+		b.Run(fmt.Sprintf("%d wait", waiting), func(b *testing.B) { benchmarkPatience(b, server, waiting) })
+	}
+}
+
+func benchmarkPatience(b *testing.B, server *redisserver.Server, waiting int) {
+	w := dial(b, server)
+	w.value("FLUSHALL")
+	s := redisclient.New(w, redisclient.Options{Owner: 1, TTL: time.Hour, Timeout: time.Hour, KV: newMemory()})
+	plan := storetest.Even(storetest.Addrs(64))
+	for i := range plan.Candidates {
+		plan.Candidates[i].Cap = 16
+	}
+	plan.Tokens = 1000
+	plan.Wait = lb.Wait{
+		Max: time.Hour, Length: 1e6, Class: lb.Class{ID: 1, Weight: 1}, Skip: 32, Patience: time.Minute,
+	}
+	warm := storetest.WithPrompt(plan, 100, storetest.Blocks(1, 2, 3))
+	granted := 0
+	done := func(_ lb.Grant, err error) {
+		if granted++; err != nil {
+			b.Fatal(err)
+		}
+	}
+	for id := range lb.LeaseID(16 + waiting) {
+		s.Reserve(0, id, warm, done)
+	}
+	if granted != 16 {
+		b.Fatalf("%d were granted", granted)
+	}
+	before := evalTime(b, server)
+	b.ResetTimer()
+	for i := range b.N {
+		id := lb.LeaseID(1e6 + i)
+		s.Reserve(0, id, plan, done)
+		s.Release(0, id)
+	}
+	if granted != 16+b.N {
+		b.Fatalf("%d were granted of %d", granted, 16+b.N)
+	}
+	b.ReportMetric(float64((evalTime(b, server)-before).Nanoseconds())/float64(b.N)/1000, "server-µs/op")
+}

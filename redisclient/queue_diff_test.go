@@ -27,6 +27,7 @@ type queuePair struct {
 	addrs  []string
 	limits [][2]int64 // of the endpoints: caps in requests and in tokens
 	strict bool
+	many   bool // tenants
 	total  *pairTotal
 
 	now    time.Duration
@@ -111,11 +112,21 @@ func (d *queuePair) plan() *lb.Plan {
 	}
 	p.Wait = lb.Wait{
 		Max: time.Duration(27+20*d.rng.IntN(200)) * time.Millisecond, Class: pairClasses[d.rng.IntN(3)],
-		Tenant: uint64(d.rng.IntN(4)), Strict: d.strict, Aging: 800 * time.Millisecond, Skip: d.rng.IntN(5),
+		Tenant: d.tenant(), Strict: d.strict, Aging: 800 * time.Millisecond, Skip: d.rng.IntN(5),
 		Patience: time.Duration(d.rng.IntN(10)) * 20 * time.Millisecond, Length: 12, Reserved: 5,
 		TenantLength: d.rng.IntN(2) * 6,
 	}
+	if d.many { // then the queue is never empty
+		p.Wait.Max, p.Wait.Length = p.Wait.Max+time.Minute, 40
+	}
 	return p
+}
+
+func (d *queuePair) tenant() uint64 {
+	if d.many {
+		return d.rng.Uint64N(5000)
+	}
+	return d.rng.Uint64N(4)
 }
 
 // reserve has a new request come.
@@ -134,6 +145,15 @@ func (d *queuePair) reserve(since time.Duration) {
 	})
 }
 
+// release ends one of the requests that came first.
+func (d *queuePair) release() {
+	i := d.rng.IntN(min(len(d.active), 6))
+	id := d.active[i]
+	d.active = slices.Delete(d.active, i, i+1)
+	d.rt.Logf("%v: release %d", d.now, id)
+	d.both(d.asked[id], func(_ int, s lb.Store) { s.Release(d.now, id) })
+}
+
 // step makes one call to both stores, lets all owners poll, and compares what has become of all requests.
 func (d *queuePair) step() {
 	d.seed()
@@ -144,11 +164,7 @@ func (d *queuePair) step() {
 	case n == 12 && len(d.active) > 0:
 		d.reserve(d.now - time.Duration(d.rng.IntN(20))*20*time.Millisecond)
 	case n < 20 && len(d.active) > 0:
-		i := d.rng.IntN(min(len(d.active), 6)) // those that came first
-		id := d.active[i]
-		d.active = slices.Delete(d.active, i, i+1)
-		d.rt.Logf("%v: release %d", d.now, id)
-		d.both(d.asked[id], func(_ int, s lb.Store) { s.Release(d.now, id) })
+		d.release()
 	case n < 22 && len(d.active) > 0:
 		id, addr, tokens := d.active[d.rng.IntN(len(d.active))], "", int64(100*d.rng.IntN(10))
 		if d.rng.IntN(2) == 0 {
@@ -165,6 +181,9 @@ func (d *queuePair) step() {
 		for owner := range d.stores[0] {
 			d.both(owner, func(_ int, s lb.Store) { _ = s.Heartbeat(d.now) })
 		}
+	}
+	if d.many && len(d.active) > 30 {
+		d.release()
 	}
 	for range 2 {
 		for owner := range d.stores[0] {
@@ -225,11 +244,11 @@ func (d *queuePair) compare() {
 
 // Both stores grant the same endpoints to the same requests in the same order.
 func TestQueuesAreTheSame(t *testing.T) {
-	storetest.SetRapid(t, "checks", "25")
 	storetest.SetRapid(t, "steps", "250")
 	for _, version := range redisserver.Versions() {
 		t.Run(version, func(t *testing.T) {
-			open := openClocked(t, redisserver.StartT(t, redisserver.Options{Version: version}), false)
+			histories(t, version, 25)
+			open := openClocked(t, redisserver.StartT(t, redisserver.Options{Version: version}), false, nil)
 			var total pairTotal
 			rapid.Check(t, func(rt *rapid.T) {
 				d := newQueuePair(rt, func() storetest.Backend { return open(t) }, t, &total)
@@ -238,4 +257,19 @@ func TestQueuesAreTheSame(t *testing.T) {
 			t.Logf("in all histories: %+v", total)
 		})
 	}
+}
+
+// Both stores remember and forget the same ones of many tenants.
+func TestQueuesOfManyTenantsAreTheSame(t *testing.T) {
+	storetest.SetRapid(t, "checks", "1")
+	open := openClocked(t, redisserver.StartT(t, redisserver.Options{}), false, nil)
+	var total pairTotal
+	rapid.Check(t, func(rt *rapid.T) {
+		d := newQueuePair(rt, func() storetest.Backend { return open(t) }, t, &total)
+		before := total.waited
+		for d.many = true; total.waited < before+400; {
+			d.step()
+		}
+	})
+	t.Logf("in all histories: %+v", total)
 }

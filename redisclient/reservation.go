@@ -106,6 +106,10 @@ func (s *Store) handleReply(now time.Duration, r *reservation, v Value, err erro
 		s.undecided--
 	}
 	defer s.passOn(now, r.lease.scope, reply.grants)
+	if r.waiter != nil {
+		r.lease.scope.resending--
+		defer s.sendNext(now, r.lease.scope)
+	}
 	switch {
 	case r.lease.state == released:
 		r.done(lb.Grant{}, lb.ErrReleased)

@@ -79,6 +79,10 @@ type scopeState struct {
 	fetched  int    // how many requests that named
 	queue    []byte // the beginning of the queue in Redis, as last seen
 	stamp    string // of the queue in which the requests wait
+
+	toSend    []*waiter // to reserve again, those that came first first
+	resending int       // such reservations on their way
+	isSending bool      // some are being sent
 }
 
 type leaseState uint8

@@ -11,6 +11,8 @@ import (
 // draft is a table as one swap is about to write it.
 type draft struct {
 	table
+	scope  *scope        // whose table it is
+	asking *reservation  // that is being put into the queue, nil for none
 	queue  *queue.Queue  // of the table, nil while it has none
 	room   queue.Queue   // memory for it
 	steps  []step        // of this owner
@@ -28,18 +30,19 @@ type claim struct {
 
 var _ queue.Loads = (*draft)(nil)
 
-// open makes d a draft of the table.
-func (d *draft) open(t table) error {
-	d.table, d.queue = t, nil
+// open makes d a draft of the scope's table. A queue that cannot be read is dropped: its owners put their requests into
+// a new one.
+func (d *draft) open(sc *scope, t table) {
+	d.scope, d.asking, d.table, d.queue = sc, nil, t, nil
 	d.steps, d.claims, d.woken = d.steps[:0], d.claims[:0], d.woken[:0]
 	if !t.hasQueue() {
-		return nil
+		return
 	}
 	if d.room.Read(t[t.queueAt():]) != nil {
-		return errDamaged
+		d.table = t[:t.queueAt()]
+		return
 	}
 	d.queue = &d.room
-	return nil
 }
 
 // begin gives the table an empty queue if it has none.
@@ -75,21 +78,34 @@ func (d *draft) leave(owner uint64, id lb.LeaseID) (was queue.Status, row int, t
 }
 
 // dispatch grants open endpoints to waiting requests, and reports whether it has. Those of the owner are claimed at
-// once, as far as there is room for their steps in its log.
+// once, as far as there is room for their steps in its log. What was granted to a ticket that the owner could not take
+// out of the queue when its request ended is granted to others.
 func (d *draft) dispatch(now time.Duration, owner uint64) (granted bool) {
 	if d.queue == nil {
 		return false
 	}
-	d.grants = d.queue.Dispatch(now, d, d.grants[:0])
-	for _, g := range d.grants {
-		switch {
-		case g.Owner != owner:
-			d.wake(g.Owner)
-		case len(d.steps) < logLength:
-			d.claim(owner, g.ID)
+	for again := true; again; {
+		again = false
+		d.grants = d.queue.Dispatch(now, d, d.grants[:0])
+		for _, g := range d.grants {
+			granted = true
+			switch {
+			case g.Owner != owner:
+				d.wake(g.Owner)
+			case !d.isWaiting(g.ID):
+				d.leave(owner, g.ID)
+				again = true
+			case len(d.steps) < logLength:
+				d.claim(owner, g.ID)
+			}
 		}
 	}
-	return len(d.grants) > 0
+	return granted
+}
+
+// isWaiting reports whether this owner has a request that waits with the id.
+func (d *draft) isWaiting(id lb.LeaseID) bool {
+	return d.scope.waiters[id] != nil || d.asking != nil && d.asking.id == id
 }
 
 // claim takes over what a ticket of the owner was granted, as a lease.

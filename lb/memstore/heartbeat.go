@@ -2,6 +2,8 @@ package memstore
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/warmgate/warmgate/lb"
@@ -27,12 +29,22 @@ func (s *Store) Heartbeat(now time.Duration) error {
 	}
 	s.Flush(now)
 	s.Poll(now)
+	s.retryFailed(now)
+	return s.sweep(now)
+}
+
+// retryFailed releases and amends again what could not be written.
+func (s *Store) retryFailed(now time.Duration) {
 	failed := s.failedReleases
 	s.failedReleases = nil
 	for _, id := range failed {
 		s.Release(now, id)
 	}
-	return s.sweep(now)
+	for _, id := range slices.Sorted(maps.Keys(s.failedAmends)) {
+		if a, ok := s.failedAmends[id]; ok {
+			s.Amend(now, id, a.addr, a.tokens)
+		}
+	}
 }
 
 // rejoin makes the owner a member again of each table in which it holds leases, for the case that they were returned
@@ -112,9 +124,7 @@ func (s *Store) reconcile(slot int, now time.Duration) error {
 			return errDamaged
 		}
 		fix := &s.draft
-		if fix.open(t) != nil {
-			return errDamaged
-		}
+		fix.open(nil, t)
 		removed := fix.removeDead(d, now, s.ttl)
 		sum, dead, ok := s.recount(slot, t, d, now)
 		if !ok {

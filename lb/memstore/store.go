@@ -30,8 +30,9 @@ type Store struct {
 	waiters map[lb.LeaseID]*scope
 	// releasedEarly has the leases that were released before they were reserved, and when to forget that.
 	releasedEarly map[lb.LeaseID]time.Duration
-	// failedReleases are those that could not be written. The next heartbeat tries again.
+	// failedReleases and failedAmends are those that could not be written. The next heartbeat tries again.
 	failedReleases []lb.LeaseID
+	failedAmends   map[lb.LeaseID]amendment
 	// reserved counts the reservations since the last Flush; busy is whether there were many before that.
 	reserved int
 	busy     bool
@@ -91,7 +92,7 @@ func New(kv lb.KV, owner uint64, ttl time.Duration) *Store {
 	return &Store{
 		kv: kv, owner: owner, ttl: ttl, index: -1, prefixes: prefixIndex{kv: kv},
 		scopes: map[string]*scope{}, leases: map[lb.LeaseID]lease{}, releasedEarly: map[lb.LeaseID]time.Duration{},
-		waiters: map[lb.LeaseID]*scope{}, OnGrant: func(uint64) {},
+		failedAmends: map[lb.LeaseID]amendment{}, waiters: map[lb.LeaseID]*scope{}, OnGrant: func(uint64) {},
 	}
 }
 
@@ -250,36 +251,54 @@ func (s *Store) CountAt(now time.Duration, id lb.LeaseID, scope, addr string, to
 	return nil
 }
 
+// amendment is what a lease shall count from now on.
+type amendment struct {
+	addr   string // "" for where it is
+	tokens int64
+}
+
 // Amend implements [lb.Store].
 func (s *Store) Amend(now time.Duration, id lb.LeaseID, addr string, tokens int64) {
-	l, ok := s.leases[id]
-	if !ok {
+	if _, ok := s.leases[id]; !ok {
 		return
 	}
-	tokens = min(max(tokens, 0), lb.MaxTokens)
-	if addr == "" && s.defers(l.scope) {
-		l.scope.pending = append(l.scope.pending, step{from: l.row, to: l.row, fromTokens: l.tokens, toTokens: tokens})
-		l.tokens = tokens
+	if addr == "" {
+		addr = s.failedAmends[id].addr
+	}
+	a := amendment{addr, min(max(tokens, 0), lb.MaxTokens)}
+	delete(s.failedAmends, id)
+	if s.amend(now, id, a) != nil {
+		s.failedAmends[id] = a
+	}
+	s.settle(now)
+}
+
+func (s *Store) amend(now time.Duration, id lb.LeaseID, a amendment) error {
+	l := s.leases[id]
+	if a.addr == "" && s.defers(l.scope) {
+		st := step{from: l.row, to: l.row, fromTokens: l.tokens, toTokens: a.tokens}
+		l.scope.pending = append(l.scope.pending, st)
+		l.tokens = a.tokens
 		s.leases[id] = l
-		return
+		return nil
 	}
 	to := noRow
 	err := s.swap(now, l.scope, func(d *draft) (err error) {
 		l = s.leases[id] // its row is another one if the leases had to be counted in another table
 		to = l.row
-		if addr != "" {
-			if d.table, to, err = rowOf(d.table, addr); err != nil {
+		if a.addr != "" {
+			if d.table, to, err = rowOf(d.table, a.addr); err != nil {
 				return err
 			}
 		}
-		d.take(step{from: l.row, to: to, fromTokens: l.tokens, toTokens: tokens})
+		d.take(step{from: l.row, to: to, fromTokens: l.tokens, toTokens: a.tokens})
 		return nil
 	})
 	if err == nil {
-		l.row, l.tokens = to, tokens
+		l.row, l.tokens = to, a.tokens
 		s.leases[id] = l
 	}
-	s.settle(now)
+	return err
 }
 
 // Release implements [lb.Store].
@@ -303,6 +322,7 @@ func (s *Store) release(now time.Duration, id lb.LeaseID) error {
 	if !ok {
 		return nil
 	}
+	delete(s.failedAmends, id)
 	if s.defers(l.scope) {
 		l.scope.pending = append(l.scope.pending, step{from: l.row, to: noRow, fromTokens: l.tokens})
 		delete(s.leases, id)

@@ -251,6 +251,31 @@ func together(stores []*memstore.Store, f func(int, *memstore.Store)) {
 	wg.Wait()
 }
 
+// An amendment whose write fails is made by the next heartbeat: where the lease shall count, and what it adds there by
+// then.
+func TestFailingAmends(t *testing.T) {
+	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(2)
+	s := p.NewStore()
+	for id := range lb.LeaseID(3) {
+		reserve(t, s, id, storetest.Even(addrs[:1]))
+	}
+	p.SetErr = func(string) error { return errors.New("write failed") }
+	s.Amend(time.Hour, 0, addrs[1], 100)
+	s.Amend(time.Hour, 0, "", 70)
+	s.Amend(time.Hour, 1, addrs[1], 1000)
+	s.Release(time.Hour, 1)
+	s.Amend(time.Hour, 2, "", 5)
+	p.SetErr = nil
+	s.Amend(time.Hour, 2, "", 6)
+	if err := s.Heartbeat(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	want := []lb.Load{{Requests: 1, Tokens: 6}, {Requests: 1, Tokens: 70}}
+	if l := p.Loads("llm", addrs); !slices.Equal(l, want) {
+		t.Fatalf("after the heartbeat: %v, want %v", l, want)
+	}
+}
+
 // After a failed write a reservation is refused, and a release is written with the next heartbeat.
 func TestFailingWrites(t *testing.T) {
 	p, addrs := memstoretest.NewProcess(t), storetest.Addrs(2)

@@ -36,6 +36,10 @@ func (s *Store) wanted(r *reservation, matched []int) int {
 // its turn has come, it is claimed at once.
 func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []int) error {
 	d.begin()
+	d.asking = r
+	if r.scope.left { // a ticket with this id may be in the queue still
+		d.leave(s.owner, r.id)
+	}
 	w := r.plan.Wait
 	isNew := w.Since == 0
 	if isNew {
@@ -51,7 +55,7 @@ func (s *Store) enqueue(now time.Duration, d *draft, r *reservation, matched []i
 			return r.refused
 		}
 	}
-	ticket := s.ticket(r, &w, list, matched)
+	ticket := s.ticket(d, r, &w, list, matched)
 	d.queue.Add(now, ticket)
 	r.waits, r.matched = true, slices.Clone(matched)
 	if !open {
@@ -81,10 +85,11 @@ func (sc *scope) entries(p *lb.Plan) []queue.Entry {
 }
 
 // ticket returns the ticket of a reservation.
-func (s *Store) ticket(r *reservation, w *lb.Wait, list int, matched []int) *queue.Ticket {
+func (s *Store) ticket(d *draft, r *reservation, w *lb.Wait, list int, matched []int) *queue.Ticket {
 	p := r.plan
 	t := &queue.Ticket{Owner: s.owner, ID: r.id, Wait: w, List: list, Tokens: p.AddedTokens(0), Wants: queue.NoRow}
-	if row := s.wanted(r, matched); row >= 0 {
+	row := s.wanted(r, matched)
+	if row >= 0 && (d.queue.Patient() < queue.MaxPatient || !d.queue.HasOpen(list, d)) {
 		t.Wants = row
 	}
 	for i, n := range matched {
@@ -339,7 +344,7 @@ func (s *Store) enqueueAgain(now time.Duration, sc *scope, d *draft, id lb.Lease
 		for _, row := range sc.rows {
 			s.loads = append(s.loads, d.load(row))
 		}
-		d.queue.Add(now, s.ticket(r, &w.plan.Wait, list, w.matched))
+		d.queue.Add(now, s.ticket(d, r, &w.plan.Wait, list, w.matched))
 	}
 }
 

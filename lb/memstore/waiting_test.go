@@ -1,8 +1,11 @@
 package memstore_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +68,75 @@ func TestReleaseGrantsTheFirstThatWaits(t *testing.T) {
 	}
 	if next := a.Poll(now + 3*time.Second); next != 0 {
 		t.Error("polls although nobody waits")
+	}
+}
+
+// A request that ends while nothing can be written leaves its ticket behind. What that is granted goes to the next one.
+func TestTicketLeftBehind(t *testing.T) {
+	p := memstoretest.NewProcess(t)
+	a, b := p.NewStore(), p.NewStore()
+	now, plan := time.Hour, waitingPlan(1, "e1:1")
+	var granted []string
+	note := func(name string) func(lb.Grant, error) {
+		return func(_ lb.Grant, err error) {
+			if granted = append(granted, name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	a.Reserve(now, 1, plan, note("a1"))
+	a.Reserve(now, 2, plan, note("a2"))
+	b.Reserve(now, 1, plan, note("b1"))
+	p.SetErr = func(string) error { return errors.New("write failed") }
+	a.Release(now, 2)
+	p.SetErr = nil
+	a.Release(now, 1)
+	b.Poll(now)
+	if !slices.Equal(granted, []string{"a1", "b1"}) {
+		t.Errorf("granted %v", granted)
+	}
+	b.Release(now, 1)
+	if l := p.Loads("cluster", []string{"e1:1"}); l[0] != (lb.Load{}) {
+		t.Errorf("left over: %+v", l[0])
+	}
+}
+
+// A queue that cannot be read is dropped, and its requests wait in a new one.
+func TestDamagedQueueIsDropped(t *testing.T) {
+	p := memstoretest.NewProcess(t)
+	a, b := p.NewStore(), p.NewStore()
+	now, plan := time.Hour, waitingPlan(1, "e1:1")
+	granted := 0
+	for id := range lb.LeaseID(3) {
+		a.Reserve(now, id, plan, func(_ lb.Grant, err error) {
+			if granted++; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for key, val := range p.Vals {
+		if i := bytes.Index(val, []byte("WGQ4")); strings.Contains(key, "/table/") && i >= 0 {
+			val[i+8]++ // one more waits
+		}
+	}
+	b.Reserve(now, 1, plan, func(_ lb.Grant, err error) {
+		if granted++; err != nil {
+			t.Error(err)
+		}
+	})
+	a.Poll(now)
+	if n := a.Queue(now, "cluster").Waiting; n != 3 || granted != 1 {
+		t.Fatalf("%d wait and %d were granted, want 3 and 1", n, granted)
+	}
+	for range 3 {
+		a.Release(now, 0)
+		a.Release(now, 1)
+		a.Release(now, 2)
+		b.Poll(now)
+	}
+	b.Release(now, 1)
+	if l := p.Loads("cluster", []string{"e1:1"}); l[0] != (lb.Load{}) || granted != 2 {
+		t.Errorf("left over: %+v; %d were granted", l[0], granted)
 	}
 }
 

@@ -27,19 +27,15 @@ func (q *Queue) List(key uint32, entries []Entry) (number int, ok bool) {
 	return len(q.lists) - 1, true
 }
 
-// pruneLists and pruneFlows are from how many lists and flows on those that are not needed any more are removed.
-const pruneLists, pruneFlows = 8, 256
+// pruneLists is from how many lists on those that are not needed any more are removed.
+const pruneLists = 8
 
 // pruneLists removes the lists that no ticket has.
 func (q *Queue) pruneLists() {
-	used := make([]bool, len(q.lists))
-	for i := range q.waiting {
-		used[q.at(i).list()] = true
-	}
 	numbers, kept := make([]int, len(q.lists)), q.lists[:0]
 	for i, l := range q.lists {
 		numbers[i] = len(kept)
-		if used[i] {
+		if l.waiting > 0 {
 			kept = append(kept, l)
 		}
 	}
@@ -185,6 +181,10 @@ func (q *Queue) Add(now time.Duration, t *Ticket) {
 	}
 	q.tickets = slices.Insert(q.tickets, at*recordSize, r...)
 	q.count(f, 1)
+	q.lists[t.List].waiting++
+	if t.Wants != NoRow {
+		q.patient++
+	}
 }
 
 // spareTickets is for how many more tickets memory is taken at a time.
@@ -210,11 +210,13 @@ func (q *Queue) classOf(w *lb.Wait) int {
 // flowOf returns the request's flow.
 func (q *Queue) flowOf(w *lb.Wait) *flow {
 	class := q.classOf(w)
-	if len(q.flows) >= pruneFlows {
-		q.pruneFlows()
+	is := func(f flow) bool { return f.tenant == w.Tenant && int(f.class) == class }
+	i := slices.IndexFunc(q.flows, is)
+	if i < 0 || q.flows[i].waiting == 0 {
+		q.forgetFlows(is)
+		i = slices.IndexFunc(q.flows, is)
 	}
-	i := slices.IndexFunc(q.flows, func(f flow) bool { return f.tenant == w.Tenant && int(f.class) == class })
-	if i < 0 && len(q.flows) == maxFlows {
+	if i < 0 && len(q.flows) >= maxFlows {
 		i = slices.IndexFunc(q.flows, func(f flow) bool { return int(f.class) == class })
 	}
 	if i < 0 {
@@ -228,9 +230,26 @@ func (q *Queue) flowOf(w *lb.Wait) *flow {
 	return f
 }
 
-// pruneFlows removes the flows without tickets that have no more service behind them than a new one.
-func (q *Queue) pruneFlows() {
-	q.flows = slices.DeleteFunc(q.flows, func(f flow) bool {
-		return f.waiting == 0 && f.served <= q.classes[f.class].virtual
-	})
+// MaxIdle is how many flows without tickets are remembered: each costs every step a little.
+const MaxIdle = 64
+
+// forgetFlows removes the flows without tickets that are like new ones, and if there are too many others, the half of
+// these that was served least beyond what a new one begins with; but not the one that is about to get a ticket.
+func (q *Queue) forgetFlows(is func(flow) bool) {
+	if len(q.flows) < MaxIdle {
+		return
+	}
+	beyond := func(f *flow) float64 { return f.served - q.classes[f.class].virtual }
+	var idle []float64
+	for i := range q.flows {
+		if f := &q.flows[i]; f.waiting == 0 && beyond(f) > 0 && !is(*f) {
+			idle = append(idle, beyond(f))
+		}
+	}
+	most := 0.0
+	if len(idle) > MaxIdle {
+		slices.Sort(idle)
+		most = idle[len(idle)/2]
+	}
+	q.flows = slices.DeleteFunc(q.flows, func(f flow) bool { return f.waiting == 0 && beyond(&f) <= most && !is(f) })
 }

@@ -126,9 +126,14 @@ func (q *Queue) countWaiting() bool {
 			return false
 		}
 	}
-	for at := listAt; at < len(q.tickets); at += recordSize {
-		if int(q.tickets[at]) >= len(q.lists) {
+	for at := 0; at < len(q.tickets); at += recordSize {
+		r := record(q.tickets[at:])
+		if r.list() >= len(q.lists) {
 			return false
+		}
+		q.lists[r.list()].waiting++
+		if r.wants() != NoRow {
+			q.patient++
 		}
 	}
 	return q.waiting*recordSize == len(q.tickets)

@@ -15,6 +15,7 @@ type Queue struct {
 	ended   []End  // tickets that do not wait any more, for their owners to take them out
 	tickets []byte // records of those that wait, by flow, and in each in the order in which they came
 	waiting int    // how many these are
+	patient int    // how many of them want a certain row
 	number  uint32 // of the next ticket
 
 	strict  bool    // as the latest request wants it
@@ -30,6 +31,7 @@ type Queue struct {
 type list struct {
 	key     uint32
 	entries []Entry
+	waiting int // tickets that have it; not packed
 }
 
 // Entry is an endpoint of a list.
@@ -73,6 +75,13 @@ type End struct {
 
 // Waiting returns how many requests wait.
 func (q *Queue) Waiting() int { return q.waiting }
+
+// MaxPatient is how many tickets may want a certain row before a request that finds another one open takes that. Each
+// of them is looked at in every step, for every kind of open endpoint, as long as its patience lasts.
+const MaxPatient = 64
+
+// Patient returns how many requests want a certain endpoint.
+func (q *Queue) Patient() int { return q.patient }
 
 // Stats returns what is known of those that wait.
 func (q *Queue) Stats() lb.QueueStats {
@@ -145,6 +154,11 @@ func (q *Queue) Remove(owner uint64, id lb.LeaseID) (s Status, row int, tokens i
 // removeAt takes the i-th ticket out of those that wait. Those on the shorter side of it are moved.
 func (q *Queue) removeAt(i int) {
 	q.count(q.flowAt(i), -1)
+	r := q.at(i)
+	q.lists[r.list()].waiting--
+	if r.wants() != NoRow {
+		q.patient--
+	}
 	at, t := i*recordSize, q.tickets
 	if at < len(t)/2 {
 		copy(t[recordSize:], t[:at])

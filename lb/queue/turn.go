@@ -26,7 +26,8 @@ type Grant struct {
 }
 
 // Dispatch grants the open endpoints to those whose turn it is, and counts them in loads. It appends the grants to
-// grants. Of several open endpoints, the one with the smallest part of its cap in use is given out first.
+// grants. Of several open endpoints, the one with the smallest part of its cap in use is given out first, by the caps
+// of those that wait.
 func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant {
 	if q.waiting == 0 {
 		return grants
@@ -39,10 +40,13 @@ func (q *Queue) Dispatch(now time.Duration, loads Loads, grants []Grant) []Grant
 		}
 		i := t.next(row)
 		if i < 0 {
-			t.exhausted = append(t.exhausted, row)
+			t.exhaust(row)
 			continue
 		}
-		t.exhausted = t.exhausted[:0] // some may have left a row to another that is full now
+		if t.failed > 0 { // some may have left a row to another that is full now
+			clear(t.exhausted)
+			t.cold, t.failed = nil, 0
+		}
 		e := q.grant(i, row)
 		q.pace.granted(t.now)
 		loads.Add(row, e.Tokens)
@@ -69,17 +73,23 @@ type turn struct {
 	q         *Queue
 	now       uint32 // in ms
 	loads     Loads
-	exhausted []int  // open rows that nobody can be granted now
-	lists     []bool // those in which the row is open: scratch of next
-	classes   []int  // those that wait, in their order: likewise
+	exhausted []bool   // open rows that nobody can be granted now
+	failed    int      // how many of them were tried
+	cold      [][]bool // of those that are no row of warm: the lists in which they are open
+	warm      []bool   // rows that have a prompt of somebody who waits, nil while that is not known
+	lists     []bool   // those in which the row is open: scratch of next
+	classes   []int    // those that wait, in their order: likewise
 }
 
 // emptiest returns the open row with the smallest part of its cap in use, NoRow if there is none.
 func (t *turn) emptiest() int {
 	best, least := NoRow, math.Inf(1)
 	for i := range t.q.lists {
+		if t.q.lists[i].waiting == 0 {
+			continue
+		}
 		for _, e := range t.q.lists[i].entries {
-			if !e.open(t.loads) || slices.Contains(t.exhausted, e.Row) {
+			if !e.open(t.loads) || t.isExhausted(e.Row) {
 				continue
 			}
 			if used := e.used(t.loads); used < least {
@@ -88,6 +98,67 @@ func (t *turn) emptiest() int {
 		}
 	}
 	return best
+}
+
+// exhaust notes that nobody can be granted the row, which was the argument of next. From the second row on it notes
+// that for all rows of its kind: that have no prompt of somebody who waits, and are open in the same lists.
+func (t *turn) exhaust(row int) {
+	t.exhausted = set(t.exhausted, row)
+	if t.failed++; t.failed == 1 {
+		return
+	}
+	if t.warm == nil {
+		t.findWarm()
+	}
+	if !has(t.warm, row) {
+		t.cold = append(t.cold, slices.Clone(t.lists))
+	}
+}
+
+// isExhausted reports whether nobody can be granted the row, as far as that is known.
+func (t *turn) isExhausted(row int) bool {
+	if has(t.exhausted, row) {
+		return true
+	}
+	if len(t.cold) == 0 || has(t.warm, row) {
+		return false
+	}
+	t.openLists(row)
+	if !slices.ContainsFunc(t.cold, func(lists []bool) bool { return slices.Equal(lists, t.lists) }) {
+		return false
+	}
+	t.exhausted = set(t.exhausted, row)
+	return true
+}
+
+// findWarm finds the rows that have a prompt of somebody who waits.
+func (t *turn) findWarm() {
+	t.warm = []bool{}
+	for i := range t.q.waiting {
+		r := t.q.at(i)
+		for at := warmAt; at < recordSize && r.u16(at) != NoRow; at += warmSize {
+			t.warm = set(t.warm, int(r.u16(at)))
+		}
+	}
+}
+
+// set sets the i-th of the values, and has reports whether it is set.
+func set(values []bool, i int) []bool {
+	for len(values) <= i {
+		values = append(values, false)
+	}
+	values[i] = true
+	return values
+}
+
+func has(values []bool, i int) bool { return i < len(values) && values[i] }
+
+// openLists sets the lists in which the row is open.
+func (t *turn) openLists(row int) {
+	t.lists = t.lists[:0]
+	for i := range t.q.lists {
+		t.lists = append(t.lists, t.openIn(i, row))
+	}
 }
 
 // openIn returns whether the row is open in the list.
@@ -102,10 +173,7 @@ func (t *turn) openIn(list, row int) bool {
 
 // next returns the number of the ticket whose turn it is at the row, -1 for none.
 func (t *turn) next(row int) int {
-	t.lists = t.lists[:0]
-	for i := range t.q.lists {
-		t.lists = append(t.lists, t.openIn(i, row))
-	}
+	t.openLists(row)
 	if i := t.aged(row); i >= 0 {
 		return i
 	}

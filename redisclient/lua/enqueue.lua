@@ -75,12 +75,12 @@ local function find_list()
   if not l then
     if #lists >= 8 then -- those without tickets go
       for i = #lists, 1, -1 do
-        if lists[i].waiting == 0 then lists['#' .. table.remove(lists, i).number] = nil end
+        if lists[i].waiting == 0 then lists[-table.remove(lists, i).number] = nil end
       end
     end
-    l = {number = 0, key = key, waiting = 0}
-    while lists['#' .. l.number] do l.number = l.number + 1 end
-    lists[#lists + 1], lists['#' .. l.number] = l, l
+    l = {number = 1, key = key, waiting = 0}
+    while lists[-l.number] do l.number = l.number + 1 end
+    lists[#lists + 1], lists[-l.number] = l, l
   end
   if l.view ~= view then
     local out = {}
@@ -147,6 +147,33 @@ local function admit()
   return -5, math.floor(ms)
 end
 
+-- forget_flows removes the flows without tickets that are like new ones, and if there are too many others, the half of
+-- these that was served least beyond what a new one begins with; but not that of the request.
+local function forget_flows()
+  local MOST, beyond, limit = 64, {}, 0
+  if #flows < MOST then return end
+  for _, f in ipairs(flows) do
+    local more = f.served - f.class.virtual
+    if f.waiting == 0 and more > 0 and f.name ~= name then beyond[#beyond + 1] = more end
+  end
+  if #beyond > MOST then
+    table.sort(beyond)
+    limit = beyond[math.floor(#beyond / 2) + 1]
+  end
+  local count, kept = #flows, 0
+  for i = 1, count do
+    local f = flows[i]
+    if f.waiting == 0 and f.served - f.class.virtual <= limit and f.name ~= name then
+      if f.dirty then call('HDEL', q.tickets, f.name) end
+      flows[f.name] = nil
+    else
+      kept = kept + 1
+      flows[kept] = f
+    end
+  end
+  for i = kept + 1, count do flows[i] = nil end
+end
+
 -- flow returns the request's flow.
 local function flow()
   local c = classes[sub(name, 1, 2)]
@@ -157,6 +184,7 @@ local function flow()
   c.rank, c.weight, c.reserved = rank, weight, reserved
   if c.waiting == 0 then c.served = math.max(c.served, q.virtual) end
   local f = flows[name]
+  if not f or f.waiting == 0 then forget_flows() end
   if not f then
     f = {name = name, class = c, served = 0, waiting = 0, since = 0, text = ''}
     flows[#flows + 1], flows[name] = f, f
@@ -181,9 +209,11 @@ local function add(l)
   f.waiting, f.class.waiting, q.waiting, l.waiting = f.waiting + 1, f.class.waiting + 1, q.waiting + 1, l.waiting + 1
   if aging > 0 then q.aging = q.aging > 0 and math.min(q.aging, aging) or aging end
   q.skip = math.max(q.skip, skip)
+  if plan.wanted ~= 65535 then q.patient = q.patient + 1 end
 end
 
 if not plan then return q.position(sub(call('HGET', KEYS[2], id), 2), id, owner) and waiting() end
+if not plan.full and q.patient >= 64 then plan.wanted = 65535 end -- it takes what is open
 local l = find_list()
 if #lists > 255 or #classes > 254 or #flows > 65000 then return {-5, 0} end
 if is_new and plan.full then

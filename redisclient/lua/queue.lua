@@ -4,7 +4,7 @@
 -- The last byte of the table's head is 1 while requests wait, 2 if some may wait for tokens: then there are endpoints
 -- with a cap in tokens. They are in the following keys, whose names begin like
 -- that of the table. Commands do not name them, because few need them.
---   queue    string: a head of 64 bytes (see save), the classes, the lists of endpoints, the flows. It has another
+--   queue    string: a head of 68 bytes (see save), the classes, the lists of endpoints, the flows. It has another
 --            stamp after tickets were lost
 --   tickets  hash: flow -> its tickets in the order in which they came, 85 bytes each:
 --            id 8; name of the owner 16, filled with blanks; since <I6; number <I4; max <I4; aging <I4; patience <I4;
@@ -24,14 +24,14 @@ local SIZE, NO_ROW, KEEP, MOST = 85, 65535, 60000, 32 -- MOST: grants in one ste
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local head, epoch, whole = call('GETRANGE', headkey, 0, -1), sub(data, 1, 8), nil -- whole: the table, once it was read
-local classes, lists, flows, loads, grants = {}, {}, {}, {}, {} -- flows and lists also by name and number
+local classes, lists, flows, loads, grants = {}, {}, {}, {}, {} -- flows also by name, lists by minus their number
 local q = {now = now, flows = flows, classes = classes, waiting = 0, seq = 0, strict = 0, count = 0, last = 0,
-  interval = 0, virtual = 0, scanned = 0, aging = 0, skip = 0}
+  interval = 0, virtual = 0, scanned = 0, aging = 0, skip = 0, patient = 0}
 
 if sub(head, 1, 8) == epoch then
   local nc, nl, nf, at
-  q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual, q.scanned, q.aging, q.skip, nc, nl, nf,
-    at = unpack('<c8I4I4BBI6ddI6I4I2BBI2', head, 9)
+  q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual, q.scanned, q.aging, q.skip, q.patient,
+    nc, nl, nf, at = unpack('<c8I4I4BBI6ddI6I4I2I4BBI2', head, 9)
   for i = 1, nc do
     local c = {}
     c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.waiting, at = unpack('<I2BI2dddI4', head, at)
@@ -41,7 +41,7 @@ if sub(head, 1, 8) == epoch then
     local l, runs = {caps = {}, token_caps = {}}, nil
     l.number, l.key, l.waiting, l.in_tokens, l.view, runs, at = unpack('<BI4I4Bc13I2', head, at)
     l.runs = sub(head, at, at + 14 * runs - 1)
-    lists[i], lists['#' .. l.number], at = l, l, at + 14 * runs
+    lists[i], lists[-l.number], at = l, l, at + 14 * runs
   end
   for i = 1, nf do
     local f = {}
@@ -58,14 +58,27 @@ local function uncount(f, n)
   f.waiting, f.class.waiting, q.waiting = f.waiting - n, f.class.waiting - n, q.waiting - n
 end
 
+-- recount counts the tickets that there are.
+local function recount()
+  q.stamp, q.patient = nil, 0
+  for _, l in ipairs(lists) do l.waiting = 0 end
+  for _, f in ipairs(flows) do
+    f.text = f.text or call('HGET', tickets, f.name) or ''
+    uncount(f, f.waiting - #f.text / SIZE)
+    for at = 1, #f.text, SIZE do
+      local wants, number = unpack('<I2B', f.text, at + 46)
+      local l = lists[-number]
+      if l then l.waiting = l.waiting + 1 end
+      if wants ~= NO_ROW then q.patient = q.patient + 1 end
+    end
+  end
+end
+
 -- text returns the tickets of a flow. If Redis has lost some, they are not counted any more.
 local function text(f)
   if not f.text then
     f.text = call('HGET', tickets, f.name) or ''
-    if f.waiting ~= #f.text / SIZE then
-      uncount(f, f.waiting - #f.text / SIZE)
-      q.stamp = nil
-    end
+    if f.waiting ~= #f.text / SIZE then recount() end
   end
   return f.text
 end
@@ -131,17 +144,20 @@ end
 
 -- eligible returns whether the ticket at a position may be granted the row.
 local function eligible(s, at, row)
-  local came, _, max, _, patience, wants, number = unpack('<I6I4I4I4I4I2B', s, at + 24)
-  local waited, l, w = math.max(0, now - came), lists['#' .. number], warm(s, at)
+  local came, max, patience, wants, number = unpack('<I6xxxxI4xxxxI4I2B', s, at + 24)
+  local waited, l = math.max(0, now - came), lists[-number]
   if waited > max or not l or not open(l, row) then return false end
-  if not w then return true end
-  local here = saved(w, row)
-  if wants ~= NO_ROW and wants ~= row and waited < patience and saved(w, wants) > here then return false end
-  for i = 1, 12, 3 do
-    if w[i] == NO_ROW then break end
-    if w[i] ~= row and w[i + 1] > here and open(l, w[i]) then return false end
+  local r1, v1, _, r2, v2, _, r3, v3, _, r4, v4 = unpack('<I2I4BI2I4BI2I4BI2I4', s, at + 57)
+  if r1 == NO_ROW then return true end
+  local here = row == r1 and v1 or row == r2 and v2 or row == r3 and v3 or row == r4 and v4 or 0
+  if wants ~= NO_ROW and wants ~= row and waited < patience then
+    local there = wants == r1 and v1 or wants == r2 and v2 or wants == r3 and v3 or wants == r4 and v4 or 0
+    if there > here then return false end
   end
-  return true
+  return not (r1 ~= row and v1 > here and open(l, r1) or
+    r2 ~= NO_ROW and (r2 ~= row and v2 > here and open(l, r2) or
+    r3 ~= NO_ROW and (r3 ~= row and v3 > here and open(l, r3) or
+    r4 ~= NO_ROW and r4 ~= row and v4 > here and open(l, r4))))
 end
 
 -- worth returns what it is worth to serve the ticket at the row rather than elsewhere, in tokens.
@@ -228,8 +244,10 @@ local function remove(f, at, passes)
     from = p + 53
   end
   out[#out + 1] = sub(s, from, at - 1)
-  local l = lists['#' .. string.byte(s, at + 48)]
+  local wants, number = unpack('<I2B', s, at + 46)
+  local l = lists[-number]
   if l then l.waiting = l.waiting - 1 end
+  if wants ~= NO_ROW then q.patient = q.patient - 1 end
   out[#out + 1] = sub(s, at + SIZE)
   set(f, table.concat(out))
   uncount(f, 1)
@@ -274,19 +292,48 @@ local function grant(f, at, passes, row, own_id, own_key)
   return true
 end
 
+-- warm_rows returns the rows that have a prompt of somebody who waits.
+local function warm_rows()
+  local rows = {}
+  for _, f in ipairs(flows) do
+    local s = f.waiting > 0 and text(f) or ''
+    for at = 1, #s, SIZE do
+      local w = warm(s, at)
+      for i = 1, w and 12 or 0, 3 do rows[w[i]] = true end
+    end
+  end
+  return rows
+end
+
+-- kind returns the lists with somebody who waits in which a row is open; "" for a row that has a prompt of one of
+-- these, which has no kind. If nobody can be granted one row of a kind, nobody can be granted any other of it.
+local function kind(row)
+  q.warm = q.warm or warm_rows()
+  local open_in = {}
+  for _, l in ipairs(q.warm[row] and {} or lists) do
+    if l.waiting > 0 and open(l, row) then open_in[#open_in + 1] = l.number end
+  end
+  return table.concat(open_in, ' ')
+end
+
 -- dispatch grants the open rows to those whose turn it is: the given ones, or all. A ticket of the caller that is
 -- granted a row is in q.granted then; other owners are notified.
 function q.dispatch(rows, own_id, own_key)
-  local ends, granted, exhausted = {}, 0, {} -- ends: row and caps of the endpoints that may be open
-  local function add(row, cap, token_cap)
-    if fits(row, cap, token_cap) then ends[#ends + 1], ends[#ends + 2], ends[#ends + 3] = row, cap, token_cap end
-  end
+  local ends, granted = {}, 0 -- ends: row, caps and list of the endpoints that may be open
+  -- exhausted: rows that nobody can be granted now; cold: kinds of such rows; failed: the latest one
+  local exhausted, cold, failed = {}, {}, nil
+  q.warm = nil
   if not rows then
     q.scanned = now
     whole = whole or #data > 16 and data or call('GETRANGE', tablekey, 0, -1)
   end
   for _, l in ipairs(lists) do
-    for at = 1, #l.runs, 14 do
+    local function add(row, cap, token_cap)
+      if fits(row, cap, token_cap) then
+        ends[#ends + 1], ends[#ends + 2], ends[#ends + 3], ends[#ends + 4] = row, cap, token_cap, l
+      end
+    end
+    for at = 1, l.waiting > 0 and #l.runs or 0, 14 do
       local from, count, cap, token_cap = unpack('<I2I2I4I6', l.runs, at)
       if not rows then
         for row = from, from + count - 1 do add(row, cap, token_cap) end
@@ -299,9 +346,15 @@ function q.dispatch(rows, own_id, own_key)
   end
   while q.waiting > 0 do
     local row, least
-    for i = 1, #ends, 3 do
+    for i = 1, #ends, 4 do
       local e, cap, token_cap = ends[i], ends[i + 1], ends[i + 2]
-      if fits(e, cap, token_cap) and not exhausted[e] then
+      local is_open = not exhausted[e] and ends[i + 3].waiting > 0 and fits(e, cap, token_cap)
+      if is_open and failed then
+        cold[kind(failed)] = kind(failed) ~= '' or nil
+        is_open = not cold[kind(e)]
+        exhausted[e] = not is_open
+      end
+      if is_open then
         local used = load(e)[1] / (cap == 0 and 4294967295 or cap)
         if token_cap > 0 then used = math.max(used, load(e)[2] / token_cap) end
         if not least or used < least then row, least = e, used end
@@ -314,9 +367,9 @@ function q.dispatch(rows, own_id, own_key)
     end
     local f, at, passes = turn(row)
     if f and grant(f, at, passes, row, own_id, own_key) then
-      exhausted, granted = {}, granted + 1 -- some may have left a row to another that is full now
+      exhausted, cold, failed, granted = {}, {}, nil, granted + 1 -- some may have left a row to another, now full
     elseif not f then
-      exhausted[row] = true
+      exhausted[row], failed = true, row
     end
   end
 end
@@ -345,7 +398,7 @@ function q.leave_all(name, owner)
   end
 end
 
-q.text, q.since, q.set, q.remove, q.notify, q.lists = text, since, set, remove, notify, lists
+q.text, q.since, q.set, q.remove, q.notify, q.lists, q.tickets = text, since, set, remove, notify, lists, tickets
 
 -- save writes the queue. An empty one is kept for a while, because the pace at which requests were granted is in it.
 function q.save()
@@ -359,15 +412,11 @@ function q.save()
     call('PEXPIRE', tickets, KEEP)
   else
     call('UNLINK', tickets)
-    classes, lists, flows, q.virtual, q.aging, q.skip = {}, {}, {}, 0, 0, 0
-  end
-  local kept = {}
-  for _, f in ipairs(flows) do -- those without tickets that have no more service behind them than a new one may go
-    if #flows < 16 or f.waiting > 0 or f.served > f.class.virtual then kept[#kept + 1] = f end
+    classes, lists, flows, q.virtual, q.aging, q.skip, q.patient = {}, {}, {}, 0, 0, 0, 0
   end
   q.stamp = q.stamp or pack('>I4I4', tonumber(t[1]), tonumber(t[2]))
-  put('<c8c8I4I4BBI6ddI6I4I2BBI2', epoch, q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual,
-    q.scanned, q.aging, q.skip, #classes, #lists, #kept)
+  put('<c8c8I4I4BBI6ddI6I4I2I4BBI2', epoch, q.stamp, q.waiting, q.seq, q.strict, q.count, q.last, q.interval, q.virtual,
+    q.scanned, q.aging, q.skip, q.patient, #classes, #lists, #flows)
   for _, c in ipairs(classes) do
     put('<I2BI2dddI4', c.id, c.rank, c.reserved, c.weight, c.served, c.virtual, c.waiting)
   end
@@ -376,7 +425,7 @@ function q.save()
     if l.in_tokens == 1 then mark = '\2' end
     out[#out + 1] = l.runs
   end
-  for _, f in ipairs(kept) do put('<c10dI4I6', f.name, f.served, f.waiting, f.since) end
+  for _, f in ipairs(flows) do put('<c10dI4I6', f.name, f.served, f.waiting, f.since) end
   call('SETRANGE', tablekey, 15, some and mark or '\0')
   call('SET', headkey, table.concat(out), 'PX', KEEP)
 end
