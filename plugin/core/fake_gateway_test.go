@@ -14,7 +14,7 @@ import (
 )
 
 // fakeProcess is a gateway process that runs the plugin's native code: a main thread and workers with a VM each, shared
-// memory, statistics and virtual time.
+// memory, statistics and simulated time.
 type fakeProcess struct {
 	t       *testing.T
 	kv      *fakeKV

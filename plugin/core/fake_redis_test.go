@@ -15,7 +15,7 @@ import (
 )
 
 // fakeRedis connects the fake gateway to a real Redis: commands are carried out at once, in real time, and their
-// answers arrive when the test decides, in virtual time.
+// answers arrive when the test decides, in simulated time.
 type fakeRedis struct {
 	process *fakeProcess
 	conn    net.Conn

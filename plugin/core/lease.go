@@ -197,7 +197,7 @@ func (s *Stream) finishReservation() Action {
 	if r.err != nil {
 		s.closeLease()
 		if why := s.wait.refusalOf(r.err); why != lb.ReasonStoreError {
-			return s.refuse(why, r.grant.Expected)
+			return s.refuseFull(why, r.grant.Expected)
 		}
 		return s.pass(lb.ReasonStoreError)
 	}

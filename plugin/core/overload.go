@@ -7,14 +7,26 @@ import (
 	"github.com/warmgate/warmgate/lb"
 )
 
+// refuseFull refuses a request for which there is no room: the cluster is overloaded.
+func (s *Stream) refuseFull(why lb.Reason, expected time.Duration) Action {
+	if !s.cfg.Shadow {
+		s.cluster.queue.refusedAt = s.plugin.vm.now()
+	}
+	return s.refuse(why, expected)
+}
+
 // refuse answers a request that is not placed: with 429, unless configured otherwise. expected is the time in which a
-// request of its class is likely to be placed, 0 if that is not known. Nothing is refused in shadow mode.
+// request of its class is likely to be placed, 0 if the store has not told: then it is that of all who wait. Nothing is
+// refused in shadow mode.
 func (s *Stream) refuse(why lb.Reason, expected time.Duration) Action {
 	if s.cfg.Shadow {
 		return s.pass(lb.ReasonShadow)
 	}
 	s.decided(why)
 	s.countRefused(why)
+	if expected <= 0 && s.wait.class != nil {
+		expected = s.cluster.queue.expected()
+	}
 	headers := [][2]string{{"content-type", "application/json"}}
 	if after := s.retryAfter(expected); after > 0 {
 		seconds := int((after + time.Second - 1) / time.Second)

@@ -78,3 +78,30 @@ func TestBodiesOfRefusals(t *testing.T) {
 		messages[e.Message] = true
 	}
 }
+
+// Who has waited in vain is told when those who wait are likely to be placed.
+func TestRetryAfterWaitingInVain(t *testing.T) {
+	d, busy := startQueue(t, 1, 1, queueConfig(""))
+	waiting := []*fakeClient{d.client(0, streamtest.Request{})}
+	for range 12 { // the pace: a request a second
+		waiting = append(waiting, d.client(0, streamtest.Request{}))
+		d.advance(time.Second)
+		busy[0].Finish()
+		busy[0], waiting = waiting[0], waiting[1:]
+	}
+	for range 4 {
+		waiting = append(waiting, d.client(0, streamtest.Request{}))
+	}
+	d.wantWaiting(waiting...)
+	d.advance(11 * time.Second)
+	for _, c := range waiting {
+		c.wantRefused(t, "queue_timeout")
+		// Five waited at the latest heartbeat.
+		if after := c.result.Headers["retry-after"]; after != "6" && after != "7" {
+			t.Errorf("retry-after %s, want 6 s ± 10 %%, rounded up", after)
+		}
+	}
+	busy[0].Finish()
+	d.drained()
+	d.wantNoneWaits()
+}

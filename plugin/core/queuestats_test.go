@@ -45,24 +45,6 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-func TestMeanOfAnswers(t *testing.T) {
-	var a answerTimes
-	if a.mean() != 0 {
-		t.Error("a mean of nothing")
-	}
-	a.add(time.Second)
-	a.add(3 * time.Second)
-	if a.mean() != 2*time.Second {
-		t.Errorf("mean %v", a.mean())
-	}
-	for range len(a.times) {
-		a.add(5 * time.Second)
-	}
-	if a.mean() != 5*time.Second {
-		t.Errorf("mean %v of the latest", a.mean())
-	}
-}
-
 func TestQueueStatistics(t *testing.T) {
 	const labels = ";cluster=" + fakeCluster
 	d, busy := startQueue(t, 2, 2, queueConfig(twoClasses))

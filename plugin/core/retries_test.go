@@ -122,3 +122,53 @@ func TestRetryStorm(t *testing.T) {
 	d.drained()
 	d.wantNoneWaits()
 }
+
+// Retries that are refused do not keep a cluster overloaded.
+func TestRefusedRetriesKeepNoBudget(t *testing.T) {
+	d, busy := startQueue(t, 1, 1, queueConfig(`"max_length":1`))
+	retry := streamtest.Request{Headers: [][2]string{{"x-envoy-attempt-count", "2"}}}
+	waiting := d.client(0, streamtest.Request{})
+	d.client(0, streamtest.Request{}).wantRefused(t, "max_queue_size_exceeded")
+	waiting.ResetByClient()
+	busy[0].Finish()
+	refused := 0
+	for range 4 * retrySeconds {
+		d.advance(time.Second / 4)
+		c := d.client(0, retry)
+		if c.Upstream() == 0 {
+			c.Finish()
+			continue
+		}
+		c.wantRefused(t, "retry_budget_exceeded")
+		refused++
+	}
+	if want := 4*retrySeconds - freeRetries - 1; refused != want {
+		t.Errorf("%d retries were refused within %d s after the last other refusal, want %d", refused, retrySeconds,
+			want)
+	}
+	for range 2 * freeRetries {
+		c := d.client(0, retry)
+		if c.Upstream() != 0 {
+			t.Fatalf("a retry on an idle cluster: %+v", c.result)
+		}
+		c.Finish()
+	}
+	d.drained()
+	d.wantNoneWaits()
+}
+
+// Nothing is refused in shadow mode, so the cluster is not overloaded for others by it.
+func TestShadowKeepsNoBudget(t *testing.T) {
+	d := startFake(t, 1, 1, `{"lb_policy":"global_least_request","lb_config":{"shadow":true,"max_inflight":1}}`)
+	d.advance(time.Second)
+	for range 3 {
+		if c := d.client(0, streamtest.Request{}); c.result.Status == 429 {
+			t.Fatalf("refused: %+v", c.result)
+		}
+	}
+	for _, cl := range d.workers[0].vm.clusters {
+		if cl.overloaded(d.now) {
+			t.Error("the cluster counts as overloaded")
+		}
+	}
+}

@@ -54,7 +54,7 @@ func (s *Stream) prepareWait(now time.Duration) lb.Reason {
 		if left <= 0 {
 			return lb.ReasonDeadlineUnreachable
 		}
-		most = min(most, left-s.cluster.answers.mean())
+		most = min(most, left-s.cluster.answers.typical())
 	}
 	switch {
 	case most <= 0:
@@ -154,7 +154,7 @@ func (s *Stream) bodyGrew() Action {
 		return Stop
 	}
 	s.release()
-	return s.refuse(lb.ReasonMaxQueueSizeExceeded, 0)
+	return s.refuseFull(lb.ReasonMaxQueueSizeExceeded, 0)
 }
 
 // planAgain gives the request the endpoints that there are by now. It keeps its place in the queue.

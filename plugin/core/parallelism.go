@@ -1,0 +1,106 @@
+package core
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/warmgate/warmgate/lb"
+)
+
+// parallelism returns how many requests clients should have in flight: as many as there are, and a part of those for
+// which there is room, the less the more backpressure there is. It is not known where there is no cap.
+func (g *gauges) parallelism(cl *cluster, backpressure float64) (n uint64, known bool) {
+	q := &cl.queue
+	if !q.hasCaps() {
+		return 0, false
+	}
+	loads, known := g.loadsOf(cl)
+	if !known {
+		return 0, false
+	}
+	inflight, tokens, room := int64(0), int64(0), int64(0)
+	for _, l := range loads {
+		inflight, tokens = inflight+l.Requests, tokens+l.Tokens
+	}
+	mean := float64(max(1, q.tokens))
+	if inflight > 0 {
+		mean = max(1, float64(tokens)/float64(inflight))
+	}
+	for i, l := range loads {
+		room += roomFor(&q.candidates[i], l, mean)
+	}
+	return uint64(inflight) + uint64(float64(room)*(1-backpressure)), true
+}
+
+// hasCaps reports whether every endpoint has a cap.
+func (q *queueUse) hasCaps() bool {
+	return len(q.candidates) > 0 && !slices.ContainsFunc(q.candidates, func(c lb.Candidate) bool {
+		return c.Cap == 0 && c.TokenCap == 0
+	})
+}
+
+// addrs returns the addresses of the endpoints.
+func (q *queueUse) addrs() []string {
+	addrs := make([]string, len(q.candidates))
+	for i := range q.candidates {
+		addrs[i] = q.candidates[i].Addr
+	}
+	return addrs
+}
+
+// loadsOf returns what is in flight at each endpoint of the queue, over all owners.
+func (g *gauges) loadsOf(cl *cluster) (loads []lb.Load, known bool) {
+	q := &cl.queue
+	if q.redis == nil {
+		loads, err := g.stores.local.Loads(cl.name, q.addrs(), nil)
+		return loads, err == nil
+	}
+	for _, addr := range q.addrs() {
+		l, known := q.inflight[addr]
+		if !known {
+			return nil, false
+		}
+		loads = append(loads, l)
+	}
+	return loads, true
+}
+
+// askRedis asks what is in flight in one of the clusters whose requests wait in Redis, for the next time that gauges
+// are set: the clusters take turns, because there may be many of them.
+func (g *gauges) askRedis(now time.Duration) {
+	var next *cluster
+	for _, cl := range g.clusters {
+		if q := &cl.queue; q.config != nil && q.redis != nil && q.redis.remote.Ready(now) && q.hasCaps() &&
+			(next == nil || q.askedAt < next.queue.askedAt) {
+			next = cl
+		}
+	}
+	if next == nil {
+		return
+	}
+	q := &next.queue
+	addrs := q.addrs()
+	q.askedAt = now
+	q.redis.remote.Loads(now, next.name, addrs, func(loads []lb.Load, err error) {
+		if err != nil {
+			return
+		}
+		q.inflight = make(map[string]lb.Load, len(addrs))
+		for i, addr := range addrs {
+			q.inflight[addr] = loads[i]
+		}
+	})
+}
+
+// roomFor returns how many more requests of so many tokens a candidate takes that has a cap.
+func roomFor(c *lb.Candidate, l lb.Load, tokens float64) int64 {
+	room := int64(math.MaxInt64)
+	if c.Cap > 0 {
+		room = max(0, c.Cap-l.Requests)
+	}
+	if c.TokenCap > 0 {
+		room = min(room, int64(math.Ceil(float64(max(0, c.TokenCap-l.Tokens))/tokens)))
+	}
+	return room
+}
